@@ -74,6 +74,7 @@
 //! | `redis-tls` | the same over TLS: URLs that begin with `rediss`; certificates of your own: `Jobs::redis_with_tls` and `Tls` | `redis`, which it turns on |
 //! | `cron` | `Cron`: schedules by cron expression in a time zone | the system's time zones, or else those of `jiff` |
 //! | `tokio` | `Builder::handle_async`: handlers that are futures | a tokio runtime that the program starts; this crate starts none |
+//! | `tracing` | a span a run and events for the crate `tracing`; `Builder::trace_context`: a job carries the context of a trace to its runs | nothing more; for OpenTelemetry the recipe in `docs/traces.md` |
 //! | `cli` | the command `tickwheel-jobs`, for `cargo install` | `sqlite`, which it turns on; with `redis` the command takes URLs as well |
 //!
 //! A program that uses only Redis leaves out the default feature, and SQLite with it:
@@ -136,6 +137,11 @@ pub use values::tls::Tls;
 #[doc = include_str!("../README.md")]
 mod readme {}
 
+/// Compiles the examples of the page.
+#[cfg(all(doctest, feature = "sqlite-unbundled"))]
+#[doc = include_str!("../docs/metrics.md")]
+mod metrics_page {}
+
 #[cfg(feature = "sqlite-unbundled")]
 // The recipes compile only with the features that they use.
 #[cfg_attr(
@@ -148,4 +154,4 @@ pub mod cookbook {}
 #[cfg(feature = "sqlite-unbundled")]
 pub use rusqlite;
 pub use tickwheel;
-pub use tickwheel::Lateness;
+pub use tickwheel::{Lateness, Metrics};

@@ -13,6 +13,8 @@ mod hostile;
 mod queue;
 #[path = "cli/shared.rs"]
 mod shared;
+#[path = "cli/top.rs"]
+mod top;
 #[path = "cli/verbs.rs"]
 mod verbs;
 
@@ -147,7 +149,7 @@ fn page_has_what_help_has() {
     let listed = help.split("Commands:\n").nth(1).unwrap().split("\n\n").next().unwrap();
     let names = listed.lines().filter(|line| line.starts_with("  ") && !line.starts_with("   "));
     let commands: Vec<&str> = names.map(|line| line.split_whitespace().next().unwrap()).collect();
-    assert!(commands.contains(&"run-schedule") && commands.len() == 18, "{commands:?}");
+    assert!(commands.contains(&"run-schedule") && commands.len() == 19, "{commands:?}");
     let mut known = vec![options(&help)];
     for command in commands.iter().filter(|command| **command != "help") {
         assert!(page.contains(&format!("`{command}")), "`{command}` is not on the page");

@@ -20,6 +20,8 @@ mod chosen;
 mod queue;
 #[path = "cli/shared.rs"]
 mod shared;
+#[path = "cli/top.rs"]
+mod top;
 #[path = "cli/verbs.rs"]
 mod verbs;
 

@@ -122,7 +122,7 @@ impl Alarm {
 
     /// Returns whether a user's loop advances the wheel, at times of its own. Its plan may be long
     /// past.
-    #[cfg(feature = "async")]
+    #[cfg(any(feature = "async", feature = "tracing"))]
     pub(crate) fn is_turned(&self) -> bool {
         self.parker.has_hook()
     }

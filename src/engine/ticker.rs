@@ -40,6 +40,10 @@ use crate::engine::shard::NextWake;
 use crate::engine::sources::Source;
 use crate::engine::verbs::Engine;
 use crate::engine::verbs::drive::DueJobs;
+#[cfg(feature = "tracing")]
+use crate::host::hooks::call_hook;
+#[cfg(feature = "tracing")]
+use crate::host::traces;
 use crate::host::unwind::Panic;
 use crate::values::time::Tick;
 
@@ -50,6 +54,10 @@ const ENTRIES_PER_LOCK: usize = 256;
 /// forward, a job may be late by this.
 pub(crate) const WALL_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
+/// A ticker that is behind by this, or held up by a delivery for this, is traced.
+#[cfg(feature = "tracing")]
+const DELAY_MIN: Duration = Duration::from_millis(100);
+
 /// By how much the wall clock must have been set, or have drifted, for deadlines to be estimated
 /// anew. A job may be late by this; a job that comes due too early goes back.
 pub(crate) const WALL_STEP_MIN: Duration = Duration::from_millis(10);
@@ -59,6 +67,9 @@ pub(crate) struct Ticker<O> {
     outlet: O,
     due: DueJobs,
     activity: Arc<Activity>,
+    /// Its delay was traced, and it has not caught up since.
+    #[cfg(feature = "tracing")]
+    is_behind: bool,
 }
 
 /// The ticker's plan, made at the tick `present`.
@@ -95,7 +106,14 @@ impl Plan {
 impl<O: Outlet> Ticker<O> {
     pub(crate) fn new(engine: Arc<Engine>, outlet: O) -> Ticker<O> {
         let due = DueJobs::with_capacity(ENTRIES_PER_LOCK);
-        Ticker { engine, outlet, due, activity: Arc::new(Activity::new()) }
+        Ticker {
+            engine,
+            outlet,
+            due,
+            activity: Arc::new(Activity::new()),
+            #[cfg(feature = "tracing")]
+            is_behind: false,
+        }
     }
 
     /// The ticker's present activity, for threads that wait for its end.
@@ -224,6 +242,8 @@ impl<O: Outlet> Ticker<O> {
     /// flight. Every earlier tick has been processed.
     fn process_tick(&mut self, plan: &Plan) {
         let tick = plan.tick();
+        #[cfg(feature = "tracing")]
+        self.trace_delay(plan);
         let mut shard = match plan.jobs {
             JobsPlan::Wake(_) => 0,
             JobsPlan::Room => self.engine.shards(),
@@ -234,13 +254,25 @@ impl<O: Outlet> Ticker<O> {
             if shard < self.engine.shards() {
                 shard = self.hand_over_some(shard, tick, plan.present);
             }
-            let deliver = |source: &Arc<dyn Source>| {
-                self.activity.deliver(|| source.advance(tick, ENTRIES_PER_LOCK))
-            };
-            if source.as_ref().is_some_and(deliver) {
+            if source.as_ref().is_some_and(|source| self.deliver(&**source, tick)) {
                 source = self.source(&mut sources);
             }
         }
+    }
+
+    /// Delivers due timers of a source. Returns whether it delivered all of them.
+    fn deliver(&self, source: &dyn Source, tick: Tick) -> bool {
+        #[cfg(feature = "tracing")]
+        let begun = traces::wants_delays().then(|| self.engine.timebase().present());
+        let finished = self.activity.deliver(|| source.advance(tick, ENTRIES_PER_LOCK));
+        #[cfg(feature = "tracing")]
+        if let Some(begun) = begun {
+            let took = self.time_between(begun, self.engine.timebase().present());
+            if took >= DELAY_MIN {
+                self.trace(|| traces::was_slow(took));
+            }
+        }
+        finished
     }
 
     /// Returns the next source.
@@ -273,6 +305,31 @@ impl<O: Outlet> Ticker<O> {
             let boundary = self.engine.runner().boundary();
             self.activity.deliver(|| boundary.report(report));
         }
+    }
+}
+
+#[cfg(feature = "tracing")]
+impl<O: Outlet> Ticker<O> {
+    /// Traces that the ticker is behind the clock: once, until it has caught up. A loop of the user's may be any
+    /// time behind.
+    fn trace_delay(&mut self, plan: &Plan) {
+        let behind = self.time_between(plan.tick(), plan.present);
+        let is_behind = behind >= DELAY_MIN && !self.engine.alarm().is_turned();
+        if is_behind && !self.is_behind {
+            self.trace(|| traces::is_behind(behind));
+        }
+        self.is_behind = is_behind;
+    }
+
+    fn time_between(&self, earlier: Tick, later: Tick) -> Duration {
+        let scale = self.engine.timebase().scale();
+        scale.begin(later).since(scale.begin(earlier))
+    }
+
+    /// Calls the program's subscriber. The ticker holds no job then.
+    fn trace(&self, event: impl FnOnce()) {
+        let boundary = self.engine.runner().boundary();
+        self.activity.deliver(|| call_hook(|| boundary.call_without_handle(event)));
     }
 }
 

@@ -4,4 +4,6 @@ pub(crate) mod sync;
 pub(crate) mod hooks;
 pub(crate) mod clock;
 pub(crate) mod timebase;
+#[cfg(feature = "tracing")]
+pub(crate) mod traces;
 pub(crate) mod unwind;

@@ -113,7 +113,7 @@ impl Parker {
     }
 
     /// Returns whether a wake calls a hook.
-    #[cfg(feature = "async")]
+    #[cfg(any(feature = "async", feature = "tracing"))]
     pub(crate) fn has_hook(&self) -> bool {
         self.hook.get().is_some()
     }

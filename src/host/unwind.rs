@@ -159,11 +159,23 @@ impl UnwindBoundary {
     /// Counts a panic that was caught, and hands it to the user's handler.
     pub(crate) fn report(&self, panic: Panic) {
         self.panicked.fetch_add(1, Ordering::Relaxed);
+        #[cfg(feature = "tracing")]
+        self.trace(&panic);
         let handler = self.handler.upgrade();
         let report = || match handler.as_ref().and_then(|handler| handler.on_panic.as_ref()) {
             Some(on_panic) => on_panic(panic),
             None => drop(panic),
         };
+        self.catch_in_report(report);
+    }
+
+    #[cfg(feature = "tracing")]
+    fn trace(&self, panic: &Panic) {
+        self.catch_in_report(|| crate::host::traces::panicked(panic.handle, panic.message()));
+    }
+
+    /// Calls user code that learns of a panic. Counts its own panic, and does not report it.
+    fn catch_in_report(&self, report: impl FnOnce()) {
         call_hook(|| {
             if let Err(from_handler) = catch_unwind(AssertUnwindSafe(report)) {
                 self.panicked.fetch_add(1, Ordering::Relaxed);

@@ -186,3 +186,32 @@ fn panic_has_the_handle_of_its_job() {
     drop(wheel.shutdown());
     assert_eq!(told(&panics), sorted(vec![cancelled, in_batch, unfired]));
 }
+
+/// The metrics of a wheel have its counters, each once, and the lateness in two parts.
+#[test]
+fn metrics_of_a_wheel_are_its_counters() {
+    let (wheel, driver) = Wheel::builder().manual().unwrap();
+    let [cancelled, ..] = [1, 2, 3, 4].map(|n| wheel.insert(n * MS, || ()));
+    assert!(wheel.cancel(cancelled));
+    wheel.insert(HOUR, || ());
+    driver.advance(2 * MS);
+    driver.advance(10 * MS);
+    let text = wheel.stats().metrics().to_string();
+    for line in [
+        "tickwheel_pending 1",
+        "tickwheel_in_flight 0",
+        "tickwheel_inserted_total 5",
+        "tickwheel_cancelled_total 1",
+        "tickwheel_fired_total 3",
+        "tickwheel_completed_total 3",
+        "tickwheel_refused_total 0",
+        "tickwheel_lateness_seconds_bucket{part=\"start\",le=\"0.0001\"} 3",
+        "tickwheel_lateness_seconds_bucket{part=\"handover\",le=\"+Inf\"} 3",
+        "tickwheel_lateness_seconds_count{part=\"handover\"} 3",
+    ] {
+        assert_eq!(text.lines().filter(|it| *it == line).count(), 1, "{line}\n{text}");
+    }
+    let names: Vec<&str> = text.lines().filter(|line| line.starts_with("# TYPE")).collect();
+    assert!(names.iter().all(|line| text.matches(line).count() == 1), "{text}");
+    assert!(!text.contains("NaN") && text.ends_with('\n'));
+}

@@ -15,6 +15,7 @@ mod hooks;
 mod intervals;
 mod jobs;
 mod many;
+mod metrics;
 mod names;
 #[cfg(feature = "async")]
 mod polled;
@@ -149,6 +150,7 @@ fn guarantees_and_tests_name_each_other() {
         include_str!("intervals.rs"),
         include_str!("jobs.rs"),
         include_str!("many.rs"),
+        include_str!("metrics.rs"),
         include_str!("names.rs"),
         include_str!("sleeps.rs"),
         include_str!("tasks.rs"),

@@ -9,6 +9,8 @@ use crate::dispatch::events::{Event, OnEvent};
 use crate::dispatch::handlers::{Called, Handler, Handlers};
 use crate::dispatch::reports::OnRun;
 use crate::dispatch::run::Run;
+#[cfg(feature = "tracing")]
+use crate::dispatch::traces::{CaptureTrace, ResumeTrace};
 #[cfg(feature = "redis")]
 use crate::store::redis::discovery::Server;
 #[cfg(feature = "sqlite-unbundled")]
@@ -38,6 +40,8 @@ pub struct Builder {
     pub(super) replicas: usize,
     pub(super) on_event: Option<OnEvent>,
     pub(super) capture: Option<Capture>,
+    #[cfg(feature = "tracing")]
+    pub(super) trace_context: Option<(CaptureTrace, ResumeTrace)>,
     pub(super) on_run: Option<OnRun>,
     pub(super) time_limits: Vec<(&'static str, Duration)>,
     pub(super) history: bool,
@@ -77,6 +81,8 @@ impl Builder {
             replicas: 0,
             on_event: None,
             capture: None,
+            #[cfg(feature = "tracing")]
+            trace_context: None,
             on_run: None,
             time_limits: Vec::new(),
             history: true,

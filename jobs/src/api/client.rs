@@ -57,12 +57,9 @@ impl Client {
         Client { headers: Arc::new(headers), ..self.clone() }
     }
 
-    /// Returns the headers of every job that this client inserts now.
-    pub(super) fn headers(&self) -> Headers {
-        let mut headers =
-            self.dispatcher.capture.as_ref().map(|capture| capture()).unwrap_or_default();
-        headers.extend(self.headers.iter().map(|(name, value)| (name.clone(), value.clone())));
-        headers
+    /// Returns the headers that only this client's inserts have.
+    pub(super) fn own_headers(&self) -> &Headers {
+        &self.headers
     }
 
     /// If this process runs the jobs, makes it poll at once for changes of other processes. Returns at once, in

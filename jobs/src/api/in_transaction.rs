@@ -92,6 +92,9 @@ impl Client {
         let job = to_store(&JobIds::of_this_process(), now, &kind, &self.headers(), new)?;
         let id = job.id;
         let inserted = outbox::insert_in(&self.dispatcher.file, transaction, job, now.millis())?;
-        Ok(answer(id, inserted))
+        let inserted = answer(id, inserted);
+        #[cfg(feature = "tracing")]
+        self.dispatcher.traces.inserted(J::KIND, inserted.id, inserted.is_new);
+        Ok(inserted)
     }
 }

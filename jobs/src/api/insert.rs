@@ -6,12 +6,12 @@ use tickwheel::When;
 
 use super::caller::{Caller, on_thread};
 use super::client::{Client, check_name, draw, payload};
+use super::insert_headers::InsertHeaders;
 use super::new_job::{Inserted, NewJob, Until};
 use super::request::{self, Request};
 use crate::store::{self, ApplyError};
 use crate::values::error::{InsertError, InsertErrorKind, StoreError};
 use crate::values::extra::Extra;
-use crate::values::headers::{self, Headers};
 use crate::values::id::{JobId, JobIds};
 use crate::values::info::Durability;
 use crate::values::job::Job;
@@ -114,7 +114,11 @@ impl Client {
         };
         let mut ids: Vec<JobId> = new.iter().map(|job| job.id).collect();
         match self.store_many(caller, new, &mut ids).await {
-            Ok(()) => Ok(ids),
+            Ok(()) => {
+                #[cfg(feature = "tracing")]
+                self.dispatcher.traces.inserted_batch(J::KIND, ids.len());
+                Ok(ids)
+            }
             Err(kind) => Err(InsertError::new(kind, jobs)),
         }
     }
@@ -216,10 +220,15 @@ impl Client {
         job: store::NewJob,
     ) -> Result<Inserted, InsertErrorKind> {
         let id = job.id;
+        #[cfg(feature = "tracing")]
+        let kind = Arc::clone(&job.kind);
         // Only an answer tells whether the job is new.
         let waits = job.key.is_some() || job.callers_id;
         let inserted = self.store(caller, request::insert(job), id, waits).await?;
-        Ok(inserted.map_or(Inserted { id, is_new: true }, |inserted| answer(id, inserted)))
+        let inserted = inserted.map_or(Inserted { id, is_new: true }, |by| answer(id, by));
+        #[cfg(feature = "tracing")]
+        self.dispatcher.traces.inserted(&kind, inserted.id, inserted.is_new);
+        Ok(inserted)
     }
 
     /// Sends an insert. At [`Durability::Buffered`] there is no answer unless `waits` is set, because the
@@ -276,16 +285,14 @@ pub(super) fn to_store<J: Job>(
     ids: &JobIds,
     now: Now,
     kind: &Arc<str>,
-    headers: &Headers,
+    headers: &InsertHeaders,
     new: &NewJob<J>,
 ) -> Result<store::NewJob, InsertErrorKind> {
     if let Some(key) = &new.key {
         check_name("key", key)?;
     }
     let payload = payload(&new.job)?;
-    let mut headers = headers.clone();
-    headers.extend(new.headers.iter().map(|(name, value)| (name.clone(), value.clone())));
-    headers::check(&headers)?;
+    let headers = headers.and(&new.headers)?;
     let needs_draw = !new.when.leeway().is_zero();
     let draw = if needs_draw { draw(ids.next(now.millis(), None)) } else { 0 };
     let due = now.resolve(new.when, draw).map_err(InsertErrorKind::Time)?;

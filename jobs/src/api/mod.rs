@@ -2,6 +2,7 @@ pub(crate) mod request;
 pub(crate) mod new_job;
 pub(crate) mod caller;
 pub(crate) mod client;
+pub(crate) mod insert_headers;
 pub(crate) mod counts;
 pub(crate) mod insert;
 #[cfg(feature = "sqlite-unbundled")]
@@ -11,6 +12,7 @@ pub(crate) mod by_hand;
 pub(crate) mod statement;
 pub(crate) mod kind;
 pub(crate) mod history;
+pub(crate) mod metrics;
 pub(crate) mod wait;
 pub(crate) mod keyed;
 pub(crate) mod pages;
@@ -21,6 +23,8 @@ pub(crate) mod driver;
 pub(crate) mod test_run;
 pub(crate) mod builder;
 pub(crate) mod run_choices;
+#[cfg(feature = "tracing")]
+pub(crate) mod trace_context;
 pub(crate) mod sources;
 #[cfg(feature = "tokio")]
 pub(crate) mod async_handlers;

@@ -36,6 +36,8 @@ pub struct Pages {
     after: Option<PageKey>,
     /// How many jobs the next page has, at most.
     limit: usize,
+    /// How many jobs any page has, at most.
+    most: usize,
     ready: VecDeque<JobInfo>,
     finished: bool,
     error: Option<StoreError>,
@@ -82,6 +84,7 @@ impl Pages {
             to: Millis::MAX,
             after: None,
             limit: JOBS_PER_PAGE,
+            most: JOBS_PER_PAGE,
             ready: VecDeque::new(),
             finished: false,
             error: None,
@@ -134,6 +137,14 @@ impl Pages {
         Pages { limit: 1, ..self }
     }
 
+    /// Reads pages of at most this many jobs. For the command `tickwheel-jobs`.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn in_pages_of(self, jobs: usize) -> Pages {
+        let most = jobs.clamp(1, JOBS_PER_PAGE);
+        Pages { limit: most, most, ..self }
+    }
+
     /// Returns the next page. It is empty after the last job.
     ///
     /// # Errors
@@ -154,7 +165,7 @@ impl Pages {
             let page = self.read(caller).await?;
             self.finished = page.next.is_none();
             self.after = page.next;
-            self.limit = (self.limit * 2).min(JOBS_PER_PAGE);
+            self.limit = (self.limit * 2).min(self.most);
             let wanted = |job: &JobInfo| match self.state {
                 Some(JobState::Running) => {
                     matches!(job.state, JobState::Running | JobState::Claimed)

@@ -23,9 +23,11 @@ use crate::dispatch::handlers::Handlers;
 use crate::dispatch::inline::Inline;
 use crate::dispatch::line::Line;
 use crate::dispatch::machine::{Machine, Settings};
-use crate::dispatch::metrics::Metrics;
+use crate::dispatch::metrics::{About, Metrics};
 use crate::dispatch::questions;
 use crate::dispatch::reports::OnRun;
+#[cfg(feature = "tracing")]
+use crate::dispatch::traces::Traces;
 #[cfg(feature = "redis")]
 use crate::store::Notification;
 use crate::store::memory::Memory;
@@ -81,10 +83,19 @@ impl Builder {
             }
             false => self.handlers,
         };
+        #[cfg(feature = "tracing")]
+        let traces = Traces::new(self.queue.as_deref(), self.trace_context);
         // On a manual clock a wait changes nothing.
         let call_timeout = if manual { Duration::ZERO } else { self.call_timeout };
         let is_shared = self.source.is_shared();
         let lease = self.lease.min(LONGEST_LEASE);
+        let about = About {
+            queue: self.queue.as_ref().map(|queue| queue.to_ascii_lowercase()),
+            store: self.source.name(),
+            runs_jobs,
+            most_runs: most_runs(self.threads, self.max_async_runs, &handlers)
+                .min(self.max_in_flight),
+        };
         let settings = Settings {
             max_in_flight: self.max_in_flight,
             ahead: if is_shared { Duration::ZERO } else { AHEAD },
@@ -172,10 +183,12 @@ impl Builder {
             has_one_thread: !is_shared && self.threads == Some(1),
             settings,
             store,
-            metrics: Arc::new(Metrics::of(&handlers.kinds())),
+            metrics: Arc::new(Metrics::of(&handlers.kinds(), about)),
             handlers,
             on_event: self.on_event,
             capture: self.capture,
+            #[cfg(feature = "tracing")]
+            traces,
             on_run: self.on_run,
             grace: self.shutdown_grace,
             durability: self.durability,
@@ -205,13 +218,36 @@ fn limits_of(
     Ok(limits.iter().map(|(kind, limit)| (Arc::from(*kind), *limit)).collect())
 }
 
-/// Returns the capacity of a pool of this many threads: by default as many as the machine has processors.
+/// Returns the capacity of a pool of this many threads.
 fn capacity(threads: Option<usize>) -> Arc<Capacity> {
+    Arc::new(Capacity::new(pool(threads), Clock::of_system().now().instant))
+}
+
+/// Returns the number of threads of a pool: by default as many as the machine has processors.
+fn pool(threads: Option<usize>) -> usize {
     let threads = threads.or_else(|| std::thread::available_parallelism().ok().map(usize::from));
-    Arc::new(Capacity::new(threads.unwrap_or(1), Clock::of_system().now().instant))
+    threads.unwrap_or(1)
+}
+
+/// Returns how many runs can be under way at once: one for each thread, and as many futures of each kind as may be.
+fn most_runs(threads: Option<usize>, futures_of_a_kind: usize, handlers: &Handlers) -> usize {
+    let (kinds, of_futures) = (handlers.kinds().len(), handlers.async_kinds().len());
+    let on_threads = if kinds > of_futures { pool(threads) } else { 0 };
+    futures_of_a_kind.saturating_mul(of_futures).saturating_add(on_threads)
 }
 
 impl Source {
+    /// Returns the name of this kind of store.
+    fn name(&self) -> &'static str {
+        match self {
+            Source::Memory => "memory",
+            #[cfg(feature = "sqlite-unbundled")]
+            Source::File(_) => "file",
+            #[cfg(feature = "redis")]
+            Source::Server(_) => "redis",
+        }
+    }
+
     /// Says whether several processes run the jobs.
     pub(super) fn is_shared(&self) -> bool {
         match self {
@@ -232,6 +268,8 @@ pub(super) struct Parts {
     pub(super) metrics: Arc<Metrics>,
     pub(super) on_event: Option<OnEvent>,
     pub(super) capture: Option<Capture>,
+    #[cfg(feature = "tracing")]
+    pub(super) traces: Traces,
     pub(super) on_run: Option<OnRun>,
     /// How long a shutdown waits before it cancels the runs.
     pub(super) grace: Duration,
@@ -305,6 +343,8 @@ impl Parts {
             clock,
             metrics: Arc::clone(&self.metrics),
             capture: self.capture.clone(),
+            #[cfg(feature = "tracing")]
+            traces: self.traces.clone(),
             durability: self.durability,
             // Zero on a manual clock, where a wait changes nothing.
             call_timeout: (!call_timeout.is_zero()).then_some(call_timeout),

@@ -4,8 +4,8 @@
 //! instead, and gets an answer of its type. This file alone says which answer belongs to which operation.
 
 use crate::store::{
-    Answer, ApplyError, HistoryPart, Inserted, NewJob, NewSchedule, Op, Page, PageRequest,
-    StoredSchedule,
+    Answer, ApplyError, HistoryPart, Inserted, KindGauges, NewJob, NewSchedule, Op, Page,
+    PageRequest, StoredSchedule,
 };
 use crate::values::error::StoreError;
 use crate::values::id::JobId;
@@ -82,6 +82,7 @@ requests! {
     claimed() -> Page = Op::Claimed, Answer::Page(page) => page;
     counts() -> Counts = Op::Counts, Answer::Counts(counts) => counts;
     kinds() -> Vec<(String, u64)> = Op::Kinds, Answer::Kinds(kinds) => kinds;
+    gauges() -> Vec<KindGauges> = Op::Gauges, Answer::Gauges(gauges) => gauges;
     put_setting(name: String, value: Option<String>) -> bool =
         Op::PutSetting { name, value }, Answer::Changed(changed) => changed;
     dead_by_error(most: usize) -> Vec<DeadByError> =

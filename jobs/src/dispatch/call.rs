@@ -124,8 +124,7 @@ impl Shared {
 impl<T> Reply<T> {
     /// Takes the call. Returns `false` if the caller has given it up: then it must not be done.
     pub(crate) fn take(&self) -> bool {
-        let shared = &self.shared;
-        shared.leave_waiting(TAKEN) || shared.stage.load(Ordering::Acquire) == TAKEN
+        self.shared.leave_waiting(TAKEN)
     }
 
     /// Puts back a call that was taken and not done: its caller may give it up again.
@@ -323,4 +322,71 @@ impl Alive {
 #[expect(clippy::disallowed_methods, reason = "a caller's own wait, whatever clock the jobs go by")]
 fn present() -> Instant {
     Instant::now()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_pending(end: &Poll<CallEnd<()>>) -> bool {
+        matches!(end, Poll::Pending)
+    }
+
+    /// A call that was taken is awaited for the grace beyond its limit, or as long as it takes.
+    #[test]
+    fn taken_call_is_awaited_beyond_its_limit() {
+        let alive = Alive::default();
+        let (reply, awaited) = call(Some(present()));
+        assert!(reply.take());
+        let answerer = std::thread::spawn(move || {
+            std::thread::park_timeout(2 * GRACE);
+            reply.answer(());
+        });
+        let end = awaited.wait(Some(present()), TakenCall::IsAwaited, &alive);
+        assert_eq!(end, CallEnd::Answered(()));
+        answerer.join().unwrap();
+        let begun = present();
+        let (reply, awaited) = call::<()>(Some(begun));
+        assert!(reply.take());
+        assert_eq!(awaited.wait(Some(begun), TakenCall::IsUnknown, &alive), CallEnd::Unknown);
+        assert!(present() >= begun + GRACE);
+    }
+
+    /// The same for the call of a future.
+    #[test]
+    fn taken_call_of_a_future_is_awaited_beyond_its_limit() {
+        let alive = Alive::default();
+        let (reply, awaited) = call::<()>(None);
+        assert!(reply.take());
+        let poll = |until, taken| awaited.poll(Waker::noop(), Some(until), taken, &alive);
+        let soon = present() + GRACE / 2;
+        assert!(is_pending(&poll(soon, TakenCall::IsUnknown)) || present() >= soon + GRACE);
+        let long_ago = present() - 2 * GRACE;
+        assert!(is_pending(&poll(long_ago, TakenCall::IsAwaited)));
+        assert_eq!(poll(long_ago, TakenCall::IsUnknown), Poll::Ready(CallEnd::Unknown));
+    }
+
+    /// A call is taken or given up, not both, until it is put back.
+    #[test]
+    fn call_that_is_put_back_may_be_given_up() {
+        let (reply, made) = call::<()>(None);
+        assert!(reply.take() && !reply.stage().is_over());
+        made.abandon();
+        assert!(!reply.is_given_up());
+        reply.put_back();
+        made.abandon();
+        assert!(reply.is_given_up() && reply.stage().is_over());
+        assert!(!reply.take());
+    }
+
+    /// Once the dispatcher has stopped by itself calls are refused, with its reason, also before it has ended.
+    #[test]
+    fn calls_are_refused_once_the_dispatcher_has_stopped() {
+        let alive = Alive::default();
+        assert!(!alive.refuses());
+        assert_eq!(alive.why_ended(), StoreError::Closed);
+        alive.stop(StoreError::Overtaken);
+        assert!(alive.refuses() && !alive.has_ended());
+        assert_eq!(alive.why_ended(), StoreError::Overtaken);
+    }
 }

@@ -79,14 +79,12 @@ impl Capacity {
     fn ahead(&self, free: usize, now: Instant) -> usize {
         let since_end = self.millis(now).saturating_sub(self.ended_at.load(Ordering::Relaxed));
         let all_held = free == 0 && u128::from(since_end) > HORIZON.as_millis();
-        match self.nanos.load(Ordering::Relaxed) {
-            UNKNOWN => 0,
-            _ if all_held => 0,
-            average => {
-                let each = HORIZON.as_nanos() / u128::from(average.max(1));
-                usize::try_from(each).unwrap_or(usize::MAX).saturating_mul(self.threads)
-            }
+        if all_held {
+            return 0;
         }
+        // None if the average is unknown: that is the largest number.
+        let each = HORIZON.as_nanos() / u128::from(self.nanos.load(Ordering::Relaxed).max(1));
+        usize::try_from(each).unwrap_or(usize::MAX).saturating_mul(self.threads)
     }
 
     fn millis(&self, now: Instant) -> u64 {
@@ -143,6 +141,22 @@ mod tests {
         capacity.ended(MS, now);
         assert!(capacity.room(2, now + MS) > 100);
         assert_eq!(capacity.room(2, now + SECOND), 0);
+    }
+
+    /// The estimate is a moving average, in which the latest run weighs an eighth.
+    #[test]
+    fn latest_run_weighs_an_eighth() {
+        let (capacity, now) = two_threads();
+        let room_after = |took: Duration| {
+            capacity.started();
+            capacity.ended(took, now);
+            capacity.room(0, now)
+        };
+        assert_eq!(room_after(8 * MS), 2 + 2 * (100 / 8));
+        // 8 ms less 1 ms, and 2 ms more.
+        assert_eq!(room_after(16 * MS), 2 + 2 * (100 / 9));
+        // 7.875 ms.
+        assert_eq!(room_after(Duration::ZERO), 2 + 2 * 12);
     }
 
     /// After it gave back a job, a node claims no job ahead: its estimate of its speed was too high.

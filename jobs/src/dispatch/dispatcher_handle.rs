@@ -23,6 +23,8 @@ use super::events::is_in_hook;
 use super::metrics::Metrics;
 use super::progress::Progress;
 use super::questions::Questions;
+#[cfg(feature = "tracing")]
+use super::traces::Traces;
 use crate::store::{Answer, ApplyError, Hurry, Op};
 use crate::values::error::{StoreError, Violation};
 use crate::values::headers::Headers;
@@ -73,6 +75,8 @@ pub(crate) struct DispatcherHandle {
     pub(crate) metrics: Arc<Metrics>,
     /// Returns the headers of an insert: see `Builder::headers`.
     pub(crate) capture: Option<Capture>,
+    #[cfg(feature = "tracing")]
+    pub(crate) traces: Traces,
     /// What an insert waits for.
     pub(crate) durability: Durability,
     /// The limit of a call. Without one it waits for ever.

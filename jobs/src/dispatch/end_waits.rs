@@ -59,3 +59,45 @@ impl EndWaits {
         self.waits.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dispatch::call::{Call, call};
+
+    fn waiting(waits: &EndWaits, job: JobId) -> Call<()> {
+        let (reply, call) = call(None);
+        waits.add(job, reply);
+        call
+    }
+
+    /// The callers that wait for a job are taken at its end, and not at that of another job.
+    #[test]
+    fn callers_are_taken_when_their_job_ends() {
+        let [first, second] = [1, 2].map(JobId::from_u128);
+        let waits = EndWaits::default();
+        assert_eq!(waits.take([first].into_iter()).len(), 0);
+        let calls = [first, first, second].map(|job| waiting(&waits, job));
+        // They have not given up.
+        waits.forget(first);
+        assert!(calls.iter().all(|call| call.try_answer().is_none()));
+        assert_eq!(waits.take([first].into_iter()).len(), 2);
+        assert_eq!(waits.take([first, second].into_iter()).len(), 1);
+        assert_eq!(waits.jobs.into_inner(), 0);
+    }
+
+    /// A caller that gives up is forgotten, and the others that wait for the job are not.
+    #[test]
+    fn caller_that_gives_up_is_forgotten() {
+        let job = JobId::from_u128(1);
+        let waits = EndWaits::default();
+        let calls = [job, job].map(|job| waiting(&waits, job));
+        calls[0].abandon();
+        waits.forget(job);
+        assert!(calls[0].try_answer().is_some() && calls[1].try_answer().is_none());
+        calls[1].abandon();
+        waits.forget(job);
+        assert!(waits.lock().is_empty());
+        assert_eq!(waits.jobs.into_inner(), 0);
+    }
+}

@@ -5,6 +5,7 @@ use core::task::Waker;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::metrics::Metrics;
+use super::run_span::RunSpan;
 use crate::values::error::StoreError;
 use crate::values::id::JobId;
 
@@ -111,6 +112,16 @@ pub(crate) fn call_hook(hook: impl FnOnce()) {
     IN_HOOK.set(outer);
 }
 
+/// Calls code of the user's, and catches its panic. `threaded`: on a dispatcher's thread.
+pub(crate) fn call_user(threaded: bool, code: impl FnOnce()) {
+    if threaded {
+        call_hook(code);
+    } else if let Err(panic) = catch_unwind(AssertUnwindSafe(code)) {
+        // The payload's drop may panic as well.
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(panic)));
+    }
+}
+
 /// Calls wakers, which are code of the user's, and catches their panics. `threaded`: on a dispatcher's thread.
 pub(crate) fn wake(wakers: Vec<Waker>, threaded: bool) {
     for waker in wakers {
@@ -122,23 +133,73 @@ pub(crate) fn wake(wakers: Vec<Waker>, threaded: bool) {
     }
 }
 
-/// Counts the event, and calls the user's function with it. Catches its panic. `threaded`: on a dispatcher's
-/// thread.
+/// Emits an event that belongs to no run: see [`emit_of_run`].
 pub(crate) fn emit(event: Event, metrics: &Metrics, on_event: Option<&OnEvent>, threaded: bool) {
+    emit_of_run(&RunSpan::default(), event, metrics, on_event, threaded);
+}
+
+/// Counts the event, traces it, and calls the user's function with it. Catches its panic. `threaded`: on a
+/// dispatcher's thread.
+pub(crate) fn emit_of_run(
+    _span: &RunSpan,
+    event: Event,
+    metrics: &Metrics,
+    on_event: Option<&OnEvent>,
+    threaded: bool,
+) {
     match &event {
         Event::Died { .. } => metrics.died(),
         Event::CommitFailed { .. } => metrics.commit_failed(),
+        Event::LeaseLost { .. } => metrics.lease_lost(),
         Event::Failed { .. }
         | Event::InsertsDropped { .. }
-        | Event::LeaseLost { .. }
         | Event::Warning { .. }
         | Event::Unreadable { .. }
         | Event::Stopped { .. }
         | Event::LogGrows { .. } => {}
     }
-    match on_event {
-        Some(on_event) if threaded => call_hook(|| on_event(event)),
-        Some(on_event) => drop(catch_unwind(AssertUnwindSafe(|| on_event(event)))),
-        None => {}
+    #[cfg(feature = "tracing")]
+    call_user(threaded, || event.trace(&_span.get()));
+    if let Some(on_event) = on_event {
+        call_user(threaded, || on_event(event));
+    }
+}
+
+#[cfg(feature = "tracing")]
+impl Event {
+    /// Hands the event to the program's subscriber, as one of this span.
+    fn trace(&self, span: &tracing::Span) {
+        use super::traces::TARGET;
+        use tracing::{Level, event};
+        match self {
+            Event::Failed { id, kind, error } => event!(
+                target: TARGET, parent: span, Level::INFO, job.id = %id, job.kind = kind, error,
+                "a run failed, and its job is retried"
+            ),
+            Event::Died { id, kind, error } => event!(
+                target: TARGET, parent: span, Level::ERROR, job.id = %id, job.kind = kind, error,
+                "a job is dead"
+            ),
+            Event::LeaseLost { id } => event!(
+                target: TARGET, parent: span, Level::WARN, job.id = %id,
+                "a run has lost its lease, and its job runs again"
+            ),
+            Event::CommitFailed { error } => {
+                event!(target: TARGET, Level::WARN, %error, "a commit failed");
+            }
+            Event::LogGrows { bytes } => {
+                event!(target: TARGET, Level::WARN, bytes, "the store's log grows");
+            }
+            Event::Warning { text } => event!(target: TARGET, Level::WARN, "{text}"),
+            Event::Unreadable { what, error } => event!(
+                target: TARGET, Level::WARN, what, %error, "something in the store cannot be read"
+            ),
+            Event::Stopped { error } => {
+                event!(target: TARGET, Level::ERROR, %error, "the jobs have stopped");
+            }
+            Event::InsertsDropped { ids } => event!(
+                target: TARGET, Level::ERROR, jobs = ids.len(), "buffered inserts are lost"
+            ),
+        }
     }
 }

@@ -27,12 +27,13 @@ use super::handlers::{Called, Handlers};
 use super::machine::Start;
 use super::metrics::Metrics;
 use super::questions::Claims;
-use super::reports::{OnRun, report_start};
+use super::reports::{OnRun, is_reported, report_start};
 use super::run::Run;
 use super::run_queue::RunQueue;
 use super::run_state::RunState;
 #[cfg(feature = "tokio")]
 use super::under_way::UnderWay;
+use crate::values::error_type::ErrorType;
 use crate::values::fail::{Fail, Fate};
 use crate::values::id::JobId;
 use crate::values::time::Millis;
@@ -199,9 +200,11 @@ impl Executor {
         crate::values::hook::at("in the handler, before");
         let since_start = now.duration_since(self.since).unwrap_or_default();
         self.metrics.started(&state.kind, late.min(since_start));
-        if let Some(on_run) = &self.on_run {
+        if is_reported(self.on_run.as_ref()) {
             let _in_handler = InHandler::of(&self.dispatcher);
-            report_start(&state, on_run);
+            #[cfg(feature = "tracing")]
+            self.dispatcher.traces.start(&state);
+            report_start(&state, self.on_run.as_ref());
         }
         let Some(handler) = self.handlers.get(&state.kind) else {
             let error = format!("no handler for the kind {:?}", state.kind);
@@ -210,11 +213,12 @@ impl Executor {
         let states = self.handlers.states.clone();
         let run = Run::new(Arc::clone(&state), Arc::clone(&self.dispatcher), states);
         let in_handler = InHandler::of(&self.dispatcher);
-        let called = catch_unwind(AssertUnwindSafe(|| (handler.call)(&payload, run)));
+        let call = || state.span.in_scope(|| (handler.call)(&payload, run));
+        let called = catch_unwind(AssertUnwindSafe(call));
         drop(in_handler);
         crate::values::hook::at("in the handler, after");
         match called {
-            Err(panic) => self.end(&state, RunEnd::Failed(Fail::retry(panicked(panic)))),
+            Err(panic) => self.end(&state, panicked(panic)),
             Ok(Called::Undecodable(error)) => {
                 self.end(&state, RunEnd::Undecodable(error.to_string()));
             }
@@ -270,15 +274,14 @@ impl Executor {
         }
         let guard = Guard { executor: Arc::clone(self), state, end: None };
         let Some(runtime) = &self.handlers.runtime else { return };
+        let future = guard.state.span.around(future);
         let inner = runtime.spawn(Polled { dispatcher: Arc::clone(&self.dispatcher), future });
         runtime.spawn(async move {
             let mut guard = guard;
             guard.end = Some(match inner.await {
                 Ok(Ok(())) => RunEnd::Done,
                 Ok(Err(fail)) => RunEnd::Failed(fail),
-                Err(error) if error.is_panic() => {
-                    RunEnd::Failed(Fail::retry(panicked(error.into_panic())))
-                }
+                Err(error) if error.is_panic() => panicked(error.into_panic()),
                 Err(_) => return,
             });
         });
@@ -287,34 +290,35 @@ impl Executor {
 
 /// A handler's future. During each poll the thread counts as in the handler.
 #[cfg(feature = "tokio")]
-struct Polled<T> {
+struct Polled<F> {
     dispatcher: Arc<DispatcherHandle>,
-    future: core::pin::Pin<Box<dyn Future<Output = T> + Send>>,
+    future: F,
 }
 
 #[cfg(feature = "tokio")]
-impl<T> Future for Polled<T> {
-    type Output = T;
+impl<F: Future + Unpin> Future for Polled<F> {
+    type Output = F::Output;
 
     fn poll(
         mut self: core::pin::Pin<&mut Self>,
         context: &mut core::task::Context<'_>,
-    ) -> core::task::Poll<T> {
+    ) -> core::task::Poll<F::Output> {
         let _in_handler = InHandler::of(&self.dispatcher);
-        self.future.as_mut().poll(context)
+        core::pin::Pin::new(&mut self.future).poll(context)
     }
 }
 
-/// Returns the message of a panic.
-fn panicked(payload: Box<dyn Any + Send>) -> String {
+/// Returns the end of a run whose handler has panicked.
+fn panicked(payload: Box<dyn Any + Send>) -> RunEnd {
     let text = match payload.downcast_ref::<&'static str>() {
         Some(text) => Some((*text).to_owned()),
         None => payload.downcast_ref::<String>().cloned(),
     };
     // The payload's drop may panic as well.
     let _ = catch_unwind(AssertUnwindSafe(|| drop(payload)));
-    match text {
+    let error = match text {
         Some(text) => format!("panicked: {text}"),
         None => "panicked".to_owned(),
-    }
+    };
+    RunEnd::Failed(Fail::by_jobs(Fate::Policy, error, ErrorType::PANIC))
 }

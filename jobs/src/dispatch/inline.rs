@@ -17,7 +17,7 @@ use super::call::Alive;
 use super::clock::Clock;
 use super::command::{Command, RunEnd};
 use super::dispatcher_handle::{Sent, Way};
-use super::events::{Event, OnEvent, emit, wake};
+use super::events::{Event, OnEvent, emit, emit_of_run, wake};
 use super::execute::Executor;
 use super::machine::{Machine, StepOutput};
 use super::metrics::Metrics;
@@ -90,9 +90,14 @@ impl Inline {
                 return Err(Sent::Closed);
             };
             machine.until = until;
-            let mut output = machine.step(self.clock.now(), commands, &mut **store);
+            let now = self.clock.now();
+            let mut output = machine.step(now, commands, &mut **store);
             *wake_at = output.wake_at;
-            self.metrics.set_store_stats(store.stats());
+            let took = || self.clock.now().instant.saturating_duration_since(now.instant);
+            self.metrics.set_store_stats(store.stats(), took);
+            for (kind, jobs) in &output.inserted {
+                self.metrics.kinds.inserted(kind, *jobs);
+            }
             let in_flight = machine.in_flight();
             self.metrics.in_flight.store(in_flight, core::sync::atomic::Ordering::Relaxed);
             if let Some(executor) = executor {
@@ -106,8 +111,8 @@ impl Inline {
             answers, checks, end_waits, events, ended, wakers, wake_at, stopped, ..
         } = output;
         wake(wakers, false);
-        for event in events {
-            emit(event, &self.metrics, self.on_event.as_ref(), false);
+        for (event, span) in events {
+            emit_of_run(&span, event, &self.metrics, self.on_event.as_ref(), false);
         }
         for run in ended {
             report_end(&run, &self.metrics, self.on_run.as_ref(), false);

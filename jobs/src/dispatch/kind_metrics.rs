@@ -1,4 +1,4 @@
-//! The lateness and the run times of a process, by kind.
+//! The counters, the lateness and the run times of a process, by kind.
 //!
 //! Ground rules:
 //!
@@ -6,14 +6,17 @@
 //!   additions to atomics.
 //! - At most [`MOST_KINDS`] kinds have counters of their own, so that their number has a bound. The others share
 //!   those of [`OTHER`].
+//! - Kinds that are only inserted here are not known before. Each has a counter once it comes, up to the same bound:
+//!   a counter that moved to another name would look like a burst to a monitoring system.
 
 use core::sync::atomic::{AtomicU64, Ordering};
-use std::collections::HashMap;
-use std::sync::Arc;
-use std::time::Duration;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use tickwheel::{Histogram, Lateness};
 
+use super::run_state::RunState;
 use crate::values::buckets::Buckets;
 use crate::values::history::{MOST_KINDS, OTHER};
 use crate::values::run_report::Outcome;
@@ -32,6 +35,8 @@ pub struct KindStats {
     pub run_time: Lateness,
     /// How long its runs took, by outcome.
     ended: [Buckets; Outcome::ALL.len()],
+    /// Its jobs that were inserted.
+    pub(crate) inserted: u64,
 }
 
 impl KindStats {
@@ -41,6 +46,12 @@ impl KindStats {
     pub fn ended(&self, outcome: Outcome) -> &Buckets {
         &self.ended[outcome as usize]
     }
+
+    /// Returns how many runs are under way: they have started, and their end is not in the store.
+    pub(crate) fn running(&self) -> u64 {
+        let ended: u64 = self.ended.iter().map(Buckets::count).sum();
+        self.lateness_buckets.count().saturating_sub(ended)
+    }
 }
 
 /// The counters of all kinds.
@@ -48,6 +59,10 @@ impl KindStats {
 pub(crate) struct KindMetrics {
     places: HashMap<Arc<str>, usize>,
     kinds: Vec<(Arc<str>, OfKind)>,
+    /// How many jobs of kinds that have no handler here were inserted.
+    inserted: Mutex<BTreeMap<Arc<str>, u64>>,
+    /// The run of each kind that was the oldest at the last look.
+    oldest: Mutex<Vec<Arc<RunState>>>,
 }
 
 /// The counters of a kind.
@@ -57,17 +72,37 @@ struct OfKind {
     lateness_buckets: Counted,
     run_time: Histogram,
     ended: [Counted; Outcome::ALL.len()],
+    inserted: AtomicU64,
+}
+
+impl OfKind {
+    fn snapshot((kind, of_kind): &(Arc<str>, OfKind)) -> KindStats {
+        // The ends are read before the starts, so no run ends that has not started.
+        let ended = core::array::from_fn(|at| of_kind.ended[at].snapshot());
+        KindStats {
+            kind: kind.to_string(),
+            lateness: of_kind.lateness.lateness(),
+            lateness_buckets: of_kind.lateness_buckets.snapshot(),
+            run_time: of_kind.run_time.lateness(),
+            ended,
+            inserted: of_kind.inserted.load(Ordering::Relaxed),
+        }
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The counters behind [`Buckets`].
 #[derive(Default)]
-struct Counted {
+pub(super) struct Counted {
     counts: [AtomicU64; Buckets::BOUNDS.len() + 1],
     nanos: AtomicU64,
 }
 
 impl Counted {
-    fn record(&self, duration: Duration) {
+    pub(super) fn record(&self, duration: Duration) {
         self.counts[Buckets::bucket(duration)].fetch_add(1, Ordering::Relaxed);
         let nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
         self.nanos.fetch_add(nanos, Ordering::Relaxed);
@@ -77,7 +112,7 @@ impl Counted {
         self.counts.iter().any(|count| count.load(Ordering::Relaxed) > 0)
     }
 
-    fn snapshot(&self) -> Buckets {
+    pub(super) fn snapshot(&self) -> Buckets {
         let counts = core::array::from_fn(|at| self.counts[at].load(Ordering::Relaxed));
         Buckets { counts, sum: Duration::from_nanos(self.nanos.load(Ordering::Relaxed)) }
     }
@@ -98,7 +133,7 @@ impl KindMetrics {
             names.push(Arc::from(OTHER));
         }
         let kinds = names.into_iter().map(|kind| (kind, OfKind::default())).collect();
-        KindMetrics { places, kinds }
+        KindMetrics { places, kinds, ..KindMetrics::default() }
     }
 
     fn of(&self, kind: &str) -> Option<&OfKind> {
@@ -121,17 +156,52 @@ impl KindMetrics {
         }
     }
 
+    /// Counts inserts of jobs of a kind.
+    pub(crate) fn inserted(&self, kind: &Arc<str>, jobs: u64) {
+        if let Some(of_kind) = self.of(kind) {
+            of_kind.inserted.fetch_add(jobs, Ordering::Relaxed);
+            return;
+        }
+        let mut inserted = locked(&self.inserted);
+        let has_room = inserted.contains_key(kind) || inserted.len() < MOST_KINDS;
+        let kind = if has_room { Arc::clone(kind) } else { Arc::from(OTHER) };
+        *inserted.entry(kind).or_default() += jobs;
+    }
+
+    /// Returns how many jobs were inserted of each kind that has no handler here.
+    pub(crate) fn inserted_elsewhere(&self) -> Vec<(String, u64)> {
+        locked(&self.inserted).iter().map(|(kind, jobs)| (kind.to_string(), *jobs)).collect()
+    }
+
+    /// Notes the oldest run of each kind, of those that have started.
+    pub(crate) fn set_oldest(&self, runs: Vec<Arc<RunState>>) {
+        let before = core::mem::replace(&mut *locked(&self.oldest), runs);
+        drop(before);
+    }
+
+    /// Returns each kind with the age of its oldest run. A run that has ended since the last look is left out: those
+    /// that started after it were under way for no longer than the time between two looks.
+    pub(crate) fn longest(&self, now: Instant) -> Vec<(String, Duration)> {
+        let oldest = locked(&self.oldest);
+        let under_way = oldest.iter().filter(|run| run.over().is_none() && run.took().is_none());
+        under_way.filter_map(|run| Some((self.label(&run.kind), run.age(now)?))).collect()
+    }
+
+    /// Returns the name under which a handled kind is counted.
+    fn label(&self, kind: &str) -> String {
+        let place = self.places.get(kind).and_then(|at| self.kinds.get(*at));
+        place.map_or(OTHER, |(name, _)| name).to_owned()
+    }
+
     /// Returns the kinds of which a run has started.
     pub(crate) fn snapshot(&self) -> Vec<KindStats> {
         let has_run = |(_, of_kind): &&(Arc<str>, OfKind)| of_kind.lateness_buckets.is_any();
-        let snapshot = |(kind, of_kind): &(Arc<str>, OfKind)| KindStats {
-            kind: kind.to_string(),
-            lateness: of_kind.lateness.lateness(),
-            lateness_buckets: of_kind.lateness_buckets.snapshot(),
-            run_time: of_kind.run_time.lateness(),
-            ended: core::array::from_fn(|at| of_kind.ended[at].snapshot()),
-        };
-        self.kinds.iter().filter(has_run).map(snapshot).collect()
+        self.kinds.iter().filter(has_run).map(OfKind::snapshot).collect()
+    }
+
+    /// Returns all kinds that have handlers here.
+    pub(crate) fn all(&self) -> Vec<KindStats> {
+        self.kinds.iter().map(OfKind::snapshot).collect()
     }
 }
 

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use tickwheel::{Histogram, Lateness};
 
-use super::kind_metrics::{KindMetrics, KindStats};
+use super::kind_metrics::{Counted, KindMetrics, KindStats};
 use crate::store::StoreStats;
+use crate::values::buckets::Buckets;
 
 /// The counters of this process since its jobs were started.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -25,12 +26,19 @@ pub struct Stats {
     pub snoozed: u64,
     /// Jobs that died in this process.
     pub died: u64,
+    /// Claimed jobs that this process found without the process that had claimed them: on a file at its start, on a
+    /// server once their leases were over. Each of them runs again, or is dead.
+    pub interruptions: u64,
+    /// Runs of this process that lost their lease.
+    pub leases_lost: u64,
     /// Commits that changed something.
     pub commits: u64,
     /// Commits that waited for the disk.
     pub syncs: u64,
     /// Commits that failed.
     pub failed_commits: u64,
+    /// How long the steps of the dispatcher took that committed a change. Zero on a manual clock.
+    pub commit_time: Buckets,
     /// The size of the store's log, in bytes.
     pub wal_bytes: u64,
     /// How late runs started: the time from a job's due time to the start of its handler. For a job that was
@@ -57,15 +65,31 @@ pub(crate) struct Metrics {
     commits: AtomicU64,
     syncs: AtomicU64,
     wal_bytes: AtomicU64,
+    interruptions: AtomicU64,
+    leases_lost: AtomicU64,
+    commit_time: Counted,
     lateness: Histogram,
     pub(crate) kinds: KindMetrics,
     longest_step_nanos: AtomicU64,
+    pub(crate) about: About,
+}
+
+/// What does not change while a process has its jobs, and what its metrics tell.
+#[derive(Default)]
+pub(crate) struct About {
+    /// The queue, if it is not the default one.
+    pub(crate) queue: Option<String>,
+    /// The kind of its store: `memory`, `file` or `redis`.
+    pub(crate) store: &'static str,
+    pub(crate) runs_jobs: bool,
+    /// How many runs the process can have under way at once.
+    pub(crate) most_runs: usize,
 }
 
 impl Metrics {
     /// Makes the counters of a process that handles these kinds, which are sorted.
-    pub(crate) fn of(kinds: &[Arc<str>]) -> Metrics {
-        Metrics { kinds: KindMetrics::new(kinds), ..Metrics::default() }
+    pub(crate) fn of(kinds: &[Arc<str>], about: About) -> Metrics {
+        Metrics { kinds: KindMetrics::new(kinds), about, ..Metrics::default() }
     }
 
     pub(crate) fn add(counter: &AtomicU64) {
@@ -86,6 +110,10 @@ impl Metrics {
         Metrics::add(&self.failed_commits);
     }
 
+    pub(crate) fn lease_lost(&self) {
+        Metrics::add(&self.leases_lost);
+    }
+
     /// Notes the time that a step of the dispatcher took. Only the dispatcher's thread calls this.
     pub(crate) fn stepped(&self, took: Duration) {
         let nanos = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
@@ -94,8 +122,13 @@ impl Metrics {
         }
     }
 
-    pub(crate) fn set_store_stats(&self, stats: StoreStats) {
-        self.commits.store(stats.commits, Ordering::Relaxed);
+    /// Takes the counters of the store after a step. `took` says how long the step took: it is asked only after a
+    /// commit. Only the thread that makes the steps calls this.
+    pub(crate) fn set_store_stats(&self, stats: StoreStats, took: impl FnOnce() -> Duration) {
+        if self.commits.swap(stats.commits, Ordering::Relaxed) != stats.commits {
+            self.commit_time.record(took());
+        }
+        self.interruptions.store(stats.interruptions, Ordering::Relaxed);
         self.syncs.store(stats.syncs, Ordering::Relaxed);
         self.wal_bytes.store(stats.wal_bytes, Ordering::Relaxed);
     }
@@ -109,9 +142,12 @@ impl Metrics {
             failed: read(&self.failed),
             snoozed: read(&self.snoozed),
             died: read(&self.died),
+            interruptions: read(&self.interruptions),
+            leases_lost: read(&self.leases_lost),
             commits: read(&self.commits),
             syncs: read(&self.syncs),
             failed_commits: read(&self.failed_commits),
+            commit_time: self.commit_time.snapshot(),
             wal_bytes: read(&self.wal_bytes),
             lateness: self.lateness.lateness(),
             kinds: self.kinds.snapshot(),

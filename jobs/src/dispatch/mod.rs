@@ -1,4 +1,8 @@
 pub(crate) mod clock;
+#[cfg(feature = "tracing")]
+pub(crate) mod traces;
+pub(crate) mod run_span;
+pub(crate) mod run_state;
 pub(crate) mod kind_metrics;
 pub(crate) mod metrics;
 pub(crate) mod events;
@@ -14,7 +18,8 @@ pub(crate) mod dispatcher_handle;
 pub(crate) mod call_async;
 pub(crate) mod channels;
 pub(crate) mod states;
-pub(crate) mod run_state;
+#[cfg(feature = "tracing")]
+pub(crate) mod run_traces;
 pub(crate) mod run;
 pub(crate) mod reports;
 pub(crate) mod handlers;

@@ -1,4 +1,4 @@
-//! Reports of runs: each start and each end, for the program's function and for the counters.
+//! Reports of runs: each start and each end, for the program's function, the run's span and the counters.
 //!
 //! Ground rules:
 //!
@@ -6,20 +6,23 @@
 //!   another thread: then the thread of the start reports the end as well.
 //! - The function runs outside of every lock. A panic of it ends there.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use super::events::call_hook;
+use super::events::call_user;
 use super::metrics::Metrics;
+use super::run_span::RunSpan;
 use super::run_state::RunState;
 use crate::values::run_report::RunReport;
 
 /// The function that the user gave.
 pub(crate) type OnRun = Arc<dyn Fn(&RunReport) + Send + Sync>;
 
-/// Reports the start of a run, on the thread that is about to call its handler.
-pub(crate) fn report_start(run: &RunState, on_run: &OnRun) {
-    call(on_run, &report(run), false);
+/// Reports the start of a run, on the thread that is about to call its handler. A program with spans reports it
+/// without a function too, because the span is then there for the end.
+pub(crate) fn report_start(run: &RunState, on_run: Option<&OnRun>) {
+    if let Some(on_run) = on_run {
+        call(on_run, &report(run), &run.span, false);
+    }
     if run.start_was_reported() {
         call_with_end(run, on_run, false);
     }
@@ -38,17 +41,25 @@ pub(crate) fn report_end(
         // The end of its handler is not counted.
         Metrics::add(&metrics.failed);
     }
-    if let Some(on_run) = on_run
-        && run.end_is_due()
-    {
+    if is_reported(on_run) && run.end_is_due() {
         call_with_end(run, on_run, threaded);
     }
 }
 
-fn call_with_end(run: &RunState, on_run: &OnRun, threaded: bool) {
+/// Says whether anything learns of the starts and ends of runs.
+pub(crate) fn is_reported(on_run: Option<&OnRun>) -> bool {
+    on_run.is_some() || RunSpan::EXISTS
+}
+
+fn call_with_end(run: &RunState, on_run: Option<&OnRun>, threaded: bool) {
     let Some(over) = run.over() else { return };
-    let (outcome, error) = (Some(over.outcome), over.error.clone());
-    call(on_run, &RunReport { took: Some(over.took), outcome, error, ..report(run) }, threaded);
+    if let Some(on_run) = on_run {
+        let (outcome, error) = (Some(over.outcome), over.error.as_ref());
+        let (took, error) = (Some(over.took), error.map(|error| error.text.clone()));
+        call(on_run, &RunReport { took, outcome, error, ..report(run) }, &run.span, threaded);
+    }
+    #[cfg(feature = "tracing")]
+    call_user(threaded, || super::run_traces::end(run, over));
 }
 
 /// Returns the report of the start.
@@ -67,11 +78,6 @@ fn report(run: &RunState) -> RunReport {
     }
 }
 
-fn call(on_run: &OnRun, report: &RunReport, threaded: bool) {
-    if threaded {
-        call_hook(|| on_run(report));
-    } else if let Err(panic) = catch_unwind(AssertUnwindSafe(|| on_run(report))) {
-        // The payload's drop may panic as well.
-        let _ = catch_unwind(AssertUnwindSafe(|| drop(panic)));
-    }
+fn call(on_run: &OnRun, report: &RunReport, span: &RunSpan, threaded: bool) {
+    call_user(threaded, || span.in_scope(|| on_run(report)));
 }

@@ -14,9 +14,11 @@ use core::task::Waker;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::run_span::RunSpan;
 use crate::store::{Claimed, Fence};
 use crate::values::attempt_errors::AttemptErrors;
 use crate::values::cancellation::Cancellation;
+use crate::values::error_type::ErrorType;
 use crate::values::extra::Extra;
 use crate::values::head_start::HeadStart;
 use crate::values::id::JobId;
@@ -41,6 +43,8 @@ pub(crate) struct RunState {
     pub(crate) head_start: HeadStart,
     /// How long it may take.
     pub(crate) limit: Option<Duration>,
+    /// Its span, from the report of its start to that of its end.
+    pub(crate) span: RunSpan,
     /// When the lease ends in this process, if the claim is a lease.
     lease: Mutex<Option<Instant>>,
     stage: AtomicU8,
@@ -62,8 +66,15 @@ pub(crate) struct RunState {
 /// How a run ended.
 pub(crate) struct Over {
     pub(crate) outcome: Outcome,
-    pub(crate) error: Option<String>,
+    pub(crate) error: Option<RunError>,
     pub(crate) took: Duration,
+}
+
+/// The error of a run.
+pub(crate) struct RunError {
+    pub(crate) text: String,
+    #[cfg_attr(not(feature = "tracing"), expect(dead_code, reason = "only a span has it"))]
+    pub(crate) of_type: ErrorType,
 }
 
 const WAITING: u8 = 0;
@@ -97,6 +108,7 @@ impl RunState {
             is_async,
             head_start,
             limit,
+            span: RunSpan::empty(),
             lease: Mutex::new(None),
             stage: AtomicU8::new(WAITING),
             late_micros: AtomicU64::new(0),
@@ -161,7 +173,7 @@ impl RunState {
     }
 
     /// Notes how the run ended. Returns `false` if that was noted before, or the run has not started.
-    pub(crate) fn end(&self, outcome: Outcome, error: Option<String>, now: Instant) -> bool {
+    pub(crate) fn end(&self, outcome: Outcome, error: Option<RunError>, now: Instant) -> bool {
         let Some(age) = self.age(now) else { return false };
         let took = self.took().unwrap_or(age);
         self.over.set(Over { outcome, error, took }).is_ok()

@@ -26,7 +26,7 @@ use super::call::Alive;
 use super::channels::Room;
 use super::clock::Clock;
 use super::command::{Command, JOBS_PER_STEP, Reply};
-use super::events::{Event, OnEvent, call_hook, emit, wake};
+use super::events::{Event, OnEvent, call_hook, emit, emit_of_run, wake};
 use super::execute::Executor;
 use super::machine::Machine;
 use super::metrics::Metrics;
@@ -118,19 +118,26 @@ impl Dispatcher {
             }
             let mut output = self.machine.step(now, &mut commands, &mut *self.store);
             wake_at = output.wake_at;
+            let stats = self.store.stats();
+            let took = || self.clock.now().instant.saturating_duration_since(now.instant);
+            self.metrics.set_store_stats(stats, took);
+            for (kind, jobs) in &output.inserted {
+                self.metrics.kinds.inserted(kind, *jobs);
+            }
+            if let Some(oldest) = output.oldest_runs {
+                self.metrics.kinds.set_oldest(oldest);
+            }
             self.ended.append(&mut output.ended);
             crate::values::hook::at("before the answers");
             self.executor.arm(core::mem::take(&mut output.starts));
             wake(output.wakers, true);
-            for event in output.events {
-                emit(event, &self.metrics, self.on_event.as_ref(), true);
+            for (event, span) in output.events {
+                emit_of_run(&span, event, &self.metrics, self.on_event.as_ref(), true);
             }
             self.report_ends();
             self.metrics.in_flight.store(self.machine.in_flight(), Ordering::Relaxed);
-            let stats = self.store.stats();
             self.needs_maintenance |=
                 core::mem::replace(&mut commits, stats.commits) != stats.commits;
-            self.metrics.set_store_stats(stats);
             let was_large = core::mem::replace(&mut large_log, stats.wal_bytes > LARGE_LOG);
             if large_log && !was_large {
                 let event = Event::LogGrows { bytes: stats.wal_bytes };

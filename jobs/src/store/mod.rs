@@ -25,6 +25,7 @@ pub(crate) mod hurry;
 pub(crate) mod claim;
 pub(crate) mod ended;
 pub(crate) mod figures;
+pub(crate) mod gauges;
 pub(crate) mod history;
 pub(crate) mod new_job;
 pub(crate) mod page;
@@ -51,6 +52,7 @@ use crate::values::time::Millis;
 pub(crate) use claim::{ClaimRequest, Claimed, MOST_INTERRUPTIONS, killed};
 pub(crate) use ended::{End, Ending, TRIM_LOOKS, TRIMMED, is_waited_for, kept_until};
 pub(crate) use figures::RunBuckets;
+pub(crate) use gauges::KindGauges;
 pub(crate) use history::HistoryPart;
 pub(crate) use hurry::Hurry;
 pub(crate) use new_job::{IfTaken, Inserted, NewJob};
@@ -203,6 +205,8 @@ pub(crate) struct StoreStats {
     pub(crate) commits: u64,
     pub(crate) syncs: u64,
     pub(crate) wal_bytes: u64,
+    /// Claims that this process found without the process that had made them.
+    pub(crate) interruptions: u64,
 }
 
 /// One change, or one question.
@@ -267,6 +271,8 @@ pub(crate) enum Op {
     Counts,
     /// Answer::Kinds: each kind with its number of jobs that are not dead.
     Kinds,
+    /// Answer::Gauges: each kind with its jobs by state, as the store sees them.
+    Gauges,
     /// Answer::DeadByError: the dead jobs by kind and first line of their error, those with the most jobs first.
     DeadByError(usize),
     /// Answer::Schedules.
@@ -302,6 +308,7 @@ pub(crate) enum Answer {
     Page(Page),
     Counts(Counts),
     Kinds(Vec<(String, u64)>),
+    Gauges(Vec<KindGauges>),
     DeadByError(Vec<DeadByError>),
     Schedules(Vec<StoredSchedule>),
     Settings(Vec<(String, String)>),
@@ -361,6 +368,7 @@ impl Op {
                 | Op::Claimed
                 | Op::Counts
                 | Op::Kinds
+                | Op::Gauges
                 | Op::DeadByError(_)
                 | Op::Schedules
                 | Op::Settings

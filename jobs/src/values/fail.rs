@@ -11,6 +11,8 @@ use core::fmt;
 use std::error::Error;
 use std::time::Duration;
 
+use super::error_type::ErrorType;
+
 /// Why a run did not succeed, and what happens to its job next.
 ///
 /// `?` converts every error that can be boxed: those of the standard library and of other crates, an
@@ -63,10 +65,10 @@ use std::time::Duration;
 /// }
 /// assert!(handler(&Mutex::new(0)).is_ok());
 /// ```
-#[derive(Debug)]
 pub struct Fail {
     pub(crate) fate: Fate,
     pub(crate) error: String,
+    pub(crate) of_type: ErrorType,
 }
 
 /// What happens to a job whose run did not succeed.
@@ -88,7 +90,7 @@ impl Fail {
     /// Fails the run: the job is retried by its [`Retry`](crate::Retry) policy, or is dead after its last
     /// retry. `?` does the same; this function is for an error that the handler makes itself.
     pub fn retry(error: impl Into<Box<dyn Error + Send + Sync>>) -> Fail {
-        Fail { fate: Fate::Policy, error: chain(&*error.into()) }
+        Fail::of(Fate::Policy, error)
     }
 
     /// Fails the run: the job is retried after `delay`, or is dead after the last retry that its
@@ -98,7 +100,7 @@ impl Fail {
     /// A job that only has to wait, for a rate limiter or for another job, is better [snoozed](Fail::snooze).
     #[doc(alias("retry_in", "backoff"))]
     pub fn after(delay: Duration, error: impl Into<Box<dyn Error + Send + Sync>>) -> Fail {
-        Fail { fate: Fate::After(delay), error: chain(&*error.into()) }
+        Fail::of(Fate::After(delay), error)
     }
 
     /// Ends the run without a failure: the job runs again after `delay`. No retry is used up, no
@@ -119,13 +121,13 @@ impl Fail {
     #[doc(alias("defer", "delay", "postpone", "rate_limit", "reschedule"))]
     #[must_use]
     pub fn snooze(delay: Duration) -> Fail {
-        Fail { fate: Fate::Snooze(delay), error: "the job was put off".to_owned() }
+        Fail::by_jobs(Fate::Snooze(delay), "the job was put off".to_owned(), ErrorType::OTHER)
     }
 
     /// Fails the run, and makes the job dead at once.
     #[doc(alias("discard", "unrecoverable"))]
     pub fn dead(error: impl Into<Box<dyn Error + Send + Sync>>) -> Fail {
-        Fail { fate: Fate::Dead, error: chain(&*error.into()) }
+        Fail::of(Fate::Dead, error)
     }
 
     /// Ends a run that was cancelled ([`Run::is_cancelled`](crate::Run::is_cancelled)), without counting it:
@@ -134,7 +136,17 @@ impl Fail {
     /// [`Fail::retry`].
     #[must_use]
     pub fn interrupted() -> Fail {
-        Fail { fate: Fate::Interrupted, error: "the run was told to stop".to_owned() }
+        let error = "the run was told to stop".to_owned();
+        Fail::by_jobs(Fate::Interrupted, error, ErrorType::INTERRUPTED)
+    }
+
+    fn of<E: Into<Box<dyn Error + Send + Sync>>>(fate: Fate, error: E) -> Fail {
+        Fail { fate, error: chain(&*error.into()), of_type: ErrorType::of::<E>() }
+    }
+
+    /// Makes a failure that the jobs have noticed, not the handler.
+    pub(crate) fn by_jobs(fate: Fate, error: String, of_type: ErrorType) -> Fail {
+        Fail { fate, error, of_type }
     }
 }
 
@@ -172,6 +184,12 @@ pub(crate) fn truncated(mut text: String) -> String {
         text.truncate(end);
     }
     text
+}
+
+impl fmt::Debug for Fail {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Fail").field("fate", &self.fate).field("error", &self.error).finish()
+    }
 }
 
 impl fmt::Display for Fail {

@@ -6,6 +6,7 @@ pub(crate) mod id;
 pub(crate) mod fence;
 pub(crate) mod job;
 pub(crate) mod retry;
+pub(crate) mod error_type;
 pub(crate) mod fail;
 pub(crate) mod schedule;
 pub(crate) mod server_problem;
@@ -15,6 +16,8 @@ pub(crate) mod call_error;
 pub(crate) mod attempt_errors;
 pub(crate) mod headers;
 pub(crate) mod extra;
+#[cfg(feature = "tracing")]
+pub(crate) mod trace_context;
 #[cfg(feature = "redis-tls")]
 pub(crate) mod tls;
 pub(crate) mod keep;

@@ -46,7 +46,7 @@ fn text_of_a_file_is_printed_without_control_characters() {
     conn.execute_batch(&format!("CREATE TABLE \"tickwheel_{queue}_meta\" (a)")).unwrap();
     drop(conn);
 
-    let calls: [&[&str]; 14] = [
+    let calls: [&[&str]; 15] = [
         &["list"],
         &["list", "--json"],
         &["list", "dead"],
@@ -59,7 +59,8 @@ fn text_of_a_file_is_printed_without_control_characters() {
         &["show", &dead, "--json"],
         &["stats"],
         &["stats", "--json"],
-        &["watch", "--times", "1", "--json"],
+        &["top", "--once"],
+        &["top", "--json"],
         &["--queue", "absent", "stats"],
     ];
     for args in calls {
@@ -142,7 +143,7 @@ fn user_who_may_only_read_the_file_can_use_reading_verbs() {
         &["show", &id],
         &["stats"],
         &["check"],
-        &["watch", "--times", "1"],
+        &["top", "--once"],
     ];
     let looked = looks.map(call);
     let changed = call(&["cancel", &id]);

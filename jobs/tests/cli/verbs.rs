@@ -1,8 +1,7 @@
 //! The verbs, on a file and on a server.
 
-use std::process::Stdio;
 use std::sync::mpsc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::Value;
 use tickwheel_jobs::{Fail, JobId};
@@ -221,24 +220,6 @@ fn stats_counts_kinds_and_names_those_that_are_overdue() {
     assert_eq!(ok(&app.store, &["check"]), "ok: 3 jobs, 0 dead\n");
 }
 
-/// `watch` prints a line a second, and ends without an error when its reader has gone.
-#[test]
-fn watch_prints_a_line_a_second() {
-    let Some(app) = application() else { return };
-    app.jobs.insert(HOUR, Close(1)).unwrap();
-    let started = Instant::now();
-    let lines = json(&app.store, &["watch", "--times", "2", "--json"]);
-    assert!(started.elapsed() >= Duration::from_secs(1));
-    assert_eq!(lines.len(), 2);
-    assert_eq!((&lines[0]["pending"], &lines[0]["running"]), (&1.into(), &0.into()));
-    assert_eq!(ok(&app.store, &["watch", "--times", "1"]).lines().count(), 2);
-    // Whoever read it has gone: no error, as with `| head`.
-    let mut watching = command(&app.store, &["watch", "--times", "50"]);
-    let mut watching = watching.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-    drop(watching.stdout.take());
-    assert!(watching.wait().unwrap().success());
-}
-
 /// A wrong argument is named on stderr, with exit code 2 and no output.
 #[test]
 fn argument_that_is_wrong_is_named() {
@@ -258,7 +239,7 @@ fn argument_that_is_wrong_is_named() {
         (&["retry"], "ID"),
         (&["retry", id, "--all"], "--all"),
         (&["delete", id, "--kind", "push"], "--kind"),
-        (&["watch", "--times", "0"], "0"),
+        (&["top", "--twice"], "--twice"),
         (&["--queue", "a b", "list"], "\"a b\""),
     ] {
         let refused = call(&app.store, args);

@@ -19,7 +19,7 @@ fn ever() -> core::ops::Range<SystemTime> {
 type Verb = fn(&Client) -> Result<(), StoreError>;
 
 /// Every verb that waits for an answer.
-const VERBS: [(&str, Verb); 18] = [
+const VERBS: [(&str, Verb); 19] = [
     ("insert", |client| inserted(client.insert(HOUR, close(1)).map(drop))),
     ("insert_batch", |client| inserted(client.insert_batch([(HOUR, close(1))]).map(drop))),
     ("cancel", |client| client.cancel(JobId::new()).map(drop)),
@@ -32,6 +32,7 @@ const VERBS: [(&str, Verb); 18] = [
     ("kinds", |client| client.kinds().map(drop)),
     ("pending", |client| client.pending().next_page().map(drop)),
     ("history", |client| client.history(Step::Hour, ever()).map(drop)),
+    ("metrics", |client| client.metrics().map(drop)),
     ("nodes", |client| client.nodes().map(drop)),
     ("dead_by_error", |client| client.dead_by_error(1).map(drop)),
     ("head_start", |client| client.kind_named("other").head_start(HOUR)),

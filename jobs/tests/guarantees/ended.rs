@@ -1,6 +1,6 @@
 //! Jobs that have ended, waits for them, pauses and head starts: in memory and on a file.
 
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use tickwheel_jobs::{CallError, Jobs};
 
@@ -148,6 +148,27 @@ fn call_in_a_handler_never_waits_for_its_own_thread() {
         jobs.insert(Duration::ZERO, Charge(1)).unwrap();
         assert_eq!(called.recv_timeout(LONG).unwrap(), Err(CallError::Refused));
         assert_eq!(jobs.count().unwrap().pending, 0, "nothing was inserted");
+        jobs.shutdown().unwrap();
+    });
+}
+
+/// In the process that runs the jobs a wait ends at once with its job. It would look by itself only a second later.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "real time is the subject")]
+fn wait_in_the_process_of_the_job_ends_at_once() {
+    on_each_store(|builder| {
+        // The job ends after the first look.
+        let jobs = builder.handle(|_: Charge, _| {
+            pause(10 * MS);
+            Ok(())
+        });
+        let jobs = jobs.start().unwrap();
+        let begun = Instant::now();
+        for cents in 0..20 {
+            jobs.call::<_, ()>(Charge(cents), LONG).unwrap();
+        }
+        let took = begun.elapsed();
+        assert!(took < Duration::from_secs(10), "{took:?}");
         jobs.shutdown().unwrap();
     });
 }

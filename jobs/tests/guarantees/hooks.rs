@@ -17,6 +17,7 @@ pub(crate) fn every_call_is_refused(client: &Client) -> bool {
         && other(client.history(tickwheel_jobs::Step::Hour, UNIX_EPOCH..UNIX_EPOCH + HOUR).err())
         && other(client.kind_named("close").head_start(HOUR).err())
         && other(client.nodes().err())
+        && other(client.metrics().err())
         && other(client.flush().err())
         && other(client.cancel(tickwheel_jobs::JobId::new()).err())
         && other(client.pending().next_page().err())

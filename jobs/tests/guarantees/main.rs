@@ -21,6 +21,7 @@ mod in_transaction;
 mod insert;
 mod keys;
 mod lists;
+mod metrics;
 mod outbox;
 #[path = "../scenarios/mod.rs"]
 mod scenarios;

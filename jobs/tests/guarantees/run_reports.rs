@@ -303,6 +303,29 @@ fn run_that_gives_up_at_a_shutdown_is_reported_as_interrupted() {
     });
 }
 
+/// A run that ends while a shutdown waits for it is reported as it ended.
+#[test]
+fn run_that_a_shutdown_waits_for_is_reported_as_it_ended() {
+    on_each_store(|builder| {
+        let reports = Reports::default();
+        let (started, at_start) = mpsc::channel();
+        let jobs = reports
+            .on(builder)
+            .handle(move |_: Close, run| {
+                started.send(())?;
+                wait_until("the shutdown has begun", || run.is_cancelled());
+                Ok(())
+            })
+            .start()
+            .unwrap();
+        jobs.insert(MS, close(1)).unwrap();
+        at_start.recv_timeout(LONG).unwrap();
+        jobs.shutdown_timeout(LONG).unwrap();
+        reports.check();
+        assert_eq!(reports.outcomes(), [Outcome::Completed]);
+    });
+}
+
 /// Jobs that are dropped in a handler on a manual clock report the end of its run too.
 #[test]
 fn run_that_drops_its_jobs_is_reported_as_interrupted() {

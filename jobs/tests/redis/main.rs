@@ -57,6 +57,7 @@ mod late;
 mod leases;
 mod limits;
 mod lost;
+mod metrics;
 #[cfg(unix)]
 mod neighbours;
 mod nodes;

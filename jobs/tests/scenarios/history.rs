@@ -17,7 +17,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 
 /// How a run ends.
 #[derive(Serialize, Deserialize, Clone, Copy, PartialEq, Eq, Debug)]
-enum Ends {
+pub(super) enum Ends {
     Well,
     /// Fails each time: it is retried once.
     Fails,
@@ -27,10 +27,10 @@ enum Ends {
 }
 
 #[derive(Serialize, Deserialize, Clone, Debug)]
-struct Order(Ends);
+pub(super) struct Order(pub(super) Ends);
 
 #[derive(Serialize, Deserialize, Clone, Debug)]
-struct Push(Ends);
+pub(super) struct Push(pub(super) Ends);
 
 impl Job for Order {
     const KIND: &'static str = "order";
@@ -42,7 +42,7 @@ impl Job for Push {
 
 /// In the order of the fields of an entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum What {
+pub(super) enum What {
     Inserted,
     Completed,
     Retried,
@@ -54,11 +54,11 @@ enum What {
 type Counts = [u64; 7];
 
 /// When something happened, to which kind, and what.
-type Event = (SystemTime, &'static str, What);
+pub(super) type Event = (SystemTime, &'static str, What);
 
 /// Everything that happened, and the jobs that have failed once.
 #[derive(Clone, Default)]
-struct Happened(Arc<Mutex<Vec<Event>>>, Arc<Mutex<HashSet<JobId>>>);
+pub(super) struct Happened(pub(super) Arc<Mutex<Vec<Event>>>, Arc<Mutex<HashSet<JobId>>>);
 
 fn counts(entry: &HistoryEntry) -> Counts {
     [
@@ -125,7 +125,7 @@ fn handle(ends: Ends, kind: &'static str, run: &Run, happened: &Happened) -> Res
     result
 }
 
-fn manual(builder: Builder, happened: &Happened) -> (Jobs, Driver) {
+pub(super) fn manual(builder: Builder, happened: &Happened) -> (Jobs, Driver) {
     let (orders, pushes) = (happened.clone(), happened.clone());
     let retry = Retry::fixed(90 * SECOND).max_retries(1);
     let builder = builder

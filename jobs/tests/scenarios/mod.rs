@@ -3,6 +3,7 @@
 
 mod ended_pages;
 pub(crate) mod history;
+pub(crate) mod metrics;
 mod head_start;
 
 use std::sync::{Arc, Mutex, mpsc};

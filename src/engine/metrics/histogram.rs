@@ -79,6 +79,21 @@ impl Lateness {
         self.counts.iter().enumerate().map(move |(bucket, &count)| (most(bucket), count))
     }
 
+    /// Returns each bound, and the number of jobs in the buckets that end at or below it. The bounds ascend.
+    pub(super) fn cumulative(
+        &self,
+        bounds: impl Iterator<Item = Duration>,
+    ) -> impl Iterator<Item = (Duration, u64)> {
+        let mut buckets = self.buckets().peekable();
+        let mut below = 0;
+        bounds.map(move |bound| {
+            while let Some((_, jobs)) = buckets.next_if(|(most, _)| *most <= bound) {
+                below += jobs;
+            }
+            (bound, below)
+        })
+    }
+
     pub(super) fn since(&self, earlier: &Lateness) -> Lateness {
         let before = |bucket: usize| earlier.counts.get(bucket).copied().unwrap_or_default();
         let less = |(bucket, count): (usize, &u64)| count.saturating_sub(before(bucket));

@@ -2,10 +2,20 @@
 //! `DispatchMetrics` (`dispatch/mod.rs`) and the engine (`verbs/mod.rs`) count them.
 
 mod histogram;
+mod text;
 
 pub use histogram::{Histogram, Lateness};
+pub use text::Metrics;
+
+use core::time::Duration;
 
 use crate::values::time::Span;
+
+/// The bounds of the lateness in [`Stats::metrics`], in microseconds.
+const BOUNDS_MICROS: [u64; 13] = [
+    100, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000,
+    10_000_000,
+];
 
 /// A snapshot of a wheel's counters, from [`Wheel::stats`](crate::Wheel::stats).
 ///
@@ -119,5 +129,64 @@ impl Stats {
             start: self.start.since(&earlier.start),
             ..*self
         }
+    }
+    /// Returns the snapshot as metrics for Prometheus or another monitoring system. Each metric of
+    /// the text has its meaning as its help.
+    ///
+    /// ```
+    /// # use tickwheel::Wheel;
+    /// let wheel = Wheel::new();
+    /// println!("{}", wheel.stats().metrics());
+    /// ```
+    ///
+    /// The counters are sums since the wheel began, as Prometheus expects. The labels tell nothing
+    /// of the wheel: see [`Metrics::with_label`] and [`Metrics::add`] for a program with several. A
+    /// job counts as late by the upper end of its bucket, so `le="0.001"` has the jobs that were
+    /// surely no later than a millisecond. A snapshot takes the lock of each shard for a moment.
+    ///
+    /// Alert if `tickwheel_ticks_behind` or `tickwheel_lateness_seconds` grows: of the part
+    /// `handover`, the ticker gets no processor or has no room in flight; of the part `start`, jobs
+    /// wait for a thread of the pool.
+    #[must_use]
+    #[doc(alias("prometheus", "openmetrics"))]
+    pub fn metrics(&self) -> Metrics {
+        let mut metrics = Metrics::new();
+        let mut gauge = |name, help, value: f64| metrics.gauge(name, help, &[], value);
+        gauge("tickwheel_pending", "Jobs that wait for their deadline.", self.pending as f64);
+        let help = "Jobs that came due and have not returned.";
+        gauge("tickwheel_in_flight", help, self.in_flight as f64);
+        gauge("tickwheel_busy_threads", "Threads that run a job.", self.busy_threads as f64);
+        let help = "Ticks that the ticker was behind the clock when it last had work.";
+        gauge("tickwheel_ticks_behind", help, self.ticks_behind.get() as f64);
+        let help = "Events that wait for their deadline, or for room in their channel.";
+        gauge("tickwheel_events_pending", help, self.events_pending as f64);
+        #[cfg(feature = "async")]
+        gauge("tickwheel_sleeping", "Futures that wait.", self.sleeping as f64);
+        let mut counter = |name, help, value| metrics.counter(name, help, &[], value);
+        counter("tickwheel_inserted_total", "Jobs that were inserted.", self.inserted);
+        counter("tickwheel_refused_total", "Jobs that an insert refused.", self.refused);
+        let help = "Jobs that were cancelled or taken back before they came due.";
+        counter("tickwheel_cancelled_total", help, self.cancelled);
+        counter("tickwheel_resets_total", "Resets of a pending job.", self.resets);
+        counter("tickwheel_fired_total", "Jobs that came due.", self.fired);
+        counter("tickwheel_completed_total", "Jobs that have run.", self.completed);
+        let help = "Jobs that were pending or queued at the end of the wheel.";
+        counter("tickwheel_discarded_total", help, self.discarded);
+        counter("tickwheel_panicked_total", "Panics that were caught.", self.panicked);
+        let help = "Events that were sent because their time had come.";
+        counter("tickwheel_events_delivered_total", help, self.events_delivered);
+        let help = "Events that came due while their channel was full, and were given up.";
+        counter("tickwheel_events_given_up_total", help, self.events_given_up);
+        #[cfg(feature = "async")]
+        counter("tickwheel_woken_total", "Futures whose time had come.", self.woken);
+        counter("tickwheel_wakeups_total", "How many times the ticker woke.", self.wakeups);
+        let name = "tickwheel_lateness_seconds";
+        let help = "How late jobs were: from the deadline to the hand-over to the pool, and from there to the start.";
+        for (part, of) in [("handover", &self.handover), ("start", &self.start)] {
+            let bounds = BOUNDS_MICROS.into_iter().map(Duration::from_micros);
+            let buckets = of.cumulative(bounds);
+            metrics.histogram(name, help, &[("part", part)], buckets, (of.sum, of.count));
+        }
+        metrics
     }
 }

@@ -99,6 +99,12 @@ pub(crate) enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Prints the metrics of the queue for Prometheus: jobs by kind and state, nodes, schedules.
+    Metrics {
+        /// Prints them for OpenMetrics.
+        #[arg(long)]
+        openmetrics: bool,
+    },
     /// Lists the processes that run the jobs.
     Nodes {
         /// Prints one JSON object a line.
@@ -111,12 +117,13 @@ pub(crate) enum Command {
     Resume(OfKind),
     /// Reads the whole store, and checks that it is consistent.
     Check,
-    /// Prints the counts once a second, until it is interrupted.
-    Watch {
-        /// Ends after this many lines.
-        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
-        times: Option<u64>,
-        /// Prints one JSON object a line.
+    /// Shows what the queue does just now, refreshed once a second: rates, kinds, nodes, runs, dead jobs and
+    /// schedules. The view needs a terminal and a build with the feature `top`; --once and --json do not.
+    Top {
+        /// Prints one page of text, and ends.
+        #[arg(long)]
+        once: bool,
+        /// Prints the same as one JSON object, and ends.
         #[arg(long)]
         json: bool,
     },
@@ -280,8 +287,8 @@ impl Command {
             Command::Insert(insert) => insert.dry_run,
             Command::RunSchedule { dry_run, .. } => *dry_run,
             Command::List(_) | Command::Show { .. } | Command::Stats { .. } => true,
-            Command::Check | Command::Watch { .. } => true,
-            Command::Errors { .. } | Command::Nodes { .. } => true,
+            Command::Check | Command::Top { .. } => true,
+            Command::Errors { .. } | Command::Nodes { .. } | Command::Metrics { .. } => true,
             Command::Queues { .. } | Command::History(_) => true,
             Command::Pause(_) | Command::Resume(_) => false,
         }

@@ -74,15 +74,25 @@ pub(crate) fn history(
     Ok(Outcome::Done)
 }
 
-/// Returns the bound under which 99 of 100 durations are.
+/// Returns the bound under which 99 of 100 durations are, as text.
 fn at_most(buckets: &[u64]) -> String {
+    match bound_of_99(buckets) {
+        None => "-".to_owned(),
+        Some(Duration::MAX) => "> 1h".to_owned(),
+        Some(bound) => format!("<= {}", span(bound)),
+    }
+}
+
+/// Returns the bound under which 99 of 100 durations are: [`Duration::MAX`] if that is none of the bounds, `None`
+/// if there are no durations.
+pub(crate) fn bound_of_99(buckets: &[u64]) -> Option<Duration> {
     let runs: u64 = buckets.iter().sum();
     let mut below = 0;
     for (count, bound) in buckets.iter().zip(Buckets::BOUNDS) {
         below += count;
         if runs > 0 && below * 100 >= runs * 99 {
-            return format!("<= {}", span(bound));
+            return Some(bound);
         }
     }
-    if runs == 0 { "-".to_owned() } else { "> 1h".to_owned() }
+    (runs > 0).then_some(Duration::MAX)
 }

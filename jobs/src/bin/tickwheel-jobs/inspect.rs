@@ -1,8 +1,8 @@
-//! The commands that change nothing: `list`, `show`, `stats`, `check`, `watch`.
+//! The commands that change nothing: `list`, `show`, `stats`, `check`.
 
 use std::error::Error;
 use std::io::Write;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use serde::Serialize;
 use tickwheel_jobs::{Client, Counts};
@@ -45,13 +45,6 @@ struct JsonKind<'a> {
     next_due: Option<String>,
     overdue: bool,
     has_node: bool,
-}
-
-#[derive(Serialize)]
-struct JsonLine {
-    time: String,
-    #[serde(flatten)]
-    counts: Counts,
 }
 
 pub(crate) fn list(
@@ -237,35 +230,5 @@ pub(crate) fn check(client: &Client, out: &mut impl Write) -> Result<Outcome, Bo
         counts.pending + counts.claimed + counts.running,
         counts.dead
     )?;
-    Ok(Outcome::Done)
-}
-
-pub(crate) fn watch(
-    client: &Client,
-    times: Option<u64>,
-    json: bool,
-    out: &mut impl Write,
-) -> Result<Outcome, Box<dyn Error>> {
-    if !json {
-        writeln!(out, "{:<30}{:>12}{:>12}{:>12}", "TIME", "PENDING", "RUNNING", "DEAD")?;
-    }
-    for line in 1.. {
-        let (time, counts) = (now(), client.count()?);
-        match json {
-            true => writeln!(out, "{}", text::json(&JsonLine { time: utc(time), counts })?)?,
-            false => {
-                let (pending, dead) = (counts.pending, counts.dead);
-                let running = counts.claimed + counts.running;
-                let time = shown(time);
-                writeln!(out, "{time:<30}{pending:>12}{running:>12}{dead:>12}")?;
-            }
-        }
-        out.flush()?;
-        if times == Some(line) {
-            break;
-        }
-        #[expect(clippy::disallowed_methods, reason = "a line a second is what was asked for")]
-        std::thread::sleep(Duration::from_secs(1));
-    }
     Ok(Outcome::Done)
 }

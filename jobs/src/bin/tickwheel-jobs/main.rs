@@ -18,14 +18,15 @@
 //! | `open.rs`, `file.rs`, `server.rs` | opens an existing store |
 //! | `rows.rs` | a job or a schedule as a line, and as a page |
 //! | `find.rs` | finds jobs by id, by the beginning of an id, by key, by a filter |
-//! | `inspect.rs` | `list`, `show`, `stats`, `check`, `watch` |
+//! | `inspect.rs` | `list`, `show`, `stats`, `check` |
 //! | `history.rs` | `history` |
-//! | `queue.rs` | `queues`, `errors`, `nodes`, `pause`, `resume` |
+//! | `queue.rs` | `queues`, `errors`, `metrics`, `nodes`, `pause`, `resume` |
 //! | `unserved.rs` | the warning that no process handles the kind of jobs that are due |
 //! | `confirm.rs` | asks before more than one job is changed |
 //! | `edit.rs` | `cancel`, `reschedule`, `retry`, `delete` |
 //! | `bulk.rs` | the same with `--all` |
 //! | `make.rs` | `insert`, `run-schedule` |
+//! | `top/` | `top` |
 
 #![forbid(unsafe_code)]
 
@@ -47,13 +48,14 @@ mod confirm;
 mod bulk;
 mod edit;
 mod make;
+mod top;
 
 use std::error::Error;
 use std::ffi::OsString;
 use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use tickwheel_jobs::Durability;
 
 use args::{Args, Command};
@@ -75,6 +77,7 @@ const FAILED: u8 = 2;
 
 fn main() -> ExitCode {
     let args: Vec<OsString> = std::env::args_os().collect();
+    let args = store_first(args);
     let parsed = match parse(args.clone()) {
         // The arguments are parsed again, now that times without a zone belong to the local one.
         Ok(parsed) if parsed.local => match text::set_local() {
@@ -87,7 +90,8 @@ fn main() -> ExitCode {
         other => other,
     };
     let args = parsed.unwrap_or_else(|error| error.exit());
-    let mut out = BufWriter::new(io::stdout().lock());
+    // Not locked: a panic of a thread of `top` gives back the terminal, which is the standard output.
+    let mut out = BufWriter::new(io::stdout());
     let ended = run(args, &mut out).and_then(|outcome| Ok(out.flush().map(|()| outcome)?));
     match ended {
         Ok(Outcome::Done) => ExitCode::SUCCESS,
@@ -101,6 +105,21 @@ fn main() -> ExitCode {
             ExitCode::from(FAILED)
         }
     }
+}
+
+/// Puts the store before the command where it stands behind it: `tickwheel-jobs top shop.db`.
+fn store_first(mut args: Vec<OsString>) -> Vec<OsString> {
+    let commands = Args::command();
+    let is_command =
+        |arg: &OsString| commands.get_subcommands().any(|command| arg == command.get_name());
+    if let [_, command, store, ..] = &*args
+        && is_command(command)
+        && !is_command(store)
+        && !store.to_string_lossy().starts_with('-')
+    {
+        args.swap(1, 2);
+    }
+    args
 }
 
 /// Parses the command line. An error never quotes a URL, wherever it stands on the command line.
@@ -143,11 +162,22 @@ fn run(args: Args, out: &mut impl Write) -> Result<Outcome, Box<dyn Error>> {
         Command::History(args) => history::history(&client, &args, out),
         // It needs no queue: see above.
         Command::Queues { .. } => Ok(Outcome::Done),
+        Command::Metrics { openmetrics } => queue::metrics(&client, openmetrics, out),
         Command::Nodes { json } => queue::nodes(&client, json, out),
         Command::Pause(of) => queue::pause(&client, &of, out),
         Command::Resume(of) => queue::resume(&client, &of, out),
         Command::Check => inspect::check(&client, out),
-        Command::Watch { times, json } => inspect::watch(&client, times, json, out),
+        Command::Top { once, json } if once || json => top::once(client, &place, json, out),
+        Command::Top { .. } => {
+            // The view asks for the right to write when it first changes a job.
+            let password_file = store_password_file.clone();
+            let writer = move || {
+                let (password_file, queue) = (password_file.as_deref(), queue.as_deref());
+                let access = Access::Change(Durability::Synced);
+                open::client(&store, password_file, queue, access).map(|opened| opened.0)
+            };
+            top::live(client, &place, writer)
+        }
         Command::Cancel(jobs) => edit::change(&client, &jobs, &Change::Cancel, out),
         Command::Reschedule(to) => edit::reschedule(&client, &to, out),
         Command::Retry(jobs) => edit::change(&client, &jobs, &Change::Retry, out),

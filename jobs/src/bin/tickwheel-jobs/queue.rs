@@ -1,4 +1,4 @@
-//! The commands about whole queues: `queues`, `nodes`, `errors`, `pause`, `resume`.
+//! The commands about whole queues: `queues`, `nodes`, `errors`, `metrics`, `pause`, `resume`.
 
 use std::error::Error;
 use std::io::Write;
@@ -43,6 +43,20 @@ pub(crate) fn nodes(
         ]
     };
     rows::table(&head, nodes.iter().map(row).collect(), out)?;
+    Ok(Outcome::Done)
+}
+
+/// Prints the gauges of the queue, for a monitoring system.
+pub(crate) fn metrics(
+    client: &Client,
+    openmetrics: bool,
+    out: &mut impl Write,
+) -> Result<Outcome, Box<dyn Error>> {
+    let metrics = client.metrics()?;
+    match openmetrics {
+        true => out.write_all(metrics.openmetrics().as_bytes())?,
+        false => write!(out, "{metrics}")?,
+    }
     Ok(Outcome::Done)
 }
 

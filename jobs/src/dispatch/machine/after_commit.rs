@@ -18,6 +18,9 @@ use crate::values::schedule::Rule;
 use crate::values::setting::Settings;
 use crate::values::time::{Millis, Now};
 
+#[cfg(test)]
+mod tests;
+
 impl Machine {
     pub(super) fn committed(
         &mut self,
@@ -44,32 +47,38 @@ impl Machine {
                 failed.push(op, then);
                 continue;
             }
+            output.count_inserts(&op, &answer);
             match then {
                 FollowUp::Answer(reply) => match self.seen_from_here(answer) {
                     Answer::Refused(error) => output.refuse(reply, error.into()),
                     Answer::Unsure(error) => {
-                        output.events.push(Event::CommitFailed { error: error.clone() });
+                        output.emit(Event::CommitFailed { error: error.clone() });
                         output.refuse(reply, ApplyError { error, unknown: true, again: false });
                     }
                     answer => output.answer(reply, answer),
                 },
-                FollowUp::Ended { id, fence, end, outcome, event, .. } => {
+                FollowUp::Ended { id, fence, end, outcome, mut event, .. } => {
                     // The lease may have been lost meanwhile.
                     let was_lost = !self.lost_claims.is_empty() && self.lost_claims.remove(&fence);
                     let run = if was_lost { None } else { self.forget(id) };
                     self.keep_slot(fence);
                     let outcome = match answer {
                         Answer::ClaimsLost(_) => {
-                            output.events.push(Event::LeaseLost { id });
+                            event = Some(Event::LeaseLost { id });
                             Outcome::Interrupted
                         }
                         // The job is gone: neither retried nor dead.
-                        Answer::Cancelled(_) => Outcome::Cancelled,
-                        _ => {
-                            output.events.extend(event);
-                            outcome
+                        Answer::Cancelled(_) => {
+                            event = None;
+                            Outcome::Cancelled
                         }
+                        _ => outcome,
                     };
+                    match (event, &run) {
+                        (Some(event), Some(run)) => output.emit_of(run, event),
+                        (Some(event), None) => output.emit(event),
+                        (None, _) => {}
+                    }
                     if let Some(run) = run {
                         let error = error_of(end, outcome);
                         output.run_over(run, outcome, error, present.instant);
@@ -119,7 +128,7 @@ impl Machine {
         }
         for Unreadable { what, error } in unreadable {
             if self.told.is_new(&what) {
-                output.events.push(Event::Unreadable { what, error });
+                output.emit(Event::Unreadable { what, error });
             }
         }
         for id in commit.cancelling {
@@ -255,7 +264,7 @@ impl Machine {
         self.failures = self.failures.saturating_add(1);
         self.retry_at = Some(now.plus(wait));
         self.load_schedules = true;
-        output.events.push(Event::CommitFailed { error: failed.error.clone() });
+        output.emit(Event::CommitFailed { error: failed.error.clone() });
         // Other programs had the lock until the limit of the first caller. Callers with a later limit wait on.
         let until = commit.until().filter(|_| failed.error == StoreError::Busy && !failed.unknown);
         let mut lost = Vec::new();
@@ -304,7 +313,7 @@ impl Machine {
             self.overtaken();
         }
         if !lost.is_empty() {
-            output.events.push(Event::InsertsDropped { ids: lost });
+            output.emit(Event::InsertsDropped { ids: lost });
         }
     }
 }

@@ -1,14 +1,16 @@
 //! Turns commands into the operations of a commit.
 
 use core::task::Waker;
+use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::commit::{Commit, FollowUp};
 use super::time_limits::{by_limit, overrun_end};
 use super::{Machine, StepOutput};
 use crate::dispatch::command::{Checked, Command, Reply, RunEnd};
 use crate::dispatch::events::Event;
+use crate::dispatch::run_state::RunState;
 use crate::store::{Answer, End, Finish, IfTaken, Inserted, NewJob, Op, RunBuckets, Store};
 use crate::values::cancellation::Cancellation;
 use crate::values::error::{StoreError, Violation};
@@ -53,6 +55,7 @@ impl Machine {
             Command::Wake => {}
             Command::Poll => match store.poll(present.millis()) {
                 Ok(poll) => {
+                    output.oldest_runs = Some(self.oldest_runs());
                     self.load_schedules |= poll.changed;
                     let new_requests = poll
                         .cancel_requested
@@ -67,7 +70,7 @@ impl Machine {
                     if error == StoreError::Overtaken {
                         self.overtaken();
                     }
-                    output.events.push(Event::CommitFailed { error });
+                    output.emit(Event::CommitFailed { error });
                 }
             },
             Command::Close { reply } => {
@@ -87,6 +90,19 @@ impl Machine {
                 }
             }
         }
+    }
+
+    /// Returns the oldest run of each kind, of those that have started.
+    fn oldest_runs(&self) -> Vec<Arc<RunState>> {
+        let mut oldest: HashMap<&str, (Instant, &Arc<RunState>)> = HashMap::new();
+        for run in self.runs.values() {
+            let Some(started) = run.started() else { continue };
+            let found = oldest.entry(&run.kind).or_insert((started, run));
+            if started < found.0 {
+                *found = (started, run);
+            }
+        }
+        oldest.into_values().map(|(_, run)| Arc::clone(run)).collect()
     }
 
     /// Takes the operation of a caller.
@@ -210,6 +226,12 @@ impl Machine {
         }
     }
 
+    /// Ends all runs that have started, because their results do not count. Returns those that had not ended.
+    pub(crate) fn interrupt_all(&self, now: Instant) -> Vec<Arc<RunState>> {
+        let ends = |run: &&Arc<RunState>| run.end(Outcome::Interrupted, None, now);
+        self.runs.values().filter(ends).cloned().collect()
+    }
+
     /// Withdraws every run that has not started: the next step gives their claims back.
     pub(super) fn withdraw_all(&mut self) {
         for run in self.runs.values() {
@@ -248,7 +270,7 @@ impl Machine {
                 (End::Cancelled, None)
             }
             RunEnd::Undecodable(error) => died(error),
-            RunEnd::Failed(Fail { fate, error }) => match fate {
+            RunEnd::Failed(Fail { fate, error, .. }) => match fate {
                 Fate::Interrupted if run.is_told() => {
                     commit.ends_claim(run);
                     let outcome = Outcome::Interrupted;
@@ -306,4 +328,29 @@ fn draw(id: JobId, failures: u32) -> u64 {
     mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
     mixed ^ mixed >> 31
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The number spreads the retries of jobs that fail together: it differs by job and by failure, and each of its
+    /// bits is set for about half of the jobs.
+    #[test]
+    fn draw_differs_by_job_and_by_failure() {
+        let by_job: Vec<u64> =
+            (0..1000).map(|id| draw(JobId::from_u128(id << 64 | 7), 1)).collect();
+        let by_failure: Vec<u64> =
+            (0..100).map(|failures| draw(JobId::from_u128(7), failures)).collect();
+        for mut draws in [by_job.clone(), by_failure] {
+            let many = draws.len();
+            draws.sort_unstable();
+            draws.dedup();
+            assert_eq!(draws.len(), many);
+        }
+        for bit in 0..64 {
+            let set = by_job.iter().filter(|draw| **draw >> bit & 1 == 1).count();
+            assert!((400..=600).contains(&set), "bit {bit}: {set}");
+        }
+    }
 }

@@ -7,8 +7,10 @@ use std::time::Instant;
 use super::StepOutput;
 use crate::dispatch::command::{Reply, RunEnd};
 use crate::dispatch::events::Event;
-use crate::dispatch::run_state::RunState;
-use crate::store::{Answer, ApplyError, Batch, ClaimRequest, Fence, Finish, Op};
+use crate::dispatch::run_span::RunSpan;
+use crate::dispatch::run_state::{RunError, RunState};
+use crate::store::{Answer, ApplyError, Batch, ClaimRequest, Fence, Finish, Inserted, Op};
+use crate::values::error_type::ErrorType;
 use crate::values::fail::{Fail, Fate, truncated};
 use crate::values::id::JobId;
 use crate::values::run_report::Outcome;
@@ -130,12 +132,44 @@ impl StepOutput {
         self.answers.extend(reply.map(|reply| (reply, Err(error))));
     }
 
+    /// Counts the jobs that an operation has inserted.
+    pub(super) fn count_inserts(&mut self, op: &Op, answer: &Answer) {
+        match (op, answer) {
+            (Op::Insert(job), Answer::Inserted(Inserted::New)) => self.count_insert(&job.kind),
+            (Op::InsertMany(jobs), Answer::InsertedMany(taken)) => {
+                let taken: HashSet<usize> = taken.iter().map(|(at, _)| *at).collect();
+                let inserted = jobs.iter().enumerate().filter(|(at, _)| !taken.contains(at));
+                inserted.for_each(|(_, job)| self.count_insert(&job.kind));
+            }
+            (Op::Occur { jobs, .. }, Answer::Changed(true)) => {
+                jobs.iter().for_each(|job| self.count_insert(&job.kind));
+            }
+            _ => {}
+        }
+    }
+
+    fn count_insert(&mut self, kind: &Arc<str>) {
+        match self.inserted.last_mut() {
+            Some((last, jobs)) if last == kind => *jobs += 1,
+            _ => self.inserted.push((Arc::clone(kind), 1)),
+        }
+    }
+
+    pub(super) fn emit(&mut self, event: Event) {
+        self.events.push((event, RunSpan::default()));
+    }
+
+    /// Emits an event of a run.
+    pub(super) fn emit_of(&mut self, run: &RunState, event: Event) {
+        self.events.push((event, run.span.clone()));
+    }
+
     /// Notes the end of a run, unless it has ended before or has not started.
     pub(super) fn run_over(
         &mut self,
         run: Arc<RunState>,
         outcome: Outcome,
-        error: Option<String>,
+        error: Option<RunError>,
         now: Instant,
     ) {
         if run.end(outcome, error, now) {
@@ -155,7 +189,7 @@ impl StepOutput {
 }
 
 /// Returns the error of a run that ended with this outcome.
-pub(super) fn error_of(end: RunEnd, outcome: Outcome) -> Option<String> {
+pub(super) fn error_of(end: RunEnd, outcome: Outcome) -> Option<RunError> {
     let has_failed = match outcome {
         Outcome::Retried | Outcome::Dead => true,
         Outcome::Completed | Outcome::Snoozed | Outcome::Interrupted => false,
@@ -163,10 +197,10 @@ pub(super) fn error_of(end: RunEnd, outcome: Outcome) -> Option<String> {
             !matches!(end, RunEnd::Failed(Fail { fate: Fate::Snooze(_) | Fate::Interrupted, .. }))
         }
     };
-    match end {
-        RunEnd::Failed(Fail { error, .. }) | RunEnd::Undecodable(error) if has_failed => {
-            Some(truncated(error))
-        }
-        _ => None,
-    }
+    let (text, of_type) = match end {
+        RunEnd::Done => return None,
+        RunEnd::Failed(Fail { error, of_type, .. }) => (error, of_type),
+        RunEnd::Undecodable(error) => (error, ErrorType::UNDECODABLE),
+    };
+    has_failed.then(|| RunError { text: truncated(text), of_type })
 }

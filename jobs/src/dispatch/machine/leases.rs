@@ -165,7 +165,7 @@ impl Machine {
         if !run.withdraw() && run.has_started() {
             self.lost_claims.insert(run.fence);
             run.tell(Cancellation::LeaseLost, &mut self.wakers);
-            output.events.push(Event::LeaseLost { id });
+            output.emit_of(&run, Event::LeaseLost { id });
             output.run_over(run, Outcome::Interrupted, None, now);
         }
     }
@@ -183,12 +183,12 @@ impl Machine {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::{HashMap, HashSet};
+    use std::collections::HashMap;
 
     use super::*;
     use crate::dispatch::capacity::Capacity;
     use crate::dispatch::machine::Settings;
-    use crate::store::Claimed;
+    use crate::dispatch::machine::fixture::{claimed, settings};
     use crate::values::head_start::HeadStart;
     use crate::values::time::Millis;
 
@@ -198,38 +198,14 @@ mod tests {
     fn list_of_runs_to_start_has_a_bound() {
         let now = Instant::now();
         let settings = Settings {
-            max_in_flight: 8,
-            ahead: Duration::ZERO,
             lease: Some(Duration::from_secs(30)),
-            call_timeout: Duration::ZERO,
-            synced: false,
             policies: HashMap::new(),
-            async_kinds: HashSet::new(),
-            max_async_runs: 1,
-            time_limits: HashMap::new(),
-            limit_grace: Duration::ZERO,
             capacity: Some(Arc::new(Capacity::new(2, now))),
-            end_waits: Arc::default(),
-            progress: Arc::default(),
-            threads: None,
-            history: false,
+            ..settings(8)
         };
         let mut machine = Machine::new(settings, Millis::ZERO);
-        let kind: Arc<str> = Arc::from("task");
         let run = |machine: &mut Machine, n: u64| {
-            let claimed = Claimed {
-                id: JobId::from_u128(n.into()),
-                kind: Arc::clone(&kind),
-                due: Millis::ZERO,
-                failures: 0,
-                interruptions: 0,
-                attempts: 0,
-                key: None,
-                payload: Vec::new(),
-                errors: Default::default(),
-                extra: None,
-                fence: Fence::new(n, 0),
-            };
+            let claimed = claimed(n, 0, n);
             let mut output = StepOutput::default();
             let run = RunState::new(&claimed, false, None, HeadStart::NONE);
             machine.add_run(Arc::new(run), now, &mut output);

@@ -37,6 +37,8 @@ mod progress;
 mod told;
 mod unsettled;
 mod commit;
+#[cfg(test)]
+mod fixture;
 
 use core::cmp::Reverse;
 use core::task::Waker;
@@ -50,15 +52,14 @@ use super::command::{Command, Found, Reply};
 use super::end_waits::EndWaits;
 use super::events::Event;
 use super::progress::Progress;
+use super::run_span::RunSpan;
 use super::run_state::RunState;
 use crate::store::{Answer, ApplyError, Fence, Store, StoredSchedule};
 use crate::values::error::StoreError;
 use crate::values::id::JobId;
-use crate::values::node;
 use crate::values::retry::Retry;
-use crate::values::run_report::Outcome;
-use crate::values::setting;
 use crate::values::time::{Millis, Now};
+use crate::values::{node, setting};
 use claims::Held;
 use commit::Commit;
 use progress::ProgressWrites;
@@ -172,7 +173,11 @@ pub(crate) struct StepOutput {
     pub(crate) end_waits: Vec<call::Reply<()>>,
     /// In any order.
     pub(crate) starts: Vec<Start>,
-    pub(crate) events: Vec<Event>,
+    pub(crate) events: Vec<(Event, RunSpan)>,
+    /// How many jobs the commit inserted, by kind. A kind may stand there several times.
+    pub(crate) inserted: Vec<(Arc<str>, u64)>,
+    /// After a poll: the oldest run of each kind, of those that have started.
+    pub(crate) oldest_runs: Option<Vec<Arc<RunState>>>,
     /// Runs that have ended: to be reported outside of any lock.
     pub(crate) ended: Vec<Arc<RunState>>,
     /// To be woken outside of any lock.
@@ -388,11 +393,5 @@ impl Machine {
                 output.answers.push((reply, answer));
             }
         }
-    }
-
-    /// Ends all runs that have started, because their results do not count. Returns those that had not ended.
-    pub(crate) fn interrupt_all(&self, now: Instant) -> Vec<Arc<RunState>> {
-        let ends = |run: &&Arc<RunState>| run.end(Outcome::Interrupted, None, now);
-        self.runs.values().filter(ends).cloned().collect()
     }
 }

@@ -72,3 +72,138 @@ impl Machine {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::dispatch::command::RunEnd;
+    use crate::dispatch::machine::StepOutput;
+    use crate::dispatch::machine::fixture::{claimed, settings};
+    use crate::dispatch::run_state::RunState;
+    use crate::values::head_start::HeadStart;
+    use crate::values::time::Millis;
+
+    const NONE: (usize, bool, bool) = (0, false, false);
+
+    struct Trials {
+        machine: Machine,
+        begun: Instant,
+    }
+
+    impl Trials {
+        #[expect(clippy::disallowed_methods, reason = "some instant to count from")]
+        fn new() -> Trials {
+            let begun = Instant::now();
+            Trials { machine: Machine::new(settings(1000), Millis::ZERO), begun }
+        }
+
+        /// Claims a job that was interrupted so often before.
+        fn claim(&mut self, number: u64, interruptions: u32) -> Arc<RunState> {
+            let claimed = claimed(number, interruptions, number);
+            let run = Arc::new(RunState::new(&claimed, false, None, HeadStart::NONE));
+            self.machine.suspects.extend(Suspect::of(&claimed));
+            self.machine.add_run(Arc::clone(&run), self.begun, &mut StepOutput::default());
+            run
+        }
+
+        /// The same, and starts it at the beginning.
+        fn start(&mut self, number: u64, interruptions: u32) -> Arc<RunState> {
+            let run = self.claim(number, interruptions);
+            assert!(run.start(Duration::ZERO, self.begun));
+            run
+        }
+
+        /// Returns which suspects a claim of this step admits: of those that were interrupted once, how many;
+        /// whether one of the others; and whether that one may be on its last try.
+        fn admitted(&mut self, after: Duration, commit: &Commit) -> (usize, bool, bool) {
+            let request = ClaimRequest::new(Millis::ZERO, 1000, 1000, Vec::new());
+            let request = self.machine.admit_suspects(request, self.begun + after, commit);
+            (request.crashed_once, request.poison_pill, request.last_try)
+        }
+
+        fn admitted_after(&mut self, after: Duration) -> (usize, bool, bool) {
+            self.admitted(after, &Commit::default())
+        }
+    }
+
+    /// A job that was interrupted before is a suspect, and is on its last try once the next interruption is the last.
+    #[test]
+    fn suspect_is_a_job_that_was_interrupted() {
+        let tried = |interruptions| Suspect::of(&claimed(1, interruptions, 1));
+        let is_last_try = |interruptions| tried(interruptions).map(|suspect| suspect.is_last_try);
+        assert_eq!(is_last_try(0), None);
+        assert_eq!(is_last_try(1), Some(false));
+        assert_eq!(is_last_try(MOST_INTERRUPTIONS - 2), Some(false));
+        assert_eq!(is_last_try(MOST_INTERRUPTIONS - 1), Some(true));
+    }
+
+    /// A suspect delays others until it has run for [`TRIAL`], and those on their last try until it has run for
+    /// [`LAST_TRIAL`]. Before it starts it delays them too. A job that was never interrupted delays none.
+    #[test]
+    fn suspect_is_on_trial_until_it_has_run_for_a_while() {
+        let ms = Duration::from_millis(1);
+        let mut trials = Trials::new();
+        trials.start(1, 0);
+        assert_eq!(trials.admitted_after(Duration::ZERO), (ON_TRIAL, true, true));
+        let first = trials.claim(2, 1);
+        trials.start(3, 2);
+        assert_eq!(trials.admitted_after(TRIAL - ms), (ON_TRIAL - 2, false, false));
+        assert_eq!(trials.admitted_after(TRIAL), (ON_TRIAL - 1, false, false));
+        assert!(first.start(Duration::ZERO, trials.begun + LAST_TRIAL));
+        let since = |after| LAST_TRIAL + after;
+        assert_eq!(trials.admitted_after(since(TRIAL - ms)), (ON_TRIAL - 1, false, false));
+        assert_eq!(trials.admitted_after(since(TRIAL)), (ON_TRIAL, true, false));
+        assert_eq!(trials.admitted_after(since(LAST_TRIAL - ms)), (ON_TRIAL, true, false));
+        assert_eq!(trials.admitted_after(since(LAST_TRIAL)), (ON_TRIAL, true, true));
+    }
+
+    /// At most [`ON_TRIAL`] suspects are on trial together.
+    #[test]
+    fn suspects_on_trial_have_a_bound() {
+        let mut trials = Trials::new();
+        for number in 0..ON_TRIAL as u64 {
+            assert_eq!(trials.admitted_after(Duration::ZERO).0, ON_TRIAL - number as usize);
+            trials.start(number, 1);
+        }
+        assert_eq!(trials.admitted_after(Duration::ZERO), NONE);
+        assert_eq!(trials.admitted_after(TRIAL), (ON_TRIAL, true, false));
+    }
+
+    /// No suspect starts beside one on its last trial, until that has run for [`LAST_TRIAL`].
+    #[test]
+    fn suspect_on_its_last_trial_is_alone() {
+        let ms = Duration::from_millis(1);
+        let mut trials = Trials::new();
+        trials.start(1, MOST_INTERRUPTIONS - 1);
+        for after in [Duration::ZERO, TRIAL, LAST_TRIAL - ms] {
+            assert_eq!(trials.admitted_after(after), NONE, "{after:?}");
+        }
+        assert_eq!(trials.admitted_after(LAST_TRIAL), (ON_TRIAL, true, true));
+    }
+
+    /// A suspect whose run has ended, or ends with the commit, delays none. Neither does one whose claim was lost,
+    /// although the job was claimed again.
+    #[test]
+    fn suspect_that_has_ended_is_off_trial() {
+        let mut trials = Trials::new();
+        let run = trials.start(1, MOST_INTERRUPTIONS - 1);
+        assert_eq!(trials.admitted_after(Duration::ZERO), NONE);
+        let mut given_back = Commit::default();
+        given_back.release(&run);
+        assert_eq!(trials.admitted(Duration::ZERO, &given_back), NONE);
+        let mut finished = Commit::default();
+        trials.machine.run_ended(run.id, RunEnd::Done, Millis::ZERO, &mut finished);
+        assert_eq!(trials.admitted(Duration::ZERO, &finished), (ON_TRIAL, true, true));
+        trials.start(3, MOST_INTERRUPTIONS - 1);
+        assert_eq!(trials.admitted_after(Duration::ZERO), NONE);
+        trials.machine.forget(JobId::from_u128(3));
+        assert_eq!(trials.admitted_after(Duration::ZERO), (ON_TRIAL, true, true));
+        trials.start(2, MOST_INTERRUPTIONS - 1);
+        trials.machine.forget(JobId::from_u128(2));
+        let again = Arc::new(RunState::new(&claimed(2, 0, 7), false, None, HeadStart::NONE));
+        trials.machine.add_run(again, trials.begun, &mut StepOutput::default());
+        assert_eq!(trials.admitted_after(Duration::ZERO), (ON_TRIAL, true, true));
+    }
+}

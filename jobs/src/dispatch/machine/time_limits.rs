@@ -17,6 +17,7 @@ use crate::dispatch::command::{Command, RunEnd};
 use crate::dispatch::run_state::RunState;
 use crate::store::Fence;
 use crate::values::cancellation::Cancellation;
+use crate::values::error_type::ErrorType;
 use crate::values::fail::{Fail, Fate};
 use crate::values::id::JobId;
 use crate::values::time::{Millis, Now};
@@ -112,7 +113,8 @@ pub(super) struct HandlerEnded(bool);
 
 /// The end of a run that has taken longer than its limit and the grace.
 pub(super) fn overrun_end(limit: Duration) -> RunEnd {
-    RunEnd::Failed(Fail::retry(format!("took longer than {limit:?}")))
+    let error = format!("took longer than {limit:?}");
+    RunEnd::Failed(Fail::by_jobs(Fate::Policy, error, ErrorType::TIME_LIMIT))
 }
 
 /// Returns the end of a run as it counts. If a handler gives up at its time limit, the run has failed: else its
@@ -130,65 +132,18 @@ pub(super) fn by_limit(run: &RunState, end: RunEnd) -> RunEnd {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::{HashMap, HashSet};
+    use std::collections::HashMap;
     use std::sync::Arc;
-    use std::time::SystemTime;
 
     use super::*;
+    use crate::dispatch::call::call;
     use crate::dispatch::machine::Settings;
-    use crate::store::memory::Memory;
-    use crate::store::{
-        ApplyError, Batch, NewJob, Op, Outcome as Applied, PollResult, Store, StoreStats,
-    };
-    use crate::values::error::{StoreError, Violation};
-    use crate::values::retry::Retry;
+    use crate::dispatch::machine::fixture::{Fails, KIND, at, job, settings};
+    use crate::store::{Op, Store};
+    use crate::values::error::StoreError;
     use crate::values::run_report::Outcome;
 
     const SECOND: Duration = Duration::from_secs(1);
-
-    /// A store in memory that fails on demand.
-    #[derive(Default)]
-    struct Fails {
-        memory: Memory,
-        fails: bool,
-        /// How many ends of runs were sent, also in commits that failed.
-        finishes: usize,
-    }
-
-    impl Store for Fails {
-        fn start_runner(&mut self, kinds: &[Arc<str>], now: Millis) -> Result<(), StoreError> {
-            self.memory.start_runner(kinds, now)
-        }
-
-        fn apply(&mut self, batch: &Batch<'_>) -> Result<Applied, ApplyError> {
-            let is_finish = |op: &&Op| matches!(op, Op::Finish(_));
-            self.finishes += batch.ops.iter().filter(is_finish).count();
-            match self.fails {
-                true => Err(StoreError::Busy.into()),
-                false => self.memory.apply(batch),
-            }
-        }
-
-        fn poll(&mut self, now: Millis) -> Result<PollResult, StoreError> {
-            self.memory.poll(now)
-        }
-
-        fn maintain(&mut self, idle: Duration) -> Result<bool, StoreError> {
-            self.memory.maintain(idle)
-        }
-
-        fn check(&mut self) -> Result<(), Violation> {
-            self.memory.check()
-        }
-
-        fn stats(&self) -> StoreStats {
-            self.memory.stats()
-        }
-
-        fn close(self: Box<Self>) -> Result<(), StoreError> {
-            Ok(())
-        }
-    }
 
     /// A machine with jobs whose limit is 5 s and whose grace is one second.
     struct Limited {
@@ -200,54 +155,28 @@ mod tests {
     impl Limited {
         #[expect(clippy::disallowed_methods, reason = "some instant to count from")]
         fn new(max_in_flight: usize) -> Limited {
-            let kind: Arc<str> = Arc::from("task");
+            let kind: Arc<str> = Arc::from(KIND);
             let settings = Settings {
-                max_in_flight,
-                ahead: Duration::ZERO,
-                lease: None,
-                call_timeout: Duration::ZERO,
-                synced: false,
-                policies: HashMap::from([(Arc::clone(&kind), Retry::fixed(3600 * SECOND))]),
-                async_kinds: HashSet::new(),
-                max_async_runs: 1,
                 time_limits: HashMap::from([(Arc::clone(&kind), 5 * SECOND)]),
                 limit_grace: SECOND,
-                capacity: None,
-                end_waits: Arc::default(),
-                progress: Arc::default(),
-                threads: None,
-                history: false,
+                ..settings(max_in_flight)
             };
             let mut store = Fails::default();
             let begun = Instant::now();
-            let machine = Machine::new(settings, Limited::at(begun, Duration::ZERO).millis());
+            let machine = Machine::new(settings, at(begun, Duration::ZERO).millis());
             store.start_runner(&[kind], Millis::ZERO).unwrap();
             Limited { machine, store, begun }
         }
 
-        fn at(begun: Instant, after: Duration) -> Now {
-            let wall = SystemTime::UNIX_EPOCH + 1_000_000 * SECOND + after;
-            Now { wall, instant: begun + after }
-        }
-
         fn step(&mut self, after: Duration, command: Option<Command>) -> StepOutput {
-            let present = Limited::at(self.begun, after);
+            let present = at(self.begun, after);
             self.machine.step(present, &mut command.into_iter().collect(), &mut self.store)
         }
 
         /// Claims a new job, and starts it.
         fn start(&mut self, number: u64, after: Duration) -> Arc<RunState> {
-            let present = Limited::at(self.begun, after);
-            let job = NewJob {
-                id: JobId::from_u128(number.into()),
-                kind: Arc::from("task"),
-                due: present.millis(),
-                key: None,
-                callers_id: false,
-                extra: None,
-                payload: Vec::new(),
-            };
-            let command = Command::Call { op: Op::Insert(job), reply: None };
+            let present = at(self.begun, after);
+            let command = Command::Call { op: Op::Insert(job(number, present)), reply: None };
             let mut starts = self.step(after, Some(command)).starts;
             let state = starts.pop().unwrap().state;
             assert!(state.start(Duration::ZERO, present.instant));
@@ -256,7 +185,7 @@ mod tests {
 
         fn returns(&mut self, run: &RunState, after: Duration) -> StepOutput {
             run.returns(self.begun + after);
-            let at = Limited::at(self.begun, after).millis();
+            let at = at(self.begun, after).millis();
             let (id, fence) = (run.id, run.fence);
             self.step(after, Some(Command::Ended { id, fence, end: RunEnd::Done, at }))
         }
@@ -275,12 +204,12 @@ mod tests {
             let run = limited.start(1, Duration::ZERO);
             limited.step(5 * SECOND, None);
             assert!(run.is_told());
-            limited.store.fails = true;
+            limited.store.failure = Some(StoreError::Busy.into());
             assert_eq!(outcomes(&limited.step(6 * SECOND, None)), []);
             if ends_before_commit {
                 assert_eq!(outcomes(&limited.returns(&run, 7 * SECOND)), []);
             }
-            limited.store.fails = false;
+            limited.store.failure = None;
             assert_eq!(outcomes(&limited.step(8 * SECOND, None)), [Outcome::Retried]);
             assert_eq!(limited.machine.in_flight(), usize::from(!ends_before_commit));
             if !ends_before_commit {
@@ -292,6 +221,21 @@ mod tests {
             assert!(limited.machine.overrun.is_empty() && limited.machine.lost_claims.is_empty());
             limited.store.check().unwrap();
         }
+    }
+
+    /// A run that was given up and goes on is one of those that a shutdown leaves behind.
+    #[test]
+    fn overrun_that_goes_on_is_still_running_at_a_shutdown() {
+        let mut limited = Limited::new(8);
+        limited.start(1, Duration::ZERO);
+        limited.step(5 * SECOND, None);
+        assert_eq!(outcomes(&limited.step(6 * SECOND, None)), [Outcome::Retried]);
+        let (reply, _call) = call(None);
+        assert!(!limited.step(7 * SECOND, Some(Command::Close { reply: Some(reply) })).finished);
+        let output = limited.step(8 * SECOND, Some(Command::Abandon));
+        let answers: Vec<_> = output.answers.into_iter().map(|(_, answer)| answer).collect();
+        let [Err(failed)] = &answers[..] else { panic!("another answer") };
+        assert_eq!(failed.error, StoreError::StillRunning(1));
     }
 
     /// A handler that has ended within the grace has kept it, although the machine learns of its end later.

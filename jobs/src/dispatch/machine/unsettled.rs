@@ -43,7 +43,7 @@ impl Machine {
         let wait = FIRST_RETRY.saturating_mul(1 << self.failures.min(16)).min(LONGEST_RETRY);
         self.failures = self.failures.saturating_add(1);
         self.retry_at = Some(present.millis().plus(wait));
-        output.events.push(Event::CommitFailed { error: unsettled.failed.error.clone() });
+        output.emit(Event::CommitFailed { error: unsettled.failed.error.clone() });
         self.unsettled = Some(unsettled);
         self.answer_impatient(present, output);
     }

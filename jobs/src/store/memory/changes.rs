@@ -1,6 +1,5 @@
 //! The operations of the store in memory on single jobs and schedules, and its pages.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +12,7 @@ use crate::store::{
 use crate::values::attempt_errors::AttemptErrors;
 use crate::values::error::StoreError;
 use crate::values::id::JobId;
-use crate::values::info::{Cancel, Counts, DeadByError, JobInfo, JobState, Overdue};
+use crate::values::info::{Cancel, JobInfo, JobState};
 use crate::values::keep::Keep;
 use crate::values::time::Millis;
 
@@ -165,19 +164,6 @@ impl Memory {
         })
     }
 
-    pub(super) fn dead_by_error(&self, most: usize) -> Vec<DeadByError> {
-        let mut groups: BTreeMap<(String, String), u64> = BTreeMap::new();
-        for (.., kept) in self.kept(Ending::Dead) {
-            let error = kept.record.errors.first_line();
-            *groups.entry((kept.record.kind.to_string(), error)).or_default() += 1;
-        }
-        let group = |((kind, error), jobs)| DeadByError { kind, error, jobs };
-        let mut groups: Vec<DeadByError> = groups.into_iter().map(group).collect();
-        groups.sort_by(|a, b| b.jobs.cmp(&a.jobs).then_with(|| a.cmp(b)));
-        groups.truncate(most);
-        groups
-    }
-
     pub(super) fn cancel(&mut self, id: JobId, now: Millis) -> Cancel {
         if !self.alive.contains_key(&id) {
             return Cancel::Gone;
@@ -320,21 +306,6 @@ impl Memory {
             let until = now.plus(self.keep_dead);
             let job = Some(KeptJob { ending: Ending::Dead, record, took, result: None });
             self.ended.insert(id, Ended { until, at: now, job });
-        }
-    }
-
-    pub(super) fn counts(&self, now: Millis) -> Counts {
-        let running = self.claims.len() as u64;
-        let overdue = self.waiting.range(..(now, JobId::from_u128(0)));
-        let first = self.waiting.keys().next().filter(|(due, _)| *due < now);
-        Counts {
-            pending: self.alive.len() as u64 - running,
-            claimed: 0,
-            running,
-            dead: self.kept(Ending::Dead).count() as u64,
-            schedules: self.schedules.len() as u64,
-            overdue: Overdue { count: overdue.count() as u64, is_exact: true },
-            oldest_overdue: first.map(|(due, _)| now.since(*due)),
         }
     }
 

@@ -7,6 +7,7 @@
 
 mod changes;
 mod check;
+mod counts;
 mod history;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -45,6 +46,7 @@ pub(crate) struct Memory {
     /// The last claim passed over suspects that were due by this time: they wait for other suspects.
     suspects_wait: Option<Millis>,
     commits: u64,
+    interruptions: u64,
     /// How long dead jobs and ids are kept.
     keep_dead: Duration,
     /// The figures that this batch adds to the history.
@@ -229,6 +231,7 @@ impl Memory {
                 kinds.sort_unstable();
                 Answer::Kinds(kinds)
             }
+            Op::Gauges => Answer::Gauges(self.gauges(now)),
             Op::DeadByError(most) => Answer::DeadByError(self.dead_by_error(*most)),
             Op::Nodes => {
                 let nodes = self.nodes.values();
@@ -334,6 +337,7 @@ impl Store for Memory {
         let mut suspect_after = false;
         for (id, Claim { asked, .. }) in claims.into_iter().rev() {
             let Some(record) = self.alive.get_mut(&id) else { continue };
+            self.interruptions += 1;
             let was_suspect = record.interruptions > 0;
             let most = if suspect_after { MOST_INTERRUPTIONS - 1 } else { MOST_INTERRUPTIONS };
             suspect_after |= was_suspect;
@@ -381,7 +385,8 @@ impl Store for Memory {
     }
 
     fn stats(&self) -> StoreStats {
-        StoreStats { commits: self.commits, ..StoreStats::default() }
+        let (commits, interruptions) = (self.commits, self.interruptions);
+        StoreStats { commits, interruptions, ..StoreStats::default() }
     }
 
     fn close(self: Box<Self>) -> Result<(), StoreError> {

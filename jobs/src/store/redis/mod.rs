@@ -330,7 +330,10 @@ impl Store for Redis {
                 self.connection.close();
                 fault.error
             })?;
-            let [_, _, more, version, cancel_requested, senseless] = &reply[..] else { break };
+            let [_, _, more, version, cancel_requested, senseless, expired] = &reply[..] else {
+                break;
+            };
+            self.stats.interruptions += u64::try_from(number(expired)?).unwrap_or(0);
             self.unreadable.extend(claims::set_aside(senseless));
             let before = self.schedules_version;
             self.schedules_version = number(version)?;

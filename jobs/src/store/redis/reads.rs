@@ -11,7 +11,9 @@ use super::decode::{Fault, array, bytes, number, text};
 use super::protocol::{self, By};
 use super::records::{damaged, id_bytes, id_of, read_fence, read_record, read_schedule};
 use super::scripts::Name;
-use crate::store::{Answer, Ending, JobSet, Op, Page, PageRequest, StoredSchedule, Unreadable};
+use crate::store::{
+    Answer, Ending, JobSet, KindGauges, Op, Page, PageRequest, StoredSchedule, Unreadable,
+};
 use crate::values::error::StoreError;
 use crate::values::extra::headers_in;
 use crate::values::id::JobId;
@@ -29,6 +31,7 @@ enum Which<'a> {
 pub(super) struct Counted {
     pub(super) counts: Counts,
     pub(super) kinds: Vec<(String, u64)>,
+    gauges: Vec<KindGauges>,
     /// The numbers of jobs that are dead or kept, of records and of fences, which must agree with the counts.
     pub(super) sizes: [u64; 3],
 }
@@ -61,6 +64,7 @@ impl Redis {
             }
             Op::Counts => Answer::Counts(self.counted()?.counts),
             Op::Kinds => Answer::Kinds(self.counted()?.kinds),
+            Op::Gauges => Answer::Gauges(self.counted()?.gauges),
             Op::DeadByError(most) => Answer::DeadByError(self.dead_by_error(*most)?),
             Op::Settings => Answer::Settings(self.settings()?),
             Op::Nodes => Answer::Nodes(self.nodes()?),
@@ -276,7 +280,25 @@ impl Redis {
             }
         }
         kinds.sort_unstable();
-        Ok(Counted { counts, kinds, sizes: [at(7)?, at(8)?, at(9)?] })
+        let mut gauges = Vec::new();
+        for of_kind in array(&reply[13])?.chunks(5) {
+            let [kind, pending, dead, overdue, oldest] = of_kind else { continue };
+            let whole = |value| number(value).map(|whole| whole as u64);
+            let kind: String = text(kind)?;
+            // Damage in a count is for `check` to report.
+            let alive = kinds.iter().find(|(its, _)| *its == kind).map_or(0_u64, |(_, jobs)| *jobs);
+            let pending = whole(pending)?;
+            gauges.push(KindGauges {
+                kind,
+                pending,
+                claimed: alive.saturating_sub(pending),
+                dead: whole(dead)?,
+                overdue: whole(overdue)?,
+                oldest_overdue: u64::try_from(number(oldest)?).ok().map(Duration::from_millis),
+            });
+        }
+        gauges.sort_unstable_by(|a, b| a.kind.cmp(&b.kind));
+        Ok(Counted { counts, kinds, gauges, sizes: [at(7)?, at(8)?, at(9)?] })
     }
 
     fn schedules(&mut self) -> Result<Vec<StoredSchedule>, Fault> {

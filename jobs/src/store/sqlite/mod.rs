@@ -208,13 +208,14 @@ impl Store for Sqlite {
             let Some(conn) = &mut self.conn else { return Err(StoreError::Closed.into()) };
             self.location.renew_log(conn).map_err(OpenError::into_store_error)?;
             self.transact(Access::Write, true, |tables, state| {
-                state.start_runner(tables, kinds, now)?;
+                let interrupted = state.start_runner(tables, kinds, now)?;
                 state.write_history(tables, now)?;
                 crate::values::hook::at("recovery: before the commit");
-                Ok(((), true))
+                Ok((interrupted, true))
             })
         });
-        taken.map_err(|failed| failed.error)
+        self.stats.interruptions += taken.map_err(|failed| failed.error)?;
+        Ok(())
     }
 
     fn apply(&mut self, batch: &Batch<'_>) -> Result<Outcome, ApplyError> {

@@ -134,6 +134,7 @@ impl State {
                 let kinds = self.kinds.iter().map(|kind| (kind.name.clone(), count(kind)));
                 Answer::Kinds(kinds.collect())
             }
+            Op::Gauges => Answer::Gauges(self.gauges(tables, now)?),
             Op::DeadByError(most) => Answer::DeadByError(self.dead_by_error(tables, *most)?),
             Op::Nodes => {
                 let nodes = tables.all(&tables.sql.nodes, [], |row| {

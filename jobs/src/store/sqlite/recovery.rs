@@ -14,13 +14,13 @@ use crate::values::time::Millis;
 
 impl State {
     /// Makes this process the one that runs the jobs of the file, of these kinds. Jobs that are claimed in
-    /// the file were interrupted.
+    /// the file were interrupted. Returns how many.
     pub(crate) fn start_runner(
         &mut self,
         tables: Tables<'_>,
         kinds: &[Arc<str>],
         now: Millis,
-    ) -> Result<(), StoreError> {
+    ) -> Result<u64, StoreError> {
         for kind in kinds {
             tables.add_kind(kind)?;
         }
@@ -32,10 +32,11 @@ impl State {
         let cancel_requested: HashSet<JobId> = self.cancel_requested(tables)?.clone();
         // Backwards from the latest claim: of two suspects, the one claimed later is the more likely cause, so
         // the earlier one does not die.
-        let mut suspect_after = false;
+        let (mut suspect_after, mut interrupted) = (false, 0);
         for id in tables.claimed_ids()?.into_iter().rev() {
             let Some(place) = tables.find(&self.kinds, id)? else { continue };
             let cancel_requested = cancel_requested.contains(&id);
+            interrupted += 1;
             suspect_after |=
                 self.interrupted(tables, place, cancel_requested, suspect_after, now)?;
         }
@@ -45,7 +46,7 @@ impl State {
         tables.execute(&tables.sql.drop_all_progress, [])?;
         self.progress = Some(HashSet::new());
         self.claims.handle(kinds, &self.kinds);
-        Ok(())
+        Ok(interrupted)
     }
 
     /// Counts an interruption of a job that a process had claimed when it ended. `suspect_after`: a suspect was

@@ -2,25 +2,32 @@
 --
 -- Returns { 'ok', microseconds, pending jobs, claimed jobs, dead jobs, schedules, each kind and its number of
 -- jobs that are not dead, jobs that are dead or kept, records, fences, keys, jobs that are overdue, for how many milliseconds
--- the first of them has been or -1 }.
+-- the first of them has been or -1, each kind with five values: its name, its pending, dead and overdue jobs, for how
+-- long the first of these has been or -1 }.
 
 local pending, overdue, oldest = 0, 0, -1
-for _, key in pairs(due) do
-  pending = pending + redis.call('ZCARD', key)
+local each = {}
+for kind, key in pairs(due) do
+  local its_pending, its_overdue, its_oldest = redis.call('ZCARD', key), 0, -1
   local suspects = redis.call('ZCOUNT', key, BAND, '+inf') > 0
   for interruptions = 0, suspects and MOST_INTERRUPTIONS - 1 or 0 do
     local band = interruptions * BAND
     local due_before = '(' .. string.format('%.0f', band + now)
-    overdue = overdue + redis.call('ZCOUNT', key, band, due_before)
+    its_overdue = its_overdue + redis.call('ZCOUNT', key, band, due_before)
     local first = redis.call('ZRANGEBYSCORE', key, band, due_before, 'WITHSCORES', 'LIMIT', 0, 1)[2]
     if first then
-      oldest = math.max(oldest, now - time_of(tonumber(first)))
+      its_oldest = math.max(its_oldest, now - time_of(tonumber(first)))
     end
+  end
+  pending, overdue, oldest = pending + its_pending, overdue + its_overdue, math.max(oldest, its_oldest)
+  local its_dead = redis.call('ZLEXCOUNT', over, range_of(AS_DEAD, kind))
+  for _, value in ipairs({ kind, its_pending, its_dead, its_overdue, its_oldest }) do
+    each[#each + 1] = value
   end
 end
 return {
   'ok', micros, pending, redis.call('ZCARD', run), redis.call('ZLEXCOUNT', over, range_of(AS_DEAD)),
   redis.call('HLEN', schedules), redis.call('HGETALL', kinds), redis.call('ZLEXCOUNT', over, '[a', '(b'),
   redis.call('HLEN', jobs), redis.call('HLEN', fences), redis.call('HLEN', keys),
-  overdue, oldest,
+  overdue, oldest, each,
 }

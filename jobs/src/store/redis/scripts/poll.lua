@@ -7,7 +7,8 @@
 --
 -- ARGV from `at` on: the error of a job that dies.
 -- Returns { 'ok', microseconds, 1 if more leases may have expired, how often the schedules were changed,
--- ids of the caller's claims whose cancel is requested, ids of unreadable records that were set aside }.
+-- ids of the caller's claims whose cancel is requested, ids of unreadable records that were set aside, how many claims
+-- were reclaimed }.
 
 local expired = redis.call('ZRANGEBYSCORE', run, '-inf', '(' .. string.format('%.0f', now), 'LIMIT', 0, 256)
 local senseless = {}
@@ -143,4 +144,4 @@ if redis.call('SCARD', cancel_requested) > 0 then
   end
 end
 local version = tonumber(redis.call('HGET', meta, 'schedules')) or 0
-return { 'ok', micros, is_last_part and 0 or 1, version, wanted, senseless }
+return { 'ok', micros, is_last_part and 0 or 1, version, wanted, senseless, #expired }

@@ -1,0 +1,182 @@
+//! Retries, deletes and cancels jobs, after the view of `top` has asked.
+//!
+//! Ground rules:
+//!
+//! - The question has the number of jobs that the reading had. A change of dead jobs leaves out those that died after
+//!   the reading, and a change of pending jobs ends after that number.
+//! - A change of many jobs goes in commits of 256, and can be stopped between them.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tickwheel_jobs::{Cancel, Client, JobInfo, StoreError};
+
+use super::figures::{Group, Time};
+use super::lists::first_line;
+use super::tables::symbols;
+
+/// What is done to jobs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Verb {
+    Retry,
+    Delete,
+    Cancel,
+}
+
+impl Verb {
+    fn name(self) -> &'static str {
+        match self {
+            Verb::Retry => "Retry",
+            Verb::Delete => "Delete",
+            Verb::Cancel => "Cancel",
+        }
+    }
+
+    fn done(self) -> &'static str {
+        match self {
+            Verb::Retry => "retried",
+            Verb::Delete => "deleted",
+            Verb::Cancel => "cancelled",
+        }
+    }
+}
+
+/// Which jobs are changed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Scope {
+    Job {
+        id: String,
+        kind: String,
+    },
+    /// The dead jobs of a group.
+    Group(Group),
+    /// The dead jobs of a kind.
+    Dead {
+        kind: String,
+        jobs: u64,
+        is_exact: bool,
+    },
+    /// The pending jobs of a kind.
+    Pending {
+        kind: String,
+        jobs: u64,
+    },
+}
+
+/// A change that the user is asked about.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Change {
+    pub(crate) verb: Verb,
+    pub(crate) scope: Scope,
+    /// The time of the reading that the numbers are of.
+    pub(crate) asked: Time,
+}
+
+/// Says `1 dead job`, or `344 dead jobs`.
+fn number(jobs: u64, state: &str) -> String {
+    if jobs == 1 { format!("1 {state} job") } else { format!("{jobs} {state} jobs") }
+}
+
+/// Says which jobs of a list are changed.
+type Only = Box<dyn FnMut(&JobInfo) -> bool + Send>;
+
+impl Change {
+    /// Returns the question, with the number of jobs and which they are.
+    pub(crate) fn question(&self) -> String {
+        let scope = match &self.scope {
+            Scope::Job { id, kind } => format!("1 job of {}, {id}", symbols(kind)),
+            Scope::Group(Group { kind, error, jobs }) => {
+                let jobs = number(*jobs, "dead");
+                format!("{jobs} of {} with the error \"{}\"", symbols(kind), symbols(error))
+            }
+            Scope::Dead { kind, jobs, is_exact } => {
+                let least = if *is_exact { "" } else { "at least " };
+                format!("{least}{} of {}, with any error", number(*jobs, "dead"), symbols(kind))
+            }
+            Scope::Pending { kind, jobs } => {
+                format!("{} of {}", number(*jobs, "pending"), symbols(kind))
+            }
+        };
+        let loss = if self.verb == Verb::Retry { "" } else { " They cannot be had back." };
+        let loss = if matches!(self.scope, Scope::Job { .. }) {
+            loss.replace("They", "It")
+        } else {
+            loss.to_owned()
+        };
+        format!("{} {scope}?{loss}", self.verb.name())
+    }
+
+    /// Makes the change. Returns what was done, as a sentence. `tell` is called with the number of jobs after each
+    /// commit.
+    pub(crate) fn make(
+        self,
+        client: &Client,
+        stop: &AtomicBool,
+        mut tell: impl FnMut(u64),
+    ) -> Result<String, StoreError> {
+        let Change { verb, scope, asked } = self;
+        let dead = |kind: &str| client.dead().kind_named(kind);
+        let (pages, only): (_, Only) = match scope {
+            Scope::Job { id, .. } => return one(client, verb, &id),
+            Scope::Group(Group { kind, error, .. }) => {
+                let only = move |job: &JobInfo| {
+                    job.died.is_none_or(|died| Time(died) <= asked) && first_line(job) == error
+                };
+                (dead(&kind), Box::new(only))
+            }
+            Scope::Dead { kind, .. } => {
+                let only = move |job: &JobInfo| job.died.is_none_or(|died| Time(died) <= asked);
+                (dead(&kind), Box::new(only))
+            }
+            Scope::Pending { kind, jobs } => {
+                let mut left = jobs;
+                let only = move |_: &JobInfo| {
+                    let takes = left > 0;
+                    left = left.saturating_sub(1);
+                    takes
+                };
+                (client.pending().kind_named(&kind), Box::new(only))
+            }
+        };
+        let bulk = match verb {
+            Verb::Retry => pages.retry_all(),
+            Verb::Delete => pages.delete_all(),
+            Verb::Cancel => pages.cancel_all(),
+        };
+        let mut bulk = bulk?.only(only);
+        let mut was_stopped = false;
+        while bulk.next_step()?.is_some() {
+            tell(bulk.total().seen);
+            if stop.load(Ordering::Relaxed) {
+                was_stopped = true;
+                break;
+            }
+        }
+        let total = bulk.total();
+        let mut said = format!("{} jobs were {}", total.changed, verb.done());
+        if total.asked_to_stop > 0 {
+            said += &format!(", {} run and were asked to stop", total.asked_to_stop);
+        }
+        if total.passed_over > 0 {
+            said += &format!(", {} were passed over", total.passed_over);
+        }
+        if was_stopped {
+            said += "; then you stopped it";
+        }
+        Ok(said)
+    }
+}
+
+fn one(client: &Client, verb: Verb, id: &str) -> Result<String, StoreError> {
+    let gone = || Ok(format!("nothing was changed: {id} is not there any more"));
+    let Ok(job) = id.parse() else { return gone() };
+    let is_changed = match verb {
+        Verb::Retry => client.retry(job)?,
+        Verb::Delete => client.delete(job)?,
+        Verb::Cancel => match client.cancel(job)? {
+            Cancel::Cancelled => true,
+            Cancel::Running => return Ok(format!("{id} runs: it was asked to stop")),
+            Cancel::Gone => false,
+        },
+    };
+    if is_changed { Ok(format!("{id} was {}", verb.done())) } else { gone() }
+}

@@ -1,0 +1,199 @@
+//! The threads of the view of `top`: one reads keys, one asks the store, one waits for signals, and one for each change
+//! of jobs. The thread of the caller draws.
+//!
+//! Ground rules:
+//!
+//! - The thread that draws never asks the store, so a store that answers late or not at all does not hold up a key.
+//! - The store is asked once a second, and at most for a tenth of the time: after a slow answer the pause is longer.
+
+use std::error::Error;
+use std::io::{IsTerminal, stdout};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::thread;
+use std::time::Duration;
+
+use ratatui::crossterm::event;
+use tickwheel_jobs::{Client, StoreError};
+
+use super::ask::Source;
+use super::change::Change;
+use super::figures::Time;
+use super::lists::Lists;
+use super::screen::{Screen, is_taken};
+use super::state::{Effect, Event, State, View};
+use crate::Outcome;
+use crate::open::Place;
+use crate::text::now;
+
+/// How often the figures are read.
+const EVERY: Duration = Duration::from_secs(1);
+/// How often the age of the figures is looked at.
+const TICK: Duration = Duration::from_millis(500);
+/// The asking pauses for so many times as long as it took.
+const PAUSES: u32 = 9;
+
+enum Signal {
+    Event(Event),
+    /// The keyboard has gone.
+    NoKeys(std::io::Error),
+    #[cfg(unix)]
+    Ended(i32),
+}
+
+/// Shows the view until the user or a signal ends it. `writer` opens a client that may change jobs.
+pub(crate) fn run<W>(client: Client, place: &Place, writer: W) -> Result<Outcome, Box<dyn Error>>
+where
+    W: Fn() -> Result<Client, Box<dyn Error>> + Send + Sync + 'static,
+{
+    if !stdout().is_terminal() {
+        let cure = "`top --once` prints a page, `top --json` the same as JSON";
+        return Err(format!("the output is no terminal: {cure}").into());
+    }
+    let has_color = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    let (to, events) = mpsc::channel();
+    #[cfg(unix)]
+    wait_for_signals(to.clone())?;
+    let mut screen = Screen::take()?;
+    let (ask, asked) = mpsc::channel();
+    let (source, answers) = (Source::new(client, place), to.clone());
+    spawn("asks the store", move || answer(source, &asked, &answers))?;
+    let keys = to.clone();
+    spawn("reads keys", move || read_keys(&keys))?;
+
+    let mut state = State::new(Time(now()), screen.size()?, has_color);
+    let (writer, stop) = (Arc::new(writer), Arc::new(AtomicBool::new(false)));
+    loop {
+        screen.draw(&state)?;
+        let event = match events.recv_timeout(TICK) {
+            Ok(Signal::Event(event)) => event,
+            Err(RecvTimeoutError::Timeout) => Event::Tick(Time(now())),
+            Ok(Signal::NoKeys(error)) => return Err(error.into()),
+            Err(RecvTimeoutError::Disconnected) => return Err("no keys can be read".into()),
+            #[cfg(unix)]
+            Ok(Signal::Ended(signal)) => {
+                drop(screen);
+                // The process ends by the signal, so that its parent sees that.
+                signal_hook::low_level::emulate_default_handler(signal)?;
+                return Ok(Outcome::Missed);
+            }
+        };
+        if !is_taken() {
+            return Err("the view has failed: see above".into());
+        }
+        match state.take(event) {
+            None => {}
+            Some(Effect::Quit) => return Ok(Outcome::Done),
+            // The thread ends only with a panic, which the next round sees.
+            Some(Effect::Ask(view)) => drop(ask.send(view)),
+            Some(Effect::Stop) => stop.store(true, Ordering::Relaxed),
+            Some(Effect::Change(change)) => {
+                stop.store(false, Ordering::Relaxed);
+                let (writer, stop, to) = (Arc::clone(&writer), Arc::clone(&stop), to.clone());
+                spawn("changes jobs", move || make(change, &*writer, &stop, &to))?;
+            }
+        }
+    }
+}
+
+fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
+    thread::Builder::new().name(name.to_owned()).spawn(work).map(drop)
+}
+
+/// Sends the signals that end the process.
+#[cfg(unix)]
+fn wait_for_signals(to: Sender<Signal>) -> std::io::Result<()> {
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+    let mut signals = signal_hook::iterator::Signals::new([SIGHUP, SIGINT, SIGTERM])?;
+    spawn("waits for signals", move || {
+        for signal in signals.forever() {
+            if to.send(Signal::Ended(signal)).is_err() {
+                return;
+            }
+        }
+    })
+}
+
+fn read_keys(to: &Sender<Signal>) {
+    loop {
+        let signal = match event::read() {
+            Ok(event::Event::Key(key)) => Signal::Event(Event::Key(key)),
+            Ok(event::Event::Resize(width, height)) => Signal::Event(Event::Resize(width, height)),
+            Ok(_) => continue,
+            Err(error) => Signal::NoKeys(error),
+        };
+        let is_end = matches!(signal, Signal::NoKeys(_));
+        if to.send(signal).is_err() || is_end {
+            return;
+        }
+    }
+}
+
+/// Asks the store for what the view shows, now and whenever it is time, until the view ends.
+fn answer(source: Source, views: &Receiver<View>, to: &Sender<Signal>) {
+    let mut lists = Lists::new(source.clone());
+    let (mut view, mut is_new) = (View::Figures, true);
+    loop {
+        let began = now();
+        let asked = ask(&source, &mut lists, &view, is_new, to);
+        if let Err(error) = asked {
+            let problem = Event::Problem(error.to_string());
+            if to.send(Signal::Event(problem)).is_err() {
+                return;
+            }
+        }
+        let took = now().duration_since(began).unwrap_or_default();
+        let pause = EVERY.saturating_sub(took).max(took * PAUSES);
+        is_new = false;
+        match wait(views, pause) {
+            Ok(Some(next)) => (view, is_new) = (next, true),
+            Ok(None) => {}
+            Err(()) => return,
+        }
+    }
+}
+
+/// Waits for the latest view that was sent, or for the pause to end. Fails if the view has ended.
+fn wait(views: &Receiver<View>, pause: Duration) -> Result<Option<View>, ()> {
+    match views.recv_timeout(pause) {
+        Ok(first) => Ok(views.try_iter().last().or(Some(first))),
+        Err(RecvTimeoutError::Timeout) => Ok(None),
+        Err(RecvTimeoutError::Disconnected) => Err(()),
+    }
+}
+
+/// Asks once. What was opened comes first, and then the figures. Further pages of a list are read once.
+fn ask(
+    source: &Source,
+    lists: &mut Lists,
+    view: &View,
+    is_new: bool,
+    to: &Sender<Signal>,
+) -> Result<(), StoreError> {
+    let send = |event| drop(to.send(Signal::Event(event)));
+    match view {
+        View::Figures => {}
+        View::List(_, page) if *page > 0 && !is_new => {}
+        View::List(of, page) => send(Event::List(lists.page(of, *page)?)),
+        View::Job(id) => send(Event::Job(Box::new(lists.job(id)?))),
+    }
+    send(Event::Figures(Box::new(source.figures()?)));
+    Ok(())
+}
+
+/// Makes a change, and says what was done.
+fn make(
+    change: Change,
+    writer: &dyn Fn() -> Result<Client, Box<dyn Error>>,
+    stop: &AtomicBool,
+    to: &Sender<Signal>,
+) {
+    let send = |event| drop(to.send(Signal::Event(event)));
+    let made = writer().map_err(|error| error.to_string()).and_then(|client| {
+        let made = change.make(&client, stop, |jobs| send(Event::Progress(jobs)));
+        made.map_err(|error| error.to_string())
+    });
+    send(Event::Changed(made));
+}

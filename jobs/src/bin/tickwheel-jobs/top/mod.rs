@@ -1,0 +1,96 @@
+//! The command `top`: what the queue does just now, as a view that is refreshed once a second, as a page, or as JSON.
+//!
+//! Ground rules:
+//!
+//! - No question to the store grows with the number of jobs: `ask.rs`.
+//! - `--once` and `--json` are there in every build, so that a script does not depend on the feature `top`.
+//! - The view is a state that takes events, and a function that draws the state. Both are tested without a terminal
+//!   and without a store. Only `live.rs` and `screen.rs` touch threads, the terminal and signals.
+//!
+//! | file | contents |
+//! | --- | --- |
+//! | `figures.rs` | one reading of a queue, and its JSON |
+//! | `ask.rs` | asks the store for a reading |
+//! | `tables.rs` | a reading as text: the facts of the head, and tables |
+//! | `page.rs` | prints a reading |
+//! | `lists.rs` | lists of jobs and single jobs, for the view |
+//! | `change.rs` | retries, deletes and cancels jobs, for the view |
+//! | `curve.rs` | the rate of the last two minutes |
+//! | `state.rs`, `keys.rs` | the state of the view, and what each key does to it |
+//! | `draw.rs` | draws the state |
+//! | `screen.rs` | takes over the terminal, and gives it back |
+//! | `live.rs` | the threads of the view |
+
+#[cfg_attr(
+    not(feature = "top"),
+    allow(dead_code, reason = "a page has no curve, and opens no list")
+)]
+mod figures;
+mod ask;
+#[cfg_attr(
+    not(feature = "top"),
+    allow(dead_code, reason = "a page has no colors, and opens no list")
+)]
+mod tables;
+mod page;
+#[cfg(feature = "top")]
+mod lists;
+#[cfg(feature = "top")]
+mod change;
+#[cfg(feature = "top")]
+mod curve;
+#[cfg(feature = "top")]
+mod state;
+#[cfg(feature = "top")]
+mod keys;
+#[cfg(feature = "top")]
+mod draw;
+#[cfg(feature = "top")]
+mod screen;
+#[cfg(feature = "top")]
+mod live;
+#[cfg(all(test, feature = "top"))]
+mod tests;
+#[cfg(all(test, unix, feature = "top"))]
+#[allow(
+    dead_code,
+    clippy::disallowed_methods,
+    reason = "another process is the subject, so time is real"
+)]
+#[path = "../../../../tests/terminal/tmux.rs"]
+mod tmux;
+
+use std::error::Error;
+use std::io::Write;
+
+use tickwheel_jobs::Client;
+
+use crate::Outcome;
+use crate::open::Place;
+use ask::Source;
+
+/// Prints one reading.
+pub(crate) fn once(
+    client: Client,
+    place: &Place,
+    json: bool,
+    out: &mut impl Write,
+) -> Result<Outcome, Box<dyn Error>> {
+    let figures = Source::new(client, place).figures()?;
+    match json {
+        true => page::print_json(&figures, out)?,
+        false => page::print(&figures, out)?,
+    }
+    Ok(Outcome::Done)
+}
+
+#[cfg(feature = "top")]
+pub(crate) use live::run as live;
+
+/// Says how to get the view.
+#[cfg(not(feature = "top"))]
+pub(crate) fn live<T>(_: Client, _: &Place, _: T) -> Result<Outcome, Box<dyn Error>> {
+    let cure = "`top --once` prints a page, `top --json` the same as JSON";
+    Err(format!("this command was built without the feature `top`, so it has no view: {cure}")
+        .into())
+}

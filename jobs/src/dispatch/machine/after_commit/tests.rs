@@ -1,0 +1,247 @@
+//! Tests of the effects of commits, above all of those that fail: who is answered, what is kept, what is lost.
+
+use std::time::{Duration, Instant};
+
+use super::*;
+use crate::dispatch::call::{Call, call};
+use crate::dispatch::command::{Answered, RunEnd};
+use crate::dispatch::machine::fixture::{Fails, KIND, at, job, settings};
+use crate::dispatch::run_span::RunSpan;
+use crate::store::{IfTaken, Store};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+struct Steps {
+    machine: Machine,
+    store: Fails,
+    begun: Instant,
+}
+
+impl Steps {
+    #[expect(clippy::disallowed_methods, reason = "some instant to count from")]
+    fn new() -> Steps {
+        let begun = Instant::now();
+        let mut machine_settings = settings(8);
+        machine_settings.call_timeout = SECOND;
+        let machine = Machine::new(machine_settings, at(begun, Duration::ZERO).millis());
+        let mut steps = Steps { machine, store: Fails::default(), begun };
+        steps.store.start_runner(&[Arc::from(KIND)], Millis::ZERO).unwrap();
+        steps.step(Duration::ZERO, Vec::new());
+        steps
+    }
+
+    fn step(&mut self, after: Duration, mut commands: Vec<Command>) -> StepOutput {
+        self.machine.step(at(self.begun, after), &mut commands, &mut self.store)
+    }
+
+    /// Returns an insert, due in an hour, whose caller waits until then.
+    fn awaited(&self, number: u64, until: Duration) -> (Command, Call<Answered>) {
+        let (reply, call) = call(Some(self.begun + until));
+        (Command::Call { op: Op::Insert(self.later(number)), reply: Some(reply) }, call)
+    }
+
+    fn later(&self, number: u64) -> NewJob {
+        job(number, at(self.begun, 3600 * SECOND))
+    }
+
+    fn fails(&mut self, error: StoreError, unknown: bool) {
+        self.store.failure = Some(ApplyError { error, unknown, again: false });
+    }
+}
+
+/// Answers, as the caller of the insert gets them.
+fn answer(output: StepOutput) {
+    output.answers.into_iter().for_each(|(reply, answer)| reply.answer(answer));
+}
+
+fn error(call: &Call<Answered>) -> Option<(StoreError, bool)> {
+    match call.try_answer() {
+        None => None,
+        Some(crate::dispatch::call::CallEnd::Answered(Err(failed))) => {
+            Some((failed.error, failed.unknown))
+        }
+        Some(_) => panic!("another end"),
+    }
+}
+
+fn dropped(output: &StepOutput) -> Vec<JobId> {
+    let ids = |(event, _): &(Event, RunSpan)| match event {
+        Event::InsertsDropped { ids } => {
+            assert!(!ids.is_empty());
+            Some(ids.clone())
+        }
+        _ => None,
+    };
+    output.events.iter().filter_map(ids).flatten().collect()
+}
+
+/// If other programs have the lock until the limit of the first caller, that caller is refused. A caller with a later
+/// limit waits on, and its insert is done by a later step, unless it gives up before.
+#[test]
+fn busy_store_refuses_only_the_callers_whose_limit_is_over() {
+    for gives_up in [false, true] {
+        let mut steps = Steps::new();
+        let (first, first_call) = steps.awaited(1, SECOND);
+        let (second, second_call) = steps.awaited(2, 3 * SECOND);
+        let (third, third_call) = steps.awaited(3, SECOND);
+        steps.fails(StoreError::Busy, false);
+        answer(steps.step(SECOND, vec![first, second, third]));
+        assert_eq!(error(&first_call), Some((StoreError::Busy, false)));
+        assert_eq!(error(&third_call), Some((StoreError::Busy, false)));
+        assert_eq!(error(&second_call), None);
+        steps.store.failure = None;
+        steps.store.inserts.clear();
+        if gives_up {
+            second_call.abandon();
+        }
+        let output = steps.step(2 * SECOND, Vec::new());
+        assert_eq!(output.answers.len(), usize::from(!gives_up));
+        assert_eq!(steps.store.inserts.len(), usize::from(!gives_up));
+    }
+}
+
+/// Any other failure is the answer of every caller, whatever its limit. So is a failure with an unknown outcome.
+#[test]
+fn failed_commit_is_the_answer_of_every_caller() {
+    for (wrong, unknown) in
+        [(StoreError::Io("no disk".to_owned()), false), (StoreError::Busy, true)]
+    {
+        let mut steps = Steps::new();
+        let (first, first_call) = steps.awaited(1, SECOND);
+        let (second, second_call) = steps.awaited(2, 3 * SECOND);
+        steps.fails(wrong.clone(), unknown);
+        let output = steps.step(SECOND, vec![first, second]);
+        assert_eq!(dropped(&output), []);
+        answer(output);
+        assert_eq!(error(&first_call), Some((wrong.clone(), unknown)));
+        assert_eq!(error(&second_call), Some((wrong, unknown)));
+        steps.store.failure = None;
+        steps.store.inserts.clear();
+        steps.step(2 * SECOND, Vec::new());
+        assert!(steps.store.inserts.is_empty());
+    }
+}
+
+/// An insert without a caller that waits is kept until a commit succeeds. If it may be in the store already, the next
+/// attempt looks for its id, so that it is not there twice.
+#[test]
+fn buffered_insert_is_kept_and_is_not_done_twice() {
+    for unknown in [false, true] {
+        let mut steps = Steps::new();
+        let one = Command::Call { op: Op::Insert(steps.later(1)), reply: None };
+        let jobs = vec![steps.later(2), steps.later(3)];
+        let batch = Command::Call { op: Op::InsertMany(jobs), reply: None };
+        steps.fails(StoreError::Io("no disk".to_owned()), unknown);
+        assert_eq!(dropped(&steps.step(SECOND, vec![one, batch])), []);
+        steps.store.inserts.clear();
+        steps.store.failure = None;
+        assert_eq!(dropped(&steps.step(2 * SECOND, Vec::new())), []);
+        let tried: Vec<bool> = steps.store.inserts.iter().map(|job| job.callers_id).collect();
+        assert_eq!(tried, [unknown; 3]);
+        steps.store.inserts.clear();
+        steps.step(3 * SECOND, Vec::new());
+        assert!(steps.store.inserts.is_empty());
+        steps.store.check().unwrap();
+    }
+}
+
+/// Inserts without a caller that waits are lost, and are named, once there are too many of them, once the jobs end,
+/// and once another process runs the jobs.
+#[test]
+fn buffered_inserts_that_are_lost_are_named() {
+    let io = || StoreError::Io("no disk".to_owned());
+    let insert =
+        |steps: &Steps, number| Command::Call { op: Op::Insert(steps.later(number)), reply: None };
+    let mut steps = Steps::new();
+    steps.fails(io(), false);
+    let most = MOST_BUFFERED as u64;
+    let commands = (0..most + 2).map(|number| insert(&steps, number)).collect();
+    let lost = dropped(&steps.step(SECOND, commands));
+    assert_eq!(lost, [most, most + 1].map(|number| JobId::from_u128(number.into())));
+
+    for overtaken in [false, true] {
+        let mut steps = Steps::new();
+        let jobs = vec![steps.later(2), steps.later(3)];
+        let batch = Command::Call { op: Op::InsertMany(jobs), reply: None };
+        let mut commands = vec![insert(&steps, 1), batch];
+        if overtaken {
+            steps.fails(StoreError::Overtaken, false);
+        } else {
+            steps.fails(io(), false);
+            commands.insert(0, Command::Close { reply: None });
+        }
+        let output = steps.step(SECOND, commands);
+        assert_eq!(dropped(&output), [1, 2, 3].map(JobId::from_u128));
+        assert_eq!(output.stopped, overtaken.then_some(StoreError::Overtaken));
+    }
+}
+
+/// If another process runs the jobs by now, the runs are told, and are reported as interrupted, once.
+#[test]
+fn runs_are_told_that_another_process_has_their_claims() {
+    let mut steps = Steps::new();
+    let present = at(steps.begun, Duration::ZERO);
+    let inserts =
+        [1, 2].map(|number| Command::Call { op: Op::Insert(job(number, present)), reply: None });
+    let output = steps.step(Duration::ZERO, inserts.into());
+    let runs: Vec<_> = output.starts.into_iter().map(|start| start.state).collect();
+    assert!(runs[0].start(Duration::ZERO, steps.begun));
+    steps.fails(StoreError::Overtaken, false);
+    let (insert, _call) = steps.awaited(3, SECOND);
+    let output = steps.step(SECOND, vec![insert]);
+    assert!(output.finished && runs[0].is_told());
+    assert!(!runs[1].start(Duration::ZERO, steps.begun));
+    let ended: Vec<_> = output.ended.iter().map(|run| run.over().unwrap().outcome).collect();
+    assert_eq!(ended, [Outcome::Interrupted]);
+}
+
+/// The machine forgets the key of a run with the run, unless another run has the key by then.
+#[test]
+fn key_of_a_run_is_forgotten_with_it() {
+    let mut steps = Steps::new();
+    let present = at(steps.begun, Duration::ZERO);
+    let keyed = |number| NewJob {
+        key: Some(("order-1".to_owned(), IfTaken::Replace)),
+        ..job(number, present)
+    };
+    let insert = |number| vec![Command::Call { op: Op::Insert(keyed(number)), reply: None }];
+    let start = |steps: &mut Steps, number| {
+        let run = steps.step(Duration::ZERO, insert(number)).starts.pop().unwrap().state;
+        assert!(run.start(Duration::ZERO, steps.begun));
+        run
+    };
+    let runs = [1, 2].map(|number| start(&mut steps, number));
+    let holder = |steps: &Steps| steps.machine.by_key.get("order-1").copied();
+    assert_eq!(holder(&steps), Some(runs[1].id));
+    for (at, expected) in [(0, Some(runs[1].id)), (1, None)] {
+        let (id, fence) = (runs[at].id, runs[at].fence);
+        let end = Command::Ended { id, fence, end: RunEnd::Done, at: present.millis() };
+        steps.step(SECOND, vec![end]);
+        assert_eq!(holder(&steps), expected);
+    }
+    assert_eq!(steps.machine.in_flight(), 0);
+}
+
+/// Progress that a commit has not written is written by a later one, unless the run has set another since.
+#[test]
+fn progress_that_was_not_written_is_written_later() {
+    for is_set_again in [false, true] {
+        let mut steps = Steps::new();
+        let insert = job(1, at(steps.begun, Duration::ZERO));
+        let insert = Command::Call { op: Op::Insert(insert), reply: None };
+        let run = steps.step(Duration::ZERO, vec![insert]).starts.pop().unwrap().state;
+        assert!(run.start(Duration::ZERO, steps.begun));
+        let progress = Arc::clone(&steps.machine.settings.progress);
+        progress.set(run.id, run.fence, b"1".to_vec());
+        steps.fails(StoreError::Io("no disk".to_owned()), false);
+        steps.step(SECOND, Vec::new());
+        if is_set_again {
+            progress.set(run.id, run.fence, b"2".to_vec());
+        }
+        steps.store.failure = None;
+        steps.step(3 * SECOND, Vec::new());
+        steps.step(5 * SECOND, Vec::new());
+        let latest = if is_set_again { b"2" } else { b"1" };
+        assert_eq!(steps.store.progress, [b"1", latest]);
+    }
+}

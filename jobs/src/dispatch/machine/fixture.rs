@@ -1,0 +1,130 @@
+//! A machine and its store for the tests of this folder.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use super::Settings;
+use crate::store::memory::Memory;
+use crate::store::{
+    ApplyError, Batch, Claimed, Fence, NewJob, Op, Outcome, PollResult, Store, StoreStats,
+};
+use crate::values::error::{StoreError, Violation};
+use crate::values::id::JobId;
+use crate::values::retry::Retry;
+use crate::values::time::{Millis, Now};
+
+pub(super) const KIND: &str = "task";
+
+/// A store in memory that fails on demand.
+#[derive(Default)]
+pub(super) struct Fails {
+    memory: Memory,
+    pub(super) failure: Option<ApplyError>,
+    /// How many ends of runs were sent, also in commits that failed.
+    pub(super) finishes: usize,
+    /// The jobs that were inserted, also in commits that failed.
+    pub(super) inserts: Vec<NewJob>,
+    /// The progress that was written, also in commits that failed.
+    pub(super) progress: Vec<Vec<u8>>,
+}
+
+impl Store for Fails {
+    fn start_runner(&mut self, kinds: &[Arc<str>], now: Millis) -> Result<(), StoreError> {
+        self.memory.start_runner(kinds, now)
+    }
+
+    fn apply(&mut self, batch: &Batch<'_>) -> Result<Outcome, ApplyError> {
+        for op in batch.ops {
+            match op {
+                Op::Finish(_) => self.finishes += 1,
+                Op::Insert(job) => self.inserts.push(job.clone()),
+                Op::InsertMany(jobs) => self.inserts.extend_from_slice(jobs),
+                Op::PutProgress { value, .. } => self.progress.push(value.clone()),
+                _ => {}
+            }
+        }
+        match &self.failure {
+            Some(failure) => Err(failure.clone()),
+            None => self.memory.apply(batch),
+        }
+    }
+
+    fn poll(&mut self, now: Millis) -> Result<PollResult, StoreError> {
+        self.memory.poll(now)
+    }
+
+    fn maintain(&mut self, idle: Duration) -> Result<bool, StoreError> {
+        self.memory.maintain(idle)
+    }
+
+    fn check(&mut self) -> Result<(), Violation> {
+        self.memory.check()
+    }
+
+    fn stats(&self) -> StoreStats {
+        self.memory.stats()
+    }
+
+    fn close(self: Box<Self>) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+/// The settings of a machine that handles jobs of [`KIND`], without leases.
+pub(super) fn settings(max_in_flight: usize) -> Settings {
+    let retry = Retry::fixed(Duration::from_secs(3600));
+    Settings {
+        max_in_flight,
+        ahead: Duration::ZERO,
+        lease: None,
+        call_timeout: Duration::ZERO,
+        synced: false,
+        policies: HashMap::from([(Arc::from(KIND), retry)]),
+        async_kinds: HashSet::new(),
+        max_async_runs: 1,
+        time_limits: HashMap::new(),
+        limit_grace: Duration::ZERO,
+        capacity: None,
+        end_waits: Arc::default(),
+        progress: Arc::default(),
+        threads: None,
+        history: false,
+    }
+}
+
+/// The present, some time after the test has begun.
+pub(super) fn at(begun: Instant, after: Duration) -> Now {
+    let wall = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000) + after;
+    Now { wall, instant: begun + after }
+}
+
+/// A job that is due at once.
+pub(super) fn job(number: u64, present: Now) -> NewJob {
+    NewJob {
+        id: JobId::from_u128(number.into()),
+        kind: Arc::from(KIND),
+        due: present.millis(),
+        key: None,
+        callers_id: false,
+        extra: None,
+        payload: Vec::new(),
+    }
+}
+
+/// A claimed job that was interrupted so often before.
+pub(super) fn claimed(number: u64, interruptions: u32, fence: u64) -> Claimed {
+    Claimed {
+        id: JobId::from_u128(number.into()),
+        kind: Arc::from(KIND),
+        due: Millis::ZERO,
+        failures: 0,
+        interruptions,
+        attempts: 0,
+        key: None,
+        payload: Vec::new(),
+        errors: Default::default(),
+        extra: None,
+        fence: Fence::new(fence, 0),
+    }
+}

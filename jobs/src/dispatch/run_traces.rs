@@ -1,0 +1,53 @@
+//! The span of each run, from its start to its end, and the link to the trace that inserted the job. Feature
+//! `tracing`.
+
+use tracing::field::{Empty, display};
+
+use super::run_state::{Over, RunState};
+use super::traces::{TARGET, Traces, caught};
+use crate::values::run_report::Outcome;
+use crate::values::trace_context::TraceContext;
+
+impl Traces {
+    /// Makes the span of a run that is about to start, and links it to the trace that inserted the job.
+    pub(crate) fn start(&self, run: &RunState) {
+        let span = caught(|| {
+            tracing::info_span!(
+                target: TARGET,
+                // A run may come days after its insert: it is the root of a trace of its own.
+                parent: None,
+                "process",
+                job.id = %run.id,
+                job.kind = &*run.kind,
+                queue = &*self.queue,
+                attempt = run.attempt,
+                fence = run.fence.get(),
+                late_ms = u64::try_from(run.late().as_millis()).unwrap_or(u64::MAX),
+                outcome = Empty,
+                "otel.kind" = "consumer",
+                "otel.name" = display(format_args!("process {}", run.kind)),
+                "otel.status_code" = Empty,
+                "error.type" = Empty,
+            )
+        });
+        let Some(span) = span else { return };
+        run.span.set(span);
+        let Some(resume) = &self.resume else { return };
+        if let Some(context) = run.extra.as_ref().and_then(|extra| TraceContext::of(&extra.headers))
+        {
+            caught(|| resume(&run.span.get(), context.text()));
+        }
+    }
+}
+
+/// Records how a run ended, and lets go of its span.
+pub(super) fn end(run: &RunState, over: &Over) {
+    let span = run.span.take();
+    span.record("outcome", display(over.outcome));
+    if let Some(error) = &over.error {
+        span.record("error.type", error.of_type.name());
+        if over.outcome != Outcome::Cancelled {
+            span.record("otel.status_code", "ERROR");
+        }
+    }
+}

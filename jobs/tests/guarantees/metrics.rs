@@ -1,0 +1,156 @@
+//! The metrics of a queue: what they count, and what may stand in their labels.
+
+use std::sync::mpsc;
+use std::time::{Duration, SystemTime};
+
+use tickwheel_jobs::Jobs;
+
+use super::scenarios::metrics::{Samples, metrics_are_what_happened};
+use super::support::*;
+
+/// The counters of a process are what happened to its jobs, and the gauges are those of the lists. A client without
+/// handlers has the same gauges, and no counters.
+#[test]
+fn metrics_of_a_queue_are_what_happened() {
+    metrics_are_what_happened(Jobs::memory);
+    let (_folder, path) = file();
+    metrics_are_what_happened(|| Jobs::open(&path).unwrap());
+}
+
+/// The text of a known history, to the letter.
+#[test]
+fn metrics_of_a_known_history_are_exact() {
+    let dies = |_: Push, _: &tickwheel_jobs::Run| Err(tickwheel_jobs::Fail::dead("no such user"));
+    let closes = |close: Close, _: &tickwheel_jobs::Run| match close.order {
+        1 => Err(tickwheel_jobs::Fail::snooze(HOUR)),
+        _ => Ok(()),
+    };
+    let builder = Jobs::memory().threads(3).handle(closes).handle(dies);
+    let (jobs, driver) = builder.manual().unwrap();
+    for order in 0..3 {
+        jobs.insert(10 * MS, close(order)).unwrap();
+    }
+    jobs.insert(10 * MS, Push { to: "ann".to_owned() }).unwrap();
+    jobs.insert_by_hand(SECOND, "rate", None, false, b"{}".to_vec()).unwrap();
+    jobs.schedule("nightly", HOUR, close(2)).unwrap();
+    driver.advance(10 * MS);
+    // It comes ten milliseconds after its time.
+    jobs.insert(driver.wall_now() - 10 * MS, close(4)).unwrap();
+    driver.advance(3_500 * MS);
+    let next = jobs.schedules().unwrap()[0].next.duration_since(SystemTime::UNIX_EPOCH).unwrap();
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/guarantees/metrics.txt");
+    let expected = std::fs::read_to_string(file).unwrap();
+    let expected = expected.replace("VERSION", env!("CARGO_PKG_VERSION"));
+    let expected = expected.replace("NEXT", &next.as_secs_f64().to_string());
+    // How many commits a step makes is no promise.
+    let masked = |line: &str| match line.rsplit_once(' ') {
+        Some((sample, _)) if sample.starts_with("tickwheel_jobs_store_commit") => {
+            format!("{sample} N\n")
+        }
+        _ => format!("{line}\n"),
+    };
+    let text: String = jobs.metrics().unwrap().to_string().lines().map(masked).collect();
+    assert_eq!(text, expected, "{text}");
+}
+
+/// Metrics name 200 kinds and 200 schedules, and count the others under `other`.
+#[test]
+fn metrics_name_200_kinds_and_schedules_and_count_the_others() {
+    on_each_store(|builder| {
+        let (jobs, _driver) = builder.handle(|_: Close, _| Ok(())).manual().unwrap();
+        for n in 0..230 {
+            jobs.insert_by_hand(HOUR, &format!("kind-{n:03}"), None, false, b"{}".to_vec())
+                .unwrap();
+            jobs.schedule(&format!("schedule-{n:03}"), HOUR, close(n)).unwrap();
+        }
+        jobs.insert(HOUR, close(1)).unwrap();
+        let found = Samples::of("default", &jobs.metrics().unwrap().to_string());
+        for (metric, sum) in [("pending", 231.0), ("unhandled", 230.0), ("inserted_total", 231.0)] {
+            let samples = found.all(metric);
+            assert!(samples.len() <= 202, "{metric} has {}", samples.len());
+            assert_eq!(samples.iter().sum::<f64>(), sum, "{metric}");
+        }
+        assert_eq!(found.of_kind("pending", "close-order"), 1.0);
+        // Of the kinds and this one, 200 have names of their own.
+        assert_eq!(found.of_kind("pending", "other"), 31.0);
+        assert_eq!(found.all("schedule_next_timestamp_seconds").len(), 201);
+    });
+}
+
+/// Hostile names of kinds and schedules end neither a label nor a line, and bring no control character.
+#[test]
+fn metrics_with_hostile_names_have_one_sample_a_line() {
+    let hostile =
+        ["a\"} 1\nup 2\n", "\\", "\\\"", "\u{1b}[2J\u{9b}31m", "\u{202e}x", "\u{2028}", "\0"];
+    on_each_store(|builder| {
+        let (jobs, _driver) = builder.handle(|_: Close, _| Ok(())).manual().unwrap();
+        for name in hostile {
+            jobs.insert_by_hand(HOUR, name, None, false, b"{}".to_vec()).unwrap();
+            jobs.schedule(name, HOUR, close(1)).unwrap();
+        }
+        let text = jobs.metrics().unwrap().to_string();
+        assert!(!text.chars().any(|c| c.is_control() && c != '\n'), "{text:?}");
+        for line in text.lines() {
+            let known = ["# HELP tickwheel_jobs_", "# TYPE tickwheel_jobs_", "tickwheel_jobs_"];
+            assert!(known.iter().any(|start| line.starts_with(start)), "{line:?}");
+        }
+        let found = Samples::of("default", &text);
+        assert_eq!(found.all("pending").iter().sum::<f64>(), hostile.len() as f64);
+        assert_eq!(found.of_kind("pending", r#"a\"} 1\nup 2\n"#), 1.0);
+    });
+}
+
+/// The age of the longest run is told while the run lasts, and falls to zero after it.
+#[test]
+fn longest_run_is_told_while_it_lasts() {
+    let (started, at_start) = mpsc::channel();
+    let (release, at_release) = mpsc::channel::<()>();
+    let at_release = std::sync::Mutex::new(at_release);
+    let handler = move |_: Close, _: &tickwheel_jobs::Run| {
+        started.send(())?;
+        let _ = at_release.lock().unwrap().recv();
+        Ok(())
+    };
+    let jobs = Jobs::memory().threads(1).handle(handler).start().unwrap();
+    jobs.insert(Duration::ZERO, close(1)).unwrap();
+    at_start.recv_timeout(LONG).unwrap();
+    let value = |name: &str| {
+        let found = Samples::of("default", &jobs.process_metrics().to_string());
+        found.of_kind(name, "close-order")
+    };
+    wait_until("the run is seen", || value("longest_run_seconds") > 0.0);
+    assert_eq!(value("running"), 1.0);
+    drop(release);
+    wait_until("the run is over", || value("running") == 0.0);
+    assert_eq!(value("longest_run_seconds"), 0.0);
+    jobs.shutdown().unwrap();
+}
+
+/// A job that was claimed when its process ended counts as interrupted in the process that finds it.
+#[test]
+fn interruptions_are_counted_by_the_process_that_finds_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("jobs.db");
+    let (copy, copied) = (folder.path().join("copy.db"), mpsc::channel());
+    let (at, to) = (path.clone(), copy.clone());
+    let handler = move |_: Close, _: &tickwheel_jobs::Run| {
+        // What a crash would leave.
+        for end in ["", "-wal"] {
+            let name = |path: &std::path::Path| format!("{}{end}", path.display());
+            std::fs::copy(name(&at), name(&to))?;
+        }
+        Ok(copied.0.send(())?)
+    };
+    let jobs = Jobs::open(&path).unwrap().handle(handler).start().unwrap();
+    jobs.insert(Duration::ZERO, close(1)).unwrap();
+    copied.1.recv_timeout(LONG).unwrap();
+    assert_eq!(jobs.stats().interruptions, 0);
+    jobs.shutdown().unwrap();
+    let handled = Jobs::open(&copy).unwrap().handle(|_: Close, _| Ok(()));
+    let (jobs, driver) = handled.manual().unwrap();
+    driver.advance(SECOND);
+    assert_eq!((jobs.stats().interruptions, jobs.stats().completed), (1, 1));
+    let found = Samples::of("default", &jobs.metrics().unwrap().to_string());
+    assert_eq!(found.labelled("interruptions_total", ""), 1.0);
+    jobs.shutdown().unwrap();
+}

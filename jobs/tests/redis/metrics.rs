@@ -1,0 +1,70 @@
+//! The metrics of a queue on a server: what they count, what they cost, and which nodes they see.
+
+use std::time::Duration;
+
+use tickwheel_jobs::Client;
+
+use crate::scenarios::metrics::{Samples, metrics_are_what_happened};
+use crate::server::{Server, wait_until};
+use crate::support::{Order, open};
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// See the scenario.
+#[test]
+fn metrics_of_a_queue_on_a_server_are_what_happened() {
+    let server = Server::start();
+    metrics_are_what_happened(|| open(&server));
+}
+
+/// Returns how many commands the server has run, those of scripts too.
+fn commands(server: &Server) -> u64 {
+    let stats: String = server.ask(&["INFO", "commandstats"]);
+    let calls = |line: &str| line.split_once(":calls=")?.1.split(',').next()?.parse::<u64>().ok();
+    stats.lines().filter(|line| !line.starts_with("cmdstat_info")).filter_map(calls).sum()
+}
+
+/// The gauges cost a server as many commands with twenty thousand jobs, overdue and dead ones among them, as with three.
+#[test]
+fn gauges_of_many_jobs_cost_a_server_what_those_of_few_do() {
+    let server = Server::start();
+    let client = open(&server).client().unwrap();
+    let insert = |client: &Client, many: u64| {
+        for (n, delay) in [(0, Duration::ZERO), (1, HOUR), (2, 48 * HOUR)] {
+            let jobs = (0..many).map(|job| (delay, Order(job * 3 + n)));
+            client.insert_batch(jobs).unwrap();
+        }
+    };
+    let cost = |client: &Client| {
+        client.metrics().unwrap();
+        let before = commands(&server);
+        client.metrics().unwrap();
+        commands(&server) - before
+    };
+    insert(&client, 1);
+    let few = cost(&client);
+    insert(&client, 7_000);
+    let text = client.metrics().unwrap().to_string();
+    let found = Samples::of("default", &text);
+    assert_eq!(found.all("pending"), [21_003.0]);
+    assert_eq!(cost(&client), few);
+}
+
+/// A server knows which nodes are there. Kinds that none of them handles are told.
+#[test]
+fn metrics_of_a_server_tell_its_nodes_and_unhandled_kinds() {
+    let server = Server::start();
+    let client = open(&server).client().unwrap();
+    client.insert(HOUR, Order(1)).unwrap();
+    let found = || Samples::of("default", &client.metrics().unwrap().to_string());
+    let gauge = |name: &str| found().all(name);
+    assert_eq!((gauge("nodes"), gauge("unhandled")), (vec![0.0], vec![1.0]));
+    let start = || open(&server).handle(|_: Order, _| Ok(())).start().unwrap();
+    let nodes = [start(), start()];
+    wait_until("both are there", || gauge("nodes") == [2.0]);
+    assert_eq!((gauge("unhandled"), gauge("pending")), (vec![0.0], vec![1.0]));
+    for node in nodes {
+        node.shutdown().unwrap();
+    }
+    wait_until("both are gone", || gauge("nodes") == [0.0]);
+}

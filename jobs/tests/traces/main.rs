@@ -1,0 +1,19 @@
+//! What feature `tracing` promises: the span of each run, the events, and the context that a job carries from its
+//! insert to its runs.
+//!
+//! | file | what it holds |
+//! | --- | --- |
+//! | `recorder.rs` | a subscriber that notes every span and event |
+//! | `spans.rs` | the span of each run |
+//! | `events.rs` | the events |
+//! | `context.rs` | the context of a trace |
+//! | `panics.rs` | closures and subscribers that panic |
+
+mod context;
+mod events;
+mod panics;
+mod recorder;
+#[path = "../redis/server.rs"]
+#[expect(dead_code, reason = "the tests of Redis use more of it")]
+mod server;
+mod spans;

@@ -1,0 +1,59 @@
+//! Closures and subscribers that panic.
+
+use std::panic::panic_any;
+use std::time::Duration;
+
+use tickwheel_jobs::{Fail, Jobs, Retry};
+
+use crate::recorder::{Disturbing, SECOND, Task, record, run_of};
+use crate::server::wait_until;
+
+/// A payload whose drop panics too.
+struct PanicsTwice;
+
+impl Drop for PanicsTwice {
+    fn drop(&mut self) {
+        panic!("again");
+    }
+}
+
+/// A panic of `capture` inserts the job without a context, and a panic of `resume` lets the run go on in its span.
+#[test]
+fn trace_context_that_panics_harms_nothing() {
+    record();
+    let (jobs, driver) = Jobs::memory()
+        .trace_context(|| panic_any(PanicsTwice), |_, _| ())
+        .handle(|_: Task, _| Ok(()))
+        .manual()
+        .unwrap();
+    let id = jobs.insert(Duration::ZERO, Task(1)).unwrap();
+    assert!(jobs.get(id).unwrap().unwrap().headers.is_empty());
+    assert_eq!(driver.advance(SECOND), 1);
+    let jobs = Jobs::memory()
+        .trace_context(|| Some("a trace".to_owned()), |_, _| panic_any(PanicsTwice))
+        .handle(|_: Task, _| Ok(()))
+        .start()
+        .unwrap();
+    let id = jobs.insert(Duration::ZERO, Task(1)).unwrap();
+    wait_until("it has ended", || jobs.stats().completed == 1);
+    jobs.shutdown().unwrap();
+    let span = run_of(id);
+    assert_eq!((span.field("outcome"), span.is_closed), ("completed", true));
+}
+
+/// A subscriber that panics, with each event and at the start of a run, keeps no insert and no run from its end.
+#[test]
+fn subscriber_that_panics_keeps_no_run_from_its_end() {
+    record();
+    let jobs = Jobs::memory()
+        .handle_with(Retry::fixed(Duration::from_millis(1)).max_retries(1), |_: Disturbing, _| {
+            Err(Fail::retry("no"))
+        })
+        .start()
+        .unwrap();
+    jobs.insert(Duration::ZERO, Disturbing).unwrap();
+    wait_until("it is dead", || jobs.count().unwrap().dead == 1);
+    assert_eq!((jobs.stats().failed, jobs.stats().in_flight), (2, 0));
+    jobs.check().unwrap();
+    jobs.shutdown().unwrap();
+}
