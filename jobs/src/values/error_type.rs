@@ -25,23 +25,26 @@ impl ErrorType {
 
     /// Returns the type of an error that a handler returned. That of a text or of a box says nothing.
     pub(crate) fn of<E>() -> ErrorType {
-        #[cfg(feature = "tracing")]
-        {
-            use core::any::type_name;
-            use std::borrow::Cow;
-            use std::error::Error;
-            let name = type_name::<E>();
-            let says_nothing = [
-                type_name::<&str>(),
-                type_name::<String>(),
-                type_name::<Cow<'_, str>>(),
-                type_name::<Box<dyn Error + Send + Sync>>(),
-            ];
-            if !says_nothing.contains(&name) {
-                return ErrorType::named(name);
-            }
-        }
+        ErrorType::of_name(core::any::type_name::<E>())
+    }
+
+    #[cfg(not(feature = "tracing"))]
+    fn of_name(_name: &'static str) -> ErrorType {
         ErrorType::OTHER
+    }
+
+    #[cfg(feature = "tracing")]
+    fn of_name(name: &'static str) -> ErrorType {
+        use core::any::type_name;
+        use std::borrow::Cow;
+        use std::error::Error;
+        let says_nothing = [
+            type_name::<&str>(),
+            type_name::<String>(),
+            type_name::<Cow<'_, str>>(),
+            type_name::<Box<dyn Error + Send + Sync>>(),
+        ];
+        if says_nothing.contains(&name) { ErrorType::OTHER } else { ErrorType::named(name) }
     }
 
     #[cfg(feature = "tracing")]
