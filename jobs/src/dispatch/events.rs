@@ -81,7 +81,8 @@ pub enum Event {
         error: StoreError,
     },
     /// Jobs that were inserted with [`Durability::Buffered`](crate::Durability::Buffered) are lost, because the
-    /// store failed for too long, or because they came just as the jobs ended.
+    /// store failed for too long, because a server had no memory for them, or because they came just as the jobs
+    /// ended.
     InsertsDropped {
         /// The jobs.
         ids: Vec<JobId>,

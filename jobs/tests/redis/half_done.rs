@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tickwheel_jobs::{Cancel, Event, Fail, JobId, Jobs, Run, Schedule};
+use tickwheel_jobs::{Cancel, Durability, Event, Fail, JobId, Jobs, Run, Schedule};
 
 use crate::lost::hash_of;
 use crate::proxy::{End, Fate, Proxy};
@@ -47,6 +47,30 @@ fn lease_is_renewed_on_a_full_server() {
     assert_eq!(started.load(Ordering::Acquire), 1);
     fill(&server, "0");
     nodes.into_iter().for_each(|node| node.shutdown().unwrap());
+}
+
+/// A buffered insert that a full server refuses is named in an event. Before a fix it was gone without a word.
+#[test]
+fn buffered_insert_that_a_full_server_refuses_is_reported() {
+    let server = Server::start();
+    let dropped = Arc::new(Mutex::new(Vec::new()));
+    let told = Arc::clone(&dropped);
+    let on_event = move |event| {
+        if let Event::InsertsDropped { ids } = event {
+            told.lock().unwrap().extend(ids);
+        }
+    };
+    let builder = open(&server).durability(Durability::Buffered).on_event(on_event);
+    let jobs = builder.handle(|_: Order, _| Ok(())).start().unwrap();
+    fill(&server, "1mb");
+    let id = jobs.insert(HOUR, Order(1)).unwrap();
+    wait_until("the event came", || *dropped.lock().unwrap() == [id]);
+    fill(&server, "0");
+    assert!(jobs.get(id).unwrap().is_none());
+    let stored = jobs.insert(HOUR, Order(2)).unwrap();
+    jobs.flush().unwrap();
+    assert!(jobs.get(stored).unwrap().is_some());
+    jobs.shutdown().unwrap();
 }
 
 /// A full server stores the ends of runs, also in a batch with calls. Before a fix, a reschedule that it refused

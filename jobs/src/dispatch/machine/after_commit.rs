@@ -33,6 +33,8 @@ impl Machine {
         let mut failed = Commit::default();
         output.end_waits.extend(self.settings.end_waits.take(commit.ending_jobs()));
         let mut failure = None;
+        // Buffered inserts for which a server has no memory: to try them again would hold up all other commits.
+        let mut dropped = Vec::new();
         let mut order_changes = false;
         let mut unreadable = outcome.unreadable;
         for ((op, then), answer) in
@@ -50,7 +52,13 @@ impl Machine {
             output.count_inserts(&op, &answer);
             match then {
                 FollowUp::Answer(reply) => match self.seen_from_here(answer) {
-                    Answer::Refused(error) => output.refuse(reply, error.into()),
+                    Answer::Refused(error) => {
+                        if reply.is_none() {
+                            dropped.extend(inserted_by(&op));
+                            output.emit(Event::CommitFailed { error: error.clone() });
+                        }
+                        output.refuse(reply, error.into());
+                    }
                     Answer::Unsure(error) => {
                         output.emit(Event::CommitFailed { error: error.clone() });
                         output.refuse(reply, ApplyError { error, unknown: true, again: false });
@@ -125,6 +133,9 @@ impl Machine {
                     }
                 }
             }
+        }
+        if !dropped.is_empty() {
+            output.emit(Event::InsertsDropped { ids: dropped });
         }
         for Unreadable { what, error } in unreadable {
             if self.told.is_new(&what) {
@@ -287,10 +298,8 @@ impl Machine {
                         // It may be in the store already, so the next attempt looks for its id first.
                         let op = if failed.unknown { once(op) } else { op };
                         self.backlog.push(Command::Call { op, reply: None });
-                    } else if let Op::Insert(job) = op {
-                        lost.push(job.id);
-                    } else if let Op::InsertMany(jobs) = op {
-                        lost.extend(jobs.iter().map(|job| job.id));
+                    } else {
+                        lost.extend(inserted_by(&op));
                     }
                 }
                 FollowUp::Ended { id, fence, at, .. } if self.overrun.contains_key(&fence) => {
@@ -315,6 +324,15 @@ impl Machine {
         if !lost.is_empty() {
             output.emit(Event::InsertsDropped { ids: lost });
         }
+    }
+}
+
+/// Returns the ids of the jobs that an operation inserts.
+fn inserted_by(op: &Op) -> Vec<JobId> {
+    match op {
+        Op::Insert(job) => vec![job.id],
+        Op::InsertMany(jobs) => jobs.iter().map(|job| job.id).collect(),
+        _ => Vec::new(),
     }
 }
 
