@@ -103,8 +103,13 @@ fn snippets_of_pages_are_shown_whole() {
 /// Every page with a snippet is compiled by the doctests of a crate.
 #[test]
 fn pages_with_snippets_are_doctests() {
-    let crates =
-        ["src/lib.rs", "jobs/src/lib.rs", "jobs/with/src/lib.rs", "examples/with/src/lib.rs"];
+    let crates = [
+        "src/lib.rs",
+        "jobs/src/lib.rs",
+        "jobs/with/src/lib.rs",
+        "jobs/with/traces/src/lib.rs",
+        "examples/with/src/lib.rs",
+    ];
     let mut included = Vec::new();
     for lib in crates {
         let lib = root().join(lib);
