@@ -31,9 +31,10 @@ impl Tmux {
     }
 
     fn tmux(&self, args: &[&str]) -> Output {
-        let output =
-            Command::new("tmux").args(["-L", &self.name, "-f", "/dev/null"]).args(args).output();
-        output.unwrap()
+        let mut tmux = Command::new("tmux");
+        tmux.args(["-L", &self.name, "-f", "/dev/null"]).args(args);
+        // A backtrace is longer than the terminal.
+        tmux.env("RUST_BACKTRACE", "0").output().unwrap()
     }
 
     /// Types a line into the shell.
