@@ -89,8 +89,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:3000").await?;
     axum::serve(listener, routes(jobs.client()))
         .with_graceful_shutdown(async { _ = tokio::signal::ctrl_c().await })
-        .await?; // answers what was asked
-    Ok(jobs.shutdown_async().await?) // tells the runs to stop, and waits for them
+        .await?; // answers the requests that are under way
+    Ok(jobs.shutdown_async().await?) // asks the runs to stop, and waits for them
 }
 
 #[cfg(test)]
