@@ -89,6 +89,9 @@ mod values;
 mod store;
 mod dispatch;
 mod api;
+#[cfg(feature = "web")]
+#[expect(dead_code, reason = "the service comes next")]
+pub mod web;
 
 pub use api::builder::Builder;
 pub use api::bulk::{Bulk, BulkCounts};
