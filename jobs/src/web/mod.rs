@@ -24,3 +24,4 @@
 
 pub(crate) mod views;
 pub(crate) mod frame;
+pub(crate) mod page;
