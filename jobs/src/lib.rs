@@ -90,7 +90,6 @@ mod store;
 mod dispatch;
 mod api;
 #[cfg(feature = "web")]
-#[expect(dead_code, reason = "the service comes next")]
 pub mod web;
 
 pub use api::builder::Builder;

@@ -22,6 +22,24 @@
 //! Pages that are not in the menu: `bulk` lists the bulks, `bulk/{id}` shows one; `jobs/{id}/payload` and
 //! `jobs/{id}/result` are downloads.
 
+pub(crate) mod options;
 pub(crate) mod views;
 pub(crate) mod frame;
 pub(crate) mod page;
+pub(crate) mod params;
+pub(crate) mod times;
+pub(crate) mod route;
+pub(crate) mod guard;
+pub(crate) mod response;
+pub(crate) mod assets;
+pub(crate) mod redact;
+pub(crate) mod read;
+pub(crate) mod bulks;
+pub(crate) mod act;
+pub(crate) mod respond;
+pub(crate) mod worker;
+pub(crate) mod dashboard;
+
+pub use dashboard::Dashboard;
+pub use options::{Access, Action, Part};
+pub use response::Body;
