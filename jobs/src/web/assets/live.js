@@ -115,11 +115,18 @@ addEventListener("change", (event) => {
   if (event.target.matches("[data-all]")) {
     all("tbody input[type=checkbox]").forEach((box) => { box.checked = event.target.checked; });
   }
-  const count = $("[data-count]"), boxes = ticked(document).length;
-  if (count) count.textContent = boxes ? `${boxes} selected; the list stands still` : "";
+  counted();
 });
 
+/* Says how many rows are selected. Without any, there is nothing to change. */
+function counted() {
+  const boxes = ticked(document).length;
+  all("[data-count]").forEach((count) => { count.textContent = boxes ? `${boxes}; the list stands still` : ""; });
+  all("#some button").forEach((button) => { button.disabled = !boxes; });
+}
+
 show(document);
+counted();
 if (location.hash === "#search") $("#search")?.focus();
 if ($("[data-live]")) {
   document.addEventListener("visibilitychange", () => { if (!document.hidden) { seen = Date.now(); tick(); } });

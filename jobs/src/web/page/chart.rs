@@ -28,7 +28,7 @@ impl Shows {
         match self {
             Shows::Completed => "Completed a minute",
             Shows::Failed => "Failed a minute",
-            Shows::Late => "Late, 99th of a hundred starts",
+            Shows::Late => "Late, p99",
         }
     }
 
@@ -85,7 +85,7 @@ pub(crate) fn minutes(minutes: &[Minute]) -> Markup {
                         th.num scope="col" { "Inserted" }
                         th.num scope="col" { "Completed" }
                         th.num scope="col" { "Failed" }
-                        th.num scope="col" { "Late, 99th of 100" }
+                        th.num scope="col" { "Late, p99" }
                     } }
                     tbody {
                         @for of in minutes.iter().rev() {
@@ -160,6 +160,7 @@ const LINE_HEIGHT: f64 = 22.0;
 /// The values as a line, for a row of a table.
 pub(crate) fn spark(values: &[u64], title: &str) -> Markup {
     let most = values.iter().copied().max().unwrap_or(0).max(1);
+    let is_idle = values.iter().all(|value| *value == 0);
     // The line goes around the outside, so that only its upper edge is seen.
     let mut path = String::from("M-4 30");
     for (at, value) in values.iter().enumerate() {
@@ -176,7 +177,7 @@ pub(crate) fn spark(values: &[u64], title: &str) -> Markup {
     html! {
         svg.spark viewBox={ "0 0 " (width.max(1)) " " (LINE_HEIGHT) } preserveAspectRatio="none" role="img" {
             title { (title) }
-            path d=(path) {}
+            path.none[is_idle] d=(path) {}
         }
     }
 }
@@ -186,7 +187,7 @@ pub(crate) fn meter(part: u64, whole: u64, title: &str) -> Markup {
     let whole = whole.max(1);
     let class = if part >= whole { "b-warn" } else { "b" };
     html! {
-        svg viewBox={ "0 0 " (whole) " 4" } preserveAspectRatio="none" role="img" width="100%" {
+        svg.meter viewBox={ "0 0 " (whole) " 4" } preserveAspectRatio="none" role="img" {
             title { (title) }
             rect.track width=(whole) height="4" {}
             rect class=(class) width=(part.min(whole)) height="4" {}

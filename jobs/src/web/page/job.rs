@@ -20,8 +20,8 @@ pub(crate) fn page(frame: &Frame, view: &Job) -> Markup {
         }
         @if !view.actions.is_empty() { (actions(frame, view)) }
         div.two {
-            div.group {
-                div.group id="said" data-live {
+            div.apart {
+                div.apart id="said" data-live {
                     @if let Some(error) = &view.error { (text("Last error", error)) }
                     @if let Some(progress) = &view.progress { (content(frame, "Progress", progress)) }
                     @if let Some(result) = &view.result { (content(frame, "Result", result)) }
@@ -29,7 +29,7 @@ pub(crate) fn page(frame: &Frame, view: &Job) -> Markup {
                 (content(frame, "Data", &view.payload))
                 (headers(&view.headers))
             }
-            div.group {
+            div.apart {
                 section.group aria-labelledby="facts" {
                     h2 id="facts" { "Facts" }
                     (facts(frame, view))

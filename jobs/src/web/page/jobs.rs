@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use super::layout;
 use super::parts::{bound, empty, heading, hidden, pager, queue, split, state};
-use super::text::{clock, count, counted, number, relative, shown};
+use super::text::{clock, count, number, relative, shown};
 use crate::web::frame::Frame;
 use crate::web::views::Time;
 use crate::web::views::job::{Filter, JobRow, Jobs};
@@ -83,13 +83,15 @@ fn search(frame: &Frame, view: &Jobs) -> Markup {
                 label for="key" { "Key" }
                 input id="key" name="key" autocomplete="off" value=(text(&filter.key));
             }
-            div.field.mid {
-                label for="from" { "Due from" }
-                input id="from" name="from" placeholder="2026-11-22T10:00Z" autocomplete="off" value=(text(&filter.from));
-            }
-            div.field.mid {
-                label for="to" { "to" }
-                input id="to" name="to" placeholder="-1h, 30m" autocomplete="off" value=(text(&filter.to));
+            div.pair {
+                div.field.mid {
+                    label for="from" { "Due from" }
+                    input id="from" name="from" placeholder="2026-11-22" autocomplete="off" value=(text(&filter.from));
+                }
+                div.field.mid {
+                    label for="to" { "to" }
+                    input id="to" name="to" placeholder="-1h, 30m" autocomplete="off" value=(text(&filter.to));
+                }
             }
             @if let Some(error) = &filter.error {
                 div.field.mid {
@@ -97,8 +99,10 @@ fn search(frame: &Frame, view: &Jobs) -> Markup {
                     input id="error" name="error" autocomplete="off" value=(shown(error));
                 }
             }
-            button { "Search" }
-            @if has_filter { a.btn href=(frame.link(&format!("jobs?state={}", filter.state))) { "Clear" } }
+            span.row {
+                button { "Search" }
+                @if has_filter { a.btn href=(frame.link(&format!("jobs?state={}", filter.state))) { "Clear" } }
+            }
         }
     }
 }
@@ -145,7 +149,7 @@ fn table(frame: &Frame, view: &Jobs) -> Markup {
                     }
                 }
                 th scope="col" { "Job" }
-                th scope="col" { "State" }
+                @if filter.state != "dead" { th scope="col" { "State" } }
                 th scope="col" { (when) }
                 th.num scope="col" { "Attempt" }
                 @if filter.state == "completed" { th.num scope="col" { "Took" } }
@@ -176,7 +180,7 @@ fn row(frame: &Frame, view: &Jobs, job: &JobRow, has_tick: bool, when: &str) -> 
                     }
                 }
             }
-            td data-of="State" { (state_of(view.now, job)) }
+            @if view.filter.state != "dead" { td data-of="State" { (state_of(view.now, job)) } }
             td.nowrap data-of=(when) { span { (relative(at, view.now)) " " span.sub { (clock(at, view.now)) } } }
             td.num data-of="Attempt" { (attempts(job)) }
             @if view.filter.state == "completed" { td.num data-of="Took" { (bound(job.took_ms)) } }
@@ -199,10 +203,14 @@ fn state_of(now: Time, job: &JobRow) -> Markup {
 }
 
 fn attempts(job: &JobRow) -> Markup {
+    let has_both = job.failures > 0 && job.interruptions > 0;
     html! {
         (job.attempt)
-        @if job.failures > 0 { span.sub { (counted(job.failures.into(), "failure", "failures")) } }
-        @if job.interruptions > 0 { span.sub.warn { (counted(job.interruptions.into(), "interruption", "interruptions")) } }
+        span.sub {
+            @if job.failures > 0 { (job.failures) " failed" }
+            @if has_both { ", " }
+            @if job.interruptions > 0 { (job.interruptions) " interrupted" }
+        }
     }
 }
 
@@ -263,7 +271,7 @@ fn changes(view: &Jobs, when: &str) -> Markup {
                 "reschedule" => span.row {
                     button name="action" value="reschedule" { "Reschedule to" }
                     label.only-read for=(when) { "Reschedule to" }
-                    input.when id=(when) name="when" placeholder="now, 5m, 2h 30m" autocomplete="off";
+                    input.when id=(when) name="when" placeholder="5m, 2h 30m" autocomplete="off";
                 },
                 "retry" => button name="action" value="retry" { "Retry" },
                 "cancel" => button.risky name="action" value="cancel" { "Cancel" },

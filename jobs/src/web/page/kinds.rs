@@ -78,7 +78,7 @@ fn row(frame: &Frame, kind: &KindRow, now: Time) -> Markup {
                 @if kind.is_paused { (state("paused")) " " }
                 @if !kind.has_node && kind.pending > 0 { span.sub.bad { "no process handles it" } }
                 @if let Some(ms) = kind.head_start_ms { span.sub { "head start " (span(ms)) } }
-                @if let Some(keeps) = &kind.keeps { span.sub.t { "keeps " (shown(keeps)) } }
+                @if let Some(keeps) = &kind.keeps { span.sub.t.clip { "keeps " (shown(keeps)) } }
             }
             td.num { (cell(waiting)) }
             td.nowrap { (next_due(kind, now, &jobs("overdue"))) }

@@ -67,7 +67,7 @@ fn head(frame: &Frame) -> Markup {
     html! {
         header.top {
             div.bar {
-                a.brand href=(frame.link("")) { (mark()) span.t { (shown(&frame.title)) } }
+                a.brand href=(frame.link("")) { (mark()) span.clip { (shown(&frame.title)) } }
                 @if frame.queues.len() > 1 {
                     nav.queues aria-label="Queues" {
                         @for queue in &frame.queues {

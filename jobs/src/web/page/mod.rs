@@ -22,3 +22,6 @@ pub(crate) mod store;
 pub(crate) mod question;
 pub(crate) mod progress;
 pub(crate) mod problem;
+
+#[cfg(test)]
+mod tests;

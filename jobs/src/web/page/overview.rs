@@ -12,7 +12,7 @@ use crate::web::views::overview::{Overview, QueueRow, Warning};
 pub(crate) fn page(frame: &Frame, view: &Overview) -> Markup {
     let part = html! {
         (heading("Overview", &html! {
-            @if frame.queues.len() > 1 { p.t { (shown(&frame.queue)) } }
+            @if frame.queues.len() > 1 { p.clip { (shown(&frame.queue)) } }
             span id="paused" data-live { @if view.is_paused { (state("paused")) } }
         }))
         div.notes id="warnings" data-live {

@@ -32,19 +32,23 @@ pub(crate) fn page(frame: &Frame, view: &Store) -> Markup {
                 h2 id="says" { "What it says of itself" }
                 dl.card.facts { @for (name, value) in &facts { div { dt { (name) } dd { (value) } } } }
             }
-            section.group aria-labelledby="holds" {
-                h2 id="holds" { "What it holds" }
-                (numbers(&[
-                    ("Pending jobs", view.pending), ("Running jobs", view.running), ("Dead jobs", view.dead),
-                    ("Schedules", view.schedules),
-                ]))
-                h2 id="did" { "What this process did" }
-                (numbers(&[
-                    ("Commits", view.commits), ("Waits for the disk", view.syncs),
-                    ("Commits that failed", view.failed_commits),
-                ]))
-                p.soft.small {
-                    "These are of the process that serves this page, since its start. The commits of other processes are not among them."
+            div.apart {
+                section.group aria-labelledby="holds" {
+                    h2 id="holds" { "What it holds" }
+                    (numbers(&[
+                        ("Pending jobs", view.pending), ("Running jobs", view.running), ("Dead jobs", view.dead),
+                        ("Schedules", view.schedules),
+                    ]))
+                }
+                section.group aria-labelledby="did" {
+                    h2 id="did" { "What this process did" }
+                    (numbers(&[
+                        ("Commits", view.commits), ("Waits for the disk", view.syncs),
+                        ("Commits that failed", view.failed_commits),
+                    ]))
+                    p.soft.small {
+                        "The process is the one that serves this page. The commits of other processes are not among them."
+                    }
                 }
             }
         }
