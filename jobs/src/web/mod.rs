@@ -29,6 +29,7 @@ pub(crate) mod params;
 pub(crate) mod times;
 pub(crate) mod route;
 pub(crate) mod guard;
+pub(crate) mod page;
 pub(crate) mod response;
 pub(crate) mod assets;
 pub(crate) mod redact;
