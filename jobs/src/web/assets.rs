@@ -7,8 +7,8 @@ use http::Response;
 use super::response::{self, Body};
 use crate::values::id::JobId;
 
-const STYLE: &str = "";
-const SCRIPT: &str = "";
+const STYLE: &str = include_str!("assets/style.css");
+const SCRIPT: &str = include_str!("assets/live.js");
 
 /// The names of the assets.
 pub(crate) struct Names {
@@ -23,7 +23,7 @@ pub(crate) fn names() -> &'static Names {
         // An id from a name is a hash of it.
         let hash = |content: &str| JobId::named(content).to_string()[..16].to_owned();
         let style = format!("style-{}.css", hash(STYLE));
-        Names { style, script: format!("script-{}.js", hash(SCRIPT)) }
+        Names { style, script: format!("live-{}.js", hash(SCRIPT)) }
     })
 }
 

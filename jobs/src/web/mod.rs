@@ -25,11 +25,11 @@
 pub(crate) mod options;
 pub(crate) mod views;
 pub(crate) mod frame;
-pub(crate) mod page;
 pub(crate) mod params;
 pub(crate) mod times;
 pub(crate) mod route;
 pub(crate) mod guard;
+pub(crate) mod page;
 pub(crate) mod response;
 pub(crate) mod assets;
 pub(crate) mod redact;

@@ -287,19 +287,34 @@ fn health(options: &Options) -> Response<Body> {
     response::text(200, "text/plain; charset=utf-8", "ok\n".to_owned())
 }
 
-/// The pages. Until they are there, each is its JSON.
+/// The pages.
 mod show {
     use super::*;
+    use crate::web::page;
 
-    pub(super) fn view(_: &Frame, view: &View) -> Response<Body> {
-        response::json(200, view)
+    pub(super) fn view(frame: &Frame, view: &View) -> Response<Body> {
+        let html = match view {
+            View::Overview(view) => page::overview::page(frame, view),
+            View::Kinds(view) => page::kinds::page(frame, view),
+            View::Jobs(view) => page::jobs::page(frame, view),
+            View::Job(view) => page::job::page(frame, view),
+            View::Dead(view) => page::dead::page(frame, view),
+            View::Schedules(view) => page::schedules::page(frame, view),
+            View::Nodes(view) => page::nodes::page(frame, view),
+            View::Store(view) => page::store::page(frame, view),
+            View::Bulks(view) => page::progress::list(frame, view),
+            View::Bulk(view) => page::progress::page(frame, view),
+            // No path leads to it as a page.
+            View::History(view) => return response::json(200, view),
+        };
+        response::page(200, html.into_string())
     }
 
-    pub(super) fn question(_: &Frame, question: &views::action::Question) -> Response<Body> {
-        response::json(200, question)
+    pub(super) fn question(frame: &Frame, question: &views::action::Question) -> Response<Body> {
+        response::page(200, page::question::page(frame, question).into_string())
     }
 
-    pub(super) fn problem(_: &Frame, problem: &Problem) -> Response<Body> {
-        response::problem(problem)
+    pub(super) fn problem(frame: &Frame, problem: &Problem) -> Response<Body> {
+        response::page(problem.status, page::problem::page(frame, problem).into_string())
     }
 }
