@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::text::{shown, span};
+use super::text::{self, shown, span};
 use crate::web::frame::{Frame, encoded};
 
 /// The heading of a page, with what stands beside it.
@@ -56,13 +56,13 @@ pub(crate) fn hidden(name: &str, value: &str) -> Markup {
 }
 
 /// Returns the target of a form with those of its fields that HTML cannot carry as they are, as a query, and the
-/// other fields. A browser changes the ends of lines in a field, and a control character is none of a page.
+/// other fields. A browser changes the ends of lines in a field, and a character that acts is none of a page.
 pub(crate) fn split<'a>(
     target: &str,
     fields: &[(&'a str, &'a str)],
 ) -> (String, Vec<(&'a str, &'a str)>) {
     let (odd, plain): (Vec<_>, Vec<_>) =
-        fields.iter().partition(|(_, value)| value.chars().any(char::is_control));
+        fields.iter().partition(|(_, value)| value.chars().any(text::acts));
     let mut target = target.to_owned();
     for (name, value) in odd {
         target.push(if target.contains('?') { '&' } else { '?' });

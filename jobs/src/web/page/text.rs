@@ -33,7 +33,7 @@ impl core::fmt::Display for Shown<'_> {
                 '\n' | '\t' if self.keeps_lines => f.write_char(c)?,
                 '\0'..='\u{1f}' => f.write_char(symbol(0x2400 + u32::from(c)))?,
                 '\u{7f}' => f.write_char('\u{2421}')?,
-                _ if is_hidden(c) => write!(f, "\u{27e8}U+{:04X}\u{27e9}", u32::from(c))?,
+                _ if acts(c) => write!(f, "\u{27e8}U+{:04X}\u{27e9}", u32::from(c))?,
                 _ => f.write_char(c)?,
             }
         }
@@ -45,9 +45,9 @@ fn symbol(code: u32) -> char {
     char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER)
 }
 
-/// Says whether a character acts and is not seen: a control character, one that sets the direction of text, a
-/// separator of lines, one without a width, a tag.
-fn is_hidden(c: char) -> bool {
+/// Says whether a character acts on the text around it and is not seen: a control character, one that sets the
+/// direction of text, a separator of lines, one without a width, a tag.
+pub(crate) fn acts(c: char) -> bool {
     c.is_control()
         || matches!(c,
             '\u{061c}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}'
