@@ -60,8 +60,15 @@ fn actions(frame: &Frame, view: &Job) -> Markup {
                 @match *action {
                     "run_now" => (button(frame, &to("reschedule"), "Run now", "", Look::Plain)),
                     "retry" => (button(frame, &to("retry"), "Retry", "", Look::Plain)),
-                    "cancel" => (button(frame, &to("cancel"), "Cancel", "", Look::Risky)),
-                    "delete" => (button(frame, &to("delete"), "Delete", "", Look::Risky)),
+                    "cancel" => form method="post" action=(frame.link(&format!("api/v1/{}", to("cancel")))) {
+                        (hidden("back", &format!("jobs?state={}", list(view))))
+                        button.risky { "Cancel" }
+                    },
+                    // The page of the job is gone with it.
+                    "delete" => form method="post" action=(frame.link(&format!("api/v1/{}", to("delete")))) {
+                        (hidden("back", &format!("jobs?state={}", list(view))))
+                        button.risky { "Delete" }
+                    },
                     "reschedule" => form.row method="post" action=(frame.link(&format!("api/v1/{}", to("reschedule")))) {
                         (hidden("back", &frame.here))
                         button { "Reschedule to" }

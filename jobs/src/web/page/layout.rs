@@ -30,7 +30,12 @@ const NO_ICON: &str = "data:,";
 
 /// Returns a page with this title around its own part.
 pub(crate) fn page(frame: &Frame, title: &str, part: &Markup) -> Markup {
-    page_that_refreshes(frame, title, part, false)
+    document(frame, title, part, false, false)
+}
+
+/// Returns the page of a problem: the script does not ask for it again.
+pub(crate) fn page_of_a_problem(frame: &Frame, title: &str, part: &Markup) -> Markup {
+    document(frame, title, part, false, true)
 }
 
 /// Returns a page that a browser without the script loads again every two seconds, if it `refreshes`.
@@ -39,6 +44,16 @@ pub(crate) fn page_that_refreshes(
     title: &str,
     part: &Markup,
     refreshes: bool,
+) -> Markup {
+    document(frame, title, part, refreshes, false)
+}
+
+fn document(
+    frame: &Frame,
+    title: &str,
+    part: &Markup,
+    refreshes: bool,
+    is_problem: bool,
 ) -> Markup {
     html! {
         (DOCTYPE)
@@ -55,7 +70,7 @@ pub(crate) fn page_that_refreshes(
             }
             body {
                 a.skip href="#main" { "Skip to the content" }
-                (head(frame))
+                (head(frame, is_problem))
                 main id="main" tabindex="-1" { (part) }
                 (foot(frame))
             }
@@ -63,7 +78,7 @@ pub(crate) fn page_that_refreshes(
     }
 }
 
-fn head(frame: &Frame) -> Markup {
+fn head(frame: &Frame, is_problem: bool) -> Markup {
     html! {
         header.top {
             div.bar {
@@ -76,7 +91,7 @@ fn head(frame: &Frame) -> Markup {
                     }
                 }
                 @if !frame.may_change { span.state { "read-only" } }
-                p.clock id="clock" data-live[frame.is_live] {
+                p.clock id="clock" data-live[frame.is_live && !is_problem] {
                     time datetime=(frame.now) title=(absolute(frame.now)) { (clock(frame)) " UTC" }
                 }
             }

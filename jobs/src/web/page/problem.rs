@@ -29,5 +29,5 @@ pub(crate) fn page(frame: &Frame, view: &Problem) -> Markup {
             @if view.status >= 500 && !frame.here.is_empty() { a.btn href=(frame.link(&frame.here)) { "Try again" } }
         }
     };
-    layout::page(frame, title, &part)
+    layout::page_of_a_problem(frame, title, &part)
 }
