@@ -126,7 +126,7 @@ impl Tab {
     /// Waits until an expression is true. A page without a script is loaded again now and then.
     pub(crate) fn wait(&mut self, expression: &str, reloads: bool) {
         let end = Instant::now() + PATIENCE;
-        let mut tries = 0;
+        let mut tries = 0_u32;
         loop {
             // While a page is replaced by the next, there is nothing to ask.
             let guarded = format!(
@@ -139,7 +139,7 @@ impl Tab {
             assert!(Instant::now() < end, "never {expression}: {page}");
             // A form that was just sent has its time: a load would take its place.
             tries += 1;
-            if reloads && tries % 6 == 0 {
+            if reloads && tries.is_multiple_of(6) {
                 self.call("Page.reload", &json!({}));
             }
             std::thread::sleep(Duration::from_millis(300));

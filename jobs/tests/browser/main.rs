@@ -1,6 +1,11 @@
 //! The dashboard in a real browser: the clicks of a day with the script and without it, what the console says, what
 //! the page asks for, and the pictures of the docs.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a browser has its own clock: the tests look again and again"
+)]
+
 mod chromium;
 mod served;
 

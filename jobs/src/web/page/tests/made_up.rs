@@ -211,7 +211,7 @@ pub(super) fn jobs(state: &'static str, many: usize, change: Change<'_>) -> Jobs
         failures: if state == "dead" { 4 } else { (n % 3) as u32 },
         attempt: if state == "dead" { 4 } else { (n % 3) as u32 },
         interruptions: u32::from(n == 4),
-        error: (state == "dead" || n % 3 > 0)
+        error: (state == "dead" || !n.is_multiple_of(3))
             .then(|| change("timed out after 30 s: POST https://gateway.example/v2/charges: no answer from upstream")),
         ended: matches!(state, "dead" | "completed").then(|| at(-61 * n as i64)),
         took_ms: matches!(state, "dead" | "completed").then_some(1250),
@@ -321,19 +321,20 @@ pub(super) fn schedules(many: usize, change: Change<'_>) -> Schedules {
     let row = |n: usize| ScheduleRow {
         name: change(&format!("report-{n}")),
         kind: change("report:nightly"),
-        rule: change(if n % 2 == 0 {
+        rule: change(if n.is_multiple_of(2) {
             "cron Europe/Berlin 0 7 * * mon-fri"
         } else {
             "every 60000 ms"
         }),
-        in_words: change(if n % 2 == 0 {
+        in_words: change(if n.is_multiple_of(2) {
             "by 0 7 * * mon-fri, in Europe/Berlin"
         } else {
             "every minute"
         }),
         next: (0..5)
             .map(|step| {
-                at(if n == 2 { -600 } else { 40 } + step * if n % 2 == 0 { 86_400 } else { 60 })
+                at(if n == 2 { -600 } else { 40 }
+                    + step * if n.is_multiple_of(2) { 86_400 } else { 60 })
             })
             .collect(),
         last: (n != 3).then(|| at(-20)),
