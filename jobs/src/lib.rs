@@ -76,6 +76,8 @@
 //! | `tokio` | `Builder::handle_async`: handlers that are futures | a tokio runtime that the program starts; this crate starts none |
 //! | `tracing` | a span a run and events for the crate `tracing`; `Builder::trace_context`: a job carries the context of a trace to its runs | nothing more; for OpenTelemetry the recipe in `docs/traces.md` |
 //! | `cli` | the command `tickwheel-jobs`, for `cargo install` | `sqlite`, which it turns on; with `redis` the command takes URLs as well |
+//! | `web` | [`web::Dashboard`](https://docs.rs/tickwheel-jobs/latest/tickwheel_jobs/web/struct.Dashboard.html): a dashboard as a service for the program's web server | nothing else |
+//! | `serve` | `tickwheel-jobs serve`: the dashboard on an address of its own | `web` and `cli`, which it turns on |
 //!
 //! A program that uses only Redis leaves out the default feature, and SQLite with it:
 //! `default-features = false, features = ["redis"]`.
@@ -90,6 +92,8 @@ mod values;
 mod store;
 mod dispatch;
 mod api;
+#[cfg(feature = "web")]
+pub mod web;
 
 pub use api::builder::Builder;
 pub use api::bulk::{Bulk, BulkCounts};
@@ -141,6 +145,10 @@ mod readme {}
 #[cfg(all(doctest, feature = "sqlite-unbundled"))]
 #[doc = include_str!("../docs/metrics.md")]
 mod metrics_page {}
+
+#[cfg(all(doctest, feature = "sqlite-unbundled", feature = "web"))]
+#[doc = include_str!("../docs/dashboard.md")]
+mod dashboard_page {}
 
 #[cfg(feature = "sqlite-unbundled")]
 // The recipes compile only with the features that they use.

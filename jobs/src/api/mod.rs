@@ -30,3 +30,5 @@ pub(crate) mod sources;
 pub(crate) mod async_handlers;
 pub(crate) mod parts;
 pub(crate) mod start;
+#[cfg(feature = "web")]
+pub(crate) mod look;

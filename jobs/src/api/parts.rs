@@ -87,6 +87,8 @@ impl Builder {
         let traces = Traces::new(self.queue.as_deref(), self.trace_context);
         // On a manual clock a wait changes nothing.
         let call_timeout = if manual { Duration::ZERO } else { self.call_timeout };
+        #[cfg(feature = "web")]
+        let queue = self.queue.as_ref().map(|queue| queue.to_ascii_lowercase());
         let is_shared = self.source.is_shared();
         let lease = self.lease.min(LONGEST_LEASE);
         let about = About {
@@ -181,6 +183,8 @@ impl Builder {
         Ok(Parts {
             hurry: store.hurry(),
             has_one_thread: !is_shared && self.threads == Some(1),
+            #[cfg(feature = "web")]
+            queue,
             settings,
             store,
             metrics: Arc::new(Metrics::of(&handlers.kinds(), about)),
@@ -277,6 +281,8 @@ pub(super) struct Parts {
     pub(super) alive: Arc<Alive>,
     pub(super) hurry: Hurry,
     pub(super) has_one_thread: bool,
+    #[cfg(feature = "web")]
+    pub(super) queue: Option<String>,
     /// Opens the store once more, for questions.
     pub(super) questions: Option<questions::Open>,
     #[cfg(feature = "sqlite-unbundled")]
@@ -361,6 +367,8 @@ impl Parts {
             futures: Futures::default(),
             pid: std::process::id(),
             kinds: self.handlers.kinds(),
+            #[cfg(feature = "web")]
+            queue: self.queue.clone(),
             #[cfg(feature = "sqlite-unbundled")]
             file: self.file.clone(),
         }

@@ -117,6 +117,10 @@ pub(crate) enum Command {
     Resume(OfKind),
     /// Reads the whole store, and checks that it is consistent.
     Check,
+    /// Serves the dashboard as web pages, until it is interrupted: on this machine without a password; on any other
+    /// address with one, over HTTP Basic without TLS.
+    #[cfg(feature = "serve")]
+    Serve(Serve),
     /// Shows what the queue does just now, refreshed once a second: rates, kinds, nodes, runs, dead jobs and
     /// schedules. The view needs a terminal and a build with the feature `top`; --once and --json do not.
     Top {
@@ -127,6 +131,21 @@ pub(crate) enum Command {
         #[arg(long)]
         json: bool,
     },
+}
+
+#[cfg(feature = "serve")]
+#[derive(clap::Args, Debug)]
+pub(crate) struct Serve {
+    /// The address. With the port 0 the system chooses one, which is printed.
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7171")]
+    pub(crate) listen: String,
+    /// A file with the password of the pages as its only line. The environment variable TICKWHEEL_PASSWORD has
+    /// the same effect. On an address of other machines, a password is made and printed if there is none.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) password_file: Option<PathBuf>,
+    /// Shows the jobs, and lets nobody change any.
+    #[arg(long)]
+    pub(crate) read_only: bool,
 }
 
 #[derive(clap::Args, Debug)]
@@ -290,6 +309,8 @@ impl Command {
             Command::Check | Command::Top { .. } => true,
             Command::Errors { .. } | Command::Nodes { .. } | Command::Metrics { .. } => true,
             Command::Queues { .. } | Command::History(_) => true,
+            #[cfg(feature = "serve")]
+            Command::Serve(serve) => serve.read_only,
             Command::Pause(_) | Command::Resume(_) => false,
         }
     }

@@ -27,6 +27,7 @@
 //! | `bulk.rs` | the same with `--all` |
 //! | `make.rs` | `insert`, `run-schedule` |
 //! | `top/` | `top` |
+//! | `serve/` | `serve`: the dashboard on an address of its own |
 
 #![forbid(unsafe_code)]
 
@@ -49,6 +50,8 @@ mod bulk;
 mod edit;
 mod make;
 mod top;
+#[cfg(feature = "serve")]
+mod serve;
 
 use std::error::Error;
 use std::ffi::OsString;
@@ -153,6 +156,10 @@ fn run(args: Args, out: &mut impl Write) -> Result<Outcome, Box<dyn Error>> {
         }
         return queue::queues(&open::queues(&store, password_file)?, json, out);
     }
+    #[cfg(feature = "serve")]
+    if let Command::Serve(serve) = &command {
+        return serve::serve(&store, password_file, queue.as_deref(), serve, out);
+    }
     let (client, place) = open::client(&store, password_file, queue.as_deref(), access)?;
     match command {
         Command::List(list) => inspect::list(&client, &list, out),
@@ -160,9 +167,11 @@ fn run(args: Args, out: &mut impl Write) -> Result<Outcome, Box<dyn Error>> {
         Command::Stats { json } => inspect::stats(&client, &place, json, out),
         Command::Errors { limit, json } => queue::errors(&client, limit, json, out),
         Command::History(args) => history::history(&client, &args, out),
-        // It needs no queue: see above.
+        // They need no queue, or several: see above.
         Command::Queues { .. } => Ok(Outcome::Done),
         Command::Metrics { openmetrics } => queue::metrics(&client, openmetrics, out),
+        #[cfg(feature = "serve")]
+        Command::Serve(_) => Ok(Outcome::Done),
         Command::Nodes { json } => queue::nodes(&client, json, out),
         Command::Pause(of) => queue::pause(&client, &of, out),
         Command::Resume(of) => queue::resume(&client, &of, out),

@@ -1,0 +1,51 @@
+//! What the dashboard reads beyond the verbs of a client: places in lists, settings, the rules of schedules.
+
+use super::caller::{Caller, on_thread};
+use super::client::Client;
+use super::request;
+use crate::store::{Answer, Op, Page, PageRequest, StoredSchedule};
+use crate::values::error::StoreError;
+use crate::values::setting::Settings;
+use crate::values::time::Millis;
+
+impl Client {
+    /// Returns the name of the queue, if it is not the default one.
+    pub(crate) fn queue_name(&self) -> Option<&str> {
+        self.dispatcher.queue.as_deref()
+    }
+
+    /// Returns the present of the store.
+    pub(crate) fn present(&self) -> Millis {
+        self.dispatcher.clock.now().millis()
+    }
+
+    /// Says whether several machines share the store.
+    pub(crate) fn is_on_server(&self) -> bool {
+        self.dispatcher.shared
+    }
+
+    /// Returns a page of jobs.
+    pub(crate) fn page(&self, page: PageRequest) -> Result<Page, StoreError> {
+        on_thread(self.ask(Caller::Thread, request::page(page)))
+    }
+
+    /// Returns all claimed jobs.
+    pub(crate) fn claimed(&self) -> Result<Page, StoreError> {
+        on_thread(self.ask(Caller::Thread, request::claimed()))
+    }
+
+    /// Returns the settings of the queue.
+    pub(crate) fn settings(&self) -> Result<Settings, StoreError> {
+        Ok(Settings::of(&on_thread(self.ask(Caller::Thread, request::settings()))?))
+    }
+
+    /// Returns the schedules, with their rules.
+    pub(crate) fn stored_schedules(&self) -> Result<Vec<StoredSchedule>, StoreError> {
+        on_thread(self.ask(Caller::Thread, request::schedules()))
+    }
+
+    /// Makes at most 256 changes of single jobs in one commit.
+    pub(crate) fn change_each(&self, ops: Vec<Op>) -> Result<Vec<Answer>, StoreError> {
+        on_thread(self.ask(Caller::Thread, request::each(ops)))
+    }
+}

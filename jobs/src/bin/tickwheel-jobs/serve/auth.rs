@@ -1,0 +1,247 @@
+//! Who is let in: the password of HTTP Basic, and the names of the loopback.
+//!
+//! Ground rules:
+//!
+//! - The time of a comparison does not depend on the password.
+//! - After ten wrong passwords of an address, each further try of it has to wait, longer each time. A try that comes
+//!   too early is not compared, so it learns nothing.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
+
+/// How many wrong passwords of an address have no wait.
+const FREE: u32 = 10;
+/// The longest wait.
+const LONGEST: Duration = Duration::from_secs(30);
+/// How long the wrong passwords of an address are remembered.
+const REMEMBERED: Duration = Duration::from_secs(600);
+/// How many addresses are remembered. Further ones share a place.
+const MOST: usize = 4096;
+
+/// Decides which requests are let in.
+pub(crate) struct Gate {
+    password: Option<String>,
+    wrong: HashMap<IpAddr, Wrong>,
+}
+
+/// The wrong passwords of an address.
+struct Wrong {
+    many: u32,
+    last: Instant,
+    /// No password is compared before.
+    next: Instant,
+}
+
+/// What a request gets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Entry {
+    Open,
+    /// The host is none of this machine's loopback.
+    WrongHost,
+    NoPassword,
+    TooManyWrong(Duration),
+}
+
+impl Gate {
+    pub(crate) fn with_password(password: String) -> Gate {
+        Gate { password: Some(password), wrong: HashMap::new() }
+    }
+
+    /// Returns a gate without a password, for the names of the loopback.
+    pub(crate) fn of_loopback() -> Gate {
+        Gate { password: None, wrong: HashMap::new() }
+    }
+
+    /// Decides on a request, by its headers `Host` and `Authorization`.
+    pub(crate) fn entry(
+        &mut self,
+        from: IpAddr,
+        host: Option<&str>,
+        authorization: Option<&str>,
+        now: Instant,
+    ) -> Entry {
+        let Some(password) = &self.password else {
+            return if host.is_some_and(is_loopback) { Entry::Open } else { Entry::WrongHost };
+        };
+        let Some(given) = authorization.and_then(given_password) else { return Entry::NoPassword };
+        let is_known = self.wrong.contains_key(&from);
+        if self.wrong.len() >= MOST && !is_known {
+            self.wrong.retain(|_, wrong| now.duration_since(wrong.last) < REMEMBERED);
+        }
+        let is_full = self.wrong.len() >= MOST && !is_known;
+        let from = if is_full { IpAddr::from([0, 0, 0, 0]) } else { from };
+        if let Some(wrong) = self.wrong.get(&from) {
+            if now.duration_since(wrong.last) >= REMEMBERED {
+                self.wrong.remove(&from);
+            } else if wrong.next > now {
+                return Entry::TooManyWrong(wrong.next - now);
+            }
+        }
+        if is_same(given.as_bytes(), password.as_bytes()) {
+            self.wrong.remove(&from);
+            return Entry::Open;
+        }
+        let wrong = self.wrong.entry(from).or_insert(Wrong { many: 0, last: now, next: now });
+        wrong.many = wrong.many.saturating_add(1);
+        wrong.last = now;
+        if wrong.many >= FREE {
+            wrong.next = now + Duration::from_secs((wrong.many - FREE + 1).into()).min(LONGEST);
+        }
+        Entry::NoPassword
+    }
+}
+
+/// Says whether a host, with or without a port, is a name of the loopback.
+fn is_loopback(host: &str) -> bool {
+    let name = match host.strip_prefix('[') {
+        Some(rest) => match rest.split_once(']') {
+            Some((name, port)) if port.is_empty() || port.starts_with(':') => name,
+            _ => return false,
+        },
+        None => host.split_once(':').map_or(host, |(name, _)| name),
+    };
+    name.eq_ignore_ascii_case("localhost")
+        || name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+/// Compares two texts in a time that depends on the length of the given one alone.
+fn is_same(given: &[u8], password: &[u8]) -> bool {
+    let mut differs = given.len() ^ password.len();
+    for (at, byte) in given.iter().enumerate() {
+        let wanted = password[at % password.len().max(1)];
+        differs |= core::hint::black_box(usize::from(byte ^ wanted));
+    }
+    differs == 0
+}
+
+/// Returns the password of a header `Authorization: Basic ..`, whatever the user's name is.
+fn given_password(header: &str) -> Option<String> {
+    let (scheme, code) = header.split_once(' ')?;
+    if !scheme.eq_ignore_ascii_case("basic") || code.len() > 4096 {
+        return None;
+    }
+    let bytes = base64(code.trim())?;
+    let text = String::from_utf8(bytes).ok()?;
+    text.split_once(':').map(|(_, password)| password.to_owned())
+}
+
+/// Reads base64 (RFC 4648), with or without padding.
+fn base64(code: &str) -> Option<Vec<u8>> {
+    let code = code.trim_end_matches('=');
+    let (mut bits, mut many, mut bytes) = (0u32, 0, Vec::new());
+    for digit in code.bytes() {
+        let value = match digit {
+            b'A'..=b'Z' => digit - b'A',
+            b'a'..=b'z' => digit - b'a' + 26,
+            b'0'..=b'9' => digit - b'0' + 52,
+            b'+' => 62,
+            b'/' => 63,
+            _ => return None,
+        };
+        bits = bits << 6 | u32::from(value);
+        many += 6;
+        if many >= 8 {
+            many -= 8;
+            bytes.push((bits >> many) as u8);
+            bits &= (1 << many) - 1;
+        }
+    }
+    Some(bytes)
+}
+
+/// Returns a password of 128 bits.
+pub(crate) fn made_up() -> std::io::Result<String> {
+    let mut bytes = [0; 16];
+    #[cfg(unix)]
+    std::io::Read::read_exact(&mut std::fs::File::open("/dev/urandom")?, &mut bytes)?;
+    // Elsewhere alone, and here besides: the keys of a hash table come from the system too.
+    for half in bytes.chunks_mut(8) {
+        let drawn = RandomState::new().hash_one(0).to_ne_bytes();
+        half.iter_mut().zip(drawn).for_each(|(byte, drawn)| *byte ^= drawn);
+    }
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn basic(code: &str) -> Option<String> {
+        given_password(&format!("Basic {code}"))
+    }
+
+    fn now() -> Instant {
+        tickwheel_jobs::tickwheel::Wheel::builder().manual().unwrap().1.now()
+    }
+
+    /// The password of a header is read, for any user; anything else is none.
+    #[test]
+    fn password_is_read_from_the_header() {
+        assert_eq!(basic("YW5uOnNlY3JldA==").as_deref(), Some("secret"));
+        assert_eq!(basic("OnNlY3JldA").as_deref(), Some("secret"));
+        assert_eq!(basic("YW5uOmE6Yg==").as_deref(), Some("a:b"));
+        for wrong in ["", "YW5u", "!!!!", "/////w=="] {
+            assert_eq!(basic(wrong), None, "{wrong}");
+        }
+        assert_eq!(given_password("Bearer YW5uOnNlY3JldA=="), None);
+    }
+
+    /// Only the names of the loopback are let in without a password.
+    #[test]
+    fn loopback_has_its_names() {
+        for host in ["localhost", "LOCALHOST:1", "127.0.0.1:8080", "127.1.2.3", "[::1]", "[::1]:80"]
+        {
+            assert!(is_loopback(host), "{host}");
+        }
+        for host in [
+            "",
+            "evil.example",
+            "localhost.evil.example",
+            "127.0.0.1.evil.example",
+            "[::1].x",
+            "::1",
+            "10.0.0.1",
+            "0.0.0.0",
+        ] {
+            assert!(!is_loopback(host), "{host}");
+        }
+    }
+
+    /// Two passwords are the same if all of their bytes are.
+    #[test]
+    fn passwords_are_compared_whole() {
+        assert!(is_same(b"secret", b"secret"));
+        for given in [&b""[..], b"s", b"secre", b"secrets", b"secretsecret", b"SECRET", b"xecret"] {
+            assert!(!is_same(given, b"secret"), "{given:?}");
+        }
+    }
+
+    /// After ten wrong passwords an address has to wait, and even the right one is refused until then. Another
+    /// address need not wait.
+    #[test]
+    fn wrong_passwords_slow_down() {
+        let (mut gate, now) = (Gate::with_password("secret".to_owned()), now());
+        let (evil, good) = (IpAddr::from([10, 0, 0, 1]), IpAddr::from([10, 0, 0, 2]));
+        let (right, wrong) = (Some("Basic OnNlY3JldA=="), Some("Basic Ong="));
+        for _ in 0..FREE {
+            assert_eq!(gate.entry(evil, None, wrong, now), Entry::NoPassword);
+        }
+        let wait = Duration::from_secs(1);
+        assert_eq!(gate.entry(evil, None, right, now), Entry::TooManyWrong(wait));
+        assert_eq!(gate.entry(good, None, right, now), Entry::Open);
+        assert_eq!(gate.entry(evil, None, wrong, now + wait), Entry::NoPassword);
+        assert_eq!(gate.entry(evil, None, right, now + wait), Entry::TooManyWrong(2 * wait));
+        assert_eq!(gate.entry(evil, None, right, now + 3 * wait), Entry::Open);
+        assert_eq!(gate.entry(evil, None, wrong, now + 3 * wait), Entry::NoPassword);
+        assert_eq!(gate.entry(evil, None, None, now), Entry::NoPassword);
+    }
+
+    /// A password that is made up is another each time.
+    #[test]
+    fn made_up_passwords_differ() {
+        let (a, b) = (made_up().unwrap(), made_up().unwrap());
+        assert!(a != b && a.len() == 32, "{a} {b}");
+    }
+}

@@ -1,0 +1,345 @@
+//! The actions: on one job, a kind, the queue, a schedule; and the start of a bulk.
+//!
+//! Ground rules:
+//!
+//! - A browser that asks for an action which loses jobs or a schedule gets a question first. A JSON client does not:
+//!   it names the job itself. A bulk asks both: without `confirm` it says its number and scope, and does nothing.
+//! - An action is audited once it was done, or has failed.
+
+use serde::Serialize;
+
+use super::bulks::{Bulks, Change, Start};
+use super::options::Action;
+use super::params::{Params, wrong};
+use super::read::job::not_found;
+use super::read::query::Query;
+use super::read::{MOST_GROUPS, MOST_SEARCHED, Reader};
+use super::route::{Act, Form, JobVerb, Route, ScheduleVerb};
+use super::task::Task;
+use super::times;
+use super::views::action::{Progress, Question};
+use super::views::{Number, Problem};
+use crate::store::Page;
+use crate::values::id::JobId;
+use crate::values::info::Cancel;
+use crate::values::time::Millis;
+
+/// The result of an action.
+pub(crate) enum Done {
+    Question(Question),
+    Started(Progress),
+    Changed(Changed),
+}
+
+/// What an action has done, as JSON.
+#[derive(Serialize)]
+pub(crate) struct Changed {
+    pub(crate) action: &'static str,
+    pub(crate) scope: String,
+    /// `done`; of a cancel of a job that runs, `asked_to_stop`.
+    pub(crate) result: &'static str,
+    /// The id of the occurrence that was made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) job: Option<JobId>,
+}
+
+pub(crate) fn act(
+    reader: &Reader<'_>,
+    bulks: &mut Bulks,
+    task: &Task,
+    act: &Act,
+    wants_html: bool,
+) -> Result<Done, Problem> {
+    let (name, scope, jobs) = match act {
+        Act::Job(id, verb) => (word(*verb), format!("the job {id}"), vec![*id]),
+        Act::Bulk => return bulk(reader, bulks, task),
+        Act::StopBulk(id) => {
+            bulks.stop(*id)?;
+            let (action, scope) = ("stop", format!("the change {id}"));
+            return Ok(Done::Changed(Changed { action, scope, result: "done", job: None }));
+        }
+        Act::Pause(kind, pauses) => {
+            let name = if *pauses { "pause" } else { "resume" };
+            let scope = match kind {
+                Some(kind) => format!("the kind {kind:?}"),
+                None => "the queue".to_owned(),
+            };
+            (name, scope, Vec::new())
+        }
+        Act::Schedule(name, verb) => {
+            let verb = match verb {
+                ScheduleVerb::Run => "run",
+                ScheduleVerb::Pause => "pause",
+                ScheduleVerb::Resume => "resume",
+                ScheduleVerb::Unschedule => "unschedule",
+            };
+            (verb, format!("the schedule {name:?}"), Vec::new())
+        }
+    };
+    let loses = matches!(name, "delete" | "cancel" | "unschedule");
+    if wants_html && loses && !task.params.is_set("confirm") {
+        return Ok(Done::Question(Question {
+            action: name,
+            jobs: (!jobs.is_empty()).then_some(Number { count: 1, is_exact: true }),
+            scope,
+            loses,
+            target: target(act),
+            fields: fields(&task.params),
+            back: back_of(&task.params, act),
+        }));
+    }
+    let done = do_one(reader, &task.params, act);
+    let changes_job = matches!(done, Ok(("done", _))) && !jobs.is_empty();
+    bulks.audit(&Action {
+        name,
+        queue: reader.queue().name.clone(),
+        scope: scope.clone(),
+        jobs,
+        changed: changes_job.into(),
+        problem: done.as_ref().err().map(|problem| problem.message.clone()),
+        request: std::sync::Arc::clone(&task.request),
+    });
+    let (result, job) = done?;
+    Ok(Done::Changed(Changed { action: name, scope, result, job }))
+}
+
+/// Does an action that is not a bulk.
+fn do_one(
+    reader: &Reader<'_>,
+    params: &Params,
+    act: &Act,
+) -> Result<(&'static str, Option<JobId>), Problem> {
+    let client = reader.client();
+    match act {
+        Act::Job(id, verb) => {
+            let changed = match verb {
+                JobVerb::Retry => client.retry(*id)?,
+                JobVerb::Delete => client.delete(*id)?,
+                JobVerb::Reschedule => {
+                    let due = when(params, reader.now())?;
+                    client.reschedule(*id, due.to_system())?
+                }
+                JobVerb::Cancel => match client.cancel(*id)? {
+                    Cancel::Cancelled => true,
+                    Cancel::Running => return Ok(("asked_to_stop", None)),
+                    Cancel::Gone => false,
+                },
+            };
+            if changed {
+                return Ok(("done", None));
+            }
+            let job = client.get(*id)?.ok_or_else(|| not_found(*id))?;
+            let message = format!("the job is {}: it was left as it is", job.state);
+            Err(Problem { status: 409, error: "wrong_state", message })
+        }
+        Act::Pause(Some(kind), pauses) => {
+            let kind = client.kind_named(kind);
+            if *pauses {
+                kind.pause()?
+            } else {
+                kind.resume()?
+            }
+            Ok(("done", None))
+        }
+        Act::Pause(None, pauses) => {
+            if *pauses {
+                client.pause()?
+            } else {
+                client.resume()?
+            }
+            Ok(("done", None))
+        }
+        Act::Schedule(name, verb) => {
+            let gone = || {
+                let message = format!("there is no schedule {name:?}");
+                Problem { status: 404, error: "not_found", message }
+            };
+            match verb {
+                ScheduleVerb::Run => {
+                    client.run_schedule(name)?.ok_or_else(gone).map(|id| ("done", Some(id)))
+                }
+                ScheduleVerb::Unschedule => {
+                    client.unschedule(name)?.then_some(("done", None)).ok_or_else(gone)
+                }
+                ScheduleVerb::Pause | ScheduleVerb::Resume => {
+                    let message = "a schedule cannot be paused: pause its kind".to_owned();
+                    Err(Problem { status: 501, error: "not_supported", message })
+                }
+            }
+        }
+        Act::Bulk | Act::StopBulk(_) => unreachable!("not an action of its own"),
+    }
+}
+
+/// Asks about a bulk, or starts it.
+fn bulk(reader: &Reader<'_>, bulks: &mut Bulks, task: &Task) -> Result<Done, Problem> {
+    let (params, now) = (&task.params, reader.now());
+    let action = match params.get("action") {
+        Some("retry") => "retry",
+        Some("delete") => "delete",
+        Some("cancel") => "cancel",
+        Some("reschedule") => "reschedule",
+        _ => return Err(wrong("action is retry, delete, cancel or reschedule")),
+    };
+    let ids = params.ids()?;
+    let wanted = match ids.is_empty() {
+        false => None,
+        true if params.get("state").is_none() => {
+            return Err(wrong("a bulk needs the ids of jobs, or the state of a list"));
+        }
+        true => Some(Query::of(params, now)?),
+    };
+    if let Some(wanted) = &wanted
+        && !wanted.state.changes().contains(&action)
+    {
+        let message = format!("{action} does not apply to {} jobs", wanted.state.word());
+        return Err(Problem { status: 400, error: "not_applicable", message });
+    }
+    let (of, scope) = match &wanted {
+        Some(wanted) => (number(reader, wanted)?, wanted.scope()),
+        None => {
+            let count = ids.len() as u64;
+            (Number { count, is_exact: true }, format!("{count} chosen jobs"))
+        }
+    };
+    let change = match action {
+        "retry" => Change::Retry,
+        "delete" => Change::Delete,
+        "cancel" => Change::Cancel,
+        _ => Change::Reschedule(when(params, now)?),
+    };
+    if !params.is_set("confirm") {
+        return Ok(Done::Question(Question {
+            action,
+            jobs: Some(of),
+            scope,
+            loses: matches!(action, "delete" | "cancel"),
+            target: target(&Act::Bulk),
+            fields: fields(params),
+            back: back_of(params, &Act::Bulk),
+        }));
+    }
+    let (request, back) = (std::sync::Arc::clone(&task.request), back_of(params, &Act::Bulk));
+    let start = Start { at: reader.at, action, change, of, scope, wanted, ids, request, back, now };
+    bulks.start(start).map(Done::Started)
+}
+
+/// Returns how many jobs a list has: at least, if it would have to be read further than a search is.
+fn number(reader: &Reader<'_>, wanted: &Query) -> Result<Number, Problem> {
+    let client = reader.client();
+    let filter = &wanted.view;
+    let is_group = filter.state == "dead"
+        && filter.key.is_none()
+        && filter.text.is_none()
+        && filter.from.is_none()
+        && filter.to.is_none();
+    if is_group {
+        if filter.kind.is_none() && filter.error.is_none() {
+            return Ok(Number { count: client.count()?.dead, is_exact: true });
+        }
+        let groups = client.dead_by_error(MOST_GROUPS)?;
+        let is_exact = groups.len() < MOST_GROUPS;
+        let wanted = groups.iter().filter(|group| {
+            let error = || reader.redactor.first_line(&group.kind, &group.error);
+            filter.kind.as_ref().is_none_or(|kind| *kind == group.kind)
+                && filter.error.as_ref().is_none_or(|wanted| *wanted == error())
+        });
+        return Ok(Number { count: wanted.map(|group| group.jobs).sum(), is_exact });
+    }
+    let (mut after, mut count, mut records) = (None, 0, 0);
+    loop {
+        let Page { jobs, next } = match filter.state {
+            "running" => Page { next: None, ..client.claimed()? },
+            _ => client.page(wanted.page(after, 256))?,
+        };
+        records += jobs.len() as u64;
+        count += jobs.iter().filter(|job| wanted.takes(job, reader.redactor)).count() as u64;
+        after = next;
+        if after.is_none() || records >= MOST_SEARCHED {
+            return Ok(Number { count, is_exact: after.is_none() });
+        }
+    }
+}
+
+/// Reads when a job is to be due. Without the parameter it is now.
+fn when(params: &Params, now: Millis) -> Result<Millis, Problem> {
+    let Some(text) = params.get("when") else { return Ok(now) };
+    let wrong = || wrong("when is a time as 2026-11-22T10:00:00Z, or a distance as 2h 30m");
+    times::time(text, now).ok_or_else(wrong)
+}
+
+fn word(verb: JobVerb) -> &'static str {
+    match verb {
+        JobVerb::Retry => "retry",
+        JobVerb::Delete => "delete",
+        JobVerb::Cancel => "cancel",
+        JobVerb::Reschedule => "reschedule",
+    }
+}
+
+/// Returns the path of an action, from the root.
+fn target(act: &Act) -> String {
+    use super::frame::encoded;
+    match act {
+        Act::Job(id, verb) => format!("api/v1/jobs/{id}/{}", word(*verb)),
+        Act::Bulk => "api/v1/bulk".to_owned(),
+        Act::StopBulk(id) => format!("api/v1/bulk/{id}/stop"),
+        Act::Pause(kind, pauses) => {
+            let kind = kind.as_ref().map(|kind| format!("kinds/{}/", encoded(kind)));
+            let verb = if *pauses { "pause" } else { "resume" };
+            format!("api/v1/{}{verb}", kind.unwrap_or_default())
+        }
+        Act::Schedule(name, verb) => {
+            let verb = match verb {
+                ScheduleVerb::Run => "run",
+                ScheduleVerb::Pause => "pause",
+                ScheduleVerb::Resume => "resume",
+                ScheduleVerb::Unschedule => "unschedule",
+            };
+            format!("api/v1/schedules/{}/{verb}", encoded(name))
+        }
+    }
+}
+
+/// Returns the way from an action to the root.
+pub(crate) fn root(act: &Act) -> &'static str {
+    match act {
+        Act::Bulk | Act::Pause(None, _) => "../../",
+        _ => "../../../../",
+    }
+}
+
+/// Returns the page to which an action leads if its form names none.
+pub(crate) fn default_back(act: &Act) -> String {
+    match act {
+        Act::Job(id, JobVerb::Retry | JobVerb::Reschedule) => format!("jobs/{id}"),
+        Act::Job(..) | Act::Bulk => "jobs".to_owned(),
+        Act::StopBulk(id) => format!("bulk/{id}"),
+        Act::Pause(..) => "kinds".to_owned(),
+        Act::Schedule(..) => "schedules".to_owned(),
+    }
+}
+
+fn back_of(params: &Params, act: &Act) -> String {
+    let back = params.get("back").filter(|back| is_page(back));
+    back.map_or_else(|| default_back(act), str::to_owned)
+}
+
+/// Says whether a text is the path of a page from the root, with or without a query. So no form leads elsewhere.
+pub(crate) fn is_page(back: &str) -> bool {
+    let (path, query) = back.split_once('?').unwrap_or((back, ""));
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_~.%=&+".contains(&byte);
+    let is_known = match Route::of(path) {
+        Route::Read(read, Form::Page) => read.path() == path,
+        _ => false,
+    };
+    is_known && !path.is_empty() && query.bytes().all(is_plain)
+}
+
+/// Returns the fields that a question sends again.
+fn fields(params: &Params) -> Vec<(String, String)> {
+    let mut fields: Vec<(String, String)> =
+        params.pairs().filter(|(name, _)| name != "confirm" && name != "queue").collect();
+    fields.push(("confirm".to_owned(), "yes".to_owned()));
+    fields
+}

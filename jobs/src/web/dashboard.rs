@@ -1,0 +1,310 @@
+//! The dashboard as a service: takes requests of any web server, and answers them from a thread of its own.
+
+use core::convert::Infallible;
+use core::pin::{Pin, pin};
+use core::task::{Context, Poll};
+use std::sync::{Arc, OnceLock};
+
+use bytes::Buf;
+use http::request::Parts;
+use http::{Method, Request, Response};
+use serde_json::Value;
+use tower_service::Service;
+
+use super::guard::{is_json, may_be_forged};
+use super::options::{Access, Action, Part};
+use super::params::Params;
+use super::read::Queue;
+use super::response::{self, Body};
+use super::route::{Form, Route};
+use super::settings::Settings;
+use super::task::{Reply, Task};
+use super::views::Problem;
+use super::worker::Worker;
+use crate::api::client::Client;
+
+/// The longest body of a request, in bytes.
+const BODY_BYTES: usize = 64 << 10;
+/// The longest path, in bytes.
+const PATH_BYTES: usize = 2 << 10;
+
+/// A dashboard: web pages and JSON about the jobs of one or more queues, as a [`Service`] for any web server that
+/// takes one: `nest_service` of axum, hyper-util, tonic, warp.
+///
+/// It works under any path, whether that is stripped from the requests or not: all links are relative. The path
+/// itself has to end with a slash. If the server strips it, the server has to redirect the path without the slash;
+/// else the dashboard does.
+///
+/// **Every reader may see every job, and none may change any**, until [`Dashboard::access`] says otherwise. Whether
+/// a reader has logged in is decided by the server in front of the dashboard, or by `access`.
+///
+/// The pages need no script and load nothing from elsewhere. A dashboard has two threads of its own, which start
+/// with the first request and end with the last clone. The questions run there, so a runtime that polls the service
+/// never blocks. An answer is kept for a second, however many readers ask the same.
+///
+/// ```
+/// # use serde::{Deserialize, Serialize};
+/// # use tickwheel_jobs::{Job, Jobs};
+/// # #[derive(Serialize, Deserialize)]
+/// # struct Mail;
+/// # impl Job for Mail { const KIND: &'static str = "mail"; }
+/// use tickwheel_jobs::web::{Access, Dashboard};
+///
+/// # let (jobs, driver) = Jobs::memory().handle(|_: Mail, _| Ok(())).manual()?;
+/// let dashboard = Dashboard::new(jobs.client())
+///     .title("shop, production")
+///     .access(|request| match request.headers.get("x-user") {
+///         Some(user) if user == "ann" => Access::Full,
+///         Some(_) => Access::ReadOnly,
+///         None => Access::Deny,
+///     });
+/// // axum::Router::new().nest_service("/jobs/", dashboard)
+/// # drop((dashboard, jobs, driver));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct Dashboard {
+    settings: Arc<Settings>,
+    /// The threads, once there was a request.
+    worker: Arc<OnceLock<Option<Worker>>>,
+}
+
+impl Dashboard {
+    /// Returns a dashboard of the client's queue.
+    ///
+    /// On a file or a server, give it a client of its own ([`Builder::client`](crate::Builder::client)): a question
+    /// to the client of the runner may cost the runner's dispatcher a turn.
+    #[must_use]
+    pub fn new(client: Client) -> Dashboard {
+        let name = client.queue_name().unwrap_or("default").to_owned();
+        Dashboard::with(Settings {
+            queues: vec![Queue { name, client }],
+            title: "tickwheel-jobs".to_owned(),
+            access: Arc::new(|_| Access::ReadOnly),
+            audit: None,
+            redact: None,
+            trace_link: None,
+        })
+    }
+
+    fn with(settings: Settings) -> Dashboard {
+        Dashboard { settings: Arc::new(settings), worker: Arc::default() }
+    }
+
+    fn changed(self, change: impl FnOnce(&mut Settings)) -> Dashboard {
+        let mut settings = Settings::clone(&self.settings);
+        change(&mut settings);
+        Dashboard::with(settings)
+    }
+
+    /// Decides what each request may do. Without it, every request may read. It is called where the service is
+    /// polled, so it must not block.
+    #[must_use]
+    pub fn access(self, access: impl Fn(&Parts) -> Access + Send + Sync + 'static) -> Dashboard {
+        self.changed(|settings| settings.access = Arc::new(access))
+    }
+
+    /// Is called after each action, on the dashboard's thread: once for a change of many jobs, when that has ended.
+    /// An action that failed or that changed nothing is reported too.
+    #[must_use]
+    pub fn audit(self, audit: impl Fn(&Action) + Send + Sync + 'static) -> Dashboard {
+        self.changed(|settings| settings.audit = Some(Arc::new(audit)))
+    }
+
+    /// Changes parts of jobs before they are shown, by the kind of the job. Pages, JSON, searches, groups of dead
+    /// jobs and downloads have the changed form only. Kinds and keys are shown as they are.
+    ///
+    /// It is called on the dashboard's thread, often: a search calls it for each record. Its result must depend on
+    /// its arguments alone. If it panics, the request fails, and nothing of the job is shown.
+    ///
+    /// ```
+    /// # use tickwheel_jobs::web::{Dashboard, Part};
+    /// # fn redacted(dashboard: Dashboard) -> Dashboard {
+    /// dashboard.redact(|kind, part, value| {
+    ///     if kind == "charge" && part == Part::Payload && let Some(card) = value.get_mut("card") {
+    ///         *card = "hidden".into();
+    ///     }
+    /// })
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn redact(
+        self,
+        redact: impl Fn(&str, Part, &mut Value) + Send + Sync + 'static,
+    ) -> Dashboard {
+        self.changed(|settings| settings.redact = Some(Arc::new(redact)))
+    }
+
+    /// Links the trace of a job, which its header `traceparent` names: `https://traces.example/{trace_id}`. In the
+    /// place of `{trace_id}` come its 32 hexadecimal digits. A template that begins with neither `https://` nor
+    /// `http://` has no effect.
+    #[must_use]
+    pub fn trace_link(self, template: impl Into<String>) -> Dashboard {
+        let template = Some(template.into())
+            .filter(|link| link.starts_with("https://") || link.starts_with("http://"));
+        self.changed(|settings| settings.trace_link = template)
+    }
+
+    /// Adds another queue, which a client of its own leads to. Its name is that of the queue; a second queue of the
+    /// same name, on another file or server, gets a number behind it.
+    #[must_use]
+    pub fn queue(self, client: Client) -> Dashboard {
+        self.changed(|settings| {
+            let name = client.queue_name().unwrap_or("default").to_owned();
+            let names = |name: &str| settings.queues.iter().any(|queue| queue.name == name);
+            let numbered = (2..).map(|number: usize| format!("{name}-{number}"));
+            let free = core::iter::once(name.clone()).chain(numbered).find(|name| !names(name));
+            settings.queues.push(Queue { name: free.unwrap_or(name), client });
+        })
+    }
+
+    /// Sets the title of every page.
+    #[must_use]
+    pub fn title(self, title: impl Into<String>) -> Dashboard {
+        self.changed(|settings| settings.title = title.into())
+    }
+
+    async fn answer<B: http_body::Body>(self, parts: Parts, body: B) -> Response<Body> {
+        let is_head = parts.method == Method::HEAD;
+        let answer = match self.ask(parts, body).await {
+            Ok(answer) => answer,
+            Err(problem) => response::problem(&problem),
+        };
+        if is_head { response::head(answer) } else { answer }
+    }
+
+    /// Checks a request, and sends it to the thread.
+    async fn ask<B: http_body::Body>(
+        &self,
+        parts: Parts,
+        body: B,
+    ) -> Result<Response<Body>, Problem> {
+        let access = (self.settings.access)(&parts);
+        if access == Access::Deny {
+            return Err(forbidden("denied", "this dashboard is not for you"));
+        }
+        let path = parts.uri.path();
+        if path.len() > PATH_BYTES {
+            let message = format!("a path has at most {PATH_BYTES} bytes");
+            return Err(Problem { status: 414, error: "path_too_long", message });
+        }
+        let route = Route::of(path);
+        let changes = match (&parts.method, matches!(route, Route::Act(_))) {
+            (&Method::GET | &Method::HEAD, false) => false,
+            (&Method::POST, true) => true,
+            (_, is_action) => {
+                let allowed = if is_action { "POST" } else { "GET, HEAD" };
+                let message = format!("this place allows {allowed}");
+                let problem = Problem { status: 405, error: "method_not_allowed", message };
+                return Ok(response::allowing(response::problem(&problem), allowed));
+            }
+        };
+        let query = Params::of_query(parts.uri.query().unwrap_or_default())?;
+        let params = if changes {
+            if access != Access::Full {
+                return Err(forbidden("read_only", "this request may read, and change nothing"));
+            }
+            if may_be_forged(&parts) {
+                let message = "the request may be forged: it comes from another site, or it has neither a \
+                     JSON body nor an `Authorization` header";
+                return Err(forbidden("cross_origin", message));
+            }
+            let body = read(body).await?;
+            let of_body =
+                if is_json(&parts) { Params::of_json(&body) } else { Params::of_form(&body) };
+            of_body?.and(query)
+        } else {
+            query
+        };
+        if let Route::NoSlash(last) = &route {
+            let query = parts.uri.query().map(|query| format!("?{query}")).unwrap_or_default();
+            // A dot and a slash before it: the segment may have a colon.
+            return Ok(response::redirect(307, &format!("./{last}/{query}")));
+        }
+        if let Route::Asset(name) = &route {
+            return super::assets::find(name).ok_or_else(not_found);
+        }
+        if let Route::NotFound(Form::Json) = &route {
+            return Err(not_found());
+        }
+        let worker = self.worker.get_or_init(|| Worker::start(Arc::clone(&self.settings)));
+        let Some(worker) = worker else {
+            let message = "the system refuses a thread".to_owned();
+            return Err(Problem { status: 503, error: "no_thread", message });
+        };
+        let reply = Reply::default();
+        let may_change = access == Access::Full;
+        worker.send(Task::new(Arc::new(parts), route, params, may_change, reply.clone()))?;
+        Ok(reply.await)
+    }
+}
+
+impl<B> Service<Request<B>> for Dashboard
+where
+    B: http_body::Body + Send + 'static,
+    B::Data: Send,
+    B::Error: Send,
+{
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let (parts, body) = request.into_parts();
+        let dashboard = self.clone();
+        Box::pin(async move { Ok(dashboard.answer(parts, body).await) })
+    }
+}
+
+impl core::fmt::Debug for Dashboard {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let queues: Vec<&str> = self.settings.queues.iter().map(|queue| &*queue.name).collect();
+        f.debug_struct("Dashboard")
+            .field("title", &self.settings.title)
+            .field("queues", &queues)
+            .finish_non_exhaustive()
+    }
+}
+
+fn forbidden(error: &'static str, message: &str) -> Problem {
+    Problem { status: 403, error, message: message.to_owned() }
+}
+
+fn not_found() -> Problem {
+    Problem { status: 404, error: "not_found", message: "there is no such place".to_owned() }
+}
+
+/// Reads a body, up to its limit.
+async fn read<B: http_body::Body>(body: B) -> Result<Vec<u8>, Problem> {
+    let too_long = || {
+        let message = format!("a body has at most {BODY_BYTES} bytes");
+        Problem { status: 413, error: "body_too_long", message }
+    };
+    let mut body = pin!(body);
+    if body.size_hint().lower() > BODY_BYTES as u64 {
+        return Err(too_long());
+    }
+    let mut bytes = Vec::new();
+    loop {
+        let frame = core::future::poll_fn(|context| body.as_mut().poll_frame(context)).await;
+        let Some(frame) = frame else { return Ok(bytes) };
+        let Ok(frame) = frame else {
+            let message = "the body ended early".to_owned();
+            return Err(Problem { status: 400, error: "bad_body", message });
+        };
+        let Ok(mut data) = frame.into_data() else { continue };
+        if bytes.len() + data.remaining() > BODY_BYTES {
+            return Err(too_long());
+        }
+        while data.has_remaining() {
+            let chunk = data.chunk();
+            bytes.extend_from_slice(chunk);
+            let read = chunk.len();
+            data.advance(read);
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! The dashboard: pages and JSON about the jobs of one or more queues, as a service for any web server.
+//!
+//! Ground rules, of the service and of the pages:
+//!
+//! - A page and its JSON are made from the same view (`views/`). A page is a function of its frame and its view,
+//!   `page::overview(&Frame, &Overview) -> Markup`, and reads nothing else.
+//! - Every link and every form is made by `Frame::link`, so a dashboard works under any prefix.
+//! - A form posts to the same path as a JSON client, `api/v1/jobs/{id}/retry`, with the field `back`: the page
+//!   that the answer leads to (`Frame::here`). Where the action loses something, the answer is a question instead,
+//!   which the reader confirms.
+//!
+//! | form | posts to | fields |
+//! | --- | --- | --- |
+//! | one job | `api/v1/jobs/{id}/retry`, `/delete`, `/cancel`, `/reschedule` | `back`; `when` of a reschedule: `5m`, `2h 30m`, `3d`, or RFC 3339; empty: now |
+//! | some jobs of a list | `api/v1/bulk` | `back`, `action`, `id` once for each job, `when` |
+//! | all jobs of a list or a group | `api/v1/bulk` | `back`, `action`, `when`, and the parameters of the list: `state`, `kind`, `key`, `text`, `error`, `from`, `to` |
+//! | a kind, the queue | `api/v1/kinds/{kind}/pause`, `/resume`; `api/v1/pause`, `api/v1/resume` | `back` |
+//! | a schedule | `api/v1/schedules/{name}/run`, `/unschedule` | `back` |
+//! | a question | `Question::target` | its fields |
+//! | the end of a bulk | `api/v1/bulk/{id}/stop` | `back` |
+//!
+//! Pages that are not in the menu: `bulk` lists the bulks, `bulk/{id}` shows one; `jobs/{id}/payload` and
+//! `jobs/{id}/result` are downloads.
+
+pub(crate) mod options;
+pub(crate) mod views;
+pub(crate) mod frame;
+pub(crate) mod params;
+pub(crate) mod times;
+pub(crate) mod route;
+pub(crate) mod guard;
+pub(crate) mod page;
+pub(crate) mod response;
+pub(crate) mod assets;
+pub(crate) mod redact;
+pub(crate) mod read;
+pub(crate) mod settings;
+pub(crate) mod task;
+pub(crate) mod bulks;
+pub(crate) mod act;
+pub(crate) mod respond;
+pub(crate) mod worker;
+pub(crate) mod dashboard;
+
+pub use dashboard::Dashboard;
+pub use options::{Access, Action, Part};
+pub use response::Body;

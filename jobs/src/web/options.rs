@@ -1,0 +1,64 @@
+//! What a program chooses for its dashboard: rights, audit, redaction, links to traces.
+
+use http::request::Parts;
+use serde_json::Value;
+
+use crate::values::id::JobId;
+
+/// What a request may do: see [`Dashboard::access`](super::Dashboard::access).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Access {
+    /// Read, and change jobs, kinds and schedules.
+    Full,
+    /// Read. Every request that would change something is refused, with status 403.
+    ReadOnly,
+    /// Nothing: every request is refused, with status 403.
+    Deny,
+}
+
+/// A part of a job that [`Dashboard::redact`](super::Dashboard::redact) may change before it is shown.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum Part {
+    /// The payload. If it is not JSON, the value is a string: of the text, or of hexadecimal digits.
+    Payload,
+    /// All headers: an object of strings.
+    Headers,
+    /// The result of a completed job.
+    Result,
+    /// The progress of a job that runs.
+    Progress,
+    /// The error of an attempt: a string. Of a group of dead jobs it is the first line.
+    Error,
+}
+
+/// An action that was done: see [`Dashboard::audit`](super::Dashboard::audit).
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Action {
+    /// What was done: `retry`, `delete`, `cancel`, `reschedule`, `run`, `unschedule`, `pause`, `resume`, `stop`.
+    pub name: &'static str,
+    /// The queue.
+    pub queue: String,
+    /// What it was done to, as a sentence: `the job 0192..`, `the dead jobs of the kind "mail"`, `the kind "mail"`.
+    pub scope: String,
+    /// The jobs, if they were named one by one.
+    pub jobs: Vec<JobId>,
+    /// How many jobs were changed. Of a kind or a schedule: 0.
+    pub changed: u64,
+    /// Why the rest was not done, if it failed or was stopped.
+    pub problem: Option<String>,
+    pub(super) request: std::sync::Arc<Parts>,
+}
+
+impl Action {
+    /// Returns the request that asked for it, for example for the user of an extension or a header.
+    #[must_use]
+    pub fn request(&self) -> &Parts {
+        &self.request
+    }
+}
+
+pub(super) type AccessOf = dyn Fn(&Parts) -> Access + Send + Sync;
+pub(super) type Audit = dyn Fn(&Action) + Send + Sync;
+pub(super) type Redact = dyn Fn(&str, Part, &mut Value) + Send + Sync;

@@ -1,0 +1,283 @@
+//! The jobs by state: a filter, a list, and changes of the selected jobs or of all that match.
+
+use maud::{Markup, html};
+
+use super::layout;
+use super::parts::{bound, empty, heading, hidden, pager, queue, split, state};
+use super::text::{clock, count, number, relative, shown};
+use crate::web::frame::Frame;
+use crate::web::views::Time;
+use crate::web::views::job::{Filter, JobRow, Jobs};
+
+/// The states of a list, each with its name.
+const STATES: [(&str, &str); 6] = [
+    ("pending", "Pending"),
+    ("overdue", "Overdue"),
+    ("running", "Running"),
+    ("retrying", "Retrying"),
+    ("dead", "Dead"),
+    ("completed", "Completed"),
+];
+
+pub(crate) fn page(frame: &Frame, view: &Jobs) -> Markup {
+    let filter = &view.filter;
+    let name = STATES.iter().find(|(state, _)| *state == filter.state).map_or("", |(_, name)| name);
+    let part = html! {
+        (heading("Jobs", &html! {
+            p id="total" data-live { (total(view)) }
+        }))
+        nav.tabs aria-label="States" {
+            @for (state, name) in STATES {
+                a href=(frame.link(&format!("jobs?state={state}")))
+                    aria-current=[(state == filter.state).then_some("page")] { (name) }
+            }
+        }
+        (search(frame, view))
+        @if view.rows.is_empty() {
+            div id="rows" data-live { (nothing(view, name)) }
+        } @else {
+            div.scroll id="rows" data-live tabindex="0" role="region" aria-label={ (name) " jobs" } { (table(frame, view)) }
+        }
+        (pager(frame, "A hundred jobs a page at most", view.newer.as_deref(), view.older.as_deref()))
+        @if frame.may_change && !view.rows.is_empty() && !view.changes.is_empty() { (bulk(frame, view)) }
+    };
+    layout::page(frame, &format!("{name} jobs"), &part)
+}
+
+/// How many jobs match, and what the search has read.
+fn total(view: &Jobs) -> Markup {
+    html! {
+        @if let Some(total) = view.total { (number(total)) " " @if total.count == 1 { "job" } @else { "jobs" } }
+        @if let Some(searched) = view.searched {
+            @if view.total.is_some() { "; " }
+            "searched " (count(searched.records))
+            @if let Some(of) = searched.of { " of " (count(of)) }
+            @if searched.hit_limit { ", and goes on with Older" }
+        }
+    }
+}
+
+fn search(frame: &Frame, view: &Jobs) -> Markup {
+    let filter = &view.filter;
+    let text = |field: &Option<String>| shown(field.as_deref().unwrap_or_default()).to_string();
+    let has_filter = filter.kind.is_some()
+        || filter.key.is_some()
+        || filter.text.is_some()
+        || filter.error.is_some()
+        || filter.from.is_some()
+        || filter.to.is_some();
+    html! {
+        form.fields role="search" action={ (frame.root) "jobs" } {
+            (queue(frame))
+            (hidden("state", filter.state))
+            div.field.wide {
+                label for="search" { "Text in the data, key, headers or error" }
+                input id="search" type="search" name="text" maxlength="200" value=(text(&filter.text));
+            }
+            div.field.mid {
+                label for="kind" { "Kind" }
+                input id="kind" name="kind" list="kinds" autocomplete="off" value=(text(&filter.kind));
+                datalist id="kinds" { @for kind in &view.kinds { option value=(shown(kind)) {} } }
+            }
+            div.field.mid {
+                label for="key" { "Key" }
+                input id="key" name="key" autocomplete="off" value=(text(&filter.key));
+            }
+            div.pair {
+                div.field.mid {
+                    label for="from" { "Due from" }
+                    input id="from" name="from" placeholder="2026-11-22" autocomplete="off" value=(text(&filter.from));
+                }
+                div.field.mid {
+                    label for="to" { "to" }
+                    input id="to" name="to" placeholder="-1h, 30m" autocomplete="off" value=(text(&filter.to));
+                }
+            }
+            @if let Some(error) = &filter.error {
+                div.field.mid {
+                    label for="error" { "Error, its first line" }
+                    input id="error" name="error" autocomplete="off" value=(shown(error));
+                }
+            }
+            span.row {
+                button { "Search" }
+                @if has_filter { a.btn href=(frame.link(&format!("jobs?state={}", filter.state))) { "Clear" } }
+            }
+        }
+    }
+}
+
+fn nothing(view: &Jobs, name: &str) -> Markup {
+    let filter = &view.filter;
+    let goes_on = view.searched.is_some_and(|searched| searched.hit_limit);
+    let text = match filter.state {
+        _ if goes_on => "None in the part that was searched. The search goes on with Older.",
+        _ if view.newer.is_some() => "This was the last page.",
+        _ if filter.kind.is_some() || filter.key.is_some() || filter.text.is_some() => {
+            "No job matches. Upper and lower case of the text are the same; kind and key match as a whole."
+        }
+        "pending" => "No job waits. A program inserts one, or a schedule does.",
+        "overdue" => "Every job has started in time.",
+        "running" => "No job runs now.",
+        "retrying" => "No job waits for another attempt.",
+        "dead" => "No job has used up its retries.",
+        _ => "A completed job is listed here if its kind keeps completed jobs.",
+    };
+    empty(&format!("No {} job", name.to_lowercase()), text)
+}
+
+fn table(frame: &Frame, view: &Jobs) -> Markup {
+    let filter = &view.filter;
+    let has_tick = frame.may_change && !view.changes.is_empty();
+    let when = match filter.state {
+        "dead" => "Died",
+        "completed" => "Ended",
+        _ => "Due",
+    };
+    let last = match filter.state {
+        "running" => "Progress",
+        "completed" => "",
+        _ => "Last error",
+    };
+    html! {
+        table.stack {
+            thead { tr {
+                @if has_tick {
+                    th.tick scope="col" {
+                        input type="checkbox" data-all data-script hidden aria-label="Select all rows of this page";
+                        span.only-read { "Selected" }
+                    }
+                }
+                th scope="col" { "Job" }
+                @if filter.state != "dead" { th scope="col" { "State" } }
+                th scope="col" { (when) }
+                th.num scope="col" { "Attempt" }
+                @if filter.state == "completed" { th.num scope="col" { "Took" } }
+                @if !last.is_empty() { th scope="col" { (last) } }
+            } }
+            tbody { @for job in &view.rows { (row(frame, view, job, has_tick, when)) } }
+        }
+    }
+}
+
+fn row(frame: &Frame, view: &Jobs, job: &JobRow, has_tick: bool, when: &str) -> Markup {
+    let at = job.ended.filter(|_| when != "Due").unwrap_or(job.due);
+    let said = if view.filter.state == "running" { &job.progress } else { &job.error };
+    html! {
+        tr data-key=(job.id) {
+            @if has_tick {
+                td.tick {
+                    input type="checkbox" form="some" name="id" value=(job.id)
+                        aria-label={ "Select " (shown(&job.kind)) " " (job.id) };
+                }
+            }
+            th.name scope="row" {
+                a.t.clip data-row href=(frame.link(&format!("jobs/{}", job.id))) { (shown(&job.kind)) }
+                span.sub.t.clip {
+                    @match &job.key {
+                        Some(key) => span.mono title=(shown(key)) { (shown(key)) },
+                        None => span.mono { (short(&job.id)) },
+                    }
+                }
+            }
+            @if view.filter.state != "dead" { td data-of="State" { (state_of(view.now, job)) } }
+            td.nowrap data-of=(when) { span { (relative(at, view.now)) " " span.sub { (clock(at, view.now)) } } }
+            td.num data-of="Attempt" { (attempts(job)) }
+            @if view.filter.state == "completed" { td.num data-of="Took" { (bound(job.took_ms)) } }
+            @if view.filter.state != "completed" {
+                td.none[said.is_none()] data-of=(if view.filter.state == "running" { "Progress" } else { "Error" }) {
+                    @if let Some(said) = said { span.t.clip.small title=(shown(said)) { (shown(said)) } }
+                }
+            }
+        }
+    }
+}
+
+/// The state, in which a job that waits is overdue or is retried.
+fn state_of(now: Time, job: &JobRow) -> Markup {
+    match job.state {
+        "pending" if job.due < now => state("overdue"),
+        "pending" if job.failures > 0 => state("retrying"),
+        word => state(word),
+    }
+}
+
+fn attempts(job: &JobRow) -> Markup {
+    let has_both = job.failures > 0 && job.interruptions > 0;
+    html! {
+        (job.attempt)
+        span.sub {
+            @if job.failures > 0 { (job.failures) " failed" }
+            @if has_both { ", " }
+            @if job.interruptions > 0 { (job.interruptions) " interrupted" }
+        }
+    }
+}
+
+/// The last digits of an id, which differ most.
+fn short(id: &str) -> String {
+    let digits: Vec<char> = id.chars().collect();
+    let from = digits.len().saturating_sub(12);
+    if from == 0 {
+        id.to_owned()
+    } else {
+        format!("..{}", digits[from..].iter().collect::<String>())
+    }
+}
+
+/// The changes: of the selected jobs, and of all that match. Each says which.
+fn bulk(frame: &Frame, view: &Jobs) -> Markup {
+    let (target, fields) = split("api/v1/bulk", &parameters(&view.filter));
+    let all = match view.total {
+        Some(total) if total.count == 1 => "The one that matches".to_owned(),
+        Some(total) => format!("All {} that match", number(total)),
+        None => "All that match".to_owned(),
+    };
+    html! {
+        div.bulk {
+            form.row id="some" method="post" action=(frame.link("api/v1/bulk")) {
+                strong { "Selected" }
+                (hidden("back", &frame.here))
+                (changes(view, "when-some"))
+                span.soft role="status" data-count {}
+            }
+            form.row.end method="post" action=(frame.link(&target)) {
+                strong { (all) }
+                (hidden("back", &frame.here))
+                @for (name, value) in fields { (hidden(name, value)) }
+                (changes(view, "when-all"))
+            }
+        }
+    }
+}
+
+fn parameters(filter: &Filter) -> Vec<(&str, &str)> {
+    let given = [
+        ("state", Some(filter.state)),
+        ("kind", filter.kind.as_deref()),
+        ("key", filter.key.as_deref()),
+        ("text", filter.text.as_deref()),
+        ("error", filter.error.as_deref()),
+        ("from", filter.from.as_deref()),
+        ("to", filter.to.as_deref()),
+    ];
+    given.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
+}
+
+fn changes(view: &Jobs, when: &str) -> Markup {
+    html! {
+        @for change in &view.changes {
+            @match *change {
+                "reschedule" => span.row {
+                    button name="action" value="reschedule" { "Reschedule to" }
+                    label.only-read for=(when) { "Reschedule to" }
+                    input.when id=(when) name="when" placeholder="5m, 2h 30m" autocomplete="off";
+                },
+                "retry" => button name="action" value="retry" { "Retry" },
+                "cancel" => button.risky name="action" value="cancel" { "Cancel" },
+                "delete" => button.risky name="action" value="delete" { "Delete" },
+                _ => {},
+            }
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! What several pages have: headings, states, fields and buttons, an empty list, the links to further pages.
+
+use maud::{Markup, html};
+
+use super::text::{self, shown, span};
+use crate::web::frame::{Frame, encoded};
+
+/// The heading of a page, with what stands beside it.
+pub(crate) fn heading(title: &str, beside: &Markup) -> Markup {
+    html! { div.head { h1.t { (shown(title)) } (beside) } }
+}
+
+/// The state of a job.
+pub(crate) fn state(word: &str) -> Markup {
+    html! { span class={ "state " (word) } { (word) } }
+}
+
+/// A list without rows: what would be here, and why it is not.
+pub(crate) fn empty(title: &str, text: &str) -> Markup {
+    html! { div.empty { strong { (title) } p { (text) } } }
+}
+
+/// How a form of one button looks.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Look {
+    Plain,
+    /// It loses something, and is asked for once more.
+    Risky,
+}
+
+impl Look {
+    pub(crate) fn class(self) -> &'static str {
+        match self {
+            Look::Plain => "btn",
+            Look::Risky => "btn risky",
+        }
+    }
+}
+
+/// A form of one button, which posts to a place under `api/v1/` and comes back. `of` is what it is about, for
+/// those who hear the page.
+pub(crate) fn button(frame: &Frame, target: &str, label: &str, of: &str, look: Look) -> Markup {
+    html! {
+        form method="post" action=(frame.link(&format!("api/v1/{target}"))) {
+            (hidden("back", &frame.here))
+            button class=(look.class()) {
+                (label) span.only-read { " " (shown(of)) }
+            }
+        }
+    }
+}
+
+/// A field that is not seen.
+pub(crate) fn hidden(name: &str, value: &str) -> Markup {
+    html! { input type="hidden" name=(name) value=(value); }
+}
+
+/// Returns the target of a form with those of its fields that HTML cannot carry as they are, as a query, and the
+/// other fields. A browser changes the ends of lines in a field, and a character that acts is none of a page.
+pub(crate) fn split<'a>(
+    target: &str,
+    fields: &[(&'a str, &'a str)],
+) -> (String, Vec<(&'a str, &'a str)>) {
+    let (odd, plain): (Vec<_>, Vec<_>) =
+        fields.iter().partition(|(_, value)| value.chars().any(text::acts));
+    let mut target = target.to_owned();
+    for (name, value) in odd {
+        target.push(if target.contains('?') { '&' } else { '?' });
+        target.push_str(&format!("{name}={}", encoded(value)));
+    }
+    (target, plain)
+}
+
+/// The queue of the page, for a form that is sent as a query: a browser drops the query of its target.
+pub(crate) fn queue(frame: &Frame) -> Markup {
+    html! {
+        @if !frame.queues.first().is_none_or(|first| first.is_current) {
+            (hidden("queue", &frame.queue))
+        }
+    }
+}
+
+/// A bound of durations: `≤ 25 ms`, or nothing if there was none.
+pub(crate) fn bound(ms: Option<u64>) -> Markup {
+    html! {
+        @match ms {
+            Some(ms) => { (span(ms)) },
+            None => span.zero { "–" },
+        }
+    }
+}
+
+/// The links to the page before and the page after, from the root.
+pub(crate) fn pager(
+    frame: &Frame,
+    shown: &str,
+    newer: Option<&str>,
+    older: Option<&str>,
+) -> Markup {
+    html! {
+        @if newer.is_some() || older.is_some() {
+            nav.pager aria-label="Further pages" {
+                span { (shown) }
+                span.row {
+                    @if let Some(newer) = newer { a.btn rel="prev" href=(frame.link(newer)) { "← Newer" } }
+                    @if let Some(older) = older { a.btn rel="next" href=(frame.link(older)) { "Older →" } }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! The progress of a bulk, and the list of the bulks of this process.
+
+use maud::{Markup, html};
+
+use super::layout;
+use super::parts::{Look, button, empty, heading};
+use super::question::verb;
+use super::text::{cell, count, number, relative, shown};
+use crate::web::frame::Frame;
+use crate::web::views::Time;
+use crate::web::views::action::{Bulks, Progress};
+
+/// One bulk.
+pub(crate) fn page(frame: &Frame, view: &Progress) -> Markup {
+    let title = format!("{} {} jobs", verb(view.action), number(view.of));
+    let runs = view.ended.is_none();
+    let part = html! {
+        (heading(&title, &html! { span id="state" data-live { (state(view.state)) } }))
+        div.card.pad.group id="progress" data-live {
+            p.t { (shown(&view.scope)) }
+            @let whole = view.of.count.max(view.seen).max(1);
+            progress max=(whole) value=(if runs { view.seen } else { whole }) aria-label="Progress" {}
+            p.said { (count(view.changed)) " changed" span.soft { " of " (number(view.of)) } }
+            p.soft {
+                (count(view.seen)) " read"
+                @if view.asked_to_stop > 0 { ", " (count(view.asked_to_stop)) " run and were asked to stop" }
+                @if view.passed_over > 0 { ", " (count(view.passed_over)) " passed over, because they had changed" }
+                "; started " (relative(view.started, frame.now))
+                @if let Some(ended) = view.ended { ", ended " (relative(ended, frame.now)) }
+            }
+            @if let Some(problem) = &view.problem { div.note.bad { strong { "It failed" } span.t { (shown(problem)) } } }
+            div.row {
+                @if runs && frame.may_change { (button(frame, &format!("bulk/{}/stop", view.id), "Stop", "", Look::Plain)) }
+                a.btn href=(frame.link(&view.back)) { "Back to the list" }
+                a.btn href=(frame.link("bulk")) { "All bulk changes" }
+            }
+        }
+    };
+    layout::page_that_refreshes(frame, &title, &part, runs)
+}
+
+/// The bulks of this process.
+pub(crate) fn list(frame: &Frame, view: &Bulks) -> Markup {
+    let part = html! {
+        (heading("Bulk changes", &html! { p { "of this process, the newest first" } }))
+        @if view.rows.is_empty() {
+            (empty("No bulk change", "One starts from a list of jobs, or from a group of dead jobs."))
+        } @else {
+            div.scroll id="bulks" data-live tabindex="0" role="region" aria-label="Bulk changes" {
+                table.stack {
+                    thead { tr {
+                        th scope="col" { "Change" }
+                        th scope="col" { "State" }
+                        th.num scope="col" { "Changed" }
+                        th.num scope="col" { "Passed over" }
+                        th scope="col" { "Started" }
+                    } }
+                    tbody { @for bulk in &view.rows { (row(frame, bulk, view.now)) } }
+                }
+            }
+        }
+    };
+    layout::page(frame, "Bulk changes", &part)
+}
+
+fn row(frame: &Frame, bulk: &Progress, now: Time) -> Markup {
+    html! {
+        tr data-key=(bulk.id) {
+            th.name scope="row" {
+                a data-row href=(frame.link(&format!("bulk/{}", bulk.id))) { (verb(bulk.action)) " " (number(bulk.of)) " jobs" }
+                span.sub.t { (shown(&bulk.scope)) }
+            }
+            td data-of="State" { (state(bulk.state)) }
+            td.num data-of="Changed" { (cell(bulk.changed)) }
+            td.num data-of="Passed over" { (cell(bulk.passed_over)) }
+            td.nowrap data-of="Started" { (relative(bulk.started, now)) }
+        }
+    }
+}
+
+fn state(word: &str) -> Markup {
+    let class = match word {
+        "running" => "running",
+        "done" => "completed",
+        "failed" => "dead",
+        _ => "",
+    };
+    html! { span class={ "state " (class) } { (word) } }
+}

@@ -1,0 +1,308 @@
+//! Made-up views for the tests of the pages: a usual day, an empty queue, and any text in the place of a job's.
+
+use crate::web::frame::{Frame, QueueLink, Tab};
+use crate::web::views::action::{Bulks, Progress, Question};
+use crate::web::views::overview::{KindRow, Kinds, Minute, Overview, QueueRow, Warning};
+use crate::web::views::place::{NodeRow, Nodes, ScheduleRow, Schedules, Store};
+use crate::web::views::{Number, Problem, Time};
+
+/// Texts of jobs: each is changed by a function, so that any text can stand in each place.
+pub(super) type Change<'a> = &'a dyn Fn(&str) -> String;
+
+pub(super) fn at(seconds: i64) -> Time {
+    let now = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_795_515_630);
+    let distance = std::time::Duration::from_secs(seconds.unsigned_abs());
+    Time::new(if seconds < 0 { now - distance } else { now + distance })
+}
+
+pub(super) fn frame(tab: Tab, here: &str, change: Change<'_>) -> Frame {
+    let queue = |name: &str, is_current| QueueLink {
+        name: change(name),
+        is_current,
+        link: format!("./?queue={}", crate::web::frame::encoded(name)),
+    };
+    Frame {
+        title: change("shop, production"),
+        tab,
+        // Its name is the program's, and goes back to it as it is.
+        queue: "mail".to_owned(),
+        queues: vec![queue("default", false), queue("mail", true)],
+        root: "./".to_owned(),
+        may_change: true,
+        here: here.to_owned(),
+        style: "style-1f00.css".to_owned(),
+        script: "live-2e11.js".to_owned(),
+        now: at(0),
+        is_live: true,
+    }
+}
+
+pub(super) fn exactly(count: u64) -> Number {
+    Number { count, is_exact: true }
+}
+
+/// Numbers that look like those of an hour.
+fn wave(at: u64, most: u64) -> u64 {
+    let (slow, fast) = (at * 37 % 61, at * at * 7 % 23);
+    most * (40 + slow / 3 + fast) / 100
+}
+
+pub(super) fn minutes(is_empty: bool) -> Vec<Minute> {
+    let of = |at: u64| {
+        let completed = if is_empty { 0 } else { wave(at, 1240) };
+        let failed = if is_empty || at % 9 > 3 { 0 } else { wave(at, 14) };
+        let late = [2, 3, 5, 5, 10, 25, 10, 5, 50, 10][at as usize % 10];
+        let late = if (38..43).contains(&at) { 30_000 } else { late };
+        Minute {
+            begin: at_minute(at),
+            inserted: completed + 3,
+            completed,
+            failed,
+            retried: failed,
+            dead: 0,
+            snoozed: 0,
+            cancelled: 0,
+            interrupted: 0,
+            p50_late_ms: (!is_empty).then_some(2),
+            p99_late_ms: (!is_empty).then_some(late),
+            p50_run_ms: (!is_empty).then_some(25),
+            p99_run_ms: (!is_empty).then_some(500),
+        }
+    };
+    (0..60).map(of).collect()
+}
+
+fn at_minute(minute: u64) -> Time {
+    at((minute as i64 - 59) * 60 - 30)
+}
+
+pub(super) fn overview(change: Change<'_>) -> Overview {
+    let queue = |name: &str, is_current, problem: Option<&str>| QueueRow {
+        name: change(name),
+        is_current,
+        problem: problem.map(change),
+        pending: 1_204_311,
+        overdue: Some(Number { count: 1204, is_exact: true }),
+        dead: 344,
+        nodes: 3,
+    };
+    Overview {
+        now: at(0),
+        is_paused: false,
+        pending: 1_204_311,
+        overdue: exactly(1204),
+        oldest_overdue_ms: Some(252_000),
+        running: 48,
+        capacity: 64,
+        dead: 344,
+        schedules: 7,
+        completed_per_minute: 812,
+        failed_per_minute: 6,
+        p99_late_ms: Some(25),
+        minutes: minutes(false),
+        queues: vec![
+            queue("default", false, None),
+            queue("mail", true, None),
+            queue("reports", false, Some("connection refused (os error 111)")),
+        ],
+        warnings: vec![
+            Warning {
+                what: "no_handler",
+                text: change("The kind thumbnails has 210 jobs, and no process handles it."),
+                cure: change("Start a process with a handler for it, or delete the jobs."),
+                link: Some("jobs?state=pending&kind=thumbnails".to_owned()),
+            },
+            Warning {
+                what: "no_node",
+                text: change("No process has run the jobs of this queue for 2 minutes."),
+                cure: change("Start one. Until then every job waits."),
+                link: Some("nodes".to_owned()),
+            },
+        ],
+    }
+}
+
+pub(super) fn empty_overview() -> Overview {
+    Overview {
+        pending: 0,
+        overdue: exactly(0),
+        oldest_overdue_ms: None,
+        running: 0,
+        capacity: 0,
+        dead: 0,
+        schedules: 0,
+        completed_per_minute: 0,
+        failed_per_minute: 0,
+        p99_late_ms: None,
+        minutes: minutes(true),
+        queues: Vec::new(),
+        warnings: Vec::new(),
+        ..overview(&str::to_owned)
+    }
+}
+
+pub(super) const KINDS: [&str; 8] = [
+    "close-order",
+    "mail",
+    "thumbnails",
+    "invoice.render",
+    "push-notification",
+    "webhook",
+    "report:nightly",
+    "purge",
+];
+
+pub(super) fn kinds(many: usize, change: Change<'_>) -> Kinds {
+    let row = |n: usize| {
+        let name = KINDS[n % KINDS.len()];
+        let name =
+            if n < KINDS.len() { name.to_owned() } else { format!("{name}-{}", n / KINDS.len()) };
+        let at_64 = n as u64;
+        let is_idle = n % 7 == 6;
+        let ms = |ms: u64| (!is_idle).then_some(ms);
+        KindRow {
+            name: change(&name),
+            pending: if is_idle { 0 } else { wave(at_64, 12_000) },
+            running: at_64 % 4,
+            oldest_overdue_ms: (n % 5 == 1).then_some(252_000),
+            next_due: (n % 5 != 3).then(|| at(90 + 777 * n as i64)),
+            dead: exactly(if n % 4 == 2 { 344 } else { 0 }),
+            is_paused: n % 8 == 3,
+            has_node: n % 8 != 2,
+            completed: if is_idle { 0 } else { 1204 },
+            failed: at_64,
+            completed_per_minute: if is_idle { 0 } else { wave(at_64, 60) },
+            failures_in_hundred: (!is_idle).then_some([0.0, 0.03, 1.4, 12.5][n % 4]),
+            p50_late_ms: ms(2),
+            p99_late_ms: ms([5, 25, 250, 30_000][n % 4]),
+            p50_run_ms: ms(50),
+            p99_run_ms: ms([500, 1000, 5000, 300_000][n % 4]),
+            sparkline: (0..60).map(|at| if is_idle { 0 } else { wave(at + at_64, 60) }).collect(),
+            head_start_ms: (n == 4).then_some(60_000),
+            keeps: (n == 0).then(|| change("the last 1000, for 7 days")),
+        }
+    };
+    Kinds {
+        now: at(0),
+        is_paused: false,
+        rows: (0..many).map(row).collect(),
+        total: many as u64,
+        next: (many > 30).then(|| change("webhook")),
+        is_later_page: false,
+    }
+}
+
+pub(super) fn schedules(many: usize, change: Change<'_>) -> Schedules {
+    let row = |n: usize| ScheduleRow {
+        name: change(&format!("report-{n}")),
+        kind: change("report:nightly"),
+        rule: change(if n.is_multiple_of(2) {
+            "cron Europe/Berlin 0 7 * * mon-fri"
+        } else {
+            "every 60000 ms"
+        }),
+        in_words: change(if n.is_multiple_of(2) {
+            "by 0 7 * * mon-fri, in Europe/Berlin"
+        } else {
+            "every minute"
+        }),
+        next: (0..5)
+            .map(|step| {
+                at(if n == 2 { -600 } else { 40 }
+                    + step * if n.is_multiple_of(2) { 86_400 } else { 60 })
+            })
+            .collect(),
+        last: (n != 3).then(|| at(-20)),
+        is_missed: n == 2,
+        is_paused: Some(n == 1),
+    };
+    Schedules { now: at(0), rows: (0..many).map(row).collect(), next: None, is_later_page: false }
+}
+
+pub(super) fn nodes(many: usize, change: Change<'_>) -> Nodes {
+    let row = |n: usize| NodeRow {
+        host: change(&format!("shop-{n}")),
+        pid: 4711 + n as u32,
+        version: change("0.1.0"),
+        started: at(-90_000),
+        seen: at(if n == 2 { -610 } else { -4 }),
+        is_quiet: n == 2,
+        threads: (n != 1).then_some(8),
+        in_flight: 21 * n as u64,
+        max_in_flight: 42,
+        kinds: KINDS.iter().map(|kind| change(kind)).collect(),
+    };
+    Nodes { now: at(0), rows: (0..many).map(row).collect(), total: many as u64 }
+}
+
+pub(super) fn store(change: Change<'_>) -> Store {
+    Store {
+        now: at(0),
+        sort: "file",
+        path: Some(change("/var/lib/shop/jobs.db")),
+        bytes: Some(1_288_490_188),
+        log_bytes: Some(4_194_304),
+        version: "0.1.0",
+        pending: 1_204_311,
+        running: 48,
+        dead: 344,
+        schedules: 7,
+        commits: 812,
+        syncs: 790,
+        failed_commits: 0,
+        answered_in_ms: 1,
+    }
+}
+
+pub(super) fn question(change: Change<'_>) -> Question {
+    Question {
+        action: "delete",
+        jobs: Some(exactly(344)),
+        scope: change(
+            "the dead jobs of the kind mail whose error begins with \"timed out after 30 s\"",
+        ),
+        loses: true,
+        target: "api/v1/bulk".to_owned(),
+        fields: vec![
+            ("action".to_owned(), "delete".to_owned()),
+            ("error".to_owned(), change("timed out after 30 s")),
+            ("confirm".to_owned(), "yes".to_owned()),
+        ],
+        back: "dead".to_owned(),
+    }
+}
+
+pub(super) fn progress(state: &'static str, change: Change<'_>) -> Progress {
+    Progress {
+        id: 3,
+        action: "retry",
+        scope: change(
+            "the dead jobs of the kind mail whose error begins with \"timed out after 30 s\"",
+        ),
+        started: at(-3),
+        ended: (state != "running").then(|| at(-1)),
+        state,
+        of: exactly(3440),
+        seen: 1280,
+        changed: 1274,
+        asked_to_stop: 2,
+        passed_over: 4,
+        problem: (state == "failed").then(|| change("the store did not answer within 5 s")),
+        back: "dead".to_owned(),
+    }
+}
+
+pub(super) fn bulks(change: Change<'_>) -> Bulks {
+    Bulks {
+        now: at(0),
+        rows: ["running", "failed", "done", "stopped"].map(|state| progress(state, change)).into(),
+    }
+}
+
+pub(super) fn problem(status: u16, change: Change<'_>) -> Problem {
+    Problem {
+        status,
+        error: "not_found",
+        message: change("There is no job 018f3a2c. It may have been deleted."),
+    }
+}

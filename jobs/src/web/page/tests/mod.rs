@@ -1,0 +1,85 @@
+//! The pages with made-up views: what each has, and what no page may have.
+
+mod html;
+mod made_up;
+mod made_up_jobs;
+mod rules;
+
+use maud::Markup;
+
+use super::*;
+use crate::web::frame::{Frame, Tab};
+use made_up as view;
+
+/// Returns every page in several forms, with its name.
+fn pages(change: view::Change<'_>) -> Vec<(String, String)> {
+    let frame = |tab, here: &str| view::frame(tab, here, change);
+    let reader = |tab, here: &str| Frame { may_change: false, is_live: false, ..frame(tab, here) };
+    let mut pages: Vec<(String, Markup)> = vec![
+        ("overview".into(), overview::page(&frame(Tab::Overview, ""), &view::overview(change))),
+        (
+            "overview-empty".into(),
+            overview::page(&frame(Tab::Overview, ""), &view::empty_overview()),
+        ),
+        ("kinds".into(), kinds::page(&frame(Tab::Kinds, "kinds"), &view::kinds(8, change))),
+        ("kinds-40".into(), kinds::page(&frame(Tab::Kinds, "kinds"), &view::kinds(40, change))),
+        ("kinds-empty".into(), kinds::page(&frame(Tab::Kinds, "kinds"), &view::kinds(0, change))),
+        ("kinds-reader".into(), kinds::page(&reader(Tab::Kinds, "kinds"), &view::kinds(8, change))),
+        ("job".into(), job::page(&frame(Tab::Jobs, "jobs/018f"), &made_up_jobs::job(change))),
+        ("dead".into(), dead::page(&frame(Tab::Dead, "dead"), &made_up_jobs::dead(6, change))),
+        (
+            "dead-empty".into(),
+            dead::page(&frame(Tab::Dead, "dead"), &made_up_jobs::dead(0, change)),
+        ),
+        (
+            "schedules".into(),
+            schedules::page(&frame(Tab::Schedules, "schedules"), &view::schedules(5, change)),
+        ),
+        (
+            "schedules-empty".into(),
+            schedules::page(&frame(Tab::Schedules, "schedules"), &view::schedules(0, change)),
+        ),
+        ("nodes".into(), nodes::page(&frame(Tab::Nodes, "nodes"), &view::nodes(3, change))),
+        ("nodes-empty".into(), nodes::page(&frame(Tab::Nodes, "nodes"), &view::nodes(0, change))),
+        ("store".into(), store::page(&frame(Tab::Store, "store"), &view::store(change))),
+        ("question".into(), question::page(&frame(Tab::None, ""), &view::question(change))),
+        ("bulks".into(), progress::list(&frame(Tab::None, "bulk"), &view::bulks(change))),
+        (
+            "problem-404".into(),
+            problem::page(&frame(Tab::None, "jobs/x"), &view::problem(404, change)),
+        ),
+        (
+            "problem-503".into(),
+            problem::page(&frame(Tab::None, "jobs"), &view::problem(503, change)),
+        ),
+    ];
+    for state in ["pending", "overdue", "running", "retrying", "dead", "completed"] {
+        let here = format!("jobs?state={state}");
+        let list =
+            |many| jobs::page(&frame(Tab::Jobs, &here), &made_up_jobs::jobs(state, many, change));
+        pages.push((format!("jobs-{state}"), list(12)));
+        pages.push((format!("jobs-{state}-empty"), list(0)));
+    }
+    for state in ["running", "failed"] {
+        let page = progress::page(&frame(Tab::None, "bulk/3"), &view::progress(state, change));
+        pages.push((format!("progress-{state}"), page));
+    }
+    pages.into_iter().map(|(name, page)| (name, page.into_string())).collect()
+}
+
+/// Writes the pages into the folder that `PAGES` names, for a look at them.
+#[test]
+#[ignore = "it writes files"]
+fn pages_are_written_for_a_look() {
+    let folder = std::env::var("PAGES").expect("PAGES names no folder");
+    let write = |name: &str, text: &str| std::fs::write(format!("{folder}/{name}"), text).unwrap();
+    for (name, page) in pages(&str::to_owned) {
+        write(&format!("{name}.html"), &page);
+    }
+    let long = |text: &str| format!("{text}-{}", "0123456789".repeat(20));
+    for (name, page) in pages(&long) {
+        write(&format!("{name}-long.html"), &page);
+    }
+    write("style-1f00.css", include_str!("../../assets/style.css"));
+    write("live-2e11.js", include_str!("../../assets/live.js"));
+}

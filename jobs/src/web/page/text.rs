@@ -1,0 +1,157 @@
+//! Numbers, durations, times and the text of jobs, as a page shows them.
+//!
+//! Units stand behind a narrow space that does not break.
+
+use core::fmt::Write as _;
+
+use maud::{Markup, html};
+
+use crate::web::views::{Number, Time};
+
+/// Text of a job in one line: a character that would act is shown as a symbol.
+pub(crate) fn shown(text: &str) -> Shown<'_> {
+    Shown { text, keeps_lines: false }
+}
+
+/// Text of a job in several lines, for a `pre`: the ends of lines and tabs stay.
+pub(crate) fn lines(text: &str) -> Shown<'_> {
+    Shown { text, keeps_lines: true }
+}
+
+/// See [`shown`] and [`lines`].
+#[derive(Clone, Copy)]
+pub(crate) struct Shown<'a> {
+    text: &'a str,
+    keeps_lines: bool,
+}
+
+impl core::fmt::Display for Shown<'_> {
+    /// Prints the text with the symbols. maud escapes it.
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        for c in self.text.chars() {
+            match c {
+                '\n' | '\t' if self.keeps_lines => f.write_char(c)?,
+                '\0'..='\u{1f}' => f.write_char(symbol(0x2400 + u32::from(c)))?,
+                '\u{7f}' => f.write_char('\u{2421}')?,
+                _ if acts(c) => write!(f, "\u{27e8}U+{:04X}\u{27e9}", u32::from(c))?,
+                _ => f.write_char(c)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+fn symbol(code: u32) -> char {
+    char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER)
+}
+
+/// Says whether a character acts on the text around it and is not seen: a control character, one that sets the
+/// direction of text, a separator of lines, one without a width, a tag.
+pub(crate) fn acts(c: char) -> bool {
+    c.is_control()
+        || matches!(c,
+            '\u{061c}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}'
+            | '\u{e0000}'..='\u{e007f}')
+}
+
+/// A number with commas: `1,204,311`.
+pub(crate) fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// `344`, or `10,000+` if there may be more.
+pub(crate) fn number(number: Number) -> String {
+    let more = if number.is_exact { "" } else { "+" };
+    format!("{}{more}", count(number.count))
+}
+
+/// A number and what it counts: `1 job`, `344 jobs`.
+pub(crate) fn counted(number: u64, one: &str, more: &str) -> String {
+    format!("{} {}", count(number), if number == 1 { one } else { more })
+}
+
+/// A number with its unit, of which zero is grey.
+pub(crate) fn cell(number: u64) -> Markup {
+    html! {
+        @if number == 0 { span.zero { "0" } } @else { (count(number)) }
+    }
+}
+
+const THIN: char = '\u{202f}';
+
+/// A duration in its two largest units: `250 ms`, `1.3 s`, `5 m 3 s`, `4 d 4 h`.
+pub(crate) fn span(ms: u64) -> String {
+    let seconds = ms / 1000;
+    let two = |first: u64, unit, second: u64, small| match second {
+        0 => format!("{}{THIN}{unit}", count(first)),
+        _ => format!("{}{THIN}{unit} {second}{THIN}{small}", count(first)),
+    };
+    match seconds {
+        0 => format!("{ms}{THIN}ms"),
+        1..10 if ms % 1000 < 50 => format!("{seconds}{THIN}s"),
+        1..10 => format!("{seconds}.{}{THIN}s", ms % 1000 / 100),
+        10..60 => format!("{seconds}{THIN}s"),
+        60..3600 => two(seconds / 60, "m", seconds % 60, "s"),
+        3600..86_400 => two(seconds / 3600, "h", seconds / 60 % 60, "m"),
+        _ => two(seconds / 86_400, "d", seconds / 3600 % 24, "h"),
+    }
+}
+
+/// A number of bytes: `812 B`, `1.5 KiB`.
+pub(crate) fn bytes(bytes: u64) -> String {
+    let (unit, name) = match bytes {
+        0..1024 => return format!("{bytes}{THIN}B"),
+        1024..1_048_576 => (1024.0, "KiB"),
+        1_048_576..1_073_741_824 => (1_048_576.0, "MiB"),
+        _ => (1_073_741_824.0, "GiB"),
+    };
+    #[expect(clippy::cast_precision_loss, reason = "one decimal is printed")]
+    let size = bytes as f64 / unit;
+    format!("{size:.1}{THIN}{name}")
+}
+
+/// The distance of a time from the present: `in 2 h 5 m`, `3 s ago`, `now`. The whole time is its title.
+pub(crate) fn relative(time: Time, now: Time) -> Markup {
+    let ms = time.ms_since(now);
+    let distance = span(ms.unsigned_abs());
+    html! {
+        time datetime=(time) title=(absolute(time)) {
+            @match ms {
+                0 => "now",
+                1.. => { "in " (distance) },
+                _ => { (distance) " ago" },
+            }
+        }
+    }
+}
+
+/// A time to the millisecond, in UTC: `2026-11-22 10:00:00.000 UTC`.
+pub(crate) fn absolute(time: Time) -> String {
+    let text = time.to_string();
+    format!("{} UTC", text.trim_end_matches('Z').replacen('T', " ", 1))
+}
+
+/// A time to the second, without its day if that is today: `10:00:00`.
+pub(crate) fn clock(time: Time, now: Time) -> String {
+    let (text, today) = (absolute(time), absolute(now));
+    let parts = |text: &str| match text.split_once(' ') {
+        Some((day, rest)) => (day.to_owned(), rest.chars().take(8).collect::<String>()),
+        None => (String::new(), text.to_owned()),
+    };
+    let ((day, clock), (now_day, _)) = (parts(&text), parts(&today));
+    if day == now_day { clock } else { format!("{day} {clock}") }
+}
+
+/// The hour and minute of a time: `10:00`.
+pub(crate) fn minute(time: Time) -> String {
+    time.to_string().split('T').nth(1).unwrap_or_default().chars().take(5).collect()
+}

@@ -1,0 +1,119 @@
+//! Makes the list of the kinds.
+
+use std::collections::HashMap;
+
+use crate::store::{JobSet, PageRequest};
+use crate::values::history::Step;
+use crate::values::info::JobState;
+use crate::values::keep::Keep;
+use crate::values::time::Millis;
+use crate::web::read::overview::seen;
+use crate::web::read::{MOST_GROUPS, Reader, figures};
+use crate::web::views::overview::{KindRow, Kinds};
+use crate::web::views::{Number, Problem, Time};
+
+const MINUTES: usize = 60;
+
+/// Lists the kinds by name, from the one after the parameter `after` on.
+pub(crate) fn kinds(reader: &Reader<'_>) -> Result<Kinds, Problem> {
+    let (client, now, rows) = (reader.client(), reader.now(), reader.rows()?);
+    let after = reader.params.name("after")?;
+    let mut all = client.kinds()?;
+    let groups = client.dead_by_error(MOST_GROUPS)?;
+    let mut dead: HashMap<String, u64> = HashMap::new();
+    for group in &groups {
+        *dead.entry(group.kind.clone()).or_default() += group.jobs;
+    }
+    let (settings, nodes) = (client.settings()?, client.nodes()?);
+    let seen = seen(&nodes, now);
+    let mut running: HashMap<String, u64> = HashMap::new();
+    for job in client.claimed()?.jobs {
+        if matches!(job.state, JobState::Running | JobState::Claimed) {
+            *running.entry(job.kind).or_default() += 1;
+        }
+    }
+    all.sort_unstable();
+    let total = all.len() as u64;
+    let begin = all.partition_point(|(name, _)| after.as_ref().is_some_and(|after| name <= after));
+    let shown = &all[begin..all.len().min(begin + rows)];
+    let is_last = begin + shown.len() == all.len();
+    let mut view = Kinds {
+        now: Time::new(now.to_system()),
+        is_paused: settings.is_paused,
+        rows: Vec::new(),
+        total,
+        next: if is_last { None } else { shown.last().map(|(name, _)| name.clone()) },
+        is_later_page: begin > 0,
+    };
+    for (name, jobs) in shown {
+        let from = figures::begin(Step::Minute, MINUTES, now).to_system();
+        let to = now.to_system() + Step::Minute.length();
+        let entries = client.kind_named(name).history(Step::Minute, from..to)?;
+        let minutes = figures::without_gaps(&entries, Step::Minute, MINUTES, now);
+        let hour = figures::sum(&minutes);
+        let failed = hour.retried + hour.dead;
+        let ended = hour.completed + failed;
+        let next_due = if *jobs > 0 { next_due(reader, name)? } else { None };
+        let overdue = next_due.map(|due| now.get() - due.get()).filter(|passed| *passed > 0);
+        view.rows.push(KindRow {
+            name: name.clone(),
+            pending: *jobs,
+            running: running.get(name).copied().unwrap_or(0),
+            oldest_overdue_ms: overdue.map(|ms| ms as u64),
+            next_due: next_due.map(|due| Time::new(due.to_system())),
+            dead: Number {
+                count: dead.get(name).copied().unwrap_or(0),
+                is_exact: groups.len() < MOST_GROUPS,
+            },
+            is_paused: settings.paused_kinds.contains(name),
+            has_node: seen.iter().any(|node| node.kinds.contains(name)),
+            completed: hour.completed,
+            failed,
+            completed_per_minute: minutes[MINUTES - 2].completed,
+            failures_in_hundred: (ended > 0).then(|| failed as f64 * 100.0 / ended as f64),
+            p50_late_ms: figures::quantile(&hour.lateness, 50),
+            p99_late_ms: figures::quantile(&hour.lateness, 99),
+            p50_run_ms: figures::quantile(&hour.run_time, 50),
+            p99_run_ms: figures::quantile(&hour.run_time, 99),
+            sparkline: minutes.iter().map(|minute| minute.completed).collect(),
+            head_start_ms: match settings.head_starts.of(name) {
+                start if start.is_none() => None,
+                start => start.to_text().parse().ok(),
+            },
+            keeps: settings.keeps.get(name).map(|keep| in_words(*keep)),
+        });
+    }
+    Ok(view)
+}
+
+/// Returns when the earliest pending job of a kind is due.
+fn next_due(reader: &Reader<'_>, kind: &str) -> Result<Option<Millis>, Problem> {
+    let (from, to) = (Millis::ZERO, Millis::MAX);
+    let kind = Some(kind.to_owned());
+    // One due time is needed, and the first jobs of the list may be claimed.
+    let mut request = PageRequest { set: JobSet::Alive, kind, from, to, after: None, limit: 1 };
+    for limit in [1, 8, 64, 256] {
+        request.limit = limit;
+        let page = reader.client().page(request.clone())?;
+        let pending = page.jobs.iter().find(|job| job.state == JobState::Pending);
+        if pending.is_some() || page.next.is_none() {
+            return Ok(pending.map(|job| Millis::present(job.due)));
+        }
+        request.after = page.next;
+    }
+    Ok(None)
+}
+
+fn in_words(keep: Keep) -> String {
+    let mut bounds = Vec::new();
+    if keep.last != u64::MAX {
+        bounds.push(format!("the last {}", keep.last));
+    }
+    if keep.age != std::time::Duration::MAX {
+        bounds.push(format!("for {} s", keep.age.as_secs()));
+    }
+    if keep.bytes != u64::MAX {
+        bounds.push(format!("up to {} bytes", keep.bytes));
+    }
+    if bounds.is_empty() { "all".to_owned() } else { bounds.join(", ") }
+}

@@ -1,0 +1,90 @@
+//! Makes the views: asks the store, and puts the answers together.
+//!
+//! Ground rules:
+//!
+//! - No view costs more for a longer queue: a list has at most [`MOST_ROWS`] rows, and a search reads at most
+//!   [`MOST_SEARCHED`] records or [`MOST_BYTES`] of payloads.
+//! - Everything here runs on the dashboard's thread.
+
+pub(crate) mod figures;
+pub(crate) mod jobs;
+pub(crate) mod job;
+pub(crate) mod kinds;
+pub(crate) mod overview;
+pub(crate) mod place;
+pub(crate) mod query;
+
+use super::params::Params;
+use super::redact::Redactor;
+use super::views::Problem;
+use crate::api::client::Client;
+use crate::values::error::StoreError;
+use crate::values::time::Millis;
+
+/// The most rows of a list.
+pub(crate) const MOST_ROWS: usize = 100;
+/// The most records that a search reads.
+pub(crate) const MOST_SEARCHED: u64 = 10_000;
+/// The most bytes of payloads that a search reads.
+pub(crate) const MOST_BYTES: usize = 8 << 20;
+/// The most groups of dead jobs that are looked at.
+pub(crate) const MOST_GROUPS: usize = 1_000;
+
+/// A queue of the dashboard.
+#[derive(Clone)]
+pub(crate) struct Queue {
+    pub(crate) name: String,
+    pub(crate) client: Client,
+}
+
+/// What a view is made from.
+#[derive(Clone, Copy)]
+pub(crate) struct Reader<'a> {
+    pub(crate) queues: &'a [Queue],
+    /// The queue that is shown.
+    pub(crate) at: usize,
+    pub(crate) params: &'a Params,
+    pub(crate) redactor: Redactor<'a>,
+    pub(crate) trace_link: Option<&'a str>,
+}
+
+impl<'a> Reader<'a> {
+    pub(crate) fn queue(&self) -> &'a Queue {
+        &self.queues[self.at]
+    }
+
+    pub(crate) fn client(&self) -> &'a Client {
+        &self.queue().client
+    }
+
+    pub(crate) fn now(&self) -> Millis {
+        self.client().present()
+    }
+
+    /// Returns how many rows a list is to have.
+    fn rows(&self) -> Result<usize, Problem> {
+        let wrong = || super::params::wrong("limit is a number from 1 to 100");
+        match self.params.get("limit").map(str::parse) {
+            None => Ok(MOST_ROWS),
+            Some(Ok(rows @ 1..=MOST_ROWS)) => Ok(rows),
+            Some(_) => Err(wrong()),
+        }
+    }
+}
+
+impl From<StoreError> for Problem {
+    fn from(error: StoreError) -> Problem {
+        let (status, word) = match &error {
+            StoreError::Closed | StoreError::Forked | StoreError::Overtaken => (503, "closed"),
+            StoreError::Busy => (503, "busy"),
+            StoreError::Full => (507, "full"),
+            StoreError::KeyTaken { .. } => (409, "key_taken"),
+            StoreError::TooLong { .. } | StoreError::Time(_) | StoreError::NotApplicable { .. } => {
+                (400, "bad_parameter")
+            }
+            StoreError::Unknown => (502, "unknown"),
+            _ => (502, "store_failed"),
+        };
+        Problem { status, error: word, message: error.to_string() }
+    }
+}

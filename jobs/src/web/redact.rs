@@ -1,0 +1,156 @@
+//! Parts of jobs in their redacted form: the only form that pages, JSON, searches, groups and downloads see.
+
+use serde_json::{Map, Value};
+
+use super::options::{Part, Redact};
+use super::views::job::Content;
+use crate::values::info::JobInfo;
+
+/// The most characters of a payload on a page.
+const SHOWN_CHARS: usize = 4 << 10;
+/// A payload above this size is not read to be formatted.
+const FORMATTED_BYTES: usize = 1 << 20;
+
+/// Redacts the parts of jobs.
+#[derive(Clone, Copy)]
+pub(crate) struct Redactor<'a>(pub(crate) Option<&'a Redact>);
+
+/// A payload, a result or a progress in its redacted form.
+enum Text {
+    Json(Value),
+    Plain(String),
+    Bytes(String),
+}
+
+impl Redactor<'_> {
+    fn apply(self, kind: &str, part: Part, value: &mut Value) {
+        if let Some(redact) = self.0 {
+            redact(kind, part, value);
+        }
+    }
+
+    fn text(self, kind: &str, part: Part, bytes: &[u8]) -> Text {
+        let (mut value, is_text) = match (serde_json::from_slice(bytes), str::from_utf8(bytes)) {
+            (Ok(json), _) => {
+                let mut json: Value = json;
+                self.apply(kind, part, &mut json);
+                return Text::Json(json);
+            }
+            (Err(_), Ok(text)) => (Value::String(text.to_owned()), true),
+            (Err(_), Err(_)) => (Value::String(hex(bytes)), false),
+        };
+        self.apply(kind, part, &mut value);
+        match (value, is_text) {
+            (Value::String(text), true) => Text::Plain(text),
+            (Value::String(text), false) => Text::Bytes(text),
+            (other, _) => Text::Json(other),
+        }
+    }
+
+    /// Returns a part as one line, for a search or a list.
+    pub(crate) fn line(self, kind: &str, part: Part, bytes: &[u8]) -> String {
+        match self.text(kind, part, bytes) {
+            Text::Json(json) => json.to_string(),
+            Text::Plain(text) | Text::Bytes(text) => text,
+        }
+    }
+
+    /// Returns the whole of a part, for a download.
+    pub(crate) fn whole(self, kind: &str, part: Part, bytes: Vec<u8>) -> Vec<u8> {
+        if self.0.is_none() {
+            return bytes;
+        }
+        self.line(kind, part, &bytes).into_bytes()
+    }
+
+    /// Returns a part as a page shows it.
+    pub(crate) fn content(
+        self,
+        kind: &str,
+        part: Part,
+        bytes: &[u8],
+        download: Option<String>,
+    ) -> Content {
+        let size = bytes.len();
+        let text = match (size > FORMATTED_BYTES, self.0) {
+            (false, _) => self.text(kind, part, bytes),
+            (true, Some(_)) => Text::Plain("(too large to be shown here)".to_owned()),
+            // The beginning is enough.
+            (true, None) => match String::from_utf8_lossy(&bytes[..FORMATTED_BYTES]) {
+                text if text.contains('\u{fffd}') => Text::Bytes(hex(&bytes[..SHOWN_CHARS])),
+                text => Text::Plain(text.into_owned()),
+            },
+        };
+        let (text, format) = match text {
+            Text::Json(json) => (serde_json::to_string_pretty(&json).unwrap_or_default(), "json"),
+            Text::Plain(text) => (text, "text"),
+            Text::Bytes(text) => (text, "bytes"),
+        };
+        let (text, is_cut) = cut(&text, SHOWN_CHARS);
+        Content { text, format, bytes: size as u64, is_cut, download }
+    }
+
+    pub(crate) fn error(self, kind: &str, error: &str) -> String {
+        let mut value = Value::String(error.to_owned());
+        self.apply(kind, Part::Error, &mut value);
+        match value {
+            Value::String(text) => text,
+            other => other.to_string(),
+        }
+    }
+
+    /// Returns the first line of an error, as a group has it.
+    pub(crate) fn first_line(self, kind: &str, error: &str) -> String {
+        self.error(kind, error.lines().next().unwrap_or_default())
+    }
+
+    pub(crate) fn headers(self, job: &JobInfo) -> Vec<(String, String)> {
+        let headers = job.headers.iter();
+        let headers: Map<String, Value> =
+            headers.map(|(name, value)| (name.clone(), Value::String(value.clone()))).collect();
+        let mut value = Value::Object(headers);
+        self.apply(&job.kind, Part::Headers, &mut value);
+        let text = |value: Value| match value {
+            Value::String(text) => text,
+            other => other.to_string(),
+        };
+        match value {
+            Value::Object(headers) => {
+                headers.into_iter().map(|(name, value)| (name, text(value))).collect()
+            }
+            Value::Null => Vec::new(),
+            other => vec![(String::new(), text(other))],
+        }
+    }
+
+    /// Says whether a text, which is in lower case, occurs in a job. Upper and lower case are the same.
+    pub(crate) fn has(self, job: &JobInfo, text: &str) -> bool {
+        let has = |part: &str| part.to_lowercase().contains(text);
+        let kind = &job.kind;
+        let bytes = |part, bytes: &Option<Vec<u8>>| {
+            bytes.as_ref().is_some_and(|bytes| has(&self.line(kind, part, bytes)))
+        };
+        job.key.as_ref().is_some_and(|key| has(key))
+            || has(&self.line(kind, Part::Payload, &job.payload))
+            || job.error.as_ref().is_some_and(|error| has(&self.error(kind, error)))
+            || self.headers(job).iter().any(|(name, value)| has(name) || has(value))
+            || bytes(Part::Result, &job.result)
+            || bytes(Part::Progress, &job.progress)
+    }
+}
+
+/// Returns at most this many characters of a text, and whether some are missing.
+pub(crate) fn cut(text: &str, most: usize) -> (String, bool) {
+    match text.char_indices().nth(most) {
+        Some((end, _)) => (text[..end].to_owned(), true),
+        None => (text.to_owned(), false),
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    use core::fmt::Write;
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}

@@ -1,0 +1,334 @@
+//! Answers the requests of a dashboard, on its thread: makes views, keeps them for a second, does actions.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use http::Response;
+use http::header::ACCEPT;
+use serde::Serialize;
+use tickwheel::Metrics;
+
+use super::act::{self, Done};
+use super::bulks::Bulks;
+use super::frame::{Frame, QueueLink, Tab, encoded};
+use super::guard::is_json;
+use super::params::Params;
+use super::read::query::query;
+use super::read::{Reader, job, jobs, kinds, overview, place};
+use super::redact::Redactor;
+use super::response::{self, Body};
+use super::route::{Act, Form, Read, Route};
+use super::settings::Settings;
+use super::task::Task;
+use super::times;
+use super::views::{Problem, Time};
+use super::{assets, views};
+
+/// How long a view is kept.
+const KEPT: Duration = Duration::from_secs(1);
+/// How many views are kept.
+const MOST_KEPT: usize = 64;
+
+/// What a page or a JSON shows.
+#[derive(Clone, Serialize)]
+#[serde(untagged)]
+pub(crate) enum View {
+    Overview(views::overview::Overview),
+    Kinds(views::overview::Kinds),
+    Jobs(views::job::Jobs),
+    Job(Box<views::job::Job>),
+    Dead(views::job::Dead),
+    Schedules(views::place::Schedules),
+    Nodes(views::place::Nodes),
+    Store(views::place::Store),
+    History(views::overview::History),
+    Bulks(views::action::Bulks),
+    Bulk(views::action::Progress),
+}
+
+/// What the thread of a dashboard knows.
+pub(crate) struct Responder {
+    settings: Arc<Settings>,
+    kept: HashMap<String, (Instant, View)>,
+    bulks: Bulks,
+}
+
+impl Responder {
+    pub(crate) fn new(settings: Arc<Settings>) -> Responder {
+        Responder { bulks: Bulks::new(Arc::clone(&settings)), settings, kept: HashMap::new() }
+    }
+
+    pub(crate) fn has_work(&self) -> bool {
+        self.bulks.are_under_way()
+    }
+
+    /// Makes a step of the changes that are under way.
+    pub(crate) fn work(&mut self) {
+        self.kept.clear();
+        self.bulks.step();
+    }
+
+    /// Ends the change that has just panicked.
+    pub(crate) fn fail_work(&mut self) {
+        self.bulks.fail();
+    }
+
+    /// Ends the changes that are under way: the dashboard is gone.
+    pub(crate) fn end(&mut self) {
+        self.bulks.end();
+    }
+
+    pub(crate) fn answer(&mut self, task: &Task) -> Response<Body> {
+        let wants_html = wants_html(task);
+        match self.answer_or_problem(task, wants_html) {
+            Ok(answer) => answer,
+            Err(problem) => {
+                let is_page = wants_html && !matches!(task.route, Route::Read(_, Form::Json));
+                match self.frame(task).filter(|_| is_page) {
+                    Some(frame) => show::problem(&frame, &problem),
+                    None => response::problem(&problem),
+                }
+            }
+        }
+    }
+
+    fn answer_or_problem(
+        &mut self,
+        task: &Task,
+        wants_html: bool,
+    ) -> Result<Response<Body>, Problem> {
+        let settings = Arc::clone(&self.settings);
+        let reader = reader(&settings, &task.params)?;
+        match &task.route {
+            Route::Read(read, form) => {
+                let mut view = self.view(&reader, read)?;
+                if let View::Job(job) = &mut view
+                    && !task.may_change
+                {
+                    job.actions.clear();
+                }
+                match self.frame(task).filter(|_| *form == Form::Page) {
+                    Some(frame) => Ok(show::view(&frame, &view)),
+                    None => Ok(response::json(200, &view)),
+                }
+            }
+            Route::Download(id, whole) => {
+                let bytes = job::whole(&reader, *id, *whole)?;
+                Ok(response::attachment(&format!("{id}.txt"), bytes))
+            }
+            Route::Act(act) => {
+                self.kept.clear();
+                let done = act::act(&reader, &mut self.bulks, task, act, wants_html)?;
+                self.kept.clear();
+                self.done(task, act, &done, wants_html)
+            }
+            Route::Health => Ok(health(&settings)),
+            Route::Metrics => metrics(&settings, task),
+            Route::NotFound(_) | Route::Asset(_) | Route::NoSlash(_) => {
+                let message = "there is no such page".to_owned();
+                Err(Problem { status: 404, error: "not_found", message })
+            }
+        }
+    }
+
+    /// Answers an action.
+    fn done(
+        &self,
+        task: &Task,
+        act: &Act,
+        done: &Done,
+        wants_html: bool,
+    ) -> Result<Response<Body>, Problem> {
+        match (done, self.frame(task).filter(|_| wants_html)) {
+            (Done::Question(question), Some(frame)) => Ok(show::question(&frame, question)),
+            (Done::Question(question), None) => Ok(response::json(200, question)),
+            (Done::Started(progress), Some(frame)) => {
+                let to = frame.link(&format!("bulk/{}", progress.id));
+                Ok(response::redirect(303, &to))
+            }
+            (Done::Started(progress), None) => Ok(response::json(202, progress)),
+            (Done::Changed(changed), None) => Ok(response::json(200, changed)),
+            (Done::Changed(_), Some(frame)) => {
+                let back = task.params.get("back").filter(|back| act::is_page(back));
+                let back = back.map_or_else(|| act::default_back(act), str::to_owned);
+                let to = frame.link(&back);
+                // An empty link would be the action itself.
+                Ok(response::redirect(303, &to))
+            }
+        }
+    }
+
+    /// Returns a view, which may be up to a second old.
+    fn view(&mut self, reader: &Reader<'_>, read: &Read) -> Result<View, Problem> {
+        match read {
+            Read::Bulks => return Ok(View::Bulks(self.bulks.list(reader.now()))),
+            Read::Bulk(id) => return self.bulks.find(*id).map(View::Bulk),
+            _ => {}
+        }
+        let key = format!("{} {read:?} {:?}", reader.at, reader.params);
+        let now = times::now();
+        if let Some((at, view)) = self.kept.get(&key)
+            && now.duration_since(*at) < KEPT
+        {
+            return Ok(view.clone());
+        }
+        let view = match read {
+            Read::Overview => View::Overview(overview::overview(reader)?),
+            Read::Kinds => View::Kinds(kinds::kinds(reader)?),
+            Read::Jobs => View::Jobs(jobs::jobs(reader)?),
+            Read::Job(id) => View::Job(Box::new(job::job(reader, *id)?)),
+            Read::Dead => View::Dead(jobs::dead(reader)?),
+            Read::Schedules => View::Schedules(place::schedules(reader)?),
+            Read::Nodes => View::Nodes(place::nodes(reader)?),
+            Read::Store => View::Store(place::store(reader)?),
+            Read::History => View::History(overview::history(reader)?),
+            Read::Bulks | Read::Bulk(_) => unreachable!("answered above"),
+        };
+        self.kept.retain(|_, (at, _)| now.duration_since(*at) < KEPT);
+        if self.kept.len() < MOST_KEPT {
+            self.kept.insert(key, (now, view.clone()));
+        }
+        Ok(view)
+    }
+
+    /// Returns the frame of the page that a request leads to, or nothing if its queue does not exist.
+    fn frame(&self, task: &Task) -> Option<Frame> {
+        let queues = &self.settings.queues;
+        let at = queue_of(&self.settings, &task.params).ok()?;
+        let (root, tab, path) = match &task.route {
+            Route::Read(read, _) => (task.route.root(), tab(read), read.path()),
+            Route::Act(act) => (act::root(act), Tab::None, act::default_back(act)),
+            Route::Download(..) => ("../../", Tab::Jobs, "jobs".to_owned()),
+            _ => ("./", Tab::None, String::new()),
+        };
+        let is_read = matches!(task.route, Route::Read(..));
+        let pairs: Vec<(String, String)> = match is_read {
+            true => task.params.pairs().filter(|(name, _)| name != "queue").collect(),
+            false => Vec::new(),
+        };
+        let and = if pairs.is_empty() { "" } else { "?" };
+        let link = |number: usize, name: &str| match number {
+            0 => root.to_owned(),
+            _ => format!("{root}?queue={}", encoded(name)),
+        };
+        let names = assets::names();
+        Some(Frame {
+            title: self.settings.title.clone(),
+            tab,
+            queue: queues[at].name.clone(),
+            queues: queues
+                .iter()
+                .enumerate()
+                .map(|(number, queue)| QueueLink {
+                    name: queue.name.clone(),
+                    is_current: number == at,
+                    link: link(number, &queue.name),
+                })
+                .collect(),
+            root: root.to_owned(),
+            may_change: task.may_change,
+            here: format!("{path}{and}{}", query(&pairs)),
+            style: names.style.clone(),
+            script: names.script.clone(),
+            now: Time::new(queues[at].client.present().to_system()),
+            is_live: is_read,
+        })
+    }
+}
+
+fn tab(read: &Read) -> Tab {
+    match read {
+        Read::Overview | Read::History => Tab::Overview,
+        Read::Kinds => Tab::Kinds,
+        Read::Jobs | Read::Job(_) => Tab::Jobs,
+        Read::Dead => Tab::Dead,
+        Read::Schedules => Tab::Schedules,
+        Read::Nodes => Tab::Nodes,
+        Read::Store => Tab::Store,
+        Read::Bulks | Read::Bulk(_) => Tab::None,
+    }
+}
+
+/// Says whether the answer is for a browser. A JSON request is not.
+fn wants_html(task: &Task) -> bool {
+    let mut accepts = task.request.headers.get_all(ACCEPT).iter();
+    let accepts_html = accepts.any(|it| it.to_str().is_ok_and(|it| it.contains("text/html")));
+    match task.route {
+        Route::Read(_, Form::Page) => true,
+        _ => accepts_html && !is_json(&task.request),
+    }
+}
+
+fn queue_of(settings: &Settings, params: &Params) -> Result<usize, Problem> {
+    let Some(name) = params.get("queue") else { return Ok(0) };
+    let found = settings.queues.iter().position(|queue| queue.name == name);
+    found.ok_or_else(|| {
+        let message = "the dashboard has no queue of this name".to_owned();
+        Problem { status: 404, error: "no_queue", message }
+    })
+}
+
+fn reader<'a>(settings: &'a Settings, params: &'a Params) -> Result<Reader<'a>, Problem> {
+    Ok(Reader {
+        queues: &settings.queues,
+        at: queue_of(settings, params)?,
+        params,
+        redactor: Redactor(settings.redact.as_deref()),
+        trace_link: settings.trace_link.as_deref(),
+    })
+}
+
+/// Returns the metrics of every queue, in the text that the request asks for.
+fn metrics(settings: &Settings, task: &Task) -> Result<Response<Body>, Problem> {
+    let mut all = Metrics::new();
+    for queue in &settings.queues {
+        all.add(queue.client.metrics()?);
+    }
+    let accept = task.request.headers.get(ACCEPT).and_then(|accept| accept.to_str().ok());
+    let (content_type, text) = all.for_accept(accept);
+    Ok(response::text(200, content_type, text))
+}
+
+/// Asks every queue whether its store answers.
+fn health(settings: &Settings) -> Response<Body> {
+    for queue in &settings.queues {
+        if let Err(error) = queue.client.settings() {
+            let text = format!("the queue {}: {error}\n", queue.name);
+            return response::text(503, "text/plain; charset=utf-8", text);
+        }
+    }
+    response::text(200, "text/plain; charset=utf-8", "ok\n".to_owned())
+}
+
+/// The pages.
+mod show {
+    use super::*;
+    use crate::web::page;
+
+    pub(super) fn view(frame: &Frame, view: &View) -> Response<Body> {
+        let html = match view {
+            View::Overview(view) => page::overview::page(frame, view),
+            View::Kinds(view) => page::kinds::page(frame, view),
+            View::Jobs(view) => page::jobs::page(frame, view),
+            View::Job(view) => page::job::page(frame, view),
+            View::Dead(view) => page::dead::page(frame, view),
+            View::Schedules(view) => page::schedules::page(frame, view),
+            View::Nodes(view) => page::nodes::page(frame, view),
+            View::Store(view) => page::store::page(frame, view),
+            View::Bulks(view) => page::progress::list(frame, view),
+            View::Bulk(view) => page::progress::page(frame, view),
+            // No path leads to it as a page.
+            View::History(view) => return response::json(200, view),
+        };
+        response::page(200, html.into_string())
+    }
+
+    pub(super) fn question(frame: &Frame, question: &views::action::Question) -> Response<Body> {
+        response::page(200, page::question::page(frame, question).into_string())
+    }
+
+    pub(super) fn problem(frame: &Frame, problem: &Problem) -> Response<Body> {
+        response::page(problem.status, page::problem::page(frame, problem).into_string())
+    }
+}

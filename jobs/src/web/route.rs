@@ -1,0 +1,216 @@
+//! Which page or action a path leads to, and how deep it lies below the root of the dashboard.
+//!
+//! Ground rules:
+//!
+//! - A path is read from its end, so a prefix in front of it has no effect, whether a proxy strips it or not.
+//! - Every path that ends with a slash is the overview. A path that leads nowhere is taken for the prefix without
+//!   its slash, and redirected to the path with it. Under `api/v1/`, and in the place of an id, it is not found.
+
+use super::params::decoded;
+use crate::values::id::JobId;
+
+/// A place of the dashboard.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Route {
+    /// A page, or the same as JSON.
+    Read(Read, Form),
+    /// The payload or the result of a job, as an attachment.
+    Download(JobId, Whole),
+    /// An action, which only a POST does.
+    Act(Act),
+    /// The style sheet, the script: its name.
+    Asset(String),
+    Metrics,
+    Health,
+    /// The path lacks a slash at its end: its last segment, still encoded.
+    NoSlash(String),
+    NotFound(Form),
+}
+
+/// What a page or a JSON shows.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum Read {
+    Overview,
+    Kinds,
+    Jobs,
+    Job(JobId),
+    Dead,
+    Schedules,
+    Nodes,
+    Store,
+    History,
+    Bulks,
+    Bulk(u64),
+}
+
+/// How it is shown.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum Form {
+    Page,
+    Json,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Whole {
+    Payload,
+    Result,
+}
+
+/// What an action is about.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Act {
+    Job(JobId, JobVerb),
+    Bulk,
+    StopBulk(u64),
+    /// True: pause; false: resume. No kind: the queue.
+    Pause(Option<String>, bool),
+    Schedule(String, ScheduleVerb),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum JobVerb {
+    Retry,
+    Delete,
+    Cancel,
+    Reschedule,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum ScheduleVerb {
+    Run,
+    Pause,
+    Resume,
+    Unschedule,
+}
+
+impl Route {
+    /// Reads a path, which is still encoded.
+    pub(crate) fn of(path: &str) -> Route {
+        if path.is_empty() || path.ends_with('/') || path == "*" {
+            return Route::Read(Read::Overview, Form::Page);
+        }
+        let segments: Vec<&str> = path.split('/').collect();
+        let api = segments.windows(2).rposition(|pair| *pair == ["api", "v1"]);
+        if let Some(at) = api {
+            return api_route(&segments[at + 2..]);
+        }
+        page_route(&segments)
+    }
+
+    /// Returns the way from this page to the root of the dashboard.
+    pub(crate) fn root(&self) -> &'static str {
+        match self {
+            Route::Read(read, Form::Page) => read.root(),
+            _ => "./",
+        }
+    }
+}
+
+impl Read {
+    fn root(&self) -> &'static str {
+        match self {
+            Read::Job(_) | Read::Bulk(_) => "../",
+            _ => "./",
+        }
+    }
+
+    /// Returns the path of its page, from the root.
+    pub(crate) fn path(&self) -> String {
+        let name = match self {
+            Read::Job(id) => return format!("jobs/{id}"),
+            Read::Bulk(id) => return format!("bulk/{id}"),
+            Read::Overview => "",
+            Read::Kinds => "kinds",
+            Read::Jobs => "jobs",
+            Read::Dead => "dead",
+            Read::Schedules => "schedules",
+            Read::Nodes => "nodes",
+            Read::Store => "store",
+            Read::History => "history",
+            Read::Bulks => "bulk",
+        };
+        name.to_owned()
+    }
+
+    fn of(name: &str) -> Option<Read> {
+        let all = [
+            Read::Kinds,
+            Read::Jobs,
+            Read::Dead,
+            Read::Schedules,
+            Read::Nodes,
+            Read::Store,
+            Read::Bulks,
+        ];
+        all.into_iter().find(|read| read.path() == name)
+    }
+}
+
+fn page_route(segments: &[&str]) -> Route {
+    let (last, before) = segments.split_last().unwrap_or((&"", &[]));
+    let not_found = Route::NotFound(Form::Page);
+    match (before, *last) {
+        ([.., "jobs", id], whole @ ("payload" | "result")) if id.parse::<JobId>().is_ok() => {
+            let whole = if whole == "payload" { Whole::Payload } else { Whole::Result };
+            id.parse().map_or(not_found, |id| Route::Download(id, whole))
+        }
+        ([.., "bulk"], id) if id.parse::<u64>().is_ok() => {
+            id.parse().map_or(not_found, |id| Route::Read(Read::Bulk(id), Form::Page))
+        }
+        (_, "metrics") => Route::Metrics,
+        (_, "healthz") => Route::Health,
+        (_, name) if name.ends_with(".css") || name.ends_with(".js") || name.ends_with(".svg") => {
+            Route::Asset(name.to_owned())
+        }
+        (_, name) => match Read::of(name) {
+            Some(read) => Route::Read(read, Form::Page),
+            None => match before {
+                [.., "jobs"] => {
+                    name.parse().map_or(not_found, |id| Route::Read(Read::Job(id), Form::Page))
+                }
+                [.., "bulk"] => not_found,
+                _ => Route::NoSlash(name.to_owned()),
+            },
+        },
+    }
+}
+
+fn api_route(segments: &[&str]) -> Route {
+    let text = |segment: &str| decoded(segment.as_bytes(), false).ok().filter(|it| !it.is_empty());
+    let found = match segments {
+        ["overview"] => Some(Route::Read(Read::Overview, Form::Json)),
+        ["history"] => Some(Route::Read(Read::History, Form::Json)),
+        ["bulk"] => Some(Route::Act(Act::Bulk)),
+        ["bulks"] => Some(Route::Read(Read::Bulks, Form::Json)),
+        ["bulk", id] => id.parse().ok().map(|id| Route::Read(Read::Bulk(id), Form::Json)),
+        ["bulk", id, "stop"] => id.parse().ok().map(|id| Route::Act(Act::StopBulk(id))),
+        [name] if Read::of(name).is_some() => Read::of(name).map(|it| Route::Read(it, Form::Json)),
+        [verb @ ("pause" | "resume")] => Some(Route::Act(Act::Pause(None, *verb == "pause"))),
+        ["jobs", id] => id.parse().ok().map(|id| Route::Read(Read::Job(id), Form::Json)),
+        ["jobs", id, verb] => {
+            let verb = match *verb {
+                "retry" => Some(JobVerb::Retry),
+                "delete" => Some(JobVerb::Delete),
+                "cancel" => Some(JobVerb::Cancel),
+                "reschedule" => Some(JobVerb::Reschedule),
+                _ => None,
+            };
+            id.parse().ok().zip(verb).map(|(id, verb)| Route::Act(Act::Job(id, verb)))
+        }
+        ["kinds", kind, verb @ ("pause" | "resume")] => {
+            text(kind).map(|kind| Route::Act(Act::Pause(Some(kind), *verb == "pause")))
+        }
+        ["schedules", name, verb] => {
+            let verb = match *verb {
+                "run" => Some(ScheduleVerb::Run),
+                "pause" => Some(ScheduleVerb::Pause),
+                "resume" => Some(ScheduleVerb::Resume),
+                "unschedule" => Some(ScheduleVerb::Unschedule),
+                _ => None,
+            };
+            text(name).zip(verb).map(|(name, verb)| Route::Act(Act::Schedule(name, verb)))
+        }
+        _ => None,
+    };
+    found.unwrap_or(Route::NotFound(Form::Json))
+}

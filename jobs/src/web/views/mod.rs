@@ -1,0 +1,70 @@
+//! What the pages and the JSON show: plain values, from which both are made.
+//!
+//! Ground rules:
+//!
+//! - Every text from a job is redacted before it is put into a view, and escaped by the page that shows it.
+//! - A time serializes as RFC 3339. A number that JavaScript would round becomes a string when the JSON is
+//!   printed, not here.
+
+pub(crate) mod action;
+pub(crate) mod job;
+pub(crate) mod overview;
+pub(crate) mod place;
+
+use std::time::SystemTime;
+
+use serde::{Serialize, Serializer};
+
+use crate::values::json::rfc3339_text;
+use crate::values::time::Millis;
+
+/// A time. It prints as `2026-11-22T10:00:00.000Z`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Time(Millis);
+
+impl Time {
+    pub(crate) fn new(time: SystemTime) -> Time {
+        Time(Millis::present(time))
+    }
+
+    /// Returns the milliseconds since 1970.
+    pub(crate) fn ms(self) -> i64 {
+        self.0.get()
+    }
+
+    /// Returns the milliseconds from `earlier` to this time: below zero if this is the earlier one.
+    pub(crate) fn ms_since(self, earlier: Time) -> i64 {
+        self.ms() - earlier.ms()
+    }
+}
+
+impl core::fmt::Display for Time {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(&rfc3339_text(self.0.to_system()))
+    }
+}
+
+impl Serialize for Time {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// How many there are, or at least how many.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub(crate) struct Number {
+    pub(crate) count: u64,
+    /// False: there are `count` or more.
+    pub(crate) is_exact: bool,
+}
+
+/// What went wrong, as a page and as JSON.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub(crate) struct Problem {
+    /// The HTTP status.
+    pub(crate) status: u16,
+    /// A word for programs: `not_found`, `forbidden`, `bad_parameter`, `store_failed`.
+    pub(crate) error: &'static str,
+    /// A sentence for people.
+    pub(crate) message: String,
+}

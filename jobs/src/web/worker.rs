@@ -1,0 +1,127 @@
+//! The threads of a dashboard: one answers requests and makes changes of many jobs, the other keeps the limit of
+//! each answer.
+//!
+//! Ground rules:
+//!
+//! - The threads hold no sender of their own channels. So they end once the last clone of the dashboard is dropped
+//!   and the last request is answered.
+//! - A request is answered once: by the first of the thread and the limit. A task that is dropped answers that it
+//!   was.
+//! - A panic of a hook ends its request, and not the thread.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::respond::Responder;
+use super::response;
+use super::route::Route;
+use super::settings::Settings;
+use super::task::{Reply, Task, ended};
+use super::times::now;
+use super::views::Problem;
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, TrySendError, bounded};
+
+/// How many requests may wait. Further ones are refused.
+const WAITING: usize = 256;
+/// The limit of an answer.
+const LIMIT: Duration = Duration::from_secs(20);
+/// The limit of the answer whether the store answers.
+const HEALTH_LIMIT: Duration = Duration::from_secs(2);
+
+/// The way to the threads.
+pub(crate) struct Worker {
+    tasks: Sender<Task>,
+    limits: Sender<(Instant, Reply)>,
+}
+
+impl Worker {
+    /// Starts the threads, unless the system refuses one.
+    pub(crate) fn start(settings: Arc<Settings>) -> Option<Worker> {
+        let (tasks, tasks_out) = bounded(WAITING);
+        let (limits, limits_out) = bounded(4 * WAITING);
+        let thread = |name: &str| std::thread::Builder::new().name(name.to_owned());
+        let answers = move || run(&mut Responder::new(settings), &tasks_out);
+        thread("tickwheel-web").spawn(answers).ok()?;
+        thread("tickwheel-web-limit").spawn(move || keep_limits(&limits_out)).ok()?;
+        Some(Worker { tasks, limits })
+    }
+
+    pub(crate) fn send(&self, task: Task) -> Result<(), Problem> {
+        let limit = if task.route == Route::Health { HEALTH_LIMIT } else { LIMIT };
+        // Without room for the limit, the request has none.
+        drop(self.limits.try_send((now() + limit, task.reply.clone())));
+        match self.tasks.try_send(task) {
+            Ok(()) => Ok(()),
+            Err(TrySendError::Full(task) | TrySendError::Disconnected(task)) => {
+                task.reply.forget();
+                let message = "too many requests wait already".to_owned();
+                Err(Problem { status: 503, error: "busy", message })
+            }
+        }
+    }
+}
+
+/// Answers requests. Between two of them, makes a step of the changes that are under way.
+fn run(responder: &mut Responder, tasks: &Receiver<Task>) {
+    loop {
+        let task = if responder.has_work() {
+            match tasks.try_recv() {
+                Ok(task) => Some(task),
+                Err(TryRecvError::Empty) => None,
+                Err(TryRecvError::Disconnected) => break,
+            }
+        } else {
+            match tasks.recv() {
+                Ok(task) => Some(task),
+                Err(_) => break,
+            }
+        };
+        if let Some(task) = task.filter(|task| !task.reply.is_over()) {
+            let answer = caught(|| responder.answer(&task));
+            task.reply.set(|| {
+                answer.unwrap_or_else(|| {
+                    let message = "the program has failed on this request".to_owned();
+                    response::problem(&Problem { status: 500, error: "failed", message })
+                })
+            });
+        }
+        if responder.has_work() && caught(|| responder.work()).is_none() {
+            responder.fail_work();
+        }
+    }
+    caught(|| responder.end());
+}
+
+/// Calls a function, and returns nothing if it panics.
+fn caught<T>(call: impl FnOnce() -> T) -> Option<T> {
+    std::panic::catch_unwind(core::panic::AssertUnwindSafe(call)).ok()
+}
+
+/// Answers the requests that the other thread has not answered in time.
+fn keep_limits(limits: &Receiver<(Instant, Reply)>) {
+    let mut waiting: BTreeMap<(Instant, u64), Reply> = BTreeMap::new();
+    let mut number = 0;
+    loop {
+        let next = waiting.first_key_value().map(|((at, _), _)| *at);
+        let received = match next {
+            Some(at) => limits.recv_deadline(at),
+            None => limits.recv().map_err(|_| RecvTimeoutError::Disconnected),
+        };
+        match received {
+            Ok((at, reply)) => {
+                number += 1;
+                waiting.retain(|_, reply| !reply.is_over());
+                waiting.insert((at, number), reply);
+            }
+            Err(RecvTimeoutError::Timeout) => {
+                let now = now();
+                while let Some(first) = waiting.first_entry().filter(|first| first.key().0 <= now) {
+                    first.remove().set(|| ended("the store did not answer in time"));
+                }
+            }
+            // The dashboard is gone, and with it every request.
+            Err(RecvTimeoutError::Disconnected) => break,
+        }
+    }
+}

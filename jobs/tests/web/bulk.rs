@@ -1,0 +1,233 @@
+//! Actions: on one job, on many, on kinds and schedules; questions, progress, audit.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tickwheel_jobs::JobState;
+use tickwheel_jobs::web::Dashboard;
+
+use crate::ask::{full, get, mail, manual, post, run_due, submit};
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// Waits for the end of a bulk, and returns its progress.
+pub(crate) fn wait(dashboard: &Dashboard, started: &Value) -> Value {
+    for _ in 0..10_000 {
+        let progress = get(dashboard, &format!("/api/v1/bulk/{}", started["id"])).ok();
+        if progress["state"] != "running" {
+            return progress;
+        }
+        std::thread::yield_now();
+    }
+    panic!("the bulk has no end");
+}
+
+fn bulk(dashboard: &Dashboard, mut body: Value) -> Value {
+    body["confirm"] = true.into();
+    let started = post(dashboard, "/api/v1/bulk", &body);
+    assert_eq!(started.status, 202, "{started:?}");
+    wait(dashboard, &started.json())
+}
+
+/// A bulk says its number and scope, and does nothing, until it is confirmed. Then it goes in commits of 256, and
+/// ends in the audit.
+#[test]
+fn bulk_asks_first_and_reports_its_end() {
+    let (jobs, driver) = manual();
+    jobs.insert_batch((0..600).map(|n| (Duration::ZERO, mail(&format!("fail {}", n % 2)))))
+        .unwrap();
+    run_due(&driver);
+    let audited = Arc::new(Mutex::new(Vec::new()));
+    let log = Arc::clone(&audited);
+    let dashboard = full(jobs.client()).audit(move |action| {
+        let host = action.request().headers["host"].to_str().unwrap().to_owned();
+        let problem = action.problem.clone();
+        log.lock().unwrap().push((
+            action.name,
+            action.scope.clone(),
+            action.changed,
+            host,
+            problem,
+        ));
+    });
+    let group = json!({"action": "retry", "state": "dead", "kind": "mail", "error": "fail 1"});
+    let question = post(&dashboard, "/api/v1/bulk", &group).ok();
+    assert_eq!(question["jobs"], json!({"count": 300, "is_exact": true}));
+    assert_eq!(question["scope"], "the dead jobs of the kind \"mail\" with the error \"fail 1\"");
+    assert_eq!(jobs.count().unwrap().dead, 600);
+    let ended = bulk(&dashboard, group);
+    assert_eq!(
+        (&ended["state"], &ended["changed"], &ended["seen"]),
+        (&"done".into(), &300.into(), &300.into())
+    );
+    assert_eq!(jobs.count().unwrap().dead, 300);
+    let scope = question["scope"].as_str().unwrap().to_owned();
+    let expected = [("retry", scope, 300, "shop.example".to_owned(), None)];
+    assert_eq!(*audited.lock().unwrap(), expected);
+    let listed = get(&dashboard, "/api/v1/bulks").ok();
+    assert_eq!(listed["rows"][0]["id"], ended["id"]);
+}
+
+/// A form asks in a page, which sends the same fields again and then leads to the progress.
+#[test]
+fn bulk_of_a_form_asks_in_a_page() {
+    let (jobs, _driver) = manual();
+    jobs.insert_batch((0..3).map(|_| (HOUR, mail("one")))).unwrap();
+    let dashboard = full(jobs.client());
+    let form = "action=cancel&state=pending&kind=mail&back=jobs%3Fstate%3Dpending";
+    let question = submit(&dashboard, "/admin/api/v1/bulk", form);
+    assert_eq!(
+        (question.status, question.header("content-type")),
+        (200, "text/html; charset=utf-8")
+    );
+    assert!(question.text().contains("name=\"confirm\""), "{}", question.text());
+    assert!(question.text().contains("action=\"../../api/v1/bulk\""), "{}", question.text());
+    assert_eq!(jobs.count().unwrap().pending, 3);
+    let started = submit(&dashboard, "/admin/api/v1/bulk", &format!("{form}&confirm=yes"));
+    assert_eq!((started.status, started.header("location")), (303, "../../bulk/1"));
+    assert_eq!(wait(&dashboard, &json!({"id": 1}))["changed"], 3);
+    assert_eq!(get(&dashboard, "/admin/bulk/1").status, 200);
+}
+
+/// Chosen jobs are changed, and no others; each change only where it applies.
+#[test]
+fn bulk_changes_the_chosen_jobs() {
+    let (jobs, _driver) = manual();
+    let ids: Vec<_> = (0..4).map(|_| jobs.insert(HOUR, mail("one")).unwrap().to_string()).collect();
+    let dashboard = full(jobs.client());
+    let ended = bulk(&dashboard, json!({"action": "cancel", "id": [ids[0], ids[2], ids[2]]}));
+    assert_eq!(ended["changed"], 2);
+    let left: Vec<_> = jobs.pending().map(|job| job.id.to_string()).collect();
+    assert_eq!(left, [ids[1].clone(), ids[3].clone()]);
+    for wrong in [
+        json!({"action": "retry", "state": "pending"}),
+        json!({"action": "delete", "state": "running"}),
+        json!({"action": "cancel"}),
+        json!({"state": "pending"}),
+        json!({"action": "cancel", "id": ["7"]}),
+        json!({"action": "reschedule", "state": "pending", "when": "soon"}),
+    ] {
+        assert_eq!(post(&dashboard, "/api/v1/bulk", &wrong).status, 400, "{wrong}");
+    }
+}
+
+/// A reschedule of all jobs moves each once, also to a time within the list.
+#[test]
+fn bulk_reschedules_each_job_once() {
+    let (jobs, _driver) = manual();
+    jobs.insert_batch((1..=700).map(|n| (n * Duration::from_secs(60), mail("one")))).unwrap();
+    let dashboard = full(jobs.client());
+    let ended = bulk(&dashboard, json!({"action": "reschedule", "state": "pending", "when": "6h"}));
+    assert_eq!(ended["state"], "done", "{ended}");
+    assert!(ended["changed"].as_u64().unwrap() >= 699, "{ended}");
+    let dues: std::collections::HashSet<_> = jobs.pending().map(|job| job.due).collect();
+    assert_eq!(dues.len(), 1);
+}
+
+/// A bulk that is stopped keeps what it has done, and says so.
+#[test]
+fn bulk_can_be_stopped() {
+    let (jobs, _driver) = manual();
+    for _ in 0..40 {
+        jobs.insert_batch((0..1000).map(|_| (HOUR, mail("one")))).unwrap();
+    }
+    let dashboard = full(jobs.client());
+    let all = json!({"action": "cancel", "state": "pending", "confirm": true});
+    let started = post(&dashboard, "/api/v1/bulk", &all).json();
+    let stopped = post(&dashboard, &format!("/api/v1/bulk/{}/stop", started["id"]), &json!({}));
+    assert_eq!(stopped.status, 200);
+    let ended = wait(&dashboard, &started);
+    let left = jobs.count().unwrap().pending;
+    assert_eq!(ended["changed"].as_u64().unwrap() + left, 40_000, "{ended}");
+    assert_eq!(ended["state"], "stopped", "{ended}");
+    assert!(left > 0);
+}
+
+/// Each action on one job does what it says, and says if it could not.
+#[test]
+fn actions_on_one_job() {
+    let (jobs, driver) = manual();
+    let dashboard = full(jobs.client());
+    let dead = |text: &str| {
+        let id = jobs.insert(Duration::ZERO, mail(text)).unwrap();
+        run_due(&driver);
+        id
+    };
+    let act = |id, verb: &str, body: Value| {
+        let answer = post(&dashboard, &format!("/api/v1/jobs/{id}/{verb}"), &body);
+        (answer.status, answer.json())
+    };
+    let id = dead("fail");
+    assert_eq!(act(id, "cancel", json!({})).0, 409);
+    assert_eq!(act(id, "reschedule", json!({"when": "1h"})).0, 409);
+    assert_eq!(act(id, "retry", json!({})).0, 200);
+    assert_eq!(jobs.get(id).unwrap().unwrap().state, JobState::Pending);
+    assert_eq!(act(id, "delete", json!({})).0, 409);
+    assert_eq!(act(id, "reschedule", json!({"when": "2h"})).0, 200);
+    let due = jobs.get(id).unwrap().unwrap().due;
+    assert_eq!(due, driver.wall_now() + 2 * HOUR);
+    assert_eq!(act(id, "reschedule", json!({"when": "soon"})).0, 400);
+    assert_eq!(act(id, "cancel", json!({})).1["result"], "done");
+    assert_eq!(act(id, "cancel", json!({})).0, 404);
+    let id = dead("fail");
+    assert_eq!(act(id, "delete", json!({})).0, 200);
+    assert_eq!(jobs.get(id).unwrap(), None);
+}
+
+/// A form that loses a job is asked once more, and leads back to a page of the dashboard and nowhere else.
+#[test]
+fn actions_of_forms_ask_and_lead_back() {
+    let (jobs, driver) = manual();
+    let dashboard = full(jobs.client());
+    let id = jobs.insert(Duration::ZERO, mail("fail")).unwrap();
+    run_due(&driver);
+    let path = format!("/api/v1/jobs/{id}/delete");
+    let question = submit(&dashboard, &path, "back=dead");
+    assert_eq!(question.status, 200);
+    assert!(jobs.get(id).unwrap().is_some());
+    let done = submit(&dashboard, &path, "back=dead&confirm=yes");
+    assert_eq!((done.status, done.header("location")), (303, "../../../../dead"));
+    assert_eq!(jobs.get(id).unwrap(), None);
+    for back in [
+        "//evil.example",
+        "http://evil.example/jobs",
+        "/jobs",
+        "../jobs",
+        "jobs\r\nx: y",
+        "jobs?\"",
+        "nowhere",
+        "",
+    ] {
+        let encoded: String = back.bytes().map(|byte| format!("%{byte:02X}")).collect();
+        let done = submit(&dashboard, "/api/v1/kinds/mail/pause", &format!("back={encoded}"));
+        assert_eq!((done.status, done.header("location")), (303, "../../../../kinds"), "{back:?}");
+    }
+}
+
+/// Kinds, the queue and schedules are paused, resumed, run and ended.
+#[test]
+fn actions_on_kinds_and_schedules() {
+    let (jobs, _driver) = manual();
+    let dashboard = full(jobs.client());
+    let ok = |path: &str| assert_eq!(post(&dashboard, path, &json!({})).status, 200, "{path}");
+    ok("/api/v1/kinds/a%2Fb%3F/pause");
+    assert!(jobs.kind_named("a/b?").is_paused().unwrap());
+    ok("/api/v1/kinds/a%2Fb%3F/resume");
+    assert!(!jobs.kind_named("a/b?").is_paused().unwrap());
+    ok("/api/v1/pause");
+    assert!(jobs.is_paused().unwrap());
+    ok("/api/v1/resume");
+    jobs.schedule("nightly/é", HOUR, mail("s")).unwrap();
+    ok("/api/v1/schedules/nightly%2F%C3%A9/run");
+    assert_eq!(jobs.count().unwrap().pending, 1);
+    let row = &get(&dashboard, "/api/v1/schedules").ok()["rows"][0];
+    assert_eq!(
+        (&row["in_words"], row["next"].as_array().unwrap().len()),
+        (&"every hour".into(), 5)
+    );
+    ok("/api/v1/schedules/nightly%2F%C3%A9/unschedule");
+    assert!(jobs.schedules().unwrap().is_empty());
+    assert_eq!(post(&dashboard, "/api/v1/schedules/none/run", &json!({})).status, 404);
+    assert_eq!(post(&dashboard, "/api/v1/schedules/none/pause", &json!({})).status, 501);
+}

@@ -1,0 +1,96 @@
+//! Requests that another site makes a browser send.
+
+use std::time::Duration;
+
+use http::Method;
+
+use crate::ask::{full, mail, manual, request, send};
+
+const JSON: (&str, &str) = ("content-type", "application/json");
+const FORM: (&str, &str) = ("content-type", "application/x-www-form-urlencoded");
+const PLAIN: (&str, &str) = ("content-type", "text/plain");
+const HOST: (&str, &str) = ("host", "shop.example:8080");
+
+/// An action is refused unless the browser says that it comes from here, or no browser sends it.
+#[test]
+fn forged_requests_are_refused() {
+    let (jobs, _driver) = manual();
+    let dashboard = full(jobs.client());
+    let site = |site| ("sec-fetch-site", site);
+    let origin = |origin| ("origin", origin);
+    let authorization = ("authorization", "Basic x");
+    let cases: &[(bool, &[(&str, &str)])] = &[
+        // What the browser says counts before everything else.
+        (true, &[HOST, FORM, site("same-origin")]),
+        (true, &[HOST, FORM, site("none")]),
+        (false, &[HOST, FORM, site("same-site")]),
+        (false, &[HOST, JSON, site("cross-site")]),
+        (
+            false,
+            &[HOST, JSON, site("cross-site"), origin("http://shop.example:8080"), authorization],
+        ),
+        (false, &[HOST, JSON, site("")]),
+        (false, &[HOST, JSON, site("same-origin"), site("cross-site")]),
+        // Then the origin, against the host.
+        (true, &[HOST, FORM, origin("http://shop.example:8080")]),
+        (true, &[HOST, FORM, origin("https://SHOP.example:8080")]),
+        (false, &[HOST, JSON, origin("http://shop.example")]),
+        (false, &[HOST, JSON, origin("http://evil.example:8080")]),
+        (false, &[HOST, JSON, origin("null"), authorization]),
+        (false, &[HOST, JSON, origin("")]),
+        (false, &[HOST, JSON, origin("http://shop.example:8080.evil.example")]),
+        (false, &[JSON, origin("http://shop.example:8080")]),
+        (false, &[HOST, JSON, origin("http://shop.example:8080"), origin("http://evil.example")]),
+        // Without both, no browser of today: a form may come from an old one.
+        (true, &[HOST, JSON]),
+        (true, &[HOST, ("content-type", "Application/JSON; charset=utf-8")]),
+        (true, &[HOST, FORM, authorization]),
+        (false, &[HOST, FORM]),
+        (false, &[HOST, PLAIN]),
+        (false, &[HOST, ("content-type", "text/plain; application/json")]),
+        (false, &[HOST]),
+        (false, &[]),
+    ];
+    for (is_allowed, headers) in cases {
+        let id = jobs.insert(Duration::from_secs(60), mail("one")).unwrap();
+        let path = format!("/api/v1/jobs/{id}/cancel");
+        let answer = send(&dashboard, request(Method::POST, &path, headers, ""));
+        let status = if *is_allowed { 200 } else { 403 };
+        assert_eq!(answer.status, status, "{headers:?}: {}", answer.text());
+        assert_eq!(jobs.get(id).unwrap().is_none(), *is_allowed, "{headers:?}");
+        if !is_allowed {
+            assert_eq!(answer.json()["error"], "cross_origin");
+        }
+    }
+}
+
+/// Without a header of the host, that of the URI counts, as in HTTP/2.
+#[test]
+fn forged_requests_are_known_in_http_2() {
+    let (jobs, _driver) = manual();
+    let dashboard = full(jobs.client());
+    for (origin, status) in [("https://shop.example", 200), ("https://evil.example", 403)] {
+        let id = jobs.insert(Duration::from_secs(60), mail("one")).unwrap();
+        let path = format!("https://shop.example/api/v1/jobs/{id}/cancel");
+        let answer =
+            send(&dashboard, request(Method::POST, &path, &[FORM, ("origin", origin)], ""));
+        assert_eq!(answer.status, status);
+    }
+}
+
+/// A body has a limit, whether its length is declared or not, and has to be what it says.
+#[test]
+fn bodies_have_bounds() {
+    let (jobs, _driver) = manual();
+    let dashboard = full(jobs.client());
+    let post =
+        |body: &str| send(&dashboard, request(Method::POST, "/api/v1/bulk", &[HOST, JSON], body));
+    assert_eq!(post(&format!("{{\"text\": \"{}\"}}", "x".repeat(70_000))).status, 413);
+    for body in
+        ["{", "[]", "7", "{\"id\": [[1]]}", "{\"id\": \"7\"}", "{\"action\": \"else\"}", "\u{0}"]
+    {
+        assert_eq!(post(body).status, 400, "{body}");
+    }
+    let deep = format!("{{\"a\": {}}}", "[".repeat(30_000));
+    assert_eq!(post(&deep).status, 400);
+}

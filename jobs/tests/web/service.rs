@@ -1,0 +1,134 @@
+//! The service itself: its thread, what it keeps, health, further queues.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use http::Method;
+use tickwheel_jobs::Jobs;
+use tickwheel_jobs::web::Dashboard;
+use tower_service::Service;
+
+use crate::ask::{full, get, mail, manual, post, request};
+
+fn is_service<S>(_: &S)
+where
+    S: Service<http::Request<crate::ask::Sent>, Error = std::convert::Infallible>,
+    S: Clone + Send + Sync + 'static,
+    S::Future: Send + 'static,
+{
+}
+
+/// A dashboard is what `nest_service` of axum asks for.
+#[test]
+fn dashboard_is_a_service() {
+    let (jobs, _driver) = manual();
+    is_service(&Dashboard::new(jobs.client()));
+}
+
+/// What a question has learned is kept for a second, however many tabs are open. An action ends that.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "real time is the subject")]
+fn dashboard_keeps_answers_for_a_second() {
+    let (jobs, _driver) = manual();
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&asked);
+    let dashboard = full(jobs.client()).redact(move |_, _, _| {
+        count.fetch_add(1, Ordering::Relaxed);
+    });
+    let id = jobs.insert(Duration::from_secs(60), mail("one")).unwrap();
+    let path = format!("/api/v1/jobs/{id}");
+    let begun = Instant::now();
+    let first = get(&dashboard, &path).ok();
+    let once = asked.load(Ordering::Relaxed);
+    for _ in 0..50 {
+        assert_eq!(get(&dashboard.clone(), &path).ok(), first);
+    }
+    if begun.elapsed() < Duration::from_secs(1) {
+        assert_eq!(asked.load(Ordering::Relaxed), once);
+    }
+    post(&dashboard, &format!("{path}/reschedule"), &serde_json::json!({"when": "5h"}));
+    assert_ne!(get(&dashboard, &path).ok()["due"], first["due"]);
+    assert!(jobs.cancel(id).unwrap().is_cancelled());
+    std::thread::sleep(Duration::from_millis(1100));
+    assert_eq!(get(&dashboard, &path).status, 404);
+}
+
+/// The threads end, and let go of the client, when the last clone is dropped.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "real time is the subject")]
+fn dashboard_ends_with_its_last_clone() {
+    let alive = Arc::new(());
+    let weak = Arc::downgrade(&alive);
+    let (jobs, _driver) = manual();
+    let dashboard = full(jobs.client()).audit(move |_| drop(Arc::clone(&alive)));
+    get(&dashboard, "/api/v1/overview").ok();
+    let clone = dashboard.clone();
+    drop(dashboard);
+    get(&clone, "/api/v1/overview").ok();
+    drop(clone);
+    let until = Instant::now() + Duration::from_secs(30);
+    while weak.upgrade().is_some() {
+        assert!(Instant::now() < until, "the thread still has the dashboard");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Whether the store answers is told apart from whether it does not, with a reason.
+#[test]
+fn dashboard_says_whether_the_store_answers() {
+    let (jobs, _driver) = manual();
+    let dashboard = Dashboard::new(jobs.client());
+    assert_eq!(get(&dashboard, "/healthz").status, 200);
+    jobs.shutdown().unwrap();
+    let answer = get(&dashboard, "/healthz");
+    assert_eq!(answer.status, 503);
+    assert!(answer.text().contains("shut down"), "{}", answer.text());
+    let overview = get(&dashboard, "/api/v1/overview");
+    assert_eq!((overview.status, &overview.json()["error"]), (503, &"closed".into()));
+    assert_eq!(get(&dashboard, "/").status, 503);
+}
+
+/// Several queues have one dashboard, and a parameter says which is shown; links keep to it.
+#[test]
+fn dashboard_has_several_queues() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("shop.db");
+    let open = |queue: &str| Jobs::open(&path).unwrap().queue(queue).client().unwrap();
+    let (mails, charges) = (open("mails"), open("charges"));
+    mails.insert(Duration::from_secs(60), mail("one")).unwrap();
+    let again =
+        Jobs::open(folder.path().join("other.db")).unwrap().queue("mails").client().unwrap();
+    let dashboard = full(mails).queue(charges).queue(again);
+    let overview = get(&dashboard, "/api/v1/overview?queue=charges").ok();
+    let names: Vec<&str> = overview["queues"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| row["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ["mails", "charges", "mails-2"]);
+    assert_eq!((&overview["pending"], &overview["queues"][0]["pending"]), (&0.into(), &1.into()));
+    let page = get(&dashboard, "/?queue=charges");
+    assert!(
+        page.text().contains("jobs?queue=charges") || page.text().contains("queue=charges"),
+        "links"
+    );
+    let done =
+        crate::ask::submit(&dashboard, "/api/v1/kinds/mail/pause?queue=charges", "back=kinds");
+    assert_eq!(done.header("location"), "../../../../kinds?queue=charges");
+}
+
+/// A request whose answer nobody awaits does no harm.
+#[test]
+fn dashboard_survives_requests_that_are_dropped() {
+    let (jobs, _driver) = manual();
+    let dashboard = full(jobs.client());
+    for _ in 0..50 {
+        let mut service = dashboard.clone();
+        let mut answer = service.call(request(Method::GET, "/", &[], ""));
+        let waker = std::task::Waker::noop();
+        let _ = answer.as_mut().poll(&mut std::task::Context::from_waker(waker));
+    }
+    assert_eq!(get(&dashboard, "/").status, 200);
+}
