@@ -244,26 +244,29 @@ impl Machine {
     pub(super) fn run_ended(&mut self, id: JobId, end: RunEnd, at: Millis, commit: &mut Commit) {
         let Some(run) = self.runs.get(&id) else { return };
         let (fence, end) = (run.fence, by_limit(run, end));
-        let its_own = run.extra.as_ref().and_then(|extra| extra.retry);
-        let of_kind = || self.settings.policies.get(&run.kind).copied().unwrap_or_default();
-        let policy = its_own.unwrap_or_else(of_kind);
-        let (kind, failures) = (run.kind.to_string(), run.failures.saturating_add(1));
+        let failures = run.failures.saturating_add(1);
+        // Most runs complete, and need none of this.
+        let policy = || {
+            let its_own = run.extra.as_ref().and_then(|extra| extra.retry);
+            let of_kind = || self.settings.policies.get(&run.kind).copied().unwrap_or_default();
+            its_own.unwrap_or_else(of_kind)
+        };
+        let kind = || run.kind.to_string();
         let and = |error: &str| run.errors.and(at, run.attempt, node::name(), error);
         let died = |error: &str| {
             let error = truncated(error.to_owned());
             let errors = and(&error);
-            (End::Dead { errors }, Some(Event::Died { id, kind: kind.clone(), error }))
+            (End::Dead { errors }, Some(Event::Died { id, kind: kind(), error }))
         };
         let again = |wait: Option<Duration>, error: &str| match wait {
             None => died(error),
             Some(wait) => {
                 let error = truncated(error.to_owned());
                 let errors = and(&error);
-                let event = Event::Failed { id, kind: kind.clone(), error };
+                let event = Event::Failed { id, kind: kind(), error };
                 (End::Retry { due: at.plus(wait), errors }, Some(event))
             }
         };
-        let draw = draw(id, failures);
         let (its_end, event) = match &end {
             RunEnd::Done => (End::Completed, None),
             _ if self.cancel_requested.contains(&id) || commit.cancelling.contains(&id) => {
@@ -279,8 +282,10 @@ impl Machine {
                     commit.push(Op::Release { id, fence, interrupted }, then);
                     return;
                 }
-                Fate::Policy | Fate::Interrupted => again(policy.draw_wait(failures, draw), error),
-                Fate::After(wait) => again(policy.wait(failures).map(|_| *wait), error),
+                Fate::Policy | Fate::Interrupted => {
+                    again(policy().draw_wait(failures, draw(id, failures)), error)
+                }
+                Fate::After(wait) => again(policy().wait(failures).map(|_| *wait), error),
                 Fate::Snooze(wait) => (End::Snoozed { due: at.plus(*wait) }, None),
                 Fate::Dead => died(error),
             },
