@@ -85,6 +85,8 @@
 /// Named points of the code, at which tests end the process. Not a part of the interface.
 #[doc(hidden)]
 pub mod hook {
+    #[cfg(feature = "redis")]
+    pub use crate::store::redis::scripts::hash_of;
     pub use crate::values::hook::{at, set};
 }
 

@@ -14,46 +14,8 @@ fn through(proxy: &Proxy) -> tickwheel_jobs::Builder {
     Jobs::redis(proxy.url()).unwrap()
 }
 
-/// Returns the hash of a script: its parts are those of `scripts.rs`.
 pub(crate) fn hash_of(script: &str) -> Vec<u8> {
-    macro_rules! parts {
-        ($($file:literal),+) => {
-            concat!($(include_str!(concat!("../../src/store/redis/scripts/", $file))),+)
-        };
-    }
-    let source = match script {
-        "change" => parts!(
-            "prelude.lua",
-            "records.lua",
-            "fences.lua",
-            "forget.lua",
-            "ended.lua",
-            "history.lua",
-            "batch.lua",
-            "claims.lua",
-            "insert_many.lua",
-            "complete.lua",
-            "change.lua",
-            "ends.lua",
-            "apply.lua"
-        ),
-        "claim" => parts!("prelude.lua", "claim.lua"),
-        "complete" => parts!(
-            "prelude.lua",
-            "fences.lua",
-            "forget.lua",
-            "history.lua",
-            "batch.lua",
-            "claims.lua",
-            "complete.lua",
-            "apply.lua"
-        ),
-        "insert_many" => {
-            parts!("prelude.lua", "history.lua", "batch.lua", "insert_many.lua", "apply.lua")
-        }
-        other => panic!("{other}"),
-    };
-    redis::Script::new(source).get_hash().as_bytes().to_vec()
+    tickwheel_jobs::hook::hash_of(script).unwrap().into_bytes()
 }
 
 /// An insert whose reply is lost is stored once.

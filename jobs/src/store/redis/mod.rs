@@ -40,7 +40,7 @@ mod decode;
 mod protocol;
 mod records;
 mod keys;
-mod scripts;
+pub(crate) mod scripts;
 mod endpoint;
 mod rights;
 mod url;

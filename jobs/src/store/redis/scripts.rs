@@ -79,6 +79,19 @@ pub(super) fn rights_script() -> (Cmd, Cmd) {
     (load, call)
 }
 
+/// Returns the hash of a script by its name, for tests that look for its calls.
+#[must_use]
+pub fn hash_of(name: &str) -> Option<String> {
+    let at = match name {
+        "change" => Name::Change,
+        "claim" => Name::Claim,
+        "complete" => Name::Complete,
+        "insert_many" => Name::InsertMany,
+        _ => return None,
+    };
+    Some(Script::new(SOURCES[at as usize]).get_hash().to_owned())
+}
+
 impl Scripts {
     pub(super) fn new() -> Scripts {
         let script = |source: &&str| {
