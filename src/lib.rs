@@ -42,7 +42,7 @@
 //! | your own clock and threads | [`Hierarchy`], the structure alone |
 //! | async code, on any runtime | feature `async`: `Wheel::sleep`, `timeout` and `interval` |
 //! | the timeouts of hyper | feature `hyper`: `HyperTimer` |
-//! | to see what goes wrong in a log | feature `tracing`: an event for a panic, a ticker that is behind, a slow waker |
+//! | to see problems in a log | feature `tracing`: an event for a panic, a ticker that is behind, a slow waker |
 //!
 //! The scheme is that of G. Varghese and T. Lauck, *Hashed and Hierarchical Timing Wheels* (SOSP
 //! 1987). The [`cookbook`] has recipes: timeouts, retries, caches, cron. `docs/guarantees.md` lists

@@ -34,7 +34,7 @@ pub struct Line {
     pub points: Vec<(f64, f64)>,
 }
 
-/// What part of a population lies where: a bar from the first value to the second, and a thin line to the third.
+/// The spread of a population: a bar from the first value to the second, and a thin line from there to the third.
 pub struct Bar {
     pub label: String,
     pub colour: RGBColor,

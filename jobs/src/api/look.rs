@@ -1,4 +1,4 @@
-//! What the dashboard reads beyond the verbs of a client: places in lists, settings, the rules of schedules.
+//! Questions that only the dashboard asks: places in lists, settings, the rules of schedules.
 
 use super::caller::{Caller, on_thread};
 use super::client::Client;

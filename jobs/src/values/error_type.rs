@@ -11,7 +11,7 @@ impl ErrorType {
     pub(crate) const UNDECODABLE: ErrorType = ErrorType::named("undecodable");
     /// The run took longer than its time limit.
     pub(crate) const TIME_LIMIT: ErrorType = ErrorType::named("time_limit");
-    /// The handler gave up, although it was not told to stop.
+    /// The handler gave up, although its run was not cancelled.
     pub(crate) const INTERRUPTED: ErrorType = ErrorType::named("interrupted");
     /// The type is not known: OpenTelemetry's name for that.
     pub(crate) const OTHER: ErrorType = ErrorType::named("_OTHER");

@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | `fill.rs` | fills a queue with a job of each sort, and reads everything that a client sees |
 //! | `server_keys.rs` | the keys of a server as lines of text, and back |
-//! | `../data/file-5.db`, `../data/server-1.json` | what was stored: the number is that of the layout |
+//! | `../data/file-5.db`, `../data/server-1.json` | stored jobs; the number is that of the layout |
 //! | `../data/seen.json` | what a client of that version saw in both |
 //!
 //! With `TICKWHEEL_WRITE_LAYOUT=1` the tests write these files anew. That is right only before a release, or for a

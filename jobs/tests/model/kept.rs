@@ -1,5 +1,5 @@
 //! The oracle's part about jobs that have completed or were cancelled: which are kept, with what, and how long (P32),
-//! and what a wait for one of them says (P33).
+//! and the answer of a wait for one of them (P33).
 //!
 //! It is a list of what ended, in which a bound removes the oldest. How many bytes the errors and headers of a job
 //! have in a store is not promised. Where that decides, the list is unsure until the store is read.
@@ -49,7 +49,7 @@ impl Kept {
         self.job.own.wanted && now <= self.ended.1.saturating_add(WANTED)
     }
 
-    /// Says in what a job differs from what the store says.
+    /// Names the first difference between a job of the oracle and the same job of the store.
     pub(crate) fn compare(&self, info: &JobInfo) -> Outcome {
         let Kept { job, outcome, ended, .. } = self;
         let attempt = job.runs + u32::from(*outcome == JobState::Completed);
@@ -180,7 +180,7 @@ impl Oracle {
         }
     }
 
-    /// Compares what the store lists of the jobs that have ended and are not dead.
+    /// Compares the store's list of jobs that have ended and are not dead.
     pub(crate) fn list_of_kept(&mut self, listed: &[JobInfo]) -> Outcome {
         for info in listed {
             let kept = self.find_kept(info.id);
@@ -196,12 +196,12 @@ impl Oracle {
             ensure(kept.perhaps, || format!("it is not there any more: {kept:?}"))?;
             self.removed(at);
         }
-        // Once set back, the clock takes ten minutes and more to the next look at what is too old.
+        // After the clock was set back, ten minutes and more pass until the next purge.
         let old = self.kept.iter().find(|kept| kept.until.1 < now - 601_000 && !self.set_back);
         ensure(old.is_none(), || format!("past its age: {old:?}"))
     }
 
-    /// Compares what `get` says of a job that has ended and is not dead, or was never there.
+    /// Compares the answer of `get` for a job that has ended and is not dead, or that was never there.
     pub(crate) fn get_of_kept(&self, id: JobId, info: Option<&JobInfo>) -> Outcome {
         match (self.find_kept(id), info) {
             (Some(kept), Some(info)) => kept.compare(info),

@@ -27,9 +27,9 @@
 //! | 17 | a job or a schedule that no program writes is reported once, and delays nothing else |
 //! | 18 | if the wall clock was set between two calls, the next call goes by the new time (P7, P8) |
 //! | 19 | a verb for every job of a list sees each once, and its counts are those of the single verb |
-//! | 20 | a completed job of a kind that keeps such jobs is there, with result and times, until its number, age or bytes are reached; nothing else is there, but what a caller waits for (P32) |
+//! | 20 | a completed job of a kind that keeps jobs is there, with result and times, until its number, age or bytes are reached; of other kinds, only jobs are there whose end a caller waits for (P32) |
 //! | 21 | a wait says how its job has ended, or that it has not, and returns once it has ended (P33) |
-//! | 22 | the progress of a run is what it set first in a second, for each process, and is gone with the run |
+//! | 22 | each process sees the progress that a run has set first in a second; it is gone with the run |
 //! | 23 | the process that runs the jobs is listed once, with its kinds |
 //!
 //! After each step `check()` passes, and every list, count and job is what the oracle has.
@@ -46,7 +46,7 @@
 //! | `resume.rs` | the model: what a process finds when it starts, and what a store says of a job |
 //! | `calls.rs`, `insert.rs` | every verb, done to both, and compared |
 //! | `waits.rs` | waits and calls: those that look once, and those that cross the end |
-//! | `run_sets.rs` | what a handler sets: results and progress |
+//! | `run_sets.rs` | the results and the progress that handlers set |
 //! | `bulk.rs` | the verbs for every job of a list, done to both |
 //! | `new_job.rs` | jobs with all that can be said of one; transactions of the caller's |
 //! | `schedules.rs` | schedules, and transactions of the caller's, done to both |

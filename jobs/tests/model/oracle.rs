@@ -60,7 +60,7 @@ pub(crate) struct Oracle {
     /// The last time at which an interrupted job was there, by the monotonic clock.
     suspected: i64,
     pub(crate) numbers: u64,
-    /// What the clock read when the process was opened, and how many have crashed before it.
+    /// The time at which the process was opened, and the number of processes that crashed before it.
     pub(crate) opened: i64,
     pub(crate) crashes: u64,
 }

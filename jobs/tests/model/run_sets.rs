@@ -1,4 +1,4 @@
-//! What a handler sets: its result, and its progress.
+//! The result and the progress that a handler sets.
 
 use tickwheel_jobs::{Client, JobInfo, Run};
 
@@ -9,7 +9,7 @@ use crate::world::Shared;
 /// The longest result.
 const MOST: usize = 64 << 10;
 
-/// What one run has set.
+/// The result and the progress of one run.
 #[derive(Default)]
 pub(crate) struct RunSets {
     pub(crate) result: Option<Vec<u8>>,

@@ -50,7 +50,7 @@ fn history_of_a_server_with_damage_fails_no_call() {
     }
 }
 
-/// While 200 other kinds have rows, what happens to a further kind counts as `other`. A kind to which nothing has
+/// While 200 other kinds have rows, the events of a further kind count as `other`. A kind to which nothing has
 /// happened for 90 days makes room.
 #[test]
 fn kinds_behind_the_first_200_share_one_history_on_a_server() {

@@ -84,7 +84,7 @@ fn node_that_is_cut_off_loses_its_job_and_its_end_is_refused() {
     assert_eq!(second.get(id).unwrap(), None);
     assert_eq!(second.count().unwrap().dead, 0);
     assert!(seen.fences.lock().unwrap().is_sorted());
-    // Each node has counted what it has seen.
+    // Each node has counted its own part.
     assert_eq!((first.stats().leases_lost, first.stats().interruptions), (1, 0));
     assert_eq!((second.stats().leases_lost, second.stats().interruptions), (0, 1));
     second.check().unwrap();

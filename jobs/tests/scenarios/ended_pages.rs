@@ -8,7 +8,7 @@ use tickwheel_jobs::{Builder, Fail, Job, JobInfo, Keep, Retry};
 
 const MS: Duration = Duration::from_millis(1);
 
-/// More than a tenth of what a page holds.
+/// So large that a page has nine of them at most.
 #[derive(Serialize, Deserialize)]
 struct Picture(String);
 

@@ -216,7 +216,7 @@ pub(crate) fn head_start_holds_in_every_process_within_a_second(
     let operator = client();
     operator.kind::<Charge>().head_start(60 * SECOND).unwrap();
     let (_nobody, silence) = channel::<()>();
-    // A second, and what a loaded machine needs for it.
+    // A second, and more for a loaded machine.
     silence.recv_timeout(5000 * MS).unwrap_err();
     assert_eq!(order(&starts, &go_on, 5), "c1 m1 m2 m3");
     jobs.shutdown().unwrap();

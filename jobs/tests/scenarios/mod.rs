@@ -269,8 +269,8 @@ pub(crate) fn call_returns_the_result_of_its_job(open: impl Fn() -> Builder) {
     jobs.shutdown().unwrap();
 }
 
-/// A caller may look for the end of its job for a minute: no bound of the kind removes it before. Jobs that nobody
-/// waits for are removed instead.
+/// A caller may look for the end of its job for a minute: no bound of the kind removes it before. The bounds
+/// remove jobs without a waiting caller instead.
 pub(crate) fn called_job_outlasts_the_bounds_of_its_kind(open: impl Fn() -> Builder) {
     let (jobs, driver) = manual(open());
     let kind = jobs.kind::<Charge>();

@@ -28,7 +28,7 @@ pub(super) struct Call {
 /// Items of one operation, which a script handles together.
 struct List {
     operation: Operation,
-    /// What all items have in common: their kind, or how long their jobs are kept.
+    /// The argument that all items share: their kind, or the bounds of their kept jobs.
     common: Option<String>,
     many: usize,
     /// The index of the argument with the number of items.

@@ -24,8 +24,8 @@ use crate::values::node::NODE_KEPT;
 use crate::values::time::Millis;
 
 impl State {
-    /// Removes a job that was cancelled from the living, and keeps what is kept of it. `took`: how long its run took,
-    /// in milliseconds. Returns `false` if there is no such job.
+    /// Removes a cancelled job from its table. Keeps it if a caller waits for its end, or else its id if its caller
+    /// chose that. `took`: the time of its run in milliseconds. Returns `false` if there is no such job.
     pub(super) fn end_cancelled(
         &mut self,
         tables: Tables<'_>,
@@ -40,7 +40,7 @@ impl State {
         Ok(true)
     }
 
-    /// Keeps what is kept of a job that was cancelled, and is no longer among the living.
+    /// Keeps a cancelled job that is in its table no longer, or its id.
     pub(super) fn cancelled(
         &mut self,
         tables: Tables<'_>,

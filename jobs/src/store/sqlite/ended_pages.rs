@@ -38,7 +38,7 @@ impl State {
         }
         let (mut rows, mut full) = (Vec::new(), false);
         let is_merged = lists.len() > 1;
-        // A list may stop early. What lies before the earliest stop would be out of order.
+        // A list may stop early. The other lists are cut there: this one may have jobs between theirs.
         let mut stop = None;
         for (ending, kind) in lists {
             if self.read_ended(tables, request, ending, kind, &mut rows)? {

@@ -1,4 +1,4 @@
-//! A test of what kept jobs cost a file that has many: counted in steps of SQLite's machine.
+//! Tests the cost of kept jobs on a file that has many of them, in steps of SQLite's machine.
 
 use std::sync::Arc;
 use std::time::Duration;

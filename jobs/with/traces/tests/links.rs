@@ -23,7 +23,7 @@ use redis_server::RedisServer;
 
 const SECOND: Duration = Duration::from_secs(1);
 const DAY: Duration = Duration::from_secs(24 * 3600);
-/// Tells the child where its jobs are: a path or a URL; and what it does.
+/// The child's variables: the path or the URL of its jobs, and its task.
 const STORE: &str = "JOBS_TRACES_STORE";
 const SCENE: &str = "JOBS_TRACES_SCENE";
 
@@ -76,7 +76,7 @@ struct Request {
     job: JobId,
 }
 
-/// What the child does before it ends without a shutdown.
+/// The child's task, after which it ends without a shutdown.
 #[derive(Clone, Copy, PartialEq)]
 enum Scene {
     /// It inserts a job that is due in a day.
@@ -136,7 +136,7 @@ fn child() {
     }
 }
 
-/// Says what the request was, on one line.
+/// Returns the request as one line.
 fn tell(job: JobId) {
     let context = Span::current().context();
     let context = context.span().span_context().clone();

@@ -1,4 +1,4 @@
-//! Tests of the effects of commits, above all of those that fail: who is answered, what is kept, what is lost.
+//! Tests the effects of commits, above all of failed ones: which callers get an answer, and which operations stay.
 
 use std::time::{Duration, Instant};
 
@@ -100,7 +100,7 @@ fn busy_store_refuses_only_the_callers_whose_limit_is_over() {
     }
 }
 
-/// Any other failure is the answer of every caller, whatever its limit. So is a failure with an unknown outcome.
+/// Every caller gets any other failure as its answer, with a long limit too. So it gets a failure with an unknown outcome.
 #[test]
 fn failed_commit_is_the_answer_of_every_caller() {
     for (wrong, unknown) in
@@ -176,7 +176,7 @@ fn buffered_inserts_that_are_lost_are_named() {
     }
 }
 
-/// If another process runs the jobs by now, the runs are told, and are reported as interrupted, once.
+/// If another process runs the jobs by now, the runs are cancelled, and each is reported as interrupted once.
 #[test]
 fn runs_are_told_that_another_process_has_their_claims() {
     let mut steps = Steps::new();

@@ -1,4 +1,4 @@
--- What the ends of all claims have in common.
+-- Functions for every end of a claim.
 
 -- Read once for the call, since almost always no cancel is requested.
 local is_any_cancel_requested = redis.call('SCARD', cancel_requested) > 0

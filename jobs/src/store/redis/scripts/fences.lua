@@ -1,4 +1,4 @@
--- What a script reads in the fence of a claim.
+-- Reads the fence of a claim.
 
 local function due_of(fence)
   return (struct.unpack('>I8', fence, 17))

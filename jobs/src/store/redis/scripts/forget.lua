@@ -1,4 +1,4 @@
--- What a job leaves behind when it ends: its key is free, its id may be remembered, and it counts no more.
+-- Functions for every job that ends: they free its key, remember its id, and count it no more.
 
 -- Frees a key if this job has it.
 local function free_key(key, id)

@@ -1,7 +1,7 @@
 -- The history: what happened in each minute, by kind. `store/history.rs` says how the rows look, and does the same for
 -- the other stores.
 --
--- A script notes what it does, and calls `write_history` at its end, which makes the functions that few calls need.
+-- A script notes each event, and calls `write_history` at its end. That makes the functions that few calls need.
 
 local INSERTED_JOB, COMPLETED, RETRIED, SNOOZED, DEAD, CANCELLED_JOB, INTERRUPTED = 0, 1, 2, 3, 4, 5, 6
 local LATE, TOOK, FIGURES = 7, 22, 37
