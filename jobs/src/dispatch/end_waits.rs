@@ -55,6 +55,18 @@ impl EndWaits {
         taken
     }
 
+    /// Takes the replies of all callers: a job has ended whose id only the store knows.
+    pub(crate) fn take_all(&self) -> Vec<Reply<()>> {
+        if self.jobs.load(Ordering::Acquire) == 0 {
+            return Vec::new();
+        }
+        let mut waits = self.lock();
+        let taken = core::mem::take(&mut *waits);
+        self.jobs.store(0, Ordering::Release);
+        drop(waits);
+        taken.into_values().flatten().collect()
+    }
+
     fn lock(&self) -> MutexGuard<'_, HashMap<JobId, Vec<Reply<()>>>> {
         self.waits.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -173,6 +173,31 @@ fn wait_in_the_process_of_the_job_ends_at_once() {
     });
 }
 
+/// In the same way a wait ends at once if its job is cancelled by its key, or with all jobs of a list.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "real time is the subject")]
+fn wait_ends_at_once_if_its_job_is_cancelled_by_a_key_or_a_list() {
+    on_each_store(|builder| {
+        let jobs = builder.handle(|_: Charge, _| Ok(())).start().unwrap();
+        let begun = Instant::now();
+        for round in 0..20 {
+            let id = jobs.keyed("order-7").insert(HOUR, Charge(round)).unwrap();
+            let client = jobs.client();
+            let waiter = std::thread::spawn(move || client.wait(id, LONG));
+            // It has looked once.
+            pause(10 * MS);
+            match round % 2 {
+                0 => assert!(jobs.keyed("order-7").cancel().unwrap()),
+                _ => assert_eq!(jobs.pending().cancel_all().unwrap().run().unwrap().changed, 1),
+            }
+            assert!(waiter.join().unwrap().is_err());
+        }
+        let took = begun.elapsed();
+        assert!(took < Duration::from_secs(10), "{took:?}");
+        jobs.shutdown().unwrap();
+    });
+}
+
 /// A shutdown ends the waits of its process.
 #[test]
 fn wait_ends_with_the_jobs() {

@@ -50,6 +50,9 @@ impl Machine {
                 continue;
             }
             output.count_inserts(&op, &answer);
+            if matches!((&op, &answer), (Op::CancelKey(_), Answer::Changed(true))) {
+                output.end_waits.extend(self.settings.end_waits.take_all());
+            }
             match then {
                 FollowUp::Answer(reply) => match self.seen_from_here(answer) {
                     Answer::Refused(error) => {

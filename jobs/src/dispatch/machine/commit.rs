@@ -102,9 +102,13 @@ impl Commit {
         self.push(Op::Release { id, fence, interrupted: false }, FollowUp::Released(id));
     }
 
-    /// Returns the jobs that may have ended by these operations.
+    /// Returns the jobs that may have ended by these operations, but for those that a key names.
     pub(super) fn ending_jobs(&self) -> impl Iterator<Item = JobId> {
-        self.ops.iter().filter_map(|op| match op {
+        let each = |op| match op {
+            &Op::Each(ref each) => each.as_slice(),
+            op => core::slice::from_ref(op),
+        };
+        self.ops.iter().flat_map(each).filter_map(|op| match op {
             Op::Finish(Finish { id, .. })
             | Op::Cancel(id)
             | Op::Release { id, .. }
