@@ -349,7 +349,7 @@ proptest! {
 #[test]
 fn the_store_on_redis_agrees_with_the_oracle() {
     let server = server::Server::start();
-    on_servers(Kind::Server(server.port), 30);
+    on_servers(Kind::Server(server.port), 90);
 }
 
 /// The store in a cluster agrees with the oracle. The copy has another slot, and mostly another node.

@@ -104,11 +104,7 @@ impl Commit {
 
     /// Returns the jobs that may have ended by these operations, but for those that a key names.
     pub(super) fn ending_jobs(&self) -> impl Iterator<Item = JobId> {
-        let each = |op| match op {
-            &Op::Each(ref each) => each.as_slice(),
-            op => core::slice::from_ref(op),
-        };
-        self.ops.iter().flat_map(each).filter_map(|op| match op {
+        self.ops.iter().flat_map(each_of).filter_map(|op| match op {
             Op::Finish(Finish { id, .. })
             | Op::Cancel(id)
             | Op::Release { id, .. }
@@ -124,6 +120,14 @@ impl Commit {
             _ => None,
         };
         self.ops.iter().filter_map(finished).collect()
+    }
+}
+
+/// Returns the single operations of an operation.
+fn each_of(op: &Op) -> &[Op] {
+    match op {
+        Op::Each(each) => each,
+        op => core::slice::from_ref(op),
     }
 }
 
