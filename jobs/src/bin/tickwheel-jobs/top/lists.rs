@@ -10,9 +10,9 @@ use std::time::{Duration, SystemTime};
 
 use tickwheel_jobs::{JobId, JobInfo, JobState, Pages, StoreError};
 
+use super::amounts::symbols;
 use super::ask::Source;
 use super::figures::{Listed, MOST_ROWS};
-use super::tables::symbols;
 use crate::rows;
 use crate::text::{cut, now};
 
