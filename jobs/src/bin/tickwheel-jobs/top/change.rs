@@ -14,7 +14,7 @@ use super::amounts::symbols;
 use super::figures::{Group, Time};
 use super::lists::first_line;
 
-/// What is done to jobs.
+/// A change of jobs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Verb {
     Retry,
@@ -62,12 +62,12 @@ pub(crate) enum Scope {
     },
 }
 
-/// A change that the user is asked about.
+/// A verb and its jobs, as the question before the change names them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Change {
     pub(crate) verb: Verb,
     pub(crate) scope: Scope,
-    /// The time of the reading that the numbers are of.
+    /// The time of the reading with these numbers.
     pub(crate) asked: Time,
 }
 
@@ -105,8 +105,8 @@ impl Change {
         format!("{} {scope}?{loss}", self.verb.name())
     }
 
-    /// Makes the change. Returns what was done, as a sentence. `tell` is called with the number of jobs after each
-    /// commit.
+    /// Makes the change. Returns a sentence about it, with the number of jobs. After each commit it calls `tell` with
+    /// the number of jobs so far.
     pub(crate) fn make(
         self,
         client: &Client,

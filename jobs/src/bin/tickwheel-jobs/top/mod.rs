@@ -1,4 +1,4 @@
-//! The command `top`: what the queue does just now, as a view that is refreshed once a second, as a page, or as JSON.
+//! The command `top`: the present figures of a queue, as a view that is refreshed once a second, as a page, or as JSON.
 //!
 //! Ground rules:
 //!
@@ -18,7 +18,7 @@
 //! | `lists.rs` | lists of jobs and single jobs, for the view |
 //! | `change.rs` | retries, deletes and cancels jobs, for the view |
 //! | `curve.rs` | the rate of the last two minutes |
-//! | `state.rs`, `keys.rs` | the state of the view, and what each key does to it |
+//! | `state.rs`, `keys.rs` | the state of the view, and its keys |
 //! | `draw/` | draws the state |
 //! | `screen.rs` | takes over the terminal, and gives it back |
 //! | `live.rs` | the threads of the view |

@@ -7,7 +7,7 @@ use super::amounts::{age, bound, distance, rate, short, symbols};
 use super::figures::{Figures, Group, KindRow, Listed, Next, Node, Rates, Run, Time};
 use crate::text::shown;
 
-/// How a text is meant.
+/// The importance of a text, which the screen shows by colors.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) enum Mood {
     #[default]
@@ -25,7 +25,7 @@ pub(crate) enum Mood {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Width {
     Fixed(usize),
-    /// At least this wide. Columns of this sort share what the others leave.
+    /// At least this wide. Columns of this sort share the room that is left.
     Share(usize),
 }
 
@@ -35,7 +35,7 @@ pub(crate) struct Column {
     pub(crate) title: &'static str,
     pub(crate) width: Width,
     pub(crate) is_right: bool,
-    /// Where there is no room for all columns, those with the highest number go first. A column with 0 stays.
+    /// If not all columns have room, the one with the highest number goes first. A column with 0 stays.
     pub(crate) spare: u8,
 }
 
@@ -54,7 +54,7 @@ const fn number(title: &'static str, width: usize, spare: u8) -> Column {
 /// A row of a table.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Row {
-    /// What the row is about: it stays the same in the next reading.
+    /// Names the row. The row of the same thing has this key in the next reading too.
     pub(crate) key: String,
     pub(crate) cells: Vec<String>,
     pub(crate) mood: Mood,
@@ -65,6 +65,13 @@ pub(crate) struct Row {
 pub(crate) struct Table {
     pub(crate) columns: &'static [Column],
     pub(crate) rows: Vec<Row>,
+}
+
+impl Table {
+    /// Makes a table with a row for each entry.
+    fn of<T>(columns: &'static [Column], entries: &[T], row: impl Fn(&T) -> Row) -> Table {
+        Table { columns, rows: entries.iter().map(row).collect() }
+    }
 }
 
 pub(crate) const KIND_COLUMNS: &[Column] = &[
@@ -201,7 +208,7 @@ pub(crate) fn nodes(figures: &Figures) -> Table {
         ],
         mood: if node.was_seen_lately { Mood::Plain } else { Mood::Quiet },
     };
-    Table { columns: NODE_COLUMNS, rows: figures.nodes.iter().map(row).collect() }
+    Table::of(NODE_COLUMNS, &figures.nodes, row)
 }
 
 pub(crate) fn runs(figures: &Figures) -> Table {
@@ -218,7 +225,7 @@ pub(crate) fn runs(figures: &Figures) -> Table {
         mood: Mood::Plain,
     };
     let runs = figures.runs.as_deref().unwrap_or_default();
-    Table { columns: RUN_COLUMNS, rows: runs.iter().map(row).collect() }
+    Table::of(RUN_COLUMNS, runs, row)
 }
 
 /// Returns the key of the row of a group.
@@ -232,7 +239,7 @@ pub(crate) fn groups(figures: &Figures) -> Table {
         cells: vec![short(group.jobs), symbols(&group.kind), symbols(&group.error)],
         mood: Mood::Plain,
     };
-    Table { columns: GROUP_COLUMNS, rows: figures.dead_by_error.iter().map(row).collect() }
+    Table::of(GROUP_COLUMNS, &figures.dead_by_error, row)
 }
 
 pub(crate) fn schedules(figures: &Figures) -> Table {
@@ -247,10 +254,10 @@ pub(crate) fn schedules(figures: &Figures) -> Table {
         ],
         mood: Mood::Plain,
     };
-    Table { columns: SCHEDULE_COLUMNS, rows: figures.next_schedules.iter().map(row).collect() }
+    Table::of(SCHEDULE_COLUMNS, &figures.next_schedules, row)
 }
 
-/// Returns a list of jobs of one kind, which have ended or have not.
+/// Returns a list of jobs of one kind. `ended` says that these jobs have ended.
 pub(crate) fn jobs(jobs: &[Listed], ended: bool, now: Time) -> Table {
     let or_none = |text: &Option<String>| text.as_deref().map_or("-".to_owned(), symbols);
     let row = |job: &Listed| {
@@ -265,7 +272,7 @@ pub(crate) fn jobs(jobs: &[Listed], ended: bool, now: Time) -> Table {
         Row { key: job.id.clone(), cells, mood: Mood::Plain }
     };
     let columns = if ended { ENDED_COLUMNS } else { PENDING_COLUMNS };
-    Table { columns, rows: jobs.iter().map(row).collect() }
+    Table::of(columns, jobs, row)
 }
 
 /// A job counts as late from two seconds on, as for the warnings of the other commands.

@@ -1,4 +1,4 @@
-//! Draws the footer: what was done last, or else the selected row and the keys that are of use.
+//! Draws the footer: the last message, or else the number of the selected row and the most useful keys.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -9,7 +9,7 @@ use crate::top::figures::MOST_ROWS;
 use crate::top::state::{Mode, Opened, State, Tab};
 use crate::top::tables::Mood;
 
-/// Draws what was done, or what can be done.
+/// Draws the message, or the keys.
 pub(super) fn footer(state: &State, area: Rect, buf: &mut Buffer) {
     let (x, y, end) = (area.x, area.y, area.right());
     if let Some(jobs) = state.under_way {
@@ -56,7 +56,7 @@ pub(super) fn footer(state: &State, area: Rect, buf: &mut Buffer) {
     put(buf, x, y, right, &hints[from..].join("  "), style(state, Mood::Quiet));
 }
 
-/// Returns which row is selected, of how many.
+/// Returns the number of the selected row, and how many rows there are.
 fn counted(state: &State) -> String {
     let (Some(table), Some(place)) = (state.table(), state.place()) else { return String::new() };
     let rows = table.rows.len();

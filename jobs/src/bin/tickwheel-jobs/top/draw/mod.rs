@@ -87,7 +87,7 @@ pub(crate) fn draw(state: &State, frame: &mut Frame<'_>) {
     }
 }
 
-/// Draws the names of the tables, or what was opened.
+/// Draws the names of the tables, or the name of the opened list or job.
 fn tabs(state: &State, area: Rect, buf: &mut Buffer) {
     let (y, end) = (area.y, area.right());
     let mut x = area.x;

@@ -1,4 +1,4 @@
-//! The keys of the view: what they select and open, and what they ask.
+//! Tests of the keys: they select, open, and ask before a change.
 
 use super::*;
 

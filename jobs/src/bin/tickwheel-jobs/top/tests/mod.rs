@@ -145,7 +145,7 @@ fn view() -> State {
     state_of(shop(), (80, 24))
 }
 
-/// Returns what is drawn, without blanks at the ends of lines.
+/// Returns the drawn screen, without blanks at the ends of lines.
 fn drawn(state: &State) -> String {
     let mut terminal = Terminal::new(TestBackend::new(state.size.0, state.size.1)).unwrap();
     terminal.draw(|frame| draw(state, frame)).unwrap();

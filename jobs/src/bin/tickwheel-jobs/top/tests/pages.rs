@@ -1,8 +1,8 @@
-//! The pages of the view: each text stands where it should, and hostile text does no harm.
+//! Tests of the drawn screen, with exact pages and with hostile text.
 
 use super::*;
 
-/// Compares what is drawn with a file beside this one. `TICKWHEEL_UPDATE_PAGES=1` writes the file.
+/// Compares the drawn screen with a file in `pages/`. `TICKWHEEL_UPDATE_PAGES=1` writes the file.
 fn assert_page(state: &State, name: &str) {
     let file =
         format!("{}/src/bin/tickwheel-jobs/top/pages/{name}.txt", env!("CARGO_MANIFEST_DIR"));
