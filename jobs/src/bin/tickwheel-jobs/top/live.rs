@@ -199,10 +199,9 @@ fn make(
     to: &Sender<Signal>,
 ) {
     let send = |event| drop(to.send(Signal::Event(event)));
-    let made = writer().map_err(|error| error.to_string()).and_then(|client| {
-        let made = change.make(&client, stop, |jobs| send(Event::Progress(jobs)));
-        made.map_err(|error| error.to_string())
-    });
+    let made = writer()
+        .map_err(|error| error.to_string())
+        .and_then(|client| change.make(&client, stop, |jobs| send(Event::Progress(jobs))));
     send(Event::Changed(made));
 }
 
