@@ -20,7 +20,7 @@ mod verbs;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tempfile::TempDir;
 use tickwheel_jobs::rusqlite::Connection;
@@ -68,12 +68,10 @@ fn reading_verbs_do_not_wait_for_a_writer() {
     let transaction =
         writer.transaction_with_behavior(tickwheel_jobs::rusqlite::TransactionBehavior::Immediate);
     let transaction = transaction.unwrap();
-    let started = Instant::now();
+    // The transaction outlasts the calls, so a verb that waits for it fails after ten seconds.
     assert_eq!(ids(&json(&app.store, &["list", "--json"])), [&*id]);
     assert!(ok(&app.store, &["stats"]).contains("close-order"));
     assert!(ok(&app.store, &["show", &id]).contains(&id));
-    // The store waits for 10 seconds for whoever writes.
-    assert!(started.elapsed() < Duration::from_secs(9), "{:?}", started.elapsed());
     transaction.rollback().unwrap();
 }
 

@@ -17,7 +17,10 @@ pub(crate) fn confirm(
     let stdin = io::stdin();
     if !stdin.is_terminal() {
         let cure = "--yes does it, and --dry-run lists them";
-        return Err(format!("{jobs} jobs would be {done}, and nobody can be asked: {cure}").into());
+        return Err(format!(
+            "{jobs} jobs would be {done}, and there is no terminal to ask: {cure}"
+        )
+        .into());
     }
     let lost = if loses { ", and cannot be had back" } else { "" };
     eprint!("{jobs} jobs will be {done}{lost}. Go on? [y/N] ");

@@ -21,7 +21,7 @@ use crate::{Outcome, find, rows};
 /// The most jobs that a dry run lists.
 pub(crate) const MOST_LISTED: usize = 100;
 
-/// What a command does to jobs.
+/// A change that a command makes to jobs.
 pub(crate) enum Change {
     Cancel,
     Reschedule(When),

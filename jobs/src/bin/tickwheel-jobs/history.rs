@@ -1,4 +1,4 @@
-//! The command `history`: what happened to the jobs in each minute or hour.
+//! The command `history`: how many jobs ended in each minute or hour.
 
 use std::error::Error;
 use std::io::Write;

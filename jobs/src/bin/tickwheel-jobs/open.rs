@@ -4,7 +4,7 @@
 //!
 //! - `Jobs::open` makes a file and the tables of a queue that are absent, and the first insert makes a
 //!   queue on a server. So the command calls them only after it has seen the queue.
-//! - No password is printed, whatever its source: of a URL only the scheme is printed.
+//! - No password is printed. Of a URL only the scheme is printed, since any other part may have a password in it.
 
 use std::error::Error;
 use std::ffi::OsString;

@@ -23,7 +23,7 @@ const MOST_GROUPS: usize = 1000;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// A queue, and what it is called.
+/// A queue, and its names.
 #[derive(Clone)]
 pub(crate) struct Source {
     pub(crate) client: Client,
@@ -140,7 +140,7 @@ impl Source {
         all.into_iter().map(row).collect()
     }
 
-    /// Returns for how long the oldest pending job of a kind has been due. One job is read.
+    /// Returns how long ago the oldest pending job of a kind became due. It reads one job.
     fn oldest_overdue(
         &self,
         kind: &str,
@@ -156,7 +156,7 @@ impl Source {
     }
 }
 
-/// The minutes that a reading is about.
+/// The minutes of a reading.
 struct Window {
     /// When the minute before the present one began.
     from: Time,
@@ -175,7 +175,7 @@ impl Window {
         &self,
         read: impl FnOnce(core::ops::Range<SystemTime>) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        // The clock of the store may be a little ahead of what this process takes for it.
+        // The clock of the store may be a little ahead of this process.
         read(self.from.0 - MINUTE..self.now.0 + MINUTE)
     }
 }

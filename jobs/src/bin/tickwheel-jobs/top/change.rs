@@ -10,11 +10,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tickwheel_jobs::{Cancel, Client, JobInfo, StoreError};
 
+use super::amounts::symbols;
 use super::figures::{Group, Time};
 use super::lists::first_line;
-use super::tables::symbols;
 
-/// What is done to jobs.
+/// A change of jobs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Verb {
     Retry,
@@ -62,12 +62,12 @@ pub(crate) enum Scope {
     },
 }
 
-/// A change that the user is asked about.
+/// A verb and its jobs, as the question before the change names them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Change {
     pub(crate) verb: Verb,
     pub(crate) scope: Scope,
-    /// The time of the reading that the numbers are of.
+    /// The time of the reading with these numbers.
     pub(crate) asked: Time,
 }
 
@@ -105,18 +105,20 @@ impl Change {
         format!("{} {scope}?{loss}", self.verb.name())
     }
 
-    /// Makes the change. Returns what was done, as a sentence. `tell` is called with the number of jobs after each
-    /// commit.
+    /// Makes the change. Returns a sentence with the number of changed jobs, also after an error. After each commit it
+    /// calls `tell` with the number of jobs so far.
     pub(crate) fn make(
         self,
         client: &Client,
         stop: &AtomicBool,
         mut tell: impl FnMut(u64),
-    ) -> Result<String, StoreError> {
+    ) -> Result<String, String> {
         let Change { verb, scope, asked } = self;
         let dead = |kind: &str| client.dead().kind_named(kind);
         let (pages, only): (_, Only) = match scope {
-            Scope::Job { id, .. } => return one(client, verb, &id),
+            Scope::Job { id, .. } => {
+                return one(client, verb, &id).map_err(|error| error.to_string());
+            }
             Scope::Group(Group { kind, error, .. }) => {
                 let only = move |job: &JobInfo| {
                     job.died.is_none_or(|died| Time(died) <= asked) && first_line(job) == error
@@ -142,9 +144,13 @@ impl Change {
             Verb::Delete => pages.delete_all(),
             Verb::Cancel => pages.cancel_all(),
         };
-        let mut bulk = bulk?.only(only);
+        let mut bulk = bulk.map_err(|error| error.to_string())?.only(only);
         let mut was_stopped = false;
-        while bulk.next_step()?.is_some() {
+        while let Some(step) = bulk.next() {
+            if let Err(error) = step {
+                let changed = bulk.total().changed;
+                return Err(format!("{error}; {changed} jobs were {} before", verb.done()));
+            }
             tell(bulk.total().seen);
             if stop.load(Ordering::Relaxed) {
                 was_stopped = true;
@@ -179,4 +185,34 @@ fn one(client: &Client, verb: Verb, id: &str) -> Result<String, StoreError> {
         },
     };
     if is_changed { Ok(format!("{id} was {}", verb.done())) } else { gone() }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use serde::{Deserialize, Serialize};
+    use tickwheel_jobs::{Job, Jobs};
+
+    use super::*;
+
+    #[derive(Serialize, Deserialize)]
+    struct Push;
+
+    impl Job for Push {
+        const KIND: &'static str = "push";
+    }
+
+    /// A change that fails after some commits says how many jobs they changed.
+    #[test]
+    fn failed_change_says_how_many_jobs_it_has_changed() {
+        let jobs = Jobs::memory().handle(|_: Push, _| Ok(())).start().unwrap();
+        jobs.insert_batch((0..300).map(|_| (Duration::from_secs(3600), Push))).unwrap();
+        let scope = Scope::Pending { kind: Push::KIND.to_owned(), jobs: 300 };
+        let change = Change { verb: Verb::Cancel, scope, asked: Time::default() };
+        let (client, mut jobs) = (jobs.client(), Some(jobs));
+        let close = |_| jobs.take().into_iter().for_each(|jobs| jobs.shutdown().unwrap());
+        let made = change.make(&client, &AtomicBool::new(false), close);
+        assert_eq!(made.unwrap_err(), "the jobs are shut down; 256 jobs were cancelled before");
+    }
 }

@@ -3,7 +3,7 @@
 //! Ground rules:
 //!
 //! - The history of a queue counts each end in the commit in which it happens. So the difference of two readings is
-//!   exact, whatever happened between them.
+//!   exact.
 //! - Before the first two readings there are only the averages of whole minutes. The curve shows these, and the
 //!   rate of the last seconds leaves them out.
 
@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use super::figures::{Minute, Time, per_second};
 
-/// How much time the curve shows.
+/// The time that the curve shows.
 pub(crate) const SHOWN: Duration = Duration::from_secs(120);
 /// The rate of the head is an average of this time.
 const LATELY: Duration = Duration::from_secs(10);
@@ -49,8 +49,8 @@ impl Curve {
     /// Adds a reading.
     pub(crate) fn add(&mut self, time: Time, minutes: &[Minute]) {
         match &self.last {
-            Some((last, _)) if time > *last && time.since(*last) < SHORTEST => return,
-            // Longer ago than the minutes that a reading has, or the clock was set back.
+            Some((last, _)) if time >= *last && time.since(*last) < SHORTEST => return,
+            // The last reading is older than the minutes of this one, or the clock was set back.
             Some((last, _)) if time < *last || time.since(*last) > MINUTE => {
                 self.begin(time, minutes)
             }
@@ -82,7 +82,7 @@ impl Curve {
         }
     }
 
-    /// Returns how many runs completed and failed a second in the last seconds, if that is known.
+    /// Returns how many runs completed and failed a second in the last seconds. `None`: there was only one reading.
     pub(crate) fn lately(&self) -> Option<(f64, f64)> {
         let end = self.last.as_ref()?.0;
         let lately = self
@@ -100,7 +100,7 @@ impl Curve {
         (seconds > 0.0).then(|| (round(completed), round(failed)))
     }
 
-    /// Returns the samples at so many points in the shown time, the oldest first.
+    /// Divides the shown time into this many points. Returns the sample at each, the oldest first.
     pub(crate) fn points(&self, points: usize) -> Vec<Option<Sample>> {
         let Some((end, _)) = &self.last else { return vec![None; points] };
         let of_point = |point: usize| {
@@ -140,9 +140,13 @@ mod tests {
         // A reading that comes too soon changes nothing.
         curve.add(at(661.01), &[minute(660.0, 1000, 2)]);
         assert_eq!(curve.lately(), Some((5.0, 1.0)));
-        // After a long pause, and after the clock was set back, there is no rate yet.
+        // Nor does a second reading at the same time.
+        curve.add(at(661.0), &[minute(660.0, 1000, 2)]);
+        assert_eq!(curve.lately(), Some((5.0, 1.0)));
+        // A long pause ends the rate. The next reading begins a new one.
         curve.add(at(1000.0), &[minute(960.0, 7, 0)]);
         assert_eq!(curve.lately(), None);
+        // So does a clock that was set back.
         curve.add(at(999.0), &[minute(960.0, 7, 0)]);
         assert_eq!(curve.lately(), None);
     }

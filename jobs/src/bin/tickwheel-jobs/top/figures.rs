@@ -76,10 +76,10 @@ fn as_bound_ms<S: Serializer>(bound: &Option<Duration>, to: S) -> Result<S::Ok, 
     bound.map(|bound| bound.min(above).as_secs_f64() * 1000.0).serialize(to)
 }
 
-/// What happened in the minute before the present one and in the present one, until the reading.
+/// The runs that ended in the present minute and in the one before it. The present minute ends with the reading.
 #[derive(Clone, Default, PartialEq, Serialize, Debug)]
 pub(crate) struct Rates {
-    /// How long that time was, in seconds.
+    /// The length of both minutes, in seconds.
     #[serde(rename = "rate_seconds")]
     pub(crate) seconds: f64,
     pub(crate) completed: u64,

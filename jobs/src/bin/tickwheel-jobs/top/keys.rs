@@ -1,4 +1,4 @@
-//! The keys of the view of `top`, and what each does.
+//! The keys of the view of `top`, and their effects.
 //!
 //! Ground rules:
 //!
@@ -7,10 +7,11 @@
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
+use super::amounts::symbols;
 use super::change::{Change, Scope, Verb};
 use super::lists::Set;
 use super::state::{Effect, Mode, Opened, State, Tab};
-use super::tables::{KIND_COLUMNS, group_key, symbols};
+use super::tables::{KIND_COLUMNS, group_key};
 
 /// The keys, as the help lists them.
 pub(crate) const HELP: &[(&str, &str)] = &[
@@ -138,7 +139,7 @@ impl State {
         }
     }
 
-    /// Turns to the next or the last table, or state of a list.
+    /// Turns to the next or the last table. In a list, turns to another state.
     fn turn(&mut self, by: isize) -> Option<Effect> {
         fn next<T: Copy + PartialEq>(all: &[T], now: T, by: isize) -> T {
             let at = all.iter().position(|one| *one == now).unwrap_or(0);
@@ -205,7 +206,7 @@ impl State {
         }
     }
 
-    /// Ends the change under way, or removes the filter, or closes what was opened last.
+    /// Ends the change under way, or removes the filter, or closes the list or job that was opened last.
     fn back(&mut self) -> Option<Effect> {
         if self.under_way.is_some() {
             return Some(Effect::Stop);
@@ -222,7 +223,7 @@ impl State {
         Some(Effect::Ask(self.view()))
     }
 
-    /// Asks about a change of what is selected, or says why it cannot be changed so.
+    /// Asks before the selected jobs are changed, or says why the verb is not for them.
     fn ask(&mut self, verb: Verb) {
         if self.under_way.is_some() {
             self.message = Some("a change is under way: Esc stops it".to_owned());

@@ -10,9 +10,9 @@ use std::time::{Duration, SystemTime};
 
 use tickwheel_jobs::{JobId, JobInfo, JobState, Pages, StoreError};
 
+use super::amounts::symbols;
 use super::ask::Source;
 use super::figures::{Listed, MOST_ROWS};
-use super::tables::symbols;
 use crate::rows;
 use crate::text::{cut, now};
 
@@ -66,7 +66,7 @@ pub(crate) struct List {
     pub(crate) page: usize,
     pub(crate) jobs: Vec<Listed>,
     pub(crate) has_more: bool,
-    /// What the list leaves out.
+    /// Says which jobs the list leaves out, if any.
     pub(crate) note: Option<&'static str>,
 }
 
@@ -74,14 +74,14 @@ pub(crate) struct List {
 #[derive(Clone, Debug)]
 pub(crate) struct JobPage {
     pub(crate) id: String,
-    /// `None`: there is no such job any more.
+    /// `None`: the job has completed, or was cancelled or deleted.
     pub(crate) job: Option<(Listed, Vec<String>)>,
 }
 
 /// Reads the pages of one list after the other.
 pub(crate) struct Lists {
     source: Source,
-    /// The list that was read last, its last page, and what follows.
+    /// The list that was read last, the number of its last page, and its other pages.
     open: Option<(ListOf, usize, Pages)>,
 }
 
@@ -90,8 +90,8 @@ impl Lists {
         Lists { source, open: None }
     }
 
-    /// Reads a page of a list. Another page than the first one can only be read after the page before it: otherwise
-    /// the first one is read.
+    /// Reads a page of a list. A further page is read only if the page before it was read last. Otherwise this reads
+    /// the first page.
     pub(crate) fn page(&mut self, of: &ListOf, page: usize) -> Result<List, StoreError> {
         let mut note = None;
         let (page, mut pages) = match self.open.take() {
@@ -159,7 +159,7 @@ fn takes(of: &ListOf, job: &JobInfo) -> bool {
     of.error.as_ref().is_none_or(|error| first_line(job) == error)
 }
 
-/// Returns the first line of the error, by which the store groups dead jobs.
+/// Returns the first line of the last error. The store groups dead jobs by this line.
 pub(crate) fn first_line(job: &JobInfo) -> &str {
     job.error.as_deref().and_then(|error| error.lines().next()).unwrap_or_default()
 }
@@ -171,7 +171,7 @@ fn end_of_hour(time: SystemTime) -> SystemTime {
     SystemTime::UNIX_EPOCH + (end - Duration::from_millis(1))
 }
 
-/// Returns everything about a job, a field a line, as `show` prints it.
+/// Returns everything about a job as `show` prints it, with one field in each line.
 fn lines(job: &JobInfo) -> Vec<String> {
     let mut page = Vec::new();
     // Writing to memory does not fail.

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ratatui::crossterm::event;
 use tickwheel_jobs::{Client, StoreError};
@@ -29,14 +29,14 @@ use crate::text::now;
 
 /// How often the figures are read.
 const EVERY: Duration = Duration::from_secs(1);
-/// How often the age of the figures is looked at.
+/// How often the view compares the figures with the present.
 const TICK: Duration = Duration::from_millis(500);
-/// The asking pauses for so many times as long as it took.
+/// After each answer the store has a pause. The pause is this many times as long as the answer took.
 const PAUSES: u32 = 9;
 
 enum Signal {
     Event(Event),
-    /// The keyboard has gone.
+    /// The keyboard cannot be read.
     NoKeys(std::io::Error),
     #[cfg(unix)]
     Ended(i32),
@@ -131,28 +131,34 @@ fn read_keys(to: &Sender<Signal>) {
     }
 }
 
-/// Asks the store for what the view shows, now and whenever it is time, until the view ends.
+/// Asks the store for the figures and the opened list or job, again and again, until the view ends.
 fn answer(source: Source, views: &Receiver<View>, to: &Sender<Signal>) {
     let mut lists = Lists::new(source.clone());
-    let (mut view, mut is_new) = (View::Figures, true);
+    let (mut view, mut is_read) = (View::Figures, false);
     loop {
-        let began = now();
-        let asked = ask(&source, &mut lists, &view, is_new, to);
+        let began = present();
+        let asked = ask(&source, &mut lists, &view, &mut is_read, to);
         if let Err(error) = asked {
             let problem = Event::Problem(error.to_string());
             if to.send(Signal::Event(problem)).is_err() {
                 return;
             }
         }
-        let took = now().duration_since(began).unwrap_or_default();
+        let took = present().duration_since(began);
         let pause = EVERY.saturating_sub(took).max(took * PAUSES);
-        is_new = false;
         match wait(views, pause) {
-            Ok(Some(next)) => (view, is_new) = (next, true),
+            Ok(Some(next)) => (view, is_read) = (next, false),
             Ok(None) => {}
             Err(()) => return,
         }
     }
+}
+
+/// The pause after an answer is a multiple of the time it took. The clock of the wall may be set meanwhile, and an hour
+/// would become a pause of nine.
+#[expect(clippy::disallowed_methods, reason = "the view runs in real time, without a wheel")]
+fn present() -> Instant {
+    Instant::now()
 }
 
 /// Waits for the latest view that was sent, or for the pause to end. Fails if the view has ended.
@@ -164,26 +170,28 @@ fn wait(views: &Receiver<View>, pause: Duration) -> Result<Option<View>, ()> {
     }
 }
 
-/// Asks once. What was opened comes first, and then the figures. Further pages of a list are read once.
+/// Asks once: first for the opened list or job, and then for the figures. Then `is_read` is set, and a further page
+/// of a list is not read again.
 fn ask(
     source: &Source,
     lists: &mut Lists,
     view: &View,
-    is_new: bool,
+    is_read: &mut bool,
     to: &Sender<Signal>,
 ) -> Result<(), StoreError> {
     let send = |event| drop(to.send(Signal::Event(event)));
     match view {
         View::Figures => {}
-        View::List(_, page) if *page > 0 && !is_new => {}
+        View::List(_, page) if *page > 0 && *is_read => {}
         View::List(of, page) => send(Event::List(lists.page(of, *page)?)),
         View::Job(id) => send(Event::Job(Box::new(lists.job(id)?))),
     }
+    *is_read = true;
     send(Event::Figures(Box::new(source.figures()?)));
     Ok(())
 }
 
-/// Makes a change, and says what was done.
+/// Makes a change, and reports its end.
 fn make(
     change: Change,
     writer: &dyn Fn() -> Result<Client, Box<dyn Error>>,
@@ -191,9 +199,57 @@ fn make(
     to: &Sender<Signal>,
 ) {
     let send = |event| drop(to.send(Signal::Event(event)));
-    let made = writer().map_err(|error| error.to_string()).and_then(|client| {
-        let made = change.make(&client, stop, |jobs| send(Event::Progress(jobs)));
-        made.map_err(|error| error.to_string())
-    });
+    let made = writer()
+        .map_err(|error| error.to_string())
+        .and_then(|client| change.make(&client, stop, |jobs| send(Event::Progress(jobs))));
     send(Event::Changed(made));
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::{Deserialize, Serialize};
+    use tickwheel_jobs::{Job, Jobs};
+
+    use super::*;
+    use crate::top::lists::{ListOf, Set};
+
+    #[derive(Serialize, Deserialize)]
+    struct Push;
+
+    impl Job for Push {
+        const KIND: &'static str = "push";
+    }
+
+    /// A further page of a list is read until the store has answered, and not again afterwards.
+    #[test]
+    fn further_page_is_asked_for_until_it_is_read() {
+        let queue = |jobs: &Jobs| Source {
+            client: jobs.client(),
+            store: String::new(),
+            queue: None,
+            is_file: false,
+        };
+        let (closed, open) =
+            [(); 2].map(|()| Jobs::memory().handle(|_: Push, _| Ok(())).start().unwrap()).into();
+        let (silent, source) = (queue(&closed), queue(&open));
+        closed.shutdown().unwrap();
+        let of = ListOf { kind: "push".to_owned(), set: Set::Pending, error: None };
+        let view = View::List(of, 1);
+        let (to, answers) = mpsc::channel();
+        let is_list = |signal: &Signal| matches!(signal, Signal::Event(Event::List(_)));
+        let lists_read = || answers.try_iter().filter(is_list).count();
+
+        let mut is_read = false;
+        let mut lists = Lists::new(silent.clone());
+        assert!(ask(&silent, &mut lists, &view, &mut is_read, &to).is_err());
+        let mut lists = Lists::new(source.clone());
+        for expected in [1, 0] {
+            ask(&source, &mut lists, &view, &mut is_read, &to).unwrap();
+            assert_eq!(lists_read(), expected);
+        }
+        // An error of the figures does not read the page again.
+        assert!(ask(&silent, &mut lists, &view, &mut is_read, &to).is_err());
+        ask(&source, &mut lists, &view, &mut is_read, &to).unwrap();
+        assert_eq!(lists_read(), 0);
+    }
 }

@@ -1,4 +1,4 @@
-//! The command `top`: what the queue does just now, as a view that is refreshed once a second, as a page, or as JSON.
+//! The command `top`: the present figures of a queue, as a view that is refreshed once a second, as a page, or as JSON.
 //!
 //! Ground rules:
 //!
@@ -11,13 +11,15 @@
 //! | --- | --- |
 //! | `figures.rs` | one reading of a queue, and its JSON |
 //! | `ask.rs` | asks the store for a reading |
-//! | `tables.rs` | a reading as text: the facts of the head, and tables |
+//! | `amounts.rs` | numbers, rates, times and names as text |
+//! | `tables.rs` | tables of a reading |
+//! | `facts.rs` | the head of a reading |
 //! | `page.rs` | prints a reading |
 //! | `lists.rs` | lists of jobs and single jobs, for the view |
 //! | `change.rs` | retries, deletes and cancels jobs, for the view |
 //! | `curve.rs` | the rate of the last two minutes |
-//! | `state.rs`, `keys.rs` | the state of the view, and what each key does to it |
-//! | `draw.rs` | draws the state |
+//! | `state.rs`, `keys.rs` | the state of the view, and its keys |
+//! | `draw/` | draws the state |
 //! | `screen.rs` | takes over the terminal, and gives it back |
 //! | `live.rs` | the threads of the view |
 
@@ -27,11 +29,17 @@
 )]
 mod figures;
 mod ask;
+mod amounts;
 #[cfg_attr(
     not(feature = "top"),
     allow(dead_code, reason = "a page has no colors, and opens no list")
 )]
 mod tables;
+#[cfg_attr(
+    not(feature = "top"),
+    allow(dead_code, reason = "a page has no colors, and opens no list")
+)]
+mod facts;
 mod page;
 #[cfg(feature = "top")]
 mod lists;

@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use super::facts::{facts, title};
 use super::figures::Figures;
 use super::tables::{self, Column, Table};
 use crate::text::{cut, json};
@@ -19,9 +20,9 @@ pub(crate) fn print_json(figures: &Figures, out: &mut impl Write) -> io::Result<
 /// Prints the figures for people. A list without entries is left out.
 pub(crate) fn print(figures: &Figures, out: &mut impl Write) -> io::Result<()> {
     let paused = if figures.is_paused { "  PAUSED" } else { "" };
-    writeln!(out, "{}{paused}", tables::title(figures).join("  "))?;
+    writeln!(out, "{}{paused}", title(figures).join("  "))?;
     let rates = (figures.rates.completed_per_second, figures.rates.failed_per_second);
-    let facts = tables::facts(figures, rates);
+    let facts = facts(figures, rates);
     let facts: Vec<String> =
         facts.iter().map(|fact| format!("{} {}", fact.name, fact.value)).collect();
     writeln!(out, "{}", facts.join("  "))?;

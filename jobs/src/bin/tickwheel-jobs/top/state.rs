@@ -1,4 +1,4 @@
-//! The state of the view of `top`: what is shown, and what has been opened.
+//! The state of the view of `top`: the figures, the selected row, and the opened lists and jobs.
 //!
 //! Ground rules:
 //!
@@ -12,7 +12,7 @@ use super::figures::{Figures, Time};
 use super::lists::{JobPage, List, ListOf, Set};
 use super::tables::{self, Row, Table};
 
-/// What happens to the view.
+/// A key, an answer of the store, or another event that the view takes.
 #[derive(Debug)]
 pub(crate) enum Event {
     Key(ratatui::crossterm::event::KeyEvent),
@@ -24,24 +24,24 @@ pub(crate) enum Event {
     Job(Box<JobPage>),
     /// The store did not answer a question.
     Problem(String),
-    /// A change has come to so many jobs.
+    /// The number of jobs that the change under way has come to.
     Progress(u64),
-    /// A change has ended: what was done, or why not.
+    /// A change has ended: a sentence about it, or the error.
     Changed(Result<String, String>),
 }
 
-/// What the view wants to be done.
+/// A request of the view to its threads.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Effect {
     Quit,
-    /// The store is asked for this, now and once a second.
+    /// Asks the store, now and once a second.
     Ask(View),
     Change(Change),
-    /// The change under way ends after its present commit.
+    /// Ends the change under way after its present commit.
     Stop,
 }
 
-/// What the store is asked for besides the figures.
+/// A question to the store. Its answer has the figures too.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum View {
     Figures,
@@ -78,13 +78,13 @@ impl Tab {
 pub(crate) struct Place {
     /// The key of the selected row.
     pub(crate) key: String,
-    /// Its number among the rows, which holds if no row has the key any more.
+    /// Its number among the rows. If no row has the key any more, the row with this number is selected.
     pub(crate) at: usize,
     /// Rows without this text are left out.
     pub(crate) filter: String,
 }
 
-/// What was opened from a table.
+/// A list or a job that was opened.
 #[derive(Clone, Debug)]
 pub(crate) enum Opened {
     List {
@@ -123,7 +123,7 @@ pub(crate) struct State {
     pub(crate) is_frozen: bool,
     pub(crate) message: Option<String>,
     pub(crate) problem: Option<String>,
-    /// How many jobs the change under way has come to.
+    /// The number of jobs that the change under way has come to.
     pub(crate) under_way: Option<u64>,
     pub(crate) now: Time,
     pub(crate) size: (u16, u16),
@@ -151,7 +151,7 @@ impl State {
         }
     }
 
-    /// Takes an event. Returns what is to be done.
+    /// Takes an event. Returns the request that follows from it.
     pub(crate) fn take(&mut self, event: Event) -> Option<Effect> {
         match event {
             Event::Key(key) => return self.key(key),
@@ -199,7 +199,7 @@ impl State {
         }
     }
 
-    /// Returns what the store is to be asked for.
+    /// Returns the question to the store.
     pub(crate) fn view(&self) -> View {
         match self.opened.last() {
             None => View::Figures,
