@@ -1,5 +1,6 @@
 //! Actions: on one job, on many, on kinds and schedules; questions, progress, audit.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -230,4 +231,69 @@ fn actions_on_kinds_and_schedules() {
     assert!(jobs.schedules().unwrap().is_empty());
     assert_eq!(post(&dashboard, "/api/v1/schedules/none/run", &json!({})).status, 404);
     assert_eq!(post(&dashboard, "/api/v1/schedules/none/pause", &json!({})).status, 501);
+}
+
+/// An action as an audit sees it: its name, scope, number of changed jobs and problem.
+type Entry = (&'static str, String, u64, Option<String>);
+
+/// The entries of an audit, in their order.
+type Log = Arc<Mutex<Vec<Entry>>>;
+
+/// Notes each action of a dashboard.
+fn audited(dashboard: Dashboard) -> (Dashboard, Log) {
+    let log = Log::default();
+    let its = Arc::clone(&log);
+    let dashboard = dashboard.audit(move |action| {
+        let problem = action.problem.clone();
+        its.lock().unwrap().push((action.name, action.scope.clone(), action.changed, problem));
+    });
+    (dashboard, log)
+}
+
+/// The audit has a bulk that a panic of `redact` ended: it may have changed jobs before.
+#[test]
+fn bulk_that_panics_is_audited() {
+    let (jobs, _driver) = manual();
+    jobs.insert(HOUR, mail("one")).unwrap();
+    let calls = AtomicUsize::new(0);
+    let dashboard = full(jobs.client()).redact(move |_, _, _| {
+        // The question of how many there are calls it first.
+        assert!(calls.fetch_add(1, Ordering::Relaxed) < 1, "a redact that fails");
+    });
+    let (dashboard, log) = audited(dashboard);
+    let ended = bulk(&dashboard, json!({"action": "cancel", "state": "pending", "text": "one"}));
+    assert_eq!(ended["state"], "failed", "{ended}");
+    assert!(ended["ended"].is_string(), "{ended}");
+    let log = log.lock().unwrap().clone();
+    let [("cancel", _, 0, Some(problem))] = &log[..] else { panic!("{log:?}") };
+    assert_eq!(ended["problem"], **problem);
+}
+
+/// An audit that panics ends no thread, neither after an action nor at the end of a bulk.
+#[test]
+fn audit_that_panics_ends_no_thread() {
+    let (jobs, _driver) = manual();
+    let id = jobs.insert(HOUR, mail("one")).unwrap();
+    let dashboard = full(jobs.client()).audit(|_| panic!("an audit that fails"));
+    let moved = post(&dashboard, &format!("/api/v1/jobs/{id}/reschedule"), &json!({"when": "2h"}));
+    assert_eq!(moved.status, 500);
+    let ended = bulk(&dashboard, json!({"action": "cancel", "state": "pending"}));
+    assert_eq!((&ended["state"], &ended["changed"]), (&"failed".into(), &1.into()), "{ended}");
+    assert_eq!(get(&dashboard, "/healthz").status, 200);
+}
+
+/// The audit has who stopped a bulk, beside the end of the bulk itself.
+#[test]
+fn stop_of_a_bulk_is_audited() {
+    let (jobs, _driver) = manual();
+    jobs.insert(HOUR, mail("one")).unwrap();
+    let (dashboard, log) = audited(full(jobs.client()));
+    let ended = bulk(&dashboard, json!({"action": "cancel", "state": "pending"}));
+    log.lock().unwrap().clear();
+    let path = format!("/api/v1/bulk/{}/stop", ended["id"]);
+    assert_eq!(post(&dashboard, &path, &json!({})).status, 200);
+    assert_eq!(post(&dashboard, "/api/v1/bulk/77/stop", &json!({})).status, 404);
+    let log = log.lock().unwrap().clone();
+    let [("stop", scope, 0, None), ("stop", _, 0, Some(_))] = &log[..] else { panic!("{log:?}") };
+    assert_eq!(*scope, format!("the change {}", ended["id"]));
 }
