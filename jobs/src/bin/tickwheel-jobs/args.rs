@@ -143,7 +143,7 @@ pub(crate) struct Serve {
     /// the same effect. On an address of other machines, a password is made and printed if there is none.
     #[arg(long, value_name = "FILE")]
     pub(crate) password_file: Option<PathBuf>,
-    /// Shows the jobs, and lets nobody change any.
+    /// Shows the jobs and refuses every change.
     #[arg(long)]
     pub(crate) read_only: bool,
 }
