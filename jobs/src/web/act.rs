@@ -4,7 +4,7 @@
 //!
 //! - A browser that asks for an action which loses jobs or a schedule gets a question first. A JSON client does not:
 //!   it names the job itself. A bulk asks both: without `confirm` it says its number and scope, and does nothing.
-//! - An action is audited once it was done, or has failed.
+//! - An action is audited when it is done or has failed.
 
 use serde::Serialize;
 
@@ -31,7 +31,7 @@ pub(crate) enum Done {
     Changed(Changed),
 }
 
-/// What an action has done, as JSON.
+/// The effect of an action, as JSON.
 #[derive(Serialize)]
 pub(crate) struct Changed {
     pub(crate) action: &'static str,
@@ -50,32 +50,15 @@ pub(crate) fn act(
     act: &Act,
     wants_html: bool,
 ) -> Result<Done, Problem> {
-    let (name, scope, jobs) = match act {
-        Act::Job(id, verb) => (word(*verb), format!("the job {id}"), vec![*id]),
+    let (scope, jobs) = match act {
+        Act::Job(id, _) => (format!("the job {id}"), vec![*id]),
         Act::Bulk => return bulk(reader, bulks, task),
-        Act::StopBulk(id) => {
-            bulks.stop(*id)?;
-            let (action, scope) = ("stop", format!("the change {id}"));
-            return Ok(Done::Changed(Changed { action, scope, result: "done", job: None }));
-        }
-        Act::Pause(kind, pauses) => {
-            let name = if *pauses { "pause" } else { "resume" };
-            let scope = match kind {
-                Some(kind) => format!("the kind {kind:?}"),
-                None => "the queue".to_owned(),
-            };
-            (name, scope, Vec::new())
-        }
-        Act::Schedule(name, verb) => {
-            let verb = match verb {
-                ScheduleVerb::Run => "run",
-                ScheduleVerb::Pause => "pause",
-                ScheduleVerb::Resume => "resume",
-                ScheduleVerb::Unschedule => "unschedule",
-            };
-            (verb, format!("the schedule {name:?}"), Vec::new())
-        }
+        Act::StopBulk(id) => (format!("the change {id}"), Vec::new()),
+        Act::Pause(Some(kind), _) => (format!("the kind {kind:?}"), Vec::new()),
+        Act::Pause(None, _) => ("the queue".to_owned(), Vec::new()),
+        Act::Schedule(name, _) => (format!("the schedule {name:?}"), Vec::new()),
     };
+    let name = name(act);
     let loses = matches!(name, "delete" | "cancel" | "unschedule");
     if wants_html && loses && !task.params.is_set("confirm") {
         return Ok(Done::Question(Question {
@@ -88,7 +71,10 @@ pub(crate) fn act(
             back: back_of(&task.params, act),
         }));
     }
-    let done = do_one(reader, &task.params, act);
+    let done = match act {
+        Act::StopBulk(id) => bulks.stop(*id).map(|()| ("done", None)),
+        _ => do_one(reader, &task.params, act),
+    };
     let changes_job = matches!(done, Ok(("done", _))) && !jobs.is_empty();
     bulks.audit(&Action {
         name,
@@ -268,37 +254,33 @@ fn when(params: &Params, now: Millis) -> Result<Millis, Problem> {
     times::time(text, now).ok_or_else(wrong)
 }
 
-fn word(verb: JobVerb) -> &'static str {
-    match verb {
-        JobVerb::Retry => "retry",
-        JobVerb::Delete => "delete",
-        JobVerb::Cancel => "cancel",
-        JobVerb::Reschedule => "reschedule",
+/// Returns the name of an action, which is the last segment of its path.
+fn name(act: &Act) -> &'static str {
+    match act {
+        Act::Job(_, JobVerb::Retry) => "retry",
+        Act::Job(_, JobVerb::Delete) => "delete",
+        Act::Job(_, JobVerb::Cancel) => "cancel",
+        Act::Job(_, JobVerb::Reschedule) => "reschedule",
+        Act::Bulk => "bulk",
+        Act::StopBulk(_) => "stop",
+        Act::Pause(_, true) | Act::Schedule(_, ScheduleVerb::Pause) => "pause",
+        Act::Pause(_, false) | Act::Schedule(_, ScheduleVerb::Resume) => "resume",
+        Act::Schedule(_, ScheduleVerb::Run) => "run",
+        Act::Schedule(_, ScheduleVerb::Unschedule) => "unschedule",
     }
 }
 
 /// Returns the path of an action, from the root.
 fn target(act: &Act) -> String {
     use super::frame::encoded;
-    match act {
-        Act::Job(id, verb) => format!("api/v1/jobs/{id}/{}", word(*verb)),
-        Act::Bulk => "api/v1/bulk".to_owned(),
-        Act::StopBulk(id) => format!("api/v1/bulk/{id}/stop"),
-        Act::Pause(kind, pauses) => {
-            let kind = kind.as_ref().map(|kind| format!("kinds/{}/", encoded(kind)));
-            let verb = if *pauses { "pause" } else { "resume" };
-            format!("api/v1/{}{verb}", kind.unwrap_or_default())
-        }
-        Act::Schedule(name, verb) => {
-            let verb = match verb {
-                ScheduleVerb::Run => "run",
-                ScheduleVerb::Pause => "pause",
-                ScheduleVerb::Resume => "resume",
-                ScheduleVerb::Unschedule => "unschedule",
-            };
-            format!("api/v1/schedules/{}/{verb}", encoded(name))
-        }
-    }
+    let of = match act {
+        Act::Job(id, _) => format!("jobs/{id}/"),
+        Act::StopBulk(id) => format!("bulk/{id}/"),
+        Act::Pause(Some(kind), _) => format!("kinds/{}/", encoded(kind)),
+        Act::Schedule(schedule, _) => format!("schedules/{}/", encoded(schedule)),
+        Act::Bulk | Act::Pause(None, _) => String::new(),
+    };
+    format!("api/v1/{of}{}", name(act))
 }
 
 /// Returns the way from an action to the root.

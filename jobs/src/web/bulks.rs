@@ -72,11 +72,11 @@ impl Bulks {
     }
 
     pub(crate) fn are_under_way(&self) -> bool {
-        self.all.iter().any(Bulk::is_under_way)
+        self.under_way().next().is_some()
     }
 
     pub(crate) fn start(&mut self, start: Start) -> Result<Progress, Problem> {
-        if self.all.iter().filter(|bulk| bulk.is_under_way()).count() >= MOST_UNDER_WAY {
+        if self.under_way().count() >= MOST_UNDER_WAY {
             let message = format!("{MOST_UNDER_WAY} changes of many jobs are under way already");
             return Err(Problem { status: 429, error: "too_many_bulks", message });
         }
@@ -113,14 +113,8 @@ impl Bulks {
 
     /// Makes a step of the bulk whose turn it is.
     pub(crate) fn step(&mut self) {
-        let under_way: Vec<u64> = self
-            .all
-            .iter()
-            .filter(|bulk| bulk.is_under_way())
-            .map(|bulk| bulk.progress.id)
-            .collect();
-        let next = under_way.iter().find(|id| **id > self.current).or(under_way.first());
-        let Some(id) = next.copied() else { return };
+        let next = self.under_way().find(|id| *id > self.current);
+        let Some(id) = next.or_else(|| self.under_way().next()) else { return };
         self.current = id;
         let settings = Arc::clone(&self.settings);
         let Some(bulk) = self.all.iter_mut().find(|bulk| bulk.progress.id == id) else { return };
@@ -131,12 +125,15 @@ impl Bulks {
         }
     }
 
-    /// Ends the bulk whose step has panicked.
+    /// Ends the bulk whose step has panicked. If the panic came from the audit of its end, that is not called again.
     pub(crate) fn fail(&mut self) {
-        let id = self.current;
-        if let Some(bulk) = self.all.iter_mut().find(|bulk| bulk.progress.id == id) {
+        let (id, problem) = (self.current, "the program has failed on it".to_owned());
+        let Some(bulk) = self.all.iter_mut().find(|bulk| bulk.progress.id == id) else { return };
+        if bulk.is_under_way() {
+            self.finish(id, "failed", Some(problem));
+        } else {
             bulk.progress.state = "failed";
-            bulk.progress.problem = Some("the program has failed on it".to_owned());
+            bulk.progress.problem = Some(problem);
         }
     }
 
@@ -149,17 +146,18 @@ impl Bulks {
         Ok(())
     }
 
-    /// Ends all bulks: the dashboard is gone.
+    /// Ends all bulks: the dashboard is gone. After a panic of an audit, the next call goes on with the next bulk.
     pub(crate) fn end(&mut self) {
-        let under_way: Vec<u64> = self
-            .all
-            .iter()
-            .filter(|bulk| bulk.is_under_way())
-            .map(|bulk| bulk.progress.id)
-            .collect();
+        let under_way: Vec<u64> = self.under_way().collect();
         for id in under_way {
             self.finish(id, "stopped", Some("the dashboard has ended".to_owned()));
         }
+    }
+
+    /// Returns the ids of the bulks that are under way.
+    fn under_way(&self) -> impl Iterator<Item = u64> {
+        let under_way = self.all.iter().filter(|bulk| bulk.is_under_way());
+        under_way.map(|bulk| bulk.progress.id)
     }
 
     fn finish(&mut self, id: u64, state: &'static str, problem: Option<String>) {
@@ -181,7 +179,7 @@ impl Bulks {
         self.audit(&action);
     }
 
-    /// Tells the program of an action.
+    /// Calls the program's audit.
     pub(crate) fn audit(&self, action: &Action) {
         if let Some(audit) = &self.settings.audit {
             audit(action);

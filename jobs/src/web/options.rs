@@ -1,11 +1,11 @@
-//! What a program chooses for its dashboard: rights, audit, redaction, links to traces.
+//! The choices of a program for its dashboard: rights, audit, redaction, links to traces.
 
 use http::request::Parts;
 use serde_json::Value;
 
 use crate::values::id::JobId;
 
-/// What a request may do: see [`Dashboard::access`](super::Dashboard::access).
+/// The rights of a request: see [`Dashboard::access`](super::Dashboard::access).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Access {
     /// Read, and change jobs, kinds and schedules.
@@ -36,11 +36,11 @@ pub enum Part {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Action {
-    /// What was done: `retry`, `delete`, `cancel`, `reschedule`, `run`, `unschedule`, `pause`, `resume`, `stop`.
+    /// Its name: `retry`, `delete`, `cancel`, `reschedule`, `run`, `unschedule`, `pause`, `resume`, `stop`.
     pub name: &'static str,
     /// The queue.
     pub queue: String,
-    /// What it was done to, as a sentence: `the job 0192..`, `the dead jobs of the kind "mail"`, `the kind "mail"`.
+    /// Its jobs, kind or schedule in words: `the job 0192..`, `the dead jobs of the kind "mail"`, `the kind "mail"`.
     pub scope: String,
     /// The jobs, if they were named one by one.
     pub jobs: Vec<JobId>,

@@ -30,7 +30,7 @@ const KEPT: Duration = Duration::from_secs(1);
 /// How many views are kept.
 const MOST_KEPT: usize = 64;
 
-/// What a page or a JSON shows.
+/// The content of a page or of a JSON answer.
 #[derive(Clone, Serialize)]
 #[serde(untagged)]
 pub(crate) enum View {
@@ -47,7 +47,7 @@ pub(crate) enum View {
     Bulk(views::action::Progress),
 }
 
-/// What the thread of a dashboard knows.
+/// The state of a dashboard's thread.
 pub(crate) struct Responder {
     settings: Arc<Settings>,
     kept: HashMap<String, (Instant, View)>,

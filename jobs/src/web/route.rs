@@ -27,7 +27,7 @@ pub(crate) enum Route {
     NotFound(Form),
 }
 
-/// What a page or a JSON shows.
+/// The subject of a page or of a JSON answer.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Read {
     Overview,
@@ -56,7 +56,7 @@ pub(crate) enum Whole {
     Result,
 }
 
-/// What an action is about.
+/// An action, with its job, kind or schedule.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Act {
     Job(JobId, JobVerb),

@@ -1,11 +1,11 @@
-//! What a program has chosen for its dashboard, with its queues.
+//! The choices of a program for its dashboard, with its queues.
 
 use std::sync::Arc;
 
 use super::options::{AccessOf, Audit, Redact};
 use super::read::Queue;
 
-/// What the program has chosen.
+/// The choices of the program.
 #[derive(Clone)]
 pub(crate) struct Settings {
     pub(crate) queues: Vec<Queue>,

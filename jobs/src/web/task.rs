@@ -1,7 +1,9 @@
 //! A request on its way to the thread that answers it, and the place of its answer.
 
+use core::panic::AssertUnwindSafe;
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
+use std::panic::catch_unwind;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use http::Response;
@@ -67,17 +69,16 @@ impl Reply {
         let waker = state.waker.take();
         drop(state);
         if let Some(waker) = waker {
-            waker.wake();
+            drop(catch_unwind(AssertUnwindSafe(|| waker.wake())));
         }
     }
 
-    /// Notes that nobody waits for the answer.
+    /// Notes that the request needs no answer: it was refused.
     pub(super) fn forget(&self) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).is_set = true;
     }
 
-    /// Says whether the answer is of no use any more: it was given, or its request was dropped. The thread, the
-    /// limit and the request have a clone each.
+    /// Says whether the request has its answer or needs none.
     pub(super) fn is_over(&self) -> bool {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).is_set
     }
@@ -87,13 +88,52 @@ impl Future for Reply {
     type Output = Response<Body>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Response<Body>> {
+        // A waker is the program's code: it is cloned and dropped without the lock.
+        let waker = context.waker().clone();
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match state.answer.take() {
             Some(answer) => Poll::Ready(answer),
             None => {
-                state.waker = Some(context.waker().clone());
+                let before = state.waker.replace(waker);
+                drop(state);
+                drop(before);
                 Poll::Pending
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::pin::pin;
+    use std::task::Wake;
+
+    /// A waker that looks whether the lock is free when it goes.
+    struct Looks(Reply);
+
+    impl Wake for Looks {
+        fn wake(self: Arc<Self>) {}
+    }
+
+    impl Drop for Looks {
+        fn drop(&mut self) {
+            assert!(self.0.0.try_lock().is_ok(), "a waker is dropped under the lock");
+        }
+    }
+
+    /// A waker is the program's code, so it is dropped without the lock: when another follows it, and when it has
+    /// been called.
+    #[test]
+    fn wakers_are_dropped_without_the_lock() {
+        let reply = Reply::default();
+        let mut polled = pin!(reply.clone());
+        for _ in 0..2 {
+            let waker = Waker::from(Arc::new(Looks(reply.clone())));
+            let answer = polled.as_mut().poll(&mut Context::from_waker(&waker));
+            assert!(answer.is_pending());
+        }
+        reply.set(|| ended("it has ended"));
+        assert!(polled.poll(&mut Context::from_waker(Waker::noop())).is_ready());
     }
 }

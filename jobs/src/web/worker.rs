@@ -7,7 +7,8 @@
 //!   and the last request is answered.
 //! - A request is answered once: by the first of the thread and the limit. A task that is dropped answers that it
 //!   was.
-//! - A panic of a hook ends its request, and not the thread.
+//! - A panic of the program's code ends its request, and not the thread: of a hook, of a waker, of the drop of a value
+//!   in the request's extensions.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -77,20 +78,28 @@ fn run(responder: &mut Responder, tasks: &Receiver<Task>) {
                 Err(_) => break,
             }
         };
-        if let Some(task) = task.filter(|task| !task.reply.is_over()) {
-            let answer = caught(|| responder.answer(&task));
-            task.reply.set(|| {
-                answer.unwrap_or_else(|| {
-                    let message = "the program has failed on this request".to_owned();
-                    response::problem(&Problem { status: 500, error: "failed", message })
-                })
-            });
+        if let Some(task) = task {
+            caught(|| answer(responder, task));
         }
         if responder.has_work() && caught(|| responder.work()).is_none() {
-            responder.fail_work();
+            caught(|| responder.fail_work());
         }
     }
-    caught(|| responder.end());
+    while caught(|| responder.end()).is_none() {}
+}
+
+/// Answers a request and drops it.
+fn answer(responder: &mut Responder, task: Task) {
+    if task.reply.is_over() {
+        return;
+    }
+    let answer = caught(|| responder.answer(&task));
+    task.reply.set(|| {
+        answer.unwrap_or_else(|| {
+            let message = "the program has failed on this request".to_owned();
+            response::problem(&Problem { status: 500, error: "failed", message })
+        })
+    });
 }
 
 /// Calls a function, and returns nothing if it panics.

@@ -142,8 +142,12 @@ pub(crate) fn get(dashboard: &Dashboard, path: &str) -> Answer {
 
 /// Posts as a program does.
 pub(crate) fn post(dashboard: &Dashboard, path: &str, json: &Value) -> Answer {
+    send(dashboard, request_to_post(path, json))
+}
+
+pub(crate) fn request_to_post(path: &str, json: &Value) -> Request<Sent> {
     let headers = [("host", "shop.example"), ("content-type", "application/json")];
-    send(dashboard, request(Method::POST, path, &headers, &json.to_string()))
+    request(Method::POST, path, &headers, &json.to_string())
 }
 
 /// Posts a form as a browser does.

@@ -1,15 +1,21 @@
 //! Actions: on one job, on many, on kinds and schedules; questions, progress, audit.
 
-use std::sync::{Arc, Mutex};
+use std::pin::pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use tickwheel_jobs::JobState;
 use tickwheel_jobs::web::Dashboard;
+use tower_service::Service;
 
-use crate::ask::{full, get, mail, manual, post, run_due, submit};
+use crate::ask::{block_on, full, get, mail, manual, post, request_to_post, run_due, submit};
 
 const HOUR: Duration = Duration::from_secs(3600);
+/// Longer than anything takes on a loaded machine.
+const LONG: Duration = Duration::from_secs(60);
 
 /// Waits for the end of a bulk, and returns its progress.
 pub(crate) fn wait(dashboard: &Dashboard, started: &Value) -> Value {
@@ -125,23 +131,45 @@ fn bulk_reschedules_each_job_once() {
     assert_eq!(dues.len(), 1);
 }
 
-/// A bulk that is stopped keeps what it has done, and says so.
+/// A bulk that is stopped keeps its changes, and says so. The dashboard's thread stands in `redact` in the midst of the
+/// bulk until it has the request to stop.
 #[test]
 fn bulk_can_be_stopped() {
     let (jobs, _driver) = manual();
     for _ in 0..40 {
         jobs.insert_batch((0..1000).map(|_| (HOUR, mail("one")))).unwrap();
     }
-    let dashboard = full(jobs.client());
-    let all = json!({"action": "cancel", "state": "pending", "confirm": true});
+    let (calls, stop_at) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(usize::MAX)));
+    let (counted, limit) = (Arc::clone(&calls), Arc::clone(&stop_at));
+    let (stands, is_standing) = mpsc::channel();
+    let (goes_on, may_go_on) = mpsc::channel();
+    let may_go_on = Mutex::new(may_go_on);
+    let dashboard = full(jobs.client()).redact(move |_, _, _| {
+        if counted.fetch_add(1, Ordering::SeqCst) == limit.load(Ordering::SeqCst) {
+            stands.send(()).unwrap();
+            may_go_on.lock().unwrap().recv().unwrap();
+        }
+    });
+    let mut all = json!({"action": "cancel", "state": "pending", "text": "one"});
+    assert_eq!(post(&dashboard, "/api/v1/bulk", &all).status, 200);
+    // The start of the bulk asks as much as the question did. The bulk itself asks for each of 40,000 jobs.
+    let asked = calls.load(Ordering::SeqCst);
+    assert!(asked < 15_000, "{asked}");
+    stop_at.store(2 * asked + 3000, Ordering::SeqCst);
+    all["confirm"] = true.into();
     let started = post(&dashboard, "/api/v1/bulk", &all).json();
-    let stopped = post(&dashboard, &format!("/api/v1/bulk/{}/stop", started["id"]), &json!({}));
-    assert_eq!(stopped.status, 200);
+    is_standing.recv_timeout(LONG).unwrap();
+    let path = format!("/api/v1/bulk/{}/stop", started["id"]);
+    let mut stop = pin!(dashboard.clone().call(request_to_post(&path, &json!({}))));
+    // The first poll sends the request to the thread.
+    assert!(stop.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    goes_on.send(()).unwrap();
+    assert_eq!(block_on(stop).unwrap().status(), 200);
     let ended = wait(&dashboard, &started);
     let left = jobs.count().unwrap().pending;
     assert_eq!(ended["changed"].as_u64().unwrap() + left, 40_000, "{ended}");
     assert_eq!(ended["state"], "stopped", "{ended}");
-    assert!(left > 0);
+    assert!(left > 0 && left < 40_000, "{left}");
 }
 
 /// Each action on one job does what it says, and says if it could not.
@@ -230,4 +258,69 @@ fn actions_on_kinds_and_schedules() {
     assert!(jobs.schedules().unwrap().is_empty());
     assert_eq!(post(&dashboard, "/api/v1/schedules/none/run", &json!({})).status, 404);
     assert_eq!(post(&dashboard, "/api/v1/schedules/none/pause", &json!({})).status, 501);
+}
+
+/// An action as an audit sees it: its name, scope, number of changed jobs and problem.
+type Entry = (&'static str, String, u64, Option<String>);
+
+/// The entries of an audit, in their order.
+type Log = Arc<Mutex<Vec<Entry>>>;
+
+/// Notes each action of a dashboard.
+fn audited(dashboard: Dashboard) -> (Dashboard, Log) {
+    let log = Log::default();
+    let its = Arc::clone(&log);
+    let dashboard = dashboard.audit(move |action| {
+        let problem = action.problem.clone();
+        its.lock().unwrap().push((action.name, action.scope.clone(), action.changed, problem));
+    });
+    (dashboard, log)
+}
+
+/// The audit has a bulk that a panic of `redact` ended: it may have changed jobs before.
+#[test]
+fn bulk_that_panics_is_audited() {
+    let (jobs, _driver) = manual();
+    jobs.insert(HOUR, mail("one")).unwrap();
+    let calls = AtomicUsize::new(0);
+    let dashboard = full(jobs.client()).redact(move |_, _, _| {
+        // The question of how many there are calls it first.
+        assert!(calls.fetch_add(1, Ordering::Relaxed) < 1, "a redact that fails");
+    });
+    let (dashboard, log) = audited(dashboard);
+    let ended = bulk(&dashboard, json!({"action": "cancel", "state": "pending", "text": "one"}));
+    assert_eq!(ended["state"], "failed", "{ended}");
+    assert!(ended["ended"].is_string(), "{ended}");
+    let log = log.lock().unwrap().clone();
+    let [("cancel", _, 0, Some(problem))] = &log[..] else { panic!("{log:?}") };
+    assert_eq!(ended["problem"], **problem);
+}
+
+/// An audit that panics ends no thread, neither after an action nor at the end of a bulk.
+#[test]
+fn audit_that_panics_ends_no_thread() {
+    let (jobs, _driver) = manual();
+    let id = jobs.insert(HOUR, mail("one")).unwrap();
+    let dashboard = full(jobs.client()).audit(|_| panic!("an audit that fails"));
+    let moved = post(&dashboard, &format!("/api/v1/jobs/{id}/reschedule"), &json!({"when": "2h"}));
+    assert_eq!(moved.status, 500);
+    let ended = bulk(&dashboard, json!({"action": "cancel", "state": "pending"}));
+    assert_eq!((&ended["state"], &ended["changed"]), (&"failed".into(), &1.into()), "{ended}");
+    assert_eq!(get(&dashboard, "/healthz").status, 200);
+}
+
+/// The audit has who stopped a bulk, beside the end of the bulk itself.
+#[test]
+fn stop_of_a_bulk_is_audited() {
+    let (jobs, _driver) = manual();
+    jobs.insert(HOUR, mail("one")).unwrap();
+    let (dashboard, log) = audited(full(jobs.client()));
+    let ended = bulk(&dashboard, json!({"action": "cancel", "state": "pending"}));
+    log.lock().unwrap().clear();
+    let path = format!("/api/v1/bulk/{}/stop", ended["id"]);
+    assert_eq!(post(&dashboard, &path, &json!({})).status, 200);
+    assert_eq!(post(&dashboard, "/api/v1/bulk/77/stop", &json!({})).status, 404);
+    let log = log.lock().unwrap().clone();
+    let [("stop", scope, 0, None), ("stop", _, 0, Some(_))] = &log[..] else { panic!("{log:?}") };
+    assert_eq!(*scope, format!("the change {}", ended["id"]));
 }

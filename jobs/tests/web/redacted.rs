@@ -1,4 +1,4 @@
-//! What is redacted is in no answer.
+//! No answer has a text that `redact` has hidden.
 
 use std::time::Duration;
 

@@ -23,7 +23,7 @@ fn access_is_read_only_by_default() {
     assert!(!get(&dashboard, &format!("/jobs/{id}")).text().contains("<form method=\"post\""));
 }
 
-/// A request that is denied gets nothing, whatever it asks for.
+/// A request that is denied gets nothing from any place.
 #[test]
 fn access_that_is_denied_gets_nothing() {
     let (jobs, _driver) = manual();

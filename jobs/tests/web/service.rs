@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
 use http::Method;
@@ -26,7 +27,7 @@ fn dashboard_is_a_service() {
     is_service(&Dashboard::new(jobs.client()));
 }
 
-/// What a question has learned is kept for a second, however many tabs are open. An action ends that.
+/// An answer is kept for a second, however many tabs are open. An action ends that.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "real time is the subject")]
 fn dashboard_keeps_answers_for_a_second() {
@@ -44,37 +45,34 @@ fn dashboard_keeps_answers_for_a_second() {
     for _ in 0..50 {
         assert_eq!(get(&dashboard.clone(), &path).ok(), first);
     }
-    if begun.elapsed() < Duration::from_secs(1) {
-        assert_eq!(asked.load(Ordering::Relaxed), once);
-    }
+    // On a slow machine, further seconds have begun.
+    let most = once * (1 + begun.elapsed().as_secs() as usize);
+    assert!(asked.load(Ordering::Relaxed) <= most, "{once} calls for an answer, {asked:?} in all");
     post(&dashboard, &format!("{path}/reschedule"), &serde_json::json!({"when": "5h"}));
     assert_ne!(get(&dashboard, &path).ok()["due"], first["due"]);
     assert!(jobs.cancel(id).unwrap().is_cancelled());
-    std::thread::sleep(Duration::from_millis(1100));
-    assert_eq!(get(&dashboard, &path).status, 404);
+    while get(&dashboard, &path).status != 404 {
+        assert!(begun.elapsed() < Duration::from_secs(60), "the answer is kept for good");
+        std::thread::sleep(Duration::from_millis(10));
+    }
 }
 
 /// The threads end, and let go of the client, when the last clone is dropped.
 #[test]
-#[expect(clippy::disallowed_methods, reason = "real time is the subject")]
 fn dashboard_ends_with_its_last_clone() {
-    let alive = Arc::new(());
-    let weak = Arc::downgrade(&alive);
+    let (alive, gone) = std::sync::mpsc::channel::<()>();
     let (jobs, _driver) = manual();
-    let dashboard = full(jobs.client()).audit(move |_| drop(Arc::clone(&alive)));
+    let dashboard = full(jobs.client()).audit(move |_| drop(alive.clone()));
     get(&dashboard, "/api/v1/overview").ok();
     let clone = dashboard.clone();
     drop(dashboard);
     get(&clone, "/api/v1/overview").ok();
     drop(clone);
-    let until = Instant::now() + Duration::from_secs(30);
-    while weak.upgrade().is_some() {
-        assert!(Instant::now() < until, "the thread still has the dashboard");
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    let ended = gone.recv_timeout(Duration::from_secs(60));
+    assert_eq!(ended, Err(RecvTimeoutError::Disconnected), "a thread still has the dashboard");
 }
 
-/// Whether the store answers is told apart from whether it does not, with a reason.
+/// A store that is shut down fails the health check and every question, with a reason.
 #[test]
 fn dashboard_says_whether_the_store_answers() {
     let (jobs, _driver) = manual();
@@ -119,7 +117,7 @@ fn dashboard_has_several_queues() {
     assert_eq!(done.header("location"), "../../../../kinds?queue=charges");
 }
 
-/// A request whose answer nobody awaits does no harm.
+/// A request that is dropped before its answer does no harm.
 #[test]
 fn dashboard_survives_requests_that_are_dropped() {
     let (jobs, _driver) = manual();
@@ -131,4 +129,47 @@ fn dashboard_survives_requests_that_are_dropped() {
         let _ = answer.as_mut().poll(&mut std::task::Context::from_waker(waker));
     }
     assert_eq!(get(&dashboard, "/").status, 200);
+}
+
+/// A value of a request whose drop fails.
+#[derive(Clone)]
+struct Bomb;
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        assert!(std::thread::current().name() != Some("tickwheel-web"), "a drop that fails");
+    }
+}
+
+/// A request that carries a value whose drop panics ends no thread.
+#[test]
+fn drop_that_panics_ends_no_thread() {
+    let (jobs, _driver) = manual();
+    let dashboard = full(jobs.client());
+    for _ in 0..3 {
+        let mut request = request(Method::GET, "/api/v1/overview", &[], "");
+        request.extensions_mut().insert(Bomb);
+        assert_eq!(crate::ask::send(&dashboard, request).status, 200);
+    }
+    assert_eq!(get(&dashboard, "/healthz").status, 200);
+}
+
+/// A waker that panics ends no thread.
+#[test]
+fn waker_that_panics_ends_no_thread() {
+    struct Loud;
+    impl std::task::Wake for Loud {
+        fn wake(self: Arc<Self>) {
+            panic!("a waker that fails");
+        }
+    }
+    let (jobs, _driver) = manual();
+    let dashboard = full(jobs.client());
+    let waker = std::task::Waker::from(Arc::new(Loud));
+    for _ in 0..3 {
+        let mut service = dashboard.clone();
+        let mut answer = service.call(request(Method::GET, "/", &[], ""));
+        let _ = answer.as_mut().poll(&mut std::task::Context::from_waker(&waker));
+    }
+    assert_eq!(get(&dashboard, "/healthz").status, 200);
 }

@@ -1,4 +1,4 @@
-//! What went wrong: a page that is not there, a right that is missing, a store that does not answer.
+//! The page of a problem: a page that is not there, a right that is missing, a store that does not answer.
 
 use maud::{Markup, html};
 

@@ -1,4 +1,4 @@
-//! The question before an action: what it does, to how many jobs, and which.
+//! The question before an action: its name, its jobs and their number.
 
 use maud::{Markup, html};
 

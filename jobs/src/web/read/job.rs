@@ -52,7 +52,7 @@ pub(crate) fn job(reader: &Reader<'_>, id: JobId) -> Result<Job, Problem> {
     })
 }
 
-/// Returns what may be done with a job.
+/// Returns the actions that a job allows.
 fn actions(state: JobState) -> &'static [&'static str] {
     match state {
         JobState::Pending => &["run_now", "reschedule", "cancel"],

@@ -37,7 +37,7 @@ pub(crate) struct Queue {
     pub(crate) client: Client,
 }
 
-/// What a view is made from.
+/// The sources of a view.
 #[derive(Clone, Copy)]
 pub(crate) struct Reader<'a> {
     pub(crate) queues: &'a [Queue],

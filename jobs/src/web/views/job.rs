@@ -30,7 +30,7 @@ pub(crate) struct Jobs {
     pub(crate) rows: Vec<JobRow>,
     /// How many jobs the filter takes, if that is known without reading them.
     pub(crate) total: Option<Number>,
-    /// What a search has read, if the filter needs one.
+    /// The extent of the search, if the filter needs one.
     pub(crate) searched: Option<Searched>,
     /// The query of the next page (`state=dead&after=..`), if there is one: `jobs?` and this is the link.
     pub(crate) older: Option<String>,
@@ -101,7 +101,7 @@ pub(crate) struct Job {
     pub(crate) timeline: Vec<Step>,
     pub(crate) ended: Option<Time>,
     pub(crate) took_ms: Option<u64>,
-    /// What may be done with it now: of `run_now`, `reschedule`, `cancel`, `retry`, `delete`. Empty for a reader
+    /// The actions that it allows now: of `run_now`, `reschedule`, `cancel`, `retry`, `delete`. Empty for a reader
     /// who may change nothing. `run_now` is a `reschedule` without a time.
     pub(crate) actions: Vec<&'static str>,
 }

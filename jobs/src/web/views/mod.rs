@@ -58,7 +58,7 @@ pub(crate) struct Number {
     pub(crate) is_exact: bool,
 }
 
-/// What went wrong, as a page and as JSON.
+/// The reason of a refusal or failure, as a page and as JSON.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub(crate) struct Problem {
     /// The HTTP status.

@@ -57,7 +57,7 @@ pub(crate) struct NodeRow {
     pub(crate) kinds: Vec<String>,
 }
 
-/// What the store says of itself.
+/// The store's report on itself.
 #[derive(Clone, Serialize)]
 pub(crate) struct Store {
     pub(crate) now: Time,

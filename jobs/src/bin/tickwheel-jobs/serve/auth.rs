@@ -11,7 +11,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-/// How many wrong passwords of an address have no wait.
+/// After this many wrong passwords, an address has to wait.
 const FREE: u32 = 10;
 /// The longest wait.
 const LONGEST: Duration = Duration::from_secs(30);
@@ -30,17 +30,19 @@ pub(crate) struct Gate {
 struct Wrong {
     many: u32,
     last: Instant,
-    /// No password is compared before.
+    /// Until then, no password of the address is compared.
     next: Instant,
 }
 
-/// What a request gets.
+/// The decision on a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Entry {
     Open,
-    /// The host is none of this machine's loopback.
+    /// The request has no password, and its host is no name of the loopback.
     WrongHost,
+    /// The request has no password, or a wrong one.
     NoPassword,
+    /// The address has to wait before its next try.
     TooManyWrong(Duration),
 }
 
@@ -116,7 +118,7 @@ fn is_same(given: &[u8], password: &[u8]) -> bool {
     differs == 0
 }
 
-/// Returns the password of a header `Authorization: Basic ..`, whatever the user's name is.
+/// Returns the password of a header `Authorization: Basic ..`. The user may have any name.
 fn given_password(header: &str) -> Option<String> {
     let (scheme, code) = header.split_once(' ')?;
     if !scheme.eq_ignore_ascii_case("basic") || code.len() > 4096 {

@@ -2,8 +2,8 @@
 //!
 //! Ground rules:
 //!
-//! - Without a password it listens on the loopback only, and answers only to its names: a page of another site that
-//!   has its name lead to 127.0.0.1 (DNS rebinding) gets nothing.
+//! - Without a password it listens on the loopback only, and answers only to the names of the loopback. So a page of
+//!   another site gets nothing by letting the site's name lead to 127.0.0.1 (DNS rebinding).
 //! - On any other address there is a password: from a file, from the environment, or one that is made and printed
 //!   once. It is never on the command line, where other users can read it.
 //! - Every client has limits: of time, of headers, of connections. A slow one costs a place, not the server.

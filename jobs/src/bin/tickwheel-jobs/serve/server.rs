@@ -19,13 +19,13 @@ use tower_service::Service;
 
 use super::auth::{Entry, Gate};
 
-/// The limit of the headers of a request; a connection that sends none for so long is closed.
+/// The limit of the headers of a request, and of a pause between two requests. Then the connection is closed.
 const HEADERS_WITHIN: Duration = Duration::from_secs(10);
 /// The limit of a request, its body included.
 const REQUEST_WITHIN: Duration = Duration::from_secs(30);
 /// The limit of a connection.
 const CONNECTION_WITHIN: Duration = Duration::from_secs(300);
-/// How long the requests that are under way have after a signal.
+/// The limit of the requests that are under way at a signal.
 const END_WITHIN: Duration = Duration::from_secs(5);
 /// The most connections.
 const MOST_CONNECTIONS: usize = 512;
@@ -69,7 +69,7 @@ async fn accept(
             () = &mut end => break,
         };
         let Ok((stream, from)) = accepted else {
-            // Without a free descriptor the next one fails at once.
+            // The process has no free descriptor, for example. Then the next call fails at once too.
             tokio::time::sleep(Duration::from_millis(50)).await;
             continue;
         };
@@ -93,7 +93,7 @@ async fn accept(
             .serve_connection(TokioIo::new(stream), service);
         let connection = graceful.watch(connection);
         tokio::task::spawn_local(async move {
-            // A client that breaks off, and one that is too slow, concern nobody else.
+            // The errors of a connection and its limit end that connection alone.
             drop(tokio::time::timeout(CONNECTION_WITHIN, connection).await);
             drop(place);
         });
@@ -102,7 +102,7 @@ async fn accept(
     Ok(())
 }
 
-/// The place of a connection among all, which it leaves when it ends.
+/// The place of a connection among all. Its drop frees it.
 struct Place {
     many: Rc<Cell<usize>>,
     open: Open,
@@ -130,7 +130,7 @@ impl Drop for Place {
     }
 }
 
-/// Answers a request, if the gate lets it in.
+/// Answers a request if the gate lets it in.
 async fn answer(
     mut dashboard: Dashboard,
     gate: &RefCell<Gate>,
@@ -172,7 +172,7 @@ fn refuse(status: StatusCode, text: &'static str) -> Response<Body> {
     answer
 }
 
-/// Returns when the process is asked to end.
+/// Returns a future that ends with a signal to end the process.
 #[cfg(unix)]
 fn signal() -> Result<impl Future<Output = ()>, Box<dyn Error>> {
     use tokio::signal::unix::{SignalKind, signal};
@@ -186,7 +186,7 @@ fn signal() -> Result<impl Future<Output = ()>, Box<dyn Error>> {
     })
 }
 
-/// Returns when the process is asked to end.
+/// Returns a future that ends with a signal to end the process.
 #[cfg(not(unix))]
 fn signal() -> Result<impl Future<Output = ()>, Box<dyn Error>> {
     Ok(async { drop(tokio::signal::ctrl_c().await) })

@@ -1,0 +1,213 @@
+//! `tickwheel-jobs serve` as a process on the loopback: its answers, its password, slow clients, and its end.
+//!
+//! No test measures time. The server has to answer in the end, and each limit that ends a wait shows in an answer.
+
+#![cfg(unix)]
+#![expect(clippy::disallowed_methods, reason = "another process is the subject, so time is real")]
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde::{Deserialize, Serialize};
+use tempfile::TempDir;
+use tickwheel_jobs::{Client, Job, Jobs};
+
+/// A test that waits longer than this for a byte has failed.
+const PATIENCE: Duration = Duration::from_secs(240);
+
+#[derive(Serialize, Deserialize)]
+struct Push;
+
+impl Job for Push {
+    const KIND: &'static str = "push";
+}
+
+/// The command on a file with one job.
+struct Served {
+    child: Child,
+    address: String,
+    client: Client,
+    folder: TempDir,
+}
+
+impl Served {
+    fn start(options: &[&str]) -> Served {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("password"), "secret\n").unwrap();
+        let file = folder.path().join("jobs.db");
+        let client = Jobs::open(&file).unwrap().client().unwrap();
+        client.insert(Duration::from_secs(3600), Push).unwrap();
+        let mut child = Command::new(env!("CARGO_BIN_EXE_tickwheel-jobs"))
+            .current_dir(folder.path())
+            .env_remove("TICKWHEEL_PASSWORD")
+            .args(["jobs.db", "serve", "--listen", "127.0.0.1:0"])
+            .args(options)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let address = line.trim_end().strip_prefix("http://").unwrap().trim_end_matches('/');
+        Served { child, address: address.to_owned(), client, folder }
+    }
+
+    /// Opens a connection, and sends the beginning of a request.
+    fn send(&self, text: &str) -> TcpStream {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.write_all(text.as_bytes()).unwrap();
+        stream
+    }
+
+    /// Sends a request, and returns its answer with the headers.
+    fn get(&self, path: &str, host: &str, more: &str) -> String {
+        let text =
+            format!("GET {path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n{more}\r\n");
+        rest(self.send(&text))
+    }
+
+    /// Begins an action. When this returns, the request is under way: the server has asked for its body, which has
+    /// two bytes.
+    fn begin(&self, action: &str) -> TcpStream {
+        let stream = self.send(&format!(
+            "POST /api/v1/{action} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
+             expect: 100-continue\r\ncontent-length: 2\r\n\r\n"
+        ));
+        let mut line = [0; 25];
+        (&stream).read_exact(&mut line).unwrap();
+        assert_eq!(&line, b"HTTP/1.1 100 Continue\r\n\r\n");
+        stream
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(self.child.id().try_into().unwrap()), signal).unwrap();
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+/// Returns the text until the server closes the connection.
+fn rest(mut stream: TcpStream) -> String {
+    let mut bytes = Vec::new();
+    stream.read_to_end(&mut bytes).unwrap();
+    String::from_utf8(bytes).unwrap()
+}
+
+/// Returns the status of an answer.
+fn status(answer: &str) -> u16 {
+    let status = answer.strip_prefix("HTTP/1.1 ").and_then(|rest| rest.get(..3));
+    status.and_then(|digits| digits.parse().ok()).unwrap_or_else(|| panic!("{answer:?}"))
+}
+
+/// Without a password the names of the loopback get an answer, and a foreign name gets none: a page of another site
+/// can let its name lead to this machine.
+#[test]
+fn serve_answers_to_the_names_of_the_loopback() {
+    let served = Served::start(&[]);
+    let health = served.get("/healthz", &served.address, "");
+    assert!(status(&health) == 200 && health.ends_with("ok\n"), "{health}");
+    let page = served.get("/", "localhost", "");
+    assert!(status(&page) == 200 && page.contains("<!DOCTYPE html>"), "{page}");
+    for host in ["shop.example", "127.0.0.1.shop.example", ""] {
+        let answer = served.get("/", host, "");
+        assert!(status(&answer) == 421 && !answer.contains("html"), "{answer}");
+    }
+    let without_host = rest(served.send("GET / HTTP/1.0\r\n\r\n"));
+    assert!(without_host.contains(" 421 "), "{without_host}");
+}
+
+/// With `--read-only`, every job is shown and none is changed.
+#[test]
+fn serve_that_is_read_only_changes_nothing() {
+    let served = Served::start(&["--read-only"]);
+    assert_eq!(status(&served.get("/jobs", "localhost", "")), 200);
+    let answer = rest(served.send(
+        "POST /api/v1/pause HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\
+         content-type: application/json\r\ncontent-length: 2\r\n\r\n{}",
+    ));
+    assert!(status(&answer) == 403 && answer.contains("read_only"), "{answer}");
+    assert!(!served.client.is_paused().unwrap());
+}
+
+/// The password of the file opens the pages under any host. After ten wrong ones the next ones have to wait, and the
+/// right one is let in after the wait.
+#[test]
+fn serve_slows_down_wrong_passwords() {
+    let served = Served::start(&["--password-file", "password"]);
+    assert!(served.folder.path().join("password").exists());
+    let of = |code| format!("authorization: Basic {code}\r\n");
+    let (right, wrong) = (of("OnNlY3JldA=="), of("Ong="));
+    let refused = served.get("/", "localhost", "");
+    assert!(status(&refused) == 401 && refused.contains("www-authenticate: Basic"), "{refused}");
+    assert_eq!(status(&served.get("/", "shop.example", &right)), 200);
+    for _ in 0..10 {
+        assert_eq!(status(&served.get("/", "localhost", &wrong)), 401);
+    }
+    // A machine that stands still lets a wait pass. Each wait is longer than the one before, up to 30 seconds.
+    let slowed = (0..40)
+        .map(|_| served.get("/", "localhost", &wrong))
+        .find(|answer| status(answer) != 401)
+        .expect("a wait");
+    assert!(status(&slowed) == 429 && slowed.contains("retry-after: "), "{slowed}");
+    while status(&served.get("/", "localhost", &right)) != 200 {
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+/// Half of a request, a body that does not come and headers without an end hold up no other request. The headers
+/// are refused at their limit.
+#[test]
+fn serve_is_not_held_up_by_slow_clients() {
+    let served = Served::start(&[]);
+    let half = served.send("GET / HTTP/1.1\r\nhost: local");
+    let without_body = served.begin("pause");
+    let mut endless = served.send("GET / HTTP/1.1\r\nhost: localhost\r\n");
+    let header = format!("x-more: {}\r\n", "a".repeat(1000));
+    // The server closes the connection while the headers still come.
+    let sent = (0..65_536).take_while(|_| endless.write_all(header.as_bytes()).is_ok()).count();
+    assert!(sent < 65_536, "64 MiB of headers");
+    assert_eq!(status(&served.get("/healthz", "localhost", "")), 200);
+    drop((half, without_body));
+    assert_eq!(status(&served.get("/healthz", "localhost", "")), 200);
+}
+
+/// A signal lets the requests that are under way be answered, and ends the process.
+#[test]
+fn serve_answers_what_is_under_way_at_a_signal() {
+    for signal in [Signal::SIGTERM, Signal::SIGINT] {
+        let mut served = Served::start(&[]);
+        // It writes nothing: on a loaded machine, a commit might not be done in the five seconds that are left.
+        let mut under_way = served.begin("bulk/7/stop");
+        // The signal and the body are both there when the process goes on.
+        served.signal(Signal::SIGSTOP);
+        served.signal(signal);
+        under_way.write_all(b"{}").unwrap();
+        served.signal(Signal::SIGCONT);
+        let answer = rest(under_way);
+        assert!(status(&answer) == 404 && answer.contains("there is no change 7"), "{answer}");
+        assert!(served.child.wait().unwrap().success());
+    }
+}
+
+/// A signal ends the process although a request gets no body: sooner than the limit of a request, whose answer
+/// would be the status 408.
+#[test]
+fn serve_ends_before_a_request_without_its_body() {
+    let mut served = Served::start(&[]);
+    let (half, under_way) = (served.send("GET / HTTP/1.1\r\nhost: local"), served.begin("pause"));
+    served.signal(Signal::SIGTERM);
+    assert_eq!(rest(under_way), "");
+    assert!(served.child.wait().unwrap().success());
+    drop(half);
+    assert!(!served.client.is_paused().unwrap());
+}
