@@ -8,6 +8,8 @@
 
 use std::time::Duration;
 
+use tracing::level_filters::LevelFilter;
+
 use crate::values::handle::Handle;
 
 /// The target of every event of this crate.
@@ -26,9 +28,10 @@ pub(crate) fn panicked(handle: Option<Handle>, message: Option<&str>) {
     }
 }
 
-/// Returns whether a subscriber wants to know of delays.
+/// Returns whether a subscriber may want to know of delays. It calls none: the ticker asks outside of the unwind
+/// boundary.
 pub(crate) fn wants_delays() -> bool {
-    tracing::enabled!(target: TARGET, tracing::Level::WARN)
+    LevelFilter::current() >= LevelFilter::WARN
 }
 
 /// The ticker is behind the clock by this much.

@@ -34,7 +34,7 @@ pub struct Line {
     pub points: Vec<(f64, f64)>,
 }
 
-/// The spread of a population: a bar from the first value to the second, and a thin line from there to the third.
+/// Three values of a population, such as quantiles: a bar from the first to the second, and a thin line to the third.
 pub struct Bar {
     pub label: String,
     pub colour: RGBColor,

@@ -160,7 +160,7 @@ pub(crate) fn emit_of_run(
         | Event::LogGrows { .. } => {}
     }
     #[cfg(feature = "tracing")]
-    call_user(threaded, || event.trace(&_span.get()));
+    call_user(threaded, || _span.hold().tell(|span| event.trace(span)));
     if let Some(on_event) = on_event {
         call_user(threaded, || on_event(event));
     }

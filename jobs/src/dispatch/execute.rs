@@ -30,6 +30,8 @@ use super::questions::Claims;
 use super::reports::{OnRun, is_reported, report_start};
 use super::run::Run;
 use super::run_queue::RunQueue;
+#[cfg(feature = "tokio")]
+use super::run_span::HeldSpan;
 use super::run_state::RunState;
 #[cfg(feature = "tokio")]
 use super::under_way::UnderWay;
@@ -274,8 +276,9 @@ impl Executor {
         }
         let guard = Guard { executor: Arc::clone(self), state, end: None };
         let Some(runtime) = &self.handlers.runtime else { return };
-        let future = guard.state.span.around(future);
-        let inner = runtime.spawn(Polled { dispatcher: Arc::clone(&self.dispatcher), future });
+        let dispatcher = Arc::clone(&self.dispatcher);
+        let span = guard.state.span.hold();
+        let inner = runtime.spawn(Polled { dispatcher, span, future: Some(future) });
         runtime.spawn(async move {
             let mut guard = guard;
             guard.end = Some(match inner.await {
@@ -288,11 +291,13 @@ impl Executor {
     }
 }
 
-/// A handler's future. During each poll the thread counts as in the handler.
+/// A handler's future, in its span. While it is polled or dropped, the thread counts as in the handler.
 #[cfg(feature = "tokio")]
 struct Polled<F> {
     dispatcher: Arc<DispatcherHandle>,
-    future: F,
+    span: HeldSpan,
+    /// None in the drop.
+    future: Option<F>,
 }
 
 #[cfg(feature = "tokio")]
@@ -303,8 +308,20 @@ impl<F: Future + Unpin> Future for Polled<F> {
         mut self: core::pin::Pin<&mut Self>,
         context: &mut core::task::Context<'_>,
     ) -> core::task::Poll<F::Output> {
+        let Polled { dispatcher, span, future: Some(future) } = &mut *self else {
+            return core::task::Poll::Pending;
+        };
+        let _in_handler = InHandler::of(dispatcher);
+        span.in_scope(|| core::pin::Pin::new(future).poll(context))
+    }
+}
+
+#[cfg(feature = "tokio")]
+impl<F> Drop for Polled<F> {
+    fn drop(&mut self) {
         let _in_handler = InHandler::of(&self.dispatcher);
-        core::pin::Pin::new(&mut self.future).poll(context)
+        let (future, span) = (self.future.take(), core::mem::take(&mut self.span));
+        span.in_scope(|| drop(future));
     }
 }
 

@@ -4,20 +4,33 @@
 //!
 //! - A run has its span from just before its start is reported until its end is reported. The handler holds the
 //!   span too, so the span closes once both have ended.
-//! - A subscriber is code of the user's: it is called where its panic is caught, and outside of every lock.
-//!   Only a clone of a span is made under the lock of its place; subscribers count clones, and call no layer for them.
+//! - A subscriber is code of the user's. It is called outside of every lock, and each call of it is caught by itself:
+//!   a panic in the drop of a span, while another panic unwinds, would end the process. So what is under the lock of a
+//!   place is an `Arc`, and not the span.
 
 #[cfg(feature = "tracing")]
-use std::sync::{Arc, Mutex, PoisonError};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+#[cfg(feature = "tracing")]
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 #[cfg(feature = "tracing")]
 use tracing::Span;
+
+#[cfg(feature = "tracing")]
+use super::traces::caught;
 
 /// The place of a run's span, which clones share. The default is the span of no run.
 #[derive(Clone, Default)]
 pub(crate) struct RunSpan {
     #[cfg(feature = "tracing")]
-    place: Option<Arc<Mutex<Option<Span>>>>,
+    place: Option<Arc<Mutex<HeldSpan>>>,
+}
+
+/// A run's span, which closes once every holder has dropped it. The default is no span.
+#[derive(Clone, Default)]
+pub(crate) struct HeldSpan {
+    #[cfg(feature = "tracing")]
+    span: Option<Arc<Span>>,
 }
 
 impl RunSpan {
@@ -32,45 +45,72 @@ impl RunSpan {
         }
     }
 
-    /// Calls a function in the span.
-    pub(crate) fn in_scope<T>(&self, call: impl FnOnce() -> T) -> T {
+    /// Returns the span: none before the start of the run, and after its end.
+    pub(crate) fn hold(&self) -> HeldSpan {
         #[cfg(feature = "tracing")]
-        let _entered = self.get().entered();
-        call()
+        if let Some(place) = &self.place {
+            return lock(place).clone();
+        }
+        HeldSpan::default()
     }
 
-    /// Puts a future into the span: each poll of it, and its drop.
-    #[cfg(feature = "tokio")]
-    pub(crate) fn around<F: Future + Send + Unpin>(
-        &self,
-        future: F,
-    ) -> impl Future<Output = F::Output> + Send + Unpin + use<F> {
+    /// Calls a function in the span.
+    pub(crate) fn in_scope<T>(&self, call: impl FnOnce() -> T) -> T {
+        self.hold().in_scope(call)
+    }
+}
+
+impl HeldSpan {
+    /// Calls a function in the span. If the subscriber panics, the function is called all the same.
+    pub(crate) fn in_scope<T>(&self, call: impl FnOnce() -> T) -> T {
         #[cfg(feature = "tracing")]
-        let future = tracing::Instrument::instrument(future, self.get());
-        future
+        if let Some(span) = &self.span {
+            let entered = caught(|| span.enter());
+            let called = catch_unwind(AssertUnwindSafe(call));
+            caught(|| drop(entered));
+            return called.unwrap_or_else(|panic| resume_unwind(panic));
+        }
+        call()
     }
 }
 
 #[cfg(feature = "tracing")]
 impl RunSpan {
+    /// Sets the span, at the start of the run.
     pub(crate) fn set(&self, span: Span) {
-        self.replace(Some(span));
-    }
-
-    /// Returns the span: a disabled one before the start of the run, and after its end.
-    pub(crate) fn get(&self) -> Span {
-        let place = self.place.as_ref();
-        let lock = place.map(|place| place.lock().unwrap_or_else(PoisonError::into_inner));
-        lock.and_then(|span| span.clone()).unwrap_or_else(Span::none)
+        drop(self.replace(HeldSpan { span: Some(Arc::new(span)) }));
     }
 
     /// Takes the span, at the end of the run.
-    pub(crate) fn take(&self) -> Span {
-        self.replace(None).unwrap_or_else(Span::none)
+    pub(crate) fn take(&self) -> HeldSpan {
+        self.replace(HeldSpan::default())
     }
 
-    fn replace(&self, span: Option<Span>) -> Option<Span> {
-        let place = self.place.as_ref()?;
-        core::mem::replace(&mut *place.lock().unwrap_or_else(PoisonError::into_inner), span)
+    fn replace(&self, span: HeldSpan) -> HeldSpan {
+        match &self.place {
+            Some(place) => core::mem::replace(&mut *lock(place), span),
+            None => HeldSpan::default(),
+        }
     }
+}
+
+#[cfg(feature = "tracing")]
+impl HeldSpan {
+    /// Calls a function of the subscriber with the span: with a disabled one if there is none.
+    pub(crate) fn tell(&self, call: impl FnOnce(&Span)) {
+        caught(|| call(self.span.as_deref().unwrap_or(&Span::none())));
+    }
+}
+
+#[cfg(feature = "tracing")]
+impl Drop for HeldSpan {
+    fn drop(&mut self) {
+        let span = self.span.take();
+        caught(|| drop(span));
+    }
+}
+
+#[cfg(feature = "tracing")]
+fn lock(place: &Mutex<HeldSpan>) -> MutexGuard<'_, HeldSpan> {
+    place.lock().unwrap_or_else(PoisonError::into_inner)
 }

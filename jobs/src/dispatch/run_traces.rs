@@ -1,7 +1,7 @@
 //! The span of each run, from its start to its end, and the link to the trace that inserted the job. Feature
 //! `tracing`.
 
-use tracing::field::{Empty, display};
+use tracing::field::{Empty, Value, display};
 
 use super::run_state::{Over, RunState};
 use super::traces::{TARGET, Traces, caught};
@@ -35,19 +35,24 @@ impl Traces {
         let Some(resume) = &self.resume else { return };
         if let Some(context) = run.extra.as_ref().and_then(|extra| TraceContext::of(&extra.headers))
         {
-            caught(|| resume(&run.span.get(), context.text()));
+            run.span.hold().tell(|span| resume(span, context.text()));
         }
     }
 }
 
 /// Records how a run ended, and lets go of its span.
 pub(super) fn end(run: &RunState, over: &Over) {
-    let span = run.span.take();
-    span.record("outcome", display(over.outcome));
+    let ended = run.span.take();
+    let record = |field: &str, value: &dyn Value| {
+        ended.tell(|span| {
+            span.record(field, value);
+        });
+    };
+    record("outcome", &display(over.outcome));
     if let Some(error) = &over.error {
-        span.record("error.type", error.of_type.name());
+        record("error.type", &error.of_type.name());
         if over.outcome != Outcome::Cancelled {
-            span.record("otel.status_code", "ERROR");
+            record("otel.status_code", &"ERROR");
         }
     }
 }

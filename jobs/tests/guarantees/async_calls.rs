@@ -80,6 +80,8 @@ async fn every_verb(client: &Client, runs: bool) {
     assert_eq!(kinds, [(Close::KIND.to_owned(), 4)]);
     let unhandled = client.unhandled_async().await.unwrap();
     assert_eq!(unhandled.is_empty(), runs);
+    let gauges = client.metrics_async().await.unwrap().to_string();
+    assert!(gauges.contains("tickwheel_jobs_pending{") && gauges.contains("_running{") == runs);
     client.flush_async().await.unwrap();
     client.check_async().await.unwrap();
 }
@@ -143,7 +145,7 @@ fn of(refused: &InsertErrorKind) -> StoreError {
     }
 }
 
-const VERBS: [(&str, Verb); 12] = [
+const VERBS: [(&str, Verb); 13] = [
     ("insert", |client| {
         Box::pin(async {
             let inserted = client.insert_async(HOUR, close(1)).await;
@@ -171,6 +173,12 @@ const VERBS: [(&str, Verb); 12] = [
     ("get", |client| Box::pin(async { client.get_async(JobId::new()).await.map(drop) })),
     ("schedule", |client| Box::pin(client.schedule_async("night", HOUR, close(1)))),
     ("pending", |client| Box::pin(async { client.pending().next_page_async().await.map(drop) })),
+    ("metrics", |client| {
+        Box::pin(async {
+            let _ = client.process_metrics();
+            client.metrics_async().await.map(drop)
+        })
+    }),
     ("flush", |client| Box::pin(client.flush_async())),
     ("check", |client| {
         Box::pin(async {

@@ -10,7 +10,7 @@ use tickwheel_jobs::{Client, Durability, Fail, Jobs, Retry, StoreError};
 
 use super::support::*;
 
-/// Calls everything that waits, and says whether all of it was refused.
+/// Calls everything that waits, and says whether all of it was refused. The counters of the process wait for nothing.
 pub(crate) fn every_call_is_refused(client: &Client) -> bool {
     let other = |error: Option<StoreError>| matches!(error, Some(StoreError::Other(_)));
     other(client.count().err())
@@ -18,6 +18,7 @@ pub(crate) fn every_call_is_refused(client: &Client) -> bool {
         && other(client.kind_named("close").head_start(HOUR).err())
         && other(client.nodes().err())
         && other(client.metrics().err())
+        && client.process_metrics().to_string().contains("tickwheel_jobs_running")
         && other(client.flush().err())
         && other(client.cancel(tickwheel_jobs::JobId::new()).err())
         && other(client.pending().next_page().err())

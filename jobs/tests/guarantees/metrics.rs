@@ -100,9 +100,9 @@ fn metrics_with_hostile_names_have_one_sample_a_line() {
     });
 }
 
-/// The age of the longest run is told while the run lasts, and falls to zero after it.
+/// The age of the longest run is in the metrics while the run lasts, and falls to zero after it.
 #[test]
-fn longest_run_is_told_while_it_lasts() {
+fn longest_run_is_measured_while_it_lasts() {
     let (started, at_start) = mpsc::channel();
     let (release, at_release) = mpsc::channel::<()>();
     let at_release = std::sync::Mutex::new(at_release);

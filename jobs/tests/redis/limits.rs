@@ -45,6 +45,7 @@ pub(crate) fn everything(open: impl Fn() -> Builder) {
     assert!(!client.nodes().unwrap().is_empty() && client.dead_by_error(9).unwrap().is_empty());
     let ever = SystemTime::UNIX_EPOCH..wall_now() + HOUR;
     assert!(!client.history(Step::Minute, ever).unwrap().is_empty());
+    client.metrics().unwrap();
     assert_eq!(client.pending().count(), 300);
     wait_until("all ended", || in_hand(&client) == 0);
     assert_eq!(client.unhandled().unwrap().len(), 1);

@@ -85,10 +85,36 @@ fn client_that_may_write_nothing_can_read() {
     change_user(&server, &["-@write", "+evalsha", "-publish"]);
     let reader = open_as_user(&server).client().unwrap();
     assert_eq!(reader.pending().count(), 1);
+    let metrics = reader.metrics().unwrap().to_string();
+    assert!(
+        metrics.contains("tickwheel_jobs_pending{queue=\"shop\",kind=\"order\"} 1\n"),
+        "{metrics}"
+    );
     reader.check().unwrap();
     nothing_was_denied(&server);
     reader.insert(HOUR, Order(2)).unwrap_err();
     assert_eq!(reader.count().unwrap().pending, 1);
+}
+
+/// Metrics whose gauges the user may not read are an error, and no page without gauges. The counters of the process
+/// need no right.
+#[test]
+fn metrics_without_the_right_to_read_are_refused() {
+    let server = Server::start();
+    make_user(&server);
+    let jobs = open_as_user(&server).handle(|_: Order, _| Ok(())).start().unwrap();
+    let client = open_as_user(&server).client().unwrap();
+    for right in ["hgetall", "hvals", "zcount"] {
+        change_user(&server, &[&format!("-{right}")]);
+        for asks in [&client, &jobs.client()] {
+            asks.metrics().map(drop).expect_err(right);
+        }
+        let counters = jobs.process_metrics().to_string();
+        assert!(counters.contains("tickwheel_jobs_running_limit"), "{right}: {counters}");
+        change_user(&server, &[&format!("+{right}")]);
+        client.metrics().unwrap();
+    }
+    jobs.shutdown().unwrap();
 }
 
 /// A refused notification loses no job, and its insert succeeds. It comes after all writes of a script: before a

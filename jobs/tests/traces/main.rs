@@ -8,9 +8,13 @@
 //! | `events.rs` | the events |
 //! | `context.rs` | the context of a trace |
 //! | `panics.rs` | closures and subscribers that panic |
+//! | `calling.rs` | a subscriber that calls the jobs, shuts them down or panics in each of its functions |
+//! | `meddler.rs` | the layer that does so |
 
+mod calling;
 mod context;
 mod events;
+mod meddler;
 mod panics;
 mod recorder;
 #[path = "../redis/server.rs"]

@@ -14,6 +14,8 @@ use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::registry::{LookupSpan, Registry};
 
+use crate::meddler::Meddler;
+
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
 /// Longer than anything takes on a loaded machine.
 pub(crate) const LONG: Duration = Duration::from_secs(60);
@@ -132,7 +134,7 @@ fn disturb(fields: &Fields) {
 pub(crate) fn record() {
     static SET: OnceLock<()> = OnceLock::new();
     SET.get_or_init(|| {
-        let subscriber = Registry::default().with(Recorder);
+        let subscriber = Registry::default().with(Recorder).with(Meddler::default());
         tracing::subscriber::set_global_default(subscriber).unwrap();
     });
 }
