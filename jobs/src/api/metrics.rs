@@ -186,7 +186,7 @@ impl Client {
         metrics.gauge("tickwheel_jobs_running_limit", help, &[("queue", queue)], most_runs);
     }
 
-    /// Adds what the store has done for this process.
+    /// Adds the work of the store for this process.
     fn commits_here(&self, metrics: &mut Metrics) {
         let (stats, queue) = (self.stats(), self.queue());
         let labels = [("queue", queue)];

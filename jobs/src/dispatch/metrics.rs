@@ -74,7 +74,7 @@ pub(crate) struct Metrics {
     pub(crate) about: About,
 }
 
-/// What does not change while a process has its jobs, and what its metrics tell.
+/// Facts about a process that do not change while it has its jobs, for its metrics.
 #[derive(Default)]
 pub(crate) struct About {
     /// The queue, if it is not the default one.

@@ -19,9 +19,9 @@ pub(crate) struct Tab {
     messages: Receiver<Value>,
     session: Option<String>,
     last: u64,
-    /// What the page has asked for: the URLs.
+    /// The URLs that the page has asked for.
     pub(crate) requests: Vec<String>,
-    /// What the page has said to the console: messages, errors, what the content policy has refused.
+    /// The messages of the page to the console: errors too, and refusals of the content policy.
     pub(crate) console: Vec<String>,
     _folder: TempDir,
 }

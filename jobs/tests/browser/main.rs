@@ -184,7 +184,7 @@ fn day_is_clicked_without_the_script() {
     assert_eq!(tab.requests.iter().find(is_script), None);
 }
 
-/// The script leaves alone what the reader does: typed text, focus, an open fold, selected rows. The keys work, and
+/// The script does not disturb the reader: typed text, focus, an open fold, selected rows. The keys work, and
 /// figures that are old say so.
 #[test]
 fn script_does_not_disturb_and_says_when_figures_are_old() {

@@ -25,7 +25,7 @@ impl Resumed {
     }
 }
 
-/// Returns a builder that captures the number of the current span, and the list of what it has resumed.
+/// Returns a builder that captures the number of the current span, and the list of the contexts that it has resumed.
 fn traced(builder: Builder) -> (Builder, Resumed) {
     let resumed = Resumed::default();
     let list = resumed.clone();

@@ -1,7 +1,7 @@
 //! What feature `tracing` promises: the span of each run, the events, and the context that a job carries from its
 //! insert to its runs.
 //!
-//! | file | what it holds |
+//! | file | its tests |
 //! | --- | --- |
 //! | `recorder.rs` | a subscriber that notes every span and event |
 //! | `spans.rs` | the span of each run |

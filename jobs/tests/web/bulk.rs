@@ -172,7 +172,7 @@ fn bulk_can_be_stopped() {
     assert!(left > 0 && left < 40_000, "{left}");
 }
 
-/// Each action on one job does what it says, and says if it could not.
+/// Each action on one job has its effect, or its answer says why not.
 #[test]
 fn actions_on_one_job() {
     let (jobs, driver) = manual();

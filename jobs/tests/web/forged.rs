@@ -20,7 +20,7 @@ fn forged_requests_are_refused() {
     let origin = |origin| ("origin", origin);
     let authorization = ("authorization", "Basic x");
     let cases: &[(bool, &[(&str, &str)])] = &[
-        // What the browser says counts before everything else.
+        // The header of the browser counts before everything else.
         (true, &[HOST, FORM, site("same-origin")]),
         (true, &[HOST, FORM, site("none")]),
         (false, &[HOST, FORM, site("same-site")]),
@@ -78,7 +78,7 @@ fn forged_requests_are_known_in_http_2() {
     }
 }
 
-/// A body has a limit, whether its length is declared or not, and has to be what it says.
+/// A body has a limit, whether its length is declared or not, and must match its content type.
 #[test]
 fn bodies_have_bounds() {
     let (jobs, _driver) = manual();

@@ -1,4 +1,4 @@
-//! The service itself: its thread, what it keeps, health, further queues.
+//! The service itself: its threads, the answers that it keeps, health, further queues.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -121,7 +121,7 @@ pub(crate) enum Command {
     /// address with one, over HTTP Basic without TLS.
     #[cfg(feature = "serve")]
     Serve(Serve),
-    /// Shows what the queue does just now, refreshed once a second: rates, kinds, nodes, runs, dead jobs and
+    /// Shows the queue at present, refreshed once a second: rates, kinds, nodes, runs, dead jobs and
     /// schedules. The view needs a terminal and a build with the feature `top`; --once and --json do not.
     Top {
         /// Prints one page of text, and ends.

@@ -15,7 +15,7 @@ const HEIGHT: f64 = 100.0;
 const STEP: usize = 10;
 const BAR: usize = 7;
 
-/// What a chart shows of each minute.
+/// The figure of a minute that a chart shows.
 #[derive(Clone, Copy)]
 enum Shows {
     Completed,
@@ -65,7 +65,7 @@ impl Shows {
             Shows::Late => (value + 1.0).log10() / 3_600_001_f64.log10(),
             _ => value / most.max(1.0),
         };
-        // What is not zero can be seen.
+        // Every figure above zero can be seen.
         if value > 0.0 { (part * HEIGHT).clamp(2.0, HEIGHT) } else { 0.0 }
     }
 }

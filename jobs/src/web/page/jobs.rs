@@ -44,7 +44,7 @@ pub(crate) fn page(frame: &Frame, view: &Jobs) -> Markup {
     layout::page(frame, &format!("{name} jobs"), &part)
 }
 
-/// How many jobs match, and what the search has read.
+/// The number of jobs that match, and the number of records that the search has read.
 fn total(view: &Jobs) -> Markup {
     html! {
         @if let Some(total) = view.total { (number(total)) " " @if total.count == 1 { "job" } @else { "jobs" } }

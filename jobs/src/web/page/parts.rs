@@ -37,7 +37,7 @@ impl Look {
     }
 }
 
-/// A form of one button, which posts to a place under `api/v1/` and comes back. `of` is what it is about, for
+/// A form of one button, which posts to a place under `api/v1/` and comes back. `of` names its subject, for
 /// those who hear the page.
 pub(crate) fn button(frame: &Frame, target: &str, label: &str, of: &str, look: Look) -> Markup {
     html! {

@@ -1,4 +1,4 @@
-//! The store: what the file or the server says of itself, its sizes, and the commits of this process.
+//! The page of the store: the facts about the file or the server, its sizes, and the commits of this process.
 
 use maud::{Markup, html};
 

@@ -74,7 +74,7 @@ pub(crate) fn number(number: Number) -> String {
     format!("{}{more}", count(number.count))
 }
 
-/// A number and what it counts: `1 job`, `344 jobs`.
+/// A number with its noun: `1 job`, `344 jobs`.
 pub(crate) fn counted(number: u64, one: &str, more: &str) -> String {
     format!("{} {}", count(number), if number == 1 { one } else { more })
 }

@@ -102,7 +102,7 @@ fn timeline(reader: &Reader<'_>, job: &JobInfo) -> Vec<Step> {
         }
         JobState::Pending => {}
     }
-    // What happens now has no time, and comes last. The end comes after the failure of the same millisecond.
+    // The present step has no time, and comes last. The end comes after the failure of the same millisecond.
     steps.sort_by_key(|step| (step.at.is_none(), step.at));
     steps
 }

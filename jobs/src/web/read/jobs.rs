@@ -17,7 +17,7 @@ const MOST_KINDS: usize = 200;
 /// The most characters of an error or a progress in a row.
 const CELL_CHARS: usize = 200;
 
-/// What was found of a list.
+/// The part of a list that was read.
 struct Found {
     jobs: Vec<JobInfo>,
     /// The place after the last record that was looked at, unless that was the last of the list.

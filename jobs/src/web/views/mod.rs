@@ -1,4 +1,4 @@
-//! What the pages and the JSON show: plain values, from which both are made.
+//! The views: plain values, from which the pages and the JSON are made.
 //!
 //! Ground rules:
 //!

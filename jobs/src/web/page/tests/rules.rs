@@ -167,7 +167,7 @@ fn page_has_one_heading_and_no_id_twice() {
     }
 }
 
-/// Every table has a head, every heading of a table says what it is the heading of, and each row has one.
+/// Every table has a head, every heading has a scope, and each row has a heading.
 #[test]
 fn tables_have_headers() {
     for (name, page) in pages(&str::to_owned) {
@@ -196,7 +196,7 @@ fn tables_have_headers() {
     }
 }
 
-/// A chart has a title, which says what it shows. A picture that says nothing is hidden from readers.
+/// A chart has a title. A picture without one is hidden from screen readers.
 #[test]
 fn charts_have_titles() {
     for (name, page) in pages(&str::to_owned) {
