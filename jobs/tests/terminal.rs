@@ -23,8 +23,29 @@ impl Job for Push {
     const KIND: &'static str = "push";
 }
 
-/// Makes a file with three dead jobs, and starts `top` on it. The shell says how the command has ended.
-fn start(name: &str) -> Option<(Tmux, Client, TempDir)> {
+/// A terminal with `top` in it, over a file with three dead jobs.
+struct Top {
+    tmux: Tmux,
+    client: Client,
+    pid: Pid,
+    _folder: TempDir,
+}
+
+impl Top {
+    /// Waits until the process has gone, and asserts that the shell saw this status and has its terminal back.
+    ///
+    /// The shell is asked afterwards: it throws away the rest of a line whose command dies of an interrupt.
+    fn assert_ended(&self, status: u8) {
+        while kill(self.pid, None).is_ok() {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        self.tmux.type_line("echo \"ended: $?\"");
+        self.tmux.assert_given_back(&format!("ended: {status}"));
+    }
+}
+
+/// Makes a file with three dead jobs, and starts `top` on it.
+fn start(name: &str) -> Option<Top> {
     let tmux = Tmux::start(name)?;
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("jobs.db");
@@ -38,20 +59,23 @@ fn start(name: &str) -> Option<(Tmux, Client, TempDir)> {
     jobs.shutdown().unwrap();
     let client = Jobs::open(&file).unwrap().client().unwrap();
     let (command, pid) = (env!("CARGO_BIN_EXE_tickwheel-jobs"), folder.path().join("pid"));
-    let (file, pid) = (file.display(), pid.display());
     tmux.type_line(&format!(
-        "sh -c 'echo $$ >{pid}; exec {command} top {file}'; echo \"ended: $?\""
+        "sh -c 'echo $$ >{}; exec {command} top {}'",
+        pid.display(),
+        file.display()
     ));
     tmux.wait_for("push");
     assert!(tmux.is_taken());
-    Some((tmux, client, folder))
+    let pid = std::fs::read_to_string(pid).unwrap();
+    Some(Top { tmux, client, pid: Pid::from_raw(pid.trim().parse().unwrap()), _folder: folder })
 }
 
 /// Keys turn to the tables, the help follows a new size, dead jobs are retried after a question, and `q` gives the
 /// terminal back.
 #[test]
 fn terminal_shows_top_and_takes_its_keys() {
-    let Some((tmux, client, _folder)) = start("keys") else { return };
+    let Some(top) = start("keys") else { return };
+    let Top { tmux, client, .. } = &top;
     tmux.press("2");
     tmux.wait_for("no nodes");
     tmux.press("?");
@@ -76,21 +100,16 @@ fn terminal_shows_top_and_takes_its_keys() {
     assert_eq!((client.count().unwrap().dead, client.count().unwrap().pending), (0, 3));
     tmux.wait_for("no dead jobs");
     tmux.press("q");
-    tmux.assert_given_back("ended: 0");
+    top.assert_ended(0);
 }
 
 /// Each signal that ends a program gives the terminal back, and the shell sees which signal it was.
 #[test]
 fn terminal_is_given_back_after_a_signal() {
     for (signal, status) in [(Signal::SIGTERM, 143), (Signal::SIGINT, 130), (Signal::SIGHUP, 129)] {
-        let Some((tmux, _, folder)) = start(signal.as_ref()) else { return };
-        let pid = std::fs::read_to_string(folder.path().join("pid")).unwrap();
-        kill(Pid::from_raw(pid.trim().parse().unwrap()), signal).unwrap();
-        if signal == Signal::SIGINT {
-            // A shell that sees its child die of an interrupt leaves the line.
-            tmux.type_line("echo \"ended: 130\"");
-        }
-        tmux.assert_given_back(&format!("ended: {status}"));
+        let Some(top) = start(signal.as_ref()) else { return };
+        kill(top.pid, signal).unwrap();
+        top.assert_ended(status);
     }
 }
 

@@ -1,6 +1,5 @@
 //! The parts of jobs: a builder checks its choices and opens the store, and `start.rs` assembles the parts.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::time::Duration;
@@ -8,6 +7,7 @@ use std::time::Duration;
 use crossbeam_channel::Receiver;
 #[cfg(feature = "redis")]
 use crossbeam_channel::bounded;
+use foldhash::HashMap;
 
 use super::builder::{Builder, Source};
 use crate::dispatch::call::Alive;

@@ -6,9 +6,10 @@
 //! - The machine takes the replies of the jobs whose ends a commit holds, and answers them after the commit.
 //! - An answer only says: look again. The store alone knows how the job has ended.
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use foldhash::HashMap;
 
 use super::call::Reply;
 use crate::values::id::JobId;

@@ -12,11 +12,11 @@
 use core::any::Any;
 use core::cell::RefCell;
 use core::sync::atomic;
-use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use foldhash::HashSet;
 use tickwheel::When;
 
 use super::capacity::Capacity;
@@ -172,7 +172,7 @@ impl Executor {
     /// Returns the claimed jobs that have not started.
     fn not_started(&self) -> HashSet<JobId> {
         let queues = [Some(&self.blocking), self.returning.as_ref()];
-        let mut ids = HashSet::new();
+        let mut ids = HashSet::default();
         for queue in queues.into_iter().flatten() {
             queue.add_waiting(&mut ids);
         }

@@ -1,7 +1,8 @@
 //! The handlers, by kind.
 
-use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+
+use foldhash::{HashMap, HashSet};
 
 use super::run::Run;
 use super::states::States;

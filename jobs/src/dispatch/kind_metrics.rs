@@ -10,10 +10,11 @@
 //!   a counter that moved to another name would look like a burst to a monitoring system.
 
 use core::sync::atomic::{AtomicU64, Ordering};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use foldhash::HashMap;
 use tickwheel::{Histogram, Lateness};
 
 use super::run_state::RunState;

@@ -6,9 +6,10 @@
 //! - Only the latest progress of a run is kept. The machine takes all of it with its next step.
 //! - A machine takes no lock while no handler sets progress.
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
+
+use foldhash::HashMap;
 
 use crate::store::Fence;
 use crate::values::id::JobId;

@@ -8,9 +8,10 @@
 //!   writes that into the answer.
 //! - The connection is opened for the first question, and closed when the dispatcher has ended.
 
-use std::collections::HashSet;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
+
+use foldhash::HashSet;
 
 use super::call::Alive;
 use super::timed_lock::TimedLock;

@@ -9,9 +9,10 @@
 //! - If the clock was set back, a job in that heap may not be due any more. Then the jobs move back.
 
 use core::cmp::{Ordering, Reverse};
-use std::collections::{BinaryHeap, HashSet};
+use std::collections::BinaryHeap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use foldhash::HashSet;
 use tickwheel::Scheduler;
 
 use super::machine::Start;

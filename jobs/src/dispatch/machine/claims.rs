@@ -1,7 +1,8 @@
 //! Decides how many jobs a commit claims, and of which kinds.
 
-use std::collections::HashMap;
 use std::sync::Arc;
+
+use foldhash::HashMap;
 
 use super::Machine;
 use super::commit::Commit;

@@ -1,9 +1,10 @@
 //! Turns commands into the operations of a commit.
 
 use core::task::Waker;
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+use foldhash::HashMap;
 
 use super::commit::{Commit, FollowUp};
 use super::time_limits::{by_limit, overrun_end};
@@ -94,7 +95,7 @@ impl Machine {
 
     /// Returns the oldest run of each kind, of those that have started.
     fn oldest_runs(&self) -> Vec<Arc<RunState>> {
-        let mut oldest: HashMap<&str, (Instant, &Arc<RunState>)> = HashMap::new();
+        let mut oldest: HashMap<&str, (Instant, &Arc<RunState>)> = HashMap::default();
         for run in self.runs.values() {
             let Some(started) = run.started() else { continue };
             let found = oldest.entry(&run.kind).or_insert((started, run));

@@ -1,8 +1,9 @@
 //! The operations that one step gathers for its commit, and the follow-up of each.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Instant;
+
+use foldhash::HashSet;
 
 use super::StepOutput;
 use crate::dispatch::command::{Reply, RunEnd};

@@ -1,8 +1,9 @@
 //! A machine and its store for the tests of this folder.
 
-use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
+
+use foldhash::{HashMap, HashSet};
 
 use super::Settings;
 use crate::store::memory::Memory;
@@ -80,10 +81,10 @@ pub(super) fn settings(max_in_flight: usize) -> Settings {
         lease: None,
         call_timeout: Duration::ZERO,
         synced: false,
-        policies: HashMap::from([(Arc::from(KIND), retry)]),
-        async_kinds: HashSet::new(),
+        policies: HashMap::from_iter([(Arc::from(KIND), retry)]),
+        async_kinds: HashSet::default(),
         max_async_runs: 1,
-        time_limits: HashMap::new(),
+        time_limits: HashMap::default(),
         limit_grace: Duration::ZERO,
         capacity: None,
         end_waits: Arc::default(),

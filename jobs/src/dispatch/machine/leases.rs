@@ -183,7 +183,7 @@ impl Machine {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::HashMap;
+    use foldhash::HashMap;
 
     use super::*;
     use crate::dispatch::capacity::Capacity;
@@ -199,7 +199,7 @@ mod tests {
         let now = Instant::now();
         let settings = Settings {
             lease: Some(Duration::from_secs(30)),
-            policies: HashMap::new(),
+            policies: HashMap::default(),
             capacity: Some(Arc::new(Capacity::new(2, now))),
             ..settings(8)
         };

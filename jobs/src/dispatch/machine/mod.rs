@@ -14,6 +14,7 @@
 //!
 //! | file | what it holds |
 //! | --- | --- |
+//! | `settings.rs` | what does not change while the jobs run |
 //! | `commit.rs` | the operations that a step gathers |
 //! | `commands.rs` | from commands to operations |
 //! | `claims.rs` | how many jobs a commit claims, and of which kinds |
@@ -37,70 +38,36 @@ mod progress;
 mod told;
 mod unsettled;
 mod commit;
+mod settings;
 #[cfg(test)]
 mod fixture;
 
 use core::cmp::Reverse;
 use core::task::Waker;
-use std::collections::{BinaryHeap, HashMap, HashSet, VecDeque};
+use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use foldhash::{HashMap, HashSet};
+
 use super::call;
-use super::capacity::Capacity;
 use super::command::{Command, Found, Reply};
-use super::end_waits::EndWaits;
 use super::events::Event;
-use super::progress::Progress;
 use super::run_span::RunSpan;
 use super::run_state::RunState;
 use crate::store::{Answer, ApplyError, Fence, Store, StoredSchedule};
 use crate::values::error::StoreError;
 use crate::values::id::JobId;
-use crate::values::retry::Retry;
 use crate::values::time::{Millis, Now};
 use crate::values::{node, setting};
 use claims::Held;
 use commit::Commit;
+pub(crate) use settings::Settings;
 use progress::ProgressWrites;
 use suspects::Suspect;
 use time_limits::HandlerEnded;
 use told::Told;
 use unsettled::Unsettled;
-
-/// Settings that do not change while the jobs run.
-#[derive(Clone)]
-pub(crate) struct Settings {
-    /// How many jobs may be claimed at once.
-    pub(crate) max_in_flight: usize,
-    /// How long before its due time a job is claimed.
-    pub(crate) ahead: Duration,
-    /// How long a claim holds unless it is renewed. None: as long as the process runs.
-    pub(crate) lease: Option<Duration>,
-    /// The limit of a call. Zero on a manual clock.
-    pub(crate) call_timeout: Duration,
-    /// A change is on stable storage before its answer.
-    pub(crate) synced: bool,
-    /// The retry policy of each kind that is handled here. Empty: nothing is claimed.
-    pub(crate) policies: HashMap<Arc<str>, Retry>,
-    /// The kinds whose handlers take no thread.
-    pub(crate) async_kinds: HashSet<Arc<str>>,
-    /// How many runs of each of those kinds may be claimed at once.
-    pub(crate) max_async_runs: usize,
-    /// How long a run of a kind may take, and how much longer until the machine gives it up.
-    pub(crate) time_limits: HashMap<Arc<str>, Duration>,
-    pub(crate) limit_grace: Duration,
-    /// How many jobs the threads can start, if other processes share the jobs.
-    pub(crate) capacity: Option<Arc<Capacity>>,
-    /// The callers that wait for the end of a job.
-    pub(crate) end_waits: Arc<EndWaits>,
-    /// The progress that runs have set, until a step takes it.
-    pub(crate) progress: Arc<Progress>,
-    /// How many threads run the handlers, if that was set.
-    pub(crate) threads: Option<usize>,
-    /// The store counts what happens in each minute.
-    pub(crate) history: bool,
-}
 
 /// The state machine.
 pub(crate) struct Machine {
@@ -110,7 +77,8 @@ pub(crate) struct Machine {
     held: Held,
     /// Runs that take a thread, and when they were claimed: they must start soon.
     to_start: VecDeque<(Instant, JobId, Fence)>,
-    by_key: HashMap<String, JobId>,
+    /// By the hash of the standard library, because a stranger may choose the keys.
+    by_key: std::collections::HashMap<String, JobId>,
     /// Runs whose cancel was answered with `Running`.
     cancel_requested: HashSet<JobId>,
     /// Runs that have lost their lease or overrun their time limit, and not ended: each still occupies a slot;
@@ -217,14 +185,14 @@ impl Machine {
         let described = node::Stored::of_this_process(kinds, threads, limit, now);
         Machine {
             settings,
-            runs: HashMap::new(),
+            runs: HashMap::default(),
             held: Held::default(),
             to_start: VecDeque::new(),
-            by_key: HashMap::new(),
-            cancel_requested: HashSet::new(),
-            lost_claims: HashSet::new(),
+            by_key: std::collections::HashMap::new(),
+            cancel_requested: HashSet::default(),
+            lost_claims: HashSet::default(),
             limit_checks: BinaryHeap::new(),
-            overrun: HashMap::new(),
+            overrun: HashMap::default(),
             progress: ProgressWrites::default(),
             renew_at: None,
             expire_at: None,

@@ -6,8 +6,9 @@
 //!   dispatcher makes a step each second.
 //! - The progress of a run that has ended or lost its lease is dropped here. The store refuses it too, by the fence.
 
-use std::collections::HashMap;
 use std::time::{Duration, Instant};
+
+use foldhash::HashMap;
 
 use super::commit::{Commit, FollowUp};
 use super::{Machine, StepOutput};

@@ -9,8 +9,9 @@
 //!   starts meanwhile. So a neighbour that ends the process within that time does not make it dead.
 //! - Jobs that were never interrupted wait for no suspect: a claim passes over the suspects that must wait.
 
-use std::collections::HashSet;
 use std::time::{Duration, Instant};
+
+use foldhash::HashSet;
 
 use super::Machine;
 use super::commit::Commit;
@@ -49,7 +50,7 @@ impl Machine {
         commit: &Commit,
     ) -> ClaimRequest {
         let (mut on_trial, mut on_last_trial) = (0, false);
-        let ended = if self.suspects.is_empty() { HashSet::new() } else { commit.ended() };
+        let ended = if self.suspects.is_empty() { HashSet::default() } else { commit.ended() };
         let runs = &self.runs;
         self.suspects.retain(|suspect| {
             let run = runs.get(&suspect.id).filter(|run| run.fence == suspect.fence);

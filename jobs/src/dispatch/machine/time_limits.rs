@@ -132,7 +132,7 @@ pub(super) fn by_limit(run: &RunState, end: RunEnd) -> RunEnd {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::HashMap;
+    use foldhash::HashMap;
     use std::sync::Arc;
 
     use super::*;
@@ -157,7 +157,7 @@ mod tests {
         fn new(max_in_flight: usize) -> Limited {
             let kind: Arc<str> = Arc::from(KIND);
             let settings = Settings {
-                time_limits: HashMap::from([(Arc::clone(&kind), 5 * SECOND)]),
+                time_limits: HashMap::from_iter([(Arc::clone(&kind), 5 * SECOND)]),
                 limit_grace: SECOND,
                 ..settings(max_in_flight)
             };

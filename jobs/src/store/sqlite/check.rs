@@ -1,7 +1,8 @@
 //! The check of a file: reads every row and compares the tables with each other.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::BTreeMap;
 
+use foldhash::{HashMap, HashSet};
 use rusqlite::types::Value;
 
 use super::claims::Claims;
@@ -143,7 +144,7 @@ fn seen(row: &rusqlite::Row<'_>, later: bool) -> rusqlite::Result<Seen> {
 }
 
 fn counts(tables: Tables<'_>, kinds: &[KindRow], jobs: &[Seen]) -> Result<(), Violation> {
-    let mut counted: HashMap<i64, KindCounts> = HashMap::new();
+    let mut counted: HashMap<i64, KindCounts> = HashMap::default();
     for job in jobs {
         counted.entry(job.place.kind).or_default().add(KindCounts::of_job(job.failures));
     }
@@ -183,7 +184,7 @@ fn counts(tables: Tables<'_>, kinds: &[KindRow], jobs: &[Seen]) -> Result<(), Vi
 }
 
 fn ids(tables: Tables<'_>, kinds: &[KindRow], jobs: &[Seen]) -> Result<(), Violation> {
-    let mut seen = HashSet::new();
+    let mut seen = HashSet::default();
     for job in jobs {
         let Place { id, due, kind, .. } = job.place;
         ensure(seen.insert(id), || format!("F3: two jobs have the id {id}"))?;

@@ -1,9 +1,9 @@
 //! Claims the jobs that are due, and writes the claims that a transaction has made and ended.
 
-use std::collections::HashMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
+use foldhash::HashMap;
 use rusqlite::params;
 
 use super::claims::{Batch, Change, Claims, Cursor, Held, admits_suspects};
@@ -155,7 +155,7 @@ impl State {
     /// Writes the claims that this transaction has made and ended.
     pub(crate) fn write_claims(&mut self, tables: Tables<'_>) -> Result<(), StoreError> {
         let claims = &mut self.claims;
-        let mut stale: HashMap<i64, Vec<(u64, JobId)>> = HashMap::new();
+        let mut stale: HashMap<i64, Vec<(u64, JobId)>> = HashMap::default();
         for n in claims.touched.drain() {
             let Some(batch) = claims.batches.get_mut(&n) else { continue };
             if batch.left == 0 {

@@ -12,8 +12,10 @@
 //! - `next` is a lower bound: every job of the kind that is due before it is claimed or in `waiting`.
 
 use core::ops::Bound;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
+
+use foldhash::{HashMap, HashSet};
 
 use super::rows::{KindRow, Place};
 use super::tables::Tables;
@@ -94,13 +96,13 @@ impl Claims {
     pub(crate) fn new(runner: bool) -> Claims {
         Claims {
             runner,
-            held: HashMap::new(),
-            batches: HashMap::new(),
+            held: HashMap::default(),
+            batches: HashMap::default(),
             cursors: Vec::new(),
             starts: 0,
             claimed: 0,
             journal: Vec::new(),
-            touched: HashSet::new(),
+            touched: HashSet::default(),
             fresh: Vec::new(),
         }
     }

@@ -9,8 +9,9 @@
 //!   the hour has begun already, since no process ran for a while, each commit moves as many rows as
 //!   [`Pace`] allows.
 
-use std::collections::HashMap;
 use std::time::Duration;
+
+use foldhash::HashMap;
 
 use super::State;
 use super::pace::Pace;
@@ -39,7 +40,7 @@ const ROWS_PER_COMMIT: usize = 512;
 
 impl Default for Hours {
     fn default() -> Hours {
-        Hours { last: -1, first_later: Some(0), newest: HashMap::new(), pace: Pace::default() }
+        Hours { last: -1, first_later: Some(0), newest: HashMap::default(), pace: Pace::default() }
     }
 }
 

@@ -7,7 +7,7 @@
 //!   ([`Claims::note_added`](super::claims::Claims)). One that changes the number of jobs calls
 //!   `State::count`.
 
-use std::collections::HashSet;
+use foldhash::HashSet;
 
 use rusqlite::params;
 

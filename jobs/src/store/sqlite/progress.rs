@@ -1,6 +1,6 @@
 //! The table `progress`: what the runs of claimed jobs have set.
 
-use std::collections::HashSet;
+use foldhash::HashSet;
 
 use rusqlite::params;
 

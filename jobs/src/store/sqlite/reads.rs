@@ -1,6 +1,6 @@
 //! Questions to the store: one job, counts, gauges of each kind.
 
-use std::collections::{HashMap, HashSet};
+use foldhash::{HashMap, HashSet};
 
 use rusqlite::params;
 
@@ -31,7 +31,7 @@ impl State {
         self.kinds.iter().for_each(|kind| all.add(self.counts_of(kind)));
         let of = |count: i64| u64::try_from(count).unwrap_or(0);
         let (alive, dead) = (of(all.jobs), of(all.dead));
-        let mut claimed = HashSet::new();
+        let mut claimed = HashSet::default();
         self.claimed(tables, |place| claimed.extend([(place.due, place.id)]))?;
         let schedules = tables.one(&tables.sql.counts, [], |row| row.get::<_, u32>(0))?;
         let schedules = u64::from(schedules.unwrap_or(0));
@@ -56,7 +56,7 @@ impl State {
         tables: Tables<'_>,
         now: Millis,
     ) -> Result<Vec<KindGauges>, StoreError> {
-        let (mut positions, mut by_kind) = (HashSet::new(), HashMap::<i64, u64>::new());
+        let (mut positions, mut by_kind) = (HashSet::default(), HashMap::<i64, u64>::default());
         self.claimed(tables, |place| {
             positions.insert((place.due, place.id));
             *by_kind.entry(place.kind).or_default() += 1;

@@ -1,7 +1,8 @@
 //! The start of a process that runs the jobs of a file: jobs that are claimed there were interrupted.
 
-use std::collections::HashSet;
 use std::sync::Arc;
+
+use foldhash::HashSet;
 
 use super::State;
 use super::rows::{Place, kind_row};
@@ -42,9 +43,9 @@ impl State {
         }
         tables.execute(&tables.sql.drop_claims, [])?;
         tables.execute(&tables.sql.drop_cancel_requests, [])?;
-        self.cancel_requested = Some(HashSet::new());
+        self.cancel_requested = Some(HashSet::default());
         tables.execute(&tables.sql.drop_all_progress, [])?;
-        self.progress = Some(HashSet::new());
+        self.progress = Some(HashSet::default());
         self.claims.handle(kinds, &self.kinds);
         Ok(interrupted)
     }

@@ -1,6 +1,8 @@
 //! A scan of the due jobs of one kind: it skips claimed jobs, and sets suspects aside by position.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
+
+use foldhash::HashMap;
 
 use super::claims::Held;
 use super::rows::{JobRow, store_error, unreadable_job};

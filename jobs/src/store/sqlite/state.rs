@@ -1,7 +1,8 @@
 //! The state in memory that belongs to the file.
 
-use std::collections::HashSet;
 use std::time::Duration;
+
+use foldhash::HashSet;
 
 use super::claims::Claims;
 use super::kind_minute::KindMinute;
@@ -67,7 +68,7 @@ impl State {
             reload: true,
             data_version: -1,
             changed: false,
-            unknown: HashSet::new(),
+            unknown: HashSet::default(),
             cancel_requested: None,
             progress: None,
             outbox: true,

@@ -1,0 +1,45 @@
+//! The settings of a machine: they do not change while the jobs run.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use foldhash::{HashMap, HashSet};
+
+use crate::dispatch::capacity::Capacity;
+use crate::dispatch::end_waits::EndWaits;
+use crate::dispatch::progress::Progress;
+use crate::values::retry::Retry;
+
+/// The choices of the builder, as the machine needs them.
+#[derive(Clone)]
+pub(crate) struct Settings {
+    /// How many jobs may be claimed at once.
+    pub(crate) max_in_flight: usize,
+    /// How long before its due time a job is claimed.
+    pub(crate) ahead: Duration,
+    /// How long a claim holds unless it is renewed. None: as long as the process runs.
+    pub(crate) lease: Option<Duration>,
+    /// The limit of a call. Zero on a manual clock.
+    pub(crate) call_timeout: Duration,
+    /// A change is on stable storage before its answer.
+    pub(crate) synced: bool,
+    /// The retry policy of each kind that is handled here. Empty: nothing is claimed.
+    pub(crate) policies: HashMap<Arc<str>, Retry>,
+    /// The kinds whose handlers take no thread.
+    pub(crate) async_kinds: HashSet<Arc<str>>,
+    /// How many runs of each of those kinds may be claimed at once.
+    pub(crate) max_async_runs: usize,
+    /// How long a run of a kind may take, and how much longer until the machine gives it up.
+    pub(crate) time_limits: HashMap<Arc<str>, Duration>,
+    pub(crate) limit_grace: Duration,
+    /// How many jobs the threads can start, if other processes share the jobs.
+    pub(crate) capacity: Option<Arc<Capacity>>,
+    /// The callers that wait for the end of a job.
+    pub(crate) end_waits: Arc<EndWaits>,
+    /// The progress that runs have set, until a step takes it.
+    pub(crate) progress: Arc<Progress>,
+    /// How many threads run the handlers, if that was set.
+    pub(crate) threads: Option<usize>,
+    /// The store counts what happens in each minute.
+    pub(crate) history: bool,
+}
