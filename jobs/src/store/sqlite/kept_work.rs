@@ -86,6 +86,28 @@ fn steps(store: &Sqlite) -> i64 {
     about_ended.iter().map(of).sum()
 }
 
+/// A statement is prepared once, and not again for other values. SQLite did that for each `LIMIT ?` and for each
+/// search for the oldest kept job: a job that took the place of another kept one cost three times as much.
+#[test]
+fn statements_about_kept_jobs_are_prepared_once() {
+    let path = std::env::temp_dir().join(format!("tickwheel-once-{}.db", std::process::id()));
+    let mut location = Location::new(path.clone(), None);
+    let conn = location.open().unwrap();
+    let mut store = Sqlite::new(location, conn, true, None);
+    store.start_runner(&[Arc::from("mail")], Millis::clamped(NOW)).unwrap();
+    complete(&mut store, 1_000, 100, NOW);
+    apply(&mut store, &[Op::Purge], None, Millis::clamped(NOW + 1));
+    apply(&mut store, &[Op::Purge], None, Millis::clamped(NOW + 2));
+    let conn = store.conn.as_ref().unwrap();
+    for sql in [&store.sql.keep, &store.sql.oldest_kept, &store.sql.drop_ended, &store.sql.over] {
+        let statement = conn.prepare_cached(sql).unwrap();
+        assert!(statement.get_status(StatementStatus::Run) > 1, "{sql}");
+        assert_eq!(statement.get_status(StatementStatus::RePrepare), 0, "{sql}");
+    }
+    Box::new(store).close().unwrap();
+    std::fs::remove_file(&path).unwrap();
+}
+
 /// With 30,000 kept jobs, the end of a job that removes the oldest one, a page, a count and a purge take as many
 /// steps as with 1,000. SQLite uses an index on ended jobs only for a query that repeats its condition: before a fix,
 /// the search for the oldest job did not, and read all of its kind.
