@@ -1,135 +1,11 @@
-//! Jobs that have ended, waits for them, pauses and head starts: in memory and on a file.
+//! Waits for jobs that have ended, in memory and on a file. More tests of them, for every store, are in `tests/scenarios`.
 
 use std::time::{Duration, Instant, SystemTime};
 
 use tickwheel_jobs::{CallError, Jobs};
 
-use super::scenarios::{self, Charge, Mail};
+use super::scenarios::{Charge, Mail};
 use super::support::*;
-
-/// Runs a scenario in memory, and on a file that it may open again.
-fn on_each(scenario: impl Fn(&dyn Fn() -> tickwheel_jobs::Builder, bool)) {
-    scenario(&Jobs::memory, false);
-    let (_folder, path) = file();
-    scenario(&|| Jobs::open(&path).unwrap(), true);
-}
-
-/// See the scenario.
-#[test]
-fn completed_jobs_are_kept_by_number_age_and_bytes() {
-    on_each(|open, _| scenarios::completed_jobs_are_kept_by_number_age_and_bytes(open));
-}
-
-/// See the scenario.
-#[test]
-fn kept_job_that_is_removed_leaves_its_chosen_id() {
-    on_each(|open, _| scenarios::kept_job_that_is_removed_leaves_its_chosen_id(open));
-}
-
-/// See the scenario.
-#[test]
-fn kept_job_is_deleted_and_not_retried() {
-    on_each(|open, _| scenarios::kept_job_is_deleted_and_not_retried(open));
-}
-
-/// See the scenario.
-#[test]
-fn list_of_ended_jobs_has_each_once() {
-    on_each(|open, _| scenarios::list_of_ended_jobs_has_each_once(open));
-}
-
-/// See the scenario.
-#[test]
-fn dead_jobs_are_counted_by_kind_and_error() {
-    on_each(|open, _| scenarios::dead_jobs_are_counted_by_kind_and_error(open));
-}
-
-/// See the scenario.
-#[test]
-fn paused_kinds_and_queues_start_nothing() {
-    on_each(|open, keeps| scenarios::paused_kinds_and_queues_start_nothing(open, keeps));
-}
-
-/// See the scenario.
-#[test]
-fn pause_holds_back_claimed_jobs() {
-    on_each(|open, _| scenarios::pause_holds_back_claimed_jobs(open));
-}
-
-/// See the scenario.
-#[test]
-fn head_start_orders_the_due_jobs_of_kinds() {
-    on_each(|open, keeps| scenarios::head_start_orders_the_due_jobs_of_kinds(open, keeps));
-}
-
-/// See the scenario.
-#[test]
-fn head_start_takes_no_slot_before_the_due_time() {
-    on_each(|open, _| scenarios::head_start_takes_no_slot_before_the_due_time(open));
-}
-
-/// See the scenario.
-#[test]
-fn late_job_with_a_head_start_passes_those_that_wait() {
-    on_each(|open, _| scenarios::late_job_with_a_head_start_passes_those_that_wait(open, true));
-}
-
-/// See the scenario.
-#[test]
-fn head_start_holds_in_every_process_within_a_second() {
-    let (_folder, path) = file();
-    let open = || Jobs::open(&path).unwrap();
-    let client = || open().client().unwrap();
-    scenarios::head_start_holds_in_every_process_within_a_second(open, client);
-}
-
-/// See the scenario.
-#[test]
-fn nodes_are_listed_while_they_run() {
-    on_each(|open, _| scenarios::nodes_are_listed_while_they_run(open));
-}
-
-/// See the scenario.
-#[test]
-fn call_returns_the_result_of_its_job() {
-    on_each(|open, _| scenarios::call_returns_the_result_of_its_job(open));
-}
-
-/// See the scenario.
-#[test]
-fn called_job_outlasts_the_bounds_of_its_kind() {
-    on_each(|open, _| scenarios::called_job_outlasts_the_bounds_of_its_kind(open));
-}
-
-/// See the scenario.
-#[test]
-fn wait_ends_when_its_job_is_cancelled() {
-    on_each(|open, _| scenarios::wait_ends_when_its_job_is_cancelled(open));
-}
-
-/// See the scenario.
-#[test]
-fn progress_is_shown_while_its_run_lasts() {
-    on_each(|open, keeps| scenarios::progress_is_shown_while_its_run_lasts(open, keeps));
-}
-
-/// See the scenario.
-#[test]
-fn progress_is_gone_with_its_run() {
-    on_each(|open, _| scenarios::progress_is_gone_with_its_run(open));
-}
-
-/// See the scenario.
-#[test]
-fn overdue_jobs_are_counted() {
-    on_each(|open, _| scenarios::overdue_jobs_are_counted(open));
-}
-
-/// See the scenario.
-#[test]
-fn many_overdue_jobs_are_ten_thousand_or_more() {
-    on_each(|open, _| scenarios::many_overdue_jobs_are_ten_thousand_or_more(open));
-}
 
 /// A call in a handler is refused if only its own thread could run the job, and waits otherwise.
 #[test]
@@ -281,30 +157,6 @@ fn node_is_gone_after_its_shutdown() {
     drop(driver);
 }
 
-/// See the scenario.
-#[test]
-fn history_counts_every_event_in_its_minute() {
-    on_each(|open, _| scenarios::history::history_counts_every_event_in_its_minute(open));
-}
-
-/// See the scenario.
-#[test]
-fn history_lasts_for_ninety_days_and_can_be_turned_off() {
-    on_each(|open, _| {
-        scenarios::history::history_lasts_for_ninety_days_and_can_be_turned_off(open)
-    });
-}
-
-/// See the scenario.
-#[test]
-fn history_counts_interrupted_runs() {
-    on_each(|open, keeps| {
-        if keeps {
-            scenarios::history::history_counts_interrupted_runs(open);
-        }
-    });
-}
-
 /// Jobs of later hours that become due while no process runs them are counted exactly, and the oldest one is found,
 /// also beside many jobs of the same hour that are not due yet.
 #[test]
@@ -327,10 +179,4 @@ fn overdue_jobs_are_counted_where_no_process_runs_them() {
     assert_eq!((counts.overdue.count, counts.overdue.is_exact), (3, true));
     let age = counts.oldest_overdue.unwrap().as_secs();
     assert_eq!(age, 300);
-}
-
-/// See the scenario.
-#[test]
-fn run_that_fails_after_a_cancel_counts_as_cancelled() {
-    on_each(|open, _| scenarios::history::run_that_fails_after_a_cancel_counts_as_cancelled(open));
 }

@@ -5,17 +5,8 @@ use std::time::{Duration, SystemTime};
 
 use tickwheel_jobs::Jobs;
 
-use super::scenarios::metrics::{Samples, metrics_are_what_happened};
+use super::scenarios::metrics::Samples;
 use super::support::*;
-
-/// The counters of a process are what happened to its jobs, and the gauges are those of the lists. A client without
-/// handlers has the same gauges, and no counters.
-#[test]
-fn metrics_of_a_queue_are_what_happened() {
-    metrics_are_what_happened(Jobs::memory);
-    let (_folder, path) = file();
-    metrics_are_what_happened(|| Jobs::open(&path).unwrap());
-}
 
 /// The text of a known history, to the letter.
 #[test]

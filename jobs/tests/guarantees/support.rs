@@ -9,6 +9,8 @@ use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 use tickwheel_jobs::{Builder, Driver, Fail, Job, JobId, Jobs, Run};
 
+use crate::scenarios::Store;
+
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
 pub(crate) const HOUR: Duration = Duration::from_secs(3600);
 pub(crate) const MS: Duration = Duration::from_millis(1);
@@ -64,6 +66,13 @@ pub(crate) fn on_each_store(test: impl Fn(Builder)) {
     test(Jobs::memory());
     let folder = tempfile::tempdir().unwrap();
     test(Jobs::open(folder.path().join("jobs.db")).unwrap());
+}
+
+/// Runs a test in memory, and on a file that it may open again.
+pub(crate) fn on_stores(test: impl Fn(&Store)) {
+    test(&Store { open: &Jobs::memory, keeps: false, claims_ahead: true });
+    let (_folder, path) = file();
+    test(&Store { open: &|| Jobs::open(&path).unwrap(), keeps: true, claims_ahead: true });
 }
 
 /// Runs a test on each store, on a manual clock, with a handler that notes which order it closes.

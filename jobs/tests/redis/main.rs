@@ -22,7 +22,6 @@
 //! | `server_clock.rs`, `settable_clock.c` | a server whose clock is set while it runs |
 //! | `known_defects.rs` | what other queues did wrong |
 //! | `limits.rs` | what scripts may not do |
-//! | `ended.rs` | jobs that have ended, waits for them, pauses |
 //! | `held_keys.rs` | keys that are held, policies of jobs |
 //! | `half_done.rs` | scripts that fail, and full servers |
 //! | `rights.rs` | users who may not do all |
@@ -43,7 +42,6 @@ mod clocks;
 mod cluster;
 mod cluster_servers;
 mod cuts;
-mod ended;
 mod failover;
 mod fake_time;
 mod half_done;

@@ -1,21 +1,14 @@
-//! The metrics of a queue on a server: what they count, what they cost, and which nodes they see.
+//! The metrics of a queue on a server: what they cost, and which nodes they see.
 
 use std::time::Duration;
 
 use tickwheel_jobs::Client;
 
-use crate::scenarios::metrics::{Samples, metrics_are_what_happened};
+use crate::scenarios::metrics::Samples;
 use crate::server::{Server, wait_until};
 use crate::support::{Order, open};
 
 const HOUR: Duration = Duration::from_secs(3600);
-
-/// See the scenario.
-#[test]
-fn metrics_of_a_queue_on_a_server_are_what_happened() {
-    let server = Server::start();
-    metrics_are_what_happened(|| open(&server));
-}
 
 /// Returns how many commands the server has run, those of scripts too.
 fn commands(server: &Server) -> u64 {

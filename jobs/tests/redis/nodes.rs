@@ -3,9 +3,9 @@
 use std::thread;
 use std::time::Duration;
 
-use tickwheel_jobs::{Cancel, JobId};
+use tickwheel_jobs::{Cancel, JobId, Jobs};
 
-use crate::server::{Server, wait_until};
+use crate::server::{Server, pause, wait_until};
 use crate::support::{Log, MS, Order, in_hand, noting, now, open};
 
 /// A job on a server is stored, runs when it is due, and can be cancelled before.
@@ -82,4 +82,25 @@ fn key_has_one_job_although_every_node_replaces_it() {
         node.shutdown().unwrap();
     }
     log.each_once(KEYS as usize);
+}
+
+/// A process that runs no jobs calls one that another process runs. A pause by a third one reaches the node.
+#[test]
+fn calls_and_pauses_cross_processes() {
+    let server = Server::start();
+    let node = || open(&server).handle(|order: Order, run| run.set_result(&order.0)).start();
+    let nodes: [Jobs; 2] = [node().unwrap(), node().unwrap()];
+    let (caller, operator) = (open(&server).client().unwrap(), open(&server).client().unwrap());
+    assert_eq!(caller.call::<_, u64>(Order(7), 60_000 * MS).unwrap(), 7);
+    operator.kind::<Order>().pause().unwrap();
+    pause(1500 * MS);
+    let id = caller.insert(Duration::ZERO, Order(8)).unwrap();
+    pause(300 * MS);
+    assert!(caller.get(id).unwrap().is_some(), "a second after the pause nothing starts");
+    operator.kind::<Order>().resume().unwrap();
+    wait_until("it has run", || caller.get(id).unwrap().is_none());
+    caller.check().unwrap();
+    for node in nodes {
+        node.shutdown().unwrap();
+    }
 }

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 use serde::{Deserialize, Serialize};
 use tickwheel_jobs::{Builder, Client, Job, Jobs, Run};
 
+use crate::scenarios::Store;
 use crate::server::{Server, wait_until};
 
 pub(crate) const MS: Duration = Duration::from_millis(1);
@@ -73,6 +74,12 @@ impl Log {
 /// Opens the jobs of a server.
 pub(crate) fn open(server: &Server) -> Builder {
     Jobs::redis(server.url()).unwrap()
+}
+
+/// Runs a test on a server.
+pub(crate) fn on_stores(test: impl Fn(&Store)) {
+    let server = Server::start();
+    test(&Store { open: &|| open(&server), keeps: true, claims_ahead: false });
 }
 
 /// Starts a node that notes what it runs.

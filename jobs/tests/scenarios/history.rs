@@ -11,6 +11,7 @@ use tickwheel_jobs::{
 };
 
 use super::{DAY, LONG, MS, SECOND};
+use crate::support::on_stores;
 
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
@@ -156,138 +157,154 @@ fn compare(jobs: &Jobs, now: SystemTime, happened: &Happened) {
 
 /// The history counts every event once, in the minute in which it was committed: in entries of minutes for two days,
 /// and of hours from then on.
-pub(crate) fn history_counts_every_event_in_its_minute(open: impl Fn() -> Builder) {
-    for seed in 0..3 {
-        let happened = Happened::default();
-        let (jobs, driver) = manual(open().queue(&format!("h{seed}")), &happened);
-        let mut draw = Rng::with_seed(seed);
-        let wall = || driver.wall_now();
-        let note = |kind, what| happened.0.lock().unwrap().push((wall(), kind, what));
-        let mut pending = Vec::new();
-        for _ in 0..160 {
-            let ends = [Ends::Well, Ends::Fails, Ends::Dies, Ends::Snoozes][draw.usize(..4)];
-            let delay = Duration::from_secs(draw.u64(..1200));
-            match draw.u32(..7) {
-                0 | 1 => {
-                    pending.push((jobs.insert(delay, Order(ends)).unwrap(), "order"));
-                    note("order", What::Inserted);
-                }
-                2 => {
-                    pending.push((jobs.insert(delay, Push(ends)).unwrap(), "push"));
-                    note("push", What::Inserted);
-                }
-                3 => {
-                    let keyed = jobs.keyed("one");
-                    if let Some(before) = keyed.get().unwrap() {
-                        note(
-                            if before.kind == "order" { "order" } else { "push" },
-                            What::Cancelled,
-                        );
+#[test]
+fn history_counts_every_event_in_its_minute() {
+    on_stores(|store| {
+        for seed in 0..3 {
+            let happened = Happened::default();
+            let (jobs, driver) = manual(store.open().queue(&format!("h{seed}")), &happened);
+            let mut draw = Rng::with_seed(seed);
+            let wall = || driver.wall_now();
+            let note = |kind, what| happened.0.lock().unwrap().push((wall(), kind, what));
+            let mut pending = Vec::new();
+            for _ in 0..160 {
+                let ends = [Ends::Well, Ends::Fails, Ends::Dies, Ends::Snoozes][draw.usize(..4)];
+                let delay = Duration::from_secs(draw.u64(..1200));
+                match draw.u32(..7) {
+                    0 | 1 => {
+                        pending.push((jobs.insert(delay, Order(ends)).unwrap(), "order"));
+                        note("order", What::Inserted);
                     }
-                    keyed.insert(delay, Push(ends)).unwrap();
-                    note("push", What::Inserted);
-                }
-                4 if !pending.is_empty() => {
-                    let (id, kind) = pending.swap_remove(draw.usize(..pending.len()));
-                    if jobs.cancel(id).unwrap() == Cancel::Cancelled {
-                        note(kind, What::Cancelled);
+                    2 => {
+                        pending.push((jobs.insert(delay, Push(ends)).unwrap(), "push"));
+                        note("push", What::Inserted);
+                    }
+                    3 => {
+                        let keyed = jobs.keyed("one");
+                        if let Some(before) = keyed.get().unwrap() {
+                            note(
+                                if before.kind == "order" { "order" } else { "push" },
+                                What::Cancelled,
+                            );
+                        }
+                        keyed.insert(delay, Push(ends)).unwrap();
+                        note("push", What::Inserted);
+                    }
+                    4 if !pending.is_empty() => {
+                        let (id, kind) = pending.swap_remove(draw.usize(..pending.len()));
+                        if jobs.cancel(id).unwrap() == Cancel::Cancelled {
+                            note(kind, What::Cancelled);
+                        }
+                    }
+                    5 => {
+                        for dead in jobs.dead().collect::<Vec<_>>() {
+                            // Refused if another job has its key now.
+                            let _ = jobs.retry(dead.id);
+                        }
+                    }
+                    // Mostly minutes, sometimes many hours.
+                    _ => {
+                        let by = if draw.u32(..8) == 0 { 9 * HOUR } else { 5 * MINUTE };
+                        driver.advance(by);
                     }
                 }
-                5 => {
-                    for dead in jobs.dead().collect::<Vec<_>>() {
-                        // Refused if another job has its key now.
-                        let _ = jobs.retry(dead.id);
-                    }
-                }
-                // Mostly minutes, sometimes many hours.
-                _ => {
-                    let by = if draw.u32(..8) == 0 { 9 * HOUR } else { 5 * MINUTE };
-                    driver.advance(by);
-                }
+                while driver.advance(MS) > 0 {}
             }
-            while driver.advance(MS) > 0 {}
+            compare(&jobs, driver.wall_now(), &happened);
+            jobs.check().unwrap();
+            jobs.shutdown().unwrap();
         }
-        compare(&jobs, driver.wall_now(), &happened);
-        jobs.check().unwrap();
-        jobs.shutdown().unwrap();
-    }
+    });
 }
 
 /// A run that fails after a cancel of its job counts as cancelled. It has not completed, so it is not kept.
-pub(crate) fn run_that_fails_after_a_cancel_counts_as_cancelled(open: impl Fn() -> Builder) {
-    let handler = |_: Order, run: &Run| {
-        assert_eq!(run.client().cancel(run.id()).unwrap(), Cancel::Running);
-        Err(Fail::retry("too late"))
-    };
-    let (jobs, driver) = open().handle(handler).manual().unwrap();
-    jobs.kind::<Order>().keep_completed(Keep::last(9)).unwrap();
-    let id = jobs.insert(Duration::ZERO, Order(Ends::Well)).unwrap();
-    while driver.advance(MS) > 0 {}
-    let ever = UNIX_EPOCH..driver.wall_now() + DAY;
-    let history = jobs.history(Step::Hour, ever).unwrap();
-    assert_eq!(history.iter().map(counts).collect::<Vec<_>>(), [[1, 0, 0, 0, 0, 1, 0]]);
-    assert_eq!(history[0].runs(), 1);
-    assert_eq!((jobs.get(id).unwrap(), jobs.ended().count()), (None, 0));
-    jobs.check().unwrap();
-    jobs.shutdown().unwrap();
+#[test]
+fn run_that_fails_after_a_cancel_counts_as_cancelled() {
+    on_stores(|store| {
+        let handler = |_: Order, run: &Run| {
+            assert_eq!(run.client().cancel(run.id()).unwrap(), Cancel::Running);
+            Err(Fail::retry("too late"))
+        };
+        let (jobs, driver) = store.open().handle(handler).manual().unwrap();
+        jobs.kind::<Order>().keep_completed(Keep::last(9)).unwrap();
+        let id = jobs.insert(Duration::ZERO, Order(Ends::Well)).unwrap();
+        while driver.advance(MS) > 0 {}
+        let ever = UNIX_EPOCH..driver.wall_now() + DAY;
+        let history = jobs.history(Step::Hour, ever).unwrap();
+        assert_eq!(history.iter().map(counts).collect::<Vec<_>>(), [[1, 0, 0, 0, 0, 1, 0]]);
+        assert_eq!(history[0].runs(), 1);
+        assert_eq!((jobs.get(id).unwrap(), jobs.ended().count()), (None, 0));
+        jobs.check().unwrap();
+        jobs.shutdown().unwrap();
+    });
 }
 
 /// Hours are there for 90 days, and with `history(false)` a program counts nothing.
-pub(crate) fn history_lasts_for_ninety_days_and_can_be_turned_off(open: impl Fn() -> Builder) {
-    let happened = Happened::default();
-    let (jobs, driver) = manual(open(), &happened);
-    for _ in 0..100 {
-        jobs.insert(Duration::ZERO, Order(Ends::Well)).unwrap();
-        driver.advance(DAY);
-    }
-    let ever = UNIX_EPOCH..driver.wall_now() + DAY;
-    let days = jobs.history(Step::Hour, ever.clone()).unwrap().len();
-    assert!((90..=94).contains(&days), "{days} days");
-    let last = jobs.history(Step::Hour, driver.wall_now() - DAY - HOUR..driver.wall_now()).unwrap();
-    assert_eq!(last.iter().map(|entry| entry.completed).sum::<u64>(), 1, "{last:?}");
-    let nothing = jobs.kind_named("unknown").history(Step::Hour, ever.clone()).unwrap();
-    assert_eq!(nothing, []);
-    assert!(jobs.kind_named("").history(Step::Hour, ever.clone()).is_err());
-    let reversed = driver.wall_now()..UNIX_EPOCH;
-    assert_eq!(jobs.history(Step::Minute, reversed).unwrap(), []);
-    jobs.shutdown().unwrap();
+#[test]
+fn history_lasts_for_ninety_days_and_can_be_turned_off() {
+    on_stores(|store| {
+        let happened = Happened::default();
+        let (jobs, driver) = manual(store.open(), &happened);
+        for _ in 0..100 {
+            jobs.insert(Duration::ZERO, Order(Ends::Well)).unwrap();
+            driver.advance(DAY);
+        }
+        let ever = UNIX_EPOCH..driver.wall_now() + DAY;
+        let days = jobs.history(Step::Hour, ever.clone()).unwrap().len();
+        assert!((90..=94).contains(&days), "{days} days");
+        let last =
+            jobs.history(Step::Hour, driver.wall_now() - DAY - HOUR..driver.wall_now()).unwrap();
+        assert_eq!(last.iter().map(|entry| entry.completed).sum::<u64>(), 1, "{last:?}");
+        let nothing = jobs.kind_named("unknown").history(Step::Hour, ever.clone()).unwrap();
+        assert_eq!(nothing, []);
+        assert!(jobs.kind_named("").history(Step::Hour, ever.clone()).is_err());
+        let reversed = driver.wall_now()..UNIX_EPOCH;
+        assert_eq!(jobs.history(Step::Minute, reversed).unwrap(), []);
+        jobs.shutdown().unwrap();
 
-    let (jobs, driver) = manual(open().queue("off").history(false), &happened);
-    jobs.insert(Duration::ZERO, Order(Ends::Fails)).unwrap();
-    let other = jobs.insert(DAY, Push(Ends::Well)).unwrap();
-    assert_eq!(jobs.cancel(other).unwrap(), Cancel::Cancelled);
-    driver.advance(HOUR);
-    assert_eq!(jobs.history(Step::Hour, ever).unwrap(), []);
-    jobs.shutdown().unwrap();
+        let (jobs, driver) = manual(store.open().queue("off").history(false), &happened);
+        jobs.insert(Duration::ZERO, Order(Ends::Fails)).unwrap();
+        let other = jobs.insert(DAY, Push(Ends::Well)).unwrap();
+        assert_eq!(jobs.cancel(other).unwrap(), Cancel::Cancelled);
+        driver.advance(HOUR);
+        assert_eq!(jobs.history(Step::Hour, ever).unwrap(), []);
+        jobs.shutdown().unwrap();
+    });
 }
 
 /// A run that gives up at a shutdown counts as interrupted, and its job completes later.
-pub(crate) fn history_counts_interrupted_runs(open: impl Fn() -> Builder) {
-    let (started, starts) = mpsc::channel();
-    let handler = move |_: Order, run: &Run| {
-        started.send(()).unwrap();
-        while run.attempt() == 1 && !run.is_cancelled() {
+#[test]
+fn history_counts_interrupted_runs() {
+    on_stores(|store| {
+        if !store.keeps {
+            return;
+        }
+        let (started, starts) = mpsc::channel();
+        let handler = move |_: Order, run: &Run| {
+            started.send(()).unwrap();
+            while run.attempt() == 1 && !run.is_cancelled() {
+                std::thread::yield_now();
+            }
+            if run.is_cancelled() { Err(Fail::interrupted()) } else { Ok(()) }
+        };
+        let waits = handler.clone();
+        let jobs = store.open().handle(waits).start().unwrap();
+        jobs.insert(Duration::ZERO, Order(Ends::Well)).unwrap();
+        starts.recv_timeout(LONG).unwrap();
+        jobs.shutdown().unwrap();
+        let jobs = store.open().handle(|_: Order, _| Ok(())).start().unwrap();
+        let sums = |jobs: &Jobs| {
+            let ever = UNIX_EPOCH..UNIX_EPOCH + 100 * 365 * DAY;
+            let history = jobs.history(Step::Hour, ever).unwrap();
+            history.iter().map(counts).fold([0; 7], |mut sums: Counts, counts| {
+                sums.iter_mut().zip(counts).for_each(|(sum, by)| *sum += by);
+                sums
+            })
+        };
+        while sums(&jobs)[1] == 0 {
             std::thread::yield_now();
         }
-        if run.is_cancelled() { Err(Fail::interrupted()) } else { Ok(()) }
-    };
-    let waits = handler.clone();
-    let jobs = open().handle(waits).start().unwrap();
-    jobs.insert(Duration::ZERO, Order(Ends::Well)).unwrap();
-    starts.recv_timeout(LONG).unwrap();
-    jobs.shutdown().unwrap();
-    let jobs = open().handle(|_: Order, _| Ok(())).start().unwrap();
-    let sums = |jobs: &Jobs| {
-        let ever = UNIX_EPOCH..UNIX_EPOCH + 100 * 365 * DAY;
-        let history = jobs.history(Step::Hour, ever).unwrap();
-        history.iter().map(counts).fold([0; 7], |mut sums: Counts, counts| {
-            sums.iter_mut().zip(counts).for_each(|(sum, by)| *sum += by);
-            sums
-        })
-    };
-    while sums(&jobs)[1] == 0 {
-        std::thread::yield_now();
-    }
-    assert_eq!(sums(&jobs), [1, 1, 0, 0, 0, 0, 1]);
-    jobs.shutdown().unwrap();
+        assert_eq!(sums(&jobs), [1, 1, 0, 0, 0, 0, 1]);
+        jobs.shutdown().unwrap();
+    });
 }

@@ -1,5 +1,6 @@
-//! What is promised of jobs that have ended, of pauses and of head starts, for every store: `tests/guarantees` runs it in memory and
-//! on a file, `tests/redis` on a server. A store is a function that opens it again and again.
+//! What is promised of jobs that have ended, of pauses and of head starts, for every store. These tests are a part of
+//! `tests/guarantees`, where `on_stores` runs them in memory and on a file, and of `tests/redis`, where it runs them on
+//! a server.
 
 mod ended_pages;
 pub(crate) mod history;
@@ -15,8 +16,7 @@ use tickwheel_jobs::{
     Retry, Run, StoreError,
 };
 
-pub(crate) use ended_pages::*;
-pub(crate) use head_start::*;
+use crate::support::on_stores;
 
 const SECOND: Duration = Duration::from_secs(1);
 const DAY: Duration = Duration::from_secs(24 * 3600);
@@ -47,6 +47,21 @@ impl Job for NewMail {
     const KIND: &'static str = "new mail";
 }
 
+/// The store of a test.
+pub(crate) struct Store<'a> {
+    pub(crate) open: &'a dyn Fn() -> Builder,
+    /// Who opens it again finds the same jobs.
+    pub(crate) keeps: bool,
+    /// Jobs are claimed while every thread is busy, since no other process could run them.
+    pub(crate) claims_ahead: bool,
+}
+
+impl Store<'_> {
+    pub(crate) fn open(&self) -> Builder {
+        (self.open)()
+    }
+}
+
 fn pause(time: Duration) {
     std::thread::park_timeout(time);
 }
@@ -75,419 +90,468 @@ fn charges(jobs: &Jobs) -> Vec<u64> {
 
 /// A completed job is not kept unless its kind keeps it. Then it is found with its result and times, up to a number,
 /// an age and a size; the latest end comes first.
-pub(crate) fn completed_jobs_are_kept_by_number_age_and_bytes(open: impl Fn() -> Builder) {
-    let (jobs, driver) = manual(open());
-    let gone = jobs.insert(MS, Charge(1)).unwrap();
-    run_all(&driver);
-    assert_eq!((jobs.get(gone).unwrap(), jobs.ended().count()), (None, 0));
-    let kind = jobs.kind::<Charge>();
-    kind.keep_completed(Keep::last(3).age(DAY)).unwrap();
-    let mut ids = Vec::new();
-    for cents in 1..=5 {
-        ids.push(jobs.insert(MS, Charge(cents)).unwrap());
-        jobs.insert(MS, Mail(cents)).unwrap();
+#[test]
+fn completed_jobs_are_kept_by_number_age_and_bytes() {
+    on_stores(|store| {
+        let (jobs, driver) = manual(store.open());
+        let gone = jobs.insert(MS, Charge(1)).unwrap();
         run_all(&driver);
+        assert_eq!((jobs.get(gone).unwrap(), jobs.ended().count()), (None, 0));
+        let kind = jobs.kind::<Charge>();
+        kind.keep_completed(Keep::last(3).age(DAY)).unwrap();
+        let mut ids = Vec::new();
+        for cents in 1..=5 {
+            ids.push(jobs.insert(MS, Charge(cents)).unwrap());
+            jobs.insert(MS, Mail(cents)).unwrap();
+            run_all(&driver);
+            jobs.check().unwrap();
+        }
+        assert_eq!(charges(&jobs), [5, 4, 3]);
+        assert_eq!(jobs.ended().count(), 3, "mails are not kept");
+        assert_eq!(jobs.get(ids[1]).unwrap(), None);
+        let last = jobs.get(ids[4]).unwrap().unwrap();
+        assert_eq!((last.state, last.died), (JobState::Completed, None));
+        assert_eq!((last.result.as_deref(), last.attempt), (Some(&b"10"[..]), 1));
+        assert!(last.ended.unwrap() >= last.due && last.took.is_some());
+        // A smaller number: each job that completes removes two at most.
+        kind.keep_completed(Keep::last(1)).unwrap();
+        jobs.insert(MS, Charge(6)).unwrap();
+        run_all(&driver);
+        assert_eq!(charges(&jobs), [6, 5]);
+        // By bytes: a result of one byte, and a payload of two.
+        kind.keep_completed(Keep::last(100).bytes(7)).unwrap();
+        for cents in 1..=4 {
+            jobs.insert(MS, Charge(cents)).unwrap();
+            run_all(&driver);
+        }
+        let kept = charges(&jobs);
+        assert!(kept.starts_with(&[4, 3]) && kept.len() <= 3, "{kept:?}");
+        // By age: a purge comes within ten minutes.
+        kind.keep_completed(Keep::last(100).age(60 * SECOND)).unwrap();
+        jobs.insert(MS, Charge(7)).unwrap();
+        run_all(&driver);
+        assert_eq!(charges(&jobs)[0], 7);
+        driver.advance(700 * SECOND);
+        run_all(&driver);
+        jobs.insert(700 * SECOND, Mail(1)).unwrap();
+        driver.advance(700 * SECOND);
+        run_all(&driver);
+        assert!(!charges(&jobs).contains(&7), "{:?}", charges(&jobs));
         jobs.check().unwrap();
-    }
-    assert_eq!(charges(&jobs), [5, 4, 3]);
-    assert_eq!(jobs.ended().count(), 3, "mails are not kept");
-    assert_eq!(jobs.get(ids[1]).unwrap(), None);
-    let last = jobs.get(ids[4]).unwrap().unwrap();
-    assert_eq!((last.state, last.died), (JobState::Completed, None));
-    assert_eq!((last.result.as_deref(), last.attempt), (Some(&b"10"[..]), 1));
-    assert!(last.ended.unwrap() >= last.due && last.took.is_some());
-    // A smaller number: each job that completes removes two at most.
-    kind.keep_completed(Keep::last(1)).unwrap();
-    jobs.insert(MS, Charge(6)).unwrap();
-    run_all(&driver);
-    assert_eq!(charges(&jobs), [6, 5]);
-    // By bytes: a result of one byte, and a payload of two.
-    kind.keep_completed(Keep::last(100).bytes(7)).unwrap();
-    for cents in 1..=4 {
-        jobs.insert(MS, Charge(cents)).unwrap();
-        run_all(&driver);
-    }
-    let kept = charges(&jobs);
-    assert!(kept.starts_with(&[4, 3]) && kept.len() <= 3, "{kept:?}");
-    // By age: a purge comes within ten minutes.
-    kind.keep_completed(Keep::last(100).age(60 * SECOND)).unwrap();
-    jobs.insert(MS, Charge(7)).unwrap();
-    run_all(&driver);
-    assert_eq!(charges(&jobs)[0], 7);
-    driver.advance(700 * SECOND);
-    run_all(&driver);
-    jobs.insert(700 * SECOND, Mail(1)).unwrap();
-    driver.advance(700 * SECOND);
-    run_all(&driver);
-    assert!(!charges(&jobs).contains(&7), "{:?}", charges(&jobs));
-    jobs.check().unwrap();
+    });
 }
 
 /// An id that its caller chose stays known after its job was removed from the kept ones.
-pub(crate) fn kept_job_that_is_removed_leaves_its_chosen_id(open: impl Fn() -> Builder) {
-    let (jobs, driver) = manual(open());
-    jobs.kind::<Charge>().keep_completed(Keep::last(1)).unwrap();
-    let id = JobId::named("charge 1");
-    for n in 0..3 {
-        jobs.insert_with_id(id, MS, Charge(1)).unwrap();
-        jobs.insert(MS, Charge(10 + n)).unwrap();
-        driver.advance(5 * MS);
-        run_all(&driver);
-        jobs.check().unwrap();
-    }
-    assert!(!jobs.insert_with_id(id, MS, Charge(1)).unwrap().is_new);
-    assert_eq!(jobs.get(id).unwrap(), None);
-    assert_eq!(jobs.ended().count(), 1);
+#[test]
+fn kept_job_that_is_removed_leaves_its_chosen_id() {
+    on_stores(|store| {
+        let (jobs, driver) = manual(store.open());
+        jobs.kind::<Charge>().keep_completed(Keep::last(1)).unwrap();
+        let id = JobId::named("charge 1");
+        for n in 0..3 {
+            jobs.insert_with_id(id, MS, Charge(1)).unwrap();
+            jobs.insert(MS, Charge(10 + n)).unwrap();
+            driver.advance(5 * MS);
+            run_all(&driver);
+            jobs.check().unwrap();
+        }
+        assert!(!jobs.insert_with_id(id, MS, Charge(1)).unwrap().is_new);
+        assert_eq!(jobs.get(id).unwrap(), None);
+        assert_eq!(jobs.ended().count(), 1);
+    });
 }
 
 /// A kept job is deleted by its id, and a retry does not bring it back.
-pub(crate) fn kept_job_is_deleted_and_not_retried(open: impl Fn() -> Builder) {
-    let (jobs, driver) = manual(open());
-    jobs.kind::<Charge>().keep_completed(Keep::last(10)).unwrap();
-    let id = jobs.insert(MS, Charge(1)).unwrap();
-    run_all(&driver);
-    driver.advance(2 * MS);
-    assert_eq!(jobs.get(id).unwrap().unwrap().state, JobState::Completed);
-    assert!(!jobs.retry(id).unwrap());
-    assert_eq!(jobs.cancel(id).unwrap(), Cancel::Gone);
-    assert!(!jobs.reschedule(id, SECOND).unwrap());
-    assert!(jobs.delete(id).unwrap());
-    assert_eq!((jobs.get(id).unwrap(), jobs.delete(id).unwrap()), (None, false));
-    jobs.check().unwrap();
+#[test]
+fn kept_job_is_deleted_and_not_retried() {
+    on_stores(|store| {
+        let (jobs, driver) = manual(store.open());
+        jobs.kind::<Charge>().keep_completed(Keep::last(10)).unwrap();
+        let id = jobs.insert(MS, Charge(1)).unwrap();
+        run_all(&driver);
+        driver.advance(2 * MS);
+        assert_eq!(jobs.get(id).unwrap().unwrap().state, JobState::Completed);
+        assert!(!jobs.retry(id).unwrap());
+        assert_eq!(jobs.cancel(id).unwrap(), Cancel::Gone);
+        assert!(!jobs.reschedule(id, SECOND).unwrap());
+        assert!(jobs.delete(id).unwrap());
+        assert_eq!((jobs.get(id).unwrap(), jobs.delete(id).unwrap()), (None, false));
+        jobs.check().unwrap();
+    });
 }
 
 /// Dead jobs are grouped by kind and first line of their error, and the groups follow retries and deletes.
-pub(crate) fn dead_jobs_are_counted_by_kind_and_error(open: impl Fn() -> Builder) {
-    let (jobs, driver) = manual(open());
-    let ids: Vec<JobId> =
-        [13, 13, 13, 14, 1].map(|cents| jobs.insert(MS, Charge(cents)).unwrap()).to_vec();
-    driver.advance(2 * MS);
-    run_all(&driver);
-    let groups = |jobs: &Jobs| -> Vec<(String, String, u64)> {
-        let groups = jobs.dead_by_error(10).unwrap();
-        groups.into_iter().map(|group| (group.kind, group.error, group.jobs)).collect()
-    };
-    let group = |error: &str, jobs| ("charge".to_owned(), error.to_owned(), jobs);
-    assert_eq!(groups(&jobs), [group("bad luck", 3), group("no such card", 1)]);
-    assert_eq!(jobs.dead_by_error(1).unwrap().len(), 1);
-    assert!(jobs.delete(ids[0]).unwrap());
-    assert!(jobs.delete(ids[3]).unwrap());
-    assert_eq!(groups(&jobs), [group("bad luck", 2)]);
-    assert!(jobs.retry(ids[1]).unwrap());
-    assert_eq!((groups(&jobs), jobs.count().unwrap().dead), (vec![group("bad luck", 1)], 1));
-    driver.advance(2 * MS);
-    run_all(&driver);
-    assert_eq!(groups(&jobs), [group("bad luck", 2)]);
-    let dead: Vec<JobState> = jobs.ended().map(|job| job.state).collect();
-    assert_eq!(dead, [JobState::Dead, JobState::Dead]);
-    assert_eq!(jobs.ended().state(JobState::Completed).count(), 0);
-    jobs.check().unwrap();
+#[test]
+fn dead_jobs_are_counted_by_kind_and_error() {
+    on_stores(|store| {
+        let (jobs, driver) = manual(store.open());
+        let ids: Vec<JobId> =
+            [13, 13, 13, 14, 1].map(|cents| jobs.insert(MS, Charge(cents)).unwrap()).to_vec();
+        driver.advance(2 * MS);
+        run_all(&driver);
+        let groups = |jobs: &Jobs| -> Vec<(String, String, u64)> {
+            let groups = jobs.dead_by_error(10).unwrap();
+            groups.into_iter().map(|group| (group.kind, group.error, group.jobs)).collect()
+        };
+        let group = |error: &str, jobs| ("charge".to_owned(), error.to_owned(), jobs);
+        assert_eq!(groups(&jobs), [group("bad luck", 3), group("no such card", 1)]);
+        assert_eq!(jobs.dead_by_error(1).unwrap().len(), 1);
+        assert!(jobs.delete(ids[0]).unwrap());
+        assert!(jobs.delete(ids[3]).unwrap());
+        assert_eq!(groups(&jobs), [group("bad luck", 2)]);
+        assert!(jobs.retry(ids[1]).unwrap());
+        assert_eq!((groups(&jobs), jobs.count().unwrap().dead), (vec![group("bad luck", 1)], 1));
+        driver.advance(2 * MS);
+        run_all(&driver);
+        assert_eq!(groups(&jobs), [group("bad luck", 2)]);
+        let dead: Vec<JobState> = jobs.ended().map(|job| job.state).collect();
+        assert_eq!(dead, [JobState::Dead, JobState::Dead]);
+        assert_eq!(jobs.ended().state(JobState::Completed).count(), 0);
+        jobs.check().unwrap();
+    });
 }
 
 /// What is paused starts nothing, and goes on once it is resumed. Inserts go on meanwhile, and so do other kinds. A
 /// pause survives a restart.
-pub(crate) fn paused_kinds_and_queues_start_nothing(open: impl Fn() -> Builder, keeps: bool) {
-    let (jobs, driver) = manual(open());
-    let charges = jobs.kind_named("charge");
-    charges.pause().unwrap();
-    assert!(charges.is_paused().unwrap() && !jobs.is_paused().unwrap());
-    jobs.insert(MS, Charge(1)).unwrap();
-    jobs.insert(MS, Mail(1)).unwrap();
-    assert_eq!(driver.advance(SECOND), 1, "the mail");
-    assert_eq!(jobs.count().unwrap().pending, 1);
-    jobs.pause().unwrap();
-    charges.resume().unwrap();
-    jobs.insert(MS, Mail(2)).unwrap();
-    assert_eq!(driver.advance(SECOND), 0, "the whole queue is paused");
-    let (jobs, driver) = match keeps {
-        false => (jobs, driver),
-        true => {
-            drop((jobs, driver));
-            manual(open())
-        }
-    };
-    assert!(jobs.is_paused().unwrap());
-    assert_eq!(driver.advance(SECOND), 0);
-    jobs.resume().unwrap();
-    assert_eq!(driver.advance(SECOND), 2);
-    jobs.kind_named("nobody knows it").pause().unwrap();
-    let empty = jobs.kind_named("").pause();
-    assert!(matches!(empty, Err(StoreError::TooLong { bytes: 0, .. })), "{empty:?}");
-    jobs.check().unwrap();
+#[test]
+fn paused_kinds_and_queues_start_nothing() {
+    on_stores(|store| {
+        let (jobs, driver) = manual(store.open());
+        let charges = jobs.kind_named("charge");
+        charges.pause().unwrap();
+        assert!(charges.is_paused().unwrap() && !jobs.is_paused().unwrap());
+        jobs.insert(MS, Charge(1)).unwrap();
+        jobs.insert(MS, Mail(1)).unwrap();
+        assert_eq!(driver.advance(SECOND), 1, "the mail");
+        assert_eq!(jobs.count().unwrap().pending, 1);
+        jobs.pause().unwrap();
+        charges.resume().unwrap();
+        jobs.insert(MS, Mail(2)).unwrap();
+        assert_eq!(driver.advance(SECOND), 0, "the whole queue is paused");
+        let (jobs, driver) = match store.keeps {
+            false => (jobs, driver),
+            true => {
+                drop((jobs, driver));
+                manual(store.open())
+            }
+        };
+        assert!(jobs.is_paused().unwrap());
+        assert_eq!(driver.advance(SECOND), 0);
+        jobs.resume().unwrap();
+        assert_eq!(driver.advance(SECOND), 2);
+        jobs.kind_named("nobody knows it").pause().unwrap();
+        let empty = jobs.kind_named("").pause();
+        assert!(matches!(empty, Err(StoreError::TooLong { bytes: 0, .. })), "{empty:?}");
+        jobs.check().unwrap();
+    });
 }
 
 /// A job that is claimed and has not started when its kind is paused does not start. One that runs goes on.
-pub(crate) fn pause_holds_back_claimed_jobs(open: impl Fn() -> Builder) {
-    let (started, at_start) = mpsc::channel();
-    let (go_on, may_end) = mpsc::channel::<()>();
-    let may_end = std::sync::Mutex::new(may_end);
-    let jobs = open()
-        .threads(1)
-        .handle(move |charge: Charge, _| {
-            started.send(charge.0).unwrap();
-            Ok(may_end.lock().unwrap().recv_timeout(LONG)?)
-        })
-        .start()
-        .unwrap();
-    jobs.insert(Duration::ZERO, Charge(1)).unwrap();
-    assert_eq!(at_start.recv_timeout(LONG).unwrap(), 1);
-    let waits = jobs.insert(Duration::ZERO, Charge(2)).unwrap();
-    jobs.kind::<Charge>().pause().unwrap();
-    // The run goes on, and ends well.
-    go_on.send(()).unwrap();
-    for _ in 0..20 {
-        assert!(at_start.recv_timeout(10 * MS).is_err(), "it started in a pause");
-    }
-    assert_eq!(jobs.get(waits).unwrap().unwrap().state, JobState::Pending);
-    jobs.kind::<Charge>().resume().unwrap();
-    assert_eq!(at_start.recv_timeout(LONG).unwrap(), 2);
-    go_on.send(()).unwrap();
-    jobs.shutdown().unwrap();
+#[test]
+fn pause_holds_back_claimed_jobs() {
+    on_stores(|store| {
+        let (started, at_start) = mpsc::channel();
+        let (go_on, may_end) = mpsc::channel::<()>();
+        let may_end = std::sync::Mutex::new(may_end);
+        let jobs = store
+            .open()
+            .threads(1)
+            .handle(move |charge: Charge, _| {
+                started.send(charge.0).unwrap();
+                Ok(may_end.lock().unwrap().recv_timeout(LONG)?)
+            })
+            .start()
+            .unwrap();
+        jobs.insert(Duration::ZERO, Charge(1)).unwrap();
+        assert_eq!(at_start.recv_timeout(LONG).unwrap(), 1);
+        let waits = jobs.insert(Duration::ZERO, Charge(2)).unwrap();
+        jobs.kind::<Charge>().pause().unwrap();
+        // The run goes on, and ends well.
+        go_on.send(()).unwrap();
+        for _ in 0..20 {
+            assert!(at_start.recv_timeout(10 * MS).is_err(), "it started in a pause");
+        }
+        assert_eq!(jobs.get(waits).unwrap().unwrap().state, JobState::Pending);
+        jobs.kind::<Charge>().resume().unwrap();
+        assert_eq!(at_start.recv_timeout(LONG).unwrap(), 2);
+        go_on.send(()).unwrap();
+        jobs.shutdown().unwrap();
+    });
 }
 
 /// A call returns the result of its job, or says how the job has ended. A wait ends at its limit.
-pub(crate) fn call_returns_the_result_of_its_job(open: impl Fn() -> Builder) {
-    let jobs = with_handlers(open()).start().unwrap();
-    let doubled: u64 = jobs.call(Charge(21), LONG).unwrap();
-    assert_eq!(doubled, 42);
-    let nothing: () = jobs.call(Mail(1), LONG).unwrap();
-    assert_eq!(nothing, ());
-    let wrong = jobs.call::<_, String>(Charge(1), LONG);
-    assert!(matches!(wrong, Err(CallError::Result(..))), "{wrong:?}");
-    let dead = jobs.call::<_, u64>(Charge(13), LONG);
-    assert!(matches!(&dead, Err(CallError::Dead(_, error)) if error.contains("luck")), "{dead:?}");
-    let late = jobs.insert(DAY, Charge(1)).unwrap();
-    assert_eq!(jobs.wait(late, 5 * MS), Err(CallError::TimedOut(late)));
-    assert_eq!(jobs.wait(late, Duration::ZERO), Err(CallError::TimedOut(late)));
-    let nobody = JobId::new();
-    assert_eq!(jobs.wait(nobody, LONG), Err(CallError::Gone(nobody)));
-    jobs.kind::<Charge>().keep_completed(Keep::last(10)).unwrap();
-    let kept = jobs.insert(5 * MS, Charge(4)).unwrap();
-    assert_eq!(jobs.wait(kept, LONG).unwrap().result.as_deref(), Some(&b"8"[..]));
-    assert_eq!(jobs.wait(kept, LONG).unwrap().id, kept, "again");
-    jobs.check().unwrap();
-    jobs.shutdown().unwrap();
+#[test]
+fn call_returns_the_result_of_its_job() {
+    on_stores(|store| {
+        let jobs = with_handlers(store.open()).start().unwrap();
+        let doubled: u64 = jobs.call(Charge(21), LONG).unwrap();
+        assert_eq!(doubled, 42);
+        let nothing: () = jobs.call(Mail(1), LONG).unwrap();
+        assert_eq!(nothing, ());
+        let wrong = jobs.call::<_, String>(Charge(1), LONG);
+        assert!(matches!(wrong, Err(CallError::Result(..))), "{wrong:?}");
+        let dead = jobs.call::<_, u64>(Charge(13), LONG);
+        assert!(
+            matches!(&dead, Err(CallError::Dead(_, error)) if error.contains("luck")),
+            "{dead:?}"
+        );
+        let late = jobs.insert(DAY, Charge(1)).unwrap();
+        assert_eq!(jobs.wait(late, 5 * MS), Err(CallError::TimedOut(late)));
+        assert_eq!(jobs.wait(late, Duration::ZERO), Err(CallError::TimedOut(late)));
+        let nobody = JobId::new();
+        assert_eq!(jobs.wait(nobody, LONG), Err(CallError::Gone(nobody)));
+        jobs.kind::<Charge>().keep_completed(Keep::last(10)).unwrap();
+        let kept = jobs.insert(5 * MS, Charge(4)).unwrap();
+        assert_eq!(jobs.wait(kept, LONG).unwrap().result.as_deref(), Some(&b"8"[..]));
+        assert_eq!(jobs.wait(kept, LONG).unwrap().id, kept, "again");
+        jobs.check().unwrap();
+        jobs.shutdown().unwrap();
+    });
 }
 
 /// A caller may look for the end of its job for a minute: no bound of the kind removes it before. The bounds
 /// remove jobs without a waiting caller instead.
-pub(crate) fn called_job_outlasts_the_bounds_of_its_kind(open: impl Fn() -> Builder) {
-    let (jobs, driver) = manual(open());
-    let kind = jobs.kind::<Charge>();
-    kind.keep_completed(Keep::last(1)).unwrap();
-    let called = jobs.call::<_, u64>(Charge(2), LONG);
-    let Err(CallError::TimedOut(id)) = called else { panic!("{called:?}") };
-    run_all(&driver);
-    for cents in 3..=5 {
-        jobs.insert(MS, Charge(cents)).unwrap();
+#[test]
+fn called_job_outlasts_the_bounds_of_its_kind() {
+    on_stores(|store| {
+        let (jobs, driver) = manual(store.open());
+        let kind = jobs.kind::<Charge>();
+        kind.keep_completed(Keep::last(1)).unwrap();
+        let called = jobs.call::<_, u64>(Charge(2), LONG);
+        let Err(CallError::TimedOut(id)) = called else { panic!("{called:?}") };
         run_all(&driver);
-        assert_eq!(jobs.wait(id, LONG).unwrap().result.as_deref(), Some(&b"4"[..]));
+        for cents in 3..=5 {
+            jobs.insert(MS, Charge(cents)).unwrap();
+            run_all(&driver);
+            assert_eq!(jobs.wait(id, LONG).unwrap().result.as_deref(), Some(&b"4"[..]));
+            jobs.check().unwrap();
+        }
+        assert_eq!(charges(&jobs), [2]);
+        // A result that is too large for its kind.
+        kind.keep_completed(Keep::last(9).bytes(1)).unwrap();
+        let called = jobs.call::<_, u64>(Charge(6), LONG);
+        let Err(CallError::TimedOut(large)) = called else { panic!("{called:?}") };
+        run_all(&driver);
+        assert_eq!(jobs.wait(large, LONG).unwrap().id, large);
+        driver.advance(61 * SECOND);
+        jobs.insert(MS, Charge(7)).unwrap();
+        run_all(&driver);
+        assert_eq!(jobs.wait(id, LONG), Err(CallError::Gone(id)), "a minute is over");
         jobs.check().unwrap();
-    }
-    assert_eq!(charges(&jobs), [2]);
-    // A result that is too large for its kind.
-    kind.keep_completed(Keep::last(9).bytes(1)).unwrap();
-    let called = jobs.call::<_, u64>(Charge(6), LONG);
-    let Err(CallError::TimedOut(large)) = called else { panic!("{called:?}") };
-    run_all(&driver);
-    assert_eq!(jobs.wait(large, LONG).unwrap().id, large);
-    driver.advance(61 * SECOND);
-    jobs.insert(MS, Charge(7)).unwrap();
-    run_all(&driver);
-    assert_eq!(jobs.wait(id, LONG), Err(CallError::Gone(id)), "a minute is over");
-    jobs.check().unwrap();
+    });
 }
 
 /// A waiter learns that its job was cancelled, also if it was not running.
-pub(crate) fn wait_ends_when_its_job_is_cancelled(open: impl Fn() -> Builder) {
-    let jobs = open().handle(|_: Charge, _| Ok(())).start().unwrap();
-    jobs.kind::<Mail>().pause().unwrap();
-    let client = jobs.client();
-    let waiter = std::thread::spawn(move || client.call::<_, ()>(Mail(1), LONG));
-    let id = loop {
-        if let Some(job) = jobs.pending().next() {
-            break job.id;
-        }
-        std::thread::yield_now();
-    };
-    assert_eq!(jobs.cancel(id).unwrap(), Cancel::Cancelled);
-    assert_eq!(waiter.join().unwrap(), Err(CallError::Cancelled(id)));
-    assert_eq!(jobs.get(id).unwrap().unwrap().state, JobState::Cancelled);
-    jobs.check().unwrap();
-    jobs.shutdown().unwrap();
+#[test]
+fn wait_ends_when_its_job_is_cancelled() {
+    on_stores(|store| {
+        let jobs = store.open().handle(|_: Charge, _| Ok(())).start().unwrap();
+        jobs.kind::<Mail>().pause().unwrap();
+        let client = jobs.client();
+        let waiter = std::thread::spawn(move || client.call::<_, ()>(Mail(1), LONG));
+        let id = loop {
+            if let Some(job) = jobs.pending().next() {
+                break job.id;
+            }
+            std::thread::yield_now();
+        };
+        assert_eq!(jobs.cancel(id).unwrap(), Cancel::Cancelled);
+        assert_eq!(waiter.join().unwrap(), Err(CallError::Cancelled(id)));
+        assert_eq!(jobs.get(id).unwrap().unwrap().state, JobState::Cancelled);
+        jobs.check().unwrap();
+        jobs.shutdown().unwrap();
+    });
 }
 
 /// A process that runs jobs is listed with its kinds while it runs, and not after its shutdown.
-pub(crate) fn nodes_are_listed_while_they_run(open: impl Fn() -> Builder) {
-    let jobs = with_handlers(open().threads(2).max_in_flight(77)).start().unwrap();
-    jobs.insert(DAY, Charge(1)).unwrap();
-    let node = loop {
-        if let Some(node) = jobs.nodes().unwrap().pop() {
-            break node;
-        }
-        std::thread::yield_now();
-    };
-    assert_eq!((node.pid, node.threads, node.max_in_flight), (std::process::id(), Some(2), 77));
-    assert_eq!(node.kinds, ["charge", "mail"]);
-    assert_eq!((&*node.version, node.in_flight), (env!("CARGO_PKG_VERSION"), 0));
-    assert!(!node.host.is_empty() && node.started <= node.seen);
-    assert!(node.was_seen_lately(node.seen) && !node.was_seen_lately(node.seen + 60 * SECOND));
-    jobs.shutdown().unwrap();
+#[test]
+fn nodes_are_listed_while_they_run() {
+    on_stores(|store| {
+        let jobs = with_handlers(store.open().threads(2).max_in_flight(77)).start().unwrap();
+        jobs.insert(DAY, Charge(1)).unwrap();
+        let node = loop {
+            if let Some(node) = jobs.nodes().unwrap().pop() {
+                break node;
+            }
+            std::thread::yield_now();
+        };
+        assert_eq!((node.pid, node.threads, node.max_in_flight), (std::process::id(), Some(2), 77));
+        assert_eq!(node.kinds, ["charge", "mail"]);
+        assert_eq!((&*node.version, node.in_flight), (env!("CARGO_PKG_VERSION"), 0));
+        assert!(!node.host.is_empty() && node.started <= node.seen);
+        assert!(node.was_seen_lately(node.seen) && !node.was_seen_lately(node.seen + 60 * SECOND));
+        jobs.shutdown().unwrap();
+    });
 }
 
 /// A process that asks: another one, if the store can be opened twice.
-fn asker(open: impl Fn() -> Builder, jobs: &Jobs, shares: bool) -> Client {
-    if shares { open().client().unwrap() } else { jobs.client() }
+fn asker(store: &Store, jobs: &Jobs) -> Client {
+    if store.keeps { store.open().client().unwrap() } else { jobs.client() }
 }
 
 /// The progress that a run has set is shown to every process a second later at most, the latest only, and not
 /// after the run. However often a run sets it, it is written once a second.
-pub(crate) fn progress_is_shown_while_its_run_lasts(open: impl Fn() -> Builder, shares: bool) {
-    let (go_on, may_go_on) = mpsc::channel::<()>();
-    let may_go_on = std::sync::Mutex::new(may_go_on);
-    let handler = move |_: Charge, run: &Run| {
-        let go_on = may_go_on.lock().unwrap();
-        run.set_progress(&"begun")?;
-        go_on.recv_timeout(LONG)?;
-        for n in 0..1500 {
-            run.set_progress(&n)?;
-            pause(MS);
-        }
-        let too_long = run.set_progress(&"x".repeat(4095));
-        assert!(too_long.unwrap_err().to_string().contains("a progress of 4097 bytes is too long"));
-        go_on.recv_timeout(LONG)?;
-        Ok(())
-    };
-    let jobs = open().handle(handler).start().unwrap();
-    jobs.kind::<Charge>().keep_completed(Keep::last(1)).unwrap();
-    let asker = asker(&open, &jobs, shares);
-    let id = jobs.insert(Duration::ZERO, Charge(1)).unwrap();
-    let progress = || asker.get(id).unwrap().unwrap().progress;
-    let shows = |text: &str| {
-        for _ in 0..60_000 {
-            if progress().as_deref() == Some(text.as_bytes()) {
-                return;
+#[test]
+fn progress_is_shown_while_its_run_lasts() {
+    on_stores(|store| {
+        let (go_on, may_go_on) = mpsc::channel::<()>();
+        let may_go_on = std::sync::Mutex::new(may_go_on);
+        let handler = move |_: Charge, run: &Run| {
+            let go_on = may_go_on.lock().unwrap();
+            run.set_progress(&"begun")?;
+            go_on.recv_timeout(LONG)?;
+            for n in 0..1500 {
+                run.set_progress(&n)?;
+                pause(MS);
             }
-            pause(MS);
-        }
-        panic!("{:?}, not {text}", progress());
-    };
-    shows("\"begun\"");
-    let before = jobs.stats().commits;
-    go_on.send(()).unwrap();
-    shows("1499");
-    let commits = jobs.stats().commits - before;
-    assert!(commits <= 60, "{commits} commits for 1500 calls");
-    let listed: Vec<_> = asker.running().map(|job| job.progress).collect();
-    assert_eq!(listed, [Some(b"1499".to_vec())]);
-    jobs.check().unwrap();
-    go_on.send(()).unwrap();
-    assert_eq!(jobs.wait(id, LONG).unwrap().progress, None, "it has ended");
-    jobs.check().unwrap();
-    jobs.shutdown().unwrap();
+            let too_long = run.set_progress(&"x".repeat(4095));
+            assert!(
+                too_long.unwrap_err().to_string().contains("a progress of 4097 bytes is too long")
+            );
+            go_on.recv_timeout(LONG)?;
+            Ok(())
+        };
+        let jobs = store.open().handle(handler).start().unwrap();
+        jobs.kind::<Charge>().keep_completed(Keep::last(1)).unwrap();
+        let asker = asker(store, &jobs);
+        let id = jobs.insert(Duration::ZERO, Charge(1)).unwrap();
+        let progress = || asker.get(id).unwrap().unwrap().progress;
+        let shows = |text: &str| {
+            for _ in 0..60_000 {
+                if progress().as_deref() == Some(text.as_bytes()) {
+                    return;
+                }
+                pause(MS);
+            }
+            panic!("{:?}, not {text}", progress());
+        };
+        shows("\"begun\"");
+        let before = jobs.stats().commits;
+        go_on.send(()).unwrap();
+        shows("1499");
+        let commits = jobs.stats().commits - before;
+        assert!(commits <= 60, "{commits} commits for 1500 calls");
+        let listed: Vec<_> = asker.running().map(|job| job.progress).collect();
+        assert_eq!(listed, [Some(b"1499".to_vec())]);
+        jobs.check().unwrap();
+        go_on.send(()).unwrap();
+        assert_eq!(jobs.wait(id, LONG).unwrap().progress, None, "it has ended");
+        jobs.check().unwrap();
+        jobs.shutdown().unwrap();
+    });
 }
 
 /// Progress is gone with its run: the next run of the job begins without any, and so does a job that is dead. A run
 /// that has ended sets nothing.
-pub(crate) fn progress_is_gone_with_its_run(open: impl Fn() -> Builder) {
-    let seen = Arc::new(Mutex::new(Vec::new()));
-    let old: Arc<Mutex<Option<Run>>> = Arc::default();
-    let (noted, kept) = (Arc::clone(&seen), Arc::clone(&old));
-    let handler = move |_: Charge, run: &Run| -> Result<(), Fail> {
-        let shown = || run.client().get(run.id()).map(|job| job.unwrap().progress);
-        let before = shown()?;
-        if let Some(old) = &*kept.lock().unwrap() {
-            old.set_progress(&"late")?;
-        }
-        let late = shown()?;
-        run.set_progress(&run.attempt())?;
-        let set = shown()?;
-        run.set_progress(&"within the same second")?;
-        assert_eq!(shown()?, set, "it was written twice in a second");
-        noted.lock().unwrap().push((before, late, set));
-        *kept.lock().unwrap() = Some(run.clone());
-        match noted.lock().unwrap().len() {
-            1 => Err(Fail::retry("once more")),
-            2 => Err(Fail::snooze(10 * SECOND)),
-            _ => Err(Fail::dead("enough")),
-        }
-    };
-    let (jobs, driver) = open().handle_with(Retry::fixed(10 * SECOND), handler).manual().unwrap();
-    let id = jobs.insert(2 * SECOND, Charge(1)).unwrap();
-    for runs in 1..=3 {
-        for _ in 0..60 {
-            if seen.lock().unwrap().len() < runs {
-                driver.advance(SECOND);
+#[test]
+fn progress_is_gone_with_its_run() {
+    on_stores(|store| {
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let old: Arc<Mutex<Option<Run>>> = Arc::default();
+        let (noted, kept) = (Arc::clone(&seen), Arc::clone(&old));
+        let handler = move |_: Charge, run: &Run| -> Result<(), Fail> {
+            let shown = || run.client().get(run.id()).map(|job| job.unwrap().progress);
+            let before = shown()?;
+            if let Some(old) = &*kept.lock().unwrap() {
+                old.set_progress(&"late")?;
             }
+            let late = shown()?;
+            run.set_progress(&run.attempt())?;
+            let set = shown()?;
+            run.set_progress(&"within the same second")?;
+            assert_eq!(shown()?, set, "it was written twice in a second");
+            noted.lock().unwrap().push((before, late, set));
+            *kept.lock().unwrap() = Some(run.clone());
+            match noted.lock().unwrap().len() {
+                1 => Err(Fail::retry("once more")),
+                2 => Err(Fail::snooze(10 * SECOND)),
+                _ => Err(Fail::dead("enough")),
+            }
+        };
+        let (jobs, driver) =
+            store.open().handle_with(Retry::fixed(10 * SECOND), handler).manual().unwrap();
+        let id = jobs.insert(2 * SECOND, Charge(1)).unwrap();
+        for runs in 1..=3 {
+            for _ in 0..60 {
+                if seen.lock().unwrap().len() < runs {
+                    driver.advance(SECOND);
+                }
+            }
+            assert_eq!(seen.lock().unwrap().len(), runs);
+            assert_eq!(jobs.get(id).unwrap().unwrap().progress, None);
+            jobs.check().unwrap();
         }
-        assert_eq!(seen.lock().unwrap().len(), runs);
-        assert_eq!(jobs.get(id).unwrap().unwrap().progress, None);
+        // A snooze is not an attempt.
+        let text = |n: u32| Some(n.to_string().into_bytes());
+        let expected = [1, 2, 2].map(|attempt| (None, None, text(attempt)));
+        assert_eq!(*seen.lock().unwrap(), expected[..]);
+        old.lock().unwrap().as_ref().unwrap().set_progress(&"late").unwrap();
+        driver.advance(2 * SECOND);
+        let dead = jobs.get(id).unwrap().unwrap();
+        assert_eq!((dead.state, dead.progress), (JobState::Dead, None));
         jobs.check().unwrap();
-    }
-    // A snooze is not an attempt.
-    let text = |n: u32| Some(n.to_string().into_bytes());
-    let expected = [1, 2, 2].map(|attempt| (None, None, text(attempt)));
-    assert_eq!(*seen.lock().unwrap(), expected[..]);
-    old.lock().unwrap().as_ref().unwrap().set_progress(&"late").unwrap();
-    driver.advance(2 * SECOND);
-    let dead = jobs.get(id).unwrap().unwrap();
-    assert_eq!((dead.state, dead.progress), (JobState::Dead, None));
-    jobs.check().unwrap();
+    });
 }
 
 /// `count` says how many jobs are overdue, of every kind, and for how long the oldest has been. Jobs that run or are
 /// due later do not count.
-pub(crate) fn overdue_jobs_are_counted(open: impl Fn() -> Builder) {
-    let seen = Arc::new(Mutex::new(None));
-    let noted = Arc::clone(&seen);
-    let handler = move |charge: Charge, run: &Run| -> Result<(), Fail> {
-        if charge.0 == 1 {
-            *noted.lock().unwrap() = Some(run.client().count()?);
+#[test]
+fn overdue_jobs_are_counted() {
+    on_stores(|store| {
+        let seen = Arc::new(Mutex::new(None));
+        let noted = Arc::clone(&seen);
+        let handler = move |charge: Charge, run: &Run| -> Result<(), Fail> {
+            if charge.0 == 1 {
+                *noted.lock().unwrap() = Some(run.client().count()?);
+            }
+            Ok(())
+        };
+        let (jobs, driver) = store.open().max_in_flight(1).handle(handler).manual().unwrap();
+        let of =
+            |counts: Counts| (counts.overdue.count, counts.overdue.is_exact, counts.oldest_overdue);
+        assert_eq!(of(jobs.count().unwrap()), (0, true, None));
+        let due = driver.wall_now() + 10 * SECOND;
+        for n in 1..=4 {
+            jobs.insert(due + u32::try_from(n).unwrap() * MS, Charge(n)).unwrap();
         }
-        Ok(())
-    };
-    let (jobs, driver) = open().max_in_flight(1).handle(handler).manual().unwrap();
-    let of =
-        |counts: Counts| (counts.overdue.count, counts.overdue.is_exact, counts.oldest_overdue);
-    assert_eq!(of(jobs.count().unwrap()), (0, true, None));
-    let due = driver.wall_now() + 10 * SECOND;
-    for n in 1..=4 {
-        jobs.insert(due + u32::try_from(n).unwrap() * MS, Charge(n)).unwrap();
-    }
-    jobs.insert(due + SECOND, Mail(1)).unwrap();
-    jobs.insert(due + DAY, Mail(2)).unwrap();
-    assert_eq!(of(jobs.count().unwrap()), (0, true, None));
-    driver.set_wall(due + 3 * SECOND);
-    while driver.advance(MS) > 0 {}
-    let (count, is_exact, oldest) = of(seen.lock().unwrap().unwrap());
-    // The first one runs, three wait for its slot, and the mail has no handler.
-    assert_eq!((count, is_exact), (4, true));
-    let oldest = oldest.unwrap();
-    assert!(oldest >= 3 * SECOND - 2 * MS && oldest < 4 * SECOND, "{oldest:?}");
-    let (count, is_exact, oldest) = of(jobs.count().unwrap());
-    assert_eq!((count, is_exact), (1, true), "the mail");
-    assert!(oldest.unwrap() >= 2 * SECOND && oldest.unwrap() < 3 * SECOND, "{oldest:?}");
+        jobs.insert(due + SECOND, Mail(1)).unwrap();
+        jobs.insert(due + DAY, Mail(2)).unwrap();
+        assert_eq!(of(jobs.count().unwrap()), (0, true, None));
+        driver.set_wall(due + 3 * SECOND);
+        while driver.advance(MS) > 0 {}
+        let (count, is_exact, oldest) = of(seen.lock().unwrap().unwrap());
+        // The first one runs, three wait for its slot, and the mail has no handler.
+        assert_eq!((count, is_exact), (4, true));
+        let oldest = oldest.unwrap();
+        assert!(oldest >= 3 * SECOND - 2 * MS && oldest < 4 * SECOND, "{oldest:?}");
+        let (count, is_exact, oldest) = of(jobs.count().unwrap());
+        assert_eq!((count, is_exact), (1, true), "the mail");
+        assert!(oldest.unwrap() >= 2 * SECOND && oldest.unwrap() < 3 * SECOND, "{oldest:?}");
+    });
 }
 
 /// The count of overdue jobs is exact below ten thousand, and the age of the oldest always.
-pub(crate) fn many_overdue_jobs_are_ten_thousand_or_more(open: impl Fn() -> Builder) {
-    let (jobs, driver) = open().handle(|_: Charge, _| Ok(())).manual().unwrap();
-    let oldest = driver.wall_now() + 10 * SECOND;
-    let mails = |many| (0..many).map(|n| (oldest + SECOND, Mail(n)));
-    jobs.insert_batch(mails(9_998)).unwrap();
-    jobs.insert_batch([(oldest, NewMail(1))]).unwrap();
-    driver.set_wall(oldest + 60 * SECOND);
-    driver.advance(MS);
-    let counts = jobs.count().unwrap();
-    assert_eq!((counts.overdue.count, counts.overdue.is_exact), (9_999, true));
-    jobs.insert_batch(mails(2)).unwrap();
-    let counts = jobs.count().unwrap();
-    // A store that can count more for the same cost says so.
-    let is_right = match counts.overdue.is_exact {
-        true => counts.overdue.count == 10_001,
-        false => counts.overdue.to_string() == "10000 or more",
-    };
-    assert!(is_right, "{counts:?}");
-    let age = counts.oldest_overdue.unwrap();
-    assert!(age >= 60 * SECOND && age < 61 * SECOND, "{age:?}");
+#[test]
+fn many_overdue_jobs_are_ten_thousand_or_more() {
+    on_stores(|store| {
+        let (jobs, driver) = store.open().handle(|_: Charge, _| Ok(())).manual().unwrap();
+        let oldest = driver.wall_now() + 10 * SECOND;
+        let mails = |many| (0..many).map(|n| (oldest + SECOND, Mail(n)));
+        jobs.insert_batch(mails(9_998)).unwrap();
+        jobs.insert_batch([(oldest, NewMail(1))]).unwrap();
+        driver.set_wall(oldest + 60 * SECOND);
+        driver.advance(MS);
+        let counts = jobs.count().unwrap();
+        assert_eq!((counts.overdue.count, counts.overdue.is_exact), (9_999, true));
+        jobs.insert_batch(mails(2)).unwrap();
+        let counts = jobs.count().unwrap();
+        // A store that can count more for the same cost says so.
+        let is_right = match counts.overdue.is_exact {
+            true => counts.overdue.count == 10_001,
+            false => counts.overdue.to_string() == "10000 or more",
+        };
+        assert!(is_right, "{counts:?}");
+        let age = counts.oldest_overdue.unwrap();
+        assert!(age >= 60 * SECOND && age < 61 * SECOND, "{age:?}");
+    });
 }
