@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant, SystemTime};
 
-use tickwheel_jobs::{CallError, Jobs};
+use tickwheel_jobs::{CallError, Jobs, NewJob};
 
 use super::scenarios::{self, Charge, Mail};
 use super::support::*;
@@ -24,6 +24,12 @@ fn completed_jobs_are_kept_by_number_age_and_bytes() {
 #[test]
 fn kept_job_that_is_removed_leaves_its_chosen_id() {
     on_each(|open, _| scenarios::kept_job_that_is_removed_leaves_its_chosen_id(open));
+}
+
+/// See the scenario.
+#[test]
+fn kept_job_ages_from_its_end() {
+    on_each(|open, _| scenarios::kept_job_ages_from_its_end(open));
 }
 
 /// See the scenario.
@@ -173,21 +179,27 @@ fn wait_in_the_process_of_the_job_ends_at_once() {
     });
 }
 
-/// In the same way a wait ends at once if its job is cancelled by its key, or with all jobs of a list.
+/// In the same way a wait ends at once if its job is cancelled by its key or with all jobs of a list, or is replaced.
+/// Before a fix the waiter of a job that was replaced looked again after a second.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "real time is the subject")]
-fn wait_ends_at_once_if_its_job_is_cancelled_by_a_key_or_a_list() {
+fn wait_ends_at_once_if_its_job_is_cancelled_by_a_key_or_a_list_or_replaced() {
     on_each_store(|builder| {
         let jobs = builder.handle(|_: Charge, _| Ok(())).start().unwrap();
         let begun = Instant::now();
-        for round in 0..20 {
+        for round in 0..40 {
             let id = jobs.keyed("order-7").insert(HOUR, Charge(round)).unwrap();
             let client = jobs.client();
             let waiter = std::thread::spawn(move || client.wait(id, LONG));
             // It has looked once.
             pause(10 * MS);
-            match round % 2 {
+            match round % 4 {
                 0 => assert!(jobs.keyed("order-7").cancel().unwrap()),
+                1 => drop(jobs.keyed("order-7").insert(HOUR, Charge(99)).unwrap()),
+                2 => {
+                    let new = NewJob::new(Charge(99)).key("order-7");
+                    jobs.insert_batch([new.at(HOUR)]).unwrap();
+                }
                 _ => assert_eq!(jobs.pending().cancel_all().unwrap().run().unwrap().changed, 1),
             }
             assert!(waiter.join().unwrap().is_err());

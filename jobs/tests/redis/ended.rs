@@ -30,6 +30,12 @@ fn kept_job_that_is_removed_leaves_its_chosen_id() {
 
 /// See the scenario.
 #[test]
+fn kept_job_ages_from_its_end() {
+    on_a_server(|open| scenarios::kept_job_ages_from_its_end(open));
+}
+
+/// See the scenario.
+#[test]
 fn kept_job_is_deleted_and_not_retried() {
     on_a_server(|open| scenarios::kept_job_is_deleted_and_not_retried(open));
 }
