@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant, SystemTime};
 
-use tickwheel_jobs::{CallError, Jobs, NewJob};
+use tickwheel_jobs::{CallError, Client, HistoryEntry, Jobs, NewJob, Run, Step};
 
 use super::scenarios::{self, Charge, Mail};
 use super::support::*;
@@ -208,6 +208,58 @@ fn wait_ends_at_once_if_its_job_is_cancelled_by_a_key_or_a_list_or_replaced() {
         assert!(took < Duration::from_secs(10), "{took:?}");
         jobs.shutdown().unwrap();
     });
+}
+
+/// Adds up all that a history has.
+fn summed(client: &Client, of: impl Fn(&HistoryEntry) -> u64) -> u64 {
+    let ever = SystemTime::UNIX_EPOCH..SystemTime::UNIX_EPOCH + 100 * 365 * 24 * HOUR;
+    client.history(Step::Hour, ever).unwrap().iter().map(of).sum()
+}
+
+/// Two processes that insert in turn lose no count of each other: each reads the latest minute of a kind again once the
+/// other one has written.
+#[test]
+fn history_counts_the_inserts_of_every_process() {
+    let (_folder, path) = file();
+    let jobs = Jobs::open(&path).unwrap().handle(|_: Mail, _| Ok(())).start().unwrap();
+    let client = Jobs::open(&path).unwrap().client().unwrap();
+    for n in 0..20 {
+        jobs.insert(HOUR, Mail(n)).unwrap();
+        client.insert(HOUR, Mail(n)).unwrap();
+    }
+    assert_eq!(summed(&client, |entry| entry.inserted), 40);
+    assert_eq!(summed(&jobs, |entry| entry.inserted), 40);
+    jobs.shutdown().unwrap();
+}
+
+/// The run of a process that has crashed counts as interrupted once, in the process that finds it.
+#[test]
+fn history_counts_the_run_of_a_process_that_crashed() {
+    let (_folder, path) = file();
+    let crashed = path.with_file_name("crashed.db");
+    let (from, to) = (path.clone(), crashed.clone());
+    let copies = move |_: Mail, _: &Run| {
+        for suffix in ["", "-wal"] {
+            let with = |path: &std::path::Path| format!("{}{suffix}", path.display());
+            std::fs::copy(with(&from), with(&to))?;
+        }
+        Ok(())
+    };
+    let (jobs, driver) = Jobs::open(&path).unwrap().handle(copies).manual().unwrap();
+    jobs.insert(SECOND, Mail(1)).unwrap();
+    assert_eq!(driver.advance(SECOND), 1);
+    assert_eq!(summed(&jobs, |entry| entry.interrupted), 0);
+    drop((jobs, driver));
+    for _ in 0..2 {
+        let builder = Jobs::open(&crashed).unwrap().handle(|_: Mail, _| Ok(()));
+        let (jobs, driver) = builder.manual().unwrap();
+        driver.advance(2 * SECOND);
+        let sums =
+            (|entry: &HistoryEntry| entry.completed, |entry: &HistoryEntry| entry.interrupted);
+        assert_eq!((summed(&jobs, sums.0), summed(&jobs, sums.1)), (1, 1));
+        jobs.check().unwrap();
+        drop((jobs, driver));
+    }
 }
 
 /// A shutdown ends the waits of its process.
