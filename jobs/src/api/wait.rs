@@ -122,10 +122,11 @@ impl Client {
             (false, true) => FILE_INTERVAL,
             (false, false) => LOOK_INTERVAL,
         };
+        let mut key = None;
         loop {
             let now = dispatcher.clock.now().instant;
             let until = limit.map_or(now + interval, |limit| limit.min(now + interval));
-            let waiting = dispatcher.begin_wait(id, until);
+            let waiting = dispatcher.begin_wait(id, key.as_deref(), until);
             let found = self.request(caller, request::get(id)).await;
             match found.map_err(|failed| CallError::Store(error_of(failed)))? {
                 None => return Err(CallError::Gone(id)),
@@ -135,6 +136,11 @@ impl Client {
                 }
                 Some(job) if job.state == JobState::Dead => {
                     return Err(CallError::Dead(id, job.error.unwrap_or_default()));
+                }
+                Some(job) if key.is_none() && job.key.is_some() => {
+                    // The job may have been replaced since this look: look again as one that waits for the key.
+                    key = job.key;
+                    continue;
                 }
                 Some(_) => {}
             }

@@ -229,10 +229,10 @@ pub(crate) struct EndWait<'a> {
 }
 
 impl DispatcherHandle {
-    /// Begins to wait for the end of a job, until `until` at most.
-    pub(crate) fn begin_wait(&self, id: JobId, until: Instant) -> EndWait<'_> {
+    /// Begins to wait for the end of a job, until `until` at most. `key`: that of the job, once it is known.
+    pub(crate) fn begin_wait(&self, id: JobId, key: Option<&str>, until: Instant) -> EndWait<'_> {
         let (reply, call) = call(Some(until));
-        self.end_waits.add(id, reply);
+        self.end_waits.add(id, key, reply);
         EndWait { dispatcher: self, id, call: Some(call), until }
     }
 }

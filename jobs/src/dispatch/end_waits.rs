@@ -2,8 +2,10 @@
 //!
 //! Ground rules:
 //!
-//! - A caller first leaves its reply here, and then looks into the store. So no end comes between the two.
-//! - The machine takes the replies of the jobs whose ends a commit holds, and answers them after the commit.
+//! - A caller first leaves its reply here, and then looks into the store. So no end comes between the two. When the
+//!   look shows that the job has a key, the caller does both again, and says the key.
+//! - The machine takes the replies of the jobs whose ends a commit holds, and answers them after the commit. An
+//!   operation on a key may end a job whose id only the store knows, so the machine takes the replies of the key.
 //! - An answer only says: look again. The store alone knows how the job has ended.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,16 +18,23 @@ use crate::values::id::JobId;
 
 #[derive(Default)]
 pub(crate) struct EndWaits {
-    waits: Mutex<HashMap<JobId, Vec<Reply<()>>>>,
+    waits: Mutex<HashMap<JobId, Vec<Waiter>>>,
     /// How many jobs are waited for. A machine that finds none takes no lock.
     jobs: AtomicUsize,
 }
 
+struct Waiter {
+    /// The key of the job, once the caller knows it.
+    key: Option<String>,
+    reply: Reply<()>,
+}
+
 impl EndWaits {
-    /// Adds a caller.
-    pub(crate) fn add(&self, id: JobId, reply: Reply<()>) {
+    /// Adds a caller that waits for a job, which has this key.
+    pub(crate) fn add(&self, id: JobId, key: Option<&str>, reply: Reply<()>) {
+        let waiter = Waiter { key: key.map(str::to_owned), reply };
         let mut waits = self.lock();
-        waits.entry(id).or_default().push(reply);
+        waits.entry(id).or_default().push(waiter);
         self.jobs.store(waits.len(), Ordering::Release);
     }
 
@@ -34,7 +43,7 @@ impl EndWaits {
         let mut waits = self.lock();
         let mut given_up = Vec::new();
         if let Some(of_job) = waits.get_mut(&id) {
-            given_up.extend(of_job.extract_if(.., |reply| reply.is_given_up()));
+            given_up.extend(of_job.extract_if(.., |waiter| waiter.reply.is_given_up()));
             if of_job.is_empty() {
                 waits.remove(&id);
             }
@@ -51,24 +60,29 @@ impl EndWaits {
             return Vec::new();
         }
         let mut waits = self.lock();
-        let taken = ended.filter_map(|id| waits.remove(&id)).flatten().collect();
+        let taken = ended.filter_map(|id| waits.remove(&id)).flatten();
+        let taken = taken.map(|waiter| waiter.reply).collect();
         self.jobs.store(waits.len(), Ordering::Release);
         taken
     }
 
-    /// Takes the replies of all callers: a job has ended whose id only the store knows.
-    pub(crate) fn take_all(&self) -> Vec<Reply<()>> {
+    /// Takes the replies of the callers that wait for a job with this key.
+    pub(crate) fn take_key(&self, key: &str) -> Vec<Reply<()>> {
         if self.jobs.load(Ordering::Acquire) == 0 {
             return Vec::new();
         }
         let mut waits = self.lock();
-        let taken = core::mem::take(&mut *waits);
-        self.jobs.store(0, Ordering::Release);
-        drop(waits);
-        taken.into_values().flatten().collect()
+        let mut taken = Vec::new();
+        waits.retain(|_, of_job| {
+            let has_key = |waiter: &mut Waiter| waiter.key.as_deref() == Some(key);
+            taken.extend(of_job.extract_if(.., has_key).map(|waiter| waiter.reply));
+            !of_job.is_empty()
+        });
+        self.jobs.store(waits.len(), Ordering::Release);
+        taken
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<JobId, Vec<Reply<()>>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<JobId, Vec<Waiter>>> {
         self.waits.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -80,7 +94,7 @@ mod tests {
 
     fn waiting(waits: &EndWaits, job: JobId) -> Call<()> {
         let (reply, call) = call(None);
-        waits.add(job, reply);
+        waits.add(job, None, reply);
         call
     }
 
@@ -95,6 +109,23 @@ mod tests {
         waits.forget(first);
         assert!(calls.iter().all(|call| call.try_answer().is_none()));
         assert_eq!(waits.take([first].into_iter()).len(), 2);
+        assert_eq!(waits.take([first, second].into_iter()).len(), 1);
+        assert_eq!(waits.jobs.into_inner(), 0);
+    }
+
+    /// The callers that wait for a job with a key are taken when that key is given away, and no others.
+    #[test]
+    fn callers_are_taken_by_the_key_of_their_job() {
+        let [first, second] = [1, 2].map(JobId::from_u128);
+        let waits = EndWaits::default();
+        let _calls = [(first, Some("a")), (first, None), (second, Some("b"))].map(|(job, key)| {
+            let (reply, call) = call(None);
+            waits.add(job, key, reply);
+            call
+        });
+        assert_eq!(waits.take_key("c").len(), 0);
+        assert_eq!(waits.take_key("a").len(), 1);
+        assert_eq!(waits.take_key("b").len(), 1);
         assert_eq!(waits.take([first, second].into_iter()).len(), 1);
         assert_eq!(waits.jobs.into_inner(), 0);
     }

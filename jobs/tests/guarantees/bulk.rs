@@ -66,6 +66,10 @@ fn bulk_changes_at_most_256_jobs_a_commit() {
         assert_eq!(steps(jobs, &mut bulk), [256, 256, 88]);
         assert_eq!(numbers(bulk.total()), [JOBS, JOBS, 0, 0]);
         assert_eq!(jobs.pending().between(later, later).count() as u64, JOBS);
+        // Four of five are chosen, so the last page of a step brings more than the step has room for.
+        let bulk = jobs.pending().kind::<Close>().reschedule_all(later + HOUR).unwrap();
+        let mut bulk = bulk.only(|job| job.job::<Close>().unwrap().order % 5 > 0);
+        assert_eq!(steps(jobs, &mut bulk), [256, 224]);
         assert_eq!(driver.advance(2 * HOUR), 0);
         let mut bulk = jobs.pending().kind_named("close-order").cancel_all().unwrap();
         assert_eq!(steps(jobs, &mut bulk), [256, 256, 88]);

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant, SystemTime};
 
-use tickwheel_jobs::{CallError, Jobs};
+use tickwheel_jobs::{CallError, Client, HistoryEntry, Jobs, NewJob, Run, Step};
 
 use super::scenarios::{Charge, Mail};
 use super::support::*;
@@ -49,21 +49,27 @@ fn wait_in_the_process_of_the_job_ends_at_once() {
     });
 }
 
-/// In the same way a wait ends at once if its job is cancelled by its key, or with all jobs of a list.
+/// In the same way a wait ends at once if its job is cancelled by its key or with all jobs of a list, or is replaced.
+/// Before a fix the waiter of a job that was replaced looked again after a second.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "real time is the subject")]
-fn wait_ends_at_once_if_its_job_is_cancelled_by_a_key_or_a_list() {
+fn wait_ends_at_once_if_its_job_is_cancelled_by_a_key_or_a_list_or_replaced() {
     on_each_store(|builder| {
         let jobs = builder.handle(|_: Charge, _| Ok(())).start().unwrap();
         let begun = Instant::now();
-        for round in 0..20 {
+        for round in 0..40 {
             let id = jobs.keyed("order-7").insert(HOUR, Charge(round)).unwrap();
             let client = jobs.client();
             let waiter = std::thread::spawn(move || client.wait(id, LONG));
             // It has looked once.
             pause(10 * MS);
-            match round % 2 {
+            match round % 4 {
                 0 => assert!(jobs.keyed("order-7").cancel().unwrap()),
+                1 => drop(jobs.keyed("order-7").insert(HOUR, Charge(99)).unwrap()),
+                2 => {
+                    let new = NewJob::new(Charge(99)).key("order-7");
+                    jobs.insert_batch([new.at(HOUR)]).unwrap();
+                }
                 _ => assert_eq!(jobs.pending().cancel_all().unwrap().run().unwrap().changed, 1),
             }
             assert!(waiter.join().unwrap().is_err());
@@ -72,6 +78,58 @@ fn wait_ends_at_once_if_its_job_is_cancelled_by_a_key_or_a_list() {
         assert!(took < Duration::from_secs(10), "{took:?}");
         jobs.shutdown().unwrap();
     });
+}
+
+/// Adds up all that a history has.
+fn summed(client: &Client, of: impl Fn(&HistoryEntry) -> u64) -> u64 {
+    let ever = SystemTime::UNIX_EPOCH..SystemTime::UNIX_EPOCH + 100 * 365 * 24 * HOUR;
+    client.history(Step::Hour, ever).unwrap().iter().map(of).sum()
+}
+
+/// Two processes that insert in turn lose no count of each other: each reads the latest minute of a kind again once the
+/// other one has written.
+#[test]
+fn history_counts_the_inserts_of_every_process() {
+    let (_folder, path) = file();
+    let jobs = Jobs::open(&path).unwrap().handle(|_: Mail, _| Ok(())).start().unwrap();
+    let client = Jobs::open(&path).unwrap().client().unwrap();
+    for n in 0..20 {
+        jobs.insert(HOUR, Mail(n)).unwrap();
+        client.insert(HOUR, Mail(n)).unwrap();
+    }
+    assert_eq!(summed(&client, |entry| entry.inserted), 40);
+    assert_eq!(summed(&jobs, |entry| entry.inserted), 40);
+    jobs.shutdown().unwrap();
+}
+
+/// The run of a process that has crashed counts as interrupted once, in the process that finds it.
+#[test]
+fn history_counts_the_run_of_a_process_that_crashed() {
+    let (_folder, path) = file();
+    let crashed = path.with_file_name("crashed.db");
+    let (from, to) = (path.clone(), crashed.clone());
+    let copies = move |_: Mail, _: &Run| {
+        for suffix in ["", "-wal"] {
+            let with = |path: &std::path::Path| format!("{}{suffix}", path.display());
+            std::fs::copy(with(&from), with(&to))?;
+        }
+        Ok(())
+    };
+    let (jobs, driver) = Jobs::open(&path).unwrap().handle(copies).manual().unwrap();
+    jobs.insert(SECOND, Mail(1)).unwrap();
+    assert_eq!(driver.advance(SECOND), 1);
+    assert_eq!(summed(&jobs, |entry| entry.interrupted), 0);
+    drop((jobs, driver));
+    for _ in 0..2 {
+        let builder = Jobs::open(&crashed).unwrap().handle(|_: Mail, _| Ok(()));
+        let (jobs, driver) = builder.manual().unwrap();
+        driver.advance(2 * SECOND);
+        let sums =
+            (|entry: &HistoryEntry| entry.completed, |entry: &HistoryEntry| entry.interrupted);
+        assert_eq!((summed(&jobs, sums.0), summed(&jobs, sums.1)), (1, 1));
+        jobs.check().unwrap();
+        drop((jobs, driver));
+    }
 }
 
 /// A shutdown ends the waits of its process.

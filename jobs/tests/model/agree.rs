@@ -6,6 +6,7 @@ use std::time::Duration;
 use tickwheel_jobs::{Client, JobId, JobInfo, JobState, Pages};
 
 use crate::calls::{key_name, kind_name};
+use crate::history::{dead_by_error_agrees, overdue_agree};
 use crate::ops::{NAMES, micros, system};
 use crate::oracle::{Oracle, Outcome, ensure};
 use crate::world::World;
@@ -68,7 +69,9 @@ impl World {
         let (dead_too, kept): (Vec<_>, Vec<_>) =
             ended.into_iter().partition(|job| job.state == JobState::Dead);
         ensure(dead_too == dead, || format!("{dead_too:?}, not {dead:?}"))?;
+        let groups = jobs.dead_by_error(1000).map_err(|error| error.to_string())?;
         let oracle = &mut self.shared.lock().oracle;
+        dead_by_error_agrees(&groups, oracle, &dead)?;
         oracle.list_of_kept(&kept)?;
         let mut seen: HashSet<JobId> = HashSet::new();
         for info in pending.iter().chain(&dead) {
@@ -126,6 +129,7 @@ impl World {
             && counts.dead == dead
             && counts.schedules == oracle.schedules.len() as u64;
         ensure(same, || format!("{counts:?}, not {pending} pending and {dead} dead"))?;
+        overdue_agree(oracle, &counts)?;
         if let Some(others) = others {
             let same = others.pending + others.claimed + others.running == pending
                 && others.dead == dead

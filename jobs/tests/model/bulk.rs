@@ -127,6 +127,7 @@ impl Call<'_> {
             let right = (info.state == JobState::Dead) == by.is_some();
             ensure(right, || format!("{by:?} has the key of {info:?}"))?;
             if by.is_none() {
+                oracle.happened[job.kind].revived += 1;
                 (job.failures, job.interruptions, job.due) = (0, 0, micros(info.due) / 1000);
                 oracle.moved(at);
                 retried += 1;

@@ -329,6 +329,7 @@ impl Call<'_> {
         let due = if self.other { None } else { Some(oracle.now()) };
         let due = due.or(info.map(|info| micros(info.due) / 1000));
         let job = &mut oracle.jobs[at];
+        oracle.happened[job.kind].revived += 1;
         (job.failures, job.interruptions, job.perhaps) = (0, 0, false);
         job.due = due.unwrap_or(0);
         oracle.moved(at);

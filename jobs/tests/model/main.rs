@@ -31,6 +31,8 @@
 //! | 21 | a wait says how its job has ended, or that it has not, and returns once it has ended (P33) |
 //! | 22 | each process sees the progress that a run has set first in a second; it is gone with the run |
 //! | 23 | the process that runs the jobs is listed once, with its kinds |
+//! | 24 | the history counts each insert and each end once, in its minute (P34); each job that came has ended or is there |
+//! | 25 | overdue jobs are counted, with the age of the oldest; dead jobs are counted by kind and error (P21) |
 //!
 //! After each step `check()` passes, and every list, count and job is what the oracle has.
 //! `TICKWHEEL_JOBS_CASES` says how many histories there are for each store.
@@ -56,6 +58,7 @@
 //! | `foreign.rs` | what no program writes |
 //! | `nodes.rs` | the processes that are listed |
 //! | `agree.rs` | what is compared after each step |
+//! | `history.rs` | the same for figures: the history, the overdue jobs, the dead jobs by error |
 //! | `found.rs` | what the model has found, one small history each |
 
 mod agree;
@@ -70,6 +73,7 @@ mod crossing;
 mod draw;
 mod foreign;
 mod found;
+mod history;
 mod hooks;
 mod insert;
 mod kept;
@@ -152,12 +156,14 @@ impl World {
         self.act(op)?;
         self.shared.look_at_the_clocks(false);
         if self.recover()? {
-            return self.agree();
+            self.agree()?;
+            return self.history_agrees(false);
         }
         if let Some(wrong) = self.shared.lock().wrong.take() {
             return Err(wrong);
         }
-        self.agree().map_err(|wrong| format!("after {started} starts: {wrong}"))
+        let agrees = self.agree().and_then(|()| self.history_agrees(history::is_compared(op)));
+        agrees.map_err(|wrong| format!("after {started} starts: {wrong}"))
     }
 
     fn act(&mut self, op: &Op) -> Outcome {

@@ -12,6 +12,7 @@
 
 use tickwheel_jobs::{JobId, JobState};
 
+use crate::history::Happened;
 use crate::kept::Kept;
 use crate::ops::{Bounds, Ending, Plan, WAITS};
 pub(crate) use crate::record::{Known, Own, Record, Remembered, Repeated};
@@ -33,6 +34,8 @@ pub(crate) struct Oracle {
     pub(crate) keeps: [Option<Bounds>; 4],
     /// How jobs have ended since this was emptied.
     pub(crate) ends: Ends,
+    /// What has happened to the jobs of each kind.
+    pub(crate) happened: [Happened; 4],
     pub(crate) schedules: Vec<Repeated>,
     /// Name and time of occurrences, and the ids they had.
     pub(crate) made: Vec<(String, i64, JobId)>,
@@ -77,6 +80,7 @@ impl Oracle {
             kept: Vec::new(),
             keeps: [None; 4],
             ends: Vec::new(),
+            happened: Default::default(),
             schedules: Vec::new(),
             made: Vec::new(),
             handled: [true; 4],
@@ -232,6 +236,7 @@ impl Oracle {
     pub(crate) fn end(&mut self, at: usize, since: (i64, i64)) {
         let job = self.jobs.remove(at);
         if job.state != JobState::Dead {
+            self.happened[job.kind].cancelled += 1;
             self.ends.extend(job.id.map(|id| (id, JobState::Cancelled)));
             return self.leaves(job, JobState::Cancelled, since, None);
         }
@@ -243,6 +248,7 @@ impl Oracle {
     /// A run has completed, and has set this result.
     fn completed(&mut self, at: usize, result: Option<Vec<u8>>) {
         let (job, now) = (self.jobs.remove(at), self.now());
+        self.happened[job.kind].completed += 1;
         self.ends.extend(job.id.map(|id| (id, JobState::Completed)));
         self.leaves(job, JobState::Completed, (now, now), result);
     }
@@ -261,6 +267,11 @@ impl Oracle {
                 job.key = None;
             }
         }
+    }
+
+    /// Says whether this process starts the jobs of a kind.
+    pub(crate) fn may_run(&self, kind: usize) -> bool {
+        self.handled[kind] && !self.is_paused(kind)
     }
 
     fn is_paused(&self, kind: usize) -> bool {
@@ -315,6 +326,7 @@ impl Oracle {
             ensure(!passed, || format!("{job:?} started before {other:?}"))?;
         }
         let job = &mut self.jobs[at];
+        self.happened[job.kind].runs += 1;
         job.state = JobState::Running;
         job.perhaps = false;
         job.starts += 1;
@@ -350,6 +362,7 @@ impl Oracle {
         if let Some(Ending::Snoozes(wait)) = ending {
             job.due = waits_from + wait as i64;
             job.interruptions = 0;
+            self.happened[job.kind].snoozed += 1;
             return self.moved(at);
         }
         job.failures += 1;
@@ -367,10 +380,12 @@ impl Oracle {
             Some(wait) => {
                 job.due = waits_from + wait;
                 job.interruptions = 0;
+                self.happened[job.kind].retried += 1;
                 self.moved(at);
             }
             None => {
                 self.died += 1;
+                self.happened[job.kind].dead += 1;
                 job.state = JobState::Dead;
                 job.died = (now, now);
                 self.ends.extend(job.id.map(|id| (id, JobState::Dead)));

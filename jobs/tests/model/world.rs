@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use tickwheel_jobs::{Builder, Client, Driver, Fail, JobState, Jobs, Run};
 
+use crate::history::Noted;
 use crate::hooks::{CallsInDrop, told};
 use crate::ops::{BROKEN, Ending, LATE, Name, Op, Plan, Stop, Task, micros, retry, system};
 use crate::oracle::{Oracle, Outcome, ensure};
@@ -66,6 +67,10 @@ pub(crate) struct World {
     folder: PathBuf,
     /// By how much the test has set the wall clock forward so far, in microseconds.
     pub(crate) shifted: i64,
+    /// What the figures of the step before were.
+    pub(crate) noted: Option<Noted>,
+    /// The latest time that a clock of any process has read, in microseconds.
+    pub(crate) latest: i64,
 }
 
 /// Histories follow each other in time, so that the ids of this process, which ascend, say the time
@@ -233,6 +238,8 @@ impl World {
             name: Name::Own,
             folder,
             shifted: 0,
+            noted: None,
+            latest: wall,
         };
         world.open(oracle, place, wall, false);
         world

@@ -1,9 +1,9 @@
 //! Replies that are lost, connections that break, servers that go away and come back.
 
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
-use tickwheel_jobs::{Event, InsertErrorKind, JobId, Jobs};
+use tickwheel_jobs::{Client, Event, HistoryEntry, InsertErrorKind, JobId, Jobs, Step};
 
 use crate::proxy::Proxy;
 use crate::server::{Server, pause, wait_until};
@@ -18,7 +18,14 @@ pub(crate) fn hash_of(script: &str) -> Vec<u8> {
     tickwheel_jobs::hook::hash_of(script).unwrap().into_bytes()
 }
 
-/// An insert whose reply is lost is stored once.
+/// Adds up all that the history of a queue has.
+fn summed(client: &Client, of: impl Fn(&HistoryEntry) -> u64) -> u64 {
+    let ever =
+        SystemTime::UNIX_EPOCH..SystemTime::UNIX_EPOCH + Duration::from_secs(100 * 365 * 86_400);
+    client.history(Step::Hour, ever).unwrap().iter().map(of).sum()
+}
+
+/// An insert whose reply is lost is stored once, and the history counts it once.
 #[test]
 fn insert_whose_reply_is_lost_is_stored_once() {
     let server = Server::start();
@@ -34,10 +41,11 @@ fn insert_whose_reply_is_lost_is_stored_once() {
         assert_eq!(client.insert_batch(batch).unwrap().len(), 3);
     }
     assert!(proxy.met() >= 50, "{}", proxy.met());
+    assert_eq!(summed(&client, |entry| entry.inserted), 200);
     each_runs_once(&jobs.client(), jobs, &log, 200);
 }
 
-/// A call whose reply is lost returns the answer of its first execution.
+/// A call whose reply is lost returns the answer of its first execution, and the history counts what it did once.
 #[test]
 fn call_whose_reply_is_lost_returns_the_same_answer() {
     let server = Server::start();
@@ -52,6 +60,8 @@ fn call_whose_reply_is_lost_returns_the_same_answer() {
     proxy.swallow(&hash_of("change"), 2);
     client.keyed("k").insert_if_absent(3_600_000 * MS, Order(3)).unwrap();
     assert_eq!(proxy.met(), 4);
+    assert_eq!(summed(&client, |entry| entry.inserted), 3);
+    assert_eq!(summed(&client, |entry| entry.cancelled), 2);
     assert_eq!(client.count().unwrap().pending, 1);
     client.check().unwrap();
 }

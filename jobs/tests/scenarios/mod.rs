@@ -161,6 +161,47 @@ fn kept_job_that_is_removed_leaves_its_chosen_id() {
     });
 }
 
+/// The age of a kept job counts from its end, and not from its due time or its insert: a job that was late is kept as
+/// long as any other. One on whose end a caller waits is kept for a minute, although its kind keeps jobs for a second.
+#[test]
+fn kept_job_ages_from_its_end() {
+    on_stores(|store| {
+        let (jobs, driver) = manual(store.open());
+        // A purge comes with a change, ten minutes after the one before.
+        let purge_after = |time: Duration| {
+            driver.advance(time);
+            jobs.insert(DAY, Mail(1)).unwrap();
+            run_all(&driver);
+        };
+        let kind = jobs.kind::<Charge>();
+        kind.keep_completed(Keep::last(9).age(3600 * SECOND)).unwrap();
+        kind.pause().unwrap();
+        let late = jobs.insert(MS, Charge(1)).unwrap();
+        driver.advance(2 * 3600 * SECOND);
+        kind.resume().unwrap();
+        run_all(&driver);
+        purge_after(1800 * SECOND);
+        assert_eq!(jobs.get(late).unwrap().map(|job| job.state), Some(JobState::Completed));
+        purge_after(3600 * SECOND);
+        assert_eq!(jobs.get(late).unwrap(), None);
+        kind.keep_completed(Keep::last(9).age(SECOND)).unwrap();
+        purge_after(590 * SECOND);
+        let called = jobs.call::<_, u64>(Charge(2), LONG);
+        let Err(CallError::TimedOut(called)) = called else { panic!("{called:?}") };
+        let other = jobs.insert(MS, Charge(3)).unwrap();
+        run_all(&driver);
+        // One of these steps purges.
+        for _ in 0..3 {
+            purge_after(15 * SECOND);
+        }
+        assert_eq!(jobs.get(other).unwrap(), None);
+        assert_eq!(jobs.wait(called, LONG).unwrap().result.as_deref(), Some(&b"4"[..]));
+        purge_after(700 * SECOND);
+        assert_eq!(jobs.get(called).unwrap(), None, "a minute is over");
+        jobs.check().unwrap();
+    });
+}
+
 /// A kept job is deleted by its id, and a retry does not bring it back.
 #[test]
 fn kept_job_is_deleted_and_not_retried() {

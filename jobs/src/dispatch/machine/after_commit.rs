@@ -9,7 +9,7 @@ use crate::dispatch::command::Command;
 use crate::dispatch::events::Event;
 use crate::dispatch::questions::{correct, seen_by_others};
 use crate::dispatch::run_state::RunState;
-use crate::store::{self, Answer, ApplyError, NewJob, Op, StoredSchedule, Unreadable};
+use crate::store::{self, Answer, ApplyError, Inserted, NewJob, Op, StoredSchedule, Unreadable};
 use crate::values::cancellation::Cancellation;
 use crate::values::error::StoreError;
 use crate::values::id::JobId;
@@ -50,8 +50,8 @@ impl Machine {
                 continue;
             }
             output.count_inserts(&op, &answer);
-            if matches!((&op, &answer), (Op::CancelKey(_), Answer::Changed(true))) {
-                output.end_waits.extend(self.settings.end_waits.take_all());
+            for key in ended_keys(&op, &answer) {
+                output.end_waits.extend(self.settings.end_waits.take_key(key));
             }
             match then {
                 FollowUp::Answer(reply) => match self.seen_from_here(answer) {
@@ -328,6 +328,18 @@ impl Machine {
             output.emit(Event::InsertsDropped { ids: lost });
         }
     }
+}
+
+/// Returns the keys whose jobs an operation may have ended: it has cancelled or replaced them.
+fn ended_keys<'a>(op: &'a Op, answer: &Answer) -> impl Iterator<Item = &'a str> {
+    let (key, jobs): (_, &[NewJob]) = match (op, answer) {
+        (Op::CancelKey(key), Answer::Changed(true)) => (Some(key), &[]),
+        (Op::Insert(job), Answer::Inserted(Inserted::New)) => (None, core::slice::from_ref(job)),
+        (Op::InsertMany(jobs), Answer::InsertedMany(_)) => (None, jobs),
+        _ => (None, &[]),
+    };
+    let of_jobs = jobs.iter().filter_map(|job| job.key.as_ref().map(|(key, _)| key));
+    key.into_iter().chain(of_jobs).map(|key| &**key)
 }
 
 /// Returns the ids of the jobs that an operation inserts.
