@@ -23,7 +23,7 @@ const JSON: [&str; 9] =
     ["overview", "kinds", "jobs", "dead", "schedules", "nodes", "store", "history", "bulks"];
 
 /// Asks for everything, under a prefix that the server has not stripped.
-fn ask_for_everything(dashboard: &Dashboard, client: &Client, prefix: &str) {
+pub(crate) fn ask_for_everything(dashboard: &Dashboard, client: &Client, prefix: &str) {
     let id = client.pending().next().unwrap().id;
     let dead = client.dead().next();
     let mut pages: Vec<String> = PAGES.iter().map(|page| (*page).to_owned()).collect();
@@ -80,7 +80,7 @@ fn ask_for_everything(dashboard: &Dashboard, client: &Client, prefix: &str) {
     assert_eq!(get(dashboard, &format!("{prefix}/healthz")).status, 200);
 }
 
-fn fill(client: &Client) {
+pub(crate) fn fill(client: &Client) {
     let hour = Duration::from_secs(3600);
     client
         .insert_job(NewJob::new(mail("later")).at(hour).key("a/é?&").header("tenant", "acme"))
