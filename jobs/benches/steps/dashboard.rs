@@ -1,6 +1,9 @@
-//! What each page of the dashboard costs: with a million jobs pending, and a tenth as many dead.
+//! What each page of the dashboard costs, with a million jobs pending and a tenth as many dead; and what ten open tabs
+//! cost the jobs.
 
 use std::error::Error;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -11,7 +14,7 @@ use tokio::runtime::Runtime;
 use tower_service::Service;
 
 use crate::Options;
-use crate::open::{Fails, Filled, Level, Place, Task, fill, in_time};
+use crate::open::{Fails, Filled, Level, Place, Task, fill, in_time, task};
 
 /// How often each page is asked for.
 const REQUESTS: usize = 100;
@@ -113,6 +116,111 @@ fn get(runtime: &Runtime, dashboard: &mut Dashboard, path: &str) -> Result<(), B
         200 => Ok(()),
         status => Err(format!("{path}: status {status}").into()),
     }
+}
+
+/// How many clients ask for the overview, and how often each of them does.
+const TABS: usize = 10;
+const INTERVAL: Duration = Duration::from_secs(2);
+/// How often the runs without and with the tabs take turns, and for how long each.
+const TURNS: usize = 5;
+const TURN: Duration = Duration::from_secs(10);
+/// How many jobs are due in each ten milliseconds, and how long before they are inserted.
+const JOBS: u64 = 10;
+const NOTICE: Duration = Duration::from_secs(1);
+
+/// Measures how late 1,000 scheduled jobs a second start, by turns without and with ten open tabs: the dashboard is in
+/// the process that runs the jobs, with a client of its own.
+pub(crate) fn tabs(options: &Options) -> Result<(), Box<dyn Error>> {
+    println!(
+        "| pending | level | tabs | 50th late (ms) | 99th | 999 of 1,000 | latest | overviews |"
+    );
+    println!("| ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: |");
+    for &level in options.levels() {
+        let filled = Filled::default();
+        let place = Place::new(&options.dir, level, &filled)?;
+        let hour = Duration::from_secs(3600);
+        fill(&place.client()?, options.jobs, in_time(5 * hour), 168 * hour)?;
+        let late = Arc::new(Mutex::new(Vec::new()));
+        let noted = Arc::clone(&late);
+        let builder = place.handlers()?.on_run(move |report| {
+            if report.outcome.is_none()
+                && let Ok(mut noted) = noted.lock()
+            {
+                noted.push(report.late.as_secs_f64() * 1e3);
+            }
+        });
+        let jobs = builder.start()?;
+        let mut found = [Vec::new(), Vec::new()];
+        let mut asked = [0, 0];
+        for _ in 0..TURNS {
+            for (with, tabs) in [0, TABS].into_iter().enumerate() {
+                asked[with] += turn(&jobs, place.client()?, tabs)?;
+                wait(2 * NOTICE);
+                found[with].append(&mut *late.lock().map_err(|error| error.to_string())?);
+            }
+        }
+        jobs.shutdown().map_err(|error| error.to_string())?;
+        for (with, tabs) in [0, TABS].into_iter().enumerate() {
+            let times = &mut found[with];
+            times.sort_by(f64::total_cmp);
+            let at = |part: f64| times[((times.len() - 1) as f64 * part) as usize];
+            println!(
+                "| {} | {level} | {tabs} | {:.2} | {:.2} | {:.2} | {:.2} | {} |",
+                options.jobs,
+                at(0.5),
+                at(0.99),
+                at(0.999),
+                at(1.0),
+                asked[with]
+            );
+        }
+    }
+    println!();
+    Ok(())
+}
+
+/// Inserts jobs for a while, with this many open tabs. Returns how many overviews they had.
+fn turn(jobs: &Client, client: Client, tabs: usize) -> Result<u64, Box<dyn Error>> {
+    let dashboard = Dashboard::new(client);
+    let (is_over, asked) = (AtomicBool::new(false), Mutex::new(0));
+    let look = |tab: usize| {
+        let mut dashboard = dashboard.clone();
+        let Ok(runtime) = tokio::runtime::Builder::new_current_thread().build() else { return };
+        wait(INTERVAL / TABS as u32 * tab as u32);
+        while !is_over.load(Ordering::Relaxed) {
+            let answer = get(&runtime, &mut dashboard, "/");
+            if let (Ok(()), Ok(mut asked)) = (answer, asked.lock()) {
+                *asked += 1;
+            }
+            wait(INTERVAL);
+        }
+    };
+    let inserted = thread::scope(|scope| {
+        for tab in 0..tabs {
+            let look = &look;
+            scope.spawn(move || look(tab));
+        }
+        let (begun, step) = (now(), Duration::from_millis(10));
+        let mut number = 0;
+        let mut insert = || -> Result<(), Box<dyn Error>> {
+            while begun.elapsed() < TURN {
+                let due = in_time(NOTICE);
+                jobs.insert_batch(
+                    (0..JOBS).map(|n| (due + n as u32 * step / JOBS as u32, task(n))),
+                )
+                .map_err(|error| error.to_string())?;
+                number += 1;
+                wait((step * number).saturating_sub(begun.elapsed()));
+            }
+            Ok(())
+        };
+        let inserted = insert();
+        is_over.store(true, Ordering::Relaxed);
+        inserted
+    });
+    inserted?;
+    let asked = *asked.lock().map_err(|error| error.to_string())?;
+    Ok(asked)
 }
 
 #[expect(clippy::disallowed_methods, reason = "other threads are waited for")]

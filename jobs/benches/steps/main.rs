@@ -5,7 +5,7 @@
 //! cargo bench -p tickwheel-jobs --features redis,tokio --bench steps -- --only hour,purge --level written
 //! cargo bench -p tickwheel-jobs --features redis,tokio --bench steps -- --dir /dev/shm   # without a disk
 //! cargo bench -p tickwheel-jobs --features redis,tokio --bench steps -- --only pages
-//! cargo bench -p tickwheel-jobs --features redis,tokio,web --bench steps -- --only dashboard
+//! cargo bench -p tickwheel-jobs --features redis,tokio,web --bench steps -- --only dashboard,tabs
 //! ```
 //!
 //! Each line is one phase: the jobs are opened, the phase does something to them, and `Stats` says which
@@ -42,6 +42,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     #[cfg(feature = "web")]
     if options.wants("dashboard") {
         dashboard::measure(&options)?;
+    }
+    #[cfg(feature = "web")]
+    if options.wants("tabs") {
+        dashboard::tabs(&options)?;
     }
     let filled = Filled::default();
     println!("| | level | longest step (ms) | latest run (ms) | took (s) |");
