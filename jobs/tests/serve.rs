@@ -211,3 +211,72 @@ fn serve_ends_before_a_request_without_its_body() {
     drop(half);
     assert!(!served.client.is_paused().unwrap());
 }
+
+/// A body of a gigabyte is refused before it is read: one that says its length at its headers, one that does not
+/// while it comes.
+#[test]
+fn serve_refuses_a_body_of_a_gigabyte() {
+    const GIGABYTE: usize = 1 << 30;
+    let served = Served::start(&[]);
+    let head =
+        "POST /api/v1/bulk HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n";
+    // No byte of the body is sent, so an answer does not depend on one.
+    let refused = rest(
+        served.send(&format!("{head}connection: close\r\ncontent-length: {GIGABYTE}\r\n\r\n")),
+    );
+    assert!(status(&refused) == 413 && refused.contains("body_too_long"), "{refused}");
+    let mut without_length = served.send(&format!("{head}transfer-encoding: chunked\r\n\r\n"));
+    let chunk = format!("10000\r\n{}\r\n", " ".repeat(0x10000));
+    let chunks =
+        (0..GIGABYTE / 0x10000).take_while(|_| without_length.write_all(chunk.as_bytes()).is_ok());
+    let sent = chunks.count() * 0x10000;
+    assert!(sent < GIGABYTE / 8, "{sent} bytes were taken");
+    assert_eq!(status(&served.get("/healthz", "localhost", "")), 200);
+    assert!(!served.client.is_paused().unwrap());
+}
+
+/// Ten thousand connections that say nothing take the places of the server until each has waited too long, and then
+/// others are answered. Meanwhile the process that runs the jobs of the file runs them. Where the limit of open files
+/// is lower, the test opens as many connections as it may.
+#[test]
+fn serve_outlives_ten_thousand_connections() {
+    const CONNECTIONS: usize = 10_000;
+    /// Descriptors for the requests of this test and for the files of the jobs.
+    const SPARE: usize = 40;
+    let served = Served::start(&[]);
+    let (ran, runs) = std::sync::mpsc::channel();
+    let builder = Jobs::open(served.folder.path().join("jobs.db")).unwrap();
+    let handler = move |_: Push, _: &tickwheel_jobs::Run| Ok(ran.send(())?);
+    let jobs = builder.handle(handler).start().unwrap();
+    let run_one = || {
+        served.client.insert(Duration::ZERO, Push).unwrap();
+        runs.recv_timeout(PATIENCE).unwrap();
+    };
+    run_one();
+    assert_eq!(status(&served.get("/healthz", "localhost", "")), 200);
+    let mut open: Vec<TcpStream> =
+        (0..CONNECTIONS).map_while(|_| TcpStream::connect(&served.address).ok()).collect();
+    println!("{} connections", open.len());
+    if open.len() < CONNECTIONS {
+        open.truncate(open.len() - SPARE);
+    }
+    assert!(open.len() > 512, "too few for the limit of the server: {}", open.len());
+    (0..20).for_each(|_| run_one());
+    // A connection above the limit of the server is closed without an answer.
+    let ask = || -> std::io::Result<String> {
+        let mut stream = TcpStream::connect(&served.address)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream
+            .write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        Ok(answer)
+    };
+    while !ask().is_ok_and(|answer| answer.starts_with("HTTP/1.1 200 ")) {
+        run_one();
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    run_one();
+    drop(open);
+    jobs.shutdown().unwrap();
+}

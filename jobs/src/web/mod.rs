@@ -41,6 +41,8 @@ pub(crate) mod act;
 pub(crate) mod respond;
 pub(crate) mod worker;
 pub(crate) mod dashboard;
+#[cfg(all(test, feature = "sqlite"))]
+mod costs;
 
 pub use dashboard::Dashboard;
 pub use options::{Access, Action, Part};

@@ -5,6 +5,7 @@
 //! - A path is read from its end, so a prefix in front of it has no effect, whether a proxy strips it or not.
 //! - Every path that ends with a slash is the overview. A path that leads nowhere is taken for the prefix without
 //!   its slash, and redirected to the path with it. Under `api/v1/`, and in the place of an id, it is not found.
+//! - The name of a kind or a schedule may have several segments: nginx decodes `%2F` in a path whose prefix it strips.
 
 use super::params::decoded;
 use crate::values::id::JobId;
@@ -197,10 +198,10 @@ fn api_route(segments: &[&str]) -> Route {
             };
             id.parse().ok().zip(verb).map(|(id, verb)| Route::Act(Act::Job(id, verb)))
         }
-        ["kinds", kind, verb @ ("pause" | "resume")] => {
-            text(kind).map(|kind| Route::Act(Act::Pause(Some(kind), *verb == "pause")))
+        ["kinds", kind @ .., verb @ ("pause" | "resume")] => {
+            text(&kind.join("/")).map(|kind| Route::Act(Act::Pause(Some(kind), *verb == "pause")))
         }
-        ["schedules", name, verb] => {
+        ["schedules", name @ .., verb] => {
             let verb = match *verb {
                 "run" => Some(ScheduleVerb::Run),
                 "pause" => Some(ScheduleVerb::Pause),
@@ -208,7 +209,9 @@ fn api_route(segments: &[&str]) -> Route {
                 "unschedule" => Some(ScheduleVerb::Unschedule),
                 _ => None,
             };
-            text(name).zip(verb).map(|(name, verb)| Route::Act(Act::Schedule(name, verb)))
+            text(&name.join("/"))
+                .zip(verb)
+                .map(|(name, verb)| Route::Act(Act::Schedule(name, verb)))
         }
         _ => None,
     };

@@ -5,7 +5,13 @@ mod bulk;
 mod forged;
 mod hostile;
 mod lists;
+#[cfg(feature = "redis")]
+mod on_redis;
 mod paths;
 mod redacted;
 mod rights;
+#[cfg(feature = "redis")]
+#[allow(dead_code, reason = "the tests of Redis use the rest")]
+#[path = "../redis/server.rs"]
+mod server;
 mod service;

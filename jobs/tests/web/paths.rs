@@ -23,7 +23,7 @@ const JSON: [&str; 9] =
     ["overview", "kinds", "jobs", "dead", "schedules", "nodes", "store", "history", "bulks"];
 
 /// Asks for everything, under a prefix that the server has not stripped.
-fn ask_for_everything(dashboard: &Dashboard, client: &Client, prefix: &str) {
+pub(crate) fn ask_for_everything(dashboard: &Dashboard, client: &Client, prefix: &str) {
     let id = client.pending().next().unwrap().id;
     let dead = client.dead().next();
     let mut pages: Vec<String> = PAGES.iter().map(|page| (*page).to_owned()).collect();
@@ -80,7 +80,7 @@ fn ask_for_everything(dashboard: &Dashboard, client: &Client, prefix: &str) {
     assert_eq!(get(dashboard, &format!("{prefix}/healthz")).status, 200);
 }
 
-fn fill(client: &Client) {
+pub(crate) fn fill(client: &Client) {
     let hour = Duration::from_secs(3600);
     client
         .insert_job(NewJob::new(mail("later")).at(hour).key("a/é?&").header("tenant", "acme"))
@@ -138,6 +138,28 @@ fn paths_that_lead_nowhere_are_redirected_or_not_found() {
     assert_eq!((absent.status, &absent.json()["error"]), (404, &"not_found".into()));
     assert_eq!(get(&dashboard, "/jobs/00000000000000000000000000000007").status, 404);
     assert_eq!(get(&dashboard, "/?queue=none").status, 404);
+}
+
+/// A name with a slash leads to its kind or schedule, also where a proxy has decoded the slash.
+#[test]
+fn paths_may_have_names_with_slashes() {
+    let (jobs, _driver) = manual();
+    let dashboard = full(jobs.client());
+    jobs.schedule("every/hour/é", Duration::from_secs(3600), mail("s")).unwrap();
+    let act = |path: &str| {
+        crate::ask::post(&dashboard, &format!("/admin/api/v1/{path}"), &serde_json::json!({}))
+            .status
+    };
+    for path in ["kinds/a%2Fb%2Fpause", "kinds/a/b/pause"] {
+        assert_eq!(act(&format!("{path}/pause")), 200, "{path}");
+        let kind = jobs.kind_named("a/b/pause");
+        assert!(kind.is_paused().unwrap(), "{path}");
+        kind.resume().unwrap();
+    }
+    assert_eq!(act("schedules/every/hour/%C3%A9/run"), 200);
+    assert_eq!(act("schedules/every%2Fhour%2F%C3%A9/unschedule"), 200);
+    assert!(jobs.schedules().unwrap().is_empty());
+    assert_eq!((act("kinds/pause"), act("kinds//pause"), act("schedules/run")), (405, 405, 405));
 }
 
 /// Every answer has the headers that keep other sites out. A HEAD has those of the GET, and no body.

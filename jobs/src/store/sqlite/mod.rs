@@ -69,6 +69,8 @@ mod check;
 mod kept_work;
 #[cfg(test)]
 mod plans;
+#[cfg(test)]
+pub(crate) mod steps;
 
 use std::fs::File;
 use std::sync::Arc;
@@ -278,6 +280,8 @@ impl Store for Sqlite {
             self.state.unknown.extend(ids.map(|job| job.id));
         }
         self.needs_maintenance |= writes;
+        #[cfg(test)]
+        steps::note(self);
         applied
     }
 

@@ -17,7 +17,7 @@ const READ_ALL: [&str; 8] = [
 ];
 
 /// Returns the name and the text of every statement, as `Debug` shows them.
-fn statements(sql: &Sql) -> Vec<(String, String)> {
+pub(super) fn statements(sql: &Sql) -> Vec<(String, String)> {
     let shown = format!("{sql:#?}");
     let statement = |line: &str| {
         let (name, text) = line.trim().split_once(": \"")?;

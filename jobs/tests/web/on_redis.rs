@@ -1,0 +1,209 @@
+//! The dashboard of a queue on a Redis server: its paths, its actions, and what its pages cost the server.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde_json::json;
+use tickwheel_jobs::{Driver, Fail, Jobs, Keep, Retry};
+
+use crate::ask::{Charge, Mail, full, get, mail, post, run_due};
+use crate::bulk::wait;
+use crate::server::Server;
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// Every page and every path of the JSON. In the place of `ID` comes the id of a job.
+const PATHS: [&str; 34] = [
+    "/",
+    "/kinds",
+    "/jobs",
+    "/jobs?state=pending&kind=mail",
+    "/jobs?state=overdue",
+    "/jobs?state=running",
+    "/jobs?state=retrying",
+    "/jobs?state=dead",
+    "/jobs?state=dead&kind=mail",
+    "/jobs?state=dead&error=fail+7",
+    "/jobs?state=completed",
+    "/jobs?state=pending&key=absent",
+    "/jobs?state=pending&text=absent",
+    "/jobs?state=dead&text=absent",
+    "/jobs/ID",
+    "/jobs/ID/payload",
+    "/dead",
+    "/schedules",
+    "/nodes",
+    "/store",
+    "/bulk",
+    "/metrics",
+    "/healthz",
+    "/api/v1/overview",
+    "/api/v1/kinds",
+    "/api/v1/jobs",
+    "/api/v1/jobs/ID",
+    "/api/v1/dead",
+    "/api/v1/schedules",
+    "/api/v1/nodes",
+    "/api/v1/store",
+    "/api/v1/history",
+    "/api/v1/history?step=hour&kind=mail",
+    "/api/v1/bulks",
+];
+
+/// Returns jobs on a server and a manual clock. A mail whose text begins with "fail" is dead at once.
+fn manual(server: &Server) -> (Jobs, Driver) {
+    let (jobs, driver) = Jobs::redis(server.url())
+        .unwrap()
+        .handle_with(Retry::never(), |mail: Mail, run| match mail.text.starts_with("fail") {
+            true => Err(Fail::dead(mail.text)),
+            false => run.set_result(&json!({ "sent": mail.text })),
+        })
+        .handle(|_: Charge, _| Ok(()))
+        .manual()
+        .unwrap();
+    jobs.kind::<Mail>().keep_completed(Keep::last(1000)).unwrap();
+    (jobs, driver)
+}
+
+/// Returns how often the server was called, also in scripts.
+fn commands(server: &Server) -> u64 {
+    let stats: String = server.ask(&["INFO", "commandstats"]);
+    let calls = |line: &str| {
+        let (command, figures) = line.strip_prefix("cmdstat_")?.split_once(":calls=")?;
+        Some((command.to_owned(), figures.split(',').next()?.parse().ok()?))
+    };
+    let calls: BTreeMap<String, u64> = stats.lines().filter_map(calls).collect();
+    calls.iter().filter(|(command, _)| *command != "info").map(|(_, calls)| calls).sum()
+}
+
+/// Returns how many commands each path takes.
+fn commands_of_pages(pending: u64, dead: u64) -> Vec<u64> {
+    let server = Server::start();
+    let (jobs, driver) = manual(&server);
+    let failing = |n: u64| mail(&format!("fail {}", n % 20));
+    for part in 0..dead / 1000 {
+        jobs.insert_batch((0..1000).map(|n| (Duration::ZERO, failing(1000 * part + n)))).unwrap();
+        run_due(&driver);
+    }
+    jobs.insert_batch((0..200).map(|_| (Duration::ZERO, mail("done")))).unwrap();
+    run_due(&driver);
+    jobs.pause().unwrap();
+    jobs.schedule("report", HOUR, Charge { card: String::new() }).unwrap();
+    let id = jobs.insert(HOUR, mail("one")).unwrap();
+    for part in 0..pending / 1000 {
+        // A tenth is overdue.
+        let due = |n: u64| if n % 10 == 0 { Duration::ZERO } else { 2 * HOUR };
+        jobs.insert_batch((0..1000).map(|n| (due(n), mail(&format!("{part} {n}"))))).unwrap();
+    }
+    run_due(&driver);
+    let counts = jobs.count().unwrap();
+    assert_eq!((counts.dead, counts.overdue.count), (dead, pending / 10));
+    let dashboard = full(jobs.client());
+    let of_page = |(n, page): (usize, &&str)| {
+        // An answer is kept for a second, and the JSON has that of its page. A parameter of its own keeps it apart.
+        let and = if page.contains('?') { '&' } else { '?' };
+        let before = commands(&server);
+        let answer = get(&dashboard, &format!("{}{and}n={n}", page.replace("ID", &id.to_string())));
+        assert_eq!(answer.status, 200, "{page}");
+        commands(&server) - before
+    };
+    PATHS.iter().enumerate().map(of_page).collect()
+}
+
+/// Each page and each path of the JSON takes as many commands of the server with 100,000 pending and 20,000 dead jobs
+/// as with a tenth of the pending and half of the dead ones. The commands themselves take the logarithm of their number.
+#[test]
+fn pages_cost_as_many_commands_however_long_the_queue_is() {
+    let (few, many) = (commands_of_pages(12_000, 11_000), commands_of_pages(100_000, 20_000));
+    for ((path, few), many) in PATHS.iter().zip(&few).zip(&many) {
+        println!("{path}: {few} commands, {many} with more jobs");
+    }
+    for ((path, few), many) in PATHS.iter().zip(few).zip(many) {
+        assert!(many <= few + few / 10 + 20, "{path}: {few} commands, and {many} with more jobs");
+    }
+}
+
+/// Every path answers for a queue on a server, which the store page calls a server.
+#[test]
+fn paths_answer_on_a_server() {
+    let server = Server::start();
+    let (jobs, driver) = manual(&server);
+    jobs.insert(Duration::ZERO, mail("fail\nwith lines")).unwrap();
+    jobs.insert(Duration::ZERO, mail("done")).unwrap();
+    run_due(&driver);
+    crate::paths::fill(&jobs);
+    let dashboard = full(jobs.client());
+    for prefix in ["", "/admin"] {
+        crate::paths::ask_for_everything(&dashboard, &jobs, prefix);
+    }
+    assert_eq!(get(&dashboard, "/api/v1/store").ok()["sort"], "server");
+}
+
+/// The actions on one job have their effect on a server: each where it applies, else its answer says why not.
+#[test]
+fn actions_change_jobs_on_a_server() {
+    let server = Server::start();
+    let (jobs, driver) = manual(&server);
+    let dashboard = full(jobs.client());
+    let id = jobs.insert(Duration::ZERO, mail("fail")).unwrap();
+    run_due(&driver);
+    let act = |verb: &str, body| post(&dashboard, &format!("/api/v1/jobs/{id}/{verb}"), &body);
+    assert_eq!(act("cancel", json!({})).status, 409);
+    assert_eq!(act("retry", json!({})).status, 200);
+    assert_eq!(act("reschedule", json!({"when": "2h"})).status, 200);
+    let left = jobs.get(id).unwrap().unwrap().due.duration_since(driver.wall_now()).unwrap();
+    assert!(left.abs_diff(2 * HOUR) < Duration::from_secs(60), "{left:?}");
+    assert_eq!(act("cancel", json!({})).status, 200);
+    assert_eq!(act("cancel", json!({})).status, 404);
+    for (path, is_paused) in [("kinds/mail/pause", true), ("kinds/mail/resume", false)] {
+        assert_eq!(post(&dashboard, &format!("/api/v1/{path}"), &json!({})).status, 200);
+        assert_eq!(jobs.kind_named("mail").is_paused().unwrap(), is_paused);
+    }
+    jobs.schedule("nightly/é", HOUR, mail("s")).unwrap();
+    let run = post(&dashboard, "/api/v1/schedules/nightly%2F%C3%A9/run", &json!({}));
+    assert_eq!((run.status, jobs.count().unwrap().pending), (200, 1));
+}
+
+/// A change of many jobs asks first and then changes the group, and no other job, on a server.
+#[test]
+fn bulk_changes_a_group_on_a_server() {
+    let server = Server::start();
+    let (jobs, driver) = manual(&server);
+    let fails = (0..600).map(|n| (Duration::ZERO, mail(&format!("fail {}", n % 2))));
+    jobs.insert_batch(fails).unwrap();
+    run_due(&driver);
+    let dashboard = full(jobs.client());
+    let mut group = json!({"action": "retry", "state": "dead", "kind": "mail", "error": "fail 1"});
+    let question = post(&dashboard, "/api/v1/bulk", &group).ok();
+    assert_eq!(question["jobs"], json!({"count": 300, "is_exact": true}));
+    assert_eq!(jobs.count().unwrap().dead, 600);
+    group["confirm"] = true.into();
+    let started = post(&dashboard, "/api/v1/bulk", &group);
+    assert_eq!(started.status, 202, "{started:?}");
+    assert_eq!(wait(&dashboard, &started.json())["changed"], 300);
+    let all = json!({"action": "reschedule", "state": "pending", "when": "6h", "confirm": true});
+    let ended = wait(&dashboard, &post(&dashboard, "/api/v1/bulk", &all).json());
+    assert_eq!((&ended["state"], &ended["changed"]), (&"done".into(), &300.into()), "{ended}");
+    assert_eq!(jobs.count().unwrap().dead, 300);
+}
+
+/// When the server has gone, the health check and every question fail with a reason, and both answer again after it
+/// has come back.
+#[test]
+fn dashboard_says_that_the_server_has_gone() {
+    let mut server = Server::start();
+    let client = Jobs::redis(server.url()).unwrap();
+    let client = client.call_timeout(Duration::from_millis(500)).client().unwrap();
+    let dashboard = full(client);
+    assert_eq!(get(&dashboard, "/healthz").status, 200);
+    server.kill();
+    let health = get(&dashboard, "/healthz");
+    assert!(health.status == 503 && !health.text().is_empty(), "{health:?}");
+    let page = get(&dashboard, "/");
+    assert!(page.status >= 500, "{page:?}");
+    server.run();
+    crate::server::wait_until("the dashboard answers", || {
+        get(&dashboard, "/healthz").status == 200
+    });
+    assert_eq!(get(&dashboard, "/").status, 200);
+}
