@@ -156,9 +156,9 @@ impl World {
         let before = self.noted.replace(now);
         if let Some(before) = before.filter(|before| is_compared && before.wall > oldest) {
             let now = self.noted.as_ref().expect("it is there");
-            for kind in 0..4 {
+            for (kind, name) in NAMES.iter().enumerate() {
                 now.agrees(&before, kind)
-                    .map_err(|wrong| format!("the history of {}: {wrong}", NAMES[kind]))?;
+                    .map_err(|wrong| format!("the history of {name}: {wrong}"))?;
             }
         }
         Ok(())
