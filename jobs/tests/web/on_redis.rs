@@ -92,7 +92,7 @@ fn commands_of_pages(pending: u64, dead: u64) -> Vec<u64> {
     let id = jobs.insert(HOUR, mail("one")).unwrap();
     for part in 0..pending / 1000 {
         // A tenth is overdue.
-        let due = |n: u64| if n % 10 == 0 { Duration::ZERO } else { 2 * HOUR };
+        let due = |n: u64| if n.is_multiple_of(10) { Duration::ZERO } else { 2 * HOUR };
         jobs.insert_batch((0..1000).map(|n| (due(n), mail(&format!("{part} {n}"))))).unwrap();
     }
     run_due(&driver);
