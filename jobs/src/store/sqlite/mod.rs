@@ -69,7 +69,7 @@ mod check;
 mod kept_work;
 #[cfg(test)]
 mod plans;
-#[cfg(test)]
+#[cfg(all(test, feature = "sqlite", feature = "web"))]
 pub(crate) mod steps;
 
 use std::fs::File;
@@ -280,7 +280,7 @@ impl Store for Sqlite {
             self.state.unknown.extend(ids.map(|job| job.id));
         }
         self.needs_maintenance |= writes;
-        #[cfg(test)]
+        #[cfg(all(test, feature = "sqlite", feature = "web"))]
         steps::note(self);
         applied
     }
