@@ -3,7 +3,7 @@
 //! Ground rules:
 //!
 //! - No view costs more for a longer queue: a list has at most [`MOST_ROWS`] rows, and a search reads at most
-//!   [`MOST_SEARCHED`] records or [`MOST_BYTES`] of payloads.
+//!   [`MOST_SEARCHED`] records, fewer on a server, or [`MOST_BYTES`] of payloads.
 //! - Everything here runs on the dashboard's thread.
 
 pub(crate) mod figures;
@@ -25,6 +25,9 @@ use crate::values::time::Millis;
 pub(crate) const MOST_ROWS: usize = 100;
 /// The most records that a search reads.
 pub(crate) const MOST_SEARCHED: u64 = 10_000;
+/// The most that it reads on a server, where the records come in pages and each page costs the server milliseconds. A
+/// search ends with the page that reaches it.
+pub(crate) const MOST_SEARCHED_ON_A_SERVER: u64 = 1_500;
 /// The most bytes of payloads that a search reads.
 pub(crate) const MOST_BYTES: usize = 8 << 20;
 /// The most groups of dead jobs that are looked at.
