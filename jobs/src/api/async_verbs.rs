@@ -166,13 +166,31 @@ impl Client {
         self.run_schedule_by(Caller::Future, name).await
     }
 
+    /// [`Client::pause_schedule`], as a future.
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::pause_schedule`].
+    pub async fn pause_schedule_async(&self, name: &str) -> Result<(), StoreError> {
+        self.pause_schedule_by(Caller::Future, name).await
+    }
+
+    /// [`Client::resume_schedule`], as a future.
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::resume_schedule`].
+    pub async fn resume_schedule_async(&self, name: &str) -> Result<(), StoreError> {
+        self.resume_schedule_by(Caller::Future, name).await
+    }
+
     /// [`Client::schedules`], as a future.
     ///
     /// # Errors
     ///
     /// As [`Client::schedules`].
     pub async fn schedules_async(&self) -> Result<Vec<ScheduleInfo>, StoreError> {
-        self.repeats_by(Caller::Future).await
+        self.schedules_by(Caller::Future).await
     }
 
     /// [`Client::get`], as a future.

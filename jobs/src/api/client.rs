@@ -9,13 +9,12 @@ use super::request::{self, Request};
 use crate::dispatch::dispatcher_handle::DispatcherHandle;
 use crate::dispatch::metrics::Stats;
 use crate::dispatch::run::Run;
-use crate::store::{ApplyError, NAME_BYTES, NewSchedule, Op, PAYLOAD_BYTES};
+use crate::store::{ApplyError, NAME_BYTES, Op, PAYLOAD_BYTES};
 use crate::values::error::{StoreError, Violation};
 use crate::values::headers::Headers;
 use crate::values::id::JobId;
-use crate::values::info::{Cancel, JobInfo, ScheduleInfo};
+use crate::values::info::{Cancel, JobInfo};
 use crate::values::job::Job;
-use crate::values::schedule::Schedule;
 use crate::values::time::{Millis, Now};
 
 /// Inserts, cancels and reads jobs. [`Jobs`](crate::Jobs) has all of its methods;
@@ -112,78 +111,6 @@ impl Client {
     ) -> Result<bool, StoreError> {
         let due = self.due(caller, when).await?;
         self.ask(caller, request::reschedule(id, due)).await
-    }
-
-    /// Stores a schedule under a name: its job occurs again and again, once a period or by a cron expression.
-    ///
-    /// Each occurrence is a job of its own, made up to 50 ms before it is due. Its id comes from the name and
-    /// the due time, so it cannot be made twice. It does not wait for the end of the one before. Occurrences
-    /// are made where the kind is handled.
-    ///
-    /// A second call with the same schedule, for example at each start of a program, changes only the job's
-    /// data. Another schedule replaces the one of this name. If the clock was ahead and is set right, the
-    /// schedule goes on with the time that comes next. Occurrences that were made too early are not made again
-    /// while their ids are remembered ([`Builder::keep_dead`](crate::Builder::keep_dead)).
-    ///
-    /// # Errors
-    ///
-    /// If the schedule is not valid, the job does not encode, or the store could not be changed.
-    #[doc(alias("repeat", "every", "cron", "recurring", "periodic"))]
-    pub fn schedule<J: Job>(
-        &self,
-        name: &str,
-        every: impl Into<Schedule>,
-        job: J,
-    ) -> Result<(), StoreError> {
-        on_thread(self.schedule_by(Caller::Thread, name, every.into(), job))
-    }
-
-    pub(super) async fn schedule_by<J: Job>(
-        &self,
-        caller: Caller,
-        name: &str,
-        schedule: Schedule,
-        job: J,
-    ) -> Result<(), StoreError> {
-        check_name("name", name)?;
-        let now = self.latest(caller).await.map_err(|failed| failed.error)?.millis();
-        let first = schedule.first(now).map_err(StoreError::Schedule)?;
-        let payload = payload(&job)?;
-        let (name, kind) = (name.to_owned(), Arc::from(J::KIND));
-        let new = NewSchedule { name, kind, schedule, payload, first };
-        self.ask(caller, request::put_schedule(new)).await.map(drop)
-    }
-
-    /// Deletes a schedule. Occurrences that are jobs already stay. Returns `false` if there is no schedule of
-    /// this name.
-    ///
-    /// # Errors
-    ///
-    /// If the store could not be changed.
-    #[doc(alias("cancel_repeat", "remove_repeatable"))]
-    pub fn unschedule(&self, name: &str) -> Result<bool, StoreError> {
-        on_thread(self.ask(Caller::Thread, request::drop_schedule(name.to_owned())))
-    }
-
-    /// Returns the schedules.
-    ///
-    /// # Errors
-    ///
-    /// If the store could not be read.
-    #[doc(alias("repeats", "repeatable"))]
-    pub fn schedules(&self) -> Result<Vec<ScheduleInfo>, StoreError> {
-        on_thread(self.repeats_by(Caller::Thread))
-    }
-
-    pub(super) async fn repeats_by(&self, caller: Caller) -> Result<Vec<ScheduleInfo>, StoreError> {
-        let info = |stored: crate::store::StoredSchedule| ScheduleInfo {
-            name: stored.name,
-            kind: stored.kind,
-            rule: stored.rule_text,
-            next: stored.next.to_system(),
-        };
-        let schedules = self.ask(caller, request::schedules()).await?;
-        Ok(schedules.into_iter().map(info).collect())
     }
 
     /// Returns a job, if it is pending, runs, is dead, or has ended and is kept

@@ -22,6 +22,7 @@ use crate::values::error::StoreError;
 use crate::values::history::{MOST_KINDS, OTHER};
 use crate::values::node::NodeInfo;
 use crate::values::run_report::Outcome;
+use crate::values::setting::Settings;
 
 /// The label of the queue that has no name.
 const DEFAULT_QUEUE: &str = "default";
@@ -46,7 +47,7 @@ impl Client {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// It asks the store three questions, whose cost does not grow with the number of jobs on a file or a server. If
+    /// It asks the store four questions, whose cost does not grow with the number of jobs on a file or a server. If
     /// many processes run the jobs of a server, let one of them, or the command `tickwheel-jobs metrics`, tell the
     /// store's gauges, and the others only [`Client::process_metrics`]. [`Metrics::add`] puts several queues, and the
     /// program's own metrics, into one text.
@@ -71,7 +72,10 @@ impl Client {
     async fn metrics_by(&self, caller: Caller) -> Result<Metrics, StoreError> {
         let kinds = self.ask(caller, request::gauges()).await?;
         let nodes = self.ask(caller, request::nodes()).await?;
-        let schedules = self.ask(caller, request::schedules()).await?;
+        let mut schedules = self.ask(caller, request::schedules()).await?;
+        // A paused schedule makes no job at its time, and that is no reason for an alert.
+        let settings = Settings::of(&self.ask(caller, request::settings()).await?);
+        schedules.retain(|schedule| !settings.paused_schedules.contains(&schedule.name));
         let mut metrics = Metrics::new();
         self.store_gauges(&mut metrics, &kinds, &nodes, &schedules);
         metrics.add(self.process_metrics());

@@ -8,6 +8,7 @@ pub(crate) mod insert;
 #[cfg(feature = "sqlite-unbundled")]
 pub(crate) mod in_transaction;
 pub(crate) mod by_hand;
+pub(crate) mod schedules;
 #[cfg(feature = "sqlite-unbundled")]
 pub(crate) mod statement;
 pub(crate) mod kind;

@@ -75,6 +75,10 @@ requests! {
         Op::PutSchedule(new), Answer::Changed(changed) => changed;
     drop_schedule(name: String) -> bool =
         Op::DropSchedule(name), Answer::Changed(changed) => changed;
+    pause_schedule(name: String, at: Millis) -> bool =
+        Op::PauseSchedule(name, at), Answer::Changed(changed) => changed;
+    resume_schedule(name: String, expected: Millis, next: Option<Millis>) -> bool =
+        Op::ResumeSchedule { name, expected, next }, Answer::Changed(changed) => changed;
     flush() -> () = Op::Flush, Answer::Done => ();
     get(id: JobId) -> Option<JobInfo> = Op::Get(id), Answer::Info(info) => info.map(|job| *job);
     get_key(key: String) -> Option<JobInfo> = Op::GetKey(key), Answer::Info(info) => info.map(|job| *job);

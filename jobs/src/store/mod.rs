@@ -234,8 +234,13 @@ pub(crate) enum Op {
     Each(Vec<Op>),
     /// Answer::Changed: whether the schedule is new, or differs from the one of this name.
     PutSchedule(NewSchedule),
-    /// Answer::Changed.
+    /// Also ends its pause. Answer::Changed.
     DropSchedule(String),
+    /// Pauses a schedule, and notes when: see `values/setting.rs`. Answer::Changed: `false` if there is none.
+    PauseSchedule(String, Millis),
+    /// Ends the pause of a schedule, and sets its next occurrence to `next`; without `next`, the schedule ends. Does
+    /// nothing if it is not paused, or its next occurrence is not `expected`. Answer::Changed.
+    ResumeSchedule { name: String, expected: Millis, next: Option<Millis> },
     /// Sets or removes a setting of the queue: see `values/setting.rs`. Answer::Changed.
     PutSetting { name: String, value: Option<String> },
     /// Notes that this node is there: its id, and what is known of it. Answer::Done.

@@ -227,6 +227,8 @@ pub enum StoreError {
     Encode(EncodeError),
     /// A schedule is not valid.
     Schedule(ScheduleError),
+    /// There is no schedule of this name.
+    NoSchedule(String),
     /// It is not known whether the change took effect: the answer was lost.
     Unknown,
     /// The limit of a shutdown passed while this many runs were under way. Their jobs run again.
@@ -275,6 +277,7 @@ impl fmt::Display for StoreError {
             StoreError::Time(error) => error.fmt(f),
             StoreError::Encode(error) => error.fmt(f),
             StoreError::Schedule(error) => error.fmt(f),
+            StoreError::NoSchedule(name) => write!(f, "there is no schedule {name:?}"),
             StoreError::Unknown => f.write_str("it is not known whether the change took effect"),
             StoreError::StillRunning(runs) => {
                 write!(f, "the shutdown did not wait for {runs} runs that are under way")

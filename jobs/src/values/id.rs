@@ -62,6 +62,8 @@ const RANDOM_BITS: u32 = 34;
 const NO_HINT: u64 = (1 << DELTA_BITS) - 1;
 /// How far a due time may lie before the id's own time and still fit into the hint, in milliseconds.
 const BEFORE: i64 = 3_600_000;
+/// An earlier time is taken for that of an id of a name: the beginning of 2026.
+const FIRST: i64 = 1_767_225_600_000;
 /// The latest time that an id takes from a clock: 2^34 ms below the end of the field, which leaves
 /// the count room to carry.
 const LATEST: u64 = (1 << 44) - (1 << 34);
@@ -121,7 +123,15 @@ impl JobId {
         self.due_hint() == Some(due) && self.may_be_of(kind)
     }
 
-    #[cfg(any(feature = "sqlite-unbundled", test))]
+    /// Returns when a job of this kind that is due then was inserted, if the id was made for its insert. The id of a
+    /// name passes with a chance below one in 10,000.
+    pub(crate) fn inserted(self, kind: &str, due: Millis) -> Option<Millis> {
+        let made_at = self.made_at();
+        let is_plausible = (FIRST..=due.get() + BEFORE).contains(&made_at);
+        let has_hint = (self.0 >> RANDOM_BITS) as u64 & NO_HINT != NO_HINT;
+        (is_plausible && has_hint && self.may_be_of(kind)).then(|| Millis::clamped(made_at))
+    }
+
     fn made_at(self) -> i64 {
         (self.0 >> 84) as i64
     }
@@ -224,6 +234,28 @@ impl<'de> Deserialize<'de> for JobId {
 mod tests {
     use super::*;
     use std::collections::HashSet;
+
+    /// An id has the time of its insert. The id of a name, one without a job, and one of another kind have none.
+    #[test]
+    fn id_knows_when_its_job_was_inserted() {
+        let now = Millis::clamped(FIRST + 1_000_000);
+        let due = Millis::clamped(now.get() + 5_000);
+        // By hand: another test may have made the clock of this process jump.
+        let delta = (5_000 + BEFORE) as u128;
+        let id =
+            JobId((now.get() as u128) << 84 | u128::from(kind_bits("push")) << 66 | delta << 34);
+        assert_eq!(id.due_hint(), Some(due));
+        assert_eq!(id.inserted("push", due), Some(now));
+        let other = ["mail", "charge", "report"].into_iter().find(|kind| !id.may_be_of(kind));
+        assert_eq!(id.inserted(other.expect("64 hashes"), due), None);
+        let before = Millis::clamped(now.get() - BEFORE - 1);
+        assert_eq!(id.inserted("push", before), None, "made after it was due");
+        assert_eq!(JobId::new().inserted("push", due), None);
+        let many = 10_000;
+        let wrong = (0..many)
+            .filter(|n| JobId::named(&format!("order {n}")).inserted("push", due).is_some());
+        assert!(wrong.count() < 5);
+    }
 
     /// An id contains a hash of its kind and its due time, if that lies from an hour before the id's own time to
     /// 49 days after it.

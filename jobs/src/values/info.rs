@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime};
 use super::attempt_errors::AttemptError;
 use super::id::JobId;
 use super::job::{DecodeError, Job};
+use super::time::Millis;
 
 /// What a change survives once its call has returned.
 ///
@@ -133,6 +134,15 @@ impl JobState {
 }
 
 impl JobInfo {
+    /// Returns when the job was inserted, by the clock of the process that inserted it. Its id has the time. `None` if
+    /// the caller chose the id, if the job is an occurrence of a schedule, or if it was due more than 49 days after its
+    /// insert.
+    #[must_use]
+    pub fn inserted(&self) -> Option<SystemTime> {
+        let inserted = self.id.inserted(&self.kind, Millis::present(self.due));
+        inserted.map(Millis::to_system)
+    }
+
     /// Returns the job.
     ///
     /// # Errors
@@ -206,8 +216,8 @@ pub struct DeadByError {
     pub jobs: u64,
 }
 
-/// A schedule as it is in the store. Its serialized form has the fields `name`, `kind`, `rule` and `next`, a
-/// time as in a [`JobInfo`].
+/// A schedule as it is in the store. Its serialized form has the fields `name`, `kind`, `rule`, `next`, a time as in
+/// a [`JobInfo`], and `is_paused`.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ScheduleInfo {
@@ -217,6 +227,9 @@ pub struct ScheduleInfo {
     pub kind: String,
     /// Its rule, as text: "every 60000 ms", "cron Europe/Berlin 0 7 * * mon-fri".
     pub rule: String,
-    /// The due time of the next occurrence that is not a job yet.
+    /// The due time of the next occurrence that is not a job yet. If the schedule is paused, this occurrence is made
+    /// only if the schedule is resumed before its time.
     pub next: SystemTime,
+    /// It is paused: see [`Client::pause_schedule`](crate::Client::pause_schedule).
+    pub is_paused: bool,
 }

@@ -216,11 +216,12 @@ impl fmt::Debug for AttemptError {
 
 impl Serialize for ScheduleInfo {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut schedule = serializer.serialize_struct("ScheduleInfo", 4)?;
+        let mut schedule = serializer.serialize_struct("ScheduleInfo", 5)?;
         schedule.serialize_field("name", &self.name)?;
         schedule.serialize_field("kind", &self.kind)?;
         schedule.serialize_field("rule", &self.rule)?;
         schedule.serialize_field("next", &Rfc3339(self.next))?;
+        schedule.serialize_field("is_paused", &self.is_paused)?;
         schedule.end()
     }
 }
@@ -232,6 +233,7 @@ impl fmt::Debug for ScheduleInfo {
             .field("kind", &self.kind)
             .field("rule", &self.rule)
             .field("next", &Rfc3339(self.next))
+            .field("is_paused", &self.is_paused)
             .finish()
     }
 }

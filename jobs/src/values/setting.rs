@@ -5,6 +5,7 @@
 //! | --- | --- |
 //! | `pause` | the queue is paused; when, in milliseconds since 1970 |
 //! | `pause:KIND` | the kind is paused; when |
+//! | `pause-schedule:NAME` | the schedule is paused; when |
 //! | `keep:KIND` | how many completed jobs of the kind are kept, as JSON: `last`, `age_ms`, `bytes` |
 //! | `head:KIND` | the head start of the kind, in milliseconds |
 //!
@@ -20,6 +21,7 @@ use super::keep::Keep;
 pub(crate) struct Settings {
     pub(crate) is_paused: bool,
     pub(crate) paused_kinds: HashSet<String>,
+    pub(crate) paused_schedules: HashSet<String>,
     pub(crate) keeps: HashMap<String, Keep>,
     pub(crate) head_starts: HeadStarts,
 }
@@ -27,6 +29,11 @@ pub(crate) struct Settings {
 /// Returns the name of the setting that pauses a kind, or the queue.
 pub(crate) fn pause(kind: Option<&str>) -> String {
     kind.map_or_else(|| "pause".to_owned(), |kind| format!("pause:{kind}"))
+}
+
+/// Returns the name of the setting that pauses a schedule.
+pub(crate) fn pause_schedule(name: &str) -> String {
+    format!("pause-schedule:{name}")
 }
 
 /// Returns the name of the setting that says how many completed jobs of a kind are kept.
@@ -48,6 +55,9 @@ impl Settings {
             match name.split_once(':') {
                 None if name == "pause" => settings.is_paused = true,
                 Some(("pause", kind)) => drop(settings.paused_kinds.insert(kind.to_owned())),
+                Some(("pause-schedule", name)) => {
+                    settings.paused_schedules.insert(name.to_owned());
+                }
                 Some(("keep", kind)) => {
                     let keep = Keep::from_text(value).filter(|keep| !keep.is_nothing());
                     settings.keeps.extend(keep.map(|keep| (kind.to_owned(), keep)));

@@ -20,6 +20,7 @@ use super::times;
 use super::views::action::{Progress, Question};
 use super::views::{Number, Problem};
 use crate::store::Page;
+use crate::values::error::StoreError;
 use crate::values::id::JobId;
 use crate::values::info::Cancel;
 use crate::values::time::Millis;
@@ -148,8 +149,14 @@ fn do_one(
                     client.unschedule(name)?.then_some(("done", None)).ok_or_else(gone)
                 }
                 ScheduleVerb::Pause | ScheduleVerb::Resume => {
-                    let message = "a schedule cannot be paused: pause its kind".to_owned();
-                    Err(Problem { status: 501, error: "not_supported", message })
+                    let changed = match verb {
+                        ScheduleVerb::Pause => client.pause_schedule(name),
+                        _ => client.resume_schedule(name),
+                    };
+                    match changed {
+                        Err(StoreError::NoSchedule(_)) => Err(gone()),
+                        changed => Ok(changed.map(|()| ("done", None))?),
+                    }
                 }
             }
         }

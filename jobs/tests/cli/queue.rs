@@ -54,7 +54,7 @@ fn history_counts_what_happened() {
     assert_eq!(call(&app.store, &["history", "--kind", "unknown"]).code, 2);
 }
 
-/// `pause` stops a kind or the queue in the application, and `resume` lets it go on.
+/// `pause` stops a kind, the queue or a schedule in the application, and `resume` lets it go on.
 #[test]
 fn pause_and_resume_reach_the_application() {
     let Some(app) = application() else { return };
@@ -68,6 +68,20 @@ fn pause_and_resume_reach_the_application() {
     assert!(app.jobs.kind_named("push").is_paused().unwrap() && !app.jobs.is_paused().unwrap());
     ok(&app.store, &["resume", "--kind", "push"]);
     assert!(!app.jobs.kind_named("push").is_paused().unwrap());
+    let none = call(&app.store, &["pause", "--schedule", "nightly"]);
+    assert!(none.code == 1 && none.err.contains("there is none"), "{}", none.err);
+    app.jobs.schedule("nightly", 24 * HOUR, push("ann")).unwrap();
+    let paused = ok(&app.store, &["pause", "--schedule", "nightly"]);
+    assert_eq!(paused, "the schedule nightly is paused\n");
+    assert!(app.jobs.schedules().unwrap()[0].is_paused);
+    assert!(ok(&app.store, &["list", "schedules"]).contains("paused"));
+    assert_eq!(json(&app.store, &["list", "schedules", "--json"])[0]["is_paused"], true);
+    assert!(ok(&app.store, &["top", "--once"]).contains("paused"));
+    let both = call(&app.store, &["pause", "--schedule", "nightly", "--kind", "push"]);
+    assert_eq!(both.code, 2);
+    let resumed = ok(&app.store, &["resume", "--schedule", "nightly"]);
+    assert_eq!(resumed, "the schedule nightly goes on\n");
+    assert!(!app.jobs.schedules().unwrap()[0].is_paused);
 }
 
 /// `list ended` shows completed jobs that are kept.

@@ -68,6 +68,11 @@ async fn every_verb(client: &Client, runs: bool) {
     client.schedule_async("night", 24 * HOUR, close(8)).await.unwrap();
     assert_eq!(client.schedules_async().await.unwrap().len(), 1);
     assert!(client.run_schedule_async("noon").await.unwrap().is_none());
+    client.pause_schedule_async("night").await.unwrap();
+    assert!(client.schedules_async().await.unwrap()[0].is_paused);
+    client.resume_schedule_async("night").await.unwrap();
+    assert!(!client.schedules_async().await.unwrap()[0].is_paused);
+    assert!(client.pause_schedule_async("noon").await.is_err());
     assert!(client.unschedule_async("night").await.unwrap());
     assert!(!client.retry_async(named).await.unwrap());
     assert!(!client.delete_async(named).await.unwrap());

@@ -47,7 +47,7 @@ fn opens(open: impl Fn() -> Builder) {
     fill::run_all(open());
 }
 
-/// A file of layout 4 is opened, shows what it showed, and its jobs run.
+/// A file of layout 5 is opened, shows what it showed, and its jobs run.
 #[test]
 fn file_of_layout_5_is_opened() {
     let folder = tempfile::tempdir().unwrap();

@@ -169,6 +169,7 @@ impl World {
                     && next <= oracle.now() + oracle.ahead);
             let same = found.name == expected.name
                 && found.kind == NAMES[expected.kind]
+                && found.is_paused == expected.is_paused
                 && found.rule == format!("every {} ms", expected.period)
                 && in_time;
             ensure(same, || format!("{found:?}, not {expected:?}"))?;

@@ -233,6 +233,7 @@ pub(crate) fn op() -> BoxedStrategy<Op> {
         3 => (0..2_usize, kind(), period, policy, full_plan())
             .prop_map(|(n, k, ms, policy, p)| Op::Schedule(n, k, ms, policy, p)),
         1 => (0..2_usize).prop_map(Op::Unschedule),
+        2 => (0..2_usize, any::<bool>()).prop_map(|(n, pauses)| Op::PauseSchedule(n, pauses)),
         2 => (kind(), delay()).prop_map(|(kind, ms)| Op::HeadStart(kind, ms)),
         2 => (prop::option::weighted(0.8, kind()), prop::bool::weighted(0.4))
             .prop_map(|(kind, pauses)| Op::Pause(kind, pauses)),

@@ -39,6 +39,10 @@ impl World {
         if self.shared.place.is_memory() || self.setup.in_flight < 100 {
             return Ok(());
         }
+        // No claim reads the jobs of a paused kind.
+        if what == Foreign::Job && self.shared.lock().oracle.is_paused(0) {
+            return Ok(());
+        }
         let number = self.shared.lock().oracle.number();
         let (place, sort) = (self.shared.place.clone(), sort % 6);
         let other = self.other.as_ref().expect("another process");

@@ -196,6 +196,10 @@ impl World {
                 let jobs = self.jobs.as_ref().expect("the jobs run");
                 schedules::unschedule(&self.shared, jobs, *name)
             }
+            Op::PauseSchedule(name, pauses) => {
+                let jobs = self.jobs.as_ref().expect("the jobs run");
+                schedules::pause(&self.shared, jobs, *name, *pauses)
+            }
             Op::HeadStart(kind, ms) => {
                 let jobs = self.jobs.as_ref().expect("the jobs run");
                 let kind_of = jobs.kind_named(ops::NAMES[*kind]);

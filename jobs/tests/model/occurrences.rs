@@ -10,7 +10,7 @@ impl Oracle {
     pub(crate) fn occur(&mut self, jumped: bool) {
         let now = self.now();
         for at in 0..self.schedules.len() {
-            let Repeated { number, ref name, kind, period, mut next, policy, ref plan } =
+            let Repeated { number, ref name, kind, period, mut next, policy, ref plan, is_paused } =
                 self.schedules[at];
             if !self.handled[kind] {
                 continue;
@@ -19,6 +19,10 @@ impl Oracle {
             // A clock that was ahead has left times out.
             if next - period > now + self.ahead + 1000 {
                 next -= (next - now - 1) / period * period;
+            }
+            if is_paused {
+                self.schedules[at].next = next;
+                continue;
             }
             let mut times = Vec::new();
             if jumped && now - next > 1000 {

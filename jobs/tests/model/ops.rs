@@ -239,6 +239,8 @@ pub(crate) enum Op {
     Pages(Option<usize>, i64, i64),
     Schedule(usize, usize, u64, Policy, Box<Plan>),
     Unschedule(usize),
+    /// Pauses a schedule, or resumes it.
+    PauseSchedule(usize, bool),
     /// The head start of a kind, in milliseconds.
     HeadStart(usize, u64),
     /// Pauses a kind, or the queue; or ends that.

@@ -274,7 +274,7 @@ impl Oracle {
         self.handled[kind] && !self.is_paused(kind)
     }
 
-    fn is_paused(&self, kind: usize) -> bool {
+    pub(crate) fn is_paused(&self, kind: usize) -> bool {
         self.paused[kind] || self.paused[4]
     }
 

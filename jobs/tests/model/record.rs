@@ -125,6 +125,7 @@ pub(crate) struct Repeated {
     pub(crate) next: i64,
     pub(crate) policy: Policy,
     pub(crate) plan: Plan,
+    pub(crate) is_paused: bool,
 }
 
 /// An id that is remembered, and since when: not before, and not after.

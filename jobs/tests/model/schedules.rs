@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use tickwheel_jobs::{Client, Missed, Schedule};
+use tickwheel_jobs::{Client, Missed, Schedule, StoreError};
 
 use crate::insert::{Way, insert};
-use crate::ops::{Plan, Policy, Task, Time};
-use crate::oracle::{Outcome, Repeated, ensure};
+use crate::ops::{Plan, Policy, Task, Time, micros};
+use crate::oracle::{Outcome, Record, Repeated, ensure};
 use crate::world::{Shared, World};
 
 /// Repeats a job under one of a few names.
@@ -42,6 +42,7 @@ pub(crate) fn schedule(
     let oracle = &mut shared.lock().oracle;
     let period = period as i64;
     let known = oracle.schedules.iter().position(|schedule| schedule.name == text);
+    let mut is_paused = false;
     if let Some(at) = known {
         let known = &mut oracle.schedules[at];
         if (known.kind, known.period) == (kind, period) {
@@ -56,10 +57,52 @@ pub(crate) fn schedule(
             }
             return Ok(());
         }
-        oracle.schedules.remove(at);
+        is_paused = oracle.schedules.remove(at).is_paused;
     }
     let (number, next) = (number * 10 + name as u64, oracle.now() + period);
-    oracle.schedules.push(Repeated { number, name: text, kind, period, next, policy, plan });
+    let repeated = Repeated { number, name: text, kind, period, next, policy, plan, is_paused };
+    oracle.schedules.push(repeated);
+    Ok(())
+}
+
+/// Pauses a schedule, or resumes it.
+pub(crate) fn pause(shared: &Shared, client: &Client, name: usize, pauses: bool) -> Outcome {
+    let name = format!("repeat-{name}");
+    // What is due becomes jobs before the pause.
+    (0..4).for_each(|_| client.nudge());
+    shared.look_at_the_clocks(false);
+    let got = match pauses {
+        true => client.pause_schedule(&name),
+        false => client.resume_schedule(&name),
+    };
+    let schedules = client.schedules().map_err(|error| error.to_string())?;
+    let oracle = &mut shared.lock().oracle;
+    let now = oracle.now();
+    let latest = now + oracle.ahead;
+    let Some(of) = oracle.schedules.iter_mut().find(|schedule| schedule.name == name) else {
+        let none = StoreError::NoSchedule(name);
+        return ensure(got == Err(none), || format!("a schedule that is not there: {got:?}"));
+    };
+    got.map_err(|error| error.to_string())?;
+    if of.is_paused && !pauses && of.next <= now {
+        of.next += ((now - of.next) / of.period + 1) * of.period;
+    }
+    if pauses && !of.is_paused {
+        // An occurrence that is made ahead of its time was made before the pause, or is not made.
+        let found = schedules.iter().find(|schedule| schedule.name == name);
+        let found = found.map_or(i64::MAX, |found| micros(found.next) / 1000);
+        let is_early = found < of.next && found > now && found <= latest;
+        let (number, expected) = (of.number, of.next);
+        ensure(found == expected || is_early, || format!("paused at {found}, not {expected}"))?;
+        of.next = found;
+        let is_left_out = |job: &Record| {
+            job.id.is_none() && job.occurs.is_some_and(|(by, time)| by == number && time >= found)
+        };
+        of.is_paused = true;
+        oracle.jobs.retain(|job| !is_left_out(job));
+        return Ok(());
+    }
+    of.is_paused = pauses;
     Ok(())
 }
 

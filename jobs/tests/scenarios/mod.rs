@@ -6,6 +6,7 @@ mod ended_pages;
 pub(crate) mod history;
 pub(crate) mod metrics;
 mod head_start;
+mod schedules;
 
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;

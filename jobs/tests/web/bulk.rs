@@ -254,10 +254,18 @@ fn actions_on_kinds_and_schedules() {
         (&row["in_words"], row["next"].as_array().unwrap().len()),
         (&"every hour".into(), 5)
     );
+    ok("/api/v1/schedules/nightly%2F%C3%A9/pause");
+    assert!(jobs.schedules().unwrap()[0].is_paused);
+    let row = &get(&dashboard, "/api/v1/schedules").ok()["rows"][0];
+    assert_eq!(row["is_paused"], true);
+    ok("/api/v1/schedules/nightly%2F%C3%A9/resume");
+    assert!(!jobs.schedules().unwrap()[0].is_paused);
     ok("/api/v1/schedules/nightly%2F%C3%A9/unschedule");
     assert!(jobs.schedules().unwrap().is_empty());
-    assert_eq!(post(&dashboard, "/api/v1/schedules/none/run", &json!({})).status, 404);
-    assert_eq!(post(&dashboard, "/api/v1/schedules/none/pause", &json!({})).status, 501);
+    for verb in ["run", "pause", "resume", "unschedule"] {
+        let path = format!("/api/v1/schedules/none/{verb}");
+        assert_eq!(post(&dashboard, &path, &json!({})).status, 404, "{verb}");
+    }
 }
 
 /// An action as an audit sees it: its name, scope, number of changed jobs and problem.

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use serde_json::Value;
+use tickwheel_jobs::JobId;
 use tickwheel_jobs::web::Dashboard;
 
 use crate::ask::{Charge, full, get, mail, manual, run_due};
@@ -166,8 +167,15 @@ fn job_has_its_timeline() {
         .iter()
         .map(|step| step["what"].as_str().unwrap())
         .collect();
-    assert_eq!(steps, ["due", "failed", "dead"]);
+    assert_eq!(steps, ["inserted", "due", "failed", "dead"]);
     assert_eq!(job["error"], "fail: no such user\nat line 7");
     let list = get(&dashboard, "/api/v1/jobs?state=dead").ok();
     assert_eq!(list["rows"][0]["error"], "fail: no such user");
+    let named = JobId::named("of the caller");
+    assert!(jobs.insert_with_id(named, Duration::from_secs(9), mail("ann")).unwrap().is_new);
+    let job = get(&dashboard, &format!("/api/v1/jobs/{named}")).ok();
+    assert_eq!(
+        (&job["timeline"][0]["what"], job["timeline"].as_array().unwrap().len()),
+        (&"due".into(), 1)
+    );
 }

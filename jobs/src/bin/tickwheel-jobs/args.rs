@@ -111,10 +111,11 @@ pub(crate) enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Pauses the queue, or one kind: no further job of it starts, in any process, a second later at most.
-    Pause(OfKind),
-    /// Ends a pause.
-    Resume(OfKind),
+    /// Pauses the queue, or one kind: no further job of it starts, in any process, a second later at most. Or pauses
+    /// a schedule: no further occurrence of it becomes a job.
+    Pause(Paused),
+    /// Ends a pause. The occurrences of a schedule that fell into its pause are left out.
+    Resume(Paused),
     /// Reads the whole store, and checks that it is consistent.
     Check,
     /// Serves the dashboard as web pages, until it is interrupted: on this machine without a password; on any other
@@ -178,6 +179,16 @@ pub(crate) struct OfKind {
     /// Takes only this kind. A kind that the store has never had is an error.
     #[arg(long, value_name = "NAME")]
     pub(crate) kind: Option<String>,
+}
+
+/// The queue, one kind of it, or a schedule.
+#[derive(clap::Args, Debug)]
+pub(crate) struct Paused {
+    #[command(flatten)]
+    pub(crate) of: OfKind,
+    /// Takes only this schedule.
+    #[arg(long, value_name = "NAME", conflicts_with = "kind")]
+    pub(crate) schedule: Option<String>,
 }
 
 #[derive(clap::Args, Debug)]

@@ -10,8 +10,9 @@
 use std::error::Error;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use tickwheel_jobs::{Client, JobId, JobInfo, Pages, StoreError};
+use tickwheel_jobs::{Client, JobId, JobInfo, Pages, ScheduleInfo, StoreError};
 
+use crate::Outcome;
 use crate::args::Filter;
 use crate::text::{Moment, plain, quoted};
 use crate::url::ServerUrl;
@@ -49,6 +50,15 @@ pub(crate) fn takes(filter: &Filter, job: &JobInfo) -> bool {
     let has = |text: &String| job.error.as_ref().is_some_and(|error| error.contains(text));
     filter.key.as_ref().is_none_or(|key| job.key.as_ref() == Some(key))
         && filter.error.as_ref().is_none_or(has)
+}
+
+/// Prints that there is no such schedule, and which there are.
+pub(crate) fn no_schedule(name: &str, schedules: &[ScheduleInfo]) -> Outcome {
+    let names: Vec<String> = schedules.iter().map(|schedule| schedule.name.clone()).collect();
+    let known = if names.is_empty() { "none".to_owned() } else { quoted(&names) };
+    let name = quotable(name);
+    eprintln!("tickwheel-jobs: there is no schedule {name}; there is {}", plain(&known));
+    Outcome::Missed
 }
 
 /// Refuses a kind that the store has never had. Otherwise a typing error would look like a kind without jobs.

@@ -8,10 +8,10 @@ use serde::de::IgnoredAny;
 use tickwheel_jobs::tickwheel::When;
 use tickwheel_jobs::{Client, InsertErrorKind, ScheduleInfo};
 
-use crate::Outcome;
 use crate::args::{self, Insert};
-use crate::find::{check_kind, quotable};
-use crate::text::{now, plain, quoted, relative, shown};
+use crate::find::check_kind;
+use crate::text::{now, plain, relative, shown};
+use crate::{Outcome, find};
 
 impl args::When {
     /// Returns the due time that the command line gives, if any.
@@ -93,11 +93,7 @@ pub(crate) fn run_schedule(
         None => None,
     };
     let Some(id) = made else {
-        let names: Vec<String> = schedules.into_iter().map(|schedule| schedule.name).collect();
-        let known = if names.is_empty() { "none".to_owned() } else { quoted(&names) };
-        let name = quotable(name);
-        eprintln!("tickwheel-jobs: there is no schedule {name}; there is {}", plain(&known));
-        return Ok(Outcome::Missed);
+        return Ok(find::no_schedule(name, &schedules));
     };
     writeln!(out, "{id} is inserted, due now")?;
     Ok(Outcome::Done)

@@ -4,9 +4,9 @@ use std::error::Error;
 use std::io::Write;
 
 use serde::Serialize;
-use tickwheel_jobs::{Client, Counts};
+use tickwheel_jobs::{Client, Counts, StoreError};
 
-use crate::args::OfKind;
+use crate::args::{OfKind, Paused};
 use crate::open::Queue;
 use crate::text::{cut, now, plain, relative, shown, zone_name};
 use crate::{Outcome, find, rows, text, unserved};
@@ -122,33 +122,55 @@ pub(crate) fn errors(
     Ok(Outcome::Done)
 }
 
-/// Pauses the queue or a kind.
+/// Pauses the queue, a kind or a schedule.
 pub(crate) fn pause(
     client: &Client,
-    of: &OfKind,
+    paused: &Paused,
     out: &mut impl Write,
 ) -> Result<Outcome, Box<dyn Error>> {
-    find::check_kind(client, of.kind.as_deref())?;
-    match &of.kind {
+    if let Some(name) = &paused.schedule {
+        return of_schedule(client, name, client.pause_schedule(name), "is paused", out);
+    }
+    find::check_kind(client, paused.of.kind.as_deref())?;
+    match &paused.of.kind {
         Some(kind) => client.kind_named(kind).pause()?,
         None => client.pause()?,
     }
-    writeln!(out, "{} is paused", named(of))?;
+    writeln!(out, "{} is paused", named(&paused.of))?;
     Ok(Outcome::Done)
 }
 
-/// Ends a pause of the queue or of a kind.
+/// Ends a pause of the queue, of a kind or of a schedule.
 pub(crate) fn resume(
     client: &Client,
-    of: &OfKind,
+    paused: &Paused,
     out: &mut impl Write,
 ) -> Result<Outcome, Box<dyn Error>> {
-    find::check_kind(client, of.kind.as_deref())?;
-    match &of.kind {
+    if let Some(name) = &paused.schedule {
+        return of_schedule(client, name, client.resume_schedule(name), "goes on", out);
+    }
+    find::check_kind(client, paused.of.kind.as_deref())?;
+    match &paused.of.kind {
         Some(kind) => client.kind_named(kind).resume()?,
         None => client.resume()?,
     }
-    writeln!(out, "{} goes on", named(of))?;
+    writeln!(out, "{} goes on", named(&paused.of))?;
+    Ok(Outcome::Done)
+}
+
+/// Prints the effect on a schedule, or which schedules there are.
+fn of_schedule(
+    client: &Client,
+    name: &str,
+    changed: Result<(), StoreError>,
+    effect: &str,
+    out: &mut impl Write,
+) -> Result<Outcome, Box<dyn Error>> {
+    if let Err(StoreError::NoSchedule(_)) = changed {
+        return Ok(find::no_schedule(name, &client.schedules()?));
+    }
+    changed?;
+    writeln!(out, "the schedule {} {effect}", plain(name))?;
     Ok(Outcome::Done)
 }
 

@@ -85,7 +85,7 @@ pub(crate) fn schedules(
             plain(&schedule.kind).into_owned(),
             plain(&schedule.rule).into_owned(),
             shown(schedule.next),
-            relative(schedule.next, now),
+            if schedule.is_paused { "paused".to_owned() } else { relative(schedule.next, now) },
         ]
     };
     let next = format!("NEXT ({})", zone_name());

@@ -135,6 +135,8 @@ impl Machine {
             }
             Op::InsertMany(jobs) => jobs.iter().for_each(|job| self.withdraw_holder(job, commit)),
             Op::PutSchedule(_) | Op::DropSchedule(_) => self.load_schedules = true,
+            // Read in the same commit, so that the pause holds here once its call has returned.
+            Op::PauseSchedule(..) | Op::ResumeSchedule { .. } => self.load_schedules = true,
             _ => {}
         }
         let is_setting = matches!(op, Op::PutSetting { .. });

@@ -319,9 +319,11 @@ impl Machine {
             if self.free_slots(0) > 0 {
                 output.wakes(next_due.map(|due| due.minus(self.settings.ahead)));
             }
-            let handled =
-                |schedule: &&StoredSchedule| self.settings.policies.contains_key(&*schedule.kind);
-            let next = self.schedules.iter().filter(handled).map(|schedule| schedule.next).min();
+            let occurs = |schedule: &&StoredSchedule| {
+                self.settings.policies.contains_key(&*schedule.kind)
+                    && !self.stored.paused_schedules.contains(&schedule.name)
+            };
+            let next = self.schedules.iter().filter(occurs).map(|schedule| schedule.next).min();
             if self.retry_at.is_none() {
                 output.wakes(next.map(|next| next.minus(self.settings.ahead)));
                 if self.purge_at <= now {

@@ -50,6 +50,9 @@ impl Machine {
                 }
                 continue;
             }
+            if self.stored.paused_schedules.contains(&schedule.name) {
+                continue;
+            }
             // The next step makes the rest at once, because they are due.
             let room = OCCURRENCES_PER_STEP.saturating_sub(made);
             if room == 0 {

@@ -1,4 +1,4 @@
-//! The operations of the store in memory on single jobs and schedules, and its pages.
+//! The operations of the store in memory on single jobs, and its pages.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,8 +6,8 @@ use std::time::Duration;
 use super::{Ended, KeptJob, Memory, Record};
 use crate::store::figures::Figure;
 use crate::store::{
-    Answer, End, Ending, Finish, IfTaken, Inserted, JobSet, NewJob, NewSchedule, Page, PageRequest,
-    StoredSchedule, TRIM_LOOKS, TRIMMED, is_waited_for, kept_until,
+    Answer, End, Ending, Finish, IfTaken, Inserted, JobSet, NewJob, Page, PageRequest, TRIM_LOOKS,
+    TRIMMED, is_waited_for, kept_until,
 };
 use crate::values::attempt_errors::AttemptErrors;
 use crate::values::error::StoreError;
@@ -212,46 +212,6 @@ impl Memory {
         self.alive.insert(id, record);
         self.wait(id);
         Answer::Changed(true)
-    }
-
-    pub(super) fn put_schedule(&mut self, new: &NewSchedule) -> bool {
-        let rule_text = new.schedule.rule.to_text();
-        let known = self.schedules.get(&new.name);
-        let same = known.filter(|known| *known.kind == *new.kind && known.rule_text == rule_text);
-        let next = same.map_or(new.first, |same| same.next);
-        let changed = same.is_none();
-        self.kinds.insert(Arc::clone(&new.kind));
-        let stored = StoredSchedule {
-            name: new.name.clone(),
-            kind: new.kind.to_string(),
-            schedule: new.schedule.clone(),
-            rule_text,
-            payload: new.payload.clone(),
-            next,
-        };
-        self.schedules.insert(new.name.clone(), stored);
-        changed
-    }
-
-    pub(super) fn occur(
-        &mut self,
-        name: &str,
-        expected: Millis,
-        jobs: &[NewJob],
-        next: Option<Millis>,
-        now: Millis,
-    ) -> bool {
-        if self.schedules.get(name).is_none_or(|schedule| schedule.next != expected) {
-            return false;
-        }
-        for job in jobs {
-            self.insert(job, now);
-        }
-        match (next, self.schedules.get_mut(name)) {
-            (Some(next), Some(schedule)) => schedule.next = next,
-            _ => drop(self.schedules.remove(name)),
-        }
-        true
     }
 
     pub(super) fn finish(&mut self, finish: &Finish, now: Millis) {

@@ -9,6 +9,7 @@ mod changes;
 mod check;
 mod counts;
 mod history;
+mod schedules;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -163,7 +164,11 @@ impl Memory {
             }
             Op::Each(ops) => Answer::Each(ops.iter().map(|op| self.apply_one(op, now)).collect()),
             Op::PutSchedule(new) => Answer::Changed(self.put_schedule(new)),
-            Op::DropSchedule(name) => Answer::Changed(self.schedules.remove(name).is_some()),
+            Op::DropSchedule(name) => Answer::Changed(self.drop_schedule(name)),
+            Op::PauseSchedule(name, at) => Answer::Changed(self.pause_schedule(name, *at)),
+            Op::ResumeSchedule { name, expected, next } => {
+                Answer::Changed(self.resume_schedule(name, *expected, *next))
+            }
             Op::PutSetting { name, value } => Answer::Changed(match value {
                 Some(value) => {
                     self.settings.insert(name.clone(), value.clone()).as_ref() != Some(value)
@@ -237,12 +242,7 @@ impl Memory {
                 let nodes = self.nodes.values();
                 Answer::Nodes(nodes.filter_map(|(seen, node)| Stored::info(node, *seen)).collect())
             }
-            Op::Settings => {
-                let settings = self.settings.iter();
-                Answer::Settings(
-                    settings.map(|(name, value)| (name.clone(), value.clone())).collect(),
-                )
-            }
+            Op::Settings => Answer::Settings(self.settings.clone().into_iter().collect()),
             Op::Schedules => Answer::Schedules(self.schedules.values().cloned().collect()),
             Op::History { kind, from, to } => {
                 Answer::History(self.read_history(kind.as_deref(), *from, *to))

@@ -227,7 +227,7 @@ fn one(calls: &mut Vec<Call>, op: usize, change: &Op) {
         Op::Retry(..) => (true, 1, 0),
         Op::Purge => (false, ITEMS, 0),
         Op::PutProgress { value, .. } => (true, 1, value.len()),
-        Op::PutSetting { .. } | Op::PutNode { .. } => (true, 1, 400),
+        Op::PutSetting { .. } | Op::PauseSchedule(..) | Op::PutNode { .. } => (true, 1, 400),
         _ if change.is_question() || matches!(change, Op::Flush) => return,
         _ => (false, 1, 0),
     };
@@ -252,6 +252,13 @@ fn push_one(call: &mut Call, change: &Op) {
         Op::Retry(id, due) => push_all(call, Operation::Retry, &[&id_bytes(*id), &time(*due)]),
         Op::Delete(id) => push_all(call, Operation::Delete, &[&id_bytes(*id)]),
         Op::DropSchedule(name) => push_all(call, Operation::DropSchedule, &[name.as_bytes()]),
+        Op::PauseSchedule(name, at) => {
+            push_all(call, Operation::PauseSchedule, &[name.as_bytes(), &time(*at)]);
+        }
+        Op::ResumeSchedule { name, expected, next } => {
+            let next = next.map(time).unwrap_or_default();
+            push_all(call, Operation::ResumeSchedule, &[name.as_bytes(), &time(*expected), &next]);
+        }
         Op::Release { id, fence, interrupted } => {
             let interrupted = if *interrupted { b"1" } else { b"0" };
             push_all(call, Operation::Release, &[&id_bytes(*id), &token(*fence), interrupted]);

@@ -21,6 +21,8 @@ pub(super) enum Operation {
     Delete,
     PutSchedule,
     DropSchedule,
+    PauseSchedule,
+    ResumeSchedule,
     PutSetting,
     PutNode,
     PutProgress,
@@ -45,6 +47,8 @@ impl Operation {
             Operation::Delete => "delete",
             Operation::PutSchedule => "put_schedule",
             Operation::DropSchedule => "drop_schedule",
+            Operation::PauseSchedule => "pause_schedule",
+            Operation::ResumeSchedule => "resume_schedule",
             Operation::Occur => "occur",
             Operation::PutSetting => "put_setting",
             Operation::PutNode => "put_node",
@@ -194,7 +198,7 @@ mod tests {
     const PAGE: &str = include_str!("scripts/page.lua");
     const INFO: &str = include_str!("scripts/info.lua");
 
-    const OPERATIONS: [Operation; 19] = [
+    const OPERATIONS: [Operation; 21] = [
         Operation::Insert,
         Operation::InsertMany,
         Operation::Cancel,
@@ -205,6 +209,8 @@ mod tests {
         Operation::Delete,
         Operation::PutSchedule,
         Operation::DropSchedule,
+        Operation::PauseSchedule,
+        Operation::ResumeSchedule,
         Operation::Occur,
         Operation::PutSetting,
         Operation::PutNode,

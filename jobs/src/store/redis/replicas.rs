@@ -91,6 +91,8 @@ fn is_of_a_caller(op: &Op) -> bool {
             | Op::Delete(_)
             | Op::PutSchedule(_)
             | Op::DropSchedule(_)
+            | Op::PauseSchedule(..)
+            | Op::ResumeSchedule { .. }
             | Op::PutSetting { .. }
     )
 }

@@ -68,8 +68,10 @@ impl State {
                 Answer::Each(answers.collect::<Result<_, StoreError>>()?)
             }
             Op::PutSchedule(new) => Answer::Changed(self.put_schedule(tables, new)?),
-            Op::DropSchedule(name) => {
-                Answer::Changed(tables.execute(&tables.sql.drop_schedule, [name])? > 0)
+            Op::DropSchedule(name) => Answer::Changed(tables.drop_schedule(name)?),
+            Op::PauseSchedule(name, at) => Answer::Changed(tables.pause_schedule(name, *at)?),
+            Op::ResumeSchedule { name, expected, next } => {
+                Answer::Changed(tables.resume_schedule(name, *expected, *next)?)
             }
             Op::PutSetting { name, value } => {
                 let settings = &tables.sql;

@@ -7,6 +7,7 @@ use super::rows::{KindRow, millis_of, schedule_of, store_error};
 use super::tables::Tables;
 use crate::store::{NewJob, NewSchedule, StoredSchedule, Unreadable};
 use crate::values::error::StoreError;
+use crate::values::setting;
 use crate::values::time::Millis;
 
 impl State {
@@ -18,6 +19,10 @@ impl State {
         let kind = self.kind(tables, &new.kind)?;
         let rule = new.schedule.rule.to_text();
         let known = tables.schedule(&new.name)?;
+        if known.is_none() {
+            // An earlier version may have removed a schedule of this name, and left its pause.
+            tables.drop_pause(&new.name)?;
+        }
         let same = known.filter(|(of, stored, _)| *of == kind.n && *stored == rule);
         let next = same.as_ref().map_or(new.first, |(_, _, next)| *next);
         tables.put_schedule(kind.n, new, next)?;
@@ -55,15 +60,58 @@ impl State {
         for job in jobs {
             self.insert(tables, job, now)?;
         }
-        match next {
-            Some(next) => tables.execute(&tables.sql.move_schedule, params![name, next.get()])?,
-            None => tables.execute(&tables.sql.drop_schedule, [name])?,
-        };
+        tables.move_schedule(name, next)?;
         Ok(true)
     }
 }
 
 impl Tables<'_> {
+    /// Removes a schedule and its pause. Returns whether there was one.
+    pub(super) fn drop_schedule(&self, name: &str) -> Result<bool, StoreError> {
+        self.drop_pause(name)?;
+        Ok(self.execute(&self.sql.drop_schedule, [name])? > 0)
+    }
+
+    /// Pauses a schedule. Returns whether there is one.
+    pub(super) fn pause_schedule(&self, name: &str, at: Millis) -> Result<bool, StoreError> {
+        if self.schedule(name)?.is_none() {
+            return Ok(false);
+        }
+        let value = at.get().to_string();
+        self.execute(&self.sql.put_setting, [setting::pause_schedule(name), value])?;
+        Ok(true)
+    }
+
+    /// Ends a pause. Returns whether the schedule was paused, with this next occurrence.
+    pub(super) fn resume_schedule(
+        &self,
+        name: &str,
+        expected: Millis,
+        next: Option<Millis>,
+    ) -> Result<bool, StoreError> {
+        let stored = self.schedule(name)?.map(|(_, _, stored)| stored);
+        if stored != Some(expected) || !self.drop_pause(name)? {
+            return Ok(false);
+        }
+        self.move_schedule(name, next)?;
+        Ok(true)
+    }
+
+    /// Sets the next occurrence of a schedule, or removes the schedule if it has none.
+    fn move_schedule(&self, name: &str, next: Option<Millis>) -> Result<(), StoreError> {
+        match next {
+            Some(next) => {
+                self.execute(&self.sql.move_schedule, params![name, next.get()]).map(drop)
+            }
+            None => self.drop_schedule(name).map(drop),
+        }
+    }
+
+    /// Removes the pause of a schedule. Returns whether it had one.
+    fn drop_pause(&self, name: &str) -> Result<bool, StoreError> {
+        Ok(self.execute(&self.sql.drop_setting, [setting::pause_schedule(name)])? > 0)
+    }
+
     fn put_schedule(&self, kind: i64, new: &NewSchedule, next: Millis) -> Result<(), StoreError> {
         let missed = new.schedule.missed.to_number();
         let rule = new.schedule.rule.to_text();

@@ -78,6 +78,9 @@ pub enum ScheduleError {
     /// The schedule has no further occurrence: a period leads past the year 9999, or a cron expression has
     /// none before the year 5000.
     NeverOccurs(String),
+    /// This program does not know the rule, so it cannot say when the next occurrence is: a rule that begins with
+    /// `cron` needs the feature `cron`.
+    UnknownRule(String),
 }
 
 impl fmt::Display for ScheduleError {
@@ -89,6 +92,12 @@ impl fmt::Display for ScheduleError {
             }
             ScheduleError::Zone(zone) => write!(f, "there is no time zone {zone:?}"),
             ScheduleError::NeverOccurs(rule) => write!(f, "{rule} never occurs again"),
+            ScheduleError::UnknownRule(rule) => {
+                write!(
+                    f,
+                    "this program does not know the rule {rule:?} (cron needs the feature `cron`)"
+                )
+            }
         }
     }
 }
@@ -116,6 +125,24 @@ impl Schedule {
             return Err(ScheduleError::ZeroPeriod);
         }
         self.rule.after(now).ok_or_else(|| ScheduleError::NeverOccurs(self.rule.to_text()))
+    }
+}
+
+impl Rule {
+    /// Returns the first occurrence after `now` of a schedule whose next one is `next`, or `None` if there is none.
+    /// Those before are left out. The times stay those of the series.
+    pub(crate) fn skip_to(&self, next: Millis, now: Millis) -> Option<Millis> {
+        match self {
+            _ if next > now => Some(next),
+            Rule::Every(0) | Rule::Unknown => None,
+            Rule::Every(period) => {
+                let steps = (now.get() - next.get()) as u64 / period;
+                let last = next.get() + (steps * period) as i64;
+                self.after(Millis::clamped(last))
+            }
+            #[cfg(feature = "cron")]
+            Rule::Cron(cron) => cron.after(now),
+        }
     }
 }
 

@@ -45,7 +45,7 @@ pub(crate) fn page(frame: &Frame, view: &Schedules) -> Markup {
 }
 
 fn row(frame: &Frame, schedule: &ScheduleRow, now: Time) -> Markup {
-    let is_paused = schedule.is_paused == Some(true);
+    let is_paused = schedule.is_paused;
     let jobs = frame.link(&format!("jobs?state=pending&kind={}", encoded(&schedule.kind)));
     html! {
         tr.quiet[is_paused] data-key=(shown(&schedule.name)) {
@@ -56,7 +56,7 @@ fn row(frame: &Frame, schedule: &ScheduleRow, now: Time) -> Markup {
             }
             td data-of="Rule" { span { span.t { (shown(&schedule.in_words)) } span.sub.t.mono { (shown(&schedule.rule)) } } }
             td data-of="Next" {
-                @match schedule.next.first() {
+                @match schedule.next.first().filter(|_| !is_paused) {
                     None => span.zero { "–" },
                     Some(next) => span.nowrap.warn[schedule.is_missed] {
                         (relative(*next, now))
@@ -94,10 +94,10 @@ fn change(frame: &Frame, schedule: &ScheduleRow) -> Markup {
     html! {
         div.row {
             (button(frame, &to("run"), "Run now", of, Look::Plain))
-            @match schedule.is_paused {
-                Some(true) => (button(frame, &to("resume"), "Resume", of, Look::Plain)),
-                Some(false) => (button(frame, &to("pause"), "Pause", of, Look::Plain)),
-                None => {},
+            @if schedule.is_paused {
+                (button(frame, &to("resume"), "Resume", of, Look::Plain))
+            } @else {
+                (button(frame, &to("pause"), "Pause", of, Look::Plain))
             }
             (button(frame, &to("unschedule"), "End", of, Look::Risky))
         }

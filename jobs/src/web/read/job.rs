@@ -89,7 +89,9 @@ fn timeline(reader: &Reader<'_>, job: &JobInfo) -> Vec<Step> {
     errors.sort_by_key(|error| error.attempt);
     // The due time is that of the latest attempt, and comes before its failure, also in the same millisecond.
     let earlier = errors.partition_point(|error| error.attempt < job.attempt);
-    let mut steps: Vec<Step> = errors[..earlier].iter().map(|error| failure(error)).collect();
+    let inserted = job.inserted().map(|at| step("inserted", Some(Time::new(at))));
+    let mut steps: Vec<Step> = inserted.into_iter().collect();
+    steps.extend(errors[..earlier].iter().map(|error| failure(error)));
     steps.push(step("due", Some(Time::new(job.due))));
     steps.extend(errors[earlier..].iter().map(|error| failure(error)));
     let attempt = Some(job.attempt);
@@ -102,8 +104,9 @@ fn timeline(reader: &Reader<'_>, job: &JobInfo) -> Vec<Step> {
         }
         JobState::Pending => {}
     }
-    // The present step has no time, and comes last. The end comes after the failure of the same millisecond.
-    steps.sort_by_key(|step| (step.at.is_none(), step.at));
+    // The insert comes first, also of a job that was due before. The present step has no time, and comes last. The end
+    // comes after the failure of the same millisecond.
+    steps.sort_by_key(|step| (step.what != "inserted", step.at.is_none(), step.at));
     steps
 }
 

@@ -1,7 +1,9 @@
 //! Makes the overview and the history.
 
+use crate::store::StoredSchedule;
 use crate::values::history::Step;
 use crate::values::node::NodeInfo;
+use crate::values::setting::Settings;
 use crate::values::time::Millis;
 use crate::web::params::wrong;
 use crate::web::read::{Reader, figures};
@@ -46,7 +48,7 @@ pub(crate) fn overview(reader: &Reader<'_>) -> Result<Overview, Problem> {
         queues: (0..reader.queues.len()).map(|at| queue_row(reader, at)).collect(),
         warnings: Vec::new(),
     };
-    view.warnings = warnings(reader, &view, &seen)?;
+    view.warnings = warnings(reader, &view, &seen, &settings)?;
     Ok(view)
 }
 
@@ -85,6 +87,7 @@ fn warnings(
     reader: &Reader<'_>,
     view: &Overview,
     seen: &[&NodeInfo],
+    settings: &Settings,
 ) -> Result<Vec<Warning>, Problem> {
     let mut warnings = Vec::new();
     let mut warn = |what, text: String, cure: &str, link: Option<&str>| {
@@ -138,7 +141,10 @@ fn warnings(
     let late = view.now.ms() - OVERDUE_MS as i64;
     if view.schedules > 0 && !view.is_paused {
         let schedules = reader.client().stored_schedules()?;
-        let missed = schedules.iter().filter(|schedule| schedule.next.get() < late).count();
+        let is_missed = |it: &&StoredSchedule| {
+            it.next.get() < late && !settings.paused_schedules.contains(&it.name)
+        };
+        let missed = schedules.iter().filter(is_missed).count();
         if missed > 0 {
             let text = format!("{missed} schedules have missed an occurrence: no process made it.");
             let cure = "Start a process that handles their kinds.";

@@ -16,21 +16,29 @@ pub(crate) fn schedules(reader: &Reader<'_>) -> Result<Schedules, Problem> {
     let (now, rows) = (reader.now(), reader.rows()?);
     let after = reader.params.name("after")?;
     let mut all = reader.client().stored_schedules()?;
+    let paused = reader.client().settings()?.paused_schedules;
     all.sort_unstable_by(|a, b| a.name.cmp(&b.name));
     let begin = all.partition_point(|it| after.as_ref().is_some_and(|after| it.name <= *after));
     let shown = &all[begin..all.len().min(begin + rows)];
     let is_last = begin + shown.len() == all.len();
     Ok(Schedules {
         now: Time::new(now.to_system()),
-        rows: shown.iter().map(|schedule| schedule_row(schedule, now)).collect(),
+        rows: shown
+            .iter()
+            .map(|schedule| schedule_row(schedule, paused.contains(&schedule.name), now))
+            .collect(),
         next: if is_last { None } else { shown.last().map(|schedule| schedule.name.clone()) },
         is_later_page: begin > 0,
     })
 }
 
-fn schedule_row(schedule: &StoredSchedule, now: Millis) -> ScheduleRow {
+fn schedule_row(schedule: &StoredSchedule, is_paused: bool, now: Millis) -> ScheduleRow {
     let rule = &schedule.schedule.rule;
-    let mut next = vec![schedule.next];
+    let first = match is_paused {
+        true => rule.skip_to(schedule.next, now),
+        false => Some(schedule.next),
+    };
+    let mut next: Vec<Millis> = first.into_iter().collect();
     while let Some(time) =
         next.last().and_then(|last| rule.after(*last)).filter(|_| next.len() < NEXT)
     {
@@ -43,8 +51,8 @@ fn schedule_row(schedule: &StoredSchedule, now: Millis) -> ScheduleRow {
         in_words: in_words(schedule),
         next: next.into_iter().map(|time| Time::new(time.to_system())).collect(),
         last: last(rule, schedule.next),
-        is_missed: now.get() - schedule.next.get() > MISSED_MS,
-        is_paused: None,
+        is_missed: !is_paused && now.get() - schedule.next.get() > MISSED_MS,
+        is_paused,
     }
 }
 

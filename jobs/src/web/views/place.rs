@@ -23,14 +23,15 @@ pub(crate) struct ScheduleRow {
     pub(crate) rule: String,
     /// `every minute`, `by 0 7 * * mon-fri, in Europe/Berlin`.
     pub(crate) in_words: String,
-    /// The next five occurrences; one if the rule is unknown to this program.
+    /// The next five occurrences; one if the rule is unknown to this program. If it is paused: those that would come
+    /// if it were resumed now.
     pub(crate) next: Vec<Time>,
     /// The occurrence before, if the rule tells it.
     pub(crate) last: Option<Time>,
     /// The next occurrence is late: no process made it.
     pub(crate) is_missed: bool,
-    /// None: this store cannot pause schedules.
-    pub(crate) is_paused: Option<bool>,
+    /// While it is paused, it makes no occurrence.
+    pub(crate) is_paused: bool,
 }
 
 /// The processes that run the jobs.

@@ -54,7 +54,7 @@ impl Source {
             .collect();
         let entries = window.of(|range| client.history(Step::Minute, range))?;
         let mut schedules = client.schedules()?;
-        schedules.sort_by_key(|schedule| schedule.next);
+        schedules.sort_by_key(|schedule| (schedule.is_paused, schedule.next));
         schedules.truncate(MOST_ROWS);
 
         let all = client.kinds()?;

@@ -237,12 +237,13 @@ pub(crate) struct Next {
     pub(crate) rule: String,
     #[serde(serialize_with = "as_utc")]
     pub(crate) next: Time,
+    pub(crate) is_paused: bool,
 }
 
 impl Next {
     pub(crate) fn of(schedule: ScheduleInfo) -> Next {
-        let ScheduleInfo { name, kind, rule, next, .. } = schedule;
-        Next { name, kind, rule, next: Time(next) }
+        let ScheduleInfo { name, kind, rule, next, is_paused, .. } = schedule;
+        Next { name, kind, rule, next: Time(next), is_paused }
     }
 }
 

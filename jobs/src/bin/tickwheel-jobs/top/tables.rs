@@ -249,10 +249,10 @@ pub(crate) fn schedules(figures: &Figures) -> Table {
             symbols(&next.name),
             symbols(&next.kind),
             symbols(&next.rule),
-            distance(next.next, figures.time),
-            shown(next.next.0),
+            if next.is_paused { "paused".to_owned() } else { distance(next.next, figures.time) },
+            if next.is_paused { "-".to_owned() } else { shown(next.next.0) },
         ],
-        mood: Mood::Plain,
+        mood: if next.is_paused { Mood::Quiet } else { Mood::Plain },
     };
     Table::of(SCHEDULE_COLUMNS, &figures.next_schedules, row)
 }

@@ -214,7 +214,7 @@ pub(super) fn schedules(many: usize, change: Change<'_>) -> Schedules {
             .collect(),
         last: (n != 3).then(|| at(-20)),
         is_missed: n == 2,
-        is_paused: Some(n == 1),
+        is_paused: n == 1,
     };
     Schedules { now: at(0), rows: (0..many).map(row).collect(), next: None, is_later_page: false }
 }

@@ -112,6 +112,7 @@ fn shop() -> Figures {
             kind: "report".to_owned(),
             rule: "cron Europe/Berlin 0 7 * * mon-fri".to_owned(),
             next: at(3600.0),
+            is_paused: false,
         }],
         minutes: vec![minute(90, 300, 0), minute(30, 600, 30)],
         ..Figures::default()
