@@ -112,7 +112,6 @@ impl JobId {
     }
 
     /// Says whether the job may have been stored under this kind first.
-    #[cfg(any(feature = "sqlite-unbundled", test))]
     pub(crate) fn may_be_of(self, kind: &str) -> bool {
         (self.0 >> (RANDOM_BITS + DELTA_BITS)) as u64 & ((1 << HASH_BITS) - 1) == kind_bits(kind)
     }

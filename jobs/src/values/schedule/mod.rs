@@ -51,10 +51,6 @@ pub(crate) enum Rule {
     #[cfg(feature = "cron")]
     Cron(Cron),
     /// A rule that another version or another set of features wrote.
-    #[cfg_attr(
-        not(any(feature = "sqlite-unbundled", feature = "redis")),
-        expect(dead_code, reason = "memory has no such")
-    )]
     Unknown,
 }
 
