@@ -74,7 +74,9 @@ pub mod cookbook {}
 pub use adapters::events::EventStream;
 pub use adapters::events::{Event, Events, Full};
 #[cfg(feature = "async")]
-pub use adapters::futures::{Beat, Elapsed, Interval, Sleep, Timeout, WheelGone, ZeroPeriod};
+pub use adapters::futures::{
+    Beat, Drive, Elapsed, Interval, Sleep, Timeout, WheelGone, ZeroPeriod,
+};
 pub use adapters::group::Group;
 pub use adapters::guard::Guard;
 #[cfg(feature = "hyper")]

@@ -5,11 +5,10 @@ use std::sync::Arc;
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
-use crate::engine::dispatch::JobRunner;
 use crate::engine::dispatch::inline::InlineOutlet;
+use crate::engine::loop_waker::LoopWaker;
 use crate::engine::ticker::Ticker;
 use crate::engine::verbs::Engine;
-use crate::host::hooks::call_hook;
 use crate::host::sync::{Mutex, lock};
 use crate::host::unwind::PanicHandler;
 
@@ -54,26 +53,19 @@ pub struct LoopDriver {
     engine: Arc<Engine>,
     /// `None` during a call.
     ticker: Mutex<Option<Ticker<InlineOutlet>>>,
-    hook: Arc<Hook>,
+    waker: Arc<LoopWaker>,
     /// Kept alive for panics of the jobs that run here, even after a job has dropped the wheel.
     _panic_handler: Option<Arc<PanicHandler>>,
 }
 
-/// The waker that an insert calls.
-struct Hook {
-    waker: Mutex<Option<Arc<Waker>>>,
-    runner: Arc<JobRunner>,
-}
-
 impl LoopDriver {
     pub(crate) fn new(engine: Arc<Engine>, panic_handler: Option<Arc<PanicHandler>>) -> LoopDriver {
-        let runner = Arc::clone(engine.runner());
-        let outlet = InlineOutlet::new(&runner, engine.timebase().clock());
+        let outlet = InlineOutlet::new(engine.runner(), engine.timebase().clock());
         let ticker = Mutex::new(Some(Ticker::new(Arc::clone(&engine), outlet)));
-        let hook = Arc::new(Hook { waker: Mutex::new(None), runner });
-        let wakes = Arc::clone(&hook);
-        engine.alarm().parker().set_hook(move || wakes.wake());
-        LoopDriver { engine, ticker, hook, _panic_handler: panic_handler }
+        let waker = LoopWaker::new(&engine);
+        waker.hook_into(&engine);
+        engine.alarm().parker().set_turned(true);
+        LoopDriver { engine, ticker, waker, _panic_handler: panic_handler }
     }
 
     /// Returns how long the loop may wait before it calls [`LoopDriver::run_due`]: zero if something
@@ -110,8 +102,7 @@ impl LoopDriver {
     /// The inserting thread calls it outside every lock, so it may use the wheel. To wake a loop, one
     /// write to an eventfd or the like is enough. A panic in it is caught and counted.
     pub fn on_earlier(&self, waker: Waker) {
-        let old = lock(&self.hook.waker).replace(Arc::new(waker));
-        self.hook.runner.boundary().discard(old);
+        self.waker.set(Some(Arc::new(waker)));
     }
 
     /// Returns the reading of the wheel's clock, as [`Wheel::now`](crate::Wheel::now) does.
@@ -124,21 +115,7 @@ impl LoopDriver {
 /// Drops the waker too, which may own a `Scheduler` and would keep the wheel's memory.
 impl Drop for LoopDriver {
     fn drop(&mut self) {
-        let old = lock(&self.hook.waker).take();
-        self.hook.runner.boundary().discard(old);
-    }
-}
-
-impl Hook {
-    fn wake(&self) {
-        let waker = lock(&self.waker).clone();
-        if let Some(waker) = waker {
-            let boundary = self.runner.boundary();
-            call_hook(|| {
-                boundary.call_without_handle(|| waker.wake_by_ref());
-                boundary.discard(waker);
-            });
-        }
+        self.waker.set(None);
     }
 }
 

@@ -124,7 +124,7 @@ impl Alarm {
     /// past.
     #[cfg(any(feature = "async", feature = "tracing"))]
     pub(crate) fn is_turned(&self) -> bool {
-        self.parker.has_hook()
+        self.parker.is_turned()
     }
 
     #[cold]

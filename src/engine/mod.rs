@@ -12,7 +12,9 @@ pub(crate) mod sources;
 #[cfg(feature = "async")]
 pub(crate) mod wakers;
 pub(crate) mod verbs;
+pub(crate) mod loop_waker;
 pub(crate) mod ticker;
+pub(crate) mod ticker_slot;
 pub(crate) mod threads;
 
 #[cfg(all(test, loom))]

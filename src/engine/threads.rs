@@ -5,7 +5,7 @@
 //! - The ticker starts with the wheel. The threads of the wheel's own pool start together, with the
 //!   first job that comes due (`dispatch/lazy_pool.rs`), or none of them does. All end together.
 //! - The ticker holds the pool, and so does [`Threads`]. When both are gone, the wheel holds it no
-//!   more.
+//!   more. A future of the user's may run the ticker (`ticker_slot/`); the thread waits meanwhile.
 //! - rayon ends the threads of a pool that is dropped, and does not wait for them. The threads of
 //!   the wheel's own pool are started here, so a shutdown can join them.
 //! - A thread of the pool never waits here. Below it on its stack may lie a job, a half of a `join`
@@ -25,11 +25,11 @@ use std::thread::{self, JoinHandle};
 use crossbeam_channel::{Receiver, RecvTimeoutError, bounded};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
-use crate::engine::activity::Activity;
 use crate::engine::dispatch::lazy_pool::LazyPool;
 use crate::engine::dispatch::pool::{PoolOutlet, PoolShared};
 use crate::engine::dispatch::{DueJob, JobRunner};
 use crate::engine::ticker::Ticker;
+use crate::engine::ticker_slot::TickerSlot;
 use crate::engine::verbs::Engine;
 use crate::host::clock::Limit;
 use crate::host::hooks::is_in_hook;
@@ -55,7 +55,7 @@ pub(crate) struct Threads {
 
 struct TickerThread {
     thread: JoinHandle<()>,
-    activity: Arc<Activity>,
+    slot: Arc<TickerSlot<PoolOutlet>>,
 }
 
 /// The threads of the wheel's own pool, once they have started.
@@ -98,12 +98,13 @@ impl Threads {
         ));
         let outlet = PoolOutlet::new(Arc::clone(&pool), Arc::clone(&shared));
         let ticker = Ticker::new(Arc::clone(engine), outlet);
-        let activity = Arc::clone(ticker.activity());
+        let slot = Arc::new(TickerSlot::new(Arc::clone(engine), ticker));
+        let runs = Arc::clone(&slot);
         let thread = thread::Builder::new()
             .name(format!("{name}-ticker"))
-            .spawn(|| ticker.run())
+            .spawn(move || runs.run_on_thread())
             .map_err(ConfigError::Ticker)?;
-        let ticker = TickerThread { thread, activity };
+        let ticker = TickerThread { thread, slot };
         Ok(Threads { ticker, shared, pool, workers })
     }
 
@@ -134,7 +135,13 @@ impl Threads {
         core::iter::from_fn(move || shared.take_queued())
     }
 
-    /// Returns whether the caller is a thread of the pool, or the ticker.
+    /// The slot of the ticker, for futures that run it.
+    #[cfg(feature = "async")]
+    pub(crate) fn ticker_slot(&self) -> &Arc<TickerSlot<PoolOutlet>> {
+        &self.ticker.slot
+    }
+
+    /// Returns whether the caller is a thread of the pool, or runs the ticker.
     pub(crate) fn is_caller_one_of_them(&self) -> bool {
         let on_the_pool = || self.pool.started()?.current_thread_index();
         self.ticker.is_caller() || on_the_pool().is_some()
@@ -157,10 +164,12 @@ impl Workers {
 }
 
 impl TickerThread {
-    /// Waits until the ticker has ended; but for a delivery no longer than the limit, and not at
-    /// all if the caller is the ticker.
+    /// Ends the ticker, and waits until it has ended; but for a delivery no longer than the limit,
+    /// and not at all if the caller runs the ticker.
     fn join(self, limit: &Limit) {
-        if self.is_caller() || !self.activity.wait(limit) {
+        let is_caller = self.is_caller();
+        self.slot.close();
+        if is_caller || !self.slot.wait(limit) {
             return;
         }
         // User code runs behind the boundary there. If the ticker panicked, that is a defect of
@@ -170,7 +179,7 @@ impl TickerThread {
     }
 
     fn is_caller(&self) -> bool {
-        self.thread.thread().id() == thread::current().id()
+        self.thread.thread().id() == thread::current().id() || self.slot.runs_here()
     }
 }
 

@@ -1,5 +1,6 @@
-//! The thread that advances the wheel: once a tick while there is work, and not at all otherwise.
-//! A loop of the user's may stand in for it.
+//! The ticker, which advances the wheel: once a tick while there is work, and not at all otherwise.
+//! It has a thread of its own. A loop or a future of the user's may stand in for the thread
+//! (`loop_driver.rs`, `ticker_slot.rs`).
 //!
 //! Ground rules:
 //!
@@ -45,7 +46,7 @@ use crate::host::hooks::call_hook;
 #[cfg(feature = "tracing")]
 use crate::host::traces;
 use crate::host::unwind::Panic;
-use crate::values::time::Tick;
+use crate::values::time::{Moment, Tick};
 
 /// How many entries are looked at before a shard's lock is released.
 const ENTRIES_PER_LOCK: usize = 256;
@@ -89,6 +90,12 @@ enum JobsPlan {
     Room,
 }
 
+/// The permission to sleep until the tick of a plan.
+struct SleepToTick {
+    /// How long to sleep at most: the wall clock is to be read, or threads are to be started.
+    at_most: Option<Duration>,
+}
+
 impl Plan {
     /// Returns the tick at which to wake.
     fn tick(&self) -> Tick {
@@ -126,9 +133,10 @@ impl<O: Outlet> Ticker<O> {
         &self.outlet
     }
 
-    /// Advances the wheel until the engine is stopped.
-    pub(crate) fn run(mut self) {
-        while !self.engine.is_stopped() {
+    /// Advances the wheel until the engine is stopped, or another thread wants the ticker: that
+    /// thread also wakes this one.
+    pub(crate) fn run(&mut self, is_wanted: impl Fn() -> bool) {
+        while !self.engine.is_stopped() && !is_wanted() {
             self.awake();
             let plan = self.plan();
             match plan.tick() > plan.present {
@@ -142,14 +150,23 @@ impl<O: Outlet> Ticker<O> {
     /// zero if something is due, `None` if it may sleep until it is woken (or the engine is
     /// stopped).
     pub(crate) fn timeout(&self) -> Option<Duration> {
+        self.next_wake().map(|wake| wake.since(self.engine.timebase().clock().now()))
+    }
+
+    /// Does what [`Ticker::timeout`] does, and returns the moment of the end of that time.
+    pub(crate) fn next_wake(&self) -> Option<Moment> {
         while !self.engine.is_stopped() {
             self.awake();
             let plan = self.plan();
+            let begin = self.engine.timebase().scale().begin(plan.tick());
             if plan.tick() <= plan.present {
-                return Some(Duration::ZERO);
+                return Some(begin);
             }
-            if let Some(timeout) = self.plan_to_sleep(&plan) {
-                return timeout;
+            if let Some(sleep) = self.plan_to_sleep(&plan) {
+                let at_tick = (plan.tick() != Tick::MAX).then_some(begin);
+                let now = || self.engine.timebase().clock().now();
+                let sooner = sleep.at_most.map(|at_most| now().plus(at_most));
+                return at_tick.into_iter().chain(sooner).min();
             }
         }
         None
@@ -170,7 +187,7 @@ impl<O: Outlet> Ticker<O> {
     }
 
     /// Announces that no insert needs to wake this thread.
-    fn awake(&self) {
+    pub(crate) fn awake(&self) {
         self.engine.alarm().awake();
         self.engine.sources().alarm().awake();
     }
@@ -202,15 +219,17 @@ impl<O: Outlet> Ticker<O> {
 
     /// Sleeps until there is work, or until woken.
     fn sleep(&self, plan: &Plan) {
-        if let Some(timeout) = self.plan_to_sleep(plan) {
-            self.engine.alarm().sleep(timeout);
+        if let Some(sleep) = self.plan_to_sleep(plan) {
+            let timebase = self.engine.timebase();
+            let until = (plan.tick() != Tick::MAX).then(|| timebase.until(plan.tick()));
+            self.engine.alarm().sleep(until.into_iter().chain(sleep.at_most).min());
             self.engine.note_wakeup();
         }
     }
 
-    /// Publishes the plan, so that earlier inserts wake this thread. Returns how long the thread
-    /// may sleep, or `None` if it may not, because the plan has changed or the engine is stopped.
-    fn plan_to_sleep(&self, plan: &Plan) -> Option<Option<Duration>> {
+    /// Publishes the plan, so that earlier inserts wake this thread. Returns `None` if the thread
+    /// may not sleep, because the plan has changed or the engine is stopped.
+    fn plan_to_sleep(&self, plan: &Plan) -> Option<SleepToTick> {
         let next = plan.tick();
         if let JobsPlan::Wake(_) = plan.jobs {
             self.engine.alarm().plan(next);
@@ -219,11 +238,9 @@ impl<O: Outlet> Ticker<O> {
         if self.has_changed_since(plan) || self.engine.is_stopped() {
             return None;
         }
-        // Before `until`, because this may take time.
         let retry = self.outlet.retry_threads();
-        let until = (next != Tick::MAX).then(|| self.engine.timebase().until(next));
         let look = plan.watches_the_wall().then_some(WALL_CHECK_INTERVAL);
-        Some([until, look, retry].into_iter().flatten().min())
+        Some(SleepToTick { at_most: retry.into_iter().chain(look).min() })
     }
 
     /// Returns whether there is now something to wake for before `plan`.

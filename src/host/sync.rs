@@ -61,11 +61,21 @@ pub(crate) fn wait_timeout<'a, T>(
 
 /// Puts one thread to sleep until another wakes it. A wake that comes before the sleep is kept, and
 /// ends that sleep at once, so no wake is lost.
+///
+/// A loop may stand in for the thread: it sleeps elsewhere, and each wake calls its hook.
 pub(crate) struct Parker {
-    woken: Mutex<bool>,
+    state: Mutex<ParkerState>,
     bell: Condvar,
-    /// Called by every wake, for a thread that sleeps elsewhere.
+    /// Called by every wake, for a loop that sleeps elsewhere.
     hook: OnceLock<Hook>,
+    is_turned: AtomicBool,
+}
+
+#[derive(Default)]
+struct ParkerState {
+    woken: bool,
+    /// The thread sleeps here. If it does not, a wake saves the system call.
+    sleeps: bool,
 }
 
 /// May call user code. It catches the panics of that.
@@ -73,7 +83,12 @@ type Hook = Arc<dyn Fn() + Send + Sync + UnwindSafe + RefUnwindSafe>;
 
 impl Parker {
     pub(crate) fn new() -> Parker {
-        Parker { woken: Mutex::new(false), bell: Condvar::new(), hook: OnceLock::new() }
+        Parker {
+            state: Mutex::new(ParkerState::default()),
+            bell: Condvar::new(),
+            hook: OnceLock::new(),
+            is_turned: AtomicBool::new(false),
+        }
     }
 
     /// Ends the current sleep, or the next one if the thread is awake.
@@ -85,8 +100,14 @@ impl Parker {
     /// [postponed](Parker::postpone_hook), or because this thread is calling a hook for the same
     /// cause already (a hook may cause the same wake again).
     pub(crate) fn wake_because(&self, cause: Option<Cause>) -> bool {
-        *lock(&self.woken) = true;
-        self.bell.notify_one();
+        let sleeps = {
+            let mut state = lock(&self.state);
+            state.woken = true;
+            state.sleeps
+        };
+        if sleeps {
+            self.bell.notify_one();
+        }
         match self.hook.get() {
             None => true,
             Some(hook) if is_under_way(cause) || is_postponed(hook, cause) => false,
@@ -100,7 +121,7 @@ impl Parker {
     /// Returns whether the next sleep would end at once.
     #[cfg(loom)]
     pub(crate) fn is_woken(&self) -> bool {
-        *lock(&self.woken)
+        lock(&self.state).woken
     }
 
     /// Postpones the hooks that this thread would call until the returned value is dropped. A
@@ -112,10 +133,15 @@ impl Parker {
         Some(PostponedHooks(PhantomData))
     }
 
-    /// Returns whether a wake calls a hook.
+    /// Returns whether a loop of the user's stands in for the thread.
     #[cfg(any(feature = "async", feature = "tracing"))]
-    pub(crate) fn has_hook(&self) -> bool {
-        self.hook.get().is_some()
+    pub(crate) fn is_turned(&self) -> bool {
+        self.is_turned.load(Ordering::SeqCst)
+    }
+
+    /// Notes whether a loop of the user's stands in for the thread.
+    pub(crate) fn set_turned(&self, is_turned: bool) {
+        self.is_turned.store(is_turned, Ordering::SeqCst);
     }
 
     /// Makes every wake call `hook`, outside the lock. Later calls have no effect.
@@ -128,14 +154,15 @@ impl Parker {
 
     /// Sleeps until woken, or until `timeout` has passed; may end sooner.
     pub(crate) fn park(&self, timeout: Option<Duration>) {
-        let mut woken = lock(&self.woken);
-        if !*woken {
-            woken = match timeout {
-                None => wait(&self.bell, woken),
-                Some(timeout) => wait_timeout(&self.bell, woken, timeout),
+        let mut state = lock(&self.state);
+        if !state.woken {
+            state.sleeps = true;
+            state = match timeout {
+                None => wait(&self.bell, state),
+                Some(timeout) => wait_timeout(&self.bell, state, timeout),
             };
         }
-        *woken = false;
+        *state = ParkerState::default();
     }
 }
 

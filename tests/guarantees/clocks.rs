@@ -15,7 +15,8 @@ pub(crate) struct Time {
     tick: Duration,
 }
 
-/// Runs a test on a wheel with a manual clock, and on one with the real clock and two threads.
+/// Runs a test on a wheel with a manual clock, and on one with the real clock and two threads. With
+/// the feature `async`, runs it again on such a wheel that a runtime drives.
 pub(crate) fn on_both_clocks(tick: Duration, body: impl Fn(&Wheel, &Time)) {
     let (wheel, driver) = Wheel::builder().tick(tick).shards(4).manual().unwrap();
     body(&wheel, &Time { driver: Some(Arc::new(driver)), tick });
@@ -23,6 +24,15 @@ pub(crate) fn on_both_clocks(tick: Duration, body: impl Fn(&Wheel, &Time)) {
     let wheel = Wheel::builder().tick(tick).threads(2).build().unwrap();
     body(&wheel, &Time { driver: None, tick });
     assert_eq!(wheel.stats().panicked, 0, "on the real clock");
+    #[cfg(feature = "async")]
+    {
+        let wheel = Wheel::builder().tick(tick).threads(2).build().unwrap();
+        let runtime = super::drive::run_on_a_runtime(&wheel);
+        body(&wheel, &Time { driver: None, tick });
+        assert_eq!(wheel.stats().panicked, 0, "on a runtime");
+        drop(wheel);
+        runtime.join().unwrap();
+    }
 }
 
 impl Time {

@@ -7,6 +7,8 @@ mod bounds;
 mod cancel;
 mod clocks;
 mod counts;
+#[cfg(feature = "async")]
+mod drive;
 mod driven;
 mod end;
 mod events;
@@ -143,6 +145,7 @@ fn guarantees_and_tests_name_each_other() {
         include_str!("bounds.rs"),
         include_str!("cancel.rs"),
         include_str!("counts.rs"),
+        include_str!("drive.rs"),
         include_str!("driven.rs"),
         include_str!("end.rs"),
         include_str!("events.rs"),

@@ -29,8 +29,12 @@ pub(crate) fn polled<F: Future>(future: F) -> Polled<F> {
 
 impl<F: Future> Polled<F> {
     pub(crate) fn poll(&mut self) -> Poll<F::Output> {
-        let waker = self.waker();
-        self.future.as_mut().poll(&mut Context::from_waker(&waker))
+        self.poll_by(&self.waker())
+    }
+
+    /// Polls with another waker.
+    pub(crate) fn poll_by(&mut self, waker: &Waker) -> Poll<F::Output> {
+        self.future.as_mut().poll(&mut Context::from_waker(waker))
     }
 
     pub(crate) fn waker(&self) -> Waker {

@@ -202,6 +202,29 @@ pub(crate) const TABLES: &[Table] = &[
     ),
     sleeps("burst", "a million tasks that sleep until one instant", "milliseconds", BURST),
     sleeps(
+        "gateway",
+        "a gateway of 50,000 connections, five seconds",
+        "",
+        &[
+            ("cpu", "processor time (ms)"),
+            ("late_p50", "heartbeats late, half (µs)"),
+            ("late_p99", "99 % (µs)"),
+            ("wakeups", "switches to its threads, a heartbeat"),
+        ],
+    ),
+    Table {
+        of: "connections",
+        ..sleeps(
+            "proxy",
+            "a proxy with three limits a request, 250,000 requests",
+            "",
+            &[
+                ("cpu", "processor time (ms)"),
+                ("wakeups", "switches to its threads, a thousand requests"),
+            ],
+        )
+    },
+    sleeps(
         "ticking",
         "one task that sleeps 50 ms, again and again",
         "",

@@ -82,10 +82,17 @@ mod tests {
         assert!(begin.elapsed() >= 5 * delay);
     }
 
+    /// Without and with smol as the driver of the wheel.
     #[test]
     fn tasks_of_three_threads_wait_on_one_wheel() {
+        three_threads(false);
+        three_threads(true);
+    }
+
+    fn three_threads(drives: bool) {
         let wheel = Wheel::new();
         let executor = smol::Executor::new();
+        let driver = drives.then(|| executor.spawn(wheel.drive(smol::Timer::at)));
         let (stop, stopped) = smol::channel::bounded::<()>(1);
         let tasks: Vec<_> = (1..=300)
             .map(|n| executor.spawn(life(wheel.scheduler(), Duration::from_micros(n * 50))))
@@ -98,6 +105,8 @@ mod tests {
                 for task in tasks {
                     task.await;
                 }
+                drop(driver);
+                wheel.sleep(Duration::from_millis(5)).await;
             });
             drop(stop);
         });

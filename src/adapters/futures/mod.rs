@@ -1,8 +1,9 @@
-//! Futures on a wheel: sleeps, intervals and timeouts.
+//! Futures on a wheel: sleeps, intervals and timeouts, and the future that drives it.
 //!
 //! They need no runtime: the wheel calls a waker when the time has come. This file holds their
 //! verbs: a wheel and its schedulers get each of them from one macro.
 
+mod drive;
 mod error;
 mod interval;
 mod shard_ref;
@@ -12,6 +13,7 @@ mod timeout;
 use core::future::IntoFuture;
 use std::time::{Duration, Instant};
 
+pub use drive::Drive;
 pub use error::{Elapsed, WheelGone, ZeroPeriod};
 pub use interval::{Beat, Interval};
 pub use sleep::Sleep;

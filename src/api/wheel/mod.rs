@@ -7,8 +7,14 @@ use core::fmt;
 use std::sync::{Arc, LazyLock};
 
 use crate::api::scheduler::Scheduler;
+#[cfg(feature = "async")]
+use crate::engine::dispatch::pool::PoolOutlet;
 use crate::engine::threads::Threads;
+#[cfg(feature = "async")]
+use crate::engine::ticker_slot::TickerSlot;
 use crate::engine::verbs::Engine;
+#[cfg(feature = "async")]
+use crate::host::sync::lock;
 use crate::host::sync::{AtomicBool, Mutex};
 use crate::host::unwind::PanicHandler;
 use crate::values::error::InsertErrorKind;
@@ -93,6 +99,12 @@ impl Wheel {
     #[inline]
     pub(crate) fn engine(&self) -> &Arc<Engine> {
         self.scheduler.engine()
+    }
+
+    /// Returns the slot of the ticker, or `None` if the wheel has no thread or has ended.
+    #[cfg(feature = "async")]
+    pub(crate) fn ticker_slot(&self) -> Option<Arc<TickerSlot<PoolOutlet>>> {
+        lock(&self.threads).as_ref().map(|threads| Arc::clone(threads.ticker_slot()))
     }
 
     /// Runs `job` on the pool after a delay, at an instant, or at a wall-clock time: any value that

@@ -11,6 +11,8 @@
 mod alarm;
 mod sources;
 #[cfg(feature = "async")]
+mod ticker_slot;
+#[cfg(feature = "async")]
 mod wakers;
 
 use loom::thread;
@@ -91,8 +93,8 @@ impl Outlet for Until {
 /// Starts the real ticker, which ends once `jobs` jobs came due.
 fn ticker(engine: &Arc<Engine>, jobs: usize) -> thread::JoinHandle<()> {
     let outlet = Until { engine: Arc::clone(engine), left: AtomicUsize::new(jobs) };
-    let ticker = Ticker::new(Arc::clone(engine), outlet);
-    thread::spawn(move || ticker.run())
+    let mut ticker = Ticker::new(Arc::clone(engine), outlet);
+    thread::spawn(move || ticker.run(|| false))
 }
 
 fn insert(engine: &Arc<Engine>, tick: u64) -> Handle {

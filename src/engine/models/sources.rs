@@ -50,8 +50,8 @@ fn an_insert_into_a_source_wakes_a_ticker_whose_jobs_wait_for_room() {
         let engine = engine();
         let source = Closures::add_to(engine.sources());
         insert(&engine, 5);
-        let ticker = Ticker::new(Arc::clone(&engine), Full);
-        let ticker = thread::spawn(move || ticker.run());
+        let mut ticker = Ticker::new(Arc::clone(&engine), Full);
+        let ticker = thread::spawn(move || ticker.run(|| false));
         insert_stop(&engine, &source);
         ticker.join().unwrap();
     });

@@ -7,7 +7,7 @@ use crate::engine::wakers::{Registration, Reset, Wait, WakerShard};
 use crate::host::sync::Parker;
 
 /// A thread that waits to be woken.
-struct Waits(Parker);
+pub(super) struct Waits(pub(super) Parker);
 
 impl Wake for Waits {
     fn wake(self: Arc<Self>) {
@@ -15,7 +15,7 @@ impl Wake for Waits {
     }
 }
 
-fn waits() -> (Arc<Waits>, Waker) {
+pub(super) fn waits() -> (Arc<Waits>, Waker) {
     let waits = Arc::new(Waits(Parker::new()));
     (Arc::clone(&waits), Waker::from(waits))
 }

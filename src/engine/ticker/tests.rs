@@ -40,8 +40,8 @@ fn ticker(
     room: &Arc<AtomicUsize>,
 ) -> (thread::JoinHandle<()>, Receiver<usize>) {
     let (sender, due) = channel();
-    let ticker = Ticker::new(Arc::clone(engine), Tells(sender, Arc::clone(room)));
-    (thread::spawn(|| ticker.run()), due)
+    let mut ticker = Ticker::new(Arc::clone(engine), Tells(sender, Arc::clone(room)));
+    (thread::spawn(move || ticker.run(|| false)), due)
 }
 
 fn engine(clock: Clock) -> Arc<Engine> {
@@ -162,7 +162,7 @@ fn jobs_and_sources_take_turns_within_a_tick() {
     }
     engine.timebase().clock().set(Moment::NEVER);
     let outlet = Notes { order: Arc::clone(&order), engine: Arc::clone(&engine) };
-    Ticker::new(Arc::clone(&engine), outlet).run();
+    Ticker::new(Arc::clone(&engine), outlet).run(|| false);
     let order = lock(&order);
     assert!(order.windows(2).all(|two| two[0] != two[1]), "{order:?}");
 }
@@ -206,8 +206,8 @@ fn thread_start_that_takes_long_makes_no_job_late() {
     let (sender, due) = channel();
     let clock = Arc::clone(engine.timebase().clock());
     engine.insert(When::after(DAY / 24), || ()).unwrap();
-    let ticker = Ticker::new(Arc::clone(&engine), Refused { clock, due: sender });
-    let ticker = thread::spawn(|| ticker.run());
+    let mut ticker = Ticker::new(Arc::clone(&engine), Refused { clock, due: sender });
+    let ticker = thread::spawn(move || ticker.run(|| false));
     assert_eq!(due.recv_timeout(MINUTE), Ok(1));
     engine.stop();
     ticker.join().unwrap();
@@ -233,8 +233,8 @@ impl Outlet for Asked {
 fn thread_start_is_tried_again_after_a_refusal() {
     let engine = engine(Clock::monotonic());
     let (sender, asked) = channel();
-    let ticker = Ticker::new(Arc::clone(&engine), Asked(sender));
-    let ticker = thread::spawn(|| ticker.run());
+    let mut ticker = Ticker::new(Arc::clone(&engine), Asked(sender));
+    let ticker = thread::spawn(move || ticker.run(|| false));
     for _ in 0..3 {
         assert_eq!(asked.recv_timeout(MINUTE), Ok(()));
     }
@@ -270,9 +270,9 @@ fn stop_with_a_limit_does_not_wait_for_a_report_of_a_refusal() {
     })));
     let engine = engine_with(Clock::monotonic(), boundary);
     let refusal = ConfigError::Ticker(std::io::Error::other("no more threads"));
-    let ticker = Ticker::new(Arc::clone(&engine), Refuses(Mutex::new(Some(refusal))));
+    let mut ticker = Ticker::new(Arc::clone(&engine), Refuses(Mutex::new(Some(refusal))));
     let activity = Arc::clone(&ticker.activity);
-    let thread = thread::spawn(|| ticker.run());
+    let thread = thread::spawn(move || ticker.run(|| false));
     engine.insert(Duration::ZERO.into(), || ()).unwrap();
     assert!(is_told.recv_timeout(MINUTE).unwrap().ends_with("no more threads"));
     engine.stop();

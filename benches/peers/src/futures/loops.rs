@@ -146,7 +146,7 @@ impl Race {
     ) -> Fallible<Figures> {
         let [first, then] = if self.short { [1, 10] } else { [150, 350] };
         let runtime = F::runtime(self.tasks);
-        let (futures, flags) = (F::default(), Arc::new(Flags::default()));
+        let (futures, flags) = (F::on(&runtime), Arc::new(Flags::default()));
         let spawn = |task| {
             let (make, futures, flags) = (make.clone(), futures.clone(), Arc::clone(&flags));
             let make = move |cx: &mut Context<'_>| make(futures, task, cx);

@@ -9,6 +9,7 @@
 //! - All peers are measured through one trait (`timer.rs`). The works in which tasks only sleep
 //!   come from the suite `threads`, with a task for each job (`tasks.rs`).
 
+mod gateway;
 mod loops;
 mod peers;
 mod tasks;
@@ -39,7 +40,8 @@ const NAME: &str = "futures";
 
 /// In the order of the report.
 const PEERS: &[Peer] = &[
-    peer::<peers::Ours>(),
+    peer::<peers::Ours<false>>(),
+    peer::<peers::Ours<true>>(),
     peer::<peers::Tokio<false>>(),
     #[cfg(tokio_unstable)]
     peer::<peers::Tokio<true>>(),
@@ -60,7 +62,7 @@ const fn work(name: &'static str, delays: &'static str, sizes: &'static [usize])
 const MILLION: &[usize] = &[1_000_000];
 
 /// In the order of the report.
-const WORKS: [Work; 11] = [
+const WORKS: [Work; 13] = [
     work("ready", "task", &[1, 2]),
     work("once", "task", &[1, 2, 4, 8]),
     work("once", "noop", &[1, 2]),
@@ -69,6 +71,8 @@ const WORKS: [Work; 11] = [
     work("reset_at", "task", &[1, 2]),
     Work { short: 10_000, ..work("spread", "-", MILLION) },
     Work { short: 10_000, ..work("burst", "-", MILLION) },
+    Work { short: 100, ..work("gateway", "-", &[50_000]) },
+    work("proxy", "-", &[1_000]),
     work("ticking", "-", &[1]),
     Work { rounds: 1, ..work("blocked", "-", &[1]) },
     Work { rounds: 1, short: 10_000, ..work("idle", "-", MILLION) },
@@ -88,6 +92,8 @@ fn measure_peer<F: Futures>(case: &Case, short: bool) -> Fallible<Figures> {
         ("reset_at", _) => loops::reset_at::<F>(race),
         ("spread", tasks) => due::spread::<Tasks<F>>(tasks, short),
         ("burst", tasks) => due::burst::<Tasks<F>>(tasks, short),
+        ("gateway", connections) => gateway::gateway::<F>(connections, short),
+        ("proxy", _) => gateway::proxy::<F>(short),
         ("ticking", _) => waiting::ticking::<F>(short),
         ("blocked", _) => waiting::blocked::<F>(short),
         ("idle", tasks) => {

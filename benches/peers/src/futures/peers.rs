@@ -1,6 +1,8 @@
 //! The peers, each used as its documentation advises.
 //!
-//! - `tickwheel`: sleeps and timeouts of a scheduler, which each task has a clone of.
+//! - `tickwheel`: sleeps and timeouts of a scheduler, which each task has a clone of. The wheel's
+//!   own thread wakes the tasks.
+//! - `tickwheel-driven`: the same, but the runtime drives the wheel (`Wheel::drive`).
 //! - `tokio`: its own timer, and, if built with `--cfg tokio_unstable`, the alternative one.
 //! - `pingora-timeout`: rounds up to 10 ms, and keeps a dropped sleep until its time has come. A
 //!   sleep that lies in a struct has to be boxed, and a reset makes a new sleep.
@@ -14,28 +16,38 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use ::tickwheel::{Scheduler, Sleep, Wheel};
+use ::tokio::runtime::Runtime;
 use ::tokio::time as tokio_time;
 use futures_timer::Delay;
 
 use super::timer::Futures;
 
+/// Driven by the runtime, if `DRIVEN`; otherwise by the wheel's own thread.
 #[derive(Clone)]
-pub(super) struct Ours {
+pub(super) struct Ours<const DRIVEN: bool> {
     scheduler: Scheduler,
     /// The wheel lives as long as the last task.
-    _wheel: Arc<Wheel>,
+    wheel: Arc<Wheel>,
 }
 
-impl Default for Ours {
-    fn default() -> Ours {
+impl<const DRIVEN: bool> Default for Ours<DRIVEN> {
+    fn default() -> Self {
         let wheel = Wheel::new();
-        Ours { scheduler: wheel.scheduler(), _wheel: Arc::new(wheel) }
+        Ours { scheduler: wheel.scheduler(), wheel: Arc::new(wheel) }
     }
 }
 
-impl Futures for Ours {
-    const NAME: &'static str = "tickwheel";
+impl<const DRIVEN: bool> Futures for Ours<DRIVEN> {
+    const NAME: &'static str = if DRIVEN { "tickwheel-driven" } else { "tickwheel" };
     type Sleep = Sleep;
+
+    fn on(runtime: &Runtime) -> Self {
+        let ours = Ours::default();
+        if DRIVEN {
+            runtime.spawn(ours.wheel.drive(|until| tokio_time::sleep_until(until.into())));
+        }
+        ours
+    }
 
     fn sleep(&self, delay: Duration) -> Sleep {
         self.scheduler.sleep(delay)
@@ -56,6 +68,10 @@ impl Futures for Ours {
     fn ready(&self, delay: Duration, number: u64, cx: &mut Context<'_>) -> bool {
         let timeout = self.scheduler.timeout(delay, ready(black_box(number)));
         matches!(black_box(pin!(timeout).poll(cx)), Poll::Ready(Ok(_)))
+    }
+
+    async fn limit<T: Future + Send>(&self, delay: Duration, future: T) -> Option<T::Output> {
+        self.scheduler.timeout(delay, future).await.ok()
     }
 }
 
@@ -94,6 +110,10 @@ impl<const ALT: bool> Futures for Tokio<ALT> {
         let timeout = tokio_time::timeout(delay, ready(black_box(number)));
         matches!(black_box(pin!(timeout).poll(cx)), Poll::Ready(Ok(_)))
     }
+
+    async fn limit<T: Future + Send>(&self, delay: Duration, future: T) -> Option<T::Output> {
+        tokio_time::timeout(delay, future).await.ok()
+    }
 }
 
 #[derive(Clone, Default)]
@@ -122,6 +142,10 @@ impl Futures for Pingora {
     fn ready(&self, delay: Duration, number: u64, cx: &mut Context<'_>) -> bool {
         let timeout = pingora_timeout::timeout(delay, ready(black_box(number)));
         matches!(black_box(pin!(timeout).poll(cx)), Poll::Ready(Ok(_)))
+    }
+
+    async fn limit<T: Future + Send>(&self, delay: Duration, future: T) -> Option<T::Output> {
+        pingora_timeout::timeout(delay, future).await.ok()
     }
 
     fn once(&self, delay: Duration, cx: &mut Context<'_>) -> bool {

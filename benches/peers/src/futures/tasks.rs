@@ -23,7 +23,8 @@ impl<F: Futures> Timer for Tasks<F> {
     type Timeout = Pin<Box<F::Sleep>>;
 
     fn start() -> Tasks<F> {
-        Tasks { futures: F::default(), runtime: Box::leak(Box::new(F::runtime(2))) }
+        let runtime = Box::leak(Box::new(F::runtime(2)));
+        Tasks { futures: F::on(runtime), runtime }
     }
 
     fn insert_at(&mut self, at: Instant, job: impl FnOnce() + Send + 'static) -> JoinHandle<()> {

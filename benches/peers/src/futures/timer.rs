@@ -21,6 +21,11 @@ pub(super) trait Futures: Default + Clone + Send + Sync + 'static {
         builder(workers).build().expect("the runtime starts")
     }
 
+    /// The source of the sleeps of tasks on this runtime.
+    fn on(_runtime: &Runtime) -> Self {
+        Self::default()
+    }
+
     fn sleep(&self, delay: Duration) -> Self::Sleep;
 
     fn sleep_until(&self, at: Instant) -> Self::Sleep;
@@ -40,6 +45,20 @@ pub(super) trait Futures: Default + Clone + Send + Sync + 'static {
         };
         let timeout = ready(Some(black_box(number))).or(limit);
         matches!(black_box(pin!(timeout).poll(cx)), Poll::Ready(Some(_)))
+    }
+
+    /// Limits a future to a delay. Returns its output if it was in time. If the peer has no timeout,
+    /// this is a race of two futures.
+    fn limit<T: Future + Send>(
+        &self,
+        delay: Duration,
+        future: T,
+    ) -> impl Future<Output = Option<T::Output>> + Send {
+        let limit = async move {
+            self.sleep(delay).await;
+            None
+        };
+        async { Some(future.await) }.or(limit)
     }
 
     /// Makes a sleep, polls it once and drops it. Returns whether it was pending.
