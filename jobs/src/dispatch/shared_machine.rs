@@ -22,6 +22,11 @@
 //!   refused there.
 //! - `is_at_work` and `has_company` are hints, read without the lock. With the first no caller takes the lock again and
 //!   again while the dispatcher waits for it. With the second, callers that come together share commits.
+//!
+//! `shared_machine/model.rs` tries every order of the steps of these threads.
+
+#[cfg(test)]
+mod model;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
