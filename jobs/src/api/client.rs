@@ -167,7 +167,7 @@ impl Client {
     #[must_use]
     #[doc(alias("metrics"))]
     pub fn stats(&self) -> Stats {
-        self.dispatcher.metrics.snapshot()
+        self.dispatcher.metrics.snapshot(self.dispatcher.log_bytes())
     }
 
     /// Walks the whole store, and checks its invariants. It is slow, for tests and for doubts. The calling

@@ -15,11 +15,13 @@ use crate::dispatch::clock::Clock;
 use crate::dispatch::command::Command;
 use crate::dispatch::execute::Executor;
 use crate::dispatch::inline::Inline;
+use crate::dispatch::lone_caller::LoneCaller;
 use crate::dispatch::machine::Machine;
 use crate::dispatch::questions::Questions;
 use crate::dispatch::run_queue::RunQueue;
 use crate::dispatch::run_state::RunState;
-use crate::dispatch::thread::{Dispatcher, POLL_INTERVAL};
+use crate::dispatch::shared_machine::{POLL_INTERVAL, SharedMachine};
+use crate::dispatch::thread::Dispatcher;
 use crate::dispatch::under_way::UnderWay;
 use crate::values::error::OpenError;
 use crate::values::time::Millis;
@@ -58,7 +60,14 @@ impl Builder {
         let (urgent, urgent_out): (_, Receiver<Command>) = unbounded();
         let ends = urgent.clone();
         let room = Arc::<Room>::default();
-        let way = Channels { commands, urgent, room: Arc::clone(&room) };
+        let shared = Arc::<SharedMachine>::default();
+        let way = LoneCaller {
+            channels: Channels { commands, urgent, room: Arc::clone(&room) },
+            shared: Arc::clone(&shared),
+            clock: clock.clone(),
+            metrics: Arc::clone(&parts.metrics),
+            alive: Arc::clone(&parts.alive),
+        };
         let mut dispatcher = parts.dispatcher(Box::new(way), false, clock.clone());
         let alive = Arc::clone(&dispatcher.alive);
         dispatcher.questions =
@@ -88,9 +97,9 @@ impl Builder {
             let own_claims = move || executor.upgrade().map(|it| it.own_claims(is_shared));
             questions.correct_by(Box::new(move || own_claims().unwrap_or_default()));
         }
+        shared.start(machine, parts.store, Arc::clone(&executor));
         let its_thread = Dispatcher {
-            machine,
-            store: parts.store,
+            machine: Arc::clone(&shared),
             commands: commands_out,
             urgent: urgent_out,
             room,
@@ -104,6 +113,8 @@ impl Builder {
             poll_within: POLL_INTERVAL,
             shared: parts.settings.lease.is_some(),
             needs_maintenance: true,
+            commits: 0,
+            has_large_log: false,
             answered: 0,
             ended: Vec::new(),
             wheels: returning.into_iter().chain([blocking]).collect(),
@@ -111,7 +122,11 @@ impl Builder {
         let thread = std::thread::Builder::new()
             .name("tickwheel-jobs".to_owned())
             .spawn(move || its_thread.run())
-            .map_err(|error| OpenError::Dispatcher(Arc::new(error)))?;
+            .map_err(|error| {
+                // The executor in it refers back to it.
+                drop(shared.take());
+                OpenError::Dispatcher(Arc::new(error))
+            })?;
         Ok(Jobs::new(Client::new(dispatcher), Some(thread), parts.grace))
     }
 

@@ -281,6 +281,11 @@ impl<T> Call<T> {
 pub(crate) struct Stage(Arc<Shared>);
 
 impl Stage {
+    /// Says whether the reply is that of this call.
+    pub(crate) fn is_of<T>(&self, reply: &Reply<T>) -> bool {
+        Arc::ptr_eq(&self.0, &reply.shared)
+    }
+
     /// Says whether the call is over: it was answered, its dispatcher's end was dropped, or its caller has
     /// given it up.
     pub(crate) fn is_over(&self) -> bool {

@@ -81,6 +81,11 @@ impl Way for Channels {
 }
 
 impl Channels {
+    /// Says whether no command waits for the dispatcher.
+    pub(crate) fn are_empty(&self) -> bool {
+        self.commands.is_empty() && self.urgent.is_empty()
+    }
+
     fn try_once(&self, command: &mut Option<Command>) -> Option<Sent> {
         match self.commands.try_send(command.take()?) {
             Ok(()) => Some(Sent::Yes),

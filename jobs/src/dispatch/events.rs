@@ -46,7 +46,7 @@ pub enum Event {
         error: StoreError,
     },
     /// The store's log is larger than 256 MiB, because a reader of the file keeps it from being emptied.
-    /// Emitted again only after the log was small.
+    /// Emitted within a second or so, and again only after the log was small.
     LogGrows {
         /// Its size, in bytes.
         bytes: u64,

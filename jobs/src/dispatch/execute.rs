@@ -50,6 +50,11 @@ pub(crate) fn is_in_handler_of(dispatcher: &Arc<DispatcherHandle>) -> bool {
     IN_HANDLERS.with_borrow(|handlers| handlers.contains(&identity(dispatcher)))
 }
 
+/// Says whether the calling thread is in a handler of any jobs.
+pub(crate) fn is_in_handler() -> bool {
+    IN_HANDLERS.with_borrow(|handlers| !handlers.is_empty())
+}
+
 /// Returns a number that identifies these jobs.
 fn identity(dispatcher: &Arc<DispatcherHandle>) -> usize {
     Arc::as_ptr(dispatcher).addr()

@@ -64,7 +64,6 @@ pub(crate) struct Metrics {
     failed_commits: AtomicU64,
     commits: AtomicU64,
     syncs: AtomicU64,
-    wal_bytes: AtomicU64,
     interruptions: AtomicU64,
     leases_lost: AtomicU64,
     commit_time: Counted,
@@ -114,11 +113,11 @@ impl Metrics {
         Metrics::add(&self.leases_lost);
     }
 
-    /// Notes the time that a step of the dispatcher took. Only the dispatcher's thread calls this.
+    /// Notes the time that a step of the dispatcher, or of a caller in its place, took.
     pub(crate) fn stepped(&self, took: Duration) {
         let nanos = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
         if nanos > self.longest_step_nanos.load(Ordering::Relaxed) {
-            self.longest_step_nanos.store(nanos, Ordering::Relaxed);
+            self.longest_step_nanos.fetch_max(nanos, Ordering::Relaxed);
         }
     }
 
@@ -130,10 +129,10 @@ impl Metrics {
         }
         self.interruptions.store(stats.interruptions, Ordering::Relaxed);
         self.syncs.store(stats.syncs, Ordering::Relaxed);
-        self.wal_bytes.store(stats.wal_bytes, Ordering::Relaxed);
     }
 
-    pub(crate) fn snapshot(&self) -> Stats {
+    /// Returns the counters. `wal_bytes`: the present size of the store's log.
+    pub(crate) fn snapshot(&self, wal_bytes: u64) -> Stats {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         Stats {
             in_flight: self.in_flight.load(Ordering::Relaxed),
@@ -148,7 +147,7 @@ impl Metrics {
             syncs: read(&self.syncs),
             failed_commits: read(&self.failed_commits),
             commit_time: self.commit_time.snapshot(),
-            wal_bytes: read(&self.wal_bytes),
+            wal_bytes,
             lateness: self.lateness.lateness(),
             kinds: self.kinds.snapshot(),
             longest_step: Duration::from_nanos(read(&self.longest_step_nanos)),

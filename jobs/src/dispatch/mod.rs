@@ -28,6 +28,8 @@ pub(crate) mod under_way;
 pub(crate) mod machine;
 pub(crate) mod run_queue;
 pub(crate) mod execute;
+pub(crate) mod shared_machine;
+pub(crate) mod lone_caller;
 pub(crate) mod inline;
 pub(crate) mod line;
 pub(crate) mod thread;

@@ -1,7 +1,9 @@
-//! The dispatcher's thread: it owns the store, and makes every step.
+//! The dispatcher's thread: it makes the steps, but for those of a caller that is alone.
 //!
 //! Ground rules:
 //!
+//! - It shares the machine and the store with such a caller (`shared_machine.rs`). It has the lock for its own steps
+//!   only: not while it waits, nor while functions of the user's run.
 //! - Commands come through two channels. The one of callers is bounded, so callers wait for a slow disk. The
 //!   urgent one is not. It has the ends of runs, which must not wait for a caller, and which are no more than
 //!   the jobs in flight. It also has the end of the jobs and the nudges, which this very thread may send.
@@ -19,27 +21,23 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, TryRecvError};
+use crossbeam_channel::{Receiver, Select, TryRecvError};
 use tickwheel::Wheel;
 
 use super::call::Alive;
 use super::channels::Room;
 use super::clock::Clock;
-use super::command::{Command, JOBS_PER_STEP, Reply};
+use super::command::{Answered, Command, JOBS_PER_STEP, Reply};
 use super::events::{Event, OnEvent, call_hook, emit, emit_of_run, wake};
 use super::execute::Executor;
-use super::machine::Machine;
+use super::machine::{Machine, StepOutput};
 use super::metrics::Metrics;
 use super::reports::report_end;
 use super::run_state::RunState;
-use crate::store::memory::Memory;
-use crate::store::{Answer, ApplyError, Store};
+use super::shared_machine::{Held, Maintained, Next, POLL_INTERVAL, SharedMachine};
 use crate::values::error::StoreError;
 use crate::values::id::JobId;
-use crate::values::time::Millis;
 
-/// The longest sleep, and the longest time between two polls.
-pub(crate) const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// A larger log is reported: four times the size to which an emptied log is truncated.
 const LARGE_LOG: u64 = 256 << 20;
 /// How long the thread must be idle before the store does its maintenance.
@@ -51,10 +49,12 @@ const LONE_YIELDS: u32 = 64;
 /// How many ends of runs one step takes, so that no commit takes long.
 const ENDS_PER_STEP: usize = 2048;
 
+type Answers = Vec<(Reply, Answered)>;
+
 /// The state of the thread.
 pub(crate) struct Dispatcher {
-    pub(crate) machine: Machine,
-    pub(crate) store: Box<dyn Store>,
+    /// The machine and the store.
+    pub(crate) machine: Arc<SharedMachine>,
     pub(crate) commands: Receiver<Command>,
     pub(crate) urgent: Receiver<Command>,
     /// Futures that wait for room in the channel of callers.
@@ -75,6 +75,9 @@ pub(crate) struct Dispatcher {
     pub(crate) shared: bool,
     /// The store may have maintenance to do.
     pub(crate) needs_maintenance: bool,
+    /// How many commits the store had made at the last look.
+    pub(crate) commits: u64,
+    pub(crate) has_large_log: bool,
     /// How many callers the last commit answered.
     pub(crate) answered: usize,
     /// Runs that have ended, and are to be reported: after a panic too.
@@ -87,7 +90,8 @@ impl Dispatcher {
     /// Runs until the machine has finished.
     pub(crate) fn run(mut self) {
         match catch_unwind(AssertUnwindSafe(|| self.serve())) {
-            Ok(answers) => self.end(answers),
+            Ok(Some(answers)) => self.end(answers),
+            Ok(None) => self.fail(),
             Err(panic) => {
                 // The drop of the panic's payload may panic as well.
                 call_hook(|| drop(panic));
@@ -96,16 +100,26 @@ impl Dispatcher {
         }
     }
 
-    /// Makes steps until the machine has finished. Returns the last answers.
-    fn serve(&mut self) -> Vec<(Reply, Result<Answer, ApplyError>)> {
+    /// Makes steps until the machine has finished. Returns the last answers, or `None` if a step of a caller has
+    /// panicked.
+    fn serve(&mut self) -> Option<Answers> {
         let mut commands = Vec::new();
-        let mut large_log = false;
-        let mut commits = 0;
         let mut polled_at = self.clock.now();
-        let mut wake_at = Some(polled_at.millis());
         let mut stepped_at = None;
         loop {
-            self.wait(wake_at, stepped_at, &mut commands);
+            self.wait(stepped_at.take());
+            match self.machine.begin() {
+                Next::Step => {}
+                Next::Fail => return None,
+                Next::Left(outputs) => {
+                    let last = outputs.into_iter().find_map(|output| self.deal_with(output));
+                    if last.is_some() {
+                        return last;
+                    }
+                    continue;
+                }
+            }
+            self.take_all(&mut commands);
             self.gather(&mut commands);
             self.room.made();
             let now = self.clock.now();
@@ -114,50 +128,52 @@ impl Dispatcher {
             if now.instant.saturating_duration_since(polled_at.instant) >= self.poll_within {
                 commands.push(Command::Poll);
                 polled_at = now;
+                self.look_at_log();
                 self.draw_poll_time();
             }
-            let mut output = self.machine.step(now, &mut commands, &mut *self.store);
-            wake_at = output.wake_at;
-            let stats = self.store.stats();
-            let took = || self.clock.now().instant.saturating_duration_since(now.instant);
-            self.metrics.set_store_stats(stats, took);
-            for (kind, jobs) in &output.inserted {
-                self.metrics.kinds.inserted(kind, *jobs);
+            let stepped = self.machine.step(now, &mut commands, &self.clock, &self.metrics);
+            let (output, stats) = stepped?;
+            let commits = core::mem::replace(&mut self.commits, stats.commits);
+            self.needs_maintenance |= commits != stats.commits;
+            if let Some(last) = self.deal_with(output) {
+                return Some(last);
             }
-            if let Some(oldest) = output.oldest_runs {
-                self.metrics.kinds.set_oldest(oldest);
-            }
-            self.ended.append(&mut output.ended);
-            crate::values::hook::at("before the answers");
-            self.executor.arm(core::mem::take(&mut output.starts));
-            wake(output.wakers, true);
-            for (event, span) in output.events {
-                emit_of_run(&span, event, &self.metrics, self.on_event.as_ref(), true);
-            }
-            self.report_ends();
-            self.metrics.in_flight.store(self.machine.in_flight(), Ordering::Relaxed);
-            self.needs_maintenance |=
-                core::mem::replace(&mut commits, stats.commits) != stats.commits;
-            let was_large = core::mem::replace(&mut large_log, stats.wal_bytes > LARGE_LOG);
-            if large_log && !was_large {
-                let event = Event::LogGrows { bytes: stats.wal_bytes };
-                emit(event, &self.metrics, self.on_event.as_ref(), true);
-            }
-            if let Some(error) = output.stopped {
-                self.alive.stop(error.clone());
-                emit(Event::Stopped { error }, &self.metrics, self.on_event.as_ref(), true);
-            }
-            for (reply, found) in output.checks {
-                reply.answer(found);
-            }
-            output.end_waits.into_iter().for_each(|reply| reply.answer(()));
-            if output.finished {
-                return output.answers;
-            }
-            self.answered = output.answers.len();
-            for (reply, answer) in output.answers {
-                reply.answer(answer);
-            }
+        }
+    }
+
+    /// Gives the program what a step has for it, and the callers their answers. Returns the answers if this was the
+    /// last step.
+    fn deal_with(&mut self, output: StepOutput) -> Option<Answers> {
+        self.ended.extend(output.ended);
+        wake(output.wakers, true);
+        for (event, span) in output.events {
+            emit_of_run(&span, event, &self.metrics, self.on_event.as_ref(), true);
+        }
+        self.report_ends();
+        if let Some(error) = output.stopped {
+            self.alive.stop(error.clone());
+            emit(Event::Stopped { error }, &self.metrics, self.on_event.as_ref(), true);
+        }
+        for (reply, found) in output.checks {
+            reply.answer(found);
+        }
+        output.end_waits.into_iter().for_each(|reply| reply.answer(()));
+        if output.finished {
+            return Some(output.answers);
+        }
+        self.answered = output.answers.len();
+        for (reply, answer) in output.answers {
+            reply.answer(answer);
+        }
+        None
+    }
+
+    /// Emits an event if the store's log has become large.
+    fn look_at_log(&mut self) {
+        let bytes = self.executor.dispatcher.log_bytes();
+        let was_large = core::mem::replace(&mut self.has_large_log, bytes > LARGE_LOG);
+        if self.has_large_log && !was_large {
+            emit(Event::LogGrows { bytes }, &self.metrics, self.on_event.as_ref(), true);
         }
     }
 
@@ -167,53 +183,50 @@ impl Dispatcher {
         }
     }
 
-    /// Waits for commands, or until `wake_at`, or for a second; then takes the commands. `stepped_at`: when the
-    /// last step began.
-    fn wait(
-        &mut self,
-        wake_at: Option<Millis>,
-        mut stepped_at: Option<Instant>,
-        commands: &mut Vec<Command>,
-    ) {
+    /// Waits for commands, or until the next step is due, or for a second. `stepped_at`: when the last step began.
+    fn wait(&mut self, mut stepped_at: Option<Instant>) {
         loop {
-            let now = self.clock.now();
+            let mut plan = self.machine.plan(&self.clock, self.poll_within);
             if let Some(stepped_at) = stepped_at.take() {
-                self.metrics.stepped(now.instant.saturating_duration_since(stepped_at));
+                self.metrics.stepped(plan.now.instant.saturating_duration_since(stepped_at));
             }
-            let until = |at: Millis| at.to_system().duration_since(now.wall).unwrap_or_default();
-            let sleep = wake_at.map_or(self.poll_within, until).min(self.poll_within);
-            if sleep.is_zero()
-                || !self.notifications.is_empty()
-                || !self.commands.is_empty()
-                || !self.urgent.is_empty()
-            {
-                break;
+            if plan.sleep.is_zero() || self.have_come() || self.a_lone_caller_returns() {
+                return;
             }
-            if self.a_lone_caller_returns() {
-                break;
-            }
-            let maintains = self.needs_maintenance && sleep > MAINTAIN_AFTER;
-            crossbeam_channel::select_biased! {
-                recv(self.urgent) -> command => commands.extend(command.ok()),
-                recv(self.notifications) -> notification => commands.extend(notification.ok()),
-                recv(self.commands) -> command => match command {
-                    Ok(command) => commands.push(command),
-                    // Every client is dropped, and so are the jobs that could shut down: only the runs are left
-                    // to wait for.
-                    Err(_) => commands.push(Command::Close { reply: None }),
-                },
-                default(if maintains { MAINTAIN_AFTER } else { sleep }) => {
-                    if maintains {
-                        stepped_at = Some(self.clock.now().instant);
-                        self.needs_maintenance = self.store.maintain(sleep - MAINTAIN_AFTER).unwrap_or(false);
-                        continue;
+            let until = plan.now.instant + plan.sleep;
+            loop {
+                let now = self.clock.now().instant;
+                let sleep = until.saturating_duration_since(now);
+                let maintains = self.needs_maintenance && sleep > MAINTAIN_AFTER;
+                if self.sleep(if maintains { MAINTAIN_AFTER } else { sleep }) || !maintains {
+                    return;
+                }
+                let begun = self.clock.now().instant;
+                match self.machine.maintain(plan, until.saturating_duration_since(begun)) {
+                    Maintained::NotIdle(callers_steps) => plan.callers_steps = callers_steps,
+                    maintained => {
+                        self.needs_maintenance = maintained == Maintained::InPart;
+                        stepped_at = Some(begun);
+                        break;
                     }
-                    commands.push(Command::Wake);
                 }
             }
-            break;
         }
-        self.take_all(commands);
+    }
+
+    /// Sleeps for this long, or until a command comes. Returns whether one has come. It takes none: see
+    /// `shared_machine.rs`. The channels have senders as long as the executor lives.
+    fn sleep(&self, longest: Duration) -> bool {
+        let mut channels = Select::new();
+        for channel in [&self.urgent, &self.notifications, &self.commands] {
+            channels.recv(channel);
+        }
+        channels.ready_timeout(longest).is_ok()
+    }
+
+    fn have_come(&self) -> bool {
+        let channels = [&self.urgent, &self.notifications, &self.commands];
+        channels.into_iter().any(|channel| !channel.is_empty())
     }
 
     /// If the last commit answered one caller, lets it run for a little while. To wake this thread would cost
@@ -279,11 +292,14 @@ impl Dispatcher {
     }
 
     /// Closes the store, then gives the last answers, so that a caller of `shutdown` finds it closed.
-    fn end(mut self, answers: Vec<(Reply, Result<Answer, ApplyError>)>) {
-        let store = core::mem::replace(&mut self.store, Box::new(Memory::default()));
-        let closed = store.close();
+    fn end(self, answers: Answers) {
+        let (mut closed, mut machine) = (Ok(()), None);
+        if let Some(held) = self.machine.take() {
+            closed = held.store.close();
+            machine = Some((held.machine, held.executor));
+        }
         let (alive, room) = (Arc::clone(&self.alive), Arc::clone(&self.room));
-        let commands = self.disband();
+        let commands = self.disband(machine);
         for (reply, answer) in answers {
             reply.answer(match &closed {
                 Err(error) => answer.and(Err(error.clone().into())),
@@ -300,15 +316,19 @@ impl Dispatcher {
     fn fail(mut self) {
         let error = StoreError::Other("the dispatcher has panicked".to_owned());
         self.alive.stop(error.clone());
-        let mut wakers = Vec::new();
-        self.machine.tell_all_lost(&mut wakers);
-        drop(core::mem::replace(&mut self.store, Box::new(Memory::default())));
-        wake(wakers, true);
-        self.ended.extend(self.machine.interrupt_all(self.clock.now().instant));
+        let mut machine = None;
+        if let Some(Held { machine: mut its, store, executor, .. }) = self.machine.take() {
+            let mut wakers = Vec::new();
+            its.tell_all_lost(&mut wakers);
+            drop(store);
+            wake(wakers, true);
+            self.ended.extend(its.interrupt_all(self.clock.now().instant));
+            machine = Some((its, executor));
+        }
         self.report_ends();
         emit(Event::Stopped { error }, &self.metrics, self.on_event.as_ref(), true);
         let (alive, room) = (Arc::clone(&self.alive), Arc::clone(&self.room));
-        let commands = self.disband();
+        let commands = self.disband(machine);
         alive.end();
         commands.try_iter().for_each(drop);
         room.made();
@@ -316,9 +336,8 @@ impl Dispatcher {
 
     /// Drops everything but the channel of callers. Some of it are values of the user's, whose drops may call
     /// any function.
-    fn disband(self) -> Receiver<Command> {
-        let Dispatcher { wheels, commands, urgent, executor, machine, metrics, on_event, .. } =
-            self;
+    fn disband(self, machine: Option<(Machine, Arc<Executor>)>) -> Receiver<Command> {
+        let Dispatcher { wheels, commands, urgent, executor, metrics, on_event, .. } = self;
         let lost: Vec<JobId> = commands.try_iter().flat_map(Command::buffered_ids).collect();
         if !lost.is_empty() {
             emit(Event::InsertsDropped { ids: lost }, &metrics, on_event.as_ref(), true);

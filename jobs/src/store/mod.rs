@@ -204,7 +204,6 @@ pub(crate) struct PollResult {
 pub(crate) struct StoreStats {
     pub(crate) commits: u64,
     pub(crate) syncs: u64,
-    pub(crate) wal_bytes: u64,
     /// Claims that this process found without the process that had made them.
     pub(crate) interruptions: u64,
 }

@@ -21,6 +21,7 @@ mod in_transaction;
 mod insert;
 mod keys;
 mod lists;
+mod lone_caller;
 mod metrics;
 mod outbox;
 #[path = "../scenarios/mod.rs"]

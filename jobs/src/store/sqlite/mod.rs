@@ -336,7 +336,7 @@ impl Store for Sqlite {
     }
 
     fn stats(&self) -> StoreStats {
-        StoreStats { wal_bytes: self.location.wal_bytes(), ..self.stats }
+        self.stats
     }
 
     fn close(mut self: Box<Self>) -> Result<(), StoreError> {

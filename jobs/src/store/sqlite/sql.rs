@@ -16,6 +16,7 @@ pub(crate) struct Sql {
     pub(crate) kinds: String,
     pub(crate) add_kind: String,
     pub(crate) kind_counts: String,
+    pub(crate) kind_counts_and_minute: String,
 
     pub(crate) insert: String,
     pub(crate) job: String,
@@ -145,6 +146,10 @@ impl Sql {
                  (name, jobs, retrying, dead, kept, kept_bytes) VALUES (?1, 0, 0, 0, 0, 0)"),
             kind_counts: sql("UPDATE {p}kind SET jobs = jobs + ?2, retrying = retrying + ?3, \
                  dead = dead + ?4, kept = kept + ?5, kept_bytes = kept_bytes + ?6 WHERE n = ?1"),
+            kind_counts_and_minute: sql(
+                "UPDATE {p}kind SET jobs = jobs + ?2, retrying = retrying + ?3, dead = dead + ?4, \
+                 kept = kept + ?5, kept_bytes = kept_bytes + ?6, minute = ?7 WHERE n = ?1",
+            ),
 
             insert: sql(
                 "INSERT INTO {p}job VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, NULL, ?8, ?9, ?10, \

@@ -151,14 +151,19 @@ impl State {
 
     /// Writes the changed counts of each kind.
     pub(crate) fn write_counts(&mut self, tables: Tables<'_>) -> Result<(), StoreError> {
-        for (kind, by) in self.deltas.drain(..) {
+        for (kind, by) in core::mem::take(&mut self.deltas) {
             if by != KindCounts::default() {
                 tables.add_counts(kind, by)?;
-                if let Some(row) = self.kinds.iter_mut().find(|row| row.n == kind) {
-                    row.counts.add(by);
-                }
+                self.has_counted(kind, by);
             }
         }
         Ok(())
+    }
+
+    /// Notes that the counts of a kind were changed by this much in the file.
+    pub(super) fn has_counted(&mut self, kind: i64, by: KindCounts) {
+        if let Some(row) = self.kinds.iter_mut().find(|row| row.n == kind) {
+            row.counts.add(by);
+        }
     }
 }

@@ -1,0 +1,183 @@
+//! How many inserts a second one caller makes that waits for each, beside a bare loop of `INSERT` and `COMMIT` on
+//! SQLite with the same settings.
+//!
+//! ```sh
+//! cargo bench -p tickwheel-jobs --bench one_caller
+//! cargo bench -p tickwheel-jobs --bench one_caller -- --rounds 9 --seconds 1 --dir /var/tmp
+//! ```
+//!
+//! The rows are measured by turns, each round with new files. A rate is the median of the rounds, with the least and
+//! the most of them. The part of the bare loop is that of the same round, so a machine that is slow for a while slows
+//! both. *process* inserts in the process that runs the jobs, and *client* by a client that runs none. The switches
+//! are those of the thread that inserts, for each insert: it waited for another thread, or for the disk.
+
+#[path = "steps/open.rs"]
+#[allow(dead_code, reason = "made for the other benchmark")]
+mod open;
+
+use std::env;
+use std::error::Error;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime};
+
+use rusqlite::{Connection, params};
+use tickwheel_jobs::{Client, Durability, Jobs};
+
+use open::{Task, task};
+
+/// What inserts.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Row {
+    Bare,
+    Process,
+    Client,
+}
+
+const ROWS: [(Row, &str); 3] =
+    [(Row::Bare, "SQLite alone"), (Row::Process, "process"), (Row::Client, "client")];
+
+const LEVELS: [(Durability, &str); 2] =
+    [(Durability::Written, "written"), (Durability::Synced, "synced")];
+
+/// The figures of one round of a row.
+struct Measured {
+    a_second: f64,
+    switches: f64,
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let Options { rounds, length, folder, only } = options()?;
+    let is_wanted = |name: &str| only.as_ref().is_none_or(|only| only == name);
+    println!("| durability | | inserts a second | of SQLite alone | switches an insert |");
+    println!("| --- | --- | ---: | ---: | ---: |");
+    for (durability, level) in LEVELS.into_iter().filter(|(_, level)| is_wanted(level)) {
+        let mut found: [Vec<Measured>; ROWS.len()] = Default::default();
+        for _ in 0..rounds {
+            for (found, (row, _)) in found.iter_mut().zip(ROWS) {
+                found.push(round(row, durability, length, &folder)?);
+            }
+        }
+        for (row, (_, name)) in found.iter().zip(ROWS) {
+            let rates = row.iter().map(|round| round.a_second);
+            let parts =
+                row.iter().zip(&found[0]).map(|(round, bare)| round.a_second / bare.a_second);
+            let switches = row.iter().map(|round| round.switches);
+            let rates = median(rates.collect(), 0);
+            let (parts, switches) = (median(parts.collect(), 2), median(switches.collect(), 2));
+            println!("| {level} | {name} | {rates} | {parts} | {switches} |");
+        }
+    }
+    Ok(())
+}
+
+/// Returns the median, and the least and the most.
+fn median(mut found: Vec<f64>, digits: usize) -> String {
+    found.sort_by(f64::total_cmp);
+    let (least, most, median) = (found[0], found[found.len() - 1], found[found.len() / 2]);
+    format!("{median:.digits$} ({least:.digits$} to {most:.digits$})")
+}
+
+fn round(
+    row: Row,
+    durability: Durability,
+    length: Duration,
+    folder: &Path,
+) -> Result<Measured, Box<dyn Error>> {
+    let folder = folder.join(format!("one-caller-{}", std::process::id()));
+    fs::create_dir_all(&folder)?;
+    let file = folder.join("jobs.db");
+    let measured = match row {
+        Row::Bare => bare(&file, durability, length),
+        Row::Process => {
+            let jobs = Jobs::open(&file)?.durability(durability);
+            let jobs = jobs.handle(|_: Task, _| Ok(())).start()?;
+            ours(&jobs, length)
+        }
+        Row::Client => ours(&Jobs::open(&file)?.durability(durability).client()?, length),
+    };
+    fs::remove_dir_all(&folder)?;
+    measured
+}
+
+/// Inserts jobs that are due in an hour.
+fn ours(client: &Client, length: Duration) -> Result<Measured, Box<dyn Error>> {
+    measure(length, |number| {
+        client
+            .insert(Duration::from_secs(3600), task(number))
+            .map_err(|error| error.to_string())?;
+        Ok(())
+    })
+}
+
+/// Inserts rows of the same length, with the settings of the crate.
+fn bare(file: &Path, durability: Durability, length: Duration) -> Result<Measured, Box<dyn Error>> {
+    let connection = Connection::open(file)?;
+    let level = if durability == Durability::Synced { "FULL" } else { "NORMAL" };
+    connection.execute_batch(&format!(
+        "PRAGMA page_size = 4096; PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = WAL;
+         PRAGMA synchronous = {level}; PRAGMA cache_size = -16384; PRAGMA wal_autocheckpoint = 4000;
+         PRAGMA journal_size_limit = 67108864;
+         CREATE TABLE job (due INTEGER, id BLOB, payload BLOB, PRIMARY KEY (due, id)) WITHOUT ROWID;"
+    ))?;
+    let mut insert = connection.prepare("INSERT INTO job VALUES (?, ?, ?)")?;
+    let mut begin = connection.prepare("BEGIN IMMEDIATE")?;
+    let mut commit = connection.prepare("COMMIT")?;
+    measure(length, |number| {
+        let payload = serde_json::to_vec(&task(number))?;
+        let due = SystemTime::UNIX_EPOCH.elapsed()?.as_millis() as i64 + 3_600_000;
+        begin.execute([])?;
+        insert.execute(params![due, u128::from(number).to_be_bytes(), payload])?;
+        commit.execute([])?;
+        Ok(())
+    })
+}
+
+#[expect(clippy::disallowed_methods, reason = "a benchmark measures time")]
+fn measure(
+    length: Duration,
+    mut insert: impl FnMut(u64) -> Result<(), Box<dyn Error>>,
+) -> Result<Measured, Box<dyn Error>> {
+    // The first inserts make tables and fill caches.
+    for number in 0..100 {
+        insert(number)?;
+    }
+    let (before, began, mut inserted) = (switches(), Instant::now(), 0);
+    while began.elapsed() < length {
+        insert(100 + inserted)?;
+        inserted += 1;
+    }
+    let a_second = inserted as f64 / began.elapsed().as_secs_f64();
+    Ok(Measured { a_second, switches: (switches() - before) / inserted as f64 })
+}
+
+/// Returns how often this thread has waited, if the system says so.
+fn switches() -> f64 {
+    let status = fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
+    let waited = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+    waited.and_then(|waited| waited.trim().parse().ok()).unwrap_or(f64::NAN)
+}
+
+struct Options {
+    rounds: usize,
+    length: Duration,
+    folder: PathBuf,
+    /// The one level that is measured.
+    only: Option<String>,
+}
+
+fn options() -> Result<Options, Box<dyn Error>> {
+    let (mut rounds, mut seconds, mut folder, mut only) = (5, 1.0, env::temp_dir(), None);
+    let mut arguments = env::args().skip(1).filter(|argument| argument != "--bench");
+    while let Some(name) = arguments.next() {
+        let value = arguments.next().ok_or_else(|| format!("{name} needs a value"))?;
+        match &*name {
+            "--rounds" => rounds = value.parse()?,
+            "--seconds" => seconds = value.parse()?,
+            "--dir" => folder = value.into(),
+            "--only" => only = Some(value),
+            _ => return Err(format!("{name} is no option").into()),
+        }
+    }
+    Ok(Options { rounds, length: Duration::from_secs_f64(seconds), folder, only })
+}
