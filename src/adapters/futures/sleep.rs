@@ -64,7 +64,8 @@ use crate::values::when::Window;
 ///
 /// # Wakers
 ///
-/// The task is woken on the ticker's thread, or on the thread that calls
+/// The task is woken on the ticker's thread; on a thread of the runtime that drives the wheel
+/// ([`Wheel::drive`](crate::Wheel::drive)); or on the thread that calls
 /// [`Driver::advance`](crate::Driver::advance) or [`LoopDriver::run_due`](crate::LoopDriver::run_due).
 /// A waker that blocks, or that runs its task itself, delays the whole wheel.
 #[must_use = "a sleep does nothing until it is awaited"]
