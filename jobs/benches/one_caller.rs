@@ -26,7 +26,7 @@ use tickwheel_jobs::{Client, Durability, Jobs};
 
 use open::{Task, task};
 
-/// What inserts.
+/// The program that inserts.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Row {
     Bare,
@@ -151,7 +151,7 @@ fn measure(
     Ok(Measured { a_second, switches: (switches() - before) / inserted as f64 })
 }
 
-/// Returns how often this thread has waited, if the system says so.
+/// Returns the number of waits of this thread, or NaN if the system does not count them.
 fn switches() -> f64 {
     let status = fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
     let waited = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));

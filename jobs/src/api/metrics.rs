@@ -73,7 +73,7 @@ impl Client {
         let kinds = self.ask(caller, request::gauges()).await?;
         let nodes = self.ask(caller, request::nodes()).await?;
         let mut schedules = self.ask(caller, request::schedules()).await?;
-        // A paused schedule makes no job at its time, and that is no reason for an alert.
+        // A paused schedule makes no job at its time. An alert about that would be wrong.
         let settings = Settings::of(&self.ask(caller, request::settings()).await?);
         schedules.retain(|schedule| !settings.paused_schedules.contains(&schedule.name));
         let mut metrics = Metrics::new();

@@ -60,8 +60,7 @@ impl Client {
         self.ask(caller, request::put_schedule(new)).await.map(drop)
     }
 
-    /// Deletes a schedule. Occurrences that are jobs already stay. Returns `false` if there is no schedule of
-    /// this name.
+    /// Deletes a schedule. Jobs that it has made stay. Returns `false` if no schedule has this name.
     ///
     /// # Errors
     ///
@@ -106,8 +105,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`StoreError::NoSchedule`] if there is no schedule of this name: then nothing is stored. Or if the store could
-    /// not be changed.
+    /// [`StoreError::NoSchedule`] if no schedule has this name: then nothing is stored. Another error if the store
+    /// could not be changed.
     pub fn pause_schedule(&self, name: &str) -> Result<(), StoreError> {
         on_thread(self.pause_schedule_by(Caller::Thread, name))
     }
@@ -122,13 +121,13 @@ impl Client {
         exists.then_some(()).ok_or_else(|| StoreError::NoSchedule(name.to_owned()))
     }
 
-    /// Ends the pause of a schedule. Occurrences that fell into the pause are not made up for, whatever
-    /// [`Missed`](crate::Missed) says: the pause was wanted. The next one is the first after this call. A schedule
+    /// Ends the pause of a schedule. The occurrences that fell into the pause are left out, under every policy of
+    /// [`Missed`](crate::Missed). The next occurrence is the first after this call. A schedule
     /// without a further occurrence ends. A schedule that is not paused stays as it is.
     ///
     /// # Errors
     ///
-    /// [`StoreError::NoSchedule`] if there is no schedule of this name. [`ScheduleError::UnknownRule`] if an occurrence
+    /// [`StoreError::NoSchedule`] if no schedule has this name. [`ScheduleError::UnknownRule`] if an occurrence
     /// fell into the pause, and this program cannot say which one follows: the schedule stays paused. Or if the store
     /// could not be read or changed.
     pub fn resume_schedule(&self, name: &str) -> Result<(), StoreError> {

@@ -33,7 +33,7 @@ use crate::values::error::StoreError;
 /// A call with more jobs than this goes to the dispatcher.
 const MOST_JOBS: usize = 8;
 
-/// What a step of a caller has made.
+/// The result of a step of a caller.
 enum Made {
     /// The caller's answer, and nothing for anyone else.
     Alone(Reply, Answered),

@@ -54,7 +54,7 @@ pub(crate) struct SharedMachine {
     has_company: AtomicBool,
 }
 
-/// What the thread with the lock has.
+/// The parts that the lock protects.
 pub(crate) struct Held {
     pub(crate) machine: Machine,
     pub(crate) store: Box<dyn Store>,
@@ -86,7 +86,7 @@ pub(crate) struct Plan {
     pub(crate) callers_steps: u64,
 }
 
-/// What the dispatcher does next.
+/// The next action of the dispatcher.
 pub(crate) enum Next {
     /// It takes commands and steps.
     Step,
@@ -97,7 +97,7 @@ pub(crate) enum Next {
 }
 
 impl SharedMachine {
-    /// Gives the machine to whoever takes the lock.
+    /// Puts the machine behind the lock.
     pub(crate) fn start(&self, machine: Machine, store: Box<dyn Store>, executor: Arc<Executor>) {
         let held = Held {
             machine,
@@ -209,7 +209,7 @@ impl SharedMachine {
 pub(crate) enum Maintained {
     Wholly,
     InPart,
-    /// Nothing was done, because callers have made steps: so many until now.
+    /// No work was done, because callers have made steps. The number is that of their steps until now.
     NotIdle(u64),
 }
 

@@ -227,7 +227,7 @@ pub enum StoreError {
     Encode(EncodeError),
     /// A schedule is not valid.
     Schedule(ScheduleError),
-    /// There is no schedule of this name.
+    /// No schedule has this name.
     NoSchedule(String),
     /// It is not known whether the change took effect: the answer was lost.
     Unknown,

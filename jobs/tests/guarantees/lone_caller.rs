@@ -21,7 +21,7 @@ use super::support::*;
 thread_local! {
     /// How many commits this thread has begun.
     static COMMITS: Cell<u64> = const { Cell::new(0) };
-    /// What this thread does before its next commit.
+    /// The action of this thread before its next commit.
     static THEN: RefCell<Option<Box<dyn FnOnce()>>> = const { RefCell::new(None) };
 }
 
@@ -146,8 +146,8 @@ fn job_of_a_lone_caller_starts_in_time() {
     });
 }
 
-/// What comes while a caller makes its step waits for that step, and is done: calls of others, more inserts than the
-/// channel has room for, ends of runs, and a job that falls due.
+/// Work that comes while a caller makes its step is done after that step: calls of others, more inserts than the
+/// channel has room for, ends of runs, and a job that becomes due.
 #[test]
 fn work_that_comes_during_a_step_of_a_caller_is_done() {
     on_each_store(|builder| {
@@ -231,7 +231,7 @@ fn end_of_the_jobs_waits_for_the_step_of_a_caller() {
 }
 
 /// A panic in the step of a caller ends the jobs as one of the dispatcher does: the caller does not unwind, `on_event`
-/// is told, runs are cancelled, later calls are refused, and the file is free.
+/// is called, runs are cancelled, later calls are refused, and another program may lock the file.
 #[test]
 fn panic_in_the_step_of_a_caller_ends_the_jobs() {
     on_stores(|store| {
@@ -291,7 +291,7 @@ fn impatient(path: &std::path::Path) -> (Jobs, mpsc::Receiver<(bool, bool)>) {
 }
 
 /// Another program holds the lock of the file: a caller that makes its own step waits until the limit of its call, is
-/// refused, and `on_event` is told on a thread of the jobs. Then everything goes on.
+/// refused, and a thread of the jobs calls `on_event`. The next call succeeds.
 #[test]
 fn step_of_a_caller_on_a_busy_file_ends_at_its_limit() {
     let (_folder, path) = file();
@@ -312,7 +312,7 @@ fn step_of_a_caller_on_a_busy_file_ends_at_its_limit() {
     assert_eq!(events.recv_timeout(LONG), Ok((true, true)), "the commit failed");
     other.execute_batch("ROLLBACK").unwrap();
     assert_eq!(jobs.reschedule(id, HOUR), Ok(true));
-    // A job that dies is told on a thread of the jobs too, although its caller claimed it.
+    // The death of a job is an event on a thread of the jobs too, although its caller claimed it.
     jobs.insert(Duration::ZERO, close(2)).unwrap();
     assert_eq!(events.recv_timeout(LONG), Ok((true, true)), "a job is dead");
     jobs.check().unwrap();

@@ -39,7 +39,7 @@ const PROXY_CONNECTIONS: usize = 1_000;
 type Request = oneshot::Sender<()>;
 type Late = Arc<Mutex<Vec<f64>>>;
 
-/// What a connection waits for.
+/// The events that end the wait of a connection.
 enum Event {
     Request,
     Beat,

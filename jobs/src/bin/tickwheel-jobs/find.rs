@@ -52,7 +52,7 @@ pub(crate) fn takes(filter: &Filter, job: &JobInfo) -> bool {
         && filter.error.as_ref().is_none_or(has)
 }
 
-/// Prints that there is no such schedule, and which there are.
+/// Prints that no schedule has this name, and the names of all schedules.
 pub(crate) fn no_schedule(name: &str, schedules: &[ScheduleInfo]) -> Outcome {
     let names: Vec<String> = schedules.iter().map(|schedule| schedule.name.clone()).collect();
     let known = if names.is_empty() { "none".to_owned() } else { quoted(&names) };

@@ -14,11 +14,11 @@ enum Fault {
     ChannelIsNotLookedAt,
     /// The dispatcher takes commands and does not say so.
     HasCommandsIsNotSet,
-    /// A caller wakes nobody for an earlier time.
+    /// A caller does not wake the dispatcher for an earlier time.
     EarlierTimeWakesNobody,
     /// The dispatcher does not say until when it sleeps.
     SleepIsNotTold,
-    /// A caller leaves an output, and wakes nobody for it.
+    /// A caller leaves an output, and does not wake the dispatcher for it.
     OutputWakesNobody,
 }
 
@@ -206,7 +206,7 @@ impl State {
         }
     }
 
-    /// What must hold when nobody can go on.
+    /// The conditions that hold in a state without a further step.
     fn check_end(&self) {
         let sleeps = matches!(self.dispatcher, Dispatcher::Sleeps(false));
         assert!(sleeps && self.locked_by.is_none(), "nobody goes on: {self:?}");
