@@ -174,10 +174,9 @@ impl KindMetrics {
         locked(&self.inserted).iter().map(|(kind, jobs)| (kind.to_string(), *jobs)).collect()
     }
 
-    /// Notes the oldest run of each kind, of those that have started.
-    pub(crate) fn set_oldest(&self, runs: Vec<Arc<RunState>>) {
-        let before = core::mem::replace(&mut *locked(&self.oldest), runs);
-        drop(before);
+    /// Notes the oldest run of each kind, of those that have started. Returns those of the last look.
+    pub(crate) fn replace_oldest(&self, runs: Vec<Arc<RunState>>) -> Vec<Arc<RunState>> {
+        core::mem::replace(&mut *locked(&self.oldest), runs)
     }
 
     /// Returns each kind with the age of its oldest run. A run that has ended since the last look is left out: those

@@ -120,6 +120,7 @@ fn has_no_more(output: &StepOutput) -> bool {
     output.checks.is_empty()
         && output.end_waits.is_empty()
         && output.events.is_empty()
+        && output.oldest_runs.is_none()
         && output.ended.is_empty()
         && output.wakers.is_empty()
         && output.stopped.is_none()

@@ -238,7 +238,8 @@ impl Held {
             metrics.kinds.inserted(kind, *jobs);
         }
         if let Some(oldest) = output.oldest_runs.take() {
-            metrics.kinds.set_oldest(oldest);
+            // Those of the last look drop outside the lock: the last user of a span calls the user's subscriber.
+            output.oldest_runs = Some(metrics.kinds.replace_oldest(oldest));
         }
         crate::values::hook::at("before the answers");
         self.executor.arm(core::mem::take(&mut output.starts));

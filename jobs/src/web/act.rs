@@ -13,7 +13,7 @@ use super::options::Action;
 use super::params::{Params, wrong};
 use super::read::job::not_found;
 use super::read::query::Query;
-use super::read::{MOST_GROUPS, MOST_SEARCHED, Reader};
+use super::read::{MOST_GROUPS, Reader};
 use super::route::{Act, Form, JobVerb, Route, ScheduleVerb};
 use super::task::Task;
 use super::times;
@@ -248,7 +248,7 @@ fn number(reader: &Reader<'_>, wanted: &Query) -> Result<Number, Problem> {
         records += jobs.len() as u64;
         count += jobs.iter().filter(|job| wanted.takes(job, reader.redactor)).count() as u64;
         after = next;
-        if after.is_none() || records >= MOST_SEARCHED {
+        if after.is_none() || records >= reader.most_searched() {
             return Ok(Number { count, is_exact: after.is_none() });
         }
     }

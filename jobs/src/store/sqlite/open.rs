@@ -137,7 +137,13 @@ impl Location {
             }
         }
         let conn = self.connect(OpenFlags::SQLITE_OPEN_READ_WRITE | self.create_flag())?;
+        // Before the first read, SQLite knows only what the operating system allows; then also what the header does.
+        let is_read_only = || conn.is_readonly("main").map_err(|error| self.sqlite(error));
+        let is_denied = is_read_only()?;
         self.settle(&conn)?;
+        if !is_denied && is_read_only()? {
+            return Err(self.damaged("its header says that only a later SQLite may write to it"));
+        }
         self.prepare_tables(&conn)?;
         let sql = Sql::new(self.queue.as_deref());
         let number = Tables { conn: &conn, sql: &sql }.one(&sql.file_number, [], |row| row.get(0));

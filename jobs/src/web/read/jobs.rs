@@ -5,9 +5,7 @@ use crate::values::info::JobInfo;
 use crate::values::time::Millis;
 use crate::web::options::Part;
 use crate::web::read::query::{Place, Query, State, query};
-use crate::web::read::{
-    MOST_BYTES, MOST_GROUPS, MOST_ROWS, MOST_SEARCHED, MOST_SEARCHED_ON_A_SERVER, Reader,
-};
+use crate::web::read::{MOST_BYTES, MOST_GROUPS, MOST_ROWS, Reader};
 use crate::web::redact::{Redactor, cut};
 use crate::web::views::job::{Dead, Group, JobRow, Jobs, Searched};
 use crate::web::views::{Number, Problem, Time};
@@ -73,10 +71,6 @@ fn find(reader: &Reader<'_>, wanted: &Query, place: Place, rows: usize) -> Resul
         return Ok(found);
     }
     let (mut after, mut bytes, mut records) = (place.after, 0, 0);
-    let most = match reader.client().is_on_server() {
-        true => MOST_SEARCHED_ON_A_SERVER,
-        false => MOST_SEARCHED,
-    };
     loop {
         let limit = if wanted.is_search() { STEP } else { rows + 1 };
         let Page { jobs, next } = match wanted.state {
@@ -106,7 +100,7 @@ fn find(reader: &Reader<'_>, wanted: &Query, place: Place, rows: usize) -> Resul
         }
         let Some(next) = next else { return Ok(found) };
         after = Some(next);
-        if records >= most || bytes >= MOST_BYTES {
+        if records >= reader.most_searched() || bytes >= MOST_BYTES {
             found.hit_limit = true;
             found.next = Some(Place { after, searched: found.records });
             return Ok(found);

@@ -23,11 +23,10 @@ use crate::values::time::Millis;
 
 /// The most rows of a list.
 pub(crate) const MOST_ROWS: usize = 100;
-/// The most records that a search reads.
-pub(crate) const MOST_SEARCHED: u64 = 10_000;
-/// The most that it reads on a server, where the records come in pages and each page costs the server milliseconds. A
-/// search ends with the page that reaches it.
-pub(crate) const MOST_SEARCHED_ON_A_SERVER: u64 = 1_500;
+/// The most records that a search reads. A search ends with the page that reaches it.
+const MOST_SEARCHED: u64 = 6_000;
+/// The most that it reads on a server, where each page of records costs the server milliseconds.
+const MOST_SEARCHED_ON_A_SERVER: u64 = 1_000;
 /// The most bytes of payloads that a search reads.
 pub(crate) const MOST_BYTES: usize = 8 << 20;
 /// The most groups of dead jobs that are looked at.
@@ -62,6 +61,11 @@ impl<'a> Reader<'a> {
 
     pub(crate) fn now(&self) -> Millis {
         self.client().present()
+    }
+
+    /// Returns how many records a search reads.
+    pub(crate) fn most_searched(&self) -> u64 {
+        if self.client().is_on_server() { MOST_SEARCHED_ON_A_SERVER } else { MOST_SEARCHED }
     }
 
     /// Returns how many rows a list is to have.
