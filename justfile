@@ -48,6 +48,14 @@ with:
 package:
     .ci/run package
 
+# Check the build for other systems.
+platforms:
+    .ci/run platforms
+
+# What is slow, and rarely fails.
+nightly:
+    .ci/nightly
+
 # Run every test.
 test:
     .ci/run test

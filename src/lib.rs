@@ -48,6 +48,7 @@
 //! 1987). The [`cookbook`] has recipes: timeouts, retries, caches, cron. `docs/guarantees.md` lists
 //! every promise with its test, `docs/architecture.md` shows where each part of the code is.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 

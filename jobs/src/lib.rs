@@ -1,3 +1,4 @@
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 //! Durable delayed jobs: in a file without a server, or on a Redis server that several machines share.

@@ -9,6 +9,8 @@ mod chosen;
 #[cfg(unix)]
 #[path = "cli/hostile.rs"]
 mod hostile;
+#[path = "cli/made.rs"]
+mod made;
 #[path = "cli/queue.rs"]
 mod queue;
 #[path = "cli/shared.rs"]

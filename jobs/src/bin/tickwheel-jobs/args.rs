@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use crate::made::Made;
 use crate::open::Target;
 use crate::text;
 use clap::{Parser, Subcommand, ValueEnum};
@@ -27,6 +28,8 @@ pub(crate) struct Args {
     /// Prints times in this machine's zone, and reads times without a zone as times of it. JSON stays UTC.
     #[arg(long, global = true)]
     pub(crate) local: bool,
+    #[command(flatten)]
+    pub(crate) made: Made,
     #[command(subcommand)]
     pub(crate) command: Command,
 }

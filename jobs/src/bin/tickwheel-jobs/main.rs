@@ -14,6 +14,7 @@
 //! | --- | --- |
 //! | `text.rs` | times, sizes and text of jobs, as output for people |
 //! | `url.rs` | the URL of a server, and its password |
+//! | `made.rs` | `--completions`, `--man-pages`: what is made of the command line |
 //! | `args.rs` | the command line |
 //! | `open.rs`, `file.rs`, `server.rs` | opens an existing store |
 //! | `rows.rs` | a job or a schedule as a line, and as a page |
@@ -38,6 +39,7 @@ mod open;
 mod file;
 #[cfg(feature = "redis")]
 mod server;
+mod made;
 mod args;
 mod rows;
 mod find;
@@ -63,6 +65,7 @@ use tickwheel_jobs::Durability;
 
 use args::{Args, Command};
 use edit::Change;
+use made::Made;
 use open::Access;
 use url::ServerUrl;
 
@@ -80,6 +83,17 @@ const FAILED: u8 = 2;
 
 fn main() -> ExitCode {
     let args: Vec<OsString> = std::env::args_os().collect();
+    // Neither needs a store.
+    if let Some(made) = Made::only(&args) {
+        return match made.make(Args::command(), &mut io::stdout()) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("tickwheel-jobs: {error}");
+                ExitCode::from(FAILED)
+            }
+        };
+    }
     let args = store_first(args);
     let parsed = match parse(args.clone()) {
         // The arguments are parsed again, now that times without a zone belong to the local one.
@@ -140,7 +154,7 @@ fn parse(args: Vec<OsString>) -> Result<Args, clap::Error> {
 }
 
 fn run(args: Args, out: &mut impl Write) -> Result<Outcome, Box<dyn Error>> {
-    let Args { store, store_password_file, queue, command, local: _ } = args;
+    let Args { store, store_password_file, queue, command, local: _, made: _ } = args;
     let access = match (command.only_looks(), command.changes_many()) {
         (true, _) => Access::Look,
         // The command waits for the disk once, at the end of its commits.

@@ -1,7 +1,9 @@
 //! Files beside the database, and the waits for transactions of other connections.
 
 use std::cell::RefCell;
-use std::fs::{File, Metadata};
+#[cfg(unix)]
+use std::fs::File;
+use std::fs::Metadata;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -43,6 +45,7 @@ pub(super) fn identity(file: io::Result<Metadata>) -> Option<Identity> {
 }
 
 /// Puts the name of a new file on stable storage.
+#[cfg(unix)]
 pub(super) fn sync_folder(path: &Path) -> io::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = File::open(folder.unwrap_or(Path::new(".")))?;
@@ -51,6 +54,12 @@ pub(super) fn sync_folder(path: &Path) -> io::Result<()> {
         Err(error) if error.kind() != io::ErrorKind::InvalidInput => Err(error),
         _ => Ok(()),
     }
+}
+
+/// Does nothing: outside Unix a folder cannot be opened as a file, and the file system looks after names itself.
+#[cfg(not(unix))]
+pub(super) fn sync_folder(_path: &Path) -> io::Result<()> {
+    Ok(())
 }
 
 /// How long a thread waits for transactions of other connections.
