@@ -123,6 +123,7 @@ pub use values::error::{
 };
 pub use values::fail::Fail;
 pub use values::fence::Fence;
+pub use values::follow_up_error::FollowUpError;
 pub use values::history::{HistoryEntry, Step};
 pub use values::id::{JobId, ParseIdError};
 pub use values::info::{

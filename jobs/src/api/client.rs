@@ -1,5 +1,6 @@
 //! The client, and its verbs other than inserts.
 
+use core::ops::ControlFlow;
 use std::sync::Arc;
 
 use tickwheel::When;
@@ -9,7 +10,8 @@ use super::request::{self, Request};
 use crate::dispatch::dispatcher_handle::DispatcherHandle;
 use crate::dispatch::metrics::Stats;
 use crate::dispatch::run::Run;
-use crate::store::{ApplyError, NAME_BYTES, Op, PAYLOAD_BYTES};
+use crate::dispatch::run_state::RunState;
+use crate::store::{Answer, ApplyError, Inserted, NAME_BYTES, Op, PAYLOAD_BYTES};
 use crate::values::error::{StoreError, Violation};
 use crate::values::headers::Headers;
 use crate::values::id::JobId;
@@ -27,11 +29,13 @@ pub struct Client {
     pub(crate) dispatcher: Arc<DispatcherHandle>,
     /// The headers of every job that this client inserts.
     headers: Arc<Headers>,
+    /// The run for whose end its inserts wait.
+    run: Option<Arc<RunState>>,
 }
 
 impl Client {
     pub(crate) fn new(dispatcher: Arc<DispatcherHandle>) -> Client {
-        Client { dispatcher, headers: Arc::default() }
+        Client { dispatcher, headers: Arc::default(), run: None }
     }
 
     /// Returns a client whose inserts have this header, and those of this client: see [`NewJob::header`].
@@ -54,6 +58,16 @@ impl Client {
         let mut headers = Headers::clone(&self.headers);
         headers.insert(name.into(), value.into());
         Client { headers: Arc::new(headers), ..self.clone() }
+    }
+
+    /// Returns a client whose inserts wait for the end of this run.
+    pub(super) fn after(self, run: Arc<RunState>) -> Client {
+        Client { run: Some(run), ..self }
+    }
+
+    /// Says whether its inserts wait for the end of a run.
+    pub(super) fn waits_for_run(&self) -> bool {
+        self.run.is_some()
     }
 
     /// Returns the headers that only this client's inserts have.
@@ -205,26 +219,44 @@ impl Client {
         request: Request<A>,
     ) -> Result<A, ApplyError> {
         let (op, answer) = request.split();
-        let answered = match caller {
-            Caller::Thread => self.dispatcher.call_and_wait(op),
-            Caller::Future => self.dispatcher.call_async(op).await,
+        let answered = match (self.follow_up(op), caller) {
+            (ControlFlow::Break(noted), _) => noted,
+            (ControlFlow::Continue(op), Caller::Thread) => self.dispatcher.call_and_wait(op),
+            (ControlFlow::Continue(op), Caller::Future) => self.dispatcher.call_async(op).await,
         };
         answer.read(answered)
     }
 
     pub(super) async fn post(&self, caller: Caller, op: Op) -> Result<(), ApplyError> {
-        match caller {
-            Caller::Thread => self.dispatcher.post(op),
-            Caller::Future => self.dispatcher.post_async(op).await,
+        match (self.follow_up(op), caller) {
+            (ControlFlow::Break(noted), _) => noted.map(drop),
+            (ControlFlow::Continue(op), Caller::Thread) => self.dispatcher.post(op),
+            (ControlFlow::Continue(op), Caller::Future) => self.dispatcher.post_async(op).await,
         }
     }
 
     /// Returns the present, from which a delay counts.
     pub(super) async fn latest(&self, caller: Caller) -> Result<Now, ApplyError> {
         match caller {
+            // A follow-up waits for nothing. The store has told its time when the job was claimed.
+            _ if self.waits_for_run() => Ok(self.dispatcher.clock.latest()),
             Caller::Thread => self.dispatcher.latest(),
             Caller::Future => self.dispatcher.latest_async().await,
         }
+    }
+
+    /// Notes an insert as a follow-up, if inserts wait for the end of a run, and answers it. Otherwise returns the
+    /// operation.
+    fn follow_up(&self, op: Op) -> ControlFlow<Result<Answer, ApplyError>, Op> {
+        let Some(run) = &self.run else { return ControlFlow::Continue(op) };
+        let (jobs, answer) = match op {
+            Op::Insert(job) => (vec![job], Answer::Inserted(Inserted::New)),
+            Op::InsertMany(jobs) => (jobs, Answer::InsertedMany(Vec::new())),
+            op => return ControlFlow::Continue(op),
+        };
+        let noted = run.follow_ups.add(jobs);
+        let refused = |error| StoreError::FollowUp(error).into();
+        ControlFlow::Break(noted.map(|()| answer).map_err(refused))
     }
 }
 

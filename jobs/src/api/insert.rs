@@ -116,7 +116,9 @@ impl Client {
         match self.store_many(caller, new, &mut ids).await {
             Ok(()) => {
                 #[cfg(feature = "tracing")]
-                self.dispatcher.traces.inserted_batch(J::KIND, ids.len());
+                if !self.waits_for_run() {
+                    self.dispatcher.traces.inserted_batch(J::KIND, ids.len());
+                }
                 Ok(ids)
             }
             Err(kind) => Err(InsertError::new(kind, jobs)),
@@ -227,7 +229,9 @@ impl Client {
         let inserted = self.store(caller, request::insert(job), id, waits).await?;
         let inserted = inserted.map_or(Inserted { id, is_new: true }, |by| answer(id, by));
         #[cfg(feature = "tracing")]
-        self.dispatcher.traces.inserted(&kind, inserted.id, inserted.is_new);
+        if !self.waits_for_run() {
+            self.dispatcher.traces.inserted(&kind, inserted.id, inserted.is_new);
+        }
         Ok(inserted)
     }
 

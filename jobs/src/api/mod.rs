@@ -2,6 +2,7 @@ pub(crate) mod request;
 pub(crate) mod new_job;
 pub(crate) mod caller;
 pub(crate) mod client;
+pub(crate) mod follow_ups;
 pub(crate) mod insert_headers;
 pub(crate) mod counts;
 pub(crate) mod insert;

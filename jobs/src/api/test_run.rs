@@ -3,12 +3,15 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
+use super::caller::{Caller, on_thread};
 use super::client::Client;
+use super::request;
 use crate::dispatch::run::Run;
 use crate::dispatch::run_state::RunState;
 use crate::dispatch::states::States;
 use crate::store::claim::Claimed;
 use crate::values::cancellation::Cancellation;
+use crate::values::error::StoreError;
 use crate::values::fence::Fence;
 use crate::values::head_start::HeadStart;
 use crate::values::id::JobId;
@@ -18,7 +21,8 @@ use crate::values::time::Millis;
 /// Makes a [`Run`] for a test that calls a handler itself: no job needs to be stored, claimed or due.
 ///
 /// Jobs that the handler inserts with [`Run::client`] go to the jobs that the run was made for. The result of
-/// the handler goes only to the test: no store records it.
+/// the handler goes only to the test: no store records it. So follow-ups ([`Run::then`]) are stored once the test calls
+/// [`TestRun::complete`].
 ///
 /// ```
 /// use serde::{Deserialize, Serialize};
@@ -137,6 +141,19 @@ impl TestRun {
             TestRun::cancel(&run, why);
         }
         run
+    }
+
+    /// Ends a run well: its follow-ups are stored, in one commit, in the jobs that the run was made for. See
+    /// [`Run::then`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::insert_batch`].
+    pub fn complete(run: &Run) -> Result<(), StoreError> {
+        run.state.follow_ups.close();
+        let Some(jobs) = run.state.follow_ups.jobs() else { return Ok(()) };
+        let request = request::insert_many(jobs.to_vec());
+        on_thread(run.client().ask(Caller::Thread, request)).map(drop)
     }
 
     /// Cancels a run that is under way, as the jobs would: [`Run::cancellation`] returns the reason from then

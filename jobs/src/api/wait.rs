@@ -79,7 +79,7 @@ impl Client {
     ///
     /// In a handler of these jobs a call may wait for the thread that it occupies. It is refused
     /// ([`CallError::Refused`]) if no other thread or process could run the job: if the jobs are in memory or on a
-    /// file, and have one thread for handlers.
+    /// file, and have one thread for handlers. A call of [`Run::next`](crate::Run::next) is refused always.
     #[doc(alias("execute", "rpc", "apply"))]
     pub fn call<J: Job, T: DeserializeOwned>(
         &self,
@@ -97,6 +97,9 @@ impl Client {
     ) -> Result<T, CallError> {
         let dispatcher = &self.dispatcher;
         let is_thread = matches!(caller, Caller::Thread) && is_in_handler_of(dispatcher);
+        if self.waits_for_run() {
+            return Err(CallError::Refused);
+        }
         if is_thread && dispatcher.has_one_thread && dispatcher.handles(J::KIND) {
             return Err(CallError::Refused);
         }
@@ -171,7 +174,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// As [`Client::call`]. It is never refused: a future occupies no thread.
+    /// As [`Client::call`]. It is refused only with [`Run::next`](crate::Run::next): a future occupies no thread.
     pub async fn call_async<J: Job, T: DeserializeOwned>(
         &self,
         job: J,

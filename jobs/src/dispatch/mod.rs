@@ -2,6 +2,7 @@ pub(crate) mod clock;
 #[cfg(feature = "tracing")]
 pub(crate) mod traces;
 pub(crate) mod run_span;
+pub(crate) mod follow_ups;
 pub(crate) mod run_state;
 pub(crate) mod kind_metrics;
 pub(crate) mod metrics;

@@ -14,6 +14,7 @@ use core::task::Waker;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::follow_ups::FollowUps;
 use super::run_span::RunSpan;
 use crate::store::{Claimed, Fence};
 use crate::values::attempt_errors::AttemptErrors;
@@ -61,6 +62,7 @@ pub(crate) struct RunState {
     pub(super) wakers: Mutex<Vec<Waker>>,
     /// The result that the run has set.
     pub(super) result: Mutex<Option<Vec<u8>>>,
+    pub(crate) follow_ups: FollowUps,
 }
 
 /// How a run ended.
@@ -120,6 +122,7 @@ impl RunState {
             cancellation: AtomicU8::new(0),
             wakers: Mutex::new(Vec::new()),
             result: Mutex::new(None),
+            follow_ups: FollowUps::default(),
         }
     }
 
@@ -149,11 +152,13 @@ impl RunState {
     /// Notes that the handler has ended. Returns `false` if the run has overrun its time limit before.
     pub(crate) fn returns(&self, now: Instant) -> bool {
         let _ = self.took.set(self.age(now).unwrap_or_default());
+        self.follow_ups.close();
         self.leave_under_way(RETURNED)
     }
 
     /// Ends the run before its handler. Returns `false` if the handler has ended.
     pub(crate) fn overruns(&self) -> bool {
+        self.follow_ups.close();
         self.leave_under_way(OVERRUN)
     }
 

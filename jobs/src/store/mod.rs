@@ -249,7 +249,8 @@ pub(crate) enum Op {
     /// Inserts occurrences of a schedule as jobs, and sets its next occurrence to `next`; without `next`,
     /// the schedule ends. Does nothing if its next occurrence is not `expected`. Answer::Changed.
     Occur { name: String, expected: Millis, jobs: Vec<NewJob>, next: Option<Millis> },
-    /// Ends the run of a claimed job. If its cancel was requested, the job is deleted, with any `end`.
+    /// Ends the run of a claimed job. If its cancel was requested, the job is deleted, with any `end`. Then inserts
+    /// its follow-ups, if it has completed; Answer::InsertedMany about them, if there are any.
     /// Answer::ClaimsLost with its id if the claim is no longer held; Answer::Cancelled (SQLite) if another
     /// process requested a cancel of a job that has not completed; else Answer::Done.
     Finish(Finish),
@@ -336,6 +337,8 @@ pub(crate) struct Finish {
     pub(crate) wanted: bool,
     /// The buckets in which the history counts the run. None: the program wants no history.
     pub(crate) run: Option<RunBuckets>,
+    /// The follow-ups of a run that completed.
+    pub(crate) then: Option<Arc<Vec<NewJob>>>,
 }
 
 /// A schedule to store.

@@ -6,6 +6,7 @@ use core::fmt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::follow_up_error::FollowUpError;
 use super::id::JobId;
 use super::job::EncodeError;
 use super::schedule::ScheduleError;
@@ -227,6 +228,8 @@ pub enum StoreError {
     Encode(EncodeError),
     /// A schedule is not valid.
     Schedule(ScheduleError),
+    /// A run does not take a follow-up.
+    FollowUp(FollowUpError),
     /// No schedule has this name.
     NoSchedule(String),
     /// It is not known whether the change took effect: the answer was lost.
@@ -277,6 +280,7 @@ impl fmt::Display for StoreError {
             StoreError::Time(error) => error.fmt(f),
             StoreError::Encode(error) => error.fmt(f),
             StoreError::Schedule(error) => error.fmt(f),
+            StoreError::FollowUp(error) => error.fmt(f),
             StoreError::NoSchedule(name) => write!(f, "there is no schedule {name:?}"),
             StoreError::Unknown => f.write_str("it is not known whether the change took effect"),
             StoreError::StillRunning(runs) => {

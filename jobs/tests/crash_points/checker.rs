@@ -2,7 +2,7 @@
 //!
 //! | rule | must hold |
 //! | --- | --- |
-//! | kill | what a kill leaves after `n` events is what the calls answered by then add up to, and of the call under way all or nothing; of an advance, all or nothing of each run that has started |
+//! | kill | what a kill leaves after `n` events is what the calls answered by then add up to, and of the call under way all or nothing; of an advance, all or nothing of each run that has started, and its follow-up with its end |
 //! | prefix | what a power cut leaves is what a kill would have left at some earlier event, and no earlier than the last answer that stands for stable storage |
 //! | reopened | to open it again changes nothing, and `check` passes each time |
 //! | drained | what is pending runs once, and nothing else does |
@@ -156,6 +156,12 @@ impl<'a> Checker<'a> {
             let run = call.runs.iter().find(|run| run.id == id);
             let inserted =
                 call.runs.iter().filter_map(|run| run.inserted).find(|(job, _)| *job == id);
+            let leads = |run: &&crate::history::Ran| run.follow_up == Some(id);
+            if let Some(run) = call.runs.iter().find(leads) {
+                let has_ended = !seen.dump.jobs.contains_key(&run.id);
+                assert_eq!(now.is_some(), has_ended, "{id} without the end of {run:?}, after {n}");
+            }
+            let is_follow_up = call.runs.iter().any(|run| leads(&run));
             let occurrence = now.is_some_and(|row| {
                 Task::decode(&row.payload).is_ok_and(|task| task.n >= 1_000_000)
             });
@@ -163,6 +169,7 @@ impl<'a> Checker<'a> {
                 _ if now == before && inserted.is_none_or(|(_, at)| n < at) => true,
                 (Some(run), _) if run.position < n => now == after || occurrence && after.is_none(),
                 (_, Some(_)) => now == after,
+                _ if is_follow_up => now == after,
                 // It was made from its schedule.
                 _ => before.is_none() && occurrence,
             };
@@ -203,6 +210,7 @@ impl<'a> Checker<'a> {
         }
         for run in process.take_runs() {
             left.extend(run.inserted.map(|(id, _)| (id, 1)));
+            left.extend(run.follow_up.map(|id| (id, 1)));
             let left = left.get_mut(&run.id).unwrap_or_else(|| panic!("{} runs, {n}", run.id));
             *left = left.checked_sub(1).unwrap_or_else(|| panic!("{} runs again, {n}", run.id));
         }

@@ -97,6 +97,8 @@ pub(crate) struct Ran {
     pub(crate) position: usize,
     /// What the handler inserted, and the end of the record when that was answered.
     pub(crate) inserted: Option<(JobId, usize)>,
+    /// Its follow-up, which is there if and only if the end of the run is.
+    pub(crate) follow_up: Option<JobId>,
 }
 
 /// A call that was answered.
@@ -148,6 +150,10 @@ impl Process {
                     let id = run.client().insert(Duration::from_millis(CHAIN_MS), next);
                     (id.expect("a handler may insert"), disk.position())
                 });
+                let follow_up = (task.plan == Plan::Then).then(|| {
+                    let next = Task::new(task.n + 500_000, Plan::Succeed);
+                    run.then(Duration::from_millis(CHAIN_MS), next).expect("there is room")
+                });
                 runs.lock().expect("no handler panics").push(Ran {
                     id: run.id(),
                     task: task.clone(),
@@ -156,6 +162,7 @@ impl Process {
                     fence: run.fence().get(),
                     position,
                     inserted,
+                    follow_up,
                 });
                 task.result()
             }

@@ -149,13 +149,13 @@ impl Ledger {
         assert_eq!(entry.due, run.due, "{id} runs at its time");
         entry.failures += 1;
         match run.task.plan {
-            Plan::Succeed | Plan::Chain => drop(self.jobs.remove(&id)),
+            Plan::Succeed | Plan::Chain | Plan::Then => drop(self.jobs.remove(&id)),
             Plan::Fail if entry.failures == 1 => {
                 entry.due = run.at + Duration::from_millis(RETRY_MS);
             }
             Plan::Fail | Plan::Die => entry.dead = true,
         }
-        if let Some((next, _)) = run.inserted {
+        if let Some(next) = run.inserted.map(|(next, _)| next).or(run.follow_up) {
             let task = Task::new(run.task.n + 500_000, Plan::Succeed);
             self.inserted(next, task, run.at + Duration::from_millis(CHAIN_MS), None);
         }

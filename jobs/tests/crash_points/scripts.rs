@@ -13,6 +13,7 @@ pub(crate) fn every_verb() -> Vec<Step> {
         Insert { ms: 200, plan: Plan::Fail },
         Insert { ms: 300, plan: Plan::Die },
         Insert { ms: 700, plan: Plan::Chain },
+        Insert { ms: 250, plan: Plan::Then },
         InsertWithId { name: 1, ms: 900, plan: Plan::Succeed },
         InsertWithId { name: 1, ms: 900, plan: Plan::Succeed },
         Batch { jobs: 20, ms: 400 },
@@ -61,6 +62,7 @@ pub(crate) fn step() -> impl Strategy<Value = Step> {
             2 => Just(Plan::Fail),
             1 => Just(Plan::Die),
             1 => Just(Plan::Chain),
+            2 => Just(Plan::Then),
         ]
     };
     let how = prop_oneof![Just(How::Replace), Just(How::ReplaceKeepingTime), Just(How::Leave)];

@@ -23,6 +23,8 @@ pub(crate) enum Plan {
     Die,
     /// Inserts another job, then succeeds.
     Chain,
+    /// Adds a follow-up, then succeeds.
+    Then,
 }
 
 impl Job for Task {
@@ -49,7 +51,7 @@ impl Task {
 
     pub(crate) fn result(&self) -> Result<(), Fail> {
         match self.plan {
-            Plan::Succeed | Plan::Chain => Ok(()),
+            Plan::Succeed | Plan::Chain | Plan::Then => Ok(()),
             Plan::Fail => Err(std::io::Error::other("as planned").into()),
             Plan::Die => Err(Fail::dead(std::io::Error::other("as planned"))),
         }

@@ -131,3 +131,35 @@ fn futures_run_where_the_jobs_were_started() {
     // Handlers that block need none.
     Jobs::memory().handle(|_: Close, _| Ok(())).start().unwrap().shutdown().unwrap();
 }
+
+/// A handler that is a future adds follow-ups without a wait of its thread. They are stored with its end, and not if it
+/// panics.
+#[test]
+fn follow_ups_of_a_future_are_stored_with_its_end() {
+    async fn follow(close: Close, run: Run) -> Result<(), Fail> {
+        run.then(HOUR, Push { to: "then".to_owned() })?;
+        tokio::task::yield_now().await;
+        run.next().insert_async(HOUR, Push { to: "next".to_owned() }).await?;
+        assert_ne!(close.order, 13, "as planned");
+        Ok(())
+    }
+    on_each_store(|builder| {
+        let runtime = runtime();
+        let builder = builder.runtime(runtime.handle().clone());
+        let jobs = builder.handle_async_with(Retry::never(), follow).start().unwrap();
+        for order in [13, 1, 2] {
+            jobs.insert(Duration::ZERO, close(order)).unwrap();
+        }
+        wait_until("all ended", || {
+            let counts = jobs.count().unwrap();
+            let in_hand = counts.running + counts.claimed;
+            (counts.dead, in_hand, jobs.pending().kind::<Close>().count()) == (1, 0, 0)
+        });
+        let mut pushes: Vec<String> =
+            jobs.pending().map(|info| info.job::<Push>().unwrap().to).collect();
+        pushes.sort_unstable();
+        assert_eq!(pushes, ["next", "next", "then", "then"]);
+        jobs.check().unwrap();
+        jobs.shutdown().unwrap();
+    });
+}

@@ -127,6 +127,8 @@ fn act() -> BoxedStrategy<Op> {
         3 => (prop::sample::select(vec![0, 1, 7, 300, 70_000]), any::<bool>())
             .prop_map(|(bytes, once)| Op::SetResult(bytes, once)),
         2 => (0..9_u64).prop_map(Op::SetProgress),
+        6 => (prop::option::of((0..3_usize, verb())), kind(), time(), plan(Just(Vec::new())))
+            .prop_map(|(key, kind, time, plan)| Op::Then(key, kind, time, plan)),
         1 => Just(Op::LateProgress),
         1 => Just(Op::Reschedule(Pick::Own, Time::After(10))),
         1 => Just(Op::CrashHere),

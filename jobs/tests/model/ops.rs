@@ -257,6 +257,8 @@ pub(crate) enum Op {
     SetResult(usize, bool),
     /// In a handler: its how-manieth progress.
     SetProgress(u64),
+    /// In a handler: a follow-up, perhaps under a key.
+    Then(Option<(usize, Verb)>, usize, Time, Box<Plan>),
     /// In a handler, or after it: runs that have ended set progress.
     LateProgress,
     /// In a transaction of the caller's, which is committed or not.

@@ -1,18 +1,20 @@
-//! The result and the progress that a handler sets.
+//! The result and the progress that a handler sets, and its follow-ups.
 
 use tickwheel_jobs::{Client, JobInfo, Run};
 
 use crate::calls::ok;
+use crate::follow_ups::FollowUp;
 use crate::oracle::{Outcome, ensure};
 use crate::world::Shared;
 
 /// The longest result.
 const MOST: usize = 64 << 10;
 
-/// The result and the progress of one run.
+/// The result, the progress and the follow-ups of one run.
 #[derive(Default)]
 pub(crate) struct RunSets {
     pub(crate) result: Option<Vec<u8>>,
+    pub(crate) follow_ups: Vec<FollowUp>,
     shown: Option<Vec<u8>>,
 }
 

@@ -162,6 +162,9 @@ fn handle(shared: &Arc<Shared>, kind: usize, plan: &Plan, run: &Run) -> Result<(
             Op::CrashHere => shared.crash(),
             Op::SetResult(bytes, once) => shared.note(set.result(run, *bytes, *once)),
             Op::SetProgress(n) => shared.note(set.progress(shared, run, *n)),
+            Op::Then(key, kind, time, plan) => {
+                shared.note(set.then(shared, run, *key, (*kind, *time, plan)));
+            }
             Op::LateProgress => shared.set_late_progress(),
             act => {
                 shared.note(crate::calls::call(shared, &run.client(), act, Some(run.id()), false));
@@ -181,6 +184,9 @@ fn handle(shared: &Arc<Shared>, kind: usize, plan: &Plan, run: &Run) -> Result<(
     };
     let asked = state.oracle.jobs[at].asked;
     state.oracle.ended(at, Some(ending), set.result);
+    if ending == Ending::Done {
+        state.oracle.follow(set.follow_ups);
+    }
     state.late.push(run.clone());
     let forgotten = (state.late.len() > 3).then(|| state.late.remove(0));
     drop(state);

@@ -63,6 +63,19 @@ pub(crate) fn everything(open: impl Fn() -> Builder) {
     assert!(client.delete(dead).unwrap());
     client.check().unwrap();
     jobs.shutdown().unwrap();
+    let follows = |order: Order, run: &Run| -> Result<(), Fail> {
+        if order.0 == 8 {
+            run.next().keyed("k").insert(HOUR, Order(9))?;
+            run.then(HOUR, Order(10))?;
+        }
+        Ok(())
+    };
+    let jobs = open().handle(follows).start().unwrap();
+    jobs.insert(Duration::ZERO, Order(8)).unwrap();
+    wait_until("it was followed", || client.keyed("k").get().unwrap().is_some());
+    assert!(client.keyed("k").cancel().unwrap());
+    client.check().unwrap();
+    jobs.shutdown().unwrap();
 }
 
 /// Returns a connection that hears every command.

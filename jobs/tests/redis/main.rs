@@ -26,6 +26,7 @@
 //! | `half_done.rs` | scripts that fail, and full servers |
 //! | `rights.rs` | users who may not do all |
 //! | `unreadable.rs` | what cannot be read, and parts of a round trip that fail |
+//! | `follow_ups.rs` | ends with follow-ups on a full server, with lost replies, with lost leases |
 //! | `suspects.rs` | jobs that were interrupted |
 //! | `cluster.rs`, `cluster_servers.rs` | queues in a cluster; the cluster |
 //! | `sentinel.rs`, `sentinel_servers.rs` | servers that sentinels name; the sentinels |
@@ -44,6 +45,7 @@ mod cluster_servers;
 mod cuts;
 mod failover;
 mod fake_time;
+mod follow_ups;
 mod half_done;
 mod held_keys;
 mod history;

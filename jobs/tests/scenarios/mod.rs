@@ -3,6 +3,7 @@
 //! a server.
 
 mod ended_pages;
+mod follow_ups;
 pub(crate) mod history;
 pub(crate) mod metrics;
 mod head_start;

@@ -9,7 +9,9 @@ use crate::dispatch::command::Command;
 use crate::dispatch::events::Event;
 use crate::dispatch::questions::{correct, seen_by_others};
 use crate::dispatch::run_state::RunState;
-use crate::store::{self, Answer, ApplyError, Inserted, NewJob, Op, StoredSchedule, Unreadable};
+use crate::store::{
+    self, Answer, ApplyError, Finish, Inserted, NewJob, Op, StoredSchedule, Unreadable,
+};
 use crate::values::cancellation::Cancellation;
 use crate::values::error::StoreError;
 use crate::values::id::JobId;
@@ -46,6 +48,11 @@ impl Machine {
                 && !(matches!(then, FollowUp::Answer(None)) && *error == StoreError::Full)
             {
                 failure.get_or_insert_with(|| error.clone());
+                if let FollowUp::Ended { id, .. } = &then
+                    && let Some(run) = self.runs.get(id)
+                {
+                    run.follow_ups.note_refused();
+                }
                 failed.push(op, then);
                 continue;
             }
@@ -91,6 +98,10 @@ impl Machine {
                         (None, _) => {}
                     }
                     if let Some(run) = run {
+                        if run.follow_ups.were_refused() {
+                            // This commit has claimed nothing for its slot.
+                            output.wake_by(now);
+                        }
                         let error = error_of(end, outcome);
                         output.run_over(run, outcome, error, present.instant);
                     }
@@ -336,6 +347,7 @@ fn ended_keys<'a>(op: &'a Op, answer: &Answer) -> impl Iterator<Item = &'a str> 
         (Op::CancelKey(key), Answer::Changed(true)) => (Some(key), &[]),
         (Op::Insert(job), Answer::Inserted(Inserted::New)) => (None, core::slice::from_ref(job)),
         (Op::InsertMany(jobs), Answer::InsertedMany(_)) => (None, jobs),
+        (Op::Finish(Finish { then: Some(jobs), .. }), Answer::InsertedMany(_)) => (None, jobs),
         _ => (None, &[]),
     };
     let of_jobs = jobs.iter().filter_map(|job| job.key.as_ref().map(|(key, _)| key));

@@ -293,7 +293,7 @@ impl Machine {
                 Fate::Dead => died(error),
             },
         };
-        if self.frees_its_slot(fence) {
+        if self.frees_its_slot(fence) && !run.follow_ups.were_refused() {
             commit.ends_claim(run);
         }
         let outcome = outcome(&its_end);
@@ -304,7 +304,12 @@ impl Machine {
         let result = run.result().filter(|_| its_end == End::Completed);
         let keep = self.stored.keeps.get(&*run.kind).copied();
         let wanted = run.extra.as_ref().is_some_and(|extra| extra.wanted);
-        let finish = Finish { id, fence, end: its_end, took, result, keep, wanted, run: buckets };
+        let then = run.follow_ups.jobs().filter(|_| its_end == End::Completed);
+        for job in then.iter().flat_map(|jobs| &**jobs) {
+            self.withdraw_holder(job, commit);
+        }
+        let run = buckets;
+        let finish = Finish { id, fence, end: its_end, took, result, keep, wanted, run, then };
         commit.push(Op::Finish(finish), FollowUp::Ended { id, fence, end, at, outcome, event });
     }
 }

@@ -10,7 +10,7 @@ use crate::dispatch::command::{Reply, RunEnd};
 use crate::dispatch::events::Event;
 use crate::dispatch::run_span::RunSpan;
 use crate::dispatch::run_state::{RunError, RunState};
-use crate::store::{Answer, ApplyError, Batch, ClaimRequest, Fence, Finish, Inserted, Op};
+use crate::store::{Answer, ApplyError, Batch, ClaimRequest, Fence, Finish, Inserted, NewJob, Op};
 use crate::values::error_type::ErrorType;
 use crate::values::fail::{Fail, Fate, truncated};
 use crate::values::id::JobId;
@@ -145,16 +145,22 @@ impl StepOutput {
     pub(super) fn count_inserts(&mut self, op: &Op, answer: &Answer) {
         match (op, answer) {
             (Op::Insert(job), Answer::Inserted(Inserted::New)) => self.count_insert(&job.kind),
-            (Op::InsertMany(jobs), Answer::InsertedMany(taken)) => {
-                let taken: HashSet<usize> = taken.iter().map(|(at, _)| *at).collect();
-                let inserted = jobs.iter().enumerate().filter(|(at, _)| !taken.contains(at));
-                inserted.for_each(|(_, job)| self.count_insert(&job.kind));
+            (Op::InsertMany(jobs), Answer::InsertedMany(taken)) => self.count_all(jobs, taken),
+            (Op::Finish(Finish { then: Some(jobs), .. }), Answer::InsertedMany(taken)) => {
+                self.count_all(jobs, taken);
             }
             (Op::Occur { jobs, .. }, Answer::Changed(true)) => {
                 jobs.iter().for_each(|job| self.count_insert(&job.kind));
             }
             _ => {}
         }
+    }
+
+    /// Counts these jobs, but for those that were not inserted.
+    fn count_all(&mut self, jobs: &[NewJob], taken: &[(usize, JobId)]) {
+        let taken: HashSet<usize> = taken.iter().map(|(at, _)| *at).collect();
+        let inserted = jobs.iter().enumerate().filter(|(at, _)| !taken.contains(at));
+        inserted.for_each(|(_, job)| self.count_insert(&job.kind));
     }
 
     fn count_insert(&mut self, kind: &Arc<str>) {

@@ -76,6 +76,16 @@ impl Memory {
         Inserted::New
     }
 
+    pub(super) fn insert_many(&mut self, jobs: &[NewJob], now: Millis) -> Answer {
+        let mut taken = Vec::new();
+        for (n, job) in jobs.iter().enumerate() {
+            if let Inserted::Taken(by) = self.insert(job, now) {
+                taken.push((n, by));
+            }
+        }
+        Answer::InsertedMany(taken)
+    }
+
     /// Removes a job from the living.
     fn take(&mut self, id: JobId) -> Option<Record> {
         let record = self.alive.remove(&id)?;
@@ -214,10 +224,10 @@ impl Memory {
         Answer::Changed(true)
     }
 
-    pub(super) fn finish(&mut self, finish: &Finish, now: Millis) {
+    pub(super) fn finish(&mut self, finish: &Finish, now: Millis) -> Answer {
         let id = finish.id;
         if !self.claims.contains_key(&id) {
-            return;
+            return Answer::Done;
         }
         // A job whose cancel was requested is deleted, whatever the result of its run.
         let is_cancelled = self.claims[&id].asked && finish.end != End::Completed;
@@ -258,6 +268,10 @@ impl Memory {
                 }
                 self.bury(id, finish.took, now);
             }
+        }
+        match &finish.then {
+            Some(jobs) => self.insert_many(jobs, now),
+            None => Answer::Done,
         }
     }
 

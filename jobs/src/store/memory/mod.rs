@@ -17,8 +17,8 @@ use std::time::Duration;
 
 use super::figures::{Figure, Noted};
 use super::{
-    Answer, ApplyError, Batch, ClaimRequest, Claimed, Ending, Fence, Inserted, MOST_INTERRUPTIONS,
-    Op, Outcome, Page, PollResult, Store, StoreStats, StoredSchedule, killed,
+    Answer, ApplyError, Batch, ClaimRequest, Claimed, Ending, Fence, MOST_INTERRUPTIONS, Op,
+    Outcome, Page, PollResult, Store, StoreStats, StoredSchedule, killed,
 };
 use crate::values::attempt_errors::AttemptErrors;
 use crate::values::error::{StoreError, Violation};
@@ -129,15 +129,7 @@ impl Memory {
     fn apply_one(&mut self, op: &Op, now: Millis) -> Answer {
         match op {
             Op::Insert(job) => Answer::Inserted(self.insert(job, now)),
-            Op::InsertMany(jobs) => {
-                let mut taken = Vec::new();
-                for (n, job) in jobs.iter().enumerate() {
-                    if let Inserted::Taken(by) = self.insert(job, now) {
-                        taken.push((n, by));
-                    }
-                }
-                Answer::InsertedMany(taken)
-            }
+            Op::InsertMany(jobs) => self.insert_many(jobs, now),
             Op::Cancel(id) => Answer::Cancelled(self.cancel(*id, now)),
             Op::CancelKey(key) => {
                 let holder = self.pending_holder(key);
@@ -190,10 +182,7 @@ impl Memory {
             Op::Occur { name, expected, jobs, next } => {
                 Answer::Changed(self.occur(name, *expected, jobs, *next, now))
             }
-            Op::Finish(finish) => {
-                self.finish(finish, now);
-                Answer::Done
-            }
+            Op::Finish(finish) => self.finish(finish, now),
             Op::Release { id, interrupted, .. } => {
                 match self.claims.remove(id) {
                     Some(Claim { asked: true, .. }) => self.cancelled(*id, now),

@@ -4,7 +4,7 @@ use super::calls::Call;
 use super::decode::{Fault, Reply, bytes};
 use super::protocol::ResultCode;
 use super::records::{damaged, id_of};
-use crate::store::{Answer, Inserted, Op};
+use crate::store::{Answer, Finish, Inserted, Op};
 use crate::values::error::StoreError;
 use crate::values::id::JobId;
 use crate::values::info::Cancel;
@@ -141,9 +141,13 @@ pub(super) fn answer(op: &Op, found: Found) -> Answer {
             _ => Cancel::Gone,
         }),
         Op::Each(ops) => Answer::Each(each(ops, &results, &taken)),
-        Op::Finish(finish) if results == [ResultCode::ClaimLost] => {
+        Op::Finish(finish) if results.first() == Some(&ResultCode::ClaimLost) => {
             Answer::ClaimsLost(vec![finish.id])
         }
+        // The first result is that of the end.
+        Op::Finish(Finish { then: Some(_), .. }) => Answer::InsertedMany(
+            taken.iter().map(|taken| (taken.at.saturating_sub(1), taken.by)).collect(),
+        ),
         Op::Finish(_) | Op::Release { .. } | Op::Flush => Answer::Done,
         _ => Answer::Changed(results.iter().all(|result| *result == ResultCode::Changed)),
     }

@@ -97,6 +97,11 @@ impl Call {
         }
     }
 
+    /// Ends the list at the end of the arguments.
+    pub(super) fn end_list(&mut self) {
+        self.list = None;
+    }
+
     pub(super) fn push(&mut self, arg: impl Into<Vec<u8>>) {
         let arg = arg.into();
         self.bytes += arg.len() + 8;

@@ -39,6 +39,12 @@ pub(super) fn calls(ops: &[Op]) -> Vec<Call> {
             Op::Occur { name, expected, jobs, next } => {
                 occur(&mut calls, n, (name, *expected, *next), jobs);
             }
+            Op::Finish(Finish { then: Some(jobs), .. }) => {
+                let (items, bytes) = (jobs.len() + 1, bytes_of(jobs) + CHANGE_BYTES);
+                let call = room(&mut calls, Name::Change, true, items, bytes);
+                push_one(call, op);
+                call.parts.push(Part { op: n, results: items });
+            }
             Op::Extend(claims) => {
                 for part in claims.chunks(ITEMS) {
                     let call = room(&mut calls, Name::Extend, false, part.len(), 0);
@@ -65,6 +71,9 @@ pub(super) fn kinds_of(ops: &[Op]) -> Vec<&str> {
                 kinds.extend(jobs.first().map(|job| &*job.kind));
             }
             Op::PutSchedule(new) => kinds.push(&new.kind),
+            Op::Finish(Finish { then: Some(jobs), .. }) => {
+                kinds.extend(jobs.iter().map(|job| &*job.kind));
+            }
             _ => {}
         }
     }
@@ -89,11 +98,16 @@ fn push_insert(call: &mut Call, job: &NewJob) {
         call.push(record(job));
         return;
     }
+    call.begin(Operation::Insert);
+    push_single(call, job);
+}
+
+/// Adds the arguments of the insert of one job.
+fn push_single(call: &mut Call, job: &NewJob) {
     let (if_taken, key) = match &job.key {
         None => ("", ""),
         Some((key, if_taken)) => (protocol::if_taken(*if_taken), &**key),
     };
-    call.begin(Operation::Insert);
     call.push(id_bytes(job.id));
     call.push(job.kind.as_bytes());
     call.push(time(job.due));
@@ -170,6 +184,15 @@ fn put_schedule(call: &mut Call, new: &NewSchedule) {
 }
 
 fn push_finish(call: &mut Call, finish: &Finish) {
+    let Some(jobs) = &finish.then else { return push_end(call, finish) };
+    call.begin(Operation::ThenInsert);
+    call.push(jobs.len().to_string());
+    jobs.iter().for_each(|job| push_single(call, job));
+    push_end(call, finish);
+    call.end_list();
+}
+
+fn push_end(call: &mut Call, finish: &Finish) {
     let (fate, due, errors) = match &finish.end {
         End::Completed if finish.wanted || finish.keep.is_some() => {
             let bounds = finish.keep.map_or(String::new(), |keep| {

@@ -8,7 +8,7 @@
 
 use crate::store::IfTaken;
 
-/// An operation of `insert_many.lua`, `complete.lua`, `change.lua` or `ends.lua`.
+/// An operation of `insert_many.lua`, `complete.lua`, `change.lua`, `ends.lua` or `then.lua`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Operation {
     Insert,
@@ -29,6 +29,7 @@ pub(super) enum Operation {
     Occur,
     Complete,
     CompleteAndKeep,
+    ThenInsert,
     Finish,
     Release,
     Purge,
@@ -55,6 +56,7 @@ impl Operation {
             Operation::PutProgress => "put_progress",
             Operation::Complete => "complete",
             Operation::CompleteAndKeep => "complete_and_keep",
+            Operation::ThenInsert => "then_insert",
             Operation::Finish => "finish",
             Operation::Release => "release",
             Operation::Purge => "purge",
@@ -194,11 +196,12 @@ mod tests {
     const CHANGE: &str = include_str!("scripts/change.lua");
     const COMPLETE: &str = include_str!("scripts/complete.lua");
     const ENDS: &str = include_str!("scripts/ends.lua");
+    const THEN: &str = include_str!("scripts/then.lua");
     const INSERT_MANY: &str = include_str!("scripts/insert_many.lua");
     const PAGE: &str = include_str!("scripts/page.lua");
     const INFO: &str = include_str!("scripts/info.lua");
 
-    const OPERATIONS: [Operation; 21] = [
+    const OPERATIONS: [Operation; 22] = [
         Operation::Insert,
         Operation::InsertMany,
         Operation::Cancel,
@@ -217,6 +220,7 @@ mod tests {
         Operation::PutProgress,
         Operation::Complete,
         Operation::CompleteAndKeep,
+        Operation::ThenInsert,
         Operation::Finish,
         Operation::Release,
         Operation::Purge,
@@ -231,7 +235,7 @@ mod tests {
     #[test]
     fn operations_are_those_of_the_scripts() {
         let mut defined = BTreeSet::new();
-        for script in [INSERT_MANY, COMPLETE, CHANGE, ENDS] {
+        for script in [INSERT_MANY, COMPLETE, CHANGE, ENDS, THEN] {
             defined.extend(between(script, "\noperations.", " = function"));
         }
         assert_eq!(defined, OPERATIONS.map(Operation::word).into());

@@ -48,6 +48,7 @@ const SOURCES: [&str; 11] = [
         "complete.lua",
         "change.lua",
         "ends.lua",
+        "then.lua",
         "apply.lua"
     ),
     script!("claim.lua"),

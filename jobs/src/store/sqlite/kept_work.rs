@@ -58,6 +58,7 @@ fn complete(store: &mut Sqlite, many: u64, last: u64, from: i64) {
                 keep: Some(Keep::last(last)),
                 wanted: false,
                 run: None,
+                then: None,
             })
         };
         apply(store, &claimed.iter().map(finish).collect::<Vec<_>>(), None, now);

@@ -32,15 +32,7 @@ impl State {
     ) -> Result<Answer, StoreError> {
         Ok(match op {
             Op::Insert(job) => Answer::Inserted(self.insert(tables, job, now)?),
-            Op::InsertMany(jobs) => {
-                let mut taken = Vec::new();
-                for (n, job) in jobs.iter().enumerate() {
-                    if let Inserted::Taken(by) = self.insert(tables, job, now)? {
-                        taken.push((n, by));
-                    }
-                }
-                Answer::InsertedMany(taken)
-            }
+            Op::InsertMany(jobs) => self.insert_many(tables, jobs, now)?,
             Op::Cancel(id) => Answer::Cancelled(self.cancel(tables, *id, now)?),
             Op::CancelKey(key) => {
                 let place = self.pending_holder(tables, key)?;
@@ -192,6 +184,21 @@ impl State {
             }
         }
         Ok(inserted)
+    }
+
+    fn insert_many(
+        &mut self,
+        tables: Tables<'_>,
+        jobs: &[NewJob],
+        now: Millis,
+    ) -> Result<Answer, StoreError> {
+        let mut taken = Vec::new();
+        for (n, job) in jobs.iter().enumerate() {
+            if let Inserted::Taken(by) = self.insert(tables, job, now)? {
+                taken.push((n, by));
+            }
+        }
+        Ok(Answer::InsertedMany(taken))
     }
 
     /// Returns the ids in `cancel_requested`.
@@ -359,7 +366,11 @@ impl State {
                 self.die(tables, &kind, place, (job, failed_before), finish.took, now)?;
             }
         }
-        Ok(if cancelled { Answer::Cancelled(Cancel::Cancelled) } else { Answer::Done })
+        match &finish.then {
+            Some(jobs) => self.insert_many(tables, jobs, now),
+            None if cancelled => Ok(Answer::Cancelled(Cancel::Cancelled)),
+            None => Ok(Answer::Done),
+        }
     }
 
     /// Moves a job whose claim has ended to its next due time.

@@ -245,3 +245,25 @@ fn progress_that_was_not_written_is_written_later() {
         assert_eq!(steps.store.progress, [b"1", latest]);
     }
 }
+
+/// If the commit of an end fails, the end is written again, and its follow-ups with it.
+#[test]
+fn end_whose_commit_failed_is_written_again_with_its_follow_ups() {
+    let mut steps = Steps::new();
+    let present = at(steps.begun, Duration::ZERO);
+    let insert = Command::Call { op: Op::Insert(job(1, present)), reply: None };
+    let output = steps.step(Duration::ZERO, vec![insert]);
+    let run = Arc::clone(&output.starts[0].state);
+    assert!(run.start(Duration::ZERO, steps.begun));
+    run.follow_ups.add(vec![steps.later(2), steps.later(3)]).unwrap();
+    assert!(run.returns(steps.begun));
+    let (id, fence, at) = (run.id, run.fence, present.millis());
+    steps.fails(StoreError::Io("no disk".to_owned()), false);
+    let output = steps.step(SECOND, vec![Command::Ended { id, fence, end: RunEnd::Done, at }]);
+    assert_eq!((output.inserted, steps.machine.in_flight()), (Vec::new(), 1));
+    steps.store.failure = None;
+    let output = steps.step(3 * SECOND, Vec::new());
+    assert_eq!(output.inserted, [(Arc::from(KIND), 2)]);
+    assert_eq!((steps.store.finishes, steps.machine.in_flight()), (2, 0));
+    steps.store.check().unwrap();
+}
