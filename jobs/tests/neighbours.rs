@@ -29,6 +29,16 @@ impl Job for Fresh {
     const KIND: &'static str = "fresh";
 }
 
+/// Is handled in batches. One of them ends its process.
+#[derive(Serialize, Deserialize)]
+struct Row(u32);
+
+impl Job for Row {
+    const KIND: &'static str = "row";
+}
+
+const POISON: u32 = 7;
+
 /// Not a test: the child processes of the tests below run it.
 #[test]
 fn a_child() {
@@ -50,6 +60,14 @@ fn a_child() {
             thread::sleep(Duration::from_millis(ms));
             say("killed");
             std::process::abort()
+        })
+        .handle_batch(100, 20 * MS, |rows: &[(Row, Run)]| {
+            let numbers: Vec<String> = rows.iter().map(|(Row(n), _)| n.to_string()).collect();
+            say(&numbers.join(" "));
+            if rows.iter().any(|(Row(n), _)| *n == POISON) {
+                std::process::abort();
+            }
+            Ok(())
         })
         .handle(|_: Fresh, _| {
             say("fresh");
@@ -166,4 +184,35 @@ fn job_that_kills_after_500_ms_takes_no_neighbour_with_it() {
 #[test]
 fn job_that_kills_after_5_s_takes_no_neighbour_with_it() {
     no_neighbour_dies(5000);
+}
+
+/// A job that ends its process takes the others of its batch along once, and not twice: from then on it is a batch by
+/// itself. It is dead after five crashes, and the others are done.
+#[test]
+fn poisonous_job_takes_its_batch_along_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let client = Jobs::open(folder.path().join("jobs.db")).unwrap().client().unwrap();
+    client.insert_batch((0..40).map(|n| (Duration::ZERO, Row(n)))).unwrap();
+    let mut with_poison = Vec::new();
+    for _life in 0..5 {
+        let node = start(folder.path());
+        while let Some(said) = node.next() {
+            let rows: Vec<u32> = said.split(' ').map(|n| n.parse().unwrap()).collect();
+            if rows.contains(&POISON) {
+                with_poison.push(rows.len());
+            }
+        }
+    }
+    assert_eq!(with_poison, [40, 1, 1, 1, 1]);
+    let _node = start(folder.path());
+    let begun = Instant::now();
+    loop {
+        let counts = client.count().unwrap();
+        if (counts.pending, counts.running, counts.dead) == (0, 0, 1) {
+            break;
+        }
+        assert!(begun.elapsed() < LONG, "{counts:?}");
+        thread::sleep(5 * MS);
+    }
+    client.check().unwrap();
 }

@@ -3,7 +3,7 @@
 use tokio::runtime::Handle;
 
 use super::builder::Builder;
-use crate::dispatch::handlers::{Called, Handler};
+use crate::dispatch::handlers::{Call, Called, Handler};
 use crate::dispatch::run::Run;
 use crate::values::fail::Fail;
 use crate::values::job::Job;
@@ -77,7 +77,8 @@ impl Builder {
             Ok(job) => Called::Future(Box::pin(handler(job, run))),
             Err(error) => Called::Undecodable(error),
         };
-        self.handlers.add(J::KIND, Handler { call: Box::new(call), retry, is_async: true });
+        let call = Call::One(Box::new(call));
+        self.handlers.add(J::KIND, Handler { call, retry, is_async: true });
         self
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::dispatch::dispatcher_handle::Capture;
 use crate::dispatch::events::{Event, OnEvent};
-use crate::dispatch::handlers::{Called, Handler, Handlers};
+use crate::dispatch::handlers::{Call, Called, Handler, Handlers};
 use crate::dispatch::reports::OnRun;
 use crate::dispatch::run::Run;
 #[cfg(feature = "tracing")]
@@ -120,7 +120,8 @@ impl Builder {
             Ok(job) => Called::Ended(handler(job, &run)),
             Err(error) => Called::Undecodable(error),
         };
-        self.handlers.add(J::KIND, Handler { call: Box::new(call), retry, is_async: false });
+        let call = Call::One(Box::new(call));
+        self.handlers.add(J::KIND, Handler { call, retry, is_async: false });
         self
     }
 

@@ -30,6 +30,8 @@ pub(crate) mod trace_context;
 pub(crate) mod sources;
 #[cfg(feature = "tokio")]
 pub(crate) mod async_handlers;
+pub(crate) mod batch_handlers;
+pub(crate) mod slots;
 pub(crate) mod parts;
 pub(crate) mod start;
 #[cfg(feature = "web")]

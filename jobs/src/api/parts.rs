@@ -7,12 +7,11 @@ use std::time::Duration;
 use crossbeam_channel::Receiver;
 #[cfg(feature = "redis")]
 use crossbeam_channel::bounded;
-use foldhash::HashMap;
 
 use super::builder::{Builder, Source};
+use super::slots::{capacity, limits_of, slots};
 use crate::dispatch::call::Alive;
 use crate::dispatch::call_limits::Futures;
-use crate::dispatch::capacity::Capacity;
 use crate::dispatch::clock::Clock;
 use crate::dispatch::command::Command;
 use crate::dispatch::dispatcher_handle::{Capture, DispatcherHandle, Way};
@@ -76,6 +75,8 @@ impl Builder {
                 )));
             }
         }
+        self.check_batches()?;
+        let (rooms, most_runs) = (self.rooms(), self.most_runs());
         let handlers = match runs_jobs {
             true => self.handlers.checked()?,
             false if !self.handlers.kinds().is_empty() => {
@@ -95,8 +96,7 @@ impl Builder {
             queue: self.queue.as_ref().map(|queue| queue.to_ascii_lowercase()),
             store: self.source.name(),
             runs_jobs,
-            most_runs: most_runs(self.threads, self.max_async_runs, &handlers)
-                .min(self.max_in_flight),
+            most_runs,
         };
         let settings = Settings {
             max_in_flight: self.max_in_flight,
@@ -105,8 +105,8 @@ impl Builder {
             call_timeout,
             synced: self.durability == Durability::Synced,
             policies: handlers.policies(self.retry),
-            async_kinds: handlers.async_kinds(),
-            max_async_runs: self.max_async_runs,
+            slots: slots(&handlers),
+            rooms,
             time_limits: limits_of(&handlers, &self.time_limits)?,
             limit_grace: lease,
             capacity: (is_shared && runs_jobs && !manual).then(|| capacity(self.threads)),
@@ -204,42 +204,6 @@ impl Builder {
     }
 }
 
-/// Returns the time limit of each kind that has one.
-fn limits_of(
-    handlers: &Handlers,
-    limits: &[(&str, Duration)],
-) -> Result<HashMap<Arc<str>, Duration>, OpenError> {
-    for (kind, limit) in limits {
-        if limit.is_zero() {
-            let reason = format!("time_limit(0) of the kind {kind:?}: no run could end in time");
-            return Err(OpenError::Config(reason));
-        }
-        if handlers.get(kind).is_none() {
-            let reason = format!("time_limit: there is no handler for the kind {kind:?}");
-            return Err(OpenError::Config(reason));
-        }
-    }
-    Ok(limits.iter().map(|(kind, limit)| (Arc::from(*kind), *limit)).collect())
-}
-
-/// Returns the capacity of a pool of this many threads.
-fn capacity(threads: Option<usize>) -> Arc<Capacity> {
-    Arc::new(Capacity::new(pool(threads), Clock::of_system().now().instant))
-}
-
-/// Returns the number of threads of a pool: by default as many as the machine has processors.
-fn pool(threads: Option<usize>) -> usize {
-    let threads = threads.or_else(|| std::thread::available_parallelism().ok().map(usize::from));
-    threads.unwrap_or(1)
-}
-
-/// Returns how many runs can be under way at once: one for each thread, and as many futures of each kind as may be.
-fn most_runs(threads: Option<usize>, futures_of_a_kind: usize, handlers: &Handlers) -> usize {
-    let (kinds, of_futures) = (handlers.kinds().len(), handlers.async_kinds().len());
-    let on_threads = if kinds > of_futures { pool(threads) } else { 0 };
-    futures_of_a_kind.saturating_mul(of_futures).saturating_add(on_threads)
-}
-
 impl Source {
     /// Returns the name of this kind of store.
     fn name(&self) -> &'static str {
@@ -295,8 +259,8 @@ impl Parts {
         let now = clock.now().millis();
         #[cfg(feature = "redis")]
         {
-            let kinds: Vec<Arc<str>> = self.settings.async_kinds.iter().cloned().collect();
-            self.store.set_async_kinds(&kinds);
+            let kinds: Vec<Arc<str>> = self.settings.rooms.keys().cloned().collect();
+            self.store.set_kinds_with_rooms(&kinds);
         }
         self.store.start_runner(&self.handlers.kinds(), now).map_err(OpenError::Store)?;
         crate::values::hook::at("taken over");

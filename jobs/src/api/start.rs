@@ -10,6 +10,7 @@ use super::builder::Builder;
 use super::client::Client;
 use super::driver::Driver;
 use super::jobs::Jobs;
+use crate::dispatch::batches::Batches;
 use crate::dispatch::channels::{Channels, Room};
 use crate::dispatch::clock::Clock;
 use crate::dispatch::command::Command;
@@ -82,6 +83,7 @@ impl Builder {
             since: clock.now().wall,
             blocking: RunQueue::new(Some(blocking.scheduler())),
             returning: returning.as_ref().map(|wheel| RunQueue::new(Some(wheel.scheduler()))),
+            batches: Batches::default(),
             capacity: parts.settings.capacity.clone(),
             #[cfg(feature = "tokio")]
             under_way: None,
@@ -160,6 +162,7 @@ impl Builder {
             since: clock.now().wall,
             blocking: RunQueue::new(None),
             returning: None,
+            batches: Batches::default(),
             capacity: None,
             #[cfg(feature = "tokio")]
             under_way: Some(Arc::clone(&under_way)),

@@ -7,7 +7,7 @@ use super::caller::{Caller, on_thread};
 use super::client::Client;
 use super::request;
 use crate::dispatch::run::Run;
-use crate::dispatch::run_state::RunState;
+use crate::dispatch::run_state::{RunState, Slot};
 use crate::dispatch::states::States;
 use crate::store::claim::Claimed;
 use crate::values::cancellation::Cancellation;
@@ -133,7 +133,7 @@ impl TestRun {
             extra: Default::default(),
             fence: Fence::new(FENCES.fetch_add(1, Ordering::Relaxed), 0),
         };
-        let state = Arc::new(RunState::new(&claimed, false, None, HeadStart::NONE));
+        let state = Arc::new(RunState::new(&claimed, Slot::Thread, None, HeadStart::NONE));
         let now: Instant = self.client.dispatcher.clock.now().instant;
         state.start(self.late, now);
         let run = Run::new(state, Arc::clone(&self.client.dispatcher), self.states.clone());

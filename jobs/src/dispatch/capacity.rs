@@ -4,6 +4,8 @@
 //!
 //! - Only handlers that block a thread are counted. Handlers that are futures start at once:
 //!   `Builder::max_async_runs` limits those of each kind (`Machine::rooms`).
+//! - A batch holds one thread. Its jobs are not counted here: a node claims as many of each such kind as the
+//!   threads take, and one batch more, which is collected meanwhile.
 //! - Each free thread gets a job. Beyond that a node claims as many jobs as its threads finish within
 //!   [`HORIZON`] at the rate of the latest runs: many if a run takes microseconds, none if it takes a second.
 //!   It claims none ahead while every thread is busy and no run has ended for [`HORIZON`].
@@ -23,6 +25,8 @@ pub(crate) const START_WITHIN: Duration = Duration::from_secs(1);
 pub(crate) struct Capacity {
     threads: usize,
     running: AtomicUsize,
+    /// How many of the running are batches, whose jobs a kind has a number of its own for.
+    batches: AtomicUsize,
     /// The moving average of the time that runs take, in nanoseconds: the latest run weighs an eighth.
     /// [`UNKNOWN`] before a run has ended.
     nanos: AtomicU64,
@@ -38,6 +42,7 @@ impl Capacity {
         Capacity {
             threads,
             running: AtomicUsize::new(0),
+            batches: AtomicUsize::new(0),
             nanos: AtomicU64::new(UNKNOWN),
             origin,
             ended_at: AtomicU64::new(0),
@@ -46,6 +51,17 @@ impl Capacity {
 
     pub(crate) fn started(&self) {
         self.running.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn batch_started(&self) {
+        self.batches.fetch_add(1, Ordering::Relaxed);
+        self.started();
+    }
+
+    /// Notes that a batch has ended, and the time that it took.
+    pub(crate) fn batch_ended(&self, took: Duration, now: Instant) {
+        self.batches.fetch_sub(1, Ordering::Relaxed);
+        self.ended(took, now);
     }
 
     /// Notes that a run has ended, and the time that it took.
@@ -71,7 +87,8 @@ impl Capacity {
     /// Returns how many more jobs may be claimed now, if this many claimed jobs have not ended.
     pub(crate) fn room(&self, claimed: usize, now: Instant) -> usize {
         let running = self.running.load(Ordering::Relaxed);
-        let waiting = claimed.saturating_sub(running);
+        let batches = self.batches.load(Ordering::Relaxed);
+        let waiting = claimed.saturating_sub(running.saturating_sub(batches));
         let free = self.threads.saturating_sub(running);
         (free + self.ahead(free, now)).saturating_sub(waiting)
     }

@@ -89,7 +89,7 @@ impl Command {
 }
 
 /// How a run has ended.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum RunEnd {
     Done,
     Failed(Fail),

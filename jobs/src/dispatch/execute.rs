@@ -19,20 +19,23 @@ use std::time::{Duration, SystemTime};
 use foldhash::HashSet;
 use tickwheel::When;
 
+use super::batches::Batches;
 use super::capacity::Capacity;
 use super::clock::Clock;
 use super::command::RunEnd;
 use super::dispatcher_handle::DispatcherHandle;
-use super::handlers::{Called, Handlers};
+#[cfg(feature = "tokio")]
+use super::handlers::BatchSize;
+use super::handlers::{Call, CallOne, Called, Handlers};
 use super::machine::Start;
 use super::metrics::Metrics;
 use super::questions::Claims;
 use super::reports::{OnRun, is_reported, report_start};
 use super::run::Run;
-use super::run_queue::RunQueue;
+use super::run_queue::{Entry, RunQueue};
 #[cfg(feature = "tokio")]
 use super::run_span::HeldSpan;
-use super::run_state::RunState;
+use super::run_state::{RunState, Slot};
 #[cfg(feature = "tokio")]
 use super::under_way::UnderWay;
 use crate::values::error_type::ErrorType;
@@ -93,6 +96,8 @@ pub(crate) struct Executor {
     /// For handlers that are futures. Their calls return at once, and need not wait for a thread that others
     /// hold.
     pub(crate) returning: Option<RunQueue>,
+    /// The batches that are being collected.
+    pub(crate) batches: Batches,
     /// The load of the threads for blocking handlers, if other processes share the jobs.
     pub(crate) capacity: Option<Arc<Capacity>>,
     /// The futures under way, on a manual clock: its driver waits for them.
@@ -104,7 +109,7 @@ pub(crate) struct Executor {
 }
 
 /// Selects a run queue of an executor.
-type QueueOf = fn(&Executor) -> &RunQueue;
+pub(super) type QueueOf = fn(&Executor) -> &RunQueue;
 
 impl Executor {
     /// Takes claimed jobs: each starts at its due time.
@@ -140,21 +145,35 @@ impl Executor {
     /// Starts the first due job. If none is due, because the wall clock was set back, sets the timer again.
     fn timer_fired(self: &Arc<Executor>, queue: QueueOf) {
         match queue(self).take_due(self.clock.now().millis()) {
-            Ok(start) => self.run(start),
+            Ok(entry) => self.start(entry, queue),
             Err(None) => {}
-            Err(Some(due)) => {
-                let executor = Arc::clone(self);
-                if let Some(wheel) = &queue(self).wheel {
-                    drop(wheel.insert(self.clock.when(due), move || executor.timer_fired(queue)));
-                }
-            }
+            Err(Some(due)) => self.set_timer(due, queue),
+        }
+    }
+
+    /// Sets a timer for an entry of the queue.
+    pub(super) fn set_timer(self: &Arc<Executor>, due: Millis, queue: QueueOf) {
+        let executor = Arc::clone(self);
+        if let Some(wheel) = &queue(self).wheel {
+            drop(wheel.insert(self.clock.when(due), move || executor.timer_fired(queue)));
         }
     }
 
     /// Starts the first due job. Returns `false` if none is.
     pub(crate) fn run_one_due(self: &Arc<Executor>, now: Millis) -> bool {
-        let start = self.blocking.take_due(now);
-        start.map(|start| self.run(start)).is_ok()
+        let entry = self.blocking.take_due(now);
+        entry.map(|entry| self.start(entry, |executor| &executor.blocking)).is_ok()
+    }
+
+    fn start(self: &Arc<Executor>, entry: Entry, queue: QueueOf) {
+        match entry {
+            Entry::WaitOver(over) => self.run_collected(&over),
+            Entry::Job(start) => match self.handlers.get(&start.state.kind).map(|its| &its.call) {
+                None => self.run(start, None),
+                Some(Call::One(call)) => self.run(start, Some(call)),
+                Some(Call::Batch(size, call)) => self.collect(start, *size, call, queue),
+            },
+        }
     }
 
     /// Returns when the earliest job is due.
@@ -164,7 +183,7 @@ impl Executor {
 
     /// Returns the capacity that counts this run, if its handler holds a thread.
     fn capacity_of(&self, state: &RunState) -> Option<&Capacity> {
-        self.capacity.as_deref().filter(|_| !state.is_async)
+        self.capacity.as_deref().filter(|_| state.slot == Slot::Thread)
     }
 
     /// Returns what is known of the claims of this process. `is_shared`: other processes claim jobs too.
@@ -181,27 +200,32 @@ impl Executor {
         for queue in queues.into_iter().flatten() {
             queue.add_waiting(&mut ids);
         }
+        self.batches.add_waiting(&mut ids);
         ids
+    }
+
+    #[cfg(feature = "tokio")]
+    fn batch_size(&self, kind: &str) -> Option<BatchSize> {
+        self.handlers.get(kind)?.batch()
     }
 
     fn is_async(&self, kind: &str) -> bool {
         self.handlers.get(kind).is_some_and(|handler| handler.is_async)
     }
 
-    /// Runs the job, unless it was withdrawn or its lease has ended. It must be due.
-    fn run(self: &Arc<Executor>, start: Start) {
-        let Start { state, payload } = start;
+    /// Begins the run of a job. Returns `false` if it was withdrawn or its lease has ended. It must be due.
+    pub(super) fn begin(&self, state: &Arc<RunState>) -> bool {
         let present = self.clock.now();
         if state.has_expired(present.instant) {
             // The dispatcher notices that by itself, and frees the slot.
-            return;
+            return false;
         }
         let now = present.wall;
         let late = now.duration_since(state.due.to_system()).unwrap_or_default();
         if !state.start(late, present.instant) {
-            return;
+            return false;
         }
-        if let Some(capacity) = self.capacity_of(&state) {
+        if let Some(capacity) = self.capacity_of(state) {
             capacity.started();
         }
         crate::values::hook::at("in the handler, before");
@@ -210,33 +234,65 @@ impl Executor {
         if is_reported(self.on_run.as_ref()) {
             let _in_handler = InHandler::of(&self.dispatcher);
             #[cfg(feature = "tracing")]
-            self.dispatcher.traces.start(&state);
-            report_start(&state, self.on_run.as_ref());
+            self.dispatcher.traces.start(state);
+            report_start(state, self.on_run.as_ref());
         }
-        let Some(handler) = self.handlers.get(&state.kind) else {
+        true
+    }
+
+    /// Returns the run of a job, for its handler.
+    pub(super) fn run_of(&self, state: &Arc<RunState>) -> Run {
+        let states = self.handlers.states.clone();
+        Run::new(Arc::clone(state), Arc::clone(&self.dispatcher), states)
+    }
+
+    /// Runs the job, unless it was withdrawn or its lease has ended. It must be due.
+    fn run(self: &Arc<Executor>, start: Start, call: Option<&CallOne>) {
+        let Start { state, payload } = start;
+        if !self.begin(&state) {
+            return;
+        }
+        let Some(call) = call else {
             let error = format!("no handler for the kind {:?}", state.kind);
             return self.end(&state, RunEnd::Failed(Fail::retry(error)));
         };
-        let states = self.handlers.states.clone();
-        let run = Run::new(Arc::clone(&state), Arc::clone(&self.dispatcher), states);
+        let run = self.run_of(&state);
+        let called = self.call(|| state.span.in_scope(|| call(&payload, run)));
+        self.called(called, core::slice::from_ref(&state));
+    }
+
+    /// Calls a handler.
+    pub(super) fn call(&self, call: impl FnOnce() -> Called) -> std::thread::Result<Called> {
         let in_handler = InHandler::of(&self.dispatcher);
-        let call = || state.span.in_scope(|| (handler.call)(&payload, run));
         let called = catch_unwind(AssertUnwindSafe(call));
         drop(in_handler);
         crate::values::hook::at("in the handler, after");
-        match called {
-            Err(panic) => self.end(&state, panicked(panic)),
-            Ok(Called::Undecodable(error)) => {
-                self.end(&state, RunEnd::Undecodable(error.to_string()));
-            }
-            Ok(Called::Ended(Ok(()))) => self.end(&state, RunEnd::Done),
-            Ok(Called::Ended(Err(fail))) => self.end(&state, RunEnd::Failed(fail)),
-            #[cfg(feature = "tokio")]
-            Ok(Called::Future(future)) => self.spawn(state, future),
-        }
+        called
     }
 
-    fn end(&self, state: &RunState, end: RunEnd) {
+    /// Ends the runs of one call of a handler, or lets its future go on.
+    pub(super) fn called(
+        self: &Arc<Executor>,
+        called: std::thread::Result<Called>,
+        states: &[Arc<RunState>],
+    ) {
+        let end = match called {
+            Err(panic) => panicked(panic),
+            Ok(Called::Undecodable(error)) => RunEnd::Undecodable(error.to_string()),
+            Ok(Called::Ended(Ok(()))) => RunEnd::Done,
+            Ok(Called::Ended(Err(fail))) => RunEnd::Failed(fail),
+            #[cfg(feature = "tokio")]
+            Ok(Called::Future(future)) => return self.spawn(states.to_vec(), future),
+        };
+        self.end_all(states, &end);
+    }
+
+    fn end_all(&self, states: &[Arc<RunState>], end: &RunEnd) {
+        states.iter().for_each(|state| self.end(state, end.clone()));
+    }
+
+    pub(super) fn end(&self, state: &RunState, end: RunEnd) {
+        let end = state.take_failure().map_or(end, RunEnd::Failed);
         let now = self.clock.latest();
         match &end {
             // It has failed, and that is counted when it is reported.
@@ -254,23 +310,23 @@ impl Executor {
         (self.ended)(state, end, at);
     }
 
-    /// Runs a future on the runtime. If the runtime drops the future, its run fails.
+    /// Runs a future on the runtime. If the runtime drops the future, its runs fail.
     #[cfg(feature = "tokio")]
     fn spawn(
         self: &Arc<Executor>,
-        state: Arc<RunState>,
+        states: Vec<Arc<RunState>>,
         future: core::pin::Pin<Box<dyn Future<Output = Result<(), Fail>> + Send>>,
     ) {
         struct Guard {
             executor: Arc<Executor>,
-            state: Arc<RunState>,
+            states: Vec<Arc<RunState>>,
             end: Option<RunEnd>,
         }
         impl Drop for Guard {
             fn drop(&mut self) {
                 let dropped = || RunEnd::Failed(Fail::retry("its runtime dropped it"));
                 let end = self.end.take().unwrap_or_else(dropped);
-                self.executor.end(&self.state, end);
+                self.executor.end_all(&self.states, &end);
                 if let Some(under_way) = &self.executor.under_way {
                     under_way.leave();
                 }
@@ -279,10 +335,14 @@ impl Executor {
         if let Some(under_way) = &self.under_way {
             under_way.enter();
         }
-        let guard = Guard { executor: Arc::clone(self), state, end: None };
+        // The jobs of a batch have a span each, and their handler is in none of them.
+        let span = match &*states {
+            [state] if self.batch_size(&state.kind).is_none() => state.span.hold(),
+            _ => HeldSpan::default(),
+        };
+        let guard = Guard { executor: Arc::clone(self), states, end: None };
         let Some(runtime) = &self.handlers.runtime else { return };
         let dispatcher = Arc::clone(&self.dispatcher);
-        let span = guard.state.span.hold();
         let inner = runtime.spawn(Polled { dispatcher, span, future: Some(future) });
         runtime.spawn(async move {
             let mut guard = guard;
@@ -331,7 +391,7 @@ impl<F> Drop for Polled<F> {
 }
 
 /// Returns the end of a run whose handler has panicked.
-fn panicked(payload: Box<dyn Any + Send>) -> RunEnd {
+pub(super) fn panicked(payload: Box<dyn Any + Send>) -> RunEnd {
     let text = match payload.downcast_ref::<&'static str>() {
         Some(text) => Some((*text).to_owned()),
         None => payload.downcast_ref::<String>().cloned(),

@@ -1,15 +1,17 @@
 //! The handlers, by kind.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::time::Duration;
 
-use foldhash::{HashMap, HashSet};
+use foldhash::HashMap;
 
 use super::run::Run;
 use super::states::States;
 use crate::store::NAME_BYTES;
 use crate::values::error::OpenError;
 use crate::values::fail::Fail;
-use crate::values::job::DecodeError;
+use crate::values::job::{DecodeError, Job};
 use crate::values::retry::Retry;
 
 /// The result of a call of a handler.
@@ -20,8 +22,48 @@ pub(crate) enum Called {
     Future(core::pin::Pin<Box<dyn Future<Output = Result<(), Fail>> + Send>>),
 }
 
-/// A handler, as a function of a payload and a run.
-pub(crate) type Call = Box<dyn Fn(&[u8], Run) -> Called + Send + Sync>;
+/// A handler, as a function of payloads and runs.
+pub(crate) enum Call {
+    One(CallOne),
+    Batch(BatchSize, BatchCall),
+}
+
+/// A handler of single jobs.
+pub(crate) type CallOne = Box<dyn Fn(&[u8], Run) -> Called + Send + Sync>;
+
+/// A handler of batches. It notes the jobs that it could not decode.
+pub(crate) type BatchCall = Box<dyn Fn(Undecoded, &mut Vec<NotDecoded>) -> Called + Send + Sync>;
+
+/// The payloads and runs of a batch.
+pub(crate) type Undecoded = Vec<(Vec<u8>, Run)>;
+
+/// A job of a batch whose payload did not decode, and why.
+pub(crate) struct NotDecoded {
+    pub(crate) run: Run,
+    /// The error, or the panic of the function that decodes.
+    pub(crate) why: std::thread::Result<DecodeError>,
+}
+
+/// How many jobs a batch has, and how long its first job waits for the others.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BatchSize {
+    pub(crate) most: usize,
+    pub(crate) wait: Duration,
+}
+
+/// Decodes the payloads of a batch. A payload that does not decode concerns no other job of the batch, so it is noted
+/// and left out; a panic as well.
+pub(crate) fn decoded<J: Job>(jobs: Undecoded, not: &mut Vec<NotDecoded>) -> Vec<(J, Run)> {
+    let mut decoded = Vec::with_capacity(jobs.len());
+    for (payload, run) in jobs {
+        match catch_unwind(AssertUnwindSafe(|| J::decode(&payload))) {
+            Ok(Ok(job)) => decoded.push((job, run)),
+            Ok(Err(error)) => not.push(NotDecoded { run, why: Ok(error) }),
+            Err(panic) => not.push(NotDecoded { run, why: Err(panic) }),
+        }
+    }
+    decoded
+}
 
 /// A handler, and the retry policy of its jobs.
 pub(crate) struct Handler {
@@ -42,6 +84,16 @@ pub(crate) struct Handlers {
     /// The runtime of the handlers that are futures.
     #[cfg(feature = "tokio")]
     pub(crate) runtime: Option<tokio::runtime::Handle>,
+}
+
+impl Handler {
+    /// Returns the size of its batches, if it is a handler of batches.
+    pub(crate) fn batch(&self) -> Option<BatchSize> {
+        match &self.call {
+            Call::One(_) => None,
+            Call::Batch(size, _) => Some(*size),
+        }
+    }
 }
 
 impl Handlers {
@@ -98,10 +150,9 @@ impl Handlers {
         self.by_kind.values().any(|handler| handler.is_async)
     }
 
-    /// Returns the kinds whose handlers take no thread.
-    pub(crate) fn async_kinds(&self) -> HashSet<Arc<str>> {
-        let is_async = |(_, handler): &(&Arc<str>, &Handler)| handler.is_async;
-        self.by_kind.iter().filter(is_async).map(|(kind, _)| Arc::clone(kind)).collect()
+    /// Returns each kind with its handler.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (&Arc<str>, &Handler)> {
+        self.by_kind.iter()
     }
 
     /// Returns the retry policy of each kind.

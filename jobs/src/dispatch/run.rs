@@ -111,6 +111,20 @@ impl Run {
         Ok(())
     }
 
+    /// Fails this run, whatever its handler returns: with `Ok` of the handler too, and after a panic of it. If it is
+    /// called twice, the second failure counts.
+    ///
+    /// This is for a handler of batches ([`Builder::handle_batch`](crate::Builder::handle_batch)), whose result
+    /// counts for all runs of the batch that it has not failed by itself. Any other handler may as well return the
+    /// error.
+    #[doc(alias("reject", "nack"))]
+    pub fn fail(&self, failure: impl Into<Fail>) {
+        let mut noted = self.state.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        let earlier = noted.replace(failure.into());
+        drop(noted);
+        drop(earlier);
+    }
+
     /// Sets the progress of the run, which [`JobInfo::progress`](crate::JobInfo::progress) shows to every process
     /// while the job runs. It returns at once: the latest progress is in the store within a second, with the next
     /// commit. So a handler may call it as often as it likes, and only the last call of a second costs a write. The

@@ -6,6 +6,8 @@
 //!   one heap is enough.
 //! - While a job with a head start waits, the jobs that are due move to a heap of their own. So a job that is not due
 //!   yet neither starts early nor stands before a job that is due, even if its rank is lower.
+//! - The end of the wait of a batch is an entry too: it is due like a job, and has the head start of its kind. It comes
+//!   behind the jobs that are due in the same millisecond, which may belong to the batch.
 //! - If the clock was set back, a job in that heap may not be due any more. Then the jobs move back.
 
 use core::cmp::{Ordering, Reverse};
@@ -15,6 +17,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use foldhash::HashSet;
 use tickwheel::Scheduler;
 
+use super::batches::WaitOver;
 use super::machine::Start;
 use crate::values::head_start::{HeadStart, Rank};
 use crate::values::id::JobId;
@@ -33,14 +36,21 @@ struct Waiting {
     by_due: BinaryHeap<Ordered>,
     /// Jobs that were due, in the order of rank. Empty if no job with a head start has waited.
     by_rank: BinaryHeap<Ordered>,
-    /// How many of all these jobs have a head start.
+    /// How many of all these entries have a head start.
     with_head_start: usize,
 }
 
-/// A claimed job, in the order of `rank`.
+/// An entry of the queue.
+pub(super) enum Entry {
+    Job(Start),
+    /// The first job of a batch has waited long enough.
+    WaitOver(WaitOver),
+}
+
+/// An entry, in the order of `rank`.
 struct Ordered {
     rank: Rank,
-    start: Start,
+    entry: Entry,
 }
 
 impl RunQueue {
@@ -54,13 +64,21 @@ impl RunQueue {
 
     pub(super) fn push(&self, starts: Vec<Start>) {
         let mut waiting = self.lock();
-        let with_head_start = starts.iter().filter(|start| start.has_head_start()).count();
+        let with_head_start =
+            starts.iter().filter(|start| !start.state.head_start.is_none()).count();
         waiting.with_head_start += with_head_start;
-        waiting.by_due.extend(starts.into_iter().map(Ordered::by_due));
+        waiting.by_due.extend(starts.into_iter().map(|start| Ordered::by_due(Entry::Job(start))));
     }
 
-    /// Takes the first job that is due. If none is, returns the earliest due time, or `None` if there is no job.
-    pub(super) fn take_due(&self, now: Millis) -> Result<Start, Option<Millis>> {
+    pub(super) fn push_wait(&self, over: WaitOver) {
+        let entry = Entry::WaitOver(over);
+        let mut waiting = self.lock();
+        waiting.with_head_start += usize::from(entry.has_head_start());
+        waiting.by_due.push(Ordered::by_due(entry));
+    }
+
+    /// Takes the first entry that is due. If none is, returns the earliest due time, or `None` if there is no entry.
+    pub(super) fn take_due(&self, now: Millis) -> Result<Entry, Option<Millis>> {
         self.lock().take_due(now)
     }
 
@@ -74,62 +92,87 @@ impl RunQueue {
     pub(super) fn add_waiting(&self, ids: &mut HashSet<JobId>) {
         let waiting = self.lock();
         let jobs = waiting.by_due.iter().chain(&waiting.by_rank);
-        let states = jobs.map(|job| &job.start.state);
+        let states = jobs.filter_map(|job| match &job.entry {
+            Entry::Job(start) => Some(&start.state),
+            Entry::WaitOver(_) => None,
+        });
         ids.extend(states.filter(|state| state.is_waiting()).map(|state| state.id));
     }
 }
 
 impl Waiting {
-    fn take_due(&mut self, now: Millis) -> Result<Start, Option<Millis>> {
+    fn take_due(&mut self, now: Millis) -> Result<Entry, Option<Millis>> {
         if self.with_head_start == 0 && self.by_rank.is_empty() {
             return take_first(&mut self.by_due, now);
         }
         if self.by_rank.peek().is_some_and(|first| first.due() > now) {
-            self.by_due.extend(self.by_rank.drain().map(|job| Ordered::by_due(job.start)));
+            self.by_due.extend(self.by_rank.drain().map(|job| Ordered::by_due(job.entry)));
         }
-        while let Ok(start) = take_first(&mut self.by_due, now) {
-            self.by_rank.push(Ordered::by_rank(start));
+        while let Ok(entry) = take_first(&mut self.by_due, now) {
+            self.by_rank.push(Ordered::by_rank(entry));
         }
         match self.by_rank.pop() {
             None => Err(self.by_due.peek().map(Ordered::due)),
-            Some(Ordered { start, .. }) => {
-                self.with_head_start -= usize::from(start.has_head_start());
-                Ok(start)
+            Some(Ordered { entry, .. }) => {
+                self.with_head_start -= usize::from(entry.has_head_start());
+                Ok(entry)
             }
         }
     }
 }
 
-/// Takes the first job if it is due. Otherwise returns its due time, or `None` if there is no job.
-fn take_first(jobs: &mut BinaryHeap<Ordered>, now: Millis) -> Result<Start, Option<Millis>> {
-    match jobs.peek().map(Ordered::due) {
-        Some(due) if due <= now => jobs.pop().map(|job| job.start).ok_or(None),
+/// Takes the first entry if it is due. Otherwise returns its due time, or `None` if there is no entry.
+fn take_first(entries: &mut BinaryHeap<Ordered>, now: Millis) -> Result<Entry, Option<Millis>> {
+    match entries.peek().map(Ordered::due) {
+        Some(due) if due <= now => entries.pop().map(|ordered| ordered.entry).ok_or(None),
         due => Err(due),
     }
 }
 
-impl Start {
+impl Entry {
+    fn due(&self) -> Millis {
+        match self {
+            Entry::Job(start) => start.state.due,
+            Entry::WaitOver(over) => over.due,
+        }
+    }
+
+    fn head_start(&self) -> HeadStart {
+        match self {
+            Entry::Job(start) => start.state.head_start,
+            Entry::WaitOver(over) => over.head_start,
+        }
+    }
+
     fn has_head_start(&self) -> bool {
-        !self.state.head_start.is_none()
+        !self.head_start().is_none()
+    }
+
+    /// Returns the id of the job. An entry without one is the last of its rank.
+    fn order(&self) -> (bool, Option<JobId>) {
+        match self {
+            Entry::Job(start) => (false, Some(start.state.id)),
+            Entry::WaitOver(_) => (true, None),
+        }
     }
 }
 
 impl Ordered {
-    fn by_due(start: Start) -> Ordered {
-        Ordered { rank: HeadStart::NONE.rank(start.state.due), start }
+    fn by_due(entry: Entry) -> Ordered {
+        Ordered { rank: HeadStart::NONE.rank(entry.due()), entry }
     }
 
-    fn by_rank(start: Start) -> Ordered {
-        Ordered { rank: start.state.head_start.rank(start.state.due), start }
+    fn by_rank(entry: Entry) -> Ordered {
+        Ordered { rank: entry.head_start().rank(entry.due()), entry }
     }
 
     fn due(&self) -> Millis {
-        self.start.state.due
+        self.entry.due()
     }
 
-    /// The first job is the greatest.
-    fn key(&self) -> Reverse<(Rank, JobId)> {
-        Reverse((self.rank, self.start.state.id))
+    /// The first entry is the greatest.
+    fn key(&self) -> Reverse<(Rank, (bool, Option<JobId>))> {
+        Reverse((self.rank, self.entry.order()))
     }
 }
 
@@ -159,7 +202,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::dispatch::run_state::RunState;
+    use crate::dispatch::run_state::{RunState, Slot};
     use crate::store::{Claimed, Fence};
 
     fn start(id: u128, due: i64, head_start: u64) -> Start {
@@ -178,7 +221,7 @@ mod tests {
         };
         let head_start = HeadStart::new(Duration::from_millis(head_start)).unwrap();
         Start {
-            state: Arc::new(RunState::new(&claimed, false, None, head_start)),
+            state: Arc::new(RunState::new(&claimed, Slot::Thread, None, head_start)),
             payload: Vec::new(),
         }
     }
@@ -189,10 +232,16 @@ mod tests {
         queue
     }
 
+    fn id(taken: Result<Entry, Option<Millis>>) -> Option<u128> {
+        match taken.ok()? {
+            Entry::Job(start) => Some(start.state.id.to_u128()),
+            Entry::WaitOver(_) => None,
+        }
+    }
+
     /// Takes every job that is due, and returns their ids.
     fn take_all(queue: &RunQueue, now: i64) -> Vec<u128> {
-        let take = || queue.take_due(Millis::clamped(now)).ok();
-        std::iter::from_fn(take).map(|start| start.state.id.to_u128()).collect()
+        std::iter::from_fn(|| id(queue.take_due(Millis::clamped(now)))).collect()
     }
 
     /// Of the due jobs, one with a head start passes those that became due within it before. A job that is not due
@@ -212,7 +261,7 @@ mod tests {
     #[test]
     fn job_that_comes_later_is_ordered_with_the_others() {
         let queue = queue(vec![start(1, 20, 0), start(2, 30, 0), start(3, 40, 40)]);
-        assert_eq!(queue.take_due(Millis::clamped(50)).unwrap().state.id.to_u128(), 3);
+        assert_eq!(id(queue.take_due(Millis::clamped(50))), Some(3));
         queue.push(vec![start(4, 10, 0), start(5, 25, 0)]);
         assert_eq!(take_all(&queue, 50), [4, 1, 5, 2]);
     }
@@ -223,7 +272,7 @@ mod tests {
         let queue = queue(vec![start(1, 20, 0), start(2, 60, 50), start(3, 70, 0)]);
         // All are due, and move to the other heap; then the clock is set back.
         queue.push(vec![start(4, 5, 0)]);
-        assert_eq!(queue.take_due(Millis::clamped(80)).unwrap().state.id.to_u128(), 4);
+        assert_eq!(id(queue.take_due(Millis::clamped(80))), Some(4));
         assert_eq!(take_all(&queue, 30), [1]);
         assert_eq!(queue.take_due(Millis::clamped(30)).err(), Some(Some(Millis::clamped(60))));
         assert_eq!(take_all(&queue, 80), [2, 3]);

@@ -21,6 +21,7 @@ use crate::values::attempt_errors::AttemptErrors;
 use crate::values::cancellation::Cancellation;
 use crate::values::error_type::ErrorType;
 use crate::values::extra::Extra;
+use crate::values::fail::Fail;
 use crate::values::head_start::HeadStart;
 use crate::values::id::JobId;
 use crate::values::run_report::Outcome;
@@ -38,8 +39,9 @@ pub(crate) struct RunState {
     pub(crate) errors: AttemptErrors,
     pub(crate) extra: Option<Box<Extra>>,
     pub(crate) fence: Fence,
-    /// Its handler takes no thread.
-    pub(crate) is_async: bool,
+    pub(crate) slot: Slot,
+    /// Its process ended during an earlier run, or before it: it may have been the reason.
+    pub(crate) was_interrupted: bool,
     /// That of its kind when it was claimed.
     pub(crate) head_start: HeadStart,
     /// How long it may take.
@@ -63,6 +65,20 @@ pub(crate) struct RunState {
     /// The result that the run has set.
     pub(super) result: Mutex<Option<Vec<u8>>>,
     pub(crate) follow_ups: FollowUps,
+    /// The failure that the handler has noted for this run.
+    pub(super) failure: Mutex<Option<Fail>>,
+}
+
+/// What a claimed job takes until its run has ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Slot {
+    Thread,
+    /// Its handler is a future, which takes no thread.
+    Future,
+    /// A part of a batch, which takes one thread for all its jobs. It waits for the others for this long.
+    Batch {
+        wait: Duration,
+    },
 }
 
 /// How a run ended.
@@ -93,7 +109,7 @@ const END_DUE: u8 = 2;
 impl RunState {
     pub(crate) fn new(
         claimed: &Claimed,
-        is_async: bool,
+        slot: Slot,
         limit: Option<Duration>,
         head_start: HeadStart,
     ) -> RunState {
@@ -107,7 +123,8 @@ impl RunState {
             errors: claimed.errors.clone(),
             extra: claimed.extra.clone(),
             fence: claimed.fence,
-            is_async,
+            slot,
+            was_interrupted: claimed.interruptions > 0,
             head_start,
             limit,
             span: RunSpan::empty(),
@@ -123,6 +140,7 @@ impl RunState {
             wakers: Mutex::new(Vec::new()),
             result: Mutex::new(None),
             follow_ups: FollowUps::default(),
+            failure: Mutex::new(None),
         }
     }
 
@@ -202,6 +220,11 @@ impl RunState {
     /// Returns the result that the run has set.
     pub(crate) fn result(&self) -> Option<Vec<u8>> {
         self.result.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Takes the failure that the handler has noted for this run.
+    pub(super) fn take_failure(&self) -> Option<Fail> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// Makes sure that the run never starts. Returns `false` if it has started, or was withdrawn

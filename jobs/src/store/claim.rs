@@ -28,7 +28,7 @@ pub(crate) struct ClaimRequest {
     pub(crate) plain: usize,
     /// How many, at most.
     pub(crate) limit: usize,
-    /// How many of them may be of kinds whose handlers block a thread.
+    /// How many of them may be of kinds whose jobs take a thread each.
     pub(crate) blocking: usize,
     /// How many of them may be of each of these kinds. Other kinds have no limit of their own.
     pub(crate) rooms: Vec<(Arc<str>, usize)>,

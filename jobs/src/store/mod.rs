@@ -77,9 +77,9 @@ pub(crate) trait Store: Send {
     /// Applies the batch as one commit.
     fn apply(&mut self, batch: &Batch<'_>) -> Result<Outcome, ApplyError>;
 
-    /// Sets the kinds whose handlers block no thread: see [`ClaimRequest::blocking`].
+    /// Sets the kinds whose jobs take no thread each: see [`ClaimRequest::blocking`].
     #[cfg(feature = "redis")]
-    fn set_async_kinds(&mut self, _kinds: &[Arc<str>]) {}
+    fn set_kinds_with_rooms(&mut self, _kinds: &[Arc<str>]) {}
 
     /// Returns what other processes have changed since the last poll. On Redis it also reclaims the
     /// jobs whose leases have expired.

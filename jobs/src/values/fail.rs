@@ -65,6 +65,7 @@ use super::error_type::ErrorType;
 /// }
 /// assert!(handler(&Mutex::new(0)).is_ok());
 /// ```
+#[derive(Clone)]
 pub struct Fail {
     pub(crate) fate: Fate,
     pub(crate) error: String,

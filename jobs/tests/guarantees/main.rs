@@ -5,6 +5,7 @@
 mod asked;
 mod async_calls;
 mod bad_input;
+mod batches;
 mod bulk;
 mod cancel;
 mod crossing;

@@ -8,7 +8,7 @@ use super::{FIRST_RETRY, LONGEST_RETRY, MOST_BUFFERED, Machine, Start, StepOutpu
 use crate::dispatch::command::Command;
 use crate::dispatch::events::Event;
 use crate::dispatch::questions::{correct, seen_by_others};
-use crate::dispatch::run_state::RunState;
+use crate::dispatch::run_state::{RunState, Slot};
 use crate::store::{
     self, Answer, ApplyError, Finish, Inserted, NewJob, Op, StoredSchedule, Unreadable,
 };
@@ -163,10 +163,10 @@ impl Machine {
             }
         }
         for claimed in outcome.claimed {
-            let is_async = self.settings.async_kinds.contains(&claimed.kind);
+            let slot = self.settings.slots.get(&claimed.kind).copied().unwrap_or(Slot::Thread);
             let limit = self.settings.time_limits.get(&claimed.kind).copied();
             let head_start = self.stored.head_starts.of(&claimed.kind);
-            let state = Arc::new(RunState::new(&claimed, is_async, limit, head_start));
+            let state = Arc::new(RunState::new(&claimed, slot, limit, head_start));
             if let Some(suspect) = Suspect::of(&claimed) {
                 self.suspects.push(suspect);
             }

@@ -6,7 +6,7 @@ use foldhash::HashMap;
 
 use super::Machine;
 use super::commit::Commit;
-use crate::dispatch::run_state::RunState;
+use crate::dispatch::run_state::{RunState, Slot};
 use crate::store::ClaimRequest;
 use crate::values::time::Now;
 
@@ -20,9 +20,9 @@ const MOST_KEPT: usize = 64;
 /// How many runs are held, by what they occupy.
 #[derive(Default)]
 pub(super) struct Held {
-    /// How many of the runs take a thread.
+    /// How many of the runs take a thread each.
     blocking: usize,
-    /// How many runs take no thread, of each kind. A run that has lost its lease is not counted: it was
+    /// How many of the other runs there are, of each kind. A run that has lost its lease is not counted: it was
     /// cancelled.
     not_blocking: HashMap<Arc<str>, usize>,
     /// How many runs had no head start when they were claimed.
@@ -32,9 +32,11 @@ pub(super) struct Held {
 impl Held {
     /// Counts a run as held from now on (1), or not any more (-1).
     pub(super) fn count(&mut self, run: &RunState, by: isize) {
-        let held = match run.is_async {
-            true => self.not_blocking.entry(Arc::clone(&run.kind)).or_insert(0),
-            false => &mut self.blocking,
+        let held = match run.slot {
+            Slot::Thread => &mut self.blocking,
+            Slot::Future | Slot::Batch { .. } => {
+                self.not_blocking.entry(Arc::clone(&run.kind)).or_insert(0)
+            }
         };
         *held = held.saturating_add_signed(by);
         if run.head_start.is_none() {
@@ -83,18 +85,18 @@ impl Machine {
         (all - kept).saturating_sub(held)
     }
 
-    /// Returns how many more jobs may be claimed of each kind whose handlers are futures, and none of each kind
-    /// that is paused.
+    /// Returns how many more jobs may be claimed of each kind with a number of its own, and none of each kind that is
+    /// paused.
     fn rooms(&self, commit: &Commit) -> Vec<(Arc<str>, usize)> {
-        let room = |kind: &Arc<str>| {
+        let room = |(kind, most): (&Arc<str>, &usize)| {
             let held = self.held.not_blocking.get(kind).copied().unwrap_or(0);
-            let ending = commit.ending_async.iter().filter(|its| *its == kind).count();
-            let room = self.settings.max_async_runs.saturating_sub(held.saturating_sub(ending));
+            let ending = commit.ending_by_kind.iter().filter(|its| *its == kind).count();
+            let room = most.saturating_sub(held.saturating_sub(ending));
             (Arc::clone(kind), room)
         };
         let is_paused = |kind: &&Arc<str>| self.stored.paused_kinds.contains(&***kind);
         let paused = self.settings.policies.keys().filter(is_paused);
-        let open = self.settings.async_kinds.iter().filter(|kind| !is_paused(kind));
+        let open = self.settings.rooms.iter().filter(|(kind, _)| !is_paused(kind));
         open.map(room).chain(paused.map(|kind| (Arc::clone(kind), 0))).collect()
     }
 }

@@ -9,7 +9,7 @@ use super::StepOutput;
 use crate::dispatch::command::{Reply, RunEnd};
 use crate::dispatch::events::Event;
 use crate::dispatch::run_span::RunSpan;
-use crate::dispatch::run_state::{RunError, RunState};
+use crate::dispatch::run_state::{RunError, RunState, Slot};
 use crate::store::{Answer, ApplyError, Batch, ClaimRequest, Fence, Finish, Inserted, NewJob, Op};
 use crate::values::error_type::ErrorType;
 use crate::values::fail::{Fail, Fate, truncated};
@@ -26,7 +26,7 @@ pub(super) struct Commit {
     /// How many claims these operations end; how many of those take a thread; and the kinds of the others.
     pub(super) ending: usize,
     pub(super) ending_blocking: usize,
-    pub(super) ending_async: Vec<Arc<str>>,
+    pub(super) ending_by_kind: Vec<Arc<str>>,
     /// How many of them had no head start.
     pub(super) ending_plain: usize,
     /// Runs that have started, and that these operations cancel.
@@ -91,9 +91,9 @@ impl Commit {
     pub(super) fn ends_claim(&mut self, run: &RunState) {
         self.ending += 1;
         self.ending_plain += usize::from(run.head_start.is_none());
-        match run.is_async {
-            true => self.ending_async.push(Arc::clone(&run.kind)),
-            false => self.ending_blocking += 1,
+        match run.slot {
+            Slot::Thread => self.ending_blocking += 1,
+            Slot::Future | Slot::Batch { .. } => self.ending_by_kind.push(Arc::clone(&run.kind)),
         }
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use foldhash::{HashMap, HashSet};
+use foldhash::HashMap;
 
 use super::Settings;
 use crate::store::memory::Memory;
@@ -82,8 +82,8 @@ pub(super) fn settings(max_in_flight: usize) -> Settings {
         call_timeout: Duration::ZERO,
         synced: false,
         policies: HashMap::from_iter([(Arc::from(KIND), retry)]),
-        async_kinds: HashSet::default(),
-        max_async_runs: 1,
+        slots: HashMap::default(),
+        rooms: HashMap::default(),
         time_limits: HashMap::default(),
         limit_grace: Duration::ZERO,
         capacity: None,

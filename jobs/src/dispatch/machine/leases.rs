@@ -8,6 +8,7 @@
 //! - A run whose lease is lost is cancelled, and its end is not sent. It occupies its slot until it ends.
 //! - A job that has not started a second after its claim is given back, so that another process can start it.
 
+use core::cmp::Reverse;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -16,7 +17,7 @@ use super::{CLOCK_STEP, Machine, StepOutput};
 use crate::dispatch::capacity::START_WITHIN;
 use crate::dispatch::command::Command;
 use crate::dispatch::events::Event;
-use crate::dispatch::run_state::RunState;
+use crate::dispatch::run_state::{RunState, Slot};
 use crate::store::{Fence, Op};
 use crate::values::cancellation::Cancellation;
 use crate::values::id::JobId;
@@ -43,9 +44,15 @@ impl Machine {
             }
         }
         self.held.count(&run, 1);
-        if self.settings.capacity.is_some() && !run.is_async {
+        let longest = match run.slot {
+            Slot::Thread => Some(START_WITHIN),
+            Slot::Batch { wait } => Some(START_WITHIN.saturating_add(wait)),
+            Slot::Future => None,
+        };
+        let start_by = longest.and_then(|longest| now.checked_add(longest));
+        if let (Some(start_by), true) = (start_by, self.settings.capacity.is_some()) {
             self.forget_started();
-            self.to_start.push_back((now, run.id, run.fence));
+            self.to_start.push(Reverse((start_by, run.id, run.fence)));
         }
         self.watch_limit(&run, now);
         self.runs.insert(run.id, run);
@@ -56,7 +63,7 @@ impl Machine {
     fn forget_started(&mut self) {
         if self.to_start.len() >= self.settings.max_in_flight.saturating_mul(2) {
             let runs = &self.runs;
-            self.to_start.retain(|(_, id, fence)| {
+            self.to_start.retain(|Reverse((_, id, fence))| {
                 runs.get(id).is_some_and(|run| run.fence == *fence && run.is_waiting())
             });
         }
@@ -64,23 +71,31 @@ impl Machine {
 
     /// Once a job has waited for a thread for [`START_WITHIN`], gives back all jobs that wait for one: another
     /// process may start them. It gives back all of them, so that the jobs of this process still start in
-    /// order.
+    /// order. A job that waits for the rest of its batch has the time of this wait in addition, and is given
+    /// back with the other jobs of batches.
     pub(super) fn give_back_late(&mut self, present: Now) {
         let Some(capacity) = &self.settings.capacity else { return };
-        let mut is_late = false;
-        while let Some((since, id, fence)) = self.to_start.front().copied()
-            && present.instant.saturating_duration_since(since) >= START_WITHIN
+        let (mut jobs_are_late, mut batches_are_late) = (false, false);
+        while let Some(Reverse((start_by, id, fence))) = self.to_start.peek().copied()
+            && start_by <= present.instant
         {
-            self.to_start.pop_front();
-            let run = self.runs.get(&id).filter(|run| run.fence == fence);
-            is_late |= run.is_some_and(|run| run.is_waiting());
+            self.to_start.pop();
+            let run = self.runs.get(&id).filter(|run| run.fence == fence && run.is_waiting());
+            let is_of_batch = |run: &Arc<RunState>| matches!(run.slot, Slot::Batch { .. });
+            jobs_are_late |= run.is_some_and(|run| !is_of_batch(run));
+            batches_are_late |= run.is_some_and(is_of_batch);
         }
-        if !is_late {
+        if !jobs_are_late && !batches_are_late {
             return;
         }
         capacity.was_too_slow();
-        for run in self.runs.values().filter(|run| !run.is_async) {
-            if run.withdraw() {
+        for run in self.runs.values() {
+            let is_late = match run.slot {
+                Slot::Thread => jobs_are_late,
+                Slot::Batch { .. } => batches_are_late,
+                Slot::Future => false,
+            };
+            if is_late && run.withdraw() {
                 self.backlog.push(Command::GiveBack(run.id));
             }
         }
@@ -172,8 +187,8 @@ impl Machine {
 
     pub(super) fn wake_for_leases(&self, present: Now, output: &mut StepOutput) {
         let renew_at = self.renew_at.filter(|_| self.unsettled.is_none());
-        let to_start = self.to_start.front().filter(|_| self.unsettled.is_none());
-        let to_start = to_start.map(|(since, ..)| *since + START_WITHIN);
+        let to_start = self.to_start.peek().filter(|_| self.unsettled.is_none());
+        let to_start = to_start.map(|Reverse((start_by, ..))| *start_by);
         for at in renew_at.into_iter().chain(self.expire_at).chain(to_start) {
             let wait = at.saturating_duration_since(present.instant);
             output.wake_by(present.millis().plus(wait + Duration::from_millis(1)));
@@ -207,7 +222,7 @@ mod tests {
         let run = |machine: &mut Machine, n: u64| {
             let claimed = claimed(n, 0, n);
             let mut output = StepOutput::default();
-            let run = RunState::new(&claimed, false, None, HeadStart::NONE);
+            let run = RunState::new(&claimed, Slot::Thread, None, HeadStart::NONE);
             machine.add_run(Arc::new(run), now, &mut output);
         };
         // The first one does not start, and stays.
@@ -217,6 +232,9 @@ mod tests {
             machine.forget(JobId::from_u128(n.into()));
             assert!(machine.to_start.len() <= 2 * 8, "{}", machine.to_start.len());
         }
-        assert_eq!(machine.to_start.front().map(|(_, id, _)| *id), Some(JobId::from_u128(1)));
+        assert_eq!(
+            machine.to_start.peek().map(|Reverse((_, id, _))| *id),
+            Some(JobId::from_u128(1))
+        );
     }
 }

@@ -44,7 +44,7 @@ mod fixture;
 
 use core::cmp::Reverse;
 use core::task::Waker;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::BinaryHeap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -75,8 +75,8 @@ pub(crate) struct Machine {
     runs: HashMap<JobId, Arc<RunState>>,
     /// How many runs those are.
     held: Held,
-    /// Runs that take a thread, and when they were claimed: they must start soon.
-    to_start: VecDeque<(Instant, JobId, Fence)>,
+    /// Runs that wait for a thread, with the time by which they must start, the earliest first.
+    to_start: BinaryHeap<Reverse<(Instant, JobId, Fence)>>,
     /// By the hash of the standard library, because a stranger may choose the keys.
     by_key: std::collections::HashMap<String, JobId>,
     /// Runs whose cancel was answered with `Running`.
@@ -188,7 +188,7 @@ impl Machine {
             settings,
             runs: HashMap::default(),
             held: Held::default(),
-            to_start: VecDeque::new(),
+            to_start: BinaryHeap::new(),
             by_key: std::collections::HashMap::new(),
             cancel_requested: HashSet::default(),
             lost_claims: HashSet::default(),

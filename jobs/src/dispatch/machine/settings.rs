@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use foldhash::{HashMap, HashSet};
+use foldhash::HashMap;
 
 use crate::dispatch::capacity::Capacity;
 use crate::dispatch::end_waits::EndWaits;
 use crate::dispatch::progress::Progress;
+use crate::dispatch::run_state::Slot;
 use crate::values::retry::Retry;
 
 /// The choices of the builder, as the machine needs them.
@@ -25,10 +26,10 @@ pub(crate) struct Settings {
     pub(crate) synced: bool,
     /// The retry policy of each kind that is handled here. Empty: nothing is claimed.
     pub(crate) policies: HashMap<Arc<str>, Retry>,
-    /// The kinds whose handlers take no thread.
-    pub(crate) async_kinds: HashSet<Arc<str>>,
-    /// How many runs of each of those kinds may be claimed at once.
-    pub(crate) max_async_runs: usize,
+    /// What a job takes, of each kind whose jobs do not take a thread each.
+    pub(crate) slots: HashMap<Arc<str>, Slot>,
+    /// How many jobs of each of these kinds may be claimed at once. Other kinds share the threads.
+    pub(crate) rooms: HashMap<Arc<str>, usize>,
     /// How long a run of a kind may take, and how much longer until the machine gives it up.
     pub(crate) time_limits: HashMap<Arc<str>, Duration>,
     pub(crate) limit_grace: Duration,

@@ -82,7 +82,7 @@ mod tests {
     use crate::dispatch::command::RunEnd;
     use crate::dispatch::machine::StepOutput;
     use crate::dispatch::machine::fixture::{claimed, settings};
-    use crate::dispatch::run_state::RunState;
+    use crate::dispatch::run_state::{RunState, Slot};
     use crate::values::head_start::HeadStart;
     use crate::values::time::Millis;
 
@@ -103,7 +103,7 @@ mod tests {
         /// Claims a job that was interrupted so often before.
         fn claim(&mut self, number: u64, interruptions: u32) -> Arc<RunState> {
             let claimed = claimed(number, interruptions, number);
-            let run = Arc::new(RunState::new(&claimed, false, None, HeadStart::NONE));
+            let run = Arc::new(RunState::new(&claimed, Slot::Thread, None, HeadStart::NONE));
             self.machine.suspects.extend(Suspect::of(&claimed));
             self.machine.add_run(Arc::clone(&run), self.begun, &mut StepOutput::default());
             run
@@ -203,7 +203,7 @@ mod tests {
         assert_eq!(trials.admitted_after(Duration::ZERO), (ON_TRIAL, true, true));
         trials.start(2, MOST_INTERRUPTIONS - 1);
         trials.machine.forget(JobId::from_u128(2));
-        let again = Arc::new(RunState::new(&claimed(2, 0, 7), false, None, HeadStart::NONE));
+        let again = Arc::new(RunState::new(&claimed(2, 0, 7), Slot::Thread, None, HeadStart::NONE));
         trials.machine.add_run(again, trials.begun, &mut StepOutput::default());
         assert_eq!(trials.admitted_after(Duration::ZERO), (ON_TRIAL, true, true));
     }

@@ -17,8 +17,8 @@ const JOBS_PER_CLAIM: usize = 128;
 pub(super) struct Claiming {
     /// The kinds that this process handles.
     handled: Vec<Arc<str>>,
-    /// The kinds whose handlers block no thread.
-    async_kinds: Vec<Arc<str>>,
+    /// The kinds whose jobs take no thread each.
+    kinds_with_rooms: Vec<Arc<str>>,
     /// The batch of the latest claim, and the nonce of its fences. A claim that is sent again keeps both.
     number: u64,
     nonce: u64,
@@ -31,8 +31,8 @@ impl Claiming {
         self.handled = kinds.to_vec();
     }
 
-    pub(super) fn set_async(&mut self, kinds: &[Arc<str>]) {
-        self.async_kinds = kinds.to_vec();
+    pub(super) fn set_with_rooms(&mut self, kinds: &[Arc<str>]) {
+        self.kinds_with_rooms = kinds.to_vec();
     }
 
     pub(super) fn handled(&self) -> Vec<Arc<str>> {
@@ -69,7 +69,8 @@ impl Claiming {
             text(u64::from(request.last_try)),
             text(request.blocking.min(JOBS_PER_CLAIM) as u64),
         ];
-        let blocks = |kind: &Arc<str>| if self.async_kinds.contains(kind) { b'0' } else { b'1' };
+        let blocks =
+            |kind: &Arc<str>| if self.kinds_with_rooms.contains(kind) { b'0' } else { b'1' };
         args.push(self.handled.iter().map(blocks).collect());
         // Not cut to `JOBS_PER_CLAIM`: a claim of that many jobs would leave a room of 0, and the script would
         // treat the kind as full.

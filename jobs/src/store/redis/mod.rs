@@ -305,8 +305,8 @@ impl Store for Redis {
         self.make_known(&names).map_err(|fault| fault.error)
     }
 
-    fn set_async_kinds(&mut self, kinds: &[Arc<str>]) {
-        self.claiming.set_async(kinds);
+    fn set_kinds_with_rooms(&mut self, kinds: &[Arc<str>]) {
+        self.claiming.set_with_rooms(kinds);
     }
 
     fn apply(&mut self, batch: &Batch<'_>) -> Result<Outcome, ApplyError> {

@@ -1,0 +1,190 @@
+//! Handlers of batches: one call for several jobs of a kind.
+
+use std::time::Duration;
+
+use super::builder::Builder;
+use crate::dispatch::handlers::{BatchSize, Call, Called, Handler, decoded};
+use crate::dispatch::run::Run;
+use crate::values::fail::Fail;
+use crate::values::job::Job;
+use crate::values::retry::Retry;
+
+impl Builder {
+    /// Sets a handler that gets up to `most` jobs of a kind at once, for work that is cheaper together: rows in one
+    /// transaction, documents in one request. The handler runs on a thread of the pool, and holds one thread for all
+    /// jobs of a batch.
+    ///
+    /// Due jobs are collected until there are `most` of them, or until the first of them has waited for `wait`. A
+    /// wait of zero takes what is due now. The jobs of a batch are in the order of their due times, then of their
+    /// ids. A batch is no unit in the store: each job keeps its own claim, attempt, fence and end, and its next run
+    /// may be in another batch.
+    ///
+    /// - `Ok` completes the jobs. [`Run::fail`] fails one of them.
+    /// - An error or a panic fails every job that [`Run::fail`] has not failed. Each is retried by its own policy.
+    /// - A payload that does not decode makes its own job dead. The handler gets the others.
+    /// - A job that is cancelled or rescheduled before the handler is called is not in the batch. From then on
+    ///   [`Run::is_cancelled`] of its run says so. Look at each run of a long batch.
+    /// - A [time limit](Builder::time_limit) counts from the call of the handler.
+    /// - A shutdown gives back the jobs that wait for the rest of their batch.
+    /// - **A crash** interrupts every job of the batch. A job that was interrupted is then a batch by itself, until a
+    ///   run of it has ended. So a job that ends its process does not do so together with the same jobs again.
+    ///
+    /// Limits count jobs and not batches: [`Builder::max_in_flight`] too. A job that waits for the rest of its batch
+    /// is claimed, so it counts, and no other process can start it. On a server a process claims a batch for each
+    /// thread and one more. It gives the jobs back that have not started a second after the end of their wait.
+    ///
+    /// The start refuses a `most` of zero, and one above [`Builder::max_in_flight`], with
+    /// [`OpenError::Config`](crate::OpenError::Config).
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use serde::{Deserialize, Serialize};
+    /// use tickwheel_jobs::{Fail, Job, Jobs, Run};
+    ///
+    /// #[derive(Serialize, Deserialize)]
+    /// struct Row(u64);
+    /// impl Job for Row {
+    ///     const KIND: &'static str = "row";
+    /// }
+    ///
+    /// let (jobs, driver) = Jobs::memory()
+    ///     .handle_batch(100, Duration::from_millis(50), |rows: &[(Row, Run)]| {
+    ///         for (row, run) in rows {
+    ///             if row.0 == 13 {
+    ///                 run.fail(Fail::dead("no such row"));
+    ///             }
+    ///         }
+    ///         Ok(())
+    ///     })
+    ///     .manual()?;
+    /// jobs.insert_batch((0..20).map(|row| (Duration::ZERO, Row(row))))?;
+    /// assert_eq!(driver.advance(Duration::from_millis(50)), 20);
+    /// assert_eq!((jobs.stats().completed, jobs.count()?.dead), (19, 1));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[doc(alias("bulk", "chunk", "aggregate", "batch_size"))]
+    pub fn handle_batch<J, F>(self, most: usize, wait: Duration, handler: F) -> Builder
+    where
+        J: Job,
+        F: Fn(&[(J, Run)]) -> Result<(), Fail> + Send + Sync + 'static,
+    {
+        self.add_batch(BatchSize { most, wait }, None, handler)
+    }
+
+    /// The same as [`Builder::handle_batch`], with a retry policy for this kind.
+    pub fn handle_batch_with<J, F>(
+        self,
+        retry: Retry,
+        most: usize,
+        wait: Duration,
+        handler: F,
+    ) -> Builder
+    where
+        J: Job,
+        F: Fn(&[(J, Run)]) -> Result<(), Fail> + Send + Sync + 'static,
+    {
+        self.add_batch(BatchSize { most, wait }, Some(retry), handler)
+    }
+
+    fn add_batch<J, F>(mut self, size: BatchSize, retry: Option<Retry>, handler: F) -> Builder
+    where
+        J: Job,
+        F: Fn(&[(J, Run)]) -> Result<(), Fail> + Send + Sync + 'static,
+    {
+        let call = Call::Batch(
+            size,
+            Box::new(move |jobs, not| {
+                let jobs = decoded::<J>(jobs, not);
+                Called::Ended(if jobs.is_empty() { Ok(()) } else { handler(&jobs) })
+            }),
+        );
+        self.handlers.add(J::KIND, Handler { call, retry, is_async: false });
+        self
+    }
+
+    /// Sets a future as the handler of batches of a kind: see [`Builder::handle_batch`] for what a batch is, and
+    /// [`Builder::handle_async`] for where the future runs. With feature `tokio`.
+    ///
+    /// The future owns the jobs and their runs. [`Builder::max_async_runs`] counts jobs, so the start refuses a
+    /// `most` above it with [`OpenError::Config`](crate::OpenError::Config): the default of 64 is one batch of 64 at a
+    /// time.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use serde::{Deserialize, Serialize};
+    /// use tickwheel_jobs::{Fail, Job, Jobs, Run};
+    ///
+    /// #[derive(Serialize, Deserialize)]
+    /// struct Page(String);
+    /// impl Job for Page {
+    ///     const KIND: &'static str = "page";
+    /// }
+    ///
+    /// async fn index(pages: Vec<(Page, Run)>) -> Result<(), Fail> {
+    ///     println!("{} pages in one request", pages.len());
+    ///     Ok(())
+    /// }
+    ///
+    /// #[tokio::main]
+    /// async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    ///     let wait = Duration::from_millis(50);
+    ///     let jobs = Jobs::memory().handle_batch_async(32, wait, index).start()?;
+    ///     jobs.insert_async(Duration::ZERO, Page("a".to_owned())).await?;
+    ///     jobs.shutdown_async().await?;
+    ///     Ok(())
+    /// }
+    /// ```
+    #[cfg(feature = "tokio")]
+    #[doc(alias("bulk", "chunk", "aggregate", "batch_size"))]
+    pub fn handle_batch_async<J, F, Fut>(self, most: usize, wait: Duration, handler: F) -> Builder
+    where
+        J: Job,
+        F: Fn(Vec<(J, Run)>) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<(), Fail>> + Send + 'static,
+    {
+        self.add_batch_async(BatchSize { most, wait }, None, handler)
+    }
+
+    /// The same as [`Builder::handle_batch_async`], with a retry policy for this kind.
+    #[cfg(feature = "tokio")]
+    pub fn handle_batch_async_with<J, F, Fut>(
+        self,
+        retry: Retry,
+        most: usize,
+        wait: Duration,
+        handler: F,
+    ) -> Builder
+    where
+        J: Job,
+        F: Fn(Vec<(J, Run)>) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<(), Fail>> + Send + 'static,
+    {
+        self.add_batch_async(BatchSize { most, wait }, Some(retry), handler)
+    }
+
+    #[cfg(feature = "tokio")]
+    fn add_batch_async<J, F, Fut>(
+        mut self,
+        size: BatchSize,
+        retry: Option<Retry>,
+        handler: F,
+    ) -> Builder
+    where
+        J: Job,
+        F: Fn(Vec<(J, Run)>) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<(), Fail>> + Send + 'static,
+    {
+        let call = Call::Batch(
+            size,
+            Box::new(move |jobs, not| {
+                let jobs = decoded::<J>(jobs, not);
+                match jobs.is_empty() {
+                    true => Called::Ended(Ok(())),
+                    false => Called::Future(Box::pin(handler(jobs))),
+                }
+            }),
+        );
+        self.handlers.add(J::KIND, Handler { call, retry, is_async: true });
+        self
+    }
+}
