@@ -12,8 +12,8 @@ use super::client::{Client, error_of};
 use crate::dispatch::call::{Alive, CallEnd, TakenCall, call};
 use crate::dispatch::command::Command;
 use crate::dispatch::events::is_in_hook;
-use crate::dispatch::execute::is_in_handler_of;
 use crate::dispatch::helper::Helper;
+use crate::dispatch::in_handler::is_in_handler_of;
 use crate::values::error::StoreError;
 
 /// Owns the jobs of a store, and the threads that run them. [`Jobs::open`] returns the builder of one.

@@ -16,7 +16,7 @@ use super::caller::{Caller, on_thread};
 use super::client::{Client, error_of};
 use super::new_job::NewJob;
 use super::request;
-use crate::dispatch::execute::is_in_handler_of;
+use crate::dispatch::in_handler::is_in_handler_of;
 use crate::values::call_error::CallError;
 use crate::values::id::JobId;
 use crate::values::info::{JobInfo, JobState};

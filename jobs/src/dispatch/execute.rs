@@ -10,7 +10,6 @@
 //! - The end of a handler is reported exactly once: it returns, it panics, or its runtime drops it unfinished.
 
 use core::any::Any;
-use core::cell::RefCell;
 use core::sync::atomic;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -27,6 +26,7 @@ use super::dispatcher_handle::DispatcherHandle;
 #[cfg(feature = "tokio")]
 use super::handlers::BatchSize;
 use super::handlers::{Call, CallOne, Called, Handlers};
+use super::in_handler::InHandler;
 use super::machine::Start;
 use super::metrics::Metrics;
 use super::questions::Claims;
@@ -42,42 +42,6 @@ use crate::values::error_type::ErrorType;
 use crate::values::fail::{Fail, Fate};
 use crate::values::id::JobId;
 use crate::values::time::Millis;
-
-thread_local! {
-    /// The jobs whose handlers run on this thread: on a manual clock, one handler may call another.
-    static IN_HANDLERS: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
-}
-
-/// Says whether the calling thread is in a handler of these jobs, which a shutdown must not wait for.
-pub(crate) fn is_in_handler_of(dispatcher: &Arc<DispatcherHandle>) -> bool {
-    IN_HANDLERS.with_borrow(|handlers| handlers.contains(&identity(dispatcher)))
-}
-
-/// Says whether the calling thread is in a handler of any jobs.
-pub(crate) fn is_in_handler() -> bool {
-    IN_HANDLERS.with_borrow(|handlers| !handlers.is_empty())
-}
-
-/// Returns a number that identifies these jobs.
-fn identity(dispatcher: &Arc<DispatcherHandle>) -> usize {
-    Arc::as_ptr(dispatcher).addr()
-}
-
-/// The calling thread is in a handler until this is dropped.
-struct InHandler;
-
-impl InHandler {
-    fn of(dispatcher: &Arc<DispatcherHandle>) -> InHandler {
-        IN_HANDLERS.with_borrow_mut(|handlers| handlers.push(identity(dispatcher)));
-        InHandler
-    }
-}
-
-impl Drop for InHandler {
-    fn drop(&mut self) {
-        let _ = IN_HANDLERS.with_borrow_mut(Vec::pop);
-    }
-}
 
 /// Receives the end of a run, and its time.
 type Ended = Box<dyn Fn(&RunState, RunEnd, Millis) + Send + Sync>;

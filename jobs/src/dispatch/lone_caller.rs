@@ -24,7 +24,7 @@ use super::clock::Clock;
 use super::command::{Answered, Command, Reply};
 use super::dispatcher_handle::{Sent, Way};
 use super::events::call_hook;
-use super::execute::is_in_handler;
+use super::in_handler::is_in_handler;
 use super::machine::StepOutput;
 use super::metrics::Metrics;
 use super::shared_machine::SharedMachine;

@@ -16,6 +16,7 @@ pub(crate) mod questions;
 pub(crate) mod helper;
 pub(crate) mod call_limits;
 pub(crate) mod dispatcher_handle;
+pub(crate) mod in_handler;
 pub(crate) mod call_async;
 pub(crate) mod channels;
 pub(crate) mod states;

@@ -113,8 +113,11 @@ impl World {
             Ok(value) => had(JobState::Completed) && *value == result,
             Err(CallError::Cancelled(of)) => *of == id && had(JobState::Cancelled),
             Err(CallError::Dead(of, _)) => *of == id && had(JobState::Dead),
-            // A job whose kind keeps the dead for no time may be purged before the caller looks.
-            Err(CallError::Gone(of)) => *of == id && had(JobState::Dead) && oracle.retention == 0,
+            // Before the caller looks, a dead job may be purged, and a handler may delete it.
+            Err(CallError::Gone(of)) => {
+                let is_kept = oracle.retention > 0 && oracle.find(id).is_some();
+                *of == id && had(JobState::Dead) && !is_kept
+            }
             _ => false,
         };
         ensure(right, || format!("a call that has inserted {id}: {got:?}, not {result:?}"))
