@@ -66,6 +66,10 @@ mod adapters;
 #[doc = include_str!("../README.md")]
 mod readme {}
 
+#[cfg(all(doctest, feature = "async"))]
+#[doc = include_str!("../docs/coming-from.md")]
+mod coming_from {}
+
 // The async recipes of the cookbook need the feature `async`.
 #[cfg_attr(any(not(doctest), feature = "async"), doc = include_str!("../docs/cookbook.md"))]
 #[doc(alias("backoff", "cron", "debounce", "retry", "throttle", "ttl"))]

@@ -145,6 +145,10 @@ pub use values::tls::Tls;
 #[doc = include_str!("../README.md")]
 mod readme {}
 
+#[cfg(all(doctest, feature = "sqlite-unbundled", feature = "cron", feature = "tokio"))]
+#[doc = include_str!("../docs/coming-from.md")]
+mod coming_from_page {}
+
 /// Compiles the examples of the page.
 #[cfg(all(doctest, feature = "sqlite-unbundled"))]
 #[doc = include_str!("../docs/metrics.md")]

@@ -18,10 +18,14 @@ mod by_hand;
 mod chosen;
 #[path = "cli/queue.rs"]
 mod queue;
+#[path = "cli/restored.rs"]
+mod restored;
 #[path = "cli/shared.rs"]
 mod shared;
 #[path = "cli/top.rs"]
 mod top;
+#[path = "cli/two_builds.rs"]
+mod two_builds;
 #[path = "cli/verbs.rs"]
 mod verbs;
 

@@ -14,6 +14,7 @@ pub(crate) const OTHER: &str = "other";
 
 /// The length of the time that an entry of a history covers.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
 pub enum Step {
     /// A minute. A queue has these for 48 hours.
     Minute,

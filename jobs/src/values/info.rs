@@ -16,6 +16,7 @@ use super::time::Millis;
 /// | `Written` | when the system has it | nothing | the latest commits |
 /// | `Buffered` | at once | what was not flushed | what was not flushed |
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub enum Durability {
     /// A call returns once its change is on stable storage. Calls that arrive during one fsync share the next
     /// one.

@@ -7,6 +7,7 @@ use crate::values::id::JobId;
 
 /// The rights of a request: see [`Dashboard::access`](super::Dashboard::access).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum Access {
     /// Read, and change jobs, kinds and schedules.
     Full,

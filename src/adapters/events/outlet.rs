@@ -38,6 +38,7 @@ pub struct Event<T> {
 
 /// The policy for an event that comes due while the channel of
 /// [`Events::bounded`](crate::Events::bounded) is full.
+#[non_exhaustive]
 pub enum Full<T> {
     /// The event stays pending until there is room, and can be cancelled until then. Due events are
     /// sent in the order of their deadlines. The wheel does not notice when a receiver makes room, so

@@ -33,6 +33,7 @@ pub struct Schedule {
 
 /// What happens to missed occurrences: those that are more than a second late when a process finds them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub enum Missed {
     /// None of them runs.
     Skip,
