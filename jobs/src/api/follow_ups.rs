@@ -17,22 +17,22 @@ impl Run {
     ///
     /// ```
     /// # use serde::{Deserialize, Serialize};
-    /// # use tickwheel_jobs::{Job, Jobs};
     /// use std::time::Duration;
+    /// use tickwheel_jobs::{Fail, Job, Jobs, Run};
     /// # #[derive(Serialize, Deserialize)]
     /// # struct Charge { order: u64 }
     /// # impl Job for Charge { const KIND: &'static str = "charge"; }
     /// # #[derive(Serialize, Deserialize)]
     /// # struct Receipt { order: u64 }
     /// # impl Job for Receipt { const KIND: &'static str = "receipt"; }
-    /// let (jobs, driver) = Jobs::memory()
-    ///     .handle(|charge: Charge, run| {
-    ///         run.then(Duration::ZERO, Receipt { order: charge.order })?;
-    ///         // .. the card is charged ..
-    ///         Ok(())
-    ///     })
-    ///     .handle(|_: Receipt, _| Ok(()))
-    ///     .manual()?;
+    /// fn charge(job: Charge, run: &Run) -> Result<(), Fail> {
+    ///     run.then(Duration::ZERO, Receipt { order: job.order })?;
+    ///     // .. charges the card ..
+    ///     Ok(())
+    /// }
+    ///
+    /// let (jobs, driver) =
+    ///     Jobs::memory().handle(charge).handle(|_: Receipt, _| Ok(())).manual()?;
     /// jobs.insert(Duration::ZERO, Charge { order: 1001 })?;
     /// assert_eq!(driver.advance(Duration::from_secs(1)), 2);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -59,17 +59,16 @@ impl Run {
     ///
     /// ```
     /// # use serde::{Deserialize, Serialize};
-    /// # use tickwheel_jobs::{Job, Jobs};
     /// use std::time::Duration;
+    /// use tickwheel_jobs::{Fail, Job, Run};
     /// # #[derive(Serialize, Deserialize)]
     /// # struct Poll { device: u64 }
     /// # impl Job for Poll { const KIND: &'static str = "poll"; }
-    /// let jobs = Jobs::memory().handle(|poll: Poll, run| {
-    ///     let key = format!("device-{}", poll.device);
-    ///     run.next().keyed(&key).insert(Duration::from_secs(60), poll)?;
+    /// fn poll(job: Poll, run: &Run) -> Result<(), Fail> {
+    ///     let key = format!("device-{}", job.device);
+    ///     run.next().keyed(&key).insert(Duration::from_secs(60), job)?;
     ///     Ok(())
-    /// });
-    /// # drop(jobs);
+    /// }
     /// ```
     ///
     /// The end of the run comes first, so a follow-up may take a key that the run holds until its end
