@@ -1,0 +1,13 @@
+# The command of tickwheel-jobs, without a shell and without libraries. Build it first:
+#
+#     cargo build --release --target x86_64-unknown-linux-musl -p tickwheel-jobs --features cli,redis,redis-tls,serve
+#     docker build --tag tickwheel-jobs .
+#     docker run --rm --publish 127.0.0.1:7171:7171 --volume "$PWD:/data" --user "$(id -u)" tickwheel-jobs \
+#         /data/shop.db serve --listen 0.0.0.0:7171
+#
+# `rediss://` URLs need the certificates of the system in /etc/ssl/certs, and `--local` its time zones in
+# /usr/share/zoneinfo, each as a volume.
+FROM scratch
+COPY target/x86_64-unknown-linux-musl/release/tickwheel-jobs /
+USER 65534:65534
+ENTRYPOINT ["/tickwheel-jobs"]
