@@ -49,14 +49,15 @@ fn end_with_follow_ups_waits_for_memory_as_a_whole() {
     let on_event = move |event| {
         told.fetch_add(u64::from(matches!(event, Event::LeaseLost { .. })), Ordering::AcqRel);
     };
-    let builder = open(&server).threads(4).max_in_flight(4).lease(1500 * MS);
+    let builder = open(&server).threads(4).max_in_flight(4).lease(4000 * MS);
     let jobs = builder.handle(handler).on_event(on_event).start().unwrap();
     jobs.insert_batch((0..40).map(|n| (Duration::ZERO, Order(n)))).unwrap();
     wait_until("four run", || log.len() == 4);
     let limit = |limit: &str| -> String { server.ask(&["CONFIG", "SET", "maxmemory", limit]) };
     limit("1mb");
     full.store(true, Ordering::Release);
-    for _ in 0..40 {
+    // Longer than a lease.
+    for _ in 0..60 {
         pause(100 * MS);
         let in_flight = jobs.stats().in_flight;
         assert!(in_flight <= 8, "{in_flight} in flight: their slots were given away");
