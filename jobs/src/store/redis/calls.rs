@@ -7,6 +7,10 @@ use super::scripts::Name;
 pub(super) const ITEMS: usize = 256;
 /// The most bytes of a call, unless one operation has more.
 pub(super) const BYTES: usize = 1 << 20;
+/// The bytes of the number of ends with one token, and of the token.
+const COUNT: usize = 2;
+const TOKEN: usize = 16;
+
 /// A call of a script that changes something.
 pub(super) struct Call {
     pub(super) name: Name,
@@ -79,10 +83,11 @@ impl Call {
     }
 
     /// Begins an item of a list. Appends to the list at the end of the arguments if that has the same operation
-    /// and the same `common`.
-    pub(super) fn item(&mut self, operation: Operation, common: Option<&str>) {
+    /// and the same `common`. Otherwise begins a list, and returns `true`.
+    pub(super) fn item(&mut self, operation: Operation, common: Option<&str>) -> bool {
         let goes_on = |list: &List| list.operation == operation && list.common.as_deref() == common;
-        if !self.list.as_ref().is_some_and(goes_on) {
+        let begins = !self.list.as_ref().is_some_and(goes_on);
+        if begins {
             self.begin(operation);
             if let Some(common) = common {
                 self.push(common);
@@ -95,6 +100,28 @@ impl Call {
             list.many += 1;
             self.args[list.at] = list.many.to_string().into_bytes();
         }
+        begins
+    }
+
+    /// Adds the end of a run that completed, as an item of a list. `complete.lua` has the form of the list.
+    pub(super) fn completed(&mut self, id: [u8; 16], token: [u8; TOKEN], buckets: &[u8]) {
+        if self.item(Operation::Complete, None) {
+            self.push("");
+            self.push("");
+        }
+        self.push(id);
+        self.bytes += COUNT + TOKEN + buckets.len();
+        let Some(List { at, .. }) = self.list else { return };
+        let groups = &mut self.args[at + 1];
+        let same =
+            groups.last_chunk::<{ COUNT + TOKEN }>().is_some_and(|group| group[COUNT..] == token);
+        if same && let Some([high, low, ..]) = groups.last_chunk_mut::<{ COUNT + TOKEN }>() {
+            [*high, *low] = (u16::from_be_bytes([*high, *low]) + 1).to_be_bytes();
+        } else {
+            groups.extend(1_u16.to_be_bytes());
+            groups.extend(token);
+        }
+        self.args[at + 2].extend(buckets);
     }
 
     /// Ends the list at the end of the arguments.
@@ -111,5 +138,27 @@ impl Call {
     pub(super) fn takes(&self, name: Name, grows: bool, items: usize, bytes: usize) -> bool {
         let fits = self.items + items <= ITEMS && self.bytes + bytes <= BYTES;
         self.name == name && self.grows == grows && !self.continues && fits
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Ends of the same claim that follow each other name its token once, and every end has its own buckets.
+    #[test]
+    fn ends_of_a_claim_name_its_token_once() {
+        let mut call = Call::new(Name::Change, false);
+        let ends = [(1, 7), (2, 7), (3, 8), (4, 7)];
+        for (id, token) in ends {
+            call.completed([id; 16], [token; TOKEN], &[id, token]);
+        }
+        let group = |count: u8, token: u8| [&[0, count][..], &[token; TOKEN]].concat();
+        let groups = [group(2, 7), group(1, 8), group(1, 7)].concat();
+        let mut expected = vec![b"complete".to_vec(), b"4".to_vec(), groups];
+        expected.push(ends.iter().flat_map(|(id, token)| [*id, *token]).collect());
+        expected.extend(ends.iter().map(|(id, _)| vec![*id; 16]));
+        assert_eq!(call.args, expected);
+        assert_eq!(call.script(), Name::Complete);
     }
 }

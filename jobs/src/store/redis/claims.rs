@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::calls::BYTES;
 use super::decode::{Fault, Reply, array, bytes, number};
 use super::records;
-use crate::store::{ClaimRequest, Outcome, Unreadable};
+use crate::store::{ClaimRequest, Fence, Outcome, Unreadable};
 use crate::values::error::StoreError;
 use crate::values::time::Millis;
 
@@ -94,14 +94,15 @@ impl Claiming {
             Reply::Wrong(fault) => return Err(fault),
             Reply::Kinds(_) | Reply::Unloaded | Reply::Count(_) => return Ok(()),
         };
-        let [_, _, next_due, waits, claimed, senseless] = &fields[..] else { return Ok(()) };
+        let [_, _, next_due, waits, claimed, senseless, fence] = &fields[..] else { return Ok(()) };
         let next_due = number(next_due)?;
         outcome.next_due = (next_due >= 0).then(|| Millis::clamped(next_due));
         outcome.suspects_wait = number(waits)? != 0;
+        let fence = Fence::new(number(fence)?.unsigned_abs(), self.nonce);
         for job in array(claimed)?.chunks(3) {
-            let [id, fence, record] = job else { continue };
-            let (id, fence, record) = (bytes(id)?, bytes(fence)?, bytes(record)?);
-            match records::claimed(&self.handled, id, fence, record) {
+            let [id, due, record] = job else { continue };
+            let (id, due, record) = (bytes(id)?, bytes(due)?, bytes(record)?);
+            match records::claimed(&self.handled, id, due, record, fence) {
                 Ok(job) => outcome.claimed.push(job),
                 Err(error) => outcome.unreadable.push(Unreadable { what: what(id), error }),
             }

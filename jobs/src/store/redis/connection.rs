@@ -100,7 +100,8 @@ impl Connection {
             Some(open) => open,
             None => self.connect()?,
         };
-        let packed: Vec<u8> = commands.iter().flat_map(Cmd::get_packed_command).collect();
+        let mut packed = Vec::new();
+        commands.iter().for_each(|command| command.write_packed_command(&mut packed));
         let sent = present();
         let limit = self.server.limit(self.until);
         match answers(&mut open, &packed, commands.len(), limit) {

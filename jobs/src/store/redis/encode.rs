@@ -206,9 +206,9 @@ fn push_end(call: &mut Call, finish: &Finish) {
             return;
         }
         End::Completed => {
-            call.item(Operation::Complete, None);
-            call.push(id_bytes(finish.id));
-            call.push(token_of_run(finish));
+            let buckets = finish.run.map_or([0; 2], |run| [run.late, run.took]);
+            let buckets = if finish.run.is_some() { &buckets[..] } else { &[] };
+            call.completed(id_bytes(finish.id), token(finish.fence), buckets);
             return;
         }
         End::Retry { due, errors } => (Fate::Retried, *due, errors.as_text()),

@@ -14,7 +14,7 @@
 //! | nonce and number: the token | 8 each |
 //! | due time, owner | 8 each |
 //! | `k` if the job has its key | 1 |
-//! | the beginning of the record, at least to the end of the key | the rest |
+//! | the record to the end of its key, and zeros if that is shorter than 32 bytes | the rest |
 //!
 //! | schedule | bytes |
 //! | --- | --- |
@@ -161,32 +161,32 @@ pub(super) fn token(fence: Fence) -> [u8; 16] {
 
 /// The claim that a fence describes.
 pub(super) struct ClaimOf {
-    fence: Fence,
     pub(super) due: Millis,
-    has_key: bool,
     pub(super) kind: String,
 }
 
 pub(super) fn read_fence(fence: &[u8]) -> Result<ClaimOf, StoreError> {
     let mut reader = Reader(fence);
-    let (nonce, number) = (reader.number(8)?, reader.number(8)?);
+    reader.bytes(16)?;
     let due = Millis::clamped(reader.number(8)? as i64);
-    reader.bytes(8)?;
-    let has_key = reader.bytes(1)? == b"k";
-    reader.bytes(13)?;
+    reader.bytes(9 + 13)?;
     let kind = reader.number(1)? as usize;
     reader.bytes(3)?;
-    Ok(ClaimOf { fence: Fence::new(number, nonce), due, has_key, kind: reader.text(kind)? })
+    Ok(ClaimOf { due, kind: reader.text(kind)? })
 }
 
-/// Returns a claimed job, from its id, fence and record.
+/// Returns a claimed job, from what the script says of it. `due`: the due time in digits, and `k` if the job has its
+/// key.
 pub(super) fn claimed(
     kinds: &[Arc<str>],
     id: &[u8],
-    fence: &[u8],
+    due: &[u8],
     record: &[u8],
+    fence: Fence,
 ) -> Result<Claimed, StoreError> {
-    let ClaimOf { fence, due, has_key, .. } = read_fence(fence)?;
+    let (digits, has_key) = due.strip_suffix(b"k").map_or((due, false), |digits| (digits, true));
+    let digits = str::from_utf8(digits).ok().and_then(|digits| digits.parse().ok());
+    let due = Millis::clamped(digits.ok_or_else(|| damaged("is no time"))?);
     let record = read_record(record)?;
     let kind = kinds.iter().find(|kind| ***kind == *record.kind).cloned();
     Ok(Claimed {

@@ -51,7 +51,7 @@ const SOURCES: [&str; 11] = [
         "then.lua",
         "apply.lua"
     ),
-    script!("claim.lua"),
+    script!("claim.lua", "candidates.lua", "take.lua"),
     script!(
         "fences.lua",
         "forget.lua",
@@ -127,7 +127,7 @@ mod tests {
     #[test]
     fn last_answers_are_kept_equally_long_by_scripts_and_client() {
         let kept =
-            format!("local SENT_KEPT_MS = {}\n", crate::store::redis::replicas::SENT_KEPT_MS);
+            format!("local SENT_KEPT_MS = '{}'\n", crate::store::redis::replicas::SENT_KEPT_MS);
         assert!(include_str!("scripts/prelude.lua").contains(&kept));
     }
 

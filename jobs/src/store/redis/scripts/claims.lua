@@ -8,16 +8,21 @@ local function take_cancel_request(id)
   return is_any_cancel_requested and redis.call('SREM', cancel_requested, id) == 1
 end
 
--- Counts the end of a run. `token`: the token of its claim, and the buckets of the run behind it if the history counts
+-- Counts ends of runs. `buckets`: the two bytes of the buckets of each of them, or less if the history does not count
 -- them.
-local function note_run(kind, figure, token)
-  local late, took = string.byte(token, TOKEN_BYTES + 1, TOKEN_BYTES + 2)
+local function note_runs(kind, figure, buckets, number)
+  local late, took = string.byte(buckets, 1, 2)
   if took then
     local of = figures_of(kind)
-    note_figure(of, figure, 1)
-    note_figure(of, LATE + math.min(late, TOOK - LATE - 1), 1)
-    note_figure(of, TOOK + math.min(took, FIGURES - TOOK - 1), 1)
+    note_figure(of, figure, number)
+    note_figure(of, LATE + math.min(late, TOOK - LATE - 1), number)
+    note_figure(of, TOOK + math.min(took, FIGURES - TOOK - 1), number)
   end
+end
+
+-- Counts the end of a run. `token`: the token of its claim, and behind it the buckets.
+local function note_run(kind, figure, token)
+  note_runs(kind, figure, string.sub(token, TOKEN_BYTES + 1), 1)
 end
 
 -- Whether any run has progress: read once for the call, since almost always none has.
@@ -32,10 +37,15 @@ local function drop_progress(ids)
   end
 end
 
--- Removes a claimed job from all keys but `jobs`, which has its record.
-local function forget(id, claim, fence)
+-- Removes a claimed job from all keys but `jobs`, which has its record, and does not count it.
+local function forget_all_but_count(id, claim, fence)
   free_key(claim.key, id)
   remember(id, claim.flags)
-  count(claim.kind, -1)
   count_retrying(claim.kind, has_failed(fence) and -1 or 0)
+end
+
+-- Removes a claimed job from all keys but `jobs`, and counts it.
+local function forget(id, claim, fence)
+  forget_all_but_count(id, claim, fence)
+  count(claim.kind, -1)
 end

@@ -1,28 +1,67 @@
 -- Ends runs that completed, and removes their jobs. One result for each.
+--
+-- The jobs of one claim have one token, so the tokens are a text of groups: two bytes with the number of jobs, and
+-- the token. The buckets of the runs are a text of two bytes for each job.
 operations.complete = function()
-  local many = tonumber(args(1))
-  local ids, first = {}, at
-  for n = 1, many do
-    ids[n] = ARGV[first + 2 * n - 2]
-  end
-  at = at + 2 * many
+  local many, tokens, buckets = args(3)
+  local byte, sub = string.byte, string.sub
+  many = tonumber(many)
+  local ids = { unpack(ARGV, at, at + many - 1) }
+  at = at + many
   local found = get_all(fences, ids)
-  local results, ended = {}, {}
-  for n, id in ipairs(ids) do
-    local fence, token = found[n], ARGV[first + 2 * n - 1]
-    results[n] = CLAIM_LOST
-    if fence and string.sub(fence, 1, TOKEN_BYTES) == string.sub(token, 1, TOKEN_BYTES) then
-      results[n] = DONE
-      ended[#ended + 1] = id
-      take_cancel_request(id)
-      local claim = read_fence(fence)
-      note_run(claim.kind, COMPLETED, token)
-      forget(id, claim, fence)
+  -- The results and the ended jobs, if not all claims are held.
+  local results, held = nil, ids
+  local token_at, group_end, token = 1, 0, nil
+  -- The fence of the job before, and what it says. Nil if its claim was not held.
+  local fence_before, claim, is_plain
+  -- For each kind: how many of its runs have the same buckets.
+  local alike, alike_of = nil, {}
+  for n = 1, many do
+    if n > group_end then
+      local high, low = byte(tokens, token_at, token_at + 1)
+      group_end = group_end + high * 256 + low
+      token = sub(tokens, token_at + 2, token_at + 1 + TOKEN_BYTES)
+      token_at = token_at + 2 + TOKEN_BYTES
+      fence_before = nil
+    end
+    local fence, id = found[n], ids[n]
+    if fence and (fence == fence_before or sub(fence, 1, TOKEN_BYTES) == token) then
+      if fence ~= fence_before then
+        fence_before, claim = fence, read_fence(fence)
+        is_plain = claim.key == '' and claim.flags == 0 and not has_failed(fence)
+        alike = alike_of[claim.kind] or {}
+        alike_of[claim.kind] = alike
+      end
+      if results then
+        results[n], held[#held + 1] = DONE, id
+      end
+      if is_any_cancel_requested then
+        take_cancel_request(id)
+      end
+      local its_buckets = sub(buckets, n + n - 1, n + n)
+      alike[its_buckets] = (alike[its_buckets] or 0) + 1
+      if not is_plain then
+        forget_all_but_count(id, claim, fence)
+      end
+    else
+      if not results then
+        results, held = {}, {}
+        for before = 1, n - 1 do
+          results[before], held[before] = DONE, ids[before]
+        end
+      end
+      results[n], fence_before = CLAIM_LOST, nil
     end
   end
-  call_all('ZREM', run, ended)
-  call_all('HDEL', fences, ended)
-  drop_progress(ended)
-  call_all('HDEL', jobs, ended)
-  return table.concat(results)
+  for kind, its in pairs(alike_of) do
+    for its_buckets, number in pairs(its) do
+      note_runs(kind, COMPLETED, its_buckets, number)
+      count(kind, -number)
+    end
+  end
+  call_all('ZREM', run, held)
+  call_all('HDEL', fences, held)
+  drop_progress(held)
+  call_all('HDEL', jobs, held)
+  return results and table.concat(results) or string.rep(DONE, many)
 end

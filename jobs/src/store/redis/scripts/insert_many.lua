@@ -1,32 +1,45 @@
 -- Inserts jobs of one kind, without keys and with generated ids. One result for each.
+
+-- Whether a time is earlier than another. Both are the digits of milliseconds: to make numbers of them takes longer.
+local function is_earlier(time, other)
+  return #time < #other or #time == #other and time < other
+end
+
 operations.insert_many = function()
   local kind, many = args(2)
   many = tonumber(many)
-  local ids, first = {}, at
+  local first = at
+  local ids = {}
   for n = 1, many do
     ids[n] = ARGV[first + 3 * n - 3]
   end
   at = at + 3 * many
   local stored = get_all(jobs, ids)
-  local results, records, dues, earliest = {}, {}, {}, math.huge
-  for n, id in ipairs(ids) do
-    results[n] = KNOWN
-    if not stored[n] then
-      results[n] = INSERTED
-      local time = ARGV[first + 3 * n - 2]
-      records[#records + 1] = id
-      records[#records + 1] = ARGV[first + 3 * n - 1]
-      dues[#dues + 1] = time
-      dues[#dues + 1] = id
-      earliest = math.min(earliest, tonumber(time))
+  -- Nearly always no job is stored already: then there is one result for all.
+  local results, records, dues, new, earliest = nil, {}, {}, 0, ARGV[first + 1]
+  for n = 1, many do
+    if stored[n] then
+      results = results or { string.rep(INSERTED, n - 1) }
+      results[#results + 1] = KNOWN
+    else
+      if results then
+        results[#results + 1] = INSERTED
+      end
+      local time, id, from = ARGV[first + 3 * n - 2], ids[n], new + new
+      new = new + 1
+      records[from + 1], records[from + 2] = id, ARGV[first + 3 * n - 1]
+      dues[from + 1], dues[from + 2] = time, id
+      if time ~= earliest and is_earlier(time, earliest) then
+        earliest = time
+      end
     end
   end
-  if #records > 0 then
-    note_head(kind, earliest)
+  if new > 0 then
+    note_head(kind, tonumber(earliest))
     call_all('HSET', jobs, records)
     call_all('ZADD', due[kind], dues)
-    count(kind, #records / 2)
-    note(kind, INSERTED_JOB, #records / 2)
+    count(kind, new)
+    note(kind, INSERTED_JOB, new)
   end
-  return table.concat(results)
+  return results and table.concat(results) or string.rep(INSERTED, many)
 end

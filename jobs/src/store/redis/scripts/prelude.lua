@@ -62,8 +62,9 @@ local HEAD, HEAD_BYTES = '>BI4I4I4BBI2', 17
 -- key; and the beginning of the record, at least to the end of the key.
 local TOKEN_BYTES, FENCE_BYTES = 16, 33
 local MOST_INTERRUPTIONS = 5
--- How long the last answers to a process are kept.
-local SENT_KEPT_MS = 3600000
+-- How long the last answers to a process are kept. In digits, like other constant arguments of commands: a server makes
+-- digits of a number, which takes it half as long as a command.
+local SENT_KEPT_MS = '3600000'
 
 -- A pending job that was interrupted is a suspect. Its score in the due set of its kind is its due time plus
 -- one BAND for each interruption, at most MOST_INTERRUPTIONS - 1. So suspects follow the other jobs, and a
@@ -89,6 +90,9 @@ end
 
 -- The values of these fields, in their order. A missing value is false.
 local function get_all(hash, fields)
+  if #fields > 0 and #fields <= AT_ONCE then
+    return redis.call('HMGET', hash, unpack(fields))
+  end
   local values = {}
   for from = 1, #fields, AT_ONCE do
     local to = math.min(from + AT_ONCE - 1, #fields)
@@ -100,13 +104,14 @@ local function get_all(hash, fields)
 end
 
 -- Fails if a user has given a key another type. A script calls it before it writes, since its writes would stay
--- if it failed later.
-local function check_types()
+-- if it failed later. `which`: the indices of the keys that the script writes to, or nil for all.
+local function check_types(which)
   -- The command that returns the size of each key, by its type.
   local SIZE = { 'HLEN', 'HLEN', 'ZCARD', 'HLEN', 'HLEN', 'ZCARD', 'ZCARD', 'HLEN', 'HLEN', 'SCARD',
     'HLEN', 'HLEN', 'HLEN', 'HLEN', 'ZCARD', 'HLEN', 'HLEN', 'HLEN' }
-  for n = 1, #KEYS do
-    redis.call(SIZE[n] or 'ZCARD', KEYS[n])
+  for n = 1, which and #which or #KEYS do
+    local key = which and which[n] or n
+    redis.call(SIZE[key] or 'ZCARD', KEYS[key])
   end
 end
 
@@ -139,7 +144,7 @@ end
 -- Reads the head of a kind, before the script writes to its due set.
 local function learn_head(kind)
   if heads[kind] == nil then
-    local head = redis.call('ZRANGE', due[kind], 0, 0, 'WITHSCORES')
+    local head = redis.call('ZRANGE', due[kind], '0', '0', 'WITHSCORES')
     heads[kind] = tonumber(head[2]) or math.huge
     lowest[kind] = math.huge
   end
