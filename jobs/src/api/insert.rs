@@ -11,7 +11,7 @@ use super::new_job::{Inserted, NewJob, Until};
 use super::request::{self, Request};
 use crate::store::{self, ApplyError};
 use crate::values::error::{InsertError, InsertErrorKind, StoreError};
-use crate::values::extra::Extra;
+use crate::values::extra::{Burst, Extra};
 use crate::values::id::{JobId, JobIds};
 use crate::values::info::Durability;
 use crate::values::job::Job;
@@ -306,7 +306,8 @@ pub(super) fn to_store<J: Job>(
     };
     let key = new.key.as_ref().map(|key| (key.clone(), new.if_taken));
     let holds_key = key.is_some() && new.until == Until::Ended;
-    let extra = Extra { retry: new.retry, holds_key, headers, wanted: new.wanted }.boxed();
+    let burst = new.debounced.map(|at_most| Burst::new(now.millis(), at_most));
+    let extra = Extra { retry: new.retry, holds_key, headers, wanted: new.wanted, burst }.boxed();
     let (kind, callers_id) = (Arc::clone(kind), new.id.is_some());
     Ok(store::NewJob { id, kind, due, key, callers_id, extra, payload })
 }

@@ -47,6 +47,15 @@ impl Keyed {
         &self.key
     }
 
+    pub(super) fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Checks the length of the key.
+    pub(super) fn check(&self) -> Result<(), StoreError> {
+        check_name("key", &self.key)
+    }
+
     /// Stores a job under the key. It replaces the pending job of the key, which will never start.
     ///
     /// # Errors

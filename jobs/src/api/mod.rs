@@ -17,6 +17,7 @@ pub(crate) mod history;
 pub(crate) mod metrics;
 pub(crate) mod wait;
 pub(crate) mod keyed;
+pub(crate) mod throttle;
 pub(crate) mod pages;
 pub(crate) mod bulk;
 pub(crate) mod jobs;

@@ -55,6 +55,8 @@ pub struct NewJob<J> {
     pub(crate) headers: Headers,
     /// A caller waits for the end.
     pub(crate) wanted: bool,
+    /// How long after the first job of its burst it is due at the latest, if it is debounced.
+    pub(crate) debounced: Option<Duration>,
 }
 
 /// How long a job keeps its key. Until then the key is not free for another job.
@@ -92,6 +94,7 @@ impl<J> NewJob<J> {
             retry: None,
             headers: Headers::new(),
             wanted: false,
+            debounced: None,
         }
     }
 
@@ -126,6 +129,10 @@ impl<J> NewJob<J> {
     /// time is that of [`NewJob::at`].
     pub fn keeping_time(self) -> NewJob<J> {
         NewJob { if_taken: IfTaken::ReplaceKeepingTime, ..self }
+    }
+
+    pub(super) fn debounced(self, at_most: Duration) -> NewJob<J> {
+        NewJob { if_taken: IfTaken::Debounce, debounced: Some(at_most), ..self }
     }
 
     /// Sets how long the job keeps its key. The default is [`Until::Started`]. Without a key this has no

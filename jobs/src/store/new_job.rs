@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+#[cfg(doc)]
+use crate::values::extra::Burst;
 use crate::values::extra::Extra;
 use crate::values::id::JobId;
 use crate::values::time::Millis;
@@ -20,12 +22,42 @@ pub(crate) struct NewJob {
     pub(crate) payload: Vec<u8>,
 }
 
+impl NewJob {
+    /// Returns the due time and the extra of this job, if it replaces a pending job that is due then, has this extra,
+    /// and was tried so often.
+    pub(crate) fn replacing(
+        &self,
+        due: Millis,
+        extra: Option<&Extra>,
+        attempts: u32,
+    ) -> (Millis, Option<Box<Extra>>) {
+        let mut own = self.extra.clone();
+        let due = match &self.key {
+            Some((_, IfTaken::ReplaceKeepingTime)) => due,
+            Some((_, IfTaken::Debounce)) => {
+                let before = extra.and_then(|extra| extra.burst).filter(|_| attempts == 0);
+                match (own.as_mut().and_then(|own| own.burst.as_mut()), before) {
+                    (Some(burst), Some(before)) => {
+                        burst.first = burst.first.min(before.first);
+                        self.due.min(burst.latest())
+                    }
+                    _ => self.due,
+                }
+            }
+            _ => self.due,
+        };
+        (due, own)
+    }
+}
+
 /// What an insert does if another pending job has its key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum IfTaken {
     Replace,
     /// Replaces the other job, but keeps its due time.
     ReplaceKeepingTime,
+    /// Replaces the other job, and goes on with its burst, if that job has not run yet: see [`Burst`].
+    Debounce,
     Leave,
 }
 

@@ -17,11 +17,15 @@
 //! | --- | --- |
 //! | 1, a retry policy | the first wait and the longest wait, each as seconds (8) and nanoseconds (4); the number of retries (4); 1 if the waits double (1) |
 //! | 2, headers | see `headers.rs` |
+//! | 128, a burst | the time of its first job and the longest wait, each in milliseconds (8); the first section of all |
 //!
 //! Every number is big-endian.
 
+use std::time::Duration;
+
 use super::headers::Headers;
 use super::retry::Retry;
+use super::time::Millis;
 
 /// Properties that few jobs have. A job without them has no `Extra`.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -33,6 +37,28 @@ pub(crate) struct Extra {
     pub(crate) headers: Headers,
     /// A caller waits for the end of the job, so it is kept for a while.
     pub(crate) wanted: bool,
+    /// The burst of jobs for which a debounced job stands.
+    pub(crate) burst: Option<Burst>,
+}
+
+/// A burst of debounced jobs, of which the last one is stored.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Burst {
+    /// When its first job was inserted.
+    pub(crate) first: Millis,
+    /// How long after that its job is due at the latest.
+    pub(crate) at_most: Millis,
+}
+
+impl Burst {
+    pub(crate) fn new(first: Millis, at_most: Duration) -> Burst {
+        Burst { first, at_most: Millis::ZERO.plus(at_most) }
+    }
+
+    /// Returns when its job is due at the latest.
+    pub(crate) fn latest(self) -> Millis {
+        self.first.plus(self.at_most.since(Millis::ZERO))
+    }
 }
 
 impl Extra {
@@ -60,10 +86,11 @@ pub(crate) fn headers_in(bytes: Option<&[u8]>) -> Headers {
 mod bytes {
     use std::time::Duration;
 
-    use super::Extra;
+    use super::{Burst, Extra};
     use crate::values::error::StoreError;
     use crate::values::headers;
     use crate::values::retry::Retry;
+    use crate::values::time::Millis;
 
     const VERSION: u8 = 1;
     const HOLDS_KEY: u8 = 1;
@@ -72,12 +99,18 @@ mod bytes {
     const HEADERS: u8 = 2;
     /// From this number on, a reader may ignore a section.
     const OPTIONAL: u8 = 128;
+    /// An earlier version, which cannot debounce, takes the job as any other.
+    const BURST: u8 = OPTIONAL;
 
     impl Extra {
         /// Returns the bytes that a store keeps.
         pub(crate) fn to_bytes(&self) -> Vec<u8> {
             let holds_key = if self.holds_key { HOLDS_KEY } else { 0 };
             let mut bytes = vec![VERSION, holds_key | if self.wanted { WANTED } else { 0 }];
+            if let Some(Burst { first, at_most }) = self.burst {
+                let content = [first, at_most].map(|time| time.get().to_be_bytes()).concat();
+                add(&mut bytes, BURST, &content);
+            }
             if let Some(retry) = &self.retry {
                 let (base, cap, times, doubles) = retry.parts();
                 let mut content = Vec::with_capacity(29);
@@ -131,11 +164,18 @@ mod bytes {
             match section {
                 RETRY => extra.retry = Some(retry(content)?),
                 HEADERS => extra.headers = headers::read(content)?,
-                OPTIONAL.. => {}
+                BURST => extra.burst = Some(burst(content)?),
+                _ if section >= OPTIONAL => {}
                 _ => return None,
             }
         }
         Some(extra)
+    }
+
+    fn burst(mut content: &[u8]) -> Option<Burst> {
+        let mut time = || Some(Millis::clamped(i64::from_be_bytes(take(&mut content)?)));
+        let (first, at_most) = (time()?, time()?);
+        content.is_empty().then_some(Burst { first, at_most })
     }
 
     fn retry(mut content: &[u8]) -> Option<Retry> {
@@ -160,8 +200,6 @@ mod bytes {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     /// Properties are read back unchanged, and bytes that no program writes are refused.
@@ -176,7 +214,8 @@ mod tests {
             Some(Retry::exponential(second).max_delay(Duration::MAX).max_retries(u32::MAX)),
         ] {
             for (holds_key, headers) in [(false, Headers::new()), (true, trace.clone())] {
-                let extra = Extra { retry, holds_key, headers, wanted: !holds_key };
+                let burst = holds_key.then(|| Burst::new(Millis::MAX, Duration::MAX));
+                let extra = Extra { retry, holds_key, headers, wanted: !holds_key, burst };
                 let bytes = extra.to_bytes();
                 assert_eq!(Extra::read(Some(&bytes)).unwrap(), extra.clone().boxed());
                 assert!(Extra::read(Some(&bytes[..bytes.len() - 1])).is_err());

@@ -64,6 +64,9 @@ async fn every_verb(client: &Client, runs: bool) {
     assert!(keyed.reschedule_async(2 * HOUR).await.unwrap());
     assert_eq!(keyed.get_async().await.unwrap().unwrap().job::<Close>().unwrap(), close(7));
     assert!(keyed.cancel_async().await.unwrap());
+    let before = keyed.debounce_async(HOUR, 2 * HOUR, close(6)).await.unwrap();
+    assert_ne!(keyed.debounce_async(HOUR, 2 * HOUR, close(7)).await.unwrap(), before);
+    assert!(keyed.cancel_async().await.unwrap());
 
     client.schedule_async("night", 24 * HOUR, close(8)).await.unwrap();
     assert_eq!(client.schedules_async().await.unwrap().len(), 1);
@@ -87,6 +90,10 @@ async fn every_verb(client: &Client, runs: bool) {
     assert_eq!(unhandled.is_empty(), runs);
     let gauges = client.metrics_async().await.unwrap().to_string();
     assert!(gauges.contains("tickwheel_jobs_pending{") && gauges.contains("_running{") == runs);
+    // Due at once, so it comes after the lists.
+    let century = 100 * 365 * 24 * HOUR;
+    assert!(keyed.throttle_async(century, close(9)).await.unwrap().is_new);
+    assert!(!keyed.throttle_async(century, close(9)).await.unwrap().is_new);
     client.flush_async().await.unwrap();
     client.check_async().await.unwrap();
 }

@@ -78,6 +78,12 @@ pub(crate) fn call(
         Op::InTransaction(op, committed) => in_transaction(shared, client, op, own, *committed),
         Op::Retry(pick) => call.retry(picked(*pick)),
         Op::Delete(pick) => call.delete(picked(*pick)),
+        // The clock of another process says when a period or a burst begins.
+        Op::Debounce(..) | Op::Throttle(..) if other => Ok(()),
+        Op::Debounce(key, quiet, at_most, kind, plan) => {
+            call.debounce(*key, (*quiet, *at_most), *kind, plan)
+        }
+        Op::Throttle(key, period, kind, plan) => call.throttle(*key, *period, *kind, plan),
         Op::Wait(pick) => call.wait(picked(*pick)),
         Op::Call(kind, plan) => call.call(*kind, plan),
         Op::Bulk(verb, kind) => call.bulk(*verb, *kind),

@@ -100,6 +100,10 @@ fn any_call(plan: impl Strategy<Value = Box<Plan>> + Clone + 'static) -> BoxedSt
         46 => call(plan.clone()),
         6 => new_job(plan.clone()),
         3 => (kind(), plan.clone()).prop_map(|(kind, plan)| Op::Call(kind, plan)),
+        4 => (0..3_usize, delay(), delay(), kind(), plan.clone())
+            .prop_map(|(key, quiet, most, k, p)| Op::Debounce(key, quiet, most, k, p)),
+        2 => (0..3_usize, prop::sample::select(vec![0, 1000, 3_600_000]), kind(), plan.clone())
+            .prop_map(|(key, period, k, p)| Op::Throttle(key, period, k, p)),
         3 => (in_transaction(plan), prop::bool::weighted(0.7))
             .prop_map(|(op, committed)| Op::InTransaction(Box::new(op), committed)),
     ]

@@ -32,6 +32,7 @@ macro_rules! as_job {
         $body.map_err(|error| (error.kind().clone(), error.into_inner().0.tag))
     }};
 }
+pub(crate) use as_job;
 
 /// Inserts a job, and does nothing else.
 pub(crate) fn insert(

@@ -34,6 +34,7 @@
 //! | 24 | the history counts each insert and each end once, in its minute (P34); each job that came has ended or is there |
 //! | 25 | overdue jobs are counted, with the age of the oldest; dead jobs are counted by kind and error (P21) |
 //! | 26 | follow-ups are there if and only if the end of their run is (P30) |
+//! | 27 | a debounced job is due after its last call, and not later than its burst allows |
 //!
 //! After each step `check()` passes, and every list, count and job is what the oracle has.
 //! `TICKWHEEL_JOBS_CASES` says how many histories there are for each store.
@@ -50,6 +51,7 @@
 //! | `calls.rs`, `insert.rs` | every verb, done to both, and compared |
 //! | `waits.rs` | waits and calls: those that look once, and those that cross the end |
 //! | `run_sets.rs` | the results and the progress that handlers set |
+//! | `throttle.rs` | jobs that come too often |
 //! | `follow_ups.rs` | the follow-ups of handlers |
 //! | `bulk.rs` | the verbs for every job of a list, done to both |
 //! | `new_job.rs` | jobs with all that can be said of one; transactions of the caller's |
@@ -89,6 +91,7 @@ mod oracle;
 mod place;
 mod record;
 mod schedules;
+mod throttle;
 mod resume;
 mod run_sets;
 #[cfg(feature = "redis")]

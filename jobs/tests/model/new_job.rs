@@ -51,7 +51,7 @@ impl Said {
     }
 
     fn own(&self) -> Own {
-        Own { held: self.held, retry: self.retry, tenant: self.tenant(), wanted: false }
+        Own { held: self.held, retry: self.retry, tenant: self.tenant(), ..Own::default() }
     }
 
     fn new_job<J: Job>(&self, job: J, when: When) -> NewJob<J> {
@@ -115,7 +115,7 @@ impl Call<'_> {
         self.new_job_inserted(said, kind, time, plan, got)
     }
 
-    fn numbered(&self, plan: &Plan) -> Plan {
+    pub(crate) fn numbered(&self, plan: &Plan) -> Plan {
         Plan { tag: self.shared.lock().oracle.number(), ..plan.clone() }
     }
 

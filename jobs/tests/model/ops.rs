@@ -226,6 +226,10 @@ pub(crate) enum Op {
         plan: Box<Plan>,
     },
     Key(usize, Verb, usize, Time, Box<Plan>),
+    /// Key, quiet, at most, kind. The times are in milliseconds.
+    Debounce(usize, u64, u64, usize, Box<Plan>),
+    /// Key, period in milliseconds, kind.
+    Throttle(usize, u64, usize, Box<Plan>),
     /// A key that is too long.
     LongKey(Box<Plan>),
     CancelKey(usize),

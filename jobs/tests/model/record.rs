@@ -15,6 +15,8 @@ pub(crate) struct Own {
     pub(crate) tenant: Option<String>,
     /// A caller waits for its end from its insert on.
     pub(crate) wanted: bool,
+    /// When the first job of its burst came, if it is debounced.
+    pub(crate) burst: Option<i64>,
 }
 
 #[derive(Clone, Debug)]

@@ -8,6 +8,7 @@ pub(crate) mod history;
 pub(crate) mod metrics;
 mod head_start;
 mod schedules;
+mod throttle;
 
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;

@@ -32,7 +32,7 @@ impl Memory {
         if known && new.callers_id {
             return Inserted::Known;
         }
-        let mut due = new.due;
+        let (mut due, mut extra) = (new.due, new.extra.clone());
         if let Some((key, if_taken)) = &new.key {
             if let Some(&holder) = self.keys.get(key) {
                 let is_claimed = self.claims.contains_key(&holder);
@@ -49,8 +49,9 @@ impl Memory {
                         record.key = None;
                     }
                 } else {
-                    if *if_taken == IfTaken::ReplaceKeepingTime {
-                        due = self.alive.get(&holder).map_or(due, |record| record.due);
+                    if let Some(record) = self.alive.get(&holder) {
+                        let its = record.extra.as_deref();
+                        (due, extra) = new.replacing(record.due, its, record.attempts);
                     }
                     self.cancelled(holder, now);
                 }
@@ -67,7 +68,7 @@ impl Memory {
             key: new.key.as_ref().map(|(key, _)| key.clone()),
             errors: AttemptErrors::default(),
             callers_id: new.callers_id,
-            extra: new.extra.clone(),
+            extra,
             payload: new.payload.clone(),
         };
         self.alive.insert(id, record);

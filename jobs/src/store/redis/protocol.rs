@@ -109,6 +109,7 @@ pub(super) fn if_taken(if_taken: IfTaken) -> &'static str {
         IfTaken::Replace => "replace",
         IfTaken::ReplaceKeepingTime => "replace_keeping_time",
         IfTaken::Leave => "leave",
+        IfTaken::Debounce => "debounce",
     }
 }
 
@@ -279,7 +280,7 @@ mod tests {
             }
             words
         };
-        let keys = [IfTaken::Leave, IfTaken::ReplaceKeepingTime].map(if_taken);
+        let keys = [IfTaken::Leave, IfTaken::ReplaceKeepingTime, IfTaken::Debounce].map(if_taken);
         assert_eq!(compared(&[CHANGE], "if_taken"), keys.into());
         let fates = [Fate::Snoozed, Fate::Dead, Fate::Cancelled].map(Fate::word);
         assert_eq!(compared(&[ENDS], "fate"), fates.into());

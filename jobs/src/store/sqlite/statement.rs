@@ -108,6 +108,7 @@ fn to_number(if_taken: IfTaken) -> u8 {
         IfTaken::Replace => 0,
         IfTaken::ReplaceKeepingTime => 1,
         IfTaken::Leave => 2,
+        IfTaken::Debounce => 3,
     }
 }
 
@@ -116,6 +117,7 @@ fn from_number(number: u8) -> Option<IfTaken> {
         0 => IfTaken::Replace,
         1 => IfTaken::ReplaceKeepingTime,
         2 => IfTaken::Leave,
+        3 => IfTaken::Debounce,
         _ => return None,
     })
 }

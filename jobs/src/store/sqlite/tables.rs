@@ -264,7 +264,7 @@ impl Tables<'_> {
         if new.callers_id && self.is_known(kinds, new.id)? {
             return Ok(refused(Inserted::Known));
         }
-        let mut due = new.due;
+        let (mut due, mut extra) = (new.due, new.extra.clone());
         let mut replaced = None;
         if let Some((key, if_taken)) = &new.key {
             if let Some(holder) = self.key_holder(key)?
@@ -281,10 +281,13 @@ impl Tables<'_> {
                     let sql = if place.later { later } else { &self.sql.clear_key };
                     self.execute(sql, place.key())?;
                 } else {
-                    if *if_taken == IfTaken::ReplaceKeepingTime {
-                        due = place.due;
+                    let job = self.job(place)?;
+                    if let Some(job) = &job {
+                        // An extra that makes no sense has no burst.
+                        let its = Extra::read(job.extra.as_deref()).unwrap_or_default();
+                        (due, extra) = new.replacing(place.due, its.as_deref(), job.attempts);
                     }
-                    replaced = self.job(place)?.map(|job| (place.kind, job));
+                    replaced = job.map(|job| (place.kind, job));
                     self.remove_job(kind_row(kinds, place.kind)?, place, None)?;
                 }
             }
@@ -299,7 +302,7 @@ impl Tables<'_> {
             callers_id: new.callers_id,
             key: new.key.as_ref().map(|(key, _)| key.clone()),
             errors: AttemptErrors::default(),
-            extra: new.extra.as_ref().map(|extra| extra.to_bytes()),
+            extra: extra.map(|extra| extra.to_bytes()),
             payload: Vec::new(),
         };
         let place = self.put_row(kind, &row, &new.payload, is_later(kind.n, due)?)?;

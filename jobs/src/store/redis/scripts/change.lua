@@ -59,6 +59,28 @@ local function key_taken_by(id, key)
   return KEY_TAKEN .. struct.pack('>I2', #detail) .. detail
 end
 
+-- The burst of a debounced job: when its first job was inserted, and how long after that it is due at the latest. It is
+-- the first section of an extra: see `values/extra.rs`. Nil if the job has none.
+local function burst_of(job)
+  if has(job.flags, EXTRA) and string.byte(job.payload, 5) == 128 and #job.payload >= 23 then
+    return struct.unpack('>I8I8', job.payload, 8)
+  end
+end
+
+-- The due time and the record of a debounced job that goes on with the burst of the job that it replaces. If that one
+-- was tried before, its burst is over.
+local function go_on_with_burst(replaced, time, record)
+  local job = read(record)
+  local first, at_most = burst_of(job)
+  local before = replaced.attempts == 0 and burst_of(replaced)
+  if not first or not before then
+    return time, record
+  end
+  first = math.min(first, before)
+  job.payload = string.sub(job.payload, 1, 7) .. struct.pack('>I8', first) .. string.sub(job.payload, 16)
+  return math.min(time, first + at_most), write(job)
+end
+
 -- Inserts a job. `if_taken` says what happens if another job has its key: see `IfTaken` in `protocol.rs`.
 local function insert(id, kind, time, if_taken, key, record)
   if redis.call('HEXISTS', jobs, id) == 1 then
@@ -78,6 +100,8 @@ local function insert(id, kind, time, if_taken, key, record)
       if if_taken == 'replace_keeping_time' then
         local score = redis.call('ZSCORE', due[other.kind], holder)
         time = score and time_of(tonumber(score)) or time
+      elseif if_taken == 'debounce' then
+        time, record = go_on_with_burst(other, time, record)
       end
       remove(holder, other)
     end
