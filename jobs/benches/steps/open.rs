@@ -116,6 +116,12 @@ impl<'a> Place<'a> {
         Ok(builder.durability(durability))
     }
 
+    /// Returns the port of the server, if the store is on one.
+    #[allow(dead_code, reason = "made for the other benchmark")]
+    pub(crate) fn port(&self) -> Option<u16> {
+        self.server.as_ref().map(|(_, port)| *port)
+    }
+
     /// Returns a client that runs nothing, for what is there before the phase.
     pub(crate) fn client(&self) -> Result<Client, Box<dyn Error>> {
         Ok(self

@@ -140,6 +140,46 @@ fn end_that_is_late_does_not_end_another_run() {
     assert_eq!((log.of(1), slow.of(1)), (1, 1));
 }
 
+/// Among ends that one call brings, one whose claim is no longer held does nothing, and the others end their jobs.
+#[test]
+fn ends_beside_one_without_its_claim_end_their_jobs() {
+    const JOBS: usize = 6;
+    let server = Server::start();
+    let proxy = Proxy::to(server.port);
+    let client = open(&server).client().unwrap();
+    let (log, begun, may) = (Log::default(), Log::default(), Arc::new(AtomicBool::new(false)));
+    let (noted, noted_begun, may_end) = (log.clone(), begun.clone(), Arc::clone(&may));
+    let handler = move |order: Order, _: &Run| {
+        noted_begun.add(order.0);
+        wait_until("it may end", || may_end.load(Ordering::Acquire));
+        noted.add(order.0);
+        Ok(())
+    };
+    let builder = Jobs::redis(proxy.url()).unwrap().lease(2 * LEASE).threads(JOBS);
+    let jobs = builder.handle(handler).start().unwrap();
+    let orders = (0..JOBS as u64).map(|n| (Duration::ZERO, Order(n)));
+    let ids = client.insert_batch(orders).unwrap();
+    wait_until("all run", || begun.len() == JOBS);
+    // The ends gather while the first of them waits for its answer.
+    proxy.stall(true);
+    may.store(true, Ordering::Release);
+    wait_until("all have ended", || log.len() == JOBS);
+    let removed: i64 = redis::cmd("HDEL")
+        .arg("tw:{jobs}:fence")
+        .arg(&ids[JOBS / 2].to_u128().to_be_bytes())
+        .query(&mut server.connection())
+        .unwrap();
+    assert_eq!(removed, 1);
+    proxy.stall(false);
+    wait_until("the others have ended", || in_hand(&client) == 1);
+    assert!(client.get(ids[JOBS / 2]).unwrap().is_some(), "an end without its claim counts");
+    wait_until("it has run again", || in_hand(&client) == 0);
+    client.check().unwrap();
+    jobs.shutdown().unwrap();
+    let runs: Vec<u32> = (0..JOBS as u64).map(|n| log.of(n)).collect();
+    assert_eq!(runs, [1, 1, 1, 2, 1, 1]);
+}
+
 /// An insert that arrives after its caller stopped waiting is stored once, under the id in the error.
 #[test]
 fn insert_that_arrives_after_its_caller_left_is_stored_once() {
