@@ -1,11 +1,14 @@
 //! The commands to the dispatcher.
 
+use core::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Instant;
 
 use super::call::{self, Stage};
 use crate::store::{Answer, ApplyError, Fence, NewJob, Op};
 use crate::values::error::Violation;
-use crate::values::fail::Fail;
+use crate::values::error_type::ErrorType;
+use crate::values::fail::{Fail, Fate};
 use crate::values::id::JobId;
 use crate::values::time::Millis;
 
@@ -95,4 +98,21 @@ pub(crate) enum RunEnd {
     Failed(Fail),
     /// The payload does not decode.
     Undecodable(String),
+}
+
+impl RunEnd {
+    /// Returns the end of a run whose handler has panicked.
+    pub(crate) fn panicked(payload: Box<dyn Any + Send>) -> RunEnd {
+        let text = match payload.downcast_ref::<&'static str>() {
+            Some(text) => Some((*text).to_owned()),
+            None => payload.downcast_ref::<String>().cloned(),
+        };
+        // The payload's drop may panic as well.
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(payload)));
+        let error = match text {
+            Some(text) => format!("panicked: {text}"),
+            None => "panicked".to_owned(),
+        };
+        RunEnd::Failed(Fail::by_jobs(Fate::Policy, error, ErrorType::PANIC))
+    }
 }

@@ -9,7 +9,6 @@
 //! - No lock is held while a handler runs.
 //! - The end of a handler is reported exactly once: it returns, it panics, or its runtime drops it unfinished.
 
-use core::any::Any;
 use core::sync::atomic;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -38,7 +37,6 @@ use super::run_span::HeldSpan;
 use super::run_state::{RunState, Slot};
 #[cfg(feature = "tokio")]
 use super::under_way::UnderWay;
-use crate::values::error_type::ErrorType;
 use crate::values::fail::{Fail, Fate};
 use crate::values::id::JobId;
 use crate::values::time::Millis;
@@ -241,7 +239,7 @@ impl Executor {
         states: &[Arc<RunState>],
     ) {
         let end = match called {
-            Err(panic) => panicked(panic),
+            Err(panic) => RunEnd::panicked(panic),
             Ok(Called::Undecodable(error)) => RunEnd::Undecodable(error.to_string()),
             Ok(Called::Ended(Ok(()))) => RunEnd::Done,
             Ok(Called::Ended(Err(fail))) => RunEnd::Failed(fail),
@@ -313,7 +311,7 @@ impl Executor {
             guard.end = Some(match inner.await {
                 Ok(Ok(())) => RunEnd::Done,
                 Ok(Err(fail)) => RunEnd::Failed(fail),
-                Err(error) if error.is_panic() => panicked(error.into_panic()),
+                Err(error) if error.is_panic() => RunEnd::panicked(error.into_panic()),
                 Err(_) => return,
             });
         });
@@ -352,19 +350,4 @@ impl<F> Drop for Polled<F> {
         let (future, span) = (self.future.take(), core::mem::take(&mut self.span));
         span.in_scope(|| drop(future));
     }
-}
-
-/// Returns the end of a run whose handler has panicked.
-pub(super) fn panicked(payload: Box<dyn Any + Send>) -> RunEnd {
-    let text = match payload.downcast_ref::<&'static str>() {
-        Some(text) => Some((*text).to_owned()),
-        None => payload.downcast_ref::<String>().cloned(),
-    };
-    // The payload's drop may panic as well.
-    let _ = catch_unwind(AssertUnwindSafe(|| drop(payload)));
-    let error = match text {
-        Some(text) => format!("panicked: {text}"),
-        None => "panicked".to_owned(),
-    };
-    RunEnd::Failed(Fail::by_jobs(Fate::Policy, error, ErrorType::PANIC))
 }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use super::batches::{Added, WaitOver};
 use super::command::RunEnd;
-use super::execute::{Executor, QueueOf, panicked};
+use super::execute::{Executor, QueueOf};
 use super::handlers::{BatchCall, BatchSize, Call, NotDecoded};
 use super::machine::Start;
 use super::run_state::{RunState, Slot};
@@ -73,7 +73,7 @@ impl Executor {
             states.retain(|state| state.fence != run.state.fence);
             let end = match why {
                 Ok(error) => RunEnd::Undecodable(error.to_string()),
-                Err(panic) => panicked(panic),
+                Err(panic) => RunEnd::panicked(panic),
             };
             self.end(&run.state, end);
         }
