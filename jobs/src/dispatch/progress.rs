@@ -11,11 +11,11 @@ use std::sync::{Mutex, PoisonError};
 
 use foldhash::HashMap;
 
-use crate::store::Fence;
+use crate::values::fence::{Claim, Fence};
 use crate::values::id::JobId;
 
-/// The latest progress of each run, as JSON, with the job of the run.
-pub(crate) type Latest = HashMap<Fence, (JobId, Vec<u8>)>;
+/// The latest progress of each run, as JSON.
+pub(crate) type Latest = HashMap<Claim, Vec<u8>>;
 
 #[derive(Default)]
 pub(crate) struct Progress {
@@ -26,7 +26,7 @@ pub(crate) struct Progress {
 impl Progress {
     pub(crate) fn set(&self, id: JobId, fence: Fence, value: Vec<u8>) {
         let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
-        latest.insert(fence, (id, value));
+        latest.insert((id, fence), value);
         self.is_any.store(true, Ordering::Release);
     }
 

@@ -1,5 +1,10 @@
 //! Fences: numbers that order the runs of a job.
 
+use super::id::JobId;
+
+/// The claim of a job. Several jobs that a server gives out together have the same fence.
+pub(crate) type Claim = (JobId, Fence);
+
 /// A number that orders the runs of a job: of two runs of one job, the later has the greater fence.
 ///
 /// A handler can send it with each write to another system. That system then refuses a write whose fence is

@@ -77,9 +77,10 @@ impl Machine {
                 },
                 FollowUp::Ended { id, fence, end, outcome, mut event, .. } => {
                     // The lease may have been lost meanwhile.
-                    let was_lost = !self.lost_claims.is_empty() && self.lost_claims.remove(&fence);
+                    let was_lost =
+                        !self.lost_claims.is_empty() && self.lost_claims.remove(&(id, fence));
                     let run = if was_lost { None } else { self.forget(id) };
-                    self.keep_slot(fence);
+                    self.keep_slot((id, fence));
                     let outcome = match answer {
                         Answer::ClaimsLost(_) => {
                             event = Some(Event::LeaseLost { id });
@@ -316,7 +317,9 @@ impl Machine {
                         lost.extend(inserted_by(&op));
                     }
                 }
-                FollowUp::Ended { id, fence, at, .. } if self.overrun.contains_key(&fence) => {
+                FollowUp::Ended { id, fence, at, .. }
+                    if self.overrun.contains_key(&(id, fence)) =>
+                {
                     self.backlog.push(Command::Overrun { id, fence, at });
                 }
                 FollowUp::Ended { id, fence, end, at, .. } => {

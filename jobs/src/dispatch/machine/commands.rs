@@ -38,7 +38,7 @@ impl Machine {
                 }
             }
             Command::Ended { id, fence, end, at } => {
-                if !self.overrun_has_ended(fence)
+                if !self.overrun_has_ended((id, fence))
                     && self.is_held(id, fence, present.instant, output)
                 {
                     self.run_ended(id, end, at, commit);
@@ -49,7 +49,7 @@ impl Machine {
                 match run.and_then(|run| run.limit) {
                     Some(limit) => self.run_ended(id, overrun_end(limit), at, commit),
                     // Its lease was lost meanwhile.
-                    None => self.keep_slot(fence),
+                    None => self.keep_slot((id, fence)),
                 }
             }
             Command::GiveBack(id) => self.give_back(id, commit),
@@ -293,7 +293,7 @@ impl Machine {
                 Fate::Dead => died(error),
             },
         };
-        if self.frees_its_slot(fence) && !run.follow_ups.were_refused() {
+        if self.frees_its_slot((id, fence)) && !run.follow_ups.were_refused() {
             commit.ends_claim(run);
         }
         let outcome = outcome(&its_end);

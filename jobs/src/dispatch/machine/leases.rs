@@ -170,7 +170,7 @@ impl Machine {
         {
             self.lose(id, now, output);
         }
-        let lost = !self.lost_claims.is_empty() && self.lost_claims.remove(&fence);
+        let lost = !self.lost_claims.is_empty() && self.lost_claims.remove(&(id, fence));
         !lost && self.runs.get(&id).is_some_and(|run| run.fence == fence)
     }
 
@@ -178,7 +178,7 @@ impl Machine {
     fn lose(&mut self, id: JobId, now: Instant, output: &mut StepOutput) {
         let Some(run) = self.forget(id) else { return };
         if !run.withdraw() && run.has_started() {
-            self.lost_claims.insert(run.fence);
+            self.lost_claims.insert((id, run.fence));
             run.tell(Cancellation::LeaseLost, &mut self.wakers);
             output.emit_of(&run, Event::LeaseLost { id });
             output.run_over(run, Outcome::Interrupted, None, now);

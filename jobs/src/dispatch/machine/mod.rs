@@ -57,6 +57,7 @@ use super::run_span::RunSpan;
 use super::run_state::RunState;
 use crate::store::{Answer, ApplyError, Fence, Store, StoredSchedule};
 use crate::values::error::StoreError;
+use crate::values::fence::Claim;
 use crate::values::id::JobId;
 use crate::values::time::{Millis, Now};
 use crate::values::{node, setting};
@@ -83,11 +84,11 @@ pub(crate) struct Machine {
     cancel_requested: HashSet<JobId>,
     /// Runs that have lost their lease or overrun their time limit, and not ended: each still occupies a slot;
     /// its end is ignored.
-    lost_claims: HashSet<Fence>,
+    lost_claims: HashSet<Claim>,
     /// When to look at the time limits of runs, the earliest first.
     limit_checks: BinaryHeap<Reverse<(Instant, JobId, Fence)>>,
     /// Runs that have overrun their time limit, until that is in the store.
-    overrun: HashMap<Fence, HandlerEnded>,
+    overrun: HashMap<Claim, HandlerEnded>,
     progress: ProgressWrites,
     /// When the leases are renewed, and when the first of them may end.
     renew_at: Option<Instant>,

@@ -14,7 +14,8 @@ use super::commit::{Commit, FollowUp};
 use super::{Machine, StepOutput};
 use crate::dispatch::command::Command;
 use crate::dispatch::progress::Latest;
-use crate::store::{Fence, Op};
+use crate::store::Op;
+use crate::values::fence::Claim;
 use crate::values::time::Now;
 
 /// The shortest time between two writes of the progress of one run.
@@ -25,7 +26,7 @@ const WRITE_INTERVAL: Duration = Duration::from_secs(1);
 pub(super) struct ProgressWrites {
     unwritten: Latest,
     /// When the progress of a run was written, within the last [`WRITE_INTERVAL`].
-    written: HashMap<Fence, Instant>,
+    written: HashMap<Claim, Instant>,
 }
 
 impl Machine {
@@ -44,18 +45,18 @@ impl Machine {
         writes.unwritten.extend(latest.unwrap_or_default());
         writes.written.retain(|_, at| now.saturating_duration_since(*at) < WRITE_INTERVAL);
         for command in commands {
-            if let Command::Ended { fence, .. } = command {
-                writes.unwritten.remove(fence);
+            if let Command::Ended { id, fence, .. } = command {
+                writes.unwritten.remove(&(*id, *fence));
             }
         }
         let runs = &self.runs;
-        writes.unwritten.retain(|fence, (id, value)| {
-            let run = runs.get(id).filter(|run| run.fence == *fence && !run.has_expired(now));
-            if run.is_none() || writes.written.contains_key(fence) {
+        writes.unwritten.retain(|&(id, fence), value| {
+            let run = runs.get(&id).filter(|run| run.fence == fence && !run.has_expired(now));
+            if run.is_none() || writes.written.contains_key(&(id, fence)) {
                 return run.is_some();
             }
-            writes.written.insert(*fence, now);
-            let (id, fence, value) = (*id, *fence, core::mem::take(value));
+            writes.written.insert((id, fence), now);
+            let value = core::mem::take(value);
             commit.push(Op::PutProgress { id, fence, value }, FollowUp::ProgressPut);
             false
         });
@@ -64,13 +65,13 @@ impl Machine {
     /// Keeps the progress that a commit has not written, unless the run has set another since.
     pub(super) fn keep_progress(&mut self, op: Op) {
         if let Op::PutProgress { id, fence, value } = op {
-            self.progress.unwritten.entry(fence).or_insert((id, value));
+            self.progress.unwritten.entry((id, fence)).or_insert(value);
         }
     }
 
     pub(super) fn wake_for_progress(&self, present: Now, output: &mut StepOutput) {
         let ProgressWrites { unwritten, written } = &self.progress;
-        let due = unwritten.keys().filter_map(|fence| written.get(fence)).min();
+        let due = unwritten.keys().filter_map(|claim| written.get(claim)).min();
         if let Some(at) = due.filter(|_| self.unsettled.is_none()) {
             let wait = (*at + WRITE_INTERVAL).saturating_duration_since(present.instant);
             output.wake_by(present.millis().plus(wait + Duration::from_millis(1)));

@@ -19,6 +19,7 @@ use crate::store::Fence;
 use crate::values::cancellation::Cancellation;
 use crate::values::error_type::ErrorType;
 use crate::values::fail::{Fail, Fate};
+use crate::values::fence::Claim;
 use crate::values::id::JobId;
 use crate::values::time::{Millis, Now};
 
@@ -62,7 +63,7 @@ impl Machine {
             if given_up.is_none_or(|given_up| now < given_up) {
                 self.check_limit(given_up, id, fence);
             } else if run.overruns() {
-                self.overrun.insert(fence, HandlerEnded(false));
+                self.overrun.insert((id, fence), HandlerEnded(false));
                 self.backlog.push(Command::Overrun { id, fence, at: present.millis() });
             }
         }
@@ -70,8 +71,8 @@ impl Machine {
 
     /// Notes that the handler of a run has ended. Returns `true` if the run has overrun its limit, and its end is
     /// not in the store yet: then the end of the handler is ignored.
-    pub(super) fn overrun_has_ended(&mut self, fence: Fence) -> bool {
-        match self.overrun.get_mut(&fence) {
+    pub(super) fn overrun_has_ended(&mut self, claim: Claim) -> bool {
+        match self.overrun.get_mut(&claim) {
             Some(ended) => {
                 *ended = HandlerEnded(true);
                 true
@@ -81,15 +82,15 @@ impl Machine {
     }
 
     /// Says whether the slot of this run is free once its claim has ended.
-    pub(super) fn frees_its_slot(&self, fence: Fence) -> bool {
-        !matches!(self.overrun.get(&fence), Some(HandlerEnded(false)))
+    pub(super) fn frees_its_slot(&self, claim: Claim) -> bool {
+        !matches!(self.overrun.get(&claim), Some(HandlerEnded(false)))
     }
 
     /// Keeps the slot of a run whose claim has ended, if it has overrun its limit and its handler goes on.
-    pub(super) fn keep_slot(&mut self, fence: Fence) {
-        match self.overrun.remove(&fence) {
-            Some(HandlerEnded(false)) => drop(self.lost_claims.insert(fence)),
-            Some(HandlerEnded(true)) => drop(self.lost_claims.remove(&fence)),
+    pub(super) fn keep_slot(&mut self, claim: Claim) {
+        match self.overrun.remove(&claim) {
+            Some(HandlerEnded(false)) => drop(self.lost_claims.insert(claim)),
+            Some(HandlerEnded(true)) => drop(self.lost_claims.remove(&claim)),
             None => {}
         }
     }
