@@ -70,8 +70,8 @@ fn end_with_follow_ups_waits_for_memory_as_a_whole() {
     assert_eq!(receipts(&jobs), (0..40).collect::<Vec<_>>());
     jobs.check().unwrap();
     jobs.shutdown().unwrap();
-    log.each_once(40);
     assert_eq!(lost.load(Ordering::Acquire), 0, "a lease was lost");
+    log.each_once(40);
 }
 
 /// If the reply to an end with follow-ups is lost, it is sent again, and they are stored once.

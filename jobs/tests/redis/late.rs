@@ -172,7 +172,6 @@ fn ends_beside_one_without_its_claim_end_their_jobs() {
     assert_eq!(removed, 1);
     proxy.stall(false);
     wait_until("the others have ended", || in_hand(&client) == 1);
-    assert!(client.get(ids[JOBS / 2]).unwrap().is_some(), "an end without its claim counts");
     wait_until("it has run again", || in_hand(&client) == 0);
     client.check().unwrap();
     jobs.shutdown().unwrap();

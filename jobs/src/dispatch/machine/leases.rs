@@ -123,7 +123,8 @@ impl Machine {
         let held: Vec<(JobId, Fence)> = self
             .runs
             .values()
-            .filter(|run| !ended.contains(&run.id))
+            // An end that was refused may be refused again.
+            .filter(|run| !ended.contains(&run.id) || run.follow_ups.were_refused())
             .map(|run| (run.id, run.fence))
             .collect();
         if !held.is_empty() {

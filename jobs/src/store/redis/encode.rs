@@ -23,10 +23,15 @@ use crate::values::time::Millis;
 /// More than the bytes of a change of one job that is stored already.
 const CHANGE_BYTES: usize = 128;
 
-/// Returns the calls for the operations that change something.
-pub(super) fn calls(ops: &[Op]) -> Vec<Call> {
+/// Says whether an operation ends a run that has follow-ups.
+pub(super) fn has_follow_ups(op: &Op) -> bool {
+    matches!(op, Op::Finish(Finish { then: Some(_), .. }))
+}
+
+/// Returns the calls for the operations that change something and are `wanted`.
+pub(super) fn calls(ops: &[Op], wanted: impl Fn(&Op) -> bool) -> Vec<Call> {
     let mut calls: Vec<Call> = Vec::new();
-    for (n, op) in ops.iter().enumerate() {
+    for (n, op) in ops.iter().enumerate().filter(|(_, op)| wanted(op)) {
         match op {
             Op::InsertMany(jobs) => insert_many(&mut calls, n, jobs),
             Op::Each(each) => {
@@ -61,10 +66,10 @@ pub(super) fn calls(ops: &[Op]) -> Vec<Call> {
     calls
 }
 
-/// Returns the kinds of the jobs and schedules that these operations store.
-pub(super) fn kinds_of(ops: &[Op]) -> Vec<&str> {
+/// Returns the kinds of the jobs and schedules that the operations which are `wanted` store.
+pub(super) fn kinds_of(ops: &[Op], wanted: impl Fn(&Op) -> bool) -> Vec<&str> {
     let mut kinds: Vec<&str> = Vec::new();
-    for op in ops {
+    for op in ops.iter().filter(|op| wanted(op)) {
         match op {
             Op::Insert(job) => kinds.push(&job.kind),
             Op::InsertMany(jobs) | Op::Occur { jobs, .. } => {

@@ -186,10 +186,21 @@ impl Redis {
 
     fn commit(&mut self, batch: &Batch<'_>) -> Result<Outcome, ApplyError> {
         let handled = self.claiming.handled();
-        let mut needed = encode::kinds_of(batch.ops);
-        needed.extend(handled.iter().map(|kind| &**kind));
-        self.make_known(&needed).map_err(|fault| fault.into_apply_error(false))?;
-        let calls = encode::calls(batch.ops);
+        let kinds_of = |wanted: &dyn Fn(&Op) -> bool| {
+            let kinds = encode::kinds_of(batch.ops, wanted).into_iter();
+            kinds.chain(handled.iter().map(|kind| &**kind)).collect::<Vec<_>>()
+        };
+        let mut needed = kinds_of(&|_| true);
+        let mut known = self.make_known(&needed);
+        // A full server takes no new kind of a follow-up. Everything else in the batch must not wait for that.
+        let has_no_room = matches!(&known, Err(fault) if fault.error == StoreError::Full);
+        let is_held_back = |op: &Op| has_no_room && encode::has_follow_ups(op);
+        if has_no_room {
+            needed = kinds_of(&|op| !is_held_back(op));
+            known = self.make_known(&needed);
+        }
+        known.map_err(|fault| fault.into_apply_error(false))?;
+        let calls = encode::calls(batch.ops, |op| !is_held_back(op));
         for op in batch.ops {
             if let Op::PutNode { id, .. } = op {
                 self.node = Some(id.clone());
@@ -247,9 +258,10 @@ impl Redis {
             self.replicas.read(&mut replies, &self.connection.name).map_err(wrong)?;
         }
         for (op, found) in batch.ops.iter().zip(answers::found(batch.ops.len(), &calls, replies)) {
-            let answer = match op.is_question() {
-                true => self.question(op),
-                false => Ok(answers::answer(op, found)),
+            let answer = match op {
+                op if is_held_back(op) => Ok(Answer::Refused(StoreError::Full)),
+                op if op.is_question() => self.question(op),
+                op => Ok(answers::answer(op, found)),
             };
             outcome.answers.push(match answer {
                 Ok(answer) => answer,

@@ -104,14 +104,13 @@ local function get_all(hash, fields)
 end
 
 -- Fails if a user has given a key another type. A script calls it before it writes, since its writes would stay
--- if it failed later. `which`: the indices of the keys that the script writes to, or nil for all.
-local function check_types(which)
+-- if it failed later.
+local function check_types()
   -- The command that returns the size of each key, by its type.
   local SIZE = { 'HLEN', 'HLEN', 'ZCARD', 'HLEN', 'HLEN', 'ZCARD', 'ZCARD', 'HLEN', 'HLEN', 'SCARD',
     'HLEN', 'HLEN', 'HLEN', 'HLEN', 'ZCARD', 'HLEN', 'HLEN', 'HLEN' }
-  for n = 1, which and #which or #KEYS do
-    local key = which and which[n] or n
-    redis.call(SIZE[key] or 'ZCARD', KEYS[key])
+  for n = 1, #KEYS do
+    redis.call(SIZE[n] or 'ZCARD', KEYS[n])
   end
 end
 
