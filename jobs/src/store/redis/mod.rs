@@ -212,10 +212,8 @@ impl Redis {
             self.claiming.prepare(batch.number, random());
         }
         // Questions must be answered as of before the claim, which the caller does not know of yet.
-        let asks = batch
-            .ops
-            .iter()
-            .any(|op| op.is_question() && !matches!(op, Op::Schedules | Op::Settings));
+        let asks_now = |op: &Op| op.is_question() && !matches!(op, Op::Schedules | Op::Settings);
+        let asks = batch.ops.iter().any(asks_now);
         let waits = batch.awaited && self.replicas.are_waited_for(batch.ops);
         let commands = |store: &Redis, calls: &[Call], claim: Option<&ClaimRequest>| {
             let (keys, head) = (store.keys.all(&store.kinds), store.head());
