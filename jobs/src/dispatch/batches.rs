@@ -6,7 +6,8 @@
 //!   first job has waited for the time that its size says.
 //! - The end of that wait is an entry of the run queue, with a number. A batch that was complete earlier leaves its
 //!   entry behind: the number is another one by then, and the entry does nothing.
-//! - A job that was cancelled or given back while it waited is in no batch, and does not count for its size.
+//! - A job that was cancelled or given back while it waited is in no batch, and does not count for its size. It is
+//!   dropped outside the lock, because the last user of its span calls the user's subscriber.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -58,24 +59,11 @@ impl Batches {
 
     /// Adds a job that is due.
     pub(super) fn add(&self, start: Start, size: BatchSize, now: Millis) -> Added {
-        let (kind, head_start) = (Arc::clone(&start.state.kind), start.state.head_start);
-        let mut kinds = self.lock();
-        let batch = kinds.entry(Arc::clone(&kind)).or_insert_with(Batch::empty);
-        batch.starts.push(start);
-        if batch.starts.len() >= size.most {
-            batch.starts.retain(|start| start.state.is_waiting());
-        }
-        if batch.starts.len() >= size.most {
-            return Added::Complete(batch.take());
-        }
-        let until = now.plus(size.wait);
-        // A later end of the wait is from before the clock was set back.
-        if batch.starts.len() > 1 && batch.until <= until {
-            return Added::Waits;
-        }
-        batch.number += 1;
-        batch.until = until;
-        Added::First(WaitOver { kind, number: batch.number, due: until, head_start })
+        let kind = Arc::clone(&start.state.kind);
+        let (added, withdrawn) =
+            self.lock().entry(kind).or_insert_with(Batch::empty).add(start, size, now);
+        drop(withdrawn);
+        added
     }
 
     /// Takes the batch whose wait is over, unless it was complete before.
@@ -97,6 +85,28 @@ impl Batches {
 impl Batch {
     fn empty() -> Batch {
         Batch { starts: Vec::new(), number: 0, until: Millis::ZERO }
+    }
+
+    /// Adds a job. Returns the jobs too that the batch has lost.
+    fn add(&mut self, start: Start, size: BatchSize, now: Millis) -> (Added, Vec<Start>) {
+        let (kind, head_start) = (Arc::clone(&start.state.kind), start.state.head_start);
+        self.starts.push(start);
+        let mut withdrawn = Vec::new();
+        if self.starts.len() >= size.most {
+            withdrawn.extend(self.starts.extract_if(.., |start| !start.state.is_waiting()));
+        }
+        if self.starts.len() >= size.most {
+            return (Added::Complete(self.take()), withdrawn);
+        }
+        let until = now.plus(size.wait);
+        // A later end of the wait is from before the clock was set back.
+        if self.starts.len() > 1 && self.until <= until {
+            return (Added::Waits, withdrawn);
+        }
+        self.number += 1;
+        self.until = until;
+        let over = WaitOver { kind, number: self.number, due: until, head_start };
+        (Added::First(over), withdrawn)
     }
 
     fn take(&mut self) -> Vec<Start> {

@@ -70,7 +70,7 @@ impl Executor {
         let mut not_decoded = Vec::new();
         let called = self.call(|| call(jobs, &mut not_decoded));
         for NotDecoded { run, why } in not_decoded {
-            states.retain(|state| state.fence != run.state.fence);
+            states.retain(|state| state.id != run.state.id);
             let end = match why {
                 Ok(error) => RunEnd::Undecodable(error.to_string()),
                 Err(panic) => RunEnd::panicked(panic),

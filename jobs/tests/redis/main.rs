@@ -7,6 +7,7 @@
 //! | `proxy.rs` | a proxy that cuts, resets, stalls, drops replies and delivers late |
 //! | `nodes.rs` | several nodes on one queue |
 //! | `lost.rs` | lost replies, broken connections, servers that come back |
+//! | `batches.rs` | handlers of batches |
 //! | `bulk.rs` | verbs for every job of a list |
 //! | `by_hand.rs` | records that were removed by hand |
 //! | `clocks.rs` | nodes whose clocks are wrong, and drift |
@@ -36,6 +37,7 @@
 //! | `pages.rs` | programs of the pages, which need a server |
 //! | `in_time.rs` | calls and shutdowns that keep their limit |
 
+mod batches;
 mod bulk;
 mod by_hand;
 #[cfg(unix)]

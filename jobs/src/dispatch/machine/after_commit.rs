@@ -48,7 +48,7 @@ impl Machine {
                 && !(matches!(then, FollowUp::Answer(None)) && *error == StoreError::Full)
             {
                 failure.get_or_insert_with(|| error.clone());
-                if let FollowUp::Ended { id, .. } = &then
+                if let Op::Finish(Finish { id, then: Some(_), .. }) = &op
                     && let Some(run) = self.runs.get(id)
                 {
                     run.follow_ups.note_refused();

@@ -193,9 +193,9 @@ impl Redis {
         let mut needed = kinds_of(&|_| true);
         let mut known = self.make_known(&needed);
         // A full server takes no new kind of a follow-up. Everything else in the batch must not wait for that.
-        let has_no_room = matches!(&known, Err(fault) if fault.error == StoreError::Full);
-        let is_held_back = |op: &Op| has_no_room && encode::has_follow_ups(op);
-        if has_no_room {
+        let is_full = matches!(&known, Err(fault) if fault.error == StoreError::Full);
+        let is_held_back = |op: &Op| is_full && encode::has_follow_ups(op);
+        if batch.ops.iter().any(is_held_back) {
             needed = kinds_of(&|op| !is_held_back(op));
             known = self.make_known(&needed);
         }
