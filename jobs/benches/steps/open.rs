@@ -106,8 +106,8 @@ impl<'a> Place<'a> {
 
     /// Opens the store.
     pub(crate) fn open(&self) -> Result<Builder, Box<dyn Error>> {
-        let (builder, durability) = match (&self.server, self.level) {
-            (Some((_, port)), _) => {
+        let (builder, durability) = match (self.port(), self.level) {
+            (Some(port), _) => {
                 (Jobs::redis(format!("redis://127.0.0.1:{port}/"))?, Durability::Written)
             }
             (None, Level::Synced) => (Jobs::open(self.file())?, Durability::Synced),
@@ -117,7 +117,6 @@ impl<'a> Place<'a> {
     }
 
     /// Returns the port of the server, if the store is on one.
-    #[allow(dead_code, reason = "made for the other benchmark")]
     pub(crate) fn port(&self) -> Option<u16> {
         self.server.as_ref().map(|(_, port)| *port)
     }
@@ -167,7 +166,7 @@ impl<'a> Place<'a> {
         Ok(ids.clone())
     }
 
-    fn file(&self) -> PathBuf {
+    pub(crate) fn file(&self) -> PathBuf {
         self.folder.join("jobs.db")
     }
 }

@@ -1,30 +1,31 @@
-//! How many inserts a second one caller makes that waits for each, beside a bare loop of `INSERT` and `COMMIT` on
-//! SQLite with the same settings.
+//! How many inserts a second one caller makes that waits for each: beside a bare loop of `INSERT` and `COMMIT` on SQLite
+//! with the same settings, and beside the bare round trip of the same `EVALSHA` on a server.
 //!
 //! ```sh
-//! cargo bench -p tickwheel-jobs --bench one_caller
-//! cargo bench -p tickwheel-jobs --bench one_caller -- --rounds 9 --seconds 1 --dir /var/tmp
+//! cargo bench -p tickwheel-jobs --features redis --bench one_caller
+//! cargo bench -p tickwheel-jobs --features redis --bench one_caller -- --only server --rounds 9 --seconds 1
 //! ```
 //!
-//! The rows are measured by turns, each round with new files. A rate is the median of the rounds, with the least and
-//! the most of them. The part of the bare loop is that of the same round, so a machine that is slow for a while slows
+//! The rows are measured by turns, each with a new file or server. A rate is the median of the rounds, with the least and
+//! the most of them. The part of the bare row is that of the same round, so a machine that is slow for a while slows
 //! both. *process* inserts in the process that runs the jobs, and *client* by a client that runs none. The switches
-//! are those of the thread that inserts, for each insert: it waited for another thread, or for the disk.
+//! are those of the thread that inserts, for each insert: it waited for another thread, for the disk, or for the server.
 
-#[path = "steps/open.rs"]
+#[path = "../steps/open.rs"]
 #[allow(dead_code, reason = "made for the other benchmark")]
 mod open;
+mod server;
+mod sqlite;
 
 use std::env;
 use std::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
-use rusqlite::{Connection, params};
-use tickwheel_jobs::{Client, Durability, Jobs};
+use tickwheel_jobs::Client;
 
-use open::{Task, task};
+use open::{Filled, Level, Place, Task, task};
 
 /// The program that inserts.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -35,10 +36,7 @@ enum Row {
 }
 
 const ROWS: [(Row, &str); 3] =
-    [(Row::Bare, "SQLite alone"), (Row::Process, "process"), (Row::Client, "client")];
-
-const LEVELS: [(Durability, &str); 2] =
-    [(Durability::Written, "written"), (Durability::Synced, "synced")];
+    [(Row::Bare, "bare"), (Row::Process, "process"), (Row::Client, "client")];
 
 /// The figures of one round of a row.
 struct Measured {
@@ -48,14 +46,14 @@ struct Measured {
 
 fn main() -> Result<(), Box<dyn Error>> {
     let Options { rounds, length, folder, only } = options()?;
-    let is_wanted = |name: &str| only.as_ref().is_none_or(|only| only == name);
-    println!("| durability | | inserts a second | of SQLite alone | switches an insert |");
+    println!("| durability | | inserts a second | of the bare row | switches an insert |");
     println!("| --- | --- | ---: | ---: | ---: |");
-    for (durability, level) in LEVELS.into_iter().filter(|(_, level)| is_wanted(level)) {
+    let levels = [Level::Written, Level::Synced, Level::Server];
+    for level in levels.into_iter().filter(|level| only.is_none_or(|only| only == *level)) {
         let mut found: [Vec<Measured>; ROWS.len()] = Default::default();
         for _ in 0..rounds {
             for (found, (row, _)) in found.iter_mut().zip(ROWS) {
-                found.push(round(row, durability, length, &folder)?);
+                found.push(round(row, level, length, &folder)?);
             }
         }
         for (row, (_, name)) in found.iter().zip(ROWS) {
@@ -80,24 +78,24 @@ fn median(mut found: Vec<f64>, digits: usize) -> String {
 
 fn round(
     row: Row,
-    durability: Durability,
+    level: Level,
     length: Duration,
     folder: &Path,
 ) -> Result<Measured, Box<dyn Error>> {
-    let folder = folder.join(format!("one-caller-{}", std::process::id()));
-    fs::create_dir_all(&folder)?;
-    let file = folder.join("jobs.db");
-    let measured = match row {
-        Row::Bare => bare(&file, durability, length),
-        Row::Process => {
-            let jobs = Jobs::open(&file)?.durability(durability);
-            let jobs = jobs.handle(|_: Task, _| Ok(())).start()?;
+    let filled = Filled::default();
+    let place = Place::new(folder, level, &filled)?;
+    match (row, place.port()) {
+        (Row::Bare, None) => sqlite::bare(&place.file(), level == Level::Synced, length),
+        (Row::Bare, Some(port)) => {
+            let mut bare = server::Bare::record(port)?;
+            measure(length, |_| bare.insert())
+        }
+        (Row::Process, _) => {
+            let jobs = place.open()?.handle(|_: Task, _| Ok(())).start()?;
             ours(&jobs, length)
         }
-        Row::Client => ours(&Jobs::open(&file)?.durability(durability).client()?, length),
-    };
-    fs::remove_dir_all(&folder)?;
-    measured
+        (Row::Client, _) => ours(&place.open()?.client()?, length),
+    }
 }
 
 /// Inserts jobs that are due in an hour.
@@ -106,29 +104,6 @@ fn ours(client: &Client, length: Duration) -> Result<Measured, Box<dyn Error>> {
         client
             .insert(Duration::from_secs(3600), task(number))
             .map_err(|error| error.to_string())?;
-        Ok(())
-    })
-}
-
-/// Inserts rows of the same length, with the settings of the crate.
-fn bare(file: &Path, durability: Durability, length: Duration) -> Result<Measured, Box<dyn Error>> {
-    let connection = Connection::open(file)?;
-    let level = if durability == Durability::Synced { "FULL" } else { "NORMAL" };
-    connection.execute_batch(&format!(
-        "PRAGMA page_size = 4096; PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = WAL;
-         PRAGMA synchronous = {level}; PRAGMA cache_size = -16384; PRAGMA wal_autocheckpoint = 4000;
-         PRAGMA journal_size_limit = 67108864;
-         CREATE TABLE job (due INTEGER, id BLOB, payload BLOB, PRIMARY KEY (due, id)) WITHOUT ROWID;"
-    ))?;
-    let mut insert = connection.prepare("INSERT INTO job VALUES (?, ?, ?)")?;
-    let mut begin = connection.prepare("BEGIN IMMEDIATE")?;
-    let mut commit = connection.prepare("COMMIT")?;
-    measure(length, |number| {
-        let payload = serde_json::to_vec(&task(number))?;
-        let due = SystemTime::UNIX_EPOCH.elapsed()?.as_millis() as i64 + 3_600_000;
-        begin.execute([])?;
-        insert.execute(params![due, u128::from(number).to_be_bytes(), payload])?;
-        commit.execute([])?;
         Ok(())
     })
 }
@@ -163,7 +138,7 @@ struct Options {
     length: Duration,
     folder: PathBuf,
     /// The one level that is measured.
-    only: Option<String>,
+    only: Option<Level>,
 }
 
 fn options() -> Result<Options, Box<dyn Error>> {
@@ -175,7 +150,7 @@ fn options() -> Result<Options, Box<dyn Error>> {
             "--rounds" => rounds = value.parse()?,
             "--seconds" => seconds = value.parse()?,
             "--dir" => folder = value.into(),
-            "--only" => only = Some(value),
+            "--only" => only = Some(Level::named(&value).ok_or("there is no such level")?),
             _ => return Err(format!("{name} is no option").into()),
         }
     }
