@@ -141,3 +141,29 @@ fn follow_ups_of_a_run_that_lost_its_lease_are_dropped() {
     first.shutdown().unwrap();
     second.shutdown().unwrap();
 }
+
+/// An end that reaches the server after its claim is gone stores no follow-up. Here an operator removes the fence while
+/// the handler runs. The next run of the job stores its own.
+#[test]
+fn follow_ups_of_an_end_without_its_claim_are_not_stored() {
+    let server = Arc::new(Server::start());
+    let log = Log::default();
+    let (noted, shared) = (log.clone(), Arc::clone(&server));
+    let handler = move |order: Order, run: &Run| -> Result<(), Fail> {
+        noted.add(order.0);
+        run.then(HOUR, Receipt(u64::from(noted.of(order.0))))?;
+        if noted.of(order.0) == 1 {
+            let id = run.id().to_u128().to_be_bytes();
+            let mut removal = redis::cmd("HDEL");
+            removal.arg("tw:{jobs}:fence").arg(&id);
+            assert_eq!(removal.query::<i64>(&mut shared.connection()).unwrap(), 1);
+        }
+        Ok(())
+    };
+    let jobs = open(&server).lease(1000 * MS).handle(handler).start().unwrap();
+    jobs.insert(Duration::ZERO, Order(1)).unwrap();
+    wait_until("it ran again, and ended", || log.of(1) == 2 && in_hand(&jobs) == 0);
+    assert_eq!(receipts(&jobs), [2]);
+    jobs.check().unwrap();
+    jobs.shutdown().unwrap();
+}
