@@ -220,3 +220,30 @@ fn test_run_that_completes_stores_its_follow_ups() {
         assert!(run.then(MS, Mail(2)).is_err(), "it has ended");
     });
 }
+
+/// A run that ends while the jobs shut down stores its follow-up with its end. A start later runs it.
+#[test]
+fn follow_up_of_a_run_that_a_shutdown_waits_for_is_stored() {
+    on_stores(|store| {
+        if !store.keeps {
+            return;
+        }
+        let (started, starts) = std::sync::mpsc::channel();
+        let handler = move |chain: Chain, run: &Run| {
+            started.send(())?;
+            while !run.is_cancelled() {
+                std::thread::yield_now();
+            }
+            Ok(drop(run.then(Duration::ZERO, Mail(chain.0))?))
+        };
+        let jobs = store.open().handle(handler).start().unwrap();
+        jobs.insert(Duration::ZERO, Chain(7, Ends::Well)).unwrap();
+        starts.recv_timeout(LONG).unwrap();
+        jobs.shutdown().unwrap();
+        let (sent, mails) = std::sync::mpsc::channel();
+        let jobs =
+            store.open().handle(move |mail: Mail, _| Ok(sent.send(mail.0)?)).start().unwrap();
+        assert_eq!(mails.recv_timeout(LONG), Ok(7));
+        jobs.shutdown().unwrap();
+    });
+}

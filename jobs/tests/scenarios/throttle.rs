@@ -2,9 +2,9 @@
 
 use std::time::{Duration, SystemTime};
 
-use tickwheel_jobs::{Driver, Fail, Jobs};
+use tickwheel_jobs::{Client, Driver, Fail, Jobs};
 
-use super::{Charge, MS, Mail, SECOND, manual, run_all};
+use super::{Charge, MS, Mail, SECOND, asker, manual, run_all};
 use crate::support::on_stores;
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -91,5 +91,28 @@ fn debounced_job_runs_once_for_a_burst() {
         assert_eq!(driver.advance(MS), 1);
         assert_eq!(*ran.lock().unwrap(), [4, 13, 8, 10]);
         jobs.check().unwrap();
+    });
+}
+
+/// Processes share the periods and the bursts of a key: on the real clock, and from a process that runs no jobs.
+#[test]
+fn throttled_and_debounced_keys_are_shared_by_processes() {
+    on_stores(|store| {
+        let jobs = store.open().handle(|_: Charge, _| Ok(())).start().unwrap();
+        let other = asker(store, &jobs);
+        // A period that no test crosses.
+        let century = Duration::from_secs(100 * 365 * 86_400);
+        jobs.pause().unwrap();
+        let first = jobs.keyed("a").throttle(century, Charge(1)).unwrap();
+        let again = other.keyed("a").throttle(century, Charge(2)).unwrap();
+        assert_eq!((first.is_new, again.is_new, again.id), (true, false, first.id));
+        for (client, cents) in [(&jobs as &Client, 3), (&other, 4)] {
+            client.keyed("b").debounce(60 * MINUTE, 90 * MINUTE, Charge(cents)).unwrap();
+        }
+        let burst = jobs.keyed("b").get().unwrap().unwrap();
+        assert_eq!(burst.job::<Charge>().unwrap(), Charge(4));
+        assert_eq!(other.count().unwrap().pending, 2);
+        jobs.check().unwrap();
+        jobs.shutdown().unwrap();
     });
 }
