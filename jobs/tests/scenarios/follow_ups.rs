@@ -234,7 +234,8 @@ fn follow_up_of_a_run_that_a_shutdown_waits_for_is_stored() {
             while !run.is_cancelled() {
                 std::thread::yield_now();
             }
-            Ok(drop(run.then(Duration::ZERO, Mail(chain.0))?))
+            run.then(Duration::ZERO, Mail(chain.0))?;
+            Ok(())
         };
         let jobs = store.open().handle(handler).start().unwrap();
         jobs.insert(Duration::ZERO, Chain(7, Ends::Well)).unwrap();
