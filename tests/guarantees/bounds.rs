@@ -63,15 +63,18 @@ fn insert_panics_on_a_full_wheel() {
 /// A due job beyond `max_in_flight` waits in the wheel, and can be cancelled.
 #[test]
 fn jobs_beyond_max_in_flight_wait_in_the_wheel() {
-    let wheel = Wheel::builder().threads(2).max_in_flight(2).build().unwrap();
+    // More threads than the bound: they do not hold jobs back.
+    let wheel = Wheel::builder().threads(4).max_in_flight(2).build().unwrap();
     let first = [blocker(&wheel), blocker(&wheel)];
     let ran = Arc::new(AtomicU64::new(0));
-    let most = Arc::new(AtomicUsize::new(0));
+    let [running, most] = [(); 2].map(|()| Arc::new(AtomicUsize::new(0)));
     let handles: Vec<Handle> = (0..50)
         .map(|_| {
-            let (ran, most, scheduler) = (Arc::clone(&ran), Arc::clone(&most), wheel.scheduler());
+            let (ran, running, most) = (Arc::clone(&ran), Arc::clone(&running), Arc::clone(&most));
             wheel.insert(Duration::ZERO, move || {
-                most.fetch_max(scheduler.stats().in_flight, Ordering::SeqCst);
+                most.fetch_max(running.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                std::thread::sleep(MS);
+                running.fetch_sub(1, Ordering::SeqCst);
                 ran.fetch_add(1, Ordering::SeqCst);
             })
         })

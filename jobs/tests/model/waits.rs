@@ -66,11 +66,10 @@ impl World {
             let client = self.jobs.as_ref().expect("the jobs run").client();
             return Call::now(&self.shared, &client, false).wait(id);
         };
-        let was_there = {
+        let before = {
             let oracle = &mut self.shared.lock().oracle;
             oracle.ends.clear();
-            oracle.find(id).is_some_and(|at| !oracle.jobs[at].perhaps)
-                || oracle.find_kept(id).is_some_and(|kept| !kept.perhaps)
+            oracle.clone()
         };
         let answer = on_a_thread(move || other.wait(id, LONG));
         self.advance(Duration::from_millis(ms))?;
@@ -79,7 +78,7 @@ impl World {
         }
         let got = ended(&answer)?;
         let oracle = &self.shared.lock().oracle;
-        oracle.waited_across(id, was_there, &got)
+        oracle.waited_across(id, &before, &got)
     }
 
     /// Another process calls while time passes. If its job has not ended then, it is cancelled.
@@ -172,17 +171,19 @@ fn ended<T>(answer: &Receiver<T>) -> Outcome<T> {
 }
 
 impl Oracle {
-    /// Says whether a wait was answered rightly that began before the ends which the oracle has noted.
+    /// Says whether a wait was answered rightly that began `before`, and crossed the ends which the oracle has noted.
     fn waited_across(
         &self,
         id: JobId,
-        was_there: bool,
+        before: &Oracle,
         got: &Result<JobInfo, CallError>,
     ) -> Outcome {
         if self.ends.iter().all(|(of, _)| *of != id) {
-            // Nothing has happened to it.
-            return self.waited(id, got);
+            // It has ended before, if at all. Meanwhile, what was kept of it may have been removed.
+            return self.waited(id, got).or_else(|wrong| before.waited(id, got).map_err(|_| wrong));
         }
+        let was_there = before.find(id).is_some_and(|at| !before.jobs[at].perhaps)
+            || before.find_kept(id).is_some_and(|kept| !kept.perhaps);
         let had = |state| self.ends.contains(&(id, state));
         let kept = self.find_kept(id);
         let is_kept = kept.is_some_and(|kept| !kept.perhaps);
