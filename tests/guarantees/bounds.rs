@@ -73,7 +73,7 @@ fn jobs_beyond_max_in_flight_wait_in_the_wheel() {
             let (ran, running, most) = (Arc::clone(&ran), Arc::clone(&running), Arc::clone(&most));
             wheel.insert(Duration::ZERO, move || {
                 most.fetch_max(running.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
-                std::thread::sleep(MS);
+                let_pass(MS);
                 running.fetch_sub(1, Ordering::SeqCst);
                 ran.fetch_add(1, Ordering::SeqCst);
             })
