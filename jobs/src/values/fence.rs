@@ -12,8 +12,8 @@ pub(crate) type Claim = (JobId, Fence);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Fence {
     number: u64,
-    /// Distinguishes claims with the same number: a failover that loses a claim makes the next one reuse its
-    /// number.
+    /// Distinguishes claims with the same number: after a failover that loses a claim, the next one may get its number
+    /// again.
     nonce: u64,
 }
 

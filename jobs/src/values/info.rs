@@ -75,8 +75,8 @@ pub enum JobState {
 ///
 /// Its serialized form is the output of the command `tickwheel-jobs` with `--json`: `id`, `kind`, `state`
 /// (`pending`, `claimed`, `running`, `dead`, `completed`, `cancelled`), `due`, `failures`, `attempt`,
-/// `interruptions`, `key`, `error`, `errors`, `headers`, `died`, `ended`, `took_ms`, `result`, `progress`, and
-/// `payload`. Times are RFC 3339 in UTC, `2026-11-22T10:00:00.000Z`, in `{:?}` too. `payload` is the job's own JSON;
+/// `interruptions`, `key`, `error`, `errors`, `headers`, `claimed`, `lease_ends`, `died`, `ended`, `took_ms`, `result`,
+/// `progress`, and `payload`. Times are RFC 3339 in UTC, `2026-11-22T10:00:00.000Z`, in `{:?}` too. `payload` is the job's own JSON;
 /// the members of its objects are sorted by name, and a number of more than 64 bits is rounded. If the payload is
 /// not JSON, `payload` is `null`, and `payload_text` or `payload_hex` has the payload.
 #[derive(Clone, PartialEq, Eq)]
@@ -105,6 +105,12 @@ pub struct JobInfo {
     pub errors: Vec<AttemptError>,
     /// Its headers: see [`NewJob::header`](crate::NewJob::header).
     pub headers: BTreeMap<String, String>,
+    /// When a process claimed it, if it is claimed or runs, by the clock of that process, or of the server: see
+    /// [`JobState::Claimed`] for how long before its handler starts that may be.
+    pub claimed: Option<SystemTime>,
+    /// When its claim ends unless its process renews it, if it is claimed or runs, and is on a server: see
+    /// [`Builder::lease`](crate::Builder::lease).
+    pub lease_ends: Option<SystemTime>,
     /// When it died, if it is dead.
     pub died: Option<SystemTime>,
     /// When it ended, if it is dead, or if it is kept.

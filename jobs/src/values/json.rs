@@ -134,7 +134,7 @@ impl Serialize for JobInfo {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let payload = Payload::of(&self.payload);
         let is_json = matches!(payload, Payload::Json(_));
-        let mut job = serializer.serialize_struct("JobInfo", if is_json { 17 } else { 18 })?;
+        let mut job = serializer.serialize_struct("JobInfo", if is_json { 19 } else { 20 })?;
         job.serialize_field("id", &self.id)?;
         job.serialize_field("kind", &self.kind)?;
         job.serialize_field("state", &self.state)?;
@@ -146,6 +146,8 @@ impl Serialize for JobInfo {
         job.serialize_field("error", &self.error)?;
         job.serialize_field("errors", &self.errors)?;
         job.serialize_field("headers", &self.headers)?;
+        job.serialize_field("claimed", &self.claimed.map(Rfc3339))?;
+        job.serialize_field("lease_ends", &self.lease_ends.map(Rfc3339))?;
         job.serialize_field("died", &self.died.map(Rfc3339))?;
         job.serialize_field("ended", &self.ended.map(Rfc3339))?;
         job.serialize_field("took_ms", &self.took.map(|took| took.as_millis() as u64))?;
@@ -182,6 +184,8 @@ impl fmt::Debug for JobInfo {
             .field("error", &self.error)
             .field("errors", &self.errors)
             .field("headers", &self.headers)
+            .field("claimed", &self.claimed.map(Rfc3339))
+            .field("lease_ends", &self.lease_ends.map(Rfc3339))
             .field("died", &self.died.map(Rfc3339))
             .field("ended", &self.ended.map(Rfc3339))
             .field("took", &self.took)
@@ -274,6 +278,8 @@ mod tests {
             error: Some("down".to_owned()),
             errors: AttemptErrors::default().and(Millis::ZERO, 3, "shop/1", "down").list(),
             headers: [("tenant".to_owned(), "acme".to_owned())].into(),
+            claimed: None,
+            lease_ends: None,
             died: Some(UNIX_EPOCH),
             ended: Some(UNIX_EPOCH),
             took: Some(Duration::from_millis(12)),
@@ -333,6 +339,7 @@ mod tests {
                 "error": "down",
             }],
             "headers": { "tenant": "acme" },
+            "claimed": null, "lease_ends": null,
             "died": "1970-01-01T00:00:00.000Z",
             "ended": "1970-01-01T00:00:00.000Z",
             "took_ms": 12,

@@ -24,6 +24,7 @@ mod server_keys;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
+use serde_json::Value;
 use tickwheel_jobs::{Builder, Jobs};
 
 fn data(name: &str) -> PathBuf {
@@ -34,6 +35,23 @@ fn writes() -> bool {
     env::var_os("TICKWHEEL_WRITE_LAYOUT").is_some()
 }
 
+/// Returns a JSON text without the members that are null: a later version has more of them.
+fn set_members(json: &str) -> Value {
+    fn strip(value: &mut Value) {
+        match value {
+            Value::Object(members) => {
+                members.retain(|_, value| !value.is_null());
+                members.values_mut().for_each(strip);
+            }
+            Value::Array(values) => values.iter_mut().for_each(strip),
+            _ => {}
+        }
+    }
+    let mut value = serde_json::from_str(json).unwrap();
+    strip(&mut value);
+    value
+}
+
 /// Compares what a client sees with what one saw when the data were written; then runs all that is pending.
 fn opens(open: impl Fn() -> Builder) {
     let client = open().client().unwrap();
@@ -42,7 +60,8 @@ fn opens(open: impl Fn() -> Builder) {
     if writes() {
         fs::write(data("seen.json"), &seen).unwrap();
     }
-    assert_eq!(seen, fs::read_to_string(data("seen.json")).unwrap());
+    let seen_before = fs::read_to_string(data("seen.json")).unwrap();
+    assert_eq!(set_members(&seen), set_members(&seen_before));
     drop(client);
     fill::run_all(open());
 }

@@ -13,7 +13,7 @@ use crate::stoppable_replica::Replica;
 use crate::support::{Log, MS, Order, each_runs_once, noting, now};
 
 /// A job whose claim a failover forgot is claimed again, and the end of its first run is refused. Both claims have
-/// one number. Their nonces differ.
+/// one number, because the clock of the server was ahead once. Their nonces differ.
 #[test]
 fn claim_that_a_failover_forgot_has_its_first_end_refused() {
     let mut primary = Server::start();
@@ -35,10 +35,16 @@ fn claim_that_a_failover_forgot_has_its_first_end_refused() {
         })
         .start()
         .unwrap();
+    let ahead = "3000000000000000";
+    let _: u64 = primary.ask(&["HSET", "tw:{jobs}:meta", "claims", ahead]);
     let id = jobs.insert(2500 * MS, Order(1)).unwrap();
     wait_until("the replica has it", || {
         let many: u64 = replica.ask(&["HLEN", "tw:{jobs}:jobs"]);
         many == 1
+    });
+    wait_until("the replica has the number", || {
+        let number: String = replica.ask(&["HGET", "tw:{jobs}:meta", "claims"]);
+        number == ahead
     });
     replica.stop_link();
     wait_until("it started", || fences.lock().unwrap().len() == 1);

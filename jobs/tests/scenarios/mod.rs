@@ -7,6 +7,7 @@ mod follow_ups;
 pub(crate) mod history;
 pub(crate) mod metrics;
 mod head_start;
+mod running;
 mod schedules;
 mod throttle;
 

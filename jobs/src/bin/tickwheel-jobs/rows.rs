@@ -22,6 +22,12 @@ pub(crate) fn page(job: &JobInfo, now: SystemTime, out: &mut impl Write) -> io::
     line("interruptions", &job.interruptions.to_string())?;
     line("key", job.key.as_deref().unwrap_or("-"))?;
     line("error", job.error.as_deref().unwrap_or("-"))?;
+    if let Some(claimed) = job.claimed {
+        line("claimed", &format!("{} ({})", shown(claimed), relative(claimed, now)))?;
+    }
+    if let Some(end) = job.lease_ends {
+        line("lease ends", &format!("{} ({})", shown(end), relative(end, now)))?;
+    }
     if let Some(died) = job.died {
         line("died", &format!("{} ({})", shown(died), relative(died, now)))?;
     }

@@ -290,7 +290,8 @@ impl Memory {
                 return Some(record.info(id, JobState::Pending));
             };
             let progress = claim.progress.clone();
-            return Some(JobInfo { progress, ..record.info(id, JobState::Running) });
+            let claimed = Some(claim.at.to_system());
+            return Some(JobInfo { progress, claimed, ..record.info(id, JobState::Running) });
         }
         let ended = self.ended.get(&id)?;
         let kept = ended.job.as_ref()?;

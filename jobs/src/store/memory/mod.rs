@@ -79,6 +79,8 @@ struct Claim {
     progress: Option<Vec<u8>>,
     /// The number of the claim, in the order of claiming.
     order: u64,
+    /// When it was made.
+    at: Millis,
 }
 
 #[derive(Clone)]
@@ -110,6 +112,8 @@ impl Record {
             error: self.errors.latest(),
             errors: self.errors.list(),
             headers: headers_of(self.extra.as_deref()),
+            claimed: None,
+            lease_ends: None,
             died: None,
             ended: None,
             took: None,
@@ -277,7 +281,8 @@ impl Memory {
             .map(|(due, id)| {
                 self.waiting.remove(&(due, id));
                 self.claimed += 1;
-                let claim = Claim { asked: false, progress: None, order: self.claimed };
+                let claim =
+                    Claim { asked: false, progress: None, order: self.claimed, at: request.now };
                 self.claims.insert(id, claim);
                 let record = &self.alive[&id];
                 Claimed {

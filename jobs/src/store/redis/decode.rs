@@ -123,3 +123,9 @@ pub(super) fn number(value: &Value) -> Result<i64, StoreError> {
         _ => Err(damaged("is no number")),
     }
 }
+
+/// Reads a score: a whole number of milliseconds.
+pub(super) fn score(value: &Value) -> Result<i64, StoreError> {
+    let score: f64 = text(value)?.parse().map_err(|_| damaged("is no time"))?;
+    Ok(score as i64)
+}

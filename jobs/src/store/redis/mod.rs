@@ -53,6 +53,7 @@ mod answers;
 mod claims;
 mod replicas;
 mod round_trips;
+mod info;
 mod reads;
 mod queues;
 mod history;

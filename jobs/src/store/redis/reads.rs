@@ -7,15 +7,14 @@ use redis::Value;
 use super::Redis;
 use super::calls::{BYTES, ITEMS};
 use super::connection::Failure;
-use super::decode::{Fault, array, bytes, number, text};
+use super::decode::{Fault, array, bytes, number, score, text};
+use super::info::info;
 use super::protocol::{self, By};
-use super::records::{damaged, id_bytes, id_of, read_fence, read_record, read_schedule};
+use super::records::{damaged, id_bytes, id_of, read_fence, read_schedule};
 use super::scripts::Name;
 use crate::store::{
     Answer, Ending, JobSet, KindGauges, Op, Page, PageRequest, StoredSchedule, Unreadable,
 };
-use crate::values::error::StoreError;
-use crate::values::extra::headers_in;
 use crate::values::id::JobId;
 use crate::values::info::{Counts, DeadByError, JobInfo, JobState, Overdue};
 use crate::values::node::{NodeInfo, Stored};
@@ -349,41 +348,4 @@ pub(super) fn number_arg(number: usize) -> Vec<u8> {
 
 fn time_arg(time: Millis) -> Vec<u8> {
     time.get().to_string().into_bytes()
-}
-
-/// Reads a score: a whole number of milliseconds.
-fn score(value: &Value) -> Result<i64, StoreError> {
-    let score: f64 = text(value)?.parse().map_err(|_| damaged("is no time"))?;
-    Ok(score as i64)
-}
-
-fn info(fields: &[Value]) -> Result<Option<JobInfo>, StoreError> {
-    let [id, state, due, own, record, progress] = fields else { return Ok(None) };
-    let record = read_record(bytes(record)?)?;
-    let state = match (&record.end, bytes(state)?) {
-        (Some(end), _) => end.ending.state(),
-        (None, b"running") => JobState::Running,
-        (None, b"claimed") => JobState::Claimed,
-        (None, _) => JobState::Pending,
-    };
-    let ended = record.end.as_ref().map(|end| end.at.to_system());
-    Ok(Some(JobInfo {
-        id: id_of(bytes(id)?)?,
-        kind: record.kind,
-        state,
-        due: Millis::clamped(score(due)?).to_system(),
-        failures: record.failures,
-        attempt: state.attempts(record.attempts),
-        interruptions: record.interruptions,
-        key: record.key.filter(|_| bytes(own).is_ok_and(|own| own == b"1")),
-        error: record.errors.latest(),
-        errors: record.errors.list(),
-        headers: headers_in(record.extra.as_deref()),
-        died: ended.filter(|_| state == JobState::Dead),
-        ended,
-        took: record.end.as_ref().map(|end| Duration::from_millis(end.took)),
-        result: record.end.and_then(|end| end.result),
-        progress: Some(bytes(progress)?.to_vec()).filter(|progress| !progress.is_empty()),
-        payload: record.payload,
-    }))
 }

@@ -88,7 +88,7 @@ pub(crate) fn check_claims(tables: Tables<'_>, claims: &Claims) -> Result<(), Vi
 }
 
 fn claims_agree(tables: Tables<'_>, kinds: &[KindRow], claims: &Claims) -> Result<(), Violation> {
-    let in_file: HashSet<JobId> = tables.claimed_ids()?.into_iter().collect();
+    let in_file: HashSet<JobId> = tables.claims()?.into_iter().map(|(id, _)| id).collect();
     for id in claims.held().keys() {
         ensure(in_file.contains(id), || format!("F8: the claim of {id} is not in the file"))?;
         let is_there = tables.find(kinds, *id)?.is_some();

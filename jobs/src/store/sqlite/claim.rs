@@ -7,7 +7,7 @@ use foldhash::HashMap;
 use rusqlite::params;
 
 use super::claims::{Batch, Change, Claims, Cursor, Held, admits_suspects};
-use super::rows::{Place, id_bytes, store_error};
+use super::rows::{Place, RowNumber, id_bytes, store_error};
 use super::scan::{Head, Scan};
 use super::state::State;
 use super::tables::Tables;
@@ -17,9 +17,6 @@ use crate::values::extra::Extra;
 use crate::values::head_start::Rank;
 use crate::values::id::JobId;
 use crate::values::time::Millis;
-
-/// The batch of claims whose row is not written yet.
-const UNWRITTEN: i64 = -1;
 
 /// A claim ends once the payloads of its jobs reach this many bytes. The next step claims the rest.
 const BYTES_PER_CLAIM: usize = 4 << 20;
@@ -115,7 +112,7 @@ impl State {
             let (key, callers_id) = (job.key.clone(), job.callers_id);
             let extra = Extra::read(job.extra.as_deref())?;
             let (failed, kept_bytes) = (job.failures > 0, job.kept_bytes());
-            let (order, batch) = (*fences, UNWRITTEN);
+            let (order, batch) = (*fences, RowNumber::UNWRITTEN);
             let claim = Held { place, key, callers_id, failed, bytes: kept_bytes, order, batch };
             held.insert(job.id, claim);
             journal.push(Change::Added(job.id));
@@ -153,13 +150,17 @@ impl State {
     }
 
     /// Writes the claims that this transaction has made and ended.
-    pub(crate) fn write_claims(&mut self, tables: Tables<'_>) -> Result<(), StoreError> {
+    pub(crate) fn write_claims(
+        &mut self,
+        tables: Tables<'_>,
+        now: Millis,
+    ) -> Result<(), StoreError> {
         let claims = &mut self.claims;
-        let mut stale: HashMap<i64, Vec<(u64, JobId)>> = HashMap::default();
+        let mut stale: HashMap<RowNumber, Vec<(u64, JobId)>> = HashMap::default();
         for n in claims.touched.drain() {
             let Some(batch) = claims.batches.get_mut(&n) else { continue };
             if batch.left == 0 {
-                tables.execute(&tables.sql.drop_claim, [n])?;
+                tables.execute(&tables.sql.drop_claim, [n.0])?;
                 claims.batches.remove(&n);
             } else if core::mem::take(&mut batch.stale) {
                 stale.insert(n, Vec::with_capacity(batch.left));
@@ -176,14 +177,15 @@ impl State {
             // In the order of claiming, by which a restart tells which job may have ended the process.
             left.sort_unstable();
             let ids: Vec<u8> = left.iter().flat_map(|(_, id)| id_bytes(*id)).collect();
-            tables.execute(&tables.sql.set_claim, params![n, ids])?;
+            tables.execute(&tables.sql.set_claim, params![n.0, ids])?;
         }
         if claims.fresh.is_empty() {
             return Ok(());
         }
         let ids: Vec<u8> = claims.fresh.iter().flat_map(|id| id_bytes(*id)).collect();
-        tables.execute(&tables.sql.put_claim, [ids])?;
-        let n = tables.conn.last_insert_rowid();
+        let n = RowNumber::after(claims.last_row, now);
+        claims.last_row = n;
+        tables.execute(&tables.sql.put_claim, params![n.0, ids])?;
         claims.batches.insert(n, Batch { left: claims.fresh.len(), stale: false });
         for id in claims.fresh.drain(..) {
             if let Some(held) = claims.held.get_mut(&id) {

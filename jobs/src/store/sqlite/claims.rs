@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use foldhash::{HashMap, HashSet};
 
-use super::rows::{KindRow, Place};
+use super::rows::{ClaimedAt, KindRow, Place, RowNumber};
 use super::tables::Tables;
 use crate::store::ClaimRequest;
 use crate::values::error::StoreError;
@@ -28,7 +28,7 @@ use crate::values::time::Millis;
 pub(crate) struct Claims {
     pub(super) runner: bool,
     pub(super) held: HashMap<JobId, Held>,
-    pub(super) batches: HashMap<i64, Batch>,
+    pub(super) batches: HashMap<RowNumber, Batch>,
     pub(super) cursors: Vec<Cursor>,
     /// The upper part of each fence: how often a process started to run the jobs of the file.
     pub(crate) starts: u64,
@@ -36,9 +36,11 @@ pub(crate) struct Claims {
     /// The changes of this transaction to `held`, to undo them if it fails.
     pub(super) journal: Vec<Change>,
     /// Batches with claims that have ended in this transaction.
-    pub(super) touched: HashSet<i64>,
+    pub(super) touched: HashSet<RowNumber>,
     /// The jobs that this transaction has claimed: one row to write.
     pub(super) fresh: Vec<JobId>,
+    /// The number of the row that this process wrote last.
+    pub(super) last_row: RowNumber,
 }
 
 /// A claimed job.
@@ -53,7 +55,7 @@ pub(crate) struct Held {
     pub(super) bytes: usize,
     /// The number of the claim, in the order in which this process made them.
     pub(super) order: u64,
-    pub(super) batch: i64,
+    pub(super) batch: RowNumber,
 }
 
 /// The jobs that were claimed together, and whose ids are in one row of `claim`.
@@ -104,6 +106,7 @@ impl Claims {
             journal: Vec::new(),
             touched: HashSet::default(),
             fresh: Vec::new(),
+            last_row: RowNumber::default(),
         }
     }
 
@@ -144,21 +147,32 @@ impl Claims {
         self.runner
     }
 
-    /// Says whether a job is claimed. The process that runs the jobs knows that itself; any other reads the
-    /// file.
+    /// Says whether a job is claimed.
     pub(crate) fn is_claimed(&self, tables: Tables<'_>, id: JobId) -> Result<bool, StoreError> {
-        if self.runner {
-            return Ok(self.held.contains_key(&id));
-        }
-        Ok(tables.claimed_ids()?.contains(&id))
+        Ok(self.claimed_at(tables, id)?.is_some())
     }
 
-    /// Returns all claimed jobs. In a process that does not run the jobs, some of them may have ended.
-    pub(crate) fn all(&self, tables: Tables<'_>) -> Result<HashSet<JobId>, StoreError> {
+    /// Returns when a job was claimed, if it is claimed. The process that runs the jobs knows that itself; any other
+    /// reads the file.
+    pub(crate) fn claimed_at(
+        &self,
+        tables: Tables<'_>,
+        id: JobId,
+    ) -> Result<Option<ClaimedAt>, StoreError> {
         if self.runner {
-            return Ok(self.held.keys().copied().collect());
+            return Ok(self.held.get(&id).map(|held| held.batch.time()));
         }
-        Ok(tables.claimed_ids()?.into_iter().collect())
+        let claims = tables.claims()?;
+        Ok(claims.into_iter().find(|(its, _)| *its == id).map(|(_, row)| row.time()))
+    }
+
+    /// Returns all claimed jobs, and when they were claimed. In a process that does not run the jobs, some of them may
+    /// have ended.
+    pub(crate) fn all(&self, tables: Tables<'_>) -> Result<HashMap<JobId, ClaimedAt>, StoreError> {
+        if self.runner {
+            return Ok(self.held.iter().map(|(id, held)| (*id, held.batch.time())).collect());
+        }
+        Ok(tables.claims()?.into_iter().map(|(id, row)| (id, row.time())).collect())
     }
 
     /// Sets the kinds of which this process claims jobs.

@@ -252,7 +252,7 @@ impl Store for Sqlite {
                 request.until = request.until.min(state.hours.end());
                 claimed = state.claim(tables, request)?;
             }
-            state.write_claims(tables)?;
+            state.write_claims(tables, batch.now)?;
             state.write_history(tables, batch.now)?;
             let took = begun.elapsed();
             state.hours.pace.took(took);

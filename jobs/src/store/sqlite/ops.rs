@@ -114,7 +114,7 @@ impl State {
                 JobSet::Ended(_) => self.ended_page(tables, request)?,
             }),
             Op::Claimed => {
-                let mut ids: Vec<JobId> = self.claims.all(tables)?.into_iter().collect();
+                let mut ids: Vec<JobId> = self.claims.all(tables)?.into_keys().collect();
                 ids.sort_unstable();
                 let mut page = Page::default();
                 for id in ids {

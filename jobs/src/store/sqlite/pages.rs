@@ -13,7 +13,9 @@ use std::collections::VecDeque;
 use rusqlite::params;
 
 use super::State;
-use super::rows::{JobRow, MILLIS_PER_HOUR, Place, hour_of, id_bytes, kind_row, store_error};
+use super::rows::{
+    ClaimedAt, JobRow, MILLIS_PER_HOUR, Place, hour_of, id_bytes, kind_row, store_error,
+};
 use super::tables::Tables;
 use crate::store::{Page, PageRequest};
 use crate::values::error::StoreError;
@@ -77,7 +79,7 @@ impl State {
             let job = tables.job(Place { kind, due, id, later })?;
             let Some(job) = job.filter(|job| job.due == due) else { continue };
             bytes += job.payload.len();
-            jobs.push(self.alive_info(tables, kind, job, claimed.contains(&id))?);
+            jobs.push(self.alive_info(tables, kind, job, claimed.get(&id).copied())?);
             if bytes >= BYTES_PER_PAGE {
                 next = Some(position);
                 break;
@@ -91,14 +93,13 @@ impl State {
         tables: Tables<'_>,
         kind: i64,
         job: JobRow,
-        claimed: bool,
+        claimed: Option<ClaimedAt>,
     ) -> Result<JobInfo, StoreError> {
         let kind = kind_row(&self.kinds, kind)?.name.clone();
-        if !claimed {
-            return Ok(job.info(kind, JobState::Pending));
-        }
+        let Some(claimed) = claimed else { return Ok(job.info(kind, JobState::Pending)) };
+        let claimed = claimed.map(Millis::to_system);
         let progress = tables.one(&tables.sql.progress, [id_bytes(job.id)], |row| row.get(0))?;
-        Ok(JobInfo { progress, ..job.info(kind, JobState::Running) })
+        Ok(JobInfo { claimed, progress, ..job.info(kind, JobState::Running) })
     }
 
     /// Returns the positions of the first `limit` later jobs of a kind behind `after`.

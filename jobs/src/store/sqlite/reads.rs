@@ -20,7 +20,7 @@ impl State {
     pub(super) fn get(&self, tables: Tables<'_>, id: JobId) -> Result<Option<JobInfo>, StoreError> {
         if let Some(place) = tables.find(&self.kinds, id)? {
             let Some(job) = tables.job(place)? else { return Ok(None) };
-            let claimed = self.claims.is_claimed(tables, id)?;
+            let claimed = self.claims.claimed_at(tables, id)?;
             return self.alive_info(tables, place.kind, job, claimed).map(Some);
         }
         tables.ended(id)?.map(|row| self.ended_info(row)).transpose()
@@ -44,7 +44,7 @@ impl State {
 
     /// Calls the function with the place of each claimed job.
     fn claimed(&self, tables: Tables<'_>, mut of: impl FnMut(Place)) -> Result<(), StoreError> {
-        for id in self.claims.all(tables)? {
+        for id in self.claims.all(tables)?.into_keys() {
             tables.find(&self.kinds, id)?.into_iter().for_each(&mut of);
         }
         Ok(())

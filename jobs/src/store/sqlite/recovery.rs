@@ -34,7 +34,7 @@ impl State {
         // Backwards from the latest claim: of two suspects, the one claimed later is the more likely cause, so
         // the earlier one does not die.
         let (mut suspect_after, mut interrupted) = (false, 0);
-        for id in tables.claimed_ids()?.into_iter().rev() {
+        for (id, _) in tables.claims()?.into_iter().rev() {
             let Some(place) = tables.find(&self.kinds, id)? else { continue };
             let cancel_requested = cancel_requested.contains(&id);
             interrupted += 1;

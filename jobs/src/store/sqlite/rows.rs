@@ -204,6 +204,8 @@ impl JobRow {
             error: self.errors.latest(),
             errors: self.errors.list(),
             headers: headers_in(self.extra.as_deref()),
+            claimed: None,
+            lease_ends: None,
             died: None,
             ended: None,
             took: None,
@@ -211,6 +213,33 @@ impl JobRow {
             progress: None,
             payload: self.payload,
         }
+    }
+}
+
+/// When a job was claimed, if the row of its claim tells that.
+pub(crate) type ClaimedAt = Option<Millis>;
+
+/// The number of a row of `claim`: of two rows the later has the greater number. It tells the time of the claim.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub(crate) struct RowNumber(pub(crate) i64);
+
+impl RowNumber {
+    /// The number of a row that is not written yet.
+    pub(crate) const UNWRITTEN: RowNumber = RowNumber(-1);
+    /// Below this are the numbers of rows that tell no time.
+    const BEGINNING: i64 = 1 << 60;
+    /// So many rows can be of one millisecond before the time that they tell is too late.
+    const PER_MILLI: i64 = 1 << 10;
+
+    /// Returns the number of the first row of this time, or the one after `last`.
+    pub(crate) fn after(last: RowNumber, now: Millis) -> RowNumber {
+        RowNumber((RowNumber::BEGINNING + now.get() * RowNumber::PER_MILLI).max(last.0 + 1))
+    }
+
+    /// Returns the time that it tells.
+    pub(crate) fn time(self) -> Option<Millis> {
+        let since = self.0.checked_sub(RowNumber::BEGINNING).filter(|since| *since >= 0)?;
+        Some(Millis::clamped(since / RowNumber::PER_MILLI))
     }
 }
 
@@ -242,4 +271,27 @@ pub(crate) fn kind_row(kinds: &[KindRow], n: i64) -> Result<&KindRow, StoreError
         .iter()
         .find(|kind| kind.n == n)
         .ok_or_else(|| StoreError::Damaged(format!("a job is of kind {n}, which has no name")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::RowNumber;
+    use crate::values::time::Millis;
+
+    /// The number of a row of `claim` tells the time of the claim to the millisecond, and ascends when the clock is set
+    /// back. A row that was numbered from one tells no time.
+    #[test]
+    fn row_of_a_claim_tells_its_time() {
+        let at = |ms: i64| Millis::clamped(ms);
+        let mut last = RowNumber::default();
+        for (clock, told) in [(1_000, 1_000), (1_000, 1_000), (2_500, 2_500), (700, 2_500)] {
+            let row = RowNumber::after(last, at(clock));
+            assert!(row > last);
+            assert_eq!(row.time(), Some(at(told)));
+            last = row;
+        }
+        let end = RowNumber::after(last, Millis::MAX);
+        assert_eq!((end.time(), RowNumber::after(end, at(0)) > end), (Some(Millis::MAX), true));
+        assert_eq!([RowNumber(1), RowNumber::UNWRITTEN].map(RowNumber::time), [None, None]);
+    }
 }

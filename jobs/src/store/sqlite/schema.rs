@@ -6,7 +6,7 @@
 //! | `later` | such a job of a later hour, in the order of kind, hour, id | pending jobs |
 //! | `moved` | the place of a job whose id does not lead to it | jobs that were rescheduled, retried, or named by the caller |
 //! | `key` | a key and the id of its pending or claimed job | jobs with keys |
-//! | `claim` | the ids of jobs that were claimed together, until all of them have ended | jobs in flight |
+//! | `claim` | the ids of jobs that were claimed together, until all of them have ended; the number of the row tells when | jobs in flight |
 //! | `cancel_requested` | a claimed job whose cancel was requested | such requests, until the run ends |
 //! | `progress` | a claimed job, and the progress that its run has set | such jobs, until the run ends |
 //! | `ended` | a job that is dead or kept; or an id that the caller chose and whose job has ended | such jobs and ids, until they are purged |

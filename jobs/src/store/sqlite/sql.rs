@@ -220,10 +220,10 @@ impl Sql {
             drop_key: sql("DELETE FROM {p}key WHERE name = ?1 AND id = ?2"),
             all_keys: sql("SELECT name, id FROM {p}key"),
 
-            put_claim: sql("INSERT INTO {p}claim (ids) VALUES (?1)"),
+            put_claim: sql("INSERT INTO {p}claim VALUES (?1, ?2)"),
             drop_claim: sql("DELETE FROM {p}claim WHERE n = ?1"),
             set_claim: sql("UPDATE {p}claim SET ids = ?2 WHERE n = ?1"),
-            claims: sql("SELECT ids FROM {p}claim ORDER BY n"),
+            claims: sql("SELECT n, ids FROM {p}claim ORDER BY n"),
             drop_claims: sql("DELETE FROM {p}claim"),
 
             put_cancel_request: sql("INSERT OR IGNORE INTO {p}cancel_requested VALUES (?1)"),

@@ -10,8 +10,8 @@
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::rows::{
-    InsertedAt, JobRow, KindCounts, KindRow, Place, hour_of, id_bytes, id_of, kind_row, millis_of,
-    out_of_range, store_error,
+    InsertedAt, JobRow, KindCounts, KindRow, Place, RowNumber, hour_of, id_bytes, id_of, kind_row,
+    millis_of, out_of_range, store_error,
 };
 use super::sql::Sql;
 use crate::store::{Ending, IfTaken, Inserted, NewJob};
@@ -347,14 +347,15 @@ impl Tables<'_> {
         Ok(newest.flatten().map(Millis::clamped))
     }
 
-    /// Returns the ids in the table `claim`, in the order of claiming. Some of these jobs may have ended.
-    pub(crate) fn claimed_ids(&self) -> Result<Vec<JobId>, StoreError> {
-        let batches = self.all(&self.sql.claims, [], |row| row.get::<_, Vec<u8>>(0))?;
-        Ok(batches
-            .iter()
-            .flat_map(|ids| ids.chunks_exact(16))
-            .filter_map(|id| id.try_into().ok())
-            .map(|id| JobId::from_u128(u128::from_be_bytes(id)))
-            .collect())
+    /// Returns the ids in the table `claim` with the number of their row, in the order of claiming. Some of these jobs
+    /// may have ended.
+    pub(crate) fn claims(&self) -> Result<Vec<(JobId, RowNumber)>, StoreError> {
+        let read = |row: &Row<'_>| Ok((RowNumber(row.get(0)?), row.get::<_, Vec<u8>>(1)?));
+        let mut claims = Vec::new();
+        for (n, ids) in self.all(&self.sql.claims, [], read)? {
+            let ids = ids.chunks_exact(16).filter_map(|id| id.try_into().ok());
+            claims.extend(ids.map(|id| (JobId::from_u128(u128::from_be_bytes(id)), n)));
+        }
+        Ok(claims)
     }
 }

@@ -99,6 +99,12 @@ fn facts(frame: &Frame, view: &Job) -> Markup {
             div { dt { "Attempt" } dd { (view.attempt) } }
             div { dt { "Failures" } dd { (view.failures) } }
             div { dt { "Interruptions" } dd { (view.interruptions) } }
+            @if let Some(claimed) = view.claimed {
+                div { dt { "Claimed" } dd { (relative(claimed, view.now)) div.soft.small { (absolute(claimed)) } } }
+            }
+            @if let Some(end) = view.lease_ends {
+                div { dt { "Lease ends" } dd { (relative(end, view.now)) div.soft.small { "unless it is renewed" } } }
+            }
             @if let Some(ended) = view.ended {
                 div { dt { "Ended" } dd { (relative(ended, view.now)) div.soft.small { (absolute(ended)) } } }
             }

@@ -132,6 +132,7 @@ fn table(frame: &Frame, view: &Jobs) -> Markup {
     let when = match filter.state {
         "dead" => "Died",
         "completed" => "Ended",
+        "running" => "Claimed",
         _ => "Due",
     };
     let last = match filter.state {
@@ -161,7 +162,7 @@ fn table(frame: &Frame, view: &Jobs) -> Markup {
 }
 
 fn row(frame: &Frame, view: &Jobs, job: &JobRow, has_tick: bool, when: &str) -> Markup {
-    let at = job.ended.filter(|_| when != "Due").unwrap_or(job.due);
+    let at = job.ended.or(job.claimed).filter(|_| when != "Due").unwrap_or(job.due);
     let said = if view.filter.state == "running" { &job.progress } else { &job.error };
     html! {
         tr data-key=(job.id) {

@@ -46,6 +46,8 @@ pub(crate) fn job(reader: &Reader<'_>, id: JobId) -> Result<Job, Problem> {
         progress: job.progress.as_ref().map(|it| content(Part::Progress, it, None)),
         error: job.error.as_ref().map(|error| redactor.error(&job.kind, error)),
         timeline: timeline(reader, &job),
+        claimed: job.claimed.map(Time::new),
+        lease_ends: job.lease_ends.map(Time::new),
         ended: job.ended.map(Time::new),
         took_ms: job.took.map(|took| took.as_millis() as u64),
         actions: actions(job.state).to_vec(),
@@ -96,15 +98,17 @@ fn timeline(reader: &Reader<'_>, job: &JobInfo) -> Vec<Step> {
     steps.extend(errors[earlier..].iter().map(|error| failure(error)));
     let attempt = Some(job.attempt);
     match job.state {
-        JobState::Running => steps.push(Step { attempt, ..step("running", None) }),
-        JobState::Claimed => steps.push(Step { attempt, ..step("claimed", None) }),
+        JobState::Running | JobState::Claimed => {
+            let claimed = job.claimed.map(Time::new);
+            steps.push(Step { attempt, ..step(job.state.word(), claimed) });
+        }
         JobState::Completed | JobState::Dead | JobState::Cancelled => {
             let ended = job.ended.map(Time::new);
             steps.push(Step { attempt, ..step(job.state.word(), ended) });
         }
         JobState::Pending => {}
     }
-    // The insert comes first, also of a job that was due before. The present step has no time, and comes last. The end
+    // The insert comes first, also of a job that was due before. A step without a time comes last. The end
     // comes after the failure of the same millisecond.
     steps.sort_by_key(|step| (step.what != "inserted", step.at.is_none(), step.at));
     steps

@@ -167,6 +167,7 @@ pub(crate) fn row(job: &JobInfo, redactor: Redactor<'_>) -> JobRow {
         attempt: job.attempt,
         interruptions: job.interruptions,
         error: job.error.as_ref().map(error),
+        claimed: job.claimed.map(Time::new),
         ended: job.ended.map(Time::new),
         took_ms: job.took.map(|took| took.as_millis() as u64),
         progress: job.progress.as_ref().map(progress),

@@ -69,6 +69,8 @@ pub(crate) struct JobRow {
     pub(crate) interruptions: u32,
     /// The first line of its last error, cut to 200 characters.
     pub(crate) error: Option<String>,
+    /// When its process claimed it, if it runs.
+    pub(crate) claimed: Option<Time>,
     pub(crate) ended: Option<Time>,
     pub(crate) took_ms: Option<u64>,
     /// Its progress as one line of JSON, cut to 200 characters.
@@ -99,6 +101,10 @@ pub(crate) struct Job {
     pub(crate) error: Option<String>,
     /// In the order of time.
     pub(crate) timeline: Vec<Step>,
+    /// When its process claimed it, if it runs.
+    pub(crate) claimed: Option<Time>,
+    /// When its claim ends unless its process renews it, if it runs and is on a server.
+    pub(crate) lease_ends: Option<Time>,
     pub(crate) ended: Option<Time>,
     pub(crate) took_ms: Option<u64>,
     /// The actions that it allows now: of `run_now`, `reschedule`, `cancel`, `retry`, `delete`. Empty for a reader

@@ -65,6 +65,10 @@ fn as_utc<S: Serializer>(time: &Time, serializer: S) -> Result<S::Ok, S::Error> 
     serializer.serialize_str(&utc(time.0))
 }
 
+fn as_utc_or_none<S: Serializer>(time: &Option<Time>, serializer: S) -> Result<S::Ok, S::Error> {
+    time.map(|time| utc(time.0)).serialize(serializer)
+}
+
 fn as_ms<S: Serializer>(span: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
     let ms = span.map(|span| u64::try_from(span.as_millis()).unwrap_or(u64::MAX));
     ms.serialize(serializer)
@@ -205,6 +209,11 @@ pub(crate) struct Run {
     pub(crate) attempt: u32,
     #[serde(serialize_with = "as_utc")]
     pub(crate) due: Time,
+    #[serde(serialize_with = "as_utc_or_none")]
+    pub(crate) claimed: Option<Time>,
+    /// Only on a server.
+    #[serde(serialize_with = "as_utc_or_none")]
+    pub(crate) lease_ends: Option<Time>,
     pub(crate) progress: Option<String>,
 }
 
@@ -216,6 +225,8 @@ impl Run {
             key: job.key,
             attempt: job.attempt,
             due: Time(job.due),
+            claimed: job.claimed.map(Time),
+            lease_ends: job.lease_ends.map(Time),
             progress: job.progress.map(|json| String::from_utf8_lossy(&json).into_owned()),
         }
     }

@@ -102,10 +102,12 @@ const NODE_COLUMNS: &[Column] = &[
 const RUN_COLUMNS: &[Column] = &[
     text("KIND", 12, 0),
     text("KEY", 10, 2),
-    number("DUE SINCE", 9, 0),
+    number("RUNS FOR", 8, 0),
+    number("LEASE", 6, 5),
+    number("DUE SINCE", 9, 4),
     number("ATTEMPT", 7, 3),
-    text("PROGRESS", 10, 4),
-    fixed("ID", 32, 5),
+    text("PROGRESS", 10, 1),
+    fixed("ID", 32, 6),
 ];
 
 const GROUP_COLUMNS: &[Column] = &[number("DEAD", 7, 0), text("KIND", 12, 0), text("ERROR", 24, 1)];
@@ -217,6 +219,8 @@ pub(crate) fn runs(figures: &Figures) -> Table {
         cells: vec![
             symbols(&run.kind),
             run.key.as_deref().map_or("-".to_owned(), symbols),
+            run.claimed.map_or("-".to_owned(), |claimed| age(figures.time.since(claimed))),
+            run.lease_ends.map_or("-".to_owned(), |end| age(end.since(figures.time))),
             age(figures.time.since(run.due)),
             run.attempt.to_string(),
             run.progress.as_deref().map_or("-".to_owned(), symbols),

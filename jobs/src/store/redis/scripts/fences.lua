@@ -4,6 +4,11 @@ local function due_of(fence)
   return (struct.unpack('>I8', fence, 17))
 end
 
+-- In digits.
+local function number_of(fence)
+  return string.format('%.0f', (struct.unpack('>I8', fence, 9)))
+end
+
 local function interruptions_of(fence)
   return (struct.unpack('>I4', fence, FENCE_BYTES + 6))
 end

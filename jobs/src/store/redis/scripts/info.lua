@@ -4,7 +4,7 @@
 -- Returns { 'ok', microseconds, jobs }: for each job a list, which is empty if there is no such job, or if its
 -- record makes no sense. The list has its id; its state: `pending`, `ended`, `running` if the caller has claimed
 -- the job, `claimed` if another process has; its due time; '1' if it holds its key; its record; the progress of its run,
--- or ''.
+-- or ''. That of a claimed job has two more: the number of its fence, and when its lease ends.
 -- The list of jobs ends early once the records exceed the limit.
 
 local most_bytes = tonumber(args(1))
@@ -28,7 +28,9 @@ while at <= #ARGV and bytes <= most_bytes do
     elseif fence then
       local time = string.format('%.0f', due_of(fence))
       local state = owner_of(fence) == owner and 'running' or 'claimed'
-      found[#found + 1] = { id, state, time, own, record, redis.call('HGET', progress, id) or '' }
+      local lease_end = redis.call('ZSCORE', run, id) or ''
+      local its_progress = redis.call('HGET', progress, id) or ''
+      found[#found + 1] = { id, state, time, own, record, its_progress, number_of(fence), lease_end }
     else
       local score = redis.call('ZSCORE', due[job.kind], id)
       local time = score and string.format('%.0f', time_of(tonumber(score)))

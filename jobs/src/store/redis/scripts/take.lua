@@ -33,8 +33,11 @@ local function add(lists_of, kind, id)
   its[#its + 1] = id
 end
 
--- All jobs of a claim have the same number in their fences.
+-- All jobs of a claim have the same number in their fences. A later claim has a greater one. It is the time of the claim
+-- in microseconds, unless the clock has been set back, or reads a later year than the numbers of Lua can count from.
+local LATEST_NUMBER_FROM_TIME = 4e15
 local fence_number = (tonumber(redis.call('HGET', meta, 'claims')) or 0) + 1
+fence_number = math.max(fence_number, math.min(micros, LATEST_NUMBER_FROM_TIME))
 local lease_end = string.format('%.0f', now + lease)
 local sub = string.sub
 -- The claimed jobs: their ids; the arguments that add them to `run` and to `fences`; bytes of records.
@@ -141,7 +144,7 @@ if taken > 0 then
   for _, list in ipairs(lists) do
     call_all('ZREM', due[list.kind], list.claimed)
   end
-  redis.call('HINCRBY', meta, 'claims', '1')
+  redis.call('HSET', meta, 'claims', string.format('%.0f', fence_number))
   call_all('HSET', fences, tokens)
   redis.call('HSET', sent, 'claim', number .. ':' .. waits .. table.concat(ids))
   redis.call('PEXPIRE', sent, SENT_KEPT_MS)

@@ -24,6 +24,7 @@ pub(super) fn jobs(state: &'static str, many: usize, change: Change<'_>) -> Jobs
         interruptions: u32::from(n == 4),
         error: (state == "dead" || !n.is_multiple_of(3))
             .then(|| change("timed out after 30 s: POST https://gateway.example/v2/charges: no answer from upstream")),
+        claimed: (state == "running").then(|| at(-7 * n as i64 - 2)),
         ended: matches!(state, "dead" | "completed").then(|| at(-61 * n as i64)),
         took_ms: matches!(state, "dead" | "completed").then_some(1250),
         progress: (state == "running").then(|| change("{\"rows\":1204,\"of\":5000}")),
@@ -106,6 +107,8 @@ pub(super) fn job(change: Change<'_>) -> Job {
             step("failed", Some(at(-2400)), Some(3), Some(error)),
             step("dead", Some(at(-2400)), None, None),
         ],
+        claimed: None,
+        lease_ends: None,
         ended: Some(at(-2400)),
         took_ms: Some(30_012),
         actions: vec!["run_now", "reschedule", "cancel", "retry", "delete"],

@@ -101,6 +101,8 @@ fn shop() -> Figures {
             key: Some("customer-7".to_owned()),
             attempt: 2,
             due: before(65),
+            claimed: Some(before(12)),
+            lease_ends: Some(at(18.0)),
             progress: Some("{\"done\":3}".to_owned()),
         }]),
         dead_by_error: vec![

@@ -1,0 +1,96 @@
+//! What is promised of lists of running jobs, for every store.
+
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
+
+use tickwheel_jobs::{Fail, JobInfo, Keep, Retry, Run};
+
+use super::{Charge, DAY, LONG, MS, SECOND, asker, pause, run_all};
+use crate::support::on_stores;
+
+/// A job is claimed this long before it is due, at most.
+const AHEAD: Duration = Duration::from_millis(50);
+
+/// A job that runs shows to every process when it was claimed, and on a server when its lease ends, which its process
+/// renews. A job that waits, also for its next attempt, and a job that has ended show neither.
+#[test]
+fn run_shows_when_it_was_claimed_and_when_its_lease_ends() {
+    on_stores(|store| {
+        let (started, at_start) = channel();
+        let (go_on, may_end) = channel::<()>();
+        let may_end = Mutex::new(may_end);
+        let handler = move |_: Charge, run: &Run| -> Result<(), Fail> {
+            started.send(()).unwrap();
+            may_end.lock().unwrap().recv_timeout(LONG)?;
+            if run.attempt() == 1 { Err(Fail::retry("once more")) } else { Ok(()) }
+        };
+        let builder = store.open().lease(3 * SECOND).handle_with(Retry::fixed(SECOND), handler);
+        let jobs = builder.start().unwrap();
+        jobs.kind::<Charge>().keep_completed(Keep::last(1)).unwrap();
+        let asker = asker(store, &jobs);
+        let id = jobs.insert(50 * MS, Charge(1)).unwrap();
+        let job = || asker.get(id).unwrap().unwrap();
+        let nothing = |job: JobInfo| assert_eq!((job.claimed, job.lease_ends), (None, None));
+        nothing(job());
+        let mut claims = Vec::new();
+        for attempt in 1..=2 {
+            at_start.recv_timeout(LONG).unwrap();
+            let info = job();
+            assert_eq!(asker.running().map(|job| job.claimed).collect::<Vec<_>>(), [info.claimed]);
+            let claimed = info.claimed.unwrap();
+            assert!(claimed + AHEAD >= info.due && claimed < info.due + LONG, "{info:?}");
+            claims.push(claimed);
+            if let Some(first) = info.lease_ends {
+                assert!(first > claimed && first < claimed + LONG, "{info:?}");
+                let is_renewed = || job().lease_ends.is_some_and(|end| end > first);
+                let renewed = attempt == 2
+                    || (0..LONG.as_millis()).any(|_| {
+                        pause(MS);
+                        is_renewed()
+                    });
+                assert!(renewed, "no renewal");
+                assert_eq!(job().claimed, Some(claimed));
+            }
+            go_on.send(()).unwrap();
+            while attempt == 1 && job().failures == 0 {
+                pause(MS);
+            }
+            if attempt == 1 {
+                nothing(job());
+            }
+        }
+        assert!(claims[0] < claims[1], "{claims:?}");
+        nothing(jobs.wait(id, LONG).unwrap());
+        jobs.check().unwrap();
+        jobs.shutdown().unwrap();
+    });
+}
+
+/// Of two claims the later has the greater fence, although the clock was set back or far ahead between them.
+#[test]
+fn later_claims_have_greater_fences_whatever_the_clock_reads() {
+    on_stores(|store| {
+        let fences = Arc::new(Mutex::new(Vec::new()));
+        let seen = Arc::clone(&fences);
+        let handler = move |_: Charge, run: &Run| -> Result<(), Fail> {
+            seen.lock().unwrap().push(run.fence());
+            Ok(())
+        };
+        let (jobs, driver) = store.open().handle(handler).manual().unwrap();
+        let start = driver.wall_now();
+        // The year 2200: a number of a server no longer tells the time there.
+        let far = SystemTime::UNIX_EPOCH + DAY * 84_005;
+        let clocks = [start, start + DAY, start, far, far + SECOND, start + DAY, start + 2 * DAY];
+        for wall in clocks {
+            driver.set_wall(wall);
+            jobs.insert(wall, Charge(1)).unwrap();
+            driver.advance(2 * MS);
+            run_all(&driver);
+        }
+        let fences = fences.lock().unwrap();
+        assert_eq!(fences.len(), clocks.len());
+        assert!(fences.is_sorted_by(|before, after| before < after), "{fences:?}");
+        jobs.check().unwrap();
+    });
+}
