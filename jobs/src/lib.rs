@@ -132,6 +132,7 @@ pub use values::info::{
 pub use values::job::{DecodeError, EncodeError, Job};
 pub use values::keep::Keep;
 pub use values::node::NodeInfo;
+pub use values::pending_reason::PendingReason;
 pub use values::retry::Retry;
 pub use values::run_report::{Outcome, RunReport};
 #[cfg(feature = "cron")]

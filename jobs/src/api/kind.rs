@@ -86,7 +86,10 @@ impl Client {
         self.set(caller, setting::pause(kind), None).await
     }
 
-    async fn settings_by(&self, caller: Caller) -> Result<setting::Settings, StoreError> {
+    pub(super) async fn settings_by(
+        &self,
+        caller: Caller,
+    ) -> Result<setting::Settings, StoreError> {
         Ok(setting::Settings::of(&self.ask(caller, request::settings()).await?))
     }
 

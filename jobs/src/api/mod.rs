@@ -13,6 +13,7 @@ pub(crate) mod schedules;
 #[cfg(feature = "sqlite-unbundled")]
 pub(crate) mod statement;
 pub(crate) mod kind;
+pub(crate) mod why;
 pub(crate) mod history;
 pub(crate) mod metrics;
 pub(crate) mod wait;

@@ -19,7 +19,7 @@ use super::info::{Counts, JobInfo, JobState, ScheduleInfo};
 use super::time::Millis;
 
 /// A time, printed as RFC 3339: `2026-11-22T10:00:00.000Z`.
-struct Rfc3339(SystemTime);
+pub(crate) struct Rfc3339(pub(crate) SystemTime);
 
 impl fmt::Display for Rfc3339 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -31,3 +31,4 @@ pub(crate) mod info;
 pub(crate) mod json;
 pub(crate) mod history;
 pub(crate) mod node;
+pub(crate) mod pending_reason;

@@ -10,6 +10,7 @@ mod head_start;
 mod running;
 mod schedules;
 mod throttle;
+mod why;
 
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;

@@ -129,7 +129,7 @@ pub(crate) fn show(
     let Some(job) = find::job(client, text)? else { return Ok(Outcome::Missed) };
     match json {
         true => writeln!(out, "{}", text::json(&job)?)?,
-        false => rows::page(&job, now(), out)?,
+        false => rows::page(&job, &client.why_pending(job.id)?, now(), out)?,
     }
     Ok(Outcome::Done)
 }

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::time::SystemTime;
 
-use tickwheel_jobs::{JobInfo, ScheduleInfo};
+use tickwheel_jobs::{JobInfo, PendingReason, ScheduleInfo};
 
 use crate::text::{cut, hex, plain, relative, shown, zone_name};
 
@@ -11,12 +11,20 @@ use crate::text::{cut, hex, plain, relative, shown, zone_name};
 const CELL_CHARS: usize = 60;
 
 /// Prints everything about a job, one field a line.
-pub(crate) fn page(job: &JobInfo, now: SystemTime, out: &mut impl Write) -> io::Result<()> {
+pub(crate) fn page(
+    job: &JobInfo,
+    reasons: &[PendingReason],
+    now: SystemTime,
+    out: &mut impl Write,
+) -> io::Result<()> {
     let mut line = |name: &str, value: &str| writeln!(out, "{name:<14}{}", plain(value));
     line("id", &job.id.to_string())?;
     line("kind", &job.kind)?;
     line("state", &job.state.to_string())?;
     line("due", &format!("{} ({})", shown(job.due), relative(job.due, now)))?;
+    for reason in reasons {
+        line("waits because", &reason.to_string())?;
+    }
     line("failures", &job.failures.to_string())?;
     line("attempt", &job.attempt.to_string())?;
     line("interruptions", &job.interruptions.to_string())?;

@@ -5,6 +5,7 @@ use maud::{Markup, html};
 use super::layout;
 use super::parts::{Look, button, hidden, state};
 use super::text::{absolute, bytes, clock, count, lines, relative, shown, span};
+use crate::values::pending_reason::PendingReason;
 use crate::web::frame::{Frame, encoded};
 use crate::web::views::Time;
 use crate::web::views::job::{Content, Job, Step};
@@ -22,6 +23,7 @@ pub(crate) fn page(frame: &Frame, view: &Job) -> Markup {
         div.two {
             div.apart {
                 div.apart id="said" data-live {
+                    (reasons(&view.waits_for))
                     @if let Some(error) = &view.error { (text("Last error", error)) }
                     @if let Some(progress) = &view.progress { (content(frame, "Progress", progress)) }
                     @if let Some(result) = &view.result { (content(frame, "Result", result)) }
@@ -160,6 +162,26 @@ fn content(frame: &Frame, title: &str, content: &Content) -> Markup {
             }
         }
     }
+}
+
+/// Why a pending job has not started.
+fn reasons(reasons: &[PendingReason]) -> Markup {
+    html! {
+        @if !reasons.is_empty() {
+            section.group {
+                h2 { "Why it waits" }
+                ul.card.pad { @for reason in reasons { li.t { (shown(&sentence(reason))) } } }
+            }
+        }
+    }
+}
+
+fn sentence(reason: &PendingReason) -> String {
+    let text = reason.to_string();
+    let mut chars = text.chars();
+    chars
+        .next()
+        .map_or_else(String::new, |first| format!("{}{}.", first.to_uppercase(), chars.as_str()))
 }
 
 fn headers(headers: &[(String, String)]) -> Markup {

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::{Number, Time};
+use crate::values::pending_reason::PendingReason;
 
 /// Which jobs a list has: the parameters of `jobs`, for the form of the filter.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
@@ -101,6 +102,8 @@ pub(crate) struct Job {
     pub(crate) error: Option<String>,
     /// In the order of time.
     pub(crate) timeline: Vec<Step>,
+    /// Why it has not started, if it is pending.
+    pub(crate) waits_for: Vec<PendingReason>,
     /// When its process claimed it, if it runs.
     pub(crate) claimed: Option<Time>,
     /// When its claim ends unless its process renews it, if it runs and is on a server.

@@ -8,7 +8,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use tickwheel_jobs::{JobId, JobInfo, JobState, Pages, StoreError};
+use tickwheel_jobs::{JobId, JobInfo, JobState, Pages, PendingReason, StoreError};
 
 use super::amounts::symbols;
 use super::ask::Source;
@@ -150,7 +150,13 @@ impl Lists {
             Ok(id) => self.source.client.get(id)?,
             Err(_) => None,
         };
-        let job = found.map(|job| (Listed::of(&job), lines(&job)));
+        let job = match found {
+            Some(job) => {
+                let reasons = self.source.client.why_pending(job.id)?;
+                Some((Listed::of(&job), lines(&job, &reasons)))
+            }
+            None => None,
+        };
         Ok(JobPage { id: id.to_owned(), job })
     }
 }
@@ -172,10 +178,10 @@ fn end_of_hour(time: SystemTime) -> SystemTime {
 }
 
 /// Returns everything about a job as `show` prints it, with one field in each line.
-fn lines(job: &JobInfo) -> Vec<String> {
+fn lines(job: &JobInfo, reasons: &[PendingReason]) -> Vec<String> {
     let mut page = Vec::new();
     // Writing to memory does not fail.
-    let _ = rows::page(job, now(), &mut page);
+    let _ = rows::page(job, reasons, now(), &mut page);
     let page = String::from_utf8_lossy(&page);
     page.lines().map(|line| symbols(&cut(line, LINE_CHARS))).collect()
 }

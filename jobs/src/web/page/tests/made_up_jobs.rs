@@ -1,6 +1,7 @@
 //! Made-up views of jobs: lists, one job, groups of dead ones.
 
 use super::made_up::{Change, KINDS, at, exactly};
+use crate::values::pending_reason::PendingReason;
 use crate::web::views::Time;
 use crate::web::views::job::{Content, Dead, Filter, Group, Job, JobRow, Jobs, Searched, Step};
 
@@ -107,6 +108,7 @@ pub(super) fn job(change: Change<'_>) -> Job {
             step("failed", Some(at(-2400)), Some(3), Some(error)),
             step("dead", Some(at(-2400)), None, None),
         ],
+        waits_for: vec![PendingReason::QueuePaused, PendingReason::NoNode],
         claimed: None,
         lease_ends: None,
         ended: Some(at(-2400)),

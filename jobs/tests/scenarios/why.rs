@@ -1,0 +1,59 @@
+//! What is promised of the answer to "why has it not started?", for every store.
+
+use std::sync::{Arc, Mutex};
+
+use tickwheel_jobs::{Fail, JobId, PendingReason, Run};
+
+use super::{Charge, DAY, MS, Mail, SECOND, run_all};
+use crate::support::on_stores;
+
+/// A pending job has a reason why it has not started: its due time, a pause, no process for its kind, or its turn. All
+/// that hold are told. A job that runs or is gone has none.
+#[test]
+fn pending_job_has_a_reason_why_it_waits() {
+    on_stores(|store| {
+        let seen: Arc<Mutex<Vec<Vec<PendingReason>>>> = Arc::default();
+        let others: Arc<Mutex<Vec<JobId>>> = Arc::default();
+        let (noted, of_others) = (Arc::clone(&seen), Arc::clone(&others));
+        let handler = move |_: Charge, run: &Run| -> Result<(), Fail> {
+            let client = run.client();
+            for id in std::iter::once(run.id()).chain(of_others.lock().unwrap().drain(..)) {
+                noted.lock().unwrap().push(client.why_pending(id)?);
+            }
+            Ok(())
+        };
+        let (jobs, driver) = store.open().max_in_flight(1).handle(handler).manual().unwrap();
+        let names = |id| -> Vec<&str> {
+            jobs.why_pending(id).unwrap().iter().map(PendingReason::name).collect()
+        };
+        let later = jobs.insert(DAY, Charge(1)).unwrap();
+        let due = jobs.get(later).unwrap().unwrap().due;
+        assert_eq!(jobs.why_pending(later).unwrap(), [PendingReason::NotDue(due)]);
+        let mail = jobs.insert(SECOND, Mail(1)).unwrap();
+        assert_eq!(names(mail), ["not_due", "no_node"]);
+        driver.advance(2 * SECOND);
+        assert_eq!(jobs.why_pending(mail).unwrap(), [PendingReason::NoNode]);
+        // Two jobs are due at once, and one may run.
+        let first = jobs.insert(MS, Charge(2)).unwrap();
+        let second = jobs.insert(MS, Charge(3)).unwrap();
+        others.lock().unwrap().extend([first, second]);
+        driver.advance(2 * MS);
+        run_all(&driver);
+        let seen = std::mem::take(&mut *seen.lock().unwrap());
+        let told: Vec<Vec<&str>> =
+            seen.iter().map(|all| all.iter().map(PendingReason::name).collect()).collect();
+        // The one that runs asks about itself, about both, and the second about itself.
+        let mut waits = told.clone();
+        waits.retain(|all| !all.is_empty());
+        assert_eq!((told.len(), waits), (4, vec![vec!["turn"]]));
+        assert_eq!(names(first), [] as [&str; 0], "it is gone");
+        jobs.kind::<Charge>().pause().unwrap();
+        jobs.pause().unwrap();
+        let paused = jobs.insert(MS, Charge(4)).unwrap();
+        driver.advance(SECOND);
+        let both = [PendingReason::QueuePaused, PendingReason::KindPaused];
+        assert_eq!(jobs.why_pending(paused).unwrap(), both);
+        assert_eq!(names(JobId::new()), [] as [&str; 0]);
+        jobs.check().unwrap();
+    });
+}
