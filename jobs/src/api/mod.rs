@@ -25,6 +25,7 @@ pub(crate) mod async_verbs;
 pub(crate) mod driver;
 pub(crate) mod test_run;
 pub(crate) mod builder;
+pub(crate) mod limits;
 pub(crate) mod run_choices;
 #[cfg(feature = "tracing")]
 pub(crate) mod trace_context;

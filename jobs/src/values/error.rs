@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::follow_up_error::FollowUpError;
 use super::id::JobId;
 use super::job::EncodeError;
+use super::limit::LimitError;
 use super::schedule::ScheduleError;
 pub use super::server_problem::ServerProblem;
 use super::time::TimeError;
@@ -200,7 +201,7 @@ pub enum StoreError {
     Damaged(String),
     /// A name, key or payload is longer than the store takes; or a name or key is empty.
     TooLong {
-        /// Which of them: "key", "name", "kind's name", "payload", "result" or "progress".
+        /// Which of them: "key", "name", "kind's name", "partition", "payload", "result" or "progress".
         what: &'static str,
         /// Its length in bytes.
         bytes: usize,
@@ -230,6 +231,8 @@ pub enum StoreError {
     Schedule(ScheduleError),
     /// A run does not take a follow-up.
     FollowUp(FollowUpError),
+    /// A limit is not valid, so the one before it stays.
+    Limit(LimitError),
     /// No schedule has this name.
     NoSchedule(String),
     /// It is not known whether the change took effect: the answer was lost.
@@ -281,6 +284,7 @@ impl fmt::Display for StoreError {
             StoreError::Encode(error) => error.fmt(f),
             StoreError::Schedule(error) => error.fmt(f),
             StoreError::FollowUp(error) => error.fmt(f),
+            StoreError::Limit(error) => error.fmt(f),
             StoreError::NoSchedule(name) => write!(f, "there is no schedule {name:?}"),
             StoreError::Unknown => f.write_str("it is not known whether the change took effect"),
             StoreError::StillRunning(runs) => {

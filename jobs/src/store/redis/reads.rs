@@ -15,7 +15,7 @@ use crate::store::{
     Answer, Ending, JobSet, KindGauges, Op, Page, PageRequest, StoredSchedule, Unreadable,
 };
 use crate::values::error::StoreError;
-use crate::values::extra::headers_in;
+use crate::values::extra::shown_in;
 use crate::values::id::JobId;
 use crate::values::info::{Counts, DeadByError, JobInfo, JobState, Overdue};
 use crate::values::node::{NodeInfo, Stored};
@@ -367,6 +367,7 @@ fn info(fields: &[Value]) -> Result<Option<JobInfo>, StoreError> {
         (None, _) => JobState::Pending,
     };
     let ended = record.end.as_ref().map(|end| end.at.to_system());
+    let (partition, headers) = shown_in(record.extra.as_deref());
     Ok(Some(JobInfo {
         id: id_of(bytes(id)?)?,
         kind: record.kind,
@@ -376,9 +377,10 @@ fn info(fields: &[Value]) -> Result<Option<JobInfo>, StoreError> {
         attempt: state.attempts(record.attempts),
         interruptions: record.interruptions,
         key: record.key.filter(|_| bytes(own).is_ok_and(|own| own == b"1")),
+        partition,
         error: record.errors.latest(),
         errors: record.errors.list(),
-        headers: headers_in(record.extra.as_deref()),
+        headers,
         died: ended.filter(|_| state == JobState::Dead),
         ended,
         took: record.end.as_ref().map(|end| Duration::from_millis(end.took)),

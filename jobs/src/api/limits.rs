@@ -1,0 +1,291 @@
+//! The limits of a queue: how many jobs of a scope run at once, and the turns of partitions.
+//!
+//! Ground rules:
+//!
+//! - A limit is stored, as each setting of `kind.rs` is. What a program says counts only while nothing is stored, so two
+//!   versions of a program do not disagree.
+//! - A verb that sets a limit first reads how many scopes have one, because each process reads all of them.
+//! - What runs is counted when it is asked for: from the claims, and never from a counter.
+
+use std::collections::HashMap;
+
+use super::builder::Builder;
+use super::caller::{Caller, on_thread};
+use super::client::{Client, check_name};
+use super::kind::Kind;
+use super::request;
+use crate::values::error::{OpenError, StoreError};
+use crate::values::job::Job;
+use crate::values::limit::{Limit, LimitError, MOST_SCOPES};
+use crate::values::limits::{self, LimitInfo, LimitScope};
+
+/// One partition of a kind: [`Kind::partition`] returns it.
+#[derive(Clone, Debug)]
+pub struct Partition {
+    kind: Kind,
+    name: String,
+}
+
+impl Client {
+    /// Limits how many jobs of the queue run at once, on all machines together. [`Limit::none`] removes the limit.
+    ///
+    /// It is stored, and holds from the next claim on, also across restarts. Runs that are under way go on. The queue
+    /// has no weight.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Limit`] if the limit is not valid, or if 10,000 scopes have one. Another error if the store could
+    /// not be changed.
+    #[doc(alias("concurrency", "global_concurrency"))]
+    pub fn limit(&self, limit: Limit) -> Result<(), StoreError> {
+        on_thread(self.put_limit(Caller::Thread, LimitScope::Queue, limit))
+    }
+
+    /// [`Client::limit`], as a future.
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::limit`].
+    pub async fn limit_async(&self, limit: Limit) -> Result<(), StoreError> {
+        self.put_limit(Caller::Future, LimitScope::Queue, limit).await
+    }
+
+    /// Returns each scope that has a limit, with the number of its jobs that are claimed now. What a program says with
+    /// [`Builder::limit_unless_set`](crate::Builder::limit_unless_set) is not stored, and not listed.
+    ///
+    /// It reads all claimed jobs.
+    ///
+    /// # Errors
+    ///
+    /// If the store could not be read.
+    pub fn limits(&self) -> Result<Vec<LimitInfo>, StoreError> {
+        on_thread(self.limits_by(Caller::Thread))
+    }
+
+    /// [`Client::limits`], as a future.
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::limits`].
+    pub async fn limits_async(&self) -> Result<Vec<LimitInfo>, StoreError> {
+        self.limits_by(Caller::Future).await
+    }
+
+    async fn limits_by(&self, caller: Caller) -> Result<Vec<LimitInfo>, StoreError> {
+        let stored = self.ask(caller, request::settings()).await?;
+        let limit = |(name, value): &(String, String)| {
+            Some((LimitScope::of_setting(name)?, Limit::from_text(value)?))
+        };
+        let mut found: Vec<(LimitScope, Limit)> = stored.iter().filter_map(limit).collect();
+        if found.is_empty() {
+            return Ok(Vec::new());
+        }
+        let flow_of = |kind: &str| {
+            let name = limits::flow(kind);
+            let stored = stored.iter().find(|(its, _)| *its == name);
+            stored.map_or(kind, |(_, flow)| flow).to_owned()
+        };
+        let mut running: HashMap<LimitScope, u64> = HashMap::new();
+        for job in self.ask(caller, request::claimed()).await?.jobs {
+            *running.entry(LimitScope::Queue).or_default() += 1;
+            *running.entry(LimitScope::Flow(flow_of(&job.kind))).or_default() += 1;
+            if let Some(partition) = job.partition {
+                let each = LimitScope::Each(job.kind.clone());
+                let of_it = running.entry(LimitScope::Partition { kind: job.kind, partition });
+                let of_it = of_it.and_modify(|running| *running += 1).or_insert(1);
+                let of_it = *of_it;
+                let most = running.entry(each).or_default();
+                *most = of_it.max(*most);
+            }
+        }
+        found.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+        let info = |(scope, limit)| {
+            let running = running.get(&scope).copied().unwrap_or(0);
+            LimitInfo { scope, limit, running }
+        };
+        Ok(found.into_iter().map(info).collect())
+    }
+
+    async fn put_limit(
+        &self,
+        caller: Caller,
+        scope: LimitScope,
+        limit: Limit,
+    ) -> Result<(), StoreError> {
+        if self.dispatcher.shared {
+            return Err(StoreError::Other("a server does not keep limits yet".to_owned()));
+        }
+        let limit = limit.checked(scope.has_turns()).map_err(StoreError::Limit)?;
+        let name = scope.setting();
+        if limit.is_none() {
+            return self.set(caller, name, None).await;
+        }
+        let stored = self.ask(caller, request::settings()).await?;
+        let others = stored.iter().filter(|(its, _)| *its != name);
+        let scopes = others.filter(|(its, _)| LimitScope::of_setting(its).is_some()).count();
+        if scopes >= MOST_SCOPES {
+            return Err(StoreError::Limit(LimitError::TooManyScopes(scopes)));
+        }
+        self.set(caller, name, Some(limit.to_text())).await
+    }
+}
+
+impl Kind {
+    /// Limits how many jobs of the kind run at once, together with the other kinds of its flow
+    /// ([`Job::FLOW`]). By default that is the kind alone. [`Limit::none`] removes the limit.
+    ///
+    /// It is stored, and holds from the next claim on, in every process and across restarts. Runs that are under way go
+    /// on. A flow has no weight.
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::limit`], and as [`Kind::pause`].
+    #[doc(alias("concurrency", "semaphore"))]
+    pub fn limit(&self, limit: Limit) -> Result<(), StoreError> {
+        on_thread(self.limit_by(Caller::Thread, limit))
+    }
+
+    /// [`Kind::limit`], as a future.
+    ///
+    /// # Errors
+    ///
+    /// As [`Kind::limit`].
+    pub async fn limit_async(&self, limit: Limit) -> Result<(), StoreError> {
+        self.limit_by(Caller::Future, limit).await
+    }
+
+    async fn limit_by(&self, caller: Caller, limit: Limit) -> Result<(), StoreError> {
+        check_name("kind's name", self.name())?;
+        let flow = match self.flow() {
+            Some(flow) => flow.to_owned(),
+            None => {
+                let name = limits::flow(self.name());
+                let stored = self.client().ask(caller, request::settings()).await?;
+                let flow = stored.into_iter().find(|(its, _)| *its == name);
+                flow.map_or_else(|| self.name().to_owned(), |(_, flow)| flow)
+            }
+        };
+        check_name("name", &flow)?;
+        self.client().put_limit(caller, LimitScope::Flow(flow), limit).await
+    }
+
+    /// Limits how many jobs of each partition of the kind run at once ([`Job::partition`]), unless the partition has a
+    /// limit of its own. Jobs without a partition are not limited. [`Limit::none`] removes the limit.
+    ///
+    /// With `Limit::running(1)` no two jobs of a partition run side by side, but as the guarantee P9 allows for one job.
+    ///
+    /// ```
+    /// # use serde::{Deserialize, Serialize};
+    /// # use tickwheel_jobs::{Job, Jobs};
+    /// use std::time::Duration;
+    /// use tickwheel_jobs::Limit;
+    ///
+    /// #[derive(Serialize, Deserialize)]
+    /// struct Charge {
+    ///     customer: u64,
+    /// }
+    /// impl Job for Charge {
+    ///     const KIND: &'static str = "charge";
+    ///
+    ///     fn partition(&self) -> Option<String> {
+    ///         Some(self.customer.to_string())
+    ///     }
+    /// }
+    ///
+    /// let (jobs, driver) = Jobs::memory().handle(|_: Charge, _| Ok(())).manual()?;
+    /// let charges = jobs.kind::<Charge>();
+    /// charges.limit_each(Limit::running(2))?;
+    /// charges.partition("7").limit(Limit::running(10).weight(3))?;
+    /// jobs.insert(Duration::ZERO, Charge { customer: 7 })?;
+    /// assert_eq!(driver.advance(Duration::ZERO), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::limit`], and as [`Kind::pause`].
+    #[doc(alias("concurrency_key", "group_concurrency"))]
+    pub fn limit_each(&self, limit: Limit) -> Result<(), StoreError> {
+        on_thread(self.limit_each_by(Caller::Thread, limit))
+    }
+
+    /// [`Kind::limit_each`], as a future.
+    ///
+    /// # Errors
+    ///
+    /// As [`Kind::limit_each`].
+    pub async fn limit_each_async(&self, limit: Limit) -> Result<(), StoreError> {
+        self.limit_each_by(Caller::Future, limit).await
+    }
+
+    async fn limit_each_by(&self, caller: Caller, limit: Limit) -> Result<(), StoreError> {
+        check_name("kind's name", self.name())?;
+        let scope = LimitScope::Each(self.name().to_owned());
+        self.client().put_limit(caller, scope, limit).await
+    }
+
+    /// Returns one partition of the kind. No job need be of it.
+    #[must_use]
+    pub fn partition(&self, name: &str) -> Partition {
+        Partition { kind: self.clone(), name: name.to_owned() }
+    }
+}
+
+impl Partition {
+    /// Limits how many jobs of the partition run at once, and sets its weight. What the limit leaves open is that of
+    /// [`Kind::limit_each`]. [`Limit::none`] removes the limit.
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::limit`], and as [`Kind::pause`]; [`StoreError::TooLong`] if the name of the partition is empty or
+    /// longer than 255 bytes.
+    pub fn limit(&self, limit: Limit) -> Result<(), StoreError> {
+        on_thread(self.limit_by(Caller::Thread, limit))
+    }
+
+    /// [`Partition::limit`], as a future.
+    ///
+    /// # Errors
+    ///
+    /// As [`Partition::limit`].
+    pub async fn limit_async(&self, limit: Limit) -> Result<(), StoreError> {
+        self.limit_by(Caller::Future, limit).await
+    }
+
+    async fn limit_by(&self, caller: Caller, limit: Limit) -> Result<(), StoreError> {
+        check_name("kind's name", self.kind.name())?;
+        check_name("partition", &self.name)?;
+        let (kind, partition) = (self.kind.name().to_owned(), self.name.clone());
+        let scope = LimitScope::Partition { kind, partition };
+        self.kind.client().put_limit(caller, scope, limit).await
+    }
+}
+
+impl Builder {
+    /// Limits the flow of `J` while no limit of it is stored: what [`Kind::limit`] stores comes first. It holds in this
+    /// process, and is not stored.
+    ///
+    /// A limit that is not valid is refused at the start, with [`OpenError::Config`](crate::OpenError::Config).
+    pub fn limit_unless_set<J: Job>(mut self, limit: Limit) -> Builder {
+        self.limits.push((J::FLOW, limit));
+        self
+    }
+}
+
+/// Returns the limits of flows. `is_shared`: the store is a server, which keeps none yet.
+pub(super) fn checked_limits(
+    limits: &[(&str, Limit)],
+    is_shared: bool,
+) -> Result<Vec<(String, Limit)>, OpenError> {
+    if is_shared && !limits.is_empty() {
+        let reason = "limit_unless_set: a server does not keep limits yet";
+        return Err(OpenError::Config(reason.to_owned()));
+    }
+    let checked = |(flow, limit): &(&str, Limit)| match limit.checked(false) {
+        Ok(limit) => Ok(((*flow).to_owned(), limit)),
+        Err(error) => {
+            Err(OpenError::Config(format!("limit_unless_set of the flow {flow:?}: {error}")))
+        }
+    };
+    limits.iter().map(checked).collect()
+}
