@@ -113,20 +113,30 @@ impl Client {
         limit: Limit,
     ) -> Result<(), StoreError> {
         if self.dispatcher.shared {
-            return Err(StoreError::Other("a server does not keep limits yet".to_owned()));
+            return Err(no_limits());
         }
         let limit = limit.checked(scope.has_turns()).map_err(StoreError::Limit)?;
-        let name = scope.setting();
-        if limit.is_none() {
+        let value = (!limit.is_none()).then(|| limit.to_text());
+        self.put_of_a_scope(caller, scope.setting(), value).await
+    }
+
+    /// Sets or removes a setting of one scope among many.
+    async fn put_of_a_scope(
+        &self,
+        caller: Caller,
+        name: String,
+        value: Option<String>,
+    ) -> Result<(), StoreError> {
+        if value.is_none() {
             return self.set(caller, name, None).await;
         }
         let stored = self.ask(caller, request::settings()).await?;
         let others = stored.iter().filter(|(its, _)| *its != name);
-        let scopes = others.filter(|(its, _)| LimitScope::of_setting(its).is_some()).count();
+        let scopes = others.filter(|(its, _)| limits::is_of_a_scope(its)).count();
         if scopes >= MOST_SCOPES {
             return Err(StoreError::Limit(LimitError::TooManyScopes(scopes)));
         }
-        self.set(caller, name, Some(limit.to_text())).await
+        self.set(caller, name, value).await
     }
 }
 
@@ -252,9 +262,61 @@ impl Partition {
         self.limit_by(Caller::Future, limit).await
     }
 
-    async fn limit_by(&self, caller: Caller, limit: Limit) -> Result<(), StoreError> {
+    /// Pauses the partition, as [`Kind::pause`] pauses a kind: none of its jobs starts, runs go on, and inserts go on.
+    /// It is stored, and holds until [`Partition::resume`], also across restarts.
+    ///
+    /// # Errors
+    ///
+    /// As [`Partition::limit`].
+    pub fn pause(&self) -> Result<(), StoreError> {
+        on_thread(self.pause_by(Caller::Thread, true))
+    }
+
+    /// [`Partition::pause`], as a future.
+    ///
+    /// # Errors
+    ///
+    /// As [`Partition::limit`].
+    pub async fn pause_async(&self) -> Result<(), StoreError> {
+        self.pause_by(Caller::Future, true).await
+    }
+
+    /// Ends a pause of the partition.
+    ///
+    /// # Errors
+    ///
+    /// As [`Partition::limit`].
+    pub fn resume(&self) -> Result<(), StoreError> {
+        on_thread(self.pause_by(Caller::Thread, false))
+    }
+
+    /// [`Partition::resume`], as a future.
+    ///
+    /// # Errors
+    ///
+    /// As [`Partition::limit`].
+    pub async fn resume_async(&self) -> Result<(), StoreError> {
+        self.pause_by(Caller::Future, false).await
+    }
+
+    async fn pause_by(&self, caller: Caller, pauses: bool) -> Result<(), StoreError> {
+        self.check()?;
+        let client = self.kind.client();
+        let now = client.dispatcher.clock.latest().millis();
+        let name = limits::pause(self.kind.name(), &self.name);
+        client.put_of_a_scope(caller, name, pauses.then(|| now.get().to_string())).await
+    }
+
+    fn check(&self) -> Result<(), StoreError> {
+        if self.kind.client().dispatcher.shared {
+            return Err(no_limits());
+        }
         check_name("kind's name", self.kind.name())?;
-        check_name("partition", &self.name)?;
+        check_name("partition", &self.name)
+    }
+
+    async fn limit_by(&self, caller: Caller, limit: Limit) -> Result<(), StoreError> {
+        self.check()?;
         let (kind, partition) = (self.kind.name().to_owned(), self.name.clone());
         let scope = LimitScope::Partition { kind, partition };
         self.kind.client().put_limit(caller, scope, limit).await
@@ -270,6 +332,11 @@ impl Builder {
         self.limits.push((J::FLOW, limit));
         self
     }
+}
+
+/// Returns the error of a store that does not keep limits.
+fn no_limits() -> StoreError {
+    StoreError::Other("a server does not keep limits yet".to_owned())
 }
 
 /// Returns the limits of flows. `is_shared`: the store is a server, which keeps none yet.

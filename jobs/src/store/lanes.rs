@@ -4,19 +4,19 @@
 //!
 //! - A lane is here while jobs of it are due and not claimed, as far as the store has seen. The store has the jobs, and
 //!   says when a lane gets its first one (`file`) and has no more (`drained`).
-//! - A lane is *in turn*, or it is *parked* because it has as many claims as its limit allows. A parked lane is in no
-//!   list that a claim reads. The end of a claim, or another limit, brings it back. A lane whose first job is a suspect
+//! - A lane is *in turn*, or it is *parked*: it is paused, or has as many claims as its limit allows. A parked lane is in
+//!   no list that a claim reads. The end of a claim, or another limit, brings it back. A lane whose first job is a suspect
 //!   that has to wait is passed over until the next claim.
-//! - What runs is no counter: each limited scope has the set of its claims. So an end that comes twice frees one place.
 //! - Turns are strides (Waldspurger and Weihl, 1995): each turn raises the pass of its lane by `STRIDE` divided by the
 //!   weight, and the lowest pass is next. A new lane begins one stride behind the lane that was served last. So it
 //!   saves up no turns, and waits for one turn of each other lane at most. A parked lane keeps its pass.
 //! - All of this follows from the jobs and the claims, so a restart makes it anew.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use crate::values::id::JobId;
+pub(crate) use super::scope_claims::Claim;
+use super::scope_claims::Claims;
 use crate::values::limits::Limits;
 
 /// The lanes of a queue, and the claims of each limited scope.
@@ -43,17 +43,6 @@ struct Lane {
     pass: u64,
     is_in_turn: bool,
 }
-
-/// The claims of each scope that has a limit.
-#[derive(Default, PartialEq, Eq, Debug)]
-struct Claims {
-    of_queue: HashSet<JobId>,
-    of_flows: HashMap<String, HashSet<JobId>>,
-    of_lanes: HashMap<Arc<str>, HashMap<Arc<str>, HashSet<JobId>>>,
-}
-
-/// A claim: the job, its kind and its partition.
-pub(crate) type Claim<'a> = (JobId, &'a Arc<str>, Option<&'a Arc<str>>);
 
 /// By how much a turn raises the pass of a lane of weight 1.
 const STRIDE: u64 = 1 << 20;
@@ -141,13 +130,7 @@ impl Lanes {
 
     /// Says whether the limits of the queue and of its flow allow one more claim of a kind.
     pub(crate) fn has_room(&self, kind: &str) -> bool {
-        if self.limits.is_empty() {
-            return true;
-        }
-        let flow = self.limits.flow_of(kind);
-        let of_flow = self.claims.of_flows.get(flow).map_or(0, HashSet::len);
-        is_below(self.limits.of_queue(), self.claims.of_queue.len())
-            && is_below(self.limits.of_flow(flow), of_flow)
+        self.limits.is_empty() || self.claims.allow(&self.limits, kind)
     }
 
     /// Returns the lane of a kind that is next in turn and may run. Parks those before it.
@@ -155,8 +138,7 @@ impl Lanes {
         let turns = self.kinds.get_mut(kind)?;
         loop {
             let (pass, partition) = turns.in_turn.first()?.clone();
-            let most = self.limits.of_partition(kind, &partition).running;
-            if is_below(most, self.claims.of_lane(kind, &partition)) {
+            if self.claims.allow_in_lane(&self.limits, kind, &partition) {
                 return Some(partition);
             }
             turns.park(pass, &partition);
@@ -204,18 +186,13 @@ impl Lanes {
             let is_lost = |(partition, lane): &(&Arc<str>, &Lane)| {
                 let waits = || self.passed_over.iter().any(|(_, name)| name == *partition);
                 let is_in_turn = turns.in_turn.contains(&(lane.pass, Arc::clone(partition)));
-                let may_run = || self.may_run(kind, partition) && !waits();
+                let may_run =
+                    || self.claims.allow_in_lane(&self.limits, kind, partition) && !waits();
                 is_in_turn != lane.is_in_turn || !is_in_turn && may_run()
             };
             let (lost, _) = turns.lanes.iter().find(is_lost)?;
             Some(format!("the lane {lost:?} of {kind:?} may run, and is not in turn"))
         })
-    }
-
-    /// Says whether its limit allows one more claim of a lane.
-    fn may_run(&self, kind: &str, partition: &str) -> bool {
-        let most = self.limits.of_partition(kind, partition).running;
-        is_below(most, self.claims.of_lane(kind, partition))
     }
 
     fn bring_back(&mut self, kind: &str, partition: &Arc<str>) {
@@ -266,63 +243,14 @@ impl Turns {
     }
 }
 
-impl Claims {
-    fn add(&mut self, limits: &Limits, (id, kind, partition): Claim<'_>) {
-        if limits.of_queue().is_some() {
-            self.of_queue.insert(id);
-        }
-        let flow = limits.flow_of(kind);
-        if limits.of_flow(flow).is_some() {
-            self.of_flows.entry(flow.to_owned()).or_default().insert(id);
-        }
-        if let Some(partition) = partition
-            && limits.of_partition(kind, partition).running.is_some()
-        {
-            let lanes = self.of_lanes.entry(Arc::clone(kind)).or_default();
-            lanes.entry(Arc::clone(partition)).or_default().insert(id);
-        }
-    }
-
-    fn remove(&mut self, limits: &Limits, (id, kind, partition): Claim<'_>) {
-        self.of_queue.remove(&id);
-        let flow = limits.flow_of(kind);
-        if let Some(of_flow) = self.of_flows.get_mut(flow) {
-            of_flow.remove(&id);
-            if of_flow.is_empty() {
-                self.of_flows.remove(flow);
-            }
-        }
-        if let Some(partition) = partition
-            && let Some(lanes) = self.of_lanes.get_mut(kind)
-            && let Some(of_lane) = lanes.get_mut(partition)
-        {
-            of_lane.remove(&id);
-            if of_lane.is_empty() {
-                lanes.remove(partition);
-            }
-            if lanes.is_empty() {
-                self.of_lanes.remove(kind);
-            }
-        }
-    }
-
-    fn of_lane(&self, kind: &str, partition: &str) -> usize {
-        let lanes = self.of_lanes.get(kind);
-        lanes.and_then(|lanes| lanes.get(partition)).map_or(0, HashSet::len)
-    }
-}
-
 fn stride(limits: &Limits, kind: &str, partition: &str) -> u64 {
     STRIDE / u64::from(limits.of_partition(kind, partition).weight.unwrap_or(1).max(1))
-}
-
-fn is_below(most: Option<u32>, running: usize) -> bool {
-    most.is_none_or(|most| running < most as usize)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::values::id::JobId;
     use crate::values::limit::Limit;
     use crate::values::limits::LimitScope;
 

@@ -23,6 +23,7 @@
 
 pub(crate) mod hurry;
 pub(crate) mod claim;
+pub(crate) mod scope_claims;
 pub(crate) mod lanes;
 pub(crate) mod ended;
 pub(crate) mod figures;

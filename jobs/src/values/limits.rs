@@ -6,6 +6,7 @@
 //! | `limit-flow:FLOW` | the limit of a flow |
 //! | `limit-each:KIND` | the limit of each partition of a kind |
 //! | `limit-part:BYTES:KIND:PARTITION` | the limit of one partition; `BYTES` is the length of the kind |
+//! | `pause-part:BYTES:KIND:PARTITION` | the partition is paused; when |
 //! | `flow:KIND` | the flow of the kind, if it is not the kind itself |
 //!
 //! Ground rules:
@@ -13,7 +14,7 @@
 //! - What a limit of a partition leaves open is that of each partition of its kind.
 //! - Without a limit the value is empty, costs one check, and allocates nothing.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::limit::Limit;
@@ -28,6 +29,7 @@ struct Scopes {
     flows: HashMap<String, Limit>,
     each: HashMap<String, Limit>,
     partitions: HashMap<String, HashMap<String, Limit>>,
+    paused: HashMap<String, HashSet<String>>,
     /// The flow of each kind that is in another one than its own.
     flow_of: HashMap<String, String>,
 }
@@ -73,9 +75,8 @@ impl LimitScope {
             "limit-flow" => Some(LimitScope::Flow(rest.to_owned())),
             "limit-each" => Some(LimitScope::Each(rest.to_owned())),
             "limit-part" => {
-                let (bytes, rest) = rest.split_once(':')?;
-                let (kind, rest) = rest.split_at_checked(bytes.parse().ok()?)?;
-                let (kind, partition) = (kind.to_owned(), rest.strip_prefix(':')?.to_owned());
+                let (kind, partition) = kind_and_partition(rest)?;
+                let (kind, partition) = (kind.to_owned(), partition.to_owned());
                 Some(LimitScope::Partition { kind, partition })
             }
             _ => None,
@@ -86,6 +87,25 @@ impl LimitScope {
     pub(crate) fn has_turns(&self) -> bool {
         matches!(self, LimitScope::Each(_) | LimitScope::Partition { .. })
     }
+}
+
+/// Reads the length of a kind, the kind and a partition.
+fn kind_and_partition(text: &str) -> Option<(&str, &str)> {
+    let (bytes, rest) = text.split_once(':')?;
+    let (kind, rest) = rest.split_at_checked(bytes.parse().ok()?)?;
+    Some((kind, rest.strip_prefix(':')?))
+}
+
+/// Returns the name of the setting that pauses a partition.
+pub(crate) fn pause(kind: &str, partition: &str) -> String {
+    format!("{PAUSE}{}:{kind}:{partition}", kind.len())
+}
+
+const PAUSE: &str = "pause-part:";
+
+/// Says whether a setting is of one scope among many: a limit, or the pause of a partition.
+pub(crate) fn is_of_a_scope(name: &str) -> bool {
+    name.starts_with(PAUSE) || LimitScope::of_setting(name).is_some()
 }
 
 /// Returns the name of the setting that has the flow of a kind.
@@ -114,6 +134,10 @@ impl Limits {
                 scopes.flow_of.insert(kind.to_owned(), value.clone());
                 continue;
             }
+            if let Some((kind, partition)) = name.strip_prefix(PAUSE).and_then(kind_and_partition) {
+                scopes.paused.entry(kind.to_owned()).or_default().insert(partition.to_owned());
+                continue;
+            }
             let Some(scope) = LimitScope::of_setting(name) else { continue };
             let Some(limit) = Limit::from_text(value) else { continue };
             match scope {
@@ -131,8 +155,12 @@ impl Limits {
                 false => scopes.flow_of.insert(kind.to_owned(), flow.to_owned()),
             };
         }
-        let Scopes { queue, flows, each, partitions, .. } = &scopes;
-        let none = queue.is_none() && flows.is_empty() && each.is_empty() && partitions.is_empty();
+        let Scopes { queue, flows, each, partitions, paused, .. } = &scopes;
+        let none = queue.is_none()
+            && flows.is_empty()
+            && each.is_empty()
+            && partitions.is_empty()
+            && paused.is_empty();
         Limits((!none).then(|| Arc::new(scopes)))
     }
 
@@ -155,6 +183,12 @@ impl Limits {
     /// Returns how many jobs of a flow may run.
     pub(crate) fn of_flow(&self, flow: &str) -> Option<u32> {
         self.0.as_ref()?.flows.get(flow)?.running
+    }
+
+    /// Says whether a partition is paused.
+    pub(crate) fn is_paused(&self, kind: &str, partition: &str) -> bool {
+        let Some(scopes) = &self.0 else { return false };
+        scopes.paused.get(kind).is_some_and(|paused| paused.contains(partition))
     }
 
     /// Returns the limit of a partition.
@@ -215,6 +249,16 @@ mod tests {
         {
             assert_eq!(LimitScope::of_setting(other), None, "{other}");
         }
+    }
+
+    /// A partition is paused by itself, and under its own name.
+    #[test]
+    fn pause_of_a_partition_is_read_back() {
+        let stored = [(pause("a:b", "c"), "7".to_owned())];
+        let limits = Limits::of(&stored, &[]);
+        assert!(limits.is_paused("a:b", "c"));
+        assert!(!limits.is_paused("a:b", "d") && !limits.is_paused("a", "b:c"));
+        assert!(is_of_a_scope(&stored[0].0) && !is_of_a_scope("pause:a"));
     }
 
     /// A partition has its own limit, and what that leaves open from the limit of each.

@@ -202,6 +202,36 @@ fn full_partition_delays_no_other_job() {
     });
 }
 
+/// A partition that is paused starts nothing, delays no other job, and goes on when it is resumed, also after a restart.
+#[test]
+fn paused_partition_starts_nothing() {
+    on_stores(|store| {
+        let (mut jobs, mut driver, mut ran) = noted((store.open)());
+        let acme = jobs.kind::<Charge>().partition("acme");
+        acme.pause().unwrap();
+        let insert = |jobs: &Jobs| {
+            for name in ["acme", "beta", "nobody"] {
+                jobs.insert(Duration::ZERO, charge(name)).unwrap();
+            }
+        };
+        insert(&jobs);
+        assert_eq!(driver.advance(SECOND), 2);
+        if store.keeps {
+            drop((jobs, driver));
+            (jobs, driver, ran) = noted((store.open)());
+            insert(&jobs);
+            assert_eq!(driver.advance(SECOND), 2);
+        }
+        assert!(!ran.lock().unwrap().contains(&"acme".to_owned()));
+        let paused = jobs.count().unwrap().pending;
+        jobs.kind_named("charge").partition("acme").resume().unwrap();
+        assert_eq!(driver.advance(SECOND) as u64, paused);
+        let refused = jobs.kind_named("charge").partition("").pause();
+        assert!(matches!(refused, Err(StoreError::TooLong { what: "partition", bytes: 0, .. })));
+        jobs.check().unwrap();
+    });
+}
+
 /// What is stored comes before what a program says. The flow is found by the name of the kind.
 #[test]
 fn stored_limit_comes_before_that_of_the_program() {

@@ -14,7 +14,8 @@
 //! | 3 | between two turns of a partition that may run, each other has at most as many as its weight allows (P26) |
 //! | 4 | a job without a partition is overtaken by none of its flow's kinds, nor of others (P27) |
 //! | 5 | the jobs of a partition are claimed in the order of due time, then of id (P16); none early (P7) |
-//! | 6 | a store that has nothing to claim does not ask for a step at once |
+//! | 6 | a partition that is paused has no claim (P28) |
+//! | 7 | a store that has nothing to claim does not ask for a step at once |
 
 mod oracle;
 
@@ -32,7 +33,7 @@ use crate::values::extra::Extra;
 use crate::values::id::JobId;
 use crate::values::info::JobState;
 use crate::values::limit::Limit;
-use crate::values::limits::{LimitScope, Limits, flow};
+use crate::values::limits::{self, LimitScope, Limits, flow};
 use crate::values::time::Millis;
 use oracle::Oracle;
 
@@ -65,6 +66,8 @@ enum Step {
     Cancel(usize),
     Reschedule(usize, u64),
     Limit(usize, Option<u32>, Option<u32>),
+    /// Pauses a partition of a kind, or ends that.
+    Pause(usize, usize, bool),
     Advance(u64),
     /// The clock is set back.
     SetBack(u64),
@@ -91,6 +94,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => (0..99usize).prop_map(Step::Release),
         1 => (0..99usize).prop_map(Step::Cancel),
         1 => (0..99usize, delay()).prop_map(|(pick, delay)| Step::Reschedule(pick, delay)),
+        1 => (0..3usize, 0..4usize, prop::bool::weighted(0.4))
+            .prop_map(|(kind, of, pauses)| Step::Pause(kind, of, pauses)),
         2 => limit.prop_map(|(scope, running, weight)| Step::Limit(scope, running, weight)),
         3 => prop::sample::select(vec![1, 10, 100, 1000]).prop_map(Step::Advance),
         1 => prop::sample::select(vec![1, 40, 400]).prop_map(Step::SetBack),
@@ -202,6 +207,13 @@ impl World {
                 }
             }
             Step::Limit(scope, running, weight) => self.limit(*scope, *running, *weight),
+            Step::Pause(kind, partition, pauses) => {
+                let name = limits::pause(KINDS[*kind], PARTITIONS[*partition]);
+                self.settings.retain(|(its, _)| *its != name);
+                self.settings.extend(pauses.then(|| (name, "1".to_owned())));
+                self.oracle.paused((KINDS[*kind], PARTITIONS[*partition]), *pauses);
+                self.oracle.limited(Limits::of(&self.settings, &[]));
+            }
             Step::Advance(ms) => self.now = after(ms),
             Step::SetBack(ms) => {
                 self.now = self.now.minus(Duration::from_millis(*ms));

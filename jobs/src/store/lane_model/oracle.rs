@@ -28,13 +28,20 @@ pub(super) struct Oracle {
     limits: Limits,
     /// For each lane that may run, and has had no turn since: the turns of the other lanes of its kind.
     missed: BTreeMap<Lane, BTreeMap<&'static str, u32>>,
+    paused: Vec<Lane>,
     /// The time of the last claim.
     now: Millis,
 }
 
 impl Oracle {
     pub(super) fn new(limits: Limits) -> Oracle {
-        Oracle { jobs: Vec::new(), limits, missed: BTreeMap::new(), now: Millis::ZERO }
+        Oracle {
+            jobs: Vec::new(),
+            limits,
+            missed: BTreeMap::new(),
+            paused: Vec::new(),
+            now: Millis::ZERO,
+        }
     }
 
     pub(super) fn inserted(
@@ -92,6 +99,11 @@ impl Oracle {
         self.missed.clear();
     }
 
+    pub(super) fn paused(&mut self, lane: Lane, pauses: bool) {
+        self.paused.retain(|paused| *paused != lane);
+        self.paused.extend(pauses.then_some(lane));
+    }
+
     /// Returns one of the pending jobs.
     pub(super) fn pending(&self, pick: usize) -> Option<JobId> {
         let pending: Vec<&Job> = self.jobs.iter().filter(|job| !job.is_claimed).collect();
@@ -107,7 +119,7 @@ impl Oracle {
     }
 
     /// Returns the scope that allows no further job beside those that are claimed.
-    fn full(&self, kind: &str, partition: Option<&str>) -> Option<&'static str> {
+    fn full(&self, kind: &'static str, partition: Option<&'static str>) -> Option<&'static str> {
         let below = |most: Option<u32>, running| most.is_none_or(|most| running < most as usize);
         let flow = self.limits.flow_of(kind);
         let of_flow = |job: &Job| self.limits.flow_of(job.kind) == flow;
@@ -118,6 +130,9 @@ impl Oracle {
             return Some("flow");
         }
         let partition = partition?;
+        if self.paused.contains(&(kind, partition)) {
+            return Some("pause");
+        }
         let of_it = |job: &Job| job.kind == kind && job.partition == Some(partition);
         let most = self.limits.of_partition(kind, partition).running;
         (!below(most, self.running(of_it))).then_some("partition")
