@@ -112,9 +112,6 @@ impl Client {
         scope: LimitScope,
         limit: Limit,
     ) -> Result<(), StoreError> {
-        if self.dispatcher.shared {
-            return Err(no_limits());
-        }
         let limit = limit.checked(scope.has_turns()).map_err(StoreError::Limit)?;
         let value = (!limit.is_none()).then(|| limit.to_text());
         self.put_of_a_scope(caller, scope.setting(), value).await
@@ -308,9 +305,6 @@ impl Partition {
     }
 
     fn check(&self) -> Result<(), StoreError> {
-        if self.kind.client().dispatcher.shared {
-            return Err(no_limits());
-        }
         check_name("kind's name", self.kind.name())?;
         check_name("partition", &self.name)
     }
@@ -334,20 +328,8 @@ impl Builder {
     }
 }
 
-/// Returns the error of a store that does not keep limits.
-fn no_limits() -> StoreError {
-    StoreError::Other("a server does not keep limits yet".to_owned())
-}
-
-/// Returns the limits of flows. `is_shared`: the store is a server, which keeps none yet.
-pub(super) fn checked_limits(
-    limits: &[(&str, Limit)],
-    is_shared: bool,
-) -> Result<Vec<(String, Limit)>, OpenError> {
-    if is_shared && !limits.is_empty() {
-        let reason = "limit_unless_set: a server does not keep limits yet";
-        return Err(OpenError::Config(reason.to_owned()));
-    }
+/// Returns the limits of flows.
+pub(super) fn checked_limits(limits: &[(&str, Limit)]) -> Result<Vec<(String, Limit)>, OpenError> {
     let checked = |(flow, limit): &(&str, Limit)| match limit.checked(false) {
         Ok(limit) => Ok(((*flow).to_owned(), limit)),
         Err(error) => {

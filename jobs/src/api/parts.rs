@@ -117,7 +117,7 @@ impl Builder {
             // The driver of a manual clock runs one job at a time.
             pool: if manual { 1 } else { pool(self.threads) },
             flows: handlers.flows(),
-            limits: checked_limits(&self.limits, is_shared)?,
+            limits: checked_limits(&self.limits)?,
             history: self.history,
         };
         // On a manual clock and in a client, the caller's thread asks the store anyway.

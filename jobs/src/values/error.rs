@@ -215,8 +215,7 @@ pub enum StoreError {
         /// The job that has it.
         by: JobId,
     },
-    /// A bulk verb does not apply to the jobs of its list: for example [`retry_all`](crate::Pages::retry_all) to
-    /// pending jobs.
+    /// A bulk verb does not apply to the jobs of its list: [`retry_all`](crate::Pages::retry_all) to pending ones.
     NotApplicable {
         /// The verb.
         verb: &'static str,
@@ -255,9 +254,7 @@ impl fmt::Display for StoreError {
         match self {
             StoreError::Closed => f.write_str("the jobs are shut down"),
             StoreError::Forked => f.write_str("the process was forked since the store was opened"),
-            StoreError::Overtaken => {
-                f.write_str("another process runs the jobs of this file by now")
-            }
+            StoreError::Overtaken => f.write_str("another process runs the jobs of this file now"),
             StoreError::Full => f.write_str("the store is full"),
             StoreError::Busy => f.write_str(
                 "the store was not free in time: another transaction holds the write lock of the \

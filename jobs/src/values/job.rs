@@ -78,8 +78,7 @@ pub trait Job: Serialize + DeserializeOwned + Send + 'static {
     /// [`Kind::limit_each`](crate::Kind::limit_each) limits how many of each run at once. A partition has 1 to 255
     /// bytes: the insert refuses others with [`StoreError::TooLong`](crate::StoreError::TooLong).
     ///
-    /// The insert calls this once, and the store keeps what it returns. Occurrences of a schedule have no partition, and
-    /// on a server partitions have no turns yet.
+    /// The insert calls this once, and the store keeps what it returns. Occurrences of a schedule have no partition.
     #[doc(alias("tenant", "group", "shard", "concurrency_key"))]
     fn partition(&self) -> Option<String> {
         None

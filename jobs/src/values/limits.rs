@@ -27,6 +27,8 @@ pub(crate) struct Limits(Option<Arc<Scopes>>);
 struct Scopes {
     queue: Limit,
     flows: HashMap<String, Limit>,
+    /// Those of flows that the program has.
+    of_program: HashMap<String, Limit>,
     each: HashMap<String, Limit>,
     partitions: HashMap<String, HashMap<String, Limit>>,
     paused: HashMap<String, HashSet<String>>,
@@ -129,6 +131,7 @@ impl Limits {
     ) -> Limits {
         let mut scopes = Scopes::default();
         scopes.flows.extend(unless_set.iter().cloned());
+        scopes.of_program.clone_from(&scopes.flows);
         for (name, value) in stored {
             if let Some(kind) = name.strip_prefix("flow:") {
                 scopes.flow_of.insert(kind.to_owned(), value.clone());
@@ -172,6 +175,18 @@ impl Limits {
     /// Returns how many jobs of the queue may run.
     pub(crate) fn of_queue(&self) -> Option<u32> {
         self.0.as_ref()?.queue.running
+    }
+
+    /// Says whether the program itself limits a flow.
+    #[cfg(feature = "redis")]
+    pub(crate) fn any_of_program(&self) -> bool {
+        self.0.as_ref().is_some_and(|scopes| !scopes.of_program.is_empty())
+    }
+
+    /// Returns how many jobs of a flow may run while no limit of it is stored.
+    #[cfg(feature = "redis")]
+    pub(crate) fn of_program(&self, flow: &str) -> Option<u32> {
+        self.0.as_ref()?.of_program.get(flow)?.running
     }
 
     /// Returns the flow of a kind.

@@ -18,6 +18,9 @@
 //! | 7 | a store that has nothing to claim does not ask for a step at once |
 
 mod oracle;
+#[cfg(feature = "redis")]
+mod server;
+mod place;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,9 +28,8 @@ use std::time::Duration;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed};
 
-use super::memory::Memory;
 #[cfg(feature = "sqlite-unbundled")]
-use super::sqlite::{Sqlite, open::Location};
+use super::sqlite::open::Location;
 use super::{Answer, Batch, ClaimRequest, Claimed, End, Finish, NewJob, Op, Outcome, Store};
 use crate::values::extra::Extra;
 use crate::values::id::JobId;
@@ -36,12 +38,14 @@ use crate::values::limit::Limit;
 use crate::values::limits::{self, LimitScope, Limits, flow};
 use crate::values::time::Millis;
 use oracle::Oracle;
+use place::Place;
 
 /// The first two kinds share a flow. No process handles the last one.
 const KINDS: [&str; 4] = ["charge", "refund", "mail", "unhandled"];
 const PARTITIONS: [&str; 4] = ["acme", "beta", "core", "dune"];
 const FLOW: &str = "stripe";
 const AHEAD: Duration = Duration::from_millis(50);
+const LEASE: Duration = Duration::from_secs(30);
 /// Half past an hour.
 const BEGINNING: i64 = 1_800_001_800_000;
 
@@ -104,14 +108,6 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..80)
 }
 
-/// Which store is tested.
-#[derive(Clone)]
-enum Place {
-    Memory,
-    #[cfg(feature = "sqlite-unbundled")]
-    File(Location),
-}
-
 /// A store under test, and the oracle beside it.
 struct World {
     place: Place,
@@ -122,38 +118,30 @@ struct World {
     settings: Vec<(String, String)>,
     claimed: Vec<Claimed>,
     numbers: u128,
+    batches: u64,
 }
 
 type Checked<T = ()> = Result<T, String>;
-
-impl Place {
-    fn open(&self) -> Box<dyn Store> {
-        match self {
-            Place::Memory => Box::new(Memory::new(Duration::MAX, false)),
-            #[cfg(feature = "sqlite-unbundled")]
-            Place::File(location) => {
-                let mut location = location.clone();
-                location.history = false;
-                let conn = location.open().unwrap();
-                Box::new(Sqlite::new(location, conn, true, None))
-            }
-        }
-    }
-}
 
 impl World {
     fn new(place: Place) -> World {
         let settings = [KINDS[0], KINDS[1]].map(|kind| (flow(kind), FLOW.to_owned())).to_vec();
         let mut world = World {
             store: place.open(),
+            oracle: Oracle::new(Limits::of(&settings, &[]), place.ahead()),
             place,
-            oracle: Oracle::new(Limits::of(&settings, &[])),
             now: Millis::clamped(BEGINNING),
             settings,
             claimed: Vec::new(),
             numbers: 1,
+            batches: 0,
         };
         world.start();
+        if world.place.is_shared() {
+            for (name, value) in world.settings.clone() {
+                world.apply(&[Op::PutSetting { name, value: Some(value) }], None);
+            }
+        }
         world
     }
 
@@ -165,7 +153,8 @@ impl World {
 
     fn apply(&mut self, ops: &[Op], claim: Option<ClaimRequest>) -> Outcome {
         let (synced, awaited, until, now) = (false, true, None, self.now);
-        let batch = Batch { number: 0, ops, claim, synced, awaited, until, now };
+        self.batches += 1;
+        let batch = Batch { number: self.batches, ops, claim, synced, awaited, until, now };
         self.store.apply(&batch).unwrap()
     }
 
@@ -210,7 +199,8 @@ impl World {
             Step::Pause(kind, partition, pauses) => {
                 let name = limits::pause(KINDS[*kind], PARTITIONS[*partition]);
                 self.settings.retain(|(its, _)| *its != name);
-                self.settings.extend(pauses.then(|| (name, "1".to_owned())));
+                self.settings.extend(pauses.then(|| (name.clone(), "1".to_owned())));
+                self.put_setting(name);
                 self.oracle.paused((KINDS[*kind], PARTITIONS[*partition]), *pauses);
                 self.oracle.limited(Limits::of(&self.settings, &[]));
             }
@@ -224,6 +214,11 @@ impl World {
                     self.store = self.place.open();
                 }
                 self.start();
+                if self.place.is_shared() {
+                    // The clock may have been set back.
+                    self.now = self.now.plus(10 * LEASE);
+                    self.store.poll(self.now).unwrap();
+                }
                 self.oracle.restarted();
                 self.look_at_what_was_interrupted();
             }
@@ -242,7 +237,7 @@ impl World {
     }
 
     fn claim(&mut self, limit: usize, in_lanes: usize, suspects: bool) -> Checked {
-        let until = self.now.plus(AHEAD);
+        let until = self.now.plus(self.place.ahead());
         let mut request = ClaimRequest::new(until, limit, limit, Vec::new());
         request.now = self.now;
         request.limits = Limits::of(&self.settings, &[]);
@@ -303,9 +298,19 @@ impl World {
         let name = scope.setting();
         self.settings.retain(|(its, _)| *its != name);
         if !limit.is_none() {
-            self.settings.push((name, limit.to_text()));
+            self.settings.push((name.clone(), limit.to_text()));
         }
+        self.put_setting(name);
         self.oracle.limited(Limits::of(&self.settings, &[]));
+    }
+
+    /// Stores a setting, if the store reads it by itself.
+    fn put_setting(&mut self, name: String) {
+        if self.place.is_shared() {
+            let stored = self.settings.iter().find(|(its, _)| *its == name);
+            let value = stored.map(|(_, value)| value.clone());
+            self.apply(&[Op::PutSetting { name, value }], None);
+        }
     }
 
     /// Asks the store how often each claimed job was interrupted.
@@ -363,4 +368,18 @@ proptest! {
     fn claims_on_a_file_agree_with_the_oracle(steps in steps()) {
         agrees(Place::File(Location::temporary().unwrap()), &steps)?;
     }
+}
+
+/// The same on a server.
+#[cfg(feature = "redis")]
+#[test]
+fn claims_on_a_server_agree_with_the_oracle() {
+    let server = server::Process::start();
+    let number = core::cell::Cell::new(0);
+    let mut runner = proptest::test_runner::TestRunner::new(config(20));
+    let result = runner.run(&steps(), |steps| {
+        number.set(number.get() + 1);
+        agrees(Place::Server(server.queue(number.get())), &steps)
+    });
+    result.unwrap();
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::{AHEAD, Checked, KINDS};
+use super::{Checked, KINDS};
 use crate::store::{Claimed, Outcome};
 use crate::values::id::JobId;
 use crate::values::limits::Limits;
@@ -31,16 +31,20 @@ pub(super) struct Oracle {
     paused: Vec<Lane>,
     /// The time of the last claim.
     now: Millis,
+    /// How long before its due time a job may be claimed. On a server it is zero: there jobs of several kinds with one
+    /// due time have no order.
+    ahead: Duration,
 }
 
 impl Oracle {
-    pub(super) fn new(limits: Limits) -> Oracle {
+    pub(super) fn new(limits: Limits, ahead: Duration) -> Oracle {
         Oracle {
             jobs: Vec::new(),
             limits,
             missed: BTreeMap::new(),
             paused: Vec::new(),
             now: Millis::ZERO,
+            ahead,
         }
     }
 
@@ -210,6 +214,10 @@ impl Oracle {
             let is_before = (other.due, other.id) < (job.due, job.id);
             let same = (other.kind, other.partition) == (job.kind, job.partition);
             ensure(!(same && is_before), || format!("P16: {job:?} before {other:?}"))?;
+            let is_before = match self.ahead.is_zero() {
+                true => other.due < job.due,
+                false => is_before,
+            };
             let overtaken = other.partition.is_none() && is_before;
             ensure(!overtaken, || format!("P27: {job:?} overtakes {other:?}"))?;
         }
@@ -245,7 +253,7 @@ impl Oracle {
 
     /// The store asks for a step when the next job may be claimed, and not before.
     fn next_due_is_right(&self, outcome: &Outcome, now: Millis, room: usize) -> Checked {
-        let step = outcome.next_due.map(|due| due.minus(AHEAD));
+        let step = outcome.next_due.map(|due| due.minus(self.ahead));
         ensure(step.is_none_or(|step| step > now), || format!("a step is due at {step:?}"))?;
         let later = now.plus(Duration::from_secs(3600));
         let next = self.may_be_claimed(later, room).into_iter().min_by_key(|job| job.due);

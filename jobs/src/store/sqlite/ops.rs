@@ -386,19 +386,4 @@ impl State {
             None => Ok(Answer::Done),
         }
     }
-
-    /// Moves a job whose claim has ended to its next due time.
-    fn file_again(
-        &mut self,
-        tables: Tables<'_>,
-        kind: &KindRow,
-        place: Place,
-        again: &JobRow,
-    ) -> Result<(), StoreError> {
-        tables.delete_job(kind, place)?;
-        let table = self.hours.table_for(tables, kind.n, again.due)?;
-        let place = tables.put_job(kind, again, table)?;
-        self.note_added(place, again.part.as_ref());
-        Ok(())
-    }
 }

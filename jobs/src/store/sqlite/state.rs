@@ -11,7 +11,7 @@ use super::lane_table::LaneTable;
 use super::later_jobs::Hours;
 use super::pace::Pace;
 use super::pages::Ahead;
-use super::rows::{KindCounts, KindRow, Place, Table};
+use super::rows::{JobRow, KindCounts, KindRow, Place, Table};
 use super::tables::Tables;
 use crate::store::Unreadable;
 use crate::store::figures::Noted;
@@ -190,5 +190,20 @@ impl State {
         if let Some(row) = self.kinds.iter_mut().find(|row| row.n == kind) {
             row.counts.add(by);
         }
+    }
+
+    /// Moves a job whose claim has ended to its next due time.
+    pub(super) fn file_again(
+        &mut self,
+        tables: Tables<'_>,
+        kind: &KindRow,
+        place: Place,
+        again: &JobRow,
+    ) -> Result<(), StoreError> {
+        tables.delete_job(kind, place)?;
+        let table = self.hours.table_for(tables, kind.n, again.due)?;
+        let place = tables.put_job(kind, again, table)?;
+        self.note_added(place, again.part.as_ref());
+        Ok(())
     }
 }
