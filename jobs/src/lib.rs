@@ -105,6 +105,7 @@ pub use api::driver::Driver;
 pub use api::jobs::Jobs;
 pub use api::keyed::Keyed;
 pub use api::kind::Kind;
+pub use api::limits::Partition;
 pub use api::new_job::{Inserted, NewJob, Until};
 pub use api::pages::Pages;
 #[cfg(feature = "sqlite-unbundled")]
@@ -131,6 +132,8 @@ pub use values::info::{
 };
 pub use values::job::{DecodeError, EncodeError, Job};
 pub use values::keep::Keep;
+pub use values::limit::{Limit, LimitError};
+pub use values::limits::{LimitInfo, LimitScope};
 pub use values::node::NodeInfo;
 pub use values::pending_reason::PendingReason;
 pub use values::retry::Retry;

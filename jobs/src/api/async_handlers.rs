@@ -77,8 +77,8 @@ impl Builder {
             Ok(job) => Called::Future(Box::pin(handler(job, run))),
             Err(error) => Called::Undecodable(error),
         };
-        let call = Call::One(Box::new(call));
-        self.handlers.add(J::KIND, Handler { call, retry, is_async: true });
+        let (call, flow) = (Call::One(Box::new(call)), J::FLOW);
+        self.handlers.add(J::KIND, Handler { call, retry, flow, is_async: true });
         self
     }
 

@@ -98,7 +98,7 @@ impl Builder {
                 Called::Ended(if jobs.is_empty() { Ok(()) } else { handler(&jobs) })
             }),
         );
-        self.handlers.add(J::KIND, Handler { call, retry, is_async: false });
+        self.handlers.add(J::KIND, Handler { call, retry, flow: J::FLOW, is_async: false });
         self
     }
 
@@ -184,7 +184,7 @@ impl Builder {
                 }
             }),
         );
-        self.handlers.add(J::KIND, Handler { call, retry, is_async: true });
+        self.handlers.add(J::KIND, Handler { call, retry, flow: J::FLOW, is_async: true });
         self
     }
 }

@@ -19,6 +19,7 @@ use crate::values::fail::Fail;
 use crate::values::headers::Headers;
 use crate::values::info::Durability;
 use crate::values::job::Job;
+use crate::values::limit::Limit;
 use crate::values::retry::Retry;
 
 /// Configures how jobs run, and starts them. [`Jobs::open`](crate::Jobs::open), `Jobs::redis` and
@@ -44,6 +45,7 @@ pub struct Builder {
     pub(super) trace_context: Option<(CaptureTrace, ResumeTrace)>,
     pub(super) on_run: Option<OnRun>,
     pub(super) time_limits: Vec<(&'static str, Duration)>,
+    pub(super) limits: Vec<(&'static str, Limit)>,
     pub(super) history: bool,
 }
 
@@ -85,6 +87,7 @@ impl Builder {
             trace_context: None,
             on_run: None,
             time_limits: Vec::new(),
+            limits: Vec::new(),
             history: true,
         }
     }
@@ -120,8 +123,8 @@ impl Builder {
             Ok(job) => Called::Ended(handler(job, &run)),
             Err(error) => Called::Undecodable(error),
         };
-        let call = Call::One(Box::new(call));
-        self.handlers.add(J::KIND, Handler { call, retry, is_async: false });
+        let (call, flow) = (Call::One(Box::new(call)), J::FLOW);
+        self.handlers.add(J::KIND, Handler { call, retry, flow, is_async: false });
         self
     }
 

@@ -295,6 +295,10 @@ pub(super) fn to_store<J: Job>(
     if let Some(key) = &new.key {
         check_name("key", key)?;
     }
+    let partition: Option<Arc<str>> = new.job.partition().map(Arc::from);
+    if let Some(partition) = &partition {
+        check_name("partition", partition)?;
+    }
     let payload = payload(&new.job)?;
     let headers = headers.and(&new.headers)?;
     let needs_draw = !new.when.leeway().is_zero();
@@ -307,7 +311,8 @@ pub(super) fn to_store<J: Job>(
     let key = new.key.as_ref().map(|key| (key.clone(), new.if_taken));
     let holds_key = key.is_some() && new.until == Until::Ended;
     let burst = new.debounced.map(|at_most| Burst::new(now.millis(), at_most));
-    let extra = Extra { retry: new.retry, holds_key, headers, wanted: new.wanted, burst }.boxed();
+    let (retry, wanted) = (new.retry, new.wanted);
+    let extra = Extra { retry, holds_key, headers, wanted, burst, partition }.boxed();
     let (kind, callers_id) = (Arc::clone(kind), new.id.is_some());
     Ok(store::NewJob { id, kind, due, key, callers_id, extra, payload })
 }

@@ -24,19 +24,21 @@ use crate::values::setting;
 pub struct Kind {
     client: Client,
     name: String,
+    /// Its flow, if its Rust type is known.
+    flow: Option<&'static str>,
 }
 
 impl Client {
     /// Returns the settings of the kind of `J`.
     #[must_use]
     pub fn kind<J: Job>(&self) -> Kind {
-        self.kind_named(J::KIND)
+        Kind { flow: Some(J::FLOW), ..self.kind_named(J::KIND) }
     }
 
     /// Returns the settings of a kind, for a program that does not have its Rust type.
     #[must_use]
     pub fn kind_named(&self, name: &str) -> Kind {
-        Kind { client: self.clone(), name: name.to_owned() }
+        Kind { client: self.clone(), name: name.to_owned(), flow: None }
     }
 
     /// Pauses the queue: no further job starts. Jobs that run go on; inserts go on, and occurrences of schedules
@@ -93,7 +95,7 @@ impl Client {
         Ok(setting::Settings::of(&self.ask(caller, request::settings()).await?))
     }
 
-    async fn set(
+    pub(super) async fn set(
         &self,
         caller: Caller,
         name: String,
@@ -130,6 +132,10 @@ impl Kind {
 
     pub(super) fn client(&self) -> &Client {
         &self.client
+    }
+
+    pub(super) fn flow(&self) -> Option<&'static str> {
+        self.flow
     }
 
     /// Pauses the kind, as [`Client::pause`] pauses the queue. Jobs of other kinds run on.

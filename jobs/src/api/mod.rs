@@ -13,7 +13,6 @@ pub(crate) mod schedules;
 #[cfg(feature = "sqlite-unbundled")]
 pub(crate) mod statement;
 pub(crate) mod kind;
-pub(crate) mod why;
 pub(crate) mod history;
 pub(crate) mod metrics;
 pub(crate) mod wait;
@@ -26,6 +25,8 @@ pub(crate) mod async_verbs;
 pub(crate) mod driver;
 pub(crate) mod test_run;
 pub(crate) mod builder;
+pub(crate) mod limits;
+pub(crate) mod why;
 pub(crate) mod run_choices;
 #[cfg(feature = "tracing")]
 pub(crate) mod trace_context;

@@ -9,7 +9,8 @@ use crossbeam_channel::Receiver;
 use crossbeam_channel::bounded;
 
 use super::builder::{Builder, Source};
-use super::slots::{capacity, limits_of, slots};
+use super::limits::checked_limits;
+use super::slots::{capacity, limits_of, pool, slots};
 use crate::dispatch::call::Alive;
 use crate::dispatch::call_limits::Futures;
 use crate::dispatch::clock::Clock;
@@ -113,6 +114,10 @@ impl Builder {
             end_waits: Arc::default(),
             progress: Arc::default(),
             threads: self.threads,
+            // The driver of a manual clock runs one job at a time.
+            pool: if manual { 1 } else { pool(self.threads) },
+            flows: handlers.flows(),
+            limits: checked_limits(&self.limits)?,
             history: self.history,
         };
         // On a manual clock and in a client, the caller's thread asks the store anyway.

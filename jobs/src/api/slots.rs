@@ -41,6 +41,8 @@ impl Builder {
         let room = |handler: &Handler| match handler.batch() {
             _ if handler.is_async => Some(self.max_async_runs),
             Some(size) if self.source.is_shared() => Some(size.most.saturating_mul(batches)),
+            // All of a batch, also if its jobs have partitions.
+            Some(_) => Some(usize::MAX),
             _ => None,
         };
         let rooms = self.handlers.all().filter_map(|(kind, handler)| Some((kind, room(handler)?)));
@@ -96,7 +98,7 @@ pub(super) fn capacity(threads: Option<usize>) -> Arc<Capacity> {
 }
 
 /// Returns the number of threads of a pool: by default as many as the machine has processors.
-fn pool(threads: Option<usize>) -> usize {
+pub(super) fn pool(threads: Option<usize>) -> usize {
     let threads = threads.or_else(|| std::thread::available_parallelism().ok().map(usize::from));
     threads.unwrap_or(1)
 }

@@ -5,13 +5,15 @@ use super::client::Client;
 use super::request;
 use crate::values::error::StoreError;
 use crate::values::id::JobId;
+use crate::values::info::{JobInfo, JobState};
 use crate::values::pending_reason::PendingReason;
 
 impl Client {
     /// Returns why a job has not started: every reason that holds. The list is empty if the job is not pending:
     /// [`get`](Client::get) tells whether it runs, has ended, or is gone.
     ///
-    /// It reads the job, the settings of the queue and its nodes. What a node said of itself is some seconds old on a
+    /// It reads the job, the settings of the queue and its nodes, and the claimed jobs if a limit is stored. What a
+    /// node said of itself is some seconds old on a
     /// server, and may be older on a file.
     ///
     /// ```
@@ -53,10 +55,33 @@ impl Client {
         caller: Caller,
         id: JobId,
     ) -> Result<Vec<PendingReason>, StoreError> {
-        let Some(job) = self.ask(caller, request::get(id)).await? else { return Ok(Vec::new()) };
-        let settings = self.settings_by(caller).await?;
+        match self.ask(caller, request::get(id)).await? {
+            Some(job) => self.why_of_by(caller, &job).await,
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// Returns why this job has not started.
+    #[cfg(feature = "web")]
+    pub(crate) fn why_of(&self, job: &JobInfo) -> Result<Vec<PendingReason>, StoreError> {
+        on_thread(self.why_of_by(Caller::Thread, job))
+    }
+
+    async fn why_of_by(
+        &self,
+        caller: Caller,
+        job: &JobInfo,
+    ) -> Result<Vec<PendingReason>, StoreError> {
+        if job.state != JobState::Pending {
+            return Ok(Vec::new());
+        }
+        let stored = self.ask(caller, request::settings()).await?;
         let nodes = self.ask(caller, request::nodes()).await?;
+        let reached = self.reached_limits(caller, &stored, job).await?;
         let now = self.dispatcher.clock.now().millis().to_system();
-        Ok(PendingReason::all(&job, &settings, &nodes, self.dispatcher.shared, now))
+        let mut reasons = PendingReason::of_settings(job, &stored, now);
+        reasons.extend(reached.into_iter().map(PendingReason::Limit));
+        PendingReason::add_nodes(&mut reasons, job, &nodes, self.dispatcher.shared, now);
+        Ok(reasons)
     }
 }

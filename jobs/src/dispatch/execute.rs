@@ -210,7 +210,7 @@ impl Executor {
 
     /// Runs the job, unless it was withdrawn or its lease has ended. It must be due.
     fn run(self: &Arc<Executor>, start: Start, call: Option<&CallOne>) {
-        let Start { state, payload } = start;
+        let Start { state, payload, .. } = start;
         if !self.begin(&state) {
             return;
         }

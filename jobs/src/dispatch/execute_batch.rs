@@ -63,7 +63,7 @@ impl Executor {
         }
         let mut states: Vec<Arc<RunState>> = Vec::with_capacity(starts.len());
         let mut jobs = Vec::with_capacity(starts.len());
-        for Start { state, payload } in starts {
+        for Start { state, payload, .. } in starts {
             jobs.push((payload, self.run_of(&state)));
             states.push(state);
         }

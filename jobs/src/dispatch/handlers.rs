@@ -70,6 +70,8 @@ pub(crate) struct Handler {
     pub(crate) call: Call,
     /// None: the policy of the builder.
     pub(crate) retry: Option<Retry>,
+    /// The flow of the kind: see [`Job::FLOW`](crate::Job::FLOW).
+    pub(crate) flow: &'static str,
     /// The call returns at once, so it need not wait for a thread that other handlers hold.
     pub(crate) is_async: bool,
 }
@@ -100,6 +102,12 @@ impl Handlers {
     pub(crate) fn add(&mut self, kind: &'static str, handler: Handler) {
         if kind.is_empty() || kind.len() > NAME_BYTES {
             let reason = format!("the name {kind:?} of a kind has not 1 to {NAME_BYTES} bytes");
+            self.wrong.get_or_insert(OpenError::Config(reason));
+        }
+        if handler.flow.is_empty() || handler.flow.len() > NAME_BYTES {
+            let flow = handler.flow;
+            let reason =
+                format!("the flow {flow:?} of the kind {kind:?} has not 1 to {NAME_BYTES} bytes");
             self.wrong.get_or_insert(OpenError::Config(reason));
         }
         if self.by_kind.insert(Arc::from(kind), handler).is_some() {
@@ -153,6 +161,11 @@ impl Handlers {
     /// Returns each kind with its handler.
     pub(crate) fn all(&self) -> impl Iterator<Item = (&Arc<str>, &Handler)> {
         self.by_kind.iter()
+    }
+
+    /// Returns the flow of each kind.
+    pub(crate) fn flows(&self) -> HashMap<Arc<str>, &'static str> {
+        self.by_kind.iter().map(|(kind, handler)| (Arc::clone(kind), handler.flow)).collect()
     }
 
     /// Returns the retry policy of each kind.

@@ -4,6 +4,8 @@
 //!
 //! - Jobs that are due start in the order of rank, then of id. Without head starts that is the order of due time, and
 //!   one heap is enough.
+//! - Jobs with a partition start in the order of their turns: each stands where its `Turn` says, and not at its own due
+//!   time.
 //! - While a job with a head start waits, the jobs that are due move to a heap of their own. So a job that is not due
 //!   yet neither starts early nor stands before a job that is due, even if its rank is lower.
 //! - The end of the wait of a batch is an entry too: it is due like a job, and has the head start of its kind. It comes
@@ -129,10 +131,19 @@ fn take_first(entries: &mut BinaryHeap<Ordered>, now: Millis) -> Result<Entry, O
     }
 }
 
+/// The place of an entry among those of one rank.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum Place {
+    Id(JobId),
+    Turn(u64),
+    Last,
+}
+
 impl Entry {
+    /// Returns when the entry stands in the order. It is due by then.
     fn due(&self) -> Millis {
         match self {
-            Entry::Job(start) => start.state.due,
+            Entry::Job(start) => start.turn.map_or(start.state.due, |turn| turn.due),
             Entry::WaitOver(over) => over.due,
         }
     }
@@ -148,11 +159,11 @@ impl Entry {
         !self.head_start().is_none()
     }
 
-    /// Returns the id of the job. An entry without one is the last of its rank.
-    fn order(&self) -> (bool, Option<JobId>) {
+    fn place(&self) -> Place {
         match self {
-            Entry::Job(start) => (false, Some(start.state.id)),
-            Entry::WaitOver(_) => (true, None),
+            Entry::Job(Start { turn: Some(turn), .. }) => Place::Turn(turn.number),
+            Entry::Job(start) => Place::Id(start.state.id),
+            Entry::WaitOver(_) => Place::Last,
         }
     }
 }
@@ -171,8 +182,8 @@ impl Ordered {
     }
 
     /// The first entry is the greatest.
-    fn key(&self) -> Reverse<(Rank, (bool, Option<JobId>))> {
-        Reverse((self.rank, self.entry.order()))
+    fn key(&self) -> Reverse<(Rank, Place)> {
+        Reverse((self.rank, self.entry.place()))
     }
 }
 
@@ -202,6 +213,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::dispatch::machine::Turn;
     use crate::dispatch::run_state::{RunState, Slot};
     use crate::store::{Claimed, Fence};
 
@@ -223,6 +235,7 @@ mod tests {
         Start {
             state: Arc::new(RunState::new(&claimed, Slot::Thread, None, head_start)),
             payload: Vec::new(),
+            turn: None,
         }
     }
 
@@ -264,6 +277,18 @@ mod tests {
         assert_eq!(id(queue.take_due(Millis::clamped(50))), Some(3));
         queue.push(vec![start(4, 10, 0), start(5, 25, 0)]);
         assert_eq!(take_all(&queue, 50), [4, 1, 5, 2]);
+    }
+
+    /// Jobs with a partition start in the order of their turns, each between the jobs that became due before and after.
+    #[test]
+    fn jobs_with_a_partition_start_in_the_order_of_their_turns() {
+        let in_turn = |id, due, number| {
+            let turn = Some(Turn { due: Millis::clamped(due), number });
+            Start { turn, ..start(id, 1, 0) }
+        };
+        let starts = [in_turn(9, 20, 1), in_turn(2, 20, 2), in_turn(1, 30, 3), start(5, 10, 0)];
+        let queue = queue(starts.into_iter().chain([start(7, 25, 0)]).collect());
+        assert_eq!(take_all(&queue, 50), [5, 9, 2, 7, 1]);
     }
 
     /// If the clock is set back, a job that was due waits until it is due again.

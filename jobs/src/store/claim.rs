@@ -7,6 +7,7 @@ use crate::values::extra::Extra;
 use crate::values::fence::Fence;
 use crate::values::head_start::{HeadStart, HeadStarts, Rank};
 use crate::values::id::JobId;
+use crate::values::limits::Limits;
 use crate::values::time::Millis;
 
 /// A job that was interrupted this often in a row is dead.
@@ -15,13 +16,17 @@ pub(crate) const MOST_INTERRUPTIONS: u32 = 5;
 /// Which jobs to claim: the first ones that these limits admit, in the order of rank. Without head starts that is the
 /// order of due time. Jobs of one kind with the same due time follow in the order of their ids.
 ///
+/// Jobs with a partition are taken from the lanes of their kind in turn, the first job of each, and a lane stands in the
+/// order of rank with its first job. No claim takes more of a scope than its limit allows: see `lanes.rs`.
+///
 /// A job that was interrupted is a *suspect*: it may have ended its process. A claim passes over the
 /// suspects that it may not take and over the jobs of kinds without room, and takes later jobs instead.
 #[derive(Clone, Debug)]
 pub(crate) struct ClaimRequest {
     /// The latest due time.
     pub(crate) until: Millis,
-    /// The present: the head start of a kind counts for jobs that are due by then.
+    /// The present: the head start of a kind counts for jobs that are due by then. Jobs with a partition, and jobs of
+    /// limited kinds, are claimed only if they are due by then.
     pub(crate) now: Millis,
     pub(crate) head_starts: HeadStarts,
     /// How many of them may be of kinds without a head start.
@@ -30,6 +35,9 @@ pub(crate) struct ClaimRequest {
     pub(crate) limit: usize,
     /// How many of them may be of kinds whose jobs take a thread each.
     pub(crate) blocking: usize,
+    pub(crate) limits: Limits,
+    /// How many of them may be jobs with a partition whose handlers block a thread.
+    pub(crate) in_lanes: usize,
     /// How many of them may be of each of these kinds. Other kinds have no limit of their own.
     pub(crate) rooms: Vec<(Arc<str>, usize)>,
     /// How many jobs that were interrupted once may be claimed.
@@ -42,7 +50,7 @@ pub(crate) struct ClaimRequest {
 }
 
 impl ClaimRequest {
-    /// Returns a request that admits no suspect and knows no head start.
+    /// Returns a request that admits no suspect, and knows no head start and no limit.
     pub(crate) fn new(
         until: Millis,
         limit: usize,
@@ -54,6 +62,8 @@ impl ClaimRequest {
             now: until,
             head_starts: HeadStarts::default(),
             plain: usize::MAX,
+            limits: Limits::default(),
+            in_lanes: usize::MAX,
             limit,
             blocking,
             rooms,
@@ -69,6 +79,18 @@ impl ClaimRequest {
             && self.rooms.iter().all(|(full, room)| *room > 0 || **full != *kind)
     }
 
+    /// Says whether a job of this kind with a partition may be claimed.
+    pub(crate) fn has_room_in_lanes(&self, kind: &str) -> bool {
+        self.has_room(kind)
+            && (self.in_lanes > 0 || self.rooms.iter().any(|(its, _)| **its == *kind))
+    }
+
+    /// Returns when a job can be claimed that is due then and is not claimed ahead: the dispatcher comes as much
+    /// earlier as it claims other jobs ahead.
+    pub(crate) fn not_ahead(&self, due: Millis) -> Millis {
+        due.plus(self.until.since(self.now))
+    }
+
     /// Returns the rank of a job of this kind.
     pub(crate) fn rank(&self, kind: &str, due: Millis) -> Rank {
         match self.head_starts.is_empty() || due > self.now {
@@ -78,9 +100,11 @@ impl ClaimRequest {
     }
 
     /// Counts a claimed job of this kind.
-    pub(crate) fn takes(&mut self, kind: &str) {
-        if let Some((_, room)) = self.rooms.iter_mut().find(|(its, _)| **its == *kind) {
-            *room = room.saturating_sub(1);
+    pub(crate) fn takes(&mut self, kind: &str, has_partition: bool) {
+        match self.rooms.iter_mut().find(|(its, _)| **its == *kind) {
+            Some((_, room)) => *room = room.saturating_sub(1),
+            None if has_partition => self.in_lanes = self.in_lanes.saturating_sub(1),
+            None => {}
         }
         if self.head_starts.of(kind).is_none() {
             self.plain = self.plain.saturating_sub(1);

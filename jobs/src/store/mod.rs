@@ -23,6 +23,8 @@
 
 pub(crate) mod hurry;
 pub(crate) mod claim;
+pub(crate) mod scope_claims;
+pub(crate) mod lanes;
 pub(crate) mod ended;
 pub(crate) mod figures;
 pub(crate) mod gauges;
@@ -34,6 +36,8 @@ pub(crate) mod memory;
 pub(crate) mod sqlite;
 #[cfg(feature = "redis")]
 pub(crate) mod redis;
+#[cfg(test)]
+mod lane_model;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

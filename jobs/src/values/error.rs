@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::follow_up_error::FollowUpError;
 use super::id::JobId;
 use super::job::EncodeError;
+use super::limit::LimitError;
 use super::schedule::ScheduleError;
 pub use super::server_problem::ServerProblem;
 use super::time::TimeError;
@@ -200,7 +201,7 @@ pub enum StoreError {
     Damaged(String),
     /// A name, key or payload is longer than the store takes; or a name or key is empty.
     TooLong {
-        /// Which of them: "key", "name", "kind's name", "payload", "result" or "progress".
+        /// Which of them: "key", "name", "kind's name", "partition", "payload", "result" or "progress".
         what: &'static str,
         /// Its length in bytes.
         bytes: usize,
@@ -214,8 +215,7 @@ pub enum StoreError {
         /// The job that has it.
         by: JobId,
     },
-    /// A bulk verb does not apply to the jobs of its list: for example [`retry_all`](crate::Pages::retry_all) to
-    /// pending jobs.
+    /// A bulk verb does not apply to the jobs of its list: [`retry_all`](crate::Pages::retry_all) to pending ones.
     NotApplicable {
         /// The verb.
         verb: &'static str,
@@ -230,6 +230,8 @@ pub enum StoreError {
     Schedule(ScheduleError),
     /// A run does not take a follow-up.
     FollowUp(FollowUpError),
+    /// A limit is not valid, so the one before it stays.
+    Limit(LimitError),
     /// No schedule has this name.
     NoSchedule(String),
     /// It is not known whether the change took effect: the answer was lost.
@@ -252,9 +254,7 @@ impl fmt::Display for StoreError {
         match self {
             StoreError::Closed => f.write_str("the jobs are shut down"),
             StoreError::Forked => f.write_str("the process was forked since the store was opened"),
-            StoreError::Overtaken => {
-                f.write_str("another process runs the jobs of this file by now")
-            }
+            StoreError::Overtaken => f.write_str("another process runs the jobs of this file now"),
             StoreError::Full => f.write_str("the store is full"),
             StoreError::Busy => f.write_str(
                 "the store was not free in time: another transaction holds the write lock of the \
@@ -281,6 +281,7 @@ impl fmt::Display for StoreError {
             StoreError::Encode(error) => error.fmt(f),
             StoreError::Schedule(error) => error.fmt(f),
             StoreError::FollowUp(error) => error.fmt(f),
+            StoreError::Limit(error) => error.fmt(f),
             StoreError::NoSchedule(name) => write!(f, "there is no schedule {name:?}"),
             StoreError::Unknown => f.write_str("it is not known whether the change took effect"),
             StoreError::StillRunning(runs) => {

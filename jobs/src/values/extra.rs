@@ -1,4 +1,5 @@
-//! Properties that few jobs have: headers, a retry policy of their own, a key that is held until the end of the job.
+//! Properties that few jobs have: a partition, headers, a retry policy of their own, a key that is held until the end of
+//! the job.
 //!
 //! Ground rules:
 //!
@@ -17,10 +18,12 @@
 //! | --- | --- |
 //! | 1, a retry policy | the first wait and the longest wait, each as seconds (8) and nanoseconds (4); the number of retries (4); 1 if the waits double (1) |
 //! | 2, headers | see `headers.rs` |
+//! | 3, the partition | its text; the first section, or the one behind a burst |
 //! | 128, a burst | the time of its first job and the longest wait, each in milliseconds (8); the first section of all |
 //!
 //! Every number is big-endian.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::headers::Headers;
@@ -39,6 +42,8 @@ pub(crate) struct Extra {
     pub(crate) wanted: bool,
     /// The burst of jobs for which a debounced job stands.
     pub(crate) burst: Option<Burst>,
+    /// Whose job it is: see [`Job::partition`](crate::Job::partition).
+    pub(crate) partition: Option<Arc<str>>,
 }
 
 /// A burst of debounced jobs, of which the last one is stored.
@@ -73,10 +78,16 @@ pub(crate) fn headers_of(extra: Option<&Extra>) -> Headers {
     extra.map(|extra| extra.headers.clone()).unwrap_or_default()
 }
 
-/// Returns the headers in these bytes. Damaged bytes have none: a list shows the job without them.
+/// Returns the partition of a job with these properties.
+pub(crate) fn partition_of(extra: Option<&Extra>) -> Option<&Arc<str>> {
+    extra.and_then(|extra| extra.partition.as_ref())
+}
+
+/// Returns the partition and the headers in these bytes. Damaged bytes have neither: a list shows the job without them.
 #[cfg(any(feature = "sqlite-unbundled", feature = "redis"))]
-pub(crate) fn headers_in(bytes: Option<&[u8]>) -> Headers {
-    Extra::read(bytes).ok().flatten().map(|extra| extra.headers).unwrap_or_default()
+pub(crate) fn shown_in(bytes: Option<&[u8]>) -> (Option<String>, Headers) {
+    let extra = Extra::read(bytes).ok().flatten().unwrap_or_default();
+    (extra.partition.map(|partition| partition.to_string()), extra.headers)
 }
 
 #[cfg_attr(
@@ -84,6 +95,7 @@ pub(crate) fn headers_in(bytes: Option<&[u8]>) -> Headers {
     allow(dead_code, reason = "memory keeps no bytes, and only counts them")
 )]
 mod bytes {
+    use std::sync::Arc;
     use std::time::Duration;
 
     use super::{Burst, Extra};
@@ -97,6 +109,7 @@ mod bytes {
     const WANTED: u8 = 2;
     const RETRY: u8 = 1;
     const HEADERS: u8 = 2;
+    const PARTITION: u8 = 3;
     /// From this number on, a reader may ignore a section.
     const OPTIONAL: u8 = 128;
     /// An earlier version, which cannot debounce, takes the job as any other.
@@ -110,6 +123,9 @@ mod bytes {
             if let Some(Burst { first, at_most }) = self.burst {
                 let content = [first, at_most].map(|time| time.get().to_be_bytes()).concat();
                 add(&mut bytes, BURST, &content);
+            }
+            if let Some(partition) = &self.partition {
+                add(&mut bytes, PARTITION, partition.as_bytes());
             }
             if let Some(retry) = &self.retry {
                 let (base, cap, times, doubles) = retry.parts();
@@ -164,6 +180,7 @@ mod bytes {
             match section {
                 RETRY => extra.retry = Some(retry(content)?),
                 HEADERS => extra.headers = headers::read(content)?,
+                PARTITION => extra.partition = Some(Arc::from(str::from_utf8(content).ok()?)),
                 BURST => extra.burst = Some(burst(content)?),
                 _ if section >= OPTIONAL => {}
                 _ => return None,
@@ -215,7 +232,8 @@ mod tests {
         ] {
             for (holds_key, headers) in [(false, Headers::new()), (true, trace.clone())] {
                 let burst = holds_key.then(|| Burst::new(Millis::MAX, Duration::MAX));
-                let extra = Extra { retry, holds_key, headers, wanted: !holds_key, burst };
+                let (partition, wanted) = (holds_key.then(|| Arc::from("acme")), !holds_key);
+                let extra = Extra { retry, holds_key, headers, wanted, burst, partition };
                 let bytes = extra.to_bytes();
                 assert_eq!(Extra::read(Some(&bytes)).unwrap(), extra.clone().boxed());
                 assert!(Extra::read(Some(&bytes[..bytes.len() - 1])).is_err());

@@ -78,7 +78,8 @@ pub enum JobState {
 /// `interruptions`, `key`, `error`, `errors`, `headers`, `claimed`, `lease_ends`, `died`, `ended`, `took_ms`, `result`,
 /// `progress`, and `payload`. Times are RFC 3339 in UTC, `2026-11-22T10:00:00.000Z`, in `{:?}` too. `payload` is the job's own JSON;
 /// the members of its objects are sorted by name, and a number of more than 64 bits is rounded. If the payload is
-/// not JSON, `payload` is `null`, and `payload_text` or `payload_hex` has the payload.
+/// not JSON, `payload` is `null`, and `payload_text` or `payload_hex` has the payload. A job with a partition has
+/// `partition` too.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct JobInfo {
@@ -99,6 +100,8 @@ pub struct JobInfo {
     pub interruptions: u32,
     /// Its key, if it has one.
     pub key: Option<String>,
+    /// Its partition, if it has one: see [`Job::partition`].
+    pub partition: Option<String>,
     /// The error of its last failure, if it has failed.
     pub error: Option<String>,
     /// Its last five failed attempts, the newest first.

@@ -67,6 +67,23 @@ pub trait Job: Serialize + DeserializeOwned + Send + 'static {
     /// The name of the kind: 1 to 255 bytes.
     const KIND: &'static str;
 
+    /// The name of the flow, of 1 to 255 bytes: the kinds of one flow share its limits, which
+    /// [`Kind::limit`](crate::Kind::limit) sets. By default each kind is a flow of its own.
+    const FLOW: &'static str = Self::KIND;
+
+    /// Returns whose job it is: the customer, the device, the host. By default a job belongs to nobody.
+    ///
+    /// The due jobs of a kind are taken from its partitions in turn, so a partition with few jobs does not wait
+    /// behind one with many. Within a partition they start in the order of their due times.
+    /// [`Kind::limit_each`](crate::Kind::limit_each) limits how many of each run at once. A partition has 1 to 255
+    /// bytes: the insert refuses others with [`StoreError::TooLong`](crate::StoreError::TooLong).
+    ///
+    /// The insert calls this once, and the store keeps what it returns. Occurrences of a schedule have no partition.
+    #[doc(alias("tenant", "group", "shard", "concurrency_key"))]
+    fn partition(&self) -> Option<String> {
+        None
+    }
+
     /// Returns the payload: JSON, unless an implementation chooses otherwise. The store keeps
     /// exactly these bytes.
     ///

@@ -134,7 +134,8 @@ impl Serialize for JobInfo {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let payload = Payload::of(&self.payload);
         let is_json = matches!(payload, Payload::Json(_));
-        let mut job = serializer.serialize_struct("JobInfo", if is_json { 19 } else { 20 })?;
+        let fields = 19 + usize::from(!is_json) + usize::from(self.partition.is_some());
+        let mut job = serializer.serialize_struct("JobInfo", fields)?;
         job.serialize_field("id", &self.id)?;
         job.serialize_field("kind", &self.kind)?;
         job.serialize_field("state", &self.state)?;
@@ -143,6 +144,9 @@ impl Serialize for JobInfo {
         job.serialize_field("attempt", &self.attempt)?;
         job.serialize_field("interruptions", &self.interruptions)?;
         job.serialize_field("key", &self.key)?;
+        if let Some(partition) = &self.partition {
+            job.serialize_field("partition", partition)?;
+        }
         job.serialize_field("error", &self.error)?;
         job.serialize_field("errors", &self.errors)?;
         job.serialize_field("headers", &self.headers)?;
@@ -172,16 +176,19 @@ impl Serialize for JobInfo {
 
 impl fmt::Debug for JobInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("JobInfo")
-            .field("id", &self.id)
+        let mut job = f.debug_struct("JobInfo");
+        job.field("id", &self.id)
             .field("kind", &self.kind)
             .field("state", &self.state)
             .field("due", &Rfc3339(self.due))
             .field("failures", &self.failures)
             .field("attempt", &self.attempt)
             .field("interruptions", &self.interruptions)
-            .field("key", &self.key)
-            .field("error", &self.error)
+            .field("key", &self.key);
+        if let Some(partition) = &self.partition {
+            job.field("partition", partition);
+        }
+        job.field("error", &self.error)
             .field("errors", &self.errors)
             .field("headers", &self.headers)
             .field("claimed", &self.claimed.map(Rfc3339))
@@ -275,6 +282,7 @@ mod tests {
             attempt: 3,
             interruptions: 0,
             key: Some("user 7".to_owned()),
+            partition: None,
             error: Some("down".to_owned()),
             errors: AttemptErrors::default().and(Millis::ZERO, 3, "shop/1", "down").list(),
             headers: [("tenant".to_owned(), "acme".to_owned())].into(),

@@ -6,10 +6,11 @@ use std::time::SystemTime;
 use serde::Serialize;
 use serde::ser::{SerializeStruct, Serializer};
 
-use super::info::{JobInfo, JobState};
+use super::info::JobInfo;
 use super::json::Rfc3339;
+use super::limits::{self, LimitInfo, LimitScope};
 use super::node::NodeInfo;
-use super::setting::Settings;
+use super::setting;
 
 /// Why a pending job has not started: see [`Client::why_pending`](crate::Client::why_pending).
 ///
@@ -24,6 +25,11 @@ pub enum PendingReason {
     QueuePaused,
     /// Its kind is paused: see [`Kind::pause`](crate::Kind::pause).
     KindPaused,
+    /// Its partition is paused: see [`Partition::pause`](crate::Partition::pause).
+    PartitionPaused,
+    /// As many jobs of this scope are claimed as its stored limit lets run at once. Of [`LimitScope::Each`] it is the
+    /// partition of the job that has so many.
+    Limit(LimitInfo),
     /// No process handles its kind: none has said so on this file, or none was seen on this server in the last 30 seconds.
     NoNode,
     /// So many of its runs in a row ended with their process. Such jobs start one after another, because one of them may
@@ -43,41 +49,55 @@ pub enum PendingReason {
 }
 
 impl PendingReason {
-    /// Returns the name of the reason: `not_due`, `queue_paused`, `kind_paused`, `no_node`, `interrupted`, `turn`.
+    /// Returns the name of the reason: `not_due`, `queue_paused`, `kind_paused`, `partition_paused`,
+    /// `limit`, `no_node`, `interrupted`, `turn`.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
             PendingReason::NotDue(_) => "not_due",
             PendingReason::QueuePaused => "queue_paused",
             PendingReason::KindPaused => "kind_paused",
+            PendingReason::PartitionPaused => "partition_paused",
+            PendingReason::Limit(_) => "limit",
             PendingReason::NoNode => "no_node",
             PendingReason::Interrupted(_) => "interrupted",
             PendingReason::Turn { .. } => "turn",
         }
     }
 
-    /// Returns every reason why a job has not started. `shared`: its store is a server, whose nodes say regularly that
-    /// they are there.
-    pub(crate) fn all(
+    /// Returns the reasons that the due time of a pending job and the stored settings are.
+    pub(crate) fn of_settings(
         job: &JobInfo,
-        settings: &Settings,
-        nodes: &[NodeInfo],
-        shared: bool,
+        stored: &[(String, String)],
         now: SystemTime,
     ) -> Vec<PendingReason> {
-        if job.state != JobState::Pending {
-            return Vec::new();
-        }
+        let is_stored = |name: &str| stored.iter().any(|(its, _)| its == name);
+        let is_paused = |partition: &String| is_stored(&limits::pause(&job.kind, partition));
         let mut reasons = Vec::new();
         if job.due > now {
             reasons.push(PendingReason::NotDue(job.due));
         }
-        if settings.is_paused {
+        if is_stored(&setting::pause(None)) {
             reasons.push(PendingReason::QueuePaused);
         }
-        if settings.paused_kinds.contains(&job.kind) {
+        if is_stored(&setting::pause(Some(&job.kind))) {
             reasons.push(PendingReason::KindPaused);
         }
+        if job.partition.as_ref().is_some_and(is_paused) {
+            reasons.push(PendingReason::PartitionPaused);
+        }
+        reasons
+    }
+
+    /// Adds the reason that the nodes are: there is none for the kind of the job, or nothing else holds back the job.
+    /// `shared`: its store is a server, whose nodes say regularly that they are there.
+    pub(crate) fn add_nodes(
+        reasons: &mut Vec<PendingReason>,
+        job: &JobInfo,
+        nodes: &[NodeInfo],
+        shared: bool,
+        now: SystemTime,
+    ) {
         let handles = |node: &&NodeInfo| {
             node.kinds.contains(&job.kind) && (!shared || node.was_seen_lately(now))
         };
@@ -95,7 +115,6 @@ impl PendingReason {
                 seen,
             }),
         }
-        reasons
     }
 }
 
@@ -105,6 +124,17 @@ impl fmt::Display for PendingReason {
             PendingReason::NotDue(due) => write!(f, "it is due at {}", Rfc3339(*due)),
             PendingReason::QueuePaused => f.write_str("the queue is paused"),
             PendingReason::KindPaused => f.write_str("its kind is paused"),
+            PendingReason::PartitionPaused => f.write_str("its partition is paused"),
+            PendingReason::Limit(LimitInfo { scope, limit, running }) => {
+                let most = limit.running.unwrap_or(0);
+                let scope = match scope {
+                    LimitScope::Queue => "the queue".to_owned(),
+                    LimitScope::Flow(flow) => format!("the flow {flow}"),
+                    LimitScope::Each(_) => "its partition".to_owned(),
+                    LimitScope::Partition { partition, .. } => format!("its partition {partition}"),
+                };
+                write!(f, "{running} of {most} jobs of {scope} run")
+            }
             PendingReason::NoNode => f.write_str("no process handles its kind"),
             PendingReason::Interrupted(runs) => write!(
                 f,
@@ -135,21 +165,23 @@ impl Serialize for PendingReason {
 
 #[cfg(test)]
 mod tests {
-    use super::{JobInfo, JobState, NodeInfo, PendingReason, Settings, SystemTime};
+    use super::{JobInfo, NodeInfo, PendingReason, SystemTime};
+    use crate::values::info::JobState;
     use crate::values::node::Stored;
     use crate::values::time::Millis;
     use std::time::Duration;
 
-    fn mail(state: JobState, due: Millis, interruptions: u32) -> JobInfo {
+    fn mail(due: Millis, interruptions: u32) -> JobInfo {
         JobInfo {
             id: crate::values::id::JobId::from_u128(7),
             kind: "mail".to_owned(),
-            state,
+            state: JobState::Pending,
             due: due.to_system(),
             failures: 0,
             attempt: 0,
             interruptions,
             key: None,
+            partition: None,
             error: None,
             errors: Vec::new(),
             headers: Default::default(),
@@ -175,14 +207,14 @@ mod tests {
     fn every_reason_why_a_job_waits_is_told() {
         let now = Millis::clamped(1_800_000_000_000);
         let ago = |ms| now.minus(Duration::from_millis(ms));
-        let settings = |stored: &[(&str, &str)]| {
-            let own = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
-            Settings::of(&stored.iter().map(own).collect::<Vec<_>>())
-        };
         let why = |job: &JobInfo, stored: &[(&str, &str)], nodes: &[NodeInfo], shared| {
-            PendingReason::all(job, &settings(stored), nodes, shared, now.to_system())
+            let own = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+            let stored: Vec<(String, String)> = stored.iter().map(own).collect();
+            let mut reasons = PendingReason::of_settings(job, &stored, now.to_system());
+            PendingReason::add_nodes(&mut reasons, job, nodes, shared, now.to_system());
+            reasons
         };
-        let due = mail(JobState::Pending, ago(10), 0);
+        let due = mail(ago(10), 0);
         let nodes = [node("mail", ago(5_000)), node("mail", ago(20_000)), node("other", ago(1))];
         let seen: SystemTime = ago(5_000).to_system();
         let turn = PendingReason::Turn { nodes: 2, in_flight: 6, max_in_flight: 128, seen };
@@ -192,7 +224,7 @@ mod tests {
         assert_eq!(why(&due, &[], &quiet, true), [PendingReason::NoNode]);
         assert_eq!(why(&due, &[], &quiet, false)[0].name(), "turn", "it may be idle");
         let stopped = [("pause", "1"), ("pause:mail", "1")];
-        let later = mail(JobState::Pending, now.plus(Duration::from_secs(1)), 2);
+        let later = mail(now.plus(Duration::from_secs(1)), 2);
         let all = [
             PendingReason::NotDue(later.due),
             PendingReason::QueuePaused,
@@ -201,10 +233,11 @@ mod tests {
         ];
         assert_eq!(why(&later, &stopped, &[], true), all);
         assert_eq!(why(&later, &[], &nodes, true), [PendingReason::NotDue(later.due)]);
-        let interrupted = mail(JobState::Pending, ago(10), 2);
+        let interrupted = mail(ago(10), 2);
         assert_eq!(why(&interrupted, &[], &nodes, true), [PendingReason::Interrupted(2)]);
-        for state in [JobState::Claimed, JobState::Running, JobState::Dead, JobState::Completed] {
-            assert_eq!(why(&mail(state, ago(10), 0), &stopped, &[], true), []);
-        }
+        let of_acme = JobInfo { partition: Some("acme".to_owned()), ..due };
+        let paused = [("pause-part:4:mail:acme", "1"), ("pause-part:4:mail:other", "1")];
+        assert_eq!(why(&of_acme, &paused, &nodes, true), [PendingReason::PartitionPaused]);
+        assert_eq!(why(&of_acme, &paused[1..], &nodes, true)[0].name(), "turn");
     }
 }

@@ -21,6 +21,7 @@ mod hooks;
 mod in_transaction;
 mod insert;
 mod keys;
+mod limits;
 mod lists;
 mod lone_caller;
 mod metrics;

@@ -4,6 +4,7 @@
 
 use proptest::prelude::*;
 
+use crate::limits::PARTITIONS;
 use crate::new_job::said;
 use crate::ops::{
     BROKEN, Bounds, DAY, Ending, Every, Foreign, LATE, Name, Op, Pick, Plan, Policy, Set, Stop,
@@ -45,10 +46,13 @@ fn ending() -> impl Strategy<Value = Ending> {
 
 fn plan(acts: impl Strategy<Value = Vec<Op>>) -> impl Strategy<Value = Box<Plan>> {
     let early = prop_oneof![13 => ending(), 3 => delay().prop_map(Ending::Snoozes)];
-    (acts, prop::collection::vec(early, 0..3), ending()).prop_map(|(acts, mut ends, last)| {
-        ends.push(last);
-        Box::new(Plan { tag: 0, acts, ends })
-    })
+    let partition = prop::option::weighted(0.3, 0..PARTITIONS);
+    (acts, prop::collection::vec(early, 0..3), ending(), partition).prop_map(
+        |(acts, mut ends, last, partition)| {
+            ends.push(last);
+            Box::new(Plan { tag: 0, acts, ends, partition })
+        },
+    )
 }
 
 fn pick() -> impl Strategy<Value = Pick> {
@@ -241,6 +245,8 @@ pub(crate) fn op() -> BoxedStrategy<Op> {
         1 => (0..2_usize).prop_map(Op::Unschedule),
         2 => (0..2_usize, any::<bool>()).prop_map(|(n, pauses)| Op::PauseSchedule(n, pauses)),
         2 => (kind(), delay()).prop_map(|(kind, ms)| Op::HeadStart(kind, ms)),
+        3 => (0..24_usize, prop::option::weighted(0.7, 1..4_u32))
+            .prop_map(|(scope, running)| Op::Limit(scope, running)),
         2 => (prop::option::weighted(0.8, kind()), prop::bool::weighted(0.4))
             .prop_map(|(kind, pauses)| Op::Pause(kind, pauses)),
         5 => (kind(), bounds()).prop_map(|(kind, bounds)| Op::Keep(kind, bounds)),

@@ -102,7 +102,7 @@ fn open(place: &Place) -> Option<(Connection, String)> {
 
 /// Inserts a job that is due before all others, and makes nonsense of it.
 fn wrong_job(place: &Place, other: &Client, sort: usize) -> Outcome<JobId> {
-    let plan = Plan { tag: 13, acts: Vec::new(), ends: vec![Ending::Done] };
+    let plan = Plan { tag: 13, acts: Vec::new(), ends: vec![Ending::Done], partition: None };
     let id = other.insert(When::wall(system(0)), Task::<0>(plan)).map_err(failed)?;
     if let Some((conn, prefix)) = open(place) {
         let wrong = format!("UPDATE {prefix}job SET {} WHERE id = ?1", WRONG_JOBS[sort]);

@@ -12,7 +12,7 @@ use crate::ops::{Ending, Plan, Task};
 const MS: Duration = Duration::from_millis(1);
 
 fn task(tag: u64) -> Task<0> {
-    Task(Plan { tag, acts: Vec::new(), ends: vec![Ending::Done] })
+    Task(Plan { tag, acts: Vec::new(), ends: vec![Ending::Done], partition: None })
 }
 
 /// Returns jobs whose runs are listed, by tag.

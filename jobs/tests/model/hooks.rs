@@ -86,7 +86,7 @@ impl Answer for Result<(), Violation> {
 }
 
 fn task() -> Task<0> {
-    Task(Plan { tag: 11, acts: Vec::new(), ends: vec![Ending::Done] })
+    Task(Plan { tag: 11, acts: Vec::new(), ends: vec![Ending::Done], partition: None })
 }
 
 /// Calls every verb, those that name a job with each of these, and says how each call ended.

@@ -39,6 +39,7 @@ impl Kept {
         let exact = encoded(plan).len() + self.result.as_ref().map_or(0, Vec::len);
         let texts: usize = errors.iter().map(|failed| failed.error.len()).sum();
         let has_more = own.held || own.wanted || own.retry.is_some() || own.tenant.is_some();
+        let has_more = has_more || self.job.partition().is_some();
         let least = exact + texts;
         let most = least + 300 * errors.len() + if has_more { 200 } else { 0 };
         (least as u64, most as u64)
@@ -61,6 +62,7 @@ impl Kept {
             && info.failures == job.failures
             && (info.attempt == attempt || job.runs_unsure || job.doubtful)
             && info.key == job.key
+            && info.partition == job.partition()
             && job.has_errors(info)
             && job.has_headers(info)
             && its_end.is_some_and(|at| (ended.0..=ended.1).contains(&at))

@@ -16,7 +16,7 @@
 //! | 6 | a claimed job that has not started is pending: it is cancelled and moved (P12, P13) |
 //! | 7 | a key has one pending job at most, and none beside a run that holds it (P14) |
 //! | 8 | a batch is there, or not (P15) |
-//! | 9 | jobs of a kind start in the order of deadline, then of insertion (P16) |
+//! | 9 | jobs of a kind, or of a partition of it, start in the order of deadline, then of insertion (P16) |
 //! | 10 | five interruptions in a row make a job dead (P17) |
 //! | 11 | occurrences are those of the schedule, once each, and the missed ones as its policy says (P18) |
 //! | 12 | an unknown kind waits; a payload that does not decode is dead with its bytes (P19) |
@@ -49,6 +49,7 @@
 //! | `kept.rs` | the model: jobs that completed or were cancelled, and are kept |
 //! | `resume.rs` | the model: what a process finds when it starts, and what a store says of a job |
 //! | `calls.rs`, `insert.rs` | every verb, done to both, and compared |
+//! | `limits.rs` | limits of scopes, and partitions |
 //! | `waits.rs` | waits and calls: those that look once, and those that cross the end |
 //! | `run_sets.rs` | the results and the progress that handlers set |
 //! | `throttle.rs` | jobs that come too often |
@@ -82,6 +83,7 @@ mod history;
 mod hooks;
 mod insert;
 mod kept;
+mod limits;
 mod names;
 mod new_job;
 mod nodes;
@@ -229,6 +231,7 @@ impl World {
                 self.jobs.as_ref().expect("the jobs run").nudge();
                 Ok(())
             }
+            Op::Limit(scope, running) => self.limit(*scope, *running),
             Op::Pause(kind, pauses) => {
                 let jobs = self.jobs.as_ref().expect("the jobs run");
                 let kind_of = kind.map(|kind| jobs.kind_named(ops::NAMES[kind]));

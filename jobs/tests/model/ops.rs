@@ -30,6 +30,9 @@ pub(crate) struct Plan {
     pub(crate) tag: u64,
     pub(crate) acts: Vec<Op>,
     pub(crate) ends: Vec<Ending>,
+    /// Whose job it is, by number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) partition: Option<u8>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -49,18 +52,34 @@ pub(crate) struct Task<const KIND: usize>(pub(crate) Plan);
 
 impl Job for Task<0> {
     const KIND: &'static str = NAMES[0];
+
+    fn partition(&self) -> Option<String> {
+        self.0.partition()
+    }
 }
 
 impl Job for Task<1> {
     const KIND: &'static str = NAMES[1];
+
+    fn partition(&self) -> Option<String> {
+        self.0.partition()
+    }
 }
 
 impl Job for Task<2> {
     const KIND: &'static str = NAMES[2];
+
+    fn partition(&self) -> Option<String> {
+        self.0.partition()
+    }
 }
 
 impl Job for Task<3> {
     const KIND: &'static str = NAMES[3];
+
+    fn partition(&self) -> Option<String> {
+        self.0.partition()
+    }
 
     fn decode(payload: &[u8]) -> Result<Task<3>, DecodeError> {
         crate::world::decoding(payload);
@@ -247,6 +266,8 @@ pub(crate) enum Op {
     PauseSchedule(usize, bool),
     /// The head start of a kind, in milliseconds.
     HeadStart(usize, u64),
+    /// How many jobs of a scope run at once, by the number of the scope.
+    Limit(usize, Option<u32>),
     /// Pauses a kind, or the queue; or ends that.
     Pause(Option<usize>, bool),
     /// How many completed jobs of a kind are kept.

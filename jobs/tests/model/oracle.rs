@@ -42,6 +42,8 @@ pub(crate) struct Oracle {
     pub(crate) handled: [bool; 4],
     /// Those of the kinds, in milliseconds.
     pub(crate) head_starts: [i64; 4],
+    /// The numbers of the scopes of several partitions that have a limit.
+    pub(crate) limited: Vec<usize>,
     /// The kinds that are paused, and behind them whether the queue is.
     paused: [bool; 5],
     /// Every id that was ever seen.
@@ -85,6 +87,7 @@ impl Oracle {
             made: Vec::new(),
             handled: [true; 4],
             head_starts: [0; 4],
+            limited: Vec::new(),
             paused: [false; 5],
             ids: Vec::new(),
             wall: 0,
@@ -315,8 +318,11 @@ impl Oracle {
                 && other.due * 1000 <= wall
                 && self.handled[other.kind]
                 && !self.is_paused(other.kind)
+                && other.partition().is_none()
+                && self.limited.is_empty()
                 && self.in_flight > 100;
-            let passed = (if other.kind == job.kind { before } else { overtaken })
+            let in_order = self.are_in_order(job, other);
+            let passed = (if other.kind == job.kind { before && in_order } else { overtaken })
                 && other.state == JobState::Pending
                 && !other.perhaps
                 // What was interrupted may be passed over.

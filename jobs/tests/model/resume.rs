@@ -88,6 +88,7 @@ impl Oracle {
             && info.failures == job.failures
             && info.interruptions == job.interruptions
             && info.key == job.key
+            && info.partition == job.partition()
             && job.has_errors(info)
             && job.has_headers(info)
             // A run has them, or a job that has completed.

@@ -368,7 +368,7 @@ impl World {
             state.wrong.take().map_or(Ok(()), Err)?;
             ensure(state.dropped, || "what a handler has captured is kept".to_owned())?;
         }
-        let plan = Plan { tag: 7, acts: Vec::new(), ends: vec![Ending::Done] };
+        let plan = Plan { tag: 7, acts: Vec::new(), ends: vec![Ending::Done], partition: None };
         let refused = client.insert(std::time::Duration::ZERO, Task::<0>(plan));
         let refused = refused.err().map(|error| (error.kind().clone(), error.into_inner().0.tag));
         let closed = Some((tickwheel_jobs::InsertErrorKind::Closed, 7));

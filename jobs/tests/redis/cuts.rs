@@ -11,7 +11,7 @@ use crate::server::{Server, wait_until};
 use crate::support::{Log, Order, in_hand, noting, open};
 
 /// Every fate of a connection: cut after a number of bytes of the request, or of the reply.
-fn fates() -> Vec<Fate> {
+pub(crate) fn fates() -> Vec<Fate> {
     let mut fates = vec![Fate::CloseToServer, Fate::CloseToClient];
     for how in [End::Close, End::Reset] {
         fates.extend((0..1600).step_by(79).map(|bytes| Fate::CutRequest(bytes, how)));

@@ -144,7 +144,7 @@ const NAMES: [&str; 16] = [
 ];
 
 /// Gives a key another type. Returns what the queue is then.
-fn spoil(server: &Server, name: &str) -> BTreeMap<String, Vec<u8>> {
+pub(crate) fn spoil(server: &Server, name: &str) -> BTreeMap<String, Vec<u8>> {
     let key = format!("tw:{{jobs}}:{name}");
     let _: i64 = server.ask(&["DEL", &key]);
     let _: String = server.ask(&["SET", &key, "something else"]);
@@ -152,7 +152,7 @@ fn spoil(server: &Server, name: &str) -> BTreeMap<String, Vec<u8>> {
 }
 
 #[track_caller]
-fn unchanged(server: &Server, before: &BTreeMap<String, Vec<u8>>, what: &str) {
+pub(crate) fn unchanged(server: &Server, before: &BTreeMap<String, Vec<u8>>, what: &str) {
     let now = contents(server);
     let changed = now.iter().filter(|(key, value)| before.get(*key) != Some(value));
     let changed: Vec<&String> = changed.map(|(key, _)| key).collect();

@@ -21,7 +21,7 @@ fn commands(server: &Server) -> BTreeMap<String, u64> {
 }
 
 /// Returns how many commands a step takes.
-fn cost(server: &Server, step: impl FnOnce()) -> u64 {
+pub(crate) fn cost(server: &Server, step: impl FnOnce()) -> u64 {
     let sum = |commands: BTreeMap<String, u64>| commands.values().sum::<u64>();
     let before = sum(commands(server));
     step();

@@ -23,6 +23,7 @@
 //! | `server_clock.rs`, `settable_clock.c` | a server whose clock is set while it runs |
 //! | `known_defects.rs` | what other queues did wrong |
 //! | `limits.rs` | what scripts may not do |
+//! | `lanes.rs` | limits and partitions |
 //! | `held_keys.rs` | keys that are held, policies of jobs |
 //! | `half_done.rs` | scripts that fail, and full servers |
 //! | `rights.rs` | users who may not do all |
@@ -55,6 +56,7 @@ mod history;
 mod in_time;
 mod kept_work;
 mod known_defects;
+mod lanes;
 mod late;
 mod leases;
 mod limits;

@@ -1,12 +1,13 @@
-//! What is promised of jobs that have ended, of pauses and of head starts, for every store. These tests are a part of
-//! `tests/guarantees`, where `on_stores` runs them in memory and on a file, and of `tests/redis`, where it runs them on
-//! a server.
+//! What is promised of jobs that have ended, of pauses, of head starts and of limits, for every store. These tests are a
+//! part of `tests/guarantees`, where `on_stores` runs them in memory and on a file, and of `tests/redis`, where it runs
+//! them on a server.
 
 mod ended_pages;
 mod follow_ups;
 pub(crate) mod history;
 pub(crate) mod metrics;
 mod head_start;
+pub(crate) mod limits;
 mod running;
 mod schedules;
 mod throttle;

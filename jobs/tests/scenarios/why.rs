@@ -2,8 +2,9 @@
 
 use std::sync::{Arc, Mutex};
 
-use tickwheel_jobs::{Fail, JobId, PendingReason, Run};
+use tickwheel_jobs::{Fail, JobId, Limit, LimitScope, PendingReason, Run};
 
+use super::limits::{Charge as Bill, charge};
 use super::{Charge, DAY, MS, Mail, SECOND, run_all};
 use crate::support::on_stores;
 
@@ -54,6 +55,53 @@ fn pending_job_has_a_reason_why_it_waits() {
         let both = [PendingReason::QueuePaused, PendingReason::KindPaused];
         assert_eq!(jobs.why_pending(paused).unwrap(), both);
         assert_eq!(names(JobId::new()), [] as [&str; 0]);
+        jobs.check().unwrap();
+    });
+}
+
+/// A due job tells every stored limit that holds it back, and the pause of its partition.
+#[test]
+fn limited_job_tells_the_limits_that_it_waits_for() {
+    on_stores(|store| {
+        let seen: Arc<Mutex<Vec<Vec<PendingReason>>>> = Arc::default();
+        let others: Arc<Mutex<Vec<JobId>>> = Arc::default();
+        let (noted, of_others) = (Arc::clone(&seen), Arc::clone(&others));
+        let handler = move |_: Bill, run: &Run| -> Result<(), Fail> {
+            for id in of_others.lock().unwrap().drain(..) {
+                noted.lock().unwrap().push(run.client().why_pending(id)?);
+            }
+            Ok(())
+        };
+        let (jobs, driver) = store.open().handle(handler).manual().unwrap();
+        let bills = jobs.kind::<Bill>();
+        bills.limit_each(Limit::running(1)).unwrap();
+        jobs.limit(Limit::running(5)).unwrap();
+        let ask = |names: [&str; 2]| {
+            let ids = names.map(|name| jobs.insert(MS, charge(name)).unwrap());
+            others.lock().unwrap().push(ids[1]);
+            driver.advance(2 * MS);
+            run_all(&driver);
+            let told = std::mem::take(&mut *seen.lock().unwrap());
+            let told: Vec<PendingReason> = told.into_iter().flatten().collect();
+            let scope = |reason: &PendingReason| match reason {
+                PendingReason::Limit(info) => Some((info.scope.clone(), info.running)),
+                _ => None,
+            };
+            told.iter().filter_map(scope).collect::<Vec<_>>()
+        };
+        let each = LimitScope::Each("charge".to_owned());
+        assert_eq!(ask(["acme", "acme"]), [(each.clone(), 1)]);
+        let acme =
+            LimitScope::Partition { kind: "charge".to_owned(), partition: "acme".to_owned() };
+        bills.partition("acme").limit(Limit::running(1)).unwrap();
+        bills.limit(Limit::running(1)).unwrap();
+        let flow = LimitScope::Flow("stripe".to_owned());
+        assert_eq!(ask(["acme", "acme"]), [(flow.clone(), 1), (acme, 1)]);
+        assert_eq!(ask(["acme", "other"]), [(flow, 1)]);
+        bills.partition("acme").pause().unwrap();
+        let paused = jobs.insert(MS, charge("acme")).unwrap();
+        driver.advance(2 * MS);
+        assert_eq!(jobs.why_pending(paused).unwrap(), [PendingReason::PartitionPaused]);
         jobs.check().unwrap();
     });
 }

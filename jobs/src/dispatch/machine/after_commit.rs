@@ -175,7 +175,8 @@ impl Machine {
                 self.by_key.insert(key.clone(), claimed.id);
             }
             self.add_run(Arc::clone(&state), present.instant, output);
-            output.starts.push(Start { state, payload: claimed.payload });
+            let turn = self.turns.next(&claimed, now);
+            output.starts.push(Start { state, payload: claimed.payload, turn });
         }
         if order_changes {
             self.withdraw_all();
@@ -197,14 +198,15 @@ impl Machine {
         }
     }
 
-    /// Takes the stored settings. Returns whether a head start has changed: then the claimed jobs that have not
-    /// started, also those of this very commit, are in the wrong order and in slots that are kept now. They go back
-    /// to the store.
+    /// Takes the stored settings. Returns whether a head start or a limit has changed: then the claimed jobs that have
+    /// not started, also those of this very commit, are in the wrong order, in slots that are kept now, or more than
+    /// the limit allows. They go back to the store.
     fn follow_settings(&mut self, stored: &[(String, String)]) -> bool {
         let before = core::mem::replace(&mut self.stored, Settings::of(stored));
         let all = core::mem::take(&mut self.stored.head_starts);
         self.stored.head_starts = all.only(|kind| self.settings.policies.contains_key(kind));
-        self.stored.head_starts != before.head_starts
+        let limits_change = self.follow_limits(stored);
+        limits_change || self.stored.head_starts != before.head_starts
     }
 
     /// Withdraws the runs of paused kinds that have not started: the next step gives their claims back.

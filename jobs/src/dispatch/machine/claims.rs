@@ -2,13 +2,17 @@
 
 use std::sync::Arc;
 
-use foldhash::HashMap;
+use foldhash::{HashMap, HashSet};
 
-use super::Machine;
 use super::commit::Commit;
+use super::{Machine, Turn};
+use crate::dispatch::command::Command;
 use crate::dispatch::run_state::{RunState, Slot};
-use crate::store::ClaimRequest;
-use crate::values::time::Now;
+use crate::store::{ClaimRequest, Claimed, Op};
+use crate::values::extra::partition_of;
+use crate::values::id::JobId;
+use crate::values::limits::{self, Limits};
+use crate::values::time::{Millis, Now};
 
 /// How many jobs one step claims, so that no commit takes long.
 const CLAIMS_PER_STEP: usize = 1024;
@@ -16,6 +20,8 @@ const CLAIMS_PER_STEP: usize = 1024;
 /// suffices for any pool: its threads find them among the claimed jobs while the next ones are claimed.
 const KEPT_PART: usize = 8;
 const MOST_KEPT: usize = 64;
+/// For each thread so many claimed jobs with a partition may wait.
+const CLAIMED_PER_THREAD: usize = 2;
 
 /// How many runs are held, by what they occupy.
 #[derive(Default)]
@@ -27,6 +33,30 @@ pub(super) struct Held {
     not_blocking: HashMap<Arc<str>, usize>,
     /// How many runs had no head start when they were claimed.
     plain: usize,
+    /// The runs of jobs with a partition that take a thread.
+    in_lanes: HashSet<JobId>,
+}
+
+/// The turns of the jobs with a partition, in the order in which they were claimed. Without it those of one partition
+/// would start before all others as soon as they are claimed, because they are due earlier.
+#[derive(Default)]
+pub(super) struct Turns {
+    /// The place of the latest one of each kind.
+    latest: HashMap<Arc<str>, Millis>,
+    taken: u64,
+}
+
+impl Turns {
+    /// Returns the place of a job that is claimed now, if it has a partition.
+    pub(super) fn next(&mut self, claimed: &Claimed, now: Millis) -> Option<Turn> {
+        partition_of(claimed.extra.as_deref())?;
+        let latest = self.latest.get(&claimed.kind).copied().unwrap_or(claimed.due);
+        // If the clock was set back, the latest one may lie ahead.
+        let due = latest.min(now).max(claimed.due);
+        self.latest.insert(Arc::clone(&claimed.kind), due);
+        self.taken += 1;
+        Some(Turn { due, number: self.taken })
+    }
 }
 
 impl Held {
@@ -41,6 +71,12 @@ impl Held {
         *held = held.saturating_add_signed(by);
         if run.head_start.is_none() {
             self.plain = self.plain.saturating_add_signed(by);
+        }
+        if run.slot == Slot::Thread && partition_of(run.extra.as_deref()).is_some() {
+            match by > 0 {
+                true => self.in_lanes.insert(run.id),
+                false => self.in_lanes.remove(&run.id),
+            };
         }
     }
 }
@@ -68,8 +104,10 @@ impl Machine {
         }
         let until = present.millis().plus(self.settings.ahead);
         let mut request = ClaimRequest::new(until, limit, blocking, rooms);
+        request.now = present.millis();
+        request.limits = self.limits.clone();
+        request.in_lanes = self.room_in_lanes();
         if !self.stored.head_starts.is_empty() {
-            request.now = present.millis();
             request.head_starts = self.stored.head_starts.clone();
             request.plain = self.plain_room(commit);
         }
@@ -85,8 +123,40 @@ impl Machine {
         (all - kept).saturating_sub(held)
     }
 
-    /// Returns how many more jobs may be claimed of each kind with a number of its own, and none of each kind that is
-    /// paused.
+    /// Takes the limits among the stored settings. Returns whether they have changed: then the claimed jobs that have
+    /// not started go back to the store, since they may be more than the limits allow.
+    ///
+    /// If the flow of a kind is stored otherwise than it is here, the next step stores it: a process without the type
+    /// of the kind finds it there.
+    pub(super) fn follow_limits(&mut self, stored: &[(String, String)]) -> bool {
+        let flows = self.settings.flows.iter().map(|(kind, flow)| (&**kind, *flow));
+        for (kind, flow) in flows.clone() {
+            let name = limits::flow(kind);
+            let found = stored.iter().find(|(its, _)| *its == name).map(|(_, flow)| &**flow);
+            let wanted = (kind != flow).then_some(flow);
+            if found != wanted {
+                let op = Op::PutSetting { name, value: wanted.map(str::to_owned) };
+                self.backlog.push(Command::Call { op, reply: None });
+            }
+        }
+        let limits = Limits::with_flows(stored, &self.settings.limits, flows);
+        let changed = limits != self.limits;
+        if changed {
+            self.limits = limits;
+        }
+        changed
+    }
+
+    /// Returns how many more jobs with a partition may be claimed. Those that wait for a thread are at most twice as
+    /// many as the threads: otherwise the jobs of one partition would stand before all others once they are claimed.
+    fn room_in_lanes(&self) -> usize {
+        let waits = |id: &&JobId| self.runs.get(*id).is_some_and(|run| run.is_waiting());
+        let waiting = self.held.in_lanes.iter().filter(waits).count();
+        (CLAIMED_PER_THREAD * self.settings.pool).saturating_sub(waiting)
+    }
+
+    /// Returns how many more jobs may be claimed of each kind whose handlers are futures, and none of each kind
+    /// that is paused.
     fn rooms(&self, commit: &Commit) -> Vec<(Arc<str>, usize)> {
         let room = |(kind, most): (&Arc<str>, &usize)| {
             let held = self.held.not_blocking.get(kind).copied().unwrap_or(0);

@@ -90,6 +90,9 @@ pub(super) fn settings(max_in_flight: usize) -> Settings {
         end_waits: Arc::default(),
         progress: Arc::default(),
         threads: None,
+        pool: 1,
+        flows: HashMap::default(),
+        limits: Vec::new(),
         history: false,
     }
 }

@@ -59,9 +59,10 @@ use crate::store::{Answer, ApplyError, Fence, Store, StoredSchedule};
 use crate::values::error::StoreError;
 use crate::values::fence::Claim;
 use crate::values::id::JobId;
+use crate::values::limits::Limits;
 use crate::values::time::{Millis, Now};
 use crate::values::{node, setting};
-use claims::Held;
+use claims::{Held, Turns};
 use commit::Commit;
 use progress::ProgressWrites;
 pub(crate) use settings::Settings;
@@ -109,6 +110,8 @@ pub(crate) struct Machine {
     /// The stored settings: pauses, head starts of the kinds that are handled here, and how many completed jobs are
     /// kept.
     stored: setting::Settings,
+    limits: Limits,
+    turns: Turns,
     schedules: Vec<StoredSchedule>,
     load_schedules: bool,
     /// The schedules may be ahead of the clock: at the start, and when the clock was set back.
@@ -164,6 +167,16 @@ pub(crate) struct StepOutput {
 pub(crate) struct Start {
     pub(crate) state: Arc<RunState>,
     pub(crate) payload: Vec<u8>,
+    /// Its place among the claimed jobs, if it has a partition.
+    pub(crate) turn: Option<Turn>,
+}
+
+/// The place of a claimed job with a partition: it stands as if it had become due at `due`, which is not before the job
+/// of its kind whose turn was before.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Turn {
+    pub(crate) due: Millis,
+    pub(crate) number: u64,
 }
 
 /// A clock that steps back by more than this was set.
@@ -206,6 +219,8 @@ impl Machine {
             suspects: Vec::new(),
             told: Told::default(),
             stored: setting::Settings::default(),
+            limits: Limits::default(),
+            turns: Turns::default(),
             schedules: Vec::new(),
             load_schedules: true,
             clock_was_set: true,

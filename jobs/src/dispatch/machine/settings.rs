@@ -9,6 +9,7 @@ use crate::dispatch::capacity::Capacity;
 use crate::dispatch::end_waits::EndWaits;
 use crate::dispatch::progress::Progress;
 use crate::dispatch::run_state::Slot;
+use crate::values::limit::Limit;
 use crate::values::retry::Retry;
 
 /// The choices of the builder, as the machine needs them.
@@ -41,6 +42,12 @@ pub(crate) struct Settings {
     pub(crate) progress: Arc<Progress>,
     /// How many threads run the handlers, if that was set.
     pub(crate) threads: Option<usize>,
+    /// How many handlers that block can run at once.
+    pub(crate) pool: usize,
+    /// The flow of each kind that is handled here.
+    pub(crate) flows: HashMap<Arc<str>, &'static str>,
+    /// The limits of flows that hold as long as none is stored.
+    pub(crate) limits: Vec<(String, Limit)>,
     /// The store counts what happens in each minute.
     pub(crate) history: bool,
 }

@@ -89,9 +89,9 @@ impl Memory {
 
     /// Removes a job from the living.
     fn take(&mut self, id: JobId) -> Option<Record> {
+        self.end_claim(id);
         let record = self.alive.remove(&id)?;
-        self.waiting.remove(&(record.due, id));
-        self.claims.remove(&id);
+        self.leave(record.due, id, &record);
         if let Some(key) = &record.key {
             self.keys.remove(key);
         }
@@ -195,9 +195,9 @@ impl Memory {
         if self.claims.contains_key(&id) {
             return false;
         }
-        let Some(record) = self.alive.get_mut(&id) else { return false };
-        let before = core::mem::replace(&mut record.due, due);
-        self.waiting.remove(&(before, id));
+        let Some(record) = self.alive.get(&id).cloned() else { return false };
+        self.leave(record.due, id, &record);
+        self.alive.insert(id, Record { due, ..record });
         self.wait(id);
         true
     }
@@ -243,7 +243,7 @@ impl Memory {
                 self.end(id, Ending::Completed, run, finish.keep, now);
             }
             End::Retry { due, errors } => {
-                self.claims.remove(&id);
+                self.end_claim(id);
                 if let Some(record) = self.alive.get_mut(&id) {
                     record.due = *due;
                     record.failures = record.failures.saturating_add(1);
@@ -254,7 +254,7 @@ impl Memory {
                 self.wait(id);
             }
             End::Snoozed { due } => {
-                self.claims.remove(&id);
+                self.end_claim(id);
                 if let Some(record) = self.alive.get_mut(&id) {
                     record.due = *due;
                     record.interruptions = 0;

@@ -7,15 +7,16 @@ use std::sync::Arc;
 
 use super::Memory;
 use crate::store::{Ending, KindGauges};
-use crate::values::id::JobId;
 use crate::values::info::{Counts, DeadByError, Overdue};
 use crate::values::time::Millis;
 
 impl Memory {
     pub(super) fn counts(&self, now: Millis) -> Counts {
         let running = self.claims.len() as u64;
-        let overdue = self.waiting.range(..(now, JobId::from_u128(0)));
-        let first = self.waiting.keys().next().filter(|(due, _)| *due < now);
+        let lanes = self.in_lanes.values().flatten().map(|(due, _)| *due);
+        let filed = self.waiting.keys().chain(self.coming.keys()).map(|(due, _)| *due).chain(lanes);
+        let overdue = filed.filter(|due| *due < now);
+        let first = overdue.clone().min();
         Counts {
             pending: self.alive.len() as u64 - running,
             claimed: 0,
@@ -23,7 +24,7 @@ impl Memory {
             dead: self.kept(Ending::Dead).count() as u64,
             schedules: self.schedules.len() as u64,
             overdue: Overdue { count: overdue.count() as u64, is_exact: true },
-            oldest_overdue: first.map(|(due, _)| now.since(*due)),
+            oldest_overdue: first.map(|due| now.since(due)),
         }
     }
 

@@ -7,22 +7,24 @@
 
 mod changes;
 mod check;
+mod claim;
 mod counts;
 mod history;
 mod schedules;
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::figures::{Figure, Noted};
+use super::lanes::Lanes;
 use super::{
-    Answer, ApplyError, Batch, ClaimRequest, Claimed, Ending, Fence, MOST_INTERRUPTIONS, Op,
-    Outcome, Page, PollResult, Store, StoreStats, StoredSchedule, killed,
+    Answer, ApplyError, Batch, Ending, Fence, MOST_INTERRUPTIONS, Op, Outcome, Page, PollResult,
+    Store, StoreStats, StoredSchedule, killed,
 };
 use crate::values::attempt_errors::AttemptErrors;
 use crate::values::error::{StoreError, Violation};
-use crate::values::extra::{Extra, headers_of};
+use crate::values::extra::{Extra, headers_of, partition_of};
 use crate::values::id::JobId;
 use crate::values::info::{JobInfo, JobState};
 use crate::values::node::{NODE_KEPT, Stored};
@@ -35,8 +37,14 @@ pub(crate) struct Memory {
     ended: BTreeMap<JobId, Ended>,
     keys: HashMap<String, JobId>,
     claims: HashMap<JobId, Claim>,
-    /// Jobs that are not claimed, in the order of due time, then of id.
+    /// Jobs without a partition that are not claimed, in the order of due time, then of id.
     waiting: BTreeMap<(Millis, JobId), Arc<str>>,
+    /// Jobs with a partition that are not claimed, until a claim finds them due; then they are in their lanes.
+    coming: BTreeMap<(Millis, JobId), Arc<str>>,
+    in_lanes: BTreeMap<LaneKey, BTreeSet<(Millis, JobId)>>,
+    lanes: Lanes,
+    /// Up to when jobs were moved to their lanes.
+    moved_until: Option<Millis>,
     kinds: HashSet<Arc<str>>,
     handled: HashSet<Arc<str>>,
     schedules: BTreeMap<String, StoredSchedule>,
@@ -71,6 +79,9 @@ struct KeptJob {
     took: u64,
     result: Option<Vec<u8>>,
 }
+
+/// A kind and a partition.
+type LaneKey = (Arc<str>, Arc<str>);
 
 struct Claim {
     /// A cancel was requested.
@@ -109,6 +120,7 @@ impl Record {
             attempt: state.attempts(self.attempts),
             interruptions: self.interruptions,
             key: self.key.clone(),
+            partition: partition_of(self.extra.as_deref()).map(|partition| partition.to_string()),
             error: self.errors.latest(),
             errors: self.errors.list(),
             headers: headers_of(self.extra.as_deref()),
@@ -188,7 +200,7 @@ impl Memory {
             }
             Op::Finish(finish) => self.finish(finish, now),
             Op::Release { id, interrupted, .. } => {
-                match self.claims.remove(id) {
+                match self.end_claim(*id) {
                     Some(Claim { asked: true, .. }) => self.cancelled(*id, now),
                     _ => {
                         if *interrupted {
@@ -242,75 +254,6 @@ impl Memory {
             }
         }
     }
-
-    /// Adds a job to those that are not claimed.
-    fn wait(&mut self, id: JobId) {
-        if let Some(record) = self.alive.get(&id) {
-            self.waiting.insert((record.due, id), Arc::clone(&record.kind));
-        }
-    }
-
-    fn claim(&mut self, request: &mut ClaimRequest) -> Vec<Claimed> {
-        let (until, limit) = (request.until, request.limit);
-        let mut taken = Vec::new();
-        self.suspects_wait = None;
-        let due = self.waiting.iter().take_while(|((due, _), _)| *due <= until);
-        let mut by_rank: Vec<(&(Millis, JobId), &Arc<str>)> = Vec::new();
-        if !request.head_starts.is_empty() {
-            by_rank.extend(due.clone().filter(|(_, kind)| self.handled.contains(*kind)));
-            by_rank.sort_by_key(|((due, id), kind)| (request.rank(kind, *due), *id));
-        }
-        let by_due = due.take_while(|_| by_rank.is_empty());
-        for (&(due, id), kind) in by_due.chain(by_rank.iter().copied()) {
-            if taken.len() == limit {
-                break;
-            }
-            if !self.handled.contains(kind) || !request.has_room(kind) {
-                continue;
-            }
-            if request.admits(self.alive[&id].interruptions) {
-                request.takes(kind);
-                taken.push((due, id));
-            } else {
-                self.suspects_wait = Some(until);
-            }
-        }
-        let starts = self.starts;
-        taken
-            .into_iter()
-            .map(|(due, id)| {
-                self.waiting.remove(&(due, id));
-                self.claimed += 1;
-                let claim =
-                    Claim { asked: false, progress: None, order: self.claimed, at: request.now };
-                self.claims.insert(id, claim);
-                let record = &self.alive[&id];
-                Claimed {
-                    id,
-                    kind: Arc::clone(&record.kind),
-                    due,
-                    failures: record.failures,
-                    interruptions: record.interruptions,
-                    attempts: record.attempts,
-                    key: record.key.clone(),
-                    errors: record.errors.clone(),
-                    extra: record.extra.clone(),
-                    payload: record.payload.clone(),
-                    fence: fence_of(starts, self.claimed),
-                }
-            })
-            .collect()
-    }
-
-    fn next_due(&self, request: Option<&ClaimRequest>) -> Option<Millis> {
-        let wakes = |((due, id), kind): &(&(Millis, JobId), &Arc<str>)| {
-            let waits = self.suspects_wait.is_some_and(|until| *due <= until)
-                && self.alive[id].interruptions > 0;
-            let has_room = request.is_none_or(|request| request.has_room(kind));
-            self.handled.contains(*kind) && !waits && has_room
-        };
-        self.waiting.iter().find(wakes).map(|((due, _), _)| *due)
-    }
 }
 
 /// Returns the fence of a claim of the process that has started so often before.
@@ -325,6 +268,10 @@ impl Store for Memory {
         self.kinds.extend(kinds.iter().cloned());
         let mut claims: Vec<(JobId, Claim)> =
             core::mem::take(&mut self.claims).into_iter().collect();
+        self.lanes.forget(core::iter::empty());
+        for key in core::mem::take(&mut self.in_lanes).into_values().flatten() {
+            self.wait(key.1);
+        }
         claims.sort_unstable_by_key(|(_, claim)| claim.order);
         // Backwards from the latest claim: of two suspects, the one claimed later is the more likely cause, so
         // the earlier one does not die.

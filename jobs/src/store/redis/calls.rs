@@ -65,7 +65,9 @@ impl Call {
     /// Returns the smallest script that has the operations of this call.
     pub(super) fn script(&self) -> Name {
         match &self.list {
-            Some(List { operation: Operation::InsertMany, .. }) if self.operations == 1 => {
+            Some(List { operation: Operation::InsertMany | Operation::InsertComing, .. })
+                if self.operations == 1 =>
+            {
                 Name::InsertMany
             }
             Some(List { operation: Operation::Complete, .. }) if self.operations == 1 => {

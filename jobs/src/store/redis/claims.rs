@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::calls::BYTES;
 use super::decode::{Fault, Reply, array, bytes, number};
 use super::records;
+use super::scripts::Name;
 use crate::store::{ClaimRequest, Fence, Outcome, Unreadable};
 use crate::values::error::StoreError;
 use crate::values::time::Millis;
@@ -24,6 +25,8 @@ pub(super) struct Claiming {
     nonce: u64,
     /// An earlier copy of this claim may still arrive.
     again: bool,
+    /// Some job has had a partition, or something is limited: the script with lanes makes the claims.
+    pub(super) has_lanes: bool,
 }
 
 impl Claiming {
@@ -57,7 +60,8 @@ impl Claiming {
 
     pub(super) fn args(&self, request: &ClaimRequest, lease: u64) -> Vec<Vec<u8>> {
         let text = |number: u64| number.to_string().into_bytes();
-        let mut args = vec![
+        let mut args = self.lane_args(request);
+        args.extend([
             text(self.number),
             text(request.limit.min(JOBS_PER_CLAIM) as u64),
             text(lease),
@@ -68,7 +72,7 @@ impl Claiming {
             text(u64::from(self.again)),
             text(u64::from(request.last_try)),
             text(request.blocking.min(JOBS_PER_CLAIM) as u64),
-        ];
+        ]);
         let blocks =
             |kind: &Arc<str>| if self.kinds_with_rooms.contains(kind) { b'0' } else { b'1' };
         args.push(self.handled.iter().map(blocks).collect());
@@ -85,6 +89,30 @@ impl Claiming {
         args
     }
 
+    /// Returns the script that makes a claim.
+    pub(super) fn script(&self, request: &ClaimRequest) -> Name {
+        match self.has_lanes || request.limits.any_of_program() {
+            true => Name::ClaimLanes,
+            false => Name::Claim,
+        }
+    }
+
+    /// Returns the arguments that only the script with lanes takes.
+    fn lane_args(&self, request: &ClaimRequest) -> Vec<Vec<u8>> {
+        if self.script(request) == Name::Claim {
+            return Vec::new();
+        }
+        let number = |number: usize| number.to_string().into_bytes();
+        let mut args = vec![number(request.in_lanes), number(self.handled.len())];
+        for kind in &self.handled {
+            let flow = request.limits.flow_of(kind);
+            args.push(flow.as_bytes().to_vec());
+            let most = request.limits.of_program(flow);
+            args.push(most.map_or(Vec::new(), |most| number(most as usize)));
+        }
+        args
+    }
+
     /// Reads the claimed jobs into `outcome`. A job that cannot be read is reported there, and the others are
     /// claimed.
     pub(super) fn read(&self, reply: Reply, outcome: &mut Outcome) -> Result<(), Fault> {
@@ -92,7 +120,7 @@ impl Claiming {
             Reply::Done(fields) => fields,
             Reply::Full => return Err(StoreError::Full.into()),
             Reply::Wrong(fault) => return Err(fault),
-            Reply::Kinds(_) | Reply::Unloaded | Reply::Count(_) => return Ok(()),
+            Reply::Kinds(_) | Reply::Lanes(_) | Reply::Unloaded | Reply::Count(_) => return Ok(()),
         };
         let [_, _, next_due, waits, claimed, senseless, fence] = &fields[..] else { return Ok(()) };
         let next_due = number(next_due)?;
@@ -108,7 +136,9 @@ impl Claiming {
             }
         }
         outcome.unreadable.extend(set_aside(senseless));
-        outcome.claimed.sort_by_key(|job| (job.due, job.id));
+        if !self.has_lanes {
+            outcome.claimed.sort_by_key(|job| (job.due, job.id));
+        }
         Ok(())
     }
 }

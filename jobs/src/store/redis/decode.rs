@@ -24,6 +24,8 @@ pub(super) enum Reply {
     Done(Vec<Value>),
     /// A script has done nothing, because the caller did not name all kinds. These are all of them.
     Kinds(Vec<String>),
+    /// A script has claimed nothing: the caller has to call the one with lanes, or the one without.
+    Lanes(bool),
     /// The server does not know the script.
     Unloaded,
     /// The server's memory is full.
@@ -72,6 +74,8 @@ pub(super) fn reply(value: Value) -> Reply {
                 let kinds = array(&fields[2]).and_then(|kinds| kinds.iter().map(text).collect());
                 kinds.map_or_else(|error| Reply::Wrong(error.into()), Reply::Kinds)
             }
+            Some(Ok(b"lanes")) => Reply::Lanes(true),
+            Some(Ok(b"plain")) => Reply::Lanes(false),
             _ => Reply::Wrong(damaged("is no answer of a script").into()),
         },
         Value::Int(count) => Reply::Count(count),

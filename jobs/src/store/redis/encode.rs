@@ -15,11 +15,13 @@ use redis::Cmd;
 
 use super::calls::{Call, ITEMS, Part};
 use super::protocol::{self, Fate, Operation};
-use super::records::{id_bytes, missed, record, token};
+use super::records::{has_partition, id_bytes, missed, record, token};
 use super::scripts::{Name, Scripts};
 use crate::store::{End, Finish, NewJob, NewSchedule, Op};
 use crate::values::time::Millis;
 
+/// What the score of a job with a partition has beside its due time: `COMING` in `scripts/prelude.lua`.
+const COMING: i64 = 5_000_000_000_000_000;
 /// More than the bytes of a change of one job that is stored already.
 const CHANGE_BYTES: usize = 128;
 
@@ -97,9 +99,13 @@ fn room(calls: &mut Vec<Call>, name: Name, grows: bool, items: usize, bytes: usi
 
 fn push_insert(call: &mut Call, job: &NewJob) {
     if job.key.is_none() && !job.callers_id {
-        call.item(Operation::InsertMany, Some(&job.kind));
+        let (operation, score) = match has_partition(job) {
+            false => (Operation::InsertMany, time(job.due)),
+            true => (Operation::InsertComing, (COMING + job.due.get()).to_string().into_bytes()),
+        };
+        call.item(operation, Some(&job.kind));
         call.push(id_bytes(job.id));
-        call.push(time(job.due));
+        call.push(score);
         call.push(record(job));
         return;
     }

@@ -7,7 +7,7 @@ use redis::Value;
 use super::decode::{bytes, score};
 use super::records::{id_of, read_record};
 use crate::values::error::StoreError;
-use crate::values::extra::headers_in;
+use crate::values::extra::shown_in;
 use crate::values::info::{JobInfo, JobState};
 use crate::values::time::Millis;
 
@@ -43,6 +43,7 @@ pub(super) fn info(fields: &[Value]) -> Result<Option<JobInfo>, StoreError> {
         (None, _) => JobState::Pending,
     };
     let ended = record.end.as_ref().map(|end| end.at.to_system());
+    let (partition, headers) = shown_in(record.extra.as_deref());
     Ok(Some(JobInfo {
         id: id_of(bytes(id)?)?,
         kind: record.kind,
@@ -52,9 +53,10 @@ pub(super) fn info(fields: &[Value]) -> Result<Option<JobInfo>, StoreError> {
         attempt: state.attempts(record.attempts),
         interruptions: record.interruptions,
         key: record.key.filter(|_| bytes(own).is_ok_and(|own| own == b"1")),
+        partition,
         error: record.errors.latest(),
         errors: record.errors.list(),
-        headers: headers_in(record.extra.as_deref()),
+        headers,
         claimed: claimed.map(Millis::to_system),
         lease_ends: lease_ends.map(Millis::to_system),
         died: ended.filter(|_| state == JobState::Dead),

@@ -30,6 +30,7 @@ const DEAD_BY_ERROR: usize = 14;
 const NODES: usize = 15;
 const HISTORY: usize = 16;
 const PROGRESS: usize = 17;
+const FLOW: usize = 22;
 
 /// Returns the hash tag of a queue, from which a cluster computes its slot.
 pub(super) fn hash_tag(queue: Option<&str>) -> String {
@@ -60,6 +61,11 @@ impl Keys {
             "nodes",
             "history",
             "progress",
+            "wait",
+            "turn",
+            "lanes",
+            "held",
+            "flow",
         ];
         let fixed = names.iter().map(|name| format!("{prefix}{name}")).collect();
         Keys { channel: format!("{prefix}wake"), prefix, fixed }
@@ -109,6 +115,10 @@ impl Keys {
 
     pub(super) fn progress(&self) -> &str {
         &self.fixed[PROGRESS]
+    }
+
+    pub(super) fn flow(&self) -> &str {
+        &self.fixed[FLOW]
     }
 
     pub(super) fn settings(&self) -> &str {

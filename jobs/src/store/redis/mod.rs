@@ -224,7 +224,7 @@ impl Redis {
                 all.extend(store.replicas.commands(store.keys.sent(), store.connection.left()));
             }
             if let Some(request) = claim {
-                let mut cmd = store.scripts.call(Name::Claim, &keys);
+                let mut cmd = store.scripts.call(store.claiming.script(request), &keys);
                 cmd.arg(&head).arg(store.claiming.args(request, lease));
                 all.push(cmd);
             }

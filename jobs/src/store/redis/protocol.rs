@@ -13,6 +13,8 @@ use crate::store::IfTaken;
 pub(super) enum Operation {
     Insert,
     InsertMany,
+    /// The same for jobs with a partition.
+    InsertComing,
     Cancel,
     CancelKey,
     Reschedule,
@@ -40,6 +42,7 @@ impl Operation {
         match self {
             Operation::Insert => "insert",
             Operation::InsertMany => "insert_many",
+            Operation::InsertComing => "insert_coming",
             Operation::Cancel => "cancel",
             Operation::CancelKey => "cancel_key",
             Operation::Reschedule => "reschedule",
@@ -202,9 +205,10 @@ mod tests {
     const PAGE: &str = include_str!("scripts/page.lua");
     const INFO: &str = include_str!("scripts/info.lua");
 
-    const OPERATIONS: [Operation; 22] = [
+    const OPERATIONS: [Operation; 23] = [
         Operation::Insert,
         Operation::InsertMany,
+        Operation::InsertComing,
         Operation::Cancel,
         Operation::CancelKey,
         Operation::Reschedule,

@@ -244,15 +244,19 @@ impl Redis {
 
     /// Returns the settings of the queue.
     fn settings(&mut self) -> Result<Vec<(String, String)>, Fault> {
-        let mut cmd = redis::cmd("HGETALL");
-        cmd.arg(self.keys.settings());
-        let rows = self.plain(cmd)?;
-        let pairs = array(&rows)?.chunks(2);
         let setting = |pair: &[Value]| match pair {
             [name, value] => Some((text(name).ok()?, text(value).ok()?)),
             _ => None,
         };
-        let mut settings: Vec<(String, String)> = pairs.filter_map(setting).collect();
+        let mut settings: Vec<(String, String)> = Vec::new();
+        for key in [self.keys.settings().to_owned(), self.keys.flow().to_owned()] {
+            let mut cmd = redis::cmd("HGETALL");
+            cmd.arg(key);
+            let rows = self.plain(cmd)?;
+            settings.extend(array(&rows)?.chunks(2).filter_map(setting));
+        }
+        // It only says that some job has had a partition.
+        settings.retain(|(name, _)| !name.is_empty());
         settings.sort_unstable();
         Ok(settings)
     }

@@ -2,7 +2,7 @@
 //!
 //! | record of a job | bytes |
 //! | --- | --- |
-//! | flags: 1 the caller chose the id, 2 the job has ended, 4 it has an extra | 1 |
+//! | flags: 1 the caller chose the id, 2 the job has ended, 4 it has an extra, 8 it has a partition | 1 |
 //! | failures, interruptions, attempts | 4 each |
 //! | lengths of kind and key; of the errors | 1 each; 2 |
 //! | kind, key, errors (`values/attempt_errors.rs`); of a job that has ended: how (`store/ended.rs`), its due time, when it ended, how long its run took, the length of its result, the result | 1, 8, 8, 8, 4, the length |
@@ -13,8 +13,8 @@
 //! | --- | --- |
 //! | nonce and number: the token | 8 each |
 //! | due time, owner | 8 each |
-//! | `k` if the job has its key | 1 |
-//! | the record to the end of its key, and zeros if that is shorter than 32 bytes | the rest |
+//! | `k` if the job has its key, `K` if the claim is counted too, `+` if it is counted only | 1 |
+//! | the record to the end of its key; of a counted claim its scope (`scripts/places.lua`); zeros if the record to its key is shorter than 32 bytes | the rest |
 //!
 //! | schedule | bytes |
 //! | --- | --- |
@@ -28,7 +28,7 @@ use std::sync::Arc;
 use crate::store::{Claimed, Ending, Fence, NewJob, NewSchedule, StoredSchedule};
 use crate::values::attempt_errors::AttemptErrors;
 use crate::values::error::StoreError;
-use crate::values::extra::Extra;
+use crate::values::extra::{Extra, partition_of};
 use crate::values::id::JobId;
 use crate::values::schedule::{Missed, Rule, Schedule};
 use crate::values::time::Millis;
@@ -36,6 +36,7 @@ use crate::values::time::Millis;
 const CALLERS_ID: u8 = 1;
 const ENDED: u8 = 2;
 const EXTRA: u8 = 4;
+const PARTITION: u8 = 8;
 
 /// A record that was read.
 pub(super) struct Record {
@@ -95,13 +96,19 @@ fn some(text: String) -> Option<String> {
     Some(text).filter(|text| !text.is_empty())
 }
 
+/// Says whether a new job has a partition.
+pub(super) fn has_partition(job: &NewJob) -> bool {
+    partition_of(job.extra.as_deref()).is_some()
+}
+
 /// Returns the record of a new job.
 pub(super) fn record(job: &NewJob) -> Vec<u8> {
     let key = job.key.as_ref().map_or("", |(key, _)| key);
     let mut record = Vec::with_capacity(17 + job.kind.len() + key.len() + job.payload.len());
     let extra = job.extra.as_ref().map(|extra| extra.to_bytes());
     let callers_id = if job.callers_id { CALLERS_ID } else { 0 };
-    record.push(callers_id | if extra.is_some() { EXTRA } else { 0 });
+    let partition = if has_partition(job) { PARTITION } else { 0 };
+    record.push(callers_id | partition | if extra.is_some() { EXTRA } else { 0 });
     record.extend([0; 12]);
     record.push(job.kind.len() as u8);
     record.push(key.len() as u8);

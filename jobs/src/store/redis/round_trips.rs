@@ -64,6 +64,14 @@ impl Redis {
                 Reply::Kinds(all) => Some(all.clone()),
                 _ => None,
             });
+            let has_lanes = replies.iter().rev().find_map(|reply| match reply {
+                Reply::Lanes(has_lanes) => Some(*has_lanes),
+                _ => None,
+            });
+            if let Some(has_lanes) = has_lanes.filter(|_| kinds.is_none()) {
+                self.claiming.has_lanes = has_lanes;
+                continue;
+            }
             match kinds {
                 Some(kinds) => {
                     self.kinds = kinds;

@@ -8,6 +8,7 @@ pub(super) enum Name {
     Audit,
     Change,
     Claim,
+    ClaimLanes,
     Complete,
     Count,
     Extend,
@@ -34,11 +35,13 @@ macro_rules! script {
 
 /// A server makes the functions of a script anew in each call, so each script has the parts that it needs. The two
 /// most frequent changes, `Complete` and `InsertMany`, are scripts of their own, and parts of `Change`.
-const SOURCES: [&str; 11] = [
-    script!("records.lua", "audit.lua"),
+const SOURCES: [&str; 12] = [
+    script!("records.lua", "fences.lua", "partitions.lua", "audit.lua"),
     script!(
         "records.lua",
         "fences.lua",
+        "partitions.lua",
+        "places.lua",
         "forget.lua",
         "ended.lua",
         "history.lua",
@@ -51,9 +54,30 @@ const SOURCES: [&str; 11] = [
         "then.lua",
         "apply.lua"
     ),
-    script!("claim.lua", "candidates.lua", "take.lua"),
+    script!(
+        "no_lanes.lua",
+        "claim.lua",
+        "candidates.lua",
+        "take.lua",
+        "take_plain.lua",
+        "write_claim.lua"
+    ),
     script!(
         "fences.lua",
+        "partitions.lua",
+        "places.lua",
+        "lane_args.lua",
+        "claim.lua",
+        "limits.lua",
+        "recount.lua",
+        "candidates.lua",
+        "take.lua",
+        "take_lanes.lua",
+        "write_claim.lua"
+    ),
+    script!(
+        "fences.lua",
+        "places.lua",
         "forget.lua",
         "history.lua",
         "batch.lua",
@@ -67,7 +91,16 @@ const SOURCES: [&str; 11] = [
     script!("history.lua", "batch.lua", "insert_many.lua", "apply.lua"),
     include_str!("scripts/kinds.lua"),
     script!("records.lua", "page.lua"),
-    script!("records.lua", "fences.lua", "forget.lua", "ended.lua", "history.lua", "poll.lua"),
+    script!(
+        "records.lua",
+        "fences.lua",
+        "places.lua",
+        "forget.lua",
+        "ended.lua",
+        "history.lua",
+        "look.lua",
+        "poll.lua"
+    ),
 ];
 
 /// Returns the commands that load and call the script `rights.lua`. The commands to check follow as arguments
@@ -86,6 +119,7 @@ pub fn hash_of(name: &str) -> Option<String> {
     let at = match name {
         "change" => Name::Change,
         "claim" => Name::Claim,
+        "claim_lanes" => Name::ClaimLanes,
         "complete" => Name::Complete,
         "insert_many" => Name::InsertMany,
         _ => return None,

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use foldhash::{HashMap, HashSet};
 use rusqlite::types::Value;
 
+use super::State;
 use super::claims::Claims;
-use super::rows::{KindCounts, KindRow, Place, hour_of, id_bytes, millis_of, store_error};
+use super::rows::{KindCounts, KindRow, Place, Table, hour_of, id_bytes, millis_of, store_error};
 use super::statement::first_unreadable;
 use super::tables::Tables;
 use crate::store::Ending;
@@ -37,15 +38,17 @@ struct Seen {
 /// | F10 | every row of a pending or claimed job can be read |
 /// | F11 | every row of `outbox` is a job that a statement has added |
 /// | F12 | a row of `progress` belongs to a claimed job, as a row of `cancel_requested` does |
-pub(crate) fn check(tables: Tables<'_>, claims: &Claims) -> Result<(), Violation> {
+/// | F13 | each job of the table of lanes that is not claimed is in a lane that this process knows, if it runs the jobs; a limited scope has the claims of its jobs |
+pub(crate) fn check(tables: Tables<'_>, state: &State) -> Result<(), Violation> {
     // One transaction, which reads all tables as of one moment.
     tables.execute("BEGIN", [])?;
-    let found = compare(tables, claims);
+    let found = compare(tables, state);
     tables.execute("ROLLBACK", [])?;
     found
 }
 
-fn compare(tables: Tables<'_>, claims: &Claims) -> Result<(), Violation> {
+fn compare(tables: Tables<'_>, state: &State) -> Result<(), Violation> {
+    let claims = &state.claims;
     let report: String = tables
         .conn
         .query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))
@@ -53,13 +56,18 @@ fn compare(tables: Tables<'_>, claims: &Claims) -> Result<(), Violation> {
     ensure(report == "ok", || format!("F1: {report}"))?;
 
     let kinds = tables.kinds()?;
-    let read = |row: &rusqlite::Row<'_>, later| {
-        Ok(seen(row, later).map_err(|error| (row.get(2).unwrap_or(Value::Null), error)))
+    tables.look_for_lanes()?;
+    let read = |row: &rusqlite::Row<'_>, table| {
+        Ok(seen(row, table).map_err(|error| (row.get(2).unwrap_or(Value::Null), error)))
     };
-    let mut jobs = readable(tables.all(&tables.sql.all_jobs, [], |row| read(row, false))?)?;
+    let mut jobs = readable(tables.all(&tables.sql.all_jobs, [], |row| read(row, Table::Job))?)?;
+    if tables.sql.has_lanes.get() {
+        let of_lane = |row: &rusqlite::Row<'_>| read(row, Table::Lane);
+        jobs.extend(readable(tables.all(&tables.sql.all_lane, [], of_lane)?)?);
+    }
     let later = readable(tables.all(&tables.sql.all_later, [], |row| {
         let hour: i64 = row.get(10)?;
-        Ok(read(row, true)?.map(|job| (job, hour)))
+        Ok(read(row, Table::Later)?.map(|job| (job, hour)))
     })?)?;
     let last = tables.hour()?;
     for (job, hour) in later {
@@ -74,15 +82,17 @@ fn compare(tables: Tables<'_>, claims: &Claims) -> Result<(), Violation> {
     keys(tables, &jobs)?;
     endings(tables, &jobs)?;
     claims_agree(tables, &kinds, claims)?;
+    state.lanes_agree(tables)?;
     let unreadable = first_unreadable(tables)?;
     ensure(unreadable.is_none(), || format!("F11: row {unreadable:?} of the outbox is no job"))
 }
 
-/// The part of the check that only the process which runs the jobs can do: F8, and F9 and F12 by its own claims.
-pub(crate) fn check_claims(tables: Tables<'_>, claims: &Claims) -> Result<(), Violation> {
+/// The part of the check that only the process which runs the jobs can do: F8 and F13, and F9 and F12 by its own claims.
+pub(crate) fn check_claims(tables: Tables<'_>, state: &State) -> Result<(), Violation> {
     tables.execute("BEGIN", [])?;
     let found = tables.kinds().map_err(Violation::from);
-    let found = found.and_then(|kinds| claims_agree(tables, &kinds, claims));
+    let found = found.and_then(|kinds| claims_agree(tables, &kinds, &state.claims));
+    let found = found.and_then(|()| state.lanes_agree(tables));
     tables.execute("ROLLBACK", [])?;
     found
 }
@@ -126,7 +136,7 @@ fn readable<T>(rows: Vec<Result<T, (Value, rusqlite::Error)>>) -> Result<Vec<T>,
     rows.into_iter().map(|row| row.map_err(named)).collect()
 }
 
-fn seen(row: &rusqlite::Row<'_>, later: bool) -> rusqlite::Result<Seen> {
+fn seen(row: &rusqlite::Row<'_>, table: Table) -> rusqlite::Result<Seen> {
     let id: [u8; 16] = row.get(2)?;
     let id = JobId::from_u128(u128::from_be_bytes(id));
     let due = millis_of(row, 1)?;
@@ -138,7 +148,7 @@ fn seen(row: &rusqlite::Row<'_>, later: bool) -> rusqlite::Result<Seen> {
         let what = format!("errors that are {errors}, a payload that is {payload}");
         return Err(rusqlite::Error::InvalidColumnName(what));
     }
-    let place = Place { kind: row.get(0)?, due, id, later };
+    let place = Place { kind: row.get(0)?, due, id, table };
     let _: bool = row.get(3)?;
     Ok(Seen { place, failures: row.get(5)?, key: row.get(4)? })
 }

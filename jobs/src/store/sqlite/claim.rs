@@ -7,7 +7,8 @@ use foldhash::HashMap;
 use rusqlite::params;
 
 use super::claims::{Batch, Change, Claims, Cursor, Held, admits_suspects};
-use super::rows::{Place, RowNumber, id_bytes, store_error};
+use super::lane_table::{First, LaneTable};
+use super::rows::{Place, RowNumber, Table, id_bytes, store_error};
 use super::scan::{Head, Scan};
 use super::state::State;
 use super::tables::Tables;
@@ -33,11 +34,20 @@ impl State {
         tables: Tables<'_>,
         request: &mut ClaimRequest,
     ) -> Result<Vec<Claimed>, StoreError> {
+        let latest = request.until;
+        // Later jobs may be in the table of later hours.
+        request.until = latest.min(self.hours.end());
+        let now = request.now.min(request.until);
+        self.prepare_lanes(tables, now)?;
+        let State { lane_table, unreadable, .. } = self;
         let Claims { held, cursors, starts, claimed: fences, journal, fresh, .. } =
             &mut self.claims;
         let scanned: Vec<usize> = (0..cursors.len())
-            .filter(|&at| cursors[at].next.is_some_and(|next| next <= request.until))
-            .filter(|&at| request.has_room(&cursors[at].name))
+            .filter(|&at| {
+                let until = cursors[at].claimable_until(request, &lane_table.lanes);
+                cursors[at].next.is_some_and(|next| next <= until)
+            })
+            .filter(|&at| has_room(request, lane_table, &cursors[at]))
             .collect();
         let prepare = |_: &usize| tables.conn.prepare_cached(&tables.sql.scan).map_err(store_error);
         let mut statements = scanned.iter().map(prepare).collect::<Result<Vec<_>, _>>()?;
@@ -47,29 +57,77 @@ impl State {
             let (due, id) = cursor.start;
             let key = params![cursor.kind, due.get(), id_bytes(id)];
             let rows = statement.query(key).map_err(store_error)?;
-            let mut scan = Scan { rows, head: None };
-            scan.advance(held, &mut cursor.waiting, request.until, &mut self.unreadable)?;
+            let mut scan = Scan { rows, head: None, any_part: false };
+            let until = cursor.claimable_until(request, &lane_table.lanes);
+            scan.advance(held, &mut cursor.waiting, until, unreadable)?;
             scans[at] = Some(scan);
         }
-        let (mut claimed, mut bytes) = (Vec::new(), 0);
+        let (mut claimed, mut bytes, mut back) = (Vec::new(), 0, Vec::new());
+        let mut heads: Vec<Option<LaneHead>> = cursors.iter().map(|_| None).collect();
         cursors.iter_mut().for_each(|cursor| cursor.passed = Bound::Unbounded);
         while claimed.len() < request.limit && bytes < BYTES_PER_CLAIM {
             let innocent = scans.iter().enumerate().filter_map(|(at, scan)| match scan {
                 Some(Scan { head: Some(Head::Due(job)), .. })
-                    if request.has_room(&cursors[at].name) =>
+                    if has_room(request, lane_table, &cursors[at]) =>
                 {
                     Some(((request.rank(&cursors[at].name, job.due), job.id), at))
                 }
                 _ => None,
             });
             let innocent = innocent.min();
+            let mut in_lanes: Option<((Rank, JobId), usize)> = None;
+            for (at, cursor) in cursors.iter().enumerate() {
+                if !lane_table.lanes.any_in_turn(&cursor.name)
+                    || !request.has_room_in_lanes(&cursor.name)
+                    || !lane_table.lanes.has_room(&cursor.name)
+                {
+                    continue;
+                }
+                let head = lane_head(
+                    tables,
+                    cursor,
+                    lane_table,
+                    (&*held, now),
+                    heads[at].take(),
+                    &mut back,
+                )?;
+                let Some(head) = head else { continue };
+                let rank = (request.rank(&cursor.name, head.at.0), head.at.1);
+                heads[at] = Some(head);
+                in_lanes = in_lanes.into_iter().chain([(rank, at)]).min();
+            }
             let suspect = match admits_suspects(request) {
-                true => first_waiting(cursors, request)
+                true => first_waiting(cursors, request, lane_table)
                     .filter(|(next, _)| innocent.is_none_or(|(first, _)| *next < first)),
                 false => None,
             };
-            let (at, job) = match (suspect, innocent) {
-                (Some((_, at)), _) => {
+            let plain = suspect.or(innocent).map(|(rank, _)| rank);
+            let in_lanes = in_lanes.filter(|(rank, _)| plain.is_none_or(|plain| *rank < plain));
+            let (at, mut job, table) = match (in_lanes, suspect, innocent) {
+                (Some((_, at)), ..) => {
+                    let cursor = &cursors[at];
+                    let Some(LaneHead { part, at: (due, id) }) = heads[at].take() else { break };
+                    let place = Place { kind: cursor.kind, due, id, table: Table::Lane };
+                    let job = match tables.job(place) {
+                        Err(error @ StoreError::Damaged(_)) => {
+                            unreadable.push(Unreadable { what: format!("job {id}"), error });
+                            lane_table.pass(cursor.kind, &part, (due, id));
+                            continue;
+                        }
+                        read => read?,
+                    };
+                    let Some(job) = job else {
+                        lane_table.pass(cursor.kind, &part, (due, id));
+                        continue;
+                    };
+                    if !request.admits(job.interruptions) {
+                        lane_table.lanes.pass_over(&cursor.name, &part);
+                        continue;
+                    }
+                    lane_table.pass(cursor.kind, &part, (due, id));
+                    (at, job, Table::Lane)
+                }
+                (_, Some((_, at)), _) => {
                     let cursor = &mut cursors[at];
                     let Some(position) = cursor.next_waiting(request.until) else { break };
                     cursor.passed = Bound::Excluded(position);
@@ -80,11 +138,11 @@ impl State {
                     }
                     cursor.waiting.remove(&position);
                     let (due, id) = position;
-                    let place = Place { kind: cursor.kind, due, id, later: false };
+                    let place = Place { kind: cursor.kind, due, id, table: Table::Job };
                     let job = match tables.job(place) {
                         Err(error @ StoreError::Damaged(_)) => {
                             let what = format!("job {id}");
-                            self.unreadable.push(Unreadable { what, error });
+                            unreadable.push(Unreadable { what, error });
                             continue;
                         }
                         read => read?,
@@ -92,28 +150,31 @@ impl State {
                     match job {
                         Some(job) if job.interruptions == interruptions => {
                             *request = without;
-                            (at, job)
+                            (at, job, Table::Job)
                         }
                         // The job has gone, or its row has changed: then a scan finds the new row.
                         _ => continue,
                     }
                 }
-                (None, Some((_, at))) => {
+                (_, None, Some((_, at))) => {
                     let Some(scan) = &mut scans[at] else { break };
                     let Some(Head::Due(job)) = scan.head.take() else { break };
-                    (at, job)
+                    (at, job, Table::Job)
                 }
-                (None, None) => break,
+                (None, None, None) => break,
             };
             let cursor = &mut cursors[at];
             *fences += 1;
-            request.takes(&cursor.name);
-            let place = Place { kind: cursor.kind, due: job.due, id: job.id, later: false };
+            let part = job.part.take().filter(|_| table == Table::Lane);
+            request.takes(&cursor.name, part.is_some());
+            lane_table.lanes.claimed((job.id, &cursor.name, part.as_ref()));
+            let place = Place { kind: cursor.kind, due: job.due, id: job.id, table };
             let (key, callers_id) = (job.key.clone(), job.callers_id);
             let extra = Extra::read(job.extra.as_deref())?;
-            let (failed, kept_bytes) = (job.failures > 0, job.kept_bytes());
+            let (failed, bytes_kept) = (job.failures > 0, job.kept_bytes());
             let (order, batch) = (*fences, RowNumber::UNWRITTEN);
-            let claim = Held { place, key, callers_id, failed, bytes: kept_bytes, order, batch };
+            let claim =
+                Held { place, key, callers_id, part, failed, bytes: bytes_kept, order, batch };
             held.insert(job.id, claim);
             journal.push(Change::Added(job.id));
             fresh.push(job.id);
@@ -132,8 +193,12 @@ impl State {
                 payload: job.payload,
                 fence: fence_of(*starts, *fences),
             });
-            if is_innocent && let Some(scan) = &mut scans[at] {
-                scan.advance(held, &mut cursor.waiting, request.until, &mut self.unreadable)?;
+            if is_innocent
+                && table == Table::Job
+                && let Some(scan) = &mut scans[at]
+            {
+                let until = cursor.claimable_until(request, &lane_table.lanes);
+                scan.advance(held, &mut cursor.waiting, until, unreadable)?;
             }
         }
         for (scan, cursor) in scans.iter().zip(cursors) {
@@ -145,6 +210,13 @@ impl State {
             };
             cursor.start = head.unwrap_or(END);
             cursor.next = head.map(|(due, _)| due);
+            lane_table.is_wanted |= scan.any_part && !tables.sql.has_lanes.get();
+        }
+        request.until = latest;
+        drop(scans);
+        drop(statements);
+        for (kind, at) in back {
+            self.move_back(tables, kind, at)?;
         }
         Ok(claimed)
     }
@@ -201,14 +273,57 @@ pub(super) fn fence_of(starts: u64, claims: u64) -> Fence {
     Fence::new(starts << CLAIM_BITS | claims, 0)
 }
 
+/// The first job of the lane of a kind that is next in turn.
+struct LaneHead {
+    part: Arc<str>,
+    at: (Millis, JobId),
+}
+
+/// Returns the first job of the lane of a kind that is next in turn. `found`: what it was before. Adds to `back` the
+/// jobs of lanes that are not due.
+fn lane_head(
+    tables: Tables<'_>,
+    cursor: &Cursor,
+    lane_table: &mut LaneTable,
+    (held, now): (&HashMap<JobId, Held>, Millis),
+    found: Option<LaneHead>,
+    back: &mut Vec<(i64, (Millis, JobId))>,
+) -> Result<Option<LaneHead>, StoreError> {
+    let kind = (cursor.kind, &cursor.name);
+    while let Some(part) = lane_table.lanes.next(&cursor.name) {
+        if let Some(found) = found.as_ref().filter(|found| found.part == part) {
+            return Ok(Some(LaneHead { part, at: found.at }));
+        }
+        match lane_table.first(tables, kind, &part, (held, now))? {
+            First::Due(at) => return Ok(Some(LaneHead { part, at })),
+            First::Later(at) => {
+                lane_table.pass(cursor.kind, &part, at);
+                back.push((cursor.kind, at));
+            }
+            First::None => {}
+        }
+    }
+    Ok(None)
+}
+
+/// Says whether one more job of the kind may be claimed.
+fn has_room(request: &ClaimRequest, lane_table: &LaneTable, cursor: &Cursor) -> bool {
+    request.has_room(&cursor.name) && lane_table.lanes.has_room(&cursor.name)
+}
+
 /// Returns the rank and the id of the first due suspect that the claim has not considered yet, and the index of its
 /// cursor.
-fn first_waiting(cursors: &[Cursor], request: &ClaimRequest) -> Option<((Rank, JobId), usize)> {
+fn first_waiting(
+    cursors: &[Cursor],
+    request: &ClaimRequest,
+    lane_table: &LaneTable,
+) -> Option<((Rank, JobId), usize)> {
     let first = |cursor: &Cursor| {
-        if !request.has_room(&cursor.name) {
+        if !has_room(request, lane_table, cursor) {
             return None;
         }
-        let (due, id) = cursor.next_waiting(request.until)?;
+        let until = cursor.claimable_until(request, &lane_table.lanes);
+        let (due, id) = cursor.next_waiting(until)?;
         Some((request.rank(&cursor.name, due), id))
     };
     cursors.iter().enumerate().filter_map(|(at, cursor)| Some((first(cursor)?, at))).min()

@@ -20,6 +20,7 @@ use foldhash::{HashMap, HashSet};
 use super::rows::{ClaimedAt, KindRow, Place, RowNumber};
 use super::tables::Tables;
 use crate::store::ClaimRequest;
+use crate::store::lanes::Lanes;
 use crate::values::error::StoreError;
 use crate::values::id::JobId;
 use crate::values::time::Millis;
@@ -49,6 +50,8 @@ pub(crate) struct Held {
     pub(crate) place: Place,
     pub(crate) key: Option<String>,
     pub(crate) callers_id: bool,
+    /// Its partition, if it is in a lane.
+    pub(super) part: Option<Arc<str>>,
     /// It has failed before.
     pub(crate) failed: bool,
     /// How many bytes of its row count against the bound of its kind if it is kept.
@@ -72,6 +75,8 @@ pub(super) struct Cursor {
     pub(super) name: Arc<str>,
     pub(super) start: (Millis, JobId),
     pub(super) next: Option<Millis>,
+    /// The same for the jobs of the road that have a partition. `None`: there are none.
+    pub(super) next_part: Option<Millis>,
     /// Due suspects that a scan has passed over, and how often each was interrupted.
     pub(super) waiting: BTreeMap<(Millis, JobId), u32>,
     /// The last of them that the claim under way has considered.
@@ -79,6 +84,12 @@ pub(super) struct Cursor {
 }
 
 impl Cursor {
+    /// Returns the latest due time of the jobs of the road that a claim may take.
+    pub(super) fn claimable_until(&self, request: &ClaimRequest, lanes: &Lanes) -> Millis {
+        let is_limited = lanes.is_limited(&self.name);
+        if is_limited { request.until.min(request.now) } else { request.until }
+    }
+
     /// Returns the position of the next of the waiting suspects that is due by `until` and that the claim under way
     /// has not considered.
     pub(super) fn next_waiting(&self, until: Millis) -> Option<(Millis, JobId)> {
@@ -111,22 +122,45 @@ impl Claims {
     }
 
     /// Says whether a claim might find a job.
-    pub(crate) fn may_have_due(&self, request: &ClaimRequest) -> bool {
+    pub(super) fn may_have_due(&self, request: &ClaimRequest, lanes: &Lanes) -> bool {
         let admits = |(position, interruptions): (&(Millis, JobId), &u32)| {
             position.0 <= request.until && request.clone().admits(*interruptions)
         };
-        self.cursors.iter().filter(|cursor| request.has_room(&cursor.name)).any(|cursor| {
-            cursor.next.is_some_and(|next| next <= request.until)
+        let has_room =
+            |cursor: &&Cursor| request.has_room(&cursor.name) && lanes.has_room(&cursor.name);
+        self.cursors.iter().filter(has_room).any(|cursor| {
+            cursor.next.is_some_and(|next| next <= cursor.claimable_until(request, lanes))
+                || cursor.next_part.is_some_and(|next| next <= request.now)
+                || request.has_room_in_lanes(&cursor.name) && lanes.any_in_turn(&cursor.name)
                 || admits_suspects(request) && cursor.waiting.iter().any(admits)
         })
     }
 
-    /// Returns a lower bound of the due times of the jobs that are neither claimed nor in `waiting`, and whose
-    /// kind has room.
-    pub(crate) fn next_due(&self, request: Option<&ClaimRequest>) -> Option<Millis> {
-        let has_room =
-            |cursor: &&Cursor| request.is_none_or(|request| request.has_room(&cursor.name));
-        self.cursors.iter().filter(has_room).filter_map(|cursor| cursor.next).min()
+    /// Returns a lower bound of the times at which a claim may take jobs that are neither claimed nor in `waiting`, and
+    /// whose kind has room. A job that is not claimed ahead counts as due later by as much.
+    pub(super) fn next_due(&self, request: Option<&ClaimRequest>, lanes: &Lanes) -> Option<Millis> {
+        let has_room = |cursor: &&Cursor| {
+            request.is_none_or(|request| request.has_room(&cursor.name))
+                && lanes.has_room(&cursor.name)
+        };
+        let next = |cursor: &Cursor| {
+            let has_room = || request.is_none_or(|it| it.has_room_in_lanes(&cursor.name));
+            if lanes.any_in_turn(&cursor.name) && has_room() {
+                return Some(Millis::ZERO);
+            }
+            let not_ahead = |next| request.map_or(next, |request| request.not_ahead(next));
+            let plain = cursor.next.map(|next| match lanes.is_limited(&cursor.name) {
+                true => not_ahead(next),
+                false => next,
+            });
+            plain.into_iter().chain(cursor.next_part.map(not_ahead)).min()
+        };
+        self.cursors.iter().filter(has_room).filter_map(next).min()
+    }
+
+    /// Returns the name of a kind that is handled here.
+    pub(super) fn name_of(&self, kind: i64) -> Option<&Arc<str>> {
+        self.cursors.iter().find(|cursor| cursor.kind == kind).map(|cursor| &cursor.name)
     }
 
     /// Says whether any suspects are in `waiting`.
@@ -184,6 +218,7 @@ impl Claims {
                 name: Arc::clone(name),
                 start: BEGINNING,
                 next: Some(Millis::ZERO),
+                next_part: Some(Millis::ZERO),
                 waiting: BTreeMap::new(),
                 passed: Bound::Unbounded,
             })
@@ -191,13 +226,18 @@ impl Claims {
         self.cursors = kinds.iter().filter_map(cursor).collect();
     }
 
-    /// Notes that an unclaimed job is at this place in the table of jobs now.
-    pub(crate) fn note_added(&mut self, place: Place) {
+    /// Notes that an unclaimed job is at this place in the table of jobs now, and whether it may have a partition.
+    pub(crate) fn note_added(&mut self, place: Place, may_have_part: bool) {
         let Some(cursor) = self.cursors.iter_mut().find(|cursor| cursor.kind == place.kind) else {
             return;
         };
         cursor.start = cursor.start.min((place.due, place.id));
-        cursor.next = Some(cursor.next.map_or(place.due, |next| next.min(place.due)));
+        let earlier =
+            |next: Option<Millis>| Some(next.map_or(place.due, |next| next.min(place.due)));
+        cursor.next = earlier(cursor.next);
+        if may_have_part {
+            cursor.next_part = earlier(cursor.next_part);
+        }
     }
 
     /// Ends the claim of a job. `gone`: the job itself has ended too.
@@ -218,6 +258,7 @@ impl Claims {
         for cursor in &mut self.cursors {
             cursor.start = BEGINNING;
             cursor.next = Some(Millis::ZERO);
+            cursor.next_part = Some(Millis::ZERO);
             cursor.waiting.clear();
         }
     }

@@ -12,7 +12,8 @@ use rusqlite::{OptionalExtension, Row, params};
 use super::State;
 use super::claims::Held;
 use super::rows::{
-    JobRow, KindCounts, KindRow, Place, id_bytes, kind_row, millis_of, out_of_range, store_error,
+    JobRow, KindCounts, KindRow, Place, Table, id_bytes, kind_row, millis_of, out_of_range,
+    store_error,
 };
 use super::tables::{EndedRow, Tables};
 use crate::store::{Ending, Finish, TRIM_LOOKS, TRIMMED, is_waited_for, kept_until};
@@ -86,7 +87,11 @@ impl State {
             held.callers_id || self.unknown.contains(&finish.id),
             finish.result,
         ];
-        if tables.execute(&tables.sql.keep, row)? == 0 {
+        let keep = match held.place.table {
+            Table::Lane => &tables.sql.keep_of_lane,
+            Table::Job | Table::Later => &tables.sql.keep,
+        };
+        if tables.execute(keep, row)? == 0 {
             return Ok(());
         }
         tables.remove_job(kind, held.place, held.key.as_deref())?;
@@ -238,16 +243,16 @@ impl State {
 impl EndedRow {
     /// Reads a row of a statement on `ended`.
     pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<EndedRow> {
-        let ending: i64 = row.get(12)?;
-        let ending = Ending::of_number(ending).ok_or_else(|| out_of_range(12, ending))?;
+        let ending: i64 = row.get(13)?;
+        let ending = Ending::of_number(ending).ok_or_else(|| out_of_range(13, ending))?;
         Ok(EndedRow {
             job: JobRow::read(row)?,
-            kind: row.get(10)?,
-            at: millis_of(row, 11)?,
+            kind: row.get(11)?,
+            at: millis_of(row, 12)?,
             ending,
             until: Millis::MAX,
-            took: u64::try_from(row.get::<_, i64>(13)?).unwrap_or(0),
-            result: row.get(14)?,
+            took: u64::try_from(row.get::<_, i64>(14)?).unwrap_or(0),
+            result: row.get(15)?,
         })
     }
 
@@ -289,6 +294,7 @@ impl Tables<'_> {
                 job.interruptions,
                 job.attempts,
                 job.callers_id,
+                job.part,
                 job.key,
                 errors,
                 job.extra,

@@ -15,7 +15,7 @@ use foldhash::HashMap;
 
 use super::State;
 use super::pace::Pace;
-use super::rows::{JobRow, MILLIS_PER_HOUR, hour_of};
+use super::rows::{JobRow, MILLIS_PER_HOUR, Place, Table, hour_of};
 use super::tables::Tables;
 use crate::store::ClaimRequest;
 use crate::values::error::StoreError;
@@ -64,12 +64,7 @@ impl Hours {
     }
 
     /// Says whether a job goes to the table of later hours.
-    pub(crate) fn is_later(
-        &mut self,
-        tables: Tables<'_>,
-        kind: i64,
-        due: Millis,
-    ) -> Result<bool, StoreError> {
+    fn is_later(&mut self, tables: Tables<'_>, kind: i64, due: Millis) -> Result<bool, StoreError> {
         if hour_of(due) <= self.last {
             return Ok(false);
         }
@@ -82,10 +77,27 @@ impl Hours {
         Ok(!appended)
     }
 
+    /// Returns the table of the road for a job that is pending from now on.
+    pub(super) fn table_for(
+        &mut self,
+        tables: Tables<'_>,
+        kind: i64,
+        due: Millis,
+    ) -> Result<Table, StoreError> {
+        Ok(if self.is_later(tables, kind, due)? { Table::Later } else { Table::Job })
+    }
+
     /// Notes that a job is in the table of later hours now.
     pub(crate) fn note_added(&mut self, due: Millis) {
         let hour = hour_of(due);
         self.first_later = Some(self.first_later.map_or(hour, |first| first.min(hour)));
+    }
+
+    /// Notes that a job of the kind, due then, has moved to the table of jobs.
+    pub(super) fn note_newest(&mut self, kind: i64, due: Millis) {
+        if let Some(known) = self.newest.get_mut(&kind) {
+            *known = Some(known.map_or(due, |known| known.max(due)));
+        }
     }
 
     /// Returns when the next hour starts to move.
@@ -100,13 +112,20 @@ impl State {
     pub(crate) fn may_have_due(&self, request: &ClaimRequest) -> bool {
         let until = request.until;
         let moves = self.hours.next_move().is_some_and(|next| next <= until);
-        moves || self.hours.end() < until || self.claims.may_have_due(request)
+        moves
+            || self.hours.end() < until
+            || self.lane_table.is_wanted
+            || self.claims.may_have_due(request, &self.lane_table.lanes)
     }
 
     /// Returns when the next job is due that `request` admits, or when the next hour starts to move, if that
     /// is earlier.
     pub(crate) fn next_due(&self, request: Option<&ClaimRequest>) -> Option<Millis> {
-        self.claims.next_due(request).into_iter().chain(self.hours.next_move()).min()
+        let next = match self.lane_table.is_wanted {
+            true => Some(Millis::ZERO),
+            false => self.claims.next_due(request, &self.lane_table.lanes),
+        };
+        next.into_iter().chain(self.hours.next_move()).min()
     }
 
     /// Moves rows of the hours that begin soon. Returns whether it wrote anything.
@@ -174,16 +193,14 @@ impl State {
         let mut jobs: Vec<JobRow> = rows.into_iter().filter_map(|(_, job)| job).collect();
         jobs.sort_unstable_by_key(|job| (job.due, job.id));
         for job in &jobs {
-            tables.put_row_alone(kind, job, &job.payload, false)?;
+            tables.put_row_alone(kind, job, &job.payload, Table::Job)?;
         }
-        if let Some(newest) = jobs.last().map(|job| job.due)
-            && let Some(known) = self.hours.newest.get_mut(&kind)
-        {
-            *known = Some(known.map_or(newest, |known| known.max(newest)));
+        if let Some(newest) = jobs.last().map(|job| job.due) {
+            self.hours.note_newest(kind, newest);
         }
         if let Some(first) = jobs.first() {
-            let place = super::rows::Place { kind, due: first.due, id: first.id, later: false };
-            self.claims.note_added(place);
+            let place = Place { kind, due: first.due, id: first.id, table: Table::Job };
+            self.claims.note_added(place, true);
         }
         Ok(moved)
     }

@@ -23,6 +23,7 @@
 //! | `claim.rs` | claims the jobs that are due |
 //! | `state.rs` | the state in memory |
 //! | `scan.rs` | a scan of the due jobs of a kind |
+//! | `lane_table.rs` | the due jobs of partitions, and how they come to their lanes |
 //! | `later_jobs.rs` | the jobs of later hours, and how they move |
 //! | `pace.rs` | how many rows a commit moves or deletes |
 //! | `ops.rs` | each operation of the store |
@@ -46,6 +47,7 @@ pub(crate) mod open;
 mod version;
 mod settings;
 pub(crate) mod claims;
+mod lane_table;
 mod claim;
 mod kind_minute;
 mod state;
@@ -67,6 +69,8 @@ pub(crate) mod statement;
 mod check;
 #[cfg(test)]
 mod kept_work;
+#[cfg(test)]
+mod lane_work;
 #[cfg(test)]
 mod plans;
 #[cfg(all(test, feature = "sqlite", feature = "web"))]
@@ -222,13 +226,16 @@ impl Store for Sqlite {
 
     fn apply(&mut self, batch: &Batch<'_>) -> Result<Outcome, ApplyError> {
         self.compare_file(batch.now);
+        if let Some(request) = &batch.claim {
+            self.state.follow_limits(request);
+        }
         let claim = batch.claim.as_ref().filter(|claim| self.state.may_have_due(claim));
         if batch.ops.is_empty() && claim.is_none() {
             return Ok(Outcome {
                 answers: Vec::new(),
                 claimed: Vec::new(),
                 next_due: self.state.next_due(batch.claim.as_ref()),
-                suspects_wait: self.state.claims.suspects_wait(),
+                suspects_wait: self.state.suspects_wait(),
                 unreadable: Vec::new(),
             });
         }
@@ -249,7 +256,6 @@ impl Store for Sqlite {
             let mut request = batch.claim.clone();
             if let (Some(_), Some(request)) = (claim, &mut request) {
                 moved = state.move_hours(tables, request.until)?;
-                request.until = request.until.min(state.hours.end());
                 claimed = state.claim(tables, request)?;
             }
             state.write_claims(tables, batch.now)?;
@@ -259,7 +265,7 @@ impl Store for Sqlite {
             state.purges.took(took);
             let changed = writes || moved || filed.any || !claimed.is_empty();
             let next_due = state.next_due(request.as_ref());
-            let suspects_wait = state.claims.suspects_wait();
+            let suspects_wait = state.suspects_wait();
             let mut unreadable = core::mem::take(&mut state.unreadable);
             unreadable.extend(filed.unreadable);
             Ok((Outcome { answers, claimed, next_due, suspects_wait, unreadable }, changed))
@@ -316,7 +322,7 @@ impl Store for Sqlite {
     fn check(&mut self) -> Result<(), Violation> {
         self.connect()?;
         let Some(conn) = &self.conn else { return Err(StoreError::Closed.into()) };
-        let checked = check::check(Tables { conn, sql: &self.sql }, &self.state.claims);
+        let checked = check::check(Tables { conn, sql: &self.sql }, &self.state);
         if !self.state.claims.of_runner() && !self.location.only_looks {
             // While the check read, no checkpoint could move later commits to the file. Without this, the
             // next commit of the process that runs the jobs would move them all, and be slow.
@@ -328,7 +334,7 @@ impl Store for Sqlite {
     fn check_claims(&mut self) -> Result<(), Violation> {
         self.connect()?;
         let Some(conn) = &self.conn else { return Err(StoreError::Closed.into()) };
-        check::check_claims(Tables { conn, sql: &self.sql }, &self.state.claims)
+        check::check_claims(Tables { conn, sql: &self.sql }, &self.state)
     }
 
     fn hurry(&self) -> Hurry {

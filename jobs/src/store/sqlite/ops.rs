@@ -13,11 +13,14 @@ use rusqlite::params;
 
 use super::State;
 use super::history::read_history;
-use super::rows::{InsertedAt, JobRow, KindCounts, KindRow, Place, id_bytes, kind_row, millis_of};
+use super::rows::{
+    InsertedAt, JobRow, KindCounts, KindRow, Place, Table, id_bytes, kind_row, millis_of,
+};
 use super::tables::Tables;
 use crate::store::figures::Figure;
 use crate::store::{Answer, End, Ending, Finish, Inserted, JobSet, NewJob, Op, Page};
 use crate::values::error::StoreError;
+use crate::values::extra::partition_of;
 use crate::values::id::JobId;
 use crate::values::info::Cancel;
 use crate::values::node::Stored;
@@ -85,7 +88,7 @@ impl State {
             }
             Op::Finish(finish) => self.finish(tables, finish, now)?,
             Op::Release { id, interrupted, .. } => {
-                if let Some(place) = self.claims.end(*id, false) {
+                if let Some((place, part)) = self.end_claim(*id, false) {
                     self.drop_progress(tables, *id)?;
                     if self.take_cancel_request(tables, *id)? {
                         self.delete_pending(tables, place, now)?;
@@ -93,7 +96,7 @@ impl State {
                         if *interrupted {
                             self.noted.note(&place.kind, Figure::Interrupted);
                         }
-                        self.note_added(place);
+                        self.note_added(place, part.as_ref());
                     }
                 }
                 Answer::Done
@@ -164,11 +167,21 @@ impl State {
         now: Millis,
     ) -> Result<Inserted, StoreError> {
         let kind = self.kind(tables, &new.kind)?;
+        let part = partition_of(new.extra.as_deref());
+        // A job that is due goes to its lane at once. Only the process that runs the jobs knows the lanes.
+        let has_lane =
+            part.is_some() && self.claims.runner && self.claims.name_of(kind.n).is_some();
+        if has_lane {
+            self.make_lanes(tables)?;
+        }
         let State { claims, hours, kinds, .. } = self;
         let is_claimed = |id| claims.is_claimed(tables, id);
-        let is_later = |kind, due| hours.is_later(tables, kind, due);
+        let table_for = |kind, due| match has_lane && due <= now {
+            true => Ok(Table::Lane),
+            false => hours.table_for(tables, kind, due),
+        };
         let InsertedAt { inserted, place, replaced } =
-            tables.insert(kinds, &kind, new, is_claimed, is_later)?;
+            tables.insert(kinds, &kind, new, is_claimed, table_for)?;
         if let Some((kind, job)) = replaced {
             let kind = kind_row(&self.kinds, kind)?.clone();
             self.noted.note(&kind.n, Figure::Cancelled);
@@ -177,7 +190,7 @@ impl State {
         if let Some(place) = place {
             self.count(place.kind, KindCounts::of_job(0));
             self.noted.note(&place.kind, Figure::Inserted);
-            self.note_added(place);
+            self.note_added(place, part);
             if new.callers_id {
                 // A cancel of an earlier job with this id must not cancel this job.
                 self.take_cancel_request(tables, new.id)?;
@@ -278,9 +291,10 @@ impl State {
         let Some(job) = tables.job(place)? else { return Ok(false) };
         let kind = kind_row(&self.kinds, place.kind)?;
         tables.delete_job(kind, place)?;
-        let later = self.hours.is_later(tables, place.kind, due)?;
-        let place = tables.put_job(kind, &JobRow { due, ..job }, later)?;
-        self.note_added(place);
+        let table = self.hours.table_for(tables, place.kind, due)?;
+        let (part, again) = (job.part.clone(), JobRow { due, ..job });
+        let place = tables.put_job(kind, &again, table)?;
+        self.note_added(place, part.as_ref());
         Ok(true)
     }
 
@@ -297,11 +311,11 @@ impl State {
         let (job, n) = (dead.job, dead.kind);
         self.take_cancel_request(tables, id)?;
         let kind = kind_row(&self.kinds, n)?;
-        let later = self.hours.is_later(tables, n, due)?;
+        let table = self.hours.table_for(tables, n, due)?;
         let alive = JobRow { due, failures: 0, interruptions: 0, ..job };
-        let place = tables.put_job(kind, &alive, later)?;
+        let place = tables.put_job(kind, &alive, table)?;
         self.count(n, KindCounts::of_job(0));
-        self.note_added(place);
+        self.note_added(place, alive.part.as_ref());
         Ok(Answer::Changed(true))
     }
 
@@ -322,7 +336,7 @@ impl State {
         // A completed job may stay in the row of its claim. Any other may become pending again, and a row that
         // still names it would count as an interruption of it.
         let is_over = matches!(end, End::Completed | End::Cancelled);
-        self.claims.end(id, is_over);
+        self.end_claim(id, is_over);
         self.drop_progress(tables, id)?;
         match end {
             End::Completed if finish.wanted || finish.keep.is_some() => {
@@ -370,30 +384,6 @@ impl State {
             Some(jobs) => self.insert_many(tables, jobs, now),
             None if cancelled => Ok(Answer::Cancelled(Cancel::Cancelled)),
             None => Ok(Answer::Done),
-        }
-    }
-
-    /// Moves a job whose claim has ended to its next due time.
-    fn file_again(
-        &mut self,
-        tables: Tables<'_>,
-        kind: &KindRow,
-        place: Place,
-        again: &JobRow,
-    ) -> Result<(), StoreError> {
-        tables.delete_job(kind, place)?;
-        let later = self.hours.is_later(tables, kind.n, again.due)?;
-        let place = tables.put_job(kind, again, later)?;
-        self.note_added(place);
-        Ok(())
-    }
-
-    /// Notes that an unclaimed job is at this place now.
-    fn note_added(&mut self, place: Place) {
-        if place.later {
-            self.hours.note_added(place.due);
-        } else {
-            self.claims.note_added(place);
         }
     }
 }

@@ -14,7 +14,7 @@ use rusqlite::params;
 
 use super::State;
 use super::rows::{
-    ClaimedAt, JobRow, MILLIS_PER_HOUR, Place, hour_of, id_bytes, kind_row, store_error,
+    ClaimedAt, JobRow, MILLIS_PER_HOUR, Place, Table, hour_of, id_bytes, kind_row, store_error,
 };
 use super::tables::Tables;
 use crate::store::{Page, PageRequest};
@@ -56,15 +56,20 @@ impl State {
             _ => (request.from.get() - 1, JobId::from_u128(u128::MAX)),
         };
         let limit = i64::try_from(request.limit).unwrap_or(i64::MAX);
-        let mut found: Vec<(Position, i64, bool)> = Vec::new();
+        let mut found: Vec<(Position, i64, Table)> = Vec::new();
         let wanted = |name: &str| request.kind.as_ref().is_none_or(|kind| kind == name);
         let kinds = self.kinds.iter().filter(|kind| wanted(&kind.name));
         for kind in kinds.map(|kind| kind.n).collect::<Vec<i64>>() {
             let key = params![kind, after.0, id_bytes(after.1), request.to.get(), limit];
             let jobs = tables.all(&tables.sql.page, key, JobRow::read_position)?;
-            found.extend(jobs.into_iter().map(|(due, id)| ((due.get(), id), kind, false)));
+            found.extend(jobs.into_iter().map(|(due, id)| ((due.get(), id), kind, Table::Job)));
+            if tables.sql.has_lanes.get() {
+                let jobs = tables.all(&tables.sql.lane_page, key, JobRow::read_position)?;
+                let in_lanes = jobs.into_iter().map(|(due, id)| ((due.get(), id), kind));
+                found.extend(in_lanes.map(|(position, kind)| (position, kind, Table::Lane)));
+            }
             let later = self.later_after(tables, kind, after, request.to, request.limit)?;
-            found.extend(later.into_iter().map(|position| (position, kind, true)));
+            found.extend(later.into_iter().map(|position| (position, kind, Table::Later)));
         }
         found.sort_unstable_by_key(|(position, ..)| *position);
         found.truncate(request.limit);
@@ -74,9 +79,9 @@ impl State {
         }
         let claimed = self.claims.all(tables)?;
         let (mut jobs, mut bytes) = (Vec::new(), 0);
-        for (position, kind, later) in found {
+        for (position, kind, table) in found {
             let (due, id) = (Millis::clamped(position.0), position.1);
-            let job = tables.job(Place { kind, due, id, later })?;
+            let job = tables.job(Place { kind, due, id, table })?;
             let Some(job) = job.filter(|job| job.due == due) else { continue };
             bytes += job.payload.len();
             jobs.push(self.alive_info(tables, kind, job, claimed.get(&id).copied())?);

@@ -119,6 +119,12 @@ impl State {
         let mut read = rows.len() as i64;
         let unclaimed = rows.into_iter().filter(|position| !claimed.contains(position));
         let mut dues: Vec<Millis> = unclaimed.map(|(due, _)| due).collect();
+        if tables.sql.has_lanes.get() {
+            let rows = tables.all(&tables.sql.overdue_lane, until, JobRow::read_position)?;
+            read = read.max(rows.len() as i64);
+            let unclaimed = rows.into_iter().filter(|position| !claimed.contains(position));
+            dues.extend(unclaimed.map(|(due, _)| due));
+        }
         // While no process runs the jobs, no job leaves `later`. Its rows have no order within an hour, so the
         // first of them is asked for by itself: that reads the jobs of one hour.
         let until = params![kind.n, hour_of(now), now.get(), limit];

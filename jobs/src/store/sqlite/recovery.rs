@@ -47,6 +47,7 @@ impl State {
         tables.execute(&tables.sql.drop_all_progress, [])?;
         self.progress = Some(HashSet::default());
         self.claims.handle(kinds, &self.kinds);
+        self.lane_table.forget(&self.claims);
         Ok(interrupted)
     }
 
@@ -79,7 +80,7 @@ impl State {
             return Ok(was_suspect);
         }
         tables.delete_job(&kind, place)?;
-        tables.put_job(&kind, &job, place.later)?;
+        tables.put_job(&kind, &job, place.table)?;
         Ok(was_suspect)
     }
 }

@@ -1,11 +1,13 @@
 //! The rows of the tables, and how values are written in them.
 
+use std::sync::Arc;
+
 use rusqlite::{Row, ffi};
 
 use crate::store::{Inserted, StoredSchedule, Unreadable};
 use crate::values::attempt_errors::AttemptErrors;
 use crate::values::error::StoreError;
-use crate::values::extra::headers_in;
+use crate::values::extra::shown_in;
 use crate::values::id::JobId;
 use crate::values::info::{JobInfo, JobState};
 use crate::values::schedule::{Missed, Rule, Schedule};
@@ -73,8 +75,17 @@ pub(crate) struct Place {
     pub(crate) kind: i64,
     pub(crate) due: Millis,
     pub(crate) id: JobId,
-    /// In the table of later hours.
-    pub(crate) later: bool,
+    pub(crate) table: Table,
+}
+
+/// In which table a job is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Table {
+    Job,
+    /// That of later hours.
+    Later,
+    /// That of lanes.
+    Lane,
 }
 
 /// The row of a job.
@@ -87,6 +98,7 @@ pub(crate) struct JobRow {
     /// How often it failed or was interrupted in all, also before a retry by hand.
     pub(crate) attempts: u32,
     pub(crate) callers_id: bool,
+    pub(crate) part: Option<Arc<str>>,
     pub(crate) key: Option<String>,
     pub(crate) errors: AttemptErrors,
     /// The bytes of an `Extra`, which few jobs have.
@@ -138,7 +150,8 @@ pub(crate) const MILLIS_PER_HOUR: i64 = 3_600_000;
 impl Place {
     /// Returns the key of the job's row in its table.
     pub(super) fn key(self) -> (i64, i64, [u8; 16]) {
-        let second = if self.later { hour_of(self.due) } else { self.due.get() };
+        let is_later = self.table == Table::Later;
+        let second = if is_later { hour_of(self.due) } else { self.due.get() };
         (self.kind, second, id_bytes(self.id))
     }
 }
@@ -177,6 +190,7 @@ impl JobRow {
             payload: row.get(7)?,
             attempts: row.get(8)?,
             extra: row.get(9)?,
+            part: row.get(10)?,
         })
     }
 
@@ -192,6 +206,7 @@ impl JobRow {
     }
 
     pub(crate) fn info(self, kind: String, state: JobState) -> JobInfo {
+        let (partition, headers) = shown_in(self.extra.as_deref());
         JobInfo {
             id: self.id,
             kind,
@@ -201,9 +216,10 @@ impl JobRow {
             attempt: state.attempts(self.attempts),
             interruptions: self.interruptions,
             key: self.key,
+            partition,
             error: self.errors.latest(),
             errors: self.errors.list(),
-            headers: headers_in(self.extra.as_deref()),
+            headers,
             claimed: None,
             lease_ends: None,
             died: None,

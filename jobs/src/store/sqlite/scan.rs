@@ -1,4 +1,5 @@
-//! A scan of the due jobs of one kind: it skips claimed jobs, and sets suspects aside by position.
+//! A scan of the due jobs of one kind: it skips claimed jobs and jobs with a partition, and sets suspects aside by
+//! position.
 
 use std::collections::BTreeMap;
 
@@ -15,6 +16,8 @@ use crate::values::time::Millis;
 pub(super) struct Scan<'a> {
     pub(super) rows: rusqlite::Rows<'a>,
     pub(super) head: Option<Head>,
+    /// It has met a job with a partition.
+    pub(super) any_part: bool,
 }
 
 pub(super) enum Head {
@@ -24,8 +27,9 @@ pub(super) enum Head {
 }
 
 impl Scan<'_> {
-    /// Goes to the next job that is neither claimed nor a due suspect. Adds the due suspects to `waiting`,
-    /// without reading their payloads. A row that cannot be read stays where it is, and does not stop the scan.
+    /// Goes to the next job without a partition that is neither claimed nor a due suspect. Adds the due suspects to
+    /// `waiting`, without reading their payloads. A row that cannot be read stays where it is, and does not stop the
+    /// scan.
     pub(super) fn advance(
         &mut self,
         held: &HashMap<JobId, Held>,
@@ -37,6 +41,7 @@ impl Scan<'_> {
             let Some(row) = self.rows.next().map_err(store_error)? else { break None };
             match read(row, held, until) {
                 Ok(Found::Held) => {}
+                Ok(Found::HasPart) => self.any_part = true,
                 Ok(Found::Head(head)) => break Some(head),
                 Ok(Found::Suspect(position, interruptions)) => {
                     waiting.insert(position, interruptions);
@@ -51,6 +56,7 @@ impl Scan<'_> {
 /// How a scan treats a row.
 enum Found {
     Held,
+    HasPart,
     Head(Head),
     Suspect((Millis, JobId), u32),
 }
@@ -67,8 +73,14 @@ fn read(
     if position.0 > until {
         return Ok(Found::Head(Head::Later(position)));
     }
+    if row.get_ref(PART)? != rusqlite::types::ValueRef::Null {
+        return Ok(Found::HasPart);
+    }
     match row.get(3)? {
         0 => Ok(Found::Head(Head::Due(JobRow::read(row)?))),
         interruptions => Ok(Found::Suspect(position, interruptions)),
     }
 }
+
+/// The column of the partition.
+const PART: usize = 10;

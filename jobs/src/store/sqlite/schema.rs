@@ -17,6 +17,7 @@
 //! | `history` | what happened in an hour or a day, by kind (`store/history.rs`) | kinds, for 48 hours and for 90 days |
 //! | `schedule` | a schedule, and its next occurrence | schedules |
 //! | `outbox` | a job that a statement of the application has stored (`statement.rs`) | such jobs, until the next transaction of this store |
+//! | `lane` | a job with a partition that is due, in the order of kind, due time, id (`lane_table.rs`) | such jobs |
 //! | `meta` | the version of the tables; how often a process started to run the jobs; a count of flushes; the last hour that is in `job`; a number that identifies the file | nothing |
 //!
 //! Each job that is written at a random place of a B-tree costs a page. So a job of a later hour goes to
@@ -24,6 +25,9 @@
 //! each hour, not for each job. `later_jobs.rs` moves an hour to `job`, sorted, before the hour begins. A
 //! job that is due after all other jobs of its kind in `job` goes to the end of `job` at once: if every
 //! delay is the same, no job is ever moved. There is no index of ids (see `values/id.rs`).
+//!
+//! The table `lane` and its indexes are made with the first job that has a partition. So a file without partitions has
+//! none of them, and no statement asks for them.
 //!
 //! The column `extra` holds the settings that few jobs have (`values/extra.rs`). It is NULL for all others.
 
@@ -90,4 +94,17 @@ CREATE TABLE {p}outbox (
 );
 INSERT INTO {p}meta VALUES
     ('version', 5), ('starts', 0), ('flushes', 0), ('hour', -1), ('file', random());
+";
+
+/// The table of lanes, the index by which a lane is read, and that of the jobs which go there.
+pub(super) const LANES: &str = "
+CREATE TABLE {p}lane (
+    kind INTEGER NOT NULL, due INTEGER NOT NULL, id BLOB NOT NULL,
+    failures INTEGER NOT NULL, interruptions INTEGER NOT NULL, attempts INTEGER NOT NULL,
+    callers_id INTEGER NOT NULL,
+    part TEXT NOT NULL, key TEXT, errors TEXT, extra BLOB, payload BLOB NOT NULL,
+    PRIMARY KEY (kind, due, id)
+) WITHOUT ROWID;
+CREATE INDEX {p}lane_next ON {p}lane (kind, part, due, id);
+CREATE INDEX {p}job_part ON {p}job (kind, due, id) WHERE part IS NOT NULL;
 ";

@@ -1,13 +1,19 @@
 //! Every statement, with the names of the tables of a queue in it.
 
-use super::schema::TABLES;
+use core::cell::Cell;
+
+use super::schema::{LANES, TABLES};
 
 /// Every statement, with the prefix of the queue's tables in it.
 #[derive(Clone, Debug)]
 pub(crate) struct Sql {
+    /// The file has the table of lanes, as far as this connection knows: `State::begin` reads it.
+    pub(super) has_lanes: Cell<bool>,
     pub(crate) tables: String,
     pub(crate) has_tables: String,
     pub(crate) text_of: String,
+    pub(crate) make_lanes: String,
+    pub(crate) has_lane_table: String,
     pub(crate) version: String,
     pub(crate) starts: String,
     pub(crate) add_start: String,
@@ -46,6 +52,21 @@ pub(crate) struct Sql {
     pub(crate) delete_hour_rows: String,
     pub(crate) move_unread: String,
 
+    pub(crate) insert_lane: String,
+    pub(crate) lane: String,
+    pub(crate) lane_exists: String,
+    pub(crate) delete_lane: String,
+    pub(crate) clear_lane_key: String,
+    pub(crate) lane_page: String,
+    pub(crate) all_lane: String,
+    pub(crate) all_parts: String,
+    pub(crate) overdue_lane: String,
+    pub(crate) move_to_lane: String,
+    pub(crate) move_back: String,
+    pub(crate) parts_of_road: String,
+    pub(crate) lane_next: String,
+    pub(crate) lane_after: String,
+
     pub(crate) moved: String,
     pub(crate) put_moved: String,
     pub(crate) drop_moved: String,
@@ -75,6 +96,7 @@ pub(crate) struct Sql {
 
     pub(crate) put_ended: String,
     pub(crate) keep: String,
+    pub(crate) keep_of_lane: String,
     pub(crate) put_remembered: String,
     pub(crate) ended: String,
     pub(crate) has_ended: String,
@@ -127,13 +149,31 @@ impl Sql {
             Some(queue) => format!("tickwheel_{queue}_"),
         };
         let sql = |text: &str| text.replace("{p}", &prefix);
-        let row =
-            "due, id, failures, interruptions, callers_id, key, errors, payload, attempts, extra";
+        let row = "due, id, failures, interruptions, callers_id, key, errors, payload, attempts, extra, part";
         let ended = format!("{row}, kind, at, ending, took, result");
         let more = "failures, interruptions, attempts, typeof(errors), typeof(payload)";
+        let moved = |from: &str, to: &str| {
+            sql(&format!(
+                "INSERT OR FAIL INTO {{p}}{to} SELECT kind, due, id, failures, interruptions, attempts, \
+                 callers_id, part, key, errors, extra, payload FROM {{p}}{from} \
+                 WHERE kind = ?1 AND due = ?2 AND id = ?3"
+            ))
+        };
+        // `OR FAIL`, because SQLite keeps a journal for each `INSERT .. SELECT` that it may have to undo alone.
+        let keep = |table: &str| {
+            sql(&format!(
+                "INSERT OR FAIL INTO {{p}}ended (id, ending, until, at, kind, due, took, failures, interruptions, \
+                 attempts, callers_id, part, key, errors, extra, result, payload) \
+                 SELECT id, 1, ?4, ?5, kind, due, ?6, failures, interruptions, attempts, ?7, part, key, errors, \
+                 extra, ?8, payload FROM {{p}}{table} WHERE kind = ?1 AND due = ?2 AND id = ?3"
+            ))
+        };
         Sql {
+            has_lanes: Cell::new(false),
             tables: sql(TABLES),
             has_tables: sql("SELECT count(*) FROM sqlite_schema WHERE name = '{p}meta'"),
+            make_lanes: sql(LANES),
+            has_lane_table: sql("SELECT count(*) FROM sqlite_schema WHERE name = '{p}job_part'"),
             text_of: "SELECT sql FROM sqlite_schema WHERE name = ?1".to_owned(),
             version: sql("SELECT value FROM {p}meta WHERE name = 'version'"),
             starts: sql("SELECT value FROM {p}meta WHERE name = 'starts'"),
@@ -152,7 +192,7 @@ impl Sql {
             ),
 
             insert: sql(
-                "INSERT INTO {p}job VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, NULL, ?8, ?9, ?10, \
+                "INSERT INTO {p}job VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?12, ?8, ?9, ?10, \
                  ?11)",
             ),
             job: sql(&format!(
@@ -181,7 +221,7 @@ impl Sql {
             hour: sql("SELECT value FROM {p}meta WHERE name = 'hour'"),
             set_hour: sql("UPDATE {p}meta SET value = ?1 WHERE name = 'hour'"),
             insert_later: sql(
-                "INSERT INTO {p}later VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, NULL, ?9, ?10, ?11, ?12)",
+                "INSERT INTO {p}later VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?13, ?9, ?10, ?11, ?12)",
             ),
             later: sql(&format!(
                 "SELECT {row} FROM {{p}}later WHERE kind = ?1 AND hour = ?2 AND id = ?3"
@@ -209,6 +249,34 @@ impl Sql {
             move_unread: sql("INSERT INTO {p}job \
                  SELECT kind, due, id, failures, interruptions, attempts, callers_id, part, key, errors, extra, payload \
                  FROM {p}later WHERE kind = ?1 AND hour = ?2 AND id = ?3"),
+
+            insert_lane: sql(
+                "INSERT INTO {p}lane VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?12, ?8, ?9, ?10, ?11)",
+            ),
+            lane: sql(&format!(
+                "SELECT {row} FROM {{p}}lane WHERE kind = ?1 AND due = ?2 AND id = ?3"
+            )),
+            lane_exists: sql("SELECT 1 FROM {p}lane WHERE kind = ?1 AND due = ?2 AND id = ?3"),
+            delete_lane: sql("DELETE FROM {p}lane WHERE kind = ?1 AND due = ?2 AND id = ?3"),
+            clear_lane_key: sql(
+                "UPDATE {p}lane SET key = NULL WHERE kind = ?1 AND due = ?2 AND id = ?3",
+            ),
+            lane_page: sql("SELECT due, id FROM {p}lane WHERE kind = ?1 AND (due, id) > (?2, ?3) \
+                 AND due <= ?4 ORDER BY due, id LIMIT ?5"),
+            all_lane: sql(&format!("SELECT kind, due, id, callers_id, key, {more} FROM {{p}}lane")),
+            all_parts: sql("SELECT kind, id, part FROM {p}lane"),
+            overdue_lane: sql("SELECT due, id FROM {p}lane WHERE kind = ?1 AND due < ?2 \
+                 ORDER BY due, id LIMIT ?3"),
+            move_to_lane: moved("job", "lane"),
+            move_back: moved("lane", "job"),
+            parts_of_road: sql(
+                "SELECT due, id, part FROM {p}job WHERE kind = ?1 AND part IS NOT NULL \
+                 ORDER BY due, id LIMIT ?2",
+            ),
+            lane_next: sql("SELECT due, id FROM {p}lane WHERE kind = ?1 AND part = ?2 \
+                 AND (due, id) >= (?3, ?4) ORDER BY due, id"),
+            lane_after: sql("SELECT part FROM {p}lane WHERE kind = ?1 AND part > ?2 \
+                 ORDER BY part LIMIT 1"),
 
             moved: sql("SELECT kind, due FROM {p}moved WHERE id = ?1"),
             put_moved: sql("INSERT OR REPLACE INTO {p}moved VALUES (?1, ?2, ?3)"),
@@ -239,16 +307,11 @@ impl Sql {
 
             put_ended: sql(
                 "INSERT INTO {p}ended (id, ending, until, at, kind, due, took, failures, \
-                 interruptions, attempts, callers_id, key, errors, extra, result, payload) \
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)",
+                 interruptions, attempts, callers_id, part, key, errors, extra, result, payload) \
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)",
             ),
-            // `OR FAIL`, because SQLite keeps a journal for each `INSERT .. SELECT` that it may have to undo alone.
-            keep: sql(
-                "INSERT OR FAIL INTO {p}ended (id, ending, until, at, kind, due, took, failures, interruptions, \
-                 attempts, callers_id, key, errors, extra, result, payload) \
-                 SELECT id, 1, ?4, ?5, kind, due, ?6, failures, interruptions, attempts, ?7, key, errors, \
-                 extra, ?8, payload FROM {p}job WHERE kind = ?1 AND due = ?2 AND id = ?3",
-            ),
+            keep: keep("job"),
+            keep_of_lane: keep("lane"),
             put_remembered: sql(
                 "INSERT INTO {p}ended (id, ending, until, at) VALUES (?1, 0, ?2, ?3)",
             ),

@@ -1,15 +1,17 @@
 //! The state in memory that belongs to the file.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use foldhash::HashSet;
 
 use super::claims::Claims;
 use super::kind_minute::KindMinute;
+use super::lane_table::LaneTable;
 use super::later_jobs::Hours;
 use super::pace::Pace;
 use super::pages::Ahead;
-use super::rows::{KindCounts, KindRow};
+use super::rows::{JobRow, KindCounts, KindRow, Place, Table};
 use super::tables::Tables;
 use crate::store::Unreadable;
 use crate::store::figures::Noted;
@@ -29,6 +31,7 @@ pub(crate) struct State {
     pub(crate) keep_dead: Duration,
     pub(crate) claims: Claims,
     pub(crate) hours: Hours,
+    pub(super) lane_table: LaneTable,
     /// How many rows a purge deletes at once.
     pub(crate) purges: Pace,
     /// The next transaction reads the kinds again.
@@ -64,6 +67,7 @@ impl State {
             keep_dead,
             claims: Claims::new(runs_jobs),
             hours: Hours::default(),
+            lane_table: LaneTable::default(),
             purges: Pace::default(),
             reload: true,
             data_version: -1,
@@ -84,6 +88,7 @@ impl State {
         self.notice_changes(tables)?;
         if self.reload {
             self.kinds = tables.kinds()?;
+            tables.look_for_lanes()?;
             self.read_minutes(tables)?;
             self.hours.read(tables)?;
             self.overtaken |= self.claims.starts > 0 && tables.starts()? != self.claims.starts;
@@ -117,6 +122,7 @@ impl State {
     /// Undoes the changes of a transaction that was rolled back.
     pub(crate) fn undo(&mut self) {
         self.claims.undo();
+        self.lane_table.forget(&self.claims);
         self.hours.forget();
         self.deltas.clear();
         self.noted.take();
@@ -130,6 +136,25 @@ impl State {
     pub(crate) fn forget_the_file(&mut self) {
         self.reload = true;
         self.data_version = -1;
+    }
+
+    /// Notes that an unclaimed job is at this place now. `part`: its partition.
+    pub(super) fn note_added(&mut self, place: Place, part: Option<&Arc<str>>) {
+        match (place.table, part) {
+            (Table::Later, _) => self.hours.note_added(place.due),
+            (Table::Job, part) => self.claims.note_added(place, part.is_some()),
+            (Table::Lane, Some(part)) => {
+                if let Some(name) = self.claims.name_of(place.kind) {
+                    self.lane_table.file(place.kind, name, part, (place.due, place.id));
+                }
+            }
+            (Table::Lane, None) => {}
+        }
+    }
+
+    /// Says whether any suspects have to wait, in a lane too.
+    pub(super) fn suspects_wait(&self) -> bool {
+        self.claims.suspects_wait() || self.lane_table.lanes.any_passed_over()
     }
 
     /// Notes that counts of a kind have changed by this much.
@@ -165,5 +190,20 @@ impl State {
         if let Some(row) = self.kinds.iter_mut().find(|row| row.n == kind) {
             row.counts.add(by);
         }
+    }
+
+    /// Moves a job whose claim has ended to its next due time.
+    pub(super) fn file_again(
+        &mut self,
+        tables: Tables<'_>,
+        kind: &KindRow,
+        place: Place,
+        again: &JobRow,
+    ) -> Result<(), StoreError> {
+        tables.delete_job(kind, place)?;
+        let table = self.hours.table_for(tables, kind.n, again.due)?;
+        let place = tables.put_job(kind, again, table)?;
+        self.note_added(place, again.part.as_ref());
+        Ok(())
     }
 }

@@ -10,14 +10,14 @@
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::rows::{
-    InsertedAt, JobRow, KindCounts, KindRow, Place, RowNumber, hour_of, id_bytes, id_of, kind_row,
-    millis_of, out_of_range, store_error,
+    InsertedAt, JobRow, KindCounts, KindRow, Place, RowNumber, Table, hour_of, id_bytes, id_of,
+    kind_row, millis_of, out_of_range, store_error,
 };
 use super::sql::Sql;
 use crate::store::{Ending, IfTaken, Inserted, NewJob};
 use crate::values::attempt_errors::AttemptErrors;
 use crate::values::error::StoreError;
-use crate::values::extra::Extra;
+use crate::values::extra::{Extra, partition_of};
 use crate::values::id::JobId;
 use crate::values::time::Millis;
 
@@ -125,32 +125,38 @@ impl Tables<'_> {
     /// Returns the place of the job, if it has this kind and this due time.
     fn find_at(&self, kind: i64, due: Millis, id: JobId) -> Result<Option<Place>, StoreError> {
         let bytes = id_bytes(id);
-        let here = |later| Ok(Some(Place { kind, due, id, later }));
+        let here = |table| Ok(Some(Place { kind, due, id, table }));
         let key = params![kind, due.get(), bytes];
         if self.one(&self.sql.job_exists, key, |_| Ok(()))?.is_some() {
-            return here(false);
+            return here(Table::Job);
         }
-        let key = params![kind, hour_of(due), bytes, due.get()];
-        if self.one(&self.sql.later_exists, key, |_| Ok(()))?.is_some() {
-            return here(true);
+        let hour = params![kind, hour_of(due), bytes, due.get()];
+        if self.one(&self.sql.later_exists, hour, |_| Ok(()))?.is_some() {
+            return here(Table::Later);
+        }
+        if self.sql.has_lanes.get() && self.one(&self.sql.lane_exists, key, |_| Ok(()))?.is_some() {
+            return here(Table::Lane);
         }
         Ok(None)
     }
 
     pub(crate) fn job(&self, place: Place) -> Result<Option<JobRow>, StoreError> {
-        let sql = if place.later { &self.sql.later } else { &self.sql.job };
+        let sql = match place.table {
+            Table::Job => &self.sql.job,
+            Table::Later => &self.sql.later,
+            Table::Lane => &self.sql.lane,
+        };
         self.one(sql, place.key(), JobRow::read)
     }
 
-    /// Writes a job to the table of jobs, or to that of later hours if `later`; and its place to `moved`, if its
-    /// id does not lead there. The caller writes the key.
+    /// Writes a job to a table; and its place to `moved`, if its id does not lead there. The caller writes the key.
     pub(crate) fn put_job(
         &self,
         kind: &KindRow,
         job: &JobRow,
-        later: bool,
+        table: Table,
     ) -> Result<Place, StoreError> {
-        self.put_row(kind, job, &job.payload, later)
+        self.put_row(kind, job, &job.payload, table)
     }
 
     fn put_row(
@@ -158,14 +164,14 @@ impl Tables<'_> {
         kind: &KindRow,
         job: &JobRow,
         payload: &[u8],
-        later: bool,
+        table: Table,
     ) -> Result<Place, StoreError> {
-        self.put_row_alone(kind.n, job, payload, later)?;
+        self.put_row_alone(kind.n, job, payload, table)?;
         if !job.id.hints_at(&kind.name, job.due) {
             let place = params![id_bytes(job.id), kind.n, job.due.get()];
             self.execute(&self.sql.put_moved, place)?;
         }
-        Ok(Place { kind: kind.n, due: job.due, id: job.id, later })
+        Ok(Place { kind: kind.n, due: job.due, id: job.id, table })
     }
 
     /// Writes the row of a job and no row of `moved`.
@@ -174,12 +180,14 @@ impl Tables<'_> {
         kind: i64,
         job: &JobRow,
         payload: &[u8],
-        later: bool,
+        table: Table,
     ) -> Result<(), StoreError> {
         let (due, id) = (job.due.get(), id_bytes(job.id));
-        let JobRow { failures, interruptions, attempts, callers_id, key, errors, extra, .. } = job;
+        let JobRow {
+            failures, interruptions, attempts, callers_id, key, errors, extra, part, ..
+        } = job;
         let errors = errors_column(errors);
-        if later {
+        if table == Table::Later {
             let hour = hour_of(job.due);
             self.execute(
                 &self.sql.insert_later,
@@ -195,12 +203,14 @@ impl Tables<'_> {
                     key,
                     errors,
                     extra,
-                    payload
+                    payload,
+                    part
                 ],
             )?;
         } else {
+            let lane = table == Table::Lane;
             self.execute(
-                &self.sql.insert,
+                if lane { &self.sql.insert_lane } else { &self.sql.insert },
                 params![
                     kind,
                     due,
@@ -212,7 +222,8 @@ impl Tables<'_> {
                     key,
                     errors,
                     extra,
-                    payload
+                    payload,
+                    part
                 ],
             )?;
         }
@@ -221,7 +232,11 @@ impl Tables<'_> {
 
     /// Deletes a job, and its row of `moved`. The caller deletes the key.
     pub(crate) fn delete_job(&self, kind: &KindRow, place: Place) -> Result<bool, StoreError> {
-        let sql = if place.later { &self.sql.delete_later } else { &self.sql.delete };
+        let sql = match place.table {
+            Table::Job => &self.sql.delete,
+            Table::Later => &self.sql.delete_later,
+            Table::Lane => &self.sql.delete_lane,
+        };
         let found = self.execute(sql, place.key())? > 0;
         if !place.id.hints_at(&kind.name, place.due) {
             self.execute(&self.sql.drop_moved, [id_bytes(place.id)])?;
@@ -258,7 +273,7 @@ impl Tables<'_> {
         kind: &KindRow,
         new: &NewJob,
         is_claimed: impl Fn(JobId) -> Result<bool, StoreError>,
-        is_later: impl FnOnce(i64, Millis) -> Result<bool, StoreError>,
+        table_for: impl FnOnce(i64, Millis) -> Result<Table, StoreError>,
     ) -> Result<InsertedAt, StoreError> {
         let refused = |inserted| InsertedAt { inserted, place: None, replaced: None };
         if new.callers_id && self.is_known(kinds, new.id)? {
@@ -277,8 +292,11 @@ impl Tables<'_> {
                     return Ok(refused(Inserted::Taken(holder)));
                 }
                 if is_claimed {
-                    let later = &self.sql.clear_later_key;
-                    let sql = if place.later { later } else { &self.sql.clear_key };
+                    let sql = match place.table {
+                        Table::Job => &self.sql.clear_key,
+                        Table::Later => &self.sql.clear_later_key,
+                        Table::Lane => &self.sql.clear_lane_key,
+                    };
                     self.execute(sql, place.key())?;
                 } else {
                     let job = self.job(place)?;
@@ -300,12 +318,14 @@ impl Tables<'_> {
             interruptions: 0,
             attempts: 0,
             callers_id: new.callers_id,
+            part: partition_of(new.extra.as_deref()).cloned(),
             key: new.key.as_ref().map(|(key, _)| key.clone()),
             errors: AttemptErrors::default(),
             extra: extra.map(|extra| extra.to_bytes()),
             payload: Vec::new(),
         };
-        let place = self.put_row(kind, &row, &new.payload, is_later(kind.n, due)?)?;
+        let table = table_for(kind.n, due)?;
+        let place = self.put_row(kind, &row, &new.payload, table)?;
         Ok(InsertedAt { inserted: Inserted::New, place: Some(place), replaced })
     }
 
@@ -323,6 +343,13 @@ impl Tables<'_> {
 
     pub(crate) fn ids(&self, sql: &str) -> Result<Vec<JobId>, StoreError> {
         self.all(sql, [], |row| id_of(row, 0))
+    }
+
+    /// Reads whether the file has the table of lanes.
+    pub(super) fn look_for_lanes(&self) -> Result<(), StoreError> {
+        let found = self.one(&self.sql.has_lane_table, [], |row| row.get::<_, i64>(0))?;
+        self.sql.has_lanes.set(found == Some(1));
+        Ok(())
     }
 
     /// Returns how often a process has started to run the jobs.

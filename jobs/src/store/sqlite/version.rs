@@ -30,13 +30,18 @@ impl Location {
     }
 
     /// Refuses a file whose tables differ from those that this version makes: SQLite trusts the text of
-    /// their definitions.
-    fn compare_schema(&self, tables: Tables<'_>) -> Result<(), OpenError> {
-        let statements = tables.sql.tables.split(';').map(str::trim);
-        for made in statements.filter(|text| text.starts_with("CREATE")) {
+    /// their definitions. A file without jobs of partitions has no table of lanes.
+    fn compare_schema<'a>(&self, tables: Tables<'a>) -> Result<(), OpenError> {
+        let of = |texts: &'a str, is_optional| {
+            let texts = texts.split(';').map(str::trim);
+            texts.filter(|text| text.starts_with("CREATE")).map(move |text| (text, is_optional))
+        };
+        let all = of(&tables.sql.tables, false).chain(of(&tables.sql.make_lanes, true));
+        for (made, is_optional) in all {
             let name = made.split_whitespace().nth(2).unwrap_or_default();
             let found = tables.one(&tables.sql.text_of, [name], |row| row.get::<_, String>(0));
-            if found.map_err(|error| self.refine(error))?.as_deref() != Some(made) {
+            let found = found.map_err(|error| self.refine(error))?;
+            if found.as_deref() != Some(made) && !(is_optional && found.is_none()) {
                 return Err(self.damaged(&format!("{name} is not what version {VERSION} makes")));
             }
         }

@@ -3,7 +3,6 @@
 use crate::values::attempt_errors::AttemptError;
 use crate::values::id::JobId;
 use crate::values::info::{JobInfo, JobState};
-use crate::values::pending_reason::PendingReason;
 use crate::web::frame::encoded;
 use crate::web::options::Part;
 use crate::web::read::Reader;
@@ -47,24 +46,13 @@ pub(crate) fn job(reader: &Reader<'_>, id: JobId) -> Result<Job, Problem> {
         progress: job.progress.as_ref().map(|it| content(Part::Progress, it, None)),
         error: job.error.as_ref().map(|error| redactor.error(&job.kind, error)),
         timeline: timeline(reader, &job),
-        waits_for: waits_for(reader, &job)?,
+        waits_for: reader.client().why_of(&job)?,
         claimed: job.claimed.map(Time::new),
         lease_ends: job.lease_ends.map(Time::new),
         ended: job.ended.map(Time::new),
         took_ms: job.took.map(|took| took.as_millis() as u64),
         actions: actions(job.state).to_vec(),
     })
-}
-
-/// Returns why a job has not started. Only a pending job has such a reason, so only for one the store is asked.
-fn waits_for(reader: &Reader<'_>, job: &JobInfo) -> Result<Vec<PendingReason>, Problem> {
-    if job.state != JobState::Pending {
-        return Ok(Vec::new());
-    }
-    let client = reader.client();
-    let (settings, nodes) = (client.settings()?, client.nodes()?);
-    let now = reader.now().to_system();
-    Ok(PendingReason::all(job, &settings, &nodes, client.is_on_server(), now))
 }
 
 /// Returns the actions that a job allows.

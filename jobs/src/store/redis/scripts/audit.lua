@@ -38,8 +38,19 @@ for n = at, #ARGV do
     elseif not has_ended and not claimed and found_in[1] ~= 'waits as ' .. job.kind then
       say('R2: a job waits among those of its kind, ' .. job.kind)
     end
-    if score and math.floor(score / BAND) ~= math.min(job.interruptions, MOST_INTERRUPTIONS - 1) then
-      say('R13: a job waits where its interruptions say')
+    local band = score and math.floor(score / BAND)
+    if band and has(job.flags, PARTITION) ~= (band * BAND >= COMING)
+      or band and band * BAND < COMING and band ~= math.min(job.interruptions, MOST_INTERRUPTIONS - 1) then
+      say('R13: a job waits where its interruptions and its partition say')
+    end
+    if has(job.flags, PARTITION) then
+      local lane = lane_of(job.kind, partition_in(job.payload, 1))
+      local place = score and redis.call('ZSCORE', wait, place_in(lane, time_of(score), id))
+      if score and (place ~= false) ~= (score >= LANED) then
+        say('R17: a job waits in its lane if its score says so')
+      elseif place and not redis.call('HGET', lanes, lane) then
+        say('R18: a lane with waiting jobs is known')
+      end
     end
     if has_ended ~= (has_end ~= false) then
       say('R3: a job that has ended has a date after which it goes, and no other job has one')
@@ -62,8 +73,14 @@ for n = at, #ARGV do
   if redis.call('HEXISTS', progress, id) == 1 and not claimed then
     say('R16: only a claimed job has progress')
   end
-  if (redis.call('HEXISTS', fences, id) == 1) ~= (claimed ~= false) then
+  local fence = redis.call('HGET', fences, id)
+  if (fence ~= false) ~= (claimed ~= false) then
     say('R6: what is claimed has a fence')
+  elseif fence and #fence >= FENCE_BYTES + HEAD_BYTES then
+    local scope = read_fence(fence).scope
+    if scope and not redis.call('ZSCORE', held, scope .. id) then
+      say('R19: a counted claim has its place')
+    end
   end
 end
 return { 'ok', micros, wrong }

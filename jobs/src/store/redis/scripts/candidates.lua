@@ -2,71 +2,82 @@
 -- For each kind there is one list of the jobs that were never interrupted, and one list for each number
 -- of interruptions. Each is in the order of due time. A list of suspects reads one more than may be claimed,
 -- which shows that a suspect waits.
+if not in_lanes and redis.call('HLEN', flow) > 0 then
+  return { 'lanes', micros, 1 }
+end
 local lists = {}
 
--- From so many jobs of one due time on, they are read without their scores.
-local ALIKE = 4
+do
+  -- From so many jobs of one due time on, they are read without their scores.
+  local ALIKE = 4
 
--- Reads the first due jobs of a band: their ids, and their scores in digits. For a server, a score in digits is more
--- work than a record. So jobs of one due time, like those of a bulk that is due at once, are read without scores.
-local function read_due(key, band, most)
-  local ids, scores, many = {}, {}, 0
-  local from, to = band == 0 and '0' or string.format('%.0f', band), string.format('%.0f', band + now)
-  local function read(to_read)
-    return redis.call('ZRANGEBYSCORE', key, from, to, 'WITHSCORES', 'LIMIT', '0', to_read)
-  end
-  repeat
-    local left = most - many
-    local found = read(math.min(left, 2))
-    local score, is_end = found[2], true
-    local alike = found[4] and found[4] == score and math.min(left, redis.call('ZCOUNT', key, score, score)) or 0
-    if alike >= ALIKE then
-      for n, id in ipairs(redis.call('ZRANGEBYSCORE', key, score, score, 'LIMIT', '0', alike)) do
-        ids[many + n], scores[many + n] = id, score
-      end
-      from, is_end = '(' .. score, alike == left
-    else
-      if found[4] and left > 2 then
-        found = read(left)
-      end
-      for n = 1, #found / 2 do
-        ids[many + n], scores[many + n] = found[n + n - 1], found[n + n]
-      end
+  -- Reads the first due jobs of a band: their ids, and their scores in digits. For a server, a score in digits is more
+  -- work than a record. So jobs of one due time, like those of a bulk that is due at once, are read without scores.
+  local function read_due(key, band, most)
+    local ids, scores, many = {}, {}, 0
+    local from, to = band == 0 and '0' or string.format('%.0f', band), string.format('%.0f', band + now)
+    local function read(to_read)
+      return redis.call('ZRANGEBYSCORE', key, from, to, 'WITHSCORES', 'LIMIT', '0', to_read)
     end
-    many = #ids
-  until is_end
-  return ids, scores
-end
-
-local function read_list(kind, interruptions, most)
-  local band = interruptions * BAND
-  local ids, scores = read_due(due[kind], band, most)
-  if #ids > 0 then
-    lists[#lists + 1] = {
-      kind = kind, interruptions = interruptions, band = band, ids = ids, scores = scores, cursor = 1, claimed = {},
-      -- The rank of a job is its score less this.
-      before_rank = band + (head_start[kind] or 0),
-      -- How the record begins of a job of this kind that has no key and was never run.
-      fresh = string.rep('\0', 13) .. string.char(#kind, 0, 0, 0) .. kind,
-    }
-  end
-end
-
-for n = at, #ARGV do
-  local kind = ARGV[n]
-  local most = math.min(limit, room[kind], is_blocking[kind] and blocking or limit)
-  if not head_start[kind] then
-    most = math.min(most, plain)
-  end
-  if most > 0 then
-    read_list(kind, 0, most)
-    if has_suspects(kind) then
-      read_list(kind, 1, math.min(crashed_once, most) + 1)
-      for interruptions = 2, MOST_INTERRUPTIONS - 1 do
-        read_list(kind, interruptions, 2)
+    repeat
+      local left = most - many
+      local found = read(math.min(left, 2))
+      local score, is_end = found[2], true
+      local alike = found[4] and found[4] == score and math.min(left, redis.call('ZCOUNT', key, score, score)) or 0
+      if alike >= ALIKE then
+        for n, id in ipairs(redis.call('ZRANGEBYSCORE', key, score, score, 'LIMIT', '0', alike)) do
+          ids[many + n], scores[many + n] = id, score
+        end
+        from, is_end = '(' .. score, alike == left
+      else
+        if found[4] and left > 2 then
+          found = read(left)
+        end
+        for n = 1, #found / 2 do
+          ids[many + n], scores[many + n] = found[n + n - 1], found[n + n]
+        end
       end
+      many = #ids
+    until is_end
+    return ids, scores
+  end
+
+  local function read_list(kind, interruptions, most)
+    local band = interruptions * BAND
+    local ids, scores = read_due(due[kind], band, most)
+    if #ids > 0 then
+      lists[#lists + 1] = {
+        kind = kind, interruptions = interruptions, band = band, ids = ids, scores = scores, cursor = 1, claimed = {},
+        -- The rank of a job is its score less this.
+        before_rank = band + (head_start[kind] or 0),
+        -- How the record begins of a job of this kind that has no key and was never run.
+        fresh = string.rep('\0', 13) .. string.char(#kind, 0, 0, 0) .. kind,
+      }
     end
   end
+
+  for n = at, #ARGV do
+    local kind = ARGV[n]
+    local most = math.min(limit, room[kind], is_blocking[kind] and blocking or limit)
+    if not head_start[kind] then
+      most = math.min(most, plain)
+    end
+    if most > 0 then
+      read_list(kind, 0, most)
+      if has_suspects(kind) then
+        read_list(kind, 1, math.min(crashed_once, most) + 1)
+        for interruptions = 2, MOST_INTERRUPTIONS - 1 do
+          read_list(kind, interruptions, 2)
+        end
+      end
+    end
+  end
+end
+
+if has_partitions and not in_lanes then
+  write_on_a_full_server()
+  redis.call('HSET', flow, '', '1')
+  return { 'lanes', micros, 1 }
 end
 
 -- How many records of a list are read at once. They may be large, and may not be claimed.
@@ -88,28 +99,13 @@ local function set_rank(list)
   end
 end
 
-local function first_list()
-  if #lists == 1 then
-    local list = lists[1]
-    return not list.is_passed_over and list.ids[list.cursor] and list
-  end
-  local best
-  for _, list in ipairs(lists) do
-    set_rank(list)
-    if list.rank and not list.is_passed_over and (not best or list.rank < best.rank) then
-      best = list
-    end
-  end
-  return best
-end
-
 -- The length of the key in the record of a pending job of this kind. Nil if the record cannot be read.
 local function key_bytes_of(record, kind)
   if #record < HEAD_BYTES then
     return nil
   end
   local flags = string.byte(record, 1)
-  if flags > CALLERS_ID and (has(flags, ENDED) or flags > CALLERS_ID + EXTRA) then
+  if flags > CALLERS_ID and (has(flags, ENDED) or flags > CALLERS_ID + EXTRA + PARTITION) then
     return nil
   end
   local kind_bytes, key_bytes, high, low = string.byte(record, 14, 17)

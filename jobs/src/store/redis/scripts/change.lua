@@ -8,6 +8,7 @@ end
 local function remove(id, job)
   note(job.kind, CANCELLED_JOB, 1)
   local score = redis.call('ZSCORE', due[job.kind], id)
+  leave_lane(id, job)
   redis.call('ZREM', due[job.kind], id)
   free_key(job.key, id)
   count(job.kind, -1)
@@ -89,7 +90,8 @@ local function insert(id, kind, time, if_taken, key, record)
   if has(string.byte(record, 1), CALLERS_ID) and redis.call('ZSCORE', ended, id) then
     return KNOWN
   end
-  learn_head(kind)
+  local flags = string.byte(record, 1)
+  learn_head(kind, flags >= PARTITION)
   if key ~= '' then
     local holder, other = holder_of(key)
     local is_running = holder and is_claimed(holder)
@@ -108,7 +110,7 @@ local function insert(id, kind, time, if_taken, key, record)
     redis.call('HSET', keys, key, id)
   end
   redis.call('HSET', jobs, id, record)
-  enqueue(kind, id, time, 0)
+  enqueue(kind, id, time, 0, flags)
   count(kind, 1)
   note(kind, INSERTED_JOB, 1)
   return INSERTED
@@ -151,7 +153,8 @@ local function reschedule(id, time)
   if not job then
     return UNCHANGED
   end
-  enqueue(job.kind, id, time, job.interruptions)
+  leave_lane(id, job)
+  enqueue(job.kind, id, time, job.interruptions, job.flags)
   return CHANGED
 end
 
@@ -210,7 +213,7 @@ operations.retry = function()
     redis.call('HSET', keys, job.key, id)
   end
   redis.call('HSET', jobs, id, write(job))
-  enqueue(job.kind, id, tonumber(time), 0)
+  enqueue(job.kind, id, tonumber(time), 0, job.flags)
   count(job.kind, 1)
   return CHANGED
 end
@@ -303,9 +306,29 @@ operations.resume_schedule = function()
   return CHANGED
 end
 
+-- The beginnings of the names of settings that `flow` has: `values/limits.rs`.
+local OF_LANES = { ['limit'] = true, ['limit-flow'] = true, ['limit-each'] = true, ['limit-part'] = true,
+  ['pause-part'] = true, ['flow'] = true }
+
+-- Brings the lanes back that may run by another limit, and makes every process claim.
+local function follow_limit(name)
+  local word, rest = string.match(name, '^([%a-]+):?(.*)$')
+  if word == 'limit-part' or word == 'pause-part' then
+    local bytes, both = string.match(rest, '^(%d+):(.*)$')
+    bytes = tonumber(bytes) or 0
+    bring_back(lane_of(string.sub(both or '', 1, bytes), string.sub(both or '', bytes + 2)))
+  elseif word == 'limit-each' then
+    redis.call('HSET', lanes, CHANGED_LANES, '0')
+  elseif word == 'flow' then
+    redis.call('HSET', lanes, CHANGED_SCOPES, '0')
+  end
+end
+
 -- Sets a setting of the queue. Without a value: removes it.
 operations.put_setting = function()
   local name, is_set, value = args(3)
+  local is_of_lanes = OF_LANES[string.match(name, '^[%a-]+')]
+  local settings = is_of_lanes and flow or settings
   local before = redis.call('HGET', settings, name)
   if is_set == '1' and before == value or is_set ~= '1' and not before then
     return UNCHANGED
@@ -314,6 +337,9 @@ operations.put_setting = function()
     redis.call('HSET', settings, name, value)
   else
     redis.call('HDEL', settings, name)
+  end
+  if is_of_lanes then
+    follow_limit(name)
   end
   redis.call('HINCRBY', meta, 'schedules', 1)
   publish('poll 0')

@@ -7,6 +7,9 @@
 -- If the answer to a claim was lost, the claim is sent again under its number, and is answered with the jobs
 -- that it has claimed. A copy that arrives after a later claim claims nothing, since no caller waits for it.
 --
+-- `no_lanes.lua` or `lane_args.lua` stands before it. While `flow` is empty, the claim is today's; otherwise the script
+-- with lanes makes it.
+--
 -- ARGV from `at` on:
 --   the number of the claim
 --   how many jobs it may take
@@ -25,7 +28,8 @@
 --   the kinds
 -- Returns { 'ok', microseconds, when the next job is due or -1, 1 if a suspect waits, claimed jobs, ids, the number of
 -- the fences }: id, due time and record of each claimed job, with a `k` behind the due time if the job has its key;
--- the ids of unreadable records that were set aside. With the nonce, that is what the caller needs of a fence.
+-- the ids of unreadable records that were set aside. With the nonce, that is what the caller needs of a fence. Or
+-- { 'lanes', microseconds, 1 } or { 'plain', microseconds, 0 } if the caller has to call the other script.
 
 local number, limit, lease, crashed_once, poison_pill, nonce = args(6)
 local most_bytes, has_copy, last_try, blocking, is_blocking_digits, rooms, head_starts, plain = args(8)
@@ -62,12 +66,15 @@ local function has_room(kind)
   return room[kind] > 0 and (blocking > 0 or not is_blocking[kind]) and (plain > 0 or head_start[kind])
 end
 
--- Whether a kind has pending suspects.
-local suspected = {}
+-- Whether a kind has pending suspects without a partition; and whether any kind has pending jobs with one.
+local suspected, has_partitions = {}, false
 
 local function has_suspects(kind)
   if suspected[kind] == nil then
-    suspected[kind] = redis.call('ZCOUNT', due[kind], BAND, '+inf') > 0
+    local many = redis.call('ZCOUNT', due[kind], BAND, '+inf')
+    local with_partition = many > 0 and redis.call('ZCOUNT', due[kind], COMING, '+inf') or 0
+    has_partitions = has_partitions or with_partition > 0
+    suspected[kind] = many > with_partition
   end
   return suspected[kind]
 end
@@ -95,7 +102,8 @@ local function next_due()
   local earliest = math.huge
   for n = at, #ARGV do
     local kind = ARGV[n]
-    if has_room(kind) then
+    if has_room(kind) and (not may_run or may_run(kind)) then
+      earliest = next_in_lanes and next_in_lanes(kind, earliest) or earliest
       local head = tonumber(redis.call('ZRANGE', due[kind], '0', '0', 'WITHSCORES')[2]) or math.huge
       if head < BAND then
         earliest = math.min(earliest, head)
@@ -112,29 +120,31 @@ local function next_due()
   return earliest < math.huge and earliest or -1
 end
 
-local last = redis.call('HGET', sent, 'claim')
-local last_number = last and tonumber(string.match(last, '^%d+')) or 0
-if last_number > tonumber(number) then
-  return { 'ok', micros, -1, 0, reply, {}, 0 }
-end
-if last_number == tonumber(number) then
-  local from = #number + 2
-  waits = tonumber(string.sub(last, from, from))
-  write_on_a_full_server()
-  from = from + 1
-  local fence_number = 0
-  while from < #last do
-    local id = string.sub(last, from, from + 15)
-    local fence = redis.call('HGET', fences, id)
-    local record = redis.call('HGET', jobs, id)
-    if fence and record and string.sub(fence, 1, 8) == nonce then
-      redis.call('ZADD', run, now + lease, id)
-      local time, mark
-      fence_number, time = struct.unpack('>I8I8', fence, 9)
-      mark = string.sub(fence, FENCE_BYTES, FENCE_BYTES) == 'k' and 'k' or ''
-      reply[#reply + 1], reply[#reply + 2], reply[#reply + 3] = id, string.format('%.0f', time) .. mark, record
-    end
-    from = from + 16
+do
+  local last = redis.call('HGET', sent, 'claim')
+  local last_number = last and tonumber(string.match(last, '^%d+')) or 0
+  if last_number > tonumber(number) then
+    return { 'ok', micros, -1, 0, reply, {}, 0 }
   end
-  return { 'ok', micros, next_due(), waits, reply, {}, fence_number }
+  if last_number == tonumber(number) then
+    local from = #number + 2
+    waits = tonumber(string.sub(last, from, from))
+    write_on_a_full_server()
+    from = from + 1
+    local fence_number = 0
+    while from < #last do
+      local id = string.sub(last, from, from + 15)
+      local fence = redis.call('HGET', fences, id)
+      local record = redis.call('HGET', jobs, id)
+      if fence and record and string.sub(fence, 1, 8) == nonce then
+        redis.call('ZADD', run, now + lease, id)
+        local time, mark
+        fence_number, time = struct.unpack('>I8I8', fence, 9)
+        mark = string.lower(string.sub(fence, FENCE_BYTES, FENCE_BYTES)) == 'k' and 'k' or ''
+        reply[#reply + 1], reply[#reply + 2], reply[#reply + 3] = id, string.format('%.0f', time) .. mark, record
+      end
+      from = from + 16
+    end
+    return { 'ok', micros, in_lanes and now or next_due(), waits, reply, {}, fence_number }
+  end
 end

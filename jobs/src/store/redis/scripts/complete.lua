@@ -28,7 +28,7 @@ operations.complete = function()
     if fence and (fence == fence_before or sub(fence, 1, TOKEN_BYTES) == token) then
       if fence ~= fence_before then
         fence_before, claim = fence, read_fence(fence)
-        is_plain = claim.key == '' and claim.flags == 0 and not has_failed(fence)
+        is_plain = claim.key == '' and claim.flags == 0 and not claim.scope and not has_failed(fence)
         alike = alike_of[claim.kind] or {}
         alike_of[claim.kind] = alike
       end
@@ -42,6 +42,9 @@ operations.complete = function()
       alike[its_buckets] = (alike[its_buckets] or 0) + 1
       if not is_plain then
         forget_all_but_count(id, claim, fence)
+        if claim.scope then
+          free_place(id, claim.scope)
+        end
       end
     else
       if not results then

@@ -10,8 +10,8 @@ local each = {}
 for kind, key in pairs(due) do
   local its_pending, its_overdue, its_oldest = redis.call('ZCARD', key), 0, -1
   local suspects = redis.call('ZCOUNT', key, BAND, '+inf') > 0
-  for interruptions = 0, suspects and MOST_INTERRUPTIONS - 1 or 0 do
-    local band = interruptions * BAND
+  for n = 0, suspects and LAST_BAND or 0 do
+    local band = n * BAND
     local due_before = '(' .. string.format('%.0f', band + now)
     its_overdue = its_overdue + redis.call('ZCOUNT', key, band, due_before)
     local first = redis.call('ZRANGEBYSCORE', key, band, due_before, 'WITHSCORES', 'LIMIT', 0, 1)[2]

@@ -11,7 +11,11 @@ local function end_claim(id, token)
   redis.call('ZREM', run, id)
   redis.call('HDEL', fences, id)
   drop_progress({ id })
-  return read_fence(fence), fence
+  local claim = read_fence(fence)
+  if claim.scope then
+    free_place(id, claim.scope)
+  end
+  return claim, fence
 end
 
 -- Removes a claimed job that was cancelled, and keeps it if a caller waits for its end.
@@ -63,7 +67,7 @@ local function finish(id, token, fate, time, errors, took)
     job.interruptions = 0
     count_retrying(job.kind, fate ~= 'snoozed' and not failed_before and 1 or 0)
     redis.call('HSET', jobs, id, write(job))
-    enqueue(job.kind, id, time, 0)
+    enqueue(job.kind, id, time, 0, job.flags)
   end
   return DONE
 end
@@ -141,6 +145,9 @@ operations.complete_and_keep = function()
       take_cancel_request(id)
       local claim, job = read_fence(fence), record and read(record)
       note_run(claim.kind, COMPLETED, token)
+      if claim.scope then
+        free_place(id, claim.scope)
+      end
       if job then
         free_key(claim.key, id)
         count(claim.kind, -1)
@@ -216,7 +223,7 @@ operations.release = function()
     if interrupted == '1' then
       note(claim.kind, INTERRUPTED, 1)
     end
-    enqueue(claim.kind, id, due_of(fence), interruptions_of(fence))
+    enqueue(claim.kind, id, due_of(fence), interruptions_of(fence), claim.flags)
   end
   return DONE
 end

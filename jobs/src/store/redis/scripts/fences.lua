@@ -27,8 +27,19 @@ local function read_fence(fence)
   local from = FENCE_BYTES + HEAD_BYTES
   local claim = { flags = string.byte(fence, FENCE_BYTES + 1), key = '' }
   claim.kind = string.sub(fence, from + 1, from + kind_bytes)
-  if string.byte(fence, FENCE_BYTES) == 107 then
-    claim.key = string.sub(fence, from + kind_bytes + 1, from + kind_bytes + key_bytes)
+  local mark = string.byte(fence, FENCE_BYTES)
+  from = from + kind_bytes
+  if mark == 107 or mark == 75 then
+    claim.key = string.sub(fence, from + 1, from + key_bytes)
+  end
+  if mark < 45 or mark == 75 then
+    -- A counted claim: see `places.lua`.
+    from = from + key_bytes + 1
+    local to = from
+    for _ = 1, 3 do
+      to = to + 1 + (string.byte(fence, to) or 0)
+    end
+    claim.scope = string.sub(fence, from, to - 1)
   end
   return claim
 end

@@ -1,4 +1,5 @@
--- Inserts jobs of one kind, without keys and with generated ids. One result for each.
+-- Inserts jobs of one kind, without keys and with generated ids. One result for each. All have a partition, or none has:
+-- the digits of their due times are those of their scores.
 
 -- Whether a time is earlier than another. Both are the digits of milliseconds: to make numbers of them takes longer.
 local function is_earlier(time, other)
@@ -35,11 +36,16 @@ operations.insert_many = function()
     end
   end
   if new > 0 then
-    note_head(kind, tonumber(earliest))
+    local score = tonumber(earliest)
+    note_head(kind, time_of(score), score >= COMING)
     call_all('HSET', jobs, records)
     call_all('ZADD', due[kind], dues)
     count(kind, new)
     note(kind, INSERTED_JOB, new)
   end
   return results and table.concat(results) or string.rep(INSERTED, many)
+end
+
+operations.insert_coming = function()
+  return operations.insert_many()
 end

@@ -6,8 +6,7 @@
 --   'ended': how they have ended; their kind, or '' for any; the place that the page follows (time of the end in
 --     eight bytes, and id), or ''
 -- Returns { 'ok', microseconds, pairs }:
---   'pending': ids and due times, in the order of both; the limit holds for each kind and number of
---     interruptions
+--   'pending': ids and due times, in the order of both; the limit holds for each kind and band
 --   'claimed': ids and fences, in the order in which the leases end
 --   'ended': ids and times of the end, the latest first
 
@@ -65,8 +64,8 @@ if set == 'pending' then
     if key then
       add(key, 0)
       if redis.call('ZCOUNT', key, BAND, '+inf') > 0 then
-        for interruptions = 1, MOST_INTERRUPTIONS - 1 do
-          add(key, interruptions * BAND)
+        for band = 1, LAST_BAND do
+          add(key, band * BAND)
         end
       end
     end

@@ -12,6 +12,7 @@
 
 local expired = redis.call('ZRANGEBYSCORE', run, '-inf', '(' .. string.format('%.0f', now), 'LIMIT', 0, 256)
 local senseless = {}
+local has_lanes = redis.call('HLEN', flow) > 0
 local is_last_part = #expired < 256
 
 local function number_of(fence)
@@ -89,6 +90,9 @@ for _, id in ipairs(expired) do
   local claim = fence and read_fence(fence)
     or job and { kind = job.kind, key = job.key, flags = job.flags }
   local due_time = fence and due_of(fence) or now
+  if has_lanes then
+    free_place(id, claim and claim.scope or UNKNOWN)
+  end
   if redis.call('SREM', cancel_requested, id) == 1 or not record then
     if claim then
       note(claim.kind, CANCELLED_JOB, 1)
@@ -126,9 +130,12 @@ for _, id in ipairs(expired) do
       bury(id, job, due_time, 0, job.failures > 0)
     else
       redis.call('HSET', jobs, id, write(job))
-      enqueue(claim.kind, id, due_time, job.interruptions)
+      enqueue(claim.kind, id, due_time, job.interruptions, job.flags)
     end
   end
+end
+if has_lanes and is_last_part then
+  look_at_lanes()
 end
 settle()
 write_history()

@@ -6,7 +6,7 @@
 -- Every key that a script uses must be in KEYS, and each kind has its own key. So if the caller does not name
 -- all kinds, the script writes nothing and returns them.
 --
--- KEYS: the eighteen below in their order, then the due set of each kind that ARGV names.
+-- KEYS: the twenty-three below in their order, then the due set of each kind that ARGV names.
 -- ARGV: the present in milliseconds, or '' for the server's clock; the channel of notifications; the owner,
 -- which identifies the calling process; how long dead jobs and ids are kept, in milliseconds; 1 or 0, whether the history
 -- counts what the caller does; the number of kinds; each kind. The arguments of the script itself follow, from `at` on.
@@ -18,6 +18,8 @@ local ended, over, counters, schedules = KEYS[6], KEYS[7], KEYS[8], KEYS[9]
 local cancel_requested, kinds, meta, unreadable = KEYS[10], KEYS[11], KEYS[12], KEYS[13]
 local settings, dead_by_error, nodes, history = KEYS[14], KEYS[15], KEYS[16], KEYS[17]
 local progress = KEYS[18]
+-- Those of partitions and limits, see `places.lua`.
+local wait, turn, lanes, held, flow = KEYS[19], KEYS[20], KEYS[21], KEYS[22], KEYS[23]
 
 local clock = redis.call('TIME')
 local micros = clock[1] * 1000000 + clock[2]
@@ -34,7 +36,7 @@ local known = tonumber(ARGV[6])
 local stale = redis.call('HLEN', kinds) ~= known
 for n = 1, known do
   local kind = ARGV[6 + n]
-  due[kind] = KEYS[18 + n]
+  due[kind] = KEYS[23 + n]
   stale = stale or redis.call('HEXISTS', kinds, kind) == 0
 end
 if stale then
@@ -56,7 +58,7 @@ local CANCELLED, RUNNING, GONE = 'c', 'r', 'g'
 local DONE, CLAIM_LOST = 'd', 'x'
 local CHANGED, UNCHANGED = '1', '0'
 
-local CALLERS_ID, ENDED, EXTRA = 1, 2, 4
+local CALLERS_ID, ENDED, EXTRA, PARTITION = 1, 2, 4, 8
 local HEAD, HEAD_BYTES = '>BI4I4I4BBI2', 17
 -- The fence of a claim: nonce and number, which are its token; due time, owner, whether the job has its
 -- key; and the beginning of the record, at least to the end of the key.
@@ -70,6 +72,11 @@ local SENT_KEPT_MS = '3600000'
 -- one BAND for each interruption, at most MOST_INTERRUPTIONS - 1. So suspects follow the other jobs, and a
 -- claim reads each band separately. Every due time is less than BAND, and a score holds the sum exactly.
 local BAND = 1000000000000000
+
+-- A pending job with a partition has a score above all others, whatever its interruptions: its due time plus COMING. When
+-- a claim finds it due, it moves to its lane: its score is then its due time plus LANED.
+local LAST_BAND = 6
+local COMING, LANED = 5 * BAND, LAST_BAND * BAND
 
 local function time_of(score)
   return score % BAND
@@ -108,9 +115,12 @@ end
 local function check_types()
   -- The command that returns the size of each key, by its type.
   local SIZE = { 'HLEN', 'HLEN', 'ZCARD', 'HLEN', 'HLEN', 'ZCARD', 'ZCARD', 'HLEN', 'HLEN', 'SCARD',
-    'HLEN', 'HLEN', 'HLEN', 'HLEN', 'ZCARD', 'HLEN', 'HLEN', 'HLEN' }
+    'HLEN', 'HLEN', 'HLEN', 'HLEN', 'ZCARD', 'HLEN', 'HLEN', 'HLEN', 'ZCARD', 'ZCARD', 'HLEN', 'ZCARD', 'HLEN' }
+  local has_lanes = redis.call('HLEN', flow) > 0
   for n = 1, #KEYS do
-    redis.call(SIZE[n] or 'ZCARD', KEYS[n])
+    if has_lanes or n <= 18 or n > 23 then
+      redis.call(SIZE[n] or 'ZCARD', KEYS[n])
+    end
   end
 end
 
@@ -133,27 +143,34 @@ local function set_aside(id, record)
 end
 
 -- For each kind: the change of its number of jobs, its earliest due time before the script (its head), and the
--- earliest due time that the script has written.
+-- earliest due time that the script has written. The jobs with a partition have a head of their own.
 local counts, heads, lowest = {}, {}, {}
 
 local function count(kind, by)
   counts[kind] = (counts[kind] or 0) + by
 end
 
--- Reads the head of a kind, before the script writes to its due set.
-local function learn_head(kind)
-  if heads[kind] == nil then
-    local head = redis.call('ZRANGE', due[kind], '0', '0', 'WITHSCORES')
-    heads[kind] = tonumber(head[2]) or math.huge
-    lowest[kind] = math.huge
+-- Reads the head of a kind, before the script writes to its due set. `is_coming`: that of its jobs with a partition.
+local function learn_head(kind, is_coming)
+  local name = is_coming and '\0' .. kind or kind
+  if heads[name] == nil then
+    local head
+    if is_coming then
+      head = redis.call('ZRANGEBYSCORE', due[kind], COMING, '(' .. LANED, 'WITHSCORES', 'LIMIT', '0', '1')
+    else
+      head = redis.call('ZRANGE', due[kind], '0', '0', 'WITHSCORES')
+    end
+    heads[name] = (tonumber(head[2]) or math.huge) - (is_coming and COMING or 0)
+    lowest[name] = math.huge
   end
+  return name
 end
 
 -- Notes a due time of a kind, before the script writes it.
-local function note_head(kind, time)
-  learn_head(kind)
-  if time < lowest[kind] then
-    lowest[kind] = time
+local function note_head(kind, time, is_coming)
+  local name = learn_head(kind, is_coming)
+  if time < lowest[name] then
+    lowest[name] = time
   end
 end
 

@@ -20,7 +20,7 @@ local function read(record)
   local flags, failures, interruptions, attempts, kind_bytes, key_bytes, errors_bytes =
     struct.unpack(HEAD, record)
   local needed = HEAD_BYTES + kind_bytes + key_bytes + errors_bytes + (has(flags, ENDED) and END_BYTES or 0)
-  if flags > CALLERS_ID + ENDED + EXTRA or #record < needed then
+  if flags > CALLERS_ID + ENDED + EXTRA + PARTITION or #record < needed then
     return nil
   end
   if has(flags, ENDED) then
@@ -72,11 +72,12 @@ local function write(job)
   return head .. job.kind .. job.key .. job.errors .. end_bytes .. job.payload
 end
 
--- Makes a job pending. `interruptions`: its number of interruptions in a row.
-local function enqueue(kind, id, time, interruptions)
-  note_head(kind, time)
-  local band = math.min(interruptions, MOST_INTERRUPTIONS - 1)
-  redis.call('ZADD', due[kind], time + BAND * band, id)
+-- Makes a job pending. `interruptions`: its number of interruptions in a row. `flags`: those of its record.
+local function enqueue(kind, id, time, interruptions, flags)
+  local is_coming = flags >= PARTITION
+  note_head(kind, time, is_coming)
+  local band = is_coming and COMING or BAND * math.min(interruptions, MOST_INTERRUPTIONS - 1)
+  redis.call('ZADD', due[kind], time + band, id)
 end
 
 -- The members of `over` for a job that has ended: one by the time of its end, and one by kind and time.

@@ -1,0 +1,385 @@
+//! Tests the claims of the stores against a slow and obvious model: limits, turns, order, and that no job is left.
+//!
+//! Ground rules:
+//!
+//! - A history is a list of calls of a store. So claims overlap in any way, which the driver of a manual clock, with one
+//!   run at a time, does not show.
+//! - The oracle gets each call and each claimed job in their order (`oracle.rs`). It has a list of jobs and shares no
+//!   structure with a store.
+//!
+//! | | what must hold |
+//! | --- | --- |
+//! | 1 | no job is claimed while as many of its scope are claimed as the limit allows (P23, P29) |
+//! | 2 | after a claim with room left, no job is due that may run (P25), and the store says when the next one is |
+//! | 3 | between two turns of a partition that may run, each other has at most as many as its weight allows (P26) |
+//! | 4 | a job without a partition is overtaken by none of its flow's kinds, nor of others (P27) |
+//! | 5 | the jobs of a partition are claimed in the order of due time, then of id (P16); none early (P7) |
+//! | 6 | a partition that is paused has no claim (P28) |
+//! | 7 | a store that has nothing to claim does not ask for a step at once |
+
+mod oracle;
+#[cfg(feature = "redis")]
+mod server;
+mod place;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use proptest::prelude::*;
+use proptest::test_runner::{Config, RngSeed};
+
+#[cfg(feature = "sqlite-unbundled")]
+use super::sqlite::open::Location;
+use super::{Answer, Batch, ClaimRequest, Claimed, End, Finish, NewJob, Op, Outcome, Store};
+use crate::values::extra::Extra;
+use crate::values::id::JobId;
+use crate::values::info::JobState;
+use crate::values::limit::Limit;
+use crate::values::limits::{self, LimitScope, Limits, flow};
+use crate::values::time::Millis;
+use oracle::Oracle;
+use place::Place;
+
+/// The first two kinds share a flow. No process handles the last one.
+const KINDS: [&str; 4] = ["charge", "refund", "mail", "unhandled"];
+const PARTITIONS: [&str; 4] = ["acme", "beta", "core", "dune"];
+const FLOW: &str = "stripe";
+const AHEAD: Duration = Duration::from_millis(50);
+const LEASE: Duration = Duration::from_secs(30);
+/// Half past an hour.
+const BEGINNING: i64 = 1_800_001_800_000;
+
+/// One step of a history. An index is taken modulo the number of things.
+#[derive(Clone, Debug)]
+enum Step {
+    Insert {
+        kind: usize,
+        partition: Option<usize>,
+        delay: u64,
+        many: usize,
+    },
+    Claim {
+        limit: usize,
+        in_lanes: usize,
+        suspects: bool,
+    },
+    Finish(usize),
+    /// The run fails, and its job is due again after so long.
+    Retry(usize, u64),
+    Release(usize),
+    Cancel(usize),
+    Reschedule(usize, u64),
+    Limit(usize, Option<u32>, Option<u32>),
+    /// Pauses a partition of a kind, or ends that.
+    Pause(usize, usize, bool),
+    Advance(u64),
+    /// The clock is set back.
+    SetBack(u64),
+    /// The process ends, and another one begins.
+    Restart,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let delay = || prop::sample::select(vec![0, 0, 0, 1, 30, 60, 400]);
+    let insert = (0..4usize, prop::option::weighted(0.8, 0..4usize), delay(), 1..6usize)
+        .prop_map(|(kind, partition, delay, many)| Step::Insert { kind, partition, delay, many });
+    let claim = (1..9usize, prop::sample::select(vec![1, 2, 3, 100]), any::<bool>())
+        .prop_map(|(limit, in_lanes, suspects)| Step::Claim { limit, in_lanes, suspects });
+    let limit = (
+        0..9usize,
+        prop::option::weighted(0.8, 1..4u32),
+        prop::option::weighted(0.4, prop::sample::select(vec![1, 2, 3, 10])),
+    );
+    let step = prop_oneof![
+        8 => insert,
+        12 => claim,
+        6 => (0..99usize).prop_map(Step::Finish),
+        1 => (0..99usize, delay()).prop_map(|(pick, delay)| Step::Retry(pick, delay)),
+        1 => (0..99usize).prop_map(Step::Release),
+        1 => (0..99usize).prop_map(Step::Cancel),
+        1 => (0..99usize, delay()).prop_map(|(pick, delay)| Step::Reschedule(pick, delay)),
+        1 => (0..3usize, 0..4usize, prop::bool::weighted(0.4))
+            .prop_map(|(kind, of, pauses)| Step::Pause(kind, of, pauses)),
+        2 => limit.prop_map(|(scope, running, weight)| Step::Limit(scope, running, weight)),
+        3 => prop::sample::select(vec![1, 10, 100, 1000]).prop_map(Step::Advance),
+        1 => prop::sample::select(vec![1, 40, 400]).prop_map(Step::SetBack),
+        1 => Just(Step::Restart),
+    ];
+    prop::collection::vec(step, 1..80)
+}
+
+/// A store under test, and the oracle beside it.
+struct World {
+    place: Place,
+    store: Box<dyn Store>,
+    oracle: Oracle,
+    now: Millis,
+    /// The settings, as a store keeps them.
+    settings: Vec<(String, String)>,
+    claimed: Vec<Claimed>,
+    numbers: u128,
+    batches: u64,
+}
+
+type Checked<T = ()> = Result<T, String>;
+
+impl World {
+    fn new(place: Place) -> World {
+        let settings = [KINDS[0], KINDS[1]].map(|kind| (flow(kind), FLOW.to_owned())).to_vec();
+        let mut world = World {
+            store: place.open(),
+            oracle: Oracle::new(Limits::of(&settings, &[]), place.ahead()),
+            place,
+            now: Millis::clamped(BEGINNING),
+            settings,
+            claimed: Vec::new(),
+            numbers: 1,
+            batches: 0,
+        };
+        world.start();
+        if world.place.is_shared() {
+            for (name, value) in world.settings.clone() {
+                world.apply(&[Op::PutSetting { name, value: Some(value) }], None);
+            }
+        }
+        world
+    }
+
+    fn start(&mut self) {
+        let kinds: Vec<Arc<str>> = KINDS[..3].iter().map(|kind| Arc::from(*kind)).collect();
+        self.store.start_runner(&kinds, self.now).unwrap();
+        self.claimed.clear();
+    }
+
+    fn apply(&mut self, ops: &[Op], claim: Option<ClaimRequest>) -> Outcome {
+        let (synced, awaited, until, now) = (false, true, None, self.now);
+        self.batches += 1;
+        let batch = Batch { number: self.batches, ops, claim, synced, awaited, until, now };
+        self.store.apply(&batch).unwrap()
+    }
+
+    fn step(&mut self, step: &Step) -> Checked {
+        let after = |delay: &u64| self.now.plus(Duration::from_millis(*delay));
+        match step {
+            Step::Insert { kind, partition, delay, many } => {
+                let due = after(delay);
+                for _ in 0..*many {
+                    self.insert(KINDS[*kind], partition.map(|of| PARTITIONS[of]), due);
+                }
+            }
+            Step::Claim { limit, in_lanes, suspects } => {
+                self.claim(*limit, *in_lanes, *suspects)?
+            }
+            Step::Finish(pick) => self.end(*pick, |_| End::Completed),
+            Step::Retry(pick, delay) => {
+                let due = after(delay);
+                self.end(*pick, |job| End::Retry { due, errors: job.errors.clone() });
+            }
+            Step::Release(pick) => {
+                if let Some(job) = self.take(*pick) {
+                    let (id, fence) = (job.id, job.fence);
+                    self.apply(&[Op::Release { id, fence, interrupted: false }], None);
+                    self.oracle.waits(id, None);
+                }
+            }
+            Step::Cancel(pick) => {
+                if let Some(id) = self.oracle.pending(*pick) {
+                    self.apply(&[Op::Cancel(id)], None);
+                    self.oracle.ends(id);
+                }
+            }
+            Step::Reschedule(pick, delay) => {
+                let due = after(delay);
+                if let Some(id) = self.oracle.pending(*pick) {
+                    self.apply(&[Op::Reschedule(id, due)], None);
+                    self.oracle.waits(id, Some(due));
+                }
+            }
+            Step::Limit(scope, running, weight) => self.limit(*scope, *running, *weight),
+            Step::Pause(kind, partition, pauses) => {
+                let name = limits::pause(KINDS[*kind], PARTITIONS[*partition]);
+                self.settings.retain(|(its, _)| *its != name);
+                self.settings.extend(pauses.then(|| (name.clone(), "1".to_owned())));
+                self.put_setting(name);
+                self.oracle.paused((KINDS[*kind], PARTITIONS[*partition]), *pauses);
+                self.oracle.limited(Limits::of(&self.settings, &[]));
+            }
+            Step::Advance(ms) => self.now = after(ms),
+            Step::SetBack(ms) => {
+                self.now = self.now.minus(Duration::from_millis(*ms));
+                self.oracle.set_back();
+            }
+            Step::Restart => {
+                if !matches!(self.place, Place::Memory) {
+                    self.store = self.place.open();
+                }
+                self.start();
+                if self.place.is_shared() {
+                    // The clock may have been set back.
+                    self.now = self.now.plus(10 * LEASE);
+                    self.store.poll(self.now).unwrap();
+                }
+                self.oracle.restarted();
+                self.look_at_what_was_interrupted();
+            }
+        }
+        self.store.check().map_err(|wrong| format!("check: {wrong}"))
+    }
+
+    fn insert(&mut self, kind: &'static str, partition: Option<&'static str>, due: Millis) {
+        let id = JobId::from_u128(self.numbers);
+        self.numbers += 1;
+        let extra = Extra { partition: partition.map(Arc::from), ..Extra::default() }.boxed();
+        let (key, callers_id, payload) = (None, true, b"{}".to_vec());
+        let job = NewJob { id, kind: Arc::from(kind), due, key, callers_id, extra, payload };
+        self.apply(&[Op::Insert(job)], None);
+        self.oracle.inserted(id, kind, partition, due);
+    }
+
+    fn claim(&mut self, limit: usize, in_lanes: usize, suspects: bool) -> Checked {
+        let until = self.now.plus(self.place.ahead());
+        let mut request = ClaimRequest::new(until, limit, limit, Vec::new());
+        request.now = self.now;
+        request.limits = Limits::of(&self.settings, &[]);
+        request.in_lanes = in_lanes;
+        if suspects {
+            (request.crashed_once, request.poison_pill, request.last_try) = (32, true, true);
+        }
+        let outcome = self.apply(&[], Some(request));
+        self.oracle.claim(&outcome, (self.now, until), limit, in_lanes)?;
+        self.claimed.extend(outcome.claimed);
+        Ok(())
+    }
+
+    /// Takes one of the claimed jobs.
+    fn take(&mut self, pick: usize) -> Option<Claimed> {
+        let many = self.claimed.len();
+        (many > 0).then(|| self.claimed.remove(pick % many))
+    }
+
+    fn end(&mut self, pick: usize, end: impl FnOnce(&Claimed) -> End) {
+        let Some(job) = self.take(pick) else { return };
+        let (id, fence, end) = (job.id, job.fence, end(&job));
+        let due = match &end {
+            End::Retry { due, .. } => Some(*due),
+            _ => None,
+        };
+        let finish = Finish {
+            id,
+            fence,
+            end,
+            took: 1,
+            result: None,
+            keep: None,
+            wanted: false,
+            run: None,
+            then: None,
+        };
+        self.apply(&[Op::Finish(finish)], None);
+        match due {
+            Some(due) => {
+                self.oracle.waits(id, Some(due));
+                self.oracle.interrupted(id, 0);
+            }
+            None => self.oracle.ends(id),
+        }
+    }
+
+    fn limit(&mut self, scope: usize, running: Option<u32>, weight: Option<u32>) {
+        let kind = KINDS[scope % 3].to_owned();
+        let scope = match scope {
+            0 => LimitScope::Queue,
+            1 => LimitScope::Flow(FLOW.to_owned()),
+            2 => LimitScope::Flow(kind),
+            3..=5 => LimitScope::Each(kind),
+            _ => LimitScope::Partition { kind, partition: PARTITIONS[scope % 4].to_owned() },
+        };
+        let limit = Limit { running, weight: weight.filter(|_| scope.has_turns()) };
+        let name = scope.setting();
+        self.settings.retain(|(its, _)| *its != name);
+        if !limit.is_none() {
+            self.settings.push((name.clone(), limit.to_text()));
+        }
+        self.put_setting(name);
+        self.oracle.limited(Limits::of(&self.settings, &[]));
+    }
+
+    /// Stores a setting, if the store reads it by itself.
+    fn put_setting(&mut self, name: String) {
+        if self.place.is_shared() {
+            let stored = self.settings.iter().find(|(its, _)| *its == name);
+            let value = stored.map(|(_, value)| value.clone());
+            self.apply(&[Op::PutSetting { name, value }], None);
+        }
+    }
+
+    /// Asks the store how often each claimed job was interrupted.
+    fn look_at_what_was_interrupted(&mut self) {
+        for id in self.oracle.claimed() {
+            let answers = self.apply(&[Op::Get(id)], None).answers;
+            match &answers[..] {
+                [Answer::Info(Some(job))] if job.state == JobState::Pending => {
+                    self.oracle.waits(id, None);
+                    self.oracle.interrupted(id, job.interruptions);
+                }
+                _ => self.oracle.ends(id),
+            }
+        }
+    }
+}
+
+fn config(cases: u32) -> Config {
+    let said = std::env::var("TICKWHEEL_JOBS_CASES").ok().and_then(|cases| cases.parse().ok());
+    Config {
+        cases: said.unwrap_or(cases),
+        failure_persistence: None,
+        rng_seed: if said.is_some() { RngSeed::Random } else { RngSeed::Fixed(1987) },
+        ..Config::default()
+    }
+}
+
+/// Does a history on a store.
+fn agrees(place: Place, steps: &[Step]) -> Result<(), TestCaseError> {
+    let mut world = World::new(place);
+    for (n, step) in steps.iter().enumerate() {
+        world
+            .step(step)
+            .map_err(|wrong| TestCaseError::fail(format!("step {n}, {step:?}: {wrong}")))?;
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(config(2000))]
+
+    /// The claims of the store in memory keep limits, turns and order, and leave nothing.
+    #[test]
+    fn claims_in_memory_agree_with_the_oracle(steps in steps()) {
+        agrees(Place::Memory, &steps)?;
+    }
+}
+
+#[cfg(feature = "sqlite-unbundled")]
+proptest! {
+    #![proptest_config(config(60))]
+
+    /// The same on a file.
+    #[test]
+    fn claims_on_a_file_agree_with_the_oracle(steps in steps()) {
+        agrees(Place::File(Location::temporary().unwrap()), &steps)?;
+    }
+}
+
+/// The same on a server.
+#[cfg(feature = "redis")]
+#[test]
+fn claims_on_a_server_agree_with_the_oracle() {
+    let server = server::Process::start();
+    let number = core::cell::Cell::new(0);
+    let mut runner = proptest::test_runner::TestRunner::new(config(20));
+    let result = runner.run(&steps(), |steps| {
+        number.set(number.get() + 1);
+        agrees(Place::Server(server.queue(number.get())), &steps)
+    });
+    result.unwrap();
+}

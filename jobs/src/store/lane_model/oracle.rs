@@ -1,0 +1,269 @@
+//! The oracle of the claims: a list of jobs, and filters.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use super::{Checked, KINDS};
+use crate::store::{Claimed, Outcome};
+use crate::values::id::JobId;
+use crate::values::limits::Limits;
+use crate::values::time::Millis;
+
+/// A job that has not ended.
+#[derive(Clone, Debug)]
+struct Job {
+    id: JobId,
+    kind: &'static str,
+    partition: Option<&'static str>,
+    due: Millis,
+    interruptions: u32,
+    is_claimed: bool,
+}
+
+/// A kind and a partition.
+type Lane = (&'static str, &'static str);
+
+pub(super) struct Oracle {
+    jobs: Vec<Job>,
+    limits: Limits,
+    /// For each lane that may run, and has had no turn since: the turns of the other lanes of its kind.
+    missed: BTreeMap<Lane, BTreeMap<&'static str, u32>>,
+    paused: Vec<Lane>,
+    /// The time of the last claim.
+    now: Millis,
+    /// How long before its due time a job may be claimed. On a server it is zero: there jobs of several kinds with one
+    /// due time have no order.
+    ahead: Duration,
+}
+
+impl Oracle {
+    pub(super) fn new(limits: Limits, ahead: Duration) -> Oracle {
+        Oracle {
+            jobs: Vec::new(),
+            limits,
+            missed: BTreeMap::new(),
+            paused: Vec::new(),
+            now: Millis::ZERO,
+            ahead,
+        }
+    }
+
+    pub(super) fn inserted(
+        &mut self,
+        id: JobId,
+        kind: &'static str,
+        partition: Option<&'static str>,
+        due: Millis,
+    ) {
+        let (interruptions, is_claimed) = (0, false);
+        self.jobs.push(Job { id, kind, partition, due, interruptions, is_claimed });
+    }
+
+    /// A job waits anew, at another time if one is given.
+    pub(super) fn waits(&mut self, id: JobId, due: Option<Millis>) {
+        let job = self.jobs.iter_mut().find(|job| job.id == id).expect("the job is there");
+        job.is_claimed = false;
+        job.due = due.unwrap_or(job.due);
+        self.forget_empty_lanes();
+    }
+
+    pub(super) fn interrupted(&mut self, id: JobId, interruptions: u32) {
+        let job = self.jobs.iter_mut().find(|job| job.id == id).expect("the job is there");
+        job.interruptions = interruptions;
+    }
+
+    /// The clock was set back: a lane may have no due job any more.
+    pub(super) fn set_back(&mut self) {
+        self.missed.clear();
+    }
+
+    /// Another process runs the jobs: it does not know whose turn it was.
+    pub(super) fn restarted(&mut self) {
+        self.missed.clear();
+    }
+
+    pub(super) fn ends(&mut self, id: JobId) {
+        self.jobs.retain(|job| job.id != id);
+        self.forget_empty_lanes();
+    }
+
+    /// A lane without a due job loses its place in the turns.
+    fn forget_empty_lanes(&mut self) {
+        let Oracle { jobs, missed, now, .. } = self;
+        let is_due = |job: &&Job| !job.is_claimed && job.due <= *now;
+        missed.retain(|(kind, partition), _| {
+            let of_it = |job: &Job| (job.kind, job.partition) == (*kind, Some(*partition));
+            jobs.iter().filter(is_due).any(of_it)
+        });
+    }
+
+    pub(super) fn limited(&mut self, limits: Limits) {
+        self.limits = limits;
+        // The weights may be others.
+        self.missed.clear();
+    }
+
+    pub(super) fn paused(&mut self, lane: Lane, pauses: bool) {
+        self.paused.retain(|paused| *paused != lane);
+        self.paused.extend(pauses.then_some(lane));
+    }
+
+    /// Returns one of the pending jobs.
+    pub(super) fn pending(&self, pick: usize) -> Option<JobId> {
+        let pending: Vec<&Job> = self.jobs.iter().filter(|job| !job.is_claimed).collect();
+        (!pending.is_empty()).then(|| pending[pick % pending.len()].id)
+    }
+
+    pub(super) fn claimed(&self) -> Vec<JobId> {
+        self.jobs.iter().filter(|job| job.is_claimed).map(|job| job.id).collect()
+    }
+
+    fn running(&self, counts: impl Fn(&Job) -> bool) -> usize {
+        self.jobs.iter().filter(|job| job.is_claimed && counts(job)).count()
+    }
+
+    /// Returns the scope that allows no further job beside those that are claimed.
+    fn full(&self, kind: &'static str, partition: Option<&'static str>) -> Option<&'static str> {
+        let below = |most: Option<u32>, running| most.is_none_or(|most| running < most as usize);
+        let flow = self.limits.flow_of(kind);
+        let of_flow = |job: &Job| self.limits.flow_of(job.kind) == flow;
+        if !below(self.limits.of_queue(), self.running(|_| true)) {
+            return Some("queue");
+        }
+        if !below(self.limits.of_flow(flow), self.running(of_flow)) {
+            return Some("flow");
+        }
+        let partition = partition?;
+        if self.paused.contains(&(kind, partition)) {
+            return Some("pause");
+        }
+        let of_it = |job: &Job| job.kind == kind && job.partition == Some(partition);
+        let most = self.limits.of_partition(kind, partition).running;
+        (!below(most, self.running(of_it))).then_some("partition")
+    }
+
+    /// Says whether a job of the kind may not be claimed before it is due.
+    fn waits_for_its_time(&self, job: &Job) -> bool {
+        let of_flow = self.limits.of_flow(self.limits.flow_of(job.kind));
+        job.partition.is_some() || self.limits.of_queue().is_some() || of_flow.is_some()
+    }
+
+    /// Returns the jobs that may be claimed now. A suspect may have to wait, and its partition with it.
+    fn may_be_claimed(&self, now: Millis, room_in_lanes: usize) -> Vec<Job> {
+        let holds_up = |of: &Job| {
+            let same = |other: &Job| (other.kind, other.partition) == (of.kind, of.partition);
+            let before = |other: &Job| (other.due, other.id) <= (of.due, of.id);
+            let waits = |other: &&Job| {
+                other.interruptions > 0 && !other.is_claimed && same(other) && before(other)
+            };
+            of.partition.is_some() && self.jobs.iter().any(|other| waits(&other))
+        };
+        let may = |job: &&Job| {
+            !job.is_claimed
+                && job.due <= now
+                && job.interruptions == 0
+                && KINDS[..3].contains(&job.kind)
+                && (job.partition.is_none() || room_in_lanes > 0)
+                && self.full(job.kind, job.partition).is_none()
+                && !holds_up(job)
+        };
+        self.jobs.iter().filter(may).cloned().collect()
+    }
+
+    /// Checks what a claim has taken.
+    pub(super) fn claim(
+        &mut self,
+        outcome: &Outcome,
+        (now, until): (Millis, Millis),
+        limit: usize,
+        mut room_in_lanes: usize,
+    ) -> Checked {
+        let claimed = &outcome.claimed;
+        self.now = now;
+        ensure(claimed.len() <= limit, || format!("{} claimed, not {limit}", claimed.len()))?;
+        for job in claimed {
+            self.take(job, (now, until), &mut room_in_lanes)?;
+        }
+        if claimed.len() == limit {
+            return Ok(());
+        }
+        let left = self.may_be_claimed(now, room_in_lanes);
+        ensure(left.is_empty(), || format!("P25: due, and not claimed: {:?}", left[0]))?;
+        self.next_due_is_right(outcome, now, room_in_lanes)
+    }
+
+    fn take(
+        &mut self,
+        claimed: &Claimed,
+        (now, until): (Millis, Millis),
+        room_in_lanes: &mut usize,
+    ) -> Checked {
+        let found = self.jobs.iter().position(|job| job.id == claimed.id);
+        let at = found.ok_or_else(|| format!("claimed, and not there: {claimed:?}"))?;
+        let job = self.jobs[at].clone();
+        ensure(!job.is_claimed, || format!("claimed twice: {job:?}"))?;
+        ensure(*claimed.kind == *job.kind && claimed.due == job.due, || format!("not {job:?}"))?;
+        ensure(KINDS[..3].contains(&job.kind), || format!("nobody handles {job:?}"))?;
+        let last = if self.waits_for_its_time(&job) { now } else { until };
+        ensure(job.due <= last, || format!("P7: claimed before its time: {job:?}"))?;
+        let full = self.full(job.kind, job.partition);
+        ensure(full.is_none(), || format!("P23: the {} is full: {job:?}", full.unwrap_or("")))?;
+        ensure(job.partition.is_none() || *room_in_lanes > 0, || format!("no room: {job:?}"))?;
+        let others = self.may_be_claimed(now, *room_in_lanes);
+        for other in &others {
+            let is_before = (other.due, other.id) < (job.due, job.id);
+            let same = (other.kind, other.partition) == (job.kind, job.partition);
+            ensure(!(same && is_before), || format!("P16: {job:?} before {other:?}"))?;
+            let is_before = match self.ahead.is_zero() {
+                true => other.due < job.due,
+                false => is_before,
+            };
+            let overtaken = other.partition.is_none() && is_before;
+            ensure(!overtaken, || format!("P27: {job:?} overtakes {other:?}"))?;
+        }
+        if let Some(partition) = job.partition {
+            *room_in_lanes -= 1;
+            self.turn((job.kind, partition), &others)?;
+        }
+        self.jobs[at].is_claimed = true;
+        Ok(())
+    }
+
+    /// A lane takes a turn, while so many others may run.
+    fn turn(&mut self, lane: Lane, may_run: &[Job]) -> Checked {
+        let (kind, partition) = lane;
+        self.missed.remove(&lane);
+        self.missed.retain(|(of, name), _| {
+            *of != kind || may_run.iter().any(|job| (job.kind, job.partition) == (of, Some(name)))
+        });
+        let weight = |of: &str| self.limits.of_partition(kind, of).weight.unwrap_or(1);
+        let waits = may_run.iter().filter(|job| job.kind == kind);
+        let waits: BTreeSet<&'static str> = waits.filter_map(|job| job.partition).collect();
+        for waits in waits.into_iter().filter(|waits| *waits != partition) {
+            let missed = self.missed.entry((kind, waits)).or_default();
+            let turns = missed.entry(partition).or_default();
+            *turns += 1;
+            let most = weight(partition).div_ceil(weight(waits)) + 1;
+            ensure(*turns <= most, || {
+                format!("P26: {partition} has {turns} turns of {kind}, and {waits} none")
+            })?;
+        }
+        Ok(())
+    }
+
+    /// The store asks for a step when the next job may be claimed, and not before.
+    fn next_due_is_right(&self, outcome: &Outcome, now: Millis, room: usize) -> Checked {
+        let step = outcome.next_due.map(|due| due.minus(self.ahead));
+        ensure(step.is_none_or(|step| step > now), || format!("a step is due at {step:?}"))?;
+        let later = now.plus(Duration::from_secs(3600));
+        let next = self.may_be_claimed(later, room).into_iter().min_by_key(|job| job.due);
+        let Some(next) = next else { return Ok(()) };
+        ensure(step.is_some_and(|step| step <= next.due), || {
+            format!("the next step is at {step:?}, too late for {next:?}")
+        })
+    }
+}
+
+fn ensure(holds: bool, wrong: impl FnOnce() -> String) -> Checked {
+    if holds { Ok(()) } else { Err(wrong()) }
+}

@@ -1,0 +1,61 @@
+//! A server for the model of the claims, with a queue for each history.
+
+use std::io::{BufRead, BufReader};
+use std::net::{Ipv4Addr, TcpListener};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use super::LEASE;
+use crate::store::Store;
+use crate::store::redis::Redis;
+use crate::store::redis::discovery::Server;
+use crate::store::redis::open::open;
+
+/// A server that ends when it is dropped.
+pub(super) struct Process {
+    child: Child,
+    port: u16,
+}
+
+/// A queue of the server.
+#[derive(Clone)]
+pub(super) struct Queue {
+    port: u16,
+    name: String,
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        drop((self.child.kill(), self.child.wait()));
+    }
+}
+
+impl Process {
+    pub(super) fn start() -> Process {
+        let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let port = free.local_addr().unwrap().port();
+        drop(free);
+        let mut child = Command::new("redis-server")
+            .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", ""])
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("redis-server is installed: on Debian it is in the package redis-server");
+        let mut said = BufReader::new(child.stdout.take().unwrap()).lines();
+        assert!(said.any(|line| line.unwrap().contains("Ready to accept")), "no port is free");
+        Process { child, port }
+    }
+
+    pub(super) fn queue(&self, number: u32) -> Queue {
+        Queue { port: self.port, name: format!("lanes_{number}") }
+    }
+}
+
+impl Queue {
+    pub(super) fn open(&self) -> Box<dyn Store> {
+        let server = Server::parse(&format!("redis://127.0.0.1:{}/", self.port)).unwrap();
+        let server = server.with_queue(Some(&self.name)).with_lease(LEASE).with_rights(true, false);
+        let opened = open(&server).unwrap();
+        let keep_dead = Duration::from_secs(1 << 30);
+        Box::new(Redis::new(server, opened, Some(&self.name), LEASE, keep_dead, 0, true))
+    }
+}

@@ -1,0 +1,252 @@
+//! The claims of the store in memory: which jobs a claim takes, and the lanes of the due jobs with a partition.
+//!
+//! Ground rules:
+//!
+//! - A job with a partition is in `coming` until a claim finds it due. That claim moves it to its lane, and no later
+//!   claim meets it before its lane has a turn.
+//! - A claim chooses one job after the other: the first of `waiting`, or the first of the lane that is next in turn.
+//! - `waiting` is read in its order and no further than the claim needs. Only head starts make a claim sort it.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::sync::Arc;
+
+use super::{Claim, LaneKey, Memory, Record, fence_of};
+use crate::store::lanes::{self, Lanes};
+use crate::store::{ClaimRequest, Claimed};
+use crate::values::extra::partition_of;
+use crate::values::head_start::Rank;
+use crate::values::id::JobId;
+use crate::values::time::Millis;
+
+/// The first job of a lane.
+struct First {
+    rank: (Rank, JobId),
+    lane: LaneKey,
+    due: Millis,
+}
+
+impl Record {
+    /// Returns the lane of the job, if it has a partition.
+    pub(super) fn lane(&self) -> Option<LaneKey> {
+        let partition = partition_of(self.extra.as_deref())?;
+        Some((Arc::clone(&self.kind), Arc::clone(partition)))
+    }
+}
+
+impl Memory {
+    /// Adds a job to those that are not claimed.
+    pub(super) fn wait(&mut self, id: JobId) {
+        if let Some(record) = self.alive.get(&id) {
+            let road = if record.lane().is_some() { &mut self.coming } else { &mut self.waiting };
+            road.insert((record.due, id), Arc::clone(&record.kind));
+        }
+    }
+
+    /// Takes a job that was due then from those that are not claimed.
+    pub(super) fn leave(&mut self, due: Millis, id: JobId, record: &Record) {
+        self.waiting.remove(&(due, id));
+        if let Some(lane) = record.lane() {
+            self.coming.remove(&(due, id));
+            leave_lane(&mut self.in_lanes, &mut self.lanes, &lane, due, id);
+        }
+    }
+
+    /// Ends the claim of a job that exists.
+    pub(super) fn end_claim(&mut self, id: JobId) -> Option<Claim> {
+        let claim = self.claims.remove(&id)?;
+        if let Some(record) = self.alive.get(&id) {
+            self.lanes.ended((id, &record.kind, partition_of(record.extra.as_deref())));
+        }
+        Some(claim)
+    }
+
+    /// Returns the claims, as the lanes count them.
+    pub(super) fn claims_by_lane(&self) -> impl Iterator<Item = lanes::Claim<'_>> {
+        self.claims.keys().filter_map(|id| {
+            let record = self.alive.get(id)?;
+            Some((*id, &record.kind, partition_of(record.extra.as_deref())))
+        })
+    }
+
+    pub(super) fn claim(&mut self, request: &mut ClaimRequest) -> Vec<Claimed> {
+        let mut lanes = core::mem::take(&mut self.lanes);
+        lanes.begin(&request.limits, self.claims_by_lane());
+        self.lanes = lanes;
+        self.suspects_wait = None;
+        self.move_to_lanes(request.now.min(request.until));
+        let chosen = self.choose(request);
+        chosen.into_iter().map(|(due, id)| self.take_claim(due, id, request.now)).collect()
+    }
+
+    /// Chooses the jobs of a claim. Those of lanes have left their lanes then.
+    fn choose(&mut self, request: &mut ClaimRequest) -> Vec<(Millis, JobId)> {
+        let Memory { waiting, in_lanes, lanes, alive, handled, suspects_wait, .. } = self;
+        let until = request.until;
+        let due = waiting.iter().take_while(|((due, _), _)| *due <= until);
+        let mut by_rank: Vec<(&(Millis, JobId), &Arc<str>)> = Vec::new();
+        if !request.head_starts.is_empty() {
+            by_rank.extend(due.clone().filter(|(_, kind)| handled.contains(*kind)));
+            by_rank.sort_by_key(|((due, id), kind)| (request.rank(kind, *due), *id));
+        }
+        let by_due = due.take_while(|_| by_rank.is_empty());
+        let mut plain = by_due.chain(by_rank.iter().copied()).peekable();
+        let mut chosen = Vec::new();
+        while chosen.len() < request.limit {
+            // What a claim may not take now, it may not take later either.
+            let first_plain = loop {
+                let Some(&(&(due, id), kind)) = plain.peek() else { break None };
+                let last = if lanes.is_limited(kind) { request.now } else { until };
+                if handled.contains(kind)
+                    && request.has_room(kind)
+                    && lanes.has_room(kind)
+                    && due <= last
+                {
+                    let interruptions = alive[&id].interruptions;
+                    if interruptions == 0 || request.clone().admits(interruptions) {
+                        break Some(((request.rank(kind, due), id), due, kind));
+                    }
+                    *suspects_wait = Some(until);
+                }
+                plain.next();
+            };
+            let first = first_in_lanes(handled, lanes, in_lanes, request);
+            let is_first = |first: &First| first_plain.is_none_or(|(rank, ..)| first.rank < rank);
+            if let Some(First { rank: (_, id), lane, due }) = first.filter(is_first) {
+                if !request.admits(alive[&id].interruptions) {
+                    *suspects_wait = Some(until);
+                    lanes.pass_over(&lane.0, &lane.1);
+                    continue;
+                }
+                request.takes(&lane.0, true);
+                // The turn comes before the lane may be drained.
+                lanes.claimed((id, &lane.0, Some(&lane.1)));
+                leave_lane(in_lanes, lanes, &lane, due, id);
+                chosen.push((due, id));
+            } else if let Some(((_, id), due, kind)) = first_plain {
+                request.admits(alive[&id].interruptions);
+                request.takes(kind, false);
+                lanes.claimed((id, kind, None));
+                chosen.push((due, id));
+                plain.next();
+            } else {
+                break;
+            }
+        }
+        chosen
+    }
+
+    fn take_claim(&mut self, due: Millis, id: JobId, now: Millis) -> Claimed {
+        self.waiting.remove(&(due, id));
+        self.claimed += 1;
+        let claim = Claim { asked: false, progress: None, order: self.claimed, at: now };
+        self.claims.insert(id, claim);
+        let record = &self.alive[&id];
+        Claimed {
+            id,
+            kind: Arc::clone(&record.kind),
+            due,
+            failures: record.failures,
+            interruptions: record.interruptions,
+            attempts: record.attempts,
+            key: record.key.clone(),
+            errors: record.errors.clone(),
+            extra: record.extra.clone(),
+            payload: record.payload.clone(),
+            fence: fence_of(self.starts, self.claimed),
+        }
+    }
+
+    /// Moves the jobs with a partition that are due by then to their lanes.
+    fn move_to_lanes(&mut self, now: Millis) {
+        if self.moved_until.is_some_and(|until| now < until) {
+            self.move_back(now);
+        }
+        self.moved_until = Some(now);
+        let due = self.coming.iter().take_while(|((due, _), _)| *due <= now);
+        let handled = due.filter(|(_, kind)| self.handled.contains(*kind));
+        let lane = |(at, _): (&(Millis, JobId), _)| Some((*at, self.alive[&at.1].lane()?));
+        let moved: Vec<((Millis, JobId), LaneKey)> = handled.filter_map(lane).collect();
+        for (at, lane) in moved {
+            self.coming.remove(&at);
+            self.lanes.file(&lane.0, &lane.1);
+            self.in_lanes.entry(lane).or_default().insert(at);
+        }
+    }
+
+    /// Takes the jobs that are not due any more from their lanes: the clock was set back.
+    fn move_back(&mut self, now: Millis) {
+        let in_lanes = self.in_lanes.iter();
+        let early = in_lanes.flat_map(|(lane, jobs)| {
+            jobs.iter().filter(|(due, _)| *due > now).map(|at| (lane.clone(), *at))
+        });
+        for (lane, (due, id)) in early.collect::<Vec<_>>() {
+            leave_lane(&mut self.in_lanes, &mut self.lanes, &lane, due, id);
+            self.coming.insert((due, id), lane.0);
+        }
+    }
+
+    pub(super) fn next_due(&self, request: Option<&ClaimRequest>) -> Option<Millis> {
+        let has_room = |kind: &Arc<str>| {
+            request.is_none_or(|request| request.has_room(kind)) && self.lanes.has_room(kind)
+        };
+        let wakes = |((due, id), kind): &(&(Millis, JobId), &Arc<str>)| {
+            let waits = self.suspects_wait.is_some_and(|until| *due <= until)
+                && self.alive[id].interruptions > 0;
+            self.handled.contains(*kind) && !waits && has_room(kind)
+        };
+        let not_ahead = |due| request.map_or(due, |request| request.not_ahead(due));
+        let plain = self.waiting.iter().find(wakes).map(|((due, _), kind)| {
+            if self.lanes.is_limited(kind) { not_ahead(*due) } else { *due }
+        });
+        let coming = self.coming.iter().find(wakes).map(|((due, _), _)| not_ahead(*due));
+        let may_run = |kind: &Arc<str>| {
+            let has_room_in_lanes = request.is_none_or(|request| request.has_room_in_lanes(kind));
+            has_room_in_lanes && self.lanes.has_room(kind) && self.lanes.any_in_turn(kind)
+        };
+        let at_once = self.handled.iter().any(may_run).then_some(Millis::ZERO);
+        at_once.into_iter().chain(plain).chain(coming).min()
+    }
+}
+
+/// Returns the first of the jobs of those lanes that are next in turn.
+fn first_in_lanes(
+    handled: &HashSet<Arc<str>>,
+    lanes: &mut Lanes,
+    in_lanes: &BTreeMap<LaneKey, BTreeSet<(Millis, JobId)>>,
+    request: &ClaimRequest,
+) -> Option<First> {
+    if in_lanes.is_empty() {
+        return None;
+    }
+    let mut first: Option<First> = None;
+    for kind in handled {
+        if !request.has_room_in_lanes(kind) || !lanes.has_room(kind) {
+            continue;
+        }
+        let Some(partition) = lanes.next(kind) else { continue };
+        let lane = (Arc::clone(kind), partition);
+        let Some(&(due, id)) = in_lanes.get(&lane).and_then(BTreeSet::first) else { continue };
+        let rank = (request.rank(kind, due), id);
+        if first.as_ref().is_none_or(|first| rank < first.rank) {
+            first = Some(First { rank, lane, due });
+        }
+    }
+    first
+}
+
+/// Takes a job from its lane, if it is there.
+fn leave_lane(
+    in_lanes: &mut BTreeMap<LaneKey, BTreeSet<(Millis, JobId)>>,
+    lanes: &mut Lanes,
+    lane: &LaneKey,
+    due: Millis,
+    id: JobId,
+) {
+    if let Some(jobs) = in_lanes.get_mut(lane) {
+        jobs.remove(&(due, id));
+        if jobs.is_empty() {
+            in_lanes.remove(lane);
+            lanes.drained(&lane.0, &lane.1);
+        }
+    }
+}

@@ -1,0 +1,74 @@
+-- The places of claims in the scopes that may be limited, and the lanes that wait for one.
+--
+-- `flow` has the limits, the pauses of partitions and the flows. While it is empty, no claim is counted and no job has
+-- a lane. The field '' says that some job has had a partition.
+-- `held` has one member for each claim: its scope, and its id. The scope is the flow, the kind and the partition, each
+-- with its length before it. So the claims of a flow or of a lane are a range of `held`, and an end that comes twice
+-- frees one place. The scope stands in the fence.
+-- `wait` has one member for each job in a lane: the lane, the due time, the id. The due set of the kind has the job too.
+-- `lanes` has each lane with such jobs: its pass in eight bytes, and PARKED behind it if the lane is in no turn. Under
+-- the length and the name of a kind it has the pass of the lane that was served last, and under names that begin with a
+-- zero what `WAITED_FOR`, `CHANGED_SCOPES` and `CHANGED_LANES` say.
+-- `turn` has the lanes in turn: the kind, the pass, the partition, the numbers in their order.
+
+local PARKED = 'p'
+-- A claim has found the queue or a flow full.
+local WAITED_FOR = '\0w'
+-- A flow has changed: `held` is compared with the claims, from this place on.
+local CHANGED_SCOPES = '\0h'
+-- The limit of each partition of a kind has changed: parked lanes come back, from this cursor of `lanes` on.
+local CHANGED_LANES = '\0s'
+
+-- The length and the name of the kind of a lane.
+local function kind_of(lane)
+  return string.sub(lane, 1, 1 + string.byte(lane, 1))
+end
+
+local function turn_of(lane, pass)
+  local kind = kind_of(lane)
+  return kind .. struct.pack('>I8', pass) .. string.sub(lane, #kind + 1)
+end
+
+-- The pass in the state of a lane, and whether it is parked.
+local function read_lane(state)
+  if #state < 8 then
+    return 0, true
+  end
+  return struct.unpack('>I8', state), string.sub(state, 9) == PARKED
+end
+
+local function put_in_turn(lane, pass)
+  redis.call('HSET', lanes, lane, struct.pack('>I8', pass))
+  redis.call('ZADD', turn, '0', turn_of(lane, pass))
+end
+
+-- Puts a lane in turn again, if it is parked.
+local function bring_back(lane)
+  local state = redis.call('HGET', lanes, lane)
+  if not state then
+    return false
+  end
+  local pass, is_parked = read_lane(state)
+  if is_parked then
+    put_in_turn(lane, math.max(pass, tonumber(redis.call('HGET', lanes, kind_of(lane))) or 0))
+  end
+  return is_parked
+end
+
+-- Whether the script has looked if a claim waits for a place, and whether it has told the other processes.
+local has_looked, has_told
+
+-- Frees the place of a claim that has ended. The other processes claim if a job waits for it.
+local function free_place(id, scope)
+  redis.call('ZREM', held, scope .. id)
+  local lane = string.sub(scope, string.byte(scope, 1) + 2)
+  local is_waited_for = #lane > #kind_of(lane) + 1 and bring_back(lane)
+  if not has_looked then
+    has_looked = true
+    is_waited_for = redis.call('HDEL', lanes, WAITED_FOR) == 1 or is_waited_for
+  end
+  if is_waited_for and not has_told then
+    has_told = true
+    publish('due ' .. string.format('%.0f', now))
+  end
+end

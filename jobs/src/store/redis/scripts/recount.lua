@@ -1,0 +1,66 @@
+-- Compares `held` with the claims, after the first limit was stored, a flow has changed, or someone changed a key by hand.
+-- A call compares a page. Until all pages are compared, nothing is claimed.
+
+local is_comparing = redis.call('HGET', lanes, CHANGED_SCOPES)
+if is_comparing or claims ~= redis.call('ZCARD', run) then
+  -- The scope of a claim without a fence.
+  local UNKNOWN = '\0\0\0'
+  local COMPARED = 256
+
+  -- The scope that a claim has by its fence, and the fence with that scope if it has another one.
+  local function scope_by(fence)
+    if not fence or #fence < FENCE_BYTES + HEAD_BYTES then
+      return UNKNOWN
+    end
+    local claim = read_fence(fence)
+    local partition = ''
+    if claim.scope then
+      local lane = string.sub(claim.scope, string.byte(claim.scope, 1) + 2)
+      partition = string.sub(lane, #kind_of(lane) + 2)
+    end
+    local scope = scope_of(claim.kind, partition)
+    if scope == claim.scope then
+      return scope
+    end
+    local kind_bytes, key_bytes = string.byte(fence, FENCE_BYTES + 14, FENCE_BYTES + 15)
+    local head = string.sub(fence, FENCE_BYTES + 1, FENCE_BYTES + HEAD_BYTES + kind_bytes + key_bytes)
+    local mark = string.lower(string.sub(fence, FENCE_BYTES, FENCE_BYTES)) == 'k' and 'K' or '+'
+    return scope, string.sub(fence, 1, FENCE_BYTES - 1) .. mark .. head .. scope
+  end
+
+  -- Compares a page. Returns whether it was the last one.
+  local function compare(from)
+    local claimed = redis.call('ZRANGE', run, from, from + COMPARED - 1)
+    local counted = redis.call('ZRANGE', held, from, from + COMPARED - 1)
+    local found, places, changed = get_all(fences, claimed), {}, {}
+    for n, id in ipairs(claimed) do
+      local scope, fence = scope_by(found[n])
+      places[#places + 1], places[#places + 2] = '0', scope .. id
+      if fence then
+        changed[#changed + 1], changed[#changed + 2] = id, fence
+      end
+    end
+    local gone = {}
+    for _, place in ipairs(counted) do
+      local id = string.sub(place, -16)
+      if not redis.call('ZSCORE', run, id) or scope_by(redis.call('HGET', fences, id)) .. id ~= place then
+        gone[#gone + 1] = place
+      end
+    end
+    call_all('HSET', fences, changed)
+    call_all('ZREM', held, gone)
+    call_all('ZADD', held, places)
+    return #claimed < COMPARED and #counted < COMPARED
+  end
+
+  local from = tonumber(is_comparing) or 0
+  local is_last = compare(from)
+  claims, running = redis.call('ZCARD', held), {}
+  is_comparing = not (is_last and claims == redis.call('ZCARD', run))
+  if is_comparing then
+    redis.call('HSET', lanes, CHANGED_SCOPES, is_last and '0' or string.format('%.0f', from + COMPARED))
+    limit = 0
+  else
+    redis.call('HDEL', lanes, CHANGED_SCOPES)
+  end
+end

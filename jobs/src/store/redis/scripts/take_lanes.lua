@@ -1,0 +1,290 @@
+-- Takes the candidates, and the jobs of lanes in turn, in their order.
+--
+-- A lane is visited when it is the first in its turn. Each visit claims its first job, parks the lane, or drops a lane
+-- without jobs. So no claim reads past what is parked. `store/lanes.rs` has the same rules for the other stores.
+
+-- By how much a turn raises the pass of a lane of weight 1.
+local STRIDE = 1048576
+-- How many lanes are visited in a call at most.
+local VISITS = 256
+-- More lanes have to come back, or more jobs to move to their lanes.
+local is_unfinished
+
+-- The pass of the lane of a kind that was served last.
+local presents = {}
+
+local function present_of(kind)
+  local name = string.char(#kind) .. kind
+  if not presents[name] then
+    presents[name] = tonumber(redis.call('HGET', lanes, name)) or 0
+  end
+  return presents[name], name
+end
+
+-- The limit and the weight of a lane, and whether it is paused.
+local limits_of = {}
+
+local function limit_of(kind, lane)
+  if not limits_of[lane] then
+    local name = #kind .. ':' .. kind .. ':' .. string.sub(lane, #kind + 3)
+    local own, pause = unpack(redis.call('HMGET', flow, 'limit-part:' .. name, 'pause-part:' .. name))
+    own = limit_in(own)
+    local weight = tonumber(own.weight) or tonumber(each[kind].weight) or 1
+    limits_of[lane] = {
+      most = tonumber(own.running) or most_of(each[kind]), weight = math.max(weight, 1), is_paused = pause,
+    }
+  end
+  return limits_of[lane]
+end
+
+local visits, first_turn, offers = 0, {}, {}
+
+-- The first job of a lane. Drops what waits there and is no job of it, and what is not due, since the clock was set back.
+local function first_of(kind, lane)
+  while true do
+    local place = redis.call('ZRANGEBYLEX', wait, '[' .. lane, '(' .. lane .. '\1', 'LIMIT', '0', '1')[1]
+    if not place then
+      return nil
+    end
+    local id, time = string.sub(place, -16), 0
+    if #place == #lane + 24 then
+      time = struct.unpack('>I8', place, #lane + 1)
+    end
+    local record = redis.call('HGET', jobs, id)
+    local is_here = tonumber(redis.call('ZSCORE', due[kind], id) or 0) == LANED + time
+    local key_bytes = is_here and record and key_bytes_of(record, kind)
+    if key_bytes and time <= now then
+      return { kind = kind, lane = lane, place = place, id = id, time = time, record = record, key_bytes = key_bytes,
+        rank = time - (head_start[kind] or 0), interruptions = (struct.unpack('>I4', record, 6)) }
+    end
+    redis.call('ZREM', wait, place)
+    if key_bytes then
+      redis.call('ZADD', due[kind], string.format('%.0f', COMING + time), id)
+    elseif is_here and record then
+      drop_senseless(kind, id, record)
+    elseif is_here then
+      add(empty, kind, id)
+    end
+  end
+end
+
+-- The first job of the lane of a kind whose turn it is. False if no lane may run.
+local function offer_of(kind)
+  if offers[kind] ~= nil then
+    return offers[kind]
+  end
+  offers[kind] = false
+  local name = string.char(#kind) .. kind
+  while visits < VISITS do
+    local from = first_turn[kind] or '[' .. name
+    local member = redis.call('ZRANGEBYLEX', turn, from, '(' .. name .. '\255', 'LIMIT', '0', '1')[1]
+    if not member then
+      return false
+    end
+    visits = visits + 1
+    local pass, lane = 0, name .. string.sub(member, #name + 9)
+    if #member > #name + 8 then
+      pass = struct.unpack('>I8', member, #name + 1)
+    end
+    local state = redis.call('HGET', lanes, lane)
+    local its_pass, is_parked = read_lane(state or struct.pack('>I8', pass))
+    local limits = limit_of(kind, lane)
+    if is_parked or its_pass ~= pass then
+      redis.call('ZREM', turn, member)
+    elseif limits.is_paused
+      or limits.most < math.huge and running_of(flow_prefix(kind) .. lane) >= limits.most then
+      redis.call('HSET', lanes, lane, struct.pack('>I8', pass) .. PARKED)
+      redis.call('ZREM', turn, member)
+    else
+      local first = first_of(kind, lane)
+      if first then
+        first.pass, first.member, first.weight = pass, member, limits.weight
+        offers[kind] = first
+        return first
+      end
+      redis.call('HDEL', lanes, lane)
+      redis.call('ZREM', turn, member)
+    end
+  end
+  return false
+end
+
+local function has_room_in_lanes(kind)
+  return has_room(kind) and (in_lanes > 0 or not is_blocking[kind])
+end
+
+do
+  -- How many jobs move to their lanes in a call at most.
+  local MOVED = 256
+
+  -- A new lane begins one stride behind the lane that was served last.
+  local function put_new_in_turn(kind, lane)
+    put_in_turn(lane, present_of(kind) + math.floor(STRIDE / limit_of(kind, lane).weight))
+  end
+
+  -- Moves due jobs of a kind to their lanes, so many at most. Returns how many.
+  local function move(kind, most)
+    local found = redis.call('ZRANGEBYSCORE', due[kind], COMING, string.format('%.0f', COMING + now), 'WITHSCORES',
+      'LIMIT', 0, most)
+    local known = {}
+    -- Records may be large, so few are read at once.
+    for from = 1, #found, 2 * AHEAD do
+      local some, places, scores = {}, {}, {}
+      for n = from, math.min(from + 2 * AHEAD - 1, #found), 2 do
+        some[#some + 1] = found[n]
+      end
+      for n, record in ipairs(redis.call('HMGET', jobs, unpack(some))) do
+        local id, time = some[n], time_of(tonumber(found[from + 2 * n - 1]))
+        local key_bytes = record and #id == 16 and key_bytes_of(record, kind)
+        if not record then
+          add(empty, kind, id)
+        elseif not key_bytes then
+          drop_senseless(kind, id, record)
+        else
+          local high, low = string.byte(record, 16, 17)
+          local errors_bytes = high * 256 + low
+          local lane = lane_of(kind, partition_in(record, HEAD_BYTES + #kind + key_bytes + errors_bytes + 1))
+          known[lane] = known[lane] or redis.call('HEXISTS', lanes, lane)
+          if known[lane] == 0 then
+            put_new_in_turn(kind, lane)
+            known[lane] = 1
+          end
+          places[#places + 1], places[#places + 2] = '0', place_in(lane, time, id)
+          scores[#scores + 1], scores[#scores + 2] = string.format('%.0f', LANED + time), id
+        end
+      end
+      if #places > 0 then
+        redis.call('ZADD', wait, unpack(places))
+        redis.call('ZADD', due[kind], unpack(scores))
+      end
+    end
+    return #found / 2
+  end
+
+  -- Lanes that may run by another limit come back, a page in each call.
+  local cursor = redis.call('HGET', lanes, CHANGED_LANES)
+  if cursor then
+    local following, found = unpack(redis.call('HSCAN', lanes, cursor, 'COUNT', '128'))
+    for n = 1, #found, 2 do
+      local lane = found[n]
+      if string.byte(lane, 1) and string.byte(lane, 1) > 0 and #lane > #kind_of(lane) then
+        bring_back(lane)
+      end
+    end
+    cursor = following ~= '0'
+    if cursor then
+      redis.call('HSET', lanes, CHANGED_LANES, following)
+    else
+      redis.call('HDEL', lanes, CHANGED_LANES)
+    end
+  end
+
+  local left_to_move = MOVED
+  for n = at, #ARGV do
+    if left_to_move > 0 and has_room(ARGV[n]) then
+      left_to_move = left_to_move - move(ARGV[n], left_to_move)
+    end
+  end
+
+  is_unfinished = cursor or left_to_move <= 0
+end
+
+do
+  -- Claims the first job of a lane, which has its turn then.
+  local function serve(offer)
+    local kind, lane, scope = offer.kind, offer.lane, flow_prefix(offer.kind) .. offer.lane
+    local time = string.format('%.0f', offer.time)
+    local fence
+    time, fence = fence_of(offer.id, offer.record, time, kind, offer.key_bytes, scope)
+    claim_job(offer.id, offer.record, time, fence, scope)
+    count_claim(kind, scope)
+    add(claimed_in_lanes, kind, offer.id)
+    redis.call('ZREM', wait, offer.place)
+    local present, name = present_of(kind)
+    if offer.pass > present then
+      presents[name] = offer.pass
+      redis.call('HSET', lanes, name, string.format('%.0f', offer.pass))
+    end
+    redis.call('ZREM', turn, offer.member)
+    put_in_turn(lane, offer.pass + math.floor(STRIDE / offer.weight))
+  end
+
+  local function takes(kind, by)
+    room[kind] = room[kind] - by
+    blocking = blocking - (is_blocking[kind] and by or 0)
+    plain = plain - (head_start[kind] and 0 or by)
+  end
+
+  while taken < limit and bytes < most_bytes do
+    local list, offer
+    for _, its in ipairs(lists) do
+      set_rank(its)
+      if its.rank and not its.is_passed_over and (not list or its.rank < list.rank) then
+        list = its
+      end
+    end
+    for n = at, #ARGV do
+      local kind = ARGV[n]
+      local its = has_room_in_lanes(kind) and may_run(kind) and offer_of(kind)
+      if its and (not offer or its.rank < offer.rank) then
+        offer = its
+      end
+    end
+    if offer and (not list or offer.rank < list.rank) then
+      local kind, interruptions = offer.kind, offer.interruptions
+      offers[kind] = nil
+      if interruptions > 0 and not admits(interruptions) then
+        -- The lane waits with its suspect, and keeps its turn.
+        first_turn[kind] = '(' .. offer.member
+        waits = 1
+      else
+        if interruptions > 0 then
+          take_note(interruptions)
+        end
+        serve(offer)
+        takes(kind, 1)
+        in_lanes = in_lanes - (is_blocking[kind] and 1 or 0)
+      end
+    elseif list then
+      local kind, interruptions = list.kind, list.interruptions
+      if not has_room(kind) or not may_run(kind) then
+        list.is_passed_over = true
+      elseif interruptions > 0 and not admits(interruptions) then
+        list.is_passed_over = true
+        waits = 1
+      else
+        local before = taken
+        take(list, 1)
+        if taken > before then
+          count_claim(kind, plain_scope(kind))
+          takes(kind, 1)
+        end
+      end
+    else
+      break
+    end
+  end
+end
+
+-- When the next job with a partition is due that may be claimed.
+next_in_lanes = function(kind, earliest)
+  if not has_room_in_lanes(kind) then
+    return earliest
+  end
+  if offer_of(kind) then
+    return now
+  end
+  local coming = redis.call('ZRANGEBYSCORE', due[kind], COMING, '(' .. LANED, 'WITHSCORES', 'LIMIT', '0', '1')
+  return math.min(earliest, (tonumber(coming[2]) or math.huge) - COMING)
+end
+
+-- Says that a claim waits for a place, if one does. Returns when the next job is due.
+at_end = function(earliest)
+  if is_any_full then
+    redis.call('HSETNX', lanes, WAITED_FOR, '1')
+  end
+  if is_comparing or is_unfinished or visits >= VISITS then
+    return now
+  end
+  return earliest
+end

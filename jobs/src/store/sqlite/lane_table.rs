@@ -1,0 +1,280 @@
+//! The table of lanes: the due jobs that have a partition, and how they come there.
+//!
+//! Ground rules:
+//!
+//! - Only the process that runs the jobs writes jobs to the table. Any other inserts to the *road*, the tables of jobs
+//!   and of later hours, as if there were no partitions.
+//! - A claim first moves the due jobs with a partition from the road to the table, whether or not their lanes may run:
+//!   an index has those of the road. So no later claim reads them there, and it reads the jobs of a lane, by another
+//!   index, when the lane has its turn.
+//! - The table and the indexes are made with the first such job. A file without them costs nothing.
+//! - Which lanes there are is in memory (`store/lanes.rs`). A start, and a transaction that was rolled back, read it
+//!   anew, one step of the index for each lane.
+//! - Every job of a lane before its entry in `starts` is claimed, or cannot be read.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use rusqlite::params;
+
+use super::State;
+use super::claims::{Claims, Held};
+use super::rows::{JobRow, Place, id_bytes, store_error, unreadable_job};
+use super::tables::Tables;
+use crate::store::lanes::Lanes;
+use crate::store::{ClaimRequest, Unreadable};
+use crate::values::error::{StoreError, Violation};
+use crate::values::id::JobId;
+use crate::values::time::Millis;
+
+/// How many jobs a commit moves to their lanes.
+const MOVES_PER_COMMIT: usize = 1024;
+
+/// The due time and the id of a job.
+type Position = (Millis, JobId);
+
+/// What the process that runs the jobs knows of the lanes.
+pub(crate) struct LaneTable {
+    pub(super) lanes: Lanes,
+    /// Where to read on in a lane: by kind and partition.
+    starts: HashMap<i64, HashMap<Arc<str>, Position>>,
+    /// The lanes are to be read from the file.
+    is_stale: bool,
+    /// A scan has met a job for the table, and the table is not made.
+    pub(super) is_wanted: bool,
+}
+
+/// The first job of a lane that a claim may take.
+pub(super) enum First {
+    Due(Position),
+    /// It is not due, because the clock was set back.
+    Later(Position),
+    None,
+}
+
+impl Default for LaneTable {
+    fn default() -> LaneTable {
+        LaneTable {
+            lanes: Lanes::default(),
+            starts: HashMap::new(),
+            is_stale: true,
+            is_wanted: false,
+        }
+    }
+}
+
+impl LaneTable {
+    /// Forgets every lane: the state in memory may be wrong.
+    pub(super) fn forget(&mut self, claims: &Claims) {
+        self.lanes.forget(claims.by_lane());
+        self.starts.clear();
+        (self.is_stale, self.is_wanted) = (true, false);
+    }
+
+    /// An unclaimed job of the lane is in the table.
+    pub(super) fn file(&mut self, kind: i64, name: &Arc<str>, part: &Arc<str>, at: Position) {
+        self.lanes.file(name, part);
+        if let Some(starts) = self.starts.get_mut(&kind)
+            && starts.get(part).is_some_and(|start| at < *start)
+        {
+            starts.remove(part);
+        }
+    }
+
+    /// The job of the lane at this position is claimed, or cannot be read: later claims begin behind it.
+    pub(super) fn pass(&mut self, kind: i64, part: &Arc<str>, (due, id): Position) {
+        let behind = (due, JobId::from_u128(id.to_u128().saturating_add(1)));
+        self.starts.entry(kind).or_default().insert(Arc::clone(part), behind);
+    }
+
+    /// Reads which lanes of a kind there are.
+    fn read(
+        &mut self,
+        tables: Tables<'_>,
+        (kind, name): (i64, &Arc<str>),
+    ) -> Result<(), StoreError> {
+        let mut after: Arc<str> = Arc::from("");
+        loop {
+            let next =
+                tables.one(&tables.sql.lane_after, params![kind, after], |row| row.get(0))?;
+            let Some(part) = next else { return Ok(()) };
+            self.lanes.file(name, &part);
+            after = part;
+        }
+    }
+
+    /// Moves jobs of a kind that are due by then to their lanes. Returns when the next one is due.
+    fn fill(
+        &mut self,
+        tables: Tables<'_>,
+        (kind, name): (i64, &Arc<str>),
+        now: Millis,
+        (moves, unreadable): (&mut usize, &mut Vec<Unreadable>),
+    ) -> Result<Option<Millis>, StoreError> {
+        let most = i64::try_from(*moves + 1).unwrap_or(i64::MAX);
+        let rows = tables.all(&tables.sql.parts_of_road, params![kind, most], |row| {
+            let found = JobRow::read_position(row).and_then(|at| Ok((at, row.get(2)?)));
+            Ok(found.map_err(|error| unreadable_job(row, error)))
+        })?;
+        for found in rows {
+            // A row that cannot be read stays where it is.
+            let (at, part): (Position, Arc<str>) = match found {
+                Ok(found) => found,
+                Err(error) => {
+                    unreadable.push(error);
+                    continue;
+                }
+            };
+            if at.0 > now || *moves == 0 {
+                return Ok(Some(at.0));
+            }
+            *moves -= 1;
+            let key = (kind, at.0.get(), id_bytes(at.1));
+            tables.execute(&tables.sql.move_to_lane, key)?;
+            tables.execute(&tables.sql.delete, key)?;
+            self.file(kind, name, &part, at);
+        }
+        Ok(None)
+    }
+
+    /// Returns the first job of a lane that is not claimed.
+    pub(super) fn first(
+        &mut self,
+        tables: Tables<'_>,
+        (kind, name): (i64, &Arc<str>),
+        part: &Arc<str>,
+        (held, now): (&foldhash::HashMap<JobId, Held>, Millis),
+    ) -> Result<First, StoreError> {
+        let start = self.starts.get(&kind).and_then(|starts| starts.get(part)).copied();
+        let (due, id) = start.unwrap_or((Millis::ZERO, JobId::from_u128(0)));
+        let statement = tables.conn.prepare_cached(&tables.sql.lane_next);
+        let mut statement = statement.map_err(store_error)?;
+        let from = params![kind, part, due.get(), id_bytes(id)];
+        let mut rows = statement.query(from).map_err(store_error)?;
+        while let Some(row) = rows.next().map_err(store_error)? {
+            let at = JobRow::read_position(row).map_err(store_error)?;
+            match held.contains_key(&at.1) {
+                true => self.pass(kind, part, at),
+                false if at.0 > now => return Ok(First::Later(at)),
+                false => return Ok(First::Due(at)),
+            }
+        }
+        self.lanes.drained(name, part);
+        if let Some(starts) = self.starts.get_mut(&kind) {
+            starts.remove(part);
+        }
+        Ok(First::None)
+    }
+}
+
+impl Claims {
+    /// Returns the claims, as the lanes count them.
+    pub(super) fn by_lane(&self) -> impl Iterator<Item = crate::store::lanes::Claim<'_>> {
+        self.held.iter().filter_map(|(id, held)| {
+            Some((*id, self.name_of(held.place.kind)?, held.part.as_ref()))
+        })
+    }
+}
+
+impl State {
+    /// Takes the limits of a claim.
+    pub(super) fn follow_limits(&mut self, request: &ClaimRequest) {
+        let LaneTable { lanes, .. } = &mut self.lane_table;
+        lanes.begin(&request.limits, self.claims.by_lane());
+    }
+
+    /// Makes the table of lanes, if the file has none.
+    pub(super) fn make_lanes(&mut self, tables: Tables<'_>) -> Result<(), StoreError> {
+        if !tables.sql.has_lanes.get() {
+            tables.conn.execute_batch(&tables.sql.make_lanes).map_err(store_error)?;
+            tables.sql.has_lanes.set(true);
+            let cursors = self.claims.cursors.iter_mut();
+            cursors.for_each(|cursor| cursor.next_part = Some(Millis::ZERO));
+        }
+        self.lane_table.is_wanted = false;
+        Ok(())
+    }
+
+    /// Prepares the lanes for a claim: makes the table if a scan wants it, reads which lanes there are, and moves the
+    /// jobs that are due by then.
+    pub(super) fn prepare_lanes(
+        &mut self,
+        tables: Tables<'_>,
+        now: Millis,
+    ) -> Result<(), StoreError> {
+        if self.lane_table.is_wanted {
+            self.make_lanes(tables)?;
+        }
+        let is_stale = core::mem::take(&mut self.lane_table.is_stale);
+        if !tables.sql.has_lanes.get() {
+            self.claims.cursors.iter_mut().for_each(|cursor| cursor.next_part = None);
+            return Ok(());
+        }
+        let mut moves = MOVES_PER_COMMIT;
+        for cursor in &mut self.claims.cursors {
+            let kind = (cursor.kind, &cursor.name);
+            if is_stale {
+                self.lane_table.read(tables, kind)?;
+            }
+            if cursor.next_part.is_some_and(|next| next <= now) {
+                cursor.next_part =
+                    self.lane_table.fill(tables, kind, now, (&mut moves, &mut self.unreadable))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the claim of a job. `gone`: the job itself has ended too.
+    pub(super) fn end_claim(&mut self, id: JobId, gone: bool) -> Option<(Place, Option<Arc<str>>)> {
+        let part = self.claims.get(id)?.part.clone();
+        let place = self.claims.end(id, gone)?;
+        if let Some(name) = self.claims.name_of(place.kind) {
+            self.lane_table.lanes.ended((id, name, part.as_ref()));
+        }
+        Some((place, part))
+    }
+
+    /// Moves a job that is not due from its lane back to the table of jobs: the clock was set back.
+    pub(super) fn move_back(
+        &mut self,
+        tables: Tables<'_>,
+        kind: i64,
+        at: Position,
+    ) -> Result<(), StoreError> {
+        let key = (kind, at.0.get(), id_bytes(at.1));
+        tables.execute(&tables.sql.move_back, key)?;
+        tables.execute(&tables.sql.delete_lane, key)?;
+        self.hours.note_newest(kind, at.0);
+        let mut cursors = self.claims.cursors.iter_mut();
+        if let Some(cursor) = cursors.find(|cursor| cursor.kind == kind) {
+            cursor.next_part = Some(cursor.next_part.map_or(at.0, |next| next.min(at.0)));
+        }
+        Ok(())
+    }
+
+    /// Checks what this process knows of the lanes: F13.
+    pub(super) fn lanes_agree(&self, tables: Tables<'_>) -> Result<(), Violation> {
+        if !self.claims.runner {
+            return Ok(());
+        }
+        let LaneTable { lanes, is_stale, .. } = &self.lane_table;
+        if let Some(wrong) = lanes.violation(self.claims.by_lane()) {
+            return Err(Violation(format!("F13: {wrong}")));
+        }
+        if *is_stale || !tables.sql.has_lanes.get() {
+            return Ok(());
+        }
+        let of_lane = |row: &rusqlite::Row<'_>| -> rusqlite::Result<(i64, JobId, Arc<str>)> {
+            let id: [u8; 16] = row.get(1)?;
+            let id = JobId::from_u128(u128::from_be_bytes(id));
+            Ok((row.get::<_, i64>(0)?, id, row.get::<_, Arc<str>>(2)?))
+        };
+        for (kind, id, part) in tables.all(&tables.sql.all_parts, [], of_lane)? {
+            let Some(name) = self.claims.name_of(kind) else { continue };
+            if self.claims.get(id).is_none() && !lanes.has(name, &part) {
+                return Err(Violation(format!("F13: {id} is in the lane {part:?}, which is lost")));
+            }
+        }
+        Ok(())
+    }
+}

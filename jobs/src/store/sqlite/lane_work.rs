@@ -1,0 +1,122 @@
+//! Tests the cost of lanes on a file, in steps of SQLite's machine: what jobs without a partition pay, and what blocked
+//! jobs cost the others.
+
+use std::sync::Arc;
+
+use rusqlite::StatementStatus;
+
+use super::Sqlite;
+use super::open::Location;
+use super::plans::statements;
+use crate::store::{Batch, ClaimRequest, End, Finish, NewJob, Op, Outcome, Store};
+use crate::values::extra::Extra;
+use crate::values::id::JobId;
+use crate::values::limit::Limit;
+use crate::values::limits::{LimitScope, Limits};
+use crate::values::time::Millis;
+
+const KIND: &str = "mail";
+
+fn now() -> Millis {
+    Millis::clamped(1_790_000_000_000)
+}
+
+fn store() -> Sqlite {
+    let mut location = Location::temporary().unwrap();
+    let conn = location.open().unwrap();
+    let mut store = Sqlite::new(location, conn, true, None);
+    store.start_runner(&[Arc::from(KIND)], now()).unwrap();
+    store
+}
+
+fn apply(store: &mut Sqlite, ops: &[Op], limits: Option<&Limits>) -> Outcome {
+    let claim = limits.map(|limits| {
+        let request = ClaimRequest::new(now(), 500, 500, Vec::new());
+        ClaimRequest { limits: limits.clone(), ..request }
+    });
+    let (synced, awaited, until) = (false, false, None);
+    store.apply(&Batch { number: 0, ops, claim, synced, awaited, until, now: now() }).unwrap()
+}
+
+fn job(partition: Option<&str>) -> NewJob {
+    let extra = Extra { partition: partition.map(Arc::from), ..Extra::default() }.boxed();
+    let (id, kind) = (JobId::new(), Arc::from(KIND));
+    let payload = b"{}".to_vec();
+    NewJob { id, kind, due: now(), key: None, callers_id: false, extra, payload }
+}
+
+/// Returns how many steps all statements have taken since the last call.
+fn steps(store: &Sqlite) -> i64 {
+    let conn = store.conn.as_ref().unwrap();
+    let texts = statements(&store.sql).into_iter();
+    let texts = texts.filter(|(name, _)| !["tables", "make_lanes", "leave"].contains(&&**name));
+    let of = |(_, text): (String, String)| {
+        let statement = conn.prepare_cached(&text).ok()?;
+        Some(i64::from(statement.reset_status(StatementStatus::VmStep)))
+    };
+    texts.filter_map(of).sum()
+}
+
+/// Inserts, claims and ends so many jobs, each in commits of its own, and returns the steps of each.
+fn lives(store: &mut Sqlite, limits: &Limits, partition: Option<&str>, many: i64) -> i64 {
+    steps(store);
+    for _ in 0..many {
+        apply(store, &[Op::Insert(job(partition))], None);
+        let outcome = apply(store, &[], Some(limits));
+        let [claimed] = &outcome.claimed[..] else { panic!("{} claimed", outcome.claimed.len()) };
+        let finish = Finish {
+            id: claimed.id,
+            fence: claimed.fence,
+            end: End::Completed,
+            took: 1,
+            result: None,
+            keep: None,
+            wanted: false,
+            run: None,
+            then: None,
+        };
+        apply(store, &[Op::Finish(finish)], None);
+    }
+    steps(store) / many
+}
+
+fn one_each() -> Limits {
+    let each = LimitScope::Each(KIND.to_owned());
+    Limits::of(&[(each.setting(), Limit::running(1).to_text())], &[])
+}
+
+/// Puts so many jobs of one partition before all others, of which one is claimed and does not end.
+fn block(store: &mut Sqlite, limits: &Limits, many: usize) {
+    let jobs = (0..many).map(|_| job(Some("blocked"))).collect();
+    apply(store, &[Op::InsertMany(jobs)], None);
+    let claimed = apply(store, &[], Some(limits)).claimed;
+    assert_eq!(claimed.len(), 1);
+}
+
+/// However many jobs of a full partition wait, a job of another partition, or of none, costs the same; and one without a
+/// partition costs little more than where there are no partitions.
+#[test]
+fn blocked_jobs_cost_the_others_nothing() {
+    let (mut plain, limits) = (store(), one_each());
+    let without = lives(&mut plain, &Limits::default(), None, 200);
+    let mut costs = Vec::new();
+    for blocked in [10, 10_000] {
+        let mut store = store();
+        block(&mut store, &limits, blocked);
+        let of_none = lives(&mut store, &limits, None, 200);
+        let of_another = lives(&mut store, &limits, Some("acme"), 200);
+        // Another connection has written: everything that it could have changed is read again.
+        store.state.claims.rewind();
+        let after_rewind = lives(&mut store, &limits, None, 200);
+        costs.push([of_none, of_another, after_rewind]);
+        store.check().unwrap();
+    }
+    let [few, many] = &costs[..] else { unreachable!() };
+    for (few, many) in few.iter().zip(many) {
+        assert!((few - many).abs() <= 5, "{without}, {costs:?}");
+    }
+    assert!(few[0] * 100 <= without * 115, "{without}, {costs:?}");
+    println!(
+        "steps a job: {without} without partitions; {costs:?} beside 10 and 10000 blocked jobs"
+    );
+}

@@ -1,0 +1,51 @@
+//! Limits of a file: their number, and a restart.
+
+use tickwheel_jobs::{Jobs, Limit, LimitError, StoreError};
+
+use super::support::*;
+use crate::scenarios::limits::{Charge, charge, noted};
+
+/// A queue takes limits of 10,000 scopes, and no more. Those that it has can be changed and removed.
+#[test]
+fn number_of_scopes_with_a_limit_has_a_bound() {
+    let (_folder, path) = file();
+    let (jobs, _driver, _) = noted(Jobs::open(&path).unwrap());
+    let mut file = tickwheel_jobs::rusqlite::Connection::open(&path).unwrap();
+    let transaction = file.transaction().unwrap();
+    for n in 0..10_000 {
+        let name = format!("limit-part:6:charge:{n}");
+        let set = "INSERT INTO tickwheel_setting VALUES (?1, '{\"running\":1}')";
+        transaction.execute(set, [name]).unwrap();
+    }
+    transaction.commit().unwrap();
+    let charges = jobs.kind::<Charge>();
+    let too_many = Err(StoreError::Limit(LimitError::TooManyScopes(10_000)));
+    assert_eq!(jobs.limit(Limit::running(7)), too_many);
+    assert_eq!(charges.partition("acme").limit(Limit::running(7)), too_many);
+    charges.partition("7").limit(Limit::running(7)).unwrap();
+    charges.partition("8").limit(Limit::none()).unwrap();
+    charges.partition("acme").limit(Limit::running(7)).unwrap();
+    assert_eq!(jobs.limits().unwrap().len(), 10_000);
+}
+
+/// The jobs of a partition keep its limit and its turns across a restart, and after a crash of the process they run.
+#[test]
+fn lanes_are_found_again_after_a_restart() {
+    let (_folder, path) = file();
+    let open = || Jobs::open(&path).unwrap();
+    {
+        let (jobs, driver, ran) = noted(open());
+        jobs.kind::<Charge>().limit(Limit::running(1)).unwrap();
+        jobs.insert_batch((0..20).map(|_| (SECOND, charge("acme")))).unwrap();
+        jobs.insert(SECOND, charge("beta")).unwrap();
+        drop((jobs, driver));
+        assert_eq!(*ran.lock().unwrap(), [""; 0]);
+    }
+    let (jobs, driver, ran) = noted(open());
+    driver.advance(5 * SECOND);
+    let ran = ran.lock().unwrap();
+    assert_eq!(ran.len(), 21);
+    let beta = ran.iter().position(|name| name == "beta").unwrap();
+    assert!(beta < 4, "{beta}");
+    jobs.check().unwrap();
+}

@@ -1,0 +1,305 @@
+//! What limits and partitions promise: never more at once than the limit, turns, and no job left.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tickwheel_jobs::{
+    Builder, InsertErrorKind, Job, Jobs, Limit, LimitError, LimitScope, NewJob, OpenError, Run,
+    StoreError,
+};
+
+use super::{LONG, MS, SECOND, pause};
+use crate::support::on_stores;
+
+/// A job of a customer, or of nobody if the name is empty.
+#[derive(Serialize, Deserialize, Clone, Debug)]
+pub(crate) struct Charge(pub(crate) String);
+
+impl Job for Charge {
+    const KIND: &'static str = "charge";
+    const FLOW: &'static str = "stripe";
+
+    fn partition(&self) -> Option<String> {
+        Some(self.0.clone()).filter(|name| name != "nobody")
+    }
+}
+
+/// A kind of the same flow, without partitions.
+#[derive(Serialize, Deserialize, Clone, Debug)]
+struct Refund;
+
+impl Job for Refund {
+    const KIND: &'static str = "refund";
+    const FLOW: &'static str = "stripe";
+}
+
+pub(crate) fn charge(name: &str) -> Charge {
+    Charge(name.to_owned())
+}
+
+/// How many runs of each scope are under way, and how many there were at most.
+#[derive(Clone, Default)]
+struct Running(Arc<Mutex<HashMap<String, (usize, usize)>>>);
+
+impl Running {
+    /// Counts a run in these scopes while it takes a few milliseconds.
+    fn run(&self, scopes: &[&str]) {
+        let change = |by: isize| {
+            let mut running = self.0.lock().unwrap();
+            for scope in scopes {
+                let (now, most) = running.entry((*scope).to_owned()).or_default();
+                *now = now.checked_add_signed(by).unwrap();
+                *most = (*most).max(*now);
+            }
+        };
+        change(1);
+        pause(3 * MS);
+        change(-1);
+    }
+
+    fn most(&self, scope: &str) -> usize {
+        self.0.lock().unwrap().get(scope).map_or(0, |(_, most)| *most)
+    }
+}
+
+/// Starts jobs that count what runs side by side, and say when a run has ended.
+fn counted(builder: Builder) -> (Jobs, Running, mpsc::Receiver<()>) {
+    let (running, (ended, ends)) = (Running::default(), mpsc::channel());
+    let (of_refunds, refunded) = (running.clone(), ended.clone());
+    let of_charges = running.clone();
+    let jobs = builder
+        .threads(8)
+        .handle(move |job: Charge, _: &Run| {
+            of_charges.run(&["queue", "stripe", &job.0]);
+            Ok(ended.send(())?)
+        })
+        .handle(move |_: Refund, _: &Run| {
+            of_refunds.run(&["queue", "stripe", "refunds"]);
+            Ok(refunded.send(())?)
+        })
+        .start()
+        .unwrap();
+    (jobs, running, ends)
+}
+
+/// However many threads are free, no scope has more runs side by side than its limit, and every job runs.
+#[test]
+fn no_scope_has_more_runs_than_its_limit() {
+    on_stores(|store| {
+        let (jobs, running, ends) = counted((store.open)());
+        let charges = jobs.kind::<Charge>();
+        charges.limit(Limit::running(4)).unwrap();
+        charges.limit_each(Limit::running(1)).unwrap();
+        charges.partition("acme").limit(Limit::running(2)).unwrap();
+        for n in 0..120 {
+            let delay = Duration::from_millis(n % 40);
+            match n % 4 {
+                0 => drop(jobs.insert(delay, Refund).unwrap()),
+                1 => drop(jobs.insert(delay, charge("acme")).unwrap()),
+                2 => drop(jobs.insert(Duration::ZERO, charge("beta")).unwrap()),
+                _ => drop(jobs.insert(Duration::ZERO, charge("nobody")).unwrap()),
+            }
+        }
+        for _ in 0..120 {
+            ends.recv_timeout(LONG).unwrap();
+        }
+        assert!(running.most("stripe") <= 4, "{}", running.most("stripe"));
+        assert!(running.most("acme") <= 2, "{}", running.most("acme"));
+        assert_eq!(running.most("beta"), 1);
+        jobs.check().unwrap();
+        // Without the limit of the flow, the one of the queue.
+        charges.limit(Limit::none()).unwrap();
+        jobs.limit(Limit::running(3)).unwrap();
+        running.0.lock().unwrap().clear();
+        for _ in 0..40 {
+            jobs.insert(Duration::ZERO, Refund).unwrap();
+            jobs.insert(Duration::ZERO, charge("core")).unwrap();
+        }
+        for _ in 0..80 {
+            ends.recv_timeout(LONG).unwrap();
+        }
+        assert!(running.most("queue") <= 3, "{}", running.most("queue"));
+        jobs.check().unwrap();
+    });
+}
+
+/// Starts jobs on a manual clock that note whose job they run.
+pub(crate) fn noted(builder: Builder) -> (Jobs, tickwheel_jobs::Driver, Arc<Mutex<Vec<String>>>) {
+    let ran = Arc::new(Mutex::new(Vec::new()));
+    let notes = Arc::clone(&ran);
+    let (jobs, driver) = builder
+        .handle(move |job: Charge, _: &Run| {
+            notes.lock().unwrap().push(job.0);
+            Ok(())
+        })
+        .manual()
+        .unwrap();
+    (jobs, driver, ran)
+}
+
+/// A partition with few jobs does not wait behind one with many. A weight gives more turns.
+#[test]
+fn partitions_take_turns_by_weight() {
+    on_stores(|store| {
+        let (jobs, driver, ran) = noted((store.open)());
+        let due = driver.wall_now() + SECOND;
+        let of = |name: &'static str, many| vec![NewJob::new(charge(name)).at(due); many];
+        jobs.insert_batch(of("acme", 100)).unwrap();
+        jobs.insert_batch(of("beta", 3)).unwrap();
+        assert_eq!(driver.advance(SECOND), 103);
+        let last = ran.lock().unwrap().iter().rposition(|name| name == "beta").unwrap();
+        assert!(last < 10, "{last}");
+        jobs.kind::<Charge>().partition("acme").limit(Limit::none().weight(3)).unwrap();
+        let due = driver.wall_now() + SECOND;
+        let of = |name: &'static str, many| vec![NewJob::new(charge(name)).at(due); many];
+        jobs.insert_batch(of("beta", 40)).unwrap();
+        jobs.insert_batch(of("acme", 40)).unwrap();
+        ran.lock().unwrap().clear();
+        assert_eq!(driver.advance(SECOND), 80);
+        let first = ran.lock().unwrap()[..40].iter().filter(|name| *name == "acme").count();
+        assert!((27..=33).contains(&first), "{first}");
+        jobs.check().unwrap();
+    });
+}
+
+/// A partition that is full keeps no other job waiting, and goes on when a run ends.
+#[test]
+fn full_partition_delays_no_other_job() {
+    on_stores(|store| {
+        let (started, starts) = mpsc::channel();
+        let (release, released) = mpsc::channel::<()>();
+        let released = Mutex::new(released);
+        let jobs = (store.open)()
+            .threads(4)
+            .handle(move |job: Charge, _: &Run| {
+                started.send(job.0.clone())?;
+                if job.0 == "acme" {
+                    let _ = released.lock().unwrap().recv();
+                }
+                Ok(())
+            })
+            .start()
+            .unwrap();
+        jobs.kind::<Charge>().limit_each(Limit::running(1)).unwrap();
+        let next = || starts.recv_timeout(LONG).unwrap();
+        jobs.insert_batch((0..500).map(|_| (Duration::ZERO, charge("acme")))).unwrap();
+        assert_eq!(next(), "acme");
+        for name in ["beta", "core", "nobody"] {
+            jobs.insert(Duration::ZERO, charge(name)).unwrap();
+            assert_eq!(next(), name);
+        }
+        for _ in 0..3 {
+            release.send(()).unwrap();
+            assert_eq!(next(), "acme");
+        }
+        let limits = jobs.limits().unwrap();
+        assert_eq!(limits.len(), 1);
+        assert_eq!(limits[0].scope, LimitScope::Each("charge".to_owned()));
+        assert_eq!((limits[0].limit, limits[0].running), (Limit::running(1), 1));
+        jobs.check().unwrap();
+        drop(release);
+    });
+}
+
+/// A partition that is paused starts nothing, delays no other job, and goes on when it is resumed, also after a restart.
+#[test]
+fn paused_partition_starts_nothing() {
+    on_stores(|store| {
+        let (mut jobs, mut driver, mut ran) = noted((store.open)());
+        let acme = jobs.kind::<Charge>().partition("acme");
+        acme.pause().unwrap();
+        let insert = |jobs: &Jobs| {
+            for name in ["acme", "beta", "nobody"] {
+                jobs.insert(Duration::ZERO, charge(name)).unwrap();
+            }
+        };
+        insert(&jobs);
+        assert_eq!(driver.advance(SECOND), 2);
+        if store.keeps {
+            drop((jobs, driver));
+            (jobs, driver, ran) = noted((store.open)());
+            insert(&jobs);
+            assert_eq!(driver.advance(SECOND), 2);
+        }
+        assert!(!ran.lock().unwrap().contains(&"acme".to_owned()));
+        let paused = jobs.count().unwrap().pending;
+        jobs.kind_named("charge").partition("acme").resume().unwrap();
+        assert_eq!(driver.advance(SECOND) as u64, paused);
+        let refused = jobs.kind_named("charge").partition("").pause();
+        assert!(matches!(refused, Err(StoreError::TooLong { what: "partition", bytes: 0, .. })));
+        jobs.check().unwrap();
+    });
+}
+
+/// What is stored comes before what a program says. The flow is found by the name of the kind.
+#[test]
+fn stored_limit_comes_before_that_of_the_program() {
+    on_stores(|store| {
+        let said = || (store.open)().limit_unless_set::<Charge>(Limit::running(2));
+        let (jobs, running, ends) = counted(said());
+        let run = |jobs: &Jobs, ends: &mpsc::Receiver<()>| {
+            jobs.insert_batch((0..40).map(|n| (Duration::ZERO, charge(&n.to_string())))).unwrap();
+            (0..40).for_each(|_| ends.recv_timeout(LONG).unwrap());
+        };
+        run(&jobs, &ends);
+        assert!(running.most("stripe") <= 2, "{}", running.most("stripe"));
+        assert_eq!(jobs.limits().unwrap(), []);
+        // The flow is stored with the first steps of the jobs.
+        let is_stored = || {
+            jobs.kind_named("charge").limit(Limit::running(1)).unwrap();
+            let limits = jobs.limits().unwrap();
+            limits.iter().any(|limit| limit.scope == LimitScope::Flow("stripe".to_owned()))
+        };
+        while !is_stored() {
+            pause(MS);
+        }
+        running.0.lock().unwrap().clear();
+        run(&jobs, &ends);
+        assert_eq!(running.most("stripe"), 1);
+        if store.keeps {
+            jobs.shutdown().unwrap();
+            let (jobs, running, ends) = counted(said());
+            run(&jobs, &ends);
+            assert_eq!(running.most("stripe"), 1);
+        }
+    });
+}
+
+/// A limit or a partition that could not hold is refused with an error that says why.
+#[test]
+fn limits_and_partitions_that_cannot_hold_are_refused() {
+    on_stores(|store| {
+        let (jobs, driver, ran) = noted((store.open)());
+        let charges = jobs.kind::<Charge>();
+        let acme = charges.partition("acme");
+        let refused = |error| Err(StoreError::Limit(error));
+        assert_eq!(jobs.limit(Limit::running(0)), refused(LimitError::Zero));
+        assert_eq!(charges.limit(Limit::running(0)), refused(LimitError::Zero));
+        assert_eq!(charges.limit_each(Limit::running(0)), refused(LimitError::Zero));
+        assert_eq!(acme.limit(Limit::none().weight(0)), refused(LimitError::Weight(0)));
+        assert_eq!(acme.limit(Limit::none().weight(1001)), refused(LimitError::Weight(1001)));
+        assert_eq!(jobs.limit(Limit::none().weight(2)), refused(LimitError::NoTurns));
+        assert_eq!(charges.limit(Limit::none().weight(2)), refused(LimitError::NoTurns));
+        assert_eq!(jobs.limits().unwrap(), []);
+        let too_long = "a".repeat(300);
+        for (name, bytes) in [("", 0), (&*too_long, 300)] {
+            let error = StoreError::TooLong { what: "partition", bytes, most: 255 };
+            assert_eq!(charges.partition(name).limit(Limit::running(1)), Err(error.clone()));
+            let refused = jobs.insert(Duration::ZERO, charge(name)).unwrap_err();
+            assert_eq!(*refused.kind(), InsertErrorKind::Store(error));
+            assert_eq!(refused.into_inner().0, name);
+        }
+        let longest = "a".repeat(255);
+        jobs.insert(Duration::ZERO, charge(&longest)).unwrap();
+        assert_eq!(jobs.pending().next().unwrap().partition, Some(longest.clone()));
+        assert_eq!(driver.advance(Duration::ZERO), 1);
+        assert_eq!(*ran.lock().unwrap(), [longest]);
+    });
+    let wrong = Jobs::memory()
+        .handle(|_: Charge, _: &Run| Ok(()))
+        .limit_unless_set::<Charge>(Limit::running(0))
+        .start();
+    assert!(matches!(wrong, Err(OpenError::Config(_))));
+}
