@@ -11,7 +11,7 @@ use tickwheel_jobs::tickwheel::When;
 use tickwheel_jobs::{Client, JobId};
 
 use crate::ops::{Ending, Foreign, NAMES, Plan, Task, system};
-use crate::oracle::{Outcome, ensure};
+use crate::oracle::{Oracle, Outcome, ensure};
 use crate::place::Place;
 use crate::world::World;
 
@@ -39,8 +39,11 @@ impl World {
         if self.shared.place.is_memory() || self.setup.in_flight < 100 {
             return Ok(());
         }
-        // No claim reads the jobs of a paused kind.
-        if what == Foreign::Job && self.shared.lock().oracle.is_paused(0) {
+        // No claim reads the jobs of a paused kind. On a server none reads those of a scope that is full.
+        let reads_full = !self.shared.place.has_leases();
+        let reads =
+            |oracle: &Oracle| !oracle.is_paused(0) && (reads_full || oracle.limited.is_empty());
+        if what == Foreign::Job && !reads(&self.shared.lock().oracle) {
             return Ok(());
         }
         let number = self.shared.lock().oracle.number();

@@ -198,7 +198,7 @@ fn claim_in_lanes_that_is_cut_anywhere_loses_no_place() {
     wait_until("the first ran", || running.ended() == 1);
     let fates = fates();
     for (n, fate) in fates.iter().enumerate() {
-        let script = if n % 2 == 0 { "claim_lanes" } else { "complete" };
+        let script = if n % 2 == 0 { "claim_lanes" } else { "complete_counted" };
         proxy.plan(&hash_of(script), &[*fate]);
         client.insert(Duration::ZERO, charge("acme")).unwrap();
         wait_until("it ran", || running.ended() > n + 1);

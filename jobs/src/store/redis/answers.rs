@@ -83,7 +83,11 @@ pub(super) fn found(ops: usize, calls: &[Call], replies: Vec<Reply>) -> Vec<Foun
             Reply::Wrong(Fault { error, sent, .. }) => {
                 refusal = Some(Refusal { error, unsure: sent });
             }
-            Reply::Kinds(_) | Reply::Lanes(_) | Reply::Unloaded | Reply::Count(_) => {}
+            Reply::Kinds(_)
+            | Reply::Lanes(_)
+            | Reply::Places
+            | Reply::Unloaded
+            | Reply::Count(_) => {}
         }
         for part in &call.parts {
             wanted[part.op] += part.results;

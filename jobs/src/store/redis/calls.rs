@@ -62,8 +62,8 @@ impl Call {
         }
     }
 
-    /// Returns the smallest script that has the operations of this call.
-    pub(super) fn script(&self) -> Name {
+    /// Returns the smallest script that has the operations of this call. `counted`: a claim of this process was counted.
+    pub(super) fn script(&self, counted: bool) -> Name {
         match &self.list {
             Some(List { operation: Operation::InsertMany | Operation::InsertComing, .. })
                 if self.operations == 1 =>
@@ -71,7 +71,7 @@ impl Call {
                 Name::InsertMany
             }
             Some(List { operation: Operation::Complete, .. }) if self.operations == 1 => {
-                Name::Complete
+                if counted { Name::CompleteCounted } else { Name::Complete }
             }
             _ => self.name,
         }
@@ -161,6 +161,7 @@ mod tests {
         expected.push(ends.iter().flat_map(|(id, token)| [*id, *token]).collect());
         expected.extend(ends.iter().map(|(id, _)| vec![*id; 16]));
         assert_eq!(call.args, expected);
-        assert_eq!(call.script(), Name::Complete);
+        assert_eq!(call.script(false), Name::Complete);
+        assert_eq!(call.script(true), Name::CompleteCounted);
     }
 }

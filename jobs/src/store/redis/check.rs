@@ -52,6 +52,10 @@ impl Redis {
         if of_kinds != alive {
             return Ok(Some(format!("R10: {alive} jobs, and {of_kinds} of all kinds")));
         }
+        if counted.empty_places != 0 {
+            let empty = counted.empty_places;
+            return Ok(Some(format!("R21: {empty} more places in lanes than jobs in them")));
+        }
         let set_aside = self.keys.unreadable().to_owned();
         if let Some((id, _)) = self.scan(&set_aside)?.first() {
             let id = id_of(id).map_or_else(|_| format!("{id:?}"), |id| id.to_string());

@@ -27,6 +27,8 @@ pub(super) struct Claiming {
     again: bool,
     /// Some job has had a partition, or something is limited: the script with lanes makes the claims.
     pub(super) has_lanes: bool,
+    /// A claim of this process was counted.
+    pub(super) has_counted: bool,
 }
 
 impl Claiming {
@@ -120,7 +122,11 @@ impl Claiming {
             Reply::Done(fields) => fields,
             Reply::Full => return Err(StoreError::Full.into()),
             Reply::Wrong(fault) => return Err(fault),
-            Reply::Kinds(_) | Reply::Lanes(_) | Reply::Unloaded | Reply::Count(_) => return Ok(()),
+            Reply::Kinds(_)
+            | Reply::Lanes(_)
+            | Reply::Places
+            | Reply::Unloaded
+            | Reply::Count(_) => return Ok(()),
         };
         let [_, _, next_due, waits, claimed, senseless, fence] = &fields[..] else { return Ok(()) };
         let next_due = number(next_due)?;

@@ -26,6 +26,8 @@ pub(super) enum Reply {
     Kinds(Vec<String>),
     /// A script has claimed nothing: the caller has to call the one with lanes, or the one without.
     Lanes(bool),
+    /// A script has ended no claim: one is counted, so the caller has to call the script for those.
+    Places,
     /// The server does not know the script.
     Unloaded,
     /// The server's memory is full.
@@ -76,6 +78,7 @@ pub(super) fn reply(value: Value) -> Reply {
             }
             Some(Ok(b"lanes")) => Reply::Lanes(true),
             Some(Ok(b"plain")) => Reply::Lanes(false),
+            Some(Ok(b"places")) => Reply::Places,
             _ => Reply::Wrong(damaged("is no answer of a script").into()),
         },
         Value::Int(count) => Reply::Count(count),

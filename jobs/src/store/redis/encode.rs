@@ -324,10 +324,11 @@ pub(super) fn commands(
     keys: &[String],
     head: &[Vec<u8>],
     (number, lease): (u64, u64),
+    counted: bool,
 ) -> Vec<Cmd> {
     let mut place = 0_usize;
     let command = |call: &Call| {
-        let mut cmd = scripts.call(call.script(), keys);
+        let mut cmd = scripts.call(call.script(counted), keys);
         cmd.arg(head);
         if call.name == Name::Extend {
             cmd.arg(lease);

@@ -219,7 +219,8 @@ impl Redis {
         let commands = |store: &Redis, calls: &[Call], claim: Option<&ClaimRequest>| {
             let (keys, head) = (store.keys.all(&store.kinds), store.head());
             let numbers = (batch.number, lease);
-            let mut all = encode::commands(calls, &store.scripts, &keys, &head, numbers);
+            let counted = store.claiming.has_counted;
+            let mut all = encode::commands(calls, &store.scripts, &keys, &head, numbers, counted);
             if waits && !calls.is_empty() {
                 all.extend(store.replicas.commands(store.keys.sent(), store.connection.left()));
             }

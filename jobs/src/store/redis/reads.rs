@@ -33,6 +33,8 @@ pub(super) struct Counted {
     gauges: Vec<KindGauges>,
     /// The numbers of jobs that are dead or kept, of records and of fences, which must agree with the counts.
     pub(super) sizes: [u64; 3],
+    /// How many more places in lanes there are than jobs in lanes.
+    pub(super) empty_places: i64,
 }
 
 impl Redis {
@@ -301,7 +303,8 @@ impl Redis {
             });
         }
         gauges.sort_unstable_by(|a, b| a.kind.cmp(&b.kind));
-        Ok(Counted { counts, kinds, gauges, sizes: [at(7)?, at(8)?, at(9)?] })
+        let (sizes, empty_places) = ([at(7)?, at(8)?, at(9)?], number(&reply[14])?);
+        Ok(Counted { counts, kinds, gauges, sizes, empty_places })
     }
 
     fn schedules(&mut self) -> Result<Vec<StoredSchedule>, Fault> {

@@ -68,8 +68,10 @@ impl Redis {
                 Reply::Lanes(has_lanes) => Some(*has_lanes),
                 _ => None,
             });
-            if let Some(has_lanes) = has_lanes.filter(|_| kinds.is_none()) {
-                self.claiming.has_lanes = has_lanes;
+            let has_places = replies.iter().any(|reply| matches!(reply, Reply::Places));
+            self.claiming.has_lanes = has_lanes.unwrap_or(self.claiming.has_lanes);
+            self.claiming.has_counted |= has_places;
+            if kinds.is_none() && (has_lanes.is_some() || has_places) {
                 continue;
             }
             match kinds {

@@ -10,6 +10,7 @@ pub(super) enum Name {
     Claim,
     ClaimLanes,
     Complete,
+    CompleteCounted,
     Count,
     Extend,
     Info,
@@ -35,7 +36,7 @@ macro_rules! script {
 
 /// A server makes the functions of a script anew in each call, so each script has the parts that it needs. The two
 /// most frequent changes, `Complete` and `InsertMany`, are scripts of their own, and parts of `Change`.
-const SOURCES: [&str; 12] = [
+const SOURCES: [&str; 13] = [
     script!("records.lua", "fences.lua", "partitions.lua", "audit.lua"),
     script!(
         "records.lua",
@@ -74,6 +75,16 @@ const SOURCES: [&str; 12] = [
         "take.lua",
         "take_lanes.lua",
         "write_claim.lua"
+    ),
+    script!(
+        "fences.lua",
+        "no_places.lua",
+        "forget.lua",
+        "history.lua",
+        "batch.lua",
+        "claims.lua",
+        "complete.lua",
+        "apply.lua"
     ),
     script!(
         "fences.lua",
@@ -121,6 +132,7 @@ pub fn hash_of(name: &str) -> Option<String> {
         "claim" => Name::Claim,
         "claim_lanes" => Name::ClaimLanes,
         "complete" => Name::Complete,
+        "complete_counted" => Name::CompleteCounted,
         "insert_many" => Name::InsertMany,
         _ => return None,
     };

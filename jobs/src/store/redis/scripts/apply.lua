@@ -9,6 +9,9 @@
 while at <= #ARGV do
   answers[#answers + 1] = operations[args(1)]()
 end
+if needs_places then
+  return { 'places', micros, 1 }
+end
 settle()
 write_history()
 local answer = table.concat(answers)

@@ -43,8 +43,13 @@ for n = at, #ARGV do
       or band and band * BAND < COMING and band ~= math.min(job.interruptions, MOST_INTERRUPTIONS - 1) then
       say('R13: a job waits where its interruptions and its partition say')
     end
-    if has(job.flags, PARTITION) then
-      local lane = lane_of(job.kind, partition_in(job.payload, 1))
+    local is_of_lane = has(job.flags, PARTITION)
+    local lane = lane_of(job.kind, is_of_lane and partition_in(job.payload, 1) or '')
+    local its_flow = redis.call('HGET', flow, 'flow:' .. job.kind) or job.kind
+    if not claimed and redis.call('ZSCORE', held, string.char(#its_flow) .. its_flow .. lane .. id) then
+      say('R20: only a claim has a place')
+    end
+    if is_of_lane then
       local place = score and redis.call('ZSCORE', wait, place_in(lane, time_of(score), id))
       if score and (place ~= false) ~= (score >= LANED) then
         say('R17: a job waits in its lane if its score says so')

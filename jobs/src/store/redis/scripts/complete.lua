@@ -9,6 +9,21 @@ operations.complete = function()
   local ids = { unpack(ARGV, at, at + many - 1) }
   at = at + many
   local found = get_all(fences, ids)
+  if not free_place then
+    -- If a claim is counted, nothing is done: the caller has to call the script that has `places.lua`.
+    local before
+    for n = 1, many do
+      local fence = found[n]
+      if fence and fence ~= before then
+        before = fence
+        local mark = byte(fence, FENCE_BYTES)
+        if mark == 43 or mark == 75 then
+          needs_places = true
+          return ''
+        end
+      end
+    end
+  end
   -- The results and the ended jobs, if not all claims are held.
   local results, held = nil, ids
   local token_at, group_end, token = 1, 0, nil

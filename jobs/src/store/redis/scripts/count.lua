@@ -3,13 +3,15 @@
 -- Returns { 'ok', microseconds, pending jobs, claimed jobs, dead jobs, schedules, each kind and its number of
 -- jobs that are not dead, jobs that are dead or kept, records, fences, keys, jobs that are overdue, for how many milliseconds
 -- the first of them has been or -1, each kind with five values: its name, its pending, dead and overdue jobs, for how
--- long the first of these has been or -1 }.
+-- long the first of these has been or -1, how many more places in lanes there are than jobs in lanes }.
 
 local pending, overdue, oldest = 0, 0, -1
 local each = {}
+local in_lanes = 0
 for kind, key in pairs(due) do
   local its_pending, its_overdue, its_oldest = redis.call('ZCARD', key), 0, -1
   local suspects = redis.call('ZCOUNT', key, BAND, '+inf') > 0
+  in_lanes = in_lanes + (suspects and redis.call('ZCOUNT', key, LANED, '+inf') or 0)
   for n = 0, suspects and LAST_BAND or 0 do
     local band = n * BAND
     local due_before = '(' .. string.format('%.0f', band + now)
@@ -29,5 +31,5 @@ return {
   'ok', micros, pending, redis.call('ZCARD', run), redis.call('ZLEXCOUNT', over, range_of(AS_DEAD)),
   redis.call('HLEN', schedules), redis.call('HGETALL', kinds), redis.call('ZLEXCOUNT', over, '[a', '(b'),
   redis.call('HLEN', jobs), redis.call('HLEN', fences), redis.call('HLEN', keys),
-  overdue, oldest, each,
+  overdue, oldest, each, redis.call('ZCARD', wait) - in_lanes,
 }

@@ -34,7 +34,7 @@ local function look_at_lanes()
   end
   -- What waits is a job in a lane, and the lane is known.
   local many = redis.call('ZCARD', wait)
-  local from = many > PAGE and micros % many or 0
+  local from = many > PAGE and micros % (many - PAGE + 1) or 0
   for _, place in ipairs(redis.call('ZRANGE', wait, from, from + PAGE - 1)) do
     local kind = #place > 25 and string.sub(kind_of(place), 2) or ''
     local id, lane = string.sub(place, -16), string.sub(place, 1, -25)
@@ -50,7 +50,7 @@ local function look_at_lanes()
     local name = string.char(#kind) .. kind
     local laned = redis.call('ZCOUNT', key, LANED, '+inf')
     if laned ~= redis.call('ZLEXCOUNT', wait, '[' .. name, '(' .. name .. '\255') then
-      from = laned > PAGE and micros % laned or 0
+      from = laned > PAGE and micros % (laned - PAGE + 1) or 0
       local scores = {}
       for n, value in ipairs(redis.call('ZRANGEBYSCORE', key, LANED, '+inf', 'WITHSCORES', 'LIMIT', from, PAGE)) do
         if n % 2 == 1 then
@@ -64,7 +64,7 @@ local function look_at_lanes()
   end
   -- A place is that of a claim. If it is not, the next claims compare all of them.
   many = redis.call('ZCARD', held)
-  from = many > 16 and micros % many or 0
+  from = many > 16 and micros % (many - 15) or 0
   for _, place in ipairs(redis.call('ZRANGE', held, from, from + 15)) do
     local fence = redis.call('HGET', fences, string.sub(place, -16))
     local scope = fence and #fence >= FENCE_BYTES + HEAD_BYTES and read_fence(fence).scope or UNKNOWN

@@ -49,33 +49,6 @@ local empty, senseless, senseless_records = {}, {}, {}
 -- For each kind, the claimed jobs that were in lanes.
 local claimed_in_lanes = {}
 
--- Claims a job. `time`: its due time in digits, with a `k` behind it if the job has its key.
-local function claim_job(id, record, time, fence, scope)
-  local pair = taken + taken
-  local triple = pair + taken
-  reply[triple + 1], reply[triple + 2], reply[triple + 3] = id, time, record
-  ends[pair + 1], ends[pair + 2], tokens[pair + 1], tokens[pair + 2] = lease_end, id, id, fence
-  if scope then
-    scopes[pair + 1], scopes[pair + 2] = '0', scope .. id
-  end
-  taken = taken + 1
-  ids[taken] = id
-  bytes = bytes + #record
-end
-
--- The due time of a job that is not fresh, in digits and with its mark, and its fence.
-local function fence_of(id, record, time, kind, key_bytes, scope)
-  local head = sub(record, 1, HEAD_BYTES + #kind + key_bytes)
-  local has_key = key_bytes > 0 and redis.call('HGET', keys, sub(head, HEAD_BYTES + #kind + 1)) == id
-  return has_key and time .. 'k' or time, write_fence(fence_number, time, has_key, head, scope)
-end
-
-local function drop_senseless(kind, id, record)
-  add(empty, kind, id)
-  senseless[#senseless + 1] = id
-  senseless_records[#senseless] = record
-end
-
 -- Takes the next jobs of a list, this many at most.
 local function take(list, most)
   local kind, interruptions, fresh, claimed, many = list.kind, list.interruptions, list.fresh, list.claimed, #list.claimed
@@ -91,12 +64,15 @@ local function take(list, most)
     if not record then
       add(empty, kind, id)
     elseif not key_bytes or #id ~= 16 then
-      drop_senseless(kind, id, record)
+      add(empty, kind, id)
+      senseless[#senseless + 1] = id
+      senseless_records[#senseless] = record
     else
       if interruptions > 0 then
         take_note(interruptions)
         time = string.format('%.0f', tonumber(time) - list.band)
       end
+      bytes = bytes + #record
       local fence
       if is_fresh then
         -- Fresh jobs of one due time have the same fence.
@@ -105,11 +81,20 @@ local function take(list, most)
         end
         fence = list.fence
       else
-        time, fence = fence_of(id, record, time, kind, key_bytes, scope)
+        local head = sub(record, 1, HEAD_BYTES + #kind + key_bytes)
+        local has_key = key_bytes > 0 and redis.call('HGET', keys, sub(head, HEAD_BYTES + #kind + 1)) == id
+        fence = write_fence(fence_number, time, has_key, head, scope)
+        time = has_key and time .. 'k' or time
       end
-      claim_job(id, record, time, fence, scope)
-      many = many + 1
-      claimed[many] = id
+      local pair = taken + taken
+      local triple = pair + taken
+      reply[triple + 1], reply[triple + 2], reply[triple + 3] = id, time, record
+      ends[pair + 1], ends[pair + 2], tokens[pair + 1], tokens[pair + 2] = lease_end, id, id, fence
+      if scope then
+        scopes[pair + 1], scopes[pair + 2] = '0', scope .. id
+      end
+      taken, many = taken + 1, many + 1
+      ids[taken], claimed[many] = id, id
     end
   end
 end

@@ -39,6 +39,12 @@ end
 
 local visits, first_turn, offers = 0, {}, {}
 
+local function drop_senseless(kind, id, record)
+  add(empty, kind, id)
+  senseless[#senseless + 1] = id
+  senseless_records[#senseless] = record
+end
+
 -- The first job of a lane. Drops what waits there and is no job of it, and what is not due, since the clock was set back.
 local function first_of(kind, lane)
   while true do
@@ -193,10 +199,17 @@ do
   -- Claims the first job of a lane, which has its turn then.
   local function serve(offer)
     local kind, lane, scope = offer.kind, offer.lane, flow_prefix(offer.kind) .. offer.lane
-    local time = string.format('%.0f', offer.time)
-    local fence
-    time, fence = fence_of(offer.id, offer.record, time, kind, offer.key_bytes, scope)
-    claim_job(offer.id, offer.record, time, fence, scope)
+    local id, time = offer.id, string.format('%.0f', offer.time)
+    local head = sub(offer.record, 1, HEAD_BYTES + #kind + offer.key_bytes)
+    local has_key = offer.key_bytes > 0 and redis.call('HGET', keys, sub(head, HEAD_BYTES + #kind + 1)) == id
+    local pair = taken + taken
+    local triple = pair + taken
+    reply[triple + 1], reply[triple + 2], reply[triple + 3] = id, has_key and time .. 'k' or time, offer.record
+    ends[pair + 1], ends[pair + 2] = lease_end, id
+    tokens[pair + 1], tokens[pair + 2] = id, write_fence(fence_number, time, has_key, head, scope)
+    scopes[pair + 1], scopes[pair + 2] = '0', scope .. id
+    taken, bytes = taken + 1, bytes + #offer.record
+    ids[taken] = id
     count_claim(kind, scope)
     add(claimed_in_lanes, kind, offer.id)
     redis.call('ZREM', wait, offer.place)
