@@ -112,12 +112,8 @@ impl State {
             *fences += 1;
             request.takes(&cursor.name);
             let place = Place { kind: cursor.kind, due: job.due, id: job.id, later: false };
-            let (key, callers_id) = (job.key.clone(), job.callers_id);
             let extra = Extra::read(job.extra.as_deref())?;
-            let (failed, kept_bytes) = (job.failures > 0, job.kept_bytes());
-            let (order, batch) = (*fences, UNWRITTEN);
-            let claim = Held { place, key, callers_id, failed, bytes: kept_bytes, order, batch };
-            held.insert(job.id, claim);
+            held.insert(job.id, Held { order: *fences, batch: UNWRITTEN, ..Held::of(place, &job) });
             journal.push(Change::Added(job.id));
             fresh.push(job.id);
             let is_innocent = job.interruptions == 0;
@@ -192,6 +188,11 @@ impl State {
         }
         Ok(())
     }
+}
+
+/// Returns how often a process had started to run the jobs of the file when the claim with this fence was made.
+pub(super) fn starts_of(fence: Fence) -> u64 {
+    fence.get() >> CLAIM_BITS
 }
 
 /// Returns the fence of the claim with this number, counted since the process started.

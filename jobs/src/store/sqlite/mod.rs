@@ -14,6 +14,7 @@
 //! | `schema.rs`, `sql.rs` | the tables, and every statement |
 //! | `rows.rs` | the rows of the tables |
 //! | `tables.rs` | single changes to the tables, each complete |
+//! | `ended_in.rs` | the jobs that a transaction of the caller has ended |
 //! | `files.rs` | files beside the database, waits for other connections |
 //! | `temporary.rs` | the folder of a temporary database |
 //! | `open.rs` | opens, checks and makes a file |
@@ -26,6 +27,7 @@
 //! | `later_jobs.rs` | the jobs of later hours, and how they move |
 //! | `pace.rs` | how many rows a commit moves or deletes |
 //! | `ops.rs` | each operation of the store |
+//! | `run_ends.rs` | the ends of claims |
 //! | `recovery.rs` | the jobs that an earlier process left claimed |
 //! | `transact.rs` | the connection, and the transactions on it |
 //! | `schedules.rs` | schedules and their occurrences |
@@ -40,6 +42,7 @@ pub(crate) mod schema;
 pub(crate) mod sql;
 pub(crate) mod rows;
 pub(crate) mod tables;
+mod ended_in;
 mod files;
 mod temporary;
 pub(crate) mod open;
@@ -52,6 +55,7 @@ mod state;
 mod scan;
 pub(crate) mod later_jobs;
 pub(crate) mod ops;
+mod run_ends;
 mod progress;
 mod pace;
 mod ended;
@@ -141,7 +145,7 @@ impl Sqlite {
             compared: Millis::ZERO,
             removed: false,
             hurry: Hurry::default(),
-            state: State::new(runs_jobs, location.keep_dead, location.history),
+            state: State::new(&location, runs_jobs),
             location,
             sql,
             conn: Some(conn),
@@ -316,7 +320,7 @@ impl Store for Sqlite {
     fn check(&mut self) -> Result<(), Violation> {
         self.connect()?;
         let Some(conn) = &self.conn else { return Err(StoreError::Closed.into()) };
-        let checked = check::check(Tables { conn, sql: &self.sql }, &self.state.claims);
+        let checked = check::check(Tables { conn, sql: &self.sql }, &self.state);
         if !self.state.claims.of_runner() && !self.location.only_looks {
             // While the check read, no checkpoint could move later commits to the file. Without this, the
             // next commit of the process that runs the jobs would move them all, and be slow.
@@ -328,7 +332,7 @@ impl Store for Sqlite {
     fn check_claims(&mut self) -> Result<(), Violation> {
         self.connect()?;
         let Some(conn) = &self.conn else { return Err(StoreError::Closed.into()) };
-        check::check_claims(Tables { conn, sql: &self.sql }, &self.state.claims)
+        check::check_claims(Tables { conn, sql: &self.sql }, &self.state)
     }
 
     fn hurry(&self) -> Hurry {

@@ -1,12 +1,15 @@
 //! The state in memory that belongs to the file.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use foldhash::HashSet;
 
 use super::claims::Claims;
+use super::ended_in::EndedIn;
 use super::kind_minute::KindMinute;
 use super::later_jobs::Hours;
+use super::open::Location;
 use super::pace::Pace;
 use super::pages::Ahead;
 use super::rows::{KindCounts, KindRow};
@@ -28,6 +31,7 @@ pub(crate) struct State {
     /// How long dead jobs, and ids that callers chose, are kept.
     pub(crate) keep_dead: Duration,
     pub(crate) claims: Claims,
+    pub(super) ended_in: Arc<EndedIn>,
     pub(crate) hours: Hours,
     /// How many rows a purge deletes at once.
     pub(crate) purges: Pace,
@@ -55,14 +59,15 @@ pub(crate) struct State {
 
 impl State {
     /// Returns the state of a process that has not read the file yet.
-    pub(super) fn new(runs_jobs: bool, keep_dead: Duration, history: bool) -> State {
+    pub(super) fn new(location: &Location, runs_jobs: bool) -> State {
         State {
             kinds: Vec::new(),
             deltas: Vec::new(),
-            noted: Noted::new(history),
+            noted: Noted::new(location.history),
             minutes: Vec::new(),
-            keep_dead,
+            keep_dead: location.keep_dead,
             claims: Claims::new(runs_jobs),
+            ended_in: Arc::clone(&location.ended_in),
             hours: Hours::default(),
             purges: Pace::default(),
             reload: true,
@@ -111,6 +116,7 @@ impl State {
 
     /// Keeps the changes of a transaction that was committed.
     pub(crate) fn accept(&mut self) {
+        self.ended_in.forget(self.claims.ended());
         self.claims.accept();
     }
 
