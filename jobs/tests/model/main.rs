@@ -35,6 +35,7 @@
 //! | 25 | overdue jobs are counted, with the age of the oldest; dead jobs are counted by kind and error (P21) |
 //! | 26 | follow-ups are there if and only if the end of their run is (P30) |
 //! | 27 | a debounced job is due after its last call, and not later than its burst allows |
+//! | 28 | each job of a batch starts, ends and is interrupted as any other |
 //!
 //! After each step `check()` passes, and every list, count and job is what the oracle has.
 //! `TICKWHEEL_JOBS_CASES` says how many histories there are for each store.
@@ -46,6 +47,7 @@
 //! | `occurrences.rs` | the model: schedules |
 //! | `place.rs` | the store, and what a crash leaves of it |
 //! | `world.rs` | the process: handlers, restarts, crashes |
+//! | `batches.rs` | the handler of batches |
 //! | `kept.rs` | the model: jobs that completed or were cancelled, and are kept |
 //! | `resume.rs` | the model: what a process finds when it starts, and what a store says of a job |
 //! | `calls.rs`, `insert.rs` | every verb, done to both, and compared |
@@ -67,6 +69,7 @@
 
 mod agree;
 mod answers;
+mod batches;
 mod bulk;
 mod calls;
 #[cfg(feature = "redis")]
@@ -159,6 +162,7 @@ impl World {
     /// Does one step, and compares everything.
     fn step(&mut self, op: &Op) -> Outcome {
         let started = self.shared.lock().oracle.started;
+        self.shared.lock().batch_ends = false;
         self.act(op)?;
         self.shared.look_at_the_clocks(false);
         if self.recover()? {

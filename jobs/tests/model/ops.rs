@@ -12,6 +12,9 @@ use crate::new_job::Said;
 /// The kinds, by their index: `STEADY` and `QUICK` are always handled, `LATE` only after some
 /// restarts, and no payload of `BROKEN` decodes.
 pub(crate) const NAMES: [&str; 4] = ["steady", "quick", "late", "broken"];
+/// Its handler gets batches of [`BATCH`] jobs at most, of what is due.
+pub(crate) const QUICK: usize = 1;
+pub(crate) const BATCH: usize = 3;
 pub(crate) const LATE: usize = 2;
 pub(crate) const BROKEN: usize = 3;
 

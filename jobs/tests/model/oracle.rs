@@ -14,7 +14,7 @@ use tickwheel_jobs::{JobId, JobState};
 
 use crate::history::Happened;
 use crate::kept::Kept;
-use crate::ops::{Bounds, Ending, Plan, WAITS};
+use crate::ops::{Bounds, Ending, Plan, QUICK, WAITS};
 pub(crate) use crate::record::{Known, Own, Record, Remembered, Repeated};
 use crate::waits::Ends;
 
@@ -315,6 +315,8 @@ impl Oracle {
                 && other.due * 1000 <= wall
                 && self.handled[other.kind]
                 && !self.is_paused(other.kind)
+                // Waits for the rest of its batch.
+                && other.kind != QUICK
                 && self.in_flight > 100;
             let passed = (if other.kind == job.kind { before } else { overtaken })
                 && other.state == JobState::Pending
