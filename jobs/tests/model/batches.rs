@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tickwheel_jobs::{Fail, Run};
 
+use crate::end_in::{Ended, transact};
 use crate::ops::{Ending, QUICK, Task};
 use crate::world::{Shared, act, begin, end, result};
 
@@ -28,9 +29,21 @@ pub(crate) fn handle(shared: &Arc<Shared>, jobs: &[(Task<1>, Run)]) -> Result<()
         let Some(set) = act(shared, plan, run) else { return Ok(()) };
         acted.push((plan, run, starts, set));
     }
-    let mut endings = Vec::new();
+    // The ends in transactions come before the others, which come when the handler returns.
+    let mut ended = Vec::new();
     for (plan, run, starts, set) in acted {
-        let Some(ending) = end(shared, plan, run, starts, set) else { return Ok(()) };
+        let Some(its) = transact(shared, plan.ending(starts), run, set) else { return Ok(()) };
+        ended.push((run, its));
+    }
+    let mut endings = Vec::new();
+    for (run, its) in ended {
+        let ending = match its {
+            Ended::Before(ending) => ending,
+            Ended::ByHandler(ending, set) => match end(shared, run, ending, set) {
+                Some(ending) => ending,
+                None => return Ok(()),
+            },
+        };
         endings.push((run, ending));
     }
     shared.lock().batch_ends = endings.len() > 1;

@@ -35,6 +35,13 @@ pub(crate) struct Plan {
     pub(crate) ends: Vec<Ending>,
 }
 
+impl Plan {
+    /// Returns how the run ends that is the how-manieth.
+    pub(crate) fn ending(&self, starts: usize) -> Ending {
+        self.ends[starts.min(self.ends.len()) - 1]
+    }
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) enum Ending {
     Done,
@@ -44,6 +51,22 @@ pub(crate) enum Ending {
     Snoozes(u64),
     Dies,
     Panics,
+    /// Ends in a transaction, on a file. If that is not committed, fails or not.
+    InTransaction {
+        commits: bool,
+        crash: Crash,
+        fails: bool,
+    },
+}
+
+/// When a crash comes to a run that ends in a transaction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) enum Crash {
+    Never,
+    /// Before the transaction is committed or rolled back.
+    Before,
+    /// After the commit, and before the handler returns.
+    After,
 }
 
 /// A job of the kind with this index.

@@ -375,7 +375,7 @@ impl Oracle {
             Some(Ending::FailsAfter(wait)) => ("fails later", again(wait as i64)),
             Some(Ending::Dies) => ("dies", None),
             Some(Ending::Panics) => ("panicked: as planned", again(wait)),
-            Some(Ending::Fails | Ending::Done | Ending::Snoozes(_)) => ("fails", again(wait)),
+            Some(_) => ("fails", again(wait)),
         };
         job.failed_with(error, now);
         match wait {

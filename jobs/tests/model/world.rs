@@ -10,6 +10,7 @@ use std::time::Instant;
 use tickwheel_jobs::{Builder, Client, Driver, Fail, JobState, Jobs, Run};
 
 use crate::batches;
+use crate::end_in::{Ended, transact};
 use crate::history::Noted;
 use crate::hooks::{CallsInDrop, told};
 use crate::ops::{BATCH, BROKEN, Ending, LATE, Name, Op, Plan, Stop, Task, micros, retry, system};
@@ -108,7 +109,7 @@ impl Shared {
     }
 
     /// Copies the store as it is: what a crash now leaves.
-    fn crash(&self) {
+    pub(crate) fn crash(&self) {
         let mut state = self.lock();
         if state.crashed.is_none() && !self.place.is_memory() {
             state.crashed = Some((self.place.copy(), state.oracle.clone()));
@@ -159,7 +160,12 @@ fn handle(shared: &Arc<Shared>, kind: usize, plan: &Plan, run: &Run) -> Result<(
             return Ok(());
         }
     };
-    let ending = act(shared, plan, run).and_then(|set| end(shared, plan, run, starts, set));
+    let set = act(shared, plan, run);
+    let ended = set.and_then(|set| transact(shared, plan.ending(starts), run, set));
+    let ending = ended.and_then(|ended| match ended {
+        Ended::Before(ending) => Some(ending),
+        Ended::ByHandler(ending, set) => end(shared, run, ending, set),
+    });
     ending.map_or(Ok(()), result)
 }
 
@@ -187,14 +193,7 @@ pub(crate) fn act(shared: &Arc<Shared>, plan: &Plan, run: &Run) -> Option<RunSet
 }
 
 /// Ends a run in the oracle. Returns how its handler ends.
-pub(crate) fn end(
-    shared: &Arc<Shared>,
-    plan: &Plan,
-    run: &Run,
-    starts: usize,
-    set: RunSets,
-) -> Option<Ending> {
-    let ending = plan.ends[starts.min(plan.ends.len()) - 1];
+pub(crate) fn end(shared: &Arc<Shared>, run: &Run, ending: Ending, set: RunSets) -> Option<Ending> {
     let mut state = shared.lock();
     let at = state.oracle.find(run.id());
     let Some(at) = at else {
@@ -227,6 +226,7 @@ pub(crate) fn result(ending: Ending) -> Result<(), Fail> {
         }
         Ending::Snoozes(ms) => Err(Fail::snooze(std::time::Duration::from_millis(ms))),
         Ending::Dies => Err(Fail::dead("dies")),
+        Ending::InTransaction { .. } => unreachable!("its handler returns another"),
         Ending::Panics => std::panic::resume_unwind(Box::new("as planned")),
     }
 }
