@@ -1,12 +1,12 @@
-//! A report at half past two each night in Berlin, over both changes of the clocks; and what becomes
-//! of the mornings that were missed.
+//! A report at half past two each night in Berlin, over both changes of the clocks; what becomes of the
+//! mornings that were missed; and a report that never runs beside the one of the night before.
 //!
 //! ```sh
 //! cargo run --release -p tickwheel-jobs --features cron --example nightly
 //! ```
 //!
-//! The clock is one that the program moves, so that half a year passes in a moment. It exits with 1 if
-//! a run is not where it belongs.
+//! The clock is one that the program moves, so that half a year passes in a moment. Only the nights of
+//! the last part take their time, 20 ms each. It exits with 1 if a run is not where it belongs.
 //!
 //! What to know before this is copied:
 //!
@@ -18,18 +18,22 @@
 //!   on where it was; it is not made twice, and does not begin anew.
 //! - **An occurrence that is found more than a second late was missed.** `Missed` says which of those
 //!   run: none, the latest one, or the latest few.
+//! - **Occurrences do not wait for each other.** If a report may take longer than a night, the schedule
+//!   makes a small job that stores the report under a key, which the report holds until its end. While one
+//!   runs, or waits for a retry, the report of the next night is left out.
 
 #![forbid(unsafe_code)]
 
 use std::error::Error;
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::{Duration, SystemTime};
-use std::{env, fs, process};
+use std::{env, fs, process, thread};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use tickwheel_jobs::{Cron, Driver, Job, Jobs, Missed};
+use tickwheel_jobs::{Cron, Driver, Job, Jobs, Missed, NewJob, Until};
 
 type Result<T, E = Box<dyn Error>> = std::result::Result<T, E>;
 
@@ -43,6 +47,14 @@ impl Job for Report {
     const KIND: &'static str = "report";
 }
 
+/// The occurrence of a schedule, which stores the report.
+#[derive(Serialize, Deserialize)]
+struct Night;
+
+impl Job for Night {
+    const KIND: &'static str = "night";
+}
+
 const ZONE: &str = "Europe/Berlin";
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -51,6 +63,7 @@ fn main() -> Result<()> {
     fs::create_dir_all(&folder)?;
     let file = folder.join("reports.db");
     let result = clocks_change(&file).and_then(|()| a_holiday(&file));
+    let result = result.and_then(|()| long_reports(&folder.join("long.db")));
     fs::remove_dir_all(&folder)?;
     result
 }
@@ -125,6 +138,52 @@ fn a_holiday(file: &Path) -> Result<()> {
     expect(&runs, &["burst of 3 14 07:00 CET", "once 14 07:00 CET", "skip 14 07:00 CET"])?;
     jobs.check()?;
     Ok(jobs.shutdown()?)
+}
+
+/// Each report takes three nights and a half. None runs beside another, and the nights between are left out.
+fn long_reports(file: &Path) -> Result<()> {
+    const NIGHT: Duration = Duration::from_millis(20);
+    println!("Reports that take three nights and a half each");
+    static AT_ONCE: AtomicUsize = AtomicUsize::new(0);
+    let (ran, runs) = mpsc::channel();
+    let (began, nights) = mpsc::channel();
+    let jobs = Jobs::open(file)?
+        .handle(move |_: Night, run| {
+            let report = NewJob::new(Report { schedule: "long".to_owned() })
+                .key("report")
+                .if_absent() // one that waits for its start or for a retry stays
+                .unique_until(Until::Ended); // and while one runs, no other is stored
+            run.next().insert_job(report)?;
+            Ok(began.send(())?)
+        })
+        .handle(move |_: Report, _| {
+            let others = AT_ONCE.fetch_add(1, Ordering::SeqCst);
+            work(NIGHT * 7 / 2);
+            AT_ONCE.fetch_sub(1, Ordering::SeqCst);
+            Ok(ran.send(others)?)
+        })
+        .threads(4)
+        .start()?;
+    jobs.schedule("nights", NIGHT, Night)?;
+    for _ in 0..5 {
+        let others = runs.recv_timeout(Duration::from_secs(60))?;
+        if others > 0 {
+            return Err(format!("a report ran beside {others} others").into());
+        }
+    }
+    jobs.unschedule("nights")?;
+    let nights = nights.try_iter().count();
+    println!("    5 reports in {nights} nights, one at a time");
+    if nights < 10 {
+        return Err("a report did not leave out the nights in which another one ran".into());
+    }
+    jobs.shutdown()?;
+    Ok(())
+}
+
+#[expect(clippy::disallowed_methods, reason = "a report that takes its time")]
+fn work(time: Duration) {
+    thread::sleep(time);
 }
 
 /// Compares what ran since the last call, in the order of names and then of times, with what was to run.

@@ -119,6 +119,7 @@ pub use values::attempt_errors::AttemptError;
 pub use values::buckets::Buckets;
 pub use values::call_error::CallError;
 pub use values::cancellation::Cancellation;
+pub use values::end_in_error::EndInError;
 pub use values::error::{
     InsertError, InsertErrorKind, OpenError, ServerProblem, StoreError, Violation,
 };

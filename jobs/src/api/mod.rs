@@ -8,6 +8,8 @@ pub(crate) mod counts;
 pub(crate) mod insert;
 #[cfg(feature = "sqlite-unbundled")]
 pub(crate) mod in_transaction;
+#[cfg(feature = "sqlite-unbundled")]
+pub(crate) mod end_in;
 pub(crate) mod by_hand;
 pub(crate) mod schedules;
 #[cfg(feature = "sqlite-unbundled")]

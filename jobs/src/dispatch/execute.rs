@@ -257,8 +257,8 @@ impl Executor {
         let end = state.take_failure().map_or(end, RunEnd::Failed);
         let now = self.clock.latest();
         match &end {
-            // It has failed, and that is counted when it is reported.
-            _ if !state.returns(now.instant) => {}
+            // How it has ended is counted when that is reported.
+            _ if !state.returns(now.instant) || state.may_end_without_handler() => {}
             RunEnd::Done => Metrics::add(&self.metrics.completed),
             RunEnd::Failed(Fail { fate: Fate::Snooze(_), .. }) => {
                 Metrics::add(&self.metrics.snoozed);

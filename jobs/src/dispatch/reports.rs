@@ -12,7 +12,7 @@ use super::events::call_user;
 use super::metrics::Metrics;
 use super::run_span::RunSpan;
 use super::run_state::RunState;
-use crate::values::run_report::RunReport;
+use crate::values::run_report::{Outcome, RunReport};
 
 /// The function that the user gave.
 pub(crate) type OnRun = Arc<dyn Fn(&RunReport) + Send + Sync>;
@@ -37,9 +37,13 @@ pub(crate) fn report_end(
 ) {
     let Some(over) = run.over() else { return };
     metrics.kinds.ended(&run.kind, over.outcome, over.took);
-    if run.has_overrun() {
-        // The end of its handler is not counted.
-        Metrics::add(&metrics.failed);
+    if run.may_end_without_handler() {
+        // The end of its handler was not counted.
+        Metrics::add(match over.outcome {
+            Outcome::Completed => &metrics.completed,
+            Outcome::Snoozed => &metrics.snoozed,
+            _ => &metrics.failed,
+        });
     }
     if is_reported(on_run) && run.end_is_due() {
         call_with_end(run, on_run, threaded);

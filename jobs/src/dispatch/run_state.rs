@@ -4,7 +4,7 @@
 //!
 //! - A run either starts or is withdrawn. Each is one exchange of `stage` from `WAITING`, so exactly one of
 //!   them happens. In the same way a run that has started either returns or overruns its time limit: one
-//!   exchange of `handler`.
+//!   exchange of `handler`. Until then it may end in a transaction (`end_in_transaction`).
 //! - A run ends once: the first outcome that is noted counts (`end`). Two threads report its start and its end. The
 //!   second of them to come reports the end (`reports.rs`), so the end never comes before the start.
 //! - Wakers are called outside the lock.
@@ -99,9 +99,12 @@ const WAITING: u8 = 0;
 const STARTED: u8 = 1;
 const WITHDRAWN: u8 = 2;
 
-const UNDER_WAY: u8 = 0;
+/// The bits of `handler`. Of `RETURNED` and `OVERRUN` one is set at most.
 const RETURNED: u8 = 1;
 const OVERRUN: u8 = 2;
+const ENDED: u8 = RETURNED | OVERRUN;
+/// The handler has begun to end its run in a transaction, which may be committed or not.
+const IN_TRANSACTION: u8 = 4;
 
 const START_REPORTED: u8 = 1;
 const END_DUE: u8 = 2;
@@ -133,7 +136,7 @@ impl RunState {
             late_micros: AtomicU64::new(0),
             started: OnceLock::new(),
             took: OnceLock::new(),
-            handler: AtomicU8::new(UNDER_WAY),
+            handler: AtomicU8::new(0),
             over: OnceLock::new(),
             reports: AtomicU8::new(0),
             cancellation: AtomicU8::new(0),
@@ -171,28 +174,24 @@ impl RunState {
     pub(crate) fn returns(&self, now: Instant) -> bool {
         let _ = self.took.set(self.age(now).unwrap_or_default());
         self.follow_ups.close();
-        self.leave_under_way(RETURNED)
+        self.add_to_handler(RETURNED)
     }
 
     /// Ends the run before its handler. Returns `false` if the handler has ended.
     pub(crate) fn overruns(&self) -> bool {
         self.follow_ups.close();
-        self.leave_under_way(OVERRUN)
+        self.add_to_handler(OVERRUN)
     }
 
-    fn leave_under_way(&self, handler: u8) -> bool {
-        let exchanged =
-            self.handler.compare_exchange(UNDER_WAY, handler, Ordering::AcqRel, Ordering::Acquire);
-        exchanged.is_ok()
+    /// Sets a bit of `handler`. Returns `false` if the handler has ended before, or has overrun its time limit.
+    fn add_to_handler(&self, bit: u8) -> bool {
+        let add = |handler: u8| (handler & ENDED == 0).then_some(handler | bit);
+        self.handler.fetch_update(Ordering::AcqRel, Ordering::Acquire, add).is_ok()
     }
 
     /// Says whether its handler has not ended, or not begun, and it has not overrun its limit.
     pub(crate) fn is_under_way(&self) -> bool {
-        self.handler.load(Ordering::Acquire) == UNDER_WAY
-    }
-
-    pub(crate) fn has_overrun(&self) -> bool {
-        self.handler.load(Ordering::Acquire) == OVERRUN
+        self.handler.load(Ordering::Acquire) & ENDED == 0
     }
 
     /// Notes how the run ended. Returns `false` if that was noted before, or the run has not started.
@@ -220,6 +219,22 @@ impl RunState {
     /// Returns the result that the run has set.
     pub(crate) fn result(&self) -> Option<Vec<u8>> {
         self.result.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Ends the run in a transaction of its handler's, if it is under way. It takes no more follow-ups then.
+    #[cfg(feature = "sqlite-unbundled")]
+    pub(crate) fn end_in_transaction(&self) -> bool {
+        let is_under_way = self.add_to_handler(IN_TRANSACTION);
+        if is_under_way {
+            self.follow_ups.close();
+        }
+        is_under_way
+    }
+
+    /// Says whether the end of the handler is not the end of the run, or may not be: the run has overrun its time limit,
+    /// or a transaction ends it.
+    pub(crate) fn may_end_without_handler(&self) -> bool {
+        self.handler.load(Ordering::Acquire) & (OVERRUN | IN_TRANSACTION) != 0
     }
 
     /// Takes the failure that the handler has noted for this run.

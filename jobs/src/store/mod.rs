@@ -254,12 +254,13 @@ pub(crate) enum Op {
     /// the schedule ends. Does nothing if its next occurrence is not `expected`. Answer::Changed.
     Occur { name: String, expected: Millis, jobs: Vec<NewJob>, next: Option<Millis> },
     /// Ends the run of a claimed job. If its cancel was requested, the job is deleted, with any `end`. Then inserts
-    /// its follow-ups, if it has completed; Answer::InsertedMany about them, if there are any.
+    /// its follow-ups, if it has completed; Answer::InsertedMany about them, if there are any. Answer::EndedBefore if a
+    /// transaction of the caller has ended the run (SQLite); then only its claim ends.
     /// Answer::ClaimsLost with its id if the claim is no longer held; Answer::Cancelled (SQLite) if another
     /// process requested a cancel of a job that has not completed; else Answer::Done.
     Finish(Finish),
-    /// Gives a claim back, as if it had never been made. Answer::Done. `interrupted`: a run was under way, which
-    /// the history counts.
+    /// Gives a claim back, as if it had never been made. Answer::Done, or Answer::EndedBefore as above.
+    /// `interrupted`: a run was under way, which the history counts.
     Release { id: JobId, fence: Fence, interrupted: bool },
     /// Renews the leases of these claims. Answer::ClaimsLost.
     Extend(Vec<(JobId, Fence)>),
@@ -311,6 +312,8 @@ pub(crate) enum Answer {
     /// The operation may be done or not, or done in part, because the store failed during it. The other
     /// operations of the batch have their own answers.
     Unsure(StoreError),
+    /// A transaction of the caller has ended the run before (SQLite).
+    EndedBefore,
     /// The claims that are no longer held.
     ClaimsLost(Vec<JobId>),
     Info(Option<Box<JobInfo>>),

@@ -6,6 +6,7 @@ use core::fmt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::end_in_error::EndInError;
 use super::follow_up_error::FollowUpError;
 use super::id::JobId;
 use super::job::EncodeError;
@@ -15,8 +16,7 @@ pub use super::server_problem::ServerProblem;
 use super::time::TimeError;
 pub use super::violation::Violation;
 
-/// Why a store could not be opened, or jobs could not be started. A file that is refused is left
-/// untouched.
+/// Why a store could not be opened, or jobs could not be started. A file that is refused is left untouched.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum OpenError {
@@ -69,8 +69,7 @@ pub enum OpenError {
         /// Its version, as SQLite writes it.
         found: String,
     },
-    /// SQLite did not take a setting that the promises need. Most often the file system cannot do what the
-    /// setting requires.
+    /// SQLite did not take a setting that the promises need. Most often the file system cannot do what it requires.
     Setting {
         /// The file.
         path: PathBuf,
@@ -215,7 +214,7 @@ pub enum StoreError {
         /// The job that has it.
         by: JobId,
     },
-    /// A bulk verb does not apply to the jobs of its list: [`retry_all`](crate::Pages::retry_all) to pending ones.
+    /// A bulk verb does not apply to the jobs of its list, as [`retry_all`](crate::Pages::retry_all) to pending jobs.
     NotApplicable {
         /// The verb.
         verb: &'static str,
@@ -232,6 +231,8 @@ pub enum StoreError {
     FollowUp(FollowUpError),
     /// A limit is not valid, so the one before it stays.
     Limit(LimitError),
+    /// A run cannot end in this transaction.
+    EndIn(EndInError),
     /// No schedule has this name.
     NoSchedule(String),
     /// It is not known whether the change took effect: the answer was lost.
@@ -282,6 +283,7 @@ impl fmt::Display for StoreError {
             StoreError::Schedule(error) => error.fmt(f),
             StoreError::FollowUp(error) => error.fmt(f),
             StoreError::Limit(error) => error.fmt(f),
+            StoreError::EndIn(error) => error.fmt(f),
             StoreError::NoSchedule(name) => write!(f, "there is no schedule {name:?}"),
             StoreError::Unknown => f.write_str("it is not known whether the change took effect"),
             StoreError::StillRunning(runs) => {

@@ -13,6 +13,7 @@ pub(crate) mod server_problem;
 pub(crate) mod violation;
 pub(crate) mod follow_up_error;
 pub(crate) mod limit;
+pub(crate) mod end_in_error;
 pub(crate) mod error;
 pub(crate) mod call_error;
 pub(crate) mod attempt_errors;

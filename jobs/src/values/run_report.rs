@@ -39,7 +39,7 @@ pub struct RunReport {
 #[non_exhaustive]
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Outcome {
-    /// The handler returned `Ok`, and the job is gone.
+    /// The handler returned `Ok`, or has ended the run in a transaction (`Run::end_in`), and the job is gone.
     Completed,
     /// The run failed, and the job is retried.
     Retried,

@@ -10,6 +10,7 @@ mod bulk;
 mod cancel;
 mod crossing;
 mod docs;
+mod end_in;
 mod ended;
 mod ends;
 mod fails;

@@ -7,8 +7,8 @@ use proptest::prelude::*;
 use crate::limits::PARTITIONS;
 use crate::new_job::said;
 use crate::ops::{
-    BROKEN, Bounds, DAY, Ending, Every, Foreign, LATE, Name, Op, Pick, Plan, Policy, Set, Stop,
-    Time, Verb,
+    BROKEN, Bounds, Crash, DAY, Ending, Every, Foreign, LATE, Name, Op, Pick, Plan, Policy, Set,
+    Stop, Time, Verb,
 };
 
 const DELAYS: [u64; 14] = [0, 0, 1, 10, 40, 49, 50, 51, 100, 1000, 1001, 3000, 60_000, 3_600_000];
@@ -35,12 +35,16 @@ fn kind() -> impl Strategy<Value = usize> {
 }
 
 fn ending() -> impl Strategy<Value = Ending> {
+    let crash =
+        prop_oneof![4 => Just(Crash::Never), 1 => Just(Crash::Before), 1 => Just(Crash::After)];
     prop_oneof![
         6 => Just(Ending::Done),
         4 => Just(Ending::Fails),
         2 => delay().prop_map(Ending::FailsAfter),
         2 => Just(Ending::Dies),
         1 => Just(Ending::Panics),
+        3 => (prop::bool::weighted(0.7), crash, any::<bool>())
+            .prop_map(|(commits, crash, fails)| Ending::InTransaction { commits, crash, fails }),
     ]
 }
 

@@ -48,6 +48,15 @@ impl RunSets {
     }
 }
 
+impl RunSets {
+    /// Says whether a follow-up takes the key of a job that may be claimed and has not started. A transaction of the
+    /// caller sees that job as running, and the process that runs the jobs sees it as pending.
+    pub(crate) fn take_claimed_keys(&self, oracle: &Oracle) -> bool {
+        let keys = self.follow_ups.iter().filter_map(|follow_up| follow_up.key.as_ref());
+        keys.filter_map(|(key, _)| oracle.pending_of(key)).any(|at| oracle.jobs[at].claimable)
+    }
+}
+
 impl Oracle {
     /// The run of these follow-ups has ended well.
     pub(crate) fn follow(&mut self, follow_ups: Vec<FollowUp>) {

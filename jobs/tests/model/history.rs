@@ -182,6 +182,10 @@ impl Noted {
         if self.wall == before.wall {
             // All of it was in this minute.
             let minute = self.wall.div_euclid(MINUTE) * MINUTE;
+            // A clock that was ahead has left a minute from which the store counts its 48 hours.
+            let newest =
+                before.minutes[kind].keys().chain(self.minutes[kind].keys()).max().copied();
+            let from = from.max(newest.map_or(from, |newest| newest - 47 * HOUR));
             let (in_it, other) = (minute..minute + MINUTE, |entries: &Entries| {
                 let other = entries.range(from..).filter(|(begin, _)| **begin != minute);
                 other.map(|(begin, entry)| (*begin, *entry)).collect::<Entries>()

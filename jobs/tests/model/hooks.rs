@@ -159,7 +159,7 @@ pub(crate) fn told(shared: &Arc<Shared>, event: Event) {
     }
     let (client, calls) = {
         let mut state = shared.lock();
-        if state.crashed() {
+        if state.crashed() || state.batch_ends {
             return;
         }
         (state.client.clone(), core::mem::take(&mut state.on_event))

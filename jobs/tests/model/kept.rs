@@ -38,8 +38,12 @@ impl Kept {
         let Record { own, errors, plan, .. } = &self.job;
         let exact = encoded(plan).len() + self.result.as_ref().map_or(0, Vec::len);
         let texts: usize = errors.iter().map(|failed| failed.error.len()).sum();
-        let has_more = own.held || own.wanted || own.retry.is_some() || own.tenant.is_some();
-        let has_more = has_more || self.job.partition().is_some();
+        let has_more = own.held
+            || own.wanted
+            || own.retry.is_some()
+            || own.tenant.is_some()
+            || own.burst.is_some()
+            || self.job.partition().is_some();
         let least = exact + texts;
         let most = least + 300 * errors.len() + if has_more { 200 } else { 0 };
         (least as u64, most as u64)

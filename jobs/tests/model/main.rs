@@ -35,6 +35,8 @@
 //! | 25 | overdue jobs are counted, with the age of the oldest; dead jobs are counted by kind and error (P21) |
 //! | 26 | follow-ups are there if and only if the end of their run is (P30) |
 //! | 27 | a debounced job is due after its last call, and not later than its burst allows |
+//! | 28 | each job of a batch starts, ends and is interrupted as any other |
+//! | 29 | a run that ends in a transaction has completed if that is committed, whatever its handler returns; otherwise it ends as its handler says |
 //!
 //! After each step `check()` passes, and every list, count and job is what the oracle has.
 //! `TICKWHEEL_JOBS_CASES` says how many histories there are for each store.
@@ -46,6 +48,8 @@
 //! | `occurrences.rs` | the model: schedules |
 //! | `place.rs` | the store, and what a crash leaves of it |
 //! | `world.rs` | the process: handlers, restarts, crashes |
+//! | `batches.rs` | the handler of batches |
+//! | `end_in.rs` | runs that end in a transaction |
 //! | `kept.rs` | the model: jobs that completed or were cancelled, and are kept |
 //! | `resume.rs` | the model: what a process finds when it starts, and what a store says of a job |
 //! | `calls.rs`, `insert.rs` | every verb, done to both, and compared |
@@ -68,6 +72,7 @@
 
 mod agree;
 mod answers;
+mod batches;
 mod bulk;
 mod calls;
 #[cfg(feature = "redis")]
@@ -76,6 +81,7 @@ mod calls;
 mod cluster_servers;
 mod crossing;
 mod draw;
+mod end_in;
 mod follow_ups;
 mod foreign;
 mod found;
@@ -161,6 +167,7 @@ impl World {
     /// Does one step, and compares everything.
     fn step(&mut self, op: &Op) -> Outcome {
         let started = self.shared.lock().oracle.started;
+        self.shared.lock().batch_ends = false;
         self.act(op)?;
         self.shared.look_at_the_clocks(false);
         if self.recover()? {

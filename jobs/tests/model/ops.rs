@@ -12,6 +12,9 @@ use crate::new_job::Said;
 /// The kinds, by their index: `STEADY` and `QUICK` are always handled, `LATE` only after some
 /// restarts, and no payload of `BROKEN` decodes.
 pub(crate) const NAMES: [&str; 4] = ["steady", "quick", "late", "broken"];
+/// Its handler gets batches of [`BATCH`] jobs at most, of what is due.
+pub(crate) const QUICK: usize = 1;
+pub(crate) const BATCH: usize = 3;
 pub(crate) const LATE: usize = 2;
 pub(crate) const BROKEN: usize = 3;
 
@@ -35,6 +38,13 @@ pub(crate) struct Plan {
     pub(crate) partition: Option<u8>,
 }
 
+impl Plan {
+    /// Returns how the run ends that is the how-manieth.
+    pub(crate) fn ending(&self, starts: usize) -> Ending {
+        self.ends[starts.min(self.ends.len()) - 1]
+    }
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) enum Ending {
     Done,
@@ -44,6 +54,22 @@ pub(crate) enum Ending {
     Snoozes(u64),
     Dies,
     Panics,
+    /// Ends in a transaction, on a file. If that is not committed, fails or not.
+    InTransaction {
+        commits: bool,
+        crash: Crash,
+        fails: bool,
+    },
+}
+
+/// When a crash comes to a run that ends in a transaction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) enum Crash {
+    Never,
+    /// Before the transaction is committed or rolled back.
+    Before,
+    /// After the commit, and before the handler returns.
+    After,
 }
 
 /// A job of the kind with this index.

@@ -14,7 +14,7 @@ use tickwheel_jobs::{JobId, JobState};
 
 use crate::history::Happened;
 use crate::kept::Kept;
-use crate::ops::{Bounds, Ending, Plan, WAITS};
+use crate::ops::{Bounds, Ending, Plan, QUICK, WAITS};
 pub(crate) use crate::record::{Known, Own, Record, Remembered, Repeated};
 use crate::waits::Ends;
 
@@ -320,6 +320,8 @@ impl Oracle {
                 && !self.is_paused(other.kind)
                 && other.partition().is_none()
                 && self.limited.is_empty()
+                // Waits for the rest of its batch.
+                && other.kind != QUICK
                 && self.in_flight > 100;
             let in_order = self.are_in_order(job, other);
             let passed = (if other.kind == job.kind { before && in_order } else { overtaken })
@@ -379,7 +381,7 @@ impl Oracle {
             Some(Ending::FailsAfter(wait)) => ("fails later", again(wait as i64)),
             Some(Ending::Dies) => ("dies", None),
             Some(Ending::Panics) => ("panicked: as planned", again(wait)),
-            Some(Ending::Fails | Ending::Done | Ending::Snoozes(_)) => ("fails", again(wait)),
+            Some(_) => ("fails", again(wait)),
         };
         job.failed_with(error, now);
         match wait {

@@ -9,9 +9,11 @@ use std::time::Instant;
 
 use tickwheel_jobs::{Builder, Client, Driver, Fail, JobState, Jobs, Run};
 
+use crate::batches;
+use crate::end_in::{Ended, transact};
 use crate::history::Noted;
 use crate::hooks::{CallsInDrop, told};
-use crate::ops::{BROKEN, Ending, LATE, Name, Op, Plan, Stop, Task, micros, retry, system};
+use crate::ops::{BATCH, BROKEN, Ending, LATE, Name, Op, Plan, Stop, Task, micros, retry, system};
 use crate::oracle::{Oracle, Outcome, ensure};
 use crate::place::{Place, Setup};
 use crate::run_sets::RunSets;
@@ -47,6 +49,8 @@ pub(crate) struct State {
     pub(crate) unseen: bool,
     /// Something is in the store that no program writes.
     pub(crate) foreign: bool,
+    /// The runs of a batch have ended for the oracle, and end one by one in the store.
+    pub(crate) batch_ends: bool,
 }
 
 thread_local! {
@@ -105,14 +109,14 @@ impl Shared {
     }
 
     /// Copies the store as it is: what a crash now leaves.
-    fn crash(&self) {
+    pub(crate) fn crash(&self) {
         let mut state = self.lock();
         if state.crashed.is_none() && !self.place.is_memory() {
             state.crashed = Some((self.place.copy(), state.oracle.clone()));
         }
     }
 
-    fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         self.lock().crashed()
     }
 }
@@ -156,6 +160,17 @@ fn handle(shared: &Arc<Shared>, kind: usize, plan: &Plan, run: &Run) -> Result<(
             return Ok(());
         }
     };
+    let set = act(shared, plan, run);
+    let ended = set.and_then(|set| transact(shared, plan.ending(starts), run, set));
+    let ending = ended.and_then(|ended| match ended {
+        Ended::Before(ending) => Some(ending),
+        Ended::ByHandler(ending, set) => end(shared, run, ending, set),
+    });
+    ending.map_or(Ok(()), result)
+}
+
+/// Does what a run does. Returns what it has set, or `None` after a crash.
+pub(crate) fn act(shared: &Arc<Shared>, plan: &Plan, run: &Run) -> Option<RunSets> {
     let mut set = RunSets::default();
     for act in &plan.acts {
         match act {
@@ -171,16 +186,20 @@ fn handle(shared: &Arc<Shared>, kind: usize, plan: &Plan, run: &Run) -> Result<(
             }
         }
         if shared.is_over() {
-            return Ok(());
+            return None;
         }
     }
-    let ending = plan.ends[starts.min(plan.ends.len()) - 1];
+    Some(set)
+}
+
+/// Ends a run in the oracle. Returns how its handler ends.
+pub(crate) fn end(shared: &Arc<Shared>, run: &Run, ending: Ending, set: RunSets) -> Option<Ending> {
     let mut state = shared.lock();
     let at = state.oracle.find(run.id());
     let Some(at) = at else {
         drop(state);
         shared.note(Err(format!("the oracle lost {}", run.id())));
-        return Ok(());
+        return None;
     };
     let asked = state.oracle.jobs[at].asked;
     state.oracle.ended(at, Some(ending), set.result);
@@ -194,6 +213,11 @@ fn handle(shared: &Arc<Shared>, kind: usize, plan: &Plan, run: &Run) -> Result<(
     shared.note(ensure(run.is_cancelled() == asked, || {
         format!("{run:?} is told of a cancel: {asked}")
     }));
+    Some(ending)
+}
+
+/// Returns what a handler returns that ends so.
+pub(crate) fn result(ending: Ending) -> Result<(), Fail> {
     match ending {
         Ending::Done => Ok(()),
         Ending::Fails => Err(Fail::from(std::io::Error::other("fails"))),
@@ -202,12 +226,14 @@ fn handle(shared: &Arc<Shared>, kind: usize, plan: &Plan, run: &Run) -> Result<(
         }
         Ending::Snoozes(ms) => Err(Fail::snooze(std::time::Duration::from_millis(ms))),
         Ending::Dies => Err(Fail::dead("dies")),
+        Ending::InTransaction { .. } => unreachable!("its handler returns another"),
         Ending::Panics => std::panic::resume_unwind(Box::new("as planned")),
     }
 }
 
-fn begin(shared: &Shared, kind: usize, plan: &Plan, run: &Run) -> Outcome<usize> {
+pub(crate) fn begin(shared: &Shared, kind: usize, plan: &Plan, run: &Run) -> Outcome<usize> {
     let mut state = shared.lock();
+    state.batch_ends = false;
     let oracle = &mut state.oracle;
     let at = oracle.recognize(run.id(), run.kind(), &crate::oracle::encoded(plan))?;
     oracle.start(at)?;
@@ -256,7 +282,9 @@ impl World {
             let shared = Arc::clone(shared);
             move |plan: &Plan, run: &Run| handle(&shared, kind, plan, run)
         };
-        let (steady, quick, on_late, broken) = (on(0), on(1), on(LATE), on(BROKEN));
+        let (steady, on_late, broken) = (on(0), on(LATE), on(BROKEN));
+        let of_batch = Arc::clone(shared);
+        let most = BATCH.min(self.setup.in_flight);
         let events = Arc::clone(shared);
         let calls = CallsInDrop(Arc::clone(shared));
         let builder = shared
@@ -270,7 +298,9 @@ impl World {
                 let _captured = &calls;
                 steady(&job.0, run)
             })
-            .handle(move |job: Task<1>, run| quick(&job.0, run))
+            .handle_batch(most, std::time::Duration::ZERO, move |jobs: &[(Task<1>, Run)]| {
+                batches::handle(&of_batch, jobs)
+            })
             .handle_with(retry(BROKEN), move |job: Task<3>, run| broken(&job.0, run))
             .on_event(move |event| told(&events, event));
         match late {
@@ -405,6 +435,7 @@ impl Shared {
             unreadable: Vec::new(),
             unseen: false,
             foreign: false,
+            batch_ends: false,
         };
         Shared { state: Mutex::new(state), place }
     }

@@ -86,6 +86,10 @@ impl Machine {
                             event = Some(Event::LeaseLost { id });
                             Outcome::Interrupted
                         }
+                        Answer::EndedBefore => {
+                            event = None;
+                            Outcome::Completed
+                        }
                         // The job is gone: neither retried nor dead.
                         Answer::Cancelled(_) => {
                             event = None;
@@ -110,7 +114,11 @@ impl Machine {
                 FollowUp::Released(id) => {
                     // A run that has started is released if a shutdown waits no longer.
                     if let Some(run) = self.forget(id) {
-                        output.run_over(run, Outcome::Interrupted, None, present.instant);
+                        let outcome = match answer {
+                            Answer::EndedBefore => Outcome::Completed,
+                            _ => Outcome::Interrupted,
+                        };
+                        output.run_over(run, outcome, None, present.instant);
                     }
                 }
                 FollowUp::Extended => {

@@ -5,9 +5,8 @@ use std::collections::BTreeMap;
 use foldhash::{HashMap, HashSet};
 use rusqlite::types::Value;
 
-use super::State;
-use super::claims::Claims;
 use super::rows::{KindCounts, KindRow, Place, Table, hour_of, id_bytes, millis_of, store_error};
+use super::state::State;
 use super::statement::first_unreadable;
 use super::tables::Tables;
 use crate::store::Ending;
@@ -33,7 +32,7 @@ struct Seen {
 /// | F5 | every key names one job, which has that key, and every job's key names that job |
 /// | F6 | no job that is alive has a row of `ended` |
 /// | F7 | every job of `later` is in its own hour, which is after the last hour that is in `job` |
-/// | F8 | every claim of this process is in the file, for a job that exists |
+/// | F8 | every claim of this process is in the file, for a job that exists, or that a transaction of the caller has ended |
 /// | F9 | a row of `cancel_requested` names a claimed job: claimed by this process, if it runs the jobs |
 /// | F10 | every row of a pending or claimed job can be read |
 /// | F11 | every row of `outbox` is a job that a statement has added |
@@ -48,7 +47,6 @@ pub(crate) fn check(tables: Tables<'_>, state: &State) -> Result<(), Violation> 
 }
 
 fn compare(tables: Tables<'_>, state: &State) -> Result<(), Violation> {
-    let claims = &state.claims;
     let report: String = tables
         .conn
         .query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))
@@ -81,7 +79,7 @@ fn compare(tables: Tables<'_>, state: &State) -> Result<(), Violation> {
     ids(tables, &kinds, &jobs)?;
     keys(tables, &jobs)?;
     endings(tables, &jobs)?;
-    claims_agree(tables, &kinds, claims)?;
+    claims_agree(tables, &kinds, state)?;
     state.lanes_agree(tables)?;
     let unreadable = first_unreadable(tables)?;
     ensure(unreadable.is_none(), || format!("F11: row {unreadable:?} of the outbox is no job"))
@@ -91,17 +89,18 @@ fn compare(tables: Tables<'_>, state: &State) -> Result<(), Violation> {
 pub(crate) fn check_claims(tables: Tables<'_>, state: &State) -> Result<(), Violation> {
     tables.execute("BEGIN", [])?;
     let found = tables.kinds().map_err(Violation::from);
-    let found = found.and_then(|kinds| claims_agree(tables, &kinds, &state.claims));
+    let found = found.and_then(|kinds| claims_agree(tables, &kinds, state));
     let found = found.and_then(|()| state.lanes_agree(tables));
     tables.execute("ROLLBACK", [])?;
     found
 }
 
-fn claims_agree(tables: Tables<'_>, kinds: &[KindRow], claims: &Claims) -> Result<(), Violation> {
+fn claims_agree(tables: Tables<'_>, kinds: &[KindRow], state: &State) -> Result<(), Violation> {
+    let claims = &state.claims;
     let in_file: HashSet<JobId> = tables.claims()?.into_iter().map(|(id, _)| id).collect();
     for id in claims.held().keys() {
         ensure(in_file.contains(id), || format!("F8: the claim of {id} is not in the file"))?;
-        let is_there = tables.find(kinds, *id)?.is_some();
+        let is_there = tables.find(kinds, *id)?.is_some() || state.ended_in.has(*id);
         ensure(is_there, || format!("F8: {id} is claimed, and there is no such job"))?;
     }
     let is_claimed = |id: JobId| {

@@ -169,13 +169,8 @@ impl State {
             request.takes(&cursor.name, part.is_some());
             lane_table.lanes.claimed((job.id, &cursor.name, part.as_ref()));
             let place = Place { kind: cursor.kind, due: job.due, id: job.id, table };
-            let (key, callers_id) = (job.key.clone(), job.callers_id);
             let extra = Extra::read(job.extra.as_deref())?;
-            let (failed, bytes_kept) = (job.failures > 0, job.kept_bytes());
-            let (order, batch) = (*fences, RowNumber::UNWRITTEN);
-            let claim =
-                Held { place, key, callers_id, part, failed, bytes: bytes_kept, order, batch };
-            held.insert(job.id, claim);
+            held.insert(job.id, Held { part, order: *fences, ..Held::of(place, &job) });
             journal.push(Change::Added(job.id));
             fresh.push(job.id);
             let is_innocent = job.interruptions == 0;
@@ -266,6 +261,11 @@ impl State {
         }
         Ok(())
     }
+}
+
+/// Returns how often a process had started to run the jobs of the file when the claim with this fence was made.
+pub(super) fn starts_of(fence: Fence) -> u64 {
+    fence.get() >> CLAIM_BITS
 }
 
 /// Returns the fence of the claim with this number, counted since the process started.

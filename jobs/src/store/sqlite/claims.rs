@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use foldhash::{HashMap, HashSet};
 
-use super::rows::{ClaimedAt, KindRow, Place, RowNumber};
+use super::rows::{ClaimedAt, JobRow, KindRow, Place, RowNumber, Table};
 use super::tables::Tables;
 use crate::store::ClaimRequest;
 use crate::store::lanes::Lanes;
@@ -59,6 +59,22 @@ pub(crate) struct Held {
     /// The number of the claim, in the order in which this process made them.
     pub(super) order: u64,
     pub(super) batch: RowNumber,
+}
+
+impl Held {
+    /// Returns the claim of a job that is in no row yet.
+    pub(super) fn of(place: Place, job: &JobRow) -> Held {
+        Held {
+            place,
+            key: job.key.clone(),
+            callers_id: job.callers_id,
+            part: job.part.clone().filter(|_| place.table == Table::Lane),
+            failed: job.failures > 0,
+            bytes: job.kept_bytes(),
+            order: 0,
+            batch: RowNumber::UNWRITTEN,
+        }
+    }
 }
 
 /// The jobs that were claimed together, and whose ids are in one row of `claim`.
@@ -176,6 +192,11 @@ impl Claims {
         self.held.get(&id)
     }
 
+    /// Holds a claim, for a transaction that ends it.
+    pub(super) fn hold(&mut self, id: JobId, held: Held) {
+        self.held.insert(id, held);
+    }
+
     /// Says whether this process runs the jobs.
     pub(crate) fn of_runner(&self) -> bool {
         self.runner
@@ -261,6 +282,14 @@ impl Claims {
             cursor.next_part = Some(Millis::ZERO);
             cursor.waiting.clear();
         }
+    }
+
+    /// Returns the jobs whose claims have ended in this transaction.
+    pub(super) fn ended(&self) -> impl Iterator<Item = JobId> {
+        self.journal.iter().filter_map(|change| match change {
+            Change::Removed(id, _) => Some(*id),
+            Change::Added(_) => None,
+        })
     }
 
     pub(crate) fn accept(&mut self) {

@@ -14,6 +14,7 @@
 //! | `schema.rs`, `sql.rs` | the tables, and every statement |
 //! | `rows.rs` | the rows of the tables |
 //! | `tables.rs` | single changes to the tables, each complete |
+//! | `ended_in.rs` | the jobs that a transaction of the caller has ended |
 //! | `files.rs` | files beside the database, waits for other connections |
 //! | `temporary.rs` | the folder of a temporary database |
 //! | `open.rs` | opens, checks and makes a file |
@@ -27,6 +28,7 @@
 //! | `later_jobs.rs` | the jobs of later hours, and how they move |
 //! | `pace.rs` | how many rows a commit moves or deletes |
 //! | `ops.rs` | each operation of the store |
+//! | `run_ends.rs` | the ends of claims |
 //! | `recovery.rs` | the jobs that an earlier process left claimed |
 //! | `transact.rs` | the connection, and the transactions on it |
 //! | `schedules.rs` | schedules and their occurrences |
@@ -41,6 +43,7 @@ pub(crate) mod schema;
 pub(crate) mod sql;
 pub(crate) mod rows;
 pub(crate) mod tables;
+mod ended_in;
 mod files;
 mod temporary;
 pub(crate) mod open;
@@ -54,6 +57,7 @@ mod state;
 mod scan;
 pub(crate) mod later_jobs;
 pub(crate) mod ops;
+mod run_ends;
 mod progress;
 mod pace;
 mod ended;
@@ -145,7 +149,7 @@ impl Sqlite {
             compared: Millis::ZERO,
             removed: false,
             hurry: Hurry::default(),
-            state: State::new(runs_jobs, location.keep_dead, location.history),
+            state: State::new(&location, runs_jobs),
             location,
             sql,
             conn: Some(conn),

@@ -23,6 +23,7 @@ use std::time::{Duration, Instant};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, ffi};
 
+use super::ended_in::EndedIn;
 use super::files::{
     Identity, LONGEST_WAIT, beside, from_now, identity, set_waiting, sync_folder, waiting_until,
 };
@@ -58,6 +59,8 @@ pub(crate) struct Location {
     pub(crate) history: bool,
     /// When the waits of opening and starting end.
     pub(super) start_until: Option<Instant>,
+    /// The jobs that transactions of the caller have ended.
+    pub(super) ended_in: Arc<EndedIn>,
     /// The folder of a temporary file, removed with its last user.
     _folder: Option<Arc<TemporaryFolder>>,
 }
@@ -86,6 +89,7 @@ impl Location {
             keep_dead: Duration::MAX,
             history: true,
             start_until,
+            ended_in: Arc::default(),
             _folder: None,
         }
     }

@@ -18,7 +18,7 @@ use super::rows::{
 };
 use super::tables::Tables;
 use crate::store::figures::Figure;
-use crate::store::{Answer, End, Ending, Finish, Inserted, JobSet, NewJob, Op, Page};
+use crate::store::{Answer, Ending, Inserted, JobSet, NewJob, Op, Page};
 use crate::values::error::StoreError;
 use crate::values::extra::partition_of;
 use crate::values::id::JobId;
@@ -87,20 +87,7 @@ impl State {
                 Answer::Changed(self.occur(tables, name, *expected, jobs, *next, now)?)
             }
             Op::Finish(finish) => self.finish(tables, finish, now)?,
-            Op::Release { id, interrupted, .. } => {
-                if let Some((place, part)) = self.end_claim(*id, false) {
-                    self.drop_progress(tables, *id)?;
-                    if self.take_cancel_request(tables, *id)? {
-                        self.delete_pending(tables, place, now)?;
-                    } else {
-                        if *interrupted {
-                            self.noted.note(&place.kind, Figure::Interrupted);
-                        }
-                        self.note_added(place, part.as_ref());
-                    }
-                }
-                Answer::Done
-            }
+            Op::Release { id, interrupted, .. } => self.release(tables, *id, *interrupted, now)?,
             Op::Extend(_) => Answer::ClaimsLost(Vec::new()),
             Op::Purge => Answer::Changed(self.purge(tables, now)?),
             Op::Flush => {
@@ -199,7 +186,7 @@ impl State {
         Ok(inserted)
     }
 
-    fn insert_many(
+    pub(super) fn insert_many(
         &mut self,
         tables: Tables<'_>,
         jobs: &[NewJob],
@@ -317,73 +304,5 @@ impl State {
         self.count(n, KindCounts::of_job(0));
         self.note_added(place, alive.part.as_ref());
         Ok(Answer::Changed(true))
-    }
-
-    fn finish(
-        &mut self,
-        tables: Tables<'_>,
-        finish: &Finish,
-        now: Millis,
-    ) -> Result<Answer, StoreError> {
-        let id = finish.id;
-        let Some(held) = self.claims.get(id).cloned() else { return Ok(Answer::Done) };
-        let place = held.place;
-        let kind = kind_row(&self.kinds, place.kind)?.clone();
-        let remembered = held.callers_id || self.unknown.contains(&id);
-        let cancelled = self.take_cancel_request(tables, id)? && finish.end != End::Completed;
-        let end = if cancelled { &End::Cancelled } else { &finish.end };
-        self.noted.note_run(&place.kind, Figure::of(end), finish.run);
-        // A completed job may stay in the row of its claim. Any other may become pending again, and a row that
-        // still names it would count as an interruption of it.
-        let is_over = matches!(end, End::Completed | End::Cancelled);
-        self.end_claim(id, is_over);
-        self.drop_progress(tables, id)?;
-        match end {
-            End::Completed if finish.wanted || finish.keep.is_some() => {
-                self.keep(tables, &kind, &held, finish, now)?;
-            }
-            End::Cancelled if finish.wanted => {
-                self.end_cancelled(tables, place, finish.took, now)?;
-            }
-            // Nothing is kept of it, so its row is not read.
-            End::Completed | End::Cancelled => {
-                if tables.remove_job(&kind, place, held.key.as_deref())? {
-                    self.count(place.kind, -KindCounts::of_job(u32::from(held.failed)));
-                    if remembered {
-                        self.remember(tables, id, now)?;
-                    }
-                }
-            }
-            End::Retry { due, errors } => {
-                let Some(job) = tables.job(place)? else { return Ok(Answer::Done) };
-                let errors = errors.clone();
-                let failures = job.failures.saturating_add(1);
-                let attempts = job.attempts.saturating_add(1);
-                if job.failures == 0 {
-                    self.count(kind.n, KindCounts { retrying: 1, ..KindCounts::default() });
-                }
-                let again =
-                    JobRow { due: *due, failures, interruptions: 0, attempts, errors, ..job };
-                self.file_again(tables, &kind, place, &again)?;
-            }
-            End::Snoozed { due } => {
-                let Some(job) = tables.job(place)? else { return Ok(Answer::Done) };
-                let again = JobRow { due: *due, interruptions: 0, ..job };
-                self.file_again(tables, &kind, place, &again)?;
-            }
-            End::Dead { errors } => {
-                let Some(mut job) = tables.job(place)? else { return Ok(Answer::Done) };
-                let failed_before = job.failures > 0;
-                job.failures = job.failures.saturating_add(1);
-                job.attempts = job.attempts.saturating_add(1);
-                job.errors = errors.clone();
-                self.die(tables, &kind, place, (job, failed_before), finish.took, now)?;
-            }
-        }
-        match &finish.then {
-            Some(jobs) => self.insert_many(tables, jobs, now),
-            None if cancelled => Ok(Answer::Cancelled(Cancel::Cancelled)),
-            None => Ok(Answer::Done),
-        }
     }
 }

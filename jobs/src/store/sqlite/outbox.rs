@@ -1,4 +1,17 @@
 //! Operations in a transaction of the caller, on the caller's connection.
+//!
+//! Ground rules of `end_in`, which ends a run there:
+//!
+//! - It does what the end of a completed run does, by the same function, `State::finish`. So the effects of the handler
+//!   in this transaction, the end of its run and the run's follow-ups are one commit.
+//! - It changes no claim. The runner has the claim in its memory, and ends it once the handler has returned. If the job
+//!   has no row by then, the run has completed, whatever the handler returned, and nothing is counted again. If it has
+//!   one, the transaction was rolled back, and the result of the handler counts (`State::has_ended_in`).
+//! - A crash after the commit leaves a claim of a job without a row. That is no interruption (`recovery.rs`), so the
+//!   job does not run again.
+//! - The claim must be held: the process of the run is still the one that runs the jobs of the file, the file has the
+//!   claim, and the run is under way. `end_in` looks that up after its first statement, which is a write: from then on
+//!   no other connection ends the claim.
 
 #[cfg(unix)]
 use std::ffi::OsStr;
@@ -8,14 +21,19 @@ use rusqlite::Transaction;
 use rusqlite::types::ValueRef;
 
 use super::State;
+use super::claim::starts_of;
+use super::claims::Held;
 use super::open::Location;
-use super::rows::{KindCounts, store_error};
+use super::rows::{KindCounts, kind_row, store_error};
 use super::sql::Sql;
 use super::tables::Tables;
-use crate::store::{Answer, Inserted, NewJob, Op};
+use crate::store::{Answer, Fence, Finish, Inserted, NewJob, Op};
+use crate::values::end_in_error::EndInError;
 use crate::values::error::StoreError;
 use crate::values::id::JobId;
 use crate::values::info::Cancel;
+use crate::values::keep::Keep;
+use crate::values::setting::Settings;
 use crate::values::time::Millis;
 
 /// Inserts the job. The dispatcher sees it at its next poll.
@@ -62,6 +80,49 @@ pub(crate) fn reschedule_in(
     }
 }
 
+/// Ends a run of the claim with this fence, as one that has completed. `end`: the end of the run, if it is still under
+/// way, for a kind of which so much is kept.
+pub(crate) fn end_in(
+    file: &Option<Location>,
+    transaction: &Transaction<'_>,
+    (id, fence): (JobId, Fence),
+    end: impl FnOnce(Option<Keep>) -> Option<Finish>,
+    now: Millis,
+) -> Result<(), StoreError> {
+    let refused = |error| Err(StoreError::EndIn(error));
+    let Some(location) = file else { return refused(EndInError::NoFile) };
+    if let Some(path) = other_path(location, transaction)? {
+        return refused(EndInError::OtherFile { path });
+    }
+    let sql = Sql::new(location.queue.as_deref());
+    let tables = Tables { conn: transaction, sql: &sql };
+    write_nothing(tables)?;
+    let mut state = State::new(location, false);
+    state.begin(tables)?;
+    if starts_of(fence) != tables.starts()? || !tables.claims()?.iter().any(|(its, _)| *its == id) {
+        return refused(EndInError::ClaimLost);
+    }
+    let place = tables.find(&state.kinds, id)?;
+    let job = place.map(|place| Ok::<_, StoreError>((place, tables.job(place)?))).transpose()?;
+    // A job that has ended may stay in the row of its claim.
+    let Some((place, Some(job))) = job else { return refused(EndInError::Ended) };
+    let keep = keep_of(tables, &kind_row(&state.kinds, place.kind)?.name)?;
+    let Some(finish) = end(keep) else { return refused(EndInError::Ended) };
+    state.file_outbox(tables, now)?;
+    location.ended_in.add(id);
+    state.claims.hold(id, Held::of(place, &job));
+    state.finish(tables, &finish, now)?;
+    state.write_counts(tables)?;
+    state.write_history(tables, now)
+}
+
+/// Returns how many completed jobs of a kind are kept.
+fn keep_of(tables: Tables<'_>, kind: &str) -> Result<Option<Keep>, StoreError> {
+    let stored: Vec<(String, String)> =
+        tables.all(&tables.sql.settings, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    Ok(Settings::of(&stored).keeps.remove(kind))
+}
+
 /// A number that no kind has.
 const NO_KIND: i64 = -1;
 
@@ -74,10 +135,14 @@ fn write_in(
     let location = location_of(file, transaction)?;
     let sql = Sql::new(location.queue.as_deref());
     let tables = Tables { conn: transaction, sql: &sql };
-    // The first statement is a write that changes nothing. If it were a read, SQLite would refuse the
-    // write that follows whenever another connection has written in between.
-    tables.add_counts(NO_KIND, KindCounts::default())?;
+    write_nothing(tables)?;
     change(tables, op, location, now)
+}
+
+/// Runs a write that changes nothing, as the first statement. If it were a read, SQLite would refuse the write that
+/// follows whenever another connection has written in between.
+fn write_nothing(tables: Tables<'_>) -> Result<(), StoreError> {
+    tables.add_counts(NO_KIND, KindCounts::default())
 }
 
 /// Applies an operation as a process that does not run the jobs, in a transaction whose first statement was a
@@ -89,7 +154,7 @@ fn change(
     location: &Location,
     now: Millis,
 ) -> Result<Answer, StoreError> {
-    let mut state = State::new(false, location.keep_dead, location.history);
+    let mut state = State::new(location, false);
     state.begin(tables)?;
     state.file_outbox(tables, now)?;
     let answer = state.apply(tables, op, now)?;
@@ -110,17 +175,28 @@ fn location_of<'a>(
     let Some(location) = file else {
         return Err(StoreError::Other("these jobs are not on a file".to_owned()));
     };
-    if location.vfs.is_none() {
-        let path = path_of(transaction)?;
-        if !path.as_ref().is_some_and(|path| location.is_at(path)) {
-            let path = path.map_or("no file".to_owned(), |path| path.display().to_string());
-            return Err(StoreError::Other(format!(
-                "the transaction is on {path}, the jobs are on {}",
-                location.path.display()
-            )));
-        }
+    match other_path(location, transaction)? {
+        None => Ok(location),
+        Some(path) => Err(StoreError::Other(format!(
+            "the transaction is on {path}, the jobs are on {}",
+            location.path.display()
+        ))),
     }
-    Ok(location)
+}
+
+/// Returns where the transaction is, if that is not the file of the jobs.
+fn other_path(
+    location: &Location,
+    transaction: &Transaction<'_>,
+) -> Result<Option<String>, StoreError> {
+    if location.vfs.is_some() {
+        return Ok(None);
+    }
+    let path = path_of(transaction)?;
+    if path.as_ref().is_some_and(|path| location.is_at(path)) {
+        return Ok(None);
+    }
+    Ok(Some(path.map_or("no file".to_owned(), |path| path.display().to_string())))
 }
 
 /// Returns the path of the transaction's file. Only a path that is not UTF-8 needs a statement, which begins the

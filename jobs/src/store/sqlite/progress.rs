@@ -22,7 +22,9 @@ impl State {
         value: &[u8],
     ) -> Result<(), StoreError> {
         let held = self.claims.get(id);
-        if held.is_some_and(|held| fence_of(self.claims.starts, held.order) == fence) {
+        if held.is_some_and(|held| fence_of(self.claims.starts, held.order) == fence)
+            && !self.has_ended_in(tables, id)?
+        {
             tables.execute(&tables.sql.put_progress, params![id_bytes(id), value])?;
             self.progress(tables)?.insert(id);
         }

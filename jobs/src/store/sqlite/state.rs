@@ -6,9 +6,11 @@ use std::time::Duration;
 use foldhash::HashSet;
 
 use super::claims::Claims;
+use super::ended_in::EndedIn;
 use super::kind_minute::KindMinute;
 use super::lane_table::LaneTable;
 use super::later_jobs::Hours;
+use super::open::Location;
 use super::pace::Pace;
 use super::pages::Ahead;
 use super::rows::{JobRow, KindCounts, KindRow, Place, Table};
@@ -30,6 +32,7 @@ pub(crate) struct State {
     /// How long dead jobs, and ids that callers chose, are kept.
     pub(crate) keep_dead: Duration,
     pub(crate) claims: Claims,
+    pub(super) ended_in: Arc<EndedIn>,
     pub(crate) hours: Hours,
     pub(super) lane_table: LaneTable,
     /// How many rows a purge deletes at once.
@@ -58,14 +61,15 @@ pub(crate) struct State {
 
 impl State {
     /// Returns the state of a process that has not read the file yet.
-    pub(super) fn new(runs_jobs: bool, keep_dead: Duration, history: bool) -> State {
+    pub(super) fn new(location: &Location, runs_jobs: bool) -> State {
         State {
             kinds: Vec::new(),
             deltas: Vec::new(),
-            noted: Noted::new(history),
+            noted: Noted::new(location.history),
             minutes: Vec::new(),
-            keep_dead,
+            keep_dead: location.keep_dead,
             claims: Claims::new(runs_jobs),
+            ended_in: Arc::clone(&location.ended_in),
             hours: Hours::default(),
             lane_table: LaneTable::default(),
             purges: Pace::default(),
@@ -116,6 +120,7 @@ impl State {
 
     /// Keeps the changes of a transaction that was committed.
     pub(crate) fn accept(&mut self) {
+        self.ended_in.forget(self.claims.ended());
         self.claims.accept();
     }
 
