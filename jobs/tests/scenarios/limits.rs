@@ -203,6 +203,39 @@ fn full_partition_delays_no_other_job() {
     });
 }
 
+/// When a limit is raised, jobs that waited for it start, although no run has ended.
+#[test]
+fn raised_limit_lets_waiting_jobs_start() {
+    on_stores(|store| {
+        let (started, starts) = mpsc::channel();
+        let (release, released) = mpsc::channel::<()>();
+        let released = Mutex::new(released);
+        let handler = move |job: Charge, _: &Run| {
+            started.send(job.0)?;
+            let _ = released.lock().unwrap().recv();
+            Ok(())
+        };
+        let jobs = (store.open)().threads(8).handle(handler).start().unwrap();
+        let charges = jobs.kind::<Charge>();
+        charges.limit_each(Limit::running(1)).unwrap();
+        jobs.insert_batch((0..4).map(|_| (Duration::ZERO, charge("acme")))).unwrap();
+        let next = || starts.recv_timeout(LONG).unwrap();
+        let waits = || starts.recv_timeout(20 * MS).is_err();
+        assert_eq!(next(), "acme");
+        assert!(waits());
+        charges.limit_each(Limit::running(2)).unwrap();
+        assert_eq!(next(), "acme");
+        assert!(waits());
+        charges.partition("acme").limit(Limit::running(3)).unwrap();
+        assert_eq!(next(), "acme");
+        assert!(waits());
+        charges.partition("acme").limit(Limit::none()).unwrap();
+        charges.limit_each(Limit::none()).unwrap();
+        assert_eq!(next(), "acme");
+        drop(release);
+    });
+}
+
 /// A partition that is paused starts nothing, delays no other job, and goes on when it is resumed, also after a restart.
 #[test]
 fn paused_partition_starts_nothing() {
