@@ -2,18 +2,17 @@
 //!
 //! Ground rules:
 //!
-//! - A store applies a batch of operations and one claim as one commit, all or nothing, and answers
-//!   each operation, in order. Redis alone has no such commit: there each operation may fail by
-//!   itself ([`Answer::Refused`], [`Answer::Unsure`]).
-//! - Only the store knows where a job is and which jobs are claimed. Only the dispatcher knows which
-//!   claimed jobs have started. Before it cancels or reschedules a claimed job that has not started,
-//!   it releases the claim.
-//! - A claim takes the first jobs of the handled kinds, by rank, then by id: without head starts, by due
-//!   time. A write before a scan cursor moves the cursor back, so the next claim sees the job.
-//! - A store reads no clock: the present is an argument. If several machines share a store, the clock
-//!   of its server counts, and `Store::server_time` returns what is known of it.
-//! - On such a store a claim is a lease. Each operation that ends or extends the claim carries its
-//!   fence, and does nothing once another claim has replaced it or its lease has been reclaimed.
+//! - A store applies a batch of operations and one claim as one commit, all or nothing, and answers each operation,
+//!   in order. Redis alone has no such commit: there each operation may fail by itself ([`Answer::Refused`],
+//!   [`Answer::Unsure`]).
+//! - Only the store knows where a job is and which jobs are claimed. Only the dispatcher knows which claimed jobs
+//!   have started. Before it cancels or reschedules a claimed job that has not started, it releases the claim.
+//! - A claim takes the first jobs of the handled kinds, by rank, then by id: without head starts, by due time. A
+//!   write before a scan cursor moves the cursor back, so the next claim sees the job.
+//! - A store reads no clock: the present is an argument. If several machines share a store, the clock of its server
+//!   counts, and `Store::server_time` returns what is known of it.
+//! - On such a store a claim is a lease. Each operation that ends or extends the claim carries its fence, and does
+//!   nothing once another claim has replaced it or its lease has been reclaimed.
 
 // Every feature together shows what no store reads.
 #![cfg_attr(
@@ -73,9 +72,9 @@ pub(crate) const MOST_EACH: usize = 256;
 
 /// A store of jobs. In every store but memory the jobs outlive the process.
 pub(crate) trait Store: Send {
-    /// Makes this process one that runs jobs, of these kinds. In memory and on SQLite, the jobs that
-    /// were claimed when the previous process ended count as interrupted. On Redis, a job counts as
-    /// interrupted when its lease expires: see `poll`.
+    /// Makes this process one that runs jobs, of these kinds. In memory and on SQLite, the jobs that were claimed
+    /// when the previous process ended count as interrupted. On Redis, a job counts as interrupted when its lease
+    /// expires: see `poll`.
     fn start_runner(&mut self, kinds: &[Arc<str>], now: Millis) -> Result<(), StoreError>;
 
     /// Applies the batch as one commit.
@@ -85,8 +84,8 @@ pub(crate) trait Store: Send {
     #[cfg(feature = "redis")]
     fn set_kinds_with_rooms(&mut self, _kinds: &[Arc<str>]) {}
 
-    /// Returns what other processes have changed since the last poll. On Redis it also reclaims the
-    /// jobs whose leases have expired.
+    /// Returns what other processes have changed since the last poll. On Redis it also reclaims the jobs whose leases
+    /// have expired.
     fn poll(&mut self, now: Millis) -> Result<PollResult, StoreError>;
 
     /// Returns the clock of the store's server, if that one counts and not this process's.
@@ -105,15 +104,15 @@ pub(crate) trait Store: Send {
         None
     }
 
-    /// Does postponed work. `idle`: how long the dispatcher expects to have nothing else to do.
-    /// Returns whether more such work may be left.
+    /// Does postponed work. `idle`: how long the dispatcher expects to have nothing else to do. Returns whether more
+    /// such work may be left.
     fn maintain(&mut self, idle: Duration) -> Result<bool, StoreError>;
 
     /// Reads the whole store and checks its invariants.
     fn check(&mut self) -> Result<(), Violation>;
 
-    /// Checks the claims that this process remembers against the store: the part of `check` that no
-    /// other connection can do. By default it checks nothing.
+    /// Checks the claims that this process remembers against the store: the part of `check` that no other connection
+    /// can do. By default it checks nothing.
     fn check_claims(&mut self) -> Result<(), Violation> {
         Ok(())
     }
@@ -125,8 +124,8 @@ pub(crate) trait Store: Send {
         Hurry::default()
     }
 
-    /// Closes the store, with everything on stable storage. Takes this process off the list of nodes, unless that has to
-    /// wait.
+    /// Closes the store, with everything on stable storage. Takes this process off the list of nodes, unless that has
+    /// to wait.
     fn close(self: Box<Self>) -> Result<(), StoreError>;
 }
 
@@ -154,8 +153,8 @@ pub(crate) struct Batch<'a> {
     pub(crate) synced: bool,
     /// A caller waits for an answer.
     pub(crate) awaited: bool,
-    /// When the first of the callers stops waiting. The store waits no longer than this for a lock or
-    /// for an answer. Without it, the store's own limits hold.
+    /// When the first of the callers stops waiting. The store waits no longer than this for a lock or for an answer.
+    /// Without it, the store's own limits hold.
     pub(crate) until: Option<Instant>,
     pub(crate) now: Millis,
 }
@@ -165,8 +164,8 @@ pub(crate) struct Outcome {
     pub(crate) answers: Vec<Answer>,
     /// In any order.
     pub(crate) claimed: Vec<Claimed>,
-    /// The earliest due time of an unclaimed job that this process could claim: its kind is handled and
-    /// has room, and it is no suspect that has to wait. Redis tells it only if the batch had a claim.
+    /// The earliest due time of an unclaimed job that this process could claim: its kind is handled and has room, and
+    /// it is no suspect that has to wait. Redis tells it only if the batch had a claim.
     pub(crate) next_due: Option<Millis>,
     /// The claim passed over a suspect ([`ClaimRequest`]), which has to wait for other suspects.
     pub(crate) suspects_wait: bool,
@@ -188,16 +187,16 @@ pub(crate) struct ApplyError {
     pub(crate) error: StoreError,
     /// The commit may have taken effect all the same.
     pub(crate) unknown: bool,
-    /// The same batch may be applied again until it is answered. An operation that took effect before
-    /// does not take effect twice: it returns the answer that was lost.
+    /// The same batch may be applied again until it is answered. An operation that took effect before does not take
+    /// effect twice: it returns the answer that was lost.
     pub(crate) again: bool,
 }
 
 /// What other processes have changed.
 #[derive(Default, Debug)]
 pub(crate) struct PollResult {
-    /// SQLite: the file has changed, so jobs may be due that the dispatcher does not know of. Redis: the
-    /// schedules or the settings have changed.
+    /// SQLite: the file has changed, so jobs may be due that the dispatcher does not know of. Redis: the schedules or
+    /// the settings have changed.
     pub(crate) changed: bool,
     /// Claimed jobs of this process whose cancel was requested.
     pub(crate) cancel_requested: Vec<JobId>,
@@ -232,8 +231,8 @@ pub(crate) enum Op {
     Retry(JobId, Millis),
     /// Deletes a job that is dead, or that is kept. Answer::Changed.
     Delete(JobId),
-    /// At most [`MOST_EACH`] cancels, or reschedules, or retries, or deletes of single jobs. Answer::Each:
-    /// one answer for each of them. On Redis they are one call of a script.
+    /// At most [`MOST_EACH`] cancels, or reschedules, or retries, or deletes of single jobs. Answer::Each: one answer
+    /// for each of them. On Redis they are one call of a script.
     Each(Vec<Op>),
     /// Answer::Changed: whether the schedule is new, or differs from the one of this name.
     PutSchedule(NewSchedule),
@@ -250,22 +249,22 @@ pub(crate) enum Op {
     PutNode { id: String, node: String },
     /// Sets the progress of a run. Does nothing if its claim has ended. Answer::Done.
     PutProgress { id: JobId, fence: Fence, value: Vec<u8> },
-    /// Inserts occurrences of a schedule as jobs, and sets its next occurrence to `next`; without `next`,
-    /// the schedule ends. Does nothing if its next occurrence is not `expected`. Answer::Changed.
+    /// Inserts occurrences of a schedule as jobs, and sets its next occurrence to `next`; without `next`, the
+    /// schedule ends. Does nothing if its next occurrence is not `expected`. Answer::Changed.
     Occur { name: String, expected: Millis, jobs: Vec<NewJob>, next: Option<Millis> },
     /// Ends the run of a claimed job. If its cancel was requested, the job is deleted, with any `end`. Then inserts
-    /// its follow-ups, if it has completed; Answer::InsertedMany about them, if there are any. Answer::EndedBefore if a
-    /// transaction of the caller has ended the run (SQLite); then only its claim ends.
-    /// Answer::ClaimsLost with its id if the claim is no longer held; Answer::Cancelled (SQLite) if another
-    /// process requested a cancel of a job that has not completed; else Answer::Done.
+    /// its follow-ups, if it has completed; Answer::InsertedMany about them, if there are any. Answer::EndedBefore if
+    /// a transaction of the caller has ended the run (SQLite); then only its claim ends. Answer::ClaimsLost with its
+    /// id if the claim is no longer held; Answer::Cancelled (SQLite) if another process requested a cancel of a job
+    /// that has not completed; else Answer::Done.
     Finish(Finish),
     /// Gives a claim back, as if it had never been made. Answer::Done, or Answer::EndedBefore as above.
     /// `interrupted`: a run was under way, which the history counts.
     Release { id: JobId, fence: Fence, interrupted: bool },
     /// Renews the leases of these claims. Answer::ClaimsLost.
     Extend(Vec<(JobId, Fence)>),
-    /// Deletes some jobs that have ended, and some remembered ids, whose time is over. Answer::Changed: whether
-    /// more may be left.
+    /// Deletes some jobs that have ended, and some remembered ids, whose time is over. Answer::Changed: whether more
+    /// may be left.
     Purge,
     /// Puts every earlier commit on stable storage (SQLite). Answer::Done.
     Flush,
@@ -299,18 +298,18 @@ pub(crate) enum Op {
 #[derive(Clone, Debug)]
 pub(crate) enum Answer {
     Inserted(Inserted),
-    /// The jobs that were not inserted because other jobs keep their keys: the index of each in the list,
-    /// and the id of the job that has its key.
+    /// The jobs that were not inserted because other jobs keep their keys: the index of each in the list, and the id
+    /// of the job that has its key.
     InsertedMany(Vec<(usize, JobId)>),
     Cancelled(Cancel),
     Changed(bool),
     Each(Vec<Answer>),
     Done,
-    /// The operation was not done: the store is full, or has another reason. The other operations of the
-    /// batch have their own answers.
+    /// The operation was not done: the store is full, or has another reason. The other operations of the batch have
+    /// their own answers.
     Refused(StoreError),
-    /// The operation may be done or not, or done in part, because the store failed during it. The other
-    /// operations of the batch have their own answers.
+    /// The operation may be done or not, or done in part, because the store failed during it. The other operations of
+    /// the batch have their own answers.
     Unsure(StoreError),
     /// A transaction of the caller has ended the run before (SQLite).
     EndedBefore,

@@ -184,15 +184,14 @@ pub enum StoreError {
     Overtaken,
     /// The disk is full, or the server has used all the memory that it may use.
     Full,
-    /// The call reached its limit ([`Builder::call_timeout`](crate::Builder::call_timeout)) before the store
-    /// was free: another transaction holds the write lock of the file, or earlier calls wait for a server that
-    /// does not answer.
+    /// The call reached its limit ([`Builder::call_timeout`](crate::Builder::call_timeout)) before the store was
+    /// free: another transaction holds the write lock of the file, or earlier calls wait for a silent server.
     ///
-    /// If that transaction is open on the calling thread, the call waits for it in vain: use `insert_in`, or
-    /// commit first. `insert_in` itself waits for the busy timeout of its connection.
+    /// If that transaction is open on the calling thread, the call waits for it in vain: use `insert_in`, or commit
+    /// first. `insert_in` itself waits for the busy timeout of its connection.
     Busy,
-    /// The caller's transaction has read before it wrote, and another connection has written since, so
-    /// SQLite refuses its writes (`SQLITE_BUSY_SNAPSHOT`). Roll it back, and begin it as `IMMEDIATE`.
+    /// The caller's transaction has read before it wrote, and another connection has written since, so SQLite refuses
+    /// its writes (`SQLITE_BUSY_SNAPSHOT`). Roll it back, and begin it as `IMMEDIATE`.
     BusySnapshot,
     /// Reading or writing failed: the system's message.
     Io(String),
@@ -315,8 +314,7 @@ pub enum InsertErrorKind {
     /// The store refused the job and has stored nothing of it; of a batch, see [`StoreError::Incomplete`].
     Store(StoreError),
     /// The answer was lost: the job is in the store once, or not at all. To insert it again
-    /// [under this id](crate::Client::insert_with_id) is safe. For a batch this is the first id of the part
-    /// whose answer was lost.
+    /// [under this id](crate::Client::insert_with_id) is safe. Of a batch this is the first id of the part in doubt.
     Unknown(JobId),
 }
 
@@ -348,12 +346,12 @@ impl From<StoreError> for InsertErrorKind {
     }
 }
 
-/// An insert that was refused. [`InsertError::into_inner`] returns the job, or the batch. The error is `Send`
-/// and `Sync` for every job, so `?` converts it to a boxed error.
+/// An insert that was refused. [`InsertError::into_inner`] returns the job, or the batch. The error is `Send` and
+/// `Sync` for every job, so `?` converts it to a boxed error.
 pub struct InsertError<J> {
     kind: InsertErrorKind,
-    /// Never locked: the mutex only makes the error `Sync` for every job that is `Send`. The box keeps the
-    /// error small.
+    /// Never locked: the mutex only makes the error `Sync` for every job that is `Send`. The box keeps the error
+    /// small.
     job: Mutex<Box<J>>,
 }
 

@@ -2,19 +2,18 @@
 //!
 //! Ground rules:
 //!
-//! - A script reads first and writes after, since its writes stay if it fails later. It takes at most 256
-//!   items, and calls no command with more than 128 arguments of a list.
+//! - A script reads first and writes after, since its writes stay if it fails later. It takes at most 256 items, and
+//!   calls no command with more than 128 arguments of a list.
 //! - The time is the server's, read in the script. On a manual clock it is an argument.
-//! - A batch goes out as one round trip. It may be sent again unchanged until it is answered: for each
-//!   call of a process's latest batch, the server keeps the answer. A copy that arrives after a later
-//!   batch does nothing.
-//! - A claim is a lease. An operation that ends or renews it carries its token, and does nothing if the
-//!   token is not the right one.
-//! - The parts of a round trip fail separately: each operation has its own answer or error, and a claim
-//!   that was made is kept even if other parts fail. A batch fails as a whole only if it may be sent
-//!   again, if nothing of it was sent, or if it is a claim alone.
-//! - One unreadable value does not block the others. A script that meets a record that it cannot read sets it
-//!   aside (`tw:{q}:unreadable`). A schedule that cannot be read is skipped. Both are reported by name.
+//! - A batch goes out as one round trip. It may be sent again unchanged until it is answered: for each call of a
+//!   process's latest batch, the server keeps the answer. A copy that arrives after a later batch does nothing.
+//! - A claim is a lease. An operation that ends or renews it carries its token, and does nothing if the token is not
+//!   the right one.
+//! - The parts of a round trip fail separately: each operation has its own answer or error, and a claim that was made
+//!   is kept even if other parts fail. A batch fails as a whole only if it may be sent again, if nothing of it was
+//!   sent, or if it is a claim alone.
+//! - One unreadable value does not block the others. A script that meets a record that it cannot read sets it aside
+//!   (`tw:{q}:unreadable`). A schedule that cannot be read is skipped. Both are reported by name.
 //!
 //! | file | contents |
 //! | --- | --- |

@@ -2,12 +2,12 @@
 //!
 //! Ground rules:
 //!
-//! - The file is the truth. The state in memory (the claims, a scan cursor for each kind) follows from
-//!   the file, and is undone when a commit fails.
-//! - A claim is a row with the ids of all jobs that were claimed together; it does not touch the rows
-//!   of the jobs. So a job costs two writes in its life.
-//! - A claim need not be on stable storage before the job starts, nor a finish before its slot is
-//!   free. If a power cut loses either, the job runs again, and that counts as an interruption.
+//! - The file is the truth. The state in memory (the claims, a scan cursor for each kind) follows from the file, and
+//!   is undone when a commit fails.
+//! - A claim is a row with the ids of all jobs that were claimed together; it does not touch the rows of the jobs. So
+//!   a job costs two writes in its life.
+//! - A claim need not be on stable storage before the job starts, nor a finish before its slot is free. If a power
+//!   cut loses either, the job runs again, and that counts as an interruption.
 //!
 //! | file | contents |
 //! | --- | --- |
@@ -20,13 +20,11 @@
 //! | `open.rs` | opens, checks and makes a file |
 //! | `version.rs` | makes, accepts or refuses the tables of a file |
 //! | `settings.rs` | the settings that the promises need |
-//! | `claims.rs` | the claimed jobs, and a scan cursor for each kind |
-//! | `claim.rs` | claims the jobs that are due |
+//! | `claims.rs`, `claim.rs` | the claimed jobs, and a scan cursor for each kind; a claim of the due jobs |
 //! | `state.rs` | the state in memory |
 //! | `scan.rs` | a scan of the due jobs of a kind |
 //! | `lane_table.rs` | the due jobs of partitions, and how they come to their lanes |
-//! | `later_jobs.rs` | the jobs of later hours, and how they move |
-//! | `pace.rs` | how many rows a commit moves or deletes |
+//! | `later_jobs.rs`, `pace.rs` | the jobs of later hours, and how they move; how many rows a commit moves or deletes |
 //! | `ops.rs` | each operation of the store |
 //! | `run_ends.rs` | the ends of claims |
 //! | `recovery.rs` | the jobs that an earlier process left claimed |
@@ -130,13 +128,13 @@ pub(crate) struct Sqlite {
 /// How many pages one call of `maintain` gives back to the file system.
 const PAGES_PER_VACUUM: u32 = 256;
 
-/// If the store is idle for this long, it moves the log to the file. That takes some milliseconds, which
-/// a later commit would take otherwise.
+/// If the store is idle for this long, it moves the log to the file. That takes some milliseconds, which a later
+/// commit would take otherwise.
 const CHECKPOINT_IDLE: Duration = Duration::from_millis(100);
 
 impl Sqlite {
-    /// Makes a store of a connection that was opened and checked. `runner`: the lock of the process that
-    /// runs the jobs.
+    /// Makes a store of a connection that was opened and checked. `runner`: the lock of the process that runs the
+    /// jobs.
     pub(crate) fn new(
         location: Location,
         conn: Connection,
