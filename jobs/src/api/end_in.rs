@@ -69,9 +69,9 @@ impl Run {
     ///
     /// # Errors
     ///
-    /// [`StoreError::EndIn`] with an [`EndInError`](crate::EndInError): the jobs are not on a file, the transaction is
-    /// on another one, the run has ended before, or it has lost its claim. Otherwise if the file could not be changed.
-    /// Roll the transaction back after any error: a part of the change may be in it.
+    /// [`StoreError::EndIn`] with an [`EndInError`]: the jobs are not on a file, the transaction is on another one,
+    /// the run has ended before, or it has lost its claim. Otherwise if the file could not be changed. Roll the
+    /// transaction back after any error: a part of the change may be in it.
     #[doc(alias("complete", "ack", "exactly_once", "complete_tx"))]
     pub fn end_in(&self, transaction: &Transaction<'_>) -> Result<(), StoreError> {
         let now = self.dispatcher.clock.now();

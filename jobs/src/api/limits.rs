@@ -2,8 +2,8 @@
 //!
 //! Ground rules:
 //!
-//! - A limit is stored, as each setting of `kind.rs` is. What a program says counts only while nothing is stored, so two
-//!   versions of a program do not disagree.
+//! - A limit is stored, as each setting of `kind.rs` is. What a program says counts only while nothing is stored, so
+//!   two versions of a program do not disagree.
 //! - A verb that sets a limit first reads how many scopes have one, because each process reads all of them.
 //! - What runs is counted when it is asked for: from the claims, and never from a counter.
 
@@ -35,8 +35,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`StoreError::Limit`] if the limit is not valid, or if 10,000 scopes have one. Another error if the store could
-    /// not be changed.
+    /// [`StoreError::Limit`] if the limit is not valid, or if 10,000 scopes have one. Another error if the store
+    /// could not be changed.
     #[doc(alias("concurrency", "global_concurrency"))]
     pub fn limit(&self, limit: Limit) -> Result<(), StoreError> {
         on_thread(self.put_limit(Caller::Thread, LimitScope::Queue, limit))
@@ -51,8 +51,8 @@ impl Client {
         self.put_limit(Caller::Future, LimitScope::Queue, limit).await
     }
 
-    /// Returns each scope that has a limit, with the number of its jobs that are claimed now. What a program says with
-    /// [`Builder::limit_unless_set`](crate::Builder::limit_unless_set) is not stored, and not listed.
+    /// Returns each scope that has a limit, with the number of its jobs that are claimed now. What a program says
+    /// with [`Builder::limit_unless_set`](crate::Builder::limit_unless_set) is not stored, and not listed.
     ///
     /// It reads all claimed jobs.
     ///
@@ -72,7 +72,8 @@ impl Client {
         self.limits_by(Caller::Future).await
     }
 
-    /// Returns the stored limits that a job of these settings has reached: of the queue, of its flow, of its partition.
+    /// Returns the stored limits that a job of these settings has reached: of the queue, of its flow, of its
+    /// partition.
     pub(super) async fn reached_limits(
         &self,
         caller: Caller,
@@ -174,11 +175,11 @@ impl Client {
 }
 
 impl Kind {
-    /// Limits how many jobs of the kind run at once, together with the other kinds of its flow
-    /// ([`Job::FLOW`]). By default that is the kind alone. [`Limit::none`] removes the limit.
+    /// Limits how many jobs of the kind run at once, together with the other kinds of its flow ([`Job::FLOW`]). By
+    /// default that is the kind alone. [`Limit::none`] removes the limit.
     ///
-    /// It is stored, and holds from the next claim on, in every process and across restarts. Runs that are under way go
-    /// on. A flow has no weight.
+    /// It is stored, and holds from the next claim on, in every process and across restarts. Runs that are under way
+    /// go on. A flow has no weight.
     ///
     /// # Errors
     ///
@@ -212,10 +213,11 @@ impl Kind {
         self.client().put_limit(caller, LimitScope::Flow(flow), limit).await
     }
 
-    /// Limits how many jobs of each partition of the kind run at once ([`Job::partition`]), unless the partition has a
-    /// limit of its own. Jobs without a partition are not limited. [`Limit::none`] removes the limit.
+    /// Limits how many jobs of each partition of the kind run at once ([`Job::partition`]), unless the partition has
+    /// a limit of its own. Jobs without a partition are not limited. [`Limit::none`] removes the limit.
     ///
-    /// With `Limit::running(1)` no two jobs of a partition run side by side, but as the guarantee P9 allows for one job.
+    /// With `Limit::running(1)` no two jobs of a partition run side by side, but as the guarantee P9 allows for one
+    /// job.
     ///
     /// ```
     /// # use serde::{Deserialize, Serialize};
@@ -295,8 +297,8 @@ impl Partition {
         self.limit_by(Caller::Future, limit).await
     }
 
-    /// Pauses the partition, as [`Kind::pause`] pauses a kind: none of its jobs starts, runs go on, and inserts go on.
-    /// It is stored, and holds until [`Partition::resume`], also across restarts.
+    /// Pauses the partition, as [`Kind::pause`] pauses a kind: none of its jobs starts, runs go on, and inserts go
+    /// on. It is stored, and holds until [`Partition::resume`], also across restarts.
     ///
     /// # Errors
     ///
@@ -354,10 +356,10 @@ impl Partition {
 }
 
 impl Builder {
-    /// Limits the flow of `J` while no limit of it is stored: what [`Kind::limit`] stores comes first. It holds in this
-    /// process, and is not stored.
+    /// Limits the flow of `J` while no limit of it is stored: what [`Kind::limit`] stores comes first. It holds in
+    /// this process, and is not stored.
     ///
-    /// A limit that is not valid is refused at the start, with [`OpenError::Config`](crate::OpenError::Config).
+    /// A limit that is not valid is refused at the start, with [`OpenError::Config`].
     pub fn limit_unless_set<J: Job>(mut self, limit: Limit) -> Builder {
         self.limits.push((J::FLOW, limit));
         self
