@@ -70,7 +70,7 @@ pub(crate) struct Handler {
     pub(crate) call: Call,
     /// None: the policy of the builder.
     pub(crate) retry: Option<Retry>,
-    /// The flow of the kind: see [`Job::FLOW`](crate::Job::FLOW).
+    /// The flow of the kind: see [`Job::FLOW`].
     pub(crate) flow: &'static str,
     /// The call returns at once, so it need not wait for a thread that other handlers hold.
     pub(crate) is_async: bool,
