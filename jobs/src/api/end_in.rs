@@ -43,7 +43,7 @@ impl Run {
     /// use tickwheel_jobs::{Job, Jobs};
     ///
     /// #[derive(Serialize, Deserialize)]
-    /// struct Pay(u64);
+    /// struct Pay(u32);
     /// impl Job for Pay {
     ///     const KIND: &'static str = "pay";
     /// }
