@@ -69,6 +69,18 @@ impl Limit {
         Limit { weight: Some(weight), ..self }
     }
 
+    /// Returns how many jobs may run at once, if that is limited: what [`Limit::running`] was given.
+    #[must_use]
+    pub const fn most_running(self) -> Option<u32> {
+        self.running
+    }
+
+    /// Returns the weight, if it was set: what [`Limit::weight`] was given.
+    #[must_use]
+    pub const fn turn_weight(self) -> Option<u32> {
+        self.weight
+    }
+
     /// Says whether the limit limits nothing.
     pub(crate) fn is_none(self) -> bool {
         self == Limit::none()
@@ -132,6 +144,9 @@ mod tests {
         {
             assert_eq!(Limit::from_text(&limit.to_text()), Some(limit));
         }
+        let both = Limit::running(5).weight(3);
+        assert_eq!((both.most_running(), both.turn_weight()), (Some(5), Some(3)));
+        assert_eq!((Limit::none().most_running(), Limit::none().turn_weight()), (None, None));
         assert_eq!(Limit::from_text("{\"running\":3,\"later\":{}}"), Some(Limit::running(3)));
         for wrong in ["", "7", "{}", "{\"running\":0}", "{\"running\":-1}", "{\"weight\":1001}"] {
             assert_eq!(Limit::from_text(wrong), None, "{wrong}");

@@ -126,7 +126,7 @@ impl fmt::Display for PendingReason {
             PendingReason::KindPaused => f.write_str("its kind is paused"),
             PendingReason::PartitionPaused => f.write_str("its partition is paused"),
             PendingReason::Limit(LimitInfo { scope, limit, running }) => {
-                let most = limit.running.unwrap_or(0);
+                let most = limit.most_running().unwrap_or(0);
                 let scope = match scope {
                     LimitScope::Queue => "the queue".to_owned(),
                     LimitScope::Flow(flow) => format!("the flow {flow}"),

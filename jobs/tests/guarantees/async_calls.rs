@@ -11,8 +11,8 @@ use std::thread;
 use serde::{Deserialize, Serialize};
 use tickwheel_jobs::rusqlite::Connection;
 use tickwheel_jobs::{
-    Builder, Cancel, Client, Durability, InsertErrorKind, Job, JobId, JobState, Jobs, NewJob,
-    StoreError, Until,
+    Builder, Cancel, Client, Durability, InsertErrorKind, Job, JobId, JobState, Jobs, Limit,
+    NewJob, StoreError, Until,
 };
 use tokio::runtime::Runtime;
 
@@ -90,6 +90,17 @@ async fn every_verb(client: &Client, runs: bool) {
     assert_eq!(unhandled.is_empty(), runs);
     let gauges = client.metrics_async().await.unwrap().to_string();
     assert!(gauges.contains("tickwheel_jobs_pending{") && gauges.contains("_running{") == runs);
+    let closes = client.kind::<Close>();
+    let of_acme = closes.partition("acme");
+    client.limit_async(Limit::running(9)).await.unwrap();
+    closes.limit_async(Limit::running(8)).await.unwrap();
+    closes.limit_each_async(Limit::running(7)).await.unwrap();
+    of_acme.limit_async(Limit::running(6)).await.unwrap();
+    assert_eq!(client.limits_async().await.unwrap().len(), 4);
+    of_acme.pause_async().await.unwrap();
+    of_acme.resume_async().await.unwrap();
+    let waits = client.pending().next_page_async().await.unwrap()[0].id;
+    assert!(!client.why_pending_async(waits).await.unwrap().is_empty());
     // Due at once, so it comes after the lists.
     let century = 100 * 365 * 24 * HOUR;
     assert!(keyed.throttle_async(century, close(9)).await.unwrap().is_new);
@@ -157,7 +168,7 @@ fn of(refused: &InsertErrorKind) -> StoreError {
     }
 }
 
-const VERBS: [(&str, Verb); 13] = [
+const VERBS: [(&str, Verb); 16] = [
     ("insert", |client| {
         Box::pin(async {
             let inserted = client.insert_async(HOUR, close(1)).await;
@@ -190,6 +201,11 @@ const VERBS: [(&str, Verb); 13] = [
             let _ = client.process_metrics();
             client.metrics_async().await.map(drop)
         })
+    }),
+    ("limit", |client| Box::pin(client.limit_async(Limit::running(9)))),
+    ("limits", |client| Box::pin(async { client.limits_async().await.map(drop) })),
+    ("why_pending", |client| {
+        Box::pin(async { client.why_pending_async(JobId::new()).await.map(drop) })
     }),
     ("flush", |client| Box::pin(client.flush_async())),
     ("check", |client| {

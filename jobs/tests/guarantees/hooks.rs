@@ -6,7 +6,7 @@ use std::sync::{Arc, Barrier, Mutex, mpsc};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::UNIX_EPOCH;
 
-use tickwheel_jobs::{Client, Durability, Fail, Jobs, Retry, StoreError};
+use tickwheel_jobs::{Client, Durability, Fail, Jobs, Limit, Retry, StoreError};
 
 use super::support::*;
 
@@ -17,6 +17,10 @@ pub(crate) fn every_call_is_refused(client: &Client) -> bool {
         && other(client.history(tickwheel_jobs::Step::Hour, UNIX_EPOCH..UNIX_EPOCH + HOUR).err())
         && other(client.kind_named("close").head_start(HOUR).err())
         && other(client.nodes().err())
+        && other(client.limit(Limit::running(1)).err())
+        && other(client.limits().err())
+        && other(client.kind_named("close").partition("acme").pause().err())
+        && other(client.why_pending(tickwheel_jobs::JobId::new()).err())
         && other(client.metrics().err())
         && client.process_metrics().to_string().contains("tickwheel_jobs_running")
         && other(client.flush().err())

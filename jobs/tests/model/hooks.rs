@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tickwheel_jobs::{
-    CallError, Client, Event, InsertError, InsertErrorKind, JobId, Keep, StoreError, Violation,
-    tickwheel::When,
+    CallError, Client, Event, InsertError, InsertErrorKind, JobId, Keep, Limit, Step, StoreError,
+    Violation, tickwheel::When,
 };
 
 use crate::calls::{call, key_name};
@@ -89,6 +89,8 @@ fn task() -> Task<0> {
     Task(Plan { tag: 11, acts: Vec::new(), ends: vec![Ending::Done], partition: None })
 }
 
+const HOUR: Duration = Duration::from_secs(3600);
+
 /// Calls every verb, those that name a job with each of these, and says how each call ended.
 pub(crate) fn every_verb(client: &Client, ids: &[JobId], mut ended: impl FnMut(&str, End)) {
     let when = || When::wall(system(4_000_000_000_000_000));
@@ -104,6 +106,7 @@ pub(crate) fn every_verb(client: &Client, ids: &[JobId], mut ended: impl FnMut(&
         ended("delete", client.delete(*id).end());
         ended("get", client.get(*id).end());
         ended("wait", client.wait(*id, Duration::ZERO).end());
+        ended("why_pending", client.why_pending(*id).end());
     }
     for key in 0..3 {
         let keyed = client.keyed(&key_name(key));
@@ -114,10 +117,14 @@ pub(crate) fn every_verb(client: &Client, ids: &[JobId], mut ended: impl FnMut(&
         ended("keyed get", keyed.get().end());
         ended("remaining", keyed.remaining().end());
         ended("keyed cancel", keyed.cancel().end());
+        ended("throttle", keyed.throttle(HOUR, task()).end());
+        ended("debounce", keyed.debounce(HOUR, HOUR, task()).end());
     }
     for name in ["repeat-0", "repeat-1"] {
         ended("schedule", client.schedule(name, Duration::from_secs(7), task()).end());
         ended("unschedule", client.unschedule(name).end());
+        ended("pause_schedule", client.pause_schedule(name).end());
+        ended("resume_schedule", client.resume_schedule(name).end());
     }
     ended("schedules", client.schedules().end());
     ended("count", client.count().end());
@@ -129,7 +136,24 @@ pub(crate) fn every_verb(client: &Client, ids: &[JobId], mut ended: impl FnMut(&
     ended("ended", client.ended().next_page().end());
     ended("call", client.call::<_, ()>(task(), Duration::ZERO).end());
     ended("nodes", client.nodes().end());
-    ended("keep_completed", client.kind::<Task<0>>().keep_completed(Keep::last(1)).end());
+    ended("dead_by_error", client.dead_by_error(9).end());
+    ended("history", client.history(Step::Hour, system(0)..system(1)).end());
+    ended("metrics", client.metrics().end());
+    ended("pause", client.pause().end());
+    ended("resume", client.resume().end());
+    ended("limit", client.limit(Limit::running(1)).end());
+    ended("limits", client.limits().end());
+    let kind = client.kind::<Task<0>>();
+    ended("keep_completed", kind.keep_completed(Keep::last(1)).end());
+    ended("head_start", kind.head_start(HOUR).end());
+    ended("kind pause", kind.pause().end());
+    ended("kind resume", kind.resume().end());
+    ended("kind limit", kind.limit(Limit::running(1)).end());
+    ended("limit_each", kind.limit_each(Limit::running(1)).end());
+    let partition = kind.partition("acme");
+    ended("partition limit", partition.limit(Limit::running(1)).end());
+    ended("partition pause", partition.pause().end());
+    ended("partition resume", partition.resume().end());
     ended("flush", client.flush().end());
     ended("check", client.check().end());
 }

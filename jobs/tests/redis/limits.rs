@@ -7,9 +7,11 @@ use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 use tickwheel_jobs::{
-    Builder, Durability, Fail, Job, JobId, Jobs, Missed, NewJob, Retry, Run, Schedule, Step, Until,
+    Builder, Durability, Fail, Job, JobId, Jobs, Limit, Missed, NewJob, PendingReason, Retry, Run,
+    Schedule, Step, Until,
 };
 
+use crate::scenarios::limits::{Charge as Bill, charge};
 use crate::server::{Server, wait_until};
 use crate::support::{Log, MS, Order, in_hand, noting, open, wall_now};
 
@@ -74,6 +76,30 @@ pub(crate) fn everything(open: impl Fn() -> Builder) {
     jobs.insert(Duration::ZERO, Order(8)).unwrap();
     wait_until("it was followed", || client.keyed("k").get().unwrap().is_some());
     assert!(client.keyed("k").cancel().unwrap());
+    client.check().unwrap();
+    jobs.shutdown().unwrap();
+    let jobs = open().handle(|_: Bill, _: &Run| Ok(())).start().unwrap();
+    let (bills, before) = (client.kind_named("charge"), client.count().unwrap().pending);
+    client.limit(Limit::running(9)).unwrap();
+    bills.limit(Limit::running(5)).unwrap();
+    bills.limit_each(Limit::running(1)).unwrap();
+    bills.partition("acme").limit(Limit::running(2).weight(3)).unwrap();
+    let late = bills.partition("late");
+    late.pause().unwrap();
+    let of = |name| (0..10).map(move |_| (Duration::ZERO, charge(name)));
+    let ids = client.insert_batch(of("late").chain(of("acme")).chain(of("beta"))).unwrap();
+    let pending = || {
+        let counts = client.count().unwrap();
+        counts.pending + counts.claimed + counts.running - before
+    };
+    wait_until("the others ran", || pending() == 10);
+    assert_eq!(client.why_pending(ids[0]).unwrap(), [PendingReason::PartitionPaused]);
+    assert_eq!(client.limits().unwrap().len(), 4);
+    assert!(client.cancel(ids[0]).unwrap().is_cancelled());
+    assert!(client.reschedule(ids[1], MS).unwrap());
+    client.check().unwrap();
+    late.resume().unwrap();
+    wait_until("all ran", || pending() == 0);
     client.check().unwrap();
     jobs.shutdown().unwrap();
 }

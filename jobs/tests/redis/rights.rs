@@ -90,6 +90,9 @@ fn client_that_may_write_nothing_can_read() {
         metrics.contains("tickwheel_jobs_pending{queue=\"shop\",kind=\"order\"} 1\n"),
         "{metrics}"
     );
+    let id = reader.pending().next().unwrap().id;
+    assert_eq!(reader.why_pending(id).unwrap().len(), 2, "its time, and no node");
+    assert_eq!(reader.limits().unwrap(), []);
     reader.check().unwrap();
     nothing_was_denied(&server);
     reader.insert(HOUR, Order(2)).unwrap_err();
