@@ -1,12 +1,12 @@
-//! A report at half past two each night in Berlin, over both changes of the clocks; what becomes of the
-//! mornings that were missed; and a report that never runs beside the one of the night before.
+//! A report at half past two each night in Berlin, over both changes of the clocks; the runs of mornings that were
+//! missed; and a report that never runs beside the report of the night before.
 //!
 //! ```sh
 //! cargo run --release -p tickwheel-jobs --features cron --example nightly
 //! ```
 //!
-//! The clock is one that the program moves, so that half a year passes in a moment. Only the nights of
-//! the last part take their time, 20 ms each. It exits with 1 if a run is not where it belongs.
+//! The clock is one that the program moves, so that half a year passes in a moment. Only the nights of the last part
+//! take their time, 20 ms each. It exits with 1 if a run is missing or comes at a wrong time.
 //!
 //! What to know before this is copied:
 //!
@@ -18,9 +18,9 @@
 //!   on where it was; it is not made twice, and does not begin anew.
 //! - **An occurrence that is found more than a second late was missed.** `Missed` says which of those
 //!   run: none, the latest one, or the latest few.
-//! - **Occurrences do not wait for each other.** If a report may take longer than a night, the schedule
-//!   makes a small job that stores the report under a key, which the report holds until its end. While one
-//!   runs, or waits for a retry, the report of the next night is left out.
+//! - **Occurrences do not wait for each other.** If a report may take longer than a night, the schedule makes a small
+//!   job that stores the report under a key, which the report holds until it has ended. While a report runs or waits
+//!   for a retry, the report of the next night is left out.
 
 #![forbid(unsafe_code)]
 
@@ -151,8 +151,8 @@ fn long_reports(file: &Path) -> Result<()> {
         .handle(move |_: Night, run| {
             let report = NewJob::new(Report { schedule: "long".to_owned() })
                 .key("report")
-                .if_absent() // one that waits for its start or for a retry stays
-                .unique_until(Until::Ended); // and while one runs, no other is stored
+                .if_absent() // a report that waits for its start or for a retry stays
+                .unique_until(Until::Ended); // while a report runs, no other is stored
             run.next().insert_job(report)?;
             Ok(began.send(())?)
         })

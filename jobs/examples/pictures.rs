@@ -5,7 +5,7 @@
 //! cargo run --release -p tickwheel-jobs --example pictures
 //! ```
 //!
-//! The clock is one that the program moves, so that minutes pass in a moment. It says what it found, and exits with 1
+//! The clock is one that the program moves, so that minutes pass in a moment. It prints its results, and exits with 1
 //! if a promise is broken.
 //!
 //! What to know before this is copied:
@@ -15,8 +15,8 @@
 //! - **Each step is a kind of its own**, with its own retries. The picture is not made anew because a network failed.
 //! - **A step may run twice**: if its process ends before the commit of its end. So it writes under a name that a second
 //!   run writes again.
-//! - **A debounced job carries the data of the last call.** The handler reads what it indexes when it runs, so it is never
-//!   older than the last change. A change during the run begins the next burst.
+//! - **A debounced job carries the data of the last call.** The handler reads the album when it runs, so the index is
+//!   never older than the last change. A change during the run begins the next burst.
 //! - **Without a longest wait** a stream of changes without a pause would never be indexed.
 
 #![forbid(unsafe_code)]
@@ -69,15 +69,16 @@ impl Job for Index {
     const KIND: &'static str = "index";
 }
 
-/// The services of this program: what they have done, and whether the network works.
+/// The services of this program: the work that they have done, and whether the network works.
 #[derive(Default)]
 struct World {
     network_works: bool,
     resized: Vec<u64>,
     uploaded: BTreeSet<u64>,
     notices: Vec<u64>,
-    /// The title of each album, and what the index says of it.
+    /// The title of each album.
     titles: BTreeMap<u64, String>,
+    /// The titles that were indexed, in order.
     indexed: Vec<String>,
 }
 

@@ -1,7 +1,7 @@
 //! Effects on the file that end their run, and `kill -9` in a loop: each effect is there once, with the end of its job,
 //! its follow-up, its result and its place in the history.
 //!
-//! `TICKWHEEL_KILLS` says how many kills there are to be at least: 60 unless it is set.
+//! `TICKWHEEL_KILLS` is the least number of kills: 60 unless it is set.
 #![cfg(unix)]
 #![forbid(unsafe_code)]
 #![allow(clippy::disallowed_methods)]
@@ -92,11 +92,11 @@ fn a_child() {
         }
     });
     say("ready");
-    // Ends by the parent.
+    // The parent kills this process.
     thread::sleep(LONG);
 }
 
-/// What the file has: the rows of each kind, and how many times each is there.
+/// The effects in the file: the rows of each kind, and how many times each is there.
 fn effects(conn: &Connection) -> BTreeMap<(String, u32), u32> {
     let mut select = conn.prepare("SELECT kind, number FROM effects").unwrap();
     let rows = select.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();

@@ -1,15 +1,16 @@
-//! How many inserts a second one caller makes that waits for each: beside a bare loop of `INSERT` and `COMMIT` on SQLite
-//! with the same settings, and beside the bare round trip of the same `EVALSHA` on a server.
+//! Measures the inserts a second of one caller that waits for each insert: beside a bare loop of `INSERT` and
+//! `COMMIT` on SQLite with the same settings, and beside the bare round trip of the same `EVALSHA` on a server.
 //!
 //! ```sh
 //! cargo bench -p tickwheel-jobs --features redis --bench one_caller
 //! cargo bench -p tickwheel-jobs --features redis --bench one_caller -- --only server --rounds 9 --seconds 1
 //! ```
 //!
-//! The rows are measured by turns, each with a new file or server. A rate is the median of the rounds, with the least and
-//! the most of them. The part of the bare row is that of the same round, so a machine that is slow for a while slows
-//! both. *process* inserts in the process that runs the jobs, and *client* by a client that runs none. The switches
-//! are those of the thread that inserts, for each insert: it waited for another thread, for the disk, or for the server.
+//! The rows are measured by turns, each with a new file or server. A rate is the median of the rounds, with the least
+//! and the most of them. A rate is compared with the bare row of the same round, so a machine that is slow for a
+//! while slows both. *process* inserts in the process that runs the jobs, and *client* by a client that runs none.
+//! The switches are counted for the thread that inserts, and for each insert: the thread waited for another thread,
+//! for the disk, or for the server.
 
 #[path = "../steps/open.rs"]
 #[allow(dead_code, reason = "made for the other benchmark")]

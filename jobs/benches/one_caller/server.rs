@@ -26,7 +26,7 @@ pub(crate) struct Bare {
 }
 
 impl Bare {
-    /// Lets a client insert a job, and keeps what it sends.
+    /// Lets a client insert a job, and keeps the bytes that it sends.
     pub(crate) fn record(port: u16) -> Result<Bare, Box<dyn Error>> {
         let heard = Arc::new(Mutex::new(Vec::new()));
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
@@ -79,7 +79,7 @@ impl Bare {
     }
 }
 
-/// Sends what comes on each of two connections to the other, and keeps the last insert that it finds.
+/// Forwards the bytes of each of two connections to the other one, and keeps the last insert among them.
 fn relay(client: TcpStream, server: TcpStream, heard: Arc<Mutex<Vec<u8>>>) {
     let (Ok(mut to_client), Ok(mut to_server)) = (client.try_clone(), server.try_clone()) else {
         return;

@@ -10,16 +10,16 @@ use crate::values::error::StoreError;
 
 impl Run {
     /// Ends the run in a transaction of the caller, on the file of these jobs: the commit of the transaction
-    /// completes the job. The effects of the transaction and the end of the run are one commit, so **what the
-    /// transaction writes to this file happens exactly once**. It says nothing of other effects: a mail that the
+    /// completes the job. The effects of the transaction and the end of the run are one commit, so **each write of
+    /// the transaction to this file happens exactly once**. Other effects are not in that commit: a mail that the
     /// handler sends may still be sent twice.
     ///
     /// Call it last, commit, and return `Ok`.
     ///
-    /// - After the commit the run has completed. What the handler returns, a panic of it and [`Run::fail`] change
+    /// - The commit completes the run. After it, an error or a panic of the handler, or [`Run::fail`], changes
     ///   nothing. A crash does not run the job again.
-    /// - After a rollback the call has had no effect. What the handler returns counts, as in any run, and the run may
-    ///   end in another transaction.
+    /// - After a rollback the call has had no effect. The result of the handler counts, as in any run, and the run
+    ///   may end in another transaction.
     /// - The end is that of any run: its result is kept with the job, its follow-ups ([`Run::then`]) are stored, and
     ///   the history counts it. Set the result and add the follow-ups before this call. A later follow-up is refused
     ///   ([`FollowUpError::Ended`](crate::FollowUpError::Ended)), after a rollback too: the run cannot know of it. A
@@ -34,7 +34,8 @@ impl Run {
     /// that waits for the jobs, such as an insert without `insert_in`, would wait for the transaction in vain.
     ///
     /// A transaction of rusqlite is not [`Send`], so a handler that is a future ends its run in
-    /// `tokio::task::spawn_blocking`, with a clone of the run. For other libraries of SQLite there is no such verb.
+    /// `tokio::task::spawn_blocking`, with a clone of the run. A transaction of another library for SQLite cannot end
+    /// a run.
     ///
     /// ```
     /// use std::time::Duration;

@@ -2,10 +2,10 @@
 //!
 //! Ground rules:
 //!
-//! - A limit is stored, as each setting of `kind.rs` is. What a program says counts only while nothing is stored, so
+//! - A limit is stored, as each setting of `kind.rs` is. The limit of a program counts only while none is stored, so
 //!   two versions of a program do not disagree.
 //! - A verb that sets a limit first reads how many scopes have one, because each process reads all of them.
-//! - What runs is counted when it is asked for: from the claims, and never from a counter.
+//! - The jobs that run are counted when a caller asks: from the claims, and never from a counter.
 
 use std::collections::HashMap;
 
@@ -51,8 +51,8 @@ impl Client {
         self.put_limit(Caller::Future, LimitScope::Queue, limit).await
     }
 
-    /// Returns each scope that has a limit, with the number of its jobs that are claimed now. What a program says
-    /// with [`Builder::limit_unless_set`](crate::Builder::limit_unless_set) is not stored, and not listed.
+    /// Returns each scope that has a limit, with the number of its jobs that are claimed now. A limit of
+    /// [`Builder::limit_unless_set`](crate::Builder::limit_unless_set) is not stored, and not listed.
     ///
     /// It reads all claimed jobs.
     ///
@@ -176,7 +176,7 @@ impl Client {
 
 impl Kind {
     /// Limits how many jobs of the kind run at once, together with the other kinds of its flow ([`Job::FLOW`]). By
-    /// default that is the kind alone. [`Limit::none`] removes the limit.
+    /// default a flow is the kind alone. [`Limit::none`] removes the limit.
     ///
     /// It is stored, and holds from the next claim on, in every process and across restarts. Runs that are under way
     /// go on. A flow has no weight.
@@ -216,8 +216,8 @@ impl Kind {
     /// Limits how many jobs of each partition of the kind run at once ([`Job::partition`]), unless the partition has
     /// a limit of its own. Jobs without a partition are not limited. [`Limit::none`] removes the limit.
     ///
-    /// With `Limit::running(1)` no two jobs of a partition run side by side, but as the guarantee P9 allows for one
-    /// job.
+    /// With `Limit::running(1)` two jobs of a partition run side by side only as the guarantee P9 allows for two runs
+    /// of one job.
     ///
     /// ```
     /// # use serde::{Deserialize, Serialize};
@@ -269,7 +269,7 @@ impl Kind {
         self.client().put_limit(caller, scope, limit).await
     }
 
-    /// Returns one partition of the kind. No job need be of it.
+    /// Returns one partition of the kind. It may have no job.
     #[must_use]
     pub fn partition(&self, name: &str) -> Partition {
         Partition { kind: self.clone(), name: name.to_owned() }
@@ -277,8 +277,8 @@ impl Kind {
 }
 
 impl Partition {
-    /// Limits how many jobs of the partition run at once, and sets its weight. What the limit leaves open is that of
-    /// [`Kind::limit_each`]. [`Limit::none`] removes the limit.
+    /// Limits how many jobs of the partition run at once, and sets its weight. A number or a weight that it does not
+    /// set is that of [`Kind::limit_each`]. [`Limit::none`] removes the limit.
     ///
     /// # Errors
     ///
@@ -356,8 +356,8 @@ impl Partition {
 }
 
 impl Builder {
-    /// Limits the flow of `J` while no limit of it is stored: what [`Kind::limit`] stores comes first. It holds in
-    /// this process, and is not stored.
+    /// Limits the flow of `J` while no limit of it is stored: a limit that [`Kind::limit`] stores comes first. It
+    /// holds in this process, and is not stored.
     ///
     /// A limit that is not valid is refused at the start, with [`OpenError::Config`].
     pub fn limit_unless_set<J: Job>(mut self, limit: Limit) -> Builder {

@@ -41,7 +41,7 @@ impl Builder {
         let room = |handler: &Handler| match handler.batch() {
             _ if handler.is_async => Some(self.max_async_runs),
             Some(size) if self.source.is_shared() => Some(size.most.saturating_mul(batches)),
-            // All of a batch, also if its jobs have partitions.
+            // Room for all jobs of a batch, also if they have partitions.
             Some(_) => Some(usize::MAX),
             _ => None,
         };

@@ -12,9 +12,8 @@ impl Client {
     /// Returns why a job has not started: every reason that holds. The list is empty if the job is not pending:
     /// [`get`](Client::get) tells whether it runs, has ended, or is gone.
     ///
-    /// It reads the job, the settings of the queue and its nodes, and the claimed jobs if a limit is stored. What a
-    /// node said of itself is some seconds old on a
-    /// server, and may be older on a file.
+    /// It reads the job, the settings of the queue and its nodes, and the claimed jobs if a limit is stored. The
+    /// figures of a node are some seconds old on a server, and may be older on a file.
     ///
     /// ```
     /// # use std::time::Duration;

@@ -87,7 +87,7 @@ impl Batch {
         Batch { starts: Vec::new(), number: 0, until: Millis::ZERO }
     }
 
-    /// Adds a job. Returns the jobs too that the batch has lost.
+    /// Adds a job. Also returns the jobs that have left the batch.
     fn add(&mut self, start: Start, size: BatchSize, now: Millis) -> (Added, Vec<Start>) {
         let (kind, head_start) = (Arc::clone(&start.state.kind), start.state.head_start);
         self.starts.push(start);
@@ -99,7 +99,7 @@ impl Batch {
             return (Added::Complete(self.take()), withdrawn);
         }
         let until = now.plus(size.wait);
-        // A later end of the wait is from before the clock was set back.
+        // If the wait ends later than that, it began before the clock was set back.
         if self.starts.len() > 1 && self.until <= until {
             return (Added::Waits, withdrawn);
         }

@@ -257,7 +257,7 @@ impl Executor {
         let end = state.take_failure().map_or(end, RunEnd::Failed);
         let now = self.clock.latest();
         match &end {
-            // How it has ended is counted when that is reported.
+            // The report of this end counts it.
             _ if !state.returns(now.instant) || state.may_end_without_handler() => {}
             RunEnd::Done => Metrics::add(&self.metrics.completed),
             RunEnd::Failed(Fail { fate: Fate::Snooze(_), .. }) => {

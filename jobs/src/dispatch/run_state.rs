@@ -231,8 +231,7 @@ impl RunState {
         is_under_way
     }
 
-    /// Says whether the end of the handler is not the end of the run, or may not be: the run has overrun its time limit,
-    /// or a transaction ends it.
+    /// Says whether the run may end before its handler: the run has overrun its time limit, or a transaction ends it.
     pub(crate) fn may_end_without_handler(&self) -> bool {
         self.handler.load(Ordering::Acquire) & (OVERRUN | IN_TRANSACTION) != 0
     }

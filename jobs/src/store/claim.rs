@@ -16,8 +16,9 @@ pub(crate) const MOST_INTERRUPTIONS: u32 = 5;
 /// Which jobs to claim: the first ones that these limits admit, in the order of rank. Without head starts that is the
 /// order of due time. Jobs of one kind with the same due time follow in the order of their ids.
 ///
-/// Jobs with a partition are taken from the lanes of their kind in turn, the first job of each, and a lane stands in the
-/// order of rank with its first job. No claim takes more of a scope than its limit allows: see `lanes.rs`.
+/// Jobs with a partition are in the lanes of their kind. The claim takes the first job of the lane whose turn it is,
+/// and that job stands in the order by its rank. No claim takes more of a scope than its limit allows: see
+/// `lanes.rs`.
 ///
 /// A job that was interrupted is a *suspect*: it may have ended its process. A claim passes over the
 /// suspects that it may not take and over the jobs of kinds without room, and takes later jobs instead.
@@ -85,8 +86,8 @@ impl ClaimRequest {
             && (self.in_lanes > 0 || self.rooms.iter().any(|(its, _)| **its == *kind))
     }
 
-    /// Returns when a job can be claimed that is due then and is not claimed ahead: the dispatcher comes as much
-    /// earlier as it claims other jobs ahead.
+    /// Returns the time to report for a job that is due at `due` and is not claimed ahead. The dispatcher claims
+    /// earlier than the time reported, by as much as it claims other jobs ahead.
     pub(crate) fn not_ahead(&self, due: Millis) -> Millis {
         due.plus(self.until.since(self.now))
     }

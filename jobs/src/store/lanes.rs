@@ -1,9 +1,9 @@
-//! Lanes: the due jobs of each partition of a kind, and whose turn it is.
+//! Lanes: the due jobs of each partition of a kind, and the turns of the partitions.
 //!
 //! Ground rules:
 //!
-//! - A lane is here while jobs of it are due and not claimed, as far as the store has seen. The store has the jobs, and
-//!   says when a lane gets its first one (`file`) and has no more (`drained`).
+//! - A lane is here while jobs of it are due and not claimed, as far as the store has seen. The store has the jobs.
+//!   It calls `file` when a lane gets its first job, and `drained` when the lane has no job left.
 //! - A lane is *in turn*, or it is *parked*: it is paused, or has as many claims as its limit allows. A parked lane is in
 //!   no list that a claim reads. The end of a claim, or another limit, brings it back. A lane whose first job is a suspect
 //!   that has to wait is passed over until the next claim.
@@ -48,7 +48,7 @@ struct Lane {
 const STRIDE: u64 = 1 << 20;
 
 impl Lanes {
-    /// Begins a claim under these limits. `claims`: what is claimed, which is read if the limits have changed.
+    /// Begins a claim under these limits. `claims`: all claims, which are counted anew if the limits have changed.
     pub(crate) fn begin<'a>(&mut self, limits: &Limits, claims: impl Iterator<Item = Claim<'a>>) {
         for (kind, partition) in core::mem::take(&mut self.passed_over) {
             self.bring_back(&kind, &partition);
@@ -220,7 +220,7 @@ impl Turns {
         }
     }
 
-    /// Puts every lane in turn. By the weights of before, one may be further behind than a new one.
+    /// Puts every lane in turn. With its earlier weight, a lane may be further behind than a new lane.
     fn bring_all_back(&mut self, stride: impl Fn(&str) -> u64) {
         self.in_turn.clear();
         for (partition, lane) in &mut self.lanes {
@@ -266,7 +266,7 @@ mod tests {
         (lanes, kind)
     }
 
-    /// Serves so many lanes, and returns their names. None of them is ever empty.
+    /// Serves lanes this many `turns`, and returns their names in order. No lane is ever empty.
     fn served(lanes: &mut Lanes, kind: &Arc<str>, turns: usize) -> String {
         let mut served = String::new();
         for n in 0..turns as u128 {

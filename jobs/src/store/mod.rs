@@ -10,7 +10,7 @@
 //! - A claim takes the first jobs of the handled kinds, by rank, then by id: without head starts, by due time. A
 //!   write before a scan cursor moves the cursor back, so the next claim sees the job.
 //! - A store reads no clock: the present is an argument. If several machines share a store, the clock of its server
-//!   counts, and `Store::server_time` returns what is known of it.
+//!   counts, and `Store::server_time` returns that clock.
 //! - On such a store a claim is a lease. Each operation that ends or extends the claim carries its fence, and does
 //!   nothing once another claim has replaced it or its lease has been reclaimed.
 
@@ -164,8 +164,8 @@ pub(crate) struct Outcome {
     pub(crate) answers: Vec<Answer>,
     /// In any order.
     pub(crate) claimed: Vec<Claimed>,
-    /// The earliest due time of an unclaimed job that this process could claim: its kind is handled and has room, and
-    /// it is no suspect that has to wait. Redis tells it only if the batch had a claim.
+    /// The earliest due time of an unclaimed job that this process could claim. Its kind is handled and has room, and
+    /// the job does not have to wait as a suspect. Redis tells it only if the batch had a claim.
     pub(crate) next_due: Option<Millis>,
     /// The claim passed over a suspect ([`ClaimRequest`]), which has to wait for other suspects.
     pub(crate) suspects_wait: bool,
@@ -252,11 +252,11 @@ pub(crate) enum Op {
     /// Inserts occurrences of a schedule as jobs, and sets its next occurrence to `next`; without `next`, the
     /// schedule ends. Does nothing if its next occurrence is not `expected`. Answer::Changed.
     Occur { name: String, expected: Millis, jobs: Vec<NewJob>, next: Option<Millis> },
-    /// Ends the run of a claimed job. If its cancel was requested, the job is deleted, with any `end`. Then inserts
-    /// its follow-ups, if it has completed; Answer::InsertedMany about them, if there are any. Answer::EndedBefore if
-    /// a transaction of the caller has ended the run (SQLite); then only its claim ends. Answer::ClaimsLost with its
-    /// id if the claim is no longer held; Answer::Cancelled (SQLite) if another process requested a cancel of a job
-    /// that has not completed; else Answer::Done.
+    /// Ends the run of a claimed job. If a cancel of the job was requested, the job is deleted, with any `end`. If
+    /// the job has completed, its follow-ups are inserted: Answer::InsertedMany, if there are any. If the claim is no
+    /// longer held: Answer::ClaimsLost with the id of the job. If a transaction of the caller has ended the run
+    /// (SQLite), only the claim ends: Answer::EndedBefore. If another process requested a cancel and the job has not
+    /// completed (SQLite): Answer::Cancelled. Else Answer::Done.
     Finish(Finish),
     /// Gives a claim back, as if it had never been made. Answer::Done, or Answer::EndedBefore as above.
     /// `interrupted`: a run was under way, which the history counts.

@@ -1,10 +1,10 @@
-//! The claims of each limited scope, as sets: what runs is no counter.
+//! The claims of each limited scope, as sets and not as counters.
 //!
 //! Ground rules:
 //!
-//! - A claim is in the set of each scope that limits it: the queue, its flow, its lane. A scope without a limit has no
-//!   set, so a job that nothing limits costs a check.
-//! - A set is changed by the claim and by its end. An end that comes twice removes once.
+//! - A claim is in the set of each scope that limits it: the queue, its flow, its lane. A scope without a limit has
+//!   no set, so a job without limits costs only one check.
+//! - A claim is added to its sets when it is made, and removed when it ends. An end that comes twice removes it once.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;

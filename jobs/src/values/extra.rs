@@ -42,7 +42,7 @@ pub(crate) struct Extra {
     pub(crate) wanted: bool,
     /// The burst of jobs for which a debounced job stands.
     pub(crate) burst: Option<Burst>,
-    /// Whose job it is: see [`Job::partition`](crate::Job::partition).
+    /// The partition of the job: see [`Job::partition`](crate::Job::partition).
     pub(crate) partition: Option<Arc<str>>,
 }
 

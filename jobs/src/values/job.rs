@@ -71,7 +71,7 @@ pub trait Job: Serialize + DeserializeOwned + Send + 'static {
     /// [`Kind::limit`](crate::Kind::limit) sets. By default each kind is a flow of its own.
     const FLOW: &'static str = Self::KIND;
 
-    /// Returns whose job it is: the customer, the device, the host. By default a job belongs to nobody.
+    /// Returns the partition of the job: the name of its customer, device or host. By default a job has no partition.
     ///
     /// The due jobs of a kind are taken from its partitions in turn, so a partition with few jobs does not wait
     /// behind one with many. Within a partition they start in the order of their due times.

@@ -2,8 +2,8 @@
 //!
 //! Ground rules:
 //!
-//! - A limit is a value. What it means is in `store/lanes.rs`, where it is stored in `setting.rs`.
-//! - A limit of zero is refused: a pause says that nothing runs.
+//! - A limit is a value. `store/lanes.rs` says how it works, and `limits.rs` under which name it is stored.
+//! - A limit of zero is refused: to run nothing, pause the scope.
 //! - A store keeps a limit as JSON. A later version may add fields, and a reader ignores those that it does not know.
 
 use core::fmt;
@@ -35,7 +35,7 @@ pub struct Limit {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum LimitError {
-    /// The limit is zero, so no job of the scope would ever run. [`Kind::pause`](crate::Kind::pause) says that.
+    /// The limit is zero, so no job of the scope would ever run. For that, use [`Kind::pause`](crate::Kind::pause).
     Zero,
     /// The weight is not from 1 to 1000.
     Weight(u32),
@@ -98,7 +98,7 @@ impl Limit {
         }
     }
 
-    /// Returns this limit, with what it leaves open taken from another one.
+    /// Returns this limit. A number or a weight that it does not set is taken from the other limit.
     pub(crate) fn or(self, other: Limit) -> Limit {
         Limit { running: self.running.or(other.running), weight: self.weight.or(other.weight) }
     }
@@ -108,7 +108,7 @@ impl Limit {
         serde_json::to_string(&self).unwrap_or_default()
     }
 
-    /// Reads the text that a store has kept. A text that makes no sense is no limit.
+    /// Reads the text that a store has kept. A text that cannot be read is no limit.
     pub(crate) fn from_text(text: &str) -> Option<Limit> {
         let limit: Limit = serde_json::from_str(text).ok()?;
         limit.checked(true).ok().filter(|limit| !limit.is_none())

@@ -1,4 +1,4 @@
-//! The stored limits of a queue: by queue, by flow, by each partition of a kind, by partition.
+//! The stored limits of a queue: of the queue, of a flow, of each partition of a kind, of one partition.
 //!
 //! | name of the setting | value |
 //! | --- | --- |
@@ -6,12 +6,12 @@
 //! | `limit-flow:FLOW` | the limit of a flow |
 //! | `limit-each:KIND` | the limit of each partition of a kind |
 //! | `limit-part:BYTES:KIND:PARTITION` | the limit of one partition; `BYTES` is the length of the kind |
-//! | `pause-part:BYTES:KIND:PARTITION` | the partition is paused; when |
+//! | `pause-part:BYTES:KIND:PARTITION` | the partition is paused; the value is the time of the pause |
 //! | `flow:KIND` | the flow of the kind, if it is not the kind itself |
 //!
 //! Ground rules:
 //!
-//! - What a limit of a partition leaves open is that of each partition of its kind.
+//! - A number or a weight that the limit of a partition does not set is that of each partition of its kind.
 //! - Without a limit the value is empty, costs one check, and allocates nothing.
 
 use std::collections::{HashMap, HashSet};
@@ -27,16 +27,16 @@ pub(crate) struct Limits(Option<Arc<Scopes>>);
 struct Scopes {
     queue: Limit,
     flows: HashMap<String, Limit>,
-    /// Those of flows that the program has.
+    /// The limits of flows that the program has given.
     of_program: HashMap<String, Limit>,
     each: HashMap<String, Limit>,
     partitions: HashMap<String, HashMap<String, Limit>>,
     paused: HashMap<String, HashSet<String>>,
-    /// The flow of each kind that is in another one than its own.
+    /// The flow of each kind whose flow is not the kind itself.
     flow_of: HashMap<String, String>,
 }
 
-/// What a limit is about.
+/// The jobs that a limit counts together.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 #[non_exhaustive]
 pub enum LimitScope {
@@ -226,7 +226,7 @@ impl PartialEq for Limits {
 
 impl Eq for Limits {}
 
-/// A scope with a limit, and what runs of it: see [`Client::limits`](crate::Client::limits).
+/// A scope with a limit, and the number of its claimed jobs: see [`Client::limits`](crate::Client::limits).
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct LimitInfo {
@@ -234,7 +234,7 @@ pub struct LimitInfo {
     pub scope: LimitScope,
     /// Its limit.
     pub limit: Limit,
-    /// How many of its jobs are claimed now. For [`LimitScope::Each`]: those of the partition that has most.
+    /// How many of its jobs are claimed now. For [`LimitScope::Each`]: the number in the partition with the most.
     pub running: u64,
 }
 
@@ -246,7 +246,7 @@ mod tests {
         LimitScope::Partition { kind: kind.to_owned(), partition: partition.to_owned() }
     }
 
-    /// A scope is found again by the name of its setting, whatever the names of kind and partition are.
+    /// A scope is found again by the name of its setting, with any names of kind and partition.
     #[test]
     fn scope_is_found_by_its_setting() {
         for scope in [
@@ -276,7 +276,7 @@ mod tests {
         assert!(is_of_a_scope(&stored[0].0) && !is_of_a_scope("pause:a"));
     }
 
-    /// A partition has its own limit, and what that leaves open from the limit of each.
+    /// A partition has its own limit. A part that this limit does not set is that of the limit of each.
     #[test]
     fn limit_of_a_partition_comes_before_that_of_each() {
         let set = |scope: LimitScope, limit: Limit| (scope.setting(), limit.to_text());
@@ -297,7 +297,7 @@ mod tests {
         assert_eq!((limits.of_queue(), limits.flow_of("else")), (None, "else"));
     }
 
-    /// What is stored wins over what a program says. Without a limit there is nothing.
+    /// A stored limit comes before the limit of a program. Without a limit there is nothing.
     #[test]
     fn stored_limit_wins() {
         let stored = [(LimitScope::Flow("a".to_owned()).setting(), Limit::running(1).to_text())];

@@ -1,4 +1,4 @@
-//! Why a job has not started: the answer to a question about one job, from what the store knows.
+//! Why a job has not started: the answer to a question about one job, from the data of the store.
 
 use core::fmt;
 use std::time::SystemTime;
@@ -27,13 +27,13 @@ pub enum PendingReason {
     KindPaused,
     /// Its partition is paused: see [`Partition::pause`](crate::Partition::pause).
     PartitionPaused,
-    /// As many jobs of this scope are claimed as its stored limit lets run at once. Of [`LimitScope::Each`] it is the
-    /// partition of the job that has so many.
+    /// The stored limit of this scope is reached: as many of its jobs are claimed as may run at once. For
+    /// [`LimitScope::Each`], the jobs of the job's own partition count.
     Limit(LimitInfo),
     /// No process handles its kind: none has said so on this file, or none was seen on this server in the last 30 seconds.
     NoNode,
-    /// So many of its runs in a row ended with their process. Such jobs start one after another, because one of them may
-    /// have ended the process: see [`JobInfo::interruptions`].
+    /// This many of its runs in a row ended with their process. Interrupted jobs start one after another, because one
+    /// of them may have ended the process: see [`JobInfo::interruptions`].
     Interrupted(u32),
     /// It is due, and waits for its turn.
     Turn {
@@ -65,7 +65,7 @@ impl PendingReason {
         }
     }
 
-    /// Returns the reasons that the due time of a pending job and the stored settings are.
+    /// Returns the reasons that follow from the due time of a pending job and from the stored settings.
     pub(crate) fn of_settings(
         job: &JobInfo,
         stored: &[(String, String)],
@@ -89,8 +89,8 @@ impl PendingReason {
         reasons
     }
 
-    /// Adds the reason that the nodes are: there is none for the kind of the job, or nothing else holds back the job.
-    /// `shared`: its store is a server, whose nodes say regularly that they are there.
+    /// Adds the reason that follows from the nodes: no node handles the kind of the job, or nothing else holds back
+    /// the job. `shared`: its store is a server, whose nodes say regularly that they are there.
     pub(crate) fn add_nodes(
         reasons: &mut Vec<PendingReason>,
         job: &JobInfo,
@@ -201,8 +201,8 @@ mod tests {
         NodeInfo { in_flight: 3, ..Stored::info(&stored.to_text(), seen).unwrap() }
     }
 
-    /// Each reason holds by itself, and all that hold are told. A job that is due waits for its turn if nothing else
-    /// holds it back.
+    /// Each reason holds by itself, and every reason that holds is told. A job that is due waits for its turn if
+    /// nothing else holds it back.
     #[test]
     fn every_reason_why_a_job_waits_is_told() {
         let now = Millis::clamped(1_800_000_000_000);

@@ -1,4 +1,4 @@
-//! What is promised of the end of a run in a transaction of its handler.
+//! The promises about the end of a run in a transaction of its handler.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, mpsc};
@@ -70,7 +70,7 @@ fn counted(client: &Client, driver: &Driver) -> [u64; 6] {
 }
 
 /// The effect of a handler and the end of its run are one commit. Between that commit and the end of the handler, the
-/// job is gone for every process, and every check passes. The end is counted once, whatever the handler returns.
+/// job is gone for every process, and every check passes. The end is counted once, with any result of the handler.
 #[test]
 fn effect_and_end_of_a_run_are_one_commit() {
     let (_folder, path) = shop();
@@ -104,11 +104,11 @@ fn effect_and_end_of_a_run_are_one_commit() {
                 assert!(!client.reschedule(run.id(), HOUR)?);
             }
             if job.order == 9 {
-                // What a process leaves that ends here.
+                // The file that a process leaves if it ends here.
                 std::fs::copy(&own, &left)?;
                 std::fs::copy(beside(&own), beside(&left))?;
             }
-            // An error or a panic before this would end no run otherwise.
+            // The test counts this note: an error or a panic after `end_in` has no other effect.
             noted.add(job.order);
             run.client().nudge();
             match job.order {

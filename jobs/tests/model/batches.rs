@@ -48,7 +48,7 @@ pub(crate) fn handle(shared: &Arc<Shared>, jobs: &[(Task<1>, Run)]) -> Result<()
     }
     shared.lock().batch_ends = endings.len() > 1;
     let (_, first) = endings[0];
-    // If all end so, the result of the handler says it for all.
+    // If all runs end in the same way, the result of the handler ends them all.
     if endings.iter().all(|(_, ending)| *ending == first) {
         return result(first);
     }

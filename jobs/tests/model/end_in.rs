@@ -11,15 +11,15 @@ use crate::oracle::{Outcome, ensure};
 use crate::run_sets::RunSets;
 use crate::world::{Shared, end};
 
-/// What a handler has done to end its run.
+/// How a run ends: in a transaction before its handler returns, or with its handler.
 pub(crate) enum Ended {
-    /// A transaction has ended the run. The handler returns this, in vain.
+    /// A transaction has ended the run. The handler returns this, without effect.
     Before(Ending),
     /// The run ends as the handler returns.
     ByHandler(Ending, RunSets),
 }
 
-/// Ends a run in a transaction if it is to end so. Returns `None` after a crash.
+/// Ends a run in a transaction if its plan says so. Returns `None` after a crash.
 pub(crate) fn transact(
     shared: &Arc<Shared>,
     ending: Ending,
@@ -45,7 +45,7 @@ pub(crate) fn transact(
     if crash == Crash::After {
         shared.crash();
     }
-    // What no program writes is there: a check reports it.
+    // If the file has data that no program writes, a check reports it, so `is_gone` would fail.
     if !shared.lock().foreign {
         shared.note(is_gone(run));
     }

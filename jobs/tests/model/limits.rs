@@ -1,5 +1,6 @@
-//! Limits and partitions, done to both: how many of a scope run at once, which a clock with one run at a time does not
-//! show. So what is compared is that each job runs in time, in the order of its partition, and is listed with it.
+//! Limits and partitions, done to both: how many jobs of a scope run at once, which a clock with one run at a time
+//! does not show. So the test compares whether each job runs in time, in the order of its partition, and is listed
+//! with its partition.
 
 use tickwheel_jobs::Limit;
 
@@ -12,14 +13,14 @@ use crate::world::World;
 pub(crate) const PARTITIONS: u8 = 3;
 
 impl Plan {
-    /// Returns whose job it is.
+    /// Returns the partition of the job.
     pub(crate) fn partition(&self) -> Option<String> {
         self.partition.map(|n| format!("partition {n}"))
     }
 }
 
 impl Record {
-    /// Returns whose job it is. An occurrence of a schedule is nobody's.
+    /// Returns the partition of the job. An occurrence of a schedule has none.
     pub(crate) fn partition(&self) -> Option<String> {
         self.plan.partition().filter(|_| self.occurs.is_none())
     }

@@ -36,7 +36,7 @@
 //! | 26 | follow-ups are there if and only if the end of their run is (P30) |
 //! | 27 | a debounced job is due after its last call, and not later than its burst allows |
 //! | 28 | each job of a batch starts, ends and is interrupted as any other |
-//! | 29 | a run that ends in a transaction has completed if that is committed, whatever its handler returns; otherwise it ends as its handler says |
+//! | 29 | a run that ends in a transaction has completed if the transaction is committed, with any result of its handler; otherwise it ends as its handler says |
 //!
 //! After each step `check()` passes, and every list, count and job is what the oracle has.
 //! `TICKWHEEL_JOBS_CASES` says how many histories there are for each store.

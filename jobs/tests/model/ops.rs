@@ -12,7 +12,7 @@ use crate::new_job::Said;
 /// The kinds, by their index: `STEADY` and `QUICK` are always handled, `LATE` only after some
 /// restarts, and no payload of `BROKEN` decodes.
 pub(crate) const NAMES: [&str; 4] = ["steady", "quick", "late", "broken"];
-/// Its handler gets batches of [`BATCH`] jobs at most, of what is due.
+/// Its handler gets batches of [`BATCH`] jobs at most, of due jobs.
 pub(crate) const QUICK: usize = 1;
 pub(crate) const BATCH: usize = 3;
 pub(crate) const LATE: usize = 2;
@@ -33,13 +33,13 @@ pub(crate) struct Plan {
     pub(crate) tag: u64,
     pub(crate) acts: Vec<Op>,
     pub(crate) ends: Vec<Ending>,
-    /// Whose job it is, by number.
+    /// The partition of the job, by number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) partition: Option<u8>,
 }
 
 impl Plan {
-    /// Returns how the run ends that is the how-manieth.
+    /// Returns how the run with this number ends, counted from one.
     pub(crate) fn ending(&self, starts: usize) -> Ending {
         self.ends[starts.min(self.ends.len()) - 1]
     }
@@ -54,7 +54,7 @@ pub(crate) enum Ending {
     Snoozes(u64),
     Dies,
     Panics,
-    /// Ends in a transaction, on a file. If that is not committed, fails or not.
+    /// Ends in a transaction, on a file. If the transaction is not committed, the run fails or completes.
     InTransaction {
         commits: bool,
         crash: Crash,

@@ -216,7 +216,7 @@ pub(crate) fn end(shared: &Arc<Shared>, run: &Run, ending: Ending, set: RunSets)
     Some(ending)
 }
 
-/// Returns what a handler returns that ends so.
+/// Returns the result of a handler whose run ends in this way.
 pub(crate) fn result(ending: Ending) -> Result<(), Fail> {
     match ending {
         Ending::Done => Ok(()),

@@ -37,7 +37,7 @@ fn each_job_of_a_claimed_batch_has_its_own_end() {
         })
         .start()
         .unwrap();
-    // Of one reading: between two readings a job is claimed.
+    // The counts come from one reading: a job may be claimed between two readings.
     wait_until("all ended", || {
         let counts = client.count().unwrap();
         counts.pending + counts.claimed + counts.running == 0

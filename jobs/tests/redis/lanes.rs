@@ -119,7 +119,7 @@ fn places_of_a_node_that_is_cut_off_are_free_once_its_leases_end() {
     drop(cut_off);
 }
 
-/// Whatever someone removes from the keys of partitions and limits or adds to them: each job runs.
+/// Each job runs, also after someone removes data from the keys of partitions and limits, or adds data to them.
 #[test]
 fn keys_of_partitions_that_someone_changes_heal() {
     let server = Server::start();

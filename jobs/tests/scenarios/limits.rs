@@ -1,4 +1,4 @@
-//! What limits and partitions promise: never more at once than the limit, turns, and no job left.
+//! The promises of limits and partitions: never more at once than the limit, turns, and no job left behind.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, mpsc};
@@ -13,7 +13,7 @@ use tickwheel_jobs::{
 use super::{LONG, MS, SECOND, pause};
 use crate::support::on_stores;
 
-/// A job of a customer, or of nobody if the name is empty.
+/// A job of a customer, or without a partition if the name is "nobody".
 #[derive(Serialize, Deserialize, Clone, Debug)]
 pub(crate) struct Charge(pub(crate) String);
 
@@ -64,7 +64,7 @@ impl Running {
     }
 }
 
-/// Starts jobs that count what runs side by side, and say when a run has ended.
+/// Starts jobs that count the runs side by side, and tell when a run has ended.
 fn counted(builder: Builder) -> (Jobs, Running, mpsc::Receiver<()>) {
     let (running, (ended, ends)) = (Running::default(), mpsc::channel());
     let (of_refunds, refunded) = (running.clone(), ended.clone());
@@ -84,7 +84,7 @@ fn counted(builder: Builder) -> (Jobs, Running, mpsc::Receiver<()>) {
     (jobs, running, ends)
 }
 
-/// However many threads are free, no scope has more runs side by side than its limit, and every job runs.
+/// With many free threads, no scope has more runs side by side than its limit, and every job runs.
 #[test]
 fn no_scope_has_more_runs_than_its_limit() {
     on_stores(|store| {
@@ -109,7 +109,7 @@ fn no_scope_has_more_runs_than_its_limit() {
         assert!(running.most("acme") <= 2, "{}", running.most("acme"));
         assert_eq!(running.most("beta"), 1);
         jobs.check().unwrap();
-        // Without the limit of the flow, the one of the queue.
+        // Without the limit of the flow, the limit of the queue holds.
         charges.limit(Limit::none()).unwrap();
         jobs.limit(Limit::running(3)).unwrap();
         running.0.lock().unwrap().clear();
@@ -125,7 +125,7 @@ fn no_scope_has_more_runs_than_its_limit() {
     });
 }
 
-/// Starts jobs on a manual clock that note whose job they run.
+/// Starts jobs on a manual clock that note the customer of each run.
 pub(crate) fn noted(builder: Builder) -> (Jobs, tickwheel_jobs::Driver, Arc<Mutex<Vec<String>>>) {
     let ran = Arc::new(Mutex::new(Vec::new()));
     let notes = Arc::clone(&ran);
@@ -266,7 +266,7 @@ fn paused_partition_starts_nothing() {
     });
 }
 
-/// What is stored comes before what a program says. The flow is found by the name of the kind.
+/// A stored limit comes before the limit of a program. The flow is found by the name of the kind.
 #[test]
 fn stored_limit_comes_before_that_of_the_program() {
     on_stores(|store| {

@@ -1,6 +1,6 @@
-//! What is promised of jobs that have ended, of pauses, of head starts and of limits, for every store. These tests are a
-//! part of `tests/guarantees`, where `on_stores` runs them in memory and on a file, and of `tests/redis`, where it runs
-//! them on a server.
+//! The promises about ended jobs, pauses, head starts and limits, for every store. These tests are a part of
+//! `tests/guarantees`, where `on_stores` runs them in memory and on a file, and of `tests/redis`, where it runs them
+//! on a server.
 
 mod ended_pages;
 mod follow_ups;

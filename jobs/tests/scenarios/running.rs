@@ -1,4 +1,4 @@
-//! What is promised of lists of running jobs, for every store.
+//! The promises about lists of running jobs, for every store.
 
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};

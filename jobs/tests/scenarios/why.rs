@@ -1,4 +1,4 @@
-//! What is promised of the answer to "why has it not started?", for every store.
+//! The promises about the answer to "why has it not started?", for every store.
 
 use std::sync::{Arc, Mutex};
 
@@ -8,8 +8,8 @@ use super::limits::{Charge as Bill, charge};
 use super::{Charge, DAY, MS, Mail, SECOND, run_all};
 use crate::support::on_stores;
 
-/// A pending job has a reason why it has not started: its due time, a pause, no process for its kind, or its turn. All
-/// that hold are told. A job that runs or is gone has none.
+/// A pending job has a reason why it has not started: its due time, a pause, no process for its kind, or its turn.
+/// Every reason that holds is told. A job that runs or is gone has none.
 #[test]
 fn pending_job_has_a_reason_why_it_waits() {
     on_stores(|store| {
@@ -43,7 +43,7 @@ fn pending_job_has_a_reason_why_it_waits() {
         let seen = std::mem::take(&mut *seen.lock().unwrap());
         let told: Vec<Vec<&str>> =
             seen.iter().map(|all| all.iter().map(PendingReason::name).collect()).collect();
-        // The one that runs asks about itself, about both, and the second about itself.
+        // The first run asks about itself, then about both jobs. The second run asks about itself.
         let mut waits = told.clone();
         waits.retain(|all| !all.is_empty());
         assert_eq!((told.len(), waits), (4, vec![vec!["turn"]]));

@@ -20,7 +20,7 @@ const CLAIMS_PER_STEP: usize = 1024;
 /// suffices for any pool: its threads find them among the claimed jobs while the next ones are claimed.
 const KEPT_PART: usize = 8;
 const MOST_KEPT: usize = 64;
-/// For each thread so many claimed jobs with a partition may wait.
+/// How many claimed jobs with a partition may wait for each thread.
 const CLAIMED_PER_THREAD: usize = 2;
 
 /// How many runs are held, by what they occupy.
@@ -37,11 +37,11 @@ pub(super) struct Held {
     in_lanes: HashSet<JobId>,
 }
 
-/// The turns of the jobs with a partition, in the order in which they were claimed. Without it those of one partition
-/// would start before all others as soon as they are claimed, because they are due earlier.
+/// The turns of the jobs with a partition, in the order in which they were claimed. Without turns, the claimed jobs
+/// of one partition would start before all others if they are due earlier.
 #[derive(Default)]
 pub(super) struct Turns {
-    /// The place of the latest one of each kind.
+    /// For each kind, the place of the job that was claimed last.
     latest: HashMap<Arc<str>, Millis>,
     taken: u64,
 }
@@ -51,7 +51,7 @@ impl Turns {
     pub(super) fn next(&mut self, claimed: &Claimed, now: Millis) -> Option<Turn> {
         partition_of(claimed.extra.as_deref())?;
         let latest = self.latest.get(&claimed.kind).copied().unwrap_or(claimed.due);
-        // If the clock was set back, the latest one may lie ahead.
+        // If the clock was set back, the latest place may be in the future.
         let due = latest.min(now).max(claimed.due);
         self.latest.insert(Arc::clone(&claimed.kind), due);
         self.taken += 1;
@@ -126,8 +126,8 @@ impl Machine {
     /// Takes the limits among the stored settings. Returns whether they have changed: then the claimed jobs that have
     /// not started go back to the store, since they may be more than the limits allow.
     ///
-    /// If the flow of a kind is stored otherwise than it is here, the next step stores it: a process without the type
-    /// of the kind finds it there.
+    /// If the stored flow of a kind is not the flow in this process, the next step stores the latter. So a process
+    /// without the type of the kind finds it.
     pub(super) fn follow_limits(&mut self, stored: &[(String, String)]) -> bool {
         let flows = self.settings.flows.iter().map(|(kind, flow)| (&**kind, *flow));
         for (kind, flow) in flows.clone() {
@@ -147,8 +147,8 @@ impl Machine {
         changed
     }
 
-    /// Returns how many more jobs with a partition may be claimed. Those that wait for a thread are at most twice as
-    /// many as the threads: otherwise the jobs of one partition would stand before all others once they are claimed.
+    /// Returns how many more jobs with a partition may be claimed. At most two claimed jobs with a partition wait for
+    /// each thread: otherwise many claimed jobs of one partition would stand before all others.
     fn room_in_lanes(&self) -> usize {
         let waits = |id: &&JobId| self.runs.get(*id).is_some_and(|run| run.is_waiting());
         let waiting = self.held.in_lanes.iter().filter(waits).count();

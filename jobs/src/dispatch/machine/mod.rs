@@ -171,8 +171,8 @@ pub(crate) struct Start {
     pub(crate) turn: Option<Turn>,
 }
 
-/// The place of a claimed job with a partition: it stands as if it had become due at `due`, which is not before the job
-/// of its kind whose turn was before.
+/// The place of a claimed job with a partition. The job stands in the order as if it had become due at `due`. That is
+/// not before the `due` of the job of its kind that had the turn before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Turn {
     pub(crate) due: Millis,

@@ -10,9 +10,9 @@
 //! | | what must hold |
 //! | --- | --- |
 //! | 1 | no job is claimed while as many of its scope are claimed as the limit allows (P23, P29) |
-//! | 2 | after a claim with room left, no job is due that may run (P25), and the store says when the next one is |
-//! | 3 | between two turns of a partition that may run, each other has at most as many as its weight allows (P26) |
-//! | 4 | a job without a partition is overtaken by none of its flow's kinds, nor of others (P27) |
+//! | 2 | after a claim with room left, no due job that may run is left (P25), and the store says when the next one is due |
+//! | 3 | between two turns of a partition that may run, each other has at most as many turns as its weight allows (P26) |
+//! | 4 | no job, of the same flow or of another, overtakes a job without a partition (P27) |
 //! | 5 | the jobs of a partition are claimed in the order of due time, then of id (P16); none early (P7) |
 //! | 6 | a partition that is paused has no claim (P28) |
 //! | 7 | a store that has nothing to claim does not ask for a step at once |
@@ -64,13 +64,13 @@ enum Step {
         suspects: bool,
     },
     Finish(usize),
-    /// The run fails, and its job is due again after so long.
+    /// The run fails, and its job is due again after this delay.
     Retry(usize, u64),
     Release(usize),
     Cancel(usize),
     Reschedule(usize, u64),
     Limit(usize, Option<u32>, Option<u32>),
-    /// Pauses a partition of a kind, or ends that.
+    /// Pauses a partition of a kind, or ends the pause.
     Pause(usize, usize, bool),
     Advance(u64),
     /// The clock is set back.
@@ -352,7 +352,7 @@ fn agrees(place: Place, steps: &[Step]) -> Result<(), TestCaseError> {
 proptest! {
     #![proptest_config(config(2000))]
 
-    /// The claims of the store in memory keep limits, turns and order, and leave nothing.
+    /// The claims of the store in memory keep limits, turns and order, and leave no job behind.
     #[test]
     fn claims_in_memory_agree_with_the_oracle(steps in steps()) {
         agrees(Place::Memory, &steps)?;

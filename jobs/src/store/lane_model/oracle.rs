@@ -26,7 +26,7 @@ type Lane = (&'static str, &'static str);
 pub(super) struct Oracle {
     jobs: Vec<Job>,
     limits: Limits,
-    /// For each lane that may run, and has had no turn since: the turns of the other lanes of its kind.
+    /// For each lane that may run: the turns that the other lanes of its kind had since its own last turn.
     missed: BTreeMap<Lane, BTreeMap<&'static str, u32>>,
     paused: Vec<Lane>,
     /// The time of the last claim.
@@ -59,7 +59,7 @@ impl Oracle {
         self.jobs.push(Job { id, kind, partition, due, interruptions, is_claimed });
     }
 
-    /// A job waits anew, at another time if one is given.
+    /// A job is pending again, with another due time if one is given.
     pub(super) fn waits(&mut self, id: JobId, due: Option<Millis>) {
         let job = self.jobs.iter_mut().find(|job| job.id == id).expect("the job is there");
         job.is_claimed = false;
@@ -99,7 +99,7 @@ impl Oracle {
 
     pub(super) fn limited(&mut self, limits: Limits) {
         self.limits = limits;
-        // The weights may be others.
+        // The weights may have changed.
         self.missed.clear();
     }
 
@@ -229,7 +229,7 @@ impl Oracle {
         Ok(())
     }
 
-    /// A lane takes a turn, while so many others may run.
+    /// A lane takes a turn. `may_run`: the jobs that may be claimed now.
     fn turn(&mut self, lane: Lane, may_run: &[Job]) -> Checked {
         let (kind, partition) = lane;
         self.missed.remove(&lane);

@@ -78,7 +78,7 @@ impl Memory {
         chosen.into_iter().map(|(due, id)| self.take_claim(due, id, request.now)).collect()
     }
 
-    /// Chooses the jobs of a claim. Those of lanes have left their lanes then.
+    /// Chooses the jobs of a claim, and removes those of lanes from their lanes.
     fn choose(&mut self, request: &mut ClaimRequest) -> Vec<(Millis, JobId)> {
         let Memory { waiting, in_lanes, lanes, alive, handled, suspects_wait, .. } = self;
         let until = request.until;
@@ -92,7 +92,7 @@ impl Memory {
         let mut plain = by_due.chain(by_rank.iter().copied()).peekable();
         let mut chosen = Vec::new();
         while chosen.len() < request.limit {
-            // What a claim may not take now, it may not take later either.
+            // A job that a claim may not take now, it may not take later either.
             let first_plain = loop {
                 let Some(&(&(due, id), kind)) = plain.peek() else { break None };
                 let last = if lanes.is_limited(kind) { request.now } else { until };

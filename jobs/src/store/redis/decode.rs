@@ -24,9 +24,10 @@ pub(super) enum Reply {
     Done(Vec<Value>),
     /// A script has done nothing, because the caller did not name all kinds. These are all of them.
     Kinds(Vec<String>),
-    /// A script has claimed nothing: the caller has to call the one with lanes, or the one without.
+    /// A script has claimed nothing: the caller has to call the script with lanes, or the script without lanes.
     Lanes(bool),
-    /// A script has ended no claim: one is counted, so the caller has to call the script for those.
+    /// A script has ended no claim, because one of them is counted: the caller has to call the script for counted
+    /// claims.
     Places,
     /// The server does not know the script.
     Unloaded,

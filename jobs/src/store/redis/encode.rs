@@ -20,7 +20,7 @@ use super::scripts::{Name, Scripts};
 use crate::store::{End, Finish, NewJob, NewSchedule, Op};
 use crate::values::time::Millis;
 
-/// What the score of a job with a partition has beside its due time: `COMING` in `scripts/prelude.lua`.
+/// Added to the due time in the score of a new job with a partition: `COMING` in `scripts/prelude.lua`.
 const COMING: i64 = 5_000_000_000_000_000;
 /// More than the bytes of a change of one job that is stored already.
 const CHANGE_BYTES: usize = 128;

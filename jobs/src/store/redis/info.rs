@@ -1,4 +1,4 @@
-//! Reads what the script `info.lua` answers about a job.
+//! Reads the answer of the script `info.lua` about a job.
 
 use std::time::Duration;
 
@@ -14,7 +14,8 @@ use crate::values::time::Millis;
 /// The number of a fence that is less than this tells no time: no clock of a server reads the year 1970.
 const LEAST_MICROS: i64 = 1_000_000_000_000;
 
-/// Returns when the jobs with this number in their fences were claimed. Small numbers are of claims that count from one.
+/// Returns when the jobs with this number in their fences were claimed. Small numbers tell no time: such claims are
+/// numbered from one.
 fn time_of_fence(number: &Value) -> Result<Option<Millis>, StoreError> {
     let micros = score(number)?;
     Ok((micros >= LEAST_MICROS).then(|| Millis::clamped(micros / 1000)))
@@ -28,7 +29,7 @@ fn time_or_none(time: &Value) -> Result<Option<Millis>, StoreError> {
     }
 }
 
-/// Reads an answer. It is empty if there is no such job, or if its record makes no sense.
+/// Reads an answer. It is empty if the job does not exist, or if the script could not read its record.
 pub(super) fn info(fields: &[Value]) -> Result<Option<JobInfo>, StoreError> {
     let [id, state, due, own, record, progress, claim @ ..] = fields else { return Ok(None) };
     let (claimed, lease_ends) = match claim {

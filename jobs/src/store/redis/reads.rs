@@ -257,7 +257,7 @@ impl Redis {
             let rows = self.plain(cmd)?;
             settings.extend(array(&rows)?.chunks(2).filter_map(setting));
         }
-        // It only says that some job has had a partition.
+        // The field without a name is a mark, and no setting.
         settings.retain(|(name, _)| !name.is_empty());
         settings.sort_unstable();
         Ok(settings)

@@ -152,8 +152,9 @@ impl Claims {
         })
     }
 
-    /// Returns a lower bound of the times at which a claim may take jobs that are neither claimed nor in `waiting`, and
-    /// whose kind has room. A job that is not claimed ahead counts as due later by as much.
+    /// Returns a lower bound of the times at which a claim may take jobs that are neither claimed nor in `waiting`,
+    /// and whose kind has room. For a job that is not claimed ahead, the time is later: see
+    /// `ClaimRequest::not_ahead`.
     pub(super) fn next_due(&self, request: Option<&ClaimRequest>, lanes: &Lanes) -> Option<Millis> {
         let has_room = |cursor: &&Cursor| {
             request.is_none_or(|request| request.has_room(&cursor.name))

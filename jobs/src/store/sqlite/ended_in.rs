@@ -1,14 +1,14 @@
-//! The jobs of this process that a transaction of the caller has ended, or will end, until the store has noted that.
+//! The claimed jobs of this process that a transaction of the caller has ended, or may still end.
 //!
 //! Ground rules:
 //!
 //! - `Run::end_in` removes the job in the caller's transaction, on another connection. The claim of the job lies in the
 //!   memory of the runner, which learns of the end when the handler has returned. An entry here says that a claimed job
 //!   may have no row.
-//! - An entry says nothing about the transaction: it may be open, committed or rolled back. The row of the job says
-//!   which: if the job has no row, it has ended.
-//! - An entry is made while the caller's transaction has the write lock. So whoever has the lock later, and finds the
-//!   job there, knows that the transaction was rolled back, and removes the entry.
+//! - The transaction of an entry may be open, committed or rolled back. The row of the job tells which: if the job
+//!   has no row, it has ended.
+//! - An entry is made while the caller's transaction has the write lock. So if a connection has the lock later and
+//!   finds the job in the file, the transaction was rolled back, and the entry is removed.
 //! - Otherwise an entry stays until the commit that ends the claim. If the process ends before that, nothing is lost: a
 //!   claim whose job has no row counts as no interruption (`recovery.rs`).
 
@@ -23,7 +23,7 @@ use crate::values::id::JobId;
 #[derive(Default)]
 pub(crate) struct EndedIn {
     ids: Mutex<HashSet<JobId>>,
-    /// Almost always none: then no lock is taken.
+    /// Almost always `false`: then no lock is taken.
     is_any: AtomicBool,
 }
 

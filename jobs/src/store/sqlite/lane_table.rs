@@ -4,12 +4,12 @@
 //!
 //! - Only the process that runs the jobs writes jobs to the table. Any other inserts to the *road*, the tables of jobs
 //!   and of later hours, as if there were no partitions.
-//! - A claim first moves the due jobs with a partition from the road to the table, whether or not their lanes may run:
-//!   an index has those of the road. So no later claim reads them there, and it reads the jobs of a lane, by another
-//!   index, when the lane has its turn.
-//! - The table and the indexes are made with the first such job. A file without them costs nothing.
-//! - Which lanes there are is in memory (`store/lanes.rs`). A start, and a transaction that was rolled back, read it
-//!   anew, one step of the index for each lane.
+//! - A claim first moves the due jobs with a partition from the road to the table, whether or not their lanes may
+//!   run. An index finds them on the road. So no later claim reads them there. It reads the jobs of a lane, by
+//!   another index, when the lane has its turn.
+//! - The table and the indexes are made with the first job that has a partition. A file without them costs nothing.
+//! - The list of lanes is in memory (`store/lanes.rs`). After a start, and after a rollback, it is read anew, with
+//!   one step of the index for each lane.
 //! - Every job of a lane before its entry in `starts` is claimed, or cannot be read.
 
 use std::collections::HashMap;
@@ -33,7 +33,7 @@ const MOVES_PER_COMMIT: usize = 1024;
 /// The due time and the id of a job.
 type Position = (Millis, JobId);
 
-/// What the process that runs the jobs knows of the lanes.
+/// The lanes, as the process that runs the jobs knows them.
 pub(crate) struct LaneTable {
     pub(super) lanes: Lanes,
     /// Where to read on in a lane: by kind and partition.
@@ -87,7 +87,7 @@ impl LaneTable {
         self.starts.entry(kind).or_default().insert(Arc::clone(part), behind);
     }
 
-    /// Reads which lanes of a kind there are.
+    /// Reads the lanes of a kind.
     fn read(
         &mut self,
         tables: Tables<'_>,
@@ -195,8 +195,8 @@ impl State {
         Ok(())
     }
 
-    /// Prepares the lanes for a claim: makes the table if a scan wants it, reads which lanes there are, and moves the
-    /// jobs that are due by then.
+    /// Prepares the lanes for a claim: makes the table if a scan wants it, reads the lanes, and moves the jobs that
+    /// are due by then.
     pub(super) fn prepare_lanes(
         &mut self,
         tables: Tables<'_>,

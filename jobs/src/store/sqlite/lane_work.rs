@@ -1,5 +1,5 @@
-//! Tests the cost of lanes on a file, in steps of SQLite's machine: what jobs without a partition pay, and what blocked
-//! jobs cost the others.
+//! Tests the cost of lanes on a file, in steps of SQLite's machine: for jobs without a partition, and for jobs beside
+//! blocked ones.
 
 use std::sync::Arc;
 
@@ -57,7 +57,7 @@ fn steps(store: &Sqlite) -> i64 {
     texts.filter_map(of).sum()
 }
 
-/// Inserts, claims and ends so many jobs, each in commits of its own, and returns the steps of each.
+/// Inserts, claims and ends `many` jobs, each in commits of its own, and returns the steps of each.
 fn lives(store: &mut Sqlite, limits: &Limits, partition: Option<&str>, many: i64) -> i64 {
     steps(store);
     for _ in 0..many {
@@ -85,7 +85,7 @@ fn one_each() -> Limits {
     Limits::of(&[(each.setting(), Limit::running(1).to_text())], &[])
 }
 
-/// Puts so many jobs of one partition before all others, of which one is claimed and does not end.
+/// Puts `many` jobs of one partition before all others. One of them is claimed and does not end.
 fn block(store: &mut Sqlite, limits: &Limits, many: usize) {
     let jobs = (0..many).map(|_| job(Some("blocked"))).collect();
     apply(store, &[Op::InsertMany(jobs)], None);
@@ -93,8 +93,8 @@ fn block(store: &mut Sqlite, limits: &Limits, many: usize) {
     assert_eq!(claimed.len(), 1);
 }
 
-/// However many jobs of a full partition wait, a job of another partition, or of none, costs the same; and one without a
-/// partition costs little more than where there are no partitions.
+/// A job of another partition, or of none, costs the same with few and with many waiting jobs of a full partition. A
+/// job without a partition costs little more than in a file without partitions.
 #[test]
 fn blocked_jobs_cost_the_others_nothing() {
     let (mut plain, limits) = (store(), one_each());

@@ -4,9 +4,10 @@
 //!
 //! - It does what the end of a completed run does, by the same function, `State::finish`. So the effects of the handler
 //!   in this transaction, the end of its run and the run's follow-ups are one commit.
-//! - It changes no claim. The runner has the claim in its memory, and ends it once the handler has returned. If the job
-//!   has no row by then, the run has completed, whatever the handler returned, and nothing is counted again. If it has
-//!   one, the transaction was rolled back, and the result of the handler counts (`State::has_ended_in`).
+//! - It changes no claim. The runner has the claim in its memory, and ends it once the handler has returned. If the
+//!   job has no row by then, the run has completed: the result of the handler has no effect, and nothing is counted
+//!   again. If the job has a row, the transaction was rolled back, and the result of the handler counts
+//!   (`State::has_ended_in`).
 //! - A crash after the commit leaves a claim of a job without a row. That is no interruption (`recovery.rs`), so the
 //!   job does not run again.
 //! - The claim must be held: the process of the run is still the one that runs the jobs of the file, the file has the
@@ -80,8 +81,8 @@ pub(crate) fn reschedule_in(
     }
 }
 
-/// Ends a run of the claim with this fence, as one that has completed. `end`: the end of the run, if it is still under
-/// way, for a kind of which so much is kept.
+/// Ends a run of the claim with this fence, as one that has completed. `end` gets how many completed jobs of the kind
+/// are kept. It returns the end of the run, if the run is still under way.
 pub(crate) fn end_in(
     file: &Option<Location>,
     transaction: &Transaction<'_>,

@@ -242,9 +242,9 @@ pub(crate) struct RowNumber(pub(crate) i64);
 impl RowNumber {
     /// The number of a row that is not written yet.
     pub(crate) const UNWRITTEN: RowNumber = RowNumber(-1);
-    /// Below this are the numbers of rows that tell no time.
+    /// A row with a number below this tells no time.
     const BEGINNING: i64 = 1 << 60;
-    /// So many rows can be of one millisecond before the time that they tell is too late.
+    /// How many rows of one millisecond tell its time. Any further row tells a time that is too late.
     const PER_MILLI: i64 = 1 << 10;
 
     /// Returns the number of the first row of this time, or the one after `last`.

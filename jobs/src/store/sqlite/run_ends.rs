@@ -2,10 +2,10 @@
 //!
 //! Ground rules:
 //!
-//! - The end of a run changes the job's row, its key, the counts, the history and what is kept, and inserts the run's
-//!   follow-ups, in one transaction.
-//! - A transaction of the caller may have ended the run before ([`EndedIn`](super::ended_in::EndedIn)). All of that is
-//!   in the file then, so only the claim ends here.
+//! - The end of a run changes the job's row, its key, the counts, the history and the kept jobs, and inserts the
+//!   run's follow-ups. All of this is one transaction.
+//! - A transaction of the caller may have ended the run before ([`EndedIn`](super::ended_in::EndedIn)). Then all of
+//!   this is in the file, so only the claim ends here.
 
 use super::State;
 use super::rows::{JobRow, KindCounts, id_bytes, kind_row};
@@ -115,8 +115,8 @@ impl State {
         Ok(Answer::Done)
     }
 
-    /// Says whether a transaction of the caller has ended this claimed job of this process. The transaction of this call
-    /// writes, so that one is over. If the job is there, it was rolled back.
+    /// Says whether a transaction of the caller has ended this claimed job of this process. The transaction of this
+    /// call writes, so the caller's transaction is over. If the job is in the file, that transaction was rolled back.
     pub(super) fn has_ended_in(&self, tables: Tables<'_>, id: JobId) -> Result<bool, StoreError> {
         if !self.claims.of_runner() || self.claims.get(id).is_none() || !self.ended_in.has(id) {
             return Ok(false);

@@ -8,7 +8,7 @@ end
 local lists = {}
 
 do
-  -- From so many jobs of one due time on, they are read without their scores.
+  -- If at least this many jobs have one due time, they are read without their scores.
   local ALIKE = 4
 
   -- Reads the first due jobs of a band: their ids, and their scores in digits. For a server, a score in digits is more
@@ -50,7 +50,7 @@ do
         kind = kind, interruptions = interruptions, band = band, ids = ids, scores = scores, cursor = 1, claimed = {},
         -- The rank of a job is its score less this.
         before_rank = band + (head_start[kind] or 0),
-        -- How the record begins of a job of this kind that has no key and was never run.
+        -- The beginning of the record of a job of this kind that has no key and was never run.
         fresh = string.rep('\0', 13) .. string.char(#kind, 0, 0, 0) .. kind,
       }
     end

@@ -310,7 +310,7 @@ end
 local OF_LANES = { ['limit'] = true, ['limit-flow'] = true, ['limit-each'] = true, ['limit-part'] = true,
   ['pause-part'] = true, ['flow'] = true }
 
--- Brings the lanes back that may run by another limit, and makes every process claim.
+-- Brings the lanes back that a new limit may allow to run, and makes every process claim.
 local function follow_limit(name)
   local word, rest = string.match(name, '^([%a-]+):?(.*)$')
   if word == 'limit-part' or word == 'pause-part' then

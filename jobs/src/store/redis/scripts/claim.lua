@@ -7,8 +7,8 @@
 -- If the answer to a claim was lost, the claim is sent again under its number, and is answered with the jobs
 -- that it has claimed. A copy that arrives after a later claim claims nothing, since no caller waits for it.
 --
--- `no_lanes.lua` or `lane_args.lua` stands before it. While `flow` is empty, the claim is today's; otherwise the script
--- with lanes makes it.
+-- There are two scripts: `no_lanes.lua` or `lane_args.lua` stands before this file. While `flow` is empty, the script
+-- without lanes makes the claim; otherwise the script with lanes makes it.
 --
 -- ARGV from `at` on:
 --   the number of the claim
@@ -28,7 +28,7 @@
 --   the kinds
 -- Returns { 'ok', microseconds, when the next job is due or -1, 1 if a suspect waits, claimed jobs, ids, the number of
 -- the fences }: id, due time and record of each claimed job, with a `k` behind the due time if the job has its key;
--- the ids of unreadable records that were set aside. With the nonce, that is what the caller needs of a fence. Or
+-- the ids of unreadable records that were set aside. The caller needs the number and the nonce of each fence. Or
 -- { 'lanes', microseconds, 1 } or { 'plain', microseconds, 0 } if the caller has to call the other script.
 
 local number, limit, lease, crashed_once, poison_pill, nonce = args(6)

@@ -10,7 +10,7 @@ operations.complete = function()
   at = at + many
   local found = get_all(fences, ids)
   if not free_place then
-    -- If a claim is counted, nothing is done: the caller has to call the script that has `places.lua`.
+    -- If a claim is counted, this call does nothing: the caller has to call the script that has `places.lua`.
     local before
     for n = 1, many do
       local fence = found[n]

@@ -4,7 +4,7 @@ local function due_of(fence)
   return (struct.unpack('>I8', fence, 17))
 end
 
--- In digits.
+-- The number of a fence, in digits.
 local function number_of(fence)
   return string.format('%.0f', (struct.unpack('>I8', fence, 9)))
 end

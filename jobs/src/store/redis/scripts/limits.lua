@@ -9,8 +9,8 @@ if redis.call('HLEN', flow) == 0 then
     return { 'plain', micros, 0 }
   end
 end
--- Fails here, before the other writes, if a key has a wrong type. What the claim writes needs little memory, so a full
--- server must take it.
+-- The claim fails here, before the other writes, if a key has a wrong type. Its writes need little memory, so a full
+-- server must take them.
 redis.call('ZCARD', wait)
 redis.call('ZCARD', turn)
 redis.call('HLEN', lanes)
@@ -70,12 +70,12 @@ plain_scope = function(kind)
   return scope_of(kind, '')
 end
 
--- More than what follows in any member of `held` with the same beginning.
+-- Greater than the rest of any member of `held` behind a prefix.
 local LAST = string.rep('\255', 17)
 
 local claims, running = redis.call('ZCARD', held), {}
 
--- How many claims have a scope that begins so.
+-- How many claims have a scope that begins with this prefix.
 local function running_of(prefix)
   if not running[prefix] then
     running[prefix] = redis.call('ZLEXCOUNT', held, '[' .. prefix, '(' .. prefix .. LAST)
@@ -83,7 +83,8 @@ local function running_of(prefix)
   return running[prefix]
 end
 
--- Whether the limits of the queue and of its flow allow one more claim of a kind. They refused one: `is_any_full`.
+-- Whether the limits of the queue and of its flow allow one more claim of a kind. If they refuse one, `is_any_full`
+-- is set.
 local is_any_full = false
 
 may_run = function(kind)

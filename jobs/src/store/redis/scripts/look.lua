@@ -1,11 +1,11 @@
--- Looks for lanes and places that stand wrongly, a page each second: someone changed a key by hand, or a script failed in
--- its midst.
+-- Looks for lanes and places that are wrong, a page each second: someone changed a key by hand, or a script failed
+-- halfway.
 
 local UNKNOWN = '\0\0\0'
 local LOOKED_AT = '\0p'
 local PAGE = 64
 
--- Whether something will bring a parked lane back: the end of a claim of it, or of its pause.
+-- Whether a parked lane will come back: with the end of one of its claims, or with the end of its pause.
 local function is_parked_rightly(lane)
   local kind = string.sub(kind_of(lane), 2)
   local its_flow = redis.call('HGET', flow, 'flow:' .. kind) or kind
@@ -32,7 +32,7 @@ local function look_at_lanes()
   if following ~= cursor then
     redis.call('HSET', lanes, LOOKED_AT, following)
   end
-  -- What waits is a job in a lane, and the lane is known.
+  -- Each member of `wait` is a job in a lane, and the lane is known.
   local many = redis.call('ZCARD', wait)
   local from = many > PAGE and micros % (many - PAGE + 1) or 0
   for _, place in ipairs(redis.call('ZRANGE', wait, from, from + PAGE - 1)) do

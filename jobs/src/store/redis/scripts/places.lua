@@ -1,15 +1,15 @@
 -- The places of claims in the scopes that may be limited, and the lanes that wait for one.
 --
 -- `flow` has the limits, the pauses of partitions and the flows. While it is empty, no claim is counted and no job has
--- a lane. The field '' says that some job has had a partition.
+-- a lane. The field '' says that some job has had a partition, or that a program has given a limit.
 -- `held` has one member for each claim: its scope, and its id. The scope is the flow, the kind and the partition, each
 -- with its length before it. So the claims of a flow or of a lane are a range of `held`, and an end that comes twice
 -- frees one place. The scope stands in the fence.
 -- `wait` has one member for each job in a lane: the lane, the due time, the id. The due set of the kind has the job too.
--- `lanes` has each lane with such jobs: its pass in eight bytes, and PARKED behind it if the lane is in no turn. Under
--- the length and the name of a kind it has the pass of the lane that was served last, and under names that begin with a
--- zero what `WAITED_FOR`, `CHANGED_SCOPES` and `CHANGED_LANES` say.
--- `turn` has the lanes in turn: the kind, the pass, the partition, the numbers in their order.
+-- `lanes` has each lane with a job in `wait`: its pass in eight bytes, and PARKED behind it if the lane is parked.
+-- Under the length and the name of a kind it has the pass of the lane that was served last. The marks below and that
+-- of `look.lua` are fields of `lanes` too, with names that begin with a zero byte.
+-- `turn` has the lanes in turn: the kind, the pass, the partition. The bytes of a pass sort as its number does.
 
 local PARKED = 'p'
 -- A claim has found the queue or a flow full.

@@ -73,8 +73,8 @@ local SENT_KEPT_MS = '3600000'
 -- claim reads each band separately. Every due time is less than BAND, and a score holds the sum exactly.
 local BAND = 1000000000000000
 
--- A pending job with a partition has a score above all others, whatever its interruptions: its due time plus COMING. When
--- a claim finds it due, it moves to its lane: its score is then its due time plus LANED.
+-- A pending job with a partition has a score above all others, also if it was interrupted: its due time plus COMING.
+-- A claim that finds it due moves it to its lane. From then on its score is its due time plus LANED.
 local LAST_BAND = 6
 local COMING, LANED = 5 * BAND, LAST_BAND * BAND
 
@@ -150,7 +150,8 @@ local function count(kind, by)
   counts[kind] = (counts[kind] or 0) + by
 end
 
--- Reads the head of a kind, before the script writes to its due set. `is_coming`: that of its jobs with a partition.
+-- Reads the head of a kind, before the script writes to its due set. `is_coming`: the head of its jobs with a
+-- partition.
 local function learn_head(kind, is_coming)
   local name = is_coming and '\0' .. kind or kind
   if heads[name] == nil then

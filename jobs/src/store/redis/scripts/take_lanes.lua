@@ -1,11 +1,11 @@
 -- Takes the candidates, and the jobs of lanes in turn, in their order.
 --
--- A lane is visited when it is the first in its turn. Each visit claims its first job, parks the lane, or drops a lane
--- without jobs. So no claim reads past what is parked. `store/lanes.rs` has the same rules for the other stores.
+-- A lane is visited when it is the first in its turn. Each visit claims its first job, parks the lane, or drops a
+-- lane without jobs. So no claim reads past parked lanes. `store/lanes.rs` has the same rules for the other stores.
 
 -- By how much a turn raises the pass of a lane of weight 1.
 local STRIDE = 1048576
--- How many lanes are visited in a call at most.
+-- The most lanes that a call visits.
 local VISITS = 256
 -- More lanes have to come back, or more jobs to move to their lanes.
 local is_unfinished
@@ -45,7 +45,8 @@ local function drop_senseless(kind, id, record)
   senseless_records[#senseless] = record
 end
 
--- The first job of a lane. Drops what waits there and is no job of it, and what is not due, since the clock was set back.
+-- The first job of a lane. Drops members of `wait` that are no jobs of the lane, and jobs that are not due because
+-- the clock was set back.
 local function first_of(kind, lane)
   while true do
     local place = redis.call('ZRANGEBYLEX', wait, '[' .. lane, '(' .. lane .. '\1', 'LIMIT', '0', '1')[1]
@@ -120,7 +121,7 @@ local function has_room_in_lanes(kind)
 end
 
 do
-  -- How many jobs move to their lanes in a call at most.
+  -- The most jobs that a call moves to their lanes.
   local MOVED = 256
 
   -- A new lane begins one stride behind the lane that was served last.
@@ -128,7 +129,7 @@ do
     put_in_turn(lane, present_of(kind) + math.floor(STRIDE / limit_of(kind, lane).weight))
   end
 
-  -- Moves due jobs of a kind to their lanes, so many at most. Returns how many.
+  -- Moves due jobs of a kind to their lanes, at most `most`. Returns how many it moved.
   local function move(kind, most)
     local found = redis.call('ZRANGEBYSCORE', due[kind], COMING, string.format('%.0f', COMING + now), 'WITHSCORES',
       'LIMIT', 0, most)
@@ -167,7 +168,7 @@ do
     return #found / 2
   end
 
-  -- Lanes that may run by another limit come back, a page in each call.
+  -- Lanes that a new limit may allow to run come back, a page in each call.
   local cursor = redis.call('HGET', lanes, CHANGED_LANES)
   if cursor then
     local following, found = unpack(redis.call('HSCAN', lanes, cursor, 'COUNT', '128'))
