@@ -9,7 +9,7 @@
 //!   that has to wait is passed over until the next claim.
 //! - Turns are strides (Waldspurger and Weihl, 1995): each turn raises the pass of its lane by `STRIDE` divided by the
 //!   weight, and the lowest pass is next. A new lane begins one stride behind the lane that was served last. So it
-//!   saves up no turns, and waits for one turn of each other lane at most. A parked lane keeps its pass.
+//!   saves up no turns, and waits no longer than a lane that has just had its turn. A parked lane keeps its pass.
 //! - All of this follows from the jobs and the claims, so a restart makes it anew.
 
 use std::collections::{BTreeSet, HashMap};
@@ -288,7 +288,7 @@ mod tests {
         assert_eq!(turns.matches('a').count(), 30, "{turns}");
     }
 
-    /// A new lane saves up no turns, and waits for one turn of each other lane.
+    /// A new lane saves up no turns. Among lanes of equal weight it waits for one turn of each other lane.
     #[test]
     fn new_lane_waits_for_one_turn_of_each_other() {
         let (mut lanes, kind) = lanes(&[], &["a", "b"]);
