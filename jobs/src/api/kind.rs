@@ -88,10 +88,7 @@ impl Client {
         self.set(caller, setting::pause(kind), None).await
     }
 
-    pub(super) async fn settings_by(
-        &self,
-        caller: Caller,
-    ) -> Result<setting::Settings, StoreError> {
+    async fn settings_by(&self, caller: Caller) -> Result<setting::Settings, StoreError> {
         Ok(setting::Settings::of(&self.ask(caller, request::settings()).await?))
     }
 

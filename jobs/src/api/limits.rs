@@ -98,6 +98,10 @@ impl Client {
             return Ok(Vec::new());
         }
         let claimed = self.ask(caller, request::claimed()).await?.jobs;
+        // A job that is claimed and has not started has its place.
+        if claimed.iter().any(|other| other.id == job.id) {
+            return Ok(Vec::new());
+        }
         let reached = |(limit, scope): (Limit, LimitScope)| {
             let counts = |other: &&JobInfo| match scope {
                 LimitScope::Queue => true,

@@ -15,6 +15,10 @@ impl Client {
     /// It reads the job, the settings of the queue and its nodes, and the claimed jobs if a limit is stored. The
     /// figures of a node are some seconds old on a server, and may be older on a file.
     ///
+    /// Of limits it knows those that are stored, and not those that only a program says
+    /// ([`Builder::limit_unless_set`](crate::Builder::limit_unless_set)): a job that one of these holds back waits for
+    /// its turn.
+    ///
     /// ```
     /// # use std::time::Duration;
     /// # use serde::{Deserialize, Serialize};

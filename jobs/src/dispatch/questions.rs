@@ -139,6 +139,7 @@ pub(crate) fn correct(
         if job.state == JobState::Running && waits(job.id) {
             job.state = JobState::Pending;
             job.attempt = job.attempt.saturating_sub(1);
+            (job.claimed, job.lease_ends) = (None, None);
         }
     };
     match &mut answer {

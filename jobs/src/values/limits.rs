@@ -177,12 +177,6 @@ impl Limits {
         self.0.as_ref()?.queue.running
     }
 
-    /// Says whether the program itself limits a flow.
-    #[cfg(feature = "redis")]
-    pub(crate) fn any_of_program(&self) -> bool {
-        self.0.as_ref().is_some_and(|scopes| !scopes.of_program.is_empty())
-    }
-
     /// Returns how many jobs of a flow may run while no limit of it is stored.
     #[cfg(feature = "redis")]
     pub(crate) fn of_program(&self, flow: &str) -> Option<u32> {

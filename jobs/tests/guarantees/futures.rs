@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use tickwheel_jobs::{Builder, Fail, Jobs, OpenError, Retry, Run};
+use tickwheel_jobs::{Builder, Fail, Jobs, Limit, OpenError, Retry, Run};
 use tokio::runtime::Runtime;
 
 use super::support::{Close, HOUR, MS, Push, close, on_each_store, wait_until};
@@ -104,6 +104,27 @@ fn manual_clock_is_not_delayed_by_futures_without_room() {
             started == 25
         });
         wait_until("all have run", || jobs.stats().completed == 25);
+        jobs.check().unwrap();
+    });
+}
+
+/// A raised limit starts the jobs that it lets run in the next step, and not with the next poll, a second later.
+#[test]
+fn raised_limit_starts_jobs_at_once() {
+    on_each_store(|builder| {
+        let (runtime, gate) = (runtime(), Arc::new(Gate::default()));
+        let builder = builder.runtime(runtime.handle().clone());
+        let (jobs, driver) = builder.state(Arc::clone(&gate)).handle_async(wait).manual().unwrap();
+        jobs.limit(Limit::running(1)).unwrap();
+        insert(&jobs, 3);
+        assert_eq!(driver.advance(HOUR), 1);
+        jobs.limit(Limit::running(2)).unwrap();
+        assert_eq!(driver.advance(MS), 1);
+        gate.open.store(true, Ordering::SeqCst);
+        wait_until("all have run", || {
+            driver.advance(MS);
+            jobs.stats().completed == 3
+        });
         jobs.check().unwrap();
     });
 }

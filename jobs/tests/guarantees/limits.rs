@@ -49,3 +49,21 @@ fn lanes_are_found_again_after_a_restart() {
     assert!(beta < 4, "{beta}");
     jobs.check().unwrap();
 }
+
+/// A row that cannot be read holds back none of the due jobs of partitions behind it, however many there are.
+#[test]
+fn unreadable_row_holds_back_no_job_of_a_partition() {
+    let (_folder, path) = file();
+    let client = Jobs::open(&path).unwrap().client().unwrap();
+    client.insert(std::time::Duration::ZERO, charge("first")).unwrap();
+    client.insert_batch((0..1_500).map(|_| (MS, charge("acme")))).unwrap();
+    let conn = tickwheel_jobs::rusqlite::Connection::open(&path).unwrap();
+    let spoiled = conn.execute("UPDATE tickwheel_job SET part = X'ff' WHERE part = 'first'", []);
+    assert_eq!(spoiled.unwrap(), 1);
+    drop((conn, client));
+    let (_jobs, driver, ran) = noted(Jobs::open(&path).unwrap());
+    for _ in 0..5 {
+        driver.advance(SECOND);
+    }
+    assert_eq!(ran.lock().unwrap().len(), 1_500);
+}

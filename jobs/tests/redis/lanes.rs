@@ -171,7 +171,9 @@ fn keys_of_partitions_that_someone_changes_heal() {
 #[test]
 fn claim_with_partitions_is_not_half_done_if_a_key_has_another_type() {
     let server = Server::start();
-    for name in ["flow", "wait", "turn", "lanes", "held", "run", "fence", "jobs"] {
+    let names =
+        ["flow", "wait", "turn", "lanes", "held", "run", "fence", "jobs", "keys", "unreadable"];
+    for name in names {
         let _: String = server.ask(&["FLUSHALL"]);
         let (jobs, driver, ran) = noted(open(&server));
         jobs.kind::<Charge>().limit_each(Limit::running(1)).unwrap();
@@ -212,8 +214,13 @@ fn claim_in_lanes_that_is_cut_anywhere_loses_no_place() {
 
 /// Returns how often the number of the fields of a hash was asked for.
 fn hlens(server: &Server) -> u64 {
+    calls(server, "cmdstat_hlen:calls=")
+}
+
+/// Returns how often a command was called.
+fn calls(server: &Server, name: &str) -> u64 {
     let stats: String = server.ask(&["INFO", "commandstats"]);
-    let line = stats.lines().find_map(|line| line.strip_prefix("cmdstat_hlen:calls="));
+    let line = stats.lines().find_map(|line| line.strip_prefix(name));
     line.map_or(0, |rest| rest.split(',').next().unwrap().parse().unwrap())
 }
 
@@ -255,4 +262,88 @@ fn jobs_without_limits_cost_one_command_more_for_each_call() {
     assert!(costs[1] <= costs[0] + 20, "{costs:?}");
     jobs.check().unwrap();
     drop((jobs, driver));
+}
+
+/// Two versions of a program that disagree about the flow of a kind do not answer each other: each stores its flow once,
+/// at its start.
+#[test]
+fn versions_that_disagree_about_a_flow_do_not_answer_each_other() {
+    #[derive(serde::Serialize, serde::Deserialize)]
+    struct OldCharge(String);
+
+    impl tickwheel_jobs::Job for OldCharge {
+        const KIND: &'static str = "charge";
+    }
+
+    let server = Server::start();
+    let (new, new_driver, _) = noted(open(&server));
+    let (old, old_driver) = open(&server).handle(|_: OldCharge, _| Ok(())).manual().unwrap();
+    let changes = || {
+        new_driver.advance(SECOND);
+        old_driver.advance(SECOND);
+        server.ask::<u64>(&["HGET", "tw:{jobs}:meta", "schedules"])
+    };
+    for _ in 0..3 {
+        changes();
+    }
+    let before = changes();
+    for _ in 0..5 {
+        assert_eq!(changes(), before);
+    }
+    drop((new, old));
+}
+
+/// A poll changes nothing in a lane that is right, also if the name of its partition is the longest.
+#[test]
+fn poll_leaves_the_longest_partition_alone() {
+    let server = Server::start();
+    let (jobs, driver, _) = noted(open(&server));
+    let longest = "p".repeat(255);
+    jobs.kind::<Charge>().partition(&longest).pause().unwrap();
+    jobs.insert_batch((0..70).map(|_| (MS, charge(&longest)))).unwrap();
+    for _ in 0..3 {
+        driver.advance(SECOND);
+    }
+    let changes = || calls(&server, "cmdstat_zadd:calls=");
+    let before = changes();
+    for _ in 0..3 {
+        driver.advance(SECOND);
+    }
+    assert_eq!(changes(), before);
+    jobs.check().unwrap();
+}
+
+/// A full server answers the polls of a node while jobs of a partition wait for a place of the queue.
+#[test]
+fn full_server_answers_polls_while_partitions_wait() {
+    let server = Server::start();
+    let (started, starts) = std::sync::mpsc::channel();
+    let (release, released) = std::sync::mpsc::channel::<()>();
+    let released = Mutex::new(released);
+    let holds = move |_: Mail, _: &Run| {
+        started.send(())?;
+        let _ = released.lock().unwrap().recv();
+        Ok(())
+    };
+    let holder = open(&server).handle(holds).start().unwrap();
+    holder.limit(Limit::running(1)).unwrap();
+    holder.insert(Duration::ZERO, Mail(1)).unwrap();
+    starts.recv().unwrap();
+    let (jobs, driver, ran) = noted(open(&server));
+    jobs.insert_batch((0..9).map(|_| (MS, charge("acme")))).unwrap();
+    driver.advance(SECOND);
+    let _: String = server.ask(&["CONFIG", "SET", "maxmemory", "1"]);
+    let failed = jobs.stats().failed_commits;
+    for _ in 0..5 {
+        driver.advance(SECOND);
+    }
+    assert_eq!(jobs.stats().failed_commits, failed);
+    let _: String = server.ask(&["CONFIG", "SET", "maxmemory", "0"]);
+    drop(release);
+    wait_until("a full server has lost no job", || {
+        driver.advance(SECOND);
+        ran.lock().unwrap().len() == 9
+    });
+    holder.shutdown().unwrap();
+    jobs.check().unwrap();
 }

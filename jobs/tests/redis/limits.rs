@@ -11,7 +11,7 @@ use tickwheel_jobs::{
     Schedule, Step, Until,
 };
 
-use crate::scenarios::limits::{Charge as Bill, charge};
+use crate::scenarios::limits::{Charge as Bill, charge, noted};
 use crate::server::{Server, wait_until};
 use crate::support::{Log, MS, Order, in_hand, noting, open, wall_now};
 
@@ -207,6 +207,28 @@ fn no_script_did_much(server: &Server, mut monitor: redis::Connection) {
         println!("{script}: {most:?}");
         assert!(most.commands <= 256 * 10 && most.words <= 2 + 128, "{script}: {most:?}");
     }
+}
+
+/// After the clock was set back, no script moves more than a page of the jobs of a partition that are not due any more.
+#[test]
+fn scripts_move_back_thousands_of_jobs_of_a_partition_by_pages() {
+    let server = Server::start();
+    let (jobs, driver, ran) = noted(open(&server));
+    let acme = jobs.kind_named("charge").partition("acme");
+    acme.pause().unwrap();
+    jobs.insert_batch((0..2_000).map(|_| (Duration::ZERO, charge("acme")))).unwrap();
+    for _ in 0..20 {
+        driver.advance(MS);
+    }
+    let monitor = monitor(&server);
+    driver.set_wall(driver.wall_now() - HOUR);
+    acme.resume().unwrap();
+    assert_eq!(driver.advance(MS), 0);
+    no_script_did_much(&server, monitor);
+    jobs.check().unwrap();
+    driver.advance(2 * HOUR);
+    assert_eq!(ran.lock().unwrap().len(), 2_000);
+    jobs.check().unwrap();
 }
 
 #[derive(Serialize, Deserialize)]

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tickwheel_jobs::{
-    Builder, InsertErrorKind, Job, Jobs, Limit, LimitError, LimitScope, NewJob, OpenError, Run,
-    StoreError,
+    Builder, InsertErrorKind, Job, JobState, Jobs, Keep, Limit, LimitError, LimitScope, NewJob,
+    OpenError, PendingReason, Run, StoreError,
 };
 
-use super::{LONG, MS, SECOND, pause};
+use super::{Charge as Sale, LONG, MS, Mail, SECOND, asker, pause};
 use crate::support::on_stores;
 
 /// A job of a customer, or without a partition if the name is "nobody".
@@ -259,7 +259,8 @@ fn paused_partition_starts_nothing() {
         assert!(!ran.lock().unwrap().contains(&"acme".to_owned()));
         let paused = jobs.count().unwrap().pending;
         jobs.kind_named("charge").partition("acme").resume().unwrap();
-        assert_eq!(driver.advance(SECOND) as u64, paused);
+        // Not with the next poll: a second later.
+        assert_eq!(driver.advance(MS) as u64, paused);
         let refused = jobs.kind_named("charge").partition("").pause();
         assert!(matches!(refused, Err(StoreError::TooLong { what: "partition", bytes: 0, .. })));
         jobs.check().unwrap();
@@ -335,4 +336,97 @@ fn limits_and_partitions_that_cannot_hold_are_refused() {
         .limit_unless_set::<Charge>(Limit::running(0))
         .start();
     assert!(matches!(wrong, Err(OpenError::Config(_))));
+}
+
+/// A limit that a program has for a kind that it does not handle, or no limit for one that it handles, holds nothing back.
+#[test]
+fn limit_of_a_kind_that_is_not_handled_holds_nothing_back() {
+    on_stores(|store| {
+        let builder = (store.open)().handle(|_: Sale, _| Ok(()));
+        let builder = builder.limit_unless_set::<Mail>(Limit::running(1));
+        let (jobs, driver) = builder.limit_unless_set::<Sale>(Limit::none()).manual().unwrap();
+        for _ in 0..2 {
+            jobs.insert_batch((0..3).map(|n| (MS, Sale(n)))).unwrap();
+            assert_eq!(driver.advance(SECOND), 3);
+        }
+        jobs.check().unwrap();
+    });
+}
+
+/// `limits` and the list of what runs have the jobs that run, and not those that were claimed with them and have ended.
+#[test]
+fn jobs_that_have_ended_take_no_place() {
+    on_stores(|store| {
+        let (release, released) = mpsc::channel::<()>();
+        let released = Mutex::new(released);
+        let handler = move |sale: Sale, _: &Run| match sale.0 {
+            9 => Ok(released.lock().unwrap().recv_timeout(LONG)?),
+            _ => Ok(()),
+        };
+        let jobs = (store.open)().threads(1).handle(handler).start().unwrap();
+        jobs.kind::<Sale>().keep_completed(Keep::last(100)).unwrap();
+        jobs.insert_batch((0..10).map(|n| (Duration::ZERO, Sale(n)))).unwrap();
+        let completed = || jobs.ended().count();
+        while completed() < 9 {
+            pause(MS);
+        }
+        jobs.limit(Limit::running(20)).unwrap();
+        let asker = asker(store, &jobs);
+        for client in [&asker, &jobs.client()] {
+            assert_eq!(client.limits().unwrap()[0].running, 1);
+            assert_eq!(client.running().count(), 1);
+        }
+        release.send(()).unwrap();
+        jobs.shutdown().unwrap();
+    });
+}
+
+/// A job that this process has claimed and not started waits for its turn, and not for the place that it has itself.
+#[test]
+fn claimed_job_does_not_wait_for_its_own_place() {
+    on_stores(|store| {
+        let (started, starts) = mpsc::channel();
+        let (release, released) = mpsc::channel::<()>();
+        let released = Mutex::new(released);
+        let jobs = (store.open)()
+            .threads(1)
+            .handle(move |_: Sale, _: &Run| {
+                started.send(())?;
+                Ok(released.lock().unwrap().recv_timeout(LONG)?)
+            })
+            .handle(|_: Mail, _: &Run| Ok(()))
+            .start()
+            .unwrap();
+        jobs.kind::<Mail>().limit(Limit::running(1)).unwrap();
+        jobs.insert(Duration::ZERO, Sale(1)).unwrap();
+        starts.recv_timeout(LONG).unwrap();
+        let mail = jobs.insert(Duration::ZERO, Mail(1)).unwrap();
+        let info = jobs.get(mail).unwrap().unwrap();
+        assert_eq!((info.state, info.claimed), (JobState::Pending, None));
+        let names: Vec<&str> =
+            jobs.why_pending(mail).unwrap().iter().map(PendingReason::name).collect();
+        assert_eq!(names, ["turn"]);
+        release.send(()).unwrap();
+        jobs.shutdown().unwrap();
+    });
+}
+
+/// A partition whose name has 255 bytes waits as any other: polls leave it alone, and the check finds nothing.
+#[test]
+fn longest_partition_waits_as_any_other() {
+    on_stores(|store| {
+        let (jobs, driver, ran) = noted((store.open)());
+        let longest = "p".repeat(255);
+        let partition = jobs.kind::<Charge>().partition(&longest);
+        partition.pause().unwrap();
+        jobs.insert_batch((0..70).map(|_| (MS, charge(&longest)))).unwrap();
+        for _ in 0..5 {
+            assert_eq!(driver.advance(SECOND), 0);
+            jobs.check().unwrap();
+        }
+        partition.resume().unwrap();
+        assert_eq!(driver.advance(MS), 70);
+        assert_eq!(ran.lock().unwrap().len(), 70);
+        jobs.check().unwrap();
+    });
 }

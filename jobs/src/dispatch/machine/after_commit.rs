@@ -188,6 +188,8 @@ impl Machine {
         }
         if order_changes {
             self.withdraw_all();
+            // The claim of this commit knew the limits from before.
+            output.wake_by(now);
         } else {
             self.withdraw_paused();
         }

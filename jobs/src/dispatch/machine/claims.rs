@@ -126,11 +126,13 @@ impl Machine {
     /// Takes the limits among the stored settings. Returns whether they have changed: then the claimed jobs that have
     /// not started go back to the store, since they may be more than the limits allow.
     ///
-    /// If the stored flow of a kind is not the flow in this process, the next step stores the latter. So a process
-    /// without the type of the kind finds it.
+    /// After the start, the next step stores the flow of each kind that this process handles, so that a process without
+    /// the type of the kind finds it. It is stored once: of two versions of a program that disagree, the one that has
+    /// started later decides, and neither answers the other.
     pub(super) fn follow_limits(&mut self, stored: &[(String, String)]) -> bool {
         let flows = self.settings.flows.iter().map(|(kind, flow)| (&**kind, *flow));
-        for (kind, flow) in flows.clone() {
+        let is_first = !core::mem::replace(&mut self.has_stored_flows, true);
+        for (kind, flow) in flows.clone().filter(|_| is_first) {
             let name = limits::flow(kind);
             let found = stored.iter().find(|(its, _)| *its == name).map(|(_, flow)| &**flow);
             let wanted = (kind != flow).then_some(flow);

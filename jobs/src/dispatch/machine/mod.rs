@@ -111,6 +111,8 @@ pub(crate) struct Machine {
     /// kept.
     stored: setting::Settings,
     limits: Limits,
+    /// This process has stored the flows of its kinds.
+    has_stored_flows: bool,
     turns: Turns,
     schedules: Vec<StoredSchedule>,
     load_schedules: bool,
@@ -220,6 +222,7 @@ impl Machine {
             told: Told::default(),
             stored: setting::Settings::default(),
             limits: Limits::default(),
+            has_stored_flows: false,
             turns: Turns::default(),
             schedules: Vec::new(),
             load_schedules: true,

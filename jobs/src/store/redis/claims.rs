@@ -91,9 +91,16 @@ impl Claiming {
         args
     }
 
+    /// Says whether the jobs of a claim come in the order of their turns.
+    pub(super) fn claims_in_turn(&self, request: &ClaimRequest) -> bool {
+        self.script(request) == Name::ClaimLanes
+    }
+
     /// Returns the script that makes a claim.
     pub(super) fn script(&self, request: &ClaimRequest) -> Name {
-        match self.has_lanes || request.limits.any_of_program() {
+        let limits = &request.limits;
+        let is_limited = |kind: &Arc<str>| limits.of_program(limits.flow_of(kind)).is_some();
+        match self.has_lanes || self.handled.iter().any(is_limited) {
             true => Name::ClaimLanes,
             false => Name::Claim,
         }
@@ -101,7 +108,7 @@ impl Claiming {
 
     /// Returns the arguments that only the script with lanes takes.
     fn lane_args(&self, request: &ClaimRequest) -> Vec<Vec<u8>> {
-        if self.script(request) == Name::Claim {
+        if !self.claims_in_turn(request) {
             return Vec::new();
         }
         let number = |number: usize| number.to_string().into_bytes();
@@ -116,8 +123,13 @@ impl Claiming {
     }
 
     /// Reads the claimed jobs into `outcome`. A job that cannot be read is reported there, and the others are
-    /// claimed.
-    pub(super) fn read(&self, reply: Reply, outcome: &mut Outcome) -> Result<(), Fault> {
+    /// claimed. `request`: that of the claim.
+    pub(super) fn read(
+        &self,
+        reply: Reply,
+        request: Option<&ClaimRequest>,
+        outcome: &mut Outcome,
+    ) -> Result<(), Fault> {
         let fields = match reply {
             Reply::Done(fields) => fields,
             Reply::Full => return Err(StoreError::Full.into()),
@@ -142,7 +154,7 @@ impl Claiming {
             }
         }
         outcome.unreadable.extend(set_aside(senseless));
-        if !self.has_lanes {
+        if !request.is_some_and(|request| self.claims_in_turn(request)) {
             outcome.claimed.sort_by_key(|job| (job.due, job.id));
         }
         Ok(())

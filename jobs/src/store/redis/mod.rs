@@ -245,7 +245,7 @@ impl Redis {
         };
         let mut claim_failed = None;
         if let Some(reply) = claim_reply {
-            claim_failed = self.claiming.read(reply, &mut outcome).err();
+            claim_failed = self.claiming.read(reply, first, &mut outcome).err();
         }
         let some_done = replies.iter().any(|reply| matches!(reply, Reply::Done(_)));
         let wrong = |fault: Fault| fault.into_apply_error(some_done);
@@ -272,7 +272,7 @@ impl Redis {
             claim_failed = match self.exchange(&needed, |store| commands(store, &[], claim)) {
                 Ok(mut replies) => {
                     let reply = replies.pop();
-                    reply.and_then(|reply| self.claiming.read(reply, &mut outcome).err())
+                    reply.and_then(|reply| self.claiming.read(reply, claim, &mut outcome).err())
                 }
                 Err(fault) => Some(fault),
             };

@@ -116,6 +116,7 @@ impl LaneTable {
             let found = JobRow::read_position(row).and_then(|at| Ok((at, row.get(2)?)));
             Ok(found.map_err(|error| unreadable_job(row, error)))
         })?;
+        let (is_full, mut last) = (rows.len() as i64 == most, None);
         for found in rows {
             // A row that cannot be read stays where it is.
             let (at, part): (Position, Arc<str>) = match found {
@@ -129,12 +130,14 @@ impl LaneTable {
                 return Ok(Some(at.0));
             }
             *moves -= 1;
+            last = Some(at.0);
             let key = (kind, at.0.get(), id_bytes(at.1));
             tables.execute(&tables.sql.move_to_lane, key)?;
             tables.execute(&tables.sql.delete, key)?;
             self.file(kind, name, &part, at);
         }
-        Ok(None)
+        // Some of the rows could not be read, so others may follow that are due.
+        Ok(last.filter(|_| is_full))
     }
 
     /// Returns the first job of a lane that is not claimed.

@@ -22,7 +22,7 @@ use crate::store::{Answer, Ending, Inserted, JobSet, NewJob, Op, Page};
 use crate::values::error::StoreError;
 use crate::values::extra::partition_of;
 use crate::values::id::JobId;
-use crate::values::info::Cancel;
+use crate::values::info::{Cancel, JobInfo, JobState};
 use crate::values::node::Stored;
 use crate::values::time::Millis;
 
@@ -107,8 +107,10 @@ impl State {
                 let mut ids: Vec<JobId> = self.claims.all(tables)?.into_keys().collect();
                 ids.sort_unstable();
                 let mut page = Page::default();
+                // A job that has ended may stay in the row of its claim.
+                let is_claimed = |job: &JobInfo| job.state == JobState::Running;
                 for id in ids {
-                    page.jobs.extend(self.get(tables, id)?);
+                    page.jobs.extend(self.get(tables, id)?.filter(is_claimed));
                 }
                 Answer::Page(page)
             }

@@ -16,6 +16,8 @@ redis.call('ZCARD', turn)
 redis.call('HLEN', lanes)
 redis.call('ZCARD', run)
 redis.call('HLEN', fences)
+redis.call('HLEN', keys)
+redis.call('HLEN', unreadable)
 write_on_a_full_server()
 if redis.call('HLEN', flow) == 0 then
   redis.call('HSET', flow, '', '1')

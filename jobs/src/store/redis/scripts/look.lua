@@ -15,6 +15,8 @@ local function is_parked_rightly(lane)
 end
 
 local function look_at_lanes()
+  -- The repairs need little memory. A full server must take them, or the poll fails.
+  write_on_a_full_server()
   -- Each lane is in its turn, or parked for a reason.
   local cursor = redis.call('HGET', lanes, LOOKED_AT) or '0'
   local following, found = unpack(redis.call('HSCAN', lanes, cursor, 'COUNT', PAGE))
@@ -49,7 +51,7 @@ local function look_at_lanes()
   for kind, key in pairs(due) do
     local name = string.char(#kind) .. kind
     local laned = redis.call('ZCOUNT', key, LANED, '+inf')
-    if laned ~= redis.call('ZLEXCOUNT', wait, '[' .. name, '(' .. name .. '\255') then
+    if laned ~= redis.call('ZLEXCOUNT', wait, '[' .. name, '(' .. name .. string.rep('\255', 18)) then
       from = laned > PAGE and micros % (laned - PAGE + 1) or 0
       local scores = {}
       for n, value in ipairs(redis.call('ZRANGEBYSCORE', key, LANED, '+inf', 'WITHSCORES', 'LIMIT', from, PAGE)) do

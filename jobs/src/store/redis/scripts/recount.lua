@@ -28,7 +28,7 @@ if is_comparing or claims ~= redis.call('ZCARD', run) then
     return scope, string.sub(fence, 1, FENCE_BYTES - 1) .. mark .. head .. scope
   end
 
-  -- Compares a page. Returns whether it was the last one.
+  -- Compares a page. Returns whether it was the last one, and whether anything was wrong.
   local function compare(from)
     local claimed = redis.call('ZRANGE', run, from, from + COMPARED - 1)
     local counted = redis.call('ZRANGE', held, from, from + COMPARED - 1)
@@ -49,16 +49,23 @@ if is_comparing or claims ~= redis.call('ZCARD', run) then
     end
     call_all('HSET', fences, changed)
     call_all('ZREM', held, gone)
+    local many = redis.call('ZCARD', held)
     call_all('ZADD', held, places)
-    return #claimed < COMPARED and #counted < COMPARED
+    local is_changed = #gone > 0 or redis.call('ZCARD', held) ~= many
+    return #claimed < COMPARED and #counted < COMPARED, is_changed
   end
 
-  local from = tonumber(is_comparing) or 0
-  local is_last = compare(from)
+  -- Where the next page begins, and '+' if a page before it was wrong. Renewals move claims between pages, so the last of
+  -- several pages is the end only if none of them was wrong.
+  local from, was_wrong = string.match(is_comparing or '0', '^(%d+)(%+?)$')
+  from = tonumber(from) or 0
+  local is_last, is_wrong = compare(from)
+  is_wrong = is_wrong or was_wrong == '+'
   claims, running = redis.call('ZCARD', held), {}
-  is_comparing = not (is_last and claims == redis.call('ZCARD', run))
+  is_comparing = not (is_last and (from == 0 or not is_wrong) and claims == redis.call('ZCARD', run))
   if is_comparing then
-    redis.call('HSET', lanes, CHANGED_SCOPES, is_last and '0' or string.format('%.0f', from + COMPARED))
+    local mark = is_wrong and '+' or ''
+    redis.call('HSET', lanes, CHANGED_SCOPES, is_last and '0' or string.format('%.0f', from + COMPARED) .. mark)
     limit = 0
   else
     redis.call('HDEL', lanes, CHANGED_SCOPES)

@@ -5,7 +5,7 @@
 
 -- By how much a turn raises the pass of a lane of weight 1.
 local STRIDE = 1048576
--- The most lanes that a call visits.
+-- The most lanes that a call visits, with the members that it drops from them.
 local VISITS = 256
 -- More lanes have to come back, or more jobs to move to their lanes.
 local is_unfinished
@@ -46,12 +46,12 @@ local function drop_senseless(kind, id, record)
 end
 
 -- The first job of a lane. Drops members of `wait` that are no jobs of the lane, and jobs that are not due because
--- the clock was set back.
+-- the clock was set back. Also returns whether the next call has to go on.
 local function first_of(kind, lane)
   while true do
     local place = redis.call('ZRANGEBYLEX', wait, '[' .. lane, '(' .. lane .. '\1', 'LIMIT', '0', '1')[1]
-    if not place then
-      return nil
+    if not place or visits >= VISITS then
+      return nil, place
     end
     local id, time = string.sub(place, -16), 0
     if #place == #lane + 24 then
@@ -64,6 +64,7 @@ local function first_of(kind, lane)
       return { kind = kind, lane = lane, place = place, id = id, time = time, record = record, key_bytes = key_bytes,
         rank = time - (head_start[kind] or 0), interruptions = (struct.unpack('>I4', record, 6)) }
     end
+    visits = visits + 1
     redis.call('ZREM', wait, place)
     if key_bytes then
       redis.call('ZADD', due[kind], string.format('%.0f', COMING + time), id)
@@ -103,7 +104,10 @@ local function offer_of(kind)
       redis.call('HSET', lanes, lane, struct.pack('>I8', pass) .. PARKED)
       redis.call('ZREM', turn, member)
     else
-      local first = first_of(kind, lane)
+      local first, goes_on = first_of(kind, lane)
+      if goes_on then
+        return false
+      end
       if first then
         first.pass, first.member, first.weight = pass, member, limits.weight
         offers[kind] = first
