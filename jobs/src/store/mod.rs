@@ -23,12 +23,15 @@
 pub(crate) mod hurry;
 pub(crate) mod claim;
 pub(crate) mod scope_claims;
+pub(crate) mod scope_tokens;
+mod turns;
 pub(crate) mod lanes;
 pub(crate) mod ended;
 pub(crate) mod figures;
 pub(crate) mod gauges;
 pub(crate) mod history;
 pub(crate) mod new_job;
+pub(crate) mod new_schedule;
 pub(crate) mod page;
 pub(crate) mod memory;
 #[cfg(feature = "sqlite-unbundled")]
@@ -50,7 +53,7 @@ use crate::values::id::JobId;
 use crate::values::info::{Cancel, Counts, DeadByError, JobInfo};
 use crate::values::keep::Keep;
 use crate::values::node::NodeInfo;
-use crate::values::schedule::Schedule;
+use crate::values::rate::Tokens;
 use crate::values::time::Millis;
 pub(crate) use claim::{ClaimRequest, Claimed, MOST_INTERRUPTIONS, killed};
 pub(crate) use ended::{End, Ending, TRIM_LOOKS, TRIMMED, is_waited_for, kept_until};
@@ -59,6 +62,7 @@ pub(crate) use gauges::KindGauges;
 pub(crate) use history::HistoryPart;
 pub(crate) use hurry::Hurry;
 pub(crate) use new_job::{IfTaken, Inserted, NewJob};
+pub(crate) use new_schedule::{NewSchedule, StoredSchedule};
 pub(crate) use page::{JobSet, Page, PageKey, PageRequest};
 
 /// The longest key and name, in bytes.
@@ -245,6 +249,8 @@ pub(crate) enum Op {
     ResumeSchedule { name: String, expected: Millis, next: Option<Millis> },
     /// Sets or removes a setting of the queue: see `values/setting.rs`. Answer::Changed.
     PutSetting { name: String, value: Option<String> },
+    /// Sets a setting that is a time, unless it is a later one already. Answer::Changed.
+    Hold { name: String, until: Millis },
     /// Notes that this node is there: its id, and what is known of it. Answer::Done.
     PutNode { id: String, node: String },
     /// Sets the progress of a run. Does nothing if its claim has ended. Answer::Done.
@@ -288,6 +294,8 @@ pub(crate) enum Op {
     Schedules,
     /// Answer::Settings: names and values.
     Settings,
+    /// The tokens of scopes, by the names of their limits: see `values/rate.rs`. Answer::Tokens: in their order.
+    Tokens(Vec<String>),
     /// Answer::Nodes.
     Nodes,
     /// Answer::History: what began from the first time on and before the second one, of one kind or of all.
@@ -323,6 +331,7 @@ pub(crate) enum Answer {
     DeadByError(Vec<DeadByError>),
     Schedules(Vec<StoredSchedule>),
     Settings(Vec<(String, String)>),
+    Tokens(Vec<Option<Tokens>>),
     Nodes(Vec<NodeInfo>),
     History(Vec<HistoryPart>),
 }
@@ -347,29 +356,6 @@ pub(crate) struct Finish {
     pub(crate) then: Option<Arc<Vec<NewJob>>>,
 }
 
-/// A schedule to store.
-#[derive(Clone, Debug)]
-pub(crate) struct NewSchedule {
-    pub(crate) name: String,
-    pub(crate) kind: Arc<str>,
-    pub(crate) schedule: Schedule,
-    pub(crate) payload: Vec<u8>,
-    /// The first occurrence. A stored schedule with the same kind and rule keeps its own next one.
-    pub(crate) first: Millis,
-}
-
-/// A stored schedule.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct StoredSchedule {
-    pub(crate) name: String,
-    pub(crate) kind: String,
-    pub(crate) schedule: Schedule,
-    /// The rule as text: this version may not know it.
-    pub(crate) rule_text: String,
-    pub(crate) payload: Vec<u8>,
-    pub(crate) next: Millis,
-}
-
 impl Op {
     /// Says whether the operation changes nothing.
     pub(crate) fn is_question(&self) -> bool {
@@ -385,6 +371,7 @@ impl Op {
                 | Op::DeadByError(_)
                 | Op::Schedules
                 | Op::Settings
+                | Op::Tokens(_)
                 | Op::Nodes
                 | Op::History { .. }
         )

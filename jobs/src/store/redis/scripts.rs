@@ -39,6 +39,7 @@ macro_rules! script {
 const SOURCES: [&str; 13] = [
     script!("records.lua", "fences.lua", "partitions.lua", "audit.lua"),
     script!(
+        "results.lua",
         "records.lua",
         "fences.lua",
         "partitions.lua",
@@ -69,6 +70,7 @@ const SOURCES: [&str; 13] = [
         "places.lua",
         "lane_args.lua",
         "claim.lua",
+        "tokens.lua",
         "limits.lua",
         "recount.lua",
         "candidates.lua",
@@ -77,6 +79,7 @@ const SOURCES: [&str; 13] = [
         "write_claim.lua"
     ),
     script!(
+        "results.lua",
         "fences.lua",
         "no_places.lua",
         "forget.lua",
@@ -87,6 +90,7 @@ const SOURCES: [&str; 13] = [
         "apply.lua"
     ),
     script!(
+        "results.lua",
         "fences.lua",
         "places.lua",
         "forget.lua",
@@ -97,9 +101,9 @@ const SOURCES: [&str; 13] = [
         "apply.lua"
     ),
     script!("records.lua", "count.lua"),
-    script!("extend.lua"),
+    script!("results.lua", "extend.lua"),
     script!("records.lua", "fences.lua", "info.lua"),
-    script!("history.lua", "batch.lua", "insert_many.lua", "apply.lua"),
+    script!("results.lua", "history.lua", "batch.lua", "insert_many.lua", "apply.lua"),
     include_str!("scripts/kinds.lua"),
     script!("records.lua", "page.lua"),
     script!(

@@ -11,12 +11,11 @@
 //!
 //! | file | contents |
 //! | --- | --- |
-//! | `schema.rs`, `sql.rs` | the tables, and every statement |
+//! | `schema.rs`, `sql.rs`, `token_sql.rs` | the tables, and every statement |
 //! | `rows.rs` | the rows of the tables |
 //! | `tables.rs` | single changes to the tables, each complete |
 //! | `ended_in.rs` | the jobs that a transaction of the caller has ended |
-//! | `files.rs` | files beside the database, waits for other connections |
-//! | `temporary.rs` | the folder of a temporary database |
+//! | `files.rs`, `temporary.rs` | files beside the database, waits for other connections; the folder of a temporary database |
 //! | `open.rs` | opens, checks and makes a file |
 //! | `version.rs` | makes, accepts or refuses the tables of a file |
 //! | `settings.rs` | the settings that the promises need |
@@ -38,6 +37,7 @@
 //! | `check.rs` | the check of all tables |
 
 pub(crate) mod schema;
+mod token_sql;
 pub(crate) mod sql;
 pub(crate) mod rows;
 pub(crate) mod tables;

@@ -18,6 +18,7 @@
 //! | `schedule` | a schedule, and its next occurrence | schedules |
 //! | `outbox` | a job that a statement of the application has stored (`statement.rs`) | such jobs, until the next transaction of this store |
 //! | `lane` | a job with a partition that is due, in the order of kind, due time, id (`lane_table.rs`) | such jobs |
+//! | `tokens` | the tokens of a scope with a rate: the name of its limit, and a text (`values/rate.rs`) | scopes with a rate that was used lately |
 //! | `meta` | the version of the tables; how often a process started to run the jobs; a count of flushes; the last hour that is in `job`; a number that identifies the file | nothing |
 //!
 //! Each job that is written at a random place of a B-tree costs a page. So a job of a later hour goes to
@@ -26,8 +27,8 @@
 //! job that is due after all other jobs of its kind in `job` goes to the end of `job` at once: if every
 //! delay is the same, no job is ever moved. There is no index of ids (see `values/id.rs`).
 //!
-//! The table `lane` and its indexes are made with the first job that has a partition. So a file without partitions has
-//! none of them, and no statement asks for them.
+//! The table `lane` and its indexes are made with the first job that has a partition, and the table `tokens` with the
+//! first token. So a file without partitions or rates has none of them, and no statement asks for them.
 //!
 //! The column `extra` holds the settings that few jobs have (`values/extra.rs`). It is NULL for all others.
 
@@ -94,6 +95,11 @@ CREATE TABLE {p}outbox (
 );
 INSERT INTO {p}meta VALUES
     ('version', 5), ('starts', 0), ('flushes', 0), ('hour', -1), ('file', random());
+";
+
+/// The table of tokens.
+pub(super) const TOKENS: &str = "
+CREATE TABLE {p}tokens (scope TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 ";
 
 /// The table of lanes, the index by which a lane is read, and that of the jobs which go there.
