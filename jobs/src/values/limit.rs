@@ -96,7 +96,7 @@ impl Limit {
     /// The period is rounded up to a millisecond. It is at most 366 days.
     #[doc(alias("throttle", "rate_limit", "tokens"))]
     pub const fn rate(self, jobs: u32, per: Duration) -> Limit {
-        let per_ms = per.as_millis() + (per.subsec_nanos() % 1_000_000 != 0) as u128;
+        let per_ms = per.as_millis() + !per.subsec_nanos().is_multiple_of(1_000_000) as u128;
         let per_ms = if per_ms > u64::MAX as u128 { u64::MAX } else { per_ms as u64 };
         Limit { rate: Some(jobs), per_ms: Some(per_ms), ..self }
     }
