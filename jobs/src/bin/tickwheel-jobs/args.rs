@@ -114,6 +114,12 @@ pub(crate) enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Lists the limits of the queue: how many jobs of each scope run, when the next one may start, and what is held.
+    Limits {
+        /// Prints one JSON object a line.
+        #[arg(long)]
+        json: bool,
+    },
     /// Pauses the queue, or one kind: no further job of it starts, in any process, a second later at most. Or pauses
     /// a schedule: no further occurrence of it becomes a job.
     Pause(Paused),
@@ -322,7 +328,7 @@ impl Command {
             Command::List(_) | Command::Show { .. } | Command::Stats { .. } => true,
             Command::Check | Command::Top { .. } => true,
             Command::Errors { .. } | Command::Nodes { .. } | Command::Metrics { .. } => true,
-            Command::Queues { .. } | Command::History(_) => true,
+            Command::Queues { .. } | Command::History(_) | Command::Limits { .. } => true,
             #[cfg(feature = "serve")]
             Command::Serve(serve) => serve.read_only,
             Command::Pause(_) | Command::Resume(_) => false,
