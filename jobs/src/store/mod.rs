@@ -29,7 +29,10 @@ pub(crate) mod figures;
 pub(crate) mod gauges;
 pub(crate) mod history;
 pub(crate) mod new_job;
+pub(crate) mod finish;
+pub(crate) mod group;
 pub(crate) mod page;
+pub(crate) mod schedule;
 pub(crate) mod memory;
 #[cfg(feature = "sqlite-unbundled")]
 pub(crate) mod sqlite;
@@ -37,6 +40,8 @@ pub(crate) mod sqlite;
 pub(crate) mod redis;
 #[cfg(test)]
 mod lane_model;
+#[cfg(test)]
+mod group_model;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -46,20 +51,23 @@ use crate::values::server_time::ServerTime;
 
 use crate::values::error::{StoreError, Violation};
 pub(crate) use crate::values::fence::Fence;
+use crate::values::group::GroupId;
+use crate::values::group_info::GroupInfo;
 use crate::values::id::JobId;
 use crate::values::info::{Cancel, Counts, DeadByError, JobInfo};
-use crate::values::keep::Keep;
 use crate::values::node::NodeInfo;
-use crate::values::schedule::Schedule;
 use crate::values::time::Millis;
 pub(crate) use claim::{ClaimRequest, Claimed, MOST_INTERRUPTIONS, killed};
 pub(crate) use ended::{End, Ending, TRIM_LOOKS, TRIMMED, is_waited_for, kept_until};
 pub(crate) use figures::RunBuckets;
+pub(crate) use finish::Finish;
 pub(crate) use gauges::KindGauges;
+pub(crate) use group::{Left, NewGroup, Tally};
 pub(crate) use history::HistoryPart;
 pub(crate) use hurry::Hurry;
 pub(crate) use new_job::{IfTaken, Inserted, NewJob};
 pub(crate) use page::{JobSet, Page, PageKey, PageRequest};
+pub(crate) use schedule::{NewSchedule, StoredSchedule};
 
 /// The longest key and name, in bytes.
 pub(crate) const NAME_BYTES: usize = 255;
@@ -219,6 +227,16 @@ pub(crate) enum Op {
     /// All or none; but on Redis, more than 256 jobs may be inserted in part: `StoreError::Incomplete`.
     /// Answer::InsertedMany.
     InsertMany(Vec<NewJob>),
+    /// Inserts a group with its members: all, or nothing. A member that another job keeps out, by its key or its id, is
+    /// none. Answer::InsertedMany, or Answer::Refused with a `GroupError`.
+    InsertGroup(Box<NewGroup>),
+    /// Adds members to a group that is not sealed. Answers as above.
+    AddToGroup(GroupId, Vec<NewJob>),
+    /// Seals a group. Answer::Changed: it was not sealed before; or Answer::Refused.
+    SealGroup(GroupId),
+    /// Seals a group, and marks it as cancelled. The caller cancels its open members. Answer::Changed, or
+    /// Answer::Refused.
+    CancelGroup(GroupId),
     /// Cancels a job. If it is claimed, the cancel is requested of its owner. Answer::Cancelled.
     Cancel(JobId),
     /// Cancels the pending job with the key. Answer::Changed.
@@ -290,6 +308,12 @@ pub(crate) enum Op {
     Settings,
     /// Answer::Nodes.
     Nodes,
+    /// Answer::Group.
+    Group(GroupId),
+    /// Answer::Groups: so many groups, those that were made last first.
+    Groups(usize),
+    /// Answer::Members: the first open members of a group behind this id, at most [`MOST_EACH`].
+    Members(GroupId, Option<JobId>),
     /// Answer::History: what began from the first time on and before the second one, of one kind or of all.
     History { kind: Option<String>, from: Millis, to: Millis },
 }
@@ -324,50 +348,10 @@ pub(crate) enum Answer {
     Schedules(Vec<StoredSchedule>),
     Settings(Vec<(String, String)>),
     Nodes(Vec<NodeInfo>),
+    Group(Option<Box<GroupInfo>>),
+    Groups(Vec<GroupInfo>),
+    Members(Vec<JobId>),
     History(Vec<HistoryPart>),
-}
-
-/// How a run ended.
-#[derive(Clone, Debug)]
-pub(crate) struct Finish {
-    pub(crate) id: JobId,
-    pub(crate) fence: Fence,
-    pub(crate) end: End,
-    /// How long the run took, in milliseconds.
-    pub(crate) took: u64,
-    /// The result of the run, if it has set one.
-    pub(crate) result: Option<Vec<u8>>,
-    /// How much is kept of the completed jobs of its kind.
-    pub(crate) keep: Option<Keep>,
-    /// A caller waits for the end of the job.
-    pub(crate) wanted: bool,
-    /// The buckets in which the history counts the run. None: the program wants no history.
-    pub(crate) run: Option<RunBuckets>,
-    /// The follow-ups of a run that completed.
-    pub(crate) then: Option<Arc<Vec<NewJob>>>,
-}
-
-/// A schedule to store.
-#[derive(Clone, Debug)]
-pub(crate) struct NewSchedule {
-    pub(crate) name: String,
-    pub(crate) kind: Arc<str>,
-    pub(crate) schedule: Schedule,
-    pub(crate) payload: Vec<u8>,
-    /// The first occurrence. A stored schedule with the same kind and rule keeps its own next one.
-    pub(crate) first: Millis,
-}
-
-/// A stored schedule.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct StoredSchedule {
-    pub(crate) name: String,
-    pub(crate) kind: String,
-    pub(crate) schedule: Schedule,
-    /// The rule as text: this version may not know it.
-    pub(crate) rule_text: String,
-    pub(crate) payload: Vec<u8>,
-    pub(crate) next: Millis,
 }
 
 impl Op {
@@ -386,6 +370,9 @@ impl Op {
                 | Op::Schedules
                 | Op::Settings
                 | Op::Nodes
+                | Op::Group(_)
+                | Op::Groups(_)
+                | Op::Members(..)
                 | Op::History { .. }
         )
     }

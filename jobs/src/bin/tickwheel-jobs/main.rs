@@ -46,6 +46,7 @@ mod find;
 mod inspect;
 mod queue;
 mod history;
+mod groups;
 mod unserved;
 mod confirm;
 mod bulk;
@@ -187,6 +188,9 @@ fn run(args: Args, out: &mut impl Write) -> Result<Outcome, Box<dyn Error>> {
         #[cfg(feature = "serve")]
         Command::Serve(_) => Ok(Outcome::Done),
         Command::Nodes { json } => queue::nodes(&client, json, out),
+        Command::Groups { json } => groups::groups(&client, json, out),
+        Command::SealGroup { id } => groups::seal(&client, id, out),
+        Command::CancelGroup { id } => groups::cancel(&client, id, out),
         Command::Pause(of) => queue::pause(&client, &of, out),
         Command::Resume(of) => queue::resume(&client, &of, out),
         Command::Check => inspect::check(&client, out),

@@ -37,7 +37,7 @@ macro_rules! script {
 /// A server makes the functions of a script anew in each call, so each script has the parts that it needs. The two
 /// most frequent changes, `Complete` and `InsertMany`, are scripts of their own, and parts of `Change`.
 const SOURCES: [&str; 13] = [
-    script!("records.lua", "fences.lua", "partitions.lua", "audit.lua"),
+    script!("records.lua", "fences.lua", "partitions.lua", "groups.lua", "audit.lua"),
     script!(
         "records.lua",
         "fences.lua",
@@ -46,11 +46,14 @@ const SOURCES: [&str; 13] = [
         "forget.lua",
         "ended.lua",
         "history.lua",
+        "groups.lua",
         "batch.lua",
         "claims.lua",
         "insert_many.lua",
         "complete.lua",
         "change.lua",
+        "schedules.lua",
+        "group_changes.lua",
         "ends.lua",
         "then.lua",
         "apply.lua"
@@ -79,6 +82,7 @@ const SOURCES: [&str; 13] = [
     script!(
         "fences.lua",
         "no_places.lua",
+        "no_groups.lua",
         "forget.lua",
         "history.lua",
         "batch.lua",
@@ -89,6 +93,7 @@ const SOURCES: [&str; 13] = [
     script!(
         "fences.lua",
         "places.lua",
+        "no_groups.lua",
         "forget.lua",
         "history.lua",
         "batch.lua",
@@ -99,7 +104,7 @@ const SOURCES: [&str; 13] = [
     script!("records.lua", "count.lua"),
     script!("extend.lua"),
     script!("records.lua", "fences.lua", "info.lua"),
-    script!("history.lua", "batch.lua", "insert_many.lua", "apply.lua"),
+    script!("no_groups.lua", "history.lua", "batch.lua", "insert_many.lua", "apply.lua"),
     include_str!("scripts/kinds.lua"),
     script!("records.lua", "page.lua"),
     script!(
@@ -109,6 +114,7 @@ const SOURCES: [&str; 13] = [
         "forget.lua",
         "ended.lua",
         "history.lua",
+        "groups.lua",
         "look.lua",
         "poll.lua"
     ),
