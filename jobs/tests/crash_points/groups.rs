@@ -34,7 +34,7 @@ fn record() -> Process {
     let replaced = NewJob::new(Task::new(6, Plan::Succeed)).at(ms(5000)).key("key");
     open.add_job(replaced).expect("it is open");
     driver.advance(ms(400));
-    jobs.cancel(cancelled).expect("the disk works");
+    assert!(jobs.cancel(cancelled).expect("the disk works").is_cancelled());
     let other = NewJob::new(Task::new(7, Plan::Succeed)).at(ms(50)).key("key");
     jobs.insert_job(other).expect("the disk works");
     open.seal().expect("the disk works");

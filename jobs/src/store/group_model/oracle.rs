@@ -152,7 +152,8 @@ impl Oracle {
         let is_over = |group: &&mut Group| {
             let has = |fate| group.members.iter().any(|member| member.1 == fate);
             let waits = group.waits && !group.is_cancelled;
-            !group.has_ended && group.is_sealed && !has(Fate::Open) && !(waits && has(Fate::Dead))
+            let is_held = has(Fate::Open) || waits && has(Fate::Dead);
+            !group.has_ended && group.is_sealed && !is_held
         };
         let over: Vec<&mut Group> = self.groups.iter_mut().filter(is_over).collect();
         let mut callbacks = Vec::new();

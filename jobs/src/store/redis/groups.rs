@@ -130,7 +130,8 @@ impl Redis {
     /// Compares the counts of each group with its members, and says what is wrong (G1). Other processes go on meanwhile:
     /// so a group counts as wrong only if its row is the same before and after.
     pub(super) fn wrong_group(&mut self) -> Result<Option<String>, Fault> {
-        let rows = self.scan(&self.keys.groups().to_owned())?;
+        let key = self.keys.groups().to_owned();
+        let rows = self.scan(&key)?;
         let ids: Vec<GroupId> = rows
             .iter()
             .filter_map(|(field, _)| {
