@@ -41,7 +41,7 @@ impl GroupSql {
                  dead = ?6, cancelled = ?7 WHERE id = ?1",
             ),
             groups: sql(&format!(
-                "SELECT {tally} FROM {{p}}grp ORDER BY made DESC, id DESC LIMIT ?1"
+                "SELECT {tally} FROM {{p}}grp WHERE made >= 0 ORDER BY made DESC, id DESC LIMIT ?1"
             )),
             purge_groups: sql("DELETE FROM {p}grp WHERE id IN (SELECT id FROM {p}grp \
                  WHERE ended IS NOT NULL AND ended < ?1 ORDER BY ended LIMIT 1000)"),
