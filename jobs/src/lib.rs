@@ -139,7 +139,8 @@ pub use values::info::{
 pub use values::job::{DecodeError, EncodeError, Job};
 pub use values::keep::Keep;
 pub use values::limit::{Limit, LimitError};
-pub use values::limits::{LimitInfo, LimitScope};
+pub use values::limit_info::LimitInfo;
+pub use values::limits::LimitScope;
 pub use values::node::NodeInfo;
 pub use values::pending_reason::PendingReason;
 pub use values::retry::Retry;

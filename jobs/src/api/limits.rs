@@ -1,24 +1,22 @@
-//! The limits of a queue: how many jobs of a scope run at once, and the turns of partitions.
+//! The verbs that set limits: how many jobs of a scope run at once and how often they start, and the turns of
+//! partitions.
 //!
 //! Ground rules:
 //!
 //! - A limit is stored, as each setting of `kind.rs` is. The limit of a program counts only while none is stored, so
 //!   two versions of a program do not disagree.
 //! - A verb that sets a limit first reads how many scopes have one, because each process reads all of them.
-//! - The jobs that run are counted when a caller asks: from the claims, and never from a counter.
-
-use std::collections::HashMap;
 
 use super::builder::Builder;
 use super::caller::{Caller, on_thread};
 use super::client::{Client, check_name};
 use super::kind::Kind;
+use super::limits_read::flow_in;
 use super::request;
 use crate::values::error::{OpenError, StoreError};
-use crate::values::info::JobInfo;
 use crate::values::job::Job;
 use crate::values::limit::{Limit, LimitError, MOST_SCOPES};
-use crate::values::limits::{self, LimitInfo, LimitScope};
+use crate::values::limits::{self, LimitScope};
 
 /// One partition of a kind: [`Kind::partition`] returns it.
 #[derive(Clone, Debug)]
@@ -28,7 +26,8 @@ pub struct Partition {
 }
 
 impl Client {
-    /// Limits how many jobs of the queue run at once, on all machines together. [`Limit::none`] removes the limit.
+    /// Limits how many jobs of the queue run at once and how often they start, on all machines together.
+    /// [`Limit::none`] removes the limit.
     ///
     /// It is stored, and holds from the next claim on, also across restarts. Runs that are under way go on. The queue
     /// has no weight.
@@ -51,102 +50,6 @@ impl Client {
         self.put_limit(Caller::Future, LimitScope::Queue, limit).await
     }
 
-    /// Returns each scope that has a limit, with the number of its jobs that are claimed now. A limit of
-    /// [`Builder::limit_unless_set`](crate::Builder::limit_unless_set) is not stored, and not listed.
-    ///
-    /// It reads all claimed jobs.
-    ///
-    /// # Errors
-    ///
-    /// If the store could not be read.
-    pub fn limits(&self) -> Result<Vec<LimitInfo>, StoreError> {
-        on_thread(self.limits_by(Caller::Thread))
-    }
-
-    /// [`Client::limits`], as a future.
-    ///
-    /// # Errors
-    ///
-    /// As [`Client::limits`].
-    pub async fn limits_async(&self) -> Result<Vec<LimitInfo>, StoreError> {
-        self.limits_by(Caller::Future).await
-    }
-
-    /// Returns the stored limits that a job of these settings has reached: of the queue, of its flow, of its
-    /// partition.
-    pub(super) async fn reached_limits(
-        &self,
-        caller: Caller,
-        stored: &[(String, String)],
-        job: &JobInfo,
-    ) -> Result<Vec<LimitInfo>, StoreError> {
-        let limit_of = |scope: &LimitScope| {
-            let name = scope.setting();
-            let (_, value) = stored.iter().find(|(its, _)| *its == name)?;
-            Limit::from_text(value).filter(|limit| limit.running.is_some())
-        };
-        let flow = flow_in(stored, &job.kind);
-        let mut scopes = vec![LimitScope::Queue, LimitScope::Flow(flow.clone())];
-        if let Some(partition) = job.partition.clone() {
-            let its = LimitScope::Partition { kind: job.kind.clone(), partition };
-            let each = LimitScope::Each(job.kind.clone());
-            scopes.push(if limit_of(&its).is_some() { its } else { each });
-        }
-        let limited = scopes.into_iter().filter_map(|scope| Some((limit_of(&scope)?, scope)));
-        let limited: Vec<(Limit, LimitScope)> = limited.collect();
-        if limited.is_empty() {
-            return Ok(Vec::new());
-        }
-        let claimed = self.ask(caller, request::claimed()).await?.jobs;
-        // A job that is claimed and has not started has its place.
-        if claimed.iter().any(|other| other.id == job.id) {
-            return Ok(Vec::new());
-        }
-        let reached = |(limit, scope): (Limit, LimitScope)| {
-            let counts = |other: &&JobInfo| match scope {
-                LimitScope::Queue => true,
-                LimitScope::Flow(_) => flow_in(stored, &other.kind) == flow,
-                LimitScope::Each(_) | LimitScope::Partition { .. } => {
-                    other.kind == job.kind && other.partition == job.partition
-                }
-            };
-            let running = claimed.iter().filter(counts).count() as u64;
-            let is_reached = limit.running.is_some_and(|most| running >= u64::from(most));
-            is_reached.then_some(LimitInfo { scope, limit, running })
-        };
-        Ok(limited.into_iter().filter_map(reached).collect())
-    }
-
-    async fn limits_by(&self, caller: Caller) -> Result<Vec<LimitInfo>, StoreError> {
-        let stored = self.ask(caller, request::settings()).await?;
-        let limit = |(name, value): &(String, String)| {
-            Some((LimitScope::of_setting(name)?, Limit::from_text(value)?))
-        };
-        let mut found: Vec<(LimitScope, Limit)> = stored.iter().filter_map(limit).collect();
-        if found.is_empty() {
-            return Ok(Vec::new());
-        }
-        let mut running: HashMap<LimitScope, u64> = HashMap::new();
-        for job in self.ask(caller, request::claimed()).await?.jobs {
-            *running.entry(LimitScope::Queue).or_default() += 1;
-            *running.entry(LimitScope::Flow(flow_in(&stored, &job.kind))).or_default() += 1;
-            if let Some(partition) = job.partition {
-                let each = LimitScope::Each(job.kind.clone());
-                let of_it = running.entry(LimitScope::Partition { kind: job.kind, partition });
-                let of_it = of_it.and_modify(|running| *running += 1).or_insert(1);
-                let of_it = *of_it;
-                let most = running.entry(each).or_default();
-                *most = of_it.max(*most);
-            }
-        }
-        found.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
-        let info = |(scope, limit)| {
-            let running = running.get(&scope).copied().unwrap_or(0);
-            LimitInfo { scope, limit, running }
-        };
-        Ok(found.into_iter().map(info).collect())
-    }
-
     async fn put_limit(
         &self,
         caller: Caller,
@@ -165,22 +68,30 @@ impl Client {
         name: String,
         value: Option<String>,
     ) -> Result<(), StoreError> {
-        if value.is_none() {
-            return self.set(caller, name, None).await;
-        }
-        let stored = self.ask(caller, request::settings()).await?;
-        let others = stored.iter().filter(|(its, _)| *its != name);
-        let scopes = others.filter(|(its, _)| limits::is_of_a_scope(its)).count();
-        if scopes >= MOST_SCOPES {
-            return Err(StoreError::Limit(LimitError::TooManyScopes(scopes)));
+        if value.is_some() {
+            self.check_scopes(caller, &name).await?;
         }
         self.set(caller, name, value).await
+    }
+
+    /// Refuses one more setting of a scope, if the queue has too many.
+    pub(super) async fn check_scopes(&self, caller: Caller, name: &str) -> Result<(), StoreError> {
+        let stored = self.ask(caller, request::settings()).await?;
+        let now = self.dispatcher.clock.latest().millis();
+        let counts = |(its, value): &&(String, String)| {
+            its != name && limits::is_of_a_scope(its, value, now)
+        };
+        let scopes = stored.iter().filter(counts).count();
+        match scopes >= MOST_SCOPES {
+            true => Err(StoreError::Limit(LimitError::TooManyScopes(scopes))),
+            false => Ok(()),
+        }
     }
 }
 
 impl Kind {
-    /// Limits how many jobs of the kind run at once, together with the other kinds of its flow ([`Job::FLOW`]). By
-    /// default a flow is the kind alone. [`Limit::none`] removes the limit.
+    /// Limits how many jobs of the kind run at once and how often they start, together with the other kinds of its flow
+    /// ([`Job::FLOW`]). By default a flow is the kind alone. [`Limit::none`] removes the limit.
     ///
     /// It is stored, and holds from the next claim on, in every process and across restarts. Runs that are under way
     /// go on. A flow has no weight.
@@ -203,22 +114,23 @@ impl Kind {
     }
 
     async fn limit_by(&self, caller: Caller, limit: Limit) -> Result<(), StoreError> {
-        check_name("kind's name", self.name())?;
-        let flow = match self.flow() {
-            Some(flow) => flow.to_owned(),
-            None => {
-                let name = limits::flow(self.name());
-                let stored = self.client().ask(caller, request::settings()).await?;
-                let flow = stored.into_iter().find(|(its, _)| *its == name);
-                flow.map_or_else(|| self.name().to_owned(), |(_, flow)| flow)
-            }
-        };
-        check_name("name", &flow)?;
+        let flow = self.its_flow(caller).await?;
         self.client().put_limit(caller, LimitScope::Flow(flow), limit).await
     }
 
-    /// Limits how many jobs of each partition of the kind run at once ([`Job::partition`]), unless the partition has
-    /// a limit of its own. Jobs without a partition are not limited. [`Limit::none`] removes the limit.
+    /// Returns the flow of the kind: of its type, or else the stored one.
+    pub(super) async fn its_flow(&self, caller: Caller) -> Result<String, StoreError> {
+        check_name("kind's name", self.name())?;
+        let flow = match self.flow() {
+            Some(flow) => flow.to_owned(),
+            None => flow_in(&self.client().ask(caller, request::settings()).await?, self.name()),
+        };
+        check_name("name", &flow)?;
+        Ok(flow)
+    }
+
+    /// Limits how many jobs of each partition of the kind run at once and how often they start ([`Job::partition`]),
+    /// unless the partition has a limit of its own. Jobs without a partition are not limited. [`Limit::none`] removes the limit.
     ///
     /// With `Limit::running(1)` two jobs of a partition run side by side only as the guarantee P9 allows for two runs
     /// of one job.
@@ -281,8 +193,8 @@ impl Kind {
 }
 
 impl Partition {
-    /// Limits how many jobs of the partition run at once, and sets its weight. A number or a weight that it does not
-    /// set is that of [`Kind::limit_each`]. [`Limit::none`] removes the limit.
+    /// Limits how many jobs of the partition run at once and how often they start, and sets its weight. A number, a rate
+    /// or a weight that it does not set is that of [`Kind::limit_each`]. [`Limit::none`] removes the limit.
     ///
     /// # Errors
     ///
@@ -346,16 +258,24 @@ impl Partition {
         client.put_of_a_scope(caller, name, pauses.then(|| now.get().to_string())).await
     }
 
-    fn check(&self) -> Result<(), StoreError> {
+    pub(super) fn check(&self) -> Result<(), StoreError> {
         check_name("kind's name", self.kind.name())?;
         check_name("partition", &self.name)
     }
 
     async fn limit_by(&self, caller: Caller, limit: Limit) -> Result<(), StoreError> {
         self.check()?;
+        self.kind.client().put_limit(caller, self.scope(), limit).await
+    }
+
+    pub(super) fn client(&self) -> &Client {
+        self.kind.client()
+    }
+
+    /// Returns the scope of the partition.
+    pub(super) fn scope(&self) -> LimitScope {
         let (kind, partition) = (self.kind.name().to_owned(), self.name.clone());
-        let scope = LimitScope::Partition { kind, partition };
-        self.kind.client().put_limit(caller, scope, limit).await
+        LimitScope::Partition { kind, partition }
     }
 }
 
@@ -379,11 +299,4 @@ pub(super) fn checked_limits(limits: &[(&str, Limit)]) -> Result<Vec<(String, Li
         }
     };
     limits.iter().map(checked).collect()
-}
-
-/// Returns the flow of a kind by the stored settings.
-fn flow_in(stored: &[(String, String)], kind: &str) -> String {
-    let name = limits::flow(kind);
-    let flow = stored.iter().find(|(its, _)| *its == name);
-    flow.map_or(kind, |(_, flow)| flow).to_owned()
 }

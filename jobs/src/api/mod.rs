@@ -29,7 +29,9 @@ pub(crate) mod async_verbs;
 pub(crate) mod driver;
 pub(crate) mod test_run;
 pub(crate) mod builder;
+pub(crate) mod limits_read;
 pub(crate) mod limits;
+pub(crate) mod holds;
 pub(crate) mod why;
 pub(crate) mod run_choices;
 #[cfg(feature = "tracing")]

@@ -13,6 +13,7 @@ use crate::values::group_info::GroupInfo;
 use crate::values::id::JobId;
 use crate::values::info::{Cancel, Counts, DeadByError, JobInfo};
 use crate::values::node::NodeInfo;
+use crate::values::rate::Tokens;
 use crate::values::time::Millis;
 
 /// An operation whose answer is an `A`.
@@ -103,6 +104,10 @@ requests! {
     gauges() -> Vec<KindGauges> = Op::Gauges, Answer::Gauges(gauges) => gauges;
     put_setting(name: String, value: Option<String>) -> bool =
         Op::PutSetting { name, value }, Answer::Changed(changed) => changed;
+    hold(name: String, until: Millis) -> bool =
+        Op::Hold { name, until }, Answer::Changed(changed) => changed;
+    tokens(scopes: Vec<String>) -> Vec<Option<Tokens>> =
+        Op::Tokens(scopes), Answer::Tokens(tokens) => tokens;
     dead_by_error(most: usize) -> Vec<DeadByError> =
         Op::DeadByError(most), Answer::DeadByError(groups) => groups;
     nodes() -> Vec<NodeInfo> = Op::Nodes, Answer::Nodes(nodes) => nodes;

@@ -37,7 +37,7 @@ pub(crate) struct ClaimRequest {
     /// How many of them may be of kinds whose jobs take a thread each.
     pub(crate) blocking: usize,
     pub(crate) limits: Limits,
-    /// How many of them may be jobs with a partition whose handlers block a thread.
+    /// How many of them may be jobs with a partition, or of kinds with a rate, whose handlers block a thread.
     pub(crate) in_lanes: usize,
     /// How many of them may be of each of these kinds. Other kinds have no limit of their own.
     pub(crate) rooms: Vec<(Arc<str>, usize)>,
@@ -80,6 +80,11 @@ impl ClaimRequest {
             && self.rooms.iter().all(|(full, room)| *room > 0 || **full != *kind)
     }
 
+    /// Says whether a job of this kind may be claimed. `is_bounded`: it has a partition, or its kind has a rate.
+    pub(crate) fn has_room_of(&self, kind: &str, is_bounded: bool) -> bool {
+        if is_bounded { self.has_room_in_lanes(kind) } else { self.has_room(kind) }
+    }
+
     /// Says whether a job of this kind with a partition may be claimed.
     pub(crate) fn has_room_in_lanes(&self, kind: &str) -> bool {
         self.has_room(kind)
@@ -100,11 +105,11 @@ impl ClaimRequest {
         }
     }
 
-    /// Counts a claimed job of this kind.
-    pub(crate) fn takes(&mut self, kind: &str, has_partition: bool) {
+    /// Counts a claimed job of this kind. `is_bounded`: it has a partition, or its kind has a rate.
+    pub(crate) fn takes(&mut self, kind: &str, is_bounded: bool) {
         match self.rooms.iter_mut().find(|(its, _)| **its == *kind) {
             Some((_, room)) => *room = room.saturating_sub(1),
-            None if has_partition => self.in_lanes = self.in_lanes.saturating_sub(1),
+            None if is_bounded => self.in_lanes = self.in_lanes.saturating_sub(1),
             None => {}
         }
         if self.head_starts.of(kind).is_none() {

@@ -4,60 +4,81 @@
 //!
 //! - A lane is here while jobs of it are due and not claimed, as far as the store has seen. The store has the jobs.
 //!   It calls `file` when a lane gets its first job, and `drained` when the lane has no job left.
-//! - A lane is *in turn*, or it is *parked*: it is paused, or has as many claims as its limit allows. A parked lane is in
-//!   no list that a claim reads. The end of a claim, or another limit, brings it back. A lane whose first job is a suspect
-//!   that has to wait is passed over until the next claim.
-//! - Turns are strides (Waldspurger and Weihl, 1995): each turn raises the pass of its lane by `STRIDE` divided by the
-//!   weight, and the lowest pass is next. A new lane begins one stride behind the lane that was served last. So it
-//!   saves up no turns, and waits no longer than a lane that has just had its turn. A parked lane keeps its pass.
+//! - A lane is *in turn*, or it is *parked*: it is paused or held, has as many claims as its limit allows, or waits for
+//!   its next token. A parked lane is in no list that a claim reads. The end of a claim, the time of the token or another
+//!   limit brings it back. A lane whose first job is a suspect that has to wait is passed over until the next claim.
+//! - `turns.rs` says which lane is next.
 //! - All of this follows from the jobs and the claims, so a restart makes it anew.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 pub(crate) use super::scope_claims::Claim;
 use super::scope_claims::Claims;
+use super::scope_tokens::ScopeTokens;
+use super::turns::{STRIDE, Turns};
+use crate::values::limit::Limit;
 use crate::values::limits::Limits;
+use crate::values::time::Millis;
 
-/// The lanes of a queue, and the claims of each limited scope.
-#[derive(Default)]
+/// The lanes of a queue, and the claims and tokens of each limited scope.
 pub(crate) struct Lanes {
     limits: Limits,
+    /// The time of the latest claim.
+    now: Millis,
     kinds: HashMap<Arc<str>, Turns>,
     /// Lanes that this claim passes over: kind and partition.
     passed_over: Vec<(Arc<str>, Arc<str>)>,
     claims: Claims,
+    pub(crate) tokens: ScopeTokens,
 }
 
-/// The lanes of a kind.
-#[derive(Default)]
-struct Turns {
-    /// The pass of the lane that was served last. It never falls.
-    present: u64,
-    /// The lanes in turn, the lowest pass first.
-    in_turn: BTreeSet<(u64, Arc<str>)>,
-    lanes: HashMap<Arc<str>, Lane>,
+/// When a claim may take a job of a kind, by the limits of its flow and of the queue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Opens {
+    Now,
+    /// The next token comes then, or a hold ends.
+    At(Millis),
+    /// When a claim has ended.
+    Later,
 }
 
-struct Lane {
-    pass: u64,
-    is_in_turn: bool,
+impl Default for Lanes {
+    fn default() -> Lanes {
+        Lanes {
+            limits: Limits::default(),
+            now: Millis::ZERO,
+            kinds: HashMap::new(),
+            passed_over: Vec::new(),
+            claims: Claims::default(),
+            tokens: ScopeTokens::default(),
+        }
+    }
 }
-
-/// By how much a turn raises the pass of a lane of weight 1.
-const STRIDE: u64 = 1 << 20;
 
 impl Lanes {
-    /// Begins a claim under these limits. `claims`: all claims, which are counted anew if the limits have changed.
-    pub(crate) fn begin<'a>(&mut self, limits: &Limits, claims: impl Iterator<Item = Claim<'a>>) {
+    /// Begins a claim at this time under these limits. `claims`: all claims, which are counted anew if the limits have
+    /// changed.
+    pub(crate) fn begin<'a>(
+        &mut self,
+        limits: &Limits,
+        now: Millis,
+        claims: impl Iterator<Item = Claim<'a>>,
+    ) {
         for (kind, partition) in core::mem::take(&mut self.passed_over) {
             self.bring_back(&kind, &partition);
         }
-        if self.limits == *limits {
+        let was_set_back = now < self.now;
+        self.now = now;
+        if self.limits == *limits && !was_set_back {
+            self.kinds.values_mut().for_each(|turns| turns.bring_back_until(now));
             return;
         }
-        self.limits = limits.clone();
-        self.count(claims);
+        if self.limits != *limits {
+            self.limits = limits.clone();
+            self.count(claims);
+        }
+        self.tokens.settle(&self.limits, now);
         for (kind, turns) in &mut self.kinds {
             turns.bring_all_back(|partition| stride(&self.limits, kind, partition));
         }
@@ -70,6 +91,13 @@ impl Lanes {
         self.count(claims);
     }
 
+    /// Replaces all tokens by those that the store has kept.
+    #[cfg(feature = "sqlite-unbundled")]
+    pub(crate) fn load_tokens(&mut self, stored: impl Iterator<Item = (String, String)>) {
+        self.tokens.load(stored);
+        self.tokens.settle(&self.limits, self.now);
+    }
+
     fn count<'a>(&mut self, claims: impl Iterator<Item = Claim<'a>>) {
         self.claims = Claims::default();
         if !self.limits.is_empty() {
@@ -80,20 +108,13 @@ impl Lanes {
     /// A job of the lane is due and not claimed.
     pub(crate) fn file(&mut self, kind: &Arc<str>, partition: &Arc<str>) {
         let turns = self.kinds.entry(Arc::clone(kind)).or_default();
-        if turns.lanes.contains_key(partition) {
-            return;
-        }
-        let pass = turns.present + stride(&self.limits, kind, partition);
-        turns.lanes.insert(Arc::clone(partition), Lane { pass, is_in_turn: true });
-        turns.in_turn.insert((pass, Arc::clone(partition)));
+        turns.add(partition, || stride(&self.limits, kind, partition));
     }
 
     /// No job of the lane is due and not claimed.
     pub(crate) fn drained(&mut self, kind: &str, partition: &Arc<str>) {
-        if let Some(turns) = self.kinds.get_mut(kind)
-            && let Some(lane) = turns.lanes.remove(partition)
-        {
-            turns.in_turn.remove(&(lane.pass, Arc::clone(partition)));
+        if let Some(turns) = self.kinds.get_mut(kind) {
+            turns.remove(partition);
         }
     }
 
@@ -101,6 +122,8 @@ impl Lanes {
     pub(crate) fn claimed(&mut self, claim: Claim<'_>) {
         if !self.limits.is_empty() {
             self.claims.add(&self.limits, claim);
+            let (_, kind, partition) = claim;
+            self.tokens.take(&self.limits, (kind, partition.map(|its| &**its)), self.now);
         }
         if let (_, kind, Some(partition)) = claim {
             let stride = stride(&self.limits, kind, partition);
@@ -115,42 +138,71 @@ impl Lanes {
         if !self.limits.is_empty() {
             self.claims.remove(&self.limits, claim);
         }
-        if let (_, kind, Some(partition)) = claim {
-            self.bring_back(kind, partition);
+        if let (_, kind, Some(partition)) = claim
+            && let Some(turns) = self.kinds.get_mut(kind)
+        {
+            turns.end(partition);
         }
     }
 
     /// Says whether a kind is limited, by its flow or by the queue. Jobs of such a kind are not claimed before they are
-    /// due: they would take a place that another job could use.
+    /// due: they would take a place, or a token, that another job could use.
     pub(crate) fn is_limited(&self, kind: &str) -> bool {
         let limits = &self.limits;
+        let is_limited = |limit: Limit| limit.running.is_some() || limit.tokens().is_some();
         !limits.is_empty()
-            && (limits.of_queue().is_some() || limits.of_flow(limits.flow_of(kind)).is_some())
+            && (is_limited(limits.of_queue()) || is_limited(limits.of_flow(limits.flow_of(kind))))
+    }
+
+    /// Says whether the queue or the flow of a kind has a rate. Of such a kind a process claims no more jobs than it can
+    /// start soon: otherwise the handlers would not start at the rate of the claims.
+    pub(crate) fn has_rate(&self, kind: &str) -> bool {
+        self.limits.has_rate(kind)
     }
 
     /// Says whether the limits of the queue and of its flow allow one more claim of a kind.
     pub(crate) fn has_room(&self, kind: &str) -> bool {
-        self.limits.is_empty() || self.claims.allow(&self.limits, kind)
+        self.opens(kind) == Opens::Now
+    }
+
+    /// Says when the limits of the queue and of its flow allow one more claim of a kind.
+    pub(crate) fn opens(&self, kind: &str) -> Opens {
+        if self.limits.is_empty() {
+            return Opens::Now;
+        }
+        if !self.claims.allow(&self.limits, kind) {
+            return Opens::Later;
+        }
+        self.tokens.wait(&self.limits, kind, self.now).map_or(Opens::Now, Opens::At)
+    }
+
+    /// Returns when the next lane of the kind comes back that waits for a token or for the end of a hold.
+    pub(crate) fn next_waiting(&self, kind: &str) -> Option<Millis> {
+        self.kinds.get(kind)?.first_waiting()
     }
 
     /// Returns the lane of a kind that is next in turn and may run. Parks those before it.
     pub(crate) fn next(&mut self, kind: &str) -> Option<Arc<str>> {
         let turns = self.kinds.get_mut(kind)?;
         loop {
-            let (pass, partition) = turns.in_turn.first()?.clone();
-            if self.claims.allow_in_lane(&self.limits, kind, &partition) {
-                return Some(partition);
+            let partition = Arc::clone(turns.first()?);
+            if !self.claims.allow_in_lane(&self.limits, kind, &partition) {
+                turns.park(&partition, None);
+                continue;
             }
-            turns.park(pass, &partition);
+            match self.tokens.wait_in_lane(&self.limits, (kind, &partition), self.now) {
+                None => return Some(partition),
+                until => turns.park(&partition, until),
+            }
         }
     }
 
     /// Passes over the lane until the next claim: its first job is a suspect that has to wait.
     pub(crate) fn pass_over(&mut self, kind: &Arc<str>, partition: &Arc<str>) {
         if let Some(turns) = self.kinds.get_mut(kind)
-            && let Some(pass) = turns.lanes.get(partition).map(|lane| lane.pass)
+            && turns.has(partition)
         {
-            turns.park(pass, partition);
+            turns.park(partition, None);
             self.passed_over.push((Arc::clone(kind), Arc::clone(partition)));
         }
     }
@@ -158,7 +210,7 @@ impl Lanes {
     /// Says whether the lane is known.
     #[cfg(feature = "sqlite-unbundled")]
     pub(crate) fn has(&self, kind: &str, partition: &str) -> bool {
-        self.kinds.get(kind).is_some_and(|turns| turns.lanes.contains_key(partition))
+        self.kinds.get(kind).is_some_and(|turns| turns.has(partition))
     }
 
     /// Says whether the last claim has passed over a lane.
@@ -169,7 +221,7 @@ impl Lanes {
 
     /// Says whether any lane of the kind is in turn.
     pub(crate) fn any_in_turn(&self, kind: &str) -> bool {
-        self.kinds.get(kind).is_some_and(|turns| !turns.in_turn.is_empty())
+        self.kinds.get(kind).is_some_and(|turns| turns.first().is_some())
     }
 
     /// Returns the sentence about the first thing that is wrong, if anything is.
@@ -183,14 +235,11 @@ impl Lanes {
             return Some(format!("the limited scopes have the claims {found:?}, not {expected:?}"));
         }
         self.kinds.iter().find_map(|(kind, turns)| {
-            let is_lost = |(partition, lane): &(&Arc<str>, &Lane)| {
-                let waits = || self.passed_over.iter().any(|(_, name)| name == *partition);
-                let is_in_turn = turns.in_turn.contains(&(lane.pass, Arc::clone(partition)));
-                let may_run =
-                    || self.claims.allow_in_lane(&self.limits, kind, partition) && !waits();
-                is_in_turn != lane.is_in_turn || !is_in_turn && may_run()
+            let may_run = |partition: &Arc<str>| {
+                self.claims.allow_in_lane(&self.limits, kind, partition)
+                    && !self.passed_over.iter().any(|(_, name)| name == partition)
             };
-            let (lost, _) = turns.lanes.iter().find(is_lost)?;
+            let lost = turns.lost(may_run)?;
             Some(format!("the lane {lost:?} of {kind:?} may run, and is not in turn"))
         })
     }
@@ -202,47 +251,7 @@ impl Lanes {
     }
 }
 
-impl Turns {
-    fn park(&mut self, pass: u64, partition: &Arc<str>) {
-        self.in_turn.remove(&(pass, Arc::clone(partition)));
-        if let Some(lane) = self.lanes.get_mut(partition) {
-            lane.is_in_turn = false;
-        }
-    }
-
-    fn bring_back(&mut self, partition: &Arc<str>) {
-        if let Some(lane) = self.lanes.get_mut(partition)
-            && !lane.is_in_turn
-        {
-            lane.is_in_turn = true;
-            lane.pass = lane.pass.max(self.present);
-            self.in_turn.insert((lane.pass, Arc::clone(partition)));
-        }
-    }
-
-    /// Puts every lane in turn. With its earlier weight, a lane may be further behind than a new lane.
-    fn bring_all_back(&mut self, stride: impl Fn(&str) -> u64) {
-        self.in_turn.clear();
-        for (partition, lane) in &mut self.lanes {
-            lane.is_in_turn = true;
-            let last = self.present + stride(partition);
-            lane.pass = lane.pass.clamp(self.present, last);
-            self.in_turn.insert((lane.pass, Arc::clone(partition)));
-        }
-    }
-
-    /// Gives the lane its turn.
-    fn serve(&mut self, partition: &Arc<str>, stride: u64) {
-        let Some(lane) = self.lanes.get_mut(partition) else { return };
-        self.present = self.present.max(lane.pass);
-        if lane.is_in_turn {
-            self.in_turn.remove(&(lane.pass, Arc::clone(partition)));
-            self.in_turn.insert((lane.pass + stride, Arc::clone(partition)));
-        }
-        lane.pass += stride;
-    }
-}
-
+/// Returns by how much a turn raises the pass of a lane.
 fn stride(limits: &Limits, kind: &str, partition: &str) -> u64 {
     STRIDE / u64::from(limits.of_partition(kind, partition).weight.unwrap_or(1).max(1))
 }
@@ -251,7 +260,6 @@ fn stride(limits: &Limits, kind: &str, partition: &str) -> u64 {
 mod tests {
     use super::*;
     use crate::values::id::JobId;
-    use crate::values::limit::Limit;
     use crate::values::limits::LimitScope;
 
     fn of_partition(partition: &str, limit: Limit) -> (String, String) {
@@ -261,7 +269,7 @@ mod tests {
 
     fn lanes(stored: &[(String, String)], partitions: &[&str]) -> (Lanes, Arc<str>) {
         let (mut lanes, kind) = (Lanes::default(), Arc::from("charge"));
-        lanes.begin(&Limits::of(stored, &[]), core::iter::empty());
+        lanes.begin(&Limits::of(stored, &[]), Millis::ZERO, core::iter::empty());
         partitions.iter().for_each(|partition| lanes.file(&kind, &Arc::from(*partition)));
         (lanes, kind)
     }
@@ -310,7 +318,7 @@ mod tests {
         assert_eq!(served(&mut lanes, &kind, 9), "a");
         // Another limit brings it back.
         let claims = [(JobId::from_u128(1001), &kind, Some(&a))];
-        lanes.begin(&Limits::default(), claims.into_iter());
+        lanes.begin(&Limits::default(), Millis::ZERO, claims.into_iter());
         assert_eq!(served(&mut lanes, &kind, 5), "aaaaa");
     }
 
@@ -321,7 +329,7 @@ mod tests {
         lanes.pass_over(&kind, &Arc::from("a"));
         assert_eq!(served(&mut lanes, &kind, 2), "bb");
         assert_eq!(lanes.violation(core::iter::empty()), None);
-        lanes.begin(&Limits::default(), core::iter::empty());
+        lanes.begin(&Limits::default(), Millis::ZERO, core::iter::empty());
         assert_eq!(served(&mut lanes, &kind, 3), "aab");
     }
 }

@@ -23,16 +23,18 @@
 pub(crate) mod hurry;
 pub(crate) mod claim;
 pub(crate) mod scope_claims;
+pub(crate) mod scope_tokens;
+mod turns;
 pub(crate) mod lanes;
 pub(crate) mod ended;
 pub(crate) mod figures;
 pub(crate) mod gauges;
 pub(crate) mod history;
 pub(crate) mod new_job;
+pub(crate) mod new_schedule;
 pub(crate) mod finish;
 pub(crate) mod group;
 pub(crate) mod page;
-pub(crate) mod schedule;
 pub(crate) mod memory;
 #[cfg(feature = "sqlite-unbundled")]
 pub(crate) mod sqlite;
@@ -56,6 +58,7 @@ use crate::values::group_info::GroupInfo;
 use crate::values::id::JobId;
 use crate::values::info::{Cancel, Counts, DeadByError, JobInfo};
 use crate::values::node::NodeInfo;
+use crate::values::rate::Tokens;
 use crate::values::time::Millis;
 pub(crate) use claim::{ClaimRequest, Claimed, MOST_INTERRUPTIONS, killed};
 pub(crate) use ended::{End, Ending, TRIM_LOOKS, TRIMMED, is_waited_for, kept_until};
@@ -66,8 +69,8 @@ pub(crate) use group::{Left, NewGroup, Tally};
 pub(crate) use history::HistoryPart;
 pub(crate) use hurry::Hurry;
 pub(crate) use new_job::{IfTaken, Inserted, NewJob};
+pub(crate) use new_schedule::{NewSchedule, StoredSchedule};
 pub(crate) use page::{JobSet, Page, PageKey, PageRequest};
-pub(crate) use schedule::{NewSchedule, StoredSchedule};
 
 /// The longest key and name, in bytes.
 pub(crate) const NAME_BYTES: usize = 255;
@@ -263,6 +266,8 @@ pub(crate) enum Op {
     ResumeSchedule { name: String, expected: Millis, next: Option<Millis> },
     /// Sets or removes a setting of the queue: see `values/setting.rs`. Answer::Changed.
     PutSetting { name: String, value: Option<String> },
+    /// Sets a setting that is a time, unless it is a later one already. Answer::Changed.
+    Hold { name: String, until: Millis },
     /// Notes that this node is there: its id, and what is known of it. Answer::Done.
     PutNode { id: String, node: String },
     /// Sets the progress of a run. Does nothing if its claim has ended. Answer::Done.
@@ -306,6 +311,8 @@ pub(crate) enum Op {
     Schedules,
     /// Answer::Settings: names and values.
     Settings,
+    /// The tokens of scopes, by the names of their limits: see `values/rate.rs`. Answer::Tokens: in their order.
+    Tokens(Vec<String>),
     /// Answer::Nodes.
     Nodes,
     /// Answer::Group.
@@ -347,6 +354,7 @@ pub(crate) enum Answer {
     DeadByError(Vec<DeadByError>),
     Schedules(Vec<StoredSchedule>),
     Settings(Vec<(String, String)>),
+    Tokens(Vec<Option<Tokens>>),
     Nodes(Vec<NodeInfo>),
     Group(Option<Box<GroupInfo>>),
     Groups(Vec<GroupInfo>),
@@ -369,6 +377,7 @@ impl Op {
                 | Op::DeadByError(_)
                 | Op::Schedules
                 | Op::Settings
+                | Op::Tokens(_)
                 | Op::Nodes
                 | Op::Group(_)
                 | Op::Groups(_)

@@ -28,7 +28,8 @@ impl Claims {
     pub(super) fn allow(&self, limits: &Limits, kind: &str) -> bool {
         let flow = limits.flow_of(kind);
         let of_flow = self.of_flows.get(flow).map_or(0, HashSet::len);
-        is_below(limits.of_queue(), self.of_queue.len()) && is_below(limits.of_flow(flow), of_flow)
+        is_below(limits.of_queue().running, self.of_queue.len())
+            && is_below(limits.of_flow(flow).running, of_flow)
     }
 
     /// Says whether a lane is not paused, and its limit allows one more claim.
@@ -38,11 +39,11 @@ impl Claims {
     }
 
     pub(super) fn add(&mut self, limits: &Limits, (id, kind, partition): Claim<'_>) {
-        if limits.of_queue().is_some() {
+        if limits.of_queue().running.is_some() {
             self.of_queue.insert(id);
         }
         let flow = limits.flow_of(kind);
-        if limits.of_flow(flow).is_some() {
+        if limits.of_flow(flow).running.is_some() {
             self.of_flows.entry(flow.to_owned()).or_default().insert(id);
         }
         if let Some(partition) = partition

@@ -7,17 +7,19 @@
 //! | `limit-each:KIND` | the limit of each partition of a kind |
 //! | `limit-part:BYTES:KIND:PARTITION` | the limit of one partition; `BYTES` is the length of the kind |
 //! | `pause-part:BYTES:KIND:PARTITION` | the partition is paused; the value is the time of the pause |
+//! | `hold`, `hold-flow:FLOW`, `hold-part:BYTES:KIND:PARTITION` | the time until which no job of the scope starts |
 //! | `flow:KIND` | the flow of the kind, if it is not the kind itself |
 //!
 //! Ground rules:
 //!
-//! - A number or a weight that the limit of a partition does not set is that of each partition of its kind.
+//! - A number, a rate or a weight that the limit of a partition does not set is that of each partition of its kind.
 //! - Without a limit the value is empty, costs one check, and allocates nothing.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::limit::Limit;
+use super::time::Millis;
 
 /// The limits of a queue. A clone shares them.
 #[derive(Clone, Default, Debug)]
@@ -32,8 +34,30 @@ struct Scopes {
     each: HashMap<String, Limit>,
     partitions: HashMap<String, HashMap<String, Limit>>,
     paused: HashMap<String, HashSet<String>>,
+    holds: Holds,
     /// The flow of each kind whose flow is not the kind itself.
     flow_of: HashMap<String, String>,
+}
+
+/// The times until which no job of a scope starts. They may be over.
+#[derive(Default, PartialEq, Eq, Debug)]
+struct Holds {
+    queue: Option<Millis>,
+    flows: HashMap<String, Millis>,
+    partitions: HashMap<String, HashMap<String, Millis>>,
+}
+
+impl Holds {
+    fn put(&mut self, scope: LimitScope, until: Millis) {
+        match scope {
+            LimitScope::Queue => self.queue = Some(until),
+            LimitScope::Flow(flow) => drop(self.flows.insert(flow, until)),
+            LimitScope::Partition { kind, partition } => {
+                self.partitions.entry(kind).or_default().insert(partition, until);
+            }
+            LimitScope::Each(_) => {}
+        }
+    }
 }
 
 /// The jobs that a limit counts together.
@@ -85,6 +109,12 @@ impl LimitScope {
         }
     }
 
+    /// Returns the name of the setting that holds the scope. Each partition of a kind is held by itself.
+    pub(crate) fn hold(&self) -> Option<String> {
+        let name = self.setting().strip_prefix("limit").map(|rest| format!("{HOLD}{rest}"));
+        name.filter(|_| !matches!(self, LimitScope::Each(_)))
+    }
+
     /// Says whether the scope is a partition, which has turns.
     pub(crate) fn has_turns(&self) -> bool {
         matches!(self, LimitScope::Each(_) | LimitScope::Partition { .. })
@@ -104,10 +134,20 @@ pub(crate) fn pause(kind: &str, partition: &str) -> String {
 }
 
 const PAUSE: &str = "pause-part:";
+const HOLD: &str = "hold";
 
-/// Says whether a setting is of one scope among many: a limit, or the pause of a partition.
-pub(crate) fn is_of_a_scope(name: &str) -> bool {
-    name.starts_with(PAUSE) || LimitScope::of_setting(name).is_some()
+/// Returns the scope that a setting holds, and until when.
+pub(crate) fn hold_in(name: &str, value: &str) -> Option<(LimitScope, Millis)> {
+    let scope = LimitScope::of_setting(&format!("limit{}", name.strip_prefix(HOLD)?))?;
+    scope.hold()?;
+    Some((scope, Millis::clamped(value.parse().ok()?)))
+}
+
+/// Says whether a setting is of one scope among many: a limit, the pause of a partition, or a hold that is not over.
+pub(crate) fn is_of_a_scope(name: &str, value: &str, now: Millis) -> bool {
+    name.starts_with(PAUSE)
+        || LimitScope::of_setting(name).is_some()
+        || hold_in(name, value).is_some_and(|(_, until)| until > now)
 }
 
 /// Returns the name of the setting that has the flow of a kind.
@@ -141,6 +181,10 @@ impl Limits {
                 scopes.paused.entry(kind.to_owned()).or_default().insert(partition.to_owned());
                 continue;
             }
+            if let Some((scope, until)) = hold_in(name, value) {
+                scopes.holds.put(scope, until);
+                continue;
+            }
             let Some(scope) = LimitScope::of_setting(name) else { continue };
             let Some(limit) = Limit::from_text(value) else { continue };
             match scope {
@@ -158,8 +202,9 @@ impl Limits {
                 false => scopes.flow_of.insert(kind.to_owned(), flow.to_owned()),
             };
         }
-        let Scopes { queue, flows, each, partitions, paused, .. } = &scopes;
+        let Scopes { queue, flows, each, partitions, paused, holds, .. } = &scopes;
         let none = queue.is_none()
+            && *holds == Holds::default()
             && flows.is_empty()
             && each.is_empty()
             && partitions.is_empty()
@@ -172,15 +217,26 @@ impl Limits {
         self.0.is_none()
     }
 
-    /// Returns how many jobs of the queue may run.
-    pub(crate) fn of_queue(&self) -> Option<u32> {
-        self.0.as_ref()?.queue.running
+    /// Returns the limit of the queue.
+    pub(crate) fn of_queue(&self) -> Limit {
+        self.0.as_ref().map_or(Limit::none(), |scopes| scopes.queue)
     }
 
-    /// Returns how many jobs of a flow may run while no limit of it is stored.
+    /// Returns the limit of a flow while no limit of it is stored.
     #[cfg(feature = "redis")]
-    pub(crate) fn of_program(&self, flow: &str) -> Option<u32> {
-        self.0.as_ref()?.of_program.get(flow)?.running
+    pub(crate) fn of_program(&self, flow: &str) -> Option<Limit> {
+        self.0.as_ref()?.of_program.get(flow).copied()
+    }
+
+    /// Returns the time until which no job of the kind starts, because its flow or the queue is held. It may be over.
+    pub(crate) fn held_until(&self, kind: &str) -> Option<Millis> {
+        let holds = &self.0.as_ref()?.holds;
+        holds.queue.max(holds.flows.get(self.flow_of(kind)).copied())
+    }
+
+    /// Returns the time until which no job of the partition starts, because the partition is held. It may be over.
+    pub(crate) fn partition_held_until(&self, kind: &str, partition: &str) -> Option<Millis> {
+        self.0.as_ref()?.holds.partitions.get(kind)?.get(partition).copied()
     }
 
     /// Returns the flow of a kind.
@@ -189,15 +245,33 @@ impl Limits {
         flow.map_or(kind, |flow| flow)
     }
 
-    /// Returns how many jobs of a flow may run.
-    pub(crate) fn of_flow(&self, flow: &str) -> Option<u32> {
-        self.0.as_ref()?.flows.get(flow)?.running
+    /// Returns the limit of a flow.
+    pub(crate) fn of_flow(&self, flow: &str) -> Limit {
+        let of_flow = self.0.as_ref().and_then(|scopes| scopes.flows.get(flow));
+        of_flow.copied().unwrap_or_default()
     }
 
     /// Says whether a partition is paused.
     pub(crate) fn is_paused(&self, kind: &str, partition: &str) -> bool {
         let Some(scopes) = &self.0 else { return false };
         scopes.paused.get(kind).is_some_and(|paused| paused.contains(partition))
+    }
+
+    /// Says whether the flow of a kind or the queue has a rate.
+    pub(crate) fn has_rate(&self, kind: &str) -> bool {
+        !self.is_empty()
+            && (self.of_queue().tokens().is_some()
+                || self.of_flow(self.flow_of(kind)).tokens().is_some())
+    }
+
+    /// Returns the limit of the queue, of a flow or of a partition.
+    pub(crate) fn of_scope(&self, scope: &LimitScope) -> Limit {
+        match scope {
+            LimitScope::Queue => self.of_queue(),
+            LimitScope::Flow(flow) => self.of_flow(flow),
+            LimitScope::Each(_) => Limit::none(),
+            LimitScope::Partition { kind, partition } => self.of_partition(kind, partition),
+        }
     }
 
     /// Returns the limit of a partition.
@@ -219,18 +293,6 @@ impl PartialEq for Limits {
 }
 
 impl Eq for Limits {}
-
-/// A scope with a limit, and the number of its claimed jobs: see [`Client::limits`](crate::Client::limits).
-#[derive(Clone, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub struct LimitInfo {
-    /// The scope.
-    pub scope: LimitScope,
-    /// Its limit.
-    pub limit: Limit,
-    /// How many of its jobs are claimed now. For [`LimitScope::Each`]: the number in the partition with the most.
-    pub running: u64,
-}
 
 #[cfg(test)]
 mod tests {
@@ -267,7 +329,32 @@ mod tests {
         let limits = Limits::of(&stored, &[]);
         assert!(limits.is_paused("a:b", "c"));
         assert!(!limits.is_paused("a:b", "d") && !limits.is_paused("a", "b:c"));
+        let is_of_a_scope = |name| is_of_a_scope(name, "7", Millis::ZERO);
         assert!(is_of_a_scope(&stored[0].0) && !is_of_a_scope("pause:a"));
+    }
+
+    /// A hold is of one scope: the queue, a flow or a partition. A hold that is over counts no more.
+    #[test]
+    fn hold_is_of_one_scope() {
+        let queue = LimitScope::Queue;
+        let flow = LimitScope::Flow("stripe".to_owned());
+        let acme = partition("charge", "acme");
+        for scope in [&queue, &flow, &acme] {
+            let name = scope.hold().unwrap();
+            let at = Millis::clamped(7);
+            assert_eq!(hold_in(&name, "7"), Some((scope.clone(), at)));
+            let limits = Limits::of(&[(name.clone(), "7".to_owned())], &[]);
+            let of_flow = limits.held_until("stripe");
+            let of_acme = limits.partition_held_until("charge", "acme");
+            assert_eq!(of_flow.is_some(), *scope != acme, "{scope:?}");
+            assert_eq!(of_acme.is_some(), *scope == acme, "{scope:?}");
+            assert_eq!(limits.held_until("else").is_some(), *scope == queue, "{scope:?}");
+            assert!(is_of_a_scope(&name, "7", Millis::ZERO) && !is_of_a_scope(&name, "7", at));
+        }
+        assert_eq!(LimitScope::Each("charge".to_owned()).hold(), None);
+        for (name, value) in [("hold-each:a", "7"), ("hold", "x"), ("holds", "7"), ("limit", "7")] {
+            assert_eq!(hold_in(name, value), None, "{name}");
+        }
     }
 
     /// A partition has its own limit. A part that this limit does not set is that of the limit of each.
@@ -286,9 +373,9 @@ mod tests {
         assert_eq!(limits.of_partition("charge", "else"), Limit::running(2).weight(5));
         assert_eq!(limits.of_partition("mail", "acme"), Limit::none().weight(3));
         assert_eq!(limits.of_partition("mail", "else"), Limit::none());
-        assert_eq!(limits.of_flow(limits.flow_of("charge")), Some(20));
-        assert_eq!(limits.of_flow(limits.flow_of("mail")), Some(7));
-        assert_eq!((limits.of_queue(), limits.flow_of("else")), (None, "else"));
+        assert_eq!(limits.of_flow(limits.flow_of("charge")), Limit::running(20));
+        assert_eq!(limits.of_flow(limits.flow_of("mail")), Limit::running(7));
+        assert_eq!((limits.of_queue(), limits.flow_of("else")), (Limit::none(), "else"));
     }
 
     /// A stored limit comes before the limit of a program. Without a limit there is nothing.
@@ -297,7 +384,8 @@ mod tests {
         let stored = [(LimitScope::Flow("a".to_owned()).setting(), Limit::running(1).to_text())];
         let said = [("a".to_owned(), Limit::running(9)), ("b".to_owned(), Limit::running(9))];
         let limits = Limits::of(&stored, &said);
-        assert_eq!((limits.of_flow("a"), limits.of_flow("b")), (Some(1), Some(9)));
+        assert_eq!(limits.of_flow("a"), Limit::running(1));
+        assert_eq!(limits.of_flow("b"), Limit::running(9));
         assert!(Limits::of(&[(flow("a"), "b".to_owned())], &[]).is_empty());
         assert_eq!(Limits::of(&stored, &said), limits);
     }

@@ -8,7 +8,8 @@ use serde::ser::{SerializeStruct, Serializer};
 
 use super::info::JobInfo;
 use super::json::Rfc3339;
-use super::limits::{self, LimitInfo, LimitScope};
+use super::limit_info::LimitInfo;
+use super::limits::{self, LimitScope};
 use super::node::NodeInfo;
 use super::setting;
 
@@ -125,7 +126,7 @@ impl fmt::Display for PendingReason {
             PendingReason::QueuePaused => f.write_str("the queue is paused"),
             PendingReason::KindPaused => f.write_str("its kind is paused"),
             PendingReason::PartitionPaused => f.write_str("its partition is paused"),
-            PendingReason::Limit(LimitInfo { scope, limit, running }) => {
+            PendingReason::Limit(info @ LimitInfo { scope, limit, running, .. }) => {
                 let most = limit.most_running().unwrap_or(0);
                 let scope = match scope {
                     LimitScope::Queue => "the queue".to_owned(),
@@ -133,7 +134,20 @@ impl fmt::Display for PendingReason {
                     LimitScope::Each(_) => "its partition".to_owned(),
                     LimitScope::Partition { partition, .. } => format!("its partition {partition}"),
                 };
-                write!(f, "{running} of {most} jobs of {scope} run")
+                let mut and = "";
+                if info.is_full() {
+                    write!(f, "{running} of {most} jobs of {scope} run")?;
+                    and = "; ";
+                }
+                if let Some(next) = info.next_start {
+                    let next = Rfc3339(next);
+                    write!(f, "{and}by its rate, {scope} starts the next job at {next}")?;
+                    and = "; ";
+                }
+                match info.held_until {
+                    Some(until) => write!(f, "{and}{scope} is held until {}", Rfc3339(until)),
+                    None => Ok(()),
+                }
             }
             PendingReason::NoNode => f.write_str("no process handles its kind"),
             PendingReason::Interrupted(runs) => write!(

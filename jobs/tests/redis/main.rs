@@ -70,6 +70,7 @@ mod nodes;
 mod pages;
 mod pauses;
 mod proxy;
+mod rates;
 #[cfg(unix)]
 mod replicas;
 mod rights;

@@ -9,6 +9,7 @@ pub(crate) mod history;
 pub(crate) mod metrics;
 mod head_start;
 pub(crate) mod limits;
+mod rates;
 mod running;
 mod schedules;
 mod throttle;
@@ -26,6 +27,8 @@ use tickwheel_jobs::{
 use crate::support::on_stores;
 
 const SECOND: Duration = Duration::from_secs(1);
+const MINUTE: Duration = Duration::from_secs(60);
+const HOUR: Duration = Duration::from_secs(3600);
 const DAY: Duration = Duration::from_secs(24 * 3600);
 const MS: Duration = Duration::from_millis(1);
 /// Longer than anything takes on a loaded machine.

@@ -253,7 +253,7 @@ impl Machine {
             self.cancel_requested.remove(&id);
         }
         let run = self.runs.remove(&id)?;
-        self.held.count(&run, -1);
+        self.held.count(&run, -1, false);
         self.forget_key(&run);
         Some(run)
     }

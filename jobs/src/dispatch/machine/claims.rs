@@ -20,7 +20,7 @@ const CLAIMS_PER_STEP: usize = 1024;
 /// suffices for any pool: its threads find them among the claimed jobs while the next ones are claimed.
 const KEPT_PART: usize = 8;
 const MOST_KEPT: usize = 64;
-/// How many claimed jobs with a partition may wait for each thread.
+/// How many claimed jobs with a partition, or of kinds with a rate, may wait for each thread.
 const CLAIMED_PER_THREAD: usize = 2;
 
 /// How many runs are held, by what they occupy.
@@ -33,7 +33,7 @@ pub(super) struct Held {
     not_blocking: HashMap<Arc<str>, usize>,
     /// How many runs had no head start when they were claimed.
     plain: usize,
-    /// The runs of jobs with a partition that take a thread.
+    /// The runs that take a thread, of jobs with a partition, and of kinds with a rate.
     in_lanes: HashSet<JobId>,
 }
 
@@ -61,7 +61,9 @@ impl Turns {
 
 impl Held {
     /// Counts a run as held from now on (1), or not any more (-1).
-    pub(super) fn count(&mut self, run: &RunState, by: isize) {
+    ///
+    /// `has_rate`: the flow of its kind or the queue has a rate.
+    pub(super) fn count(&mut self, run: &RunState, by: isize, has_rate: bool) {
         let held = match run.slot {
             Slot::Thread => &mut self.blocking,
             Slot::Future | Slot::Batch { .. } => {
@@ -72,11 +74,11 @@ impl Held {
         if run.head_start.is_none() {
             self.plain = self.plain.saturating_add_signed(by);
         }
-        if run.slot == Slot::Thread && partition_of(run.extra.as_deref()).is_some() {
-            match by > 0 {
-                true => self.in_lanes.insert(run.id),
-                false => self.in_lanes.remove(&run.id),
-            };
+        let is_bounded = || has_rate || partition_of(run.extra.as_deref()).is_some();
+        if by < 0 {
+            self.in_lanes.remove(&run.id);
+        } else if run.slot == Slot::Thread && is_bounded() {
+            self.in_lanes.insert(run.id);
         }
     }
 }
@@ -149,8 +151,9 @@ impl Machine {
         changed
     }
 
-    /// Returns how many more jobs with a partition may be claimed. At most two claimed jobs with a partition wait for
-    /// each thread: otherwise many claimed jobs of one partition would stand before all others.
+    /// Returns how many more jobs with a partition, or of kinds with a rate, may be claimed. At most two of them wait for
+    /// each thread: otherwise many claimed jobs of one partition would stand before all others, and the jobs of a rate
+    /// would start later than they were claimed, many at once.
     fn room_in_lanes(&self) -> usize {
         let waits = |id: &&JobId| self.runs.get(*id).is_some_and(|run| run.is_waiting());
         let waiting = self.held.in_lanes.iter().filter(waits).count();

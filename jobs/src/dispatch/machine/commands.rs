@@ -145,7 +145,7 @@ impl Machine {
             Op::PauseSchedule(..) | Op::ResumeSchedule { .. } => self.load_schedules = true,
             _ => {}
         }
-        let is_setting = matches!(op, Op::PutSetting { .. });
+        let is_setting = matches!(op, Op::PutSetting { .. } | Op::Hold { .. });
         let flush = matches!(op, Op::Flush);
         commit.synced |= flush || self.settings.synced && reply.is_some() && !op.is_question();
         commit.push(op, FollowUp::Answer(reply));

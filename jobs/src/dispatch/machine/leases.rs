@@ -43,7 +43,7 @@ impl Machine {
                 self.lose(run.id, now, output);
             }
         }
-        self.held.count(&run, 1);
+        self.held.count(&run, 1, self.limits.has_rate(&run.kind));
         let longest = match run.slot {
             Slot::Thread => Some(START_WITHIN),
             Slot::Batch { wait } => Some(START_WITHIN.saturating_add(wait)),

@@ -16,7 +16,11 @@
 //! | 5 | the jobs of a partition are claimed in the order of due time, then of id (P16); none early (P7) |
 //! | 6 | a partition that is paused has no claim (P28) |
 //! | 7 | a store that has nothing to claim does not ask for a step at once |
+//! | 8 | in no period are more jobs of a scope claimed than its rate and burst allow (P24), also across a restart; and after a quiet time the next job may be claimed |
+//! | 9 | while a scope is held, none of its jobs is claimed |
 
+mod steps;
+mod rates;
 mod oracle;
 #[cfg(feature = "redis")]
 mod server;
@@ -39,6 +43,7 @@ use crate::values::limits::{self, LimitScope, Limits, flow};
 use crate::values::time::Millis;
 use oracle::Oracle;
 use place::Place;
+use steps::{Step, steps};
 
 /// The first two kinds share a flow. No process handles the last one.
 const KINDS: [&str; 4] = ["charge", "refund", "mail", "unhandled"];
@@ -48,65 +53,6 @@ const AHEAD: Duration = Duration::from_millis(50);
 const LEASE: Duration = Duration::from_secs(30);
 /// Half past an hour.
 const BEGINNING: i64 = 1_800_001_800_000;
-
-/// One step of a history. An index is taken modulo the number of things.
-#[derive(Clone, Debug)]
-enum Step {
-    Insert {
-        kind: usize,
-        partition: Option<usize>,
-        delay: u64,
-        many: usize,
-    },
-    Claim {
-        limit: usize,
-        in_lanes: usize,
-        suspects: bool,
-    },
-    Finish(usize),
-    /// The run fails, and its job is due again after this delay.
-    Retry(usize, u64),
-    Release(usize),
-    Cancel(usize),
-    Reschedule(usize, u64),
-    Limit(usize, Option<u32>, Option<u32>),
-    /// Pauses a partition of a kind, or ends the pause.
-    Pause(usize, usize, bool),
-    Advance(u64),
-    /// The clock is set back.
-    SetBack(u64),
-    /// The process ends, and another one begins.
-    Restart,
-}
-
-fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let delay = || prop::sample::select(vec![0, 0, 0, 1, 30, 60, 400]);
-    let insert = (0..4usize, prop::option::weighted(0.8, 0..4usize), delay(), 1..6usize)
-        .prop_map(|(kind, partition, delay, many)| Step::Insert { kind, partition, delay, many });
-    let claim = (1..9usize, prop::sample::select(vec![1, 2, 3, 100]), any::<bool>())
-        .prop_map(|(limit, in_lanes, suspects)| Step::Claim { limit, in_lanes, suspects });
-    let limit = (
-        0..9usize,
-        prop::option::weighted(0.8, 1..4u32),
-        prop::option::weighted(0.4, prop::sample::select(vec![1, 2, 3, 10])),
-    );
-    let step = prop_oneof![
-        8 => insert,
-        12 => claim,
-        6 => (0..99usize).prop_map(Step::Finish),
-        1 => (0..99usize, delay()).prop_map(|(pick, delay)| Step::Retry(pick, delay)),
-        1 => (0..99usize).prop_map(Step::Release),
-        1 => (0..99usize).prop_map(Step::Cancel),
-        1 => (0..99usize, delay()).prop_map(|(pick, delay)| Step::Reschedule(pick, delay)),
-        1 => (0..3usize, 0..4usize, prop::bool::weighted(0.4))
-            .prop_map(|(kind, of, pauses)| Step::Pause(kind, of, pauses)),
-        2 => limit.prop_map(|(scope, running, weight)| Step::Limit(scope, running, weight)),
-        3 => prop::sample::select(vec![1, 10, 100, 1000]).prop_map(Step::Advance),
-        1 => prop::sample::select(vec![1, 40, 400]).prop_map(Step::SetBack),
-        1 => Just(Step::Restart),
-    ];
-    prop::collection::vec(step, 1..80)
-}
 
 /// A store under test, and the oracle beside it.
 struct World {
@@ -195,7 +141,26 @@ impl World {
                     self.oracle.waits(id, Some(due));
                 }
             }
-            Step::Limit(scope, running, weight) => self.limit(*scope, *running, *weight),
+            Step::Limit(scope, running, weight) => {
+                let limit = running.map_or(Limit::none(), Limit::running);
+                let weighted = weight.map(|weight| limit.weight(weight));
+                let scope = scope_of(*scope);
+                self.limit(&scope, weighted.filter(|_| scope.has_turns()).unwrap_or(limit));
+            }
+            Step::Rate(scope, (jobs, per, burst)) => {
+                let rate = Limit::none().rate(*jobs, Duration::from_millis(*per));
+                self.limit(&scope_of(*scope), rate.burst(*burst));
+            }
+            Step::Hold(scope, ms) => {
+                let scope = scope_of(*scope);
+                let Some(name) = scope.hold() else { return Ok(()) };
+                let until = after(ms);
+                self.settings.retain(|(its, _)| *its != name);
+                self.settings.push((name.clone(), until.get().to_string()));
+                self.put_setting(name);
+                self.oracle.held(&scope, until);
+                self.oracle.limited(Limits::of(&self.settings, &[]));
+            }
             Step::Pause(kind, partition, pauses) => {
                 let name = limits::pause(KINDS[*kind], PARTITIONS[*partition]);
                 self.settings.retain(|(its, _)| *its != name);
@@ -286,16 +251,7 @@ impl World {
         }
     }
 
-    fn limit(&mut self, scope: usize, running: Option<u32>, weight: Option<u32>) {
-        let kind = KINDS[scope % 3].to_owned();
-        let scope = match scope {
-            0 => LimitScope::Queue,
-            1 => LimitScope::Flow(FLOW.to_owned()),
-            2 => LimitScope::Flow(kind),
-            3..=5 => LimitScope::Each(kind),
-            _ => LimitScope::Partition { kind, partition: PARTITIONS[scope % 4].to_owned() },
-        };
-        let limit = Limit { running, weight: weight.filter(|_| scope.has_turns()) };
+    fn limit(&mut self, scope: &LimitScope, limit: Limit) {
         let name = scope.setting();
         self.settings.retain(|(its, _)| *its != name);
         if !limit.is_none() {
@@ -326,6 +282,17 @@ impl World {
                 _ => self.oracle.ends(id),
             }
         }
+    }
+}
+
+fn scope_of(pick: usize) -> LimitScope {
+    let kind = KINDS[pick % 3].to_owned();
+    match pick {
+        0 => LimitScope::Queue,
+        1 => LimitScope::Flow(FLOW.to_owned()),
+        2 => LimitScope::Flow(kind),
+        3..=5 => LimitScope::Each(kind),
+        _ => LimitScope::Partition { kind, partition: PARTITIONS[pick % 4].to_owned() },
     }
 }
 

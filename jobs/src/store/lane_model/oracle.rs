@@ -1,12 +1,14 @@
-//! The oracle of the claims: a list of jobs, and filters.
+//! The oracle of the claims: lists of jobs and of claims, and filters.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use super::rates::Starts;
 use super::{Checked, KINDS};
 use crate::store::{Claimed, Outcome};
 use crate::values::id::JobId;
-use crate::values::limits::Limits;
+use crate::values::limit::Limit;
+use crate::values::limits::{LimitScope, Limits};
 use crate::values::time::Millis;
 
 /// A job that has not ended.
@@ -29,6 +31,9 @@ pub(super) struct Oracle {
     /// For each lane that may run: the turns that the other lanes of its kind had since its own last turn.
     missed: BTreeMap<Lane, BTreeMap<&'static str, u32>>,
     paused: Vec<Lane>,
+    starts: Starts,
+    /// Until when each scope is held.
+    holds: Vec<(LimitScope, Millis)>,
     /// The time of the last claim.
     now: Millis,
     /// How long before its due time a job may be claimed. On a server it is zero: there jobs of several kinds with one
@@ -43,6 +48,8 @@ impl Oracle {
             limits,
             missed: BTreeMap::new(),
             paused: Vec::new(),
+            starts: Starts::default(),
+            holds: Vec::new(),
             now: Millis::ZERO,
             ahead,
         }
@@ -75,6 +82,7 @@ impl Oracle {
     /// The clock was set back: a lane may have no due job any more.
     pub(super) fn set_back(&mut self) {
         self.missed.clear();
+        self.starts.clock_was_set_back();
     }
 
     /// Another process runs the jobs: it does not know whose turn it was.
@@ -99,8 +107,14 @@ impl Oracle {
 
     pub(super) fn limited(&mut self, limits: Limits) {
         self.limits = limits;
+        self.starts.limited(&self.limits);
         // The weights may have changed.
         self.missed.clear();
+    }
+
+    pub(super) fn held(&mut self, scope: &LimitScope, until: Millis) {
+        self.holds.retain(|(its, _)| its != scope);
+        self.holds.push((scope.clone(), until));
     }
 
     pub(super) fn paused(&mut self, lane: Lane, pauses: bool) {
@@ -127,10 +141,10 @@ impl Oracle {
         let below = |most: Option<u32>, running| most.is_none_or(|most| running < most as usize);
         let flow = self.limits.flow_of(kind);
         let of_flow = |job: &Job| self.limits.flow_of(job.kind) == flow;
-        if !below(self.limits.of_queue(), self.running(|_| true)) {
+        if !below(self.limits.of_queue().running, self.running(|_| true)) {
             return Some("queue");
         }
-        if !below(self.limits.of_flow(flow), self.running(of_flow)) {
+        if !below(self.limits.of_flow(flow).running, self.running(of_flow)) {
             return Some("flow");
         }
         let partition = partition?;
@@ -142,14 +156,50 @@ impl Oracle {
         (!below(most, self.running(of_it))).then_some("partition")
     }
 
+    /// Returns the scopes of a job that are limited or held together: the queue, its flow, its partition.
+    fn scopes(&self, kind: &str, partition: Option<&str>) -> Vec<LimitScope> {
+        let flow = self.limits.flow_of(kind).to_owned();
+        let of_partition = |partition: &str| LimitScope::Partition {
+            kind: kind.to_owned(),
+            partition: partition.to_owned(),
+        };
+        let all = [LimitScope::Queue, LimitScope::Flow(flow)].into_iter();
+        all.chain(partition.map(of_partition)).collect()
+    }
+
+    /// Says whether a claim now would break a rate or a hold.
+    fn must_wait(&self, job: &Job, now: Millis) -> Option<&'static str> {
+        let scopes = self.scopes(job.kind, job.partition);
+        let holds = |(scope, until): &(LimitScope, Millis)| *until > now && scopes.contains(scope);
+        if self.holds.iter().any(holds) {
+            return Some("hold");
+        }
+        scopes.iter().any(|scope| self.starts.is_used_up(scope, now)).then_some("P24")
+    }
+
+    /// Returns the time from which on neither a rate nor a hold may keep the job from a claim.
+    fn free_from(&self, job: &Job, now: Millis) -> Millis {
+        let scopes = self.scopes(job.kind, job.partition);
+        let holds = self.holds.iter().filter(|(scope, _)| scopes.contains(scope));
+        let free = scopes.iter().map(|scope| self.starts.free_from(scope, now));
+        holds.map(|(_, until)| *until).chain(free).max().unwrap_or(now)
+    }
+
     /// Says whether a job of the kind may not be claimed before it is due.
     fn waits_for_its_time(&self, job: &Job) -> bool {
+        let is_limited = |limit: Limit| limit.running.is_some() || limit.start_rate().is_some();
         let of_flow = self.limits.of_flow(self.limits.flow_of(job.kind));
-        job.partition.is_some() || self.limits.of_queue().is_some() || of_flow.is_some()
+        job.partition.is_some() || is_limited(self.limits.of_queue()) || is_limited(of_flow)
     }
 
     /// Returns the jobs that may be claimed now. A suspect may have to wait, and its partition with it.
     fn may_be_claimed(&self, now: Millis, room_in_lanes: usize) -> Vec<Job> {
+        let mut jobs = self.may_be_claimed_but_for_rates(now, room_in_lanes);
+        jobs.retain(|job| self.free_from(job, now) <= now);
+        jobs
+    }
+
+    fn may_be_claimed_but_for_rates(&self, now: Millis, room_in_lanes: usize) -> Vec<Job> {
         let holds_up = |of: &Job| {
             let same = |other: &Job| (other.kind, other.partition) == (of.kind, of.partition);
             let before = |other: &Job| (other.due, other.id) <= (of.due, of.id);
@@ -163,11 +213,18 @@ impl Oracle {
                 && job.due <= now
                 && job.interruptions == 0
                 && KINDS[..3].contains(&job.kind)
-                && (job.partition.is_none() || room_in_lanes > 0)
+                && (!self.is_bounded(job) || room_in_lanes > 0)
                 && self.full(job.kind, job.partition).is_none()
                 && !holds_up(job)
         };
         self.jobs.iter().filter(may).cloned().collect()
+    }
+
+    /// Says whether the claims of jobs like this one are bounded by the number of threads.
+    fn is_bounded(&self, job: &Job) -> bool {
+        let of_flow = self.limits.of_flow(self.limits.flow_of(job.kind));
+        let has_rate = |limit: Limit| limit.start_rate().is_some();
+        job.partition.is_some() || has_rate(self.limits.of_queue()) || has_rate(of_flow)
     }
 
     /// Checks what a claim has taken.
@@ -180,6 +237,7 @@ impl Oracle {
     ) -> Checked {
         let claimed = &outcome.claimed;
         self.now = now;
+        self.starts.claim(now);
         ensure(claimed.len() <= limit, || format!("{} claimed, not {limit}", claimed.len()))?;
         for job in claimed {
             self.take(job, (now, until), &mut room_in_lanes)?;
@@ -208,7 +266,9 @@ impl Oracle {
         ensure(job.due <= last, || format!("P7: claimed before its time: {job:?}"))?;
         let full = self.full(job.kind, job.partition);
         ensure(full.is_none(), || format!("P23: the {} is full: {job:?}", full.unwrap_or("")))?;
-        ensure(job.partition.is_none() || *room_in_lanes > 0, || format!("no room: {job:?}"))?;
+        let waits = self.must_wait(&job, now);
+        ensure(waits.is_none(), || format!("{}: claimed too early: {job:?}", waits.unwrap_or("")))?;
+        ensure(!self.is_bounded(&job) || *room_in_lanes > 0, || format!("no room: {job:?}"))?;
         let others = self.may_be_claimed(now, *room_in_lanes);
         for other in &others {
             let is_before = (other.due, other.id) < (job.due, job.id);
@@ -221,10 +281,11 @@ impl Oracle {
             let overtaken = other.partition.is_none() && is_before;
             ensure(!overtaken, || format!("P27: {job:?} overtakes {other:?}"))?;
         }
+        *room_in_lanes -= usize::from(self.is_bounded(&job));
         if let Some(partition) = job.partition {
-            *room_in_lanes -= 1;
             self.turn((job.kind, partition), &others)?;
         }
+        self.starts.started(self.scopes(job.kind, job.partition), now);
         self.jobs[at].is_claimed = true;
         Ok(())
     }
@@ -256,10 +317,11 @@ impl Oracle {
         let step = outcome.next_due.map(|due| due.minus(self.ahead));
         ensure(step.is_none_or(|step| step > now), || format!("a step is due at {step:?}"))?;
         let later = now.plus(Duration::from_secs(3600));
-        let next = self.may_be_claimed(later, room).into_iter().min_by_key(|job| job.due);
-        let Some(next) = next else { return Ok(()) };
-        ensure(step.is_some_and(|step| step <= next.due), || {
-            format!("the next step is at {step:?}, too late for {next:?}")
+        let jobs = self.may_be_claimed_but_for_rates(later, room).into_iter();
+        let next = jobs.map(|job| (job.due.max(self.free_from(&job, now)), job));
+        let Some((time, next)) = next.min_by_key(|(time, _)| *time) else { return Ok(()) };
+        ensure(step.is_some_and(|step| step <= time), || {
+            format!("the next step is at {step:?}, too late for {next:?} at {time:?}")
         })
     }
 }

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 use super::{Claim, LaneKey, Memory, Record, fence_of};
-use crate::store::lanes::{self, Lanes};
+use crate::store::lanes::{self, Lanes, Opens};
 use crate::store::{ClaimRequest, Claimed};
 use crate::values::extra::partition_of;
 use crate::values::head_start::Rank;
@@ -70,7 +70,7 @@ impl Memory {
 
     pub(super) fn claim(&mut self, request: &mut ClaimRequest) -> Vec<Claimed> {
         let mut lanes = core::mem::take(&mut self.lanes);
-        lanes.begin(&request.limits, self.claims_by_lane());
+        lanes.begin(&request.limits, request.now, self.claims_by_lane());
         self.lanes = lanes;
         self.suspects_wait = None;
         self.move_to_lanes(request.now.min(request.until));
@@ -96,11 +96,7 @@ impl Memory {
             let first_plain = loop {
                 let Some(&(&(due, id), kind)) = plain.peek() else { break None };
                 let last = if lanes.is_limited(kind) { request.now } else { until };
-                if handled.contains(kind)
-                    && request.has_room(kind)
-                    && lanes.has_room(kind)
-                    && due <= last
-                {
+                if handled.contains(kind) && has_room(request, lanes, kind) && due <= last {
                     let interruptions = alive[&id].interruptions;
                     if interruptions == 0 || request.clone().admits(interruptions) {
                         break Some(((request.rank(kind, due), id), due, kind));
@@ -124,7 +120,7 @@ impl Memory {
                 chosen.push((due, id));
             } else if let Some(((_, id), due, kind)) = first_plain {
                 request.admits(alive[&id].interruptions);
-                request.takes(kind, false);
+                request.takes(kind, lanes.has_rate(kind));
                 lanes.claimed((id, kind, None));
                 chosen.push((due, id));
                 plain.next();
@@ -186,26 +182,56 @@ impl Memory {
     }
 
     pub(super) fn next_due(&self, request: Option<&ClaimRequest>) -> Option<Millis> {
-        let has_room = |kind: &Arc<str>| {
-            request.is_none_or(|request| request.has_room(kind)) && self.lanes.has_room(kind)
-        };
-        let wakes = |((due, id), kind): &(&(Millis, JobId), &Arc<str>)| {
-            let waits = self.suspects_wait.is_some_and(|until| *due <= until)
-                && self.alive[id].interruptions > 0;
-            self.handled.contains(*kind) && !waits && has_room(kind)
-        };
+        let lanes = &self.lanes;
         let not_ahead = |due| request.map_or(due, |request| request.not_ahead(due));
-        let plain = self.waiting.iter().find(wakes).map(|((due, _), kind)| {
-            if self.lanes.is_limited(kind) { not_ahead(*due) } else { *due }
-        });
-        let coming = self.coming.iter().find(wakes).map(|((due, _), _)| not_ahead(*due));
-        let may_run = |kind: &Arc<str>| {
-            let has_room_in_lanes = request.is_none_or(|request| request.has_room_in_lanes(kind));
-            has_room_in_lanes && self.lanes.has_room(kind) && self.lanes.any_in_turn(kind)
+        // When a claim may take a job of the kind that is due at `due`.
+        let opens = |kind: &Arc<str>, due: Millis| match lanes.opens(kind) {
+            Opens::Now => Some(due),
+            Opens::At(time) => Some(due.max(not_ahead(time))),
+            Opens::Later => None,
         };
-        let at_once = self.handled.iter().any(may_run).then_some(Millis::ZERO);
-        at_once.into_iter().chain(plain).chain(coming).min()
+        let waits = |(due, id): &(Millis, JobId)| {
+            self.suspects_wait.is_some_and(|until| *due <= until)
+                && self.alive[id].interruptions > 0
+        };
+        // The first time of jobs in the order of due time, or a later one if only some kinds wait for a token.
+        let first = |jobs: &BTreeMap<(Millis, JobId), Arc<str>>,
+                     of: &dyn Fn(&Arc<str>, Millis) -> Option<Millis>| {
+            let handled =
+                jobs.iter().filter(|(at, kind)| self.handled.contains(*kind) && !waits(at));
+            let mut earliest: Option<Millis> = None;
+            for ((due, _), kind) in handled {
+                if earliest.is_some_and(|earliest| earliest <= *due) {
+                    break;
+                }
+                earliest = earliest.into_iter().chain(of(kind, *due)).min();
+            }
+            earliest
+        };
+        let plain = first(&self.waiting, &|kind, due| {
+            let has_room =
+                request.is_none_or(|request| request.has_room_of(kind, lanes.has_rate(kind)));
+            let due = if lanes.is_limited(kind) { not_ahead(due) } else { due };
+            opens(kind, due).filter(|_| has_room)
+        });
+        let has_room_in_lanes =
+            |kind: &Arc<str>| request.is_none_or(|request| request.has_room_in_lanes(kind));
+        let coming = first(&self.coming, &|kind, due| {
+            opens(kind, not_ahead(due)).filter(|_| has_room_in_lanes(kind))
+        });
+        let of_lanes = |kind: &Arc<str>| {
+            let at_once = lanes.any_in_turn(kind).then_some(Millis::ZERO);
+            let next = at_once.into_iter().chain(lanes.next_waiting(kind).map(not_ahead)).min()?;
+            opens(kind, next).filter(|_| has_room_in_lanes(kind))
+        };
+        let of_lanes = self.handled.iter().filter_map(of_lanes);
+        of_lanes.chain(plain).chain(coming).min()
     }
+}
+
+/// Says whether a claim may take one more job of the kind without a partition.
+fn has_room(request: &ClaimRequest, lanes: &Lanes, kind: &str) -> bool {
+    request.has_room_of(kind, lanes.has_rate(kind)) && lanes.has_room(kind)
 }
 
 /// Returns the first of the jobs of those lanes that are next in turn.

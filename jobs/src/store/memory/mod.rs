@@ -29,6 +29,7 @@ use crate::values::extra::{Extra, headers_of, partition_of};
 use crate::values::group::GroupId;
 use crate::values::id::JobId;
 use crate::values::info::{JobInfo, JobState};
+use crate::values::limits::hold_in;
 use crate::values::node::{NODE_KEPT, Stored};
 use crate::values::time::Millis;
 use groups::Group;
@@ -192,6 +193,14 @@ impl Memory {
                 }
                 None => self.settings.remove(name).is_some(),
             }),
+            Op::Hold { name, until } => {
+                let before = self.settings.get(name).and_then(|time| time.parse().ok());
+                let is_later = before.is_none_or(|before: i64| before < until.get());
+                if is_later {
+                    self.settings.insert(name.clone(), until.get().to_string());
+                }
+                Answer::Changed(is_later)
+            }
             Op::PutNode { id, node } => {
                 self.nodes.insert(id.clone(), (now, node.clone()));
                 Answer::Done
@@ -227,6 +236,11 @@ impl Memory {
                 over.into_iter().for_each(|id| self.drop_ended(id, now));
                 self.purge_groups(now);
                 self.nodes.retain(|_, (seen, _)| seen.plus(NODE_KEPT) >= now);
+                self.lanes.tokens.purge(now);
+                let is_over = |name: &String, value: &String| {
+                    hold_in(name, value).is_some_and(|(_, until)| until < now)
+                };
+                self.settings.retain(|name, value| !is_over(name, value));
                 Answer::Changed(false)
             }
             Op::Flush => Answer::Done,
@@ -256,6 +270,9 @@ impl Memory {
             Op::Nodes => {
                 let nodes = self.nodes.values();
                 Answer::Nodes(nodes.filter_map(|(seen, node)| Stored::info(node, *seen)).collect())
+            }
+            Op::Tokens(scopes) => {
+                Answer::Tokens(scopes.iter().map(|scope| self.lanes.tokens.get(scope)).collect())
             }
             Op::Settings => Answer::Settings(self.settings.clone().into_iter().collect()),
             Op::Schedules => Answer::Schedules(self.schedules.values().cloned().collect()),

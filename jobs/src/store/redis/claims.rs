@@ -117,7 +117,7 @@ impl Claiming {
             let flow = request.limits.flow_of(kind);
             args.push(flow.as_bytes().to_vec());
             let most = request.limits.of_program(flow);
-            args.push(most.map_or(Vec::new(), |most| number(most as usize)));
+            args.push(most.map_or(Vec::new(), |limit| limit.to_text().into_bytes()));
         }
         args
     }

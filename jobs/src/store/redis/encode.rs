@@ -298,7 +298,9 @@ fn one(calls: &mut Vec<Call>, op: usize, change: &Op) {
         Op::Retry(..) => (true, 1, 0),
         Op::Purge => (false, ITEMS, 0),
         Op::PutProgress { value, .. } => (true, 1, value.len()),
-        Op::PutSetting { .. } | Op::PauseSchedule(..) | Op::PutNode { .. } => (true, 1, 400),
+        Op::PutSetting { .. } | Op::Hold { .. } | Op::PauseSchedule(..) | Op::PutNode { .. } => {
+            (true, 1, 400)
+        }
         _ if change.is_question() || matches!(change, Op::Flush) => return,
         _ => (false, 1, 0),
     };
@@ -347,6 +349,10 @@ fn push_one(call: &mut Call, change: &Op) {
             let is_set = if value.is_some() { b"1" } else { b"0" };
             let value = value.as_deref().unwrap_or_default().as_bytes();
             push_all(call, Operation::PutSetting, &[name.as_bytes(), is_set, value]);
+        }
+        Op::Hold { name, until } => {
+            let until = until.get().to_string();
+            push_all(call, Operation::PutSetting, &[name.as_bytes(), b"2", until.as_bytes()]);
         }
         _ => {}
     }

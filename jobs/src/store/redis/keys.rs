@@ -30,6 +30,7 @@ const DEAD_BY_ERROR: usize = 14;
 const NODES: usize = 15;
 const HISTORY: usize = 16;
 const PROGRESS: usize = 17;
+const LANES: usize = 20;
 const FLOW: usize = 22;
 const GROUPS: usize = 23;
 const MEMBERS: usize = 24;
@@ -119,6 +120,10 @@ impl Keys {
 
     pub(super) fn progress(&self) -> &str {
         &self.fixed[PROGRESS]
+    }
+
+    pub(super) fn lanes(&self) -> &str {
+        &self.fixed[LANES]
     }
 
     pub(super) fn flow(&self) -> &str {

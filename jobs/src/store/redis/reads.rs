@@ -18,6 +18,7 @@ use crate::store::{
 use crate::values::id::JobId;
 use crate::values::info::{Counts, DeadByError, JobInfo, JobState, Overdue};
 use crate::values::node::{NodeInfo, Stored};
+use crate::values::rate::Tokens;
 use crate::values::time::Millis;
 
 /// The job of a question.
@@ -68,6 +69,7 @@ impl Redis {
             Op::Gauges => Answer::Gauges(self.counted()?.gauges),
             Op::DeadByError(most) => Answer::DeadByError(self.dead_by_error(*most)?),
             Op::Settings => Answer::Settings(self.settings()?),
+            Op::Tokens(scopes) => Answer::Tokens(self.tokens(scopes)?),
             Op::Nodes => Answer::Nodes(self.nodes()?),
             Op::Group(id) => Answer::Group(self.group(*id)?.map(Box::new)),
             Op::Groups(most) => Answer::Groups(self.latest_groups(*most)?),
@@ -245,6 +247,19 @@ impl Redis {
         let mut nodes: Vec<NodeInfo> = array(&rows)?.iter().filter_map(node).collect();
         nodes.sort_by(|a, b| (&a.host, a.pid, a.started).cmp(&(&b.host, b.pid, b.started)));
         Ok(nodes)
+    }
+
+    /// Returns the tokens of these scopes.
+    fn tokens(&mut self, scopes: &[String]) -> Result<Vec<Option<Tokens>>, Fault> {
+        if scopes.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut cmd = redis::cmd("HMGET");
+        cmd.arg(self.keys.lanes())
+            .arg(scopes.iter().map(|scope| format!("\0t{scope}")).collect::<Vec<_>>());
+        let found = self.plain(cmd)?;
+        let tokens = |found: &Value| text(found).ok().and_then(|text| Tokens::from_text(&text));
+        Ok(array(&found)?.iter().map(tokens).collect())
     }
 
     /// Returns the settings of the queue.

@@ -98,5 +98,6 @@ fn is_of_a_caller(op: &Op) -> bool {
             | Op::PauseSchedule(..)
             | Op::ResumeSchedule { .. }
             | Op::PutSetting { .. }
+            | Op::Hold { .. }
     )
 }

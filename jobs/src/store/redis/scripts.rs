@@ -39,6 +39,7 @@ macro_rules! script {
 const SOURCES: [&str; 13] = [
     script!("records.lua", "fences.lua", "partitions.lua", "groups.lua", "audit.lua"),
     script!(
+        "results.lua",
         "records.lua",
         "fences.lua",
         "partitions.lua",
@@ -72,6 +73,7 @@ const SOURCES: [&str; 13] = [
         "places.lua",
         "lane_args.lua",
         "claim.lua",
+        "tokens.lua",
         "limits.lua",
         "recount.lua",
         "candidates.lua",
@@ -80,6 +82,7 @@ const SOURCES: [&str; 13] = [
         "write_claim.lua"
     ),
     script!(
+        "results.lua",
         "fences.lua",
         "no_places.lua",
         "no_groups.lua",
@@ -91,6 +94,7 @@ const SOURCES: [&str; 13] = [
         "apply.lua"
     ),
     script!(
+        "results.lua",
         "fences.lua",
         "places.lua",
         "no_groups.lua",
@@ -102,9 +106,16 @@ const SOURCES: [&str; 13] = [
         "apply.lua"
     ),
     script!("records.lua", "count.lua"),
-    script!("extend.lua"),
+    script!("results.lua", "extend.lua"),
     script!("records.lua", "fences.lua", "info.lua"),
-    script!("no_groups.lua", "history.lua", "batch.lua", "insert_many.lua", "apply.lua"),
+    script!(
+        "results.lua",
+        "no_groups.lua",
+        "history.lua",
+        "batch.lua",
+        "insert_many.lua",
+        "apply.lua"
+    ),
     include_str!("scripts/kinds.lua"),
     script!("records.lua", "page.lua"),
     script!(

@@ -166,7 +166,7 @@ impl State {
             let cursor = &mut cursors[at];
             *fences += 1;
             let part = job.part.take().filter(|_| table == Table::Lane);
-            request.takes(&cursor.name, part.is_some());
+            request.takes(&cursor.name, part.is_some() || lane_table.lanes.has_rate(&cursor.name));
             lane_table.lanes.claimed((job.id, &cursor.name, part.as_ref()));
             let place = Place { kind: cursor.kind, due: job.due, id: job.id, table };
             let extra = Extra::read(job.extra.as_deref())?;
@@ -222,6 +222,7 @@ impl State {
         tables: Tables<'_>,
         now: Millis,
     ) -> Result<(), StoreError> {
+        self.write_tokens(tables)?;
         let claims = &mut self.claims;
         let mut stale: HashMap<RowNumber, Vec<(u64, JobId)>> = HashMap::default();
         for n in claims.touched.drain() {
@@ -308,7 +309,8 @@ fn lane_head(
 
 /// Says whether one more job of the kind may be claimed.
 fn has_room(request: &ClaimRequest, lane_table: &LaneTable, cursor: &Cursor) -> bool {
-    request.has_room(&cursor.name) && lane_table.lanes.has_room(&cursor.name)
+    let lanes = &lane_table.lanes;
+    request.has_room_of(&cursor.name, lanes.has_rate(&cursor.name)) && lanes.has_room(&cursor.name)
 }
 
 /// Returns the rank and the id of the first due suspect that the claim has not considered yet, and the index of its

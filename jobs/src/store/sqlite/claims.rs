@@ -20,7 +20,7 @@ use foldhash::{HashMap, HashSet};
 use super::rows::{ClaimedAt, JobRow, KindRow, Place, RowNumber, Table};
 use super::tables::Tables;
 use crate::store::ClaimRequest;
-use crate::store::lanes::Lanes;
+use crate::store::lanes::{Lanes, Opens};
 use crate::values::error::StoreError;
 use crate::values::id::JobId;
 use crate::values::time::Millis;
@@ -145,7 +145,9 @@ impl Claims {
         let has_room =
             |cursor: &&Cursor| request.has_room(&cursor.name) && lanes.has_room(&cursor.name);
         self.cursors.iter().filter(has_room).any(|cursor| {
-            cursor.next.is_some_and(|next| next <= cursor.claimable_until(request, lanes))
+            let has_room = request.has_room_of(&cursor.name, lanes.has_rate(&cursor.name));
+            has_room
+                && cursor.next.is_some_and(|next| next <= cursor.claimable_until(request, lanes))
                 || cursor.next_part.is_some_and(|next| next <= request.now)
                 || request.has_room_in_lanes(&cursor.name) && lanes.any_in_turn(&cursor.name)
                 || admits_suspects(request) && cursor.waiting.iter().any(admits)
@@ -156,23 +158,29 @@ impl Claims {
     /// and whose kind has room. For a job that is not claimed ahead, the time is later: see
     /// `ClaimRequest::not_ahead`.
     pub(super) fn next_due(&self, request: Option<&ClaimRequest>, lanes: &Lanes) -> Option<Millis> {
-        let has_room = |cursor: &&Cursor| {
-            request.is_none_or(|request| request.has_room(&cursor.name))
-                && lanes.has_room(&cursor.name)
-        };
+        let not_ahead = |next| request.map_or(next, |request| request.not_ahead(next));
         let next = |cursor: &Cursor| {
-            let has_room = || request.is_none_or(|it| it.has_room_in_lanes(&cursor.name));
-            if lanes.any_in_turn(&cursor.name) && has_room() {
-                return Some(Millis::ZERO);
+            let name = &cursor.name;
+            let has_room = |is_bounded| request.is_none_or(|it| it.has_room_of(name, is_bounded));
+            if !has_room(false) {
+                return None;
             }
-            let not_ahead = |next| request.map_or(next, |request| request.not_ahead(next));
-            let plain = cursor.next.map(|next| match lanes.is_limited(&cursor.name) {
-                true => not_ahead(next),
-                false => next,
-            });
-            plain.into_iter().chain(cursor.next_part.map(not_ahead)).min()
+            // The earliest time by the limits of the kind.
+            let opens = match lanes.opens(name) {
+                Opens::Now => Millis::ZERO,
+                Opens::At(time) => not_ahead(time),
+                Opens::Later => return None,
+            };
+            let plain = cursor.next.filter(|_| has_room(lanes.has_rate(name)));
+            let plain =
+                plain.map(|next| if lanes.is_limited(name) { not_ahead(next) } else { next });
+            let waiting = lanes.next_waiting(name).map(not_ahead);
+            let in_turn = lanes.any_in_turn(name).then_some(Millis::ZERO);
+            let of_lanes = in_turn.into_iter().chain(waiting).filter(|_| has_room(true));
+            let next = of_lanes.chain(plain).chain(cursor.next_part.map(not_ahead)).min()?;
+            Some(next.max(opens))
         };
-        self.cursors.iter().filter(has_room).filter_map(next).min()
+        self.cursors.iter().filter_map(next).min()
     }
 
     /// Returns the name of a kind that is handled here.

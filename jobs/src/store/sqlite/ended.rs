@@ -244,6 +244,10 @@ impl State {
         }
         self.purge_groups(tables, now)?;
         tables.execute(&tables.sql.purge_nodes, [now.minus(NODE_KEPT).get()])?;
+        tables.execute(&tables.sql.tokens.purge_holds, [now.get()])?;
+        for scope in self.lane_table.lanes.tokens.purge(now) {
+            tables.execute(&tables.sql.tokens.drop, [scope])?;
+        }
         self.purges.takes(over.len());
         Ok(over.len() >= rows)
     }

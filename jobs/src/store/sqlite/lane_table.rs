@@ -25,6 +25,7 @@ use crate::store::lanes::Lanes;
 use crate::store::{ClaimRequest, Unreadable};
 use crate::values::error::{StoreError, Violation};
 use crate::values::id::JobId;
+use crate::values::rate::Tokens;
 use crate::values::time::Millis;
 
 /// How many jobs a commit moves to their lanes.
@@ -40,6 +41,8 @@ pub(crate) struct LaneTable {
     starts: HashMap<i64, HashMap<Arc<str>, Position>>,
     /// The lanes are to be read from the file.
     is_stale: bool,
+    /// The tokens are to be read from the file.
+    are_tokens_stale: bool,
     /// A scan has met a job for the table, and the table is not made.
     pub(super) is_wanted: bool,
 }
@@ -58,6 +61,7 @@ impl Default for LaneTable {
             lanes: Lanes::default(),
             starts: HashMap::new(),
             is_stale: true,
+            are_tokens_stale: true,
             is_wanted: false,
         }
     }
@@ -68,7 +72,7 @@ impl LaneTable {
     pub(super) fn forget(&mut self, claims: &Claims) {
         self.lanes.forget(claims.by_lane());
         self.starts.clear();
-        (self.is_stale, self.is_wanted) = (true, false);
+        (self.is_stale, self.are_tokens_stale, self.is_wanted) = (true, true, false);
     }
 
     /// An unclaimed job of the lane is in the table.
@@ -179,11 +183,26 @@ impl Claims {
     }
 }
 
+impl Tables<'_> {
+    /// Returns the tokens of these scopes.
+    pub(super) fn tokens(&self, scopes: &[String]) -> Result<Vec<Option<Tokens>>, StoreError> {
+        if !self.sql.tokens.has_table.get() {
+            return Ok(vec![None; scopes.len()]);
+        }
+        let tokens = |scope: &String| {
+            let text =
+                self.one(&self.sql.tokens.of_scope, [scope], |row| row.get::<_, String>(0))?;
+            Ok(text.and_then(|text| Tokens::from_text(&text)))
+        };
+        scopes.iter().map(tokens).collect()
+    }
+}
+
 impl State {
     /// Takes the limits of a claim.
     pub(super) fn follow_limits(&mut self, request: &ClaimRequest) {
         let LaneTable { lanes, .. } = &mut self.lane_table;
-        lanes.begin(&request.limits, self.claims.by_lane());
+        lanes.begin(&request.limits, request.now, self.claims.by_lane());
     }
 
     /// Makes the table of lanes, if the file has none.
@@ -205,6 +224,14 @@ impl State {
         tables: Tables<'_>,
         now: Millis,
     ) -> Result<(), StoreError> {
+        if core::mem::take(&mut self.lane_table.are_tokens_stale) {
+            let all = match tables.sql.tokens.has_table.get() {
+                true => tables
+                    .all(&tables.sql.tokens.all_tokens, [], |row| Ok((row.get(0)?, row.get(1)?)))?,
+                false => Vec::new(),
+            };
+            self.lane_table.lanes.load_tokens(all.into_iter());
+        }
         if self.lane_table.is_wanted {
             self.make_lanes(tables)?;
         }
@@ -223,6 +250,17 @@ impl State {
                 cursor.next_part =
                     self.lane_table.fill(tables, kind, now, (&mut moves, &mut self.unreadable))?;
             }
+        }
+        Ok(())
+    }
+
+    /// Writes the tokens that have changed.
+    pub(super) fn write_tokens(&mut self, tables: Tables<'_>) -> Result<(), StoreError> {
+        for (scope, tokens) in self.lane_table.lanes.tokens.changed() {
+            if !tables.sql.tokens.has_table.replace(true) {
+                tables.conn.execute_batch(&tables.sql.tokens.make_tokens).map_err(store_error)?;
+            }
+            tables.execute(&tables.sql.tokens.put, [scope, tokens])?;
         }
         Ok(())
     }

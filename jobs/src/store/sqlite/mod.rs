@@ -11,12 +11,11 @@
 //!
 //! | file | contents |
 //! | --- | --- |
-//! | `schema.rs`, `sql.rs` | the tables, and every statement |
+//! | `schema.rs`, `sql.rs`, `token_sql.rs` | the tables, and every statement |
 //! | `rows.rs`, `tables.rs` | the rows of the tables; single changes to the tables, each complete |
 //! | `ended_in.rs` | the jobs that a transaction of the caller has ended |
-//! | `files.rs`, `temporary.rs` | files beside the database, waits for other connections; the folder of a temporary one |
-//! | `open.rs` | opens, checks and makes a file |
-//! | `version.rs` | makes, accepts or refuses the tables of a file |
+//! | `files.rs`, `temporary.rs` | files beside the database, waits for other connections; the folder of a temporary database |
+//! | `open.rs`, `version.rs` | opens, checks and makes a file; makes, accepts or refuses its tables |
 //! | `settings.rs` | the settings that the promises need |
 //! | `claims.rs`, `claim.rs` | the claimed jobs, and a scan cursor for each kind; a claim of the due jobs |
 //! | `state.rs` | the state in memory |
@@ -36,6 +35,7 @@
 
 pub(crate) mod schema;
 mod group_sql;
+mod token_sql;
 pub(crate) mod sql;
 pub(crate) mod rows;
 pub(crate) mod tables;

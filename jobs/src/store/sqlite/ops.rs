@@ -82,6 +82,10 @@ impl State {
                     None => tables.execute(&settings.drop_setting, [name])? > 0,
                 })
             }
+            Op::Hold { name, until } => {
+                let value = until.get().to_string();
+                Answer::Changed(tables.execute(&tables.sql.tokens.hold, [name, &value])? > 0)
+            }
             Op::PutNode { id, node } => {
                 tables.execute(&tables.sql.put_node, params![id, now.get(), node])?;
                 Answer::Done
@@ -136,6 +140,7 @@ impl State {
                 let info = |(seen, node): (Millis, String)| Stored::info(&node, seen);
                 Answer::Nodes(nodes.into_iter().filter_map(info).collect())
             }
+            Op::Tokens(scopes) => Answer::Tokens(tables.tokens(scopes)?),
             Op::Settings => Answer::Settings(
                 tables.all(&tables.sql.settings, [], |row| Ok((row.get(0)?, row.get(1)?)))?,
             ),

@@ -21,6 +21,7 @@
 //! | `grp` | a group, with its counts (`groups.rs`) | groups, until they have ended and are purged |
 //! | `member` | a group, and a member of it that is pending or claimed; or a callback of another group that is to come | such members |
 //! | `callback` | a group, and the job that its end inserts | groups that have not ended |
+//! | `tokens` | the tokens of a scope with a rate: the name of its limit, and a text (`values/rate.rs`) | scopes with a rate that was used lately |
 //! | `meta` | the version of the tables; how often a process started to run the jobs; a count of flushes; the last hour that is in `job`; a number that identifies the file | nothing |
 //!
 //! Each job that is written at a random place of a B-tree costs a page. So a job of a later hour goes to
@@ -29,8 +30,9 @@
 //! job that is due after all other jobs of its kind in `job` goes to the end of `job` at once: if every
 //! delay is the same, no job is ever moved. There is no index of ids (see `values/id.rs`).
 //!
-//! The table `lane` and its indexes are made with the first job that has a partition. So a file without partitions has
-//! none of them, and no statement asks for them. The tables of groups are made with the first group.
+//! The table `lane` and its indexes are made with the first job that has a partition, the table `tokens` with the first
+//! token, and those of groups with the first group. So a file without partitions, rates or groups has none of them, and no
+//! statement asks for them.
 //!
 //! The column `extra` holds the settings that few jobs have (`values/extra.rs`). It is NULL for all others.
 
@@ -97,6 +99,11 @@ CREATE TABLE {p}outbox (
 );
 INSERT INTO {p}meta VALUES
     ('version', 5), ('starts', 0), ('flushes', 0), ('hour', -1), ('file', random());
+";
+
+/// The table of tokens.
+pub(super) const TOKENS: &str = "
+CREATE TABLE {p}tokens (scope TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 ";
 
 /// The table of lanes, the index by which a lane is read, and that of the jobs which go there.

@@ -4,6 +4,7 @@ use core::cell::Cell;
 
 use super::group_sql::GroupSql;
 use super::schema::{LANES, TABLES};
+use super::token_sql::TokenSql;
 
 /// Every statement, with the prefix of the queue's tables in it.
 #[derive(Clone, Debug)]
@@ -16,6 +17,7 @@ pub(crate) struct Sql {
     pub(crate) text_of: String,
     pub(crate) make_lanes: String,
     pub(crate) has_lane_table: String,
+    pub(super) tokens: TokenSql,
     pub(crate) version: String,
     pub(crate) starts: String,
     pub(crate) add_start: String,
@@ -177,6 +179,7 @@ impl Sql {
             has_tables: sql("SELECT count(*) FROM sqlite_schema WHERE name = '{p}meta'"),
             make_lanes: sql(LANES),
             has_lane_table: sql("SELECT count(*) FROM sqlite_schema WHERE name = '{p}job_part'"),
+            tokens: TokenSql::new(&sql),
             text_of: "SELECT sql FROM sqlite_schema WHERE name = ?1".to_owned(),
             version: sql("SELECT value FROM {p}meta WHERE name = 'version'"),
             starts: sql("SELECT value FROM {p}meta WHERE name = 'starts'"),

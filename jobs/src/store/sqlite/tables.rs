@@ -345,10 +345,12 @@ impl Tables<'_> {
         self.all(sql, [], |row| id_of(row, 0))
     }
 
-    /// Reads whether the file has the table of lanes.
+    /// Reads whether the file has the tables of lanes and of tokens.
     pub(super) fn look_for_lanes(&self) -> Result<(), StoreError> {
         let found = self.one(&self.sql.has_lane_table, [], |row| row.get::<_, i64>(0))?;
         self.sql.has_lanes.set(found == Some(1));
+        let found = self.one(&self.sql.tokens.table_exists, [], |row| row.get::<_, i64>(0))?;
+        self.sql.tokens.has_table.set(found == Some(1));
         Ok(())
     }
 

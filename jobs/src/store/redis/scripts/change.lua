@@ -239,12 +239,12 @@ end
 
 -- The beginnings of the names of settings that `flow` has: `values/limits.rs`.
 local OF_LANES = { ['limit'] = true, ['limit-flow'] = true, ['limit-each'] = true, ['limit-part'] = true,
-  ['pause-part'] = true, ['flow'] = true }
+  ['pause-part'] = true, ['flow'] = true, ['hold'] = true, ['hold-flow'] = true, ['hold-part'] = true }
 
 -- Brings the lanes back that a new limit may allow to run, and makes every process claim.
 local function follow_limit(name)
   local word, rest = string.match(name, '^([%a-]+):?(.*)$')
-  if word == 'limit-part' or word == 'pause-part' then
+  if word == 'limit-part' or word == 'pause-part' or word == 'hold-part' then
     local bytes, both = string.match(rest, '^(%d+):(.*)$')
     bytes = tonumber(bytes) or 0
     bring_back(lane_of(string.sub(both or '', 1, bytes), string.sub(both or '', bytes + 2)))
@@ -255,16 +255,17 @@ local function follow_limit(name)
   end
 end
 
--- Sets a setting of the queue. Without a value: removes it.
+-- Sets a setting of the queue: '1', a time that is not moved to an earlier one: '2'. Otherwise removes it.
 operations.put_setting = function()
   local name, is_set, value = args(3)
   local is_of_lanes = OF_LANES[string.match(name, '^[%a-]+')]
   local settings = is_of_lanes and flow or settings
   local before = redis.call('HGET', settings, name)
-  if is_set == '1' and before == value or is_set ~= '1' and not before then
+  if is_set == '1' and before == value or is_set == '0' and not before
+    or is_set == '2' and (tonumber(before or '') or -1) >= tonumber(value) then
     return UNCHANGED
   end
-  if is_set == '1' then
+  if is_set ~= '0' then
     redis.call('HSET', settings, name, value)
   else
     redis.call('HDEL', settings, name)

@@ -32,34 +32,33 @@
 -- { 'lanes', microseconds, 1 } or { 'plain', microseconds, 0 } if the caller has to call the other script.
 
 local number, limit, lease, crashed_once, poison_pill, nonce = args(6)
-local most_bytes, has_copy, last_try, blocking, is_blocking_digits, rooms, head_starts, plain = args(8)
+local most_bytes, has_copy, last_try, blocking, plain
+-- For each kind: whether its handler blocks a thread, its room, and its head start if it has one.
+local is_blocking, room, head_start = {}, {}, {}
+do
+  local digits, rooms, head_starts
+  most_bytes, has_copy, last_try, blocking, digits, rooms, head_starts, plain = args(8)
+  local next_kind = at
+  for its_room in string.gmatch(rooms, '%d+') do
+    local kind = ARGV[next_kind]
+    room[kind] = tonumber(its_room)
+    is_blocking[kind] = string.sub(digits, next_kind - at + 1, next_kind - at + 1) == '1'
+    next_kind = next_kind + 1
+  end
+  next_kind = at
+  for its_head_start in string.gmatch(head_starts, '%d+') do
+    if its_head_start ~= '0' then
+      head_start[ARGV[next_kind]] = tonumber(its_head_start)
+    end
+    next_kind = next_kind + 1
+  end
+end
 limit, lease, most_bytes = tonumber(limit), tonumber(lease), tonumber(most_bytes)
 crashed_once, blocking = tonumber(crashed_once), tonumber(blocking)
 plain = tonumber(plain) or math.huge
 poison_pill, has_copy, last_try = poison_pill == '1', has_copy == '1', last_try == '1'
 local reply = {}
 local waits = 0
-
-local is_blocking = {}
-for n = at, #ARGV do
-  is_blocking[ARGV[n]] = string.sub(is_blocking_digits, n - at + 1, n - at + 1) == '1'
-end
-
-local room, next_kind = {}, at
-for its_room in string.gmatch(rooms, '%d+') do
-  room[ARGV[next_kind]] = tonumber(its_room)
-  next_kind = next_kind + 1
-end
-
--- The head start of each kind that has one.
-local head_start = {}
-next_kind = at
-for its_head_start in string.gmatch(head_starts, '%d+') do
-  if its_head_start ~= '0' then
-    head_start[ARGV[next_kind]] = tonumber(its_head_start)
-  end
-  next_kind = next_kind + 1
-end
 
 -- Whether the claim has room for a job of this kind.
 local function has_room(kind)
@@ -99,11 +98,14 @@ end
 -- wait; a job of a kind without room; and a job of a kind that blocks a thread while all threads are busy. The
 -- end of a run leads to the next claim.
 local function next_due()
-  local earliest = math.huge
+  local first_of_all = math.huge
   for n = at, #ARGV do
-    local kind = ARGV[n]
-    if has_room(kind) and (not may_run or may_run(kind)) then
-      earliest = next_in_lanes and next_in_lanes(kind, earliest) or earliest
+    local kind, earliest = ARGV[n], math.huge
+    local opens = opens_at and opens_at(kind) or 0
+    if opens < math.huge and has_room(kind) and next_in_lanes then
+      earliest = next_in_lanes(kind)
+    end
+    if opens < math.huge and has_room(kind) and (not fits or fits(kind)) then
       local head = tonumber(redis.call('ZRANGE', due[kind], '0', '0', 'WITHSCORES')[2]) or math.huge
       if head < BAND then
         earliest = math.min(earliest, head)
@@ -116,8 +118,9 @@ local function next_due()
         earliest = math.min(earliest, (tonumber(first[2]) or math.huge) - band)
       end
     end
+    first_of_all = math.min(first_of_all, math.max(earliest, opens))
   end
-  return earliest < math.huge and earliest or -1
+  return first_of_all < math.huge and first_of_all or -1
 end
 
 do

@@ -35,25 +35,40 @@ local function most_of(limit)
   return tonumber(limit.running) or math.huge
 end
 
--- For each kind: its flow, how many jobs of the flow may run, and the limit of each partition.
-local flow_of, of_flow, each, of_queue = {}, {}, {}, nil
+-- The time until which a hold lets no job start. A hold that is over is removed.
+local function hold_in(name, value)
+  local time = tonumber(value) or 0
+  if value and time <= now then
+    redis.call('HDEL', flow, name)
+  end
+  return time
+end
+
+-- For each kind: its flow, the limit of each partition, how many jobs of the flow may run, the rates of the flow and of the
+-- queue by the names of their scopes, and the time until which it is held.
+local flow_of, each, of_flow, rates_of, held_until, of_queue = {}, {}, {}, {}, {}, nil
 do
-  local names = { 'limit' }
+  local names = { 'limit', 'hold' }
   for n = at, #ARGV do
     names[#names + 1], names[#names + 2] = 'flow:' .. ARGV[n], 'limit-each:' .. ARGV[n]
   end
   local stored = get_all(flow, names)
-  of_queue = most_of(limit_in(stored[1]))
+  local limit, hold = limit_in(stored[1]), hold_in('hold', stored[2])
+  of_queue = most_of(limit)
+  local rate_of_queue = rate_in(limit)
   names = {}
   for n = at, #ARGV do
     local kind, from = ARGV[n], 2 * (n - at)
-    flow_of[kind], each[kind] = stored[from + 2] or ARGV[flows_at + from], limit_in(stored[from + 3])
-    names[#names + 1] = 'limit-flow:' .. flow_of[kind]
+    flow_of[kind], each[kind] = stored[from + 3] or ARGV[flows_at + from], limit_in(stored[from + 4])
+    names[#names + 1], names[#names + 2] = 'limit-flow:' .. flow_of[kind], 'hold-flow:' .. flow_of[kind]
   end
   stored = get_all(flow, names)
   for n = at, #ARGV do
-    local limit = stored[n - at + 1]
-    of_flow[ARGV[n]] = limit and most_of(limit_in(limit)) or tonumber(ARGV[flows_at + 2 * (n - at) + 1]) or math.huge
+    local kind, from = ARGV[n], 2 * (n - at)
+    limit = limit_in(stored[from + 1] or ARGV[flows_at + from + 1])
+    of_flow[kind], rates_of[kind] = most_of(limit), {}
+    rates_of[kind]['limit'], rates_of[kind][names[from + 1]] = rate_of_queue, rate_in(limit)
+    held_until[kind] = math.max(hold, hold_in(names[from + 2], stored[from + 2]))
   end
 end
 
@@ -72,33 +87,51 @@ plain_scope = function(kind)
   return scope_of(kind, '')
 end
 
--- Greater than the rest of any member of `held` behind a prefix.
-local LAST = string.rep('\255', 17)
-
 local claims, running = redis.call('ZCARD', held), {}
 
 -- How many claims have a scope that begins with this prefix.
 local function running_of(prefix)
   if not running[prefix] then
-    running[prefix] = redis.call('ZLEXCOUNT', held, '[' .. prefix, '(' .. prefix .. LAST)
+    -- Greater than the rest of any member behind the prefix.
+    local last = string.rep('\255', 17)
+    running[prefix] = redis.call('ZLEXCOUNT', held, '[' .. prefix, '(' .. prefix .. last)
   end
   return running[prefix]
 end
 
--- Whether the limits of the queue and of its flow allow one more claim of a kind. If they refuse one, `is_any_full`
--- is set.
+-- Says whether the queue or the flow is full. Then `is_any_full` is set.
 local is_any_full = false
 
-may_run = function(kind)
+-- When the limits of the queue and of its flow allow one more claim of a kind. Infinite: when a claim has ended.
+opens_at = function(kind)
   local may = claims < of_queue
     and (of_flow[kind] == math.huge or running_of(flow_prefix(kind)) < of_flow[kind])
   is_any_full = is_any_full or not may
-  return may
+  if not may then
+    return math.huge
+  end
+  local time = held_until[kind]
+  for scope, rate in pairs(rates_of[kind]) do
+    time = math.max(time, token_time(scope, rate))
+  end
+  return time
 end
 
--- Counts a claim of this scope.
+may_run = function(kind)
+  return opens_at(kind) <= now
+end
+
+-- Of a kind with a rate, a claim takes no more jobs than the caller can start soon.
+fits = function(kind)
+  return in_lanes > 0 or not is_blocking[kind] or next(rates_of[kind]) == nil
+end
+
+-- Counts a claim of this scope, and takes a token of the flow and of the queue.
 local function count_claim(kind, scope)
   claims = claims + 1
+  for of, rate in pairs(rates_of[kind]) do
+    take_token(of, rate)
+  end
   for _, prefix in ipairs({ flow_prefix(kind), scope }) do
     if running[prefix] then
       running[prefix] = running[prefix] + 1

@@ -5,8 +5,11 @@ local UNKNOWN = '\0\0\0'
 local LOOKED_AT = '\0p'
 local PAGE = 64
 
--- Whether a parked lane will come back: with the end of one of its claims, or with the end of its pause.
-local function is_parked_rightly(lane)
+-- Whether a parked lane will come back: with the end of one of its claims, with the end of its pause, or at its time.
+local function is_parked_rightly(lane, time)
+  if time then
+    return redis.call('ZSCORE', turn, note_of(lane, time))
+  end
   local kind = string.sub(kind_of(lane), 2)
   local its_flow = redis.call('HGET', flow, 'flow:' .. kind) or kind
   local scope = string.char(#its_flow) .. its_flow .. lane
@@ -23,8 +26,8 @@ local function look_at_lanes()
   for n = 1, #found, 2 do
     local lane = found[n]
     if string.byte(lane, 1) and string.byte(lane, 1) > 0 and #lane > #kind_of(lane) then
-      local pass, is_parked = read_lane(found[n + 1])
-      if is_parked and not is_parked_rightly(lane) then
+      local pass, is_parked, time = read_lane(found[n + 1])
+      if is_parked and not is_parked_rightly(lane, time) then
         bring_back(lane)
       elseif not is_parked then
         redis.call('ZADD', turn, '0', turn_of(lane, pass))

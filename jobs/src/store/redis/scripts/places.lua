@@ -6,12 +6,14 @@
 -- with its length before it. So the claims of a flow or of a lane are a range of `held`, and an end that comes twice
 -- frees one place. The scope stands in the fence.
 -- `wait` has one member for each job in a lane: the lane, the due time, the id. The due set of the kind has the job too.
--- `lanes` has each lane with a job in `wait`: its pass in eight bytes, and PARKED behind it if the lane is parked.
+-- `lanes` has each lane with a job in `wait`: its pass in eight bytes. Behind it stands PARKED if the lane is parked, or
+-- UNTIL and eight bytes of time if it is parked until a time.
 -- Under the length and the name of a kind it has the pass of the lane that was served last. The marks below and that
 -- of `look.lua` are fields of `lanes` too, with names that begin with a zero byte.
--- `turn` has the lanes in turn: the kind, the pass, the partition. The bytes of a pass sort as its number does.
+-- `turn` has the lanes in turn: the kind, the pass, the partition. The bytes of a pass sort as its number does. It also
+-- has the notes of `tokens.lua`, before all lanes.
 
-local PARKED = 'p'
+local PARKED, UNTIL = 'p', 't'
 -- A claim has found the queue or a flow full.
 local WAITED_FOR = '\0w'
 -- A flow has changed: `held` is compared with the claims, from this place on.
@@ -29,12 +31,21 @@ local function turn_of(lane, pass)
   return kind .. struct.pack('>I8', pass) .. string.sub(lane, #kind + 1)
 end
 
--- The pass in the state of a lane, and whether it is parked.
+-- The pass in the state of a lane; whether it is parked; and until when, if it is parked until a time.
 local function read_lane(state)
   if #state < 8 then
     return 0, true
   end
-  return struct.unpack('>I8', state), string.sub(state, 9) == PARKED
+  local pass, mark = (struct.unpack('>I8', state)), string.sub(state, 9, 9)
+  if mark == UNTIL and #state == 17 then
+    return pass, true, (struct.unpack('>I8', state, 10))
+  end
+  return pass, mark ~= ''
+end
+
+-- The member of `turn` for a lane that is parked until a time.
+local function note_of(lane, time)
+  return '\0' .. struct.pack('>I8', time) .. lane
 end
 
 local function put_in_turn(lane, pass)
@@ -42,13 +53,20 @@ local function put_in_turn(lane, pass)
   redis.call('ZADD', turn, '0', turn_of(lane, pass))
 end
 
--- Puts a lane in turn again, if it is parked.
-local function bring_back(lane)
+-- Puts a lane in turn again, if it is parked. `has_ended`: because a claim of it has ended. A lane that is parked until a
+-- time stays parked then.
+local function bring_back(lane, has_ended)
   local state = redis.call('HGET', lanes, lane)
   if not state then
     return false
   end
-  local pass, is_parked = read_lane(state)
+  local pass, is_parked, time = read_lane(state)
+  if time and has_ended then
+    return false
+  end
+  if time then
+    redis.call('ZREM', turn, note_of(lane, time))
+  end
   if is_parked then
     put_in_turn(lane, math.max(pass, tonumber(redis.call('HGET', lanes, kind_of(lane))) or 0))
   end
@@ -62,7 +80,7 @@ local has_looked, has_told
 local function free_place(id, scope)
   redis.call('ZREM', held, scope .. id)
   local lane = string.sub(scope, string.byte(scope, 1) + 2)
-  local is_waited_for = #lane > #kind_of(lane) + 1 and bring_back(lane)
+  local is_waited_for = #lane > #kind_of(lane) + 1 and bring_back(lane, true)
   if not has_looked then
     has_looked = true
     is_waited_for = redis.call('HDEL', lanes, WAITED_FOR) == 1 or is_waited_for

@@ -52,13 +52,6 @@ local function args(many)
   return unpack(ARGV, at - many, at - 1)
 end
 
--- Results of operations: one letter each, since an answer holds up to 256 of them. `ResultCode` in
--- `protocol.rs` has the same letters.
-local INSERTED, KNOWN, KEY_TAKEN = 'n', 'k', 't'
-local CANCELLED, RUNNING, GONE = 'c', 'r', 'g'
-local DONE, CLAIM_LOST = 'd', 'x'
-local CHANGED, UNCHANGED = '1', '0'
-
 local CALLERS_ID, ENDED, EXTRA, PARTITION = 1, 2, 4, 8
 local HEAD, HEAD_BYTES = '>BI4I4I4BBI2', 17
 -- The fence of a claim: nonce and number, which are its token; due time, owner, whether the job has its

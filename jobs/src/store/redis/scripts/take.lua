@@ -1,23 +1,5 @@
 -- Takes candidates of a claim. `take_plain.lua` or `take_lanes.lua` says which, and `write_claim.lua` writes the claim.
 
--- A claim of so many jobs makes the server keep `run` in a tree. A set of up to 128 short members is a list otherwise,
--- which the server searches for each of them: 128 jobs cost it 2 us each, and 0.4 us in a tree.
-local MANY = 32
-
--- A member that is too long for a list. The set becomes a tree with it, and stays one without it.
-local LONG_MEMBER = string.rep('-', 65)
-
-local function add_to_run(lease_end, ends)
-  local to_tree = #ends >= 2 * MANY and redis.call('ZCARD', run) <= 128
-  if to_tree then
-    redis.call('ZADD', run, lease_end, LONG_MEMBER)
-  end
-  call_all('ZADD', run, ends)
-  if to_tree then
-    redis.call('ZREM', run, LONG_MEMBER)
-  end
-end
-
 -- A fence has more than 64 bytes, so that the server keeps the fences in a hash table, and not in a list that it searches.
 local LONG_ENOUGH = 32
 
@@ -36,9 +18,12 @@ end
 
 -- All jobs of a claim have the same number in their fences. A later claim has a greater one. It is the time of the claim
 -- in microseconds, unless the clock has been set back, or reads a later year than the numbers of Lua can count from.
-local LATEST_NUMBER_FROM_TIME = 4e15
-local fence_number = (tonumber(redis.call('HGET', meta, 'claims')) or 0) + 1
-fence_number = math.max(fence_number, math.min(micros, LATEST_NUMBER_FROM_TIME))
+local fence_number
+do
+  local LATEST_NUMBER_FROM_TIME = 4e15
+  fence_number = (tonumber(redis.call('HGET', meta, 'claims')) or 0) + 1
+  fence_number = math.max(fence_number, math.min(micros, LATEST_NUMBER_FROM_TIME))
+end
 local lease_end = string.format('%.0f', now + lease)
 local sub = string.sub
 -- The claimed jobs: their ids; the arguments that add them to `run`, `fences` and `held`; bytes of records.

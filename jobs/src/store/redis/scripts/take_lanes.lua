@@ -21,17 +21,19 @@ local function present_of(kind)
   return presents[name], name
 end
 
--- The limit and the weight of a lane, and whether it is paused.
+-- The limit, the rate and the weight of a lane, and whether it is paused or held.
 local limits_of = {}
 
 local function limit_of(kind, lane)
   if not limits_of[lane] then
     local name = #kind .. ':' .. kind .. ':' .. string.sub(lane, #kind + 3)
-    local own, pause = unpack(redis.call('HMGET', flow, 'limit-part:' .. name, 'pause-part:' .. name))
+    local scope, hold = 'limit-part:' .. name, 'hold-part:' .. name
+    local own, pause, held = unpack(redis.call('HMGET', flow, scope, 'pause-part:' .. name, hold))
     own = limit_in(own)
     local weight = tonumber(own.weight) or tonumber(each[kind].weight) or 1
     limits_of[lane] = {
       most = tonumber(own.running) or most_of(each[kind]), weight = math.max(weight, 1), is_paused = pause,
+      held_until = hold_in(hold, held), rate = rate_in(own) or rate_in(each[kind]), scope = scope,
     }
   end
   return limits_of[lane]
@@ -97,11 +99,17 @@ local function offer_of(kind)
     local state = redis.call('HGET', lanes, lane)
     local its_pass, is_parked = read_lane(state or struct.pack('>I8', pass))
     local limits = limit_of(kind, lane)
+    local opens = math.max(limits.held_until, token_time(limits.scope, limits.rate))
     if is_parked or its_pass ~= pass then
       redis.call('ZREM', turn, member)
     elseif limits.is_paused
       or limits.most < math.huge and running_of(flow_prefix(kind) .. lane) >= limits.most then
       redis.call('HSET', lanes, lane, struct.pack('>I8', pass) .. PARKED)
+      redis.call('ZREM', turn, member)
+    elseif opens > now then
+      redis.call('HSET', lanes, lane, struct.pack('>I8', pass) .. UNTIL .. struct.pack('>I8', opens), NOTED,
+        string.format('%.0f', now))
+      redis.call('ZADD', turn, '0', note_of(lane, opens))
       redis.call('ZREM', turn, member)
     else
       local first, goes_on = first_of(kind, lane)
@@ -109,7 +117,7 @@ local function offer_of(kind)
         return false
       end
       if first then
-        first.pass, first.member, first.weight = pass, member, limits.weight
+        first.pass, first.member, first.limits = pass, member, limits
         offers[kind] = first
         return first
       end
@@ -172,8 +180,13 @@ do
     return #found / 2
   end
 
-  -- Lanes that a new limit may allow to run come back, a page in each call.
-  local cursor = redis.call('HGET', lanes, CHANGED_LANES)
+  -- Lanes that a new limit may allow to run come back, a page in each call. If the clock was set back, all come back.
+  local cursor, noted = unpack(redis.call('HMGET', lanes, CHANGED_LANES, NOTED))
+  if noted and tonumber(noted) > now then
+    cursor = '0'
+    redis.call('HSET', lanes, NOTED, string.format('%.0f', now))
+  end
+  local has_more_notes = noted and look_at_notes()
   if cursor then
     local following, found = unpack(redis.call('HSCAN', lanes, cursor, 'COUNT', '128'))
     for n = 1, #found, 2 do
@@ -197,7 +210,7 @@ do
     end
   end
 
-  is_unfinished = cursor or left_to_move <= 0
+  is_unfinished = cursor or has_more_notes or left_to_move <= 0
 end
 
 do
@@ -216,6 +229,7 @@ do
     taken, bytes = taken + 1, bytes + #offer.record
     ids[taken] = id
     count_claim(kind, scope)
+    take_token(offer.limits.scope, offer.limits.rate)
     add(claimed_in_lanes, kind, offer.id)
     redis.call('ZREM', wait, offer.place)
     local present, name = present_of(kind)
@@ -224,7 +238,7 @@ do
       redis.call('HSET', lanes, name, string.format('%.0f', offer.pass))
     end
     redis.call('ZREM', turn, offer.member)
-    put_in_turn(lane, offer.pass + math.floor(STRIDE / offer.weight))
+    put_in_turn(lane, offer.pass + math.floor(STRIDE / offer.limits.weight))
   end
 
   local function takes(kind, by)
@@ -265,7 +279,7 @@ do
       end
     elseif list then
       local kind, interruptions = list.kind, list.interruptions
-      if not has_room(kind) or not may_run(kind) then
+      if not has_room(kind) or not fits(kind) or not may_run(kind) then
         list.is_passed_over = true
       elseif interruptions > 0 and not admits(interruptions) then
         list.is_passed_over = true
@@ -276,6 +290,7 @@ do
         if taken > before then
           count_claim(kind, plain_scope(kind))
           takes(kind, 1)
+          in_lanes = in_lanes - (is_blocking[kind] and next(rates_of[kind]) and 1 or 0)
         end
       end
     else
@@ -284,20 +299,45 @@ do
   end
 end
 
--- When the next job with a partition is due that may be claimed.
-next_in_lanes = function(kind, earliest)
-  if not has_room_in_lanes(kind) then
-    return earliest
+keep_tokens()
+
+do
+  -- The first lanes that are parked until a time.
+  local waiting
+
+  -- When the first lane of a kind comes back that is parked until a time. If too many others come before it, the time of the
+  -- last of these.
+  local function waiting_until(kind)
+    local MOST = 16
+    waiting = waiting or redis.call('ZRANGEBYLEX', turn, '[\0', '(\1', 'LIMIT', '0', MOST)
+    local name, time = string.char(#kind) .. kind, nil
+    for _, note in ipairs(waiting) do
+      time = struct.unpack('>I8', note, 2)
+      if string.sub(note, 10, 9 + #name) == name then
+        return time
+      end
+    end
+    return #waiting == MOST and time or math.huge
   end
-  if offer_of(kind) then
-    return now
+
+  -- When the next job with a partition is due that may be claimed.
+  next_in_lanes = function(kind)
+    if not has_room_in_lanes(kind) then
+      return math.huge
+    end
+    if offer_of(kind) then
+      return now
+    end
+    local earliest = waiting_until(kind)
+    local coming = redis.call('ZRANGEBYSCORE', due[kind], COMING, '(' .. LANED, 'WITHSCORES', 'LIMIT', '0', '1')
+    return math.min(earliest, (tonumber(coming[2]) or math.huge) - COMING)
   end
-  local coming = redis.call('ZRANGEBYSCORE', due[kind], COMING, '(' .. LANED, 'WITHSCORES', 'LIMIT', '0', '1')
-  return math.min(earliest, (tonumber(coming[2]) or math.huge) - COMING)
 end
 
 -- Says that a claim waits for a place, if one does. Returns when the next job is due.
 at_end = function(earliest)
+  -- The search for the next job may have met other rates.
+  keep_tokens()
   if is_any_full then
     redis.call('HSETNX', lanes, WAITED_FOR, '1')
   end

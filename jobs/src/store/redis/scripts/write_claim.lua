@@ -16,6 +16,24 @@ end
 settle()
 
 if taken > 0 then
+  -- A claim of so many jobs makes the server keep `run` in a tree. A set of up to 128 short members is a list otherwise,
+  -- which the server searches for each of them: 128 jobs cost it 2 us each, and 0.4 us in a tree.
+  local MANY = 32
+
+  -- A member that is too long for a list. The set becomes a tree with it, and stays one without it.
+  local LONG_MEMBER = string.rep('-', 65)
+
+  local function add_to_run()
+    local to_tree = #ends >= 2 * MANY and redis.call('ZCARD', run) <= 128
+    if to_tree then
+      redis.call('ZADD', run, lease_end, LONG_MEMBER)
+    end
+    call_all('ZADD', run, ends)
+    if to_tree then
+      redis.call('ZREM', run, LONG_MEMBER)
+    end
+  end
+
   -- Fails here, before any write of the claim, if a key has a wrong type.
   redis.call('HLEN', fences)
   redis.call('ZCARD', run)
@@ -23,7 +41,7 @@ if taken > 0 then
   write_on_a_full_server()
   -- `run` comes first. So if a right is missing and the script fails at any command, each job is still in a set:
   -- without the right to `ZADD` nothing has changed; without `HSET` a job is reclaimed when its lease ends.
-  add_to_run(lease_end, ends)
+  add_to_run()
   call_all('ZADD', held, scopes)
   for _, list in ipairs(lists) do
     call_all('ZREM', due[list.kind], list.claimed)

@@ -1,4 +1,4 @@
-//! A schedule to store, and a stored schedule.
+//! A schedule, as it comes to a store and as it is stored.
 
 use std::sync::Arc;
 

@@ -1,0 +1,69 @@
+//! The steps of a history, and how they are drawn.
+
+use proptest::prelude::*;
+
+/// One step of a history. An index is taken modulo the number of things.
+#[derive(Clone, Debug)]
+pub(super) enum Step {
+    Insert {
+        kind: usize,
+        partition: Option<usize>,
+        delay: u64,
+        many: usize,
+    },
+    Claim {
+        limit: usize,
+        in_lanes: usize,
+        suspects: bool,
+    },
+    Finish(usize),
+    /// The run fails, and its job is due again after this delay.
+    Retry(usize, u64),
+    Release(usize),
+    Cancel(usize),
+    Reschedule(usize, u64),
+    Limit(usize, Option<u32>, Option<u32>),
+    /// Sets a rate in the place of the limit: jobs, milliseconds, burst.
+    Rate(usize, (u32, u64, u32)),
+    /// Holds a scope for these milliseconds.
+    Hold(usize, u64),
+    /// Pauses a partition of a kind, or ends the pause.
+    Pause(usize, usize, bool),
+    Advance(u64),
+    /// The clock is set back.
+    SetBack(u64),
+    /// The process ends, and another one begins.
+    Restart,
+}
+
+pub(super) fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let delay = || prop::sample::select(vec![0, 0, 0, 1, 30, 60, 400]);
+    let insert = (0..4usize, prop::option::weighted(0.8, 0..4usize), delay(), 1..6usize)
+        .prop_map(|(kind, partition, delay, many)| Step::Insert { kind, partition, delay, many });
+    let claim = (1..9usize, prop::sample::select(vec![1, 2, 3, 100]), any::<bool>())
+        .prop_map(|(limit, in_lanes, suspects)| Step::Claim { limit, in_lanes, suspects });
+    let limit = (
+        0..9usize,
+        prop::option::weighted(0.8, 1..4u32),
+        prop::option::weighted(0.4, prop::sample::select(vec![1, 2, 3, 10])),
+    );
+    let rate = (1..5u32, prop::sample::select(vec![1, 50, 100, 700, 5000]), 1..4u32);
+    let step = prop_oneof![
+        8 => insert,
+        12 => claim,
+        6 => (0..99usize).prop_map(Step::Finish),
+        1 => (0..99usize, delay()).prop_map(|(pick, delay)| Step::Retry(pick, delay)),
+        1 => (0..99usize).prop_map(Step::Release),
+        1 => (0..99usize).prop_map(Step::Cancel),
+        1 => (0..99usize, delay()).prop_map(|(pick, delay)| Step::Reschedule(pick, delay)),
+        1 => (0..3usize, 0..4usize, prop::bool::weighted(0.4))
+            .prop_map(|(kind, of, pauses)| Step::Pause(kind, of, pauses)),
+        2 => limit.prop_map(|(scope, running, weight)| Step::Limit(scope, running, weight)),
+        2 => (0..9usize, rate).prop_map(|(scope, rate)| Step::Rate(scope, rate)),
+        1 => (0..9usize, prop::sample::select(vec![0, 30, 400])).prop_map(|(scope, ms)| Step::Hold(scope, ms)),
+        3 => prop::sample::select(vec![1, 10, 100, 1000]).prop_map(Step::Advance),
+        1 => prop::sample::select(vec![1, 40, 400]).prop_map(Step::SetBack),
+        1 => Just(Step::Restart),
+    ];
+    prop::collection::vec(step, 1..80)
+}

@@ -1,0 +1,6 @@
+-- Results of operations: one letter each, since an answer holds up to 256 of them. `ResultCode` in
+-- `protocol.rs` has the same letters.
+local INSERTED, KNOWN, KEY_TAKEN = 'n', 'k', 't'
+local CANCELLED, RUNNING, GONE = 'c', 'r', 'g'
+local DONE, CLAIM_LOST = 'd', 'x'
+local CHANGED, UNCHANGED = '1', '0'

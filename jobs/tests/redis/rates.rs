@@ -1,0 +1,58 @@
+//! Rates on a server: several nodes, of which one is cut off.
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
+
+use tickwheel_jobs::{Builder, Fail, Jobs, Limit, Run};
+
+use crate::proxy::Proxy;
+use crate::scenarios::limits::{Charge, charge};
+use crate::server::{Server, wait_until};
+use crate::support::{MS, in_hand, open};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// The time of each claim, by the clock of the server.
+type Claims = Arc<Mutex<Vec<SystemTime>>>;
+
+fn node(builder: Builder, claims: &Claims) -> Jobs {
+    let claims = Arc::clone(claims);
+    let handler = move |_: Charge, run: &Run| -> Result<(), Fail> {
+        let job = run.client().get(run.id())?.ok_or("it is gone")?;
+        claims.lock().unwrap().push(job.claimed.ok_or("it is not claimed")?);
+        Ok(())
+    };
+    builder.lease(SECOND).handle(handler).start().unwrap()
+}
+
+/// Three nodes together claim no more jobs of a flow in any period than its rate, also if one of them is cut off, and run
+/// all jobs.
+#[test]
+fn nodes_together_keep_a_rate() {
+    let server = Server::start();
+    let (proxy, claims) = (Proxy::to(server.port), Claims::default());
+    let nodes: Vec<Jobs> = (0..2).map(|_| node(open(&server), &claims)).collect();
+    let cut_off = node(Jobs::redis(proxy.url()).unwrap(), &claims);
+    let client = open(&server).client().unwrap();
+    client.kind::<Charge>().limit(Limit::none().rate(100, SECOND).burst(5)).unwrap();
+    client
+        .insert_batch((0..250).map(|n| (Duration::ZERO, charge(["acme", "nobody"][n % 2]))))
+        .unwrap();
+    let many = || claims.lock().unwrap().len();
+    wait_until("some ran", || many() > 80);
+    proxy.cut(true);
+    wait_until("the others ran", || many() >= 240);
+    wait_until("all ended", || in_hand(&client) == 0 && client.count().unwrap().pending == 0);
+    client.check().unwrap();
+    drop(cut_off);
+    nodes.into_iter().for_each(|node| node.shutdown().unwrap());
+    let mut times = claims.lock().unwrap().clone();
+    times.sort_unstable();
+    // The time of a claim is stored in microseconds, and the rate counts whole milliseconds.
+    for (n, first) in times.iter().enumerate() {
+        let in_period = times[n..].iter().take_while(|time| **time < *first + SECOND - MS).count();
+        assert!(in_period <= 104, "{in_period}");
+    }
+    let took = times[times.len() - 1].duration_since(times[0]).unwrap();
+    println!("{} claims in {took:?}", times.len());
+}

@@ -1,0 +1,249 @@
+//! The promises of rates and holds: never more starts in a period than the rate, also across a restart, and no job left
+//! behind.
+
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::{Duration, SystemTime};
+
+use tickwheel_jobs::{
+    Builder, Driver, Fail, Jobs, Limit, LimitError, LimitScope, PendingReason, Run, StoreError,
+};
+
+use super::limits::{Charge, charge};
+use super::{HOUR, LONG, MINUTE, MS, Mail, SECOND};
+use crate::support::on_stores;
+
+/// The customer of each run, and when it started.
+type Starts = Arc<Mutex<Vec<(String, SystemTime)>>>;
+
+/// Starts jobs on a manual clock that note when each run starts.
+fn timed(builder: Builder) -> (Jobs, Driver, Starts) {
+    let starts = Starts::default();
+    let noted = Arc::clone(&starts);
+    let (jobs, driver) = builder
+        .handle(move |job: Charge, run: &Run| {
+            noted.lock().unwrap().push((job.0, run.due() + run.late()));
+            Ok(())
+        })
+        .handle(|_: Mail, _: &Run| Ok(()))
+        .manual()
+        .unwrap();
+    (jobs, driver, starts)
+}
+
+/// Checks that in any period of this length there are no more times than this, and that a period has so many.
+fn at_most(most: usize, period: Duration, times: &[SystemTime]) {
+    for (n, first) in times.iter().enumerate() {
+        let in_period = times[n..].iter().take_while(|time| **time < *first + period).count();
+        assert!(in_period <= most, "{in_period} of {most} in {period:?}");
+    }
+}
+
+fn times(starts: &Starts) -> Vec<SystemTime> {
+    starts.lock().unwrap().iter().map(|(_, time)| *time).collect()
+}
+
+/// The starts of a flow are spread over the period. With a burst, that many come at once after a quiet time.
+#[test]
+fn starts_keep_the_rate_and_the_burst_of_their_flow() {
+    on_stores(|store| {
+        let (jobs, driver, starts) = timed((store.open)());
+        let charges = jobs.kind::<Charge>();
+        charges.limit(Limit::none().rate(10, SECOND)).unwrap();
+        jobs.insert_batch((0..35).map(|_| (MS, charge("nobody")))).unwrap();
+        assert_eq!(driver.advance(MS), 1);
+        assert_eq!(driver.advance(450 * MS), 4);
+        assert_eq!(driver.advance(4 * SECOND), 30);
+        let all = times(&starts);
+        at_most(10, SECOND, &all);
+        let took = all[34].duration_since(all[0]).unwrap();
+        assert!(took < 3_600 * MS, "{took:?}");
+        charges.limit(Limit::none().rate(10, SECOND).burst(5)).unwrap();
+        starts.lock().unwrap().clear();
+        jobs.insert_batch(
+            (0..30).map(|n| (MS, charge(if n % 2 == 0 { "acme" } else { "nobody" }))),
+        )
+        .unwrap();
+        assert_eq!(driver.advance(2 * MS), 5);
+        assert_eq!(driver.advance(3 * SECOND), 25);
+        at_most(14, SECOND, &times(&starts));
+        jobs.check().unwrap();
+    });
+}
+
+/// Each partition has the rate of each by itself, or its own. Jobs without a partition wait for none of them.
+#[test]
+fn partitions_have_rates_of_their_own() {
+    on_stores(|store| {
+        let (jobs, driver, starts) = timed((store.open)());
+        let charges = jobs.kind::<Charge>();
+        charges.limit_each(Limit::none().rate(1, SECOND)).unwrap();
+        charges.partition("beta").limit(Limit::none().rate(2, SECOND).burst(2)).unwrap();
+        for name in ["acme", "beta", "core", "nobody"] {
+            jobs.insert_batch((0..4).map(|_| (MS, charge(name)))).unwrap();
+        }
+        let of = |name: &str| starts.lock().unwrap().iter().filter(|(its, _)| its == name).count();
+        let all = || [of("acme"), of("beta"), of("core"), of("nobody")];
+        driver.advance(2 * MS);
+        assert_eq!(all(), [1, 2, 1, 4]);
+        driver.advance(SECOND);
+        assert_eq!(all(), [2, 4, 2, 4]);
+        driver.advance(SECOND);
+        assert_eq!(all(), [3, 4, 3, 4]);
+        driver.advance(SECOND);
+        assert_eq!(all(), [4, 4, 4, 4]);
+        jobs.check().unwrap();
+    });
+}
+
+/// A restart does not begin a rate anew. A job that was given back has used its token.
+#[test]
+fn rate_goes_on_after_a_restart() {
+    on_stores(|store| {
+        if !store.keeps {
+            return;
+        }
+        let (jobs, driver, _) = timed((store.open)());
+        jobs.kind::<Charge>().limit(Limit::none().rate(1, HOUR)).unwrap();
+        jobs.kind::<Charge>().limit_each(Limit::none().rate(1, MINUTE)).unwrap();
+        jobs.insert_batch((0..3).map(|_| (MS, charge("acme")))).unwrap();
+        assert_eq!(driver.advance(SECOND), 1);
+        drop((jobs, driver));
+        let (jobs, driver, starts) = timed((store.open)());
+        assert_eq!(driver.advance(30 * MINUTE), 0);
+        assert_eq!(driver.advance(31 * MINUTE), 1);
+        assert_eq!(starts.lock().unwrap().len(), 1);
+        // Another rate holds from the next claim on.
+        jobs.kind::<Charge>().limit(Limit::none()).unwrap();
+        assert_eq!(driver.advance(MINUTE), 1);
+        jobs.check().unwrap();
+    });
+}
+
+/// On the real clock, the claims keep the rate of the queue, and all jobs run.
+#[test]
+fn claims_keep_a_rate_on_the_real_clock() {
+    on_stores(|store| {
+        let (claimed, claims) = mpsc::channel();
+        let handler = move |_: Charge, run: &Run| -> Result<(), Fail> {
+            let job = run.client().get(run.id())?.ok_or("it is gone")?;
+            Ok(claimed.send(job.claimed.ok_or("it is not claimed")?)?)
+        };
+        let jobs = (store.open)().threads(4).handle(handler).start().unwrap();
+        jobs.limit(Limit::none().rate(20, 200 * MS)).unwrap();
+        jobs.insert_batch((0..60).map(|n| (Duration::ZERO, charge(["acme", "nobody"][n % 2]))))
+            .unwrap();
+        let mut times: Vec<SystemTime> =
+            (0..60).map(|_| claims.recv_timeout(LONG).unwrap()).collect();
+        times.sort_unstable();
+        // The time of a claim is stored in whole milliseconds.
+        at_most(20, 199 * MS, &times);
+        assert!(times[59].duration_since(times[0]).unwrap() >= 500 * MS);
+        jobs.shutdown().unwrap();
+    });
+}
+
+/// While a scope is held, none of its jobs starts, and others do. Of two holds the later end counts. A hold survives a
+/// restart, and ends by itself or with a hold of zero.
+#[test]
+fn held_scope_starts_nothing() {
+    on_stores(|store| {
+        let (mut jobs, mut driver, mut starts) = timed((store.open)());
+        let acme = jobs.kind::<Charge>().partition("acme");
+        acme.hold(10 * SECOND).unwrap();
+        acme.hold(SECOND).unwrap();
+        let insert = |jobs: &Jobs| {
+            jobs.insert_batch(["acme", "beta", "nobody"].map(|name| (MS, charge(name)))).unwrap();
+        };
+        insert(&jobs);
+        assert_eq!(driver.advance(2 * SECOND), 2);
+        if store.keeps {
+            drop((jobs, driver));
+            (jobs, driver, starts) = timed((store.open)());
+            assert_eq!(driver.advance(SECOND), 0);
+        }
+        assert!(starts.lock().unwrap().iter().all(|(name, _)| name != "acme"));
+        assert_eq!(driver.advance(10 * SECOND), 1);
+        // The flow, by the name of the kind.
+        jobs.kind_named("charge").hold(HOUR).unwrap();
+        insert(&jobs);
+        jobs.insert(MS, Mail(1)).unwrap();
+        assert_eq!(driver.advance(MINUTE), 1);
+        jobs.kind::<Charge>().hold(Duration::ZERO).unwrap();
+        assert_eq!(driver.advance(MS), 3);
+        jobs.hold(SECOND).unwrap();
+        insert(&jobs);
+        jobs.insert(MS, Mail(1)).unwrap();
+        assert_eq!(driver.advance(900 * MS), 0);
+        assert_eq!(driver.advance(SECOND), 4);
+        assert_eq!(jobs.limits().unwrap(), []);
+        jobs.check().unwrap();
+    });
+}
+
+/// `limits` and `why_pending` tell when the next job of a scope may start, and until when it is held.
+#[test]
+fn next_start_and_hold_are_told() {
+    on_stores(|store| {
+        let (jobs, driver, _) = timed((store.open)());
+        let charges = jobs.kind::<Charge>();
+        charges.limit(Limit::none().rate(1, MINUTE)).unwrap();
+        charges.partition("acme").hold(HOUR).unwrap();
+        let ids: Vec<_> =
+            ["nobody", "beta", "acme"].map(|name| jobs.insert(MS, charge(name)).unwrap()).into();
+        let begin = driver.wall_now();
+        assert_eq!(driver.advance(10 * MS), 1);
+        let limits = jobs.limits().unwrap();
+        let scopes: Vec<&LimitScope> = limits.iter().map(|info| &info.scope).collect();
+        let stripe = LimitScope::Flow("stripe".to_owned());
+        let acme =
+            LimitScope::Partition { kind: "charge".to_owned(), partition: "acme".to_owned() };
+        assert_eq!(scopes, [&stripe, &acme]);
+        let next = limits[0].next_start.unwrap().duration_since(begin).unwrap();
+        assert!((MINUTE..=MINUTE + 10 * MS).contains(&next), "{next:?}");
+        assert_eq!((limits[0].held_until, limits[1].next_start), (None, None));
+        let held = limits[1].held_until.unwrap().duration_since(begin).unwrap();
+        assert!((59 * MINUTE..=HOUR).contains(&held), "{held:?}");
+        let waiting: Vec<_> = ids.iter().filter(|id| jobs.get(**id).unwrap().is_some()).collect();
+        let reasons = jobs.why_pending(*waiting[1]).unwrap();
+        let told: Vec<&LimitScope> = reasons
+            .iter()
+            .map(|reason| match reason {
+                PendingReason::Limit(info) => &info.scope,
+                other => panic!("{other}"),
+            })
+            .collect();
+        assert_eq!(told, [&stripe, &acme]);
+        let text = reasons[0].to_string();
+        assert!(text.starts_with("by its rate, the flow stripe starts the next job at "), "{text}");
+        let text = reasons[1].to_string();
+        assert!(text.starts_with("its partition acme is held until "), "{text}");
+        // After the minute the next one starts, and then nothing waits but for the hold.
+        assert_eq!(driver.advance(MINUTE), 1);
+        assert_eq!(driver.advance(2 * MINUTE), 0);
+        assert_eq!(jobs.limits().unwrap()[0].next_start, None);
+        assert_eq!(driver.advance(HOUR), 1);
+    });
+}
+
+/// A rate that could not hold is refused with an error that says why, and changes nothing.
+#[test]
+fn rates_that_cannot_hold_are_refused() {
+    on_stores(|store| {
+        let (jobs, _driver, _) = timed((store.open)());
+        let charges = jobs.kind::<Charge>();
+        let refused = |error| Err(StoreError::Limit(error));
+        let rate = |jobs, per| Limit::none().rate(jobs, per);
+        assert_eq!(jobs.limit(rate(0, SECOND)), refused(LimitError::Zero));
+        let none = Duration::ZERO;
+        assert_eq!(charges.limit(rate(1, none)), refused(LimitError::Period(none)));
+        let years = 500 * 24 * HOUR;
+        assert_eq!(charges.limit_each(rate(1, years)), refused(LimitError::Period(years)));
+        let acme = charges.partition("acme");
+        assert_eq!(acme.limit(rate(1, SECOND).burst(0)), refused(LimitError::Burst(0)));
+        assert_eq!(acme.limit(Limit::running(1).burst(3)), refused(LimitError::NoRate));
+        assert_eq!(jobs.limits().unwrap(), []);
+        let error = StoreError::TooLong { what: "partition", bytes: 0, most: 255 };
+        assert_eq!(charges.partition("").hold(SECOND), Err(error));
+        jobs.check().unwrap();
+    });
+}
