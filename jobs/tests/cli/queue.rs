@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tickwheel_jobs::Keep;
+use tickwheel_jobs::{Keep, Limit};
 
 use super::shared::*;
 
@@ -103,6 +103,29 @@ fn groups_are_listed_sealed_and_cancelled() {
     let unknown = call(&app.store, &["seal-group", &"0".repeat(32)]);
     assert!(unknown.code == 1 && unknown.err.contains("no such group"), "{}", unknown.err);
     assert_eq!(call(&app.store, &["seal-group", "what"]).code, 2);
+}
+
+/// `limits` lists the limits with what runs, the rate and the end of a hold.
+#[test]
+fn limits_are_listed() {
+    let Some(app) = application() else { return };
+    assert_eq!(json(&app.store, &["limits", "--json"]).len(), 0);
+    let pushes = app.jobs.kind::<Push>();
+    app.jobs.limit(Limit::running(7)).unwrap();
+    pushes.limit(Limit::none().rate(10, Duration::from_secs(1)).burst(3)).unwrap();
+    pushes.limit_each(Limit::running(2).weight(5)).unwrap();
+    pushes.partition("acme").hold(HOUR).unwrap();
+    let limits = json(&app.store, &["limits", "--json"]);
+    let scopes: Vec<_> = limits.iter().map(|limit| limit["scope"].as_str().unwrap()).collect();
+    assert_eq!(scopes, ["queue", "flow", "each_partition", "partition"]);
+    assert_eq!((&limits[0]["most_running"], &limits[0]["running"]), (&7.into(), &0.into()));
+    assert_eq!((&limits[1]["flow"], &limits[1]["rate"]), (&"push".into(), &10.into()));
+    assert_eq!((&limits[1]["per_ms"], &limits[1]["burst"]), (&1000.into(), &3.into()));
+    assert_eq!((&limits[2]["kind"], &limits[2]["weight"]), (&"push".into(), &5.into()));
+    assert_eq!(limits[3]["partition"], "acme");
+    assert!(limits[3]["held_until"].is_string() && limits[3]["next_start"].is_null());
+    let table = ok(&app.store, &["limits"]);
+    assert!(table.contains("partition acme of push") && table.contains("10 in 1s"), "{table}");
 }
 
 /// `list ended` shows completed jobs that are kept.

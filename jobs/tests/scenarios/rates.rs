@@ -119,6 +119,21 @@ fn rate_goes_on_after_a_restart() {
     });
 }
 
+/// A rate of the program holds while none is stored for the flow.
+#[test]
+fn rate_of_the_program_holds_until_one_is_stored() {
+    on_stores(|store| {
+        let rate = Limit::none().rate(1, SECOND).burst(2);
+        let (jobs, driver, _) = timed((store.open)().limit_unless_set::<Charge>(rate));
+        jobs.insert_batch((0..9).map(|_| (MS, charge("nobody")))).unwrap();
+        assert_eq!(driver.advance(2 * MS), 2);
+        assert_eq!(driver.advance(SECOND), 1);
+        jobs.kind::<Charge>().limit(Limit::none().rate(4, SECOND)).unwrap();
+        assert_eq!(driver.advance(SECOND), 4);
+        jobs.check().unwrap();
+    });
+}
+
 /// On the real clock, the claims keep the rate of the queue, and all jobs run.
 #[test]
 fn claims_keep_a_rate_on_the_real_clock() {

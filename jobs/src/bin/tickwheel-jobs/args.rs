@@ -121,6 +121,12 @@ pub(crate) enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Lists the limits of the queue: how many jobs of each scope run, when the next one may start, and what is held.
+    Limits {
+        /// Prints one JSON object a line.
+        #[arg(long)]
+        json: bool,
+    },
     /// Seals a group: it takes no more members, and ends once every member has ended.
     SealGroup { id: GroupId },
     /// Cancels a group: it takes no more members, its pending members are cancelled, and the runs of the others are
@@ -334,7 +340,8 @@ impl Command {
             Command::List(_) | Command::Show { .. } | Command::Stats { .. } => true,
             Command::Check | Command::Top { .. } => true,
             Command::Errors { .. } | Command::Nodes { .. } | Command::Metrics { .. } => true,
-            Command::Queues { .. } | Command::History(_) | Command::Groups { .. } => true,
+            Command::Queues { .. } | Command::History(_) => true,
+            Command::Groups { .. } | Command::Limits { .. } => true,
             #[cfg(feature = "serve")]
             Command::Serve(serve) => serve.read_only,
             Command::Pause(_) | Command::Resume(_) => false,

@@ -21,6 +21,7 @@
 //! | `find.rs` | finds jobs by id, by the beginning of an id, by key, by a filter |
 //! | `inspect.rs` | `list`, `show`, `stats`, `check` |
 //! | `history.rs` | `history` |
+//! | `limits.rs` | `limits` |
 //! | `queue.rs` | `queues`, `errors`, `metrics`, `nodes`, `pause`, `resume` |
 //! | `unserved.rs` | the warning that no process handles the kind of jobs that are due |
 //! | `confirm.rs` | asks before more than one job is changed |
@@ -47,6 +48,7 @@ mod inspect;
 mod queue;
 mod history;
 mod groups;
+mod limits;
 mod unserved;
 mod confirm;
 mod bulk;
@@ -191,6 +193,7 @@ fn run(args: Args, out: &mut impl Write) -> Result<Outcome, Box<dyn Error>> {
         Command::Groups { json } => groups::groups(&client, json, out),
         Command::SealGroup { id } => groups::seal(&client, id, out),
         Command::CancelGroup { id } => groups::cancel(&client, id, out),
+        Command::Limits { json } => limits::limits(&client, json, out),
         Command::Pause(of) => queue::pause(&client, &of, out),
         Command::Resume(of) => queue::resume(&client, &of, out),
         Command::Check => inspect::check(&client, out),
