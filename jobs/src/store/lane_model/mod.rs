@@ -344,7 +344,7 @@ proptest! {
 fn claims_on_a_server_agree_with_the_oracle() {
     let server = server::Process::start();
     let number = core::cell::Cell::new(0);
-    let mut runner = proptest::test_runner::TestRunner::new(config(20));
+    let mut runner = proptest::test_runner::TestRunner::new(config(60));
     let result = runner.run(&steps(), |steps| {
         number.set(number.get() + 1);
         agrees(Place::Server(server.queue(number.get())), &steps)

@@ -32,8 +32,9 @@ pub(super) struct Oracle {
     missed: BTreeMap<Lane, BTreeMap<&'static str, u32>>,
     paused: Vec<Lane>,
     starts: Starts,
-    /// Until when each scope is held.
-    holds: Vec<(LimitScope, Millis)>,
+    /// Until when each scope is held, and whether a claim came after that. Then a store may have forgotten the hold,
+    /// which makes a difference if the clock is set back.
+    holds: Vec<(LimitScope, Millis, bool)>,
     /// The time of the last claim.
     now: Millis,
     /// How long before its due time a job may be claimed. On a server it is zero: there jobs of several kinds with one
@@ -113,8 +114,8 @@ impl Oracle {
     }
 
     pub(super) fn held(&mut self, scope: &LimitScope, until: Millis) {
-        self.holds.retain(|(its, _)| its != scope);
-        self.holds.push((scope.clone(), until));
+        self.holds.retain(|(its, ..)| its != scope);
+        self.holds.push((scope.clone(), until, false));
     }
 
     pub(super) fn paused(&mut self, lane: Lane, pauses: bool) {
@@ -170,7 +171,9 @@ impl Oracle {
     /// Says whether a claim now would break a rate or a hold.
     fn must_wait(&self, job: &Job, now: Millis) -> Option<&'static str> {
         let scopes = self.scopes(job.kind, job.partition);
-        let holds = |(scope, until): &(LimitScope, Millis)| *until > now && scopes.contains(scope);
+        let holds = |(scope, until, is_over): &(LimitScope, Millis, bool)| {
+            *until > now && !is_over && scopes.contains(scope)
+        };
         if self.holds.iter().any(holds) {
             return Some("hold");
         }
@@ -180,9 +183,9 @@ impl Oracle {
     /// Returns the time from which on neither a rate nor a hold may keep the job from a claim.
     fn free_from(&self, job: &Job, now: Millis) -> Millis {
         let scopes = self.scopes(job.kind, job.partition);
-        let holds = self.holds.iter().filter(|(scope, _)| scopes.contains(scope));
+        let holds = self.holds.iter().filter(|(scope, ..)| scopes.contains(scope));
         let free = scopes.iter().map(|scope| self.starts.free_from(scope, now));
-        holds.map(|(_, until)| *until).chain(free).max().unwrap_or(now)
+        holds.map(|(_, until, _)| *until).chain(free).max().unwrap_or(now)
     }
 
     /// Says whether a job of the kind may not be claimed before it is due.
@@ -238,6 +241,7 @@ impl Oracle {
         let claimed = &outcome.claimed;
         self.now = now;
         self.starts.claim(now);
+        self.holds.iter_mut().for_each(|(_, until, is_over)| *is_over |= *until <= now);
         ensure(claimed.len() <= limit, || format!("{} claimed, not {limit}", claimed.len()))?;
         for job in claimed {
             self.take(job, (now, until), &mut room_in_lanes)?;

@@ -238,7 +238,8 @@ do
       redis.call('HSET', lanes, name, string.format('%.0f', offer.pass))
     end
     redis.call('ZREM', turn, offer.member)
-    put_in_turn(lane, offer.pass + math.floor(STRIDE / offer.limits.weight))
+    -- A lane that waited with a suspect may be behind. It has saved up no turns.
+    put_in_turn(lane, math.max(offer.pass, present) + math.floor(STRIDE / offer.limits.weight))
   end
 
   local function takes(kind, by)
