@@ -102,6 +102,8 @@ pub use api::builder::Builder;
 pub use api::bulk::{Bulk, BulkCounts};
 pub use api::client::Client;
 pub use api::driver::Driver;
+pub use api::group::Group;
+pub use api::group_handle::GroupHandle;
 pub use api::jobs::Jobs;
 pub use api::keyed::Keyed;
 pub use api::kind::Kind;
@@ -126,6 +128,9 @@ pub use values::error::{
 pub use values::fail::Fail;
 pub use values::fence::Fence;
 pub use values::follow_up_error::FollowUpError;
+pub use values::group::GroupId;
+pub use values::group_error::GroupError;
+pub use values::group_info::GroupInfo;
 pub use values::history::{HistoryEntry, Step};
 pub use values::id::{JobId, ParseIdError};
 pub use values::info::{

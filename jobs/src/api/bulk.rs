@@ -99,7 +99,7 @@ pub struct BulkCounts {
 }
 
 impl BulkCounts {
-    fn of(answers: Vec<Answer>) -> Result<BulkCounts, StoreError> {
+    pub(super) fn of(answers: Vec<Answer>) -> Result<BulkCounts, StoreError> {
         let mut counts = BulkCounts::default();
         for answer in answers {
             counts.seen += 1;
@@ -115,7 +115,7 @@ impl BulkCounts {
         Ok(counts)
     }
 
-    fn add(&mut self, step: BulkCounts) {
+    pub(super) fn add(&mut self, step: BulkCounts) {
         let BulkCounts { seen, changed, asked_to_stop, passed_over } = step;
         self.seen += seen;
         self.changed += changed;

@@ -13,6 +13,7 @@ use crate::dispatch::run::Run;
 use crate::dispatch::run_state::RunState;
 use crate::store::{Answer, ApplyError, Inserted, NAME_BYTES, Op, PAYLOAD_BYTES};
 use crate::values::error::{StoreError, Violation};
+use crate::values::extra::group_of;
 use crate::values::headers::Headers;
 use crate::values::id::JobId;
 use crate::values::info::{Cancel, JobInfo};
@@ -249,11 +250,14 @@ impl Client {
     /// operation.
     fn follow_up(&self, op: Op) -> ControlFlow<Result<Answer, ApplyError>, Op> {
         let Some(run) = &self.run else { return ControlFlow::Continue(op) };
-        let (jobs, answer) = match op {
+        let (mut jobs, answer) = match op {
             Op::Insert(job) => (vec![job], Answer::Inserted(Inserted::New)),
             Op::InsertMany(jobs) => (jobs, Answer::InsertedMany(Vec::new())),
             op => return ControlFlow::Continue(op),
         };
+        if let Some(group) = group_of(run.extra.as_deref()) {
+            jobs.iter_mut().for_each(|job| job.join(group));
+        }
         let noted = run.follow_ups.add(jobs);
         let refused = |error| StoreError::FollowUp(error).into();
         ControlFlow::Break(noted.map(|()| answer).map_err(refused))

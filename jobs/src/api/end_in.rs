@@ -7,6 +7,7 @@ use crate::store::sqlite::outbox;
 use crate::store::{End, Finish, RunBuckets};
 use crate::values::end_in_error::EndInError;
 use crate::values::error::StoreError;
+use crate::values::extra::group_of;
 
 impl Run {
     /// Ends the run in a transaction of the caller, on the file of these jobs: the commit of the transaction
@@ -93,6 +94,7 @@ impl Run {
                 wanted: state.extra.as_ref().is_some_and(|extra| extra.wanted),
                 run: Some(RunBuckets::of(state.late(), took)),
                 then: state.follow_ups.jobs(),
+                group: group_of(state.extra.as_deref()),
             })
         };
         outbox::end_in(&self.dispatcher.file, transaction, claim, end, now.millis())

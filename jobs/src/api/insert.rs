@@ -269,7 +269,7 @@ pub(super) fn answer(id: JobId, inserted: store::Inserted) -> Inserted {
 const JOBS_PER_PART: usize = 4096;
 
 /// Returns the error of a batch of which the first `before` jobs are stored.
-fn after(before: usize, kind: InsertErrorKind) -> InsertErrorKind {
+pub(super) fn after(before: usize, kind: InsertErrorKind) -> InsertErrorKind {
     let error = match kind {
         kind if before == 0 => return kind,
         InsertErrorKind::Unknown(id) => return InsertErrorKind::Unknown(id),
@@ -312,7 +312,9 @@ pub(super) fn to_store<J: Job>(
     let holds_key = key.is_some() && new.until == Until::Ended;
     let burst = new.debounced.map(|at_most| Burst::new(now.millis(), at_most));
     let (retry, wanted) = (new.retry, new.wanted);
-    let extra = Extra { retry, holds_key, headers, wanted, burst, partition }.boxed();
+    let (group, callback_of) = (None, None);
+    let extra =
+        Extra { retry, holds_key, headers, wanted, burst, partition, group, callback_of }.boxed();
     let (kind, callers_id) = (Arc::clone(kind), new.id.is_some());
     Ok(store::NewJob { id, kind, due, key, callers_id, extra, payload })
 }

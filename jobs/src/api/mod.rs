@@ -22,6 +22,8 @@ pub(crate) mod keyed;
 pub(crate) mod throttle;
 pub(crate) mod pages;
 pub(crate) mod bulk;
+pub(crate) mod group_handle;
+pub(crate) mod group;
 pub(crate) mod jobs;
 pub(crate) mod async_verbs;
 pub(crate) mod driver;

@@ -4,10 +4,12 @@
 //! instead, and gets an answer of its type. This file alone says which answer belongs to which operation.
 
 use crate::store::{
-    Answer, ApplyError, HistoryPart, Inserted, KindGauges, NewJob, NewSchedule, Op, Page,
+    Answer, ApplyError, HistoryPart, Inserted, KindGauges, NewGroup, NewJob, NewSchedule, Op, Page,
     PageRequest, StoredSchedule,
 };
 use crate::values::error::StoreError;
+use crate::values::group::GroupId;
+use crate::values::group_info::GroupInfo;
 use crate::values::id::JobId;
 use crate::values::info::{Cancel, Counts, DeadByError, JobInfo};
 use crate::values::node::NodeInfo;
@@ -62,6 +64,18 @@ requests! {
     /// The answer has the jobs that were not inserted: see [`Answer::InsertedMany`].
     insert_many(jobs: Vec<NewJob>) -> Vec<(usize, JobId)> =
         Op::InsertMany(jobs), Answer::InsertedMany(taken) => taken;
+    /// The answer has the members that were not inserted.
+    insert_group(group: Box<NewGroup>) -> Vec<(usize, JobId)> =
+        Op::InsertGroup(group), Answer::InsertedMany(taken) => taken;
+    add_to_group(id: GroupId, jobs: Vec<NewJob>) -> Vec<(usize, JobId)> =
+        Op::AddToGroup(id, jobs), Answer::InsertedMany(taken) => taken;
+    seal_group(id: GroupId) -> bool = Op::SealGroup(id), Answer::Changed(changed) => changed;
+    cancel_group(id: GroupId) -> bool = Op::CancelGroup(id), Answer::Changed(changed) => changed;
+    group(id: GroupId) -> Option<GroupInfo> =
+        Op::Group(id), Answer::Group(group) => group.map(|group| *group);
+    groups(most: usize) -> Vec<GroupInfo> = Op::Groups(most), Answer::Groups(groups) => groups;
+    members(id: GroupId, after: Option<JobId>) -> Vec<JobId> =
+        Op::Members(id, after), Answer::Members(members) => members;
     cancel(id: JobId) -> Cancel = Op::Cancel(id), Answer::Cancelled(cancel) => cancel;
     cancel_key(key: String) -> bool = Op::CancelKey(key), Answer::Changed(changed) => changed;
     reschedule(id: JobId, due: Millis) -> bool =

@@ -32,6 +32,8 @@ pub(crate) mod gauges;
 pub(crate) mod history;
 pub(crate) mod new_job;
 pub(crate) mod new_schedule;
+pub(crate) mod finish;
+pub(crate) mod group;
 pub(crate) mod page;
 pub(crate) mod memory;
 #[cfg(feature = "sqlite-unbundled")]
@@ -40,6 +42,8 @@ pub(crate) mod sqlite;
 pub(crate) mod redis;
 #[cfg(test)]
 mod lane_model;
+#[cfg(test)]
+mod group_model;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -49,16 +53,19 @@ use crate::values::server_time::ServerTime;
 
 use crate::values::error::{StoreError, Violation};
 pub(crate) use crate::values::fence::Fence;
+use crate::values::group::GroupId;
+use crate::values::group_info::GroupInfo;
 use crate::values::id::JobId;
 use crate::values::info::{Cancel, Counts, DeadByError, JobInfo};
-use crate::values::keep::Keep;
 use crate::values::node::NodeInfo;
 use crate::values::rate::Tokens;
 use crate::values::time::Millis;
 pub(crate) use claim::{ClaimRequest, Claimed, MOST_INTERRUPTIONS, killed};
 pub(crate) use ended::{End, Ending, TRIM_LOOKS, TRIMMED, is_waited_for, kept_until};
 pub(crate) use figures::RunBuckets;
+pub(crate) use finish::Finish;
 pub(crate) use gauges::KindGauges;
+pub(crate) use group::{Left, NewGroup, Tally};
 pub(crate) use history::HistoryPart;
 pub(crate) use hurry::Hurry;
 pub(crate) use new_job::{IfTaken, Inserted, NewJob};
@@ -223,6 +230,16 @@ pub(crate) enum Op {
     /// All or none; but on Redis, more than 256 jobs may be inserted in part: `StoreError::Incomplete`.
     /// Answer::InsertedMany.
     InsertMany(Vec<NewJob>),
+    /// Inserts a group with its members: all, or nothing. A member that another job keeps out, by its key or its id, is
+    /// none. Answer::InsertedMany, or Answer::Refused with a `GroupError`.
+    InsertGroup(Box<NewGroup>),
+    /// Adds members to a group that is not sealed. Answers as above.
+    AddToGroup(GroupId, Vec<NewJob>),
+    /// Seals a group. Answer::Changed: it was not sealed before; or Answer::Refused.
+    SealGroup(GroupId),
+    /// Seals a group, and marks it as cancelled. The caller cancels its open members. Answer::Changed, or
+    /// Answer::Refused.
+    CancelGroup(GroupId),
     /// Cancels a job. If it is claimed, the cancel is requested of its owner. Answer::Cancelled.
     Cancel(JobId),
     /// Cancels the pending job with the key. Answer::Changed.
@@ -298,6 +315,12 @@ pub(crate) enum Op {
     Tokens(Vec<String>),
     /// Answer::Nodes.
     Nodes,
+    /// Answer::Group.
+    Group(GroupId),
+    /// Answer::Groups: so many groups, those that were made last first.
+    Groups(usize),
+    /// Answer::Members: the first open members of a group behind this id, at most [`MOST_EACH`].
+    Members(GroupId, Option<JobId>),
     /// Answer::History: what began from the first time on and before the second one, of one kind or of all.
     History { kind: Option<String>, from: Millis, to: Millis },
 }
@@ -333,27 +356,10 @@ pub(crate) enum Answer {
     Settings(Vec<(String, String)>),
     Tokens(Vec<Option<Tokens>>),
     Nodes(Vec<NodeInfo>),
+    Group(Option<Box<GroupInfo>>),
+    Groups(Vec<GroupInfo>),
+    Members(Vec<JobId>),
     History(Vec<HistoryPart>),
-}
-
-/// How a run ended.
-#[derive(Clone, Debug)]
-pub(crate) struct Finish {
-    pub(crate) id: JobId,
-    pub(crate) fence: Fence,
-    pub(crate) end: End,
-    /// How long the run took, in milliseconds.
-    pub(crate) took: u64,
-    /// The result of the run, if it has set one.
-    pub(crate) result: Option<Vec<u8>>,
-    /// How much is kept of the completed jobs of its kind.
-    pub(crate) keep: Option<Keep>,
-    /// A caller waits for the end of the job.
-    pub(crate) wanted: bool,
-    /// The buckets in which the history counts the run. None: the program wants no history.
-    pub(crate) run: Option<RunBuckets>,
-    /// The follow-ups of a run that completed.
-    pub(crate) then: Option<Arc<Vec<NewJob>>>,
 }
 
 impl Op {
@@ -373,6 +379,9 @@ impl Op {
                 | Op::Settings
                 | Op::Tokens(_)
                 | Op::Nodes
+                | Op::Group(_)
+                | Op::Groups(_)
+                | Op::Members(..)
                 | Op::History { .. }
         )
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 #[cfg(doc)]
 use crate::values::extra::Burst;
 use crate::values::extra::Extra;
+use crate::values::group::GroupId;
 use crate::values::id::JobId;
 use crate::values::time::Millis;
 
@@ -23,6 +24,11 @@ pub(crate) struct NewJob {
 }
 
 impl NewJob {
+    /// Makes the job a member of a group.
+    pub(crate) fn join(&mut self, group: GroupId) {
+        self.extra.get_or_insert_default().group = Some(group);
+    }
+
     /// Returns the due time and the extra of this job, if it replaces a pending job that is due then, has this extra,
     /// and was tried so often.
     pub(crate) fn replacing(

@@ -1,6 +1,5 @@
-//! The errors of opening a store, of its operations, and of refused inserts.
-//!
-//! The error of a refused insert returns the job, or the batch.
+//! The errors of opening a store, of its operations, and of refused inserts. The error of a refused insert returns
+//! the job, or the batch.
 
 use core::fmt;
 use std::path::PathBuf;
@@ -8,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::end_in_error::EndInError;
 use super::follow_up_error::FollowUpError;
+use super::group_error::GroupError;
 use super::id::JobId;
 use super::job::EncodeError;
 use super::limit::LimitError;
@@ -84,8 +84,7 @@ pub enum OpenError {
     Config(String),
     /// Two handlers were given for one kind.
     SameKind(String),
-    /// There is no handler, so no job could run. A process that only inserts uses
-    /// [`Builder::client`](crate::Builder::client).
+    /// There is no handler. A process that only inserts uses [`Builder::client`](crate::Builder::client).
     NoHandlers,
     /// The Redis server cannot be used.
     Server {
@@ -125,13 +124,11 @@ impl fmt::Display for OpenError {
             OpenError::InUse { path } => {
                 write!(f, "the jobs of {} are run by someone else already", path.display())
             }
-            OpenError::OldSqlite { found } => {
-                write!(
-                    f,
-                    "SQLite {found} may lose commits: at least 3.51.3 is needed, and the feature \
-                     `sqlite` of tickwheel-jobs builds one that is"
-                )
-            }
+            OpenError::OldSqlite { found } => write!(
+                f,
+                "SQLite {found} may lose commits: at least 3.51.3 is needed, and the feature \
+                 `sqlite` of tickwheel-jobs builds one that is"
+            ),
             OpenError::Setting { path, pragma, wanted, found } => {
                 write!(f, "{}: SQLite set {pragma} to {found:?}, not to {wanted:?}", path.display())
             }
@@ -228,6 +225,8 @@ pub enum StoreError {
     Schedule(ScheduleError),
     /// A run does not take a follow-up.
     FollowUp(FollowUpError),
+    /// A group was not inserted or changed.
+    Group(GroupError),
     /// A limit is not valid, so the one before it stays.
     Limit(LimitError),
     /// A run cannot end in this transaction.
@@ -281,6 +280,7 @@ impl fmt::Display for StoreError {
             StoreError::Encode(error) => error.fmt(f),
             StoreError::Schedule(error) => error.fmt(f),
             StoreError::FollowUp(error) => error.fmt(f),
+            StoreError::Group(error) => error.fmt(f),
             StoreError::Limit(error) => error.fmt(f),
             StoreError::EndIn(error) => error.fmt(f),
             StoreError::NoSchedule(name) => write!(f, "there is no schedule {name:?}"),

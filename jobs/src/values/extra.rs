@@ -19,6 +19,8 @@
 //! | 1, a retry policy | the first wait and the longest wait, each as seconds (8) and nanoseconds (4); the number of retries (4); 1 if the waits double (1) |
 //! | 2, headers | see `headers.rs` |
 //! | 3, the partition | its text; the first section, or the one behind a burst |
+//! | 4, the group of which the job is a member | the id of the group (16) |
+//! | 5, the group whose callback the job is | the id of the group (16) |
 //! | 128, a burst | the time of its first job and the longest wait, each in milliseconds (8); the first section of all |
 //!
 //! Every number is big-endian.
@@ -26,6 +28,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::group::GroupId;
 use super::headers::Headers;
 use super::retry::Retry;
 use super::time::Millis;
@@ -44,6 +47,10 @@ pub(crate) struct Extra {
     pub(crate) burst: Option<Burst>,
     /// The partition of the job: see [`Job::partition`](crate::Job::partition).
     pub(crate) partition: Option<Arc<str>>,
+    /// The group of which the job is a member.
+    pub(crate) group: Option<GroupId>,
+    /// The group whose callback the job is.
+    pub(crate) callback_of: Option<GroupId>,
 }
 
 /// A burst of debounced jobs, of which the last one is stored.
@@ -83,6 +90,11 @@ pub(crate) fn partition_of(extra: Option<&Extra>) -> Option<&Arc<str>> {
     extra.and_then(|extra| extra.partition.as_ref())
 }
 
+/// Returns the group of which a job with these properties is a member.
+pub(crate) fn group_of(extra: Option<&Extra>) -> Option<GroupId> {
+    extra.and_then(|extra| extra.group)
+}
+
 /// Returns the partition and the headers in these bytes. Damaged bytes have neither: a list shows the job without them.
 #[cfg(any(feature = "sqlite-unbundled", feature = "redis"))]
 pub(crate) fn shown_in(bytes: Option<&[u8]>) -> (Option<String>, Headers) {
@@ -100,6 +112,7 @@ mod bytes {
 
     use super::{Burst, Extra};
     use crate::values::error::StoreError;
+    use crate::values::group::GroupId;
     use crate::values::headers;
     use crate::values::retry::Retry;
     use crate::values::time::Millis;
@@ -110,6 +123,8 @@ mod bytes {
     const RETRY: u8 = 1;
     const HEADERS: u8 = 2;
     const PARTITION: u8 = 3;
+    const GROUP: u8 = 4;
+    const CALLBACK_OF: u8 = 5;
     /// From this number on, a reader may ignore a section.
     const OPTIONAL: u8 = 128;
     /// An earlier version, which cannot debounce, takes the job as any other.
@@ -126,6 +141,11 @@ mod bytes {
             }
             if let Some(partition) = &self.partition {
                 add(&mut bytes, PARTITION, partition.as_bytes());
+            }
+            for (section, group) in [(GROUP, self.group), (CALLBACK_OF, self.callback_of)] {
+                if let Some(group) = group {
+                    add(&mut bytes, section, &group.to_u128().to_be_bytes());
+                }
             }
             if let Some(retry) = &self.retry {
                 let (base, cap, times, doubles) = retry.parts();
@@ -181,12 +201,18 @@ mod bytes {
                 RETRY => extra.retry = Some(retry(content)?),
                 HEADERS => extra.headers = headers::read(content)?,
                 PARTITION => extra.partition = Some(Arc::from(str::from_utf8(content).ok()?)),
+                GROUP => extra.group = Some(group(content)?),
+                CALLBACK_OF => extra.callback_of = Some(group(content)?),
                 BURST => extra.burst = Some(burst(content)?),
                 _ if section >= OPTIONAL => {}
                 _ => return None,
             }
         }
         Some(extra)
+    }
+
+    fn group(content: &[u8]) -> Option<GroupId> {
+        Some(GroupId::from_u128(u128::from_be_bytes(content.try_into().ok()?)))
     }
 
     fn burst(mut content: &[u8]) -> Option<Burst> {
@@ -233,7 +259,18 @@ mod tests {
             for (holds_key, headers) in [(false, Headers::new()), (true, trace.clone())] {
                 let burst = holds_key.then(|| Burst::new(Millis::MAX, Duration::MAX));
                 let (partition, wanted) = (holds_key.then(|| Arc::from("acme")), !holds_key);
-                let extra = Extra { retry, holds_key, headers, wanted, burst, partition };
+                let group = holds_key.then(GroupId::new);
+                let callback_of = (!holds_key).then(GroupId::new);
+                let extra = Extra {
+                    retry,
+                    holds_key,
+                    headers,
+                    wanted,
+                    burst,
+                    partition,
+                    group,
+                    callback_of,
+                };
                 let bytes = extra.to_bytes();
                 assert_eq!(Extra::read(Some(&bytes)).unwrap(), extra.clone().boxed());
                 assert!(Extra::read(Some(&bytes[..bytes.len() - 1])).is_err());

@@ -34,9 +34,9 @@ fn completions_of_each_shell_have_every_command() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("completions");
     fs::write(&file, make(&["--completions", "bash"]).stdout).unwrap();
-    // After `li` and in place of it bash offers `list`.
-    let script = ". \"$0\"; COMP_WORDS=(tickwheel-jobs shop.db li); COMP_CWORD=2; \
-        _tickwheel__jobs tickwheel-jobs li shop.db; echo \"${COMPREPLY[@]}\"";
+    // After `lis` and in place of it bash offers `list`.
+    let script = ". \"$0\"; COMP_WORDS=(tickwheel-jobs shop.db lis); COMP_CWORD=2; \
+        _tickwheel__jobs tickwheel-jobs lis shop.db; echo \"${COMPREPLY[@]}\"";
     let Ok(bash) = Command::new("bash").arg("-c").arg(script).arg(&file).output() else { return };
     assert_eq!(String::from_utf8_lossy(&bash.stdout).trim(), "list", "{bash:?}");
 }

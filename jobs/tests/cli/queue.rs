@@ -84,6 +84,27 @@ fn pause_and_resume_reach_the_application() {
     assert!(!app.jobs.schedules().unwrap()[0].is_paused);
 }
 
+/// `groups` lists groups with their counts. `seal-group` and `cancel-group` change one.
+#[test]
+fn groups_are_listed_sealed_and_cancelled() {
+    let Some(app) = application() else { return };
+    let open = app.jobs.group().add_all([(HOUR, push("ann")), (HOUR, push("bob"))]).open().unwrap();
+    let id = open.id().to_string();
+    let listed = json(&app.store, &["groups", "--json"]);
+    assert_eq!((&listed[0]["id"], &listed[0]["open"]), (&id.as_str().into(), &2.into()));
+    assert!(listed[0]["made"].is_string() && listed[0]["ended"].is_null());
+    assert!(ok(&app.store, &["groups"]).contains("open"));
+    assert_eq!(ok(&app.store, &["seal-group", &id]), format!("{id} is sealed\n"));
+    assert_eq!(ok(&app.store, &["seal-group", &id]), format!("{id} was sealed before\n"));
+    assert!(ok(&app.store, &["cancel-group", &id]).contains("2 pending jobs with it"));
+    assert_eq!(json(&app.store, &["groups", "--json"])[0]["cancelled"], 2);
+    assert!(ok(&app.store, &["groups"]).contains("ended"));
+    assert_eq!(call(&app.store, &["cancel-group", &id]).code, 1);
+    let unknown = call(&app.store, &["seal-group", &"0".repeat(32)]);
+    assert!(unknown.code == 1 && unknown.err.contains("no such group"), "{}", unknown.err);
+    assert_eq!(call(&app.store, &["seal-group", "what"]).code, 2);
+}
+
 /// `limits` lists the limits with what runs, the rate and the end of a hold.
 #[test]
 fn limits_are_listed() {

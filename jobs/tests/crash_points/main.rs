@@ -8,6 +8,7 @@
 //! | `history.rs` | calls, their answers, and the record of the disk |
 //! | `ledger.rs` | what the answers add up to |
 //! | `checker.rs` | compares the two |
+//! | `groups.rs` | the life of a group |
 //! | `../disk/` | disks in memory under SQLite, and what a crash leaves on one |
 
 #![cfg(feature = "sqlite-unbundled")]
@@ -17,6 +18,7 @@
 mod disk;
 
 mod checker;
+mod groups;
 mod history;
 mod ledger;
 mod scripts;

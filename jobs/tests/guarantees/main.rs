@@ -16,6 +16,7 @@ mod ends;
 mod fails;
 #[cfg(feature = "tokio")]
 mod futures;
+mod group_ends;
 mod headers;
 mod held_keys;
 mod hooks;

@@ -29,6 +29,7 @@
 //! | `rights.rs` | users who may not do all |
 //! | `unreadable.rs` | what cannot be read, and parts of a round trip that fail |
 //! | `follow_ups.rs` | ends with follow-ups on a full server, with lost replies, with lost leases |
+//! | `groups.rs` | groups on a full server, with lost replies, on several nodes |
 //! | `suspects.rs` | jobs that were interrupted |
 //! | `cluster.rs`, `cluster_servers.rs` | queues in a cluster; the cluster |
 //! | `sentinel.rs`, `sentinel_servers.rs` | servers that sentinels name; the sentinels |
@@ -49,6 +50,7 @@ mod cuts;
 mod failover;
 mod fake_time;
 mod follow_ups;
+mod groups;
 mod half_done;
 mod held_keys;
 mod history;

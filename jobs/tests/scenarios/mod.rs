@@ -4,6 +4,7 @@
 
 mod ended_pages;
 mod follow_ups;
+mod groups;
 pub(crate) mod history;
 pub(crate) mod metrics;
 mod head_start;

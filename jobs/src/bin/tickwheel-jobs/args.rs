@@ -6,6 +6,7 @@ use crate::made::Made;
 use crate::open::Target;
 use crate::text;
 use clap::{Parser, Subcommand, ValueEnum};
+use tickwheel_jobs::GroupId;
 
 /// Lists and changes the durable jobs of a file or a Redis server, while the application runs.
 ///
@@ -114,12 +115,23 @@ pub(crate) enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Lists the groups of jobs, at most 1,000, those that were made last first.
+    Groups {
+        /// Prints one JSON object a line.
+        #[arg(long)]
+        json: bool,
+    },
     /// Lists the limits of the queue: how many jobs of each scope run, when the next one may start, and what is held.
     Limits {
         /// Prints one JSON object a line.
         #[arg(long)]
         json: bool,
     },
+    /// Seals a group: it takes no more members, and ends once every member has ended.
+    SealGroup { id: GroupId },
+    /// Cancels a group: it takes no more members, its pending members are cancelled, and the runs of the others are
+    /// asked to stop. The group ends then, and its callback is inserted.
+    CancelGroup { id: GroupId },
     /// Pauses the queue, or one kind: no further job of it starts, in any process, a second later at most. Or pauses
     /// a schedule: no further occurrence of it becomes a job.
     Pause(Paused),
@@ -328,10 +340,12 @@ impl Command {
             Command::List(_) | Command::Show { .. } | Command::Stats { .. } => true,
             Command::Check | Command::Top { .. } => true,
             Command::Errors { .. } | Command::Nodes { .. } | Command::Metrics { .. } => true,
-            Command::Queues { .. } | Command::History(_) | Command::Limits { .. } => true,
+            Command::Queues { .. } | Command::History(_) => true,
+            Command::Groups { .. } | Command::Limits { .. } => true,
             #[cfg(feature = "serve")]
             Command::Serve(serve) => serve.read_only,
             Command::Pause(_) | Command::Resume(_) => false,
+            Command::SealGroup { .. } | Command::CancelGroup { .. } => false,
         }
     }
 

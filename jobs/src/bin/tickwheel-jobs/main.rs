@@ -47,6 +47,7 @@ mod find;
 mod inspect;
 mod queue;
 mod history;
+mod groups;
 mod limits;
 mod unserved;
 mod confirm;
@@ -189,6 +190,9 @@ fn run(args: Args, out: &mut impl Write) -> Result<Outcome, Box<dyn Error>> {
         #[cfg(feature = "serve")]
         Command::Serve(_) => Ok(Outcome::Done),
         Command::Nodes { json } => queue::nodes(&client, json, out),
+        Command::Groups { json } => groups::groups(&client, json, out),
+        Command::SealGroup { id } => groups::seal(&client, id, out),
+        Command::CancelGroup { id } => groups::cancel(&client, id, out),
         Command::Limits { json } => limits::limits(&client, json, out),
         Command::Pause(of) => queue::pause(&client, &of, out),
         Command::Resume(of) => queue::resume(&client, &of, out),

@@ -361,7 +361,8 @@ fn ended_keys<'a>(op: &'a Op, answer: &Answer) -> impl Iterator<Item = &'a str> 
     let (key, jobs): (_, &[NewJob]) = match (op, answer) {
         (Op::CancelKey(key), Answer::Changed(true)) => (Some(key), &[]),
         (Op::Insert(job), Answer::Inserted(Inserted::New)) => (None, core::slice::from_ref(job)),
-        (Op::InsertMany(jobs), Answer::InsertedMany(_)) => (None, jobs),
+        (Op::InsertMany(jobs) | Op::AddToGroup(_, jobs), Answer::InsertedMany(_)) => (None, jobs),
+        (Op::InsertGroup(group), Answer::InsertedMany(_)) => (None, &group.members),
         (Op::Finish(Finish { then: Some(jobs), .. }), Answer::InsertedMany(_)) => (None, jobs),
         _ => (None, &[]),
     };

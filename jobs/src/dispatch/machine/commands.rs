@@ -15,6 +15,7 @@ use crate::dispatch::run_state::RunState;
 use crate::store::{Answer, End, Finish, IfTaken, Inserted, NewJob, Op, RunBuckets, Store};
 use crate::values::cancellation::Cancellation;
 use crate::values::error::{StoreError, Violation};
+use crate::values::extra::group_of;
 use crate::values::fail::{Fail, Fate, truncated};
 use crate::values::id::JobId;
 use crate::values::node;
@@ -133,7 +134,12 @@ impl Machine {
                 }
                 self.withdraw_holder(job, commit);
             }
-            Op::InsertMany(jobs) => jobs.iter().for_each(|job| self.withdraw_holder(job, commit)),
+            Op::InsertMany(jobs) | Op::AddToGroup(_, jobs) => {
+                jobs.iter().for_each(|job| self.withdraw_holder(job, commit));
+            }
+            Op::InsertGroup(group) => {
+                group.members.iter().for_each(|job| self.withdraw_holder(job, commit));
+            }
             Op::PutSchedule(_) | Op::DropSchedule(_) => self.load_schedules = true,
             // Read in the same commit, so that the pause holds here once its call has returned.
             Op::PauseSchedule(..) | Op::ResumeSchedule { .. } => self.load_schedules = true,
@@ -305,11 +311,13 @@ impl Machine {
         let keep = self.stored.keeps.get(&*run.kind).copied();
         let wanted = run.extra.as_ref().is_some_and(|extra| extra.wanted);
         let then = run.follow_ups.jobs().filter(|_| its_end == End::Completed);
+        let group = group_of(run.extra.as_deref());
         for job in then.iter().flat_map(|jobs| &**jobs) {
             self.withdraw_holder(job, commit);
         }
         let run = buckets;
-        let finish = Finish { id, fence, end: its_end, took, result, keep, wanted, run, then };
+        let finish =
+            Finish { id, fence, end: its_end, took, result, keep, wanted, run, then, group };
         commit.push(Op::Finish(finish), FollowUp::Ended { id, fence, end, at, outcome, event });
     }
 }

@@ -145,7 +145,12 @@ impl StepOutput {
     pub(super) fn count_inserts(&mut self, op: &Op, answer: &Answer) {
         match (op, answer) {
             (Op::Insert(job), Answer::Inserted(Inserted::New)) => self.count_insert(&job.kind),
-            (Op::InsertMany(jobs), Answer::InsertedMany(taken)) => self.count_all(jobs, taken),
+            (Op::InsertMany(jobs) | Op::AddToGroup(_, jobs), Answer::InsertedMany(taken)) => {
+                self.count_all(jobs, taken)
+            }
+            (Op::InsertGroup(group), Answer::InsertedMany(taken)) => {
+                self.count_all(&group.members, taken);
+            }
             (Op::Finish(Finish { then: Some(jobs), .. }), Answer::InsertedMany(taken)) => {
                 self.count_all(jobs, taken);
             }

@@ -239,6 +239,7 @@ impl World {
             wanted: false,
             run: None,
             then: None,
+            group: None,
         };
         self.apply(&[Op::Finish(finish)], None);
         match due {

@@ -6,8 +6,8 @@ use std::time::Duration;
 use super::{Ended, KeptJob, Memory, Record};
 use crate::store::figures::Figure;
 use crate::store::{
-    Answer, End, Ending, Finish, IfTaken, Inserted, JobSet, NewJob, Page, PageRequest, TRIM_LOOKS,
-    TRIMMED, is_waited_for, kept_until,
+    Answer, End, Ending, Finish, IfTaken, Inserted, JobSet, Left, NewJob, Page, PageRequest,
+    TRIM_LOOKS, TRIMMED, is_waited_for, kept_until,
 };
 use crate::values::attempt_errors::AttemptErrors;
 use crate::values::error::StoreError;
@@ -80,8 +80,10 @@ impl Memory {
     pub(super) fn insert_many(&mut self, jobs: &[NewJob], now: Millis) -> Answer {
         let mut taken = Vec::new();
         for (n, job) in jobs.iter().enumerate() {
-            if let Inserted::Taken(by) = self.insert(job, now) {
-                taken.push((n, by));
+            match self.insert(job, now) {
+                Inserted::Taken(by) => taken.push((n, by)),
+                Inserted::New => self.join_group(job),
+                Inserted::Known => {}
             }
         }
         Answer::InsertedMany(taken)
@@ -101,7 +103,9 @@ impl Memory {
     /// Removes a job that was cancelled or replaced.
     pub(super) fn cancelled(&mut self, id: JobId, now: Millis) {
         self.note(id, Figure::Cancelled);
+        let group = self.group_of_alive(id);
         self.end(id, Ending::Cancelled, (0, None), None, now);
+        self.leave_group(group, id, Left::Cancelled, now);
     }
 
     /// Removes a job that has completed or was cancelled, and keeps what is kept of it.
@@ -159,6 +163,9 @@ impl Memory {
     /// Removes the entry of a job that has ended. Its id stays if its caller chose it and its time is not over.
     pub(super) fn drop_ended(&mut self, id: JobId, now: Millis) {
         let Some(ended) = self.ended.remove(&id) else { return };
+        if let Some(kept) = &ended.job {
+            self.dead_is_gone(kept, now);
+        }
         let until = ended.at.plus(self.keep_dead);
         if ended.job.is_some_and(|kept| kept.record.callers_id) && until >= now {
             self.ended.insert(id, Ended { until, at: ended.at, job: None });
@@ -214,6 +221,7 @@ impl Memory {
             return Answer::Refused(StoreError::KeyTaken { key: key.clone(), by });
         }
         self.ended.remove(&id);
+        record.extra = self.retry_member(id, record.extra);
         record.due = due;
         record.failures = 0;
         record.interruptions = 0;
@@ -236,6 +244,7 @@ impl Memory {
         if let Some(record) = self.alive.get(&id) {
             self.noted.note_run(&record.kind, Figure::of(end), finish.run);
         }
+        let group = self.group_of_alive(id);
         match end {
             End::Cancelled => self.end(id, Ending::Cancelled, (finish.took, None), None, now),
             End::Completed => {
@@ -270,10 +279,15 @@ impl Memory {
                 self.bury(id, finish.took, now);
             }
         }
-        match &finish.then {
+        // The follow-ups join the group before this member leaves it.
+        let answer = match &finish.then {
             Some(jobs) => self.insert_many(jobs, now),
             None => Answer::Done,
+        };
+        if let Some(left) = Left::by(end) {
+            self.leave_group(group, id, left, now);
         }
+        answer
     }
 
     pub(super) fn bury(&mut self, id: JobId, took: u64, now: Millis) {

@@ -38,6 +38,7 @@ impl Memory {
         if filed + self.claims.len() != self.alive.len() || keyed != self.keys.len() {
             return Err(Violation("M4: something is filed, claimed or named and gone".to_owned()));
         }
+        self.look_at_groups()?;
         if let Some(wrong) = self.lanes.violation(self.claims_by_lane()) {
             return Err(Violation(format!("M6: {wrong}")));
         }

@@ -9,6 +9,7 @@ mod changes;
 mod check;
 mod claim;
 mod counts;
+mod groups;
 mod history;
 mod schedules;
 
@@ -19,17 +20,19 @@ use std::time::Duration;
 use super::figures::{Figure, Noted};
 use super::lanes::Lanes;
 use super::{
-    Answer, ApplyError, Batch, Ending, Fence, MOST_INTERRUPTIONS, Op, Outcome, Page, PollResult,
-    Store, StoreStats, StoredSchedule, killed,
+    Answer, ApplyError, Batch, Ending, Fence, Left, MOST_INTERRUPTIONS, Op, Outcome, Page,
+    PollResult, Store, StoreStats, StoredSchedule, Tally, killed,
 };
 use crate::values::attempt_errors::AttemptErrors;
 use crate::values::error::{StoreError, Violation};
 use crate::values::extra::{Extra, headers_of, partition_of};
+use crate::values::group::GroupId;
 use crate::values::id::JobId;
 use crate::values::info::{JobInfo, JobState};
 use crate::values::limits::hold_in;
 use crate::values::node::{NODE_KEPT, Stored};
 use crate::values::time::Millis;
+use groups::Group;
 
 /// The store in memory.
 #[derive(Default)]
@@ -57,6 +60,7 @@ pub(crate) struct Memory {
     suspects_wait: Option<Millis>,
     commits: u64,
     interruptions: u64,
+    groups: BTreeMap<GroupId, Group>,
     /// How long dead jobs and ids are kept.
     keep_dead: Duration,
     /// The figures that this batch adds to the history.
@@ -160,11 +164,16 @@ impl Memory {
                 Some(id) => self.reschedule(id, *due),
                 None => false,
             }),
+            Op::InsertGroup(group) => self.insert_group(group, now),
+            Op::AddToGroup(id, jobs) => self.add_to_group(*id, jobs, now),
+            Op::SealGroup(id) => self.change_group(*id, now, |tally| tally.is_sealed = true),
+            Op::CancelGroup(id) => self.change_group(*id, now, Tally::cancel),
             Op::Retry(id, due) => self.retry(*id, *due),
             Op::Delete(id) => {
                 let found = self.ended.get(id).and_then(|ended| ended.job.clone());
                 if let Some(kept) = &found {
                     self.ended.remove(id);
+                    self.dead_is_gone(kept, now);
                     if kept.record.callers_id {
                         self.remember(*id, now);
                     }
@@ -225,6 +234,7 @@ impl Memory {
                 let over = self.ended.iter().filter(|(_, ended)| ended.until < now);
                 let over: Vec<JobId> = over.map(|(id, _)| *id).collect();
                 over.into_iter().for_each(|id| self.drop_ended(id, now));
+                self.purge_groups(now);
                 self.nodes.retain(|_, (seen, _)| seen.plus(NODE_KEPT) >= now);
                 self.lanes.tokens.purge(now);
                 let is_over = |name: &String, value: &String| {
@@ -266,6 +276,9 @@ impl Memory {
             }
             Op::Settings => Answer::Settings(self.settings.clone().into_iter().collect()),
             Op::Schedules => Answer::Schedules(self.schedules.values().cloned().collect()),
+            Op::Group(id) => Answer::Group(self.group_info(*id).map(Box::new)),
+            Op::Groups(most) => Answer::Groups(self.latest_groups(*most)),
+            Op::Members(id, after) => Answer::Members(self.members(*id, *after)),
             Op::History { kind, from, to } => {
                 Answer::History(self.read_history(kind.as_deref(), *from, *to))
             }
@@ -311,7 +324,11 @@ impl Store for Memory {
             }
             self.note(id, if dies { Figure::Dead } else { Figure::Interrupted });
             match dies {
-                true => self.bury(id, 0, now),
+                true => {
+                    let group = self.group_of_alive(id);
+                    self.bury(id, 0, now);
+                    self.leave_group(group, id, Left::Dead, now);
+                }
                 false => self.wait(id),
             }
         }

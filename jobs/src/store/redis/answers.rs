@@ -2,10 +2,11 @@
 
 use super::calls::Call;
 use super::decode::{Fault, Reply, bytes};
-use super::protocol::ResultCode;
+use super::protocol::{ResultCode, group_error};
 use super::records::{damaged, id_of};
 use crate::store::{Answer, Finish, Inserted, Op};
 use crate::values::error::StoreError;
+use crate::values::group_error::GroupError;
 use crate::values::id::JobId;
 use crate::values::info::Cancel;
 
@@ -16,6 +17,7 @@ const ID_BYTES: usize = 16;
 pub(super) struct Found {
     results: Vec<ResultCode>,
     taken: Vec<Taken>,
+    group_error: Option<GroupError>,
     refusal: Option<Refusal>,
 }
 
@@ -50,6 +52,11 @@ impl Found {
                 let (id, key) = detail.split_at_checked(ID_BYTES).ok_or_else(cut)?;
                 let key = String::from_utf8_lossy(key).into_owned();
                 self.taken.push(Taken { at: self.results.len(), by: id_of(id)?, key });
+                rest = behind;
+            }
+            if result == ResultCode::GroupRefused {
+                let (&letter, behind) = rest.split_first().ok_or_else(|| damaged("is cut off"))?;
+                self.group_error = group_error(letter);
                 rest = behind;
             }
             self.results.push(result);
@@ -107,7 +114,7 @@ pub(super) fn found(ops: usize, calls: &[Call], replies: Vec<Reply>) -> Vec<Foun
 
 /// Returns the answer that the results of an operation mean.
 pub(super) fn answer(op: &Op, found: Found) -> Answer {
-    let Found { results, taken, refusal } = found;
+    let Found { results, taken, group_error, refusal } = found;
     if let Some(Refusal { error, unsure }) = refusal {
         if unsure {
             return Answer::Unsure(error);
@@ -119,6 +126,9 @@ pub(super) fn answer(op: &Op, found: Found) -> Answer {
             }
             _ => error,
         });
+    }
+    if let Some(error) = group_error {
+        return Answer::Refused(StoreError::Group(error));
     }
     let taken_by = taken.first().map(|taken| taken.by);
     match op {
@@ -135,6 +145,10 @@ pub(super) fn answer(op: &Op, found: Found) -> Answer {
         Op::InsertMany(_) => {
             Answer::InsertedMany(taken.iter().map(|taken| (taken.at, taken.by)).collect())
         }
+        // The first result is that of the group.
+        Op::InsertGroup(_) | Op::AddToGroup(..) => Answer::InsertedMany(
+            taken.iter().map(|taken| (taken.at.saturating_sub(1), taken.by)).collect(),
+        ),
         Op::Retry(..) => match taken.into_iter().next() {
             Some(Taken { key, by, .. }) => Answer::Refused(StoreError::KeyTaken { key, by }),
             None => Answer::Changed(results == [ResultCode::Changed]),
@@ -162,7 +176,7 @@ fn each(ops: &[Op], results: &[ResultCode], taken: &[Taken]) -> Vec<Answer> {
     let one = |(at, op): (usize, &Op)| {
         let results = results.get(at).copied().into_iter().collect();
         let taken = taken.iter().filter(|taken| taken.at == at).cloned().collect();
-        answer(op, Found { results, taken, refusal: None })
+        answer(op, Found { results, taken, ..Found::default() })
     };
     ops.iter().enumerate().map(one).collect()
 }

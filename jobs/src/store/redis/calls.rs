@@ -105,9 +105,16 @@ impl Call {
         begins
     }
 
-    /// Adds the end of a run that completed, as an item of a list. `complete.lua` has the form of the list.
-    pub(super) fn completed(&mut self, id: [u8; 16], token: [u8; TOKEN], buckets: &[u8]) {
-        if self.item(Operation::Complete, None) {
+    /// Adds the end of a run that completed, as an item of a list. `complete.lua` has the form of the list. `operation`: that
+    /// of a member of a group, or of any other job.
+    pub(super) fn completed(
+        &mut self,
+        operation: Operation,
+        id: [u8; 16],
+        token: [u8; TOKEN],
+        buckets: &[u8],
+    ) {
+        if self.item(operation, None) {
             self.push("");
             self.push("");
         }
@@ -153,7 +160,7 @@ mod tests {
         let mut call = Call::new(Name::Change, false);
         let ends = [(1, 7), (2, 7), (3, 8), (4, 7)];
         for (id, token) in ends {
-            call.completed([id; 16], [token; TOKEN], &[id, token]);
+            call.completed(Operation::Complete, [id; 16], [token; TOKEN], &[id, token]);
         }
         let group = |count: u8, token: u8| [&[0, count][..], &[token; TOKEN]].concat();
         let groups = [group(2, 7), group(1, 8), group(1, 7)].concat();

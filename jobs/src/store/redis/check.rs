@@ -61,6 +61,9 @@ impl Redis {
             let id = id_of(id).map_or_else(|_| format!("{id:?}"), |id| id.to_string());
             return Ok(Some(format!("R14: {id} cannot be read, and was set aside")));
         }
+        if let Some(wrong) = self.wrong_group()? {
+            return Ok(Some(wrong));
+        }
         self.keys_agree()
     }
 
@@ -135,7 +138,7 @@ impl Redis {
         Ok(None)
     }
 
-    fn scan(&mut self, key: &str) -> Result<Pairs, Fault> {
+    pub(super) fn scan(&mut self, key: &str) -> Result<Pairs, Fault> {
         let mut found = Vec::new();
         let mut cursor = "0".to_owned();
         loop {

@@ -14,10 +14,11 @@ use std::time::Duration;
 use redis::Cmd;
 
 use super::calls::{Call, ITEMS, Part};
+use super::groups::{callback_args, group_bytes};
 use super::protocol::{self, Fate, Operation};
 use super::records::{has_partition, id_bytes, missed, record, token};
 use super::scripts::{Name, Scripts};
-use crate::store::{End, Finish, NewJob, NewSchedule, Op};
+use crate::store::{End, Finish, NewGroup, NewJob, NewSchedule, Op};
 use crate::values::time::Millis;
 
 /// Added to the due time in the score of a new job with a partition: `COMING` in `scripts/prelude.lua`.
@@ -52,6 +53,13 @@ pub(super) fn calls(ops: &[Op], wanted: impl Fn(&Op) -> bool) -> Vec<Call> {
                 push_one(call, op);
                 call.parts.push(Part { op: n, results: items });
             }
+            Op::InsertGroup(group) => insert_group(&mut calls, n, group),
+            Op::AddToGroup(id, jobs) => {
+                let call = room(&mut calls, Name::Change, true, jobs.len() + 1, bytes_of(jobs));
+                call.begin(Operation::AddToGroup);
+                call.push(group_bytes(*id));
+                push_members(call, n, jobs);
+            }
             Op::Extend(claims) => {
                 for part in claims.chunks(ITEMS) {
                     let call = room(&mut calls, Name::Extend, false, part.len(), 0);
@@ -78,6 +86,11 @@ pub(super) fn kinds_of(ops: &[Op], wanted: impl Fn(&Op) -> bool) -> Vec<&str> {
                 kinds.extend(jobs.first().map(|job| &*job.kind));
             }
             Op::PutSchedule(new) => kinds.push(&new.kind),
+            Op::InsertGroup(group) => {
+                let jobs = group.members.iter().chain(&group.callback);
+                kinds.extend(jobs.map(|job| &*job.kind));
+            }
+            Op::AddToGroup(_, jobs) => kinds.extend(jobs.iter().map(|job| &*job.kind)),
             Op::Finish(Finish { then: Some(jobs), .. }) => {
                 kinds.extend(jobs.iter().map(|job| &*job.kind));
             }
@@ -129,6 +142,26 @@ fn push_single(call: &mut Call, job: &NewJob) {
 
 fn bytes_of(jobs: &[NewJob]) -> usize {
     jobs.iter().map(|job| job.payload.len() + 400).sum()
+}
+
+fn insert_group(calls: &mut Vec<Call>, op: usize, group: &NewGroup) {
+    let callback = group.callback.as_slice();
+    let (items, bytes) = (group.members.len() + 2, bytes_of(&group.members) + bytes_of(callback));
+    let call = room(calls, Name::Change, true, items, bytes);
+    call.begin(Operation::InsertGroup);
+    call.push(group_bytes(group.id));
+    for mark in [group.is_sealed, group.waits_for_the_dead] {
+        call.push(if mark { "1" } else { "0" });
+    }
+    callback_args(group.callback.as_ref()).into_iter().for_each(|arg| call.push(arg));
+    push_members(call, op, &group.members);
+}
+
+/// Adds the number of the members and the members, as the end of an operation. It has a result for the group too.
+fn push_members(call: &mut Call, op: usize, jobs: &[NewJob]) {
+    call.push(jobs.len().to_string());
+    jobs.iter().for_each(|job| push_single(call, job));
+    call.parts.push(Part { op, results: jobs.len() + 1 });
 }
 
 fn insert_many(calls: &mut Vec<Call>, op: usize, jobs: &[NewJob]) {
@@ -219,7 +252,11 @@ fn push_end(call: &mut Call, finish: &Finish) {
         End::Completed => {
             let buckets = finish.run.map_or([0; 2], |run| [run.late, run.took]);
             let buckets = if finish.run.is_some() { &buckets[..] } else { &[] };
-            call.completed(id_bytes(finish.id), token(finish.fence), buckets);
+            let operation = match finish.group {
+                Some(_) => Operation::CompleteMember,
+                None => Operation::Complete,
+            };
+            call.completed(operation, id_bytes(finish.id), token(finish.fence), buckets);
             return;
         }
         End::Retry { due, errors } => (Fate::Retried, *due, errors.as_text()),
@@ -287,6 +324,8 @@ fn push_one(call: &mut Call, change: &Op) {
         }
         Op::Retry(id, due) => push_all(call, Operation::Retry, &[&id_bytes(*id), &time(*due)]),
         Op::Delete(id) => push_all(call, Operation::Delete, &[&id_bytes(*id)]),
+        Op::SealGroup(id) => push_all(call, Operation::SealGroup, &[&group_bytes(*id)]),
+        Op::CancelGroup(id) => push_all(call, Operation::CancelGroup, &[&group_bytes(*id)]),
         Op::DropSchedule(name) => push_all(call, Operation::DropSchedule, &[name.as_bytes()]),
         Op::PauseSchedule(name, at) => {
             push_all(call, Operation::PauseSchedule, &[name.as_bytes(), &time(*at)]);

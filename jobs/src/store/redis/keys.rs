@@ -32,6 +32,8 @@ const HISTORY: usize = 16;
 const PROGRESS: usize = 17;
 const LANES: usize = 20;
 const FLOW: usize = 22;
+const GROUPS: usize = 23;
+const MEMBERS: usize = 24;
 
 /// Returns the hash tag of a queue, from which a cluster computes its slot.
 pub(super) fn hash_tag(queue: Option<&str>) -> String {
@@ -67,6 +69,8 @@ impl Keys {
             "lanes",
             "held",
             "flow",
+            "groups",
+            "members",
         ];
         let fixed = names.iter().map(|name| format!("{prefix}{name}")).collect();
         Keys { channel: format!("{prefix}wake"), prefix, fixed }
@@ -124,6 +128,14 @@ impl Keys {
 
     pub(super) fn flow(&self) -> &str {
         &self.fixed[FLOW]
+    }
+
+    pub(super) fn groups(&self) -> &str {
+        &self.fixed[GROUPS]
+    }
+
+    pub(super) fn members(&self) -> &str {
+        &self.fixed[MEMBERS]
     }
 
     pub(super) fn settings(&self) -> &str {

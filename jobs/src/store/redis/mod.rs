@@ -29,9 +29,8 @@
 //! | `decode.rs` | the replies of the server |
 //! | `server_errors.rs` | the errors after which commands are sent again |
 //! | `claims.rs` | claims |
-//! | `reads.rs`, `history.rs` | the questions |
-//! | `check.rs` | the check of a queue |
-//! | `queues.rs` | the list of the queues |
+//! | `reads.rs`, `history.rs`, `groups.rs` | the questions |
+//! | `check.rs`, `queues.rs` | the check of a queue; the list of the queues |
 //! | `notifications.rs` | listens for notifications of other processes |
 
 mod server_errors;
@@ -47,6 +46,7 @@ pub(crate) mod discovery;
 mod connection;
 pub(crate) mod open;
 mod calls;
+mod groups;
 mod encode;
 mod answers;
 mod claims;

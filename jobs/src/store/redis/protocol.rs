@@ -7,8 +7,10 @@
 //!   has up to 256 results.
 
 use crate::store::IfTaken;
+use crate::values::group_error::GroupError;
 
-/// An operation of `insert_many.lua`, `complete.lua`, `change.lua`, `ends.lua` or `then.lua`.
+/// An operation of `insert_many.lua`, `complete.lua`, `change.lua`, `schedules.lua`, `group_changes.lua`, `ends.lua` or
+/// `then.lua`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Operation {
     Insert,
@@ -35,6 +37,12 @@ pub(super) enum Operation {
     Finish,
     Release,
     Purge,
+    InsertGroup,
+    AddToGroup,
+    SealGroup,
+    CancelGroup,
+    /// [`Operation::Complete`] for members of groups.
+    CompleteMember,
 }
 
 impl Operation {
@@ -63,6 +71,11 @@ impl Operation {
             Operation::Finish => "finish",
             Operation::Release => "release",
             Operation::Purge => "purge",
+            Operation::InsertGroup => "insert_group",
+            Operation::AddToGroup => "add_to_group",
+            Operation::SealGroup => "seal_group",
+            Operation::CancelGroup => "cancel_group",
+            Operation::CompleteMember => "complete_member",
         }
     }
 }
@@ -85,10 +98,12 @@ pub(super) enum ResultCode {
     ClaimLost = b'x',
     Changed = b'1',
     Unchanged = b'0',
+    /// A group does not take the change. A letter follows: see [`group_error`].
+    GroupRefused = b'f',
 }
 
 impl ResultCode {
-    const ALL: [ResultCode; 10] = [
+    const ALL: [ResultCode; 11] = [
         ResultCode::Inserted,
         ResultCode::Known,
         ResultCode::KeyTaken,
@@ -99,11 +114,24 @@ impl ResultCode {
         ResultCode::ClaimLost,
         ResultCode::Changed,
         ResultCode::Unchanged,
+        ResultCode::GroupRefused,
     ];
 
     pub(super) fn of(letter: u8) -> Option<ResultCode> {
         ResultCode::ALL.into_iter().find(|code| *code as u8 == letter)
     }
+}
+
+/// Returns why a group does not take a change, from the letter behind [`ResultCode::GroupRefused`].
+pub(super) fn group_error(letter: u8) -> Option<GroupError> {
+    Some(match letter {
+        b'u' => GroupError::Unknown,
+        b'x' => GroupError::Exists,
+        b'e' => GroupError::Ended,
+        b's' => GroupError::Sealed,
+        b'a' => GroupError::Cancelled,
+        _ => return None,
+    })
 }
 
 /// Returns the word for what an insert does if another job has its key.
@@ -200,13 +228,16 @@ mod tests {
     const RESULTS: &str = include_str!("scripts/results.lua");
     const CHANGE: &str = include_str!("scripts/change.lua");
     const COMPLETE: &str = include_str!("scripts/complete.lua");
+    const SCHEDULES: &str = include_str!("scripts/schedules.lua");
+    const GROUPS: &str = include_str!("scripts/groups.lua");
+    const GROUP_CHANGES: &str = include_str!("scripts/group_changes.lua");
     const ENDS: &str = include_str!("scripts/ends.lua");
     const THEN: &str = include_str!("scripts/then.lua");
     const INSERT_MANY: &str = include_str!("scripts/insert_many.lua");
     const PAGE: &str = include_str!("scripts/page.lua");
     const INFO: &str = include_str!("scripts/info.lua");
 
-    const OPERATIONS: [Operation; 23] = [
+    const OPERATIONS: [Operation; 28] = [
         Operation::Insert,
         Operation::InsertMany,
         Operation::InsertComing,
@@ -230,6 +261,11 @@ mod tests {
         Operation::Finish,
         Operation::Release,
         Operation::Purge,
+        Operation::InsertGroup,
+        Operation::AddToGroup,
+        Operation::SealGroup,
+        Operation::CancelGroup,
+        Operation::CompleteMember,
     ];
 
     /// Returns every text in a script that stands between `from` and `to`.
@@ -241,7 +277,7 @@ mod tests {
     #[test]
     fn operations_are_those_of_the_scripts() {
         let mut defined = BTreeSet::new();
-        for script in [INSERT_MANY, COMPLETE, CHANGE, ENDS, THEN] {
+        for script in [INSERT_MANY, COMPLETE, CHANGE, SCHEDULES, GROUP_CHANGES, ENDS, THEN] {
             defined.extend(between(script, "\noperations.", " = function"));
         }
         assert_eq!(defined, OPERATIONS.map(Operation::word).into());
@@ -252,7 +288,7 @@ mod tests {
     fn result_codes_are_those_of_the_scripts() {
         let mut letters = Vec::new();
         let is_of_texts = |line: &&str| line.starts_with("local ") && line.ends_with("'");
-        for line in RESULTS.lines().filter(is_of_texts) {
+        for line in RESULTS.lines().chain(GROUPS.lines()).filter(is_of_texts) {
             let (names, values) = line["local ".len()..].split_once(" = ").unwrap();
             let all = names.split(", ").zip(values.split(", "));
             letters.extend(all.filter(|(_, value)| value.len() == "'x'".len()));

@@ -71,6 +71,9 @@ impl Redis {
             Op::Settings => Answer::Settings(self.settings()?),
             Op::Tokens(scopes) => Answer::Tokens(self.tokens(scopes)?),
             Op::Nodes => Answer::Nodes(self.nodes()?),
+            Op::Group(id) => Answer::Group(self.group(*id)?.map(Box::new)),
+            Op::Groups(most) => Answer::Groups(self.latest_groups(*most)?),
+            Op::Members(id, after) => Answer::Members(self.members(*id, *after)?),
             Op::History { kind, from, to } => {
                 Answer::History(self.read_history(kind.as_deref(), *from, *to)?)
             }

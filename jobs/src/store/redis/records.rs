@@ -2,7 +2,7 @@
 //!
 //! | record of a job | bytes |
 //! | --- | --- |
-//! | flags: 1 the caller chose the id, 2 the job has ended, 4 it has an extra, 8 it has a partition | 1 |
+//! | flags: 1 the caller chose the id, 2 the job has ended, 4 it has an extra, 8 it has a partition, 16 it is a member of a group | 1 |
 //! | failures, interruptions, attempts | 4 each |
 //! | lengths of kind and key; of the errors | 1 each; 2 |
 //! | kind, key, errors (`values/attempt_errors.rs`); of a job that has ended: how (`store/ended.rs`), its due time, when it ended, how long its run took, the length of its result, the result | 1, 8, 8, 8, 4, the length |
@@ -28,7 +28,7 @@ use std::sync::Arc;
 use crate::store::{Claimed, Ending, Fence, NewJob, NewSchedule, StoredSchedule};
 use crate::values::attempt_errors::AttemptErrors;
 use crate::values::error::StoreError;
-use crate::values::extra::{Extra, partition_of};
+use crate::values::extra::{Extra, group_of, partition_of};
 use crate::values::id::JobId;
 use crate::values::schedule::{Missed, Rule, Schedule};
 use crate::values::time::Millis;
@@ -37,9 +37,12 @@ const CALLERS_ID: u8 = 1;
 const ENDED: u8 = 2;
 const EXTRA: u8 = 4;
 const PARTITION: u8 = 8;
+const GROUP: u8 = 16;
 
 /// A record that was read.
 pub(super) struct Record {
+    /// The job is a member of the group in its extra. One that has left its group keeps that in the extra.
+    pub(super) is_member: bool,
     pub(super) failures: u32,
     pub(super) interruptions: u32,
     pub(super) attempts: u32,
@@ -108,7 +111,8 @@ pub(super) fn record(job: &NewJob) -> Vec<u8> {
     let extra = job.extra.as_ref().map(|extra| extra.to_bytes());
     let callers_id = if job.callers_id { CALLERS_ID } else { 0 };
     let partition = if has_partition(job) { PARTITION } else { 0 };
-    record.push(callers_id | partition | if extra.is_some() { EXTRA } else { 0 });
+    let group = if group_of(job.extra.as_deref()).is_some() { GROUP } else { 0 };
+    record.push(callers_id | partition | group | if extra.is_some() { EXTRA } else { 0 });
     record.extend([0; 12]);
     record.push(job.kind.len() as u8);
     record.push(key.len() as u8);
@@ -148,7 +152,19 @@ pub(super) fn read_record(record: &[u8]) -> Result<Record, StoreError> {
         extra = Some(reader.bytes(bytes)?.to_vec());
     }
     let payload = reader.0.to_vec();
-    Ok(Record { failures, interruptions, attempts, kind, key, errors, extra, payload, end })
+    let is_member = flags & GROUP != 0;
+    Ok(Record {
+        is_member,
+        failures,
+        interruptions,
+        attempts,
+        kind,
+        key,
+        errors,
+        extra,
+        payload,
+        end,
+    })
 }
 
 pub(super) fn id_of(bytes: &[u8]) -> Result<JobId, StoreError> {
@@ -196,6 +212,10 @@ pub(super) fn claimed(
     let due = Millis::clamped(digits.ok_or_else(|| damaged("is no time"))?);
     let record = read_record(record)?;
     let kind = kinds.iter().find(|kind| ***kind == *record.kind).cloned();
+    let mut extra = Extra::read(record.extra.as_deref())?;
+    if let Some(extra) = extra.as_mut().filter(|_| !record.is_member) {
+        extra.group = None;
+    }
     Ok(Claimed {
         id: id_of(id)?,
         kind: kind.unwrap_or_else(|| Arc::from(record.kind)),
@@ -205,7 +225,7 @@ pub(super) fn claimed(
         attempts: record.attempts,
         key: record.key.filter(|_| has_key),
         errors: record.errors,
-        extra: Extra::read(record.extra.as_deref())?,
+        extra,
         payload: record.payload,
         fence,
     })

@@ -82,6 +82,10 @@ fn is_of_a_caller(op: &Op) -> bool {
         op,
         Op::Insert(_)
             | Op::InsertMany(_)
+            | Op::InsertGroup(_)
+            | Op::AddToGroup(..)
+            | Op::SealGroup(_)
+            | Op::CancelGroup(_)
             | Op::Cancel(_)
             | Op::CancelKey(_)
             | Op::Reschedule(..)

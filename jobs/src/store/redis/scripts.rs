@@ -37,7 +37,7 @@ macro_rules! script {
 /// A server makes the functions of a script anew in each call, so each script has the parts that it needs. The two
 /// most frequent changes, `Complete` and `InsertMany`, are scripts of their own, and parts of `Change`.
 const SOURCES: [&str; 13] = [
-    script!("records.lua", "fences.lua", "partitions.lua", "audit.lua"),
+    script!("records.lua", "fences.lua", "partitions.lua", "groups.lua", "audit.lua"),
     script!(
         "results.lua",
         "records.lua",
@@ -47,11 +47,14 @@ const SOURCES: [&str; 13] = [
         "forget.lua",
         "ended.lua",
         "history.lua",
+        "groups.lua",
         "batch.lua",
         "claims.lua",
         "insert_many.lua",
         "complete.lua",
         "change.lua",
+        "schedules.lua",
+        "group_changes.lua",
         "ends.lua",
         "then.lua",
         "apply.lua"
@@ -82,6 +85,7 @@ const SOURCES: [&str; 13] = [
         "results.lua",
         "fences.lua",
         "no_places.lua",
+        "no_groups.lua",
         "forget.lua",
         "history.lua",
         "batch.lua",
@@ -93,6 +97,7 @@ const SOURCES: [&str; 13] = [
         "results.lua",
         "fences.lua",
         "places.lua",
+        "no_groups.lua",
         "forget.lua",
         "history.lua",
         "batch.lua",
@@ -103,7 +108,14 @@ const SOURCES: [&str; 13] = [
     script!("records.lua", "count.lua"),
     script!("results.lua", "extend.lua"),
     script!("records.lua", "fences.lua", "info.lua"),
-    script!("results.lua", "history.lua", "batch.lua", "insert_many.lua", "apply.lua"),
+    script!(
+        "results.lua",
+        "no_groups.lua",
+        "history.lua",
+        "batch.lua",
+        "insert_many.lua",
+        "apply.lua"
+    ),
     include_str!("scripts/kinds.lua"),
     script!("records.lua", "page.lua"),
     script!(
@@ -113,6 +125,7 @@ const SOURCES: [&str; 13] = [
         "forget.lua",
         "ended.lua",
         "history.lua",
+        "groups.lua",
         "look.lua",
         "poll.lua"
     ),

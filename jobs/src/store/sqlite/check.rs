@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use foldhash::{HashMap, HashSet};
 use rusqlite::types::Value;
 
+use super::group_check::check_groups;
 use super::rows::{KindCounts, KindRow, Place, Table, hour_of, id_bytes, millis_of, store_error};
 use super::state::State;
 use super::statement::first_unreadable;
@@ -38,6 +39,7 @@ struct Seen {
 /// | F11 | every row of `outbox` is a job that a statement has added |
 /// | F12 | a row of `progress` belongs to a claimed job, as a row of `cancel_requested` does |
 /// | F13 | each job of the table of lanes that is not claimed is in a lane that this process knows, if it runs the jobs; a limited scope has the claims of its jobs |
+/// | G1 | the counts of each group equal its members, and a group that is over has ended |
 pub(crate) fn check(tables: Tables<'_>, state: &State) -> Result<(), Violation> {
     // One transaction, which reads all tables as of one moment.
     tables.execute("BEGIN", [])?;
@@ -81,6 +83,7 @@ fn compare(tables: Tables<'_>, state: &State) -> Result<(), Violation> {
     endings(tables, &jobs)?;
     claims_agree(tables, &kinds, state)?;
     state.lanes_agree(tables)?;
+    check_groups(tables)?;
     let unreadable = first_unreadable(tables)?;
     ensure(unreadable.is_none(), || format!("F11: row {unreadable:?} of the outbox is no job"))
 }

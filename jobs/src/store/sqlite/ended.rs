@@ -16,9 +16,9 @@ use super::rows::{
     store_error,
 };
 use super::tables::{EndedRow, Tables};
-use crate::store::{Ending, Finish, TRIM_LOOKS, TRIMMED, is_waited_for, kept_until};
+use crate::store::{Ending, Finish, Left, TRIM_LOOKS, TRIMMED, is_waited_for, kept_until};
 use crate::values::error::StoreError;
-use crate::values::extra::Extra;
+use crate::values::extra::{Extra, group_of};
 use crate::values::id::JobId;
 use crate::values::keep::Keep;
 use crate::values::node::NODE_KEPT;
@@ -51,7 +51,9 @@ impl State {
         now: Millis,
     ) -> Result<(), StoreError> {
         self.count(kind.n, -KindCounts::of_job(job.failures));
-        let wanted = Extra::read(job.extra.as_deref())?.is_some_and(|extra| extra.wanted);
+        let extra = Extra::read(job.extra.as_deref())?;
+        let wanted = extra.as_ref().is_some_and(|extra| extra.wanted);
+        let (id, group) = (job.id, group_of(extra.as_deref()));
         let remembered = job.callers_id || self.unknown.contains(&job.id);
         match kept_until(None, wanted, now) {
             Some(until) => {
@@ -59,9 +61,13 @@ impl State {
                 let ending = Ending::Cancelled;
                 let row =
                     EndedRow { job, kind: kind.n, ending, until, at: now, took, result: None };
-                self.put_ended(tables, &row)
+                self.put_ended(tables, &row)?;
             }
-            None if remembered => self.remember(tables, job.id, now),
+            None if remembered => self.remember(tables, job.id, now)?,
+            None => {}
+        }
+        match group {
+            Some(group) => self.leave_group(tables, group, id, Left::Cancelled, now),
             None => Ok(()),
         }
     }
@@ -171,6 +177,7 @@ impl State {
     ) -> Result<bool, StoreError> {
         let Some(row) = tables.ended(id)? else { return Ok(false) };
         self.take_ended(tables, &row)?;
+        self.dead_is_gone(tables, &row, now)?;
         if row.job.callers_id {
             self.remember(tables, id, now)?;
         }
@@ -186,6 +193,7 @@ impl State {
         now: Millis,
     ) -> Result<(), StoreError> {
         self.take_ended(tables, row)?;
+        self.dead_is_gone(tables, row, now)?;
         if row.job.callers_id && row.at.plus(self.keep_dead) >= now {
             self.remember(tables, row.job.id, row.at)?;
         }
@@ -234,6 +242,7 @@ impl State {
                 None => drop(tables.execute(&tables.sql.drop_ended, [id])?),
             }
         }
+        self.purge_groups(tables, now)?;
         tables.execute(&tables.sql.purge_nodes, [now.minus(NODE_KEPT).get()])?;
         tables.execute(&tables.sql.tokens.purge_holds, [now.get()])?;
         for scope in self.lane_table.lanes.tokens.purge(now) {

@@ -59,6 +59,7 @@ fn complete(store: &mut Sqlite, many: u64, last: u64, from: i64) {
                 wanted: false,
                 run: None,
                 then: None,
+                group: None,
             })
         };
         apply(store, &claimed.iter().map(finish).collect::<Vec<_>>(), None, now);

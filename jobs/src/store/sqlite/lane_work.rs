@@ -75,6 +75,7 @@ fn lives(store: &mut Sqlite, limits: &Limits, partition: Option<&str>, many: i64
             wanted: false,
             run: None,
             then: None,
+            group: None,
         };
         apply(store, &[Op::Finish(finish)], None);
     }

@@ -12,12 +12,10 @@
 //! | file | contents |
 //! | --- | --- |
 //! | `schema.rs`, `sql.rs`, `token_sql.rs` | the tables, and every statement |
-//! | `rows.rs` | the rows of the tables |
-//! | `tables.rs` | single changes to the tables, each complete |
+//! | `rows.rs`, `tables.rs` | the rows of the tables; single changes to the tables, each complete |
 //! | `ended_in.rs` | the jobs that a transaction of the caller has ended |
 //! | `files.rs`, `temporary.rs` | files beside the database, waits for other connections; the folder of a temporary database |
-//! | `open.rs` | opens, checks and makes a file |
-//! | `version.rs` | makes, accepts or refuses the tables of a file |
+//! | `open.rs`, `version.rs` | opens, checks and makes a file; makes, accepts or refuses its tables |
 //! | `settings.rs` | the settings that the promises need |
 //! | `claims.rs`, `claim.rs` | the claimed jobs, and a scan cursor for each kind; a claim of the due jobs |
 //! | `state.rs` | the state in memory |
@@ -29,14 +27,14 @@
 //! | `recovery.rs` | the jobs that an earlier process left claimed |
 //! | `transact.rs` | the connection, and the transactions on it |
 //! | `schedules.rs` | schedules and their occurrences |
-//! | `pages.rs` | pages of pending and claimed jobs |
-//! | `progress.rs` | the progress of runs |
-//! | `reads.rs` | the other questions |
+//! | `groups.rs`, `group_sql.rs` | groups, and the statements about them |
+//! | `pages.rs`, `progress.rs`, `reads.rs` | pages of pending and claimed jobs; the progress of runs; the other questions |
 //! | `outbox.rs` | operations in a transaction of the caller |
 //! | `statement.rs` | an insert as a statement of any SQLite library |
-//! | `check.rs` | the check of all tables |
+//! | `check.rs`, `group_check.rs` | the check of all tables, and of groups |
 
 pub(crate) mod schema;
+mod group_sql;
 mod token_sql;
 pub(crate) mod sql;
 pub(crate) mod rows;
@@ -55,6 +53,7 @@ mod state;
 mod scan;
 pub(crate) mod later_jobs;
 pub(crate) mod ops;
+mod groups;
 mod run_ends;
 mod progress;
 mod pace;
@@ -68,6 +67,7 @@ mod reads;
 mod schedules;
 pub(crate) mod outbox;
 pub(crate) mod statement;
+mod group_check;
 mod check;
 #[cfg(test)]
 mod kept_work;

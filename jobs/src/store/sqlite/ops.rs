@@ -12,13 +12,14 @@ use foldhash::HashSet;
 use rusqlite::params;
 
 use super::State;
+use super::groups::{group_info, latest_groups, members};
 use super::history::read_history;
 use super::rows::{
     InsertedAt, JobRow, KindCounts, KindRow, Place, Table, id_bytes, kind_row, millis_of,
 };
 use super::tables::Tables;
 use crate::store::figures::Figure;
-use crate::store::{Answer, Ending, Inserted, JobSet, NewJob, Op, Page};
+use crate::store::{Answer, Ending, Inserted, JobSet, NewJob, Op, Page, Tally};
 use crate::values::error::StoreError;
 use crate::values::extra::partition_of;
 use crate::values::id::JobId;
@@ -36,6 +37,12 @@ impl State {
         Ok(match op {
             Op::Insert(job) => Answer::Inserted(self.insert(tables, job, now)?),
             Op::InsertMany(jobs) => self.insert_many(tables, jobs, now)?,
+            Op::InsertGroup(group) => self.insert_group(tables, group, now)?,
+            Op::AddToGroup(id, jobs) => self.add_to_group(tables, *id, jobs, now)?,
+            Op::SealGroup(id) => {
+                self.change_group(tables, *id, now, |tally| tally.is_sealed = true)?
+            }
+            Op::CancelGroup(id) => self.change_group(tables, *id, now, Tally::cancel)?,
             Op::Cancel(id) => Answer::Cancelled(self.cancel(tables, *id, now)?),
             Op::CancelKey(key) => {
                 let place = self.pending_holder(tables, key)?;
@@ -138,6 +145,9 @@ impl State {
                 tables.all(&tables.sql.settings, [], |row| Ok((row.get(0)?, row.get(1)?)))?,
             ),
             Op::Schedules => Answer::Schedules(self.schedules(tables)?),
+            Op::Group(id) => Answer::Group(group_info(tables, *id)?),
+            Op::Groups(most) => Answer::Groups(latest_groups(tables, *most)?),
+            Op::Members(id, after) => Answer::Members(members(tables, *id, *after)?),
             Op::History { kind, from, to } => {
                 Answer::History(read_history(tables, kind.as_deref(), *from, *to)?)
             }
@@ -302,7 +312,8 @@ impl State {
             tables.put_key(key, id)?;
         }
         self.take_ended(tables, &dead)?;
-        let (job, n) = (dead.job, dead.kind);
+        let (mut job, n) = (dead.job, dead.kind);
+        job.extra = self.retry_member(tables, id, job.extra)?;
         self.take_cancel_request(tables, id)?;
         let kind = kind_row(&self.kinds, n)?;
         let table = self.hours.table_for(tables, n, due)?;

@@ -5,7 +5,7 @@ use rusqlite::Connection;
 use super::sql::Sql;
 
 /// These read a whole table: `check` all of them, a start the claims, their cancel requests and their progress.
-const READ_ALL: [&str; 10] = [
+const READ_ALL: [&str; 16] = [
     "all_jobs",
     "all_later",
     "all_lane",
@@ -14,6 +14,12 @@ const READ_ALL: [&str; 10] = [
     "all_keys",
     "all_ended",
     "all_progress",
+    "all_groups",
+    "all_members",
+    "all_callbacks",
+    "all_extras",
+    "all_extras_of_lane",
+    "all_extras_of_dead",
     "claims",
     "cancel_requests",
 ];
@@ -37,14 +43,27 @@ fn statements_find_their_rows_by_an_index() {
     let sql = Sql::new(None);
     conn.execute_batch(&sql.tables).unwrap();
     conn.execute_batch(&sql.make_lanes).unwrap();
+    conn.execute_batch(&sql.groups.make_groups).unwrap();
     conn.execute_batch(&sql.tokens.make_tokens).unwrap();
     let statements = statements(&sql);
     assert!(statements.len() > 90, "{}", statements.len());
-    let tables =
-        ["job", "later", "lane", "moved", "key", "claim", "ended", "cancel_requested", "progress"];
+    let tables = [
+        "job",
+        "later",
+        "lane",
+        "moved",
+        "key",
+        "claim",
+        "ended",
+        "cancel_requested",
+        "progress",
+        "grp",
+        "member",
+        "callback",
+    ];
     let mut explained = 0;
     for (name, text) in statements {
-        if ["tables", "make_lanes", "make_tokens", "leave"].contains(&&*name)
+        if ["tables", "make_lanes", "make_groups", "make_tokens", "leave"].contains(&&*name)
             || READ_ALL.contains(&&*name)
         {
             continue;

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use foldhash::HashSet;
 
 use super::State;
+use super::groups::group_in;
 use super::rows::{Place, kind_row};
 use super::tables::Tables;
 use crate::store::figures::Figure;
-use crate::store::{MOST_INTERRUPTIONS, killed};
+use crate::store::{Left, MOST_INTERRUPTIONS, killed};
 use crate::values::error::StoreError;
 use crate::values::id::JobId;
 use crate::values::time::Millis;
@@ -75,8 +76,11 @@ impl State {
         self.noted.note(&kind.n, if dies { Figure::Dead } else { Figure::Interrupted });
         if dies {
             job.errors = job.errors.and(now, job.attempts, "", &killed());
-            let failed_before = job.failures > 0;
+            let (failed_before, group) = (job.failures > 0, group_in(job.extra.as_deref()));
             self.die(tables, &kind, place, (job, failed_before), 0, now)?;
+            if let Some(group) = group {
+                self.leave_group(tables, group, place.id, Left::Dead, now)?;
+            }
             return Ok(was_suspect);
         }
         tables.delete_job(&kind, place)?;

@@ -11,7 +11,7 @@ use super::State;
 use super::rows::{JobRow, KindCounts, id_bytes, kind_row};
 use super::tables::Tables;
 use crate::store::figures::Figure;
-use crate::store::{Answer, End, Finish};
+use crate::store::{Answer, End, Finish, Left};
 use crate::values::error::StoreError;
 use crate::values::id::JobId;
 use crate::values::info::Cancel;
@@ -83,11 +83,17 @@ impl State {
                 self.die(tables, &kind, place, (job, failed_before), finish.took, now)?;
             }
         }
-        match &finish.then {
-            Some(jobs) => self.insert_many(tables, jobs, now),
-            None if cancelled => Ok(Answer::Cancelled(Cancel::Cancelled)),
-            None => Ok(Answer::Done),
+        let answer = match (&finish.then, finish.group) {
+            // The follow-ups join the group before this member leaves it.
+            (Some(jobs), Some(group)) => self.insert_members(tables, group, jobs, now)?,
+            (Some(jobs), None) => self.insert_many(tables, jobs, now)?,
+            (None, _) if cancelled => Answer::Cancelled(Cancel::Cancelled),
+            (None, _) => Answer::Done,
+        };
+        if let (Some(group), Some(left)) = (finish.group, Left::by(end)) {
+            self.leave_group(tables, group, id, left, now)?;
         }
+        Ok(answer)
     }
 
     /// Gives a claim back. `interrupted`: a run was under way.

@@ -18,6 +18,9 @@
 //! | `schedule` | a schedule, and its next occurrence | schedules |
 //! | `outbox` | a job that a statement of the application has stored (`statement.rs`) | such jobs, until the next transaction of this store |
 //! | `lane` | a job with a partition that is due, in the order of kind, due time, id (`lane_table.rs`) | such jobs |
+//! | `grp` | a group, with its counts (`groups.rs`) | groups, until they have ended and are purged |
+//! | `member` | a group, and a member of it that is pending or claimed; or a callback of another group that is to come | such members |
+//! | `callback` | a group, and the job that its end inserts | groups that have not ended |
 //! | `tokens` | the tokens of a scope with a rate: the name of its limit, and a text (`values/rate.rs`) | scopes with a rate that was used lately |
 //! | `meta` | the version of the tables; how often a process started to run the jobs; a count of flushes; the last hour that is in `job`; a number that identifies the file | nothing |
 //!
@@ -27,8 +30,9 @@
 //! job that is due after all other jobs of its kind in `job` goes to the end of `job` at once: if every
 //! delay is the same, no job is ever moved. There is no index of ids (see `values/id.rs`).
 //!
-//! The table `lane` and its indexes are made with the first job that has a partition, and the table `tokens` with the
-//! first token. So a file without partitions or rates has none of them, and no statement asks for them.
+//! The table `lane` and its indexes are made with the first job that has a partition, the table `tokens` with the first
+//! token, and those of groups with the first group. So a file without partitions, rates or groups has none of them, and no
+//! statement asks for them.
 //!
 //! The column `extra` holds the settings that few jobs have (`values/extra.rs`). It is NULL for all others.
 
@@ -113,4 +117,17 @@ CREATE TABLE {p}lane (
 ) WITHOUT ROWID;
 CREATE INDEX {p}lane_next ON {p}lane (kind, part, due, id);
 CREATE INDEX {p}job_part ON {p}job (kind, due, id) WHERE part IS NOT NULL;
+";
+
+/// The tables of groups, and the indexes by which groups are listed and purged.
+pub(super) const GROUPS: &str = "
+CREATE TABLE {p}grp (
+    id BLOB PRIMARY KEY, made INTEGER NOT NULL, ended INTEGER, flags INTEGER NOT NULL,
+    total INTEGER NOT NULL, completed INTEGER NOT NULL, dead INTEGER NOT NULL, cancelled INTEGER NOT NULL,
+    callback BLOB
+) WITHOUT ROWID;
+CREATE INDEX {p}grp_made ON {p}grp (made, id);
+CREATE TABLE {p}member (grp BLOB NOT NULL, id BLOB NOT NULL, PRIMARY KEY (grp, id)) WITHOUT ROWID;
+CREATE TABLE {p}callback (grp BLOB PRIMARY KEY, id BLOB NOT NULL, job BLOB NOT NULL) WITHOUT ROWID;
+CREATE INDEX {p}grp_ended ON {p}grp (ended) WHERE ended IS NOT NULL;
 ";

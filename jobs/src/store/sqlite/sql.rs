@@ -2,6 +2,7 @@
 
 use core::cell::Cell;
 
+use super::group_sql::GroupSql;
 use super::schema::{LANES, TABLES};
 use super::token_sql::TokenSql;
 
@@ -10,6 +11,7 @@ use super::token_sql::TokenSql;
 pub(crate) struct Sql {
     /// The file has the table of lanes, as far as this connection knows: `State::begin` reads it.
     pub(super) has_lanes: Cell<bool>,
+    pub(super) groups: GroupSql,
     pub(crate) tables: String,
     pub(crate) has_tables: String,
     pub(crate) text_of: String,
@@ -172,6 +174,7 @@ impl Sql {
         };
         Sql {
             has_lanes: Cell::new(false),
+            groups: GroupSql::new(&prefix),
             tables: sql(TABLES),
             has_tables: sql("SELECT count(*) FROM sqlite_schema WHERE name = '{p}meta'"),
             make_lanes: sql(LANES),

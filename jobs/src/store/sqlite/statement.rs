@@ -80,7 +80,7 @@ pub(crate) fn parameter(new: &NewJob) -> Result<Vec<u8>, StoreError> {
 }
 
 /// Reads a parameter that [`parameter`] has written.
-fn job_of(parameter: &[u8]) -> Option<NewJob> {
+pub(super) fn job_of(parameter: &[u8]) -> Option<NewJob> {
     let rest = parameter.strip_prefix(MAGIC)?;
     let (bytes, rest) = rest.split_first_chunk::<4>()?;
     let (head, payload) =

@@ -8,6 +8,9 @@
 
 while at <= #ARGV do
   answers[#answers + 1] = operations[args(1)]()
+  if grouped then
+    grouped.settle()
+  end
 end
 if needs_places then
   return { 'places', micros, 1 }

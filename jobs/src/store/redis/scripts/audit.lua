@@ -69,6 +69,12 @@ for n = at, #ARGV do
     if has_ended ~= (has_end ~= false) then
       say('R3: a job that has ended has a date after which it goes, and no other job has one')
     end
+    if not has_ended and has(job.flags, GROUP) then
+      local of = grouped.of(job)
+      if not of or not redis.call('ZSCORE', members, 'o' .. of .. id) then
+        say('G1: a member that has not ended is among those of its group')
+      end
+    end
     if not has_ended and holds_key(job) and redis.call('HGET', keys, job.key) ~= id then
       say('R15: a job that holds its key until its end has it')
     end

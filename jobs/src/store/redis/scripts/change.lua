@@ -1,4 +1,4 @@
--- Changes to pending jobs, to dead jobs, to schedules and to settings. `batch.lua` says how they are called.
+-- Changes to pending jobs, to dead jobs and to settings. `batch.lua` says how they are called.
 
 local function is_claimed(id)
   return redis.call('ZSCORE', run, id) ~= false
@@ -13,6 +13,7 @@ local function remove(id, job)
   free_key(job.key, id)
   count(job.kind, -1)
   count_retrying(job.kind, job.failures > 0 and -1 or 0)
+  grouped.leave(id, job, 'cancelled')
   if is_wanted(job) then
     keep(id, job, AS_CANCELLED, score and time_of(tonumber(score)) or now, 0, '', now + WANTED_KEPT_MS)
   else
@@ -91,7 +92,7 @@ local function insert(id, kind, time, if_taken, key, record)
     return KNOWN
   end
   local flags = string.byte(record, 1)
-  learn_head(kind, flags >= PARTITION)
+  learn_head(kind, has(flags, PARTITION))
   if key ~= '' then
     local holder, other = holder_of(key)
     local is_running = holder and is_claimed(holder)
@@ -209,6 +210,7 @@ operations.retry = function()
   end
   take_ended(id, job)
   job.flags, job.failures, job.interruptions = job.flags - ENDED, 0, 0
+  grouped.reopen(id, job)
   if job.key ~= '' then
     redis.call('HSET', keys, job.key, id)
   end
@@ -230,79 +232,8 @@ operations.delete = function()
     return UNCHANGED
   end
   take_ended(id, job)
+  grouped.dead_is_gone(job)
   remember(id, job.flags)
-  return CHANGED
-end
-
--- The beginning of the name of the setting that pauses a schedule: `values/setting.rs`.
-local PAUSE_SCHEDULE = 'pause-schedule:'
-
-local function end_pause(name)
-  return redis.call('HDEL', settings, PAUSE_SCHEDULE .. name)
-end
-
-local function drop_schedule(name)
-  end_pause(name)
-  return redis.call('HDEL', schedules, name)
-end
-
--- Sets the next occurrence of a schedule. Without one, the schedule ends.
-local function move_schedule(name, row, following)
-  if following == '' then
-    drop_schedule(name)
-  else
-    redis.call('HSET', schedules, name, struct.pack('>I8', tonumber(following)) .. string.sub(row, 9))
-  end
-end
-
--- A schedule's row: the next occurrence, the policy for missed ones, kind, rule, payload.
-operations.put_schedule = function()
-  local name, kind, rule, missed, payload, following = args(6)
-  local identity = struct.pack('>BI2', #kind, #rule) .. kind .. rule
-  local row = redis.call('HGET', schedules, name)
-  local same = row and string.sub(row, 17, 16 + #identity) == identity
-  if not row then
-    -- An earlier version may have removed a schedule of this name, and left its pause.
-    end_pause(name)
-  end
-  if same then
-    following = struct.unpack('>I8', row)
-  end
-  row = struct.pack('>I8', tonumber(following)) .. missed .. identity .. payload
-  redis.call('HSET', schedules, name, row)
-  redis.call('HINCRBY', meta, 'schedules', 1)
-  publish('poll 0')
-  return same and UNCHANGED or CHANGED
-end
-
-operations.drop_schedule = function()
-  local dropped = drop_schedule(args(1))
-  redis.call('HINCRBY', meta, 'schedules', 1)
-  return dropped == 1 and CHANGED or UNCHANGED
-end
-
--- Pauses a schedule: no occurrence is made of it. The setting has the time of the pause.
-operations.pause_schedule = function()
-  local name, time = args(2)
-  if redis.call('HEXISTS', schedules, name) == 0 then
-    return UNCHANGED
-  end
-  redis.call('HSET', settings, PAUSE_SCHEDULE .. name, time)
-  redis.call('HINCRBY', meta, 'schedules', 1)
-  publish('poll 0')
-  return CHANGED
-end
-
--- Ends a pause, and sets the next occurrence, unless the schedule has been changed or resumed meanwhile.
-operations.resume_schedule = function()
-  local name, expected, following = args(3)
-  local row = redis.call('HGET', schedules, name)
-  if not row or #row < 8 or struct.unpack('>I8', row) ~= tonumber(expected) or end_pause(name) == 0 then
-    return UNCHANGED
-  end
-  move_schedule(name, row, following)
-  redis.call('HINCRBY', meta, 'schedules', 1)
-  publish('poll 0')
   return CHANGED
 end
 
@@ -354,24 +285,6 @@ operations.put_node = function()
   return DONE
 end
 
--- Inserts occurrences of a schedule as jobs, unless another process has done so.
-operations.occur = function()
-  local name, expected, following, many = args(4)
-  many = tonumber(many)
-  local first = at
-  at = at + 4 * many
-  local row = redis.call('HGET', schedules, name)
-  if not row or #row < 8 or struct.unpack('>I8', row) ~= tonumber(expected) then
-    return UNCHANGED
-  end
-  for n = 1, many do
-    local from = first + 4 * n - 4
-    insert(ARGV[from], ARGV[from + 1], tonumber(ARGV[from + 2]), '', '', ARGV[from + 3])
-  end
-  move_schedule(name, row, following)
-  return CHANGED
-end
-
 -- A node that was not seen for this long is forgotten: `NODE_KEPT` in `values/node.rs`.
 local NODE_KEPT_MS = 86400000
 
@@ -383,10 +296,12 @@ operations.purge = function()
     local job = record and read(record)
     if job and has(job.flags, ENDED) then
       drop_ended(gone[n], job)
+      grouped.dead_is_gone(job)
     else
       redis.call('ZREM', ended, gone[n])
     end
   end
+  grouped.purge()
   local found = redis.call('HGETALL', nodes)
   for n = 1, #found, 2 do
     local seen = tonumber(string.match(found[n + 1], '^%d+')) or 0

@@ -56,6 +56,10 @@ operations.complete = function()
       local its_buckets = sub(buckets, n + n - 1, n + n)
       alike[its_buckets] = (alike[its_buckets] or 0) + 1
       if not is_plain then
+        if grouped and has(claim.flags, GROUP) then
+          local record = redis.call('HGET', jobs, id)
+          grouped.leave(id, record and read(record), 'completed')
+        end
         forget_all_but_count(id, claim, fence)
         if claim.scope then
           free_place(id, claim.scope)

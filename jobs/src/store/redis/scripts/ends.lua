@@ -22,6 +22,7 @@ end
 local function forget_cancelled(id, claim, fence, took)
   local record = has(claim.flags, EXTRA) and redis.call('HGET', jobs, id)
   local job = record and read(record)
+  grouped.leave(id, job, 'cancelled')
   if job and is_wanted(job) then
     free_key(claim.key, id)
     count(claim.kind, -1)
@@ -63,6 +64,7 @@ local function finish(id, token, fate, time, errors, took)
   end
   if fate == 'dead' then
     bury(id, job, due_of(fence), took, failed_before)
+    grouped.leave(id, job, 'dead')
   else
     job.interruptions = 0
     count_retrying(job.kind, fate ~= 'snoozed' and not failed_before and 1 or 0)
@@ -150,6 +152,7 @@ operations.complete_and_keep = function()
       end
       if job then
         free_key(claim.key, id)
+        grouped.leave(id, job, 'completed')
         count(claim.kind, -1)
         count_retrying(claim.kind, job.failures > 0 and -1 or 0)
         if claim.key == '' then

@@ -94,6 +94,7 @@ for _, id in ipairs(expired) do
     free_place(id, claim and claim.scope or UNKNOWN)
   end
   if redis.call('SREM', cancel_requested, id) == 1 or not record then
+    grouped.leave(id, job, 'cancelled')
     if claim then
       note(claim.kind, CANCELLED_JOB, 1)
       free_key(claim.key, id)
@@ -128,12 +129,14 @@ for _, id in ipairs(expired) do
       local error = string.format('{"at":%.0f,"attempt":%d,"node":"","error":"%s"}', now, job.attempts, ARGV[at])
       job.errors = '[' .. error .. (job.errors == '' and ']' or ',' .. string.sub(job.errors, 2))
       bury(id, job, due_time, 0, job.failures > 0)
+      grouped.leave(id, job, 'dead')
     else
       redis.call('HSET', jobs, id, write(job))
       enqueue(claim.kind, id, due_time, job.interruptions, job.flags)
     end
   end
 end
+grouped.settle()
 if has_lanes and is_last_part then
   look_at_lanes()
 end

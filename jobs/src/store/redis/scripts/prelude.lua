@@ -6,7 +6,7 @@
 -- Every key that a script uses must be in KEYS, and each kind has its own key. So if the caller does not name
 -- all kinds, the script writes nothing and returns them.
 --
--- KEYS: the twenty-three below in their order, then the due set of each kind that ARGV names.
+-- KEYS: the twenty-five below in their order, then the due set of each kind that ARGV names.
 -- ARGV: the present in milliseconds, or '' for the server's clock; the channel of notifications; the owner,
 -- which identifies the calling process; how long dead jobs and ids are kept, in milliseconds; 1 or 0, whether the history
 -- counts what the caller does; the number of kinds; each kind. The arguments of the script itself follow, from `at` on.
@@ -20,6 +20,7 @@ local settings, dead_by_error, nodes, history = KEYS[14], KEYS[15], KEYS[16], KE
 local progress = KEYS[18]
 -- Those of partitions and limits, see `places.lua`.
 local wait, turn, lanes, held, flow = KEYS[19], KEYS[20], KEYS[21], KEYS[22], KEYS[23]
+-- KEYS[24] and KEYS[25] are those of groups, see `groups.lua`.
 
 local clock = redis.call('TIME')
 local micros = clock[1] * 1000000 + clock[2]
@@ -36,7 +37,7 @@ local known = tonumber(ARGV[6])
 local stale = redis.call('HLEN', kinds) ~= known
 for n = 1, known do
   local kind = ARGV[6 + n]
-  due[kind] = KEYS[23 + n]
+  due[kind] = KEYS[25 + n]
   stale = stale or redis.call('HEXISTS', kinds, kind) == 0
 end
 if stale then
@@ -108,10 +109,11 @@ end
 local function check_types()
   -- The command that returns the size of each key, by its type.
   local SIZE = { 'HLEN', 'HLEN', 'ZCARD', 'HLEN', 'HLEN', 'ZCARD', 'ZCARD', 'HLEN', 'HLEN', 'SCARD',
-    'HLEN', 'HLEN', 'HLEN', 'HLEN', 'ZCARD', 'HLEN', 'HLEN', 'HLEN', 'ZCARD', 'ZCARD', 'HLEN', 'ZCARD', 'HLEN' }
+    'HLEN', 'HLEN', 'HLEN', 'HLEN', 'ZCARD', 'HLEN', 'HLEN', 'HLEN', 'ZCARD', 'ZCARD', 'HLEN', 'ZCARD', 'HLEN',
+    'HLEN', 'ZCARD' }
   local has_lanes = redis.call('HLEN', flow) > 0
   for n = 1, #KEYS do
-    if has_lanes or n <= 18 or n > 23 then
+    if n <= 18 or has_lanes and n <= 23 or n > 25 then
       redis.call(SIZE[n] or 'ZCARD', KEYS[n])
     end
   end

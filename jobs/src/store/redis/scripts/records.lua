@@ -1,5 +1,7 @@
 -- The record of a job, and the places of a job that has ended. `records.rs` has the format of a record.
 
+-- The flag of a member of a group.
+local GROUP = 16
 -- How a job has ended: `Ending` in `store/ended.rs`.
 local AS_COMPLETED, AS_DEAD, AS_CANCELLED = 1, 2, 3
 -- In the record of a job that has ended: how; its due time; when it ended; how long its run took; the length of its
@@ -20,7 +22,7 @@ local function read(record)
   local flags, failures, interruptions, attempts, kind_bytes, key_bytes, errors_bytes =
     struct.unpack(HEAD, record)
   local needed = HEAD_BYTES + kind_bytes + key_bytes + errors_bytes + (has(flags, ENDED) and END_BYTES or 0)
-  if flags > CALLERS_ID + ENDED + EXTRA + PARTITION or #record < needed then
+  if flags > CALLERS_ID + ENDED + EXTRA + PARTITION + GROUP or #record < needed then
     return nil
   end
   if has(flags, ENDED) then
@@ -74,7 +76,7 @@ end
 
 -- Makes a job pending. `interruptions`: its number of interruptions in a row. `flags`: those of its record.
 local function enqueue(kind, id, time, interruptions, flags)
-  local is_coming = flags >= PARTITION
+  local is_coming = flags >= PARTITION and has(flags, PARTITION)
   note_head(kind, time, is_coming)
   local band = is_coming and COMING or BAND * math.min(interruptions, MOST_INTERRUPTIONS - 1)
   redis.call('ZADD', due[kind], time + band, id)

@@ -1,0 +1,136 @@
+//! A group of jobs: what a store inserts, counts and decides.
+//!
+//! Ground rules:
+//!
+//! - A member is *open* while it is pending or claimed. It leaves the group in the commit that ends it, and is counted
+//!   there by how it ended.
+//! - A group ends in the commit after which it is sealed and has no open member. If it waits for the dead, it must also
+//!   have no dead member. That commit inserts the callback.
+//! - The callback of an inner group may be a member of an outer one. Then it is open in the outer group from the
+//!   insert of the inner one on.
+//! - The follow-ups of a member join its group before the member leaves it.
+//! - An ended group changes no more. A dead member that is retried after that is a member no longer.
+
+use super::ended::End;
+use super::new_job::NewJob;
+use crate::values::group::GroupId;
+use crate::values::group_error::GroupError;
+use crate::values::group_info::GroupInfo;
+use crate::values::id::JobId;
+use crate::values::time::Millis;
+
+/// A group to insert.
+#[derive(Clone, Debug)]
+pub(crate) struct NewGroup {
+    pub(crate) id: GroupId,
+    pub(crate) members: Vec<NewJob>,
+    /// Its due time is the earliest one: it is due when the group ends, and not before.
+    pub(crate) callback: Option<NewJob>,
+    pub(crate) is_sealed: bool,
+    pub(crate) waits_for_the_dead: bool,
+}
+
+/// How a member leaves its group.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Left {
+    Completed,
+    Dead,
+    /// Cancelled, or replaced under its key.
+    Cancelled,
+}
+
+impl Left {
+    /// Returns how the end of a run takes a member out of its group, if it does.
+    pub(crate) fn by(end: &End) -> Option<Left> {
+        match end {
+            End::Completed => Some(Left::Completed),
+            End::Dead { .. } => Some(Left::Dead),
+            End::Cancelled => Some(Left::Cancelled),
+            End::Retry { .. } | End::Snoozed { .. } => None,
+        }
+    }
+}
+
+/// The counts and the marks of a group.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Tally {
+    pub(crate) made: Millis,
+    pub(crate) ended: Option<Millis>,
+    pub(crate) total: u64,
+    pub(crate) completed: u64,
+    pub(crate) dead: u64,
+    pub(crate) cancelled: u64,
+    pub(crate) is_sealed: bool,
+    pub(crate) is_cancelled: bool,
+    pub(crate) waits_for_the_dead: bool,
+}
+
+impl Tally {
+    /// Returns the tally of a new group, which is not sealed yet.
+    pub(crate) fn new(made: Millis, waits_for_the_dead: bool) -> Tally {
+        Tally {
+            made,
+            ended: None,
+            total: 0,
+            completed: 0,
+            dead: 0,
+            cancelled: 0,
+            is_sealed: false,
+            is_cancelled: false,
+            waits_for_the_dead,
+        }
+    }
+
+    /// Returns the number of open members.
+    pub(crate) fn open(&self) -> u64 {
+        self.total.saturating_sub(self.completed + self.dead + self.cancelled)
+    }
+
+    /// Says whether the group ends now.
+    pub(crate) fn is_over(&self) -> bool {
+        let is_held = self.waits_for_the_dead && !self.is_cancelled && self.dead > 0;
+        self.ended.is_none() && self.is_sealed && self.open() == 0 && !is_held
+    }
+
+    /// Returns why the group takes no more members, if it does not.
+    pub(crate) fn refuses(&self) -> Option<GroupError> {
+        if self.is_cancelled {
+            Some(GroupError::Cancelled)
+        } else if self.ended.is_some() {
+            Some(GroupError::Ended)
+        } else {
+            self.is_sealed.then_some(GroupError::Sealed)
+        }
+    }
+
+    /// Counts an open member that leaves the group.
+    pub(crate) fn leave(&mut self, left: Left) {
+        *match left {
+            Left::Completed => &mut self.completed,
+            Left::Dead => &mut self.dead,
+            Left::Cancelled => &mut self.cancelled,
+        } += 1;
+    }
+
+    /// Seals the group, and marks it as cancelled: it waits for the dead no longer.
+    pub(crate) fn cancel(&mut self) {
+        (self.is_sealed, self.is_cancelled) = (true, true);
+    }
+
+    pub(crate) fn info(&self, id: GroupId, callback: Option<JobId>) -> GroupInfo {
+        GroupInfo {
+            id,
+            made: self.made.to_system(),
+            ended: self.ended.map(Millis::to_system),
+            total: self.total,
+            open: self.open(),
+            completed: self.completed,
+            dead: self.dead,
+            cancelled: self.cancelled,
+            is_sealed: self.is_sealed,
+            is_cancelled: self.is_cancelled,
+            waits_for_the_dead: self.waits_for_the_dead,
+            callback,
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! Reads the groups of a queue, and checks them. `scripts/groups.lua` writes them.
+
+use std::collections::HashSet;
+
+use redis::Value;
+
+use super::Redis;
+use super::calls::ITEMS;
+use super::decode::{Fault, array, bytes, number};
+use super::records::{damaged, id_bytes, id_of, record};
+use crate::store::{NewJob, Tally};
+use crate::values::extra::group_of;
+use crate::values::group::GroupId;
+use crate::values::group_info::GroupInfo;
+use crate::values::id::JobId;
+use crate::values::time::Millis;
+
+const SEALED: u8 = 1;
+const CANCELLED: u8 = 2;
+const WAITS: u8 = 4;
+const HAS_CALLBACK: u8 = 8;
+
+/// Behind all members of `members` that begin with a group and have an id behind it.
+const LAST: [u8; 17] = [0xff; 17];
+
+pub(super) fn group_bytes(id: GroupId) -> [u8; 16] {
+    id.to_u128().to_be_bytes()
+}
+
+/// Returns three arguments for the callback of a new group: its id, what the script keeps of it, and the group of which
+/// it is a member.
+pub(super) fn callback_args(callback: Option<&NewJob>) -> [Vec<u8>; 3] {
+    let Some(job) = callback else { return Default::default() };
+    let mut stored = job.due.get().to_be_bytes().to_vec();
+    stored.push(job.kind.len() as u8);
+    stored.extend(job.kind.as_bytes());
+    stored.extend(record(job));
+    let outer = group_of(job.extra.as_deref());
+    let outer = outer.map_or(Vec::new(), |outer| group_bytes(outer).to_vec());
+    [id_bytes(job.id).to_vec(), stored, outer]
+}
+
+/// Returns the place of an open member of a group, or the beginning of all such places.
+fn open_place(bound: &str, group: GroupId, rest: &[u8]) -> Vec<u8> {
+    [bound.as_bytes(), b"o", &group_bytes(group), rest].concat()
+}
+
+fn read(row: &[u8]) -> Option<(Tally, Option<JobId>)> {
+    let (marks, rest) = row.split_first()?;
+    let (made, rest) = rest.split_first_chunk::<8>()?;
+    let (ended, mut rest) = rest.split_first_chunk::<8>()?;
+    let mut counts = [0; 4];
+    for count in &mut counts {
+        let (number, behind) = rest.split_first_chunk::<4>()?;
+        (*count, rest) = (u64::from(u32::from_be_bytes(*number)), behind);
+    }
+    let [total, completed, dead, cancelled] = counts;
+    let ended = Millis::clamped(i64::from_be_bytes(*ended));
+    let tally = Tally {
+        made: Millis::clamped(i64::from_be_bytes(*made)),
+        ended: (ended > Millis::ZERO).then_some(ended),
+        total,
+        completed,
+        dead,
+        cancelled,
+        is_sealed: marks & SEALED != 0,
+        is_cancelled: marks & CANCELLED != 0,
+        waits_for_the_dead: marks & WAITS != 0,
+    };
+    let callback = if marks & HAS_CALLBACK == 0 { None } else { Some(id_of(rest).ok()?) };
+    Some((tally, callback))
+}
+
+impl Redis {
+    fn group_row(&mut self, id: GroupId) -> Result<Option<(Tally, Option<JobId>)>, Fault> {
+        let mut cmd = redis::cmd("HGET");
+        cmd.arg(self.keys.groups()).arg(&group_bytes(id));
+        match self.plain(cmd)? {
+            Value::BulkString(row) => Ok(Some(read(&row).ok_or_else(|| damaged("is no group"))?)),
+            _ => Ok(None),
+        }
+    }
+
+    pub(super) fn group(&mut self, id: GroupId) -> Result<Option<GroupInfo>, Fault> {
+        Ok(self.group_row(id)?.map(|(tally, callback)| tally.info(id, callback)))
+    }
+
+    /// Returns the groups that were made last.
+    pub(super) fn latest_groups(&mut self, most: usize) -> Result<Vec<GroupInfo>, Fault> {
+        let mut cmd = redis::cmd("ZREVRANGEBYLEX");
+        cmd.arg(self.keys.members()).arg("(h").arg("[g").arg("LIMIT").arg(0).arg(most);
+        let places = self.plain(cmd)?;
+        let mut groups = Vec::new();
+        for place in array(&places)? {
+            let id = bytes(place)?.last_chunk::<16>().ok_or_else(|| damaged("is no group"))?;
+            groups.extend(self.group(GroupId::from_u128(u128::from_be_bytes(*id)))?);
+        }
+        Ok(groups)
+    }
+
+    /// Returns the first open members of a group behind this id.
+    pub(super) fn members(
+        &mut self,
+        id: GroupId,
+        after: Option<JobId>,
+    ) -> Result<Vec<JobId>, Fault> {
+        let from = match after {
+            Some(after) => open_place("(", id, &id_bytes(after)),
+            None => open_place("[", id, &[]),
+        };
+        let mut cmd = redis::cmd("ZRANGEBYLEX");
+        cmd.arg(self.keys.members()).arg(from).arg(open_place("(", id, &LAST));
+        cmd.arg("LIMIT").arg(0).arg(ITEMS);
+        let places = self.plain(cmd)?;
+        let mut members = Vec::new();
+        for place in array(&places)? {
+            let place = bytes(place)?;
+            members.push(id_of(place.get(17..).unwrap_or_default())?);
+        }
+        Ok(members)
+    }
+
+    fn open_members(&mut self, id: GroupId) -> Result<u64, Fault> {
+        let mut cmd = redis::cmd("ZLEXCOUNT");
+        cmd.arg(self.keys.members()).arg(open_place("[", id, &[])).arg(open_place("(", id, &LAST));
+        let many = self.plain(cmd)?;
+        Ok(u64::try_from(number(&many)?).unwrap_or(0))
+    }
+
+    /// Compares the counts of each group with its members, and says what is wrong (G1). Other processes go on meanwhile:
+    /// so a group counts as wrong only if its row is the same before and after.
+    pub(super) fn wrong_group(&mut self) -> Result<Option<String>, Fault> {
+        let key = self.keys.groups().to_owned();
+        let rows = self.scan(&key)?;
+        let ids: Vec<GroupId> = rows
+            .iter()
+            .filter_map(|(field, _)| {
+                Some(u128::from_be_bytes(<[u8; 16]>::try_from(&**field).ok()?))
+            })
+            .map(GroupId::from_u128)
+            .collect();
+        let mut callbacks = HashSet::new();
+        for id in &ids {
+            let row = self.group_row(*id)?;
+            callbacks.extend(row.filter(|row| row.0.ended.is_none()).and_then(|row| row.1));
+        }
+        for id in ids {
+            let before = self.group_row(id)?;
+            let open = self.open_members(id)?;
+            let Some((tally, _)) = self.group_row(id)?.filter(|row| before == Some(*row)) else {
+                continue;
+            };
+            let sum = open + tally.completed + tally.dead + tally.cancelled;
+            if tally.total != sum || tally.is_over() {
+                return Ok(Some(format!("G1: {id} has {open} open members, and {tally:?}")));
+            }
+            let mut last = None;
+            loop {
+                let page = self.members(id, last)?;
+                last = page.last().copied();
+                if last.is_none() {
+                    break;
+                }
+                for member in page {
+                    if !callbacks.contains(&member) && self.is_left(id, member)? {
+                        return Ok(Some(format!("G1: {member} of {id} is gone")));
+                    }
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Says whether a member is among the open ones, and no job.
+    fn is_left(&mut self, id: GroupId, member: JobId) -> Result<bool, Fault> {
+        let mut exists = redis::cmd("HEXISTS");
+        exists.arg(self.keys.jobs()).arg(&id_bytes(member));
+        if number(&self.plain(exists)?)? == 1 {
+            return Ok(false);
+        }
+        let mut score = redis::cmd("ZSCORE");
+        score.arg(self.keys.members()).arg(open_place("", id, &id_bytes(member)));
+        Ok(!matches!(self.plain(score)?, Value::Nil))
+    }
+}

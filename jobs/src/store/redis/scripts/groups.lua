@@ -1,0 +1,213 @@
+-- Groups: how members join and leave them, and how a group ends.
+--
+-- `groups` has two fields for each group. Its id leads to the row: the marks below; when it was made and when it has
+-- ended, or zero; its members that it has had, that completed, are dead, were cancelled; the id of its callback, if it has
+-- one. Its id and 'c' lead to the callback: its due time, the length of its kind, the kind, the record.
+-- `members` has one member for each open member of a group: 'o', the group, the job. So a member that leaves twice is
+-- counted once, and whether one is left is read, and not counted. It also has each group by the time of its insert ('g',
+-- the time, the group), and by that of its end ('e', the time, the group).
+--
+-- The memory of a callback is taken when the group is inserted: at the end it moves to `jobs`. So a full server takes the
+-- end of every member.
+
+local groups, members = KEYS[24], KEYS[25]
+
+-- A group does not take a change: a letter of `group_error` in `protocol.rs` follows.
+local GROUP_REFUSED = 'f'
+
+local grouped = {}
+
+do
+  local SEALED, CANCELLED_MARK, WAITS, HAS_CALLBACK = 1, 2, 4, 8
+  local ROW, ROW_BYTES = '>BI8I8I4I4I4I4', 33
+  -- The groups that the operation has changed, by their ids. False: there is no such group.
+  local touched = {}
+
+  local function touch(id)
+    local group = touched[id]
+    if group == nil then
+      local row = redis.call('HGET', groups, id)
+      group = false
+      if row and #row >= ROW_BYTES then
+        group = { callback = string.sub(row, ROW_BYTES + 1) }
+        group.marks, group.made, group.ended, group.total, group.completed, group.dead, group.cancelled =
+          struct.unpack(ROW, row)
+      end
+      touched[id] = group
+    end
+    return group
+  end
+
+  -- The group of a job, from its record: section 4 of its extra (`values/extra.rs`). Nil if it is no member.
+  function grouped.of(job)
+    if not job or not has(job.flags, GROUP) then
+      return nil
+    end
+    local text, section_at = job.payload, 5
+    local high, low = string.byte(text, 1, 2)
+    local last = low and 2 + high * 256 + low or 0
+    while section_at + 2 <= last do
+      local section, its_high, its_low = string.byte(text, section_at, section_at + 2)
+      local to = section_at + 2 + its_high * 256 + its_low
+      if section == 4 then
+        return string.sub(text, section_at + 3, to)
+      end
+      section_at = to + 1
+    end
+  end
+
+  -- Counts a new open member.
+  function grouped.join(id, of)
+    local group = of and touch(of)
+    if group then
+      redis.call('ZADD', members, '0', 'o' .. of .. id)
+      group.total = group.total + 1
+    end
+  end
+
+  -- Counts a member that has ended. `job`: its record, or nil. `how`: 'completed', 'dead' or 'cancelled'.
+  function grouped.leave(id, job, how)
+    local of = grouped.of(job)
+    local group = of and touch(of)
+    if of and redis.call('ZREM', members, 'o' .. of .. id) == 1 and group then
+      group[how] = group[how] + 1
+    end
+  end
+
+  -- Counts a dead member as cancelled, because it was deleted.
+  function grouped.dead_is_gone(job)
+    local of = job.ending == AS_DEAD and grouped.of(job)
+    local group = of and touch(of)
+    if group and group.ended == 0 then
+      group.dead, group.cancelled = group.dead - 1, group.cancelled + 1
+    end
+  end
+
+  -- Opens a dead member again. If its group has ended, the job is a member no longer.
+  function grouped.reopen(id, job)
+    local of = grouped.of(job)
+    if not of then
+      return
+    end
+    local group = touch(of)
+    if group and group.ended == 0 then
+      group.dead = group.dead - 1
+      redis.call('ZADD', members, '0', 'o' .. of .. id)
+    else
+      job.flags = job.flags - GROUP
+    end
+  end
+
+  -- Why a group takes no member: see `group_error` in `protocol.rs`. Nil if it takes them.
+  function grouped.refusal(id)
+    local group = touch(id)
+    if not group then
+      return GROUP_REFUSED .. 'u'
+    elseif has(group.marks, CANCELLED_MARK) then
+      return GROUP_REFUSED .. 'a'
+    elseif group.ended > 0 then
+      return GROUP_REFUSED .. 'e'
+    end
+    return has(group.marks, SEALED) and GROUP_REFUSED .. 's' or nil
+  end
+
+  -- Makes a group that is not sealed. `callback_id`: '' if it has no callback.
+  function grouped.make(id, waits, callback_id, callback)
+    touched[id] = {
+      callback = callback_id, made = now, ended = 0, total = 0, completed = 0, dead = 0, cancelled = 0,
+      marks = (waits and WAITS or 0) + (callback_id ~= '' and HAS_CALLBACK or 0),
+    }
+    redis.call('ZADD', members, '0', 'g' .. struct.pack('>I8', now) .. id)
+    if callback_id ~= '' then
+      redis.call('HSET', groups, id .. 'c', callback)
+    end
+  end
+
+  -- Seals a group, and cancels it if `cancels`.
+  function grouped.seal(id, cancels)
+    local group = touch(id)
+    if not group then
+      return GROUP_REFUSED .. 'u'
+    elseif group.ended > 0 then
+      return GROUP_REFUSED .. 'e'
+    end
+    local before = group.marks
+    if not has(group.marks, SEALED) then
+      group.marks = group.marks + SEALED
+    end
+    if cancels and not has(group.marks, CANCELLED_MARK) then
+      group.marks = group.marks + CANCELLED_MARK
+    end
+    return group.marks ~= before and CHANGED or UNCHANGED
+  end
+
+  -- Inserts the callback of a group that has ended. It is counted in its own group from the beginning.
+  local function insert_callback(id, of)
+    local callback = redis.call('HGET', groups, of .. 'c')
+    if not callback or #callback < 9 then
+      return
+    end
+    redis.call('HDEL', groups, of .. 'c')
+    local time, kind_bytes = struct.unpack('>I8B', callback)
+    local kind, record = string.sub(callback, 10, 9 + kind_bytes), string.sub(callback, 10 + kind_bytes)
+    local job = read(record)
+    if not job then
+      return
+    end
+    local is_known = has(job.flags, CALLERS_ID) and redis.call('ZSCORE', ended, id)
+    if is_known or redis.call('HEXISTS', jobs, id) == 1 then
+      grouped.leave(id, job, 'cancelled')
+      return
+    end
+    redis.call('HSET', jobs, id, record)
+    enqueue(kind, id, math.max(time, now), 0, job.flags)
+    count(kind, 1)
+    note(kind, INSERTED_JOB, 1)
+  end
+
+  local function is_over(id, group)
+    if group.ended > 0 or not has(group.marks, SEALED) then
+      return false
+    end
+    if group.dead > 0 and has(group.marks, WAITS) and not has(group.marks, CANCELLED_MARK) then
+      return false
+    end
+    return redis.call('ZLEXCOUNT', members, '[o' .. id, '(o' .. id .. string.rep('\255', 17)) == 0
+  end
+
+  -- Writes the groups that an operation has changed, and ends those that are over.
+  function grouped.settle()
+    local id, group = next(touched)
+    while id do
+      touched[id] = nil
+      if group then
+        if is_over(id, group) then
+          group.ended = now
+          redis.call('ZADD', members, '0', 'e' .. struct.pack('>I8', now) .. id)
+          if has(group.marks, HAS_CALLBACK) then
+            insert_callback(group.callback, id)
+          end
+        end
+        local row = struct.pack(ROW, group.marks, group.made, group.ended, group.total, group.completed, group.dead,
+          group.cancelled)
+        redis.call('HSET', groups, id, row .. group.callback)
+      end
+      id, group = next(touched)
+    end
+  end
+
+  -- Forgets groups whose retention is over: at most 128.
+  function grouped.purge()
+    local until_time = struct.pack('>I8', math.max(now - keep_dead, 0))
+    for _, place in ipairs(redis.call('ZRANGEBYLEX', members, '[e', '(e' .. until_time, 'LIMIT', '0', '128')) do
+      local id = string.sub(place, -16)
+      local group = touch(id)
+      touched[id] = nil
+      redis.call('ZREM', members, place)
+      if group then
+        redis.call('ZREM', members, 'g' .. struct.pack('>I8', group.made) .. id)
+      end
+      redis.call('HDEL', groups, id, id .. 'c')
+    end
+  end
+end

@@ -1,0 +1,376 @@
+//! Groups on a file: their rows, and how members join and leave them.
+//!
+//! Ground rules:
+//!
+//! - The tables are made with the first group. A job without a group leads to no statement here.
+//! - A row of `member` is an open member, so a member that has left cannot leave again.
+//! - Each member is counted when it joins, and not with others later: a job that replaces another member under its key
+//!   must not find the group empty.
+
+use rusqlite::{Row, params};
+
+use super::State;
+use super::rows::{id_bytes, id_of, millis_of, out_of_range, store_error};
+use super::statement::{job_of, parameter};
+use super::tables::{EndedRow, Tables};
+use crate::store::{Answer, Ending, Inserted, Left, MOST_EACH, NewGroup, NewJob, Tally};
+use crate::values::error::StoreError;
+use crate::values::extra::{Extra, group_of};
+use crate::values::group::GroupId;
+use crate::values::group_error::GroupError;
+use crate::values::group_info::GroupInfo;
+use crate::values::id::JobId;
+use crate::values::time::Millis;
+
+const SEALED: i64 = 1;
+const CANCELLED: i64 = 2;
+const WAITS_FOR_THE_DEAD: i64 = 4;
+
+/// A row of `grp`.
+#[derive(Clone, Copy)]
+pub(super) struct GroupRow {
+    pub(super) id: GroupId,
+    pub(super) tally: Tally,
+    pub(super) callback: Option<JobId>,
+}
+
+fn refused(error: GroupError) -> Answer {
+    Answer::Refused(StoreError::Group(error))
+}
+
+fn bytes(id: GroupId) -> [u8; 16] {
+    id.to_u128().to_be_bytes()
+}
+
+pub(super) fn group_at(row: &Row<'_>, column: usize) -> rusqlite::Result<GroupId> {
+    Ok(GroupId::from_u128(id_of(row, column)?.to_u128()))
+}
+
+/// Returns the group of which a job with this extra is a member.
+pub(super) fn group_in(extra: Option<&[u8]>) -> Option<GroupId> {
+    group_of(Extra::read(extra).ok().flatten().as_deref())
+}
+
+impl GroupRow {
+    pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<GroupRow> {
+        let count = |column| {
+            let count: i64 = row.get(column)?;
+            u64::try_from(count).map_err(|_| out_of_range(column, count))
+        };
+        let flags: i64 = row.get(3)?;
+        let has_ended = row.get::<_, Option<i64>>(2)?.is_some();
+        let has_callback = row.get::<_, Option<Vec<u8>>>(8)?.is_some();
+        let tally = Tally {
+            made: millis_of(row, 1)?,
+            ended: has_ended.then(|| millis_of(row, 2)).transpose()?,
+            total: count(4)?,
+            completed: count(5)?,
+            dead: count(6)?,
+            cancelled: count(7)?,
+            is_sealed: flags & SEALED != 0,
+            is_cancelled: flags & CANCELLED != 0,
+            waits_for_the_dead: flags & WAITS_FOR_THE_DEAD != 0,
+        };
+        let callback = has_callback.then(|| id_of(row, 8)).transpose()?;
+        Ok(GroupRow { id: group_at(row, 0)?, tally, callback })
+    }
+
+    fn info(&self) -> GroupInfo {
+        self.tally.info(self.id, self.callback)
+    }
+
+    fn flags(&self) -> i64 {
+        let Tally { is_sealed, is_cancelled, waits_for_the_dead, .. } = self.tally;
+        let marks = [
+            (is_sealed, SEALED),
+            (is_cancelled, CANCELLED),
+            (waits_for_the_dead, WAITS_FOR_THE_DEAD),
+        ];
+        marks.into_iter().map(|(is_set, flag)| if is_set { flag } else { 0 }).sum()
+    }
+}
+
+impl Tables<'_> {
+    /// Says whether the file has the tables of groups.
+    pub(super) fn has_groups(&self) -> Result<bool, StoreError> {
+        let found = self.one(&self.sql.groups.has_groups, [], |row| row.get::<_, i64>(0))?;
+        Ok(found == Some(1))
+    }
+
+    /// Returns a group. The file may have no tables of groups.
+    fn group(&self, id: GroupId) -> Result<Option<GroupRow>, StoreError> {
+        if !self.has_groups()? {
+            return Ok(None);
+        }
+        self.group_row(id)
+    }
+
+    fn group_row(&self, id: GroupId) -> Result<Option<GroupRow>, StoreError> {
+        self.one(&self.sql.groups.group, [bytes(id)], GroupRow::read)
+    }
+
+    fn set_group(&self, group: &GroupRow) -> Result<(), StoreError> {
+        let Tally { ended, total, completed, dead, cancelled, .. } = group.tally;
+        let row = params![
+            bytes(group.id),
+            ended.map(Millis::get),
+            group.flags(),
+            total.cast_signed(),
+            completed.cast_signed(),
+            dead.cast_signed(),
+            cancelled.cast_signed(),
+        ];
+        self.execute(&self.sql.groups.set_group, row).map(drop)
+    }
+
+    /// Counts a new open member.
+    fn join_group(&self, id: GroupId, member: JobId) -> Result<(), StoreError> {
+        if let Some(mut group) = self.group_row(id)? {
+            let sql = &self.sql.groups.put_member;
+            self.execute(sql, params![bytes(id), id_bytes(member)])?;
+            group.tally.total += 1;
+            self.set_group(&group)?;
+        }
+        Ok(())
+    }
+
+    /// Returns why the group takes no member.
+    fn refusal(&self, id: GroupId) -> Result<Option<GroupError>, StoreError> {
+        let group = self.group(id)?;
+        Ok(group.map_or(Some(GroupError::Unknown), |group| group.tally.refuses()))
+    }
+}
+
+impl State {
+    pub(super) fn insert_group(
+        &mut self,
+        tables: Tables<'_>,
+        new: &NewGroup,
+        now: Millis,
+    ) -> Result<Answer, StoreError> {
+        if !tables.has_groups()? {
+            tables.conn.execute_batch(&tables.sql.groups.make_groups).map_err(store_error)?;
+        }
+        if tables.group_row(new.id)?.is_some() {
+            return Ok(refused(GroupError::Exists));
+        }
+        let outer = new.callback.as_ref().and_then(|job| group_of(job.extra.as_deref()));
+        if let Some(outer) = outer
+            && let Some(error) = tables.refusal(outer)?
+        {
+            return Ok(refused(error));
+        }
+        let callback = new.callback.as_ref().map(|job| job.id);
+        let tally = Tally::new(now, new.waits_for_the_dead);
+        let group = GroupRow { id: new.id, tally, callback };
+        let row = params![
+            bytes(new.id),
+            now.get(),
+            None::<i64>,
+            group.flags(),
+            0,
+            0,
+            0,
+            0,
+            callback.map(id_bytes)
+        ];
+        tables.execute(&tables.sql.groups.put_group, row)?;
+        if let Some(job) = &new.callback {
+            let row = params![bytes(new.id), id_bytes(job.id), parameter(job)?];
+            tables.execute(&tables.sql.groups.put_callback, row)?;
+            if let Some(outer) = outer {
+                tables.join_group(outer, job.id)?;
+            }
+        }
+        let answer = self.insert_members(tables, new.id, &new.members, now)?;
+        if new.is_sealed {
+            self.change_group(tables, new.id, now, |tally| tally.is_sealed = true)?;
+        }
+        Ok(answer)
+    }
+
+    pub(super) fn add_to_group(
+        &mut self,
+        tables: Tables<'_>,
+        id: GroupId,
+        jobs: &[NewJob],
+        now: Millis,
+    ) -> Result<Answer, StoreError> {
+        match tables.refusal(id)? {
+            Some(error) => Ok(refused(error)),
+            None => self.insert_members(tables, id, jobs, now),
+        }
+    }
+
+    /// Inserts jobs that are members of this group.
+    pub(super) fn insert_members(
+        &mut self,
+        tables: Tables<'_>,
+        id: GroupId,
+        jobs: &[NewJob],
+        now: Millis,
+    ) -> Result<Answer, StoreError> {
+        let mut taken = Vec::new();
+        for (n, job) in jobs.iter().enumerate() {
+            match self.insert(tables, job, now)? {
+                Inserted::Taken(by) => taken.push((n, by)),
+                Inserted::New => tables.join_group(id, job.id)?,
+                Inserted::Known => {}
+            }
+        }
+        Ok(Answer::InsertedMany(taken))
+    }
+
+    /// Seals or cancels a group. Says whether that changes it.
+    pub(super) fn change_group(
+        &mut self,
+        tables: Tables<'_>,
+        id: GroupId,
+        now: Millis,
+        change: impl FnOnce(&mut Tally),
+    ) -> Result<Answer, StoreError> {
+        let Some(mut group) = tables.group(id)? else { return Ok(refused(GroupError::Unknown)) };
+        let before = group.tally;
+        if before.ended.is_some() {
+            return Ok(refused(GroupError::Ended));
+        }
+        change(&mut group.tally);
+        self.settle_group(tables, group, now)?;
+        Ok(Answer::Changed(group.tally != before))
+    }
+
+    /// Counts a member that has ended.
+    pub(super) fn leave_group(
+        &mut self,
+        tables: Tables<'_>,
+        of: GroupId,
+        member: JobId,
+        left: Left,
+        now: Millis,
+    ) -> Result<(), StoreError> {
+        let row = params![bytes(of), id_bytes(member)];
+        let was_open = tables.execute(&tables.sql.groups.drop_member, row)? > 0;
+        if was_open && let Some(mut group) = tables.group_row(of)? {
+            group.tally.leave(left);
+            self.settle_group(tables, group, now)?;
+        }
+        Ok(())
+    }
+
+    /// Counts a dead member as cancelled, because it was deleted.
+    pub(super) fn dead_is_gone(
+        &mut self,
+        tables: Tables<'_>,
+        row: &EndedRow,
+        now: Millis,
+    ) -> Result<(), StoreError> {
+        if row.ending == Ending::Dead
+            && let Some(of) = group_in(row.job.extra.as_deref())
+            && let Some(mut group) = tables.group_row(of)?
+            && group.tally.ended.is_none()
+        {
+            group.tally.dead = group.tally.dead.saturating_sub(1);
+            group.tally.cancelled += 1;
+            self.settle_group(tables, group, now)?;
+        }
+        Ok(())
+    }
+
+    /// Opens a dead member again. Returns its extra: if its group has ended, the job is a member no longer.
+    pub(super) fn retry_member(
+        &mut self,
+        tables: Tables<'_>,
+        id: JobId,
+        extra: Option<Vec<u8>>,
+    ) -> Result<Option<Vec<u8>>, StoreError> {
+        let Some(of) = group_in(extra.as_deref()) else { return Ok(extra) };
+        match tables.group_row(of)?.filter(|group| group.tally.ended.is_none()) {
+            Some(mut group) => {
+                group.tally.dead = group.tally.dead.saturating_sub(1);
+                let row = params![bytes(of), id_bytes(id)];
+                tables.execute(&tables.sql.groups.put_member, row)?;
+                tables.set_group(&group)?;
+                Ok(extra)
+            }
+            None => {
+                let extra = Extra::read(extra.as_deref())?;
+                let extra = extra.and_then(|extra| Extra { group: None, ..*extra }.boxed());
+                Ok(extra.map(|extra| extra.to_bytes()))
+            }
+        }
+    }
+
+    /// Writes a group that was changed. If it is over, it ends: its callback is inserted.
+    fn settle_group(
+        &mut self,
+        tables: Tables<'_>,
+        mut group: GroupRow,
+        now: Millis,
+    ) -> Result<(), StoreError> {
+        let is_over = group.tally.is_over();
+        if is_over {
+            group.tally.ended = Some(now);
+        }
+        tables.set_group(&group)?;
+        if !is_over || group.callback.is_none() {
+            return Ok(());
+        }
+        let of = [bytes(group.id)];
+        let job = tables.one(&tables.sql.groups.callback, of, |row| row.get::<_, Vec<u8>>(0))?;
+        let Some(mut job) = job.as_deref().and_then(job_of) else {
+            return Err(StoreError::Damaged(format!("group {} has no callback", group.id)));
+        };
+        tables.execute(&tables.sql.groups.drop_callback, of)?;
+        job.due = job.due.max(now);
+        if self.insert(tables, &job, now)? != Inserted::New
+            && let Some(outer) = group_of(job.extra.as_deref())
+        {
+            self.leave_group(tables, outer, job.id, Left::Cancelled, now)?;
+        }
+        Ok(())
+    }
+
+    /// Forgets groups whose retention is over.
+    pub(super) fn purge_groups(
+        &mut self,
+        tables: Tables<'_>,
+        now: Millis,
+    ) -> Result<(), StoreError> {
+        if tables.has_groups()? {
+            let before = now.minus(self.keep_dead).get();
+            tables.execute(&tables.sql.groups.purge_groups, [before])?;
+        }
+        Ok(())
+    }
+}
+
+pub(super) fn group_info(
+    tables: Tables<'_>,
+    id: GroupId,
+) -> Result<Option<Box<GroupInfo>>, StoreError> {
+    Ok(tables.group(id)?.map(|group| Box::new(group.info())))
+}
+
+/// Returns the groups that were made last.
+pub(super) fn latest_groups(tables: Tables<'_>, most: usize) -> Result<Vec<GroupInfo>, StoreError> {
+    if !tables.has_groups()? {
+        return Ok(Vec::new());
+    }
+    let most = i64::try_from(most).unwrap_or(i64::MAX);
+    let groups = tables.all(&tables.sql.groups.groups, [most], GroupRow::read)?;
+    Ok(groups.iter().map(GroupRow::info).collect())
+}
+
+/// Returns the first open members of a group behind this id.
+pub(super) fn members(
+    tables: Tables<'_>,
+    id: GroupId,
+    after: Option<JobId>,
+) -> Result<Vec<JobId>, StoreError> {
+    if !tables.has_groups()? {
+        return Ok(Vec::new());
+    }
+    let after = after.map(id_bytes).map_or(Vec::new(), |bytes| bytes.to_vec());
+    let page = params![bytes(id), after, MOST_EACH as i64];
+    tables.all(&tables.sql.groups.members, page, |row| id_of(row, 0))
+}

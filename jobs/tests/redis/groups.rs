@@ -1,0 +1,184 @@
+//! Groups on a server: when it is full, when a reply is lost, and when several nodes end the members.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tickwheel_jobs::{Builder, Fail, GroupId, Job, Jobs, Run};
+
+use crate::lost::hash_of;
+use crate::proxy::Proxy;
+use crate::server::{Server, pause, wait_until};
+use crate::support::{Log, MS, Order, in_hand, open};
+
+const NOW: Duration = Duration::ZERO;
+
+/// The callback of a group.
+#[derive(Serialize, Deserialize, Clone, PartialEq, Eq, Debug)]
+struct Report(u64);
+
+impl Job for Report {
+    const KIND: &'static str = "report";
+}
+
+/// Counts the reports that ran.
+fn counting(builder: Builder, reports: &Arc<AtomicU64>) -> Builder {
+    let reports = Arc::clone(reports);
+    builder.handle(move |_: Report, run: &Run| -> Result<(), Fail> {
+        let group = run.group()?.ok_or("no group")?;
+        assert_eq!((group.open, group.total), (0, group.completed), "{group:?}");
+        reports.fetch_add(1, Ordering::AcqRel);
+        Ok(())
+    })
+}
+
+/// If the reply to the end of the last member is lost, the end is sent again. The member is counted once, and the callback
+/// comes once. The same holds if the reply to a seal is lost.
+#[test]
+fn callback_comes_once_though_the_reply_of_the_end_is_lost() {
+    let server = Server::start();
+    let proxy = Proxy::to(server.port);
+    let (log, reports) = (Log::default(), Arc::new(AtomicU64::new(0)));
+    let noted = log.clone();
+    let builder = Jobs::redis(proxy.url()).unwrap().lease(Duration::from_secs(60));
+    let builder = counting(builder, &reports).handle(move |order: Order, _| {
+        noted.add(order.0);
+        Ok(())
+    });
+    let jobs = builder.start().unwrap();
+    let client = open(&server).client().unwrap();
+    for n in 0..20 {
+        proxy.swallow(&hash_of("change"), 1);
+        client.group().add(NOW, Order(n)).then(Report(n)).insert().unwrap();
+        wait_until("the report ran", || reports.load(Ordering::Acquire) == n + 1);
+        wait_until("a reply was lost", || proxy.met() > n);
+    }
+    let sealed = jobs.group().then(Report(20)).open().unwrap();
+    proxy.swallow(&hash_of("change"), 1);
+    sealed.seal().unwrap();
+    wait_until("the report ran", || reports.load(Ordering::Acquire) == 21);
+    wait_until("all ended", || in_hand(&jobs) == 0);
+    pause(50 * MS);
+    assert_eq!(reports.load(Ordering::Acquire), 21);
+    assert!(client.groups().unwrap().iter().all(|group| group.ended.is_some()));
+    jobs.check().unwrap();
+    jobs.shutdown().unwrap();
+    log.each_once(20);
+}
+
+/// A full server takes the end of every member, also of the last one: it has had the callback since the insert of the
+/// group. It takes no new group.
+#[test]
+fn callback_comes_though_the_server_is_full() {
+    let server = Server::start();
+    let (log, reports) = (Log::default(), Arc::new(AtomicU64::new(0)));
+    let (noted, full) = (log.clone(), Arc::new(AtomicBool::new(false)));
+    let goes_on = Arc::clone(&full);
+    let builder = counting(open(&server).threads(4), &reports).handle(move |order: Order, _| {
+        while !goes_on.load(Ordering::Acquire) {
+            pause(MS);
+        }
+        noted.add(order.0);
+        Ok(())
+    });
+    let jobs = builder.start().unwrap();
+    let members = (0..100).map(|n| (NOW, Order(n)));
+    let id = jobs.group().add_all(members).then(Report(1)).insert().unwrap();
+    wait_until("some run", || in_hand(&jobs) >= 4);
+    let limit = |limit: &str| -> String { server.ask(&["CONFIG", "SET", "maxmemory", limit]) };
+    limit("1mb");
+    full.store(true, Ordering::Release);
+    wait_until("the report ran", || reports.load(Ordering::Acquire) == 1);
+    assert!(jobs.group().add(NOW, Order(200)).insert().is_err(), "a full server takes no job");
+    assert_eq!(jobs.group_by_id(id).info().unwrap().unwrap().completed, 100);
+    limit("0");
+    wait_until("all ended", || in_hand(&jobs) == 0);
+    jobs.check().unwrap();
+    jobs.shutdown().unwrap();
+    log.each_once(100);
+}
+
+/// Three nodes end the members of many groups at once: each group has one report. Clients fill a part of the groups while
+/// their members end.
+#[test]
+fn callback_comes_once_though_several_nodes_end_the_members() {
+    let server = Server::start();
+    let (log, reports) = (Log::default(), Arc::new(AtomicU64::new(0)));
+    let node = || {
+        let noted = log.clone();
+        let builder = counting(open(&server), &reports).handle(move |order: Order, _| {
+            noted.add(order.0);
+            Ok(())
+        });
+        builder.start().unwrap()
+    };
+    let nodes = [node(), node(), node()];
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let client = open(&server).client().unwrap();
+            scope.spawn(move || {
+                for n in 0..25 {
+                    let first = (thread * 25 + n) * 20;
+                    let orders = |from: u64| (from..from + 10).map(|n| (NOW, Order(n)));
+                    let group = client.group().add_all(orders(first)).then(Report(first));
+                    let group = group.open().unwrap();
+                    group.add_all(orders(first + 10)).unwrap();
+                    group.seal().unwrap();
+                }
+            });
+        }
+    });
+    wait_until("every report ran", || reports.load(Ordering::Acquire) == 100);
+    wait_until("all ended", || nodes.iter().all(|node| node.stats().in_flight == 0));
+    let groups = nodes[0].groups().unwrap();
+    assert!(groups.len() == 100 && groups.iter().all(|group| group.completed == 20));
+    nodes[0].check().unwrap();
+    nodes.into_iter().for_each(|node| node.shutdown().unwrap());
+    assert_eq!(reports.load(Ordering::Acquire), 100);
+    log.each_once(2000);
+}
+
+/// A member whose node is gone is reclaimed. If that was its last interruption, it is dead, and its group ends.
+#[test]
+fn member_that_dies_of_interruptions_ends_its_group() {
+    let server = Server::start();
+    let reports = Arc::new(AtomicU64::new(0));
+    let noted = Arc::clone(&reports);
+    let report = move |_: Report, run: &Run| -> Result<(), Fail> {
+        assert_eq!(run.group()?.ok_or("no group")?.dead, 1);
+        noted.fetch_add(1, Ordering::AcqRel);
+        Ok(())
+    };
+    let client = open(&server).client().unwrap();
+    let id = GroupId::named("poisoned");
+    client.group().id(id).add(NOW, Order(1)).then(Report(1)).insert().unwrap();
+    // Its record will say that it was interrupted four times, and its lease ends early.
+    let jobs = open(&server).lease(300 * MS).handle(report);
+    let jobs = jobs.handle(|_: Order, run: &Run| {
+        while !run.is_cancelled() {
+            pause(5 * MS);
+        }
+        Ok(())
+    });
+    let jobs = jobs.start().unwrap();
+    wait_until("it is claimed", || in_hand(&jobs) == 1);
+    let member = jobs.running().next().unwrap().id;
+    let bytes = member.to_u128().to_be_bytes();
+    let mut get = redis::cmd("HGET");
+    get.arg("tw:{jobs}:jobs").arg(&bytes);
+    let mut record: Vec<u8> = get.query(&mut server.connection()).unwrap();
+    record[8] = 4;
+    let mut set = redis::cmd("HSET");
+    set.arg("tw:{jobs}:jobs").arg(&bytes).arg(record);
+    set.exec(&mut server.connection()).unwrap();
+    let mut end = redis::cmd("ZADD");
+    end.arg("tw:{jobs}:run").arg("XX").arg(1).arg(&bytes);
+    wait_until("its group has ended", || {
+        end.exec(&mut server.connection()).unwrap();
+        pause(20 * MS);
+        client.group_by_id(id).info().unwrap().unwrap().ended.is_some()
+    });
+    wait_until("the report ran", || reports.load(Ordering::Acquire) == 1);
+    jobs.shutdown().unwrap();
+}

@@ -1,0 +1,372 @@
+//! What is promised of groups, for every store.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tickwheel_jobs::{
+    Cancel, Client, Driver, Fail, Group, GroupError, GroupHandle, GroupId, GroupInfo,
+    InsertErrorKind, Job, JobId, JobState, Jobs, NewJob, Retry, Run, StoreError,
+};
+
+use super::{DAY, MS, Mail, SECOND, Store, run_all};
+use crate::support::on_stores;
+
+/// A row of an import. A number above 1,000 fails for good; one above 100 has a follow-up, the row less 100.
+#[derive(Serialize, Deserialize, Clone, PartialEq, Eq, Debug)]
+struct Row(u64);
+
+impl Job for Row {
+    const KIND: &'static str = "row";
+}
+
+/// The callback of a group.
+#[derive(Serialize, Deserialize, Clone, PartialEq, Eq, Debug)]
+struct Report(u64);
+
+impl Job for Report {
+    const KIND: &'static str = "report";
+}
+
+/// The reports that came, with what they saw of their group.
+type Reports = Arc<Mutex<Vec<(u64, GroupInfo)>>>;
+
+fn row(row: Row, run: &Run) -> Result<(), Fail> {
+    if row.0 > 1000 {
+        return Err(Fail::dead("as planned"));
+    }
+    if row.0 > 100 {
+        run.then(Duration::ZERO, Row(row.0 - 100))?;
+        run.client().insert(DAY, Mail(row.0))?;
+    }
+    assert!(run.group()?.is_some(), "every row of these tests is a member");
+    Ok(())
+}
+
+fn start(store: &Store<'_>) -> (Jobs, Driver, Reports) {
+    let reports = Reports::default();
+    let noted = Arc::clone(&reports);
+    let report = move |report: Report, run: &Run| -> Result<(), Fail> {
+        let group = run.group()?.ok_or("a report without a group")?;
+        assert_eq!(group.callback, Some(run.id()));
+        noted.lock().unwrap().push((report.0, group));
+        Ok(())
+    };
+    let builder = store.open().handle_with(Retry::never(), row).handle(report);
+    let (jobs, driver) = builder.handle(|_: Mail, _| Ok(())).manual().unwrap();
+    (jobs, driver, reports)
+}
+
+/// The numbers of the reports that came.
+fn came(reports: &Reports) -> Vec<u64> {
+    reports.lock().unwrap().iter().map(|(number, _)| *number).collect()
+}
+
+fn counts(info: &GroupInfo) -> [u64; 5] {
+    [info.total, info.open, info.completed, info.dead, info.cancelled]
+}
+
+fn counts_of(client: &Client, id: GroupId) -> [u64; 5] {
+    counts(&client.group_by_id(id).info().unwrap().unwrap())
+}
+
+fn refused(error: GroupError) -> StoreError {
+    StoreError::Group(error)
+}
+
+/// Advances until nothing is due.
+fn run(driver: &Driver, by: Duration) {
+    driver.advance(by);
+    run_all(driver);
+}
+
+/// The callback comes once, when the last member has ended: completed, dead, cancelled, or replaced under its key. It
+/// sees how many did.
+#[test]
+fn callback_comes_once_when_every_member_has_ended() {
+    on_stores(|store| {
+        let (jobs, driver, reports) = start(store);
+        let late = JobId::named("late");
+        let group = jobs
+            .group()
+            .add_all([(MS, Row(1)), (MS, Row(2)), (MS, Row(1001))])
+            .add_job(NewJob::new(Row(3)).at(DAY).key("three"))
+            .add_job(NewJob::new(Row(4)).at(DAY).id(JobId::named("four")))
+            .add_job(NewJob::new(Row(5)).at(2 * DAY).id(late))
+            .then(Report(7));
+        let id = group.insert().unwrap();
+        assert_eq!(counts_of(&jobs, id), [6, 6, 0, 0, 0]);
+        run(&driver, SECOND);
+        assert_eq!(counts_of(&jobs, id), [6, 3, 2, 1, 0]);
+        // Replaced by a job that is no member.
+        jobs.keyed("three").insert(DAY, Mail(3)).unwrap();
+        assert_eq!(jobs.cancel(JobId::named("four")).unwrap(), Cancel::Cancelled);
+        assert_eq!(counts_of(&jobs, id), [6, 1, 2, 1, 2]);
+        run(&driver, DAY);
+        assert!(came(&reports).is_empty(), "a member is left");
+        jobs.check().unwrap();
+        run(&driver, DAY);
+        let (number, seen) = reports.lock().unwrap()[0].clone();
+        assert_eq!((number, counts(&seen)), (7, [6, 0, 3, 1, 2]));
+        assert!(seen.ended.is_some() && seen.is_sealed && !seen.is_cancelled);
+        run(&driver, DAY);
+        assert_eq!(came(&reports), [7]);
+        assert_eq!(jobs.groups().unwrap().len(), 1);
+        jobs.check().unwrap();
+    });
+}
+
+/// A group that is open does not end before it is sealed, though every member has. An empty one ends when it is sealed.
+#[test]
+fn callback_never_comes_before_the_group_is_sealed() {
+    on_stores(|store| {
+        let (jobs, driver, reports) = start(store);
+        let open = jobs.group().then(Report(1)).open().unwrap();
+        open.add(MS, Row(1)).unwrap();
+        run(&driver, SECOND);
+        assert_eq!((came(&reports), counts_of(&jobs, open.id())), (vec![], [1, 0, 1, 0, 0]));
+        let more = (0..600).map(|n| (DAY, Row(n % 100)));
+        assert_eq!(open.add_all(more).unwrap().len(), 600);
+        assert!(open.seal().unwrap());
+        assert!(!open.seal().unwrap(), "it was sealed");
+        let sealed = open.add(MS, Row(2)).unwrap_err();
+        assert_eq!(sealed.kind(), &InsertErrorKind::Store(refused(GroupError::Sealed)));
+        assert_eq!(sealed.into_inner(), Row(2));
+        jobs.check().unwrap();
+        run(&driver, DAY);
+        run_all(&driver);
+        assert_eq!((came(&reports), counts_of(&jobs, open.id())), (vec![1], [601, 0, 601, 0, 0]));
+        assert_eq!(open.seal(), Err(refused(GroupError::Ended)));
+        let empty = jobs.group().then(Report(2)).open().unwrap();
+        run(&driver, DAY);
+        assert_eq!(came(&reports), [1]);
+        empty.seal().unwrap();
+        run(&driver, MS);
+        assert_eq!(came(&reports), [1, 2]);
+        jobs.group().then(Report(3)).insert().unwrap();
+        run(&driver, MS);
+        assert_eq!(came(&reports), [1, 2, 3], "it was sealed, and had no member");
+        jobs.check().unwrap();
+    });
+}
+
+/// A group that waits for the dead ends once each dead member was retried and has completed, or was deleted.
+#[test]
+fn group_that_waits_for_the_dead_ends_when_none_is_left() {
+    on_stores(|store| {
+        let (jobs, driver, reports) = start(store);
+        let (first, second) = (JobId::named("first"), JobId::named("second"));
+        let dead = |id| NewJob::new(Row(1001)).at(MS).id(id);
+        let group = jobs.group().waits_for_the_dead().add_job(dead(first)).add_job(dead(second));
+        let id = group.then(Report(1)).insert().unwrap();
+        run(&driver, SECOND);
+        assert_eq!((came(&reports), counts_of(&jobs, id)), (vec![], [2, 0, 0, 2, 0]));
+        assert!(jobs.retry(first).unwrap());
+        assert_eq!(counts_of(&jobs, id), [2, 1, 0, 1, 0]);
+        jobs.check().unwrap();
+        run(&driver, SECOND);
+        assert_eq!((came(&reports), counts_of(&jobs, id)), (vec![], [2, 0, 0, 2, 0]));
+        assert!(jobs.delete(first).unwrap());
+        assert_eq!((came(&reports), counts_of(&jobs, id)), (vec![], [2, 0, 0, 1, 1]));
+        assert!(jobs.delete(second).unwrap());
+        run(&driver, MS);
+        assert_eq!((came(&reports), counts_of(&jobs, id)), (vec![1], [2, 0, 0, 0, 2]));
+        jobs.check().unwrap();
+    });
+}
+
+/// If a dead member is retried after its group has ended, the group stays as it was and no second callback comes. Before
+/// that, the member is open again.
+#[test]
+fn dead_member_that_is_retried_is_open_until_the_group_has_ended() {
+    on_stores(|store| {
+        let (jobs, driver, reports) = start(store);
+        let dead = JobId::named("dead");
+        let group = jobs.group().add_job(NewJob::new(Row(1001)).at(MS).id(dead)).add(DAY, Row(1));
+        let id = group.then(Report(1)).insert().unwrap();
+        run(&driver, SECOND);
+        assert!(jobs.retry(dead).unwrap());
+        assert_eq!(counts_of(&jobs, id), [2, 2, 0, 0, 0]);
+        run(&driver, SECOND);
+        assert_eq!(counts_of(&jobs, id), [2, 1, 0, 1, 0]);
+        run(&driver, DAY);
+        assert_eq!((came(&reports), counts_of(&jobs, id)), (vec![1], [2, 0, 1, 1, 0]));
+        assert!(jobs.retry(dead).unwrap());
+        assert_eq!(jobs.get(dead).unwrap().unwrap().state, JobState::Pending);
+        jobs.check().unwrap();
+        assert_eq!(jobs.cancel(dead).unwrap(), Cancel::Cancelled);
+        run(&driver, DAY);
+        assert_eq!((came(&reports), counts_of(&jobs, id)), (vec![1], [2, 0, 1, 1, 0]));
+        jobs.check().unwrap();
+    });
+}
+
+/// A cancel ends the pending members, refuses further ones, and waits for no dead one. The callback is told of it.
+#[test]
+fn cancelled_group_ends_without_its_pending_members() {
+    on_stores(|store| {
+        let (jobs, driver, reports) = start(store);
+        let group = jobs.group().waits_for_the_dead().add(MS, Row(1)).add(MS, Row(1001));
+        let open = group.then(Report(1)).open().unwrap();
+        open.add_all((0..300).map(|_| (DAY, Row(1)))).unwrap();
+        run(&driver, SECOND);
+        let changed = open.cancel().unwrap();
+        assert_eq!((changed.seen, changed.changed), (300, 300));
+        let refusal = open.add(MS, Row(2)).unwrap_err();
+        assert_eq!(refusal.kind(), &InsertErrorKind::Store(refused(GroupError::Cancelled)));
+        run(&driver, MS);
+        let (_, seen) = reports.lock().unwrap()[0].clone();
+        assert_eq!(counts(&seen), [302, 0, 1, 1, 300]);
+        assert!(seen.is_cancelled);
+        assert_eq!(open.cancel(), Err(refused(GroupError::Ended)));
+        jobs.check().unwrap();
+    });
+}
+
+/// The follow-ups of a member join its group before it leaves. Jobs of `Run::client` do not.
+#[test]
+fn follow_ups_of_a_member_are_members() {
+    on_stores(|store| {
+        let (jobs, driver, reports) = start(store);
+        let id = jobs.group().add(MS, Row(301)).then(Report(1)).insert().unwrap();
+        run(&driver, SECOND);
+        // 301, 201, 101, 1.
+        assert_eq!((came(&reports), counts_of(&jobs, id)), (vec![1], [4, 0, 4, 0, 0]));
+        assert_eq!(jobs.pending().kind::<Mail>().count(), 3);
+        jobs.check().unwrap();
+    });
+}
+
+/// The callback of an inner group is a member of the outer one from the beginning. So the outer one ends after it.
+#[test]
+fn callback_is_a_member_of_the_outer_group_from_the_beginning() {
+    on_stores(|store| {
+        let (jobs, driver, reports) = start(store);
+        let outer = jobs.group().then(Report(2)).open().unwrap();
+        let inner = jobs.group().add(DAY, Row(1)).then(Report(1)).within(outer.id());
+        let inner = inner.insert().unwrap();
+        outer.seal().unwrap();
+        run(&driver, SECOND);
+        assert_eq!((came(&reports), counts_of(&jobs, outer.id())), (vec![], [1, 1, 0, 0, 0]));
+        jobs.check().unwrap();
+        run(&driver, DAY);
+        assert_eq!(came(&reports), [1, 2]);
+        assert_eq!(counts_of(&jobs, inner), [1, 0, 1, 0, 0]);
+        assert_eq!(counts_of(&jobs, outer.id()), [1, 0, 1, 0, 0]);
+        let late = jobs.group().then(Report(3)).within(outer.id()).insert().unwrap_err();
+        assert_eq!(late.kind(), &InsertErrorKind::Store(refused(GroupError::Ended)));
+        jobs.check().unwrap();
+    });
+}
+
+fn why(group: Group) -> GroupError {
+    let refused = group.insert().unwrap_err();
+    match refused.kind() {
+        InsertErrorKind::Store(StoreError::Group(error)) => *error,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A group that cannot be is refused as a whole, with its reason, and comes back.
+#[test]
+fn group_that_cannot_be_is_refused_as_a_whole() {
+    on_stores(|store| {
+        let (jobs, driver, _) = start(store);
+        let many = |many: u64| jobs.group().add_all((0..many).map(|n| (DAY, Row(n))));
+        assert_eq!(why(many(257)), GroupError::TooMany);
+        assert_eq!(
+            why(many(1).then_job(NewJob::new(Report(1)).key("k"))),
+            GroupError::CallbackHasKey
+        );
+        assert_eq!(why(many(1).within(GroupId::new())), GroupError::NoCallback);
+        assert_eq!(why(many(1).then(Report(1)).within(GroupId::new())), GroupError::Unknown);
+        let id = GroupId::named("import");
+        assert_eq!(many(256).id(id).insert().unwrap(), id);
+        assert_eq!(why(many(2).id(id)), GroupError::Exists);
+        let too_late = many(1).add(Duration::from_secs(u64::MAX / 4), Row(1)).insert().unwrap_err();
+        assert!(matches!(too_late.kind(), InsertErrorKind::Time(_)), "{too_late}");
+        assert_eq!(jobs.count().unwrap().pending, 256);
+        assert_eq!(jobs.groups().unwrap().len(), 1);
+        let unknown = jobs.group_by_id(GroupId::new());
+        assert_eq!(unknown.info(), Ok(None));
+        assert_eq!(unknown.seal(), Err(refused(GroupError::Unknown)));
+        assert_eq!(unknown.cancel(), Err(refused(GroupError::Unknown)));
+        assert!(unknown.add(MS, Row(1)).is_err());
+        jobs.check().unwrap();
+        drop(driver);
+    });
+}
+
+/// A member whose insert leaves another job in its place is none.
+#[test]
+fn job_that_is_kept_out_is_no_member() {
+    on_stores(|store| {
+        let (jobs, driver, reports) = start(store);
+        jobs.keyed("taken").insert(DAY, Mail(1)).unwrap();
+        jobs.insert_with_id(JobId::named("known"), DAY, Mail(2)).unwrap();
+        let left = NewJob::new(Row(1)).at(MS).key("taken").if_absent();
+        let known = NewJob::new(Row(2)).at(MS).id(JobId::named("known"));
+        let group = jobs.group().add_job(left).add_job(known).add(MS, Row(3)).then(Report(1));
+        let id = group.insert().unwrap();
+        assert_eq!(counts_of(&jobs, id), [1, 1, 0, 0, 0]);
+        run(&driver, SECOND);
+        assert_eq!((came(&reports), counts_of(&jobs, id)), (vec![1], [1, 0, 1, 0, 0]));
+        jobs.check().unwrap();
+    });
+}
+
+/// A group outlives its process: members that ended before are counted, and the callback comes.
+#[test]
+fn group_goes_on_after_a_restart() {
+    on_stores(|store| {
+        if !store.keeps {
+            return;
+        }
+        let (jobs, driver, _) = start(store);
+        let wall = driver.wall_now();
+        let group = jobs.group().add(MS, Row(1)).add(MS, Row(1001)).add(DAY, Row(2));
+        let id = group.then(Report(1)).insert().unwrap();
+        run(&driver, SECOND);
+        drop((jobs, driver));
+        let (jobs, driver, reports) = start(store);
+        driver.set_wall(wall + SECOND);
+        assert_eq!(counts_of(&jobs, id), [3, 1, 1, 1, 0]);
+        jobs.check().unwrap();
+        run(&driver, DAY);
+        assert_eq!((came(&reports), counts_of(&jobs, id)), (vec![1], [3, 0, 2, 1, 0]));
+    });
+}
+
+/// A group is forgotten when it has ended and its retention is over. A dead member that is forgotten counts as deleted.
+#[test]
+fn ended_group_is_forgotten_after_its_retention() {
+    on_stores(|store| {
+        let came = Arc::new(Mutex::new(0));
+        let noted = Arc::clone(&came);
+        let report = move |_: Report, _: &Run| {
+            *noted.lock().unwrap() += 1;
+            Ok(())
+        };
+        let builder = store.open().keep_dead(DAY).handle_with(Retry::never(), row).handle(report);
+        let (jobs, driver) = builder.manual().unwrap();
+        let group = jobs.group().waits_for_the_dead().add(MS, Row(1001)).then(Report(1));
+        let handle: GroupHandle = jobs.group_by_id(group.insert().unwrap());
+        run(&driver, SECOND);
+        assert_eq!((*came.lock().unwrap(), handle.info().unwrap().unwrap().dead), (0, 1));
+        for _ in 0..3 {
+            run(&driver, DAY / 2 + 700 * SECOND);
+            jobs.nudge();
+            run(&driver, SECOND);
+        }
+        assert_eq!(*came.lock().unwrap(), 1, "the dead member was forgotten");
+        assert!(handle.info().unwrap().is_some());
+        for _ in 0..4 {
+            run(&driver, DAY / 2 + 700 * SECOND);
+            jobs.insert(MS, Row(1001)).unwrap();
+            run(&driver, SECOND);
+        }
+        assert_eq!(handle.info().unwrap(), None);
+        assert_eq!(jobs.groups().unwrap(), []);
+        jobs.check().unwrap();
+    });
+}
