@@ -310,7 +310,15 @@ do
   -- last of these.
   local function waiting_until(kind)
     local MOST = 16
-    waiting = waiting or redis.call('ZRANGEBYLEX', turn, '[\0', '(\1', 'LIMIT', '0', MOST)
+    if not waiting then
+      -- The search for the offer of a kind may park lanes, so it comes first, for all kinds.
+      for n = at, #ARGV do
+        if has_room_in_lanes(ARGV[n]) and opens_at(ARGV[n]) < math.huge then
+          offer_of(ARGV[n])
+        end
+      end
+      waiting = redis.call('ZRANGEBYLEX', turn, '[\0', '(\1', 'LIMIT', '0', MOST)
+    end
     local name, time = string.char(#kind) .. kind, nil
     for _, note in ipairs(waiting) do
       time = struct.unpack('>I8', note, 2)
