@@ -14,6 +14,7 @@ use crate::dispatch::run::Run;
 use crate::store::{self, MOST_EACH, Op};
 use crate::values::error::{InsertError, InsertErrorKind, StoreError};
 use crate::values::group::GroupId;
+use crate::values::group_error::GroupError;
 use crate::values::group_info::GroupInfo;
 use crate::values::id::{JobId, JobIds};
 use crate::values::job::Job;
@@ -216,6 +217,9 @@ impl GroupHandle {
         now: Now,
         jobs: &[NewJob<J>],
     ) -> Result<Vec<store::NewJob>, InsertErrorKind> {
+        if self.client.waits_for_run() {
+            return Err(StoreError::Group(GroupError::NoFollowUp).into());
+        }
         let (ids, headers) = (JobIds::of_this_process(), self.client.headers());
         let kind: Arc<str> = Arc::from(J::KIND);
         let mut made = Vec::with_capacity(jobs.len());

@@ -23,7 +23,7 @@ pub enum GroupError {
     CallbackHasKey,
     /// Only a callback can be a member of another group, and this group has none.
     NoCallback,
-    /// A group is no follow-up: insert it with [`Run::client`](crate::Run::client).
+    /// Neither a group nor a job of another group is a follow-up: insert it with [`Run::client`](crate::Run::client).
     NoFollowUp,
 }
 
@@ -38,7 +38,7 @@ impl fmt::Display for GroupError {
             GroupError::TooMany => "a group is inserted with at most 256 members: open it instead",
             GroupError::CallbackHasKey => "the callback of a group has no key",
             GroupError::NoCallback => "only a callback can be a member of another group",
-            GroupError::NoFollowUp => "a group is no follow-up",
+            GroupError::NoFollowUp => "neither a group nor a job of another group is a follow-up",
         })
     }
 }

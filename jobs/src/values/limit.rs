@@ -56,7 +56,7 @@ pub enum LimitError {
     NoTurns,
     /// The period of a rate is not from one millisecond to 366 days.
     Period(Duration),
-    /// The burst is not from 1 to 1,000,000.
+    /// The burst is not from 1 to 1,000,000, or its jobs have the starts of more than a thousand years.
     Burst(u32),
     /// A burst belongs to a rate, and this limit has none.
     NoRate,
@@ -102,7 +102,7 @@ impl Limit {
     }
 
     /// Lets `jobs` jobs start at once after a quiet time. With [`Limit::rate`] of n, at most n + `jobs` - 1 jobs start
-    /// in any period. The default is 1, the most is 1,000,000.
+    /// in any period. The default is 1, the most is 1,000,000, or as many as the rate starts in a thousand years.
     pub const fn burst(self, jobs: u32) -> Limit {
         Limit { burst: Some(jobs), ..self }
     }
@@ -158,7 +158,7 @@ impl Limit {
             }
             (_, Some(_), None, ..) => Err(LimitError::Period(Duration::ZERO)),
             (_, None, _, Some(_), _) => Err(LimitError::NoRate),
-            (.., Some(burst), _) if burst == 0 || burst > MOST_BURST => {
+            (_, rate, per, Some(burst), _) if !is_burst(burst, rate, per) => {
                 Err(LimitError::Burst(burst))
             }
             (.., Some(_)) if !has_turns => Err(LimitError::NoTurns),
@@ -188,6 +188,13 @@ impl Limit {
     }
 }
 
+/// Says whether a burst is valid. So many starts later than now, all times are numbers that a store can keep.
+fn is_burst(burst: u32, rate: Option<u32>, per_ms: Option<u64>) -> bool {
+    let spacing = u128::from(per_ms.unwrap_or(0)).div_ceil(u128::from(rate.unwrap_or(1).max(1)));
+    let longest = 1000 * LONGEST_PERIOD.as_millis();
+    (1..=MOST_BURST).contains(&burst) && spacing * u128::from(burst) <= longest
+}
+
 impl fmt::Display for LimitError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -200,7 +207,10 @@ impl fmt::Display for LimitError {
                 write!(f, "a rate for {per:?}: a period has between 1 ms and {LONGEST_PERIOD:?}")
             }
             LimitError::Burst(burst) => {
-                write!(f, "a burst of {burst}: it has between 1 and {MOST_BURST}")
+                write!(
+                    f,
+                    "a burst of {burst}: it has between 1 and {MOST_BURST}, and less than the starts of a thousand years"
+                )
             }
             LimitError::NoRate => f.write_str("a burst without a rate"),
             LimitError::TooManyScopes(scopes) => {
@@ -260,5 +270,7 @@ mod tests {
         assert_eq!(burst(0), Err(LimitError::Burst(0)));
         assert_eq!(burst(1_000_001), Err(LimitError::Burst(1_000_001)));
         assert!(burst(1_000_000).is_ok());
+        let rare = Limit::none().rate(1, year).burst(1_000_000);
+        assert_eq!(rare.checked(false), Err(LimitError::Burst(1_000_000)));
     }
 }

@@ -9,7 +9,7 @@ use tickwheel_jobs::{
     InsertErrorKind, Job, JobId, JobState, Jobs, NewJob, Retry, Run, StoreError,
 };
 
-use super::{DAY, MS, Mail, SECOND, Store, run_all};
+use super::{DAY, MINUTE, MS, Mail, SECOND, Store, run_all};
 use crate::support::on_stores;
 
 /// A row of an import. A number above 1,000 fails for good; one above 100 has a follow-up, the row less 100.
@@ -294,6 +294,44 @@ fn group_that_cannot_be_is_refused_as_a_whole() {
         assert!(unknown.add(MS, Row(1)).is_err());
         jobs.check().unwrap();
         drop(driver);
+    });
+}
+
+/// However many groups have ended, all of them are forgotten once their retention is over.
+#[test]
+fn ended_groups_are_forgotten_however_many_there_are() {
+    on_stores(|store| {
+        let (jobs, driver) = store.open().keep_dead(MINUTE).handle(row).manual().unwrap();
+        for _ in 0..300 {
+            jobs.group().add(MS, Row(1)).insert().unwrap();
+        }
+        run(&driver, SECOND);
+        assert_eq!(jobs.groups().unwrap().len(), 300);
+        run(&driver, 20 * MINUTE);
+        assert_eq!(jobs.groups().unwrap(), []);
+        jobs.check().unwrap();
+    });
+}
+
+/// A job that is added to a group with the client of follow-ups is refused, since it would not wait for the end of the run.
+#[test]
+fn follow_up_joins_no_other_group() {
+    on_stores(|store| {
+        let id = GroupId::named("other");
+        let errors: Arc<Mutex<Vec<InsertErrorKind>>> = Arc::default();
+        let noted = Arc::clone(&errors);
+        let handler = move |_: Mail, run: &Run| {
+            let refused = run.next().group_by_id(id).add(MS, Row(1)).unwrap_err();
+            noted.lock().unwrap().push(refused.kind().clone());
+            Ok(())
+        };
+        let (jobs, driver) = store.open().handle(handler).handle(row).manual().unwrap();
+        let open = jobs.group().id(id).open().unwrap();
+        jobs.insert(MS, Mail(1)).unwrap();
+        run(&driver, SECOND);
+        let expected = InsertErrorKind::Store(refused(GroupError::NoFollowUp));
+        assert_eq!(*errors.lock().unwrap(), [expected]);
+        assert_eq!(open.info().unwrap().unwrap().total, 0);
     });
 }
 

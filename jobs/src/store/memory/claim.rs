@@ -91,12 +91,24 @@ impl Memory {
         let by_due = due.take_while(|_| by_rank.is_empty());
         let mut plain = by_due.chain(by_rank.iter().copied()).peekable();
         let mut chosen = Vec::new();
+        // The kinds that this claim has no room for. It finds none for them later either.
+        let mut closed: HashSet<&Arc<str>> = HashSet::new();
         while chosen.len() < request.limit {
             // A job that a claim may not take now, it may not take later either.
             let first_plain = loop {
                 let Some(&(&(due, id), kind)) = plain.peek() else { break None };
+                if closed.len() >= handled.len() {
+                    break None;
+                }
+                if closed.contains(kind) {
+                    plain.next();
+                    continue;
+                }
+                if handled.contains(kind) && !has_room(request, lanes, kind) {
+                    closed.insert(kind);
+                }
                 let last = if lanes.is_limited(kind) { request.now } else { until };
-                if handled.contains(kind) && has_room(request, lanes, kind) && due <= last {
+                if handled.contains(kind) && !closed.contains(kind) && due <= last {
                     let interruptions = alive[&id].interruptions;
                     if interruptions == 0 || request.clone().admits(interruptions) {
                         break Some(((request.rank(kind, due), id), due, kind));
@@ -194,17 +206,20 @@ impl Memory {
             self.suspects_wait.is_some_and(|until| *due <= until)
                 && self.alive[id].interruptions > 0
         };
-        // The first time of jobs in the order of due time, or a later one if only some kinds wait for a token.
+        // The first time at which a claim may take one of these jobs. Of each kind, only the first job counts.
         let first = |jobs: &BTreeMap<(Millis, JobId), Arc<str>>,
                      of: &dyn Fn(&Arc<str>, Millis) -> Option<Millis>| {
             let handled =
                 jobs.iter().filter(|(at, kind)| self.handled.contains(*kind) && !waits(at));
-            let mut earliest: Option<Millis> = None;
+            let (mut earliest, mut seen): (Option<Millis>, HashSet<&Arc<str>>) = Default::default();
             for ((due, _), kind) in handled {
-                if earliest.is_some_and(|earliest| earliest <= *due) {
+                let is_found = earliest.is_some_and(|earliest| earliest <= *due);
+                if is_found || seen.len() >= self.handled.len() {
                     break;
                 }
-                earliest = earliest.into_iter().chain(of(kind, *due)).min();
+                if seen.insert(kind) {
+                    earliest = earliest.into_iter().chain(of(kind, *due)).min();
+                }
             }
             earliest
         };

@@ -330,17 +330,17 @@ impl State {
         Ok(())
     }
 
-    /// Forgets groups whose retention is over.
+    /// Forgets groups whose retention is over: at most 1,000. Returns whether more may be left.
     pub(super) fn purge_groups(
         &mut self,
         tables: Tables<'_>,
         now: Millis,
-    ) -> Result<(), StoreError> {
-        if tables.has_groups()? {
-            let before = now.minus(self.keep_dead).get();
-            tables.execute(&tables.sql.groups.purge_groups, [before])?;
+    ) -> Result<bool, StoreError> {
+        if !tables.has_groups()? {
+            return Ok(false);
         }
-        Ok(())
+        let before = now.minus(self.keep_dead).get();
+        Ok(tables.execute(&tables.sql.groups.purge_groups, [before])? >= 1000)
     }
 }
 

@@ -282,7 +282,7 @@ impl Store for Sqlite {
         if applied.as_ref().is_err_and(|failed| failed.unknown) {
             let ids = batch.ops.iter().flat_map(|op| match op {
                 Op::Insert(job) => core::slice::from_ref(job),
-                Op::InsertMany(jobs) => jobs,
+                Op::InsertMany(jobs) | Op::AddToGroup(_, jobs) => jobs,
                 _ => &[],
             });
             self.state.unknown.extend(ids.map(|job| job.id));

@@ -288,8 +288,8 @@ end
 -- A node that was not seen for this long is forgotten: `NODE_KEPT` in `values/node.rs`.
 local NODE_KEPT_MS = 86400000
 
--- Deletes jobs that have ended, and remembered ids, whose time is over: at most 128. CHANGED: more may be left. Forgets
--- nodes that have ended.
+-- Deletes jobs that have ended, remembered ids, and groups, whose time is over: at most 128 of each. CHANGED: more may be
+-- left. Forgets nodes that have ended.
 operations.purge = function()
   local gone = redis.call('ZRANGEBYSCORE', ended, '-inf', '(' .. string.format('%.0f', now), 'LIMIT', 0, 128)
   for n, record in ipairs(get_all(jobs, gone)) do
@@ -301,7 +301,7 @@ operations.purge = function()
       redis.call('ZREM', ended, gone[n])
     end
   end
-  grouped.purge()
+  local are_groups_left = grouped.purge()
   local found = redis.call('HGETALL', nodes)
   for n = 1, #found, 2 do
     local seen = tonumber(string.match(found[n + 1], '^%d+')) or 0
@@ -309,5 +309,5 @@ operations.purge = function()
       redis.call('HDEL', nodes, found[n])
     end
   end
-  return #gone == 128 and CHANGED or UNCHANGED
+  return (#gone == 128 or are_groups_left) and CHANGED or UNCHANGED
 end

@@ -196,10 +196,11 @@ do
     end
   end
 
-  -- Forgets groups whose retention is over: at most 128.
+  -- Forgets groups whose retention is over: at most 128. Returns whether more may be left.
   function grouped.purge()
     local until_time = struct.pack('>I8', math.max(now - keep_dead, 0))
-    for _, place in ipairs(redis.call('ZRANGEBYLEX', members, '[e', '(e' .. until_time, 'LIMIT', '0', '128')) do
+    local over = redis.call('ZRANGEBYLEX', members, '[e', '(e' .. until_time, 'LIMIT', '0', '128')
+    for _, place in ipairs(over) do
       local id = string.sub(place, -16)
       local group = touch(id)
       touched[id] = nil
@@ -209,5 +210,6 @@ do
       end
       redis.call('HDEL', groups, id, id .. 'c')
     end
+    return #over == 128
   end
 end
