@@ -25,7 +25,7 @@ use crate::values::id::JobIds;
 use crate::values::job::Job;
 use crate::values::time::Now;
 
-/// What every job of an insert needs.
+/// The values from which each job of the group is made.
 struct Making<'a> {
     ids: &'a JobIds,
     now: Now,

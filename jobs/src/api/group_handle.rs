@@ -231,7 +231,7 @@ impl GroupHandle {
         Ok(made)
     }
 
-    /// Adds jobs, so many in one commit as a script of a server takes.
+    /// Adds jobs. Each commit takes at most 256 of them, as a script of a server does.
     async fn store(
         &self,
         caller: Caller,

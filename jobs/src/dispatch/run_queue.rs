@@ -140,7 +140,7 @@ enum Place {
 }
 
 impl Entry {
-    /// Returns the time by which the entry is ordered. It is due by then.
+    /// Returns the time that orders the entry. The job is due at that time.
     fn due(&self) -> Millis {
         match self {
             Entry::Job(start) => start.turn.map_or(start.state.due, |turn| turn.due),

@@ -251,7 +251,7 @@ impl Lanes {
     }
 }
 
-/// Returns by how much a turn raises the pass of a lane.
+/// Returns the stride of a lane: a turn adds it to the pass of the lane.
 fn stride(limits: &Limits, kind: &str, partition: &str) -> u64 {
     STRIDE / u64::from(limits.of_partition(kind, partition).weight.unwrap_or(1).max(1))
 }

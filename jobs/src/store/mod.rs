@@ -317,7 +317,7 @@ pub(crate) enum Op {
     Nodes,
     /// Answer::Group.
     Group(GroupId),
-    /// Answer::Groups: so many groups, those that were made last first.
+    /// Answer::Groups: at most this many groups. The group that was made last comes first.
     Groups(usize),
     /// Answer::Members: the first open members of a group behind this id, at most [`MOST_EACH`].
     Members(GroupId, Option<JobId>),

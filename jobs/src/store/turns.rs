@@ -36,7 +36,7 @@ struct Lane {
 }
 
 impl Turns {
-    /// Adds a lane, unless it is there. `stride`: by how much a turn raises its pass.
+    /// Adds a lane, unless it is there. `stride`: a turn adds it to the pass of the lane.
     pub(super) fn add(&mut self, partition: &Arc<str>, stride: impl FnOnce() -> u64) {
         if !self.lanes.contains_key(partition) {
             let pass = self.present + stride();

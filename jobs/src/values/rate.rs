@@ -36,8 +36,8 @@ pub(crate) struct Tokens {
     delay: i64,
 }
 
-/// A claim that is later than its token by more than one of so many parts of the period, and by more than a millisecond,
-/// begins the line anew.
+/// A claim begins the line anew if its delay is longer than the period divided by this number, and longer than a
+/// millisecond.
 const PARTS: i64 = 32;
 
 /// The microseconds of a millisecond.

@@ -99,6 +99,18 @@ async fn every_verb(client: &Client, runs: bool) {
     assert_eq!(client.limits_async().await.unwrap().len(), 4);
     of_acme.pause_async().await.unwrap();
     of_acme.resume_async().await.unwrap();
+    client.hold_async(MS).await.unwrap();
+    closes.hold_async(MS).await.unwrap();
+    of_acme.hold_async(HOUR).await.unwrap();
+    assert_eq!(client.limits_async().await.unwrap().len(), 4);
+    of_acme.hold_async(std::time::Duration::ZERO).await.unwrap();
+    let group = client.group().add(24 * HOUR, close(10)).open_async().await.unwrap();
+    group.add_async(24 * HOUR, close(11)).await.unwrap();
+    assert_eq!(group.info_async().await.unwrap().unwrap().open, 2);
+    assert!(group.seal_async().await.unwrap());
+    group.cancel_async().await.unwrap();
+    assert_eq!(client.groups_async().await.unwrap().len(), 1);
+    client.group().insert_async().await.map(drop).unwrap();
     let waits = client.pending().next_page_async().await.unwrap()[0].id;
     assert!(!client.why_pending_async(waits).await.unwrap().is_empty());
     // Due at once, so it comes after the lists.
@@ -168,7 +180,7 @@ fn of(refused: &InsertErrorKind) -> StoreError {
     }
 }
 
-const VERBS: [(&str, Verb); 16] = [
+const VERBS: [(&str, Verb); 20] = [
     ("insert", |client| {
         Box::pin(async {
             let inserted = client.insert_async(HOUR, close(1)).await;
@@ -203,6 +215,24 @@ const VERBS: [(&str, Verb); 16] = [
         })
     }),
     ("limit", |client| Box::pin(client.limit_async(Limit::running(9)))),
+    ("hold", |client| Box::pin(client.hold_async(MS))),
+    ("group", |client| {
+        Box::pin(async {
+            let inserted = client.group().add(HOUR, close(1)).insert_async().await;
+            inserted.map(drop).map_err(|refused| of(refused.kind()))
+        })
+    }),
+    ("add", |client| {
+        Box::pin(async {
+            let group = client.group_by_id(tickwheel_jobs::GroupId::new());
+            let added = group.add_async(HOUR, close(1)).await;
+            match added.map_err(|refused| refused.kind().clone()) {
+                Err(InsertErrorKind::Store(StoreError::Group(_))) => Ok(()),
+                other => other.map(drop).map_err(|refused| of(&refused)),
+            }
+        })
+    }),
+    ("groups", |client| Box::pin(async { client.groups_async().await.map(drop) })),
     ("limits", |client| Box::pin(async { client.limits_async().await.map(drop) })),
     ("why_pending", |client| {
         Box::pin(async { client.why_pending_async(JobId::new()).await.map(drop) })

@@ -100,6 +100,20 @@ pub(crate) fn everything(open: impl Fn() -> Builder) {
     client.check().unwrap();
     late.resume().unwrap();
     wait_until("all ran", || pending() == 0);
+    bills.limit(Limit::none().rate(20, 100 * MS).burst(2)).unwrap();
+    bills.partition("acme").limit(Limit::none().rate(10, 100 * MS)).unwrap();
+    bills.partition("beta").hold(50 * MS).unwrap();
+    bills.hold(20 * MS).unwrap();
+    client.hold(10 * MS).unwrap();
+    client.insert_batch(of("acme").chain(of("beta")).chain(of("nobody"))).unwrap();
+    wait_until("all ran at their rates", || pending() == 0);
+    assert!(client.limits().unwrap().len() >= 4);
+    let group = client.group().then(Order(11)).add_all(of("acme")).open().unwrap();
+    group.add(HOUR, Order(12)).unwrap();
+    assert!(group.seal().unwrap());
+    group.cancel().unwrap();
+    wait_until("the group has ended", || group.info().unwrap().unwrap().ended.is_some());
+    assert_eq!(client.groups().unwrap().len(), 1);
     client.check().unwrap();
     jobs.shutdown().unwrap();
 }

@@ -201,7 +201,8 @@ fn dead_member_that_is_retried_is_open_until_the_group_has_ended() {
     });
 }
 
-/// A cancel ends the pending members, refuses further ones, and waits for no dead one. The callback is told of it.
+/// A cancel ends the pending members. The group takes no more members then, and waits for no dead member. The callback
+/// comes, and sees the cancel.
 #[test]
 fn cancelled_group_ends_without_its_pending_members() {
     on_stores(|store| {

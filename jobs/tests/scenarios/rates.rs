@@ -30,7 +30,7 @@ fn timed(builder: Builder) -> (Jobs, Driver, Starts) {
     (jobs, driver, starts)
 }
 
-/// Checks that in any period of this length there are no more times than this, and that a period has so many.
+/// Checks that no period of this length has more than `most` of these times.
 fn at_most(most: usize, period: Duration, times: &[SystemTime]) {
     for (n, first) in times.iter().enumerate() {
         let in_period = times[n..].iter().take_while(|time| **time < *first + period).count();

@@ -100,7 +100,7 @@ fn throttled_and_debounced_keys_are_shared_by_processes() {
     on_stores(|store| {
         let jobs = store.open().handle(|_: Charge, _| Ok(())).start().unwrap();
         let other = asker(store, &jobs);
-        // A period so long that the test ends before it does.
+        // The test ends before this period.
         let century = Duration::from_secs(100 * 365 * 86_400);
         jobs.pause().unwrap();
         let first = jobs.keyed("a").throttle(century, Charge(1)).unwrap();

@@ -9,7 +9,7 @@ use super::{Charge, DAY, MS, Mail, SECOND, run_all};
 use crate::support::on_stores;
 
 /// A pending job has a reason why it has not started: its due time, a pause, no process for its kind, or its turn.
-/// Every reason that holds is told. A job that runs or is gone has none.
+/// The answer has all of its reasons. A job that runs, or that the store does not have, has no reason.
 #[test]
 fn pending_job_has_a_reason_why_it_waits() {
     on_stores(|store| {

@@ -24,7 +24,7 @@ pub(super) enum Is {
     Gone,
 }
 
-/// What has become of a member.
+/// The state of a member: it is open, or has ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Fate {
     Open,

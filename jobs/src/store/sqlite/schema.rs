@@ -119,7 +119,7 @@ CREATE INDEX {p}lane_next ON {p}lane (kind, part, due, id);
 CREATE INDEX {p}job_part ON {p}job (kind, due, id) WHERE part IS NOT NULL;
 ";
 
-/// The tables of groups, and the indexes by which groups are listed and purged.
+/// The tables of groups. One index lists the groups, and one finds those to purge.
 pub(super) const GROUPS: &str = "
 CREATE TABLE {p}grp (
     id BLOB PRIMARY KEY, made INTEGER NOT NULL, ended INTEGER, flags INTEGER NOT NULL,

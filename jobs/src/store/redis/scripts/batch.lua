@@ -35,7 +35,7 @@ end
 if ARGV[at] == 'insert_many' and at + 2 + 3 * tonumber(ARGV[at + 2]) == #ARGV then
   redis.call('HLEN', history)
 else
-  check_types()
+  check_types(grouped)
 end
 -- A full server refuses the operations that need memory, and no others.
 if needs_memory == '0' then

@@ -288,8 +288,29 @@ end
 -- A node that was not seen for this long is forgotten: `NODE_KEPT` in `values/node.rs`.
 local NODE_KEPT_MS = 86400000
 
+-- Removes holds that are over, a page of `flow` in each call. Returns whether more pages follow. The place in `flow` is a
+-- field of `lanes` whose name begins with a zero byte, as the marks of `places.lua`.
+local function forget_holds()
+  local PURGED_AT = '\0q'
+  if redis.call('HLEN', flow) == 0 then
+    return false
+  end
+  local cursor = redis.call('HGET', lanes, PURGED_AT) or '0'
+  local following, found = unpack(redis.call('HSCAN', flow, cursor, 'COUNT', '128'))
+  for n = 1, #found, 2 do
+    local word = string.match(found[n], '^[%a-]+')
+    if (word == 'hold' or word == 'hold-flow' or word == 'hold-part') and (tonumber(found[n + 1]) or 0) <= now then
+      redis.call('HDEL', flow, found[n])
+    end
+  end
+  if following ~= cursor then
+    redis.call('HSET', lanes, PURGED_AT, following)
+  end
+  return following ~= '0'
+end
+
 -- Deletes jobs that have ended, remembered ids, and groups, whose time is over: at most 128 of each. CHANGED: more may be
--- left. Forgets nodes that have ended.
+-- left. Forgets holds that are over, and nodes that have ended.
 operations.purge = function()
   local gone = redis.call('ZRANGEBYSCORE', ended, '-inf', '(' .. string.format('%.0f', now), 'LIMIT', 0, 128)
   for n, record in ipairs(get_all(jobs, gone)) do
@@ -301,7 +322,7 @@ operations.purge = function()
       redis.call('ZREM', ended, gone[n])
     end
   end
-  local are_groups_left = grouped.purge()
+  local are_groups_left, are_holds_left = grouped.purge(), forget_holds()
   local found = redis.call('HGETALL', nodes)
   for n = 1, #found, 2 do
     local seen = tonumber(string.match(found[n + 1], '^%d+')) or 0
@@ -309,5 +330,5 @@ operations.purge = function()
       redis.call('HDEL', nodes, found[n])
     end
   end
-  return (#gone == 128 or are_groups_left) and CHANGED or UNCHANGED
+  return (#gone == 128 or are_groups_left or are_holds_left) and CHANGED or UNCHANGED
 end

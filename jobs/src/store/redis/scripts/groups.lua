@@ -20,7 +20,7 @@ local grouped = {}
 do
   local SEALED, CANCELLED_MARK, WAITS, HAS_CALLBACK = 1, 2, 4, 8
   local ROW, ROW_BYTES = '>BI8I8I4I4I4I4', 33
-  -- The groups that the operation has changed, by their ids. False: there is no such group.
+  -- The groups that the operation has read, by their ids. False: the server has no group with this id.
   local touched = {}
 
   local function touch(id)

@@ -70,7 +70,7 @@ end
 
 local fence_of = {}
 if #expired > 0 then
-  check_types()
+  check_types(grouped)
   write_on_a_full_server()
   local found = {}
   for n, fence in ipairs(get_all(fences, expired)) do

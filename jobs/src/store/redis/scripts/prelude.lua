@@ -105,15 +105,16 @@ local function get_all(hash, fields)
 end
 
 -- Fails if a user has given a key another type. A script calls it before it writes, since its writes would stay
--- if it failed later.
-local function check_types()
+-- if it failed later. `with_groups`: the script writes to the keys of groups too.
+local function check_types(with_groups)
   -- The command that returns the size of each key, by its type.
   local SIZE = { 'HLEN', 'HLEN', 'ZCARD', 'HLEN', 'HLEN', 'ZCARD', 'ZCARD', 'HLEN', 'HLEN', 'SCARD',
     'HLEN', 'HLEN', 'HLEN', 'HLEN', 'ZCARD', 'HLEN', 'HLEN', 'HLEN', 'ZCARD', 'ZCARD', 'HLEN', 'ZCARD', 'HLEN',
     'HLEN', 'ZCARD' }
   local has_lanes = redis.call('HLEN', flow) > 0
   for n = 1, #KEYS do
-    if n <= 18 or has_lanes and n <= 23 or n > 25 then
+    local is_of_groups = n == 24 or n == 25
+    if n <= 18 or n <= 23 and has_lanes or is_of_groups and with_groups or n > 25 then
       redis.call(SIZE[n] or 'ZCARD', KEYS[n])
     end
   end

@@ -16,8 +16,8 @@ end
 settle()
 
 if taken > 0 then
-  -- A claim of so many jobs makes the server keep `run` in a tree. A set of up to 128 short members is a list otherwise,
-  -- which the server searches for each of them: 128 jobs cost it 2 us each, and 0.4 us in a tree.
+  -- A claim of at least this many jobs makes the server keep `run` in a tree. Without that, a set of up to 128 short
+  -- members is a list, and the server searches the list for each member.
   local MANY = 32
 
   -- A member that is too long for a list. The set becomes a tree with it, and stays one without it.
