@@ -7,12 +7,14 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tickwheel_jobs::{Builder, Fail, GroupId, Job, Jobs, Run};
 
+use crate::half_done::{spoil, unchanged};
 use crate::lost::hash_of;
 use crate::proxy::Proxy;
 use crate::server::{Server, pause, wait_until};
 use crate::support::{Log, MS, Order, in_hand, open};
 
 const NOW: Duration = Duration::ZERO;
+const HOUR: Duration = Duration::from_secs(3600);
 
 /// The callback of a group.
 #[derive(Serialize, Deserialize, Clone, PartialEq, Eq, Debug)]
@@ -181,4 +183,22 @@ fn member_that_dies_of_interruptions_ends_its_group() {
     });
     wait_until("the report ran", || reports.load(Ordering::Acquire) == 1);
     jobs.shutdown().unwrap();
+}
+
+/// A change of a group or of a member changes nothing if a key of groups has another type.
+#[test]
+fn change_of_a_member_is_not_half_done_if_a_key_has_another_type() {
+    let server = Server::start();
+    for name in ["groups", "members"] {
+        let _: String = server.ask(&["FLUSHALL"]);
+        let client = open(&server).client().unwrap();
+        let group = client.group().add(HOUR, Order(1)).open().unwrap();
+        let id = group.add(HOUR, Order(2)).unwrap();
+        let before = spoil(&server, name);
+        client.cancel(id).unwrap_err();
+        unchanged(&server, &before, &format!("a cancel, {name}"));
+        group.add(HOUR, Order(3)).unwrap_err();
+        group.seal().unwrap_err();
+        unchanged(&server, &before, &format!("an add and a seal, {name}"));
+    }
 }
