@@ -89,7 +89,7 @@ impl Client {
     /// ([`Run::then`](crate::Run::then)) are members too. Jobs of [`Run::client`](crate::Run::client) are not.
     ///
     /// An ended group is kept for [`Builder::keep_dead`](crate::Builder::keep_dead). It costs three rows, and each member
-    /// one row until its end; on a server each end of a member costs some five commands more.
+    /// one row until its end.
     #[doc(alias("batch", "fan_in", "callback", "workflow", "bunch"))]
     pub fn group(&self) -> Group {
         Group {
