@@ -346,8 +346,7 @@ impl Recorder {
                 let task = Task::new(1_000_000 + u64::from(name), Plan::Succeed);
                 let name = format!("repeat {name}");
                 self.process().jobs.schedule(&name, after(ms), task.clone()).expect("a repeat");
-                self.ledger.schedules(&name, task, ms, now);
-                true
+                self.ledger.schedules(&name, task, ms, now)
             }
             Step::Unschedule { name } => {
                 let name = format!("repeat {name}");

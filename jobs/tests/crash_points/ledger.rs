@@ -123,12 +123,17 @@ impl Ledger {
         self.jobs.remove(&id);
     }
 
-    pub(crate) fn schedules(&mut self, name: &str, task: Task, ms: u64, now: SystemTime) {
+    /// Returns whether the schedule is new or another one. If it stands as it is, the call commits nothing, so it says
+    /// nothing about the commits before it.
+    pub(crate) fn schedules(&mut self, name: &str, task: Task, ms: u64, now: SystemTime) -> bool {
         match self.schedules.get_mut(name) {
-            Some(schedule) if schedule.ms == ms => schedule.task = task,
+            Some(schedule) if schedule.ms == ms => {
+                std::mem::replace(&mut schedule.task, task.clone()) != task
+            }
             _ => {
                 let next = now + Duration::from_millis(ms);
                 self.schedules.insert(name.to_owned(), Schedule { task, ms, next });
+                true
             }
         }
     }

@@ -59,6 +59,14 @@ fn crash_at_any_write_keeps_a_prefix_of_what_was_written() {
     println!("{tally:?}");
 }
 
+/// A call that changes nothing commits nothing. So a power cut after it may still lose the run before it.
+#[test]
+fn schedule_that_stands_as_it_is_makes_no_earlier_end_durable() {
+    let schedule = || history::Step::Schedule { name: 1, ms: 800 };
+    let steps = [schedule(), history::Step::Advance { ms: 1_200 }, schedule()];
+    crash_everywhere(Durability::Synced, &steps, effort(2, 3));
+}
+
 /// A crash at any write of a random history breaks no promise of its durability.
 #[test]
 fn crash_at_any_write_of_random_histories_breaks_no_promise() {
