@@ -269,7 +269,9 @@ impl Parts {
         }
         self.store.start_runner(&self.handlers.kinds(), now).map_err(OpenError::Store)?;
         crate::values::hook::at("taken over");
-        Ok(Machine::new(self.settings.clone(), now))
+        let mut machine = Machine::new(self.settings.clone(), now);
+        machine.read_settings(now, &mut *self.store).map_err(OpenError::Store)?;
+        Ok(machine)
     }
 
     /// Returns the clock, with the store's clock as its wall clock if the store has one.

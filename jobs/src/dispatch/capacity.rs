@@ -90,17 +90,18 @@ impl Capacity {
         let batches = self.batches.load(Ordering::Relaxed);
         let waiting = claimed.saturating_sub(running.saturating_sub(batches));
         let free = self.threads.saturating_sub(running);
-        (free + self.ahead(free, now)).saturating_sub(waiting)
+        (free + self.ahead(HORIZON, now)).saturating_sub(waiting)
     }
 
-    fn ahead(&self, free: usize, now: Instant) -> usize {
+    /// Returns how many jobs the threads finish within a time, at the rate of the latest runs.
+    pub(crate) fn ahead(&self, within: Duration, now: Instant) -> usize {
         let since_end = self.millis(now).saturating_sub(self.ended_at.load(Ordering::Relaxed));
-        let all_held = free == 0 && u128::from(since_end) > HORIZON.as_millis();
-        if all_held {
+        let are_held = self.running.load(Ordering::Relaxed) >= self.threads;
+        if are_held && u128::from(since_end) > HORIZON.as_millis() {
             return 0;
         }
         // None if the average is unknown: that is the largest number.
-        let each = HORIZON.as_nanos() / u128::from(self.nanos.load(Ordering::Relaxed).max(1));
+        let each = within.as_nanos() / u128::from(self.nanos.load(Ordering::Relaxed).max(1));
         usize::try_from(each).unwrap_or(usize::MAX).saturating_mul(self.threads)
     }
 

@@ -119,6 +119,43 @@ fn rate_goes_on_after_a_restart() {
     });
 }
 
+/// A process that starts knows the stored rate before its first claim. Before, it claimed without the rate, gave the
+/// claim back when it had read the settings, and the token was lost: of a rate of one an hour no job ran for an hour.
+#[test]
+fn start_of_a_process_loses_no_token() {
+    on_stores(|store| {
+        if !store.keeps {
+            return;
+        }
+        let client = (store.open)().client().unwrap();
+        client.kind::<Mail>().limit(Limit::none().rate(1, HOUR)).unwrap();
+        client.insert_batch((0..3).map(|_| (MS, Mail(1)))).unwrap();
+        drop(client);
+        let (jobs, driver, _) = timed((store.open)());
+        assert_eq!(driver.advance(MINUTE), 1);
+        jobs.check().unwrap();
+    });
+}
+
+/// The same on the real clock.
+#[test]
+fn start_of_a_process_on_the_real_clock_loses_no_token() {
+    on_stores(|store| {
+        if !store.keeps {
+            return;
+        }
+        let client = (store.open)().client().unwrap();
+        client.kind::<Mail>().limit(Limit::none().rate(1, HOUR)).unwrap();
+        client.insert_batch((0..3).map(|_| (Duration::ZERO, Mail(1)))).unwrap();
+        drop(client);
+        let (starts, started) = mpsc::channel();
+        let handler = move |_: Mail, _: &Run| Ok(starts.send(())?);
+        let jobs = (store.open)().handle(handler).start().unwrap();
+        started.recv_timeout(LONG).unwrap();
+        jobs.shutdown().unwrap();
+    });
+}
+
 /// A rate of the program holds while none is stored for the flow.
 #[test]
 fn rate_of_the_program_holds_until_one_is_stored() {

@@ -211,7 +211,7 @@ impl Machine {
     /// Takes the stored settings. Returns whether a head start or a limit has changed: then the claimed jobs that
     /// have not started go back to the store, also those of this very commit. They may be in the wrong order, in
     /// slots that are kept now, or more than the limit allows.
-    fn follow_settings(&mut self, stored: &[(String, String)]) -> bool {
+    pub(super) fn follow_settings(&mut self, stored: &[(String, String)]) -> bool {
         let before = core::mem::replace(&mut self.stored, Settings::of(stored));
         let all = core::mem::take(&mut self.stored.head_starts);
         self.stored.head_starts = all.only(|kind| self.settings.policies.contains_key(kind));

@@ -1,6 +1,7 @@
 //! Decides how many jobs a commit claims, and of which kinds.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use foldhash::{HashMap, HashSet};
 
@@ -20,8 +21,10 @@ const CLAIMS_PER_STEP: usize = 1024;
 /// suffices for any pool: its threads find them among the claimed jobs while the next ones are claimed.
 const KEPT_PART: usize = 8;
 const MOST_KEPT: usize = 64;
-/// How many claimed jobs with a partition, or of kinds with a rate, may wait for each thread.
+/// How many claimed jobs with a partition, or of kinds with a rate, may wait for each thread; and more of them if the
+/// threads finish more within a time.
 const CLAIMED_PER_THREAD: usize = 2;
+const CLAIMED_WITHIN: Duration = Duration::from_millis(10);
 
 /// How many runs are held, by what they occupy.
 #[derive(Default)]
@@ -108,7 +111,7 @@ impl Machine {
         let mut request = ClaimRequest::new(until, limit, blocking, rooms);
         request.now = present.millis();
         request.limits = self.limits.clone();
-        request.in_lanes = self.room_in_lanes();
+        request.in_lanes = self.room_in_lanes(present.instant);
         if !self.stored.head_starts.is_empty() {
             request.head_starts = self.stored.head_starts.clone();
             request.plain = self.plain_room(commit);
@@ -151,13 +154,14 @@ impl Machine {
         changed
     }
 
-    /// Returns how many more jobs with a partition, or of kinds with a rate, may be claimed. At most two of them wait for
-    /// each thread: otherwise many claimed jobs of one partition would stand before all others, and the jobs of a rate
-    /// would start later than they were claimed, many at once.
-    fn room_in_lanes(&self) -> usize {
+    /// Returns how many more jobs with a partition, or of kinds with a rate, may be claimed. Two of them wait for each
+    /// thread, or as many as the threads finish within [`CLAIMED_WITHIN`]. If more were claimed, those of one partition
+    /// would stand before all others, and the jobs of a rate would start later than they were claimed, many at once.
+    fn room_in_lanes(&self, now: Instant) -> usize {
         let waits = |id: &&JobId| self.runs.get(*id).is_some_and(|run| run.is_waiting());
         let waiting = self.held.in_lanes.iter().filter(waits).count();
-        (CLAIMED_PER_THREAD * self.settings.pool).saturating_sub(waiting)
+        let soon = self.settings.capacity.as_ref().map_or(0, |its| its.ahead(CLAIMED_WITHIN, now));
+        (CLAIMED_PER_THREAD * self.settings.pool).max(soon).saturating_sub(waiting)
     }
 
     /// Returns how many more jobs may be claimed of each kind whose handlers are futures, and none of each kind

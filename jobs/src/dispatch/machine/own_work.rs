@@ -5,12 +5,31 @@ use std::sync::Arc;
 
 use super::commit::{Commit, FollowUp};
 use super::{CLOCK_STEP, GRACE, Machine, OCCURRENCES_PER_STEP, PURGE_INTERVAL};
-use crate::store::{NewJob, Op};
+use crate::store::{Answer, NewJob, Op, Store};
+use crate::values::error::StoreError;
 use crate::values::id::JobId;
 use crate::values::node::NODE_INTERVAL;
 use crate::values::time::Millis;
 
 impl Machine {
+    /// Reads the stored settings before the first claim. A claim that does not know the stored limits would go back,
+    /// and its tokens would be lost.
+    pub(crate) fn read_settings(
+        &mut self,
+        now: Millis,
+        store: &mut dyn Store,
+    ) -> Result<(), StoreError> {
+        let mut commit = Commit::default();
+        commit.push(Op::Settings, FollowUp::SettingsLoaded);
+        self.batches += 1;
+        let batch = commit.batch(self.batches, None, None, now);
+        let outcome = store.apply(&batch).map_err(|failed| failed.error)?;
+        if let Some(Answer::Settings(stored)) = outcome.answers.first() {
+            self.follow_settings(stored);
+        }
+        Ok(())
+    }
+
     pub(super) fn do_own_work(&mut self, now: Millis, commit: &mut Commit) {
         if !self.runs_jobs() {
             return;
