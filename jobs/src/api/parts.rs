@@ -110,7 +110,7 @@ impl Builder {
             rooms,
             time_limits: limits_of(&handlers, &self.time_limits)?,
             limit_grace: lease,
-            capacity: (is_shared && runs_jobs && !manual).then(|| capacity(self.threads)),
+            capacity: (runs_jobs && !manual).then(|| capacity(self.threads)),
             end_waits: Arc::default(),
             progress: Arc::default(),
             threads: self.threads,

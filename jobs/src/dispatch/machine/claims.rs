@@ -93,11 +93,12 @@ impl Machine {
             return None;
         }
         let blocking = match &self.settings.capacity {
-            None => limit,
-            Some(capacity) => {
+            // Other processes share the jobs.
+            Some(capacity) if self.settings.lease.is_some() => {
                 let held = self.held.blocking.saturating_sub(commit.ending_blocking);
                 capacity.room(held, present.instant).min(limit)
             }
+            _ => limit,
         };
         let rooms = self.rooms(commit);
         // No room: the end of a run makes the next step, or the end of a pause.
@@ -152,6 +153,13 @@ impl Machine {
             self.limits = limits;
         }
         changed
+    }
+
+    /// Says whether a claimed job is given back that has waited too long for a thread: another process may start it, or
+    /// other jobs have their turn.
+    pub(super) fn must_start_soon(&self, run: &RunState) -> bool {
+        let is_shared = self.settings.lease.is_some();
+        self.settings.capacity.is_some() && (is_shared || self.held.in_lanes.contains(&run.id))
     }
 
     /// Returns how many more jobs with a partition, or of kinds with a rate, may be claimed. Two of them wait for each

@@ -50,7 +50,7 @@ impl Machine {
             Slot::Future => None,
         };
         let start_by = longest.and_then(|longest| now.checked_add(longest));
-        if let (Some(start_by), true) = (start_by, self.settings.capacity.is_some()) {
+        if let (Some(start_by), true) = (start_by, self.must_start_soon(&run)) {
             self.forget_started();
             self.to_start.push(Reverse((start_by, run.id, run.fence)));
         }
@@ -70,7 +70,7 @@ impl Machine {
     }
 
     /// Once a job has waited for a thread for [`START_WITHIN`], gives back all jobs that wait for one: another
-    /// process may start them. It gives back all of them, so that the jobs of this process still start in
+    /// process may start them, or it is the turn of other partitions. It gives back all of them, so that the jobs of this process still start in
     /// order. A job that waits for the rest of its batch has the time of this wait in addition, and is given
     /// back with the other jobs of batches.
     pub(super) fn give_back_late(&mut self, present: Now) {
@@ -95,7 +95,7 @@ impl Machine {
                 Slot::Batch { .. } => batches_are_late,
                 Slot::Future => false,
             };
-            if is_late && run.withdraw() {
+            if is_late && self.must_start_soon(run) && run.withdraw() {
                 self.backlog.push(Command::GiveBack(run.id));
             }
         }

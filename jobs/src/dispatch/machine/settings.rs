@@ -34,7 +34,7 @@ pub(crate) struct Settings {
     /// How long a run of a kind may take, and how much longer until the machine gives it up.
     pub(crate) time_limits: HashMap<Arc<str>, Duration>,
     pub(crate) limit_grace: Duration,
-    /// How many jobs the threads can start, if other processes share the jobs.
+    /// How many jobs the threads can start soon. None on a manual clock.
     pub(crate) capacity: Option<Arc<Capacity>>,
     /// The callers that wait for the end of a job.
     pub(crate) end_waits: Arc<EndWaits>,

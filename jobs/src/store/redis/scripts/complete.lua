@@ -9,7 +9,7 @@ operations.complete = function()
   local ids = { unpack(ARGV, at, at + many - 1) }
   at = at + many
   local found = get_all(fences, ids)
-  if not free_place then
+  if not free_places then
     -- If a claim is counted, this call does nothing: the caller has to call the script that has `places.lua`.
     local before
     for n = 1, many do
@@ -29,6 +29,8 @@ operations.complete = function()
   local token_at, group_end, token = 1, 0, nil
   -- The fence of the job before, and what it says. Nil if its claim was not held.
   local fence_before, claim, is_plain
+  -- The places that become free: the members of `held`, and the scope of each, once.
+  local members, scopes, is_listed = {}, {}, {}
   -- For each kind: how many of its runs have the same buckets.
   local alike, alike_of = nil, {}
   for n = 1, many do
@@ -43,7 +45,7 @@ operations.complete = function()
     if fence and (fence == fence_before or sub(fence, 1, TOKEN_BYTES) == token) then
       if fence ~= fence_before then
         fence_before, claim = fence, read_fence(fence)
-        is_plain = claim.key == '' and claim.flags == 0 and not claim.scope and not has_failed(fence)
+        is_plain = claim.key == '' and claim.flags % EXTRA == 0 and claim.flags <= EXTRA + PARTITION and not has_failed(fence)
         alike = alike_of[claim.kind] or {}
         alike_of[claim.kind] = alike
       end
@@ -61,8 +63,12 @@ operations.complete = function()
           grouped.leave(id, record and read(record), 'completed')
         end
         forget_all_but_count(id, claim, fence)
-        if claim.scope then
-          free_place(id, claim.scope)
+      end
+      local scope = claim.scope
+      if scope then
+        members[#members + 1] = scope .. id
+        if not is_listed[scope] then
+          scopes[#scopes + 1], is_listed[scope] = scope, true
         end
       end
     else
@@ -80,6 +86,9 @@ operations.complete = function()
       note_runs(kind, COMPLETED, its_buckets, number)
       count(kind, -number)
     end
+  end
+  if #members > 0 then
+    free_places(members, scopes)
   end
   call_all('ZREM', run, held)
   call_all('HDEL', fences, held)

@@ -126,15 +126,29 @@ fits = function(kind)
   return in_lanes > 0 or not is_blocking[kind] or next(rates_of[kind]) == nil
 end
 
--- Counts a claim of this scope, and takes a token of the flow and of the queue.
-local function count_claim(kind, scope)
-  claims = claims + 1
+-- How many claims of a kind the limits allow, `most` at most.
+local function allowed(kind, most)
+  most = math.min(most, of_queue - claims)
+  if of_flow[kind] < math.huge then
+    most = math.min(most, of_flow[kind] - running_of(flow_prefix(kind)))
+  end
+  for scope, rate in pairs(rates_of[kind]) do
+    most = tokens_left(scope, rate, most)
+  end
+  return most
+end
+
+-- Counts claims of this scope, and takes their tokens of the flow and of the queue.
+local function count_claims(kind, scope, many)
+  claims = claims + many
   for of, rate in pairs(rates_of[kind]) do
-    take_token(of, rate)
+    for _ = 1, many do
+      take_token(of, rate)
+    end
   end
   for _, prefix in ipairs({ flow_prefix(kind), scope }) do
     if running[prefix] then
-      running[prefix] = running[prefix] + 1
+      running[prefix] = running[prefix] + many
     end
   end
 end

@@ -76,11 +76,22 @@ end
 -- Whether the script has looked if a claim waits for a place, and whether it has told the other processes.
 local has_looked, has_told
 
--- Frees the place of a claim that has ended. The other processes claim if a job waits for it.
-local function free_place(id, scope)
-  redis.call('ZREM', held, scope .. id)
-  local lane = string.sub(scope, string.byte(scope, 1) + 2)
-  local is_waited_for = #lane > #kind_of(lane) + 1 and bring_back(lane, true)
+-- Frees the places of claims that have ended. `members`: their members of `held`. `scopes`: the scope of each, once. The
+-- other processes claim if a job waits for a place.
+local function free_places(members, scopes)
+  call_all('ZREM', held, members)
+  local parked, is_waited_for = {}, false
+  for _, scope in ipairs(scopes) do
+    local lane = string.sub(scope, string.byte(scope, 1) + 2)
+    if #lane > #kind_of(lane) + 1 then
+      parked[#parked + 1] = lane
+    end
+  end
+  for n, state in ipairs(get_all(lanes, parked)) do
+    if state and select(2, read_lane(state)) then
+      is_waited_for = bring_back(parked[n], true) or is_waited_for
+    end
+  end
   if not has_looked then
     has_looked = true
     is_waited_for = redis.call('HDEL', lanes, WAITED_FOR) == 1 or is_waited_for
@@ -89,4 +100,8 @@ local function free_place(id, scope)
     has_told = true
     publish('due ' .. string.format('%.0f', now))
   end
+end
+
+local function free_place(id, scope)
+  free_places({ scope .. id }, { scope })
 end

@@ -228,7 +228,7 @@ do
     scopes[pair + 1], scopes[pair + 2] = '0', scope .. id
     taken, bytes = taken + 1, bytes + #offer.record
     ids[taken] = id
-    count_claim(kind, scope)
+    count_claims(kind, scope, 1)
     take_token(offer.limits.scope, offer.limits.rate)
     add(claimed_in_lanes, kind, offer.id)
     redis.call('ZREM', wait, offer.place)
@@ -286,12 +286,21 @@ do
         list.is_passed_over = true
         waits = 1
       else
-        local before = taken
-        take(list, 1)
-        if taken > before then
-          count_claim(kind, plain_scope(kind))
-          takes(kind, 1)
-          in_lanes = in_lanes - (is_blocking[kind] and next(rates_of[kind]) and 1 or 0)
+        local most, before = 1, taken
+        if #lists == 1 and not offer and interruptions == 0 then
+          most = math.min(limit - taken, room[kind], #list.ids - list.cursor + 1)
+          most = math.min(most, is_blocking[kind] and blocking or most, head_start[kind] and most or plain)
+          if is_blocking[kind] and next(rates_of[kind]) then
+            most = math.min(most, in_lanes)
+          end
+          most = allowed(kind, most)
+        end
+        take(list, most)
+        local by = taken - before
+        if by > 0 then
+          count_claims(kind, plain_scope(kind), by)
+          takes(kind, by)
+          in_lanes = in_lanes - (is_blocking[kind] and next(rates_of[kind]) and by or 0)
         end
       end
     else

@@ -9,7 +9,7 @@
 -- The time of the latest note. If the clock reads less, it was set back.
 local NOTED = '\0c'
 
-local rate_in, token_time, take_token, keep_tokens, look_at_notes
+local rate_in, token_time, tokens_left, take_token, keep_tokens, look_at_notes
 do
   local TOKENS, PARTS = '\0t', 32
   local known, changed, micros_now = {}, {}, now * 1000
@@ -63,19 +63,34 @@ do
     return rate and math.ceil((tokens_of(scope, rate).next - rate.tolerance) / 1000) or 0
   end
 
+  local function take(its, rate)
+    local delay = math.max(micros_now - its.next, 0)
+    if delay > rate.longest_delay then
+      its.next, its.taken, its.delay = micros_now, 0, 0
+    else
+      its.delay = math.max(its.delay, delay)
+    end
+    its.next, its.taken = its.next + rate.spacing, its.taken + 1
+    if its.taken >= rate.number then
+      its.next, its.taken, its.delay = its.next + its.delay, 0, 0
+    end
+  end
+
+  -- How many jobs of the scope may start now, `most` at most.
+  tokens_left = function(scope, rate, most)
+    local its, many = tokens_of(scope, rate), 0
+    local copy = { next = its.next, taken = its.taken, delay = its.delay }
+    while many < most and math.ceil((copy.next - rate.tolerance) / 1000) <= now do
+      take(copy, rate)
+      many = many + 1
+    end
+    return many
+  end
+
   take_token = function(scope, rate)
     if rate then
       local its = tokens_of(scope, rate)
-      local delay = math.max(micros_now - its.next, 0)
-      if delay > rate.longest_delay then
-        its.next, its.taken, its.delay = micros_now, 0, 0
-      else
-        its.delay = math.max(its.delay, delay)
-      end
-      its.next, its.taken = its.next + rate.spacing, its.taken + 1
-      if its.taken >= rate.number then
-        its.next, its.taken, its.delay = its.next + its.delay, 0, 0
-      end
+      take(its, rate)
       changed[scope] = its
     end
   end
