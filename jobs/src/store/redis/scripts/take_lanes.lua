@@ -10,8 +10,8 @@ local VISITS = 256
 -- More lanes have to come back, or more jobs to move to their lanes.
 local is_unfinished
 
--- The pass of the lane of a kind that was served last.
-local presents = {}
+-- The pass of the lane of a kind that was served last, and whether this call has changed it.
+local presents, has_served = {}, {}
 
 local function present_of(kind)
   local name = string.char(#kind) .. kind
@@ -22,24 +22,57 @@ local function present_of(kind)
 end
 
 -- The limit, the rate and the weight of a lane, and whether it is paused or held.
-local limits_of = {}
-
-local function limit_of(kind, lane)
-  if not limits_of[lane] then
-    local name = #kind .. ':' .. kind .. ':' .. string.sub(lane, #kind + 3)
-    local scope, hold = 'limit-part:' .. name, 'hold-part:' .. name
-    local own, pause, held = unpack(redis.call('HMGET', flow, scope, 'pause-part:' .. name, hold))
-    own = limit_in(own)
-    local weight = tonumber(own.weight) or tonumber(each[kind].weight) or 1
-    limits_of[lane] = {
-      most = tonumber(own.running) or most_of(each[kind]), weight = math.max(weight, 1), is_paused = pause,
-      held_until = hold_in(hold, held), rate = rate_in(own) or rate_in(each[kind]), scope = scope,
-    }
+local limit_of
+do
+  local FEW = 64
+  -- All fields of `flow`, if they are few. Then the limits of many lanes need no command. `has_own`: some partition has
+  -- settings of its own.
+  local limits_of, few, has_own = {}, nil, false
+  if redis.call('HLEN', flow) <= FEW then
+    few = {}
+    local found = redis.call('HGETALL', flow)
+    for n = 1, #found, 2 do
+      few[found[n]] = found[n + 1]
+      has_own = has_own or string.find(found[n], '-part:', 1, true)
+    end
   end
-  return limits_of[lane]
+
+  -- The limits of the partitions of a kind, none of which has a setting or a rate of its own. Nil if one may have.
+  local function alike(kind)
+    if few and not has_own and not rate_in(each[kind]) then
+      local name = '\0' .. kind
+      limits_of[name] = limits_of[name] or {
+        most = most_of(each[kind]), weight = math.max(tonumber(each[kind].weight) or 1, 1), held_until = 0,
+      }
+      return limits_of[name]
+    end
+  end
+
+  limit_of = function(kind, lane)
+    limits_of[lane] = limits_of[lane] or alike(kind)
+    if not limits_of[lane] then
+      local name = #kind .. ':' .. kind .. ':' .. string.sub(lane, #kind + 3)
+      local scope, pause, hold = 'limit-part:' .. name, 'pause-part:' .. name, 'hold-part:' .. name
+      local own, held
+      if few then
+        own, pause, held = few[scope], few[pause], few[hold]
+      else
+        own, pause, held = unpack(redis.call('HMGET', flow, scope, pause, hold))
+      end
+      own = limit_in(own)
+      local weight = tonumber(own.weight) or tonumber(each[kind].weight) or 1
+      limits_of[lane] = {
+        most = tonumber(own.running) or most_of(each[kind]), weight = math.max(weight, 1), is_paused = pause,
+        held_until = hold_in(hold, held), rate = rate_in(own) or rate_in(each[kind]), scope = scope,
+      }
+    end
+    return limits_of[lane]
+  end
 end
 
-local visits, first_turn, offers = 0, {}, {}
+local visits, offers = 0, {}
+-- The members of `wait` whose jobs are claimed, until they are removed; and the last of them of each lane.
+local left_wait, last_of = {}, {}
 
 local function drop_senseless(kind, id, record)
   add(empty, kind, id)
@@ -51,7 +84,8 @@ end
 -- the clock was set back. Also returns whether the next call has to go on.
 local function first_of(kind, lane)
   while true do
-    local place = redis.call('ZRANGEBYLEX', wait, '[' .. lane, '(' .. lane .. '\1', 'LIMIT', '0', '1')[1]
+    local from = last_of[lane] and '(' .. last_of[lane] or '[' .. lane
+    local place = redis.call('ZRANGEBYLEX', wait, from, '(' .. lane .. '\1', 'LIMIT', '0', '1')[1]
     if not place or visits >= VISITS then
       return nil, place
     end
@@ -78,39 +112,116 @@ local function first_of(kind, lane)
   end
 end
 
+-- The lanes in turn, and the changes of this call to them, which are written together: a command for each would take
+-- most of the time of a claim.
+local turns = {}
+do
+  -- How many lanes are read at once.
+  local PAGE = 32
+  -- For each kind: a page of `turn` with the states of its lanes; and the lanes that were served, by their new places.
+  local pages, served = {}, {}
+  -- The new pass of each lane that was served and is in turn, and the places that it has left.
+  local passes, left = {}, {}
+
+  local function page_of(kind)
+    local page = pages[kind] or { at = 1, from = '[' .. string.char(#kind) .. kind, members = {}, lanes = {}, states = {} }
+    pages[kind] = page
+    if page.at > #page.members and not page.is_last then
+      local name = string.char(#kind) .. kind
+      page.members = redis.call('ZRANGEBYLEX', turn, page.from, '(' .. name .. '\255', 'LIMIT', '0', PAGE)
+      page.at, page.is_last, page.lanes = 1, #page.members < PAGE, {}
+      for n, member in ipairs(page.members) do
+        page.lanes[n] = name .. string.sub(member, #name + 9)
+      end
+      page.states = get_all(lanes, page.lanes)
+      page.from = '(' .. (page.members[#page.members] or '')
+    end
+    return page
+  end
+
+  -- The place, the lane and the pass of the next lane of a kind in turn, and whether it is parked or has another place.
+  turns.next = function(kind)
+    local page, first = page_of(kind), served[kind] and served[kind][1]
+    local member = page.members[page.at]
+    if first and (not member or first.member <= member) then
+      table.remove(served[kind], 1)
+      return first.member, first.lane, first.pass, passes[first.lane] ~= first.pass
+    end
+    if not member then
+      return nil
+    end
+    local lane, state, pass = page.lanes[page.at], page.states[page.at], 0
+    page.at = page.at + 1
+    if #member > #kind + 9 then
+      pass = struct.unpack('>I8', member, #kind + 2)
+    end
+    local its_pass, is_parked = read_lane(state or struct.pack('>I8', pass))
+    return member, lane, pass, is_parked or (passes[lane] or its_pass) ~= pass
+  end
+
+  -- Gives a lane that was served its next place.
+  turns.put_behind = function(kind, lane, member, pass)
+    left[#left + 1], passes[lane] = member, pass
+    local list, its = served[kind] or {}, { member = turn_of(lane, pass), lane = lane, pass = pass }
+    served[kind] = list
+    local n = #list
+    while n > 0 and list[n].member > its.member do
+      n = n - 1
+    end
+    table.insert(list, n + 1, its)
+  end
+
+  -- Takes a lane out of its turn, with its state, or without one if it has no jobs.
+  turns.leave = function(lane, member, state)
+    passes[lane] = nil
+    if state then
+      redis.call('HSET', lanes, lane, state)
+    else
+      redis.call('HDEL', lanes, lane)
+    end
+    redis.call('ZREM', turn, member)
+  end
+
+  -- If it fails between two writes, the lane still has a place in turn. A place with another pass is dropped later.
+  turns.write = function()
+    local fields, places = {}, {}
+    for lane, pass in pairs(passes) do
+      fields[#fields + 1], fields[#fields + 2] = lane, struct.pack('>I8', pass)
+      places[#places + 1], places[#places + 2] = '0', turn_of(lane, pass)
+    end
+    for name in pairs(has_served) do
+      fields[#fields + 1], fields[#fields + 2] = name, string.format('%.0f', presents[name])
+    end
+    call_all('ZADD', turn, places)
+    call_all('HSET', lanes, fields)
+    call_all('ZREM', turn, left)
+    left = {}
+  end
+end
+
 -- The first job of the lane of a kind whose turn it is. False if no lane may run.
 local function offer_of(kind)
   if offers[kind] ~= nil then
     return offers[kind]
   end
   offers[kind] = false
-  local name = string.char(#kind) .. kind
   while visits < VISITS do
-    local from = first_turn[kind] or '[' .. name
-    local member = redis.call('ZRANGEBYLEX', turn, from, '(' .. name .. '\255', 'LIMIT', '0', '1')[1]
+    local member, lane, pass, is_elsewhere = turns.next(kind)
     if not member then
       return false
     end
     visits = visits + 1
-    local pass, lane = 0, name .. string.sub(member, #name + 9)
-    if #member > #name + 8 then
-      pass = struct.unpack('>I8', member, #name + 1)
-    end
-    local state = redis.call('HGET', lanes, lane)
-    local its_pass, is_parked = read_lane(state or struct.pack('>I8', pass))
     local limits = limit_of(kind, lane)
     local opens = math.max(limits.held_until, token_time(limits.scope, limits.rate))
-    if is_parked or its_pass ~= pass then
+    if is_elsewhere then
       redis.call('ZREM', turn, member)
     elseif limits.is_paused
       or limits.most < math.huge and running_of(flow_prefix(kind) .. lane) >= limits.most then
-      redis.call('HSET', lanes, lane, struct.pack('>I8', pass) .. PARKED)
-      redis.call('ZREM', turn, member)
+      turns.leave(lane, member, struct.pack('>I8', pass) .. PARKED)
     elseif opens > now then
-      redis.call('HSET', lanes, lane, struct.pack('>I8', pass) .. UNTIL .. struct.pack('>I8', opens), NOTED,
-        string.format('%.0f', now))
+      redis.call('HSET', lanes, NOTED, string.format('%.0f', now))
       redis.call('ZADD', turn, '0', note_of(lane, opens))
-      redis.call('ZREM', turn, member)
+      turns.leave(lane, member, struct.pack('>I8', pass) .. UNTIL .. struct.pack('>I8', opens))
     else
       local first, goes_on = first_of(kind, lane)
       if goes_on then
@@ -121,8 +232,7 @@ local function offer_of(kind)
         offers[kind] = first
         return first
       end
-      redis.call('HDEL', lanes, lane)
-      redis.call('ZREM', turn, member)
+      turns.leave(lane, member)
     end
   end
   return false
@@ -148,7 +258,7 @@ do
     local known = {}
     -- Records may be large, so few are read at once.
     for from = 1, #found, 2 * AHEAD do
-      local some, places, scores = {}, {}, {}
+      local some, places, scores, unknown = {}, {}, {}, {}
       for n = from, math.min(from + 2 * AHEAD - 1, #found), 2 do
         some[#some + 1] = found[n]
       end
@@ -163,13 +273,16 @@ do
           local high, low = string.byte(record, 16, 17)
           local errors_bytes = high * 256 + low
           local lane = lane_of(kind, partition_in(record, HEAD_BYTES + #kind + key_bytes + errors_bytes + 1))
-          known[lane] = known[lane] or redis.call('HEXISTS', lanes, lane)
-          if known[lane] == 0 then
-            put_new_in_turn(kind, lane)
-            known[lane] = 1
+          if not known[lane] then
+            unknown[#unknown + 1], known[lane] = lane, true
           end
           places[#places + 1], places[#places + 2] = '0', place_in(lane, time, id)
           scores[#scores + 1], scores[#scores + 2] = string.format('%.0f', LANED + time), id
+        end
+      end
+      for n, state in ipairs(get_all(lanes, unknown)) do
+        if not state then
+          put_new_in_turn(kind, unknown[n])
         end
       end
       if #places > 0 then
@@ -231,15 +344,12 @@ do
     count_claims(kind, scope, 1)
     take_token(offer.limits.scope, offer.limits.rate)
     add(claimed_in_lanes, kind, offer.id)
-    redis.call('ZREM', wait, offer.place)
+    left_wait[#left_wait + 1], last_of[lane] = offer.place, offer.place
     local present, name = present_of(kind)
-    if offer.pass > present then
-      presents[name] = offer.pass
-      redis.call('HSET', lanes, name, string.format('%.0f', offer.pass))
-    end
-    redis.call('ZREM', turn, offer.member)
+    presents[name] = math.max(offer.pass, present)
+    has_served[name] = true
     -- A lane that waited with a suspect may be behind. It has saved up no turns.
-    put_in_turn(lane, math.max(offer.pass, present) + math.floor(STRIDE / offer.limits.weight))
+    turns.put_behind(kind, lane, offer.member, presents[name] + math.floor(STRIDE / offer.limits.weight))
   end
 
   local function takes(kind, by)
@@ -268,7 +378,6 @@ do
       offers[kind] = nil
       if interruptions > 0 and not admits(interruptions) then
         -- The lane waits with its suspect, and keeps its turn.
-        first_turn[kind] = '(' .. offer.member
         waits = 1
       else
         if interruptions > 0 then
@@ -309,6 +418,8 @@ do
   end
 end
 
+call_all('ZREM', wait, left_wait)
+turns.write()
 keep_tokens()
 
 do
