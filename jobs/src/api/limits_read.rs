@@ -5,7 +5,7 @@
 //! - The jobs that run are counted when a caller asks: from the claims, and never from a counter.
 //! - Of a rate the tokens are read, which tell when the next job may start.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use super::caller::{Caller, on_thread};
 use super::client::Client;
@@ -63,7 +63,8 @@ impl Client {
             return Ok(Vec::new());
         }
         let is_own = |name: &LimitScope| stored.iter().any(|(its, _)| *its == name.setting());
-        let mut reached = self.with_times(caller, found, stored).await?;
+        let now = self.dispatcher.clock.now().millis();
+        let mut reached = self.with_times(caller, found, stored, now).await?;
         for info in &mut reached {
             let counts = |other: &&JobInfo| match info.scope {
                 LimitScope::Queue => true,
@@ -83,24 +84,28 @@ impl Client {
 
     async fn limits_by(&self, caller: Caller) -> Result<Vec<LimitInfo>, StoreError> {
         let stored = self.ask(caller, request::settings()).await?;
-        let limit = |(name, value): &(String, String)| {
-            Some((Limit::from_text(value)?, LimitScope::of_setting(name)?))
-        };
-        let mut found: Vec<(Limit, LimitScope)> = stored.iter().filter_map(limit).collect();
-        for (name, value) in &stored {
-            if let Some((scope, _)) = limits::hold_in(name, value)
-                && found.iter().all(|(_, its)| *its != scope)
-            {
-                found.push((Limit::none(), scope));
-            }
-        }
+        let now = self.dispatcher.clock.now().millis();
+        let found = limited(&stored, now);
+        self.counted_limits(caller, &stored, found, now).await
+    }
+
+    /// Returns these scopes, with the number of their claimed jobs and their times.
+    pub(super) async fn counted_limits(
+        &self,
+        caller: Caller,
+        stored: &[(String, String)],
+        found: Vec<(Limit, LimitScope)>,
+        now: Millis,
+    ) -> Result<Vec<LimitInfo>, StoreError> {
         if found.is_empty() {
             return Ok(Vec::new());
         }
+        let flows = flows_in(stored);
         let mut running: HashMap<LimitScope, u64> = HashMap::new();
         for job in self.ask(caller, request::claimed()).await?.jobs {
+            let flow = flows.get(&*job.kind).copied().unwrap_or(&job.kind).to_owned();
             *running.entry(LimitScope::Queue).or_default() += 1;
-            *running.entry(LimitScope::Flow(flow_in(&stored, &job.kind))).or_default() += 1;
+            *running.entry(LimitScope::Flow(flow)).or_default() += 1;
             if let Some(partition) = job.partition {
                 let each = LimitScope::Each(job.kind.clone());
                 let of_it = running.entry(LimitScope::Partition { kind: job.kind, partition });
@@ -110,12 +115,10 @@ impl Client {
                 *most = of_it.max(*most);
             }
         }
-        found.sort_unstable_by(|(_, a), (_, b)| a.cmp(b));
-        let mut all = self.with_times(caller, found, &stored).await?;
+        let mut all = self.with_times(caller, found, stored, now).await?;
         for info in &mut all {
             info.running = running.get(&info.scope).copied().unwrap_or(0);
         }
-        all.retain(|info| !info.limit.is_none() || info.held_until.is_some());
         Ok(all)
     }
 
@@ -125,8 +128,8 @@ impl Client {
         caller: Caller,
         found: Vec<(Limit, LimitScope)>,
         stored: &[(String, String)],
+        now: Millis,
     ) -> Result<Vec<LimitInfo>, StoreError> {
-        let now = self.dispatcher.clock.now().millis();
         let holds = stored.iter().filter_map(|(name, value)| limits::hold_in(name, value));
         let holds: HashMap<LimitScope, Millis> = holds.filter(|(_, until)| *until > now).collect();
         let with_rate = found.iter().filter(|(limit, _)| limit.tokens().is_some());
@@ -153,6 +156,29 @@ impl Client {
         };
         Ok(found.into_iter().map(info).collect())
     }
+}
+
+/// Returns each scope that has a limit or is held now, in the order of the scopes.
+pub(super) fn limited(stored: &[(String, String)], now: Millis) -> Vec<(Limit, LimitScope)> {
+    let limit = |(name, value): &(String, String)| {
+        let limit = Limit::from_text(value).filter(|limit| !limit.is_none())?;
+        Some((LimitScope::of_setting(name)?, limit))
+    };
+    let mut found: BTreeMap<LimitScope, Limit> = stored.iter().filter_map(limit).collect();
+    for (name, value) in stored {
+        if let Some((scope, until)) = limits::hold_in(name, value)
+            && until > now
+        {
+            found.entry(scope).or_default();
+        }
+    }
+    found.into_iter().map(|(scope, limit)| (limit, scope)).collect()
+}
+
+/// Returns the kinds whose flow is not the kind itself, with their flows.
+pub(crate) fn flows_in(stored: &[(String, String)]) -> HashMap<&str, &str> {
+    let flows = stored.iter().filter_map(|(name, flow)| Some((name.strip_prefix("flow:")?, flow)));
+    flows.map(|(kind, flow)| (kind, &**flow)).collect()
 }
 
 /// Returns the flow of a kind by the stored settings.

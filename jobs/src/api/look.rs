@@ -1,10 +1,12 @@
-//! Questions that only the dashboard asks: places in lists, settings, the rules of schedules.
+//! Questions that only the dashboard asks: places in lists, settings, limits, groups, the rules of schedules.
 
 use super::caller::{Caller, on_thread};
 use super::client::Client;
+use super::limits_seen::{Scopes, SeenLimit};
 use super::request;
 use crate::store::{Answer, Op, Page, PageRequest, StoredSchedule};
 use crate::values::error::StoreError;
+use crate::values::group_info::GroupInfo;
 use crate::values::setting::Settings;
 use crate::values::time::Millis;
 
@@ -37,6 +39,25 @@ impl Client {
     /// Returns the settings of the queue.
     pub(crate) fn settings(&self) -> Result<Settings, StoreError> {
         Ok(Settings::of(&on_thread(self.ask(Caller::Thread, request::settings()))?))
+    }
+
+    /// Returns the settings of the queue as they are stored.
+    pub(crate) fn stored_settings(&self) -> Result<Vec<(String, String)>, StoreError> {
+        on_thread(self.ask(Caller::Thread, request::settings()))
+    }
+
+    /// Returns what is shown of these scopes.
+    pub(crate) fn limits_of(
+        &self,
+        stored: &[(String, String)],
+        scopes: Scopes,
+    ) -> Result<Vec<SeenLimit>, StoreError> {
+        on_thread(self.seen_limits(Caller::Thread, stored, scopes, None))
+    }
+
+    /// Returns the groups that were made last.
+    pub(crate) fn latest_groups(&self, most: usize) -> Result<Vec<GroupInfo>, StoreError> {
+        on_thread(self.ask(Caller::Thread, request::groups(most)))
     }
 
     /// Returns the schedules, with their rules.

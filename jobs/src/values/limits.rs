@@ -100,11 +100,7 @@ impl LimitScope {
         match before {
             "limit-flow" => Some(LimitScope::Flow(rest.to_owned())),
             "limit-each" => Some(LimitScope::Each(rest.to_owned())),
-            "limit-part" => {
-                let (kind, partition) = kind_and_partition(rest)?;
-                let (kind, partition) = (kind.to_owned(), partition.to_owned());
-                Some(LimitScope::Partition { kind, partition })
-            }
+            "limit-part" => partition_in(rest),
             _ => None,
         }
     }
@@ -131,6 +127,16 @@ fn kind_and_partition(text: &str) -> Option<(&str, &str)> {
 /// Returns the name of the setting that pauses a partition.
 pub(crate) fn pause(kind: &str, partition: &str) -> String {
     format!("{PAUSE}{}:{kind}:{partition}", kind.len())
+}
+
+fn partition_in(text: &str) -> Option<LimitScope> {
+    let (kind, partition) = kind_and_partition(text)?;
+    Some(LimitScope::Partition { kind: kind.to_owned(), partition: partition.to_owned() })
+}
+
+/// Returns the partition that a setting pauses.
+pub(crate) fn pause_in(name: &str) -> Option<LimitScope> {
+    name.strip_prefix(PAUSE).and_then(partition_in)
 }
 
 const PAUSE: &str = "pause-part:";
@@ -328,6 +334,7 @@ mod tests {
         let stored = [(pause("a:b", "c"), "7".to_owned())];
         let limits = Limits::of(&stored, &[]);
         assert!(limits.is_paused("a:b", "c"));
+        assert_eq!(pause_in(&stored[0].0), Some(partition("a:b", "c")));
         assert!(!limits.is_paused("a:b", "d") && !limits.is_paused("a", "b:c"));
         let is_of_a_scope = |name| is_of_a_scope(name, "7", Millis::ZERO);
         assert!(is_of_a_scope(&stored[0].0) && !is_of_a_scope("pause:a"));

@@ -16,7 +16,7 @@ use super::settings::Settings;
 use super::task::{Reply, Task};
 use crate::store::sqlite::steps;
 use crate::values::id::JobId;
-use crate::{Client, Driver, Fail, Job, Jobs, Keep, Retry, Run};
+use crate::{Client, Driver, Fail, Job, Jobs, Keep, Limit, Retry, Run};
 
 #[derive(Serialize, Deserialize)]
 struct Mail(String);
@@ -33,7 +33,7 @@ impl Job for Charge {
 }
 
 /// Every page and every path of the JSON. In the place of `ID` comes the id of a job.
-const PATHS: [&str; 34] = [
+const PATHS: [&str; 36] = [
     "/",
     "/kinds",
     "/jobs",
@@ -51,6 +51,7 @@ const PATHS: [&str; 34] = [
     "/jobs/ID",
     "/jobs/ID/payload",
     "/dead",
+    "/groups",
     "/schedules",
     "/nodes",
     "/store",
@@ -62,6 +63,7 @@ const PATHS: [&str; 34] = [
     "/api/v1/jobs",
     "/api/v1/jobs/ID",
     "/api/v1/dead",
+    "/api/v1/groups",
     "/api/v1/schedules",
     "/api/v1/nodes",
     "/api/v1/store",
@@ -112,10 +114,23 @@ fn fill(jobs: &Jobs, driver: &Driver, pending: u64, dead: u64) -> JobId {
         let due = |n: u64| (60 * (5 + hour as u32) + n as u32 % 60) * MINUTE;
         jobs.insert_batch((0..1000).map(|n| (due(n), mail(n)))).unwrap();
     }
+    limit_and_group(jobs, pending / 100);
     driver.advance(MINUTE);
     let counts = jobs.count().unwrap();
     assert_eq!((counts.dead, counts.overdue.count), (dead, 10_000));
     id
+}
+
+/// Limits the flow of the mails and more partitions than a page shows, and inserts groups.
+fn limit_and_group(jobs: &Jobs, groups: u64) {
+    let (mails, limit) = (jobs.kind::<Mail>(), Limit::running(3).rate(100, MINUTE));
+    mails.limit(limit).unwrap();
+    for n in 0..120 {
+        mails.partition(&format!("customer {n}")).limit(limit).unwrap();
+    }
+    for n in 0..groups {
+        jobs.group().add(2_000_000 * MINUTE, Charge(n)).insert().unwrap();
+    }
 }
 
 /// Returns the steps of each path.

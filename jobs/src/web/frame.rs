@@ -34,6 +34,7 @@ pub(crate) enum Tab {
     Kinds,
     Jobs,
     Dead,
+    Groups,
     Schedules,
     Nodes,
     Store,

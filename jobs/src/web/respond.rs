@@ -15,7 +15,7 @@ use super::frame::{Frame, QueueLink, Tab, encoded};
 use super::guard::is_json;
 use super::params::Params;
 use super::read::query::query;
-use super::read::{Reader, job, jobs, kinds, overview, place};
+use super::read::{Reader, groups, job, jobs, kinds, overview, place};
 use super::redact::Redactor;
 use super::response::{self, Body};
 use super::route::{Act, Form, Read, Route};
@@ -39,6 +39,7 @@ pub(crate) enum View {
     Jobs(views::job::Jobs),
     Job(Box<views::job::Job>),
     Dead(views::job::Dead),
+    Groups(views::groups::Groups),
     Schedules(views::place::Schedules),
     Nodes(views::place::Nodes),
     Store(views::place::Store),
@@ -179,6 +180,7 @@ impl Responder {
             Read::Jobs => View::Jobs(jobs::jobs(reader)?),
             Read::Job(id) => View::Job(Box::new(job::job(reader, *id)?)),
             Read::Dead => View::Dead(jobs::dead(reader)?),
+            Read::Groups => View::Groups(groups::groups(reader)?),
             Read::Schedules => View::Schedules(place::schedules(reader)?),
             Read::Nodes => View::Nodes(place::nodes(reader)?),
             Read::Store => View::Store(place::store(reader)?),
@@ -243,6 +245,7 @@ fn tab(read: &Read) -> Tab {
         Read::Kinds => Tab::Kinds,
         Read::Jobs | Read::Job(_) => Tab::Jobs,
         Read::Dead => Tab::Dead,
+        Read::Groups => Tab::Groups,
         Read::Schedules => Tab::Schedules,
         Read::Nodes => Tab::Nodes,
         Read::Store => Tab::Store,
@@ -313,6 +316,7 @@ mod show {
             View::Jobs(view) => page::jobs::page(frame, view),
             View::Job(view) => page::job::page(frame, view),
             View::Dead(view) => page::dead::page(frame, view),
+            View::Groups(view) => page::groups::page(frame, view),
             View::Schedules(view) => page::schedules::page(frame, view),
             View::Nodes(view) => page::nodes::page(frame, view),
             View::Store(view) => page::store::page(frame, view),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tickwheel_jobs::NewJob;
+use tickwheel_jobs::{Limit, NewJob};
 
 use crate::ask::{full, get, mail, manual, run_due};
 
@@ -35,10 +35,13 @@ fn hostile_text_is_text() {
             NewJob::new(mail(text)).at(hour).key(text).header(text.trim_end_matches('\0'), text);
         jobs.insert_job(new).unwrap();
         jobs.schedule(text, hour, mail(text)).unwrap();
+        jobs.kind_named("mail").partition(text).limit(Limit::running(1)).unwrap();
     }
     run_due(&driver);
     let mut pages: Vec<String> =
-        ["/", "/kinds", "/dead", "/schedules", "/nodes", "/store"].map(str::to_owned).into();
+        ["/", "/kinds", "/dead", "/groups", "/schedules", "/nodes", "/store"]
+            .map(str::to_owned)
+            .into();
     for state in ["pending", "dead", "completed"] {
         pages.push(format!("/jobs?state={state}"));
     }

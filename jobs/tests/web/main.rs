@@ -4,6 +4,7 @@ mod ask;
 mod bulk;
 mod forged;
 mod hostile;
+mod limits;
 mod lists;
 #[cfg(feature = "redis")]
 mod on_redis;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde_json::json;
-use tickwheel_jobs::{Driver, Fail, Jobs, Keep, Retry};
+use tickwheel_jobs::{Driver, Fail, Jobs, Keep, Limit, Retry};
 
 use crate::ask::{Charge, Mail, full, get, mail, post, run_due};
 use crate::bulk::wait;
@@ -13,7 +13,7 @@ use crate::server::Server;
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// Every page and every path of the JSON. In the place of `ID` comes the id of a job.
-const PATHS: [&str; 34] = [
+const PATHS: [&str; 36] = [
     "/",
     "/kinds",
     "/jobs",
@@ -31,6 +31,7 @@ const PATHS: [&str; 34] = [
     "/jobs/ID",
     "/jobs/ID/payload",
     "/dead",
+    "/groups",
     "/schedules",
     "/nodes",
     "/store",
@@ -42,6 +43,7 @@ const PATHS: [&str; 34] = [
     "/api/v1/jobs",
     "/api/v1/jobs/ID",
     "/api/v1/dead",
+    "/api/v1/groups",
     "/api/v1/schedules",
     "/api/v1/nodes",
     "/api/v1/store",
@@ -94,6 +96,15 @@ fn commands_of_pages(pending: u64, dead: u64) -> Vec<u64> {
         // A tenth is overdue.
         let due = |n: u64| if n.is_multiple_of(10) { Duration::ZERO } else { 2 * HOUR };
         jobs.insert_batch((0..1000).map(|n| (due(n), mail(&format!("{part} {n}"))))).unwrap();
+    }
+    let (mails, limit) = (jobs.kind::<Mail>(), Limit::running(3).rate(100, HOUR));
+    mails.limit(limit).unwrap();
+    for n in 0..120 {
+        mails.partition(&format!("customer {n}")).limit(limit).unwrap();
+    }
+    for n in 0..pending / 100 {
+        let charge = Charge { card: n.to_string() };
+        jobs.group().add(1000 * HOUR, charge).insert().unwrap();
     }
     run_due(&driver);
     let counts = jobs.count().unwrap();

@@ -8,19 +8,30 @@ use tickwheel_jobs::{Client, Jobs, NewJob};
 
 use crate::ask::{Charge, full, get, mail, manual, request, run_due, send};
 
-const PAGES: [&str; 9] = [
+const PAGES: [&str; 10] = [
     "/",
     "/kinds",
     "/jobs",
     "/jobs?state=dead",
     "/dead",
+    "/groups",
     "/schedules",
     "/nodes",
     "/store",
     "/bulk",
 ];
-const JSON: [&str; 9] =
-    ["overview", "kinds", "jobs", "dead", "schedules", "nodes", "store", "history", "bulks"];
+const JSON: [&str; 10] = [
+    "overview",
+    "kinds",
+    "jobs",
+    "dead",
+    "groups",
+    "schedules",
+    "nodes",
+    "store",
+    "history",
+    "bulks",
+];
 
 /// Asks for everything, under a prefix that the server has not stripped.
 pub(crate) fn ask_for_everything(dashboard: &Dashboard, client: &Client, prefix: &str) {

@@ -98,6 +98,9 @@ fn facts(frame: &Frame, view: &Job) -> Markup {
                     None => span.zero { "–" },
                 }
             } }
+            @if let Some(partition) = &view.partition {
+                div { dt { "Partition" } dd.t { (shown(partition)) } }
+            }
             div { dt { "Attempt" } dd { (view.attempt) } }
             div { dt { "Failures" } dd { (view.failures) } }
             div { dt { "Interruptions" } dd { (view.interruptions) } }

@@ -1,9 +1,10 @@
-//! The kinds: a row each, with their jobs, rates, times, a line of the last hour, and pause or resume.
+//! The kinds: a row each, with their jobs, limits, rates, times, a line of the last hour, and pause or resume.
 
 use maud::{Markup, html};
 
 use super::chart;
 use super::layout;
+use super::limits;
 use super::parts::{Look, bound, button, empty, heading, state};
 use super::text::{cell, count, counted, number, relative, shown, span};
 use crate::web::frame::{Frame, encoded};
@@ -32,6 +33,7 @@ pub(crate) fn page(frame: &Frame, view: &Kinds) -> Markup {
                 }
             }
         }
+        (limits::section(&view.limits, view.now))
     };
     layout::page(frame, "Kinds", &part)
 }
@@ -77,6 +79,7 @@ fn row(frame: &Frame, kind: &KindRow, now: Time) -> Markup {
                 a.t.clip data-row href=(jobs("pending")) title=(shown(&kind.name)) { (shown(&kind.name)) }
                 @if kind.is_paused { (state("paused")) " " }
                 @if !kind.has_node && kind.pending > 0 { span.sub.bad { "no process handles it" } }
+                (limits::of_kind(&kind.limits, &kind.name, now))
                 @if let Some(ms) = kind.head_start_ms { span.sub { "head start " (span(ms)) } }
                 @if let Some(keeps) = &kind.keeps { span.sub.t.clip { "keeps " (shown(keeps)) } }
             }

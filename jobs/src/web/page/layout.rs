@@ -6,11 +6,12 @@ use super::text::{absolute, shown};
 use crate::web::frame::{Frame, Tab};
 
 /// The parts of the menu, each with its path.
-const MENU: [(Tab, &str, &str); 7] = [
+const MENU: [(Tab, &str, &str); 8] = [
     (Tab::Overview, "Overview", ""),
     (Tab::Kinds, "Kinds", "kinds"),
     (Tab::Jobs, "Jobs", "jobs"),
     (Tab::Dead, "Dead", "dead"),
+    (Tab::Groups, "Groups", "groups"),
     (Tab::Schedules, "Schedules", "schedules"),
     (Tab::Nodes, "Nodes", "nodes"),
     (Tab::Store, "Store", "store"),

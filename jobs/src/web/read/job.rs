@@ -35,6 +35,7 @@ pub(crate) fn job(reader: &Reader<'_>, id: JobId) -> Result<Job, Problem> {
         state: job.state.word(),
         due: Time::new(job.due),
         key: job.key.clone(),
+        partition: job.partition.clone(),
         failures: job.failures,
         attempt: job.attempt,
         interruptions: job.interruptions,

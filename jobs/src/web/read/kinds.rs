@@ -6,9 +6,10 @@ use crate::store::{JobSet, PageRequest};
 use crate::values::history::Step;
 use crate::values::info::JobState;
 use crate::values::keep::Keep;
+use crate::values::setting::Settings;
 use crate::values::time::Millis;
 use crate::web::read::overview::seen;
-use crate::web::read::{MOST_GROUPS, Reader, figures};
+use crate::web::read::{MOST_GROUPS, Reader, figures, limits};
 use crate::web::views::overview::{KindRow, Kinds};
 use crate::web::views::{Number, Problem, Time};
 
@@ -24,7 +25,8 @@ pub(crate) fn kinds(reader: &Reader<'_>) -> Result<Kinds, Problem> {
     for group in &groups {
         *dead.entry(group.kind.clone()).or_default() += group.jobs;
     }
-    let (settings, nodes) = (client.settings()?, client.nodes()?);
+    let (stored, nodes) = (client.stored_settings()?, client.nodes()?);
+    let settings = Settings::of(&stored);
     let seen = seen(&nodes, now);
     let mut running: HashMap<String, u64> = HashMap::new();
     for job in client.claimed()?.jobs {
@@ -37,6 +39,7 @@ pub(crate) fn kinds(reader: &Reader<'_>) -> Result<Kinds, Problem> {
     let begin = all.partition_point(|(name, _)| after.as_ref().is_some_and(|after| name <= after));
     let shown = &all[begin..all.len().min(begin + rows)];
     let is_last = begin + shown.len() == all.len();
+    let (limits, of_kinds) = limits::limits(reader, &stored, shown)?;
     let mut view = Kinds {
         now: Time::new(now.to_system()),
         is_paused: settings.is_paused,
@@ -44,8 +47,9 @@ pub(crate) fn kinds(reader: &Reader<'_>) -> Result<Kinds, Problem> {
         total,
         next: if is_last { None } else { shown.last().map(|(name, _)| name.clone()) },
         is_later_page: begin > 0,
+        limits,
     };
-    for (name, jobs) in shown {
+    for ((name, jobs), limits) in shown.iter().zip(of_kinds) {
         let from = figures::begin(Step::Minute, MINUTES, now).to_system();
         let to = now.to_system() + Step::Minute.length();
         let entries = client.kind_named(name).history(Step::Minute, from..to)?;
@@ -81,6 +85,7 @@ pub(crate) fn kinds(reader: &Reader<'_>) -> Result<Kinds, Problem> {
                 start => start.to_text().parse().ok(),
             },
             keeps: settings.keeps.get(name).map(|keep| in_words(*keep)),
+            limits,
         });
     }
     Ok(view)

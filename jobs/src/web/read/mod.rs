@@ -9,9 +9,11 @@
 pub(crate) mod figures;
 pub(crate) mod jobs;
 pub(crate) mod job;
+pub(crate) mod limits;
 pub(crate) mod kinds;
 pub(crate) mod overview;
 pub(crate) mod place;
+pub(crate) mod groups;
 pub(crate) mod query;
 
 use super::params::Params;

@@ -87,6 +87,7 @@ pub(crate) struct Job {
     pub(crate) state: &'static str,
     pub(crate) due: Time,
     pub(crate) key: Option<String>,
+    pub(crate) partition: Option<String>,
     pub(crate) failures: u32,
     pub(crate) attempt: u32,
     pub(crate) interruptions: u32,

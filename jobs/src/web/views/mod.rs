@@ -8,8 +8,10 @@
 
 pub(crate) mod action;
 pub(crate) mod job;
+pub(crate) mod limits;
 pub(crate) mod overview;
 pub(crate) mod place;
+pub(crate) mod groups;
 
 use std::time::SystemTime;
 

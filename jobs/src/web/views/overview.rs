@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::limits::{LimitRow, Limits};
 use super::{Number, Time};
 
 /// The first page.
@@ -103,6 +104,8 @@ pub(crate) struct Kinds {
     pub(crate) next: Option<String>,
     /// This is not the first page.
     pub(crate) is_later_page: bool,
+    /// The limits of the whole queue.
+    pub(crate) limits: Limits,
 }
 
 /// A kind.
@@ -138,4 +141,6 @@ pub(crate) struct KindRow {
     pub(crate) head_start_ms: Option<u64>,
     /// How many completed jobs are kept, in words.
     pub(crate) keeps: Option<String>,
+    /// The limit of its flow, and that of each of its partitions: those that there are.
+    pub(crate) limits: Vec<LimitRow>,
 }

@@ -2,6 +2,8 @@
 
 use crate::web::frame::{Frame, QueueLink, Tab};
 use crate::web::views::action::{Bulks, Progress, Question};
+use crate::web::views::groups::{GroupRow, Groups};
+use crate::web::views::limits::{LimitRow, Limits};
 use crate::web::views::overview::{KindRow, Kinds, Minute, Overview, QueueRow, Warning};
 use crate::web::views::place::{NodeRow, Nodes, ScheduleRow, Schedules, Store};
 use crate::web::views::{Number, Problem, Time};
@@ -180,6 +182,7 @@ pub(super) fn kinds(many: usize, change: Change<'_>) -> Kinds {
             sparkline: (0..60).map(|at| if is_idle { 0 } else { wave(at + at_64, 60) }).collect(),
             head_start_ms: (n == 4).then_some(60_000),
             keeps: (n == 0).then(|| change("the last 1000, for 7 days")),
+            limits: if n == 1 { limits(change).rows } else { Vec::new() },
         }
     };
     Kinds {
@@ -189,7 +192,77 @@ pub(super) fn kinds(many: usize, change: Change<'_>) -> Kinds {
         total: many as u64,
         next: (many > 30).then(|| change("webhook")),
         is_later_page: false,
+        limits: if many == 8 { limits(change) } else { Limits::default() },
     }
+}
+
+/// A limit of each scope: one is full, one waits for its rate, one is held, one is paused.
+fn limits(change: Change<'_>) -> Limits {
+    let none = LimitRow {
+        scope: "queue",
+        flow: None,
+        kind: None,
+        partition: None,
+        running: 41,
+        most_running: None,
+        rate: None,
+        per_ms: None,
+        burst: None,
+        weight: None,
+        waiting: Some(exactly(0)),
+        is_paused: false,
+        next_start: None,
+        held_until: None,
+    };
+    let flow = LimitRow {
+        scope: "flow",
+        flow: Some(change("stripe")),
+        running: 3,
+        most_running: Some(3),
+        rate: Some(100),
+        per_ms: Some(60_000),
+        burst: Some(10),
+        waiting: Some(Number { count: 10_000, is_exact: false }),
+        next_start: Some(at(2)),
+        ..none.clone()
+    };
+    let kind = Some(change("mail"));
+    let each = LimitRow {
+        scope: "each_partition",
+        kind: kind.clone(),
+        most_running: Some(2),
+        waiting: None,
+        ..none.clone()
+    };
+    let partition = LimitRow {
+        scope: "partition",
+        kind,
+        partition: Some(change("acme")),
+        running: 0,
+        weight: Some(3),
+        waiting: None,
+        is_paused: true,
+        ..none.clone()
+    };
+    let held = LimitRow { held_until: Some(at(12)), ..none };
+    Limits { rows: vec![held, flow, each, partition], total: 240 }
+}
+
+pub(super) fn groups(many: usize, change: Change<'_>) -> Groups {
+    let row = |n: usize| GroupRow {
+        id: change(&format!("1a201ea6532000400000000000000{n:03x}")),
+        made: at(-77 * n as i64),
+        ended: (n == 4).then(|| at(-7)),
+        state: ["open", "sealed", "waits_for_the_dead", "cancelled", "ended"][n % 5],
+        total: 1000 + n as u64,
+        open: if n == 4 { 0 } else { 344 },
+        completed: 600,
+        dead: n as u64 % 3,
+        cancelled: 56,
+        waits_for_the_dead: n == 2,
+        callback: (n > 2).then(|| "018f3a2c00000001a1b2c3d4e5f60718".to_owned()),
+    };
+    Groups { now: at(0), rows: (0..many).map(row).collect(), has_more: many > 4 }
 }
 
 pub(super) fn schedules(many: usize, change: Change<'_>) -> Schedules {

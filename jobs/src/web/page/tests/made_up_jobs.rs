@@ -84,6 +84,7 @@ pub(super) fn job(change: Change<'_>) -> Job {
         state: "dead",
         due: at(-3600),
         key: Some(change("order-1001")),
+        partition: Some(change("acme")),
         failures: 3,
         attempt: 3,
         interruptions: 1,

@@ -31,6 +31,11 @@ fn pages(change: view::Change<'_>) -> Vec<(String, String)> {
             "dead-empty".into(),
             dead::page(&frame(Tab::Dead, "dead"), &made_up_jobs::dead(0, change)),
         ),
+        ("groups".into(), groups::page(&frame(Tab::Groups, "groups"), &view::groups(5, change))),
+        (
+            "groups-empty".into(),
+            groups::page(&frame(Tab::Groups, "groups"), &view::groups(0, change)),
+        ),
         (
             "schedules".into(),
             schedules::page(&frame(Tab::Schedules, "schedules"), &view::schedules(5, change)),
@@ -65,6 +70,48 @@ fn pages(change: view::Change<'_>) -> Vec<(String, String)> {
         pages.push((format!("progress-{state}"), page));
     }
     pages.into_iter().map(|(name, page)| (name, page.into_string())).collect()
+}
+
+/// A limit is said in words at its kind, and has a row among all limits. Without a limit there is neither.
+#[test]
+fn limits_are_at_their_kind_and_in_a_table() {
+    let pages = pages(&str::to_owned);
+    let page =
+        |name: &str| pages.iter().find(|(its, _)| its == name).unwrap().1.replace('\u{202f}', " ");
+    let kinds = page("kinds");
+    for text in [
+        "flow <span class=\"t\">stripe</span>: 3 of 3 run, next in 2 s<",
+        ">held for 12 s<",
+        ">each partition: 41 of 2 run<",
+        "The first 4 of 240 scopes",
+        "Flow <span class=\"t\">stripe</span>",
+        ">3 of 3</span>",
+        ">100 in 1 m<",
+        ">burst 10<",
+        ">10,000+<",
+        "Each partition of <span class=\"t\">mail</span>",
+        "Partition <span class=\"t\">acme</span>",
+    ] {
+        assert!(kinds.contains(text), "{text} is not in {kinds}");
+    }
+    assert!(!page("kinds-empty").contains("Limits") && !page("kinds-40").contains(">Limits<"));
+}
+
+/// A group has a bar of its members that have ended, and a link to its callback once that is a job.
+#[test]
+fn groups_show_how_far_they_are() {
+    let page = view::groups(5, &str::to_owned);
+    let page = groups::page(&view::frame(Tab::Groups, "groups", &str::to_owned), &page);
+    let page = page.into_string();
+    for text in [
+        ">657 of 1,001<",
+        "<progress max=\"1001\" value=\"657\"",
+        "The last 5 groups",
+        "waits for the dead",
+    ] {
+        assert!(page.contains(text), "{text} is not in {page}");
+    }
+    assert_eq!(page.matches("its callback").count(), 1, "{page}");
 }
 
 /// Writes the pages into the folder that `PAGES` names, for a look at them.
