@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tickwheel::Wheel;
-use tickwheel_jobs::{Client, Fail, Job, Jobs, Metrics, Retry};
+use tickwheel_jobs::{Client, Fail, Job, Jobs, Limit, Metrics, Retry};
 
 /// What the tests need, where it is missing.
 const MISSING: &str = "these tests start `promtool` and `prometheus`, which are not installed: on Debian they are in \
@@ -55,6 +55,9 @@ fn queue(path: &Path) -> Jobs {
     let hour = Duration::from_secs(3600);
     jobs.schedule("nightly \"report\"", 24 * hour, Mail(1)).unwrap();
     jobs.insert(hour, Hostile).unwrap();
+    jobs.kind::<Mail>().limit(Limit::running(50).rate(1_000_000, hour).burst(1000)).unwrap();
+    jobs.kind::<Hostile>().limit(Limit::running(1)).unwrap();
+    jobs.kind::<Hostile>().partition("nobody").pause().unwrap();
     jobs.insert_by_hand(Duration::ZERO, "forgotten", None, false, b"{}".to_vec()).unwrap();
     jobs
 }

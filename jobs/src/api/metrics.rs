@@ -47,10 +47,10 @@ impl Client {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// It asks the store four questions, whose cost does not grow with the number of jobs on a file or a server. If
-    /// many processes run the jobs of a server, let one of them, or the command `tickwheel-jobs metrics`, tell the
-    /// store's gauges, and the others only [`Client::process_metrics`]. [`Metrics::add`] puts several queues, and the
-    /// program's own metrics, into one text.
+    /// It asks the store four questions, and two more if there are limits. On a file or a server their cost does not
+    /// grow with the number of jobs. If many processes run the jobs of a server, let one of them, or the command
+    /// `tickwheel-jobs metrics`, tell the store's gauges, and the others only [`Client::process_metrics`].
+    /// [`Metrics::add`] puts several queues, and the program's own metrics, into one text.
     ///
     /// # Errors
     ///
@@ -74,10 +74,12 @@ impl Client {
         let nodes = self.ask(caller, request::nodes()).await?;
         let mut schedules = self.ask(caller, request::schedules()).await?;
         // A paused schedule makes no job at its time. An alert about that would be wrong.
-        let settings = Settings::of(&self.ask(caller, request::settings()).await?);
+        let stored = self.ask(caller, request::settings()).await?;
+        let settings = Settings::of(&stored);
         schedules.retain(|schedule| !settings.paused_schedules.contains(&schedule.name));
         let mut metrics = Metrics::new();
         self.store_gauges(&mut metrics, &kinds, &nodes, &schedules);
+        self.limit_gauges(caller, &mut metrics, &stored, &kinds).await?;
         metrics.add(self.process_metrics());
         Ok(metrics)
     }
@@ -94,7 +96,7 @@ impl Client {
         metrics
     }
 
-    fn queue(&self) -> &str {
+    pub(super) fn queue(&self) -> &str {
         self.dispatcher.metrics.about.queue.as_deref().unwrap_or(DEFAULT_QUEUE)
     }
 

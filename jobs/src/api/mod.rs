@@ -30,6 +30,7 @@ pub(crate) mod test_run;
 pub(crate) mod builder;
 pub(crate) mod limits_read;
 pub(crate) mod limits_seen;
+pub(crate) mod limit_metrics;
 pub(crate) mod metrics;
 pub(crate) mod limits;
 pub(crate) mod holds;

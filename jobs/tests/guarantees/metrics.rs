@@ -3,7 +3,7 @@
 use std::sync::mpsc;
 use std::time::{Duration, SystemTime};
 
-use tickwheel_jobs::Jobs;
+use tickwheel_jobs::{Jobs, Limit};
 
 use super::scenarios::metrics::Samples;
 use super::support::*;
@@ -88,6 +88,53 @@ fn metrics_with_hostile_names_have_one_sample_a_line() {
         let found = Samples::of("default", &text);
         assert_eq!(found.all("pending").iter().sum::<f64>(), hostile.len() as f64);
         assert_eq!(found.of_kind("pending", r#"a\"} 1\nup 2\n"#), 1.0);
+    });
+}
+
+/// Without a limit there is no metric of limits. With limits, the queue and each flow have samples, up to a hundred of
+/// them, and partitions are counted.
+#[test]
+fn metrics_of_limits_are_those_of_the_queue_and_of_flows() {
+    on_each_store(|builder| {
+        let (jobs, driver) = builder.handle(|_: Close, _| Ok(())).manual().unwrap();
+        let read = || Samples::of("default", &jobs.metrics().unwrap().to_string());
+        let partitions = || {
+            let found = read();
+            [found.all("limited_partitions"), found.all("paused_partitions")].concat()
+        };
+        assert!(!jobs.metrics().unwrap().to_string().contains("_limit_"));
+        assert!(partitions().is_empty());
+
+        let flow = r#",scope="flow",flow="close-order""#;
+        let queue = r#",scope="queue",flow="""#;
+        let closes = jobs.kind::<Close>();
+        closes.limit(Limit::running(2).rate(1, HOUR)).unwrap();
+        jobs.insert(Duration::ZERO, close(0)).unwrap();
+        driver.advance(SECOND);
+        jobs.insert_batch((1..4).map(|n| (Duration::ZERO, close(n)))).unwrap();
+        jobs.hold(HOUR).unwrap();
+        driver.advance(SECOND);
+        let found = read();
+        assert_eq!(found.labelled("limit_claimed", flow), 0.0);
+        assert_eq!(found.labelled("limit_most_claimed", flow), 2.0);
+        assert_eq!(found.labelled("limit_waiting", flow), 3.0);
+        let next = found.labelled("limit_next_start_seconds", flow);
+        assert!(next > 3500.0 && next <= 3600.0, "{next}");
+        assert_eq!(found.labelled("limit_held_seconds", flow), 0.0);
+        assert_eq!(found.labelled("limit_held_seconds", queue), 3599.0);
+        assert_eq!(found.labelled("limit_waiting", queue), 3.0);
+        assert_eq!(found.all("limit_most_claimed").len(), 1);
+        assert_eq!(found.all("limit_next_start_seconds").len(), 1);
+
+        jobs.hold(Duration::ZERO).unwrap();
+        for n in 0..150 {
+            jobs.kind_named(&format!("{n:03}\"\n")).limit(Limit::running(1)).unwrap();
+            closes.partition(&n.to_string()).limit(Limit::running(1)).unwrap();
+        }
+        closes.partition("7").pause().unwrap();
+        closes.partition("ann").pause().unwrap();
+        assert_eq!(read().all("limit_claimed").len(), 100);
+        assert_eq!(partitions(), [150.0, 2.0]);
     });
 }
 

@@ -78,6 +78,7 @@ const SOURCES: [&str; 13] = [
         "recount.lua",
         "candidates.lua",
         "take.lua",
+        "turns.lua",
         "take_lanes.lua",
         "write_claim.lua"
     ),
