@@ -62,7 +62,8 @@ do
     if not head_start[kind] then
       most = math.min(most, plain)
     end
-    if most > 0 then
+    local is_held_back = opens_at and opens_at(kind) > now
+    if most > 0 and not is_held_back then
       read_list(kind, 0, most)
       if has_suspects(kind) then
         read_list(kind, 1, math.min(crashed_once, most) + 1)
