@@ -187,3 +187,28 @@ impl Machine {
         open.map(room).chain(paused.map(|kind| (Arc::clone(kind), 0))).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dispatch::capacity::Capacity;
+    use crate::dispatch::machine::Settings;
+    use crate::dispatch::machine::fixture::settings;
+
+    /// Two jobs of lanes are claimed for each thread, and more if the threads finish more within 10 ms.
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "some instant to count from")]
+    fn jobs_of_lanes_are_claimed_ahead_for_a_short_time() {
+        let now = Instant::now();
+        let capacity = Arc::new(Capacity::new(2, now));
+        let (known, pool) = (Some(Arc::clone(&capacity)), 2);
+        let machine = Machine::new(Settings { capacity: known, pool, ..settings(8) }, Millis::ZERO);
+        assert_eq!(machine.room_in_lanes(now), 4);
+        capacity.started();
+        capacity.ended(Duration::from_micros(100), now);
+        assert_eq!(machine.room_in_lanes(now), 200);
+        capacity.started();
+        capacity.ended(Duration::from_secs(1), now);
+        assert_eq!(machine.room_in_lanes(now), 4);
+    }
+}

@@ -204,7 +204,9 @@ mod tests {
     use super::*;
     use crate::dispatch::capacity::Capacity;
     use crate::dispatch::machine::Settings;
-    use crate::dispatch::machine::fixture::{claimed, settings};
+    use crate::dispatch::machine::fixture::{at, claimed, settings};
+    use crate::store::Claimed;
+    use crate::values::extra::Extra;
     use crate::values::head_start::HeadStart;
     use crate::values::time::Millis;
 
@@ -237,5 +239,28 @@ mod tests {
             machine.to_start.peek().map(|Reverse((_, id, _))| *id),
             Some(JobId::from_u128(1))
         );
+    }
+
+    /// On a file, claimed jobs of a partition that have waited too long for a thread are given back, since other
+    /// partitions may have their turn. Other jobs stay: no other process could start them.
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "some instant to count from")]
+    fn late_jobs_of_partitions_are_given_back_on_a_file() {
+        let now = Instant::now();
+        let settings = Settings { capacity: Some(Arc::new(Capacity::new(2, now))), ..settings(8) };
+        let mut machine = Machine::new(settings, Millis::ZERO);
+        for (n, partition) in [(1, None), (2, Some("acme"))] {
+            let extra = Extra { partition: partition.map(Arc::from), ..Extra::default() };
+            let claimed = Claimed { extra: extra.boxed(), ..claimed(n, 0, n) };
+            let run = RunState::new(&claimed, Slot::Thread, None, HeadStart::NONE);
+            machine.add_run(Arc::new(run), now, &mut StepOutput::default());
+        }
+        let is_waiting =
+            |machine: &Machine, n: u128| machine.runs[&JobId::from_u128(n)].is_waiting();
+        machine.give_back_late(at(now, START_WITHIN - Duration::from_millis(1)));
+        assert!(is_waiting(&machine, 1) && is_waiting(&machine, 2));
+        machine.give_back_late(at(now, START_WITHIN));
+        assert!(is_waiting(&machine, 1) && !is_waiting(&machine, 2));
+        assert_eq!(machine.backlog.len(), 1);
     }
 }
