@@ -30,7 +30,7 @@ use tickwheel_jobs::{Builder, Client, Job, Keep, Limit, Run};
 
 use open::{Filled, Level, Place};
 
-/// What the jobs of a row use.
+/// The feature that the jobs of a row use.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Row {
     Plain,

@@ -59,10 +59,10 @@ impl Client {
         let help = "Pending jobs of the scope whose time has passed. At most 10000 are counted.";
         gauge("tickwheel_jobs_limit_waiting", help, &|seen| seen.waiting.map(|jobs| jobs as f64));
         let left = |until| seconds_until(until, now);
-        let help = "How long the rate of the scope lets no job start.";
+        let help = "Seconds until the rate of the scope lets the next job start.";
         let next = |seen: &SeenLimit| seen.info.limit.tokens().map(|_| left(seen.info.next_start));
         gauge("tickwheel_jobs_limit_next_start_seconds", help, &next);
-        let help = "How long the scope is held.";
+        let help = "Seconds until the hold of the scope ends, or 0.";
         let held = |seen: &SeenLimit| Some(left(seen.info.held_until));
         gauge("tickwheel_jobs_limit_held_seconds", help, &held);
         if let Some((limited, paused)) = of_partitions {

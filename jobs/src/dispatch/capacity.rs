@@ -9,6 +9,8 @@
 //! - Each free thread gets a job. Beyond that a node claims as many jobs as its threads finish within
 //!   [`HORIZON`] at the rate of the latest runs: many if a run takes microseconds, none if it takes a second.
 //!   It claims none ahead while every thread is busy and no run has ended for [`HORIZON`].
+//! - Where no other node shares the jobs, only jobs with a partition or a rate are bounded so
+//!   (`Machine::room_in_lanes`, on a server too, with a shorter time).
 //! - This is an estimate. So a claimed job that has not started after [`START_WITHIN`] is given back
 //!   (`machine/leases.rs`).
 

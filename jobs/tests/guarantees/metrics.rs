@@ -91,8 +91,8 @@ fn metrics_with_hostile_names_have_one_sample_a_line() {
     });
 }
 
-/// Without a limit there is no metric of limits. With limits, the queue and each flow have samples, up to a hundred of
-/// them, and partitions are counted.
+/// A queue without limits has no metric of limits. With limits, the queue and each flow have samples: at most a hundred
+/// of them have. Partitions are counted.
 #[test]
 fn metrics_of_limits_are_those_of_the_queue_and_of_flows() {
     on_each_store(|builder| {

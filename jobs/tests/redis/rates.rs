@@ -14,8 +14,8 @@ use crate::support::{MS, in_hand, open};
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// The time of each claim, by the clock of the server. A run that has lost its lease may see a later claim of its job, so
-/// a claim is told by its time and its job.
+/// The time of each claim, by the clock of the server, and its job. A run that has lost its lease may see a later claim of
+/// its job. So two runs may report one claim, and the set has it once.
 type Claims = Arc<Mutex<BTreeSet<(SystemTime, JobId)>>>;
 
 fn node(builder: Builder, claims: &Claims) -> Jobs {

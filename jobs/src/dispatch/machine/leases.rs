@@ -70,9 +70,10 @@ impl Machine {
     }
 
     /// Once a job has waited for a thread for [`START_WITHIN`], gives back all jobs that wait for one: another
-    /// process may start them, or it is the turn of other partitions. It gives back all of them, so that the jobs of this process still start in
+    /// process may start them. It gives back all of them, so that the jobs of this process still start in
     /// order. A job that waits for the rest of its batch has the time of this wait in addition, and is given
-    /// back with the other jobs of batches.
+    /// back with the other jobs of batches. If no other process shares the jobs, only those with a partition or a rate
+    /// go back: other partitions may have their turn.
     pub(super) fn give_back_late(&mut self, present: Now) {
         let Some(capacity) = &self.settings.capacity else { return };
         let (mut jobs_are_late, mut batches_are_late) = (false, false);

@@ -47,7 +47,7 @@ fn row(frame: &Frame, group: &GroupRow, now: Time) -> Markup {
         tr data-key=(shown(&group.id)) {
             th.name scope="row" {
                 span.t.mono { (shown(&group.id)) }
-                // Before the end of the group its callback is no job yet.
+                // The callback becomes a job when the group ends.
                 @if let Some(callback) = group.callback.as_ref().filter(|_| group.ended.is_some()) {
                     span.sub { a href=(frame.link(&format!("jobs/{}", encoded(callback)))) { "its callback" } }
                 }

@@ -62,6 +62,7 @@ do
     if not head_start[kind] then
       most = math.min(most, plain)
     end
+    -- If the limits let no job of the kind start now, it has no candidate.
     local is_held_back = opens_at and opens_at(kind) > now
     if most > 0 and not is_held_back then
       read_list(kind, 0, most)

@@ -60,7 +60,7 @@ do
 end
 
 local visits, offers = 0, {}
--- The members of `wait` whose jobs are claimed, until they are removed; and the last of them of each lane.
+-- The members of `wait` whose jobs this call claims: they are removed together. And the last such member of each lane.
 local left_wait, last_of = {}, {}
 
 local function drop_senseless(kind, id, record)
@@ -251,7 +251,7 @@ do
     presents[name] = math.max(offer.pass, present)
     has_served[name] = true
     -- A lane that waited with a suspect may be behind. It has saved up no turns.
-    turns.put_behind(kind, lane, offer.member, presents[name] + math.floor(STRIDE / offer.limits.weight))
+    turns.put_behind(kind, lane, offer.member, presents[name] + math.max(math.floor(STRIDE / offer.limits.weight), 1))
   end
 
   local function takes(kind, by)

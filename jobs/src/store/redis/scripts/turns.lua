@@ -2,7 +2,7 @@
 --
 -- The places are read by the page and written together: a command for each would take most of the time of a claim.
 
--- The pass of the lane of a kind that was served last, and whether this call has changed it.
+-- By kind, the pass of the lane that was served last; and the kinds of which this call has served a lane.
 local presents, has_served = {}, {}
 
 local function present_of(kind)
@@ -81,7 +81,8 @@ do
     redis.call('ZREM', turn, member)
   end
 
-  -- If it fails between two writes, the lane still has a place in turn. A place with another pass is dropped later.
+  -- Writes the new places before it removes the old ones. So if the script fails in between, no lane is without a place.
+  -- A lane may have two places then. A later claim drops the one whose pass is not that of the lane.
   turns.write = function()
     local fields, places = {}, {}
     for lane, pass in pairs(passes) do
