@@ -58,6 +58,7 @@ fn queue(path: &Path) -> Jobs {
     jobs.kind::<Mail>().limit(Limit::running(50).rate(1_000_000, hour).burst(1000)).unwrap();
     jobs.kind::<Hostile>().limit(Limit::running(1)).unwrap();
     jobs.kind::<Hostile>().partition("nobody").pause().unwrap();
+    jobs.group().add(Duration::from_secs(3600), Mail(0)).insert().unwrap();
     jobs.insert_by_hand(Duration::ZERO, "forgotten", None, false, b"{}".to_vec()).unwrap();
     jobs
 }

@@ -21,7 +21,7 @@ use crate::values::job::Job;
 use crate::values::time::Now;
 
 /// The most groups of a list.
-const MOST_LISTED: usize = 1000;
+pub(super) const MOST_LISTED: usize = 1000;
 
 /// A group that is stored: [`Group::open`](crate::Group::open) and [`Client::group_by_id`] return one. It may be dropped:
 /// the group stays as it is.

@@ -14,6 +14,7 @@ use tickwheel::Metrics;
 
 use super::caller::{Caller, on_thread};
 use super::client::Client;
+use super::group_handle::MOST_LISTED;
 use super::request;
 use crate::dispatch::kind_metrics::KindStats;
 use crate::store::{KindGauges, StoredSchedule};
@@ -80,6 +81,13 @@ impl Client {
         let mut metrics = Metrics::new();
         self.store_gauges(&mut metrics, &kinds, &nodes, &schedules);
         self.limit_gauges(caller, &mut metrics, &stored, &kinds).await?;
+        let groups = self.ask(caller, request::groups(MOST_LISTED)).await?;
+        if !groups.is_empty() {
+            let open = groups.iter().filter(|group| group.ended.is_none()).count();
+            let (labels, help) =
+                ([("queue", self.queue())], "Groups that are not over, of the last 1000.");
+            metrics.gauge("tickwheel_jobs_open_groups", help, &labels, open as f64);
+        }
         metrics.add(self.process_metrics());
         Ok(metrics)
     }

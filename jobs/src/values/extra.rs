@@ -80,11 +80,6 @@ impl Extra {
     }
 }
 
-/// Returns the headers of a job with these properties.
-pub(crate) fn headers_of(extra: Option<&Extra>) -> Headers {
-    extra.map(|extra| extra.headers.clone()).unwrap_or_default()
-}
-
 /// Returns the partition of a job with these properties.
 pub(crate) fn partition_of(extra: Option<&Extra>) -> Option<&Arc<str>> {
     extra.and_then(|extra| extra.partition.as_ref())
@@ -95,11 +90,28 @@ pub(crate) fn group_of(extra: Option<&Extra>) -> Option<GroupId> {
     extra.and_then(|extra| extra.group)
 }
 
-/// Returns the partition and the headers in these bytes. Damaged bytes have neither: a list shows the job without them.
-#[cfg(any(feature = "sqlite-unbundled", feature = "redis"))]
-pub(crate) fn shown_in(bytes: Option<&[u8]>) -> (Option<String>, Headers) {
-    let extra = Extra::read(bytes).ok().flatten().unwrap_or_default();
-    (extra.partition.map(|partition| partition.to_string()), extra.headers)
+/// What [`JobInfo`](super::info::JobInfo) shows of the properties of a job.
+#[derive(Default)]
+pub(crate) struct Shown {
+    pub(crate) partition: Option<String>,
+    pub(crate) group: Option<GroupId>,
+    pub(crate) headers: Headers,
+}
+
+impl Shown {
+    pub(crate) fn of(extra: &Extra) -> Shown {
+        Shown {
+            partition: extra.partition.as_ref().map(|partition| partition.to_string()),
+            group: extra.group,
+            headers: extra.headers.clone(),
+        }
+    }
+
+    /// Damaged bytes have none of it: a list shows the job without them.
+    #[cfg(any(feature = "sqlite-unbundled", feature = "redis"))]
+    pub(crate) fn read(bytes: Option<&[u8]>) -> Shown {
+        Extra::read(bytes).ok().flatten().as_deref().map_or_else(Shown::default, Shown::of)
+    }
 }
 
 #[cfg_attr(

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
 use super::attempt_errors::AttemptError;
+use super::group::GroupId;
 use super::id::JobId;
 use super::job::{DecodeError, Job};
 use super::time::Millis;
@@ -79,7 +80,7 @@ pub enum JobState {
 /// `progress`, and `payload`. Times are RFC 3339 in UTC, `2026-11-22T10:00:00.000Z`, in `{:?}` too. `payload` is the job's own JSON;
 /// the members of its objects are sorted by name, and a number of more than 64 bits is rounded. If the payload is
 /// not JSON, `payload` is `null`, and `payload_text` or `payload_hex` has the payload. A job with a partition has
-/// `partition` too.
+/// `partition` too, and a member of a group has `group`.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct JobInfo {
@@ -102,6 +103,8 @@ pub struct JobInfo {
     pub key: Option<String>,
     /// Its partition, if it has one: see [`Job::partition`].
     pub partition: Option<String>,
+    /// The group of which it is a member: see [`Client::group`](crate::Client::group).
+    pub group: Option<GroupId>,
     /// The error of its last failure, if it has failed.
     pub error: Option<String>,
     /// Its last five failed attempts, the newest first.

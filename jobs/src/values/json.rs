@@ -134,7 +134,8 @@ impl Serialize for JobInfo {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let payload = Payload::of(&self.payload);
         let is_json = matches!(payload, Payload::Json(_));
-        let fields = 19 + usize::from(!is_json) + usize::from(self.partition.is_some());
+        let more = [!is_json, self.partition.is_some(), self.group.is_some()];
+        let fields = 19 + more.into_iter().filter(|is_there| *is_there).count();
         let mut job = serializer.serialize_struct("JobInfo", fields)?;
         job.serialize_field("id", &self.id)?;
         job.serialize_field("kind", &self.kind)?;
@@ -146,6 +147,9 @@ impl Serialize for JobInfo {
         job.serialize_field("key", &self.key)?;
         if let Some(partition) = &self.partition {
             job.serialize_field("partition", partition)?;
+        }
+        if let Some(group) = &self.group {
+            job.serialize_field("group", group)?;
         }
         job.serialize_field("error", &self.error)?;
         job.serialize_field("errors", &self.errors)?;
@@ -187,6 +191,9 @@ impl fmt::Debug for JobInfo {
             .field("key", &self.key);
         if let Some(partition) = &self.partition {
             job.field("partition", partition);
+        }
+        if let Some(group) = &self.group {
+            job.field("group", group);
         }
         job.field("error", &self.error)
             .field("errors", &self.errors)
@@ -283,6 +290,7 @@ mod tests {
             interruptions: 0,
             key: Some("user 7".to_owned()),
             partition: None,
+            group: None,
             error: Some("down".to_owned()),
             errors: AttemptErrors::default().and(Millis::ZERO, 3, "shop/1", "down").list(),
             headers: [("tenant".to_owned(), "acme".to_owned())].into(),

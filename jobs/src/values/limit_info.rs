@@ -22,8 +22,10 @@ pub struct LimitInfo {
 }
 
 impl LimitInfo {
-    /// Says whether the scope lets no further job start now.
-    pub(crate) fn is_reached(&self) -> bool {
+    /// Says whether the scope lets no further job start now: because as many jobs run as may, because of its rate, or
+    /// because it is held.
+    #[must_use]
+    pub fn is_reached(&self) -> bool {
         self.is_full() || self.next_start.is_some() || self.held_until.is_some()
     }
 

@@ -196,6 +196,7 @@ mod tests {
             interruptions,
             key: None,
             partition: None,
+            group: None,
             error: None,
             errors: Vec::new(),
             headers: Default::default(),

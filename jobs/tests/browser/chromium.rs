@@ -83,6 +83,13 @@ impl Tab {
 
     /// Calls a method of the protocol.
     pub(crate) fn call(&mut self, method: &str, params: &Value) -> Value {
+        let answer = self.answer(method, params);
+        assert!(answer["error"].is_null(), "{method}: {answer}");
+        answer["result"].clone()
+    }
+
+    /// Calls a method of the protocol, and returns the answer with its error, if it has one.
+    fn answer(&mut self, method: &str, params: &Value) -> Value {
         self.last += 1;
         let mut message = json!({ "id": self.last, "method": method, "params": params });
         if let Some(session) = &self.session {
@@ -94,8 +101,7 @@ impl Tab {
         loop {
             let answer = self.messages.recv_timeout(PATIENCE).expect("the browser answers");
             if answer["id"] == json!(self.last) {
-                assert!(answer["error"].is_null(), "{method}: {answer}");
-                return answer["result"].clone();
+                return answer;
             }
             self.note(&answer);
         }
@@ -117,10 +123,20 @@ impl Tab {
 
     /// Returns the value of an expression in the page.
     pub(crate) fn value(&mut self, expression: &str) -> Value {
+        self.value_or_none(expression).expect("the page stays while it is asked")
+    }
+
+    /// Returns the value of an expression in the page. `None`: the page was replaced by the next meanwhile.
+    fn value_or_none(&mut self, expression: &str) -> Option<Value> {
         let params = json!({ "expression": expression, "returnByValue": true });
-        let result = self.call("Runtime.evaluate", &params);
-        assert!(result["exceptionDetails"].is_null(), "{expression}: {result}");
-        result["result"]["value"].clone()
+        let answer = self.answer("Runtime.evaluate", &params);
+        if answer["error"]["message"] == "Inspected target navigated or closed" {
+            return None;
+        }
+        let result = &answer["result"];
+        let is_value = answer["error"].is_null() && result["exceptionDetails"].is_null();
+        assert!(is_value, "{expression}: {answer}");
+        Some(result["result"]["value"].clone())
     }
 
     /// Waits until an expression is true. A page without a script is loaded again now and then.
@@ -132,11 +148,11 @@ impl Tab {
             let guarded = format!(
                 "(() => {{ try {{ return document.readyState === 'complete' && !!({expression}) }} catch {{ return false }} }})()"
             );
-            if self.value(&guarded) == json!(true) {
+            if self.value_or_none(&guarded) == Some(json!(true)) {
                 return;
             }
-            let page = self.value("location.href + ' ' + document.body?.innerText");
-            assert!(Instant::now() < end, "never {expression}: {page}");
+            let page = self.value_or_none("location.href + ' ' + document.body?.innerText");
+            assert!(Instant::now() < end, "never {expression}: {page:?}");
             // A form that was just sent has its time: a load would take its place.
             tries += 1;
             if reloads && tries.is_multiple_of(6) {

@@ -19,7 +19,7 @@ use serde_json::json;
 use served::Served;
 use tempfile::TempDir;
 use tickwheel_jobs::web::{Access, Dashboard};
-use tickwheel_jobs::{Fail, Job, Jobs, Keep};
+use tickwheel_jobs::{Fail, Job, Jobs, Keep, Limit};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -243,6 +243,16 @@ fn pictures_are_made() {
     let mut tab = Tab::start().expect("a browser");
     let world = World::new();
     world.jobs.schedule("report", HOUR, Charge { order: 0 }).unwrap();
+    let charges = world.jobs.kind::<Charge>();
+    charges.limit(Limit::running(8).rate(50, Duration::from_secs(1)).burst(100)).unwrap();
+    world.jobs.kind::<Thumbnail>().hold(HOUR).unwrap();
+    let later = (0..30).map(|order| (HOUR, Charge { order }));
+    world
+        .jobs
+        .group()
+        .add_all(later.chain([(Duration::ZERO, Charge { order: 99 })]))
+        .insert()
+        .unwrap();
     world.charge(40, Duration::ZERO);
     world.jobs.insert(Duration::ZERO, Thumbnail { picture: "a.png".to_owned() }).unwrap();
     std::thread::sleep(Duration::from_secs(2));
@@ -260,6 +270,7 @@ fn pictures_are_made() {
         ("jobs", "jobs?state=pending".to_owned()),
         ("job", format!("jobs/{dead}")),
         ("dead", "dead".to_owned()),
+        ("groups", "groups".to_owned()),
     ];
     for (scheme, width, height) in [("light", 1280, 800), ("dark", 1280, 800), ("light", 390, 844)]
     {

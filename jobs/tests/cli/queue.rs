@@ -94,6 +94,13 @@ fn groups_are_listed_sealed_and_cancelled() {
     assert_eq!((&listed[0]["id"], &listed[0]["open"]), (&id.as_str().into(), &2.into()));
     assert!(listed[0]["made"].is_string() && listed[0]["ended"].is_null());
     assert!(ok(&app.store, &["groups"]).contains("open"));
+    let member = json(&app.store, &["list", "--json"]).remove(0);
+    assert_eq!(member["group"], *id);
+    let shown = ok(&app.store, &["show", member["id"].as_str().unwrap()]);
+    assert!(shown.contains(&format!("group         {id}")), "{shown}");
+    assert_eq!(json(&app.store, &["stats", "--json"])[0]["open_groups"], 1);
+    assert!(ok(&app.store, &["stats"]).contains("groups     1 not over"));
+    assert_eq!(json(&app.store, &["top", "--json"])[0]["groups"][0]["open"], 2);
     assert_eq!(ok(&app.store, &["seal-group", &id]), format!("{id} is sealed\n"));
     assert_eq!(ok(&app.store, &["seal-group", &id]), format!("{id} was sealed before\n"));
     assert!(ok(&app.store, &["cancel-group", &id]).contains("2 pending jobs with it"));
@@ -126,6 +133,16 @@ fn limits_are_listed() {
     assert!(limits[3]["held_until"].is_string() && limits[3]["next_start"].is_null());
     let table = ok(&app.store, &["limits"]);
     assert!(table.contains("partition acme of push") && table.contains("10 in 1s"), "{table}");
+    let stats = json(&app.store, &["stats", "--json"]).remove(0);
+    assert_eq!((&stats["limits"], &stats["limits_reached"]), (&4.into(), &1.into()));
+    let stats = ok(&app.store, &["stats"]);
+    assert!(stats.contains("limits     4, 1 of them reached"), "{stats}");
+    // The one that lets no job start comes first.
+    let top = json(&app.store, &["top", "--json"]).remove(0);
+    assert_eq!(top["limits"][0], limits[3]);
+    assert_eq!(top["limits"].as_array().unwrap().len(), 4);
+    let page = ok(&app.store, &["top", "--once"]);
+    assert!(page.contains("\nlimits\n") && page.contains("0 of 7"), "{page}");
 }
 
 /// `list ended` shows completed jobs that are kept.

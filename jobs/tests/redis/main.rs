@@ -24,6 +24,7 @@
 //! | `known_defects.rs` | what other queues did wrong |
 //! | `limits.rs` | what scripts may not do |
 //! | `lanes.rs` | limits and partitions |
+//! | `rates.rs`, `killed_rates.rs` | rates on several nodes, of which one is cut off, or is killed |
 //! | `held_keys.rs` | keys that are held, policies of jobs |
 //! | `half_done.rs` | scripts that fail, and full servers |
 //! | `rights.rs` | users who may not do all |
@@ -57,6 +58,8 @@ mod history;
 #[cfg(unix)]
 mod in_time;
 mod kept_work;
+#[cfg(unix)]
+mod killed_rates;
 mod known_defects;
 mod lanes;
 mod late;

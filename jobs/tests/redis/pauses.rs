@@ -86,13 +86,15 @@ fn server_that_is_busy_with_a_script_says_so_and_loses_nothing() {
     wait_until("it is busy", is_busy);
     // On a slow machine an answer may take longer than the call: such an insert is unknown.
     let mut unknown = Vec::new();
-    wait_until("an insert is answered", || match hasty.insert(HOUR, Order(9)).unwrap_err().kind() {
-        InsertErrorKind::Unknown(id) => {
-            unknown.push(*id);
-            false
+    wait_until("an insert is answered", || {
+        match hasty.insert(HOUR, Order(9)).unwrap_err().kind() {
+            InsertErrorKind::Unknown(id) => {
+                unknown.push(*id);
+                false
+            }
+            InsertErrorKind::Store(StoreError::Io(text)) if text.contains("BUSY") => true,
+            other => panic!("{other:?}"),
         }
-        InsertErrorKind::Store(StoreError::Io(text)) if text.contains("BUSY") => true,
-        other => panic!("{other:?}"),
     });
     let refused = Jobs::redis(server.url()).unwrap_err();
     assert!(refused.to_string().contains("BUSY"), "{refused}");

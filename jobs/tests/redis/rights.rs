@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use tickwheel_jobs::{Builder, Event, InsertErrorKind, Jobs, OpenError, ServerProblem};
+use tickwheel_jobs::{
+    Builder, Event, Fail, InsertErrorKind, JobState, Jobs, OpenError, Run, ServerProblem,
+};
 
 use crate::limits::everything;
 use crate::server::{Server, wait_until};
@@ -168,6 +170,42 @@ fn claim_that_lacks_a_right_leaves_its_jobs_pending() {
     client.check().unwrap();
     jobs.shutdown().unwrap();
     log.each_once(1);
+}
+
+/// The end of a run that lacks a right leaves its claim, and is stored once the right is back. Before a fix, it removed
+/// the claim, marked the job as dead, and failed: the job was in no list, and no date was noted after which it goes.
+#[test]
+fn end_of_a_run_that_lacks_a_right_leaves_its_claim() {
+    let server = Server::start();
+    make_user(&server);
+    let (failed, told) = std::sync::mpsc::channel();
+    let (let_go, gate) = std::sync::mpsc::channel::<()>();
+    let gate = std::sync::Mutex::new(gate);
+    let handler = move |_: Order, _: &Run| -> Result<(), Fail> {
+        let _ = gate.lock().unwrap().recv();
+        Err(Fail::dead("no such order"))
+    };
+    let builder = open_as_user(&server).handle(handler).on_event(move |event| {
+        if let Event::CommitFailed { .. } = event {
+            let _ = failed.send(());
+        }
+    });
+    let jobs = builder.start().unwrap();
+    let client = open(&server).queue("shop").client().unwrap();
+    let id = client.insert(Duration::ZERO, Order(1)).unwrap();
+    wait_until("it runs", || in_hand(&client) == 1);
+    change_user(&server, &["-zadd"]);
+    let_go.send(()).unwrap();
+    for _ in 0..3 {
+        told.recv_timeout(60_000 * MS).unwrap();
+        client.check().unwrap();
+    }
+    assert_eq!(client.count().unwrap().dead, 0);
+    change_user(&server, &["+zadd"]);
+    wait_until("it is dead", || client.count().unwrap().dead == 1);
+    assert_eq!(client.get(id).unwrap().unwrap().state, JobState::Dead);
+    client.check().unwrap();
+    jobs.shutdown().unwrap();
 }
 
 /// An insert whose script fails midway fails with `Unknown`, because the writes of the script stay. Before a fix,

@@ -41,20 +41,25 @@ fn worker() {
     drop(jobs);
 }
 
-struct Worker(Child);
+pub(crate) struct Worker(Child);
 
 impl Worker {
     fn start(server: &Server) -> Worker {
+        Worker::of("worker::worker", URL, server)
+    }
+
+    /// Starts a process for the test with this name, which reads the URL of the server from a variable.
+    pub(crate) fn of(test: &str, variable: &str, server: &Server) -> Worker {
         let child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "worker::worker"])
-            .env(URL, server.url())
+            .args(["--exact", test])
+            .env(variable, server.url())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn();
         Worker(child.unwrap())
     }
 
-    fn signal(&self, signal: Signal) {
+    pub(crate) fn signal(&self, signal: Signal) {
         kill(Pid::from_raw(i32::try_from(self.0.id()).unwrap()), signal).unwrap();
     }
 }

@@ -185,8 +185,10 @@ fn dead_member_that_is_retried_is_open_until_the_group_has_ended() {
         let group = jobs.group().add_job(NewJob::new(Row(1001)).at(MS).id(dead)).add(DAY, Row(1));
         let id = group.then(Report(1)).insert().unwrap();
         run(&driver, SECOND);
+        assert_eq!(jobs.get(dead).unwrap().unwrap().group, Some(id), "also a dead member says so");
         assert!(jobs.retry(dead).unwrap());
         assert_eq!(counts_of(&jobs, id), [2, 2, 0, 0, 0]);
+        assert!(jobs.pending().all(|job| job.group == Some(id)));
         run(&driver, SECOND);
         assert_eq!(counts_of(&jobs, id), [2, 1, 0, 1, 0]);
         run(&driver, DAY);

@@ -112,6 +112,9 @@ fn groups_have_a_page() {
     let ended = ended.then(Charge { card: String::new() }).insert().unwrap();
     run_due(&driver);
     let open = jobs.group().add(HOUR, mail("later")).open().unwrap();
+    let member = jobs.pending().next().unwrap();
+    let member = get(&dashboard, &format!("/jobs/{}", member.id));
+    assert!(member.text().contains(&open.id().to_string()), "{}", member.text());
     let groups = get(&dashboard, "/api/v1/groups?n=1").ok();
     assert_eq!(groups["has_more"], false);
     let row_of = |id: &str| row(&groups["rows"], "id", id);

@@ -37,7 +37,7 @@ pub(crate) fn groups(
 }
 
 /// Returns the state of a group that has not ended.
-fn state(group: &GroupInfo) -> &'static str {
+pub(crate) fn state(group: &GroupInfo) -> &'static str {
     match group {
         GroupInfo { is_cancelled: true, .. } => "cancelled",
         GroupInfo { is_sealed: false, .. } => "open",

@@ -19,6 +19,9 @@ struct JsonStats<'a> {
     #[serde(flatten)]
     counts: Counts,
     next_due: Option<String>,
+    limits: usize,
+    limits_reached: usize,
+    open_groups: usize,
     kinds: Vec<JsonKind<'a>>,
     #[serde(flatten)]
     sizes: JsonSizes,
@@ -145,6 +148,9 @@ pub(crate) fn stats(
     let next_due = kinds.iter().filter_map(|kind| kind.next_due).min();
     let now = now();
     unserved::warn_of(&kinds);
+    let limits = client.limits()?;
+    let reached = limits.iter().filter(|limit| limit.is_reached()).count();
+    let open_groups = client.groups()?.iter().filter(|group| group.ended.is_none()).count();
     if json {
         let kinds = kinds.iter().map(|kind| JsonKind {
             kind: &kind.name,
@@ -157,6 +163,9 @@ pub(crate) fn stats(
             queue: place.queue.as_deref(),
             counts,
             next_due: next_due.map(utc),
+            limits: limits.len(),
+            limits_reached: reached,
+            open_groups,
             kinds: kinds.collect(),
             sizes: match place.sizes {
                 Sizes::File { file, log } => JsonSizes::File { file_bytes: file, wal_bytes: log },
@@ -200,6 +209,12 @@ pub(crate) fn stats(
     match counts.oldest_overdue {
         None => writeln!(out, "overdue    {}", counts.overdue)?,
         Some(age) => writeln!(out, "overdue    {}, the oldest by {}", counts.overdue, span(age))?,
+    }
+    if !limits.is_empty() {
+        writeln!(out, "limits     {}, {reached} of them reached", limits.len())?;
+    }
+    if open_groups > 0 {
+        writeln!(out, "groups     {open_groups} not over")?;
     }
     if kinds.is_empty() {
         return Ok(Outcome::Done);

@@ -29,6 +29,12 @@ pub(crate) fn page(
     line("attempt", &job.attempt.to_string())?;
     line("interruptions", &job.interruptions.to_string())?;
     line("key", job.key.as_deref().unwrap_or("-"))?;
+    if let Some(partition) = &job.partition {
+        line("partition", partition)?;
+    }
+    if let Some(group) = job.group {
+        line("group", &group.to_string())?;
+    }
     line("error", job.error.as_deref().unwrap_or("-"))?;
     if let Some(claimed) = job.claimed {
         line("claimed", &format!("{} ({})", shown(claimed), relative(claimed, now)))?;

@@ -25,7 +25,7 @@ use super::{
 };
 use crate::values::attempt_errors::AttemptErrors;
 use crate::values::error::{StoreError, Violation};
-use crate::values::extra::{Extra, headers_of, partition_of};
+use crate::values::extra::{Extra, Shown};
 use crate::values::group::GroupId;
 use crate::values::id::JobId;
 use crate::values::info::{JobInfo, JobState};
@@ -116,6 +116,7 @@ struct Record {
 
 impl Record {
     fn info(&self, id: JobId, state: JobState) -> JobInfo {
+        let shown = self.extra.as_deref().map_or_else(Shown::default, Shown::of);
         JobInfo {
             id,
             kind: self.kind.to_string(),
@@ -125,10 +126,11 @@ impl Record {
             attempt: state.attempts(self.attempts),
             interruptions: self.interruptions,
             key: self.key.clone(),
-            partition: partition_of(self.extra.as_deref()).map(|partition| partition.to_string()),
+            partition: shown.partition,
+            group: shown.group,
             error: self.errors.latest(),
             errors: self.errors.list(),
-            headers: headers_of(self.extra.as_deref()),
+            headers: shown.headers,
             claimed: None,
             lease_ends: None,
             died: None,

@@ -71,14 +71,19 @@ fn read(row: &[u8]) -> Option<(Tally, Option<JobId>)> {
     Some((tally, callback))
 }
 
+/// Reads the field of a group. `None`: there is no such group.
+fn row_of(field: &Value) -> Result<Option<(Tally, Option<JobId>)>, Fault> {
+    match field {
+        Value::BulkString(row) => Ok(Some(read(row).ok_or_else(|| damaged("is no group"))?)),
+        _ => Ok(None),
+    }
+}
+
 impl Redis {
     fn group_row(&mut self, id: GroupId) -> Result<Option<(Tally, Option<JobId>)>, Fault> {
         let mut cmd = redis::cmd("HGET");
         cmd.arg(self.keys.groups()).arg(&group_bytes(id));
-        match self.plain(cmd)? {
-            Value::BulkString(row) => Ok(Some(read(&row).ok_or_else(|| damaged("is no group"))?)),
-            _ => Ok(None),
-        }
+        row_of(&self.plain(cmd)?)
     }
 
     pub(super) fn group(&mut self, id: GroupId) -> Result<Option<GroupInfo>, Fault> {
@@ -90,10 +95,26 @@ impl Redis {
         let mut cmd = redis::cmd("ZREVRANGEBYLEX");
         cmd.arg(self.keys.members()).arg("(h").arg("[g").arg("LIMIT").arg(0).arg(most);
         let places = self.plain(cmd)?;
-        let mut groups = Vec::new();
+        let mut ids = Vec::new();
         for place in array(&places)? {
-            let id = bytes(place)?.last_chunk::<16>().ok_or_else(|| damaged("is no group"))?;
-            groups.extend(self.group(GroupId::from_u128(u128::from_be_bytes(*id)))?);
+            ids.push(*bytes(place)?.last_chunk::<16>().ok_or_else(|| damaged("is no group"))?);
+        }
+        if ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut cmd = redis::cmd("HMGET");
+        cmd.arg(self.keys.groups());
+        for id in &ids {
+            cmd.arg(id);
+        }
+        let rows = self.plain(cmd)?;
+        let mut groups = Vec::new();
+        for (id, row) in ids.into_iter().zip(array(&rows)?) {
+            // It may have been purged meanwhile.
+            if let Some((tally, callback)) = row_of(row)? {
+                let id = GroupId::from_u128(u128::from_be_bytes(id));
+                groups.push(tally.info(id, callback));
+            }
         }
         Ok(groups)
     }

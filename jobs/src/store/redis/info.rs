@@ -7,7 +7,7 @@ use redis::Value;
 use super::decode::{bytes, score};
 use super::records::{id_of, read_record};
 use crate::values::error::StoreError;
-use crate::values::extra::shown_in;
+use crate::values::extra::Shown;
 use crate::values::info::{JobInfo, JobState};
 use crate::values::time::Millis;
 
@@ -44,7 +44,7 @@ pub(super) fn info(fields: &[Value]) -> Result<Option<JobInfo>, StoreError> {
         (None, _) => JobState::Pending,
     };
     let ended = record.end.as_ref().map(|end| end.at.to_system());
-    let (partition, headers) = shown_in(record.extra.as_deref());
+    let Shown { partition, group, headers } = Shown::read(record.extra.as_deref());
     Ok(Some(JobInfo {
         id: id_of(bytes(id)?)?,
         kind: record.kind,
@@ -55,6 +55,7 @@ pub(super) fn info(fields: &[Value]) -> Result<Option<JobInfo>, StoreError> {
         interruptions: record.interruptions,
         key: record.key.filter(|_| bytes(own).is_ok_and(|own| own == b"1")),
         partition,
+        group,
         error: record.errors.latest(),
         errors: record.errors.list(),
         headers,

@@ -7,7 +7,7 @@ use foldhash::HashMap;
 use rusqlite::params;
 
 use super::claims::{Batch, Change, Claims, Cursor, Held, admits_suspects};
-use super::lane_table::{First, LaneTable};
+use super::lane_table::{First, LaneTable, MOVES_PER_COMMIT};
 use super::rows::{Place, RowNumber, Table, id_bytes, store_error};
 use super::scan::{Head, Scan};
 use super::state::State;
@@ -210,8 +210,12 @@ impl State {
         request.until = latest;
         drop(scans);
         drop(statements);
+        let are_more_left = back.len() >= MOVES_PER_COMMIT;
         for (kind, at) in back {
             self.move_back(tables, kind, at)?;
+        }
+        if are_more_left {
+            self.claims.cursors.iter_mut().for_each(|cursor| cursor.next_part = Some(now));
         }
         Ok(claimed)
     }
@@ -281,7 +285,7 @@ struct LaneHead {
 }
 
 /// Returns the first job of the lane of a kind that is next in turn. `found`: what it was before. Adds to `back` the
-/// jobs of lanes that are not due.
+/// jobs of lanes that are not due, up to [`MOVES_PER_COMMIT`].
 fn lane_head(
     tables: Tables<'_>,
     cursor: &Cursor,
@@ -297,6 +301,8 @@ fn lane_head(
         }
         match lane_table.first(tables, kind, &part, (held, now))? {
             First::Due(at) => return Ok(Some(LaneHead { part, at })),
+            // The next commit goes on here.
+            First::Later(_) if back.len() >= MOVES_PER_COMMIT => return Ok(None),
             First::Later(at) => {
                 lane_table.pass(cursor.kind, &part, at);
                 back.push((cursor.kind, at));

@@ -28,8 +28,8 @@ use crate::values::id::JobId;
 use crate::values::rate::Tokens;
 use crate::values::time::Millis;
 
-/// How many jobs a commit moves to their lanes.
-const MOVES_PER_COMMIT: usize = 1024;
+/// How many jobs a commit moves to their lanes, and how many back.
+pub(super) const MOVES_PER_COMMIT: usize = 1024;
 
 /// The due time and the id of a job.
 type Position = (Millis, JobId);

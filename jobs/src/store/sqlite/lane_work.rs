@@ -30,12 +30,16 @@ fn store() -> Sqlite {
 }
 
 fn apply(store: &mut Sqlite, ops: &[Op], limits: Option<&Limits>) -> Outcome {
+    apply_at(store, ops, limits, now())
+}
+
+fn apply_at(store: &mut Sqlite, ops: &[Op], limits: Option<&Limits>, now: Millis) -> Outcome {
     let claim = limits.map(|limits| {
-        let request = ClaimRequest::new(now(), 500, 500, Vec::new());
+        let request = ClaimRequest::new(now, 500, 500, Vec::new());
         ClaimRequest { limits: limits.clone(), ..request }
     });
     let (synced, awaited, until) = (false, false, None);
-    store.apply(&Batch { number: 0, ops, claim, synced, awaited, until, now: now() }).unwrap()
+    store.apply(&Batch { number: 0, ops, claim, synced, awaited, until, now }).unwrap()
 }
 
 fn job(partition: Option<&str>) -> NewJob {
@@ -93,6 +97,38 @@ fn block(store: &mut Sqlite, limits: &Limits, many: usize) {
     apply(store, &[Op::InsertMany(jobs)], None);
     let claimed = apply(store, &[], Some(limits)).claimed;
     assert_eq!(claimed.len(), 1);
+}
+
+/// If the clock is set back, the jobs of a lane that are not due any more go back in parts, each in a commit of its own,
+/// and later they run. Before a fix, one commit moved all of them.
+#[test]
+fn jobs_of_a_lane_go_back_in_parts() {
+    let (mut store, limits) = (store(), one_each());
+    let jobs = (0..3000).map(|_| job(Some("acme"))).collect();
+    apply(&mut store, &[Op::InsertMany(jobs)], None);
+    // One job runs, and no other may.
+    for _ in 0..4 {
+        apply(&mut store, &[], Some(&limits));
+    }
+    let on_the_road = |store: &Sqlite| -> i64 {
+        let conn = store.conn.as_ref().unwrap();
+        conn.query_row("SELECT count(*) FROM tickwheel_job", [], |row| row.get(0)).unwrap()
+    };
+    assert_eq!(on_the_road(&store), 0);
+    let before = now().minus(std::time::Duration::from_secs(60));
+    let (free, mut moved) = (Limits::default(), Vec::new());
+    for _ in 0..4 {
+        let outcome = apply_at(&mut store, &[], Some(&free), before);
+        assert_eq!(outcome.claimed.len(), 0);
+        moved.push(on_the_road(&store));
+        store.check().unwrap();
+    }
+    assert_eq!(moved, [1024, 2048, 2999, 2999]);
+    let mut claimed = 0;
+    for _ in 0..12 {
+        claimed += apply(&mut store, &[], Some(&free)).claimed.len();
+    }
+    assert_eq!(claimed, 2999);
 }
 
 /// A job of another partition, or of none, costs the same with few and with many waiting jobs of a full partition. A

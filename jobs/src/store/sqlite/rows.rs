@@ -7,7 +7,7 @@ use rusqlite::{Row, ffi};
 use crate::store::{Inserted, StoredSchedule, Unreadable};
 use crate::values::attempt_errors::AttemptErrors;
 use crate::values::error::StoreError;
-use crate::values::extra::shown_in;
+use crate::values::extra::Shown;
 use crate::values::id::JobId;
 use crate::values::info::{JobInfo, JobState};
 use crate::values::schedule::{Missed, Rule, Schedule};
@@ -206,7 +206,7 @@ impl JobRow {
     }
 
     pub(crate) fn info(self, kind: String, state: JobState) -> JobInfo {
-        let (partition, headers) = shown_in(self.extra.as_deref());
+        let Shown { partition, group, headers } = Shown::read(self.extra.as_deref());
         JobInfo {
             id: self.id,
             kind,
@@ -217,6 +217,7 @@ impl JobRow {
             interruptions: self.interruptions,
             key: self.key,
             partition,
+            group,
             error: self.errors.latest(),
             errors: self.errors.list(),
             headers,

@@ -101,6 +101,9 @@ fn facts(frame: &Frame, view: &Job) -> Markup {
             @if let Some(partition) = &view.partition {
                 div { dt { "Partition" } dd.t { (shown(partition)) } }
             }
+            @if let Some(group) = &view.group {
+                div { dt { "Group" } dd { a.t.mono href=(frame.link("groups")) { (group) } } }
+            }
             div { dt { "Attempt" } dd { (view.attempt) } }
             div { dt { "Failures" } dd { (view.failures) } }
             div { dt { "Interruptions" } dd { (view.interruptions) } }

@@ -36,6 +36,7 @@ pub(crate) fn job(reader: &Reader<'_>, id: JobId) -> Result<Job, Problem> {
         due: Time::new(job.due),
         key: job.key.clone(),
         partition: job.partition.clone(),
+        group: job.group.map(|group| group.to_string()),
         failures: job.failures,
         attempt: job.attempt,
         interruptions: job.interruptions,

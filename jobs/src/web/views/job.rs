@@ -88,6 +88,8 @@ pub(crate) struct Job {
     pub(crate) due: Time,
     pub(crate) key: Option<String>,
     pub(crate) partition: Option<String>,
+    /// The id of its group.
+    pub(crate) group: Option<String>,
     pub(crate) failures: u32,
     pub(crate) attempt: u32,
     pub(crate) interruptions: u32,

@@ -3,14 +3,18 @@
 //! Ground rules:
 //!
 //! - The number of questions depends on the number of kinds, up to [`MOST_KINDS`], and never on the number of jobs.
-//! - A list has one page of [`MOST_ROWS`] jobs. Running jobs are listed if there are at most [`MOST_RUNS`].
+//! - A list has one page of [`MOST_ROWS`] jobs. Running jobs are listed if there are at most [`MOST_RUNS`], and so are
+//!   limits, since their jobs are counted one by one.
 
 use std::collections::HashMap;
 use std::time::{Duration, SystemTime};
 
 use tickwheel_jobs::{Client, Counts, JobInfo, Step, StoreError};
 
-use super::figures::{Figures, Group, KindRow, MOST_ROWS, Minute, Next, Node, Rates, Run, Time};
+use super::figures::{
+    Figures, Group, GroupRow, KindRow, MOST_ROWS, Minute, Next, Node, Rates, Run, Time,
+};
+use crate::limits::LimitRow;
 use crate::open::{Place, Sizes};
 use crate::text::now;
 
@@ -56,6 +60,8 @@ impl Source {
         let mut schedules = client.schedules()?;
         schedules.sort_by_key(|schedule| (schedule.is_paused, schedule.next));
         schedules.truncate(MOST_ROWS);
+        let limits = self.limits(counts)?;
+        let job_groups = client.groups()?;
 
         let all = client.kinds()?;
         let all_kinds = all.len();
@@ -79,6 +85,8 @@ impl Source {
             runs: runs.map(|runs| runs.into_iter().take(MOST_ROWS).map(Run::of).collect()),
             dead_by_error: groups,
             next_schedules: schedules.into_iter().map(Next::of).collect(),
+            limits,
+            groups: job_groups.iter().take(MOST_ROWS).map(GroupRow::of).collect(),
             minutes: entries.iter().map(Minute::of).collect(),
         })
     }
@@ -94,6 +102,18 @@ impl Source {
             }
             _ => Ok(None),
         }
+    }
+
+    /// Returns the limits, those first that let no job start now.
+    fn limits(&self, counts: Counts) -> Result<Option<Vec<LimitRow>>, StoreError> {
+        if counts.claimed + counts.running > MOST_RUNS {
+            return Ok(None);
+        }
+        let limits = self.client.limits()?;
+        let mut limits: Vec<LimitRow> = limits.iter().map(LimitRow::of).collect();
+        limits.sort_by_key(|limit| !limit.is_reached);
+        limits.truncate(MOST_ROWS);
+        Ok(Some(limits))
     }
 
     fn kinds(

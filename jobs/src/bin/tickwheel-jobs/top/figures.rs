@@ -8,9 +8,13 @@
 use std::time::{Duration, SystemTime};
 
 use serde::{Serialize, Serializer};
-use tickwheel_jobs::{Buckets, Counts, HistoryEntry, JobInfo, JobState, NodeInfo, ScheduleInfo};
+use tickwheel_jobs::{
+    Buckets, Counts, GroupInfo, HistoryEntry, JobInfo, JobState, NodeInfo, ScheduleInfo,
+};
 
+use crate::groups;
 use crate::history::bound_of_99;
+use crate::limits::LimitRow;
 use crate::text::utc;
 
 /// The most rows of each list.
@@ -39,6 +43,10 @@ pub(crate) struct Figures {
     pub(crate) runs: Option<Vec<Run>>,
     pub(crate) dead_by_error: Vec<Group>,
     pub(crate) next_schedules: Vec<Next>,
+    /// Those that let no job start come first. `None`: more jobs run than are counted by scope.
+    pub(crate) limits: Option<Vec<LimitRow>>,
+    /// Those that were made last.
+    pub(crate) groups: Vec<GroupRow>,
     /// The figures of each of the last minutes, for the rates between two readings.
     #[serde(skip)]
     pub(crate) minutes: Vec<Minute>,
@@ -255,6 +263,35 @@ impl Next {
     pub(crate) fn of(schedule: ScheduleInfo) -> Next {
         let ScheduleInfo { name, kind, rule, next, is_paused, .. } = schedule;
         Next { name, kind, rule, next: Time(next), is_paused }
+    }
+}
+
+/// Jobs that were inserted together, and whose end is one event.
+#[derive(Clone, Default, Serialize, Debug)]
+pub(crate) struct GroupRow {
+    pub(crate) id: String,
+    #[serde(serialize_with = "as_utc")]
+    pub(crate) made: Time,
+    pub(crate) state: &'static str,
+    pub(crate) total: u64,
+    pub(crate) open: u64,
+    pub(crate) completed: u64,
+    pub(crate) dead: u64,
+    pub(crate) cancelled: u64,
+}
+
+impl GroupRow {
+    pub(crate) fn of(group: &GroupInfo) -> GroupRow {
+        GroupRow {
+            id: group.id.to_string(),
+            made: Time(group.made),
+            state: if group.ended.is_some() { "ended" } else { groups::state(group) },
+            total: group.total,
+            open: group.open,
+            completed: group.completed,
+            dead: group.dead,
+            cancelled: group.cancelled,
+        }
     }
 }
 

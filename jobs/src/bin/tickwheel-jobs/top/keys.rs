@@ -19,7 +19,7 @@ pub(crate) const HELP: &[(&str, &str)] = &[
     ("Enter", "open: the jobs of a kind, then a job"),
     ("Esc", "back; first it removes the filter"),
     ("← →  Tab", "other table; in a list, other state"),
-    ("1 to 5", "Kinds, Nodes, Running, Dead, Schedules"),
+    ("1 to 7", "Kinds, Nodes, Running, .., Groups"),
     ("< >  o", "sort the kinds by another column, turn round"),
     ("n b", "next page of a list, back to the first"),
     ("/", "show only rows with a text"),
@@ -97,7 +97,7 @@ impl State {
             KeyCode::End => self.step(|_| 1_000_000),
             KeyCode::Right | KeyCode::Tab => return self.turn(1),
             KeyCode::Left | KeyCode::BackTab => return self.turn(-1),
-            KeyCode::Char(c @ '1'..='5') => {
+            KeyCode::Char(c @ '1'..='7') => {
                 self.tab = Tab::ALL[c as usize - '1' as usize];
                 self.opened.clear();
                 self.settle();
@@ -199,8 +199,8 @@ impl State {
                 let kind = schedule.kind.clone();
                 Some(self.open_list(kind, Set::Pending, None))
             }
-            Tab::Nodes => {
-                self.message = Some("a node has nothing to open".to_owned());
+            Tab::Nodes | Tab::Limits | Tab::Groups => {
+                self.message = Some("a row of this table has nothing to open".to_owned());
                 None
             }
         }
@@ -263,7 +263,7 @@ impl State {
         }
         let figures = self.figures.as_ref().ok_or_else(none)?;
         match self.tab {
-            Tab::Nodes | Tab::Schedules => {
+            Tab::Nodes | Tab::Schedules | Tab::Limits | Tab::Groups => {
                 return Err("there are no jobs to change here".to_owned());
             }
             Tab::Kinds | Tab::Running | Tab::Dead => {}

@@ -36,7 +36,12 @@ pub(crate) fn print(figures: &Figures, out: &mut impl Write) -> io::Result<()> {
         None => writeln!(out, "\nrunning\n{running} jobs run: too many to list")?,
     }
     table("dead by error", &tables::groups(figures), figures.dead_by_error.len(), out)?;
-    table("schedules", &tables::schedules(figures), figures.next_schedules.len(), out)
+    table("schedules", &tables::schedules(figures), figures.next_schedules.len(), out)?;
+    match &figures.limits {
+        Some(limits) => table("limits", &tables::limits(figures), limits.len(), out)?,
+        None => writeln!(out, "\nlimits\n{running} jobs run: too many to count them by limit")?,
+    }
+    table("groups", &tables::job_groups(figures), figures.groups.len(), out)
 }
 
 /// Prints the first rows of a table, of `all` that there are.

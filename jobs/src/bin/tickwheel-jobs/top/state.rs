@@ -56,11 +56,13 @@ pub(crate) enum Tab {
     Running,
     Dead,
     Schedules,
+    Limits,
+    Groups,
 }
 
 impl Tab {
-    pub(crate) const ALL: [Tab; 5] =
-        [Tab::Kinds, Tab::Nodes, Tab::Running, Tab::Dead, Tab::Schedules];
+    pub(crate) const ALL: [Tab; 7] =
+        [Tab::Kinds, Tab::Nodes, Tab::Running, Tab::Dead, Tab::Schedules, Tab::Limits, Tab::Groups];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -69,6 +71,8 @@ impl Tab {
             Tab::Running => "Running",
             Tab::Dead => "Dead",
             Tab::Schedules => "Schedules",
+            Tab::Limits => "Limits",
+            Tab::Groups => "Groups",
         }
     }
 }
@@ -224,6 +228,8 @@ impl State {
                     Tab::Running => tables::runs(figures),
                     Tab::Dead => tables::groups(figures),
                     Tab::Schedules => tables::schedules(figures),
+                    Tab::Limits => tables::limits(figures),
+                    Tab::Groups => tables::job_groups(figures),
                 }
             }
         };

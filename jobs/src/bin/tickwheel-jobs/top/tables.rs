@@ -1,10 +1,11 @@
 //! The figures of `top` as tables of text. The page and the screen print the same tables.
 
 use std::cmp::Ordering;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use super::amounts::{age, bound, distance, rate, short, symbols};
-use super::figures::{Figures, Group, KindRow, Listed, Next, Node, Rates, Run, Time};
+use super::figures::{Figures, Group, GroupRow, KindRow, Listed, Next, Node, Rates, Run, Time};
+use crate::limits::LimitRow;
 use crate::text::shown;
 
 /// The importance of a text, which the screen shows by colors.
@@ -118,6 +119,27 @@ const SCHEDULE_COLUMNS: &[Column] = &[
     text("RULE", 16, 2),
     fixed("NEXT", 12, 0),
     fixed("AT", 29, 4),
+];
+
+const LIMIT_COLUMNS: &[Column] = &[
+    text("SCOPE", 20, 0),
+    number("RUN", 11, 0),
+    fixed("RATE", 12, 2),
+    number("BURST", 5, 4),
+    number("WEIGHT", 6, 5),
+    fixed("NEXT START", 11, 1),
+    fixed("HELD", 11, 3),
+];
+
+const JOB_GROUP_COLUMNS: &[Column] = &[
+    fixed("MADE", 12, 0),
+    text("STATE", 10, 0),
+    number("OPEN", 7, 0),
+    number("DONE", 7, 1),
+    number("DEAD", 6, 2),
+    number("CANCELLED", 9, 4),
+    number("TOTAL", 7, 3),
+    fixed("ID", 32, 5),
 ];
 
 const PENDING_COLUMNS: &[Column] = &[
@@ -259,6 +281,49 @@ pub(crate) fn schedules(figures: &Figures) -> Table {
         mood: if next.is_paused { Mood::Quiet } else { Mood::Plain },
     };
     Table::of(SCHEDULE_COLUMNS, &figures.next_schedules, row)
+}
+
+pub(crate) fn limits(figures: &Figures) -> Table {
+    let number = |number: Option<u32>| number.map_or("-".to_owned(), |number| number.to_string());
+    let time = |time: Option<SystemTime>| {
+        time.map_or("-".to_owned(), |time| distance(Time(time), figures.time))
+    };
+    let row = |limit: &LimitRow| {
+        let running = short(limit.running);
+        let run = limit.most_running.map(|most| format!("{running} of {}", short(most.into())));
+        Row {
+            key: limit.name(),
+            cells: vec![
+                symbols(&limit.name()),
+                run.unwrap_or(running),
+                limit.rate_text(),
+                number(limit.burst),
+                number(limit.weight),
+                time(limit.next_start),
+                time(limit.held_until),
+            ],
+            mood: if limit.is_reached { Mood::Warning } else { Mood::Plain },
+        }
+    };
+    Table::of(LIMIT_COLUMNS, figures.limits.as_deref().unwrap_or_default(), row)
+}
+
+pub(crate) fn job_groups(figures: &Figures) -> Table {
+    let row = |group: &GroupRow| Row {
+        key: group.id.clone(),
+        cells: vec![
+            distance(group.made, figures.time),
+            group.state.to_owned(),
+            short(group.open),
+            short(group.completed),
+            short(group.dead),
+            short(group.cancelled),
+            short(group.total),
+            group.id.clone(),
+        ],
+        mood: if group.state == "ended" { Mood::Quiet } else { Mood::Plain },
+    };
+    Table::of(JOB_GROUP_COLUMNS, &figures.groups, row)
 }
 
 /// Returns a list of jobs of one kind. `ended` says that these jobs have ended.

@@ -41,6 +41,11 @@ end
 if needs_memory == '0' then
   write_on_a_full_server()
 end
+if grouped then
+  -- Most changes add to a sorted set. If the user has lost the right, this fails before the first write. It adds nothing,
+  -- since no member is ''.
+  redis.call('ZADD', run, 'XX', '0', '')
+end
 
 local operations, answers = {}, {}
 -- A claim is counted, and the script has no functions for that.

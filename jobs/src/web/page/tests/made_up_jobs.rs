@@ -85,6 +85,7 @@ pub(super) fn job(change: Change<'_>) -> Job {
         due: at(-3600),
         key: Some(change("order-1001")),
         partition: Some(change("acme")),
+        group: Some("018f3a2c00000001a1b2c3d4e5f60700".to_owned()),
         failures: 3,
         attempt: 3,
         interruptions: 1,

@@ -126,6 +126,14 @@ fn nothing(state: &State) -> String {
             },
             Tab::Dead => "no dead jobs".to_owned(),
             Tab::Schedules => "no schedules".to_owned(),
+            Tab::Limits => match &state.figures {
+                Some(figures) if figures.limits.is_none() => {
+                    let running = short(figures.counts.claimed + figures.counts.running);
+                    format!("{running} jobs run: too many to count them by limit")
+                }
+                _ => "no limits".to_owned(),
+            },
+            Tab::Groups => "no groups".to_owned(),
         },
     }
 }

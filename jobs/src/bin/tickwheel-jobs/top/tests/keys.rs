@@ -43,22 +43,27 @@ fn top_keys_select_sort_filter_and_open() {
     assert_eq!(press(&mut state, KeyCode::Esc), None);
     assert_eq!((state.table().unwrap().rows.len(), row(&state).as_str()), (5, "charge"));
 
-    for tab in [Tab::Nodes, Tab::Running, Tab::Dead, Tab::Schedules, Tab::Kinds] {
+    for tab in Tab::ALL.into_iter().skip(1).chain([Tab::Kinds]) {
         assert_eq!(press(&mut state, KeyCode::Tab), Some(Effect::Ask(View::Figures)));
         assert_eq!(state.tab, tab);
     }
     press(&mut state, KeyCode::Left);
-    assert_eq!(state.tab, Tab::Schedules);
+    assert_eq!(state.tab, Tab::Groups);
     press(&mut state, KeyCode::Right);
     press(&mut state, KeyCode::BackTab);
+    assert_eq!(state.tab, Tab::Groups);
+    press_char(&mut state, '5');
     let opened = press(&mut state, KeyCode::Enter);
     assert_eq!(opened, Some(Effect::Ask(View::List(list_of("report", Set::Pending, None), 0))));
     press(&mut state, KeyCode::Backspace);
     press_char(&mut state, '3');
     assert_eq!(press(&mut state, KeyCode::Enter), Some(Effect::Ask(View::Job(ID.to_owned()))));
     assert_eq!(press(&mut state, KeyCode::Esc), Some(Effect::Ask(View::Figures)));
-    press_char(&mut state, '2');
-    assert_eq!(press(&mut state, KeyCode::Enter), None);
+    for table in ['2', '6', '7'] {
+        press_char(&mut state, table);
+        assert_eq!(press(&mut state, KeyCode::Enter), None);
+        assert!(state.message.as_ref().is_some_and(|said| said.contains("nothing to open")));
+    }
 
     for (code, modifiers) in [
         (KeyCode::Char('q'), KeyModifiers::NONE),
@@ -185,8 +190,9 @@ fn top_capitals_refuse_jobs_that_they_are_not_for() {
         assert!(state.message.is_some(), "{steps:?} {capital}");
     };
     for capital in ['R', 'D', 'C'] {
-        refused(&['2'], capital);
-        refused(&['5'], capital);
+        for table in ['2', '5', '6', '7'] {
+            refused(&[table], capital);
+        }
     }
     refused(&['3'], 'R');
     refused(&['3'], 'D');

@@ -14,9 +14,12 @@ use tickwheel_jobs::Counts;
 
 use super::change::{Change, Scope, Verb};
 use super::draw::{cells, draw};
-use super::figures::{Figures, Group, KindRow, Listed, Minute, Next, Node, Rates, Run, Time};
+use super::figures::{
+    Figures, Group, GroupRow, KindRow, Listed, Minute, Next, Node, Rates, Run, Time,
+};
 use super::lists::{JobPage, List, ListOf, Set};
 use super::state::{Effect, Event, Mode, Opened, State, Tab, View};
+use crate::limits::LimitRow;
 
 /// 2026-11-22T10:00:30Z.
 fn at(seconds: f64) -> Time {
@@ -115,6 +118,45 @@ fn shop() -> Figures {
             rule: "cron Europe/Berlin 0 7 * * mon-fri".to_owned(),
             next: at(3600.0),
             is_paused: false,
+        }],
+        limits: Some(vec![
+            LimitRow {
+                scope: "flow",
+                flow: Some("push".to_owned()),
+                running: 3,
+                most_running: Some(3),
+                rate: Some(10),
+                per_ms: Some(1000),
+                burst: Some(20),
+                next_start: Some(at(0.4).0),
+                is_reached: true,
+                ..LimitRow::default()
+            },
+            LimitRow {
+                scope: "partition",
+                kind: Some("charge".to_owned()),
+                partition: Some("customer-7".to_owned()),
+                weight: Some(5),
+                held_until: Some(at(30.0).0),
+                is_reached: true,
+                ..LimitRow::default()
+            },
+            LimitRow {
+                scope: "queue",
+                running: 16,
+                most_running: Some(100),
+                ..LimitRow::default()
+            },
+        ]),
+        groups: vec![GroupRow {
+            id: "1a201ea65320004000000000000000aa".to_owned(),
+            made: before(300),
+            state: "sealed",
+            total: 100_000,
+            open: 98_000,
+            completed: 1990,
+            dead: 7,
+            cancelled: 3,
         }],
         minutes: vec![minute(90, 300, 0), minute(30, 600, 30)],
         ..Figures::default()

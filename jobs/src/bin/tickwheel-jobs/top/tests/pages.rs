@@ -18,9 +18,8 @@ fn assert_page(state: &State, name: &str) {
 #[test]
 fn top_draws_every_table_exactly() {
     let mut state = view();
-    for (c, name) in
-        [('1', "kinds"), ('2', "nodes"), ('3', "running"), ('4', "dead"), ('5', "schedules")]
-    {
+    let tables = ["kinds", "nodes", "running", "dead", "schedules", "limits", "groups"];
+    for (c, name) in ('1'..).zip(tables) {
         press_char(&mut state, c);
         assert_page(&state, name);
     }
@@ -68,9 +67,14 @@ fn top_draws_an_empty_store() {
     };
     let mut state = state_of(empty, (80, 24));
     assert_page(&state, "empty");
-    for (c, said) in
-        [('2', "no nodes"), ('3', "nothing runs"), ('4', "no dead jobs"), ('5', "no schedules")]
-    {
+    for (c, said) in ('2'..).zip([
+        "no nodes",
+        "nothing runs",
+        "no dead jobs",
+        "no schedules",
+        "too many to count them",
+        "no groups",
+    ]) {
         press_char(&mut state, c);
         assert!(drawn(&state).contains(said), "{}", drawn(&state));
     }
@@ -115,7 +119,7 @@ fn top_fits_long_keys_and_small_screens() {
     assert_page(&state, "narrow");
     for (width, height) in [(1, 1), (10, 3), (20, 2), (40, 8), (200, 60), (30, 16), (5, 30)] {
         state.take(Event::Resize(width, height));
-        for c in ['1', '2', '3', '4', '5', '?', 'x', 'R', 'n'] {
+        for c in ['1', '2', '3', '4', '5', '6', '7', '?', 'x', 'R', 'n'] {
             press_char(&mut state, c);
             assert_eq!(drawn(&state).lines().count(), usize::from(height));
         }
@@ -149,6 +153,10 @@ fn top_shows_hostile_text_as_symbols() {
             (text.to_owned(), Some(text.to_owned()), Some(text.to_owned()));
         let next = &mut figures.next_schedules[0];
         (next.name, next.kind, next.rule) = (text.to_owned(), text.to_owned(), text.to_owned());
+        for limit in figures.limits.iter_mut().flatten() {
+            (limit.flow, limit.kind, limit.partition) =
+                (Some(text.to_owned()), Some(text.to_owned()), Some(text.to_owned()));
+        }
         let mut state = state_of(figures, (80, 24));
         let is_symbol = |c: char| {
             let turns = matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}');
@@ -159,7 +167,7 @@ fn top_shows_hostile_text_as_symbols() {
             assert!(drawn.chars().all(is_symbol), "{drawn:?}");
             assert!(drawn.lines().all(|line| cells(line) <= 80), "{drawn}");
         };
-        for c in ['5', '3', '2', '1'] {
+        for c in ['6', '5', '3', '2', '1'] {
             press_char(&mut state, c);
             assert_harmless(&state);
         }
