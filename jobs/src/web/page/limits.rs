@@ -65,7 +65,7 @@ pub(crate) fn section(view: &Limits, now: Time) -> Markup {
                             th.num scope="col" { "Waiting" }
                             th scope="col" { "Starts" }
                             th scope="col" { "Next start" }
-                            th scope="col" { "Held" }
+                            th scope="col" { "Hold ends" }
                         } }
                         tbody { @for row in &view.rows { (table_row(row, now)) } }
                     }
@@ -114,7 +114,7 @@ fn table_row(row: &LimitRow, now: Time) -> Markup {
                 }
             }
             td.nowrap data-of="Next start" { (time(row.next_start)) }
-            td.nowrap data-of="Held" { (time(row.held_until)) }
+            td.nowrap data-of="Hold ends" { (time(row.held_until)) }
         }
     }
 }
