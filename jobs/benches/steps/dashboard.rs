@@ -163,7 +163,7 @@ pub(crate) fn tabs(options: &Options) -> Result<(), Box<dyn Error>> {
                 wait(2 * NOTICE);
                 let mut times = mem::take(&mut *late.lock().map_err(|error| error.to_string())?);
                 times.sort_by(f64::total_cmp);
-                let last = (times.len() - 1) as f64;
+                let last = times.len().checked_sub(1).ok_or("no job has started in a turn")? as f64;
                 found[with].push(PARTS.map(|part| times[(last * part) as usize]));
             }
         }

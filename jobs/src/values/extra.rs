@@ -90,7 +90,7 @@ pub(crate) fn group_of(extra: Option<&Extra>) -> Option<GroupId> {
     extra.and_then(|extra| extra.group)
 }
 
-/// What [`JobInfo`](super::info::JobInfo) shows of the properties of a job.
+/// The properties of a job that [`JobInfo`](super::info::JobInfo) shows.
 #[derive(Default)]
 pub(crate) struct Shown {
     pub(crate) partition: Option<String>,

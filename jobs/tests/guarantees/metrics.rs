@@ -91,6 +91,25 @@ fn metrics_with_hostile_names_have_one_sample_a_line() {
     });
 }
 
+/// Groups that are not over are counted. A queue without groups has no sample of them.
+#[test]
+fn metrics_count_open_groups() {
+    on_each_store(|builder| {
+        let (jobs, driver) = builder.handle(|_: Close, _| Ok(())).manual().unwrap();
+        let open =
+            || Samples::of("default", &jobs.metrics().unwrap().to_string()).all("open_groups");
+        assert!(open().is_empty());
+        jobs.group().add(Duration::ZERO, close(1)).insert().unwrap();
+        jobs.group().add(HOUR, close(2)).insert().unwrap();
+        assert_eq!(open(), [2.0]);
+        driver.advance(SECOND);
+        assert_eq!(open(), [1.0]);
+        driver.advance(HOUR);
+        assert_eq!(open(), [0.0]);
+        jobs.shutdown().unwrap();
+    });
+}
+
 /// A queue without limits has no metric of limits. With limits, the queue and each flow have samples: at most a hundred
 /// of them have. Partitions are counted.
 #[test]

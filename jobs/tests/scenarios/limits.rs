@@ -13,7 +13,7 @@ use tickwheel_jobs::{
 use super::{Charge as Sale, LONG, MS, Mail, SECOND, asker, pause};
 use crate::support::on_stores;
 
-/// A job with the name of a customer, which is its partition. With the name "nobody" it has no partition.
+/// A job of a customer. The name of the customer is its partition; the name "nobody" stands for no partition.
 #[derive(Serialize, Deserialize, Clone, Debug)]
 pub(crate) struct Charge(pub(crate) String);
 

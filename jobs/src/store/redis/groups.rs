@@ -71,7 +71,7 @@ fn read(row: &[u8]) -> Option<(Tally, Option<JobId>)> {
     Some((tally, callback))
 }
 
-/// Reads the field of a group. `None`: there is no such group.
+/// Returns the row that this field has, if there is such a group.
 fn row_of(field: &Value) -> Result<Option<(Tally, Option<JobId>)>, Fault> {
     match field {
         Value::BulkString(row) => Ok(Some(read(row).ok_or_else(|| damaged("is no group"))?)),
