@@ -16,7 +16,7 @@ use std::sync::Arc;
 pub(crate) use super::scope_claims::Claim;
 use super::scope_claims::Claims;
 use super::scope_tokens::ScopeTokens;
-use super::turns::{STRIDE, Turns};
+use super::turns::Turns;
 use crate::values::limit::Limit;
 use crate::values::limits::Limits;
 use crate::values::time::Millis;
@@ -79,9 +79,31 @@ impl Lanes {
             self.count(claims);
         }
         self.tokens.settle(&self.limits, now);
+        let mut all = Vec::new();
         for (kind, turns) in &mut self.kinds {
-            turns.bring_all_back(|partition| stride(&self.limits, kind, partition));
+            turns.bring_all_back(|partition| weight(&self.limits, kind, partition));
+            all.extend(
+                turns.partitions().map(|partition| (Arc::clone(kind), Arc::clone(partition))),
+            );
         }
+        for (kind, partition) in all {
+            self.park_if_stopped(&kind, &partition);
+        }
+    }
+
+    /// Parks a lane that may not run, so that the others share its turns.
+    fn park_if_stopped(&mut self, kind: &str, partition: &Arc<str>) -> bool {
+        let until = match self.claims.allow_in_lane(&self.limits, kind, partition) {
+            false => None,
+            true => match self.tokens.wait_in_lane(&self.limits, (kind, partition), self.now) {
+                None => return false,
+                until => until,
+            },
+        };
+        if let Some(turns) = self.kinds.get_mut(kind) {
+            turns.park(partition, until);
+        }
+        true
     }
 
     /// Forgets every lane, and takes the claims anew: the store has undone changes.
@@ -108,7 +130,7 @@ impl Lanes {
     /// A job of the lane is due and not claimed.
     pub(crate) fn file(&mut self, kind: &Arc<str>, partition: &Arc<str>) {
         let turns = self.kinds.entry(Arc::clone(kind)).or_default();
-        turns.add(partition, || stride(&self.limits, kind, partition));
+        turns.add(partition, || weight(&self.limits, kind, partition));
     }
 
     /// No job of the lane is due and not claimed.
@@ -125,11 +147,11 @@ impl Lanes {
             let (_, kind, partition) = claim;
             self.tokens.take(&self.limits, (kind, partition.map(|its| &**its)), self.now);
         }
-        if let (_, kind, Some(partition)) = claim {
-            let stride = stride(&self.limits, kind, partition);
-            if let Some(turns) = self.kinds.get_mut(kind) {
-                turns.serve(partition, stride);
-            }
+        if let (_, kind, Some(partition)) = claim
+            && let Some(turns) = self.kinds.get_mut(kind)
+        {
+            turns.serve(partition);
+            self.park_if_stopped(kind, partition);
         }
     }
 
@@ -183,16 +205,10 @@ impl Lanes {
 
     /// Returns the lane of a kind that is next in turn and may run. Parks those before it.
     pub(crate) fn next(&mut self, kind: &str) -> Option<Arc<str>> {
-        let turns = self.kinds.get_mut(kind)?;
         loop {
-            let partition = Arc::clone(turns.first()?);
-            if !self.claims.allow_in_lane(&self.limits, kind, &partition) {
-                turns.park(&partition, None);
-                continue;
-            }
-            match self.tokens.wait_in_lane(&self.limits, (kind, &partition), self.now) {
-                None => return Some(partition),
-                until => turns.park(&partition, until),
+            let partition = Arc::clone(self.kinds.get(kind)?.first()?);
+            if !self.park_if_stopped(kind, &partition) {
+                return Some(partition);
             }
         }
     }
@@ -251,9 +267,8 @@ impl Lanes {
     }
 }
 
-/// Returns the stride of a lane: a turn adds it to the pass of the lane.
-fn stride(limits: &Limits, kind: &str, partition: &str) -> u64 {
-    STRIDE / u64::from(limits.of_partition(kind, partition).weight.unwrap_or(1).max(1))
+fn weight(limits: &Limits, kind: &str, partition: &str) -> u32 {
+    limits.of_partition(kind, partition).weight.unwrap_or(1).max(1)
 }
 
 #[cfg(test)]
@@ -294,6 +309,10 @@ mod tests {
         let (mut unequal, kind) = lanes(&weights, &["a", "b"]);
         let turns = served(&mut unequal, &kind, 40);
         assert_eq!(turns.matches('a').count(), 30, "{turns}");
+        // A heavy lane does not have its turns in a row, and neither have the others.
+        let weights = [of_partition("a", Limit::none().weight(4))];
+        let (mut one_heavy, kind) = lanes(&weights, &["a", "b", "c", "d", "e"]);
+        assert_eq!(served(&mut one_heavy, &kind, 16), "bacadaeabacadaea");
     }
 
     /// A new lane saves up no turns. Among lanes of equal weight it waits for one turn of each other lane.

@@ -2,56 +2,71 @@
 //!
 //! Ground rules:
 //!
-//! - Turns are strides (Waldspurger and Weihl, 1995): each turn raises the pass of its lane by `STRIDE` divided by the
-//!   weight, and the lowest pass is next. A new lane begins one stride behind the lane that was served last. So it
-//!   saves up no turns, and waits no longer than a lane that has just had its turn. A parked lane keeps its pass.
+//! - The lanes of one weight take turns in rounds: each has one turn in a round. A new lane begins in the round behind
+//!   that of the lane that was served last. So it saves up no turns, and waits no longer than a lane that has just had
+//!   its turn. A parked lane keeps its round, or is in the present one.
+//! - The weights take turns by their shares, as in WF2Q (Bennett and Zhang, 1996): the share of a weight is the sum of
+//!   its lanes' weights, divided by that of all lanes in turn. Its *lag* is the turns that its lanes should have had,
+//!   less those that they had. Among the weights whose lag is not negative, the one is next whose next turn is due first.
+//!   So no weight is ahead or behind by more than one turn, and a heavy lane does not have its turns in a row while
+//!   others wait. Of any k turns of lanes with the weight w of W in all, one has at least ⌊k·w/W⌋ - 1.
 //! - A lane is in turn, or it is parked. If it is parked until a time, it stands in `waiting`, and only that time or
 //!   another limit brings it back.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use crate::values::time::Millis;
 
-/// By how much a turn raises the pass of a lane of weight 1.
-pub(super) const STRIDE: u64 = 1 << 20;
+/// Rounding makes no lag less than zero.
+const EPSILON: f64 = 1e-9;
 
 /// The lanes of a kind.
 #[derive(Default)]
 pub(super) struct Turns {
-    /// The pass of the lane that was served last. It never falls.
-    present: u64,
-    /// The lanes in turn, the lowest pass first.
-    in_turn: BTreeSet<(u64, Arc<str>)>,
+    weights: BTreeMap<u32, Weight>,
     /// The lanes that are parked until a time.
     waiting: BTreeSet<(Millis, Arc<str>)>,
     lanes: HashMap<Arc<str>, Lane>,
 }
 
+/// The lanes of one weight.
+#[derive(Default)]
+struct Weight {
+    /// The round of the lane that was served last. It never falls.
+    round: u64,
+    /// From -1 to 1. A weight without lanes in turn has none that is positive.
+    lag: f64,
+    /// The lanes in turn, the earliest round first.
+    in_turn: BTreeSet<(u64, Arc<str>)>,
+}
+
 struct Lane {
-    pass: u64,
+    weight: u32,
+    round: u64,
     is_in_turn: bool,
     /// Its time in `waiting`.
     until: Option<Millis>,
 }
 
 impl Turns {
-    /// Adds a lane, unless it is there. `stride`: a turn adds it to the pass of the lane.
-    pub(super) fn add(&mut self, partition: &Arc<str>, stride: impl FnOnce() -> u64) {
+    /// Adds a lane, unless it is there.
+    pub(super) fn add(&mut self, partition: &Arc<str>, weight: impl FnOnce() -> u32) {
         if !self.lanes.contains_key(partition) {
-            let pass = self.present + stride();
-            let lane = Lane { pass, is_in_turn: true, until: None };
+            let weight = weight();
+            let round = self.weights.entry(weight).or_default().round + 1;
+            let lane = Lane { weight, round, is_in_turn: false, until: None };
             self.lanes.insert(Arc::clone(partition), lane);
-            self.in_turn.insert((pass, Arc::clone(partition)));
+            self.put_in_turn(partition);
         }
     }
 
     pub(super) fn remove(&mut self, partition: &Arc<str>) {
-        if let Some(lane) = self.lanes.remove(partition) {
-            self.in_turn.remove(&(lane.pass, Arc::clone(partition)));
-            if let Some(until) = lane.until {
-                self.waiting.remove(&(until, Arc::clone(partition)));
-            }
+        self.leave_turn(partition);
+        if let Some(lane) = self.lanes.remove(partition)
+            && let Some(until) = lane.until
+        {
+            self.waiting.remove(&(until, Arc::clone(partition)));
         }
     }
 
@@ -59,9 +74,13 @@ impl Turns {
         self.lanes.contains_key(partition)
     }
 
+    pub(super) fn partitions(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.lanes.keys()
+    }
+
     /// Returns the lane whose turn it is.
     pub(super) fn first(&self) -> Option<&Arc<str>> {
-        self.in_turn.first().map(|(_, partition)| partition)
+        self.weights.get(&self.next_weight()?)?.in_turn.first().map(|(_, partition)| partition)
     }
 
     /// Returns the first time until which a lane is parked.
@@ -73,7 +92,9 @@ impl Turns {
     /// time would have to be in turn.
     pub(super) fn lost(&self, may_run: impl Fn(&Arc<str>) -> bool) -> Option<&Arc<str>> {
         let is_lost = |(partition, lane): &(&Arc<str>, &Lane)| {
-            let is_in_turn = self.in_turn.contains(&(lane.pass, Arc::clone(partition)));
+            let place = (lane.round, Arc::clone(partition));
+            let is_in_turn =
+                self.weights.get(&lane.weight).is_some_and(|its| its.in_turn.contains(&place));
             let waits = |until| self.waiting.contains(&(until, Arc::clone(partition)));
             is_in_turn != lane.is_in_turn
                 || lane.until.is_some_and(|until| is_in_turn || !waits(until))
@@ -84,9 +105,9 @@ impl Turns {
 
     /// Parks a lane, until this time if one is given.
     pub(super) fn park(&mut self, partition: &Arc<str>, until: Option<Millis>) {
+        self.leave_turn(partition);
         if let Some(lane) = self.lanes.get_mut(partition) {
-            self.in_turn.remove(&(lane.pass, Arc::clone(partition)));
-            (lane.is_in_turn, lane.until) = (false, until);
+            lane.until = until;
         }
         self.waiting.extend(until.map(|until| (until, Arc::clone(partition))));
     }
@@ -98,9 +119,7 @@ impl Turns {
             if let Some(until) = lane.until.take() {
                 self.waiting.remove(&(until, Arc::clone(partition)));
             }
-            lane.is_in_turn = true;
-            lane.pass = lane.pass.max(self.present);
-            self.in_turn.insert((lane.pass, Arc::clone(partition)));
+            self.put_in_turn(partition);
         }
     }
 
@@ -121,26 +140,165 @@ impl Turns {
         }
     }
 
-    /// Puts every lane in turn. With its earlier weight, a lane may be further behind than a new lane.
-    pub(super) fn bring_all_back(&mut self, stride: impl Fn(&str) -> u64) {
-        self.in_turn.clear();
+    /// Puts every lane in turn. The weights may have changed.
+    pub(super) fn bring_all_back(&mut self, weight: impl Fn(&str) -> u32) {
         self.waiting.clear();
-        for (partition, lane) in &mut self.lanes {
-            (lane.is_in_turn, lane.until) = (true, None);
-            let last = self.present + stride(partition);
-            lane.pass = lane.pass.clamp(self.present, last);
-            self.in_turn.insert((lane.pass, Arc::clone(partition)));
+        self.weights.values_mut().for_each(|its| its.in_turn.clear());
+        let all: Vec<Arc<str>> = self.lanes.keys().map(Arc::clone).collect();
+        for partition in all {
+            let Some(lane) = self.lanes.get_mut(&partition) else { continue };
+            (lane.is_in_turn, lane.until) = (false, None);
+            let weight = weight(&partition);
+            if weight != lane.weight {
+                lane.weight = weight;
+                lane.round = self.weights.entry(weight).or_default().round + 1;
+            }
+            self.put_in_turn(&partition);
         }
     }
 
     /// Gives the lane its turn.
-    pub(super) fn serve(&mut self, partition: &Arc<str>, stride: u64) {
+    pub(super) fn serve(&mut self, partition: &Arc<str>) {
         let Some(lane) = self.lanes.get_mut(partition) else { return };
-        self.present = self.present.max(lane.pass);
+        let place = (lane.round, Arc::clone(partition));
+        let its = self.weights.entry(lane.weight).or_default();
+        its.round = its.round.max(lane.round);
+        lane.round = its.round + 1;
         if lane.is_in_turn {
-            self.in_turn.remove(&(lane.pass, Arc::clone(partition)));
-            self.in_turn.insert((lane.pass + stride, Arc::clone(partition)));
+            its.in_turn.remove(&place);
+            its.in_turn.insert((lane.round, place.1));
+            let weight = lane.weight;
+            self.count_turn(weight);
         }
-        lane.pass += stride;
+    }
+
+    fn put_in_turn(&mut self, partition: &Arc<str>) {
+        if let Some(lane) = self.lanes.get_mut(partition) {
+            let its = self.weights.entry(lane.weight).or_default();
+            lane.round = lane.round.max(its.round);
+            lane.is_in_turn = true;
+            its.in_turn.insert((lane.round, Arc::clone(partition)));
+        }
+    }
+
+    fn leave_turn(&mut self, partition: &Arc<str>) {
+        if let Some(lane) = self.lanes.get_mut(partition)
+            && let Some(its) = self.weights.get_mut(&lane.weight)
+        {
+            lane.is_in_turn = false;
+            its.in_turn.remove(&(lane.round, Arc::clone(partition)));
+            if its.in_turn.is_empty() {
+                its.lag = its.lag.min(0.0);
+            }
+        }
+    }
+
+    /// Returns each weight with lanes in turn, its share, and its lag so that the sum of all is zero.
+    fn shares(&self) -> impl Iterator<Item = (u32, f64, f64)> {
+        let some = || self.weights.iter().filter(|(_, its)| !its.in_turn.is_empty());
+        let sum_of = |weight: u32, its: &Weight| f64::from(weight) * its.in_turn.len() as f64;
+        let total: f64 = some().map(|(weight, its)| sum_of(*weight, its)).sum();
+        let lags: f64 = some().map(|(_, its)| its.lag).sum();
+        some().map(move |(weight, its)| {
+            let share = sum_of(*weight, its) / total;
+            (*weight, share, its.lag - share * lags)
+        })
+    }
+
+    /// Returns the weight whose turn it is.
+    fn next_weight(&self) -> Option<u32> {
+        let may_have_it = self.shares().filter(|(_, _, lag)| *lag >= -EPSILON);
+        let due = |(_, share, lag): &(u32, f64, f64)| (1.0 - lag) / share;
+        let next = may_have_it.min_by(|one, other| due(one).total_cmp(&due(other)));
+        next.map(|(weight, ..)| weight)
+    }
+
+    /// Counts a turn of a lane with this weight.
+    fn count_turn(&mut self, served: u32) {
+        let shares: Vec<(u32, f64, f64)> = self.shares().collect();
+        for (weight, share, lag) in shares {
+            if let Some(its) = self.weights.get_mut(&weight) {
+                let had = if weight == served { 1.0 } else { 0.0 };
+                its.lag = (lag + share - had).clamp(-1.0, 1.0);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// What happens to a lane between some turns.
+    #[derive(Clone, Debug)]
+    enum Step {
+        Add(u32),
+        Remove(usize),
+        Park(usize),
+        BringBack(usize),
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        let weight = prop_oneof![Just(1u32), 1..6u32, Just(100), Just(1000)];
+        prop_oneof![
+            3 => weight.prop_map(Step::Add),
+            1 => any::<usize>().prop_map(Step::Remove),
+            1 => any::<usize>().prop_map(Step::Park),
+            1 => any::<usize>().prop_map(Step::BringBack),
+        ]
+    }
+
+    proptest! {
+        /// Of any k turns one lane has its share of them, less one: with any weights, and while the same lanes are in
+        /// turn, however they came there.
+        #[test]
+        fn lane_has_its_share_of_any_turns(
+            steps in proptest::collection::vec((step(), 0..40usize), 1..40),
+        ) {
+            let mut turns = Turns::default();
+            let mut lanes: Vec<(Arc<str>, u32, bool)> = Vec::new();
+            for (number, (step, many)) in steps.into_iter().enumerate() {
+                let all = lanes.len().max(1);
+                match step {
+                    Step::Add(weight) => {
+                        let name: Arc<str> = Arc::from(format!("{number}"));
+                        turns.add(&name, || weight);
+                        lanes.push((name, weight, true));
+                    }
+                    Step::Remove(n) if n % all < lanes.len() => {
+                        turns.remove(&lanes.remove(n % all).0);
+                    }
+                    Step::Park(n) if n % all < lanes.len() => {
+                        turns.park(&lanes[n % all].0, None);
+                        lanes[n % all].2 = false;
+                    }
+                    Step::BringBack(n) if n % all < lanes.len() => {
+                        turns.bring_back(&lanes[n % all].0);
+                        lanes[n % all].2 = true;
+                    }
+                    _ => {}
+                }
+                let served: Vec<Arc<str>> = (0..many).map_while(|_| {
+                    let next = Arc::clone(turns.first()?);
+                    turns.serve(&next);
+                    Some(next)
+                }).collect();
+                let in_turn = || lanes.iter().filter(|(.., is_in_turn)| *is_in_turn);
+                let total: u32 = in_turn().map(|(_, weight, _)| weight).sum();
+                prop_assert!(served.len() == many || total == 0);
+                for (name, weight, _) in in_turn() {
+                    for from in 0..served.len() {
+                        let mut had = 0;
+                        for to in from..served.len() {
+                            had += u32::from(served[to] == *name);
+                            let share = (to - from + 1) as u32 * weight / total;
+                            prop_assert!(had + 1 >= share, "{had} of {share} turns: {lanes:?}, {served:?}");
+                        }
+                    }
+                }
+            }
+        }
     }
 }

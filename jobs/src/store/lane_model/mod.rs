@@ -11,7 +11,7 @@
 //! | --- | --- |
 //! | 1 | no job is claimed while as many of its scope are claimed as the limit allows (P23, P29) |
 //! | 2 | after a claim with room left, no due job that may run is left (P25), and the store says when the next one is due |
-//! | 3 | between two turns of a partition that may run, each other has at most as many turns as its weight allows (P26) |
+//! | 3 | of any turns that are given while the same partitions may run, each has its share, less one (P26) |
 //! | 4 | no job, of the same flow or of another, overtakes a job without a partition (P27) |
 //! | 5 | the jobs of a partition are claimed in the order of due time, then of id (P16); none early (P7) |
 //! | 6 | a partition that is paused has no claim (P28) |
@@ -47,7 +47,8 @@ use steps::{Step, steps};
 
 /// The first two kinds share a flow. No process handles the last one.
 const KINDS: [&str; 4] = ["charge", "refund", "mail", "unhandled"];
-const PARTITIONS: [&str; 4] = ["acme", "beta", "core", "dune"];
+/// Most histories have the first four.
+const PARTITIONS: [&str; 6] = ["acme", "beta", "core", "dune", "east", "fire"];
 const FLOW: &str = "stripe";
 const AHEAD: Duration = Duration::from_millis(50);
 const LEASE: Duration = Duration::from_secs(30);
@@ -146,6 +147,11 @@ impl World {
                 let weighted = weight.map(|weight| limit.weight(weight));
                 let scope = scope_of(*scope);
                 self.limit(&scope, weighted.filter(|_| scope.has_turns()).unwrap_or(limit));
+            }
+            Step::Weigh(partition, weight) => {
+                let partition = PARTITIONS[*partition].to_owned();
+                let scope = LimitScope::Partition { kind: KINDS[0].to_owned(), partition };
+                self.limit(&scope, Limit::none().weight(*weight));
             }
             Step::Rate(scope, (jobs, per, burst)) => {
                 let rate = Limit::none().rate(*jobs, Duration::from_millis(*per));

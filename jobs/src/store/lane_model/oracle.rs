@@ -1,6 +1,6 @@
 //! The oracle of the claims: lists of jobs and of claims, and filters.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::rates::Starts;
@@ -28,8 +28,8 @@ type Lane = (&'static str, &'static str);
 pub(super) struct Oracle {
     jobs: Vec<Job>,
     limits: Limits,
-    /// For each lane that may run: the turns that the other lanes of its kind had since its own last turn.
-    missed: BTreeMap<Lane, BTreeMap<&'static str, u32>>,
+    /// For each kind: its partitions that may run, with their weights, and the turns since they are the same.
+    turns: BTreeMap<&'static str, (BTreeMap<&'static str, u32>, Vec<&'static str>)>,
     paused: Vec<Lane>,
     starts: Starts,
     /// Until when each scope is held, and whether a claim came after that. Then a store may have forgotten the hold,
@@ -47,7 +47,7 @@ impl Oracle {
         Oracle {
             jobs: Vec::new(),
             limits,
-            missed: BTreeMap::new(),
+            turns: BTreeMap::new(),
             paused: Vec::new(),
             starts: Starts::default(),
             holds: Vec::new(),
@@ -72,7 +72,6 @@ impl Oracle {
         let job = self.jobs.iter_mut().find(|job| job.id == id).expect("the job is there");
         job.is_claimed = false;
         job.due = due.unwrap_or(job.due);
-        self.forget_empty_lanes();
     }
 
     pub(super) fn interrupted(&mut self, id: JobId, interruptions: u32) {
@@ -82,35 +81,24 @@ impl Oracle {
 
     /// The clock was set back: a lane may have no due job any more.
     pub(super) fn set_back(&mut self) {
-        self.missed.clear();
+        self.turns.clear();
         self.starts.clock_was_set_back();
     }
 
     /// Another process runs the jobs: it does not know whose turn it was.
     pub(super) fn restarted(&mut self) {
-        self.missed.clear();
+        self.turns.clear();
     }
 
     pub(super) fn ends(&mut self, id: JobId) {
         self.jobs.retain(|job| job.id != id);
-        self.forget_empty_lanes();
-    }
-
-    /// A lane without a due job loses its place in the turns.
-    fn forget_empty_lanes(&mut self) {
-        let Oracle { jobs, missed, now, .. } = self;
-        let is_due = |job: &&Job| !job.is_claimed && job.due <= *now;
-        missed.retain(|(kind, partition), _| {
-            let of_it = |job: &Job| (job.kind, job.partition) == (*kind, Some(*partition));
-            jobs.iter().filter(is_due).any(of_it)
-        });
     }
 
     pub(super) fn limited(&mut self, limits: Limits) {
         self.limits = limits;
         self.starts.limited(&self.limits);
         // The weights may have changed.
-        self.missed.clear();
+        self.turns.clear();
     }
 
     pub(super) fn held(&mut self, scope: &LimitScope, until: Millis) {
@@ -294,24 +282,28 @@ impl Oracle {
         Ok(())
     }
 
-    /// A lane takes a turn. `may_run`: the jobs that may be claimed now.
-    fn turn(&mut self, lane: Lane, may_run: &[Job]) -> Checked {
-        let (kind, partition) = lane;
-        self.missed.remove(&lane);
-        self.missed.retain(|(of, name), _| {
-            *of != kind || may_run.iter().any(|job| (job.kind, job.partition) == (of, Some(name)))
-        });
+    /// A partition takes a turn. `may_run`: the jobs that may be claimed now. Of the latest k turns, for any k, each
+    /// partition that may run has had its share, less one, while the same partitions may run.
+    fn turn(&mut self, (kind, partition): Lane, may_run: &[Job]) -> Checked {
         let weight = |of: &str| self.limits.of_partition(kind, of).weight.unwrap_or(1);
-        let waits = may_run.iter().filter(|job| job.kind == kind);
-        let waits: BTreeSet<&'static str> = waits.filter_map(|job| job.partition).collect();
-        for waits in waits.into_iter().filter(|waits| *waits != partition) {
-            let missed = self.missed.entry((kind, waits)).or_default();
-            let turns = missed.entry(partition).or_default();
-            *turns += 1;
-            let most = weight(partition).div_ceil(weight(waits)) + 1;
-            ensure(*turns <= most, || {
-                format!("P26: {partition} has {turns} turns of {kind}, and {waits} none")
-            })?;
+        let of_kind = may_run.iter().filter(|job| job.kind == kind);
+        let may_run = of_kind.filter_map(|job| job.partition).chain([partition]);
+        let may_run: BTreeMap<_, _> = may_run.map(|name| (name, weight(name))).collect();
+        let (before, turns) = self.turns.entry(kind).or_default();
+        if *before != may_run {
+            (*before, *turns) = (may_run, Vec::new());
+        }
+        turns.push(partition);
+        let total: u32 = before.values().sum();
+        for (name, weight) in before.iter() {
+            let mut had = 0;
+            for (many, turn) in (1u32..).zip(turns.iter().rev()) {
+                had += u32::from(turn == name);
+                let share = many * weight / total;
+                ensure(had + 1 >= share, || {
+                    format!("P26: {name} has {had} of {many} turns of {before:?}: {turns:?}")
+                })?;
+            }
         }
         Ok(())
     }

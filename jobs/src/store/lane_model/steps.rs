@@ -23,6 +23,8 @@ pub(super) enum Step {
     Cancel(usize),
     Reschedule(usize, u64),
     Limit(usize, Option<u32>, Option<u32>),
+    /// Sets the weight of a partition of the first kind.
+    Weigh(usize, u32),
     /// Sets a rate in the place of the limit: jobs, milliseconds, burst.
     Rate(usize, (u32, u64, u32)),
     /// Holds a scope for these milliseconds.
@@ -37,6 +39,36 @@ pub(super) enum Step {
 }
 
 pub(super) fn steps() -> impl Strategy<Value = Vec<Step>> {
+    prop_oneof![3 => mixed(), 1 => turns()]
+}
+
+/// A history of many turns, so that shares are seen: six partitions of one kind with weights of their own.
+fn turns() -> impl Strategy<Value = Vec<Step>> {
+    let weight = || prop::sample::select(vec![1, 1, 2, 3, 4, 10, 40]);
+    let weights = prop::collection::vec(weight(), 6);
+    let insert = |many| {
+        (0..6usize, many).prop_map(|(partition, many)| {
+            let (kind, partition, delay) = (0, Some(partition), 0);
+            Step::Insert { kind, partition, delay, many }
+        })
+    };
+    let claim =
+        (1..40usize).prop_map(|limit| Step::Claim { limit, in_lanes: 100, suspects: false });
+    let step = prop_oneof![
+        3 => insert(1..12usize),
+        8 => claim,
+        2 => (0..99usize).prop_map(Step::Finish),
+        1 => (0..6usize, weight()).prop_map(|(partition, weight)| Step::Weigh(partition, weight)),
+        1 => (0..6usize, any::<bool>()).prop_map(|(partition, pauses)| Step::Pause(0, partition, pauses)),
+    ];
+    (weights, prop::collection::vec(insert(5..30usize), 4..16), prop::collection::vec(step, 1..20))
+        .prop_map(|(weights, inserts, steps)| {
+            let weigh = |(partition, weight)| Step::Weigh(partition, weight);
+            weights.into_iter().enumerate().map(weigh).chain(inserts).chain(steps).collect()
+        })
+}
+
+fn mixed() -> impl Strategy<Value = Vec<Step>> {
     let delay = || prop::sample::select(vec![0, 0, 0, 1, 30, 60, 400]);
     let insert = (0..4usize, prop::option::weighted(0.8, 0..4usize), delay(), 1..6usize)
         .prop_map(|(kind, partition, delay, many)| Step::Insert { kind, partition, delay, many });

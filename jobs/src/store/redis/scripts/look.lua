@@ -47,7 +47,7 @@ local function look_at_lanes()
     if not score or score ~= LANED + struct.unpack('>I8', place, #lane + 1) then
       redis.call('ZREM', wait, place)
     elseif redis.call('HEXISTS', lanes, lane) == 0 then
-      put_in_turn(lane, tonumber(redis.call('HGET', lanes, kind_of(lane))) or 0)
+      put_in_turn(lane, latest_pass(redis.call('HGET', lanes, kind_of(lane)) or '', 1))
     end
   end
   -- A job whose score says that it is in its lane waits there. If it does not, the next claim moves it there.

@@ -6,14 +6,16 @@
 -- with its length before it. So the claims of a flow or of a lane are a range of `held`, and an end that comes twice
 -- frees one place. The scope stands in the fence.
 -- `wait` has one member for each job in a lane: the lane, the due time, the id. The due set of the kind has the job too.
--- `lanes` has each lane with a job in `wait`: its pass in eight bytes. Behind it stands PARKED if the lane is parked, or
--- UNTIL and eight bytes of time if it is parked until a time.
--- Under the length and the name of a kind it has the pass of the lane that was served last. The marks below and that
--- of `look.lua` are fields of `lanes` too, with names that begin with a zero byte.
+-- `lanes` has each lane with a job in `wait`: its pass in eight bytes, which is its weight times ROUNDS, and the round of
+-- its next turn. Behind it stands PARKED if the lane is parked, or UNTIL and eight bytes of time if it is parked until a
+-- time. Under the length and the name of a kind it has three numbers for each weight of its lanes: see `turns.lua`. The
+-- marks below and that of `look.lua` are fields of `lanes` too, with names that begin with a zero byte.
 -- `turn` has the lanes in turn: the kind, the pass, the partition. The bytes of a pass sort as its number does. It also
 -- has the notes of `tokens.lua`, before all lanes.
 
 local PARKED, UNTIL = 'p', 't'
+-- More rounds than a weight ever has. The greatest weight times this is a number that a script has exactly.
+local ROUNDS = 2 ^ 42
 -- A claim has found the queue or a flow full.
 local WAITED_FOR = '\0w'
 -- A flow has changed: `held` is compared with the claims, from this place on.
@@ -53,6 +55,18 @@ local function put_in_turn(lane, pass)
   redis.call('ZADD', turn, '0', turn_of(lane, pass))
 end
 
+-- The pass of the lane of this weight that was served last. `numbers`: those of the kind, as `turns.lua` writes them.
+local function latest_pass(numbers, weight)
+  local latest = 0
+  for its_weight, round in string.gmatch(numbers, '(%d+) (%d+) %S+') do
+    if tonumber(its_weight) == weight then
+      return weight * ROUNDS + round
+    end
+    latest = math.max(latest, tonumber(round))
+  end
+  return weight * ROUNDS + latest
+end
+
 -- Puts a lane in turn again, if it is parked. `has_ended`: because a claim of it has ended. A lane that is parked until a
 -- time stays parked then.
 local function bring_back(lane, has_ended)
@@ -68,7 +82,8 @@ local function bring_back(lane, has_ended)
     redis.call('ZREM', turn, note_of(lane, time))
   end
   if is_parked then
-    put_in_turn(lane, math.max(pass, tonumber(redis.call('HGET', lanes, kind_of(lane))) or 0))
+    local numbers = redis.call('HGET', lanes, kind_of(lane)) or ''
+    put_in_turn(lane, math.max(pass, latest_pass(numbers, math.floor(pass / ROUNDS))))
   end
   return is_parked
 end

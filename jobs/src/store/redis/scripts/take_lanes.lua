@@ -3,8 +3,6 @@
 -- A lane is visited when it is the first in its turn. Each visit claims its first job, parks the lane, or drops a
 -- lane without jobs. So no claim reads past parked lanes. `store/lanes.rs` has the same rules for the other stores.
 
--- By how much a turn raises the pass of a lane of weight 1.
-local STRIDE = 1048576
 -- The most lanes that a call visits, with the members that it drops from them.
 local VISITS = 256
 -- More lanes have to come back, or more jobs to move to their lanes.
@@ -69,12 +67,12 @@ local function drop_senseless(kind, id, record)
   senseless_records[#senseless] = record
 end
 
--- The first job of a lane. Drops members of `wait` that are no jobs of the lane, and jobs that are not due because
--- the clock was set back. Also returns whether the next call has to go on.
+-- The first job of a lane, and whether it is the only one. Drops members of `wait` that are no jobs of the lane, and
+-- jobs that are not due because the clock was set back. Also returns whether the next call has to go on.
 local function first_of(kind, lane)
   while true do
     local from = last_of[lane] and '(' .. last_of[lane] or '[' .. lane
-    local place = redis.call('ZRANGEBYLEX', wait, from, '(' .. lane .. '\1', 'LIMIT', '0', '1')[1]
+    local place, another = unpack(redis.call('ZRANGEBYLEX', wait, from, '(' .. lane .. '\1', 'LIMIT', '0', '2'))
     if not place or visits >= VISITS then
       return nil, place
     end
@@ -87,7 +85,7 @@ local function first_of(kind, lane)
     local key_bytes = is_here and record and key_bytes_of(record, kind)
     if key_bytes and time <= now then
       return { kind = kind, lane = lane, place = place, id = id, time = time, record = record, key_bytes = key_bytes,
-        rank = time - (head_start[kind] or 0), interruptions = (struct.unpack('>I4', record, 6)) }
+        is_last = not another, rank = time - (head_start[kind] or 0), interruptions = (struct.unpack('>I4', record, 6)) }
     end
     visits = visits + 1
     redis.call('ZREM', wait, place)
@@ -98,6 +96,19 @@ local function first_of(kind, lane)
     elseif is_here then
       add(empty, kind, id)
     end
+  end
+end
+
+-- The mark in the state of a lane that may not run. Nil if it may.
+local function stopped(kind, lane, limits)
+  if limits.is_paused or limits.most < math.huge and running_of(flow_prefix(kind) .. lane) >= limits.most then
+    return PARKED
+  end
+  local opens = math.max(limits.held_until, token_time(limits.scope, limits.rate))
+  if opens > now then
+    redis.call('HSET', lanes, NOTED, string.format('%.0f', now))
+    redis.call('ZADD', turn, '0', note_of(lane, opens))
+    return UNTIL .. struct.pack('>I8', opens)
   end
 end
 
@@ -114,16 +125,11 @@ local function offer_of(kind)
     end
     visits = visits + 1
     local limits = limit_of(kind, lane)
-    local opens = math.max(limits.held_until, token_time(limits.scope, limits.rate))
+    local mark = not is_elsewhere and stopped(kind, lane, limits)
     if is_elsewhere then
-      redis.call('ZREM', turn, member)
-    elseif limits.is_paused
-      or limits.most < math.huge and running_of(flow_prefix(kind) .. lane) >= limits.most then
-      turns.leave(lane, member, struct.pack('>I8', pass) .. PARKED)
-    elseif opens > now then
-      redis.call('HSET', lanes, NOTED, string.format('%.0f', now))
-      redis.call('ZADD', turn, '0', note_of(lane, opens))
-      turns.leave(lane, member, struct.pack('>I8', pass) .. UNTIL .. struct.pack('>I8', opens))
+      turns.drop(kind, member)
+    elseif mark then
+      turns.leave(kind, lane, member, struct.pack('>I8', pass) .. mark)
     else
       local first, goes_on = first_of(kind, lane)
       if goes_on then
@@ -134,7 +140,7 @@ local function offer_of(kind)
         offers[kind] = first
         return first
       end
-      turns.leave(lane, member)
+      turns.leave(kind, lane, member)
     end
   end
   return false
@@ -147,11 +153,6 @@ end
 do
   -- The most jobs that a call moves to their lanes.
   local MOVED = 256
-
-  -- A new lane begins one stride behind the lane that was served last.
-  local function put_new_in_turn(kind, lane)
-    put_in_turn(lane, present_of(kind) + math.floor(STRIDE / limit_of(kind, lane).weight))
-  end
 
   -- Moves due jobs of a kind to their lanes, at most `most`. Returns how many it moved.
   local function move(kind, most)
@@ -184,7 +185,7 @@ do
       end
       for n, state in ipairs(get_all(lanes, unknown)) do
         if not state then
-          put_new_in_turn(kind, unknown[n])
+          put_in_turn(unknown[n], turns.new_pass(kind, limit_of(kind, unknown[n]).weight))
         end
       end
       if #places > 0 then
@@ -247,11 +248,7 @@ do
     take_token(offer.limits.scope, offer.limits.rate)
     add(claimed_in_lanes, kind, offer.id)
     left_wait[#left_wait + 1], last_of[lane] = offer.place, offer.place
-    local present, name = present_of(kind)
-    presents[name] = math.max(offer.pass, present)
-    has_served[name] = true
-    -- A lane that waited with a suspect may be behind. It has saved up no turns.
-    turns.put_behind(kind, lane, offer.member, presents[name] + math.max(math.floor(STRIDE / offer.limits.weight), 1))
+    turns.serve(offer, not offer.is_last and (stopped(kind, lane, offer.limits) or '') or nil)
   end
 
   local function takes(kind, by)
