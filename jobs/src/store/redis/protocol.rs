@@ -278,7 +278,9 @@ mod tests {
     fn operations_are_those_of_the_scripts() {
         let mut defined = BTreeSet::new();
         for script in [INSERT_MANY, COMPLETE, CHANGE, SCHEDULES, GROUP_CHANGES, ENDS, THEN] {
-            defined.extend(between(script, "\noperations.", " = function"));
+            for beginning in ["\noperations.", "\n  operations."] {
+                defined.extend(between(script, beginning, " = function"));
+            }
         }
         assert_eq!(defined, OPERATIONS.map(Operation::word).into());
     }

@@ -4,8 +4,7 @@
 //!
 //! - Each end, and each removal from the table `ended`, changes the counts of the kind and the groups of
 //!   `dead_by_error` in the same transaction. So no question has to count rows.
-//! - A kind has at most as many kept jobs as it asks for: a transaction that adds one removes two at most, so a
-//!   lower bound is reached without a long transaction.
+//! - A kind has at most as many kept jobs as it asks for (`trim.rs`).
 
 use rusqlite::{OptionalExtension, Row, params};
 
@@ -16,11 +15,10 @@ use super::rows::{
     store_error,
 };
 use super::tables::{EndedRow, Tables};
-use crate::store::{Ending, Finish, Left, TRIM_LOOKS, TRIMMED, is_waited_for, kept_until};
+use crate::store::{Ending, Finish, Left, kept_until};
 use crate::values::error::StoreError;
 use crate::values::extra::{Extra, group_of};
 use crate::values::id::JobId;
-use crate::values::keep::Keep;
 use crate::values::node::NODE_KEPT;
 use crate::values::time::Millis;
 
@@ -104,10 +102,10 @@ impl State {
         self.count(kind.n, -KindCounts::of_job(u32::from(held.failed)));
         let bytes = held.bytes + finish.result.as_ref().map_or(0, Vec::len);
         self.count(kind.n, KindCounts::of_kept(bytes));
-        match finish.keep {
-            Some(keep) => self.trim(tables, kind, keep, now),
-            None => Ok(()),
+        if let Some(keep) = finish.keep {
+            self.has_kept(kind.n, keep);
         }
+        Ok(())
     }
 
     /// Makes a job dead.
@@ -196,36 +194,6 @@ impl State {
         self.dead_is_gone(tables, row, now)?;
         if row.job.callers_id && row.at.plus(self.keep_dead) >= now {
             self.remember(tables, row.job.id, row.at)?;
-        }
-        Ok(())
-    }
-
-    /// Removes the oldest kept jobs of a kind that has more than it keeps.
-    fn trim(
-        &mut self,
-        tables: Tables<'_>,
-        kind: &KindRow,
-        keep: Keep,
-        now: Millis,
-    ) -> Result<(), StoreError> {
-        let of = |bound: u64| i64::try_from(bound).unwrap_or(i64::MAX);
-        let mut removed = 0;
-        let mut before = (i64::MIN, [0; 16]);
-        for _ in 0..TRIM_LOOKS {
-            let counts = self.counts_of(kind);
-            let has_room = counts.kept <= of(keep.last) && counts.kept_bytes <= of(keep.bytes);
-            if has_room || removed == TRIMMED {
-                break;
-            }
-            let behind = params![kind.n, before.0, before.1];
-            let oldest = tables.one(&tables.sql.oldest_kept, behind, EndedRow::read)?;
-            let Some(oldest) = oldest else { break };
-            before = (oldest.at.get(), id_bytes(oldest.job.id));
-            let wanted = Extra::read(oldest.job.extra.as_deref())?.is_some_and(|it| it.wanted);
-            if !is_waited_for(wanted, oldest.at, now) {
-                self.drop_ended(tables, &oldest, now)?;
-                removed += 1;
-            }
         }
         Ok(())
     }

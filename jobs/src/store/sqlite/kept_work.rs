@@ -75,6 +75,7 @@ fn steps(store: &Sqlite) -> i64 {
         &sql.oldest_kept,
         &sql.ended,
         &sql.drop_ended,
+        &sql.drop_oldest_kept,
         &sql.ended_page,
         &sql.ended_page_of_kind,
         &sql.over,
@@ -101,7 +102,9 @@ fn statements_about_kept_jobs_are_prepared_once() {
     apply(&mut store, &[Op::Purge], None, Millis::clamped(NOW + 1));
     apply(&mut store, &[Op::Purge], None, Millis::clamped(NOW + 2));
     let conn = store.conn.as_ref().unwrap();
-    for sql in [&store.sql.keep, &store.sql.oldest_kept, &store.sql.drop_ended, &store.sql.over] {
+    for sql in
+        [&store.sql.keep, &store.sql.oldest_kept, &store.sql.drop_oldest_kept, &store.sql.over]
+    {
         let statement = conn.prepare_cached(sql).unwrap();
         assert!(statement.get_status(StatementStatus::Run) > 1, "{sql}");
         assert_eq!(statement.get_status(StatementStatus::RePrepare), 0, "{sql}");

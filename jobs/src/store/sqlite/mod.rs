@@ -57,6 +57,7 @@ mod groups;
 mod run_ends;
 mod progress;
 mod pace;
+mod trim;
 mod ended;
 mod ended_pages;
 mod history;
@@ -249,10 +250,9 @@ impl Store for Sqlite {
                 Access::Write => state.file_outbox(tables, batch.now)?,
                 Access::Read => Filed::default(),
             };
-            let mut answers = Vec::with_capacity(batch.ops.len());
-            for op in batch.ops {
-                answers.push(state.apply(tables, op, batch.now)?);
-            }
+            let answers = batch.ops.iter().map(|op| state.apply(tables, op, batch.now));
+            let answers = answers.collect::<Result<Vec<_>, _>>()?;
+            state.trim(tables, batch.now)?;
             let mut moved = false;
             let mut claimed = Vec::new();
             let mut request = batch.claim.clone();

@@ -34,6 +34,9 @@ impl State {
         op: &Op,
         now: Millis,
     ) -> Result<Answer, StoreError> {
+        if !matches!(op, Op::Finish(_)) {
+            self.trim(tables, now)?;
+        }
         Ok(match op {
             Op::Insert(job) => Answer::Inserted(self.insert(tables, job, now)?),
             Op::InsertMany(jobs) => self.insert_many(tables, jobs, now)?,

@@ -108,6 +108,7 @@ pub(crate) struct Sql {
     pub(crate) ended_page: String,
     pub(crate) ended_page_of_kind: String,
     pub(crate) oldest_kept: String,
+    pub(crate) drop_oldest_kept: String,
     pub(crate) over: String,
     pub(crate) all_ended: String,
 
@@ -334,10 +335,16 @@ impl Sql {
                  AND (at, id) < (?2, ?3) AND due BETWEEN ?4 AND ?5 AND kind = ?7 \
                  ORDER BY at DESC, id DESC LIMIT ?6"
             )),
-            oldest_kept: sql(&format!(
-                "SELECT {ended} FROM {{p}}ended WHERE ending = 1 AND ending > 0 AND kind = ?1 \
-                 AND (at, id) > (?2, ?3) ORDER BY at, id LIMIT 1"
-            )),
+            oldest_kept: sql(
+                "SELECT at, id, callers_id, extra, coalesce(octet_length(payload), 0) \
+                 + coalesce(octet_length(result), 0) + coalesce(octet_length(errors), 0) \
+                 + coalesce(octet_length(extra), 0) FROM {p}ended \
+                 WHERE ending = 1 AND ending > 0 AND kind = ?1 ORDER BY at, id",
+            ),
+            drop_oldest_kept: sql(
+                "DELETE FROM {p}ended WHERE ending = 1 AND ending > 0 AND kind = ?1 \
+                 AND (at, id) <= (?2, ?3)",
+            ),
             over: sql("SELECT id FROM {p}ended WHERE until < ?1 ORDER BY until LIMIT ?2"),
             all_ended: sql("SELECT id, ending, kind, errors, coalesce(octet_length(payload), 0) \
                  + coalesce(octet_length(result), 0) + coalesce(octet_length(errors), 0) \

@@ -15,6 +15,7 @@ use super::pace::Pace;
 use super::pages::Ahead;
 use super::rows::{JobRow, KindCounts, KindRow, Place, Table};
 use super::tables::Tables;
+use super::trim::ToTrim;
 use crate::store::Unreadable;
 use crate::store::figures::Noted;
 use crate::values::error::StoreError;
@@ -55,6 +56,8 @@ pub(crate) struct State {
     pub(crate) overtaken: bool,
     /// Positions that were read ahead for the next pages of a list.
     pub(crate) ahead: Vec<Ahead>,
+    /// The kinds that have got kept jobs in this batch.
+    pub(super) to_trim: Vec<ToTrim>,
     /// Rows that could not be read in this batch.
     pub(crate) unreadable: Vec<Unreadable>,
 }
@@ -82,6 +85,7 @@ impl State {
             outbox: true,
             overtaken: false,
             ahead: Vec::new(),
+            to_trim: Vec::new(),
             unreadable: Vec::new(),
         }
     }
@@ -130,6 +134,7 @@ impl State {
         self.lane_table.forget(&self.claims);
         self.hours.forget();
         self.deltas.clear();
+        self.to_trim.clear();
         self.noted.take();
         self.cancel_requested = None;
         self.progress = None;

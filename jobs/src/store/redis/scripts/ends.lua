@@ -34,11 +34,196 @@ local function forget_cancelled(id, claim, fence, took)
   end
 end
 
-local FIGURE_OF_FATE = { retried = RETRIED, snoozed = SNOOZED, dead = DEAD }
+do
+  -- The time in a member of `over`.
+  local function time_in(place)
+    return (struct.unpack('>I8', string.sub(place, -24, -17)))
+  end
 
--- Ends a run that failed, was snoozed or was cancelled. `fate`: see `Fate` in `protocol.rs`. `errors`: those of earlier attempts,
--- and this one. `took`: how long the run took.
-local function finish(id, token, fate, time, errors, took)
+  -- The member of `over` by time that belongs to one by kind and time.
+  local function by_time_of(place, ending)
+    return 'a' .. ending .. string.sub(place, -24)
+  end
+
+  -- What a kept job needs to be removed: the flags of its record, and how many bytes it counts. Nil if the record is not
+  -- that of a job that has completed. The parts of the record are not read, since a busy kind removes a job with each end.
+  local function read_kept(record)
+    local kind_bytes, key_bytes, high, low = string.byte(record, 14, 17)
+    local before = low and HEAD_BYTES + kind_bytes + key_bytes + high * 256 + low
+    local flags = string.byte(record)
+    if not before or #record < before + END_BYTES or not has(flags, ENDED)
+      or string.byte(record, before + 1) ~= AS_COMPLETED then
+      return nil
+    end
+    return flags, #record - HEAD_BYTES - kind_bytes - key_bytes - END_BYTES - (has(flags, EXTRA) and 2 or 0)
+  end
+
+  -- Removes the oldest kept jobs of a kind while it has more jobs than `last` or more bytes than `bytes`, and none on whose
+  -- end a caller waits. `number`: how many have come. A lower bound makes no script long: see TRIMMED.
+  local function trim(kind, last, bytes, number)
+    local first, final = range_of(AS_COMPLETED, kind)
+    local many = redis.call('ZLEXCOUNT', over, first, final)
+    local kept_bytes = tonumber(redis.call('HGET', counters, 'kept_bytes:' .. kind)) or 0
+    local most, looks = TRIMMED * number, TRIM_LOOKS * number
+    while most > 0 and looks > 0 and (many > last or kept_bytes > bytes) do
+      local wanted = kept_bytes > bytes and most or math.min(most, many - last)
+      local oldest = redis.call('ZRANGEBYLEX', over, first, final, 'LIMIT', 0, math.min(wanted, looks, AT_ONCE))
+      if #oldest == 0 then
+        break
+      end
+      first = '(' .. oldest[#oldest]
+      looks = looks - #oldest
+      local ids = {}
+      for n, place in ipairs(oldest) do
+        ids[n] = string.sub(place, -16)
+      end
+      local gone, places_gone, bytes_gone, remembered = {}, {}, 0, {}
+      for n, record in ipairs(get_all(jobs, ids)) do
+        if most == 0 or many <= last and kept_bytes - bytes_gone <= bytes then
+          break
+        end
+        local id, place = ids[n], oldest[n]
+        local flags, its_bytes = read_kept(record or '')
+        local job = flags and has(flags, EXTRA) and read(record)
+        if not flags then
+          many = many - 1
+          places_gone[#places_gone + 1] = place
+        elseif not (job and is_wanted(job) and time_in(place) + WANTED_KEPT_MS >= now) then
+          many, most = many - 1, most - 1
+          gone[#gone + 1] = id
+          places_gone[#places_gone + 1], places_gone[#places_gone + 2] = place, by_time_of(place, AS_COMPLETED)
+          bytes_gone = bytes_gone + its_bytes
+          if has(flags, CALLERS_ID) and time_in(place) + keep_dead >= now then
+            remembered[#remembered + 1] = { id, time_in(place) }
+          end
+        end
+      end
+      call_all('HDEL', jobs, gone)
+      call_all('ZREM', ended, gone)
+      call_all('ZREM', over, places_gone)
+      if bytes_gone > 0 then
+        redis.call('HINCRBY', counters, 'kept_bytes:' .. kind, -bytes_gone)
+        kept_bytes = kept_bytes - bytes_gone
+      end
+      for _, its in ipairs(remembered) do
+        remember_id(unpack(its))
+      end
+    end
+  end
+
+  -- The record of a job that has completed. `job`: its record before that, if it was read. Otherwise the job has neither
+  -- extra nor key nor errors, so its record is cut and not read. Returns how many bytes the job counts, too.
+  local function kept_record(record, job, due_time, took, result)
+    if job then
+      job.flags, job.ending, job.due, job.ended_at = job.flags + ENDED, AS_COMPLETED, due_time, now
+      job.took, job.result = took, result
+      return write(job), bytes_of(job)
+    end
+    local before = HEAD_BYTES + string.byte(record, 14)
+    return string.char(string.byte(record) + ENDED) .. string.sub(record, 2, before)
+      .. struct.pack(END, AS_COMPLETED, due_time, now, took, #result) .. result .. string.sub(record, before + 1),
+      #record - before + #result
+  end
+
+  -- Whether a claimed job has neither extra nor key nor errors, and is what its fence says.
+  local function is_plain(record, claim)
+    local kind_bytes, key_bytes, high, low = string.byte(record, 14, 17)
+    return low and claim.flags < ENDED and string.byte(record) == claim.flags and key_bytes + high + low == 0
+      and string.sub(record, HEAD_BYTES + 1, HEAD_BYTES + kind_bytes) == claim.kind and due[claim.kind]
+  end
+
+  -- Ends runs that completed, and keeps their jobs. `bounds`: for how long, how many and how many bytes the kind of a job
+  -- keeps; or '' if it keeps none and only callers wait for the ends. One result for each.
+  operations.complete_and_keep = function()
+    local bounds, many = args(2)
+    local age, last, bytes = string.match(bounds, '(%d+) (%d+) (%d+)')
+    local ids, first = {}, at
+    for n = 1, tonumber(many) do
+      ids[n] = ARGV[first + 4 * n - 4]
+    end
+    at = at + 4 * #ids
+    local found, records = get_all(fences, ids), get_all(jobs, ids)
+    local results, its, records_kept, dates, places_kept = {}, {}, {}, {}, {}
+    local kept, kept_bytes = {}, {}
+    -- Digits, since a server makes them of each number anew.
+    local function date(till)
+      return string.format('%.0f', math.min(till, LATEST))
+    end
+    local by_age, wanted_till = age and date(now + tonumber(age)), now + WANTED_KEPT_MS
+    -- The fence of the job before, and what it says.
+    local fence_before, claim, due_time, failed_before
+    -- The beginnings of the members of `over`, by kind.
+    local beginnings = {}
+    for n, id in ipairs(ids) do
+      local token, took, result = unpack(ARGV, first + 4 * n - 3, first + 4 * n - 1)
+      local fence, record = found[n], records[n]
+      results[n] = CLAIM_LOST
+      if fence and string.sub(fence, 1, TOKEN_BYTES) == string.sub(token, 1, TOKEN_BYTES) then
+        results[n] = DONE
+        its[#its + 1] = id
+        take_cancel_request(id)
+        if fence ~= fence_before then
+          fence_before, claim, due_time, failed_before = fence, read_fence(fence), due_of(fence), has_failed(fence)
+        end
+        note_run(claim.kind, COMPLETED, token)
+        if claim.scope then
+          free_place(id, claim.scope)
+        end
+        local cut = record and is_plain(record, claim)
+        local job = record and not cut and read(record)
+        if cut or job then
+          local kind, till = claim.kind, by_age
+          count(kind, -1)
+          count_retrying(kind, failed_before and -1 or 0)
+          if job then
+            free_key(claim.key, id)
+            grouped.leave(id, job, 'completed')
+            if claim.key == '' then
+              -- Another job took it, or it had none.
+              job.key = ''
+            end
+            if is_wanted(job) then
+              till = date(age and math.max(wanted_till, now + tonumber(age)) or wanted_till)
+            end
+          end
+          local kept_as, its_bytes = kept_record(record, job, due_time, tonumber(took), result)
+          records_kept[#records_kept + 1], records_kept[#records_kept + 2] = id, kept_as
+          dates[#dates + 1], dates[#dates + 2] = till or date(now), id
+          beginnings[kind] = beginnings[kind] or { places(AS_COMPLETED, kind, now, '') }
+          local to = #places_kept
+          places_kept[to + 1], places_kept[to + 2] = '0', beginnings[kind][1] .. id
+          places_kept[to + 3], places_kept[to + 4] = '0', beginnings[kind][2] .. id
+          kept[kind] = (kept[kind] or 0) + 1
+          kept_bytes[kind] = (kept_bytes[kind] or 0) + its_bytes
+        else
+          if record then
+            set_aside(id, record)
+          end
+          forget(id, claim, fence)
+        end
+      end
+    end
+    call_all('ZREM', run, its)
+    call_all('HDEL', fences, its)
+    drop_progress(its)
+    call_all('HSET', jobs, records_kept)
+    call_all('ZADD', ended, dates)
+    call_all('ZADD', over, places_kept)
+    for kind, number in pairs(kept) do
+      redis.call('HINCRBY', counters, 'kept_bytes:' .. kind, kept_bytes[kind])
+      if age then
+        trim(kind, tonumber(last), tonumber(bytes), number)
+      end
+    end
+    return table.concat(results)
+  end
+end
+
+-- Ends a run that failed, was snoozed or was cancelled. `fate`: see `Fate` in `protocol.rs`. `errors`: those of earlier
+-- attempts, and this one. `took`: how long the run took.
+operations.finish = function()
+  local id, token, fate, time, errors, took = args(6)
+  took = tonumber(took)
   local claim, fence = end_claim(id, token)
   if not claim then
     return CLAIM_LOST
@@ -50,7 +235,7 @@ local function finish(id, token, fate, time, errors, took)
     return DONE
   end
   local job = read(record)
-  note_run(claim.kind, FIGURE_OF_FATE[fate], token)
+  note_run(claim.kind, fate == 'snoozed' and SNOOZED or fate == 'dead' and DEAD or RETRIED, token)
   if not job then
     set_aside(id, record)
     forget(id, claim, fence)
@@ -69,135 +254,9 @@ local function finish(id, token, fate, time, errors, took)
     job.interruptions = 0
     count_retrying(job.kind, fate ~= 'snoozed' and not failed_before and 1 or 0)
     redis.call('HSET', jobs, id, write(job))
-    enqueue(job.kind, id, time, 0, job.flags)
+    enqueue(job.kind, id, tonumber(time), 0, job.flags)
   end
   return DONE
-end
-
--- Removes the oldest kept jobs of a kind while it has more jobs than `last` or more bytes than `bytes`, and none on whose
--- end a caller waits. `number`: how many have come. A lower bound makes no script long: see TRIMMED.
-local function trim(kind, last, bytes, number)
-  local first, final = range_of(AS_COMPLETED, kind)
-  local many = redis.call('ZLEXCOUNT', over, first, final)
-  local kept_bytes = tonumber(redis.call('HGET', counters, 'kept_bytes:' .. kind)) or 0
-  local most, looks = TRIMMED * number, TRIM_LOOKS * number
-  while most > 0 and looks > 0 and (many > last or kept_bytes > bytes) do
-    local oldest = redis.call('ZRANGEBYLEX', over, first, final, 'LIMIT', 0, math.min(most, looks, AT_ONCE))
-    if #oldest == 0 then
-      break
-    end
-    first = '(' .. oldest[#oldest]
-    looks = looks - #oldest
-    local ids = {}
-    for n, place in ipairs(oldest) do
-      ids[n] = string.sub(place, -16)
-    end
-    local gone, places_gone, bytes_gone, remembered = {}, {}, 0, {}
-    for n, record in ipairs(get_all(jobs, ids)) do
-      if most == 0 or many <= last and kept_bytes - bytes_gone <= bytes then
-        break
-      end
-      local job = record and read(record)
-      if not job or job.ending ~= AS_COMPLETED then
-        many = many - 1
-        places_gone[#places_gone + 1] = oldest[n]
-      elseif not (is_wanted(job) and job.ended_at + WANTED_KEPT_MS >= now) then
-        many, most = many - 1, most - 1
-        gone[#gone + 1] = ids[n]
-        places_gone[#places_gone + 1], places_gone[#places_gone + 2] = places(AS_COMPLETED, kind, job.ended_at, ids[n])
-        bytes_gone = bytes_gone + bytes_of(job)
-        if is_remembered(job) then
-          remembered[#remembered + 1] = { ids[n], job.ended_at }
-        end
-      end
-    end
-    call_all('HDEL', jobs, gone)
-    call_all('ZREM', ended, gone)
-    call_all('ZREM', over, places_gone)
-    if bytes_gone > 0 then
-      redis.call('HINCRBY', counters, 'kept_bytes:' .. kind, -bytes_gone)
-      kept_bytes = kept_bytes - bytes_gone
-    end
-    for _, its in ipairs(remembered) do
-      remember_id(unpack(its))
-    end
-  end
-end
-
--- Ends runs that completed, and keeps their jobs. `bounds`: for how long, how many and how many bytes the kind of a job
--- keeps; or '' if it keeps none and only callers wait for the ends. One result for each.
-operations.complete_and_keep = function()
-  local bounds, many = args(2)
-  local age, last, bytes = string.match(bounds, '(%d+) (%d+) (%d+)')
-  local ids, first = {}, at
-  for n = 1, tonumber(many) do
-    ids[n] = ARGV[first + 4 * n - 4]
-  end
-  at = at + 4 * #ids
-  local found, records = get_all(fences, ids), get_all(jobs, ids)
-  local results, its, records_kept, dates, places_kept = {}, {}, {}, {}, {}
-  local kept, kept_bytes = {}, {}
-  for n, id in ipairs(ids) do
-    local token, took, result = unpack(ARGV, first + 4 * n - 3, first + 4 * n - 1)
-    local fence, record = found[n], records[n]
-    results[n] = CLAIM_LOST
-    if fence and string.sub(fence, 1, TOKEN_BYTES) == string.sub(token, 1, TOKEN_BYTES) then
-      results[n] = DONE
-      its[#its + 1] = id
-      take_cancel_request(id)
-      local claim, job = read_fence(fence), record and read(record)
-      note_run(claim.kind, COMPLETED, token)
-      if claim.scope then
-        free_place(id, claim.scope)
-      end
-      if job then
-        free_key(claim.key, id)
-        grouped.leave(id, job, 'completed')
-        count(claim.kind, -1)
-        count_retrying(claim.kind, job.failures > 0 and -1 or 0)
-        if claim.key == '' then
-          -- Another job took it, or it had none.
-          job.key = ''
-        end
-        local till = is_wanted(job) and now + WANTED_KEPT_MS or now
-        if age then
-          till = math.max(till, now + tonumber(age))
-        end
-        job.flags, job.ending, job.due, job.ended_at = job.flags + ENDED, AS_COMPLETED, due_of(fence), now
-        job.took, job.result = tonumber(took), result
-        records_kept[#records_kept + 1], records_kept[#records_kept + 2] = id, write(job)
-        dates[#dates + 1], dates[#dates + 2] = math.min(till, LATEST), id
-        for _, place in ipairs({ places(AS_COMPLETED, job.kind, now, id) }) do
-          places_kept[#places_kept + 1], places_kept[#places_kept + 2] = 0, place
-        end
-        kept[job.kind] = (kept[job.kind] or 0) + 1
-        kept_bytes[job.kind] = (kept_bytes[job.kind] or 0) + bytes_of(job)
-      else
-        if record then
-          set_aside(id, record)
-        end
-        forget(id, claim, fence)
-      end
-    end
-  end
-  call_all('ZREM', run, its)
-  call_all('HDEL', fences, its)
-  drop_progress(its)
-  call_all('HSET', jobs, records_kept)
-  call_all('ZADD', ended, dates)
-  call_all('ZADD', over, places_kept)
-  for kind, number in pairs(kept) do
-    redis.call('HINCRBY', counters, 'kept_bytes:' .. kind, kept_bytes[kind])
-    if age then
-      trim(kind, tonumber(last), tonumber(bytes), number)
-    end
-  end
-  return table.concat(results)
-end
-
-operations.finish = function()
-  local id, token, fate, time, errors, took = args(6)
-  return finish(id, token, fate, tonumber(time), errors, tonumber(took))
 end
 
 -- Sets the progress of a run.
