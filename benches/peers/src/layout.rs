@@ -103,6 +103,13 @@ const BURST: &[(&str, &str)] = &[
     ("longest_gap", "a thread that only reads the clock"),
 ];
 
+const ONE_THREAD: &[(&str, &str)] = &[
+    ("cpu", "processor time (ms)"),
+    ("late_p50", "late, half (µs)"),
+    ("late_p99", "99 % (µs)"),
+    ("wakeups", "switches to its threads, a sleep"),
+];
+
 pub(crate) const TABLES: &[Table] = &[
     structure("insert", "uniform", "insert, from nothing to the size"),
     structure("pairs", "uniform", "cancel a random timer and insert another"),
@@ -223,6 +230,19 @@ pub(crate) const TABLES: &[Table] = &[
                 ("wakeups", "switches to its threads, a thousand requests"),
             ],
         )
+    },
+    Table {
+        of: "tasks",
+        ..sleeps(
+            "current_thread",
+            "20,000 sleeps a second on tokio's current-thread runtime, five seconds",
+            "",
+            ONE_THREAD,
+        )
+    },
+    Table {
+        of: "tasks",
+        ..sleeps("smol", "20,000 sleeps a second on smol, five seconds", "", ONE_THREAD)
     },
     sleeps(
         "ticking",

@@ -4,6 +4,7 @@
 //!
 //! - All tasks run on a tokio runtime, with every peer's timers, so the executor costs every peer
 //!   the same. It has a worker for each task that is measured, and two for the works that wake.
+//!   Two works have other runtimes, with one thread (`runtimes.rs`).
 //! - In works where no task has to wake, `delays` names the waker of the polls: `task` is the
 //!   task's own, and `noop` one whose clone is free.
 //! - All peers are measured through one trait (`timer.rs`). The works in which tasks only sleep
@@ -12,6 +13,7 @@
 mod gateway;
 mod loops;
 mod peers;
+mod runtimes;
 mod tasks;
 mod timer;
 mod waiting;
@@ -61,8 +63,11 @@ const fn work(name: &'static str, delays: &'static str, sizes: &'static [usize])
 
 const MILLION: &[usize] = &[1_000_000];
 
+const CURRENT_THREAD: &str = "current_thread";
+const SMOL: &str = "smol";
+
 /// In the order of the report.
-const WORKS: [Work; 13] = [
+const WORKS: [Work; 15] = [
     work("ready", "task", &[1, 2]),
     work("once", "task", &[1, 2, 4, 8]),
     work("once", "noop", &[1, 2]),
@@ -73,13 +78,26 @@ const WORKS: [Work; 13] = [
     Work { short: 10_000, ..work("burst", "-", MILLION) },
     Work { short: 100, ..work("gateway", "-", &[50_000]) },
     work("proxy", "-", &[1_000]),
+    Work { short: 100, ..work(CURRENT_THREAD, "-", &[10_000]) },
+    Work { short: 100, ..work(SMOL, "-", &[10_000]) },
     work("ticking", "-", &[1]),
     Work { rounds: 1, ..work("blocked", "-", &[1]) },
     Work { rounds: 1, short: 10_000, ..work("idle", "-", MILLION) },
 ];
 
 fn cases(short: bool) -> Vec<(Case, usize)> {
-    WORKS.iter().flat_map(|work| work.cases(NAME, PEERS, short)).collect()
+    let all = WORKS.iter().flat_map(|work| work.cases(NAME, PEERS, short));
+    all.filter(|(case, _)| runs_on(&case.work, &case.peer)).collect()
+}
+
+/// Whether the runtime of a work has what a peer needs. tokio's timers need a runtime of tokio, and the alternative
+/// one needs a runtime with several threads. Where no task may be early, `pingora-timeout` is left out: it is at times.
+fn runs_on(work: &str, peer: &str) -> bool {
+    match work {
+        CURRENT_THREAD => !["tokio-alt", "pingora-timeout"].contains(&peer),
+        SMOL => !peer.starts_with("tokio") && peer != "pingora-timeout",
+        _ => true,
+    }
 }
 
 fn measure_peer<F: Futures>(case: &Case, short: bool) -> Fallible<Figures> {
@@ -94,6 +112,8 @@ fn measure_peer<F: Futures>(case: &Case, short: bool) -> Fallible<Figures> {
         ("burst", tasks) => due::burst::<Tasks<F>>(tasks, short),
         ("gateway", connections) => gateway::gateway::<F>(connections, short),
         ("proxy", _) => gateway::proxy::<F>(short),
+        (CURRENT_THREAD, tasks) => runtimes::on_current_thread::<F>(tasks, short),
+        (SMOL, tasks) => runtimes::on_smol::<F>(tasks, short),
         ("ticking", _) => waiting::ticking::<F>(short),
         ("blocked", _) => waiting::blocked::<F>(short),
         ("idle", tasks) => {

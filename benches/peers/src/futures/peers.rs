@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 use ::tickwheel::{Scheduler, Sleep, Wheel};
 use ::tokio::runtime::Runtime;
 use ::tokio::time as tokio_time;
+use async_executor::Executor;
 use futures_timer::Delay;
 
 use super::timer::Futures;
@@ -45,6 +46,14 @@ impl<const DRIVEN: bool> Futures for Ours<DRIVEN> {
         let ours = Ours::default();
         if DRIVEN {
             runtime.spawn(ours.wheel.drive(|until| tokio_time::sleep_until(until.into())));
+        }
+        ours
+    }
+
+    fn on_smol(executor: &Executor<'static>) -> Self {
+        let ours = Ours::default();
+        if DRIVEN {
+            executor.spawn(ours.wheel.drive(async_io::Timer::at)).detach();
         }
         ours
     }

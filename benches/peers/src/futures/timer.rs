@@ -7,6 +7,7 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use ::tokio::runtime::{Builder, Runtime};
+use async_executor::Executor;
 use futures_lite::FutureExt;
 
 /// The source of a peer's sleeps. A task uses a clone of its own.
@@ -23,6 +24,11 @@ pub(super) trait Futures: Default + Clone + Send + Sync + 'static {
 
     /// The source of the sleeps of tasks on this runtime.
     fn on(_runtime: &Runtime) -> Self {
+        Self::default()
+    }
+
+    /// The source of the sleeps of tasks on an executor of smol.
+    fn on_smol(_executor: &Executor<'static>) -> Self {
         Self::default()
     }
 
