@@ -55,6 +55,7 @@ if (words.role === 'work') {
     lockDuration: lease,
     stalledInterval: Math.max(1, lease / 2),
     removeOnComplete: { count: 0 },
+    ...(words.limited === '1' ? { limiter: { max: 1e9, duration: 1000 } } : {}),
   });
   worker.on('error', (error) => console.error(`bullmq: ${error.message}`));
   await worker.waitUntilReady();

@@ -30,11 +30,13 @@ pub(crate) struct Role {
     pub(crate) lease: Duration,
     /// How long each handler takes.
     pub(crate) hold: Duration,
+    /// Whether the queue has a limit of a rate that it never reaches.
+    pub(crate) limited: bool,
 }
 
 /// A process that runs jobs with empty handlers.
 pub(crate) const WORKER: Role =
-    Role { works: true, lease: Duration::from_secs(30), hold: Duration::ZERO };
+    Role { works: true, lease: Duration::from_secs(30), hold: Duration::ZERO, limited: false };
 /// A process that runs none.
 pub(crate) const PRODUCER: Role = Role { works: false, ..WORKER };
 
@@ -54,6 +56,7 @@ impl Node {
         command.arg(format!("role={}", if role.works { "work" } else { "produce" }));
         command.arg(format!("lease_ms={}", role.lease.as_millis()));
         command.arg(format!("hold_ms={}", role.hold.as_millis()));
+        command.arg(format!("limited={}", u8::from(role.limited)));
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().map_err(|error| format!("{command:?}: {error}"))?;
         let output = child.stdout.take().ok_or("no output")?;

@@ -15,6 +15,19 @@ const LATE_COLUMNS: &[(&str, &str)] = &[
     ("twice", "run twice"),
     ("lost", "not run"),
 ];
+const LIFE_SIZES: &[Size] =
+    &[Size("bulk", 500.0, 500.0), Size("ahead", 5000.0, 1000.0), Size("seconds", 4.0, 0.3)];
+const LIFE_COLUMNS: &[(&str, &str)] = &[
+    ("jobs_per_s", "jobs/s"),
+    ("trips_per_job", "round trips a job"),
+    ("commands_per_job", "commands a job, inside of scripts too"),
+    ("server_us_per_job", "µs of the server's processor a job"),
+    ("script_ms", "longest script (ms)"),
+    ("twice", "run twice"),
+    ("lost", "not run"),
+];
+/// The contenders that can limit how many jobs of a queue start in a time.
+const LIMITS: &[&str] = &[OURS, "bullmq-official", "bullmq"];
 const IDLE_COLUMNS: &[(&str, &str)] = &[
     ("jobs", "pending"),
     ("bytes_per_job", "bytes a pending job"),
@@ -36,21 +49,15 @@ pub(crate) const ROWS: &[Row] = &[
         ..row("insert", "inserts in bulks of 500, nobody works", insert::measure)
     },
     Row {
-        sizes: &[
-            Size("bulk", 500.0, 500.0),
-            Size("ahead", 5000.0, 1000.0),
-            Size("seconds", 4.0, 0.3),
-        ],
-        columns: &[
-            ("jobs_per_s", "jobs/s"),
-            ("trips_per_job", "round trips a job"),
-            ("commands_per_job", "commands a job, inside of scripts too"),
-            ("server_us_per_job", "µs of the server's processor a job"),
-            ("script_ms", "longest script (ms)"),
-            ("twice", "run twice"),
-            ("lost", "not run"),
-        ],
+        sizes: LIFE_SIZES,
+        columns: LIFE_COLUMNS,
         ..row("life", "the whole life of a job that is due at once", life::measure)
+    },
+    Row {
+        only: LIMITS,
+        sizes: LIFE_SIZES,
+        columns: LIFE_COLUMNS,
+        ..row("limited", "the same, with a rate of the queue that is never reached", life::limited)
     },
     Row {
         sizes: &[

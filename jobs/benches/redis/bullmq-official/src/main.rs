@@ -8,11 +8,11 @@
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
-use bullmq::options::RedisConnectionOptions;
+use bullmq::options::{RateLimiterOptions, RedisConnectionOptions};
 use bullmq::types::RemoveOnFinish;
 use bullmq::worker::CancellationToken;
 use bullmq::{BulkJob, Job, JobOptions, Queue, QueueOptions, Worker, WorkerOptions};
-use contender::{Contender, Fallible, NewJob, Payload, QUEUE, Setup};
+use contender::{Contender, Fallible, NEVER_REACHED, NewJob, Payload, QUEUE, Setup};
 use tokio::runtime::Runtime;
 
 const CONCURRENCY: usize = 100;
@@ -63,6 +63,10 @@ impl Contender for Official {
             .lock_duration(setup.lease)
             .stalled_interval((setup.lease / 2).max(Duration::from_millis(1)))
             .remove_on_complete(RemoveOnFinish::Bool(true));
+        let options = match setup.limited {
+            true => options.limiter(RateLimiterOptions::new(NEVER_REACHED, Duration::from_secs(1))),
+            false => options,
+        };
         let worker = match setup.works {
             true => Some(runtime.block_on(Worker::with_options(QUEUE, run, options))?),
             false => None,

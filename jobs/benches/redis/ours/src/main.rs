@@ -5,10 +5,10 @@ use std::process::ExitCode;
 use std::thread;
 use std::time::Duration;
 
-use contender::{Contender, Fallible, NewJob, Payload, QUEUE, Setup};
+use contender::{Contender, Fallible, NEVER_REACHED, NewJob, Payload, QUEUE, Setup};
 use serde::{Deserialize, Serialize};
 use tickwheel_jobs::tickwheel::When;
-use tickwheel_jobs::{Client, Job, Jobs, Run};
+use tickwheel_jobs::{Client, Job, Jobs, Limit, Run};
 
 /// The number of waiting handlers that one measurement needs at once.
 const WAITING_THREADS: usize = 16;
@@ -49,6 +49,10 @@ impl Contender for Ours {
         let hold = setup.hold;
         if !hold.is_zero() {
             builder = builder.threads(WAITING_THREADS);
+        }
+        if setup.limited {
+            let limit = Limit::none().rate(NEVER_REACHED, Duration::from_secs(1));
+            Jobs::redis(&setup.url)?.queue(QUEUE).client()?.limit(limit)?;
         }
         let handler = move |job: CloseOrder, _: &Run| {
             contender::ran(&job.0);

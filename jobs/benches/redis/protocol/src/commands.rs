@@ -21,7 +21,12 @@ pub struct Setup {
     pub lease: Duration,
     /// How long each handler takes.
     pub hold: Duration,
+    /// Whether the queue gets a limit of [`NEVER_REACHED`] jobs a second.
+    pub limited: bool,
 }
+
+/// More jobs a second than any contender runs.
+pub const NEVER_REACHED: u64 = 1_000_000_000;
 
 /// Opens the contender that the command line describes, and does the driver's commands until the driver closes
 /// the input.
@@ -45,6 +50,7 @@ fn setup(words: impl Iterator<Item = String>) -> Fallible<Setup> {
         works: get("role")? == "work",
         lease: Duration::from_millis(get("lease_ms")?.parse()?),
         hold: Duration::from_millis(get("hold_ms")?.parse()?),
+        limited: get("limited")? == "1",
     })
 }
 

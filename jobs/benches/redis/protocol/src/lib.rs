@@ -1,7 +1,7 @@
 //! The common part of all contenders in Rust: the driver's commands, and the times at which jobs started.
 //!
-//! A contender is a program of its own. It is started with `url=URL lease_ms=N hold_ms=N role=work` or
-//! `role=produce`, says `ready`, and answers each line of its standard input with lines of its own:
+//! A contender is a program of its own. It is started with `url=URL lease_ms=N hold_ms=N limited=0
+//! role=work`, say, or `limited=1` or `role=produce`, says `ready`, and answers each line of its standard input with lines of its own:
 //!
 //! | command | answer |
 //! | --- | --- |
@@ -19,7 +19,7 @@
 mod commands;
 mod runs;
 
-pub use commands::{Setup, main, now_us};
+pub use commands::{NEVER_REACHED, Setup, main, now_us};
 pub use runs::ran;
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

@@ -2,7 +2,7 @@
 //! an empty handler and ends them, at the same time.
 //!
 //! The first process waits while more than `ahead` jobs have not started. The clock stops when the store
-//! itself says that no job is left.
+//! itself says that no job is left. In a second row the queue has a limit of a rate that it never reaches.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use harness::Fallible;
 use harness::case::{Figures, figure};
 
 use super::{PATIENCE, Setting, server_figures};
-use crate::node::{self, Due, Node, PRODUCER, WORKER};
+use crate::node::{self, Due, Node, PRODUCER, Role, WORKER};
 use crate::server::Server;
 use crate::starts;
 
@@ -19,9 +19,17 @@ use crate::starts;
 const BULKS_PER_LOOK: usize = 4;
 
 pub(crate) fn measure(setting: &Setting, server: &mut Server) -> Fallible<Figures> {
+    lives(setting, server, WORKER)
+}
+
+pub(crate) fn limited(setting: &Setting, server: &mut Server) -> Fallible<Figures> {
+    lives(setting, server, Role { limited: true, ..WORKER })
+}
+
+fn lives(setting: &Setting, server: &mut Server, worker: Role) -> Fallible<Figures> {
     let (bulk, ahead) = (setting.size("bulk"), setting.size("ahead"));
     let length = setting.seconds("seconds");
-    let mut workers = [Node::start(setting.contender, server, WORKER)?];
+    let mut workers = [Node::start(setting.contender, server, worker)?];
     let mut producer = Node::start(setting.contender, server, PRODUCER)?;
     let mut inserted = 0;
     insert(&mut producer, &mut inserted, bulk)?;
