@@ -64,7 +64,8 @@ impl Contender for Official {
             .stalled_interval((setup.lease / 2).max(Duration::from_millis(1)))
             .remove_on_complete(RemoveOnFinish::Bool(true));
         let options = match setup.limited {
-            true => options.limiter(RateLimiterOptions::new(NEVER_REACHED, Duration::from_secs(1))),
+            true => options
+                .limiter(RateLimiterOptions::new(NEVER_REACHED.into(), Duration::from_secs(1))),
             false => options,
         };
         let worker = match setup.works {

@@ -26,7 +26,7 @@ pub struct Setup {
 }
 
 /// More jobs a second than any contender runs.
-pub const NEVER_REACHED: u64 = 1_000_000_000;
+pub const NEVER_REACHED: u32 = 1_000_000_000;
 
 /// Opens the contender that the command line describes, and does the driver's commands until the driver closes
 /// the input.
