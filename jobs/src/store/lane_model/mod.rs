@@ -43,6 +43,8 @@ use crate::values::limits::{self, LimitScope, Limits, flow};
 use crate::values::time::Millis;
 use oracle::Oracle;
 use place::Place;
+#[cfg(feature = "redis")]
+use steps::changed_weight;
 use steps::{Step, steps};
 
 /// The first two kinds share a flow. No process handles the last one.
@@ -356,4 +358,15 @@ fn claims_on_a_server_agree_with_the_oracle() {
         agrees(Place::Server(server.queue(number.get())), &steps)
     });
     result.unwrap();
+}
+
+/// A weight that changes counts from the next claim on, also on a server, where a lane lay among those of its earlier
+/// weight until its next turn.
+#[cfg(feature = "redis")]
+#[test]
+fn weight_that_changes_counts_from_the_next_claim_on() {
+    let server = server::Process::start();
+    for place in [Place::Memory, Place::Server(server.queue(1))] {
+        agrees(place, &changed_weight()).unwrap();
+    }
 }

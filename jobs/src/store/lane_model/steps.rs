@@ -68,6 +68,19 @@ fn turns() -> impl Strategy<Value = Vec<Step>> {
         })
 }
 
+/// The weight of a partition changes while it waits for its turn among others.
+#[cfg(feature = "redis")]
+pub(super) fn changed_weight() -> Vec<Step> {
+    let insert = |(partition, many)| {
+        let (kind, partition, delay) = (0, Some(partition), 0);
+        Step::Insert { kind, partition, delay, many }
+    };
+    let claim = |limit| Step::Claim { limit, in_lanes: 100, suspects: false };
+    let inserts = [(1, 32), (4, 9), (3, 30), (0, 32), (2, 35)].map(insert);
+    let then = [Step::Weigh(2, 3), claim(17), Step::Weigh(0, 10), claim(4), claim(12)];
+    inserts.into_iter().chain(then).collect()
+}
+
 fn mixed() -> impl Strategy<Value = Vec<Step>> {
     let delay = || prop::sample::select(vec![0, 0, 0, 1, 30, 60, 400]);
     let insert = (0..4usize, prop::option::weighted(0.8, 0..4usize), delay(), 1..6usize)

@@ -241,14 +241,16 @@ end
 local OF_LANES = { ['limit'] = true, ['limit-flow'] = true, ['limit-each'] = true, ['limit-part'] = true,
   ['pause-part'] = true, ['flow'] = true, ['hold'] = true, ['hold-flow'] = true, ['hold-part'] = true }
 
--- Brings the lanes back that a new limit may allow to run, and makes every process claim.
+-- Brings the lanes back that a new limit may allow to run, lets the next claims look at the weight of each lane, and makes
+-- every process claim.
 local function follow_limit(name)
   local word, rest = string.match(name, '^([%a-]+):?(.*)$')
   if word == 'limit-part' or word == 'pause-part' or word == 'hold-part' then
     local bytes, both = string.match(rest, '^(%d+):(.*)$')
     bytes = tonumber(bytes) or 0
     bring_back(lane_of(string.sub(both or '', 1, bytes), string.sub(both or '', bytes + 2)))
-  elseif word == 'limit-each' then
+  end
+  if word == 'limit-part' or word == 'limit-each' then
     redis.call('HSET', lanes, CHANGED_LANES, '0')
   elseif word == 'flow' then
     redis.call('HSET', lanes, CHANGED_SCOPES, '0')

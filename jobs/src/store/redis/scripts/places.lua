@@ -20,7 +20,8 @@ local ROUNDS = 2 ^ 42
 local WAITED_FOR = '\0w'
 -- A flow has changed: `held` is compared with the claims, from this place on.
 local CHANGED_SCOPES = '\0h'
--- The limit of each partition of a kind has changed: parked lanes come back, from this cursor of `lanes` on.
+-- The limit of a partition has changed: parked lanes come back, and lanes get their weights, from this cursor of `lanes`
+-- on.
 local CHANGED_LANES = '\0s'
 
 -- The length and the name of the kind of a lane.

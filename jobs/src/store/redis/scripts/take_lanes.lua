@@ -196,6 +196,17 @@ do
     return #found / 2
   end
 
+  -- Puts a lane that is in turn behind those of its weight, if that has changed.
+  local function follow_weight(lane)
+    local kind = string.sub(kind_of(lane), 2)
+    local pass = each[kind] and read_lane(redis.call('HGET', lanes, lane) or '')
+    local weight = pass and limit_of(kind, lane).weight
+    if weight and weight ~= math.floor(pass / ROUNDS) then
+      redis.call('ZREM', turn, turn_of(lane, pass))
+      put_in_turn(lane, turns.new_pass(kind, weight))
+    end
+  end
+
   -- Lanes that a new limit may allow to run come back, a page in each call. If the clock was set back, all come back.
   local cursor, noted = unpack(redis.call('HMGET', lanes, CHANGED_LANES, NOTED))
   if noted and tonumber(noted) > now then
@@ -209,6 +220,7 @@ do
       local lane = found[n]
       if string.byte(lane, 1) and string.byte(lane, 1) > 0 and #lane > #kind_of(lane) then
         bring_back(lane)
+        follow_weight(lane)
       end
     end
     cursor = following ~= '0'
