@@ -91,10 +91,10 @@ do
     return found.many
   end
 
-  -- The weights with lanes in turn, with the share of each. The sum of their lags becomes zero. If there is one alone, its
-  -- lanes are not counted.
+  -- The weights with lanes in turn, with the share of each. If weights have left or come, the lags of those behind, or of
+  -- those ahead, shrink until the sum of all is zero. If there is one alone, its lanes are not counted.
   local function settle_lags(its)
-    local some, total, sum = {}, 0, 0
+    local some, total, behind, ahead = {}, 0, 0, 0
     for _, found in ipairs(its.list) do
       if found.many ~= 0 then
         some[#some + 1] = found
@@ -107,11 +107,13 @@ do
     for _, found in ipairs(some) do
       -- An earlier version wrote passes without a weight.
       found.share = math.max(found.weight, 1) * many_of(its, found)
-      total, sum = total + found.share, sum + found.lag
+      total = total + found.share
+      behind, ahead = behind + math.max(found.lag, 0), ahead - math.min(found.lag, 0)
     end
     for _, found in ipairs(some) do
       found.share = found.share / total
-      found.lag = found.lag - found.share * sum
+      local all = found.lag > 0 and behind or ahead
+      found.lag = all > 0 and found.lag * math.min(behind, ahead) / all or 0
     end
     return some
   end
@@ -187,7 +189,7 @@ do
     local its, lane = kinds_in_turn[offer.kind], offer.lane
     local found, of = its.current, weight_of(its, offer.limits.weight)
     for _, other in ipairs(settle_lags(its)) do
-      other.lag = math.max(-1, math.min(1, other.lag + other.share - (other == found and 1 or 0)))
+      other.lag = other.lag + other.share - (other == found and 1 or 0)
     end
     found.pass, its.has_served = math.max(found.pass, offer.pass), true
     -- A lane that waited with a suspect may be behind. It has saved up no turns.
