@@ -309,7 +309,7 @@ mod tests {
         let (mut unequal, kind) = lanes(&weights, &["a", "b"]);
         let turns = served(&mut unequal, &kind, 40);
         assert_eq!(turns.matches('a').count(), 30, "{turns}");
-        // A heavy lane does not have its turns in a row, and neither have the others.
+        // The turns of a heavy lane are spread among those of the others.
         let weights = [of_partition("a", Limit::none().weight(4))];
         let (mut one_heavy, kind) = lanes(&weights, &["a", "b", "c", "d", "e"]);
         assert_eq!(served(&mut one_heavy, &kind, 16), "bacadaeabacadaea");

@@ -9,8 +9,9 @@
 //!   its lanes' weights, divided by that of all lanes in turn. Its *lag* is the turns that its lanes should have had,
 //!   less those that they had. Among the weights whose lag is not negative, the one is next whose next turn is due first.
 //!   If weights leave or come, the lags of those behind, or of those ahead, shrink until the sum of all is zero.
-//!   So no weight is ahead or behind by more than one turn, and a heavy lane does not have its turns in a row while
-//!   others wait. Of any k turns of lanes with the weight w of W in all, one has at least ⌊k·w/W⌋ - 1.
+//!   So no weight is ahead or behind by more than one turn, and the turns of a heavy lane are spread among those of the
+//!   others. If the weights of all lanes in turn are W together, a lane of weight w has at least ⌊k·w/W⌋ - 1 of any k
+//!   turns.
 //! - A lane is in turn, or it is parked. If it is parked until a time, it stands in `waiting`, and only that time or
 //!   another limit brings it back.
 
@@ -234,7 +235,7 @@ mod tests {
 
     use super::*;
 
-    /// What happens to a lane between some turns.
+    /// A change of the lanes. Some turns follow it.
     #[derive(Clone, Debug)]
     enum Step {
         Add(u32),

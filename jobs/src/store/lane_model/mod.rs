@@ -43,8 +43,6 @@ use crate::values::limits::{self, LimitScope, Limits, flow};
 use crate::values::time::Millis;
 use oracle::Oracle;
 use place::Place;
-#[cfg(feature = "redis")]
-use steps::changed_weight;
 use steps::{Step, steps};
 
 /// The first two kinds share a flow. No process handles the last one.
@@ -367,6 +365,17 @@ fn claims_on_a_server_agree_with_the_oracle() {
 fn weight_that_changes_counts_from_the_next_claim_on() {
     let server = server::Process::start();
     for place in [Place::Memory, Place::Server(server.queue(1))] {
-        agrees(place, &changed_weight()).unwrap();
+        agrees(place, &steps::changed_weight()).unwrap();
+    }
+}
+
+/// A new partition has no turns before those that were full when it came, also on a server, where none of them was in
+/// turn then.
+#[cfg(feature = "redis")]
+#[test]
+fn new_partition_begins_behind_those_that_were_full() {
+    let server = server::Process::start();
+    for place in [Place::Memory, Place::Server(server.queue(1))] {
+        agrees(place, &steps::full_and_new()).unwrap();
     }
 }

@@ -42,43 +42,53 @@ pub(super) fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop_oneof![3 => mixed(), 1 => turns()]
 }
 
-/// A history of many turns, so that shares are seen: six partitions of one kind with weights of their own.
+/// A history of many turns, so that shares are seen: six partitions of one kind with weights of their own. It has fewer
+/// due jobs than a claim on a server moves to their lanes.
 fn turns() -> impl Strategy<Value = Vec<Step>> {
     let weight = || prop::sample::select(vec![1, 1, 2, 3, 4, 10, 40]);
     let weights = prop::collection::vec(weight(), 6);
-    let insert = |many| {
-        (0..6usize, many).prop_map(|(partition, many)| {
-            let (kind, partition, delay) = (0, Some(partition), 0);
-            Step::Insert { kind, partition, delay, many }
-        })
-    };
-    let claim =
-        (1..40usize).prop_map(|limit| Step::Claim { limit, in_lanes: 100, suspects: false });
+    let some = |many| (0..6usize, many).prop_map(insert);
     let step = prop_oneof![
-        3 => insert(1..12usize),
-        8 => claim,
+        3 => some(1..6usize),
+        8 => (1..40usize).prop_map(claim),
         2 => (0..99usize).prop_map(Step::Finish),
         1 => (0..6usize, weight()).prop_map(|(partition, weight)| Step::Weigh(partition, weight)),
         1 => (0..6usize, any::<bool>()).prop_map(|(partition, pauses)| Step::Pause(0, partition, pauses)),
+        1 => (1..12u32).prop_map(each),
     ];
-    (weights, prop::collection::vec(insert(5..30usize), 4..16), prop::collection::vec(step, 1..20))
+    (weights, prop::collection::vec(some(5..25usize), 4..7), prop::collection::vec(step, 1..20))
         .prop_map(|(weights, inserts, steps)| {
             let weigh = |(partition, weight)| Step::Weigh(partition, weight);
             weights.into_iter().enumerate().map(weigh).chain(inserts).chain(steps).collect()
         })
 }
 
+/// Inserts jobs of a partition of the first kind that are due.
+fn insert((partition, many): (usize, usize)) -> Step {
+    Step::Insert { kind: 0, partition: Some(partition), delay: 0, many }
+}
+
+fn claim(limit: usize) -> Step {
+    Step::Claim { limit, in_lanes: 100, suspects: false }
+}
+
+/// Limits each partition of the first kind.
+fn each(running: u32) -> Step {
+    Step::Limit(3, Some(running), None)
+}
+
 /// The weight of a partition changes while it waits for its turn among others.
 #[cfg(feature = "redis")]
 pub(super) fn changed_weight() -> Vec<Step> {
-    let insert = |(partition, many)| {
-        let (kind, partition, delay) = (0, Some(partition), 0);
-        Step::Insert { kind, partition, delay, many }
-    };
-    let claim = |limit| Step::Claim { limit, in_lanes: 100, suspects: false };
     let inserts = [(1, 32), (4, 9), (3, 30), (0, 32), (2, 35)].map(insert);
     let then = [Step::Weigh(2, 3), claim(17), Step::Weigh(0, 10), claim(4), claim(12)];
     inserts.into_iter().chain(then).collect()
+}
+
+/// All partitions are full after some turns. Then there is another one, and all may run.
+#[cfg(feature = "redis")]
+pub(super) fn full_and_new() -> Vec<Step> {
+    vec![each(10), insert((0, 40)), insert((1, 40)), claim(40), insert((2, 40)), each(20), claim(8)]
 }
 
 fn mixed() -> impl Strategy<Value = Vec<Step>> {

@@ -237,47 +237,53 @@ operations.delete = function()
   return CHANGED
 end
 
--- The beginnings of the names of settings that `flow` has: `values/limits.rs`.
-local OF_LANES = { ['limit'] = true, ['limit-flow'] = true, ['limit-each'] = true, ['limit-part'] = true,
-  ['pause-part'] = true, ['flow'] = true, ['hold'] = true, ['hold-flow'] = true, ['hold-part'] = true }
+do
+  -- The beginnings of the names of settings that `flow` has: `values/limits.rs`.
+  local OF_LANES = { ['limit'] = true, ['limit-flow'] = true, ['limit-each'] = true, ['limit-part'] = true,
+    ['pause-part'] = true, ['flow'] = true, ['hold'] = true, ['hold-flow'] = true, ['hold-part'] = true }
 
--- Brings the lanes back that a new limit may allow to run, lets the next claims look at the weight of each lane, and makes
--- every process claim.
-local function follow_limit(name)
-  local word, rest = string.match(name, '^([%a-]+):?(.*)$')
-  if word == 'limit-part' or word == 'pause-part' or word == 'hold-part' then
-    local bytes, both = string.match(rest, '^(%d+):(.*)$')
-    bytes = tonumber(bytes) or 0
-    bring_back(lane_of(string.sub(both or '', 1, bytes), string.sub(both or '', bytes + 2)))
+  -- Brings the lanes back that a new limit may allow to run, lets the next claim look at the weights that it may have
+  -- changed, and makes every process claim.
+  local function follow_limit(name)
+    local word, rest = string.match(name, '^([%a-]+):?(.*)$')
+    if word == 'limit-part' or word == 'pause-part' or word == 'hold-part' then
+      local bytes, both = string.match(rest, '^(%d+):(.*)$')
+      bytes = tonumber(bytes) or 0
+      local lane = lane_of(string.sub(both or '', 1, bytes), string.sub(both or '', bytes + 2))
+      bring_back(lane)
+      if word == 'limit-part' and redis.call('HEXISTS', lanes, lane) == 1 then
+        redis.call('ZADD', turn, '0', note_of(lane, 0))
+        redis.call('HSET', lanes, NOTED, string.format('%.0f', now))
+      end
+    elseif word == 'limit-each' then
+      redis.call('HSET', lanes, CHANGED_LANES, '0')
+    elseif word == 'flow' then
+      redis.call('HSET', lanes, CHANGED_SCOPES, '0')
+    end
   end
-  if word == 'limit-part' or word == 'limit-each' then
-    redis.call('HSET', lanes, CHANGED_LANES, '0')
-  elseif word == 'flow' then
-    redis.call('HSET', lanes, CHANGED_SCOPES, '0')
-  end
-end
 
--- Sets a setting of the queue: '1', a time that is not moved to an earlier one: '2'. Otherwise removes it.
-operations.put_setting = function()
-  local name, is_set, value = args(3)
-  local is_of_lanes = OF_LANES[string.match(name, '^[%a-]+')]
-  local settings = is_of_lanes and flow or settings
-  local before = redis.call('HGET', settings, name)
-  if is_set == '1' and before == value or is_set == '0' and not before
-    or is_set == '2' and (tonumber(before or '') or -1) >= tonumber(value) then
-    return UNCHANGED
+  -- Sets a setting of the queue: '1', a time that is not moved to an earlier one: '2'. Otherwise removes it.
+  operations.put_setting = function()
+    local name, is_set, value = args(3)
+    local is_of_lanes = OF_LANES[string.match(name, '^[%a-]+')]
+    local settings = is_of_lanes and flow or settings
+    local before = redis.call('HGET', settings, name)
+    if is_set == '1' and before == value or is_set == '0' and not before
+      or is_set == '2' and (tonumber(before or '') or -1) >= tonumber(value) then
+      return UNCHANGED
+    end
+    if is_set ~= '0' then
+      redis.call('HSET', settings, name, value)
+    else
+      redis.call('HDEL', settings, name)
+    end
+    if is_of_lanes then
+      follow_limit(name)
+    end
+    redis.call('HINCRBY', meta, 'schedules', 1)
+    publish('poll 0')
+    return CHANGED
   end
-  if is_set ~= '0' then
-    redis.call('HSET', settings, name, value)
-  else
-    redis.call('HDEL', settings, name)
-  end
-  if is_of_lanes then
-    follow_limit(name)
-  end
-  redis.call('HINCRBY', meta, 'schedules', 1)
-  publish('poll 0')
-  return CHANGED
 end
 
 -- Notes that a node is there: the time, and what is known of it.

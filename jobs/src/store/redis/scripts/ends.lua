@@ -45,8 +45,8 @@ do
     return 'a' .. ending .. string.sub(place, -24)
   end
 
-  -- What a kept job needs to be removed: the flags of its record, and how many bytes it counts. Nil if the record is not
-  -- that of a job that has completed. The parts of the record are not read, since a busy kind removes a job with each end.
+  -- The flags of a kept job, and how many bytes it counts. Nil if the record is not that of a completed job. A busy kind
+  -- removes a kept job with each end, so this reads no other part of the record.
   local function read_kept(record)
     local kind_bytes, key_bytes, high, low = string.byte(record, 14, 17)
     local before = low and HEAD_BYTES + kind_bytes + key_bytes + high * 256 + low

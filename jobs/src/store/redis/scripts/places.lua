@@ -20,9 +20,11 @@ local ROUNDS = 2 ^ 42
 local WAITED_FOR = '\0w'
 -- A flow has changed: `held` is compared with the claims, from this place on.
 local CHANGED_SCOPES = '\0h'
--- The limit of a partition has changed: parked lanes come back, and lanes get their weights, from this cursor of `lanes`
--- on.
+-- The limit of each partition of a kind has changed: parked lanes come back, and lanes get their weights, from this cursor
+-- of `lanes` on.
 local CHANGED_LANES = '\0s'
+-- The time of the latest note in `turn`. If the clock reads less, it was set back.
+local NOTED = '\0c'
 
 -- The length and the name of the kind of a lane.
 local function kind_of(lane)
@@ -58,14 +60,12 @@ end
 
 -- The pass of the lane of this weight that was served last. `numbers`: those of the kind, as `turns.lua` writes them.
 local function latest_pass(numbers, weight)
-  local latest = 0
   for its_weight, round in string.gmatch(numbers, '(%d+) (%d+) %S+') do
     if tonumber(its_weight) == weight then
       return weight * ROUNDS + round
     end
-    latest = math.max(latest, tonumber(round))
   end
-  return weight * ROUNDS + latest
+  return weight * ROUNDS
 end
 
 -- Puts a lane in turn again, if it is parked. `has_ended`: because a claim of it has ended. A lane that is parked until a

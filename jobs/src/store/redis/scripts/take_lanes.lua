@@ -196,8 +196,9 @@ do
     return #found / 2
   end
 
-  -- Puts a lane that is in turn behind those of its weight, if that has changed.
-  local function follow_weight(lane)
+  -- Brings a lane back. If its weight has changed, puts it behind the lanes of that weight.
+  local function look_at(lane)
+    bring_back(lane)
     local kind = string.sub(kind_of(lane), 2)
     local pass = each[kind] and read_lane(redis.call('HGET', lanes, lane) or '')
     local weight = pass and limit_of(kind, lane).weight
@@ -213,14 +214,13 @@ do
     cursor = '0'
     redis.call('HSET', lanes, NOTED, string.format('%.0f', now))
   end
-  local has_more_notes = noted and look_at_notes()
+  local has_more_notes = noted and look_at_notes(look_at)
   if cursor then
     local following, found = unpack(redis.call('HSCAN', lanes, cursor, 'COUNT', '128'))
     for n = 1, #found, 2 do
       local lane = found[n]
       if string.byte(lane, 1) and string.byte(lane, 1) > 0 and #lane > #kind_of(lane) then
-        bring_back(lane)
-        follow_weight(lane)
+        look_at(lane)
       end
     end
     cursor = following ~= '0'

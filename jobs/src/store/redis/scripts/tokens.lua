@@ -4,10 +4,8 @@
 -- would have: the time of the next token and the longest delay in microseconds, between them how many were taken; and
 -- the rate, the period in milliseconds and the burst that they follow.
 -- In `turn`, the members that begin with a zero byte are notes for a time. Eight bytes of time follow, and then a lane
--- that is parked until then, or a zero byte and a scope whose tokens may be forgotten then.
-
--- The time of the latest note. If the clock reads less, it was set back.
-local NOTED = '\0c'
+-- that is parked until then or whose weight may have changed, or a zero byte and a scope whose tokens may be forgotten
+-- then.
 
 local rate_in, token_time, tokens_left, take_token, keep_tokens, look_at_notes
 do
@@ -119,15 +117,16 @@ do
     changed = {}
   end
 
-  -- Looks at the notes whose time has come, a page of them. Returns whether more may be there.
-  look_at_notes = function()
+  -- Looks at the notes whose time has come, a page of them, and gives each lane to `look`. Returns whether more may be
+  -- there.
+  look_at_notes = function(look)
     local PAGE = 64
     local noted = redis.call('ZRANGEBYLEX', turn, '[\0', '(\0' .. struct.pack('>I8', now + 1), 'LIMIT', '0', PAGE)
     for _, note in ipairs(noted) do
       redis.call('ZREM', turn, note)
       local name = string.sub(note, 10)
       if string.byte(name, 1) ~= 0 then
-        bring_back(name)
+        look(name)
       else
         local scope = string.sub(name, 2)
         local its = read(scope)

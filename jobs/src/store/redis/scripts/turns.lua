@@ -3,7 +3,8 @@
 -- The lanes of a kind that have one weight take turns in rounds: each has one turn in a round. The weights take turns by
 -- their shares, as in WF2Q (Bennett and Zhang, 1996); `store/turns.rs` has the same rule for the other stores, and says
 -- what follows from it. `lanes` has three numbers for each weight of a kind: the weight, the round of its lane that was
--- served last, and its lag. A weight without lanes in turn is left out, unless it is ahead of its share.
+-- served last, and its lag. They stay when no lane of the weight is in turn: one that is parked comes back in its round,
+-- and a new one must not begin in an earlier round.
 --
 -- The places are read by the page and written together: a command for each would take most of the time of a claim.
 
@@ -105,7 +106,7 @@ do
       return some
     end
     for _, found in ipairs(some) do
-      -- An earlier version wrote passes without a weight.
+      -- A place that someone has changed by hand may have no weight.
       found.share = math.max(found.weight, 1) * many_of(its, found)
       total = total + found.share
       behind, ahead = behind + math.max(found.lag, 0), ahead - math.min(found.lag, 0)
@@ -240,9 +241,7 @@ do
       if its.has_served then
         local numbers = {}
         for _, found in ipairs(its.list) do
-          if found.many ~= 0 or found.lag < -EPSILON then
-            numbers[#numbers + 1] = string.format('%d %.0f %.9f', found.weight, found.pass % ROUNDS, found.lag)
-          end
+          numbers[#numbers + 1] = string.format('%d %.0f %.9f', found.weight, found.pass % ROUNDS, found.lag)
         end
         fields[#fields + 1], fields[#fields + 2] = its.name, table.concat(numbers, ' ')
       end
