@@ -169,7 +169,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// If the store could not be written.
+    /// If the store could not be written, or did not store one of these inserts. The jobs try that insert again, unless
+    /// [`Event::InsertsDropped`](crate::Event::InsertsDropped) has named it. The next flush after such an event fails.
     pub fn flush(&self) -> Result<(), StoreError> {
         on_thread(self.flush_by(Caller::Thread))
     }

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use tickwheel_jobs::{
-    Builder, Event, Fail, InsertErrorKind, JobState, Jobs, OpenError, Run, ServerProblem,
+    Builder, Durability, Event, Fail, InsertErrorKind, JobState, Jobs, OpenError, Run,
+    ServerProblem,
 };
 
 use crate::limits::everything;
@@ -223,4 +224,19 @@ fn insert_whose_script_fails_midway_is_unknown() {
     change_user(&server, &["+hincrby", "-evalsha"]);
     let refused = client.insert(HOUR, Order(3)).unwrap_err();
     assert!(matches!(refused.kind(), InsertErrorKind::Store(_)), "{:?}", refused.kind());
+}
+
+/// A flush fails while the server refuses the inserts before it, and succeeds once they are stored. Before a fix, it said
+/// that they were.
+#[test]
+fn flush_fails_while_inserts_are_refused() {
+    let server = Server::start();
+    make_user(&server);
+    let client = open_as_user(&server).durability(Durability::Buffered).client().unwrap();
+    change_user(&server, &["-evalsha"]);
+    let id = client.insert(HOUR, Order(1)).unwrap();
+    (0..3).for_each(|_| drop(client.flush().unwrap_err()));
+    change_user(&server, &["+evalsha"]);
+    client.flush().unwrap();
+    assert!(client.get(id).unwrap().is_some());
 }

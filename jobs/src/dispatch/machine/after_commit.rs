@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use super::buffered::{again, inserted_by};
 use super::commit::{Commit, FollowUp, error_of};
 use super::suspects::{Suspect, TRIAL};
-use super::{FIRST_RETRY, LONGEST_RETRY, MOST_BUFFERED, Machine, Start, StepOutput};
+use super::{FIRST_RETRY, LONGEST_RETRY, Machine, Start, StepOutput};
 use crate::dispatch::command::Command;
 use crate::dispatch::events::Event;
 use crate::dispatch::questions::{correct, seen_by_others};
@@ -48,6 +49,9 @@ impl Machine {
                 && !(matches!(then, FollowUp::Answer(None)) && *error == StoreError::Full)
             {
                 failure.get_or_insert_with(|| error.clone());
+                if matches!(then, FollowUp::Answer(None)) {
+                    self.unstored.keep(error);
+                }
                 if let Op::Finish(Finish { id, then: Some(_), .. }) = &op
                     && let Some(run) = self.runs.get(id)
                 {
@@ -61,9 +65,14 @@ impl Machine {
                 output.end_waits.extend(self.settings.end_waits.take_key(key));
             }
             match then {
+                FollowUp::Answer(reply) if matches!(op, Op::Flush) => match self.unstored.flush() {
+                    None => output.answer(reply, Answer::Done),
+                    Some(error) => output.refuse(reply, error.into()),
+                },
                 FollowUp::Answer(reply) => match self.seen_from_here(answer) {
                     Answer::Refused(error) => {
                         if reply.is_none() {
+                            self.unstored.drop(&error);
                             dropped.extend(inserted_by(&op));
                             output.emit(Event::CommitFailed { error: error.clone() });
                         }
@@ -157,6 +166,7 @@ impl Machine {
                 }
             }
         }
+        self.unstored.end_commit();
         if !dropped.is_empty() {
             output.emit(Event::InsertsDropped { ids: dropped });
         }
@@ -306,7 +316,7 @@ impl Machine {
         // Other programs had the lock until the limit of the first caller. Callers with a later limit wait on.
         let until = commit.until().filter(|_| failed.error == StoreError::Busy && !failed.unknown);
         let mut lost = Vec::new();
-        let mut buffered = 0;
+        let mut kept = 0;
         for (op, then) in commit.ops.into_iter().zip(commit.follow_ups) {
             match then {
                 FollowUp::Answer(Some(reply))
@@ -316,18 +326,18 @@ impl Machine {
                     self.backlog.push(Command::Call { op, reply: Some(reply) });
                 }
                 FollowUp::Answer(Some(reply)) => {
+                    if matches!(op, Op::Flush) {
+                        self.unstored.flush();
+                    }
                     output.answers.push((reply, Err(failed.clone())));
                 }
+                FollowUp::Answer(None) if self.tries_again(kept, &failed.error) => {
+                    kept += 1;
+                    self.backlog.push(Command::Call { op: again(op, failed), reply: None });
+                }
                 FollowUp::Answer(None) => {
-                    buffered += 1;
-                    let goes_on = self.closing.is_none() && failed.error != StoreError::Overtaken;
-                    if buffered <= MOST_BUFFERED && goes_on {
-                        // It may be in the store already, so the next attempt looks for its id first.
-                        let op = if failed.unknown { once(op) } else { op };
-                        self.backlog.push(Command::Call { op, reply: None });
-                    } else {
-                        lost.extend(inserted_by(&op));
-                    }
+                    self.unstored.drop(&failed.error);
+                    lost.extend(inserted_by(&op));
                 }
                 FollowUp::Ended { id, fence, at, .. }
                     if self.overrun.contains_key(&(id, fence)) =>
@@ -347,6 +357,7 @@ impl Machine {
                 | FollowUp::Extended => {}
             }
         }
+        self.unstored.end_commit();
         if failed.error == StoreError::Overtaken {
             self.overtaken();
         }
@@ -368,24 +379,4 @@ fn ended_keys<'a>(op: &'a Op, answer: &Answer) -> impl Iterator<Item = &'a str> 
     };
     let of_jobs = jobs.iter().filter_map(|job| job.key.as_ref().map(|(key, _)| key));
     key.into_iter().chain(of_jobs).map(|key| &**key)
-}
-
-/// Returns the ids of the jobs that an operation inserts.
-fn inserted_by(op: &Op) -> Vec<JobId> {
-    match op {
-        Op::Insert(job) => vec![job.id],
-        Op::InsertMany(jobs) => jobs.iter().map(|job| job.id).collect(),
-        _ => Vec::new(),
-    }
-}
-
-/// Returns the insert as one that looks for its id first.
-fn once(op: Op) -> Op {
-    match op {
-        Op::Insert(job) => Op::Insert(NewJob { callers_id: true, ..job }),
-        Op::InsertMany(jobs) => {
-            Op::InsertMany(jobs.into_iter().map(|job| NewJob { callers_id: true, ..job }).collect())
-        }
-        other => other,
-    }
 }

@@ -8,7 +8,7 @@ use foldhash::HashMap;
 use super::Settings;
 use crate::store::memory::Memory;
 use crate::store::{
-    ApplyError, Batch, Claimed, Fence, NewJob, Op, Outcome, PollResult, Store, StoreStats,
+    Answer, ApplyError, Batch, Claimed, Fence, NewJob, Op, Outcome, PollResult, Store, StoreStats,
 };
 use crate::values::error::{StoreError, Violation};
 use crate::values::id::JobId;
@@ -22,6 +22,8 @@ pub(super) const KIND: &str = "task";
 pub(super) struct Fails {
     memory: Memory,
     pub(super) failure: Option<ApplyError>,
+    /// Each insert is refused with it, and the rest of a commit is done.
+    pub(super) refuses_inserts: Option<StoreError>,
     /// How many ends of runs were sent, also in commits that failed.
     pub(super) finishes: usize,
     /// The jobs that were inserted, also in commits that failed.
@@ -45,10 +47,21 @@ impl Store for Fails {
                 _ => {}
             }
         }
-        match &self.failure {
-            Some(failure) => Err(failure.clone()),
-            None => self.memory.apply(batch),
+        if let Some(failure) = &self.failure {
+            return Err(failure.clone());
         }
+        let Some(refusal) = &self.refuses_inserts else { return self.memory.apply(batch) };
+        let is_refused = |op: &&Op| matches!(op, Op::Insert(_) | Op::InsertMany(_));
+        let others: Vec<Op> = batch.ops.iter().filter(|op| !is_refused(op)).cloned().collect();
+        let claim = batch.claim.clone();
+        let mut outcome = self.memory.apply(&Batch { ops: &others, claim, ..*batch })?;
+        let mut answers = outcome.answers.into_iter();
+        let answer = |op: &Op| match is_refused(&op) {
+            true => Answer::Refused(refusal.clone()),
+            false => answers.next().unwrap(),
+        };
+        outcome.answers = batch.ops.iter().map(answer).collect();
+        Ok(outcome)
     }
 
     fn poll(&mut self, now: Millis) -> Result<PollResult, StoreError> {

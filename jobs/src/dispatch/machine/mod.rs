@@ -20,6 +20,7 @@
 //! | `claims.rs` | how many jobs a commit claims, and of which kinds |
 //! | `own_work.rs` | occurrences, purges, and the reports that this node is alive |
 //! | `after_commit.rs` | the effects of a commit |
+//! | `buffered.rs` | inserts without a waiting caller, and flushes |
 //! | `leases.rs` | leases: renewed in time, or lost |
 //! | `time_limits.rs` | time limits of runs |
 //! | `progress.rs` | the progress of runs |
@@ -37,6 +38,7 @@ mod own_work;
 mod progress;
 mod told;
 mod unsettled;
+mod buffered;
 mod commit;
 mod settings;
 #[cfg(test)]
@@ -62,6 +64,7 @@ use crate::values::id::JobId;
 use crate::values::limits::Limits;
 use crate::values::time::{Millis, Now};
 use crate::values::{node, setting};
+use buffered::Unstored;
 use claims::{Held, Turns};
 use commit::Commit;
 use progress::ProgressWrites;
@@ -120,6 +123,7 @@ pub(crate) struct Machine {
     clock_was_set: bool,
     /// Commands that the next step takes first.
     backlog: Vec<Command>,
+    unstored: Unstored,
     /// The number of failed commits in a row, and when the next commit is tried for the backlog alone.
     failures: u32,
     retry_at: Option<Millis>,
@@ -190,8 +194,6 @@ const OCCURRENCES_PER_STEP: usize = 1000;
 const PURGE_INTERVAL: Duration = Duration::from_secs(600);
 const FIRST_RETRY: Duration = Duration::from_millis(20);
 const LONGEST_RETRY: Duration = Duration::from_secs(1);
-/// How many inserts without a waiting caller are kept while the store fails.
-const MOST_BUFFERED: usize = 100_000;
 
 impl Machine {
     pub(crate) fn new(settings: Settings, now: Millis) -> Machine {
@@ -228,6 +230,7 @@ impl Machine {
             load_schedules: true,
             clock_was_set: true,
             backlog: Vec::new(),
+            unstored: Unstored::default(),
             failures: 0,
             retry_at: None,
             last: now,

@@ -3,8 +3,9 @@
 use std::time::{Duration, Instant};
 
 use super::*;
-use crate::dispatch::call::{Call, call};
+use crate::dispatch::call::{Call, CallEnd, call};
 use crate::dispatch::command::{Answered, RunEnd};
+use crate::dispatch::machine::buffered::MOST_BUFFERED;
 use crate::dispatch::machine::fixture::{Fails, KIND, at, job, settings};
 use crate::dispatch::run_span::RunSpan;
 use crate::store::{IfTaken, Store};
@@ -44,6 +45,27 @@ impl Steps {
         job(number, at(self.begun, 3600 * SECOND))
     }
 
+    fn buffered(&self, number: u64) -> Command {
+        Command::Call { op: Op::Insert(self.later(number)), reply: None }
+    }
+
+    fn flush(&self) -> (Command, Call<Answered>) {
+        let (reply, call) = call(Some(self.begun + 3600 * SECOND));
+        (Command::Call { op: Op::Flush, reply: Some(reply) }, call)
+    }
+
+    /// Flushes after the commands. Returns the error of the flush.
+    fn flush_after(&mut self, after: Duration, mut commands: Vec<Command>) -> Option<StoreError> {
+        let (flush, call) = self.flush();
+        commands.push(flush);
+        answer(self.step(after, commands));
+        match call.try_answer() {
+            Some(CallEnd::Answered(Ok(Answer::Done))) => None,
+            Some(CallEnd::Answered(Err(failed))) => Some(failed.error),
+            _ => panic!("another answer"),
+        }
+    }
+
     fn fails(&mut self, error: StoreError, unknown: bool) {
         self.store.failure = Some(ApplyError { error, unknown, again: false });
     }
@@ -57,9 +79,7 @@ fn answer(output: StepOutput) {
 fn error(call: &Call<Answered>) -> Option<(StoreError, bool)> {
     match call.try_answer() {
         None => None,
-        Some(crate::dispatch::call::CallEnd::Answered(Err(failed))) => {
-            Some((failed.error, failed.unknown))
-        }
+        Some(CallEnd::Answered(Err(failed))) => Some((failed.error, failed.unknown)),
         Some(_) => panic!("another end"),
     }
 }
@@ -173,6 +193,50 @@ fn buffered_inserts_that_are_lost_are_named() {
         let output = steps.step(SECOND, commands);
         assert_eq!(dropped(&output), [1, 2, 3].map(JobId::from_u128));
         assert_eq!(output.stopped, overtaken.then_some(StoreError::Overtaken));
+    }
+}
+
+/// A flush fails if its commit has not stored an insert before it, although that insert is tried again. The next flush
+/// succeeds once the insert is stored.
+#[test]
+fn flush_fails_while_an_insert_before_it_is_not_stored() {
+    for is_refused_alone in [false, true] {
+        let mut steps = Steps::new();
+        let denied = StoreError::Io("no right".to_owned());
+        let insert = steps.buffered(1);
+        if is_refused_alone {
+            steps.store.refuses_inserts = Some(denied.clone());
+        } else {
+            steps.fails(denied.clone(), false);
+        }
+        assert_eq!(steps.flush_after(SECOND, vec![insert]), Some(denied.clone()));
+        assert_eq!(steps.flush_after(2 * SECOND, Vec::new()), Some(denied));
+        (steps.store.refuses_inserts, steps.store.failure) = (None, None);
+        assert_eq!(steps.flush_after(3 * SECOND, Vec::new()), None);
+        assert_eq!(steps.store.inserts.len(), 3);
+    }
+}
+
+/// The next flush after an insert that was dropped fails, in the same commit or in a later one. Those after it succeed.
+#[test]
+fn flush_says_once_that_an_insert_was_dropped() {
+    let full = Some(StoreError::Full);
+    for in_same_commit in [false, true] {
+        let mut steps = Steps::new();
+        let insert = steps.buffered(1);
+        steps.store.refuses_inserts = full.clone();
+        if in_same_commit {
+            assert_eq!(steps.flush_after(SECOND, vec![insert]), full);
+        } else {
+            // This flush comes before the insert.
+            let (flush, call) = steps.flush();
+            let output = steps.step(SECOND, vec![flush, insert]);
+            assert_eq!(dropped(&output), [JobId::from_u128(1)]);
+            answer(output);
+            assert!(matches!(call.try_answer(), Some(CallEnd::Answered(Ok(_)))));
+            assert_eq!(steps.flush_after(2 * SECOND, Vec::new()), full);
+        }
+        assert_eq!(steps.flush_after(3 * SECOND, Vec::new()), None);
     }
 }
 
