@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 use harness::{Fallible, queues};
 
 use crate::contenders::{Contender, HOME, Kind};
+use crate::postgres;
 
 /// Where the packages of a contender in another language lie.
 fn packages(contender: &Contender) -> PathBuf {
@@ -20,16 +21,21 @@ pub(crate) fn build(contender: &Contender) -> Fallible<bool> {
     let kind = contender.own.kind;
     match kind {
         Kind::Rust => return queues::cargo(HOME, contender.name).map(|()| true),
-        Kind::Node if !is_installed("npm") => return Ok(skip(contender, "npm")),
+        Kind::NodeOnPostgres if !is_installed(postgres::PROGRAM) => {
+            return Ok(skip(contender, postgres::PROGRAM));
+        }
+        Kind::Node | Kind::NodeOnPostgres if !is_installed("npm") => {
+            return Ok(skip(contender, "npm"));
+        }
         Kind::Python if !is_installed("python3") => return Ok(skip(contender, "python3")),
-        Kind::Node | Kind::Python => {}
+        Kind::Node | Kind::NodeOnPostgres | Kind::Python => {}
     }
-    let list = if kind == Kind::Node { "package-lock.json" } else { "requirements.txt" };
+    let list = if kind == Kind::Python { "requirements.txt" } else { "package-lock.json" };
     if is_same(&source.join(list), &packages.join(list)) {
         return Ok(true);
     }
     fs::create_dir_all(&packages).map_err(|error| format!("{}: {error}", packages.display()))?;
-    if kind == Kind::Node {
+    if kind != Kind::Python {
         copy(&source, &packages, "package.json")?;
         copy(&source, &packages, list)?;
         let mut install = Command::new("npm");
@@ -51,7 +57,7 @@ pub(crate) fn command(contender: &Contender) -> Command {
     let (source, packages) = (Path::new(HOME).join(contender.name), packages(contender));
     match contender.own.kind {
         Kind::Rust => queues::program(HOME, contender.name),
-        Kind::Node => {
+        Kind::Node | Kind::NodeOnPostgres => {
             let mut command = Command::new("node");
             command.arg(source.join("main.mjs")).current_dir(packages);
             command

@@ -30,6 +30,8 @@ pub(crate) struct Handling {
 pub(crate) enum Kind {
     Rust,
     Node,
+    /// It keeps its jobs in PostgreSQL, and is only in the row `partitions`.
+    NodeOnPostgres,
     Python,
 }
 
@@ -42,7 +44,15 @@ pub(crate) const CONTENDERS: &[Contender] = &[
         own: Handling { kind: Kind::Python, share: 0.05, patience: 7.0 },
         ..contender("arq", "arq", Kind::Python)
     },
+    contender("graphile", GRAPHILE, Kind::NodeOnPostgres),
 ];
+const GRAPHILE: &str = "graphile-worker";
+/// The contenders that keep their jobs on a Redis server.
+pub(crate) const ON_REDIS: &[&str] = &[OURS, "bullmq-official", "apalis", "bullmq", "arq"];
+/// The contenders whose jobs may have a partition that runs one job at once.
+pub(crate) const WITH_PARTITIONS: &[&str] = &[OURS, "graphile"];
+/// The contenders that can limit how many jobs of a queue start in a time.
+pub(crate) const WITH_LIMITS: &[&str] = &[OURS, "bullmq-official", "bullmq"];
 
 const fn contender(name: &'static str, package: &'static str, kind: Kind) -> Contender {
     Contender { name, package, levels: LEVELS, own: Handling { kind, share: 1.0, patience: 1.0 } }
@@ -53,7 +63,7 @@ pub(crate) fn version_of(contender: &Contender) -> Option<String> {
     let (folder, package) = (Path::new(HOME).join(contender.name), contender.package);
     match contender.own.kind {
         Kind::Rust => versions::locked(&folder, package),
-        Kind::Node => {
+        Kind::Node | Kind::NodeOnPostgres => {
             versions::pinned(&folder.join("package.json"), &format!("\"{package}\": \""), '"')
         }
         Kind::Python => {

@@ -16,13 +16,14 @@
 //! | `contenders.rs` | the contenders, as data |
 //! | `build.rs` | builds them, or says what is missing |
 //! | `server.rs` | a Redis server for one measurement, and its counters |
+//! | `postgres.rs` | a PostgreSQL server for one measurement |
 //! | `starts.rs` | counts the runs of the nodes: early, twice, lost, and how late |
 //! | `node.rs` | a process of a contender |
 //! | `rows/` | one file for each row |
 //! | `plan.rs` | the rows, as data: what is measured, how large, how often |
 //! | `musts.rs` | the goals beside the results |
 //! | `protocol/` | the commands, for contenders in Rust |
-//! | `ours/`, `bullmq-official/`, `apalis/`, `bullmq/`, `arq/` | the contenders |
+//! | `ours/`, `bullmq-official/`, `apalis/`, `bullmq/`, `arq/`, `graphile/` | the contenders |
 //! | `benches/harness` | rounds, figures, tables and drawings: `jobs/docs/performance-redis.*`, `jobs/docs/plots/redis-*` |
 
 #![forbid(unsafe_code)]
@@ -30,6 +31,7 @@
 mod contenders;
 mod build;
 mod server;
+mod postgres;
 mod starts;
 mod node;
 mod rows;

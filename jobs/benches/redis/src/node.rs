@@ -32,11 +32,18 @@ pub(crate) struct Role {
     pub(crate) hold: Duration,
     /// Whether the queue has a limit of a rate that it never reaches.
     pub(crate) limited: bool,
+    /// Among how many partitions the jobs are shared out, each of which runs one job at once. 0 for none.
+    pub(crate) partitions: usize,
 }
 
 /// A process that runs jobs with empty handlers.
-pub(crate) const WORKER: Role =
-    Role { works: true, lease: Duration::from_secs(30), hold: Duration::ZERO, limited: false };
+pub(crate) const WORKER: Role = Role {
+    works: true,
+    lease: Duration::from_secs(30),
+    hold: Duration::ZERO,
+    limited: false,
+    partitions: 0,
+};
 /// A process that runs none.
 pub(crate) const PRODUCER: Role = Role { works: false, ..WORKER };
 
@@ -50,13 +57,14 @@ pub(crate) enum Due {
 
 impl Node {
     /// Starts a process, and waits until it is ready.
-    pub(crate) fn start(contender: &Contender, server: &Server, role: Role) -> Fallible<Node> {
+    pub(crate) fn start(contender: &Contender, url: &str, role: Role) -> Fallible<Node> {
         let mut command = build::command(contender);
-        command.arg(format!("url={}", server.url()));
+        command.arg(format!("url={url}"));
         command.arg(format!("role={}", if role.works { "work" } else { "produce" }));
         command.arg(format!("lease_ms={}", role.lease.as_millis()));
         command.arg(format!("hold_ms={}", role.hold.as_millis()));
         command.arg(format!("limited={}", u8::from(role.limited)));
+        command.arg(format!("partitions={}", role.partitions));
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().map_err(|error| format!("{command:?}: {error}"))?;
         let output = child.stdout.take().ok_or("no output")?;
@@ -81,7 +89,7 @@ impl Node {
         server: &Server,
         number: usize,
     ) -> Fallible<Vec<Node>> {
-        (0..number).map(|_| Node::start(contender, server, WORKER)).collect()
+        (0..number).map(|_| Node::start(contender, &server.url(), WORKER)).collect()
     }
 
     /// Inserts jobs. Returns how long it took.

@@ -2,8 +2,10 @@
 
 use harness::queues::{OURS, Size};
 
-use crate::contenders::LEVELS;
-use crate::rows::{Measure, Row, Work, idle, insert, instant, killed, late, life, start};
+use crate::contenders::{LEVELS, ON_REDIS, WITH_LIMITS, WITH_PARTITIONS};
+use crate::rows::{
+    Measure, Row, Work, idle, insert, instant, killed, late, life, partitions, start,
+};
 
 const LATE_COLUMNS: &[(&str, &str)] = &[
     ("early", "early"),
@@ -26,8 +28,6 @@ const LIFE_COLUMNS: &[(&str, &str)] = &[
     ("twice", "run twice"),
     ("lost", "not run"),
 ];
-/// The contenders that can limit how many jobs of a queue start in a time.
-const LIMITS: &[&str] = &[OURS, "bullmq-official", "bullmq"];
 const IDLE_COLUMNS: &[(&str, &str)] = &[
     ("jobs", "pending"),
     ("bytes_per_job", "bytes a pending job"),
@@ -54,10 +54,30 @@ pub(crate) const ROWS: &[Row] = &[
         ..row("life", "the whole life of a job that is due at once", life::measure)
     },
     Row {
-        only: LIMITS,
+        only: WITH_LIMITS,
         sizes: LIFE_SIZES,
         columns: LIFE_COLUMNS,
         ..row("limited", "the same, with a rate of the queue that is never reached", life::limited)
+    },
+    Row {
+        only: WITH_PARTITIONS,
+        sizes: &[
+            Size("bulk", 500.0, 500.0),
+            Size("ahead", 5000.0, 1000.0),
+            Size("seconds", 4.0, 0.3),
+            Size("partitions", 1000.0, 50.0),
+        ],
+        columns: &[
+            ("plain_per_s", "jobs/s without partitions"),
+            ("jobs_per_s", "jobs/s with 1,000 partitions"),
+            ("twice", "run twice"),
+            ("lost", "not run"),
+        ],
+        ..row(
+            "partitions",
+            "the same, without and with partitions of one job at once",
+            partitions::measure,
+        )
     },
     Row {
         sizes: &[
@@ -150,13 +170,13 @@ pub(crate) const ROWS: &[Row] = &[
     },
 ];
 
-/// A row that every contender does.
+/// A row that every contender on Redis does.
 const fn row(name: &'static str, title: &'static str, measure: Measure) -> Row {
     Row {
         name,
         title,
         levels: LEVELS,
-        only: &[],
+        only: ON_REDIS,
         sizes: &[],
         rounds: 3,
         long: false,

@@ -163,7 +163,7 @@ impl Drop for Server {
     }
 }
 
-fn free_port() -> Fallible<u16> {
+pub(crate) fn free_port() -> Fallible<u16> {
     let listener = TcpListener::bind(("127.0.0.1", 0)).map_err(|error| error.to_string())?;
     listener.local_addr().map(|address| address.port()).map_err(|error| error.to_string())
 }

@@ -2,6 +2,7 @@
 //! claimed at once.
 
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -17,8 +18,16 @@ const WAITING_THREADS: usize = 16;
 #[serde(transparent)]
 struct CloseOrder(Payload);
 
+/// Among how many partitions the jobs are shared out. 0 for none.
+static PARTITIONS: AtomicU64 = AtomicU64::new(0);
+
 impl Job for CloseOrder {
     const KIND: &'static str = "close-order";
+
+    fn partition(&self) -> Option<String> {
+        let partition = self.0.number.checked_rem(PARTITIONS.load(Ordering::Relaxed))?;
+        Some(format!("customer-{partition}"))
+    }
 }
 
 enum Ours {
@@ -42,6 +51,7 @@ fn timed(job: NewJob) -> (When, CloseOrder) {
 
 impl Contender for Ours {
     fn open(setup: &Setup) -> Fallible<Ours> {
+        PARTITIONS.store(setup.partitions, Ordering::Relaxed);
         let mut builder = Jobs::redis(&setup.url)?.queue(QUEUE).lease(setup.lease);
         if !setup.works {
             return Ok(Ours::Inserting(builder.client()?));
@@ -53,6 +63,10 @@ impl Contender for Ours {
         if setup.limited {
             let limit = Limit::none().rate(NEVER_REACHED, Duration::from_secs(1));
             Jobs::redis(&setup.url)?.queue(QUEUE).client()?.limit(limit)?;
+        }
+        if setup.partitions > 0 {
+            let client = Jobs::redis(&setup.url)?.queue(QUEUE).client()?;
+            client.kind::<CloseOrder>().limit_each(Limit::running(1))?;
         }
         let handler = move |job: CloseOrder, _: &Run| {
             contender::ran(&job.0);

@@ -23,6 +23,8 @@ pub struct Setup {
     pub hold: Duration,
     /// Whether the queue gets a limit of [`NEVER_REACHED`] jobs a second.
     pub limited: bool,
+    /// Among how many partitions the jobs are shared out, each of which runs one job at once. 0 for none.
+    pub partitions: u64,
 }
 
 /// More jobs a second than any contender runs.
@@ -51,6 +53,7 @@ fn setup(words: impl Iterator<Item = String>) -> Fallible<Setup> {
         lease: Duration::from_millis(get("lease_ms")?.parse()?),
         hold: Duration::from_millis(get("hold_ms")?.parse()?),
         limited: get("limited")? == "1",
+        partitions: get("partitions")?.parse()?,
     })
 }
 

@@ -1,7 +1,8 @@
 //! The common part of all contenders in Rust: the driver's commands, and the times at which jobs started.
 //!
-//! A contender is a program of its own. It is started with `url=URL lease_ms=N hold_ms=N limited=0
-//! role=work`, say, or `limited=1` or `role=produce`, says `ready`, and answers each line of its standard input with lines of its own:
+//! A contender is a program of its own. It is started with `url=URL lease_ms=N hold_ms=N limited=0 partitions=0
+//! role=work`, say, or `limited=1`, `partitions=1000` or `role=produce`. It says `ready`, and answers each line of its
+//! standard input with lines of its own:
 //!
 //! | command | answer |
 //! | --- | --- |

@@ -17,7 +17,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 pub(crate) fn measure(setting: &Setting, server: &mut Server) -> Fallible<Figures> {
     let (jobs, bulk) = (share_of_jobs(setting), setting.size("bulk"));
     let (nodes, length) = (setting.size("nodes"), setting.seconds("seconds"));
-    let mut producer = Node::start(setting.contender, server, PRODUCER)?;
+    let mut producer = Node::start(setting.contender, &server.url(), PRODUCER)?;
     let from = now_us() + HOUR.as_micros() as u64;
     // Makes the scripts and the fixed keys, before the memory is measured for the first time.
     producer.insert(0, bulk, bulk, Due::From(from, HOUR))?;

@@ -9,7 +9,7 @@ use crate::server::Server;
 
 pub(crate) fn measure(setting: &Setting, server: &mut Server) -> Fallible<Figures> {
     let (jobs, bulk) = (share_of_jobs(setting), setting.size("bulk"));
-    let mut producer = Node::start(setting.contender, server, PRODUCER)?;
+    let mut producer = Node::start(setting.contender, &server.url(), PRODUCER)?;
     // Loads the scripts and makes the connections.
     producer.insert(0, bulk, bulk, Due::Now)?;
     server.reset_counters()?;

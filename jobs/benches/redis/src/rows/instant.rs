@@ -16,7 +16,7 @@ const SECOND_US: u64 = 1_000_000;
 pub(crate) fn measure(setting: &Setting, server: &mut Server) -> Fallible<Figures> {
     let (jobs, bulk) = (setting.size("jobs"), setting.size("bulk"));
     let mut workers = Node::workers(setting.contender, server, setting.size("nodes"))?;
-    let mut producer = Node::start(setting.contender, server, PRODUCER)?;
+    let mut producer = Node::start(setting.contender, &server.url(), PRODUCER)?;
     server.reset_counters()?;
     // A whole second, which every contender can store.
     let due = (now_us() + notice(setting).as_micros() as u64).next_multiple_of(SECOND_US);

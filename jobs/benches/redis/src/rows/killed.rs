@@ -22,14 +22,14 @@ const HOLD: Duration = Duration::from_secs(600);
 pub(crate) fn measure(setting: &Setting, server: &mut Server) -> Fallible<Figures> {
     let (jobs, lease) = (setting.size("jobs"), setting.seconds("lease"));
     let holding = Role { lease, hold: HOLD, ..WORKER };
-    let mut victims = [Node::start(setting.contender, server, holding)?];
-    let mut producer = Node::start(setting.contender, server, PRODUCER)?;
+    let mut victims = [Node::start(setting.contender, &server.url(), holding)?];
+    let mut producer = Node::start(setting.contender, &server.url(), PRODUCER)?;
     producer.insert(0, jobs, jobs, Due::Now)?;
     node::wait(&mut victims, jobs, PATIENCE)?;
     if victims[0].started()? != jobs {
         return Err("not all of the handlers run at once".to_owned());
     }
-    let mut others = [Node::start(setting.contender, server, Role { lease, ..WORKER })?];
+    let mut others = [Node::start(setting.contender, &server.url(), Role { lease, ..WORKER })?];
     // The others renew their leases meanwhile. arq renews none, and would end the runs if this time
     // were the lease.
     thread::sleep(lease / 2);

@@ -17,7 +17,7 @@ const INSERTS_PER_SECOND: usize = 10;
 pub(crate) fn delayed(setting: &Setting, server: &mut Server) -> Fallible<Figures> {
     let (jobs, bulk) = (setting.size("jobs"), setting.size("bulk"));
     let mut workers = Node::workers(setting.contender, server, 1)?;
-    let mut producer = Node::start(setting.contender, server, PRODUCER)?;
+    let mut producer = Node::start(setting.contender, &server.url(), PRODUCER)?;
     server.reset_counters()?;
     let from = now_us() + notice(setting).as_micros() as u64;
     producer.insert(0, jobs, bulk, Due::From(from, setting.seconds("spread")))?;
@@ -34,7 +34,7 @@ pub(crate) fn steady(setting: &Setting, server: &mut Server) -> Fallible<Figures
     let bulks = (setting.number("seconds") * INSERTS_PER_SECOND as f64) as usize;
     let notice = setting.seconds("notice").as_micros() as u64;
     let mut workers = Node::workers(setting.contender, server, setting.size("nodes"))?;
-    let mut producer = Node::start(setting.contender, server, PRODUCER)?;
+    let mut producer = Node::start(setting.contender, &server.url(), PRODUCER)?;
     server.reset_counters()?;
     let interval = Duration::from_secs(1) / INSERTS_PER_SECOND as u32;
     let start = Instant::now();

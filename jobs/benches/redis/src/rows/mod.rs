@@ -6,6 +6,7 @@ pub(crate) mod instant;
 pub(crate) mod killed;
 pub(crate) mod late;
 pub(crate) mod life;
+pub(crate) mod partitions;
 pub(crate) mod start;
 
 use std::time::Duration;

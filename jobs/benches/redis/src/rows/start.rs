@@ -19,7 +19,7 @@ pub(crate) fn measure(setting: &Setting, server: &mut Server) -> Fallible<Figure
     let jobs = setting.size("jobs");
     let pause = Duration::from_secs_f64(setting.number("pause_ms") / 1000.0);
     let mut workers = Node::workers(setting.contender, server, 1)?;
-    let mut producer = Node::start(setting.contender, server, PRODUCER)?;
+    let mut producer = Node::start(setting.contender, &server.url(), PRODUCER)?;
     thread::sleep(SETTLE);
     producer.insert_one_by_one(jobs, pause)?;
     node::wait(&mut workers, jobs, PATIENCE)?;
