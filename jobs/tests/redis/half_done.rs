@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tickwheel_jobs::{Cancel, Durability, Event, Fail, JobId, Jobs, Run, Schedule};
+use tickwheel_jobs::{Cancel, Durability, Event, Fail, JobId, Jobs, Run, Schedule, StoreError};
 
 use crate::lost::hash_of;
 use crate::proxy::{End, Fate, Proxy};
@@ -49,7 +49,8 @@ fn lease_is_renewed_on_a_full_server() {
     nodes.into_iter().for_each(|node| node.shutdown().unwrap());
 }
 
-/// A buffered insert that a full server refuses is named in an event. Before a fix it was gone without a word.
+/// A buffered insert that a full server refuses is named in an event, and the next flush fails. Before a fix it was gone
+/// without a word.
 #[test]
 fn buffered_insert_that_a_full_server_refuses_is_reported() {
     let server = Server::start();
@@ -68,6 +69,7 @@ fn buffered_insert_that_a_full_server_refuses_is_reported() {
     fill(&server, "0");
     assert!(jobs.get(id).unwrap().is_none());
     let stored = jobs.insert(HOUR, Order(2)).unwrap();
+    assert_eq!(jobs.flush(), Err(StoreError::Full));
     jobs.flush().unwrap();
     assert!(jobs.get(stored).unwrap().is_some());
     jobs.shutdown().unwrap();
