@@ -224,6 +224,7 @@ impl Driver {
                     inline::run(self.engine.runner(), self.engine.timebase().clock(), due);
                     ran += 1;
                 }
+                drop(due.surplus.take());
             }
         }
         let sources = (0..).map_while(|index| self.engine.sources().get(index));

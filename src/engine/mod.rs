@@ -4,8 +4,8 @@
 pub(crate) mod metrics;
 pub(crate) mod activity;
 pub(crate) mod idle;
-pub(crate) mod dispatch;
 pub(crate) mod timers;
+pub(crate) mod dispatch;
 pub(crate) mod shard;
 pub(crate) mod alarm;
 pub(crate) mod sources;

@@ -11,13 +11,15 @@
 //!   through the stack on its way into the table, which costs 7 % of an insert and cancel. The code
 //!   that takes a value out takes it out of its `ManuallyDrop`, and the drop of `Timers` does so
 //!   with the rest.
+//! - Memory is freed by the verb that no longer needs it, but for the verbs that leave the surplus: their caller takes it
+//!   with [`Timers::take_surplus`], and drops it without a lock.
 //! - Closed timers are empty and stay so. The caller asks [`Timers::is_closed`] before an insert.
 //!
 //! [source]: crate::engine::sources
 
 use core::mem::ManuallyDrop;
 
-use crate::structure::{Geometry, Hierarchy, Key, Location, StoppedBy};
+use crate::structure::{Geometry, Hierarchy, Key, Location, StoppedBy, Surplus};
 use crate::values::time::Tick;
 
 pub(crate) struct Timers<T> {
@@ -40,6 +42,9 @@ pub(crate) struct Tally {
 
 /// A timer that is due. The caller takes the value out of its `ManuallyDrop`.
 pub(crate) type Due<T> = (Key, ManuallyDrop<T>);
+
+/// Memory that timers do not need any more.
+pub(crate) type TimersSurplus<T> = Surplus<ManuallyDrop<T>>;
 
 impl<T> Timers<T> {
     /// The most timers that a hierarchy can number.
@@ -66,9 +71,28 @@ impl<T> Timers<T> {
     /// Takes a timer out.
     #[inline]
     pub(crate) fn cancel(&mut self, key: Key) -> Option<T> {
-        let value = self.hierarchy.cancel(key)?;
+        let value = self.cancel_leaving(key);
+        self.hierarchy.free_surplus();
+        value
+    }
+
+    /// As [`Timers::cancel`], and leaves the surplus.
+    #[inline]
+    pub(crate) fn cancel_leaving(&mut self, key: Key) -> Option<T> {
+        let value = self.hierarchy.remove(key)?;
         self.tally.cancelled += 1;
         Some(ManuallyDrop::into_inner(value))
+    }
+
+    /// Takes the memory that is not needed any more, if there is any: see `structure/surplus.rs`.
+    #[inline]
+    pub(crate) fn take_surplus(&mut self) -> Option<TimersSurplus<T>> {
+        self.has_surplus().then(|| self.hierarchy.take_surplus())
+    }
+
+    #[inline]
+    pub(crate) fn has_surplus(&self) -> bool {
+        self.hierarchy.has_surplus()
     }
 
     /// Gives a timer another deadline. Returns whether it was there.
@@ -152,11 +176,13 @@ impl<T> Timers<T> {
     /// Advances to `to`, and appends the timers that are due. Looks at no more than `limit`
     /// entries. Returns whether all due timers were appended.
     pub(crate) fn advance(&mut self, to: Tick, mut limit: usize, due: &mut Vec<Due<T>>) -> bool {
-        self.advance_counting(to, &mut limit, due)
+        let finished = self.advance_leaving(to, &mut limit, due);
+        self.hierarchy.free_surplus();
+        finished
     }
 
-    /// As [`Timers::advance`], and subtracts the entries that it looked at from the limit.
-    pub(crate) fn advance_counting(
+    /// As [`Timers::advance`], leaves the surplus, and subtracts the entries that it looked at from the limit.
+    pub(crate) fn advance_leaving(
         &mut self,
         to: Tick,
         limit: &mut usize,

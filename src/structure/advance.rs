@@ -70,11 +70,13 @@ impl<T> Hierarchy<T> {
     /// those to a smaller slab, as described at [`Hierarchy::cancel`]; the limit does not count
     /// them.
     pub fn advance(&mut self, to: Tick, mut limit: usize, due: &mut Vec<(Key, T)>) -> Turn {
-        self.advance_counting(to, &mut limit, due)
+        let turn = self.advance_counting(to, &mut limit, due);
+        self.free_surplus();
+        turn
     }
 
     /// Does what [`Hierarchy::advance`] does, and subtracts the entries that it looked at from the
-    /// limit.
+    /// limit. Leaves the surplus to the caller.
     pub(crate) fn advance_counting(
         &mut self,
         to: Tick,
@@ -96,6 +98,7 @@ impl<T> Hierarchy<T> {
         let mut due = Vec::new();
         let finished = self.advance_within(to, &mut budget, &mut due).is_ok();
         debug_assert!(due.is_empty(), "it takes nothing out");
+        self.free_surplus();
         match () {
             () if finished => StoppedBy::End,
             () if budget.found_due() => StoppedBy::Due,

@@ -7,9 +7,11 @@
 //! - An emptied slot keeps an array of up to [`KEPT_BYTES`], which is no more than its header
 //!   takes. A larger array goes to the spares, where the next slot without an array takes it.
 //!   Spares hold room for no more than [`SPARE_ROOM`] entries, so a burst does not pin memory for
-//!   ever.
+//!   ever. An array for which they have no room is freed, or is surplus if it is large
+//!   (`surplus.rs`).
 
 use super::prefetch::PREFETCH_BATCH;
+use super::surplus::LARGE_BYTES;
 use crate::values::time::Tick;
 
 /// An array of up to this size stays with a slot that is emptied.
@@ -32,15 +34,17 @@ pub(super) struct Arrays<E> {
     slots: Box<[Slot<E>]>,
     spares: Vec<Vec<E>>,
     spare_room: usize,
+    surplus: Vec<Vec<E>>,
 }
 
-impl<E> Arrays<E> {
+impl<E: Copy> Arrays<E> {
     /// Room for this many entries stays with a slot that is emptied.
     const KEPT_ROOM: usize = KEPT_BYTES / size_of::<E>();
 
     pub(super) fn new(count: usize) -> Arrays<E> {
         let slot = |_| Slot { entries: Vec::new(), first_due: Tick::MAX };
-        Arrays { slots: (0..count).map(slot).collect(), spares: Vec::new(), spare_room: 0 }
+        let slots = (0..count).map(slot).collect();
+        Arrays { slots, spares: Vec::new(), spare_room: 0, surplus: Vec::new() }
     }
 
     #[inline]
@@ -84,14 +88,33 @@ impl<E> Arrays<E> {
         self.spare_room += emptied.capacity();
         self.spares.push(emptied);
         while self.spare_room > SPARE_ROOM {
-            let surplus = self.spares.pop().expect("spare room lies in spares");
-            self.spare_room -= surplus.capacity();
+            let emptied = self.spares.pop().expect("spare room lies in spares");
+            self.spare_room -= emptied.capacity();
+            self.free(emptied);
         }
     }
 
     pub(super) fn give_up_spares(&mut self) {
-        self.spares = Vec::new();
+        for spare in core::mem::take(&mut self.spares) {
+            self.free(spare);
+        }
         self.spare_room = 0;
+    }
+
+    /// Frees an array, unless it is large: then it is surplus.
+    fn free(&mut self, array: Vec<E>) {
+        if array.capacity() * size_of::<E>() >= LARGE_BYTES {
+            self.surplus.push(array);
+        }
+    }
+
+    #[inline]
+    pub(super) fn has_surplus(&self) -> bool {
+        !self.surplus.is_empty()
+    }
+
+    pub(super) fn take_surplus(&mut self) -> Vec<Vec<E>> {
+        core::mem::take(&mut self.surplus)
     }
 
     /// Passes the entries of a slot to `move_nodes`, a few at a time, and shrinks a large array of
@@ -99,10 +122,14 @@ impl<E> Arrays<E> {
     pub(super) fn shrink(&mut self, index: usize, mut move_nodes: impl FnMut(&mut [E])) {
         let entries = &mut self.slot_mut(index).entries;
         let room = entries.len().max(Self::KEPT_ROOM);
-        if entries.capacity() / SPARSE_ROOM > room {
-            entries.shrink_to(room);
-        }
+        let is_sparse = entries.capacity() / SPARSE_ROOM > room;
         entries.chunks_mut(PREFETCH_BATCH).for_each(&mut move_nodes);
+        if is_sparse {
+            let mut smaller = Vec::with_capacity(room);
+            smaller.extend_from_slice(entries);
+            let larger = core::mem::replace(entries, smaller);
+            self.free(larger);
+        }
     }
 
     /// Returns the number of entries in these slots. Looks at every slot.

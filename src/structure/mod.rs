@@ -17,6 +17,7 @@ mod tuning;
 mod budget;
 mod geometry;
 mod occupancy;
+mod surplus;
 mod arrays;
 mod entry;
 mod scan;
@@ -37,6 +38,7 @@ pub use advance::Turn;
 pub use check::Violation;
 pub use geometry::Geometry;
 pub(crate) use prefetch::PREFETCH_BATCH;
+pub(crate) use surplus::Surplus;
 pub use table::Key;
 
 use crate::values::time::Tick;
@@ -46,7 +48,7 @@ use lookahead::Lookahead;
 use ring::{FAR, Ring, Spot};
 use shrink::SparseWatch;
 use slots::Slots;
-use table::{NodeIndex, Table};
+use table::{NodeIndex, OldNodes, Table};
 use tuning::Tuning;
 
 /// The place of a timer's entry, for drawings of the rings.
@@ -98,6 +100,8 @@ pub struct Hierarchy<T> {
     lookahead: Lookahead,
     early: EarlyCascade,
     sparse: SparseWatch,
+    /// The slab before the last move, which is surplus.
+    old_nodes: Option<OldNodes<T>>,
 }
 
 impl<T> Hierarchy<T> {
@@ -128,6 +132,7 @@ impl<T> Hierarchy<T> {
             lookahead: Lookahead::EMPTY,
             early: EarlyCascade::default(),
             sparse: SparseWatch::default(),
+            old_nodes: None,
         }
     }
 
@@ -153,10 +158,9 @@ impl<T> Hierarchy<T> {
     /// has a destructor, one step for each timer that the old slab had room for: milliseconds after
     /// a million timers.
     pub fn cancel(&mut self, key: Key) -> Option<T> {
-        let node = self.table.remove(key)?;
-        self.unlink(node.slot, node.position);
-        self.shrink_if_sparse();
-        Some(node.value)
+        let value = self.remove(key);
+        self.free_surplus();
+        value
     }
 
     /// Gives a timer another deadline, under the rules of [`Hierarchy::insert`]. Returns whether
@@ -257,6 +261,7 @@ impl<T> Hierarchy<T> {
     /// Removes every timer, and frees their memory. Returns the timers in no order.
     pub fn drain(&mut self) -> impl Iterator<Item = (Key, Tick, T)> + use<T> {
         self.slots.clear();
+        self.old_nodes = None;
         self.lookahead = Lookahead::EMPTY;
         self.early = EarlyCascade::default();
         self.table.take_all().map(|(key, node)| (key, node.deadline, node.value))

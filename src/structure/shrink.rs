@@ -69,6 +69,8 @@ impl<T> Hierarchy<T> {
         self.move_nodes::<Inner>(&mut old);
         self.move_nodes::<Outermost>(&mut old);
         debug_assert!(old.is_empty(), "a node without an entry");
+        self.old_nodes = Some(old);
+        self.slots.has_surplus = true;
     }
 
     /// Moves the nodes of all entries of one kind, and frees the memory of large arrays with few

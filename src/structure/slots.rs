@@ -29,6 +29,8 @@ pub(super) struct Slots {
     plain_below: u32,
     /// A slot with this many entries, or more, is full.
     full_from: usize,
+    /// There may be surplus. A flag of its own, because every cancel looks at it.
+    pub(super) has_surplus: bool,
 }
 
 impl Slots {
@@ -41,6 +43,7 @@ impl Slots {
             paused: Scan::NONE,
             plain_below: outermost,
             full_from,
+            has_surplus: false,
         }
     }
 
@@ -264,7 +267,9 @@ impl Slots {
             self.end_pause();
         }
         let index = E::index(self, slot);
-        E::arrays_mut(self).close(index);
+        let arrays = E::arrays_mut(self);
+        arrays.close(index);
+        self.has_surplus |= arrays.has_surplus();
     }
 
     /// Removes every entry, and frees the memory.

@@ -64,6 +64,7 @@ pub(crate) struct Table<T> {
 }
 
 /// The nodes of a table that have not been moved yet.
+#[derive(Debug)]
 pub(super) struct OldNodes<T> {
     nodes: Slab<Node<T>>,
     moved: MovedNodes,

@@ -20,6 +20,7 @@ use std::sync::Arc;
 
 use crate::engine::idle::IdleWaiters;
 use crate::engine::metrics::{Histogram, Stats};
+use crate::engine::timers::TimersSurplus;
 use crate::host::sync::{AtomicU64, Ordering};
 use crate::host::unwind::UnwindBoundary;
 use crate::values::error::ConfigError;
@@ -45,6 +46,11 @@ pub(crate) trait Outlet {
 
     /// Takes due jobs. Returns at once, or once the threads have started that the first jobs need.
     fn hand_over(&self, jobs: &mut Vec<DueJob>);
+
+    /// Frees memory that a shard does not need any more. That may take long.
+    fn discard(&self, surplus: TimersSurplus<Job>) {
+        drop(surplus);
+    }
 
     /// Tries again to start the threads that jobs wait for, if the system has refused them and it
     /// is time. Returns how long it is until the next try, or `None` if nothing is refused.

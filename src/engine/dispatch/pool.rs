@@ -54,14 +54,19 @@ use crossbeam_channel::{Receiver, Sender, unbounded};
 use super::drainers::{ActiveDrainers, DrainerPermits};
 use super::lazy_pool::LazyPool;
 use super::{DueJob, JobRunner, Outlet};
+use crate::engine::timers::TimersSurplus;
 use crate::host::clock::{Clock, Limit};
-use crate::host::sync::{AtomicBool, Ordering, Parker, fence};
+use crate::host::sync::{AtomicBool, AtomicUsize, Ordering, Parker, fence};
 use crate::host::unwind::PanicHandler;
 use crate::values::error::ConfigError;
+use crate::values::job::Job;
 use crate::values::time::Moment;
 
 /// How many jobs a drainer runs before it lets the pool run something else.
 const JOBS_PER_STINT: usize = 64;
+
+/// How many tasks that free memory may wait for the pool's threads.
+const MOST_DISCARDS: usize = 4;
 
 /// A job in the queue, and when it was handed over.
 struct Queued {
@@ -107,6 +112,19 @@ impl Outlet for PoolOutlet {
         self.spawn_drainers(if all { self.shared.queue.len() } else { count });
     }
 
+    fn discard(&self, surplus: TimersSurplus<Job>) {
+        match self.pool.started() {
+            Some(pool) if self.shared.may_discard() => {
+                let shared = Arc::clone(&self.shared);
+                pool.spawn(move || {
+                    drop(surplus);
+                    shared.discards.fetch_sub(1, Ordering::Relaxed);
+                });
+            }
+            _ => drop(surplus),
+        }
+    }
+
     fn retry_threads(&self) -> Option<Duration> {
         self.pool.retry_in()?;
         self.spawn_drainers(self.shared.queue.len());
@@ -128,6 +146,8 @@ pub(crate) struct PoolShared {
     clock: Arc<Clock>,
     max_in_flight: usize,
     room_wanted: AtomicBool,
+    /// How many tasks that free memory have not ended.
+    discards: AtomicUsize,
     ticker: Arc<Parker>,
     /// Jobs may go on after their wheel is gone. The user's panic handler stays as long as they do.
     _panic_handler: Option<Arc<PanicHandler>>,
@@ -154,6 +174,7 @@ impl PoolShared {
             clock,
             max_in_flight,
             room_wanted: AtomicBool::new(false),
+            discards: AtomicUsize::new(0),
             ticker,
             _panic_handler: panic_handler,
         }
@@ -164,6 +185,14 @@ impl PoolShared {
         self.runner.metrics().job_handed_over(due.deadline, now);
         let queued = Queued { due, handed_over: now };
         self.sender.send(queued).expect("the receiver lives as long as the sender");
+    }
+
+    /// Returns whether one more task may free memory on the pool, and counts it. If all threads of the pool are busy for
+    /// long, the ticker frees the memory itself.
+    fn may_discard(&self) -> bool {
+        let may = self.discards.load(Ordering::Relaxed) < MOST_DISCARDS;
+        self.discards.fetch_add(usize::from(may), Ordering::Relaxed);
+        may
     }
 
     /// Takes a permit for a drainer of the jobs that the caller has sent, or has seen in the queue.

@@ -24,7 +24,7 @@ pub(crate) use rearmed::{Cancelled, Start};
 
 use core::mem::ManuallyDrop;
 
-use crate::engine::timers::{Due, Tally, Timers};
+use crate::engine::timers::{Due, Tally, Timers, TimersSurplus};
 use crate::host::sync::{Mutex, lock};
 use crate::host::timebase::Timebase;
 use crate::structure::{Geometry, Key, Location};
@@ -109,7 +109,21 @@ impl Shard {
     /// Takes a job out.
     #[inline]
     pub(crate) fn cancel(&self, handle: Handle) -> Option<Job> {
-        lock(&self.state).timers.cancel(key(handle))
+        let mut state = lock(&self.state);
+        let job = state.timers.cancel_leaving(key(handle));
+        let has_surplus = state.timers.has_surplus();
+        drop(state);
+        if has_surplus {
+            self.free_surplus();
+        }
+        job
+    }
+
+    /// Frees memory that the shard does not need any more, without its lock.
+    #[cold]
+    fn free_surplus(&self) {
+        let surplus = lock(&self.state).timers.take_surplus();
+        drop(surplus);
     }
 
     /// Gives a job another deadline. Returns whether it was there.
@@ -153,9 +167,16 @@ impl Shard {
 
     /// Advances to `to`, and appends the jobs that are due, looking at no more than `limit`
     /// entries. The caller takes them out of their `ManuallyDrop`. Returns whether all that are due
-    /// were taken.
-    pub(crate) fn advance(&self, to: Tick, limit: usize, due: &mut Vec<Due<Job>>) -> bool {
-        lock(&self.state).timers.advance(to, limit, due)
+    /// were taken, and the surplus.
+    pub(crate) fn advance(
+        &self,
+        to: Tick,
+        mut limit: usize,
+        due: &mut Vec<Due<Job>>,
+    ) -> (bool, Option<TimersSurplus<Job>>) {
+        let mut state = lock(&self.state);
+        let finished = state.timers.advance_leaving(to, &mut limit, due);
+        (finished, state.timers.take_surplus())
     }
 
     /// Closes the shard: no insert succeeds from now on. Returns the jobs that were in it. The
@@ -274,12 +295,12 @@ mod tests {
     fn shard_stands_until_a_clock_that_stepped_back_catches_up() {
         let shard = shard();
         let mut due = Vec::new();
-        assert!(shard.advance(Tick::new(100), usize::MAX, &mut due));
+        assert!(shard.advance(Tick::new(100), usize::MAX, &mut due).0);
         // The clock now reads 40, and five ticks from then are 45.
         insert(&shard, 45);
-        assert!(shard.advance(Tick::new(45), usize::MAX, &mut due));
+        assert!(shard.advance(Tick::new(45), usize::MAX, &mut due).0);
         assert!(due.is_empty(), "the wheel stands until the clock has caught up");
-        assert!(shard.advance(Tick::new(101), usize::MAX, &mut due) && due.len() == 1);
+        assert!(shard.advance(Tick::new(101), usize::MAX, &mut due).0 && due.len() == 1);
     }
 
     /// The joined wake of two shards notices a change of the wall clock from either reading.

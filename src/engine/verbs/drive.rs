@@ -5,7 +5,7 @@ use core::mem::ManuallyDrop;
 use super::Engine;
 use crate::engine::dispatch::DueJob;
 use crate::engine::shard::{NextWake, Shard, Unstarted};
-use crate::engine::timers::Due;
+use crate::engine::timers::{Due, TimersSurplus};
 use crate::host::sync::Ordering;
 use crate::values::job::Job;
 use crate::values::time::{Span, Tick};
@@ -16,11 +16,14 @@ pub(crate) struct DueJobs {
     pub(crate) jobs: Vec<DueJob>,
     /// The jobs as they come out of a shard. Empty between two advances.
     taken: Vec<Due<Job>>,
+    /// Memory that the shard does not need any more.
+    pub(crate) surplus: Option<TimersSurplus<Job>>,
 }
 
 impl DueJobs {
     pub(crate) fn with_capacity(jobs: usize) -> DueJobs {
-        DueJobs { jobs: Vec::with_capacity(jobs), taken: Vec::with_capacity(jobs) }
+        let (jobs, taken) = (Vec::with_capacity(jobs), Vec::with_capacity(jobs));
+        DueJobs { jobs, taken, surplus: None }
     }
 }
 
@@ -55,8 +58,9 @@ impl Engine {
         limit: usize,
         due: &mut DueJobs,
     ) -> bool {
-        let DueJobs { jobs: due, taken: jobs } = due;
-        let finished = self.shards[shard].advance(to, limit, jobs);
+        let DueJobs { jobs: due, taken: jobs, surplus } = due;
+        let finished;
+        (finished, *surplus) = self.shards[shard].advance(to, limit, jobs);
         if let Some(bound) = &self.bound {
             // A re-armable job keeps its room while it is out, for when it comes back.
             bound.release(jobs.iter().filter(|(_, job)| job.rearmable_handle().is_none()).count());

@@ -20,7 +20,7 @@ use std::task::Waker;
 use super::progress::{Progress, WakerIdentity};
 use crate::engine::alarm::Alarm;
 use crate::engine::dispatch::JobRunner;
-use crate::engine::timers::{Due, Tally, Timers};
+use crate::engine::timers::{Due, Tally, Timers, TimersSurplus};
 use crate::host::hooks::call_hook;
 use crate::host::sync::{Mutex, lock};
 use crate::host::timebase::Timebase;
@@ -274,34 +274,34 @@ impl WakerShard {
         }
     }
 
-    /// Calls the wakers that are due. Looks at no more than `limit` entries, and subtracts them
-    /// from it. Returns whether all due wakers were called.
+    /// Calls the due wakers. Looks at `limit` entries at most, and subtracts them from it. Returns whether all were called.
     pub(super) fn advance(&self, to: Tick, limit: &mut usize, due: &mut Vec<Due<Waker>>) -> bool {
-        let finished = self.take_due(&mut lock(&self.state).timers, to, limit, due);
+        let (finished, surplus) = self.take_due(to, limit, due);
         call_hook(|| {
             for (_, waker) in due.drain(..) {
                 self.wake(core::mem::ManuallyDrop::into_inner(waker));
             }
         });
+        drop(surplus);
         finished
     }
 
-    /// Takes out the wakers that are due, and publishes the progress of the shard.
+    /// Takes out the wakers that are due, and publishes the progress of the shard. Returns the surplus too.
     fn take_due(
         &self,
-        timers: &mut Timers<Waker>,
         to: Tick,
         limit: &mut usize,
         due: &mut Vec<Due<Waker>>,
-    ) -> bool {
+    ) -> (bool, Option<TimersSurplus<Waker>>) {
+        let timers = &mut lock(&self.state).timers;
         if timers.is_closed() || timers.has_come_to(to) {
-            return true;
+            return (true, None);
         }
         // A waker that was reset to the past may make `to` earlier than `now`.
         self.progress.begin(to.max(timers.now()));
-        let finished = timers.advance_counting(to, limit, due);
+        let finished = timers.advance_leaving(to, limit, due);
         self.progress.finish(timers.now());
-        finished
+        (finished, timers.take_surplus())
     }
 
     /// Refuses every waker from now on, and calls all that are registered.
