@@ -62,7 +62,7 @@ fn main() {
     }
 }
 
-/// Returns by how much a thread is late that sleeps until the end of each millisecond.
+/// Returns the lateness of a thread that sleeps until the end of each millisecond.
 fn bare_thread(over: Duration) -> Vec<u64> {
     let mut next = Instant::now();
     let sleep = |_| {

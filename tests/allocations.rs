@@ -97,14 +97,18 @@ fn ticker_frees_no_large_block() {
     let wheel = Wheel::builder().threads(1).build().unwrap();
     let (marks, marked) = std::sync::mpsc::channel();
     let waker = Waker::from(Arc::new(MarksTicker(marks)));
-    let mut sleep = std::pin::pin!(wheel.sleep(Duration::from_millis(1)));
-    while sleep.as_mut().poll(&mut Context::from_waker(&waker)).is_pending() {
-        marked.recv().unwrap();
+    loop {
+        let mut sleep = std::pin::pin!(wheel.sleep(Duration::from_millis(20)));
+        // It is over already if this thread was not running for so long.
+        if sleep.as_mut().poll(&mut Context::from_waker(&waker)).is_pending() {
+            marked.recv().unwrap();
+            break;
+        }
     }
     let freed = |by: &AtomicUsize| by.load(Ordering::Relaxed);
-    for n in 0..200_000 {
-        wheel.insert(Duration::from_millis(300 + n % 1000), || ());
-    }
+    // Few slots, so that the tasks that free their arrays may wait for the pool's thread, all of them.
+    let jobs = (0..200_000).map(|n| (Duration::from_millis(500 + n % 200), || ()));
+    wheel.insert_batch(jobs).unwrap();
     // This thread has freed arrays that became too small.
     let before = freed(&FREED_BY_OTHERS);
     assert!(wheel.wait_idle());

@@ -16,7 +16,7 @@
 //!   it to search for the next tick with work, at worst with a look at every occupied slot of the
 //!   outermost ring; and, seldom, to move few timers to a smaller slab (`structure/shrink.rs`:
 //!   milliseconds).
-//! - It frees no large block of memory of a shard of jobs: a thread of the pool does (`structure/surplus.rs`).
+//! - It frees no large block of memory of a shard of jobs, if a thread of the pool can (`structure/surplus.rs`).
 //! - It runs no job, and drops none. The delivery of a source may be user code (`sources.rs`). It
 //!   runs on this thread, outside the locks and behind the unwind boundary, so no panic ends the
 //!   ticker. It may end the wheel, so the ticker checks after each delivery whether the engine is

@@ -83,9 +83,8 @@ mod tests {
         assert!(!wheel.has_surplus());
         let (mut arrays, mut slabs) = (0, 0);
         for tick in 1..=1000 {
-            assert!(
-                wheel.advance_counting(Tick::new(tick), &mut usize::MAX.clone(), &mut due).finished
-            );
+            let mut limit = usize::MAX;
+            assert!(wheel.advance_counting(Tick::new(tick), &mut limit, &mut due).finished);
             if wheel.has_surplus() {
                 let surplus = wheel.take_surplus();
                 arrays += surplus._inner.len() + surplus._outermost.len();

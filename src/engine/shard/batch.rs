@@ -91,12 +91,15 @@ impl Shard {
             // The cache misses of many jobs overlap.
             state.timers.fetch_for_cancel(chosen.iter().map(|&which| key(handles[which])));
             for &which in chosen {
-                if let Some(job) = state.timers.cancel(key(handles[which])) {
+                if let Some(job) = state.timers.cancel_leaving(key(handles[which])) {
                     answers[which] = true;
                     jobs.push(job);
                 }
             }
         }
+        let surplus = state.timers.take_surplus();
+        drop(state);
+        drop(surplus);
     }
 
     /// Gives the chosen jobs the deadlines at their indices, if they are pending. Sets their

@@ -44,9 +44,9 @@ pub(crate) const CONTENDERS: &[Contender] = &[
         own: Handling { kind: Kind::Python, share: 0.05, patience: 7.0 },
         ..contender("arq", "arq", Kind::Python)
     },
-    contender("graphile", GRAPHILE, Kind::NodeOnPostgres),
+    contender("graphile", "graphile-worker", Kind::NodeOnPostgres),
 ];
-const GRAPHILE: &str = "graphile-worker";
+
 /// The contenders that keep their jobs on a Redis server.
 pub(crate) const ON_REDIS: &[&str] = &[OURS, "bullmq-official", "apalis", "bullmq", "arq"];
 /// The contenders whose jobs may have a partition that runs one job at once.

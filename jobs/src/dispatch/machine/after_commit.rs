@@ -50,7 +50,7 @@ impl Machine {
             {
                 failure.get_or_insert_with(|| error.clone());
                 if matches!(then, FollowUp::Answer(None)) {
-                    self.unstored.keep(error);
+                    self.unstored.note_kept(error);
                 }
                 if let Op::Finish(Finish { id, then: Some(_), .. }) = &op
                     && let Some(run) = self.runs.get(id)
@@ -65,14 +65,10 @@ impl Machine {
                 output.end_waits.extend(self.settings.end_waits.take_key(key));
             }
             match then {
-                FollowUp::Answer(reply) if matches!(op, Op::Flush) => match self.unstored.flush() {
-                    None => output.answer(reply, Answer::Done),
-                    Some(error) => output.refuse(reply, error.into()),
-                },
-                FollowUp::Answer(reply) => match self.seen_from_here(answer) {
+                FollowUp::Answer(reply) => match self.flushed(&op, self.seen_from_here(answer)) {
                     Answer::Refused(error) => {
                         if reply.is_none() {
-                            self.unstored.drop(&error);
+                            self.unstored.note_dropped(&error);
                             dropped.extend(inserted_by(&op));
                             output.emit(Event::CommitFailed { error: error.clone() });
                         }
@@ -327,7 +323,7 @@ impl Machine {
                 }
                 FollowUp::Answer(Some(reply)) => {
                     if matches!(op, Op::Flush) {
-                        self.unstored.flush();
+                        self.unstored.tell();
                     }
                     output.answers.push((reply, Err(failed.clone())));
                 }
@@ -336,7 +332,7 @@ impl Machine {
                     self.backlog.push(Command::Call { op: again(op, failed), reply: None });
                 }
                 FollowUp::Answer(None) => {
-                    self.unstored.drop(&failed.error);
+                    self.unstored.note_dropped(&failed.error);
                     lost.extend(inserted_by(&op));
                 }
                 FollowUp::Ended { id, fence, at, .. }

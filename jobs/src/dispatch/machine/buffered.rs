@@ -8,7 +8,7 @@
 //!   commit, even if that insert is tried again. It also fails if one of them was dropped, and no flush has said so yet.
 
 use super::Machine;
-use crate::store::{ApplyError, NewJob, Op};
+use crate::store::{Answer, ApplyError, NewJob, Op};
 use crate::values::error::StoreError;
 use crate::values::id::JobId;
 
@@ -27,17 +27,17 @@ pub(super) struct Unstored {
 }
 
 impl Unstored {
-    pub(super) fn keep(&mut self, error: &StoreError) {
+    pub(super) fn note_kept(&mut self, error: &StoreError) {
         self.kept.get_or_insert_with(|| error.clone());
     }
 
-    pub(super) fn drop(&mut self, error: &StoreError) {
+    pub(super) fn note_dropped(&mut self, error: &StoreError) {
         self.is_told = false;
         self.dropped.get_or_insert_with(|| error.clone());
     }
 
-    /// Returns the error of a flush after these inserts.
-    pub(super) fn flush(&mut self) -> Option<StoreError> {
+    /// Returns the error that a flush after these inserts gets.
+    pub(super) fn tell(&mut self) -> Option<StoreError> {
         self.is_told = true;
         self.dropped.as_ref().or(self.kept.as_ref()).cloned()
     }
@@ -52,6 +52,14 @@ impl Unstored {
 }
 
 impl Machine {
+    /// Returns the answer of an operation. A flush that succeeds in the store may come after inserts that are not stored.
+    pub(super) fn flushed(&mut self, op: &Op, answer: Answer) -> Answer {
+        match (op, &answer) {
+            (Op::Flush, Answer::Done) => self.unstored.tell().map_or(answer, Answer::Refused),
+            _ => answer,
+        }
+    }
+
     /// Says whether a failed operation without a waiting caller is tried again. `kept`: how many operations of its commit
     /// are.
     pub(super) fn tries_again(&self, kept: usize, error: &StoreError) -> bool {

@@ -217,6 +217,17 @@ fn flush_fails_while_an_insert_before_it_is_not_stored() {
     }
 }
 
+/// If the store itself refuses a flush, that is the answer, and a later flush still says what was dropped.
+#[test]
+fn flush_that_the_store_refuses_fails() {
+    let mut steps = Steps::new();
+    let is = |answer, error| matches!(answer, Answer::Refused(other) if other == error);
+    steps.machine.unstored.note_dropped(&StoreError::Full);
+    let refused = Answer::Refused(StoreError::Busy);
+    assert!(is(steps.machine.flushed(&Op::Flush, refused), StoreError::Busy));
+    assert!(is(steps.machine.flushed(&Op::Flush, Answer::Done), StoreError::Full));
+}
+
 /// The next flush after an insert that was dropped fails, in the same commit or in a later one. Those after it succeed.
 #[test]
 fn flush_says_once_that_an_insert_was_dropped() {
