@@ -201,7 +201,7 @@ impl State {
     /// Removes entries whose time is over, as many as [`Pace`](super::pace::Pace) allows. Returns whether more may
     /// be left.
     pub(super) fn purge(&mut self, tables: Tables<'_>, now: Millis) -> Result<bool, StoreError> {
-        let rows = self.purges.rows();
+        let (rows, begun) = self.purges.begin();
         let limit = params![now.get(), i64::try_from(rows).unwrap_or(i64::MAX)];
         let over = tables.all(&tables.sql.over, limit, |row| row.get::<_, Vec<u8>>(0))?;
         for id in &over {
@@ -216,7 +216,7 @@ impl State {
         for scope in self.lane_table.lanes.tokens.purge(now) {
             tables.execute(&tables.sql.tokens.drop, [scope])?;
         }
-        self.purges.takes(over.len());
+        self.purges.end(over.len(), begun);
         Ok(over.len() >= rows || are_groups_left)
     }
 }

@@ -5,9 +5,8 @@
 //! - Every job of an hour up to `last` is in the table of jobs, so a claim that ends with that hour
 //!   misses nothing. A job of an hour after `last` may be in either table.
 //! - `last` rises in the transaction that moves the last row of its hour. It never falls.
-//! - An hour starts to move before it begins, some rows in each commit, so that no commit takes long. If
-//!   the hour has begun already, since no process ran for a while, each commit moves as many rows as
-//!   [`Pace`] allows.
+//! - An hour starts to move before it begins. Each commit moves as many rows as [`Pace`] allows, so that none takes
+//!   long.
 
 use std::time::Duration;
 
@@ -35,8 +34,6 @@ pub(crate) struct Hours {
 
 /// An hour starts to move this long before it begins.
 const LEAD: Duration = Duration::from_secs(600);
-/// How many rows a commit moves of an hour that has not begun.
-const ROWS_PER_COMMIT: usize = 512;
 
 impl Default for Hours {
     fn default() -> Hours {
@@ -138,12 +135,10 @@ impl State {
         if self.hours.last >= wanted && self.hours.first_later.is_none_or(|hour| hour > wanted) {
             return Ok(false);
         }
-        let overdue = self.hours.last < hour_of(until);
-        let most = self.hours.pace.rows();
-        let mut room = if overdue { most } else { most.min(ROWS_PER_COMMIT) };
+        let (all, begun) = self.hours.pace.begin();
+        let mut room = all;
         let kinds: Vec<i64> = self.kinds.iter().map(|kind| kind.n).collect();
         let before = self.hours.last;
-        let all = room;
         let first = loop {
             let mut first: Option<(i64, i64)> = None;
             for &kind in &kinds {
@@ -163,7 +158,7 @@ impl State {
             self.hours.last = self.hours.last.max(wanted);
         }
         self.hours.first_later = first;
-        self.hours.pace.takes(all - room);
+        self.hours.pace.end(all - room, begun);
         if self.hours.last != before {
             tables.execute(&tables.sql.set_hour, [self.hours.last])?;
         }

@@ -81,7 +81,7 @@ pub(crate) mod steps;
 
 use std::fs::File;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rusqlite::Connection;
 
@@ -245,7 +245,6 @@ impl Store for Sqlite {
         let writes = batch.ops.iter().any(|op| !op.is_question());
         let access = if writes || claim.is_some() { Access::Write } else { Access::Read };
         let body = |tables: Tables<'_>, state: &mut State| {
-            let begun = now();
             let filed = match access {
                 Access::Write => state.file_outbox(tables, batch.now)?,
                 Access::Read => Filed::default(),
@@ -262,9 +261,6 @@ impl Store for Sqlite {
             }
             state.write_claims(tables, batch.now)?;
             state.write_history(tables, batch.now)?;
-            let took = begun.elapsed();
-            state.hours.pace.took(took);
-            state.purges.took(took);
             let changed = writes || moved || filed.any || !claimed.is_empty();
             let next_due = state.next_due(request.as_ref());
             let suspects_wait = state.suspects_wait();
@@ -386,12 +382,6 @@ impl Drop for Sqlite {
             core::mem::forget(conn);
         }
     }
-}
-
-/// The present, to measure how long a transaction takes. No stored value depends on it.
-#[expect(clippy::disallowed_methods, reason = "no decision about a job depends on it")]
-fn now() -> Instant {
-    Instant::now()
 }
 
 fn pragma_of(conn: &Connection, name: &str) -> Result<i64, StoreError> {

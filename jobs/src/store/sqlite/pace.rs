@@ -1,19 +1,18 @@
-//! How many rows a commit moves or deletes beside its operations: as many as it can in about 10 ms.
+//! How many rows a commit moves or deletes beside its operations: as many as it can in about 20 ms.
 //!
 //! Ground rules:
 //!
 //! - The cost of a row depends on how many rows share its page: a row on a page of its own costs a hundred
 //!   times as much. So no fixed number of rows is both short and fast.
-//! - A transaction that took longer than [`LONGEST`] halves the number. One that took less than a third of
-//!   it doubles the number.
-//! - Only the time before the `COMMIT` counts. The time of the disk and of a checkpoint does not become
-//!   shorter with fewer rows, and would be spent more often.
+//! - If the rows of a commit took longer than [`LONGEST`], the number is halved. If they took less than a third of
+//!   it, the number is doubled.
+//! - Only the time of these rows counts. That of the operations beside them, of the disk and of a checkpoint does not
+//!   become shorter with fewer rows. It would be spent more often, and so would be the pages that the rows share.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-/// A transaction that moves or deletes rows should not take longer than this. Its `COMMIT` takes about as long
-/// again.
-const LONGEST: Duration = Duration::from_millis(10);
+/// The rows that a commit moves or deletes should not take longer than this. The `COMMIT` takes about as long again.
+const LONGEST: Duration = Duration::from_millis(20);
 const FEWEST_ROWS: usize = 256;
 const FIRST_ROWS: usize = 1024;
 const MOST_ROWS: usize = 16_384;
@@ -21,29 +20,27 @@ const MOST_ROWS: usize = 16_384;
 /// How many rows the next commit may move or delete.
 pub(crate) struct Pace {
     rows: usize,
-    /// How many rows this commit has moved or deleted.
-    done: usize,
 }
 
 impl Default for Pace {
     fn default() -> Pace {
-        Pace { rows: FIRST_ROWS, done: 0 }
+        Pace { rows: FIRST_ROWS }
     }
 }
 
 impl Pace {
-    pub(crate) fn rows(&self) -> usize {
-        self.rows
+    /// Begins the moves or deletions of a commit. Returns how many rows it may move or delete, and the present.
+    #[expect(clippy::disallowed_methods, reason = "no decision about a job depends on it")]
+    pub(crate) fn begin(&self) -> (usize, Instant) {
+        (self.rows, Instant::now())
     }
 
-    /// Counts rows that this commit moves or deletes.
-    pub(crate) fn takes(&mut self, rows: usize) {
-        self.done += rows;
+    /// Adjusts the number of rows to the time since `begun`, in which a commit has moved or deleted `done` rows.
+    pub(crate) fn end(&mut self, done: usize, begun: Instant) {
+        self.took(done, begun.elapsed());
     }
 
-    /// Adjusts the number of rows to `took`: how long the whole transaction took before its `COMMIT`.
-    pub(crate) fn took(&mut self, took: Duration) {
-        let done = core::mem::take(&mut self.done);
+    fn took(&mut self, done: usize, took: Duration) {
         if done == 0 {
             return;
         }
@@ -66,9 +63,8 @@ mod tests {
     fn rows_of_a_commit_follow_the_time_of_the_one_before() {
         let mut pace = Pace::default();
         let mut commit = |rows: usize, took: Duration| {
-            pace.takes(rows);
-            pace.took(took);
-            pace.rows()
+            pace.took(rows, took);
+            pace.rows
         };
         assert_eq!(commit(1024, 50 * MS), 512);
         assert_eq!(commit(512, 9 * MS), 512);
