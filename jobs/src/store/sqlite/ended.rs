@@ -210,13 +210,13 @@ impl State {
                 None => drop(tables.execute(&tables.sql.drop_ended, [id])?),
             }
         }
+        self.purges.end(over.len(), begun);
         let are_groups_left = self.purge_groups(tables, now)?;
         tables.execute(&tables.sql.purge_nodes, [now.minus(NODE_KEPT).get()])?;
         tables.execute(&tables.sql.tokens.purge_holds, [now.get()])?;
         for scope in self.lane_table.lanes.tokens.purge(now) {
             tables.execute(&tables.sql.tokens.drop, [scope])?;
         }
-        self.purges.end(over.len(), begun);
         Ok(over.len() >= rows || are_groups_left)
     }
 }
