@@ -200,3 +200,85 @@ impl State {
         Ok(moved)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::store::sqlite::Sqlite;
+    use crate::store::sqlite::open::Location;
+    use crate::store::{Batch, NewJob, Op, Outcome, Store};
+    use crate::values::id::JobId;
+
+    const KIND: &str = "push";
+    const JOBS: i64 = 3_000;
+
+    fn job(due: Millis) -> NewJob {
+        let (id, kind, payload) = (JobId::new(), Arc::from(KIND), b"{}".to_vec());
+        NewJob { id, kind, due, key: None, callers_id: false, extra: None, payload }
+    }
+
+    fn apply(store: &mut Sqlite, ops: &[Op], now: Millis) -> Outcome {
+        let claim = Some(ClaimRequest::new(now, 5_000, 5_000, Vec::new()));
+        let (synced, awaited, until) = (false, false, None);
+        store.apply(&Batch { number: 0, ops, claim, synced, awaited, until, now }).unwrap()
+    }
+
+    fn rows(store: &Sqlite, table: &str) -> i64 {
+        let conn = store.conn.as_ref().unwrap();
+        let text = format!("SELECT count(*) FROM tickwheel_{table}");
+        conn.query_row(&text, [], |row| row.get(0)).unwrap()
+    }
+
+    /// An hour moves in parts, and starts to before it begins. No job of it is claimed before all have moved: the claims
+    /// follow the due times. A job can be cancelled meanwhile, in either table.
+    #[test]
+    fn hour_moves_in_parts() {
+        let begin = Millis::clamped(500_000 * MILLIS_PER_HOUR);
+        let early = begin.minus(5 * Duration::from_secs(3600));
+        let mut location = Location::temporary().unwrap();
+        let conn = location.open().unwrap();
+        let mut store = Sqlite::new(location, conn, true, None);
+        store.start_runner(&[Arc::from(KIND)], early).unwrap();
+        // The latest comes first and goes to the table of jobs. All others are due before it, and wait with their hour.
+        let due = |n: i64| Millis::clamped(begin.get() + JOBS - n);
+        let jobs: Vec<NewJob> = (0..JOBS).map(|n| job(due(n))).collect();
+        let mut expected: Vec<JobId> = jobs.iter().map(|job| job.id).collect();
+        apply(&mut store, &[Op::InsertMany(jobs)], early);
+        assert_eq!((rows(&store, "job"), rows(&store, "later")), (1, JOBS - 1));
+        assert_eq!(apply(&mut store, &[], begin.minus(LEAD * 2)).claimed.len(), 0);
+        assert_eq!(rows(&store, "later"), JOBS - 1);
+
+        assert_eq!(apply(&mut store, &[], begin.minus(LEAD)).claimed.len(), 0);
+        let left = rows(&store, "later");
+        assert!(0 < left && left < JOBS - 1, "{left}");
+        store.check().unwrap();
+        // The rows move in the order of their ids.
+        let cancelled = [expected[2_999], expected[1]];
+        for id in cancelled {
+            let outcome = apply(&mut store, &[Op::Cancel(id)], early);
+            assert!(
+                format!("{:?}", outcome.answers).contains("Cancelled"),
+                "{:?}",
+                outcome.answers
+            );
+        }
+        expected.retain(|id| !cancelled.contains(id));
+        expected.reverse();
+
+        let (later, mut claimed) = (begin.plus(Duration::from_secs(60)), Vec::new());
+        for _ in 0..100 {
+            let outcome = apply(&mut store, &[], later);
+            assert!(outcome.claimed.is_empty() || rows(&store, "later") == 0);
+            claimed.extend(outcome.claimed.into_iter().map(|job| job.id));
+            store.check().unwrap();
+        }
+        assert!(
+            claimed == expected,
+            "{} of {} jobs, or another order",
+            claimed.len(),
+            expected.len()
+        );
+    }
+}
