@@ -32,6 +32,9 @@ pub(crate) fn end(path: &Path) -> Result<FileEnd> {
     let conn = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
     conn.busy_timeout(Duration::from_secs(10))?;
     conn.execute("UPDATE tickwheel_ended SET until = 0", [])?;
+    if has_kept(&conn)? {
+        conn.execute("UPDATE tickwheel_kept_list SET until = 0", [])?;
+    }
     drop(conn);
     // The purge leaves what was remembered in the same millisecond.
     std::thread::sleep(Duration::from_millis(3));
@@ -47,12 +50,19 @@ pub(crate) fn end(path: &Path) -> Result<FileEnd> {
     Ok(FileEnd { jobs, rows, bytes: size(path.to_owned()), log_bytes: size(log) })
 }
 
+/// Says whether a job was kept in this file.
+fn has_kept(conn: &Connection) -> Result<bool> {
+    let tables = "SELECT count(*) FROM sqlite_schema WHERE name = 'tickwheel_kept_list'";
+    Ok(conn.query_row(tables, [], |row| row.get::<_, u32>(0))? > 0)
+}
+
 /// Returns how many rows each table has that are not to stay.
 fn rows(path: &Path) -> Result<Vec<(String, u64)>> {
     let conn = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
     conn.busy_timeout(Duration::from_secs(10))?;
     let mut counted = Vec::new();
-    for table in [
+    let kept: &[&str] = if has_kept(&conn)? { &["kept", "kept_list"] } else { &[] };
+    let others = [
         "job",
         "moved",
         "key",
@@ -62,10 +72,11 @@ fn rows(path: &Path) -> Result<Vec<(String, u64)>> {
         "ended",
         "dead_by_error",
         "schedule",
-    ] {
+    ];
+    for table in others.iter().chain(kept) {
         let count = format!("SELECT count(*) FROM tickwheel_{table}");
         counted.push((
-            table.to_owned(),
+            (*table).to_owned(),
             conn.query_row(&count, [], |row| row.get::<_, u32>(0))?.into(),
         ));
     }

@@ -5,8 +5,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tickwheel_jobs::{
-    Builder, Cancel, Client, Driver, Fail, Job, JobId, Jobs, Keep, Missed, NewJob, Retry, Run,
-    Schedule, Step, Until,
+    Builder, Cancel, Client, Driver, Fail, Job, JobId, JobState, Jobs, Keep, Missed, NewJob, Retry,
+    Run, Schedule, Step, Until,
 };
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -120,6 +120,11 @@ pub(crate) fn contents(client: &Client) -> String {
 /// Runs all that is pending, and checks that an id is remembered.
 pub(crate) fn run_all(builder: Builder) {
     let (jobs, driver) = manual(builder);
+    let kept = |jobs: &Jobs| -> Vec<_> {
+        jobs.ended().filter(|job| job.state == JobState::Completed).map(|job| job.id).collect()
+    };
+    let before = kept(&jobs);
+    assert!(!before.is_empty());
     let again = jobs.insert_job(order(8)).unwrap();
     assert!(!again.is_new, "the id of a cancelled job is remembered");
     jobs.unschedule("nightly").unwrap();
@@ -128,6 +133,10 @@ pub(crate) fn run_all(builder: Builder) {
     while driver.advance(Duration::from_millis(1)) > 0 {}
     let counts = jobs.count().unwrap();
     assert_eq!((counts.pending, counts.running, counts.dead), (0, 0, 1), "{counts:?}");
+    // The latest end comes first.
+    let after = kept(&jobs);
+    assert!(after.len() > before.len() && after.ends_with(&before), "{after:?} after {before:?}");
+    before.iter().for_each(|id| assert!(jobs.get(*id).unwrap().is_some()));
     jobs.check().unwrap();
     jobs.shutdown().unwrap();
 }

@@ -6,7 +6,7 @@ use foldhash::{HashMap, HashSet};
 use rusqlite::types::Value;
 
 use super::group_check::check_groups;
-use super::rows::{KindCounts, KindRow, Place, Table, hour_of, id_bytes, millis_of, store_error};
+use super::rows::{KindCounts, KindRow, Place, Table, hour_of, millis_of, store_error};
 use super::state::State;
 use super::statement::first_unreadable;
 use super::tables::Tables;
@@ -31,7 +31,7 @@ struct Seen {
 /// | F3 | every job is found by its id, and no two jobs have one id |
 /// | F4 | a row of `moved` belongs to a job whose id does not lead to its place |
 /// | F5 | every key names one job, which has that key, and every job's key names that job |
-/// | F6 | no job that is alive has a row of `ended` |
+/// | F6 | no job that is alive has a row of `ended` or of `kept` |
 /// | F7 | every job of `later` is in its own hour, which is after the last hour that is in `job` |
 /// | F8 | every claim of this process is in the file, for a job that exists, or that a transaction of the caller has ended |
 /// | F9 | a row of `cancel_requested` names a claimed job: claimed by this process, if it runs the jobs |
@@ -39,6 +39,7 @@ struct Seen {
 /// | F11 | every row of `outbox` is a job that a statement has added |
 /// | F12 | a row of `progress` belongs to a claimed job, as a row of `cancel_requested` does |
 /// | F13 | each job of the table of lanes that is not claimed is in a lane that this process knows, if it runs the jobs; a limited scope has the claims of its jobs |
+/// | F14 | every kept job is in one list, of its kind and of the time of its end, which counts its bytes; and every list has kept jobs alone |
 /// | G1 | the counts of each group equal its members, and a group that is over has ended |
 pub(crate) fn check(tables: Tables<'_>, state: &State) -> Result<(), Violation> {
     // One transaction, which reads all tables as of one moment.
@@ -56,7 +57,7 @@ fn compare(tables: Tables<'_>, state: &State) -> Result<(), Violation> {
     ensure(report == "ok", || format!("F1: {report}"))?;
 
     let kinds = tables.kinds()?;
-    tables.look_for_lanes()?;
+    tables.look_for_tables()?;
     let read = |row: &rusqlite::Row<'_>, table| {
         Ok(seen(row, table).map_err(|error| (row.get(2).unwrap_or(Value::Null), error)))
     };
@@ -81,6 +82,7 @@ fn compare(tables: Tables<'_>, state: &State) -> Result<(), Violation> {
     ids(tables, &kinds, &jobs)?;
     keys(tables, &jobs)?;
     endings(tables, &jobs)?;
+    tables.lists_agree()?;
     claims_agree(tables, &kinds, state)?;
     state.lanes_agree(tables)?;
     check_groups(tables)?;
@@ -166,11 +168,22 @@ fn counts(tables: Tables<'_>, kinds: &[KindRow], jobs: &[Seen]) -> Result<(), Vi
         let errors = AttemptErrors::from_text(row.get::<_, Option<String>>(3)?.unwrap_or_default());
         Ok((ending, kind, errors.first_line(), row.get::<_, i64>(4)?))
     })?;
+    for (kind, bytes) in tables.kept_jobs()? {
+        counted.entry(kind).or_default().add(KindCounts {
+            kept: 1,
+            kept_bytes: bytes,
+            ..KindCounts::default()
+        });
+    }
     let mut groups: BTreeMap<(i64, String), i64> = BTreeMap::new();
     for (ending, kind, error, bytes) in ended {
         let (Some(ending), Some(kind)) = (ending, kind) else { continue };
         let counts = counted.entry(kind).or_default();
         match ending {
+            // They move when the next job is kept.
+            Ending::Completed if tables.sql.kept.has_tables.get() => {
+                return Err(Violation("F14: a completed job is in `ended`".to_owned()));
+            }
             Ending::Completed => {
                 (counts.kept, counts.kept_bytes) = (counts.kept + 1, counts.kept_bytes + bytes)
             }
@@ -239,8 +252,7 @@ fn keys(tables: Tables<'_>, jobs: &[Seen]) -> Result<(), Violation> {
 fn endings(tables: Tables<'_>, jobs: &[Seen]) -> Result<(), Violation> {
     for job in jobs {
         let id = job.place.id;
-        let ended = tables.one(&tables.sql.has_ended, [id_bytes(id)], |_| Ok(()))?;
-        ensure(ended.is_none(), || format!("F6: {id} is alive, and has ended"))?;
+        ensure(!tables.has_ended(id)?, || format!("F6: {id} is alive, and has ended"))?;
     }
     Ok(())
 }

@@ -2,14 +2,16 @@
 //!
 //! Ground rules:
 //!
-//! - Each end, and each removal from the table `ended`, changes the counts of the kind and the groups of
+//! - Each end, and each removal from the tables `ended` and `kept`, changes the counts of the kind and the groups of
 //!   `dead_by_error` in the same transaction. So no question has to count rows.
+//! - A job that is dead, or cancelled and waited for, is in `ended`; a completed one is in `kept` (`kept.rs`).
 //! - A kind has at most as many kept jobs as it asks for (`trim.rs`).
 
-use rusqlite::{OptionalExtension, Row, params};
+use rusqlite::{Row, params};
 
 use super::State;
 use super::claims::Held;
+use super::kept::{List, Listed};
 use super::rows::{
     JobRow, KindCounts, KindRow, Place, Table, id_bytes, kind_row, millis_of, out_of_range,
     store_error,
@@ -80,20 +82,14 @@ impl State {
         now: Millis,
     ) -> Result<(), StoreError> {
         let Some(until) = kept_until(finish.keep, finish.wanted, now) else { return Ok(()) };
+        tables.make_kept()?;
         let (kind_n, due, id) = held.place.key();
-        let row = params![
-            kind_n,
-            due,
-            id,
-            until.get(),
-            now.get(),
-            i64::try_from(finish.took).unwrap_or(i64::MAX),
-            held.callers_id || self.unknown.contains(&finish.id),
-            finish.result,
-        ];
+        let callers_id = held.callers_id || self.unknown.contains(&finish.id);
+        let took = i64::try_from(finish.took).unwrap_or(i64::MAX);
+        let row = params![kind_n, due, id, now.get(), took, callers_id, finish.result];
         let keep = match held.place.table {
-            Table::Lane => &tables.sql.keep_of_lane,
-            Table::Job | Table::Later => &tables.sql.keep,
+            Table::Lane => &tables.sql.kept.keep_of_lane,
+            Table::Job | Table::Later => &tables.sql.kept.keep,
         };
         if tables.execute(keep, row)? == 0 {
             return Ok(());
@@ -101,10 +97,14 @@ impl State {
         tables.remove_job(kind, held.place, held.key.as_deref())?;
         self.count(kind.n, -KindCounts::of_job(u32::from(held.failed)));
         let bytes = held.bytes + finish.result.as_ref().map_or(0, Vec::len);
-        self.count(kind.n, KindCounts::of_kept(bytes));
-        if let Some(keep) = finish.keep {
-            self.has_kept(kind.n, keep);
-        }
+        let listed = Listed {
+            id: finish.id,
+            bytes: u32::try_from(bytes).unwrap_or(u32::MAX),
+            callers_id,
+            wanted: finish.wanted,
+        };
+        self.count(kind.n, KindCounts::of_kept(listed.bytes as usize));
+        self.has_kept(kind.n, (now, until), finish.keep, listed);
         Ok(())
     }
 
@@ -154,7 +154,9 @@ impl State {
         tables: Tables<'_>,
         row: &EndedRow,
     ) -> Result<(), StoreError> {
-        tables.execute(&tables.sql.drop_ended, [id_bytes(row.job.id)])?;
+        if tables.execute(&tables.sql.drop_ended, [id_bytes(row.job.id)])? == 0 {
+            tables.drop_kept_job(row.kind, row.at, row.job.id)?;
+        }
         if row.ending == Ending::Dead {
             let group = params![row.kind, row.job.errors.first_line()];
             let left = tables.one(&tables.sql.drop_dead_by_error, group, |row| row.get(0))?;
@@ -210,19 +212,49 @@ impl State {
                 None => drop(tables.execute(&tables.sql.drop_ended, [id])?),
             }
         }
-        self.purges.end(over.len(), begun);
+        let mut purged = over.len();
+        for list in self.lists_over(tables, rows.saturating_sub(purged), now)? {
+            tables.drop_list(&list)?;
+            self.kept_are_gone(tables, &list, now)?;
+            purged += list.jobs.len();
+        }
+        self.purges.end(purged, begun);
         let are_groups_left = self.purge_groups(tables, now)?;
         tables.execute(&tables.sql.purge_nodes, [now.minus(NODE_KEPT).get()])?;
         tables.execute(&tables.sql.tokens.purge_holds, [now.get()])?;
         for scope in self.lane_table.lanes.tokens.purge(now) {
             tables.execute(&tables.sql.tokens.drop, [scope])?;
         }
-        Ok(over.len() >= rows || are_groups_left)
+        Ok(purged >= rows || are_groups_left)
+    }
+
+    /// Returns lists of kept jobs whose time is over: so many that they have this many jobs, or all.
+    fn lists_over(
+        &self,
+        tables: Tables<'_>,
+        rows: usize,
+        now: Millis,
+    ) -> Result<Vec<List>, StoreError> {
+        let (mut lists, mut jobs) = (Vec::new(), 0);
+        if rows == 0 || !tables.sql.kept.has_tables.get() {
+            return Ok(lists);
+        }
+        let statement = tables.conn.prepare_cached(&tables.sql.kept.lists_over);
+        let mut statement = statement.map_err(store_error)?;
+        let mut over = statement.query([now.get()]).map_err(store_error)?;
+        while jobs < rows
+            && let Some(row) = over.next().map_err(store_error)?
+        {
+            let list = List::read(row).map_err(store_error)?;
+            jobs += list.jobs.len();
+            lists.push(list);
+        }
+        Ok(lists)
     }
 }
 
 impl EndedRow {
-    /// Reads a row of a statement on `ended`.
+    /// Reads a row of a statement on `ended` or `kept`.
     pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<EndedRow> {
         let ending: i64 = row.get(13)?;
         let ending = Ending::of_number(ending).ok_or_else(|| out_of_range(13, ending))?;
@@ -252,10 +284,13 @@ impl EndedRow {
 impl Tables<'_> {
     /// Returns the entry of a job that is dead or kept.
     pub(super) fn ended(&self, id: JobId) -> Result<Option<EndedRow>, StoreError> {
-        let statement = self.conn.prepare_cached(&self.sql.ended);
-        let row =
-            statement.and_then(|mut sql| sql.query_row([id_bytes(id)], EndedRow::read).optional());
-        row.map_err(store_error)
+        let found = self.one(&self.sql.ended, [id_bytes(id)], EndedRow::read)?;
+        match found {
+            None if self.sql.kept.has_tables.get() => {
+                self.one(&self.sql.kept.get, [id_bytes(id)], EndedRow::read)
+            }
+            found => Ok(found),
+        }
     }
 
     fn put_ended(&self, row: &EndedRow) -> Result<(), StoreError> {

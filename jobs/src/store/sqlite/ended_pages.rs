@@ -3,12 +3,15 @@
 use rusqlite::params;
 
 use super::State;
+use super::kept::List;
 use super::pages::BYTES_PER_PAGE;
 use super::rows::{KindRow, id_bytes, kind_row, store_error};
 use super::tables::{EndedRow, Tables};
 use crate::store::{Ending, Page, PageRequest};
 use crate::values::error::StoreError;
+use crate::values::id::JobId;
 use crate::values::info::{DeadByError, JobInfo};
+use crate::values::time::Millis;
 
 impl State {
     /// Returns a page of jobs that have ended, the latest end first.
@@ -66,6 +69,11 @@ impl State {
         kind: Option<i64>,
         rows: &mut Vec<EndedRow>,
     ) -> Result<bool, StoreError> {
+        if let (Ending::Completed, Some(kind)) = (ending, kind)
+            && tables.sql.kept.has_tables.get()
+        {
+            return tables.read_kept(request, kind, rows);
+        }
         let first = (i64::MAX, [0xff; 16]);
         let (at, id) = request.after.map_or(first, |(at, id)| (at.get(), id_bytes(id)));
         let (from, to) = (request.from.get(), request.to.get());
@@ -119,5 +127,39 @@ impl State {
         let mut groups = groups.into_iter().map(group).collect::<Result<Vec<_>, StoreError>>()?;
         groups.sort_by(|a, b| b.jobs.cmp(&a.jobs).then_with(|| a.cmp(b)));
         Ok(groups)
+    }
+}
+
+impl Tables<'_> {
+    /// Reads the kept jobs of a page: of one kind, the latest end first. Returns whether more may be left.
+    fn read_kept(
+        &self,
+        request: &PageRequest,
+        kind: i64,
+        rows: &mut Vec<EndedRow>,
+    ) -> Result<bool, StoreError> {
+        let (before, mut bytes) = (rows.len(), 0);
+        let (from, to) = (request.from.get(), request.to.get());
+        let latest = request.after.map_or(i64::MAX, |(at, _)| at.get());
+        let sql = &self.sql.kept;
+        self.each_time(&sql.latest_lists, params![kind, latest], |lists| {
+            let of =
+                |list: &List| list.jobs.iter().map(|job| (list.at, job.id)).collect::<Vec<_>>();
+            let mut jobs: Vec<(Millis, JobId)> = lists.iter().flat_map(of).collect();
+            jobs.sort_unstable();
+            for (at, id) in jobs.into_iter().rev() {
+                if request.after.is_some_and(|after| (at, id) >= after) {
+                    continue;
+                }
+                let row = params![id_bytes(id), from, to];
+                let Some(row) = self.one(&sql.get_if_due, row, EndedRow::read)? else { continue };
+                bytes += row.job.payload.len();
+                rows.push(row);
+                if rows.len() - before >= request.limit || bytes >= BYTES_PER_PAGE {
+                    return Ok(true);
+                }
+            }
+            Ok(false)
+        })
     }
 }

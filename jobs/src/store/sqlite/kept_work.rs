@@ -70,15 +70,22 @@ fn complete(store: &mut Sqlite, many: u64, last: u64, from: i64) {
 fn steps(store: &Sqlite) -> i64 {
     let (conn, sql) = (store.conn.as_ref().unwrap(), &store.sql);
     let about_ended = [
-        &sql.keep,
         &sql.put_ended,
-        &sql.oldest_kept,
         &sql.ended,
         &sql.drop_ended,
-        &sql.drop_oldest_kept,
         &sql.ended_page,
         &sql.ended_page_of_kind,
         &sql.over,
+        &sql.kept.keep,
+        &sql.kept.get,
+        &sql.kept.get_if_due,
+        &sql.kept.drop,
+        &sql.kept.put_list,
+        &sql.kept.set_list,
+        &sql.kept.drop_list,
+        &sql.kept.oldest_lists,
+        &sql.kept.latest_lists,
+        &sql.kept.lists_over,
         &sql.counts,
         &sql.kinds,
     ];
@@ -98,13 +105,19 @@ fn statements_about_kept_jobs_are_prepared_once() {
     let conn = location.open().unwrap();
     let mut store = Sqlite::new(location, conn, true, None);
     store.start_runner(&[Arc::from("mail")], Millis::clamped(NOW)).unwrap();
-    complete(&mut store, 1_000, 100, NOW);
+    complete(&mut store, 1_000, 110, NOW);
     apply(&mut store, &[Op::Purge], None, Millis::clamped(NOW + 1));
     apply(&mut store, &[Op::Purge], None, Millis::clamped(NOW + 2));
     let conn = store.conn.as_ref().unwrap();
-    for sql in
-        [&store.sql.keep, &store.sql.oldest_kept, &store.sql.drop_oldest_kept, &store.sql.over]
-    {
+    let kept = &store.sql.kept;
+    for sql in [
+        &kept.keep,
+        &kept.put_list,
+        &kept.oldest_lists,
+        &kept.set_list,
+        &kept.drop,
+        &store.sql.over,
+    ] {
         let statement = conn.prepare_cached(sql).unwrap();
         assert!(statement.get_status(StatementStatus::Run) > 1, "{sql}");
         assert_eq!(statement.get_status(StatementStatus::RePrepare), 0, "{sql}");
@@ -163,5 +176,43 @@ fn kept_jobs_cost_as_many_steps_however_many_there_are() {
     println!("steps with 1,000 kept: {few:?}, with 30,000: {many:?}");
     for (few, many) in few.1.into_iter().zip(many.1) {
         assert!(many <= few + few / 10 + 50, "{few} steps, and {many} with more kept");
+    }
+}
+
+/// The check finds a kept job that is in no list, one that is in two, and a list of a job that is gone.
+#[test]
+fn check_compares_kept_jobs_with_their_lists() {
+    let list = "(SELECT n FROM tickwheel_kept_list LIMIT 1)";
+    for (damage, found) in [
+        ("DELETE FROM tickwheel_kept_list".to_owned(), "is listed as None"),
+        ("DELETE FROM tickwheel_kept".to_owned(), "F2"),
+        (
+            format!(
+                "INSERT INTO tickwheel_kept_list SELECT kind, at, n + 1, until, jobs \
+                 FROM tickwheel_kept_list WHERE n = {list}"
+            ),
+            "is in two lists",
+        ),
+        ("UPDATE tickwheel_kept SET at = at + 1".to_owned(), "is listed as Some"),
+        (
+            "INSERT INTO tickwheel_kept_list SELECT kind, at + 1, 1, until, zeroblob(21) \
+             FROM tickwheel_kept_list LIMIT 1"
+                .to_owned(),
+            "is in a list, and is not kept",
+        ),
+    ] {
+        let name = format!("tickwheel-lists-{}.db", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        let mut location = Location::new(path.clone(), None);
+        let conn = location.open().unwrap();
+        let mut store = Sqlite::new(location, conn, true, None);
+        store.start_runner(&[Arc::from("mail")], Millis::clamped(NOW)).unwrap();
+        complete(&mut store, 1, 10, NOW);
+        store.check().unwrap();
+        store.conn.as_ref().unwrap().execute_batch(&damage).unwrap();
+        let violation = store.check().unwrap_err().to_string();
+        assert!(violation.contains(found), "{damage}: {violation}");
+        Box::new(store).close().unwrap();
+        std::fs::remove_file(&path).unwrap();
     }
 }

@@ -11,7 +11,7 @@
 //!
 //! | file | contents |
 //! | --- | --- |
-//! | `schema.rs`, `sql.rs`, `token_sql.rs` | the tables, and every statement |
+//! | `schema.rs`, `sql.rs`, `kept_sql.rs`, `token_sql.rs` | the tables, and every statement |
 //! | `rows.rs`, `tables.rs` | the rows of the tables; single changes to the tables, each complete |
 //! | `ended_in.rs` | the jobs that a transaction of the caller has ended |
 //! | `files.rs`, `temporary.rs` | files beside the database, waits for other connections; the folder of a temporary database |
@@ -35,6 +35,7 @@
 
 pub(crate) mod schema;
 mod group_sql;
+mod kept_sql;
 mod token_sql;
 pub(crate) mod sql;
 pub(crate) mod rows;
@@ -57,6 +58,7 @@ mod groups;
 mod run_ends;
 mod progress;
 mod pace;
+mod kept;
 mod trim;
 mod ended;
 mod ended_pages;

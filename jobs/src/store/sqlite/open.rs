@@ -328,7 +328,7 @@ impl Location {
         };
         let mut conn = opened.map_err(|error| self.sqlite(error))?;
         set_waiting(&mut conn, true).map_err(|error| self.sqlite(error))?;
-        conn.set_prepared_statement_cache_capacity(128);
+        conn.set_prepared_statement_cache_capacity(192);
         // Each value would otherwise be a reason to prepare a statement anew: the values of a `LIMIT` and of some
         // comparisons may change its plan. Ours do not depend on them.
         conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)

@@ -5,7 +5,7 @@ use rusqlite::Connection;
 use super::sql::Sql;
 
 /// These read a whole table: `check` all of them, a start the claims, their cancel requests and their progress.
-const READ_ALL: [&str; 16] = [
+const READ_ALL: [&str; 18] = [
     "all_jobs",
     "all_later",
     "all_lane",
@@ -13,6 +13,8 @@ const READ_ALL: [&str; 16] = [
     "all_moved",
     "all_keys",
     "all_ended",
+    "all_kept",
+    "all_lists",
     "all_progress",
     "all_groups",
     "all_members",
@@ -45,6 +47,7 @@ fn statements_find_their_rows_by_an_index() {
     conn.execute_batch(&sql.make_lanes).unwrap();
     conn.execute_batch(&sql.groups.make_groups).unwrap();
     conn.execute_batch(&sql.tokens.make_tokens).unwrap();
+    conn.execute_batch(&sql.kept.make_kept).unwrap();
     let statements = statements(&sql);
     assert!(statements.len() > 90, "{}", statements.len());
     let tables = [
@@ -55,6 +58,8 @@ fn statements_find_their_rows_by_an_index() {
         "key",
         "claim",
         "ended",
+        "kept",
+        "kept_list",
         "cancel_requested",
         "progress",
         "grp",
@@ -63,7 +68,8 @@ fn statements_find_their_rows_by_an_index() {
     ];
     let mut explained = 0;
     for (name, text) in statements {
-        if ["tables", "make_lanes", "make_groups", "make_tokens", "leave"].contains(&&*name)
+        if ["tables", "make_lanes", "make_groups", "make_tokens", "make_kept", "leave"]
+            .contains(&&*name)
             || READ_ALL.contains(&&*name)
         {
             continue;

@@ -8,7 +8,7 @@
 //!   this is in the file, so only the claim ends here.
 
 use super::State;
-use super::rows::{JobRow, KindCounts, id_bytes, kind_row};
+use super::rows::{JobRow, KindCounts, kind_row};
 use super::tables::Tables;
 use crate::store::figures::Figure;
 use crate::store::{Answer, End, Finish, Left};
@@ -144,8 +144,7 @@ impl State {
         self.end_claim(id, true);
         self.drop_progress(tables, id)?;
         self.take_cancel_request(tables, id)?;
-        let is_known = || tables.one(&tables.sql.has_ended, [id_bytes(id)], |_| Ok(()));
-        if self.unknown.contains(&id) && is_known()?.is_none() {
+        if self.unknown.contains(&id) && !tables.has_ended(id)? {
             self.remember(tables, id, now)?;
         }
         Ok(Answer::EndedBefore)

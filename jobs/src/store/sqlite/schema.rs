@@ -9,7 +9,9 @@
 //! | `claim` | the ids of jobs that were claimed together, until all of them have ended; the number of the row tells when | jobs in flight |
 //! | `cancel_requested` | a claimed job whose cancel was requested | such requests, until the run ends |
 //! | `progress` | a claimed job, and the progress that its run has set | such jobs, until the run ends |
-//! | `ended` | a job that is dead or kept; or an id that the caller chose and whose job has ended | such jobs and ids, until they are purged |
+//! | `ended` | a job that is dead, or cancelled and waited for; or an id that the caller chose and whose job has ended | such jobs and ids, until they are purged |
+//! | `kept` | a completed job that is kept | such jobs, until they are trimmed or purged |
+//! | `kept_list` | the kept jobs of a kind that ended together, and until when they are kept (`kept.rs`) | commits that ended such jobs |
 //! | `dead_by_error` | a kind, the first line of an error, and the number of dead jobs with both | such groups |
 //! | `kind` | the number of a kind, its name, its counts, and the latest minute of its history | kinds |
 //! | `node` | a process that runs the jobs, and when it was last seen (`values/node.rs`) | processes of a day |
@@ -31,8 +33,8 @@
 //! delay is the same, no job is ever moved. There is no index of ids (see `values/id.rs`).
 //!
 //! The table `lane` and its indexes are made with the first job that has a partition, the table `tokens` with the first
-//! token, and those of groups with the first group. So a file without partitions, rates or groups has none of them, and no
-//! statement asks for them.
+//! token, those of kept jobs with the first job that is kept, and those of groups with the first group. So a file without
+//! partitions, rates, kept jobs or groups has none of them, and no statement asks for them.
 //!
 //! The column `extra` holds the settings that few jobs have (`values/extra.rs`). It is NULL for all others.
 
@@ -99,6 +101,21 @@ CREATE TABLE {p}outbox (
 );
 INSERT INTO {p}meta VALUES
     ('version', 5), ('starts', 0), ('flushes', 0), ('hour', -1), ('file', random());
+";
+
+/// The table of completed jobs that are kept, and the lists that have their order.
+pub(super) const KEPT: &str = "
+CREATE TABLE {p}kept (
+    id BLOB PRIMARY KEY, kind INTEGER NOT NULL, at INTEGER NOT NULL, due INTEGER NOT NULL, took INTEGER NOT NULL,
+    failures INTEGER NOT NULL, interruptions INTEGER NOT NULL, attempts INTEGER NOT NULL,
+    callers_id INTEGER NOT NULL,
+    part TEXT, key TEXT, errors TEXT, extra BLOB, result BLOB, payload BLOB NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE {p}kept_list (
+    kind INTEGER NOT NULL, at INTEGER NOT NULL, n INTEGER NOT NULL, until INTEGER NOT NULL, jobs BLOB NOT NULL,
+    PRIMARY KEY (kind, at, n)
+) WITHOUT ROWID;
+CREATE INDEX {p}kept_until ON {p}kept_list (until);
 ";
 
 /// The table of tokens.

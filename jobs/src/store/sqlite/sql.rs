@@ -3,6 +3,7 @@
 use core::cell::Cell;
 
 use super::group_sql::GroupSql;
+use super::kept_sql::KeptSql;
 use super::schema::{LANES, TABLES};
 use super::token_sql::TokenSql;
 
@@ -12,6 +13,7 @@ pub(crate) struct Sql {
     /// The file has the table of lanes, as far as this connection knows: `State::begin` reads it.
     pub(super) has_lanes: Cell<bool>,
     pub(super) groups: GroupSql,
+    pub(super) kept: KeptSql,
     pub(crate) tables: String,
     pub(crate) has_tables: String,
     pub(crate) text_of: String,
@@ -99,16 +101,12 @@ pub(crate) struct Sql {
     pub(crate) drop_all_progress: String,
 
     pub(crate) put_ended: String,
-    pub(crate) keep: String,
-    pub(crate) keep_of_lane: String,
     pub(crate) put_remembered: String,
     pub(crate) ended: String,
     pub(crate) has_ended: String,
     pub(crate) drop_ended: String,
     pub(crate) ended_page: String,
     pub(crate) ended_page_of_kind: String,
-    pub(crate) oldest_kept: String,
-    pub(crate) drop_oldest_kept: String,
     pub(crate) over: String,
     pub(crate) all_ended: String,
 
@@ -164,18 +162,10 @@ impl Sql {
                  WHERE kind = ?1 AND due = ?2 AND id = ?3"
             ))
         };
-        // `OR FAIL`, because SQLite keeps a journal for each `INSERT .. SELECT` that it may have to undo alone.
-        let keep = |table: &str| {
-            sql(&format!(
-                "INSERT OR FAIL INTO {{p}}ended (id, ending, until, at, kind, due, took, failures, interruptions, \
-                 attempts, callers_id, part, key, errors, extra, result, payload) \
-                 SELECT id, 1, ?4, ?5, kind, due, ?6, failures, interruptions, attempts, ?7, part, key, errors, \
-                 extra, ?8, payload FROM {{p}}{table} WHERE kind = ?1 AND due = ?2 AND id = ?3"
-            ))
-        };
         Sql {
             has_lanes: Cell::new(false),
             groups: GroupSql::new(&prefix),
+            kept: KeptSql::new(&sql, row),
             tables: sql(TABLES),
             has_tables: sql("SELECT count(*) FROM sqlite_schema WHERE name = '{p}meta'"),
             make_lanes: sql(LANES),
@@ -317,8 +307,6 @@ impl Sql {
                  interruptions, attempts, callers_id, part, key, errors, extra, result, payload) \
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)",
             ),
-            keep: keep("job"),
-            keep_of_lane: keep("lane"),
             put_remembered: sql(
                 "INSERT INTO {p}ended (id, ending, until, at) VALUES (?1, 0, ?2, ?3)",
             ),
@@ -335,16 +323,6 @@ impl Sql {
                  AND (at, id) < (?2, ?3) AND due BETWEEN ?4 AND ?5 AND kind = ?7 \
                  ORDER BY at DESC, id DESC LIMIT ?6"
             )),
-            oldest_kept: sql(
-                "SELECT at, id, callers_id, extra, coalesce(octet_length(payload), 0) \
-                 + coalesce(octet_length(result), 0) + coalesce(octet_length(errors), 0) \
-                 + coalesce(octet_length(extra), 0) FROM {p}ended \
-                 WHERE ending = 1 AND ending > 0 AND kind = ?1 ORDER BY at, id",
-            ),
-            drop_oldest_kept: sql(
-                "DELETE FROM {p}ended WHERE ending = 1 AND ending > 0 AND kind = ?1 \
-                 AND (at, id) <= (?2, ?3)",
-            ),
             over: sql("SELECT id FROM {p}ended WHERE until < ?1 ORDER BY until LIMIT ?2"),
             all_ended: sql("SELECT id, ending, kind, errors, coalesce(octet_length(payload), 0) \
                  + coalesce(octet_length(result), 0) + coalesce(octet_length(errors), 0) \

@@ -7,6 +7,7 @@ use foldhash::HashSet;
 
 use super::claims::Claims;
 use super::ended_in::EndedIn;
+use super::kept::NewlyKept;
 use super::kind_minute::KindMinute;
 use super::lane_table::LaneTable;
 use super::later_jobs::Hours;
@@ -56,6 +57,8 @@ pub(crate) struct State {
     pub(crate) overtaken: bool,
     /// Positions that were read ahead for the next pages of a list.
     pub(crate) ahead: Vec<Ahead>,
+    /// The jobs that this batch keeps, and that are in no list yet.
+    pub(super) newly_kept: Vec<NewlyKept>,
     /// The kinds that have got kept jobs in this batch.
     pub(super) to_trim: Vec<ToTrim>,
     /// Rows that could not be read in this batch.
@@ -85,6 +88,7 @@ impl State {
             outbox: true,
             overtaken: false,
             ahead: Vec::new(),
+            newly_kept: Vec::new(),
             to_trim: Vec::new(),
             unreadable: Vec::new(),
         }
@@ -96,7 +100,7 @@ impl State {
         self.notice_changes(tables)?;
         if self.reload {
             self.kinds = tables.kinds()?;
-            tables.look_for_lanes()?;
+            tables.look_for_tables()?;
             self.read_minutes(tables)?;
             self.hours.read(tables)?;
             self.overtaken |= self.claims.starts > 0 && tables.starts()? != self.claims.starts;
@@ -134,6 +138,7 @@ impl State {
         self.lane_table.forget(&self.claims);
         self.hours.forget();
         self.deltas.clear();
+        self.newly_kept.clear();
         self.to_trim.clear();
         self.noted.take();
         self.cancel_requested = None;

@@ -33,7 +33,7 @@ pub(super) fn note(store: &Sqlite) {
     };
     let texts = TEXTS.get_or_init(|| {
         let all = statements(&Sql::new(None)).into_iter();
-        all.filter(|(name, _)| !["tables", "make_lanes", "leave"].contains(&&**name))
+        all.filter(|(name, _)| !["tables", "make_lanes", "make_kept", "leave"].contains(&&**name))
             .map(|(_, text)| text)
             .collect()
     });

@@ -29,7 +29,7 @@ fn errors_column(errors: &AttemptErrors) -> Option<&str> {
     Some(errors.as_text()).filter(|text| !text.is_empty())
 }
 
-/// A row of `ended`: a job that is dead or kept.
+/// A job that is dead or kept: a row of `ended` or of `kept`.
 #[derive(Debug)]
 pub(super) struct EndedRow {
     pub(super) job: JobRow,
@@ -336,21 +336,32 @@ impl Tables<'_> {
     }
 
     pub(super) fn is_known(&self, kinds: &[KindRow], id: JobId) -> Result<bool, StoreError> {
-        let bytes = [id_bytes(id)];
-        Ok(self.find(kinds, id)?.is_some()
-            || self.one(&self.sql.has_ended, bytes, |_| Ok(()))?.is_some())
+        Ok(self.find(kinds, id)?.is_some() || self.has_ended(id)?)
+    }
+
+    /// Says whether the job with this id has ended, and is kept or its id remembered.
+    pub(super) fn has_ended(&self, id: JobId) -> Result<bool, StoreError> {
+        let has = |sql: &str| {
+            let found = self.one(sql, [id_bytes(id)], |_| Ok(()))?;
+            Ok::<bool, StoreError>(found.is_some())
+        };
+        let kept = &self.sql.kept;
+        Ok(has(&self.sql.has_ended)? || kept.has_tables.get() && has(&kept.has)?)
     }
 
     pub(crate) fn ids(&self, sql: &str) -> Result<Vec<JobId>, StoreError> {
         self.all(sql, [], |row| id_of(row, 0))
     }
 
-    /// Reads whether the file has the tables of lanes and of tokens.
-    pub(super) fn look_for_lanes(&self) -> Result<(), StoreError> {
-        let found = self.one(&self.sql.has_lane_table, [], |row| row.get::<_, i64>(0))?;
-        self.sql.has_lanes.set(found == Some(1));
-        let found = self.one(&self.sql.tokens.table_exists, [], |row| row.get::<_, i64>(0))?;
-        self.sql.tokens.has_table.set(found == Some(1));
+    /// Reads whether the file has the tables of lanes, of tokens and of kept jobs.
+    pub(super) fn look_for_tables(&self) -> Result<(), StoreError> {
+        let exists = |sql: &str| {
+            let found = self.one(sql, [], |row| row.get::<_, i64>(0))?;
+            Ok::<bool, StoreError>(found == Some(1))
+        };
+        self.sql.has_lanes.set(exists(&self.sql.has_lane_table)?);
+        self.sql.tokens.has_table.set(exists(&self.sql.tokens.table_exists)?);
+        self.sql.kept.has_tables.set(exists(&self.sql.kept.tables_exist)?);
         Ok(())
     }
 

@@ -31,7 +31,7 @@ impl Location {
 
     /// Refuses a file whose tables differ from those that this version makes: SQLite trusts the text of
     /// their definitions. A file without jobs of partitions has no table of lanes, one without
-    /// groups no table of groups, and one without rates no table of tokens.
+    /// groups no table of groups, one without rates no table of tokens, and one without kept jobs none of those.
     fn compare_schema<'a>(&self, tables: Tables<'a>) -> Result<(), OpenError> {
         let of = |texts: &'a str, is_optional| {
             let texts = texts.split(';').map(str::trim);
@@ -40,6 +40,7 @@ impl Location {
         let all = of(&tables.sql.tables, false).chain(of(&tables.sql.make_lanes, true));
         let all = all.chain(of(&tables.sql.groups.make_groups, true));
         let all = all.chain(of(&tables.sql.tokens.make_tokens, true));
+        let all = all.chain(of(&tables.sql.kept.make_kept, true));
         for (made, is_optional) in all {
             let name = made.split_whitespace().nth(2).unwrap_or_default();
             let found = tables.one(&tables.sql.text_of, [name], |row| row.get::<_, String>(0));

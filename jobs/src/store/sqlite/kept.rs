@@ -1,0 +1,298 @@
+//! Completed jobs that are kept: a row for each job, and lists that have their order.
+//!
+//! Ground rules:
+//!
+//! - A kept job is a row of `kept`, which is found by its id. The order in which the jobs of a kind ended lies in
+//!   `kept_list`: a list has up to [`MOST_JOBS`] jobs that one commit has ended. So a commit that ends many jobs writes
+//!   one row for each, and few lists: no index has an entry for each job.
+//! - The jobs of a list have one kind, one time of their end, and one date until when they are kept.
+//! - Each job is in one list (F14). A list has for each job the bytes that count and whether its id is remembered. So a
+//!   job that goes is deleted and not read.
+//! - The jobs of several lists may have ended in the same millisecond. Then their order is that of their ids.
+//! - A file of before these tables has its completed jobs in `ended`. They move with the first job that is kept.
+
+use foldhash::HashMap;
+use rusqlite::{Params, Row, params};
+
+use super::rows::{id_bytes, id_of, millis_of, store_error};
+use super::tables::Tables;
+use crate::values::error::{StoreError, Violation};
+use crate::values::extra::Extra;
+use crate::values::id::JobId;
+use crate::values::time::Millis;
+
+/// How many jobs a list has at most. The row of such a list fits into its page of the B-tree.
+const MOST_JOBS: usize = 40;
+
+/// The bytes of a job in a list: its id, the bytes that count, the marks.
+const JOB_BYTES: usize = 16 + 4 + 1;
+
+/// The marks of a job in a list.
+const CALLERS_ID: u8 = 1;
+const WANTED: u8 = 2;
+
+/// A kept job in a list.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Listed {
+    pub(super) id: JobId,
+    /// How many bytes of it count against the bound of its kind.
+    pub(super) bytes: u32,
+    /// The caller chose its id.
+    pub(super) callers_id: bool,
+    /// A caller waits for its end.
+    pub(super) wanted: bool,
+}
+
+/// A list of kept jobs, in the order of their ids.
+#[derive(Debug)]
+pub(super) struct List {
+    pub(super) kind: i64,
+    pub(super) at: Millis,
+    n: i64,
+    pub(super) jobs: Vec<Listed>,
+}
+
+/// Jobs of a kind that a transaction keeps until one date, and that are in no list yet.
+#[derive(Debug)]
+pub(crate) struct NewlyKept {
+    pub(super) kind: i64,
+    pub(super) at: Millis,
+    pub(super) until: Millis,
+    pub(super) jobs: Vec<Listed>,
+}
+
+/// What becomes of a kept job that a trim looks at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Look {
+    Goes,
+    Stays,
+    /// It stays, and the trim ends here.
+    Ends,
+}
+
+impl Listed {
+    fn to_bytes(self) -> [u8; JOB_BYTES] {
+        let mut bytes = [0; JOB_BYTES];
+        bytes[..16].copy_from_slice(&id_bytes(self.id));
+        bytes[16..20].copy_from_slice(&self.bytes.to_be_bytes());
+        bytes[20] =
+            if self.callers_id { CALLERS_ID } else { 0 } | if self.wanted { WANTED } else { 0 };
+        bytes
+    }
+
+    fn read(bytes: &[u8; JOB_BYTES]) -> Listed {
+        let [id @ .., a, b, c, d, marks] = bytes;
+        Listed {
+            id: JobId::from_u128(u128::from_be_bytes(*id)),
+            bytes: u32::from_be_bytes([*a, *b, *c, *d]),
+            callers_id: marks & CALLERS_ID != 0,
+            wanted: marks & WANTED != 0,
+        }
+    }
+
+    /// Reads a kept job from its row: its id, and from the column `callers_id` on that, its bytes and its extra.
+    fn of_row(row: &Row<'_>, callers_id: usize) -> rusqlite::Result<Listed> {
+        let extra: Option<Vec<u8>> = row.get(callers_id + 2)?;
+        // An extra that cannot be read keeps no job.
+        let extra = Extra::read(extra.as_deref()).ok().flatten();
+        Ok(Listed {
+            id: id_of(row, 0)?,
+            bytes: row.get(callers_id + 1)?,
+            callers_id: row.get(callers_id)?,
+            wanted: extra.is_some_and(|extra| extra.wanted),
+        })
+    }
+}
+
+impl List {
+    /// Reads a list. A part of a job at its end is left out: `check` reports the job.
+    pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<List> {
+        let bytes = row.get_ref(3)?.as_blob()?;
+        let jobs = bytes.as_chunks().0.iter().map(Listed::read).collect();
+        Ok(List { kind: row.get(0)?, at: millis_of(row, 1)?, n: row.get(2)?, jobs })
+    }
+}
+
+impl Tables<'_> {
+    /// Makes the tables of kept jobs, if the file has none, and moves the completed jobs of `ended` there.
+    pub(super) fn make_kept(&self) -> Result<(), StoreError> {
+        let sql = &self.sql.kept;
+        if sql.has_tables.replace(true) {
+            return Ok(());
+        }
+        self.conn.execute_batch(&sql.make_kept).map_err(store_error)?;
+        let before = self.all(&sql.before_lists, [], |row| {
+            Ok((row.get(1)?, millis_of(row, 2)?, millis_of(row, 6)?, Listed::of_row(row, 3)?))
+        })?;
+        for jobs in before.chunk_by(|a, b| (a.0, a.1, a.2) == (b.0, b.1, b.2)) {
+            let (kind, at, until, _) = jobs[0];
+            let jobs = jobs.iter().map(|(.., job)| *job).collect();
+            self.put_lists(&mut NewlyKept { kind, at, until, jobs })?;
+        }
+        self.execute(&sql.move_before_lists, [])?;
+        self.execute(&sql.drop_before_lists, []).map(drop)
+    }
+
+    /// Writes the lists of jobs whose rows are there.
+    pub(super) fn put_lists(&self, kept: &mut NewlyKept) -> Result<(), StoreError> {
+        kept.jobs.sort_unstable_by_key(|job| job.id);
+        for jobs in kept.jobs.chunks(MOST_JOBS) {
+            let row = params![kept.kind, kept.at.get(), kept.until.get(), bytes_of(jobs)];
+            self.execute(&self.sql.kept.put_list, row)?;
+        }
+        Ok(())
+    }
+
+    /// Takes those jobs off their lists that go, the oldest first, and deletes their rows. Returns them by the lists.
+    pub(super) fn drop_oldest(
+        &self,
+        kind: i64,
+        mut look: impl FnMut(Millis, &Listed) -> Look,
+    ) -> Result<Vec<List>, StoreError> {
+        let mut gone = Vec::new();
+        self.each_time(&self.sql.kept.oldest_lists, [kind], |lists| {
+            Ok(take_gone(lists, &mut gone, &mut look))
+        })?;
+        for (list, left) in &gone {
+            self.drop_kept(list)?;
+            self.set_list(list, left)?;
+        }
+        Ok(gone.into_iter().map(|(list, _)| list).collect())
+    }
+
+    /// Reads lists, and hands over those of one time together, in the order of the statement, until `each` returns
+    /// `true`. Returns whether it has.
+    pub(super) fn each_time(
+        &self,
+        sql: &str,
+        params: impl Params,
+        mut each: impl FnMut(Vec<List>) -> Result<bool, StoreError>,
+    ) -> Result<bool, StoreError> {
+        let mut statement = self.conn.prepare_cached(sql).map_err(store_error)?;
+        let mut rows = statement.query(params).map_err(store_error)?;
+        let mut lists: Vec<List> = Vec::new();
+        while let Some(row) = rows.next().map_err(store_error)? {
+            let list = List::read(row).map_err(store_error)?;
+            if lists.first().is_some_and(|first| first.at != list.at)
+                && each(core::mem::take(&mut lists))?
+            {
+                return Ok(true);
+            }
+            lists.push(list);
+        }
+        Ok(!lists.is_empty() && each(lists)?)
+    }
+
+    /// Deletes a list and the rows of its jobs.
+    pub(super) fn drop_list(&self, list: &List) -> Result<(), StoreError> {
+        self.drop_kept(list)?;
+        self.set_list(list, &[])
+    }
+
+    /// Deletes a job and takes it off its list.
+    pub(super) fn drop_kept_job(&self, kind: i64, at: Millis, id: JobId) -> Result<(), StoreError> {
+        let sql = &self.sql.kept;
+        self.execute(&sql.drop, [id_bytes(id)])?;
+        for mut list in self.all(&sql.lists_of_time, params![kind, at.get()], List::read)? {
+            let jobs = list.jobs.len();
+            list.jobs.retain(|job| job.id != id);
+            if list.jobs.len() < jobs {
+                return self.set_list(&list, &list.jobs);
+            }
+        }
+        Ok(())
+    }
+
+    fn drop_kept(&self, list: &List) -> Result<(), StoreError> {
+        let mut drop = self.conn.prepare_cached(&self.sql.kept.drop).map_err(store_error)?;
+        for job in &list.jobs {
+            drop.execute([id_bytes(job.id)]).map_err(store_error)?;
+        }
+        Ok(())
+    }
+
+    /// Gives a list these jobs.
+    fn set_list(&self, list: &List, jobs: &[Listed]) -> Result<(), StoreError> {
+        let (sql, List { kind, at, n, .. }) = (&self.sql.kept, list);
+        match jobs {
+            [] => self.execute(&sql.drop_list, params![kind, at.get(), n]).map(drop),
+            _ => self.execute(&sql.set_list, params![kind, at.get(), n, bytes_of(jobs)]).map(drop),
+        }
+    }
+
+    /// Returns the kind of every kept job, and how many bytes of it count.
+    pub(super) fn kept_jobs(&self) -> Result<Vec<(i64, i64)>, StoreError> {
+        match self.sql.kept.has_tables.get() {
+            true => self.all(&self.sql.kept.all_kept, [], |row| Ok((row.get(1)?, row.get(4)?))),
+            false => Ok(Vec::new()),
+        }
+    }
+
+    /// Compares kept jobs with their lists (F14).
+    pub(super) fn lists_agree(&self) -> Result<(), Violation> {
+        let sql = &self.sql.kept;
+        if !sql.has_tables.get() {
+            return Ok(());
+        }
+        let mut listed: HashMap<JobId, (i64, Millis, Listed)> = HashMap::default();
+        for list in self.all(&sql.all_lists, [], List::read)? {
+            let (kind, at) = (list.kind, list.at);
+            if list.jobs.is_empty() || !list.jobs.is_sorted_by_key(|job| job.id) {
+                return Err(Violation(format!("F14: a list in no order: {list:?}")));
+            }
+            for job in list.jobs {
+                if listed.insert(job.id, (kind, at, job)).is_some() {
+                    return Err(Violation(format!("F14: {} is in two lists", job.id)));
+                }
+            }
+        }
+        let rows = self.all(&sql.all_kept, [], |row| {
+            Ok((row.get(1)?, millis_of(row, 2)?, Listed::of_row(row, 3)?))
+        })?;
+        for row in rows {
+            let found = listed.remove(&row.2.id);
+            if found != Some(row) {
+                return Err(Violation(format!("F14: the kept job {row:?} is listed as {found:?}")));
+            }
+        }
+        match listed.keys().next() {
+            Some(id) => Err(Violation(format!("F14: {id} is in a list, and is not kept"))),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Looks at the jobs of lists of one time, in the order of their ids. Moves those that go to `gone`: a list of them,
+/// and what is left of their list. Returns whether the trim ends here.
+fn take_gone(
+    lists: Vec<List>,
+    gone: &mut Vec<(List, Vec<Listed>)>,
+    look: &mut impl FnMut(Millis, &Listed) -> Look,
+) -> bool {
+    let lists_and_numbers = lists.iter().enumerate();
+    let mut jobs: Vec<(JobId, usize, Listed)> = lists_and_numbers
+        .flat_map(|(n, list)| list.jobs.iter().map(move |job| (job.id, n, *job)))
+        .collect();
+    jobs.sort_unstable_by_key(|(id, ..)| *id);
+    // For each list: the jobs that go, and the jobs that are left.
+    let mut parts = vec![(Vec::new(), Vec::new()); lists.len()];
+    let mut ends = false;
+    for (_, n, job) in jobs {
+        let looked = if ends { Look::Ends } else { look(lists[n].at, &job) };
+        ends = looked == Look::Ends;
+        match looked {
+            Look::Goes => parts[n].0.push(job),
+            Look::Stays | Look::Ends => parts[n].1.push(job),
+        }
+    }
+    for (list, (goes, left)) in lists.into_iter().zip(parts) {
+        if !goes.is_empty() {
+            gone.push((List { jobs: goes, ..list }, left));
+        }
+    }
+    ends
+}
+
+fn bytes_of(jobs: &[Listed]) -> Vec<u8> {
+    jobs.iter().flat_map(|job| job.to_bytes()).collect()
+}
