@@ -282,6 +282,16 @@ impl EndedRow {
 }
 
 impl Tables<'_> {
+    /// Says whether the job with this id has ended, and is kept or its id remembered.
+    pub(super) fn has_ended(&self, id: JobId) -> Result<bool, StoreError> {
+        let has = |sql: &str| {
+            let found = self.one(sql, [id_bytes(id)], |_| Ok(()))?;
+            Ok::<bool, StoreError>(found.is_some())
+        };
+        let kept = &self.sql.kept;
+        Ok(has(&self.sql.has_ended)? || kept.has_tables.get() && has(&kept.has)?)
+    }
+
     /// Returns the entry of a job that is dead or kept.
     pub(super) fn ended(&self, id: JobId) -> Result<Option<EndedRow>, StoreError> {
         let found = self.one(&self.sql.ended, [id_bytes(id)], EndedRow::read)?;

@@ -339,16 +339,6 @@ impl Tables<'_> {
         Ok(self.find(kinds, id)?.is_some() || self.has_ended(id)?)
     }
 
-    /// Says whether the job with this id has ended, and is kept or its id remembered.
-    pub(super) fn has_ended(&self, id: JobId) -> Result<bool, StoreError> {
-        let has = |sql: &str| {
-            let found = self.one(sql, [id_bytes(id)], |_| Ok(()))?;
-            Ok::<bool, StoreError>(found.is_some())
-        };
-        let kept = &self.sql.kept;
-        Ok(has(&self.sql.has_ended)? || kept.has_tables.get() && has(&kept.has)?)
-    }
-
     pub(crate) fn ids(&self, sql: &str) -> Result<Vec<JobId>, StoreError> {
         self.all(sql, [], |row| id_of(row, 0))
     }
