@@ -39,7 +39,7 @@ struct Seen {
 /// | F11 | every row of `outbox` is a job that a statement has added |
 /// | F12 | a row of `progress` belongs to a claimed job, as a row of `cancel_requested` does |
 /// | F13 | each job of the table of lanes that is not claimed is in a lane that this process knows, if it runs the jobs; a limited scope has the claims of its jobs |
-/// | F14 | every kept job is in one list, of its kind and of the time of its end, which counts its bytes; and every list has kept jobs alone |
+/// | F14 | every kept job is in one list, of its kind and of the time of its end, which counts its bytes; every list has kept jobs alone; and no kept job has a row of `ended` |
 /// | G1 | the counts of each group equal its members, and a group that is over has ended |
 pub(crate) fn check(tables: Tables<'_>, state: &State) -> Result<(), Violation> {
     // One transaction, which reads all tables as of one moment.

@@ -104,7 +104,7 @@ impl State {
             wanted: finish.wanted,
         };
         self.count(kind.n, KindCounts::of_kept(listed.bytes as usize));
-        self.has_kept(kind.n, (now, until), finish.keep, listed);
+        self.note_kept(kind.n, (now, until), finish.keep, listed);
         Ok(())
     }
 
@@ -228,7 +228,7 @@ impl State {
         Ok(purged >= rows || are_groups_left)
     }
 
-    /// Returns lists of kept jobs whose time is over: so many that they have this many jobs, or all.
+    /// Returns the lists of kept jobs whose time is over. It stops once they have `rows` jobs.
     fn lists_over(
         &self,
         tables: Tables<'_>,

@@ -142,7 +142,7 @@ impl Tables<'_> {
         let (from, to) = (request.from.get(), request.to.get());
         let latest = request.after.map_or(i64::MAX, |(at, _)| at.get());
         let sql = &self.sql.kept;
-        self.each_time(&sql.latest_lists, params![kind, latest], |lists| {
+        self.lists_by_time(&sql.latest_lists, params![kind, latest], |lists| {
             let of =
                 |list: &List| list.jobs.iter().map(|job| (list.at, job.id)).collect::<Vec<_>>();
             let mut jobs: Vec<(Millis, JobId)> = lists.iter().flat_map(of).collect();

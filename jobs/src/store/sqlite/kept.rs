@@ -9,7 +9,7 @@
 //! - Each job is in one list (F14). A list has for each job the bytes that count and whether its id is remembered. So a
 //!   job that goes is deleted and not read.
 //! - The jobs of several lists may have ended in the same millisecond. Then their order is that of their ids.
-//! - A file of before these tables has its completed jobs in `ended`. They move with the first job that is kept.
+//! - A file of an earlier checkout has its completed jobs in `ended`. They move with the first job that is kept.
 
 use foldhash::HashMap;
 use rusqlite::{Params, Row, params};
@@ -61,7 +61,7 @@ pub(crate) struct NewlyKept {
     pub(super) jobs: Vec<Listed>,
 }
 
-/// What becomes of a kept job that a trim looks at.
+/// What a trim does with a kept job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Look {
     Goes,
@@ -143,14 +143,15 @@ impl Tables<'_> {
         Ok(())
     }
 
-    /// Takes those jobs off their lists that go, the oldest first, and deletes their rows. Returns them by the lists.
+    /// Asks `look` about the kept jobs of a kind, the oldest first. Deletes the jobs that go, and takes them off their
+    /// lists. Returns them by the lists.
     pub(super) fn drop_oldest(
         &self,
         kind: i64,
         mut look: impl FnMut(Millis, &Listed) -> Look,
     ) -> Result<Vec<List>, StoreError> {
         let mut gone = Vec::new();
-        self.each_time(&self.sql.kept.oldest_lists, [kind], |lists| {
+        self.lists_by_time(&self.sql.kept.oldest_lists, [kind], |lists| {
             Ok(take_gone(lists, &mut gone, &mut look))
         })?;
         for (list, left) in &gone {
@@ -160,9 +161,9 @@ impl Tables<'_> {
         Ok(gone.into_iter().map(|(list, _)| list).collect())
     }
 
-    /// Reads lists, and hands over those of one time together, in the order of the statement, until `each` returns
+    /// Reads lists in the order of the statement. Calls `each` with all lists of one time together, until it returns
     /// `true`. Returns whether it has.
-    pub(super) fn each_time(
+    pub(super) fn lists_by_time(
         &self,
         sql: &str,
         params: impl Params,
@@ -250,9 +251,12 @@ impl Tables<'_> {
             Ok((row.get(1)?, millis_of(row, 2)?, Listed::of_row(row, 3)?))
         })?;
         for row in rows {
-            let found = listed.remove(&row.2.id);
+            let (id, found) = (row.2.id, listed.remove(&row.2.id));
             if found != Some(row) {
                 return Err(Violation(format!("F14: the kept job {row:?} is listed as {found:?}")));
+            }
+            if self.one(&self.sql.has_ended, [id_bytes(id)], |_| Ok(()))?.is_some() {
+                return Err(Violation(format!("F14: {id} is kept, and has a row of `ended`")));
             }
         }
         match listed.keys().next() {
@@ -262,8 +266,8 @@ impl Tables<'_> {
     }
 }
 
-/// Looks at the jobs of lists of one time, in the order of their ids. Moves those that go to `gone`: a list of them,
-/// and what is left of their list. Returns whether the trim ends here.
+/// Looks at the jobs of lists of one time, in the order of their ids. Adds to `gone`, for each list, the jobs that go and
+/// those that are left. Returns whether the trim ends here.
 fn take_gone(
     lists: Vec<List>,
     gone: &mut Vec<(List, Vec<Listed>)>,

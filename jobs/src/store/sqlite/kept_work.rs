@@ -1,5 +1,6 @@
-//! Tests the cost of kept jobs on a file that has many of them, in steps of SQLite's machine.
+//! Tests kept jobs on a file: their order, their lists, and what many of them cost, in steps of SQLite's machine.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,8 +8,10 @@ use rusqlite::StatementStatus;
 
 use super::Sqlite;
 use super::open::Location;
+use super::outbox::end_in;
 use crate::store::{
-    Answer, Batch, ClaimRequest, End, Ending, Finish, JobSet, NewJob, Op, PageRequest, Store,
+    Answer, Batch, ClaimRequest, Claimed, End, Ending, Finish, JobSet, NewJob, Op, PageRequest,
+    Store,
 };
 use crate::values::id::JobId;
 use crate::values::keep::Keep;
@@ -22,47 +25,57 @@ fn apply(store: &mut Sqlite, ops: &[Op], claim: Option<ClaimRequest>, now: Milli
     store.apply(&batch).unwrap().answers
 }
 
+/// Makes a file whose process runs the jobs.
+fn opened(name: &str) -> (Sqlite, PathBuf) {
+    let path = std::env::temp_dir().join(format!("tickwheel-{name}-{}.db", std::process::id()));
+    let mut location = Location::new(path.clone(), None);
+    let conn = location.open().unwrap();
+    let mut store = Sqlite::new(location, conn, true, None);
+    store.start_runner(&[Arc::from("mail")], Millis::clamped(NOW)).unwrap();
+    (store, path)
+}
+
+/// Inserts so many jobs, and claims them.
+fn claim(store: &mut Sqlite, many: usize, now: Millis) -> Vec<Claimed> {
+    let job = |_| NewJob {
+        id: JobId::new(),
+        kind: Arc::from("mail"),
+        due: now,
+        key: None,
+        callers_id: false,
+        extra: None,
+        payload: b"{}".to_vec(),
+    };
+    apply(store, &[Op::InsertMany((0..many).map(job).collect())], None, now);
+    let claim = Some(ClaimRequest::new(now, many, many, Vec::new()));
+    let (synced, awaited, until) = (false, false, None);
+    let batch = Batch { number: 0, ops: &[], claim, synced, awaited, until, now };
+    store.apply(&batch).unwrap().claimed
+}
+
+/// Returns the end of a run whose kind keeps the last `last` jobs.
+fn finish(job: &Claimed, last: u64) -> Finish {
+    Finish {
+        id: job.id,
+        fence: job.fence,
+        end: End::Completed,
+        took: 1,
+        result: None,
+        keep: Some(Keep::last(last)),
+        wanted: false,
+        run: None,
+        then: None,
+        group: None,
+    }
+}
+
 /// Runs so many jobs of a kind that keeps the last `last`, a batch in each millisecond.
 fn complete(store: &mut Sqlite, many: u64, last: u64, from: i64) {
-    let kind: Arc<str> = Arc::from("mail");
     for part in 0..many.div_ceil(500) {
         let now = Millis::clamped(from + part as i64);
-        let job = |_| NewJob {
-            id: JobId::new(),
-            kind: Arc::clone(&kind),
-            due: now,
-            key: None,
-            callers_id: false,
-            extra: None,
-            payload: b"{}".to_vec(),
-        };
-        apply(store, &[Op::InsertMany((0..500.min(many)).map(job).collect())], None, now);
-        let claim = ClaimRequest::new(now, 500, 500, Vec::new());
-        let batch = Batch {
-            number: 0,
-            ops: &[],
-            claim: Some(claim),
-            synced: false,
-            awaited: false,
-            until: None,
-            now,
-        };
-        let claimed = store.apply(&batch).unwrap().claimed;
-        let finish = |job: &crate::store::Claimed| {
-            Op::Finish(Finish {
-                id: job.id,
-                fence: job.fence,
-                end: End::Completed,
-                took: 1,
-                result: None,
-                keep: Some(Keep::last(last)),
-                wanted: false,
-                run: None,
-                then: None,
-                group: None,
-            })
-        };
-        apply(store, &claimed.iter().map(finish).collect::<Vec<_>>(), None, now);
+        let claimed = claim(store, 500.min(many) as usize, now);
+        let ops: Vec<Op> = claimed.iter().map(|job| Op::Finish(finish(job, last))).collect();
+        apply(store, &ops, None, now);
     }
 }
 
@@ -100,11 +113,7 @@ fn steps(store: &Sqlite) -> i64 {
 /// search for the oldest kept job: a job that took the place of another kept one cost three times as much.
 #[test]
 fn statements_about_kept_jobs_are_prepared_once() {
-    let path = std::env::temp_dir().join(format!("tickwheel-once-{}.db", std::process::id()));
-    let mut location = Location::new(path.clone(), None);
-    let conn = location.open().unwrap();
-    let mut store = Sqlite::new(location, conn, true, None);
-    store.start_runner(&[Arc::from("mail")], Millis::clamped(NOW)).unwrap();
+    let (mut store, path) = opened("once");
     complete(&mut store, 1_000, 110, NOW);
     apply(&mut store, &[Op::Purge], None, Millis::clamped(NOW + 1));
     apply(&mut store, &[Op::Purge], None, Millis::clamped(NOW + 2));
@@ -132,12 +141,7 @@ fn statements_about_kept_jobs_are_prepared_once() {
 #[test]
 fn kept_jobs_cost_as_many_steps_however_many_there_are() {
     let costs = |many: u64| {
-        let name = format!("tickwheel-kept-{many}-{}.db", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        let mut location = Location::new(path.clone(), None);
-        let conn = location.open().unwrap();
-        let mut store = Sqlite::new(location, conn, true, None);
-        store.start_runner(&[Arc::from("mail")], Millis::clamped(NOW)).unwrap();
+        let (mut store, path) = opened(&format!("kept-{many}"));
         complete(&mut store, many, many, NOW);
         steps(&store);
         let later = NOW + 1_000_000;
@@ -195,18 +199,19 @@ fn check_compares_kept_jobs_with_their_lists() {
         ),
         ("UPDATE tickwheel_kept SET at = at + 1".to_owned(), "is listed as Some"),
         (
+            "INSERT INTO tickwheel_ended (id, ending, until, at) \
+             SELECT id, 0, at, at FROM tickwheel_kept"
+                .to_owned(),
+            "is kept, and has a row of `ended`",
+        ),
+        (
             "INSERT INTO tickwheel_kept_list SELECT kind, at + 1, 1, until, zeroblob(21) \
              FROM tickwheel_kept_list LIMIT 1"
                 .to_owned(),
             "is in a list, and is not kept",
         ),
     ] {
-        let name = format!("tickwheel-lists-{}.db", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        let mut location = Location::new(path.clone(), None);
-        let conn = location.open().unwrap();
-        let mut store = Sqlite::new(location, conn, true, None);
-        store.start_runner(&[Arc::from("mail")], Millis::clamped(NOW)).unwrap();
+        let (mut store, path) = opened("lists");
         complete(&mut store, 1, 10, NOW);
         store.check().unwrap();
         store.conn.as_ref().unwrap().execute_batch(&damage).unwrap();
@@ -215,4 +220,64 @@ fn check_compares_kept_jobs_with_their_lists() {
         Box::new(store).close().unwrap();
         std::fs::remove_file(&path).unwrap();
     }
+}
+
+/// The jobs of two commits of one millisecond lie in different lists. The oldest go first and pages show the latest
+/// first, both by the order of their ids across the lists.
+#[test]
+fn order_of_kept_jobs_crosses_their_lists() {
+    let (mut store, path) = opened("order");
+    let now = Millis::clamped(NOW);
+    let mut claimed = claim(&mut store, 200, now);
+    claimed.sort_unstable_by_key(|job| job.id);
+    let ids: Vec<JobId> = claimed.iter().map(|job| job.id).collect();
+    for rest in [0, 1] {
+        let ends = claimed.iter().skip(rest).step_by(2).map(|job| Op::Finish(finish(job, 90)));
+        apply(&mut store, &ends.collect::<Vec<_>>(), None, now);
+        store.check().unwrap();
+    }
+    let (mut shown, mut after) = (Vec::new(), None);
+    loop {
+        let request = PageRequest {
+            set: JobSet::Ended(None),
+            kind: None,
+            from: Millis::ZERO,
+            to: Millis::MAX,
+            after,
+            limit: 7,
+        };
+        let answers = apply(&mut store, &[Op::Page(request)], None, now);
+        let [Answer::Page(page)] = &answers[..] else { panic!("{answers:?}") };
+        shown.extend(page.jobs.iter().map(|job| job.id));
+        after = page.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    let last: Vec<JobId> = ids[110..].iter().rev().copied().collect();
+    assert_eq!(shown, last);
+    Box::new(store).close().unwrap();
+    std::fs::remove_file(&path).unwrap();
+}
+
+/// A caller's transaction ends a run whose insert may or may not have been committed. The id of such a job is remembered
+/// when it ends. Its kind keeps it, so it is remembered already, and gets no row of `ended` besides.
+#[test]
+fn job_that_a_transaction_ends_and_keeps_is_remembered_once() {
+    let (mut store, path) = opened("once-kept");
+    let now = Millis::clamped(NOW);
+    let job = claim(&mut store, 1, now).remove(0);
+    store.state.unknown.insert(job.id);
+    let file = Some(store.location.clone());
+    let mut shop = rusqlite::Connection::open(&path).unwrap();
+    let transaction = shop.transaction().unwrap();
+    let its = (job.id, job.fence);
+    end_in(&file, &transaction, its, |_| Some(finish(&job, 10)), now).unwrap();
+    transaction.commit().unwrap();
+    let answers = apply(&mut store, &[Op::Finish(finish(&job, 10))], None, now);
+    assert!(matches!(answers[..], [Answer::EndedBefore]), "{answers:?}");
+    store.check().unwrap();
+    Box::new(store).close().unwrap();
+    drop(shop);
+    std::fs::remove_file(&path).unwrap();
 }

@@ -52,15 +52,11 @@ fn job(partition: Option<&str>) -> NewJob {
 /// Returns how many steps all statements have taken since the last call.
 fn steps(store: &Sqlite) -> i64 {
     let conn = store.conn.as_ref().unwrap();
-    let texts = statements(&store.sql).into_iter();
-    let texts = texts.filter(|(name, _)| {
-        !["tables", "make_lanes", "make_tokens", "make_kept", "leave"].contains(&&**name)
-    });
     let of = |(_, text): (String, String)| {
         let statement = conn.prepare_cached(&text).ok()?;
         Some(i64::from(statement.reset_status(StatementStatus::VmStep)))
     };
-    texts.filter_map(of).sum()
+    statements(&store.sql).into_iter().filter_map(of).sum()
 }
 
 /// Inserts, claims and ends `many` jobs, each in commits of its own, and returns the steps of each.

@@ -26,6 +26,8 @@
 //! | `run_ends.rs` | the ends of claims |
 //! | `recovery.rs` | the jobs that an earlier process left claimed |
 //! | `transact.rs` | the connection, and the transactions on it |
+//! | `ended.rs`, `ended_pages.rs` | jobs that have ended, and pages of them |
+//! | `kept.rs`, `trim.rs` | the lists of completed jobs that are kept; the bounds of each kind |
 //! | `schedules.rs` | schedules and their occurrences |
 //! | `groups.rs`, `group_sql.rs` | groups, and the statements about them |
 //! | `pages.rs`, `progress.rs`, `reads.rs` | pages of pending and claimed jobs; the progress of runs; the other questions |

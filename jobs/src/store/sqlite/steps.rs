@@ -31,12 +31,8 @@ pub(super) fn note(store: &Sqlite) {
     let (Some(conn), Some(steps)) = (&store.conn, counted.get_mut(&store.location.path)) else {
         return;
     };
-    let texts = TEXTS.get_or_init(|| {
-        let all = statements(&Sql::new(None)).into_iter();
-        all.filter(|(name, _)| !["tables", "make_lanes", "make_kept", "leave"].contains(&&**name))
-            .map(|(_, text)| text)
-            .collect()
-    });
+    let texts = TEXTS
+        .get_or_init(|| statements(&Sql::new(None)).into_iter().map(|(_, text)| text).collect());
     for text in texts {
         // A file without partitions has no table of lanes.
         let Ok(statement) = conn.prepare_cached(text) else { continue };

@@ -25,7 +25,7 @@ pub(crate) struct ToTrim {
 impl State {
     /// Notes a kept job whose row was written. It is listed by the next call of [`trim`](State::trim). `keep`: what the
     /// kind keeps, or `None` if this job alone is kept, since a caller waits for its end.
-    pub(super) fn has_kept(
+    pub(super) fn note_kept(
         &mut self,
         kind: i64,
         (at, until): (Millis, Millis),
