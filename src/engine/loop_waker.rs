@@ -12,7 +12,7 @@ use std::task::Waker;
 
 use crate::engine::dispatch::JobRunner;
 use crate::engine::verbs::Engine;
-use crate::host::hooks::call_hook;
+use crate::host::in_hook::call_hook;
 use crate::host::sync::{Mutex, lock};
 
 pub(crate) struct LoopWaker {

@@ -12,7 +12,7 @@
 //!   or an `install` that a running job waits for; a wait for that job could then last for ever.
 //! - A delivery of a source on the ticker's thread may take any time. A shutdown waits for it as
 //!   for a running job, no longer than its limit; a drop does not wait for it.
-//! - A thread inside a hook (`host/hooks.rs`) does not wait here either. On the ticker's thread, a
+//! - A thread inside a hook (`host/in_hook.rs`) does not wait here either. On the ticker's thread, a
 //!   hook may end the wheel, and the ticker cannot join itself. It ends when the hook has returned.
 //!   Until then it hands nothing over, because the engine is stopped. On another wheel's thread, a
 //!   hook of this wheel may be waiting for that hook.
@@ -32,7 +32,7 @@ use crate::engine::ticker::Ticker;
 use crate::engine::ticker_slot::TickerSlot;
 use crate::engine::verbs::Engine;
 use crate::host::clock::Limit;
-use crate::host::hooks::is_in_hook;
+use crate::host::in_hook::is_in_hook;
 use crate::host::sync::{Mutex, lock};
 use crate::host::unwind::{Panic, PanicHandler};
 use crate::values::error::ConfigError;

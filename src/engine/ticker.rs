@@ -43,7 +43,7 @@ use crate::engine::sources::Source;
 use crate::engine::verbs::Engine;
 use crate::engine::verbs::drive::DueJobs;
 #[cfg(feature = "tracing")]
-use crate::host::hooks::call_hook;
+use crate::host::in_hook::call_hook;
 #[cfg(feature = "tracing")]
 use crate::host::traces;
 use crate::host::unwind::Panic;

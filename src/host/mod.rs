@@ -1,7 +1,7 @@
 //! The host: clocks, locks and atomics, and the boundary around the user's panics.
 
 pub(crate) mod sync;
-pub(crate) mod hooks;
+pub(crate) mod in_hook;
 pub(crate) mod clock;
 pub(crate) mod timebase;
 #[cfg(feature = "tracing")]

@@ -20,7 +20,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use std::panic::{AssertUnwindSafe, RefUnwindSafe, UnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
 
-use crate::host::hooks::call_hook;
+use crate::host::in_hook::call_hook;
 use crate::values::handle::Handle;
 use crate::values::job::Job;
 

@@ -1,5 +1,6 @@
-//! A ring: the position of one level's cursor, and the slot in which each tick lies. It holds no
-//! entries (`arrays.rs` does), and reads the slots only to learn when they are due.
+//! A ring: the position of one level's cursor, the slot in which each tick lies, and when a slot is
+//! visited. It holds no entries (`arrays.rs` does), and reads the slots only to learn when they are
+//! due.
 //!
 //! Ground rules:
 //!

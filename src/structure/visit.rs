@@ -1,4 +1,5 @@
-//! The visit: looks at every entry of one slot, and fires, moves or keeps it.
+//! The visit: looks at every entry of one slot, and fires it, moves it to an inner ring (the
+//! cascade), or keeps it.
 //!
 //! Ground rules:
 //!

@@ -157,7 +157,7 @@ impl Repeat {
 }
 
 /// What happens to periods whose deadline passed before the previous run ended: because that run
-/// took long, the pool was full, or the machine slept.
+/// took long, the pool was full, or the process was stopped.
 ///
 /// As long as no period is missed, all three are the same. The names are those of tokio's
 /// `MissedTickBehavior`, but here the default is [`Skip`](Missed::Skip), and a run that is late by

@@ -14,7 +14,7 @@ use super::respond::Responder;
 use super::route::Route;
 use super::settings::Settings;
 use super::task::{Reply, Task};
-use crate::store::sqlite::steps;
+use crate::store::sqlite::tests::steps;
 use crate::values::id::JobId;
 use crate::{Client, Driver, Fail, Job, Jobs, Keep, Limit, Retry, Run};
 

@@ -10,8 +10,8 @@ use crate::child::{
     Act, Instructions, Other, Senseless, Tick, Waits, Work, done, failed, named, now_us, number,
     numbers, report, schedule, time,
 };
-use crate::ending::Ending;
 use crate::record::{Answer, Mode, Record, Tag, Verb};
+use crate::shutdown::Ending;
 
 /// How many keys each caller has.
 const KEYS: u64 = 6;

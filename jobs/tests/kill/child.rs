@@ -18,13 +18,13 @@ use tickwheel_jobs::{
 };
 
 use crate::calls;
-use crate::ending::{self, Ending, told};
 use crate::hooks;
 use crate::place;
 use crate::record::{
     Answer, How, LATER_MS, Level, RETRIES, RETRY_MS, Record, Start, Tag, Verb, first_number,
     follow_of, occurrence,
 };
+use crate::shutdown::{self, Ending, told};
 
 /// The environment variable with the child's instructions.
 pub(crate) const INSTRUCTIONS: &str = "TICKWHEEL_KILL_CHILD";
@@ -193,7 +193,7 @@ fn live(life: Instructions) -> Result<(), Box<dyn Error>> {
             }
             thread::sleep(Duration::from_millis(5));
         }
-        return ending::end(jobs, &life);
+        return shutdown::end(jobs, &life);
     }
     let life = &life;
     let begin = |caller| move || calls::some(client, life, caller);
@@ -201,13 +201,13 @@ fn live(life: Instructions) -> Result<(), Box<dyn Error>> {
         Ending::Quiet => {
             thread::scope(|scope| (0..2).for_each(|caller| drop(scope.spawn(begin(caller)))));
             thread::sleep(Duration::from_millis(life.stay_ms));
-            ending::end(jobs, life)
+            shutdown::end(jobs, life)
         }
         Ending::Amid(after) | Ending::Soon(after, _) | Ending::Drop(after) => {
             thread::scope(|scope| {
                 (0..2).for_each(|caller| drop(scope.spawn(begin(caller))));
                 thread::sleep(Duration::from_millis(after));
-                ending::end(jobs, life)
+                shutdown::end(jobs, life)
             })
         }
     }

@@ -84,8 +84,8 @@ pub(crate) fn futures(builder: Builder, retry: Retry) -> Builder {
     use tokio::runtime::{Builder as RuntimeBuilder, Runtime};
 
     use crate::child::{Waits, ended, started};
-    use crate::ending::told;
     use crate::record::How;
+    use crate::shutdown::told;
 
     static RUNTIME: OnceLock<Runtime> = OnceLock::new();
     let runtime = RUNTIME.get_or_init(|| {

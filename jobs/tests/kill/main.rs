@@ -5,7 +5,7 @@
 //! | file | what it holds |
 //! | --- | --- |
 //! | `record.rs` | what a child reports |
-//! | `child.rs`, `calls.rs`, `ending.rs`, `hooks.rs` | the child: its handlers, its end, its calls, its `on_event` |
+//! | `child.rs`, `calls.rs`, `shutdown.rs`, `hooks.rs` | the child: its handlers, its end, its calls, its `on_event` |
 //! | `place.rs` | where the jobs are |
 //! | `parent.rs`, `recall.rs` | the parent: makes children, and kills them |
 //! | `file.rs`, `contents.rs` | what the parent sees in the file |
@@ -31,7 +31,6 @@ mod child;
 mod contents;
 mod doctored;
 mod doctored_ends;
-mod ending;
 mod ends;
 mod file;
 mod handmade;
@@ -45,6 +44,7 @@ mod record;
 mod schedules;
 mod scenes;
 mod shared;
+mod shutdown;
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;

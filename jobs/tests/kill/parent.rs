@@ -12,10 +12,10 @@ use std::{env, fs, process, thread};
 use fastrand::Rng;
 
 use crate::child::{Doom, INSTRUCTIONS, Instructions, Periodic, now_us};
-use crate::ending::Ending;
 use crate::file;
 use crate::recall;
 use crate::record::{Event, FileEnd, Level, Record};
+use crate::shutdown::Ending;
 
 type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 

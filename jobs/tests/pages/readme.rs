@@ -1,6 +1,6 @@
-use std::time::Duration;
+use std::{thread, time::Duration};
 use serde::{Deserialize, Serialize};
-use tickwheel_jobs::{Job, Jobs, Missed, Schedule};
+use tickwheel_jobs::{Job, Jobs};
 
 #[derive(Serialize, Deserialize)]
 struct CloseOrder {
@@ -8,26 +8,26 @@ struct CloseOrder {
 }
 
 impl Job for CloseOrder {
-    const KIND: &'static str = "close-order"; // leads from the file to the handler: it never changes
+    const KIND: &'static str = "close-order"; // stored with each job: do not change it after a release
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let jobs = Jobs::open("shop.db")? // made if it is absent
+    let jobs = Jobs::open("shop.db")? // makes the file if there is none
         .handle(|close: CloseOrder, run| {
-            println!("order {} closes, try {}", close.order, run.attempt());
-            Ok(()) // an error: tried again, later and later
+            println!("order {} closes, attempt {}", close.order, run.attempt());
+            Ok(()) // after an error the job is tried again
         })
-        .start()?; // what came due meanwhile runs now
+        .start()?; // starts the jobs that came due while no process ran
 
-    let hour = Duration::from_secs(3600);
-    let id = jobs.insert(72 * hour, CloseOrder { order: 1001 })?; // returns when it is on disk
-    assert!(jobs.reschedule(id, 24 * hour)?);
-    assert!(jobs.cancel(id)?.is_cancelled()); // paid: it will never run
+    let (second, hour) = (Duration::from_secs(1), Duration::from_secs(3600));
+    jobs.keyed("order-1001").insert(72 * hour, CloseOrder { order: 1001 })?; // on disk when it returns
+    assert!(jobs.keyed("order-1001").cancel()?); // paid in time: it was pending, and will never run
 
-    jobs.keyed("order-1002").insert(72 * hour, CloseOrder { order: 1002 })?; // replaces
+    let id = jobs.insert(72 * hour, CloseOrder { order: 1002 })?; // a job without a key
+    assert!(jobs.reschedule(id, second)?);
     jobs.insert_batch((2000..3000).map(|order| (72 * hour, CloseOrder { order })))?; // one commit
-    let daily = Schedule::every(24 * hour).missed(Missed::Once);
-    jobs.schedule("sweep", daily, CloseOrder { order: 0 })?;
-    jobs.shutdown()?; // waits for runs; everything else stays in the file
+
+    thread::sleep(2 * second); // prints "order 1002 closes, attempt 1"
+    jobs.shutdown()?; // waits for runs; what is pending stays in the file
     Ok(())
 }

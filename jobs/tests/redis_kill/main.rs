@@ -31,8 +31,8 @@ mod doctored;
 #[allow(dead_code, reason = "the tests of the rules on a file use the rest")]
 #[path = "../kill/handmade.rs"]
 mod handmade;
-#[path = "../kill/ending.rs"]
-mod ending;
+#[path = "../kill/shutdown.rs"]
+mod shutdown;
 #[path = "../kill/ends.rs"]
 mod ends;
 mod foreign;

@@ -19,13 +19,13 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::child::{Doom, INSTRUCTIONS, Instructions, Periodic, now_us};
-use crate::ending::Ending;
 use crate::outage::Outage;
 use crate::proxy::Proxy;
 use crate::queue;
 use crate::recall;
 use crate::record::{Event, FileEnd, LEASE_MS, Level, Record};
 use crate::server::{Server, pause};
+use crate::shutdown::Ending;
 use crate::stoppable_replica::Replica;
 
 pub(crate) type Result<T> = std::result::Result<T, Box<dyn Error>>;

@@ -21,7 +21,7 @@ use slab::Slab;
 use super::state::handle;
 use crate::engine::dispatch::JobRunner;
 use crate::engine::timers::Due;
-use crate::host::hooks::call_hook;
+use crate::host::in_hook::call_hook;
 use crate::host::sync::{Mutex, lock};
 use crate::values::handle::Handle;
 

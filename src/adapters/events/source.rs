@@ -22,7 +22,7 @@ use crate::engine::sources::{EventMetrics, Source};
 use crate::engine::timers::Timers;
 use crate::engine::verbs::Engine;
 use crate::host::clock::WallOffset;
-use crate::host::hooks::call_hook;
+use crate::host::in_hook::call_hook;
 use crate::host::sync::{AtomicBool, Mutex, Ordering, lock};
 use crate::host::timebase::Timebase;
 use crate::values::error::InsertError;

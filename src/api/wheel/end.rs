@@ -12,7 +12,7 @@ use std::time::Duration;
 use super::Wheel;
 use crate::api::unfired::{Unfired, UnfiredJob};
 use crate::engine::threads::{Threads, is_caller_on_any_pool};
-use crate::host::hooks::is_in_hook;
+use crate::host::in_hook::is_in_hook;
 use crate::host::sync::{Ordering, lock};
 
 impl Wheel {

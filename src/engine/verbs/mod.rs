@@ -15,7 +15,7 @@ mod bound;
 pub(crate) mod drive;
 mod insert;
 mod rearmed;
-mod rearmed_jobs;
+mod repeating;
 #[cfg(feature = "async")]
 mod wakers;
 

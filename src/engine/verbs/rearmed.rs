@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Engine;
-use super::rearmed_jobs::{Appointment, Repeating};
+use super::repeating::{Appointment, Repeating};
 use crate::engine::shard::{Cancelled, Shard, Start};
 use crate::host::timebase::Target;
 use crate::values::error::{InsertError, InsertErrorKind};

@@ -21,7 +21,7 @@ use super::progress::{Progress, WakerIdentity};
 use crate::engine::alarm::Alarm;
 use crate::engine::dispatch::JobRunner;
 use crate::engine::timers::{Due, Tally, Timers, TimersSurplus};
-use crate::host::hooks::call_hook;
+use crate::host::in_hook::call_hook;
 use crate::host::sync::{Mutex, lock};
 use crate::host::timebase::Timebase;
 use crate::structure::{Geometry, Key};

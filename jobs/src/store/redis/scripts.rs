@@ -49,7 +49,7 @@ const SOURCES: [&str; 13] = [
         "history.lua",
         "groups.lua",
         "batch.lua",
-        "claims.lua",
+        "claim_ends.lua",
         "insert_many.lua",
         "complete.lua",
         "change.lua",
@@ -90,7 +90,7 @@ const SOURCES: [&str; 13] = [
         "forget.lua",
         "history.lua",
         "batch.lua",
-        "claims.lua",
+        "claim_ends.lua",
         "complete.lua",
         "apply.lua"
     ),
@@ -102,7 +102,7 @@ const SOURCES: [&str; 13] = [
         "forget.lua",
         "history.lua",
         "batch.lua",
-        "claims.lua",
+        "claim_ends.lua",
         "complete.lua",
         "apply.lua"
     ),

@@ -75,13 +75,7 @@ pub(crate) mod statement;
 mod group_check;
 mod check;
 #[cfg(test)]
-mod kept_work;
-#[cfg(test)]
-mod lane_work;
-#[cfg(test)]
-mod plans;
-#[cfg(all(test, feature = "sqlite", feature = "web"))]
-pub(crate) mod steps;
+pub(crate) mod tests;
 
 use std::fs::File;
 use std::sync::Arc;
@@ -289,7 +283,7 @@ impl Store for Sqlite {
         }
         self.needs_maintenance |= writes;
         #[cfg(all(test, feature = "sqlite", feature = "web"))]
-        steps::note(self);
+        tests::steps::note(self);
         applied
     }
 

@@ -1,5 +1,8 @@
--- Claims the first jobs that are due, of the kinds that the caller handles. In their order a job counts as if it had
--- become due earlier by the head start of its kind.
+-- The beginning of a claim: its arguments, and the answer to a call that comes twice. `candidates.lua`, `take.lua` and
+-- `write_claim.lua` follow.
+--
+-- A claim takes the first jobs that are due, of the kinds that the caller handles. In their order a job counts as if it
+-- had become due earlier by the head start of its kind.
 --
 -- A suspect is a job that was interrupted. The claim passes over suspects that it may not take, and takes
 -- later jobs instead.

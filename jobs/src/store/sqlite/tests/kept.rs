@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use rusqlite::StatementStatus;
 
-use super::Sqlite;
-use super::open::Location;
-use super::outbox::end_in;
+use crate::store::sqlite::Sqlite;
+use crate::store::sqlite::open::Location;
+use crate::store::sqlite::outbox::end_in;
 use crate::store::{
     Answer, Batch, ClaimRequest, Claimed, End, Ending, Finish, JobSet, NewJob, Op, PageRequest,
     Store,

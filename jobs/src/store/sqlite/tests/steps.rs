@@ -6,9 +6,9 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use rusqlite::StatementStatus;
 
-use super::Sqlite;
 use super::plans::statements;
-use super::sql::Sql;
+use crate::store::sqlite::Sqlite;
+use crate::store::sqlite::sql::Sql;
 
 /// The files whose steps are counted, with the steps since the last look.
 static COUNTED: Mutex<BTreeMap<PathBuf, i64>> = Mutex::new(BTreeMap::new());
@@ -25,7 +25,7 @@ pub(crate) fn take(path: &Path) -> i64 {
 }
 
 /// Adds the steps that the statements of a store have taken since the last call.
-pub(super) fn note(store: &Sqlite) {
+pub(crate) fn note(store: &Sqlite) {
     static TEXTS: OnceLock<Vec<String>> = OnceLock::new();
     let mut counted = COUNTED.lock().unwrap_or_else(PoisonError::into_inner);
     let (Some(conn), Some(steps)) = (&store.conn, counted.get_mut(&store.location.path)) else {

@@ -2,7 +2,7 @@
 
 use rusqlite::Connection;
 
-use super::sql::Sql;
+use crate::store::sqlite::sql::Sql;
 
 /// These read a whole table: `check` all of them, a start the claims, their cancel requests and their progress.
 const READ_ALL: [&str; 18] = [

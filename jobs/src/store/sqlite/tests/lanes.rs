@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use rusqlite::StatementStatus;
 
-use super::Sqlite;
-use super::open::Location;
 use super::plans::statements;
+use crate::store::sqlite::Sqlite;
+use crate::store::sqlite::open::Location;
 use crate::store::{Batch, ClaimRequest, End, Finish, NewJob, Op, Outcome, Store};
 use crate::values::extra::Extra;
 use crate::values::id::JobId;

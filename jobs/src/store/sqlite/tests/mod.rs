@@ -1,0 +1,7 @@
+//! Tests of the file that need private parts: the steps and the plans of its statements, and what is kept of ended jobs.
+
+mod kept;
+mod lanes;
+mod plans;
+#[cfg(feature = "web")]
+pub(crate) mod steps;
