@@ -57,6 +57,7 @@ mod held_keys;
 mod history;
 #[cfg(unix)]
 mod in_time;
+mod kept_lists;
 mod kept_work;
 #[cfg(unix)]
 mod killed_rates;

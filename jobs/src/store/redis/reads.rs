@@ -212,6 +212,8 @@ impl Redis {
             let [id, at] = pair else { continue };
             found.push((Millis::clamped(score(at)?), id_of(bytes(id)?)?));
         }
+        found.sort_unstable_by(|a, b| b.cmp(a));
+        found.truncate(limit);
         Ok(found)
     }
 

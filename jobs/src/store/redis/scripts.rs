@@ -37,7 +37,14 @@ macro_rules! script {
 /// A server makes the functions of a script anew in each call, so each script has the parts that it needs. The two
 /// most frequent changes, `Complete` and `InsertMany`, are scripts of their own, and parts of `Change`.
 const SOURCES: [&str; 13] = [
-    script!("records.lua", "fences.lua", "partitions.lua", "groups.lua", "audit.lua"),
+    script!(
+        "records.lua",
+        "kept_lists.lua",
+        "fences.lua",
+        "partitions.lua",
+        "groups.lua",
+        "audit.lua"
+    ),
     script!(
         "results.lua",
         "records.lua",
@@ -45,6 +52,7 @@ const SOURCES: [&str; 13] = [
         "partitions.lua",
         "places.lua",
         "forget.lua",
+        "kept_lists.lua",
         "ended.lua",
         "history.lua",
         "groups.lua",
@@ -118,12 +126,13 @@ const SOURCES: [&str; 13] = [
         "apply.lua"
     ),
     include_str!("scripts/kinds.lua"),
-    script!("records.lua", "page.lua"),
+    script!("records.lua", "kept_lists.lua", "page.lua"),
     script!(
         "records.lua",
         "fences.lua",
         "places.lua",
         "forget.lua",
+        "kept_lists.lua",
         "ended.lua",
         "history.lua",
         "groups.lua",

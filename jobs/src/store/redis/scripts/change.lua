@@ -170,9 +170,19 @@ operations.reschedule_key = function()
 end
 
 -- Removes what a record that was removed by hand has left of a job that has ended. Looks for it among the latest
--- 10,000 of each kind of end: an id that is only remembered is not among them. CHANGED: there was something.
+-- 10,000 of each kind of end, and in the latest 250 lists of each kind: an id that is only remembered is not among them.
+-- CHANGED: there was something.
 local function sweep(id)
   if not redis.call('ZSCORE', ended, id) then
+    for kind in pairs(due) do
+      local first, final = kept_lists.range(kind)
+      for _, list in ipairs(redis.call('ZREVRANGEBYLEX', over, final, first, 'LIMIT', 0, 250)) do
+        if kept_lists.take(list, id, 0) then
+          kept_lists.count(kind, -1)
+          return CHANGED
+        end
+      end
+    end
     return UNCHANGED
   end
   for ending = AS_COMPLETED, AS_CANCELLED do
@@ -317,13 +327,19 @@ local function forget_holds()
   return following ~= '0'
 end
 
--- Deletes jobs that have ended, remembered ids, and groups, whose time is over: at most 128 of each. CHANGED: more may be
--- left. Forgets holds that are over, and nodes that have ended.
+-- Deletes jobs that have ended, remembered ids, and groups, whose time is over: at most 128 of each, and of lists eight.
+-- CHANGED: more may be left. Forgets holds that are over, and nodes that have ended.
 operations.purge = function()
   local gone = redis.call('ZRANGEBYSCORE', ended, '-inf', '(' .. string.format('%.0f', now), 'LIMIT', 0, 128)
+  local lists = 0
   for n, record in ipairs(get_all(jobs, gone)) do
     local job = record and read(record)
-    if job and has(job.flags, ENDED) then
+    if #gone[n] > 16 then
+      lists = lists + 1
+      if lists <= 8 then
+        kept_lists.drop(gone[n])
+      end
+    elseif job and has(job.flags, ENDED) then
       drop_ended(gone[n], job)
       grouped.dead_is_gone(job)
     else
@@ -338,5 +354,5 @@ operations.purge = function()
       redis.call('HDEL', nodes, found[n])
     end
   end
-  return (#gone == 128 or are_groups_left or are_holds_left) and CHANGED or UNCHANGED
+  return (#gone == 128 or lists > 8 or are_groups_left or are_holds_left) and CHANGED or UNCHANGED
 end

@@ -7,7 +7,7 @@
 
 local pending, overdue, oldest = 0, 0, -1
 local each = {}
-local in_lanes = 0
+local in_lanes, listed = 0, 0
 for kind, key in pairs(due) do
   local its_pending, its_overdue, its_oldest = redis.call('ZCARD', key), 0, -1
   local suspects = redis.call('ZCOUNT', key, BAND, '+inf') > 0
@@ -23,13 +23,14 @@ for kind, key in pairs(due) do
   end
   pending, overdue, oldest = pending + its_pending, overdue + its_overdue, math.max(oldest, its_oldest)
   local its_dead = redis.call('ZLEXCOUNT', over, range_of(AS_DEAD, kind))
+  listed = listed + (tonumber(redis.call('HGET', counters, 'listed:' .. kind)) or 0)
   for _, value in ipairs({ kind, its_pending, its_dead, its_overdue, its_oldest }) do
     each[#each + 1] = value
   end
 end
 return {
   'ok', micros, pending, redis.call('ZCARD', run), redis.call('ZLEXCOUNT', over, range_of(AS_DEAD)),
-  redis.call('HLEN', schedules), redis.call('HGETALL', kinds), redis.call('ZLEXCOUNT', over, '[a', '(b'),
+  redis.call('HLEN', schedules), redis.call('HGETALL', kinds), redis.call('ZLEXCOUNT', over, '[a', '(b') + listed,
   redis.call('HLEN', jobs), redis.call('HLEN', fences), redis.call('HLEN', keys),
   overdue, oldest, each, redis.call('ZCARD', wait) - in_lanes,
 }

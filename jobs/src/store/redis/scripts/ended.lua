@@ -32,7 +32,16 @@ end
 -- Removes a job that is dead or kept, and everything that counts it.
 local function take_ended(id, job)
   redis.call('HDEL', jobs, id)
-  redis.call('ZREM', ended, id)
+  local lists = {}
+  if redis.call('ZREM', ended, id) == 0 and job.ending == AS_COMPLETED then
+    lists = kept_lists.at(job.kind, job.ended_at)
+  end
+  for _, list in ipairs(lists) do
+    if kept_lists.take(list, id, bytes_of(job)) then
+      kept_lists.count(job.kind, -1)
+      break
+    end
+  end
   redis.call('ZREM', over, places(job.ending, job.kind, job.ended_at, id))
   if job.ending == AS_DEAD then
     local group = group_of(job)
@@ -42,6 +51,16 @@ local function take_ended(id, job)
   elseif job.ending == AS_COMPLETED then
     redis.call('HINCRBY', counters, 'kept_bytes:' .. job.kind, -bytes_of(job))
   end
+end
+
+-- Removes the jobs of a list, and the list.
+function kept_lists.drop(list)
+  local _, bytes, first, number = kept_lists.read(list)
+  local kind = string.sub(list, 3, 2 + string.byte(list, 2))
+  call_all('HDEL', jobs, kept_lists.ids(list, first))
+  kept_lists.shorten(list, first, {}, 0)
+  kept_lists.count(kind, -number)
+  redis.call('HINCRBY', counters, 'kept_bytes:' .. kind, -bytes)
 end
 
 -- Whether the id of a job that has ended is remembered when the job goes: if its caller chose it and it may not be

@@ -59,27 +59,32 @@ do
   end
 
   -- Removes the oldest kept jobs of a kind while it has more jobs than `last` or more bytes than `bytes`, and none on whose
-  -- end a caller waits. `number`: how many have come. A lower bound makes no script long: see TRIMMED.
+  -- end a caller waits. `number`: how many have come. A lower bound makes no script long: see TRIMMED. Jobs that ended in
+  -- one millisecond are equally old.
   local function trim(kind, last, bytes, number)
+    local counted = redis.call('HMGET', counters, 'kept_bytes:' .. kind, 'listed:' .. kind)
+    local kept_bytes, listed = tonumber(counted[1]) or 0, tonumber(counted[2]) or 0
     local first, final = range_of(AS_COMPLETED, kind)
-    local many = redis.call('ZLEXCOUNT', over, first, final)
-    local kept_bytes = tonumber(redis.call('HGET', counters, 'kept_bytes:' .. kind)) or 0
+    local others = redis.call('ZLEXCOUNT', over, first, final)
+    local many, bytes_before, listed_before = others + listed, kept_bytes, listed
+    local first_list, last_list = kept_lists.range(kind)
     local most, looks = TRIMMED * number, TRIM_LOOKS * number
-    while most > 0 and looks > 0 and (many > last or kept_bytes > bytes) do
-      local wanted = kept_bytes > bytes and most or math.min(most, many - last)
-      local oldest = redis.call('ZRANGEBYLEX', over, first, final, 'LIMIT', 0, math.min(wanted, looks, AT_ONCE))
-      if #oldest == 0 then
-        break
-      end
+    local remembered = {}
+
+    local function is_over()
+      return most > 0 and (many > last or kept_bytes > bytes)
+    end
+
+    -- The jobs with places of their own. `oldest`: these places.
+    local function trim_places(oldest)
       first = '(' .. oldest[#oldest]
       looks = looks - #oldest
-      local ids = {}
+      local ids, gone, places_gone = {}, {}, {}
       for n, place in ipairs(oldest) do
         ids[n] = string.sub(place, -16)
       end
-      local gone, places_gone, bytes_gone, remembered = {}, {}, 0, {}
       for n, record in ipairs(get_all(jobs, ids)) do
-        if most == 0 or many <= last and kept_bytes - bytes_gone <= bytes then
+        if not is_over() then
           break
         end
         local id, place = ids[n], oldest[n]
@@ -89,10 +94,9 @@ do
           many = many - 1
           places_gone[#places_gone + 1] = place
         elseif not (job and is_wanted(job) and time_in(place) + WANTED_KEPT_MS >= now) then
-          many, most = many - 1, most - 1
+          many, most, kept_bytes = many - 1, most - 1, kept_bytes - its_bytes
           gone[#gone + 1] = id
           places_gone[#places_gone + 1], places_gone[#places_gone + 2] = place, by_time_of(place, AS_COMPLETED)
-          bytes_gone = bytes_gone + its_bytes
           if has(flags, CALLERS_ID) and time_in(place) + keep_dead >= now then
             remembered[#remembered + 1] = { id, time_in(place) }
           end
@@ -101,13 +105,73 @@ do
       call_all('HDEL', jobs, gone)
       call_all('ZREM', ended, gone)
       call_all('ZREM', over, places_gone)
-      if bytes_gone > 0 then
-        redis.call('HINCRBY', counters, 'kept_bytes:' .. kind, -bytes_gone)
-        kept_bytes = kept_bytes - bytes_gone
+    end
+
+    -- A list, of which some jobs may stay. Only then are records read.
+    local function trim_list(list)
+      local _, list_bytes, ids_at, its_number = kept_lists.read(list)
+      first_list = '(' .. list
+      looks = looks - its_number
+      local ids = kept_lists.ids(list, ids_at)
+      local gone, left, bytes_left = ids, {}, 0
+      if its_number <= most and (many - its_number >= last or kept_bytes - list_bytes > bytes) then
+        many, most, kept_bytes = many - its_number, most - its_number, kept_bytes - list_bytes
+      else
+        gone, bytes_left = {}, list_bytes
+        for n, record in ipairs(get_all(jobs, ids)) do
+          if is_over() then
+            local _, its_bytes = read_kept(record or '')
+            its_bytes = its_bytes or 0
+            many, most, kept_bytes = many - 1, most - 1, kept_bytes - its_bytes
+            gone[#gone + 1], bytes_left = ids[n], bytes_left - its_bytes
+          else
+            left[#left + 1] = ids[n]
+          end
+        end
       end
-      for _, its in ipairs(remembered) do
-        remember_id(unpack(its))
+      listed = listed - #gone
+      call_all('HDEL', jobs, gone)
+      kept_lists.shorten(list, ids_at, left, bytes_left)
+    end
+
+    while looks > 0 and is_over() do
+      local wanted = kept_bytes > bytes and most or math.min(most, many - last)
+      local lists, oldest = {}, {}
+      if listed > 0 then
+        lists = redis.call('ZRANGEBYLEX', over, first_list, last_list, 'LIMIT', 0, math.ceil(wanted / kept_lists.MOST))
       end
+      if others > 0 then
+        oldest = redis.call('ZRANGEBYLEX', over, first, final, 'LIMIT', 0, math.min(wanted, looks, AT_ONCE))
+      end
+      if #oldest > 0 and #lists > 0 then
+        -- Those that are older than the first list, or else the lists that are older than the first of those.
+        local list_time, older = kept_lists.read(lists[1]), 0
+        while older < #oldest and time_in(oldest[older + 1]) <= list_time do
+          older = older + 1
+        end
+        oldest = { unpack(oldest, 1, older) }
+        lists = { lists[1] }
+      end
+      if #oldest > 0 then
+        trim_places(oldest)
+      elseif #lists > 0 then
+        for _, list in ipairs(lists) do
+          if looks > 0 and is_over() then
+            trim_list(list)
+          end
+        end
+      else
+        break
+      end
+    end
+    if kept_bytes ~= bytes_before then
+      redis.call('HINCRBY', counters, 'kept_bytes:' .. kind, kept_bytes - bytes_before)
+    end
+    if listed ~= listed_before then
+      kept_lists.count(kind, listed - listed_before)
+    end
+    for _, its in ipairs(remembered) do
+      remember_id(unpack(its))
     end
   end
 
@@ -145,6 +209,8 @@ do
     local found, records = get_all(fences, ids), get_all(jobs, ids)
     local results, its, records_kept, dates, places_kept = {}, {}, {}, {}, {}
     local kept, kept_bytes = {}, {}
+    -- For each kind: the ids that lists will have, and how many bytes each of their jobs counts.
+    local to_list, to_list_bytes = {}, {}
     -- Digits, since a server makes them of each number anew.
     local function date(till)
       return string.format('%.0f', math.min(till, LATEST))
@@ -188,11 +254,18 @@ do
           end
           local kept_as, its_bytes = kept_record(record, job, due_time, tonumber(took), result)
           records_kept[#records_kept + 1], records_kept[#records_kept + 2] = id, kept_as
-          dates[#dates + 1], dates[#dates + 2] = till or date(now), id
-          beginnings[kind] = beginnings[kind] or { places(AS_COMPLETED, kind, now, '') }
-          local to = #places_kept
-          places_kept[to + 1], places_kept[to + 2] = '0', beginnings[kind][1] .. id
-          places_kept[to + 3], places_kept[to + 4] = '0', beginnings[kind][2] .. id
+          if cut and age and not has(claim.flags, CALLERS_ID) then
+            local listed, bytes_listed = to_list[kind] or {}, to_list_bytes[kind] or {}
+            to_list[kind], to_list_bytes[kind] = listed, bytes_listed
+            listed[#listed + 1] = id
+            bytes_listed[#listed] = its_bytes
+          else
+            dates[#dates + 1], dates[#dates + 2] = till or date(now), id
+            beginnings[kind] = beginnings[kind] or { places(AS_COMPLETED, kind, now, '') }
+            local to = #places_kept
+            places_kept[to + 1], places_kept[to + 2] = '0', beginnings[kind][1] .. id
+            places_kept[to + 3], places_kept[to + 4] = '0', beginnings[kind][2] .. id
+          end
           kept[kind] = (kept[kind] or 0) + 1
           kept_bytes[kind] = (kept_bytes[kind] or 0) + its_bytes
         else
@@ -206,6 +279,19 @@ do
     call_all('ZREM', run, its)
     call_all('HDEL', fences, its)
     drop_progress(its)
+    for kind, listed in pairs(to_list) do
+      local head = kept_lists.head(kind) .. struct.pack('>I8', now)
+      for from = 1, #listed, kept_lists.MOST do
+        local to, list_bytes = math.min(from + kept_lists.MOST - 1, #listed), 0
+        for n = from, to do
+          list_bytes = list_bytes + to_list_bytes[kind][n]
+        end
+        local list = head .. struct.pack('>I4', list_bytes) .. table.concat(listed, '', from, to)
+        dates[#dates + 1], dates[#dates + 2] = by_age, list
+        places_kept[#places_kept + 1], places_kept[#places_kept + 2] = '0', list
+      end
+      kept_lists.count(kind, #listed)
+    end
     call_all('HSET', jobs, records_kept)
     call_all('ZADD', ended, dates)
     call_all('ZADD', over, places_kept)

@@ -8,15 +8,16 @@
 -- Returns { 'ok', microseconds, pairs }:
 --   'pending': ids and due times, in the order of both; the limit holds for each kind and band
 --   'claimed': ids and fences, in the order in which the leases end
---   'ended': ids and times of the end, the latest first
+--   'ended': ids and times of the end: those of the lists, then the others. Each are the latest, with at least as many as
+--     the limit says if there are so many, in no order
 
 local set, limit = args(2)
 limit = tonumber(limit)
 local found = {}
 
--- Compares ids byte by byte, since Lua compares strings by the server's locale.
-local function less_or_equal(a, b)
-  for n = 1, 16 do
+-- Compares ids or times byte by byte, since Lua compares strings by the server's locale.
+local function less_or_equal(a, b, bytes)
+  for n = 1, bytes do
     local left, right = string.byte(a, n), string.byte(b, n)
     if left ~= right then
       return left < right
@@ -35,13 +36,71 @@ local function rank_after(key, time, after)
   local high = low + redis.call('ZCOUNT', key, time, time)
   while low < high do
     local middle = math.floor((low + high) / 2)
-    if less_or_equal(redis.call('ZRANGE', key, middle, middle)[1], after) then
+    if less_or_equal(redis.call('ZRANGE', key, middle, middle)[1], after, 16) then
       low = middle + 1
     else
       high = middle
     end
   end
   return low
+end
+
+-- Finds the latest jobs in the lists of these kinds, or of all kinds, that `after` comes after: as many as the limit says, if
+-- there are so many, and all others that ended in one millisecond with the last of them.
+local function add_lists(kinds_of_lists, after)
+  local head_after = string.sub(after, 1, 8)
+  -- For each kind: its lists from the latest on, which of them is next, and the first and the last that are not read yet.
+  local each = {}
+  local function read_on(its)
+    if its.next > #its.lists and its.final then
+      its.lists = redis.call('ZREVRANGEBYLEX', over, its.final, its.first, 'LIMIT', 0, 16)
+      its.next = 1
+      its.final = #its.lists == 16 and '(' .. its.lists[16]
+    end
+    its.list = its.lists[its.next]
+    its.time = its.list and string.sub(its.list, its.time_at, its.time_at + 7)
+    its.next = its.next + 1
+  end
+  local function begin(kind)
+    local first, final = kept_lists.range(kind)
+    if after ~= '' then
+      -- The lists of that millisecond too: `after` may be in the midst of them.
+      final = first .. head_after .. string.rep('\255', 5)
+    end
+    local its = { lists = {}, next = 1, first = first, final = final, time_at = #kind + 3 }
+    read_on(its)
+    each[#each + 1] = its
+  end
+  for _, kind in ipairs(kinds_of_lists or {}) do
+    begin(kind)
+  end
+  if not kinds_of_lists then
+    for kind in pairs(due) do
+      begin(kind)
+    end
+  end
+  local number, time_before = 0, nil
+  while true do
+    local latest
+    for _, its in ipairs(each) do
+      if its.list and (not latest or not less_or_equal(its.time, latest.time, 8)) then
+        latest = its
+      end
+    end
+    if not latest or number >= limit and latest.time ~= time_before then
+      return
+    end
+    local ended_at, _, first_id = kept_lists.read(latest.list)
+    for _, id in ipairs(kept_lists.ids(latest.list, first_id)) do
+      if latest.time ~= head_after or not less_or_equal(string.sub(after, 9), id, 16) then
+        number = number + 1
+        found[#found + 1] = id
+        found[#found + 1] = string.format('%.0f', ended_at)
+      end
+    end
+    time_before = latest.time
+    read_on(latest)
+  end
 end
 
 if set == 'pending' then
@@ -78,6 +137,9 @@ elseif set == 'claimed' then
   end
 else
   local ending, kind, after = args(3)
+  if tonumber(ending) == AS_COMPLETED then
+    add_lists(kind ~= '' and { kind } or nil, after)
+  end
   local first, final = range_of(ending, kind ~= '' and kind or nil)
   if after ~= '' then
     final = '(' .. string.sub(first, 2) .. after
