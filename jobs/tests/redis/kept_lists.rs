@@ -237,3 +237,44 @@ fn check_finds_damaged_lists() {
     jobs.check().unwrap();
     assert_eq!(kept(&jobs).len(), ids.len() - 1);
 }
+
+/// Members that a user has written, and that are no lists, stop no call. Bytes of records that were removed by hand are
+/// counted no more once their list is gone.
+#[test]
+fn members_that_are_no_lists_stop_no_call() {
+    let server = Server::start();
+    let jobs = builder(&server).start().unwrap();
+    jobs.kind::<Mail>().keep_completed(Keep::last(5)).unwrap();
+    complete(&jobs, 5);
+    let mut connection = server.connection();
+    let mut run = |command: &str, key: &str, rest: &[&[u8]]| -> i64 {
+        redis::cmd(command)
+            .arg(format!("tw:{{jobs}}:{key}"))
+            .arg(rest)
+            .query(&mut connection)
+            .unwrap()
+    };
+    for member in
+        [&b"l\x04mail"[..], b"l\x04mailx", b"l\x04mail and 36 more bytes, which are no ids"]
+    {
+        run("ZADD", "over", &[b"0", member]);
+        run("ZADD", "ended", &[b"1", member]);
+    }
+    run("ZADD", "ended", &[b"1", b"x and 16 bytes more"]);
+    assert_eq!(kept(&jobs).len(), 5);
+    assert_eq!(jobs.ended().kind::<Mail>().count(), 5);
+    assert!(!jobs.delete(JobId::from_u128(1)).unwrap());
+    complete(&jobs, 9);
+    assert_eq!(kept(&jobs).len(), 5);
+    for id in kept(&jobs) {
+        run("HDEL", "jobs", &[&id.to_u128().to_be_bytes()]);
+        assert!(jobs.delete(id).unwrap());
+    }
+    assert_eq!((counter(&server, "listed:mail"), counter(&server, "kept_bytes:mail")), (0, 0));
+    jobs.shutdown().unwrap();
+    let (jobs, driver) = builder(&server).manual().unwrap();
+    driver.set_wall(driver.wall_now() + HOUR);
+    driver.advance(Duration::from_secs(601));
+    assert_eq!(dates(&server), 0);
+    jobs.check().unwrap();
+}

@@ -70,9 +70,11 @@ for n = at, #ARGV do
     end
     if has_ended and job.ending == AS_COMPLETED and not has_end then
       for _, its in ipairs(kept_lists.at(job.kind, job.ended_at)) do
-        local _, _, first = kept_lists.read(its)
-        for _, listed in ipairs(kept_lists.ids(its, first)) do
-          list = listed == id and its or list
+        if string.find(its, id, 1, true) then
+          local _, _, first = kept_lists.read(its)
+          for _, listed in ipairs(kept_lists.ids(its, first)) do
+            list = listed == id and its or list
+          end
         end
       end
       has_end = list and redis.call('ZSCORE', ended, list) or false

@@ -170,17 +170,25 @@ operations.reschedule_key = function()
 end
 
 -- Removes what a record that was removed by hand has left of a job that has ended. Looks for it among the latest
--- 10,000 of each kind of end, and in the latest 250 lists of each kind: an id that is only remembered is not among them.
+-- 10,000 of each kind of end, and in 250 lists, the latest of each kind: an id that is only remembered is not among them.
 -- CHANGED: there was something.
 local function sweep(id)
   if not redis.call('ZSCORE', ended, id) then
+    local looks = 250
     for kind in pairs(due) do
       local first, final = kept_lists.range(kind)
-      for _, list in ipairs(redis.call('ZREVRANGEBYLEX', over, final, first, 'LIMIT', 0, 250)) do
-        if kept_lists.take(list, id, 0) then
+      for _, list in ipairs(redis.call('ZREVRANGEBYLEX', over, final, first, 'LIMIT', 0, looks)) do
+        looks = looks - 1
+        local is_taken, bytes = kept_lists.take(list, id, 0)
+        if is_taken then
           kept_lists.count(kind, -1)
+          -- Not `-bytes`: the server takes `-0` for no integer.
+          redis.call('HINCRBY', counters, 'kept_bytes:' .. kind, 0 - bytes)
           return CHANGED
         end
+      end
+      if looks == 0 then
+        break
       end
     end
     return UNCHANGED

@@ -112,21 +112,31 @@ do
       local _, list_bytes, ids_at, its_number = kept_lists.read(list)
       first_list = '(' .. list
       looks = looks - its_number
+      if its_number == 0 then
+        redis.call('ZREM', over, list)
+        return
+      end
       local ids = kept_lists.ids(list, ids_at)
       local gone, left, bytes_left = ids, {}, 0
       if its_number <= most and (many - its_number >= last or kept_bytes - list_bytes > bytes) then
         many, most, kept_bytes = many - its_number, most - its_number, kept_bytes - list_bytes
       else
         gone, bytes_left = {}, list_bytes
-        for n, record in ipairs(get_all(jobs, ids)) do
-          if is_over() then
-            local _, its_bytes = read_kept(record or '')
+        local wanted = math.min(its_number, most, kept_bytes > bytes and most or many - last)
+        local records = get_all(jobs, { unpack(ids, 1, wanted) })
+        for n, id in ipairs(ids) do
+          if n <= wanted and is_over() then
+            local _, its_bytes = read_kept(records[n] or '')
             its_bytes = its_bytes or 0
             many, most, kept_bytes = many - 1, most - 1, kept_bytes - its_bytes
-            gone[#gone + 1], bytes_left = ids[n], bytes_left - its_bytes
+            gone[#gone + 1], bytes_left = id, bytes_left - its_bytes
           else
-            left[#left + 1] = ids[n]
+            left[#left + 1] = id
           end
+        end
+        if #left == 0 then
+          -- Of records that were removed by hand.
+          kept_bytes = kept_bytes - bytes_left
         end
       end
       listed = listed - #gone
@@ -139,6 +149,10 @@ do
       local lists, oldest = {}, {}
       if listed > 0 then
         lists = redis.call('ZRANGEBYLEX', over, first_list, last_list, 'LIMIT', 0, math.ceil(wanted / kept_lists.MOST))
+        if #lists == 0 then
+          -- They were removed by hand.
+          many, listed = many - listed, 0
+        end
       end
       if others > 0 then
         oldest = redis.call('ZRANGEBYLEX', over, first, final, 'LIMIT', 0, math.min(wanted, looks, AT_ONCE))
@@ -146,7 +160,7 @@ do
       if #oldest > 0 and #lists > 0 then
         -- Those that are older than the first list, or else the lists that are older than the first of those.
         local list_time, older = kept_lists.read(lists[1]), 0
-        while older < #oldest and time_in(oldest[older + 1]) <= list_time do
+        while older < #oldest and (#oldest[older + 1] < 24 or time_in(oldest[older + 1]) <= list_time) do
           older = older + 1
         end
         oldest = { unpack(oldest, 1, older) }

@@ -19,12 +19,17 @@ function kept_lists.range(kind)
   return '[' .. head, '[' .. head .. string.rep('\255', 9)
 end
 
--- When the jobs of a list ended, how many bytes they count, the place of the first id, and the number of the ids.
+-- When the jobs of a list ended, how many bytes they count, the place of the first id, and the number of the ids. A member
+-- that a user wrote and that is no list has no ids.
 function kept_lists.read(list)
-  local times_at = string.byte(list, 2) + 3
-  local ended_at, bytes, first = struct.unpack('>I8I4', string.sub(list, times_at, times_at + 11))
-  first = times_at + 12
-  return ended_at, bytes, first, (#list - first + 1) / 16
+  local times_at = (string.byte(list, 2) or 0) + 3
+  local first = times_at + 12
+  local number = (#list - first + 1) / 16
+  if number < 1 or number ~= math.floor(number) then
+    return 0, 0, #list + 1, 0
+  end
+  local ended_at, bytes = struct.unpack('>I8I4', string.sub(list, times_at, times_at + 11))
+  return ended_at, bytes, first, number
 end
 
 -- The ids of a list. `first`: the place of the first.
@@ -50,15 +55,19 @@ function kept_lists.shorten(list, first, left, bytes)
   end
 end
 
--- Takes a job out of a list, if its id is there. `bytes`: what it counts.
+-- Takes a job out of a list, if its id is there. `bytes`: what it counts. Returns whether it was there, and how many bytes are
+-- counted no more: more than its own if the list is empty then, and records that it named were removed by hand.
 function kept_lists.take(list, id, bytes)
+  if not string.find(list, id, 1, true) then
+    return false
+  end
   local _, list_bytes, first = kept_lists.read(list)
   local ids = kept_lists.ids(list, first)
   for n, its in ipairs(ids) do
     if its == id then
       table.remove(ids, n)
       kept_lists.shorten(list, first, ids, list_bytes - bytes)
-      return true
+      return true, #ids > 0 and bytes or list_bytes
     end
   end
   return false

@@ -15,9 +15,9 @@ local set, limit = args(2)
 limit = tonumber(limit)
 local found = {}
 
--- Compares ids or times byte by byte, since Lua compares strings by the server's locale.
-local function less_or_equal(a, b, bytes)
-  for n = 1, bytes do
+-- Compares ids byte by byte, since Lua compares strings by the server's locale.
+local function less_or_equal(a, b)
+  for n = 1, 16 do
     local left, right = string.byte(a, n), string.byte(b, n)
     if left ~= right then
       return left < right
@@ -36,7 +36,7 @@ local function rank_after(key, time, after)
   local high = low + redis.call('ZCOUNT', key, time, time)
   while low < high do
     local middle = math.floor((low + high) / 2)
-    if less_or_equal(redis.call('ZRANGE', key, middle, middle)[1], after, 16) then
+    if less_or_equal(redis.call('ZRANGE', key, middle, middle)[1], after) then
       low = middle + 1
     else
       high = middle
@@ -49,16 +49,19 @@ end
 -- there are so many, and all others that ended in one millisecond with the last of them.
 local function add_lists(kinds_of_lists, after)
   local head_after = string.sub(after, 1, 8)
+  local time_after = after ~= '' and (struct.unpack('>I8', head_after))
+  local at_once = kinds_of_lists and 16 or 1
   -- For each kind: its lists from the latest on, which of them is next, and the first and the last that are not read yet.
   local each = {}
   local function read_on(its)
     if its.next > #its.lists and its.final then
-      its.lists = redis.call('ZREVRANGEBYLEX', over, its.final, its.first, 'LIMIT', 0, 16)
+      its.lists = redis.call('ZREVRANGEBYLEX', over, its.final, its.first, 'LIMIT', 0, at_once)
       its.next = 1
-      its.final = #its.lists == 16 and '(' .. its.lists[16]
+      its.final = #its.lists == at_once and '(' .. its.lists[at_once]
     end
     its.list = its.lists[its.next]
-    its.time = its.list and string.sub(its.list, its.time_at, its.time_at + 7)
+    -- A number, since a page of many kinds compares many of them.
+    its.ended_at = its.list and kept_lists.read(its.list)
     its.next = its.next + 1
   end
   local function begin(kind)
@@ -67,7 +70,7 @@ local function add_lists(kinds_of_lists, after)
       -- The lists of that millisecond too: `after` may be in the midst of them.
       final = first .. head_after .. string.rep('\255', 5)
     end
-    local its = { lists = {}, next = 1, first = first, final = final, time_at = #kind + 3 }
+    local its = { lists = {}, next = 1, first = first, final = final }
     read_on(its)
     each[#each + 1] = its
   end
@@ -83,22 +86,22 @@ local function add_lists(kinds_of_lists, after)
   while true do
     local latest
     for _, its in ipairs(each) do
-      if its.list and (not latest or not less_or_equal(its.time, latest.time, 8)) then
+      if its.list and (not latest or its.ended_at > latest.ended_at) then
         latest = its
       end
     end
-    if not latest or number >= limit and latest.time ~= time_before then
+    if not latest or number >= limit and latest.ended_at ~= time_before then
       return
     end
     local ended_at, _, first_id = kept_lists.read(latest.list)
     for _, id in ipairs(kept_lists.ids(latest.list, first_id)) do
-      if latest.time ~= head_after or not less_or_equal(string.sub(after, 9), id, 16) then
+      if ended_at ~= time_after or not less_or_equal(string.sub(after, 9), id) then
         number = number + 1
         found[#found + 1] = id
         found[#found + 1] = string.format('%.0f', ended_at)
       end
     end
-    time_before = latest.time
+    time_before = ended_at
     read_on(latest)
   end
 end
