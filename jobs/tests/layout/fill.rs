@@ -25,9 +25,9 @@ fn now() -> SystemTime {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Order {
-    number: u64,
-    fails: bool,
+pub(crate) struct Order {
+    pub(crate) number: u64,
+    pub(crate) fails: bool,
 }
 
 impl Job for Order {

@@ -5,6 +5,7 @@
 //! | `fill.rs` | fills a queue with a job of each sort, and reads everything that a client sees |
 //! | `server_keys.rs` | the keys of a server as lines of text, and back |
 //! | `../data/file-5.db`, `../data/server-1.json` | stored jobs; the number is that of the layout |
+//! | `../data/server-1-lists.json` | the keys of a server with completed jobs in lists |
 //! | `../data/seen.json` | what a client of that version saw in both |
 //!
 //! With `TICKWHEEL_WRITE_LAYOUT=1` the tests write these files anew. That is right only before a release, or for a
@@ -25,7 +26,7 @@ use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 use serde_json::Value;
-use tickwheel_jobs::{Builder, Jobs};
+use tickwheel_jobs::{Builder, JobState, Jobs, Keep};
 
 fn data(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
@@ -92,4 +93,34 @@ fn keys_of_layout_1_are_read() {
     }
     server_keys::write(&server, &fs::read_to_string(data("server-1.json")).unwrap());
     opens(open);
+}
+
+/// Lists of completed jobs, which a server of layout 1 has kept, are read, and their jobs can be deleted.
+#[test]
+fn lists_of_layout_1_are_read() {
+    const KEPT: usize = 90;
+    let Some(server) = installed::server(&["--appendonly", "no"]) else { return };
+    let open = || Jobs::redis(server.url()).unwrap();
+    if writes() {
+        let wait = std::time::Duration::from_millis(20);
+        let jobs = open().handle_batch(100, wait, |_: &[(fill::Order, _)]| Ok(())).start().unwrap();
+        jobs.kind::<fill::Order>().keep_completed(Keep::last(1000)).unwrap();
+        let now = std::time::Duration::ZERO;
+        let order = |number| (now, fill::Order { number, fails: false });
+        jobs.insert_batch((0..KEPT as u64).map(order)).unwrap();
+        server::wait_until("every job is kept", || jobs.ended().count() == KEPT);
+        jobs.shutdown().unwrap();
+        fs::write(data("server-1-lists.json"), server_keys::read(&server)).unwrap();
+        let _: String = server.ask(&["FLUSHALL"]);
+    }
+    server_keys::write(&server, &fs::read_to_string(data("server-1-lists.json")).unwrap());
+    let client = open().client().unwrap();
+    client.check().unwrap();
+    let kept: Vec<_> = client.ended().kind::<fill::Order>().state(JobState::Completed).collect();
+    assert_eq!(kept.len(), KEPT);
+    for job in kept {
+        assert!(client.delete(job.id).unwrap());
+    }
+    client.check().unwrap();
+    assert_eq!(client.ended().count(), 0);
 }

@@ -28,6 +28,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     jobs.insert_batch((2000..3000).map(|order| (72 * hour, CloseOrder { order })))?; // one commit
 
     thread::sleep(2 * second); // prints "order 1002 closes, attempt 1"
-    jobs.shutdown()?; // waits for runs; what is pending stays in the file
+    jobs.shutdown()?; // waits for runs; pending jobs stay in the file
     Ok(())
 }

@@ -6,18 +6,26 @@ use std::time::Duration;
 use tickwheel_jobs::{Builder, Client, JobId, JobState, Jobs, Keep, NewJob, Run};
 
 use crate::scenarios::Mail;
-use crate::server::{Server, pause, wait_until};
+use crate::server::{Server, wait_until};
 use crate::support::{MS, Order, open};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// Handlers of batches, so that many jobs complete together.
+/// Handlers of batches, so that many jobs complete together. They wait 20 ms for more jobs, so two rounds of jobs end in
+/// different milliseconds. The clock is the real one: with a manual clock each run has a commit of its own.
 fn builder(server: &Server) -> Builder {
     open(server).handle_batch(100, 20 * MS, |_: &[(Mail, Run)]| Ok(())).handle_batch(
         100,
         20 * MS,
         |_: &[(Order, Run)]| Ok(()),
     )
+}
+
+/// Starts jobs that keep those of the kind `Mail` which have completed.
+fn keeping(server: &Server, keep: Keep) -> Jobs {
+    let jobs = builder(server).start().unwrap();
+    jobs.kind::<Mail>().keep_completed(keep).unwrap();
+    jobs
 }
 
 /// Inserts jobs that are due at once, and waits until they have completed.
@@ -46,6 +54,13 @@ fn lists(server: &Server) -> Vec<(Vec<u8>, usize)> {
     over.into_iter().map(|list| (list.clone(), ids(&list))).collect()
 }
 
+/// Changes a key of the queue by hand.
+fn change(server: &Server, command: &str, key: &str, rest: &[&[u8]]) -> i64 {
+    let mut cmd = redis::cmd(command);
+    cmd.arg(format!("tw:{{jobs}}:{key}")).arg(rest);
+    cmd.query(&mut server.connection()).unwrap()
+}
+
 fn dates(server: &Server) -> u64 {
     server.ask(&["ZCARD", "tw:{jobs}:ended"])
 }
@@ -62,8 +77,7 @@ fn kept(jobs: &Client) -> Vec<JobId> {
 #[test]
 fn jobs_that_complete_together_share_a_member_and_a_date() {
     let server = Server::start();
-    let jobs = builder(&server).start().unwrap();
-    jobs.kind::<Mail>().keep_completed(Keep::last(1000)).unwrap();
+    let jobs = keeping(&server, Keep::last(1000));
     let mut wanted = complete(&jobs, 100);
     let sizes: Vec<usize> = lists(&server).into_iter().map(|(_, ids)| ids).collect();
     assert_eq!(sizes.iter().sum::<usize>(), 100);
@@ -81,8 +95,7 @@ fn jobs_that_complete_together_share_a_member_and_a_date() {
 #[test]
 fn deleted_job_leaves_its_list() {
     let server = Server::start();
-    let jobs = builder(&server).start().unwrap();
-    jobs.kind::<Mail>().keep_completed(Keep::last(1000)).unwrap();
+    let jobs = keeping(&server, Keep::last(1000));
     let ids = complete(&jobs, 30);
     let bytes = counter(&server, "kept_bytes:mail");
     assert!(jobs.delete(ids[7]).unwrap());
@@ -102,8 +115,7 @@ fn deleted_job_leaves_its_list() {
 #[test]
 fn bound_cuts_through_a_list() {
     let server = Server::start();
-    let jobs = builder(&server).start().unwrap();
-    jobs.kind::<Mail>().keep_completed(Keep::last(25)).unwrap();
+    let jobs = keeping(&server, Keep::last(25));
     for many in [40, 7, 1, 64, 3] {
         let latest = complete(&jobs, many);
         let found = kept(&jobs);
@@ -126,8 +138,7 @@ fn bound_cuts_through_a_list() {
 #[test]
 fn jobs_in_lists_and_others_go_in_turn() {
     let server = Server::start();
-    let jobs = builder(&server).start().unwrap();
-    jobs.kind::<Mail>().keep_completed(Keep::last(60)).unwrap();
+    let jobs = keeping(&server, Keep::last(60));
     let mut all = Vec::new();
     for n in 0..12_u64 {
         if n % 2 == 0 {
@@ -139,10 +150,8 @@ fn jobs_in_lists_and_others_go_in_turn() {
             all.push(jobs.insert_job(new).unwrap().id);
             wait_for_all(&jobs);
         }
-        pause(3 * MS);
     }
-    let mut found = kept(&jobs);
-    found.reverse();
+    let found = kept(&jobs);
     assert_eq!(all.len(), 60);
     assert_eq!(found.iter().collect::<BTreeSet<_>>(), all.iter().collect());
     let next = complete(&jobs, 11);
@@ -159,8 +168,7 @@ fn jobs_in_lists_and_others_go_in_turn() {
 #[test]
 fn pages_of_lists_of_several_kinds_are_in_order() {
     let server = Server::start();
-    let jobs = builder(&server).start().unwrap();
-    jobs.kind::<Mail>().keep_completed(Keep::last(1000)).unwrap();
+    let jobs = keeping(&server, Keep::last(1000));
     jobs.kind::<Order>().keep_completed(Keep::last(1000)).unwrap();
     for part in 0..6_u64 {
         jobs.insert_batch((0..70).map(|n| (Duration::ZERO, Mail(70 * part + n)))).unwrap();
@@ -182,8 +190,7 @@ fn pages_of_lists_of_several_kinds_are_in_order() {
 #[test]
 fn lists_go_at_their_date() {
     let server = Server::start();
-    let jobs = builder(&server).start().unwrap();
-    jobs.kind::<Mail>().keep_completed(Keep::last(10_000).age(HOUR)).unwrap();
+    let jobs = keeping(&server, Keep::last(10_000).age(HOUR));
     for _ in 0..30 {
         complete(&jobs, 45);
     }
@@ -205,18 +212,10 @@ fn lists_go_at_their_date() {
 #[test]
 fn check_finds_damaged_lists() {
     let server = Server::start();
-    let jobs = builder(&server).start().unwrap();
-    jobs.kind::<Mail>().keep_completed(Keep::last(1000)).unwrap();
+    let jobs = keeping(&server, Keep::last(1000));
     let ids = complete(&jobs, 5);
     let (list, _) = lists(&server).pop().unwrap();
-    let mut connection = server.connection();
-    let mut run = |command: &str, key: &str, rest: &[&[u8]]| -> i64 {
-        redis::cmd(command)
-            .arg(format!("tw:{{jobs}}:{key}"))
-            .arg(rest)
-            .query(&mut connection)
-            .unwrap()
-    };
+    let run = |command, key, rest: &[&[u8]]| change(&server, command, key, rest);
     let wrong = || jobs.check().unwrap_err().to_string();
     let date = b"1e15";
     run("ZREM", "ended", &[&list]);
@@ -224,7 +223,7 @@ fn check_finds_damaged_lists() {
     run("ZADD", "ended", &[date, &list]);
     jobs.check().unwrap();
     run("ZREM", "over", &[&list]);
-    assert!(wrong().contains("R3") || wrong().contains("R7"), "{}", wrong());
+    assert!(wrong().contains("R3"), "{}", wrong());
     run("ZADD", "over", &[b"0", &list]);
     jobs.check().unwrap();
     let listed: Vec<JobId> = list[list.len() - 16..]
@@ -243,17 +242,9 @@ fn check_finds_damaged_lists() {
 #[test]
 fn members_that_are_no_lists_stop_no_call() {
     let server = Server::start();
-    let jobs = builder(&server).start().unwrap();
-    jobs.kind::<Mail>().keep_completed(Keep::last(5)).unwrap();
+    let jobs = keeping(&server, Keep::last(5));
     complete(&jobs, 5);
-    let mut connection = server.connection();
-    let mut run = |command: &str, key: &str, rest: &[&[u8]]| -> i64 {
-        redis::cmd(command)
-            .arg(format!("tw:{{jobs}}:{key}"))
-            .arg(rest)
-            .query(&mut connection)
-            .unwrap()
-    };
+    let run = |command, key, rest: &[&[u8]]| change(&server, command, key, rest);
     for member in
         [&b"l\x04mail"[..], b"l\x04mailx", b"l\x04mail and 36 more bytes, which are no ids"]
     {

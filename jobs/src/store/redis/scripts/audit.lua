@@ -69,14 +69,7 @@ for n = at, #ARGV do
       end
     end
     if has_ended and job.ending == AS_COMPLETED and not has_end then
-      for _, its in ipairs(kept_lists.at(job.kind, job.ended_at)) do
-        if string.find(its, id, 1, true) then
-          local _, _, first = kept_lists.read(its)
-          for _, listed in ipairs(kept_lists.ids(its, first)) do
-            list = listed == id and its or list
-          end
-        end
-      end
+      list = kept_lists.list_of(id, job)
       has_end = list and redis.call('ZSCORE', ended, list) or false
     end
     if has_ended ~= (has_end ~= false) then

@@ -169,44 +169,66 @@ operations.reschedule_key = function()
   return reschedule(pending_holder_of(key), tonumber(time))
 end
 
--- Removes what a record that was removed by hand has left of a job that has ended. Looks for it among the latest
--- 10,000 of each kind of end, and in 250 lists, the latest of each kind: an id that is only remembered is not among them.
--- CHANGED: there was something.
-local function sweep(id)
-  if not redis.call('ZSCORE', ended, id) then
-    local looks = 250
-    for kind in pairs(due) do
-      local first, final = kept_lists.range(kind)
-      for _, list in ipairs(redis.call('ZREVRANGEBYLEX', over, final, first, 'LIMIT', 0, looks)) do
-        looks = looks - 1
-        local is_taken, bytes = kept_lists.take(list, id, 0)
-        if is_taken then
-          kept_lists.count(kind, -1)
-          -- Not `-bytes`: the server takes `-0` for no integer.
-          redis.call('HINCRBY', counters, 'kept_bytes:' .. kind, 0 - bytes)
-          return CHANGED
+local sweep
+
+do
+  -- Up to 250 lists, the latest of each kind. Read once for the call: many operations may ask for jobs that are gone.
+  local latest_lists
+
+  -- Removes from its list a job whose record was removed by hand, if the list is among these. Returns whether it was there.
+  local function sweep_lists(id)
+    if not latest_lists then
+      latest_lists = { kinds = {}, text = '' }
+      local looks = 250
+      for kind in pairs(due) do
+        if looks > 0 then
+          local first, final = kept_lists.range(kind)
+          local lists = redis.call('ZREVRANGEBYLEX', over, final, first, 'LIMIT', 0, looks)
+          latest_lists.kinds[kind] = lists
+          latest_lists.text = latest_lists.text .. table.concat(lists)
+          looks = looks - math.max(#lists, 1)
         end
       end
-      if looks == 0 then
-        break
+    end
+    if not string.find(latest_lists.text, id, 1, true) then
+      return false
+    end
+    for kind, lists in pairs(latest_lists.kinds) do
+      local list = kept_lists.find(lists, id)
+      if list then
+        latest_lists = nil
+        if not redis.call('ZSCORE', over, list) then
+          -- An operation before this one has changed the list.
+          return sweep_lists(id)
+        end
+        kept_lists.take(kind, list, id, 0)
+        return true
+      end
+    end
+    return false
+  end
+
+  -- Removes what is left of a job that has ended, if its record was removed by hand. Looks for it among the latest 10,000 of
+  -- each kind of end, and in the latest lists. An id that is only remembered is not among them. CHANGED: there was something.
+  function sweep(id)
+    if not redis.call('ZSCORE', ended, id) then
+      return sweep_lists(id) and CHANGED or UNCHANGED
+    end
+    for ending = AS_COMPLETED, AS_CANCELLED do
+      local first, final = range_of(ending)
+      for _, place in ipairs(redis.call('ZREVRANGEBYLEX', over, final, first, 'LIMIT', 0, 10000)) do
+        if string.sub(place, -16) == id then
+          local ended_at = struct.unpack('>I8', string.sub(place, -24, -17))
+          for kind in pairs(due) do
+            redis.call('ZREM', over, places(ending, kind, ended_at, id))
+          end
+          redis.call('ZREM', ended, id)
+          return CHANGED
+        end
       end
     end
     return UNCHANGED
   end
-  for ending = AS_COMPLETED, AS_CANCELLED do
-    local first, final = range_of(ending)
-    for _, place in ipairs(redis.call('ZREVRANGEBYLEX', over, final, first, 'LIMIT', 0, 10000)) do
-      if string.sub(place, -16) == id then
-        local ended_at = struct.unpack('>I8', string.sub(place, -24, -17))
-        for kind in pairs(due) do
-          redis.call('ZREM', over, places(ending, kind, ended_at, id))
-        end
-        redis.call('ZREM', ended, id)
-        return CHANGED
-      end
-    end
-  end
-  return UNCHANGED
 end
 
 -- Makes a dead job pending.
@@ -335,8 +357,8 @@ local function forget_holds()
   return following ~= '0'
 end
 
--- Deletes jobs that have ended, remembered ids, and groups, whose time is over: at most 128 of each, and of lists eight.
--- CHANGED: more may be left. Forgets holds that are over, and nodes that have ended.
+-- Deletes jobs that have ended, remembered ids, and groups, whose time is over: at most 128 of each, and at most eight
+-- lists. CHANGED: more may be left. Forgets holds that are over, and nodes that have ended.
 operations.purge = function()
   local gone = redis.call('ZRANGEBYSCORE', ended, '-inf', '(' .. string.format('%.0f', now), 'LIMIT', 0, 128)
   local lists = 0

@@ -32,17 +32,11 @@ end
 -- Removes a job that is dead or kept, and everything that counts it.
 local function take_ended(id, job)
   redis.call('HDEL', jobs, id)
-  local lists, its_bytes = {}, nil
-  if redis.call('ZREM', ended, id) == 0 and job.ending == AS_COMPLETED then
-    lists = kept_lists.at(job.kind, job.ended_at)
-  end
-  for _, list in ipairs(lists) do
-    local is_taken, bytes = kept_lists.take(list, id, bytes_of(job))
-    if is_taken then
-      kept_lists.count(job.kind, -1)
-      its_bytes = bytes
-      break
-    end
+  local has_date = redis.call('ZREM', ended, id) == 1
+  local list = not has_date and job.ending == AS_COMPLETED and kept_lists.list_of(id, job)
+  if list then
+    kept_lists.take(job.kind, list, id, bytes_of(job))
+    return
   end
   redis.call('ZREM', over, places(job.ending, job.kind, job.ended_at, id))
   if job.ending == AS_DEAD then
@@ -51,22 +45,8 @@ local function take_ended(id, job)
       redis.call('ZREM', dead_by_error, group)
     end
   elseif job.ending == AS_COMPLETED then
-    redis.call('HINCRBY', counters, 'kept_bytes:' .. job.kind, 0 - (its_bytes or bytes_of(job)))
+    redis.call('HINCRBY', counters, 'kept_bytes:' .. job.kind, 0 - bytes_of(job))
   end
-end
-
--- Removes the jobs of a list, and the list. What is no list is only removed from `ended`.
-function kept_lists.drop(list)
-  local _, bytes, first, number = kept_lists.read(list)
-  if number == 0 or string.sub(list, 1, 1) ~= 'l' then
-    redis.call('ZREM', ended, list)
-    return
-  end
-  local kind = string.sub(list, 3, 2 + string.byte(list, 2))
-  call_all('HDEL', jobs, kept_lists.ids(list, first))
-  kept_lists.shorten(list, first, {}, 0)
-  kept_lists.count(kind, -number)
-  redis.call('HINCRBY', counters, 'kept_bytes:' .. kind, 0 - bytes)
 end
 
 -- Whether the id of a job that has ended is remembered when the job goes: if its caller chose it and it may not be

@@ -158,7 +158,7 @@ do
         oldest = redis.call('ZRANGEBYLEX', over, first, final, 'LIMIT', 0, math.min(wanted, looks, AT_ONCE))
       end
       if #oldest > 0 and #lists > 0 then
-        -- Those that are older than the first list, or else the lists that are older than the first of those.
+        -- The jobs that are older than the first list. If there is none, the first list is the oldest.
         local list_time, older = kept_lists.read(lists[1]), 0
         while older < #oldest and (#oldest[older + 1] < 24 or time_in(oldest[older + 1]) <= list_time) do
           older = older + 1
@@ -178,11 +178,8 @@ do
         break
       end
     end
-    if kept_bytes ~= bytes_before then
-      redis.call('HINCRBY', counters, 'kept_bytes:' .. kind, kept_bytes - bytes_before)
-    end
-    if listed ~= listed_before then
-      kept_lists.count(kind, listed - listed_before)
+    if kept_bytes ~= bytes_before or listed ~= listed_before then
+      kept_lists.count(kind, listed - listed_before, kept_bytes - bytes_before)
     end
     for _, its in ipairs(remembered) do
       remember_id(unpack(its))
@@ -223,7 +220,7 @@ do
     local found, records = get_all(fences, ids), get_all(jobs, ids)
     local results, its, records_kept, dates, places_kept = {}, {}, {}, {}, {}
     local kept, kept_bytes = {}, {}
-    -- For each kind: the ids that lists will have, and how many bytes each of their jobs counts.
+    -- For each kind: the ids of its lists, and how many bytes each of these jobs counts.
     local to_list, to_list_bytes = {}, {}
     -- Digits, since a server makes them of each number anew.
     local function date(till)
@@ -304,13 +301,12 @@ do
         dates[#dates + 1], dates[#dates + 2] = by_age, list
         places_kept[#places_kept + 1], places_kept[#places_kept + 2] = '0', list
       end
-      kept_lists.count(kind, #listed)
     end
     call_all('HSET', jobs, records_kept)
     call_all('ZADD', ended, dates)
     call_all('ZADD', over, places_kept)
     for kind, number in pairs(kept) do
-      redis.call('HINCRBY', counters, 'kept_bytes:' .. kind, kept_bytes[kind])
+      kept_lists.count(kind, #(to_list[kind] or {}), kept_bytes[kind])
       if age then
         trim(kind, tonumber(last), tonumber(bytes), number)
       end

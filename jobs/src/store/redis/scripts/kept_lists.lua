@@ -1,14 +1,15 @@
--- Lists of kept jobs. A busy kind keeps many jobs that complete in one call, so they share one member of `over` and one date.
+-- Lists of kept jobs. A busy kind keeps many jobs that complete in one call: they share one member of `over` and one date.
 --
--- A list has jobs of one kind that ended in one millisecond and go at one date: those without extra, key and errors, whose
--- ids the crate has made. Other kept jobs have members and a date of their own (`places` in `records.lua`). A list is its
--- own name, in `over` and in `ended`: an `l`; the length and the name of the kind; the time of the end, in eight bytes; how
--- many bytes its jobs count, in four; their ids. The counter `listed:KIND` is the number of the ids in the lists of a kind.
+-- A list has jobs of one kind that ended in one millisecond and go at one date. They have no extra, no key and no errors,
+-- and the crate has made their ids. Every other kept job has members and a date of its own (`places` in `records.lua`).
+-- The same text stands in `over` and in `ended`: an `l`; the length and the name of the kind; the time of the end, in
+-- eight bytes; how many bytes the jobs count, in four; their ids. The counter `listed:KIND` is the number of the ids in the
+-- lists of a kind.
 
 -- A table, since a script has no more than 200 local variables. `MOST`: how many jobs a list has at most.
 local kept_lists = { MOST = 40 }
 
--- What the lists of a kind begin with.
+-- The beginning of each list of a kind.
 function kept_lists.head(kind)
   return 'l' .. string.char(#kind) .. kind
 end
@@ -19,8 +20,8 @@ function kept_lists.range(kind)
   return '[' .. head, '[' .. head .. string.rep('\255', 9)
 end
 
--- When the jobs of a list ended, how many bytes they count, the place of the first id, and the number of the ids. A member
--- that a user wrote and that is no list has no ids.
+-- When the jobs of a list ended, how many bytes they count, the place of the first id, and the number of the ids. The number
+-- is 0 if the text is no list, because a user wrote it.
 function kept_lists.read(list)
   local times_at = (string.byte(list, 2) or 0) + 3
   local first = times_at + 12
@@ -41,6 +42,12 @@ function kept_lists.ids(list, first)
   return ids
 end
 
+-- Changes two counters of a kind: by how many jobs its lists have more or fewer, and by how many bytes its kept jobs have.
+function kept_lists.count(kind, jobs_more, bytes_more)
+  redis.call('HINCRBY', counters, 'listed:' .. kind, jobs_more)
+  redis.call('HINCRBY', counters, 'kept_bytes:' .. kind, bytes_more)
+end
+
 -- Puts a shorter list in the place of a list, or removes it if no id is left. `left`: the ids that stay. `bytes`: what they
 -- count.
 function kept_lists.shorten(list, first, left, bytes)
@@ -50,36 +57,55 @@ function kept_lists.shorten(list, first, left, bytes)
   if #left > 0 then
     local shorter = string.sub(list, 1, first - 5) .. struct.pack('>I4', math.max(bytes, 0)) .. table.concat(left)
     redis.call('ZADD', over, '0', shorter)
-    -- Without its date a user has removed it: then the list goes with the next purge.
+    -- If a user has removed the date, the list goes with the next purge.
     redis.call('ZADD', ended, till or '0', shorter)
   end
 end
 
--- Takes a job out of a list, if its id is there. `bytes`: what it counts. Returns whether it was there, and how many bytes are
--- counted no more: more than its own if the list is empty then, and records that it named were removed by hand.
-function kept_lists.take(list, id, bytes)
-  if not string.find(list, id, 1, true) then
-    return false
-  end
-  local _, list_bytes, first = kept_lists.read(list)
-  local ids = kept_lists.ids(list, first)
-  for n, its in ipairs(ids) do
-    if its == id then
-      table.remove(ids, n)
-      kept_lists.shorten(list, first, ids, list_bytes - bytes)
-      return true, #ids > 0 and bytes or list_bytes
+-- The first of these lists that has this id.
+function kept_lists.find(lists, id)
+  for _, list in ipairs(lists) do
+    if string.find(list, id, 1, true) then
+      local _, _, first = kept_lists.read(list)
+      for _, its in ipairs(kept_lists.ids(list, first)) do
+        if its == id then
+          return list
+        end
+      end
     end
   end
-  return false
 end
 
--- The lists that may have a job: those of its kind and of the millisecond in which it ended.
-function kept_lists.at(kind, ended_at)
-  local head = kept_lists.head(kind) .. struct.pack('>I8', ended_at)
-  return redis.call('ZRANGEBYLEX', over, '[' .. head, '[' .. head .. string.rep('\255', 5))
+-- The list of a completed job. Nil if it is in none.
+function kept_lists.list_of(id, job)
+  local head = kept_lists.head(job.kind) .. struct.pack('>I8', job.ended_at)
+  local of_this_time = redis.call('ZRANGEBYLEX', over, '[' .. head, '[' .. head .. string.rep('\255', 5))
+  return kept_lists.find(of_this_time, id)
 end
 
--- Counts jobs that have come into lists of a kind, or have left them.
-function kept_lists.count(kind, by)
-  redis.call('HINCRBY', counters, 'listed:' .. kind, by)
+-- Takes a job out of its list, and counts it no more. `bytes`: what it counts; 0 if its record was removed by hand. Then its
+-- bytes are counted until the list has no id.
+function kept_lists.take(kind, list, id, bytes)
+  local _, list_bytes, first = kept_lists.read(list)
+  local left = {}
+  for _, its in ipairs(kept_lists.ids(list, first)) do
+    if its ~= id then
+      left[#left + 1] = its
+    end
+  end
+  kept_lists.shorten(list, first, left, list_bytes - bytes)
+  -- Not `-bytes`: the server takes `-0` for no integer.
+  kept_lists.count(kind, -1, 0 - (#left > 0 and bytes or list_bytes))
+end
+
+-- Removes all jobs of a list. If a user wrote the text, and it is no list, removes only its date.
+function kept_lists.drop(list)
+  local _, bytes, first, number = kept_lists.read(list)
+  if number == 0 or string.sub(list, 1, 1) ~= 'l' then
+    redis.call('ZREM', ended, list)
+    return
+  end
+  call_all('HDEL', jobs, kept_lists.ids(list, first))
+  kept_lists.shorten(list, first, {}, 0)
+  kept_lists.count(string.sub(list, 3, 2 + string.byte(list, 2)), -number, 0 - bytes)
 end

@@ -8,8 +8,7 @@
 -- Returns { 'ok', microseconds, pairs }:
 --   'pending': ids and due times, in the order of both; the limit holds for each kind and band
 --   'claimed': ids and fences, in the order in which the leases end
---   'ended': ids and times of the end: those of the lists, then the others. Each are the latest, with at least as many as
---     the limit says if there are so many, in no order
+--   'ended': ids and times of the end. The first `limit` jobs in the order of the end are among them, and the caller sorts
 
 local set, limit = args(2)
 limit = tonumber(limit)
@@ -45,13 +44,13 @@ local function rank_after(key, time, after)
   return low
 end
 
--- Finds the latest jobs in the lists of these kinds, or of all kinds, that `after` comes after: as many as the limit says, if
--- there are so many, and all others that ended in one millisecond with the last of them.
+-- Finds jobs in the lists of these kinds, or of all kinds. It begins with the latest that precede `after`, and stops when
+-- it has found `limit` jobs. Then it has all jobs of the last millisecond, since a list is not in the order of the ids.
 local function add_lists(kinds_of_lists, after)
   local head_after = string.sub(after, 1, 8)
   local time_after = after ~= '' and (struct.unpack('>I8', head_after))
   local at_once = kinds_of_lists and 16 or 1
-  -- For each kind: its lists from the latest on, which of them is next, and the first and the last that are not read yet.
+  -- For each kind: some of its lists, the latest first; which of them is next; and the range of the lists to read then.
   local each = {}
   local function read_on(its)
     if its.next > #its.lists and its.final then
