@@ -11,6 +11,7 @@ use rusqlite::{Row, params};
 
 use super::State;
 use super::claims::Held;
+use super::completed::Completed;
 use super::kept::{List, Listed};
 use super::rows::{
     JobRow, KindCounts, KindRow, Place, Table, id_bytes, kind_row, millis_of, out_of_range,
@@ -94,8 +95,9 @@ impl State {
         if tables.execute(keep, row)? == 0 {
             return Ok(());
         }
-        tables.remove_job(kind, held.place, held.key.as_deref())?;
-        self.count(kind.n, -KindCounts::of_job(u32::from(held.failed)));
+        tables.drop_key(finish.id, held.key.as_deref())?;
+        let (place, failed) = (held.place, held.failed);
+        self.completed.push(Completed { place, failed, remembered: false });
         let bytes = held.bytes + finish.result.as_ref().map_or(0, Vec::len);
         let listed = Listed {
             id: finish.id,

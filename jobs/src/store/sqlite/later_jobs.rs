@@ -14,7 +14,7 @@ use foldhash::HashMap;
 
 use super::State;
 use super::pace::Pace;
-use super::rows::{JobRow, MILLIS_PER_HOUR, Place, Table, hour_of};
+use super::rows::{JobRow, MILLIS_PER_HOUR, Place, Table, hour_of, out_of_range};
 use super::tables::Tables;
 use crate::store::ClaimRequest;
 use crate::values::error::StoreError;
@@ -198,6 +198,24 @@ impl State {
             self.claims.note_added(place, true);
         }
         Ok(moved)
+    }
+}
+
+impl Tables<'_> {
+    /// Returns the last hour whose jobs are all in the table of jobs.
+    pub(super) fn hour(&self) -> Result<i64, StoreError> {
+        let hour = self.one(&self.sql.hour, [], |row| {
+            let hour = row.get(0)?;
+            let known = -1..=hour_of(Millis::MAX);
+            if known.contains(&hour) { Ok(hour) } else { Err(out_of_range(0, hour)) }
+        })?;
+        Ok(hour.unwrap_or(-1))
+    }
+
+    /// Returns the latest due time of a kind in the table of jobs.
+    fn newest(&self, kind: i64) -> Result<Option<Millis>, StoreError> {
+        let newest = self.one(&self.sql.newest, [kind], |row| row.get::<_, Option<i64>>(0))?;
+        Ok(newest.flatten().map(Millis::clamped))
     }
 }
 

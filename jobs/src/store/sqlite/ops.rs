@@ -34,8 +34,10 @@ impl State {
         op: &Op,
         now: Millis,
     ) -> Result<Answer, StoreError> {
-        if !matches!(op, Op::Finish(_)) {
-            self.trim(tables, now)?;
+        match op {
+            Op::Finish(_) => {}
+            Op::Insert(_) | Op::InsertMany(_) => self.trim(tables, now)?,
+            _ => self.settle(tables, now)?,
         }
         Ok(match op {
             Op::Insert(job) => Answer::Inserted(self.insert(tables, job, now)?),
@@ -173,6 +175,9 @@ impl State {
         new: &NewJob,
         now: Millis,
     ) -> Result<Inserted, StoreError> {
+        if new.callers_id {
+            self.remove_completed(tables, now)?;
+        }
         let kind = self.kind(tables, &new.kind)?;
         let part = partition_of(new.extra.as_deref());
         // A job that is due goes to its lane at once. Only the process that runs the jobs knows the lanes.

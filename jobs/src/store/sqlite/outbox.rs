@@ -113,7 +113,7 @@ pub(crate) fn end_in(
     location.ended_in.add(id);
     state.claims.hold(id, Held::of(place, &job));
     state.finish(tables, &finish, now)?;
-    state.trim(tables, now)?;
+    state.settle(tables, now)?;
     state.write_counts(tables)?;
     state.write_history(tables, now)
 }

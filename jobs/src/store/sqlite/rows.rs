@@ -79,7 +79,7 @@ pub(crate) struct Place {
 }
 
 /// In which table a job is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Table {
     Job,
     /// That of later hours.

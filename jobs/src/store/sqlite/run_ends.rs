@@ -8,6 +8,7 @@
 //!   this is in the file, so only the claim ends here.
 
 use super::State;
+use super::completed::Completed;
 use super::rows::{JobRow, KindCounts, kind_row};
 use super::tables::Tables;
 use crate::store::figures::Figure;
@@ -50,12 +51,8 @@ impl State {
             }
             // Nothing is kept of it, so its row is not read.
             End::Completed | End::Cancelled => {
-                if tables.remove_job(&kind, place, held.key.as_deref())? {
-                    self.count(place.kind, -KindCounts::of_job(u32::from(held.failed)));
-                    if remembered {
-                        self.remember(tables, id, now)?;
-                    }
-                }
+                tables.drop_key(id, held.key.as_deref())?;
+                self.completed.push(Completed { place, failed: held.failed, remembered });
             }
             End::Retry { due, errors } => {
                 let Some(job) = tables.job(place)? else { return Ok(Answer::Done) };
@@ -94,6 +91,12 @@ impl State {
             self.leave_group(tables, group, id, left, now)?;
         }
         Ok(answer)
+    }
+
+    /// Writes what the ends of runs have left to be done together: completed jobs are deleted, and kept ones listed.
+    pub(super) fn settle(&mut self, tables: Tables<'_>, now: Millis) -> Result<(), StoreError> {
+        self.remove_completed(tables, now)?;
+        self.trim(tables, now)
     }
 
     /// Gives a claim back. `interrupted`: a run was under way.

@@ -34,6 +34,8 @@ pub(crate) struct Sql {
     pub(crate) job: String,
     pub(crate) job_exists: String,
     pub(crate) delete: String,
+    pub(super) between: String,
+    pub(super) delete_between: String,
     pub(crate) scan: String,
     pub(crate) clear_key: String,
     pub(crate) page: String,
@@ -154,6 +156,7 @@ impl Sql {
         let sql = |text: &str| text.replace("{p}", &prefix);
         let row = "due, id, failures, interruptions, callers_id, key, errors, payload, attempts, extra, part";
         let ended = format!("{row}, kind, at, ending, took, result");
+        let between = "kind = ?1 AND (due, id) >= (?2, ?3) AND (due, id) <= (?4, ?5)";
         let more = "failures, interruptions, attempts, typeof(errors), typeof(payload)";
         let moved = |from: &str, to: &str| {
             sql(&format!(
@@ -197,6 +200,8 @@ impl Sql {
             )),
             job_exists: sql("SELECT 1 FROM {p}job WHERE kind = ?1 AND due = ?2 AND id = ?3"),
             delete: sql("DELETE FROM {p}job WHERE kind = ?1 AND due = ?2 AND id = ?3"),
+            between: sql(&format!("SELECT due, id FROM {{p}}job WHERE {between} ORDER BY due, id")),
+            delete_between: sql(&format!("DELETE FROM {{p}}job WHERE {between}")),
             scan: sql(&format!(
                 "SELECT {row} FROM {{p}}job WHERE kind = ?1 AND (due, id) >= (?2, ?3) \
                  ORDER BY due, id"

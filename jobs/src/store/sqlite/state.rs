@@ -6,6 +6,7 @@ use std::time::Duration;
 use foldhash::HashSet;
 
 use super::claims::Claims;
+use super::completed::Completed;
 use super::ended_in::EndedIn;
 use super::kept::NewlyKept;
 use super::kind_minute::KindMinute;
@@ -57,6 +58,8 @@ pub(crate) struct State {
     pub(crate) overtaken: bool,
     /// Positions that were read ahead for the next pages of a list.
     pub(crate) ahead: Vec<Ahead>,
+    /// The jobs that have ended in this batch, and whose rows are still in the table of jobs.
+    pub(super) completed: Vec<Completed>,
     /// The jobs that this batch keeps, and that are in no list yet.
     pub(super) newly_kept: Vec<NewlyKept>,
     /// The kinds that have got kept jobs in this batch.
@@ -88,6 +91,7 @@ impl State {
             outbox: true,
             overtaken: false,
             ahead: Vec::new(),
+            completed: Vec::new(),
             newly_kept: Vec::new(),
             to_trim: Vec::new(),
             unreadable: Vec::new(),
@@ -138,6 +142,7 @@ impl State {
         self.lane_table.forget(&self.claims);
         self.hours.forget();
         self.deltas.clear();
+        self.completed.clear();
         self.newly_kept.clear();
         self.to_trim.clear();
         self.noted.take();

@@ -238,10 +238,16 @@ impl Tables<'_> {
             Table::Lane => &self.sql.delete_lane,
         };
         let found = self.execute(sql, place.key())? > 0;
+        self.drop_moved(kind, place)?;
+        Ok(found)
+    }
+
+    /// Deletes the row of `moved` of a job that is gone, if it had one.
+    pub(super) fn drop_moved(&self, kind: &KindRow, place: Place) -> Result<(), StoreError> {
         if !place.id.hints_at(&kind.name, place.due) {
             self.execute(&self.sql.drop_moved, [id_bytes(place.id)])?;
         }
-        Ok(found)
+        Ok(())
     }
 
     /// Deletes a job and its key.
@@ -252,10 +258,16 @@ impl Tables<'_> {
         key: Option<&str>,
     ) -> Result<bool, StoreError> {
         let found = self.delete_job(kind, place)?;
-        if let Some(key) = key {
-            self.execute(&self.sql.drop_key, params![key, id_bytes(place.id)])?;
-        }
+        self.drop_key(place.id, key)?;
         Ok(found)
+    }
+
+    /// Lets the key of a job go.
+    pub(super) fn drop_key(&self, id: JobId, key: Option<&str>) -> Result<(), StoreError> {
+        match key {
+            Some(key) => self.execute(&self.sql.drop_key, params![key, id_bytes(id)]).map(drop),
+            None => Ok(()),
+        }
     }
 
     pub(crate) fn key_holder(&self, key: &str) -> Result<Option<JobId>, StoreError> {
@@ -359,22 +371,6 @@ impl Tables<'_> {
     pub(crate) fn starts(&self) -> Result<u64, StoreError> {
         let starts = self.one(&self.sql.starts, [], |row| row.get::<_, i64>(0))?;
         Ok(u64::try_from(starts.unwrap_or(0)).unwrap_or(0))
-    }
-
-    /// Returns the last hour whose jobs are all in the table of jobs.
-    pub(crate) fn hour(&self) -> Result<i64, StoreError> {
-        let hour = self.one(&self.sql.hour, [], |row| {
-            let hour = row.get(0)?;
-            let known = -1..=hour_of(Millis::MAX);
-            if known.contains(&hour) { Ok(hour) } else { Err(out_of_range(0, hour)) }
-        })?;
-        Ok(hour.unwrap_or(-1))
-    }
-
-    /// Returns the latest due time of a kind in the table of jobs.
-    pub(crate) fn newest(&self, kind: i64) -> Result<Option<Millis>, StoreError> {
-        let newest = self.one(&self.sql.newest, [kind], |row| row.get::<_, Option<i64>>(0))?;
-        Ok(newest.flatten().map(Millis::clamped))
     }
 
     /// Returns the ids in the table `claim` with the number of their row, in the order of claiming. Some of these jobs

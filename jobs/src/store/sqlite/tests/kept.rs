@@ -93,6 +93,8 @@ fn steps(store: &Sqlite) -> i64 {
         &sql.kept.get,
         &sql.kept.get_if_due,
         &sql.kept.drop,
+        &sql.kept.among,
+        &sql.kept.drop_among,
         &sql.kept.put_list,
         &sql.kept.set_list,
         &sql.kept.drop_list,
@@ -124,7 +126,8 @@ fn statements_about_kept_jobs_are_prepared_once() {
         &kept.put_list,
         &kept.oldest_lists,
         &kept.set_list,
-        &kept.drop,
+        &kept.among,
+        &kept.drop_among,
         &store.sql.over,
     ] {
         let statement = conn.prepare_cached(sql).unwrap();
@@ -256,6 +259,25 @@ fn order_of_kept_jobs_crosses_their_lists() {
     }
     let last: Vec<JobId> = ids[110..].iter().rev().copied().collect();
     assert_eq!(shown, last);
+    Box::new(store).close().unwrap();
+    std::fs::remove_file(&path).unwrap();
+}
+
+/// Jobs of a list that go together are deleted by the range of their ids. A job between them that stays, since a caller
+/// waits for its end, stays.
+#[test]
+fn job_that_stays_among_kept_jobs_that_go_is_not_deleted() {
+    let (mut store, path) = opened("among");
+    let now = Millis::clamped(NOW);
+    let mut claimed = claim(&mut store, 3, now);
+    claimed.sort_unstable_by_key(|job| job.id);
+    let mut ends: Vec<Finish> = claimed.iter().map(|job| finish(job, 1)).collect();
+    ends[1].wanted = true;
+    apply(&mut store, &ends.into_iter().map(Op::Finish).collect::<Vec<_>>(), None, now);
+    let conn = store.conn.as_ref().unwrap();
+    let kept: Vec<u8> =
+        conn.query_row("SELECT id FROM tickwheel_kept", [], |row| row.get(0)).unwrap();
+    assert_eq!(kept, claimed[1].id.to_u128().to_be_bytes());
     Box::new(store).close().unwrap();
     std::fs::remove_file(&path).unwrap();
 }

@@ -1,5 +1,6 @@
 //! Tests of the file that need private parts: the steps and the plans of its statements, and what is kept of ended jobs.
 
+mod completed;
 mod kept;
 mod lanes;
 mod plans;

@@ -1,0 +1,221 @@
+//! Tests how completed jobs leave the table of jobs: exactly those that have completed, whichever lie between them.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use crate::store::sqlite::Sqlite;
+use crate::store::sqlite::open::Location;
+use crate::store::{
+    Answer, Batch, ClaimRequest, Claimed, End, Finish, Inserted, NewJob, Op, Outcome, Store,
+};
+use crate::values::id::JobId;
+use crate::values::keep::Keep;
+use crate::values::time::Millis;
+
+fn now() -> Millis {
+    Millis::clamped(1_790_000_000_000)
+}
+
+fn store() -> Sqlite {
+    let mut location = Location::temporary().unwrap();
+    let conn = location.open().unwrap();
+    let mut store = Sqlite::new(location, conn, true, None);
+    store.start_runner(&[Arc::from("mail"), Arc::from("push")], now()).unwrap();
+    store
+}
+
+fn apply(store: &mut Sqlite, ops: &[Op], claims: bool) -> Outcome {
+    let claim = claims.then(|| ClaimRequest::new(now(), 1_000, 1_000, Vec::new()));
+    let (synced, awaited, until) = (false, false, None);
+    store.apply(&Batch { number: 0, ops, claim, synced, awaited, until, now: now() }).unwrap()
+}
+
+fn new_job(kind: &str, before: u64) -> NewJob {
+    let due = now().minus(Duration::from_millis(before));
+    let (key, extra, payload) = (None, None, b"{}".to_vec());
+    NewJob { id: JobId::new(), kind: Arc::from(kind), due, key, callers_id: false, extra, payload }
+}
+
+fn completed(job: &Claimed) -> Finish {
+    Finish {
+        id: job.id,
+        fence: job.fence,
+        end: End::Completed,
+        took: 1,
+        result: None,
+        keep: None,
+        wanted: false,
+        run: None,
+        then: None,
+        group: None,
+    }
+}
+
+/// Returns the ids of a table.
+fn ids(store: &Sqlite, table: &str) -> BTreeSet<JobId> {
+    let conn = store.conn.as_ref().unwrap();
+    let mut rows = conn.prepare(&format!("SELECT id FROM tickwheel_{table}")).unwrap();
+    let id =
+        |row: &rusqlite::Row<'_>| row.get(0).map(|id| JobId::from_u128(u128::from_be_bytes(id)));
+    rows.query_map([], id).unwrap().collect::<Result<_, _>>().unwrap()
+}
+
+/// Returns how many jobs the file counts.
+fn counted(store: &mut Sqlite) -> u64 {
+    let Answer::Kinds(kinds) = apply(store, &[Op::Kinds], false).answers.remove(0) else {
+        panic!("no kinds")
+    };
+    kinds.into_iter().map(|(_, jobs)| jobs).sum()
+}
+
+/// What becomes of a claimed job.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Fate {
+    Completes,
+    IsKept,
+    Snoozes,
+    StaysClaimed,
+}
+
+fn fate() -> impl Strategy<Value = Fate> {
+    prop_oneof![
+        20 => Just(Fate::Completes),
+        2 => Just(Fate::IsKept),
+        1 => Just(Fate::Snoozes),
+        1 => Just(Fate::StaysClaimed),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+
+    /// In any order of ends, with jobs between that snooze, run on or are pending, the jobs that complete leave the
+    /// table of jobs, no other does, and the file counts the rest.
+    #[test]
+    fn completed_jobs_leave_and_no_other_does(
+        jobs in vec((any::<bool>(), 0u64..4, fate(), any::<u32>()), 1..300),
+        pending in vec(0u64..4, 0..4),
+    ) {
+        let mut store = store();
+        let new = |(mail, before, ..): &(bool, u64, Fate, u32)| {
+            new_job(if *mail { "mail" } else { "push" }, *before)
+        };
+        apply(&mut store, &[Op::InsertMany(jobs.iter().map(new).collect())], false);
+        let claimed = apply(&mut store, &[], true).claimed;
+        prop_assert_eq!(claimed.len(), jobs.len());
+        // These are inserted later, and may lie between the others.
+        let pending = pending.into_iter().map(|before| new_job("mail", before)).collect();
+        apply(&mut store, &[Op::InsertMany(pending)], false);
+
+        let (mut left, mut kept) = (ids(&store, "job"), BTreeSet::new());
+        let mut ends: Vec<_> = claimed.iter().zip(&jobs).collect();
+        ends.sort_by_key(|(_, (.., order))| *order);
+        let mut ops = Vec::new();
+        for (job, (_, _, fate, _)) in ends {
+            let mut finish = completed(job);
+            match fate {
+                Fate::Completes => {}
+                Fate::IsKept => {
+                    finish.keep = Some(Keep::last(1_000));
+                    kept.insert(job.id);
+                }
+                Fate::Snoozes => finish.end = End::Snoozed { due: now() },
+                Fate::StaysClaimed => continue,
+            }
+            if *fate != Fate::Snoozes {
+                left.remove(&job.id);
+            }
+            ops.push(Op::Finish(finish));
+        }
+        apply(&mut store, &ops, false);
+        prop_assert_eq!(&ids(&store, "job"), &left);
+        if !kept.is_empty() {
+            prop_assert_eq!(ids(&store, "kept"), kept);
+        }
+        prop_assert_eq!(counted(&mut store), left.len() as u64);
+        store.check().unwrap();
+    }
+}
+
+/// Somebody has deleted the row of a claimed job by hand. Its end counts nothing, and the job that runs on beside it
+/// does not leave in its place.
+#[test]
+fn job_that_runs_on_stays_although_a_row_beside_it_is_gone() {
+    let mut store = store();
+    apply(&mut store, &[Op::InsertMany((0..20).map(|_| new_job("mail", 1)).collect())], false);
+    let claimed = apply(&mut store, &[], true).claimed;
+    let gone = claimed[7].id.to_u128().to_be_bytes();
+    let conn = store.conn.as_ref().unwrap();
+    conn.execute("DELETE FROM tickwheel_job WHERE id = ?1", [gone]).unwrap();
+    let runs_on = claimed[9].id;
+    let ended = claimed.iter().filter(|job| job.id != runs_on);
+    let ops: Vec<Op> = ended.map(|job| Op::Finish(completed(job))).collect();
+    apply(&mut store, &ops, false);
+    assert_eq!(ids(&store, "job"), BTreeSet::from([runs_on]));
+    assert_eq!(counted(&mut store), 2);
+}
+
+/// A row without an id lies among jobs that complete. It stops none of them.
+#[test]
+fn row_without_an_id_stops_no_completed_job() {
+    let mut store = store();
+    let jobs = (0..20).map(|n| new_job("mail", n)).collect();
+    apply(&mut store, &[Op::InsertMany(jobs)], false);
+    let claimed = apply(&mut store, &[], true).claimed;
+    let conn = store.conn.as_ref().unwrap();
+    let columns = "failures, interruptions, attempts, callers_id, payload";
+    conn.execute(
+        &format!(
+            "INSERT INTO tickwheel_job (kind, due, id, {columns}) \
+             SELECT kind, due, 'no id', {columns} FROM tickwheel_job LIMIT 1 OFFSET 9"
+        ),
+        [],
+    )
+    .unwrap();
+    let ops: Vec<Op> = claimed.iter().map(|job| Op::Finish(completed(job))).collect();
+    apply(&mut store, &ops, false);
+    let left: String = store
+        .conn
+        .as_ref()
+        .unwrap()
+        .query_row("SELECT id FROM tickwheel_job", [], |row| row.get(0))
+        .unwrap();
+    assert_eq!(left, "no id");
+}
+
+/// A job ends, and the same transaction inserts jobs with its id and with its key: the id is known, and the key is free.
+#[test]
+fn insert_after_the_end_of_a_job_knows_its_id_and_finds_its_key_free() {
+    let mut store = store();
+    let mut jobs: Vec<NewJob> = (0..20).map(|_| new_job("mail", 1)).collect();
+    let key = Some(("order".to_owned(), crate::store::IfTaken::Leave));
+    jobs[3].callers_id = true;
+    jobs[5].key.clone_from(&key);
+    let (again, mut keyed) = (jobs[3].clone(), new_job("mail", 1));
+    // The library made this id, so nothing remembers it.
+    let forgotten = NewJob { callers_id: true, ..jobs[8].clone() };
+    keyed.key = key;
+    apply(&mut store, &[Op::InsertMany(jobs)], false);
+    let claimed = apply(&mut store, &[], true).claimed;
+    let mut ops: Vec<Op> = claimed.iter().map(|job| Op::Finish(completed(job))).collect();
+    let id = keyed.id;
+    ops.extend([Op::Insert(again.clone()), Op::Insert(forgotten.clone()), Op::Insert(keyed)]);
+    let answers = apply(&mut store, &ops, false).answers;
+    let inserted: Vec<&Inserted> = answers
+        .iter()
+        .filter_map(|answer| match answer {
+            Answer::Inserted(inserted) => Some(inserted),
+            _ => None,
+        })
+        .collect();
+    let new = [Inserted::Known, Inserted::New, Inserted::New];
+    assert!(inserted.iter().copied().eq(&new), "{inserted:?}");
+    assert_eq!(ids(&store, "job"), BTreeSet::from([id, forgotten.id]));
+    store.check().unwrap();
+    let answers = apply(&mut store, &[Op::Insert(again)], false).answers;
+    assert!(matches!(answers[..], [Answer::Inserted(Inserted::Known)]), "{answers:?}");
+}
