@@ -131,7 +131,7 @@ const STEPS: usize = 60;
 const SHORT_OF_A_LEASE: i64 = 10_000_000;
 
 /// The histories are the same in every run, so that a change which breaks one is what broke it; with
-/// `TICKWHEEL_JOBS_CASES` there are as many as it says, and others each time. A history on a file takes
+/// `TICKWHEEL_JOBS_CASES` there are as many as it says, and others each time, as at night. A history on a file takes
 /// some fifty times as long as one in memory, and one on a server some two hundred times.
 fn config(cases_unless_said: u32) -> Config {
     let cases = std::env::var("TICKWHEEL_JOBS_CASES").ok().and_then(|cases| cases.parse().ok());
@@ -375,7 +375,7 @@ proptest! {
 #[test]
 fn the_store_on_redis_agrees_with_the_oracle() {
     let server = server::Server::start();
-    on_servers(Kind::Server(server.port), 90);
+    on_servers(Kind::Server(server.port), 45);
 }
 
 /// The store in a cluster agrees with the oracle. The copy has another slot, and mostly another node.

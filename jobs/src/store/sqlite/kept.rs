@@ -6,8 +6,8 @@
 //!   `kept_list`: a list has up to [`LISTED`] jobs that one commit has ended. So a commit that ends many jobs writes
 //!   one row for each, and few lists: no index has an entry for each job.
 //! - The jobs of a list have one kind, one time of their end, and one date until when they are kept.
-//! - Each job is in one list (F14). A list has for each job the bytes that count and whether its id is remembered. So a
-//!   job that goes is deleted and not read.
+//! - Each job is in one list (F14). A list has for each job the bytes that count and whether its id is remembered. Of a
+//!   job that goes only the id is read.
 //! - The jobs of several lists may have ended in the same millisecond. Then their order is that of their ids.
 //! - A file of an earlier checkout has its completed jobs in `ended`. They move with the first job that is kept.
 
