@@ -31,3 +31,22 @@ pub(crate) struct Finish {
     /// The group of which the job is a member.
     pub(crate) group: Option<GroupId>,
 }
+
+#[cfg(test)]
+impl Finish {
+    /// Returns the end of a run of a millisecond that leaves nothing behind.
+    pub(crate) fn of(id: JobId, fence: Fence, end: End) -> Finish {
+        Finish {
+            id,
+            fence,
+            end,
+            took: 1,
+            result: None,
+            keep: None,
+            wanted: false,
+            run: None,
+            then: None,
+            group: None,
+        }
+    }
+}

@@ -64,16 +64,11 @@ impl World {
             let new: Vec<NewJob> = jobs.iter().map(|(new, _)| new.clone()).collect();
             let keep = pick.is_multiple_of(3).then(|| Keep::last(2));
             let finish = Finish {
-                id: claimed.id,
-                fence: claimed.fence,
-                end,
-                took: 1,
-                result: None,
                 keep: keep.filter(|_| matches!(ends, Ends::Well)),
                 wanted: claimed.extra.as_ref().is_some_and(|extra| extra.wanted),
-                run: None,
                 then: (!new.is_empty()).then(|| Arc::new(new)),
                 group,
+                ..Finish::of(claimed.id, claimed.fence, end)
             };
             ops.push(Op::Finish(finish));
             all.push((claimed.id, *ends, jobs));

@@ -235,18 +235,7 @@ impl World {
             End::Retry { due, .. } => Some(*due),
             _ => None,
         };
-        let finish = Finish {
-            id,
-            fence,
-            end,
-            took: 1,
-            result: None,
-            keep: None,
-            wanted: false,
-            run: None,
-            then: None,
-            group: None,
-        };
+        let finish = Finish::of(id, fence, end);
         self.apply(&[Op::Finish(finish)], None);
         match due {
             Some(due) => {

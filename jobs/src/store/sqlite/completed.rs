@@ -1,18 +1,29 @@
-//! Jobs that have completed leave the table of jobs.
+//! Completed jobs leave the table of jobs: one statement deletes those that are neighbours.
 //!
 //! Ground rules:
 //!
-//! - A run that completes notes its job here, and so does a cancelled one that is not kept. The noted jobs are deleted
-//!   together, before another operation of the transaction could find them. An insert finds a job by its key, which goes
-//!   at once, or by an id that the caller chose: then the noted jobs are deleted first.
-//! - Jobs are claimed in the order of the table. So most of those that end together are neighbours (`neighbours.rs`).
+//! - A run that completes notes its job here, and so does a cancelled run whose job is not kept. The noted jobs are
+//!   deleted together, before another operation of the transaction could find them.
+//! - An insert could find such a job by its key or by its id. The key is deleted at once. Before an insert with an id that
+//!   the caller chose, the noted jobs are deleted.
+//! - Jobs are claimed in the order of the table. So most jobs that end together are neighbours in it. A statement for each
+//!   job would look for the same place again and again.
+//! - A statement deletes several jobs only if the rows from the first to the last are theirs, and no others. So each row is
+//!   compared first.
+
+use rusqlite::Row;
 
 use super::State;
-use super::neighbours::delete_in_parts;
-use super::rows::{KindCounts, KindRow, Place, Table, id_bytes, kind_row};
+use super::rows::{KindCounts, KindRow, Place, Table, id_bytes, kind_row, store_error};
 use super::tables::Tables;
 use crate::values::error::StoreError;
 use crate::values::time::Millis;
+
+/// To compare fewer rows costs more than it saves.
+const FEW: usize = 4;
+
+/// After a comparison that found fewer than [`FEW`] neighbours, this many jobs are deleted one by one.
+const ONE_BY_ONE: usize = 8;
 
 /// A job that has completed, whose row is still there.
 #[derive(Clone, Copy, Debug)]
@@ -34,32 +45,35 @@ impl State {
         let mut completed = core::mem::take(&mut self.completed);
         completed.sort_unstable_by_key(|job| (job.place.table, job.place.key()));
         let of = |job: &Completed| (job.place.table, job.place.kind);
-        for jobs in completed.chunk_by(|a, b| of(a) == of(b)) {
+        for mut jobs in completed.chunk_by(|a, b| of(a) == of(b)) {
             let kind = kind_row(&self.kinds, jobs[0].place.kind)?.clone();
-            delete_in_parts(
-                jobs,
-                |jobs| tables.neighbours(jobs),
-                |jobs, are_neighbours| self.remove(tables, &kind, jobs, are_neighbours, now),
-            )?;
+            while !jobs.is_empty() {
+                let neighbours = tables.neighbours(jobs)?;
+                let together = neighbours >= FEW;
+                let many = if together { neighbours } else { ONE_BY_ONE.min(jobs.len()) };
+                let (first, rest) = jobs.split_at(many);
+                self.remove(tables, &kind, first, together, now)?;
+                jobs = rest;
+            }
         }
         Ok(())
     }
 
-    /// Deletes jobs of a kind that lie in one table, and counts them no longer.
+    /// Deletes jobs of a kind that lie in one table, and counts them no longer. `together`: they are neighbours.
     fn remove(
         &mut self,
         tables: Tables<'_>,
         kind: &KindRow,
         jobs: &[Completed],
-        are_neighbours: bool,
+        together: bool,
         now: Millis,
     ) -> Result<(), StoreError> {
-        if let ([first, .., last], true) = (jobs, are_neighbours) {
-            tables.execute(&tables.sql.delete_between, range(first.place, last.place))?;
+        if together {
+            tables.execute(&tables.sql.delete_between, range(jobs))?;
         }
         let mut gone = KindCounts::default();
         for job in jobs {
-            if are_neighbours {
+            if together {
                 tables.drop_moved(kind, job.place)?;
             } else if !tables.delete_job(kind, job.place)? {
                 continue;
@@ -76,23 +90,31 @@ impl State {
 
 impl Tables<'_> {
     /// Returns how many of these jobs are neighbours in the table of jobs, from the first on. The jobs are of one kind
-    /// and lie in one table, in its order. Of jobs in another table, the answer is 0.
+    /// and lie in one table, in its order. Of few jobs, and of jobs in another table, the answer is 0.
     fn neighbours(&self, jobs: &[Completed]) -> Result<usize, StoreError> {
-        let [first, .., last] = jobs else { return Ok(0) };
-        if first.place.table != Table::Job {
+        if jobs.len() < FEW || jobs[0].place.table != Table::Job {
             return Ok(0);
         }
-        // A row that cannot be read is that of another job.
-        self.expected_rows(&self.sql.between, range(first.place, last.place), |n, row| {
-            jobs.get(n).is_some_and(|job| {
-                row.get(0).is_ok_and(|due: i64| due == job.place.due.get())
-                    && row.get(1).is_ok_and(|id: [u8; 16]| id == id_bytes(job.place.id))
-            })
-        })
+        let mut statement = self.conn.prepare_cached(&self.sql.between).map_err(store_error)?;
+        let mut rows = statement.query(range(jobs)).map_err(store_error)?;
+        let mut neighbours = 0;
+        while let Some(row) = rows.next().map_err(store_error)?
+            && jobs.get(neighbours).is_some_and(|job| is_at(row, job.place))
+        {
+            neighbours += 1;
+        }
+        Ok(neighbours)
     }
 }
 
-fn range(first: Place, last: Place) -> (i64, i64, [u8; 16], i64, [u8; 16]) {
-    let ((kind, due, id), (_, last_due, last_id)) = (first.key(), last.key());
-    (kind, due, id, last_due, last_id)
+/// Says whether a row is that of the job at a place. A row that cannot be read is that of another job.
+fn is_at(row: &Row<'_>, place: Place) -> bool {
+    row.get(0).is_ok_and(|due: i64| due == place.due.get())
+        && row.get(1).is_ok_and(|id: [u8; 16]| id == id_bytes(place.id))
+}
+
+/// Returns the kind of these jobs, and the places of the first and the last.
+fn range(jobs: &[Completed]) -> (i64, i64, [u8; 16], i64, [u8; 16]) {
+    let [first, last] = [jobs[0], jobs[jobs.len() - 1]].map(|job| job.place.key());
+    (first.0, first.1, first.2, last.1, last.2)
 }

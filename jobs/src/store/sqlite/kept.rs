@@ -3,25 +3,26 @@
 //! Ground rules:
 //!
 //! - A kept job is a row of `kept`, which is found by its id. The order in which the jobs of a kind ended lies in
-//!   `kept_list`: a list has up to [`LISTED`] jobs that one commit has ended. So a commit that ends many jobs writes
+//!   `kept_list`: a list has up to [`MOST_JOBS`] jobs that one commit has ended. So a commit that ends many jobs writes
 //!   one row for each, and few lists: no index has an entry for each job.
 //! - The jobs of a list have one kind, one time of their end, and one date until when they are kept.
-//! - Each job is in one list (F14). A list has for each job the bytes that count and whether its id is remembered. Of a
-//!   job that goes only the id is read.
+//! - Each job is in one list (F14). A list has for each job the bytes that count and whether its id is remembered. So a
+//!   job that goes is deleted and not read.
 //! - The jobs of several lists may have ended in the same millisecond. Then their order is that of their ids.
 //! - A file of an earlier checkout has its completed jobs in `ended`. They move with the first job that is kept.
 
 use foldhash::HashMap;
 use rusqlite::{Params, Row, params};
 
-use super::neighbours::delete_in_parts;
 use super::rows::{id_bytes, id_of, millis_of, store_error};
-use super::schema::LISTED;
 use super::tables::Tables;
 use crate::values::error::{StoreError, Violation};
 use crate::values::extra::Extra;
 use crate::values::id::JobId;
 use crate::values::time::Millis;
+
+/// How many jobs a list has at most. The row of such a list fits into its page of the B-tree.
+const MOST_JOBS: usize = 40;
 
 /// The bytes of a job in a list: its id, the bytes that count, the marks.
 const JOB_BYTES: usize = 16 + 4 + 1;
@@ -135,7 +136,7 @@ impl Tables<'_> {
     /// Writes the lists of jobs whose rows are there.
     pub(super) fn put_lists(&self, kept: &mut NewlyKept) -> Result<(), StoreError> {
         kept.jobs.sort_unstable_by_key(|job| job.id);
-        for jobs in kept.jobs.chunks(LISTED) {
+        for jobs in kept.jobs.chunks(MOST_JOBS) {
             let row = params![kept.kind, kept.at.get(), kept.until.get(), bytes_of(jobs)];
             self.execute(&self.sql.kept.put_list, row)?;
         }
@@ -153,9 +154,8 @@ impl Tables<'_> {
         self.lists_by_time(&self.sql.kept.oldest_lists, [kind], |lists| {
             Ok(take_gone(lists, &mut gone, &mut look))
         })?;
-        let jobs = gone.iter().flat_map(|(list, _)| &list.jobs);
-        self.drop_kept(jobs.map(|job| id_bytes(job.id)).collect())?;
         for (list, left) in &gone {
+            self.drop_kept(list)?;
             self.set_list(list, left)?;
         }
         Ok(gone.into_iter().map(|(list, _)| list).collect())
@@ -186,7 +186,7 @@ impl Tables<'_> {
 
     /// Deletes a list and the rows of its jobs.
     pub(super) fn drop_list(&self, list: &List) -> Result<(), StoreError> {
-        self.drop_kept(list.jobs.iter().map(|job| id_bytes(job.id)).collect())?;
+        self.drop_kept(list)?;
         self.set_list(list, &[])
     }
 
@@ -204,21 +204,12 @@ impl Tables<'_> {
         Ok(())
     }
 
-    /// Deletes the rows of kept jobs. Those of several lists may be neighbours: the jobs that end side by side are not
-    /// all in one commit.
-    fn drop_kept(&self, mut ids: Vec<[u8; 16]>) -> Result<(), StoreError> {
-        let sql = &self.sql.kept;
-        ids.sort_unstable();
-        let neighbours = |ids: &[[u8; 16]]| {
-            let range = [ids[0], ids[ids.len() - 1]];
-            self.expected_rows(&sql.among, range, |n, row| row.get(0).ok() == ids.get(n).copied())
-        };
-        delete_in_parts(&ids, neighbours, |ids, are_neighbours| {
-            if are_neighbours {
-                return self.execute(&sql.drop_among, [ids[0], ids[ids.len() - 1]]).map(drop);
-            }
-            ids.iter().try_for_each(|id| self.execute(&sql.drop, [id]).map(drop))
-        })
+    fn drop_kept(&self, list: &List) -> Result<(), StoreError> {
+        let mut drop = self.conn.prepare_cached(&self.sql.kept.drop).map_err(store_error)?;
+        for job in &list.jobs {
+            drop.execute([id_bytes(job.id)]).map_err(store_error)?;
+        }
+        Ok(())
     }
 
     /// Gives a list these jobs.

@@ -16,8 +16,6 @@ pub(super) struct KeptSql {
     pub(super) get_if_due: String,
     pub(super) has: String,
     pub(super) drop: String,
-    pub(super) among: String,
-    pub(super) drop_among: String,
     pub(super) put_list: String,
     pub(super) set_list: String,
     pub(super) drop_list: String,
@@ -58,8 +56,6 @@ impl KeptSql {
             get_if_due: sql(&format!("{get} AND due BETWEEN ?2 AND ?3")),
             has: sql("SELECT 1 FROM {p}kept WHERE id = ?1"),
             drop: sql("DELETE FROM {p}kept WHERE id = ?1"),
-            among: sql("SELECT id FROM {p}kept WHERE id BETWEEN ?1 AND ?2 ORDER BY id"),
-            drop_among: sql("DELETE FROM {p}kept WHERE id BETWEEN ?1 AND ?2"),
             put_list: sql("INSERT INTO {p}kept_list VALUES (?1, ?2, \
                  (SELECT coalesce(max(n), 0) + 1 FROM {p}kept_list WHERE kind = ?1 AND at = ?2), ?3, ?4)"),
             set_list: sql(

@@ -23,7 +23,7 @@
 //! | `lane_table.rs` | the due jobs of partitions, and how they come to their lanes |
 //! | `later_jobs.rs`, `pace.rs` | the jobs of later hours, and how they move; how many rows a commit moves or deletes |
 //! | `ops.rs` | each operation of the store |
-//! | `run_ends.rs`, `completed.rs`, `neighbours.rs` | the ends of claims; how jobs that have ended leave their table |
+//! | `run_ends.rs`, `completed.rs` | the ends of claims; how completed jobs leave their table |
 //! | `recovery.rs` | the jobs that an earlier process left claimed |
 //! | `transact.rs` | the connection, and the transactions on it |
 //! | `ended.rs`, `ended_pages.rs` | jobs that have ended, and pages of them |
@@ -60,7 +60,6 @@ mod groups;
 mod run_ends;
 mod progress;
 mod pace;
-mod neighbours;
 mod completed;
 mod kept;
 mod trim;

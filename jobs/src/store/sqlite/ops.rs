@@ -36,6 +36,7 @@ impl State {
     ) -> Result<Answer, StoreError> {
         match op {
             Op::Finish(_) => {}
+            // An insert that could find a completed job deletes these first.
             Op::Insert(_) | Op::InsertMany(_) => self.trim(tables, now)?,
             _ => self.settle(tables, now)?,
         }

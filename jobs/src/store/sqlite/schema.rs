@@ -103,9 +103,6 @@ INSERT INTO {p}meta VALUES
     ('version', 5), ('starts', 0), ('flushes', 0), ('hour', -1), ('file', random());
 ";
 
-/// How many jobs a list of kept jobs has at most. The row of such a list fits into its page of the B-tree.
-pub(super) const LISTED: usize = 40;
-
 /// The table of completed jobs that are kept, and the lists that have their order.
 pub(super) const KEPT: &str = "
 CREATE TABLE {p}kept (

@@ -4,7 +4,7 @@
 //!
 //! - An end that keeps a job writes its row, and notes it for a list. The lists are written, and the oldest jobs go, once
 //!   for all ends of a transaction, before anything else is done or read in it. So the bound holds after each operation.
-//! - Of the jobs that go only the ids are read: their lists tell how many bytes they count (`kept.rs`).
+//! - The jobs that go are not read: their lists tell how many bytes they count (`kept.rs`).
 
 use super::State;
 use super::kept::{List, Listed, Look, NewlyKept};

@@ -7,26 +7,13 @@ use std::time::Duration;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
+use super::support::{now, opened};
 use crate::store::sqlite::Sqlite;
-use crate::store::sqlite::open::Location;
 use crate::store::{
     Answer, Batch, ClaimRequest, Claimed, End, Finish, Inserted, NewJob, Op, Outcome, Store,
 };
 use crate::values::id::JobId;
 use crate::values::keep::Keep;
-use crate::values::time::Millis;
-
-fn now() -> Millis {
-    Millis::clamped(1_790_000_000_000)
-}
-
-fn store() -> Sqlite {
-    let mut location = Location::temporary().unwrap();
-    let conn = location.open().unwrap();
-    let mut store = Sqlite::new(location, conn, true, None);
-    store.start_runner(&[Arc::from("mail"), Arc::from("push")], now()).unwrap();
-    store
-}
 
 fn apply(store: &mut Sqlite, ops: &[Op], claims: bool) -> Outcome {
     let claim = claims.then(|| ClaimRequest::new(now(), 1_000, 1_000, Vec::new()));
@@ -41,18 +28,7 @@ fn new_job(kind: &str, before: u64) -> NewJob {
 }
 
 fn completed(job: &Claimed) -> Finish {
-    Finish {
-        id: job.id,
-        fence: job.fence,
-        end: End::Completed,
-        took: 1,
-        result: None,
-        keep: None,
-        wanted: false,
-        run: None,
-        then: None,
-        group: None,
-    }
+    Finish::of(job.id, job.fence, End::Completed)
 }
 
 /// Returns the ids of a table.
@@ -72,7 +48,7 @@ fn counted(store: &mut Sqlite) -> u64 {
     kinds.into_iter().map(|(_, jobs)| jobs).sum()
 }
 
-/// What becomes of a claimed job.
+/// How a claimed job goes on.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Fate {
     Completes,
@@ -100,7 +76,7 @@ proptest! {
         jobs in vec((any::<bool>(), 0u64..4, fate(), any::<u32>()), 1..300),
         pending in vec(0u64..4, 0..4),
     ) {
-        let mut store = store();
+        let mut store = opened(&["mail", "push"]);
         let new = |(mail, before, ..): &(bool, u64, Fate, u32)| {
             new_job(if *mail { "mail" } else { "push" }, *before)
         };
@@ -141,11 +117,11 @@ proptest! {
     }
 }
 
-/// Somebody has deleted the row of a claimed job by hand. Its end counts nothing, and the job that runs on beside it
-/// does not leave in its place.
+/// A user has deleted the row of a claimed job by hand. When that job ends, nothing is counted. Another job, which still
+/// runs, stays in the table: so many rows are there as jobs end, but not the same ones.
 #[test]
 fn job_that_runs_on_stays_although_a_row_beside_it_is_gone() {
-    let mut store = store();
+    let mut store = opened(&["mail", "push"]);
     apply(&mut store, &[Op::InsertMany((0..20).map(|_| new_job("mail", 1)).collect())], false);
     let claimed = apply(&mut store, &[], true).claimed;
     let gone = claimed[7].id.to_u128().to_be_bytes();
@@ -162,7 +138,7 @@ fn job_that_runs_on_stays_although_a_row_beside_it_is_gone() {
 /// A row without an id lies among jobs that complete. It stops none of them.
 #[test]
 fn row_without_an_id_stops_no_completed_job() {
-    let mut store = store();
+    let mut store = opened(&["mail", "push"]);
     let jobs = (0..20).map(|n| new_job("mail", n)).collect();
     apply(&mut store, &[Op::InsertMany(jobs)], false);
     let claimed = apply(&mut store, &[], true).claimed;
@@ -190,7 +166,7 @@ fn row_without_an_id_stops_no_completed_job() {
 /// A job ends, and the same transaction inserts jobs with its id and with its key: the id is known, and the key is free.
 #[test]
 fn insert_after_the_end_of_a_job_knows_its_id_and_finds_its_key_free() {
-    let mut store = store();
+    let mut store = opened(&["mail", "push"]);
     let mut jobs: Vec<NewJob> = (0..20).map(|_| new_job("mail", 1)).collect();
     let key = Some(("order".to_owned(), crate::store::IfTaken::Leave));
     jobs[3].callers_id = true;

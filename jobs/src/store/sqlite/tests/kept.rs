@@ -1,13 +1,12 @@
 //! Tests kept jobs on a file: their order, their lists, and what many of them cost, in steps of SQLite's machine.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use rusqlite::StatementStatus;
 
+use super::support::{now, opened};
 use crate::store::sqlite::Sqlite;
-use crate::store::sqlite::open::Location;
 use crate::store::sqlite::outbox::end_in;
 use crate::store::{
     Answer, Batch, ClaimRequest, Claimed, End, Ending, Finish, JobSet, NewJob, Op, PageRequest,
@@ -17,22 +16,10 @@ use crate::values::id::JobId;
 use crate::values::keep::Keep;
 use crate::values::time::Millis;
 
-const NOW: i64 = 1_790_000_000_000;
-
 fn apply(store: &mut Sqlite, ops: &[Op], claim: Option<ClaimRequest>, now: Millis) -> Vec<Answer> {
     let (synced, until) = (false, None);
     let batch = Batch { number: 0, ops, claim, synced, awaited: true, until, now };
     store.apply(&batch).unwrap().answers
-}
-
-/// Makes a file whose process runs the jobs.
-fn opened(name: &str) -> (Sqlite, PathBuf) {
-    let path = std::env::temp_dir().join(format!("tickwheel-{name}-{}.db", std::process::id()));
-    let mut location = Location::new(path.clone(), None);
-    let conn = location.open().unwrap();
-    let mut store = Sqlite::new(location, conn, true, None);
-    store.start_runner(&[Arc::from("mail")], Millis::clamped(NOW)).unwrap();
-    (store, path)
 }
 
 /// Inserts so many jobs, and claims them.
@@ -55,24 +42,13 @@ fn claim(store: &mut Sqlite, many: usize, now: Millis) -> Vec<Claimed> {
 
 /// Returns the end of a run whose kind keeps the last `last` jobs.
 fn finish(job: &Claimed, last: u64) -> Finish {
-    Finish {
-        id: job.id,
-        fence: job.fence,
-        end: End::Completed,
-        took: 1,
-        result: None,
-        keep: Some(Keep::last(last)),
-        wanted: false,
-        run: None,
-        then: None,
-        group: None,
-    }
+    Finish { keep: Some(Keep::last(last)), ..Finish::of(job.id, job.fence, End::Completed) }
 }
 
 /// Runs so many jobs of a kind that keeps the last `last`, a batch in each millisecond.
-fn complete(store: &mut Sqlite, many: u64, last: u64, from: i64) {
+fn complete(store: &mut Sqlite, many: u64, last: u64, from: Millis) {
     for part in 0..many.div_ceil(500) {
-        let now = Millis::clamped(from + part as i64);
+        let now = from.plus(Duration::from_millis(part));
         let claimed = claim(store, 500.min(many) as usize, now);
         let ops: Vec<Op> = claimed.iter().map(|job| Op::Finish(finish(job, last))).collect();
         apply(store, &ops, None, now);
@@ -93,8 +69,6 @@ fn steps(store: &Sqlite) -> i64 {
         &sql.kept.get,
         &sql.kept.get_if_due,
         &sql.kept.drop,
-        &sql.kept.among,
-        &sql.kept.drop_among,
         &sql.kept.put_list,
         &sql.kept.set_list,
         &sql.kept.drop_list,
@@ -115,10 +89,10 @@ fn steps(store: &Sqlite) -> i64 {
 /// search for the oldest kept job: a job that took the place of another kept one cost three times as much.
 #[test]
 fn statements_about_kept_jobs_are_prepared_once() {
-    let (mut store, path) = opened("once");
-    complete(&mut store, 1_000, 110, NOW);
-    apply(&mut store, &[Op::Purge], None, Millis::clamped(NOW + 1));
-    apply(&mut store, &[Op::Purge], None, Millis::clamped(NOW + 2));
+    let mut store = opened(&["mail"]);
+    complete(&mut store, 1_000, 110, now());
+    apply(&mut store, &[Op::Purge], None, now().plus(Duration::from_millis(1)));
+    apply(&mut store, &[Op::Purge], None, now().plus(Duration::from_millis(2)));
     let conn = store.conn.as_ref().unwrap();
     let kept = &store.sql.kept;
     for sql in [
@@ -126,16 +100,13 @@ fn statements_about_kept_jobs_are_prepared_once() {
         &kept.put_list,
         &kept.oldest_lists,
         &kept.set_list,
-        &kept.among,
-        &kept.drop_among,
+        &kept.drop,
         &store.sql.over,
     ] {
         let statement = conn.prepare_cached(sql).unwrap();
         assert!(statement.get_status(StatementStatus::Run) > 1, "{sql}");
         assert_eq!(statement.get_status(StatementStatus::RePrepare), 0, "{sql}");
     }
-    Box::new(store).close().unwrap();
-    std::fs::remove_file(&path).unwrap();
 }
 
 /// With 30,000 kept jobs, the end of a job that removes the oldest one, a page, a count and a purge take as many
@@ -144,10 +115,10 @@ fn statements_about_kept_jobs_are_prepared_once() {
 #[test]
 fn kept_jobs_cost_as_many_steps_however_many_there_are() {
     let costs = |many: u64| {
-        let (mut store, path) = opened(&format!("kept-{many}"));
-        complete(&mut store, many, many, NOW);
+        let mut store = opened(&["mail"]);
+        complete(&mut store, many, many, now());
         steps(&store);
-        let later = NOW + 1_000_000;
+        let later = now().plus(Duration::from_secs(1_000));
         complete(&mut store, 100, many, later);
         let ends = steps(&store);
         let page = |kind: Option<&str>, only| {
@@ -161,7 +132,7 @@ fn kept_jobs_cost_as_many_steps_however_many_there_are() {
             };
             [Op::Page(request)]
         };
-        let now = Millis::clamped(later + 10);
+        let now = later.plus(Duration::from_millis(10));
         for request in [page(None, None), page(Some("mail"), Some(Ending::Completed))] {
             let answers = apply(&mut store, &request, None, now);
             let Answer::Page(page) = &answers[0] else { panic!("{answers:?}") };
@@ -175,8 +146,6 @@ fn kept_jobs_cost_as_many_steps_however_many_there_are() {
         let info = store.state.kinds[0].clone();
         assert!(store.maintain(Duration::ZERO).is_ok());
         store.check().unwrap();
-        Box::new(store).close().unwrap();
-        std::fs::remove_file(&path).unwrap();
         (info.name, [ends, pages, counts, purge])
     };
     let (few, many) = (costs(1_000), costs(30_000));
@@ -214,14 +183,12 @@ fn check_compares_kept_jobs_with_their_lists() {
             "is in a list, and is not kept",
         ),
     ] {
-        let (mut store, path) = opened("lists");
-        complete(&mut store, 1, 10, NOW);
+        let mut store = opened(&["mail"]);
+        complete(&mut store, 1, 10, now());
         store.check().unwrap();
         store.conn.as_ref().unwrap().execute_batch(&damage).unwrap();
         let violation = store.check().unwrap_err().to_string();
         assert!(violation.contains(found), "{damage}: {violation}");
-        Box::new(store).close().unwrap();
-        std::fs::remove_file(&path).unwrap();
     }
 }
 
@@ -229,8 +196,8 @@ fn check_compares_kept_jobs_with_their_lists() {
 /// first, both by the order of their ids across the lists.
 #[test]
 fn order_of_kept_jobs_crosses_their_lists() {
-    let (mut store, path) = opened("order");
-    let now = Millis::clamped(NOW);
+    let mut store = opened(&["mail"]);
+    let now = now();
     let mut claimed = claim(&mut store, 200, now);
     claimed.sort_unstable_by_key(|job| job.id);
     let ids: Vec<JobId> = claimed.iter().map(|job| job.id).collect();
@@ -259,39 +226,18 @@ fn order_of_kept_jobs_crosses_their_lists() {
     }
     let last: Vec<JobId> = ids[110..].iter().rev().copied().collect();
     assert_eq!(shown, last);
-    Box::new(store).close().unwrap();
-    std::fs::remove_file(&path).unwrap();
-}
-
-/// Jobs of a list that go together are deleted by the range of their ids. A job between them that stays, since a caller
-/// waits for its end, stays.
-#[test]
-fn job_that_stays_among_kept_jobs_that_go_is_not_deleted() {
-    let (mut store, path) = opened("among");
-    let now = Millis::clamped(NOW);
-    let mut claimed = claim(&mut store, 3, now);
-    claimed.sort_unstable_by_key(|job| job.id);
-    let mut ends: Vec<Finish> = claimed.iter().map(|job| finish(job, 1)).collect();
-    ends[1].wanted = true;
-    apply(&mut store, &ends.into_iter().map(Op::Finish).collect::<Vec<_>>(), None, now);
-    let conn = store.conn.as_ref().unwrap();
-    let kept: Vec<u8> =
-        conn.query_row("SELECT id FROM tickwheel_kept", [], |row| row.get(0)).unwrap();
-    assert_eq!(kept, claimed[1].id.to_u128().to_be_bytes());
-    Box::new(store).close().unwrap();
-    std::fs::remove_file(&path).unwrap();
 }
 
 /// A caller's transaction ends a run whose insert may or may not have been committed. The id of such a job is remembered
 /// when it ends. Its kind keeps it, so it is remembered already, and gets no row of `ended` besides.
 #[test]
 fn job_that_a_transaction_ends_and_keeps_is_remembered_once() {
-    let (mut store, path) = opened("once-kept");
-    let now = Millis::clamped(NOW);
+    let mut store = opened(&["mail"]);
+    let now = now();
     let job = claim(&mut store, 1, now).remove(0);
     store.state.unknown.insert(job.id);
     let file = Some(store.location.clone());
-    let mut shop = rusqlite::Connection::open(&path).unwrap();
+    let mut shop = rusqlite::Connection::open(store.location.file()).unwrap();
     let transaction = shop.transaction().unwrap();
     let its = (job.id, job.fence);
     end_in(&file, &transaction, its, |_| Some(finish(&job, 10)), now).unwrap();
@@ -299,7 +245,4 @@ fn job_that_a_transaction_ends_and_keeps_is_remembered_once() {
     let answers = apply(&mut store, &[Op::Finish(finish(&job, 10))], None, now);
     assert!(matches!(answers[..], [Answer::EndedBefore]), "{answers:?}");
     store.check().unwrap();
-    Box::new(store).close().unwrap();
-    drop(shop);
-    std::fs::remove_file(&path).unwrap();
 }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use rusqlite::StatementStatus;
 
 use super::plans::statements;
+use super::support::{now, opened};
 use crate::store::sqlite::Sqlite;
-use crate::store::sqlite::open::Location;
 use crate::store::{Batch, ClaimRequest, End, Finish, NewJob, Op, Outcome, Store};
 use crate::values::extra::Extra;
 use crate::values::id::JobId;
@@ -16,18 +16,6 @@ use crate::values::limits::{LimitScope, Limits};
 use crate::values::time::Millis;
 
 const KIND: &str = "mail";
-
-fn now() -> Millis {
-    Millis::clamped(1_790_000_000_000)
-}
-
-fn store() -> Sqlite {
-    let mut location = Location::temporary().unwrap();
-    let conn = location.open().unwrap();
-    let mut store = Sqlite::new(location, conn, true, None);
-    store.start_runner(&[Arc::from(KIND)], now()).unwrap();
-    store
-}
 
 fn apply(store: &mut Sqlite, ops: &[Op], limits: Option<&Limits>) -> Outcome {
     apply_at(store, ops, limits, now())
@@ -66,18 +54,7 @@ fn lives(store: &mut Sqlite, limits: &Limits, partition: Option<&str>, many: i64
         apply(store, &[Op::Insert(job(partition))], None);
         let outcome = apply(store, &[], Some(limits));
         let [claimed] = &outcome.claimed[..] else { panic!("{} claimed", outcome.claimed.len()) };
-        let finish = Finish {
-            id: claimed.id,
-            fence: claimed.fence,
-            end: End::Completed,
-            took: 1,
-            result: None,
-            keep: None,
-            wanted: false,
-            run: None,
-            then: None,
-            group: None,
-        };
+        let finish = Finish::of(claimed.id, claimed.fence, End::Completed);
         apply(store, &[Op::Finish(finish)], None);
     }
     steps(store) / many
@@ -100,7 +77,7 @@ fn block(store: &mut Sqlite, limits: &Limits, many: usize) {
 /// and later they run. Before a fix, one commit moved all of them.
 #[test]
 fn jobs_of_a_lane_go_back_in_parts() {
-    let (mut store, limits) = (store(), one_each());
+    let (mut store, limits) = (opened(&[KIND]), one_each());
     let jobs = (0..3000).map(|_| job(Some("acme"))).collect();
     apply(&mut store, &[Op::InsertMany(jobs)], None);
     // One job runs, and no other may.
@@ -132,11 +109,11 @@ fn jobs_of_a_lane_go_back_in_parts() {
 /// job without a partition costs little more than in a file without partitions.
 #[test]
 fn blocked_jobs_cost_the_others_nothing() {
-    let (mut plain, limits) = (store(), one_each());
+    let (mut plain, limits) = (opened(&[KIND]), one_each());
     let without = lives(&mut plain, &Limits::default(), None, 200);
     let mut costs = Vec::new();
     for blocked in [10, 10_000] {
-        let mut store = store();
+        let mut store = opened(&[KIND]);
         block(&mut store, &limits, blocked);
         let of_none = lives(&mut store, &limits, None, 200);
         let of_another = lives(&mut store, &limits, Some("acme"), 200);
