@@ -323,7 +323,9 @@ impl Oracle {
                 // Waits for the rest of its batch.
                 && other.kind != QUICK
                 && self.in_flight > 100;
-            let in_order = self.are_in_order(job, other);
+            // An interrupted job is a batch by itself, and waits for no other.
+            let is_alone = job.kind == QUICK && (job.interruptions > 0 || job.doubtful);
+            let in_order = self.are_in_order(job, other) && !is_alone;
             let passed = (if other.kind == job.kind { before && in_order } else { overtaken })
                 && other.state == JobState::Pending
                 && !other.perhaps
