@@ -116,8 +116,7 @@ mod world;
 use std::time::Duration;
 
 use proptest::prelude::*;
-use proptest::test_runner::RngSeed;
-use proptest::test_runner::{Config, TestCaseError};
+use proptest::test_runner::{Config, RngSeed, TestCaseError, TestRunner};
 use tickwheel_jobs::Durability;
 
 use ops::{Op, Set, system};
@@ -126,6 +125,9 @@ use place::{Kind, Setup};
 use world::World;
 
 const STEPS: usize = 60;
+
+/// How many bytes of stack a history is drawn on.
+const DEEP: usize = 16 << 20;
 
 /// In microseconds.
 const SHORT_OF_A_LEASE: i64 = 10_000_000;
@@ -343,30 +345,16 @@ fn run(setup: Setup, history: &[Op]) -> Outcome {
     Ok(())
 }
 
-proptest! {
-    #![proptest_config(config(600))]
-
-    /// The store in memory answers every call of a random history as the oracle does.
-    #[test]
-    fn store_in_memory_agrees_with_the_oracle(
-        setup in setup(Kind::Memory),
-        history in prop::collection::vec(draw::op(), STEPS / 2..STEPS),
-    ) {
-        run(setup, &history).map_err(TestCaseError::fail)?;
-    }
+/// The store in memory answers every call of a random history as the oracle does.
+#[test]
+fn store_in_memory_agrees_with_the_oracle() {
+    agrees(Kind::Memory, 600);
 }
 
-proptest! {
-    #![proptest_config(config(100))]
-
-    /// The store on a file agrees with the oracle as well, also after crashes.
-    #[test]
-    fn store_on_a_file_agrees_with_the_oracle(
-        setup in setup(Kind::File),
-        history in prop::collection::vec(draw::op(), STEPS / 2..STEPS),
-    ) {
-        run(setup, &history).map_err(TestCaseError::fail)?;
-    }
+/// The store on a file agrees with the oracle as well, also after crashes.
+#[test]
+fn store_on_a_file_agrees_with_the_oracle() {
+    agrees(Kind::File, 100);
 }
 
 /// The store on Redis agrees with the oracle. A crash is a copy of the queue under another name, and a lease
@@ -375,7 +363,7 @@ proptest! {
 #[test]
 fn the_store_on_redis_agrees_with_the_oracle() {
     let server = server::Server::start();
-    on_servers(Kind::Server(server.port), 45);
+    agrees(Kind::Server(server.port), 45);
 }
 
 /// The store in a cluster agrees with the oracle. The copy has another slot, and mostly another node.
@@ -384,7 +372,7 @@ fn the_store_on_redis_agrees_with_the_oracle() {
 fn store_in_a_cluster_agrees_with_the_oracle() {
     let cluster = cluster_servers::Cluster::start(3, Duration::from_secs(10));
     let ports = [0, 1, 2].map(|node| cluster.nodes[node].port);
-    on_servers(Kind::Cluster(ports), 8);
+    agrees(Kind::Cluster(ports), 8);
 }
 
 /// The store behind sentinels agrees with the oracle. Every process, and the one after each crash, asks the
@@ -393,17 +381,22 @@ fn store_in_a_cluster_agrees_with_the_oracle() {
 #[test]
 fn store_behind_sentinels_agrees_with_the_oracle() {
     let set = sentinel_servers::SentinelSet::start();
-    on_servers(Kind::Sentinels { sentinels: set.ports(), master: set.master.port }, 8);
+    agrees(Kind::Sentinels { sentinels: set.ports(), master: set.master.port }, 8);
 }
 
-#[cfg(feature = "redis")]
-fn on_servers(store: Kind, cases: u32) {
-    let mut runner = proptest::test_runner::TestRunner::new(config(cases));
-    let history = prop::collection::vec(draw::op(), STEPS / 2..STEPS);
-    let histories = (setup(store), history);
-    let ran = runner
-        .run(&histories, |(setup, history)| run(setup, &history).map_err(TestCaseError::fail));
-    if let Err(wrong) = ran {
-        panic!("{wrong}");
+/// Compares a store with the oracle in so many histories. To draw one takes a deep stack, since a plan draws calls,
+/// and a call draws plans.
+fn agrees(store: Kind, cases: u32) {
+    let compare = move || {
+        let history = prop::collection::vec(draw::op(), STEPS / 2..STEPS);
+        let one =
+            |(setup, history): (Setup, Vec<Op>)| run(setup, &history).map_err(TestCaseError::fail);
+        if let Err(wrong) = TestRunner::new(config(cases)).run(&(setup(store), history), one) {
+            panic!("{wrong}");
+        }
+    };
+    let thread = std::thread::Builder::new().stack_size(DEEP).spawn(compare).unwrap();
+    if let Err(panic) = thread.join() {
+        std::panic::resume_unwind(panic);
     }
 }
