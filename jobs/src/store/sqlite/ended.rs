@@ -11,11 +11,10 @@ use rusqlite::{Row, params};
 
 use super::State;
 use super::claims::Held;
-use super::completed::Completed;
+use super::completed::{Completed, ToKeep};
 use super::kept::{List, Listed};
 use super::rows::{
-    JobRow, KindCounts, KindRow, Place, Table, id_bytes, kind_row, millis_of, out_of_range,
-    store_error,
+    JobRow, KindCounts, KindRow, Place, id_bytes, kind_row, millis_of, out_of_range, store_error,
 };
 use super::tables::{EndedRow, Tables};
 use crate::store::{Ending, Finish, Left, kept_until};
@@ -73,40 +72,28 @@ impl State {
         }
     }
 
-    /// Ends the run of a claimed job that has completed, and keeps the job. Its row is not read: SQLite copies it.
-    pub(super) fn keep(
+    /// Ends the run of a claimed job that has completed, and notes that the job is kept.
+    pub(super) fn keep_completed(
         &mut self,
         tables: Tables<'_>,
-        kind: &KindRow,
         held: &Held,
         finish: &Finish,
         now: Millis,
     ) -> Result<(), StoreError> {
         let Some(until) = kept_until(finish.keep, finish.wanted, now) else { return Ok(()) };
-        tables.make_kept()?;
-        let (kind_n, due, id) = held.place.key();
-        let callers_id = held.callers_id || self.unknown.contains(&finish.id);
-        let took = i64::try_from(finish.took).unwrap_or(i64::MAX);
-        let row = params![kind_n, due, id, now.get(), took, callers_id, finish.result];
-        let keep = match held.place.table {
-            Table::Lane => &tables.sql.kept.keep_of_lane,
-            Table::Job | Table::Later => &tables.sql.kept.keep,
-        };
-        if tables.execute(keep, row)? == 0 {
-            return Ok(());
-        }
         tables.drop_key(finish.id, held.key.as_deref())?;
-        let (place, failed) = (held.place, held.failed);
-        self.completed.push(Completed { place, failed, remembered: false });
         let bytes = held.bytes + finish.result.as_ref().map_or(0, Vec::len);
         let listed = Listed {
             id: finish.id,
             bytes: u32::try_from(bytes).unwrap_or(u32::MAX),
-            callers_id,
+            callers_id: held.callers_id || self.unknown.contains(&finish.id),
             wanted: finish.wanted,
         };
-        self.count(kind.n, KindCounts::of_kept(listed.bytes as usize));
-        self.note_kept(kind.n, (now, until), finish.keep, listed);
+        let (result, keep) = (finish.result.clone(), finish.keep);
+        let took = i64::try_from(finish.took).unwrap_or(i64::MAX);
+        let kept = Some(Box::new(ToKeep { took, result, listed, until, keep }));
+        let (place, failed) = (held.place, held.failed);
+        self.completed.push(Completed { place, failed, remembered: false, kept });
         Ok(())
     }
 

@@ -4,6 +4,9 @@ use std::cell::Cell;
 
 use super::schema::KEPT;
 
+/// The jobs of a kind from one place in the table of jobs to another.
+pub(super) const BETWEEN: &str = "kind = ?1 AND (due, id) >= (?2, ?3) AND (due, id) <= (?4, ?5)";
+
 #[derive(Clone, Debug)]
 pub(super) struct KeptSql {
     /// The file has the tables of kept jobs, as far as this connection knows: `State::begin` reads it.
@@ -12,6 +15,7 @@ pub(super) struct KeptSql {
     pub(super) tables_exist: String,
     pub(super) keep: String,
     pub(super) keep_of_lane: String,
+    pub(super) keep_between: String,
     pub(super) get: String,
     pub(super) get_if_due: String,
     pub(super) has: String,
@@ -36,13 +40,14 @@ impl KeptSql {
         let columns = "id, kind, at, due, took, failures, interruptions, attempts, callers_id, part, key, errors, \
                        extra, result, payload";
         // `OR FAIL`, because SQLite keeps a journal for each `INSERT .. SELECT` that it may have to undo alone.
-        let keep = |table: &str| {
+        let keep = |table: &str, [at, took, callers_id, result]: [&str; 4], which: &str| {
             sql(&format!(
-                "INSERT OR FAIL INTO {{p}}kept ({columns}) SELECT id, kind, ?4, due, ?5, failures, interruptions, \
-                 attempts, ?6, part, key, errors, extra, ?7, payload FROM {{p}}{table} \
-                 WHERE kind = ?1 AND due = ?2 AND id = ?3"
+                "INSERT OR FAIL INTO {{p}}kept ({columns}) SELECT id, kind, {at}, due, {took}, failures, \
+                 interruptions, attempts, {callers_id}, part, key, errors, extra, {result}, payload \
+                 FROM {{p}}{table} WHERE {which}"
             ))
         };
+        let (of_one, one) = (["?4", "?5", "?6", "?7"], "kind = ?1 AND due = ?2 AND id = ?3");
         let get = format!("SELECT {row}, kind, at, 1, took, result FROM {{p}}kept WHERE id = ?1");
         let bytes = "coalesce(octet_length(payload), 0) + coalesce(octet_length(result), 0) \
                      + coalesce(octet_length(errors), 0) + coalesce(octet_length(extra), 0)";
@@ -50,8 +55,9 @@ impl KeptSql {
             has_tables: Cell::new(false),
             make_kept: sql(KEPT),
             tables_exist: sql("SELECT count(*) FROM sqlite_schema WHERE name = '{p}kept_until'"),
-            keep: keep("job"),
-            keep_of_lane: keep("lane"),
+            keep: keep("job", of_one, one),
+            keep_of_lane: keep("lane", of_one, one),
+            keep_between: keep("job", ["?6", "?7", "?8", "?9"], BETWEEN),
             get: sql(&get),
             get_if_due: sql(&format!("{get} AND due BETWEEN ?2 AND ?3")),
             has: sql("SELECT 1 FROM {p}kept WHERE id = ?1"),

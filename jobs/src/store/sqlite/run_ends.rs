@@ -44,7 +44,7 @@ impl State {
         self.drop_progress(tables, id)?;
         match end {
             End::Completed if finish.wanted || finish.keep.is_some() => {
-                self.keep(tables, &kind, &held, finish, now)?;
+                self.keep_completed(tables, &held, finish, now)?;
             }
             End::Cancelled if finish.wanted => {
                 self.end_cancelled(tables, place, finish.took, now)?;
@@ -52,7 +52,8 @@ impl State {
             // Nothing is kept of it, so its row is not read.
             End::Completed | End::Cancelled => {
                 tables.drop_key(id, held.key.as_deref())?;
-                self.completed.push(Completed { place, failed: held.failed, remembered });
+                let failed = held.failed;
+                self.completed.push(Completed { place, failed, remembered, kept: None });
             }
             End::Retry { due, errors } => {
                 let Some(job) = tables.job(place)? else { return Ok(Answer::Done) };

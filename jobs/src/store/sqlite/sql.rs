@@ -3,7 +3,7 @@
 use core::cell::Cell;
 
 use super::group_sql::GroupSql;
-use super::kept_sql::KeptSql;
+use super::kept_sql::{BETWEEN, KeptSql};
 use super::schema::{LANES, TABLES};
 use super::token_sql::TokenSql;
 
@@ -156,7 +156,6 @@ impl Sql {
         let sql = |text: &str| text.replace("{p}", &prefix);
         let row = "due, id, failures, interruptions, callers_id, key, errors, payload, attempts, extra, part";
         let ended = format!("{row}, kind, at, ending, took, result");
-        let between = "kind = ?1 AND (due, id) >= (?2, ?3) AND (due, id) <= (?4, ?5)";
         let more = "failures, interruptions, attempts, typeof(errors), typeof(payload)";
         let moved = |from: &str, to: &str| {
             sql(&format!(
@@ -200,8 +199,8 @@ impl Sql {
             )),
             job_exists: sql("SELECT 1 FROM {p}job WHERE kind = ?1 AND due = ?2 AND id = ?3"),
             delete: sql("DELETE FROM {p}job WHERE kind = ?1 AND due = ?2 AND id = ?3"),
-            between: sql(&format!("SELECT due, id FROM {{p}}job WHERE {between} ORDER BY due, id")),
-            delete_between: sql(&format!("DELETE FROM {{p}}job WHERE {between}")),
+            between: sql(&format!("SELECT due, id FROM {{p}}job WHERE {BETWEEN} ORDER BY due, id")),
+            delete_between: sql(&format!("DELETE FROM {{p}}job WHERE {BETWEEN}")),
             scan: sql(&format!(
                 "SELECT {row} FROM {{p}}job WHERE kind = ?1 AND (due, id) >= (?2, ?3) \
                  ORDER BY due, id"

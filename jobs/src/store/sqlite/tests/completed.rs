@@ -15,6 +15,8 @@ use crate::store::{
 use crate::values::id::JobId;
 use crate::values::keep::Keep;
 
+type KeptRow = (JobId, i64, u64, bool, Option<Vec<u8>>, Vec<u8>);
+
 fn apply(store: &mut Sqlite, ops: &[Op], claims: bool) -> Outcome {
     let claim = claims.then(|| ClaimRequest::new(now(), 1_000, 1_000, Vec::new()));
     let (synced, awaited, until) = (false, false, None);
@@ -40,6 +42,19 @@ fn ids(store: &Sqlite, table: &str) -> BTreeSet<JobId> {
     rows.query_map([], id).unwrap().collect::<Result<_, _>>().unwrap()
 }
 
+/// Returns of each kept job, by its id: due time, milliseconds of its run, whether its caller chose the id, result, payload.
+fn kept_rows(store: &Sqlite) -> Vec<KeptRow> {
+    let conn = store.conn.as_ref().unwrap();
+    let columns = "id, due, took, callers_id, result, payload";
+    let mut rows =
+        conn.prepare(&format!("SELECT {columns} FROM tickwheel_kept ORDER BY id")).unwrap();
+    let kept = |row: &rusqlite::Row<'_>| {
+        let id = JobId::from_u128(u128::from_be_bytes(row.get(0)?));
+        Ok((id, row.get(1)?, row.get::<_, i64>(2)? as u64, row.get(3)?, row.get(4)?, row.get(5)?))
+    };
+    rows.query_map([], kept).unwrap().collect::<Result<_, _>>().unwrap()
+}
+
 /// Returns how many jobs the file counts.
 fn counted(store: &mut Sqlite) -> u64 {
     let Answer::Kinds(kinds) = apply(store, &[Op::Kinds], false).answers.remove(0) else {
@@ -52,7 +67,8 @@ fn counted(store: &mut Sqlite) -> u64 {
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Fate {
     Completes,
-    IsKept,
+    /// It is kept, after so many milliseconds, with a result or without.
+    IsKept(u64, Option<u8>),
     Snoozes,
     StaysClaimed,
 }
@@ -60,7 +76,9 @@ enum Fate {
 fn fate() -> impl Strategy<Value = Fate> {
     prop_oneof![
         20 => Just(Fate::Completes),
-        2 => Just(Fate::IsKept),
+        // Neighbours are mostly kept alike.
+        20 => prop_oneof![9 => Just(0), 1 => Just(3)].prop_map(|took| Fate::IsKept(took, None)),
+        2 => (0..2_u64, prop::option::of(0..2_u8)).prop_map(|(took, result)| Fate::IsKept(took, result)),
         1 => Just(Fate::Snoozes),
         1 => Just(Fate::StaysClaimed),
     ]
@@ -70,24 +88,30 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 
     /// In any order of ends, with jobs between that snooze, run on or are pending, the jobs that complete leave the
-    /// table of jobs, no other does, and the file counts the rest.
+    /// table of jobs, no other does, and the file counts the rest. Each job that is kept has its own payload, due time
+    /// and id, and what its run took and left.
     #[test]
     fn completed_jobs_leave_and_no_other_does(
         jobs in vec((any::<bool>(), 0u64..4, fate(), any::<u32>()), 1..300),
         pending in vec(0u64..4, 0..4),
     ) {
         let mut store = opened(&["mail", "push"]);
-        let new = |(mail, before, ..): &(bool, u64, Fate, u32)| {
-            new_job(if *mail { "mail" } else { "push" }, *before)
+        let new = |(n, (mail, before, ..)): (usize, &(bool, u64, Fate, u32))| NewJob {
+            payload: n.to_string().into_bytes(),
+            callers_id: n % 7 == 0,
+            ..new_job(if *mail { "mail" } else { "push" }, *before)
         };
-        apply(&mut store, &[Op::InsertMany(jobs.iter().map(new).collect())], false);
+        let new_jobs: Vec<NewJob> = jobs.iter().enumerate().map(new).collect();
+        let named = new_jobs.iter().filter(|job| job.callers_id).map(|job| job.id);
+        let named: BTreeSet<JobId> = named.collect();
+        apply(&mut store, &[Op::InsertMany(new_jobs)], false);
         let claimed = apply(&mut store, &[], true).claimed;
         prop_assert_eq!(claimed.len(), jobs.len());
         // These are inserted later, and may lie between the others.
         let pending = pending.into_iter().map(|before| new_job("mail", before)).collect();
         apply(&mut store, &[Op::InsertMany(pending)], false);
 
-        let (mut left, mut kept) = (ids(&store, "job"), BTreeSet::new());
+        let (mut left, mut kept) = (ids(&store, "job"), Vec::new());
         let mut ends: Vec<_> = claimed.iter().zip(&jobs).collect();
         ends.sort_by_key(|(_, (.., order))| *order);
         let mut ops = Vec::new();
@@ -95,9 +119,14 @@ proptest! {
             let mut finish = completed(job);
             match fate {
                 Fate::Completes => {}
-                Fate::IsKept => {
+                Fate::IsKept(took, result) => {
+                    let result = result.map(|n| vec![n]);
                     finish.keep = Some(Keep::last(1_000));
-                    kept.insert(job.id);
+                    (finish.took, finish.result) = (*took, result.clone());
+                    let due = job.due.get();
+                    let payload = job.payload.clone();
+                    let callers_id = named.contains(&job.id);
+                    kept.push((job.id, due, *took, callers_id, result, payload));
                 }
                 Fate::Snoozes => finish.end = End::Snoozed { due: now() },
                 Fate::StaysClaimed => continue,
@@ -110,29 +139,36 @@ proptest! {
         apply(&mut store, &ops, false);
         prop_assert_eq!(&ids(&store, "job"), &left);
         if !kept.is_empty() {
-            prop_assert_eq!(ids(&store, "kept"), kept);
+            kept.sort();
+            prop_assert_eq!(kept_rows(&store), kept);
         }
         prop_assert_eq!(counted(&mut store), left.len() as u64);
         store.check().unwrap();
     }
 }
 
-/// A user has deleted the row of a claimed job by hand. When that job ends, nothing is counted. Another job, which still
-/// runs, stays in the table: so many rows are there as jobs end, but not the same ones.
+/// A user has deleted the row of a claimed job by hand. When that job ends, nothing is counted or kept. Another job, which
+/// still runs, stays in the table: so many rows are there as jobs end, but not the same ones.
 #[test]
 fn job_that_runs_on_stays_although_a_row_beside_it_is_gone() {
-    let mut store = opened(&["mail", "push"]);
-    apply(&mut store, &[Op::InsertMany((0..20).map(|_| new_job("mail", 1)).collect())], false);
-    let claimed = apply(&mut store, &[], true).claimed;
-    let gone = claimed[7].id.to_u128().to_be_bytes();
-    let conn = store.conn.as_ref().unwrap();
-    conn.execute("DELETE FROM tickwheel_job WHERE id = ?1", [gone]).unwrap();
-    let runs_on = claimed[9].id;
-    let ended = claimed.iter().filter(|job| job.id != runs_on);
-    let ops: Vec<Op> = ended.map(|job| Op::Finish(completed(job))).collect();
-    apply(&mut store, &ops, false);
-    assert_eq!(ids(&store, "job"), BTreeSet::from([runs_on]));
-    assert_eq!(counted(&mut store), 2);
+    for keep in [None, Some(Keep::last(1_000))] {
+        let mut store = opened(&["mail", "push"]);
+        apply(&mut store, &[Op::InsertMany((0..20).map(|_| new_job("mail", 1)).collect())], false);
+        let claimed = apply(&mut store, &[], true).claimed;
+        let (gone, runs_on) = (claimed[7].id, claimed[9].id);
+        let conn = store.conn.as_ref().unwrap();
+        let row = [gone.to_u128().to_be_bytes()];
+        conn.execute("DELETE FROM tickwheel_job WHERE id = ?1", row).unwrap();
+        let ended = claimed.iter().filter(|job| job.id != runs_on);
+        let end = |job| Op::Finish(Finish { keep, ..completed(job) });
+        apply(&mut store, &ended.map(end).collect::<Vec<Op>>(), false);
+        assert_eq!(ids(&store, "job"), BTreeSet::from([runs_on]));
+        assert_eq!(counted(&mut store), 2);
+        let conn = store.conn.as_ref().unwrap();
+        let kept = "SELECT kept FROM tickwheel_kind WHERE name = 'mail'";
+        let kept: i64 = conn.query_row(kept, [], |row| row.get(0)).unwrap();
+        assert_eq!(kept, if keep.is_some() { 18 } else { 0 });
+    }
 }
 
 /// A row without an id lies among jobs that complete. It stops none of them.

@@ -66,6 +66,7 @@ fn steps(store: &Sqlite) -> i64 {
         &sql.ended_page_of_kind,
         &sql.over,
         &sql.kept.keep,
+        &sql.kept.keep_between,
         &sql.kept.get,
         &sql.kept.get_if_due,
         &sql.kept.drop,
@@ -96,7 +97,7 @@ fn statements_about_kept_jobs_are_prepared_once() {
     let conn = store.conn.as_ref().unwrap();
     let kept = &store.sql.kept;
     for sql in [
-        &kept.keep,
+        &kept.keep_between,
         &kept.put_list,
         &kept.oldest_lists,
         &kept.set_list,
