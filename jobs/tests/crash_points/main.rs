@@ -48,7 +48,7 @@ fn crash_everywhere(durability: Durability, steps: &[history::Step], effort: Eff
 /// A crash at any write of a script loses nothing that was synced.
 #[test]
 fn crash_at_any_write_loses_nothing_that_was_synced() {
-    let tally = crash_everywhere(Durability::Synced, &scripts::every_verb(), effort(6, 3));
+    let tally = crash_everywhere(Durability::Synced, &scripts::every_verb(), effort(5, 2));
     println!("{tally:?}");
 }
 
@@ -70,7 +70,7 @@ fn schedule_that_stands_as_it_is_makes_no_earlier_end_durable() {
 /// A crash at any write of a random history breaks no promise of its durability.
 #[test]
 fn crash_at_any_write_of_random_histories_breaks_no_promise() {
-    let cases = number("TICKWHEEL_CRASH_HISTORIES", 6) as u32;
+    let cases = number("TICKWHEEL_CRASH_HISTORIES", 4) as u32;
     let config =
         Config { cases, failure_persistence: None, max_shrink_iters: 24, ..Config::default() };
     let histories = (any::<bool>(), prop::collection::vec(scripts::step(), 1..30));

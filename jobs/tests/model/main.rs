@@ -348,13 +348,13 @@ fn run(setup: Setup, history: &[Op]) -> Outcome {
 /// The store in memory answers every call of a random history as the oracle does.
 #[test]
 fn store_in_memory_agrees_with_the_oracle() {
-    agrees(Kind::Memory, 600);
+    agrees(Kind::Memory, 250);
 }
 
 /// The store on a file agrees with the oracle as well, also after crashes.
 #[test]
 fn store_on_a_file_agrees_with_the_oracle() {
-    agrees(Kind::File, 100);
+    agrees(Kind::File, 60);
 }
 
 /// The store on Redis agrees with the oracle. A crash is a copy of the queue under another name, and a lease
@@ -363,7 +363,7 @@ fn store_on_a_file_agrees_with_the_oracle() {
 #[test]
 fn the_store_on_redis_agrees_with_the_oracle() {
     let server = server::Server::start();
-    agrees(Kind::Server(server.port), 45);
+    agrees(Kind::Server(server.port), 30);
 }
 
 /// The store in a cluster agrees with the oracle. The copy has another slot, and mostly another node.

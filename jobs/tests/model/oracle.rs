@@ -324,7 +324,8 @@ impl Oracle {
                 && other.kind != QUICK
                 && self.in_flight > 100;
             // An interrupted job is a batch by itself, and waits for no other.
-            let is_alone = job.kind == QUICK && (job.interruptions > 0 || job.doubtful);
+            let has_batches = job.kind == QUICK && self.in_flight > 1;
+            let is_alone = has_batches && (job.interruptions > 0 || job.doubtful);
             let in_order = self.are_in_order(job, other) && !is_alone;
             let passed = (if other.kind == job.kind { before && in_order } else { overtaken })
                 && other.state == JobState::Pending

@@ -5,7 +5,7 @@
 //! - A run that completes notes its job here, and so does a cancelled run whose job is not kept. The noted jobs are kept
 //!   and deleted together, before another operation of the transaction could find them.
 //! - An insert could find such a job by its key or by its id. The key is deleted at once. Before an insert with an id that
-//!   the caller chose, the noted jobs are deleted.
+//!   the caller chose, the noted jobs are kept or deleted.
 //! - Jobs are claimed in the order of the table. So most jobs that end together are neighbours in it. A statement for each
 //!   job would look for the same place again and again.
 //! - A statement moves or deletes several jobs only if the rows from the first to the last are theirs, and no others. So
@@ -53,7 +53,7 @@ pub(super) struct ToKeep {
 }
 
 impl State {
-    /// Deletes the jobs that have completed since the last call.
+    /// Deletes the jobs that have completed since the last call, and copies those that are kept.
     pub(super) fn remove_completed(
         &mut self,
         tables: Tables<'_>,
@@ -135,7 +135,8 @@ impl State {
 }
 
 impl Tables<'_> {
-    /// Copies neighbours that are kept alike from the table of jobs.
+    /// Copies neighbours that are kept alike from the table of jobs. A trigger of a user may have kept a row out: then
+    /// none of them leaves its table.
     fn copy_to_kept(
         &self,
         jobs: &[Completed],
@@ -146,7 +147,13 @@ impl Tables<'_> {
         let ToKeep { took, result, listed, .. } = to_keep;
         let (at, callers_id) = (now.get(), listed.callers_id);
         let row = params![kind, first, first_id, last, last_id, at, took, callers_id, result];
-        self.execute(&self.sql.kept.keep_between, row).map(drop)
+        match self.execute(&self.sql.kept.keep_between, row)? {
+            copied if copied == jobs.len() => Ok(()),
+            copied => {
+                let wrong = format!("{copied} of {} kept jobs could be written", jobs.len());
+                Err(StoreError::Damaged(wrong))
+            }
+        }
     }
 
     /// Copies a job that is kept. Returns whether it is there.

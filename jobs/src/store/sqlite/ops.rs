@@ -35,9 +35,8 @@ impl State {
         now: Millis,
     ) -> Result<Answer, StoreError> {
         match op {
-            Op::Finish(_) => {}
-            // An insert that could find a completed job deletes these first.
-            Op::Insert(_) | Op::InsertMany(_) => self.trim(tables, now)?,
+            // An insert that could find a completed job settles first.
+            Op::Finish(_) | Op::Insert(_) | Op::InsertMany(_) => {}
             _ => self.settle(tables, now)?,
         }
         Ok(match op {
@@ -177,7 +176,7 @@ impl State {
         now: Millis,
     ) -> Result<Inserted, StoreError> {
         if new.callers_id {
-            self.remove_completed(tables, now)?;
+            self.settle(tables, now)?;
         }
         let kind = self.kind(tables, &new.kind)?;
         let part = partition_of(new.extra.as_deref());

@@ -2,8 +2,9 @@
 //!
 //! Ground rules:
 //!
-//! - An end that keeps a job writes its row, and notes it for a list. The lists are written, and the oldest jobs go, once
-//!   for all ends of a transaction, before anything else is done or read in it. So the bound holds after each operation.
+//! - `completed.rs` writes the rows of kept jobs, and notes these for a list. The lists are written, and the oldest jobs
+//!   go, once for all ends of a transaction, before anything is read in it that could tell. So the bound holds after it.
+//! - All ends of a kind in a transaction have one bound: a program reads it anew only after a commit.
 //! - The jobs that go are not read: their lists tell how many bytes they count (`kept.rs`).
 
 use super::State;

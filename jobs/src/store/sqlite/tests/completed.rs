@@ -164,6 +164,10 @@ fn job_that_runs_on_stays_although_a_row_beside_it_is_gone() {
         apply(&mut store, &ended.map(end).collect::<Vec<Op>>(), false);
         assert_eq!(ids(&store, "job"), BTreeSet::from([runs_on]));
         assert_eq!(counted(&mut store), 2);
+        if keep.is_some() {
+            let ended = claimed.iter().map(|job| job.id).filter(|id| ![gone, runs_on].contains(id));
+            assert_eq!(ids(&store, "kept"), ended.collect());
+        }
         let conn = store.conn.as_ref().unwrap();
         let kept = "SELECT kept FROM tickwheel_kind WHERE name = 'mail'";
         let kept: i64 = conn.query_row(kept, [], |row| row.get(0)).unwrap();
@@ -199,35 +203,112 @@ fn row_without_an_id_stops_no_completed_job() {
     assert_eq!(left, "no id");
 }
 
+/// Neighbours are kept with everything that their rows have.
+#[test]
+fn neighbours_are_kept_as_their_rows_are() {
+    let mut store = opened(&["mail", "push"]);
+    apply(&mut store, &[Op::InsertMany((0..20).map(|n| new_job("mail", n)).collect())], false);
+    let claimed = apply(&mut store, &[], true).claimed;
+    let conn = store.conn.as_ref().unwrap();
+    let set = "failures = nr, interruptions = nr + 100, attempts = nr + 200, \
+               part = 'part ' || nr, key = 'key ' || nr, errors = 'errors ' || nr, \
+               extra = CAST('extra ' || nr AS BLOB), payload = CAST('payload ' || nr AS BLOB)";
+    // Each job has a due time of its own, in milliseconds.
+    conn.execute(&format!("UPDATE tickwheel_job SET {}", set.replace("nr", "due % 1000")), [])
+        .unwrap();
+    let columns =
+        "id, kind, due, failures, interruptions, attempts, part, key, errors, extra, payload";
+    let rows = |store: &Sqlite, table: &str| {
+        let conn = store.conn.as_ref().unwrap();
+        let sql = format!("SELECT {columns} FROM tickwheel_{table} ORDER BY id");
+        let mut rows = conn.prepare(&sql).unwrap();
+        let row = |row: &rusqlite::Row<'_>| (0..11).map(|column| row.get(column)).collect();
+        let rows = rows.query_map([], row).unwrap();
+        rows.collect::<rusqlite::Result<Vec<Vec<rusqlite::types::Value>>>>().unwrap()
+    };
+    let before = rows(&store, "job");
+    let keep = Some(Keep::last(1_000));
+    let end = |job| Op::Finish(Finish { keep, ..completed(job) });
+    apply(&mut store, &claimed.iter().map(end).collect::<Vec<Op>>(), false);
+    assert_eq!(rows(&store, "kept"), before);
+    assert!(ids(&store, "job").is_empty());
+}
+
+/// A trigger of a user's leaves a kept job out of its table. Then the ends of the jobs are refused, and none is deleted.
+#[test]
+fn ends_are_refused_if_a_kept_job_cannot_be_written() {
+    let mut store = opened(&["mail", "push"]);
+    apply(&mut store, &[Op::InsertMany((0..20).map(|_| new_job("mail", 1)).collect())], false);
+    let claimed = apply(&mut store, &[], true).claimed;
+    let keep = Some(Keep::last(1_000));
+    let ops: Vec<Op> =
+        claimed.iter().map(|job| Op::Finish(Finish { keep, ..completed(job) })).collect();
+    // The first kept job makes the table.
+    apply(&mut store, &ops[..1], false);
+    let id = claimed[9].id.to_u128();
+    let trigger = format!(
+        "CREATE TRIGGER mine BEFORE INSERT ON tickwheel_kept WHEN hex(NEW.id) = '{id:032X}' \
+         BEGIN SELECT RAISE(IGNORE); END"
+    );
+    store.conn.as_ref().unwrap().execute_batch(&trigger).unwrap();
+    let (claim, synced, awaited, until) = (None, false, false, None);
+    let batch = Batch { number: 0, ops: &ops[1..], claim, synced, awaited, until, now: now() };
+    let error = store.apply(&batch).err().unwrap().error.to_string();
+    assert!(error.contains("18 of 19"), "{error}");
+}
+
 /// A job ends, and the same transaction inserts jobs with its id and with its key: the id is known, and the key is free.
 #[test]
 fn insert_after_the_end_of_a_job_knows_its_id_and_finds_its_key_free() {
+    // The library made an id, so nothing remembers it unless its job is kept.
+    for (keep, unnamed) in [(None, Inserted::New), (Some(Keep::last(1_000)), Inserted::Known)] {
+        let mut store = opened(&["mail", "push"]);
+        let mut jobs: Vec<NewJob> = (0..20).map(|_| new_job("mail", 1)).collect();
+        let key = Some(("order".to_owned(), crate::store::IfTaken::Leave));
+        jobs[3].callers_id = true;
+        jobs[5].key.clone_from(&key);
+        let (again, mut keyed) = (jobs[3].clone(), new_job("mail", 1));
+        let forgotten = NewJob { callers_id: true, ..jobs[8].clone() };
+        keyed.key = key;
+        let mut left = BTreeSet::from([keyed.id]);
+        left.extend((unnamed == Inserted::New).then_some(forgotten.id));
+        apply(&mut store, &[Op::InsertMany(jobs)], false);
+        let claimed = apply(&mut store, &[], true).claimed;
+        let end = |job| Op::Finish(Finish { keep, ..completed(job) });
+        let mut ops: Vec<Op> = claimed.iter().map(end).collect();
+        ops.extend([Op::Insert(again.clone()), Op::Insert(forgotten), Op::Insert(keyed)]);
+        let answers = apply(&mut store, &ops, false).answers;
+        let inserted: Vec<&Inserted> = answers
+            .iter()
+            .filter_map(|answer| match answer {
+                Answer::Inserted(inserted) => Some(inserted),
+                _ => None,
+            })
+            .collect();
+        assert!(inserted.iter().copied().eq(&[Inserted::Known, unnamed, Inserted::New]));
+        assert_eq!(ids(&store, "job"), left);
+        store.check().unwrap();
+        let answers = apply(&mut store, &[Op::Insert(again)], false).answers;
+        assert!(matches!(answers[..], [Answer::Inserted(Inserted::Known)]), "{answers:?}");
+    }
+}
+
+/// A kept job makes room for another one, and then its id is free, also for an insert of the same transaction.
+#[test]
+fn insert_after_the_end_of_a_job_finds_the_id_of_a_trimmed_job_free() {
     let mut store = opened(&["mail", "push"]);
-    let mut jobs: Vec<NewJob> = (0..20).map(|_| new_job("mail", 1)).collect();
-    let key = Some(("order".to_owned(), crate::store::IfTaken::Leave));
-    jobs[3].callers_id = true;
-    jobs[5].key.clone_from(&key);
-    let (again, mut keyed) = (jobs[3].clone(), new_job("mail", 1));
-    // The library made this id, so nothing remembers it.
-    let forgotten = NewJob { callers_id: true, ..jobs[8].clone() };
-    keyed.key = key;
-    apply(&mut store, &[Op::InsertMany(jobs)], false);
-    let claimed = apply(&mut store, &[], true).claimed;
-    let mut ops: Vec<Op> = claimed.iter().map(|job| Op::Finish(completed(job))).collect();
-    let id = keyed.id;
-    ops.extend([Op::Insert(again.clone()), Op::Insert(forgotten.clone()), Op::Insert(keyed)]);
-    let answers = apply(&mut store, &ops, false).answers;
-    let inserted: Vec<&Inserted> = answers
-        .iter()
-        .filter_map(|answer| match answer {
-            Answer::Inserted(inserted) => Some(inserted),
-            _ => None,
-        })
-        .collect();
-    let new = [Inserted::Known, Inserted::New, Inserted::New];
-    assert!(inserted.iter().copied().eq(&new), "{inserted:?}");
-    assert_eq!(ids(&store, "job"), BTreeSet::from([id, forgotten.id]));
+    let first = new_job("mail", 1);
+    let keep = Some(Keep::last(1));
+    let run = |store: &mut Sqlite, job: NewJob, more: Option<NewJob>| {
+        apply(store, &[Op::Insert(job)], false);
+        let claimed = apply(store, &[], true).claimed;
+        let mut ops = vec![Op::Finish(Finish { keep, ..completed(&claimed[0]) })];
+        ops.extend(more.map(Op::Insert));
+        apply(store, &ops, false).answers
+    };
+    run(&mut store, first.clone(), None);
+    let again = NewJob { callers_id: true, ..first };
+    let answers = run(&mut store, new_job("mail", 1), Some(again));
+    assert!(matches!(answers[1], Answer::Inserted(Inserted::New)), "{answers:?}");
     store.check().unwrap();
-    let answers = apply(&mut store, &[Op::Insert(again)], false).answers;
-    assert!(matches!(answers[..], [Answer::Inserted(Inserted::Known)]), "{answers:?}");
 }
