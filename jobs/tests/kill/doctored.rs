@@ -374,6 +374,35 @@ fn r10_finds_an_occurrence_that_is_missing() {
     });
 }
 
+/// A schedule of which seven occurrences are missing. Before that a child was killed, and the next one acted for so many
+/// milliseconds.
+fn with_an_outage(log: &mut Log, acts_for: u64) {
+    let run = |log: &mut Log, n: u64| {
+        log.run(occurrence(1, BEGINNING + n * 100), BEGINNING + n * 100, n);
+    };
+    log.asked(Verb::Schedule { name: 1, period: 100 }, Answer::Done(true));
+    (1..=6).for_each(|n| run(log, n));
+    log.again();
+    log.now = BEGINNING + 1_050;
+    run(log, 7);
+    log.now += acts_for;
+    log.asked(Verb::Flush, Answer::Done(true));
+    log.again();
+    (15..=20).for_each(|n| run(log, n));
+    log.asked(Verb::Unschedule { name: 1 }, Answer::Done(true));
+    log.closed();
+}
+
+/// R10 allows that occurrences are missed while a child is killed that has just begun to run jobs: it had no time to make
+/// them. It finds them missing if the child acts for longer.
+#[test]
+fn r10_allows_an_outage_with_a_child_that_is_killed_at_once() {
+    let mut log = Log::new(Level::Synced);
+    with_an_outage(&mut log, 10);
+    assert_eq!(log.broken(), BTreeSet::new());
+    caught("R10", |log| with_an_outage(log, 400));
+}
+
 /// R10 finds a schedule that stops before it is removed.
 #[test]
 fn r10_finds_a_schedule_that_stops() {

@@ -8,6 +8,9 @@ use crate::record::{
     Answer, End, Event, FileEnd, Level, Look, Mode, Record, Seen, Start, Tag, Verb,
 };
 
+/// In microseconds.
+const SETTLED_US: u64 = 250_000;
+
 pub(crate) struct History<'a> {
     pub(crate) calls: Vec<Call<'a>>,
     pub(crate) jobs: BTreeMap<Tag, JobHistory>,
@@ -15,7 +18,8 @@ pub(crate) struct History<'a> {
     /// Each look at the file, and where in the log it was.
     pub(crate) looks: Vec<(usize, &'a Look)>,
     pub(crate) failures: Vec<&'a str>,
-    /// When a child was seen to act, in the order of time.
+    /// When a child was seen to act that acted still [`SETTLED_US`] later, in the order of time. A child that was killed
+    /// before that may have started a job, and not yet made the occurrences that were missed.
     pub(crate) signs: Vec<u64>,
     /// The jobs that were inserted without waiting, and that an event named as lost.
     pub(crate) inserts_lost: BTreeSet<JobId>,
@@ -101,9 +105,13 @@ impl<'a> History<'a> {
             is_shared: false,
             end,
         };
-        let mut numbers = BTreeMap::new();
+        let (mut numbers, mut acts) = (BTreeMap::new(), BTreeMap::new());
         for (place, event) in log.iter().enumerate() {
-            history.take(place, event, &mut numbers);
+            history.take(place, event, &mut numbers, &mut acts);
+        }
+        for acts in acts.into_values() {
+            let last = acts.iter().copied().max().unwrap_or(0);
+            history.signs.extend(acts.into_iter().filter(|at| at + SETTLED_US <= last));
         }
         history.signs.sort_unstable();
         for seen in &end.jobs {
@@ -114,7 +122,14 @@ impl<'a> History<'a> {
         history
     }
 
-    fn take(&mut self, place: usize, event: &'a Event, numbers: &mut BTreeMap<u64, usize>) {
+    /// `acts`: when each child acted.
+    fn take(
+        &mut self,
+        place: usize,
+        event: &'a Event,
+        numbers: &mut BTreeMap<u64, usize>,
+        acts: &mut BTreeMap<u32, Vec<u64>>,
+    ) {
         if let Record::Server { is_up } = event.record {
             self.is_shared = true;
             match self.away.last_mut().filter(|_| is_up) {
@@ -147,11 +162,11 @@ impl<'a> History<'a> {
                 call.answer = Some(Answered { place, at: *at, answer });
                 // Jobs that end refuse calls, and make no occurrences any more.
                 if !call.is_refused() {
-                    self.signs.push(*at);
+                    acts.entry(event.life).or_default().push(*at);
                 }
             }
             Record::Start(start) => {
-                self.signs.push(start.at);
+                acts.entry(event.life).or_default().push(start.at);
                 let job = self.jobs.entry(start.tag).or_default();
                 job.starts.push((place, event.life, *start));
             }
