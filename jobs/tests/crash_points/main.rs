@@ -48,7 +48,7 @@ fn crash_everywhere(durability: Durability, steps: &[history::Step], effort: Eff
 /// A crash at any write of a script loses nothing that was synced.
 #[test]
 fn crash_at_any_write_loses_nothing_that_was_synced() {
-    let tally = crash_everywhere(Durability::Synced, &scripts::every_verb(), effort(5, 2));
+    let tally = crash_everywhere(Durability::Synced, &scripts::every_verb(), effort(4, 2));
     println!("{tally:?}");
 }
 
