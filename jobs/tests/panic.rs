@@ -3,6 +3,7 @@
 //! The panic is planted at a named point of the code, in a process of its own: the point is every
 //! dispatcher's.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
@@ -133,6 +134,16 @@ fn a_panic_of_a_client_is_noticed(path: &Path, is_future: bool) {
     Jobs::open(path).unwrap().client().unwrap().check().unwrap();
 }
 
+/// The state of a machine may be wrong after a step that has panicked. A call that came between the panic and the end
+/// of its client found the machine as it was, and its job was stored.
+fn no_step_follows_one_that_panicked() {
+    let (jobs, _driver) = Jobs::memory().handle(|_: Close, _| Ok(())).manual().unwrap();
+    CLIENT_PANICS.store(true, Ordering::SeqCst);
+    let insert = || jobs.insert(HOUR, Close).map(drop);
+    catch_unwind(AssertUnwindSafe(insert)).unwrap_err();
+    insert().unwrap_err();
+}
+
 /// After a panic of the dispatcher every call ends, the runs under way are cancelled, `on_event` receives it,
 /// and the file can have another runner.
 #[test]
@@ -147,6 +158,7 @@ fn panic_of_the_dispatcher_reaches_callers_runs_and_on_event() {
     jobs.check().unwrap();
     drop(jobs);
     a_call_of_a_thread_that_panics_harms_no_client(&path);
+    no_step_follows_one_that_panicked();
     for is_future in [false, true] {
         a_panic_of_a_client_is_noticed(&path, is_future);
     }

@@ -8,6 +8,7 @@
 //! - A caller waits for the lock and for the store until the limit of its call, and no longer.
 //! - The starts of a step go to the executor before the lock is released, so no job of a later step starts
 //!   sooner.
+//! - After a step that has panicked there is no other: the state of the machine may be wrong.
 
 use core::task::Waker;
 use std::sync::Arc;
@@ -44,6 +45,8 @@ struct Inner {
     /// None once it was closed.
     store: Option<Box<dyn Store>>,
     wake_at: Option<Millis>,
+    /// A step is being made, or has panicked.
+    is_stepping: bool,
     /// Runs the jobs, if this process runs any. It refers back to this machine until the store is closed.
     executor: Option<Arc<Executor>>,
 }
@@ -58,7 +61,8 @@ impl Inline {
         alive: Arc<Alive>,
     ) -> Inline {
         let wake_at = Some(Millis::ZERO);
-        let inner = Inner { machine, store: Some(store), wake_at, executor: None };
+        let (store, is_stepping) = (Some(store), false);
+        let inner = Inner { machine, store, wake_at, is_stepping, executor: None };
         Inline { inner: TimedLock::new(inner), clock, metrics, on_event, on_run, alive }
     }
 
@@ -86,9 +90,13 @@ impl Inline {
     ) -> Result<Option<Millis>, Sent> {
         let (output, ending) = {
             let mut inner = self.inner.lock_until(until).ok_or(Sent::TimedOut)?;
-            let Inner { machine, store: Some(store), wake_at, executor } = &mut *inner else {
+            let Inner { machine, store: Some(store), wake_at, is_stepping, executor } = &mut *inner
+            else {
                 return Err(Sent::Closed);
             };
+            if core::mem::replace(is_stepping, true) {
+                return Err(Sent::Closed);
+            }
             machine.until = until;
             let now = self.clock.now();
             let mut output = machine.step(now, commands, &mut **store);
@@ -105,6 +113,7 @@ impl Inline {
             }
             // The thread that made the last step ends alone: it answers when the store is closed.
             let ending = output.finished.then(|| (inner.store.take(), inner.executor.take()));
+            inner.is_stepping = false;
             (output, ending)
         };
         let StepOutput {
