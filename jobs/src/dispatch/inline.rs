@@ -95,6 +95,7 @@ impl Inline {
                 return Err(Sent::Closed);
             };
             if core::mem::replace(is_stepping, true) {
+                self.has_panicked();
                 return Err(Sent::Closed);
             }
             machine.until = until;
@@ -150,7 +151,7 @@ impl Inline {
     /// Ends the machine after a step that has panicked. Its state may be wrong, so every call is refused from
     /// now on.
     pub(crate) fn has_panicked(&self) {
-        self.alive.stop(StoreError::Other("a step of this client has panicked".to_owned()));
+        self.alive.stop(StoreError::Other("a step has panicked".to_owned()));
         self.alive.end();
     }
 

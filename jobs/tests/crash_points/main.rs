@@ -1,6 +1,6 @@
 //! A crash at every write of SQLite: see `checker.rs` for what must hold after it.
 //!
-//! `TICKWHEEL_CRASH_HISTORIES` says how many histories are made up (see `EFFORT` for the others), and
+//! `TICKWHEEL_CRASH_HISTORIES` says how many histories are made up (see `Effort` for the other sizes), and
 //! `TICKWHEEL_CRASH_IMAGES` how many power cuts are drawn for each event.
 //!
 //! | file | what it holds |

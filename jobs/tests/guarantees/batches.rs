@@ -260,6 +260,27 @@ fn interrupted_job_is_a_batch_by_itself() {
     jobs.check().unwrap();
 }
 
+/// An interrupted job starts before a job that is due earlier and waits for the rest of its batch.
+#[test]
+fn interrupted_job_passes_one_that_waits_for_its_batch() {
+    let (_folder, path) = file();
+    let client = Jobs::open(&path).unwrap().client().unwrap();
+    client.insert(Duration::ZERO, close(0)).unwrap();
+    let interrupted = client.insert(Duration::ZERO, close(1)).unwrap();
+    drop(client);
+    let conn = Connection::open(&path).unwrap();
+    let claimed = interrupted.to_u128().to_be_bytes();
+    conn.execute("INSERT INTO tickwheel_claim (ids) VALUES (?1)", [claimed]).unwrap();
+    drop(conn);
+    let batches = Batches::default();
+    let (jobs, driver) = threes(Jobs::open(&path).unwrap(), &batches);
+    driver.advance(Duration::ZERO);
+    assert_eq!(batches.take(), [[1]]);
+    driver.advance(SECOND);
+    assert_eq!(batches.take(), [[0]]);
+    jobs.check().unwrap();
+}
+
 /// A head start counts for batches: with one thread, a batch of a kind with a head start runs before jobs that became
 /// due earlier.
 #[test]

@@ -374,8 +374,8 @@ fn r10_finds_an_occurrence_that_is_missing() {
     });
 }
 
-/// A schedule of which seven occurrences are missing. Before that a child was killed, and the next one acted for so many
-/// milliseconds.
+/// Writes a log in which seven occurrences of a schedule are missing. The first child is killed, the second one acts for
+/// `acts_for` milliseconds and is killed, and the third one makes the later occurrences.
 fn with_an_outage(log: &mut Log, acts_for: u64) {
     let run = |log: &mut Log, n: u64| {
         log.run(occurrence(1, BEGINNING + n * 100), BEGINNING + n * 100, n);
@@ -393,8 +393,8 @@ fn with_an_outage(log: &mut Log, acts_for: u64) {
     log.closed();
 }
 
-/// R10 allows that occurrences are missed while a child is killed that has just begun to run jobs: it had no time to make
-/// them. It finds them missing if the child acts for longer.
+/// R10 allows a gap if the child in its middle is killed at once, because that child had no time to make the occurrences.
+/// R10 finds the gap if that child acts for longer.
 #[test]
 fn r10_allows_an_outage_with_a_child_that_is_killed_at_once() {
     let mut log = Log::new(Level::Synced);

@@ -384,8 +384,8 @@ fn store_behind_sentinels_agrees_with_the_oracle() {
     agrees(Kind::Sentinels { sentinels: set.ports(), master: set.master.port }, 8);
 }
 
-/// Compares a store with the oracle in so many histories. To draw one takes a deep stack, since a plan draws calls,
-/// and a call draws plans.
+/// Compares a store with the oracle in `cases` histories. It does so on a thread of its own, because proptest needs a
+/// deep stack to draw a history: a plan has calls, and a call has plans.
 fn agrees(store: Kind, cases: u32) {
     let compare = move || {
         let history = prop::collection::vec(draw::op(), STEPS / 2..STEPS);

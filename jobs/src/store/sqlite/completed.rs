@@ -10,8 +10,8 @@
 //!   job would look for the same place again and again.
 //! - A statement moves or deletes several jobs only if the rows from the first to the last are theirs, and no others. So
 //!   each row is compared first.
-//! - A kept job is not read: SQLite copies its row, and adds what only its end knows. Most runs are short, so neighbours
-//!   mostly took as many milliseconds, and one statement copies them.
+//! - A kept job is not read. SQLite copies its row and adds the time and the result of its run. One statement copies
+//!   neighbours for which it adds the same values. Short runs mostly take the same number of milliseconds.
 
 use rusqlite::{Row, params};
 
@@ -40,7 +40,7 @@ pub(super) struct Completed {
     pub(super) kept: Option<Box<ToKeep>>,
 }
 
-/// What becomes of the row of a completed job that is kept.
+/// A completed job that is kept, and the values that its row in `kept` gets.
 #[derive(Debug)]
 pub(super) struct ToKeep {
     /// How long its run took, in milliseconds.
@@ -48,7 +48,7 @@ pub(super) struct ToKeep {
     pub(super) result: Option<Vec<u8>>,
     pub(super) listed: Listed,
     pub(super) until: Millis,
-    /// What its kind keeps, or `None` if this job alone is kept, since a caller waits for its end.
+    /// The bound of its kind. It is `None` if the kind keeps no jobs: then a caller waits for the end of this one.
     pub(super) keep: Option<Keep>,
 }
 
@@ -95,7 +95,7 @@ impl State {
             }
             for job in jobs {
                 let Some(its) = &job.kept else { continue };
-                // A job without a row was deleted by a user.
+                // A user has deleted a job that has no row.
                 if copied_together || tables.copy_one_to_kept(job.place, its, now)? {
                     self.count(kind, KindCounts::of_kept(its.listed.bytes as usize));
                     self.note_kept(kind, (now, its.until), its.keep, its.listed);
@@ -135,8 +135,8 @@ impl State {
 }
 
 impl Tables<'_> {
-    /// Copies neighbours that are kept alike from the table of jobs. A trigger of a user may have kept a row out: then
-    /// none of them leaves its table.
+    /// Copies neighbours to `kept`. Their rows there get the same values. If SQLite copies fewer rows, this is an error,
+    /// so the transaction is rolled back. A trigger of a user can cause that.
     fn copy_to_kept(
         &self,
         jobs: &[Completed],
@@ -191,7 +191,7 @@ impl Tables<'_> {
     }
 }
 
-/// Says whether two jobs are kept, and their ends add the same to their rows.
+/// Says whether two jobs are kept, and their rows in `kept` get the same values.
 fn are_kept_alike(a: &Completed, b: &Completed) -> bool {
     let (Some(a), Some(b)) = (&a.kept, &b.kept) else { return false };
     (a.took, a.listed.callers_id, &a.result) == (b.took, b.listed.callers_id, &b.result)

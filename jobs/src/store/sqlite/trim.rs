@@ -2,9 +2,9 @@
 //!
 //! Ground rules:
 //!
-//! - `completed.rs` writes the rows of kept jobs, and notes these for a list. The lists are written, and the oldest jobs
-//!   go, once for all ends of a transaction, before anything is read in it that could tell. So the bound holds after it.
-//! - All ends of a kind in a transaction have one bound: a program reads it anew only after a commit.
+//! - `completed.rs` writes the rows of kept jobs, and notes each job for a list. The lists are written and the oldest
+//!   jobs are deleted once for all ends of a transaction, before another operation of it could read them.
+//! - All ends of a kind in a transaction have the same bound, because a program reads the bound only after a commit.
 //! - The jobs that go are not read: their lists tell how many bytes they count (`kept.rs`).
 
 use super::State;

@@ -67,7 +67,7 @@ fn counted(store: &mut Sqlite) -> u64 {
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Fate {
     Completes,
-    /// It is kept, after so many milliseconds, with a result or without.
+    /// The job is kept. The fields are the milliseconds of its run, and its result.
     IsKept(u64, Option<u8>),
     Snoozes,
     StaysClaimed,
@@ -87,9 +87,9 @@ fn fate() -> impl Strategy<Value = Fate> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 
-    /// In any order of ends, with jobs between that snooze, run on or are pending, the jobs that complete leave the
-    /// table of jobs, no other does, and the file counts the rest. Each job that is kept has its own payload, due time
-    /// and id, and what its run took and left.
+    /// Runs end in any order. Between the jobs that complete lie jobs that snooze, run on or are pending. Exactly the
+    /// jobs that complete leave the table of jobs, and the file counts the rest. A kept job has its own id, due time and
+    /// payload, and the time and the result of its run.
     #[test]
     fn completed_jobs_leave_and_no_other_does(
         jobs in vec((any::<bool>(), 0u64..4, fate(), any::<u32>()), 1..300),
@@ -147,8 +147,9 @@ proptest! {
     }
 }
 
-/// A user has deleted the row of a claimed job by hand. When that job ends, nothing is counted or kept. Another job, which
-/// still runs, stays in the table: so many rows are there as jobs end, but not the same ones.
+/// A user has deleted the row of a claimed job by hand. When that job ends, it is neither counted nor kept. The row of
+/// another job lies between those that end. That job still runs, so its row stays. The number of rows alone would not
+/// tell: it is the number of the jobs that end.
 #[test]
 fn job_that_runs_on_stays_although_a_row_beside_it_is_gone() {
     for keep in [None, Some(Keep::last(1_000))] {
@@ -203,19 +204,21 @@ fn row_without_an_id_stops_no_completed_job() {
     assert_eq!(left, "no id");
 }
 
-/// Neighbours are kept with everything that their rows have.
+/// The row of a kept job has the columns that its row had as a job.
 #[test]
 fn neighbours_are_kept_as_their_rows_are() {
     let mut store = opened(&["mail", "push"]);
     apply(&mut store, &[Op::InsertMany((0..20).map(|n| new_job("mail", n)).collect())], false);
     let claimed = apply(&mut store, &[], true).claimed;
     let conn = store.conn.as_ref().unwrap();
-    let set = "failures = nr, interruptions = nr + 100, attempts = nr + 200, \
-               part = 'part ' || nr, key = 'key ' || nr, errors = 'errors ' || nr, \
-               extra = CAST('extra ' || nr AS BLOB), payload = CAST('payload ' || nr AS BLOB)";
     // Each job has a due time of its own, in milliseconds.
-    conn.execute(&format!("UPDATE tickwheel_job SET {}", set.replace("nr", "due % 1000")), [])
-        .unwrap();
+    let n = "due % 1000";
+    let set = format!(
+        "UPDATE tickwheel_job SET failures = {n}, interruptions = {n} + 100, attempts = {n} + 200, \
+         part = 'part ' || {n}, key = 'key ' || {n}, errors = 'errors ' || {n}, \
+         extra = CAST('extra ' || {n} AS BLOB), payload = CAST('payload ' || {n} AS BLOB)"
+    );
+    conn.execute(&set, []).unwrap();
     let columns =
         "id, kind, due, failures, interruptions, attempts, part, key, errors, extra, payload";
     let rows = |store: &Sqlite, table: &str| {
@@ -234,7 +237,7 @@ fn neighbours_are_kept_as_their_rows_are() {
     assert!(ids(&store, "job").is_empty());
 }
 
-/// A trigger of a user's leaves a kept job out of its table. Then the ends of the jobs are refused, and none is deleted.
+/// A trigger of a user prevents the insert of one kept job. Then the whole transaction is refused.
 #[test]
 fn ends_are_refused_if_a_kept_job_cannot_be_written() {
     let mut store = opened(&["mail", "push"]);
