@@ -403,6 +403,34 @@ fn r10_allows_an_outage_with_a_child_that_is_killed_at_once() {
     caught("R10", |log| with_an_outage(log, 400));
 }
 
+/// Writes a log in which children are killed at once before and after the only one that acts for long. `early` and `late`
+/// occurrences are missing on its two sides.
+fn with_outages_at_both_ends(log: &mut Log, early: u64, late: u64) {
+    let run = |log: &mut Log, n: u64| {
+        log.run(occurrence(1, BEGINNING + n * 100), BEGINNING + n * 100, n);
+    };
+    log.asked(Verb::Schedule { name: 1, period: 100 }, Answer::Done(true));
+    run(log, 1);
+    log.again();
+    let middle = 2 + early;
+    (middle..middle + 5).for_each(|n| run(log, n));
+    log.again();
+    run(log, middle + 5 + late);
+    log.asked(Verb::Unschedule { name: 1 }, Answer::Done(true));
+    log.closed();
+}
+
+/// R10 allows a gap after a first child that was killed at once, and one before a last child that acts for a short time.
+#[test]
+fn r10_allows_an_outage_at_the_beginning_and_at_the_end() {
+    for (early, late) in [(15, 0), (0, 15)] {
+        let mut log = Log::new(Level::Synced);
+        with_outages_at_both_ends(&mut log, early, late);
+        assert_eq!(log.broken(), BTreeSet::new(), "{early} and {late} are missing");
+        caught("R10", |log| with_outages_at_both_ends(log, early.min(3), late.min(3)));
+    }
+}
+
 /// R10 finds a schedule that stops before it is removed.
 #[test]
 fn r10_finds_a_schedule_that_stops() {

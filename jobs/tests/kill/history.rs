@@ -18,8 +18,9 @@ pub(crate) struct History<'a> {
     /// Each look at the file, and where in the log it was.
     pub(crate) looks: Vec<(usize, &'a Look)>,
     pub(crate) failures: Vec<&'a str>,
-    /// When a child acted, in the order of time. The acts of the last [`SETTLED_US`] of a child are left out: a child that
-    /// was killed so early may have started a job and not yet made the occurrences that were missed.
+    /// When a child acted, in the order of time, with the beginning and the end of the log around it. The acts of the last
+    /// [`SETTLED_US`] of a child are left out: a child that was killed so early may have started a job and not yet made the
+    /// occurrences that were missed.
     pub(crate) signs: Vec<u64>,
     /// The jobs that were inserted without waiting, and that an event named as lost.
     pub(crate) inserts_lost: BTreeSet<JobId>,
@@ -113,6 +114,7 @@ impl<'a> History<'a> {
             let last = acts.iter().copied().max().unwrap_or(0);
             history.signs.extend(acts.into_iter().filter(|at| at + SETTLED_US <= last));
         }
+        history.signs.extend(log.first().into_iter().chain(log.last()).map(|event| event.stamp));
         history.signs.sort_unstable();
         for seen in &end.jobs {
             let job = history.jobs.entry(seen.tag).or_default();
