@@ -17,12 +17,12 @@
 //! }
 //! ```
 //!
-//! Jobs run on a rayon pool. A job never starts early. The ticker hands it to the pool at most one
-//! tick late, plus the time that the ticker's thread takes to wake. [`Wheel::cancel`] and
-//! [`Wheel::reset`] take constant time and return exactly whether the job was pending; a stale
-//! [`Handle`] does nothing. A panic in one job affects no other job. No thread wakes before the next
-//! tick with work, with two exceptions: the ticker wakes once a second while a job or an event waits
-//! for the wall clock, and once a tick while an event waits for room in its channel.
+//! Jobs run on a rayon pool. A job never starts early. The ticker hands it to the pool at most one tick late, plus the
+//! time that the ticker's thread takes to wake. [`Wheel::cancel`] and [`Wheel::reset`] take constant time and return
+//! exactly whether the job was pending; a stale [`Handle`] does nothing. A panic in one job affects no other job. While
+//! nothing is due, no thread wakes, with these exceptions: the ticker may wake for a timer that was cancelled or reset;
+//! once a second while a job or an event waits for the wall clock, or while the system refuses the threads of the pool;
+//! and once a tick while an event waits for room in its channel.
 //!
 //! | for | use |
 //! | --- | --- |

@@ -58,7 +58,7 @@
 //! - **A handler returns `Ok` or a [`Fail`].** `?` converts nearly every error to a `Fail`, which leads to a
 //!   retry by the policy, a retry after a delay, no retry, or a later run without a failure ([`Fail::snooze`]).
 //!
-//! - **Each verb that waits has a form for async code**: [`insert_async`](Client::insert_async),
+//! - **Each verb that waits has a form for async code** (but for `is_paused`): [`insert_async`](Client::insert_async),
 //!   [`cancel_async`](Client::cancel_async) and so on, on any runtime. The other form blocks the thread.
 //!
 //! The `cookbook` has recipes.

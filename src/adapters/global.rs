@@ -17,7 +17,8 @@ static WHEEL: OnceLock<Wheel> = OnceLock::new();
 ///
 /// # Panics
 ///
-/// At first use, when the system refuses to start the ticker's thread.
+/// When it has to make the wheel, and the system refuses to start the ticker's thread. The next use tries again. The
+/// other functions of this module use the wheel, so they panic then too.
 pub fn wheel() -> &'static Wheel {
     WHEEL.get_or_init(Wheel::new)
 }

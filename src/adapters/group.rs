@@ -192,7 +192,8 @@ impl Group {
         cancelled.into_iter().filter(|&cancelled| cancelled).count()
     }
 
-    /// Returns the number of jobs in the group: those that are pending, or about to start. A
+    /// Returns the number of jobs in the group: those that are pending or about to start, and those that were taken out
+    /// or handed back and are not dropped yet. A
     /// repeating job is in its group until its last run has ended.
     #[must_use]
     pub fn len(&self) -> usize {

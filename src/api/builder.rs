@@ -125,7 +125,8 @@ impl Builder {
     }
 
     /// Sets how many jobs may be pending at a time. A repeating job is pending until its last run
-    /// has ended, a job for a wall-clock time until it starts ([`Wheel::is_pending`]). At the
+    /// has ended, a job for a wall-clock time or of [`Wheel::insert_with`] until it starts
+    /// ([`Wheel::is_pending`]). At the
     /// bound, [`Wheel::try_insert`] gives the job back, and [`Wheel::insert`] panics. By default
     /// there is no bound.
     pub fn max_pending(mut self, bound: usize) -> Builder {
@@ -151,11 +152,11 @@ impl Builder {
         self
     }
 
-    /// Sets a handler that the wheel calls with every [`Panic`] that it catches: of a job, of a
-    /// captured value or a key while it is dropped, or of a waker (feature `async`). It runs on the
-    /// thread of the panic. For a waker that is the ticker's thread, which the handler must not
-    /// block. Without a handler, panics are counted ([`Stats::panicked`](crate::Stats::panicked)),
-    /// and the panic hook reports them as it does everywhere.
+    /// Sets a handler that the wheel calls with every [`Panic`] that it catches: of a job or a task that it has
+    /// spawned, of a value, an event or a key while it is dropped, of a waker, or of [`Full::Give`](crate::Full::Give).
+    /// It runs on the thread of the panic. For a waker that is mostly the ticker's thread, which the handler must not
+    /// block. Without a handler, panics are counted ([`Stats::panicked`](crate::Stats::panicked)), and the panic hook
+    /// reports them as it does everywhere.
     ///
     /// The handler may use the wheel and end it; no verb waits there ([`Wheel::close`]). A panic of the
     /// handler is counted too, and stops there. If two values that one job captured both panic while

@@ -167,10 +167,10 @@ impl Driver {
     /// Sets the wheel's wall clock, forward or back, as an operator might set the system's. The
     /// monotonic clock does not move. Jobs that wait for a wall-clock time come due by the new time.
     /// A job whose time has then passed is due at the next tick, and runs in the next
-    /// [`Driver::advance`].
+    /// [`Driver::advance`] that reaches it.
     ///
-    /// A change of more than 292 years becomes one of 292 years. The cost grows with the number of
-    /// jobs that repeat or wait for a wall-clock time.
+    /// The clock is set by at most 292 years in all. The cost grows with the number of jobs that repeat, wait for a
+    /// wall-clock time, or come from [`Wheel::insert_with`](crate::Wheel::insert_with).
     pub fn set_wall(&self, time: SystemTime) {
         self.engine.timebase().clock().set_wall(time);
         self.engine.follow_the_wall();

@@ -72,8 +72,9 @@ impl LoopDriver {
     /// is due, `None` if no pending timer will ever be due. From here until that call, an insert
     /// that is due earlier calls the waker of [`LoopDriver::on_earlier`].
     ///
-    /// Call this directly before every wait. While a job waits for a wall-clock time, the result is
-    /// at most a second. It takes a lock for each shard. Inside [`LoopDriver::run_due`] it returns zero.
+    /// Call this directly before every wait. While a job or an event waits for a wall-clock time, the result is
+    /// at most a second. It takes two locks for each shard. Inside [`LoopDriver::run_due`], and beside another call of
+    /// `timeout`, it returns zero.
     #[must_use]
     pub fn timeout(&self) -> Option<Duration> {
         let Some(ticker) = lock(&self.ticker).take() else { return Some(Duration::ZERO) };
@@ -96,8 +97,9 @@ impl LoopDriver {
         ran
     }
 
-    /// Sets the waker that the wheel calls when an insert or a reset is due before the end of the wait
-    /// that [`LoopDriver::timeout`] allowed, and when the wheel ends. Replaces an earlier waker.
+    /// Sets the waker that the wheel calls when a new timer is due before the end of the wait that
+    /// [`LoopDriver::timeout`] allowed: after an insert, a reset, or the first poll of a sleep; also for the first job
+    /// with a wall-clock time, and when the wheel ends. Replaces an earlier waker.
     ///
     /// The inserting thread calls it outside every lock, so it may use the wheel. To wake a loop, one
     /// write to an eventfd or the like is enough. A panic in it is caught and counted.

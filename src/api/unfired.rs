@@ -17,11 +17,12 @@ use crate::values::job::Job;
 pub struct UnfiredJob {
     /// The handle that the insert returned.
     pub handle: Handle,
-    /// The time that was left until the job was due; zero if it was due, [`Duration::MAX`] for
+    /// The time that was left until the tick at which the job was due; zero if it was due, [`Duration::MAX`] for
     /// "never".
     pub remaining: Duration,
-    /// The wall-clock time at which the job is due, to be saved over a restart. `None` for "never",
-    /// and for a time that the system cannot represent.
+    /// The wall-clock time of the tick at which the job is due, to be saved over a restart. (With a long tick, save a
+    /// time of your own: each restart rounds up to a tick once more.) `None` for "never", and for a time that the
+    /// system cannot represent.
     pub wall: Option<SystemTime>,
     /// The job itself.
     pub job: Job,
@@ -85,7 +86,7 @@ impl Unfired {
     /// Returns the number of jobs that were still running when the shutdown returned: those that
     /// outlasted the limit of [`Wheel::shutdown_timeout`](crate::Wheel::shutdown_timeout), or those
     /// that ran when the wheel was closed by a job, in a hook, on a thread of its pool, or beside the
-    /// thread that runs the jobs of a manual or driven wheel. Zero otherwise.
+    /// thread that runs the jobs of a manual or driven wheel. Zero otherwise, and for a second shutdown.
     #[must_use]
     pub fn still_running(&self) -> usize {
         self.still_running

@@ -257,8 +257,8 @@ macro_rules! verbs {
             ///
             /// A job that was inserted for a delay or an instant does not follow the wall clock
             /// after a reset to a wall-clock time, unless it repeats or was inserted by
-            /// [`Wheel::insert_with`]. It is due at the instant at which the wall clock reads that
-            /// time if it is not set until then.
+            /// [`Wheel::insert_with`]. The wheel reads the wall clock once, at the reset, and computes an instant. If
+            /// the clock is set afterwards, the job does not move.
             #[doc(alias("reset_at", "reschedule", "extend", "touch", "pause", "refresh"))]
             #[inline]
             pub fn reset(&self, handle: Handle, when: impl Into<When>) -> bool {
@@ -267,13 +267,13 @@ macro_rules! verbs {
 
             /// Returns whether the job is pending: in the wheel, not handed to the pool, not
             /// cancelled. If so, a cancel would succeed. A repeating job is pending until its last
-            /// run has ended, and a job for a wall-clock time until it starts.
+            /// run has ended, and a job for a wall-clock time or of [`Wheel::insert_with`] until it starts.
             #[must_use]
             pub fn is_pending(&self, handle: Handle) -> bool {
                 self.engine().is_pending(handle)
             }
 
-            /// Returns the time until a pending job is due, rounded up to a tick: zero if it is due
+            /// Returns the time until the tick at which a pending job is due: zero if it is due
             /// and waits to be handed over, or is with the pool; [`Duration::MAX`] if it is never
             /// due. Returns `None` if it is not pending.
             #[must_use]

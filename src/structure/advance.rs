@@ -56,14 +56,14 @@ pub(crate) enum StoppedBy {
 }
 
 impl<T> Hierarchy<T> {
-    /// Advances to tick `to` and appends the timers that are due to `due`, in the order of their
-    /// deadlines. A deadline that had passed when it was given counts as one of the next tick after
-    /// that. Ties come in any order. A tick that lies before [`Hierarchy::now`] changes nothing.
+    /// Advances to tick `to` and appends the timers that are due to `due`, in the order of their deadlines. A timer
+    /// whose deadline had passed at its insert or reset fires with those of the next tick. An advance to [`Tick::MAX`]
+    /// fires also the timers with that deadline. Ties come in any order. A tick that lies before [`Hierarchy::now`]
+    /// changes nothing.
     ///
-    /// Looks at no more than `limit` entries, firing or moving them, then returns with
-    /// [`Turn::finished`] false. With a limit of zero it makes no progress unless nothing is left
-    /// to do. A timer that is due but was not reached is still pending, and can be cancelled or
-    /// reset.
+    /// Looks at no more than `limit` entries, firing or moving them, then returns with [`Turn::finished`] false. With a
+    /// limit of zero it fires and moves none: the clock goes no further than the tick before the next one with work. A
+    /// timer that is due but was not reached is still pending, and can be cancelled or reset.
     ///
     /// Costs a few steps for each tick that has work and a few for each entry looked at; ticks
     /// without work cost nothing. If few timers are left of many, the call may end with a move of

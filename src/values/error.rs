@@ -128,8 +128,8 @@ impl std::error::Error for ConfigError {
 pub enum InsertErrorKind {
     /// There is no room for the job. The wheel has as many pending jobs as
     /// [`Builder::max_pending`](crate::Builder::max_pending) allows; or the calling thread's shard
-    /// holds 2^32 - 1 jobs, the most that a shard can number. (A job that repeats or that waits for
-    /// a wall-clock time counts twice there while it is in the wheel.) For
+    /// holds 2^32 - 1 jobs, the most that a shard can number. (A job that repeats, that waits for a wall-clock time,
+    /// or of [`Wheel::insert_with`](crate::Wheel::insert_with) counts twice there while it is in the wheel.) For
     /// [`Events`](crate::Events): 2^32 - 1 events are pending in them.
     Full,
     /// The wheel was dropped or shut down. A wheel that is full as well reports this, because it is

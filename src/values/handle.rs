@@ -14,7 +14,8 @@ use core::fmt;
 use crate::values::generation::Generation;
 
 /// Names one job of one [`Wheel`](crate::Wheel), for ever: a handle is never given twice in the
-/// life of a process. It becomes stale when its job has run (a repeating job: for the last time) or
+/// life of a process. It becomes stale when its job is handed to the pool (one that can be cancelled for longer, see
+/// [`Wheel::cancel`](crate::Wheel::cancel): when it starts; a repeating job: when its last run has ended) or
 /// was cancelled. With a stale handle, or a handle of another wheel, every verb does nothing and
 /// returns `false` or `None`.
 ///

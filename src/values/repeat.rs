@@ -42,8 +42,7 @@ impl Repeat {
     /// a period of zero.
     ///
     /// A job runs at most once a tick. With a period shorter than the wheel's tick,
-    /// [`Missed::Skip`] and [`Missed::Delay`] drop deadlines at every run, and [`Missed::Burst`]
-    /// never catches up.
+    /// [`Missed::Skip`] and [`Missed::Delay`] drop deadlines, and [`Missed::Burst`] never catches up.
     #[doc(alias("interval", "set_interval", "periodic"))]
     pub fn every(period: Duration) -> Repeat {
         Repeat { period: Some(period), ..Repeat::irregular().starting(period) }
@@ -67,7 +66,8 @@ impl Repeat {
     /// to [`Repeat::within`] or [`Repeat::jitter`].
     ///
     /// If an instant has passed, the first run is at the next tick and is late for that instant;
-    /// the policy decides about the periods missed since. A wall-clock time that has passed counts
+    /// the policy decides about the periods missed since. An instant before the wheel was built counts as the moment at
+    /// which it was built. A wall-clock time that has passed counts
     /// as the present: the run is due at the next tick and nothing was missed. A wall-clock time
     /// sets only the first run; later runs are a period apart on the monotonic clock. For a job at
     /// eight every morning, return [`Next::Wall`].
@@ -160,8 +160,8 @@ impl Repeat {
 /// took long, the pool was full, or the process was stopped.
 ///
 /// As long as no period is missed, all three are the same. The names are those of tokio's
-/// `MissedTickBehavior`, but here the default is [`Skip`](Missed::Skip), and a run that is late by
-/// less than a period misses nothing.
+/// `MissedTickBehavior`, but here the default is [`Skip`](Missed::Skip), and a run that ends
+/// less than a period after its deadline misses nothing.
 ///
 /// For a fixed delay, which counts from the end of every run, return [`Next::After`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]

@@ -19,9 +19,9 @@ use crate::values::schedule::Schedule;
 
 /// # Futures
 ///
-/// Each verb that waits has a form for async code, which does the same, with the same errors and the same limit
-/// ([`Builder::call_timeout`](crate::Builder::call_timeout)). It runs on any runtime, and needs none. Futures
-/// share commits: 200 of them insert about twice as fast as 64 threads (`docs/performance.md`). Do not call the
+/// Each verb that waits, but for `is_paused`, has a form for async code, which does the same, with the same errors and
+/// the same limit ([`Builder::call_timeout`](crate::Builder::call_timeout)). It runs on any runtime, and needs none.
+/// Futures share commits: 200 of them insert about twice as fast as 64 threads (`docs/performance.md`). Do not call the
 /// other form in an `async fn`: it blocks the runtime's thread until the disk has written.
 ///
 /// A future does nothing until it is polled. **If it is dropped before it has ended**, its change may have been

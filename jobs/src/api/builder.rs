@@ -207,7 +207,8 @@ impl Builder {
     /// [`InsertErrorKind::Unknown`](crate::InsertErrorKind::Unknown); the process sends it again until the
     /// server answers, also after that. On a file the call waits for a commit that has begun.
     ///
-    /// `Duration::MAX` waits for ever. Zero is refused at the start.
+    /// `Duration::MAX` waits for ever. Zero is refused at the start. [`Client::check`](crate::Client::check) has no
+    /// limit.
     #[doc(alias("timeout", "patience"))]
     pub fn call_timeout(self, call_timeout: Duration) -> Builder {
         Builder { call_timeout, ..self }
@@ -224,14 +225,13 @@ impl Builder {
     /// This is for jobs on a Redis server: for other jobs the start refuses a number above zero with
     /// [`OpenError::Config`](crate::OpenError::Config).
     ///
-    /// With `n`, each of these calls returns when `n` replicas have its change: insert, cancel, reschedule,
-    /// retry, delete, schedule and unschedule. An insert at [`Durability::Buffered`] waits for no answer, so
-    /// for no replica. While fewer than `n` replicas have the change, the call waits, and the process sends the
-    /// change again, which has no effect the second time. Once [`Builder::call_timeout`] is over, the call
-    /// returns [`InsertErrorKind::Unknown`](crate::InsertErrorKind::Unknown) (other calls:
-    /// [`StoreError::Unknown`](crate::StoreError::Unknown)). While such a call waits, its [`Jobs`](crate::Jobs)
-    /// claims no jobs and renews no leases: a separate [`Builder::client`] for the inserts keeps the runs apart
-    /// from them.
+    /// With `n`, each call that changes something returns when `n` replicas have its change. An insert at
+    /// [`Durability::Buffered`] waits for no answer, so for no replica. While fewer than `n` replicas have the change,
+    /// the call waits, and the process sends the change again, which has no effect the second time. Once
+    /// [`Builder::call_timeout`] is over, the call returns
+    /// [`InsertErrorKind::Unknown`](crate::InsertErrorKind::Unknown) (other calls:
+    /// [`StoreError::Unknown`](crate::StoreError::Unknown)). While such a call waits, its [`Jobs`](crate::Jobs) claims
+    /// no jobs and renews no leases: a separate [`Builder::client`] for the inserts keeps the runs apart from them.
     ///
     /// Claims, renewals and ends of runs do not wait. If a failover loses one of those, the job runs again; no
     /// job is lost. This is not consensus: a failover to a replica that is not one of the `n` loses the change
@@ -251,7 +251,8 @@ impl Builder {
     /// On a file, jobs are claimed up to 50 ms before they are due, even if no thread is free. On a server
     /// other processes share the work, so a process claims only the jobs that its threads can start soon: one
     /// for each free thread, and as many more as its threads finish within 100 ms at the rate of the latest
-    /// runs. It gives back a claimed job that has not started after a second. Handlers that are futures take no
+    /// runs. It gives back a claimed job that has not started after a second (one of a batch a second after its
+    /// wait). Handlers that are futures take no
     /// thread: at most 64 jobs of each such kind are claimed (`Builder::max_async_runs`).
     #[doc(alias("in_flight", "prefetch", "concurrency"))]
     pub fn max_in_flight(self, jobs: usize) -> Builder {

@@ -151,22 +151,23 @@ impl Pages {
         self.bulk("reschedule_all", &[JobState::Pending], change)
     }
 
-    /// Makes the jobs, which are dead, pending and due now, as [`Client::retry`](crate::Client::retry) does. A
+    /// Makes the dead jobs of the list pending and due now, as [`Client::retry`](crate::Client::retry) does. A
     /// job whose key another job has stays dead, and counts as passed over.
     ///
     /// # Errors
     ///
-    /// [`StoreError::NotApplicable`] if the list is not one of dead jobs.
+    /// [`StoreError::NotApplicable`] if the list is not one of jobs that have ended.
     #[doc(alias("requeue", "revive", "resurrect"))]
     pub fn retry_all(self) -> Result<Bulk, StoreError> {
         self.bulk("retry_all", &[JobState::Dead], Change::Retry)
     }
 
-    /// Deletes the jobs, which are dead.
+    /// Deletes the jobs: dead ones, or, of [`Client::ended`](crate::Client::ended), also completed and cancelled ones
+    /// that are kept, with their results.
     ///
     /// # Errors
     ///
-    /// [`StoreError::NotApplicable`] if the list is not one of dead jobs.
+    /// [`StoreError::NotApplicable`] if the list is not one of jobs that have ended.
     #[doc(alias("discard", "remove", "purge"))]
     pub fn delete_all(self) -> Result<Bulk, StoreError> {
         self.bulk("delete_all", &[JobState::Dead], Change::Delete)

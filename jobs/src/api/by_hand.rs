@@ -47,7 +47,9 @@ impl Client {
             extra: None,
             payload: schedule.payload,
         };
-        self.ask(caller, request::insert(occurrence)).await?;
+        // It waits for no run, also if the inserts of this client do.
+        let at_once = Client::new(Arc::clone(&self.dispatcher));
+        at_once.ask(caller, request::insert(occurrence)).await?;
         Ok(Some(id))
     }
 

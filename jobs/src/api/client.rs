@@ -77,7 +77,7 @@ impl Client {
     }
 
     /// If this process runs the jobs, makes it poll at once for changes of other processes. Returns at once, in
-    /// every hook too.
+    /// every hook too. In a process that runs no jobs, the calling thread makes the poll.
     #[doc(alias("notify", "wake", "poll"))]
     pub fn nudge(&self) {
         self.dispatcher.nudge();
@@ -155,7 +155,8 @@ impl Client {
         request::retry(id, self.dispatcher.clock.now().millis())
     }
 
-    /// Deletes a dead job. Returns `false` if there is no such dead job.
+    /// Deletes a job that has ended: a dead one, or a completed or cancelled one that is kept. Returns `false` if there
+    /// is no such job.
     ///
     /// # Errors
     ///
@@ -165,7 +166,8 @@ impl Client {
         on_thread(self.ask(Caller::Thread, request::delete(id)))
     }
 
-    /// Waits until every insert before it is on stable storage, at any [`Durability`](crate::Durability).
+    /// On a file, waits until every insert before it is on stable storage, at any [`Durability`](crate::Durability). On
+    /// a server, waits until the server has applied them: its own persistence decides when they are on its disk.
     ///
     /// # Errors
     ///
@@ -193,7 +195,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// The invariant that does not hold.
+    /// The invariant that does not hold, or the error of the store in the same type.
     pub fn check(&self) -> Result<(), Violation> {
         self.dispatcher.check()
     }

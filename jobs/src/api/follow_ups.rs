@@ -41,9 +41,9 @@ impl Run {
     /// The call only notes the job, and does not wait, so it suits handlers that are futures too. A delay counts from
     /// this call. [`Run::next`] adds follow-ups with a key, an id or headers.
     ///
-    /// A run has at most 255 follow-ups, with payloads of 1 MiB. If a server has no memory left, it refuses the end of
-    /// a run with follow-ups as a whole. The run then keeps its claim and its place among the jobs in flight, and its
-    /// end is written once there is memory.
+    /// A run has at most 255 follow-ups, whose payloads have 1 MiB together. If a server has no memory left, it refuses
+    /// the end of a run with follow-ups as a whole. The run then keeps its claim and its place among the jobs in
+    /// flight, and its end is written once there is memory.
     ///
     /// # Errors
     ///
@@ -76,8 +76,8 @@ impl Run {
     /// answers as if the key were free and the id new. If another job keeps the key at the end, or the store knows the
     /// id, the follow-up is dropped.
     ///
-    /// Only inserts wait for the end. Every other verb of this client is done at once, and so are `insert_in` and
-    /// `statement`, which belong to a transaction. [`Client::call`] is refused
+    /// Only inserts wait for the end. Every other verb of this client is done at once, and so are `insert_in`,
+    /// `statement`, which belong to a transaction, and `run_schedule`. [`Client::call`] is refused
     /// ([`CallError::Refused`](crate::CallError::Refused)): its job would wait for the run that waits for it.
     #[must_use]
     pub fn next(&self) -> Client {

@@ -88,8 +88,8 @@ impl Client {
     /// [`Group::waits_for_the_dead`] keeps the group from its end while a member is dead. The follow-ups of a member
     /// ([`Run::then`](crate::Run::then)) are members too. Jobs of [`Run::client`](crate::Run::client) are not.
     ///
-    /// An ended group is kept for [`Builder::keep_dead`](crate::Builder::keep_dead). It costs three rows, and each member
-    /// one row until its end.
+    /// An ended group is kept for [`Builder::keep_dead`](crate::Builder::keep_dead). It costs a row, one more for its
+    /// callback until the group ends, and each member one until the member's end.
     #[doc(alias("batch", "fan_in", "callback", "workflow", "bunch"))]
     pub fn group(&self) -> Group {
         Group {
@@ -115,8 +115,8 @@ impl Group {
         self.add_job(NewJob::new(job).at(when))
     }
 
-    /// Adds a [`NewJob`] as a member. If its insert leaves another job in its place, because of its key or its id, it is
-    /// no member.
+    /// Adds a [`NewJob`] as a member. If its insert leaves another job in its place, because of its key or its id, it
+    /// is no member.
     pub fn add_job<J: Job>(mut self, new: NewJob<J>) -> Group {
         self.members.push(make(new));
         self
@@ -131,36 +131,36 @@ impl Group {
         self
     }
 
-    /// Sets the callback: a job that is inserted, due at once, in the commit in which the last member ends. Its run sees
-    /// the counts of the group with [`Run::group`](crate::Run::group).
+    /// Sets the callback: a job that is inserted, due at once, in the commit in which the last member ends. Its run
+    /// sees the counts of the group with [`Run::group`](crate::Run::group).
     #[doc(alias("callback", "on_complete", "finally"))]
     pub fn then<J: Job>(self, job: J) -> Group {
         self.then_job(NewJob::new(job))
     }
 
-    /// Sets a [`NewJob`] as the callback. It is due when the group ends, and not before the time of [`NewJob::at`], from
-    /// the insert of the group on. It has no key.
+    /// Sets a [`NewJob`] as the callback. It is due when the group ends, but not before the time of
+    /// [`NewJob::at`]; a delay counts from the insert of the group. It has no key.
     pub fn then_job<J: Job>(self, new: NewJob<J>) -> Group {
         let has_key = new.key.is_some();
         Group { callback: Some(Callback { make: make(new), has_key }), ..self }
     }
 
-    /// Makes the callback a member of another group, which takes it like [`GroupHandle::add`]. It is one from the insert
-    /// on, so the other group does not end before the callback has.
+    /// Makes the callback a member of another group, which takes it like [`GroupHandle::add`], as soon as this group is
+    /// inserted. So the other group ends only after the callback has ended.
     #[doc(alias("nested", "parent"))]
     pub fn within(self, outer: GroupId) -> Group {
         Group { within: Some(outer), ..self }
     }
 
     /// Keeps the group from its end while a member is dead: until each is retried and completes, or is deleted. A dead
-    /// member that the store forgets ([`Builder::keep_dead`](crate::Builder::keep_dead)) counts as deleted. A group that
-    /// was cancelled waits for no dead member.
+    /// member that the store forgets ([`Builder::keep_dead`](crate::Builder::keep_dead)) counts as deleted. A group
+    /// that was cancelled waits for no dead member.
     pub fn waits_for_the_dead(self) -> Group {
         Group { waits_for_the_dead: true, ..self }
     }
 
-    /// Stores the group and its members: all, or nothing. It takes no more members then. A group without members ends at
-    /// once.
+    /// Stores the group and its members: all, or nothing. It takes no more members then. A group without members ends
+    /// at once.
     ///
     /// # Errors
     ///

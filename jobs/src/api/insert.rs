@@ -171,7 +171,8 @@ impl Client {
     ///   The transaction cannot write any more: roll it back, and begin it as `Immediate`.
     /// - [`StoreError::Busy`] if another connection held the write lock for the whole busy timeout of the
     ///   caller's connection.
-    /// - [`StoreError::Other`] if the transaction is on another file.
+    /// - [`StoreError::Other`] if the transaction is on another file, or the jobs are on none.
+    /// - The errors of [`Client::insert`] for a job that does not encode, is too long, or has no valid time.
     #[cfg(feature = "sqlite-unbundled")]
     #[doc(alias("outbox", "transaction", "enqueue_in_transaction"))]
     pub fn insert_in<J: Job>(

@@ -188,7 +188,7 @@ impl Kind {
     /// Lets jobs of the kind pass jobs of other kinds that are due: each counts as if it had become due earlier by
     /// `by`. Zero removes the head start.
     ///
-    /// So a job may be passed only by jobs that become due within that time after it, and none waits for ever: with
+    /// A job of the kind passes only jobs that became due at most `by` before it, so no job waits for ever: with
     /// a head start of a minute for charges, a charge starts before the mails of the last minute, and after the older
     /// ones. A head start of a day is as good as "always first". No job starts before its due time, and within the
     /// kind the order stays.

@@ -29,13 +29,13 @@ impl Client {
     /// Limits how many jobs of the queue run at once and how often they start, on all machines together.
     /// [`Limit::none`] removes the limit.
     ///
-    /// It is stored, and holds from the next claim on, also across restarts. Runs that are under way go on. The queue
-    /// has no weight.
+    /// It is stored, and holds from the next claim on, also across restarts. Another process on a file notices it
+    /// within a second. Runs that are under way go on. The queue has no weight.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Limit`] if the limit is not valid, or if 10,000 scopes have one. Another error if the store
-    /// could not be changed.
+    /// [`StoreError::Limit`] if the limit is not valid, or if 10,000 scopes have one, are held, or are paused
+    /// partitions. Another error if the store could not be changed.
     #[doc(alias("concurrency", "global_concurrency"))]
     pub fn limit(&self, limit: Limit) -> Result<(), StoreError> {
         on_thread(self.put_limit(Caller::Thread, LimitScope::Queue, limit))
@@ -93,8 +93,8 @@ impl Kind {
     /// Limits how many jobs of the kind run at once and how often they start, together with the other kinds of its flow
     /// ([`Job::FLOW`]). By default a flow is the kind alone. [`Limit::none`] removes the limit.
     ///
-    /// It is stored, and holds from the next claim on, in every process and across restarts. Runs that are under way
-    /// go on. A flow has no weight.
+    /// It is stored, and holds from the next claim on, in every process and across restarts. Another process on a file
+    /// notices it within a second. Runs that are under way go on. A flow has no weight.
     ///
     /// # Errors
     ///
@@ -130,10 +130,11 @@ impl Kind {
     }
 
     /// Limits how many jobs of each partition of the kind run at once and how often they start ([`Job::partition`]),
-    /// unless the partition has a limit of its own. Jobs without a partition are not limited. [`Limit::none`] removes the limit.
+    /// unless the partition has a limit of its own. Jobs without a partition are not limited. [`Limit::none`] removes
+    /// the limit.
     ///
-    /// With `Limit::running(1)` two jobs of a partition run side by side only as the guarantee P9 allows for two runs
-    /// of one job.
+    /// With `Limit::running(1)` two jobs of a partition run side by side only where two runs of one job may: after a
+    /// lost lease, after a drop of the jobs, or after a time limit (P9 in `docs/guarantees.md`).
     ///
     /// ```
     /// # use serde::{Deserialize, Serialize};
@@ -193,8 +194,8 @@ impl Kind {
 }
 
 impl Partition {
-    /// Limits how many jobs of the partition run at once and how often they start, and sets its weight. A number, a rate
-    /// or a weight that it does not set is that of [`Kind::limit_each`]. [`Limit::none`] removes the limit.
+    /// Limits how many jobs of the partition run at once and how often they start, and sets its weight. A number, a
+    /// rate or a weight that it does not set is that of [`Kind::limit_each`]. [`Limit::none`] removes the limit.
     ///
     /// # Errors
     ///

@@ -48,8 +48,8 @@ impl Client {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// It asks the store four questions, and two more if there are limits. On a file or a server their cost does not
-    /// grow with the number of jobs. If many processes run the jobs of a server, let one of them, or the command
+    /// It asks the store five questions, and up to two more if there are limits. On a file or a server their cost does
+    /// not grow with the number of jobs. If many processes run the jobs of a server, let one of them, or the command
     /// `tickwheel-jobs metrics`, tell the store's gauges, and the others only [`Client::process_metrics`].
     /// [`Metrics::add`] puts several queues, and the program's own metrics, into one text.
     ///

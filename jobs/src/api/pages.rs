@@ -52,7 +52,8 @@ impl Client {
         Pages::pending(self.clone())
     }
 
-    /// Returns the jobs that run.
+    /// Returns the jobs that run, and those that another process has claimed ([`JobState::Claimed`]): only that process
+    /// knows whether they have started.
     #[doc(alias("list", "active", "executing"))]
     pub fn running(&self) -> Pages {
         Pages::running(self.clone())
@@ -111,12 +112,17 @@ impl Pages {
         Pages { kind: Some(name.to_owned()), ..self }
     }
 
-    /// Of jobs that have ended, leaves out those that ended in another way. Has no effect on other lists.
+    /// Of jobs that have ended, leaves out those that ended in another way: of the dead ones all, if the state is
+    /// [`JobState::Completed`]. Has no effect on lists of other jobs.
     #[must_use]
     pub fn state(self, state: JobState) -> Pages {
         let only = Ending::ALL.into_iter().find(|ending| ending.state() == state);
         match self.set {
-            JobSet::Ended(_) => Pages { set: JobSet::Ended(only), ..self },
+            JobSet::Ended(before) => {
+                let is_empty = only.is_none() || before.is_some_and(|before| Some(before) != only);
+                let finished = self.finished || is_empty;
+                Pages { set: JobSet::Ended(only), finished, ..self }
+            }
             JobSet::Alive => self,
         }
     }

@@ -187,7 +187,7 @@ impl Builder {
         };
         Ok(Parts {
             hurry: store.hurry(),
-            has_one_thread: !is_shared && self.threads == Some(1),
+            has_one_thread: !is_shared && pool(self.threads) == 1,
             #[cfg(feature = "web")]
             queue,
             settings,
@@ -356,7 +356,7 @@ impl Parts {
         let store = core::mem::replace(&mut self.store, Box::new(Memory::default()));
         let metrics = Arc::clone(&self.metrics);
         let (its_clock, alive) = (clock.clone(), Arc::clone(&self.alive));
-        let inline = Inline::new(machine, store, its_clock, metrics, hooks, alive);
+        let inline = Inline::new(machine, store, its_clock, metrics, hooks, !is_manual, alive);
         let inline = Arc::new(inline);
         let futures = Futures::default();
         let way: Box<dyn Way> = match is_manual {

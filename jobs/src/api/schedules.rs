@@ -33,7 +33,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// If the schedule is not valid, the job does not encode, or the store could not be changed.
+    /// If the schedule is not valid, its name has not from 1 to 255 bytes, the job does not encode or is too long, or
+    /// the store could not be changed.
     #[doc(alias("repeat", "every", "cron", "recurring", "periodic"))]
     pub fn schedule<J: Job>(
         &self,

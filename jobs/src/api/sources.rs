@@ -22,7 +22,8 @@ impl Jobs {
     /// # Errors
     ///
     /// If the file cannot be created or opened, is empty, damaged, no SQLite database, another application's,
-    /// or from a later version. A file that is refused is left as it was.
+    /// from a later version, or from before the first release; if another connection holds its lock for ten seconds; or
+    /// if the SQLite of the program is too old. A file that is refused is left as it was.
     #[cfg(feature = "sqlite-unbundled")]
     pub fn open(path: impl AsRef<std::path::Path>) -> Result<Builder, OpenError> {
         Builder::on_file(path.as_ref(), false)
@@ -69,6 +70,7 @@ impl Jobs {
     /// redis-cluster://[user][:password@]host[:port][,host[:port]..]
     /// redis-sentinel://[user][:password@]host[:port][,host[:port]..][/database]?master=NAME
     ///                  [&sentinel_user=NAME][&sentinel_password=PASSWORD]
+    /// unix:///path[?db=NUMBER]
     /// ```
     ///
     /// each with `rediss` in the place of `redis` for TLS (feature `redis-tls`). The first is one server. The
@@ -80,11 +82,11 @@ impl Jobs {
     /// call waits, for at most [`Builder::call_timeout`]. `docs/redis.md` says what a failover may lose, and
     /// [`Builder::replicas`] reduces it.
     ///
-    /// A node claims only the jobs that it can start soon, so the nodes share the work: one for each free
-    /// thread, and as many more as its threads finish within 100 ms, at most [`Builder::max_in_flight`] (2,048
-    /// by default). It gives back a claimed job that has not started after a second. Handlers that are futures
-    /// take no thread: of each such kind a node claims at most 64 jobs, or as many as `Builder::max_async_runs`
-    /// says.
+    /// A node claims only the jobs that it can start soon, so the nodes share the work: one for each free thread, and
+    /// as many more as its threads finish within 100 ms, at most [`Builder::max_in_flight`] (2,048 by default). It
+    /// gives back a claimed job that has not started after a second (one of a batch a second after its wait). Handlers
+    /// that are futures take no thread: of each such kind a node claims at most 64 jobs, or as many as
+    /// `Builder::max_async_runs` says.
     ///
     /// Due times are times of the server's clock; the clocks of the machines have no effect. A claim is a lease
     /// ([`Builder::lease`]), which the process renews as long as it lives.

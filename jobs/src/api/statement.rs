@@ -85,7 +85,7 @@ impl Client {
     /// A delay counts from this call, not from the commit. The job has all its properties, as with an insert.
     /// It is filed under its key and its id after the commit, by the next transaction of these jobs: that of
     /// any call, of [`Client::nudge`], or of the poll within a second. A read does that too, unless another
-    /// transaction holds the file: it does not wait for that one.
+    /// transaction holds the file for longer than 100 ms.
     ///
     /// The job is dropped without an error in three cases: another job runs and holds the key until its end;
     /// another job has the key and this one has [`NewJob::if_absent`]; or the store knows the id. So a
@@ -101,8 +101,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// The error returns the job, if it does not encode or its time lies outside of the years 1970 to 9999.
-    /// [`StoreError::Other`] if these jobs are not on a file.
+    /// The error returns the job, if it does not encode, is too long, or its time lies outside of the years 1970 to
+    /// 9999. [`StoreError::Other`] if these jobs are not on a file.
     pub fn statement<J: Job>(
         &self,
         new: impl Into<NewJob<J>>,

@@ -35,11 +35,11 @@ impl Client {
     /// [`JobInfo::result`].
     ///
     /// The job must be one whose end is kept: its kind keeps completed jobs
-    /// ([`Kind::keep_completed`](crate::Kind::keep_completed)), or it was inserted by [`Client::call`]. Of any
-    /// other job the wait ends with [`CallError::Gone`] once it has ended, unless it is dead.
+    /// ([`Kind::keep_completed`](crate::Kind::keep_completed)), or it was inserted by [`Client::call`]. For any
+    /// other job the wait ends with [`CallError::Gone`] when the job ends, and with [`CallError::Dead`] for a dead one.
     ///
-    /// In the process that runs the job the wait ends at once with the job; in another process on the same machine
-    /// within 20 ms, and on another machine within a quarter of a second. On a manual clock
+    /// In the process that runs the job the wait ends at once with the job; in another process on the same file
+    /// within 20 ms, and in another process on a server within a quarter of a second. On a manual clock
     /// ([`Builder::manual`](crate::Builder::manual)) it does not wait: only [`Driver::advance`](crate::Driver)
     /// runs jobs there.
     ///

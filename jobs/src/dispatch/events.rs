@@ -10,9 +10,11 @@ use crate::values::error::StoreError;
 use crate::values::id::JobId;
 
 /// An event of the jobs. The function of [`Builder::on_event`](crate::Builder::on_event) receives it after the
-/// commit. The function runs on the dispatcher's thread, so it must be short. It may call
+/// commit. The function runs on the dispatcher's thread, or on a thread that calls a
+/// [`Builder::client`](crate::Builder::client), so it must be short. It may call
 /// [`nudge`](crate::Client::nudge) and [`stats`](crate::Client::stats), and may drop or shut down any jobs,
-/// without waiting for them. Every other call returns [`StoreError::Other`] there. A panic of the function is
+/// without waiting for them. Every other call that asks the store is refused there, with [`StoreError::Other`]
+/// (`wait`, `call` and `check` with their own types of error). A panic of the function is
 /// caught.
 ///
 /// On a manual clock ([`Builder::manual`](crate::Builder::manual)) there is no such thread: the function runs
@@ -29,7 +31,8 @@ pub enum Event {
         /// The error.
         error: String,
     },
-    /// A job is dead: it is not retried.
+    /// A job has failed and is dead: it is not retried. A job that is dead because its process ended five times causes
+    /// no event: [`Client::count`](crate::Client::count) counts it.
     Died {
         /// The job.
         id: JobId,

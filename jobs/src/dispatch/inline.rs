@@ -5,6 +5,8 @@
 //! Ground rules:
 //!
 //! - Handlers, events, wakers and answers run outside the lock.
+//! - A function of the user's that a step of a client calls must not wait for that client, whose next step only this
+//!   thread would make. So it counts as a hook. On a manual clock it may make any call, because each call makes a step.
 //! - A caller waits for the lock and for the store until the limit of its call, and no longer.
 //! - The starts of a step go to the executor before the lock is released, so no job of a later step starts
 //!   sooner.
@@ -36,6 +38,8 @@ pub(crate) struct Inline {
     pub(crate) metrics: Arc<Metrics>,
     on_event: Option<OnEvent>,
     on_run: Option<OnRun>,
+    /// Functions of the user's are hooks, in which no call waits.
+    has_hooks: bool,
     /// Tells callers why the machine has stopped by itself.
     alive: Arc<Alive>,
 }
@@ -58,12 +62,14 @@ impl Inline {
         clock: Clock,
         metrics: Arc<Metrics>,
         (on_event, on_run): (Option<OnEvent>, Option<OnRun>),
+        has_hooks: bool,
         alive: Arc<Alive>,
     ) -> Inline {
         let wake_at = Some(Millis::ZERO);
         let (store, is_stepping) = (Some(store), false);
         let inner = Inner { machine, store, wake_at, is_stepping, executor: None };
-        Inline { inner: TimedLock::new(inner), clock, metrics, on_event, on_run, alive }
+        let inner = TimedLock::new(inner);
+        Inline { inner, clock, metrics, on_event, on_run, has_hooks, alive }
     }
 
     /// Sets the executor, which runs the jobs.
@@ -120,16 +126,17 @@ impl Inline {
         let StepOutput {
             answers, checks, end_waits, events, ended, wakers, wake_at, stopped, ..
         } = output;
-        wake(wakers, false);
+        wake(wakers, self.has_hooks);
         for (event, span) in events {
-            emit_of_run(&span, event, &self.metrics, self.on_event.as_ref(), false);
+            emit_of_run(&span, event, &self.metrics, self.on_event.as_ref(), self.has_hooks);
         }
         for run in ended {
-            report_end(&run, &self.metrics, self.on_run.as_ref(), false);
+            report_end(&run, &self.metrics, self.on_run.as_ref(), self.has_hooks);
         }
         if let Some(error) = stopped {
             self.alive.stop(error.clone());
-            emit(Event::Stopped { error }, &self.metrics, self.on_event.as_ref(), false);
+            let event = Event::Stopped { error };
+            emit(event, &self.metrics, self.on_event.as_ref(), self.has_hooks);
         }
         for (reply, found) in checks {
             reply.answer(found);

@@ -18,13 +18,15 @@ pub struct Stats {
     pub in_flight: usize,
     /// Runs that have started.
     pub started: u64,
-    /// Runs that completed.
+    /// Runs whose handlers returned `Ok`. If a run had lost its lease, its job runs again all the same:
+    /// [`KindStats::ended`] has the runs as they counted.
     pub completed: u64,
-    /// Runs that failed: also by a panic, or by a payload that does not decode.
+    /// Runs that failed: also by a panic, by a payload that does not decode, or by
+    /// [`Fail::interrupted`](crate::Fail::interrupted).
     pub failed: u64,
     /// Runs that ended with [`Fail::snooze`](crate::Fail::snooze).
     pub snoozed: u64,
-    /// Jobs that died in this process.
+    /// Jobs that died of a failure in this process. Those that died of interruptions are not among them.
     pub died: u64,
     /// Claimed jobs that this process found without the process that had claimed them: on a file at its start, on a
     /// server once their leases were over. Each of them runs again, or is dead.

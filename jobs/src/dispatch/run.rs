@@ -166,8 +166,8 @@ impl Run {
         self.cancellation().is_some()
     }
 
-    /// Returns why the run should stop, if it should. Of several reasons it is the last one of those that
-    /// [`Cancellation`] lists.
+    /// Returns why the run should stop, if it should. If there are several reasons, it returns the one that stands last
+    /// in [`Cancellation`].
     #[must_use]
     pub fn cancellation(&self) -> Option<Cancellation> {
         // The dispatcher may be waiting for the store when a lease ends or a time limit is reached.

@@ -34,7 +34,7 @@ pub struct AttemptError {
     /// The process that ran it: its host and its process id, `shop-3/4711`. Empty if the process ended during
     /// the attempt: another one noticed that, and does not know its name.
     pub node: String,
-    /// The error: of the latest attempt 4096 bytes at most, of earlier ones 800.
+    /// The error: of the latest failure 4096 bytes at most, of earlier ones 800.
     pub error: String,
 }
 

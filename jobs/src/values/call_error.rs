@@ -22,8 +22,8 @@ pub enum CallError {
     TimedOut(JobId),
     /// The job has completed, and its result is of another type.
     Result(JobId, String),
-    /// The call came from a handler on the only thread that could run the job, so it would wait for itself. Nothing
-    /// was inserted.
+    /// The call came from a handler on the only thread that could run the job, or from [`Run::next`](crate::Run::next),
+    /// so it would wait for itself. Nothing was inserted.
     Refused,
     /// The store could not be read. The job may go on.
     Store(StoreError),

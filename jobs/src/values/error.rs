@@ -59,7 +59,7 @@ pub enum OpenError {
         /// A description of the damage.
         detail: String,
     },
-    /// Another process, or another `Jobs` of this one, runs the jobs of this file.
+    /// Another process, or another `Jobs` of this one, runs the jobs of this file. Or the file was locked for too long.
     InUse {
         /// The file.
         path: PathBuf,
@@ -196,7 +196,7 @@ pub enum StoreError {
     Damaged(String),
     /// A name, key or payload is longer than the store takes; or a name or key is empty.
     TooLong {
-        /// Which of them: "key", "name", "kind's name", "partition", "payload", "result" or "progress".
+        /// Which of them, for example "key". A payload has 64 MiB at most.
         what: &'static str,
         /// Its length in bytes.
         bytes: usize,

@@ -53,7 +53,7 @@ pub struct HistoryEntry {
     pub dead: u64,
     /// Jobs that were cancelled or replaced before they ran, and runs that failed after a cancel.
     pub cancelled: u64,
-    /// Runs whose process ended, or that a shutdown did not wait for.
+    /// Runs whose process ended, and runs that ended with [`Fail::interrupted`](crate::Fail::interrupted).
     pub interrupted: u64,
     /// How late the runs started that ended in this time: as many in each bucket, under the bounds of
     /// [`Buckets::BOUNDS`]. Interrupted runs are not among them.

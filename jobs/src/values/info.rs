@@ -9,7 +9,8 @@ use super::id::JobId;
 use super::job::{DecodeError, Job};
 use super::time::Millis;
 
-/// What a change survives once its call has returned.
+/// What a change to a file survives once its call has returned. On a server, its own persistence decides what a
+/// power cut loses; jobs in memory end with the process.
 ///
 /// | level | `insert` returns | a crash of the process loses | a power cut loses |
 /// | --- | --- | --- | --- |
@@ -25,7 +26,8 @@ pub enum Durability {
     Synced,
     /// A call returns once the operating system has its change.
     Written,
-    /// An insert returns at once. [`Client::flush`](crate::Client::flush) waits for the inserts before it.
+    /// An insert does not wait for the commit, unless thousands of commands wait. (In a process that runs no jobs, the
+    /// thread that calls makes the commit.) [`Client::flush`](crate::Client::flush) waits for the inserts before it.
     /// Every call that has a result (a cancel, an insert with an id or a key) waits as with `Written`.
     Buffered,
 }

@@ -14,9 +14,9 @@ use serde::{Deserialize, Serialize};
 
 use super::rate::Rate;
 
-/// How many jobs of a scope may run at once, how often they may start, and the weight of a partition. A scope is the queue
-/// ([`Client::limit`](crate::Client::limit)), a flow ([`Kind::limit`](crate::Kind::limit)), each partition of a kind
-/// ([`Kind::limit_each`](crate::Kind::limit_each)), or one of them
+/// How many jobs of a scope may run at once, how often they may start, and the weight of a partition. A scope is the
+/// queue ([`Client::limit`](crate::Client::limit)), a flow ([`Kind::limit`](crate::Kind::limit)), each partition of a
+/// kind ([`Kind::limit_each`](crate::Kind::limit_each)), or one of them
 /// ([`Partition::limit`](crate::Partition::limit)).
 ///
 /// ```
@@ -56,11 +56,11 @@ pub enum LimitError {
     NoTurns,
     /// The period of a rate is not from one millisecond to 366 days.
     Period(Duration),
-    /// The burst is not from 1 to 1,000,000, or its jobs have the starts of more than a thousand years.
+    /// The burst is not from 1 to 1,000,000, or the rate needs more than a thousand years to start so many jobs.
     Burst(u32),
     /// A burst belongs to a rate, and this limit has none.
     NoRate,
-    /// The queue has this many scopes with a limit, and takes no more.
+    /// The queue has this many scopes with a limit, a hold or a paused partition, and takes no more.
     TooManyScopes(usize),
 }
 
@@ -89,8 +89,9 @@ impl Limit {
     /// when a process claims it. A claim that is given back, because its process ends or the job was cancelled, counts
     /// as well.
     ///
-    /// The starts are spread over the period. So the first hour of `rate(60, HOUR)` has one job a minute, and not 60 jobs
-    /// at once: for that, see [`Limit::burst`]. After a delay some starts follow each other closely, but never more than
+    /// The starts are spread over the period. So the first hour of `rate(60, HOUR)` has one job a minute, and not 60
+    /// jobs at once: for that, see [`Limit::burst`]. After a delay some starts follow each other closely, but never
+    /// more than
     /// `jobs` in a period. `rate(1, SECOND)` has a second between two starts, where `rate(60, MINUTE)` may have less.
     ///
     /// The period is rounded up to a millisecond. It is at most 366 days.
@@ -102,7 +103,8 @@ impl Limit {
     }
 
     /// Lets `jobs` jobs start at once after a quiet time. With [`Limit::rate`] of n, at most n + `jobs` - 1 jobs start
-    /// in any period. The default is 1, the most is 1,000,000, or as many as the rate starts in a thousand years.
+    /// in any period. The default is 1, the most is 1,000,000. A rate that needs more than a
+    /// thousand years for so many starts is refused.
     pub const fn burst(self, jobs: u32) -> Limit {
         Limit { burst: Some(jobs), ..self }
     }

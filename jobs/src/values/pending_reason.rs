@@ -28,10 +28,11 @@ pub enum PendingReason {
     KindPaused,
     /// Its partition is paused: see [`Partition::pause`](crate::Partition::pause).
     PartitionPaused,
-    /// The stored limit of this scope is reached: as many of its jobs are claimed as may run at once. For
-    /// [`LimitScope::Each`], the jobs of the job's own partition count.
+    /// The stored limit of this scope lets no job start now: as many of its jobs are claimed as may run at once, its
+    /// rate allows no start yet, or it is held. For [`LimitScope::Each`], the jobs of the job's own partition count.
     Limit(LimitInfo),
-    /// No process handles its kind: none has said so on this file, or none was seen on this server in the last 30 seconds.
+    /// No process handles its kind: none has said so on this file, or none was seen on this server in the last 30
+    /// seconds.
     NoNode,
     /// This many of its runs in a row ended with their process. Interrupted jobs start one after another, because one
     /// of them may have ended the process: see [`JobInfo::interruptions`].

@@ -135,7 +135,8 @@ impl Retry {
     /// number.
     pub(crate) fn draw_wait(&self, failures: u32, draw: u64) -> Option<Duration> {
         let (shortest, longest) = self.wait(failures)?;
-        let choices = u64::try_from((longest - shortest).as_millis()).unwrap_or(u64::MAX - 1) + 1;
+        let choices = u64::try_from((longest - shortest).as_millis()).unwrap_or(u64::MAX);
+        let choices = choices.saturating_add(1);
         Some(shortest.saturating_add(Duration::from_millis(draw % choices)))
     }
 }
@@ -196,6 +197,8 @@ mod tests {
             Retry::exponential(Duration::MAX).max_delay(Duration::MAX).max_retries(u32::MAX);
         assert_eq!(policy.wait(u32::MAX), Some((Duration::MAX, Duration::MAX)));
         assert!(policy.draw_wait(80, 7).is_some());
+        let longest = Retry::exponential(Duration::from_millis(u64::MAX) * 4);
+        assert!(longest.max_delay(Duration::MAX).draw_wait(1, 7).is_some());
         assert_eq!(Retry::exponential(Duration::ZERO).draw_wait(5, 3), Some(Duration::ZERO));
     }
 }

@@ -88,7 +88,7 @@ fn top_once_prints_a_page() {
     assert!(gone.wait().unwrap().success());
 }
 
-/// `top --json` has a running job with its progress, and counts it with its kind.
+/// `top --json` has a running job with its progress, and counts it with its kind. `stats` counts it as claimed.
 #[test]
 fn top_json_has_the_jobs_that_run() {
     let Some(place) = place() else { return };
@@ -110,6 +110,8 @@ fn top_json_has_the_jobs_that_run() {
     assert_eq!((&top["runs"][0]["id"], &top["runs"][0]["key"]), (&id.into(), &"first".into()));
     assert_eq!((&top["kinds"][0]["running"], &top["kinds"][0]["pending"]), (&1.into(), &0.into()));
     assert_eq!(top["claimed"].as_u64().unwrap() + top["running"].as_u64().unwrap(), 1);
+    let stats = ok(place.store(), &["stats"]);
+    assert!(stats.contains("claimed    1\n"), "{stats}");
     end.send(()).unwrap();
     jobs.shutdown().unwrap();
 }

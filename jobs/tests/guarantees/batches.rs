@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tickwheel_jobs::rusqlite::Connection;
 use tickwheel_jobs::{
-    Builder, Cancel, Driver, Event, Fail, JobState, Jobs, OpenError, Outcome, Retry, Run,
+    Builder, Cancel, Driver, Event, Fail, JobId, JobState, Jobs, OpenError, Outcome, Retry, Run,
 };
 
 use super::run_reports::Reports;
@@ -38,6 +38,22 @@ fn threes(builder: Builder, batches: &Batches) -> (Jobs, Driver) {
 fn insert(jobs: &Jobs, orders: impl IntoIterator<Item = u64>) {
     let new = orders.into_iter().map(|order| (Duration::ZERO, close(order)));
     jobs.insert_batch(new.collect::<Vec<_>>()).unwrap();
+}
+
+/// A batch is in the order of due times, then of ids, also if a job with a lower id comes while the batch waits.
+#[test]
+fn batch_is_in_the_order_of_due_times_then_of_ids() {
+    on_each_store(|builder| {
+        let batches = Batches::default();
+        let (jobs, driver) = threes(builder, &batches);
+        let due = driver.wall_now() + 10 * MS;
+        jobs.insert(due, close(2)).unwrap();
+        assert_eq!(driver.advance(20 * MS), 0);
+        jobs.insert_with_id(JobId::from_u128(1), due, close(1)).unwrap();
+        jobs.insert(due + SECOND / 2, close(3)).unwrap();
+        assert_eq!(driver.advance(SECOND), 3);
+        assert_eq!(batches.take(), [[1, 2, 3]]);
+    });
 }
 
 /// A batch runs once it has as many jobs as it may have, or once its first job has waited long enough.

@@ -12,6 +12,11 @@ use super::support::*;
 
 /// Calls everything that waits, and says whether all of it was refused. The counters of the process wait for nothing.
 pub(crate) fn every_call_is_refused(client: &Client) -> bool {
+    let counters = client.process_metrics().to_string();
+    every_call_that_waits_is_refused(client) && counters.contains("tickwheel_jobs_running")
+}
+
+fn every_call_that_waits_is_refused(client: &Client) -> bool {
     let other = |error: Option<StoreError>| matches!(error, Some(StoreError::Other(_)));
     other(client.count().err())
         && other(client.history(tickwheel_jobs::Step::Hour, UNIX_EPOCH..UNIX_EPOCH + HOUR).err())
@@ -28,7 +33,6 @@ pub(crate) fn every_call_is_refused(client: &Client) -> bool {
         && other(client.kind_named("close").partition("acme").pause().err())
         && other(client.why_pending(tickwheel_jobs::JobId::new()).err())
         && other(client.metrics().err())
-        && client.process_metrics().to_string().contains("tickwheel_jobs_running")
         && other(client.flush().err())
         && other(client.cancel(tickwheel_jobs::JobId::new()).err())
         && other(client.pending().next_page().err())
@@ -74,6 +78,29 @@ fn on_event_may_nudge_and_calls_that_wait_are_refused() {
         }
         jobs.shutdown().unwrap();
     });
+}
+
+/// A client has no thread of its own: a thread that calls it makes its steps. In `on_event` such a thread would wait for
+/// itself, so a call that would wait is refused there.
+#[test]
+fn on_event_of_a_client_refuses_calls_that_wait() {
+    let (_folder, path) = file();
+    let slot: Arc<Mutex<Option<Client>>> = Arc::default();
+    let (refused, told) = mpsc::channel();
+    let its = Arc::clone(&slot);
+    let builder = Jobs::open(&path).unwrap().call_timeout(100 * MS).on_event(move |_| {
+        let Some(client) = its.lock().unwrap().clone() else { return };
+        client.nudge();
+        let _ = refused.send(every_call_that_waits_is_refused(&client));
+    });
+    let client = builder.client().unwrap();
+    *slot.lock().unwrap() = Some(client.clone());
+    let other = tickwheel_jobs::rusqlite::Connection::open(&path).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    assert!(client.insert(HOUR, close(1)).is_err());
+    assert_eq!(told.recv_timeout(LONG), Ok(true));
+    other.execute_batch("ROLLBACK").unwrap();
+    client.insert(HOUR, close(1)).unwrap();
 }
 
 /// The jobs may be dropped in their own `on_event`, and in that of other jobs which drop these.

@@ -1,7 +1,7 @@
 //! What a list costs and shows, when an hour has many jobs or the payloads are large.
 
 use tickwheel_jobs::rusqlite::Connection;
-use tickwheel_jobs::{Jobs, StoreError};
+use tickwheel_jobs::{Fail, JobState, Jobs, Keep, Run, StoreError};
 
 use super::support::*;
 
@@ -86,4 +86,25 @@ fn number_out_of_range_in_the_file_is_reported_as_damage() {
         driver.advance(2 * SECOND);
         assert_eq!(jobs.stats().started, 0, "{wrong}");
     }
+}
+
+/// `Pages::state` only leaves jobs out: a list of dead jobs has no completed ones, and two states have nothing in common.
+#[test]
+fn state_of_a_list_only_leaves_jobs_out() {
+    on_each_store(|builder| {
+        let handler = |job: Close, _: &Run| match job.order {
+            1 => Err(Fail::dead("no")),
+            _ => Ok(()),
+        };
+        let (jobs, driver) = builder.handle(handler).manual().unwrap();
+        jobs.kind::<Close>().keep_completed(Keep::last(9)).unwrap();
+        jobs.insert_batch([1, 2].map(|order| (MS, close(order)))).unwrap();
+        assert_eq!(driver.advance(SECOND), 2);
+        let (dead, done) = (JobState::Dead, JobState::Completed);
+        assert_eq!((jobs.dead().count(), jobs.ended().count()), (1, 2));
+        assert_eq!((jobs.dead().state(dead).count(), jobs.dead().state(done).count()), (1, 0));
+        assert_eq!((jobs.ended().state(dead).count(), jobs.ended().state(done).count()), (1, 1));
+        assert_eq!(jobs.ended().state(done).state(dead).count(), 0);
+        assert_eq!(jobs.ended().state(JobState::Pending).count(), 0);
+    });
 }

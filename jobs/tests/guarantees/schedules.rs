@@ -1,6 +1,6 @@
 //! What repeated jobs promise.
 
-use tickwheel_jobs::{Jobs, Missed, Schedule, ScheduleError, StoreError};
+use tickwheel_jobs::{Fail, Jobs, Missed, Run, Schedule, ScheduleError, StoreError};
 
 use super::support::*;
 
@@ -388,4 +388,18 @@ fn run_schedule_makes_an_occurrence_now_and_the_schedule_goes_on() {
         assert_eq!(log.get(), [1, 1, 1]);
         assert_eq!(jobs.run_schedule("daily").unwrap(), None);
     });
+}
+
+/// `Run::next` makes follow-ups of inserts. `run_schedule` is none: its occurrence stays, although the run fails.
+#[test]
+fn run_schedule_does_not_wait_for_the_end_of_a_run() {
+    let handler = |job: Close, run: &Run| match job.order {
+        7 => Err(Fail::dead(format!("made {}", run.next().run_schedule("hourly")?.is_some()))),
+        _ => Ok(()),
+    };
+    let (jobs, driver) = Jobs::memory().handle(handler).manual().unwrap();
+    jobs.schedule("hourly", HOUR, close(1)).unwrap();
+    jobs.insert(MS, close(7)).unwrap();
+    assert_eq!(driver.advance(SECOND), 2);
+    assert_eq!(jobs.dead().next().unwrap().errors[0].error, "made true");
 }

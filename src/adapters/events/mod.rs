@@ -204,7 +204,7 @@ impl<T: Send + 'static> Events<T> {
         self.owner.source.reset_batch(&timers)
     }
 
-    /// Returns whether an event has not been sent yet.
+    /// Returns whether an event is still to be sent: it was neither sent nor cancelled.
     #[must_use]
     pub fn is_pending(&self, handle: Handle) -> bool {
         self.remaining(handle).is_some()

@@ -32,7 +32,8 @@ const BEATS_IN_A_ROW: u8 = 128;
 
 /// Beats at a fixed rate: from [`Wheel::interval`](crate::Wheel::interval) and the like.
 ///
-/// The beats keep their phase for ever, however late they are taken. [`Repeat`] sets the period,
+/// The beats keep their phase for ever, however late they are taken (unless the policy is
+/// [`Missed::Delay`](crate::Missed::Delay)). [`Repeat`] sets the period,
 /// the first beat (after one period by default) and the policy for missed periods
 /// ([`Missed::Skip`](crate::Missed::Skip) by default). Its setting for panics has no effect here.
 ///
@@ -86,8 +87,8 @@ impl Interval {
         poll_fn(|cx| self.poll_tick(cx)).await
     }
 
-    /// Polls for the next beat, for which [`Interval::tick`] waits. A stream that is built on this
-    /// and returns `Pending` although this has returned a beat must wake its task itself.
+    /// Polls for the next beat, for which [`Interval::tick`] waits. A stream of your own may call this, receive a beat,
+    /// and still return `Pending`. It must then wake its task itself, because this has registered no waker.
     pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Option<Beat>> {
         if self.in_a_row == BEATS_IN_A_ROW {
             self.in_a_row = 0;

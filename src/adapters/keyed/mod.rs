@@ -89,7 +89,7 @@ use ticket::Stripe;
 ///
 /// A verb for one key takes constant time: some look-ups in a hash map under a lock, and the time of
 /// the same verb of a [`Wheel`](crate::Wheel). A key takes an allocation of its own. The maps
-/// take memory for the keys that have a job, and each shard may keep room for a thousand keys. They
+/// take memory for the keys that have a job, and each shard may keep room for two thousand keys. They
 /// free the memory of a burst: now and then the removal of a key moves the remaining keys into a
 /// smaller table. That takes time for each remaining key, which is constant time for each removed
 /// key.
@@ -228,7 +228,7 @@ where
     }
 
     /// Cancels the job of a key and gives it back, as [`Wheel::take`](crate::Wheel::take) does.
-    /// Returns `None` if the key has no pending job.
+    /// Returns `None` if the key has no job in the wheel: a repeating job that is with the pool stays.
     pub fn take<Q>(&self, key: &Q) -> Option<Job>
     where
         K: Borrow<Q>,
@@ -262,8 +262,8 @@ where
     }
 
     /// Returns the handle of the job of a key, if the job is pending or about to start.
-    /// [`Wheel::shutdown`](crate::Wheel::shutdown) hands the job back under the same handle, which
-    /// is returned here until that job is dropped.
+    /// [`Wheel::shutdown`](crate::Wheel::shutdown) hands the job back under the same handle. Until that job is
+    /// dropped, this still returns the handle.
     #[must_use]
     pub fn handle<Q>(&self, key: &Q) -> Option<Handle>
     where

@@ -21,10 +21,11 @@ impl Wheel {
     /// is not idle: [`Wheel::wait_idle_timeout`] has a limit.
     ///
     /// **On a thread of the wheel's pool, and on a manual or driven wheel, this does not wait**: it returns
-    /// [`Wheel::is_idle`], because the wheel may be waiting for the caller. Nor does it wait in a hook of
-    /// any wheel ([`Wheel::close`] lists the hooks). (After the end of the wheel, it does not wait on a
-    /// thread of any rayon pool.) If a job waits for another thread, or for a job of another wheel, that
-    /// calls this, both wait for ever.
+    /// [`Wheel::is_idle`], because the wheel may be waiting for the caller. Nor does it wait in a hook of any wheel
+    /// ([`Wheel::close`] lists the hooks). (After the end of the wheel, it does not wait on a thread of any rayon
+    /// pool.) A job must not wait for a thread, or for a job of another wheel, that calls this: both would wait for
+    /// ever. Nor may a thread call this whose runtime drives the wheel (`Wheel::drive`): it would keep that runtime
+    /// from driving.
     ///
     /// ```
     /// use std::time::Duration;
@@ -62,25 +63,27 @@ impl Wheel {
     /// or handed back, and a repeating job that is running can still be cancelled. A second call,
     /// from any thread, returns no jobs and does not wait.
     ///
-    /// It waits as long as the running jobs take. **On a thread of the wheel's pool it waits for no
+    /// It waits as long as the running jobs take, and those tasks that jobs have spawned on the wheel's own pool.
+    /// **On a thread of the wheel's pool it waits for no
     /// job and no thread of the pool**: in a job, in another task of the pool, and in an `install`.
     /// A running job may wait for a task that lies below the caller on that thread's stack, so
     /// waiting for the job could last for ever. There, running jobs go on as after a drop, and those
     /// that repeat do not come back; a job that a thread has just taken may still start.
     ///
     /// **In a hook of any wheel it does not wait either**, because another hook may be waiting for this one.
-    /// The hooks are: a waker that a wheel calls (of a task, of
-    /// [`Events::on_ready`](crate::Events::on_ready) and of
-    /// [`LoopDriver::on_earlier`](crate::LoopDriver::on_earlier)), [`Full::Give`](crate::Full::Give),
-    /// the handler of [`Builder::on_panic`](crate::Builder::on_panic), and the drop of an event on the
-    /// ticker's thread. Outside a hook it waits for a hook that the ticker is calling, as for a running job.
+    /// The hooks are: a waker that a wheel calls (of a task, of [`Events::on_ready`](crate::Events::on_ready) and of
+    /// [`LoopDriver::on_earlier`](crate::LoopDriver::on_earlier)), [`Full::Give`](crate::Full::Give), the handler of
+    /// [`Builder::on_panic`](crate::Builder::on_panic) and its drop, a subscriber of `tracing`, and the drop of an
+    /// event on the thread that advances or ends the wheel. Outside a hook it waits for a hook that the ticker is
+    /// calling, as for a running job.
     ///
     /// If a job waits for another thread that calls `close`, by joining it or inside another pool's
     /// `install`, both wait for ever. So do two jobs that close each other's wheel.
     /// [`Wheel::shutdown_timeout`] ends after its limit.
     ///
-    /// A pool that was passed to the builder goes on. The jobs of a manual wheel run inside
-    /// [`Driver::advance`](crate::Driver::advance): this does not wait for a job that another thread
+    /// A pool that was passed to the builder goes on. The jobs of a manual or driven wheel run inside
+    /// [`Driver::advance`](crate::Driver::advance) or
+    /// [`LoopDriver::run_due`](crate::LoopDriver::run_due): this does not wait for a job that another thread
     /// is running there, and does not return that job if it repeats.
     ///
     /// ```

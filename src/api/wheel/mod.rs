@@ -26,9 +26,10 @@ use crate::values::when::When;
 /// returns a [`Handle`]. When the time has come, the job runs on a rayon pool, unless the handle was
 /// used to cancel it.
 ///
-/// Every verb takes `&self` and may be called from any thread, from a running job, and from the
-/// drop of a captured value. A verb for one job costs the same for any number of timers: one lock,
-/// shared with few threads, held for some tens of nanoseconds. [`Wheel::len`], [`Wheel::is_empty`],
+/// Every verb takes `&self` and may be called from any thread, from a running job, and from the drop of a captured
+/// value. A verb for one job costs the same for any number of timers: one lock, shared with few threads, held for some
+/// tens of nanoseconds. Two cases take longer: a verb that has to wake the ticker takes two more locks, and now and
+/// then a cancel after a burst moves the remaining timers into less memory. [`Wheel::len`], [`Wheel::is_empty`],
 /// [`Wheel::is_idle`] and [`Wheel::stats`] take every shard's lock, one after the other.
 ///
 /// # When an insert is refused
@@ -43,7 +44,7 @@ use crate::values::when::When;
 ///
 /// A wheel that was closed ([`Wheel::close`]) is gone for its own verbs too: `insert` panics then.
 /// Code that moves from a `&Wheel` to a `&Scheduler` only needs a `?` added. An [`InsertError`] gives
-/// back the job or the batch. No other verb panics or fails: with a stale handle `cancel`, `reset`
+/// back the job or the batch. No other verb of jobs panics or fails: with a stale handle `cancel`, `reset`
 /// and `is_pending` return `false`, the others `None`.
 ///
 /// # What a wheel promises
@@ -63,7 +64,8 @@ use crate::values::when::When;
 ///
 /// # The end of a wheel
 ///
-/// Dropping a wheel stops the ticker and waits for it, and discards the jobs that are pending or
+/// Dropping a wheel stops the ticker and waits for it (unless the ticker is calling a hook, or the drop is in one:
+/// [`Wheel::close`]), and discards the jobs that are pending or
 /// wait for a thread of the pool: so jobs that are pending at the end of `main` never run. The drop
 /// does not wait for running jobs; a job that a thread of the pool has just taken may start right
 /// after it. [`Wheel::shutdown`] waits, and hands back the jobs that never ran; [`Wheel::close`] does

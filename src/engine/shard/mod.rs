@@ -179,12 +179,14 @@ impl Shard {
         (finished, state.timers.take_surplus())
     }
 
-    /// Closes the shard: no insert succeeds from now on. Returns the jobs that were in it. The
-    /// shard keeps almost no memory, except for the registrations of re-armable jobs that are out.
+    /// Closes the shard: no insert succeeds from now on. Returns the jobs that were in it, with their deadlines by the
+    /// present wall clock: it may have been set since the ticker looked. The shard keeps almost no memory, except for
+    /// the registrations of re-armable jobs that are out.
     ///
     /// Some of those jobs may come back: they are kept until [`Shard::collect_unstarted`].
-    pub(crate) fn close(&self) -> Vec<Unstarted> {
+    pub(crate) fn close(&self, timebase: &Timebase) -> Vec<Unstarted> {
         let mut state = lock(&self.state);
+        state.follow_the_wall(timebase);
         let Some(hierarchy) = state.timers.close() else { return Vec::new() };
         state.registry.retain_out(|key| hierarchy.contains(key));
         state.strays = Some(Vec::new());
@@ -248,6 +250,10 @@ mod tests {
         Shard::new(0, Geometry::default(), Shard::MAX_JOBS)
     }
 
+    fn timebase() -> Timebase {
+        Timebase::new(Clock::manual(), Scale::new(Duration::from_millis(1)).unwrap())
+    }
+
     fn insert(shard: &Shard, deadline: u64) -> Handle {
         shard.insert(Tick::new(deadline), Box::new(|| ())).unwrap()
     }
@@ -306,8 +312,7 @@ mod tests {
     /// The joined wake of two shards notices a change of the wall clock from either reading.
     #[test]
     fn wall_readings_of_two_shards_are_both_kept() {
-        let timebase =
-            Timebase::new(Clock::manual(), Scale::new(Duration::from_millis(1)).unwrap());
+        let timebase = timebase();
         let (clock, hour) = (timebase.clock(), Duration::from_secs(3600));
         let begin = clock.wall();
         let shards = [0, 1].map(|number| {
@@ -328,6 +333,22 @@ mod tests {
         }
     }
 
+    /// A shard that is closed hands a job back with its deadline by the present wall clock, also if nothing has looked
+    /// at that clock since it was set.
+    #[test]
+    fn shard_that_is_closed_follows_the_wall_clock_first() {
+        let (timebase, hour) = (timebase(), Duration::from_secs(3600));
+        let clock = timebase.clock();
+        let (shard, begin) = (shard(), clock.wall());
+        let (handle, target) =
+            (shard.register().unwrap(), Target::exact(Point::Wall(begin + hour * 9)));
+        assert!(shard.arm(handle, target, 0, &timebase, Box::new(|| ())).is_ok());
+        clock.set_wall(begin + hour);
+        let deadlines: Vec<Tick> =
+            shard.close(&timebase).into_iter().map(|(_, deadline, _)| deadline).collect();
+        assert_eq!(deadlines, [Tick::new(8 * 3_600_000)]);
+    }
+
     /// A shard drops its remaining jobs when it is dropped.
     #[test]
     fn shard_drops_the_jobs_that_are_left() {
@@ -346,9 +367,11 @@ mod tests {
     fn shard_that_is_closed_gives_its_jobs_back_and_refuses_others() {
         let shard = shard();
         let handle = insert(&shard, 5);
-        let taken: Vec<Handle> = shard.close().into_iter().map(|(handle, ..)| handle).collect();
+        let timebase = timebase();
+        let taken: Vec<Handle> =
+            shard.close(&timebase).into_iter().map(|(handle, ..)| handle).collect();
         assert_eq!(taken, [handle]);
         assert!(shard.insert(Tick::new(1), Box::new(|| ())).is_err());
-        assert!(shard.cancel(handle).is_none() && shard.close().is_empty());
+        assert!(shard.cancel(handle).is_none() && shard.close(&timebase).is_empty());
     }
 }

@@ -156,31 +156,41 @@ impl Shard {
     pub(crate) fn follow_the_wall(&self, timebase: &Timebase) {
         lock(&self.state).registry.forget_wall_offsets();
         let mut walk = Walk::default();
-        loop {
-            let now = timebase.clock().now();
-            let mut state = lock(&self.state);
-            let State { registry, timers, .. } = &mut *state;
-            let Some(some) = registry.go_on(&mut walk, REGISTRATIONS_PER_LOCK) else { return };
-            for index in some {
-                let is_to_move = |registration: &Registration| {
-                    let overdue = Point::Moment(registration.deadline());
-                    let point = registration.target().point;
-                    !(timebase.has_come(point) && timebase.has_come(overdue))
-                };
-                let estimate = |target: Target| timebase.estimate(target.point);
-                let Some(moved) = registry.estimate_anew(index, is_to_move, estimate) else {
-                    continue;
-                };
-                let deadline = timebase.deadline(moved.deadline(), moved.target().window, now);
-                if let Some(key) = moved.key {
-                    timers.move_to(key, deadline);
-                }
-            }
-        }
+        while lock(&self.state).estimate_some(&mut walk, timebase) {}
     }
 }
 
 impl State {
+    /// Estimates anew every deadline that follows from a reading of the wall clock.
+    pub(super) fn follow_the_wall(&mut self, timebase: &Timebase) {
+        self.registry.forget_wall_offsets();
+        let mut walk = Walk::default();
+        while self.estimate_some(&mut walk, timebase) {}
+    }
+
+    /// Looks at the next [`REGISTRATIONS_PER_LOCK`] registrations. Returns `false` if there are none.
+    fn estimate_some(&mut self, walk: &mut Walk, timebase: &Timebase) -> bool {
+        let now = timebase.clock().now();
+        let State { registry, timers, .. } = self;
+        let Some(some) = registry.go_on(walk, REGISTRATIONS_PER_LOCK) else { return false };
+        for index in some {
+            let is_to_move = |registration: &Registration| {
+                let overdue = Point::Moment(registration.deadline());
+                let point = registration.target().point;
+                !(timebase.has_come(point) && timebase.has_come(overdue))
+            };
+            let estimate = |target: Target| timebase.estimate(target.point);
+            let Some(moved) = registry.estimate_anew(index, is_to_move, estimate) else {
+                continue;
+            };
+            let deadline = timebase.deadline(moved.deadline(), moved.target().window, now);
+            if let Some(key) = moved.key {
+                timers.move_to(key, deadline);
+            }
+        }
+        true
+    }
+
     /// Does what [`Shard::arm`] does, under the lock. The clock read `now` before.
     pub(super) fn arm<J: IntoJob>(
         &mut self,

@@ -92,7 +92,7 @@ impl Engine {
         self.alarm.parker().wake();
         let mut pending = Vec::new();
         for shard in &self.shards {
-            pending.extend(shard.close());
+            pending.extend(shard.close(&self.timebase));
         }
         self.release(pending.len());
         self.sources.close(self.timebase.present());

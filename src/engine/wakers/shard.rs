@@ -251,7 +251,7 @@ impl WakerShard {
         let mut state = lock(&other.state);
         if state.ended.is_some() || state.is_full() {
             drop(state);
-            self.wake(waker);
+            call_hook(|| self.wake(waker));
             return Reset::Gone;
         }
         registered.key = state.timers.insert(tick, waker);
@@ -274,7 +274,7 @@ impl WakerShard {
         }
     }
 
-    /// Calls the due wakers. Looks at `limit` entries at most, and subtracts them from it. Returns whether all were called.
+    /// Calls the due wakers. Looks at `limit` entries at most, and subtracts them. Returns whether all were called.
     pub(super) fn advance(&self, to: Tick, limit: &mut usize, due: &mut Vec<Due<Waker>>) -> bool {
         let (finished, surplus) = self.take_due(to, limit, due);
         call_hook(|| {

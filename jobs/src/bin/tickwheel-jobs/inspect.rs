@@ -198,11 +198,8 @@ pub(crate) fn stats(
         writeln!(out, "queues     the default one, {}", plain(&place.queues.join(", ")))?;
     }
     writeln!(out, "pending    {}", counts.pending)?;
-    match place.sizes {
-        Sizes::File { .. } => writeln!(out, "claimed    {}", counts.claimed)?,
-        #[cfg(feature = "redis")]
-        Sizes::Server(_) => writeln!(out, "running    {}", counts.running)?,
-    }
+    // The command runs no jobs, so it sees what other processes have claimed, and not what of it has started.
+    writeln!(out, "claimed    {}", counts.claimed)?;
     writeln!(out, "dead       {}", counts.dead)?;
     writeln!(out, "schedules  {}", counts.schedules)?;
     writeln!(out, "next due   {}", due(next_due))?;

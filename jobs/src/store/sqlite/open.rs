@@ -116,7 +116,7 @@ impl Location {
 
     /// Returns the longest time of one wait for other connections.
     pub(super) fn longest_wait(&self) -> Duration {
-        self.call_timeout.min(LONGEST_WAIT)
+        self.call_timeout
     }
 
     fn open_now(&mut self) -> Result<Connection, OpenError> {
