@@ -19,10 +19,11 @@
 //!
 //! Jobs run on a rayon pool. A job never starts early. The ticker hands it to the pool at most one tick late, plus the
 //! time that the ticker's thread takes to wake. [`Wheel::cancel`] and [`Wheel::reset`] take constant time and return
-//! exactly whether the job was pending; a stale [`Handle`] does nothing. A panic in one job affects no other job. While
-//! nothing is due, no thread wakes, with these exceptions: the ticker may wake for a timer that was cancelled or reset;
-//! once a second while a job or an event waits for the wall clock, or while the system refuses the threads of the pool;
-//! and once a tick while an event waits for room in its channel.
+//! exactly whether the job was pending; a stale [`Handle`] does nothing. A panic in one job affects no other job. The
+//! ticker sleeps until the next tick at which a timer is due or moves to an inner ring. It may also wake for an insert
+//! that is due earlier; for a timer that was cancelled or reset; once a second while a job or an event waits for the
+//! wall clock, or while the system refuses the threads of the pool; and once a tick while an event waits for room in
+//! its channel.
 //!
 //! | for | use |
 //! | --- | --- |

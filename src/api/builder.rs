@@ -152,11 +152,11 @@ impl Builder {
         self
     }
 
-    /// Sets a handler that the wheel calls with every [`Panic`] that it catches: of a job or a task that it has
-    /// spawned, of a value, an event or a key while it is dropped, of a waker, or of [`Full::Give`](crate::Full::Give).
-    /// It runs on the thread of the panic. For a waker that is mostly the ticker's thread, which the handler must not
-    /// block. Without a handler, panics are counted ([`Stats::panicked`](crate::Stats::panicked)), and the panic hook
-    /// reports them as it does everywhere.
+    /// Sets a handler that the wheel calls with every [`Panic`] that it catches: of a job, of a task that it has
+    /// spawned on the wheel's own pool, of a value, an event or a key while it is dropped, of a waker, or of
+    /// [`Full::Give`](crate::Full::Give). It runs on the thread of the panic. For a waker that is mostly the ticker's
+    /// thread, which the handler must not block. Without a handler, panics are counted
+    /// ([`Stats::panicked`](crate::Stats::panicked)), and the panic hook reports them as it does everywhere.
     ///
     /// The handler may use the wheel and end it; no verb waits there ([`Wheel::close`]). A panic of the
     /// handler is counted too, and stops there. If two values that one job captured both panic while

@@ -38,7 +38,7 @@ use std::time::Duration;
 
 use crate::engine::activity::Activity;
 use crate::engine::dispatch::Outlet;
-use crate::engine::shard::NextWake;
+use crate::engine::shard::{NextWake, WALL_STEP_MIN};
 use crate::engine::sources::Source;
 use crate::engine::verbs::Engine;
 use crate::engine::verbs::drive::DueJobs;
@@ -59,10 +59,6 @@ pub(crate) const WALL_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// A ticker that is behind by this, or held up by a delivery for this, is traced.
 #[cfg(feature = "tracing")]
 const DELAY_MIN: Duration = Duration::from_millis(100);
-
-/// By how much the wall clock must have been set, or have drifted, for deadlines to be estimated
-/// anew. A job may be late by this; a job that comes due too early goes back.
-pub(crate) const WALL_STEP_MIN: Duration = Duration::from_millis(10);
 
 pub(crate) struct Ticker<O> {
     engine: Arc<Engine>,

@@ -11,8 +11,8 @@ use crate::values::retry::Retry;
 
 impl Builder {
     /// Sets a future as the handler of a kind. It runs on a tokio runtime. With feature `tokio`. The data of the job
-    /// are decoded, and what a closure does before its future is made, on a thread of the jobs: do not block there, and
-    /// do not call `tokio::spawn` outside of the future.
+    /// are decoded on a thread of the jobs. What a closure does before it returns its future runs there too: do not
+    /// block there, and do not call `tokio::spawn` outside of the future.
     ///
     /// The handler is a closure that returns a future, an async closure, or the name of an `async fn`. It
     /// captures the values that it needs beside the job, or gets them from its run: [`Builder::state`]. The

@@ -131,7 +131,7 @@ impl Pages {
     ///
     /// # Errors
     ///
-    /// [`StoreError::NotApplicable`] if the list is one of dead jobs.
+    /// [`StoreError::NotApplicable`] if the list is one of jobs that have ended.
     #[doc(alias("clear", "empty", "drain", "purge", "obliterate"))]
     pub fn cancel_all(self) -> Result<Bulk, StoreError> {
         self.bulk("cancel_all", &[JobState::Pending, JobState::Running], Change::Cancel)

@@ -77,7 +77,7 @@ impl Client {
     }
 
     /// If this process runs the jobs, makes it poll at once for changes of other processes. Returns at once, in
-    /// every hook too. In a process that runs no jobs, the calling thread makes the poll.
+    /// every hook too. In another process the calling thread makes the poll, and waits for the store.
     #[doc(alias("notify", "wake", "poll"))]
     pub fn nudge(&self) {
         self.dispatcher.nudge();

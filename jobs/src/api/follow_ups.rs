@@ -76,7 +76,7 @@ impl Run {
     /// answers as if the key were free and the id new. If another job keeps the key at the end, or the store knows the
     /// id, the follow-up is dropped.
     ///
-    /// Only inserts wait for the end. Every other verb of this client is done at once, and so are `insert_in`,
+    /// Only inserts wait for the end. Every other verb of this client is done at once, and so are `insert_in` and
     /// `statement`, which belong to a transaction, and `run_schedule`. [`Client::call`] is refused
     /// ([`CallError::Refused`](crate::CallError::Refused)): its job would wait for the run that waits for it.
     #[must_use]

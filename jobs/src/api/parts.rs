@@ -185,9 +185,15 @@ impl Builder {
                 Box::new(Sqlite::new(location, conn, runs_jobs, runner))
             }
         };
+        // A driver runs handlers on its own thread, however many processors there are.
+        let has_one_thread = self.threads == Some(1) || !manual && pool(self.threads) == 1;
+        let on_only_thread = match has_one_thread && !is_shared {
+            true => handlers.kinds_on_threads(),
+            false => Vec::new(),
+        };
         Ok(Parts {
             hurry: store.hurry(),
-            has_one_thread: !is_shared && pool(self.threads) == 1,
+            on_only_thread,
             #[cfg(feature = "web")]
             queue,
             settings,
@@ -249,7 +255,7 @@ pub(super) struct Parts {
     pub(super) durability: Durability,
     pub(super) alive: Arc<Alive>,
     pub(super) hurry: Hurry,
-    pub(super) has_one_thread: bool,
+    pub(super) on_only_thread: Vec<Arc<str>>,
     #[cfg(feature = "web")]
     pub(super) queue: Option<String>,
     /// Opens the store once more, for questions.
@@ -326,7 +332,7 @@ impl Parts {
             // Zero on a manual clock, where a wait changes nothing.
             call_timeout: (!call_timeout.is_zero()).then_some(call_timeout),
             shared: self.settings.lease.is_some(),
-            has_one_thread: self.has_one_thread,
+            on_only_thread: self.on_only_thread.clone(),
             end_waits: Arc::clone(&self.settings.end_waits),
             progress: Arc::clone(&self.settings.progress),
             waiting: AtomicUsize::new(0),

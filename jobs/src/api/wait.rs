@@ -79,7 +79,8 @@ impl Client {
     ///
     /// In a handler of these jobs a call may wait for the thread that it occupies. It is refused
     /// ([`CallError::Refused`]) if no other thread or process could run the job: if the jobs are in memory or on a
-    /// file, and have one thread for handlers. A call of [`Run::next`](crate::Run::next) is refused always.
+    /// file, have one thread for handlers, and the handler of the job is no future. A call of
+    /// [`Run::next`](crate::Run::next) is refused always.
     #[doc(alias("execute", "rpc", "apply"))]
     pub fn call<J: Job, T: DeserializeOwned>(
         &self,
@@ -100,7 +101,7 @@ impl Client {
         if self.waits_for_run() {
             return Err(CallError::Refused);
         }
-        if is_thread && dispatcher.has_one_thread && dispatcher.handles(J::KIND) {
+        if is_thread && dispatcher.needs_the_only_thread(J::KIND) {
             return Err(CallError::Refused);
         }
         let mut new = NewJob::new(job);

@@ -9,9 +9,9 @@ use crate::values::info::{JobInfo, JobState};
 use crate::values::pending_reason::PendingReason;
 
 impl Client {
-    /// Returns why a job has not started: every reason that holds, and [`PendingReason::Interrupted`] if there is no
-    /// other. The list is empty if the job is not pending: [`get`](Client::get) tells whether it runs, has ended, or is
-    /// gone.
+    /// Returns why a job has not started: every reason that holds. If there is none, [`PendingReason::Interrupted`] or
+    /// [`PendingReason::Turn`]. The list is empty if the job is not pending: [`get`](Client::get) tells whether it
+    /// runs, has ended, or is gone.
     ///
     /// It reads the job, the settings of the queue and its nodes, and the claimed jobs if a limit is stored. The
     /// figures of a node are some seconds old on a server, and may be older on a file.

@@ -88,8 +88,9 @@ pub(crate) struct DispatcherHandle {
     pub(crate) call_timeout: Option<Duration>,
     /// The store is a server, which may never answer.
     pub(crate) shared: bool,
-    /// Handlers have one thread, and no other process runs the jobs.
-    pub(crate) has_one_thread: bool,
+    /// The kinds that need the only thread of the handlers, while no other process runs the jobs. None with more
+    /// threads.
+    pub(crate) on_only_thread: Vec<Arc<str>>,
     /// The callers that wait for the end of a job.
     pub(crate) end_waits: Arc<EndWaits>,
     /// The progress that runs have set, until a step takes it.
@@ -227,9 +228,12 @@ impl DispatcherHandle {
 
     /// Makes the dispatcher poll, and does not wait.
     pub(crate) fn nudge(&self) {
-        // One nudge under way serves all.
-        if self.inline || !self.nudged.swap(true, Ordering::AcqRel) {
+        // One nudge under way serves all. Where the caller makes the step, this ends a nudge in an event of that step.
+        if !self.nudged.swap(true, Ordering::AcqRel) {
             let _ = self.urge(Command::Poll);
+            if self.inline {
+                self.nudged.store(false, Ordering::Release);
+            }
         }
     }
 
@@ -244,6 +248,10 @@ impl DispatcherHandle {
 
     pub(crate) fn handles(&self, kind: &str) -> bool {
         self.kinds.iter().any(|handled| **handled == *kind)
+    }
+
+    pub(crate) fn needs_the_only_thread(&self, kind: &str) -> bool {
+        self.on_only_thread.iter().any(|on_it| **on_it == *kind)
     }
 
     pub(crate) fn check(&self) -> Result<(), Violation> {
@@ -280,8 +288,7 @@ impl DispatcherHandle {
             return Err(StoreError::Forked.into());
         }
         if is_in_hook() {
-            let reason =
-                "a hook of the jobs runs on the dispatcher's thread, which cannot wait for itself";
+            let reason = "a hook runs on the thread that makes the steps of the jobs, which cannot wait for itself";
             return Err(StoreError::Other(reason.to_owned()).into());
         }
         if self.alive.refuses() {

@@ -154,6 +154,12 @@ impl Handlers {
         kinds
     }
 
+    /// Returns the kinds whose handlers occupy a thread.
+    pub(crate) fn kinds_on_threads(&self) -> Vec<Arc<str>> {
+        let on_threads = self.all().filter(|(_, handler)| !handler.is_async);
+        on_threads.map(|(kind, _)| Arc::clone(kind)).collect()
+    }
+
     pub(crate) fn any_async(&self) -> bool {
         self.by_kind.values().any(|handler| handler.is_async)
     }

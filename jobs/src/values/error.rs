@@ -122,7 +122,7 @@ impl fmt::Display for OpenError {
                 write!(f, "{} is damaged: {detail}", path.display())
             }
             OpenError::InUse { path } => {
-                write!(f, "the jobs of {} are run by someone else already", path.display())
+                write!(f, "{} is locked, or someone else runs its jobs", path.display())
             }
             OpenError::OldSqlite { found } => write!(
                 f,

@@ -11,7 +11,7 @@
 //!
 //! | bits | hold |
 //! | --- | --- |
-//! | 127 to 84 | milliseconds since 1970 when the id was made; a random earlier time, if `JobId::new` makes the first id of a process |
+//! | 127 to 84 | milliseconds since 1970 when the id was made; random and before 2000 if no id of the process has a time yet |
 //! | 83 to 72 | a count within the millisecond; it carries into the time above |
 //! | 71 to 66 | a hash of the kind |
 //! | 65 to 34 | the due time, as milliseconds since (the id's time less an hour); all ones: no hint |
@@ -52,32 +52,8 @@ pub struct ParseIdError(String);
 /// Milliseconds and count of the last id of this process.
 static LAST: AtomicU64 = AtomicU64::new(0);
 
-/// What this process has drawn.
-static PROCESS: Mutex<Option<Process>> = Mutex::new(None);
-
-/// What tells the ids of a process from those of others. A forked process draws its own.
-struct Process {
-    id: u32,
-    random: u64,
-    /// The milliseconds and the count of the last id without a time. It begins at random, below those of times.
-    last_untimed: u64,
-}
-
-impl Process {
-    /// Calls `f` with what this process has drawn.
-    fn with<T>(f: impl FnOnce(&mut Process) -> T) -> T {
-        let id = std::process::id();
-        let mut drawn = PROCESS.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let own = drawn.take().filter(|process| process.id == id);
-        f(drawn.insert(own.unwrap_or_else(|| Process::draw(id))))
-    }
-
-    fn draw(id: u32) -> Process {
-        let draw = || RandomState::new().hash_one(id);
-        let random = draw() & ((1 << RANDOM_BITS) - 1);
-        Process { id, random, last_untimed: draw() % (FIRST_STAMP / 2) }
-    }
-}
+/// The id of the process that drew the random bits, and these bits. A forked process draws its own.
+static PROCESS: Mutex<Option<(u32, u64)>> = Mutex::new(None);
 
 const COUNT_BITS: u32 = 12;
 const HASH_BITS: u32 = 6;
@@ -102,10 +78,13 @@ impl JobId {
     #[expect(clippy::new_without_default, reason = "a default that differs each time is none")]
     pub fn new() -> JobId {
         let ids = JobIds::of_this_process();
-        match LAST.load(Ordering::Relaxed) {
-            0 => ids.untimed(),
-            _ => ids.next(Millis::ZERO, None),
+        if LAST.load(Ordering::Relaxed) == 0 {
+            // No id of this process has a time yet. Its random bits alone are too few to keep the ids of many processes
+            // apart, so the count begins at random, below those of times.
+            let begin = RandomState::new().hash_one(ids.random) % (FIRST_STAMP / 2);
+            let _ = LAST.compare_exchange(0, begin, Ordering::Relaxed, Ordering::Relaxed);
         }
+        ids.next(Millis::ZERO, None)
     }
 
     /// Returns the id that belongs to this name: the same in every process, on every machine and in
@@ -172,17 +151,17 @@ pub(crate) struct JobIds {
 
 impl JobIds {
     pub(crate) fn of_this_process() -> JobIds {
-        JobIds { random: Process::with(|process| process.random) }
-    }
-
-    /// Returns a new id for a process that has made none with a time. Without a time, the random bits of the process
-    /// alone would be too few to keep the ids of many processes apart. So its stamp is random too.
-    fn untimed(&self) -> JobId {
-        let stamp = Process::with(|process| {
-            process.last_untimed += 1;
-            process.last_untimed
-        });
-        self.with_hint(stamp, 0, NO_HINT)
+        let pid = std::process::id();
+        let mut process = PROCESS.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let random = match *process {
+            Some((owner, random)) if owner == pid => random,
+            _ => {
+                let random = RandomState::new().hash_one(pid) & ((1 << RANDOM_BITS) - 1);
+                *process = Some((pid, random));
+                random
+            }
+        };
+        JobIds { random }
     }
 
     /// Returns a new id. `job` has the kind and the due time for the hint.
@@ -199,10 +178,6 @@ impl JobIds {
                 (kind_bits(kind), delta.min(NO_HINT))
             }
         };
-        self.with_hint(stamp, hash, delta)
-    }
-
-    fn with_hint(&self, stamp: u64, hash: u64, delta: u64) -> JobId {
         let low = u128::from(hash) << (RANDOM_BITS + DELTA_BITS)
             | u128::from(delta) << RANDOM_BITS
             | u128::from(self.random);
@@ -287,20 +262,6 @@ mod tests {
         let wrong = (0..many)
             .filter(|n| JobId::named(&format!("order {n}")).inserted("push", due).is_some());
         assert!(wrong.count() < 5);
-    }
-
-    /// Ids without a time ascend, and lie before those with a time. The ones of two processes lie far apart.
-    #[test]
-    fn ids_without_a_time_differ_between_processes() {
-        let begins: HashSet<u64> = (0..1000).map(|_| Process::draw(7).last_untimed).collect();
-        assert_eq!(begins.len(), 1000);
-        assert!(begins.iter().all(|begin| *begin < FIRST_STAMP / 2));
-        let ids = JobIds::of_this_process();
-        let (one, two) = (ids.untimed(), ids.untimed());
-        assert!(one < two && two.made_at() < FIRST, "{one} {two}");
-        let begin = Process::with(|process| process.last_untimed);
-        assert!((two.0 >> 72) as u64 <= begin && begin - ((two.0 >> 72) as u64) < 1 << 20);
-        assert_eq!((one.due_hint(), two.due_hint()), (None, None));
     }
 
     /// An id contains a hash of its kind and its due time, if that lies from an hour before the id's own time to

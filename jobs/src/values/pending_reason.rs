@@ -34,7 +34,7 @@ pub enum PendingReason {
     /// No process handles its kind: none has said so on this file, or none was seen on this server in the last 30
     /// seconds.
     NoNode,
-    /// This many of its runs in a row ended with their process. Interrupted jobs start one after another, because one
+    /// This many of its runs in a row ended with their process. Few interrupted jobs start at a time, because one
     /// of them may have ended the process: see [`JobInfo::interruptions`].
     Interrupted(u32),
     /// It is due, and waits for its turn.
@@ -153,7 +153,7 @@ impl fmt::Display for PendingReason {
             PendingReason::NoNode => f.write_str("no process handles its kind"),
             PendingReason::Interrupted(runs) => write!(
                 f,
-                "{runs} of its runs in a row ended with their process, so it starts when no other such job runs"
+                "{runs} of its runs in a row ended with their process, so it may have to wait for other such jobs"
             ),
             PendingReason::Turn { nodes, in_flight, max_in_flight, seen } => {
                 let processes =

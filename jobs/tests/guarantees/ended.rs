@@ -1,4 +1,5 @@
-//! Waits for jobs that have ended, in memory and on a file. More tests of them, for every store, are in `tests/scenarios`.
+//! Waits for jobs that have ended, in memory and on a file. More tests of them, for every store, are in
+//! `tests/scenarios`.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -24,6 +25,30 @@ fn call_in_a_handler_never_waits_for_its_own_thread() {
         jobs.insert(Duration::ZERO, Charge(1)).unwrap();
         assert_eq!(called.recv_timeout(LONG).unwrap(), Err(CallError::Refused));
         assert_eq!(jobs.count().unwrap().pending, 0, "nothing was inserted");
+        jobs.shutdown().unwrap();
+    });
+}
+
+/// A call of a future needs no thread of the handlers: it is not refused, although they have one thread.
+#[cfg(feature = "tokio")]
+#[test]
+fn call_of_a_future_is_not_refused_in_a_handler() {
+    on_each_store(|builder| {
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
+        let (told, called) = std::sync::mpsc::channel();
+        let jobs = builder
+            .threads(1)
+            .runtime(runtime.handle().clone())
+            .handle(move |_: Charge, run| {
+                let _ = told.send(run.client().call::<_, u32>(Mail(1), LONG));
+                Ok(())
+            })
+            .handle_async(async |_: Mail, run: Run| run.set_result(&7_u32))
+            .start()
+            .unwrap();
+        jobs.insert(Duration::ZERO, Charge(1)).unwrap();
+        assert_eq!(called.recv_timeout(LONG).unwrap(), Ok(7));
         jobs.shutdown().unwrap();
     });
 }

@@ -80,8 +80,8 @@ fn on_event_may_nudge_and_calls_that_wait_are_refused() {
     });
 }
 
-/// A client has no thread of its own: a thread that calls it makes its steps. In `on_event` such a thread would wait for
-/// itself, so a call that would wait is refused there.
+/// A client has no thread of its own: a thread that calls it makes its steps. In `on_event` such a thread would wait
+/// for itself, so a call that would wait is refused there.
 #[test]
 fn on_event_of_a_client_refuses_calls_that_wait() {
     let (_folder, path) = file();
@@ -101,6 +101,25 @@ fn on_event_of_a_client_refuses_calls_that_wait() {
     assert_eq!(told.recv_timeout(LONG), Ok(true));
     other.execute_batch("ROLLBACK").unwrap();
     client.insert(HOUR, close(1)).unwrap();
+}
+
+/// A nudge in `on_event` causes no further event, although the poll that it makes fails too: the file is gone.
+#[test]
+fn nudge_in_on_event_of_a_client_does_not_call_itself() {
+    let (folder, path) = file();
+    let slot: Arc<Mutex<Option<Client>>> = Arc::default();
+    let (told, events) = mpsc::channel();
+    let its = Arc::clone(&slot);
+    let builder = Jobs::open(&path).unwrap().on_event(move |_| {
+        let _ = told.send(());
+        let Some(client) = its.lock().unwrap().clone() else { return };
+        client.nudge();
+    });
+    let client = builder.client().unwrap();
+    *slot.lock().unwrap() = Some(client.clone());
+    drop(folder);
+    assert!(client.insert(HOUR, close(1)).is_err());
+    assert!((1..=3).contains(&events.try_iter().count()));
 }
 
 /// The jobs may be dropped in their own `on_event`, and in that of other jobs which drop these.

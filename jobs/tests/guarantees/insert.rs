@@ -161,3 +161,18 @@ fn jitter_spreads_due_times_over_its_window() {
         assert!((40..=160).contains(&early), "{early} of 200 in the first half");
     });
 }
+
+/// A long call timeout holds on a file too: an insert waits for a transaction of another connection that takes longer
+/// than the ten seconds of the default.
+#[test]
+fn long_call_timeout_outlasts_a_long_transaction() {
+    let (_folder, path) = file();
+    let client = Jobs::open(&path).unwrap().call_timeout(LONG).client().unwrap();
+    let other = tickwheel_jobs::rusqlite::Connection::open(&path).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let insert = std::thread::spawn(move || client.insert(HOUR, close(1)).map(drop));
+    pause(11 * SECOND);
+    assert!(!insert.is_finished());
+    other.execute_batch("COMMIT").unwrap();
+    insert.join().unwrap().unwrap();
+}

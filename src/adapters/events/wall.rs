@@ -13,7 +13,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 use std::time::{Duration, SystemTime};
 
-use crate::engine::ticker::{WALL_CHECK_INTERVAL, WALL_STEP_MIN};
+use crate::engine::shard::WALL_STEP_MIN;
+use crate::engine::ticker::WALL_CHECK_INTERVAL;
 use crate::engine::timers::Timers;
 use crate::host::clock::WallOffset;
 use crate::host::timebase::{Point, Timebase};

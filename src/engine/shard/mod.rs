@@ -23,6 +23,7 @@ pub(crate) use batch::Arrival;
 pub(crate) use rearmed::{Cancelled, Start};
 
 use core::mem::ManuallyDrop;
+use std::time::Duration;
 
 use crate::engine::timers::{Due, Tally, Timers, TimersSurplus};
 use crate::host::sync::{Mutex, lock};
@@ -34,6 +35,10 @@ use crate::values::job::{IntoJob, Job};
 use crate::values::time::Tick;
 use registry::Registry;
 pub(crate) use registry::WallOffsets;
+
+/// By how much the wall clock must have been set, or have drifted, for deadlines to be estimated
+/// anew. A job may be late by this; a job that comes due too early goes back.
+pub(crate) const WALL_STEP_MIN: Duration = Duration::from_millis(10);
 
 /// Two cache lines to itself, because processors fetch lines in pairs: shards share none.
 #[repr(align(128))]
@@ -186,7 +191,8 @@ impl Shard {
     /// Some of those jobs may come back: they are kept until [`Shard::collect_unstarted`].
     pub(crate) fn close(&self, timebase: &Timebase) -> Vec<Unstarted> {
         let mut state = lock(&self.state);
-        state.follow_the_wall(timebase);
+        // If the clock was not set, a job with a jitter keeps the tick that was drawn for it.
+        state.follow_the_wall(WALL_STEP_MIN, timebase);
         let Some(hierarchy) = state.timers.close() else { return Vec::new() };
         state.registry.retain_out(|key| hierarchy.contains(key));
         state.strays = Some(Vec::new());
@@ -244,7 +250,6 @@ mod tests {
     use crate::host::clock::Clock;
     use crate::host::timebase::{Point, Target};
     use crate::values::time::Scale;
-    use std::time::Duration;
 
     fn shard() -> Shard {
         Shard::new(0, Geometry::default(), Shard::MAX_JOBS)

@@ -1,6 +1,8 @@
 //! The verbs for re-armable jobs: each is a step or two under the shard's lock, where registry and
 //! hierarchy agree.
 
+use std::time::Duration;
+
 use super::registry::{Registration, Walk};
 use super::{Shard, State};
 use crate::host::sync::lock;
@@ -10,7 +12,7 @@ use crate::values::handle::Handle;
 use crate::values::job::{IntoJob, Job};
 use crate::values::time::{Moment, Tick};
 
-/// How many registrations are looked at before the lock is released.
+/// How many registrations are looked at before the ticker releases the lock.
 const REGISTRATIONS_PER_LOCK: usize = 256;
 
 /// Earlier than every deadline: the ticker is to wake at once.
@@ -156,20 +158,20 @@ impl Shard {
     pub(crate) fn follow_the_wall(&self, timebase: &Timebase) {
         lock(&self.state).registry.forget_wall_offsets();
         let mut walk = Walk::default();
-        while lock(&self.state).estimate_some(&mut walk, timebase) {}
+        while lock(&self.state).estimate_some(&mut walk, Duration::ZERO, timebase) {}
     }
 }
 
 impl State {
-    /// Estimates anew every deadline that follows from a reading of the wall clock.
-    pub(super) fn follow_the_wall(&mut self, timebase: &Timebase) {
+    /// Estimates anew every deadline from which the wall clock has moved by more than `least`.
+    pub(super) fn follow_the_wall(&mut self, least: Duration, timebase: &Timebase) {
         self.registry.forget_wall_offsets();
         let mut walk = Walk::default();
-        while self.estimate_some(&mut walk, timebase) {}
+        while self.estimate_some(&mut walk, least, timebase) {}
     }
 
     /// Looks at the next [`REGISTRATIONS_PER_LOCK`] registrations. Returns `false` if there are none.
-    fn estimate_some(&mut self, walk: &mut Walk, timebase: &Timebase) -> bool {
+    fn estimate_some(&mut self, walk: &mut Walk, least: Duration, timebase: &Timebase) -> bool {
         let now = timebase.clock().now();
         let State { registry, timers, .. } = self;
         let Some(some) = registry.go_on(walk, REGISTRATIONS_PER_LOCK) else { return false };
@@ -177,7 +179,9 @@ impl State {
             let is_to_move = |registration: &Registration| {
                 let overdue = Point::Moment(registration.deadline());
                 let point = registration.target().point;
-                !(timebase.has_come(point) && timebase.has_come(overdue))
+                let (old, new) = (registration.deadline(), timebase.estimate(point).moment);
+                let by = old.elapsed().abs_diff(new.elapsed());
+                by >= least && !(timebase.has_come(point) && timebase.has_come(overdue))
             };
             let estimate = |target: Target| timebase.estimate(target.point);
             let Some(moved) = registry.estimate_anew(index, is_to_move, estimate) else {

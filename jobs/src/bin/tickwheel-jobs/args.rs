@@ -40,8 +40,9 @@ Times: 2026-11-22T10:00:00Z, 2026-11-22T11:00:00+01:00, 2026-11-22 (midnight UTC
 machine's zone with --local), or from now on: 30s, \"2h 30m\", 3d, -1h. Jobs on a server go by its \
 clock.
 
-An id may be cut short, as long as no other job's id begins with what is left: the command reads \
-all jobs then, some seconds for a million. If several begin with it, they are listed.
+An id may be cut short, as long as no other job's id begins with what is left: the command \
+then reads all pending, running and dead jobs, some seconds for a million. If several begin with it, they are \
+listed. A completed job is found only by its whole id.
 
 The password of a server is taken from --store-password-file, or from the environment variable
 TICKWHEEL_STORE_PASSWORD, which a password in the URL goes before. A URL may have the password
@@ -69,7 +70,7 @@ pub(crate) enum Command {
     Reschedule(Reschedule),
     /// Makes dead jobs pending and due now. Their failures are counted from 0 again.
     Retry(Selection),
-    /// Deletes dead jobs.
+    /// Deletes dead jobs. With a whole id also a completed or cancelled job that is kept.
     Delete(Selection),
     /// Inserts a job by hand. It is due now unless a time is given.
     Insert(Insert),

@@ -55,17 +55,21 @@ impl Change {
         match self {
             Change::Cancel => job.state != JobState::Dead,
             Change::Reschedule(_) => job.state == JobState::Pending,
-            Change::Retry | Change::Delete => job.state == JobState::Dead,
+            Change::Retry => job.state == JobState::Dead,
+            Change::Delete => {
+                matches!(job.state, JobState::Dead | JobState::Completed | JobState::Cancelled)
+            }
         }
     }
 
     /// Prints why a job is not one that the command is for.
     fn tell_missed(&self, client: &Client, id: JobId) -> Result<(), StoreError> {
-        if self.is_for_dead() {
-            eprintln!("tickwheel-jobs: there is no dead job {id}");
-            return Ok(());
+        match self {
+            Change::Retry => eprintln!("tickwheel-jobs: there is no dead job {id}"),
+            Change::Delete => eprintln!("tickwheel-jobs: there is no job {id} that has ended"),
+            Change::Cancel | Change::Reschedule(_) => return not_pending(client, id),
         }
-        not_pending(client, id)
+        Ok(())
     }
 
     /// Changes one job, and prints the result.

@@ -1,4 +1,4 @@
-//! The dispatcher as a state machine: a step takes commands and the present, makes one commit of the store, and
+//! The dispatcher as a state machine: a step takes commands and the present, commits what it changes, and
 //! returns answers, starts and the time of the next step.
 //!
 //! Ground rules:

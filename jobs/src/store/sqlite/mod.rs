@@ -88,7 +88,7 @@ use super::{ApplyError, Batch, Hurry, Op, Outcome, PollResult, Store, StoreStats
 use crate::values::error::{OpenError, StoreError, Violation};
 use crate::values::id::JobId;
 use crate::values::time::Millis;
-use files::{Identity, set_waiting, waiting_until};
+use files::{Identity, LONGEST_WAIT, set_waiting, waiting_until};
 use open::Location;
 use rows::store_error;
 use sql::Sql;
@@ -267,7 +267,9 @@ impl Store for Sqlite {
             unreadable.extend(filed.unreadable);
             Ok((Outcome { answers, claimed, next_due, suspects_wait, unreadable }, changed))
         };
-        let (longest, hurry) = (self.location.longest_wait(), self.hurry.clone());
+        // Without a caller, a wait that takes long is reported, and the step is made again later.
+        let most = if batch.awaited { Duration::MAX } else { LONGEST_WAIT };
+        let (longest, hurry) = (self.location.longest_wait().min(most), self.hurry.clone());
         let applied = waiting_until(batch.until, longest, &hurry, || {
             if access == Access::Read {
                 self.file_for_question(batch.now);
