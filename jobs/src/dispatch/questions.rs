@@ -64,7 +64,7 @@ impl Questions {
         let answer = self.with_store(until, |store| {
             let ops = core::slice::from_ref(op);
             let batch =
-                Batch { number: 0, ops, claim: None, synced: false, awaited: false, until, now };
+                Batch { number: 0, ops, claim: None, synced: false, awaited: true, until, now };
             store.apply(&batch)?.answers.pop().ok_or_else(|| StoreError::Closed.into())
         })?;
         let own = self.own_claims.get().map(|own_claims| own_claims()).unwrap_or_default();

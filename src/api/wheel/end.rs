@@ -114,19 +114,17 @@ impl Wheel {
         if self.closed.swap(true, Ordering::SeqCst) {
             return Unfired::new(Vec::new(), 0, Arc::clone(self.engine()), None);
         }
-        let timebase = self.engine().timebase();
         let mut unstarted = self.engine().stop();
-        // The deadlines follow from the wall clock as it is now: it may be set while this waits.
-        let (stopped_at, wall_then) = (timebase.clock().now(), timebase.clock().wall());
         let threads = lock(&self.threads).take();
         let handed_over = threads.map(|threads| threads.stop_and_join(limit));
         unstarted.extend(self.engine().collect_unstarted(handed_over.into_iter().flatten()));
         unstarted.sort_by_key(|&(_, deadline, _)| deadline);
-        let now = timebase.clock().now();
+        let timebase = self.engine().timebase();
+        let (now, wall_now) = (timebase.clock().now(), timebase.clock().wall());
         let jobs = unstarted.into_iter().map(|(handle, deadline, job)| {
             let remaining = timebase.between(now, deadline);
             // "Never" is later than any time that the system can represent.
-            let wall = wall_then.checked_add(timebase.between(stopped_at, deadline));
+            let wall = wall_now.checked_add(remaining);
             UnfiredJob { handle, remaining, wall, job }
         });
         let jobs = jobs.collect();

@@ -11,6 +11,7 @@ use crate::values::error::InsertErrorKind;
 use crate::values::handle::Handle;
 use crate::values::job::{IntoJob, Job};
 use crate::values::time::{Moment, Tick};
+use crate::values::when::Window;
 
 /// How many registrations are looked at before the ticker releases the lock.
 const REGISTRATIONS_PER_LOCK: usize = 256;
@@ -163,7 +164,8 @@ impl Shard {
 }
 
 impl State {
-    /// Estimates anew every deadline from which the wall clock has moved by more than `least`.
+    /// Estimates anew every deadline that follows from the wall clock; one with a jitter only if the clock has moved
+    /// from it by `least`.
     pub(super) fn follow_the_wall(&mut self, least: Duration, timebase: &Timebase) {
         self.registry.forget_wall_offsets();
         let mut walk = Walk::default();
@@ -181,7 +183,10 @@ impl State {
                 let point = registration.target().point;
                 let (old, new) = (registration.deadline(), timebase.estimate(point).moment);
                 let by = old.elapsed().abs_diff(new.elapsed());
-                by >= least && !(timebase.has_come(point) && timebase.has_come(overdue))
+                let keeps_its_tick =
+                    by < least && matches!(registration.target().window, Window::Jitter(_));
+                let is_overdue = timebase.has_come(point) && timebase.has_come(overdue);
+                !keeps_its_tick && !is_overdue
             };
             let estimate = |target: Target| timebase.estimate(target.point);
             let Some(moved) = registry.estimate_anew(index, is_to_move, estimate) else {

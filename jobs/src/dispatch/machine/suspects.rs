@@ -3,8 +3,8 @@
 //! Ground rules:
 //!
 //! - A suspect is on trial until it has run for [`TRIAL`]. At most [`ON_TRIAL`] jobs that were
-//! interrupted once are on trial together. A job that was interrupted more often starts only while no other is on
-//! trial.
+//!   interrupted once are on trial together. A job that was interrupted more often starts only while no other is
+//!   on trial.
 //! - The next interruption of a job may be its last, which makes it dead. Such a job is on its last trial until
 //!   it has run for [`LAST_TRIAL`]. It starts once every other suspect has run that long, and no other suspect
 //!   starts meanwhile. So a neighbour that ends the process within that time does not make it dead.
