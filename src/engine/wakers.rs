@@ -74,7 +74,7 @@ impl Source for Wakers {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::shard::tests::{Wakes, context};
+    use super::shard::tests::{WakesInHooks, context};
     use super::*;
     use core::sync::atomic::{AtomicUsize, Ordering};
 
@@ -82,7 +82,7 @@ mod tests {
     #[test]
     fn advance_limit_counts_for_all_shards_together() {
         let wakers = Wakers::new(3, &Geometry::default(), context());
-        let wakes = Arc::new(Wakes(AtomicUsize::new(0)));
+        let wakes = Arc::new(WakesInHooks(AtomicUsize::new(0)));
         for thread in [0, 0, 1, 1, 1, 2, 2] {
             let waker = Waker::from(Arc::clone(&wakes));
             wakers.shard(thread).poll(&mut None, Tick::new(5), &waker);

@@ -155,8 +155,8 @@ impl Client {
         request::retry(id, self.dispatcher.clock.now().millis())
     }
 
-    /// Deletes a job that has ended: a dead one, or a completed or cancelled one that is kept. Returns `false` if there
-    /// is no such job.
+    /// Deletes a dead job, or a completed or cancelled job that is kept. Returns `false` if the store has no such job
+    /// with this id.
     ///
     /// # Errors
     ///

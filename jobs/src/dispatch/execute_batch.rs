@@ -54,8 +54,8 @@ impl Executor {
 
     /// Runs a batch, without the jobs that were withdrawn and those whose leases have ended.
     fn run_batch(self: &Arc<Executor>, mut starts: Vec<Start>, call: &BatchCall) {
-        starts.retain(|start| self.begin(&start.state));
         starts.sort_unstable_by_key(|start| (start.state.due, start.state.id));
+        starts.retain(|start| self.begin(&start.state));
         let Some(first) = starts.first().map(|start| Arc::clone(&start.state)) else { return };
         let takes_a_thread = matches!(first.slot, Slot::Batch { .. });
         let capacity = self.capacity.as_deref().filter(|_| takes_a_thread);

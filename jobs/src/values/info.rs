@@ -9,8 +9,8 @@ use super::id::JobId;
 use super::job::{DecodeError, Job};
 use super::time::Millis;
 
-/// What a change to a file survives once its call has returned. On a server, its own persistence decides what a
-/// power cut loses; jobs in memory end with the process.
+/// Says which failures cannot undo a change, once the call has returned. It is for jobs in a file. On a server, the
+/// persistence of the server decides. Jobs in memory end with their process.
 ///
 /// | level | `insert` returns | a crash of the process loses | a power cut loses |
 /// | --- | --- | --- | --- |

@@ -56,7 +56,8 @@ pub enum LimitError {
     NoTurns,
     /// The period of a rate is not from one millisecond to 366 days.
     Period(Duration),
-    /// The burst is not from 1 to 1,000,000, or the rate needs more than a thousand years to start so many jobs.
+    /// The burst is below 1 or above 1,000,000. Or the rate would need more than a thousand years to start as many
+    /// jobs.
     Burst(u32),
     /// A burst belongs to a rate, and this limit has none.
     NoRate,
@@ -103,8 +104,8 @@ impl Limit {
     }
 
     /// Lets `jobs` jobs start at once after a quiet time. With [`Limit::rate`] of n, at most n + `jobs` - 1 jobs start
-    /// in any period. The default is 1, the most is 1,000,000. A rate that needs more than a
-    /// thousand years for so many starts is refused.
+    /// in any period. The default is 1, the most is 1,000,000. A burst is refused if the rate would need more than a
+    /// thousand years to start as many jobs.
     pub const fn burst(self, jobs: u32) -> Limit {
         Limit { burst: Some(jobs), ..self }
     }

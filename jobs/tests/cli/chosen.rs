@@ -224,7 +224,11 @@ fn dry_runs_change_nothing() {
     let waits = app.jobs.insert(HOUR, Close(1)).unwrap().to_string();
     app.jobs.insert_batch((0..120).map(|n| (Duration::ZERO, push(&n.to_string())))).unwrap();
     app.jobs.schedule("sweep", HOUR, Close(2)).unwrap();
+    app.jobs.kind::<Close>().keep_completed(tickwheel_jobs::Keep::last(9)).unwrap();
+    let kept = app.jobs.insert(Duration::ZERO, Close(3)).unwrap().to_string();
     app.wait_for_dead(120);
+    wait_until(|| app.jobs.ended().state(tickwheel_jobs::JobState::Completed).count() == 1);
+    app.closed.recv_timeout(LONG).unwrap();
     let dead = json(&app.store, &["list", "dead", "--json", "--limit", "120"]).swap_remove(0);
     let dead = dead["id"].as_str().unwrap();
     let before = (app.jobs.count().unwrap(), app.jobs.get(waits.parse().unwrap()).unwrap());
@@ -232,6 +236,7 @@ fn dry_runs_change_nothing() {
         (&["cancel", &waits] as &[&str], "1 jobs would be cancelled"),
         (&["cancel", "--all"], "1 jobs would be cancelled"),
         (&["delete", "--all"], "120 jobs would be deleted"),
+        (&["delete", &kept], "1 jobs would be deleted"),
         (&["retry", "--all", "--kind", "push"], "120 jobs would be retried"),
         (&["retry", dead], "1 jobs would be retried"),
         (&["reschedule", &waits, "--in", "5m"], "would be due"),

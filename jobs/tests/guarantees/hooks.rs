@@ -6,7 +6,7 @@ use std::sync::{Arc, Barrier, Mutex, mpsc};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::UNIX_EPOCH;
 
-use tickwheel_jobs::{Client, Durability, Fail, Jobs, Limit, Retry, StoreError};
+use tickwheel_jobs::{Builder, Client, Durability, Fail, Jobs, Limit, Retry, StoreError};
 
 use super::support::*;
 
@@ -80,21 +80,30 @@ fn on_event_may_nudge_and_calls_that_wait_are_refused() {
     });
 }
 
+/// Returns a client. Each of its events calls `told` with the client.
+fn client_with_events(builder: Builder, told: impl Fn(&Client) + Send + Sync + 'static) -> Client {
+    let slot: Arc<Mutex<Option<Client>>> = Arc::default();
+    let its = Arc::clone(&slot);
+    let on_event = move |_| {
+        let client = its.lock().unwrap().clone();
+        client.iter().for_each(&told);
+    };
+    let client = builder.on_event(on_event).client().unwrap();
+    *slot.lock().unwrap() = Some(client.clone());
+    client
+}
+
 /// A client has no thread of its own: a thread that calls it makes its steps. In `on_event` such a thread would wait
 /// for itself, so a call that would wait is refused there.
 #[test]
 fn on_event_of_a_client_refuses_calls_that_wait() {
     let (_folder, path) = file();
-    let slot: Arc<Mutex<Option<Client>>> = Arc::default();
     let (refused, told) = mpsc::channel();
-    let its = Arc::clone(&slot);
-    let builder = Jobs::open(&path).unwrap().call_timeout(100 * MS).on_event(move |_| {
-        let Some(client) = its.lock().unwrap().clone() else { return };
+    let builder = Jobs::open(&path).unwrap().call_timeout(100 * MS);
+    let client = client_with_events(builder, move |client| {
         client.nudge();
-        let _ = refused.send(every_call_that_waits_is_refused(&client));
+        let _ = refused.send(every_call_that_waits_is_refused(client));
     });
-    let client = builder.client().unwrap();
-    *slot.lock().unwrap() = Some(client.clone());
     let other = tickwheel_jobs::rusqlite::Connection::open(&path).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     assert!(client.insert(HOUR, close(1)).is_err());
@@ -107,16 +116,11 @@ fn on_event_of_a_client_refuses_calls_that_wait() {
 #[test]
 fn nudge_in_on_event_of_a_client_does_not_call_itself() {
     let (folder, path) = file();
-    let slot: Arc<Mutex<Option<Client>>> = Arc::default();
     let (told, events) = mpsc::channel();
-    let its = Arc::clone(&slot);
-    let builder = Jobs::open(&path).unwrap().on_event(move |_| {
+    let client = client_with_events(Jobs::open(&path).unwrap(), move |client| {
         let _ = told.send(());
-        let Some(client) = its.lock().unwrap().clone() else { return };
         client.nudge();
     });
-    let client = builder.client().unwrap();
-    *slot.lock().unwrap() = Some(client.clone());
     drop(folder);
     assert!(client.insert(HOUR, close(1)).is_err());
     assert!((1..=3).contains(&events.try_iter().count()));

@@ -8,7 +8,7 @@ use crate::record::{
     Answer, End, Event, FileEnd, Level, Look, Mode, Record, Seen, Start, Tag, Verb,
 };
 
-/// A child that has acted for so long has made the occurrences that were missed before it. In microseconds.
+/// The time, in microseconds, after which a child has made the occurrences that were missed before it.
 const SETTLED_US: u64 = 250_000;
 
 pub(crate) struct History<'a> {
@@ -18,9 +18,9 @@ pub(crate) struct History<'a> {
     /// Each look at the file, and where in the log it was.
     pub(crate) looks: Vec<(usize, &'a Look)>,
     pub(crate) failures: Vec<&'a str>,
-    /// When a child acted, in the order of time, with the beginning and the end of the log around it. The acts of the last
-    /// [`SETTLED_US`] of a child are left out: a child that was killed so early may have started a job and not yet made the
-    /// occurrences that were missed.
+    /// When a child acted, in the order of time, with the beginning and the end of the log around it. The acts of the
+    /// last [`SETTLED_US`] of a child are left out: a child that was killed so early may have started a job and not yet
+    /// made the occurrences that were missed.
     pub(crate) signs: Vec<u64>,
     /// The jobs that were inserted without waiting, and that an event named as lost.
     pub(crate) inserts_lost: BTreeSet<JobId>,

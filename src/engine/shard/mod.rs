@@ -342,16 +342,19 @@ mod tests {
     /// at that clock since it was set.
     #[test]
     fn shard_that_is_closed_follows_the_wall_clock_first() {
-        let (timebase, hour) = (timebase(), Duration::from_secs(3600));
-        let clock = timebase.clock();
-        let (shard, begin) = (shard(), clock.wall());
-        let (handle, target) =
-            (shard.register().unwrap(), Target::exact(Point::Wall(begin + hour * 9)));
-        assert!(shard.arm(handle, target, 0, &timebase, Box::new(|| ())).is_ok());
-        clock.set_wall(begin + hour);
-        let deadlines: Vec<Tick> =
-            shard.close(&timebase).into_iter().map(|(_, deadline, _)| deadline).collect();
-        assert_eq!(deadlines, [Tick::new(8 * 3_600_000)]);
+        for clock in [Clock::manual(), Clock::monotonic()] {
+            let timebase = Timebase::new(clock, Scale::new(Duration::from_millis(1)).unwrap());
+            let (clock, hour) = (timebase.clock(), Duration::from_secs(3600));
+            let (shard, begin) = (shard(), clock.wall());
+            let (handle, target) =
+                (shard.register().unwrap(), Target::exact(Point::Wall(begin + hour * 9)));
+            assert!(shard.arm(handle, target, 0, &timebase, Box::new(|| ())).is_ok());
+            clock.set_wall(clock.wall() + hour);
+            let jobs = shard.close(&timebase);
+            let hours =
+                jobs.iter().map(|(_, deadline, _)| (deadline.get() + 1_800_000) / 3_600_000);
+            assert_eq!(hours.collect::<Vec<_>>(), [8], "manual: {}", clock.is_manual());
+        }
     }
 
     /// A shard drops its remaining jobs when it is dropped.

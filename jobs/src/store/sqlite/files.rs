@@ -12,7 +12,7 @@ use rusqlite::Connection;
 
 use crate::store::Hurry;
 
-/// The longest wait of a transaction for one of another connection.
+/// The longest wait of a transaction for one of another connection, if no caller waits for an answer.
 pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(10);
 /// How many times a wait tries again after [`BUSY_EAGER_WAIT`]. Later it tries after [`BUSY_WAIT`].
 const BUSY_EAGER_TRIES: i32 = 1_000;

@@ -210,7 +210,7 @@ impl Store for Sqlite {
     fn start_runner(&mut self, kinds: &[Arc<str>], now: Millis) -> Result<(), StoreError> {
         // The log is renewed, because an fsync of the previous process may have failed. If a connection that
         // reads prevents that, the process starts all the same.
-        let (until, longest) = (self.location.start_until, self.location.longest_wait());
+        let (until, longest) = (self.location.start_until, self.location.call_timeout);
         let taken = waiting_until(until, longest, &self.hurry.clone(), || {
             self.connect()?;
             let Some(conn) = &mut self.conn else { return Err(StoreError::Closed.into()) };
@@ -269,7 +269,7 @@ impl Store for Sqlite {
         };
         // Without a caller, a wait that takes long is reported, and the step is made again later.
         let most = if batch.awaited { Duration::MAX } else { LONGEST_WAIT };
-        let (longest, hurry) = (self.location.longest_wait().min(most), self.hurry.clone());
+        let (longest, hurry) = (self.location.call_timeout.min(most), self.hurry.clone());
         let applied = waiting_until(batch.until, longest, &hurry, || {
             if access == Access::Read {
                 self.file_for_question(batch.now);

@@ -111,12 +111,7 @@ impl Location {
     /// no effect.
     pub(crate) fn open(&mut self) -> Result<Connection, OpenError> {
         self.start_until = from_now(self.call_timeout);
-        waiting_until(self.start_until, self.longest_wait(), &Hurry::default(), || self.open_now())
-    }
-
-    /// Returns the longest time of one wait for other connections.
-    pub(super) fn longest_wait(&self) -> Duration {
-        self.call_timeout
+        waiting_until(self.start_until, self.call_timeout, &Hurry::default(), || self.open_now())
     }
 
     fn open_now(&mut self) -> Result<Connection, OpenError> {
