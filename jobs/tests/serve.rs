@@ -132,7 +132,7 @@ fn serve_that_is_read_only_changes_nothing() {
     let served = Served::start(&["--read-only"]);
     assert_eq!(status(&served.get("/jobs", "localhost", "")), 200);
     let answer = rest(served.send(
-        "POST /api/v1/pause HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\
+        "POST /api/v1/queue/pause HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\
          content-type: application/json\r\ncontent-length: 2\r\n\r\n{}",
     ));
     assert!(status(&answer) == 403 && answer.contains("read_only"), "{answer}");
@@ -170,7 +170,7 @@ fn serve_slows_down_wrong_passwords() {
 fn serve_is_not_held_up_by_slow_clients() {
     let served = Served::start(&[]);
     let half = served.send("GET / HTTP/1.1\r\nhost: local");
-    let without_body = served.begin("pause");
+    let without_body = served.begin("queue/pause");
     let mut endless = served.send("GET / HTTP/1.1\r\nhost: localhost\r\n");
     let header = format!("x-more: {}\r\n", "a".repeat(1000));
     // The server closes the connection while the headers still come.
@@ -204,7 +204,8 @@ fn serve_answers_what_is_under_way_at_a_signal() {
 #[test]
 fn serve_ends_before_a_request_without_its_body() {
     let mut served = Served::start(&[]);
-    let (half, under_way) = (served.send("GET / HTTP/1.1\r\nhost: local"), served.begin("pause"));
+    let (half, under_way) =
+        (served.send("GET / HTTP/1.1\r\nhost: local"), served.begin("queue/pause"));
     served.signal(Signal::SIGTERM);
     assert_eq!(rest(under_way), "");
     assert!(served.child.wait().unwrap().success());

@@ -14,7 +14,7 @@ use super::params::{Params, wrong};
 use super::read::job::not_found;
 use super::read::query::Query;
 use super::read::{MOST_GROUPS, Reader};
-use super::route::{Act, Form, JobVerb, Route, ScheduleVerb};
+use super::route::{Act, Form, JobVerb, Pause, Route, ScheduleVerb};
 use super::task::Task;
 use super::times;
 use super::views::action::{Progress, Question};
@@ -55,9 +55,11 @@ pub(crate) fn act(
         Act::Job(id, _) => (format!("the job {id}"), vec![*id]),
         Act::Bulk => return bulk(reader, bulks, task),
         Act::StopBulk(id) => (format!("the change {id}"), Vec::new()),
-        Act::Pause(Some(kind), _) => (format!("the kind {kind:?}"), Vec::new()),
-        Act::Pause(None, _) => ("the queue".to_owned(), Vec::new()),
-        Act::Schedule(name, _) => (format!("the schedule {name:?}"), Vec::new()),
+        Act::Queue(_) => ("the queue".to_owned(), Vec::new()),
+        Act::Kind(_) => (format!("the kind {:?}", task.params.required("kind")?), Vec::new()),
+        Act::Schedule(_) => {
+            (format!("the schedule {:?}", task.params.required("schedule")?), Vec::new())
+        }
     };
     let name = name(act);
     let loses = matches!(name, "delete" | "cancel" | "unschedule");
@@ -119,24 +121,23 @@ fn do_one(
             let message = format!("the job is {}: it was left as it is", job.state);
             Err(Problem { status: 409, error: "wrong_state", message })
         }
-        Act::Pause(Some(kind), pauses) => {
-            let kind = client.kind_named(kind);
-            if *pauses {
-                kind.pause()?
-            } else {
-                kind.resume()?
+        Act::Queue(verb) => {
+            match verb {
+                Pause::Pause => client.pause()?,
+                Pause::Resume => client.resume()?,
             }
             Ok(("done", None))
         }
-        Act::Pause(None, pauses) => {
-            if *pauses {
-                client.pause()?
-            } else {
-                client.resume()?
+        Act::Kind(verb) => {
+            let kind = client.kind_named(&params.required("kind")?);
+            match verb {
+                Pause::Pause => kind.pause()?,
+                Pause::Resume => kind.resume()?,
             }
             Ok(("done", None))
         }
-        Act::Schedule(name, verb) => {
+        Act::Schedule(verb) => {
+            let name = &params.required("schedule")?;
             let gone = || {
                 let message = format!("there is no schedule {name:?}");
                 Problem { status: 404, error: "not_found", message }
@@ -270,22 +271,26 @@ fn name(act: &Act) -> &'static str {
         Act::Job(_, JobVerb::Reschedule) => "reschedule",
         Act::Bulk => "bulk",
         Act::StopBulk(_) => "stop",
-        Act::Pause(_, true) | Act::Schedule(_, ScheduleVerb::Pause) => "pause",
-        Act::Pause(_, false) | Act::Schedule(_, ScheduleVerb::Resume) => "resume",
-        Act::Schedule(_, ScheduleVerb::Run) => "run",
-        Act::Schedule(_, ScheduleVerb::Unschedule) => "unschedule",
+        Act::Queue(Pause::Pause) | Act::Kind(Pause::Pause) | Act::Schedule(ScheduleVerb::Pause) => {
+            "pause"
+        }
+        Act::Queue(Pause::Resume)
+        | Act::Kind(Pause::Resume)
+        | Act::Schedule(ScheduleVerb::Resume) => "resume",
+        Act::Schedule(ScheduleVerb::Run) => "run",
+        Act::Schedule(ScheduleVerb::Unschedule) => "unschedule",
     }
 }
 
 /// Returns the path of an action, from the root.
 fn target(act: &Act) -> String {
-    use super::frame::encoded;
     let of = match act {
         Act::Job(id, _) => format!("jobs/{id}/"),
         Act::StopBulk(id) => format!("bulk/{id}/"),
-        Act::Pause(Some(kind), _) => format!("kinds/{}/", encoded(kind)),
-        Act::Schedule(schedule, _) => format!("schedules/{}/", encoded(schedule)),
-        Act::Bulk | Act::Pause(None, _) => String::new(),
+        Act::Queue(_) => "queue/".to_owned(),
+        Act::Kind(_) => "kinds/".to_owned(),
+        Act::Schedule(_) => "schedules/".to_owned(),
+        Act::Bulk => String::new(),
     };
     format!("api/v1/{of}{}", name(act))
 }
@@ -293,8 +298,9 @@ fn target(act: &Act) -> String {
 /// Returns the way from an action to the root.
 pub(crate) fn root(act: &Act) -> &'static str {
     match act {
-        Act::Bulk | Act::Pause(None, _) => "../../",
-        _ => "../../../../",
+        Act::Bulk => "../../",
+        Act::Queue(_) | Act::Kind(_) | Act::Schedule(_) => "../../../",
+        Act::Job(..) | Act::StopBulk(_) => "../../../../",
     }
 }
 
@@ -304,8 +310,8 @@ pub(crate) fn default_back(act: &Act) -> String {
         Act::Job(id, JobVerb::Retry | JobVerb::Reschedule) => format!("jobs/{id}"),
         Act::Job(..) | Act::Bulk => "jobs".to_owned(),
         Act::StopBulk(id) => format!("bulk/{id}"),
-        Act::Pause(..) => "kinds".to_owned(),
-        Act::Schedule(..) => "schedules".to_owned(),
+        Act::Queue(_) | Act::Kind(_) => "kinds".to_owned(),
+        Act::Schedule(_) => "schedules".to_owned(),
     }
 }
 

@@ -51,8 +51,8 @@ pub(crate) struct QueueLink {
 }
 
 impl Frame {
-    /// Returns the link to a place of the dashboard, in the queue of the page: `jobs?state=dead`. `path` is
-    /// percent-encoded: see [`encoded`].
+    /// Returns the link to a place of the dashboard, in the queue of the page: `jobs?state=dead`. The path of it has
+    /// fixed words, ids and numbers alone; the values of its query are [`encoded`].
     pub(crate) fn link(&self, path: &str) -> String {
         let root = &self.root;
         if self.queues.first().is_none_or(|first| first.is_current) {
@@ -64,14 +64,14 @@ impl Frame {
     }
 }
 
-/// Percent-encodes a text, for a segment of a path or a value of a query.
+/// Percent-encodes a text, for a value of a query.
 pub(crate) fn encoded(text: &str) -> String {
     let mut out = String::new();
     for byte in text.bytes() {
         match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'~' => out.push(byte.into()),
-            // A segment of dots alone would be a step up.
-            b'.' if !text.bytes().all(|byte| byte == b'.') => out.push('.'),
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                out.push(byte.into());
+            }
             _ => out.push_str(&format!("%{byte:02X}")),
         }
     }

@@ -14,8 +14,9 @@
 //! | one job | `api/v1/jobs/{id}/retry`, `/delete`, `/cancel`, `/reschedule` | `back`; `when` of a reschedule: `5m`, `2h 30m`, `3d`, or RFC 3339; empty: now |
 //! | some jobs of a list | `api/v1/bulk` | `back`, `action`, `id` once for each job, `when` |
 //! | all jobs of a list or a group | `api/v1/bulk` | `back`, `action`, `when`, and the parameters of the list: `state`, `kind`, `key`, `text`, `error`, `from`, `to` |
-//! | a kind, the queue | `api/v1/kinds/{kind}/pause`, `/resume`; `api/v1/pause`, `api/v1/resume` | `back` |
-//! | a schedule | `api/v1/schedules/{name}/run`, `/unschedule` | `back` |
+//! | the queue | `api/v1/queue/pause`, `/resume` | `back` |
+//! | a kind | `api/v1/kinds/pause`, `/resume` | `back`, `kind` |
+//! | a schedule | `api/v1/schedules/run`, `/pause`, `/resume`, `/unschedule` | `back`, `schedule` |
 //! | a question | `Question::target` | its fields |
 //! | the end of a bulk | `api/v1/bulk/{id}/stop` | `back` |
 //!

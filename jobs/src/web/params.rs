@@ -36,7 +36,7 @@ impl Params {
         let pairs = form.split(|byte| *byte == b'&').filter(|pair| !pair.is_empty());
         let pair = |pair: &[u8]| {
             let at = pair.iter().position(|byte| *byte == b'=').unwrap_or(pair.len());
-            Ok((decoded(&pair[..at], true)?, decoded(pair.get(at + 1..).unwrap_or(&[]), true)?))
+            Ok((decoded(&pair[..at])?, decoded(pair.get(at + 1..).unwrap_or(&[]))?))
         };
         let pairs: Result<Vec<_>, Problem> = pairs.take(MOST + 1).map(pair).collect();
         Params::checked(pairs?)
@@ -118,6 +118,11 @@ impl Params {
         }
     }
 
+    /// Returns the name of a kind or a schedule, without which a request has no meaning.
+    pub(crate) fn required(&self, name: &'static str) -> Result<String, Problem> {
+        self.name(name)?.ok_or_else(|| wrong(&format!("the parameter {name} is missing")))
+    }
+
     /// Returns the ids of the parameter `id`.
     pub(crate) fn ids(&self) -> Result<Vec<JobId>, Problem> {
         let mut ids = Vec::new();
@@ -146,14 +151,14 @@ pub(crate) fn wrong(message: &str) -> Problem {
     Problem { status: 400, error: "bad_parameter", message: message.to_owned() }
 }
 
-/// Reads a percent-encoded text. In a query, a plus is a space.
-pub(crate) fn decoded(text: &[u8], in_query: bool) -> Result<String, Problem> {
+/// Reads a name or a value of a query or a form: percent-encoded, with a plus for a space.
+fn decoded(text: &[u8]) -> Result<String, Problem> {
     let digit = |byte: Option<&u8>| byte.and_then(|byte| (*byte as char).to_digit(16));
     let (mut bytes, mut at) = (Vec::with_capacity(text.len()), 0);
     while let Some(byte) = text.get(at) {
         at += 1;
         match byte {
-            b'+' if in_query => bytes.push(b' '),
+            b'+' => bytes.push(b' '),
             b'%' => {
                 let (Some(high), Some(low)) = (digit(text.get(at)), digit(text.get(at + 1))) else {
                     return Err(wrong("a percent sign stands before two hexadecimal digits"));

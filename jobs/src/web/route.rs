@@ -5,9 +5,12 @@
 //! - A path is read from its end, so a prefix in front of it has no effect, whether a proxy strips it or not.
 //! - Every path that ends with a slash is the overview. A path that leads nowhere is taken for the prefix without
 //!   its slash, and redirected to the path with it. Under `api/v1/`, and in the place of an id, it is not found.
-//! - The name of a kind or a schedule may have several segments: nginx decodes `%2F` in a path whose prefix it strips.
+//! - No name is a segment of a path: browsers and proxies change a path that has `..` or `//` in it, also where these
+//!   are percent-encoded. So a segment is a fixed word, the id of a job or the number of a bulk, in the one form in
+//!   which it is printed, and a name is a parameter.
 
-use super::params::decoded;
+use core::str::FromStr;
+
 use crate::values::id::JobId;
 
 /// A place of the dashboard.
@@ -58,15 +61,15 @@ pub(crate) enum Whole {
     Result,
 }
 
-/// An action, with its job, kind or schedule.
-#[derive(Clone, PartialEq, Eq, Debug)]
+/// An action. The kind or the schedule is a parameter of the request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Act {
     Job(JobId, JobVerb),
     Bulk,
     StopBulk(u64),
-    /// True: pause; false: resume. No kind: the queue.
-    Pause(Option<String>, bool),
-    Schedule(String, ScheduleVerb),
+    Queue(Pause),
+    Kind(Pause),
+    Schedule(ScheduleVerb),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -75,6 +78,12 @@ pub(crate) enum JobVerb {
     Delete,
     Cancel,
     Reschedule,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Pause {
+    Pause,
+    Resume,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -154,12 +163,12 @@ fn page_route(segments: &[&str]) -> Route {
     let (last, before) = segments.split_last().unwrap_or((&"", &[]));
     let not_found = Route::NotFound(Form::Page);
     match (before, *last) {
-        ([.., "jobs", id], whole @ ("payload" | "result")) if id.parse::<JobId>().is_ok() => {
+        ([.., "jobs", id], whole @ ("payload" | "result")) if printed::<JobId>(id).is_some() => {
             let whole = if whole == "payload" { Whole::Payload } else { Whole::Result };
-            id.parse().map_or(not_found, |id| Route::Download(id, whole))
+            printed(id).map_or(not_found, |id| Route::Download(id, whole))
         }
-        ([.., "bulk"], id) if id.parse::<u64>().is_ok() => {
-            id.parse().map_or(not_found, |id| Route::Read(Read::Bulk(id), Form::Page))
+        ([.., "bulk"], id) if printed::<u64>(id).is_some() => {
+            printed(id).map_or(not_found, |id| Route::Read(Read::Bulk(id), Form::Page))
         }
         (_, "metrics") => Route::Metrics,
         (_, "healthz") => Route::Health,
@@ -170,7 +179,7 @@ fn page_route(segments: &[&str]) -> Route {
             Some(read) => Route::Read(read, Form::Page),
             None => match before {
                 [.., "jobs"] => {
-                    name.parse().map_or(not_found, |id| Route::Read(Read::Job(id), Form::Page))
+                    printed(name).map_or(not_found, |id| Route::Read(Read::Job(id), Form::Page))
                 }
                 [.., "bulk"] => not_found,
                 _ => Route::NoSlash(name.to_owned()),
@@ -180,17 +189,15 @@ fn page_route(segments: &[&str]) -> Route {
 }
 
 fn api_route(segments: &[&str]) -> Route {
-    let text = |segment: &str| decoded(segment.as_bytes(), false).ok().filter(|it| !it.is_empty());
     let found = match segments {
         ["overview"] => Some(Route::Read(Read::Overview, Form::Json)),
         ["history"] => Some(Route::Read(Read::History, Form::Json)),
         ["bulk"] => Some(Route::Act(Act::Bulk)),
         ["bulks"] => Some(Route::Read(Read::Bulks, Form::Json)),
-        ["bulk", id] => id.parse().ok().map(|id| Route::Read(Read::Bulk(id), Form::Json)),
-        ["bulk", id, "stop"] => id.parse().ok().map(|id| Route::Act(Act::StopBulk(id))),
-        [name] if Read::of(name).is_some() => Read::of(name).map(|it| Route::Read(it, Form::Json)),
-        [verb @ ("pause" | "resume")] => Some(Route::Act(Act::Pause(None, *verb == "pause"))),
-        ["jobs", id] => id.parse().ok().map(|id| Route::Read(Read::Job(id), Form::Json)),
+        ["bulk", id] => printed(id).map(|id| Route::Read(Read::Bulk(id), Form::Json)),
+        ["bulk", id, "stop"] => printed(id).map(|id| Route::Act(Act::StopBulk(id))),
+        [name] => Read::of(name).map(|it| Route::Read(it, Form::Json)),
+        ["jobs", id] => printed(id).map(|id| Route::Read(Read::Job(id), Form::Json)),
         ["jobs", id, verb] => {
             let verb = match *verb {
                 "retry" => Some(JobVerb::Retry),
@@ -199,12 +206,11 @@ fn api_route(segments: &[&str]) -> Route {
                 "reschedule" => Some(JobVerb::Reschedule),
                 _ => None,
             };
-            id.parse().ok().zip(verb).map(|(id, verb)| Route::Act(Act::Job(id, verb)))
+            printed(id).zip(verb).map(|(id, verb)| Route::Act(Act::Job(id, verb)))
         }
-        ["kinds", kind @ .., verb @ ("pause" | "resume")] => {
-            text(&kind.join("/")).map(|kind| Route::Act(Act::Pause(Some(kind), *verb == "pause")))
-        }
-        ["schedules", name @ .., verb] => {
+        ["queue", verb] => pause(verb).map(|verb| Route::Act(Act::Queue(verb))),
+        ["kinds", verb] => pause(verb).map(|verb| Route::Act(Act::Kind(verb))),
+        ["schedules", verb] => {
             let verb = match *verb {
                 "run" => Some(ScheduleVerb::Run),
                 "pause" => Some(ScheduleVerb::Pause),
@@ -212,11 +218,22 @@ fn api_route(segments: &[&str]) -> Route {
                 "unschedule" => Some(ScheduleVerb::Unschedule),
                 _ => None,
             };
-            text(&name.join("/"))
-                .zip(verb)
-                .map(|(name, verb)| Route::Act(Act::Schedule(name, verb)))
+            verb.map(|verb| Route::Act(Act::Schedule(verb)))
         }
         _ => None,
     };
     found.unwrap_or(Route::NotFound(Form::Json))
+}
+
+fn pause(verb: &str) -> Option<Pause> {
+    match verb {
+        "pause" => Some(Pause::Pause),
+        "resume" => Some(Pause::Resume),
+        _ => None,
+    }
+}
+
+/// Reads the id of a job or the number of a bulk, in the one form in which it is printed.
+fn printed<T: FromStr + ToString>(text: &str) -> Option<T> {
+    text.parse().ok().filter(|id: &T| id.to_string() == text)
 }

@@ -150,6 +150,11 @@ pub(crate) fn request_to_post(path: &str, json: &Value) -> Request<Sent> {
     request(Method::POST, path, &headers, &json.to_string())
 }
 
+/// Percent-encodes a value of a query or of a form.
+pub(crate) fn encoded(text: &str) -> String {
+    text.bytes().map(|byte| format!("%{byte:02X}")).collect()
+}
+
 /// Posts a form as a browser does.
 pub(crate) fn submit(dashboard: &Dashboard, path: &str, form: &str) -> Answer {
     let headers = [

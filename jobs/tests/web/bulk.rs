@@ -11,7 +11,9 @@ use tickwheel_jobs::JobState;
 use tickwheel_jobs::web::Dashboard;
 use tower_service::Service;
 
-use crate::ask::{block_on, full, get, mail, manual, post, request_to_post, run_due, submit};
+use crate::ask::{
+    block_on, encoded, full, get, mail, manual, post, request_to_post, run_due, submit,
+};
 
 const HOUR: Duration = Duration::from_secs(3600);
 /// Longer than anything takes on a loaded machine.
@@ -227,9 +229,9 @@ fn actions_of_forms_ask_and_lead_back() {
         "nowhere",
         "",
     ] {
-        let encoded: String = back.bytes().map(|byte| format!("%{byte:02X}")).collect();
-        let done = submit(&dashboard, "/api/v1/kinds/mail/pause", &format!("back={encoded}"));
-        assert_eq!((done.status, done.header("location")), (303, "../../../../kinds"), "{back:?}");
+        let form = format!("kind=mail&back={}", encoded(back));
+        let done = submit(&dashboard, "/api/v1/kinds/pause", &form);
+        assert_eq!((done.status, done.header("location")), (303, "../../../kinds"), "{back:?}");
     }
 }
 
@@ -238,33 +240,36 @@ fn actions_of_forms_ask_and_lead_back() {
 fn actions_on_kinds_and_schedules() {
     let (jobs, _driver) = manual();
     let dashboard = full(jobs.client());
-    let ok = |path: &str| assert_eq!(post(&dashboard, path, &json!({})).status, 200, "{path}");
-    ok("/api/v1/kinds/a%2Fb%3F/pause");
-    assert!(jobs.kind_named("a/b?").is_paused().unwrap());
-    ok("/api/v1/kinds/a%2Fb%3F/resume");
-    assert!(!jobs.kind_named("a/b?").is_paused().unwrap());
-    ok("/api/v1/pause");
+    let ok = |path: &str, fields: &Value| {
+        assert_eq!(post(&dashboard, path, fields).status, 200, "{path}");
+    };
+    let (kind, schedule) = (json!({"kind": "mail"}), json!({"schedule": "nightly"}));
+    ok("/api/v1/kinds/pause", &kind);
+    assert!(jobs.kind_named("mail").is_paused().unwrap() && !jobs.is_paused().unwrap());
+    ok("/api/v1/kinds/resume", &kind);
+    assert!(!jobs.kind_named("mail").is_paused().unwrap());
+    ok("/api/v1/queue/pause", &json!({}));
     assert!(jobs.is_paused().unwrap());
-    ok("/api/v1/resume");
-    jobs.schedule("nightly/é", HOUR, mail("s")).unwrap();
-    ok("/api/v1/schedules/nightly%2F%C3%A9/run");
+    ok("/api/v1/queue/resume", &json!({}));
+    jobs.schedule("nightly", HOUR, mail("s")).unwrap();
+    ok("/api/v1/schedules/run", &schedule);
     assert_eq!(jobs.count().unwrap().pending, 1);
     let row = &get(&dashboard, "/api/v1/schedules").ok()["rows"][0];
     assert_eq!(
         (&row["in_words"], row["next"].as_array().unwrap().len()),
         (&"every hour".into(), 5)
     );
-    ok("/api/v1/schedules/nightly%2F%C3%A9/pause");
+    ok("/api/v1/schedules/pause", &schedule);
     assert!(jobs.schedules().unwrap()[0].is_paused);
     let row = &get(&dashboard, "/api/v1/schedules").ok()["rows"][0];
     assert_eq!(row["is_paused"], true);
-    ok("/api/v1/schedules/nightly%2F%C3%A9/resume");
+    ok("/api/v1/schedules/resume", &schedule);
     assert!(!jobs.schedules().unwrap()[0].is_paused);
-    ok("/api/v1/schedules/nightly%2F%C3%A9/unschedule");
+    ok("/api/v1/schedules/unschedule", &schedule);
     assert!(jobs.schedules().unwrap().is_empty());
     for verb in ["run", "pause", "resume", "unschedule"] {
-        let path = format!("/api/v1/schedules/none/{verb}");
-        assert_eq!(post(&dashboard, &path, &json!({})).status, 404, "{verb}");
+        let path = format!("/api/v1/schedules/{verb}");
+        assert_eq!(post(&dashboard, &path, &schedule).status, 404, "{verb}");
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tickwheel_jobs::{Limit, NewJob};
 
-use crate::ask::{full, get, mail, manual, run_due};
+use crate::ask::{encoded, full, get, mail, manual, run_due};
 
 const CORPUS: [&str; 12] = [
     "<script>alert(1)</script>",
@@ -48,7 +48,7 @@ fn hostile_text_is_text() {
     let ids: Vec<_> = jobs.pending().chain(jobs.ended()).map(|job| job.id).collect();
     pages.extend(ids.iter().map(|id| format!("/jobs/{id}")));
     for text in CORPUS {
-        let encoded: String = text.bytes().map(|byte| format!("%{byte:02X}")).collect();
+        let encoded = encoded(text);
         pages.push(format!("/jobs?text={encoded}&key={encoded}&kind={encoded}"));
         pages.push(format!("/jobs?state=dead&error={encoded}&kind=mail"));
         let found = get(&dashboard, &format!("/api/v1/jobs?key={encoded}")).ok();

@@ -6,6 +6,7 @@ mod forged;
 mod hostile;
 mod limits;
 mod lists;
+mod names;
 #[cfg(feature = "redis")]
 mod on_redis;
 mod paths;

@@ -166,12 +166,13 @@ fn actions_change_jobs_on_a_server() {
     assert!(left.abs_diff(2 * HOUR) < Duration::from_secs(60), "{left:?}");
     assert_eq!(act("cancel", json!({})).status, 200);
     assert_eq!(act("cancel", json!({})).status, 404);
-    for (path, is_paused) in [("kinds/mail/pause", true), ("kinds/mail/resume", false)] {
-        assert_eq!(post(&dashboard, &format!("/api/v1/{path}"), &json!({})).status, 200);
+    for (path, is_paused) in [("kinds/pause", true), ("kinds/resume", false)] {
+        let body = json!({"kind": "mail"});
+        assert_eq!(post(&dashboard, &format!("/api/v1/{path}"), &body).status, 200);
         assert_eq!(jobs.kind_named("mail").is_paused().unwrap(), is_paused);
     }
     jobs.schedule("nightly/é", HOUR, mail("s")).unwrap();
-    let run = post(&dashboard, "/api/v1/schedules/nightly%2F%C3%A9/run", &json!({}));
+    let run = post(&dashboard, "/api/v1/schedules/run", &json!({"schedule": "nightly/é"}));
     assert_eq!((run.status, jobs.count().unwrap().pending), (200, 1));
 }
 

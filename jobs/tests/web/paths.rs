@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use http::Method;
+use serde_json::json;
 use tickwheel_jobs::web::Dashboard;
 use tickwheel_jobs::{Client, Jobs, NewJob};
 
-use crate::ask::{Charge, full, get, mail, manual, request, run_due, send};
+use crate::ask::{Charge, encoded, full, get, mail, manual, post, request, run_due, send};
+use crate::names::names;
 
 const PAGES: [&str; 10] = [
     "/",
@@ -151,26 +153,81 @@ fn paths_that_lead_nowhere_are_redirected_or_not_found() {
     assert_eq!(get(&dashboard, "/?queue=none").status, 404);
 }
 
-/// A name with a slash leads to its kind or schedule, also where a proxy has decoded the slash.
+/// A name is a parameter and no segment of a path. So an action reaches the thing that has the name, whatever the name
+/// is, and nothing else.
 #[test]
-fn paths_may_have_names_with_slashes() {
+fn names_reach_their_own_thing() {
     let (jobs, _driver) = manual();
     let dashboard = full(jobs.client());
-    jobs.schedule("every/hour/é", Duration::from_secs(3600), mail("s")).unwrap();
-    let act = |path: &str| {
-        crate::ask::post(&dashboard, &format!("/admin/api/v1/{path}"), &serde_json::json!({}))
-            .status
-    };
-    for path in ["kinds/a%2Fb%2Fpause", "kinds/a/b/pause"] {
-        assert_eq!(act(&format!("{path}/pause")), 200, "{path}");
-        let kind = jobs.kind_named("a/b/pause");
-        assert!(kind.is_paused().unwrap(), "{path}");
-        kind.resume().unwrap();
+    let names = names();
+    for name in &names {
+        jobs.schedule(name, Duration::from_secs(3600), mail("s")).unwrap();
     }
-    assert_eq!(act("schedules/every/hour/%C3%A9/run"), 200);
-    assert_eq!(act("schedules/every%2Fhour%2F%C3%A9/unschedule"), 200);
+    let act = |path: &str, field: &str, name: &str| {
+        let answer = post(&dashboard, &format!("/admin/api/v1/{path}"), &json!({ field: name }));
+        assert_eq!(answer.status, 200, "{path} of {name:?}: {}", answer.text());
+    };
+    let paused = || -> Vec<&String> {
+        assert!(!jobs.is_paused().unwrap(), "the queue is paused");
+        names.iter().filter(|name| jobs.kind_named(name).is_paused().unwrap()).collect()
+    };
+    let schedules = |is_paused| -> Vec<String> {
+        let found = jobs.schedules().unwrap().into_iter();
+        found.filter(|found| found.is_paused == is_paused).map(|found| found.name).collect()
+    };
+    for name in &names {
+        act("kinds/pause", "kind", name);
+        assert_eq!(paused(), [name]);
+        let listed = get(&dashboard, &format!("/api/v1/jobs?key={}", encoded(name))).ok();
+        assert_eq!(listed["filter"]["key"], *name);
+        act("kinds/resume", "kind", name);
+        assert_eq!(paused(), [""; 0]);
+        act("schedules/pause", "schedule", name);
+        assert_eq!(schedules(true), [name.clone()]);
+        act("schedules/resume", "schedule", name);
+        let pending = jobs.count().unwrap().pending;
+        act("schedules/run", "schedule", name);
+        assert_eq!(jobs.count().unwrap().pending, pending + 1);
+        act("schedules/unschedule", "schedule", name);
+        assert!(!schedules(false).contains(name), "{name:?}");
+    }
     assert!(jobs.schedules().unwrap().is_empty());
-    assert_eq!((act("kinds/pause"), act("kinds//pause"), act("schedules/run")), (405, 405, 405));
+}
+
+/// An action without the name that it needs is refused, and never taken for one of the queue. A path with more segments
+/// than the action has is none.
+#[test]
+fn actions_without_a_name_are_refused() {
+    let (jobs, _driver) = manual();
+    let dashboard = full(jobs.client());
+    let act = |path: &str| {
+        let answer = post(&dashboard, &format!("/api/v1/{path}"), &json!({}));
+        (answer.status, answer.text().to_owned())
+    };
+    for (path, name) in [
+        ("kinds/pause", "kind"),
+        ("kinds/resume", "kind"),
+        ("schedules/run", "schedule"),
+        ("schedules/pause", "schedule"),
+        ("schedules/resume", "schedule"),
+        ("schedules/unschedule", "schedule"),
+    ] {
+        let (status, text) = act(path);
+        assert_eq!(status, 400, "{path}");
+        assert!(text.contains(&format!("the parameter {name} is missing")), "{path}: {text}");
+    }
+    let nowhere = [
+        "pause",
+        "kinds/mail/pause",
+        "kinds//pause",
+        "kinds/%2E%2E/pause",
+        "queue",
+        "bulk/+1/stop",
+    ];
+    for path in nowhere {
+        assert!([404, 405].contains(&act(path).0), "{path}");
+    }
+    assert!(!jobs.is_paused().unwrap());
 }
 
 /// Every answer has the headers that keep other sites out. A HEAD has those of the GET, and no body.

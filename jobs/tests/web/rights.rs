@@ -48,8 +48,8 @@ proptest! {
         method in prop::sample::select(vec!["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "BREW"]),
         place in prop::sample::select(vec![
             "jobs/ID/retry", "jobs/ID/delete", "jobs/ID/cancel", "jobs/ID/reschedule", "bulk", "bulk/1/stop",
-            "kinds/mail/pause", "kinds/mail/resume", "pause", "resume", "schedules/s/run", "schedules/s/pause",
-            "schedules/s/resume", "schedules/s/unschedule", "jobs", "jobs/ID", "", "overview", "dead",
+            "kinds/pause", "kinds/resume", "queue/pause", "queue/resume", "schedules/run", "schedules/pause",
+            "schedules/resume", "schedules/unschedule", "jobs", "jobs/ID", "", "overview", "dead",
         ]),
         prefix in prop::sample::select(vec!["/", "/api/v1/", "/x/api/v1/", "/api/v1/api/v1/", "//api/v1/"]),
         is_dead in any::<bool>(),

@@ -112,9 +112,9 @@ fn dashboard_has_several_queues() {
         page.text().contains("jobs?queue=charges") || page.text().contains("queue=charges"),
         "links"
     );
-    let done =
-        crate::ask::submit(&dashboard, "/api/v1/kinds/mail/pause?queue=charges", "back=kinds");
-    assert_eq!(done.header("location"), "../../../../kinds?queue=charges");
+    let pause = "/api/v1/kinds/pause?queue=charges";
+    let done = crate::ask::submit(&dashboard, pause, "kind=mail&back=kinds");
+    assert_eq!(done.header("location"), "../../../kinds?queue=charges");
 }
 
 /// A request that is dropped before its answer does no harm.

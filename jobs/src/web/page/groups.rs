@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use super::layout;
 use super::parts::{empty, heading};
 use super::text::{cell, count, counted, relative, shown};
-use crate::web::frame::{Frame, encoded};
+use crate::web::frame::Frame;
 use crate::web::views::Time;
 use crate::web::views::groups::{GroupRow, Groups};
 
@@ -49,7 +49,7 @@ fn row(frame: &Frame, group: &GroupRow, now: Time) -> Markup {
                 span.t.mono { (shown(&group.id)) }
                 // The callback becomes a job when the group ends.
                 @if let Some(callback) = group.callback.as_ref().filter(|_| group.ended.is_some()) {
-                    span.sub { a href=(frame.link(&format!("jobs/{}", encoded(callback)))) { "its callback" } }
+                    span.sub { a href=(frame.link(&format!("jobs/{callback}"))) { "its callback" } }
                 }
             }
             td data-of="State" {

@@ -55,13 +55,13 @@ fn word(view: &Job) -> &'static str {
 }
 
 fn actions(frame: &Frame, view: &Job) -> Markup {
-    let to = |verb: &str| format!("jobs/{}/{verb}", encoded(&view.id));
+    let to = |verb: &str| format!("jobs/{}/{verb}", view.id);
     html! {
         div.row id="actions" data-live {
             @for action in &view.actions {
                 @match *action {
-                    "run_now" => (button(frame, &to("reschedule"), "Run now", "", Look::Plain)),
-                    "retry" => (button(frame, &to("retry"), "Retry", "", Look::Plain)),
+                    "run_now" => (button(frame, &to("reschedule"), "Run now", None, Look::Plain)),
+                    "retry" => (button(frame, &to("retry"), "Retry", None, Look::Plain)),
                     "cancel" => form method="post" action=(frame.link(&format!("api/v1/{}", to("cancel")))) {
                         (hidden("back", &format!("jobs?state={}", list(view))))
                         button.risky { "Cancel" }

@@ -38,7 +38,7 @@ pub(crate) fn page(frame: &Frame, view: &Jobs) -> Markup {
         } @else {
             div.scroll id="rows" data-live tabindex="0" role="region" aria-label={ (name) " jobs" } { (table(frame, view)) }
         }
-        (pager(frame, "A hundred jobs a page at most", view.newer.as_deref(), view.older.as_deref()))
+        (pager(frame, "jobs", "A hundred jobs a page at most", view.newer.as_deref(), view.older.as_deref()))
         @if frame.may_change && !view.rows.is_empty() && !view.changes.is_empty() { (bulk(frame, view)) }
     };
     layout::page(frame, &format!("{name} jobs"), &part)

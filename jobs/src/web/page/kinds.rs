@@ -136,5 +136,5 @@ fn summary(kind: &KindRow) -> String {
 
 fn switch(frame: &Frame, kind: &KindRow) -> Markup {
     let (verb, label) = if kind.is_paused { ("resume", "Resume") } else { ("pause", "Pause") };
-    button(frame, &format!("kinds/{}/{verb}", encoded(&kind.name)), label, &kind.name, Look::Plain)
+    button(frame, &format!("kinds/{verb}"), label, Some(("kind", &kind.name)), Look::Plain)
 }

@@ -37,14 +37,22 @@ impl Look {
     }
 }
 
-/// A form of one button, which posts to a place under `api/v1/` and comes back. `of` names its subject, for
-/// those who hear the page.
-pub(crate) fn button(frame: &Frame, target: &str, label: &str, of: &str, look: Look) -> Markup {
+/// A form of one button, which posts to a place under `api/v1/` and comes back. `of` is the field that names its
+/// subject, a kind or a schedule; those who hear the page hear its value.
+pub(crate) fn button(
+    frame: &Frame,
+    target: &str,
+    label: &str,
+    of: Option<(&str, &str)>,
+    look: Look,
+) -> Markup {
+    let (target, fields) = split(&format!("api/v1/{target}"), of.as_slice());
     html! {
-        form method="post" action=(frame.link(&format!("api/v1/{target}"))) {
+        form method="post" action=(frame.link(&target)) {
             (hidden("back", &frame.here))
+            @for (name, value) in fields { (hidden(name, value)) }
             button class=(look.class()) {
-                (label) span.only-read { " " (shown(of)) }
+                (label) @if let Some((_, of)) = of { span.only-read { " " (shown(of)) } }
             }
         }
     }
@@ -90,20 +98,22 @@ pub(crate) fn bound(ms: Option<u64>) -> Markup {
     }
 }
 
-/// The links to the page before and the page after, from the root.
+/// The links to the page before and the page after, which are queries of the page at `path`.
 pub(crate) fn pager(
     frame: &Frame,
+    path: &str,
     shown: &str,
     newer: Option<&str>,
     older: Option<&str>,
 ) -> Markup {
+    let link = |query: &str| frame.link(&format!("{path}?{query}"));
     html! {
         @if newer.is_some() || older.is_some() {
             nav.pager aria-label="Further pages" {
                 span { (shown) }
                 span.row {
-                    @if let Some(newer) = newer { a.btn rel="prev" href=(frame.link(newer)) { "← Newer" } }
-                    @if let Some(older) = older { a.btn rel="next" href=(frame.link(older)) { "Older →" } }
+                    @if let Some(newer) = newer { a.btn rel="prev" href=(link(newer)) { "← Newer" } }
+                    @if let Some(older) = older { a.btn rel="next" href=(link(older)) { "Older →" } }
                 }
             }
         }

@@ -30,7 +30,7 @@ pub(crate) fn page(frame: &Frame, view: &Progress) -> Markup {
             }
             @if let Some(problem) = &view.problem { div.note.bad { strong { "It failed" } span.t { (shown(problem)) } } }
             div.row {
-                @if runs && frame.may_change { (button(frame, &format!("bulk/{}/stop", view.id), "Stop", "", Look::Plain)) }
+                @if runs && frame.may_change { (button(frame, &format!("bulk/{}/stop", view.id), "Stop", None, Look::Plain)) }
                 a.btn href=(frame.link(&view.back)) { "Back to the list" }
                 a.btn href=(frame.link("bulk")) { "All bulk changes" }
             }

@@ -89,17 +89,16 @@ fn later(schedule: &ScheduleRow, now: Time) -> Markup {
 }
 
 fn change(frame: &Frame, schedule: &ScheduleRow) -> Markup {
-    let (name, of) = (encoded(&schedule.name), &schedule.name);
-    let to = |verb: &str| format!("schedules/{name}/{verb}");
+    let of = Some(("schedule", &*schedule.name));
     html! {
         div.row {
-            (button(frame, &to("run"), "Run now", of, Look::Plain))
+            (button(frame, "schedules/run", "Run now", of, Look::Plain))
             @if schedule.is_paused {
-                (button(frame, &to("resume"), "Resume", of, Look::Plain))
+                (button(frame, "schedules/resume", "Resume", of, Look::Plain))
             } @else {
-                (button(frame, &to("pause"), "Pause", of, Look::Plain))
+                (button(frame, "schedules/pause", "Pause", of, Look::Plain))
             }
-            (button(frame, &to("unschedule"), "End", of, Look::Risky))
+            (button(frame, "schedules/unschedule", "End", of, Look::Risky))
         }
     }
 }

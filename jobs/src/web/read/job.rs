@@ -3,7 +3,6 @@
 use crate::values::attempt_errors::AttemptError;
 use crate::values::id::JobId;
 use crate::values::info::{JobInfo, JobState};
-use crate::web::frame::encoded;
 use crate::web::options::Part;
 use crate::web::read::Reader;
 use crate::web::route::Whole;
@@ -24,10 +23,8 @@ pub(crate) fn job(reader: &Reader<'_>, id: JobId) -> Result<Job, Problem> {
         redactor.content(&job.kind, part, bytes, download)
     };
     let trace_id = trace_id(&job);
-    let trace_link = trace_id.as_ref().zip(reader.trace_link).map(|(trace_id, template)| {
-        let link = template.replace("{trace_id}", trace_id);
-        link.replace("{job_id}", &id.to_string()).replace("{kind}", &encoded(&job.kind))
-    });
+    let trace_link = trace_id.as_ref().zip(reader.trace_link);
+    let trace_link = trace_link.map(|(id, template)| template.replace("{trace_id}", id));
     Ok(Job {
         now: Time::new(reader.now().to_system()),
         id: id.to_string(),

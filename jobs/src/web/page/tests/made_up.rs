@@ -1,6 +1,6 @@
 //! Made-up views for the tests of the pages: a usual day, an empty queue, and any text in the place of a job's.
 
-use crate::web::frame::{Frame, QueueLink, Tab};
+use crate::web::frame::{Frame, QueueLink, Tab, encoded};
 use crate::web::views::action::{Bulks, Progress, Question};
 use crate::web::views::groups::{GroupRow, Groups};
 use crate::web::views::limits::{LimitRow, Limits};
@@ -21,7 +21,7 @@ pub(super) fn frame(tab: Tab, here: &str, change: Change<'_>) -> Frame {
     let queue = |name: &str, is_current| QueueLink {
         name: change(name),
         is_current,
-        link: format!("./?queue={}", crate::web::frame::encoded(name)),
+        link: format!("./?queue={}", encoded(name)),
     };
     Frame {
         title: change("shop, production"),
@@ -112,7 +112,7 @@ pub(super) fn overview(change: Change<'_>) -> Overview {
                 what: "no_handler",
                 text: change("The kind thumbnails has 210 jobs, and no process handles it."),
                 cure: change("Start a process with a handler for it, or delete the jobs."),
-                link: Some("jobs?state=pending&kind=thumbnails".to_owned()),
+                link: Some(format!("jobs?state=pending&kind={}", encoded(&change("thumbnails")))),
             },
             Warning {
                 what: "no_node",

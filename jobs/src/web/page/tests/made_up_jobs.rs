@@ -2,6 +2,7 @@
 
 use super::made_up::{Change, KINDS, at, exactly};
 use crate::values::pending_reason::PendingReason;
+use crate::web::frame::encoded;
 use crate::web::views::Time;
 use crate::web::views::job::{Content, Dead, Filter, Group, Job, JobRow, Jobs, Searched, Step};
 
@@ -47,8 +48,8 @@ pub(super) fn jobs(state: &'static str, many: usize, change: Change<'_>) -> Jobs
             of: Some(1_204_311),
             hit_limit: true,
         }),
-        older: (many > 1).then(|| format!("jobs?state={state}&after=018f")),
-        newer: (many > 1).then(|| format!("jobs?state={state}")),
+        older: (many > 1).then(|| format!("state={state}&after=018f")),
+        newer: (many > 1).then(|| format!("state={state}")),
         query: format!("state={state}"),
         changes: match state {
             "dead" => vec!["retry", "delete"],
@@ -68,7 +69,8 @@ pub(super) fn job(change: Change<'_>) -> Job {
         format,
         bytes: 20_480,
         is_cut: format == "json",
-        download: (format == "json").then(|| "jobs/018f3a2c/payload".to_owned()),
+        download: (format == "json")
+            .then(|| "jobs/018f3a2c00000001a1b2c3d4e5f60718/payload".to_owned()),
     };
     let step = |what, at: Option<Time>, attempt, error: Option<&str>| Step {
         what,
@@ -130,7 +132,7 @@ pub(super) fn dead(many: usize, change: Change<'_>) -> Dead {
         kind: change(KINDS[n % KINDS.len()]),
         error: change(errors[n % errors.len()]),
         jobs: 344 / (n as u64 + 1),
-        query: format!("state=dead&kind={}&error=e{n}", KINDS[n % KINDS.len()]),
+        query: format!("state=dead&kind={}&error=e{n}", encoded(&change(KINDS[n % KINDS.len()]))),
     };
     Dead { now: at(0), total: 1204, groups: (0..many).map(group).collect(), has_more: many > 0 }
 }

@@ -3,6 +3,7 @@
 mod html;
 mod made_up;
 mod made_up_jobs;
+mod names;
 mod rules;
 
 use maud::Markup;
@@ -10,6 +11,9 @@ use maud::Markup;
 use super::*;
 use crate::web::frame::{Frame, Tab};
 use made_up as view;
+
+/// The page of a job.
+const JOB: &str = "jobs/018f3a2c00000001a1b2c3d4e5f60718";
 
 /// Returns every page in several forms, with its name.
 fn pages(change: view::Change<'_>) -> Vec<(String, String)> {
@@ -25,7 +29,7 @@ fn pages(change: view::Change<'_>) -> Vec<(String, String)> {
         ("kinds-40".into(), kinds::page(&frame(Tab::Kinds, "kinds"), &view::kinds(40, change))),
         ("kinds-empty".into(), kinds::page(&frame(Tab::Kinds, "kinds"), &view::kinds(0, change))),
         ("kinds-reader".into(), kinds::page(&reader(Tab::Kinds, "kinds"), &view::kinds(8, change))),
-        ("job".into(), job::page(&frame(Tab::Jobs, "jobs/018f"), &made_up_jobs::job(change))),
+        ("job".into(), job::page(&frame(Tab::Jobs, JOB), &made_up_jobs::job(change))),
         ("dead".into(), dead::page(&frame(Tab::Dead, "dead"), &made_up_jobs::dead(6, change))),
         (
             "dead-empty".into(),

@@ -6,7 +6,7 @@ use super::html::{Piece, Tag, pieces};
 use super::pages;
 
 /// Texts that have broken dashboards: in an error, a payload, a key, a kind, a name of a queue or a host.
-const HOSTILE: [&str; 14] = [
+pub(super) const HOSTILE: [&str; 14] = [
     "<script>alert(1)</script>",
     "\"><img src=x onerror=alert(1)>",
     "' onmouseover='alert(1)",

@@ -1,0 +1,116 @@
+//! No name is a part of a path, and each link and form leads to the thing that it names, as a browser reads URLs.
+
+use url::Url;
+
+use super::html::{Piece, pieces};
+use super::pages;
+use super::rules::HOSTILE;
+use crate::web::act::is_page;
+use crate::web::page::text::shown;
+use crate::web::params::Params;
+use crate::web::route::{Act, Form, Read, Route};
+
+/// Names that are not themselves in a path, beside the hostile texts.
+const NAMES: [&str; 16] = [
+    ".",
+    "..",
+    "/",
+    "//",
+    "/other",
+    "x/../..",
+    "../../../../../other",
+    "%2F",
+    "%2e%2e",
+    "?",
+    "#",
+    ";",
+    "\\",
+    "..\\..\\other",
+    "a&kind=b",
+    "+ =",
+];
+
+/// Where a link or a form leads: the place, and the parameters of its query and its fields.
+struct Target {
+    route: Route,
+    params: Vec<(String, String)>,
+}
+
+impl Target {
+    /// Resolves a link as a browser does.
+    fn of(link: &str) -> Target {
+        let root = Url::parse("https://host.example/x/y/").unwrap();
+        let to = root.join(link).unwrap();
+        let path = to.as_str().strip_prefix(root.as_str());
+        let path = path.unwrap_or_else(|| panic!("{link:?} leads to {to}"));
+        let path = path.split('?').next().unwrap();
+        let is_plain =
+            |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '.' | '/');
+        assert!(path.chars().all(is_plain) && !path.contains(".."), "{link:?}");
+        let params = Params::of_query(to.query().unwrap_or_default()).unwrap();
+        Target { route: Route::of(path), params: params.pairs().collect() }
+    }
+
+    fn get(&self, name: &str) -> Option<&str> {
+        self.params.iter().find(|(its, _)| its == name).map(|(_, value)| &**value)
+    }
+
+    /// Asserts that each parameter that names something has the name, and that an action has the one that it needs and
+    /// leads back to a page. Returns how many names there are.
+    fn check(&self, name: &str) -> usize {
+        let names = ["kind", "schedule", "key"].map(|field| self.get(field));
+        let names: Vec<&str> = names.into_iter().flatten().collect();
+        let is_list = matches!(self.route, Route::Read(Read::Jobs, Form::Page));
+        for found in &names {
+            // The fields of a search are typed, and may be empty.
+            let is_typed = is_list && (found.is_empty() || *found == shown(name).to_string());
+            assert!(*found == name || is_typed, "{found:?}");
+        }
+        let needs = match self.route {
+            Route::Act(Act::Kind(_)) => Some("kind"),
+            Route::Act(Act::Schedule(_)) => Some("schedule"),
+            _ => None,
+        };
+        assert!(needs.is_none_or(|needs| self.get(needs).is_some()), "{:?}", self.params);
+        assert!(self.get("back").is_none_or(is_page), "{:?}", self.params);
+        names.len()
+    }
+}
+
+/// Whatever name a kind, a schedule or a key has, a browser takes no link and no form for another place: the path has
+/// fixed words, ids and numbers alone, it leads to a page or an action below the root, and the name comes with it as a
+/// parameter.
+#[test]
+fn names_are_no_part_of_a_path() {
+    let mut named = 0;
+    for name in HOSTILE.into_iter().chain(NAMES) {
+        for (page, html) in pages(&|_| name.to_owned()) {
+            let mut form: Option<Target> = None;
+            for piece in pieces(&html) {
+                let tag = match piece {
+                    Piece::Open(tag) => tag,
+                    Piece::Close(closed) if closed == "form" => {
+                        named += form.take().map_or(0, |form| form.check(name));
+                        continue;
+                    }
+                    _ => continue,
+                };
+                if let (Some(form), Some(field)) = (&mut form, tag.get("name")) {
+                    let value = tag.get("value").unwrap_or_default();
+                    form.params.push((field.to_owned(), value.to_owned()));
+                }
+                let link = ["href", "src", "action"].iter().find_map(|has| tag.get(has));
+                let Some(link) = link.filter(|link| link.starts_with("./")) else { continue };
+                let to = Target::of(link);
+                match (&*tag.name, tag.get("method"), &to.route) {
+                    ("form", Some("post"), Route::Act(_))
+                    | ("form", None, Route::Read(_, Form::Page)) => form = Some(to),
+                    ("a", _, Route::Read(..) | Route::Download(..) | Route::Metrics)
+                    | ("link" | "script", _, Route::Asset(_)) => named += to.check(name),
+                    (_, _, route) => panic!("{page}: {tag:?} leads to {route:?}"),
+                }
+            }
+        }
+    }
+    assert!(named > 1000, "{named} names");
+}
