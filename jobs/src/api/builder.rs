@@ -271,7 +271,8 @@ impl Builder {
         Builder { retry, ..self }
     }
 
-    /// Sets how long the store keeps dead jobs, and remembers ids that callers chose. The default is 30 days.
+    /// Sets how long the store keeps dead jobs and groups that have ended, and remembers ids that callers chose. The
+    /// default is 30 days. A job that is dead already keeps its time, and its group is kept as long as it.
     #[doc(alias("retention", "ttl", "cleanup"))]
     pub fn keep_dead(self, keep_dead: Duration) -> Builder {
         Builder { keep_dead, ..self }

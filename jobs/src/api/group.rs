@@ -88,7 +88,8 @@ impl Client {
     /// [`Group::waits_for_the_dead`] keeps the group from its end while a member is dead. The follow-ups of a member
     /// ([`Run::then`](crate::Run::then)) are members too. Jobs of [`Run::client`](crate::Run::client) are not.
     ///
-    /// An ended group is kept for [`Builder::keep_dead`](crate::Builder::keep_dead). It costs a row, one more for its
+    /// An ended group is kept for [`Builder::keep_dead`](crate::Builder::keep_dead), and longer if a dead job is left
+    /// that was its member. Its id is free after that. It costs a row, one more for its
     /// callback until the group ends, and each member one until the member's end.
     #[doc(alias("batch", "fan_in", "callback", "workflow", "bunch"))]
     pub fn group(&self) -> Group {

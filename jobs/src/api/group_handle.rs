@@ -39,7 +39,7 @@ impl Client {
     }
 
     /// Returns the groups that were made last, at most 1,000, the latest first: those that are not over, and those that
-    /// ended within [`Builder::keep_dead`](crate::Builder::keep_dead).
+    /// ended within [`Builder::keep_dead`](crate::Builder::keep_dead), or have a dead member in the store.
     ///
     /// # Errors
     ///
@@ -60,7 +60,7 @@ impl Client {
 
 impl Run {
     /// Returns the group whose callback this run's job is; or else the group of which the job is a member, if it is in
-    /// one. Reads it from the store: one question.
+    /// one. A group that the store has forgotten is `None`. Reads it from the store: one question.
     ///
     /// # Errors
     ///
@@ -80,11 +80,11 @@ impl Run {
     }
 
     async fn group_by(&self, caller: Caller) -> Result<Option<GroupInfo>, StoreError> {
-        let extra = self.state.extra.as_ref();
-        match extra.and_then(|extra| extra.callback_of.or(extra.group)) {
-            Some(id) => self.client().ask(caller, request::group(id)).await,
-            None => Ok(None),
-        }
+        let Some(extra) = self.state.extra.as_ref() else { return Ok(None) };
+        let Some(id) = extra.callback_of.or(extra.group) else { return Ok(None) };
+        let group = self.client().ask(caller, request::group(id)).await?;
+        // A callback may run so late that its group is forgotten, and another one has the id.
+        Ok(group.filter(|group| extra.callback_of.is_none() || group.callback == Some(self.id())))
     }
 }
 

@@ -10,6 +10,8 @@
 //!   insert of the inner one on.
 //! - The follow-ups of a member join its group before the member leaves it.
 //! - An ended group changes no more. A dead member that is retried after that is a member no longer.
+//! - A dead job names its group until it is retried or deleted. So a group is forgotten only when no dead job names it:
+//!   otherwise such a job would be counted in a later group with the same id.
 
 use super::ended::End;
 use super::new_job::NewJob;
@@ -60,6 +62,8 @@ pub(crate) struct Tally {
     pub(crate) completed: u64,
     pub(crate) dead: u64,
     pub(crate) cancelled: u64,
+    /// The dead jobs that name the group: `dead`, less those that were retried or deleted after its end.
+    pub(crate) dead_left: u64,
     pub(crate) is_sealed: bool,
     pub(crate) is_cancelled: bool,
     pub(crate) waits_for_the_dead: bool,
@@ -75,6 +79,7 @@ impl Tally {
             completed: 0,
             dead: 0,
             cancelled: 0,
+            dead_left: 0,
             is_sealed: false,
             is_cancelled: false,
             waits_for_the_dead,
@@ -110,6 +115,29 @@ impl Tally {
             Left::Dead => &mut self.dead,
             Left::Cancelled => &mut self.cancelled,
         } += 1;
+        self.dead_left += u64::from(left == Left::Dead);
+    }
+
+    /// Counts a dead member as cancelled, because it was deleted.
+    pub(crate) fn dead_is_gone(&mut self) {
+        self.dead_left = self.dead_left.saturating_sub(1);
+        if self.ended.is_none() {
+            self.dead = self.dead.saturating_sub(1);
+            self.cancelled += 1;
+        }
+    }
+
+    /// Counts a dead member that is retried. Says whether it is an open member again.
+    pub(crate) fn reopen(&mut self) -> bool {
+        self.dead_left = self.dead_left.saturating_sub(1);
+        let is_member = self.ended.is_none();
+        self.dead = self.dead.saturating_sub(u64::from(is_member));
+        is_member
+    }
+
+    /// Says whether the group may be forgotten, if it has ended before this time.
+    pub(crate) fn is_forgotten(&self, before: Millis) -> bool {
+        self.dead_left == 0 && self.ended.is_some_and(|ended| ended < before)
     }
 
     /// Seals the group, and marks it as cancelled: it waits for the dead no longer.

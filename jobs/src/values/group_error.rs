@@ -6,10 +6,10 @@ use core::fmt;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum GroupError {
-    /// The store knows no group with the id. A group is forgotten when it has ended and its retention
-    /// ([`Builder::keep_dead`](crate::Builder::keep_dead)) is over.
+    /// The store knows no group with the id. A group is forgotten when it has ended, its retention
+    /// ([`Builder::keep_dead`](crate::Builder::keep_dead)) is over, and no job that was its member is dead.
     Unknown,
-    /// The store has a group with the id already.
+    /// The store has a group with the id already. It may have ended: see [`GroupError::Unknown`].
     Exists,
     /// The group has ended.
     Ended,

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tickwheel_jobs::{
-    Cancel, Client, Driver, Fail, Group, GroupError, GroupHandle, GroupId, GroupInfo,
+    Builder, Cancel, Client, Driver, Fail, Group, GroupError, GroupHandle, GroupId, GroupInfo,
     InsertErrorKind, Job, JobId, JobState, Jobs, NewJob, Retry, Run, StoreError,
 };
 
-use super::{DAY, MINUTE, MS, Mail, SECOND, Store, run_all};
+use super::{DAY, HOUR, MINUTE, MS, Mail, SECOND, Store, run_all};
 use crate::support::on_stores;
 
 /// A row of an import. A number above 1,000 fails for good; one above 100 has a follow-up, the row less 100.
@@ -44,6 +44,10 @@ fn row(row: Row, run: &Run) -> Result<(), Fail> {
 }
 
 fn start(store: &Store<'_>) -> (Jobs, Driver, Reports) {
+    start_with(store.open())
+}
+
+fn start_with(builder: Builder) -> (Jobs, Driver, Reports) {
     let reports = Reports::default();
     let noted = Arc::clone(&reports);
     let report = move |report: Report, run: &Run| -> Result<(), Fail> {
@@ -52,7 +56,7 @@ fn start(store: &Store<'_>) -> (Jobs, Driver, Reports) {
         noted.lock().unwrap().push((report.0, group));
         Ok(())
     };
-    let builder = store.open().handle_with(Retry::never(), row).handle(report);
+    let builder = builder.handle_with(Retry::never(), row).handle(report);
     let (jobs, driver) = builder.handle(|_: Mail, _| Ok(())).manual().unwrap();
     (jobs, driver, reports)
 }
@@ -312,6 +316,47 @@ fn ended_groups_are_forgotten_however_many_there_are() {
         assert_eq!(jobs.groups().unwrap().len(), 300);
         run(&driver, 20 * MINUTE);
         assert_eq!(jobs.groups().unwrap(), []);
+        jobs.check().unwrap();
+    });
+}
+
+/// A group that has ended is there as long as a dead job names it. So a dead job of a group counts in no later group with
+/// the same id, whose callback it would bring too early.
+#[test]
+fn group_that_is_made_again_counts_only_its_own_members() {
+    on_stores(|store| {
+        let (jobs, driver, reports) = start_with(store.open().keep_dead(DAY));
+        let dead = ["deleted", "retried"].map(JobId::named);
+        let open = jobs.group().id(GroupId::named("import")).then(Report(1)).open().unwrap();
+        for id in dead {
+            open.add_job(NewJob::new(Row(1001)).at(MS).id(id)).unwrap();
+        }
+        run(&driver, SECOND);
+        // The clock is set back. So the retention of the group is over before that of its dead members.
+        driver.set_wall(driver.wall_now() - HOUR);
+        open.seal().unwrap();
+        run(&driver, DAY + 700 * SECOND);
+        let is_there = || {
+            jobs.nudge();
+            run(&driver, SECOND);
+            open.info().unwrap().is_some()
+        };
+        assert!(is_there() && jobs.count().unwrap().dead == 2);
+        let again = || jobs.group().id(open.id()).add(DAY, Row(1)).then(Report(2));
+        assert_eq!(why(again()), GroupError::Exists);
+        assert!(jobs.delete(dead[0]).unwrap());
+        run(&driver, 700 * SECOND);
+        assert!(is_there(), "a dead job names it");
+        jobs.check().unwrap();
+        assert!(jobs.retry(dead[1]).unwrap());
+        assert_eq!(jobs.cancel(dead[1]).unwrap(), Cancel::Cancelled);
+        run(&driver, 700 * SECOND);
+        assert!(!is_there());
+        again().insert().unwrap();
+        run(&driver, HOUR);
+        assert_eq!((came(&reports), counts_of(&jobs, open.id())), (vec![1], [1, 1, 0, 0, 0]));
+        run(&driver, DAY);
+        assert_eq!(came(&reports), [1, 2]);
         jobs.check().unwrap();
     });
 }

@@ -12,7 +12,8 @@
 //! | 2 | no job is there that the oracle does not know, so no callback comes twice (P31) |
 //! | 3 | the counts of a group are those of its members |
 //! | 4 | a group that is sealed, was cancelled, has ended or is unknown takes no member, and says why |
-//! | 5 | the store's check finds nothing (G1) |
+//! | 5 | a group is forgotten once it has ended, its retention is over, and no dead job names it; its id is free then (P31) |
+//! | 6 | the store's check finds nothing (G1) |
 
 mod oracle;
 mod steps;
@@ -40,6 +41,7 @@ use world::World;
 const KINDS: [&str; 3] = ["row", "report", "unhandled"];
 const KEYS: [&str; 2] = ["first", "second"];
 const AHEAD: Duration = Duration::from_millis(50);
+const HOUR: Duration = Duration::from_secs(3600);
 const LEASE: Duration = Duration::from_secs(30);
 /// Half past an hour.
 const BEGINNING: i64 = 1_800_001_800_000;

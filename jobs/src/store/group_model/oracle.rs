@@ -3,7 +3,10 @@
 //! Ground rules:
 //!
 //! - Nothing is counted beforehand. A number is the length of a list that was filtered.
+//! - A dead job is a member until it is retried or deleted. Its group is there so long.
 //! - Whether a group is over is asked anew of every group after every event.
+
+use std::time::Duration;
 
 use super::{Checked, ensure};
 use crate::values::group::GroupId;
@@ -41,6 +44,8 @@ pub(super) struct Job {
     pub(super) group: Option<GroupId>,
     pub(super) due: Millis,
     pub(super) is_asked: bool,
+    /// Until when it is kept, if it is dead.
+    pub(super) until: Millis,
 }
 
 #[derive(Clone, Debug)]
@@ -51,13 +56,16 @@ pub(super) struct Group {
     pub(super) is_cancelled: bool,
     pub(super) waits: bool,
     pub(super) callback: Option<JobId>,
-    pub(super) has_ended: bool,
+    pub(super) ended: Option<Millis>,
 }
 
-#[derive(Default, Debug)]
+#[derive(Debug)]
 pub(super) struct Oracle {
     pub(super) jobs: Vec<Job>,
     pub(super) groups: Vec<Group>,
+    pub(super) forgotten: Vec<GroupId>,
+    /// Until when a job is kept that dies now.
+    pub(super) dead_until: Millis,
     pub(super) callbacks: usize,
 }
 
@@ -82,7 +90,7 @@ impl Oracle {
         };
         match group {
             Group { is_cancelled: true, .. } => Some(GroupError::Cancelled),
-            Group { has_ended: true, .. } => Some(GroupError::Ended),
+            Group { ended: Some(_), .. } => Some(GroupError::Ended),
             Group { is_sealed: true, .. } => Some(GroupError::Sealed),
             _ => None,
         }
@@ -119,8 +127,9 @@ impl Oracle {
 
     /// A job has ended.
     pub(super) fn fate(&mut self, id: JobId, is: Is, fate: Fate) {
+        let until = self.dead_until;
         let Some(job) = self.job(id) else { return };
-        job.is = is;
+        (job.is, job.until) = (is, until);
         let group = job.group;
         if let Some(group) = group.and_then(|group| self.group(group)) {
             let its = group
@@ -139,7 +148,7 @@ impl Oracle {
             job.due = now;
         }
         let Some(group) = job.group else { return };
-        match self.group(group).filter(|group| !group.has_ended) {
+        match self.group(group).filter(|group| group.ended.is_none()) {
             Some(group) => {
                 group.members.iter_mut().filter(|it| it.0 == id).for_each(|it| it.1 = fate);
             }
@@ -153,12 +162,12 @@ impl Oracle {
             let has = |fate| group.members.iter().any(|member| member.1 == fate);
             let waits = group.waits && !group.is_cancelled;
             let is_held = has(Fate::Open) || waits && has(Fate::Dead);
-            !group.has_ended && group.is_sealed && !is_held
+            group.ended.is_none() && group.is_sealed && !is_held
         };
         let over: Vec<&mut Group> = self.groups.iter_mut().filter(is_over).collect();
         let mut callbacks = Vec::new();
         for group in over {
-            group.has_ended = true;
+            group.ended = Some(now);
             callbacks.extend(group.callback);
         }
         for id in callbacks {
@@ -167,6 +176,25 @@ impl Oracle {
                 (job.is, job.due) = (Is::Pending, job.due.max(now));
             }
         }
+    }
+
+    /// Forgets what a purge forgets: dead jobs whose time is over, and groups that ended so long ago, if no dead job names
+    /// them.
+    pub(super) fn purge(&mut self, now: Millis, keep_dead: Duration) {
+        let is_over = |job: &&Job| job.is == Is::Dead && job.until < now;
+        let over: Vec<JobId> = self.jobs.iter().filter(is_over).map(|job| job.id).collect();
+        over.into_iter().for_each(|id| self.was_dead(id, Is::Gone, Fate::Cancelled, now));
+        self.settle(now);
+        let Oracle { jobs, groups, forgotten, .. } = self;
+        let is_named = |id| jobs.iter().any(|job| job.is == Is::Dead && job.group == Some(id));
+        let before = now.minus(keep_dead);
+        groups.retain(|group| {
+            let is_kept = group.ended.is_none_or(|ended| ended >= before) || is_named(group.id);
+            if !is_kept {
+                forgotten.push(group.id);
+            }
+            is_kept
+        });
     }
 
     /// Compares a group with what the store says of it.
@@ -178,7 +206,7 @@ impl Oracle {
             && info.completed == many(Fate::Completed)
             && info.dead == many(Fate::Dead)
             && info.cancelled == many(Fate::Cancelled)
-            && info.ended.is_some() == group.has_ended
+            && info.ended == group.ended.map(Millis::to_system)
             && info.is_sealed == group.is_sealed
             && info.is_cancelled == group.is_cancelled
             && info.waits_for_the_dead == group.waits

@@ -7,7 +7,7 @@ use super::oracle::{Fate, Is};
 use super::place::Place;
 use super::steps::{Drawn, Ends};
 use super::world::World;
-use super::{Checked, LEASE, ensure};
+use super::{Checked, HOUR, LEASE, ensure};
 use crate::store::{Answer, ClaimRequest, Claimed, End, Finish, NewJob, Op};
 use crate::values::extra::group_of;
 use crate::values::id::JobId;
@@ -124,13 +124,16 @@ impl World {
         }
     }
 
-    pub(super) fn restart(&mut self) -> Checked {
+    /// The process ends. The next one keeps dead jobs and groups for so many hours, but in memory there is no next one.
+    pub(super) fn restart(&mut self, hours: u32) -> Checked {
         if !matches!(self.place, Place::Memory) {
-            self.store = self.place.open();
+            self.keep_dead = hours * HOUR;
+            self.store = self.place.open(self.keep_dead);
         }
         self.start();
         if self.place.is_shared() {
             self.now = self.now.plus(2 * LEASE);
+            self.note_present();
             self.store.poll(self.now).unwrap();
         }
         for id in self.oracle.those(&[Is::Claimed]) {

@@ -33,7 +33,7 @@ pub(super) enum Step {
         is_sealed: bool,
         waits: bool,
         within: Option<usize>,
-        /// The id of a group that is there.
+        /// The id of a group that is or was there.
         again: Option<usize>,
     },
     Add(usize, Vec<Drawn>),
@@ -47,10 +47,14 @@ pub(super) enum Step {
     Cancel(usize),
     Retry(usize),
     Delete(usize),
-    Advance(u64),
-    Restart,
+    /// The clock goes on, or is set back.
+    Advance(i64),
+    /// The process ends. The next one keeps dead jobs and groups for so many hours.
+    Restart(u32),
     /// Five processes claim all that is due, and end.
     Crashes,
+    /// The next process keeps dead jobs and groups for an hour. Two hours pass, and it forgets what is over.
+    Later,
 }
 
 pub(super) fn drawn() -> impl Strategy<Value = Drawn> {
@@ -80,7 +84,7 @@ pub(super) fn steps() -> impl Strategy<Value = Vec<Step>> {
         prop::bool::weighted(0.6),
         prop::bool::weighted(0.3),
         prop::option::weighted(0.3, 0..9usize),
-        prop::option::weighted(0.05, 0..9usize),
+        prop::option::weighted(0.2, 0..9usize),
     )
         .prop_map(|(members, callback, is_sealed, waits, within, again)| Step::Group {
             within: within.filter(|_| callback.is_some()),
@@ -90,8 +94,14 @@ pub(super) fn steps() -> impl Strategy<Value = Vec<Step>> {
             waits,
             again,
         });
-    let ends =
-        prop::sample::select(vec![Ends::Well, Ends::Well, Ends::Well, Ends::Dead, Ends::Again]);
+    let ends = prop::sample::select(vec![
+        Ends::Well,
+        Ends::Well,
+        Ends::Well,
+        Ends::Dead,
+        Ends::Dead,
+        Ends::Again,
+    ]);
     let then = prop::collection::vec(drawn(), 0..2);
     let step = prop_oneof![
         2 => drawn().prop_map(Step::Insert),
@@ -106,9 +116,10 @@ pub(super) fn steps() -> impl Strategy<Value = Vec<Step>> {
         3 => (0..99usize).prop_map(Step::Cancel),
         3 => (0..99usize).prop_map(Step::Retry),
         2 => (0..99usize).prop_map(Step::Delete),
-        2 => prop::sample::select(vec![1, 100, 1000, 7_200_000]).prop_map(Step::Advance),
-        1 => Just(Step::Restart),
+        4 => prop::sample::select(vec![1, 1000, 7_200_000, -3_600_000, -7_200_000]).prop_map(Step::Advance),
+        1 => prop::sample::select(vec![1, 4, 4]).prop_map(Step::Restart),
         1 => Just(Step::Crashes),
+        4 => Just(Step::Later),
     ];
     prop::collection::vec(step, 1..60)
 }

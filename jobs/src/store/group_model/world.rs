@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::oracle::{Fate, Group, Is, Job, Oracle};
 use super::place::Place;
 use super::steps::{Drawn, Step};
-use super::{BEGINNING, Checked, KEYS, KINDS, ensure};
+use super::{BEGINNING, Checked, HOUR, KEYS, KINDS, ensure};
 use crate::store::{
     Answer, Batch, ClaimRequest, Claimed, IfTaken, NewGroup, NewJob, Op, Outcome, Store,
 };
@@ -24,6 +24,7 @@ pub(super) struct World {
     pub(super) store: Box<dyn Store>,
     pub(super) oracle: Oracle,
     pub(super) now: Millis,
+    pub(super) keep_dead: Duration,
     pub(super) claimed: Vec<Claimed>,
     numbers: u128,
     batches: u64,
@@ -31,10 +32,18 @@ pub(super) struct World {
 
 impl World {
     pub(super) fn new(place: Place) -> World {
+        let keep_dead = if matches!(place, Place::Memory) { HOUR } else { 4 * HOUR };
         let mut world = World {
-            store: place.open(),
-            oracle: Oracle::default(),
+            store: place.open(keep_dead),
+            oracle: Oracle {
+                jobs: Vec::new(),
+                groups: Vec::new(),
+                forgotten: Vec::new(),
+                dead_until: Millis::ZERO,
+                callbacks: 0,
+            },
             place,
+            keep_dead,
             now: Millis::clamped(BEGINNING),
             claimed: Vec::new(),
             numbers: 1,
@@ -44,7 +53,13 @@ impl World {
         world
     }
 
+    /// Tells the oracle until when a job is kept that dies now.
+    pub(super) fn note_present(&mut self) {
+        self.oracle.dead_until = self.now.plus(self.keep_dead);
+    }
+
     pub(super) fn start(&mut self) {
+        self.note_present();
         let kinds: Vec<Arc<str>> = KINDS[..2].iter().map(|kind| Arc::from(*kind)).collect();
         self.store.start_runner(&kinds, self.now).unwrap();
         self.claimed.clear();
@@ -53,6 +68,7 @@ impl World {
     pub(super) fn apply(&mut self, ops: &[Op], claim: Option<ClaimRequest>) -> Outcome {
         let (synced, awaited, until, now) = (false, true, None, self.now);
         self.batches += 1;
+        self.note_present();
         let number = self.batches;
         let batch = Batch { number, ops, claim, synced, awaited, until, now };
         let outcome = self.store.apply(&batch).unwrap();
@@ -94,7 +110,7 @@ impl World {
             extra,
             payload: b"{}".to_vec(),
         };
-        (new, Job { id, key, is: Is::Pending, group, due, is_asked: false })
+        (new, Job { id, key, is: Is::Pending, group, due, is_asked: false, until: due })
     }
 
     /// Returns jobs for the store, and tells the oracle of them.
@@ -112,6 +128,15 @@ impl World {
         }
     }
 
+    /// Returns the id of a group that is or was there.
+    fn of_any_group(&self, pick: usize) -> GroupId {
+        match self.oracle.forgotten.len() {
+            0 => self.of_group(pick),
+            many if pick.is_multiple_of(2) => self.oracle.forgotten[pick / 2 % many],
+            _ => self.of_group(pick),
+        }
+    }
+
     pub(super) fn step(&mut self, step: &Step) -> Checked {
         match step {
             Step::Insert(drawn) => {
@@ -120,7 +145,7 @@ impl World {
                 self.insert(&[made], core::slice::from_ref(drawn));
             }
             Step::Group { members, callback, is_sealed, waits, within, again } => {
-                let again = again.map(|pick| self.of_group(pick));
+                let again = again.map(|pick| self.of_any_group(pick));
                 self.numbers += 1;
                 let id = again.unwrap_or(GroupId::from_u128(self.numbers));
                 let within = within.map(|pick| self.of_group(pick));
@@ -207,12 +232,21 @@ impl World {
                     }
                 }
             }
-            Step::Advance(ms) => self.now = self.now.plus(Duration::from_millis(*ms)),
-            Step::Restart => self.restart()?,
+            // A lease on a server is one of its clock, so a claim would outlast the next process.
+            Step::Advance(ms) if *ms < 0 && self.place.is_shared() => {}
+            Step::Advance(ms) => self.now = Millis::clamped(self.now.get() + ms),
+            Step::Restart(hours) => self.restart(*hours)?,
+            Step::Later => {
+                self.restart(1)?;
+                self.oracle.settle(self.now);
+                self.now = self.now.plus(2 * HOUR);
+                while let Answer::Changed(true) = self.answer(Op::Purge) {}
+                self.oracle.purge(self.now, self.keep_dead);
+            }
             Step::Crashes => {
                 for _ in 0..5 {
                     self.claim(100)?;
-                    self.restart()?;
+                    self.restart(4)?;
                     self.oracle.settle(self.now);
                 }
             }
@@ -258,6 +292,7 @@ impl World {
             }
             self.oracle.jobs.push(job.clone());
         }
+        self.oracle.forgotten.retain(|forgotten| *forgotten != id);
         self.oracle.groups.push(Group {
             id,
             members: Vec::new(),
@@ -265,7 +300,7 @@ impl World {
             is_cancelled: false,
             waits,
             callback: callback.map(|(_, job)| job.id),
-            has_ended: false,
+            ended: None,
         });
         self.insert(&jobs, drawn);
         self.oracle.group(id).into_iter().for_each(|group| group.is_sealed = is_sealed);
@@ -276,7 +311,7 @@ impl World {
     pub(super) fn sealed(&mut self, id: GroupId, answer: &Answer, cancels: bool) -> Checked {
         let refusal = match self.oracle.group(id) {
             None => Some(GroupError::Unknown),
-            Some(group) => group.has_ended.then_some(GroupError::Ended),
+            Some(group) => group.ended.map(|_| GroupError::Ended),
         };
         refused_as(answer, refusal)?;
         if refusal.is_none()

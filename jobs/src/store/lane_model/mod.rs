@@ -51,6 +51,8 @@ const KINDS: [&str; 4] = ["charge", "refund", "mail", "unhandled"];
 const PARTITIONS: [&str; 6] = ["acme", "beta", "core", "dune", "east", "fire"];
 const FLOW: &str = "stripe";
 const AHEAD: Duration = Duration::from_millis(50);
+/// Longer than any history.
+const KEEP_DEAD: Duration = Duration::from_secs(1 << 30);
 const LEASE: Duration = Duration::from_secs(30);
 /// Half past an hour.
 const BEGINNING: i64 = 1_800_001_800_000;
@@ -74,7 +76,7 @@ impl World {
     fn new(place: Place) -> World {
         let settings = [KINDS[0], KINDS[1]].map(|kind| (flow(kind), FLOW.to_owned())).to_vec();
         let mut world = World {
-            store: place.open(),
+            store: place.open(KEEP_DEAD),
             oracle: Oracle::new(Limits::of(&settings, &[]), place.ahead()),
             place,
             now: Millis::clamped(BEGINNING),
@@ -182,7 +184,7 @@ impl World {
             }
             Step::Restart => {
                 if !matches!(self.place, Place::Memory) {
-                    self.store = self.place.open();
+                    self.store = self.place.open(KEEP_DEAD);
                 }
                 self.start();
                 if self.place.is_shared() {

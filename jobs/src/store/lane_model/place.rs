@@ -21,18 +21,20 @@ pub(super) enum Place {
 }
 
 impl Place {
-    pub(super) fn open(&self) -> Box<dyn Store> {
+    /// Opens the store. It keeps dead jobs for this long.
+    pub(super) fn open(&self, keep_dead: Duration) -> Box<dyn Store> {
         match self {
-            Place::Memory => Box::new(Memory::new(Duration::MAX, false)),
+            Place::Memory => Box::new(Memory::new(keep_dead, false)),
             #[cfg(feature = "sqlite-unbundled")]
             Place::File(location) => {
                 let mut location = location.clone();
                 location.history = false;
+                location.keep_dead = keep_dead;
                 let conn = location.open().unwrap();
                 Box::new(Sqlite::new(location, conn, true, None))
             }
             #[cfg(feature = "redis")]
-            Place::Server(queue) => queue.open(),
+            Place::Server(queue) => queue.open(keep_dead),
         }
     }
 

@@ -51,11 +51,10 @@ impl Process {
 }
 
 impl Queue {
-    pub(super) fn open(&self) -> Box<dyn Store> {
+    pub(super) fn open(&self, keep_dead: Duration) -> Box<dyn Store> {
         let server = Server::parse(&format!("redis://127.0.0.1:{}/", self.port)).unwrap();
         let server = server.with_queue(Some(&self.name)).with_lease(LEASE).with_rights(true, false);
         let opened = open(&server).unwrap();
-        let keep_dead = Duration::from_secs(1 << 30);
         Box::new(Redis::new(server, opened, Some(&self.name), LEASE, keep_dead, 0, true))
     }
 }

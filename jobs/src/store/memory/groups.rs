@@ -114,10 +114,8 @@ impl Memory {
         if job.ending == Ending::Dead
             && let Some(of) = group_of(job.record.extra.as_deref())
             && let Some(group) = self.groups.get_mut(&of)
-            && group.tally.ended.is_none()
         {
-            group.tally.dead -= 1;
-            group.tally.cancelled += 1;
+            group.tally.dead_is_gone();
             self.end_if_over(of, now);
         }
     }
@@ -129,14 +127,13 @@ impl Memory {
         extra: Option<Box<Extra>>,
     ) -> Option<Box<Extra>> {
         let Some(of) = group_of(extra.as_deref()) else { return extra };
-        match self.groups.get_mut(&of).filter(|group| group.tally.ended.is_none()) {
-            Some(group) => {
-                group.tally.dead -= 1;
-                group.members.insert(id);
-                extra
-            }
-            None => extra.and_then(|extra| Extra { group: None, ..*extra }.boxed()),
+        if let Some(group) = self.groups.get_mut(&of)
+            && group.tally.reopen()
+        {
+            group.members.insert(id);
+            return extra;
         }
+        extra.and_then(|extra| Extra { group: None, ..*extra }.boxed())
     }
 
     /// Ends a group if it is over: inserts its callback.
@@ -154,9 +151,8 @@ impl Memory {
     }
 
     pub(super) fn purge_groups(&mut self, now: Millis) {
-        let keep_dead = self.keep_dead;
-        let is_kept = |ended: Millis| ended.plus(keep_dead) >= now;
-        self.groups.retain(|_, group| group.tally.ended.is_none_or(is_kept));
+        let before = now.minus(self.keep_dead);
+        self.groups.retain(|_, group| !group.tally.is_forgotten(before));
     }
 
     pub(super) fn group_info(&self, id: GroupId) -> Option<GroupInfo> {
@@ -190,8 +186,9 @@ impl Memory {
                 kept.is_some_and(|kept| group_of(kept.record.extra.as_deref()) == Some(*id))
             };
             let dead = self.ended.values().filter(is_dead).count() as u64;
-            if group.tally.ended.is_none() && dead != group.tally.dead {
-                return wrong(format!("{id} has {dead} dead members"));
+            let its = group.tally;
+            if dead != its.dead_left || its.ended.is_none() && dead != its.dead {
+                return wrong(format!("{id} has {dead} dead members, and counts {its:?}"));
             }
             if group.tally.is_over() {
                 return wrong(format!("{id} is over, and has not ended"));
@@ -204,6 +201,11 @@ impl Memory {
                     return wrong(format!("{member} of {id} is gone"));
                 }
             }
+        }
+        let all_dead = self.kept(Ending::Dead);
+        let named = all_dead.filter_map(|(.., dead)| group_of(dead.record.extra.as_deref()));
+        if let Some(id) = { named }.find(|id| !self.groups.contains_key(id)) {
+            return wrong(format!("a dead job names {id}, which is gone"));
         }
         let has_row = |id: &JobId, of: GroupId| {
             self.groups.get(&of).is_some_and(|group| group.members.contains(id))

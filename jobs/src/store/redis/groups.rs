@@ -49,12 +49,12 @@ fn read(row: &[u8]) -> Option<(Tally, Option<JobId>)> {
     let (marks, rest) = row.split_first()?;
     let (made, rest) = rest.split_first_chunk::<8>()?;
     let (ended, mut rest) = rest.split_first_chunk::<8>()?;
-    let mut counts = [0; 4];
+    let mut counts = [0; 5];
     for count in &mut counts {
         let (number, behind) = rest.split_first_chunk::<4>()?;
         (*count, rest) = (u64::from(u32::from_be_bytes(*number)), behind);
     }
-    let [total, completed, dead, cancelled] = counts;
+    let [total, completed, dead, cancelled, dead_left] = counts;
     let ended = Millis::clamped(i64::from_be_bytes(*ended));
     let tally = Tally {
         made: Millis::clamped(i64::from_be_bytes(*made)),
@@ -63,6 +63,7 @@ fn read(row: &[u8]) -> Option<(Tally, Option<JobId>)> {
         completed,
         dead,
         cancelled,
+        dead_left,
         is_sealed: marks & SEALED != 0,
         is_cancelled: marks & CANCELLED != 0,
         waits_for_the_dead: marks & WAITS != 0,
@@ -172,7 +173,8 @@ impl Redis {
                 continue;
             };
             let sum = open + tally.completed + tally.dead + tally.cancelled;
-            if tally.total != sum || tally.is_over() {
+            let dead = if tally.ended.is_none() { tally.dead } else { tally.dead_left };
+            if tally.total != sum || tally.is_over() || tally.dead_left != dead {
                 return Ok(Some(format!("G1: {id} has {open} open members, and {tally:?}")));
             }
             let mut last = None;

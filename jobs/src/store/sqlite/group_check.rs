@@ -46,8 +46,8 @@ pub(super) fn check_groups(tables: Tables<'_>) -> Result<(), Violation> {
         if tally.total != open + tally.completed + tally.dead + tally.cancelled {
             return wrong(format!("{id} has {open} open members, and counts {tally:?}"));
         }
-        let its_dead = dead.get(&id).copied().unwrap_or_default();
-        if tally.ended.is_none() && its_dead != tally.dead {
+        let its_dead = dead.remove(&id).unwrap_or_default();
+        if its_dead != tally.dead_left || tally.ended.is_none() && its_dead != tally.dead {
             return wrong(format!("{id} has {its_dead} dead members, and counts {tally:?}"));
         }
         let has_callback = callbacks.iter().any(|(of, _)| *of == id);
@@ -55,5 +55,8 @@ pub(super) fn check_groups(tables: Tables<'_>) -> Result<(), Violation> {
             return wrong(format!("{id} has a callback to insert: {has_callback}, {tally:?}"));
         }
     }
-    Ok(())
+    match dead.keys().next() {
+        Some(id) => wrong(format!("a dead job names {id}, which is gone")),
+        None => Ok(()),
+    }
 }

@@ -30,21 +30,22 @@ impl GroupSql {
     /// Returns the statements for the tables with this prefix.
     pub(super) fn new(prefix: &str) -> GroupSql {
         let sql = |text: &str| text.replace("{p}", prefix);
-        let tally = "id, made, ended, flags, total, completed, dead, cancelled, callback";
+        let tally =
+            "id, made, ended, flags, total, completed, dead, cancelled, dead_left, callback";
         GroupSql {
             make_groups: sql(GROUPS),
             has_groups: sql("SELECT count(*) FROM sqlite_schema WHERE name = '{p}grp_ended'"),
-            put_group: sql("INSERT INTO {p}grp VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)"),
+            put_group: sql("INSERT INTO {p}grp VALUES (?1, ?2, NULL, ?3, 0, 0, 0, 0, 0, ?4)"),
             group: sql(&format!("SELECT {tally} FROM {{p}}grp WHERE id = ?1")),
             set_group: sql(
                 "UPDATE {p}grp SET ended = ?2, flags = ?3, total = ?4, completed = ?5, \
-                 dead = ?6, cancelled = ?7 WHERE id = ?1",
+                 dead = ?6, cancelled = ?7, dead_left = ?8 WHERE id = ?1",
             ),
             groups: sql(&format!(
                 "SELECT {tally} FROM {{p}}grp WHERE made >= 0 ORDER BY made DESC, id DESC LIMIT ?1"
             )),
             purge_groups: sql("DELETE FROM {p}grp WHERE id IN (SELECT id FROM {p}grp \
-                 WHERE ended IS NOT NULL AND ended < ?1 ORDER BY ended LIMIT 1000)"),
+                 WHERE ended IS NOT NULL AND dead_left = 0 AND ended < ?1 ORDER BY ended LIMIT 1000)"),
             put_member: sql("INSERT OR IGNORE INTO {p}member VALUES (?1, ?2)"),
             drop_member: sql("DELETE FROM {p}member WHERE grp = ?1 AND id = ?2"),
             members: sql(

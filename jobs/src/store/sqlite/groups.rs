@@ -59,7 +59,7 @@ impl GroupRow {
         };
         let flags: i64 = row.get(3)?;
         let has_ended = row.get::<_, Option<i64>>(2)?.is_some();
-        let has_callback = row.get::<_, Option<Vec<u8>>>(8)?.is_some();
+        let has_callback = row.get::<_, Option<Vec<u8>>>(9)?.is_some();
         let tally = Tally {
             made: millis_of(row, 1)?,
             ended: has_ended.then(|| millis_of(row, 2)).transpose()?,
@@ -67,11 +67,12 @@ impl GroupRow {
             completed: count(5)?,
             dead: count(6)?,
             cancelled: count(7)?,
+            dead_left: count(8)?,
             is_sealed: flags & SEALED != 0,
             is_cancelled: flags & CANCELLED != 0,
             waits_for_the_dead: flags & WAITS_FOR_THE_DEAD != 0,
         };
-        let callback = has_callback.then(|| id_of(row, 8)).transpose()?;
+        let callback = has_callback.then(|| id_of(row, 9)).transpose()?;
         Ok(GroupRow { id: group_at(row, 0)?, tally, callback })
     }
 
@@ -110,7 +111,7 @@ impl Tables<'_> {
     }
 
     fn set_group(&self, group: &GroupRow) -> Result<(), StoreError> {
-        let Tally { ended, total, completed, dead, cancelled, .. } = group.tally;
+        let Tally { ended, total, completed, dead, cancelled, dead_left, .. } = group.tally;
         let row = params![
             bytes(group.id),
             ended.map(Millis::get),
@@ -119,6 +120,7 @@ impl Tables<'_> {
             completed.cast_signed(),
             dead.cast_signed(),
             cancelled.cast_signed(),
+            dead_left.cast_signed(),
         ];
         self.execute(&self.sql.groups.set_group, row).map(drop)
     }
@@ -163,17 +165,7 @@ impl State {
         let callback = new.callback.as_ref().map(|job| job.id);
         let tally = Tally::new(now, new.waits_for_the_dead);
         let group = GroupRow { id: new.id, tally, callback };
-        let row = params![
-            bytes(new.id),
-            now.get(),
-            None::<i64>,
-            group.flags(),
-            0,
-            0,
-            0,
-            0,
-            callback.map(id_bytes)
-        ];
+        let row = params![bytes(new.id), now.get(), group.flags(), callback.map(id_bytes)];
         tables.execute(&tables.sql.groups.put_group, row)?;
         if let Some(job) = &new.callback {
             let row = params![bytes(new.id), id_bytes(job.id), parameter(job)?];
@@ -267,10 +259,8 @@ impl State {
         if row.ending == Ending::Dead
             && let Some(of) = group_in(row.job.extra.as_deref())
             && let Some(mut group) = tables.group_row(of)?
-            && group.tally.ended.is_none()
         {
-            group.tally.dead = group.tally.dead.saturating_sub(1);
-            group.tally.cancelled += 1;
+            group.tally.dead_is_gone();
             self.settle_group(tables, group, now)?;
         }
         Ok(())
@@ -284,20 +274,18 @@ impl State {
         extra: Option<Vec<u8>>,
     ) -> Result<Option<Vec<u8>>, StoreError> {
         let Some(of) = group_in(extra.as_deref()) else { return Ok(extra) };
-        match tables.group_row(of)?.filter(|group| group.tally.ended.is_none()) {
-            Some(mut group) => {
-                group.tally.dead = group.tally.dead.saturating_sub(1);
+        if let Some(mut group) = tables.group_row(of)? {
+            let is_member = group.tally.reopen();
+            tables.set_group(&group)?;
+            if is_member {
                 let row = params![bytes(of), id_bytes(id)];
                 tables.execute(&tables.sql.groups.put_member, row)?;
-                tables.set_group(&group)?;
-                Ok(extra)
-            }
-            None => {
-                let extra = Extra::read(extra.as_deref())?;
-                let extra = extra.and_then(|extra| Extra { group: None, ..*extra }.boxed());
-                Ok(extra.map(|extra| extra.to_bytes()))
+                return Ok(extra);
             }
         }
+        let extra = Extra::read(extra.as_deref())?;
+        let extra = extra.and_then(|extra| Extra { group: None, ..*extra }.boxed());
+        Ok(extra.map(|extra| extra.to_bytes()))
     }
 
     /// Writes a group that was changed. If it is over, it ends: its callback is inserted.
@@ -330,7 +318,7 @@ impl State {
         Ok(())
     }
 
-    /// Forgets groups whose retention is over: at most 1,000. Returns whether more may be left.
+    /// Forgets groups whose retention is over and that no dead job names: at most 1,000. Returns whether more may be left.
     pub(super) fn purge_groups(
         &mut self,
         tables: Tables<'_>,

@@ -20,7 +20,7 @@
 //! | `schedule` | a schedule, and its next occurrence | schedules |
 //! | `outbox` | a job that a statement of the application has stored (`statement.rs`) | such jobs, until the next transaction of this store |
 //! | `lane` | a job with a partition that is due, in the order of kind, due time, id (`lane_table.rs`) | such jobs |
-//! | `grp` | a group, with its counts (`groups.rs`) | groups, until they have ended and are purged |
+//! | `grp` | a group, with its counts (`groups.rs`) | groups, until they have ended, are purged, and no dead job names them |
 //! | `member` | a group, and a member of it that is pending or claimed; or a callback of another group that is to come | such members |
 //! | `callback` | a group, and the job that its end inserts | groups that have not ended |
 //! | `tokens` | the tokens of a scope with a rate: the name of its limit, and a text (`values/rate.rs`) | scopes with a rate that was used lately |
@@ -141,10 +141,10 @@ pub(super) const GROUPS: &str = "
 CREATE TABLE {p}grp (
     id BLOB PRIMARY KEY, made INTEGER NOT NULL, ended INTEGER, flags INTEGER NOT NULL,
     total INTEGER NOT NULL, completed INTEGER NOT NULL, dead INTEGER NOT NULL, cancelled INTEGER NOT NULL,
-    callback BLOB
+    dead_left INTEGER NOT NULL, callback BLOB
 ) WITHOUT ROWID;
 CREATE INDEX {p}grp_made ON {p}grp (made, id);
 CREATE TABLE {p}member (grp BLOB NOT NULL, id BLOB NOT NULL, PRIMARY KEY (grp, id)) WITHOUT ROWID;
 CREATE TABLE {p}callback (grp BLOB PRIMARY KEY, id BLOB NOT NULL, job BLOB NOT NULL) WITHOUT ROWID;
-CREATE INDEX {p}grp_ended ON {p}grp (ended) WHERE ended IS NOT NULL;
+CREATE INDEX {p}grp_ended ON {p}grp (ended) WHERE ended IS NOT NULL AND dead_left = 0;
 ";

@@ -81,6 +81,12 @@ for n = at, #ARGV do
         say('G1: a member that has not ended is among those of its group')
       end
     end
+    if has_ended and job.ending == AS_DEAD and has(job.flags, GROUP) then
+      local of = grouped.of(job)
+      if not of or redis.call('HEXISTS', groups, of) == 0 then
+        say('G1: the group of a dead member is there')
+      end
+    end
     if not has_ended and holds_key(job) and redis.call('HGET', keys, job.key) ~= id then
       say('R15: a job that holds its key until its end has it')
     end

@@ -1,11 +1,12 @@
 -- Groups: how members join and leave them, and how a group ends.
 --
 -- `groups` has two fields for each group. Its id leads to the row: the marks below; when it was made and when it has
--- ended, or zero; its members that it has had, that completed, are dead, were cancelled; the id of its callback, if it has
--- one. Its id and 'c' lead to the callback: its due time, the length of its kind, the kind, the record.
+-- ended, or zero; its members that it has had, that completed, are dead, were cancelled; the dead jobs that name it, of
+-- which it has lost those that were retried or deleted after its end; the id of its callback, if it has one. Its id and 'c' lead to the callback: its due time, the length of its kind, the kind, the record.
 -- `members` has one member for each open member of a group: 'o', the group, the job. So a member that leaves twice is
 -- counted once, and whether one is left is read, and not counted. It also has each group by the time of its insert ('g',
--- the time, the group), and by that of its end ('e', the time, the group).
+-- the time, the group), and by that of its end ('e', the time, the group) once no dead job names it. So a group is
+-- forgotten only when no job could be counted in a later group with its id.
 --
 -- The memory of a callback is taken when the group is inserted: at the end it moves to `jobs`. So a full server takes the
 -- end of every member.
@@ -19,7 +20,7 @@ local grouped = {}
 
 do
   local SEALED, CANCELLED_MARK, WAITS, HAS_CALLBACK = 1, 2, 4, 8
-  local ROW, ROW_BYTES = '>BI8I8I4I4I4I4', 33
+  local ROW, ROW_BYTES = '>BI8I8I4I4I4I4I4', 37
   -- The groups that the operation has read, by their ids. False: the server has no group with this id.
   local touched = {}
 
@@ -30,8 +31,8 @@ do
       group = false
       if row and #row >= ROW_BYTES then
         group = { callback = string.sub(row, ROW_BYTES + 1) }
-        group.marks, group.made, group.ended, group.total, group.completed, group.dead, group.cancelled =
-          struct.unpack(ROW, row)
+        group.marks, group.made, group.ended, group.total, group.completed, group.dead, group.cancelled,
+          group.dead_left = struct.unpack(ROW, row)
       end
       touched[id] = group
     end
@@ -71,6 +72,7 @@ do
     local group = of and touch(of)
     if of and redis.call('ZREM', members, 'o' .. of .. id) == 1 and group then
       group[how] = group[how] + 1
+      group.dead_left = group.dead_left + (how == 'dead' and 1 or 0)
     end
   end
 
@@ -78,6 +80,9 @@ do
   function grouped.dead_is_gone(job)
     local of = job.ending == AS_DEAD and grouped.of(job)
     local group = of and touch(of)
+    if group then
+      group.dead_left = math.max(group.dead_left - 1, 0)
+    end
     if group and group.ended == 0 then
       group.dead, group.cancelled = group.dead - 1, group.cancelled + 1
     end
@@ -90,6 +95,9 @@ do
       return
     end
     local group = touch(of)
+    if group then
+      group.dead_left = math.max(group.dead_left - 1, 0)
+    end
     if group and group.ended == 0 then
       group.dead = group.dead - 1
       redis.call('ZADD', members, '0', 'o' .. of .. id)
@@ -114,7 +122,8 @@ do
   -- Makes a group that is not sealed. `callback_id`: '' if it has no callback.
   function grouped.make(id, waits, callback_id, callback)
     touched[id] = {
-      callback = callback_id, made = now, ended = 0, total = 0, completed = 0, dead = 0, cancelled = 0,
+      callback = callback_id, made = now, ended = 0,
+      total = 0, completed = 0, dead = 0, cancelled = 0, dead_left = 0,
       marks = (waits and WAITS or 0) + (callback_id ~= '' and HAS_CALLBACK or 0),
     }
     redis.call('ZADD', members, '0', 'g' .. struct.pack('>I8', now) .. id)
@@ -183,21 +192,25 @@ do
       if group then
         if is_over(id, group) then
           group.ended = now
-          redis.call('ZADD', members, '0', 'e' .. struct.pack('>I8', now) .. id)
           if has(group.marks, HAS_CALLBACK) then
             insert_callback(group.callback, id)
           end
         end
+        if group.ended > 0 and group.dead_left == 0 then
+          redis.call('ZADD', members, '0', 'e' .. struct.pack('>I8', group.ended) .. id)
+        end
         local row = struct.pack(ROW, group.marks, group.made, group.ended, group.total, group.completed, group.dead,
-          group.cancelled)
+          group.cancelled, group.dead_left)
         redis.call('HSET', groups, id, row .. group.callback)
       end
       id, group = next(touched)
     end
   end
 
-  -- Forgets groups whose retention is over: at most 128. Returns whether more may be left.
+  -- Forgets groups whose retention is over and that no dead job names: at most 128. Returns whether more may be left.
   function grouped.purge()
+    -- A job that was deleted just now may have been the last that names its group.
+    grouped.settle()
     local until_time = struct.pack('>I8', math.max(now - keep_dead, 0))
     local over = redis.call('ZRANGEBYLEX', members, '[e', '(e' .. until_time, 'LIMIT', '0', '128')
     for _, place in ipairs(over) do
