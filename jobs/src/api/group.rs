@@ -89,8 +89,8 @@ impl Client {
     /// ([`Run::then`](crate::Run::then)) are members too. Jobs of [`Run::client`](crate::Run::client) are not.
     ///
     /// An ended group is kept for [`Builder::keep_dead`](crate::Builder::keep_dead), and longer if a dead job is left
-    /// that was its member. Its id is free after that. It costs a row, one more for its
-    /// callback until the group ends, and each member one until the member's end.
+    /// that was its member. Its id is free after that. It costs a row, two more for its callback until the group ends, and
+    /// each member one until the member's end.
     #[doc(alias("batch", "fan_in", "callback", "workflow", "bunch"))]
     pub fn group(&self) -> Group {
         Group {
@@ -140,7 +140,8 @@ impl Group {
     }
 
     /// Sets a [`NewJob`] as the callback. It is due when the group ends, but not before the time of
-    /// [`NewJob::at`]; a delay counts from the insert of the group. It has no key.
+    /// [`NewJob::at`]; a delay counts from the insert of the group. It has no key. Its id, if you choose it, must be new:
+    /// see [`GroupError::CallbackKnown`]. No other job takes the id until the group ends.
     pub fn then_job<J: Job>(self, new: NewJob<J>) -> Group {
         let has_key = new.key.is_some();
         Group { callback: Some(Callback { make: make(new), has_key }), ..self }
@@ -256,6 +257,9 @@ impl Group {
             let mut job = make(&with)?;
             let extra = job.extra.get_or_insert_default();
             (extra.callback_of, extra.group) = (Some(self.id), self.within);
+            if members.iter().any(|member| member.id == job.id) {
+                return refused(GroupError::CallbackKnown);
+            }
             callback = Some(job);
         }
         let (id, waits_for_the_dead) = (self.id, self.waits_for_the_dead);

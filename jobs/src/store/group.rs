@@ -9,6 +9,8 @@
 //! - The callback of an inner group may be a member of an outer one. Then it is open in the outer group from the
 //!   insert of the inner one on.
 //! - The follow-ups of a member join its group before the member leaves it.
+//! - The id of a callback that is to come is remembered, as that of a job that has ended. So no other job takes it, and
+//!   a second group with this callback is refused.
 //! - An ended group changes no more. A dead member that is retried after that is a member no longer.
 //! - A dead job names its group until it is retried or deleted. So a group is forgotten only when no dead job names it:
 //!   otherwise such a job would be counted in a later group with the same id.

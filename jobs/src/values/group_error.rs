@@ -21,6 +21,9 @@ pub enum GroupError {
     TooMany,
     /// A callback has no key.
     CallbackHasKey,
+    /// The id of the callback, which its caller chose, is taken: by a job, by one that has ended and whose id is
+    /// remembered, or by the callback of another group.
+    CallbackKnown,
     /// Only a callback can be a member of another group, and this group has none.
     NoCallback,
     /// Neither a group nor a job of another group is a follow-up: insert it with [`Run::client`](crate::Run::client).
@@ -37,6 +40,7 @@ impl fmt::Display for GroupError {
             GroupError::Cancelled => "the group was cancelled, and takes no more members",
             GroupError::TooMany => "a group is inserted with at most 256 members: open it instead",
             GroupError::CallbackHasKey => "the callback of a group has no key",
+            GroupError::CallbackKnown => "the id of the callback is that of another job",
             GroupError::NoCallback => "only a callback can be a member of another group",
             GroupError::NoFollowUp => "neither a group nor a job of another group is a follow-up",
         })

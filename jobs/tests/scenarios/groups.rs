@@ -383,6 +383,38 @@ fn follow_up_joins_no_other_group() {
     });
 }
 
+/// A group whose callback has the id of another job is refused. Until the group ends, no other job takes the id of its
+/// callback. So an outer group does not wait for a callback that never comes.
+#[test]
+fn callback_with_a_taken_id_is_refused_with_its_group() {
+    on_stores(|store| {
+        let (jobs, driver, reports) = start(store);
+        let report = |number, id| NewJob::new(Report(number)).id(JobId::named(id));
+        let outer = jobs.group().then(Report(9)).open().unwrap();
+        let inner = |number| jobs.group().add(DAY, Row(1)).then_job(report(number, "inner"));
+        inner(1).within(outer.id()).insert().unwrap();
+        assert_eq!(why(inner(2).within(outer.id())), GroupError::CallbackKnown);
+        assert_eq!(why(inner(3)), GroupError::CallbackKnown);
+        let own = NewJob::new(Row(1)).at(MS).id(JobId::named("own"));
+        let own = jobs.group().add_job(own).then_job(report(4, "own"));
+        assert_eq!(why(own), GroupError::CallbackKnown);
+        jobs.insert_with_id(JobId::named("pending"), 2 * DAY, Mail(1)).unwrap();
+        assert_eq!(why(jobs.group().then_job(report(5, "pending"))), GroupError::CallbackKnown);
+        let taking = NewJob::new(Mail(2)).at(MS).id(JobId::named("inner"));
+        assert!(!jobs.insert_job(taking).unwrap().is_new);
+        assert_eq!(jobs.get(JobId::named("inner")).unwrap(), None);
+        assert!(!jobs.delete(JobId::named("inner")).unwrap());
+        outer.seal().unwrap();
+        assert_eq!(counts_of(&jobs, outer.id()), [1, 1, 0, 0, 0]);
+        assert_eq!(jobs.groups().unwrap().len(), 2);
+        jobs.check().unwrap();
+        run(&driver, DAY);
+        assert_eq!(came(&reports), [1, 9]);
+        assert_eq!(why(inner(6)), GroupError::CallbackKnown, "its id is remembered");
+        jobs.check().unwrap();
+    });
+}
+
 /// A member whose insert leaves another job in its place is none.
 #[test]
 fn job_that_is_kept_out_is_no_member() {

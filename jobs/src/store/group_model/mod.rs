@@ -13,7 +13,8 @@
 //! | 3 | the counts of a group are those of its members |
 //! | 4 | a group that is sealed, was cancelled, has ended or is unknown takes no member, and says why |
 //! | 5 | a group is forgotten once it has ended, its retention is over, and no dead job names it; its id is free then (P31) |
-//! | 6 | the store's check finds nothing (G1) |
+//! | 6 | a callback whose id is taken is refused with its group, and no job takes the id of one that is to come |
+//! | 7 | the store's check finds nothing (G1) |
 
 mod oracle;
 mod steps;

@@ -98,7 +98,7 @@ impl Oracle {
 
     /// A job is inserted. Returns whether it came: another one may be there.
     pub(super) fn inserted(&mut self, job: Job, leaves: bool, callers_id: bool) -> bool {
-        if callers_id && self.jobs.iter().any(|other| other.id == job.id && other.is != Is::Ahead) {
+        if callers_id && self.jobs.iter().any(|other| other.id == job.id) {
             return false;
         }
         let holds = |other: &Job| {

@@ -88,7 +88,7 @@ impl World {
     /// Returns a job for the store, and the same for the oracle.
     pub(super) fn made(&mut self, drawn: &Drawn, group: Option<GroupId>) -> (NewJob, Job) {
         let before = drawn.again.and_then(|pick| {
-            let mut those = self.oracle.those(&[Is::Pending, Is::Claimed, Is::Dead]);
+            let mut those = self.oracle.those(&[Is::Ahead, Is::Pending, Is::Claimed, Is::Dead]);
             // Those whose ids the caller chose: the store remembers them if they end before.
             those.retain(|id| id.to_u128().is_multiple_of(2));
             (!those.is_empty()).then(|| those[pick % those.len()])
@@ -265,7 +265,7 @@ impl World {
     ) -> Checked {
         let jobs: Vec<_> = drawn.iter().map(|drawn| self.made(drawn, Some(id))).collect();
         let callback = callback.map(|drawn| {
-            let (mut new, job) = self.made(&Drawn { again: None, ..drawn.clone() }, within);
+            let (mut new, job) = self.made(drawn, within);
             new.extra.get_or_insert_default().callback_of = Some(id);
             (new, Job { is: Is::Ahead, ..job })
         });
@@ -279,7 +279,12 @@ impl World {
         let exists = self.oracle.group(id).is_some();
         let refusal = match exists {
             true => Some(GroupError::Exists),
-            false => within.and_then(|within| self.oracle.refusal(within)),
+            false => within.and_then(|within| self.oracle.refusal(within)).or_else(|| {
+                let is_there = |(_, callback): &(_, Job)| {
+                    self.oracle.jobs.iter().any(|job| job.id == callback.id)
+                };
+                callback.as_ref().is_some_and(is_there).then_some(GroupError::CallbackKnown)
+            }),
         };
         let answer = self.answer(Op::InsertGroup(Box::new(new)));
         refused_as(&answer, refusal)?;

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::{KeptJob, Memory};
-use crate::store::{Answer, Ending, Inserted, Left, MOST_EACH, NewGroup, NewJob, Tally};
+use super::{Ended, KeptJob, Memory};
+use crate::store::{Answer, Ending, Left, MOST_EACH, NewGroup, NewJob, Tally};
 use crate::values::error::{StoreError, Violation};
 use crate::values::extra::{Extra, group_of};
 use crate::values::group::GroupId;
@@ -35,6 +35,10 @@ impl Memory {
         if let Some(error) = outer.and_then(|outer| self.refusal(outer)) {
             return refused(error);
         }
+        let is_known = |id: &JobId| self.alive.contains_key(id) || self.ended.contains_key(id);
+        if new.callback.as_ref().is_some_and(|callback| is_known(&callback.id)) {
+            return refused(GroupError::CallbackKnown);
+        }
         let group = Group {
             tally: Tally::new(now, new.waits_for_the_dead),
             callback: new.callback.clone(),
@@ -43,6 +47,8 @@ impl Memory {
         };
         self.groups.insert(new.id, group);
         if let Some(callback) = &new.callback {
+            let reserved = Ended { until: Millis::MAX, at: now, job: None };
+            self.ended.insert(callback.id, reserved);
             self.join_group(callback);
         }
         let answer = self.insert_many(&new.members, now);
@@ -144,10 +150,8 @@ impl Memory {
         group.tally.ended = Some(now);
         let Some(mut callback) = group.callback.take() else { return };
         callback.due = callback.due.max(now);
-        if self.insert(&callback, now) != Inserted::New {
-            let outer = group_of(callback.extra.as_deref());
-            self.leave_group(outer, callback.id, Left::Cancelled, now);
-        }
+        self.ended.remove(&callback.id);
+        self.insert(&callback, now);
     }
 
     pub(super) fn purge_groups(&mut self, now: Millis) {
@@ -181,7 +185,7 @@ impl Memory {
             if group.tally.open() != group.members.len() as u64 {
                 return wrong(format!("{id} has {} open members", group.members.len()));
             }
-            let is_dead = |job: &&super::Ended| {
+            let is_dead = |job: &&Ended| {
                 let kept = job.job.as_ref().filter(|kept| kept.ending == Ending::Dead);
                 kept.is_some_and(|kept| group_of(kept.record.extra.as_deref()) == Some(*id))
             };

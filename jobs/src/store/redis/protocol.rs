@@ -130,6 +130,7 @@ pub(super) fn group_error(letter: u8) -> Option<GroupError> {
         b'e' => GroupError::Ended,
         b's' => GroupError::Sealed,
         b'a' => GroupError::Cancelled,
+        b'c' => GroupError::CallbackKnown,
         _ => return None,
     })
 }

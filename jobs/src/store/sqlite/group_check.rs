@@ -32,6 +32,11 @@ pub(super) fn check_groups(tables: Tables<'_>) -> Result<(), Violation> {
     }
     let callbacks = tables.all(&sql.all_callbacks, [], pair)?;
     let to_come: HashSet<JobId> = callbacks.iter().map(|(_, id)| *id).collect();
+    for (of, id) in &callbacks {
+        if !tables.has_ended(*id)? {
+            return wrong(format!("the id of {id}, the callback of {of}, is free"));
+        }
+    }
     let members: HashSet<(GroupId, JobId)> =
         tables.all(&sql.all_members, [], pair)?.into_iter().collect();
     if let Some((of, id)) = alive.difference(&members).next() {

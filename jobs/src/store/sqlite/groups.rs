@@ -162,6 +162,12 @@ impl State {
         {
             return Ok(refused(error));
         }
+        if let Some(job) = new.callback.as_ref().filter(|job| job.callers_id) {
+            self.settle(tables, now)?;
+            if tables.is_known(&self.kinds, job.id)? {
+                return Ok(refused(GroupError::CallbackKnown));
+            }
+        }
         let callback = new.callback.as_ref().map(|job| job.id);
         let tally = Tally::new(now, new.waits_for_the_dead);
         let group = GroupRow { id: new.id, tally, callback };
@@ -170,6 +176,8 @@ impl State {
         if let Some(job) = &new.callback {
             let row = params![bytes(new.id), id_bytes(job.id), parameter(job)?];
             tables.execute(&tables.sql.groups.put_callback, row)?;
+            let reserved = params![id_bytes(job.id), Millis::MAX.get(), now.get()];
+            tables.execute(&tables.sql.put_remembered, reserved)?;
             if let Some(outer) = outer {
                 tables.join_group(outer, job.id)?;
             }
@@ -310,12 +318,8 @@ impl State {
         };
         tables.execute(&tables.sql.groups.drop_callback, of)?;
         job.due = job.due.max(now);
-        if self.insert(tables, &job, now)? != Inserted::New
-            && let Some(outer) = group_of(job.extra.as_deref())
-        {
-            self.leave_group(tables, outer, job.id, Left::Cancelled, now)?;
-        }
-        Ok(())
+        tables.execute(&tables.sql.drop_ended, [id_bytes(job.id)])?;
+        self.insert(tables, &job, now).map(drop)
     }
 
     /// Forgets groups whose retention is over and that no dead job names: at most 1,000. Returns whether more may be left.

@@ -9,7 +9,7 @@
 //! | `claim` | the ids of jobs that were claimed together, until all of them have ended; the number of the row tells when | jobs in flight |
 //! | `cancel_requested` | a claimed job whose cancel was requested | such requests, until the run ends |
 //! | `progress` | a claimed job, and the progress that its run has set | such jobs, until the run ends |
-//! | `ended` | a job that is dead, or cancelled and waited for; or an id that the caller chose and whose job has ended | such jobs and ids, until they are purged |
+//! | `ended` | a job that is dead, or cancelled and waited for; or an id that the caller chose and whose job has ended, or the id of a callback that is to come | such jobs and ids, until they are purged |
 //! | `kept` | a completed job that is kept | such jobs, until they are trimmed or purged |
 //! | `kept_list` | the kept jobs of a kind that ended together, and until when they are kept (`kept.rs`) | commits that ended such jobs |
 //! | `dead_by_error` | a kind, the first line of an error, and the number of dead jobs with both | such groups |

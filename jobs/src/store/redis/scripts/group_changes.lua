@@ -24,6 +24,10 @@ operations.insert_group = function()
   local id, is_sealed, waits, callback_id, callback, outer, many = args(7)
   many = tonumber(many)
   local refusal = outer ~= '' and grouped.refusal(outer)
+  if callback_id ~= '' and not refusal
+    and (redis.call('HEXISTS', jobs, callback_id) == 1 or redis.call('ZSCORE', ended, callback_id)) then
+    refusal = GROUP_REFUSED .. 'c'
+  end
   if redis.call('HEXISTS', groups, id) == 1 then
     refusal = GROUP_REFUSED .. 'x'
   end
@@ -31,6 +35,10 @@ operations.insert_group = function()
     return grouped.refuse_members(refusal, many)
   end
   grouped.make(id, waits == '1', callback_id, callback)
+  if callback_id ~= '' then
+    -- No other job takes the id until the group ends.
+    redis.call('ZADD', ended, LATEST, callback_id)
+  end
   if outer ~= '' then
     grouped.join(callback_id, outer)
   end

@@ -163,8 +163,9 @@ do
     if not job then
       return
     end
-    local is_known = has(job.flags, CALLERS_ID) and redis.call('ZSCORE', ended, id)
-    if is_known or redis.call('HEXISTS', jobs, id) == 1 then
+    redis.call('ZREM', ended, id)
+    if redis.call('HEXISTS', jobs, id) == 1 then
+      -- A user has removed the id from `ended`.
       grouped.leave(id, job, 'cancelled')
       return
     end
