@@ -4,6 +4,8 @@
 //!
 //! - A browser that asks for an action which loses jobs or a schedule gets a question first. A JSON client does not:
 //!   it names the job itself. A bulk asks both: without `confirm` it says its number and scope, and does nothing.
+//! - The `confirm` of a bulk is the number that the question had, and bounds the change. A bulk that matches more by
+//!   then asks again.
 //! - An action is audited when it is done or has failed.
 
 use serde::Serialize;
@@ -14,7 +16,7 @@ use super::params::{Params, wrong};
 use super::read::job::not_found;
 use super::read::query::Query;
 use super::read::{MOST_GROUPS, Reader};
-use super::route::{Act, Form, JobVerb, Pause, Route, ScheduleVerb};
+use super::route::{Act, JobVerb, Pause, ScheduleVerb, is_page};
 use super::task::Task;
 use super::times;
 use super::views::action::{Progress, Question};
@@ -63,14 +65,16 @@ pub(crate) fn act(
     };
     let name = name(act);
     let loses = matches!(name, "delete" | "cancel" | "unschedule");
-    if wants_html && loses && !task.params.is_set("confirm") {
+    let is_confirmed = task.params.is_set("confirm")?;
+    if wants_html && loses && !is_confirmed {
         return Ok(Done::Question(Question {
             action: name,
             jobs: (!jobs.is_empty()).then_some(Number { count: 1, is_exact: true }),
+            confirmed: None,
             scope,
             loses,
             target: target(act),
-            fields: fields(&task.params),
+            fields: fields(&task.params, "yes".to_owned()),
             back: back_of(&task.params, act),
         }));
     }
@@ -176,13 +180,11 @@ fn bulk(reader: &Reader<'_>, bulks: &mut Bulks, task: &Task) -> Result<Done, Pro
         _ => return Err(wrong("action is retry, delete, cancel or reschedule")),
     };
     let ids = params.ids()?;
-    let wanted = match ids.is_empty() {
-        false => None,
-        true if params.get("state").is_none() => {
-            return Err(wrong("a bulk needs the ids of jobs, or the state of a list"));
-        }
-        true => Some(Query::of(params, now)?),
-    };
+    let wanted = if ids.is_empty() { Some(list(params, now)?) } else { None };
+    let of_list = ["state", "kind", "key", "text", "group", "from", "to", "all"];
+    if let Some(name) = of_list.iter().find(|name| wanted.is_none() && params.get(name).is_some()) {
+        return Err(wrong(&format!("a bulk has ids or a list: {name} has no meaning beside id")));
+    }
     if let Some(wanted) = &wanted
         && !wanted.state.changes().contains(&action)
     {
@@ -190,7 +192,7 @@ fn bulk(reader: &Reader<'_>, bulks: &mut Bulks, task: &Task) -> Result<Done, Pro
         return Err(Problem { status: 400, error: "not_applicable", message });
     }
     let (of, scope) = match &wanted {
-        Some(wanted) => (number(reader, wanted)?, wanted.scope()),
+        Some(wanted) => size(reader, wanted)?,
         None => {
             let count = ids.len() as u64;
             (Number { count, is_exact: true }, format!("{count} chosen jobs"))
@@ -202,43 +204,71 @@ fn bulk(reader: &Reader<'_>, bulks: &mut Bulks, task: &Task) -> Result<Done, Pro
         "cancel" => Change::Cancel,
         _ => Change::Reschedule(when(params, now)?),
     };
-    if !params.is_set("confirm") {
+    let confirmed = params.confirmed()?;
+    let Some(confirmed) = confirmed.filter(|confirmed| confirmed.covers(of)) else {
         return Ok(Done::Question(Question {
             action,
             jobs: Some(of),
+            confirmed,
             scope,
             loses: matches!(action, "delete" | "cancel"),
             target: target(&Act::Bulk),
-            fields: fields(params),
+            fields: fields(params, of.to_string()),
             back: back_of(params, &Act::Bulk),
         }));
-    }
+    };
     let (request, back) = (std::sync::Arc::clone(&task.request), back_of(params, &Act::Bulk));
-    let start = Start { at: reader.at, action, change, of, scope, wanted, ids, request, back, now };
+    let most = confirmed.is_exact.then_some(confirmed.count);
+    let start =
+        Start { at: reader.at, action, change, of, most, scope, wanted, ids, request, back, now };
     bulks.start(start).map(Done::Started)
 }
 
-/// Returns how many jobs a list has: at least, if it would have to be read further than a search is.
-fn number(reader: &Reader<'_>, wanted: &Query) -> Result<Number, Problem> {
+/// Reads the list of a bulk. All jobs of a state need a word of their own, so that no filter is lost by mistake.
+fn list(params: &Params, now: Millis) -> Result<Query, Problem> {
+    if params.get("state").is_none() {
+        return Err(wrong("a bulk needs the ids of jobs, or the state of a list"));
+    }
+    let query = Query::of(params, now)?;
+    match (query.has_filter(), params.is_set("all")?) {
+        (false, false) => {
+            let message = format!(
+                "without a filter, a bulk of all {} jobs needs all=yes",
+                query.state.word()
+            );
+            Err(wrong(&message))
+        }
+        (true, true) => Err(wrong("all=yes has no meaning beside a filter")),
+        _ => Ok(query),
+    }
+}
+
+/// Returns how many jobs a list has (at least, if it would have to be read further than a search is), and the list in
+/// words.
+fn size(reader: &Reader<'_>, wanted: &Query) -> Result<(Number, String), Problem> {
     let client = reader.client();
     let filter = &wanted.view;
-    let is_group = filter.state == "dead"
+    let is_of_groups = filter.state == "dead"
         && filter.key.is_none()
         && filter.text.is_none()
         && filter.from.is_none()
         && filter.to.is_none();
-    if is_group {
-        if filter.kind.is_none() && filter.error.is_none() {
-            return Ok(Number { count: client.count()?.dead, is_exact: true });
-        }
+    if is_of_groups && !wanted.has_filter() {
+        let count = client.count()?.dead;
+        return Ok((Number { count, is_exact: true }, wanted.scope(None)));
+    }
+    if is_of_groups {
         let groups = client.dead_by_error(MOST_GROUPS)?;
         let is_exact = groups.len() < MOST_GROUPS;
-        let wanted = groups.iter().filter(|group| {
-            let error = || reader.redactor.first_line(&group.kind, &group.error);
-            filter.kind.as_ref().is_none_or(|kind| *kind == group.kind)
-                && filter.error.as_ref().is_none_or(|wanted| *wanted == error())
-        });
-        return Ok(Number { count: wanted.map(|group| group.jobs).sum(), is_exact });
+        let (mut count, mut text) = (0, None);
+        for group in groups {
+            let error = reader.redactor.first_line(&group.kind, &group.error);
+            if wanted.takes_group(&group.kind, &error) {
+                count += group.jobs;
+                text = Some(error);
+            }
+        }
+        return Ok((Number { count, is_exact }, wanted.scope(text.as_deref())));
     }
     let (mut after, mut count, mut records) = (None, 0, 0);
     loop {
@@ -250,7 +280,7 @@ fn number(reader: &Reader<'_>, wanted: &Query) -> Result<Number, Problem> {
         count += jobs.iter().filter(|job| wanted.takes(job, reader.redactor)).count() as u64;
         after = next;
         if after.is_none() || records >= reader.most_searched() {
-            return Ok(Number { count, is_exact: after.is_none() });
+            return Ok((Number { count, is_exact: after.is_none() }, wanted.scope(None)));
         }
     }
 }
@@ -315,26 +345,16 @@ pub(crate) fn default_back(act: &Act) -> String {
     }
 }
 
-fn back_of(params: &Params, act: &Act) -> String {
+/// Returns the page to which an action leads.
+pub(crate) fn back_of(params: &Params, act: &Act) -> String {
     let back = params.get("back").filter(|back| is_page(back));
     back.map_or_else(|| default_back(act), str::to_owned)
 }
 
-/// Says whether a text is the path of a page from the root, with or without a query. So no form leads elsewhere.
-pub(crate) fn is_page(back: &str) -> bool {
-    let (path, query) = back.split_once('?').unwrap_or((back, ""));
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_~.%=&+".contains(&byte);
-    let is_known = match Route::of(path) {
-        Route::Read(read, Form::Page) => read.path() == path,
-        _ => false,
-    };
-    is_known && !path.is_empty() && query.bytes().all(is_plain)
-}
-
 /// Returns the fields that a question sends again.
-fn fields(params: &Params) -> Vec<(String, String)> {
+fn fields(params: &Params, confirm: String) -> Vec<(String, String)> {
     let mut fields: Vec<(String, String)> =
         params.pairs().filter(|(name, _)| name != "confirm" && name != "queue").collect();
-    fields.push(("confirm".to_owned(), "yes".to_owned()));
+    fields.push(("confirm".to_owned(), confirm));
     fields
 }

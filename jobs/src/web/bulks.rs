@@ -37,6 +37,8 @@ pub(crate) struct Start {
     pub(crate) action: &'static str,
     pub(crate) change: Change,
     pub(crate) of: Number,
+    /// The most jobs that may be changed: so many were confirmed.
+    pub(crate) most: Option<u64>,
     pub(crate) scope: String,
     /// The list, unless `ids` has the jobs.
     pub(crate) wanted: Option<Query>,
@@ -53,7 +55,11 @@ struct Bulk {
     after: Option<PageKey>,
     /// The jobs that were read and are not changed yet.
     chosen: VecDeque<JobId>,
+    /// How many jobs were chosen so far.
+    many: u64,
     has_read_all: bool,
+    /// More jobs match than were confirmed.
+    has_more: bool,
 }
 
 /// The bulks of a dashboard.
@@ -102,7 +108,9 @@ impl Bulks {
             progress: progress.clone(),
             after: None,
             chosen,
+            many: 0,
             has_read_all,
+            has_more: false,
         });
         while self.all.len() > MOST_REMEMBERED {
             let ended = self.all.iter().position(|bulk| !bulk.is_under_way());
@@ -120,6 +128,13 @@ impl Bulks {
         let Some(bulk) = self.all.iter_mut().find(|bulk| bulk.progress.id == id) else { return };
         match bulk.step(&settings) {
             Ok(false) => {}
+            Ok(true) if bulk.has_more => {
+                let problem = format!(
+                    "{} jobs were confirmed, and more match by now: these are as they were",
+                    bulk.many
+                );
+                self.finish(id, "stopped", Some(problem));
+            }
             Ok(true) => self.finish(id, "done", None),
             Err(error) => self.finish(id, "failed", Some(error.to_string())),
         }
@@ -260,9 +275,15 @@ impl Bulk {
                 }
                 continue;
             }
-            if wanted.takes(&job, redactor) {
-                self.chosen.push_back(job.id);
+            if !wanted.takes(&job, redactor) {
+                continue;
             }
+            if self.start.most.is_some_and(|most| self.many >= most) {
+                (self.has_more, self.has_read_all) = (true, true);
+                break;
+            }
+            self.many += 1;
+            self.chosen.push_back(job.id);
         }
         Ok(())
     }

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::options::Access;
 use super::params::Params;
 use super::read::Queue;
+use super::read::query::group_of;
 use super::respond::Responder;
 use super::route::Route;
 use super::settings::Settings;
@@ -43,7 +44,7 @@ const PATHS: [&str; 36] = [
     "/jobs?state=retrying",
     "/jobs?state=dead",
     "/jobs?state=dead&kind=mail",
-    "/jobs?state=dead&error=error+7",
+    "/jobs?state=dead&group=GROUP",
     "/jobs?state=completed",
     "/jobs?state=pending&key=absent",
     "/jobs?state=pending&text=absent",
@@ -143,18 +144,17 @@ fn steps_of_pages(path: &Path, pending: u64, dead: u64) -> Vec<i64> {
         .manual()
         .unwrap();
     let id = fill(&jobs, &driver, pending, dead);
-    let mut responder = responder(jobs.client());
     steps::count(path);
     // The first question also has the steps of the changes before it.
-    ask(&mut responder, "/healthz");
+    ask(&mut responder(jobs.client()), "/healthz");
     steps::take(path);
-    let of_page = |(n, page): (usize, &&str)| {
-        // An answer is kept for a second, and the JSON has that of its page. A parameter of its own keeps it apart.
-        let and = if page.contains('?') { '&' } else { '?' };
-        ask(&mut responder, &format!("{}{and}n={n}", page.replace("ID", &id.to_string())));
+    let of_page = |page: &&str| {
+        let page = page.replace("ID", &id.to_string());
+        // An answer is kept for a second, and the JSON has that of its page: a responder of its own has none.
+        ask(&mut responder(jobs.client()), &page.replace("GROUP", &group_of("mail", "error 7")));
         steps::take(path)
     };
-    let each = PATHS.iter().enumerate().map(of_page).collect();
+    let each = PATHS.iter().map(of_page).collect();
     jobs.shutdown().unwrap();
     each
 }

@@ -16,7 +16,7 @@ use super::options::{Access, Action, Part};
 use super::params::Params;
 use super::read::Queue;
 use super::response::{self, Body};
-use super::route::{Form, Route};
+use super::route::{Form, Read, Route};
 use super::settings::Settings;
 use super::task::{Reply, Task};
 use super::views::Problem;
@@ -115,7 +115,8 @@ impl Dashboard {
     /// jobs and downloads have the changed form only. Kinds and keys are shown as they are.
     ///
     /// It is called on the dashboard's thread, often: a search calls it for each record. Its result must depend on
-    /// its arguments alone. If it panics, the request fails, and nothing of the job is shown.
+    /// its arguments alone. If it panics, that part of that job is hidden, with a mark in its place, and the rest of the
+    /// page is shown. `value` may be any JSON, so do not index it: `value["card"]` panics on a list.
     ///
     /// ```
     /// # use tickwheel_jobs::web::{Dashboard, Part};
@@ -199,7 +200,13 @@ impl Dashboard {
                 return Ok(response::allowing(response::problem(&problem), allowed));
             }
         };
-        let query = Params::of_query(parts.uri.query().unwrap_or_default())?;
+        let (known, query) = (route.parameters(), parts.uri.query().unwrap_or_default());
+        let query = match &route {
+            // The redirect takes the query along.
+            Route::NoSlash(_) => Params::default(),
+            Route::Read(Read::Jobs, _) => Params::of_query(query)?.of_search()?,
+            _ => Params::of_query(query)?,
+        };
         let params = if changes {
             if access != Access::Full {
                 return Err(forbidden("read_only", "this request may read, and change nothing"));
@@ -210,12 +217,15 @@ impl Dashboard {
                 return Err(forbidden("cross_origin", message));
             }
             let body = read(body).await?;
-            let of_body =
-                if is_json(&parts) { Params::of_json(&body) } else { Params::of_form(&body) };
+            let of_body = match is_json(&parts) {
+                true => Params::of_json(&body, known),
+                false => Params::of_form(&body),
+            };
             of_body?.and(query)
         } else {
             query
         };
+        let params = params.known(known)?;
         if let Route::NoSlash(last) = &route {
             let query = parts.uri.query().map(|query| format!("?{query}")).unwrap_or_default();
             // A dot and a slash before it: the segment may have a colon.

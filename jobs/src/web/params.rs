@@ -2,12 +2,14 @@
 //!
 //! Ground rules:
 //!
-//! - A parameter that no reader asks for is ignored. One that is asked for and wrong is an error, never a default.
-//! - An empty value is the same as none: forms send their empty fields.
+//! - Each place says which parameters it knows ([`Known`]). Another one is an error that names it, and so is a value of
+//!   another type, or a second value where one is wanted. None is ignored, and none becomes a default.
+//! - An empty value is a value. The form of a search is the exception, because a browser sends its empty fields: see
+//!   [`Params::of_search`].
 
 use serde_json::Value;
 
-use super::views::Problem;
+use super::views::{Number, Problem};
 use crate::values::id::JobId;
 
 /// The longest query, in bytes.
@@ -16,6 +18,21 @@ const QUERY_BYTES: usize = 8 << 10;
 const MOST: usize = 256;
 /// The longest value of a parameter, in bytes: an error has 4096.
 const VALUE_BYTES: usize = 4 << 10;
+
+/// The names of the parameters that a place knows, with their sorts.
+pub(crate) type Known = &'static [(&'static str, Sort)];
+
+/// What a parameter is as JSON. In a query and in a form each is a text.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Sort {
+    Text,
+    /// A number, or a text of it.
+    Number,
+    /// `true`, or the text `yes`.
+    Flag,
+    /// A list of texts. In a query or a form, the parameter comes several times.
+    Texts,
+}
 
 /// The parameters of a request, in their order.
 #[derive(Clone, Default, Debug)]
@@ -42,8 +59,8 @@ impl Params {
         Params::checked(pairs?)
     }
 
-    /// Reads a JSON object of texts, numbers, truth values, and lists of these. An empty body is an empty object.
-    pub(crate) fn of_json(json: &[u8]) -> Result<Params, Problem> {
+    /// Reads a JSON object of the parameters that a place knows. An empty body is an empty object.
+    pub(crate) fn of_json(json: &[u8], known: Known) -> Result<Params, Problem> {
         if json.trim_ascii().is_empty() {
             return Ok(Params::default());
         }
@@ -54,24 +71,60 @@ impl Params {
         };
         let mut pairs = Vec::new();
         for (name, value) in object {
-            let values = match value {
-                Value::Array(values) => values,
+            let sort = sort(known, &name)?;
+            let mut values = match value {
+                Value::Array(values) if sort == Sort::Texts && !values.is_empty() => values,
                 other => vec![other],
             };
-            for value in values {
-                let text = match value {
-                    Value::String(text) => text,
-                    Value::Number(number) => number.to_string(),
-                    Value::Bool(truth) => truth.to_string(),
-                    Value::Null => continue,
-                    Value::Array(_) | Value::Object(_) => {
-                        return Err(wrong("a list or object inside of another is no parameter"));
+            for value in values.drain(..) {
+                let text = match (value, sort) {
+                    (Value::String(text), _) => text,
+                    (Value::Number(number), Sort::Number) => number.to_string(),
+                    (Value::Bool(truth), Sort::Flag) => truth.to_string(),
+                    (_, Sort::Text) => return Err(wrong(&format!("{name} is a text"))),
+                    (_, Sort::Number) => return Err(wrong(&format!("{name} is a number"))),
+                    (_, Sort::Flag) => return Err(wrong(&format!("{name} is true or false"))),
+                    (_, Sort::Texts) => {
+                        return Err(wrong(&format!("{name} is a list of texts, and not empty")));
                     }
                 };
                 pairs.push((name.clone(), text));
             }
         }
         Params::checked(pairs)
+    }
+
+    /// Refuses a parameter that the place does not know, and a second value where one is wanted.
+    pub(crate) fn known(self, known: Known) -> Result<Params, Problem> {
+        for (at, (name, _)) in self.0.iter().enumerate() {
+            let is_second = self.0[..at].iter().any(|(before, _)| before == name);
+            if sort(known, name)? != Sort::Texts && is_second {
+                return Err(wrong(&format!("the parameter {name} comes twice")));
+            }
+        }
+        Ok(self)
+    }
+
+    /// Reads what the form of a search has sent, which its field `form=search` tells. A browser sends the fields that
+    /// are empty too: these are none. The field `keep` has, as a query, a filter whose text no field can hold; it counts
+    /// unless its own field was filled in.
+    pub(crate) fn of_search(mut self) -> Result<Params, Problem> {
+        let is_mark = |(name, value): &(String, String)| name == "form" && value == "search";
+        if !self.0.iter().any(is_mark) {
+            return Ok(self);
+        }
+        self.0.retain(|pair| !is_mark(pair) && !pair.1.is_empty());
+        let (kept, typed): (Vec<_>, Vec<_>) =
+            core::mem::take(&mut self.0).into_iter().partition(|(name, _)| name == "keep");
+        self.0 = typed;
+        for (_, kept) in kept {
+            for pair in Params::of_form(kept.as_bytes())?.0 {
+                if self.get(&pair.0).is_none() {
+                    self.0.push(pair);
+                }
+            }
+        }
+        Ok(self)
     }
 
     fn checked(pairs: Vec<(String, String)>) -> Result<Params, Problem> {
@@ -90,32 +143,35 @@ impl Params {
         self
     }
 
-    /// Returns the first value of a parameter that is not empty.
+    /// Returns the first value of a parameter.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         self.all(name).next()
     }
 
-    /// Returns the values of a parameter that are not empty.
-    pub(crate) fn all<'a>(&'a self, name: &str) -> impl Iterator<Item = &'a str> {
-        let its = move |(its, value): &'a (String, String)| {
-            (its == name && !value.is_empty()).then_some(value.as_str())
-        };
-        self.0.iter().filter_map(its)
+    /// Returns the values of a parameter.
+    fn all<'a>(&'a self, name: &str) -> impl Iterator<Item = &'a str> {
+        self.0.iter().filter(move |(its, _)| its == name).map(|(_, value)| value.as_str())
     }
 
-    /// Returns all parameters that are not empty.
+    /// Returns all parameters.
     pub(crate) fn pairs(&self) -> impl Iterator<Item = (String, String)> {
-        self.0.iter().filter(|(_, value)| !value.is_empty()).cloned()
+        self.0.iter().cloned()
     }
 
-    /// Returns a text of at most 255 bytes, as names and keys are.
-    pub(crate) fn name(&self, name: &'static str) -> Result<Option<String>, Problem> {
+    /// Returns a text of at most so many bytes, which is not empty.
+    pub(crate) fn text(&self, name: &'static str, most: usize) -> Result<Option<String>, Problem> {
         match self.get(name) {
-            Some(text) if text.len() > 255 => {
-                Err(wrong(&format!("the parameter {name} has at most 255 bytes")))
+            Some("") => Err(wrong(&format!("the parameter {name} is empty"))),
+            Some(text) if text.len() > most => {
+                Err(wrong(&format!("the parameter {name} has at most {most} bytes")))
             }
             other => Ok(other.map(str::to_owned)),
         }
+    }
+
+    /// Returns a name or a key, which has 1 to 255 bytes.
+    pub(crate) fn name(&self, name: &'static str) -> Result<Option<String>, Problem> {
+        self.text(name, 255)
     }
 
     /// Returns the name of a kind or a schedule, without which a request has no meaning.
@@ -126,8 +182,8 @@ impl Params {
     /// Returns the ids of the parameter `id`.
     pub(crate) fn ids(&self) -> Result<Vec<JobId>, Problem> {
         let mut ids = Vec::new();
-        for text in self.all("id").chain(self.all("ids")) {
-            let id = id(text).ok_or_else(|| wrong("an id has 32 hexadecimal digits"))?;
+        for text in self.all("id") {
+            let id = text.parse().map_err(|_| wrong("an id has 32 hexadecimal digits"))?;
             if !ids.contains(&id) {
                 ids.push(id);
             }
@@ -135,15 +191,33 @@ impl Params {
         Ok(ids)
     }
 
-    /// Says whether a parameter is set: `true`, `yes`, `1`, `on`.
-    pub(crate) fn is_set(&self, name: &str) -> bool {
-        matches!(self.get(name), Some("true" | "yes" | "1" | "on"))
+    /// Says whether a flag is set: `yes`, or `true` as in JSON.
+    pub(crate) fn is_set(&self, name: &str) -> Result<bool, Problem> {
+        match self.get(name) {
+            Some("yes" | "true") => Ok(true),
+            None | Some("no" | "false") => Ok(false),
+            Some(_) => Err(wrong(&format!("{name} is yes or no"))),
+        }
+    }
+
+    /// Returns the number of jobs that was confirmed: `8`, or `10000+` for that many or more.
+    pub(crate) fn confirmed(&self) -> Result<Option<Number>, Problem> {
+        let Some(text) = self.get("confirm") else { return Ok(None) };
+        let (digits, is_exact) = text.strip_suffix('+').map_or((text, true), |it| (it, false));
+        let count = digits.parse().ok().filter(|_| digits.bytes().all(|it| it.is_ascii_digit()));
+        let wrong = || wrong("confirm is the number of jobs of the question: 8, or 10000+");
+        count.map(|count| Some(Number { count, is_exact })).ok_or_else(wrong)
     }
 }
 
-/// Reads an id as it is printed.
-pub(crate) fn id(text: &str) -> Option<JobId> {
-    text.parse().ok()
+/// Returns the sort of a parameter, which the place has to know. Every place knows the queue.
+fn sort(known: Known, name: &str) -> Result<Sort, Problem> {
+    let queue = [("queue", Sort::Text)];
+    let found = known.iter().chain(&queue).find(|(its, _)| *its == name);
+    found.map(|(_, sort)| *sort).ok_or_else(|| {
+        let names: Vec<&str> = known.iter().chain(&queue).map(|(name, _)| *name).collect();
+        wrong(&format!("there is no parameter {name:?} here, but {}", names.join(", ")))
+    })
 }
 
 /// Returns the problem of a parameter.

@@ -1,4 +1,10 @@
 //! Parts of jobs in their redacted form: the only form that pages, JSON, searches, groups and downloads see.
+//!
+//! A part on which the program's function panics is hidden and marked. The other parts of the job and the other jobs of
+//! the page are shown.
+
+use core::panic::AssertUnwindSafe;
+use std::panic::catch_unwind;
 
 use serde_json::{Map, Value};
 
@@ -10,6 +16,9 @@ use crate::values::info::JobInfo;
 const SHOWN_CHARS: usize = 4 << 10;
 /// A payload above this size is not read to be formatted.
 const FORMATTED_BYTES: usize = 1 << 20;
+
+/// What is shown of a part on which the program's function has panicked.
+const FAILED: &str = "(hidden: the program's redact has panicked on this)";
 
 /// Redacts the parts of jobs.
 #[derive(Clone, Copy)]
@@ -23,9 +32,11 @@ enum Text {
 }
 
 impl Redactor<'_> {
+    /// Changes a value to its redacted form. If the program's function panics, nothing of the value stays.
     fn apply(self, kind: &str, part: Part, value: &mut Value) {
-        if let Some(redact) = self.0 {
-            redact(kind, part, value);
+        let Some(redact) = self.0 else { return };
+        if catch_unwind(AssertUnwindSafe(|| redact(kind, part, value))).is_err() {
+            *value = Value::String(FAILED.to_owned());
         }
     }
 
@@ -34,7 +45,10 @@ impl Redactor<'_> {
             (Ok(json), _) => {
                 let mut json: Value = json;
                 self.apply(kind, part, &mut json);
-                return Text::Json(json);
+                return match json {
+                    Value::String(text) if text == FAILED => Text::Plain(text),
+                    json => Text::Json(json),
+                };
             }
             (Err(_), Ok(text)) => (Value::String(text.to_owned()), true),
             (Err(_), Err(_)) => (Value::String(hex(bytes)), false),

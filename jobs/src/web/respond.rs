@@ -143,7 +143,10 @@ impl Responder {
     ) -> Result<Response<Body>, Problem> {
         match (done, self.frame(task).filter(|_| wants_html)) {
             (Done::Question(question), Some(frame)) => Ok(show::question(&frame, question)),
-            (Done::Question(question), None) => Ok(response::json(200, question)),
+            (Done::Question(question), None) => {
+                let status = if question.confirmed.is_some() { 409 } else { 200 };
+                Ok(response::json(status, question))
+            }
             (Done::Started(progress), Some(frame)) => {
                 let to = frame.link(&format!("bulk/{}", progress.id));
                 Ok(response::redirect(303, &to))
@@ -151,9 +154,7 @@ impl Responder {
             (Done::Started(progress), None) => Ok(response::json(202, progress)),
             (Done::Changed(changed), None) => Ok(response::json(200, changed)),
             (Done::Changed(_), Some(frame)) => {
-                let back = task.params.get("back").filter(|back| act::is_page(back));
-                let back = back.map_or_else(|| act::default_back(act), str::to_owned);
-                let to = frame.link(&back);
+                let to = frame.link(&act::back_of(&task.params, act));
                 // An empty link would be the action itself.
                 Ok(response::redirect(303, &to))
             }

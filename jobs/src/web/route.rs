@@ -11,6 +11,7 @@
 
 use core::str::FromStr;
 
+use super::params::{Known, Sort};
 use crate::values::id::JobId;
 
 /// A place of the dashboard.
@@ -115,6 +116,56 @@ impl Route {
             _ => "./",
         }
     }
+
+    /// Returns the parameters that the place knows, beside the queue. Any other is refused.
+    pub(crate) fn parameters(&self) -> Known {
+        use Sort::{Flag, Number, Text, Texts};
+        match self {
+            Route::Read(read, _) => match read {
+                Read::Kinds | Read::Schedules => &[("after", Text), ("limit", Number)],
+                Read::Jobs => &[
+                    ("state", Text),
+                    ("kind", Text),
+                    ("key", Text),
+                    ("text", Text),
+                    ("group", Text),
+                    ("from", Text),
+                    ("to", Text),
+                    ("after", Text),
+                    ("before", Text),
+                    ("limit", Number),
+                ],
+                Read::Dead | Read::Groups => &[("limit", Number)],
+                Read::History => &[("step", Text), ("steps", Number), ("kind", Text)],
+                _ => &[],
+            },
+            Route::Act(act) => match act {
+                Act::Job(_, JobVerb::Reschedule) => &[("back", Text), ("when", Text)],
+                Act::Job(_, JobVerb::Delete | JobVerb::Cancel) => {
+                    &[("back", Text), ("confirm", Flag)]
+                }
+                Act::Job(_, JobVerb::Retry) | Act::StopBulk(_) | Act::Queue(_) => &[("back", Text)],
+                Act::Kind(_) => &[("back", Text), ("kind", Text)],
+                Act::Schedule(_) => &[("back", Text), ("schedule", Text), ("confirm", Flag)],
+                Act::Bulk => &[
+                    ("back", Text),
+                    ("action", Text),
+                    ("when", Text),
+                    ("confirm", Number),
+                    ("id", Texts),
+                    ("all", Flag),
+                    ("state", Text),
+                    ("kind", Text),
+                    ("key", Text),
+                    ("text", Text),
+                    ("group", Text),
+                    ("from", Text),
+                    ("to", Text),
+                ],
+            },
+            _ => &[],
+        }
+    }
 }
 
 impl Read {
@@ -157,6 +208,17 @@ impl Read {
         ];
         all.into_iter().find(|read| read.path() == name)
     }
+}
+
+/// Says whether a text is the path of a page from the root, with or without a query. So no form leads elsewhere.
+pub(crate) fn is_page(back: &str) -> bool {
+    let (path, query) = back.split_once('?').unwrap_or((back, ""));
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_~.%=&+".contains(&byte);
+    let is_known = match Route::of(path) {
+        Route::Read(read, Form::Page) => read.path() == path,
+        _ => false,
+    };
+    is_known && !path.is_empty() && query.bytes().all(is_plain)
 }
 
 fn page_route(segments: &[&str]) -> Route {

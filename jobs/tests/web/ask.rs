@@ -155,6 +155,13 @@ pub(crate) fn encoded(text: &str) -> String {
     text.bytes().map(|byte| format!("%{byte:02X}")).collect()
 }
 
+/// Returns the name of a group of dead jobs, by its error.
+pub(crate) fn group(dashboard: &Dashboard, error: &str) -> String {
+    let groups = get(dashboard, "/api/v1/dead").ok();
+    let found = groups["groups"].as_array().unwrap().iter().find(|group| group["error"] == error);
+    found.unwrap_or_else(|| panic!("no group {error:?}"))["group"].as_str().unwrap().to_owned()
+}
+
 /// Posts a form as a browser does.
 pub(crate) fn submit(dashboard: &Dashboard, path: &str, form: &str) -> Answer {
     let headers = [

@@ -7,12 +7,12 @@ use std::task::{Context, Waker};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tickwheel_jobs::JobState;
-use tickwheel_jobs::web::Dashboard;
+use tickwheel_jobs::web::{Dashboard, Part};
+use tickwheel_jobs::{Driver, Fail, JobState, Jobs, Retry, Run};
 use tower_service::Service;
 
 use crate::ask::{
-    block_on, encoded, full, get, mail, manual, post, request_to_post, run_due, submit,
+    Mail, block_on, encoded, full, get, group, mail, manual, post, request_to_post, run_due, submit,
 };
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -31,8 +31,9 @@ pub(crate) fn wait(dashboard: &Dashboard, started: &Value) -> Value {
     panic!("the bulk has no end");
 }
 
+/// Starts a bulk of as many jobs as the question says, and returns its progress at its end.
 fn bulk(dashboard: &Dashboard, mut body: Value) -> Value {
-    body["confirm"] = true.into();
+    body["confirm"] = post(dashboard, "/api/v1/bulk", &body).ok()["jobs"]["count"].clone();
     let started = post(dashboard, "/api/v1/bulk", &body);
     assert_eq!(started.status, 202, "{started:?}");
     wait(dashboard, &started.json())
@@ -59,7 +60,7 @@ fn bulk_asks_first_and_reports_its_end() {
             problem,
         ));
     });
-    let group = json!({"action": "retry", "state": "dead", "kind": "mail", "error": "fail 1"});
+    let group = json!({"action": "retry", "state": "dead", "kind": "mail", "group": group(&dashboard, "fail 1")});
     let question = post(&dashboard, "/api/v1/bulk", &group).ok();
     assert_eq!(question["jobs"], json!({"count": 300, "is_exact": true}));
     assert_eq!(question["scope"], "the dead jobs of the kind \"mail\" with the error \"fail 1\"");
@@ -92,7 +93,7 @@ fn bulk_of_a_form_asks_in_a_page() {
     assert!(question.text().contains("name=\"confirm\""), "{}", question.text());
     assert!(question.text().contains("action=\"../../api/v1/bulk\""), "{}", question.text());
     assert_eq!(jobs.count().unwrap().pending, 3);
-    let started = submit(&dashboard, "/admin/api/v1/bulk", &format!("{form}&confirm=yes"));
+    let started = submit(&dashboard, "/admin/api/v1/bulk", &format!("{form}&confirm=3"));
     assert_eq!((started.status, started.header("location")), (303, "../../bulk/1"));
     assert_eq!(wait(&dashboard, &json!({"id": 1}))["changed"], 3);
     assert_eq!(get(&dashboard, "/admin/bulk/1").status, 200);
@@ -109,12 +110,12 @@ fn bulk_changes_the_chosen_jobs() {
     let left: Vec<_> = jobs.pending().map(|job| job.id.to_string()).collect();
     assert_eq!(left, [ids[1].clone(), ids[3].clone()]);
     for wrong in [
-        json!({"action": "retry", "state": "pending"}),
-        json!({"action": "delete", "state": "running"}),
+        json!({"action": "retry", "state": "pending", "all": true}),
+        json!({"action": "delete", "state": "running", "all": true}),
         json!({"action": "cancel"}),
         json!({"state": "pending"}),
         json!({"action": "cancel", "id": ["7"]}),
-        json!({"action": "reschedule", "state": "pending", "when": "soon"}),
+        json!({"action": "reschedule", "state": "pending", "all": true, "when": "soon"}),
     ] {
         assert_eq!(post(&dashboard, "/api/v1/bulk", &wrong).status, 400, "{wrong}");
     }
@@ -126,7 +127,10 @@ fn bulk_reschedules_each_job_once() {
     let (jobs, _driver) = manual();
     jobs.insert_batch((1..=700).map(|n| (n * Duration::from_secs(60), mail("one")))).unwrap();
     let dashboard = full(jobs.client());
-    let ended = bulk(&dashboard, json!({"action": "reschedule", "state": "pending", "when": "6h"}));
+    let ended = bulk(
+        &dashboard,
+        json!({"action": "reschedule", "state": "pending", "all": true, "when": "6h"}),
+    );
     assert_eq!(ended["state"], "done", "{ended}");
     assert!(ended["changed"].as_u64().unwrap() >= 699, "{ended}");
     let dues: std::collections::HashSet<_> = jobs.pending().map(|job| job.due).collect();
@@ -158,7 +162,7 @@ fn bulk_can_be_stopped() {
     let asked = calls.load(Ordering::SeqCst);
     assert!(asked < 15_000, "{asked}");
     stop_at.store(2 * asked + 3000, Ordering::SeqCst);
-    all["confirm"] = true.into();
+    all["confirm"] = "6144+".into();
     let started = post(&dashboard, "/api/v1/bulk", &all).json();
     is_standing.recv_timeout(LONG).unwrap();
     let path = format!("/api/v1/bulk/{}/stop", started["id"]);
@@ -172,6 +176,128 @@ fn bulk_can_be_stopped() {
     assert_eq!(ended["changed"].as_u64().unwrap() + left, 40_000, "{ended}");
     assert_eq!(ended["state"], "stopped", "{ended}");
     assert!(left > 0 && left < 40_000, "{left}");
+}
+
+/// Returns jobs of which each is dead at once, with its text as the error.
+fn dying() -> (Jobs, Driver) {
+    let fails = |mail: Mail, _: &Run| Err(Fail::dead(mail.text));
+    Jobs::memory().handle_with(Retry::never(), fails).manual().unwrap()
+}
+
+/// The number on a button is the number that the question says and that is changed, also of a group whose error has no
+/// text: an empty one, one that begins with a line end, one that `redact` has made empty.
+#[test]
+fn bulk_of_a_group_changes_that_group_alone() {
+    let (jobs, driver) = dying();
+    let errors = [
+        "",
+        "\nsecond line",
+        "\r\nsecond line",
+        "secret",
+        "other",
+        "other\nline",
+        " ",
+        "é".repeat(2000).as_str(),
+    ]
+    .map(str::to_owned);
+    for (at, error) in errors.iter().enumerate() {
+        jobs.insert_batch((0..=at).map(|_| (Duration::ZERO, mail(error)))).unwrap();
+    }
+    run_due(&driver);
+    let dashboard = full(jobs.client()).redact(|_, part, value| {
+        if part == Part::Error && *value == "secret" {
+            *value = "".into();
+        }
+    });
+    let mut left = jobs.count().unwrap().dead;
+    let groups = get(&dashboard, "/api/v1/dead").ok()["groups"].as_array().unwrap().clone();
+    let counts: Vec<_> = groups
+        .iter()
+        .map(|group| {
+            (group["error"].as_str().unwrap().chars().next(), group["jobs"].as_u64().unwrap())
+        })
+        .collect();
+    assert_eq!(counts, [(Some('o'), 11), (None, 10), (Some('é'), 8), (Some(' '), 7)]);
+    for group in groups {
+        let count = group["jobs"].as_u64().unwrap();
+        let list = format!("/api/v1/jobs?{}", group["query"].as_str().unwrap());
+        assert_eq!(get(&dashboard, &list).ok()["rows"].as_array().unwrap().len() as u64, count);
+        assert_eq!(get(&dashboard, &list.replace("/api/v1", "")).status, 200);
+        let form = format!("action=delete&back=dead&{}", group["query"].as_str().unwrap());
+        let question = submit(&dashboard, "/api/v1/bulk", &form);
+        assert!(question.text().contains(&format!("Delete {count} jobs?")), "{}", question.text());
+        let body =
+            json!({"action": "delete", "state": "dead", "kind": "mail", "group": group["group"]});
+        let ended = bulk(&dashboard, body);
+        assert_eq!(
+            (&ended["state"], &ended["changed"]),
+            (&"done".into(), &count.into()),
+            "{ended}"
+        );
+        left -= count;
+        assert_eq!(jobs.count().unwrap().dead, left);
+    }
+    assert_eq!(left, 0);
+}
+
+/// What was confirmed bounds what is changed. A bulk that matches more by then asks again, with the new number.
+#[test]
+fn bulk_that_matches_more_asks_again() {
+    let (jobs, driver) = manual();
+    let dashboard = full(jobs.client());
+    let die = |many| {
+        jobs.insert_batch((0..many).map(|_| (Duration::ZERO, mail("fail")))).unwrap();
+        run_due(&driver);
+    };
+    die(3);
+    let mut body = json!({"action": "delete", "state": "dead", "kind": "mail"});
+    assert_eq!(post(&dashboard, "/api/v1/bulk", &body).ok()["jobs"]["count"], 3);
+    die(2);
+    body["confirm"] = 3.into();
+    let again = post(&dashboard, "/api/v1/bulk", &body);
+    assert_eq!(again.status, 409, "{again:?}");
+    assert_eq!(
+        (&again.json()["jobs"]["count"], &again.json()["confirmed"]["count"]),
+        (&5.into(), &3.into())
+    );
+    let form = "action=delete&state=dead&kind=mail&confirm=3";
+    let page = submit(&dashboard, "/api/v1/bulk", form);
+    assert!(
+        page.status == 200
+            && page.text().contains("Delete 5 jobs?")
+            && page.text().contains("name=\"confirm\" value=\"5\""),
+        "{}",
+        page.text()
+    );
+    assert_eq!(jobs.count().unwrap().dead, 5);
+    for wrong in
+        [json!(true), json!("yes"), json!(""), json!(-3), json!(3.5), json!("+5"), json!("5 ")]
+    {
+        body["confirm"] = wrong;
+        assert_eq!(post(&dashboard, "/api/v1/bulk", &body).status, 400, "{body}");
+    }
+    // Fewer by then are within the number.
+    body["confirm"] = 9.into();
+    let started = post(&dashboard, "/api/v1/bulk", &body);
+    assert_eq!(wait(&dashboard, &started.json())["changed"], 5);
+}
+
+/// Jobs that come to match while a bulk is under way are left, beyond the number that was confirmed.
+#[test]
+fn bulk_changes_no_more_jobs_than_were_confirmed() {
+    let (jobs, _driver) = manual();
+    jobs.insert_batch((0..600).map(|_| (HOUR, mail("one")))).unwrap();
+    let (client, calls) = (jobs.client(), AtomicUsize::new(0));
+    let dashboard = full(jobs.client()).redact(move |_, _, _| {
+        // The question and the start have looked at each job: the bulk itself has begun.
+        if calls.fetch_add(1, Ordering::SeqCst) == 1200 {
+            client.insert_batch((0..50).map(|_| (2 * HOUR, mail("one")))).unwrap();
+        }
+    });
+    let ended = bulk(&dashboard, json!({"action": "cancel", "state": "pending", "text": "one"}));
+    assert_eq!((&ended["state"], &ended["changed"]), (&"stopped".into(), &600.into()), "{ended}");
+    assert!(ended["problem"].as_str().unwrap().contains("more match by now"), "{ended}");
+    assert_eq!(jobs.count().unwrap().pending, 50);
 }
 
 /// Each action on one job has its effect, or its answer says why not.
@@ -290,25 +416,6 @@ fn audited(dashboard: Dashboard) -> (Dashboard, Log) {
     (dashboard, log)
 }
 
-/// The audit has a bulk that a panic of `redact` ended: it may have changed jobs before.
-#[test]
-fn bulk_that_panics_is_audited() {
-    let (jobs, _driver) = manual();
-    jobs.insert(HOUR, mail("one")).unwrap();
-    let calls = AtomicUsize::new(0);
-    let dashboard = full(jobs.client()).redact(move |_, _, _| {
-        // The question of how many there are calls it first.
-        assert!(calls.fetch_add(1, Ordering::Relaxed) < 1, "a redact that fails");
-    });
-    let (dashboard, log) = audited(dashboard);
-    let ended = bulk(&dashboard, json!({"action": "cancel", "state": "pending", "text": "one"}));
-    assert_eq!(ended["state"], "failed", "{ended}");
-    assert!(ended["ended"].is_string(), "{ended}");
-    let log = log.lock().unwrap().clone();
-    let [("cancel", _, 0, Some(problem))] = &log[..] else { panic!("{log:?}") };
-    assert_eq!(ended["problem"], **problem);
-}
-
 /// An audit that panics ends no thread, neither after an action nor at the end of a bulk.
 #[test]
 fn audit_that_panics_ends_no_thread() {
@@ -317,7 +424,7 @@ fn audit_that_panics_ends_no_thread() {
     let dashboard = full(jobs.client()).audit(|_| panic!("an audit that fails"));
     let moved = post(&dashboard, &format!("/api/v1/jobs/{id}/reschedule"), &json!({"when": "2h"}));
     assert_eq!(moved.status, 500);
-    let ended = bulk(&dashboard, json!({"action": "cancel", "state": "pending"}));
+    let ended = bulk(&dashboard, json!({"action": "cancel", "state": "pending", "all": "yes"}));
     assert_eq!((&ended["state"], &ended["changed"]), (&"failed".into(), &1.into()), "{ended}");
     assert_eq!(get(&dashboard, "/healthz").status, 200);
 }
@@ -328,7 +435,7 @@ fn stop_of_a_bulk_is_audited() {
     let (jobs, _driver) = manual();
     jobs.insert(HOUR, mail("one")).unwrap();
     let (dashboard, log) = audited(full(jobs.client()));
-    let ended = bulk(&dashboard, json!({"action": "cancel", "state": "pending"}));
+    let ended = bulk(&dashboard, json!({"action": "cancel", "state": "pending", "all": "yes"}));
     log.lock().unwrap().clear();
     let path = format!("/api/v1/bulk/{}/stop", ended["id"]);
     assert_eq!(post(&dashboard, &path, &json!({})).status, 200);

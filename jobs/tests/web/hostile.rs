@@ -50,7 +50,7 @@ fn hostile_text_is_text() {
     for text in CORPUS {
         let encoded = encoded(text);
         pages.push(format!("/jobs?text={encoded}&key={encoded}&kind={encoded}"));
-        pages.push(format!("/jobs?state=dead&error={encoded}&kind=mail"));
+        pages.push(format!("/jobs?state=dead&text={encoded}&kind=mail"));
         let found = get(&dashboard, &format!("/api/v1/jobs?key={encoded}")).ok();
         assert_eq!(found["rows"][0]["key"], text);
         let id = found["rows"][0]["id"].as_str().unwrap().to_owned();

@@ -7,6 +7,7 @@ mod hostile;
 mod limits;
 mod lists;
 mod names;
+mod parameters;
 #[cfg(feature = "redis")]
 mod on_redis;
 mod paths;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::json;
 use tickwheel_jobs::{Driver, Fail, Jobs, Keep, Limit, Retry};
 
-use crate::ask::{Charge, Mail, full, get, mail, post, run_due};
+use crate::ask::{Charge, Mail, full, get, group, mail, post, run_due};
 use crate::bulk::wait;
 use crate::server::Server;
 
@@ -23,7 +23,7 @@ const PATHS: [&str; 36] = [
     "/jobs?state=retrying",
     "/jobs?state=dead",
     "/jobs?state=dead&kind=mail",
-    "/jobs?state=dead&error=fail+7",
+    "/jobs?state=dead&group=GROUP",
     "/jobs?state=completed",
     "/jobs?state=pending&key=absent",
     "/jobs?state=pending&text=absent",
@@ -109,16 +109,17 @@ fn commands_of_pages(pending: u64, dead: u64) -> Vec<u64> {
     run_due(&driver);
     let counts = jobs.count().unwrap();
     assert_eq!((counts.dead, counts.overdue.count), (dead, pending / 10));
-    let dashboard = full(jobs.client());
-    let of_page = |(n, page): (usize, &&str)| {
-        // An answer is kept for a second, and the JSON has that of its page. A parameter of its own keeps it apart.
-        let and = if page.contains('?') { '&' } else { '?' };
+    let group = group(&full(jobs.client()), "fail 7");
+    let of_page = |page: &&str| {
+        let path = page.replace("ID", &id.to_string()).replace("GROUP", &group);
+        // An answer is kept for a second, and the JSON has that of its page: a dashboard of its own has none.
+        let dashboard = full(jobs.client());
         let before = commands(&server);
-        let answer = get(&dashboard, &format!("{}{and}n={n}", page.replace("ID", &id.to_string())));
+        let answer = get(&dashboard, &path);
         assert_eq!(answer.status, 200, "{page}");
         commands(&server) - before
     };
-    PATHS.iter().enumerate().map(of_page).collect()
+    PATHS.iter().map(of_page).collect()
 }
 
 /// Each page and each path of the JSON takes as many commands of the server with 100,000 pending and 20,000 dead jobs
@@ -185,15 +186,18 @@ fn bulk_changes_a_group_on_a_server() {
     jobs.insert_batch(fails).unwrap();
     run_due(&driver);
     let dashboard = full(jobs.client());
-    let mut group = json!({"action": "retry", "state": "dead", "kind": "mail", "error": "fail 1"});
+    let mut group =
+        json!({"action": "retry", "state": "dead", "group": group(&dashboard, "fail 1")});
     let question = post(&dashboard, "/api/v1/bulk", &group).ok();
     assert_eq!(question["jobs"], json!({"count": 300, "is_exact": true}));
     assert_eq!(jobs.count().unwrap().dead, 600);
-    group["confirm"] = true.into();
+    group["confirm"] = 300.into();
     let started = post(&dashboard, "/api/v1/bulk", &group);
     assert_eq!(started.status, 202, "{started:?}");
     assert_eq!(wait(&dashboard, &started.json())["changed"], 300);
-    let all = json!({"action": "reschedule", "state": "pending", "when": "6h", "confirm": true});
+    let all = json!({
+        "action": "reschedule", "state": "pending", "all": true, "when": "6h", "confirm": 300,
+    });
     let ended = wait(&dashboard, &post(&dashboard, "/api/v1/bulk", &all).json());
     assert_eq!((&ended["state"], &ended["changed"]), (&"done".into(), &300.into()), "{ended}");
     assert_eq!(jobs.count().unwrap().dead, 300);

@@ -70,7 +70,7 @@ fn redacted_parts_are_nowhere() {
         (&"fail of card hidden".into(), &2.into())
     );
     let bulk = serde_json::json!({
-        "action": "delete", "state": "dead", "kind": "mail", "error": "fail of card hidden", "confirm": true,
+        "action": "delete", "state": "dead", "group": groups["groups"][0]["group"], "confirm": 2,
     });
     let started = post(&dashboard, "/api/v1/bulk", &bulk);
     assert_eq!(started.status, 202, "{started:?}");
@@ -79,17 +79,65 @@ fn redacted_parts_are_nowhere() {
     assert_eq!((jobs.get(failed).unwrap(), jobs.get(other).unwrap()), (None, None));
 }
 
-/// If the program's function panics, the request fails, and nothing of the job is shown; the next one is answered.
+/// If the program's function panics on a part of a job, that part is hidden and marked, everywhere. The other jobs of the
+/// page and of a search are shown, and a bulk changes them.
 #[test]
-fn redaction_that_panics_shows_nothing() {
-    let (jobs, _driver) = manual();
-    let id = jobs.insert(Duration::from_secs(60), mail(SECRET)).unwrap();
-    let dashboard = full(jobs.client()).redact(|_, _, _| panic!("on purpose"));
-    for path in [format!("/jobs/{id}"), format!("/api/v1/jobs/{id}"), format!("/jobs/{id}/payload")]
-    {
+fn redaction_that_panics_hides_that_part_alone() {
+    let (jobs, driver) = manual();
+    let hour = Duration::from_secs(3600);
+    let hidden = jobs.insert_by_hand(hour, "mail", None, false, b"[5]".to_vec()).unwrap();
+    let shown = jobs.insert(hour, mail("one")).unwrap();
+    jobs.insert(Duration::ZERO, mail("fail of a card")).unwrap();
+    jobs.insert(Duration::ZERO, mail("fail")).unwrap();
+    run_due(&driver);
+    let dashboard = full(jobs.client()).redact(|_, part, value| match part {
+        // It panics on a list.
+        Part::Payload => value["card"] = "hidden".into(),
+        _ => assert_ne!(value, "fail of a card", "on purpose"),
+    });
+    let mark = "the program's redact has panicked";
+    let ask = |path: String| {
         let answer = get(&dashboard, &path);
-        assert_eq!(answer.status, 500);
-        assert!(!answer.text().contains(SECRET) && !answer.text().contains("on purpose"));
+        assert_eq!(answer.status, 200, "{path}");
+        assert!(
+            !answer.text().contains("of a card") && !answer.text().contains("on purpose"),
+            "{path}"
+        );
+        answer.text().contains(mark)
+    };
+    for path in ["/jobs/ID", "/api/v1/jobs/ID", "/jobs/ID/payload"] {
+        assert!(ask(path.replace("ID", &hidden.to_string())), "{path}");
+        assert!(!ask(path.replace("ID", &shown.to_string())), "{path}");
     }
-    assert_eq!(get(&dashboard, "/").status, 200);
+    for path in ["/jobs?state=dead", "/dead", "/api/v1/dead"] {
+        assert!(ask(path.to_owned()), "{path}");
+    }
+    let found = get(&dashboard, "/api/v1/jobs?state=pending&text=ONE").ok();
+    assert_eq!(found["rows"].as_array().unwrap().len(), 1, "{found}");
+    let bulk =
+        serde_json::json!({"action": "cancel", "state": "pending", "text": "one", "confirm": 1});
+    let started = post(&dashboard, "/api/v1/bulk", &bulk);
+    assert_eq!(crate::bulk::wait(&dashboard, &started.json())["changed"], 1);
+    assert!(jobs.get(hidden).unwrap().is_some() && jobs.get(shown).unwrap().is_none());
+}
+
+/// The trace of a job is read from its redacted headers.
+#[test]
+fn redacted_headers_have_no_trace() {
+    let (jobs, _driver) = manual();
+    let trace = "4bf92f3577b34da6a3ce929d0e0e4736";
+    let parent = format!("00-{trace}-00f067aa0ba902b7-01");
+    let new = NewJob::new(mail("one")).at(Duration::from_secs(3600)).header("traceparent", &parent);
+    jobs.insert_job(new).unwrap();
+    let id = jobs.pending().next().unwrap().id;
+    let dashboard = full(jobs.client()).trace_link("https://traces.example/{trace_id}");
+    assert!(get(&dashboard, &format!("/jobs/{id}")).text().contains(trace));
+    let hides = dashboard.redact(|_, part, value| {
+        if part == Part::Headers {
+            *value = serde_json::json!({});
+        }
+    });
+    for path in [format!("/jobs/{id}"), format!("/api/v1/jobs/{id}")] {
+        assert!(!get(&hides, &path).text().contains(trace), "{path}");
+    }
 }

@@ -71,10 +71,20 @@ proptest! {
         let dashboard = Dashboard::new(jobs.client());
         let id = if is_dead { dead } else { pending };
         let path = format!("{prefix}{}", place.replace("ID", &id.to_string()));
+        // What the place asks for.
+        let fields: &[(&str, &str)] = match place.split('/').next().unwrap() {
+            "bulk" => &[("action", "cancel"), ("state", "pending"), ("all", "yes"), ("confirm", "1")],
+            "kinds" => &[("kind", "mail")],
+            "schedules" => &[("schedule", "s"), ("confirm", "yes")],
+            _ if place.ends_with("reschedule") => &[("when", "1d")],
+            _ => &[],
+        };
         let body = if is_json {
-            json!({"confirm": true, "action": "cancel", "state": "pending", "when": "1d"}).to_string()
+            let texts = fields.iter().map(|(name, value)| ((*name).to_owned(), json!(value)));
+            serde_json::Value::Object(texts.collect()).to_string()
         } else {
-            "confirm=yes&action=retry&state=dead&when=1d".to_owned()
+            let pairs: Vec<String> = fields.iter().map(|(name, value)| format!("{name}={value}")).collect();
+            pairs.join("&")
         };
         let mut headers = vec![("content-type", form), ("x-http-method-override", "POST"), ("authorization", "x")];
         if !site.is_empty() {

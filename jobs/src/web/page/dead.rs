@@ -54,7 +54,7 @@ fn row(frame: &Frame, group: &Group) -> Markup {
 }
 
 fn change(frame: &Frame, group: &Group, action: &str, look: Look) -> Markup {
-    let fields = [("state", "dead"), ("kind", &*group.kind), ("error", &*group.error)];
+    let fields = [("state", "dead"), ("kind", &*group.kind), ("group", &*group.group)];
     let (target, fields) = split("api/v1/bulk", &fields);
     html! {
         form method="post" action=(frame.link(&target)) {

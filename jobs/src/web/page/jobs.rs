@@ -59,29 +59,39 @@ fn total(view: &Jobs) -> Markup {
 
 fn search(frame: &Frame, view: &Jobs) -> Markup {
     let filter = &view.filter;
-    let text = |field: &Option<String>| shown(field.as_deref().unwrap_or_default()).to_string();
+    // A text that no field can hold is shown beside its field, and kept.
+    let (kept, typed) = kept(filter);
+    let text = |field: &Option<String>| {
+        field.as_deref().filter(|text| typed.contains(text)).unwrap_or_default().to_owned()
+    };
+    let hint = |field: &Option<String>| {
+        let hint = field.as_deref().filter(|text| !typed.contains(text)).unwrap_or_default();
+        shown(hint).to_string()
+    };
     let has_filter = filter.kind.is_some()
         || filter.key.is_some()
         || filter.text.is_some()
-        || filter.error.is_some()
+        || filter.group.is_some()
         || filter.from.is_some()
         || filter.to.is_some();
     html! {
         form.fields role="search" action={ (frame.root) "jobs" } {
             (queue(frame))
+            (hidden("form", "search"))
             (hidden("state", filter.state))
+            @if !kept.is_empty() { (hidden("keep", &kept)) }
             div.field.wide {
                 label for="search" { "Text in the data, key, headers or error" }
-                input id="search" type="search" name="text" maxlength="200" value=(text(&filter.text));
+                input id="search" type="search" name="text" maxlength="200" value=(text(&filter.text)) placeholder=(hint(&filter.text));
             }
             div.field.mid {
                 label for="kind" { "Kind" }
-                input id="kind" name="kind" list="kinds" autocomplete="off" value=(text(&filter.kind));
+                input id="kind" name="kind" list="kinds" autocomplete="off" value=(text(&filter.kind)) placeholder=(hint(&filter.kind));
                 datalist id="kinds" { @for kind in &view.kinds { option value=(shown(kind)) {} } }
             }
             div.field.mid {
                 label for="key" { "Key" }
-                input id="key" name="key" autocomplete="off" value=(text(&filter.key));
+                input id="key" name="key" autocomplete="off" value=(text(&filter.key)) placeholder=(hint(&filter.key));
             }
             div.pair {
                 div.field.mid {
@@ -93,11 +103,13 @@ fn search(frame: &Frame, view: &Jobs) -> Markup {
                     input id="to" name="to" placeholder="-1h, 30m" autocomplete="off" value=(text(&filter.to));
                 }
             }
-            @if let Some(error) = &filter.error {
-                div.field.mid {
-                    label for="error" { "Error, its first line" }
-                    input id="error" name="error" autocomplete="off" value=(shown(error));
-                }
+            @if let Some(group) = &filter.group {
+                (hidden("group", group))
+                p.t { "Error: " @match filter.error.as_deref() {
+                    Some("") => "no text",
+                    Some(error) => (shown(error)),
+                    None => (group),
+                } }
             }
             span.row {
                 button { "Search" }
@@ -105,6 +117,17 @@ fn search(frame: &Frame, view: &Jobs) -> Markup {
             }
         }
     }
+}
+
+/// Returns the filters whose text no field can hold, as a query, and the texts that a field can.
+fn kept(filter: &Filter) -> (String, Vec<&str>) {
+    let given = [("text", &filter.text), ("kind", &filter.kind), ("key", &filter.key)];
+    let given: Vec<(&str, &str)> =
+        given.into_iter().filter_map(|(name, value)| Some((name, value.as_deref()?))).collect();
+    let (kept, typed) = split("", &given);
+    let times = [filter.from.as_deref(), filter.to.as_deref()].into_iter().flatten();
+    let typed = typed.into_iter().map(|(_, value)| value).chain(times).collect();
+    (kept.trim_start_matches('?').to_owned(), typed)
 }
 
 fn nothing(view: &Jobs, name: &str) -> Markup {
@@ -258,11 +281,16 @@ fn parameters(filter: &Filter) -> Vec<(&str, &str)> {
         ("kind", filter.kind.as_deref()),
         ("key", filter.key.as_deref()),
         ("text", filter.text.as_deref()),
-        ("error", filter.error.as_deref()),
+        ("group", filter.group.as_deref()),
         ("from", filter.from.as_deref()),
         ("to", filter.to.as_deref()),
     ];
-    given.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
+    let mut given: Vec<_> =
+        given.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
+    if given.len() == 1 {
+        given.push(("all", "yes"));
+    }
+    given
 }
 
 fn changes(view: &Jobs, when: &str) -> Markup {

@@ -18,14 +18,18 @@ pub(crate) fn page(frame: &Frame, view: &Question) -> Markup {
     };
     let fields: Vec<(&str, &str)> =
         view.fields.iter().map(|(name, value)| (&**name, &**value)).collect();
+    let is_exact = view.jobs.is_some_and(|jobs| jobs.is_exact);
     let (target, fields) = split(&view.target, &fields);
     let part = html! {
         (heading(&title, &html! {}))
         div.card.pad.group {
             p { "This is about " strong.t { (shown(&view.scope)) } "." }
+            @if let Some(confirmed) = view.confirmed {
+                p.bad { "There are more by now: you confirmed " (number(confirmed)) "." }
+            }
             @if view.loses { p.bad { "It cannot be taken back." } }
             @if view.jobs.is_some_and(|jobs| jobs.count > 1 || !jobs.is_exact) {
-                p.soft { "The jobs are changed in steps of 256, and the next page can stop that. Jobs that come to match meanwhile are changed too." }
+                p.soft { "The jobs are changed in steps of 256, and the next page can stop that." @if is_exact { " No more jobs than these are changed." } @else { " Jobs that come to match meanwhile are changed too." } }
             }
             form.row method="post" action=(frame.link(&target)) {
                 @for (name, value) in fields { (hidden(name, value)) }

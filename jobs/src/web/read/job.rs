@@ -22,7 +22,8 @@ pub(crate) fn job(reader: &Reader<'_>, id: JobId) -> Result<Job, Problem> {
         let download = name.map(|name| format!("jobs/{id}/{name}"));
         redactor.content(&job.kind, part, bytes, download)
     };
-    let trace_id = trace_id(&job);
+    let headers = redactor.headers(&job);
+    let trace_id = trace_id(&headers);
     let trace_link = trace_id.as_ref().zip(reader.trace_link);
     let trace_link = trace_link.map(|(id, template)| template.replace("{trace_id}", id));
     Ok(Job {
@@ -37,7 +38,7 @@ pub(crate) fn job(reader: &Reader<'_>, id: JobId) -> Result<Job, Problem> {
         failures: job.failures,
         attempt: job.attempt,
         interruptions: job.interruptions,
-        headers: redactor.headers(&job),
+        headers,
         trace_id,
         trace_link,
         payload: content(Part::Payload, &job.payload, Some("payload")),
@@ -64,9 +65,10 @@ fn actions(state: JobState) -> &'static [&'static str] {
     }
 }
 
-/// Returns the trace of a `traceparent` header: `00-<32 digits>-<16 digits>-01`.
-fn trace_id(job: &JobInfo) -> Option<String> {
-    let mut parts = job.headers.get("traceparent")?.split('-');
+/// Returns the trace of a `traceparent` header, in its redacted form: `00-<32 digits>-<16 digits>-01`.
+fn trace_id(headers: &[(String, String)]) -> Option<String> {
+    let (_, parent) = headers.iter().find(|(name, _)| name == "traceparent")?;
+    let mut parts = parent.split('-');
     let (version, trace_id) = (parts.next()?, parts.next()?);
     let is_hex = |text: &str| text.bytes().all(|byte| byte.is_ascii_hexdigit());
     let is_trace =

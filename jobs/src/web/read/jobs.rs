@@ -4,10 +4,10 @@ use crate::store::Page;
 use crate::values::info::JobInfo;
 use crate::values::time::Millis;
 use crate::web::options::Part;
-use crate::web::read::query::{Place, Query, State, query};
+use crate::web::read::query::{Place, Query, State, group_of, query};
 use crate::web::read::{MOST_BYTES, MOST_GROUPS, MOST_ROWS, Reader};
 use crate::web::redact::{Redactor, cut};
-use crate::web::views::job::{Dead, Group, JobRow, Jobs, Searched};
+use crate::web::views::job::{Dead, Filter, Group, JobRow, Jobs, Searched};
 use crate::web::views::{Number, Problem, Time};
 
 /// How many jobs the store is asked for at once.
@@ -42,6 +42,9 @@ pub(crate) fn jobs(reader: &Reader<'_>) -> Result<Jobs, Problem> {
         hit_limit: found.hit_limit,
     });
     let row = |job: &JobInfo| row(job, reader.redactor);
+    let first = found.jobs.first().filter(|_| wanted.view.group.is_some());
+    let error = first
+        .map(|job| reader.redactor.first_line(&job.kind, job.error.as_deref().unwrap_or_default()));
     Ok(Jobs {
         now: Time::new(now.to_system()),
         rows: found.jobs.iter().map(row).collect(),
@@ -56,7 +59,7 @@ pub(crate) fn jobs(reader: &Reader<'_>) -> Result<Jobs, Problem> {
             kinds.sort_unstable();
             kinds.into_iter().take(MOST_KINDS).map(|(kind, _)| kind).collect()
         },
-        filter: wanted.view,
+        filter: Filter { error, ..wanted.view },
     })
 }
 
@@ -187,10 +190,11 @@ pub(crate) fn dead(reader: &Reader<'_>) -> Result<Dead, Problem> {
         match groups.get_mut(at) {
             Some(there) => there.jobs += group.jobs,
             None => {
-                let pairs = [("state", "dead"), ("kind", &group.kind), ("error", &error)];
-                let pairs = pairs.map(|(name, value)| (name.to_owned(), value.to_owned()));
-                let query = query(&pairs);
-                groups.push(Group { kind: group.kind, error, jobs: group.jobs, query });
+                let name = group_of(&group.kind, &error);
+                let (kind, jobs) = (group.kind, group.jobs);
+                let pairs = [("state", "dead"), ("kind", &kind), ("group", &name)];
+                let query = query(&pairs.map(|(name, value)| (name.to_owned(), value.to_owned())));
+                groups.push(Group { group: name, kind, error, jobs, query });
             }
         }
     }

@@ -82,10 +82,8 @@ impl Query {
                 found.ok_or_else(|| wrong(&format!("state is {states}")))?
             }
         };
-        let text = params.get("text").map(str::to_owned);
-        if text.as_ref().is_some_and(|text| text.len() > 256) {
-            return Err(wrong("text has at most 256 bytes"));
-        }
+        let group = params.get("group").map(str::parse::<JobId>).transpose();
+        let group = group.map_err(|_| wrong("group has 32 hexadecimal digits"))?;
         let time = |name: &str| match params.get(name) {
             None => Ok(None),
             Some(text) => {
@@ -100,23 +98,24 @@ impl Query {
             state: state.word(),
             kind: params.name("kind")?,
             key: params.name("key")?,
-            text,
-            error: params.get("error").map(str::to_owned),
-            from: params.get("from").map(str::to_owned),
-            to: params.get("to").map(str::to_owned),
+            text: params.text("text", 256)?,
+            group: group.map(|group| group.to_string()),
+            error: None,
+            from: params.text("from", 64)?,
+            to: params.text("to", 64)?,
         };
         Ok(Query { state, view, from, to })
     }
 
     /// Returns the parameters of the list.
     pub(crate) fn pairs(&self) -> Vec<(String, String)> {
-        let Filter { state, kind, key, text, error, from, to } = &self.view;
+        let Filter { state, kind, key, text, group, from, to, error: _ } = &self.view;
         let mut pairs = vec![("state".to_owned(), (*state).to_owned())];
         let optional = [
             ("kind", kind),
             ("key", key),
             ("text", text),
-            ("error", error),
+            ("group", group),
             ("from", from),
             ("to", to),
         ];
@@ -135,7 +134,7 @@ impl Query {
         let by_key =
             self.view.key.is_some() && matches!(self.state, State::Dead | State::Completed);
         self.view.text.is_some()
-            || self.view.error.is_some()
+            || self.view.group.is_some()
             || self.state == State::Retrying
             || by_key
     }
@@ -169,32 +168,44 @@ impl Query {
             State::Dead => job.state == JobState::Dead,
             State::Completed => job.state == JobState::Completed,
         };
-        let Filter { kind, key, text, error, .. } = &self.view;
+        let Filter { kind, key, text, .. } = &self.view;
         let is = |wanted: &Option<String>, found: Option<&str>| {
             wanted.as_deref().is_none_or(|wanted| found == Some(wanted))
         };
-        let first_line = || {
-            job.error
-                .as_deref()
-                .map(|error| redactor.first_line(&job.kind, error))
-                .unwrap_or_default()
-        };
+        let first_line =
+            || redactor.first_line(&job.kind, job.error.as_deref().unwrap_or_default());
         state
             && (self.from..=self.to).contains(&Millis::present(job.due))
             && is(kind, Some(&job.kind))
             && is(key, job.key.as_deref())
-            && error.as_ref().is_none_or(|error| *error == first_line())
+            && (self.view.group.is_none() || self.takes_group(&job.kind, &first_line()))
             && text.as_ref().is_none_or(|text| redactor.has(job, &text.to_lowercase()))
     }
 
-    /// Returns a sentence that says which jobs these are.
-    pub(crate) fn scope(&self) -> String {
-        let Filter { state, kind, key, text, error, from, to } = &self.view;
+    /// Says whether a group of dead jobs belongs to the list, by its kind and the first line of its error.
+    pub(crate) fn takes_group(&self, kind: &str, error: &str) -> bool {
+        let Filter { kind: wanted, group, .. } = &self.view;
+        wanted.as_ref().is_none_or(|wanted| wanted == kind)
+            && group.as_ref().is_none_or(|wanted| *wanted == group_of(kind, error))
+    }
+
+    /// Says whether the list has fewer jobs than those of its state.
+    pub(crate) fn has_filter(&self) -> bool {
+        self.pairs().len() > 1
+    }
+
+    /// Returns a sentence that says which jobs these are. `error` is that of their group.
+    pub(crate) fn scope(&self, error: Option<&str>) -> String {
+        let Filter { state, kind, key, text, group, from, to, error: _ } = &self.view;
         let mut scope = format!("the {state} jobs");
         if let Some(kind) = kind {
             scope += &format!(" of the kind {kind:?}");
         }
+        if let Some(group) = group.as_ref().filter(|_| error.is_none()) {
+            scope += &format!(" of the group {group}");
+        }
         let mut and = " with";
+        let (key, text) = (key.as_deref(), text.as_deref());
         for (name, value) in [("the key", key), ("the error", error), ("the text", text)] {
             if let Some(value) = value {
                 scope += &format!("{and} {name} {value:?}");
@@ -229,6 +240,7 @@ impl Place {
     }
 
     pub(crate) fn of(params: &Params) -> Result<Place, Problem> {
+        Place::before(params)?;
         match params.get("after") {
             None => Ok(Place::default()),
             Some(text) => Place::parse(text).ok_or_else(|| wrong("after is no place of this list")),
@@ -284,6 +296,12 @@ fn link(query_of: &Query, params: &Params, place: Place, before: &[Place]) -> St
         pairs.push(("before".to_owned(), before.join("_")));
     }
     query(&pairs)
+}
+
+/// Returns the name of a group of dead jobs, for a link: a hash of the kind and the first line of the error, which may be
+/// empty or long.
+pub(crate) fn group_of(kind: &str, error: &str) -> String {
+    JobId::named(&format!("{} {kind}{error}", kind.len())).to_string()
 }
 
 /// Prints parameters as a query.

@@ -11,6 +11,8 @@ pub(crate) struct Question {
     pub(crate) action: &'static str,
     /// How many jobs it is about; none if it is about a schedule or a kind.
     pub(crate) jobs: Option<Number>,
+    /// How many were confirmed, if that was asked before and there are more by now.
+    pub(crate) confirmed: Option<Number>,
     /// The scope, as a sentence: `the dead jobs of the kind mail whose error is "timed out"`.
     pub(crate) scope: String,
     /// It loses jobs.

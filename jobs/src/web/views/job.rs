@@ -14,7 +14,9 @@ pub(crate) struct Filter {
     pub(crate) key: Option<String>,
     /// In the payload, key, headers, error or result, in their redacted form. Upper and lower case are the same.
     pub(crate) text: Option<String>,
-    /// The first line of the error of dead jobs, as a group has it.
+    /// The group of dead jobs: its name in links.
+    pub(crate) group: Option<String>,
+    /// The first line of the error of the group, if a job of it was found.
     pub(crate) error: Option<String>,
     /// Due from this time on, as the parameter had it.
     pub(crate) from: Option<String>,
@@ -158,6 +160,8 @@ pub(crate) struct Dead {
 /// Dead jobs of one kind with one first line of the error.
 #[derive(Clone, Serialize)]
 pub(crate) struct Group {
+    /// Its name as a parameter: a hash of the kind and the error.
+    pub(crate) group: String,
     pub(crate) kind: String,
     /// In its redacted form. Groups with the same kind and form are one.
     pub(crate) error: String,

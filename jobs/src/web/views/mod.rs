@@ -60,6 +60,20 @@ pub(crate) struct Number {
     pub(crate) is_exact: bool,
 }
 
+impl Number {
+    /// Says whether a change of so many jobs is within this number.
+    pub(crate) fn covers(self, jobs: Number) -> bool {
+        !self.is_exact || (jobs.is_exact && jobs.count <= self.count)
+    }
+}
+
+/// As a form sends it: `8`, or `10000+`.
+impl core::fmt::Display for Number {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "{}{}", self.count, if self.is_exact { "" } else { "+" })
+    }
+}
+
 /// The reason of a refusal or failure, as a page and as JSON.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub(crate) struct Problem {

@@ -331,6 +331,7 @@ pub(super) fn question(change: Change<'_>) -> Question {
     Question {
         action: "delete",
         jobs: Some(exactly(344)),
+        confirmed: Some(exactly(340)),
         scope: change(
             "the dead jobs of the kind mail whose error begins with \"timed out after 30 s\"",
         ),
@@ -338,8 +339,8 @@ pub(super) fn question(change: Change<'_>) -> Question {
         target: "api/v1/bulk".to_owned(),
         fields: vec![
             ("action".to_owned(), "delete".to_owned()),
-            ("error".to_owned(), change("timed out after 30 s")),
-            ("confirm".to_owned(), "yes".to_owned()),
+            ("kind".to_owned(), change("mail")),
+            ("confirm".to_owned(), "344".to_owned()),
         ],
         back: "dead".to_owned(),
     }

@@ -6,8 +6,20 @@ use crate::web::frame::encoded;
 use crate::web::views::Time;
 use crate::web::views::job::{Content, Dead, Filter, Group, Job, JobRow, Jobs, Searched, Step};
 
+/// The name of a group in links.
+const GROUP: &str = "9b5fca2e01c7d3b4a8f6e5d4c3b2a190";
+
 fn filter(state: &'static str) -> Filter {
-    Filter { state, kind: None, key: None, text: None, error: None, from: None, to: None }
+    Filter {
+        state,
+        kind: None,
+        key: None,
+        text: None,
+        group: None,
+        error: None,
+        from: None,
+        to: None,
+    }
 }
 
 pub(super) fn jobs(state: &'static str, many: usize, change: Change<'_>) -> Jobs {
@@ -38,6 +50,7 @@ pub(super) fn jobs(state: &'static str, many: usize, change: Change<'_>) -> Jobs
         filter: Filter {
             kind: is_search.then(|| change("mail")),
             text: is_search.then(|| change("timed out")),
+            group: is_search.then(|| GROUP.to_owned()),
             error: is_search.then(|| change("timed out after 30 s")),
             ..filter(state)
         },
@@ -132,7 +145,11 @@ pub(super) fn dead(many: usize, change: Change<'_>) -> Dead {
         kind: change(KINDS[n % KINDS.len()]),
         error: change(errors[n % errors.len()]),
         jobs: 344 / (n as u64 + 1),
-        query: format!("state=dead&kind={}&error=e{n}", encoded(&change(KINDS[n % KINDS.len()]))),
+        group: GROUP.to_owned(),
+        query: format!(
+            "state=dead&kind={}&group={GROUP}",
+            encoded(&change(KINDS[n % KINDS.len()]))
+        ),
     };
     Dead { now: at(0), total: 1204, groups: (0..many).map(group).collect(), has_more: many > 0 }
 }

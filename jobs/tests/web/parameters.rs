@@ -1,0 +1,206 @@
+//! Each place knows its parameters: a name that it does not know and a value of another type are refused, and nothing is
+//! changed.
+
+use std::time::Duration;
+
+use http::Method;
+use serde_json::{Value, json};
+
+use crate::ask::{full, get, group, mail, manual, post, request, run_due, send, submit};
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// The places that are read, each with the parameters that it knows.
+const READS: [(&str, &[&str]); 23] = [
+    ("", &[]),
+    ("kinds", &["after", "limit"]),
+    ("jobs", &["state", "kind", "key", "text", "group", "from", "to", "after", "before", "limit"]),
+    ("jobs/ID", &[]),
+    ("jobs/ID/payload", &[]),
+    ("dead", &["limit"]),
+    ("groups", &["limit"]),
+    ("schedules", &["after", "limit"]),
+    ("nodes", &[]),
+    ("store", &[]),
+    ("bulk", &[]),
+    ("metrics", &[]),
+    ("healthz", &[]),
+    ("api/v1/overview", &[]),
+    ("api/v1/kinds", &["after", "limit"]),
+    (
+        "api/v1/jobs",
+        &["state", "kind", "key", "text", "group", "from", "to", "after", "before", "limit"],
+    ),
+    ("api/v1/jobs/ID", &[]),
+    ("api/v1/dead", &["limit"]),
+    ("api/v1/groups", &["limit"]),
+    ("api/v1/schedules", &["after", "limit"]),
+    ("api/v1/nodes", &[]),
+    ("api/v1/store", &[]),
+    ("api/v1/history", &["step", "steps", "kind"]),
+];
+
+/// A place refuses the names of other places, another case, a name twice, and an empty value.
+#[test]
+fn reads_refuse_parameters_that_they_do_not_know() {
+    let (jobs, _driver) = manual();
+    let id = jobs.insert(HOUR, mail("one")).unwrap();
+    let dashboard = full(jobs.client());
+    let ask = |path: &str, query: &str| {
+        get(&dashboard, &format!("/{}?{query}", path.replace("ID", &id.to_string())))
+    };
+    let every = [
+        "state", "kind", "key", "text", "group", "from", "to", "after", "before", "limit", "step",
+        "steps",
+    ];
+    for (path, known) in READS {
+        assert_eq!(ask(path, "queue=default").status, 200, "{path}");
+        let mut wrong =
+            vec!["Kind=mail".to_owned(), "n=1".to_owned(), "=".to_owned(), "form=else".to_owned()];
+        wrong.extend(
+            every.iter().filter(|name| !known.contains(name)).map(|name| format!("{name}=1")),
+        );
+        wrong.extend(known.iter().map(|name| format!("{name}=")));
+        wrong.extend(known.iter().map(|name| format!("{name}=1&{name}=1")));
+        wrong.push("queue=default&queue=default".to_owned());
+        for query in wrong {
+            let answer = ask(path, &query);
+            let name = query.split('=').next().unwrap();
+            assert_eq!(answer.status, 400, "{path}?{query}: {}", answer.text());
+            assert!(answer.text().contains(name), "{path}?{query}: {}", answer.text());
+        }
+    }
+}
+
+/// The form of a search has empty fields, which are none. A filter whose text no field can hold is kept.
+#[test]
+fn searches_may_have_empty_fields() {
+    let (jobs, _driver) = manual();
+    jobs.insert_job(tickwheel_jobs::NewJob::new(mail("one")).at(HOUR).key("line\nline")).unwrap();
+    let dashboard = full(jobs.client());
+    let filter =
+        |query: &str| get(&dashboard, &format!("/api/v1/jobs?{query}")).ok()["filter"].clone();
+    let found = filter("form=search&state=dead&text=a&kind=&key=&from=&to=");
+    assert_eq!(
+        (&found["text"], &found["kind"], &found["key"]),
+        (&"a".into(), &Value::Null, &Value::Null)
+    );
+    let found = filter("form=search&state=pending&text=&kind=&key=&keep=key%3Dline%250Aline");
+    assert_eq!(found["key"], "line\nline");
+    let found = filter("form=search&state=pending&text=&kind=&key=other&keep=key%3Dline%250Aline");
+    assert_eq!(found["key"], "other");
+    let page = get(&dashboard, "/jobs?state=pending&key=line%0Aline");
+    assert!(page.text().contains("name=\"keep\" value=\"key=line%0Aline\""), "{}", page.text());
+    for wrong in ["form=search&keep=n%3D1", "keep=key%3Da", "form=search&kind=a&kind=b"] {
+        assert_eq!(get(&dashboard, &format!("/api/v1/jobs?{wrong}")).status, 400, "{wrong}");
+    }
+}
+
+/// An action refuses a name that it does not know, a value of another type, and a list where one value is wanted. Then
+/// nothing is changed.
+#[test]
+fn actions_refuse_parameters_that_they_do_not_know() {
+    let (jobs, driver) = manual();
+    let dead = jobs.insert(Duration::ZERO, mail("fail")).unwrap();
+    run_due(&driver);
+    let pending = jobs.insert(HOUR, mail("one")).unwrap();
+    jobs.schedule("s", HOUR, mail("s")).unwrap();
+    let dashboard = full(jobs.client());
+    let group = group(&dashboard, "fail");
+    let look = || {
+        let id = |id| format!("{:?}", jobs.get(id).unwrap());
+        let paused = (jobs.is_paused().unwrap(), jobs.kind_named("mail").is_paused().unwrap());
+        (id(dead), id(pending), jobs.count().unwrap(), jobs.schedules().unwrap(), paused)
+    };
+    let before = look();
+    let delete = json!({"action": "delete", "state": "dead", "kind": "mail", "confirm": 1});
+    let of_ids = json!({"action": "cancel", "id": [pending.to_string()], "confirm": 1});
+    // Each place with a body that it takes.
+    let places = [
+        (format!("jobs/{dead}/retry"), json!({})),
+        (format!("jobs/{dead}/delete"), json!({"confirm": true})),
+        (format!("jobs/{pending}/cancel"), json!({"confirm": true})),
+        (format!("jobs/{pending}/reschedule"), json!({"when": "2h"})),
+        ("queue/pause".to_owned(), json!({})),
+        ("kinds/pause".to_owned(), json!({"kind": "mail"})),
+        ("schedules/run".to_owned(), json!({"schedule": "s"})),
+        ("schedules/pause".to_owned(), json!({"schedule": "s"})),
+        ("schedules/unschedule".to_owned(), json!({"schedule": "s", "confirm": true})),
+        ("bulk/1/stop".to_owned(), json!({})),
+        ("bulk".to_owned(), delete.clone()),
+        ("bulk".to_owned(), of_ids.clone()),
+    ];
+    for (place, right) in &places {
+        let mut wrong: Vec<(String, Value)> =
+            ["Kind", "kinds", "errors", "error", "ids", "n", "", "limit", "after"]
+                .into_iter()
+                .map(|name| (name.to_owned(), json!("1")))
+                .collect();
+        let known = right.as_object().unwrap();
+        for name in known.keys().map(String::as_str).chain(["back", "queue"]) {
+            let others = [
+                json!(null),
+                json!([]),
+                json!(["a", "b"]),
+                json!([["a"]]),
+                json!({"a": "b"}),
+                json!(""),
+            ];
+            let others = others.into_iter().filter(|other| name != "back" || !other.is_string());
+            wrong.extend(others.map(|other| (name.to_owned(), other)));
+            let is_flag = name == "confirm" && place != "bulk";
+            wrong.push((name.to_owned(), if is_flag { json!(1) } else { json!(true) }));
+            if name != "confirm" {
+                wrong.push((name.to_owned(), json!(7)));
+            }
+        }
+        for (name, value) in wrong {
+            let mut body = right.clone();
+            body[&name] = value;
+            let answer = post(&dashboard, &format!("/api/v1/{place}"), &body);
+            let expected = if name == "queue" && body["queue"] == "" { 404 } else { 400 };
+            assert_eq!(answer.status, expected, "{place} {body}: {}", answer.text());
+            assert!(
+                answer.text().contains(&name) || name == "action",
+                "{place} {body}: {}",
+                answer.text()
+            );
+            assert_eq!(look(), before, "{place} {body}");
+        }
+        // A form: an unknown name, and a name twice.
+        for form in ["n=1", "back=kinds&back=kinds"] {
+            let answer = submit(&dashboard, &format!("/api/v1/{place}"), form);
+            assert_eq!(answer.status, 400, "{place} {form}");
+        }
+        assert_eq!(look(), before, "{place}");
+    }
+    // A bulk without a filter needs a word, and no two things at once.
+    for (name, value) in [
+        ("kind", Value::Null),
+        ("id", json!([dead.to_string()])),
+        ("all", json!(true)),
+        ("text", json!("")),
+        ("group", json!("7")),
+        ("group", json!("")),
+    ] {
+        let mut body = delete.clone();
+        match value {
+            Value::Null => drop(body.as_object_mut().unwrap().remove(name)),
+            value => body[name] = value,
+        }
+        let answer = post(&dashboard, "/api/v1/bulk", &body);
+        assert_eq!(answer.status, 400, "{body}: {}", answer.text());
+    }
+    assert_eq!(look(), before);
+    let all = json!({"action": "delete", "state": "dead", "all": true});
+    assert_eq!(post(&dashboard, "/api/v1/bulk", &all).ok()["jobs"]["count"], 1);
+    let of_group = json!({"action": "delete", "state": "dead", "group": group});
+    assert_eq!(post(&dashboard, "/api/v1/bulk", &of_group).ok()["jobs"]["count"], 1);
+    let list = request(
+        Method::POST,
+        "/api/v1/bulk?kind=a",
+        &[("content-type", "application/json")],
+        &delete.to_string(),
+    );
+    assert_eq!(send(&dashboard, list).status, 400, "a name in the query and in the body");
+}
