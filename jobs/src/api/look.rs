@@ -4,7 +4,7 @@ use super::caller::{Caller, on_thread};
 use super::client::Client;
 use super::limits_seen::{Scopes, SeenLimit};
 use super::request;
-use crate::store::{Answer, Op, Page, PageRequest, StoredSchedule};
+use crate::store::{Answer, KindGauges, Op, Page, PageRequest, StoredSchedule};
 use crate::values::error::StoreError;
 use crate::values::group_info::GroupInfo;
 use crate::values::setting::Settings;
@@ -31,9 +31,9 @@ impl Client {
         on_thread(self.ask(Caller::Thread, request::page(page)))
     }
 
-    /// Returns all claimed jobs.
-    pub(crate) fn claimed(&self) -> Result<Page, StoreError> {
-        on_thread(self.ask(Caller::Thread, request::claimed()))
+    /// Returns each kind with its jobs by state.
+    pub(crate) fn gauges(&self) -> Result<Vec<KindGauges>, StoreError> {
+        on_thread(self.ask(Caller::Thread, request::gauges()))
     }
 
     /// Returns the settings of the queue.
@@ -51,8 +51,9 @@ impl Client {
         &self,
         stored: &[(String, String)],
         scopes: Scopes,
+        kinds: &[KindGauges],
     ) -> Result<Vec<SeenLimit>, StoreError> {
-        on_thread(self.seen_limits(Caller::Thread, stored, scopes, None))
+        on_thread(self.seen_limits(Caller::Thread, stored, scopes, Some(kinds)))
     }
 
     /// Returns the groups that were made last.

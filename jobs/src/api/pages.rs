@@ -15,12 +15,13 @@ use crate::values::time::Millis;
 
 /// Jobs, read a page at a time. Nothing is held open between pages, so a slow reader delays no other user of
 /// the store. A job that is inserted meanwhile may be missed, and one that is rescheduled may be seen twice or
-/// not at all. On a file a page ends with the job at which its payloads reach 1 MiB.
+/// not at all. A page ends with the job at which what is read of its jobs (payloads, results, progress, errors,
+/// headers) reaches 1 MiB.
 ///
 /// A page costs a read for each of its jobs, however many are pending, with two exceptions. On a file the jobs
 /// of an hour that has not begun are not sorted: the first page of such an hour reads the places of all its
 /// jobs, at about 0.1 microseconds each, and so does the next page after each 65,536 of them. On a server a
-/// page of jobs that are not dead reads all claimed jobs as well.
+/// page of jobs that have not ended reads the places of all claimed jobs as well.
 ///
 /// As an iterator it ends at an error of the store, which [`Pages::error`] then returns. [`Pages::next_page`]
 /// returns each error itself.
@@ -97,7 +98,7 @@ impl Pages {
     }
 
     pub(crate) fn running(client: Client) -> Pages {
-        Pages { state: Some(JobState::Running), ..Pages::new(client, JobSet::Alive) }
+        Pages { state: Some(JobState::Running), ..Pages::new(client, JobSet::Claimed) }
     }
 
     /// Leaves out the jobs of other kinds.
@@ -123,7 +124,7 @@ impl Pages {
                 let finished = self.finished || is_empty;
                 Pages { set: JobSet::Ended(only), finished, ..self }
             }
-            JobSet::Alive => self,
+            JobSet::Alive | JobSet::Claimed => self,
         }
     }
 
@@ -208,15 +209,6 @@ impl Pages {
     }
 
     async fn read(&self, caller: Caller) -> Result<Page, StoreError> {
-        if self.state == Some(JobState::Running) {
-            let mut page = self.client.ask(caller, request::claimed()).await?;
-            page.jobs.retain(|job| {
-                let due = Millis::present(job.due);
-                self.kind.as_ref().is_none_or(|kind| job.kind == *kind)
-                    && (self.from..=self.to).contains(&due)
-            });
-            return Ok(page);
-        }
         let jobs = PageRequest {
             set: self.set,
             kind: self.kind.clone(),

@@ -158,6 +158,15 @@ impl JobInfo {
         inserted.map(Millis::to_system)
     }
 
+    /// Returns how many bytes a list has read for it: of its payload, result, progress, errors and headers.
+    pub(crate) fn bytes(&self) -> usize {
+        let part = |part: &Option<Vec<u8>>| part.as_ref().map_or(0, Vec::len);
+        let errors: usize = self.errors.iter().map(|error| error.error.len()).sum();
+        let headers: usize =
+            self.headers.iter().map(|(name, value)| name.len() + value.len()).sum();
+        self.payload.len() + part(&self.result) + part(&self.progress) + errors + headers
+    }
+
     /// Returns the job.
     ///
     /// # Errors

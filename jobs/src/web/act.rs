@@ -15,7 +15,7 @@ use super::options::Action;
 use super::params::{Params, wrong};
 use super::read::job::not_found;
 use super::read::query::Query;
-use super::read::{MOST_GROUPS, Reader};
+use super::read::{MOST_BYTES, MOST_GROUPS, Reader};
 use super::route::{Act, JobVerb, Pause, ScheduleVerb, is_page};
 use super::task::Task;
 use super::times;
@@ -24,7 +24,7 @@ use super::views::{Number, Problem};
 use crate::store::Page;
 use crate::values::error::StoreError;
 use crate::values::id::JobId;
-use crate::values::info::Cancel;
+use crate::values::info::{Cancel, JobInfo};
 use crate::values::time::Millis;
 
 /// The result of an action.
@@ -270,16 +270,14 @@ fn size(reader: &Reader<'_>, wanted: &Query) -> Result<(Number, String), Problem
         }
         return Ok((Number { count, is_exact }, wanted.scope(text.as_deref())));
     }
-    let (mut after, mut count, mut records) = (None, 0, 0);
+    let (mut after, mut count, mut records, mut bytes) = (None, 0, 0, 0);
     loop {
-        let Page { jobs, next } = match filter.state {
-            "running" => Page { next: None, ..client.claimed()? },
-            _ => client.page(wanted.page(after, 256))?,
-        };
+        let Page { jobs, next } = client.page(wanted.page(after, 256))?;
         records += jobs.len() as u64;
+        bytes += jobs.iter().map(JobInfo::bytes).sum::<usize>();
         count += jobs.iter().filter(|job| wanted.takes(job, reader.redactor)).count() as u64;
         after = next;
-        if after.is_none() || records >= reader.most_searched() {
+        if after.is_none() || records >= reader.most_searched() || bytes >= MOST_BYTES {
             return Ok((Number { count, is_exact: after.is_none() }, wanted.scope(None)));
         }
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use http::request::Parts;
 
 use super::options::Action;
-use super::read::query::{Query, State};
+use super::read::query::Query;
 use super::redact::Redactor;
 use super::settings::Settings;
 use super::views::action::{self, Progress};
@@ -259,10 +259,7 @@ impl Bulk {
         let client = &settings.queues[self.start.at].client;
         let Some(wanted) = &self.start.wanted else { return Ok(()) };
         let redactor = Redactor(settings.redact.as_deref());
-        let Page { jobs, next } = match wanted.state {
-            State::Running => Page { next: None, ..client.claimed()? },
-            _ => client.page(wanted.page(self.after, MOST_EACH))?,
-        };
+        let Page { jobs, next } = client.page(wanted.page(self.after, MOST_EACH))?;
         self.after = next;
         self.has_read_all = next.is_none();
         for job in jobs {

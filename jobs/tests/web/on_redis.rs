@@ -135,6 +135,39 @@ fn pages_cost_as_many_commands_however_long_the_queue_is() {
     }
 }
 
+/// A page of a list and a page of a search read few large jobs: the server sends no more than the search says that it
+/// reads, whatever state the jobs have.
+#[test]
+fn searches_read_few_bytes_of_a_server() {
+    let server = Server::start();
+    let (jobs, driver) = manual(&server);
+    let large = "x".repeat(1 << 19);
+    for n in 0..48 {
+        jobs.insert(HOUR, mail(&large)).unwrap();
+        let text = if n < 24 { "done" } else { "fail" };
+        jobs.insert(Duration::ZERO, mail(&format!("{text} {large}"))).unwrap();
+    }
+    run_due(&driver);
+    let dashboard = full(jobs.client());
+    let sent = || {
+        let stats: String = server.ask(&["INFO", "stats"]);
+        let sent = stats.lines().find_map(|line| line.strip_prefix("total_net_output_bytes:"));
+        sent.unwrap().parse::<u64>().unwrap()
+    };
+    for (query, most) in [
+        ("state=pending&text=needle", 10 << 20),
+        ("state=dead&text=needle", 10 << 20),
+        ("state=completed&text=needle", 10 << 20),
+        ("state=running&text=needle", 1 << 20),
+        ("state=pending&limit=1", 2 << 20),
+    ] {
+        let before = sent();
+        let page = get(&dashboard, &format!("/api/v1/jobs?{query}")).ok();
+        let sent = sent() - before;
+        assert!(sent <= most, "{query}: the server sent {sent} bytes: {}", page["searched"]);
+    }
+}
+
 /// Every path answers for a queue on a server, which the store page calls a server.
 #[test]
 fn paths_answer_on_a_server() {

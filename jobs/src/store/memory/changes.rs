@@ -1,5 +1,6 @@
 //! The operations of the store in memory on single jobs, and its pages.
 
+use core::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -325,9 +326,13 @@ impl Memory {
                 && request.kind.as_ref().is_none_or(|kind| **kind == *record.kind)
         };
         let mut found: Vec<(Millis, JobId)> = match request.set {
-            JobSet::Alive => {
-                let alive = self.alive.iter().filter(|(_, record)| is_asked_for(record));
-                alive.map(|(id, record)| (record.due, *id)).collect()
+            JobSet::Alive | JobSet::Claimed => {
+                let is_in_set =
+                    |id| request.set == JobSet::Alive || self.claims.contains_key(id);
+                let alive = self.alive.iter().filter(|(id, _)| is_in_set(id));
+                let alive = alive.map(|(id, record)| (record.due, *id, record));
+                let alive = alive.filter(|(due, id, it)| request.has_due(*due, *id, &it.kind));
+                alive.map(|(due, id, _)| (due, id)).collect()
             }
             JobSet::Ended(_) => {
                 let endings = Ending::ALL.into_iter().filter(|ending| request.set.has(*ending));
@@ -337,14 +342,14 @@ impl Memory {
             }
         };
         found.sort_unstable();
-        if request.set == JobSet::Alive {
-            found.retain(|at| request.after.is_none_or(|after| *at > after));
-        } else {
+        if matches!(request.set, JobSet::Ended(_)) {
             found.reverse();
             found.retain(|at| request.after.is_none_or(|after| *at < after));
         }
         found.truncate(request.limit);
         let next = found.last().copied().filter(|_| found.len() == request.limit);
-        Page { jobs: found.iter().filter_map(|(_, id)| self.get(*id)).collect(), next }
+        let found = found.into_iter().map(|at| (at, ()));
+        let Ok(page) = Page::read(found, next, |(_, id), ()| Ok::<_, Infallible>(self.get(id)));
+        page
     }
 }

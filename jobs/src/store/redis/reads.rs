@@ -13,7 +13,7 @@ use super::protocol::{self, By};
 use super::records::{damaged, id_bytes, id_of, read_fence, read_schedule};
 use super::scripts::Name;
 use crate::store::{
-    Answer, Ending, JobSet, KindGauges, Op, Page, PageRequest, StoredSchedule, Unreadable,
+    Answer, Ending, JobSet, KindGauges, Op, Page, PageKey, PageRequest, StoredSchedule, Unreadable,
 };
 use crate::values::id::JobId;
 use crate::values::info::{Counts, DeadByError, JobInfo, JobState, Overdue};
@@ -52,16 +52,14 @@ impl Redis {
             }
             Op::Page(request) => Answer::Page(match request.set {
                 JobSet::Alive => self.alive_page(request)?,
+                JobSet::Claimed => self.claimed_page(request)?,
                 JobSet::Ended(_) => self.ended_page(request)?,
             }),
             Op::Claimed => {
                 let mut ids: Vec<JobId> =
                     self.claimed_ids()?.into_iter().map(|(id, ..)| id).collect();
                 ids.sort_unstable();
-                let jobs = self.jobs_of(&ids)?;
-                let is_claimed =
-                    |job: &JobInfo| matches!(job.state, JobState::Running | JobState::Claimed);
-                let jobs = jobs.into_iter().filter(is_claimed).collect();
+                let jobs = self.jobs_of(&ids)?.into_iter().filter(is_claimed).collect();
                 Answer::Page(Page { jobs, next: None })
             }
             Op::Counts => Answer::Counts(self.counted()?.counts),
@@ -85,22 +83,36 @@ impl Redis {
     fn infos(&mut self, which: &[Which<'_>]) -> Result<Vec<Option<JobInfo>>, Fault> {
         let mut infos = Vec::new();
         while infos.len() < which.len() {
-            let rest = &which[infos.len()..];
-            let mut args = vec![BYTES.to_string().into_bytes()];
-            args.extend(rest.iter().take(ITEMS).flat_map(|which| match which {
-                Which::Id(id) => [By::Id.word().into(), id_bytes(*id).to_vec()],
-                Which::Key(key) => [By::Key.word().into(), key.as_bytes().to_vec()],
-            }));
-            let reply = self.run(Name::Info, &args)?;
-            let found = array(&reply[2])?;
-            if found.is_empty() {
-                return Err(damaged("is no answer to a question").into());
-            }
-            for job in found {
-                infos.push(info(array(job)?)?);
-            }
+            infos.extend(self.first_infos(&which[infos.len()..])?);
         }
         Ok(infos)
+    }
+
+    /// Asks once: returns the first of these jobs, at least one, up to [`BYTES`].
+    fn first_infos(&mut self, which: &[Which<'_>]) -> Result<Vec<Option<JobInfo>>, Fault> {
+        let mut args = vec![BYTES.to_string().into_bytes()];
+        args.extend(which.iter().take(ITEMS).flat_map(|which| match which {
+            Which::Id(id) => [By::Id.word().into(), id_bytes(*id).to_vec()],
+            Which::Key(key) => [By::Key.word().into(), key.as_bytes().to_vec()],
+        }));
+        let reply = self.run(Name::Info, &args)?;
+        let found = array(&reply[2])?;
+        if found.is_empty() {
+            return Err(damaged("is no answer to a question").into());
+        }
+        found.iter().map(|job| Ok(info(array(job)?)?)).collect()
+    }
+
+    /// Returns the page of the jobs at these positions, up to [`BYTES`]. `is_last`: no position follows them.
+    fn page_at(&mut self, found: &[PageKey], is_last: bool) -> Result<Page, Fault> {
+        if found.is_empty() {
+            return Ok(Page::default());
+        }
+        let which: Vec<Which<'_>> = found.iter().map(|(_, id)| Which::Id(*id)).collect();
+        let infos = self.first_infos(&which)?;
+        let next = found.get(infos.len() - 1).copied();
+        let next = next.filter(|_| !is_last || infos.len() < found.len());
+        Ok(Page { jobs: infos.into_iter().flatten().collect(), next })
     }
 
     fn jobs_of(&mut self, ids: &[JobId]) -> Result<Vec<JobInfo>, Fault> {
@@ -147,22 +159,27 @@ impl Redis {
             let [id, due] = pair else { continue };
             found.push((Millis::clamped(score(due)?), id_of(bytes(id)?)?));
         }
-        let is_asked_for = |due: Millis, id: JobId, kind: &str| {
-            (request.from..=request.to).contains(&due)
-                && request.after.is_none_or(|after| (due, id) > after)
-                && request.kind.as_ref().is_none_or(|wanted| wanted == kind)
-        };
-        let wanted = claimed.into_iter().filter(|(id, due, kind)| is_asked_for(*due, *id, kind));
+        let wanted = claimed.into_iter().filter(|(id, due, kind)| request.has_due(*due, *id, kind));
         found.extend(wanted.map(|(id, due, _)| (due, id)));
         found.sort_unstable();
         found.dedup_by_key(|(_, id)| *id);
         found.truncate(limit);
-        let next = found.last().copied().filter(|_| found.len() == limit);
-        let ids: Vec<JobId> = found.into_iter().map(|(_, id)| id).collect();
-        let mut jobs = self.jobs_of(&ids)?;
-        jobs.retain(|job| job.ended.is_none());
-        jobs.sort_by(|a, b| a.due.cmp(&b.due).then(a.id.cmp(&b.id)));
-        Ok(Page { jobs, next })
+        let mut page = self.page_at(&found, found.len() < limit)?;
+        page.jobs.retain(|job| job.ended.is_none());
+        page.jobs.sort_by(|a, b| a.due.cmp(&b.due).then(a.id.cmp(&b.id)));
+        Ok(page)
+    }
+
+    fn claimed_page(&mut self, request: &PageRequest) -> Result<Page, Fault> {
+        let limit = request.limit.min(ITEMS);
+        let claimed = self.claimed_ids()?.into_iter();
+        let wanted = claimed.filter(|(id, due, kind)| request.has_due(*due, *id, kind));
+        let mut found: Vec<PageKey> = wanted.map(|(id, due, _)| (due, id)).collect();
+        found.sort_unstable();
+        found.truncate(limit);
+        let mut page = self.page_at(&found, found.len() < limit)?;
+        page.jobs.retain(is_claimed);
+        Ok(page)
     }
 
     fn kinds_to_page(&mut self, request: &PageRequest) -> Result<Vec<String>, Fault> {
@@ -181,16 +198,13 @@ impl Redis {
             found.extend(self.ended_ids(ending, kind, request.after, limit)?);
         }
         found.sort_unstable_by(|a, b| b.cmp(a));
-        let is_full = found.len() >= limit;
         found.truncate(limit);
-        let next = found.last().copied().filter(|_| is_full);
-        let ids: Vec<JobId> = found.into_iter().map(|(_, id)| id).collect();
-        let mut jobs = self.jobs_of(&ids)?;
-        jobs.retain(|job| {
+        let mut page = self.page_at(&found, found.len() < limit)?;
+        page.jobs.retain(|job| {
             let due = Millis::present(job.due);
             job.ended.is_some() && (request.from..=request.to).contains(&due)
         });
-        Ok(Page { jobs, next })
+        Ok(page)
     }
 
     /// Returns the places of jobs that ended so, the latest first.
@@ -363,6 +377,10 @@ impl Redis {
             })),
         }
     }
+}
+
+fn is_claimed(job: &JobInfo) -> bool {
+    matches!(job.state, JobState::Running | JobState::Claimed)
 }
 
 pub(super) fn set_arg(set: protocol::JobSet) -> Vec<u8> {

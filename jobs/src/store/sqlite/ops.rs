@@ -117,6 +117,7 @@ impl State {
             }),
             Op::Page(request) => Answer::Page(match request.set {
                 JobSet::Alive => self.alive_page(tables, request)?,
+                JobSet::Claimed => self.claimed_page(tables, request)?,
                 JobSet::Ended(_) => self.ended_page(tables, request)?,
             }),
             Op::Claimed => {

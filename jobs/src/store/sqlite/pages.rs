@@ -1,11 +1,11 @@
-//! Pages of pending and claimed jobs, in the order of due time, then of id.
+//! Pages of pending and of claimed jobs, in the order of due time, then of id.
 //!
 //! Ground rules:
 //!
 //! - The jobs of a later hour lie in the order of their ids. To list them in the order of due time, a page
 //!   reads the positions of the whole hour. It keeps them for the next pages, so that an hour of many
 //!   jobs is not read again for each page.
-//! - A page reads the payloads of its own jobs only, and at most about [`BYTES_PER_PAGE`] of them.
+//! - A page reads the payloads of its own jobs only, and at most about [`BYTES_PER_PAGE`](crate::store::BYTES_PER_PAGE).
 //! - A kept position may be out of date: a page leaves out a job that is no longer at its position.
 
 use std::collections::VecDeque;
@@ -17,14 +17,12 @@ use super::rows::{
     ClaimedAt, JobRow, MILLIS_PER_HOUR, Place, Table, hour_of, id_bytes, kind_row, store_error,
 };
 use super::tables::Tables;
-use crate::store::{Page, PageRequest};
+use crate::store::{Page, PageKey, PageRequest};
 use crate::values::error::StoreError;
 use crate::values::id::JobId;
 use crate::values::info::{JobInfo, JobState};
 use crate::values::time::Millis;
 
-/// A page ends once the payloads of its jobs reach this many bytes.
-pub(super) const BYTES_PER_PAGE: usize = 1 << 20;
 /// The most positions of an hour that are kept: 2 MiB. Behind them, the hour is read again.
 const MOST_KEPT: usize = 1 << 16;
 /// Fewer rows than this are not kept: the next page reads them again.
@@ -77,20 +75,45 @@ impl State {
         if found.len() < request.limit {
             next = None;
         }
+        let key = |(due, id): Position| (Millis::clamped(due), id);
+        let places = found.into_iter().map(|(position, kind, table)| {
+            let (due, id) = key(position);
+            ((due, id), Place { kind, due, id, table })
+        });
+        self.page_at(tables, places, next.map(key))
+    }
+
+    pub(super) fn claimed_page(
+        &self,
+        tables: Tables<'_>,
+        request: &PageRequest,
+    ) -> Result<Page, StoreError> {
+        let mut found = Vec::new();
+        self.claimed(tables, |place| found.push(((place.due, place.id), place)))?;
+        let is_wanted = |place: &Place| {
+            let kind = kind_row(&self.kinds, place.kind);
+            kind.is_ok_and(|kind| request.has_due(place.due, place.id, &kind.name))
+        };
+        found.retain(|(_, place)| is_wanted(place));
+        found.sort_unstable_by_key(|(key, _)| *key);
+        found.truncate(request.limit);
+        let next = found.last().map(|(key, _)| *key).filter(|_| found.len() == request.limit);
+        self.page_at(tables, found, next)
+    }
+
+    /// Returns the page of the jobs at these places.
+    fn page_at(
+        &self,
+        tables: Tables<'_>,
+        places: impl IntoIterator<Item = (PageKey, Place)>,
+        next: Option<PageKey>,
+    ) -> Result<Page, StoreError> {
         let claimed = self.claims.all(tables)?;
-        let (mut jobs, mut bytes) = (Vec::new(), 0);
-        for (position, kind, table) in found {
-            let (due, id) = (Millis::clamped(position.0), position.1);
-            let job = tables.job(Place { kind, due, id, table })?;
-            let Some(job) = job.filter(|job| job.due == due) else { continue };
-            bytes += job.payload.len();
-            jobs.push(self.alive_info(tables, kind, job, claimed.get(&id).copied())?);
-            if bytes >= BYTES_PER_PAGE {
-                next = Some(position);
-                break;
-            }
-        }
-        Ok(Page { jobs, next: next.map(|(due, id)| (Millis::clamped(due), id)) })
+        Page::read(places, next, |(due, id), place| {
+            let job = tables.job(place)?.filter(|job| job.due == due);
+            let info = |job| self.alive_info(tables, place.kind, job, claimed.get(&id).copied());
+            job.map(info).transpose()
+        })
     }
 
     pub(super) fn alive_info(

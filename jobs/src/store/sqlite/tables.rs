@@ -41,6 +41,15 @@ pub(super) struct EndedRow {
     pub(super) result: Option<Vec<u8>>,
 }
 
+impl EndedRow {
+    /// Returns how many bytes were read for it.
+    pub(super) fn bytes(&self) -> usize {
+        let result = self.result.as_ref().map_or(0, Vec::len);
+        let extra = self.job.extra.as_ref().map_or(0, Vec::len);
+        self.job.payload.len() + result + extra + self.job.errors.as_text().len()
+    }
+}
+
 /// The tables of one queue, as one connection sees them.
 #[derive(Clone, Copy)]
 pub(crate) struct Tables<'a> {

@@ -2,7 +2,6 @@
 
 use crate::store::Page;
 use crate::values::info::JobInfo;
-use crate::values::time::Millis;
 use crate::web::options::Part;
 use crate::web::read::query::{Place, Query, State, group_of, query};
 use crate::web::read::{MOST_BYTES, MOST_GROUPS, MOST_ROWS, Reader};
@@ -76,10 +75,7 @@ fn find(reader: &Reader<'_>, wanted: &Query, place: Place, rows: usize) -> Resul
     let (mut after, mut bytes, mut records) = (place.after, 0, 0);
     loop {
         let limit = if wanted.is_search() { STEP } else { rows + 1 };
-        let Page { jobs, next } = match wanted.state {
-            State::Running => claimed_after(reader, after)?,
-            _ => reader.client().page(wanted.page(after, limit))?,
-        };
+        let Page { jobs, next } = reader.client().page(wanted.page(after, limit))?;
         for job in jobs {
             if found.jobs.len() == rows {
                 found.next = after.map(|after| Place {
@@ -89,7 +85,7 @@ fn find(reader: &Reader<'_>, wanted: &Query, place: Place, rows: usize) -> Resul
                 return Ok(found);
             }
             after = Some(wanted.key(&job));
-            bytes += job.payload.len();
+            bytes += job.bytes();
             records += 1;
             found.records += 1;
             if takes(&job) {
@@ -109,18 +105,6 @@ fn find(reader: &Reader<'_>, wanted: &Query, place: Place, rows: usize) -> Resul
             return Ok(found);
         }
     }
-}
-
-/// Returns the claimed jobs after a place. There are no more than the processes take at once.
-fn claimed_after(
-    reader: &Reader<'_>,
-    after: Option<(Millis, crate::values::id::JobId)>,
-) -> Result<Page, Problem> {
-    let mut page = reader.client().claimed()?;
-    page.jobs.sort_by_key(|job| (job.due, job.id));
-    page.jobs.retain(|job| after.is_none_or(|after| (Millis::present(job.due), job.id) > after));
-    page.next = None;
-    Ok(page)
 }
 
 /// Returns how many jobs the list has, if that is known.

@@ -28,18 +28,13 @@ pub(crate) fn kinds(reader: &Reader<'_>) -> Result<Kinds, Problem> {
     let (stored, nodes) = (client.stored_settings()?, client.nodes()?);
     let settings = Settings::of(&stored);
     let seen = seen(&nodes, now);
-    let mut running: HashMap<String, u64> = HashMap::new();
-    for job in client.claimed()?.jobs {
-        if matches!(job.state, JobState::Running | JobState::Claimed) {
-            *running.entry(job.kind).or_default() += 1;
-        }
-    }
+    let gauges = client.gauges()?;
     all.sort_unstable();
     let total = all.len() as u64;
     let begin = all.partition_point(|(name, _)| after.as_ref().is_some_and(|after| name <= after));
     let shown = &all[begin..all.len().min(begin + rows)];
     let is_last = begin + shown.len() == all.len();
-    let (limits, of_kinds) = limits::limits(reader, &stored, shown)?;
+    let (limits, of_kinds) = limits::limits(reader, &stored, shown, &gauges)?;
     let mut view = Kinds {
         now: Time::new(now.to_system()),
         is_paused: settings.is_paused,
@@ -62,7 +57,7 @@ pub(crate) fn kinds(reader: &Reader<'_>) -> Result<Kinds, Problem> {
         view.rows.push(KindRow {
             name: name.clone(),
             pending: *jobs,
-            running: running.get(name).copied().unwrap_or(0),
+            running: gauges.iter().find(|it| it.kind == *name).map_or(0, |it| it.claimed),
             oldest_overdue_ms: overdue.map(|ms| ms as u64),
             next_due: next_due.map(|due| Time::new(due.to_system())),
             dead: Number {

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use crate::api::limits_read::flows_in;
 use crate::api::limits_seen::SeenLimit;
+use crate::store::KindGauges;
 use crate::values::limits::LimitScope;
 use crate::web::read::{MOST_ROWS, Reader};
 use crate::web::views::limits::{LimitRow, Limits};
@@ -17,6 +18,7 @@ pub(crate) fn limits(
     reader: &Reader<'_>,
     stored: &[(String, String)],
     kinds: &[(String, u64)],
+    gauges: &[KindGauges],
 ) -> Result<(Limits, Vec<Vec<LimitRow>>), Problem> {
     let client = reader.client();
     let scopes = client.scopes_in(stored);
@@ -32,7 +34,7 @@ pub(crate) fn limits(
         place += 1;
         place <= MOST_ROWS || wanted.contains(scope)
     });
-    let seen = client.limits_of(stored, scopes)?;
+    let seen = client.limits_of(stored, scopes, gauges)?;
     // The first rows of a list that keeps its order.
     let rows = seen.iter().take(MOST_ROWS).map(row).collect();
     let limits_of = |(name, _): &(String, u64)| {

@@ -3,7 +3,7 @@
 //! Ground rules:
 //!
 //! - No view costs more for a longer queue: a list has at most [`MOST_ROWS`] rows, and a search reads at most
-//!   [`MOST_SEARCHED`] records, fewer on a server, or [`MOST_BYTES`] of payloads.
+//!   [`MOST_SEARCHED`] records, fewer on a server, or [`MOST_BYTES`] of them.
 //! - Everything here runs on the dashboard's thread.
 
 pub(crate) mod figures;
@@ -29,7 +29,7 @@ pub(crate) const MOST_ROWS: usize = 100;
 const MOST_SEARCHED: u64 = 6_000;
 /// The most that it reads on a server, where each page of records costs the server milliseconds.
 const MOST_SEARCHED_ON_A_SERVER: u64 = 1_000;
-/// The most bytes of payloads that a search reads.
+/// The most bytes of jobs that a search reads. It ends with the page, of about 1 MiB, that reaches it.
 pub(crate) const MOST_BYTES: usize = 8 << 20;
 /// The most groups of dead jobs that are looked at.
 pub(crate) const MOST_GROUPS: usize = 1_000;

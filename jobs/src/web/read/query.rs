@@ -144,6 +144,7 @@ impl Query {
         let set = match self.state {
             State::Dead => JobSet::Ended(Some(Ending::Dead)),
             State::Completed => JobSet::Ended(Some(Ending::Completed)),
+            State::Running => JobSet::Claimed,
             _ => JobSet::Alive,
         };
         let (kind, from, to) = (self.view.kind.clone(), self.from, self.to);

@@ -5,7 +5,7 @@
 -- record makes no sense. The list has its id; its state: `pending`, `ended`, `running` if the caller has claimed
 -- the job, `claimed` if another process has; its due time; '1' if it holds its key; its record; the progress of its run,
 -- or ''. That of a claimed job has two more: the number of its fence, and when its lease ends.
--- The list of jobs ends early once the records exceed the limit.
+-- The list of jobs ends early once what it has exceeds the limit.
 
 local most_bytes = tonumber(args(1))
 local found, bytes = {}, 0
@@ -30,6 +30,7 @@ while at <= #ARGV and bytes <= most_bytes do
       local state = owner_of(fence) == owner and 'running' or 'claimed'
       local lease_end = redis.call('ZSCORE', run, id) or ''
       local its_progress = redis.call('HGET', progress, id) or ''
+      bytes = bytes + #its_progress
       found[#found + 1] = { id, state, time, own, record, its_progress, number_of(fence), lease_end }
     else
       local score = redis.call('ZSCORE', due[job.kind], id)
