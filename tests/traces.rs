@@ -231,6 +231,44 @@ fn loop_of_the_user_is_not_behind() {
     assert!(events_of("users-loop").is_empty());
 }
 
+/// A waker that holds up the thread that calls it, until its channel disconnects.
+struct Holds(mpsc::Sender<()>, Mutex<mpsc::Receiver<()>>);
+
+impl Wake for Holds {
+    fn wake(self: Arc<Self>) {
+        self.0.send(()).unwrap();
+        let _ = self.1.lock().unwrap().recv();
+    }
+}
+
+/// A future that is polled once and dropped while the ticker's thread is busy never drives. The thread is traced then
+/// and later, as before.
+#[test]
+fn ticker_is_traced_after_a_future_that_did_not_drive() {
+    note();
+    let wheel = Wheel::builder().threads(1).name("did-not-drive").build().unwrap();
+    for round in 1..=2 {
+        let (called, at_call) = mpsc::channel();
+        let (release, held) = mpsc::channel();
+        let waker = Waker::from(Arc::new(Holds(called, Mutex::new(held))));
+        let mut sleep = Box::pin(wheel.sleep(20 * MS));
+        assert!(sleep.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        at_call.recv_timeout(LONG).unwrap();
+        let mut drive = Box::pin(wheel.drive(|_| std::future::pending::<()>()));
+        assert!(drive.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        drop(drive);
+        let (sender, ran) = mpsc::channel();
+        wheel.insert(MS, move || sender.send(()).unwrap());
+        pause(DELAY);
+        drop(release);
+        ran.recv_timeout(LONG).unwrap();
+        let is_behind = |event: &Noted| event.fields.0.contains_key("behind_ms");
+        wait_until("the delay is traced", || {
+            events_of("did-not-drive").iter().filter(|event| is_behind(event)).count() >= round
+        });
+    }
+}
+
 /// Timers in time are no events, however many there are.
 #[test]
 fn timers_are_not_traced() {

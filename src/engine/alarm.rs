@@ -116,8 +116,10 @@ impl Alarm {
     /// before `tick` has not begun, unless the ticker is late.
     #[cfg(feature = "async")]
     pub(crate) fn sleeps_to_before(&self, tick: Tick) -> bool {
+        // The plan is read last: it may be that of a loop until the thread stands in for the loop.
+        let is_turned = self.is_turned();
         let plan = self.plan.load(Ordering::SeqCst);
-        plan != AWAKE && plan < tick.get() && !self.is_turned()
+        !is_turned && plan != AWAKE && plan < tick.get()
     }
 
     /// Returns whether a user's loop advances the wheel, at times of its own. Its plan may be long

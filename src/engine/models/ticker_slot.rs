@@ -1,11 +1,18 @@
 //! Models of a ticker that a thread and futures take turns to run.
 
+use core::cell::Cell;
 use std::task::Waker;
 use std::time::Instant;
 
 use super::wakers::waits;
 use super::*;
 use crate::engine::ticker_slot::{NextPoll, TickerSlot};
+use crate::host::sync::thread_local;
+
+thread_local! {
+    /// Whether this is the ticker's thread.
+    static IS_TICKERS: Cell<bool> = Cell::new(false);
+}
 
 /// Tells the model when the first job has come due, and stops the engine.
 struct Tells {
@@ -20,6 +27,8 @@ impl Outlet for Tells {
 
     fn hand_over(&self, jobs: &mut Vec<DueJob>) {
         assert_eq!(jobs.drain(..).count(), 1);
+        let is_turned = self.engine.alarm().is_turned();
+        assert_ne!(is_turned, IS_TICKERS.with(Cell::get), "a future ran it, or the thread did");
         self.engine.stop();
         self.due.wake();
     }
@@ -37,7 +46,10 @@ fn slot() -> (Arc<Engine>, Slot, Arc<Parker>) {
 
 fn run_on_thread(slot: &Slot) -> thread::JoinHandle<()> {
     let slot = Arc::clone(slot);
-    thread::spawn(move || slot.run_on_thread())
+    thread::spawn(move || {
+        IS_TICKERS.with(|is_tickers| is_tickers.set(true));
+        slot.run_on_thread();
+    })
 }
 
 /// Polls as a runtime does, until the wheel has ended.

@@ -34,8 +34,6 @@ impl<O: Outlet> TickerSlot<O> {
         if state.queue.len() > 1 {
             return number;
         }
-        // A loop that stands in for the thread may be late by any time.
-        self.engine.alarm().parker().set_turned(true);
         self.is_wanted.store(true, Ordering::SeqCst);
         let old = self.waker.replace(Some(waker));
         drop(state);

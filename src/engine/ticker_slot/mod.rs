@@ -12,6 +12,9 @@
 //!   wants the ticker.
 //! - A future that leaves the queue wakes the next one, and the last one wakes the thread. So the
 //!   wheel never stands still, unless the runtime of the first future does.
+//! - The ticker is on time only while the thread has it: then no loop of the user's stands in for the
+//!   thread ([`Parker::is_turned`](crate::host::sync::Parker::is_turned)). A future that joins the
+//!   queue, or leaves it, does not change that.
 //! - A party that takes the ticker looks at every shard before it sleeps. So an insert that wakes
 //!   nobody, because nobody has the ticker just then, is not lost.
 //! - No user code runs under the lock: wakers are compared there, and are cloned, called and dropped
@@ -80,6 +83,7 @@ impl<O: Outlet> TickerSlot<O> {
     pub(crate) fn new(engine: Arc<Engine>, ticker: Ticker<O>) -> TickerSlot<O> {
         let activity = Arc::clone(ticker.activity());
         let waker = LoopWaker::new(&engine);
+        engine.alarm().parker().set_turned(true);
         let state = State {
             ticker: Some(ticker),
             runs_on: None,
@@ -114,6 +118,8 @@ impl<O: Outlet> TickerSlot<O> {
     pub(crate) fn run_on_thread(&self) {
         while let Some(mut ticker) = self.take_for_thread() {
             ticker.run(|| self.is_wanted.load(Ordering::SeqCst));
+            // A future may take it now, at any time.
+            self.engine.alarm().parker().set_turned(true);
             self.put_back(ticker);
             self.thread_activity.deliver(|| self.wake_first());
         }
