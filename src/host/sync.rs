@@ -97,7 +97,7 @@ impl Parker {
     }
 
     /// Wakes as [`Parker::wake`] does. Returns false if the hook was not called: because it is
-    /// [postponed](Parker::postpone_hook), or because this thread is calling a hook for the same
+    /// [postponed](postpone_hooks), or because this thread is calling a hook for the same
     /// cause already (a hook may cause the same wake again).
     pub(crate) fn wake_because(&self, cause: Option<Cause>) -> bool {
         let sleeps = {
@@ -124,22 +124,13 @@ impl Parker {
         lock(&self.state).woken
     }
 
-    /// Postpones the hooks that this thread would call until the returned value is dropped. A
-    /// caller that wakes under a lock drops that value after it has released the lock. Returns
-    /// `None` if there is no hook.
-    pub(crate) fn postpone_hook(&self) -> Option<PostponedHooks> {
-        self.hook.get()?;
-        POSTPONEMENTS.set(POSTPONEMENTS.get() + 1);
-        Some(PostponedHooks(PhantomData))
-    }
-
-    /// Returns whether a loop of the user's stands in for the thread.
+    /// Returns whether a loop of the user's stands in for the thread, or may begin to at any time.
     #[cfg(any(feature = "async", feature = "tracing"))]
     pub(crate) fn is_turned(&self) -> bool {
         self.is_turned.load(Ordering::SeqCst)
     }
 
-    /// Notes whether a loop of the user's stands in for the thread.
+    /// Notes whether a loop of the user's stands in for the thread, or may begin to.
     pub(crate) fn set_turned(&self, is_turned: bool) {
         self.is_turned.store(is_turned, Ordering::SeqCst);
     }
@@ -179,6 +170,14 @@ std::thread_local! {
 
 /// Why a thread is woken: the address of the object that wakes it, and a number of that object's.
 pub(crate) type Cause = (usize, u64);
+
+/// Postpones the hooks that this thread would call until the returned value is dropped: those of
+/// every parker, also one that gets its hook meanwhile. A caller that wakes under a lock drops that
+/// value after it has released the lock.
+pub(crate) fn postpone_hooks() -> PostponedHooks {
+    POSTPONEMENTS.set(POSTPONEMENTS.get() + 1);
+    PostponedHooks(PhantomData)
+}
 
 /// Returns whether this thread is calling a hook for this cause.
 fn is_under_way(cause: Option<Cause>) -> bool {

@@ -3,10 +3,11 @@
 use super::polled::{Calls, Polled, polled};
 use super::*;
 use core::future::{Future, Pending, pending};
+use core::hash::{Hash, Hasher};
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
 
-use tickwheel::{Drive, Sleep};
+use tickwheel::{Drive, Keyed, Sleep};
 use tokio::runtime::{self, Runtime};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep_until, timeout};
@@ -65,7 +66,7 @@ fn by_hand(wheel: &Wheel) -> (ByHand, Receiver<Instant>) {
 }
 
 /// Polls until the wheel's thread has given the wheel up: then no timer comes due between two polls.
-fn take_over(wheel: &Wheel, drive: &mut ByHand) {
+fn take_over(wheel: &Wheel, drive: &mut Polled<impl Future<Output = ()>>) {
     assert!(drive.poll().is_pending());
     let begin = now();
     loop {
@@ -276,6 +277,115 @@ fn panic_of_the_runtimes_sleep_leaves_the_wheel_to_its_thread() {
         wheel.sleep(5 * MS).await;
     });
     assert_eq!(wheel.stats().panicked, 0);
+}
+
+/// A sleep of a runtime, and a function that makes it, one of which panics once.
+#[derive(Clone)]
+struct Unkind(Arc<AtomicUsize>);
+
+impl Unkind {
+    const MAKES: usize = 1;
+    const POLLS: usize = 2;
+    const DROPS: usize = 3;
+
+    fn may_panic(&self, at: usize) {
+        if self.0.compare_exchange(at, 0, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
+            panic_any("unkind");
+        }
+    }
+}
+
+impl Future for Unkind {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+        self.may_panic(Unkind::POLLS);
+        Poll::Pending
+    }
+}
+
+impl Drop for Unkind {
+    fn drop(&mut self) {
+        self.may_panic(Unkind::DROPS);
+    }
+}
+
+/// A task that catches the panic may keep the future: the wheel's own thread goes on. If the task polls it again, it
+/// drives again.
+#[test]
+fn future_that_is_kept_after_a_panic_leaves_the_wheel_to_its_thread() {
+    for fault in [Unkind::MAKES, Unkind::POLLS, Unkind::DROPS] {
+        let wheel = Wheel::new();
+        let faults = Arc::new(AtomicUsize::new(0));
+        let unkind = Unkind(Arc::clone(&faults));
+        let mut drive = polled(wheel.drive(move |_| {
+            unkind.may_panic(Unkind::MAKES);
+            unkind.clone()
+        }));
+        for _ in 0..2 {
+            let mut far = polled(wheel.sleep(2 * HOUR));
+            assert!(far.poll().is_pending());
+            take_over(&wheel, &mut drive);
+            let mut earlier = polled(wheel.sleep(HOUR));
+            assert!(earlier.poll().is_pending());
+            faults.store(fault, Ordering::SeqCst);
+            let panicked = catch_unwind(AssertUnwindSafe(|| drive.poll()));
+            assert_eq!((panicked.is_err(), faults.load(Ordering::SeqCst)), (true, 0), "{fault}");
+            let mut sleep = polled(wheel.sleep(MS));
+            if sleep.poll().is_pending() {
+                wait_for(|| sleep.wakes() == 1);
+            }
+        }
+        assert_eq!(wheel.stats().panicked, 0);
+    }
+}
+
+/// A key that calls a function, once, while it is compared.
+struct Compared(Arc<Mutex<Option<Box<dyn FnOnce() + Send>>>>);
+
+impl PartialEq for Compared {
+    fn eq(&self, _: &Compared) -> bool {
+        let call = self.0.lock().unwrap().take();
+        call.into_iter().for_each(|call| call());
+        true
+    }
+}
+
+impl Eq for Compared {}
+
+impl Hash for Compared {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u8(1);
+    }
+}
+
+/// A future may begin to drive while a key is compared. Its waker is called after the lock of the keys is released.
+#[test]
+fn waker_may_use_the_key_that_is_compared_when_it_begins_to_drive() {
+    let wheel = Wheel::new();
+    let mut drive = polled(wheel.drive(|_| pending::<()>()));
+    let keyed = Keyed::new(&wheel);
+    let key = || Compared(Arc::default());
+    keyed.insert(key(), 2 * HOUR, || ()).unwrap();
+    let asks = keyed.clone();
+    let (sender, asked) = channel();
+    let waker = Waker::from(Arc::new(Calls(move || {
+        sender.send(asks.contains(&Compared(Arc::default()))).unwrap();
+    })));
+    let ((compares, compared), (drives, driven)) = (channel(), channel());
+    let call: Box<dyn FnOnce() + Send> = Box::new(move || {
+        compares.send(()).unwrap();
+        driven.recv_timeout(MINUTE).unwrap();
+    });
+    keyed.insert(Compared(Arc::new(Mutex::new(Some(call)))), 2 * HOUR, || ()).unwrap();
+    // On a thread of its own: if the waker took a lock that is held, it would wait for ever.
+    let inserts = thread::spawn(move || keyed.insert(key(), HOUR, || ()).map(drop).is_ok());
+    compared.recv_timeout(MINUTE).unwrap();
+    take_over(&wheel, &mut drive);
+    assert!(drive.poll_by(&waker).is_pending());
+    drives.send(()).unwrap();
+    assert_eq!(asked.recv_timeout(MINUTE), Ok(true));
+    assert!(inserts.join().unwrap());
 }
 
 /// On a manual wheel the future waits for the end of the wheel, and changes nothing.

@@ -4,8 +4,10 @@
 //!
 //! - It sleeps by the means of the runtime. So a due timer needs no switch to another thread, and a
 //!   task is woken on the thread on which it runs.
-//! - The ticker lies in its slot while user code runs: the user's function, and the user's sleep. A
-//!   panic there drops this future, and the next party goes on.
+//! - The ticker lies in its slot while user code runs: the user's function, and the user's sleep.
+//! - A poll holds the future's place in the queue, and a panic of user code drops it there. So the
+//!   next party goes on, also if the task catches the panic and keeps the future. The poll after
+//!   that begins anew, at the end of the queue.
 //! - It polls the sleep before it looks at the wheel, and once more after it has made a new one: so
 //!   the sleep always has the waker of the last poll.
 
@@ -36,11 +38,24 @@ pub struct Drive<S, F> {
 
 /// The wheel.
 enum Driven {
-    /// The future's number in the queue of the slot, after its first poll.
-    Slot(Arc<TickerSlot<PoolOutlet>>, Option<u64>),
+    /// The future's place in the queue of the slot. `None` before the first poll, while a poll holds
+    /// it, and after a panic.
+    Slot(Arc<TickerSlot<PoolOutlet>>, Option<Place>),
     /// A wheel without a thread, which its driver advances, or one that has ended. This sleep never
     /// is over, and ends with the wheel.
     End(Sleep),
+}
+
+/// The place of a future in the queue of the slot, until it is dropped.
+struct Place {
+    slot: Arc<TickerSlot<PoolOutlet>>,
+    number: u64,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.slot.leave(self.number);
+    }
 }
 
 impl Wheel {
@@ -68,8 +83,9 @@ impl Wheel {
     /// own timers. If jobs must start in time even then, do not drive the wheel. A runtime whose
     /// timers have a granularity, such as a millisecond on tokio, adds that to the lateness.
     ///
-    /// If the future is dropped, the wheel's own thread goes on at once. So it does if `sleep_until`
-    /// panics, which ends the task. If there are several such futures, the first one that was polled
+    /// If the future is dropped, the wheel's own thread goes on at once. So it does if `sleep_until` or
+    /// the sleep panics, which ends the task. (A task that catches the panic may poll the future
+    /// again, which then drives anew.) If there are several such futures, the first one that was polled
     /// drives, and the others stand by. On a manual or driven wheel the future only waits for the
     /// end of the wheel.
     pub fn drive<S, F>(&self, sleep_until: S) -> Drive<S, F>
@@ -126,15 +142,16 @@ where
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = &mut *self;
-        this.is_sleep_over(cx);
-        let next = match &mut this.wheel {
+        let place = match &mut this.wheel {
             Driven::End(end) => return end.poll_elapsed(cx).map(drop),
-            Driven::Slot(slot, number) => {
-                let number = *number.get_or_insert_with(|| slot.join(cx.waker()));
-                slot.poll(number, cx.waker())
-            }
+            Driven::Slot(slot, place) => place.take().unwrap_or_else(|| {
+                // One that panicked, or that was kept when the function did.
+                this.sleep = None;
+                Place { slot: Arc::clone(slot), number: slot.join(cx.waker()) }
+            }),
         };
-        match next {
+        this.is_sleep_over(cx);
+        match place.slot.poll(place.number, cx.waker()) {
             NextPoll::Never => {
                 this.sleep = None;
                 return Poll::Ready(());
@@ -148,15 +165,10 @@ where
                 }
             }
         }
-        Poll::Pending
-    }
-}
-
-impl<S, F> Drop for Drive<S, F> {
-    fn drop(&mut self) {
-        if let Driven::Slot(slot, Some(number)) = &self.wheel {
-            slot.leave(*number);
+        if let Driven::Slot(_, kept) = &mut this.wheel {
+            *kept = Some(place);
         }
+        Poll::Pending
     }
 }
 

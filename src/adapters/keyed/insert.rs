@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 use super::Keyed;
 use super::ticket::{KeyedJob, Ticket};
-use crate::host::sync::lock;
+use crate::host::sync::{lock, postpone_hooks};
 use crate::values::error::{InsertError, InsertErrorKind};
 use crate::values::handle::Handle;
 use crate::values::job::{Job, Task};
@@ -68,7 +68,7 @@ where
         let stripe = keys.stripe(hash);
         let mut replaced = None;
         let (own, result, removed, present);
-        let wakes = self.engine().alarm().parker().postpone_hook();
+        let wakes = postpone_hooks();
         {
             let mut map = lock(&stripe.map);
             // Look and decide.

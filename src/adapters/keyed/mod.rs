@@ -28,7 +28,7 @@ use std::sync::Arc;
 
 use crate::api::scheduler::Scheduler;
 use crate::engine::verbs::Engine;
-use crate::host::sync::lock;
+use crate::host::sync::{lock, postpone_hooks};
 use crate::values::error::InsertError;
 use crate::values::handle::Handle;
 use crate::values::job::{Job, Task, is_job};
@@ -310,7 +310,7 @@ where
     {
         let hash = self.keys.hasher.hash_one(key);
         // Dropped after the lock, because it is declared before.
-        let _wakes = self.engine().alarm().parker().postpone_hook();
+        let _wakes = postpone_hooks();
         let map = lock(&self.keys.stripe(hash).map);
         let (_, handle) = map.find(hash, key)?;
         ask(handle)
