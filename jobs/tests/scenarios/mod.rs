@@ -151,6 +151,38 @@ fn completed_jobs_are_kept_by_number_age_and_bytes() {
     });
 }
 
+/// Floats reach the handler, and those of a result its reader, with each of their bits.
+#[test]
+fn floats_keep_each_bit() {
+    #[derive(Serialize, Deserialize, Clone)]
+    struct Rates(Vec<f64>);
+    impl Job for Rates {
+        const KIND: &'static str = "rates";
+    }
+    let mut rates = vec![0.1 + 0.2, 1.0 - f64::EPSILON / 2.0, f64::MIN_POSITIVE, f64::MAX, -0.0];
+    rates.push(f64::from_bits(1));
+    let mut random = fastrand::Rng::with_seed(1);
+    rates.extend((0..1_000).map(|_| random.f64()));
+    rates
+        .extend((0..1_000).map(|_| f64::from_bits(random.u64(..))).filter(|rate| rate.is_finite()));
+    let changed = |read: &[f64]| {
+        let pairs = rates.iter().zip(read);
+        pairs.filter(|(rate, read)| rate.to_bits() != read.to_bits()).count()
+    };
+    on_stores(|store| {
+        let handler = |job: Rates, run: &Run| run.set_result(&job.0);
+        let (jobs, driver) = store.open().handle(handler).manual().unwrap();
+        jobs.kind::<Rates>().keep_completed(Keep::last(1)).unwrap();
+        jobs.insert(MS, Rates(rates.clone())).unwrap();
+        run_all(&driver);
+        let ended = jobs.ended().next().unwrap();
+        let result: Vec<f64> = serde_json::from_slice(&ended.result.clone().unwrap()).unwrap();
+        let job = ended.job::<Rates>().unwrap().0;
+        assert_eq!((result.len(), job.len()), (rates.len(), rates.len()));
+        assert_eq!((changed(&result), changed(&job)), (0, 0));
+    });
+}
+
 /// An id that its caller chose stays known after its job was removed from the kept ones.
 #[test]
 fn kept_job_that_is_removed_leaves_its_chosen_id() {
