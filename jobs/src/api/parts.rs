@@ -100,6 +100,7 @@ impl Builder {
             most_runs,
         };
         let settings = Settings {
+            queue: about.queue.clone().unwrap_or_default(),
             max_in_flight: self.max_in_flight,
             ahead: if is_shared { Duration::ZERO } else { AHEAD },
             lease: is_shared.then_some(lease),

@@ -14,7 +14,7 @@ impl Keyed {
     /// the result says that nothing was stored, and names the job of the period. Periods count from 1970: one of an hour
     /// begins with each full hour of UTC. So two jobs may be less than a period apart, but no period has two.
     ///
-    /// The job does not get the key. Its id is made of kind, key and period, as with
+    /// The job does not get the key. Its id is made of queue, kind, key and period, as with
     /// [`insert_with_id`](crate::Client::insert_with_id). So the store knows it until
     /// [`Builder::keep_dead`](crate::Builder::keep_dead) after its end, which must not be shorter than the period.
     ///
@@ -54,7 +54,10 @@ impl Keyed {
         }
         let period = period.as_millis().max(1);
         let slot = now.get().unsigned_abs() as u128 / period;
-        let id = JobId::named(&format!("throttle\0{}\0{}\0{period}\0{slot}", J::KIND, self.key()));
+        let queue = self.client().dispatcher.metrics.about.queue.as_deref().unwrap_or_default();
+        let (kind, length, key) = (J::KIND, J::KIND.len(), self.key());
+        let name = format!("throttle {queue} {period} {slot} {length} {kind} {key}");
+        let id = JobId::named(&name);
         self.client().insert_by(caller, NewJob::new(job).id(id)).await
     }
 

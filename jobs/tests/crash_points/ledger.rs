@@ -174,7 +174,11 @@ impl Ledger {
             .find(|(_, schedule)| schedule.task == *task)
             .unwrap_or_else(|| panic!("{id} is of no schedule: a ghost"));
         let since_1970 = due.duration_since(UNIX_EPOCH).expect("after 1970").as_millis();
-        assert_eq!(id, JobId::named(&format!("{name} {since_1970}")), "the id of an occurrence");
+        assert_eq!(
+            id,
+            JobId::named(&format!("schedule  {since_1970} {name}")),
+            "the id of an occurrence"
+        );
         assert!(self.occurred.insert(id), "{name} occurs twice at one time");
         assert_eq!(due, schedule.next, "{name} occurs at each of its times, in order");
         schedule.next += Duration::from_millis(schedule.ms);

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use tickwheel_jobs::{Client, Driver, Fail, Jobs};
+use tickwheel_jobs::{Client, Driver, Fail, Jobs, Keep};
 
 use super::{Charge, MS, Mail, SECOND, asker, manual, run_all};
 use crate::support::on_stores;
@@ -37,6 +37,27 @@ fn throttled_key_has_one_job_a_period() {
         assert!(jobs.keyed("a").throttle(Duration::ZERO, Charge(8)).unwrap().is_new);
         assert!(jobs.keyed(&"k".repeat(256)).throttle(MINUTE, Charge(9)).is_err());
         jobs.check().unwrap();
+    });
+}
+
+/// A throttled job and an occurrence have other ids in another queue, so that an id serves as an idempotency key.
+#[test]
+fn made_ids_of_two_queues_differ() {
+    on_stores(|store| {
+        let ids = |queue| {
+            let (jobs, driver) = manual(store.open().queue(queue));
+            jobs.kind::<Charge>().keep_completed(Keep::last(9)).unwrap();
+            to_full_minute(&driver);
+            jobs.schedule("minutely", MINUTE, Charge(1)).unwrap();
+            driver.advance(MINUTE);
+            run_all(&driver);
+            jobs.keyed("a").throttle(MINUTE, Charge(2)).unwrap();
+            run_all(&driver);
+            jobs.ended().map(|job| (job.due, job.id)).collect::<Vec<_>>()
+        };
+        let (one, two) = (ids("one"), ids("two"));
+        assert_eq!((one.len(), two.len()), (2, 2));
+        assert!(one.iter().all(|(_, id)| two.iter().all(|(_, other)| id != other)));
     });
 }
 

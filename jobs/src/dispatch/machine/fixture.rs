@@ -89,6 +89,7 @@ impl Store for Fails {
 pub(super) fn settings(max_in_flight: usize) -> Settings {
     let retry = Retry::fixed(Duration::from_secs(3600));
     Settings {
+        queue: String::new(),
         max_in_flight,
         ahead: Duration::ZERO,
         lease: None,

@@ -79,8 +79,9 @@ impl Machine {
             }
             let (times, next) = schedule.schedule.due(expected, now.minus(GRACE), until, room);
             made += times.len().max(1);
+            let queue = &self.settings.queue;
             let job = |due: Millis| NewJob {
-                id: JobId::named(&format!("{} {}", schedule.name, due.get())),
+                id: JobId::named(&format!("schedule {queue} {} {}", due.get(), schedule.name)),
                 kind: Arc::clone(kind),
                 due,
                 key: None,

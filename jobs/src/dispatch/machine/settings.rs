@@ -15,6 +15,8 @@ use crate::values::retry::Retry;
 /// The choices of the builder, as the machine needs them.
 #[derive(Clone)]
 pub(crate) struct Settings {
+    /// The name of the queue. Empty: the default one.
+    pub(crate) queue: String,
     /// How many jobs may be claimed at once.
     pub(crate) max_in_flight: usize,
     /// How long before its due time a job is claimed.
