@@ -128,7 +128,7 @@ fn unknown_kind_of_an_empty_file_is_named() {
 fn queue_that_is_absent_is_not_made() {
     let app = application().unwrap();
     assert_eq!(call(&app.store, &["--queue", "mail", "list"]).code, 2);
-    let tables = "SELECT count(*) FROM sqlite_schema WHERE name = 'tickwheel_mail_meta'";
+    let tables = "SELECT count(*) FROM sqlite_schema WHERE name = 'tickwheel_mail__meta'";
     let conn = Connection::open(&app.store).unwrap();
     assert_eq!(conn.query_row(tables, [], |row| row.get::<_, i64>(0)).unwrap(), 0);
 }

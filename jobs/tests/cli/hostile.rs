@@ -43,7 +43,7 @@ fn text_of_a_file_is_printed_without_control_characters() {
     wait_until(|| jobs.count().unwrap().dead == 1);
     let queue = format!("q{STEERING}");
     let conn = Connection::open(&file).unwrap();
-    conn.execute_batch(&format!("CREATE TABLE \"tickwheel_{queue}_meta\" (a)")).unwrap();
+    conn.execute_batch(&format!("CREATE TABLE \"tickwheel_{queue}__meta\" (a)")).unwrap();
     drop(conn);
 
     let calls: [&[&str]; 15] = [

@@ -2,8 +2,10 @@
 
 use std::sync::mpsc;
 
+use serde::{Deserialize, Serialize};
 use tickwheel_jobs::{
-    Cancel, Cancellation, Fail, InsertErrorKind, JobState, Jobs, OpenError, StoreError,
+    Cancel, Cancellation, Fail, InsertErrorKind, Job, JobState, Jobs, Keep, Limit, OpenError,
+    StoreError,
 };
 
 use super::support::*;
@@ -193,6 +195,74 @@ fn queues_of_a_file_know_nothing_of_each_other() {
     assert_eq!((shop_log.get(), mail_log.get()), (vec![1], vec![2]));
     shop.check().unwrap();
     mail.check().unwrap();
+}
+
+/// A job with a partition.
+#[derive(Serialize, Deserialize)]
+struct Delivery;
+
+impl Job for Delivery {
+    const KIND: &'static str = "delivery";
+
+    fn partition(&self) -> Option<String> {
+        Some("acme".to_owned())
+    }
+}
+
+/// Each queue of a file has tables and indexes of its own, with any name, and in any order in which the queues are made.
+#[test]
+fn queues_of_any_names_share_a_file() {
+    let mut names = [
+        "ended",
+        "orders",
+        "orders_ended",
+        "orders_ended_kind",
+        "orders_grp",
+        "orders_",
+        "orders__",
+        "_orders",
+        "_",
+        "__",
+        "grp",
+        "kept",
+        "kept_list",
+        "meta",
+        "job",
+        "job__job",
+        "JOB_part",
+        "sqlite_x",
+        "tickwheel_",
+        "0",
+        "dead_by_error",
+        "Outbox",
+    ];
+    for _ in 0..2 {
+        let (_folder, path) = file();
+        let open = |name: Option<&str>| {
+            let builder = Jobs::open(&path).unwrap();
+            let builder = match name {
+                Some(name) => builder.queue(name),
+                None => builder,
+            };
+            builder.handle(|_: Delivery, _| Ok(())).manual().unwrap()
+        };
+        let all = || names.iter().copied().map(Some).chain([None]);
+        let queues: Vec<_> = all().map(|name| (name, open(name))).collect();
+        // The tables of kept jobs, groups, lanes and tokens are made with their first rows.
+        for (_, (jobs, _)) in &queues {
+            let kind = jobs.kind::<Delivery>();
+            kind.keep_completed(Keep::last(9)).unwrap();
+            kind.limit(Limit::none().rate(5, SECOND)).unwrap();
+            jobs.group().add(SECOND, Delivery).then(Delivery).insert().unwrap();
+        }
+        for (name, (jobs, driver)) in queues {
+            assert_eq!((driver.advance(HOUR), jobs.ended().count()), (2, 2), "{name:?}");
+            jobs.check().unwrap_or_else(|wrong| panic!("{name:?}: {wrong}"));
+            jobs.shutdown().unwrap();
+        }
+        all().for_each(|name| assert_eq!(open(name).0.ended().count(), 2, "{name:?}"));
+        names.reverse();
+    }
 }
 
 /// A shutdown keeps its limit while another program holds the lock of the file: the end of the last run is

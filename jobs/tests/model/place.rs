@@ -135,7 +135,7 @@ impl Place {
     /// Returns with what the names of a file's tables begin.
     pub(crate) fn prefix(&self) -> String {
         match self {
-            Place::File(_, true) => format!("tickwheel_{QUEUE}_"),
+            Place::File(_, true) => format!("tickwheel_{QUEUE}__"),
             _ => "tickwheel_".to_owned(),
         }
     }

@@ -19,7 +19,7 @@ use crate::open::{Access, Place, Queue, Sizes};
 
 const PREFIX: &str = "tickwheel_";
 const TABLES: &str = "SELECT name FROM sqlite_schema \
-     WHERE type = 'table' AND name GLOB 'tickwheel_*meta' ORDER BY name";
+     WHERE type = 'table' AND (name = 'tickwheel_meta' OR name GLOB 'tickwheel_?*__meta') ORDER BY name";
 
 /// Returns a client of an existing queue.
 pub(crate) fn client(
@@ -98,8 +98,8 @@ fn queues(file: &Path) -> rusqlite::Result<Vec<Option<String>>> {
     let mut statement = conn.prepare(TABLES)?;
     let tables = statement.query_map([], |row| row.get::<_, String>(0))?;
     let queue = |table: String| {
-        let rest = table.strip_prefix(PREFIX).and_then(|rest| rest.strip_suffix("meta"));
-        rest.and_then(|rest| rest.strip_suffix('_')).map(str::to_owned)
+        let rest = table.strip_prefix(PREFIX);
+        rest.and_then(|rest| rest.strip_suffix("__meta")).map(str::to_owned)
     };
     tables.map(|table| table.map(queue)).collect()
 }

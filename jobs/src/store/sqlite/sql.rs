@@ -147,11 +147,13 @@ pub(crate) struct Sql {
 }
 
 impl Sql {
-    /// Returns the statements for a queue. Each queue has tables of its own.
+    /// Returns the statements for a queue. Each queue has tables of its own. Their names, and those of their indexes, have
+    /// the queue before the last `__`, and no name of a table or an index has a `__` or begins with a `_` behind the prefix.
+    /// So no two queues have a name in common, however they are called.
     pub(crate) fn new(queue: Option<&str>) -> Sql {
         let prefix = match queue {
             None => "tickwheel_".to_owned(),
-            Some(queue) => format!("tickwheel_{queue}_"),
+            Some(queue) => format!("tickwheel_{queue}__"),
         };
         let sql = |text: &str| text.replace("{p}", &prefix);
         let row = "due, id, failures, interruptions, callers_id, key, errors, payload, attempts, extra, part";
