@@ -14,7 +14,7 @@ use crate::values::tls::Tls;
 impl Jobs {
     /// Opens the jobs in a file, which is created if it is absent. It may be the SQLite database of an
     /// application, as long as that has no `application_id` of its own: the tables of the jobs begin with
-    /// `tickwheel_`.
+    /// `tickwheel_`. The tables of the application are neither read nor checked.
     ///
     /// The path is made absolute here, so a later change of the working directory has no effect. A symbolic
     /// link is followed. If the file that it leads to is absent, that file is created.

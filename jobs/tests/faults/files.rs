@@ -98,6 +98,31 @@ fn database_without_an_application_id_is_shared() {
     assert_eq!(found, 1);
 }
 
+/// The tables of an application in the same file are its own: one that needs a collation which no other program knows, and
+/// one whose rows break a constraint, keep no queue from opening, and are no damage.
+#[test]
+fn tables_of_the_application_are_not_checked() {
+    let (_folder, path) = file();
+    let other = Connection::open(&path).expect("a database");
+    other
+        .execute_batch(
+            "CREATE TABLE customer (name TEXT COLLATE NOCASE); CREATE INDEX customer_name ON customer (name);
+             INSERT INTO customer VALUES ('ann');
+             PRAGMA ignore_check_constraints = 1;
+             CREATE TABLE price (cents INTEGER CHECK (cents > 0)); INSERT INTO price VALUES (-1);
+             PRAGMA writable_schema = 1;
+             UPDATE sqlite_schema SET sql = replace(sql, 'NOCASE', 'de_DE');",
+        )
+        .expect("the tables of an application");
+    drop(other);
+    make(&path, 10);
+    for _ in 0..2 {
+        let (jobs, driver) = start(&path).expect("the tables of the queue are in order");
+        jobs.check().expect("no damage");
+        drop((jobs, driver));
+    }
+}
+
 /// A file of a later version is refused, and the error names both versions.
 #[test]
 fn file_of_a_later_version_is_refused() {

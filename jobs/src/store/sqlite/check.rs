@@ -26,7 +26,7 @@ struct Seen {
 ///
 /// | | invariant |
 /// | --- | --- |
-/// | F1 | SQLite's own check finds no damage in pages, cells and indexes |
+/// | F1 | SQLite's own check finds no damage in pages, cells and indexes of the queue's tables |
 /// | F2 | every job has a kind with a name; each kind counts its jobs correctly, those that have ended too; and so does each group of `dead_by_error` |
 /// | F3 | every job is found by its id, and no two jobs have one id |
 /// | F4 | a row of `moved` belongs to a job whose id does not lead to its place |
@@ -50,11 +50,9 @@ pub(crate) fn check(tables: Tables<'_>, state: &State) -> Result<(), Violation> 
 }
 
 fn compare(tables: Tables<'_>, state: &State) -> Result<(), Violation> {
-    let report: String = tables
-        .conn
-        .query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))
-        .map_err(store_error)?;
-    ensure(report == "ok", || format!("F1: {report}"))?;
+    if let Some(report) = tables.damage("integrity_check")? {
+        return Err(Violation(format!("F1: {report}")));
+    }
 
     let kinds = tables.kinds()?;
     tables.look_for_tables()?;

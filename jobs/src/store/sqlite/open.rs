@@ -67,7 +67,7 @@ pub(crate) struct Location {
 
 /// The oldest SQLite that loses no commit when two connections meet in a checkpoint.
 const OLDEST_SQLITE: i32 = 3_051_003;
-/// A file of at most this many bytes is checked as a whole when it is opened.
+/// In a file of at most this many bytes the tables of the queue are checked when it is opened.
 const CHECKED_BYTES: u64 = 8 << 20;
 /// A path with this many symbolic links is refused, as Linux does.
 const MOST_LINKS: usize = 40;
@@ -265,13 +265,11 @@ impl Location {
         let sql = Sql::new(self.queue.as_deref());
         let tables = Tables { conn: &conn, sql: &sql };
         self.version(tables)?;
-        if bytes <= CHECKED_BYTES {
-            let report: String = self.pragma(&conn, "quick_check")?;
-            if report != "ok" {
-                return Err(self.damaged(&report));
-            }
-        }
-        Ok(())
+        let damage = match bytes <= CHECKED_BYTES {
+            true => tables.damage("quick_check").map_err(|error| self.refine(error))?,
+            false => None,
+        };
+        damage.map_or(Ok(()), |report| Err(self.damaged(&report)))
     }
 
     /// Makes the file: complete, or not at all.
