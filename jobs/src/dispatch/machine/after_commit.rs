@@ -24,6 +24,14 @@ use crate::values::time::{Millis, Now};
 #[cfg(test)]
 mod tests;
 
+/// What the settings that were read have changed.
+pub(super) struct Changed {
+    /// A head start or a limit. Then the claimed jobs that have not started go back to the store, also those of this very
+    /// commit. They may be in the wrong order, in slots that are kept now, or more than the limit allows.
+    order: bool,
+    pauses: bool,
+}
+
 impl Machine {
     pub(super) fn committed(
         &mut self,
@@ -38,7 +46,7 @@ impl Machine {
         let mut failure = None;
         // Buffered inserts for which a server has no memory: to try them again would hold up all other commits.
         let mut dropped = Vec::new();
-        let mut order_changes = false;
+        let (mut order_changes, mut pauses_change) = (false, false);
         let mut unreadable = outcome.unreadable;
         for ((op, then), answer) in
             commit.ops.into_iter().zip(commit.follow_ups).zip(outcome.answers)
@@ -148,7 +156,9 @@ impl Machine {
                 }
                 FollowUp::SettingsLoaded => {
                     if let Answer::Settings(stored) = answer {
-                        order_changes |= self.follow_settings(&stored);
+                        let changed = self.follow_settings(&stored);
+                        order_changes |= changed.order;
+                        pauses_change |= changed.pauses;
                     }
                 }
                 // The schedule was changed meanwhile.
@@ -199,6 +209,10 @@ impl Machine {
         } else {
             self.withdraw_paused();
         }
+        if pauses_change {
+            // The claim of this commit did not ask for a kind whose pause has ended.
+            output.wake_by(now);
+        }
         if let Some(error) = failure {
             let failure = ApplyError { error, unknown: true, again: false };
             self.failed(failed, &failure, now, output);
@@ -214,15 +228,17 @@ impl Machine {
         }
     }
 
-    /// Takes the stored settings. Returns whether a head start or a limit has changed: then the claimed jobs that
-    /// have not started go back to the store, also those of this very commit. They may be in the wrong order, in
-    /// slots that are kept now, or more than the limit allows.
-    pub(super) fn follow_settings(&mut self, stored: &[(String, String)]) -> bool {
+    /// Takes the stored settings, and returns what has changed.
+    pub(super) fn follow_settings(&mut self, stored: &[(String, String)]) -> Changed {
         let before = core::mem::replace(&mut self.stored, Settings::of(stored));
         let all = core::mem::take(&mut self.stored.head_starts);
         self.stored.head_starts = all.only(|kind| self.settings.policies.contains_key(kind));
         let limits_change = self.follow_limits(stored);
-        limits_change || self.stored.head_starts != before.head_starts
+        Changed {
+            order: limits_change || self.stored.head_starts != before.head_starts,
+            pauses: self.stored.is_paused != before.is_paused
+                || self.stored.paused_kinds != before.paused_kinds,
+        }
     }
 
     /// Withdraws the runs of paused kinds that have not started: the next step gives their claims back.

@@ -8,7 +8,8 @@ use crate::dispatch::command::{Answered, RunEnd};
 use crate::dispatch::machine::buffered::MOST_BUFFERED;
 use crate::dispatch::machine::fixture::{Fails, KIND, at, job, settings};
 use crate::dispatch::run_span::RunSpan;
-use crate::store::{IfTaken, Store};
+use crate::store::{Batch, IfTaken, Store};
+use crate::values::setting::pause;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -93,6 +94,38 @@ fn dropped(output: &StepOutput) -> Vec<JobId> {
         _ => None,
     };
     output.events.iter().filter_map(ids).flatten().collect()
+}
+
+/// A step that learns that another process has ended a pause makes the next step at once: its own claim left the kind out.
+#[test]
+fn end_of_a_pause_makes_the_next_step_at_once() {
+    let mut steps = Steps::new();
+    let retry = steps.machine.settings.policies[KIND];
+    steps.machine.settings.policies.insert(Arc::from("other"), retry);
+    let mut elsewhere = |op: Op| {
+        let batch = Batch {
+            number: 1,
+            ops: &[op],
+            claim: None,
+            synced: false,
+            awaited: false,
+            until: None,
+            now: Millis::ZERO,
+        };
+        steps.store.apply(&batch).map_err(|failed| failed.error).unwrap();
+        steps.machine.load_schedules = true;
+        let output = steps.machine.step(at(steps.begun, SECOND), &mut Vec::new(), &mut steps.store);
+        (
+            output.starts.len(),
+            output.wake_at.is_some_and(|at_once| at_once <= at(steps.begun, SECOND).millis()),
+        )
+    };
+    let name = pause(Some(KIND));
+    elsewhere(Op::PutSetting { name: name.clone(), value: Some(String::new()) });
+    let due = job(1, at(steps.begun, Duration::ZERO));
+    assert_eq!(elsewhere(Op::Insert(due)), (0, false));
+    assert_eq!(elsewhere(Op::PutSetting { name, value: None }), (0, true));
+    assert_eq!(steps.step(SECOND, Vec::new()).starts.len(), 1);
 }
 
 /// If other programs have the lock until the limit of the first caller, that caller is refused. A caller with a later
