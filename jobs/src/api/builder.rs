@@ -246,7 +246,9 @@ impl Builder {
         Builder { replicas: n, ..self }
     }
 
-    /// Limits the number of claimed jobs: those that run, and those that start soon. The default is 2048.
+    /// Limits the number of claimed jobs: those that run, those that start soon, and those whose end is not recorded yet.
+    /// After a crash the jobs that have run without a recorded end run again, so this limits their number too. The default
+    /// is 2048.
     ///
     /// On a file, jobs are claimed up to 50 ms before they are due, even if no thread is free. On a server
     /// other processes share the work, so a process claims only the jobs that its threads can start soon: one
