@@ -17,6 +17,10 @@ use super::time::Millis;
 /// | `Synced` | when the job is on stable storage | nothing | nothing |
 /// | `Written` | when the system has it | nothing | the latest commits |
 /// | `Buffered` | at once | what was not flushed | what was not flushed |
+///
+/// A shutdown commits the inserts that came before it. A buffered insert that another
+/// thread makes at that moment may come too late. It is lost then, and
+/// [`Event::InsertsDropped`](crate::Event::InsertsDropped) names it. So is one that a store cannot take at the end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum Durability {

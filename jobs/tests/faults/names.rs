@@ -190,6 +190,63 @@ fn file_that_is_removed_takes_no_jobs_until_it_comes_back() {
     assert!(jobs.shutdown().is_err_and(|error| is_named(&error)), "the end says so");
 }
 
+/// The same holds if the log of the file is away. A run that ends meanwhile does not hide that at the end.
+#[test]
+fn log_that_is_removed_takes_no_jobs_until_it_comes_back() {
+    let (folder, path) = file();
+    let (log, away) = (beside(&path, "-wal"), folder.path().join("away"));
+    let (jobs, driver) = start(&path).expect("a new file");
+    let task = || Task::new(1, Plan::Succeed);
+    jobs.insert(HOUR, task()).expect("an insert");
+    driver.advance(Duration::from_secs(2));
+    fs::rename(&log, &away).expect("the log moves");
+    driver.advance(Duration::from_secs(2));
+    let refused = jobs.insert(HOUR, task()).expect_err("the log is away");
+    let is_named =
+        |error: &StoreError| matches!(error, StoreError::Io(text) if text.contains("removed"));
+    assert!(
+        matches!(refused.kind(), InsertErrorKind::Store(error) if is_named(error)),
+        "{refused}"
+    );
+    fs::rename(&away, &log).expect("the log moves back");
+    driver.advance(Duration::from_secs(2));
+    jobs.insert(HOUR, task()).expect("the log is there again");
+    jobs.check().expect("no damage");
+    fs::remove_file(&log).expect("the log goes");
+    assert!(jobs.shutdown().is_err_and(|error| is_named(&error)), "the end says so");
+    // The connection that had the log has moved it to the file.
+    let (jobs, driver) = start(&path).expect("the file is in order");
+    assert_eq!(jobs.count().expect("the jobs are counted").pending, 2);
+    drop((jobs, driver));
+}
+
+/// If the file is removed under a run, the end of the jobs names that, and not the lock that the run could not get.
+#[test]
+fn file_that_is_removed_under_a_run_is_named_at_the_end() {
+    let (_folder, path) = file();
+    let (started, at_start) = std::sync::mpsc::channel();
+    let (release, may_end) = std::sync::mpsc::channel::<()>();
+    let may_end = std::sync::Mutex::new(may_end);
+    let handler = move |_: Task, _: &Run| {
+        started.send(()).expect("the test waits");
+        may_end.lock().expect("one run").recv().expect("the test ends the run");
+        Ok(())
+    };
+    let jobs =
+        Jobs::open(&path).and_then(|builder| builder.handle(handler).start()).expect("a file");
+    jobs.insert(Duration::ZERO, Task::new(1, Plan::Succeed)).expect("an insert");
+    at_start.recv().expect("the run starts");
+    fs::remove_file(&path).expect("the file goes");
+    let long = std::time::Instant::now() + Duration::from_secs(60);
+    while jobs.insert(HOUR, Task::new(2, Plan::Succeed)).is_ok() {
+        assert!(std::time::Instant::now() < long, "the file takes jobs");
+        std::thread::park_timeout(Duration::from_millis(20));
+    }
+    release.send(()).expect("the run waits");
+    let end = jobs.shutdown().expect_err("the file is gone");
+    assert!(matches!(&end, StoreError::Io(text) if text.contains("removed")), "{end}");
+}
+
 /// `insert_in` works on the file of these jobs, also if the symbolic link that led there is gone.
 #[test]
 fn insert_in_finds_the_file_behind_a_link_that_is_gone() {

@@ -322,6 +322,7 @@ impl Machine {
     ) {
         let wait = FIRST_RETRY.saturating_mul(1 << self.failures.min(16)).min(LONGEST_RETRY);
         self.failures = self.failures.saturating_add(1);
+        self.last_failure = Some(failed.error.clone());
         self.retry_at = Some(now.plus(wait));
         self.load_schedules = true;
         output.emit(Event::CommitFailed { error: failed.error.clone() });

@@ -127,6 +127,8 @@ pub(crate) struct Machine {
     /// The number of failed commits in a row, and when the next commit is tried for the backlog alone.
     failures: u32,
     retry_at: Option<Millis>,
+    /// The error of the last commit that failed.
+    last_failure: Option<StoreError>,
     last: Millis,
     last_instant: Option<Instant>,
     purge_at: Millis,
@@ -232,6 +234,7 @@ impl Machine {
             backlog: Vec::new(),
             unstored: Unstored::default(),
             failures: 0,
+            last_failure: None,
             retry_at: None,
             last: now,
             last_instant: None,
@@ -378,7 +381,9 @@ impl Machine {
             output.finished = true;
             let is_end = |command: &Command| matches!(command, Command::Ended { .. });
             let answer = match self.abandoned {
-                _ if self.backlog.iter().any(is_end) => Err(StoreError::Busy.into()),
+                _ if self.backlog.iter().any(is_end) => {
+                    Err(self.last_failure.take().unwrap_or(StoreError::Busy).into())
+                }
                 0 => Ok(Answer::Done),
                 runs => Err(ApplyError::from(StoreError::StillRunning(runs))),
             };

@@ -107,8 +107,9 @@ pub(crate) struct Sqlite {
     hurry: Hurry,
     /// The lock that is held while this process runs the jobs of the file.
     _runner: Option<File>,
-    /// The identity of the file that was opened.
+    /// The identity of the file that was opened, and that of the log which this connection has found.
     identity: Option<Identity>,
+    log: Option<Identity>,
     /// When that was last compared with the file under the name.
     compared: Millis,
     /// The file under the name is another one now, or gone.
@@ -144,6 +145,7 @@ impl Sqlite {
         let sql = Sql::new(location.queue.as_deref());
         Sqlite {
             identity: location.identity(),
+            log: None,
             compared: Millis::ZERO,
             removed: false,
             hurry: Hurry::default(),
@@ -345,6 +347,7 @@ impl Store for Sqlite {
     }
 
     fn close(mut self: Box<Self>) -> Result<(), StoreError> {
+        let is_in_place = self.is_in_place();
         let Some(mut conn) = self.conn.take() else { return Ok(()) };
         if std::process::id() != self.pid {
             core::mem::forget(conn);
@@ -360,17 +363,16 @@ impl Store for Sqlite {
         }
         crate::values::hook::at("closing: before the checkpoint");
         let emptied = conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0));
-        if !matches!(emptied, Ok(false)) && self.location.vfs.is_none() {
+        if !matches!(emptied, Ok(false)) && self.location.vfs.is_none() && is_in_place {
             // To open and close the log drops no lock: SQLite holds none on it.
             let synced = File::open(self.location.log()).and_then(|log| log.sync_all());
             synced.map_err(|error| StoreError::Io(error.to_string()))?;
         }
         let closed = conn.close().map_err(|(_, error)| store_error(error));
-        emptied.map_err(store_error).map(|_| ()).and(closed)?;
-        match self.location.identity() == self.identity {
-            true => Ok(()),
-            false => Err(self.location.removed()),
+        if !is_in_place {
+            return Err(self.location.removed());
         }
+        emptied.map_err(store_error).map(|_| ()).and(closed)
     }
 }
 

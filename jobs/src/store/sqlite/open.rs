@@ -227,16 +227,24 @@ impl Location {
         }
     }
 
+    /// Returns the identity of the log, if there is one.
+    pub(super) fn identity_of_log(&self) -> Option<Identity> {
+        match self.vfs {
+            None => identity(fs::metadata(self.log())),
+            Some(_) => None,
+        }
+    }
+
     /// Says whether a path leads to this file.
     pub(crate) fn is_at(&self, path: &Path) -> bool {
         self.identity().is_some_and(|ours| identity(fs::metadata(path)) == Some(ours))
             && path.canonicalize().is_ok_and(|path| path == self.file)
     }
 
-    /// Returns the error for a file that is no longer under its name.
+    /// Returns the error for a file that is no longer under its name, or whose log is not.
     pub(crate) fn removed(&self) -> StoreError {
         let path = self.path.display();
-        StoreError::Io(format!("{path} was removed, or replaced, since it was opened"))
+        StoreError::Io(format!("{path} or its log was removed, or replaced, since it was opened"))
     }
 
     pub(crate) fn log(&self) -> PathBuf {

@@ -54,6 +54,7 @@ impl Sqlite {
                 return Err(self.location.removed());
             }
             let conn = self.location.reopen()?;
+            self.log = None;
             self.state.forget_the_file();
             self.syncs = true;
             self.conn = Some(conn);
@@ -61,13 +62,24 @@ impl Sqlite {
         self.conn.as_ref().ok_or(StoreError::Closed)
     }
 
-    /// Compares the file under the name with the one that was opened, at most once a second. A file that was
-    /// removed would go on taking commits, which no other process could read.
+    /// Compares the file and the log under their names with those that were opened, at most once a second. A file or a log
+    /// that was removed would go on taking commits, which no other process could read.
     pub(super) fn compare_file(&mut self, now: Millis) {
         if now.since(self.compared) >= COMPARE_INTERVAL || now < self.compared {
             self.compared = now;
-            self.removed = self.location.identity() != self.identity;
+            self.removed = !self.is_in_place();
         }
+    }
+
+    /// Says whether the file and the log are under their names. SQLite removes a log only with its last connection, so the
+    /// log that this connection has found stays.
+    pub(super) fn is_in_place(&mut self) -> bool {
+        let log = self.location.identity_of_log();
+        if self.conn.is_some() && self.log.is_none() {
+            self.log = log;
+        }
+        let is_log_in_place = self.conn.is_none() || self.log == log;
+        is_log_in_place && self.location.identity() == self.identity
     }
 
     /// Sets whether commits wait for the disk.
