@@ -106,7 +106,8 @@ impl Counted {
     pub(super) fn record(&self, duration: Duration) {
         self.counts[Buckets::bucket(duration)].fetch_add(1, Ordering::Relaxed);
         let nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
-        self.nanos.fetch_add(nanos, Ordering::Relaxed);
+        let add = |sum: u64| Some(sum.saturating_add(nanos));
+        let _ = self.nanos.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
     }
 
     fn is_any(&self) -> bool {
@@ -241,6 +242,16 @@ mod tests {
             let is_in = [Outcome::Retried, Outcome::Completed].contains(outcome);
             assert_eq!(of_b.ended(*outcome).count(), u64::from(is_in), "{outcome}");
         }
+    }
+
+    /// The sum under the exact bounds stays at its maximum.
+    #[test]
+    fn sum_stays_at_its_maximum() {
+        let counted = Counted::default();
+        for _ in 0..3 {
+            counted.record(Duration::from_secs(1 << 34));
+        }
+        assert_eq!(counted.snapshot().sum, Duration::from_nanos(u64::MAX));
     }
 
     /// 200 kinds have counters of their own. Of more kinds the first 200 by name have, and the others share

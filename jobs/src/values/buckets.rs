@@ -10,7 +10,7 @@ pub struct Buckets {
     /// How many durations each bucket has. The first bucket has those of at most the first bound, each further
     /// one those above the bound before it, and the last one those above every bound.
     pub counts: [u64; Buckets::BOUNDS.len() + 1],
-    /// The sum of all durations.
+    /// The sum of all durations. It stays at 584 years once it has reached them.
     pub sum: Duration,
 }
 
