@@ -117,7 +117,7 @@ fn text_of_the_metrics_is_read_by_prometheus() {
         assert!(output.status.success(), "{output:?}");
         let text = String::from_utf8(output.stdout).unwrap();
         assert!(
-            text.contains("\ntickwheel_jobs_unhandled{queue=\"default\",kind=\"forgotten\"} 1\n")
+            text.contains("\ntickwheel_jobs_unhandled{kind=\"forgotten\",queue=\"default\"} 1\n")
         );
         promtool(&["check", "metrics"], &text);
     }

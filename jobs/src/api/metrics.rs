@@ -43,7 +43,7 @@ impl Client {
     /// // The answer to a request of `/metrics`, with the value of its header `Accept`:
     /// let (content_type, text) = jobs.metrics()?.for_accept(accept);
     /// # assert!(content_type.starts_with("text/plain"));
-    /// # assert!(text.contains("tickwheel_jobs_pending{queue=\"default\",kind=\"push\"} 0\n"));
+    /// # assert!(text.contains("tickwheel_jobs_pending{kind=\"push\",queue=\"default\"} 0\n"));
     /// # drop((jobs, driver));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```

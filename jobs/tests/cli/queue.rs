@@ -263,12 +263,12 @@ fn queues_are_listed_with_counts() {
 fn metrics_are_printed_for_prometheus_and_openmetrics() {
     let Some(app) = application() else { return };
     app.jobs.insert(Duration::from_secs(3600), push("ann")).unwrap();
-    let line = "tickwheel_jobs_pending{queue=\"default\",kind=\"push\"} 1\n";
+    let line = "tickwheel_jobs_pending{kind=\"push\",queue=\"default\"} 1\n";
     let text = ok(&app.store, &["metrics"]);
     assert!(text.contains(line) && !text.contains("_total"), "{text}");
     assert!(ok("metrics", &[&app.store]).contains(line));
     let open = ok(&app.store, &["metrics", "--openmetrics"]);
     assert!(open.contains(line) && open.ends_with("# EOF\n"), "{open}");
     let other = app.jobs.insert(Duration::from_secs(3600), push("bob"));
-    assert!(other.is_ok() && ok(&app.store, &["metrics"]).contains("kind=\"push\"} 2\n"));
+    assert!(other.is_ok() && ok(&app.store, &["metrics"]).contains("queue=\"default\"} 2\n"));
 }

@@ -124,8 +124,8 @@ fn metrics_of_limits_are_those_of_the_queue_and_of_flows() {
         assert!(!jobs.metrics().unwrap().to_string().contains("_limit_"));
         assert!(partitions().is_empty());
 
-        let flow = r#",scope="flow",flow="close-order""#;
-        let queue = r#",scope="queue",flow="""#;
+        let flow = r#"flow="close-order",scope="flow""#;
+        let queue = r#"scope="queue""#;
         let closes = jobs.kind::<Close>();
         closes.limit(Limit::running(2).rate(1, HOUR)).unwrap();
         jobs.insert(Duration::ZERO, close(0)).unwrap();

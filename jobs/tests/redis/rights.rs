@@ -90,7 +90,7 @@ fn client_that_may_write_nothing_can_read() {
     assert_eq!(reader.pending().count(), 1);
     let metrics = reader.metrics().unwrap().to_string();
     assert!(
-        metrics.contains("tickwheel_jobs_pending{queue=\"shop\",kind=\"order\"} 1\n"),
+        metrics.contains("tickwheel_jobs_pending{kind=\"order\",queue=\"shop\"} 1\n"),
         "{metrics}"
     );
     let id = reader.pending().next().unwrap().id;

@@ -32,12 +32,16 @@ impl Samples {
 
     /// Returns the value of a kind.
     pub(crate) fn of_kind(&self, name: &str, kind: &str) -> f64 {
-        self.labelled(name, &format!(",kind=\"{kind}\""))
+        self.labelled(name, &format!("kind=\"{kind}\""))
     }
 
-    /// Returns the value with these labels behind that of the queue.
+    /// Returns the value with these labels beside that of the queue.
     pub(crate) fn labelled(&self, name: &str, labels: &str) -> f64 {
-        let sample = format!("tickwheel_jobs_{name}{{queue=\"{}\"{labels}}}", self.queue);
+        let queue = format!("queue=\"{}\"", self.queue);
+        let mut labels: Vec<&str> = labels.split(',').filter(|label| !label.is_empty()).collect();
+        labels.push(&queue);
+        labels.sort_unstable();
+        let sample = format!("tickwheel_jobs_{name}{{{}}}", labels.join(","));
         self.samples
             .get(&sample)
             .copied()
@@ -68,7 +72,7 @@ fn compare_counters(found: &Samples, happened: &Happened) {
             (Outcome::Cancelled, 0),
             (Outcome::Interrupted, 0),
         ] {
-            let labels = format!(",kind=\"{kind}\",outcome=\"{outcome}\"");
+            let labels = format!("kind=\"{kind}\",outcome=\"{outcome}\"");
             let ended = found.labelled("ended_total", &labels);
             assert_eq!(ended, wanted as f64, "{kind} {outcome}");
             if wanted > 0 {
@@ -154,7 +158,7 @@ fn metrics_of_a_queue_are_what_happened() {
             assert_eq!(found.labelled("nodes", ""), 1.0);
             let next = jobs.schedules().unwrap()[0].next.duration_since(UNIX_EPOCH).unwrap();
             let name = "schedule_next_timestamp_seconds";
-            assert_eq!(found.labelled(name, ",name=\"nightly\""), next.as_secs_f64());
+            assert_eq!(found.labelled(name, "name=\"nightly\""), next.as_secs_f64());
             let commits = found.labelled("store_commits_total", "");
             let steps = found.labelled("store_commit_duration_seconds_count", "");
             assert!(0.0 < steps && steps <= commits, "{steps} of {commits}");

@@ -2,6 +2,7 @@
 //! `DispatchMetrics` (`dispatch/mod.rs`) and the engine (`verbs/mod.rs`) count them.
 
 mod histogram;
+mod labels;
 mod text;
 
 pub use histogram::{Histogram, Lateness};

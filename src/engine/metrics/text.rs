@@ -2,13 +2,16 @@
 //!
 //! Ground rules:
 //!
-//! - A metric stands in the text once, with all of its samples, and a set of labels stands in it once. A scrape
-//!   that breaks this is refused as a whole.
-//! - A label may have any text. `plain` replaces control characters, and `escaped` escapes the rest.
+//! - A metric stands in the text once, with all of its samples, and a set of labels stands in it once, in any order
+//!   in which the labels were given. A scrape that breaks this loses samples, or is refused as a whole.
+//! - No sample of a metric has the name of another metric or of its samples ([`Kind::ends`]).
+//! - A label may have any text. `plain` replaces control characters, and `escaped` escapes the rest (`labels.rs`).
 
 use core::fmt::{self, Write};
 use core::time::Duration;
 use std::collections::BTreeMap;
+
+use super::labels::{Labels, escaped, is_name, plain};
 
 /// Metrics, to be scraped by Prometheus or another monitoring system. [`Stats::metrics`](crate::Stats::metrics)
 /// returns those of a wheel, and `Client::metrics` of `tickwheel-jobs` those of a queue.
@@ -16,6 +19,9 @@ use std::collections::BTreeMap;
 /// `Display` writes the text format of Prometheus, version 0.0.4 ([`Metrics::TEXT`] is its content type).
 /// [`Metrics::openmetrics`] returns the text of OpenMetrics 1.0, and [`Metrics::for_accept`] chooses between the
 /// two as a scrape asks.
+///
+/// A series is a name with a set of labels, in any order. A label without a text is the same as no label. What is
+/// added twice to one series is one sample: counters and histograms add up, and of gauges the greater stays.
 ///
 /// ```
 /// use tickwheel::{Metrics, Wheel};
@@ -39,8 +45,7 @@ struct Family {
     name: &'static str,
     help: &'static str,
     kind: Kind,
-    /// By their labels, as the text has them.
-    samples: BTreeMap<String, Sample>,
+    samples: BTreeMap<Labels, Sample>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -48,6 +53,18 @@ enum Kind {
     Counter,
     Gauge,
     Histogram,
+}
+
+impl Kind {
+    /// The ends of the names of its samples, and of its own name in OpenMetrics, after the stem. (We write no sample
+    /// that ends with `_created`. A reader of OpenMetrics takes it for one of these.)
+    fn ends(self) -> &'static [&'static str] {
+        match self {
+            Kind::Counter => &["", "_total", "_created"],
+            Kind::Gauge => &[""],
+            Kind::Histogram => &["", "_bucket", "_sum", "_count", "_created"],
+        }
+    }
 }
 
 #[derive(Clone, PartialEq, Debug)]
@@ -82,15 +99,19 @@ impl Metrics {
     }
 
     /// Adds a counter. Its name ends with `_total`. A counter that is there already, with the same labels, grows by
-    /// the value.
+    /// the value, up to `u64::MAX`.
     ///
     /// The value of a label may have any text: quotes, backslashes and line ends are escaped, and other control
     /// characters become visible symbols.
     ///
     /// # Panics
     ///
-    /// If the name or the name of a label is none that Prometheus takes, or if the name belongs to another type of
-    /// metric here.
+    /// If the name is none that Prometheus takes, or the counter's samples would have the name of another metric here,
+    /// or of its samples: a counter `runs_total` and a gauge `runs` are one metric in OpenMetrics, and a gauge
+    /// `took_count` is part of a histogram `took`.
+    ///
+    /// If a label is there twice, or has a name that Prometheus does not take: `le` is the bound of a bucket, and names
+    /// that begin with `__` belong to Prometheus.
     pub fn counter(
         &mut self,
         name: &'static str,
@@ -98,11 +119,11 @@ impl Metrics {
         labels: &[(&'static str, &str)],
         value: u64,
     ) {
-        assert!(name.ends_with("_total"), "the name of a counter ends with `_total`: {name}");
-        self.family(name, help, Kind::Counter).put(rendered(labels), Sample::Counter(value));
+        self.family(name, help, Kind::Counter).put(Labels::new(labels), Sample::Counter(value));
     }
 
-    /// Adds a gauge. If it is there already, with the same labels, the greater value stays.
+    /// Adds a gauge. If it is there already, with the same labels, the greater value stays, and a number rather than
+    /// NaN.
     ///
     /// # Panics
     ///
@@ -114,16 +135,16 @@ impl Metrics {
         labels: &[(&'static str, &str)],
         value: f64,
     ) {
-        self.family(name, help, Kind::Gauge).put(rendered(labels), Sample::Gauge(value));
+        self.family(name, help, Kind::Gauge).put(Labels::new(labels), Sample::Gauge(value));
     }
 
     /// Adds a histogram of durations: each bound with the number of durations of at most that length, the sum of
-    /// all durations, and their number. A histogram that is there already, with the same labels and bounds, grows by
-    /// these.
+    /// all durations, and their number. A histogram that is there already, with the same labels, grows by these. If
+    /// the bounds differ, those stay that both have.
     ///
     /// # Panics
     ///
-    /// As [`Metrics::counter`].
+    /// As [`Metrics::counter`], and if the bounds do not ascend.
     pub fn histogram(
         &mut self,
         name: &'static str,
@@ -133,16 +154,18 @@ impl Metrics {
         (sum, count): (Duration, u64),
     ) {
         let in_seconds = |(bound, count): (Duration, u64)| (bound.as_secs_f64(), count);
-        let buckets = buckets.into_iter().map(in_seconds).collect();
+        let buckets: Vec<(f64, u64)> = buckets.into_iter().map(in_seconds).collect();
+        assert!(buckets.is_sorted_by(|one, next| one.0 < next.0), "the bounds of {name} ascend");
         let sample = Sample::Histogram { buckets, sum: sum.as_secs_f64(), count };
-        self.family(name, help, Kind::Histogram).put(rendered(labels), sample);
+        self.family(name, help, Kind::Histogram).put(Labels::new(labels), sample);
     }
 
     /// Adds other metrics: of another wheel or queue, or of the program.
     ///
     /// # Panics
     ///
-    /// If a name belongs to another type of metric there.
+    /// If metrics of the two have one name and different types, or one has the name of the other's samples: see
+    /// [`Metrics::counter`].
     pub fn add(&mut self, others: Metrics) {
         for Family { name, help, kind, samples } in others.families {
             let family = self.family(name, help, kind);
@@ -152,17 +175,18 @@ impl Metrics {
         }
     }
 
-    /// Returns the metrics with one more label on each sample, which must not have one of this name.
+    /// Returns the metrics with one more label on each sample.
     ///
     /// # Panics
     ///
-    /// If the name is none that Prometheus takes.
+    /// If a sample has a label of this name, or the name is none that Prometheus takes: see [`Metrics::counter`].
     #[must_use]
     pub fn with_label(mut self, name: &'static str, value: &str) -> Metrics {
-        let label = rendered(&[(name, value)]);
         for family in &mut self.families {
-            let samples = core::mem::take(&mut family.samples).into_iter();
-            family.samples = samples.map(|(labels, it)| (joined(&label, &labels), it)).collect();
+            for (mut labels, sample) in core::mem::take(&mut family.samples) {
+                labels.add(name, value);
+                family.put(labels, sample);
+            }
         }
         self
     }
@@ -192,8 +216,9 @@ impl Metrics {
     fn family(&mut self, name: &'static str, help: &'static str, kind: Kind) -> &mut Family {
         let at = self.families.iter().position(|family| family.name == name);
         let at = at.unwrap_or_else(|| {
-            assert!(is_name(name), "this is no name of a metric: {name:?}");
-            self.families.push(Family { name, help, kind, samples: BTreeMap::new() });
+            let family = Family { name, help, kind, samples: BTreeMap::new() };
+            family.assert_name(&self.families);
+            self.families.push(family);
             self.families.len() - 1
         });
         let family = &mut self.families[at];
@@ -219,9 +244,36 @@ impl fmt::Display for Metrics {
 }
 
 impl Family {
-    /// Adds a sample. Two labels may become the same text, because control characters are replaced: so a sample of
-    /// these labels may be there.
-    fn put(&mut self, labels: String, sample: Sample) {
+    /// The name without the end of its samples: the name in OpenMetrics.
+    fn stem(&self) -> &'static str {
+        match self.kind {
+            Kind::Counter => self.name.strip_suffix("_total").unwrap_or_default(),
+            Kind::Gauge | Kind::Histogram => self.name,
+        }
+    }
+
+    /// Returns whether the metric, or a sample of it, has this name.
+    fn has(&self, name: &str) -> bool {
+        name.strip_prefix(self.stem()).is_some_and(|end| self.kind.ends().contains(&end))
+    }
+
+    /// Panics if Prometheus does not take the name, or if another metric has one of its names.
+    fn assert_name(&self, others: &[Family]) {
+        let (name, stem) = (self.name, self.stem());
+        let is_counter = self.kind == Kind::Counter;
+        assert!(!is_counter || name.ends_with("_total"), "a counter ends with `_total`: {name}");
+        assert!(is_name(stem), "this is no name of a metric: {name:?}");
+        for end in self.kind.ends() {
+            let full = format!("{stem}{end}");
+            if let Some(other) = others.iter().find(|other| other.has(&full)) {
+                panic!("{full} would belong to two metrics: {name} and {}", other.name);
+            }
+        }
+    }
+
+    /// Adds a sample. One of these labels may be there: also because control characters are replaced, so that two
+    /// labels become the same text.
+    fn put(&mut self, labels: Labels, sample: Sample) {
         match (self.samples.get_mut(&labels), sample) {
             (None, sample) => drop(self.samples.insert(labels, sample)),
             (Some(Sample::Counter(sum)), Sample::Counter(by)) => *sum = sum.saturating_add(by),
@@ -229,22 +281,22 @@ impl Family {
             (
                 Some(Sample::Histogram { buckets, sum, count }),
                 Sample::Histogram { buckets: other, sum: more, count: many },
-            ) if buckets.iter().map(|it| it.0).eq(other.iter().map(|it| it.0)) => {
-                for ((_, below), (_, by)) in buckets.iter_mut().zip(other) {
-                    *below = below.saturating_add(by);
-                }
+            ) => {
+                buckets.retain_mut(|(bound, below)| {
+                    let same = other.iter().find(|(other, _)| other == bound);
+                    same.inspect(|(_, by)| *below = below.saturating_add(*by)).is_some()
+                });
                 (*sum, *count) = (*sum + more, count.saturating_add(many));
             }
-            _ => {}
+            _ => unreachable!("the samples of a family are of its type"),
         }
     }
 
     fn write(&self, out: &mut dyn Write, format: Format) -> fmt::Result {
-        let (name, help) = (self.name, escaped(self.help));
-        // OpenMetrics names a counter without the end that its samples have.
-        let title = match format {
-            Format::OpenMetrics => name.strip_suffix("_total").unwrap_or(name),
-            Format::Prometheus => name,
+        let (name, help) = (self.name, escaped(&plain(self.help)));
+        let (title, help) = match format {
+            Format::OpenMetrics => (self.stem(), help.replace('"', "\\\"")),
+            Format::Prometheus => (name, help),
         };
         let kind = match self.kind {
             Kind::Counter => "counter",
@@ -253,16 +305,19 @@ impl Family {
         };
         writeln!(out, "# HELP {title} {help}\n# TYPE {title} {kind}")?;
         for (labels, sample) in &self.samples {
+            let labels = &labels.to_string();
             match sample {
                 Sample::Counter(value) => line(out, name, "", labels, value)?,
                 Sample::Gauge(value) => line(out, name, "", labels, &Number(*value))?,
                 Sample::Histogram { buckets, sum, count } => {
+                    let comma = if labels.is_empty() { "" } else { "," };
                     for (bound, below) in buckets {
                         // `1.0` and not `1`: so OpenMetrics wants it, and the two texts must name one series.
-                        let with_bound = joined(labels, &format!("le=\"{bound:?}\""));
+                        let with_bound = format!("{labels}{comma}le=\"{bound:?}\"");
                         line(out, name, "_bucket", &with_bound, below)?;
                     }
-                    line(out, name, "_bucket", &joined(labels, "le=\"+Inf\""), count)?;
+                    let with_bound = format!("{labels}{comma}le=\"+Inf\"");
+                    line(out, name, "_bucket", &with_bound, count)?;
                     line(out, name, "_sum", labels, &Number(*sum))?;
                     line(out, name, "_count", labels, count)?;
                 }
@@ -298,51 +353,6 @@ impl fmt::Display for Number {
     }
 }
 
-fn joined(first: &str, second: &str) -> String {
-    match (first, second) {
-        ("", labels) | (labels, "") => labels.to_owned(),
-        _ => format!("{first},{second}"),
-    }
-}
-
-/// Returns the labels as the text has them, without the braces.
-fn rendered(labels: &[(&'static str, &str)]) -> String {
-    let label = |(name, value): &(&str, &str)| {
-        assert!(is_name(name) && !name.contains(':'), "this is no name of a label: {name:?}");
-        format!("{name}=\"{}\"", escaped(&plain(value)))
-    };
-    labels.iter().map(label).collect::<Vec<String>>().join(",")
-}
-
-fn is_name(name: &str) -> bool {
-    let is_known = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b':';
-    name.bytes().all(is_known) && name.bytes().next().is_some_and(|byte| !byte.is_ascii_digit())
-}
-
-/// Replaces control characters other than a line end, and those that change the direction of text: what shows a
-/// label may be a terminal or a page.
-fn plain(value: &str) -> String {
-    let mut text = String::with_capacity(value.len());
-    for c in value.chars() {
-        match c {
-            '\n' => text.push('\n'),
-            '\u{7f}' => text.push('\u{2421}'),
-            '\0'..' ' => text.extend(char::from_u32(0x2400 + u32::from(c))),
-            '\u{80}'..'\u{a0}'
-            | '\u{200e}'..='\u{200f}'
-            | '\u{2028}'..='\u{202e}'
-            | '\u{2066}'..='\u{2069}' => text.push('\u{fffd}'),
-            c => text.push(c),
-        }
-    }
-    text
-}
-
-/// Escapes the three characters that the formats escape.
-fn escaped(text: &str) -> String {
-    text.replace('\\', r"\\").replace('"', "\\\"").replace('\n', r"\n")
-}
-
 /// Returns how much a header `Accept` wants a media type, from 0 to 1. A version that is not known is not wanted.
 fn preference(accept: &str, wanted: &str, versions: &[&str]) -> f64 {
     let weight = |range: &str| {
@@ -361,18 +371,4 @@ fn preference(accept: &str, wanted: &str, versions: &[&str]) -> f64 {
         Some(weight)
     };
     accept.split(',').filter_map(weight).fold(0.0, f64::max)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A name that Prometheus does not take is refused.
-    #[test]
-    fn names_are_those_that_prometheus_takes() {
-        for name in ["", "1a", "a b", "é", "a\"", "a-b"] {
-            assert!(!is_name(name), "{name:?}");
-        }
-        assert!(is_name("tickwheel:jobs_9"));
-    }
 }
