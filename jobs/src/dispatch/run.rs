@@ -42,7 +42,7 @@ impl Run {
         Run { state, dispatcher, states }
     }
 
-    /// Returns the id of the job: the same in every run of it.
+    /// Returns the id of the job: the same in every run of it. [`JobId`] says what it is unique over.
     #[must_use]
     #[doc(alias("job_id", "idempotency_key"))]
     pub fn id(&self) -> JobId {

@@ -32,12 +32,13 @@ use super::time::Millis;
 /// retries, reschedules and restarts, so it can serve as the idempotency key of the job's calls to other
 /// systems.
 ///
-/// The id of a usual job is unique everywhere. Two kinds of job have one that is made of words, so that they are stored
-/// once: an occurrence of a schedule, of the names of queue and schedule and its due time, and a
-/// [throttled](crate::Keyed::throttle) job, of the name of the queue, kind, key and period. These ids are unique over
-/// the queues of a file or a server, but not over several files or servers: where two of them call the same system, and
-/// have a queue of the same name with a schedule of the same name, give each queue its own name, or put a name of the
-/// store in front of the id. An id of [`JobId::named`] is the same in every queue.
+/// An insert makes an id that is unique everywhere. Three ids are hashes instead, so that the store takes their job once:
+///
+/// - The id of an occurrence, of the queue's name, the schedule's name and the due time, and the id of a
+///   [throttled](crate::Keyed::throttle) job, of the queue's name, kind, key and period. Each is unique over the queues
+///   of a file or a server. Two files, or two servers, make the same ids if these names are the same. If both call one
+///   system, give their queues different names, or put a name of the store in front of the id.
+/// - The id of [`JobId::named`], of its name alone. It is the same in every queue.
 ///
 /// Ids made by one process ascend in the order in which they were made. An id is written as 32
 /// hexadecimal digits, and read back with [`str::parse`].
