@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tickwheel_jobs::{
-    Builder, InsertErrorKind, Job, JobState, Jobs, Keep, Limit, LimitError, LimitScope, NewJob,
-    OpenError, PendingReason, Run, StoreError,
+    Builder, Fail, InsertErrorKind, Job, JobState, Jobs, Keep, Limit, LimitError, LimitScope,
+    NewJob, OpenError, PendingReason, Run, StoreError,
 };
 
 use super::{Charge as Sale, LONG, MS, Mail, SECOND, asker, pause};
@@ -161,6 +161,68 @@ fn partitions_take_turns_by_weight() {
         let first = ran.lock().unwrap()[..40].iter().filter(|name| *name == "acme").count();
         assert!((27..=33).contains(&first), "{first}");
         jobs.check().unwrap();
+    });
+}
+
+/// The backlog of a customer, however large, delays the first job of another one by few jobs, however long they take: with
+/// an insert, at its due time, and with a retry.
+#[test]
+fn backlog_of_a_partition_delays_the_first_job_of_another_by_few_jobs() {
+    const THREADS: usize = 2;
+    on_stores(|store| {
+        let (started, starts) = mpsc::channel();
+        let (failed, fails) = mpsc::channel();
+        let (release, released) = mpsc::channel::<()>();
+        let released = Mutex::new(released);
+        let handler = move |job: Charge, run: &Run| {
+            if job.0 == "again" && run.attempt() == 1 {
+                failed.send(())?;
+                return Err(Fail::after(50 * MS, "again"));
+            }
+            started.send(job.0)?;
+            let _ = released.lock().unwrap().recv();
+            Ok(())
+        };
+        let jobs = (store.open)().threads(THREADS).handle(handler).start().unwrap();
+        let next = || starts.recv_timeout(LONG).unwrap();
+        jobs.insert_batch((0..10_000).map(|_| (Duration::ZERO, charge("acme")))).unwrap();
+        (0..THREADS).for_each(|_| assert_eq!(next(), "acme"));
+        // The jobs that start before that of another customer, while each run takes as long as it wants.
+        let before = |name: &str| {
+            let mut before = 0;
+            loop {
+                release.send(()).unwrap();
+                match next() {
+                    its if its == name => return before,
+                    _ => before += 1,
+                }
+            }
+        };
+        // Each thread may have one turn more. Two jobs for each thread may be claimed already, if they are claimed ahead.
+        let few = if store.claims_ahead { 3 * THREADS } else { THREADS };
+        for name in ["now", "soon", "again"] {
+            let delay = if name == "soon" { 50 * MS } else { Duration::ZERO };
+            let id = jobs.insert(delay, charge(name)).unwrap();
+            if name == "again" {
+                while fails.try_recv().is_err() {
+                    release.send(()).unwrap();
+                    assert_eq!(next(), "acme");
+                }
+                while jobs.get(id).unwrap().unwrap().errors.is_empty() {
+                    pause(MS);
+                }
+            }
+            let is_later = |reason: &PendingReason| matches!(reason, PendingReason::NotDue(_));
+            while jobs.why_pending(id).unwrap().iter().any(is_later) {
+                pause(MS);
+            }
+            let before = before(name);
+            assert!(before <= few, "{before} before {name}");
+            println!("{before} jobs started before {name}");
+        }
+        jobs.check().unwrap();
+        drop(release);
+        drop(jobs);
     });
 }
 

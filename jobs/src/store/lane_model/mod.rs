@@ -111,10 +111,11 @@ impl World {
         let after = |delay: &u64| self.now.plus(Duration::from_millis(*delay));
         match step {
             Step::Insert { kind, partition, delay, many } => {
-                let due = after(delay);
-                for _ in 0..*many {
-                    self.insert(KINDS[*kind], partition.map(|of| PARTITIONS[of]), due);
-                }
+                self.insert(
+                    (KINDS[*kind], partition.map(|of| PARTITIONS[of])),
+                    after(delay),
+                    *many,
+                );
             }
             Step::Claim { limit, in_lanes, suspects } => {
                 self.claim(*limit, *in_lanes, *suspects)?
@@ -199,14 +200,24 @@ impl World {
         self.store.check().map_err(|wrong| format!("check: {wrong}"))
     }
 
-    fn insert(&mut self, kind: &'static str, partition: Option<&'static str>, due: Millis) {
-        let id = JobId::from_u128(self.numbers);
-        self.numbers += 1;
+    fn insert(
+        &mut self,
+        (kind, partition): (&'static str, Option<&'static str>),
+        due: Millis,
+        many: usize,
+    ) {
         let extra = Extra { partition: partition.map(Arc::from), ..Extra::default() }.boxed();
-        let (key, callers_id, payload) = (None, true, b"{}".to_vec());
-        let job = NewJob { id, kind: Arc::from(kind), due, key, callers_id, extra, payload };
-        self.apply(&[Op::Insert(job)], None);
-        self.oracle.inserted(id, kind, partition, due);
+        let insert = |number| {
+            let (id, extra) = (JobId::from_u128(number), extra.clone());
+            let (key, callers_id, payload) = (None, true, b"{}".to_vec());
+            Op::Insert(NewJob { id, kind: Arc::from(kind), due, key, callers_id, extra, payload })
+        };
+        let numbers = self.numbers..self.numbers + many as u128;
+        self.numbers = numbers.end;
+        self.apply(&numbers.clone().map(insert).collect::<Vec<_>>(), None);
+        for number in numbers {
+            self.oracle.inserted(JobId::from_u128(number), kind, partition, due);
+        }
     }
 
     fn claim(&mut self, limit: usize, in_lanes: usize, suspects: bool) -> Checked {

@@ -39,11 +39,34 @@ pub(super) enum Step {
 }
 
 pub(super) fn steps() -> impl Strategy<Value = Vec<Step>> {
-    prop_oneof![3 => mixed(), 1 => turns()]
+    prop_oneof![6 => mixed(), 2 => turns(), 1 => backlog()]
 }
 
-/// A history of many turns, so that shares are seen: six partitions of one kind with weights of their own. It has fewer
-/// due jobs than a claim on a server moves to their lanes.
+/// A history with more due jobs of a partition than any store handles at once. Others get their first due job beside them:
+/// by an insert, by its due time, by a retry, when a claim is given back, and when the clock was set back.
+pub(super) fn backlog() -> impl Strategy<Value = Vec<Step>> {
+    let delay = || prop::sample::select(vec![0, 0, 1, 30, 60]);
+    let other = (1..6usize, delay(), 1..3usize).prop_map(|(partition, delay, many)| Step::Insert {
+        kind: 0,
+        partition: Some(partition),
+        delay,
+        many,
+    });
+    let step = prop_oneof![
+        4 => other,
+        8 => (1..4usize).prop_map(claim),
+        2 => (0..99usize).prop_map(Step::Finish),
+        2 => (0..9usize, delay()).prop_map(|(pick, delay)| Step::Retry(pick, delay)),
+        1 => (0..9usize).prop_map(Step::Release),
+        2 => prop::sample::select(vec![1, 10, 50]).prop_map(Step::Advance),
+        1 => prop::sample::select(vec![1, 40]).prop_map(Step::SetBack),
+    ];
+    let backlog = (300..700usize).prop_map(|many| insert((0, many)));
+    (backlog, prop::collection::vec(step, 4..25))
+        .prop_map(|(backlog, steps)| core::iter::once(backlog).chain(steps).collect())
+}
+
+/// A history of many turns, so that shares are seen: six partitions of one kind with weights of their own.
 fn turns() -> impl Strategy<Value = Vec<Step>> {
     let weight = || prop::sample::select(vec![1, 1, 2, 3, 4, 10, 40]);
     let weights = prop::collection::vec(weight(), 6);

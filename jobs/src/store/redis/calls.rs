@@ -65,10 +65,11 @@ impl Call {
     /// Returns the smallest script that has the operations of this call. `counted`: a claim of this process was counted.
     pub(super) fn script(&self, counted: bool) -> Name {
         match &self.list {
-            Some(List { operation: Operation::InsertMany | Operation::InsertComing, .. })
-                if self.operations == 1 =>
-            {
+            Some(List { operation: Operation::InsertMany, .. }) if self.operations == 1 => {
                 Name::InsertMany
+            }
+            Some(List { operation: Operation::InsertComing, .. }) if self.operations == 1 => {
+                Name::InsertComing
             }
             Some(List { operation: Operation::Complete, .. }) if self.operations == 1 => {
                 if counted { Name::CompleteCounted } else { Name::Complete }

@@ -234,6 +234,7 @@ mod tests {
     const GROUP_CHANGES: &str = include_str!("scripts/group_changes.lua");
     const ENDS: &str = include_str!("scripts/ends.lua");
     const THEN: &str = include_str!("scripts/then.lua");
+    const INSERT_COMING: &str = include_str!("scripts/insert_coming.lua");
     const INSERT_MANY: &str = include_str!("scripts/insert_many.lua");
     const PAGE: &str = include_str!("scripts/page.lua");
     const INFO: &str = include_str!("scripts/info.lua");
@@ -278,7 +279,10 @@ mod tests {
     #[test]
     fn operations_are_those_of_the_scripts() {
         let mut defined = BTreeSet::new();
-        for script in [INSERT_MANY, COMPLETE, CHANGE, SCHEDULES, GROUP_CHANGES, ENDS, THEN] {
+        let inserts = [INSERT_MANY, INSERT_COMING];
+        for script in
+            [COMPLETE, CHANGE, SCHEDULES, GROUP_CHANGES, ENDS, THEN].iter().chain(&inserts)
+        {
             for beginning in ["\noperations.", "\n  operations."] {
                 defined.extend(between(script, beginning, " = function"));
             }

@@ -14,6 +14,7 @@ pub(super) enum Name {
     Count,
     Extend,
     Info,
+    InsertComing,
     InsertMany,
     Kinds,
     Page,
@@ -36,7 +37,7 @@ macro_rules! script {
 
 /// A server makes the functions of a script anew in each call, so each script has the parts that it needs. The two
 /// most frequent changes, `Complete` and `InsertMany`, are scripts of their own, and parts of `Change`.
-const SOURCES: [&str; 13] = [
+const SOURCES: [&str; 14] = [
     script!(
         "records.lua",
         "kept_lists.lua",
@@ -51,6 +52,7 @@ const SOURCES: [&str; 13] = [
         "fences.lua",
         "partitions.lua",
         "places.lua",
+        "filing.lua",
         "forget.lua",
         "kept_lists.lua",
         "ended.lua",
@@ -59,6 +61,7 @@ const SOURCES: [&str; 13] = [
         "batch.lua",
         "claim_ends.lua",
         "insert_many.lua",
+        "insert_coming.lua",
         "complete.lua",
         "change.lua",
         "schedules.lua",
@@ -119,6 +122,18 @@ const SOURCES: [&str; 13] = [
     script!("records.lua", "fences.lua", "info.lua"),
     script!(
         "results.lua",
+        "partitions.lua",
+        "places.lua",
+        "filing.lua",
+        "no_groups.lua",
+        "history.lua",
+        "batch.lua",
+        "insert_many.lua",
+        "insert_coming.lua",
+        "apply.lua"
+    ),
+    script!(
+        "results.lua",
         "no_groups.lua",
         "history.lua",
         "batch.lua",
@@ -130,7 +145,9 @@ const SOURCES: [&str; 13] = [
     script!(
         "records.lua",
         "fences.lua",
+        "partitions.lua",
         "places.lua",
+        "filing.lua",
         "forget.lua",
         "kept_lists.lua",
         "ended.lua",
@@ -160,6 +177,7 @@ pub fn hash_of(name: &str) -> Option<String> {
         "claim_lanes" => Name::ClaimLanes,
         "complete" => Name::Complete,
         "complete_counted" => Name::CompleteCounted,
+        "insert_coming" => Name::InsertComing,
         "insert_many" => Name::InsertMany,
         _ => return None,
     };

@@ -55,15 +55,15 @@ for n = at, #ARGV do
       say('R13: a job waits where its interruptions and its partition say')
     end
     local is_of_lane = has(job.flags, PARTITION)
-    local lane = lane_of(job.kind, is_of_lane and partition_in(job.payload, 1) or '')
+    local lane = lane_of_job(job) or lane_of(job.kind, '')
     local its_flow = are_counted and flow_of(job.kind)
     if its_flow and not claimed and redis.call('ZSCORE', held, string.char(#its_flow) .. its_flow .. lane .. id) then
       say('R20: only a claim has a place')
     end
     if is_of_lane then
       local place = score and redis.call('ZSCORE', wait, place_in(lane, time_of(score), id))
-      if score and (place ~= false) ~= (score >= LANED) then
-        say('R17: a job waits in its lane if its score says so')
+      if score and not place then
+        say('R17: a pending job with a partition is in its lane')
       elseif place and not redis.call('HGET', lanes, lane) then
         say('R18: a lane with waiting jobs is known')
       end

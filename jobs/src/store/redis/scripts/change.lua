@@ -8,7 +8,7 @@ end
 local function remove(id, job)
   note(job.kind, CANCELLED_JOB, 1)
   local score = redis.call('ZSCORE', due[job.kind], id)
-  leave_lane(id, job)
+  filing.leave(id, job)
   redis.call('ZREM', due[job.kind], id)
   free_key(job.key, id)
   count(job.kind, -1)
@@ -91,8 +91,13 @@ local function insert(id, kind, time, if_taken, key, record)
   if has(string.byte(record, 1), CALLERS_ID) and redis.call('ZSCORE', ended, id) then
     return KNOWN
   end
-  local flags = string.byte(record, 1)
-  learn_head(kind, has(flags, PARTITION))
+  local job = has(string.byte(record, 1), PARTITION) and read(record)
+  local lane = job and lane_of_job(job)
+  if lane then
+    filing.check_keys()
+  else
+    learn_head(kind)
+  end
   if key ~= '' then
     local holder, other = holder_of(key)
     local is_running = holder and is_claimed(holder)
@@ -111,7 +116,7 @@ local function insert(id, kind, time, if_taken, key, record)
     redis.call('HSET', keys, key, id)
   end
   redis.call('HSET', jobs, id, record)
-  enqueue(kind, id, time, 0, flags)
+  enqueue(kind, id, time, 0, lane)
   count(kind, 1)
   note(kind, INSERTED_JOB, 1)
   return INSERTED
@@ -154,8 +159,8 @@ local function reschedule(id, time)
   if not job then
     return UNCHANGED
   end
-  leave_lane(id, job)
-  enqueue(job.kind, id, time, job.interruptions, job.flags)
+  filing.leave(id, job)
+  enqueue(job.kind, id, time, job.interruptions, lane_of_job(job))
   return CHANGED
 end
 
@@ -255,7 +260,7 @@ operations.retry = function()
     redis.call('HSET', keys, job.key, id)
   end
   redis.call('HSET', jobs, id, write(job))
-  enqueue(job.kind, id, tonumber(time), 0, job.flags)
+  enqueue(job.kind, id, tonumber(time), 0, lane_of_job(job))
   count(job.kind, 1)
   return CHANGED
 end

@@ -11,8 +11,8 @@ local in_lanes, listed = 0, 0
 for kind, key in pairs(due) do
   local its_pending, its_overdue, its_oldest = redis.call('ZCARD', key), 0, -1
   local suspects = redis.call('ZCOUNT', key, BAND, '+inf') > 0
-  in_lanes = in_lanes + (suspects and redis.call('ZCOUNT', key, LANED, '+inf') or 0)
-  for n = 0, suspects and LAST_BAND or 0 do
+  in_lanes = in_lanes + (suspects and redis.call('ZCOUNT', key, COMING, '+inf') or 0)
+  for n = 0, suspects and COMING / BAND or 0 do
     local band = n * BAND
     local due_before = '(' .. string.format('%.0f', band + now)
     its_overdue = its_overdue + redis.call('ZCOUNT', key, band, due_before)

@@ -350,7 +350,7 @@ operations.finish = function()
     job.interruptions = 0
     count_retrying(job.kind, fate ~= 'snoozed' and not failed_before and 1 or 0)
     redis.call('HSET', jobs, id, write(job))
-    enqueue(job.kind, id, tonumber(time), 0, job.flags)
+    enqueue(job.kind, id, tonumber(time), 0, lane_of_job(job))
   end
   return DONE
 end
@@ -367,21 +367,35 @@ operations.put_progress = function()
   return DONE
 end
 
--- Gives a claim back, as if it had never been made. `interrupted`: '1' if a run was under way.
-operations.release = function()
-  local id, token, interrupted = args(3)
-  local claim, fence = end_claim(id, token)
-  if not claim then
+do
+  -- The lane of a claimed job with a partition.
+  local function lane_of_claim(id, claim)
+    local lane = claim.scope and string.sub(claim.scope, string.byte(claim.scope, 1) + 2) or ''
+    if #lane > #claim.kind + 2 then
+      return lane
+    end
+    local record = redis.call('HGET', jobs, id)
+    local job = record and read(record)
+    return job and lane_of_job(job)
+  end
+
+  -- Gives a claim back, as if it had never been made. `interrupted`: '1' if a run was under way.
+  operations.release = function()
+    local id, token, interrupted = args(3)
+    local claim, fence = end_claim(id, token)
+    if not claim then
+      return DONE
+    end
+    if take_cancel_request(id) then
+      note(claim.kind, CANCELLED_JOB, 1)
+      forget_cancelled(id, claim, fence, 0)
+    else
+      if interrupted == '1' then
+        note(claim.kind, INTERRUPTED, 1)
+      end
+      local lane = has(claim.flags, PARTITION) and lane_of_claim(id, claim)
+      enqueue(claim.kind, id, due_of(fence), interruptions_of(fence), lane)
+    end
     return DONE
   end
-  if take_cancel_request(id) then
-    note(claim.kind, CANCELLED_JOB, 1)
-    forget_cancelled(id, claim, fence, 0)
-  else
-    if interrupted == '1' then
-      note(claim.kind, INTERRUPTED, 1)
-    end
-    enqueue(claim.kind, id, due_of(fence), interruptions_of(fence), claim.flags)
-  end
-  return DONE
 end

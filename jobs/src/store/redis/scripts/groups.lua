@@ -170,7 +170,7 @@ do
       return
     end
     redis.call('HSET', jobs, id, record)
-    enqueue(kind, id, math.max(time, now), 0, job.flags)
+    enqueue(kind, id, math.max(time, now), 0, lane_of_job(job))
     count(kind, 1)
     note(kind, INSERTED_JOB, 1)
   end

@@ -6,7 +6,8 @@ local function is_earlier(time, other)
   return #time < #other or #time == #other and time < other
 end
 
-operations.insert_many = function()
+-- `note_new`: called with the due time, the id and the record of each job that is new, if they have a partition.
+operations.insert_many = function(note_new)
   local kind, many = args(2)
   many = tonumber(many)
   local first = at
@@ -30,22 +31,22 @@ operations.insert_many = function()
       new = new + 1
       records[from + 1], records[from + 2] = id, ARGV[first + 3 * n - 1]
       dues[from + 1], dues[from + 2] = time, id
+      if note_new then
+        note_new(tonumber(time) - COMING, id, records[from + 2])
+      end
       if time ~= earliest and is_earlier(time, earliest) then
         earliest = time
       end
     end
   end
   if new > 0 then
-    local score = tonumber(earliest)
-    note_head(kind, time_of(score), score >= COMING)
+    if not note_new then
+      note_head(kind, tonumber(earliest))
+    end
     call_all('HSET', jobs, records)
     call_all('ZADD', due[kind], dues)
     count(kind, new)
     note(kind, INSERTED_JOB, new)
   end
   return results and table.concat(results) or string.rep(INSERTED, many)
-end
-
-operations.insert_coming = function()
-  return operations.insert_many()
 end

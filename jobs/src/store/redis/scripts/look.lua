@@ -5,11 +5,8 @@ local UNKNOWN = '\0\0\0'
 local LOOKED_AT = '\0p'
 local PAGE = 64
 
--- Whether a parked lane will come back: with the end of one of its claims, with the end of its pause, or at its time.
-local function is_parked_rightly(lane, time)
-  if time then
-    return redis.call('ZSCORE', turn, note_of(lane, time))
-  end
+-- Whether a lane that is not parked until a time will come back: with the end of one of its claims, or of its pause.
+local function is_parked_rightly(lane)
   local kind = string.sub(kind_of(lane), 2)
   local its_flow = redis.call('HGET', flow, 'flow:' .. kind) or kind
   local scope = string.char(#its_flow) .. its_flow .. lane
@@ -20,14 +17,22 @@ end
 local function look_at_lanes()
   -- The repairs need little memory. A full server must take them, or the poll fails.
   write_on_a_full_server()
-  -- Each lane is in its turn, or parked for a reason.
+  -- Each lane is in its turn, or parked for a reason. One that waits for a time has a note for it.
   local cursor = redis.call('HGET', lanes, LOOKED_AT) or '0'
   local following, found = unpack(redis.call('HSCAN', lanes, cursor, 'COUNT', PAGE))
   for n = 1, #found, 2 do
     local lane = found[n]
     if string.byte(lane, 1) and string.byte(lane, 1) > 0 and #lane > #kind_of(lane) then
-      local pass, is_parked, time = read_lane(found[n + 1])
-      if is_parked and not is_parked_rightly(lane, time) then
+      local pass, is_parked, time, is_later = read_lane(found[n + 1])
+      if is_later and redis.call('ZLEXCOUNT', wait, '[' .. lane, '(' .. lane .. '\1') == 0 then
+        -- Its last job was cancelled before it was due.
+        redis.call('HDEL', lanes, lane)
+        redis.call('ZREM', turn, note_of(lane, time))
+      elseif time then
+        if not redis.call('ZSCORE', turn, note_of(lane, time)) then
+          redis.call('ZADD', turn, '0', note_of(lane, time))
+        end
+      elseif is_parked and not is_parked_rightly(lane) then
         bring_back(lane)
       elseif not is_parked then
         redis.call('ZADD', turn, '0', turn_of(lane, pass))
@@ -37,34 +42,40 @@ local function look_at_lanes()
   if following ~= cursor then
     redis.call('HSET', lanes, LOOKED_AT, following)
   end
-  -- Each member of `wait` is a job in a lane, and the lane is known.
+  -- Each member of `wait` is a pending job, and the lane is known. If the lane has no due job, as far as its state says,
+  -- the job is not due before.
   local many = redis.call('ZCARD', wait)
   local from = many > PAGE and micros % (many - PAGE + 1) or 0
   for _, place in ipairs(redis.call('ZRANGE', wait, from, from + PAGE - 1)) do
     local kind = #place > 25 and string.sub(kind_of(place), 2) or ''
     local id, lane = string.sub(place, -16), string.sub(place, 1, -25)
-    local score = due[kind] and #place >= #kind + 26 and tonumber(redis.call('ZSCORE', due[kind], id) or 0)
-    if not score or score ~= LANED + struct.unpack('>I8', place, #lane + 1) then
+    local is_whole = due[kind] and #place >= #kind + 26
+    local time = is_whole and struct.unpack('>I8', place, #lane + 1)
+    if not is_whole or tonumber(redis.call('ZSCORE', due[kind], id) or 0) ~= COMING + time then
       redis.call('ZREM', wait, place)
-    elseif redis.call('HEXISTS', lanes, lane) == 0 then
-      put_in_turn(lane, latest_pass(redis.call('HGET', lanes, kind_of(lane)) or '', 1))
+    else
+      local state = redis.call('HGET', lanes, lane)
+      local _, _, until_time, is_later = read_lane(state or '')
+      if not state or is_later and time < until_time then
+        filing.put({ lane, time, id })
+      end
     end
   end
-  -- A job whose score says that it is in its lane waits there. If it does not, the next claim moves it there.
+  -- A pending job with a partition is in its lane.
   for kind, key in pairs(due) do
     local name = string.char(#kind) .. kind
-    local laned = redis.call('ZCOUNT', key, LANED, '+inf')
-    if laned ~= redis.call('ZLEXCOUNT', wait, '[' .. name, '(' .. name .. string.rep('\255', 18)) then
-      from = laned > PAGE and micros % (laned - PAGE + 1) or 0
-      local scores = {}
-      for n, value in ipairs(redis.call('ZRANGEBYSCORE', key, LANED, '+inf', 'WITHSCORES', 'LIMIT', from, PAGE)) do
-        if n % 2 == 1 then
-          scores[n + 1] = value
-        else
-          scores[n - 1] = string.format('%.0f', COMING + time_of(tonumber(value)))
+    local pending = redis.call('ZCOUNT', key, COMING, '+inf')
+    if pending ~= redis.call('ZLEXCOUNT', wait, '[' .. name, '(' .. name .. string.rep('\255', 18)) then
+      from = pending > PAGE and micros % (pending - PAGE + 1) or 0
+      local found = redis.call('ZRANGEBYSCORE', key, COMING, '+inf', 'WITHSCORES', 'LIMIT', from, PAGE)
+      for n = 1, #found, 2 do
+        local record = redis.call('HGET', jobs, found[n])
+        local job = record and read(record)
+        local lane, time = job and lane_of_job(job), time_of(tonumber(found[n + 1]))
+        if lane and not redis.call('ZSCORE', wait, place_in(lane, time, found[n])) then
+          filing.put({ lane, time, found[n] })
         end
       end
-      call_all('ZADD', key, scores)
     end
   end
   -- A place is that of a claim. If it is not, the next claims compare all of them.

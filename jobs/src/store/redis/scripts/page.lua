@@ -125,7 +125,7 @@ if set == 'pending' then
     if key then
       add(key, 0)
       if redis.call('ZCOUNT', key, BAND, '+inf') > 0 then
-        for band = 1, LAST_BAND do
+        for band = 1, COMING / BAND do
           add(key, band * BAND)
         end
       end

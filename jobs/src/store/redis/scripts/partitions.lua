@@ -1,4 +1,4 @@
--- The partitions of jobs, and the lanes of those that are due. `places.lua` has the keys.
+-- The partitions of jobs, and their lanes. `places.lua` has the keys.
 
 -- The partition in an extra. `from`: where the length of the extra is. `values/extra.rs` has the format.
 local function partition_in(text, from)
@@ -26,12 +26,7 @@ local function place_in(lane, time, id)
   return lane .. struct.pack('>I8', time) .. id
 end
 
--- Takes a pending job out of its lane, if it is there. `job`: its record.
-local function leave_lane(id, job)
-  if has(job.flags, PARTITION) then
-    local score = tonumber(redis.call('ZSCORE', due[job.kind], id) or 0)
-    if score >= LANED then
-      redis.call('ZREM', wait, place_in(lane_of(job.kind, partition_in(job.payload, 1)), time_of(score), id))
-    end
-  end
+-- The lane of a job, from its record. Nil if it has no partition.
+local function lane_of_job(job)
+  return has(job.flags, PARTITION) and lane_of(job.kind, partition_in(job.payload, 1)) or nil
 end

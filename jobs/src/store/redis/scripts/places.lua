@@ -5,15 +5,16 @@
 -- `held` has one member for each claim: its scope, and its id. The scope is the flow, the kind and the partition, each
 -- with its length before it. So the claims of a flow or of a lane are a range of `held`, and an end that comes twice
 -- frees one place. The scope stands in the fence.
--- `wait` has one member for each job in a lane: the lane, the due time, the id. The due set of the kind has the job too.
+-- `wait` has one member for each pending job with a partition: the lane, the due time, the id. The due set of the kind has
+-- the job too.
 -- `lanes` has each lane with a job in `wait`: its pass in eight bytes, which is its weight times ROUNDS, and the round of
 -- its next turn. Behind it stands PARKED if the lane is parked, or UNTIL and eight bytes of time if it is parked until a
--- time. Under the length and the name of a kind it has three numbers for each weight of its lanes: see `turns.lua`. The
+-- time. LATER and the due time of its first job stand there if no job of the lane is due; then the pass says nothing. Under the length and the name of a kind it has three numbers for each weight of its lanes: see `turns.lua`. The
 -- marks below and that of `look.lua` are fields of `lanes` too, with names that begin with a zero byte.
 -- `turn` has the lanes in turn: the kind, the pass, the partition. The bytes of a pass sort as its number does. It also
 -- has the notes of `tokens.lua`, before all lanes.
 
-local PARKED, UNTIL = 'p', 't'
+local PARKED, UNTIL, LATER = 'p', 't', 'd'
 -- More rounds than a weight ever has. The greatest weight times this is a number that a script has exactly.
 local ROUNDS = 2 ^ 42
 -- A claim has found the queue or a flow full.
@@ -36,14 +37,15 @@ local function turn_of(lane, pass)
   return kind .. struct.pack('>I8', pass) .. string.sub(lane, #kind + 1)
 end
 
--- The pass in the state of a lane; whether it is parked; and until when, if it is parked until a time.
+-- The pass in the state of a lane; whether it is parked; until when, if it is parked until a time; and whether it is
+-- because no job of it is due before.
 local function read_lane(state)
   if #state < 8 then
     return 0, true
   end
   local pass, mark = (struct.unpack('>I8', state)), string.sub(state, 9, 9)
-  if mark == UNTIL and #state == 17 then
-    return pass, true, (struct.unpack('>I8', state, 10))
+  if (mark == UNTIL or mark == LATER) and #state == 17 then
+    return pass, true, (struct.unpack('>I8', state, 10)), mark == LATER
   end
   return pass, mark ~= ''
 end
@@ -69,14 +71,14 @@ local function latest_pass(numbers, weight)
 end
 
 -- Puts a lane in turn again, if it is parked. `has_ended`: because a claim of it has ended. A lane that is parked until a
--- time stays parked then.
+-- time stays parked then, and one without a due job in any case.
 local function bring_back(lane, has_ended)
   local state = redis.call('HGET', lanes, lane)
   if not state then
     return false
   end
-  local pass, is_parked, time = read_lane(state)
-  if time and has_ended then
+  local pass, is_parked, time, is_later = read_lane(state)
+  if is_later or time and has_ended then
     return false
   end
   if time then
@@ -89,32 +91,35 @@ local function bring_back(lane, has_ended)
   return is_parked
 end
 
--- Whether the script has looked if a claim waits for a place, and whether it has told the other processes.
-local has_looked, has_told
+local free_places
+do
+  -- Whether the script has looked if a claim waits for a place, and whether it has told the other processes.
+  local has_looked, has_told
 
--- Frees the places of claims that have ended. `members`: their members of `held`. `scopes`: the scope of each, once. The
--- other processes claim if a job waits for a place.
-local function free_places(members, scopes)
-  call_all('ZREM', held, members)
-  local parked, is_waited_for = {}, false
-  for _, scope in ipairs(scopes) do
-    local lane = string.sub(scope, string.byte(scope, 1) + 2)
-    if #lane > #kind_of(lane) + 1 then
-      parked[#parked + 1] = lane
+  -- Frees the places of claims that have ended. `members`: their members of `held`. `scopes`: the scope of each, once. The
+  -- other processes claim if a job waits for a place.
+  free_places = function(members, scopes)
+    call_all('ZREM', held, members)
+    local parked, is_waited_for = {}, false
+    for _, scope in ipairs(scopes) do
+      local lane = string.sub(scope, string.byte(scope, 1) + 2)
+      if #lane > #kind_of(lane) + 1 then
+        parked[#parked + 1] = lane
+      end
     end
-  end
-  for n, state in ipairs(get_all(lanes, parked)) do
-    if state and select(2, read_lane(state)) then
-      is_waited_for = bring_back(parked[n], true) or is_waited_for
+    for n, state in ipairs(get_all(lanes, parked)) do
+      if state and select(2, read_lane(state)) then
+        is_waited_for = bring_back(parked[n], true) or is_waited_for
+      end
     end
-  end
-  if not has_looked then
-    has_looked = true
-    is_waited_for = redis.call('HDEL', lanes, WAITED_FOR) == 1 or is_waited_for
-  end
-  if is_waited_for and not has_told then
-    has_told = true
-    publish('due ' .. string.format('%.0f', now))
+    if not has_looked then
+      has_looked = true
+      is_waited_for = redis.call('HDEL', lanes, WAITED_FOR) == 1 or is_waited_for
+    end
+    if is_waited_for and not has_told then
+      has_told = true
+      publish('due ' .. string.format('%.0f', now))
+    end
   end
 end
 

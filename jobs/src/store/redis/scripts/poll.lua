@@ -135,7 +135,7 @@ for _, id in ipairs(expired) do
       grouped.leave(id, job, 'dead')
     else
       redis.call('HSET', jobs, id, write(job))
-      enqueue(claim.kind, id, due_time, job.interruptions, job.flags)
+      enqueue(claim.kind, id, due_time, job.interruptions, lane_of_job(job))
     end
   end
 end

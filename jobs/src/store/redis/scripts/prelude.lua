@@ -68,9 +68,7 @@ local SENT_KEPT_MS = '3600000'
 local BAND = 1000000000000000
 
 -- A pending job with a partition has a score above all others, also if it was interrupted: its due time plus COMING.
--- A claim that finds it due moves it to its lane. From then on its score is its due time plus LANED.
-local LAST_BAND = 6
-local COMING, LANED = 5 * BAND, LAST_BAND * BAND
+local COMING = 5 * BAND
 
 local function time_of(score)
   return score % BAND
@@ -139,35 +137,27 @@ local function set_aside(id, record)
 end
 
 -- For each kind: the change of its number of jobs, its earliest due time before the script (its head), and the
--- earliest due time that the script has written. The jobs with a partition have a head of their own.
-local counts, heads, lowest = {}, {}, {}
+-- earliest due time that the script has written. Jobs with a partition do not count: `lowest_in_lanes` is the earliest due
+-- time that the script has made the first of a lane.
+local counts, heads, lowest, lowest_in_lanes = {}, {}, {}, math.huge
 
 local function count(kind, by)
   counts[kind] = (counts[kind] or 0) + by
 end
 
--- Reads the head of a kind, before the script writes to its due set. `is_coming`: the head of its jobs with a
--- partition.
-local function learn_head(kind, is_coming)
-  local name = is_coming and '\0' .. kind or kind
-  if heads[name] == nil then
-    local head
-    if is_coming then
-      head = redis.call('ZRANGEBYSCORE', due[kind], COMING, '(' .. LANED, 'WITHSCORES', 'LIMIT', '0', '1')
-    else
-      head = redis.call('ZRANGE', due[kind], '0', '0', 'WITHSCORES')
-    end
-    heads[name] = (tonumber(head[2]) or math.huge) - (is_coming and COMING or 0)
-    lowest[name] = math.huge
+-- Reads the head of a kind, before the script writes to its due set.
+local function learn_head(kind)
+  if heads[kind] == nil then
+    heads[kind] = tonumber(redis.call('ZRANGE', due[kind], '0', '0', 'WITHSCORES')[2]) or math.huge
+    lowest[kind] = math.huge
   end
-  return name
 end
 
 -- Notes a due time of a kind, before the script writes it.
-local function note_head(kind, time, is_coming)
-  local name = learn_head(kind, is_coming)
-  if time < lowest[name] then
-    lowest[name] = time
+local function note_head(kind, time)
+  learn_head(kind)
+  if time < lowest[kind] then
+    lowest[kind] = time
   end
 end
 
@@ -184,7 +174,7 @@ local function settle()
       redis.call('HINCRBY', kinds, kind, by)
     end
   end
-  local earliest = math.huge
+  local earliest = lowest_in_lanes
   for kind, head in pairs(heads) do
     if lowest[kind] < head and lowest[kind] < earliest then
       earliest = lowest[kind]

@@ -74,14 +74,6 @@ local function write(job)
   return head .. job.kind .. job.key .. job.errors .. end_bytes .. job.payload
 end
 
--- Makes a job pending. `interruptions`: its number of interruptions in a row. `flags`: those of its record.
-local function enqueue(kind, id, time, interruptions, flags)
-  local is_coming = flags >= PARTITION and has(flags, PARTITION)
-  note_head(kind, time, is_coming)
-  local band = is_coming and COMING or BAND * math.min(interruptions, MOST_INTERRUPTIONS - 1)
-  redis.call('ZADD', due[kind], time + band, id)
-end
-
 -- The members of `over` for a job that has ended: one by the time of its end, and one by kind and time.
 local function places(ending, kind, ended_at, id)
   local last = struct.pack('>I8', ended_at) .. id

@@ -1,11 +1,12 @@
 -- Takes the candidates, and the jobs of lanes in turn, in their order.
 --
 -- A lane is visited when it is the first in its turn. Each visit claims its first job, parks the lane, or drops a
--- lane without jobs. So no claim reads past parked lanes. `store/lanes.rs` has the same rules for the other stores.
+-- lane without jobs. So no claim reads past parked lanes. A lane comes to its turn when its first job is due: `filing.lua`
+-- leaves a note for that time. `store/lanes.rs` has the same rules for the other stores.
 
 -- The most lanes that a call visits, with the members that it drops from them.
 local VISITS = 256
--- More lanes have to come back, or more jobs to move to their lanes.
+-- More lanes have to come back.
 local is_unfinished
 
 -- The limit, the rate and the weight of a lane, and whether it is paused or held.
@@ -24,9 +25,15 @@ do
     end
   end
 
+  -- The limit of each partition of a kind, which the caller may not handle.
+  local function each_of(kind)
+    each[kind] = each[kind] or limit_in(redis.call('HGET', flow, 'limit-each:' .. kind))
+    return each[kind]
+  end
+
   -- The limits of the partitions of a kind, none of which has a setting or a rate of its own. Nil if one may have.
   local function alike(kind)
-    if few and not has_own and not rate_in(each[kind]) then
+    if few and not has_own and not rate_in(each_of(kind)) then
       local name = '\0' .. kind
       limits_of[name] = limits_of[name] or {
         most = most_of(each[kind]), weight = math.max(tonumber(each[kind].weight) or 1, 1), held_until = 0,
@@ -47,6 +54,7 @@ do
         own, pause, held = unpack(redis.call('HMGET', flow, scope, pause, hold))
       end
       own = limit_in(own)
+      each_of(kind)
       local weight = tonumber(own.weight) or tonumber(each[kind].weight) or 1
       limits_of[lane] = {
         most = tonumber(own.running) or most_of(each[kind]), weight = math.max(weight, 1), is_paused = pause,
@@ -67,8 +75,20 @@ local function drop_senseless(kind, id, record)
   senseless_records[#senseless] = record
 end
 
--- The first job of a lane, and whether it is the only one. Drops members of `wait` that are no jobs of the lane, and
--- jobs that are not due because the clock was set back. Also returns whether the next call has to go on.
+-- The time in a member of `wait`.
+local function time_in(lane, place)
+  return #place == #lane + 24 and struct.unpack('>I8', place, #lane + 1) or 0
+end
+
+-- Leaves a note for the time of a lane that waits for a time. Returns the mark in the state of the lane. `why`: UNTIL or
+-- LATER.
+local function note_time(lane, why, time)
+  redis.call('ZADD', turn, '0', note_of(lane, time))
+  return why .. struct.pack('>I8', time)
+end
+
+-- The first job of a lane, if it is due. Drops members of `wait` that are no jobs of the lane. Also returns whether the
+-- next call has to go on, and the due time of the first job if it is later.
 local function first_of(kind, lane)
   while true do
     local from = last_of[lane] and '(' .. last_of[lane] or '[' .. lane
@@ -76,22 +96,21 @@ local function first_of(kind, lane)
     if not place or visits >= VISITS then
       return nil, place
     end
-    local id, time = string.sub(place, -16), 0
-    if #place == #lane + 24 then
-      time = struct.unpack('>I8', place, #lane + 1)
+    local id, time = string.sub(place, -16), time_in(lane, place)
+    if time > now then
+      return nil, false, time
     end
     local record = redis.call('HGET', jobs, id)
-    local is_here = tonumber(redis.call('ZSCORE', due[kind], id) or 0) == LANED + time
+    local is_here = tonumber(redis.call('ZSCORE', due[kind], id) or 0) == COMING + time
     local key_bytes = is_here and record and key_bytes_of(record, kind)
-    if key_bytes and time <= now then
+    if key_bytes then
       return { kind = kind, lane = lane, place = place, id = id, time = time, record = record, key_bytes = key_bytes,
-        is_last = not another, rank = time - (head_start[kind] or 0), interruptions = (struct.unpack('>I4', record, 6)) }
+        next_time = another and time_in(lane, another), rank = time - (head_start[kind] or 0),
+        interruptions = (struct.unpack('>I4', record, 6)) }
     end
     visits = visits + 1
     redis.call('ZREM', wait, place)
-    if key_bytes then
-      redis.call('ZADD', due[kind], string.format('%.0f', COMING + time), id)
-    elseif is_here and record then
+    if is_here and record then
       drop_senseless(kind, id, record)
     elseif is_here then
       add(empty, kind, id)
@@ -107,8 +126,7 @@ local function stopped(kind, lane, limits)
   local opens = math.max(limits.held_until, token_time(limits.scope, limits.rate))
   if opens > now then
     redis.call('HSET', lanes, NOTED, string.format('%.0f', now))
-    redis.call('ZADD', turn, '0', note_of(lane, opens))
-    return UNTIL .. struct.pack('>I8', opens)
+    return note_time(lane, UNTIL, opens)
   end
 end
 
@@ -131,7 +149,7 @@ local function offer_of(kind)
     elseif mark then
       turns.leave(kind, lane, member, struct.pack('>I8', pass) .. mark)
     else
-      local first, goes_on = first_of(kind, lane)
+      local first, goes_on, later = first_of(kind, lane)
       if goes_on then
         return false
       end
@@ -140,7 +158,7 @@ local function offer_of(kind)
         offers[kind] = first
         return first
       end
-      turns.leave(kind, lane, member)
+      turns.leave(kind, lane, member, later and struct.pack('>I8', pass) .. note_time(lane, LATER, later))
     end
   end
   return false
@@ -151,61 +169,41 @@ local function has_room_in_lanes(kind)
 end
 
 do
-  -- The most jobs that a call moves to their lanes.
-  local MOVED = 256
-
-  -- Moves due jobs of a kind to their lanes, at most `most`. Returns how many it moved.
-  local function move(kind, most)
-    local found = redis.call('ZRANGEBYSCORE', due[kind], COMING, string.format('%.0f', COMING + now), 'WITHSCORES',
-      'LIMIT', 0, most)
-    local known = {}
-    -- Records may be large, so few are read at once.
-    for from = 1, #found, 2 * AHEAD do
-      local some, places, scores, unknown = {}, {}, {}, {}
-      for n = from, math.min(from + 2 * AHEAD - 1, #found), 2 do
-        some[#some + 1] = found[n]
-      end
-      for n, record in ipairs(redis.call('HMGET', jobs, unpack(some))) do
-        local id, time = some[n], time_of(tonumber(found[from + 2 * n - 1]))
-        local key_bytes = record and #id == 16 and key_bytes_of(record, kind)
-        if not record then
-          add(empty, kind, id)
-        elseif not key_bytes then
-          drop_senseless(kind, id, record)
-        else
-          local high, low = string.byte(record, 16, 17)
-          local errors_bytes = high * 256 + low
-          local lane = lane_of(kind, partition_in(record, HEAD_BYTES + #kind + key_bytes + errors_bytes + 1))
-          if not known[lane] then
-            unknown[#unknown + 1], known[lane] = lane, true
-          end
-          places[#places + 1], places[#places + 2] = '0', place_in(lane, time, id)
-          scores[#scores + 1], scores[#scores + 2] = string.format('%.0f', LANED + time), id
-        end
-      end
-      for n, state in ipairs(get_all(lanes, unknown)) do
-        if not state then
-          put_in_turn(unknown[n], turns.new_pass(kind, limit_of(kind, unknown[n]).weight))
-        end
-      end
-      if #places > 0 then
-        redis.call('ZADD', wait, unpack(places))
-        redis.call('ZADD', due[kind], unpack(scores))
-      end
-    end
-    return #found / 2
-  end
-
   -- Brings a lane back. If its weight has changed, puts it behind the lanes of that weight.
   local function look_at(lane)
     bring_back(lane)
     local kind = string.sub(kind_of(lane), 2)
-    local pass = each[kind] and read_lane(redis.call('HGET', lanes, lane) or '')
-    local weight = pass and limit_of(kind, lane).weight
-    if weight and weight ~= math.floor(pass / ROUNDS) then
+    local pass, _, _, is_later = read_lane(redis.call('HGET', lanes, lane) or '')
+    if is_later or not each[kind] then
+      return
+    end
+    local weight = limit_of(kind, lane).weight
+    if weight ~= math.floor(pass / ROUNDS) then
       redis.call('ZREM', turn, turn_of(lane, pass))
       put_in_turn(lane, turns.new_pass(kind, weight))
     end
+  end
+
+  -- Puts the lanes in turn that have their first due job, and brings back the others whose time has come.
+  local function look_at_all(names)
+    if #names > 0 then
+      -- Fails here, before the first write, if the key has a wrong type.
+      redis.call('HLEN', jobs)
+    end
+    local states, places = {}, {}
+    for n, state in ipairs(get_all(lanes, names)) do
+      local lane, _, _, _, is_later = names[n], read_lane(state or '')
+      local kind = string.sub(kind_of(lane), 2)
+      if is_later and due[kind] then
+        local pass = turns.new_pass(kind, limit_of(kind, lane).weight)
+        states[#states + 1], states[#states + 2] = lane, struct.pack('>I8', pass)
+        places[#places + 1], places[#places + 2] = '0', turn_of(lane, pass)
+      elseif state then
+        look_at(lane)
+      end
+    end
+    call_all('ZADD', turn, places)
+    call_all('HSET', lanes, states)
   end
 
   -- Lanes that a new limit may allow to run come back, a page in each call. If the clock was set back, all come back.
@@ -214,7 +212,7 @@ do
     cursor = '0'
     redis.call('HSET', lanes, NOTED, string.format('%.0f', now))
   end
-  local has_more_notes = noted and look_at_notes(look_at)
+  local has_more_notes = look_at_notes(look_at_all)
   if cursor then
     local following, found = unpack(redis.call('HSCAN', lanes, cursor, 'COUNT', '128'))
     for n = 1, #found, 2 do
@@ -231,14 +229,7 @@ do
     end
   end
 
-  local left_to_move = MOVED
-  for n = at, #ARGV do
-    if left_to_move > 0 and has_room(ARGV[n]) then
-      left_to_move = left_to_move - move(ARGV[n], left_to_move)
-    end
-  end
-
-  is_unfinished = cursor or has_more_notes or left_to_move <= 0
+  is_unfinished = cursor or has_more_notes
 end
 
 do
@@ -260,7 +251,13 @@ do
     take_token(offer.limits.scope, offer.limits.rate)
     add(claimed_in_lanes, kind, offer.id)
     left_wait[#left_wait + 1], last_of[lane] = offer.place, offer.place
-    turns.serve(offer, not offer.is_last and (stopped(kind, lane, offer.limits) or '') or nil)
+    local next_time, mark = offer.next_time, nil
+    if next_time and next_time > now then
+      mark = note_time(lane, LATER, next_time)
+    elseif next_time then
+      mark = stopped(kind, lane, offer.limits) or ''
+    end
+    turns.serve(offer, mark)
   end
 
   local function takes(kind, by)
@@ -340,7 +337,7 @@ do
   -- When the first lane of a kind comes back that is parked until a time. If too many others come before it, the time of the
   -- last of these.
   local function waiting_until(kind)
-    local MOST = 16
+    local MOST = 64
     if not waiting then
       -- The search for the offer of a kind may park lanes, so it comes first, for all kinds.
       for n = at, #ARGV do
@@ -368,9 +365,7 @@ do
     if offer_of(kind) then
       return now
     end
-    local earliest = waiting_until(kind)
-    local coming = redis.call('ZRANGEBYSCORE', due[kind], COMING, '(' .. LANED, 'WITHSCORES', 'LIMIT', '0', '1')
-    return math.min(earliest, (tonumber(coming[2]) or math.huge) - COMING)
+    return waiting_until(kind)
   end
 end
 

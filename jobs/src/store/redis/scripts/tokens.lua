@@ -4,8 +4,8 @@
 -- would have: the time of the next token and the longest delay in microseconds, between them how many were taken; and
 -- the rate, the period in milliseconds and the burst that they follow.
 -- In `turn`, the members that begin with a zero byte are notes for a time. Eight bytes of time follow, and then a lane
--- that is parked until then or whose weight may have changed, or a zero byte and a scope whose tokens may be forgotten
--- then.
+-- whose first job is due then, that is parked until then, or whose weight may have changed; or a zero byte and a scope
+-- whose tokens may be forgotten then.
 
 local rate_in, token_time, tokens_left, take_token, keep_tokens, look_at_notes
 do
@@ -117,17 +117,17 @@ do
     changed = {}
   end
 
-  -- Looks at the notes whose time has come, a page of them, and gives each lane to `look`. Returns whether more may be
+  -- Looks at the notes whose time has come, a page of them, and gives their lanes to `look`. Returns whether more may be
   -- there.
   look_at_notes = function(look)
-    local PAGE = 64
+    local PAGE = 256
     local noted = redis.call('ZRANGEBYLEX', turn, '[\0', '(\0' .. struct.pack('>I8', now + 1), 'LIMIT', '0', PAGE)
+    local names = {}
     for _, note in ipairs(noted) do
-      redis.call('ZREM', turn, note)
       local name = string.sub(note, 10)
-      if string.byte(name, 1) ~= 0 then
-        look(name)
-      else
+      if name ~= '' and string.byte(name, 1) ~= 0 then
+        names[#names + 1] = name
+      elseif name ~= '' then
         local scope = string.sub(name, 2)
         local its = read(scope)
         local longest_delay = its and math.max(math.floor(its.per * 1000 / PARTS), 1000)
@@ -138,6 +138,8 @@ do
         end
       end
     end
+    look(names)
+    call_all('ZREM', turn, noted)
     return #noted == PAGE
   end
 end
