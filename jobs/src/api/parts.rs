@@ -102,6 +102,7 @@ impl Builder {
         let settings = Settings {
             queue: about.queue.clone().unwrap_or_default(),
             max_in_flight: self.max_in_flight,
+            most_runs,
             ahead: if is_shared { Duration::ZERO } else { AHEAD },
             lease: is_shared.then_some(lease),
             call_timeout,

@@ -60,32 +60,38 @@ impl Client {
         id: JobId,
     ) -> Result<Vec<PendingReason>, StoreError> {
         match self.ask(caller, request::get(id)).await? {
-            Some(job) => self.why_of_by(caller, &job).await,
+            Some(job) => Ok(self.why_of_by(caller, &[job]).await?.pop().unwrap_or_default()),
             None => Ok(Vec::new()),
         }
     }
 
-    /// Returns why this job has not started.
+    /// Returns why each of these jobs has not started.
     #[cfg(feature = "web")]
-    pub(crate) fn why_of(&self, job: &JobInfo) -> Result<Vec<PendingReason>, StoreError> {
-        on_thread(self.why_of_by(Caller::Thread, job))
+    pub(crate) fn why_of(&self, jobs: &[JobInfo]) -> Result<Vec<Vec<PendingReason>>, StoreError> {
+        on_thread(self.why_of_by(Caller::Thread, jobs))
     }
 
     async fn why_of_by(
         &self,
         caller: Caller,
-        job: &JobInfo,
-    ) -> Result<Vec<PendingReason>, StoreError> {
-        if job.state != JobState::Pending {
-            return Ok(Vec::new());
+        jobs: &[JobInfo],
+    ) -> Result<Vec<Vec<PendingReason>>, StoreError> {
+        let mut each = vec![Vec::new(); jobs.len()];
+        if jobs.iter().all(|job| job.state != JobState::Pending) {
+            return Ok(each);
         }
         let stored = self.ask(caller, request::settings()).await?;
         let nodes = self.ask(caller, request::nodes()).await?;
-        let reached = self.reached_limits(caller, &stored, job).await?;
-        let now = self.dispatcher.clock.now().millis().to_system();
-        let mut reasons = PendingReason::of_settings(job, &stored, now);
-        reasons.extend(reached.into_iter().map(PendingReason::Limit));
-        PendingReason::add_nodes(&mut reasons, job, &nodes, self.dispatcher.shared, now);
-        Ok(reasons)
+        for (job, reasons) in jobs.iter().zip(&mut each) {
+            if job.state != JobState::Pending {
+                continue;
+            }
+            let reached = self.reached_limits(caller, &stored, job).await?;
+            let now = self.dispatcher.clock.now().millis().to_system();
+            *reasons = PendingReason::of_settings(job, &stored, now);
+            reasons.extend(reached.into_iter().map(PendingReason::Limit));
+            PendingReason::add_nodes(reasons, job, &nodes, self.dispatcher.shared, now);
+        }
+        Ok(each)
     }
 }

@@ -29,7 +29,10 @@ pub struct NodeInfo {
     pub kinds: Vec<String>,
     /// How many threads run its handlers, if that was set: see [`Builder::threads`](crate::Builder::threads).
     pub threads: Option<usize>,
-    /// How many jobs it claims at most.
+    /// How many runs it can have under way at once: one for each thread or as many as a batch has, and as many futures
+    /// of each kind as may be.
+    pub most_runs: usize,
+    /// How many jobs it claims at most: those that run, and those that start soon.
     pub max_in_flight: usize,
     /// How many jobs it had claimed when it was seen.
     pub in_flight: usize,
@@ -59,6 +62,7 @@ pub(crate) struct Stored {
     pub(crate) version: String,
     pub(crate) kinds: Vec<String>,
     pub(crate) threads: Option<usize>,
+    pub(crate) most_runs: usize,
     pub(crate) max_in_flight: usize,
     pub(crate) in_flight: usize,
     /// Milliseconds since 1970.
@@ -70,13 +74,24 @@ impl Stored {
     pub(crate) fn of_this_process(
         kinds: Vec<String>,
         threads: Option<usize>,
+        most_runs: usize,
         max_in_flight: usize,
         started: Millis,
     ) -> Stored {
         let (host, pid) = (host().to_owned(), std::process::id());
         let version = env!("CARGO_PKG_VERSION").to_owned();
         let (in_flight, started) = (0, started.get());
-        Stored { host, pid, version, kinds, threads, max_in_flight, in_flight, started }
+        Stored {
+            host,
+            pid,
+            version,
+            kinds,
+            threads,
+            most_runs,
+            max_in_flight,
+            in_flight,
+            started,
+        }
     }
 
     pub(crate) fn to_text(&self) -> String {
@@ -92,6 +107,7 @@ impl Stored {
             version: node.version,
             kinds: node.kinds,
             threads: node.threads,
+            most_runs: node.most_runs,
             max_in_flight: node.max_in_flight,
             in_flight: node.in_flight,
             started: Millis::clamped(node.started).to_system(),

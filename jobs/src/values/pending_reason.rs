@@ -43,8 +43,8 @@ pub enum PendingReason {
         nodes: usize,
         /// How many jobs these had claimed when they were last seen.
         in_flight: usize,
-        /// How many they claim at most.
-        max_in_flight: usize,
+        /// How many runs they can have under way at once.
+        most_runs: usize,
         /// When the latest of them was seen. On a file an idle process is not seen.
         seen: SystemTime,
     },
@@ -113,7 +113,7 @@ impl PendingReason {
             Some(seen) => reasons.push(PendingReason::Turn {
                 nodes: nodes.len(),
                 in_flight: nodes.iter().map(|node| node.in_flight).sum(),
-                max_in_flight: nodes.iter().map(|node| node.max_in_flight).sum(),
+                most_runs: nodes.iter().map(|node| node.most_runs).sum(),
                 seen,
             }),
         }
@@ -155,13 +155,13 @@ impl fmt::Display for PendingReason {
                 f,
                 "{runs} of its runs in a row ended with their process, so it may have to wait for other such jobs"
             ),
-            PendingReason::Turn { nodes, in_flight, max_in_flight, seen } => {
+            PendingReason::Turn { nodes, in_flight, most_runs, seen } => {
                 let processes =
                     if *nodes == 1 { "process that handles" } else { "processes that handle" };
                 write!(
                     f,
-                    "it waits for its turn: the {nodes} {processes} its kind had claimed {in_flight} jobs, \
-                     {max_in_flight} at most, at {}",
+                    "it waits for its turn: the {nodes} {processes} its kind had claimed {in_flight} jobs at {}, \
+                     and can run {most_runs} at once",
                     Rfc3339(*seen)
                 )
             }
@@ -213,7 +213,7 @@ mod tests {
     }
 
     fn node(kind: &str, seen: Millis) -> NodeInfo {
-        let stored = Stored::of_this_process(vec![kind.to_owned()], Some(4), 64, seen);
+        let stored = Stored::of_this_process(vec![kind.to_owned()], Some(4), 4, 64, seen);
         NodeInfo { in_flight: 3, ..Stored::info(&stored.to_text(), seen).unwrap() }
     }
 
@@ -233,7 +233,7 @@ mod tests {
         let due = mail(ago(10), 0);
         let nodes = [node("mail", ago(5_000)), node("mail", ago(20_000)), node("other", ago(1))];
         let seen: SystemTime = ago(5_000).to_system();
-        let turn = PendingReason::Turn { nodes: 2, in_flight: 6, max_in_flight: 128, seen };
+        let turn = PendingReason::Turn { nodes: 2, in_flight: 6, most_runs: 8, seen };
         assert_eq!(why(&due, &[("pause:other", "1")], &nodes, true), [turn]);
         assert_eq!(why(&due, &[], &nodes[2..], true), [PendingReason::NoNode]);
         let quiet = [node("mail", ago(31_000))];

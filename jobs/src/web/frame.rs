@@ -58,9 +58,10 @@ impl Frame {
         if self.queues.first().is_none_or(|first| first.is_current) {
             return format!("{root}{path}");
         }
+        let (path, part) = path.split_at(path.find('#').unwrap_or(path.len()));
         let (path, query) = path.split_once('?').unwrap_or((path, ""));
         let and = if query.is_empty() { "" } else { "&" };
-        format!("{root}{path}?{query}{and}queue={}", encoded(&self.queue))
+        format!("{root}{path}?{query}{and}queue={}{part}", encoded(&self.queue))
     }
 }
 

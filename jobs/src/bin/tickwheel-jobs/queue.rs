@@ -38,7 +38,7 @@ pub(crate) fn nodes(
             shown(node.started),
             relative(node.seen, now),
             node.in_flight.to_string(),
-            node.max_in_flight.to_string(),
+            node.most_runs.to_string(),
             cut(&plain(&node.kinds.join(" ")), CELL_CHARS).into_owned(),
         ]
     };

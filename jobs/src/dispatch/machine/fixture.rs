@@ -91,6 +91,7 @@ pub(super) fn settings(max_in_flight: usize) -> Settings {
     Settings {
         queue: String::new(),
         max_in_flight,
+        most_runs: max_in_flight,
         ahead: Duration::ZERO,
         lease: None,
         call_timeout: Duration::ZERO,

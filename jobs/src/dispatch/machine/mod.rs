@@ -202,8 +202,10 @@ impl Machine {
         let mut kinds: Vec<String> =
             settings.policies.keys().map(|kind| kind.to_string()).collect();
         kinds.sort_unstable();
-        let (threads, limit) = (settings.threads, settings.max_in_flight);
-        let described = node::Stored::of_this_process(kinds, threads, limit, now);
+        let (threads, most_runs) = (settings.threads, settings.most_runs);
+        let most_claimed = settings.max_in_flight;
+        let described =
+            node::Stored::of_this_process(kinds, threads, most_runs, most_claimed, now);
         Machine {
             settings,
             runs: HashMap::default(),

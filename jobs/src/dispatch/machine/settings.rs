@@ -19,6 +19,8 @@ pub(crate) struct Settings {
     pub(crate) queue: String,
     /// How many jobs may be claimed at once.
     pub(crate) max_in_flight: usize,
+    /// How many runs can be under way at once.
+    pub(crate) most_runs: usize,
     /// How long before its due time a job is claimed.
     pub(crate) ahead: Duration,
     /// How long a claim holds unless it is renewed. None: as long as the process runs.

@@ -24,7 +24,7 @@ pub(crate) fn page(frame: &Frame, view: &Jobs) -> Markup {
     let name = STATES.iter().find(|(state, _)| *state == filter.state).map_or("", |(_, name)| name);
     let part = html! {
         (heading("Jobs", &html! {
-            p id="total" data-live { (total(view)) }
+            p id="total" data-live { (total(frame, view)) }
         }))
         nav.tabs aria-label="States" {
             @for (state, name) in STATES {
@@ -45,14 +45,17 @@ pub(crate) fn page(frame: &Frame, view: &Jobs) -> Markup {
 }
 
 /// The number of jobs that match, and the number of records that the search has read.
-fn total(view: &Jobs) -> Markup {
+fn total(frame: &Frame, view: &Jobs) -> Markup {
     html! {
         @if let Some(total) = view.total { (number(total)) " " @if total.count == 1 { "job" } @else { "jobs" } }
         @if let Some(searched) = view.searched {
             @if view.total.is_some() { "; " }
             "searched " (count(searched.records))
             @if let Some(of) = searched.of { " of " (count(of)) }
-            @if searched.hit_limit { ", and goes on with Older" }
+            @if searched.hit_limit {
+                ", and goes on with "
+                @match &view.older { Some(older) => a rel="next" href=(frame.link(&format!("jobs?{older}"))) { "Older" }, None => "Older" }
+            }
         }
     }
 }
@@ -134,7 +137,7 @@ fn nothing(view: &Jobs, name: &str) -> Markup {
     let filter = &view.filter;
     let goes_on = view.searched.is_some_and(|searched| searched.hit_limit);
     let text = match filter.state {
-        _ if goes_on => "None in the part that was searched. The search goes on with Older.",
+        _ if goes_on => "None in the part that was searched.",
         _ if view.newer.is_some() => "This was the last page.",
         _ if filter.kind.is_some() || filter.key.is_some() || filter.text.is_some() => {
             "No job matches. Upper and lower case of the text are the same; kind and key match as a whole."

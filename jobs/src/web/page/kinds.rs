@@ -16,6 +16,12 @@ pub(crate) fn page(frame: &Frame, view: &Kinds) -> Markup {
         (heading("Kinds", &html! {
             p { (counted(view.total, "kind", "kinds")) }
             @if view.is_paused { (state("paused")) p { "The whole queue is paused." } }
+            @if frame.may_change {
+                span.end {
+                    @if view.is_paused { (button(frame, "queue/resume", "Resume the queue", None, Look::Plain)) }
+                    @else { (button(frame, "queue/pause", "Pause the queue", None, Look::Plain)) }
+                }
+            }
         }))
         @if view.rows.is_empty() {
             (empty("No kind yet", "A kind appears here with its first job, and stays when the job is gone."))

@@ -55,8 +55,10 @@ fn row(frame: &Frame, node: &NodeRow, now: Time) -> Markup {
             td.nowrap data-of="Started" { (relative(node.started, now)) }
             td data-of="Running" {
                 span {
-                    span.nowrap { (node.in_flight) " of " (node.max_in_flight) }
-                    (chart::meter(node.in_flight, node.max_in_flight, "Running, of the most"))
+                    @let runs = node.in_flight.min(node.most_runs);
+                    span.nowrap { (runs) " of " (node.most_runs) }
+                    @if runs < node.in_flight { span.sub { (node.in_flight - runs) " more are claimed" } }
+                    (chart::meter(runs, node.most_runs, "Running, of what it can run at once"))
                 }
             }
             td.num data-of="Threads" { @match node.threads { Some(threads) => (threads), None => span.zero { "shared" } } }

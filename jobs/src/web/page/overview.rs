@@ -33,9 +33,9 @@ fn note(frame: &Frame, warning: &Warning) -> Markup {
     html! {
         div.note.bad[is_bad] {
             strong.t { (shown(&warning.text)) }
-            span.soft.t {
-                (shown(&warning.cure))
-                @if let Some(link) = &warning.link { " " a href=(frame.link(link)) { "Show" } }
+            @match &warning.link {
+                Some(link) => a.t href=(frame.link(link)) { (shown(&warning.cure)) },
+                None => span.soft.t { (shown(&warning.cure)) },
             }
         }
     }
@@ -43,6 +43,8 @@ fn note(frame: &Frame, warning: &Warning) -> Markup {
 
 fn tiles(frame: &Frame, view: &Overview) -> Markup {
     let is_late = view.overdue.count > 0;
+    // A process claims some jobs ahead, which start when one of its threads is free.
+    let runs = if view.capacity == 0 { view.running } else { view.running.min(view.capacity) };
     html! {
         div.tiles id="tiles" data-live {
             a.tile.alarm[view.oldest_overdue_ms.is_some_and(|ms| ms >= 60_000)] href=(frame.link("jobs?state=overdue")) {
@@ -57,8 +59,9 @@ fn tiles(frame: &Frame, view: &Overview) -> Markup {
             }
             a.tile href=(frame.link("jobs?state=running")) {
                 span { "Running" }
-                strong { (count(view.running)) small { " of " (count(view.capacity)) } }
-                (chart::meter(view.running, view.capacity, "Running, of the capacity of the nodes"))
+                strong { (count(runs)) small { " of " (count(view.capacity)) } }
+                @if runs < view.running { span { (count(view.running - runs)) " more are claimed" } }
+                (chart::meter(runs, view.capacity, "Running, of what the nodes can run at once"))
             }
             a.tile href=(frame.link("dead")) {
                 span { "Dead" }

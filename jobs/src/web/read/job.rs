@@ -26,6 +26,7 @@ pub(crate) fn job(reader: &Reader<'_>, id: JobId) -> Result<Job, Problem> {
     let trace_id = trace_id(&headers);
     let trace_link = trace_id.as_ref().zip(reader.trace_link);
     let trace_link = trace_link.map(|(id, template)| template.replace("{trace_id}", id));
+    let waits_for = reader.client().why_of(core::slice::from_ref(&job))?.pop().unwrap_or_default();
     Ok(Job {
         now: Time::new(reader.now().to_system()),
         id: id.to_string(),
@@ -46,7 +47,7 @@ pub(crate) fn job(reader: &Reader<'_>, id: JobId) -> Result<Job, Problem> {
         progress: job.progress.as_ref().map(|it| content(Part::Progress, it, None)),
         error: job.error.as_ref().map(|error| redactor.error(&job.kind, error)),
         timeline: timeline(reader, &job),
-        waits_for: reader.client().why_of(&job)?,
+        waits_for,
         claimed: job.claimed.map(Time::new),
         lease_ends: job.lease_ends.map(Time::new),
         ended: job.ended.map(Time::new),

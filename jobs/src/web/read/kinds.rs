@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use crate::store::{JobSet, PageRequest};
 use crate::values::history::Step;
-use crate::values::info::JobState;
+use crate::values::info::{JobInfo, JobState};
 use crate::values::keep::Keep;
 use crate::values::setting::Settings;
 use crate::values::time::Millis;
@@ -27,7 +27,7 @@ pub(crate) fn kinds(reader: &Reader<'_>) -> Result<Kinds, Problem> {
     }
     let (stored, nodes) = (client.stored_settings()?, client.nodes()?);
     let settings = Settings::of(&stored);
-    let seen = seen(&nodes, now);
+    let seen = seen(reader.client(), &nodes);
     let gauges = client.gauges()?;
     all.sort_unstable();
     let total = all.len() as u64;
@@ -52,13 +52,18 @@ pub(crate) fn kinds(reader: &Reader<'_>) -> Result<Kinds, Problem> {
         let hour = figures::sum(&minutes);
         let failed = hour.retried + hour.dead;
         let ended = hour.completed + failed;
-        let next_due = if *jobs > 0 { next_due(reader, name)? } else { None };
-        let overdue = next_due.map(|due| now.get() - due.get()).filter(|passed| *passed > 0);
+        let gauges = gauges.iter().find(|its| its.kind == *name);
+        let overdue = gauges.and_then(|its| its.oldest_overdue);
+        let next_due = match overdue {
+            Some(age) => Some(now.minus(age)),
+            None if *jobs > 0 => first_pending(reader, name, now)?.map(|job| Millis::present(job.due)),
+            None => None,
+        };
         view.rows.push(KindRow {
             name: name.clone(),
             pending: *jobs,
-            running: gauges.iter().find(|it| it.kind == *name).map_or(0, |it| it.claimed),
-            oldest_overdue_ms: overdue.map(|ms| ms as u64),
+            running: gauges.map_or(0, |its| its.claimed),
+            oldest_overdue_ms: overdue.map(|age| age.as_millis() as u64),
             next_due: next_due.map(|due| Time::new(due.to_system())),
             dead: Number {
                 count: dead.get(name).copied().unwrap_or(0),
@@ -86,18 +91,21 @@ pub(crate) fn kinds(reader: &Reader<'_>) -> Result<Kinds, Problem> {
     Ok(view)
 }
 
-/// Returns when the earliest pending job of a kind is due.
-fn next_due(reader: &Reader<'_>, kind: &str) -> Result<Option<Millis>, Problem> {
-    let (from, to) = (Millis::ZERO, Millis::MAX);
-    let kind = Some(kind.to_owned());
-    // One due time is needed, and the first jobs of the list may be claimed.
+/// Returns the earliest pending job of a kind that is due at this time or later.
+pub(crate) fn first_pending(
+    reader: &Reader<'_>,
+    kind: &str,
+    from: Millis,
+) -> Result<Option<JobInfo>, Problem> {
+    let (kind, to) = (Some(kind.to_owned()), Millis::MAX);
+    // One job is needed, and the first ones of the list may be claimed.
     let mut request = PageRequest { set: JobSet::Alive, kind, from, to, after: None, limit: 1 };
     for limit in [1, 8, 64, 256] {
         request.limit = limit;
         let page = reader.client().page(request.clone())?;
-        let pending = page.jobs.iter().find(|job| job.state == JobState::Pending);
+        let pending = page.jobs.into_iter().find(|job| job.state == JobState::Pending);
         if pending.is_some() || page.next.is_none() {
-            return Ok(pending.map(|job| Millis::present(job.due)));
+            return Ok(pending);
         }
         request.after = page.next;
     }

@@ -11,6 +11,7 @@ pub(crate) mod jobs;
 pub(crate) mod job;
 pub(crate) mod limits;
 pub(crate) mod kinds;
+pub(crate) mod warnings;
 pub(crate) mod overview;
 pub(crate) mod place;
 pub(crate) mod groups;

@@ -113,7 +113,7 @@ pub(crate) fn nodes(reader: &Reader<'_>) -> Result<Nodes, Problem> {
         seen: Time::new(node.seen),
         threads: node.threads.map(|threads| threads as u64),
         in_flight: node.in_flight as u64,
-        max_in_flight: node.max_in_flight as u64,
+        most_runs: node.most_runs as u64,
         kinds: node.kinds,
     };
     let rows = nodes.into_iter().take(MOST_ROWS).map(row).collect();

@@ -15,7 +15,7 @@ pub(crate) struct Overview {
     pub(crate) oldest_overdue_ms: Option<u64>,
     /// Claimed jobs included, of every process.
     pub(crate) running: u64,
-    /// How many jobs the nodes that were seen lately claim at most.
+    /// How many runs the nodes that were seen lately can have under way at once.
     pub(crate) capacity: u64,
     pub(crate) dead: u64,
     pub(crate) schedules: u64,

@@ -54,7 +54,7 @@ pub(crate) struct NodeRow {
     pub(crate) is_quiet: bool,
     pub(crate) threads: Option<u64>,
     pub(crate) in_flight: u64,
-    pub(crate) max_in_flight: u64,
+    pub(crate) most_runs: u64,
     pub(crate) kinds: Vec<String>,
 }
 

@@ -68,7 +68,7 @@ impl Source {
         let kinds = self.kinds(all, &window, &nodes, &runs, &groups, counts)?;
         groups.truncate(MOST_ROWS);
         let is_there = |node: &&Node| self.is_file || node.was_seen_lately;
-        let limit = nodes.iter().filter(is_there).map(|node| node.max_in_flight).sum();
+        let limit = nodes.iter().filter(is_there).map(|node| node.most_runs).sum();
         nodes.sort_by(|a, b| (&a.host, a.pid, a.started).cmp(&(&b.host, b.pid, b.started)));
         nodes.truncate(MOST_ROWS);
         Ok(Figures {

@@ -181,7 +181,7 @@ pub(crate) struct Node {
     pub(crate) version: String,
     pub(crate) threads: Option<usize>,
     pub(crate) in_flight: usize,
-    pub(crate) max_in_flight: usize,
+    pub(crate) most_runs: usize,
     #[serde(serialize_with = "as_utc")]
     pub(crate) started: Time,
     #[serde(serialize_with = "as_utc")]
@@ -200,7 +200,7 @@ impl Node {
             version: node.version,
             threads: node.threads,
             in_flight: node.in_flight,
-            max_in_flight: node.max_in_flight,
+            most_runs: node.most_runs,
             started: Time(node.started),
             seen: Time(node.seen),
             kinds: node.kinds,

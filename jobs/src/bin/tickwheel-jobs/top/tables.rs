@@ -224,7 +224,7 @@ pub(crate) fn nodes(figures: &Figures) -> Table {
             node.pid.to_string(),
             symbols(&node.version),
             node.in_flight.to_string(),
-            node.max_in_flight.to_string(),
+            node.most_runs.to_string(),
             node.threads.map_or("-".to_owned(), |threads| threads.to_string()),
             age(figures.time.since(node.started)),
             distance(node.seen, figures.time),

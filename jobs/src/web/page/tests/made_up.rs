@@ -302,7 +302,7 @@ pub(super) fn nodes(many: usize, change: Change<'_>) -> Nodes {
         is_quiet: n == 2,
         threads: (n != 1).then_some(8),
         in_flight: 21 * n as u64,
-        max_in_flight: 42,
+        most_runs: 42,
         kinds: KINDS.iter().map(|kind| change(kind)).collect(),
     };
     Nodes { now: at(0), rows: (0..many).map(row).collect(), total: many as u64 }

@@ -92,7 +92,7 @@ fn shop() -> Figures {
             version: "0.1.0".to_owned(),
             threads: Some(4),
             in_flight: 16,
-            max_in_flight: 64,
+            most_runs: 64,
             started: before(90_000),
             seen: before(4),
             was_seen_lately: true,
