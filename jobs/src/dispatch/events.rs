@@ -67,11 +67,12 @@ pub enum Event {
         text: String,
     },
     /// Something in the store cannot be read, because another version or another program wrote it: a schedule,
-    /// a job, or a job that a statement left. On a server an unreadable job is set aside. On a file it stays
+    /// a job, a job that a statement left, or any value on a server. On a server it is set aside. On a file it stays
     /// where it is and is skipped, and so is a schedule in any store. Everything else goes on. Emitted once in
     /// a process for each; if there are more than 1,024 of them, some are emitted again.
     Unreadable {
-        /// Which one: `schedule "nightly"`, `job` with its id, or `row 3 of the outbox`.
+        /// Which one: `schedule "nightly"`, `job` with its id, `row 3 of the outbox`, or a field or member with its key:
+        /// `"x" in tw:{shop}:turn`.
         what: String,
         /// The error.
         error: StoreError,

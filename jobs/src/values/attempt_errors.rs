@@ -4,8 +4,8 @@
 //!
 //! - Every store keeps the same text: a JSON array of objects with `at` (milliseconds since 1970), `attempt`, `node`
 //!   and `error`. So an operator reads it with any tool. A job that has not failed has an empty text.
-//! - The newest error comes first, in full. Of earlier ones the first 800 bytes are kept. There are five at most;
-//!   a script on a server that adds one may leave a sixth behind them, which is not read.
+//! - The newest error comes first, in full. Of earlier ones the first 800 bytes are kept; a script on a server that adds
+//!   one keeps the others as they are. There are five at most.
 //! - A text that is damaged holds no errors. Only people read it, so no job fails because of it.
 
 use std::time::SystemTime;

@@ -211,7 +211,8 @@ mod on_server {
 
     pub(super) fn take_job_away(place: &Place, id: JobId) -> Outcome {
         let bytes = id.to_u128().to_be_bytes();
-        let removed: Option<i64> = send(place, ("HDEL", "unreadable"), &[&bytes])?;
+        let removed: Option<i64> =
+            send(place, ("HDEL", "unreadable"), &[&[b"jobs:", &bytes[..]].concat()])?;
         ensure(removed.is_none_or(|removed| removed == 1), || "it was not set aside".to_owned())
     }
 

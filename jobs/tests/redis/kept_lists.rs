@@ -267,5 +267,10 @@ fn members_that_are_no_lists_stop_no_call() {
     driver.set_wall(driver.wall_now() + HOUR);
     driver.advance(Duration::from_secs(601));
     assert_eq!(dates(&server), 0);
+    let found = jobs.check().unwrap_err().to_string();
+    assert!(found.contains("which are no ids\" in tw:{jobs}:over makes no sense"), "{found}");
+    run("ZREM", "over", &[b"l\x04mail", b"l\x04mailx"]);
+    run("ZREM", "over", &[b"l\x04mail and 36 more bytes, which are no ids"]);
+    let _: i64 = server.ask(&["DEL", "tw:{jobs}:unreadable"]);
     jobs.check().unwrap();
 }

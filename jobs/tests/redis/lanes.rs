@@ -162,6 +162,7 @@ fn keys_of_partitions_that_someone_changes_heal() {
         assert_eq!(ran.lock().unwrap().len(), 15, "{change:?}");
         let held: u64 = server.ask(&["ZCARD", "tw:{jobs}:held"]);
         assert_eq!(held, 0, "{change:?}");
+        let _: i64 = server.ask(&["DEL", "tw:{jobs}:unreadable"]);
         jobs.check().unwrap();
         drop((jobs, driver));
     }

@@ -28,6 +28,7 @@
 //! | `held_keys.rs` | keys that are held, policies of jobs |
 //! | `half_done.rs` | scripts that fail, and full servers |
 //! | `rights.rs` | users who may not do all |
+//! | `foreign.rs` | values in every key that another program wrote |
 //! | `unreadable.rs` | what cannot be read, and parts of a round trip that fail |
 //! | `follow_ups.rs` | ends with follow-ups on a full server, with lost replies, with lost leases |
 //! | `groups.rs` | groups on a full server, with lost replies, on several nodes |
@@ -51,6 +52,7 @@ mod cuts;
 mod failover;
 mod fake_time;
 mod follow_ups;
+mod foreign;
 mod groups;
 mod half_done;
 mod held_keys;

@@ -90,6 +90,6 @@ fn bad_schedules(server: &Server) -> Vec<String> {
 fn set_aside(server: &Server) -> Result<Vec<JobId>> {
     let ids: Vec<Vec<u8>> =
         redis::cmd("HKEYS").arg(key("unreadable")).query(&mut server.connection())?;
-    let id = |bytes: &Vec<u8>| Ok(JobId::from_u128(u128::from_be_bytes(bytes[..].try_into()?)));
-    ids.iter().map(id).collect()
+    let id = |bytes: &[u8]| Ok(JobId::from_u128(u128::from_be_bytes(bytes.try_into()?)));
+    ids.iter().filter_map(|name| name.strip_prefix(b"jobs:")).map(id).collect()
 }

@@ -10,6 +10,7 @@ use redis::Value;
 use super::Redis;
 use super::calls::ITEMS;
 use super::decode::{Fault, array, bytes, text};
+use super::foreign;
 use super::protocol::JobSet;
 use super::reads::{number_arg, set_arg};
 use super::records::{damaged, id_bytes, id_of, read_record};
@@ -31,7 +32,17 @@ impl Redis {
     }
 
     fn violation(&mut self) -> Result<Option<String>, Fault> {
-        let ids = self.all_ids()?;
+        if let Some(wrong) = self.key_of_another_type()? {
+            return Ok(Some(wrong));
+        }
+        // Also learns the kinds that are new to this process.
+        let ids = match self.all_ids()? {
+            Ok(ids) => ids,
+            Err(wrong) => return Ok(Some(wrong)),
+        };
+        if let Some(wrong) = self.foreign_value()? {
+            return Ok(Some(wrong));
+        }
         for part in ids.chunks(ITEMS) {
             let args: Vec<Vec<u8>> = part.iter().map(|id| id_bytes(*id).to_vec()).collect();
             let reply = self.run(Name::Audit, &args)?;
@@ -41,10 +52,11 @@ impl Redis {
         }
         let counted = self.counted()?;
         let counts = counted.counts;
-        let alive = counts.pending + counts.running;
+        let alive = counts.pending.saturating_add(counts.running);
         let [ended, records, fences] = counted.sizes;
-        let of_kinds: u64 = counted.kinds.iter().map(|(_, jobs)| jobs).sum();
-        if alive + ended != records || fences != counts.running {
+        let of_kinds: u64 =
+            counted.kinds.iter().fold(0, |sum: u64, (_, jobs)| sum.saturating_add(*jobs));
+        if alive.saturating_add(ended) != records || fences != counts.running {
             return Ok(Some(format!(
                 "R9: {counts:?}, and {records} records, {fences} fences, {ended} that have ended"
             )));
@@ -57,9 +69,9 @@ impl Redis {
             return Ok(Some(format!("R21: {empty} more places in lanes than jobs in them")));
         }
         let set_aside = self.keys.unreadable().to_owned();
-        if let Some((id, _)) = self.scan(&set_aside)?.first() {
-            let id = id_of(id).map_or_else(|_| format!("{id:?}"), |id| id.to_string());
-            return Ok(Some(format!("R14: {id} cannot be read, and was set aside")));
+        if let Some((name, _)) = self.scan(&set_aside)?.first() {
+            let what = foreign::what(&self.keys, name);
+            return Ok(Some(format!("R14: {what} cannot be read, and was set aside")));
         }
         if let Some(wrong) = self.wrong_group()? {
             return Ok(Some(wrong));
@@ -67,13 +79,19 @@ impl Redis {
         self.keys_agree()
     }
 
-    /// Returns every id in any key of the queue.
-    fn all_ids(&mut self) -> Result<Vec<JobId>, Fault> {
+    /// Returns every id in any key of the queue; or an error that names a field of `jobs` which is none.
+    fn all_ids(&mut self) -> Result<Result<Vec<JobId>, String>, Fault> {
         let mut ids = BTreeSet::new();
         let keys = [self.keys.jobs(), self.keys.fences(), self.keys.progress()];
         for key in keys.map(str::to_owned) {
             for (id, _) in self.scan(&key)? {
-                ids.insert(id_of(&id)?);
+                match id_of(&id) {
+                    Ok(id) => drop(ids.insert(id)),
+                    Err(_) => {
+                        let id = id.escape_ascii();
+                        return Ok(Err(format!("R23: \"{id}\" in {key} makes no sense")));
+                    }
+                }
             }
         }
         ids.extend(self.claimed_ids()?.into_iter().map(|(id, ..)| id));
@@ -111,7 +129,7 @@ impl Redis {
                 from = (due.to_string().into_bytes(), id);
             }
         }
-        Ok(ids.into_iter().collect())
+        Ok(Ok(ids.into_iter().collect()))
     }
 
     /// Checks that each key leads to a job that has it.
@@ -121,7 +139,7 @@ impl Redis {
             let mut get = redis::cmd("HGET");
             get.arg(&jobs).arg(&id);
             let record = match self.plain(get)? {
-                Value::BulkString(record) => read_record(&record)?.key,
+                Value::BulkString(record) => read_record(&record).ok().and_then(|it| it.key),
                 _ => None,
             };
             if record.as_deref().map(str::as_bytes) == Some(&key) {

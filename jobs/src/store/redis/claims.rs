@@ -4,10 +4,13 @@ use std::sync::Arc;
 
 use super::calls::BYTES;
 use super::decode::{Fault, Reply, array, bytes, number};
+use super::foreign;
+use super::keys::Keys;
 use super::records;
 use super::scripts::Name;
 use crate::store::{ClaimRequest, Fence, Outcome, Unreadable};
 use crate::values::error::StoreError;
+use crate::values::id::JobId;
 use crate::values::time::Millis;
 
 /// The most jobs of a claim. It is lower than the limit of other scripts, which do less work for each item.
@@ -126,6 +129,7 @@ impl Claiming {
     /// claimed. `request`: that of the claim.
     pub(super) fn read(
         &self,
+        keys: &Keys,
         reply: Reply,
         request: Option<&ClaimRequest>,
         outcome: &mut Outcome,
@@ -140,7 +144,7 @@ impl Claiming {
             | Reply::Unloaded
             | Reply::Count(_) => return Ok(()),
         };
-        let [_, _, next_due, waits, claimed, senseless, fence] = &fields[..] else { return Ok(()) };
+        let [_, _, next_due, waits, claimed, names, fence] = &fields[..] else { return Ok(()) };
         let next_due = number(next_due)?;
         outcome.next_due = (next_due >= 0).then(|| Millis::clamped(next_due));
         outcome.suspects_wait = number(waits)? != 0;
@@ -150,10 +154,13 @@ impl Claiming {
             let (id, due, record) = (bytes(id)?, bytes(due)?, bytes(record)?);
             match records::claimed(&self.handled, id, due, record, fence) {
                 Ok(job) => outcome.claimed.push(job),
-                Err(error) => outcome.unreadable.push(Unreadable { what: what(id), error }),
+                Err(error) => {
+                    let what = foreign::what(keys, &[b"jobs:", id].concat());
+                    outcome.unreadable.push(Unreadable { what, error });
+                }
             }
         }
-        outcome.unreadable.extend(set_aside(senseless));
+        outcome.unreadable.extend(foreign::set_aside(keys, names));
         if !request.is_some_and(|request| self.claims_in_turn(request)) {
             outcome.claimed.sort_by_key(|job| (job.due, job.id));
         }
@@ -172,17 +179,8 @@ fn head_start_args(handled: &[Arc<str>], request: &ClaimRequest) -> [Vec<u8>; 2]
     [millis.join(" ").into_bytes(), request.plain.to_string().into_bytes()]
 }
 
-/// Returns the name of a job in messages for the operator.
-fn what(id: &[u8]) -> String {
-    match records::id_of(id) {
-        Ok(id) => format!("job {id}"),
-        Err(_) => format!("job {:?}", String::from_utf8_lossy(id)),
-    }
-}
-
-/// Returns a report for each job that a script has set aside, from their ids.
-pub(super) fn set_aside(ids: &redis::Value) -> Vec<Unreadable> {
-    let ids = array(ids).unwrap_or_default().iter().filter_map(|id| bytes(id).ok());
-    let error = StoreError::Damaged("its record makes no sense, and was set aside".to_owned());
-    ids.map(|id| Unreadable { what: what(id), error: error.clone() }).collect()
+/// Returns 64 bits that no other call returns, here or in another process.
+pub(super) fn random() -> u64 {
+    use std::hash::{BuildHasher, RandomState};
+    RandomState::new().hash_one(JobId::new())
 }

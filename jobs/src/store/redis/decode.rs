@@ -23,7 +23,7 @@ pub(super) enum Reply {
     /// The fields of a script's reply. The first two are the word and the time.
     Done(Vec<Value>),
     /// A script has done nothing, because the caller did not name all kinds. These are all of them.
-    Kinds(Vec<String>),
+    Kinds(Vec<Vec<u8>>),
     /// A script has claimed nothing: the caller has to call the script with lanes, or the script without lanes.
     Lanes(bool),
     /// A script has ended no claim, because one of them is counted: the caller has to call the script for counted
@@ -74,7 +74,8 @@ pub(super) fn reply(value: Value) -> Reply {
         Value::Array(fields) => match fields.first().map(bytes) {
             Some(Ok(b"ok")) if fields.len() > 2 => Reply::Done(fields),
             Some(Ok(b"kinds")) if fields.len() == 3 => {
-                let kinds = array(&fields[2]).and_then(|kinds| kinds.iter().map(text).collect());
+                let kind = |kind| bytes(kind).map(<[u8]>::to_vec);
+                let kinds = array(&fields[2]).and_then(|kinds| kinds.iter().map(kind).collect());
                 kinds.map_or_else(|error| Reply::Wrong(error.into()), Reply::Kinds)
             }
             Some(Ok(b"lanes")) => Reply::Lanes(true),

@@ -366,7 +366,7 @@ fn time(time: Millis) -> Vec<u8> {
 pub(super) fn commands(
     calls: &[Call],
     scripts: &Scripts,
-    keys: &[String],
+    keys: &[Vec<u8>],
     head: &[Vec<u8>],
     (number, lease): (u64, u64),
     counted: bool,

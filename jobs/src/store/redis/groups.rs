@@ -45,6 +45,11 @@ fn open_place(bound: &str, group: GroupId, rest: &[u8]) -> Vec<u8> {
     [bound.as_bytes(), b"o", &group_bytes(group), rest].concat()
 }
 
+/// Says whether this is the row of a group.
+pub(super) fn is_row(row: &[u8]) -> bool {
+    [33, 49].contains(&row.len()) && read(row).is_some()
+}
+
 fn read(row: &[u8]) -> Option<(Tally, Option<JobId>)> {
     let (marks, rest) = row.split_first()?;
     let (made, rest) = rest.split_first_chunk::<8>()?;
@@ -94,12 +99,14 @@ impl Redis {
     /// Returns the groups that were made last.
     pub(super) fn latest_groups(&mut self, most: usize) -> Result<Vec<GroupInfo>, Fault> {
         let mut cmd = redis::cmd("ZREVRANGEBYLEX");
-        cmd.arg(self.keys.members()).arg("(h").arg("[g").arg("LIMIT").arg(0).arg(most);
+        // Before a text that another program wrote: the first two bytes of a time are zeros.
+        cmd.arg(self.keys.members()).arg(b"(g\0\x01").arg("[g").arg("LIMIT").arg(0).arg(most);
         let places = self.plain(cmd)?;
-        let mut ids = Vec::new();
-        for place in array(&places)? {
-            ids.push(*bytes(place)?.last_chunk::<16>().ok_or_else(|| damaged("is no group"))?);
-        }
+        let places = array(&places)?.iter().filter_map(|place| bytes(place).ok());
+        let ids: Vec<[u8; 16]> = places
+            .filter(|place| place.len() == 25)
+            .filter_map(|place| place.last_chunk().copied())
+            .collect();
         if ids.is_empty() {
             return Ok(Vec::new());
         }
@@ -112,7 +119,7 @@ impl Redis {
         let mut groups = Vec::new();
         for (id, row) in ids.into_iter().zip(array(&rows)?) {
             // It may have been purged meanwhile.
-            if let Some((tally, callback)) = row_of(row)? {
+            if let Ok(Some((tally, callback))) = row_of(row) {
                 let id = GroupId::from_u128(u128::from_be_bytes(id));
                 groups.push(tally.info(id, callback));
             }
@@ -136,8 +143,7 @@ impl Redis {
         let places = self.plain(cmd)?;
         let mut members = Vec::new();
         for place in array(&places)? {
-            let place = bytes(place)?;
-            members.push(id_of(place.get(17..).unwrap_or_default())?);
+            members.extend(id_of(bytes(place)?.get(17..).unwrap_or_default()).ok());
         }
         Ok(members)
     }

@@ -13,6 +13,45 @@ pub(super) struct Keys {
 /// The queue of a builder that names none.
 const DEFAULT_QUEUE: &str = "jobs";
 
+/// The type of a key.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Type {
+    Hash,
+    Set,
+    SortedSet,
+}
+
+use Type::{Hash, Set, SortedSet};
+
+/// The names behind the prefix, and the types, of all keys but the due sets.
+const NAMES: [(&str, Type); 25] = [
+    ("sent", Hash),
+    ("jobs", Hash),
+    ("run", SortedSet),
+    ("fence", Hash),
+    ("keys", Hash),
+    ("ended", SortedSet),
+    ("over", SortedSet),
+    ("counters", Hash),
+    ("schedules", Hash),
+    ("cancel_requested", Set),
+    ("kinds", Hash),
+    ("meta", Hash),
+    ("unreadable", Hash),
+    ("settings", Hash),
+    ("dead_by_error", SortedSet),
+    ("nodes", Hash),
+    ("history", Hash),
+    ("progress", Hash),
+    ("wait", SortedSet),
+    ("turn", SortedSet),
+    ("lanes", Hash),
+    ("held", SortedSet),
+    ("flow", Hash),
+    ("groups", Hash),
+    ("members", SortedSet),
+];
+
 const SENT: usize = 0;
 const JOBS: usize = 1;
 const FENCES: usize = 3;
@@ -44,42 +83,27 @@ impl Keys {
     /// `owner` identifies the process.
     pub(super) fn new(queue: Option<&str>, owner: &str) -> Keys {
         let prefix = format!("tw:{}:", hash_tag(queue));
-        let sent = format!("sent:{owner}");
-        let names = [
-            &*sent,
-            "jobs",
-            "run",
-            "fence",
-            "keys",
-            "ended",
-            "over",
-            "counters",
-            "schedules",
-            "cancel_requested",
-            "kinds",
-            "meta",
-            "unreadable",
-            "settings",
-            "dead_by_error",
-            "nodes",
-            "history",
-            "progress",
-            "wait",
-            "turn",
-            "lanes",
-            "held",
-            "flow",
-            "groups",
-            "members",
-        ];
-        let fixed = names.iter().map(|name| format!("{prefix}{name}")).collect();
+        let mut fixed: Vec<String> =
+            NAMES.iter().map(|(name, _)| format!("{prefix}{name}")).collect();
+        fixed[SENT] = format!("{prefix}sent:{owner}");
         Keys { channel: format!("{prefix}wake"), prefix, fixed }
     }
 
+    /// Returns what all keys of the queue begin with.
+    pub(super) fn prefix(&self) -> &str {
+        &self.prefix
+    }
+
     /// Returns the keys of a script call by a process that knows these kinds.
-    pub(super) fn all(&self, kinds: &[String]) -> Vec<String> {
-        let due = kinds.iter().map(|kind| format!("{}due:{kind}", self.prefix));
-        self.fixed.iter().cloned().chain(due).collect()
+    pub(super) fn all(&self, kinds: &[Vec<u8>]) -> Vec<Vec<u8>> {
+        let due = kinds.iter().map(|kind| [self.prefix.as_bytes(), b"due:", kind].concat());
+        self.fixed.iter().map(|key| key.clone().into_bytes()).chain(due).collect()
+    }
+
+    /// Returns the same keys, each with its name behind the prefix and its type. That of a due set is `due`.
+    pub(super) fn with_types(&self, kinds: &[Vec<u8>]) -> Vec<(&'static str, Type, Vec<u8>)> {
+        let types = NAMES.into_iter().chain(core::iter::repeat(("due", SortedSet)));
+        types.zip(self.all(kinds)).map(|((name, of), key)| (name, of, key)).collect()
     }
 
     pub(super) fn sent(&self) -> &str {

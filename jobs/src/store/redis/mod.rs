@@ -12,8 +12,9 @@
 //! - The parts of a round trip fail separately: each operation has its own answer or error, and a claim that was made
 //!   is kept even if other parts fail. A batch fails as a whole only if it may be sent again, if nothing of it was
 //!   sent, or if it is a claim alone.
-//! - One unreadable value does not block the others. A script that meets a record that it cannot read sets it aside
-//!   (`tw:{q}:unreadable`). A schedule that cannot be read is skipped. Both are reported by name.
+//! - One unreadable value does not block the others. It counts as none. A script that meets it on its way to a write
+//!   sets it aside (`values` in `scripts/prelude.lua`), and a question skips it. A schedule that cannot be read is skipped
+//!   too. All are reported by name, and `check` looks for them (`foreign.rs`).
 //!
 //! | file | contents |
 //! | --- | --- |
@@ -28,7 +29,7 @@
 //! | `replicas.rs` | waits until enough replicas have a change |
 //! | `decode.rs` | the replies of the server |
 //! | `server_errors.rs` | the errors after which commands are sent again |
-//! | `claims.rs` | claims |
+//! | `foreign.rs`, `claims.rs` | values that another program wrote; claims |
 //! | `reads.rs`, `history.rs`, `groups.rs` | the questions |
 //! | `check.rs`, `queues.rs` | the check of a queue; the list of the queues |
 //! | `notifications.rs` | listens for notifications of other processes |
@@ -49,6 +50,7 @@ mod calls;
 mod groups;
 mod encode;
 mod answers;
+mod foreign;
 mod claims;
 mod replicas;
 mod round_trips;
@@ -67,7 +69,6 @@ use super::{
     Unreadable, killed,
 };
 use crate::values::error::{StoreError, Violation};
-use crate::values::id::JobId;
 use crate::values::server_time::ServerTime;
 use crate::values::time::Millis;
 use calls::Call;
@@ -88,7 +89,7 @@ pub(crate) struct Redis {
     keys: Keys,
     scripts: Scripts,
     /// The kinds of the queue, as far as this process knows them.
-    kinds: Vec<String>,
+    kinds: Vec<Vec<u8>>,
     claiming: Claiming,
     /// Identifies this process.
     owner: [u8; 8],
@@ -127,7 +128,7 @@ impl Redis {
         manual: bool,
     ) -> Redis {
         let replicas = Replicas { wanted: replicas, limit: server.timeout / 2 };
-        let owner = random().to_be_bytes();
+        let owner = claims::random().to_be_bytes();
         let owner_text: String = owner.iter().map(|byte| format!("{byte:02x}")).collect();
         Redis {
             connection: Connection::new(server, opened.found, opened.time),
@@ -176,7 +177,7 @@ impl Redis {
         head.push(encode::keep_ms(self.keep_dead).into_bytes());
         head.push(if self.history { b"1".to_vec() } else { b"0".to_vec() });
         head.push(self.kinds.len().to_string().into_bytes());
-        head.extend(self.kinds.iter().map(|kind| kind.clone().into_bytes()));
+        head.extend(self.kinds.iter().cloned());
         head
     }
 
@@ -209,7 +210,7 @@ impl Redis {
         let lease = self.lease_ms();
         let claim = batch.claim.as_ref().filter(|_| self.claiming.handles_any());
         if claim.is_some() {
-            self.claiming.prepare(batch.number, random());
+            self.claiming.prepare(batch.number, claims::random());
         }
         // Questions must be answered as of before the claim, which the caller does not know of yet.
         let asks_now = |op: &Op| op.is_question() && !matches!(op, Op::Schedules | Op::Settings);
@@ -245,7 +246,7 @@ impl Redis {
         };
         let mut claim_failed = None;
         if let Some(reply) = claim_reply {
-            claim_failed = self.claiming.read(reply, first, &mut outcome).err();
+            claim_failed = self.claiming.read(&self.keys, reply, first, &mut outcome).err();
         }
         let some_done = replies.iter().any(|reply| matches!(reply, Reply::Done(_)));
         let wrong = |fault: Fault| fault.into_apply_error(some_done);
@@ -256,6 +257,7 @@ impl Redis {
         if waits {
             self.replicas.read(&mut replies, &self.connection.name).map_err(wrong)?;
         }
+        self.unreadable.extend(foreign::named_in(&replies, &self.keys));
         for (op, found) in batch.ops.iter().zip(answers::found(batch.ops.len(), &calls, replies)) {
             let answer = match op {
                 op if is_held_back(op) => Ok(Answer::Refused(StoreError::Full)),
@@ -272,7 +274,9 @@ impl Redis {
             claim_failed = match self.exchange(&needed, |store| commands(store, &[], claim)) {
                 Ok(mut replies) => {
                     let reply = replies.pop();
-                    reply.and_then(|reply| self.claiming.read(reply, claim, &mut outcome).err())
+                    reply.and_then(|reply| {
+                        self.claiming.read(&self.keys, reply, claim, &mut outcome).err()
+                    })
                 }
                 Err(fault) => Some(fault),
             };
@@ -300,12 +304,6 @@ fn take_passing(replies: &mut Vec<Reply>) -> Option<Fault> {
         Reply::Wrong(fault) => Some(fault),
         _ => None,
     }
-}
-
-/// Returns 64 bits that no other call returns, here or in another process.
-fn random() -> u64 {
-    use std::hash::{BuildHasher, RandomState};
-    RandomState::new().hash_one(JobId::new())
 }
 
 impl Store for Redis {
@@ -341,18 +339,18 @@ impl Store for Redis {
                 self.connection.close();
                 fault.error
             })?;
-            let [_, _, more, version, cancel_requested, senseless, expired] = &reply[..] else {
+            let [_, _, more, version, cancel_requested, names, expired] = &reply[..] else {
                 break;
             };
             self.stats.interruptions += u64::try_from(number(expired)?).unwrap_or(0);
-            self.unreadable.extend(claims::set_aside(senseless));
+            self.unreadable.extend(foreign::set_aside(&self.keys, names));
             let before = self.schedules_version;
             self.schedules_version = number(version)?;
             poll.changed |= self.schedules_version != before;
             if number(more)? == 0 {
-                for id in array(cancel_requested)? {
-                    poll.cancel_requested.push(records::id_of(bytes(id)?)?);
-                }
+                let ids = array(cancel_requested)?.iter();
+                let ids = ids.filter_map(|id| bytes(id).and_then(records::id_of).ok());
+                poll.cancel_requested.extend(ids);
                 break;
             }
         }

@@ -100,7 +100,8 @@ impl Redis {
         if found.is_empty() {
             return Err(damaged("is no answer to a question").into());
         }
-        found.iter().map(|job| Ok(info(array(job)?)?)).collect()
+        // A record that the script can read and this program cannot is as if there were no such job.
+        found.iter().map(|job| Ok(info(array(job)?).unwrap_or(None))).collect()
     }
 
     /// Returns the page of the jobs at these positions, up to [`BYTES`]. `is_last`: no position follows them.
@@ -131,7 +132,8 @@ impl Redis {
                 let [id, fence] = pair else { continue };
                 // A claim without a fence is left out. The poll after its lease ends repairs it.
                 let Ok(claim) = bytes(fence).and_then(read_fence) else { continue };
-                claimed.push((id_of(bytes(id)?)?, claim.due, claim.kind));
+                let Ok(id) = bytes(id).and_then(id_of) else { continue };
+                claimed.push((id, claim.due, claim.kind));
             }
             if found.len() < 2 * ITEMS {
                 break;
@@ -314,8 +316,8 @@ impl Redis {
         let mut kinds = Vec::new();
         for pair in array(&reply[6])?.chunks(2) {
             if let [kind, jobs] = pair {
-                let jobs = text(jobs)?.parse().unwrap_or(0);
-                kinds.push((text(kind)?, jobs));
+                let Ok(kind) = text(kind) else { continue };
+                kinds.push((kind, text(jobs).ok().and_then(|jobs| jobs.parse().ok()).unwrap_or(0)));
             }
         }
         kinds.sort_unstable();
@@ -323,7 +325,7 @@ impl Redis {
         for of_kind in array(&reply[13])?.chunks(5) {
             let [kind, pending, dead, overdue, oldest] = of_kind else { continue };
             let whole = |value| number(value).map(|whole| whole as u64);
-            let kind: String = text(kind)?;
+            let Ok(kind) = text(kind) else { continue };
             // Damage in a count is for `check` to report.
             let alive = kinds.iter().find(|(its, _)| *its == kind).map_or(0_u64, |(_, jobs)| *jobs);
             let pending = whole(pending)?;
@@ -368,7 +370,7 @@ impl Redis {
     pub(super) fn plain(&mut self, cmd: redis::Cmd) -> Result<Value, Fault> {
         let (mut answers, ..) = self.connection.send(&[cmd]).map_err(Fault::from)?;
         match answers.pop() {
-            Some(Value::ServerError(error)) => Err(Fault::of_server(&error)),
+            Some(Value::ServerError(error)) => Err(self.name_the_key(Fault::of_server(&error))),
             Some(value) => Ok(value),
             None => Err(Fault::from(Failure {
                 error: damaged("is missing"),

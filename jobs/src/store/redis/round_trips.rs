@@ -81,7 +81,13 @@ impl Redis {
                     let known = self.make_known(needed);
                     known.map_err(|fault| Fault { sent: may_be_done || fault.sent, ..fault })?;
                 }
-                None => return Ok(replies),
+                None => {
+                    let name = |reply| match reply {
+                        Reply::Wrong(fault) => Reply::Wrong(self.name_the_key(fault)),
+                        reply => reply,
+                    };
+                    return Ok(replies.into_iter().map(name).collect());
+                }
             }
         }
         Err(Fault { again: true, ..StoreError::Other("the server forgets scripts".into()).into() })
@@ -104,14 +110,14 @@ impl Redis {
 
     /// Stores kinds on the server that this process does not know to be there.
     pub(super) fn make_known(&mut self, kinds: &[&str]) -> Result<(), Fault> {
-        let unknown = |kind: &&&str| !self.kinds.iter().any(|known| known == **kind);
+        let unknown = |kind: &&&str| !self.kinds.iter().any(|known| known == kind.as_bytes());
         let mut new: Vec<&str> = kinds.iter().filter(unknown).copied().collect();
         new.sort_unstable();
         new.dedup();
         if new.is_empty() {
             return Ok(());
         }
-        let keys = [self.keys.kinds().to_owned(), self.keys.meta().to_owned()];
+        let keys = [self.keys.kinds(), self.keys.meta()].map(|key| key.as_bytes().to_vec());
         let mut call = self.scripts.call(Name::Kinds, &keys);
         call.arg(LAYOUT).arg(&new);
         for _ in 0..2 {

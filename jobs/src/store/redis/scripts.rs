@@ -195,7 +195,7 @@ impl Scripts {
     }
 
     /// Returns the beginning of a call, with the keys. The arguments follow.
-    pub(super) fn call(&self, name: Name, keys: &[String]) -> Cmd {
+    pub(super) fn call(&self, name: Name, keys: &[Vec<u8>]) -> Cmd {
         let mut cmd = redis::cmd("EVALSHA");
         cmd.arg(&self.all[name as usize].1).arg(keys.len()).arg(keys);
         cmd

@@ -2,7 +2,7 @@
 --
 -- ARGV from `at` on: for each operation its word (`Operation` in `protocol.rs`) and its arguments. An operation takes its
 -- arguments from ARGV and returns one result, or one for each item of its list.
--- Returns { 'ok', microseconds, results }. `sent` keeps the results for SENT_KEPT_MS, under the place of the
+-- Returns { 'ok', microseconds, results, names of values that were set aside }. `sent` keeps the results for SENT_KEPT_MS, under the place of the
 -- call in its batch, together with the number of the batch. `batch.lua` finds them there if the call is
 -- sent again.
 
@@ -20,4 +20,4 @@ write_history()
 local answer = table.concat(answers)
 redis.call('HSET', sent, place, number .. ':' .. answer)
 redis.call('PEXPIRE', sent, SENT_KEPT_MS)
-return { 'ok', micros, answer }
+return { 'ok', micros, answer, values.named }

@@ -9,7 +9,7 @@ local are_counted = redis.call('ZCARD', held) > 0
 local flows = {}
 
 local function flow_of(kind)
-  flows[kind] = flows[kind] or redis.call('HGET', flow, 'flow:' .. kind) or kind
+  flows[kind] = flows[kind] or values.flow(redis.call('HGET', flow, 'flow:' .. kind), kind)
   return flows[kind]
 end
 
@@ -108,9 +108,12 @@ for n = at, #ARGV do
   local fence = redis.call('HGET', fences, id)
   if (fence ~= false) ~= (claimed ~= false) then
     say('R6: what is claimed has a fence')
-  elseif fence and #fence >= FENCE_BYTES + HEAD_BYTES then
-    local scope = read_fence(fence).scope
-    if scope and not redis.call('ZSCORE', held, scope .. id) then
+  elseif fence then
+    local claim = read_fence(fence)
+    local scope = claim and claim.scope
+    if not claim then
+      say('R22: the fence of a claim can be read')
+    elseif scope and not redis.call('ZSCORE', held, scope .. id) then
       say('R19: a counted claim has its place')
     end
   end

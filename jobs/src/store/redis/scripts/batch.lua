@@ -13,12 +13,8 @@ local place, number, before, needs_memory = args(4)
 
 -- The number and the results of the last call in a place.
 local function last_in(slot)
-  local last = redis.call('HGET', sent, slot)
-  if not last then
-    return 0
-  end
-  local colon = string.find(last, ':', 1, true)
-  return tonumber(string.sub(last, 1, colon - 1)), string.sub(last, colon + 1)
+  local digits, answer = string.match(redis.call('HGET', sent, slot) or '', '^(%d+):(.*)$')
+  return values.number(digits) or 0, answer
 end
 
 local last_number, last_answer = last_in(place)

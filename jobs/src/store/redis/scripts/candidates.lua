@@ -15,7 +15,7 @@ do
   -- work than a record. So jobs of one due time, like those of a bulk that is due at once, are read without scores.
   local function read_due(key, band, most)
     local ids, scores, many = {}, {}, 0
-    local from, to = band == 0 and '0' or string.format('%.0f', band), string.format('%.0f', band + now)
+    local from, to = band == 0 and '-inf' or string.format('%.0f', band), string.format('%.0f', band + now)
     local function read(to_read)
       return redis.call('ZRANGEBYSCORE', key, from, to, 'WITHSCORES', 'LIMIT', '0', to_read)
     end

@@ -40,7 +40,7 @@ local function holder_of(key)
   local id = redis.call('HGET', keys, key)
   local record = id and redis.call('HGET', jobs, id)
   local job = record and read(record)
-  if not job then
+  if not job or job.key ~= key then
     return nil
   end
   return id, job
@@ -222,7 +222,7 @@ do
     for ending = AS_COMPLETED, AS_CANCELLED do
       local first, final = range_of(ending)
       for _, place in ipairs(redis.call('ZREVRANGEBYLEX', over, final, first, 'LIMIT', 0, 10000)) do
-        if string.sub(place, -16) == id then
+        if #place == 26 and string.sub(place, -16) == id then
           local ended_at = struct.unpack('>I8', string.sub(place, -24, -17))
           for kind in pairs(due) do
             redis.call('ZREM', over, places(ending, kind, ended_at, id))
@@ -314,7 +314,7 @@ do
     local settings = is_of_lanes and flow or settings
     local before = redis.call('HGET', settings, name)
     if is_set == '1' and before == value or is_set == '0' and not before
-      or is_set == '2' and (tonumber(before or '') or -1) >= tonumber(value) then
+      or is_set == '2' and (values.number(before) or -1) >= tonumber(value) then
       return UNCHANGED
     end
     if is_set ~= '0' then
@@ -325,7 +325,7 @@ do
     if is_of_lanes then
       follow_limit(name)
     end
-    redis.call('HINCRBY', meta, 'schedules', 1)
+    values.add(meta, 'schedules', 1)
     publish('poll 0')
     return CHANGED
   end
@@ -348,11 +348,11 @@ local function forget_holds()
   if redis.call('HLEN', flow) == 0 then
     return false
   end
-  local cursor = redis.call('HGET', lanes, PURGED_AT) or '0'
+  local cursor = values.mark(PURGED_AT, redis.call('HGET', lanes, PURGED_AT)) or '0'
   local following, found = unpack(redis.call('HSCAN', flow, cursor, 'COUNT', '128'))
   for n = 1, #found, 2 do
     local word = string.match(found[n], '^[%a-]+')
-    if (word == 'hold' or word == 'hold-flow' or word == 'hold-part') and (tonumber(found[n + 1]) or 0) <= now then
+    if (word == 'hold' or word == 'hold-flow' or word == 'hold-part') and (values.number(found[n + 1], LATEST) or 0) <= now then
       redis.call('HDEL', flow, found[n])
     end
   end
@@ -377,6 +377,8 @@ operations.purge = function()
     elseif job and has(job.flags, ENDED) then
       drop_ended(gone[n], job)
       grouped.dead_is_gone(job)
+    elseif #gone[n] < 16 then
+      values.set_aside('ZREM', ended, gone[n])
     else
       redis.call('ZREM', ended, gone[n])
     end
@@ -384,8 +386,10 @@ operations.purge = function()
   local are_groups_left, are_holds_left = grouped.purge(), forget_holds()
   local found = redis.call('HGETALL', nodes)
   for n = 1, #found, 2 do
-    local seen = tonumber(string.match(found[n + 1], '^%d+')) or 0
-    if seen + NODE_KEPT_MS < now then
+    local seen = values.number(string.match(found[n + 1], '^(%d+) '), LATEST)
+    if not seen then
+      values.set_aside('HDEL', nodes, found[n], found[n + 1])
+    elseif seen + NODE_KEPT_MS < now then
       redis.call('HDEL', nodes, found[n])
     end
   end

@@ -31,7 +31,7 @@
 --   the kinds
 -- Returns { 'ok', microseconds, when the next job is due or -1, 1 if a suspect waits, claimed jobs, ids, the number of
 -- the fences }: id, due time and record of each claimed job, with a `k` behind the due time if the job has its key;
--- the ids of unreadable records that were set aside. The caller needs the number and the nonce of each fence. Or
+-- the names of values that were set aside. The caller needs the number and the nonce of each fence. Or
 -- { 'lanes', microseconds, 1 } or { 'plain', microseconds, 0 } if the caller has to call the other script.
 
 local number, limit, lease, crashed_once, poison_pill, nonce = args(6)
@@ -128,13 +128,13 @@ end
 
 do
   local last = redis.call('HGET', sent, 'claim')
-  local last_number = last and tonumber(string.match(last, '^%d+')) or 0
+  local last_number = last and values.number(string.match(last, '^%d+')) or 0
   if last_number > tonumber(number) then
     return { 'ok', micros, -1, 0, reply, {}, 0 }
   end
   if last_number == tonumber(number) then
     local from = #number + 2
-    waits = tonumber(string.sub(last, from, from))
+    waits = tonumber(string.sub(last, from, from)) or 0
     write_on_a_full_server()
     from = from + 1
     local fence_number = 0
@@ -142,7 +142,7 @@ do
       local id = string.sub(last, from, from + 15)
       local fence = redis.call('HGET', fences, id)
       local record = redis.call('HGET', jobs, id)
-      if fence and record and string.sub(fence, 1, 8) == nonce then
+      if fence and #fence >= FENCE_BYTES and record and string.sub(fence, 1, 8) == nonce then
         redis.call('ZADD', run, now + lease, id)
         local time, mark
         fence_number, time = struct.unpack('>I8I8', fence, 9)

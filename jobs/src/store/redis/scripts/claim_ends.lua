@@ -38,14 +38,14 @@ local function drop_progress(ids)
 end
 
 -- Removes a claimed job from all keys but `jobs`, which has its record, and does not count it.
-local function forget_all_but_count(id, claim, fence)
+local function forget_all_but_count(id, claim)
   free_key(claim.key, id)
   remember(id, claim.flags)
-  count_retrying(claim.kind, has_failed(fence) and -1 or 0)
+  count_retrying(claim.kind, claim.has_failed and -1 or 0)
 end
 
 -- Removes a claimed job from all keys but `jobs`, and counts it.
-local function forget(id, claim, fence)
-  forget_all_but_count(id, claim, fence)
+local function forget(id, claim)
+  forget_all_but_count(id, claim)
   count(claim.kind, -1)
 end

@@ -42,10 +42,12 @@ operations.complete = function()
       fence_before = nil
     end
     local fence, id = found[n], ids[n]
-    if fence and (fence == fence_before or sub(fence, 1, TOKEN_BYTES) == token) then
-      if fence ~= fence_before then
-        fence_before, claim = fence, read_fence(fence)
-        is_plain = claim.key == '' and claim.flags % EXTRA == 0 and claim.flags <= EXTRA + PARTITION and not has_failed(fence)
+    local is_as_before = fence and fence == fence_before
+    local its = not is_as_before and fence and sub(fence, 1, TOKEN_BYTES) == token and read_fence(fence)
+    if is_as_before or its then
+      if its then
+        fence_before, claim = fence, its
+        is_plain = claim.key == '' and claim.flags % EXTRA == 0 and claim.flags <= EXTRA + PARTITION and not claim.has_failed
         alike = alike_of[claim.kind] or {}
         alike_of[claim.kind] = alike
       end
@@ -62,7 +64,7 @@ operations.complete = function()
           local record = redis.call('HGET', jobs, id)
           grouped.leave(id, record and read(record), 'completed')
         end
-        forget_all_but_count(id, claim, fence)
+        forget_all_but_count(id, claim)
       end
       local scope = claim.scope
       if scope then

@@ -23,7 +23,7 @@ for kind, key in pairs(due) do
   end
   pending, overdue, oldest = pending + its_pending, overdue + its_overdue, math.max(oldest, its_oldest)
   local its_dead = redis.call('ZLEXCOUNT', over, range_of(AS_DEAD, kind))
-  listed = listed + (tonumber(redis.call('HGET', counters, 'listed:' .. kind)) or 0)
+  listed = listed + (values.number(redis.call('HGET', counters, 'listed:' .. kind)) or 0)
   for _, value in ipairs({ kind, its_pending, its_dead, its_overdue, its_oldest }) do
     each[#each + 1] = value
   end

@@ -5,8 +5,9 @@ local function group_of(job)
   local is_read, errors = pcall(cjson.decode, job.errors)
   local latest = is_read and type(errors) == 'table' and errors[1]
   local text = type(latest) == 'table' and latest.error
-  local line = type(text) == 'string' and string.match(text, '^[^\n]*') or ''
-  return string.char(#job.kind) .. job.kind .. string.gsub(line, '\r$', '')
+  -- As `AttemptErrors::first_line`: a line ends with a line feed, which may have a carriage return before it.
+  local line = type(text) == 'string' and (string.match(text, '^([^\n]*)\r\n') or string.match(text, '^[^\n]*')) or ''
+  return string.char(#job.kind) .. job.kind .. line
 end
 
 -- How many bytes of a kept job count against the bound of its kind.
@@ -25,7 +26,7 @@ local function keep(id, job, ending, due_time, took, result, till)
   if ending == AS_DEAD then
     redis.call('ZINCRBY', dead_by_error, 1, group_of(job))
   elseif ending == AS_COMPLETED then
-    redis.call('HINCRBY', counters, 'kept_bytes:' .. job.kind, bytes_of(job))
+    values.add(counters, 'kept_bytes:' .. job.kind, bytes_of(job))
   end
 end
 
@@ -45,7 +46,7 @@ local function take_ended(id, job)
       redis.call('ZREM', dead_by_error, group)
     end
   elseif job.ending == AS_COMPLETED then
-    redis.call('HINCRBY', counters, 'kept_bytes:' .. job.kind, 0 - bytes_of(job))
+    values.add(counters, 'kept_bytes:' .. job.kind, 0 - bytes_of(job))
   end
 end
 

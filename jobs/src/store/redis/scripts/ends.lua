@@ -2,35 +2,36 @@
 -- its claim, and does nothing if that claim is no longer held.
 
 -- Ends the claim with this token, behind which the buckets of its run may stand. Returns the claim as its fence
--- describes it, and the fence. Nil if the job has no claim with this token.
+-- describes it. Nil if the job has no claim with this token.
 local function end_claim(id, token)
   local fence = redis.call('HGET', fences, id)
-  if not fence or string.sub(fence, 1, TOKEN_BYTES) ~= string.sub(token, 1, TOKEN_BYTES) then
+  local is_held = fence and string.sub(fence, 1, TOKEN_BYTES) == string.sub(token, 1, TOKEN_BYTES)
+  local claim = is_held and read_fence(fence)
+  if not claim then
     return nil
   end
   redis.call('ZREM', run, id)
   redis.call('HDEL', fences, id)
   drop_progress({ id })
-  local claim = read_fence(fence)
   if claim.scope then
     free_place(id, claim.scope)
   end
-  return claim, fence
+  return claim
 end
 
 -- Removes a claimed job that was cancelled, and keeps it if a caller waits for its end.
-local function forget_cancelled(id, claim, fence, took)
+local function forget_cancelled(id, claim, took)
   local record = has(claim.flags, EXTRA) and redis.call('HGET', jobs, id)
   local job = record and read(record)
   grouped.leave(id, job, 'cancelled')
   if job and is_wanted(job) then
     free_key(claim.key, id)
     count(claim.kind, -1)
-    count_retrying(claim.kind, has_failed(fence) and -1 or 0)
-    keep(id, job, AS_CANCELLED, due_of(fence), took, '', now + WANTED_KEPT_MS)
+    count_retrying(claim.kind, claim.has_failed and -1 or 0)
+    keep(id, job, AS_CANCELLED, claim.due, took, '', now + WANTED_KEPT_MS)
   else
     redis.call('HDEL', jobs, id)
-    forget(id, claim, fence)
+    forget(id, claim)
   end
 end
 
@@ -63,7 +64,7 @@ do
   -- one millisecond are equally old.
   local function trim(kind, last, bytes, number)
     local counted = redis.call('HMGET', counters, 'kept_bytes:' .. kind, 'listed:' .. kind)
-    local kept_bytes, listed = tonumber(counted[1]) or 0, tonumber(counted[2]) or 0
+    local kept_bytes, listed = values.number(counted[1]) or 0, values.number(counted[2]) or 0
     local first, final = range_of(AS_COMPLETED, kind)
     local others = redis.call('ZLEXCOUNT', over, first, final)
     local many, bytes_before, listed_before = others + listed, kept_bytes, listed
@@ -92,7 +93,11 @@ do
         local job = flags and has(flags, EXTRA) and read(record)
         if not flags then
           many = many - 1
-          places_gone[#places_gone + 1] = place
+          if #place == 27 + #kind then
+            places_gone[#places_gone + 1] = place
+          else
+            values.set_aside('ZREM', over, place)
+          end
         elseif not (job and is_wanted(job) and time_in(place) + WANTED_KEPT_MS >= now) then
           many, most, kept_bytes = many - 1, most - 1, kept_bytes - its_bytes
           gone[#gone + 1] = id
@@ -228,20 +233,21 @@ do
     end
     local by_age, wanted_till = age and date(now + tonumber(age)), now + WANTED_KEPT_MS
     -- The fence of the job before, and what it says.
-    local fence_before, claim, due_time, failed_before
+    local fence_before, claim
     -- The beginnings of the members of `over`, by kind.
     local beginnings = {}
     for n, id in ipairs(ids) do
       local token, took, result = unpack(ARGV, first + 4 * n - 3, first + 4 * n - 1)
       local fence, record = found[n], records[n]
       results[n] = CLAIM_LOST
-      if fence and string.sub(fence, 1, TOKEN_BYTES) == string.sub(token, 1, TOKEN_BYTES) then
+      local is_held = fence and string.sub(fence, 1, TOKEN_BYTES) == string.sub(token, 1, TOKEN_BYTES)
+      if is_held and fence ~= fence_before then
+        fence_before, claim = fence, read_fence(fence)
+      end
+      if is_held and claim then
         results[n] = DONE
         its[#its + 1] = id
         take_cancel_request(id)
-        if fence ~= fence_before then
-          fence_before, claim, due_time, failed_before = fence, read_fence(fence), due_of(fence), has_failed(fence)
-        end
         note_run(claim.kind, COMPLETED, token)
         if claim.scope then
           free_place(id, claim.scope)
@@ -251,7 +257,7 @@ do
         if cut or job then
           local kind, till = claim.kind, by_age
           count(kind, -1)
-          count_retrying(kind, failed_before and -1 or 0)
+          count_retrying(kind, claim.has_failed and -1 or 0)
           if job then
             free_key(claim.key, id)
             grouped.leave(id, job, 'completed')
@@ -263,7 +269,7 @@ do
               till = date(age and math.max(wanted_till, now + tonumber(age)) or wanted_till)
             end
           end
-          local kept_as, its_bytes = kept_record(record, job, due_time, tonumber(took), result)
+          local kept_as, its_bytes = kept_record(record, job, claim.due, tonumber(took), result)
           records_kept[#records_kept + 1], records_kept[#records_kept + 2] = id, kept_as
           if cut and age and not has(claim.flags, CALLERS_ID) then
             local listed, bytes_listed = to_list[kind] or {}, to_list_bytes[kind] or {}
@@ -281,9 +287,9 @@ do
           kept_bytes[kind] = (kept_bytes[kind] or 0) + its_bytes
         else
           if record then
-            set_aside(id, record)
+            values.set_aside('HDEL', jobs, id, record)
           end
-          forget(id, claim, fence)
+          forget(id, claim)
         end
       end
     end
@@ -320,21 +326,21 @@ end
 operations.finish = function()
   local id, token, fate, time, errors, took = args(6)
   took = tonumber(took)
-  local claim, fence = end_claim(id, token)
+  local claim = end_claim(id, token)
   if not claim then
     return CLAIM_LOST
   end
   local record = redis.call('HGET', jobs, id)
   if take_cancel_request(id) or fate == 'cancelled' or not record then
     note_run(claim.kind, CANCELLED_JOB, token)
-    forget_cancelled(id, claim, fence, took)
+    forget_cancelled(id, claim, took)
     return DONE
   end
   local job = read(record)
   note_run(claim.kind, fate == 'snoozed' and SNOOZED or fate == 'dead' and DEAD or RETRIED, token)
   if not job then
-    set_aside(id, record)
-    forget(id, claim, fence)
+    values.set_aside('HDEL', jobs, id, record)
+    forget(id, claim)
     return DONE
   end
   local failed_before = job.failures > 0
@@ -344,7 +350,7 @@ operations.finish = function()
     job.errors = errors
   end
   if fate == 'dead' then
-    bury(id, job, due_of(fence), took, failed_before)
+    bury(id, job, claim.due, took, failed_before)
     grouped.leave(id, job, 'dead')
   else
     job.interruptions = 0
@@ -382,19 +388,19 @@ do
   -- Gives a claim back, as if it had never been made. `interrupted`: '1' if a run was under way.
   operations.release = function()
     local id, token, interrupted = args(3)
-    local claim, fence = end_claim(id, token)
+    local claim = end_claim(id, token)
     if not claim then
       return DONE
     end
     if take_cancel_request(id) then
       note(claim.kind, CANCELLED_JOB, 1)
-      forget_cancelled(id, claim, fence, 0)
+      forget_cancelled(id, claim, 0)
     else
       if interrupted == '1' then
         note(claim.kind, INTERRUPTED, 1)
       end
       local lane = has(claim.flags, PARTITION) and lane_of_claim(id, claim)
-      enqueue(claim.kind, id, due_of(fence), interruptions_of(fence), lane)
+      enqueue(claim.kind, id, claim.due, claim.interruptions, lane)
     end
     return DONE
   end

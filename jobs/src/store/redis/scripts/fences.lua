@@ -1,39 +1,29 @@
 -- Reads the fence of a claim.
 
-local function due_of(fence)
-  return (struct.unpack('>I8', fence, 17))
-end
-
--- The number of a fence, in digits.
-local function number_of(fence)
-  return string.format('%.0f', (struct.unpack('>I8', fence, 9)))
-end
-
-local function interruptions_of(fence)
-  return (struct.unpack('>I4', fence, FENCE_BYTES + 6))
-end
-
--- Whether the claimed job has failed before.
-local function has_failed(fence)
-  return struct.unpack('>I4', fence, FENCE_BYTES + 2) > 0
-end
-
-local function owner_of(fence)
-  return string.sub(fence, 25, 32)
-end
-
+-- The claim that a fence describes. Nil if there is no fence, or one that cannot be read. A claim without a fence is not
+-- held by any process, and its job is due again when its lease ends.
+-- `key`: '' if the job does not have its key. `scope`: that of a counted claim, see `places.lua`.
 local function read_fence(fence)
-  local kind_bytes, key_bytes = string.byte(fence, FENCE_BYTES + 14, FENCE_BYTES + 15)
+  if not fence or #fence < FENCE_BYTES + HEAD_BYTES then
+    return nil
+  end
+  local number, due_time, owner, mark, flags, failures, interruptions, _, kind_bytes, key_bytes =
+    struct.unpack('>I8I8c8BBI4I4I4BB', fence, 9)
   local from = FENCE_BYTES + HEAD_BYTES
-  local claim = { flags = string.byte(fence, FENCE_BYTES + 1), key = '' }
-  claim.kind = string.sub(fence, from + 1, from + kind_bytes)
-  local mark = string.byte(fence, FENCE_BYTES)
+  local kind = string.sub(fence, from + 1, from + kind_bytes)
   from = from + kind_bytes
+  if not due[kind] or #fence < from + key_bytes or due_time > LATEST or number > 2 ^ 53 then
+    return nil
+  end
+  local claim = {
+    number = number, due = due_time, owner = owner, flags = flags, kind = kind, key = '',
+    has_failed = failures > 0, interruptions = interruptions,
+  }
   if mark == 107 or mark == 75 then
     claim.key = string.sub(fence, from + 1, from + key_bytes)
   end
   if mark < 45 or mark == 75 then
-    -- A counted claim: see `places.lua`.
+    -- A counted claim.
     from = from + key_bytes + 1
     local to = from
     for _ = 1, 3 do

@@ -7,8 +7,6 @@ local function free_key(key, id)
   end
 end
 
-local LATEST = 253402300799999
-
 -- Remembers an id whose job has ended.
 local function remember_id(id, ended_at)
   redis.call('ZADD', ended, math.min(ended_at + keep_dead, LATEST), id)
@@ -17,7 +15,7 @@ end
 -- The number of jobs that have failed and are not dead, by kind.
 local function count_retrying(kind, by)
   if by ~= 0 then
-    redis.call('HINCRBY', counters, 'retrying:' .. kind, by)
+    values.add(counters, 'retrying:' .. kind, by)
   end
 end
 

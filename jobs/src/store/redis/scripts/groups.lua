@@ -29,10 +29,12 @@ do
     if group == nil then
       local row = redis.call('HGET', groups, id)
       group = false
-      if row and #row >= ROW_BYTES then
+      if row and (#row == ROW_BYTES or #row == ROW_BYTES + 16) then
         group = { callback = string.sub(row, ROW_BYTES + 1) }
         group.marks, group.made, group.ended, group.total, group.completed, group.dead, group.cancelled,
           group.dead_left = struct.unpack(ROW, row)
+      elseif row then
+        values.set_aside('HDEL', groups, id, row)
       end
       touched[id] = group
     end
@@ -51,7 +53,8 @@ do
       local section, its_high, its_low = string.byte(text, section_at, section_at + 2)
       local to = section_at + 2 + its_high * 256 + its_low
       if section == 4 then
-        return string.sub(text, section_at + 3, to)
+        local of = string.sub(text, section_at + 3, to)
+        return #of == 16 and of or nil
       end
       section_at = to + 1
     end
@@ -157,12 +160,13 @@ do
       return
     end
     redis.call('HDEL', groups, of .. 'c')
-    local time, kind_bytes = struct.unpack('>I8B', callback)
-    local kind, record = string.sub(callback, 10, 9 + kind_bytes), string.sub(callback, 10 + kind_bytes)
+    local time, record = values.time(callback, 1) or now, string.sub(callback, 10 + string.byte(callback, 9))
     local job = read(record)
     if not job then
+      values.set_aside('HDEL', groups, of .. 'c', callback)
       return
     end
+    local kind = job.kind
     redis.call('ZREM', ended, id)
     if redis.call('HEXISTS', jobs, id) == 1 then
       -- A user has removed the id from `ended`.
@@ -182,7 +186,13 @@ do
     if group.dead > 0 and has(group.marks, WAITS) and not has(group.marks, CANCELLED_MARK) then
       return false
     end
-    return redis.call('ZLEXCOUNT', members, '[o' .. id, '(o' .. id .. string.rep('\255', 17)) == 0
+    while true do
+      local open = redis.call('ZRANGEBYLEX', members, '[o' .. id, '(o' .. id .. string.rep('\255', 17), 'LIMIT', '0', '1')[1]
+      if not open or #open == 33 then
+        return not open
+      end
+      values.set_aside('ZREM', members, open)
+    end
   end
 
   -- Writes the groups that an operation has changed, and ends those that are over.

@@ -26,12 +26,14 @@ while at <= #ARGV and bytes <= most_bytes do
     if has(job.flags, ENDED) then
       found[#found + 1] = { id, 'ended', string.format('%.0f', job.due), own, record, '' }
     elseif fence then
-      local time = string.format('%.0f', due_of(fence))
-      local state = owner_of(fence) == owner and 'running' or 'claimed'
+      local claim = read_fence(fence) or { due = now, number = 0 }
+      local time = string.format('%.0f', claim.due)
+      local state = claim.owner == owner and 'running' or 'claimed'
       local lease_end = redis.call('ZSCORE', run, id) or ''
       local its_progress = redis.call('HGET', progress, id) or ''
       bytes = bytes + #its_progress
-      found[#found + 1] = { id, state, time, own, record, its_progress, number_of(fence), lease_end }
+      found[#found + 1] = { id, state, time, own, record, its_progress,
+        string.format('%.0f', claim.number), lease_end }
     else
       local score = redis.call('ZSCORE', due[job.kind], id)
       local time = score and string.format('%.0f', time_of(tonumber(score)))

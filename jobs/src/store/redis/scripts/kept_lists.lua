@@ -44,8 +44,19 @@ end
 
 -- Changes two counters of a kind: by how many jobs its lists have more or fewer, and by how many bytes its kept jobs have.
 function kept_lists.count(kind, jobs_more, bytes_more)
-  redis.call('HINCRBY', counters, 'listed:' .. kind, jobs_more)
-  redis.call('HINCRBY', counters, 'kept_bytes:' .. kind, bytes_more)
+  values.add(counters, 'listed:' .. kind, jobs_more, function()
+    local first, final = kept_lists.range(kind)
+    local listed = 0
+    repeat
+      local lists = redis.call('ZRANGEBYLEX', over, first, final, 'LIMIT', 0, AT_ONCE)
+      for _, list in ipairs(lists) do
+        listed = listed + select(4, kept_lists.read(list))
+      end
+      first = '(' .. (lists[#lists] or '')
+    until #lists < AT_ONCE
+    return listed
+  end)
+  values.add(counters, 'kept_bytes:' .. kind, bytes_more)
 end
 
 -- Puts a shorter list in the place of a list, or removes it if no id is left. `left`: the ids that stay. `bytes`: what they
@@ -101,11 +112,12 @@ end
 -- Removes all jobs of a list. If a user wrote the text, and it is no list, removes only its date.
 function kept_lists.drop(list)
   local _, bytes, first, number = kept_lists.read(list)
-  if number == 0 or string.sub(list, 1, 1) ~= 'l' then
-    redis.call('ZREM', ended, list)
+  local kind = string.sub(list, 3, first - 13)
+  if number == 0 or string.sub(list, 1, 1) ~= 'l' or not due[kind] then
+    values.set_aside('ZREM', ended, list)
     return
   end
   call_all('HDEL', jobs, kept_lists.ids(list, first))
   kept_lists.shorten(list, first, {}, 0)
-  kept_lists.count(string.sub(list, 3, 2 + string.byte(list, 2)), -number, 0 - bytes)
+  kept_lists.count(kind, -number, 0 - bytes)
 end

@@ -28,7 +28,14 @@ local function limit_in(text)
   if text then
     is_read, limit = pcall(cjson.decode, text)
   end
-  return is_read and type(limit) == 'table' and limit or {}
+  local read_limit, found = {}, is_read and type(limit) == 'table' and limit or {}
+  for name, least in pairs({ running = 1, rate = 1, per_ms = 1, burst = 1, weight = 1 }) do
+    local number = values.number(found[name])
+    if number and number >= least and (name ~= 'weight' or number <= 1000) then
+      read_limit[name] = number
+    end
+  end
+  return read_limit
 end
 
 local function most_of(limit)
@@ -37,9 +44,10 @@ end
 
 -- The time until which a hold lets no job start. A hold that is over is removed.
 local function hold_in(name, value)
-  local time = tonumber(value) or 0
-  if value and time <= now then
+  local time = values.number(value) or 0
+  if value and (time <= now or time > LATEST) then
     redis.call('HDEL', flow, name)
+    time = 0
   end
   return time
 end
@@ -59,7 +67,8 @@ do
   names = {}
   for n = at, #ARGV do
     local kind, from = ARGV[n], 2 * (n - at)
-    flow_of[kind], each[kind] = stored[from + 3] or ARGV[flows_at + from], limit_in(stored[from + 4])
+    flow_of[kind] = values.flow(stored[from + 3], ARGV[flows_at + from])
+    each[kind] = limit_in(stored[from + 4])
     names[#names + 1], names[#names + 2] = 'limit-flow:' .. flow_of[kind], 'hold-flow:' .. flow_of[kind]
   end
   stored = get_all(flow, names)
@@ -74,7 +83,7 @@ end
 
 local function flow_prefix(kind)
   if not flow_of[kind] then
-    flow_of[kind] = redis.call('HGET', flow, 'flow:' .. kind) or kind
+    flow_of[kind] = values.flow(redis.call('HGET', flow, 'flow:' .. kind), kind)
   end
   return string.char(#flow_of[kind]) .. flow_of[kind]
 end

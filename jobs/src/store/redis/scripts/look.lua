@@ -8,7 +8,7 @@ local PAGE = 64
 -- Whether a lane that is not parked until a time will come back: with the end of one of its claims, or of its pause.
 local function is_parked_rightly(lane)
   local kind = string.sub(kind_of(lane), 2)
-  local its_flow = redis.call('HGET', flow, 'flow:' .. kind) or kind
+  local its_flow = values.flow(redis.call('HGET', flow, 'flow:' .. kind), kind)
   local scope = string.char(#its_flow) .. its_flow .. lane
   return redis.call('ZLEXCOUNT', held, '[' .. scope, '(' .. scope .. string.rep('\255', 17)) > 0
     or redis.call('HEXISTS', flow, 'pause-part:' .. #kind .. ':' .. kind .. ':' .. string.sub(lane, #kind + 3)) == 1
@@ -18,13 +18,16 @@ local function look_at_lanes()
   -- The repairs need little memory. A full server must take them, or the poll fails.
   write_on_a_full_server()
   -- Each lane is in its turn, or parked for a reason. One that waits for a time has a note for it.
-  local cursor = redis.call('HGET', lanes, LOOKED_AT) or '0'
+  local cursor = values.mark(LOOKED_AT, redis.call('HGET', lanes, LOOKED_AT)) or '0'
   local following, found = unpack(redis.call('HSCAN', lanes, cursor, 'COUNT', PAGE))
   for n = 1, #found, 2 do
     local lane = found[n]
-    if string.byte(lane, 1) and string.byte(lane, 1) > 0 and #lane > #kind_of(lane) then
+    if values.is_lane(lane) then
       local pass, is_parked, time, is_later = read_lane(found[n + 1])
-      if is_later and redis.call('ZLEXCOUNT', wait, '[' .. lane, '(' .. lane .. '\1') == 0 then
+      if pass == 0 and not is_later then
+        values.set_aside('HDEL', lanes, lane, found[n + 1])
+        put_in_turn(lane, latest_pass(redis.call('HGET', lanes, kind_of(lane)) or '', 1))
+      elseif is_later and redis.call('ZLEXCOUNT', wait, '[' .. lane, '(' .. lane .. '\1') == 0 then
         -- Its last job was cancelled before it was due.
         redis.call('HDEL', lanes, lane)
         redis.call('ZREM', turn, note_of(lane, time))
@@ -47,11 +50,11 @@ local function look_at_lanes()
   local many = redis.call('ZCARD', wait)
   local from = many > PAGE and micros % (many - PAGE + 1) or 0
   for _, place in ipairs(redis.call('ZRANGE', wait, from, from + PAGE - 1)) do
-    local kind = #place > 25 and string.sub(kind_of(place), 2) or ''
     local id, lane = string.sub(place, -16), string.sub(place, 1, -25)
-    local is_whole = due[kind] and #place >= #kind + 26
-    local time = is_whole and struct.unpack('>I8', place, #lane + 1)
-    if not is_whole or tonumber(redis.call('ZSCORE', due[kind], id) or 0) ~= COMING + time then
+    local kind, time = values.is_lane(lane) and string.sub(kind_of(lane), 2), values.time(place, #lane + 1)
+    if not kind or not time then
+      values.set_aside('ZREM', wait, place)
+    elseif tonumber(redis.call('ZSCORE', due[kind], id) or 0) ~= COMING + time then
       redis.call('ZREM', wait, place)
     else
       local state = redis.call('HGET', lanes, lane)
@@ -83,7 +86,8 @@ local function look_at_lanes()
   from = many > 16 and micros % (many - 15) or 0
   for _, place in ipairs(redis.call('ZRANGE', held, from, from + 15)) do
     local fence = redis.call('HGET', fences, string.sub(place, -16))
-    local scope = fence and #fence >= FENCE_BYTES + HEAD_BYTES and read_fence(fence).scope or UNKNOWN
+    local claim = read_fence(fence)
+    local scope = claim and claim.scope or UNKNOWN
     if scope .. string.sub(place, -16) ~= place then
       redis.call('HSETNX', lanes, CHANGED_SCOPES, '0')
     end

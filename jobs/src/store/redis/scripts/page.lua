@@ -17,7 +17,7 @@ local found = {}
 -- Compares ids byte by byte, since Lua compares strings by the server's locale.
 local function less_or_equal(a, b)
   for n = 1, 16 do
-    local left, right = string.byte(a, n), string.byte(b, n)
+    local left, right = string.byte(a, n) or -1, string.byte(b, n) or -1
     if left ~= right then
       return left < right
     end
@@ -28,7 +28,8 @@ end
 -- Returns the rank of the first member that follows this due time and `after`: how many members are due earlier,
 -- or at this time with an id up to `after`.
 local function rank_after(key, time, after)
-  local low = redis.call('ZCOUNT', key, '-inf', '(' .. time)
+  -- A time before all others is someone's mistake, and counts as the first one.
+  local low = time == '0' and 0 or redis.call('ZCOUNT', key, '-inf', '(' .. time)
   if after == '' then
     return low
   end
@@ -110,15 +111,24 @@ if set == 'pending' then
   from, to = tonumber(from), tonumber(to)
   local function add(key, band)
     local rank = rank_after(key, string.format('%.0f', band + from), after)
-    local page = redis.call('ZRANGE', key, rank, rank + limit - 1, 'WITHSCORES')
-    for member = 1, #page, 2 do
-      local time = tonumber(page[member + 1]) - band
-      if time > to or time >= BAND then
-        break
+    local many, is_end = 0, false
+    repeat
+      local page = redis.call('ZRANGE', key, rank, rank + limit - 1, 'WITHSCORES')
+      rank, is_end = rank + limit, #page < 2 * limit
+      for member = 1, #page, 2 do
+        local time = tonumber(page[member + 1]) - band
+        if time > to or time >= BAND or many == limit then
+          is_end = true
+          break
+        end
+        -- What is no id is passed over.
+        if #page[member] == 16 then
+          many = many + 1
+          found[#found + 1] = page[member]
+          found[#found + 1] = string.format('%.0f', math.max(math.floor(time), 0))
+        end
       end
-      found[#found + 1] = page[member]
-      found[#found + 1] = string.format('%.0f', time)
-    end
+    until is_end or many == limit
   end
   for n = at, #ARGV do
     local key = due[ARGV[n]]
@@ -146,9 +156,19 @@ else
   if after ~= '' then
     final = '(' .. string.sub(first, 2) .. after
   end
-  for _, place in ipairs(redis.call('ZREVRANGEBYLEX', over, final, first, 'LIMIT', 0, limit)) do
-    found[#found + 1] = string.sub(place, -16)
-    found[#found + 1] = string.format('%.0f', struct.unpack('>I8', string.sub(place, -24, -17)))
-  end
+  local many, place_bytes = 0, #first + 23
+  repeat
+    local page = redis.call('ZREVRANGEBYLEX', over, final, first, 'LIMIT', 0, limit)
+    for _, place in ipairs(page) do
+      local time = #place == place_bytes and many < limit and values.time(place, #place - 23)
+      -- What is no place is passed over.
+      if time then
+        many = many + 1
+        found[#found + 1] = string.sub(place, -16)
+        found[#found + 1] = string.format('%.0f', time)
+      end
+    end
+    final = '(' .. (page[#page] or '')
+  until #page < limit or many == limit
 end
 return { 'ok', micros, found }

@@ -40,12 +40,14 @@ end
 -- The pass in the state of a lane; whether it is parked; until when, if it is parked until a time; and whether it is
 -- because no job of it is due before.
 local function read_lane(state)
-  if #state < 8 then
+  local pass, mark = #state >= 8 and (struct.unpack('>I8', state)) or 0, string.sub(state, 9, 9)
+  local time = #state == 17 and values.time(state, 10)
+  if (pass == 0 or pass >= 2 ^ 53) and not (mark == LATER and time) then
+    -- Another program wrote it.
     return 0, true
   end
-  local pass, mark = (struct.unpack('>I8', state)), string.sub(state, 9, 9)
-  if (mark == UNTIL or mark == LATER) and #state == 17 then
-    return pass, true, (struct.unpack('>I8', state, 10)), mark == LATER
+  if time and (mark == UNTIL or mark == LATER) then
+    return pass, true, time, mark == LATER
   end
   return pass, mark ~= ''
 end
@@ -60,11 +62,25 @@ local function put_in_turn(lane, pass)
   redis.call('ZADD', turn, '0', turn_of(lane, pass))
 end
 
+-- For each weight of a kind, the pass of the lane that was served last, and its lag. `numbers`: as `turns.lua` writes them.
+local function rounds_in(numbers)
+  local found = {}
+  for weight, round, lag in string.gmatch(numbers, '(%d+) (%d+) (%S+)') do
+    weight, round, lag = values.number(weight), values.number(round), tonumber(lag)
+    if weight and weight <= 1000 and round and round < ROUNDS then
+      -- A lag is the part of a few turns.
+      local its_lag = lag and math.abs(lag) < 1e6 and lag or 0
+      found[#found + 1] = { weight = weight, pass = weight * ROUNDS + round, lag = its_lag }
+    end
+  end
+  return found
+end
+
 -- The pass of the lane of this weight that was served last. `numbers`: those of the kind, as `turns.lua` writes them.
 local function latest_pass(numbers, weight)
-  for its_weight, round in string.gmatch(numbers, '(%d+) (%d+) %S+') do
-    if tonumber(its_weight) == weight then
-      return weight * ROUNDS + round
+  for _, found in ipairs(rounds_in(numbers)) do
+    if found.weight == weight then
+      return found.pass
     end
   end
   return weight * ROUNDS
@@ -86,7 +102,7 @@ local function bring_back(lane, has_ended)
   end
   if is_parked then
     local numbers = redis.call('HGET', lanes, kind_of(lane)) or ''
-    put_in_turn(lane, math.max(pass, latest_pass(numbers, math.floor(pass / ROUNDS))))
+    put_in_turn(lane, math.max(pass, latest_pass(numbers, math.max(math.floor(pass / ROUNDS), 1))))
   end
   return is_parked
 end

@@ -7,29 +7,25 @@
 --
 -- ARGV from `at` on: the error of a job that dies.
 -- Returns { 'ok', microseconds, 1 if more leases may have expired, how often the schedules were changed,
--- ids of the caller's claims whose cancel is requested, ids of unreadable records that were set aside, how many claims
--- were reclaimed }.
+-- ids of the caller's claims whose cancel is requested, names of values that were set aside, how many claims were
+-- reclaimed }.
 
 local expired = redis.call('ZRANGEBYSCORE', run, '-inf', '(' .. string.format('%.0f', now), 'LIMIT', 0, 256)
-local senseless = {}
+-- A lease that ends in no year was written by another program. It gets an end, before which its process may renew it.
+local END_OF_NO_YEAR, SHORT_LEASE_MS = '1e15', 30000
+for _, id in ipairs(redis.call('ZRANGEBYSCORE', run, END_OF_NO_YEAR, '+inf', 'LIMIT', 0, 256)) do
+  write_on_a_full_server()
+  redis.call('ZADD', run, now + SHORT_LEASE_MS, id)
+end
 local has_lanes = redis.call('HLEN', flow) > 0
 local is_last_part = #expired < 256
-
-local function number_of(fence)
-  return (struct.unpack('>I8', fence, 9))
-end
-
-local function is_whole(fence)
-  return fence and #fence >= FENCE_BYTES + HEAD_BYTES
-end
 
 -- For each owner, the number of its latest claim of a suspect.
 local latest = {}
 
-local function note_suspect(fence)
-  if is_whole(fence) and interruptions_of(fence) > 0 then
-    local whose = owner_of(fence)
-    latest[whose] = math.max(latest[whose] or 0, number_of(fence))
+local function note_suspect(claim)
+  if claim and claim.interruptions > 0 then
+    latest[claim.owner] = math.max(latest[claim.owner] or 0, claim.number)
   end
 end
 
@@ -38,13 +34,12 @@ local AFTER = 'after:'
 
 local function learn_suspects(found)
   local ends_here = false
-  for _, fence in ipairs(found) do
-    note_suspect(fence)
-    ends_here = ends_here
-      or is_whole(fence) and interruptions_of(fence) >= MOST_INTERRUPTIONS - 1
+  for _, claim in pairs(found) do
+    note_suspect(claim)
+    ends_here = ends_here or claim.interruptions >= MOST_INTERRUPTIONS - 1
   end
   for whose, number in pairs(latest) do
-    local before = tonumber(redis.call('HGET', meta, AFTER .. whose)) or 0
+    local before = values.number(redis.call('HGET', meta, AFTER .. whose)) or 0
     latest[whose] = math.max(number, before)
     if not is_last_part then
       redis.call('HSET', meta, AFTER .. whose, string.format('%.0f', latest[whose]))
@@ -52,7 +47,7 @@ local function learn_suspects(found)
   end
   if ends_here then
     for _, fence in ipairs(redis.call('HVALS', fences)) do
-      note_suspect(fence)
+      note_suspect(read_fence(fence))
     end
   end
   if is_last_part then
@@ -64,35 +59,37 @@ local function learn_suspects(found)
   end
 end
 
-local function is_another_more_likely(fence)
-  return is_whole(fence) and (latest[owner_of(fence)] or 0) > number_of(fence)
-end
-
-local fence_of = {}
+-- For each expired id, the claim as its fence describes it.
+local claim_of = {}
 if #expired > 0 then
   check_types(grouped)
   write_on_a_full_server()
   -- If the user has lost the right to add to a sorted set, this fails before the first write. It adds nothing, since no
   -- member is ''.
   redis.call('ZADD', run, 'XX', '0', '')
-  local found = {}
   for n, fence in ipairs(get_all(fences, expired)) do
-    fence_of[expired[n]] = fence
-    found[n] = fence
+    claim_of[expired[n]] = read_fence(fence)
+    if fence and not claim_of[expired[n]] then
+      values.set_aside('HDEL', fences, expired[n], fence)
+    end
   end
-  learn_suspects(found)
+  learn_suspects(claim_of)
   call_all('HDEL', progress, expired)
 end
 for _, id in ipairs(expired) do
-  local fence, record = fence_of[id], redis.call('HGET', jobs, id)
+  local record = redis.call('HGET', jobs, id)
   local job = record and read(record)
-  redis.call('ZREM', run, id)
+  if #id == 16 then
+    redis.call('ZREM', run, id)
+  else
+    values.set_aside('ZREM', run, id)
+  end
   redis.call('HDEL', fences, id)
   -- If a fence or a record was removed by hand, repair what is left. Do not block the other expired jobs.
-  fence = is_whole(fence) and due[read_fence(fence).kind] and fence
-  local claim = fence and read_fence(fence)
-    or job and { kind = job.kind, key = job.key, flags = job.flags }
-  local due_time = fence and due_of(fence) or now
+  local its_claim = claim_of[id]
+  local claim = its_claim
+    or job and { kind = job.kind, key = job.key, flags = job.flags, due = now, has_failed = job.failures > 0 }
+  local due_time = claim and claim.due or now
   if has_lanes then
     free_place(id, claim and claim.scope or UNKNOWN)
   end
@@ -102,7 +99,7 @@ for _, id in ipairs(expired) do
       note(claim.kind, CANCELLED_JOB, 1)
       free_key(claim.key, id)
       count(claim.kind, -1)
-      count_retrying(claim.kind, (fence and has_failed(fence) or not fence and job and job.failures > 0) and -1 or 0)
+      count_retrying(claim.kind, claim.has_failed and -1 or 0)
     end
     if claim and job and is_wanted(job) then
       keep(id, job, AS_CANCELLED, due_time, 0, '', now + WANTED_KEPT_MS)
@@ -113,29 +110,38 @@ for _, id in ipairs(expired) do
       end
     end
   elseif not job then
-    set_aside(id, record)
-    senseless[#senseless + 1] = id
+    values.set_aside('HDEL', jobs, id, record)
     if claim then
       free_key(claim.key, id)
       count(claim.kind, -1)
-      count_retrying(claim.kind, fence and has_failed(fence) and -1 or 0)
+      count_retrying(claim.kind, claim.has_failed and -1 or 0)
     end
   else
     job.interruptions = job.interruptions + 1
     job.attempts = job.attempts + 1
-    if job.interruptions >= MOST_INTERRUPTIONS and is_another_more_likely(fence) then
+    if job.interruptions >= MOST_INTERRUPTIONS and its_claim
+      and (latest[its_claim.owner] or 0) > its_claim.number then
       job.interruptions = MOST_INTERRUPTIONS - 1
     end
     note(job.kind, job.interruptions >= MOST_INTERRUPTIONS and DEAD or INTERRUPTED, 1)
     if job.interruptions >= MOST_INTERRUPTIONS then
-      -- A new error before the others: see `values/attempt_errors.rs`.
+      -- A new error before the others, of which four stay: see `values/attempt_errors.rs`. No text of an error has the
+      -- beginning of one, since its quotation marks are escaped.
       local error = string.format('{"at":%.0f,"attempt":%d,"node":"","error":"%s"}', now, job.attempts, ARGV[at])
-      job.errors = '[' .. error .. (job.errors == '' and ']' or ',' .. string.sub(job.errors, 2))
+      local others, to = job.errors, 1
+      for _ = 1, 4 do
+        to = to and string.find(others, ',{"at":', to + 1, true)
+      end
+      others = to and string.sub(others, 1, to - 1) .. ']' or others
+      job.errors = '[' .. error .. (others == '' and ']' or ',' .. string.sub(others, 2))
+      if #job.errors > 65535 then
+        job.errors = '[' .. error .. ']'
+      end
       bury(id, job, due_time, 0, job.failures > 0)
       grouped.leave(id, job, 'dead')
     else
       redis.call('HSET', jobs, id, write(job))
-      enqueue(claim.kind, id, due_time, job.interruptions, lane_of_job(job))
+      enqueue(job.kind, id, due_time, job.interruptions, lane_of_job(job))
     end
   end
 end
@@ -150,11 +156,16 @@ local wanted = {}
 if redis.call('SCARD', cancel_requested) > 0 then
   local ids = redis.call('SRANDMEMBER', cancel_requested, 256)
   for _, id in ipairs(ids) do
-    local fence = redis.call('HGET', fences, id)
-    if is_whole(fence) and owner_of(fence) == owner then
+    local claim = read_fence(redis.call('HGET', fences, id))
+    if claim and claim.owner == owner then
       wanted[#wanted + 1] = id
+    elseif #id ~= 16 then
+      values.set_aside('SREM', cancel_requested, id)
+    elseif not claim and not redis.call('ZSCORE', run, id) then
+      -- Only a claim has a request.
+      redis.call('SREM', cancel_requested, id)
     end
   end
 end
-local version = tonumber(redis.call('HGET', meta, 'schedules')) or 0
-return { 'ok', micros, is_last_part and 0 or 1, version, wanted, senseless, #expired }
+local version = values.number(redis.call('HGET', meta, 'schedules')) or 0
+return { 'ok', micros, is_last_part and 0 or 1, version, wanted, values.named, #expired }

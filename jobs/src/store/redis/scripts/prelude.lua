@@ -37,7 +37,10 @@ local known = tonumber(ARGV[6])
 local stale = redis.call('HLEN', kinds) ~= known
 for n = 1, known do
   local kind = ARGV[6 + n]
-  due[kind] = KEYS[25 + n]
+  -- The other names are no kinds: someone wrote them by hand.
+  if kind ~= '' and #kind < 256 then
+    due[kind] = KEYS[25 + n]
+  end
   stale = stale or redis.call('HEXISTS', kinds, kind) == 0
 end
 if stale then
@@ -70,8 +73,13 @@ local BAND = 1000000000000000
 -- A pending job with a partition has a score above all others, also if it was interrupted: its due time plus COMING.
 local COMING = 5 * BAND
 
+-- The latest time: the end of the year 9999.
+local LATEST = 253402300799999
+
+-- The due time in a score. No value is trusted: a score that is not finite is due at once.
 local function time_of(score)
-  return score % BAND
+  local time = math.floor(score % BAND)
+  return time <= LATEST and time or 0
 end
 
 local function has(flags, flag)
@@ -130,10 +138,90 @@ local function has_extra(record, bytes)
   return low and #record >= bytes + 2 + high * 256 + low
 end
 
--- Moves a record that cannot be read to `unreadable`. The caller removes the id from its set.
-local function set_aside(id, record)
-  redis.call('HSET', unreadable, id, record)
-  redis.call('HDEL', jobs, id)
+-- Reads values that another program may have written. A value that cannot be read counts as none. The script that meets
+-- it on its way to a write sets it aside: so it blocks nothing, and its name is in an event and in `check`.
+-- `named`: the names of those that this script has set aside.
+local values = { named = {} }
+
+-- A whole number: from its digits, or from JSON. Nil if it is none, or if it is not less than `bound`: without one, if Lua
+-- does not have it exactly.
+function values.number(value, bound)
+  local number = value
+  if type(value) == 'string' then
+    number = #value < 20 and string.find(value, '^%-?%d+$') and tonumber(value)
+  end
+  local is_whole = type(number) == 'number' and number == math.floor(number)
+  return is_whole and math.abs(number) < (bound or 2 ^ 53) and number or nil
+end
+
+-- A time in eight bytes, from `from` on. Nil if the text has none there.
+function values.time(text, from)
+  local time = #text >= from + 7 and struct.unpack('>I8', text, from)
+  return time and time <= LATEST and time or nil
+end
+
+-- Whether a text is parts with their lengths before them, `parts` of them, and `rest` bytes.
+function values.has_parts(text, parts, rest)
+  local from = 1
+  for _ = 1, parts do
+    from = from + 1 + (string.byte(text, from) or #text)
+  end
+  return from + rest == #text + 1
+end
+
+-- Whether a text is a lane: a kind and a partition. `partitions.lua` makes them.
+function values.is_lane(text)
+  return values.has_parts(text, 2, 0) and due[string.sub(text, 2, 1 + string.byte(text, 1))] ~= nil
+end
+
+-- The flow of a kind. `text`: the one that is stored.
+function values.flow(text, kind)
+  return text and text ~= '' and #text < 256 and text or kind
+end
+
+do
+  -- The most values in `unreadable`, and the most bytes of a value. Records have no bound, since they are jobs.
+  local MOST, MOST_BYTES = 1000, 4096
+
+  -- Moves a value to `unreadable`: a field of a hash, or a member of a set, with the command that removes it. `value`: that
+  -- of the field. Its field there is the name of its key behind the prefix, a colon, and the field or member.
+  function values.set_aside(command, key, field, value)
+    local name = string.sub(key, #jobs - 3) .. ':' .. field
+    if key ~= jobs then
+      name, value = string.sub(name, 1, MOST_BYTES), string.sub(value or '', 1, MOST_BYTES)
+    end
+    write_on_a_full_server()
+    if key == jobs or redis.call('HLEN', unreadable) < MOST then
+      redis.call('HSET', unreadable, name, value)
+    end
+    redis.call(command, key, field)
+    values.named[#values.named + 1] = string.sub(name, 1, 300)
+  end
+end
+
+-- The cursor or the time in a mark of `lanes`: digits. `text`: its value, or false. A mark that cannot be read begins anew.
+function values.mark(field, text)
+  if text and not (#text < 20 and string.find(text, '^%d+$')) then
+    values.set_aside('HDEL', lanes, field, text)
+    return '0'
+  end
+  return text
+end
+
+-- Adds to a number in a hash. If there is no number, it begins anew: with what `anew` returns, or with `by`.
+function values.add(key, field, by, anew)
+  local sum = redis.pcall('HINCRBY', key, field, by)
+  if type(sum) ~= 'table' then
+    return
+  end
+  local value = redis.call('HGET', key, field)
+  if not value or values.number(value) then
+    -- The error is another one.
+    redis.call('HINCRBY', key, field, by)
+    return
+  end
+  values.set_aside('HDEL', key, field, value)
+  redis.call('HSET', key, field, string.format('%.0f', anew and anew() or math.max(by, 0)))
 end
 
 -- For each kind: the change of its number of jobs, its earliest due time before the script (its head), and the
@@ -171,7 +259,16 @@ end
 local function settle()
   for kind, by in pairs(counts) do
     if by ~= 0 then
-      redis.call('HINCRBY', kinds, kind, by)
+      values.add(kinds, kind, by, function()
+        -- The jobs of a kind are pending or claimed.
+        local number = redis.call('ZCARD', due[kind])
+        for _, fence in ipairs(redis.call('HVALS', fences)) do
+          local from = FENCE_BYTES + HEAD_BYTES
+          local its = string.sub(fence, from + 1, from + (string.byte(fence, FENCE_BYTES + 14) or 0))
+          number = number + (its == kind and 1 or 0)
+        end
+        return number
+      end)
     end
   end
   local earliest = lowest_in_lanes

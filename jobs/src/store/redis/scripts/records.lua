@@ -26,8 +26,9 @@ local function read(record)
     return nil
   end
   if has(flags, ENDED) then
+    local ending = string.byte(record, needed - END_BYTES + 1)
     needed = needed + struct.unpack('>I4', string.sub(record, needed - 3, needed))
-    if #record < needed then
+    if #record < needed or ending < AS_COMPLETED or ending > AS_CANCELLED then
       return nil
     end
   end

@@ -9,10 +9,10 @@ if is_comparing or claims ~= redis.call('ZCARD', run) then
 
   -- The scope that a claim has by its fence, and the fence with that scope if it has another one.
   local function scope_by(fence)
-    if not fence or #fence < FENCE_BYTES + HEAD_BYTES then
+    local claim = read_fence(fence)
+    if not claim then
       return UNKNOWN
     end
-    local claim = read_fence(fence)
     local partition = ''
     if claim.scope then
       local lane = string.sub(claim.scope, string.byte(claim.scope, 1) + 2)
@@ -30,7 +30,14 @@ if is_comparing or claims ~= redis.call('ZCARD', run) then
 
   -- Compares a page. Returns whether it was the last one, and whether anything was wrong.
   local function compare(from)
-    local claimed = redis.call('ZRANGE', run, from, from + COMPARED - 1)
+    local claimed = {}
+    for _, id in ipairs(redis.call('ZRANGE', run, from, from + COMPARED - 1)) do
+      if #id == 16 then
+        claimed[#claimed + 1] = id
+      else
+        values.set_aside('ZREM', run, id)
+      end
+    end
     local counted = redis.call('ZRANGE', held, from, from + COMPARED - 1)
     local found, places, changed = get_all(fences, claimed), {}, {}
     for n, id in ipairs(claimed) do
@@ -43,7 +50,9 @@ if is_comparing or claims ~= redis.call('ZCARD', run) then
     local gone = {}
     for _, place in ipairs(counted) do
       local id = string.sub(place, -16)
-      if not redis.call('ZSCORE', run, id) or scope_by(redis.call('HGET', fences, id)) .. id ~= place then
+      if not values.has_parts(place, 3, 16) then
+        values.set_aside('ZREM', held, place)
+      elseif not redis.call('ZSCORE', run, id) or scope_by(redis.call('HGET', fences, id)) .. id ~= place then
         gone[#gone + 1] = place
       end
     end
@@ -58,7 +67,10 @@ if is_comparing or claims ~= redis.call('ZCARD', run) then
   -- Where the next page begins, and '+' if a page before it was wrong. Renewals move claims between pages, so the last of
   -- several pages is the end only if none of them was wrong.
   local from, was_wrong = string.match(is_comparing or '0', '^(%d+)(%+?)$')
-  from = tonumber(from) or 0
+  if is_comparing and not values.number(from) then
+    values.set_aside('HDEL', lanes, CHANGED_SCOPES, is_comparing)
+  end
+  from = values.number(from) or 0
   local is_last, is_wrong = compare(from)
   is_wrong = is_wrong or was_wrong == '+'
   claims, running = redis.call('ZCARD', held), {}

@@ -32,18 +32,18 @@ operations.put_schedule = function()
     end_pause(name)
   end
   if same then
-    following = struct.unpack('>I8', row)
+    following = values.time(row, 1) or following
   end
   row = struct.pack('>I8', tonumber(following)) .. missed .. identity .. payload
   redis.call('HSET', schedules, name, row)
-  redis.call('HINCRBY', meta, 'schedules', 1)
+  values.add(meta, 'schedules', 1)
   publish('poll 0')
   return same and UNCHANGED or CHANGED
 end
 
 operations.drop_schedule = function()
   local dropped = drop_schedule(args(1))
-  redis.call('HINCRBY', meta, 'schedules', 1)
+  values.add(meta, 'schedules', 1)
   return dropped == 1 and CHANGED or UNCHANGED
 end
 
@@ -54,7 +54,7 @@ operations.pause_schedule = function()
     return UNCHANGED
   end
   redis.call('HSET', settings, PAUSE_SCHEDULE .. name, time)
-  redis.call('HINCRBY', meta, 'schedules', 1)
+  values.add(meta, 'schedules', 1)
   publish('poll 0')
   return CHANGED
 end
@@ -67,7 +67,7 @@ operations.resume_schedule = function()
     return UNCHANGED
   end
   move_schedule(name, row, following)
-  redis.call('HINCRBY', meta, 'schedules', 1)
+  values.add(meta, 'schedules', 1)
   publish('poll 0')
   return CHANGED
 end

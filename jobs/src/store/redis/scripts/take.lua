@@ -21,18 +21,41 @@ end
 local fence_number
 do
   local LATEST_NUMBER_FROM_TIME = 4e15
-  fence_number = (tonumber(redis.call('HGET', meta, 'claims')) or 0) + 1
+  fence_number = (values.number(redis.call('HGET', meta, 'claims')) or 0) + 1
   fence_number = math.max(fence_number, math.min(micros, LATEST_NUMBER_FROM_TIME))
 end
 local lease_end = string.format('%.0f', now + lease)
 local sub = string.sub
 -- The claimed jobs: their ids; the arguments that add them to `run`, `fences` and `held`; bytes of records.
 local ids, ends, tokens, scopes, taken, bytes = {}, {}, {}, {}, 0, 0
--- `empty`: for each kind, ids to remove from its due set: their record was removed by hand or cannot be read.
--- `senseless`: ids whose record cannot be read.
-local empty, senseless, senseless_records = {}, {}, {}
+-- `empty`: for each kind, ids to remove from its due set: their record was removed by hand or cannot be read. `foreign`: the
+-- arguments of `values.set_aside` for values that cannot be read.
+local empty, foreign = {}, {}
 -- For each kind, the claimed jobs that were in lanes.
 local claimed_in_lanes = {}
+
+-- Drops a member of the due set of a kind that leads to no job of that kind. `record`: what it leads to, or false.
+local function drop(kind, id, record)
+  if #id == 16 then
+    add(empty, kind, id)
+  else
+    -- It was never counted.
+    foreign[#foreign + 1] = { 'ZREM', due[kind], id }
+  end
+  if record then
+    foreign[#foreign + 1] = { 'HDEL', jobs, id, record }
+  end
+end
+
+-- The due time in the score of a list, in digits. Someone may have written one that is no time.
+local function time_in(list, score)
+  if score ~= list.score then
+    local is_time = list.band == 0 and not string.find(score, '%D')
+    list.score = score
+    list.time = is_time and score or string.format('%.0f', math.max(math.floor(tonumber(score)) - list.band, 0))
+  end
+  return list.time
+end
 
 -- Takes the next jobs of a list, this many at most.
 local function take(list, most)
@@ -42,20 +65,15 @@ local function take(list, most)
     if bytes >= most_bytes then
       break
     end
-    local id, record, time = list.ids[cursor], record_of(list, cursor), list.scores[cursor]
+    local id, record, time = list.ids[cursor], record_of(list, cursor), time_in(list, list.scores[cursor])
     local is_fresh = record and sub(record, 1, #fresh) == fresh
     local key_bytes = is_fresh and 0 or record and key_bytes_of(record, kind)
     list.cursor = cursor + 1
-    if not record then
-      add(empty, kind, id)
-    elseif not key_bytes or #id ~= 16 then
-      add(empty, kind, id)
-      senseless[#senseless + 1] = id
-      senseless_records[#senseless] = record
+    if not key_bytes or #id ~= 16 then
+      drop(kind, id, record)
     else
       if interruptions > 0 then
         take_note(interruptions)
-        time = string.format('%.0f', tonumber(time) - list.band)
       end
       bytes = bytes + #record
       local fence

@@ -69,15 +69,9 @@ local visits, offers = 0, {}
 -- The members of `wait` whose jobs this call claims: they are removed together. And the last such member of each lane.
 local left_wait, last_of = {}, {}
 
-local function drop_senseless(kind, id, record)
-  add(empty, kind, id)
-  senseless[#senseless + 1] = id
-  senseless_records[#senseless] = record
-end
-
 -- The time in a member of `wait`.
 local function time_in(lane, place)
-  return #place == #lane + 24 and struct.unpack('>I8', place, #lane + 1) or 0
+  return #place == #lane + 24 and values.time(place, #lane + 1) or 0
 end
 
 -- Leaves a note for the time of a lane that waits for a time. Returns the mark in the state of the lane. `why`: UNTIL or
@@ -100,8 +94,8 @@ local function first_of(kind, lane)
     if time > now then
       return nil, false, time
     end
-    local record = redis.call('HGET', jobs, id)
-    local is_here = tonumber(redis.call('ZSCORE', due[kind], id) or 0) == COMING + time
+    local record, is_place = redis.call('HGET', jobs, id), #place == #lane + 24
+    local is_here = is_place and tonumber(redis.call('ZSCORE', due[kind], id) or 0) == COMING + time
     local key_bytes = is_here and record and key_bytes_of(record, kind)
     if key_bytes then
       return { kind = kind, lane = lane, place = place, id = id, time = time, record = record, key_bytes = key_bytes,
@@ -109,11 +103,13 @@ local function first_of(kind, lane)
         interruptions = (struct.unpack('>I4', record, 6)) }
     end
     visits = visits + 1
-    redis.call('ZREM', wait, place)
-    if is_here and record then
-      drop_senseless(kind, id, record)
-    elseif is_here then
-      add(empty, kind, id)
+    if is_place then
+      redis.call('ZREM', wait, place)
+    else
+      values.set_aside('ZREM', wait, place)
+    end
+    if is_here then
+      drop(kind, id, record)
     end
   end
 end
@@ -208,6 +204,7 @@ do
 
   -- Lanes that a new limit may allow to run come back, a page in each call. If the clock was set back, all come back.
   local cursor, noted = unpack(redis.call('HMGET', lanes, CHANGED_LANES, NOTED))
+  cursor, noted = values.mark(CHANGED_LANES, cursor), values.mark(NOTED, noted)
   if noted and tonumber(noted) > now then
     cursor = '0'
     redis.call('HSET', lanes, NOTED, string.format('%.0f', now))
@@ -217,7 +214,7 @@ do
     local following, found = unpack(redis.call('HSCAN', lanes, cursor, 'COUNT', '128'))
     for n = 1, #found, 2 do
       local lane = found[n]
-      if string.byte(lane, 1) and string.byte(lane, 1) > 0 and #lane > #kind_of(lane) then
+      if values.is_lane(lane) then
         look_at(lane)
       end
     end
@@ -349,7 +346,7 @@ do
     end
     local name, time = string.char(#kind) .. kind, nil
     for _, note in ipairs(waiting) do
-      time = struct.unpack('>I8', note, 2)
+      time = values.time(note, 2) or now
       if string.sub(note, 10, 9 + #name) == name then
         return time
       end

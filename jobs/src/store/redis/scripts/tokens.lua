@@ -27,9 +27,12 @@ do
   local function read(scope)
     local text = redis.call('HGET', lanes, TOKENS .. scope)
     local its, n = {}, 0
-    for word in string.gmatch(text or '', '%-?%d+') do
-      n = n + 1
-      its[n] = tonumber(word)
+    for word in string.gmatch(text or '', '%S+') do
+      its[n + 1] = values.number(word, 2 ^ 63)
+      n = its[n + 1] and n + 1 or 7
+    end
+    if text and n ~= 6 then
+      values.set_aside('HDEL', lanes, TOKENS .. scope, text)
     end
     return n == 6 and { next = its[1], taken = its[2], delay = its[3], number = its[4], per = its[5], burst = its[6] }
   end
@@ -125,9 +128,13 @@ do
     local names = {}
     for _, note in ipairs(noted) do
       local name = string.sub(note, 10)
-      if name ~= '' and string.byte(name, 1) ~= 0 then
-        names[#names + 1] = name
-      elseif name ~= '' then
+      if string.byte(name, 1) ~= 0 then
+        if values.is_lane(name) then
+          names[#names + 1] = name
+        else
+          values.set_aside('ZREM', turn, note)
+        end
+      else
         local scope = string.sub(name, 2)
         local its = read(scope)
         local longest_delay = its and math.max(math.floor(its.per * 1000 / PARTS), 1000)

@@ -37,9 +37,11 @@ do
       local name = string.char(#kind) .. kind
       its = { name = name, of = {}, list = {}, numbers = redis.call('HGET', lanes, name) or '' }
       kinds_in_turn[kind] = its
-      for weight, round, lag in string.gmatch(its.numbers, '(%d+) (%d+) (%S+)') do
-        weight = tonumber(weight)
-        new_weight(its, weight, weight * ROUNDS + round, tonumber(lag) or 0)
+      for _, found in ipairs(rounds_in(its.numbers)) do
+        new_weight(its, found.weight, found.pass, found.lag)
+      end
+      if its.numbers ~= '' and #its.list == 0 then
+        values.set_aside('HDEL', lanes, name, its.numbers)
       end
     end
     return its
@@ -55,7 +57,24 @@ do
   end
 
   local function pass_in(its, member)
-    return #member > #its.name + 8 and struct.unpack('>I8', member, #its.name + 1) or 0
+    return (struct.unpack('>I8', member, #its.name + 1))
+  end
+
+  -- A page of places between two bounds, and whether it is the last one. What is no place is set aside.
+  local function read_places(its, from, to)
+    local found, places = redis.call('ZRANGEBYLEX', turn, from, to, 'LIMIT', '0', PAGE), {}
+    for _, member in ipairs(found) do
+      local lane = its.name .. string.sub(member, #its.name + 9)
+      if #member > #its.name + 8 and values.is_lane(lane) and pass_in(its, member) < 2 ^ 53 then
+        places[#places + 1] = member
+      else
+        values.set_aside('ZREM', turn, member)
+      end
+    end
+    if #places == 0 and #found == PAGE then
+      return read_places(its, '(' .. found[PAGE], to)
+    end
+    return places, #found < PAGE
   end
 
   -- The place before those of a weight.
@@ -69,14 +88,14 @@ do
     local from = not its.is_read and '[' .. its.name
     its.is_read = true
     while from do
-      local members = redis.call('ZRANGEBYLEX', turn, from, '(' .. its.name .. '\255', 'LIMIT', '0', PAGE)
+      local members, is_end = read_places(its, from, '(' .. its.name .. '\255')
       local last
       for _, member in ipairs(members) do
         last = weight_of(its, math.floor(pass_in(its, member) / ROUNDS))
         last.members[#last.members + 1], last.many = member, last.many + 1
       end
       from = nil
-      if #members == PAGE then
+      if not is_end then
         last.is_last, last.many = false, nil
         from = '[' .. beginning(its, last.weight + 1)
       end
@@ -138,8 +157,8 @@ do
   local function read_page(its, found)
     if found.at > #found.members and not found.is_last then
       local from, to = '(' .. found.members[#found.members], '(' .. beginning(its, found.weight + 1)
-      found.members = redis.call('ZRANGEBYLEX', turn, from, to, 'LIMIT', '0', PAGE)
-      found.at, found.is_last, found.lanes = 1, #found.members < PAGE, nil
+      found.members, found.is_last = read_places(its, from, to)
+      found.at, found.lanes = 1, nil
     end
     if not found.lanes then
       found.lanes = {}
@@ -169,7 +188,7 @@ do
       if member then
         local lane, state = found.lanes[found.at], found.states[found.at]
         found.at = found.at + 1
-        local its_pass, is_parked = read_lane(state or struct.pack('>I8', pass))
+        local its_pass, is_parked = read_lane(state and #state >= 8 and state or struct.pack('>I8', pass))
         return member, lane, pass, is_parked or (passes[lane] or its_pass) ~= pass
       end
       found.is_over = true

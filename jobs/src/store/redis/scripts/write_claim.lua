@@ -1,6 +1,6 @@
 -- Writes a claim.
 
-if #senseless > 0 then
+if #foreign > 0 then
   -- Fails here, before any write, if a key has a wrong type.
   redis.call('HLEN', unreadable)
   redis.call('HLEN', jobs)
@@ -10,8 +10,8 @@ for kind, its in pairs(empty) do
   call_all('ZREM', due[kind], its)
   count(kind, -#its)
 end
-for n, id in ipairs(senseless) do
-  set_aside(id, senseless_records[n])
+for _, its in ipairs(foreign) do
+  values.set_aside(unpack(its))
 end
 settle()
 
@@ -64,4 +64,4 @@ local earliest = next_due()
 if at_end then
   earliest = at_end(earliest)
 end
-return { 'ok', micros, earliest, waits, reply, senseless, fence_number }
+return { 'ok', micros, earliest, waits, reply, values.named, fence_number }
