@@ -62,7 +62,7 @@ const DEFAULT_IN_FLIGHT: usize = 2048;
 const DEFAULT_ASYNC_RUNS: usize = 64;
 const DEFAULT_LEASE: Duration = Duration::from_secs(30);
 /// The default of [`Builder::call_timeout`].
-const DEFAULT_CALL_TIMEOUT: Duration = Duration::from_secs(10);
+pub(super) const DEFAULT_CALL_TIMEOUT: Duration = Duration::from_secs(10);
 const DEFAULT_KEEP_DEAD: Duration = Duration::from_secs(30 * 24 * 3600);
 
 impl Builder {

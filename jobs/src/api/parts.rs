@@ -140,7 +140,7 @@ impl Builder {
                 let queue = self.queue.map(|queue| queue.to_ascii_lowercase());
                 let server = server.with_queue(queue.as_deref()).with_lease(lease);
                 let server = server.with_rights(runs_jobs, self.replicas > 0);
-                let opened = crate::store::redis::open::open(&server)?;
+                let opened = crate::store::redis::open::open(&server, self.call_timeout)?;
                 let (keep_dead, replicas) = (self.keep_dead, self.replicas);
                 let store = Redis::new(
                     server.clone(),
@@ -153,9 +153,9 @@ impl Builder {
                 )
                 .counting_history(self.history);
                 let owner = store.owner();
-                let (again, its_queue) = (server, queue);
+                let (again, its_queue, call_timeout) = (server, queue, self.call_timeout);
                 let ask: questions::Open = Box::new(move || {
-                    let opened = crate::store::redis::open::open(&again);
+                    let opened = crate::store::redis::open::open(&again, call_timeout);
                     let opened = opened.map_err(OpenError::into_store_error)?;
                     let (server, queue) = (again.clone(), its_queue.as_deref());
                     let store = Redis::new(server, opened, queue, lease, keep_dead, 0, false);

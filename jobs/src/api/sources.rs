@@ -143,7 +143,7 @@ impl Builder {
 
     #[cfg(feature = "redis")]
     fn on_server(server: Server) -> Result<Builder, OpenError> {
-        drop(crate::store::redis::open::open(&server)?);
+        drop(crate::store::redis::open::open(&server, super::builder::DEFAULT_CALL_TIMEOUT)?);
         Ok(Builder::new(Source::Server(Box::new(server))))
     }
 }

@@ -54,7 +54,7 @@ impl Queue {
     pub(super) fn open(&self, keep_dead: Duration) -> Box<dyn Store> {
         let server = Server::parse(&format!("redis://127.0.0.1:{}/", self.port)).unwrap();
         let server = server.with_queue(Some(&self.name)).with_lease(LEASE).with_rights(true, false);
-        let opened = open(&server).unwrap();
+        let opened = open(&server, Duration::from_secs(10)).unwrap();
         Box::new(Redis::new(server, opened, Some(&self.name), LEASE, keep_dead, 0, true))
     }
 }

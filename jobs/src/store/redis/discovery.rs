@@ -112,6 +112,11 @@ impl Server {
         Server { timeout: (lease / 8).clamp(Duration::from_millis(100), LONGEST_TIMEOUT), ..self }
     }
 
+    /// Lets each wait be as long as any: while the process has no lease.
+    pub(super) fn with_longest_timeout(self) -> Server {
+        Server { timeout: LONGEST_TIMEOUT, ..self }
+    }
+
     /// Returns how often the queue was found on another server than before.
     pub(super) fn moves(&self) -> u64 {
         self.shared.moves.load(Ordering::Acquire)

@@ -3,16 +3,16 @@
 //! Ground rules:
 //!
 //! - A missing right is found before the first change, so that no script stops half done.
-//! - The check sends none of the commands: `rights.lua` asks the server which ones it would allow. So
-//!   the check leaves nothing behind, also not in `ACL LOG`. A server before Redis 7 gives no answer.
+//! - The check comes before all other commands on the server, and sends none of those in the lists: `rights.lua` asks the
+//!   server which ones it would allow. Only the right to `SCRIPT LOAD` and `EVALSHA` must be tried. A server before Redis 7
+//!   gives no answer.
 //! - Every command that a script or a question sends is in one of the lists here, and in the line of
 //!   `docs/redis.md` that makes a user.
 //! - A client whose user may write nothing only reads.
 
-use redis::Value;
+use redis::{Cmd, RedisError, Value};
 
 use super::decode::bytes;
-use super::endpoint::ask;
 use super::scripts::rights_script;
 use crate::values::error::ServerProblem;
 
@@ -24,7 +24,7 @@ pub(super) struct Needs {
 }
 
 /// The commands that every process sends. `K` is a key, `C` the channel, `S` the hash of a script.
-const READS: [&str; 22] = [
+const READS: [&str; 23] = [
     "EVALSHA S 3 K Kdue:x Ksent:x",
     "TIME",
     "HEXISTS K x",
@@ -36,6 +36,7 @@ const READS: [&str; 22] = [
     "HSCAN K 0",
     "HVALS K",
     "SCARD K",
+    "SRANDMEMBER K 1",
     "ZCARD K",
     "ZCOUNT K 0 1",
     "ZRANGE K 0 0",
@@ -63,11 +64,14 @@ const WRITES: [&str; 11] = [
     "ZREM K x",
 ];
 /// The commands that a process also sends if it runs jobs.
-const RUNS: [&str; 3] = ["PING", "SRANDMEMBER K 1", "SUBSCRIBE C"];
+const RUNS: [&str; 4] = ["PING", "SUBSCRIBE C", "UNSUBSCRIBE", "PUNSUBSCRIBE"];
+/// The commands that tell what a server is.
+const SERVER: [&str; 2] = ["INFO", "TIME"];
 const REPLICAS: [&str; 1] = ["WAIT 1 1"];
 const SNAPSHOTS: &str = "CONFIG GET save";
 
 /// The rights of the user.
+#[derive(Default)]
 pub(super) struct Rights {
     /// The user may send [`SNAPSHOTS`]. `None`: the server gave no answer.
     pub(super) sees_snapshots: Option<bool>,
@@ -78,7 +82,7 @@ impl Needs {
     /// that it may not send.
     pub(super) fn check(
         self,
-        connection: &mut redis::Connection,
+        ask: &mut impl FnMut(&Cmd) -> Result<Value, RedisError>,
         prefix: &str,
     ) -> Result<Rights, ServerProblem> {
         let optional = [(self.runs_jobs, &RUNS[..]), (self.replicas, &REPLICAS[..])];
@@ -91,15 +95,7 @@ impl Needs {
             .chain([&SNAPSHOTS])
             .map(|command| spelled(command, prefix))
             .collect();
-        let problem_of = |error| super::endpoint::problem_of(&error);
-        let (load, mut call) = rights_script();
-        ask(connection, &load).map_err(problem_of)?;
-        for command in &commands {
-            let words: Vec<&str> = command.split(' ').collect();
-            call.arg(words.len()).arg(words);
-        }
-        let said = ask(connection, &call).map_err(problem_of)?;
-        let letters = bytes(&said).unwrap_or_default();
+        let letters = look(ask, &commands)?;
         let Some((sees_snapshots, letters)) = letters.split_last() else {
             return Ok(Rights { sees_snapshots: None });
         };
@@ -107,16 +103,47 @@ impl Needs {
         let writes_nothing = !writes.iter().take(WRITES.len()).any(|letter| *letter == b'1');
         let needed = match writes_nothing && !self.runs_jobs {
             true => reads,
-            false => letters,
+            false => &letters[..],
         };
-        let denied = commands.iter().zip(needed).filter(|(_, letter)| **letter == b'0');
-        let denied: Vec<&str> = denied.map(|(command, _)| &**command).collect();
-        match denied.is_empty() {
-            true => Ok(Rights { sees_snapshots: Some(*sees_snapshots == b'1') }),
-            false => {
-                let list = denied.join(", ");
-                Err(ServerProblem::Denied(format!("its user has no right to {list}")))
-            }
+        refuse_if_denied(&commands, needed)?;
+        Ok(Rights { sees_snapshots: Some(*sees_snapshots == b'1') })
+    }
+}
+
+/// Checks that the user may ask what the server is.
+pub(super) fn check_server(
+    ask: &mut impl FnMut(&Cmd) -> Result<Value, RedisError>,
+) -> Result<Rights, ServerProblem> {
+    let commands = SERVER.map(str::to_owned);
+    let letters = look(ask, &commands)?;
+    refuse_if_denied(&commands, &letters)?;
+    Ok(Rights::default())
+}
+
+/// Asks the server which of these commands it would allow. Returns a letter for each; none if the server does not tell.
+fn look(
+    ask: &mut impl FnMut(&Cmd) -> Result<Value, RedisError>,
+    commands: &[String],
+) -> Result<Vec<u8>, ServerProblem> {
+    let problem_of = |error| super::endpoint::problem_of(&error);
+    let (load, mut call) = rights_script();
+    ask(&load).map_err(problem_of)?;
+    for command in commands {
+        let words: Vec<&str> = command.split(' ').collect();
+        call.arg(words.len()).arg(words);
+    }
+    let said = ask(&call).map_err(problem_of)?;
+    Ok(bytes(&said).unwrap_or_default().to_vec())
+}
+
+fn refuse_if_denied(commands: &[String], letters: &[u8]) -> Result<(), ServerProblem> {
+    let denied = commands.iter().zip(letters).filter(|(_, letter)| **letter == b'0');
+    let denied: Vec<&str> = denied.map(|(command, _)| &**command).collect();
+    match denied.is_empty() {
+        true => Ok(()),
+        false => {
+            let list = denied.join(", ");
+            Err(ServerProblem::Denied(format!("its user has no right to {list}")))
         }
     }
 }
