@@ -23,7 +23,7 @@ use crate::values::group::GroupId;
 use crate::values::group_error::GroupError;
 use crate::values::id::JobIds;
 use crate::values::job::Job;
-use crate::values::time::Now;
+use crate::values::time::{Millis, Now};
 
 /// The values from which each job of the group is made.
 struct Making<'a> {
@@ -259,6 +259,10 @@ impl Group {
             (extra.callback_of, extra.group) = (Some(self.id), self.within);
             if members.iter().any(|member| member.id == job.id) {
                 return refused(GroupError::CallbackKnown);
+            }
+            if job.due <= now.millis() {
+                // It is due at the end that inserts it, also if the clock has been set back by then.
+                job.due = Millis::ZERO;
             }
             callback = Some(job);
         }

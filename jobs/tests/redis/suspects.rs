@@ -167,3 +167,33 @@ fn interruption_kills_if_no_suspect_was_claimed_later() {
     let seen = found.map(|job| (job.state, job.interruptions));
     assert_eq!(seen, [(JobState::Dead, 5), (JobState::Pending, 1)]);
 }
+
+/// A job that dies of interruptions again and again keeps five errors. Before a fix, each death added one, until their length
+/// had more bytes than its place in the record.
+#[test]
+fn job_that_dies_again_and_again_keeps_five_errors() {
+    let server = Server::start();
+    let client = open(&server).client().unwrap();
+    let id = client.insert(at(), Order(1)).unwrap();
+    for death in 1..=8 {
+        interrupt(&server, id, 4);
+        let time = at() + death * HOUR;
+        let (jobs, driver) = open(&server).lease(LEASE).handle(never).manual().unwrap();
+        driver.set_wall(time);
+        core::mem::forget((jobs, driver));
+        let other = open(&server).lease(LEASE).handle(|_: Mail, _| Ok(()));
+        let (jobs, driver) = other.manual().unwrap();
+        driver.set_wall(time + 2 * LEASE);
+        jobs.nudge();
+        drop((jobs, driver));
+        assert!(client.retry(id).unwrap(), "it is dead");
+    }
+    let record: Vec<u8> = redis::cmd("HGET")
+        .arg("tw:{jobs}:jobs")
+        .arg(&id.to_u128().to_be_bytes())
+        .query(&mut server.connection())
+        .unwrap();
+    assert_eq!(String::from_utf8_lossy(&record).matches("{\"at\":").count(), 5);
+    assert_eq!(client.get(id).unwrap().unwrap().errors.len(), 5);
+    client.check().unwrap();
+}

@@ -120,6 +120,22 @@ fn callback_comes_once_when_every_member_has_ended() {
     });
 }
 
+/// A callback is due at the end that inserts it, also if the clock was set back since the group was inserted. Before a fix
+/// it was due at the time of that insert.
+#[test]
+fn callback_is_due_at_once_though_the_clock_was_set_back() {
+    on_stores(|store| {
+        let (jobs, driver, reports) = start(store);
+        let member = NewJob::new(Row(1)).at(DAY).id(JobId::named("member"));
+        jobs.group().add_job(member).then(Report(1)).insert().unwrap();
+        driver.set_wall(driver.wall_now() - 3600 * SECOND);
+        assert_eq!(jobs.cancel(JobId::named("member")).unwrap(), Cancel::Cancelled);
+        run(&driver, SECOND);
+        assert_eq!(came(&reports), [1]);
+        jobs.check().unwrap();
+    });
+}
+
 /// A group that is open does not end before it is sealed, though every member has. An empty one ends when it is sealed.
 #[test]
 fn callback_never_comes_before_the_group_is_sealed() {
