@@ -8,7 +8,8 @@
 //!   a number, an age and a size, or for [`WANTED_KEPT`] if a caller waits for it.
 //! - A kind that has more than it keeps loses its oldest jobs. One that completes removes [`TRIMMED`] at most, so that
 //!   a lower bound makes no commit long. No bound removes a job on whose end a caller waits before [`WANTED_KEPT`] has
-//!   passed, or a busy kind would take the end away from its callers.
+//!   passed, or a busy kind would take the end away from its callers. Until then such a job does not count either, or it
+//!   would take the place of the others.
 //! - If the entry of a kept job is removed before its id may be forgotten, the id stays.
 
 use std::time::Duration;

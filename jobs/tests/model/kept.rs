@@ -116,10 +116,11 @@ impl Oracle {
                 .filter(|at| self.kept[*at].outcome == JobState::Completed)
                 .collect();
             of_kind.sort_by_key(|at| (self.kept[*at].ended, self.kept[*at].id));
-            let sure = of_kind.iter().filter(|at| !self.kept[**at].perhaps);
+            let counted = of_kind.iter().filter(|at| !self.kept[**at].is_waited_for(now));
+            let sure = counted.clone().filter(|at| !self.kept[**at].perhaps);
             let least: u64 = sure.clone().map(|at| self.kept[*at].bytes().0).sum();
-            let most: u64 = of_kind.iter().map(|at| self.kept[*at].bytes().1).sum();
-            if of_kind.len() as u64 <= keep.last && most <= keep.bytes {
+            let most: u64 = counted.clone().map(|at| self.kept[*at].bytes().1).sum();
+            if counted.count() as u64 <= keep.last && most <= keep.bytes {
                 return;
             }
             let is_sure = sure.count() as u64 > keep.last || least > keep.bytes;

@@ -362,6 +362,29 @@ fn pause_holds_back_claimed_jobs() {
     });
 }
 
+/// A job that was called is kept for a minute beside those that its kind keeps, and takes the place of none of them.
+#[test]
+fn called_jobs_take_no_place_of_kept_ones() {
+    on_stores(|store| {
+        let jobs = with_handlers(store.open()).start().unwrap();
+        jobs.kind::<Charge>().keep_completed(Keep::last(3)).unwrap();
+        let run = |cents| {
+            let id = jobs.insert(Duration::ZERO, Charge(cents)).unwrap();
+            while jobs.get(id).unwrap().is_some_and(|job| job.state != JobState::Completed) {
+                pause(MS);
+            }
+        };
+        (1..=3).for_each(run);
+        for cents in 21..=23 {
+            assert_eq!(jobs.call::<_, u64>(Charge(cents), LONG).unwrap(), 2 * cents);
+        }
+        (4..=5).for_each(run);
+        assert_eq!(charges(&jobs), [5, 4, 23, 22, 21, 3]);
+        jobs.check().unwrap();
+        jobs.shutdown().unwrap();
+    });
+}
+
 /// A call returns the result of its job, or says how the job has ended. A wait ends at its limit.
 #[test]
 fn call_returns_the_result_of_its_job() {

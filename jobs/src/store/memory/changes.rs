@@ -141,13 +141,18 @@ impl Memory {
         kept.sort_unstable_by_key(|(id, at, _)| (*at, *id));
         let mut jobs = kept.len() as u64;
         let mut bytes: usize = kept.iter().map(|(.., kept)| kept.bytes()).sum();
+        let is_waited_for = |at: Millis, kept: &KeptJob| {
+            is_waited_for(kept.record.extra.as_ref().is_some_and(|extra| extra.wanted), at, now)
+        };
+        for (.., waited) in kept.iter().filter(|(_, at, kept)| is_waited_for(*at, kept)) {
+            (jobs, bytes) = (jobs - 1, bytes - waited.bytes());
+        }
         let mut over = Vec::new();
         for (id, at, oldest) in kept.into_iter().take(TRIM_LOOKS) {
             if over.len() == TRIMMED || jobs <= keep.last && bytes as u64 <= keep.bytes {
                 break;
             }
-            let wanted = oldest.record.extra.as_ref().is_some_and(|extra| extra.wanted);
-            if !is_waited_for(wanted, at, now) {
+            if !is_waited_for(at, oldest) {
                 (jobs, bytes) = (jobs - 1, bytes - oldest.bytes());
                 over.push(id);
             }

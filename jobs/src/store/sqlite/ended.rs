@@ -145,6 +145,7 @@ impl State {
     ) -> Result<(), StoreError> {
         if tables.execute(&tables.sql.drop_ended, [id_bytes(row.job.id)])? == 0 {
             tables.drop_kept_job(row.kind, row.at, row.job.id)?;
+            self.waited_for.remove(&row.kind);
         }
         if row.ending == Ending::Dead {
             let group = params![row.kind, row.job.errors.first_line()];

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use foldhash::HashSet;
+use foldhash::{HashMap, HashSet};
 
 use super::claims::Claims;
 use super::completed::Completed;
@@ -17,7 +17,7 @@ use super::pace::Pace;
 use super::pages::Ahead;
 use super::rows::{JobRow, KindCounts, KindRow, Place, Table};
 use super::tables::Tables;
-use super::trim::ToTrim;
+use super::trim::{ToTrim, WaitedFor};
 use crate::store::Unreadable;
 use crate::store::figures::Noted;
 use crate::values::error::StoreError;
@@ -64,6 +64,8 @@ pub(crate) struct State {
     pub(super) newly_kept: Vec<NewlyKept>,
     /// The kinds that have got kept jobs in this batch.
     pub(super) to_trim: Vec<ToTrim>,
+    /// By kind, once it was read.
+    pub(super) waited_for: HashMap<i64, WaitedFor>,
     /// Rows that could not be read in this batch.
     pub(crate) unreadable: Vec<Unreadable>,
 }
@@ -94,6 +96,7 @@ impl State {
             completed: Vec::new(),
             newly_kept: Vec::new(),
             to_trim: Vec::new(),
+            waited_for: HashMap::default(),
             unreadable: Vec::new(),
         }
     }
@@ -145,6 +148,7 @@ impl State {
         self.completed.clear();
         self.newly_kept.clear();
         self.to_trim.clear();
+        self.waited_for.clear();
         self.noted.take();
         self.cancel_requested = None;
         self.progress = None;

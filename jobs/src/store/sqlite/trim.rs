@@ -6,6 +6,10 @@
 //!   jobs are deleted once for all ends of a transaction, before another operation of it could read them.
 //! - All ends of a kind in a transaction have the same bound, because a program reads the bound only after a commit.
 //! - The jobs that go are not read: their lists tell how many bytes they count (`kept.rs`).
+//! - The jobs on whose end a caller waits do not count. They are few, and known to the process that ends runs: it reads
+//!   them once from the lists of the last minute.
+
+use std::collections::VecDeque;
 
 use super::State;
 use super::kept::{List, Listed, Look, NewlyKept};
@@ -23,6 +27,11 @@ pub(crate) struct ToTrim {
     added: usize,
 }
 
+/// The kept jobs of a kind on whose end a caller waits, in the order of their ends: when each ended, and how many bytes it
+/// counts.
+#[derive(Default)]
+pub(crate) struct WaitedFor(VecDeque<(Millis, i64)>);
+
 impl State {
     /// Notes a kept job whose row was written. It is listed by the next call of [`trim`](State::trim). `keep`: what the
     /// kind keeps, or `None` if this job alone is kept, since a caller waits for its end.
@@ -33,6 +42,11 @@ impl State {
         keep: Option<Keep>,
         job: Listed,
     ) {
+        if job.wanted
+            && let Some(waited) = self.waited_for.get_mut(&kind)
+        {
+            waited.0.push_back((at, job.bytes.into()));
+        }
         let of = |its: &&mut NewlyKept| (its.kind, its.at, its.until) == (kind, at, until);
         match self.newly_kept.iter_mut().find(of) {
             Some(its) => its.jobs.push(job),
@@ -71,6 +85,7 @@ impl State {
         if has_room(counts) {
             return Ok(());
         }
+        counts.add(-self.counts_of_waited_for(tables, kind, now)?);
         let (mut looks, mut goes) = (TRIM_LOOKS * added, TRIMMED * added);
         let gone = tables.drop_oldest(kind, |at, job| {
             if has_room(counts) || looks == 0 || goes == 0 {
@@ -86,6 +101,34 @@ impl State {
             Look::Goes
         })?;
         gone.iter().try_for_each(|list| self.kept_are_gone(tables, list, now))
+    }
+
+    /// Returns the counts of the jobs of a kind on whose end a caller waits.
+    fn counts_of_waited_for(
+        &mut self,
+        tables: Tables<'_>,
+        kind: i64,
+        now: Millis,
+    ) -> Result<KindCounts, StoreError> {
+        if !self.waited_for.contains_key(&kind) {
+            let mut waited = WaitedFor::default();
+            let lists = &tables.sql.kept.latest_lists;
+            tables.lists_by_time(lists, [kind, i64::MAX], |lists| {
+                let jobs = lists.iter().flat_map(|list| list.jobs.iter().map(|job| (list.at, job)));
+                for (at, job) in jobs.filter(|(_, job)| job.wanted) {
+                    waited.0.push_front((at, job.bytes.into()));
+                }
+                Ok(lists.iter().all(|list| !is_waited_for(true, list.at, now)))
+            })?;
+            self.waited_for.insert(kind, waited);
+        }
+        let mut counts = KindCounts::default();
+        if let Some(waited) = self.waited_for.get_mut(&kind) {
+            waited.0.retain(|(at, _)| is_waited_for(true, *at, now));
+            counts.kept = i64::try_from(waited.0.len()).unwrap_or(i64::MAX);
+            counts.kept_bytes = waited.0.iter().map(|(_, bytes)| bytes).sum();
+        }
+        Ok(counts)
     }
 
     /// Counts kept jobs no longer that were deleted. An id stays if its caller chose it and it may not be forgotten yet.

@@ -61,9 +61,13 @@ do
 
   -- Removes the oldest kept jobs of a kind while it has more jobs than `last` or more bytes than `bytes`, and none on whose
   -- end a caller waits. `number`: how many have come. A lower bound makes no script long: see TRIMMED. Jobs that ended in
-  -- one millisecond are equally old.
+  -- one millisecond are equally old. The jobs on whose end a caller waits do not count.
   local function trim(kind, last, bytes, number)
-    local counted = redis.call('HMGET', counters, 'kept_bytes:' .. kind, 'listed:' .. kind)
+    local counted = redis.call('HMGET', counters, 'kept_bytes:' .. kind, 'listed:' .. kind, 'waited_bytes:' .. kind)
+    if counted[3] then
+      local waited, waited_bytes = kept_lists.waited_for(kind, values.number(counted[3]) or 0)
+      last, bytes = last + waited, bytes + waited_bytes
+    end
     local kept_bytes, listed = values.number(counted[1]) or 0, values.number(counted[2]) or 0
     local first, final = range_of(AS_COMPLETED, kind)
     local others = redis.call('ZLEXCOUNT', over, first, final)
@@ -224,7 +228,7 @@ do
     at = at + 4 * #ids
     local found, records = get_all(fences, ids), get_all(jobs, ids)
     local results, its, records_kept, dates, places_kept = {}, {}, {}, {}, {}
-    local kept, kept_bytes = {}, {}
+    local kept, kept_bytes, waited_bytes = {}, {}, {}
     -- For each kind: the ids of its lists, and how many bytes each of these jobs counts.
     local to_list, to_list_bytes = {}, {}
     -- Digits, since a server makes them of each number anew.
@@ -283,6 +287,12 @@ do
             places_kept[to + 1], places_kept[to + 2] = '0', beginnings[kind][1] .. id
             places_kept[to + 3], places_kept[to + 4] = '0', beginnings[kind][2] .. id
           end
+          if age and job and is_wanted(job) then
+            local to = #places_kept
+            local rest = struct.pack('>I8', now) .. id .. struct.pack('>I4', its_bytes)
+            places_kept[to + 1], places_kept[to + 2] = '0', kept_lists.waited_place(kind, rest)
+            waited_bytes[kind] = (waited_bytes[kind] or 0) + its_bytes
+          end
           kept[kind] = (kept[kind] or 0) + 1
           kept_bytes[kind] = (kept_bytes[kind] or 0) + its_bytes
         else
@@ -311,6 +321,9 @@ do
     call_all('HSET', jobs, records_kept)
     call_all('ZADD', ended, dates)
     call_all('ZADD', over, places_kept)
+    for kind, more in pairs(waited_bytes) do
+      redis.call('HINCRBY', counters, 'waited_bytes:' .. kind, more)
+    end
     for kind, number in pairs(kept) do
       kept_lists.count(kind, #(to_list[kind] or {}), kept_bytes[kind])
       if age then

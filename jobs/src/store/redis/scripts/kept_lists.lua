@@ -5,6 +5,9 @@
 -- The same text stands in `over` and in `ended`: an `l`; the length and the name of the kind; the time of the end, in
 -- eight bytes; how many bytes the jobs count, in four; their ids. The counter `listed:KIND` is the number of the ids in the
 -- lists of a kind.
+--
+-- A kept job on whose end a caller waits has one more member of `over` for a minute (`waited_place`). The counter
+-- `waited_bytes:KIND` is there as long as a kind has such members. They count against no bound.
 
 -- A table, since a script has no more than 200 local variables. `MOST`: how many jobs a list has at most.
 local kept_lists = { MOST = 40 }
@@ -120,4 +123,31 @@ function kept_lists.drop(list)
   call_all('HDEL', jobs, kept_lists.ids(list, first))
   kept_lists.shorten(list, first, {}, 0)
   kept_lists.count(kind, -number, 0 - bytes)
+end
+
+-- The member of `over` for a kept job of a kind on whose end a caller waits: `rest` is the time, the id, and in four bytes
+-- how many bytes the job counts. Without `rest`: the beginning of all these members.
+function kept_lists.waited_place(kind, rest)
+  return 'w' .. string.char(#kind) .. kind .. (rest or '')
+end
+
+-- How many jobs of a kind have a caller that waits for their end, and how many bytes they count, which are `bytes` with
+-- those whose minute has passed: their members go.
+function kept_lists.waited_for(kind, bytes)
+  local first = kept_lists.waited_place(kind)
+  local past = '(' .. first .. struct.pack('>I8', math.max(now - WANTED_KEPT_MS, 0))
+  local places = redis.call('ZRANGEBYLEX', over, '[' .. first, past, 'LIMIT', 0, 10 * AT_ONCE)
+  local gone = 0
+  for _, place in ipairs(places) do
+    gone = gone + struct.unpack('>I4', string.sub('\0\0\0\0' .. place, -4))
+  end
+  call_all('ZREM', over, places)
+  local many = redis.call('ZLEXCOUNT', over, '[' .. first, '[' .. first .. string.rep('\255', 29))
+  if many == 0 then
+    redis.call('HDEL', counters, 'waited_bytes:' .. kind)
+    return 0, 0
+  elseif gone > 0 then
+    redis.call('HINCRBY', counters, 'waited_bytes:' .. kind, -gone)
+  end
+  return many, math.max(bytes - gone, 0)
 end
