@@ -80,7 +80,7 @@ impl ScopeTokens {
 
     /// Returns the tokens of a scope.
     pub(crate) fn get(&self, scope: &str) -> Option<Tokens> {
-        self.all.get(scope).copied()
+        self.all.get(scope).cloned()
     }
 
     /// Replaces all tokens by those that a store has kept.
@@ -114,7 +114,7 @@ impl ScopeTokens {
         for (name, tokens) in all {
             let rate =
                 LimitScope::of_setting(name).and_then(|scope| limits.of_scope(&scope).tokens());
-            let before = *tokens;
+            let before = tokens.clone();
             if let Some(rate) = rate {
                 tokens.follow(rate, now);
             }

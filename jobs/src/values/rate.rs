@@ -12,6 +12,10 @@
 //!   anew.
 //! - So in any period `per`, at most `jobs + burst - 1` claims take a token. A scope that always has a due job loses at
 //!   most the longest delay of each period.
+//! - Programs may disagree about the rate of a scope: two versions of one, or one that is started with other numbers. Each
+//!   rate has a line of its own, every claim takes a token of each line, and a claim waits for the line of its own rate
+//!   alone. So each rate holds for the claims of its program, counting those of all. A line that is new begins with what is
+//!   used up of the others: as many tokens, and at most a period.
 //! - `store/redis/scripts/tokens.lua` has the same rules, and keeps the same text.
 
 use super::time::Millis;
@@ -25,9 +29,15 @@ pub(crate) struct Rate {
     pub(crate) burst: u32,
 }
 
-/// The tokens of a scope with a rate. Times are in microseconds.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// The tokens of a scope with a rate: a line for each rate that its claims follow, the one of the latest claim first.
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Tokens {
+    lines: Vec<Line>,
+}
+
+/// The tokens by one rate. Times are in microseconds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Line {
     rate: Rate,
     /// The time of the next token.
     next: i64,
@@ -35,6 +45,9 @@ pub(crate) struct Tokens {
     taken: u32,
     delay: i64,
 }
+
+/// How many rates of a scope have a line at once: so many versions of a program may disagree.
+const LINES: usize = 4;
 
 /// A claim begins the line anew if its delay is longer than the period divided by this number, and longer than a
 /// millisecond.
@@ -63,37 +76,16 @@ impl Rate {
     }
 }
 
-impl Tokens {
-    /// Returns the tokens of a scope from which no claim has taken one.
-    pub(crate) fn new(rate: Rate, now: Millis) -> Tokens {
-        Tokens { rate, next: micros(now), taken: 0, delay: 0 }
-    }
-
-    /// Takes another rate, and notices a clock that was set back. In both cases the next token comes after one spacing
-    /// at the latest.
-    pub(crate) fn follow(&mut self, rate: Rate, now: Millis) {
-        let now = micros(now);
-        let farthest = now.saturating_add(rate.tolerance()).saturating_add(rate.spacing());
-        if self.rate != rate {
-            let next = self.next.min(now.saturating_add(rate.spacing()));
-            *self = Tokens { rate, next, taken: 0, delay: 0 };
-        } else if self.next > farthest.saturating_add(rate.longest_delay()) {
-            *self = Tokens { rate, next: now.saturating_add(rate.spacing()), taken: 0, delay: 0 };
-        }
-    }
-
-    /// Returns the first time at which a claim may take the next token.
-    pub(crate) fn next(&self) -> Millis {
-        let next = self.next.saturating_sub(self.rate.tolerance());
-        let whole = next.div_euclid(MICROS);
-        Millis::clamped(if next.rem_euclid(MICROS) > 0 { whole + 1 } else { whole })
+impl Line {
+    fn new(rate: Rate, next: i64) -> Line {
+        Line { rate, next, taken: 0, delay: 0 }
     }
 
     /// Takes the next token, for a claim at this time.
-    pub(crate) fn take(&mut self, now: Millis) {
-        let delay = micros(now).saturating_sub(self.next).max(0);
+    fn take(&mut self, now: i64) {
+        let delay = now.saturating_sub(self.next).max(0);
         if delay > self.rate.longest_delay() {
-            *self = Tokens::new(self.rate, now);
+            *self = Line::new(self.rate, now);
         } else {
             self.delay = self.delay.max(delay);
         }
@@ -105,25 +97,105 @@ impl Tokens {
         }
     }
 
-    /// Says whether the scope is as if no claim had taken a token.
-    pub(crate) fn is_past(&self, now: Millis) -> bool {
-        self.next.saturating_add(self.rate.longest_delay()) < micros(now)
+    /// The latest that the next token is, after any claims: then the burst is used up, and a period has no claim.
+    fn latest(rate: Rate, now: i64) -> i64 {
+        now.saturating_add(rate.tolerance()).saturating_add(rate.period())
     }
 
-    /// Returns the text that a store keeps.
-    pub(crate) fn to_text(self) -> String {
-        let Tokens { rate: Rate { jobs, per, burst }, next, taken, delay } = self;
-        format!("{next} {taken} {delay} {jobs} {per} {burst}")
+    /// How long the tokens that are used up of this line would take by another rate.
+    fn debt(&self, rate: Rate, now: i64) -> i64 {
+        let left = i128::from(self.next.saturating_sub(now).max(0)) * i128::from(rate.spacing());
+        let spacing = i128::from(self.rate.spacing().max(1));
+        i64::try_from((left + spacing - 1) / spacing).unwrap_or(i64::MAX)
+    }
+
+    fn is_past(&self, now: i64) -> bool {
+        self.next.saturating_add(self.rate.longest_delay()) < now
+    }
+}
+
+impl Tokens {
+    /// Returns the tokens of a scope from which no claim has taken one.
+    pub(crate) fn new(rate: Rate, now: Millis) -> Tokens {
+        Tokens { lines: vec![Line::new(rate, micros(now))] }
+    }
+
+    /// Lets the next claims follow this rate, and notices a clock that was set back: then the next token comes after one
+    /// spacing, and with several lines after a period and the burst at the latest.
+    pub(crate) fn follow(&mut self, rate: Rate, now: Millis) {
+        let now = micros(now);
+        match self.lines.iter().position(|line| line.rate == rate) {
+            Some(0) => {}
+            Some(at) => self.lines[..=at].rotate_right(1),
+            None => {
+                let debt = self.lines.iter().map(|line| line.debt(rate, now)).max().unwrap_or(0);
+                let next = now.saturating_add(debt).min(Line::latest(rate, now));
+                self.lines.insert(0, Line::new(rate, next));
+            }
+        }
+        let mut at = 0;
+        self.lines.retain(|line| {
+            at += 1;
+            at == 1 || at <= LINES && !line.is_past(now)
+        });
+        let is_alone = self.lines.len() == 1;
+        for line in &mut self.lines {
+            let rate = line.rate;
+            let after_own = now.saturating_add(rate.tolerance()).saturating_add(rate.spacing());
+            let farthest = if is_alone { after_own } else { Line::latest(rate, now) };
+            if line.next > farthest.saturating_add(rate.longest_delay()) {
+                *line = Line::new(rate, now.saturating_add(rate.spacing()));
+            }
+        }
+    }
+
+    /// Returns the first time at which a claim may take the next token.
+    pub(crate) fn next(&self) -> Millis {
+        let Some(Line { next, rate, .. }) = self.lines.first() else { return Millis::ZERO };
+        let next = next.saturating_sub(rate.tolerance());
+        let whole = next.div_euclid(MICROS);
+        Millis::clamped(if next.rem_euclid(MICROS) > 0 { whole + 1 } else { whole })
+    }
+
+    /// Takes the next token of each line, for a claim at this time.
+    pub(crate) fn take(&mut self, now: Millis) {
+        let now = micros(now);
+        for (at, line) in self.lines.iter_mut().enumerate() {
+            line.take(now);
+            if at > 0 {
+                line.next = line.next.min(Line::latest(line.rate, now));
+            }
+        }
+    }
+
+    /// Says whether the scope is as if no claim had taken a token.
+    pub(crate) fn is_past(&self, now: Millis) -> bool {
+        self.lines.iter().all(|line| line.is_past(micros(now)))
+    }
+
+    /// Returns the text that a store keeps: six numbers for each line.
+    pub(crate) fn to_text(&self) -> String {
+        let text = |line: &Line| {
+            let Line { rate: Rate { jobs, per, burst }, next, taken, delay } = line;
+            format!("{next} {taken} {delay} {jobs} {per} {burst}")
+        };
+        self.lines.iter().map(text).collect::<Vec<_>>().join(" ")
     }
 
     /// Reads the text that a store has kept.
     pub(crate) fn from_text(text: &str) -> Option<Tokens> {
-        let mut words = text.split(' ');
-        let (next, taken) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
-        let delay = words.next()?.parse().ok()?;
-        let (jobs, per) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
-        let rate = Rate { jobs, per, burst: words.next()?.parse().ok()? };
-        Some(Tokens { rate, next, taken, delay })
+        let words: Vec<&str> = text.split(' ').collect();
+        let line = |words: &[&str]| {
+            let [next, taken, delay, jobs, per, burst] = words else { return None };
+            let rate = Rate {
+                jobs: jobs.parse().ok()?,
+                per: per.parse().ok()?,
+                burst: burst.parse().ok()?,
+            };
+            let (taken, delay) = (taken.parse().ok()?, delay.parse().ok()?);
+            Some(Line { rate, next: next.parse().ok()?, taken, delay })
+        };
+        Some(Tokens { lines: words.chunks(6).map(line).collect::<Option<_>>()? })
     }
 }
 
@@ -189,6 +261,35 @@ mod tests {
         assert_eq!(tokens.next(), at(86_400_000));
         tokens.follow(rate(10, 1000, 1), at(50));
         assert_eq!(tokens.next(), at(150));
+    }
+
+    /// P24: programs whose rates differ change hands at every claim. Each takes a job only if its own rate allows it, counting
+    /// the claims of all. So no more start than by the rate that allows most. Before, each change freed the whole burst.
+    #[test]
+    fn rates_that_change_hands_at_every_claim_free_no_token() {
+        let a = rate(10, 1000, 10);
+        let others = [rate(10, 1000, 12), rate(10, 500, 1), rate(20, 3000, 4), rate(1, 60_000, 9)];
+        for rates in others.map(|other| [a, other]) {
+            let mut tokens = Tokens::new(a, at(0));
+            let (mut claims, mut turn): (Vec<i64>, usize) = Default::default();
+            for time in (0..7_000).step_by(7) {
+                for _ in 0..26 {
+                    turn += 1;
+                    let its = rates[turn % 2];
+                    tokens.follow(its, at(time));
+                    tokens = Tokens::from_text(&tokens.to_text()).unwrap();
+                    if tokens.next() <= at(time) {
+                        tokens.take(at(time));
+                        claims.push(time);
+                        let begin = time - its.per as i64;
+                        let in_period = claims.iter().rev().take_while(|claim| **claim > begin);
+                        let most = (its.jobs + its.burst - 1) as usize;
+                        assert!(in_period.count() <= most, "{its:?} at {time}");
+                    }
+                }
+            }
+            assert!(claims.len() >= 9, "{rates:?}: {}", claims.len());
+        }
     }
 
     /// After the clock was set back by an hour, the next token comes after one spacing.

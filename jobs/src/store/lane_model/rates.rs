@@ -7,8 +7,10 @@
 //! - P25 is checked by a time from which on a rate may not keep a job back. The sentence behind it: the first `burst` claims
 //!   are free, each further one costs `per / jobs`, and the longest delay of a claim is lost once in a period. A
 //!   delay counts as lost up to a thirty-second part of the period, or up to a millisecond.
-//! - After another rate, and after the clock was set back, claims from before count for neither. A store may then wait for
-//!   as long as a whole burst takes.
+//! - After another rate, claims from before do not count for it, unless it is one of the latest rates: then all claims
+//!   count that came since it was set first, by whichever rate. After the clock was set back, no earlier claim counts.
+//! - P25 takes the claims since the rate is what it is. After other claims a store may wait for as long as a period and a
+//!   whole burst take.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -18,6 +20,9 @@ use crate::values::time::Millis;
 
 /// Jobs, period in milliseconds, burst.
 type Rate = (u32, u64, u32);
+
+/// Of how many rates all claims count.
+const RATES: usize = 3;
 
 #[derive(Default)]
 pub(super) struct Starts {
@@ -30,6 +35,10 @@ struct Scope {
     rate: Option<Rate>,
     /// The claims since the rate is what it is.
     starts: Vec<Millis>,
+    /// All claims by a rate, since the clock was last set back.
+    all: Vec<Millis>,
+    /// The latest rates, the last one first, with the number of claims before the first one by that rate.
+    latest: Vec<(Rate, Option<usize>)>,
     /// There were claims under another rate, or before the clock was set back.
     had_others: bool,
     /// The first claim of any job since then.
@@ -48,6 +57,15 @@ fn rate_of(limits: &Limits, scope: &LimitScope) -> Option<Rate> {
 }
 
 impl Scope {
+    fn set(&mut self, rate: Option<Rate>) {
+        self.rate = rate;
+        let Some(rate) = rate else { return };
+        let before = self.latest.iter().find(|(its, _)| *its == rate).and_then(|(_, since)| *since);
+        self.latest.retain(|(its, _)| *its != rate);
+        self.latest.insert(0, (rate, before));
+        self.latest.truncate(RATES);
+    }
+
     fn begin_anew(&mut self) {
         self.had_others |= !self.starts.is_empty();
         self.starts.clear();
@@ -61,14 +79,18 @@ impl Starts {
         for (scope, its) in &mut self.scopes {
             let rate = rate_of(limits, scope);
             if rate != its.rate {
-                its.rate = rate;
+                its.set(rate);
                 its.begin_anew();
             }
         }
     }
 
     pub(super) fn clock_was_set_back(&mut self) {
-        self.scopes.values_mut().for_each(Scope::begin_anew);
+        for its in self.scopes.values_mut() {
+            its.begin_anew();
+            its.all.clear();
+            its.latest.iter_mut().for_each(|(_, since)| *since = None);
+        }
     }
 
     /// A claim is made at this time, of any jobs.
@@ -82,9 +104,13 @@ impl Starts {
         for scope in scopes {
             let rate = rate_of(&self.limits, &scope);
             let its = self.scopes.entry(scope).or_default();
-            its.rate = rate;
+            its.set(rate);
             its.anew.get_or_insert(now);
             its.starts.push(now);
+            if let Some((_, since)) = its.latest.first_mut().filter(|_| rate.is_some()) {
+                since.get_or_insert(its.all.len());
+                its.all.push(now);
+            }
         }
     }
 
@@ -93,7 +119,9 @@ impl Starts {
         let Some(its) = self.scopes.get(scope) else { return false };
         let Some((jobs, per, burst)) = its.rate else { return false };
         let begin = now.minus(Duration::from_millis(per));
-        let in_period = its.starts.iter().filter(|time| **time > begin && **time <= now).count();
+        let since = its.latest.first().and_then(|(_, since)| *since).unwrap_or(its.all.len());
+        let in_period = |time: &&Millis| **time > begin && **time <= now;
+        let in_period = its.all[since..].iter().filter(in_period).count();
         in_period >= (jobs + burst - 1) as usize
     }
 
@@ -115,7 +143,7 @@ impl Starts {
         }
         if its.had_others {
             let anew = its.anew.unwrap_or(now);
-            let claims = its.starts.len() as u64 + u64::from(burst);
+            let claims = its.starts.len() as u64 + u64::from(burst) + u64::from(jobs);
             free = free.max(after(anew, claims * each + (claims / u64::from(jobs) + 1) * delay));
         }
         free

@@ -126,6 +126,8 @@ fn mixed() -> impl Strategy<Value = Vec<Step>> {
         prop::option::weighted(0.4, prop::sample::select(vec![1, 2, 3, 10])),
     );
     let rate = (1..5u32, prop::sample::select(vec![1, 50, 100, 700, 5000]), 1..4u32);
+    // Versions of a program that disagree.
+    let disagreeing = prop::sample::select(vec![(2, 100, 1), (2, 100, 3), (5, 700, 2)]);
     let step = prop_oneof![
         8 => insert,
         12 => claim,
@@ -138,6 +140,7 @@ fn mixed() -> impl Strategy<Value = Vec<Step>> {
             .prop_map(|(kind, of, pauses)| Step::Pause(kind, of, pauses)),
         2 => limit.prop_map(|(scope, running, weight)| Step::Limit(scope, running, weight)),
         2 => (0..9usize, rate).prop_map(|(scope, rate)| Step::Rate(scope, rate)),
+        1 => (0..3usize, disagreeing).prop_map(|(scope, rate)| Step::Rate(scope, rate)),
         1 => (0..9usize, prop::sample::select(vec![0, 30, 400])).prop_map(|(scope, ms)| Step::Hold(scope, ms)),
         3 => prop::sample::select(vec![1, 10, 100, 1000]).prop_map(Step::Advance),
         1 => prop::sample::select(vec![1, 40, 400]).prop_map(Step::SetBack),

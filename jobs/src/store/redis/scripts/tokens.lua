@@ -1,40 +1,79 @@
 -- The tokens of the scopes with a rate: when the next job of a scope may start. `values/rate.rs` has the rules.
 --
 -- In `lanes`, the field TOKENS .. scope has the tokens of a scope, under the name that the setting with its limit has or
--- would have: the time of the next token and the longest delay in microseconds, between them how many were taken; and
--- the rate, the period in milliseconds and the burst that they follow.
+-- would have. Each rate that its claims follow has a line of six numbers: the time of the next token and the longest delay
+-- in microseconds, between them how many were taken; and the rate, the period in milliseconds and the burst.
 -- In `turn`, the members that begin with a zero byte are notes for a time. Eight bytes of time follow, and then a lane
 -- whose first job is due then, that is parked until then, or whose weight may have changed; or a zero byte and a scope
 -- whose tokens may be forgotten then.
 
 local rate_in, token_time, tokens_left, take_token, keep_tokens, look_at_notes
 do
-  local TOKENS, PARTS = '\0t', 32
+  local TOKENS, PARTS, LINES = '\0t', 32, 4
   local known, changed, micros_now = {}, {}, now * 1000
+
+  local function rate_of(number, per, burst)
+    if number < 1 or per < 1 then
+      return nil
+    end
+    local spacing = math.ceil(per * 1000 / number)
+    local tolerance = spacing * (burst - 1)
+    return { number = number, per = per, burst = burst, spacing = spacing, tolerance = tolerance,
+      longest_delay = math.max(math.floor(per * 1000 / PARTS), 1000), latest = tolerance + per * 1000 }
+  end
 
   -- The rate in a limit, or nil.
   rate_in = function(limit)
     local number, per = tonumber(limit.rate), tonumber(limit.per_ms)
-    if not number or not per or number < 1 or per < 1 then
-      return nil
-    end
-    local burst = math.max(tonumber(limit.burst) or 1, 1)
-    local spacing = math.ceil(per * 1000 / number)
-    return { number = number, per = per, burst = burst, spacing = spacing, tolerance = spacing * (burst - 1),
-      longest_delay = math.max(math.floor(per * 1000 / PARTS), 1000) }
+    return number and per and rate_of(number, per, math.max(tonumber(limit.burst) or 1, 1))
   end
 
   local function read(scope)
     local text = redis.call('HGET', lanes, TOKENS .. scope)
-    local its, n = {}, 0
+    local lines, words, is_ours = {}, {}, true
     for word in string.gmatch(text or '', '%S+') do
-      its[n + 1] = values.number(word, 2 ^ 63)
-      n = its[n + 1] and n + 1 or 7
+      local number = values.number(word, 2 ^ 63)
+      words[#words + 1], is_ours = number, is_ours and number
+      if #words == 6 then
+        local rate = rate_of(words[4], words[5], math.max(words[6], 1))
+        lines[#lines + 1] = rate and { next = words[1], taken = words[2], delay = words[3], rate = rate }
+        words = {}
+      end
     end
-    if text and n ~= 6 then
+    if text and not (is_ours and #words == 0 and #lines > 0) then
       values.set_aside('HDEL', lanes, TOKENS .. scope, text)
+      return {}
     end
-    return n == 6 and { next = its[1], taken = its[2], delay = its[3], number = its[4], per = its[5], burst = its[6] }
+    return lines
+  end
+
+  local function line_from(rate, next)
+    return { next = next, taken = 0, delay = 0, rate = rate }
+  end
+
+  local function is_past(line)
+    return line.next + line.rate.longest_delay < micros_now
+  end
+
+  -- The line of a rate, which comes before the others. If the rate has none, it begins with what is used up of the others.
+  local function follow(lines, rate)
+    local at, debt = nil, 0
+    for n, line in ipairs(lines) do
+      local its = line.rate
+      if its.number == rate.number and its.per == rate.per and its.burst == rate.burst then
+        at = n
+      end
+      debt = math.max(debt, (line.next - micros_now) / its.spacing)
+    end
+    local first = at and table.remove(lines, at)
+      or line_from(rate, micros_now + math.min(math.ceil(debt * rate.spacing), rate.latest))
+    table.insert(lines, 1, first)
+    for n = #lines, 2, -1 do
+      if n > LINES or is_past(lines[n]) then
+        table.remove(lines, n)
+      end
+    end
+    return at ~= 1
   end
 
   -- The tokens of a scope with this rate.
@@ -42,47 +81,50 @@ do
     if known[scope] then
       return known[scope]
     end
-    local its = read(scope)
-    local farthest = micros_now + rate.tolerance + rate.spacing
-    if not its then
-      its = { next = micros_now, taken = 0, delay = 0, is_new = true }
-    elseif its.number ~= rate.number or its.per ~= rate.per or its.burst ~= rate.burst then
-      its = { next = math.min(its.next, micros_now + rate.spacing), taken = 0, delay = 0 }
-      changed[scope] = its
-    elseif its.next > farthest + rate.longest_delay then
-      -- The clock was set back.
-      its = { next = micros_now + rate.spacing, taken = 0, delay = 0 }
+    local its = { lines = read(scope) }
+    its.is_new = #its.lines == 0
+    local is_other = follow(its.lines, rate)
+    if is_other and not its.is_new then
       changed[scope] = its
     end
-    its.rate = rate
+    for n, line in ipairs(its.lines) do
+      local of = line.rate
+      local farthest = #its.lines == 1 and of.tolerance + of.spacing or of.latest
+      if line.next > micros_now + farthest + of.longest_delay then
+        -- The clock was set back.
+        its.lines[n] = line_from(of, micros_now + of.spacing)
+        changed[scope] = its
+      end
+    end
     known[scope] = its
     return its
   end
 
   -- The first millisecond in which a job of the scope may start.
   token_time = function(scope, rate)
-    return rate and math.ceil((tokens_of(scope, rate).next - rate.tolerance) / 1000) or 0
+    return rate and math.ceil((tokens_of(scope, rate).lines[1].next - rate.tolerance) / 1000) or 0
   end
 
-  local function take(its, rate)
-    local delay = math.max(micros_now - its.next, 0)
+  local function take(line)
+    local rate = line.rate
+    local delay = math.max(micros_now - line.next, 0)
     if delay > rate.longest_delay then
-      its.next, its.taken, its.delay = micros_now, 0, 0
+      line.next, line.taken, line.delay = micros_now, 0, 0
     else
-      its.delay = math.max(its.delay, delay)
+      line.delay = math.max(line.delay, delay)
     end
-    its.next, its.taken = its.next + rate.spacing, its.taken + 1
-    if its.taken >= rate.number then
-      its.next, its.taken, its.delay = its.next + its.delay, 0, 0
+    line.next, line.taken = line.next + rate.spacing, line.taken + 1
+    if line.taken >= rate.number then
+      line.next, line.taken, line.delay = line.next + line.delay, 0, 0
     end
   end
 
   -- How many jobs of the scope may start now, `most` at most.
   tokens_left = function(scope, rate, most)
-    local its, many = tokens_of(scope, rate), 0
-    local copy = { next = its.next, taken = its.taken, delay = its.delay }
+    local line, many = tokens_of(scope, rate).lines[1], 0
+    local copy = { next = line.next, taken = line.taken, delay = line.delay, rate = rate }
     while many < most and math.ceil((copy.next - rate.tolerance) / 1000) <= now do
-      take(copy, rate)
+      take(copy)
       many = many + 1
     end
     return many
@@ -91,25 +133,37 @@ do
   take_token = function(scope, rate)
     if rate then
       local its = tokens_of(scope, rate)
-      take(its, rate)
+      for n, line in ipairs(its.lines) do
+        take(line)
+        if n > 1 then
+          line.next = math.min(line.next, micros_now + line.rate.latest)
+        end
+      end
       changed[scope] = its
     end
   end
 
-  local function forget_at(scope, next, longest_delay)
-    local time = math.ceil((next + longest_delay) / 1000) + 1
-    redis.call('ZADD', turn, '0', '\0' .. struct.pack('>I8', time) .. '\0' .. scope)
+  -- Leaves a note for the time at which the last of these lines is past.
+  local function forget_at(scope, lines)
+    local last = 0
+    for _, line in ipairs(lines) do
+      last = math.max(last, line.next + line.rate.longest_delay)
+    end
+    redis.call('ZADD', turn, '0', '\0' .. struct.pack('>I8', math.ceil(last / 1000) + 1) .. '\0' .. scope)
   end
 
   keep_tokens = function()
     local fields = {}
     for scope, its in pairs(changed) do
-      local rate = its.rate
-      fields[#fields + 1] = TOKENS .. scope
-      fields[#fields + 1] = string.format('%.0f %.0f %.0f %.0f %.0f %.0f', its.next, its.taken, its.delay, rate.number,
-        rate.per, rate.burst)
+      local texts = {}
+      for n, line in ipairs(its.lines) do
+        local rate = line.rate
+        texts[n] = string.format('%.0f %.0f %.0f %.0f %.0f %.0f', line.next, line.taken, line.delay, rate.number, rate.per,
+          rate.burst)
+      end
+      fields[#fields + 1], fields[#fields + 2] = TOKENS .. scope, table.concat(texts, ' ')
       if its.is_new then
-        forget_at(scope, its.next, rate.longest_delay)
+        forget_at(scope, its.lines)
         its.is_new = false
       end
     end
@@ -136,10 +190,12 @@ do
         end
       else
         local scope = string.sub(name, 2)
-        local its = read(scope)
-        local longest_delay = its and math.max(math.floor(its.per * 1000 / PARTS), 1000)
-        if its and its.next + longest_delay >= micros_now then
-          forget_at(scope, its.next, longest_delay)
+        local lines, are_past = read(scope), true
+        for _, line in ipairs(lines) do
+          are_past = are_past and is_past(line)
+        end
+        if not are_past then
+          forget_at(scope, lines)
         else
           redis.call('HDEL', lanes, TOKENS .. scope)
         end
