@@ -68,6 +68,10 @@ impl Redis {
             let empty = counted.empty_places;
             return Ok(Some(format!("R21: {empty} more places in lanes than jobs in them")));
         }
+        if counted.leaked_places != 0 {
+            let leaked = counted.leaked_places;
+            return Ok(Some(format!("R22: {leaked} more places of claims than claims")));
+        }
         let set_aside = self.keys.unreadable().to_owned();
         if let Some((name, _)) = self.scan(&set_aside)?.first() {
             let what = foreign::what(&self.keys, name);

@@ -36,6 +36,8 @@ pub(super) struct Counted {
     pub(super) sizes: [u64; 3],
     /// How many more places in lanes there are than jobs in lanes.
     pub(super) empty_places: i64,
+    /// How many more places of claims there are than claims.
+    pub(super) leaked_places: i64,
 }
 
 impl Redis {
@@ -340,7 +342,8 @@ impl Redis {
         }
         gauges.sort_unstable_by(|a, b| a.kind.cmp(&b.kind));
         let (sizes, empty_places) = ([at(7)?, at(8)?, at(9)?], number(&reply[14])?);
-        Ok(Counted { counts, kinds, gauges, sizes, empty_places })
+        let leaked_places = number(&reply[15])?;
+        Ok(Counted { counts, kinds, gauges, sizes, empty_places, leaked_places })
     }
 
     fn schedules(&mut self) -> Result<Vec<StoredSchedule>, Fault> {

@@ -317,6 +317,10 @@ do
       or is_set == '2' and (values.number(before) or -1) >= tonumber(value) then
       return UNCHANGED
     end
+    if is_of_lanes and redis.call('HLEN', flow) == 0 then
+      -- Until now no claim was counted, and places may be left.
+      redis.call('HSET', lanes, CHANGED_SCOPES, '0')
+    end
     if is_set ~= '0' then
       redis.call('HSET', settings, name, value)
     else

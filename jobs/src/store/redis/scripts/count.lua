@@ -3,7 +3,8 @@
 -- Returns { 'ok', microseconds, pending jobs, claimed jobs, dead jobs, schedules, each kind and its number of
 -- jobs that are not dead, jobs that are dead or kept, records, fences, keys, jobs that are overdue, for how many milliseconds
 -- the first of them has been or -1, each kind with five values: its name, its pending, dead and overdue jobs, for how
--- long the first of these has been or -1, how many more places in lanes there are than jobs in lanes }.
+-- long the first of these has been or -1, how many more places in lanes there are than jobs in lanes,
+-- how many more places of claims there are than claims }.
 
 local pending, overdue, oldest = 0, 0, -1
 local each = {}
@@ -33,4 +34,5 @@ return {
   redis.call('HLEN', schedules), redis.call('HGETALL', kinds), redis.call('ZLEXCOUNT', over, '[a', '(b') + listed,
   redis.call('HLEN', jobs), redis.call('HLEN', fences), redis.call('HLEN', keys),
   overdue, oldest, each, redis.call('ZCARD', wait) - in_lanes,
+  math.max(redis.call('ZCARD', held) - redis.call('ZCARD', run), 0),
 }

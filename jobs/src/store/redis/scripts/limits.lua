@@ -21,6 +21,7 @@ redis.call('HLEN', unreadable)
 write_on_a_full_server()
 if redis.call('HLEN', flow) == 0 then
   redis.call('HSET', flow, '', '1')
+  redis.call('HSET', lanes, CHANGED_SCOPES, '0')
 end
 
 local function limit_in(text)

@@ -88,7 +88,10 @@ local function look_at_lanes()
     local fence = redis.call('HGET', fences, string.sub(place, -16))
     local claim = read_fence(fence)
     local scope = claim and claim.scope or UNKNOWN
-    if scope .. string.sub(place, -16) ~= place then
+    if not fence then
+      -- Its claim has ended.
+      redis.call('ZREM', held, place)
+    elseif scope .. string.sub(place, -16) ~= place then
       redis.call('HSETNX', lanes, CHANGED_SCOPES, '0')
     end
   end

@@ -17,7 +17,8 @@ for _, id in ipairs(redis.call('ZRANGEBYSCORE', run, END_OF_NO_YEAR, '+inf', 'LI
   write_on_a_full_server()
   redis.call('ZADD', run, now + SHORT_LEASE_MS, id)
 end
-local has_lanes = redis.call('HLEN', flow) > 0
+-- Places may be left of claims that were made while there were limits.
+local has_lanes = redis.call('HLEN', flow) > 0 or redis.call('ZCARD', held) > 0
 local is_last_part = #expired < 256
 
 -- For each owner, the number of its latest claim of a suspect.
