@@ -390,11 +390,8 @@ do
   -- The lane of a claimed job with a partition.
   local function lane_of_claim(id, claim)
     local lane = claim.scope and string.sub(claim.scope, string.byte(claim.scope, 1) + 2) or ''
-    if #lane > #claim.kind + 2 then
-      return lane
-    end
-    local record = redis.call('HGET', jobs, id)
-    local job = record and read(record)
+    if #lane > #claim.kind + 2 then return lane end
+    local job = read(redis.call('HGET', jobs, id) or '')
     return job and lane_of_job(job)
   end
 
