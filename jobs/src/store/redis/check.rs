@@ -154,7 +154,9 @@ impl Redis {
             get.arg(&keys).arg(&key);
             if matches!(self.plain(get)?, Value::BulkString(now) if now == id) {
                 let key = String::from_utf8_lossy(&key).into_owned();
-                return Ok(Some(format!("R11: the key {key:?} leads to a job without it")));
+                return Ok(Some(format!(
+                    "R11: the key {key:?} in {keys} leads to a job without it"
+                )));
             }
         }
         Ok(None)

@@ -163,12 +163,13 @@ fn is_fence(fence: &[u8]) -> bool {
 fn is_ours(name: &str, field: &[u8], value: &[u8]) -> bool {
     let is_id = field.len() == 16;
     let score = || str::from_utf8(value).ok().and_then(|score| score.parse::<f64>().ok());
-    let is_score = |past: f64| score().is_some_and(|score| (0.0..past).contains(&score));
+    let is_score = |past: f64| {
+        score().is_some_and(|score| (0.0..past).contains(&score) && score.fract() == 0.0)
+    };
     let text = |text: &[u8]| str::from_utf8(text).is_ok_and(|text| (1..256).contains(&text.len()));
     match name {
         "progress" | "cancel_requested" => is_id,
-        "run" => is_id && is_score(PAST_ALL_SCORES),
-        "due" => is_id && is_score(PAST_ALL_SCORES) && score().is_some_and(|it| it.fract() == 0.0),
+        "run" | "due" => is_id && is_score(PAST_ALL_SCORES),
         "fence" => is_id && is_fence(value),
         "keys" => text(field) && value.len() == 16,
         "ended" => is_score(PAST_ALL_SCORES) && (is_id || is_list(field)),
@@ -179,7 +180,9 @@ fn is_ours(name: &str, field: &[u8], value: &[u8]) -> bool {
             }
             list => is_list(list),
         },
-        "dead_by_error" => behind(field, 1).is_some() && score().is_some_and(|it| it >= 1.0),
+        "dead_by_error" => {
+            behind(field, 1).is_some() && is_score(PAST_ALL_SCORES) && score() != Some(0.0)
+        }
         "counters" => {
             let names = ["retrying:", "kept_bytes:", "listed:"];
             names.iter().any(|name| field.starts_with(name.as_bytes())) && is_count(value)

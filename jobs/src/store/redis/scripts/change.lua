@@ -391,9 +391,7 @@ operations.purge = function()
   local found = redis.call('HGETALL', nodes)
   for n = 1, #found, 2 do
     local seen = values.number(string.match(found[n + 1], '^(%d+) '), LATEST)
-    if not seen then
-      values.set_aside('HDEL', nodes, found[n], found[n + 1])
-    elseif seen + NODE_KEPT_MS < now then
+    if not seen or seen + NODE_KEPT_MS < now then
       redis.call('HDEL', nodes, found[n])
     end
   end
