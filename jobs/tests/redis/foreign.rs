@@ -403,7 +403,8 @@ fn plants(server: &Server) -> Vec<Plant> {
                 is_free |= most == 1 && kind == 10;
                 plant(format!("values {kind}"), is_free, commands);
             }
-            let fields = hostile(&rows[0].0).into_iter();
+            // The half of `pause:other` is the pause of the queue.
+            let fields = hostile(&rows[0].0).into_iter().filter(|field| field != b"pause");
             let set = |field: Vec<u8>| command(&[b"HSET", key.as_bytes(), &field, b"text"]);
             plant("fields".to_owned(), name.starts_with("sent:"), fields.map(set).collect());
         } else if of == "set" {
