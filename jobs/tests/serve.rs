@@ -109,6 +109,18 @@ fn status(answer: &str) -> u16 {
     status.and_then(|digits| digits.parse().ok()).unwrap_or_else(|| panic!("{answer:?}"))
 }
 
+/// Says whether an answer has the headers that keep other sites out.
+fn has_headers(answer: &str) -> bool {
+    [
+        "content-security-policy: default-src 'none'",
+        "x-content-type-options: nosniff",
+        "x-frame-options: DENY",
+        "cache-control: no-store",
+    ]
+    .iter()
+    .all(|header| answer.contains(header))
+}
+
 /// Without a password the names of the loopback get an answer, and a foreign name gets none: a page of another site
 /// can let its name lead to this machine.
 #[test]
@@ -121,6 +133,11 @@ fn serve_answers_to_the_names_of_the_loopback() {
     for host in ["shop.example", "127.0.0.1.shop.example", ""] {
         let answer = served.get("/", host, "");
         assert!(status(&answer) == 421 && !answer.contains("html"), "{answer}");
+        assert!(has_headers(&answer), "{answer}");
+    }
+    for hosts in ["host: shop.example\r\n", "host: localhost\r\n"] {
+        let answer = served.get("/", "localhost", hosts);
+        assert!(status(&answer) == 400 && has_headers(&answer), "{answer}");
     }
     let without_host = rest(served.send("GET / HTTP/1.0\r\n\r\n"));
     assert!(without_host.contains(" 421 "), "{without_host}");
@@ -149,6 +166,14 @@ fn serve_slows_down_wrong_passwords() {
     let (right, wrong) = (of("OnNlY3JldA=="), of("Ong="));
     let refused = served.get("/", "localhost", "");
     assert!(status(&refused) == 401 && refused.contains("www-authenticate: Basic"), "{refused}");
+    assert!(has_headers(&refused), "{refused}");
+    // A browser has the password, and sends it with the form of another site too.
+    let form = "content-type: application/x-www-form-urlencoded\r\ncontent-length: 0";
+    let forged = rest(served.send(&format!(
+        "POST /api/v1/queue/pause HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{right}{form}\r\n\r\n"
+    )));
+    assert!(status(&forged) == 403 && forged.contains("cross_origin"), "{forged}");
+    assert!(!served.client.is_paused().unwrap());
     assert_eq!(status(&served.get("/", "shop.example", &right)), 200);
     for _ in 0..10 {
         assert_eq!(status(&served.get("/", "localhost", &wrong)), 401);
@@ -159,6 +184,7 @@ fn serve_slows_down_wrong_passwords() {
         .find(|answer| status(answer) != 401)
         .expect("a wait");
     assert!(status(&slowed) == 429 && slowed.contains("retry-after: "), "{slowed}");
+    assert!(has_headers(&slowed), "{slowed}");
     while status(&served.get("/", "localhost", &right)) != 200 {
         std::thread::sleep(Duration::from_millis(100));
     }

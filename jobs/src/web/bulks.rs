@@ -1,7 +1,8 @@
 //! Changes of many jobs, in commits of at most 256, with progress, between the requests of a dashboard.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use http::request::Parts;
 
@@ -62,9 +63,47 @@ struct Bulk {
     has_more: bool,
 }
 
+/// What the thread of the changes tells the thread of the reads.
+#[derive(Default)]
+pub(crate) struct Board {
+    /// How far the bulks are, in the order of their start.
+    progress: Mutex<Vec<Progress>>,
+    /// It moves before and after each change: an answer that was read under another number may be old.
+    changes: AtomicU64,
+}
+
+impl Board {
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes.load(Ordering::SeqCst)
+    }
+
+    /// Notes that the store changes.
+    pub(crate) fn changed(&self) {
+        self.changes.fetch_add(1, Ordering::SeqCst);
+    }
+
+    pub(crate) fn list(&self, now: Millis) -> action::Bulks {
+        let progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
+        action::Bulks {
+            now: Time::new(now.to_system()),
+            rows: progress.iter().rev().cloned().collect(),
+        }
+    }
+
+    pub(crate) fn find(&self, id: u64) -> Result<Progress, Problem> {
+        let progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
+        progress.iter().find(|progress| progress.id == id).cloned().ok_or_else(|| {
+            let message =
+                format!("there is no change {id}: it ended long ago, or in another process");
+            Problem { status: 404, error: "not_found", message }
+        })
+    }
+}
+
 /// The bulks of a dashboard.
 pub(crate) struct Bulks {
     settings: Arc<Settings>,
+    board: Arc<Board>,
     /// In the order of their start.
     all: VecDeque<Bulk>,
     last_id: u64,
@@ -73,8 +112,14 @@ pub(crate) struct Bulks {
 }
 
 impl Bulks {
-    pub(crate) fn new(settings: Arc<Settings>) -> Bulks {
-        Bulks { settings, all: VecDeque::new(), last_id: 0, current: 0 }
+    pub(crate) fn new(settings: Arc<Settings>, board: Arc<Board>) -> Bulks {
+        Bulks { settings, board, all: VecDeque::new(), last_id: 0, current: 0 }
+    }
+
+    /// Shows how far the bulks are.
+    fn publish(&self) {
+        let progress = self.all.iter().map(|bulk| bulk.progress.clone()).collect();
+        *self.board.progress.lock().unwrap_or_else(PoisonError::into_inner) = progress;
     }
 
     pub(crate) fn are_under_way(&self) -> bool {
@@ -116,6 +161,7 @@ impl Bulks {
             let ended = self.all.iter().position(|bulk| !bulk.is_under_way());
             ended.and_then(|at| self.all.remove(at));
         }
+        self.publish();
         Ok(progress)
     }
 
@@ -127,7 +173,7 @@ impl Bulks {
         let settings = Arc::clone(&self.settings);
         let Some(bulk) = self.all.iter_mut().find(|bulk| bulk.progress.id == id) else { return };
         match bulk.step(&settings) {
-            Ok(false) => {}
+            Ok(false) => self.publish(),
             Ok(true) if bulk.has_more => {
                 let problem = format!(
                     "{} jobs were confirmed, and more match by now: these are as they were",
@@ -149,12 +195,13 @@ impl Bulks {
         } else {
             bulk.progress.state = "failed";
             bulk.progress.problem = Some(problem);
+            self.publish();
         }
     }
 
     /// Stops a bulk. Its commits before stay.
     pub(crate) fn stop(&mut self, id: u64) -> Result<(), Problem> {
-        let progress = self.find(id)?;
+        let progress = self.board.find(id)?;
         if progress.state == "running" {
             self.finish(id, "stopped", Some("it was stopped".to_owned()));
         }
@@ -191,6 +238,7 @@ impl Bulks {
             problem,
             request: Arc::clone(&bulk.start.request),
         };
+        self.publish();
         self.audit(&action);
     }
 
@@ -199,20 +247,6 @@ impl Bulks {
         if let Some(audit) = &self.settings.audit {
             audit(action);
         }
-    }
-
-    pub(crate) fn list(&self, now: Millis) -> action::Bulks {
-        let rows = self.all.iter().rev().map(|bulk| bulk.progress.clone()).collect();
-        action::Bulks { now: Time::new(now.to_system()), rows }
-    }
-
-    pub(crate) fn find(&self, id: u64) -> Result<Progress, Problem> {
-        let found = self.all.iter().find(|bulk| bulk.progress.id == id);
-        found.map(|bulk| bulk.progress.clone()).ok_or_else(|| {
-            let message =
-                format!("there is no change {id}: it ended long ago, or in another process");
-            Problem { status: 404, error: "not_found", message }
-        })
     }
 }
 

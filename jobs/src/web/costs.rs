@@ -74,14 +74,15 @@ const PATHS: [&str; 36] = [
 ];
 
 fn responder(client: Client) -> Responder {
-    Responder::new(Arc::new(Settings {
-        queues: vec![Queue { name: "default".to_owned(), client }],
+    let settings = Settings {
+        queues: vec![Queue { name: "default".to_owned(), own: client.clone(), client }],
         title: String::new(),
         access: Arc::new(|_| Access::ReadOnly),
         audit: None,
         redact: None,
         trace_link: None,
-    }))
+    };
+    Responder::new(Arc::new(settings), Arc::default())
 }
 
 /// Asks for a page, and asserts that it is one.

@@ -1,4 +1,4 @@
-//! The dashboard as a service: takes requests of any web server, and answers them from a thread of its own.
+//! The dashboard as a service: takes requests of any web server, and answers them from threads of its own.
 
 use core::convert::Infallible;
 use core::pin::{Pin, pin};
@@ -11,7 +11,7 @@ use http::{Method, Request, Response};
 use serde_json::Value;
 use tower_service::Service;
 
-use super::guard::{is_json, may_be_forged};
+use super::guard::{has_one_host, is_json, may_be_forged};
 use super::options::{Access, Action, Part};
 use super::params::Params;
 use super::read::Queue;
@@ -38,9 +38,10 @@ const PATH_BYTES: usize = 2 << 10;
 /// **Every reader may see every job, and none may change any**, until [`Dashboard::access`] says otherwise. Whether
 /// a reader has logged in is decided by the server in front of the dashboard, or by `access`.
 ///
-/// The pages need no script and load nothing from elsewhere. A dashboard has two threads of its own, which start
-/// with the first request and end with the last clone. The questions run there, so a runtime that polls the service
-/// never blocks. An answer is kept for a second, however many readers ask the same.
+/// The pages need no script and load nothing from elsewhere. A dashboard has three threads of its own, which
+/// start with the first request and end with the last clone. The questions run there, so a runtime that polls the
+/// service never blocks, and a change that waits for the store holds up no page. An answer is kept for a second, however
+/// many readers ask the same.
 ///
 /// ```
 /// # use serde::{Deserialize, Serialize};
@@ -78,7 +79,7 @@ impl Dashboard {
     pub fn new(client: Client) -> Dashboard {
         let name = client.queue_name().unwrap_or("default").to_owned();
         Dashboard::with(Settings {
-            queues: vec![Queue { name, client }],
+            queues: vec![Queue { name, own: client.clone(), client }],
             title: "tickwheel-jobs".to_owned(),
             access: Arc::new(|_| Access::ReadOnly),
             audit: None,
@@ -104,7 +105,7 @@ impl Dashboard {
         self.changed(|settings| settings.access = Arc::new(access))
     }
 
-    /// Is called after each action, on the dashboard's thread: once for a change of many jobs, when that has ended.
+    /// Is called after each action, on the dashboard's thread of the changes: once for a change of many jobs, when that has ended.
     /// An action that failed or that changed nothing is reported too.
     #[must_use]
     pub fn audit(self, audit: impl Fn(&Action) + Send + Sync + 'static) -> Dashboard {
@@ -114,7 +115,7 @@ impl Dashboard {
     /// Changes parts of jobs before they are shown, by the kind of the job. Pages, JSON, searches, groups of dead
     /// jobs and downloads have the changed form only. Kinds and keys are shown as they are.
     ///
-    /// It is called on the dashboard's thread, often: a search calls it for each record. Its result must depend on
+    /// It is called on the dashboard's threads, often: a search calls it for each record. Its result must depend on
     /// its arguments alone. If it panics, that part of that job is hidden, with a mark in its place, and the rest of the
     /// page is shown. `value` may be any JSON, so do not index it: `value["card"]` panics on a list.
     ///
@@ -155,7 +156,8 @@ impl Dashboard {
             let names = |name: &str| settings.queues.iter().any(|queue| queue.name == name);
             let numbered = (2..).map(|number: usize| format!("{name}-{number}"));
             let free = core::iter::once(name.clone()).chain(numbered).find(|name| !names(name));
-            settings.queues.push(Queue { name: free.unwrap_or(name), client });
+            let name = free.unwrap_or(name);
+            settings.queues.push(Queue { name, own: client.clone(), client });
         })
     }
 
@@ -180,6 +182,10 @@ impl Dashboard {
         parts: Parts,
         body: B,
     ) -> Result<Response<Body>, Problem> {
+        if !has_one_host(&parts) {
+            let message = "the request names several hosts".to_owned();
+            return Err(Problem { status: 400, error: "bad_host", message });
+        }
         let access = (self.settings.access)(&parts);
         if access == Access::Deny {
             return Err(forbidden("denied", "this dashboard is not for you"));
@@ -212,8 +218,8 @@ impl Dashboard {
                 return Err(forbidden("read_only", "this request may read, and change nothing"));
             }
             if may_be_forged(&parts) {
-                let message = "the request may be forged: it comes from another site, or it has neither a \
-                     JSON body nor an `Authorization` header";
+                let message = "the request may be forged: it comes from another site, or it is of a program \
+                     and its body is not declared to be JSON";
                 return Err(forbidden("cross_origin", message));
             }
             let body = read(body).await?;

@@ -1,10 +1,12 @@
 //! Refuses forged requests: those that a page of another origin makes the reader's browser send.
 //!
 //! The rule is that of Go 1.25's `CrossOriginProtection` (Filippo Valsorda), with one addition: a request without
-//! either header, which no current browser sends, needs a JSON body or an `Authorization` header. A form of an old
-//! browser has neither.
+//! either header, which no current browser sends, needs a body that is declared to be JSON. A page of another site cannot
+//! make an old browser declare that, because it would have to ask the dashboard first, which does not allow it (CORS).
+//! An `Authorization` header is no proof: a browser sends the password of HTTP Basic by itself, also with the form of
+//! another site.
 
-use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, ORIGIN};
+use http::header::{CONTENT_TYPE, HOST, ORIGIN};
 use http::request::Parts;
 
 /// Says whether a request that changes something may have been forged.
@@ -21,11 +23,23 @@ pub(crate) fn may_be_forged(request: &Parts) -> bool {
             origin.split_once("://").is_some_and(|(_, of)| of.eq_ignore_ascii_case(&host))
         });
     }
-    !is_json(request) && !request.headers.contains_key(AUTHORIZATION)
+    !is_json(request)
+}
+
+/// Says whether the request names one host at most. Another one is refused (RFC 9112, section 3.2), because a proxy and
+/// the dashboard might read different ones.
+pub(crate) fn has_one_host(request: &Parts) -> bool {
+    let mut hosts = request.headers.get_all(HOST).iter();
+    let host = hosts.next();
+    let is_of_uri = |host: &http::HeaderValue| {
+        let of_uri = request.uri.authority();
+        of_uri.is_none_or(|of_uri| host.as_bytes().eq_ignore_ascii_case(of_uri.as_str().as_bytes()))
+    };
+    hosts.next().is_none() && host.is_none_or(is_of_uri)
 }
 
 /// Returns the host and port to which the request was sent.
-pub(crate) fn host(request: &Parts) -> Option<String> {
+fn host(request: &Parts) -> Option<String> {
     match request.headers.get(HOST) {
         Some(host) => host.to_str().ok().map(str::to_owned),
         // HTTP/2 has it in the URI.

@@ -47,4 +47,4 @@ mod costs;
 
 pub use dashboard::Dashboard;
 pub use options::{Access, Action, Part};
-pub use response::Body;
+pub use response::{Body, refusal};

@@ -1,4 +1,4 @@
-//! Answers the requests of a dashboard, on its thread: makes views, keeps them for a second, does actions.
+//! Answers the requests of a dashboard, on its threads: makes views, keeps them for a second, does actions.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use serde::Serialize;
 use tickwheel::Metrics;
 
 use super::act::{self, Done};
-use super::bulks::Bulks;
+use super::bulks::{Board, Bulks};
 use super::frame::{Frame, QueueLink, Tab, encoded};
 use super::guard::is_json;
 use super::params::Params;
@@ -48,16 +48,32 @@ pub(crate) enum View {
     Bulk(views::action::Progress),
 }
 
-/// The state of a dashboard's thread.
+/// The state of a dashboard's thread: that of the reads keeps views, that of the changes has the bulks.
 pub(crate) struct Responder {
     settings: Arc<Settings>,
-    kept: HashMap<String, (Instant, View)>,
+    board: Arc<Board>,
+    kept: HashMap<String, Kept>,
     bulks: Bulks,
 }
 
+/// A view that is kept.
+struct Kept {
+    at: Instant,
+    /// The changes before it was made, by the number of the board.
+    changes: u64,
+    view: View,
+}
+
+impl Kept {
+    fn is_fresh(&self, now: Instant, board: &Board) -> bool {
+        now.duration_since(self.at) < KEPT && self.changes == board.changes()
+    }
+}
+
 impl Responder {
-    pub(crate) fn new(settings: Arc<Settings>) -> Responder {
-        Responder { bulks: Bulks::new(Arc::clone(&settings)), settings, kept: HashMap::new() }
+    pub(crate) fn new(settings: Arc<Settings>, board: Arc<Board>) -> Responder {
+        let bulks = Bulks::new(Arc::clone(&settings), Arc::clone(&board));
+        Responder { settings, board, kept: HashMap::new(), bulks }
     }
 
     pub(crate) fn has_work(&self) -> bool {
@@ -66,8 +82,9 @@ impl Responder {
 
     /// Makes a step of the changes that are under way.
     pub(crate) fn work(&mut self) {
-        self.kept.clear();
+        self.board.changed();
         self.bulks.step();
+        self.board.changed();
     }
 
     /// Ends the change that has just panicked.
@@ -119,10 +136,10 @@ impl Responder {
                 Ok(response::attachment(&format!("{id}.txt"), bytes))
             }
             Route::Act(act) => {
-                self.kept.clear();
-                let done = act::act(&reader, &mut self.bulks, task, act, wants_html)?;
-                self.kept.clear();
-                self.done(task, act, &done, wants_html)
+                self.board.changed();
+                let done = act::act(&reader, &mut self.bulks, task, act, wants_html);
+                self.board.changed();
+                self.done(task, act, &done?, wants_html)
             }
             Route::Health => Ok(health(&settings)),
             Route::Metrics => metrics(&settings, task),
@@ -164,17 +181,16 @@ impl Responder {
     /// Returns a view, which may be up to a second old.
     fn view(&mut self, reader: &Reader<'_>, read: &Read) -> Result<View, Problem> {
         match read {
-            Read::Bulks => return Ok(View::Bulks(self.bulks.list(reader.now()))),
-            Read::Bulk(id) => return self.bulks.find(*id).map(View::Bulk),
+            Read::Bulks => return Ok(View::Bulks(self.board.list(reader.now()))),
+            Read::Bulk(id) => return self.board.find(*id).map(View::Bulk),
             _ => {}
         }
         let key = format!("{} {read:?} {:?}", reader.at, reader.params);
         let now = times::now();
-        if let Some((at, view)) = self.kept.get(&key)
-            && now.duration_since(*at) < KEPT
-        {
-            return Ok(view.clone());
+        if let Some(kept) = self.kept.get(&key).filter(|kept| kept.is_fresh(now, &self.board)) {
+            return Ok(kept.view.clone());
         }
+        let changes = self.board.changes();
         let view = match read {
             Read::Overview => View::Overview(overview::overview(reader)?),
             Read::Kinds => View::Kinds(kinds::kinds(reader)?),
@@ -188,9 +204,9 @@ impl Responder {
             Read::History => View::History(overview::history(reader)?),
             Read::Bulks | Read::Bulk(_) => unreachable!("answered above"),
         };
-        self.kept.retain(|_, (at, _)| now.duration_since(*at) < KEPT);
+        self.kept.retain(|_, kept| kept.is_fresh(now, &self.board));
         if self.kept.len() < MOST_KEPT {
-            self.kept.insert(key, (now, view.clone()));
+            self.kept.insert(key, Kept { at: now, changes, view: view.clone() });
         }
         Ok(view)
     }

@@ -26,12 +26,6 @@ const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; i
 #[derive(Debug, Default)]
 pub struct Body(Bytes);
 
-impl From<&'static str> for Body {
-    fn from(text: &'static str) -> Body {
-        Body(Bytes::from_static(text.as_bytes()))
-    }
-}
-
 impl http_body::Body for Body {
     type Data = Bytes;
     type Error = Infallible;
@@ -77,6 +71,13 @@ fn answer(status: u16, content_type: &'static str, body: impl Into<Bytes>) -> Re
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
     answer
+}
+
+/// Returns an answer of a text, with the headers for security that every answer of a [`Dashboard`](super::Dashboard) has:
+/// for a server that refuses a request before the dashboard sees it.
+#[must_use]
+pub fn refusal(status: StatusCode, text: &'static str) -> Response<Body> {
+    answer(status.as_u16(), "text/plain; charset=utf-8", text)
 }
 
 /// Returns a page.

@@ -55,7 +55,11 @@ fn absolute(text: &str) -> Option<Millis> {
     };
     let is = |at: usize, wanted: &[u8]| bytes.get(at).is_some_and(|byte| wanted.contains(byte));
     let (year, month, day) = (number(0, 4)?, number(5, 2)?, number(8, 2)?);
-    if !is(4, b"-") || !is(7, b"-") || !(1..=12).contains(&month) || !(1..=31).contains(&day) {
+    if !is(4, b"-") || !is(7, b"-") || !(1..=12).contains(&month) {
+        return None;
+    }
+    let next_month = if month < 12 { days(year, month + 1, 1) } else { days(year + 1, 1, 1) };
+    if !(1..=next_month - days(year, month, 1)).contains(&day) {
         return None;
     }
     let mut ms = days(year, month, day) * 86_400_000;
@@ -68,7 +72,7 @@ fn absolute(text: &str) -> Option<Millis> {
         ms += (hour * 60 + minute) * 60_000;
         at = 16;
         if is(at, b":") {
-            ms += number(17, 2).filter(|second| *second <= 60)? * 1000;
+            ms += number(17, 2).filter(|second| *second <= 59)? * 1000;
             at = 19;
             if is(at, b".") {
                 let digits = text[at + 1..].bytes().take_while(u8::is_ascii_digit).count();
@@ -114,6 +118,8 @@ mod tests {
             ("2026-11-22T11:00:00.25+01:00", 1_795_341_600_250),
             ("2026-11-22T10:00", 1_795_341_600_000),
             ("2000-02-29", 951_782_400_000),
+            ("2028-02-29", 1_835_395_200_000),
+            ("2026-12-31", 1_798_675_200_000),
             ("9999-12-31T23:59:59.9999Z", 253_402_300_799_999),
             ("30s", 1_030_000),
             ("1m 40s", 1_100_000),
@@ -130,6 +136,15 @@ mod tests {
             "10",
             "2026",
             "2026-13-01",
+            "2026-00-01",
+            "2026-01-00",
+            "2026-01-32",
+            "2026-04-31",
+            "2027-02-29",
+            "2027-02-31",
+            "2100-02-29",
+            "2026-11-22T10:00:60Z",
+            "2026-11-22T24:00",
             "2026-11-22T10",
             "1y",
             "2026-11-22Tzz:00",

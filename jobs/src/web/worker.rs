@@ -1,8 +1,8 @@
-//! The threads of a dashboard: one answers requests and makes changes of many jobs, the other keeps the limit of
-//! each answer.
+//! The threads of a dashboard: one answers what is read, one makes the changes, and one keeps the limit of each answer.
 //!
 //! Ground rules:
 //!
+//! - A change may wait for the store, for example for the lock of another program. No read waits for a change.
 //! - The threads hold no sender of their own channels. So they end once the last clone of the dashboard is dropped
 //!   and the last request is answered.
 //! - A request is answered once: by the first of the thread and the limit. A task that is dropped answers that it
@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::bulks::Board;
 use super::respond::Responder;
 use super::response;
 use super::route::Route;
@@ -32,27 +33,42 @@ const HEALTH_LIMIT: Duration = Duration::from_secs(2);
 
 /// The way to the threads.
 pub(crate) struct Worker {
-    tasks: Sender<Task>,
+    reads: Sender<Task>,
+    changes: Sender<Task>,
     limits: Sender<(Instant, Reply)>,
 }
 
 impl Worker {
     /// Starts the threads, unless the system refuses one.
     pub(crate) fn start(settings: Arc<Settings>) -> Option<Worker> {
-        let (tasks, tasks_out) = bounded(WAITING);
         let (limits, limits_out) = bounded(4 * WAITING);
+        let board = Arc::new(Board::default());
         let thread = |name: &str| std::thread::Builder::new().name(name.to_owned());
-        let answers = move || run(&mut Responder::new(settings), &tasks_out);
-        thread("tickwheel-web").spawn(answers).ok()?;
+        let answers = |name: &str, only_reads: bool| {
+            let (tasks, tasks_out) = bounded(WAITING);
+            let (settings, board) = (Arc::clone(&settings), Arc::clone(&board));
+            let run = move || {
+                let settings = if only_reads { that_reads(&settings) } else { settings };
+                run(&mut Responder::new(settings, board), &tasks_out);
+            };
+            thread(name).spawn(run).ok().map(|_| tasks)
+        };
+        let reads = answers("tickwheel-web", true)?;
+        let changes = answers("tickwheel-web-change", false)?;
         thread("tickwheel-web-limit").spawn(move || keep_limits(&limits_out)).ok()?;
-        Some(Worker { tasks, limits })
+        Some(Worker { reads, changes, limits })
     }
 
     pub(crate) fn send(&self, task: Task) -> Result<(), Problem> {
         let limit = if task.route == Route::Health { HEALTH_LIMIT } else { LIMIT };
         // Without room for the limit, the request has none.
         drop(self.limits.try_send((now() + limit, task.reply.clone())));
-        match self.tasks.try_send(task) {
+        // The metrics are those of the program's client, which may wait for a change.
+        let tasks = match task.route {
+            Route::Act(_) | Route::Metrics => &self.changes,
+            _ => &self.reads,
+        };
+        match tasks.try_send(task) {
             Ok(()) => Ok(()),
             Err(TrySendError::Full(task) | TrySendError::Disconnected(task)) => {
                 task.reply.forget();
@@ -61,6 +77,15 @@ impl Worker {
             }
         }
     }
+}
+
+/// Returns the settings with clients that only read, and wait for no change.
+fn that_reads(settings: &Settings) -> Arc<Settings> {
+    let mut settings = settings.clone();
+    for queue in &mut settings.queues {
+        queue.client = queue.that_reads();
+    }
+    Arc::new(settings)
 }
 
 /// Answers requests. Between two of them, makes a step of the changes that are under way.

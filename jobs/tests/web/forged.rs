@@ -44,8 +44,11 @@ fn forged_requests_are_refused() {
         // Without both, no browser of today: a form may come from an old one.
         (true, &[HOST, JSON]),
         (true, &[HOST, ("content-type", "Application/JSON; charset=utf-8")]),
-        (true, &[HOST, FORM, authorization]),
         (false, &[HOST, FORM]),
+        // A browser sends the password of HTTP Basic by itself.
+        (false, &[HOST, FORM, authorization]),
+        (false, &[HOST, authorization]),
+        (true, &[HOST, JSON, authorization]),
         (false, &[HOST, PLAIN]),
         (false, &[HOST, ("content-type", "text/plain; application/json")]),
         (false, &[HOST]),
@@ -76,6 +79,34 @@ fn forged_requests_are_known_in_http_2() {
             send(&dashboard, request(Method::POST, &path, &[FORM, ("origin", origin)], ""));
         assert_eq!(answer.status, status);
     }
+}
+
+/// A request that names two hosts, or another one than its URI, is none, whatever it asks for.
+#[test]
+fn requests_with_two_hosts_are_refused() {
+    let (jobs, _driver) = manual();
+    let dashboard = full(jobs.client());
+    let (other, origin) = (("host", "evil.example"), ("origin", "http://evil.example"));
+    let cases: [(&str, &[(&str, &str)]); 4] = [
+        ("/api/v1/queue/pause", &[HOST, other, JSON]),
+        ("/api/v1/queue/pause", &[other, HOST, FORM, origin]),
+        ("/api/v1/queue/pause", &[HOST, HOST, JSON]),
+        ("https://shop.example:8080/api/v1/queue/pause", &[other, JSON]),
+    ];
+    for (path, headers) in cases {
+        let answer = send(&dashboard, request(Method::POST, path, headers, ""));
+        assert_eq!(
+            (answer.status, &answer.json()["error"]),
+            (400, &"bad_host".into()),
+            "{headers:?}"
+        );
+        let read = request(Method::GET, &path.replace("queue/pause", "overview"), headers, "");
+        assert_eq!(send(&dashboard, read).status, 400, "{headers:?}");
+    }
+    assert!(!jobs.is_paused().unwrap());
+    let same = [("host", "SHOP.example:8080"), JSON];
+    let path = "https://shop.example:8080/api/v1/queue/pause";
+    assert_eq!(send(&dashboard, request(Method::POST, path, &same, "")).status, 200);
 }
 
 /// A body has a limit, whether its length is declared or not, and must match its content type.

@@ -72,6 +72,34 @@ fn dashboard_ends_with_its_last_clone() {
     assert_eq!(ended, Err(RecvTimeoutError::Disconnected), "a thread still has the dashboard");
 }
 
+/// A change that waits for the lock of another program holds up no page, and not the health check.
+#[test]
+fn change_that_waits_holds_up_no_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("shop.db");
+    let long = Duration::from_secs(300);
+    let client = Jobs::open(&path).unwrap().call_timeout(long).client().unwrap();
+    client.insert(Duration::from_secs(60), mail("one")).unwrap();
+    let dashboard = full(client.clone());
+    let other = tickwheel_jobs::rusqlite::Connection::open(&path).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let form = crate::ask::request_to_post("/api/v1/queue/pause", &serde_json::json!({}));
+    let mut pause = std::pin::pin!(dashboard.clone().call(form));
+    // The first poll sends the request to the thread.
+    let waker = std::task::Waker::noop();
+    assert!(pause.as_mut().poll(&mut std::task::Context::from_waker(waker)).is_pending());
+    for path in ["/", "/kinds", "/jobs", "/dead", "/store", "/api/v1/overview"] {
+        let answer = get(&dashboard, path);
+        assert_eq!(answer.status, 200, "{path}: {}", answer.text());
+    }
+    // On a loaded machine an answer may take longer than its limit. While one waits for the lock, each does.
+    assert!((0..5).any(|_| get(&dashboard, "/healthz").status == 200));
+    assert!(pause.as_mut().poll(&mut std::task::Context::from_waker(waker)).is_pending());
+    other.execute_batch("ROLLBACK").unwrap();
+    assert_eq!(crate::ask::block_on(pause).unwrap().status(), 200);
+    assert!(client.is_paused().unwrap());
+}
+
 /// A store that is shut down fails the health check and every question, with a reason.
 #[test]
 fn dashboard_says_whether_the_store_answers() {

@@ -45,14 +45,17 @@ fn symbol(code: u32) -> char {
     char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER)
 }
 
-/// Says whether a character acts on the text around it and is not seen: a control character, one that sets the
-/// direction of text, a separator of lines, one without a width, a tag.
+/// Says whether a character is not seen, or acts on the text around it: a control character, one that sets the direction
+/// of text, a separator of lines, an annotation, and every character that Unicode calls `Default_Ignorable_Code_Point`
+/// (Unicode 16, `DerivedCoreProperties.txt`). So two texts that look the same are the same.
 pub(crate) fn acts(c: char) -> bool {
     c.is_control()
         || matches!(c,
-            '\u{061c}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}'
-            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}'
-            | '\u{e0000}'..='\u{e007f}')
+            '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}'
+            | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}'
+            | '\u{fff0}'..='\u{fffb}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}'
+            | '\u{e0000}'..='\u{e0fff}')
 }
 
 /// A number with commas: `1,204,311`.

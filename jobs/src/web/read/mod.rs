@@ -4,7 +4,7 @@
 //!
 //! - No view costs more for a longer queue: a list has at most [`MOST_ROWS`] rows, and a search reads at most
 //!   [`MOST_SEARCHED`] records, fewer on a server, or [`MOST_BYTES`] of them.
-//! - Everything here runs on the dashboard's thread.
+//! - Everything here runs on the dashboard's threads.
 
 pub(crate) mod figures;
 pub(crate) mod jobs;
@@ -21,6 +21,8 @@ use super::params::Params;
 use super::redact::Redactor;
 use super::views::Problem;
 use crate::api::client::Client;
+#[cfg(feature = "sqlite-unbundled")]
+use crate::api::jobs::Jobs;
 use crate::values::error::StoreError;
 use crate::values::time::Millis;
 
@@ -39,7 +41,32 @@ pub(crate) const MOST_GROUPS: usize = 1_000;
 #[derive(Clone)]
 pub(crate) struct Queue {
     pub(crate) name: String,
+    /// On the thread of the reads, it only reads.
     pub(crate) client: Client,
+    /// The client of the program, whose statistics are shown.
+    pub(crate) own: Client,
+}
+
+impl Queue {
+    /// Returns a client whose questions wait for no change of the program's. A process that runs jobs asks on a connection
+    /// of its own anyway, and a server has no lock to wait for: there it is the program's client.
+    pub(crate) fn that_reads(&self) -> Client {
+        #[cfg(feature = "sqlite-unbundled")]
+        if let Some(location) = self.own.dispatcher.file.as_ref().filter(|it| it.vfs.is_none())
+            && self.own.dispatcher.questions.is_none()
+            && !self.own.dispatcher.is_manual
+        {
+            let builder = Jobs::open_to_look(location.file()).ok();
+            let builder = builder.map(|builder| match self.own.queue_name() {
+                Some(queue) => builder.queue(queue),
+                None => builder,
+            });
+            if let Some(client) = builder.and_then(|builder| builder.client().ok()) {
+                return client;
+            }
+        }
+        self.own.clone()
+    }
 }
 
 /// The sources of a view.

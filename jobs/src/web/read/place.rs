@@ -125,7 +125,7 @@ pub(crate) fn store(reader: &Reader<'_>) -> Result<Store, Problem> {
     let asked = crate::web::times::now();
     let counts = client.count()?;
     let answered_in_ms = crate::web::times::now().duration_since(asked).as_millis() as u64;
-    let stats = client.stats();
+    let stats = reader.queue().own.stats();
     #[cfg(feature = "sqlite-unbundled")]
     let path = client.file();
     #[cfg(not(feature = "sqlite-unbundled"))]

@@ -32,7 +32,7 @@ pub(crate) fn warnings(
     } else {
         add_overdue(reader, view, &mut warnings)?;
     }
-    let log = reader.client().stats().wal_bytes;
+    let log = reader.queue().own.stats().wal_bytes;
     if log > LOG_BYTES {
         let text = format!("The log of the file has {} MiB.", log >> 20);
         let cure = "Look for a connection that keeps a transaction open: it holds the log back.";

@@ -4,7 +4,10 @@
 //!
 //! - The time of a comparison does not depend on the password.
 //! - After ten wrong passwords of an address, each further try of it has to wait, longer each time. A try that comes
-//!   too early is not compared, so it learns nothing.
+//!   too early is not compared, so it learns nothing. Of IPv6 the network of 64 bits counts, because one machine has all
+//!   addresses of it.
+//! - An address waits for its own wrong passwords alone. Where there is no room for another address, the one whose last
+//!   wrong password is the oldest is forgotten.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -17,12 +20,13 @@ const FREE: u32 = 10;
 const LONGEST: Duration = Duration::from_secs(30);
 /// How long the wrong passwords of an address are remembered.
 const REMEMBERED: Duration = Duration::from_secs(600);
-/// How many addresses are remembered. Further ones share a place.
+/// How many addresses are remembered.
 const MOST: usize = 4096;
 
 /// Decides which requests are let in.
 pub(crate) struct Gate {
     password: Option<String>,
+    /// By [`network`].
     wrong: HashMap<IpAddr, Wrong>,
 }
 
@@ -68,12 +72,7 @@ impl Gate {
             return if host.is_some_and(is_loopback) { Entry::Open } else { Entry::WrongHost };
         };
         let Some(given) = authorization.and_then(given_password) else { return Entry::NoPassword };
-        let is_known = self.wrong.contains_key(&from);
-        if self.wrong.len() >= MOST && !is_known {
-            self.wrong.retain(|_, wrong| now.duration_since(wrong.last) < REMEMBERED);
-        }
-        let is_full = self.wrong.len() >= MOST && !is_known;
-        let from = if is_full { IpAddr::from([0, 0, 0, 0]) } else { from };
+        let from = network(from);
         if let Some(wrong) = self.wrong.get(&from) {
             if now.duration_since(wrong.last) >= REMEMBERED {
                 self.wrong.remove(&from);
@@ -85,6 +84,11 @@ impl Gate {
             self.wrong.remove(&from);
             return Entry::Open;
         }
+        if self.wrong.len() >= MOST && !self.wrong.contains_key(&from) {
+            let oldest = self.wrong.iter().min_by_key(|(_, wrong)| wrong.last);
+            let oldest = oldest.map(|(address, _)| *address);
+            oldest.and_then(|oldest| self.wrong.remove(&oldest));
+        }
         let wrong = self.wrong.entry(from).or_insert(Wrong { many: 0, last: now, next: now });
         wrong.many = wrong.many.saturating_add(1);
         wrong.last = now;
@@ -92,6 +96,16 @@ impl Gate {
             wrong.next = now + Duration::from_secs((wrong.many - FREE + 1).into()).min(LONGEST);
         }
         Entry::NoPassword
+    }
+}
+
+/// Returns what counts as one address: of IPv6 its network of 64 bits.
+pub(super) fn network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) if !address.is_loopback() => {
+            IpAddr::from((u128::from(address) >> 64 << 64).to_be_bytes())
+        }
+        other => other,
     }
 }
 
@@ -238,6 +252,31 @@ mod tests {
         assert_eq!(gate.entry(evil, None, right, now + 3 * wait), Entry::Open);
         assert_eq!(gate.entry(evil, None, wrong, now + 3 * wait), Entry::NoPassword);
         assert_eq!(gate.entry(evil, None, None, now), Entry::NoPassword);
+    }
+
+    /// However many addresses send wrong passwords, another address need not wait for them, and they take a bounded part of
+    /// the memory. The addresses of one IPv6 network count as one, and an IPv4 address written as IPv6 is itself.
+    #[test]
+    fn many_addresses_lock_out_no_other_one() {
+        let (mut gate, now) = (Gate::with_password("secret".to_owned()), now());
+        let (right, wrong) = (Some("Basic OnNlY3JldA=="), Some("Basic Ong="));
+        for number in 0..3 * MOST as u32 {
+            let evil = IpAddr::from((0x0a00_0000 + number).to_be_bytes());
+            assert_eq!(gate.entry(evil, None, wrong, now), Entry::NoPassword);
+        }
+        assert_eq!(gate.wrong.len(), MOST);
+        let good = IpAddr::from([192, 0, 2, 1]);
+        assert_eq!(gate.entry(good, None, wrong, now), Entry::NoPassword);
+        assert_eq!(gate.entry(good, None, right, now), Entry::Open);
+        let of_network =
+            |network: u16, host| IpAddr::from([0x2001, 0xdb8, 0, network, host, 0, 0, 1]);
+        for host in 0..FREE as u16 {
+            assert_eq!(gate.entry(of_network(7, host), None, wrong, now), Entry::NoPassword);
+        }
+        let entry = gate.entry(of_network(7, 99), None, right, now);
+        assert!(matches!(entry, Entry::TooManyWrong(_)), "{entry:?}");
+        assert_eq!(gate.entry(of_network(8, 0), None, right, now), Entry::Open);
+        assert_eq!(network("::ffff:192.0.2.1".parse().unwrap()), good);
     }
 
     /// A password that is made up is another each time.

@@ -14,10 +14,10 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
-use tickwheel_jobs::web::{Body, Dashboard};
+use tickwheel_jobs::web::{Body, Dashboard, refusal};
 use tower_service::Service;
 
-use super::auth::{Entry, Gate};
+use super::auth::{Entry, Gate, network};
 
 /// The limit of the headers of a request, and of a pause between two requests. Then the connection is closed.
 const HEADERS_WITHIN: Duration = Duration::from_secs(10);
@@ -29,7 +29,8 @@ const CONNECTION_WITHIN: Duration = Duration::from_secs(300);
 const END_WITHIN: Duration = Duration::from_secs(5);
 /// The most connections.
 const MOST_CONNECTIONS: usize = 512;
-/// The most connections of one address, unless that is the loopback, behind which a proxy may be.
+/// The most connections of one address (of IPv6: of one network of 64 bits), unless that is the loopback, behind which a
+/// proxy may be.
 const MOST_OF_ADDRESS: usize = 64;
 /// The most bytes of the headers of a request.
 const HEADER_BYTES: usize = 32 << 10;
@@ -73,7 +74,7 @@ async fn accept(
             tokio::time::sleep(Duration::from_millis(50)).await;
             continue;
         };
-        let from = from.ip();
+        let from = network(from.ip());
         let of_address = open.borrow().get(&from).copied().unwrap_or(0);
         let is_over = of_address >= MOST_OF_ADDRESS && !from.is_loopback();
         if many.get() >= MOST_CONNECTIONS || is_over {
@@ -139,37 +140,34 @@ async fn answer(
 ) -> Response<Body> {
     let text =
         |name| request.headers().get(name).and_then(|value: &HeaderValue| value.to_str().ok());
+    if request.headers().get_all(HOST).iter().count() > 1 {
+        return refusal(StatusCode::BAD_REQUEST, "the request names several hosts");
+    }
     let now = tokio::time::Instant::now().into_std();
     let entry = gate.borrow_mut().entry(from, text(HOST), text(AUTHORIZATION), now);
     match entry {
         Entry::Open => match tokio::time::timeout(REQUEST_WITHIN, dashboard.call(request)).await {
             Ok(Ok(answer)) => answer,
             Ok(Err(never)) => match never {},
-            Err(_) => refuse(StatusCode::REQUEST_TIMEOUT, "the request took too long"),
+            Err(_) => refusal(StatusCode::REQUEST_TIMEOUT, "the request took too long"),
         },
-        Entry::WrongHost => refuse(
+        Entry::WrongHost => refusal(
             StatusCode::MISDIRECTED_REQUEST,
             "without a password, this server answers only to localhost and 127.0.0.1",
         ),
         Entry::NoPassword => {
-            let mut answer = refuse(StatusCode::UNAUTHORIZED, "the password is needed");
+            let mut answer = refusal(StatusCode::UNAUTHORIZED, "the password is needed");
             let basic =
                 HeaderValue::from_static("Basic realm=\"tickwheel-jobs\", charset=\"UTF-8\"");
             answer.headers_mut().insert(WWW_AUTHENTICATE, basic);
             answer
         }
         Entry::TooManyWrong(wait) => {
-            let mut answer = refuse(StatusCode::TOO_MANY_REQUESTS, "too many wrong passwords");
+            let mut answer = refusal(StatusCode::TOO_MANY_REQUESTS, "too many wrong passwords");
             answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from(wait.as_secs() + 1));
             answer
         }
     }
-}
-
-fn refuse(status: StatusCode, text: &'static str) -> Response<Body> {
-    let mut answer = Response::new(Body::from(text));
-    *answer.status_mut() = status;
-    answer
 }
 
 /// Returns a future that ends with a signal to end the process.

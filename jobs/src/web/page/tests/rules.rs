@@ -75,12 +75,13 @@ fn text_of_a_job_makes_no_tag_and_no_attribute() {
 /// No page has a character that acts and is not seen. Ends of lines and tabs are in the blocks that keep them.
 #[test]
 fn control_characters_and_marks_of_direction_are_symbols() {
-    let acts = |c: char| {
-        c.is_control()
-            || matches!(c, '\u{61c}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}'
-                | '\u{2060}'..='\u{206f}' | '\u{feff}')
-    };
-    for hostile in HOSTILE {
+    // The marks of direction, and one of each range of `Default_Ignorable_Code_Point`.
+    let unseen = "\u{ad}\u{34f}\u{61c}\u{115f}\u{1160}\u{17b4}\u{17b5}\u{180b}\u{180d}\u{180e}\u{180f}\u{200b}\u{200c}\
+        \u{200d}\u{200e}\u{200f}\u{2028}\u{2029}\u{202a}\u{202b}\u{202c}\u{202d}\u{202e}\u{2060}\u{2064}\u{2065}\u{2066}\
+        \u{2067}\u{2068}\u{2069}\u{206a}\u{206f}\u{3164}\u{fe00}\u{fe0e}\u{fe0f}\u{feff}\u{ffa0}\u{fff0}\u{fff8}\u{fff9}\
+        \u{fffb}\u{1bca0}\u{1bca3}\u{1d173}\u{1d17a}\u{e0000}\u{e0001}\u{e0020}\u{e007f}\u{e0100}\u{e01ef}\u{e0fff}";
+    let acts = |c: char| c.is_control() || unseen.contains(c);
+    for hostile in HOSTILE.into_iter().chain([unseen]) {
         for (name, page) in pages(&|text| format!("{text}{hostile}")) {
             let mut is_block = false;
             for piece in pieces(&page) {
