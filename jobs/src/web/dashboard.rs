@@ -33,7 +33,7 @@ const PATH_BYTES: usize = 2 << 10;
 ///
 /// It works under any path, whether that is stripped from the requests or not: all links are relative. The path
 /// itself has to end with a slash. If the server strips it, the server has to redirect the path without the slash;
-/// else the dashboard does.
+/// else the dashboard does, unless the path ends with the name of a page, as `/jobs` does: then the server has to.
 ///
 /// **Every reader may see every job, and none may change any**, until [`Dashboard::access`] says otherwise. Whether
 /// a reader has logged in is decided by the server in front of the dashboard, or by `access`.

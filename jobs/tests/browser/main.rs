@@ -7,6 +7,8 @@
 )]
 
 mod chromium;
+#[path = "../web/names.rs"]
+mod names;
 mod served;
 
 use std::sync::Arc;
@@ -182,6 +184,54 @@ fn day_is_clicked_without_the_script() {
     assert_quiet(&tab, &world);
     let is_script = |url: &&String| url.ends_with(".js");
     assert_eq!(tab.requests.iter().find(is_script), None);
+}
+
+/// Whatever name a kind or a schedule has, the browser sends its form to the dashboard, and the action reaches that kind or
+/// schedule alone. No request leaves the path below which the dashboard is mounted.
+#[test]
+fn names_reach_their_own_thing_in_a_browser() {
+    let Some(mut tab) = Tab::start() else { return };
+    let world = World::new();
+    let names = names::names();
+    for name in &names {
+        world.jobs.insert_by_hand(HOUR, name, None, false, b"{}".to_vec()).unwrap();
+        world.jobs.schedule(name, HOUR, Charge { order: 1 }).unwrap();
+    }
+    let mut press = |page: &str, action: &str, field: &str, name: &str| {
+        tab.open(&world.url(&format!("app/{page}")));
+        let form = format!(
+            "[...document.querySelectorAll('form')].find((one) => one.action.split('?')[0].endsWith('{action}') && \
+             (one.elements['{field}']?.value ?? new URL(one.action).searchParams.get('{field}')) === {})",
+            json!(name)
+        );
+        tab.value(&format!("{form}.querySelector('button').click()"));
+    };
+    let look = |has: &dyn Fn() -> bool, what: &str| {
+        let found = (0..600).any(|_| {
+            std::thread::sleep(Duration::from_millis(50));
+            has()
+        });
+        assert!(found, "{what}");
+    };
+    for (at, name) in names.iter().enumerate() {
+        press("kinds", "kinds/pause", "kind", name);
+        let paused = |name: &String| world.jobs.kind_named(name).is_paused().unwrap();
+        look(&|| paused(name), name);
+        assert_eq!(names.iter().filter(|name| paused(name)).count(), at + 1, "{name:?}");
+        let pending = || world.jobs.count().unwrap().pending;
+        let before = pending();
+        press("schedules", "schedules/run", "schedule", name);
+        look(&|| pending() == before + 1 || world.jobs.count().unwrap().dead as usize > at, name);
+        press("schedules", "schedules/pause", "schedule", name);
+        let schedules = || world.jobs.schedules().unwrap().into_iter().filter(|it| it.is_paused);
+        look(&|| schedules().any(|it| it.name == *name), name);
+        assert_eq!(schedules().count(), at + 1, "{name:?}");
+    }
+    assert!(!world.jobs.is_paused().unwrap());
+    let mounted = world.url("app/");
+    let strays: Vec<&String> =
+        tab.requests.iter().filter(|url| !url.starts_with(&mounted) && *url != "data:,").collect();
+    assert!(strays.is_empty() && tab.requests.len() > 3 * names.len(), "{strays:?}");
 }
 
 /// The script does not disturb the reader: typed text, focus, an open fold, selected rows. The keys work, and

@@ -99,41 +99,20 @@ impl Crawl<'_> {
         if !html.starts_with("<!DOCTYPE html>") {
             return;
         }
-        let mut form: Option<(String, String, Vec<String>)> = None;
-        for tag in html.split('<').skip(1) {
-            let tag = tag.split('>').next().unwrap();
-            let name = tag.split([' ', '/']).find(|word| !word.is_empty()).unwrap_or_default();
+        for tag in tags(html) {
             for link in ["href", "src"].iter().filter_map(|name| attribute(tag, name)) {
                 if !link.starts_with("data:") && !link.starts_with('#') {
                     self.wait_for(resolve(path, &link), path);
                 }
             }
-            match (name, tag.starts_with('/'), &mut form) {
-                ("form", false, _) => {
-                    let method = attribute(tag, "method").unwrap_or_default();
-                    let to = resolve(path, &attribute(tag, "action").unwrap_or_default());
-                    form = Some((method, to, Vec::new()));
-                }
-                ("input" | "button" | "select", false, Some((.., fields))) => {
-                    let value = attribute(tag, "value").unwrap_or_default();
-                    let field = |name| format!("{}={}", encoded(name), encoded(&value));
-                    fields.extend(attribute(tag, "name").as_deref().map(field));
-                }
-                ("form", true, _) => match form.take() {
-                    Some((method, to, fields)) if method == "post" => {
-                        let form = (to, fields.join("&"));
-                        if self.seen.insert(format!("{form:?}")) {
-                            self.forms.push(form);
-                        }
-                    }
-                    Some((method, to, fields)) if method.is_empty() => {
-                        let to = to.split('?').next().unwrap().to_owned();
-                        self.wait_for(format!("{to}?{}", fields.join("&")), path);
-                    }
-                    // That of the help closes a dialog, and sends nothing.
-                    _ => {}
-                },
-                _ => {}
+        }
+        for (to, fields) in searches(path, html) {
+            let to = to.split('?').next().unwrap().to_owned();
+            self.wait_for(format!("{to}?{fields}"), path);
+        }
+        for form in forms(path, html) {
+            if self.seen.insert(format!("{form:?}")) {
+                self.forms.push(form);
             }
         }
     }
@@ -158,6 +137,52 @@ impl Crawl<'_> {
     }
 }
 
+fn tags(html: &str) -> impl Iterator<Item = &str> {
+    html.split('<').skip(1).map(|tag| tag.split('>').next().unwrap())
+}
+
+/// Returns the forms of a page that change something: where each leads, and its fields. A form with several buttons comes
+/// once for each, as it is sent.
+pub(crate) fn forms(path: &str, html: &str) -> Vec<(String, String)> {
+    all_forms(path, html, "post")
+}
+
+/// Returns the forms of a page that search. That of the help closes a dialog, and sends nothing.
+fn searches(path: &str, html: &str) -> Vec<(String, String)> {
+    all_forms(path, html, "")
+}
+
+fn all_forms(path: &str, html: &str, method: &str) -> Vec<(String, String)> {
+    let (mut forms, mut form) = (Vec::new(), None);
+    for tag in tags(html) {
+        let name = tag.split([' ', '/']).find(|word| !word.is_empty()).unwrap_or_default();
+        match (name, tag.starts_with('/'), &mut form) {
+            ("form", false, _) => {
+                let its_method = attribute(tag, "method").unwrap_or_default();
+                let to = resolve(path, &attribute(tag, "action").unwrap_or_default());
+                form = (its_method == method).then(|| (to, Vec::new(), Vec::new()));
+            }
+            ("input" | "button" | "select", false, Some((_, fields, buttons))) => {
+                let value = attribute(tag, "value").unwrap_or_default();
+                let field = |name| format!("{}={}", encoded(name), encoded(&value));
+                let field = attribute(tag, "name").as_deref().map(field);
+                if name == "button" { buttons.push(field) } else { fields.extend(field) }
+            }
+            ("form", true, _) => {
+                if let Some((to, fields, buttons)) = form.take() {
+                    let sent = |button: Option<String>| {
+                        let fields: Vec<String> = fields.iter().cloned().chain(button).collect();
+                        (to.clone(), fields.join("&"))
+                    };
+                    forms.extend(buttons.into_iter().map(sent));
+                }
+            }
+            _ => {}
+        }
+    }
+    forms
+}
+
 fn is_of_an_ended_job(body: &str) -> bool {
     ["there is no job", "no schedule", "there is no change"].iter().any(|text| body.contains(text))
 }
@@ -168,6 +193,18 @@ fn attribute(tag: &str, name: &str) -> Option<String> {
     let (value, _) = rest.split_once('"')?;
     let plain = value.replace("&quot;", "\"").replace("&lt;", "<").replace("&gt;", ">");
     Some(plain.replace("&amp;", "&"))
+}
+
+/// Reads a percent-encoded text.
+pub(crate) fn decoded(text: &str) -> String {
+    let mut parts = text.split('%');
+    let mut bytes = parts.next().unwrap().as_bytes().to_vec();
+    for part in parts {
+        let (code, rest) = part.split_at(2);
+        bytes.push(u8::from_str_radix(code, 16).unwrap());
+        bytes.extend(rest.as_bytes());
+    }
+    String::from_utf8(bytes).unwrap()
 }
 
 fn encoded(text: &str) -> String {

@@ -4,6 +4,8 @@
 #![expect(clippy::disallowed_methods, reason = "other processes are the subject, so time is real")]
 
 mod crawl;
+#[path = "../web/names.rs"]
+mod names;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -14,7 +16,8 @@ use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 use tickwheel_jobs::{Fail, Job, Jobs, NewJob, Retry};
 
-use crawl::{Answer, crawl};
+use crawl::{Answer, crawl, decoded, forms};
+use names::names;
 
 /// What the test needs, where it is missing.
 const MISSING: &str =
@@ -44,7 +47,7 @@ struct Proxied {
     _nginx: Process,
     _serve: Process,
     port: u16,
-    _folder: TempDir,
+    folder: TempDir,
 }
 
 fn fill(folder: &TempDir) {
@@ -59,6 +62,10 @@ fn fill(folder: &TempDir) {
         jobs.insert_job(NewJob::new(Push(n)).at(hour).key(format!("a/é?&{n}"))).unwrap();
     }
     jobs.schedule("every hour/é?", hour, Push(9)).unwrap();
+    for name in names() {
+        jobs.schedule(&name, hour, Push(9)).unwrap();
+        jobs.insert_by_hand(hour, &name, Some(&name), false, b"{}".to_vec()).unwrap();
+    }
     jobs.shutdown().unwrap();
 }
 
@@ -77,7 +84,7 @@ fn start() -> Proxied {
     BufReader::new(serve.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
     let origin = line.trim_end().trim_end_matches('/').to_owned();
     let (nginx, port) = start_nginx(&folder, &origin);
-    Proxied { _nginx: nginx, _serve: serve, port, _folder: folder }
+    Proxied { _nginx: nginx, _serve: serve, port, folder }
 }
 
 /// Starts nginx with files of its own. Another process may take the free port before it does, so it tries again.
@@ -94,7 +101,8 @@ fn start_nginx(folder: &TempDir, origin: &str) -> (Process, u16) {
              server {{\n    listen 127.0.0.1:{port}; proxy_set_header Host $http_host;\n    \
              location /stripped/ {{ proxy_pass {origin}/; }}\n    \
              location /kept/ {{ proxy_pass {origin}; }}\n    \
-             location /kept/by/the-proxy {{ proxy_pass {origin}; }}\n  }}\n}}\n"
+             location /kept/by/the-proxy {{ proxy_pass {origin}; }}\n    \
+             location / {{ access_log {path}/other.log; return 200 other; }}\n  }}\n}}\n"
         );
         std::fs::write(folder.path().join("nginx.conf"), config).unwrap();
         let child = Command::new("nginx")
@@ -142,6 +150,95 @@ impl Proxied {
             name.eq_ignore_ascii_case("location").then(|| value.to_owned())
         });
         Answer { status: head[9..12].parse().unwrap(), location, body: body.to_owned() }
+    }
+}
+
+/// Whatever name a kind or a schedule has, and whether the proxy strips the prefix and decodes the path or not: each button
+/// reaches the thing that its form names and nothing else, and another application of the host gets no request.
+#[test]
+fn names_reach_their_own_thing_through_a_proxy() {
+    for prefix in ["/stripped/", "/kept/"] {
+        let proxied = start();
+        let client = Jobs::open(proxied.folder.path().join("jobs.db")).unwrap().client().unwrap();
+        let paused_kinds = || -> Vec<String> {
+            assert!(!client.is_paused().unwrap(), "the queue is paused");
+            names()
+                .into_iter()
+                .filter(|name| client.kind_named(name).is_paused().unwrap())
+                .collect()
+        };
+        let schedules = |is_paused| -> Vec<String> {
+            let found = client.schedules().unwrap().into_iter();
+            let found = found.filter(|it| it.is_paused == is_paused).map(|it| it.name);
+            found.filter(|name| names().contains(name)).collect()
+        };
+        // Presses the button of each name on a page, and checks what that has done.
+        let press = |page: &str, action: &str, check: &mut dyn FnMut(&str)| {
+            let page = format!("{prefix}{page}");
+            let mut pressed = Vec::new();
+            for (to, form) in forms(&page, &proxied.send(&page, None).body) {
+                let (path, query) = to.split_once('?').unwrap_or((&to, ""));
+                let field = if action.starts_with("kinds") { "kind" } else { "schedule" };
+                let mut pairs = query.split('&').chain(form.split('&'));
+                let named = pairs.find_map(|pair| {
+                    let (its, value) = pair.split_once('=')?;
+                    (decoded(its) == field).then(|| decoded(value))
+                });
+                let Some(name) = named.filter(|name| names().contains(name)) else { continue };
+                if path != format!("{prefix}api/v1/{action}") {
+                    continue;
+                }
+                let form = if action.ends_with("unschedule") {
+                    format!("{form}&confirm=yes")
+                } else {
+                    form
+                };
+                let answer = proxied.send(&to, Some(&form));
+                assert_eq!(answer.status, 303, "{action} of {name:?}: {}", answer.body);
+                check(&name);
+                pressed.push(name);
+            }
+            pressed.sort_unstable();
+            let mut all = names();
+            all.sort_unstable();
+            assert_eq!(pressed, all, "{action}");
+        };
+        let mut paused = Vec::new();
+        press("kinds", "kinds/pause", &mut |name| {
+            let new: Vec<_> =
+                paused_kinds().into_iter().filter(|it| !paused.contains(it)).collect();
+            assert_eq!(new, [name]);
+            paused.extend(new);
+        });
+        press("kinds", "kinds/resume", &mut |name| {
+            assert!(!paused_kinds().contains(&name.to_owned()))
+        });
+        assert_eq!(paused_kinds(), [""; 0]);
+        let mut paused = Vec::new();
+        press("schedules", "schedules/pause", &mut |name| {
+            let new: Vec<_> =
+                schedules(true).into_iter().filter(|it| !paused.contains(it)).collect();
+            assert_eq!(new, [name]);
+            paused.extend(new);
+        });
+        press("schedules", "schedules/resume", &mut |name| {
+            assert!(!schedules(true).contains(&name.to_owned()));
+        });
+        let mut pending = client.count().unwrap().pending;
+        press("schedules", "schedules/run", &mut |_| {
+            pending += 1;
+            assert_eq!(client.count().unwrap().pending, pending);
+        });
+        let mut left = schedules(false).len();
+        press("schedules", "schedules/unschedule", &mut |name| {
+            left -= 1;
+            let found = schedules(false);
+            assert!(found.len() == left && !found.contains(&name.to_owned()), "{name:?}");
+        });
+        // The other application has had this request alone.
+        assert_eq!(proxied.send("/other/last", None).body, "other");
+        let log = std::fs::read_to_string(proxied.folder.path().join("other.log")).unwrap();
+        assert!(log.lines().count() == 1 && log.contains("/other/last"), "{log}");
     }
 }
 

@@ -72,6 +72,31 @@ fn reads_refuse_parameters_that_they_do_not_know() {
     }
 }
 
+/// No link of a page is longer than what a request may have, however long the names and the error of a job are.
+#[test]
+fn links_are_short_enough_to_be_followed() {
+    let (jobs, driver) = manual();
+    let longest = "é".repeat(127);
+    let error = format!("fail {}", "я".repeat(2000));
+    jobs.insert(Duration::ZERO, mail(&error)).unwrap();
+    run_due(&driver);
+    jobs.insert_by_hand(HOUR, &longest, Some(&longest), false, b"{}".to_vec()).unwrap();
+    jobs.schedule(&longest, HOUR, mail("s")).unwrap();
+    let dashboard = full(jobs.client());
+    let query = format!("state=pending&kind={0}&key={0}&text={0}", crate::ask::encoded(&longest));
+    let pages = ["/dead", "/kinds", "/schedules", &format!("/jobs?{query}")].map(str::to_owned);
+    for page in pages {
+        let html = get(&dashboard, &page).text().to_owned();
+        let links = html.split("href=\"./").skip(1).map(|link| link.split('"').next().unwrap());
+        for link in links.filter(|link| link.contains('?')) {
+            let link = format!("/{}", link.replace("&amp;", "&"));
+            assert_eq!(get(&dashboard, &link).status, 200, "{link}");
+        }
+        let back = html.split("name=\"back\" value=\"").skip(1);
+        assert!(back.map(|it| it.split('"').next().unwrap()).all(|it| it.len() < 4096), "{page}");
+    }
+}
+
 /// The form of a search has empty fields, which are none. A filter whose text no field can hold is kept.
 #[test]
 fn searches_may_have_empty_fields() {
