@@ -183,7 +183,7 @@ fn names_reach_their_own_thing() {
         act("kinds/resume", "kind", name);
         assert_eq!(paused(), [""; 0]);
         act("schedules/pause", "schedule", name);
-        assert_eq!(schedules(true), [name.clone()]);
+        assert_eq!(schedules(true), std::slice::from_ref(name));
         act("schedules/resume", "schedule", name);
         let pending = jobs.count().unwrap().pending;
         act("schedules/run", "schedule", name);
