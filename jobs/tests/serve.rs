@@ -157,6 +157,29 @@ fn serve_that_is_read_only_changes_nothing() {
 }
 
 /// The password of the file opens the pages under any host. After ten wrong ones the next ones have to wait, and the
+/// What could have no effect is refused: a zone for the pages, and a password that is too long for a request.
+#[test]
+fn serve_refuses_what_has_no_effect() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("jobs.db");
+    Jobs::open(&file).unwrap().client().unwrap().insert(Duration::ZERO, Push).unwrap();
+    std::fs::write(folder.path().join("password"), "x".repeat(1025)).unwrap();
+    for (options, reason) in [
+        (&["--local"][..], "--local"),
+        (&["--password-file", "password"], "a password has at most 1024 bytes"),
+    ] {
+        let output = Command::new(env!("CARGO_BIN_EXE_tickwheel-jobs"))
+            .current_dir(folder.path())
+            .env_remove("TICKWHEEL_PASSWORD")
+            .args(["jobs.db", "serve", "--listen", "127.0.0.1:0"])
+            .args(options)
+            .output()
+            .unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.code() == Some(2) && said.contains(reason), "{said}");
+    }
+}
+
 /// right one is let in after the wait.
 #[test]
 fn serve_slows_down_wrong_passwords() {

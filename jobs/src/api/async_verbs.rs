@@ -163,7 +163,7 @@ impl Client {
     ///
     /// As [`Client::run_schedule`].
     pub async fn run_schedule_async(&self, name: &str) -> Result<Option<JobId>, StoreError> {
-        self.run_schedule_by(Caller::Future, name).await
+        self.run_schedule_by(Caller::Future, name, None).await
     }
 
     /// [`Client::pause_schedule`], as a future.

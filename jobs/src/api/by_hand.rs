@@ -24,26 +24,38 @@ impl Client {
     /// If the store could not be read or changed. After [`StoreError::Unknown`] the job is in the store once,
     /// or not at all.
     pub fn run_schedule(&self, name: &str) -> Result<Option<JobId>, StoreError> {
-        on_thread(self.run_schedule_by(Caller::Thread, name))
+        on_thread(self.run_schedule_by(Caller::Thread, name, None))
+    }
+
+    /// [`Client::run_schedule`], with the id of the job. If that id is taken, nothing is inserted.
+    #[cfg(feature = "web")]
+    pub(crate) fn run_schedule_once(
+        &self,
+        name: &str,
+        id: Option<JobId>,
+    ) -> Result<Option<JobId>, StoreError> {
+        on_thread(self.run_schedule_by(Caller::Thread, name, id))
     }
 
     pub(super) async fn run_schedule_by(
         &self,
         caller: Caller,
         name: &str,
+        chosen: Option<JobId>,
     ) -> Result<Option<JobId>, StoreError> {
         let schedules = self.ask(caller, request::schedules()).await?;
         let Some(schedule) = schedules.into_iter().find(|schedule| schedule.name == name) else {
             return Ok(None);
         };
         let now = self.latest(caller).await.map_err(|failed| failed.error)?.millis();
-        let id = JobIds::of_this_process().next(now, Some((&schedule.kind, now)));
+        let new_id = || JobIds::of_this_process().next(now, Some((&schedule.kind, now)));
+        let id = chosen.unwrap_or_else(new_id);
         let occurrence = NewJob {
             id,
             kind: Arc::from(schedule.kind),
             due: now,
             key: None,
-            callers_id: false,
+            callers_id: chosen.is_some(),
             extra: None,
             payload: schedule.payload,
         };

@@ -49,6 +49,21 @@ impl Buckets {
         })
     }
 
+    /// Returns the bound under which so many of a hundred of the counted durations are: [`Duration::MAX`] if that is none
+    /// of the bounds, `None` if there are no durations. For the command `tickwheel-jobs` and the dashboard.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn bound_of(counts: &[u64], in_hundred: u64) -> Option<Duration> {
+        let all: u64 = counts.iter().sum();
+        let mut below = 0;
+        let mut bounds = counts.iter().zip(Buckets::BOUNDS);
+        let found = bounds.find(|(count, _)| {
+            below += *count;
+            below.saturating_mul(100) >= all.saturating_mul(in_hundred)
+        });
+        (all > 0).then(|| found.map_or(Duration::MAX, |(_, bound)| bound))
+    }
+
     /// Returns the bucket of a duration.
     pub(crate) fn bucket(duration: Duration) -> usize {
         Buckets::BOUNDS.iter().take_while(|bound| **bound < duration).count()
@@ -69,6 +84,21 @@ mod tests {
             assert_eq!(Buckets::bucket(bound + nano), at + 1);
         }
         assert_eq!((Buckets::bucket(Duration::ZERO), Buckets::bucket(Duration::MAX)), (0, 14));
+    }
+
+    /// A quantile is a bound of its bucket, and more than every bound if it is in the last one.
+    #[test]
+    fn quantile_above_every_bound_is_told_from_the_last_bound() {
+        let mut counts = [0; Buckets::BOUNDS.len() + 1];
+        assert_eq!(Buckets::bound_of(&counts, 99), None);
+        counts[0] = 98;
+        counts[13] = 1;
+        assert_eq!(Buckets::bound_of(&counts, 99), Some(Duration::from_millis(1)));
+        counts[13] = 2;
+        assert_eq!(Buckets::bound_of(&counts, 99), Some(Duration::from_secs(3600)));
+        counts[14] = 3;
+        assert_eq!(Buckets::bound_of(&counts, 99), Some(Duration::MAX));
+        assert_eq!(Buckets::bound_of(&counts, 50), Some(Duration::from_millis(1)));
     }
 
     /// The cumulative counts end with the number of durations that no bound is too short for.

@@ -81,17 +81,7 @@ impl Stored {
         let (host, pid) = (host().to_owned(), std::process::id());
         let version = env!("CARGO_PKG_VERSION").to_owned();
         let (in_flight, started) = (0, started.get());
-        Stored {
-            host,
-            pid,
-            version,
-            kinds,
-            threads,
-            most_runs,
-            max_in_flight,
-            in_flight,
-            started,
-        }
+        Stored { host, pid, version, kinds, threads, most_runs, max_in_flight, in_flight, started }
     }
 
     pub(crate) fn to_text(&self) -> String {

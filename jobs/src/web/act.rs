@@ -11,23 +11,23 @@
 use serde::Serialize;
 
 use super::bulks::{Bulks, Change, Start};
+use super::do_one::{Did, do_one, when};
 use super::options::Action;
+use super::page::text::counted;
 use super::params::{Params, wrong};
-use super::read::job::not_found;
 use super::read::query::Query;
 use super::read::{MOST_BYTES, MOST_GROUPS, Reader};
 use super::route::{Act, JobVerb, Pause, ScheduleVerb, is_page};
 use super::task::Task;
-use super::times;
 use super::views::action::{Progress, Question};
 use super::views::{Number, Problem};
 use crate::store::Page;
-use crate::values::error::StoreError;
 use crate::values::id::JobId;
-use crate::values::info::{Cancel, JobInfo};
+use crate::values::info::JobInfo;
 use crate::values::time::Millis;
 
 /// The result of an action.
+#[derive(Clone)]
 pub(crate) enum Done {
     Question(Question),
     Started(Progress),
@@ -35,12 +35,14 @@ pub(crate) enum Done {
 }
 
 /// The effect of an action, as JSON.
-#[derive(Serialize)]
+#[derive(Clone, Serialize)]
 pub(crate) struct Changed {
     pub(crate) action: &'static str,
     pub(crate) scope: String,
     /// `done`; of a cancel of a job that runs, `asked_to_stop`.
     pub(crate) result: &'static str,
+    /// What was done, as a sentence.
+    pub(crate) text: String,
     /// The id of the occurrence that was made.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) job: Option<JobId>,
@@ -79,94 +81,22 @@ pub(crate) fn act(
         }));
     }
     let done = match act {
-        Act::StopBulk(id) => bulks.stop(*id).map(|()| ("done", None)),
+        Act::StopBulk(id) => bulks.stop(*id).map(|()| {
+            Did::all("The change ends with the jobs that it is changing now.".to_owned(), 0)
+        }),
         _ => do_one(reader, &task.params, act),
     };
-    let changes_job = matches!(done, Ok(("done", _))) && !jobs.is_empty();
     bulks.audit(&Action {
         name,
         queue: reader.queue().name.clone(),
         scope: scope.clone(),
         jobs,
-        changed: changes_job.into(),
+        changed: done.as_ref().map_or(0, |did| did.changed),
         problem: done.as_ref().err().map(|problem| problem.message.clone()),
         request: std::sync::Arc::clone(&task.request),
     });
-    let (result, job) = done?;
-    Ok(Done::Changed(Changed { action: name, scope, result, job }))
-}
-
-/// Does an action that is not a bulk.
-fn do_one(
-    reader: &Reader<'_>,
-    params: &Params,
-    act: &Act,
-) -> Result<(&'static str, Option<JobId>), Problem> {
-    let client = reader.client();
-    match act {
-        Act::Job(id, verb) => {
-            let changed = match verb {
-                JobVerb::Retry => client.retry(*id)?,
-                JobVerb::Delete => client.delete(*id)?,
-                JobVerb::Reschedule => {
-                    let due = when(params, reader.now())?;
-                    client.reschedule(*id, due.to_system())?
-                }
-                JobVerb::Cancel => match client.cancel(*id)? {
-                    Cancel::Cancelled => true,
-                    Cancel::Running => return Ok(("asked_to_stop", None)),
-                    Cancel::Gone => false,
-                },
-            };
-            if changed {
-                return Ok(("done", None));
-            }
-            let job = client.get(*id)?.ok_or_else(|| not_found(*id))?;
-            let message = format!("the job is {}: it was left as it is", job.state);
-            Err(Problem { status: 409, error: "wrong_state", message })
-        }
-        Act::Queue(verb) => {
-            match verb {
-                Pause::Pause => client.pause()?,
-                Pause::Resume => client.resume()?,
-            }
-            Ok(("done", None))
-        }
-        Act::Kind(verb) => {
-            let kind = client.kind_named(&params.required("kind")?);
-            match verb {
-                Pause::Pause => kind.pause()?,
-                Pause::Resume => kind.resume()?,
-            }
-            Ok(("done", None))
-        }
-        Act::Schedule(verb) => {
-            let name = &params.required("schedule")?;
-            let gone = || {
-                let message = format!("there is no schedule {name:?}");
-                Problem { status: 404, error: "not_found", message }
-            };
-            match verb {
-                ScheduleVerb::Run => {
-                    client.run_schedule(name)?.ok_or_else(gone).map(|id| ("done", Some(id)))
-                }
-                ScheduleVerb::Unschedule => {
-                    client.unschedule(name)?.then_some(("done", None)).ok_or_else(gone)
-                }
-                ScheduleVerb::Pause | ScheduleVerb::Resume => {
-                    let changed = match verb {
-                        ScheduleVerb::Pause => client.pause_schedule(name),
-                        _ => client.resume_schedule(name),
-                    };
-                    match changed {
-                        Err(StoreError::NoSchedule(_)) => Err(gone()),
-                        changed => Ok(changed.map(|()| ("done", None))?),
-                    }
-                }
-            }
-        }
-        Act::Bulk | Act::StopBulk(_) => unreachable!("not an action of its own"),
-    }
+    let Did { result, text, job, .. } = done?;
+    Ok(Done::Changed(Changed { action: name, scope, result, text, job }))
 }
 
 /// Asks about a bulk, or starts it.
@@ -195,7 +125,7 @@ fn bulk(reader: &Reader<'_>, bulks: &mut Bulks, task: &Task) -> Result<Done, Pro
         Some(wanted) => size(reader, wanted)?,
         None => {
             let count = ids.len() as u64;
-            (Number { count, is_exact: true }, format!("{count} chosen jobs"))
+            (Number { count, is_exact: true }, counted(count, "chosen job", "chosen jobs"))
         }
     };
     let change = match action {
@@ -283,13 +213,6 @@ fn size(reader: &Reader<'_>, wanted: &Query) -> Result<(Number, String), Problem
     }
 }
 
-/// Reads when a job is to be due. Without the parameter it is now.
-fn when(params: &Params, now: Millis) -> Result<Millis, Problem> {
-    let Some(text) = params.get("when") else { return Ok(now) };
-    let wrong = || wrong("when is a time as 2026-11-22T10:00:00Z, or a distance as 2h 30m");
-    times::time(text, now).ok_or_else(wrong)
-}
-
 /// Returns the name of an action, which is the last segment of its path.
 fn name(act: &Act) -> &'static str {
     match act {
@@ -351,8 +274,10 @@ pub(crate) fn back_of(params: &Params, act: &Act) -> String {
 
 /// Returns the fields that a question sends again.
 fn fields(params: &Params, confirm: String) -> Vec<(String, String)> {
-    let mut fields: Vec<(String, String)> =
-        params.pairs().filter(|(name, _)| name != "confirm" && name != "queue").collect();
+    let mut fields: Vec<(String, String)> = params
+        .pairs()
+        .filter(|(name, _)| !matches!(&**name, "confirm" | "queue" | "once"))
+        .collect();
     fields.push(("confirm".to_owned(), confirm));
     fields
 }

@@ -82,7 +82,7 @@ fn responder(client: Client) -> Responder {
         redact: None,
         trace_link: None,
     };
-    Responder::new(Arc::new(settings), Arc::default())
+    Responder::new(Arc::new(settings), Arc::default(), Arc::default())
 }
 
 /// Asks for a page, and asserts that it is one.

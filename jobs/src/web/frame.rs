@@ -16,6 +16,10 @@ pub(crate) struct Frame {
     pub(crate) root: String,
     /// The reader may change jobs: without it, a page has no form that changes anything.
     pub(crate) may_change: bool,
+    /// The id of the forms of this page, which each of them sends as the field `once`.
+    pub(crate) form: String,
+    /// What the action has done that led to the page.
+    pub(crate) said: Option<Said>,
     /// The page itself with its query, from the root: `jobs?state=dead`. Forms send it as the field `back`, and
     /// the script loads it again.
     pub(crate) here: String,
@@ -48,6 +52,13 @@ pub(crate) struct QueueLink {
     pub(crate) is_current: bool,
     /// The overview of the queue, ready to use.
     pub(crate) link: String,
+}
+
+/// The outcome of an action.
+pub(crate) struct Said {
+    pub(crate) text: String,
+    /// The page of its job, from the root.
+    pub(crate) job: Option<String>,
 }
 
 impl Frame {

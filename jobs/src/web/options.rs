@@ -45,7 +45,7 @@ pub struct Action {
     pub scope: String,
     /// The jobs, if they were named one by one.
     pub jobs: Vec<JobId>,
-    /// How many jobs were changed. Of a kind or a schedule: 0.
+    /// How many jobs were changed. Of the queue, a kind or a schedule: 1 if it is another than before, else 0.
     pub changed: u64,
     /// Why the rest was not done, if it failed or was stopped.
     pub problem: Option<String>,

@@ -35,7 +35,7 @@ pub(crate) enum Sort {
 }
 
 /// The parameters of a request, in their order.
-#[derive(Clone, Default, Debug)]
+#[derive(Clone, Default, Hash, Debug)]
 pub(crate) struct Params(Vec<(String, String)>);
 
 impl Params {

@@ -9,8 +9,9 @@ use std::panic::catch_unwind;
 use serde_json::{Map, Value};
 
 use super::options::{Part, Redact};
-use super::views::job::Content;
+use super::views::job::{Content, SHOWN_DIGITS};
 use crate::values::info::JobInfo;
+use crate::values::json::respaced;
 
 /// The most characters of a payload on a page.
 const SHOWN_CHARS: usize = 4 << 10;
@@ -26,7 +27,8 @@ pub(crate) struct Redactor<'a>(pub(crate) Option<&'a Redact>);
 
 /// A payload, a result or a progress in its redacted form.
 enum Text {
-    Json(Value),
+    /// Without spaces between its parts.
+    Json(String),
     Plain(String),
     Bytes(String),
 }
@@ -41,13 +43,20 @@ impl Redactor<'_> {
     }
 
     fn text(self, kind: &str, part: Part, bytes: &[u8]) -> Text {
+        if self.0.is_none()
+            && let Ok(text) = str::from_utf8(bytes)
+            && serde_json::from_str::<Value>(text).is_ok()
+        {
+            // A number keeps its digits.
+            return Text::Json(respaced(text, false));
+        }
         let (mut value, is_text) = match (serde_json::from_slice(bytes), str::from_utf8(bytes)) {
             (Ok(json), _) => {
                 let mut json: Value = json;
                 self.apply(kind, part, &mut json);
                 return match json {
                     Value::String(text) if text == FAILED => Text::Plain(text),
-                    json => Text::Json(json),
+                    json => Text::Json(json.to_string()),
                 };
             }
             (Err(_), Ok(text)) => (Value::String(text.to_owned()), true),
@@ -57,15 +66,14 @@ impl Redactor<'_> {
         match (value, is_text) {
             (Value::String(text), true) => Text::Plain(text),
             (Value::String(text), false) => Text::Bytes(text),
-            (other, _) => Text::Json(other),
+            (other, _) => Text::Json(other.to_string()),
         }
     }
 
     /// Returns a part as one line, for a search or a list.
     pub(crate) fn line(self, kind: &str, part: Part, bytes: &[u8]) -> String {
         match self.text(kind, part, bytes) {
-            Text::Json(json) => json.to_string(),
-            Text::Plain(text) | Text::Bytes(text) => text,
+            Text::Json(text) | Text::Plain(text) | Text::Bytes(text) => text,
         }
     }
 
@@ -90,13 +98,17 @@ impl Redactor<'_> {
             (false, _) => self.text(kind, part, bytes),
             (true, Some(_)) => Text::Plain("(too large to be shown here)".to_owned()),
             // The beginning is enough.
-            (true, None) => match String::from_utf8_lossy(&bytes[..FORMATTED_BYTES]) {
-                text if text.contains('\u{fffd}') => Text::Bytes(hex(&bytes[..SHOWN_CHARS])),
-                text => Text::Plain(text.into_owned()),
+            (true, None) => match str::from_utf8(&bytes[..FORMATTED_BYTES]) {
+                Ok(text) => Text::Plain(text.to_owned()),
+                // The beginning ends within a character.
+                Err(end) if end.error_len().is_none() => {
+                    Text::Plain(String::from_utf8_lossy(&bytes[..end.valid_up_to()]).into_owned())
+                }
+                Err(_) => Text::Bytes(hex(&bytes[..SHOWN_CHARS])),
             },
         };
         let (text, format) = match text {
-            Text::Json(json) => (serde_json::to_string_pretty(&json).unwrap_or_default(), "json"),
+            Text::Json(json) => (respaced(&json, true), "json"),
             Text::Plain(text) => (text, "text"),
             Text::Bytes(text) => (text, "bytes"),
         };
@@ -139,12 +151,19 @@ impl Redactor<'_> {
 
     /// Says whether a text, which is in lower case, occurs in a job. Upper and lower case are the same.
     pub(crate) fn has(self, job: &JobInfo, text: &str) -> bool {
-        let has = |part: &str| part.to_lowercase().contains(text);
+        // In JSON a quote, for example, has a backslash before it.
+        let in_json = Value::String(text.to_owned()).to_string();
+        let in_json = &in_json[1..in_json.len() - 1];
+        let has = |part: &str| {
+            let part = part.to_lowercase();
+            part.contains(text) || in_json != text && part.contains(in_json)
+        };
         let kind = &job.kind;
         let bytes = |part, bytes: &Option<Vec<u8>>| {
             bytes.as_ref().is_some_and(|bytes| has(&self.line(kind, part, bytes)))
         };
-        job.key.as_ref().is_some_and(|key| has(key))
+        (text.len() >= SHOWN_DIGITS && job.id.to_string().starts_with(text))
+            || job.key.as_ref().is_some_and(|key| has(key))
             || has(&self.line(kind, Part::Payload, &job.payload))
             || job.error.as_ref().is_some_and(|error| has(&self.error(kind, error)))
             || self.headers(job).iter().any(|(name, value)| has(name) || has(value))

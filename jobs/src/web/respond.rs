@@ -11,8 +11,9 @@ use tickwheel::Metrics;
 
 use super::act::{self, Done};
 use super::bulks::{Board, Bulks};
-use super::frame::{Frame, QueueLink, Tab, encoded};
+use super::frame::{Frame, QueueLink, Said, Tab, encoded};
 use super::guard::is_json;
+use super::outcomes::{self, Outcomes};
 use super::params::Params;
 use super::read::query::query;
 use super::read::{Reader, groups, job, jobs, kinds, overview, place};
@@ -54,6 +55,8 @@ pub(crate) struct Responder {
     board: Arc<Board>,
     kept: HashMap<String, Kept>,
     bulks: Bulks,
+    /// Those of both threads.
+    outcomes: Arc<Outcomes>,
 }
 
 /// A view that is kept.
@@ -71,9 +74,13 @@ impl Kept {
 }
 
 impl Responder {
-    pub(crate) fn new(settings: Arc<Settings>, board: Arc<Board>) -> Responder {
+    pub(crate) fn new(
+        settings: Arc<Settings>,
+        board: Arc<Board>,
+        outcomes: Arc<Outcomes>,
+    ) -> Responder {
         let bulks = Bulks::new(Arc::clone(&settings), Arc::clone(&board));
-        Responder { settings, board, kept: HashMap::new(), bulks }
+        Responder { settings, board, kept: HashMap::new(), bulks, outcomes }
     }
 
     pub(crate) fn has_work(&self) -> bool {
@@ -136,10 +143,19 @@ impl Responder {
                 Ok(response::attachment(&format!("{id}.txt"), bytes))
             }
             Route::Act(act) => {
+                let form = outcomes::form(act, &task.params);
+                if let Some((said, done)) = form.and_then(|form| self.outcomes.taken(form)) {
+                    return self.done(task, act, &done, &said, wants_html);
+                }
                 self.board.changed();
                 let done = act::act(&reader, &mut self.bulks, task, act, wants_html);
                 self.board.changed();
-                self.done(task, act, &done?, wants_html)
+                let done = done?;
+                let said = match done {
+                    Done::Question(_) => String::new(),
+                    _ => self.outcomes.add(form, done.clone()),
+                };
+                self.done(task, act, &done, &said, wants_html)
             }
             Route::Health => Ok(health(&settings)),
             Route::Metrics => metrics(&settings, task),
@@ -156,6 +172,7 @@ impl Responder {
         task: &Task,
         act: &Act,
         done: &Done,
+        said: &str,
         wants_html: bool,
     ) -> Result<Response<Body>, Problem> {
         match (done, self.frame(task).filter(|_| wants_html)) {
@@ -171,7 +188,9 @@ impl Responder {
             (Done::Started(progress), None) => Ok(response::json(202, progress)),
             (Done::Changed(changed), None) => Ok(response::json(200, changed)),
             (Done::Changed(_), Some(frame)) => {
-                let to = frame.link(&act::back_of(&task.params, act));
+                let back = act::back_of(&task.params, act);
+                let and = if back.contains('?') { "&" } else { "?" };
+                let to = frame.link(&format!("{back}{and}said={said}"));
                 // An empty link would be the action itself.
                 Ok(response::redirect(303, &to))
             }
@@ -222,8 +241,9 @@ impl Responder {
             _ => ("./", Tab::None, String::new()),
         };
         let is_read = matches!(task.route, Route::Read(..));
+        let said = task.params.get("said").filter(|_| is_read);
         let pairs: Vec<(String, String)> = match is_read {
-            true => task.params.pairs().filter(|(name, _)| name != "queue").collect(),
+            true => task.params.pairs().filter(|(it, _)| it != "queue" && it != "said").collect(),
             false => Vec::new(),
         };
         let and = if pairs.is_empty() { "" } else { "?" };
@@ -247,6 +267,11 @@ impl Responder {
                 .collect(),
             root: root.to_owned(),
             may_change: task.may_change,
+            form: outcomes::new_id(),
+            said: said.and_then(|said| self.outcomes.said(said)).map(|changed| Said {
+                text: changed.text,
+                job: changed.job.map(|id| format!("jobs/{id}")),
+            }),
             here: format!("{path}{and}{}", query(&pairs)),
             style: names.style.clone(),
             script: names.script.clone(),

@@ -122,8 +122,11 @@ impl Route {
         use Sort::{Flag, Number, Text, Texts};
         match self {
             Route::Read(read, _) => match read {
-                Read::Kinds | Read::Schedules => &[("after", Text), ("limit", Number)],
+                Read::Kinds | Read::Schedules => {
+                    &[("said", Text), ("after", Text), ("limit", Number)]
+                }
                 Read::Jobs => &[
+                    ("said", Text),
                     ("state", Text),
                     ("kind", Text),
                     ("key", Text),
@@ -135,20 +138,29 @@ impl Route {
                     ("before", Text),
                     ("limit", Number),
                 ],
-                Read::Dead | Read::Groups => &[("limit", Number)],
-                Read::History => &[("step", Text), ("steps", Number), ("kind", Text)],
-                _ => &[],
+                Read::Dead | Read::Groups => &[("said", Text), ("limit", Number)],
+                Read::History => {
+                    &[("said", Text), ("step", Text), ("steps", Number), ("kind", Text)]
+                }
+                _ => &[("said", Text)],
             },
             Route::Act(act) => match act {
-                Act::Job(_, JobVerb::Reschedule) => &[("back", Text), ("when", Text)],
-                Act::Job(_, JobVerb::Delete | JobVerb::Cancel) => {
-                    &[("back", Text), ("confirm", Flag)]
+                Act::Job(_, JobVerb::Reschedule) => {
+                    &[("back", Text), ("once", Text), ("when", Text)]
                 }
-                Act::Job(_, JobVerb::Retry) | Act::StopBulk(_) | Act::Queue(_) => &[("back", Text)],
-                Act::Kind(_) => &[("back", Text), ("kind", Text)],
-                Act::Schedule(_) => &[("back", Text), ("schedule", Text), ("confirm", Flag)],
+                Act::Job(_, JobVerb::Delete | JobVerb::Cancel) => {
+                    &[("back", Text), ("once", Text), ("confirm", Flag)]
+                }
+                Act::Job(_, JobVerb::Retry) | Act::StopBulk(_) | Act::Queue(_) => {
+                    &[("back", Text), ("once", Text)]
+                }
+                Act::Kind(_) => &[("back", Text), ("once", Text), ("kind", Text)],
+                Act::Schedule(_) => {
+                    &[("back", Text), ("once", Text), ("schedule", Text), ("confirm", Flag)]
+                }
                 Act::Bulk => &[
                     ("back", Text),
+                    ("once", Text),
                     ("action", Text),
                     ("when", Text),
                     ("confirm", Number),

@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 use super::bulks::Board;
 use super::respond::Responder;
 use super::response;
+use super::outcomes::Outcomes;
 use super::route::Route;
 use super::settings::Settings;
 use super::task::{Reply, Task, ended};
@@ -42,14 +43,15 @@ impl Worker {
     /// Starts the threads, unless the system refuses one.
     pub(crate) fn start(settings: Arc<Settings>) -> Option<Worker> {
         let (limits, limits_out) = bounded(4 * WAITING);
-        let board = Arc::new(Board::default());
+        let (board, outcomes) = (Arc::new(Board::default()), Arc::new(Outcomes::default()));
         let thread = |name: &str| std::thread::Builder::new().name(name.to_owned());
         let answers = |name: &str, only_reads: bool| {
             let (tasks, tasks_out) = bounded(WAITING);
             let (settings, board) = (Arc::clone(&settings), Arc::clone(&board));
+            let outcomes = Arc::clone(&outcomes);
             let run = move || {
                 let settings = if only_reads { that_reads(&settings) } else { settings };
-                run(&mut Responder::new(settings, board), &tasks_out);
+                run(&mut Responder::new(settings, board, outcomes), &tasks_out);
             };
             thread(name).spawn(run).ok().map(|_| tasks)
         };

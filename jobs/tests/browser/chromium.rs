@@ -170,6 +170,15 @@ impl Tab {
 
     /// Clicks the first element that matches the selector and has the text, by the mouse.
     pub(crate) fn click(&mut self, selector: &str, text: &str) {
+        self.clicks(selector, text, 1);
+    }
+
+    /// Clicks twice, without a pause.
+    pub(crate) fn double_click(&mut self, selector: &str, text: &str) {
+        self.clicks(selector, text, 2);
+    }
+
+    fn clicks(&mut self, selector: &str, text: &str, clicks: u32) {
         let find = format!(
             "[...document.querySelectorAll({})].find((one) => one.innerText.includes({}) || {} === '')",
             json!(selector),
@@ -182,11 +191,13 @@ impl Tab {
              return [r.x + r.width / 2, r.y + r.height / 2] }})()"
         );
         let place = self.value(&place);
-        for what in ["mousePressed", "mouseReleased"] {
-            let event = json!({
-                "type": what, "x": place[0], "y": place[1], "button": "left", "clickCount": 1,
-            });
-            self.call("Input.dispatchMouseEvent", &event);
+        for click in 1..=clicks {
+            for what in ["mousePressed", "mouseReleased"] {
+                let event = json!({
+                    "type": what, "x": place[0], "y": place[1], "button": "left", "clickCount": click,
+                });
+                self.call("Input.dispatchMouseEvent", &event);
+            }
         }
     }
 

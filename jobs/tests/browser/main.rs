@@ -285,6 +285,69 @@ fn script_does_not_disturb_and_says_when_figures_are_old() {
     );
 }
 
+/// A double click is one click: the second one is not sent, or not taken if the page has no script. The page says what
+/// was done, and its link does not say it again.
+#[test]
+fn double_click_is_one_click() {
+    let Some(mut tab) = Tab::start() else { return };
+    for has_script in [true, false] {
+        let world = World::new();
+        world.jobs.pause().unwrap();
+        world.jobs.schedule("report", HOUR, Charge { order: 0 }).unwrap();
+        tab.call("Emulation.setScriptExecutionDisabled", &json!({ "value": !has_script }));
+        tab.open(&world.url("schedules"));
+        tab.double_click("tbody button", "Run now");
+        tab.wait("document.querySelector('#said').innerText.includes('has made the job')", false);
+        if has_script {
+            tab.wait("!location.href.includes('said')", false);
+        }
+        assert_eq!(world.jobs.count().unwrap().pending, 1, "with the script: {has_script}");
+        tab.double_click("tbody button", "Pause");
+        tab.wait(
+            "document.querySelector('#said').innerText.includes('is paused: it makes')",
+            false,
+        );
+    }
+}
+
+/// Every page fits a narrow screen: what is wider scrolls within its own frame.
+#[test]
+fn pages_fit_a_narrow_screen() {
+    let Some(mut tab) = Tab::start() else { return };
+    let world = World::new();
+    world.jobs.schedule("report", HOUR, Charge { order: 0 }).unwrap();
+    world.jobs.kind::<Charge>().limit(Limit::running(8)).unwrap();
+    world.jobs.group().add(HOUR, Charge { order: 7 }).insert().unwrap();
+    world.jobs.insert(Duration::ZERO, Thumbnail { picture: "a".repeat(300) }).unwrap();
+    world.charge(20, Duration::ZERO);
+    world.charge(20, HOUR);
+    let size = json!({ "width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": true });
+    tab.call("Emulation.setDeviceMetricsOverride", &size);
+    tab.open(&world.url("dead"));
+    tab.wait("document.body.innerText.includes('Retry 20')", true);
+    let id = world.jobs.dead().next().unwrap().id;
+    let job = format!("jobs/{id}");
+    for page in [
+        "",
+        "kinds",
+        "jobs",
+        "jobs?state=dead",
+        "jobs?state=completed",
+        "dead",
+        "groups",
+        "schedules",
+        "nodes",
+        "store",
+        "bulk",
+        "kinds?limit=none",
+        &job,
+    ] {
+        tab.open(&world.url(page));
+        let width = tab.value("document.documentElement.scrollWidth");
+        assert_eq!(width, json!(390), "{page:?}");
+    }
+}
+
 /// Makes the pictures of the docs: `PICTURES` names their folder.
 #[test]
 #[ignore = "it writes files"]

@@ -12,10 +12,17 @@ use tickwheel_jobs::{Driver, Fail, JobState, Jobs, Retry, Run};
 use tower_service::Service;
 
 use crate::ask::{
-    Mail, block_on, encoded, full, get, group, mail, manual, post, request_to_post, run_due, submit,
+    Answer, Mail, block_on, encoded, full, get, group, mail, manual, post, request_to_post,
+    run_due, submit,
 };
 
 const HOUR: Duration = Duration::from_secs(3600);
+
+/// Returns the page that an action leads to, without its outcome.
+fn page_of(done: &Answer) -> &str {
+    done.header("location").split("?said=").next().unwrap()
+}
+
 /// Longer than anything takes on a loaded machine.
 const LONG: Duration = Duration::from_secs(60);
 
@@ -343,7 +350,7 @@ fn actions_of_forms_ask_and_lead_back() {
     assert_eq!(question.status, 200);
     assert!(jobs.get(id).unwrap().is_some());
     let done = submit(&dashboard, &path, "back=dead&confirm=yes");
-    assert_eq!((done.status, done.header("location")), (303, "../../../../dead"));
+    assert_eq!((done.status, page_of(&done)), (303, "../../../../dead"));
     assert_eq!(jobs.get(id).unwrap(), None);
     for back in [
         "//evil.example",
@@ -357,7 +364,7 @@ fn actions_of_forms_ask_and_lead_back() {
     ] {
         let form = format!("kind=mail&back={}", encoded(back));
         let done = submit(&dashboard, "/api/v1/kinds/pause", &form);
-        assert_eq!((done.status, done.header("location")), (303, "../../../kinds"), "{back:?}");
+        assert_eq!((done.status, page_of(&done)), (303, "../../../kinds"), "{back:?}");
     }
 }
 

@@ -120,6 +120,48 @@ fn searches_end_at_eight_mebibytes() {
     }
 }
 
+/// The digits of an id that a list shows differ from job to job, and a search for them finds the job.
+#[test]
+fn shown_digits_of_ids_differ_and_are_found() {
+    let (jobs, _driver) = manual();
+    jobs.insert_batch((0..20).map(|_| (Duration::from_secs(60), mail("later")))).unwrap();
+    let dashboard = full(jobs.client());
+    let page = get(&dashboard, "/jobs?state=pending");
+    let found = page.text().split("<span class=\"mono\" title=\"").skip(1);
+    let digits: Vec<&str> = found.map(|it| it.split(['>', '<']).nth(1).unwrap()).collect();
+    assert_eq!(digits.iter().collect::<HashSet<_>>().len(), 20, "{digits:?}");
+    for digits in digits {
+        let rows = get(&dashboard, &format!("/api/v1/jobs?text={digits}")).ok()["rows"].clone();
+        assert_eq!(rows.as_array().unwrap().len(), 1, "{digits}");
+        assert!(rows[0]["id"].as_str().unwrap().starts_with(digits), "{digits}");
+    }
+}
+
+/// A search finds text with quotes as it was written, and a place far behind the end of the list is a place.
+#[test]
+fn search_finds_quotes_and_takes_any_place() {
+    let (jobs, _driver) = manual();
+    jobs.insert(Duration::from_secs(60), mail("say \"hello\" to C:\\")).unwrap();
+    let dashboard = full(jobs.client());
+    for (text, rows) in [("say+%22hello%22", 1), ("SAY+%22Hello%22+to+c:%5C", 1), ("say+hello", 0)]
+    {
+        let found = get(&dashboard, &format!("/api/v1/jobs?text={text}")).ok();
+        assert_eq!(found["rows"].as_array().unwrap().len(), rows, "{text}");
+    }
+    let after = format!("after=0.{}.{}", "0".repeat(32), u64::MAX);
+    assert_eq!(get(&dashboard, &format!("/api/v1/jobs?text=say&{after}")).status, 200);
+}
+
+/// A long text that is cut within a letter is text.
+#[test]
+fn long_text_is_text() {
+    let (jobs, _driver) = manual();
+    let payload = format!("x{}", "é".repeat(700_000));
+    let id = jobs.insert(Duration::from_secs(60), mail(&payload)).unwrap();
+    let job = get(&full(jobs.client()), &format!("/api/v1/jobs/{id}")).ok();
+    assert_eq!(job["payload"]["format"], "text");
+}
+
 /// The states of a list are told apart: overdue, retrying, by key.
 #[test]
 fn lists_know_their_states() {

@@ -10,6 +10,7 @@ mod names;
 mod parameters;
 #[cfg(feature = "redis")]
 mod on_redis;
+mod outcomes;
 mod paths;
 mod redacted;
 mod rights;
@@ -18,3 +19,4 @@ mod rights;
 #[path = "../redis/server.rs"]
 mod server;
 mod service;
+mod warnings;

@@ -49,10 +49,13 @@ pub(crate) fn client(
         None => builder,
     };
     let client = builder.client()?;
-    let queues = found?.into_iter().flatten().collect();
+    let found = found?;
+    let has_default = found.contains(&None);
+    let queues = found.into_iter().flatten().collect();
     let place = Place {
         name: file.display().to_string(),
         queue: queue.map(str::to_owned),
+        has_default,
         queues,
         sizes: sizes(file),
     };

@@ -83,16 +83,7 @@ fn at_most(buckets: &[u64]) -> String {
     }
 }
 
-/// Returns the bound under which 99 of 100 durations are: [`Duration::MAX`] if that is none of the bounds, `None`
-/// if there are no durations.
+/// Returns the bound under which 99 of 100 durations are, as [`Buckets::bound_of`] does.
 pub(crate) fn bound_of_99(buckets: &[u64]) -> Option<Duration> {
-    let runs: u64 = buckets.iter().sum();
-    let mut below = 0;
-    for (count, bound) in buckets.iter().zip(Buckets::BOUNDS) {
-        below += count;
-        if runs > 0 && below * 100 >= runs * 99 {
-            return Some(bound);
-        }
-    }
-    (runs > 0).then_some(Duration::MAX)
+    Buckets::bound_of(buckets, 99)
 }

@@ -195,7 +195,8 @@ pub(crate) fn stats(
     }
     writeln!(out, "queue      {}", plain(place.queue.as_deref().unwrap_or("the default one")))?;
     if !place.queues.is_empty() {
-        writeln!(out, "queues     the default one, {}", plain(&place.queues.join(", ")))?;
+        let default = if place.has_default { "the default one, " } else { "" };
+        writeln!(out, "queues     {default}{}", plain(&place.queues.join(", ")))?;
     }
     writeln!(out, "pending    {}", counts.pending)?;
     // The command runs no jobs, so it sees what other processes have claimed, and not what of it has started.

@@ -157,6 +157,10 @@ fn parse(args: Vec<OsString>) -> Result<Args, clap::Error> {
 }
 
 fn run(args: Args, out: &mut impl Write) -> Result<Outcome, Box<dyn Error>> {
+    #[cfg(feature = "serve")]
+    if args.local && matches!(args.command, Command::Serve(_)) {
+        return Err("--local: the pages of `serve` have their times in UTC".into());
+    }
     let Args { store, store_password_file, queue, command, local: _, made: _ } = args;
     let access = match (command.only_looks(), command.changes_many()) {
         (true, _) => Access::Look,

@@ -52,6 +52,8 @@ pub(crate) struct Place {
     /// The path, or the address of the server.
     pub(crate) name: String,
     pub(crate) queue: Option<String>,
+    /// The file or server has a default queue.
+    pub(crate) has_default: bool,
     /// All queues of the file or server but the default one.
     pub(crate) queues: Vec<String>,
     pub(crate) sizes: Sizes,

@@ -44,9 +44,11 @@ pub(crate) fn client(
     };
     // A user may lack the right to read the list of queues.
     let mut queues = server.queues().unwrap_or_default();
+    let has_default = queues.iter().any(|queue| queue == DEFAULT_QUEUE);
     queues.retain(|queue| queue != DEFAULT_QUEUE);
     let sizes = Sizes::Server(server.memory(&name));
-    Ok((client, Place { name: server.name, queue: queue.map(str::to_owned), queues, sizes }))
+    let (name, queue) = (server.name, queue.map(str::to_owned));
+    Ok((client, Place { name, queue, has_default, queues, sizes }))
 }
 
 /// Returns a client of each queue of the server, or of all masters of the cluster.

@@ -204,8 +204,7 @@ impl Machine {
         kinds.sort_unstable();
         let (threads, most_runs) = (settings.threads, settings.most_runs);
         let most_claimed = settings.max_in_flight;
-        let described =
-            node::Stored::of_this_process(kinds, threads, most_runs, most_claimed, now);
+        let described = node::Stored::of_this_process(kinds, threads, most_runs, most_claimed, now);
         Machine {
             settings,
             runs: HashMap::default(),

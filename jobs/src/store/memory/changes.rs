@@ -332,8 +332,7 @@ impl Memory {
         };
         let mut found: Vec<(Millis, JobId)> = match request.set {
             JobSet::Alive | JobSet::Claimed => {
-                let is_in_set =
-                    |id| request.set == JobSet::Alive || self.claims.contains_key(id);
+                let is_in_set = |id| request.set == JobSet::Alive || self.claims.contains_key(id);
                 let alive = self.alive.iter().filter(|(id, _)| is_in_set(id));
                 let alive = alive.map(|(id, record)| (record.due, *id, record));
                 let alive = alive.filter(|(due, id, it)| request.has_due(*due, *id, &it.kind));

@@ -43,7 +43,11 @@ impl State {
     }
 
     /// Calls the function with the place of each claimed job.
-    pub(super) fn claimed(&self, tables: Tables<'_>, mut of: impl FnMut(Place)) -> Result<(), StoreError> {
+    pub(super) fn claimed(
+        &self,
+        tables: Tables<'_>,
+        mut of: impl FnMut(Place),
+    ) -> Result<(), StoreError> {
         for id in self.claims.all(tables)?.into_keys() {
             tables.find(&self.kinds, id)?.into_iter().for_each(&mut of);
         }

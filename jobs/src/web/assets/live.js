@@ -15,6 +15,7 @@ const show = (root) => all("[data-script]", root).forEach((element) => { element
 
 /* Makes `from` equal to `to`. Rows are known by `data-key`, so a row that moves is the same row. */
 function morph(from, to) {
+  if (from.dataset?.sent) return;
   if (from.nodeType !== Node.ELEMENT_NODE) {
     if (from.nodeValue !== to.nodeValue) from.nodeValue = to.nodeValue;
     return;
@@ -88,6 +89,25 @@ const tick = () => {
   tell();
   if (!asking) refresh();
 };
+
+/* A form of an action is sent once, and its buttons show it. The browser has read the form when they are disabled. */
+addEventListener("submit", (event) => {
+  const form = event.target;
+  if (form.method !== "post") return;
+  if (form.dataset.sent) event.preventDefault();
+  form.dataset.sent = "yes";
+  setTimeout(() => all("button", form).forEach((button) => { button.disabled = true; }));
+});
+
+/* A page that the browser has kept has forms that were sent. */
+addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); });
+
+/* The link to a page has no outcome of an action in it. */
+if ($("#said")) {
+  const here = new URL(location.href);
+  here.searchParams.delete("said");
+  history.replaceState(null, "", here);
+}
 
 /* Moves to the next or the previous row of a list. */
 function step(by) {

@@ -8,6 +8,7 @@ use core::fmt::Write as _;
 use maud::{Markup, html};
 
 use super::text::{count, minute, span};
+use crate::web::views::Bound;
 use crate::web::views::overview::Minute;
 
 /// The height of a chart in its own units. A bar and the gap behind it are [`STEP`] wide.
@@ -44,14 +45,14 @@ impl Shows {
         match self {
             Shows::Completed => Some(minute.completed),
             Shows::Failed => Some(minute.failed),
-            Shows::Late => minute.p99_late_ms,
+            Shows::Late => minute.p99_late_ms.map(|bound| bound.0),
         }
     }
 
     fn text(self, value: Option<u64>) -> String {
         match (self, value) {
             (_, None) => "no start".to_owned(),
-            (Shows::Late, Some(ms)) => format!("at most {}", span(ms)),
+            (Shows::Late, Some(ms)) => late(ms),
             (Shows::Completed, Some(runs)) => format!("{} completed", count(runs)),
             (Shows::Failed, Some(runs)) => format!("{} failed", count(runs)),
         }
@@ -67,6 +68,13 @@ impl Shows {
         };
         // Every figure above zero can be seen.
         if value > 0.0 { (part * HEIGHT).clamp(2.0, HEIGHT) } else { 0.0 }
+    }
+}
+
+fn late(ms: u64) -> String {
+    match Bound(ms).is_above() {
+        true => format!("more than {}", span(Bound::LAST_MS)),
+        false => format!("at most {}", span(ms)),
     }
 }
 
@@ -94,7 +102,7 @@ pub(crate) fn minutes(minutes: &[Minute]) -> Markup {
                                 td.num { (of.inserted) }
                                 td.num { (of.completed) }
                                 td.num { (of.failed) }
-                                td.num { @if let Some(ms) = of.p99_late_ms { "≤ " (span(ms)) } }
+                                td.num { @if let Some(late) = of.p99_late_ms { @if late.is_above() { "> " (span(Bound::LAST_MS)) } @else { "≤ " (span(late.0)) } } }
                             }
                         }
                     }
@@ -108,7 +116,7 @@ fn bars(shows: Shows, minutes: &[Minute]) -> Markup {
     let most = minutes.iter().filter_map(|minute| shows.value(minute)).max();
     let most_text = match (shows, most) {
         (_, None) => "no start in this hour".to_owned(),
-        (Shows::Late, Some(ms)) => format!("at most {}", span(ms)),
+        (Shows::Late, Some(ms)) => late(ms),
         (_, Some(0)) => "none in this hour".to_owned(),
         (_, Some(runs)) => format!("highest {}", count(runs)),
     };

@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use super::layout;
-use super::parts::{Look, empty, heading, hidden, split};
+use super::parts::{Look, empty, heading, hidden, sent, split};
 use super::text::{count, counted, shown};
 use crate::web::frame::Frame;
 use crate::web::views::job::{Dead, Group};
@@ -58,7 +58,7 @@ fn change(frame: &Frame, group: &Group, action: &str, look: Look) -> Markup {
     let (target, fields) = split("api/v1/bulk", &fields);
     html! {
         form method="post" action=(frame.link(&target)) {
-            (hidden("back", &frame.here))
+            (sent(frame, &frame.here))
             @for (name, value) in fields { (hidden(name, value)) }
             button class=(look.class()) name="action" value=(action) {
                 @if action == "retry" { "Retry " } @else { "Delete " }

@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use super::layout;
-use super::parts::{Look, button, hidden, state};
+use super::parts::{Look, button, sent, state};
 use super::text::{absolute, bytes, clock, count, lines, relative, shown, span};
 use crate::values::pending_reason::PendingReason;
 use crate::web::frame::{Frame, encoded};
@@ -63,16 +63,16 @@ fn actions(frame: &Frame, view: &Job) -> Markup {
                     "run_now" => (button(frame, &to("reschedule"), "Run now", None, Look::Plain)),
                     "retry" => (button(frame, &to("retry"), "Retry", None, Look::Plain)),
                     "cancel" => form method="post" action=(frame.link(&format!("api/v1/{}", to("cancel")))) {
-                        (hidden("back", &format!("jobs?state={}", list(view))))
+                        (sent(frame, &format!("jobs?state={}", list(view))))
                         button.risky { "Cancel" }
                     },
                     // The page of the job is gone with it.
                     "delete" => form method="post" action=(frame.link(&format!("api/v1/{}", to("delete")))) {
-                        (hidden("back", &format!("jobs?state={}", list(view))))
+                        (sent(frame, &format!("jobs?state={}", list(view))))
                         button.risky { "Delete" }
                     },
                     "reschedule" => form.row method="post" action=(frame.link(&format!("api/v1/{}", to("reschedule")))) {
-                        (hidden("back", &frame.here))
+                        (sent(frame, &frame.here))
                         button { "Reschedule to" }
                         label.only-read for="when" { "Reschedule to" }
                         input.when id="when" name="when" required placeholder="5m, 2h 30m, 3d" autocomplete="off";

@@ -3,11 +3,11 @@
 use maud::{Markup, html};
 
 use super::layout;
-use super::parts::{bound, empty, heading, hidden, pager, queue, split, state};
-use super::text::{clock, count, number, relative, shown};
+use super::parts::{empty, heading, hidden, pager, queue, sent, split, state};
+use super::text::{clock, count, number, relative, shown, span};
 use crate::web::frame::Frame;
 use crate::web::views::Time;
-use crate::web::views::job::{Filter, JobRow, Jobs};
+use crate::web::views::job::{Filter, JobRow, Jobs, SHOWN_DIGITS};
 
 /// The states of a list, each with its name.
 const STATES: [(&str, &str); 6] = [
@@ -84,7 +84,7 @@ fn search(frame: &Frame, view: &Jobs) -> Markup {
             (hidden("state", filter.state))
             @if !kept.is_empty() { (hidden("keep", &kept)) }
             div.field.wide {
-                label for="search" { "Text in the data, key, headers or error" }
+                label for="search" { "Id, or text in the data, key, headers or error" }
                 input id="search" type="search" name="text" maxlength="200" value=(text(&filter.text)) placeholder=(hint(&filter.text));
             }
             div.field.mid {
@@ -203,14 +203,14 @@ fn row(frame: &Frame, view: &Jobs, job: &JobRow, has_tick: bool, when: &str) -> 
                 span.sub.t.clip {
                     @match &job.key {
                         Some(key) => span.mono title=(shown(key)) { (shown(key)) },
-                        None => span.mono { (short(&job.id)) },
+                        None => span.mono title=(job.id) { (short(&job.id)) },
                     }
                 }
             }
             @if view.filter.state != "dead" { td data-of="State" { (state_of(view.now, job)) } }
             td.nowrap data-of=(when) { span { (relative(at, view.now)) " " span.sub { (clock(at, view.now)) } } }
             td.num data-of="Attempt" { (attempts(job)) }
-            @if view.filter.state == "completed" { td.num data-of="Took" { (bound(job.took_ms)) } }
+            @if view.filter.state == "completed" { td.num data-of="Took" { @match job.took_ms { Some(ms) => (span(ms)), None => span.zero { "–" } } } }
             @if view.filter.state != "completed" {
                 td.none[said.is_none()] data-of=(if view.filter.state == "running" { "Progress" } else { "Error" }) {
                     @if let Some(said) = said { span.t.clip.small title=(shown(said)) { (shown(said)) } }
@@ -241,15 +241,8 @@ fn attempts(job: &JobRow) -> Markup {
     }
 }
 
-/// The last digits of an id, which differ most.
-fn short(id: &str) -> String {
-    let digits: Vec<char> = id.chars().collect();
-    let from = digits.len().saturating_sub(12);
-    if from == 0 {
-        id.to_owned()
-    } else {
-        format!("..{}", digits[from..].iter().collect::<String>())
-    }
+fn short(id: &str) -> &str {
+    id.get(..SHOWN_DIGITS).unwrap_or(id)
 }
 
 /// The changes: of the selected jobs, and of all that match. Each says which.
@@ -264,13 +257,13 @@ fn bulk(frame: &Frame, view: &Jobs) -> Markup {
         div.bulk {
             form.row id="some" method="post" action=(frame.link("api/v1/bulk")) {
                 strong { "Selected" }
-                (hidden("back", &frame.here))
+                (sent(frame, &frame.here))
                 (changes(view, "when-some"))
                 span.soft role="status" data-count {}
             }
             form.row.end method="post" action=(frame.link(&target)) {
                 strong { (all) }
-                (hidden("back", &frame.here))
+                (sent(frame, &frame.here))
                 @for (name, value) in fields { (hidden(name, value)) }
                 (changes(view, "when-all"))
             }

@@ -72,8 +72,20 @@ fn document(
             body {
                 a.skip href="#main" { "Skip to the content" }
                 (head(frame, is_problem))
-                main id="main" tabindex="-1" { (part) }
+                main id="main" tabindex="-1" { (said(frame)) (part) }
                 (foot(frame))
+            }
+        }
+    }
+}
+
+/// What the action has done that led to the page.
+fn said(frame: &Frame) -> Markup {
+    html! {
+        @if let Some(said) = &frame.said {
+            div.note.good id="said" role="status" {
+                span.t { (shown(&said.text)) }
+                @if let Some(job) = &said.job { a href=(frame.link(job)) { "Show the job" } }
             }
         }
     }

@@ -7,6 +7,7 @@ use super::layout;
 use super::parts::{heading, state};
 use super::text::{cell, count, counted, number, shown, span};
 use crate::web::frame::Frame;
+use crate::web::views::Bound;
 use crate::web::views::overview::{Overview, QueueRow, Warning};
 
 pub(crate) fn page(frame: &Frame, view: &Overview) -> Markup {
@@ -80,7 +81,7 @@ fn tiles(frame: &Frame, view: &Overview) -> Markup {
             }
             div.tile {
                 span { "Late, p99" }
-                strong { @match view.p99_late_ms { Some(ms) => { small { "≤ " } (span(ms)) }, None => "–" } }
+                strong { @match view.p99_late_ms { Some(late) if late.is_above() => { small { "> " } (span(Bound::LAST_MS)) }, Some(late) => { small { "≤ " } (span(late.0)) }, None => "–" } }
                 span { "the last sixty minutes" }
             }
         }

@@ -4,6 +4,7 @@ use maud::{Markup, html};
 
 use super::text::{self, shown, span};
 use crate::web::frame::{Frame, encoded};
+use crate::web::views::Bound;
 
 /// The heading of a page, with what stands beside it.
 pub(crate) fn heading(title: &str, beside: &Markup) -> Markup {
@@ -49,13 +50,18 @@ pub(crate) fn button(
     let (target, fields) = split(&format!("api/v1/{target}"), of.as_slice());
     html! {
         form method="post" action=(frame.link(&target)) {
-            (hidden("back", &frame.here))
+            (sent(frame, &frame.here))
             @for (name, value) in fields { (hidden(name, value)) }
             button class=(look.class()) {
                 (label) @if let Some((_, of)) = of { span.only-read { " " (shown(of)) } }
             }
         }
     }
+}
+
+/// What each form of an action sends: the page that it comes back to, and its id.
+pub(crate) fn sent(frame: &Frame, back: &str) -> Markup {
+    html! { (hidden("back", back)) (hidden("once", &frame.form)) }
 }
 
 /// A field that is not seen.
@@ -88,11 +94,12 @@ pub(crate) fn queue(frame: &Frame) -> Markup {
     }
 }
 
-/// A bound of durations: `≤ 25 ms`, or nothing if there was none.
-pub(crate) fn bound(ms: Option<u64>) -> Markup {
+/// A bound of durations under a head that says "at most": `25 ms`, `> 1 h` above every bound, or nothing if there was none.
+pub(crate) fn bound(bound: Option<Bound>) -> Markup {
     html! {
-        @match ms {
-            Some(ms) => { (span(ms)) },
+        @match bound {
+            Some(bound) if bound.is_above() => { "> " (span(Bound::LAST_MS)) },
+            Some(bound) => { (span(bound.0)) },
             None => span.zero { "–" },
         }
     }

@@ -7,12 +7,12 @@ use super::parts::{Look, button, empty, heading};
 use super::question::verb;
 use super::text::{cell, count, number, relative, shown};
 use crate::web::frame::Frame;
-use crate::web::views::Time;
 use crate::web::views::action::{Bulks, Progress};
+use crate::web::views::{Number, Time};
 
 /// One bulk.
 pub(crate) fn page(frame: &Frame, view: &Progress) -> Markup {
-    let title = format!("{} {} jobs", verb(view.action), number(view.of));
+    let title = format!("{} {}", verb(view.action), jobs(view.of));
     let runs = view.ended.is_none();
     let part = html! {
         (heading(&title, &html! { span id="state" data-live { (state(view.state)) } }))
@@ -67,7 +67,7 @@ fn row(frame: &Frame, bulk: &Progress, now: Time) -> Markup {
     html! {
         tr data-key=(bulk.id) {
             th.name scope="row" {
-                a data-row href=(frame.link(&format!("bulk/{}", bulk.id))) { (verb(bulk.action)) " " (number(bulk.of)) " jobs" }
+                a data-row href=(frame.link(&format!("bulk/{}", bulk.id))) { (verb(bulk.action)) " " (jobs(bulk.of)) }
                 span.sub.t { (shown(&bulk.scope)) }
             }
             td data-of="State" { (state(bulk.state)) }
@@ -76,6 +76,12 @@ fn row(frame: &Frame, bulk: &Progress, now: Time) -> Markup {
             td.nowrap data-of="Started" { (relative(bulk.started, now)) }
         }
     }
+}
+
+/// `1 job`, `344 jobs`, `10,000+ jobs`.
+fn jobs(of: Number) -> String {
+    let noun = if of.count == 1 && of.is_exact { "job" } else { "jobs" };
+    format!("{} {noun}", number(of))
 }
 
 fn state(word: &str) -> Markup {

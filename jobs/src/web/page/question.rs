@@ -4,17 +4,18 @@ use maud::{Markup, html};
 
 use super::layout;
 use super::parts::{heading, hidden, split};
-use super::text::{number, shown};
+use super::text::{counted, number, shown};
 use crate::web::frame::Frame;
+use crate::web::views::Number;
 use crate::web::views::action::Question;
 
 pub(crate) fn page(frame: &Frame, view: &Question) -> Markup {
     let verb = verb(view.action);
     let title = match view.jobs {
         None => format!("{verb}?"),
-        Some(jobs) if jobs.is_exact && jobs.count == 1 => format!("{verb} 1 job?"),
-        Some(jobs) if jobs.is_exact => format!("{verb} {} jobs?", number(jobs)),
-        Some(jobs) => format!("{verb} {} jobs or more?", super::text::count(jobs.count)),
+        Some(Number { count: 0, is_exact: false }) => format!("{verb} all jobs that match?"),
+        Some(jobs) if jobs.is_exact => format!("{verb} {}?", counted(jobs.count, "job", "jobs")),
+        Some(jobs) => format!("{verb} {} or more?", counted(jobs.count, "job", "jobs")),
     };
     let fields: Vec<(&str, &str)> =
         view.fields.iter().map(|(name, value)| (&**name, &**value)).collect();
@@ -32,6 +33,7 @@ pub(crate) fn page(frame: &Frame, view: &Question) -> Markup {
                 p.soft { "The jobs are changed in steps of 256, and the next page can stop that." @if is_exact { " No more jobs than these are changed." } @else { " Jobs that come to match meanwhile are changed too." } }
             }
             form.row method="post" action=(frame.link(&target)) {
+                (hidden("once", &frame.form))
                 @for (name, value) in fields { (hidden(name, value)) }
                 button.main.risky[view.loses] { (title.trim_end_matches('?')) }
                 a.btn href=(frame.link(&view.back)) { "No, back" }

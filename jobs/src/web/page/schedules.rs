@@ -1,4 +1,4 @@
-//! The schedules: the rule in words, the next five occurrences, the last one, and what may be done with them.
+//! The schedules: the rule in words, the next five occurrences, and what may be done with them.
 
 use maud::{Markup, html};
 
@@ -22,7 +22,6 @@ pub(crate) fn page(frame: &Frame, view: &Schedules) -> Markup {
                         th scope="col" { "Rule" }
                         th scope="col" { "Next" }
                         th scope="col" { "After that" }
-                        th scope="col" { "Last" }
                         @if frame.may_change { th scope="col" { span.only-read { "Change" } } }
                     } }
                     tbody { @for schedule in &view.rows { (row(frame, schedule, view.now)) } }
@@ -65,12 +64,6 @@ fn row(frame: &Frame, schedule: &ScheduleRow, now: Time) -> Markup {
                 }
             }
             td data-of="After that" { (later(schedule, now)) }
-            td data-of="Last" {
-                @match schedule.last {
-                    None => span.zero { "–" },
-                    Some(last) => span.nowrap { (relative(last, now)) span.sub { (clock(last, now)) } },
-                }
-            }
             @if frame.may_change { td.do { (change(frame, schedule)) } }
         }
     }

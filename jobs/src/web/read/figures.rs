@@ -1,12 +1,10 @@
 //! Figures of a history: minutes without gaps, and quantiles of buckets.
 
-use std::time::Duration;
-
 use crate::values::buckets::Buckets;
 use crate::values::history::{HistoryEntry, Step};
 use crate::values::time::Millis;
-use crate::web::views::Time;
 use crate::web::views::overview::Minute;
+use crate::web::views::{Bound, Time};
 
 /// Fills the gaps of a history: returns `steps` entries, the last of which is that of `now`.
 pub(crate) fn without_gaps(
@@ -76,16 +74,7 @@ pub(crate) fn sum(entries: &[HistoryEntry]) -> HistoryEntry {
     sum
 }
 
-/// Returns the bound of the bucket that a quantile falls into, in milliseconds, rounded up. Above every bound it
-/// is the last one.
-pub(crate) fn quantile(counts: &[u64], in_hundred: u64) -> Option<u64> {
-    let total: u64 = counts.iter().sum();
-    let wanted = (total * in_hundred).div_ceil(100);
-    let mut below = 0;
-    let found = counts.iter().position(|count| {
-        below += count;
-        total > 0 && below >= wanted
-    })?;
-    let bound: Duration = Buckets::BOUNDS[found.min(Buckets::BOUNDS.len() - 1)];
-    u64::try_from(bound.as_micros().div_ceil(1000)).ok()
+/// Returns the bound of the bucket that a quantile falls into.
+pub(crate) fn quantile(counts: &[u64], in_hundred: u64) -> Option<Bound> {
+    Buckets::bound_of(counts, in_hundred).map(Bound::of)
 }

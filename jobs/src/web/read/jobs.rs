@@ -87,7 +87,7 @@ fn find(reader: &Reader<'_>, wanted: &Query, place: Place, rows: usize) -> Resul
             after = Some(wanted.key(&job));
             bytes += job.bytes();
             records += 1;
-            found.records += 1;
+            found.records = found.records.saturating_add(1);
             if takes(&job) {
                 found.jobs.push(job);
             }

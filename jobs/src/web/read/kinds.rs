@@ -56,7 +56,9 @@ pub(crate) fn kinds(reader: &Reader<'_>) -> Result<Kinds, Problem> {
         let overdue = gauges.and_then(|its| its.oldest_overdue);
         let next_due = match overdue {
             Some(age) => Some(now.minus(age)),
-            None if *jobs > 0 => first_pending(reader, name, now)?.map(|job| Millis::present(job.due)),
+            None if *jobs > 0 => {
+                first_pending(reader, name, now)?.map(|job| Millis::present(job.due))
+            }
             None => None,
         };
         view.rows.push(KindRow {

@@ -50,24 +50,9 @@ fn schedule_row(schedule: &StoredSchedule, is_paused: bool, now: Millis) -> Sche
         rule: schedule.rule_text.clone(),
         in_words: in_words(schedule),
         next: next.into_iter().map(|time| Time::new(time.to_system())).collect(),
-        last: last(rule, schedule.next),
         is_missed: !is_paused && now.get() - schedule.next.get() > MISSED_MS,
         is_paused,
     }
-}
-
-/// Returns the occurrence before the next one, if the rule tells it.
-fn last(rule: &Rule, next: Millis) -> Option<Time> {
-    let last = match rule {
-        Rule::Every(ms) => {
-            let last = next.get().checked_sub(i64::try_from(*ms).ok()?)?;
-            (last > 0).then(|| Millis::clamped(last))
-        }
-        #[cfg(feature = "cron")]
-        Rule::Cron(cron) => cron.before(next),
-        Rule::Unknown => None,
-    };
-    last.map(|last| Time::new(last.to_system()))
 }
 
 fn in_words(schedule: &StoredSchedule) -> String {

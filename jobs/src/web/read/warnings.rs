@@ -10,8 +10,8 @@ use crate::web::frame::encoded;
 use crate::web::page::text::counted;
 use crate::web::read::Reader;
 use crate::web::read::kinds::first_pending;
-use crate::web::views::overview::{Overview, Warning};
 use crate::web::views::Problem;
+use crate::web::views::overview::{Overview, Warning};
 
 /// Overdue for longer than this is worth a warning.
 const OVERDUE_MS: i64 = 2_000;
@@ -41,9 +41,8 @@ pub(crate) fn warnings(
     let lost: u64 = view.minutes.iter().map(|minute| minute.interrupted).sum();
     if lost > 0 {
         let runs = counted(lost, "run was", "runs were");
-        let text = format!(
-            "In the last hour {runs} interrupted: the process ended, or lost its claim."
-        );
+        let text =
+            format!("In the last hour {runs} interrupted: the process ended, or lost its claim.");
         let cure = "Look for crashes and for machines without contact.";
         warnings.push(warning("lost_claims", text, cure, "nodes"));
     }
@@ -100,7 +99,7 @@ fn add_overdue(
         let own_page = format!("jobs/{}", job.id);
         let list = format!("jobs?state=overdue&kind={}", encoded(&job.kind));
         for reason in reasons {
-            let Some(cause) = cause(&reason, now.to_system(), &own_page, &list) else { continue };
+            let Some(cause) = cause(&reason, view, &own_page, &list) else { continue };
             let same = |(known, _): &&mut (Cause, Vec<&str>)| {
                 known.what == cause.what && known.because == cause.because
             };
@@ -121,12 +120,8 @@ fn add_overdue(
 }
 
 /// Returns the cause behind a reason of a job, if it is one that somebody can do something about.
-fn cause(
-    reason: &PendingReason,
-    now: SystemTime,
-    own_page: &str,
-    list: &str,
-) -> Option<Cause> {
+fn cause(reason: &PendingReason, view: &Overview, own_page: &str, list: &str) -> Option<Cause> {
+    let now = Millis::clamped(view.now.ms()).to_system();
     let cause = |what, because: &str, cure, link: &str| {
         Some(Cause { what, because: because.to_owned(), cure, link: link.to_owned() })
     };
@@ -159,9 +154,12 @@ fn cause(
                  runs hold all of its threads";
             cause("no_node", because, "Look at the nodes.", "nodes")
         }
-        PendingReason::Turn { in_flight, most_runs, .. } if in_flight >= most_runs => {
+        // A process tells how much it has claimed with its next commit, so the jobs that are claimed count too.
+        PendingReason::Turn { in_flight, most_runs, .. }
+            if in_flight >= most_runs || view.running >= view.capacity =>
+        {
             let because = format!(
-                "the processes that handle them are busy. They can run {} at once, and had claimed {in_flight}",
+                "the processes that handle them are busy. They can run {} at once",
                 counted(*most_runs as u64, "job", "jobs"),
             );
             let cure = "Give them more threads, or start more of them.";

@@ -5,6 +5,10 @@ use serde::Serialize;
 use super::{Number, Time};
 use crate::values::pending_reason::PendingReason;
 
+/// How many of the digits of an id a list shows: its time and its number within the millisecond, in which the ids of a
+/// process differ. The search and the command take them.
+pub(crate) const SHOWN_DIGITS: usize = 14;
+
 /// Which jobs a list has: the parameters of `jobs`, for the form of the filter.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub(crate) struct Filter {
@@ -12,7 +16,7 @@ pub(crate) struct Filter {
     pub(crate) state: &'static str,
     pub(crate) kind: Option<String>,
     pub(crate) key: Option<String>,
-    /// In the payload, key, headers, error or result, in their redacted form. Upper and lower case are the same.
+    /// The beginning of the id, or in the payload, key, headers, error or result, in their redacted form. Upper and lower case are the same.
     pub(crate) text: Option<String>,
     /// The group of dead jobs: its name in links.
     pub(crate) group: Option<String>,

@@ -13,7 +13,7 @@ pub(crate) mod overview;
 pub(crate) mod place;
 pub(crate) mod groups;
 
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use serde::{Serialize, Serializer};
 
@@ -49,6 +49,35 @@ impl core::fmt::Display for Time {
 impl Serialize for Time {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
+    }
+}
+
+/// The bound of the bucket that a duration falls into, in milliseconds, rounded up. Above every bound it is one more than
+/// the last, and its JSON is the text `more than 3600000`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Bound(pub(crate) u64);
+
+impl Bound {
+    /// The last bound of the buckets.
+    pub(crate) const LAST_MS: u64 = 3_600_000;
+
+    pub(crate) fn of(bound: Duration) -> Bound {
+        let ms = u64::try_from(bound.as_micros().div_ceil(1000)).unwrap_or(u64::MAX);
+        Bound(ms.min(Bound::LAST_MS + 1))
+    }
+
+    /// Says whether the duration is above every bound.
+    pub(crate) fn is_above(self) -> bool {
+        self.0 > Bound::LAST_MS
+    }
+}
+
+impl Serialize for Bound {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.is_above() {
+            true => serializer.collect_str(&format_args!("more than {}", Bound::LAST_MS)),
+            false => serializer.serialize_u64(self.0),
+        }
     }
 }
 

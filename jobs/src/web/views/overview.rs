@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::limits::{LimitRow, Limits};
-use super::{Number, Time};
+use super::{Bound, Number, Time};
 
 /// The first page.
 #[derive(Clone, Serialize)]
@@ -24,7 +24,7 @@ pub(crate) struct Overview {
     /// Runs that failed, retried or not, in the last full minute.
     pub(crate) failed_per_minute: u64,
     /// Of the last sixty minutes: the bound of the bucket that the 99th of a hundred starts falls into.
-    pub(crate) p99_late_ms: Option<u64>,
+    pub(crate) p99_late_ms: Option<Bound>,
     /// Sixty minutes, the oldest first, without gaps. The last one is not over yet.
     pub(crate) minutes: Vec<Minute>,
     pub(crate) queues: Vec<QueueRow>,
@@ -45,11 +45,11 @@ pub(crate) struct Minute {
     pub(crate) cancelled: u64,
     pub(crate) interrupted: u64,
     /// The bounds of the buckets into which the half and the 99th of a hundred starts fall: how late they were.
-    pub(crate) p50_late_ms: Option<u64>,
-    pub(crate) p99_late_ms: Option<u64>,
+    pub(crate) p50_late_ms: Option<Bound>,
+    pub(crate) p99_late_ms: Option<Bound>,
     /// The same of how long the runs took.
-    pub(crate) p50_run_ms: Option<u64>,
-    pub(crate) p99_run_ms: Option<u64>,
+    pub(crate) p50_run_ms: Option<Bound>,
+    pub(crate) p99_run_ms: Option<Bound>,
 }
 
 /// The history as JSON.
@@ -132,10 +132,10 @@ pub(crate) struct KindRow {
     pub(crate) completed_per_minute: u64,
     /// Of a hundred runs of the last hour, if there was one.
     pub(crate) failures_in_hundred: Option<f64>,
-    pub(crate) p50_late_ms: Option<u64>,
-    pub(crate) p99_late_ms: Option<u64>,
-    pub(crate) p50_run_ms: Option<u64>,
-    pub(crate) p99_run_ms: Option<u64>,
+    pub(crate) p50_late_ms: Option<Bound>,
+    pub(crate) p99_late_ms: Option<Bound>,
+    pub(crate) p50_run_ms: Option<Bound>,
+    pub(crate) p99_run_ms: Option<Bound>,
     /// Completed runs of each of the last sixty minutes, the oldest first.
     pub(crate) sparkline: Vec<u64>,
     pub(crate) head_start_ms: Option<u64>,

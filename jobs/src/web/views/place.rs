@@ -26,8 +26,6 @@ pub(crate) struct ScheduleRow {
     /// The next five occurrences; one if the rule is unknown to this program. If it is paused: those that would come
     /// if it were resumed now.
     pub(crate) next: Vec<Time>,
-    /// The occurrence before, if the rule tells it.
-    pub(crate) last: Option<Time>,
     /// The next occurrence is late: no process made it.
     pub(crate) is_missed: bool,
     /// While it is paused, it makes no occurrence.

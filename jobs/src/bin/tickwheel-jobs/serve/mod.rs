@@ -27,6 +27,9 @@ use auth::Gate;
 /// The environment variable with the password.
 const PASSWORD: &str = "TICKWHEEL_PASSWORD";
 
+/// A longer password does not fit into the header of a request that is read.
+const MOST_PASSWORD_BYTES: usize = 1024;
+
 /// Serves the dashboard of one queue, or of all queues of the store, until a signal ends it.
 pub(crate) fn serve(
     store: &Target,
@@ -107,6 +110,9 @@ fn password(file: Option<&Path>) -> Result<Option<String>, Box<dyn Error>> {
     let password = password.trim_end_matches(['\r', '\n']);
     if password.is_empty() || password.contains(['\r', '\n']) {
         return Err(format!("{of}: a password is one line, and not empty").into());
+    }
+    if password.len() > MOST_PASSWORD_BYTES {
+        return Err(format!("{of}: a password has at most {MOST_PASSWORD_BYTES} bytes").into());
     }
     Ok(Some(password.to_owned()))
 }

@@ -1,12 +1,12 @@
 //! Made-up views for the tests of the pages: a usual day, an empty queue, and any text in the place of a job's.
 
-use crate::web::frame::{Frame, QueueLink, Tab, encoded};
+use crate::web::frame::{Frame, QueueLink, Said, Tab, encoded};
 use crate::web::views::action::{Bulks, Progress, Question};
 use crate::web::views::groups::{GroupRow, Groups};
 use crate::web::views::limits::{LimitRow, Limits};
 use crate::web::views::overview::{KindRow, Kinds, Minute, Overview, QueueRow, Warning};
 use crate::web::views::place::{NodeRow, Nodes, ScheduleRow, Schedules, Store};
-use crate::web::views::{Number, Problem, Time};
+use crate::web::views::{Bound, Number, Problem, Time};
 
 /// Texts of jobs: each is changed by a function, so that any text can stand in each place.
 pub(super) type Change<'a> = &'a dyn Fn(&str) -> String;
@@ -31,6 +31,8 @@ pub(super) fn frame(tab: Tab, here: &str, change: Change<'_>) -> Frame {
         queues: vec![queue("default", false), queue("mail", true)],
         root: "./".to_owned(),
         may_change: true,
+        form: "5f1d".to_owned(),
+        said: Some(Said { text: change("The queue goes on."), job: Some("jobs/01".to_owned()) }),
         here: here.to_owned(),
         style: "style-1f00.css".to_owned(),
         script: "live-2e11.js".to_owned(),
@@ -65,10 +67,10 @@ pub(super) fn minutes(is_empty: bool) -> Vec<Minute> {
             snoozed: 0,
             cancelled: 0,
             interrupted: 0,
-            p50_late_ms: (!is_empty).then_some(2),
-            p99_late_ms: (!is_empty).then_some(late),
-            p50_run_ms: (!is_empty).then_some(25),
-            p99_run_ms: (!is_empty).then_some(500),
+            p50_late_ms: (!is_empty).then_some(Bound(2)),
+            p99_late_ms: (!is_empty).then_some(Bound(late)),
+            p50_run_ms: (!is_empty).then_some(Bound(25)),
+            p99_run_ms: (!is_empty).then_some(Bound(500)),
         }
     };
     (0..60).map(of).collect()
@@ -100,7 +102,7 @@ pub(super) fn overview(change: Change<'_>) -> Overview {
         schedules: 7,
         completed_per_minute: 812,
         failed_per_minute: 6,
-        p99_late_ms: Some(25),
+        p99_late_ms: Some(Bound(25)),
         minutes: minutes(false),
         queues: vec![
             queue("default", false, None),
@@ -175,10 +177,10 @@ pub(super) fn kinds(many: usize, change: Change<'_>) -> Kinds {
             failed: at_64,
             completed_per_minute: if is_idle { 0 } else { wave(at_64, 60) },
             failures_in_hundred: (!is_idle).then_some([0.0, 0.03, 1.4, 12.5][n % 4]),
-            p50_late_ms: ms(2),
-            p99_late_ms: ms([5, 25, 250, 30_000][n % 4]),
-            p50_run_ms: ms(50),
-            p99_run_ms: ms([500, 1000, 5000, 300_000][n % 4]),
+            p50_late_ms: ms(2).map(Bound),
+            p99_late_ms: ms([5, 25, 250, 30_000][n % 4]).map(Bound),
+            p50_run_ms: ms(50).map(Bound),
+            p99_run_ms: ms([500, 1000, 5000, 300_000][n % 4]).map(Bound),
             sparkline: (0..60).map(|at| if is_idle { 0 } else { wave(at + at_64, 60) }).collect(),
             head_start_ms: (n == 4).then_some(60_000),
             keeps: (n == 0).then(|| change("the last 1000, for 7 days")),
@@ -285,7 +287,6 @@ pub(super) fn schedules(many: usize, change: Change<'_>) -> Schedules {
                     + step * if n.is_multiple_of(2) { 86_400 } else { 60 })
             })
             .collect(),
-        last: (n != 3).then(|| at(-20)),
         is_missed: n == 2,
         is_paused: n == 1,
     };
