@@ -91,7 +91,7 @@ mod tests {
     fn quantile_above_every_bound_is_told_from_the_last_bound() {
         let mut counts = [0; Buckets::BOUNDS.len() + 1];
         assert_eq!(Buckets::bound_of(&counts, 99), None);
-        counts[0] = 98;
+        counts[0] = 99;
         counts[13] = 1;
         assert_eq!(Buckets::bound_of(&counts, 99), Some(Duration::from_millis(1)));
         counts[13] = 2;

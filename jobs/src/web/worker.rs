@@ -15,9 +15,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::bulks::Board;
+use super::outcomes::Outcomes;
 use super::respond::Responder;
 use super::response;
-use super::outcomes::Outcomes;
 use super::route::Route;
 use super::settings::Settings;
 use super::task::{Reply, Task, ended};

@@ -297,14 +297,17 @@ fn double_click_is_one_click() {
         tab.call("Emulation.setScriptExecutionDisabled", &json!({ "value": !has_script }));
         tab.open(&world.url("schedules"));
         tab.double_click("tbody button", "Run now");
-        tab.wait("document.querySelector('#said').innerText.includes('has made the job')", false);
+        tab.wait(
+            "document.querySelector('#outcome').innerText.includes('has made the job')",
+            false,
+        );
         if has_script {
             tab.wait("!location.href.includes('said')", false);
         }
         assert_eq!(world.jobs.count().unwrap().pending, 1, "with the script: {has_script}");
         tab.double_click("tbody button", "Pause");
         tab.wait(
-            "document.querySelector('#said').innerText.includes('is paused: it makes')",
+            "document.querySelector('#outcome').innerText.includes('is paused: it makes')",
             false,
         );
     }

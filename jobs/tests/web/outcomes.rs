@@ -16,7 +16,7 @@ fn line(dashboard: &Dashboard, answer: &Answer) -> String {
     assert_eq!(answer.status, 303, "{answer:?}");
     let page = get(dashboard, &format!("/{}", answer.header("location").trim_start_matches("../")));
     assert_eq!(page.status, 200);
-    let (_, said) = page.text().split_once("id=\"said\"").expect("the page says what was done");
+    let (_, said) = page.text().split_once("id=\"outcome\"").expect("the page says what was done");
     let (_, said) = said.split_once("<span class=\"t\">").unwrap();
     said.split_once("</span>").unwrap().0.replace("&quot;", "\"")
 }
@@ -68,7 +68,7 @@ fn page_says_what_an_action_did() {
     // No link makes a page say what its author likes.
     for said in ["The+queue+is+gone", "0", "%3Cb%3E"] {
         let page = get(&dashboard, &format!("/kinds?said={said}"));
-        assert!(page.status == 200 && !page.text().contains("id=\"said\""), "{said}");
+        assert!(page.status == 200 && !page.text().contains("id=\"outcome\""), "{said}");
     }
 }
 

@@ -103,7 +103,7 @@ addEventListener("submit", (event) => {
 addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); });
 
 /* The link to a page has no outcome of an action in it. */
-if ($("#said")) {
+if ($("#outcome")) {
   const here = new URL(location.href);
   here.searchParams.delete("said");
   history.replaceState(null, "", here);

@@ -83,7 +83,7 @@ fn document(
 fn said(frame: &Frame) -> Markup {
     html! {
         @if let Some(said) = &frame.said {
-            div.note.good id="said" role="status" {
+            div.note.good id="outcome" role="status" {
                 span.t { (shown(&said.text)) }
                 @if let Some(job) = &said.job { a href=(frame.link(job)) { "Show the job" } }
             }

@@ -32,7 +32,10 @@ pub(super) fn frame(tab: Tab, here: &str, change: Change<'_>) -> Frame {
         root: "./".to_owned(),
         may_change: true,
         form: "5f1d".to_owned(),
-        said: Some(Said { text: change("The queue goes on."), job: Some("jobs/01".to_owned()) }),
+        said: Some(Said {
+            text: change("The queue goes on."),
+            job: Some("jobs/018f3a2c00000001a1b2c3d4e5f60718".to_owned()),
+        }),
         here: here.to_owned(),
         style: "style-1f00.css".to_owned(),
         script: "live-2e11.js".to_owned(),
