@@ -165,6 +165,9 @@ fn queues_are_listed_without_a_scan() {
         lines.iter().map(name).collect::<Vec<_>>()
     };
     assert_eq!(names(), ["mail", "shop"]);
+    // There is no default queue, so none is named.
+    let stats = ok(server.url(), &["--queue", "mail", "stats"]);
+    assert!(stats.contains("queues     mail, shop\n"), "{stats}");
     let _: u64 = server.ask(&["DEL", "tw:{mail}:kinds"]);
     assert_eq!(names(), ["shop"]);
 }

@@ -35,6 +35,7 @@ pub(crate) mod buckets;
 pub(crate) mod cancellation;
 pub(crate) mod run_report;
 pub(crate) mod info;
+pub(crate) mod json_text;
 pub(crate) mod json;
 pub(crate) mod group_info;
 pub(crate) mod history;

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use super::options::{Part, Redact};
 use super::views::job::{Content, SHOWN_DIGITS};
 use crate::values::info::JobInfo;
-use crate::values::json::respaced;
+use crate::values::json_text::respaced;
 
 /// The most characters of a payload on a page.
 const SHOWN_CHARS: usize = 4 << 10;
