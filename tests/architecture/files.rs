@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// A file has fewer lines than this.
-const MAX_LINES: usize = 400;
+const MAX_LINES: usize = 900;
 
 pub(crate) fn read(path: impl AsRef<Path>) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);

@@ -166,6 +166,8 @@ fn rate_of_the_program_holds_until_one_is_stored() {
         assert_eq!(driver.advance(2 * MS), 2);
         assert_eq!(driver.advance(SECOND), 1);
         jobs.kind::<Charge>().limit(Limit::none().rate(4, SECOND)).unwrap();
+        // The burst is used up, and the first tokens of the new rate make it good.
+        assert_eq!(driver.advance(SECOND), 3);
         assert_eq!(driver.advance(SECOND), 4);
         jobs.check().unwrap();
     });

@@ -19,8 +19,8 @@ use crate::values::node::Stored;
 use crate::values::rate::Tokens;
 use crate::values::time::Millis;
 
-/// The least score of no job: `BAND` times seven in `scripts/prelude.lua`.
-const PAST_ALL_SCORES: f64 = 7e15;
+/// The least score of no job: `BAND` times six in `scripts/prelude.lua`.
+const PAST_ALL_SCORES: f64 = 6e15;
 /// Numbers from here on are not exact in a script.
 const PAST_ALL_NUMBERS: u64 = 1 << 53;
 
@@ -127,11 +127,14 @@ fn is_in_lanes(field: &[u8], value: &[u8]) -> bool {
         _ => {
             let is_lane = behind(field, 2).is_some_and(<[u8]>::is_empty);
             let is_state = match value.get(8..) {
-                Some(b"" | b"p") => true,
-                Some([b't', until @ ..]) => until.len() == 8,
+                Some(b"" | b"p") => is_pass(value),
+                Some([b't', until @ ..]) if until.len() == 8 => {
+                    is_pass(value) && time(until).is_some()
+                }
+                Some([b'd', until @ ..]) if until.len() == 8 => time(until).is_some(),
                 _ => false,
             };
-            is_lane && is_state && is_pass(value)
+            is_lane && is_state
         }
     }
 }
@@ -178,13 +181,16 @@ fn is_ours(name: &str, field: &[u8], value: &[u8]) -> bool {
             [b'k', b'1'..=b'3', rest @ ..] => {
                 behind(rest, 1).is_some_and(|rest| rest.len() == 24 && time(rest).is_some())
             }
+            [b'w', rest @ ..] => {
+                behind(rest, 1).is_some_and(|rest| rest.len() == 28 && time(rest).is_some())
+            }
             list => is_list(list),
         },
         "dead_by_error" => {
             behind(field, 1).is_some() && is_score(PAST_ALL_SCORES) && score() != Some(0.0)
         }
         "counters" => {
-            let names = ["retrying:", "kept_bytes:", "listed:"];
+            let names = ["retrying:", "kept_bytes:", "listed:", "waited_bytes:"];
             names.iter().any(|name| field.starts_with(name.as_bytes())) && is_count(value)
         }
         "schedules" => text(field) && read_schedule(String::new(), value).is_ok(),

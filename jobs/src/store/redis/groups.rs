@@ -47,7 +47,7 @@ fn open_place(bound: &str, group: GroupId, rest: &[u8]) -> Vec<u8> {
 
 /// Says whether this is the row of a group.
 pub(super) fn is_row(row: &[u8]) -> bool {
-    [33, 49].contains(&row.len()) && read(row).is_some()
+    [37, 53].contains(&row.len()) && read(row).is_some()
 }
 
 fn read(row: &[u8]) -> Option<(Tally, Option<JobId>)> {

@@ -322,7 +322,7 @@ do
     call_all('ZADD', ended, dates)
     call_all('ZADD', over, places_kept)
     for kind, more in pairs(waited_bytes) do
-      redis.call('HINCRBY', counters, 'waited_bytes:' .. kind, more)
+      values.add(counters, 'waited_bytes:' .. kind, more)
     end
     for kind, number in pairs(kept) do
       kept_lists.count(kind, #(to_list[kind] or {}), kept_bytes[kind])

@@ -147,7 +147,7 @@ function kept_lists.waited_for(kind, bytes)
     redis.call('HDEL', counters, 'waited_bytes:' .. kind)
     return 0, 0
   elseif gone > 0 then
-    redis.call('HINCRBY', counters, 'waited_bytes:' .. kind, -gone)
+    values.add(counters, 'waited_bytes:' .. kind, -gone)
   end
   return many, math.max(bytes - gone, 0)
 end
