@@ -162,7 +162,7 @@ fn rate_of_the_program_holds_until_one_is_stored() {
     on_stores(|store| {
         let rate = Limit::none().rate(1, SECOND).burst(2);
         let (jobs, driver, _) = timed((store.open)().limit_unless_set::<Charge>(rate));
-        jobs.insert_batch((0..9).map(|_| (MS, charge("nobody")))).unwrap();
+        jobs.insert_batch((0..12).map(|_| (MS, charge("nobody")))).unwrap();
         assert_eq!(driver.advance(2 * MS), 2);
         assert_eq!(driver.advance(SECOND), 1);
         jobs.kind::<Charge>().limit(Limit::none().rate(4, SECOND)).unwrap();
