@@ -341,7 +341,9 @@ fn future_that_is_kept_after_a_panic_leaves_the_wheel_to_its_thread() {
 }
 
 /// A key that calls a function, once, while it is compared.
-struct Compared(Arc<Mutex<Option<Box<dyn FnOnce() + Send>>>>);
+struct Compared(Arc<Mutex<Option<Call>>>);
+
+type Call = Box<dyn FnOnce() + Send>;
 
 impl PartialEq for Compared {
     fn eq(&self, _: &Compared) -> bool {

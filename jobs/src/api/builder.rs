@@ -182,7 +182,8 @@ impl Builder {
     }
 
     /// Sets the name of the queue: each queue of a file has its own jobs, keys, schedules and runner. A name
-    /// has 1 to 48 ASCII letters, digits and `_`; upper and lower case are the same.
+    /// has 1 to 48 ASCII letters, digits and `_`; upper and lower case are the same. On a server, `jobs` is the queue of
+    /// a builder that names none.
     #[doc(alias("namespace", "name", "prefix"))]
     pub fn queue(self, name: &str) -> Builder {
         Builder { queue: Some(name.to_owned()), ..self }

@@ -50,7 +50,7 @@ const NOTIFICATIONS: usize = 16;
 
 impl Builder {
     /// Checks every choice, and opens the store.
-    pub(super) fn into_parts(self, runs_jobs: bool, manual: bool) -> Result<Parts, OpenError> {
+    pub(super) fn into_parts(mut self, runs_jobs: bool, manual: bool) -> Result<Parts, OpenError> {
         let wrong = |reason: &str| Err(OpenError::Config(reason.to_owned()));
         if self.lease.is_zero() {
             return wrong("lease(0): a claim needs a lease above zero");
@@ -75,6 +75,11 @@ impl Builder {
                     "queue({queue:?}): a name has 1 to {QUEUE_BYTES} letters, digits and '_'"
                 )));
             }
+        }
+        // The keys of a server have the unnamed queue under this name.
+        let is_unnamed = |queue: &mut String| queue.eq_ignore_ascii_case("jobs");
+        if self.source.is_shared() {
+            self.queue.take_if(is_unnamed);
         }
         self.check_batches()?;
         let (rooms, most_runs) = (self.rooms(), self.most_runs());

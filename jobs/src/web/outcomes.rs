@@ -7,7 +7,7 @@
 //! - A page shows the outcome that its parameter `said` names, for [`SHOWN`]. Its text comes from here, never from the
 //!   link.
 
-use core::hash::{BuildHasher, Hash, Hasher};
+use core::hash::BuildHasher;
 use std::collections::VecDeque;
 use std::hash::RandomState;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -52,9 +52,7 @@ pub(crate) fn new_id() -> String {
 pub(crate) fn form(act: &Act, params: &Params) -> Option<u64> {
     static RANDOM: LazyLock<RandomState> = LazyLock::new(RandomState::new);
     params.get("once")?;
-    let mut hasher = RANDOM.build_hasher();
-    (format!("{act:?}"), params).hash(&mut hasher);
-    Some(hasher.finish())
+    Some(RANDOM.hash_one((format!("{act:?}"), params)))
 }
 
 impl Outcomes {

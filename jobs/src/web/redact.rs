@@ -37,7 +37,9 @@ impl Redactor<'_> {
     /// Changes a value to its redacted form. If the program's function panics, nothing of the value stays.
     fn apply(self, kind: &str, part: Part, value: &mut Value) {
         let Some(redact) = self.0 else { return };
-        if catch_unwind(AssertUnwindSafe(|| redact(kind, part, value))).is_err() {
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| redact(kind, part, value))) {
+            // The payload's drop may panic as well.
+            let _ = catch_unwind(AssertUnwindSafe(|| drop(payload)));
             *value = Value::String(FAILED.to_owned());
         }
     }

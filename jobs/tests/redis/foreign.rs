@@ -300,7 +300,7 @@ impl Plant {
         for cmd in commands {
             cmd.exec(&mut server.connection()).unwrap();
         }
-        let found = open(server).client().and_then(|client| Ok(client.check()));
+        let found = open(server).client().map(|client| client.check());
         let found = found.unwrap().map_err(|error| error.to_string());
         let is_named = |found: &String| {
             found.contains(&format!("{PREFIX}{key} ")) || key == "jobs" && found.contains("R12: ")

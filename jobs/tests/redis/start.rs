@@ -183,3 +183,15 @@ fn queue_of_another_layout_is_refused_and_left_unchanged() {
     layout("1");
     assert_eq!(open(&server).client().unwrap().count().unwrap().pending, 1);
 }
+
+/// A builder that names no queue has the queue `jobs` of a server: both have the same jobs, and make the same ids.
+#[test]
+fn queue_named_jobs_is_the_unnamed_one() {
+    let server = Server::start();
+    let unnamed = open(&server).client().unwrap();
+    let named = open(&server).queue("Jobs").client().unwrap();
+    let year = Duration::from_secs(365 * 24 * 3600);
+    assert!(unnamed.keyed("a").throttle(year, Order(1)).unwrap().is_new);
+    assert!(!named.keyed("a").throttle(year, Order(2)).unwrap().is_new);
+    assert_eq!(named.count().unwrap().pending, 1);
+}

@@ -120,7 +120,7 @@ fn unreadable_record_is_set_aside_and_blocks_no_other_job() {
     for (id, record) in ids.iter().zip(senseless) {
         let kept: Vec<u8> = redis::cmd("HGET")
             .arg("tw:{jobs}:unreadable")
-            .arg(&[b"jobs:", &bytes(*id)[..]].concat())
+            .arg([b"jobs:", &bytes(*id)[..]].concat())
             .query(&mut server.connection())
             .unwrap();
         assert_eq!(kept, record);

@@ -217,7 +217,7 @@ fn is_ours(name: &str, field: &[u8], value: &[u8]) -> bool {
                     rest => behind(rest, 1),
                 }) == Some(&[])
             }
-            [b'i', ..] => value.len() % 5 == 0,
+            [b'i', ..] => value.len().is_multiple_of(5),
             [b'm' | b'h', ..] => is_row(value),
             _ => false,
         },

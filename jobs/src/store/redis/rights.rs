@@ -103,7 +103,7 @@ impl Needs {
         let writes_nothing = !writes.iter().take(WRITES.len()).any(|letter| *letter == b'1');
         let needed = match writes_nothing && !self.runs_jobs {
             true => reads,
-            false => &letters[..],
+            false => letters,
         };
         refuse_if_denied(&commands, needed)?;
         Ok(Rights { sees_snapshots: Some(*sees_snapshots == b'1') })

@@ -10,6 +10,7 @@
 //!   them once from the lists of the last minute.
 
 use std::collections::VecDeque;
+use std::collections::hash_map::Entry;
 
 use super::State;
 use super::kept::{List, Listed, Look, NewlyKept};
@@ -30,7 +31,32 @@ pub(crate) struct ToTrim {
 /// The kept jobs of a kind on whose end a caller waits, in the order of their ends: when each ended, and how many bytes it
 /// counts.
 #[derive(Default)]
-pub(crate) struct WaitedFor(VecDeque<(Millis, i64)>);
+pub(crate) struct WaitedFor {
+    jobs: VecDeque<(Millis, i64)>,
+    bytes: i64,
+}
+
+impl WaitedFor {
+    fn add_later(&mut self, at: Millis, bytes: i64) {
+        self.jobs.push_back((at, bytes));
+        self.bytes += bytes;
+    }
+
+    fn add_earlier(&mut self, at: Millis, bytes: i64) {
+        self.jobs.push_front((at, bytes));
+        self.bytes += bytes;
+    }
+
+    /// Drops the jobs whose time is over.
+    fn settle(&mut self, now: Millis) {
+        while let Some((at, bytes)) = self.jobs.front().copied()
+            && !is_waited_for(true, at, now)
+        {
+            self.jobs.pop_front();
+            self.bytes -= bytes;
+        }
+    }
+}
 
 impl State {
     /// Notes a kept job whose row was written. It is listed by the next call of [`trim`](State::trim). `keep`: what the
@@ -45,7 +71,8 @@ impl State {
         if job.wanted
             && let Some(waited) = self.waited_for.get_mut(&kind)
         {
-            waited.0.push_back((at, job.bytes.into()));
+            waited.settle(at);
+            waited.add_later(at, job.bytes.into());
         }
         let of = |its: &&mut NewlyKept| (its.kind, its.at, its.until) == (kind, at, until);
         match self.newly_kept.iter_mut().find(of) {
@@ -110,25 +137,25 @@ impl State {
         kind: i64,
         now: Millis,
     ) -> Result<KindCounts, StoreError> {
-        if !self.waited_for.contains_key(&kind) {
-            let mut waited = WaitedFor::default();
-            let lists = &tables.sql.kept.latest_lists;
-            tables.lists_by_time(lists, [kind, i64::MAX], |lists| {
-                let jobs = lists.iter().flat_map(|list| list.jobs.iter().map(|job| (list.at, job)));
-                for (at, job) in jobs.filter(|(_, job)| job.wanted) {
-                    waited.0.push_front((at, job.bytes.into()));
-                }
-                Ok(lists.iter().all(|list| !is_waited_for(true, list.at, now)))
-            })?;
-            self.waited_for.insert(kind, waited);
-        }
-        let mut counts = KindCounts::default();
-        if let Some(waited) = self.waited_for.get_mut(&kind) {
-            waited.0.retain(|(at, _)| is_waited_for(true, *at, now));
-            counts.kept = i64::try_from(waited.0.len()).unwrap_or(i64::MAX);
-            counts.kept_bytes = waited.0.iter().map(|(_, bytes)| bytes).sum();
-        }
-        Ok(counts)
+        let waited = match self.waited_for.entry(kind) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(unknown) => {
+                let mut waited = WaitedFor::default();
+                let lists = &tables.sql.kept.latest_lists;
+                tables.lists_by_time(lists, [kind, i64::MAX], |lists| {
+                    let jobs =
+                        lists.iter().flat_map(|list| list.jobs.iter().map(|job| (list.at, job)));
+                    for (at, job) in jobs.filter(|(_, job)| job.wanted) {
+                        waited.add_earlier(at, job.bytes.into());
+                    }
+                    Ok(lists.iter().all(|list| !is_waited_for(true, list.at, now)))
+                })?;
+                unknown.insert(waited)
+            }
+        };
+        waited.settle(now);
+        let kept = i64::try_from(waited.jobs.len()).unwrap_or(i64::MAX);
+        Ok(KindCounts { kept, kept_bytes: waited.bytes, ..KindCounts::default() })
     }
 
     /// Counts kept jobs no longer that were deleted. An id stays if its caller chose it and it may not be forgotten yet.

@@ -9,8 +9,9 @@
 -- the job too.
 -- `lanes` has each lane with a job in `wait`: its pass in eight bytes, which is its weight times ROUNDS, and the round of
 -- its next turn. Behind it stands PARKED if the lane is parked, or UNTIL and eight bytes of time if it is parked until a
--- time. LATER and the due time of its first job stand there if no job of the lane is due; then the pass says nothing. Under the length and the name of a kind it has three numbers for each weight of its lanes: see `turns.lua`. The
--- marks below and that of `look.lua` are fields of `lanes` too, with names that begin with a zero byte.
+-- time. LATER and the due time of its first job stand there if no job of the lane is due; then the pass says nothing. Under
+-- the length and the name of a kind it has three numbers for each weight of its lanes: see `turns.lua`. The marks below and
+-- that of `look.lua` are fields of `lanes` too, with names that begin with a zero byte.
 -- `turn` has the lanes in turn: the kind, the pass, the partition. The bytes of a pass sort as its number does. It also
 -- has the notes of `tokens.lua`, before all lanes.
 
