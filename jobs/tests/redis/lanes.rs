@@ -144,7 +144,7 @@ fn places_are_free_although_the_limit_was_removed_meanwhile() {
     assert_eq!(in_hand(&open(&server).client().unwrap()), 0);
     jobs.check().unwrap();
     let _: u64 =
-        server.ask(&["ZADD", "tw:{jobs}:held", "0", "\u{4}mail\u{4}mail\00123456789abcdef"]);
+        server.ask(&["ZADD", "tw:{jobs}:held", "0", "\u{4}mail\u{4}mail\x000123456789abcdef"]);
     assert!(jobs.check().unwrap_err().to_string().contains("R22"));
     for _ in 0..3 {
         driver.advance(SECOND);
