@@ -109,6 +109,13 @@ impl Line {
         i64::try_from((left + spacing - 1) / spacing).unwrap_or(i64::MAX)
     }
 
+    /// The latest that the next token is after claims of this rate alone.
+    fn farthest(&self, now: i64) -> i64 {
+        let Line { rate, .. } = self;
+        let own = now.saturating_add(rate.tolerance()).saturating_add(rate.spacing());
+        own.saturating_add(rate.longest_delay())
+    }
+
     fn is_past(&self, now: i64) -> bool {
         self.next.saturating_add(self.rate.longest_delay()) < now
     }
@@ -133,17 +140,18 @@ impl Tokens {
                 self.lines.insert(0, Line::new(rate, next));
             }
         }
+        // As long as the debt of another rate lasts, one other line stays: the clock was not set back.
+        let has_debt = self.lines.first().is_some_and(|line| line.next > line.farthest(now));
         let mut at = 0;
         self.lines.retain(|line| {
             at += 1;
-            at == 1 || at <= LINES && !line.is_past(now)
+            at == 1 || at <= LINES && (!line.is_past(now) || has_debt && at == 2)
         });
         let is_alone = self.lines.len() == 1;
         for line in &mut self.lines {
             let rate = line.rate;
-            let after_own = now.saturating_add(rate.tolerance()).saturating_add(rate.spacing());
-            let farthest = if is_alone { after_own } else { Line::latest(rate, now) };
-            if line.next > farthest.saturating_add(rate.longest_delay()) {
+            let latest = Line::latest(rate, now).saturating_add(rate.longest_delay());
+            if line.next > if is_alone { line.farthest(now) } else { latest } {
                 *line = Line::new(rate, now.saturating_add(rate.spacing()));
             }
         }
@@ -231,6 +239,19 @@ mod tests {
 
     fn rate(jobs: u32, per: u64, burst: u32) -> Rate {
         Rate { jobs, per, burst }
+    }
+
+    /// A rate that follows another begins with what is used up, also once the line of the other is past.
+    #[test]
+    fn debt_of_another_rate_outlasts_its_line() {
+        let (quick, slow) = (rate(100, 1000, 100), rate(10, 60_000, 1));
+        let mut tokens = Tokens::new(quick, at(0));
+        (0..100).for_each(|_| tokens.take(at(0)));
+        for ms in [0, 1_100, 30_000, 59_999] {
+            tokens.follow(slow, at(ms));
+            assert_eq!(tokens.next(), at(60_000));
+            tokens = Tokens::from_text(&tokens.to_text()).unwrap();
+        }
     }
 
     /// Claims that come in time are evenly spaced. A burst comes first.

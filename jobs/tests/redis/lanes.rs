@@ -145,12 +145,37 @@ fn places_are_free_although_the_limit_was_removed_meanwhile() {
     jobs.check().unwrap();
     let _: u64 =
         server.ask(&["ZADD", "tw:{jobs}:held", "0", "\u{4}mail\u{4}mail\x000123456789abcdef"]);
-    assert!(jobs.check().unwrap_err().to_string().contains("R22"));
+    assert!(jobs.check().unwrap_err().to_string().contains("R24"));
     for _ in 0..3 {
         driver.advance(SECOND);
     }
     assert_eq!(held(), 0);
     jobs.check().unwrap();
+}
+
+/// A fence whose scope is cut short counts as none: its job runs again when the lease ends, and other claims go on.
+#[test]
+fn fence_with_a_broken_scope_stops_no_claim() {
+    let server = Server::start();
+    let (dies, driver, _) = noted(open(&server).lease(SECOND));
+    dies.kind::<Charge>().limit_each(Limit::running(5)).unwrap();
+    dies.insert_batch((0..2).map(|_| (Duration::ZERO, charge("acme")))).unwrap();
+    dies.nudge();
+    const CUT: &str = "local fences = redis.call('HGETALL', KEYS[1])
+        redis.call('HSET', KEYS[1], fences[1], string.sub(fences[2], 1, 56) .. '\\23{')
+        return redis.call('ZREMRANGEBYRANK', KEYS[2], 0, 0)";
+    let keys = ["2", "tw:{jobs}:fence", "tw:{jobs}:held"];
+    assert_eq!(server.ask::<i64>(&["EVAL", CUT, keys[0], keys[1], keys[2]]), 1);
+    let after = driver.wall_now() + 10 * SECOND;
+    core::mem::forget((dies, driver));
+    let (jobs, driver, ran) = noted(open(&server).lease(SECOND));
+    driver.set_wall(after);
+    jobs.insert(Duration::ZERO, charge("beta")).unwrap();
+    for _ in 0..5 {
+        driver.advance(SECOND);
+    }
+    assert_eq!(ran.lock().unwrap().len(), 3);
+    assert_eq!(in_hand(&open(&server).client().unwrap()), 0);
 }
 
 /// Each job runs, also after someone removes data from the keys of partitions and limits, or adds data to them.
@@ -161,7 +186,9 @@ fn keys_of_partitions_that_someone_changes_heal() {
     let phantom = format!("\u{6}stripe{lane}0123456789abcdef");
     let waits = format!("{lane}\0\0\0\0\0\0\0\u{1}0123456789abcdef");
     let turn = "\u{6}charge\0\0\0\0\0\0\0\u{1}\u{4}acme";
-    let changes: [&[&str]; 10] = [
+    let due = "tw:{jobs}:due:charge";
+    let changes: [&[&str]; 11] = [
+        &["ZUNIONSTORE", "due:charge", "1", due, "WEIGHTS", "inf"],
         &["DEL", "wait"],
         &["DEL", "turn"],
         &["DEL", "lanes"],

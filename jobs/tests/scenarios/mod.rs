@@ -380,6 +380,11 @@ fn called_jobs_take_no_place_of_kept_ones() {
         }
         (4..=5).for_each(run);
         assert_eq!(charges(&jobs), [5, 4, 23, 22, 21, 3]);
+        // A job that is deleted makes no room.
+        let latest = jobs.ended().find(|job| job.job::<Charge>().unwrap().0 == 23).unwrap();
+        assert!(jobs.delete(latest.id).unwrap());
+        (6..=8).for_each(run);
+        assert_eq!(charges(&jobs), [8, 7, 6, 22, 21]);
         jobs.check().unwrap();
         jobs.shutdown().unwrap();
     });

@@ -70,7 +70,7 @@ impl Redis {
         }
         if counted.leaked_places != 0 {
             let leaked = counted.leaked_places;
-            return Ok(Some(format!("R22: {leaked} more places of claims than claims")));
+            return Ok(Some(format!("R24: {leaked} more places of claims than claims")));
         }
         let set_aside = self.keys.unreadable().to_owned();
         if let Some((name, _)) = self.scan(&set_aside)?.first() {

@@ -158,8 +158,10 @@ fn is_setting(name: &[u8], value: &[u8]) -> bool {
 fn is_fence(fence: &[u8]) -> bool {
     let lengths =
         fence.get(46..48).map(|lengths| usize::from(lengths[0]) + usize::from(lengths[1]));
-    let is_whole = lengths.is_some_and(|lengths| fence.len() >= 50 + lengths);
-    is_whole && fence.get(16..).and_then(time).is_some()
+    let Some(rest) = lengths.and_then(|lengths| fence.get(50 + lengths..)) else { return false };
+    // The mark of a counted claim: its scope follows.
+    let is_counted = fence.get(32).is_some_and(|mark| *mark < 45 || *mark == b'K');
+    (!is_counted || behind(rest, 3).is_some()) && fence.get(16..).and_then(time).is_some()
 }
 
 /// Says whether a key has this as its field and value, or as its member and score.

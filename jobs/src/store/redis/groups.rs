@@ -1,7 +1,5 @@
 //! Reads the groups of a queue, and checks them. `scripts/groups.lua` writes them.
 
-use std::collections::HashSet;
-
 use redis::Value;
 
 use super::Redis;
@@ -167,11 +165,6 @@ impl Redis {
             })
             .map(GroupId::from_u128)
             .collect();
-        let mut callbacks = HashSet::new();
-        for id in &ids {
-            let row = self.group_row(*id)?;
-            callbacks.extend(row.filter(|row| row.0.ended.is_none()).and_then(|row| row.1));
-        }
         for id in ids {
             let before = self.group_row(id)?;
             let open = self.open_members(id)?;
@@ -191,7 +184,7 @@ impl Redis {
                     break;
                 }
                 for member in page {
-                    if !callbacks.contains(&member) && self.is_left(id, member)? {
+                    if self.is_left(id, member)? {
                         return Ok(Some(format!("G1: {member} of {id} is gone")));
                     }
                 }
@@ -200,8 +193,13 @@ impl Redis {
         Ok(None)
     }
 
-    /// Says whether a member is among the open ones, and no job.
+    /// Says whether a member is among the open ones, and neither a job nor a callback that is to come.
     fn is_left(&mut self, id: GroupId, member: JobId) -> Result<bool, Fault> {
+        let mut is_to_come = redis::cmd("ZSCORE");
+        is_to_come.arg(self.keys.ended()).arg(&id_bytes(member));
+        if !matches!(self.plain(is_to_come)?, Value::Nil) {
+            return Ok(false);
+        }
         let mut exists = redis::cmd("HEXISTS");
         exists.arg(self.keys.jobs()).arg(&id_bytes(member));
         if number(&self.plain(exists)?)? == 1 {

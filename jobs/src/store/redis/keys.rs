@@ -56,6 +56,7 @@ const SENT: usize = 0;
 const JOBS: usize = 1;
 const FENCES: usize = 3;
 const KEYS: usize = 4;
+const ENDED: usize = 5;
 const SCHEDULES: usize = 8;
 const KINDS: usize = 10;
 const META: usize = 11;
@@ -120,6 +121,10 @@ impl Keys {
 
     pub(super) fn keys(&self) -> &str {
         &self.fixed[KEYS]
+    }
+
+    pub(super) fn ended(&self) -> &str {
+        &self.fixed[ENDED]
     }
 
     pub(super) fn schedules(&self) -> &str {

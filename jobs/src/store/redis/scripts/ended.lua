@@ -47,6 +47,10 @@ local function take_ended(id, job)
     end
   elseif job.ending == AS_COMPLETED then
     values.add(counters, 'kept_bytes:' .. job.kind, 0 - bytes_of(job))
+    local rest = is_wanted(job) and struct.pack('>I8', job.ended_at) .. id .. struct.pack('>I4', bytes_of(job))
+    if rest and redis.call('ZREM', over, kept_lists.waited_place(job.kind, rest)) == 1 then
+      values.add(counters, 'waited_bytes:' .. job.kind, 0 - bytes_of(job))
+    end
   end
 end
 

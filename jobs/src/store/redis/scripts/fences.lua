@@ -30,6 +30,10 @@ local function read_fence(fence)
       to = to + 1 + (string.byte(fence, to) or 0)
     end
     claim.scope = string.sub(fence, from, to - 1)
+    local lane = string.sub(claim.scope, (string.byte(claim.scope) or 0) + 2)
+    if not values.has_parts(claim.scope, 3, 0) or string.sub(lane, 1, 1 + kind_bytes) ~= string.char(kind_bytes) .. kind then
+      return nil
+    end
   end
   return claim
 end

@@ -33,7 +33,9 @@ do
         group = { callback = string.sub(row, ROW_BYTES + 1) }
         group.marks, group.made, group.ended, group.total, group.completed, group.dead, group.cancelled,
           group.dead_left = struct.unpack(ROW, row)
-      elseif row then
+      end
+      if row and (not group or has(group.marks, HAS_CALLBACK) ~= (#row > ROW_BYTES)) then
+        group = false
         values.set_aside('HDEL', groups, id, row)
       end
       touched[id] = group
@@ -156,6 +158,8 @@ do
   -- Inserts the callback of a group that has ended. It is counted in its own group from the beginning.
   local function insert_callback(id, of)
     local callback = redis.call('HGET', groups, of .. 'c')
+    -- From here on another job may have the id.
+    redis.call('ZREM', ended, id)
     if not callback or #callback < 9 then
       return
     end
@@ -167,7 +171,6 @@ do
       return
     end
     local kind = job.kind
-    redis.call('ZREM', ended, id)
     if redis.call('HEXISTS', jobs, id) == 1 then
       -- A user has removed the id from `ended`.
       grouped.leave(id, job, 'cancelled')

@@ -67,14 +67,22 @@ local function look_at_lanes()
   -- A pending job with a partition is in its lane.
   for kind, key in pairs(due) do
     local name = string.char(#kind) .. kind
-    local pending = redis.call('ZCOUNT', key, COMING, '+inf')
-    if pending ~= redis.call('ZLEXCOUNT', wait, '[' .. name, '(' .. name .. string.rep('\255', 18)) then
-      from = pending > PAGE and micros % (pending - PAGE + 1) or 0
-      local found = redis.call('ZRANGEBYSCORE', key, COMING, '+inf', 'WITHSCORES', 'LIMIT', from, PAGE)
+    local pending, past_all = redis.call('ZCOUNT', key, COMING, '+inf'), redis.call('ZCOUNT', key, COMING + BAND, '+inf')
+    if past_all > 0 or pending ~= redis.call('ZLEXCOUNT', wait, '[' .. name, '(' .. name .. string.rep('\255', 18)) then
+      local low, of = COMING, pending
+      if past_all > 0 then
+        low, of = COMING + BAND, past_all
+      end
+      from = of > PAGE and micros % (of - PAGE + 1) or 0
+      local found = redis.call('ZRANGEBYSCORE', key, low, '+inf', 'WITHSCORES', 'LIMIT', from, PAGE)
       for n = 1, #found, 2 do
         local record = redis.call('HGET', jobs, found[n])
         local job = record and read(record)
         local lane, time = job and lane_of_job(job), time_of(tonumber(found[n + 1]))
+        if job and tonumber(found[n + 1]) ~= COMING + time or job and not lane then
+          -- Another program wrote the score.
+          redis.call('ZADD', key, time + (lane and COMING or 0), found[n])
+        end
         if lane and not redis.call('ZSCORE', wait, place_in(lane, time, found[n])) then
           filing.put({ lane, time, found[n] })
         end

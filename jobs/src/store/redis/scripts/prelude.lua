@@ -111,7 +111,8 @@ local function get_all(hash, fields)
 end
 
 -- Fails if a user has given a key another type. A script calls it before it writes, since its writes would stay
--- if it failed later. `with_groups`: the script writes to the keys of groups too.
+-- if it failed later. `with_groups`: the script writes to the keys of groups too,
+-- and a job that it makes pending may have a partition.
 local function check_types(with_groups)
   -- The command that returns the size of each key, by its type.
   local SIZE = { 'HLEN', 'HLEN', 'ZCARD', 'HLEN', 'HLEN', 'ZCARD', 'ZCARD', 'HLEN', 'HLEN', 'SCARD',
@@ -120,7 +121,7 @@ local function check_types(with_groups)
   local has_lanes = redis.call('HLEN', flow) > 0
   for n = 1, #KEYS do
     local is_of_groups = n == 24 or n == 25
-    if n <= 18 or n <= 23 and has_lanes or is_of_groups and with_groups or n > 25 then
+    if n <= 18 or n <= 21 and with_groups or n <= 23 and has_lanes or is_of_groups and with_groups or n > 25 then
       redis.call(SIZE[n] or 'ZCARD', KEYS[n])
     end
   end

@@ -68,8 +68,10 @@ do
     local first = at and table.remove(lines, at)
       or line_from(rate, micros_now + math.min(math.ceil(debt * rate.spacing), rate.latest))
     table.insert(lines, 1, first)
+    -- As long as the debt of another rate lasts, one other line stays: the clock was not set back.
+    local has_debt = first.next > micros_now + rate.tolerance + rate.spacing + rate.longest_delay
     for n = #lines, 2, -1 do
-      if n > LINES or is_past(lines[n]) then
+      if n > LINES or is_past(lines[n]) and not (has_debt and n == 2) then
         table.remove(lines, n)
       end
     end
@@ -198,6 +200,9 @@ do
           forget_at(scope, lines)
         else
           redis.call('HDEL', lanes, TOKENS .. scope)
+          if known[scope] then
+            known[scope].is_new = true
+          end
         end
       end
     end
