@@ -6,7 +6,8 @@
 //!   it names the job itself. A bulk asks both: without `confirm` it says its number and scope, and does nothing.
 //! - The `confirm` of a bulk is the number that the question had, and bounds the change. A bulk that matches more by
 //!   then asks again.
-//! - An action is audited when it is done or has failed.
+//! - An action is audited when it is done or has failed. Its outcome is remembered before that, so an audit that panics
+//!   lets no form be taken twice.
 
 use serde::Serialize;
 
@@ -48,16 +49,24 @@ pub(crate) struct Changed {
     pub(crate) job: Option<JobId>,
 }
 
+/// Does an action or asks about it. What was done is given to `remember`.
 pub(crate) fn act(
     reader: &Reader<'_>,
     bulks: &mut Bulks,
     task: &Task,
     act: &Act,
     wants_html: bool,
+    remember: impl FnOnce(&Done),
 ) -> Result<Done, Problem> {
     let (scope, jobs) = match act {
         Act::Job(id, _) => (format!("the job {id}"), vec![*id]),
-        Act::Bulk => return bulk(reader, bulks, task),
+        Act::Bulk => {
+            let done = bulk(reader, bulks, task)?;
+            if matches!(done, Done::Started(_)) {
+                remember(&done);
+            }
+            return Ok(done);
+        }
         Act::StopBulk(id) => (format!("the change {id}"), Vec::new()),
         Act::Queue(_) => ("the queue".to_owned(), Vec::new()),
         Act::Kind(_) => (format!("the kind {:?}", task.params.required("kind")?), Vec::new()),
@@ -80,23 +89,29 @@ pub(crate) fn act(
             back: back_of(&task.params, act),
         }));
     }
-    let done = match act {
-        Act::StopBulk(id) => bulks.stop(*id).map(|()| {
-            Did::all("The change ends with the jobs that it is changing now.".to_owned(), 0)
+    let mut queue = reader.queue().name.clone();
+    let did = match act {
+        Act::StopBulk(id) => bulks.stop(*id).map(|progress| {
+            queue = progress.queue;
+            let text = match progress.ended {
+                None => "The change ends with the jobs that it is changing now.",
+                Some(_) => "It had ended already.",
+            };
+            Did::all(text.to_owned(), 0)
         }),
         _ => do_one(reader, &task.params, act),
     };
-    bulks.audit(&Action {
-        name,
-        queue: reader.queue().name.clone(),
-        scope: scope.clone(),
-        jobs,
-        changed: done.as_ref().map_or(0, |did| did.changed),
-        problem: done.as_ref().err().map(|problem| problem.message.clone()),
-        request: std::sync::Arc::clone(&task.request),
+    let changed = did.as_ref().map_or(0, |did| did.changed);
+    let done = did.map(|Did { result, text, job, .. }| {
+        Done::Changed(Changed { action: name, scope: scope.clone(), result, text, job })
     });
-    let Did { result, text, job, .. } = done?;
-    Ok(Done::Changed(Changed { action: name, scope, result, text, job }))
+    if let Ok(done) = &done {
+        remember(done);
+    }
+    let problem = done.as_ref().err().map(|problem| problem.message.clone());
+    let request = std::sync::Arc::clone(&task.request);
+    bulks.audit(&Action { name, queue, scope, jobs, changed, problem, request });
+    done
 }
 
 /// Asks about a bulk, or starts it.

@@ -134,6 +134,7 @@ impl Bulks {
         self.last_id += 1;
         let progress = Progress {
             id: self.last_id,
+            queue: self.settings.queues[start.at].name.clone(),
             action: start.action,
             scope: start.scope.clone(),
             started: Time::new(start.now.to_system()),
@@ -176,7 +177,7 @@ impl Bulks {
             Ok(false) => self.publish(),
             Ok(true) if bulk.has_more => {
                 let problem = format!(
-                    "{} jobs were confirmed, and more match by now: these are as they were",
+                    "{} jobs were confirmed, and more match by now: the others are as they were",
                     bulk.many
                 );
                 self.finish(id, "stopped", Some(problem));
@@ -199,13 +200,13 @@ impl Bulks {
         }
     }
 
-    /// Stops a bulk. Its commits before stay.
-    pub(crate) fn stop(&mut self, id: u64) -> Result<(), Problem> {
+    /// Stops a bulk, and returns how far it was. Its commits before stay.
+    pub(crate) fn stop(&mut self, id: u64) -> Result<Progress, Problem> {
         let progress = self.board.find(id)?;
         if progress.state == "running" {
             self.finish(id, "stopped", Some("it was stopped".to_owned()));
         }
-        Ok(())
+        Ok(progress)
     }
 
     /// Ends all bulks: the dashboard is gone. After a panic of an audit, the next call goes on with the next bulk.

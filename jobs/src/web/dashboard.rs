@@ -105,8 +105,8 @@ impl Dashboard {
         self.changed(|settings| settings.access = Arc::new(access))
     }
 
-    /// Is called after each action, on the dashboard's thread of the changes: once for a change of many jobs, when that has ended.
-    /// An action that failed or that changed nothing is reported too.
+    /// Is called after each action, on the dashboard's thread of the changes: once for a change of many jobs, when that
+    /// has ended. An action that failed or that changed nothing is reported too.
     #[must_use]
     pub fn audit(self, audit: impl Fn(&Action) + Send + Sync + 'static) -> Dashboard {
         self.changed(|settings| settings.audit = Some(Arc::new(audit)))

@@ -51,6 +51,7 @@ pub(crate) fn do_one(reader: &Reader<'_>, params: &Params, act: &Act) -> Result<
             let name = params.required("kind")?;
             let (client, kind) = (reader.client(), reader.client().kind_named(&name));
             let was_paused = client.settings()?.paused_kinds.contains(&name);
+            let is_known = client.kinds()?.iter().any(|(its, _)| *its == name);
             let mut text = match (verb, was_paused) {
                 (Pause::Pause, false) => {
                     format!("The kind {name:?} is paused: no further job of it starts.")
@@ -63,7 +64,6 @@ pub(crate) fn do_one(reader: &Reader<'_>, params: &Params, act: &Act) -> Result<
                 Pause::Pause => kind.pause()?,
                 Pause::Resume => kind.resume()?,
             }
-            let is_known = client.kinds()?.iter().any(|(its, _)| *its == name);
             if *verb == Pause::Pause && !is_known {
                 text +=
                     " The queue has had no job of this kind. The pause holds for jobs that come.";
@@ -116,8 +116,12 @@ fn do_schedule(reader: &Reader<'_>, params: &Params, verb: ScheduleVerb) -> Resu
         Problem { status: 404, error: "not_found", message }
     };
     if verb == ScheduleVerb::Run {
-        // The id of the form is that of the job, so two processes that get the form make one job.
-        let id = params.get("once").and_then(|once| once.parse().ok());
+        // The id of the job is made from that of the form, so two processes that get the form make one job.
+        let queue = &reader.queue().name;
+        let id = params.name("once")?.map(|once| {
+            let (of_queue, of_name) = (queue.len(), name.len());
+            JobId::named(&format!("run {of_queue} {queue} {of_name} {name} {once}"))
+        });
         let id = client.run_schedule_once(name, id)?.ok_or_else(gone)?;
         let text = format!("The schedule {name:?} has made the job {id}, which is due now.");
         return Ok(Did { job: Some(id), ..Did::all(text, 1) });

@@ -1,9 +1,21 @@
 //! The choices of a program for its dashboard: rights, audit, redaction, links to traces.
 
+use core::panic::AssertUnwindSafe;
+use std::panic::catch_unwind;
+
 use http::request::Parts;
 use serde_json::Value;
 
 use crate::values::id::JobId;
+
+/// Calls the program's code, and returns nothing if it panics.
+pub(crate) fn caught<T>(call: impl FnOnce() -> T) -> Option<T> {
+    let drop_payload = |payload| {
+        // The drop of a payload may panic as well. What that panic has carried is never dropped.
+        catch_unwind(AssertUnwindSafe(|| drop(payload))).unwrap_or_else(core::mem::forget);
+    };
+    catch_unwind(AssertUnwindSafe(call)).map_err(drop_payload).ok()
+}
 
 /// The rights of a request: see [`Dashboard::access`](super::Dashboard::access).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -18,6 +18,7 @@ use super::act::{Changed, Done};
 use super::params::Params;
 use super::route::Act;
 use super::times;
+use super::views::Problem;
 
 /// How many outcomes are remembered.
 const MOST: usize = 1024;
@@ -49,10 +50,10 @@ pub(crate) fn new_id() -> String {
 }
 
 /// Returns the form that a request has sent, if it has an id.
-pub(crate) fn form(act: &Act, params: &Params) -> Option<u64> {
+pub(crate) fn form(act: &Act, params: &Params) -> Result<Option<u64>, Problem> {
     static RANDOM: LazyLock<RandomState> = LazyLock::new(RandomState::new);
-    params.get("once")?;
-    Some(RANDOM.hash_one((format!("{act:?}"), params)))
+    let form = |_| RANDOM.hash_one((format!("{act:?}"), params));
+    params.name("once").map(|once| once.map(form))
 }
 
 impl Outcomes {

@@ -7,6 +7,9 @@
 //! - An empty value is a value. The form of a search is the exception, because a browser sends its empty fields: see
 //!   [`Params::of_search`].
 
+use core::fmt;
+
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 
 use super::views::{Number, Problem};
@@ -64,11 +67,11 @@ impl Params {
         if json.trim_ascii().is_empty() {
             return Ok(Params::default());
         }
-        let object = match serde_json::from_slice(json) {
-            Ok(Value::Object(object)) => object,
-            Ok(_) => return Err(wrong("the body is no JSON object")),
-            Err(error) => return Err(wrong(&format!("the body is no JSON: {error}"))),
-        };
+        let Object(object) =
+            serde_json::from_slice(json).map_err(|error| match error.is_data() {
+                true => wrong("the body is no JSON object"),
+                false => wrong(&format!("the body is no JSON: {error}")),
+            })?;
         let mut pairs = Vec::new();
         for (name, value) in object {
             let sort = sort(known, &name)?;
@@ -207,6 +210,33 @@ impl Params {
         let count = digits.parse().ok().filter(|_| digits.bytes().all(|it| it.is_ascii_digit()));
         let wrong = || wrong("confirm is the number of jobs of the question: 8, or 10000+");
         count.map(|count| Some(Number { count, is_exact })).ok_or_else(wrong)
+    }
+}
+
+/// The fields of a JSON object, in their order. A name that comes twice is here twice.
+struct Object(Vec<(String, Value)>);
+
+impl<'de> Deserialize<'de> for Object {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Object, D::Error> {
+        struct Fields;
+
+        impl<'de> Visitor<'de> for Fields {
+            type Value = Object;
+
+            fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+                out.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Object, A::Error> {
+                let mut fields = Vec::new();
+                while let Some(field) = map.next_entry()? {
+                    fields.push(field);
+                }
+                Ok(Object(fields))
+            }
+        }
+
+        deserializer.deserialize_map(Fields)
     }
 }
 

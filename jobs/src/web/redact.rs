@@ -3,12 +3,9 @@
 //! A part on which the program's function panics is hidden and marked. The other parts of the job and the other jobs of
 //! the page are shown.
 
-use core::panic::AssertUnwindSafe;
-use std::panic::catch_unwind;
-
 use serde_json::{Map, Value};
 
-use super::options::{Part, Redact};
+use super::options::{Part, Redact, caught};
 use super::views::job::{Content, SHOWN_DIGITS};
 use crate::values::info::JobInfo;
 use crate::values::json_text::respaced;
@@ -37,9 +34,7 @@ impl Redactor<'_> {
     /// Changes a value to its redacted form. If the program's function panics, nothing of the value stays.
     fn apply(self, kind: &str, part: Part, value: &mut Value) {
         let Some(redact) = self.0 else { return };
-        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| redact(kind, part, value))) {
-            // The payload's drop may panic as well.
-            let _ = catch_unwind(AssertUnwindSafe(|| drop(payload)));
+        if caught(|| redact(kind, part, value)).is_none() {
             *value = Value::String(FAILED.to_owned());
         }
     }
@@ -161,12 +156,17 @@ impl Redactor<'_> {
             part.contains(text) || in_json != text && part.contains(in_json)
         };
         let kind = &job.kind;
-        let bytes = |part, bytes: &Option<Vec<u8>>| {
-            bytes.as_ref().is_some_and(|bytes| has(&self.line(kind, part, bytes)))
+        let has_in = |part, bytes: &[u8]| {
+            let line = self.line(kind, part, bytes);
+            // The program may have written a letter as an escape, as `\u00e9` for é.
+            let unescaped = || serde_json::from_str(&line).map(|it: Value| it.to_string());
+            has(&line) || line.contains('\\') && unescaped().is_ok_and(|line| has(&line))
         };
+        let bytes =
+            |part, bytes: &Option<Vec<u8>>| bytes.as_ref().is_some_and(|bytes| has_in(part, bytes));
         (text.len() >= SHOWN_DIGITS && job.id.to_string().starts_with(text))
             || job.key.as_ref().is_some_and(|key| has(key))
-            || has(&self.line(kind, Part::Payload, &job.payload))
+            || has_in(Part::Payload, &job.payload)
             || job.error.as_ref().is_some_and(|error| has(&self.error(kind, error)))
             || self.headers(job).iter().any(|(name, value)| has(name) || has(value))
             || bytes(Part::Result, &job.result)

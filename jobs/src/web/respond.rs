@@ -143,19 +143,16 @@ impl Responder {
                 Ok(response::attachment(&format!("{id}.txt"), bytes))
             }
             Route::Act(act) => {
-                let form = outcomes::form(act, &task.params);
+                let form = outcomes::form(act, &task.params)?;
                 if let Some((said, done)) = form.and_then(|form| self.outcomes.taken(form)) {
                     return self.done(task, act, &done, &said, wants_html);
                 }
                 self.board.changed();
-                let done = act::act(&reader, &mut self.bulks, task, act, wants_html);
+                let mut said = String::new();
+                let remember = |done: &Done| said = self.outcomes.add(form, done.clone());
+                let done = act::act(&reader, &mut self.bulks, task, act, wants_html, remember);
                 self.board.changed();
-                let done = done?;
-                let said = match done {
-                    Done::Question(_) => String::new(),
-                    _ => self.outcomes.add(form, done.clone()),
-                };
-                self.done(task, act, &done, &said, wants_html)
+                self.done(task, act, &done?, &said, wants_html)
             }
             Route::Health => Ok(health(&settings)),
             Route::Metrics => metrics(&settings, task),

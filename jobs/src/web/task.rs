@@ -1,14 +1,13 @@
 //! A request on its way to the thread that answers it, and the place of its answer.
 
-use core::panic::AssertUnwindSafe;
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
-use std::panic::catch_unwind;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use http::Response;
 use http::request::Parts;
 
+use super::options::caught;
 use super::params::Params;
 use super::response::{self, Body};
 use super::route::Route;
@@ -69,7 +68,7 @@ impl Reply {
         let waker = state.waker.take();
         drop(state);
         if let Some(waker) = waker {
-            drop(catch_unwind(AssertUnwindSafe(|| waker.wake())));
+            caught(|| waker.wake());
         }
     }
 

@@ -8,13 +8,14 @@
 //! - A request is answered once: by the first of the thread and the limit. A task that is dropped answers that it
 //!   was.
 //! - A panic of the program's code ends its request, and not the thread: of a hook, of a waker, of the drop of a value
-//!   in the request's extensions.
+//!   in the request's extensions, or of what a panic carries.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::bulks::Board;
+use super::options::caught;
 use super::outcomes::Outcomes;
 use super::respond::Responder;
 use super::response;
@@ -127,11 +128,6 @@ fn answer(responder: &mut Responder, task: Task) {
             response::problem(&Problem { status: 500, error: "failed", message })
         })
     });
-}
-
-/// Calls a function, and returns nothing if it panics.
-fn caught<T>(call: impl FnOnce() -> T) -> Option<T> {
-    std::panic::catch_unwind(core::panic::AssertUnwindSafe(call)).ok()
 }
 
 /// Answers the requests that the other thread has not answered in time.

@@ -434,6 +434,26 @@ fn audit_that_panics_ends_no_thread() {
     let ended = bulk(&dashboard, json!({"action": "cancel", "state": "pending", "all": "yes"}));
     assert_eq!((&ended["state"], &ended["changed"]), (&"failed".into(), &1.into()), "{ended}");
     assert_eq!(get(&dashboard, "/healthz").status, 200);
+    // The action itself was done, so the second request with its form has its answer.
+    let form = json!({"kind": "mail", "once": "5f1d"});
+    let answers = [(); 2].map(|()| post(&dashboard, "/api/v1/kinds/pause", &form).status);
+    assert_eq!(answers, [500, 200]);
+}
+
+/// The drop of what a panic carries may panic too, and ends no thread.
+#[test]
+fn panic_whose_payload_panics_ends_no_thread() {
+    struct Bomb;
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            panic!("a drop that fails");
+        }
+    }
+    let (jobs, _driver) = manual();
+    let dashboard = full(jobs.client()).audit(|_| std::panic::panic_any(Bomb));
+    for _ in 0..3 {
+        assert_eq!(post(&dashboard, "/api/v1/kinds/pause", &json!({"kind": "mail"})).status, 500);
+    }
 }
 
 /// The audit has who stopped a bulk, beside the end of the bulk itself.

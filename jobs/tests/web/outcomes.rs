@@ -99,7 +99,9 @@ fn page_says_that_a_job_was_asked_to_stop() {
 #[test]
 fn form_is_taken_once() {
     let (jobs, _driver) = manual();
-    jobs.schedule("report", HOUR, Charge { card: String::new() }).unwrap();
+    for schedule in ["report", "other"] {
+        jobs.schedule(schedule, HOUR, Charge { card: String::new() }).unwrap();
+    }
     let dashboard = full(jobs.client());
     let once = || {
         let page = get(&dashboard, "/schedules");
@@ -126,12 +128,17 @@ fn form_is_taken_once() {
     }
     run(&dashboard, &page);
     assert_eq!(jobs.count().unwrap().pending, 3);
+    // So are "Run now" of two schedules.
+    let answer =
+        submit(&dashboard, "/api/v1/schedules/run", &format!("schedule=other&once={page}"));
+    assert!(line(&dashboard, &answer).contains("\"other\" has made the job"));
+    assert_eq!(jobs.count().unwrap().pending, 4);
     // A program may choose an id.
     for _ in 0..2 {
         let body = json!({ "schedule": "report", "once": "of a program" });
         assert_eq!(post(&dashboard, "/api/v1/schedules/run", &body).ok()["result"], "done");
     }
-    assert_eq!(jobs.count().unwrap().pending, 4);
+    assert_eq!(jobs.count().unwrap().pending, 5);
 }
 
 /// A change of many jobs that is sent twice is one change.

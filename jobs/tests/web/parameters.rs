@@ -162,7 +162,7 @@ fn actions_refuse_parameters_that_they_do_not_know() {
                 .map(|name| (name.to_owned(), json!("1")))
                 .collect();
         let known = right.as_object().unwrap();
-        for name in known.keys().map(String::as_str).chain(["back", "queue"]) {
+        for name in known.keys().map(String::as_str).chain(["back", "queue", "once"]) {
             let others = [
                 json!(null),
                 json!([]),
@@ -199,6 +199,13 @@ fn actions_refuse_parameters_that_they_do_not_know() {
         }
         assert_eq!(look(), before, "{place}");
     }
+    // A name twice in one object.
+    let twice = r#"{"kind": "mail", "kind": "charge"}"#;
+    let headers = [("content-type", "application/json")];
+    let twice = request(Method::POST, "/api/v1/kinds/pause", &headers, twice);
+    let answer = send(&dashboard, twice);
+    assert!(answer.status == 400 && answer.text().contains("kind comes twice"), "{answer:?}");
+    assert_eq!(look(), before);
     // A bulk without a filter needs a word, and no two things at once.
     for (name, value) in [
         ("kind", Value::Null),

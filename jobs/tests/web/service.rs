@@ -140,6 +140,7 @@ fn dashboard_has_several_queues() {
         page.text().contains("jobs?queue=charges") || page.text().contains("queue=charges"),
         "links"
     );
+    assert!(page.text().contains("api/v1/overview?queue=charges"), "the page as JSON");
     let pause = "/api/v1/kinds/pause?queue=charges";
     let done = crate::ask::submit(&dashboard, pause, "kind=mail&back=kinds");
     let to = done.header("location");

@@ -29,7 +29,7 @@ pub(crate) fn nodes(
         return Ok(Outcome::Done);
     }
     let started = format!("STARTED ({})", zone_name());
-    let head = ["HOST", "PID", "VERSION", &started, "SEEN", "JOBS", "LIMIT", "KINDS"];
+    let head = ["HOST", "PID", "VERSION", &started, "SEEN", "CLAIMED", "MOST RUNS", "KINDS"];
     let row = |node: &tickwheel_jobs::NodeInfo| {
         vec![
             plain(&node.host).into_owned(),

@@ -135,9 +135,8 @@ fn kept(filter: &Filter) -> (String, Vec<&str>) {
 
 fn nothing(view: &Jobs, name: &str) -> Markup {
     let filter = &view.filter;
-    let goes_on = view.searched.is_some_and(|searched| searched.hit_limit);
     let text = match filter.state {
-        _ if goes_on => "None in the part that was searched.",
+        _ if view.older.is_some() => "None in the part that was searched. The list goes on.",
         _ if view.newer.is_some() => "This was the last page.",
         _ if filter.kind.is_some() || filter.key.is_some() || filter.text.is_some() => {
             "No job matches. Upper and lower case of the text are the same; kind and key match as a whole."

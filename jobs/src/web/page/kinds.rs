@@ -30,7 +30,7 @@ pub(crate) fn page(frame: &Frame, view: &Kinds) -> Markup {
         }
         @if view.next.is_some() || view.is_later_page {
             nav.pager aria-label="Further pages" {
-                span { (counted(view.rows.len() as u64, "kind", "kinds")) " of " (count(view.total)) ", by name" }
+                span { (counted(view.rows.len() as u64, "kind", "kinds")) " of " (count(view.total)) ", the paused ones first, then by name" }
                 span.row {
                     @if view.is_later_page { a.btn href=(frame.link("kinds")) { "← First" } }
                     @if let Some(next) = &view.next {

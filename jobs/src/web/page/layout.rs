@@ -139,7 +139,7 @@ fn json(frame: &Frame) -> Option<String> {
     let here = if frame.here.is_empty() { "overview" } else { &frame.here };
     let here =
         here.strip_prefix('?').map_or_else(|| here.to_owned(), |query| format!("overview?{query}"));
-    (frame.tab != Tab::None).then(|| format!("{}api/v1/{here}", frame.root))
+    (frame.tab != Tab::None).then(|| frame.link(&format!("api/v1/{here}")))
 }
 
 fn foot(frame: &Frame) -> Markup {

@@ -17,7 +17,7 @@ pub(crate) fn page(frame: &Frame, view: &Progress) -> Markup {
     let part = html! {
         (heading(&title, &html! { span id="state" data-live { (state(view.state)) } }))
         div.card.pad.group id="progress" data-live {
-            p.t { (shown(&view.scope)) }
+            p.t { (shown(&view.scope)) (queue(frame, view)) }
             @let whole = view.of.count.max(view.seen).max(1);
             progress max=(whole) value=(if runs { view.seen } else { whole }) aria-label="Progress" {}
             p.said { (count(view.changed)) " changed" span.soft { " of " (number(view.of)) } }
@@ -28,7 +28,12 @@ pub(crate) fn page(frame: &Frame, view: &Progress) -> Markup {
                 "; started " (relative(view.started, frame.now))
                 @if let Some(ended) = view.ended { ", ended " (relative(ended, frame.now)) }
             }
-            @if let Some(problem) = &view.problem { div.note.bad { strong { "It failed" } span.t { (shown(problem)) } } }
+            @if let Some(problem) = &view.problem {
+                div.note.bad {
+                    strong { @if view.state == "failed" { "It failed" } @else { "It was ended early" } }
+                    span.t { (shown(problem)) }
+                }
+            }
             div.row {
                 @if runs && frame.may_change { (button(frame, &format!("bulk/{}/stop", view.id), "Stop", None, Look::Plain)) }
                 a.btn href=(frame.link(&view.back)) { "Back to the list" }
@@ -68,7 +73,7 @@ fn row(frame: &Frame, bulk: &Progress, now: Time) -> Markup {
         tr data-key=(bulk.id) {
             th.name scope="row" {
                 a data-row href=(frame.link(&format!("bulk/{}", bulk.id))) { (verb(bulk.action)) " " (jobs(bulk.of)) }
-                span.sub.t { (shown(&bulk.scope)) }
+                span.sub.t { (shown(&bulk.scope)) (queue(frame, bulk)) }
             }
             td data-of="State" { (state(bulk.state)) }
             td.num data-of="Changed" { (cell(bulk.changed)) }
@@ -76,6 +81,11 @@ fn row(frame: &Frame, bulk: &Progress, now: Time) -> Markup {
             td.nowrap data-of="Started" { (relative(bulk.started, now)) }
         }
     }
+}
+
+/// The queue of a bulk, if the dashboard has several.
+fn queue(frame: &Frame, bulk: &Progress) -> Markup {
+    html! { @if frame.queues.len() > 1 { " of the queue " (shown(&bulk.queue)) } }
 }
 
 /// `1 job`, `344 jobs`, `10,000+ jobs`.

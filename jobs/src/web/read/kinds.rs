@@ -15,7 +15,7 @@ use crate::web::views::{Number, Problem, Time};
 
 const MINUTES: usize = 60;
 
-/// Lists the kinds by name, from the one after the parameter `after` on.
+/// Lists the kinds, the paused ones first and then by name, from the one after the parameter `after` on.
 pub(crate) fn kinds(reader: &Reader<'_>) -> Result<Kinds, Problem> {
     let (client, now, rows) = (reader.client(), reader.now(), reader.rows()?);
     let after = reader.params.name("after")?;
@@ -29,9 +29,12 @@ pub(crate) fn kinds(reader: &Reader<'_>) -> Result<Kinds, Problem> {
     let settings = Settings::of(&stored);
     let seen = seen(reader.client(), &nodes);
     let gauges = client.gauges()?;
-    all.sort_unstable();
+    let place = |name: &str| (!settings.paused_kinds.contains(name), name.to_owned());
+    all.sort_by_cached_key(|(name, _)| place(name));
     let total = all.len() as u64;
-    let begin = all.partition_point(|(name, _)| after.as_ref().is_some_and(|after| name <= after));
+    let after = after.map(|after| place(&after));
+    let begin =
+        all.partition_point(|(name, _)| after.as_ref().is_some_and(|it| place(name) <= *it));
     let shown = &all[begin..all.len().min(begin + rows)];
     let is_last = begin + shown.len() == all.len();
     let (limits, of_kinds) = limits::limits(reader, &stored, shown, &gauges)?;

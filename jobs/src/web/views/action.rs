@@ -39,6 +39,8 @@ pub(crate) struct Bulks {
 #[derive(Clone, Serialize)]
 pub(crate) struct Progress {
     pub(crate) id: u64,
+    /// The name of its queue.
+    pub(crate) queue: String,
     pub(crate) action: &'static str,
     pub(crate) scope: String,
     pub(crate) started: Time,
@@ -51,7 +53,7 @@ pub(crate) struct Progress {
     pub(crate) changed: u64,
     pub(crate) asked_to_stop: u64,
     pub(crate) passed_over: u64,
-    /// Why it failed.
+    /// Why it failed, or why it was ended early.
     pub(crate) problem: Option<String>,
     /// Where the page goes once it has ended, for [`Frame::link`](crate::web::frame::Frame::link).
     #[serde(skip)]

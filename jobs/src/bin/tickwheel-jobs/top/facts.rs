@@ -27,12 +27,18 @@ pub(crate) fn facts(figures: &Figures, rates: (f64, f64)) -> Vec<Fact> {
     };
     let failed = if rates.1 > 0.0 { Mood::Bad } else { Mood::Plain };
     let dead = if counts.dead > 0 { Mood::Bad } else { Mood::Plain };
-    let running = short(counts.claimed + counts.running);
-    let limit = short(u64::try_from(figures.limit).unwrap_or(u64::MAX));
+    // A process claims some jobs ahead, which start when one of its threads is free.
+    let claimed = counts.claimed + counts.running;
+    let limit = u64::try_from(figures.limit).unwrap_or(u64::MAX);
+    let runs = if limit == 0 { claimed } else { claimed.min(limit) };
+    let ahead = match claimed - runs {
+        0 => String::new(),
+        ahead => format!(", {} claimed", short(ahead)),
+    };
     vec![
         fact("pending", short(counts.pending), Mood::Plain),
         fact("overdue", overdue, mood),
-        fact("running", format!("{running} of {limit}"), Mood::Plain),
+        fact("running", format!("{} of {}{ahead}", short(runs), short(limit)), Mood::Plain),
         fact("dead", short(counts.dead), dead),
         fact("completed", format!("{}/s", zero_rate(rates.0)), Mood::Plain),
         fact("failed", format!("{}/s", zero_rate(rates.1)), failed),

@@ -30,7 +30,7 @@ pub(crate) struct Figures {
     pub(crate) is_paused: bool,
     #[serde(flatten)]
     pub(crate) counts: Counts,
-    /// How many jobs the nodes claim at most, together.
+    /// How many runs the nodes can have under way at once, together.
     #[serde(rename = "running_limit")]
     pub(crate) limit: usize,
     #[serde(flatten)]
