@@ -65,14 +65,19 @@ impl Frame {
     /// Returns the link to a place of the dashboard, in the queue of the page: `jobs?state=dead`. The path of it has
     /// fixed words, ids and numbers alone; the values of its query are [`encoded`].
     pub(crate) fn link(&self, path: &str) -> String {
+        self.link_in(&self.queue, path)
+    }
+
+    /// Returns the link to a place of the dashboard, in this queue.
+    pub(crate) fn link_in(&self, queue: &str, path: &str) -> String {
         let root = &self.root;
-        if self.queues.first().is_none_or(|first| first.is_current) {
+        if self.queues.first().is_none_or(|first| first.name == queue) {
             return format!("{root}{path}");
         }
         let (path, part) = path.split_at(path.find('#').unwrap_or(path.len()));
         let (path, query) = path.split_once('?').unwrap_or((path, ""));
         let and = if query.is_empty() { "" } else { "&" };
-        format!("{root}{path}?{query}{and}queue={}{part}", encoded(&self.queue))
+        format!("{root}{path}?{query}{and}queue={}{part}", encoded(queue))
     }
 }
 

@@ -61,6 +61,27 @@ fn lists_have_pages() {
     assert_eq!(follow(&follow(&third, "newer"), "newer")["rows"], first["rows"]);
 }
 
+/// The kinds are read in pages, each kind once: first the paused ones, then the others, both by name.
+#[test]
+fn paused_kinds_come_first() {
+    let (jobs, _driver) = manual();
+    for kind in ["e", "d", "c", "b", "a"] {
+        jobs.insert_by_hand(Duration::from_secs(60), kind, None, false, b"{}".to_vec()).unwrap();
+    }
+    for kind in ["e", "b"] {
+        jobs.kind_named(kind).pause().unwrap();
+    }
+    let dashboard = full(jobs.client());
+    let (mut names, mut after) = (Vec::new(), String::new());
+    loop {
+        let page = get(&dashboard, &format!("/api/v1/kinds?limit=1{after}")).ok();
+        names.push(page["rows"][0]["name"].as_str().unwrap().to_owned());
+        let Some(next) = page["next"].as_str() else { break };
+        after = format!("&after={next}");
+    }
+    assert_eq!(names, ["b", "e", "a", "c", "charge", "d", "mail"]);
+}
+
 /// A search reads at most some 6,000 records a request, says so, and goes on from there.
 #[test]
 fn searches_have_a_limit_and_go_on() {

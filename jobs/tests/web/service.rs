@@ -145,6 +145,15 @@ fn dashboard_has_several_queues() {
     let done = crate::ask::submit(&dashboard, pause, "kind=mail&back=kinds");
     let to = done.header("location");
     assert!(to.starts_with("../../../kinds?said=") && to.ends_with("&queue=charges"), "{to}");
+    // A bulk is shown with its own queue, on the pages of each.
+    let cancel = serde_json::json!({
+        "action": "cancel", "state": "pending", "all": true, "confirm": 0, "queue": "charges",
+    });
+    let started = post(&dashboard, "/api/v1/bulk", &cancel);
+    assert_eq!((started.status, &started.json()["queue"]), (202, &"charges".into()));
+    let page = get(&dashboard, "/bulk/1?queue=mails");
+    assert!(page.text().contains("of the queue charges"), "{}", page.text());
+    assert!(page.text().contains("href=\"../jobs?queue=charges\""), "{}", page.text());
 }
 
 /// A request that is dropped before its answer does no harm.

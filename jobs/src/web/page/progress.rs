@@ -36,7 +36,7 @@ pub(crate) fn page(frame: &Frame, view: &Progress) -> Markup {
             }
             div.row {
                 @if runs && frame.may_change { (button(frame, &format!("bulk/{}/stop", view.id), "Stop", None, Look::Plain)) }
-                a.btn href=(frame.link(&view.back)) { "Back to the list" }
+                a.btn href=(frame.link_in(&view.queue, &view.back)) { "Back to the list" }
                 a.btn href=(frame.link("bulk")) { "All bulk changes" }
             }
         }

@@ -352,7 +352,7 @@ pub(super) fn question(change: Change<'_>) -> Question {
 
 pub(super) fn progress(state: &'static str, change: Change<'_>) -> Progress {
     Progress {
-        queue: "default".to_owned(),
+        queue: "mail".to_owned(),
         id: 3,
         action: "retry",
         scope: change(
