@@ -195,18 +195,6 @@ fn attribute(tag: &str, name: &str) -> Option<String> {
     Some(plain.replace("&amp;", "&"))
 }
 
-/// Reads a percent-encoded text.
-pub(crate) fn decoded(text: &str) -> String {
-    let mut parts = text.split('%');
-    let mut bytes = parts.next().unwrap().as_bytes().to_vec();
-    for part in parts {
-        let (code, rest) = part.split_at(2);
-        bytes.push(u8::from_str_radix(code, 16).unwrap());
-        bytes.extend(rest.as_bytes());
-    }
-    String::from_utf8(bytes).unwrap()
-}
-
 fn encoded(text: &str) -> String {
     text.bytes().map(|byte| format!("%{byte:02X}")).collect()
 }

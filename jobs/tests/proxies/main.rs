@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 use tickwheel_jobs::{Fail, Job, Jobs, NewJob, Retry};
 
-use crawl::{Answer, crawl, decoded, forms};
+use crawl::{Answer, crawl, forms};
 use names::names;
 
 /// What the test needs, where it is missing.
@@ -254,4 +254,16 @@ fn proxies_may_strip_the_prefix_or_not() {
         assert!(followed.pages > 30 && followed.assets == 2, "{prefix}: {followed:?}");
         assert!(followed.forms > 20 && followed.redirects > 5, "{prefix}: {followed:?}");
     }
+}
+
+/// Reads a percent-encoded text.
+fn decoded(text: &str) -> String {
+    let mut parts = text.split('%');
+    let mut bytes = parts.next().unwrap().as_bytes().to_vec();
+    for part in parts {
+        let (code, rest) = part.split_at(2);
+        bytes.push(u8::from_str_radix(code, 16).unwrap());
+        bytes.extend(rest.as_bytes());
+    }
+    String::from_utf8(bytes).unwrap()
 }
