@@ -250,7 +250,7 @@ fn is_ours(name: &str, field: &[u8], value: &[u8]) -> bool {
 }
 
 impl Redis {
-    /// Returns the first key of another type, and says so.
+    /// Returns a sentence that names the first key of another type.
     pub(super) fn key_of_another_type(&mut self) -> Result<Option<String>, Fault> {
         let keys = self.keys.with_types(&self.kinds);
         let size = |(_, of, key): &(_, Type, Vec<u8>)| {
@@ -291,7 +291,7 @@ impl Redis {
         }
     }
 
-    /// Returns the first value that a script cannot read, and says so. The fields of `jobs` are left out.
+    /// Returns a sentence that names the first value that no script can read. The fields of `jobs` are left out.
     pub(super) fn foreign_value(&mut self) -> Result<Option<String>, Fault> {
         for (name, of, key) in self.keys.with_types(&self.kinds) {
             if ["sent", "jobs", "unreadable"].contains(&name) {
