@@ -357,7 +357,7 @@ fn store_on_a_file_agrees_with_the_oracle() {
     agrees(Kind::File, 60);
 }
 
-/// The store on Redis agrees with the oracle. A crash is a copy of the queue under another name, and a lease
+/// The store on Redis agrees with the oracle. A crash is a copy of the queue, which the next process gets, and a lease
 /// that ends.
 #[cfg(feature = "redis")]
 #[test]
@@ -366,7 +366,7 @@ fn the_store_on_redis_agrees_with_the_oracle() {
     agrees(Kind::Server(server.port), 30);
 }
 
-/// The store in a cluster agrees with the oracle. The copy has another slot, and mostly another node.
+/// The store in a cluster agrees with the oracle. A copy has another slot, and mostly another node.
 #[cfg(feature = "redis")]
 #[test]
 fn store_in_a_cluster_agrees_with_the_oracle() {

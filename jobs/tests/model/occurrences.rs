@@ -85,7 +85,8 @@ impl Oracle {
     /// Returns the id of a job; of an occurrence that was not seen yet, the one that it will have.
     pub(crate) fn id_of(&self, job: &Record) -> JobId {
         let time = job.occurs.map_or(0, |(_, time)| time);
-        job.id.unwrap_or_else(|| JobId::named(&format!("schedule  {time} {}", self.name_of(job))))
+        let (queue, name) = (&self.queue, self.name_of(job));
+        job.id.unwrap_or_else(|| JobId::named(&format!("schedule {queue} {time} {name}")))
     }
 
     fn name_of(&self, job: &Record) -> String {

@@ -68,6 +68,8 @@ pub(crate) struct Oracle {
     /// The time at which the process was opened, and the number of processes that crashed before it.
     pub(crate) opened: i64,
     pub(crate) crashes: u64,
+    /// The name of the queue. Empty: it has none.
+    pub(crate) queue: String,
 }
 
 pub(crate) fn ensure(holds: bool, what: impl FnOnce() -> String) -> Outcome {
@@ -104,6 +106,7 @@ impl Oracle {
             numbers: 0,
             opened: 0,
             crashes: 0,
+            queue: String::new(),
         }
     }
 
@@ -111,7 +114,8 @@ impl Oracle {
     pub(crate) fn emptied(&self) -> Oracle {
         let Oracle { handled, wall, mono, numbers, set_back, .. } = *self;
         let empty = Oracle::new(self.retention, self.in_flight, self.ahead);
-        Oracle { handled, wall, mono, numbers, set_back, ..empty }
+        let queue = self.queue.clone();
+        Oracle { handled, wall, mono, numbers, set_back, queue, ..empty }
     }
 
     /// A process whose clock read this may have deleted what was too old for it.

@@ -140,6 +140,16 @@ impl Place {
         }
     }
 
+    /// Returns the name of the queue. Empty: it has none.
+    pub(crate) fn queue(&self) -> &str {
+        match self {
+            Place::File(_, true) => QUEUE,
+            #[cfg(feature = "redis")]
+            Place::Queue(_, queue) => queue,
+            _ => "",
+        }
+    }
+
     /// Returns a copy of the store as it is: what a crash now leaves.
     pub(crate) fn copy(&self) -> Place {
         match self {
@@ -148,20 +158,26 @@ impl Place {
             #[cfg(feature = "redis")]
             Place::Queue(nodes, queue) => {
                 let copy = format!("model_{}", number());
-                let (mut from, mut to) = (nodes.connection(queue), nodes.connection(&copy));
-                let keys: Vec<String> = redis::cmd("KEYS")
-                    .arg(format!("tw:{{{queue}}}:*"))
-                    .query(&mut from)
-                    .expect("the keys of the queue");
-                for key in keys {
-                    let name = key.replace(&format!("{{{queue}}}"), &format!("{{{copy}}}"));
-                    let dump: Vec<u8> =
-                        redis::cmd("DUMP").arg(&key).query(&mut from).expect("what the key holds");
-                    let mut restore = redis::cmd("RESTORE");
-                    restore.arg(name).arg(0).arg(dump).exec(&mut to).expect("a copy");
-                }
+                nodes.copy(queue, &copy);
                 Place::Queue(*nodes, copy)
             }
+        }
+    }
+
+    /// Returns where the next process finds a copy, once the process that has crashed is gone. A queue has its name
+    /// again, because ids are made of it.
+    pub(crate) fn recovered(&self, copy: Place) -> Place {
+        match (self, copy) {
+            #[cfg(feature = "redis")]
+            (Place::Queue(nodes, queue), Place::Queue(_, copy)) => {
+                let mut connection = nodes.connection(queue);
+                for key in nodes.keys(queue) {
+                    redis::cmd("DEL").arg(key).exec(&mut connection).expect("a key that is gone");
+                }
+                nodes.copy(&copy, queue);
+                self.clone()
+            }
+            (_, copy) => copy,
         }
     }
 }
@@ -178,6 +194,23 @@ impl Nodes {
             redis::cmd("FLUSHALL").exec(&mut connection(port)).expect("an empty server");
         }
         Place::Queue(self, format!("model_{}", number()))
+    }
+
+    fn keys(self, queue: &str) -> Vec<String> {
+        let mut keys = redis::cmd("KEYS");
+        keys.arg(format!("tw:{{{queue}}}:*"));
+        keys.query(&mut self.connection(queue)).expect("the keys of the queue")
+    }
+
+    fn copy(self, queue: &str, copy: &str) {
+        let (mut from, mut to) = (self.connection(queue), self.connection(copy));
+        for key in self.keys(queue) {
+            let name = key.replace(&format!("{{{queue}}}"), &format!("{{{copy}}}"));
+            let dump: Vec<u8> =
+                redis::cmd("DUMP").arg(&key).query(&mut from).expect("the value of the key");
+            let mut restore = redis::cmd("RESTORE");
+            restore.arg(name).arg(0).arg(dump).exec(&mut to).expect("a copy");
+        }
     }
 
     fn url(self) -> String {

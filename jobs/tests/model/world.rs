@@ -260,6 +260,7 @@ impl World {
         let mut oracle = Oracle::new(setup.retention, setup.in_flight, setup.store.ahead());
         oracle.handled[LATE] = false;
         let place = Place::new(setup.store, &folder, setup.named);
+        oracle.queue = place.queue().to_owned();
         let wall = LATEST.load(Ordering::Relaxed);
         let mut world = World {
             setup,
@@ -352,15 +353,14 @@ impl World {
             return Ok(());
         }
         let (wall, _) = self.shared.look_at_the_clocks(false);
-        let mut place = self.shared.place.clone();
+        let place = self.shared.place.clone();
         // A clock that was set back leaves a lease that ends later.
         let unseen_back = self.shared.lock().unseen && wall < self.shared.lock().oracle.wall;
         let stop = if unseen_back && place.has_leases() { Stop::DropJobs } else { stop };
-        if stop == Stop::Crash {
-            place = place.copy();
-        }
+        let copy = (stop == Stop::Crash).then(|| place.copy());
         let mut oracle = self.shared.lock().oracle.clone();
         self.close(stop)?;
+        let place = copy.map_or(place.clone(), |copy| place.recovered(copy));
         oracle.mono += gap as i64 * 1000;
         oracle.handled[LATE] = late;
         self.open(oracle, place, wall + gap as i64 * 1000, stop == Stop::Crash);
@@ -374,6 +374,7 @@ impl World {
             return Err(wrong);
         }
         self.close(Stop::DropJobs)?;
+        let place = self.shared.place.recovered(place);
         let wall = oracle.wall;
         self.open(oracle, place, wall, true);
         Ok(true)

@@ -67,10 +67,12 @@ impl Story {
     /// in its midst.
     pub(crate) fn is_expected(&self, violation: &str) -> bool {
         let log = self.log();
-        let is_named =
-            |what: &str| what.strip_prefix("job ").is_some_and(|id| violation.contains(id));
+        let is_named = |what: &str| {
+            let name = what.strip_prefix("job ").or(what.strip_prefix("schedule "));
+            name.is_some_and(|name| violation.contains(name))
+        };
         let by_hand = self.foreign.is_some()
-            && ["R12: ", "R14: "].iter().any(|rule| violation.contains(rule))
+            && ["R12: ", "R14: ", "R23: "].iter().any(|rule| violation.contains(rule))
             && log
                 .iter()
                 .any(|it| matches!(&it.record, Record::Foreign { what } if is_named(what)));
