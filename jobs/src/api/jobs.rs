@@ -176,7 +176,11 @@ impl Jobs {
             // The jobs have stopped by themselves.
             Some(CallEnd::Refused) => Err(dispatcher.alive.why_ended()),
             _ if dispatcher.alive.was_stopped() => Err(dispatcher.alive.why_ended()),
-            _ => Err(StoreError::Unknown),
+            _ => {
+                // The store does not answer, and the thread ends once it does. No call waits for that.
+                dispatcher.alive.stop(StoreError::Closed);
+                Err(StoreError::Unknown)
+            }
         }
     }
 }

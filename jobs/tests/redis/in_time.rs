@@ -107,7 +107,8 @@ fn callers_of_a_client_are_answered_in_time_on_a_stopped_server() {
     wait_until("the server answers again", || client.count().is_ok());
 }
 
-/// Callers of a process that runs jobs are answered within their limit, and its shutdown ends within its own.
+/// Callers of a process that runs jobs are answered within their limit, and its shutdown ends within its own. After that,
+/// calls are refused, though the server has not answered yet.
 #[test]
 fn callers_of_a_node_are_answered_in_time_on_a_stopped_server() {
     let server = Server::start();
@@ -115,10 +116,14 @@ fn callers_of_a_node_are_answered_in_time_on_a_stopped_server() {
     let jobs = noting(open(&server).call_timeout(LIMIT), &log);
     jobs.insert(HOUR, Order(100)).unwrap();
     signal(&server, Signal::SIGSTOP);
-    all_are_answered_in_time(&jobs.client());
+    let client = jobs.client();
+    all_are_answered_in_time(&client);
     let begun = now();
     let ended = jobs.shutdown_timeout(100 * MS);
     let took = begun.elapsed();
+    assert_eq!(client.count().unwrap_err(), StoreError::Closed);
+    let refused = client.insert(HOUR, Order(101)).unwrap_err();
+    assert_eq!(*refused.kind(), InsertErrorKind::Closed);
     signal(&server, Signal::SIGCONT);
     assert!(took < LOADED, "{took:?}");
     assert!(matches!(ended, Ok(()) | Err(StoreError::Unknown)), "{ended:?}");

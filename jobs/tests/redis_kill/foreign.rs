@@ -79,7 +79,7 @@ impl Story {
         let half_done = |record: &Record| matches!(record, Record::Rights { half_done: true, .. });
         by_hand
             || self.outage == Outage::Rights
-                && ["R10: ", "P34: "].iter().any(|rule| violation.starts_with(rule))
+                && ["R10: ", "R23: ", "P34: "].iter().any(|rule| violation.starts_with(rule))
                 && log.iter().any(|it| half_done(&it.record))
     }
 }
