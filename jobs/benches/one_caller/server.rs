@@ -14,6 +14,8 @@ use crate::ours;
 
 /// The word of the operation that inserts.
 const INSERT: &[u8] = b"insert_many";
+/// The answer ends with the result of one insert, and with no names of values that were set aside.
+const ANSWER_END: &[u8] = b"$1\r\nn\r\n*0\r\n";
 
 /// A connection, and the arguments of an insert that this crate has sent.
 pub(crate) struct Bare {
@@ -66,7 +68,7 @@ impl Bare {
         self.stream.write_all(&packed)?;
         let mut answer = [0; 256];
         let mut length = 0;
-        while !answer[..length].ends_with(b"$1\r\nn\r\n") {
+        while !answer[..length].ends_with(ANSWER_END) {
             match self.stream.read(&mut answer[length..])? {
                 0 => return Err(String::from_utf8_lossy(&answer[..length]).into()),
                 read => length += read,

@@ -70,7 +70,9 @@ pub(crate) use history::HistoryPart;
 pub(crate) use hurry::Hurry;
 pub(crate) use new_job::{IfTaken, Inserted, NewJob};
 pub(crate) use new_schedule::{NewSchedule, StoredSchedule};
-pub(crate) use page::{BYTES_PER_PAGE, JobSet, Page, PageKey, PageRequest};
+#[cfg(feature = "sqlite-unbundled")]
+pub(crate) use page::BYTES_PER_PAGE;
+pub(crate) use page::{JobSet, Page, PageKey, PageRequest};
 
 /// The longest key and name, in bytes.
 pub(crate) const NAME_BYTES: usize = 255;
