@@ -1,7 +1,7 @@
-//! The contents of the report, as data: a row for each table, in the order of the report.
+//! The contents of the report, as data: the works, in the order of the report.
 //!
-//! A table goes between the marker lines of its name in `docs/performance.md`. A drawing has the
-//! same name. To show a new table, add a row here and the two marker lines there.
+//! The works of a suite share a table in `docs/performance.md`, between the marker lines of the suite.
+//! To show a new work, add a row here. Works without peers are only printed.
 
 use crate::case::Case;
 
@@ -18,14 +18,24 @@ pub(crate) struct Table {
     pub(crate) unit: &'static str,
     /// The things that `size` counts.
     pub(crate) of: &'static str,
-    /// A figure, and its name in the heading of its column.
+    /// A figure, and its name in the heading of its line.
     pub(crate) figures: &'static [(&'static str, &'static str)],
     /// Whether the figures are also drawn over the sizes.
     pub(crate) drawn: bool,
 }
 
 impl Table {
-    /// The name of the markers and of the drawing.
+    /// The part, as `--only` names it, whose table has its lines. A work that has no peers is a part of its
+    /// own.
+    pub(crate) fn part(&self) -> &'static str {
+        match self.work {
+            "levels" => "structures/levels",
+            "firing" => "threads/firing",
+            _ => self.suite,
+        }
+    }
+
+    /// The name of the drawing.
     pub(crate) fn name(&self) -> String {
         let work = self.work.replace('_', "-");
         match self.delays {
@@ -45,7 +55,7 @@ const fn structure(work: &'static str, delays: &'static str, title: &'static str
         unit: "nanoseconds",
         of: "pending timers",
         figures: &[],
-        drawn: true,
+        drawn: false,
     }
 }
 
@@ -59,7 +69,7 @@ const fn producers(work: &'static str, title: &'static str) -> Table {
         unit: "million pairs a second",
         of: "producers",
         figures: &[("pairs", "")],
-        drawn: true,
+        drawn: false,
     }
 }
 
@@ -70,7 +80,7 @@ const fn threads(
     unit: &'static str,
     figures: &'static [(&'static str, &'static str)],
 ) -> Table {
-    Table { unit, figures, drawn: false, of: "timers", ..producers(work, title) }
+    Table { unit, figures, of: "timers", ..producers(work, title) }
 }
 
 /// A work of the suite `futures` whose size is a number of tasks.
@@ -81,7 +91,6 @@ const fn tasks(work: &'static str, wakes: &'static str, title: &'static str) -> 
         unit: "millions a second",
         of: "tasks",
         figures: &[("rate", "")],
-        drawn: false,
         ..producers(work, title)
     }
 }
@@ -99,7 +108,6 @@ const fn sleeps(
 const BURST: &[(&str, &str)] = &[
     ("done", "until all have run"),
     ("longest_wait", "longest call meanwhile"),
-    ("wait_p999", "99.9 % of calls"),
     ("longest_gap", "a thread that only reads the clock"),
 ];
 
@@ -114,19 +122,21 @@ pub(crate) const TABLES: &[Table] = &[
     structure("insert", "uniform", "insert, from nothing to the size"),
     structure("pairs", "uniform", "cancel a random timer and insert another"),
     structure("pairs", "long", "cancel a random timer and insert another, delays up to three days"),
-    structure("pairs_moving", "uniform", "cancel one and insert one, while the clock moves"),
+    Table {
+        drawn: true,
+        ..structure("pairs_moving", "uniform", "cancel one and insert one, while the clock moves")
+    },
     structure("reset", "uniform", "reset a random timer to a later deadline"),
     structure("refire", "uniform", "fire and insert anew, tick by tick, a timer"),
     structure("refire", "long", "fire and insert anew, tick by tick, delays up to three days"),
     structure("drain", "uniform", "fire all in one advance, a timer"),
     Table {
-        figures: &[("idle_hour", "from 1 to 72 hours"), ("quiet_hour", "from 10 to 72 hours")],
+        figures: &[("idle_hour", "")],
         ..structure("idle_hour", "hours", "one advance over an hour with nothing due")
     },
     Table {
         unit: "bytes",
         figures: &[("bytes", "pending"), ("bytes_after", "after all were cancelled")],
-        drawn: false,
         ..structure("bytes", "uniform", "memory, a timer")
     },
     Table {
@@ -136,10 +146,9 @@ pub(crate) const TABLES: &[Table] = &[
             ("refire", "refire"),
             ("drain", "drain"),
         ],
-        drawn: false,
         ..structure("levels", "uniform", "a million timers on hierarchies of 1 to 5 levels")
     },
-    producers("pairs_at_once", "insert and cancel at once"),
+    Table { drawn: true, ..producers("pairs_at_once", "insert and cancel at once") },
     producers("pairs_outstanding", "cancel a random one of 100,000 and insert another"),
     producers("pairs_handed_over", "insert, and cancel from another thread"),
     threads(
@@ -149,11 +158,9 @@ pub(crate) const TABLES: &[Table] = &[
         &[
             ("p50", "half"),
             ("p99", "99 %"),
-            ("p999", "99.9 %"),
             ("max", "all"),
             ("early", "ran early (count)"),
             ("cpu", "processor time (s)"),
-            ("cpu_all", "with the inserts (s)"),
         ],
     ),
     threads("burst", "a million closures due at one instant", "milliseconds", BURST),
@@ -161,11 +168,7 @@ pub(crate) const TABLES: &[Table] = &[
         "idle",
         "100,000 pending and none due for ten seconds",
         "",
-        &[
-            ("wakeups", "switches to its threads"),
-            ("sleeps", "from sleep"),
-            ("cpu", "processor time (ms)"),
-        ],
+        &[("wakeups", "switches to its threads"), ("cpu", "processor time (ms)")],
     ),
     threads(
         "ticking",
@@ -177,11 +180,7 @@ pub(crate) const TABLES: &[Table] = &[
         "heap",
         "memory, a pending closure of 16 captured bytes",
         "bytes",
-        &[
-            ("bytes", "pending"),
-            ("bytes_after", "after all were cancelled"),
-            ("bytes_again", "as many again"),
-        ],
+        &[("bytes", "pending"), ("bytes_after", "after all were cancelled")],
     ),
     Table {
         of: "pool threads",
@@ -190,7 +189,6 @@ pub(crate) const TABLES: &[Table] = &[
     },
     tasks("ready", "task", "a timeout round a future that is ready at once"),
     tasks("once", "task", "a sleep made, polled once and dropped"),
-    tasks("once", "noop", "the same, polled with a waker that does nothing"),
     tasks("outstanding", "task", "a random one of 100,000 sleeps dropped and another polled"),
     tasks("reset", "task", "a sleep reset to a delay and polled"),
     tasks("reset_at", "task", "a sleep reset to an instant and polled"),
@@ -201,10 +199,8 @@ pub(crate) const TABLES: &[Table] = &[
         &[
             ("p50", "half"),
             ("p99", "99 %"),
-            ("p999", "99.9 %"),
             ("early", "woke early (count)"),
             ("cpu", "processor time (s)"),
-            ("cpu_all", "with the spawning (s)"),
         ],
     ),
     sleeps("burst", "a million tasks that sleep until one instant", "milliseconds", BURST),

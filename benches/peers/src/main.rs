@@ -74,7 +74,7 @@ impl Comparison for Timers {
     }
 
     fn tables(&self, results: &Results) -> Vec<(String, String)> {
-        tables::all(results)
+        tables::of_page(results)
     }
 
     fn draw(&self, results: &Results, folder: &Path) -> Fallible {

@@ -11,8 +11,7 @@ use crate::layout::{OURS, TABLES, Table};
 use crate::results::{Results, peers, sizes};
 use crate::tables;
 
-/// Draws every table that is marked for it and has figures for two sizes, how the costs of `tickwheel` grow,
-/// and how late each peer runs closures.
+/// Draws every table that is marked for it and has figures for two sizes, and how late each peer runs closures.
 pub(crate) fn write(results: &Results, folder: &Path) -> Fallible {
     for table in TABLES.iter().filter(|table| table.drawn) {
         let peers = peers(results, table.suite, table.work, table.delays);
@@ -25,7 +24,6 @@ pub(crate) fn write(results: &Results, folder: &Path) -> Fallible {
         let titles = [&capital(table.title), table.of, table.unit];
         draw(&path, titles, results.place(table.suite), &lines.collect::<Vec<_>>())?;
     }
-    growth(folder, results)?;
     lateness(folder, results)
 }
 
@@ -73,20 +71,7 @@ fn lateness(folder: &Path, results: &Results) -> Fallible {
 
 /// A label of a table without the marks of a page. The star of a peer that is not exact stays.
 fn plain(label: &str) -> String {
-    label.replace("**", "").replace('\\', "")
-}
-
-/// All operations of `tickwheel` in one drawing: it shows which of them grow with the number of timers.
-fn growth(folder: &Path, results: &Results) -> Fallible {
-    let tables = TABLES.iter().filter(|table| table.suite == "structures" && table.drawn);
-    let lines = tables.enumerate().map(|(index, table)| {
-        let label = table.name().trim_start_matches("structures-").replace("-uniform", "");
-        line(index, label, 2, points(table, OURS, results))
-    });
-    let title = format!("{OURS}: every operation against the number of timers");
-    let titles = [&*title, "pending timers", "nanoseconds"];
-    let path = folder.join("growth.svg");
-    draw(&path, titles, results.place("structures"), &lines.collect::<Vec<_>>())
+    label.replace('\\', "")
 }
 
 fn line(index: usize, label: String, width: u32, points: Vec<(f64, f64)>) -> Line {

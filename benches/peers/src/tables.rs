@@ -1,71 +1,93 @@
-//! Tables in Markdown, made from the figures.
+//! Tables in Markdown, made from the figures: one for each suite.
 
-use harness::{table, versions};
+use harness::results::{Spread, distinct};
+use harness::table::{self, Better};
+use harness::versions;
 
 use crate::layout::{OURS, TABLES, Table};
 use crate::results::{Results, outcome, peers, sizes, suites, verified_peers};
 use crate::run::HOME;
 use crate::structures;
 
-/// The sizes at which the peers are compared with each other.
-const COMPARED: [usize; 2] = [100_000, 1_000_000];
-
-/// Every table that there are figures for, with the name of its markers.
-pub(crate) fn all(results: &Results) -> Vec<(String, String)> {
-    let measured = TABLES.iter().filter(|table| !columns(table, results).is_empty());
-    let mut all: Vec<_> =
-        measured.map(|table| (table.name(), table_with_source(table, results))).collect();
-    for suite in suites(results) {
-        all.push((format!("{suite}-verification"), verification_of(suite, results)));
-    }
-    if suites(results).contains(&structures::NAME) {
-        all.push((format!("{}-ratios", structures::NAME), ratios(results)));
-    }
-    all
+/// The tables of the page, with the names of their markers: those of whole suites.
+pub(crate) fn of_page(results: &Results) -> Vec<(String, String)> {
+    all(results).into_iter().filter(|(part, _)| !part.contains('/')).collect()
 }
 
-/// For the terminal: the same tables.
+/// Every table that there are figures for, with its part.
+fn all(results: &Results) -> Vec<(String, String)> {
+    let measured: Vec<&Table> =
+        TABLES.iter().filter(|table| !columns(table, results).is_empty()).collect();
+    let with_works = |part: &'static str| {
+        let works = measured.iter().copied().filter(|table| table.part() == part);
+        (part.to_owned(), table_with_source(part, &works.collect::<Vec<_>>(), results))
+    };
+    distinct(measured.iter().map(|table| table.part())).into_iter().map(with_works).collect()
+}
+
+/// For the terminal: every table.
 pub(crate) fn plain(results: &Results) -> String {
-    let measured = TABLES.iter().filter(|table| !columns(table, results).is_empty());
-    let text =
-        |t: &Table| format!("{}: {} {}\n\n{}\n", t.name(), t.title, t.unit, text_of(t, results));
-    measured.map(text).collect()
+    all(results).into_iter().map(|(part, text)| format!("{part}\n\n{text}\n")).collect()
 }
 
 /// For the terminal: whether the peers are exact.
 pub(crate) fn verification(results: &Results) -> String {
-    suites(results)
-        .into_iter()
-        .map(|suite| format!("{suite}\n\n{}\n", verification_of(suite, results)))
-        .collect()
+    let line = |suite, peer| {
+        let outcome = outcome(results, suite, peer).unwrap_or("-");
+        format!("{suite}: {}: {outcome}\n", label(suite, peer, results))
+    };
+    let of = |suite| verified_peers(results, suite).into_iter().map(move |peer| line(suite, peer));
+    suites(results).into_iter().flat_map(of).collect()
 }
 
-fn table_with_source(described: &Table, results: &Results) -> String {
-    let Table { suite, work, .. } = described;
+fn table_with_source(part: &str, works: &[&Table], results: &Results) -> String {
     format!(
-        "Medians [least, most]{}{}; {}. `--only {suite}/{work}`\n\n{}",
-        if described.unit.is_empty() { "" } else { " in " },
-        described.unit,
-        results.place(suite),
-        text_of(described, results)
+        "Medians [least, most], the best one of a line in bold; {}. `--only {part}`\n\n{}",
+        results.place(works[0].suite),
+        text_of(works, results)
     )
 }
 
-/// A row for each peer, ours first; a column for each size and figure.
-fn text_of(described: &Table, results: &Results) -> String {
-    let Table { suite, work, delays, .. } = *described;
-    let columns = columns(described, results);
-    let headings: Vec<String> = columns.iter().map(|column| column.heading.clone()).collect();
-    let lines = peers(results, suite, work, delays).into_iter().map(|peer| {
-        let cells = columns.iter().map(|column| {
-            let spread = results.spread(&described.case(peer, column.size), column.figure);
-            table::cell(spread, number, |a, b| number(a) == number(b))
-        });
-        (label(suite, peer, results), cells.collect())
-    });
+/// A line for each size and figure of the works; a column for each peer, ours first.
+fn text_of(works: &[&Table], results: &Results) -> String {
+    let suite = works[0].suite;
+    let peers_of = |work: &&Table| peers(results, work.suite, work.work, work.delays);
+    let peers = distinct(works.iter().flat_map(peers_of));
+    let labels = peers.iter().map(|peer| label(suite, peer, results));
+    let headings: Vec<String> = [String::new()].into_iter().chain(labels).collect();
+    let mut lines = Vec::new();
+    let outcomes: Vec<_> = peers.iter().map(|peer| outcome(results, suite, peer)).collect();
+    if outcomes.iter().any(Option::is_some) {
+        let outcomes = outcomes.into_iter().map(|outcome| outcome.unwrap_or("-").to_owned());
+        let cells = [String::new()].into_iter().chain(outcomes).collect();
+        lines.push(("each timer at its tick".to_owned(), cells));
+    }
+    for work in works {
+        let mut title = title(work);
+        for column in columns(work, results) {
+            let spread = |peer: &&str| results.spread(&work.case(peer, column.size), column.figure);
+            let spreads: Vec<Option<Spread>> = peers.iter().map(spread).collect();
+            let mut cells = vec![column.heading];
+            cells.extend(table::cells(&spreads, Some(better(work)), number));
+            lines.push((std::mem::take(&mut title), cells));
+        }
+    }
     table::table(&headings, lines)
 }
 
+fn title(work: &Table) -> String {
+    match work.unit {
+        "" => format!("`{}`: {}", work.work, work.title),
+        unit => format!("`{}`: {}, {unit}", work.work, work.title),
+    }
+}
+
+/// A rate is the better the more it is, any other figure the less it is.
+fn better(work: &Table) -> Better {
+    if work.unit.ends_with("a second") { Better::More } else { Better::Less }
+}
+
+/// A figure at a size, which has a line.
 struct Column {
     size: usize,
     figure: &'static str,
@@ -91,51 +113,19 @@ fn columns(described: &Table, results: &Results) -> Vec<Column> {
     columns
 }
 
-/// How many times as fast `tickwheel` is as the best peer whose cancel is exact.
-fn ratios(results: &Results) -> String {
-    let headings = COMPARED.map(|size| format!("{} timers", short(size)));
-    let has_ours = |table: &&Table| {
-        table.suite == structures::NAME
-            && peers(results, table.suite, table.work, table.delays).contains(&OURS)
-    };
-    let lines = TABLES.iter().filter(has_ours).map(|table| {
-        let cells = COMPARED.map(|size| ratio(table, size, results).unwrap_or("-".into()));
-        (table.title.to_owned(), cells.to_vec())
-    });
-    table::table(&headings, lines)
-}
-
-fn ratio(table: &Table, size: usize, results: &Results) -> Option<String> {
-    let figure = table.figures()[0].0;
-    let median = |peer: &str| {
-        let case = table.case(peer, size);
-        Some(results.spread(&case, figure)?.median)
-    };
-    let (best, peer) = peers(results, table.suite, table.work, table.delays)
-        .into_iter()
-        .filter(|peer| *peer != OURS && structures::cancels_exactly(peer))
-        .filter_map(|peer| Some((median(peer)?, peer)))
-        .min_by(|(a, _), (b, _)| a.total_cmp(b))?;
-    Some(format!("{:.2} ({peer}: {})", best / median(OURS)?, number(best)))
-}
-
-fn verification_of(suite: &str, results: &Results) -> String {
-    let lines = verified_peers(results, suite).into_iter().map(|peer| {
-        let outcome = outcome(results, suite, peer).unwrap_or("-").to_owned();
-        (label(suite, peer, results), vec![outcome])
-    });
-    table::table(&["each timer at its tick".to_owned()], lines)
-}
-
-/// A peer in bold if it is ours, with a star if it was found not to be exact.
+/// A peer with its version, with a star if it was found not to be exact, and with a dagger if it is a
+/// structure whose cancel searches, or leaves something behind.
 pub(crate) fn label(suite: &str, peer: &str, results: &Results) -> String {
     let version = versions::locked(HOME.as_ref(), package(peer))
         .map_or(String::new(), |version| format!(" {version}"));
-    let star = match outcome(results, suite, peer) {
+    let mark = match outcome(results, suite, peer) {
+        Some("exact") if suite == structures::NAME && !structures::cancels_exactly(peer) => " †",
         None | Some("exact") => "",
         Some(_) => " \\*",
     };
-    if peer == OURS { format!("**{peer}**{star}") } else { format!("{peer}{version}{star}") }
+    // In a page the rest of `Mutex<BinaryHeap>` would be a tag.
+    let name = peer.replace('<', "\\<");
+    if peer == OURS { format!("{name}{mark}") } else { format!("{name}{version}{mark}") }
 }
 
 /// The crate behind a peer, where it has another name.

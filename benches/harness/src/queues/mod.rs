@@ -23,7 +23,7 @@ mod plots;
 
 pub use build::{cargo, program, target_directory, work_directory};
 pub use case::{Case, DISK, OURS};
-pub use musts::{Better, Must, Reached, best_peer, rate};
+pub use musts::{Must, Reached, best_peer, rate};
 pub use plan::{Contender, Lateness, Plan, Row, Setting, Size};
 
 use std::cmp::Ordering;

@@ -2,7 +2,7 @@
 
 use super::case::{Case, DISK, OURS};
 use crate::results::Results;
-use crate::table::number;
+use crate::table::{Better, number};
 
 /// A goal: a sentence about a row, the value that is wanted, and a function that reads the figures.
 /// It returns the value that was reached, and whether that is enough, or nothing if there are no
@@ -12,13 +12,6 @@ pub struct Must(pub &'static str, pub &'static str, pub fn(&Results<Case>) -> Op
 pub struct Reached {
     pub text: String,
     pub enough: bool,
-}
-
-/// Which of two figures is the better one.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Better {
-    More,
-    Less,
 }
 
 /// The peer that is best at a figure.

@@ -53,7 +53,7 @@ pub struct Row<R> {
     pub rounds: usize,
     /// Only in the long run.
     pub long: bool,
-    /// The figures of the table, each with the heading of its column.
+    /// The figures of the table, each with the heading of its line.
     pub columns: &'static [(&'static str, &'static str)],
     pub own: R,
 }
@@ -66,8 +66,6 @@ pub struct Lateness {
     pub name: &'static str,
     pub row: &'static str,
     pub title: &'static str,
-    /// If it is given, only this contender is drawn.
-    pub only: Option<&'static str>,
 }
 
 /// One measurement.

@@ -58,9 +58,8 @@ fn lateness<R, C>(
         };
         results.figures(case).into_iter().filter_map(point).collect()
     };
-    let is_drawn = |case: &&Case| drawing.only.is_none_or(|only| case.contender == only);
-    let cases = results.of_row(drawing.row).into_iter().filter(is_drawn);
-    let lines = cases.map(|case| Line {
+    let cases = results.of_row(drawing.row);
+    let lines = cases.into_iter().map(|case| Line {
         label: plain_label(plan, case),
         colour: colour(plan, &case.contender),
         width: if case.contender == OURS { 3 } else { 2 },

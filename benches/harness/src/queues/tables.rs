@@ -1,49 +1,80 @@
-//! The tables: one for each row, and one with the goals beside the results.
+//! The tables: one for each level, and for a terminal the goals beside the results.
 
-use super::case::{Case, OURS};
-use super::plan::{Plan, Row};
-use crate::results::Results;
-use crate::table::{self, number};
+use super::case::{Case, DISK, OURS};
+use super::plan::{Contender, Plan, Row};
+use crate::results::{Results, Spread};
+use crate::table::{self, Better, number};
 
-/// Every table, with the name of its markers.
+/// The table of each level, with the name of its markers.
 pub(super) fn all<R, C>(plan: &Plan<R, C>, results: &Results<Case>) -> Vec<(String, String)> {
-    let rows = plan.rows.iter().map(|row| (row.name.to_owned(), of_row(plan, row, results)));
-    rows.chain([("musts".to_owned(), musts(plan, results))]).collect()
+    plan.levels.iter().map(|level| ((*level).to_owned(), of_level(plan, level, results))).collect()
 }
 
-/// The tables of the measured rows as text, for a terminal. The sizes in the headings are those of the
-/// full run, also after a short one.
+/// The tables and the goals as text, for a terminal. The sizes are those of the full run, also after a
+/// short one.
 pub(super) fn plain<R, C>(plan: &Plan<R, C>, results: &Results<Case>) -> String {
-    let measured = plan.rows.iter().filter(|row| !results.of_row(row.name).is_empty());
-    let text =
-        |row: &Row<R>| format!("{}: {}\n\n{}\n", row.name, row.title, of_row(plan, row, results));
-    measured.map(text).collect::<String>() + &musts(plan, results)
+    let levels = all(plan, results).into_iter().map(|(level, text)| format!("{level}\n\n{text}\n"));
+    levels.collect::<String>() + &musts(plan, results)
 }
 
-fn of_row<R, C>(plan: &Plan<R, C>, row: &Row<R>, results: &Results<Case>) -> String {
-    let cases = results.of_row(row.name);
-    if cases.is_empty() {
-        return "Not measured yet.\n".to_owned();
+/// A group of lines for each row, with a line for each figure. Figures that are zero for every queue are
+/// left out.
+fn of_level<R, C>(plan: &Plan<R, C>, level: &str, results: &Results<Case>) -> String {
+    let measured = results.cases(|case| case.level == level);
+    let has = |is: &dyn Fn(&Case) -> bool| measured.iter().any(|&case| is(case));
+    let rows: Vec<&Row<R>> =
+        plan.rows.iter().filter(|row| has(&|case| case.row == row.name)).collect();
+    let Some(first) = rows.first() else { return "Not measured yet.\n".to_owned() };
+    let is_shown = |known: &&Contender<C>| has(&|case| case.contender == known.name);
+    // The disk is the last column. It is no queue, so it is not the best one.
+    let (disk, queues): (Vec<_>, Vec<_>) =
+        plan.contenders.iter().filter(is_shown).partition(|known| known.name == DISK);
+    let place = results.place(first.name);
+    let mut lines = Vec::new();
+    for row in rows {
+        let mut title = title(row, results.place(row.name), place);
+        for (figure, heading) in row.columns {
+            let spread = |known: &&Contender<C>| {
+                results.spread(&Case::new(row.name, known.name, level), figure)
+            };
+            let of_queues: Vec<Option<Spread>> = queues.iter().map(spread).collect();
+            if of_queues.iter().flatten().all(|spread| spread.min == 0.0 && spread.max == 0.0) {
+                continue;
+            }
+            let of_disk: Vec<Option<Spread>> = disk.iter().map(spread).collect();
+            let mut cells = vec![(*heading).to_owned()];
+            cells.extend(table::cells(&of_queues, better(figure), number));
+            cells.extend(table::cells(&of_disk, None, number));
+            lines.push((std::mem::take(&mut title), cells));
+        }
     }
-    let sizes: Vec<String> =
-        row.sizes.iter().map(|size| format!("{} {}", size.0, size.1)).collect();
-    let is_shown = |figure: &str| cases.iter().any(|case| results.spread(case, figure).is_some());
-    let shown: Vec<_> = row.columns.iter().filter(|(figure, _)| is_shown(figure)).collect();
-    let headings: Vec<String> = shown.iter().map(|(_, heading)| (*heading).to_owned()).collect();
-    let lines = cases.iter().map(|case| {
-        let cell = |figure| {
-            table::cell(results.spread(case, figure), number, |a, b| number(a) == number(b))
-        };
-        let cells = shown.iter().map(|(figure, _)| cell(figure)).collect();
-        (format!("{}, `{}`", label(plan, &case.contender), case.level), cells)
-    });
+    let labels = queues.iter().chain(&disk).map(|contender| label(plan, contender));
+    let headings: Vec<String> = [String::new()].into_iter().chain(labels).collect();
     format!(
-        "Medians [least, most]; {}; {}; `--rows {}`\n\n{}",
-        sizes.join(", "),
-        results.place(row.name),
-        row.name,
+        "Medians [least, most], the best one of a line in bold; {place}.\n\n{}",
         table::table(&headings, lines)
     )
+}
+
+/// What a row measures, with its sizes, and where it was measured if that was elsewhere or on another day.
+fn title<R>(row: &Row<R>, place: &str, usual: &str) -> String {
+    let mut title = format!("`{}`: {}", row.name, row.title);
+    let sizes = row.sizes.iter().map(|size| format!("{} {}", size.0, size.1));
+    let usual: Vec<&str> = usual.split("; ").collect();
+    let differs = place.split("; ").filter(|part| !usual.contains(part)).map(str::to_owned);
+    for part in sizes.chain(differs) {
+        title += &format!("; {part}");
+    }
+    title
+}
+
+/// Which figures of a name are better; none for a figure that only describes the measurement.
+fn better(figure: &str) -> Option<Better> {
+    match figure {
+        "jobs_per_s" | "plain_per_s" => Some(Better::More),
+        "jobs" | "needed_mb" | "sync_us" => None,
+        _ => Some(Better::Less),
+    }
 }
 
 fn musts<R, C>(plan: &Plan<R, C>, results: &Results<Case>) -> String {
@@ -60,11 +91,10 @@ fn musts<R, C>(plan: &Plan<R, C>, results: &Results<Case>) -> String {
 }
 
 /// The name of a contender with its version.
-fn label<R, C>(plan: &Plan<R, C>, name: &str) -> String {
-    let Some(contender) = plan.contender(name) else { return name.to_owned() };
+fn label<R, C>(plan: &Plan<R, C>, contender: &Contender<C>) -> String {
     match contender.package {
-        "" => name.to_owned(),
-        package if name == OURS => format!("**{package}**"),
+        "" => contender.name.to_owned(),
+        package if contender.name == OURS => package.to_owned(),
         package => format!("{package} {}", (plan.version_of)(contender).unwrap_or_default()),
     }
 }

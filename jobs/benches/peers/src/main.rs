@@ -30,7 +30,7 @@ mod run;
 
 use std::process::ExitCode;
 
-use harness::queues::{self, DISK, Lateness, OURS, Plan};
+use harness::queues::{self, DISK, Plan};
 use plan::{Ahead, BOTH, CONTENDERS, Contender, HOME, ROWS, WRITTEN, Work};
 
 const PLAN: Plan<Work, Ahead> = Plan {
@@ -44,11 +44,8 @@ const PLAN: Plan<Work, Ahead> = Plan {
     musts: musts::MUSTS,
     version_of: plan::version_of,
     plot_prefix: "",
-    bars: &["life", "insert-64", "insert-1", "insert-random"],
-    lateness: &[
-        Lateness { name: "late", row: "late", title: LATE, only: None },
-        Lateness { name: "late-ours", row: "late", title: LATE, only: Some(OURS) },
-    ],
+    bars: &["life"],
+    lateness: &[],
     dotted: WRITTEN,
 };
 
@@ -63,8 +60,6 @@ usage: peers [options]
   --rounds N         so many repetitions
   --write            write figures, tables and plots: what was measured replaces the same rows
   --report           tables and plots again, from the figures there are";
-
-const LATE: &str = "1,000 jobs a second, a million pending: the share that has started";
 
 fn main() -> ExitCode {
     let build = |contender: &Contender| match contender.name {

@@ -83,11 +83,8 @@ const MEMORY_COLUMNS: &[(&str, &str)] = &[("rss_mb", "resident (MB)"), ("peak_mb
 const MEMORY_SIZES: &[Size] = &[Size("jobs", 10_000.0, 500.0), Size("batch", 1000.0, 100.0)];
 const FILE_COLUMNS: &[(&str, &str)] = &[
     ("jobs", "jobs"),
-    ("live", "alive at most"),
     ("needed_mb", "a new file with as many (MB)"),
     ("passed_mb", "after all had passed (MB)"),
-    ("largest_mb", "largest (MB)"),
-    ("drained_mb", "3 s after the last (MB)"),
     ("closed_mb", "closed (MB)"),
 ];
 
@@ -103,7 +100,6 @@ pub(crate) const ROWS: &[Row] = &[
             ("cpu_us_per_job", "µs of processor a job"),
             ("syncs_per_job", "fsyncs a job"),
             ("written_per_job", "bytes written a job"),
-            ("dirtied_per_job", "bytes of dirty pages a job"),
             ("lost", "lost"),
         ],
         ..row("life", "the whole life of a job that is due at once", "life")

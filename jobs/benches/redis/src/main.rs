@@ -55,21 +55,12 @@ const PLAN: Plan<Work, Handling> = Plan {
     musts: musts::MUSTS,
     version_of: contenders::version_of,
     plot_prefix: "redis-",
-    bars: &["insert", "life"],
-    lateness: &[
-        Lateness {
-            name: "late",
-            row: "late",
-            title: "1,000 jobs a second, three nodes: the share that has started",
-            only: None,
-        },
-        Lateness {
-            name: "delayed",
-            row: "delayed",
-            title: "10,000 jobs over two seconds: the share that has started",
-            only: None,
-        },
-    ],
+    bars: &["life"],
+    lateness: &[Lateness {
+        name: "late",
+        row: "late",
+        title: "1,000 jobs a second, three nodes: the share that has started",
+    }],
     dotted: "",
 };
 

@@ -4,8 +4,8 @@
 //! was reached, and whether that is enough, or nothing if there are no figures. A peer that it
 //! names is the best one.
 
-use harness::queues::{Better, Case, Must, Reached, best_peer, rate};
-use harness::table::number;
+use harness::queues::{Case, Must, Reached, best_peer, rate};
+use harness::table::{Better, number};
 
 use crate::contenders::EVERYSEC;
 use crate::plan::ROWS;

@@ -46,7 +46,7 @@ pub(crate) const ROWS: &[Row] = &[
             ("server_us_per_job", "µs of the server's processor a job"),
             ("script_ms", "longest script (ms)"),
         ],
-        ..row("insert", "inserts in bulks of 500, nobody works", insert::measure)
+        ..row("insert", "inserts in bulks of 500, while no process runs jobs", insert::measure)
     },
     Row {
         sizes: LIFE_SIZES,
@@ -57,7 +57,7 @@ pub(crate) const ROWS: &[Row] = &[
         only: WITH_LIMITS,
         sizes: LIFE_SIZES,
         columns: LIFE_COLUMNS,
-        ..row("limited", "the same, with a rate of the queue that is never reached", life::limited)
+        ..row("limited", "the whole life, with a rate of the queue that is never reached", life::limited)
     },
     Row {
         only: WITH_PARTITIONS,
@@ -75,7 +75,7 @@ pub(crate) const ROWS: &[Row] = &[
         ],
         ..row(
             "partitions",
-            "the same, without and with partitions of one job at once",
+            "the whole life, without and with partitions of one job at once",
             partitions::measure,
         )
     },
