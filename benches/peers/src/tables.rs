@@ -32,12 +32,14 @@ pub(crate) fn plain(results: &Results) -> String {
 
 /// For the terminal: whether the peers are exact.
 pub(crate) fn verification(results: &Results) -> String {
-    let line = |suite, peer| {
-        let outcome = outcome(results, suite, peer).unwrap_or("-");
-        format!("{suite}: {}: {outcome}\n", label(suite, peer, results))
-    };
-    let of = |suite| verified_peers(results, suite).into_iter().map(move |peer| line(suite, peer));
-    suites(results).into_iter().flat_map(of).collect()
+    let mut text = String::new();
+    for suite in suites(results) {
+        for peer in verified_peers(results, suite) {
+            let outcome = outcome(results, suite, peer).unwrap_or("-");
+            text += &format!("{suite}: {}: {outcome}\n", label(suite, peer, results));
+        }
+    }
+    text
 }
 
 fn table_with_source(part: &str, works: &[&Table], results: &Results) -> String {

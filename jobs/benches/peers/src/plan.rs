@@ -72,14 +72,10 @@ const fn on_filled(
 
 const MILLION: (usize, usize) = (1_000_000, 2_000);
 const TEN_MILLION: (usize, usize) = (10_000_000, 5_000);
-const KILL_COLUMNS: &[(&str, &str)] = &[
-    ("open_ms", "opened (ms)"),
-    ("first_run_ms", "first overdue run (ms)"),
-    ("last_run_ms", "last of 1000 (ms)"),
-    ("lost", "lost"),
-];
+const KILL_COLUMNS: &[(&str, &str)] =
+    &[("open_ms", "opened (ms)"), ("first_run_ms", "first overdue run (ms)"), ("lost", "lost")];
 const KILL_SIZES: &[Size] = &[Size("jobs", 1000.0, 50.0), Size("notice", 4.0, 1.3)];
-const MEMORY_COLUMNS: &[(&str, &str)] = &[("rss_mb", "resident (MB)"), ("peak_mb", "peak (MB)")];
+const MEMORY_COLUMNS: &[(&str, &str)] = &[("peak_mb", "resident at its peak (MB)")];
 const MEMORY_SIZES: &[Size] = &[Size("jobs", 10_000.0, 500.0), Size("batch", 1000.0, 100.0)];
 const FILE_COLUMNS: &[(&str, &str)] = &[
     ("jobs", "jobs"),
@@ -115,7 +111,6 @@ pub(crate) const ROWS: &[Row] = &[
         columns: &[
             ("jobs_per_s", "jobs/s"),
             ("cpu_us_per_job", "µs of processor a job"),
-            ("syncs_per_job", "fsyncs a job"),
             ("written_per_job", "bytes written a job"),
             ("dirtied_per_job", "bytes of dirty pages a job"),
             ("longest_insert_ms", "longest insert of 1000 (ms)"),
@@ -158,7 +153,6 @@ pub(crate) const ROWS: &[Row] = &[
             ("early", "early"),
             ("q0.5", "p50 (ms)"),
             ("q0.99", "p99 (ms)"),
-            ("q0.999", "p99.9 (ms)"),
             ("q1", "worst (ms)"),
             ("lost", "not run"),
         ],
@@ -185,7 +179,6 @@ pub(crate) const ROWS: &[Row] = &[
         columns: &[
             ("first_to_last_ms", "first start to last (ms)"),
             ("first_ms", "first (ms)"),
-            ("last_ms", "last (ms)"),
             ("early", "early"),
             ("lost", "not run"),
         ],

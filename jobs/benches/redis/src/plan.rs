@@ -11,7 +11,6 @@ const LATE_COLUMNS: &[(&str, &str)] = &[
     ("early", "early"),
     ("q0.5", "p50 (ms)"),
     ("q0.99", "p99 (ms)"),
-    ("q0.999", "p99.9 (ms)"),
     ("q1", "worst (ms)"),
     ("script_ms", "longest script (ms)"),
     ("twice", "run twice"),
@@ -33,7 +32,6 @@ const IDLE_COLUMNS: &[(&str, &str)] = &[
     ("bytes_per_job", "bytes a pending job"),
     ("keys_per_job", "keys a pending job"),
     ("commands_per_s", "commands a second and node, idle"),
-    ("inner_per_s", "with those inside of scripts"),
 ];
 
 pub(crate) const ROWS: &[Row] = &[
@@ -57,7 +55,11 @@ pub(crate) const ROWS: &[Row] = &[
         only: WITH_LIMITS,
         sizes: LIFE_SIZES,
         columns: LIFE_COLUMNS,
-        ..row("limited", "the whole life, with a rate of the queue that is never reached", life::limited)
+        ..row(
+            "limited",
+            "the whole life, with a rate of the queue that is never reached",
+            life::limited,
+        )
     },
     Row {
         only: WITH_PARTITIONS,
@@ -162,7 +164,6 @@ pub(crate) const ROWS: &[Row] = &[
         sizes: &[Size("jobs", 10.0, 10.0), Size("lease", 3.0, 1.0), Size("patience", 18.0, 15.0)],
         rounds: 1,
         columns: &[
-            ("after_lease_first_ms", "first, after kill and lease (ms)"),
             ("after_lease_last_ms", "last, after kill and lease (ms)"),
             ("lost", "not run again in time"),
         ],
