@@ -9,7 +9,6 @@
 //! - Each job is in one list (F14). A list has for each job the bytes that count and whether its id is remembered. So a
 //!   job that goes is deleted and not read.
 //! - The jobs of several lists may have ended in the same millisecond. Then their order is that of their ids.
-//! - A file of an earlier checkout has its completed jobs in `ended`. They move with the first job that is kept.
 
 use foldhash::HashMap;
 use rusqlite::{Params, Row, params};
@@ -114,23 +113,13 @@ impl List {
 }
 
 impl Tables<'_> {
-    /// Makes the tables of kept jobs, if the file has none, and moves the completed jobs of `ended` there.
+    /// Makes the tables of kept jobs, if the file has none.
     pub(super) fn make_kept(&self) -> Result<(), StoreError> {
         let sql = &self.sql.kept;
         if sql.has_tables.replace(true) {
             return Ok(());
         }
-        self.conn.execute_batch(&sql.make_kept).map_err(store_error)?;
-        let before = self.all(&sql.before_lists, [], |row| {
-            Ok((row.get(1)?, millis_of(row, 2)?, millis_of(row, 6)?, Listed::of_row(row, 3)?))
-        })?;
-        for jobs in before.chunk_by(|a, b| (a.0, a.1, a.2) == (b.0, b.1, b.2)) {
-            let (kind, at, until, _) = jobs[0];
-            let jobs = jobs.iter().map(|(.., job)| *job).collect();
-            self.put_lists(&mut NewlyKept { kind, at, until, jobs })?;
-        }
-        self.execute(&sql.move_before_lists, [])?;
-        self.execute(&sql.drop_before_lists, []).map(drop)
+        self.conn.execute_batch(&sql.make_kept).map_err(store_error)
     }
 
     /// Writes the lists of jobs whose rows are there.

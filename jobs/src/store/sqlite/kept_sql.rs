@@ -29,9 +29,6 @@ pub(super) struct KeptSql {
     pub(super) lists_over: String,
     pub(super) all_kept: String,
     pub(super) all_lists: String,
-    pub(super) before_lists: String,
-    pub(super) move_before_lists: String,
-    pub(super) drop_before_lists: String,
 }
 
 impl KeptSql {
@@ -82,15 +79,6 @@ impl KeptSql {
                 "SELECT id, kind, at, callers_id, {bytes}, extra FROM {{p}}kept ORDER BY id"
             )),
             all_lists: sql("SELECT kind, at, n, jobs FROM {p}kept_list"),
-            before_lists: sql(&format!(
-                "SELECT id, kind, at, callers_id, {bytes}, extra, until FROM {{p}}ended \
-                 WHERE ending = 1 AND ending > 0 ORDER BY kind, at, id"
-            )),
-            move_before_lists: sql(&format!(
-                "INSERT OR FAIL INTO {{p}}kept ({columns}) SELECT {columns} FROM {{p}}ended \
-                 WHERE ending = 1 AND ending > 0"
-            )),
-            drop_before_lists: sql("DELETE FROM {p}ended WHERE ending = 1 AND ending > 0"),
         }
     }
 }
