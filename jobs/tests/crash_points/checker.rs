@@ -37,6 +37,8 @@ pub(crate) struct Effort {
     pub(crate) random: usize,
     /// Of every `drained` images one is reopened and drained too.
     pub(crate) drained: usize,
+    /// Of every `stride` events one is followed by power cuts too; each is followed by a kill.
+    pub(crate) stride: usize,
 }
 
 /// What was looked at.
@@ -68,6 +70,9 @@ impl<'a> Checker<'a> {
             let seen = checker.open(&cut.all, n);
             checker.kill(n, &seen);
             killed.push(seen);
+            if n % effort.stride != 0 {
+                continue;
+            }
             let from = checker.last_synced(n);
             for fates in cut.fates(effort.most_bits, effort.random, &mut random) {
                 let seen = checker.open(&cut.image(&fates), n);

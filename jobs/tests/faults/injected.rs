@@ -274,8 +274,11 @@ fn play_with(fault: Fault) -> bool {
     struck
 }
 
-/// Fails every operation in its turn, until the history has none left.
+/// Fails one of `step` operations in its turn, until the history has none left. By day it fails one of eight of these,
+/// and all of them with `TICKWHEEL_STRIDE=1`.
 fn at_every(fault: Fault, step: usize) {
+    let stride = std::env::var("TICKWHEEL_STRIDE").ok().and_then(|text| text.parse().ok());
+    let step = step * stride.unwrap_or(8).max(1);
     let mut struck = 0;
     for after in (0..).step_by(step) {
         let fault = Fault { after, ..fault };

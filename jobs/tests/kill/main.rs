@@ -65,12 +65,12 @@ fn variable(name: &str) -> Option<u64> {
     env::var(name).ok()?.parse().ok()
 }
 
-/// Jobs on a file keep the rules R1 to R18 through a thousand kills, at random and at each named point of the
-/// code.
+/// Jobs on a file keep the rules R1 to R18 through two hundred kills, at random and at named points of the code. With
+/// `TICKWHEEL_KILLS=1000`, as at night, a child has died at each of these points.
 #[test]
 fn kills_by_the_thousand_break_no_rule() {
     let seed = variable("TICKWHEEL_KILL_SEED").unwrap_or_else(now_us);
-    let wanted = variable("TICKWHEEL_KILLS").unwrap_or(1000) as usize;
+    let wanted = variable("TICKWHEEL_KILLS").unwrap_or(200) as usize;
     let begun = SystemTime::now();
     let (kills, stories) = (AtomicUsize::new(0), AtomicU64::new(0));
     let points: Mutex<BTreeMap<String, u64>> = Mutex::default();
