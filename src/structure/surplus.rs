@@ -3,7 +3,7 @@
 //! Ground rules:
 //!
 //! - The free of a large block may take long. glibc then joins all the small blocks that were freed since the last time:
-//!   22 ms after 130,000 jobs (`docs/decisions/large-arrays-are-freed-elsewhere.md`). So an advance frees no large block.
+//!   22 ms after 130,000 jobs (`docs/decisions.md`). So an advance frees no large block.
 //!   The owner takes the surplus out, and drops it without a lock, on a thread on which no timer waits.
 //! - A block is large from [`LARGE_BYTES`] on. Smaller blocks are freed at once.
 //! - A hierarchy that is used by itself has no such thread: its public methods free the surplus before they return.
