@@ -12,7 +12,7 @@ mod files;
 #[path = "../../tests/architecture/paths.rs"]
 mod paths;
 
-use files::{assert_none, first_sentence, read, sources};
+use files::{assert_none, read, sources};
 
 /// The first module of the layer `store` that is a store.
 const FIRST_STORE: &str = "store::memory";
@@ -45,17 +45,4 @@ fn layer_declares_modules_and_holds_no_code() {
     for layer in ["values", "dispatch", "api"] {
         assert!(checker::only_declares(&source(&format!("{layer}/mod.rs"))), "{layer}/mod.rs");
     }
-}
-
-/// The map in `docs/architecture.md` has, for each file, the first sentence of its head.
-#[test]
-fn map_says_of_every_file_what_its_head_says() {
-    let map = read("docs/architecture.md");
-    let rows: Vec<&str> = map.lines().filter(|line| line.starts_with("| `src/")).collect();
-    let expected: Vec<String> = sources()
-        .into_iter()
-        .filter(|(file, source)| !(file.ends_with("mod.rs") && checker::only_declares(source)))
-        .map(|(file, source)| format!("| `src/{file}` | {} |", first_sentence(&source)))
-        .collect();
-    assert_eq!(rows, expected, "the map should be:\n{}", expected.join("\n"));
 }

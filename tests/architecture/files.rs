@@ -66,33 +66,3 @@ fn unsafe_code_is_forbidden_and_absent() {
     let unsafe_files = sources.into_iter().filter(|(_, source)| source.contains("unsafe"));
     assert_none(unsafe_files.map(|(file, _)| format!("src/{file} says `unsafe`")).collect());
 }
-
-/// The first sentence of a file's head, without the targets of its links. The head of a script is its
-/// first comment.
-pub(crate) fn first_sentence(source: &str) -> String {
-    let head: Vec<&str> = source
-        .lines()
-        .skip_while(|line| {
-            line.starts_with("//") && !line.starts_with("//!") || line.starts_with('#')
-        })
-        .map_while(|line| line.strip_prefix("//!").or_else(|| line.strip_prefix("--")))
-        .map(str::trim)
-        .take_while(|line| !line.is_empty())
-        .collect();
-    let head = head.join(" ");
-    let end = head.find(". ").map_or(head.len(), |end| end + 1);
-    let mut sentence = head[..end].replace("[`", "`").replace("`]", "`");
-    while let Some((before, after)) = sentence.split_once("`(crate::") {
-        let rest = after.split_once(')').map_or("", |(_, rest)| rest);
-        sentence = format!("{before}`{rest}");
-    }
-    sentence
-}
-
-/// The first sentence is read without the targets of its links.
-#[test]
-fn first_sentence_is_read_without_its_links() {
-    let head = "//! Points ([`Tick`](crate::Tick)), and\n//! [`Scale`]. More.\n//!\n//! Rules.";
-    assert_eq!(first_sentence(head), "Points (`Tick`), and `Scale`.");
-    assert_eq!(first_sentence("//! One line"), "One line");
-}

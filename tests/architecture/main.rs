@@ -27,7 +27,7 @@ mod paths;
 mod planted;
 
 use checker::{Module, PURE, modules, only_declares, violations};
-use files::{assert_none, first_sentence, read, sources};
+use files::{assert_none, read, sources};
 
 /// The modules of this crate.
 fn own_modules() -> Vec<Module> {
@@ -74,18 +74,4 @@ fn clippy_refuses_clocks_and_sleep() {
         let rule = format!("path = \"{method}\"");
         assert!(rules.contains(&rule), "clippy.toml no longer disallows `{method}`");
     }
-}
-
-/// The map in `docs/architecture.md` has the first sentence of each file's head.
-#[test]
-fn map_has_the_first_sentence_of_each_file() {
-    let map = read("docs/architecture.md");
-    let rows: Vec<&str> = map.lines().filter(|line| line.starts_with("| `src/")).collect();
-    let row = |(file, source): (String, String)| {
-        format!("| `src/{file}` | {} |", first_sentence(&source))
-    };
-    let mut expected: Vec<String> = sources().into_iter().map(row).collect();
-    expected.sort_by_key(|row| row.replace("/mod.rs", "/"));
-    let expected = expected.join("\n");
-    assert!(rows == expected.lines().collect::<Vec<_>>(), "the map should be:\n{expected}");
 }
