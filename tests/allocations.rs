@@ -87,9 +87,9 @@ impl std::task::Wake for MarksTicker {
     }
 }
 
-/// The ticker frees no large block, although the slots of many jobs become empty there: a thread of the pool frees them.
-/// Before, the ticker did, and a million jobs were late by 20 ms whenever the allocator joined the blocks of jobs that
-/// had run.
+/// C122: The ticker frees no large block, although the slots of many jobs become empty there: a thread of the pool
+/// frees them. Before, the ticker did, and a million jobs were late by 20 ms whenever the allocator joined the blocks
+/// of jobs that had run.
 #[cfg(feature = "async")]
 #[test]
 fn ticker_frees_no_large_block() {

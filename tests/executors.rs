@@ -170,7 +170,7 @@ async fn life(scheduler: Scheduler, number: u32) {
     assert_eq!(set.count().await, 8);
 }
 
-/// No wake is lost, in any order in which the executor polls, and no sleep is early.
+/// C71: No wake is lost, in any order in which the executor polls, and no sleep is early.
 #[test]
 fn wakes_survive_any_order_of_polls() {
     for order in ORDERS {
@@ -194,7 +194,7 @@ fn wakes_survive_any_order_of_polls() {
     }
 }
 
-/// A task that is dropped at any of its waits leaves no waker in the wheel.
+/// C71: A task that is dropped at any of its waits leaves no waker in the wheel.
 #[test]
 fn task_that_is_dropped_leaves_no_waker_behind() {
     for order in [Order::NewestFirst, Order::LastWakerOnly] {
@@ -218,7 +218,7 @@ fn task_that_is_dropped_leaves_no_waker_behind() {
     }
 }
 
-/// When the wheel ends first, each task is woken and gets the error of its wait.
+/// C71: When the wheel ends first, each task is woken and gets the error of its wait.
 #[test]
 fn wheel_that_ends_first_wakes_every_task() {
     for order in ORDERS {
@@ -245,7 +245,7 @@ fn wheel_that_ends_first_wakes_every_task() {
     }
 }
 
-/// A sleep in `or` keeps its time, however often the other branch wins.
+/// C71: A sleep in `or` keeps its time, however often the other branch wins.
 #[test]
 fn or_keeps_the_sleep_when_the_other_branch_wins() {
     let (wheel, driver) = manual();
@@ -287,7 +287,7 @@ async fn pend<F: Future + Unpin>(future: &mut F) {
     .await;
 }
 
-/// A sleep that moved to another task wakes that task.
+/// C71: A sleep that moved to another task wakes that task.
 #[test]
 fn sleep_that_moved_wakes_the_task_that_polled_it_last() {
     let (wheel, driver) = manual();
@@ -322,7 +322,7 @@ fn sleep_that_moved_wakes_the_task_that_polled_it_last() {
     assert_eq!(wheel.stats().sleeping, 0);
 }
 
-/// A task that is always ready delays no sleep.
+/// C71: A task that is always ready delays no sleep.
 #[test]
 fn task_that_never_rests_delays_no_sleep() {
     let wheel = Wheel::new();
@@ -343,7 +343,7 @@ fn task_that_never_rests_delays_no_sleep() {
     });
 }
 
-/// A blocked worker of a runtime delays no sleep on another worker.
+/// C71: A blocked worker of a runtime delays no sleep on another worker.
 #[test]
 fn worker_that_is_blocked_delays_no_sleep() {
     let wheel = Wheel::new();

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tickwheel::{Repeat, Wheel, global, testing};
 
-/// The wheel of the process can be installed once, and its futures run on it.
+/// C82: The wheel of the process can be installed once, and its futures run on it.
 #[test]
 fn wheel_is_installed_once_and_before_the_first_use() {
     let ms = Duration::from_millis(1);

@@ -51,7 +51,7 @@ fn now() -> Instant {
     Instant::now()
 }
 
-/// A sleep of `HyperTimer` is never early on the real clock.
+/// C88: A sleep of `HyperTimer` is never early on the real clock.
 #[test]
 fn sleeps_on_the_real_clock_are_never_early() {
     let wheel = Wheel::new();
@@ -72,7 +72,7 @@ fn sleeps_on_the_real_clock_are_never_early() {
     assert!(begin.elapsed() >= 2 * MS);
 }
 
-/// On a manual wheel, the driver moves the time of hyper.
+/// C88: On a manual wheel, the driver moves the time of hyper.
 #[test]
 fn manual_wheel_moves_the_time_of_hyper() {
     let (_wheel, driver, timer, wakes) = manual();
@@ -89,7 +89,7 @@ fn manual_wheel_moves_the_time_of_hyper() {
     assert_eq!(timer.now(), begin + 2 * HOUR);
 }
 
-/// A reset keeps the box of the sleep, and the task that waits.
+/// C88: A reset keeps the box of the sleep, and the task that waits.
 #[test]
 fn reset_keeps_the_box_and_the_waker() {
     let (wheel, driver, timer, wakes) = manual();
@@ -115,7 +115,7 @@ fn reset_keeps_the_box_and_the_waker() {
     assert_eq!((address(&sleep), wheel.stats().sleeping), (place, 0));
 }
 
-/// A reset replaces the sleep of another timer by one of this wheel.
+/// C88: A reset replaces the sleep of another timer by one of this wheel.
 #[test]
 fn reset_replaces_a_sleep_of_another_timer() {
     struct Never;
@@ -134,7 +134,7 @@ fn reset_replaces_a_sleep_of_another_timer() {
     assert!(wakes.count() == 1 && wakes.poll(&mut sleep).is_ready());
 }
 
-/// After the end of the wheel, only those sleeps end whose time had come.
+/// C88: After the end of the wheel, only those sleeps end whose time had come.
 #[test]
 fn sleep_of_hyper_never_ends_after_its_wheel() {
     let (wheel, driver, timer, wakes) = manual();

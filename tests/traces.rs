@@ -153,7 +153,7 @@ fn wake_once(wheel: &Wheel, time: Duration, panics: bool) {
     });
 }
 
-/// A job that panics is an error with its handle and its message. So is a waker, without a handle. The handler of
+/// C89: A job that panics is an error with its handle and its message. So is a waker, without a handle. The handler of
 /// panics is called as without the feature.
 #[test]
 fn panic_is_traced() {
@@ -177,7 +177,8 @@ fn panic_is_traced() {
     assert_eq!((waker.level, &*waker.fields.0["panic"]), (Level::ERROR, "the waker"));
 }
 
-/// A waker that is slow is a warning, and the ticker that is behind after it is another: one, until it has caught up.
+/// C89: A waker that is slow is a warning, and the ticker that is behind after it is another: one, until it has caught
+/// up.
 #[test]
 fn slow_waker_and_ticker_that_is_behind_are_traced() {
     note();
@@ -216,7 +217,7 @@ fn slow_waker_and_ticker_that_is_behind_are_traced() {
     }
 }
 
-/// A loop of the user's advances the wheel when it likes, so it is never behind.
+/// C89: A loop of the user's advances the wheel when it likes, so it is never behind.
 #[test]
 fn loop_of_the_user_is_not_behind() {
     note();
@@ -241,8 +242,8 @@ impl Wake for Holds {
     }
 }
 
-/// A future that is polled once and dropped while the ticker's thread is busy never drives. The thread is traced then
-/// and later, as before.
+/// C89: A future that is polled once and dropped while the ticker's thread is busy never drives. The thread is traced
+/// then and later, as before.
 #[test]
 fn ticker_is_traced_after_a_future_that_did_not_drive() {
     note();
@@ -269,7 +270,7 @@ fn ticker_is_traced_after_a_future_that_did_not_drive() {
     }
 }
 
-/// Timers in time are no events, however many there are.
+/// C89: Timers in time are no events, however many there are.
 #[test]
 fn timers_are_not_traced() {
     note();
@@ -293,7 +294,7 @@ fn timers_are_not_traced() {
     assert!(events_of("quiet").len() < 20, "{:?}", events_of("quiet"));
 }
 
-/// A subscriber that panics ends neither the ticker nor a thread of the pool, and the handler of panics is called.
+/// C89: A subscriber that panics ends neither the ticker nor a thread of the pool, and the handler of panics is called.
 #[test]
 fn subscriber_that_panics_harms_nothing() {
     note();

@@ -61,7 +61,7 @@ impl Folder {
     }
 }
 
-/// A verb that only reads does not wait for a connection that writes.
+/// P73: A verb that only reads does not wait for a connection that writes.
 #[test]
 fn reading_verbs_do_not_wait_for_a_writer() {
     let app = application().unwrap();

@@ -222,7 +222,7 @@ fn server_that_cannot_be_used_is_named() {
     assert!(named.err.contains("\"seventeen\""), "{}", named.err);
 }
 
-/// The command takes every form of URL that the library takes, and prints no password of any: neither
+/// P105: The command takes every form of URL that the library takes, and prints no password of any: neither
 /// of a server that answers, nor of one that does not, nor when the URL stands in the wrong place.
 #[test]
 fn url_of_every_form_is_taken_and_its_password_stays_hidden() {
@@ -273,7 +273,7 @@ fn url_of_every_form_is_taken_and_its_password_stays_hidden() {
     }
 }
 
-/// The password need not be an argument, which every user of the machine can read: it may come from a file or
+/// P105: The password need not be an argument, which every user of the machine can read: it may come from a file or
 /// from the environment. The password of the URL goes before that of the environment. A URL with a password
 /// beside a password file is an error.
 #[test]

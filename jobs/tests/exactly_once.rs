@@ -143,9 +143,9 @@ fn kills() -> usize {
     env::var("TICKWHEEL_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(60)
 }
 
-/// Processes that run the jobs are killed at any moment: between the effect and the end of a run, between its end and the
-/// commit, after the commit, and in the commits of the runner. After each kill the effects and the jobs that have ended
-/// agree exactly, and at the end each job has its effect once.
+/// P68, P69: Processes that run the jobs are killed at any moment: between the effect and the end of a run, between its
+/// end and the commit, after the commit, and in the commits of the runner. After each kill the effects and the jobs
+/// that have ended agree exactly, and at the end each job has its effect once.
 #[test]
 fn effects_and_ends_of_jobs_agree_after_every_kill() {
     let mut draw = Rng::new();

@@ -39,7 +39,7 @@ fn first_that_is_not_refused(client: &Client, id: JobId) -> i32 {
     calls.iter().position(|refused| !refused).map_or(0, |at| at as i32 + 1)
 }
 
-/// Every call in a forked process is refused, its drops return, and the parent goes on.
+/// P55: Every call in a forked process is refused, its drops return, and the parent goes on.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "a child that hangs is found by the real clock")]
 fn forked_process_is_refused_and_the_parent_goes_on() {

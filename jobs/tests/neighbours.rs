@@ -106,7 +106,7 @@ impl Node {
 
 const RUNS: u32 = 60;
 
-/// Long runs that two crashes interrupted delay no new job, and each of them starts again.
+/// P6: Long runs that two crashes interrupted delay no new job, and each of them starts again.
 #[test]
 fn long_runs_that_were_interrupted_twice_hold_back_no_new_job() {
     let folder = tempfile::tempdir().unwrap();
@@ -168,26 +168,26 @@ fn no_neighbour_dies(ms: u64) {
     client.check().unwrap();
 }
 
-/// A job that ends its process 50 ms after its start takes no neighbour with it.
+/// P17: A job that ends its process 50 ms after its start takes no neighbour with it.
 #[test]
 fn job_that_kills_after_50_ms_takes_no_neighbour_with_it() {
     no_neighbour_dies(50);
 }
 
-/// A job that ends its process 500 ms after its start takes no neighbour with it.
+/// P17: A job that ends its process 500 ms after its start takes no neighbour with it.
 #[test]
 fn job_that_kills_after_500_ms_takes_no_neighbour_with_it() {
     no_neighbour_dies(500);
 }
 
-/// A job that ends its process 5 s after its start takes no neighbour with it.
+/// P17: A job that ends its process 5 s after its start takes no neighbour with it.
 #[test]
 fn job_that_kills_after_5_s_takes_no_neighbour_with_it() {
     no_neighbour_dies(5000);
 }
 
-/// A job that ends its process takes the others of its batch along once, and not twice: from then on it is a batch by
-/// itself. It is dead after five crashes, and the others are done.
+/// P43: A job that ends its process takes the others of its batch along once, and not twice: from then on it is a batch
+/// by itself. It is dead after five crashes, and the others are done.
 #[test]
 fn poisonous_job_takes_its_batch_along_once() {
     let folder = tempfile::tempdir().unwrap();

@@ -145,7 +145,7 @@ fn no_step_follows_one_that_panicked() {
     assert!(refused.to_string().contains("a step has panicked"), "{refused}");
 }
 
-/// After a panic of the dispatcher every call ends, the runs under way are cancelled, `on_event` receives it,
+/// P51, P55: After a panic of the dispatcher every call ends, the runs under way are cancelled, `on_event` receives it,
 /// and the file can have another runner.
 #[test]
 fn panic_of_the_dispatcher_reaches_callers_runs_and_on_event() {

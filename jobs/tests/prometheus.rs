@@ -93,7 +93,7 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/prometheus")
 }
 
-/// Prometheus reads the text of a queue, of the command and of a wheel, and finds nothing wrong in it.
+/// P84: Prometheus reads the text of a queue, of the command and of a wheel, and finds nothing wrong in it.
 #[test]
 fn text_of_the_metrics_is_read_by_prometheus() {
     let folder = tempfile::tempdir().unwrap();
@@ -124,7 +124,7 @@ fn text_of_the_metrics_is_read_by_prometheus() {
     jobs.shutdown().unwrap();
 }
 
-/// Each alert fires in the histories in which it must, and in no other. It asks only for metrics that there are.
+/// P85: Each alert fires in the histories in which it must, and in no other. It asks only for metrics that there are.
 #[test]
 fn alerts_fire_when_they_must() {
     promtool(&["check", "rules", "alerts.yml"], "");
@@ -146,7 +146,7 @@ fn alerts_fire_when_they_must() {
     jobs.shutdown().unwrap();
 }
 
-/// Every question of the dashboard has an answer in a server that has scraped a queue at work.
+/// P85: Every question of the dashboard has an answer in a server that has scraped a queue at work.
 #[test]
 fn dashboard_shows_every_panel() {
     let folder = tempfile::tempdir().unwrap();

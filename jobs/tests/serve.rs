@@ -180,7 +180,7 @@ fn serve_refuses_what_has_no_effect() {
     }
 }
 
-/// right one is let in after the wait.
+/// P95: A wrong password makes its address wait, and the right one is let in after the wait.
 #[test]
 fn serve_slows_down_wrong_passwords() {
     let served = Served::start(&["--password-file", "password"]);
@@ -213,7 +213,7 @@ fn serve_slows_down_wrong_passwords() {
     }
 }
 
-/// Half of a request, a body that does not come and headers without an end hold up no other request. The headers
+/// P99: Half of a request, a body that does not come and headers without an end hold up no other request. The headers
 /// are refused at their limit.
 #[test]
 fn serve_is_not_held_up_by_slow_clients() {
@@ -262,7 +262,7 @@ fn serve_ends_before_a_request_without_its_body() {
     assert!(!served.client.is_paused().unwrap());
 }
 
-/// A body of a gigabyte is refused before it is read: one that says its length at its headers, one that does not
+/// P99: A body of a gigabyte is refused before it is read: one that says its length at its headers, one that does not
 /// while it comes.
 #[test]
 fn serve_refuses_a_body_of_a_gigabyte() {
@@ -285,9 +285,9 @@ fn serve_refuses_a_body_of_a_gigabyte() {
     assert!(!served.client.is_paused().unwrap());
 }
 
-/// Ten thousand connections that say nothing take the places of the server until each has waited too long, and then
-/// others are answered. Meanwhile the process that runs the jobs of the file runs them. Where the limit of open files
-/// is lower, the test opens as many connections as it may.
+/// P99: Ten thousand connections that say nothing take the places of the server until each has waited too long, and
+/// then others are answered. Meanwhile the process that runs the jobs of the file runs them. Where the limit of open
+/// files is lower, the test opens as many connections as it may.
 #[test]
 fn serve_outlives_ten_thousand_connections() {
     const CONNECTIONS: usize = 10_000;

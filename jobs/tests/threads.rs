@@ -36,7 +36,7 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
 }
 
-/// The threads that the calls of futures need end with the last client, and with the jobs.
+/// P61: The threads that the calls of futures need end with the last client, and with the jobs.
 #[test]
 fn threads_of_futures_end_with_the_jobs() {
     let before = threads();

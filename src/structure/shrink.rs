@@ -112,7 +112,7 @@ mod tests {
         (wheel, kept, keys)
     }
 
-    /// The memory of a burst is given back, also while one long timer stays.
+    /// C122: The memory of a burst is given back, also while one long timer stays.
     #[test]
     fn long_timer_does_not_pin_the_memory_of_a_burst() {
         let mut wheel = Hierarchy::default();
@@ -127,7 +127,7 @@ mod tests {
         assert!(wheel.table.capacity() <= 4096, "{}", wheel.table.capacity());
     }
 
-    /// The memory that a slab keeps is bounded in bytes too: a few thousand nodes of large values
+    /// C122: The memory that a slab keeps is bounded in bytes too: a few thousand nodes of large values
     /// would take much.
     #[test]
     fn long_timer_does_not_pin_the_memory_of_large_values() {
@@ -181,7 +181,7 @@ mod tests {
         assert_eq!((wheel.len(), wheel.table.capacity()), (0, room));
     }
 
-    /// The array of a slot gives the memory of a burst back, also while one timer stays in the slot.
+    /// C122: The array of a slot gives the memory of a burst back, also while one timer stays in the slot.
     #[test]
     fn timer_does_not_pin_the_array_of_its_slot() {
         let mut wheel = Hierarchy::default();

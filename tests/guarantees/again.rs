@@ -16,7 +16,7 @@ pub(crate) fn told(wheel: &Wheel, repeat: Repeat, answer: Next) -> (Handle, Rece
     (handle.unwrap(), runs)
 }
 
-/// With a fixed rate, every deadline is a whole number of periods after the first, to the nanosecond.
+/// C26: With a fixed rate, every deadline is a whole number of periods after the first, to the nanosecond.
 #[test]
 fn fixed_rate_keeps_its_phase() {
     let (wheel, driver) = manual();
@@ -51,7 +51,7 @@ fn fixed_rate_keeps_its_phase() {
     });
 }
 
-/// With a fixed delay, the next run is due one delay after the end of the run.
+/// C26: With a fixed delay, the next run is due one delay after the end of the run.
 #[test]
 fn fixed_delay_counts_from_the_end_of_the_run() {
     on_both_clocks(MS, |wheel, time| {
@@ -74,7 +74,7 @@ fn fixed_delay_counts_from_the_end_of_the_run() {
     });
 }
 
-/// `Missed` decides about missed periods, and `Run::missed` has the number of dropped ones.
+/// C27: `Missed` decides about missed periods, and `Run::missed` has the number of dropped ones.
 #[test]
 fn missed_periods_follow_the_policy() {
     // Now is 100, and the first deadline was 65: the deadlines 75, 85 and 95 were missed too.
@@ -126,7 +126,7 @@ fn missed_periods_follow_the_policy() {
     }
 }
 
-/// The policies for missed periods hold on every clock.
+/// C27: The policies for missed periods hold on every clock.
 #[test]
 fn missed_periods_follow_the_policy_on_any_clock() {
     let (tick, period) = (MS * 2, MS * 3);
@@ -172,7 +172,7 @@ fn missed_periods_follow_the_policy_on_any_clock() {
     });
 }
 
-/// A run never overlaps the run before, however long it takes.
+/// C28: A run never overlaps the run before, however long it takes.
 #[test]
 fn run_never_overlaps_the_run_before() {
     let wheel = threads(4);
@@ -196,7 +196,7 @@ fn run_never_overlaps_the_run_before() {
     assert!(!overlaps.load(Ordering::SeqCst));
 }
 
-/// A reset moves the next run and the phase. During a run it wins over the returned `Next`, except `Stop`.
+/// C31: A reset moves the next run and the phase. During a run it wins over the returned `Next`, except `Stop`.
 #[test]
 fn reset_moves_the_next_run_and_the_phase() {
     let (wheel, driver) = manual();
@@ -221,7 +221,7 @@ fn reset_moves_the_next_run_and_the_phase() {
     assert!(at.windows(2).all(|pair| pair[1] - pair[0] == MS * 3) && at.len() == 4);
 }
 
-/// The run after a reset has missed nothing.
+/// C31: The run after a reset has missed nothing.
 #[test]
 fn reset_makes_the_next_run_miss_nothing() {
     on_both_clocks(MS, |wheel, time| {
@@ -266,7 +266,7 @@ fn reset_makes_the_next_run_miss_nothing() {
     });
 }
 
-/// A job that is reset while it waits for a thread does not run before its new time.
+/// C31: A job that is reset while it waits for a thread does not run before its new time.
 #[test]
 fn reset_on_the_way_to_the_pool_delays_the_run() {
     let wheel = threads(1);
@@ -290,7 +290,7 @@ fn reset_on_the_way_to_the_pool_delays_the_run() {
     assert!(wheel.remaining(sooner) > Some(HOUR / 2));
 }
 
-/// The first run is after one period, or at the time that the caller gave.
+/// C32: The first run is after one period, or at the time that the caller gave.
 #[test]
 fn first_run_is_at_the_given_time() {
     let (wheel, driver) = manual();
@@ -326,7 +326,7 @@ fn first_run_is_at_the_given_time() {
     });
 }
 
-/// A run may choose the time of the next run, or end the repetition.
+/// C33: A run may choose the time of the next run, or end the repetition.
 #[test]
 fn run_may_choose_the_time_of_the_next() {
     let (wheel, driver) = manual();

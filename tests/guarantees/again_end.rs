@@ -4,7 +4,7 @@ use super::again::told;
 use super::*;
 use tickwheel::{Next, Repeat};
 
-/// The handle is the same in all runs, and stale after the last.
+/// C28: The handle is the same in all runs, and stale after the last.
 #[test]
 fn handle_of_a_repeating_job_lasts_until_its_last_run() {
     let (wheel, driver) = manual();
@@ -30,7 +30,7 @@ fn handle_of_a_repeating_job_lasts_until_its_last_run() {
     assert!(next != handle && !wheel.cancel(handle) && wheel.is_pending(next));
 }
 
-/// A repeating job can be cancelled between runs, while it waits for a thread, and while it runs.
+/// C29: A repeating job can be cancelled between runs, while it waits for a thread, and while it runs.
 #[test]
 fn repeating_job_can_be_cancelled_at_any_time() {
     // Cancelled from outside, between two runs.
@@ -78,7 +78,7 @@ fn repeating_job_can_be_cancelled_at_any_time() {
     assert_eq!((wheel.len(), wheel.stats().panicked, starts.try_recv().is_err()), (0, 0, true));
 }
 
-/// A repeating job that is taken runs once at most, and does not go back to the wheel.
+/// C30: A repeating job that is taken runs once at most, and does not go back to the wheel.
 #[test]
 fn repeating_job_that_is_taken_does_not_go_back() {
     let (wheel, driver) = manual();
@@ -91,7 +91,7 @@ fn repeating_job_that_is_taken_does_not_go_back() {
     assert_eq!(wheel.len(), 0);
 }
 
-/// A period of zero is refused, and the job comes back.
+/// C32: A period of zero is refused, and the job comes back.
 #[test]
 fn period_of_zero_is_refused() {
     let (wheel, _driver) = manual();
@@ -107,7 +107,7 @@ fn period_of_zero_is_refused() {
     assert!(wheel.every(Duration::MAX, || ()).is_ok());
 }
 
-/// A panic ends the repeating job, unless `Repeat::after_panic` says otherwise.
+/// C33: A panic ends the repeating job, unless `Repeat::after_panic` says otherwise.
 #[test]
 fn panic_ends_a_repeating_job_unless_it_chose_otherwise() {
     let (builder, panics) = reporting();
@@ -127,7 +127,7 @@ fn panic_ends_a_repeating_job_unless_it_chose_otherwise() {
     assert_eq!(wheel.stats().panicked, 11);
 }
 
-/// On a bounded wheel, a repeating job keeps its room until its end.
+/// C34: On a bounded wheel, a repeating job keeps its room until its end.
 #[test]
 fn repeating_job_keeps_its_room_until_its_end() {
     let wheel = Wheel::builder().max_pending(1).threads(1).build().unwrap();
@@ -149,7 +149,7 @@ fn repeating_job_keeps_its_room_until_its_end() {
     assert!(wheel.try_insert(HOUR, || ()).is_ok() && wheel.try_insert(HOUR, || ()).is_err());
 }
 
-/// `shutdown` hands back repeating jobs, a running one after its run.
+/// C34: `shutdown` hands back repeating jobs, a running one after its run.
 #[test]
 fn the_end_of_the_wheel_is_the_end_of_its_repeats() {
     let (wheel, driver) = manual();

@@ -3,7 +3,7 @@
 use super::*;
 use rayon::ThreadPoolBuilder;
 
-/// `try_insert` returns the job if the wheel is full, and freed room can be used at once.
+/// C54: `try_insert` returns the job if the wheel is full, and freed room can be used at once.
 #[test]
 fn full_wheel_gives_the_job_back() {
     let (wheel, driver) = Wheel::builder().max_pending(2).manual().unwrap();
@@ -26,7 +26,7 @@ fn full_wheel_gives_the_job_back() {
     assert!(wheel.try_insert(MS, || ()).is_ok() && wheel.try_insert(MS, || ()).is_err());
 }
 
-/// `insert` panics on a full wheel, at the caller's line and with the bound.
+/// C54: `insert` panics on a full wheel, at the caller's line and with the bound.
 #[test]
 fn insert_panics_on_a_full_wheel() {
     let (wheel, _driver) = Wheel::builder().max_pending(17).manual().unwrap();
@@ -60,7 +60,7 @@ fn insert_panics_on_a_full_wheel() {
     assert_eq!(message, "`Wheel::insert`: the wheel is shut down");
 }
 
-/// A due job beyond `max_in_flight` waits in the wheel, and can be cancelled.
+/// C55: A due job beyond `max_in_flight` waits in the wheel, and can be cancelled.
 #[test]
 fn jobs_beyond_max_in_flight_wait_in_the_wheel() {
     // More threads than the bound: they do not hold jobs back.
@@ -88,7 +88,7 @@ fn jobs_beyond_max_in_flight_wait_in_the_wheel() {
     assert!(most.load(Ordering::SeqCst) <= 2);
 }
 
-/// Values that make no sense, or exclude each other, are refused, and the error names them.
+/// C56: Values that make no sense, or exclude each other, are refused, and the error names them.
 #[test]
 fn values_that_make_no_sense_are_refused_by_name() {
     let built = |builder: Builder| builder.build().unwrap_err();

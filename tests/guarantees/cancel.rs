@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A cancelled job never runs, and is dropped before `cancel` returns.
+/// C10: A cancelled job never runs, and is dropped before `cancel` returns.
 #[test]
 fn cancelled_job_never_runs_and_is_dropped_at_once() {
     let (wheel, driver) = manual();
@@ -15,7 +15,7 @@ fn cancelled_job_never_runs_and_is_dropped_at_once() {
     assert_eq!((driver.advance(HOUR), wheel.stats().panicked), (0, 0));
 }
 
-/// `cancel` returns `false` if it changed nothing.
+/// C11: `cancel` returns `false` if it changed nothing.
 #[test]
 fn cancel_false_means_that_nothing_changed() {
     let (wheel, driver) = manual();
@@ -31,7 +31,7 @@ fn cancel_false_means_that_nothing_changed() {
     assert_eq!(driver.advance(MS * 2), 1);
 }
 
-/// A job that was handed to the pool cannot be cancelled.
+/// C11: A job that was handed to the pool cannot be cancelled.
 #[test]
 fn job_at_the_pool_cannot_be_cancelled() {
     let wheel = threads(1);
@@ -45,7 +45,7 @@ fn job_at_the_pool_cannot_be_cancelled() {
     receiver.recv().unwrap();
 }
 
-/// Of a cancel and the fire of one job, exactly one happens.
+/// C12: Of a cancel and the fire of one job, exactly one happens.
 #[test]
 fn cancel_or_fire_happens_but_never_both() {
     let wheel = Wheel::builder().threads(2).tick(Duration::from_micros(100)).build().unwrap();
@@ -71,7 +71,7 @@ fn cancel_or_fire_happens_but_never_both() {
     assert_eq!(done(), 2 * each as usize);
 }
 
-/// `take` cancels a job and gives it back.
+/// C12: `take` cancels a job and gives it back.
 #[test]
 fn take_gives_the_job_back() {
     let (wheel, driver) = manual();
@@ -84,7 +84,7 @@ fn take_gives_the_job_back() {
     assert_eq!(alive(), 0);
 }
 
-/// `reset` moves a job to earlier or later, and it runs once, at the last time.
+/// C13: `reset` moves a job to earlier or later, and it runs once, at the last time.
 #[test]
 fn reset_moves_both_ways() {
     let (wheel, driver) = manual();
@@ -99,7 +99,7 @@ fn reset_moves_both_ways() {
     assert!(!wheel.reset(handle, MS));
 }
 
-/// After a `reset` that returned `true` the job does not start before its new time, also if the reset comes in
+/// C13: After a `reset` that returned `true` the job does not start before its new time, also if the reset comes in
 /// the moment of the deadline.
 #[test]
 fn reset_at_the_deadline_is_kept_or_refused() {
@@ -135,7 +135,7 @@ fn reset_at_the_deadline_is_kept_or_refused() {
     });
 }
 
-/// A handle has at most 16 bytes and is `Copy`.
+/// C14: A handle has at most 16 bytes and is `Copy`.
 #[test]
 fn handle_is_small_and_its_drop_does_nothing() {
     assert!(size_of::<Handle>() <= 16);
@@ -150,7 +150,7 @@ fn handle_is_small_and_its_drop_does_nothing() {
     assert_eq!(driver.advance(MS), 2, "one handle was dropped");
 }
 
-/// A stale handle does nothing, also when its place is used again.
+/// C14: A stale handle does nothing, also when its place is used again.
 #[test]
 fn stale_handle_does_nothing() {
     let (wheel, driver) = manual();
@@ -170,7 +170,7 @@ fn stale_handle_does_nothing() {
     }
 }
 
-/// A handle of another wheel does nothing.
+/// C14: A handle of another wheel does nothing.
 #[test]
 fn handle_of_another_wheel_does_nothing() {
     let ((ours, _driver), (theirs, _other)) = (manual(), manual());

@@ -15,7 +15,7 @@ fn assert_complete(stats: &Stats) {
     assert_eq!(stats.start.count, stats.completed + stats.busy_threads as u64);
 }
 
-/// `Stats` counts every job in exactly one of its states.
+/// C109: `Stats` counts every job in exactly one of its states.
 #[test]
 fn stats_count_every_job_exactly_once() {
     let wheel = Wheel::builder().threads(1).max_pending(8).build().unwrap();
@@ -57,7 +57,7 @@ fn stats_count_every_job_exactly_once() {
     assert_eq!((scheduler.stats().completed, scheduler.stats().busy_threads), (3, 0));
 }
 
-/// `Stats::busy_threads` never exceeds the threads of the pool.
+/// C110: `Stats::busy_threads` never exceeds the threads of the pool.
 #[test]
 fn busy_threads_never_exceed_the_pool() {
     let wheel = threads(2);
@@ -71,7 +71,7 @@ fn busy_threads_never_exceed_the_pool() {
     assert_eq!((wheel.stats().busy_threads, wheel.stats().completed), (0, 40_000));
 }
 
-/// The counters of a snapshot are consistent while the wheel ends.
+/// C109: The counters of a snapshot are consistent while the wheel ends.
 #[test]
 fn counters_are_consistent_while_a_wheel_ends() {
     for _ in 0..20 {
@@ -96,7 +96,7 @@ fn counters_are_consistent_while_a_wheel_ends() {
     }
 }
 
-/// A dropped wheel counts the jobs that it discards.
+/// C109: A dropped wheel counts the jobs that it discards.
 #[test]
 fn dropped_wheel_counts_the_jobs_that_it_discards() {
     let (wheel, driver) = manual();
@@ -117,7 +117,7 @@ fn dropped_wheel_counts_the_jobs_that_it_discards() {
     assert_eq!((stats.inserted, stats.completed, stats.discarded), (5, 3, 2));
 }
 
-/// `Stats::since` counts only between two snapshots.
+/// C110: `Stats::since` counts only between two snapshots.
 #[test]
 fn window_counts_only_between_two_snapshots() {
     let (wheel, driver) = manual();
@@ -138,7 +138,7 @@ fn window_counts_only_between_two_snapshots() {
     assert_eq!(wheel.stats().since(&Stats::default()), wheel.stats());
 }
 
-/// `on_panic` gets the handle of the job that panicked, in a run or in a drop.
+/// C16: `on_panic` gets the handle of the job that panicked, in a run or in a drop.
 #[test]
 fn panic_has_the_handle_of_its_job() {
     use tickwheel::{Group, Keyed};
@@ -187,7 +187,7 @@ fn panic_has_the_handle_of_its_job() {
     assert_eq!(told(&panics), sorted(vec![cancelled, in_batch, unfired]));
 }
 
-/// The metrics of a wheel have its counters, each once, and the lateness in two parts.
+/// C110: The metrics of a wheel have its counters, each once, and the lateness in two parts.
 #[test]
 fn metrics_of_a_wheel_are_its_counters() {
     let (wheel, driver) = Wheel::builder().manual().unwrap();

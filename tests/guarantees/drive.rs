@@ -82,7 +82,7 @@ fn take_over(wheel: &Wheel, drive: &mut Polled<impl Future<Output = ()>>) {
     }
 }
 
-/// The runtime's thread wakes the tasks. After the future is dropped, the wheel's own thread does.
+/// C85: The runtime's thread wakes the tasks. After the future is dropped, the wheel's own thread does.
 #[test]
 fn runtime_that_drives_wakes_the_tasks_until_the_future_is_dropped() {
     let wheel = Wheel::builder().name("own-thread").build().unwrap();
@@ -113,7 +113,7 @@ fn runtime_that_drives_wakes_the_tasks_until_the_future_is_dropped() {
     }
 }
 
-/// An insert by another thread that is due earlier than everything else wakes the runtime. Jobs run
+/// C85: An insert by another thread that is due earlier than everything else wakes the runtime. Jobs run
 /// on the wheel's pool.
 #[test]
 fn runtime_that_drives_is_woken_for_earlier_timers() {
@@ -140,7 +140,7 @@ fn runtime_that_drives_is_woken_for_earlier_timers() {
     }
 }
 
-/// The end of the wheel waits for no poll. The future is ready then, and no thread is left.
+/// C87: The end of the wheel waits for no poll. The future is ready then, and no thread is left.
 #[test]
 fn future_that_drives_is_ready_when_the_wheel_ends() {
     let wheel = Wheel::builder().name("ends-driven").build().unwrap();
@@ -164,7 +164,7 @@ fn future_that_drives_is_ready_when_the_wheel_ends() {
     assert!(late.poll().is_ready() && late.poll().is_ready());
 }
 
-/// A waker that the runtime calls while it drives may end the wheel.
+/// C87: A waker that the runtime calls while it drives may end the wheel.
 #[test]
 fn waker_may_end_the_wheel_that_its_runtime_drives() {
     for drops in [true, false] {
@@ -187,7 +187,7 @@ fn waker_may_end_the_wheel_that_its_runtime_drives() {
     }
 }
 
-/// The first future that was polled drives, and the next ones stand by. The last one that is dropped
+/// C86: The first future that was polled drives, and the next ones stand by. The last one that is dropped
 /// leaves the wheel to its thread. The waker of the last poll is called.
 #[test]
 fn futures_drive_one_after_the_other_and_then_the_thread_does() {
@@ -231,7 +231,7 @@ fn futures_drive_one_after_the_other_and_then_the_thread_does() {
     wait_for(|| sleep.wakes() == 1);
 }
 
-/// The runtime sleeps once until the next timer, and again only if an earlier one comes.
+/// C85: The runtime sleeps once until the next timer, and again only if an earlier one comes.
 #[test]
 fn runtime_that_drives_sleeps_anew_only_for_earlier_timers() {
     let wheel = Wheel::new();
@@ -260,7 +260,7 @@ fn runtime_that_drives_sleeps_anew_only_for_earlier_timers() {
     assert_eq!(drive.wakes(), before, "a later timer needs no poll");
 }
 
-/// If the function or the sleep of the runtime panics, the wheel's own thread goes on.
+/// C86: If the function or the sleep of the runtime panics, the wheel's own thread goes on.
 #[test]
 fn panic_of_the_runtimes_sleep_leaves_the_wheel_to_its_thread() {
     let wheel = Wheel::new();
@@ -310,8 +310,8 @@ impl Drop for Unkind {
     }
 }
 
-/// A task that catches the panic may keep the future: the wheel's own thread goes on. If the task polls it again, it
-/// drives again.
+/// C86: A task that catches the panic may keep the future: the wheel's own thread goes on. If the task polls it again,
+/// it drives again.
 #[test]
 fn future_that_is_kept_after_a_panic_leaves_the_wheel_to_its_thread() {
     for fault in [Unkind::MAKES, Unkind::POLLS, Unkind::DROPS] {
@@ -361,7 +361,8 @@ impl Hash for Compared {
     }
 }
 
-/// A future may begin to drive while a key is compared. Its waker is called after the lock of the keys is released.
+/// C68: A future may begin to drive while a key is compared. Its waker is called after the lock of the keys is
+/// released.
 #[test]
 fn waker_may_use_the_key_that_is_compared_when_it_begins_to_drive() {
     let wheel = Wheel::new();
@@ -390,7 +391,7 @@ fn waker_may_use_the_key_that_is_compared_when_it_begins_to_drive() {
     assert!(inserts.join().unwrap());
 }
 
-/// On a manual wheel the future waits for the end of the wheel, and changes nothing.
+/// C87: On a manual wheel the future waits for the end of the wheel, and changes nothing.
 #[test]
 fn manual_wheel_is_driven_by_its_driver_alone() {
     let (wheel, driver) = manual();
@@ -405,7 +406,7 @@ fn manual_wheel_is_driven_by_its_driver_alone() {
     assert!(drive.poll().is_ready() && asked.try_recv().is_err());
 }
 
-/// A shutdown waits for a waker that a runtime calls while it drives, no longer than its limit.
+/// C87: A shutdown waits for a waker that a runtime calls while it drives, no longer than its limit.
 #[test]
 fn shutdown_waits_for_a_waker_on_a_runtime_no_longer_than_its_limit() {
     let wheel = Wheel::new();
@@ -425,7 +426,7 @@ fn shutdown_waits_for_a_waker_on_a_runtime_no_longer_than_its_limit() {
     runtime.join().unwrap();
 }
 
-/// No timer is lost or early while the thread and futures take turns, on several threads.
+/// C86: No timer is lost or early while the thread and futures take turns, on several threads.
 #[test]
 fn timers_come_due_while_the_wheel_changes_hands() {
     let wheel = Arc::new(Wheel::new());

@@ -37,7 +37,7 @@ fn wait_and_turn(driver: &LoopDriver) -> usize {
     driver.run_due()
 }
 
-/// A loop may be late. Then its plan does not tell how far the clock is.
+/// C66: A loop may be late. Then its plan does not tell how far the clock is.
 #[cfg(feature = "async")]
 #[test]
 fn reset_to_the_past_is_over_at_the_next_poll_of_a_late_loop() {
@@ -54,7 +54,7 @@ fn reset_to_the_past_is_over_at_the_next_poll_of_a_late_loop() {
     }
 }
 
-/// Jobs, events and wakers run on the thread that calls `run_due`, in the order of deadlines.
+/// C103: Jobs, events and wakers run on the thread that calls `run_due`, in the order of deadlines.
 #[test]
 fn driven_wheel_runs_everything_on_the_loops_thread() {
     let (wheel, driver) = Wheel::builder().name("driven-wheel").driven().unwrap();
@@ -81,7 +81,7 @@ fn driven_wheel_runs_everything_on_the_loops_thread() {
     assert_eq!((driver.timeout(), wheel.is_idle()), (None, true));
 }
 
-/// `LoopDriver::timeout` is no longer than the time until the next timer.
+/// C104: `LoopDriver::timeout` is no longer than the time until the next timer.
 #[test]
 fn timeout_of_a_loop_ends_before_the_next_timer() {
     let (wheel, driver) = driven();
@@ -102,7 +102,7 @@ fn timeout_of_a_loop_ends_before_the_next_timer() {
     assert_eq!(driver.timeout(), None);
 }
 
-/// An insert wakes the loop only if its timer is due before the loop's timeout ends.
+/// C105: An insert wakes the loop only if its timer is due before the loop's timeout ends.
 #[test]
 fn insert_of_another_thread_wakes_the_loop_only_if_earlier() {
     let (wheel, driver) = driven();
@@ -141,7 +141,7 @@ impl Wake for Asks {
     }
 }
 
-/// The waker of a loop may use the key of the insert that calls it.
+/// C106: The waker of a loop may use the key of the insert that calls it.
 #[test]
 fn waker_of_a_loop_may_use_the_key_of_the_insert() {
     let (wheel, driver) = Wheel::builder().shards(1).driven().unwrap();
@@ -174,7 +174,7 @@ impl Wake for InsertsAll {
     }
 }
 
-/// The waker of a loop may insert, which does not call it without end.
+/// C106: The waker of a loop may insert, which does not call it without end.
 #[test]
 fn waker_of_a_loop_may_insert() {
     let (wheel, driver) = driven();
@@ -212,7 +212,7 @@ impl PartialEq for Inserts {
 
 impl Eq for Inserts {}
 
-/// An insert wakes the loop also while the wake of an earlier insert is postponed.
+/// C105: An insert wakes the loop also while the wake of an earlier insert is postponed.
 #[test]
 fn insert_wakes_the_loop_while_an_earlier_wake_is_postponed() {
     let (wheel, driver) = driven();
@@ -235,7 +235,7 @@ fn insert_wakes_the_loop_while_an_earlier_wake_is_postponed() {
     });
 }
 
-/// A loop that waits for its whole timeout misses no timer.
+/// C105: A loop that waits for its whole timeout misses no timer.
 #[test]
 fn loop_that_waits_for_its_whole_timeout_misses_nothing() {
     let (wheel, driver) = driven();
@@ -272,7 +272,7 @@ fn loop_that_waits_for_its_whole_timeout_misses_nothing() {
     assert_eq!(wheel.stats().panicked, 0);
 }
 
-/// A call of `run_due` returns, also if its jobs insert others.
+/// C108: A call of `run_due` returns, also if its jobs insert others.
 #[test]
 fn run_due_ends_although_its_jobs_insert_others() {
     let (wheel, driver) = driven();
@@ -299,7 +299,7 @@ fn run_due_ends_although_its_jobs_insert_others() {
     assert_eq!(wheel.stats().panicked, 0);
 }
 
-/// A job that comes due in a call of `run_due` waits for the next call.
+/// C108: A job that comes due in a call of `run_due` waits for the next call.
 #[test]
 fn job_due_within_run_due_waits_for_the_next_call() {
     let (wheel, driver) = driven();
@@ -312,7 +312,7 @@ fn job_due_within_run_due_waits_for_the_next_call() {
     assert_eq!((driver.run_due(), driver.run_due()), (1, 1));
 }
 
-/// A job may end its driven wheel.
+/// C108: A job may end its driven wheel.
 #[test]
 fn job_of_a_driven_wheel_may_end_it() {
     let (wheel, driver) = driven();
@@ -332,7 +332,7 @@ fn job_of_a_driven_wheel_may_end_it() {
     assert_eq!((alive(), driver.run_due()), (0, 0));
 }
 
-/// A driven wheel refuses threads and a pool.
+/// C103: A driven wheel refuses threads and a pool.
 #[test]
 fn driven_wheel_refuses_threads_and_a_pool() {
     let error = Wheel::builder().threads(2).driven().unwrap_err();
@@ -343,7 +343,7 @@ fn driven_wheel_refuses_threads_and_a_pool() {
     assert!(matches!(error, ConfigError::MaxInFlight(0)), "{error:?}");
 }
 
-/// A panic of a job or of the loop's waker is reported and goes no further.
+/// C107: A panic of a job or of the loop's waker is reported and goes no further.
 #[test]
 fn panic_in_run_due_is_reported_and_spares_the_rest() {
     let (builder, panics) = reporting();
@@ -368,7 +368,7 @@ fn panic_in_run_due_is_reported_and_spares_the_rest() {
     assert_eq!(panics.try_iter().collect::<Vec<_>>(), ["a job", "a waker", "a waker"]);
 }
 
-/// The waker of the loop is dropped with the `LoopDriver`, and a panic of that drop is caught.
+/// C107: The waker of the loop is dropped with the `LoopDriver`, and a panic of that drop is caught.
 #[test]
 fn loop_driver_that_is_dropped_drops_its_waker() {
     struct Keeps(Scheduler);

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// `shutdown` waits for running jobs, and hands back all others in the order of deadlines.
+/// C114: `shutdown` waits for running jobs, and hands back all others in the order of deadlines.
 #[test]
 fn shutdown_hands_back_the_jobs_that_never_ran() {
     let wheel = threads(1);
@@ -44,7 +44,7 @@ fn shutdown_hands_back_the_jobs_that_never_ran() {
     assert!(ended.load(Ordering::SeqCst));
 }
 
-/// A shutdown on a thread of the wheel's pool does not wait for running jobs.
+/// C23: A shutdown on a thread of the wheel's pool does not wait for running jobs.
 #[test]
 fn shutdown_on_a_thread_of_the_pool_does_not_wait() {
     for way in ["in a job", "in a task of the pool", "in an install"] {
@@ -91,7 +91,7 @@ fn shutdown_on_a_thread_of_the_pool_does_not_wait() {
     }
 }
 
-/// The panic handler is dropped with its wheel, after the last running job.
+/// C18: The panic handler is dropped with its wheel, after the last running job.
 #[test]
 fn panic_handler_is_dropped_with_its_wheel() {
     type End = fn(Wheel);
@@ -131,7 +131,7 @@ fn panic_handler_is_dropped_with_its_wheel() {
     assert!(panics.recv().is_err(), "and then the handler is dropped");
 }
 
-/// `shutdown` hands a job that was reset on its way to the pool back with its new time.
+/// C116: `shutdown` hands a job that was reset on its way to the pool back with its new time.
 #[test]
 fn shutdown_has_the_new_time_of_a_job_reset_at_the_pool() {
     let wheel = threads(1);
@@ -155,7 +155,7 @@ fn shutdown_has_the_new_time_of_a_job_reset_at_the_pool() {
     assert!(unfired[1].1 > HOUR && unfired[2].1 > HOUR * 2);
 }
 
-/// An insert after the end of the wheel returns the job.
+/// C117: An insert after the end of the wheel returns the job.
 #[test]
 fn insert_after_the_end_gives_the_job_back() {
     for stop in [drop as fn(Wheel), |wheel| drop(wheel.shutdown())] {
@@ -177,7 +177,7 @@ fn insert_after_the_end_gives_the_job_back() {
     }
 }
 
-/// The drop of a wheel drops pending jobs, and does not wait for running ones.
+/// C117: The drop of a wheel drops pending jobs, and does not wait for running ones.
 #[test]
 fn drop_discards_and_does_not_wait() {
     let wheel = threads(1);
@@ -195,7 +195,7 @@ fn drop_discards_and_does_not_wait() {
     release.send(()).expect("the job is still running");
 }
 
-/// None of the wheel's own threads is left after `shutdown`, or after a drop once running jobs have ended.
+/// C118: None of the wheel's own threads is left after `shutdown`, or after a drop once running jobs have ended.
 #[cfg(target_os = "linux")]
 #[test]
 fn threads_end_with_their_wheel() {
@@ -219,7 +219,7 @@ fn threads_end_with_their_wheel() {
     drop(scheduler);
 }
 
-/// All jobs of one tick run, in any order.
+/// C4: All jobs of one tick run, in any order.
 #[test]
 fn jobs_of_one_tick_all_run_in_some_order() {
     let (wheel, driver) = Wheel::builder().shards(3).manual().unwrap();

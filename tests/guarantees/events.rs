@@ -12,7 +12,7 @@ fn values<T>(due: &Receiver<Event<T>>) -> Vec<T> {
     due.try_iter().map(|event| event.value).collect()
 }
 
-/// An event never comes before its time, and `Event::deadline` is that time.
+/// C90: An event never comes before its time, and `Event::deadline` is that time.
 #[test]
 fn event_comes_after_its_deadline_and_has_it() {
     on_both_clocks(MS, |wheel, time| {
@@ -36,7 +36,7 @@ fn event_comes_after_its_deadline_and_has_it() {
     });
 }
 
-/// An event that is earlier than all others wakes the ticker.
+/// C90: An event that is earlier than all others wakes the ticker.
 #[test]
 fn event_earlier_than_all_others_wakes_the_ticker() {
     let wheel = threads(1);
@@ -56,7 +56,7 @@ fn event_earlier_than_all_others_wakes_the_ticker() {
     assert_eq!(due.recv_timeout(MINUTE).map(|event| event.value), Ok("hour"));
 }
 
-/// Events of different ticks come in the order of their deadlines.
+/// C91: Events of different ticks come in the order of their deadlines.
 #[test]
 fn events_of_different_ticks_come_in_the_order_of_deadlines() {
     on_both_clocks(MS, |wheel, time| {
@@ -69,7 +69,7 @@ fn events_of_different_ticks_come_in_the_order_of_deadlines() {
     });
 }
 
-/// The receiver of events works in a `select!`.
+/// C101: The receiver of events works in a `select!`.
 #[test]
 fn channel_of_events_works_in_a_select() {
     let wheel = threads(1);
@@ -82,7 +82,7 @@ fn channel_of_events_works_in_a_select() {
     }
 }
 
-/// A cancelled event never comes; `cancel` drops its value, and `take` gives it back.
+/// C92: A cancelled event never comes; `cancel` drops its value, and `take` gives it back.
 #[test]
 fn cancelled_event_never_comes_and_gives_its_value_up() {
     on_both_clocks(MS, |wheel, time| {
@@ -103,7 +103,7 @@ fn cancelled_event_never_comes_and_gives_its_value_up() {
     });
 }
 
-/// A reset moves a pending event, and finds no other.
+/// C92: A reset moves a pending event, and finds no other.
 #[test]
 fn reset_event_comes_at_its_new_time() {
     on_both_clocks(MS, |wheel, time| {
@@ -123,7 +123,7 @@ fn reset_event_comes_at_its_new_time() {
     });
 }
 
-/// The handle of an event is no job's, and no other `Events` knows it.
+/// C92: The handle of an event is no job's, and no other `Events` knows it.
 #[test]
 fn event_handle_is_no_handle_of_a_job() {
     let (wheel, driver) = manual();
@@ -137,7 +137,7 @@ fn event_handle_is_no_handle_of_a_job() {
     assert_eq!(values(&due), [1]);
 }
 
-/// A batch of events is inserted as a whole or not at all.
+/// C91: A batch of events is inserted as a whole or not at all.
 #[test]
 fn batch_of_events_comes_in_as_a_whole() {
     on_both_clocks(MS, |wheel, time| {
@@ -159,7 +159,7 @@ fn batch_of_events_comes_in_as_a_whole() {
     });
 }
 
-/// An event that finds a full channel stays pending, can be cancelled, and comes once there is room.
+/// C93: An event that finds a full channel stays pending, can be cancelled, and comes once there is room.
 #[test]
 fn event_that_finds_a_full_channel_waits() {
     on_both_clocks(MS, |wheel, time| {
@@ -182,7 +182,7 @@ fn event_that_finds_a_full_channel_waits() {
     });
 }
 
-/// While no event waits for room, the wheel does not look for room: a loop may sleep although the channel
+/// C94: While no event waits for room, the wheel does not look for room: a loop may sleep although the channel
 /// is full.
 #[test]
 fn full_channel_is_checked_only_while_an_event_waits() {
@@ -233,7 +233,7 @@ fn full_channel_is_checked_only_while_an_event_waits() {
     }
 }
 
-/// With `Full::Give`, a function gets the events that find the channel full, and they are counted.
+/// C95: With `Full::Give`, a function gets the events that find the channel full, and they are counted.
 #[test]
 fn full_give_gets_the_events_without_room() {
     on_both_clocks(MS, |wheel, time| {
@@ -257,7 +257,7 @@ fn full_give_gets_the_events_without_room() {
     assert_eq!((values(&due), panics.try_iter().count()), (vec![1], 2));
 }
 
-/// A room of zero counts as one.
+/// C93: A room of zero counts as one.
 #[test]
 fn room_of_zero_is_one() {
     let (wheel, driver) = manual();
@@ -277,7 +277,7 @@ impl Wake for Wakes {
     }
 }
 
-/// The waker of `on_ready` is called for an event that comes into an empty channel only.
+/// C96: The waker of `on_ready` is called for an event that comes into an empty channel only.
 #[test]
 fn on_ready_is_called_once_for_an_empty_channel() {
     let (wheel, driver) = manual();
@@ -314,7 +314,7 @@ impl Wake for Unpark {
     }
 }
 
-/// A loop that sleeps until the waker of `on_ready` is called misses no event.
+/// C96: A loop that sleeps until the waker of `on_ready` is called misses no event.
 #[test]
 fn loop_that_sleeps_until_on_ready_misses_nothing() {
     let wheel = threads(1);
@@ -339,7 +339,7 @@ fn loop_that_sleeps_until_on_ready_misses_nothing() {
     sleeper.join().unwrap();
 }
 
-/// After the last `Events` is dropped, pending events still come, and then the channel disconnects.
+/// C97: After the last `Events` is dropped, pending events still come, and then the channel disconnects.
 #[test]
 fn pending_events_come_after_the_last_events_is_dropped() {
     on_both_clocks(MS, |wheel, time| {
@@ -358,7 +358,7 @@ fn pending_events_come_after_the_last_events_is_dropped() {
     });
 }
 
-/// Without a receiver, pending events are dropped, and inserts return the value.
+/// C97: Without a receiver, pending events are dropped, and inserts return the value.
 #[test]
 fn events_without_a_receiver_are_dropped_and_refused() {
     on_both_clocks(MS, |wheel, time| {
@@ -377,7 +377,7 @@ fn events_without_a_receiver_are_dropped_and_refused() {
     });
 }
 
-/// At the end of the wheel, the due events come, and `drain` hands back the rest.
+/// C98: At the end of the wheel, the due events come, and `drain` hands back the rest.
 #[test]
 fn end_of_the_wheel_delivers_due_events_and_drains_the_rest() {
     let (wheel, driver) = manual();
@@ -395,7 +395,7 @@ fn end_of_the_wheel_delivers_due_events_and_drains_the_rest() {
     assert_eq!(events.drain(), [(handles[3], Duration::ZERO, 4), (handles[4], MS, 5)]);
 }
 
-/// The channel disconnects at the end of the wheel.
+/// C98: The channel disconnects at the end of the wheel.
 #[test]
 fn receiver_disconnects_at_the_end_of_its_wheel() {
     let wheel = threads(1);
@@ -410,7 +410,7 @@ fn receiver_disconnects_at_the_end_of_its_wheel() {
     assert_eq!(alive(), 0);
 }
 
-/// Inserts of events are refused after the end of the wheel.
+/// C98: Inserts of events are refused after the end of the wheel.
 #[test]
 fn events_of_a_wheel_that_has_ended_are_refused() {
     let (wheel, _driver) = manual();
@@ -431,7 +431,7 @@ impl Drop for Bomb {
     }
 }
 
-/// The drop of a value may use its `Events`, and a panic there is caught.
+/// C99: The drop of a value may use its `Events`, and a panic there is caught.
 #[test]
 fn drop_of_a_value_may_use_its_events_and_panic() {
     let (builder, panics) = reporting();
@@ -448,7 +448,7 @@ fn drop_of_a_value_may_use_its_events_and_panic() {
     assert_eq!(told, ["cancelled", "found no receiver", "pending"]);
 }
 
-/// The function of `Full::Give` may end the wheel when it gets a value.
+/// C99: The function of `Full::Give` may end the wheel when it gets a value.
 #[test]
 fn full_give_may_end_its_wheel() {
     let (done, ended) = channel();
@@ -467,7 +467,7 @@ fn full_give_may_end_its_wheel() {
     assert_eq!(events.drain().len(), 1);
 }
 
-/// An event for a wall-clock time follows the wall clock.
+/// C100: An event for a wall-clock time follows the wall clock.
 #[test]
 fn event_follows_the_wall_clock() {
     let (wheel, driver) = manual();
@@ -494,7 +494,7 @@ fn event_follows_the_wall_clock() {
     assert_eq!(driver.advance_to_next().map(|_| values(&due)), Some(vec!["an hour"]));
 }
 
-/// Many events for wall-clock times follow a wall clock that is set.
+/// C100: Many events for wall-clock times follow a wall clock that is set.
 #[test]
 fn many_events_follow_the_wall_clock() {
     let (wheel, driver) = manual();
@@ -511,7 +511,7 @@ fn many_events_follow_the_wall_clock() {
     assert!(values(&due).into_iter().eq(1001..=1500));
 }
 
-/// A full channel delays no job and no other `Events`.
+/// C95: A full channel delays no job and no other `Events`.
 #[test]
 fn full_channel_delays_no_job_and_no_other_events() {
     on_both_clocks(MS, |wheel, time| {
@@ -530,7 +530,7 @@ fn full_channel_delays_no_job_and_no_other_events() {
     });
 }
 
-/// A stream of events is woken for each event, and ends when the channel disconnects.
+/// C101: A stream of events is woken for each event, and ends when the channel disconnects.
 #[cfg(feature = "async")]
 #[test]
 fn stream_of_events_is_woken_for_each_and_ends_with_the_wheel() {
@@ -568,7 +568,7 @@ fn stream_of_events_is_woken_for_each_and_ends_with_the_wheel() {
     }
 }
 
-/// The due events come also if the delivery of one of them ends the wheel.
+/// C98: The due events come also if the delivery of one of them ends the wheel.
 #[test]
 fn due_events_come_also_if_a_delivery_ends_the_wheel() {
     for drops_events_first in [false, true] {
@@ -600,7 +600,7 @@ fn due_events_come_also_if_a_delivery_ends_the_wheel() {
     }
 }
 
-/// The remaining time that `drain` returns follows the wall clock.
+/// C100: The remaining time that `drain` returns follows the wall clock.
 #[test]
 fn drained_event_has_the_remaining_wall_clock_time() {
     let (wheel, driver) = manual();
@@ -630,7 +630,7 @@ impl Drop for EndsAndPanics {
     }
 }
 
-/// The waker of `on_ready` is dropped at the end, and one that is given later is called once.
+/// C96: The waker of `on_ready` is dropped at the end, and one that is given later is called once.
 #[test]
 fn on_ready_waker_is_dropped_at_the_end_of_the_wheel() {
     let (builder, panics) = reporting();
@@ -651,7 +651,7 @@ fn on_ready_waker_is_dropped_at_the_end_of_the_wheel() {
     assert!(keeps.0.is_empty());
 }
 
-/// While a channel stays full, a driver goes from timer to timer.
+/// C94: While a channel stays full, a driver goes from timer to timer.
 #[test]
 fn full_channel_takes_a_driver_no_time() {
     let (wheel, driver) = Wheel::builder().tick(Duration::from_nanos(1)).manual().unwrap();
@@ -672,7 +672,7 @@ fn full_channel_takes_a_driver_no_time() {
     assert_eq!((due.len(), events.len()), (0, 1));
 }
 
-/// `advance_to_next` finds the timers that are due later, also while a channel stays full.
+/// C94: `advance_to_next` finds the timers that are due later, also while a channel stays full.
 #[test]
 fn full_channel_does_not_stop_advance_to_next() {
     let (wheel, driver) = Wheel::builder().tick(Duration::from_nanos(1)).manual().unwrap();
@@ -690,7 +690,7 @@ fn full_channel_does_not_stop_advance_to_next() {
     assert_eq!((first.len(), values(&due).len(), events.len()), (1, 1, 0));
 }
 
-/// Many events of one wall-clock time cost no more than other events.
+/// C100: Many events of one wall-clock time cost no more than other events.
 #[test]
 fn events_of_one_wall_clock_time_cost_no_more_than_others() {
     let (wheel, driver) = Wheel::builder().tick(HOUR).manual().unwrap();

@@ -159,7 +159,7 @@ fn meet(verb: Verb, hooks: [Hook; 2], of: [usize; 2]) {
     }
 }
 
-/// A verb that waits elsewhere does not wait in a hook of its own wheel: it could wait for that very
+/// C121: A verb that waits elsewhere does not wait in a hook of its own wheel: it could wait for that very
 /// hook.
 #[test]
 fn verb_in_a_hook_of_its_own_wheel_does_not_wait() {
@@ -170,7 +170,7 @@ fn verb_in_a_hook_of_its_own_wheel_does_not_wait() {
     }
 }
 
-/// Nor does it wait in a hook of another wheel: a hook of its own wheel may do the same with that one,
+/// C121: Nor does it wait in a hook of another wheel: a hook of its own wheel may do the same with that one,
 /// and each would wait for the other.
 #[test]
 fn verb_in_a_hook_of_another_wheel_does_not_wait() {

@@ -18,7 +18,7 @@ fn next(interval: &mut Interval, time: &Time) -> Beat {
     polled(interval.tick()).finish(time).expect("the wheel is there")
 }
 
-/// The beats of an interval keep their phase for ever, to the nanosecond.
+/// C76: The beats of an interval keep their phase for ever, to the nanosecond.
 #[test]
 fn beats_keep_their_phase() {
     on_both_clocks(MS, |wheel, time| {
@@ -38,7 +38,7 @@ fn beats_keep_their_phase() {
     });
 }
 
-/// The policy decides about missed beats, and `Beat::missed` has the number of dropped ones.
+/// C77: The policy decides about missed beats, and `Beat::missed` has the number of dropped ones.
 #[test]
 fn missed_beats_follow_the_policy() {
     // The millisecond that the clock reads, and the beats that are taken then: the deadline of each
@@ -88,7 +88,7 @@ fn missed(beat: &Beat) -> u32 {
     u32::try_from(beat.missed).unwrap()
 }
 
-/// The first beat is after one period, or at the time that the caller gave.
+/// C78: The first beat is after one period, or at the time that the caller gave.
 #[test]
 fn first_beat_is_at_the_given_time() {
     type Starting = fn(&Wheel, Repeat) -> Repeat;
@@ -124,7 +124,7 @@ fn first_beat_is_at_the_given_time() {
     });
 }
 
-/// Slack and jitter move beats, and not their phase.
+/// C76: Slack and jitter move beats, and not their phase.
 #[test]
 fn window_moves_beats_and_not_their_phase() {
     let (wheel, driver) = manual();
@@ -156,7 +156,7 @@ fn window_moves_beats_and_not_their_phase() {
     });
 }
 
-/// A beat whose tick has begun is given at the first poll, with a window and without.
+/// C78: A beat whose tick has begun is given at the first poll, with a window and without.
 #[test]
 fn beat_whose_tick_has_begun_is_given_at_once() {
     on_both_clocks(MS, |wheel, time| {
@@ -171,7 +171,7 @@ fn beat_whose_tick_has_begun_is_given_at_once() {
     });
 }
 
-/// A task that takes beats as fast as it can lets other tasks run.
+/// C79: A task that takes beats as fast as it can lets other tasks run.
 #[test]
 fn interval_lets_other_tasks_run() {
     // Even with the shortest period, an interval is not ready for ever.
@@ -199,7 +199,7 @@ fn interval_lets_other_tasks_run() {
     assert!(poll(&mut interval).is_pending());
 }
 
-/// An interval whose beats are always taken late ends with its wheel.
+/// C81: An interval whose beats are always taken late ends with its wheel.
 #[test]
 fn interval_that_is_late_ends_with_its_wheel() {
     on_both_clocks(MS, |wheel, time| {
@@ -227,7 +227,7 @@ fn interval_that_is_late_ends_with_its_wheel() {
     });
 }
 
-/// `reset` and `reset_at` move the phase, and the next beat has missed nothing.
+/// C76: `reset` and `reset_at` move the phase, and the next beat has missed nothing.
 #[test]
 fn reset_of_an_interval_moves_its_phase() {
     on_both_clocks(MS, |wheel, time| {
@@ -246,7 +246,7 @@ fn reset_of_an_interval_moves_its_phase() {
     });
 }
 
-/// An interval needs a period that is not zero.
+/// C80: An interval needs a period that is not zero.
 #[test]
 fn interval_without_a_period_is_refused() {
     let (wheel, _driver) = manual();
@@ -256,7 +256,7 @@ fn interval_without_a_period_is_refused() {
     }
 }
 
-/// A period of `Duration::MAX` never ends.
+/// C80: A period of `Duration::MAX` never ends.
 #[test]
 fn period_of_the_maximum_is_never() {
     let (wheel, driver) = manual();
@@ -280,7 +280,7 @@ fn period_of_the_maximum_is_never() {
     });
 }
 
-/// A poll that returns a beat registers no waker, and a dropped wait loses no beat.
+/// C80: A poll that returns a beat registers no waker, and a dropped wait loses no beat.
 #[test]
 fn beat_registers_no_waker_and_survives_a_dropped_wait() {
     let (wheel, driver) = manual();
@@ -297,7 +297,7 @@ fn beat_registers_no_waker_and_survives_a_dropped_wait() {
     assert_eq!(wheel.stats().sleeping, 1);
 }
 
-/// An interval is a stream, which ends with its wheel.
+/// C81: An interval is a stream, which ends with its wheel.
 #[test]
 fn interval_is_a_stream_and_ends_with_its_wheel() {
     let (wheel, driver) = manual();

@@ -4,7 +4,7 @@
 use super::*;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 
-/// A job runs exactly once, unless it is cancelled or the wheel ends first.
+/// C15: A job runs exactly once, unless it is cancelled or the wheel ends first.
 #[test]
 fn jobs_run_exactly_once() {
     let wheel = Wheel::builder().tick(Duration::from_micros(200)).build().unwrap();
@@ -29,7 +29,7 @@ fn jobs_run_exactly_once() {
     assert!(runs.iter().all(|runs| runs.load(Ordering::SeqCst) == 1));
 }
 
-/// A panic of a job is counted and reported, and affects no other job.
+/// C16: A panic of a job is counted and reported, and affects no other job.
 #[test]
 fn panic_of_a_job_is_counted_and_reported() {
     let (builder, reports) = reporting();
@@ -45,7 +45,7 @@ fn panic_of_a_job_is_counted_and_reported() {
     assert_eq!(wheel.stats().panicked, 3);
 }
 
-/// A panic in the drop of a captured value is counted and reported, and affects no other job.
+/// C16: A panic in the drop of a captured value is counted and reported, and affects no other job.
 #[test]
 fn panic_in_a_drop_is_counted_and_reported() {
     let (builder, reports) = reporting();
@@ -70,7 +70,7 @@ fn panic_in_a_drop_is_counted_and_reported() {
     assert_eq!(scheduler.stats().panicked, 4);
 }
 
-/// A job that blocks delays no other job while another thread is free.
+/// C19: A job that blocks delays no other job while another thread is free.
 #[test]
 fn blocked_job_delays_its_own_thread_only() {
     let wheel = threads(2);
@@ -84,7 +84,7 @@ fn blocked_job_delays_its_own_thread_only() {
     drop(release);
 }
 
-/// No other job of the wheel runs on the thread of a job that waits in rayon.
+/// C21: No other job of the wheel runs on the thread of a job that waits in rayon.
 #[test]
 fn job_that_waits_in_rayon_keeps_its_thread() {
     for threads in [2, 3] {
@@ -131,7 +131,7 @@ fn job_that_waits_in_rayon_keeps_its_thread() {
     }
 }
 
-/// A job may call every verb of its wheel.
+/// C22: A job may call every verb of its wheel.
 #[test]
 fn job_may_use_its_wheel() {
     let wheel = Arc::new(threads(2));
@@ -159,7 +159,7 @@ fn job_may_use_its_wheel() {
     assert_eq!(wheel.stats().panicked, 0);
 }
 
-/// The drop of a captured value may call every verb of the wheel.
+/// C22: The drop of a captured value may call every verb of the wheel.
 #[test]
 fn drop_may_use_its_wheel() {
     let wheel = threads(1);
@@ -201,7 +201,7 @@ fn in_its_own_job(end: impl FnOnce(Wheel) + Send + 'static) {
     ended.recv().unwrap();
 }
 
-/// A job may drop the wheel it runs on.
+/// C22: A job may drop the wheel it runs on.
 #[test]
 fn job_may_drop_its_wheel() {
     in_its_own_job(drop);
@@ -217,7 +217,7 @@ fn job_may_drop_its_wheel() {
     assert_eq!(scheduler.stats().panicked, 0);
 }
 
-/// A job, or a task that it spawned on the pool, may shut down its wheel.
+/// C22: A job, or a task that it spawned on the pool, may shut down its wheel.
 #[test]
 fn job_may_shut_its_wheel_down() {
     in_its_own_job(|wheel| assert_eq!(wheel.shutdown().count(), 1));
@@ -241,7 +241,7 @@ fn flood(scheduler: &Scheduler, stop: &Arc<AtomicBool>, breadth: usize) {
     }
 }
 
-/// Other tasks of a shared pool run with any number of due jobs.
+/// C25: Other tasks of a shared pool run with any number of due jobs.
 #[test]
 fn shared_pool_runs_other_tasks_too() {
     let (pool, stop) = (pool_of(1), Arc::default());
@@ -254,7 +254,7 @@ fn shared_pool_runs_other_tasks_too() {
     assert_eq!(pool.install(|| 6 * 7), 42, "after the wheel");
 }
 
-/// Two wheels on one pool both make progress.
+/// C25: Two wheels on one pool both make progress.
 #[test]
 fn pool_serves_two_wheels() {
     let (pool, stop) = (pool_of(1), Arc::default());
@@ -270,7 +270,7 @@ fn pool_serves_two_wheels() {
     stop.store(true, Ordering::SeqCst);
 }
 
-/// A job that waits in rayon for part of itself makes progress.
+/// C25: A job that waits in rayon for part of itself makes progress.
 #[test]
 fn job_that_waits_in_rayon_makes_progress() {
     let (wheel, stop) = (threads(2), Arc::default());
@@ -290,7 +290,7 @@ fn job_that_waits_in_rayon_makes_progress() {
     stop.store(true, Ordering::SeqCst);
 }
 
-/// The threads of the pool start when the first job comes due.
+/// C24: The threads of the pool start when the first job comes due.
 #[cfg(target_os = "linux")]
 #[test]
 fn pool_starts_with_the_first_due_job() {
@@ -307,7 +307,7 @@ fn pool_starts_with_the_first_due_job() {
     wait_for(|| threads_named("lazypool").is_empty());
 }
 
-/// A verb may be called inside `catch_unwind`: a panic leaves no broken wheel behind. The compiler
+/// C17: A verb may be called inside `catch_unwind`: a panic leaves no broken wheel behind. The compiler
 /// checks that the types are unwind-safe.
 #[test]
 fn wheel_may_be_used_inside_catch_unwind() {

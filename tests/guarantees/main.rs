@@ -1,5 +1,5 @@
-//! One test for each sentence of `docs/guarantees.md`, under the name given there, in one file for
-//! each section. This file holds their shared helpers.
+//! The tests of the promises of `docs/guarantees.md`, in one file for each section. The doc comment of a test begins with
+//! the tags of its promises: `/// C1, C2: A job never starts early.` This file holds their shared helpers.
 
 mod again;
 mod again_end;
@@ -34,8 +34,10 @@ mod waits;
 mod wakers;
 mod wall;
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
+use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
@@ -127,48 +129,72 @@ impl<F: FnMut()> Drop for OnDrop<F> {
 /// Returns `/proc/self/task/*/status` of the threads whose names begin with `name`.
 #[cfg(target_os = "linux")]
 fn threads_named(name: &str) -> Vec<String> {
-    let tasks = std::fs::read_dir("/proc/self/task").unwrap();
-    let status = |task: std::io::Result<std::fs::DirEntry>| {
-        std::fs::read_to_string(task.ok()?.path().join("status")).ok()
+    let tasks = fs::read_dir("/proc/self/task").unwrap();
+    let status = |task: std::io::Result<fs::DirEntry>| {
+        fs::read_to_string(task.ok()?.path().join("status")).ok()
     };
     let named = |status: &String| status.starts_with(&format!("Name:\t{name}"));
     tasks.filter_map(status).filter(named).collect()
 }
 
-/// Checks that the document and these files name the same tests.
+/// Every promise of the page has a test that carries its tag, and every tag of a test stands on the page. Each test of
+/// this folder has a tag.
 #[test]
 fn guarantees_and_tests_name_each_other() {
-    let document = include_str!("../../docs/guarantees.md");
-    let tests = [
-        include_str!("again.rs"),
-        include_str!("again_end.rs"),
-        include_str!("bounds.rs"),
-        include_str!("cancel.rs"),
-        include_str!("counts.rs"),
-        include_str!("drive.rs"),
-        include_str!("driven.rs"),
-        include_str!("end.rs"),
-        include_str!("events.rs"),
-        include_str!("hooks.rs"),
-        include_str!("intervals.rs"),
-        include_str!("jobs.rs"),
-        include_str!("many.rs"),
-        include_str!("metrics.rs"),
-        include_str!("names.rs"),
-        include_str!("sleeps.rs"),
-        include_str!("tasks.rs"),
-        include_str!("time.rs"),
-        include_str!("timeouts.rs"),
-        include_str!("virtual_time.rs"),
-        include_str!("waits.rs"),
-        include_str!("wakers.rs"),
-        include_str!("wall.rs"),
-    ]
-    .concat();
-    let named: HashSet<&str> =
-        document.split('[').skip(1).filter_map(|rest| rest.split(']').next()).collect();
-    let written: HashSet<&str> =
-        tests.split("#[test]\nfn ").skip(1).filter_map(|rest| rest.split('(').next()).collect();
-    assert!(named.len() > 30);
-    assert_eq!(named, written);
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let page = fs::read_to_string(root.join("docs/guarantees.md")).unwrap();
+    let rows = page.lines().filter_map(|line| line.strip_prefix("| ")?.split(" | ").next());
+    let rows: Vec<&str> = rows.filter(|cell| is_tag(cell)).collect();
+    let every: Vec<String> = (1..=rows.len()).map(|number| format!("C{number}")).collect();
+    assert!(rows.len() > 100, "{} promises", rows.len());
+    assert_eq!(rows, every);
+    let (mut tests, mut untagged) = (BTreeSet::new(), Vec::new());
+    for file in rust_files(&root.join("tests")).into_iter().chain(rust_files(&root.join("src"))) {
+        let is_here = file.starts_with(root.join("tests/guarantees")) && !file.ends_with("main.rs");
+        for doc in docs_of_tests(&fs::read_to_string(&file).unwrap()) {
+            tests.extend(tags_of_doc(&doc).into_iter().map(str::to_owned));
+            if is_here && tags_of_doc(&doc).is_empty() {
+                untagged.push(doc);
+            }
+        }
+    }
+    assert!(untagged.is_empty(), "tests without a tag: {untagged:#?}");
+    let every = BTreeSet::from_iter(every);
+    let untested: Vec<_> = every.difference(&tests).collect();
+    assert!(untested.is_empty(), "on the page, and on no test: {untested:?}");
+    let unknown: Vec<_> = tests.difference(&every).collect();
+    assert!(unknown.is_empty(), "on a test, and not on the page: {unknown:?}");
+}
+
+/// Says whether a word is a tag, such as `C12`.
+fn is_tag(word: &str) -> bool {
+    word.strip_prefix('C').is_some_and(|number| number.parse::<u32>().is_ok())
+}
+
+/// Returns the tags with which a doc comment begins: `C1` and `C2` of `C1, C2: A job never starts early.`
+fn tags_of_doc(doc: &str) -> Vec<&str> {
+    let tags: Vec<&str> = doc.split_once(": ").map_or("", |(tags, _)| tags).split(", ").collect();
+    if tags.iter().all(|tag| is_tag(tag)) { tags } else { vec![] }
+}
+
+/// Returns the doc comment of each test of a file, or an empty one.
+fn docs_of_tests(source: &str) -> Vec<String> {
+    let (mut docs, mut doc) = (Vec::new(), String::new());
+    for line in source.lines().map(str::trim) {
+        match line.strip_prefix("///") {
+            Some(text) => doc += text,
+            None if line == "#[test]" => docs.push(doc.trim().to_owned()),
+            None if line.starts_with("#[") => {}
+            None => doc.clear(),
+        }
+    }
+    docs
+}
+
+fn rust_files(folder: &Path) -> Vec<PathBuf> {
+    let paths = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let (folders, files): (Vec<_>, Vec<_>) = paths.partition(|path| path.is_dir());
+    let is_rust = |file: &PathBuf| file.extension().is_some_and(|extension| extension == "rs");
+    let below = folders.iter().flat_map(|folder| rust_files(folder));
+    files.into_iter().filter(is_rust).chain(below).collect()
 }

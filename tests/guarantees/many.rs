@@ -3,7 +3,7 @@
 use super::*;
 use tickwheel::{Group, Guard, Keyed, Next, Repeat, When};
 
-/// The batch verbs return their results in the order of their arguments.
+/// C35: The batch verbs return their results in the order of their arguments.
 #[test]
 fn batch_returns_results_in_order() {
     let wheel = Wheel::builder().threads(1).shards(3).build().unwrap();
@@ -35,7 +35,7 @@ fn batch_returns_results_in_order() {
     assert_eq!((wheel.cancel_batch(&[]).len(), wheel.reset_batch::<Duration>(&[]).len()), (0, 0));
 }
 
-/// All delays of a batch count from one moment.
+/// C35: All delays of a batch count from one moment.
 #[test]
 fn batch_counts_all_delays_from_one_moment() {
     let (wheel, driver) = manual();
@@ -55,7 +55,7 @@ fn batch_counts_all_delays_from_one_moment() {
     assert_eq!((driver.advance(HOUR * 72 - MS), driver.advance(MS)), (0, 10_000));
 }
 
-/// `insert_batch` inserts all jobs, or gives every job back.
+/// C36: `insert_batch` inserts all jobs, or gives every job back.
 #[test]
 fn batch_insert_is_all_or_nothing() {
     let wheel = Wheel::builder().max_pending(10).threads(1).build().unwrap();
@@ -87,7 +87,7 @@ fn batch_insert_is_all_or_nothing() {
     assert_eq!(alive(), 1);
 }
 
-/// A `Guard` cancels its job when it is dropped, unless it was detached.
+/// C37: A `Guard` cancels its job when it is dropped, unless it was detached.
 #[test]
 fn guard_cancels_when_it_is_dropped() {
     let (wheel, driver) = manual();
@@ -112,7 +112,7 @@ fn guard_cancels_when_it_is_dropped() {
     drop(late);
 }
 
-/// `Group::cancel_all` cancels every pending job of the group, and no other.
+/// C38: `Group::cancel_all` cancels every pending job of the group, and no other.
 #[test]
 fn group_is_cancelled_in_one_call() {
     let (wheel, driver) = manual();
@@ -143,7 +143,7 @@ fn group_is_cancelled_in_one_call() {
     assert!(connection.is_empty());
 }
 
-/// The drop of a `Group` cancels its jobs, unless it was detached.
+/// C38: The drop of a `Group` cancels its jobs, unless it was detached.
 #[test]
 fn group_that_is_dropped_cancels_unless_detached() {
     let (wheel, driver) = manual();
@@ -159,7 +159,7 @@ fn group_that_is_dropped_cancels_unless_detached() {
     assert_eq!((driver.advance(MS), alive()), (1, 1));
 }
 
-/// A group keeps nothing of jobs that have run or were cancelled.
+/// C38: A group keeps nothing of jobs that have run or were cancelled.
 #[test]
 fn group_keeps_nothing_of_past_jobs() {
     let (wheel, driver) = manual();
@@ -189,7 +189,7 @@ fn group_keeps_nothing_of_past_jobs() {
     assert_eq!((late.kind(), group.len()), (InsertErrorKind::Shutdown, 0));
 }
 
-/// Of a cancel of a group and the fire of its job, exactly one happens, on any threads.
+/// C38: Of a cancel of a group and the fire of its job, exactly one happens, on any threads.
 #[test]
 fn group_may_be_used_by_many_threads() {
     let wheel = Wheel::builder().tick(Duration::from_micros(1)).threads(2).build().unwrap();
@@ -216,7 +216,7 @@ fn group_may_be_used_by_many_threads() {
     assert_eq!(wheel.stats().panicked, 0);
 }
 
-/// With slack, a job runs at or after its delay, and at a tick within the slack if there is one.
+/// C39: With slack, a job runs at or after its delay, and at a tick within the slack if there is one.
 #[test]
 fn slack_is_kept_and_no_job_is_early() {
     let nanosecond = Duration::from_nanos(1);
@@ -248,7 +248,7 @@ fn slack_is_kept_and_no_job_is_early() {
     });
 }
 
-/// Timers choose a tick within their slack that many others choose.
+/// C39: Timers choose a tick within their slack that many others choose.
 #[test]
 fn slack_lets_timers_share_a_tick() {
     let ticks = |tenths: u32| {
@@ -274,7 +274,7 @@ fn slack_lets_timers_share_a_tick() {
     assert!(with < without / 100, "{with} wake-ups");
 }
 
-/// With jitter, a job is due at a random tick of its window, the same in every run on a manual clock.
+/// C40: With jitter, a job is due at a random tick of its window, the same in every run on a manual clock.
 #[test]
 fn jitter_is_random_and_stays_within_its_window() {
     on_both_clocks(MS, |wheel, time| {
@@ -303,7 +303,7 @@ fn jitter_is_random_and_stays_within_its_window() {
     assert!(draw().into_iter().collect::<HashSet<_>>().len() > 10);
 }
 
-/// Slack and jitter work with every way to give a time.
+/// C41: Slack and jitter work with every way to give a time.
 #[test]
 fn window_works_with_every_way_to_give_a_time() {
     let windows: [fn(Duration) -> When; 2] =
@@ -333,7 +333,7 @@ fn window_works_with_every_way_to_give_a_time() {
     }
 }
 
-/// The slack or jitter of a repeating job moves its runs, and not its phase.
+/// C41: The slack or jitter of a repeating job moves its runs, and not its phase.
 #[test]
 fn window_leaves_the_phase_of_a_repeating_job_alone() {
     let (wheel, driver) = manual();
@@ -372,7 +372,7 @@ fn window_leaves_the_phase_of_a_repeating_job_alone() {
     assert_eq!((driver.advance(MS * 63), driver.advance(MS), driver.advance(MS * 5)), (0, 5, 0));
 }
 
-/// A group takes batches, all or nothing, and jobs that repeat.
+/// C36: A group takes batches, all or nothing, and jobs that repeat.
 #[test]
 fn a_group_takes_batches_and_repeats() {
     let (wheel, driver) = Wheel::builder().max_pending(12).manual().unwrap();
@@ -390,7 +390,7 @@ fn a_group_takes_batches_and_repeats() {
     assert_eq!((group.len(), group.cancel_all(), wheel.len(), group.len()), (12, 12, 0, 0));
 }
 
-/// A batch that unwinds leaves no job behind and keeps no room.
+/// C36: A batch that unwinds leaves no job behind and keeps no room.
 #[test]
 fn batch_that_unwinds_leaves_nothing_behind() {
     #[derive(Clone, Copy)]
@@ -431,7 +431,7 @@ fn batch_that_unwinds_leaves_nothing_behind() {
     assert_eq!(driver.advance(MS), 3);
 }
 
-/// `Guard::reset` moves the job that it guards.
+/// C37: `Guard::reset` moves the job that it guards.
 #[test]
 fn guard_reset_moves_its_job() {
     let (wheel, driver) = manual();

@@ -3,7 +3,7 @@
 use super::*;
 use tickwheel::Metrics;
 
-/// The text of each format, to the letter.
+/// C111: The text of each format, to the letter.
 #[test]
 fn text_of_each_format_is_exact() {
     let mut metrics = Metrics::new();
@@ -32,7 +32,7 @@ fn text_of_each_format_is_exact() {
     assert_eq!(Metrics::new().openmetrics(), "# EOF\n");
 }
 
-/// No text of a label ends the label, the line or the metric, and no control character comes out.
+/// C111: No text of a label ends the label, the line or the metric, and no control character comes out.
 #[test]
 fn labels_with_any_text_stay_in_their_quotes() {
     let every: String = (0..0x3000).filter_map(char::from_u32).collect();
@@ -54,7 +54,7 @@ fn labels_with_any_text_stay_in_their_quotes() {
     }
 }
 
-/// Two labels that become the same text are one sample: a repeated one would cost the whole scrape.
+/// C112: Two labels that become the same text are one sample: a repeated one would cost the whole scrape.
 #[test]
 fn samples_of_the_same_labels_are_one() {
     let mut metrics = Metrics::new();
@@ -72,8 +72,8 @@ fn samples_of_the_same_labels_are_one() {
     assert!(text.contains("le=\"1.0\"} 2\n") && text.contains("h_sum{kind=\"a\u{fffd}\"} 4\n"));
 }
 
-/// Labels are one set in any order, and a label without a text is none: Prometheus would keep the first of two samples
-/// and drop the other without a word. So is a label that `with_label` adds.
+/// C112: Labels are one set in any order, and a label without a text is none: Prometheus would keep the first of two
+/// samples and drop the other without a word. So is a label that `with_label` adds.
 #[test]
 fn labels_are_one_set_in_any_order() {
     let mut metrics = Metrics::new();
@@ -109,7 +109,7 @@ fn labels_are_one_set_in_any_order() {
     assert_eq!(samples, expected);
 }
 
-/// A metric that a scrape would lose, or for which it would be refused, panics where it is added.
+/// C113: A metric that a scrape would lose, or for which it would be refused, panics where it is added.
 #[test]
 fn metrics_that_a_scrape_would_lose_are_refused() {
     let with = |change: &dyn Fn(&mut Metrics)| {
@@ -154,7 +154,7 @@ fn metrics_that_a_scrape_would_lose_are_refused() {
     }));
 }
 
-/// Metrics of several sources stand under one heading each.
+/// C112: Metrics of several sources stand under one heading each.
 #[test]
 fn metrics_of_two_sources_have_one_heading() {
     let of = |n: u64, wheel: &str| {
@@ -169,7 +169,7 @@ fn metrics_of_two_sources_have_one_heading() {
     assert!(text.ends_with("{a=\"b\",wheel=\"x\"} 1\nn_total{a=\"b\",wheel=\"y\"} 2\n"), "{text}");
 }
 
-/// A scrape gets the format that it prefers, and the text of Prometheus if it names none.
+/// C111: A scrape gets the format that it prefers, and the text of Prometheus if it names none.
 #[test]
 fn format_follows_the_header_accept() {
     let open = [

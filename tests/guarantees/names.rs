@@ -4,7 +4,7 @@ use super::*;
 use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher};
 use tickwheel::{Keyed, Next, Repeat, Run};
 
-/// `insert` replaces the job of a key and gives it back; `insert_if_absent` leaves it.
+/// C42: `insert` replaces the job of a key and gives it back; `insert_if_absent` leaves it.
 #[test]
 fn key_has_one_job() {
     let (wheel, driver) = manual();
@@ -43,7 +43,7 @@ fn key_has_one_job() {
     assert_eq!((orders.cancel_all(), orders.len(), wheel.len()), (2, 0, 0));
 }
 
-/// The key of a job is free when the job starts.
+/// C42: The key of a job is free when the job starts.
 #[test]
 fn key_is_free_before_its_job_runs() {
     for threads in [0, 1] {
@@ -69,7 +69,7 @@ fn key_is_free_before_its_job_runs() {
     }
 }
 
-/// The job of a key can be replaced on a full wheel.
+/// C42: The job of a key can be replaced on a full wheel.
 #[test]
 fn key_can_be_replaced_on_a_full_wheel() {
     let (wheel, _driver) = Wheel::builder().max_pending(1).manual().unwrap();
@@ -87,7 +87,7 @@ fn key_can_be_replaced_on_a_full_wheel() {
     assert!(wheel.try_insert(MS, || ()).is_err());
 }
 
-/// A job for a wall-clock time can be replaced while it waits for a thread.
+/// C42: A job for a wall-clock time can be replaced while it waits for a thread.
 #[test]
 fn key_can_be_replaced_on_the_way_to_the_pool() {
     // A job for a wall-clock time can be cancelled until it starts, and so it can be replaced.
@@ -107,7 +107,7 @@ fn key_can_be_replaced_on_the_way_to_the_pool() {
     assert!(orders.is_empty());
 }
 
-/// No key is left behind, in any order of verbs on any number of threads.
+/// C43: No key is left behind, in any order of verbs on any number of threads.
 #[test]
 fn key_is_never_left_behind() {
     // Few keys, short delays, and threads that insert, replace, reset, cancel and take them all the
@@ -159,7 +159,7 @@ fn key_is_never_left_behind() {
     assert_eq!(ended, inserted.load(Ordering::SeqCst));
 }
 
-/// The end of the wheel frees every key, when its job is dropped.
+/// C43: The end of the wheel frees every key, when its job is dropped.
 #[test]
 fn end_of_the_wheel_frees_every_key() {
     let (wheel, _driver) = manual();
@@ -197,7 +197,7 @@ impl Hasher for Constant {
 #[derive(PartialEq, Eq, Hash)]
 struct OnlyAKey(u32);
 
-/// A key may have any type with `Eq` and `Hash`, and any hasher.
+/// C45: A key may have any type with `Eq` and `Hash`, and any hasher.
 #[test]
 fn key_may_have_any_type_and_any_hasher() {
     fn fill<S: BuildHasher + Clone + Send + Sync + 'static>(hasher: S) {
@@ -300,7 +300,7 @@ impl TouchyKeys {
     }
 }
 
-/// A key that panics in its drop costs no job its run.
+/// C46: A key that panics in its drop costs no job its run.
 #[test]
 fn key_that_panics_costs_no_job_its_run() {
     for trouble in [Trouble::Hash, Trouble::Eq, Trouble::Drop] {
@@ -322,7 +322,7 @@ fn key_that_panics_costs_no_job_its_run() {
     }
 }
 
-/// If a key and its job both panic, each panic is counted and reported once.
+/// C46: If a key and its job both panic, each panic is counted and reported once.
 #[test]
 fn key_and_its_job_may_both_panic() {
     // In the call of a job, and in the drop of a job that never runs: each panic is counted
@@ -343,7 +343,7 @@ fn key_and_its_job_may_both_panic() {
     touchy.set(Trouble::Nothing);
 }
 
-/// A panic in the drop of a key is counted, and the verb returns what it would return without it.
+/// C47: A panic in the drop of a key is counted, and the verb returns what it would return without it.
 #[test]
 fn panic_in_the_drop_of_a_key_is_counted_and_reported() {
     let touchy = TouchyKeys::new();
@@ -371,7 +371,7 @@ fn panic_in_the_drop_of_a_key_is_counted_and_reported() {
     assert_eq!((keys.len(), touchy.wheel.len()), (1, 1));
 }
 
-/// `cancel_all` cancels all other jobs if the drop of one key panics.
+/// C47: `cancel_all` cancels all other jobs if the drop of one key panics.
 #[test]
 fn key_that_panics_spares_the_others_of_cancel_all() {
     let touchy = TouchyKeys::new();
@@ -385,7 +385,7 @@ fn key_that_panics_spares_the_others_of_cancel_all() {
     assert_eq!(touchy.panics(), (4, vec![Trouble::Drop; 4]));
 }
 
-/// A panic in `Hash` or `Eq` of a key unwinds out of the verb, which has changed nothing.
+/// C48: A panic in `Hash` or `Eq` of a key unwinds out of the verb, which has changed nothing.
 #[test]
 fn key_that_panics_in_hash_or_eq_changes_nothing() {
     for trouble in [Trouble::Hash, Trouble::Eq] {
@@ -417,7 +417,7 @@ fn key_that_panics_in_hash_or_eq_changes_nothing() {
     }
 }
 
-/// A key is found by every type that it borrows as.
+/// C45: A key is found by every type that it borrows as.
 #[test]
 fn key_is_found_by_every_borrowed_form() {
     let (wheel, driver) = manual();
@@ -438,7 +438,7 @@ fn key_is_found_by_every_borrowed_form() {
     assert!(paths.cancel(&[1, 2][..]));
 }
 
-/// A repeating job keeps its key until its last run has ended.
+/// C44: A repeating job keeps its key until its last run has ended.
 #[test]
 fn repeating_job_keeps_its_key_until_its_last_run_has_ended() {
     let (wheel, driver) = manual();
@@ -479,7 +479,7 @@ fn repeating_job_keeps_its_key_until_its_last_run_has_ended() {
     assert!(key.is_empty() && keyed.every("key", MS, || ()).is_err() && key.is_empty());
 }
 
-/// `Keyed::insert_batch` has room for all of the jobs or for none.
+/// C45: `Keyed::insert_batch` has room for all of the jobs or for none.
 #[test]
 fn keyed_batch_is_all_or_nothing() {
     let (wheel, driver) = Wheel::builder().max_pending(10).manual().unwrap();

@@ -9,7 +9,7 @@ use core::task::{Context, Poll, Waker};
 use futures::future::FusedFuture;
 use tickwheel::Sleep;
 
-/// A sleep is never over before its delay has passed, or before its instant.
+/// C60: A sleep is never over before its delay has passed, or before its instant.
 #[test]
 fn sleep_is_never_early() {
     on_both_clocks(MS, |wheel, time| {
@@ -27,7 +27,7 @@ fn sleep_is_never_early() {
     });
 }
 
-/// A sleep is over at the first tick from its time on, or at a tick within its slack.
+/// C61: A sleep is over at the first tick from its time on, or at a tick within its slack.
 #[test]
 fn sleep_is_over_at_the_first_tick_after_its_time() {
     type Make = fn(&Wheel) -> Sleep;
@@ -72,7 +72,7 @@ fn sleep_is_over_at_the_first_tick_after_its_time() {
     on_both_clocks(MS, |wheel, time| polled(wheel.sleep(3 * MS)).finish(time));
 }
 
-/// A sleep until a past instant is over at the first poll, and one of no delay at the next tick.
+/// C62: A sleep until a past instant is over at the first poll, and one of no delay at the next tick.
 #[test]
 fn sleep_to_the_past_ends_at_once_and_a_zero_delay_next_tick() {
     on_both_clocks(MS, |wheel, time| {
@@ -90,7 +90,7 @@ fn sleep_to_the_past_ends_at_once_and_a_zero_delay_next_tick() {
     });
 }
 
-/// A sleep that comes due while it is polled is ready in that poll, or its task is woken.
+/// C64: A sleep that comes due while it is polled is ready in that poll, or its task is woken.
 #[test]
 fn sleep_due_during_its_poll_is_not_lost() {
     // Loom checks every interleaving of one sleep. This test runs many sleeps, on a complete wheel.
@@ -110,7 +110,7 @@ fn sleep_due_during_its_poll_is_not_lost() {
     assert_eq!(wheel.stats().sleeping, 0);
 }
 
-/// A sleep may be polled, reset and dropped on any thread.
+/// C65: A sleep may be polled, reset and dropped on any thread.
 #[test]
 fn sleep_may_be_polled_and_dropped_on_any_thread() {
     on_both_clocks(MS, |wheel, time| {
@@ -130,7 +130,7 @@ fn sleep_may_be_polled_and_dropped_on_any_thread() {
     });
 }
 
-/// A sleep that is over stays so until it is reset.
+/// C63: A sleep that is over stays so until it is reset.
 #[test]
 fn sleep_that_is_over_stays_over() {
     on_both_clocks(MS, |wheel, time| {
@@ -147,7 +147,7 @@ fn sleep_that_is_over_stays_over() {
     });
 }
 
-/// `reset` gives a sleep another time, also before its first poll and after it was over.
+/// C66: `reset` gives a sleep another time, also before its first poll and after it was over.
 #[test]
 fn reset_sleep_waits_for_its_new_time() {
     on_both_clocks(MS, |wheel, time| {
@@ -182,7 +182,7 @@ fn reset_sleep_waits_for_its_new_time() {
     });
 }
 
-/// The sleep moves between shards of the wheel, since every thread here is a new one.
+/// C66: The sleep moves between shards of the wheel, since every thread here is a new one.
 #[test]
 fn reset_on_another_thread_keeps_the_waker() {
     on_both_clocks(MS, |wheel, time| {
@@ -210,7 +210,7 @@ fn reset_on_another_thread_keeps_the_waker() {
     });
 }
 
-/// A sleep that is reset to the past is over at the next poll, and the reset wakes its task.
+/// C66: A sleep that is reset to the past is over at the next poll, and the reset wakes its task.
 #[test]
 fn reset_to_the_past_is_over_at_the_next_poll() {
     on_both_clocks(MS, |wheel, time| {
@@ -228,7 +228,7 @@ fn reset_to_the_past_is_over_at_the_next_poll() {
     });
 }
 
-/// A dropped sleep leaves no waker in the wheel.
+/// C67: A dropped sleep leaves no waker in the wheel.
 #[test]
 fn dropped_sleep_leaves_nothing_behind() {
     on_both_clocks(MS, |wheel, time| {
@@ -248,7 +248,7 @@ fn dropped_sleep_leaves_nothing_behind() {
     });
 }
 
-/// A sleep that is forgotten wakes its task once, and leaves no waker in the wheel.
+/// C67: A sleep that is forgotten wakes its task once, and leaves no waker in the wheel.
 #[test]
 fn forgotten_sleep_fires_once_and_leaves_nothing_behind() {
     on_both_clocks(MS, |wheel, time| {
@@ -265,7 +265,7 @@ fn forgotten_sleep_fires_once_and_leaves_nothing_behind() {
     });
 }
 
-/// A sleep of `Duration::MAX` is never over, and shorter ones are exact.
+/// C63: A sleep of `Duration::MAX` is never over, and shorter ones are exact.
 #[test]
 fn sleep_of_the_maximum_is_never_over() {
     on_both_clocks(MS, |wheel, time| {
@@ -293,7 +293,7 @@ fn sleep_of_the_maximum_is_never_over() {
     assert!(years.wakes() == 1 && years.poll().is_ready());
 }
 
-/// `max_pending` does not count sleeps.
+/// C70: `max_pending` does not count sleeps.
 #[test]
 fn full_wheel_still_sleeps() {
     let (wheel, driver) = Wheel::builder().max_pending(1).manual().unwrap();
@@ -306,7 +306,7 @@ fn full_wheel_still_sleeps() {
     assert_eq!((wheel.stats().sleeping, wheel.stats().woken), (0, 10));
 }
 
-/// A pool whose threads are blocked delays no sleep.
+/// C70: A pool whose threads are blocked delays no sleep.
 #[test]
 fn jobs_that_block_delay_no_sleep() {
     let wheel = Wheel::builder().threads(1).max_in_flight(1).build().unwrap();
@@ -321,7 +321,7 @@ fn jobs_that_block_delay_no_sleep() {
     wheel.wait_idle();
 }
 
-/// A wheel that is used only for futures adds one thread.
+/// C70: A wheel that is used only for futures adds one thread.
 #[cfg(target_os = "linux")]
 #[test]
 fn program_that_only_sleeps_has_one_thread_more() {
@@ -334,7 +334,7 @@ fn program_that_only_sleeps_has_one_thread_more() {
     wait_for(|| threads_named("sleepy").is_empty());
 }
 
-/// At the end of the wheel each waiting task is woken, and a sleep whose time had not come never ends.
+/// C72: At the end of the wheel each waiting task is woken, and a sleep whose time had not come never ends.
 #[test]
 fn sleep_never_ends_after_its_wheel() {
     let end: [fn(Wheel); 2] = [|wheel| drop(wheel), |wheel| drop(wheel.shutdown())];
@@ -383,7 +383,7 @@ fn answers(sleep: &mut Polled<Sleep>) -> (bool, bool, bool) {
     (is_ready, sleep.get().is_elapsed(), elapsed == Poll::Ready(Ok(())))
 }
 
-/// After the end of the wheel, `is_elapsed`, a poll and `poll_elapsed` agree.
+/// C72: After the end of the wheel, `is_elapsed`, a poll and `poll_elapsed` agree.
 #[test]
 fn sleep_has_one_answer_after_the_end_of_its_wheel() {
     on_both_clocks(MS, |wheel, time| {
@@ -417,7 +417,7 @@ fn sleep_has_one_answer_after_the_end_of_its_wheel() {
     });
 }
 
-/// A sleep is `Unpin`, `Send` and `Sync`, and has at most 64 bytes.
+/// C65: A sleep is `Unpin`, `Send` and `Sync`, and has at most 64 bytes.
 #[test]
 fn sleep_is_small_and_may_go_anywhere() {
     fn promised<T: Send + Sync + Unpin + FusedFuture + core::fmt::Debug>() {}

@@ -23,7 +23,7 @@ fn number(job: &Job) -> Option<u32> {
     job.downcast_ref::<Say>().map(|say| say.0)
 }
 
-/// A `Task` comes back with the type that it had at its insert.
+/// C57: A `Task` comes back with the type that it had at its insert.
 #[test]
 fn task_comes_back_with_its_type() {
     let (wheel, driver) = manual();
@@ -70,7 +70,7 @@ fn task_comes_back_with_its_type() {
     assert!(wheel.shutdown().all(|unfired| unfired.job.downcast::<Say>().is_err()));
 }
 
-/// A `Job` may be inserted again, in any wheel and by every verb.
+/// C58: A `Job` may be inserted again, in any wheel and by every verb.
 #[test]
 fn job_may_be_inserted_again() {
     let (old, _) = manual();
@@ -128,7 +128,7 @@ fn job_may_be_inserted_again() {
     assert_eq!(job.downcast::<Say>().unwrap().0, 7);
 }
 
-/// A repeating job that is inserted again goes on repeating, under a new handle and in a new phase.
+/// C58: A repeating job that is inserted again goes on repeating, under a new handle and in a new phase.
 #[test]
 fn repeating_job_that_is_inserted_again_goes_on_repeating() {
     let (old, _) = manual();
@@ -206,7 +206,7 @@ fn repeating_job_that_is_inserted_again_goes_on_repeating() {
     assert_eq!((driver.advance(HOUR), wheel.len(), group.len(), keyed.len()), (1, 0, 0, 0));
 }
 
-/// A job that is inserted again leaves its key and its group, and does not grow.
+/// C58: A job that is inserted again leaves its key and its group, and does not grow.
 #[test]
 fn job_that_is_inserted_again_leaves_its_key_and_group() {
     let (wheel, driver) = Wheel::builder().max_pending(1).manual().unwrap();
@@ -240,7 +240,7 @@ fn job_that_is_inserted_again_leaves_its_key_and_group() {
     }
 }
 
-/// `insert_with` gives the job its own handle before the job is in the wheel.
+/// C59: `insert_with` gives the job its own handle before the job is in the wheel.
 #[test]
 fn job_can_know_its_own_handle() {
     on_both_clocks(MS, |wheel, time| {
@@ -288,7 +288,7 @@ fn job_can_know_its_own_handle() {
     assert_eq!(scheduler.insert_with(MS, not_called), Err(InsertErrorKind::Shutdown));
 }
 
-/// A job of `insert_with` can be cancelled until it starts.
+/// C59: A job of `insert_with` can be cancelled until it starts.
 #[test]
 fn job_that_knows_its_handle_can_be_cancelled_until_it_starts() {
     let wheel = threads(1);
@@ -305,7 +305,7 @@ fn job_that_knows_its_handle_can_be_cancelled_until_it_starts() {
     assert_eq!((alive(), wheel.stats().completed), (0, 2));
 }
 
-/// With `max_in_flight` of the number of threads, a job can be cancelled until there is a thread for it.
+/// C55: With `max_in_flight` of the number of threads, a job can be cancelled until there is a thread for it.
 #[test]
 fn jobs_can_be_cancelled_until_there_is_a_thread_for_them() {
     let wheel = Wheel::builder().threads(1).max_in_flight(1).build().unwrap();

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A job never starts before its delay has passed.
+/// C1: A job never starts before its delay has passed.
 #[test]
 fn job_is_never_early() {
     on_both_clocks(MS, |wheel, time| {
@@ -20,7 +20,7 @@ fn job_is_never_early() {
     });
 }
 
-/// A job never starts before the instant given to `insert` or `reset`.
+/// C1: A job never starts before the instant given to `insert` or `reset`.
 #[test]
 fn job_never_starts_before_its_instant() {
     on_both_clocks(MS, |wheel, time| {
@@ -40,7 +40,7 @@ fn job_never_starts_before_its_instant() {
     });
 }
 
-/// A job is handed over at the first tick at or after its deadline.
+/// C2: A job is handed over at the first tick at or after its deadline.
 #[test]
 fn job_is_handed_over_at_the_first_tick_from_its_deadline() {
     for (micros, tick) in [(1, 1), (999, 1), (1000, 1), (1001, 2), (2300, 3), (256_000, 256)] {
@@ -61,7 +61,7 @@ fn job_is_handed_over_at_the_first_tick_from_its_deadline() {
     });
 }
 
-/// A delay of zero, or a time that has passed, is due at the next tick.
+/// C3: A delay of zero, or a time that has passed, is due at the next tick.
 #[test]
 fn job_without_a_delay_is_due_at_the_next_tick() {
     let (wheel, driver) = manual();
@@ -111,7 +111,7 @@ enum Past {
     Reset,
 }
 
-/// A job that inserts itself again and again for a past moment runs once a tick.
+/// C3: A job that inserts itself again and again for a past moment runs once a tick.
 #[test]
 fn job_that_inserts_itself_for_the_past_runs_once_a_tick() {
     let tick = MS * 2;
@@ -129,7 +129,7 @@ fn job_that_inserts_itself_for_the_past_runs_once_a_tick() {
     });
 }
 
-/// The time that the wheel was idle does not count as lateness.
+/// C7: The time that the wheel was idle does not count as lateness.
 #[test]
 fn idle_time_makes_no_job_late() {
     on_both_clocks(MS, |wheel, time| {
@@ -147,7 +147,7 @@ fn idle_time_makes_no_job_late() {
     });
 }
 
-/// `Duration::MAX` means never. Such a job can be cancelled, reset and taken.
+/// C5: `Duration::MAX` means never. Such a job can be cancelled, reset and taken.
 #[test]
 fn delay_of_the_maximum_is_never_due() {
     let (wheel, driver) = manual();
@@ -170,7 +170,7 @@ fn delay_of_the_maximum_is_never_due() {
     });
 }
 
-/// After a stall, jobs are handed over in the order of their deadlines.
+/// C4: After a stall, jobs are handed over in the order of their deadlines.
 #[test]
 fn stall_is_caught_up_in_the_order_of_deadlines() {
     // One job at a time; the first blocks all others until they are long due.
@@ -210,7 +210,7 @@ fn stall_is_caught_up_in_the_order_of_deadlines() {
     assert_eq!(*ran.lock().unwrap(), [3, 3, 50, 255, 256, 900, 70_000]);
 }
 
-/// A clock that steps back makes no job early and loses none.
+/// C6: A clock that steps back makes no job early and loses none.
 #[test]
 fn clock_that_steps_back_makes_no_job_early() {
     // The system's monotonic clock does not step back, so this test passes times to the structure.
@@ -225,7 +225,7 @@ fn clock_that_steps_back_makes_no_job_early() {
     assert_eq!(due.len(), 1);
 }
 
-/// No thread of the wheel wakes until a timer is due or moves to an inner ring.
+/// C8: No thread of the wheel wakes until a timer is due or moves to an inner ring.
 #[cfg(target_os = "linux")]
 #[test]
 fn ticker_sleeps_while_nothing_is_due() {
@@ -258,7 +258,7 @@ fn switches(name: &str) -> u64 {
     threads_named(name).iter().map(|status| count(status)).sum()
 }
 
-/// `Driver::advance_to_next` moves the clock to the next timer and no further.
+/// C9: `Driver::advance_to_next` moves the clock to the next timer and no further.
 #[test]
 fn driver_advances_to_the_next_timer() {
     let (wheel, driver) = manual();

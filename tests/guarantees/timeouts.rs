@@ -15,7 +15,7 @@ fn outcome<T>(result: Result<T, Elapsed>) -> (bool, bool) {
     (result.is_err(), result.is_err_and(|elapsed| elapsed.wheel_gone()))
 }
 
-/// The time of a `timeout` counts from its first poll.
+/// C74: The time of a `timeout` counts from its first poll.
 #[test]
 fn timeout_counts_from_its_first_poll() {
     let (wheel, driver) = manual();
@@ -51,7 +51,7 @@ fn elapsed() -> Elapsed {
     elapsed
 }
 
-/// `timeout_at` ends at its instant.
+/// C74: `timeout_at` ends at its instant.
 #[test]
 fn timeout_at_an_instant_ends_there() {
     on_both_clocks(MS, |wheel, time| {
@@ -65,7 +65,7 @@ fn timeout_at_an_instant_ends_there() {
     });
 }
 
-/// A future that is ready wins over a time that has passed.
+/// C75: A future that is ready wins over a time that has passed.
 #[test]
 fn ready_future_wins_over_a_time_that_has_passed() {
     on_both_clocks(MS, |wheel, time| {
@@ -88,7 +88,7 @@ fn ready_future_wins_over_a_time_that_has_passed() {
     });
 }
 
-/// A future that is always busy times out.
+/// C75: A future that is always busy times out.
 #[test]
 fn busy_future_times_out() {
     on_both_clocks(MS, |wheel, time| {
@@ -105,7 +105,7 @@ fn busy_future_times_out() {
     });
 }
 
-/// A timeout of `Duration::MAX` never ends.
+/// C63: A timeout of `Duration::MAX` never ends.
 #[test]
 fn timeout_of_the_maximum_never_ends() {
     on_both_clocks(MS, |wheel, time| {
@@ -119,7 +119,7 @@ fn timeout_of_the_maximum_never_ends() {
     });
 }
 
-/// A timeout returns an error that says that its wheel is gone.
+/// C72: A timeout returns an error that says that its wheel is gone.
 #[test]
 fn timeout_fails_when_its_wheel_is_gone() {
     let end: [fn(Wheel); 2] = [|wheel| drop(wheel), |wheel| drop(wheel.shutdown())];
@@ -143,7 +143,7 @@ fn timeout_fails_when_its_wheel_is_gone() {
     assert!(!elapsed.wheel_gone() && elapsed.to_string().contains("time was over"), "{elapsed}");
 }
 
-/// A timeout gives its future back.
+/// C75: A timeout gives its future back.
 #[test]
 fn timeout_gives_its_future_back() {
     let (wheel, driver) = manual();
@@ -203,7 +203,7 @@ async fn exercise(scheduler: Scheduler) {
     }
 }
 
-/// Futures work on every executor, on several threads, and with a new waker for each poll.
+/// C71: Futures work on every executor, on several threads, and with a new waker for each poll.
 #[test]
 fn futures_work_on_every_executor() {
     let wheel = Wheel::builder().tick(Duration::from_micros(200)).threads(1).build().unwrap();
@@ -225,7 +225,7 @@ fn futures_work_on_every_executor() {
     assert_eq!(wheel.stats().sleeping, 0);
 }
 
-/// A sleep in `select!` keeps its time when another branch wins.
+/// C65: A sleep in `select!` keeps its time when another branch wins.
 #[test]
 fn sleep_in_a_select_survives_when_another_branch_wins() {
     let wheel = threads(1);
@@ -264,7 +264,7 @@ fn sleep_in_a_select_survives_when_another_branch_wins() {
     assert_eq!(wheel.stats().sleeping, 0);
 }
 
-/// A waker of a runtime that is gone does no harm.
+/// C69: A waker of a runtime that is gone does no harm.
 #[test]
 fn waker_of_a_dropped_runtime_does_no_harm() {
     for threads in [1, 2] {
@@ -294,7 +294,7 @@ fn waker_of_a_dropped_runtime_does_no_harm() {
     }
 }
 
-/// A task that owns a scheduler may await a timeout of it.
+/// C75: A task that owns a scheduler may await a timeout of it.
 #[test]
 fn task_that_owns_a_scheduler_may_await_its_timeout() {
     fn sends<T: Send>(future: T) -> T {

@@ -7,7 +7,7 @@ use core::future::pending;
 use futures::stream::StreamExt;
 use tickwheel::{Events, Full, testing};
 
-/// `Driver::advance_to_next` moves the clock to the next sleep.
+/// C9: `Driver::advance_to_next` moves the clock to the next sleep.
 #[test]
 fn driver_advances_to_the_next_sleep() {
     let (wheel, driver) = manual();
@@ -31,7 +31,7 @@ fn driver_advances_to_the_next_sleep() {
     assert!(overdue.wakes() == 1);
 }
 
-/// While a channel stays full, a driver still goes to the events that are due later.
+/// C94: While a channel stays full, a driver still goes to the events that are due later.
 #[test]
 fn full_channel_hides_no_later_event() {
     let (wheel, driver) = manual();
@@ -49,7 +49,7 @@ fn full_channel_hides_no_later_event() {
     assert_eq!(due.recv().unwrap().value, 1);
 }
 
-/// `testing::run` delivers events that wait for room as soon as there is some.
+/// C84: `testing::run` delivers events that wait for room as soon as there is some.
 #[test]
 fn testing_run_delivers_events_that_wait_for_room() {
     let (wheel, driver) = manual();
@@ -70,7 +70,7 @@ fn testing_run_delivers_events_that_wait_for_room() {
     receiver.join().unwrap();
 }
 
-/// `testing::run` runs a future in virtual time, in the same order each time.
+/// C83: `testing::run` runs a future in virtual time, in the same order each time.
 #[test]
 fn testing_run_follows_the_order_of_deadlines() {
     // The same order in every run.
@@ -118,7 +118,7 @@ fn testing_run_follows_the_order_of_deadlines() {
     sends.join().unwrap();
 }
 
-/// Virtual time stands until the driver moves it, on any number of threads.
+/// C83: Virtual time stands until the driver moves it, on any number of threads.
 #[test]
 fn virtual_time_holds_for_every_thread_of_a_runtime() {
     let (wheel, driver) = manual();
@@ -145,7 +145,7 @@ fn virtual_time_holds_for_every_thread_of_a_runtime() {
     assert!(ends.eq((1..=50).map(|n| 2 * n * HOUR)));
 }
 
-/// `testing::run` inside an advance of its driver panics if its future waits.
+/// C84: `testing::run` inside an advance of its driver panics if its future waits.
 #[test]
 fn testing_run_inside_an_advance_panics_if_it_must_wait() {
     let (wheel, driver) = manual();

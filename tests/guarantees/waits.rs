@@ -4,7 +4,7 @@ use super::*;
 use std::sync::LazyLock;
 use tickwheel::{Group, Keyed, Next, Repeat};
 
-/// `is_idle` means that no job is pending, waits for a thread or runs.
+/// C119: `is_idle` means that no job is pending, waits for a thread or runs.
 #[test]
 fn idle_means_that_nothing_is_pending_and_nothing_runs() {
     let wheel = threads(1);
@@ -21,7 +21,7 @@ fn idle_means_that_nothing_is_pending_and_nothing_runs() {
     assert_eq!(wheel.stats().completed, 2);
 }
 
-/// `wait_idle` returns when the wheel is idle, for any reason.
+/// C120: `wait_idle` returns when the wheel is idle, for any reason.
 #[test]
 fn wait_idle_returns_when_the_last_job_has_gone() {
     // The wait ends in every way in which a wheel becomes idle.
@@ -88,7 +88,7 @@ fn in_a_while(wheel: &Wheel, see_to: impl FnOnce(&tickwheel::Scheduler, Handle) 
     });
 }
 
-/// A wheel in which a job is pending at every moment is never idle.
+/// C119: A wheel in which a job is pending at every moment is never idle.
 #[test]
 fn wheel_that_always_has_a_job_is_never_idle() {
     let wheel = Wheel::builder().threads(1).shards(4).build().unwrap();
@@ -111,7 +111,7 @@ fn wheel_that_always_has_a_job_is_never_idle() {
     });
 }
 
-/// `wait_idle` returns when its limit has passed.
+/// C120: `wait_idle` returns when its limit has passed.
 #[test]
 fn wait_idle_gives_up_when_its_limit_has_passed() {
     let wheel = threads(1);
@@ -122,7 +122,7 @@ fn wait_idle_gives_up_when_its_limit_has_passed() {
     assert!(began.elapsed() >= MS * 20);
 }
 
-/// On a thread of the pool and on a manual wheel, `wait_idle` does not wait.
+/// C120: On a thread of the pool and on a manual wheel, `wait_idle` does not wait.
 #[test]
 fn wait_idle_does_not_wait_on_the_pool_or_a_manual_wheel() {
     let wheel = Arc::new(threads(1));
@@ -139,7 +139,7 @@ fn wait_idle_does_not_wait_on_the_pool_or_a_manual_wheel() {
     assert!(wheel.wait_idle() && wheel.stats().panicked == 0);
 }
 
-/// `shutdown_timeout` waits no longer than its limit, and running jobs go on.
+/// C115: `shutdown_timeout` waits no longer than its limit, and running jobs go on.
 #[test]
 fn shutdown_timeout_leaves_running_jobs_alone() {
     let wheel = threads(2);
@@ -172,7 +172,7 @@ fn shutdown_timeout_leaves_running_jobs_alone() {
 
 static STATIC: LazyLock<Wheel> = LazyLock::new(Wheel::new);
 
-/// `close` ends a shared wheel, and every job comes back to one of the callers.
+/// C116: `close` ends a shared wheel, and every job comes back to one of the callers.
 #[test]
 fn shared_wheel_can_be_closed() {
     STATIC.insert(HOUR, || ());

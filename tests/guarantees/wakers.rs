@@ -9,7 +9,7 @@ use core::task::{Context, RawWaker, RawWakerVTable, Waker};
 
 use tickwheel::Sleep;
 
-/// The waker of the last poll is woken, and no other.
+/// C64: The waker of the last poll is woken, and no other.
 #[test]
 fn last_waker_is_woken_and_no_other() {
     on_both_clocks(MS, |wheel, time| {
@@ -34,7 +34,7 @@ fn last_waker_is_woken_and_no_other() {
     });
 }
 
-/// A waker may drop, reset and make sleeps of its wheel.
+/// C68: A waker may drop, reset and make sleeps of its wheel.
 #[test]
 fn waker_may_use_its_wheel() {
     on_both_clocks(MS, |wheel, time| {
@@ -146,7 +146,7 @@ fn pend(sleep: &mut Sleep, waker: &Waker) {
     assert!(Pin::new(sleep).poll(&mut Context::from_waker(waker)).is_pending());
 }
 
-/// A waker that panics is counted and reported, and every other waker is woken.
+/// C69: A waker that panics is counted and reported, and every other waker is woken.
 #[test]
 fn waker_that_panics_is_counted_and_spares_the_others() {
     let (builder, panics) = reporting();
@@ -181,7 +181,7 @@ fn waker_that_panics_is_counted_and_spares_the_others() {
     polled(wheel.sleep(MS)).finish(&Time::real());
 }
 
-/// A panic in the clone of a waker reaches the poll, which has changed nothing.
+/// C69: A panic in the clone of a waker reaches the poll, which has changed nothing.
 #[test]
 fn waker_that_panics_in_its_clone_changes_nothing() {
     let (wheel, driver) = manual();
@@ -201,7 +201,7 @@ fn waker_that_panics_in_its_clone_changes_nothing() {
     assert_eq!((task.wakes(), wheel.stats().panicked), (1, 0));
 }
 
-/// A waker may end its wheel, also on the ticker's thread.
+/// C68: A waker may end its wheel, also on the ticker's thread.
 #[test]
 fn waker_may_end_its_wheel() {
     let end: [fn(Wheel); 3] = [
@@ -242,7 +242,7 @@ fn waker_may_end_its_wheel() {
     wait_for(|| threads_named("ender").is_empty());
 }
 
-/// `shutdown_timeout` waits for a waker no longer than its limit.
+/// C115: `shutdown_timeout` waits for a waker no longer than its limit.
 #[test]
 fn shutdown_timeout_waits_no_longer_for_a_waker() {
     let end: [fn(Wheel); 2] =
@@ -273,7 +273,7 @@ fn shutdown_timeout_waits_no_longer_for_a_waker() {
     }
 }
 
-/// `wait_idle` does not wait in a waker that a wheel calls.
+/// C120: `wait_idle` does not wait in a waker that a wheel calls.
 #[test]
 fn wait_idle_does_not_wait_in_a_waker() {
     // A waker of a wheel that ends: on the ticker's thread, and on the thread that ends the wheel.

@@ -4,7 +4,7 @@ use super::*;
 use std::time::SystemTime;
 use tickwheel::{Next, Repeat};
 
-/// A job for a `SystemTime` follows the wall clock, runs once and is never lost.
+/// C49: A job for a `SystemTime` follows the wall clock, runs once and is never lost.
 #[test]
 fn job_for_a_wall_clock_time_follows_the_wall_clock() {
     let (wheel, driver) = manual();
@@ -42,7 +42,7 @@ fn job_for_a_wall_clock_time_follows_the_wall_clock() {
     assert_eq!(ran.try_iter().count(), 2);
 }
 
-/// A wall clock that is set moves every job, and a job that was due before stays as late as it is.
+/// C49: A wall clock that is set moves every job, and a job that was due before stays as late as it is.
 #[test]
 fn wall_clock_that_is_set_moves_every_job_that_is_not_due() {
     let (wheel, driver) = manual();
@@ -67,7 +67,7 @@ fn wall_clock_that_is_set_moves_every_job_that_is_not_due() {
     assert_eq!(runs.try_recv(), Ok((due, MS)));
 }
 
-/// A job never starts before the wall clock reads its time.
+/// C50: A job never starts before the wall clock reads its time.
 #[test]
 fn job_never_starts_before_its_wall_clock_time() {
     let wheel = threads(2);
@@ -82,7 +82,7 @@ fn job_never_starts_before_its_wall_clock_time() {
     assert!(ran.iter().take(50).all(|in_time| in_time));
 }
 
-/// A wall-clock time that has passed is due at the next tick.
+/// C50: A wall-clock time that has passed is due at the next tick.
 #[test]
 fn wall_clock_time_in_the_past_is_due_at_the_next_tick() {
     let (wheel, driver) = manual();
@@ -93,7 +93,7 @@ fn wall_clock_time_in_the_past_is_due_at_the_next_tick() {
     }
 }
 
-/// A job for a wall-clock time can be cancelled until it starts.
+/// C51: A job for a wall-clock time can be cancelled until it starts.
 #[test]
 fn job_for_a_wall_clock_time_can_be_cancelled_until_it_starts() {
     let wheel = threads(1);
@@ -116,7 +116,7 @@ fn job_for_a_wall_clock_time_can_be_cancelled_until_it_starts() {
     assert!(ran.try_recv().is_err());
 }
 
-/// `reset` gives a job another wall-clock time, or turns a delay into the tick of such a time.
+/// C52: `reset` gives a job another wall-clock time, or turns a delay into the tick of such a time.
 #[test]
 fn reset_to_a_wall_clock_time_moves_the_job() {
     let (wheel, driver) = manual();
@@ -140,7 +140,7 @@ fn reset_to_a_wall_clock_time_moves_the_job() {
     assert_eq!((driver.advance(HOUR), wheel.is_pending(follows)), (2, false));
 }
 
-/// `shutdown` hands back a job on its way to the pool, unless it was cancelled there.
+/// C51: `shutdown` hands back a job on its way to the pool, unless it was cancelled there.
 #[test]
 fn shutdown_hands_back_jobs_at_the_pool_unless_cancelled() {
     let wheel = threads(1);

@@ -72,7 +72,7 @@ proptest! {
         wheel::run(&setup, ops.iter().map(|wheel::KeyOp(op)| op));
     }
 
-    /// Random histories of events agree with a list.
+    /// C102: Random histories of events agree with a list.
     #[test]
     fn events_agree_with_a_list((setup, actions) in history(1..80)) {
         events::run(setup, &actions);
@@ -120,7 +120,7 @@ fn the_wheel_agrees_if_the_wall_is_set_while_an_event_waits_for_room() {
 proptest! {
     #![proptest_config(cases(512))]
 
-    /// Random histories of sleeps, timeouts and intervals agree with a list of their times.
+    /// C73: Random histories of sleeps, timeouts and intervals agree with a list of their times.
     #[test]
     fn sleeps_agree_with_a_list((setup, actions) in history(1..140)) {
         futures::run(setup, &actions);

@@ -222,7 +222,8 @@ mod tests {
         metrics.snapshot().into_iter().map(|of| (of.kind, of.lateness.count)).collect()
     }
 
-    /// A run is counted under its kind, its outcome, and the exact bounds. A kind without a run is not listed.
+    /// P82, P87: A run is counted under its kind, its outcome, and the exact bounds. A kind without a run is not
+    /// listed.
     #[test]
     fn run_is_counted_under_its_kind_and_outcome() {
         let metrics = KindMetrics::new(&kinds(["a", "b", "c"].map(str::to_owned)));
@@ -254,7 +255,7 @@ mod tests {
         assert_eq!(counted.snapshot().sum, Duration::from_nanos(u64::MAX));
     }
 
-    /// 200 kinds have counters of their own. Of more kinds the first 200 by name have, and the others share
+    /// P84, P87: 200 kinds have counters of their own. Of more kinds the first 200 by name have, and the others share
     /// those of `other`, a kind of that name too.
     #[test]
     fn kinds_behind_the_first_200_are_counted_as_other() {

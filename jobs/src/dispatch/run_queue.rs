@@ -257,7 +257,7 @@ mod tests {
         std::iter::from_fn(|| id(queue.take_due(Millis::clamped(now)))).collect()
     }
 
-    /// Of the due jobs, one with a head start passes those that became due within it before. A job that is not due
+    /// P27: Of the due jobs, one with a head start passes those that became due within it before. A job that is not due
     /// stays, however long its head start, and holds back none that is due.
     #[test]
     fn due_jobs_start_by_rank_and_none_starts_early() {
@@ -270,7 +270,8 @@ mod tests {
         assert_eq!((urgent.next_due(), urgent.take_due(Millis::MAX).err()), (None, Some(None)));
     }
 
-    /// A job that comes later is ordered with those that wait, also after the last job with a head start was taken.
+    /// P27: A job that comes later is ordered with those that wait, also after the last job with a head start was
+    /// taken.
     #[test]
     fn job_that_comes_later_is_ordered_with_the_others() {
         let queue = queue(vec![start(1, 20, 0), start(2, 30, 0), start(3, 40, 40)]);
@@ -279,7 +280,8 @@ mod tests {
         assert_eq!(take_all(&queue, 50), [4, 1, 5, 2]);
     }
 
-    /// Jobs with a partition start in the order of their turns, each between the jobs that became due before and after.
+    /// P26: Jobs with a partition start in the order of their turns, each between the jobs that became due before and
+    /// after.
     #[test]
     fn jobs_with_a_partition_start_in_the_order_of_their_turns() {
         let in_turn = |id, due, number| {
@@ -291,7 +293,7 @@ mod tests {
         assert_eq!(take_all(&queue, 50), [5, 9, 2, 7, 1]);
     }
 
-    /// If the clock is set back, a job that was due waits until it is due again.
+    /// P27: If the clock is set back, a job that was due waits until it is due again.
     #[test]
     fn clock_set_back_delays_the_jobs_that_were_due() {
         let queue = queue(vec![start(1, 20, 0), start(2, 60, 50), start(3, 70, 0)]);

@@ -311,8 +311,8 @@ mod tests {
         parts.iter().map(|(.., figures)| figures.0[Figure::Inserted as usize]).sum()
     }
 
-    /// At most 200 kinds have rows of their own, and what happens to further ones counts as `other`. A kind to which
-    /// nothing has happened for 90 days makes room.
+    /// P34: At most 200 kinds have rows of their own, and what happens to further ones counts as `other`. A kind to
+    /// which nothing has happened for 90 days makes room.
     #[test]
     fn kinds_behind_the_first_200_share_one_history() {
         let mut rows = Table::new();
@@ -330,8 +330,8 @@ mod tests {
         assert_eq!(sum(&rows, Some(OTHER)), 3);
     }
 
-    /// Two hundred kinds to which everything happens in every minute cost 32 MiB at most, with 100 bytes for what the
-    /// server needs for each field.
+    /// P34: Two hundred kinds to which everything happens in every minute cost 32 MiB at most, with 100 bytes for what
+    /// the server needs for each field.
     #[test]
     fn rows_of_200_busy_kinds_have_32_mebibytes_at_most() {
         let mut rows = Table::new();
@@ -360,7 +360,7 @@ mod tests {
         assert!(bytes * MOST_KINDS <= 32 << 20, "{bytes} bytes a kind");
     }
 
-    /// Values that cannot be read break nothing: what follows is counted.
+    /// P34: Values that cannot be read break nothing: what follows is counted.
     #[test]
     fn value_that_cannot_be_read_fails_no_commit() {
         let mut rows = Table::new();

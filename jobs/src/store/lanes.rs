@@ -300,7 +300,7 @@ mod tests {
         served
     }
 
-    /// Lanes are served by weight.
+    /// P26: Lanes are served by weight.
     #[test]
     fn lanes_are_served_by_weight() {
         let (mut equal, kind) = lanes(&[], &["a", "b", "c"]);
@@ -315,7 +315,7 @@ mod tests {
         assert_eq!(served(&mut one_heavy, &kind, 16), "bacadaeabacadaea");
     }
 
-    /// A new lane saves up no turns. Among lanes of equal weight it waits for one turn of each other lane.
+    /// P26: A new lane saves up no turns. Among lanes of equal weight it waits for one turn of each other lane.
     #[test]
     fn new_lane_waits_for_one_turn_of_each_other() {
         let (mut lanes, kind) = lanes(&[], &["a", "b"]);
@@ -324,7 +324,7 @@ mod tests {
         assert_eq!(served(&mut lanes, &kind, 6), "abnewabnew");
     }
 
-    /// A lane that is full is parked until a claim of it ends. An end that comes twice frees one place.
+    /// P23: A lane that is full is parked until a claim of it ends. An end that comes twice frees one place.
     #[test]
     fn full_lane_is_parked_until_a_claim_ends() {
         let (mut lanes, kind) = lanes(&[of_partition("a", Limit::running(2))], &["a"]);

@@ -257,8 +257,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..Default::default() })]
 
-        /// Of any k turns one lane has its share of them, less one: with any weights, and while the same lanes are in
-        /// turn, however they came there.
+        /// P26: Of any k turns one lane has its share of them, less one: with any weights, and while the same lanes are
+        /// in turn, however they came there.
         #[test]
         fn lane_has_its_share_of_any_turns(
             steps in proptest::collection::vec((step(), 0..40usize), 1..40),

@@ -74,7 +74,7 @@ impl Buckets {
 mod tests {
     use super::*;
 
-    /// A duration that equals a bound is in the bucket below the bound, and a longer one is not.
+    /// P87: A duration that equals a bound is in the bucket below the bound, and a longer one is not.
     #[test]
     fn bucket_has_its_bound_and_nothing_longer() {
         let nano = Duration::from_nanos(1);
@@ -101,7 +101,7 @@ mod tests {
         assert_eq!(Buckets::bound_of(&counts, 50), Some(Duration::from_millis(1)));
     }
 
-    /// The cumulative counts end with the number of durations that no bound is too short for.
+    /// P87: The cumulative counts end with the number of durations that no bound is too short for.
     #[test]
     fn cumulative_counts_grow_from_bound_to_bound() {
         let mut buckets = Buckets::default();

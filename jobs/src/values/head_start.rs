@@ -95,7 +95,7 @@ impl HeadStarts {
 mod tests {
     use super::*;
 
-    /// A head start is read back unchanged. One of more than ten years is refused, and a text that another version
+    /// P27: A head start is read back unchanged. One of more than ten years is refused, and a text that another version
     /// wrote is none.
     #[test]
     fn head_start_is_read_back_and_has_a_limit() {

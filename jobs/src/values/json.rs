@@ -281,7 +281,7 @@ mod tests {
     use crate::values::id::JobId;
     use std::time::{Duration, UNIX_EPOCH};
 
-    /// The digits of a number stay.
+    /// P98: The digits of a number stay.
     #[test]
     fn numbers_of_a_payload_keep_their_digits() {
         let job = serde_json::to_string(&job(br#"{ "n": 1000000000000000000001 }"#)).unwrap();

@@ -253,7 +253,7 @@ mod tests {
         }
     }
 
-    /// A limit that could not hold is refused.
+    /// P23: A limit that could not hold is refused.
     #[test]
     fn limit_that_cannot_hold_is_refused() {
         assert_eq!(Limit::running(0).checked(true), Err(LimitError::Zero));

@@ -217,8 +217,8 @@ mod tests {
         NodeInfo { in_flight: 3, ..Stored::info(&stored.to_text(), seen).unwrap() }
     }
 
-    /// The answer has each reason by itself, and all of them together. A due job without any other reason waits for its
-    /// turn.
+    /// P38: The answer has each reason by itself, and all of them together. A due job without any other reason waits
+    /// for its turn.
     #[test]
     fn every_reason_why_a_job_waits_is_told() {
         let now = Millis::clamped(1_800_000_000_000);

@@ -254,7 +254,7 @@ mod tests {
         }
     }
 
-    /// Claims that come in time are evenly spaced. A burst comes first.
+    /// P24: Claims that come in time are evenly spaced. A burst comes first.
     #[test]
     fn tokens_are_evenly_spaced() {
         assert_eq!(claims(rate(10, 1000, 1), 0..500), [0, 100, 200, 300, 400]);
@@ -263,7 +263,7 @@ mod tests {
         assert_eq!(claims(rate(3, 1000, 1), 0..1100), [0, 334, 667, 1001]);
     }
 
-    /// More tokens than milliseconds come several at a time.
+    /// P24: More tokens than milliseconds come several at a time.
     #[test]
     fn rate_may_be_above_one_a_millisecond() {
         let many = claims(rate(5000, 1000, 1), 0..10_000).len();
@@ -273,7 +273,7 @@ mod tests {
         assert!((2450..=2501).contains(&many), "{many}");
     }
 
-    /// A new rate holds from the next claim on, also if the old one would wait for a day.
+    /// P24: A new rate holds from the next claim on, also if the old one would wait for a day.
     #[test]
     fn another_rate_holds_at_once() {
         let day = rate(1, 86_400_000, 1);
@@ -284,8 +284,9 @@ mod tests {
         assert_eq!(tokens.next(), at(150));
     }
 
-    /// P24: programs whose rates differ change hands at every claim. Each takes a job only if its own rate allows it, counting
-    /// the claims of all. So no more start than by the rate that allows most. Before, each change freed the whole burst.
+    /// P24: Programs whose rates differ change hands at every claim. Each takes a job only if its own rate allows it,
+    /// counting the claims of all. So no more start than by the rate that allows most. Before, each change freed the
+    /// whole burst.
     #[test]
     fn rates_that_change_hands_at_every_claim_free_no_token() {
         let a = rate(10, 1000, 10);
@@ -313,7 +314,7 @@ mod tests {
         }
     }
 
-    /// After the clock was set back by an hour, the next token comes after one spacing.
+    /// P24: After the clock was set back by an hour, the next token comes after one spacing.
     #[test]
     fn clock_that_is_set_back_delays_no_token() {
         let rate = rate(10, 1000, 2);
@@ -328,8 +329,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..Default::default() })]
 
-        /// P24: in any period, at most `jobs + burst - 1` claims take a token, at any times. With a due job at all times
-        /// a period loses no more than its longest delay.
+        /// P24: In any period, at most `jobs + burst - 1` claims take a token, at any times. With a due job at all
+        /// times a period loses no more than its longest delay.
         #[test]
         fn no_period_has_more_claims_than_its_rate(
             (jobs, per, burst) in (1..50u32, prop::sample::select(vec![1, 10, 100, 1000, 5000u64]), 1..8u32),

@@ -160,8 +160,8 @@ fn steps_of_pages(path: &Path, pending: u64, dead: u64) -> Vec<i64> {
     each
 }
 
-/// Each page and each path of the JSON takes as many steps with 100,000 pending and 30,000 dead jobs as with a fifth of
-/// the pending and a third of the dead ones.
+/// P88: Each page and each path of the JSON takes as many steps with 100,000 pending and 30,000 dead jobs as with a
+/// fifth of the pending and a third of the dead ones.
 #[test]
 fn pages_cost_as_many_steps_however_long_the_queue_is() {
     let folder = tempfile::tempdir().unwrap();

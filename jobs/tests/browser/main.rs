@@ -186,8 +186,8 @@ fn day_is_clicked_without_the_script() {
     assert_eq!(tab.requests.iter().find(is_script), None);
 }
 
-/// Whatever name a kind or a schedule has, the browser sends its form to the dashboard, and the action reaches that kind or
-/// schedule alone. No request leaves the path below which the dashboard is mounted.
+/// P91: Whatever name a kind or a schedule has, the browser sends its form to the dashboard, and the action reaches
+/// that kind or schedule alone. No request leaves the path below which the dashboard is mounted.
 #[test]
 fn names_reach_their_own_thing_in_a_browser() {
     let Some(mut tab) = Tab::start() else { return };
@@ -285,8 +285,8 @@ fn script_does_not_disturb_and_says_when_figures_are_old() {
     );
 }
 
-/// A double click is one click: the second one is not sent, or not taken if the page has no script. The page says what
-/// was done, and its link does not say it again.
+/// P96: A double click is one click: the second one is not sent, or not taken if the page has no script. The page says
+/// what was done, and its link does not say it again.
 #[test]
 fn double_click_is_one_click() {
     let Some(mut tab) = Tab::start() else { return };
@@ -313,7 +313,7 @@ fn double_click_is_one_click() {
     }
 }
 
-/// Every page fits a narrow screen: what is wider scrolls within its own frame.
+/// P98: Every page fits a narrow screen: what is wider scrolls within its own frame.
 #[test]
 fn pages_fit_a_narrow_screen() {
     let Some(mut tab) = Tab::start() else { return };

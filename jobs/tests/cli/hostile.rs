@@ -23,7 +23,7 @@ impl Job for Hostile {
     const KIND: &'static str = "kind\u{9b}31m\u{202e}\u{2028}";
 }
 
-/// Text of a job, a schedule or a queue is printed without control characters, for people and as JSON. A
+/// P78: Text of a job, a schedule or a queue is printed without control characters, for people and as JSON. A
 /// parser of the JSON still finds the text.
 #[test]
 fn text_of_a_file_is_printed_without_control_characters() {
@@ -110,7 +110,7 @@ fn reschedule_takes_the_ends_of_the_calendar() {
     }
 }
 
-/// A user who may only read the file can use every verb that only reads, while the application runs. A verb
+/// P78: A user who may only read the file can use every verb that only reads, while the application runs. A verb
 /// that changes something is refused.
 #[test]
 fn user_who_may_only_read_the_file_can_use_reading_verbs() {

@@ -19,7 +19,7 @@ fn commands() -> Vec<String> {
     names.filter(|name| name != "help").collect()
 }
 
-/// The completions for each shell have every command, and bash takes its own.
+/// P78: The completions for each shell have every command, and bash takes its own.
 #[test]
 fn completions_of_each_shell_have_every_command() {
     for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
@@ -41,7 +41,7 @@ fn completions_of_each_shell_have_every_command() {
     assert_eq!(String::from_utf8_lossy(&bash.stdout).trim(), "list", "{bash:?}");
 }
 
-/// Each command has a manual page, and so has the whole. The folder is made.
+/// P78: Each command has a manual page, and so has the whole. The folder is made.
 #[test]
 fn every_command_has_a_manual_page() {
     let folder = tempfile::tempdir().unwrap();
@@ -57,7 +57,7 @@ fn every_command_has_a_manual_page() {
     assert_eq!(fs::read_dir(&folder).unwrap().count(), commands().len() + 1);
 }
 
-/// A folder that cannot be made is an error, and so is a shell that is not known, or a store beside either.
+/// P78: A folder that cannot be made is an error, and so is a shell that is not known, or a store beside either.
 #[test]
 fn what_cannot_be_made_is_an_error() {
     let folder = tempfile::tempdir().unwrap();

@@ -186,7 +186,7 @@ fn progress_is_shown_by_the_command() {
     jobs.shutdown().unwrap();
 }
 
-/// `stats`, `nodes` and `list` warn of jobs that are due while no process handles their kind, and of no others.
+/// P41: `stats`, `nodes` and `list` warn of jobs that are due while no process handles their kind, and of no others.
 #[test]
 fn overdue_jobs_without_a_node_are_warned_of() {
     let folder = tempfile::tempdir().unwrap();

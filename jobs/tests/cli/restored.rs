@@ -71,7 +71,7 @@ fn restore_file(path: &Path, backup: &Path) {
     fs::copy(backup, path).unwrap();
 }
 
-/// A backup by `VACUUM INTO` on a connection that only reads is restored.
+/// P45: A backup by `VACUUM INTO` on a connection that only reads is restored.
 #[test]
 fn file_is_restored_from_vacuum_into() {
     let folder = tempfile::tempdir().unwrap();
@@ -85,7 +85,8 @@ fn file_is_restored_from_vacuum_into() {
     is_restored(|| Jobs::open(&path).unwrap());
 }
 
-/// A backup by the program `sqlite3` is restored, where that program is installed: by `VACUUM INTO` and by `.backup`.
+/// P45: A backup by the program `sqlite3` is restored, where that program is installed: by `VACUUM INTO` and by
+/// `.backup`.
 #[test]
 fn file_is_restored_from_a_backup_of_sqlite3() {
     for ask in ["VACUUM INTO 'backup.db'", ".backup backup.db"] {
@@ -102,7 +103,7 @@ fn file_is_restored_from_a_backup_of_sqlite3() {
     }
 }
 
-/// A copy of the file alone, without its log, lacks the latest jobs. So it is no backup.
+/// P45: A copy of the file alone, without its log, lacks the latest jobs. So it is no backup.
 #[test]
 fn copy_of_the_file_alone_lacks_the_latest_jobs() {
     let folder = tempfile::tempdir().unwrap();
@@ -121,8 +122,8 @@ fn server(folder: &TempDir, options: &[&str]) -> Option<Server> {
     crate::installed::server(&[&["--dir", folder], options].concat())
 }
 
-/// A snapshot that a server took while it ran is restored, also to a server that writes a log of its commands. Such a
-/// server does not read a snapshot at its start, so the log is turned on after that.
+/// P45: A snapshot that a server took while it ran is restored, also to a server that writes a log of its commands.
+/// Such a server does not read a snapshot at its start, so the log is turned on after that.
 #[test]
 fn server_is_restored_from_a_snapshot() {
     for appends in ["no", "yes"] {
@@ -164,7 +165,7 @@ fn server_is_restored_from_a_snapshot() {
     }
 }
 
-/// A copy of the log of commands that was made while the server ran is restored.
+/// P45: A copy of the log of commands that was made while the server ran is restored.
 #[test]
 fn server_is_restored_from_a_copy_of_its_log() {
     let options = ["--appendonly", "yes", "--appendfsync", "always"];

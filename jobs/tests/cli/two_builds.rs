@@ -188,8 +188,8 @@ fn second_takes_over(
     second
 }
 
-/// Two builds run the jobs of one server side by side, each sees what the other did, and either goes on alone. So a
-/// rolling deploy loses no job, and neither does the way back.
+/// P44: Two builds run the jobs of one server side by side, each sees what the other did, and either goes on alone. So
+/// a rolling deploy loses no job, and neither does the way back.
 #[test]
 fn builds_share_a_server() {
     let Some(server) = crate::installed::server(&[]) else { return };
@@ -260,8 +260,8 @@ fn builds_share_a_server() {
     }
 }
 
-/// Two builds take turns on a file: the next waits until the one before has ended or was killed, while both insert.
-/// So an upgrade loses no job, and neither does the way back.
+/// P44: Two builds take turns on a file: the next waits until the one before has ended or was killed, while both
+/// insert. So an upgrade loses no job, and neither does the way back.
 #[test]
 fn builds_take_turns_on_a_file() {
     let folder = tempfile::tempdir().unwrap();

@@ -68,7 +68,7 @@ fn run_what_is_left(image: &Files, event: usize) {
     jobs.check().unwrap_or_else(|wrong| panic!("drained after event {event}: {wrong}"));
 }
 
-/// After a kill or a power cut at any write, the group is whole or not there, and its callback comes exactly once.
+/// P31: After a kill or a power cut at any write, the group is whole or not there, and its callback comes exactly once.
 #[test]
 fn crash_at_any_write_of_a_group_neither_loses_nor_doubles_its_callback() {
     let process = record();

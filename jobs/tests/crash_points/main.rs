@@ -46,14 +46,14 @@ fn crash_everywhere(durability: Durability, steps: &[history::Step], effort: Eff
     Checker::check(&history, effort, steps.len() as u64)
 }
 
-/// A crash at any write of a script loses nothing that was synced.
+/// P1: A crash at any write of a script loses nothing that was synced.
 #[test]
 fn crash_at_any_write_loses_nothing_that_was_synced() {
     let tally = crash_everywhere(Durability::Synced, &scripts::every_verb(), effort(4, 2));
     println!("{tally:?}");
 }
 
-/// A crash at any write of a script keeps a prefix of the written commits.
+/// P2: A crash at any write of a script keeps a prefix of the written commits.
 #[test]
 fn crash_at_any_write_keeps_a_prefix_of_what_was_written() {
     let tally = crash_everywhere(Durability::Written, &scripts::every_verb(), effort(3, 3));
@@ -68,7 +68,7 @@ fn schedule_that_stands_as_it_is_makes_no_earlier_end_durable() {
     crash_everywhere(Durability::Synced, &steps, Effort { stride: 1, ..effort(2, 3) });
 }
 
-/// A crash at any write of a random history breaks no promise of its durability.
+/// P15, P30: A crash at any write of a random history breaks no promise of its durability.
 #[test]
 fn crash_at_any_write_of_random_histories_breaks_no_promise() {
     let cases = number("TICKWHEEL_CRASH_HISTORIES", 2) as u32;

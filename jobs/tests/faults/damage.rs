@@ -85,7 +85,7 @@ fn open(damaged: &[u8], pending: u64, what: &str, tally: &mut Tally) {
     }
 }
 
-/// A file with a flipped byte is refused, or `check` reports it, or no job is lost.
+/// P20: A file with a flipped byte is refused, or `check` reports it, or no job is lost.
 #[test]
 fn flipped_byte_in_any_page_is_reported_or_loses_no_job() {
     let (sound, pending) = every_kind_of_page();
@@ -116,7 +116,7 @@ fn flipped_byte_in_any_page_is_reported_or_loses_no_job() {
     assert!(tally.refused > pages, "{tally:?}");
 }
 
-/// A file that is cut short is refused, or has all its jobs.
+/// P20: A file that is cut short is refused, or has all its jobs.
 #[test]
 fn truncated_file_is_refused_or_loses_no_job() {
     let (sound, pending) = every_kind_of_page();

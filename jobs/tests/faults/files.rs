@@ -58,7 +58,7 @@ pub(crate) fn is_refused(folder: &TempDir, path: &Path, expected: fn(&OpenError)
     assert!(before.keys().all(|path| after.contains_key(path)), "a file is gone");
 }
 
-/// A file that is no database is refused by name, and stays as it is.
+/// P20: A file that is no database is refused by name, and stays as it is.
 #[test]
 fn file_that_is_no_database_is_refused() {
     let (folder, path) = file();
@@ -75,7 +75,7 @@ fn file_that_is_no_database_is_refused() {
     }
 }
 
-/// A database with the application id of another program is refused by name.
+/// P20: A database with the application id of another program is refused by name.
 #[test]
 fn database_with_another_application_id_is_refused() {
     let (folder, path) = file();
@@ -98,8 +98,8 @@ fn database_without_an_application_id_is_shared() {
     assert_eq!(found, 1);
 }
 
-/// The tables of an application in the same file are its own: one that needs a collation which no other program knows, and
-/// one whose rows break a constraint, keep no queue from opening, and are no damage.
+/// P80: The tables of an application in the same file are its own: one that needs a collation which no other program
+/// knows, and one whose rows break a constraint, keep no queue from opening, and are no damage.
 #[test]
 fn tables_of_the_application_are_not_checked() {
     let (_folder, path) = file();
@@ -123,7 +123,7 @@ fn tables_of_the_application_are_not_checked() {
     }
 }
 
-/// A file of a later version is refused, and the error names both versions.
+/// P20: A file of a later version is refused, and the error names both versions.
 #[test]
 fn file_of_a_later_version_is_refused() {
     let (folder, path) = file();
@@ -159,7 +159,7 @@ fn file_that_is_read_only_is_refused() {
     is_refused(&folder, &path, |error| matches!(error, OpenError::Io { .. }));
 }
 
-/// A file that another connection has locked is refused, and opens once it is free.
+/// P20: A file that another connection has locked is refused, and opens once it is free.
 #[test]
 fn file_that_is_locked_is_refused() {
     let (folder, path) = file();

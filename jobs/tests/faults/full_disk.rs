@@ -28,7 +28,7 @@ impl Drop for Small {
     }
 }
 
-/// A full file system refuses jobs and loses none that it took. It takes jobs again once there is room.
+/// P5: A full file system refuses jobs and loses none that it took. It takes jobs again once there is room.
 #[test]
 fn full_disk_refuses_jobs_and_takes_them_once_there_is_room() {
     let folder = tempfile::tempdir().expect("there is room");

@@ -305,14 +305,14 @@ const ONCE: Fault = Fault {
     forgets: false,
 };
 
-/// A write that fails once, in whole or in part, loses nothing, at every write of the history.
+/// P5: A write that fails once, in whole or in part, loses nothing, at every write of the history.
 #[test]
 fn writes_that_fail_once_lose_nothing() {
     at_every(ONCE, 1);
     at_every(Fault { cut_short: true, ..ONCE }, 3);
 }
 
-/// A write that finds the disk full loses nothing, at every write of the history.
+/// P5: A write that finds the disk full loses nothing, at every write of the history.
 #[test]
 fn writes_that_find_the_disk_full_lose_nothing() {
     at_every(Fault { error: Error::Full, ..ONCE }, 1);
@@ -326,7 +326,7 @@ fn writes_that_fail_for_a_while_lose_nothing() {
     at_every(Fault { error: Error::Full, times: 60, ..ONCE }, 3);
 }
 
-/// Syncs that fail 1 to 6 times and then work lose nothing.
+/// P5: Syncs that fail 1 to 6 times and then work lose nothing.
 #[test]
 fn syncs_that_fail_and_may_work_later_lose_nothing() {
     for times in [1, 2, 3, 6] {
@@ -334,7 +334,7 @@ fn syncs_that_fail_and_may_work_later_lose_nothing() {
     }
 }
 
-/// Syncs that fail and drop the writes before them lose nothing.
+/// P1: Syncs that fail and drop the writes before them lose nothing.
 #[test]
 fn syncs_that_fail_and_forget_the_writes_lose_nothing() {
     for times in [1, 2, 3, 6] {

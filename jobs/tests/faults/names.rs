@@ -35,7 +35,7 @@ fn counted(path: &Path, count: &Arc<AtomicU64>) -> (Jobs, Driver) {
     builder.handle(count).manual().expect("the jobs start")
 }
 
-/// A second runner is refused also behind a symbolic link, so no other process can take a claim (P10). The
+/// P10: A second runner is refused also behind a symbolic link, so no other process can take a claim. The
 /// lock lay beside the name that was used, so a symbolic link had a lock of its own, and two runners ran the
 /// same jobs.
 #[test]
@@ -58,7 +58,7 @@ fn runner_behind_a_symbolic_link_is_refused() {
     assert_eq!(jobs.stats().wal_bytes, log, "the size of the log is told");
 }
 
-/// A symbolic link whose target is absent makes that target, also through a second link. A link into a folder
+/// P74: A symbolic link whose target is absent makes that target, also through a second link. A link into a folder
 /// that is absent is refused. Links were refused although the target could be made.
 #[test]
 fn link_to_an_absent_file_makes_that_file() {
@@ -87,7 +87,7 @@ fn link_to_an_absent_file_makes_that_file() {
 /// Names the folder to the child of the test below.
 const CHDIR: &str = "TICKWHEEL_TEST_CHDIR";
 
-/// A relative path is that of the working directory when the file was opened, also if the working directory
+/// P74: A relative path is that of the working directory when the file was opened, also if the working directory
 /// changes later. A process has one working directory, so a child changes it.
 #[test]
 fn relative_path_names_one_file_in_any_working_directory() {
@@ -125,8 +125,8 @@ fn child_that_changes_its_directory() {
     jobs.shutdown().expect("an end");
 }
 
-/// A runner whose lock was removed, and whose jobs another one has taken over, writes nothing and starts
-/// nothing any more (P10). Its calls return `StoreError::Overtaken`.
+/// P10: A runner whose lock was removed, and whose jobs another one has taken over, writes nothing and starts
+/// nothing any more. Its calls return `StoreError::Overtaken`.
 #[test]
 fn runner_that_was_overtaken_starts_nothing_and_says_so() {
     let (_folder, path) = file();
@@ -155,7 +155,7 @@ fn runner_that_was_overtaken_starts_nothing_and_says_so() {
     second.shutdown().expect("the disk works");
 }
 
-/// The lock counts if it is the file that has the name now, and no other one (P10).
+/// P10: The lock counts if it is the file that has the name now, and no other one.
 #[test]
 fn lock_file_that_was_made_again_keeps_a_third_runner_out() {
     let (_folder, path) = file();
@@ -167,7 +167,7 @@ fn lock_file_that_was_made_again_keeps_a_third_runner_out() {
     second.shutdown().expect("the disk works");
 }
 
-/// An acknowledged job is in the file that has the name. A file that was removed went on taking jobs that no
+/// P75: An acknowledged job is in the file that has the name. A file that was removed went on taking jobs that no
 /// other process would ever see.
 #[test]
 fn file_that_is_removed_takes_no_jobs_until_it_comes_back() {
@@ -190,7 +190,7 @@ fn file_that_is_removed_takes_no_jobs_until_it_comes_back() {
     assert!(jobs.shutdown().is_err_and(|error| is_named(&error)), "the end says so");
 }
 
-/// The same holds if the log of the file is away. A run that ends meanwhile does not hide that at the end.
+/// P75: The same holds if the log of the file is away. A run that ends meanwhile does not hide that at the end.
 #[test]
 fn log_that_is_removed_takes_no_jobs_until_it_comes_back() {
     let (folder, path) = file();
@@ -220,7 +220,8 @@ fn log_that_is_removed_takes_no_jobs_until_it_comes_back() {
     drop((jobs, driver));
 }
 
-/// If the file is removed under a run, the end of the jobs names that, and not the lock that the run could not get.
+/// P75: If the file is removed under a run, the end of the jobs names that, and not the lock that the run could not
+/// get.
 #[test]
 fn file_that_is_removed_under_a_run_is_named_at_the_end() {
     let (_folder, path) = file();
@@ -247,7 +248,7 @@ fn file_that_is_removed_under_a_run_is_named_at_the_end() {
     assert!(matches!(&end, StoreError::Io(text) if text.contains("removed")), "{end}");
 }
 
-/// `insert_in` works on the file of these jobs, also if the symbolic link that led there is gone.
+/// P74: `insert_in` works on the file of these jobs, also if the symbolic link that led there is gone.
 #[test]
 fn insert_in_finds_the_file_behind_a_link_that_is_gone() {
     let folder = tempfile::tempdir().expect("there is room");
@@ -259,7 +260,7 @@ fn insert_in_finds_the_file_behind_a_link_that_is_gone() {
     insert_in(&client, &path);
 }
 
-/// `insert_in` works on a file whose path is no UTF-8.
+/// P74: `insert_in` works on a file whose path is no UTF-8.
 #[test]
 fn insert_in_finds_a_file_whose_path_is_no_utf8() {
     let folder = tempfile::tempdir().expect("there is room");
@@ -281,7 +282,7 @@ fn insert_in(client: &tickwheel_jobs::Client, path: &Path) {
     assert!(client.get(id).expect("a look").is_some());
 }
 
-/// A process that makes a file removes no file of another process. The name of a new file was made of the
+/// P76: A process that makes a file removes no file of another process. The name of a new file was made of the
 /// process's number, and in every container that is 1.
 #[test]
 fn new_file_leaves_the_new_files_of_others_alone() {
@@ -297,7 +298,7 @@ fn new_file_leaves_the_new_files_of_others_alone() {
     assert_eq!(contents(folder.path()).keys().filter(|path| new(path)).count(), 0);
 }
 
-/// An error names the file of the caller. For a name that is too long it named the temporary file.
+/// P20: An error names the file of the caller. For a name that is too long it named the temporary file.
 #[test]
 fn file_name_that_is_too_long_is_named_in_the_error() {
     let folder = tempfile::tempdir().expect("there is room");
@@ -307,7 +308,7 @@ fn file_name_that_is_too_long_is_named_in_the_error() {
     assert!(!refused.to_string().contains("-new-"), "{refused}");
 }
 
-/// Every dead job is listed. The list began after the id 0.
+/// P81: Every dead job is listed. The list began after the id 0.
 #[test]
 fn dead_job_with_the_id_0_is_listed() {
     let folder = tempfile::tempdir().expect("there is room");

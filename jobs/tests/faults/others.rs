@@ -66,7 +66,7 @@ fn log_grows_during_a_long_read_and_is_cut_after_it() {
     assert!(left <= shrunk, "the log at the end has {left} bytes");
 }
 
-/// A second runner of a file is refused. A client beside the runner inserts and cancels.
+/// P10: A second runner of a file is refused. A client beside the runner inserts and cancels.
 #[test]
 fn runner_beside_another_is_refused_and_a_client_is_not() {
     let (_folder, path) = file();
@@ -89,7 +89,7 @@ fn runner_beside_another_is_refused_and_a_client_is_not() {
     jobs.check().expect("the store is in order");
 }
 
-/// A clock that jumps loses no job and runs none twice. Only a manual clock can be set here.
+/// P8: A clock that jumps loses no job and runs none twice. Only a manual clock can be set here.
 #[test]
 fn clock_that_jumps_loses_nothing() {
     let (_folder, path) = file();
@@ -120,7 +120,7 @@ fn clock_that_jumps_loses_nothing() {
     jobs.shutdown().expect("the disk works");
 }
 
-/// A shutdown waits for the runs, and for no other connection that reads or writes the file. It waited 10
+/// P22: A shutdown waits for the runs, and for no other connection that reads or writes the file. It waited 10
 /// seconds for a reader.
 #[test]
 fn shutdown_waits_for_no_reader_and_no_writer() {

@@ -30,7 +30,7 @@ fn cancelled_from_elsewhere(folder: &tempfile::TempDir) -> (Jobs, Driver, Client
     (jobs, driver, client, log)
 }
 
-/// A cancel that returns `Running` prevents a retry, also one without a delay. The process that runs the jobs
+/// P11: A cancel that returns `Running` prevents a retry, also one without a delay. The process that runs the jobs
 /// read such cancels once a second, so a run that failed sooner was retried.
 #[test]
 fn cancel_by_another_process_prevents_a_retry_without_delay() {
@@ -55,7 +55,7 @@ fn cancel_by_another_process_prevents_a_retry_without_delay() {
     client.check().unwrap();
 }
 
-/// A cancelled job whose run fails for good is deleted, and not dead. It became dead, and the row of its
+/// P11: A cancelled job whose run fails for good is deleted, and not dead. It became dead, and the row of its
 /// cancel stayed: once an operator had retried the job, the next poll deleted it before it ran.
 #[test]
 fn cancel_by_another_process_removes_a_job_that_fails_for_good() {
@@ -74,7 +74,7 @@ fn cancel_by_another_process_removes_a_job_that_fails_for_good() {
     assert_eq!(jobs.stats().died, 2);
 }
 
-/// An insert that is acknowledged runs. The row of an old cancel stayed, and deleted a job that was inserted
+/// P11: An insert that is acknowledged runs. The row of an old cancel stayed, and deleted a job that was inserted
 /// under the same id after that id was forgotten.
 #[test]
 fn id_of_a_cancelled_job_can_be_used_again_once_it_is_forgotten() {
@@ -93,7 +93,7 @@ fn id_of_a_cancelled_job_can_be_used_again_once_it_is_forgotten() {
     jobs.check().unwrap();
 }
 
-/// `check` reports a cancel request that names no claimed job. The process that runs the jobs drops it at the
+/// P11: `check` reports a cancel request that names no claimed job. The process that runs the jobs drops it at the
 /// next poll.
 #[test]
 fn cancel_request_without_a_claim_is_reported_and_dropped() {

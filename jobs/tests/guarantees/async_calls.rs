@@ -121,7 +121,7 @@ async fn every_verb(client: &Client, runs: bool) {
     client.check_async().await.unwrap();
 }
 
-/// The async form of each verb does what the blocking form does: on every store, in the process that runs the
+/// P59: The async form of each verb does what the blocking form does: on every store, in the process that runs the
 /// jobs, in one that does not, and on a manual clock.
 #[test]
 fn async_form_of_each_verb_does_the_same() {
@@ -150,7 +150,7 @@ impl Job for Counter {
     const KIND: &'static str = "counter";
 }
 
-/// The future of a call may be spawned on a runtime of several threads, also for a job that is not `Sync`.
+/// P59: The future of a call may be spawned on a runtime of several threads, also for a job that is not `Sync`.
 #[test]
 fn futures_are_send() {
     let jobs = Jobs::memory().handle(|_: Counter, _| Ok(())).start().unwrap();
@@ -281,7 +281,7 @@ fn all_futures_end(builder: Builder, end: fn(Jobs)) {
     });
 }
 
-/// The future of every call ends, also if the jobs end meanwhile.
+/// P22, P55: The future of every call ends, also if the jobs end meanwhile.
 #[test]
 fn futures_end_when_the_jobs_end() {
     for _ in 0..20 {
@@ -310,7 +310,7 @@ fn both(path: &Path, patience: std::time::Duration) -> [(Option<Jobs>, Client); 
     [(Some(jobs), client), (None, open().client().unwrap())]
 }
 
-/// A future keeps the limit of its call, and blocks no other future of its thread meanwhile.
+/// P59: A future keeps the limit of its call, and blocks no other future of its thread meanwhile.
 #[test]
 fn futures_keep_the_limit_of_their_calls() {
     let (_folder, path) = file();
@@ -365,7 +365,7 @@ fn a_dropped_future_does_nothing(client: &Client, path: &Path) -> bool {
     pending == [first]
 }
 
-/// A future that is dropped before the jobs have taken its call does nothing. On a busy machine the jobs may
+/// P60: A future that is dropped before the jobs have taken its call does nothing. On a busy machine the jobs may
 /// take the call before the one that was to come first.
 #[test]
 fn future_dropped_before_its_call_is_taken_does_nothing() {
@@ -376,7 +376,7 @@ fn future_dropped_before_its_call_is_taken_does_nothing() {
     }
 }
 
-/// Futures wait for room while the disk is slow, at every durability, and all are answered.
+/// P60: Futures wait for room while the disk is slow, at every durability, and all are answered.
 #[test]
 fn futures_without_room_wait_and_are_all_answered() {
     const MANY: u64 = 10_000;
@@ -415,7 +415,7 @@ impl Wake for Calls {
     }
 }
 
-/// A waker that calls a verb which waits is refused, and blocks nothing.
+/// P55: A waker that calls a verb which waits is refused, and blocks nothing.
 #[test]
 fn waker_that_makes_a_waiting_call_is_refused() {
     let folder = tempfile::tempdir().unwrap();
@@ -432,7 +432,7 @@ fn waker_that_makes_a_waiting_call_is_refused() {
     }
 }
 
-/// Threads and futures may share one client. Each call is answered, and every stored job is there.
+/// P60: Threads and futures may share one client. Each call is answered, and every stored job is there.
 #[test]
 fn threads_and_futures_share_a_client() {
     const EACH: u64 = 50;
@@ -477,7 +477,7 @@ fn threads_and_futures_share_a_client() {
     client.insert(HOUR, close(0)).unwrap();
 }
 
-/// An async shutdown lets handlers end on the one thread of its runtime.
+/// P61: An async shutdown lets handlers end on the one thread of its runtime.
 #[test]
 #[cfg(feature = "tokio")]
 fn shutdown_on_a_runtime_of_one_thread_waits_for_its_handlers() {

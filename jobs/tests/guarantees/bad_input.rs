@@ -8,7 +8,7 @@ use tickwheel_jobs::{
 
 use super::support::*;
 
-/// A path where no file can be made is refused by an error that names the path.
+/// P20: A path where no file can be made is refused by an error that names the path.
 #[test]
 fn path_that_cannot_be_made_is_refused() {
     let folder = tempfile::tempdir().unwrap();
@@ -22,7 +22,7 @@ fn path_that_cannot_be_made_is_refused() {
     }
 }
 
-/// A file of another format or version, or one that is cut or empty, is refused by name and stays as it is.
+/// P20: A file of another format or version, or one that is cut or empty, is refused by name and stays as it is.
 #[test]
 fn file_of_another_format_is_refused_and_left_unchanged() {
     let folder = tempfile::tempdir().unwrap();
@@ -130,7 +130,7 @@ impl Job for Stubborn {
     const KIND: &'static str = "stubborn";
 }
 
-/// An insert that is refused gives the job back, and stores nothing.
+/// P5: An insert that is refused gives the job back, and stores nothing.
 #[test]
 fn refused_job_is_given_back() {
     on_manual(|jobs, driver, _| {
@@ -191,7 +191,7 @@ impl Job for Number {
     const KIND: &'static str = "number";
 }
 
-/// A payload that is nested too deep to be decoded is refused at the insert. A number that JSON does not have
+/// P19: A payload that is nested too deep to be decoded is refused at the insert. A number that JSON does not have
 /// makes the job dead at its due time.
 #[test]
 fn payload_that_json_cannot_hold_is_refused_or_dead() {

@@ -40,7 +40,7 @@ fn insert(jobs: &Jobs, orders: impl IntoIterator<Item = u64>) {
     jobs.insert_batch(new.collect::<Vec<_>>()).unwrap();
 }
 
-/// A batch is in the order of due times, then of ids, also if a job with a lower id comes while the batch waits.
+/// P16: A batch is in the order of due times, then of ids, also if a job with a lower id comes while the batch waits.
 #[test]
 fn batch_is_in_the_order_of_due_times_then_of_ids() {
     on_each_store(|builder| {
@@ -56,7 +56,7 @@ fn batch_is_in_the_order_of_due_times_then_of_ids() {
     });
 }
 
-/// A batch runs once it has as many jobs as it may have, or once its first job has waited long enough.
+/// P42: A batch runs once it has as many jobs as it may have, or once its first job has waited long enough.
 #[test]
 fn batch_is_complete_by_its_size_or_by_its_wait() {
     on_each_store(|builder| {
@@ -88,7 +88,7 @@ fn batch_is_complete_by_its_size_or_by_its_wait() {
     });
 }
 
-/// A wait of zero takes what is due.
+/// P42: A wait of zero takes what is due.
 #[test]
 fn batch_without_a_wait_takes_what_is_due() {
     on_each_store(|builder| {
@@ -107,8 +107,8 @@ fn batch_without_a_wait_takes_what_is_due() {
     });
 }
 
-/// `Run::fail` fails one job of a batch; an error and a panic fail all others. Each job has the attempts, the retry
-/// and the error of its own, and a payload that does not decode concerns no other job.
+/// P43: `Run::fail` fails one job of a batch; an error and a panic fail all others. Each job has the attempts, the
+/// retry and the error of its own, and a payload that does not decode concerns no other job.
 #[test]
 fn each_job_of_a_batch_ends_by_itself() {
     on_each_store(|builder| {
@@ -168,7 +168,7 @@ fn each_job_of_a_batch_ends_by_itself() {
     });
 }
 
-/// A payload that does not decode makes its own job dead, and the others of its batch run.
+/// P43: A payload that does not decode makes its own job dead, and the others of its batch run.
 #[test]
 fn payload_that_does_not_decode_fails_no_other_job_of_its_batch() {
     let (_folder, path) = file();
@@ -189,8 +189,8 @@ fn payload_that_does_not_decode_fails_no_other_job_of_its_batch() {
     jobs.check().unwrap();
 }
 
-/// A job that is cancelled or rescheduled while it waits for the rest of its batch is not in the batch, and does not
-/// count for its size. A pause gives the jobs back.
+/// P42: A job that is cancelled or rescheduled while it waits for the rest of its batch is not in the batch, and does
+/// not count for its size. A pause gives the jobs back.
 #[test]
 fn job_that_leaves_while_it_waits_is_in_no_batch() {
     on_each_store(|builder| {
@@ -220,7 +220,7 @@ fn job_that_leaves_while_it_waits_is_in_no_batch() {
     });
 }
 
-/// A clock that is set back by an hour delays no batch by an hour.
+/// P42: A clock that is set back by an hour delays no batch by an hour.
 #[test]
 fn clock_set_back_does_not_prolong_the_wait_of_a_batch() {
     on_each_store(|builder| {
@@ -238,7 +238,7 @@ fn clock_set_back_does_not_prolong_the_wait_of_a_batch() {
     });
 }
 
-/// A shutdown gives back the jobs that wait for the rest of their batch. That is no interruption.
+/// P42: A shutdown gives back the jobs that wait for the rest of their batch. That is no interruption.
 #[test]
 fn shutdown_gives_back_the_jobs_that_wait_for_their_batch() {
     let (_folder, path) = file();
@@ -255,7 +255,7 @@ fn shutdown_gives_back_the_jobs_that_wait_for_their_batch() {
     jobs.check().unwrap();
 }
 
-/// A job whose process ended while it was claimed is a batch by itself, and waits for no other job.
+/// P43: A job whose process ended while it was claimed is a batch by itself, and waits for no other job.
 #[test]
 fn interrupted_job_is_a_batch_by_itself() {
     let (_folder, path) = file();
@@ -276,7 +276,7 @@ fn interrupted_job_is_a_batch_by_itself() {
     jobs.check().unwrap();
 }
 
-/// An interrupted job starts before a job that is due earlier and waits for the rest of its batch.
+/// P16: An interrupted job starts before a job that is due earlier and waits for the rest of its batch.
 #[test]
 fn interrupted_job_passes_one_that_waits_for_its_batch() {
     let (_folder, path) = file();
@@ -297,8 +297,8 @@ fn interrupted_job_passes_one_that_waits_for_its_batch() {
     jobs.check().unwrap();
 }
 
-/// A head start counts for batches: with one thread, a batch of a kind with a head start runs before jobs that became
-/// due earlier.
+/// P42: A head start counts for batches: with one thread, a batch of a kind with a head start runs before jobs that
+/// became due earlier.
 #[test]
 fn head_start_counts_for_batches() {
     on_each_store(|builder| {
@@ -325,7 +325,7 @@ fn head_start_counts_for_batches() {
     });
 }
 
-/// A batch has at least one job, and at most as many as the process may claim.
+/// P42: A batch has at least one job, and at most as many as the process may claim.
 #[test]
 fn batch_that_could_not_be_complete_is_refused() {
     let refused = |builder: Builder| match builder.start() {
@@ -339,7 +339,7 @@ fn batch_that_could_not_be_complete_is_refused() {
     batch(10).max_in_flight(10).start().unwrap().shutdown().unwrap();
 }
 
-/// On threads every job runs once, in batches that are no larger than their size, and a time limit counts from the
+/// P42: On threads every job runs once, in batches that are no larger than their size, and a time limit counts from the
 /// call of the handler.
 #[test]
 fn batches_on_threads_run_each_job_once() {
@@ -377,7 +377,7 @@ fn batches_on_threads_run_each_job_once() {
     });
 }
 
-/// A batch may be handled by a future. Its limit of runs counts jobs.
+/// P42, P43: A batch may be handled by a future. Its limit of runs counts jobs.
 #[cfg(feature = "tokio")]
 #[test]
 fn batch_may_be_handled_by_a_future() {

@@ -55,7 +55,7 @@ fn steps(jobs: &Client, bulk: &mut Bulk) -> Vec<u64> {
     }
 }
 
-/// Each step of a bulk verb changes at most 256 jobs, in one commit. A kind that the list leaves out stays.
+/// P62: Each step of a bulk verb changes at most 256 jobs, in one commit. A kind that the list leaves out stays.
 #[test]
 fn bulk_changes_at_most_256_jobs_a_commit() {
     on_manual(|jobs, driver, log| {
@@ -90,7 +90,7 @@ fn bulk_changes_at_most_256_jobs_a_commit() {
     });
 }
 
-/// Each step of `retry_all` is one commit too, in a process that runs no jobs.
+/// P62: Each step of `retry_all` is one commit too, in a process that runs no jobs.
 #[test]
 fn bulk_retry_is_one_commit_a_step() {
     let (_folder, path) = file();
@@ -107,7 +107,7 @@ fn bulk_retry_is_one_commit_a_step() {
     assert_eq!(client.count().unwrap().pending, JOBS);
 }
 
-/// A program that stops calling `next` has changed the jobs of the steps before, and no other.
+/// P63: A program that stops calling `next` has changed the jobs of the steps before, and no other.
 #[test]
 fn bulk_that_is_not_iterated_further_leaves_the_rest() {
     on_manual(|jobs, _, _| {
@@ -125,7 +125,7 @@ fn bulk_that_is_not_iterated_further_leaves_the_rest() {
     });
 }
 
-/// A bulk verb that fails in the middle keeps its place: the next call makes the same step again, and no job is
+/// P63: A bulk verb that fails in the middle keeps its place: the next call makes the same step again, and no job is
 /// left out or counted twice.
 #[test]
 fn bulk_that_fails_goes_on_from_the_same_job() {
@@ -157,7 +157,7 @@ fn bulk_that_fails_goes_on_from_the_same_job() {
     jobs.check().unwrap();
 }
 
-/// A job that is inserted while a bulk verb goes on is changed if its place in the list comes later, and stays if
+/// P64: A job that is inserted while a bulk verb goes on is changed if its place in the list comes later, and stays if
 /// it came before. A job that was cancelled meanwhile counts as passed over.
 #[test]
 fn bulk_takes_a_job_that_is_inserted_behind_its_place() {
@@ -192,7 +192,7 @@ fn bulk_takes_a_job_that_is_inserted_behind_its_place() {
     });
 }
 
-/// `reschedule_all` moves each job once, although the list comes to the new due time later. With a jitter the jobs
+/// P64: `reschedule_all` moves each job once, although the list comes to the new due time later. With a jitter the jobs
 /// spread over it. Jobs that are due then already are not counted.
 #[test]
 fn bulk_reschedule_moves_each_job_once() {
@@ -219,7 +219,7 @@ fn bulk_reschedule_moves_each_job_once() {
     });
 }
 
-/// A claimed job that has not started counts as pending for a bulk verb too: it is cancelled, or rescheduled, and
+/// P65: A claimed job that has not started counts as pending for a bulk verb too: it is cancelled, or rescheduled, and
 /// does not start.
 #[test]
 fn bulk_withdraws_claimed_jobs_that_have_not_started() {
@@ -244,7 +244,7 @@ fn bulk_withdraws_claimed_jobs_that_have_not_started() {
     });
 }
 
-/// `cancel_all` asks runs to stop: of a list of running jobs, and of pending jobs that have started since they
+/// P65: `cancel_all` asks runs to stop: of a list of running jobs, and of pending jobs that have started since they
 /// were listed. Such a job is not tried again. `reschedule_all` passes over it.
 #[test]
 fn bulk_asks_runs_to_stop_and_reschedules_none() {
@@ -294,7 +294,7 @@ fn bulk_asks_runs_to_stop_and_reschedules_none() {
     });
 }
 
-/// `cancel_all` by another process than the one that runs the jobs reaches their runs.
+/// P65: `cancel_all` by another process than the one that runs the jobs reaches their runs.
 #[test]
 fn bulk_by_another_process_reaches_the_runs() {
     let (_folder, path) = file();
@@ -319,7 +319,7 @@ fn bulk_by_another_process_reaches_the_runs() {
     jobs.check().unwrap();
 }
 
-/// `retry_all` passes over a dead job whose key another job has, and retries the others of its step. `only` leaves
+/// P66: `retry_all` passes over a dead job whose key another job has, and retries the others of its step. `only` leaves
 /// jobs out, which are not counted.
 #[test]
 fn bulk_passes_over_a_key_that_is_taken() {
@@ -346,7 +346,7 @@ fn bulk_passes_over_a_key_that_is_taken() {
     });
 }
 
-/// A bulk verb of an empty list ends at once, and makes no commit.
+/// P62: A bulk verb of an empty list ends at once, and makes no commit.
 #[test]
 fn bulk_of_no_jobs_ends_at_once() {
     on_manual(|jobs, _, _| {
@@ -371,7 +371,7 @@ fn bulk_of_no_jobs_ends_at_once() {
     });
 }
 
-/// A bulk verb that does not apply to the jobs of its list is refused, with an error that names both.
+/// P66: A bulk verb that does not apply to the jobs of its list is refused, with an error that names both.
 #[test]
 fn bulk_verb_that_does_not_apply_is_refused() {
     on_manual(|jobs, _, _| {

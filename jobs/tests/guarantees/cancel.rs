@@ -6,7 +6,7 @@ use tickwheel_jobs::{Cancel, Cancellation, Fail, JobId, Jobs};
 
 use super::support::*;
 
-/// A job that is cancelled before its run starts never starts.
+/// P11: A job that is cancelled before its run starts never starts.
 #[test]
 fn cancelled_job_never_starts() {
     on_manual(|jobs, driver, log| {
@@ -20,7 +20,7 @@ fn cancelled_job_never_starts() {
     });
 }
 
-/// A claimed job can be cancelled and rescheduled until its run starts.
+/// P12: A claimed job can be cancelled and rescheduled until its run starts.
 #[test]
 fn claimed_job_can_be_cancelled_and_moved_until_it_starts() {
     on_manual(|jobs, driver, log| {
@@ -38,7 +38,7 @@ fn claimed_job_can_be_cancelled_and_moved_until_it_starts() {
     });
 }
 
-/// A cancel of a running job sets `Run::is_cancelled`, and the job is not retried.
+/// P11, P13: A cancel of a running job sets `Run::is_cancelled`, and the job is not retried.
 #[test]
 fn cancel_of_a_run_reaches_it_and_prevents_a_retry() {
     on_each_store(|builder| {
@@ -53,7 +53,7 @@ fn cancel_of_a_run_reaches_it_and_prevents_a_retry() {
     });
 }
 
-/// A cancel by another process sets `Run::is_cancelled`, and the job is not retried.
+/// P11: A cancel by another process sets `Run::is_cancelled`, and the job is not retried.
 #[test]
 fn cancel_by_another_process_reaches_the_run() {
     let (_folder, path) = file();
@@ -67,7 +67,7 @@ fn cancel_by_another_process_reaches_the_run() {
     jobs.check().unwrap();
 }
 
-/// A cancel by another process reaches the run while callers never pause. The dispatcher polled only when no
+/// P11: A cancel by another process reaches the run while callers never pause. The dispatcher polled only when no
 /// call had come for a while, so calls every few milliseconds kept it from polling.
 #[test]
 fn cancel_by_another_process_reaches_the_run_of_busy_callers() {
@@ -92,7 +92,7 @@ fn cancel_by_another_process_reaches_the_run_of_busy_callers() {
     assert_eq!(was_told.try_recv(), Ok(Some(Cancellation::Requested)));
 }
 
-/// A reschedule moves a pending job to a later or to an earlier due time.
+/// P13: A reschedule moves a pending job to a later or to an earlier due time.
 #[test]
 fn reschedule_moves_a_job_earlier_and_later() {
     on_manual(|jobs, driver, log| {

@@ -106,7 +106,7 @@ fn all_calls_end(builder: Builder, end: fn(Jobs)) {
 
 const ROUNDS: usize = 12;
 
-/// Every call that is made while the jobs shut down or are dropped ends: with its answer, or with
+/// P22: Every call that is made while the jobs shut down or are dropped ends: with its answer, or with
 /// [`StoreError::Closed`].
 #[test]
 fn calls_that_cross_the_end_of_the_jobs_end() {
@@ -162,7 +162,7 @@ fn shutdown_and_drop_wait_for_the_step_of_another_thread() {
     }
 }
 
-/// A shutdown stores every job that was inserted before it, also one that is not acknowledged yet.
+/// P22: A shutdown stores every job that was inserted before it, also one that is not acknowledged yet.
 #[test]
 fn shutdown_overtakes_no_buffered_insert() {
     let folder = tempfile::tempdir().unwrap();

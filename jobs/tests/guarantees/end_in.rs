@@ -69,8 +69,8 @@ fn counted(client: &Client, driver: &Driver) -> [u64; 6] {
     sums
 }
 
-/// The effect of a handler and the end of its run are one commit. Between that commit and the end of the handler, the
-/// job is gone for every process, and every check passes. The end is counted once, with any result of the handler.
+/// P68: The effect of a handler and the end of its run are one commit. Between that commit and the end of the handler,
+/// the job is gone for every process, and every check passes. The end is counted once, with any result of the handler.
 #[test]
 fn effect_and_end_of_a_run_are_one_commit() {
     let (_folder, path) = shop();
@@ -162,7 +162,7 @@ fn beside(path: &Path) -> String {
     format!("{}-wal", path.display())
 }
 
-/// After a rollback the result of the handler counts, and the run may end in another transaction.
+/// P69: After a rollback the result of the handler counts, and the run may end in another transaction.
 #[test]
 fn rollback_leaves_the_run_as_it_was() {
     let (_folder, path) = shop();
@@ -210,8 +210,8 @@ fn rollback_leaves_the_run_as_it_was() {
     assert_eq!((jobs.stats().interruptions, jobs.count().unwrap().pending), (0, 0));
 }
 
-/// The follow-ups of a run are stored with the commit that ends it, and after a rollback with the end of the run. A run
-/// that has begun to end in a transaction takes no further ones. They may take the key that the run holds.
+/// P68, P69: The follow-ups of a run are stored with the commit that ends it, and after a rollback with the end of the
+/// run. A run that has begun to end in a transaction takes no further ones. They may take the key that the run holds.
 #[test]
 fn follow_ups_are_stored_with_the_commit_that_ends_their_run() {
     let (_folder, path) = shop();
@@ -254,8 +254,8 @@ fn follow_ups_are_stored_with_the_commit_that_ends_their_run() {
     jobs.check().unwrap();
 }
 
-/// A job that ends in a transaction is kept with its result, if its kind keeps completed jobs or a caller waits for its
-/// end. Its key is free with the commit.
+/// P68: A job that ends in a transaction is kept with its result, if its kind keeps completed jobs or a caller waits
+/// for its end. Its key is free with the commit.
 #[test]
 fn job_that_ends_in_a_transaction_is_kept() {
     let (_folder, path) = shop();
@@ -305,7 +305,7 @@ fn job_that_ends_in_a_transaction_is_kept() {
     jobs.shutdown().unwrap();
 }
 
-/// A transaction ends some runs of a batch, and the others end as the handler says. Each has an end of its own.
+/// P68: A transaction ends some runs of a batch, and the others end as the handler says. Each has an end of its own.
 #[test]
 fn transaction_ends_some_runs_of_a_batch() {
     let (_folder, path) = shop();
@@ -337,7 +337,7 @@ fn transaction_ends_some_runs_of_a_batch() {
     jobs.check().unwrap();
 }
 
-/// A handler that is a future ends its run on a thread that may block.
+/// P68: A handler that is a future ends its run on a thread that may block.
 #[cfg(feature = "tokio")]
 #[test]
 fn future_ends_its_run_in_a_transaction() {
@@ -365,8 +365,8 @@ fn future_ends_its_run_in_a_transaction() {
     jobs.shutdown().unwrap();
 }
 
-/// A run that has ended in a transaction has completed, also if its handler then overruns the time limit, or a shutdown
-/// does not wait for it.
+/// P68: A run that has ended in a transaction has completed, also if its handler then overruns the time limit, or a
+/// shutdown does not wait for it.
 #[test]
 fn run_that_ends_in_a_transaction_has_completed_although_its_handler_goes_on() {
     let (_folder, path) = shop();
@@ -431,8 +431,8 @@ fn run_that_ends_in_a_transaction_has_completed_although_its_handler_goes_on() {
     drop(over);
 }
 
-/// A run that has ended, has overrun its limit, has lost its claim or never had one cannot end in a transaction. Neither
-/// can one whose jobs are not on the file of the transaction.
+/// P69: A run that has ended, has overrun its limit, has lost its claim or never had one cannot end in a transaction.
+/// Neither can one whose jobs are not on the file of the transaction.
 #[test]
 fn run_without_its_claim_does_not_end_in_a_transaction() {
     let (_folder, path) = shop();
@@ -506,8 +506,8 @@ fn run_without_its_claim_does_not_end_in_a_transaction() {
     on_each_store(other);
 }
 
-/// Another process runs the jobs of the file since: the run of the earlier one cannot end in a transaction, and the run
-/// of the later one can. So the effect is there once.
+/// P69: Another process runs the jobs of the file since: the run of the earlier one cannot end in a transaction, and
+/// the run of the later one can. So the effect is there once.
 #[test]
 fn run_of_a_process_that_was_overtaken_does_not_end_in_a_transaction() {
     let (_folder, path) = shop();

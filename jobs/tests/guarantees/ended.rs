@@ -8,7 +8,7 @@ use tickwheel_jobs::{CallError, Client, HistoryEntry, Jobs, NewJob, Run, Step};
 use super::scenarios::{Charge, Mail};
 use super::support::*;
 
-/// A call in a handler is refused if only its own thread could run the job, and waits otherwise.
+/// P33: A call in a handler is refused if only its own thread could run the job, and waits otherwise.
 #[test]
 fn call_in_a_handler_never_waits_for_its_own_thread() {
     on_each_store(|builder| {
@@ -29,7 +29,7 @@ fn call_in_a_handler_never_waits_for_its_own_thread() {
     });
 }
 
-/// A call of a future needs no thread of the handlers: it is not refused, although they have one thread.
+/// P33: A call of a future needs no thread of the handlers: it is not refused, although they have one thread.
 #[cfg(feature = "tokio")]
 #[test]
 fn call_of_a_future_is_not_refused_in_a_handler() {
@@ -53,7 +53,8 @@ fn call_of_a_future_is_not_refused_in_a_handler() {
     });
 }
 
-/// In the process that runs the jobs a wait ends at once with its job. It would look by itself only a second later.
+/// P33: In the process that runs the jobs a wait ends at once with its job. It would look by itself only a second
+/// later.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "real time is the subject")]
 fn wait_in_the_process_of_the_job_ends_at_once() {
@@ -74,8 +75,8 @@ fn wait_in_the_process_of_the_job_ends_at_once() {
     });
 }
 
-/// In the same way a wait ends at once if its job is cancelled by its key or with all jobs of a list, or is replaced.
-/// Before a fix the waiter of a job that was replaced looked again after a second.
+/// P33: In the same way a wait ends at once if its job is cancelled by its key or with all jobs of a list, or is
+/// replaced. Before a fix the waiter of a job that was replaced looked again after a second.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "real time is the subject")]
 fn wait_ends_at_once_if_its_job_is_cancelled_by_a_key_or_a_list_or_replaced() {
@@ -111,8 +112,8 @@ fn summed(client: &Client, of: impl Fn(&HistoryEntry) -> u64) -> u64 {
     client.history(Step::Hour, ever).unwrap().iter().map(of).sum()
 }
 
-/// Two processes that insert in turn lose no count of each other: each reads the latest minute of a kind again once the
-/// other one has written.
+/// P34: Two processes that insert in turn lose no count of each other: each reads the latest minute of a kind again
+/// once the other one has written.
 #[test]
 fn history_counts_the_inserts_of_every_process() {
     let (_folder, path) = file();
@@ -127,7 +128,7 @@ fn history_counts_the_inserts_of_every_process() {
     jobs.shutdown().unwrap();
 }
 
-/// The run of a process that has crashed counts as interrupted once, in the process that finds it.
+/// P34: The run of a process that has crashed counts as interrupted once, in the process that finds it.
 #[test]
 fn history_counts_the_run_of_a_process_that_crashed() {
     let (_folder, path) = file();
@@ -157,7 +158,7 @@ fn history_counts_the_run_of_a_process_that_crashed() {
     }
 }
 
-/// A shutdown ends the waits of its process.
+/// P33: A shutdown ends the waits of its process.
 #[test]
 fn wait_ends_with_the_jobs() {
     on_each_store(|builder| {
@@ -172,7 +173,7 @@ fn wait_ends_with_the_jobs() {
     });
 }
 
-/// On a manual clock a wait does not wait, since only the driver runs jobs there.
+/// P32: On a manual clock a wait does not wait, since only the driver runs jobs there.
 #[test]
 fn wait_on_a_manual_clock_looks_once() {
     on_each_store(|builder| {
@@ -186,7 +187,7 @@ fn wait_on_a_manual_clock_looks_once() {
     });
 }
 
-/// Another process waits for the jobs of a file.
+/// P33: Another process waits for the jobs of a file.
 #[test]
 fn wait_of_another_process_ends_with_its_job() {
     let (_folder, path) = file();
@@ -200,7 +201,7 @@ fn wait_of_another_process_ends_with_its_job() {
     jobs.shutdown().unwrap();
 }
 
-/// A future waits for a job without blocking its thread.
+/// P33: A future waits for a job without blocking its thread.
 #[cfg(feature = "tokio")]
 #[test]
 fn futures_wait_for_the_ends_of_jobs() {
@@ -224,7 +225,8 @@ fn futures_wait_for_the_ends_of_jobs() {
     });
 }
 
-/// A shutdown removes its process from the list of nodes, and an idle process on a file writes nothing to stay in it.
+/// P47: A shutdown removes its process from the list of nodes, and an idle process on a file writes nothing to stay in
+/// it.
 #[test]
 fn node_is_gone_after_its_shutdown() {
     let (_folder, path) = file();
@@ -240,8 +242,8 @@ fn node_is_gone_after_its_shutdown() {
     drop(driver);
 }
 
-/// Jobs of later hours that become due while no process runs them are counted exactly, and the oldest one is found,
-/// also beside many jobs of the same hour that are not due yet.
+/// P40: Jobs of later hours that become due while no process runs them are counted exactly, and the oldest one is
+/// found, also beside many jobs of the same hour that are not due yet.
 #[test]
 fn overdue_jobs_are_counted_where_no_process_runs_them() {
     let (_folder, path) = file();

@@ -10,7 +10,7 @@ use tickwheel_jobs::{
 
 use super::support::*;
 
-/// A shutdown refuses new jobs, waits for the runs, and releases the other claims. No released job counts as
+/// P22: A shutdown refuses new jobs, waits for the runs, and releases the other claims. No released job counts as
 /// interrupted.
 #[test]
 fn shutdown_waits_for_runs_and_releases_the_other_claims() {
@@ -40,7 +40,7 @@ fn shutdown_waits_for_runs_and_releases_the_other_claims() {
     jobs.check().unwrap();
 }
 
-/// A shutdown that reaches its limit returns the number of runs that are still under way.
+/// P22: A shutdown that reaches its limit returns the number of runs that are still under way.
 #[test]
 fn shutdown_does_not_wait_longer_than_its_limit() {
     on_each_store(|builder| {
@@ -52,7 +52,7 @@ fn shutdown_does_not_wait_longer_than_its_limit() {
     });
 }
 
-/// A shutdown signals the runs at its start. The result of a run that ends then is recorded.
+/// P22: A shutdown signals the runs at its start. The result of a run that ends then is recorded.
 #[test]
 fn shutdown_signals_runs_at_its_start_and_records_their_ends() {
     let (_folder, path) = file();
@@ -78,7 +78,7 @@ fn shutdown_signals_runs_at_its_start_and_records_their_ends() {
     assert_eq!(left, [(0, 0)]);
 }
 
-/// With a grace, a shutdown signals the runs once the grace is over, and not before.
+/// P22: With a grace, a shutdown signals the runs once the grace is over, and not before.
 #[test]
 fn shutdown_signals_runs_only_after_its_grace() {
     for (grace, told) in [(LONG, None), (MS, Some(Cancellation::Shutdown))] {
@@ -112,7 +112,7 @@ fn shutdown_signals_runs_only_after_its_grace() {
     }
 }
 
-/// A drop of the jobs waits for no run. A job whose run was under way stays pending and runs again.
+/// P9, P22: A drop of the jobs waits for no run. A job whose run was under way stays pending and runs again.
 #[test]
 fn drop_of_the_jobs_loses_nothing_and_waits_for_no_run() {
     let (_folder, path) = file();
@@ -127,7 +127,7 @@ fn drop_of_the_jobs_loses_nothing_and_waits_for_no_run() {
     jobs.check().unwrap();
 }
 
-/// A handler may drop the jobs or shut them down.
+/// P22: A handler may drop the jobs or shut them down.
 #[test]
 fn jobs_may_be_shut_down_or_dropped_in_a_handler() {
     for by_drop in [true, false] {
@@ -155,7 +155,7 @@ fn jobs_may_be_shut_down_or_dropped_in_a_handler() {
     }
 }
 
-/// Each queue of a file has one runner at a time: a second start is refused by name.
+/// P10, P20: Each queue of a file has one runner at a time: a second start is refused by name.
 #[test]
 fn queue_of_a_file_has_one_runner_at_a_time() {
     let (_folder, path) = file();
@@ -167,7 +167,7 @@ fn queue_of_a_file_has_one_runner_at_a_time() {
     builder().start().unwrap();
 }
 
-/// Queues of one file share no key, no id and no run.
+/// P67: Queues of one file share no key, no id and no run.
 #[test]
 fn queues_of_a_file_know_nothing_of_each_other() {
     let (_folder, path) = file();
@@ -209,7 +209,8 @@ impl Job for Delivery {
     }
 }
 
-/// Each queue of a file has tables and indexes of its own, with any name, and in any order in which the queues are made.
+/// P67: Each queue of a file has tables and indexes of its own, with any name, and in any order in which the queues are
+/// made.
 #[test]
 fn queues_of_any_names_share_a_file() {
     let mut names = [

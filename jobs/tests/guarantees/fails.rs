@@ -28,7 +28,7 @@ fn refused() -> Result<(), InsertError<NotSync>> {
     client.insert(SECOND, NotSync(Cell::new(1))).map(drop)
 }
 
-/// `?` makes a failure of every error that can be boxed. The failure is retried by the policy, and its text
+/// P36: `?` makes a failure of every error that can be boxed. The failure is retried by the policy, and its text
 /// has the sources.
 #[test]
 fn errors_become_failures_through_a_question_mark() {
@@ -145,7 +145,7 @@ fn now(run: &Run) -> SystemTime {
     run.due() + run.late()
 }
 
-/// A limiter of 10 mails a second snoozes the rest of 100 mails: all are sent, none is dead or has failed,
+/// P36: A limiter of 10 mails a second snoozes the rest of 100 mails: all are sent, none is dead or has failed,
 /// and no second has more than 10. A snooze counts as nothing else.
 #[test]
 fn limiter_snoozes_jobs_and_kills_none() {
@@ -188,7 +188,7 @@ fn limiter_snoozes_jobs_and_kills_none() {
     });
 }
 
-/// A snooze leaves everything of a job as it was, but its time: the failures before it, their text, the key,
+/// P36: A snooze leaves everything of a job as it was, but its time: the failures before it, their text, the key,
 /// the number of the attempt. The policy counts on from there. The fences ascend.
 #[test]
 fn snooze_changes_only_the_due_time_of_a_job() {
@@ -232,7 +232,7 @@ fn snooze_changes_only_the_due_time_of_a_job() {
     });
 }
 
-/// A cancelled job ends with its run, also if the run snoozes it.
+/// P36: A cancelled job ends with its run, also if the run snoozes it.
 #[test]
 fn snooze_of_a_cancelled_job_ends_it() {
     on_each_store(|builder| {
@@ -250,7 +250,7 @@ fn snooze_of_a_cancelled_job_ends_it() {
     });
 }
 
-/// A snoozed job is in the store, and is there after a restart. A snooze of any length ends with the year
+/// P36: A snoozed job is in the store, and is there after a restart. A snooze of any length ends with the year
 /// 9999 at the latest.
 #[test]
 fn snoozed_job_survives_a_restart() {

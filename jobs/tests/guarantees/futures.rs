@@ -52,7 +52,7 @@ fn insert(jobs: &Jobs, many: u64) {
     jobs.insert_batch((0..many).map(|order| (Duration::ZERO, close(order)))).unwrap();
 }
 
-/// At most `max_async_runs` futures of a kind run at once, 64 by default. Further jobs of the kind wait, jobs
+/// P46: At most `max_async_runs` futures of a kind run at once, 64 by default. Further jobs of the kind wait, jobs
 /// of other kinds do not, and each end of a run starts the next job.
 #[test]
 fn max_async_runs_limits_each_kind_and_delays_no_other() {
@@ -86,7 +86,7 @@ fn max_async_runs_limits_each_kind_and_delays_no_other() {
     on_each_store(|builder| holds(builder.max_async_runs(3), 3));
 }
 
-/// The same on a manual clock. While a kind has no room, its due jobs do not delay the clock.
+/// P46: The same on a manual clock. While a kind has no room, its due jobs do not delay the clock.
 #[test]
 fn manual_clock_is_not_delayed_by_futures_without_room() {
     on_each_store(|builder| {
@@ -108,7 +108,7 @@ fn manual_clock_is_not_delayed_by_futures_without_room() {
     });
 }
 
-/// A raised limit starts the jobs that it lets run in the next step, and not with the next poll, a second later.
+/// P25: A raised limit starts the jobs that it lets run in the next step, and not with the next poll, a second later.
 #[test]
 fn raised_limit_starts_jobs_at_once() {
     on_each_store(|builder| {
@@ -153,8 +153,8 @@ fn futures_run_where_the_jobs_were_started() {
     Jobs::memory().handle(|_: Close, _| Ok(())).start().unwrap().shutdown().unwrap();
 }
 
-/// A handler that is a future adds follow-ups without a wait of its thread. They are stored with its end, and not if it
-/// panics.
+/// P30: A handler that is a future adds follow-ups without a wait of its thread. They are stored with its end, and not
+/// if it panics.
 #[test]
 fn follow_ups_of_a_future_are_stored_with_its_end() {
     async fn follow(close: Close, run: Run) -> Result<(), Fail> {

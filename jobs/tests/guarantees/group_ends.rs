@@ -9,8 +9,8 @@ use tickwheel_jobs::{Fail, Jobs, Run};
 
 use super::support::*;
 
-/// The commit that ends the last member in a transaction of its handler inserts the callback. A rollback does not: then
-/// the member ends as its handler says.
+/// P31: The commit that ends the last member in a transaction of its handler inserts the callback. A rollback does not:
+/// then the member ends as its handler says.
 #[test]
 fn callback_comes_with_the_commit_that_ends_the_last_member() {
     let (_folder, path) = file();

@@ -7,8 +7,8 @@ use tickwheel_jobs::{Fail, InsertErrorKind, JobState, NewJob, Retry, StoreError}
 
 use super::support::*;
 
-/// A header is readable in each run and in lists, also after a failure and when the job is dead. A header of the job
-/// replaces one of the client, and that one replaces one of the builder.
+/// P49: A header is readable in each run and in lists, also after a failure and when the job is dead. A header of the
+/// job replaces one of the client, and that one replaces one of the builder.
 #[test]
 fn headers_reach_runs_and_lists() {
     on_each_store(|builder| {
@@ -52,7 +52,7 @@ fn headers_reach_runs_and_lists() {
     });
 }
 
-/// A header in a transaction of the caller is stored with the job.
+/// P49: A header in a transaction of the caller is stored with the job.
 #[test]
 fn headers_travel_through_a_transaction_and_a_statement() {
     let (_folder, path) = file();
@@ -77,7 +77,7 @@ fn headers_travel_through_a_transaction_and_a_statement() {
     assert_eq!(jobs.dead().count() + jobs.pending().count(), 0);
 }
 
-/// Headers of more than 4 KiB are refused with the job, and nothing is stored.
+/// P49: Headers of more than 4 KiB are refused with the job, and nothing is stored.
 #[test]
 fn headers_that_are_too_long_are_refused() {
     on_each_store(|builder| {
@@ -97,7 +97,7 @@ fn headers_that_are_too_long_are_refused() {
     });
 }
 
-/// The last five failed attempts are kept, each with its time, number, node and text. They stay when the job is
+/// P49: The last five failed attempts are kept, each with its time, number, node and text. They stay when the job is
 /// dead, and when it is retried by hand.
 #[test]
 fn errors_of_the_last_five_attempts_are_kept() {

@@ -20,7 +20,7 @@ fn keyed(order: u64) -> NewJob<Close> {
     NewJob::new(close(order)).at(SECOND).key("order-1")
 }
 
-/// While a job that holds its key until its end runs, no insert under that key is stored, and each answer
+/// P14: While a job that holds its key until its end runs, no insert under that key is stored, and each answer
 /// names the job. Once the job has ended, the key is free.
 #[test]
 fn key_that_is_held_takes_no_second_job_while_the_first_runs() {
@@ -56,7 +56,7 @@ fn key_that_is_held_takes_no_second_job_while_the_first_runs() {
     });
 }
 
-/// A job that has not started is replaced under its key, also if it holds the key until its end, is claimed
+/// P14: A job that has not started is replaced under its key, also if it holds the key until its end, is claimed
 /// already, or waits for a retry.
 #[test]
 fn pending_job_is_replaced_although_it_holds_its_key() {
@@ -87,7 +87,7 @@ fn pending_job_is_replaced_although_it_holds_its_key() {
     });
 }
 
-/// A dead job has no key. Its retry gives the key back to it, or is refused if another job has the key: the
+/// P14: A dead job has no key. Its retry gives the key back to it, or is refused if another job has the key: the
 /// error then names the key and that job. This holds for each way to have a key.
 #[test]
 fn retry_of_a_dead_job_is_refused_if_its_key_is_taken() {
@@ -142,7 +142,7 @@ fn while_it_runs(builder: Builder, body: impl Fn(&Jobs, JobId)) -> Jobs {
     jobs
 }
 
-/// A running job that is cancelled holds its key until its run has ended.
+/// P14: A running job that is cancelled holds its key until its run has ended.
 #[test]
 fn key_is_held_until_a_cancelled_run_has_ended() {
     on_each_store(|builder| {
@@ -155,7 +155,7 @@ fn key_is_held_until_a_cancelled_run_has_ended() {
     });
 }
 
-/// Another process, and a transaction of the caller, see a held key as the process does that runs the job.
+/// P14: Another process, and a transaction of the caller, see a held key as the process does that runs the job.
 #[test]
 fn key_that_is_held_is_seen_by_another_process() {
     let (_folder, path) = file();
@@ -174,7 +174,7 @@ fn key_that_is_held_is_seen_by_another_process() {
     jobs.check().unwrap();
 }
 
-/// An interrupted job still holds its key. A job that is dead of its interruptions does not.
+/// P14: An interrupted job still holds its key. A job that is dead of its interruptions does not.
 #[test]
 fn key_is_held_over_interruptions_until_the_job_is_dead() {
     let (_folder, path) = file();
@@ -199,7 +199,7 @@ fn key_is_held_over_interruptions_until_the_job_is_dead() {
     }
 }
 
-/// At `Buffered` an insert under a key waits for its answer, so no job is dropped silently.
+/// P14: At `Buffered` an insert under a key waits for its answer, so no job is dropped silently.
 #[test]
 fn buffered_insert_under_a_key_says_whether_it_was_stored() {
     let folder = tempfile::tempdir().unwrap();
@@ -216,7 +216,7 @@ fn buffered_insert_under_a_key_says_whether_it_was_stored() {
     });
 }
 
-/// Key, id and policy go together, alone and in a batch. Of several jobs of a batch under one key the last
+/// P15: Key, id and policy go together, alone and in a batch. Of several jobs of a batch under one key the last
 /// one stays, and a known id is stored once.
 #[test]
 fn key_id_and_policy_go_together_in_a_batch() {
@@ -241,7 +241,7 @@ fn key_id_and_policy_go_together_in_a_batch() {
     });
 }
 
-/// The policy that was given with a job overrides that of its handler, also when another process runs the
+/// P6: The policy that was given with a job overrides that of its handler, also when another process runs the
 /// job, and after a retry.
 #[test]
 fn policy_of_a_job_overrides_that_of_its_handler() {
@@ -268,7 +268,7 @@ fn policy_of_a_job_overrides_that_of_its_handler() {
     });
 }
 
-/// The policy that was given with a job is stored with it. A job without one stores none.
+/// P6: The policy that was given with a job is stored with it. A job without one stores none.
 #[test]
 fn policy_of_a_job_survives_a_restart() {
     let (_folder, path) = file();

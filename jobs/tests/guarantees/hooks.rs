@@ -40,7 +40,7 @@ fn every_call_that_waits_is_refused(client: &Client) -> bool {
         && client.insert(HOUR, close(1)).is_err()
 }
 
-/// In `on_event` a nudge returns at once, also if the channel to the dispatcher is full. A call that would
+/// P58: In `on_event` a nudge returns at once, also if the channel to the dispatcher is full. A call that would
 /// wait is refused.
 #[test]
 fn on_event_may_nudge_and_calls_that_wait_are_refused() {
@@ -93,8 +93,8 @@ fn client_with_events(builder: Builder, told: impl Fn(&Client) + Send + Sync + '
     client
 }
 
-/// A client has no thread of its own: a thread that calls it makes its steps. In `on_event` such a thread would wait
-/// for itself, so a call that would wait is refused there.
+/// P58: A client has no thread of its own: a thread that calls it makes its steps. In `on_event` such a thread would
+/// wait for itself, so a call that would wait is refused there.
 #[test]
 fn on_event_of_a_client_refuses_calls_that_wait() {
     let (_folder, path) = file();
@@ -112,7 +112,7 @@ fn on_event_of_a_client_refuses_calls_that_wait() {
     client.insert(HOUR, close(1)).unwrap();
 }
 
-/// A nudge in `on_event` causes no further event, although the poll that it makes fails too: the file is gone.
+/// P58: A nudge in `on_event` causes no further event, although the poll that it makes fails too: the file is gone.
 #[test]
 fn nudge_in_on_event_of_a_client_does_not_call_itself() {
     let (folder, path) = file();
@@ -126,7 +126,7 @@ fn nudge_in_on_event_of_a_client_does_not_call_itself() {
     assert!((1..=3).contains(&events.try_iter().count()));
 }
 
-/// The jobs may be dropped in their own `on_event`, and in that of other jobs which drop these.
+/// P58: The jobs may be dropped in their own `on_event`, and in that of other jobs which drop these.
 #[test]
 fn on_event_may_drop_any_jobs() {
     let start =
@@ -177,7 +177,7 @@ impl Wake for Calls {
     }
 }
 
-/// A waker of [`Run::cancelled`](tickwheel_jobs::Run::cancelled) may call the jobs. A call that would wait is
+/// P58: A waker of [`Run::cancelled`](tickwheel_jobs::Run::cancelled) may call the jobs. A call that would wait is
 /// refused.
 #[test]
 fn waker_of_a_run_may_call_the_jobs() {
@@ -218,7 +218,7 @@ impl Drop for CallsInDrop {
     }
 }
 
-/// A value that a handler or `on_event` has captured may call the jobs in its drop.
+/// P58: A value that a handler or `on_event` has captured may call the jobs in its drop.
 #[test]
 fn captured_value_may_call_the_jobs_in_its_drop() {
     on_each_store(|builder| {
@@ -246,7 +246,7 @@ fn captured_value_may_call_the_jobs_in_its_drop() {
     });
 }
 
-/// A shutdown in a handler of other jobs waits for the runs of those that end.
+/// P22: A shutdown in a handler of other jobs waits for the runs of those that end.
 #[test]
 fn shutdown_in_a_handler_of_other_jobs_waits_for_runs() {
     let (ending, at_start, release) = held(Jobs::memory());
@@ -268,7 +268,7 @@ fn shutdown_in_a_handler_of_other_jobs_waits_for_runs() {
     assert_eq!(told.recv_timeout(LONG).unwrap(), Some(Ok(())));
 }
 
-/// A shutdown in a handler that is a future does not wait for that handler.
+/// P22: A shutdown in a handler that is a future does not wait for that handler.
 #[cfg(feature = "tokio")]
 #[test]
 fn shutdown_in_a_handler_that_is_a_future_does_not_wait_for_it() {

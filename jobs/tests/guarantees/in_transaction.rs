@@ -10,7 +10,7 @@ fn note(log: &Log, job: &Close) -> Result<(), Fail> {
     Ok(())
 }
 
-/// A cancel and a reschedule in a transaction of the caller take effect with its commit. A rollback undoes
+/// P70: A cancel and a reschedule in a transaction of the caller take effect with its commit. A rollback undoes
 /// them.
 #[test]
 fn cancel_in_a_transaction_takes_effect_with_the_commit() {
@@ -49,7 +49,7 @@ fn cancel_in_a_transaction_takes_effect_with_the_commit() {
     jobs.check().unwrap();
 }
 
-/// A cancel in a transaction of the caller reaches a running job with the commit. A reschedule does not move
+/// P11: A cancel in a transaction of the caller reaches a running job with the commit. A reschedule does not move
 /// it.
 #[test]
 fn cancel_in_a_transaction_reaches_the_run_with_the_commit() {
@@ -68,7 +68,7 @@ fn cancel_in_a_transaction_reaches_the_run_with_the_commit() {
     jobs.check().unwrap();
 }
 
-/// The first statement of each verb writes. So a commit of another connection in between does not make SQLite
+/// P70: The first statement of each verb writes. So a commit of another connection in between does not make SQLite
 /// refuse the transaction.
 #[test]
 fn cancel_in_a_deferred_transaction_begins_with_its_write() {
@@ -94,7 +94,7 @@ fn cancel_in_a_deferred_transaction_begins_with_its_write() {
     jobs.check().unwrap();
 }
 
-/// Key, id and policy go with a job into a transaction of the caller.
+/// P70: Key, id and policy go with a job into a transaction of the caller.
 #[test]
 fn key_id_and_policy_go_into_a_transaction_of_the_caller() {
     let (_folder, path) = file();

@@ -7,7 +7,7 @@ use tickwheel_jobs::{Durability, InsertErrorKind, JobId, JobState, Jobs, TimeErr
 
 use super::support::*;
 
-/// An acknowledged job is there after its process was killed, at `Synced` and at `Written`.
+/// P1, P2: An acknowledged job is there after its process was killed, at `Synced` and at `Written`.
 #[test]
 fn insert_survives_a_killed_process() {
     for durability in [Durability::Synced, Durability::Written] {
@@ -33,7 +33,7 @@ fn insert_survives_a_killed_process() {
     }
 }
 
-/// Every buffered insert is in the file once `flush` has returned.
+/// P3: Every buffered insert is in the file once `flush` has returned.
 #[test]
 fn buffered_insert_is_stored_once_flush_returns() {
     let folder = tempfile::tempdir().unwrap();
@@ -46,7 +46,7 @@ fn buffered_insert_is_stored_once_flush_returns() {
     assert!(ids.iter().all(|id| other.get(*id).unwrap().is_some()));
 }
 
-/// An id that is inserted twice is one job, also once that job is done or cancelled.
+/// P5: An id that is inserted twice is one job, also once that job is done or cancelled.
 #[test]
 fn id_that_is_inserted_twice_is_one_job() {
     on_manual(|jobs, driver, log| {
@@ -69,7 +69,7 @@ fn id_that_is_inserted_twice_is_one_job() {
     });
 }
 
-/// A batch with one invalid job stores nothing, and the error gives all jobs back.
+/// P15: A batch with one invalid job stores nothing, and the error gives all jobs back.
 #[test]
 fn batch_is_all_or_nothing() {
     on_manual(|jobs, driver, log| {
@@ -90,7 +90,7 @@ fn batch_is_all_or_nothing() {
     });
 }
 
-/// Each job of a batch runs at its own due time.
+/// P15: Each job of a batch runs at its own due time.
 #[test]
 fn batch_runs_each_job_at_its_own_due_time() {
     on_manual(|jobs, driver, log| {
@@ -104,7 +104,7 @@ fn batch_runs_each_job_at_its_own_due_time() {
     });
 }
 
-/// A job that is inserted in a transaction of the caller is there with its commit, and is not after a
+/// P70: A job that is inserted in a transaction of the caller is there with its commit, and is not after a
 /// rollback. A transaction of another file is refused.
 #[test]
 fn insert_in_a_transaction_takes_effect_with_the_commit() {
@@ -133,7 +133,7 @@ fn insert_in_a_transaction_takes_effect_with_the_commit() {
     assert_eq!(refused.into_inner(), close(3));
 }
 
-/// A job that another process inserts is found by the next poll, and can be cancelled from here.
+/// P67: A job that another process inserts is found by the next poll, and can be cancelled from here.
 #[test]
 fn insert_by_another_process_is_found_within_about_a_second() {
     let (_folder, path) = file();
@@ -162,8 +162,8 @@ fn jitter_spreads_due_times_over_its_window() {
     });
 }
 
-/// A long call timeout holds on a file too: an insert waits for a transaction of another connection that takes longer
-/// than the ten seconds of the default.
+/// P72: A long call timeout holds on a file too: an insert waits for a transaction of another connection that takes
+/// longer than the ten seconds of the default.
 #[test]
 fn long_call_timeout_outlasts_a_long_transaction() {
     let (_folder, path) = file();

@@ -6,7 +6,7 @@ use tickwheel_jobs::{Cancel, InsertErrorKind};
 
 use super::support::*;
 
-/// A key has at most one pending job. `cancel`, `reschedule` and `remaining` by key are about that job.
+/// P14: A key has at most one pending job. `cancel`, `reschedule` and `remaining` by key are about that job.
 #[test]
 fn key_has_at_most_one_pending_job() {
     on_manual(|jobs, driver, log| {
@@ -34,7 +34,7 @@ fn key_has_at_most_one_pending_job() {
     });
 }
 
-/// A claimed job that is replaced under its key never starts.
+/// P14: A claimed job that is replaced under its key never starts.
 #[test]
 fn replaced_job_never_starts_although_it_is_claimed() {
     on_manual(|jobs, driver, log| {
@@ -49,7 +49,7 @@ fn replaced_job_never_starts_although_it_is_claimed() {
     });
 }
 
-/// A key is free once its job has started, so a handler may insert its successor under the same key.
+/// P14: A key is free once its job has started, so a handler may insert its successor under the same key.
 #[test]
 fn key_is_free_once_its_job_has_started() {
     on_each_store(|builder| {
@@ -74,7 +74,7 @@ fn key_is_free_once_its_job_has_started() {
     });
 }
 
-/// A failed job keeps its key for the retry, unless another job took the key during the run.
+/// P14: A failed job keeps its key for the retry, unless another job took the key during the run.
 #[test]
 fn failed_job_keeps_its_key_unless_another_job_took_it() {
     on_each_store(|builder| {

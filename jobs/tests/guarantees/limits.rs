@@ -5,7 +5,7 @@ use tickwheel_jobs::{Jobs, Limit, LimitError, StoreError};
 use super::support::*;
 use crate::scenarios::limits::{Charge, charge, noted};
 
-/// A queue takes limits of 10,000 scopes, and no more. Those that it has can be changed and removed.
+/// P23: A queue takes limits of 10,000 scopes, and no more. Those that it has can be changed and removed.
 #[test]
 fn number_of_scopes_with_a_limit_has_a_bound() {
     let (_folder, path) = file();
@@ -28,7 +28,8 @@ fn number_of_scopes_with_a_limit_has_a_bound() {
     assert_eq!(jobs.limits().unwrap().len(), 10_000);
 }
 
-/// The jobs of a partition keep its limit and its turns across a restart, and after a crash of the process they run.
+/// P25: The jobs of a partition keep its limit and its turns across a restart, and after a crash of the process they
+/// run.
 #[test]
 fn lanes_are_found_again_after_a_restart() {
     let (_folder, path) = file();
@@ -50,7 +51,7 @@ fn lanes_are_found_again_after_a_restart() {
     jobs.check().unwrap();
 }
 
-/// A row that cannot be read holds back none of the due jobs of partitions behind it, however many there are.
+/// P25: A row that cannot be read holds back none of the due jobs of partitions behind it, however many there are.
 #[test]
 fn unreadable_row_holds_back_no_job_of_a_partition() {
     let (_folder, path) = file();

@@ -5,7 +5,7 @@ use tickwheel_jobs::{Fail, JobState, Jobs, Keep, Run, StoreError};
 
 use super::support::*;
 
-/// A page holds about 1 MiB of payloads at most. It held 256 payloads of any size.
+/// P81: A page holds about 1 MiB of payloads at most. It held 256 payloads of any size.
 #[test]
 fn page_of_large_payloads_is_short_and_the_list_is_complete() {
     let folder = tempfile::tempdir().unwrap();
@@ -29,7 +29,7 @@ fn page_of_large_payloads_is_short_and_the_list_is_complete() {
     assert_eq!(jobs.dead().count(), 40);
 }
 
-/// A list shows each job once, in the order of due time. The positions of an hour of many jobs are read once
+/// P81: A list shows each job once, in the order of due time. The positions of an hour of many jobs are read once
 /// for many pages: a job that ends or moves meanwhile is not shown at its old position.
 #[test]
 fn list_of_a_full_hour_shows_each_job_once_while_others_move() {
@@ -64,7 +64,7 @@ fn list_of_a_full_hour_shows_each_job_once_while_others_move() {
     jobs.check().unwrap();
 }
 
-/// A number in the file that no version writes is reported as damage. It was bent into the range, or ended
+/// P20: A number in the file that no version writes is reported as damage. It was bent into the range, or ended
 /// the dispatcher in builds that check for overflow.
 #[test]
 fn number_out_of_range_in_the_file_is_reported_as_damage() {

@@ -66,8 +66,8 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
 }
 
-/// A caller that is alone makes most of its steps itself, at each durability. A future, a handler and a caller of a
-/// large batch make none.
+/// P56: A caller that is alone makes most of its steps itself, at each durability. A future, a handler and a caller of
+/// a large batch make none.
 #[test]
 fn caller_that_is_alone_makes_its_own_steps() {
     for durability in [Durability::Written, Durability::Synced, Durability::Buffered] {
@@ -107,7 +107,7 @@ fn caller_that_is_alone_makes_its_own_steps() {
     }
 }
 
-/// No call overtakes an insert that its thread did not wait for.
+/// P56: No call overtakes an insert that its thread did not wait for.
 #[test]
 fn call_overtakes_no_insert_before_it() {
     on_each_store(|builder| {
@@ -125,7 +125,7 @@ fn call_overtakes_no_insert_before_it() {
     });
 }
 
-/// The dispatcher sleeps, and a caller inserts a job that is due before it would wake: the job starts in time.
+/// P56: The dispatcher sleeps, and a caller inserts a job that is due before it would wake: the job starts in time.
 #[test]
 fn job_of_a_lone_caller_starts_in_time() {
     on_each_store(|builder| {
@@ -146,7 +146,7 @@ fn job_of_a_lone_caller_starts_in_time() {
     });
 }
 
-/// Work that comes while a caller makes its step is done after that step: calls of others, more inserts than the
+/// P56: Work that comes while a caller makes its step is done after that step: calls of others, more inserts than the
 /// channel has room for, ends of runs, and a job that becomes due.
 #[test]
 fn work_that_comes_during_a_step_of_a_caller_is_done() {
@@ -187,8 +187,8 @@ fn work_that_comes_during_a_step_of_a_caller_is_done() {
     });
 }
 
-/// The jobs are shut down, or dropped, while a caller makes its step: the step ends first, and its job is there at the
-/// next start. Calls that come later are refused.
+/// P57: The jobs are shut down, or dropped, while a caller makes its step: the step ends first, and its job is there at
+/// the next start. Calls that come later are refused.
 #[test]
 fn end_of_the_jobs_waits_for_the_step_of_a_caller() {
     for is_drop in [false, true] {
@@ -230,8 +230,8 @@ fn end_of_the_jobs_waits_for_the_step_of_a_caller() {
     }
 }
 
-/// A panic in the step of a caller ends the jobs as one of the dispatcher does: the caller does not unwind, `on_event`
-/// is called, runs are cancelled, later calls are refused, and another program may lock the file.
+/// P57: A panic in the step of a caller ends the jobs as one of the dispatcher does: the caller does not unwind,
+/// `on_event` is called, runs are cancelled, later calls are refused, and another program may lock the file.
 #[test]
 fn panic_in_the_step_of_a_caller_ends_the_jobs() {
     on_stores(|store| {
@@ -290,8 +290,8 @@ fn impatient(path: &std::path::Path) -> (Jobs, mpsc::Receiver<(bool, bool)>) {
     (jobs, events)
 }
 
-/// Another program holds the lock of the file: a caller that makes its own step waits until the limit of its call, is
-/// refused, and a thread of the jobs calls `on_event`. The next call succeeds.
+/// P57: Another program holds the lock of the file: a caller that makes its own step waits until the limit of its call,
+/// is refused, and a thread of the jobs calls `on_event`. The next call succeeds.
 #[test]
 fn step_of_a_caller_on_a_busy_file_ends_at_its_limit() {
     let (_folder, path) = file();
@@ -319,7 +319,7 @@ fn step_of_a_caller_on_a_busy_file_ends_at_its_limit() {
     jobs.shutdown().unwrap();
 }
 
-/// A shutdown that crosses the step of a caller on a busy file ends the wait of that step.
+/// P57: A shutdown that crosses the step of a caller on a busy file ends the wait of that step.
 #[test]
 fn shutdown_ends_the_wait_of_a_caller_on_a_busy_file() {
     let (_folder, path) = file();
@@ -340,7 +340,8 @@ fn shutdown_ends_the_wait_of_a_caller_on_a_busy_file() {
     drop(at_lock.try_recv().unwrap());
 }
 
-/// Callers come and go: alone, by twos and threes, beside futures and runs. Nothing is lost, and nothing is done twice.
+/// P56: Callers come and go: alone, by twos and threes, beside futures and runs. Nothing is lost, and nothing is done
+/// twice.
 #[test]
 fn callers_that_come_and_go_lose_nothing() {
     on_each_store(|builder| {

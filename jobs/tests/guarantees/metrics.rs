@@ -8,7 +8,7 @@ use tickwheel_jobs::{Jobs, Limit};
 use super::scenarios::metrics::Samples;
 use super::support::*;
 
-/// The text of a known history, to the letter.
+/// P82: The text of a known history, to the letter.
 #[test]
 fn metrics_of_a_known_history_are_exact() {
     let dies = |_: Push, _: &tickwheel_jobs::Run| Err(tickwheel_jobs::Fail::dead("no such user"));
@@ -44,7 +44,7 @@ fn metrics_of_a_known_history_are_exact() {
     assert_eq!(text, expected, "{text}");
 }
 
-/// Metrics name 200 kinds and 200 schedules, and count the others under `other`.
+/// P84: Metrics name 200 kinds and 200 schedules, and count the others under `other`.
 #[test]
 fn metrics_name_200_kinds_and_schedules_and_count_the_others() {
     on_each_store(|builder| {
@@ -68,7 +68,7 @@ fn metrics_name_200_kinds_and_schedules_and_count_the_others() {
     });
 }
 
-/// Hostile names of kinds and schedules end neither a label nor a line, and bring no control character.
+/// P84: Hostile names of kinds and schedules end neither a label nor a line, and bring no control character.
 #[test]
 fn metrics_with_hostile_names_have_one_sample_a_line() {
     let hostile =
@@ -157,7 +157,7 @@ fn metrics_of_limits_are_those_of_the_queue_and_of_flows() {
     });
 }
 
-/// The age of the longest run is in the metrics while the run lasts, and falls to zero after it.
+/// P83: The age of the longest run is in the metrics while the run lasts, and falls to zero after it.
 #[test]
 fn longest_run_is_measured_while_it_lasts() {
     let (started, at_start) = mpsc::channel();
@@ -183,7 +183,7 @@ fn longest_run_is_measured_while_it_lasts() {
     jobs.shutdown().unwrap();
 }
 
-/// A job that was claimed when its process ended counts as interrupted in the process that finds it.
+/// P83: A job that was claimed when its process ended counts as interrupted in the process that finds it.
 #[test]
 fn interruptions_are_counted_by_the_process_that_finds_them() {
     let folder = tempfile::tempdir().unwrap();

@@ -19,7 +19,7 @@ fn leave(conn: &Connection, statement: &Statement) -> Result<usize, Error> {
     conn.execute(statement.sql(), [statement.parameter()])
 }
 
-/// A statement that the application executes stores its job with the commit of the application's transaction,
+/// P70: A statement that the application executes stores its job with the commit of the application's transaction,
 /// or not at all. The job is there at once, is counted, runs, and can be cancelled.
 #[test]
 fn outbox_statement_stores_its_job_with_the_commit() {
@@ -56,7 +56,7 @@ fn outbox_statement_stores_its_job_with_the_commit() {
     assert!(receiver.try_recv().is_err(), "what was rolled back never ran");
 }
 
-/// The process that runs the jobs finds the job of a statement by a poll, without a nudge.
+/// P70: The process that runs the jobs finds the job of a statement by a poll, without a nudge.
 #[test]
 fn outbox_job_is_found_within_about_a_second() {
     let (_folder, path) = file();
@@ -68,7 +68,7 @@ fn outbox_job_is_found_within_about_a_second() {
     jobs.check().unwrap();
 }
 
-/// A statement that is executed twice stores one job. Jobs that were left while no process ran the jobs are
+/// P71: A statement that is executed twice stores one job. Jobs that were left while no process ran the jobs are
 /// there for the next one that does.
 #[test]
 fn outbox_statement_that_is_run_twice_is_one_job() {
@@ -85,7 +85,7 @@ fn outbox_statement_that_is_run_twice_is_one_job() {
     client.check().unwrap();
 }
 
-/// Of two jobs with one key the later one stays, inserted in either way.
+/// P71: Of two jobs with one key the later one stays, inserted in either way.
 #[test]
 fn insert_in_replaces_the_outbox_job_under_its_key() {
     let (_folder, path) = file();
@@ -110,7 +110,7 @@ fn insert_in_replaces_the_outbox_job_under_its_key() {
     client.check().unwrap();
 }
 
-/// A read does not wait for the transaction of another connection because statements have left jobs.
+/// P73: A read does not wait for the transaction of another connection because statements have left jobs.
 #[test]
 fn read_waits_for_no_writer_although_the_outbox_has_a_job() {
     let (_folder, path) = file();
@@ -124,7 +124,7 @@ fn read_waits_for_no_writer_although_the_outbox_has_a_job() {
     assert!(client.get(statement.id()).unwrap().is_some());
 }
 
-/// SQLite refuses a statement in a file or a queue that it was not made for, and after the tables have
+/// P71: SQLite refuses a statement in a file or a queue that it was not made for, and after the tables have
 /// changed.
 #[test]
 fn outbox_statement_is_refused_by_other_files_and_versions() {
@@ -155,7 +155,7 @@ fn outbox_statement_is_refused_by_other_files_and_versions() {
     assert_eq!(refused.into_inner().into_job(), close(3));
 }
 
-/// A row of the outbox that no statement has left is refused, or stays and is named. It blocks no other job.
+/// P71: A row of the outbox that no statement has left is refused, or stays and is named. It blocks no other job.
 #[test]
 fn outbox_row_that_is_no_job_stays_and_blocks_no_other() {
     let (_folder, path) = file();
@@ -179,7 +179,7 @@ fn outbox_row_that_is_no_job_stays_and_blocks_no_other() {
     client.check().unwrap();
 }
 
-/// An insert on a thread that has a transaction of its own open ends within the call timeout, and the error
+/// P72: An insert on a thread that has a transaction of its own open ends within the call timeout, and the error
 /// names `insert_in`. It waited for 10 seconds on a manual clock, or for longer on a busy machine.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "the wait is one of real time")]
@@ -214,7 +214,7 @@ fn insert_beside_an_own_open_transaction_names_insert_in() {
     assert!(since.elapsed() < 8 * SECOND, "{:?}", since.elapsed());
 }
 
-/// A start waits for other connections no longer than the call timeout.
+/// P72: A start waits for other connections no longer than the call timeout.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "the wait is one of real time")]
 fn start_waits_for_a_writer_no_longer_than_the_call_timeout() {
@@ -231,7 +231,7 @@ fn start_waits_for_a_writer_no_longer_than_the_call_timeout() {
     assert!(since.elapsed() < 8 * SECOND, "{:?}", since.elapsed());
 }
 
-/// SQLite's busy error has two names here, because it has two cures. A transaction that has read before
+/// P72: SQLite's busy error has two names here, because it has two cures. A transaction that has read before
 /// another connection wrote can never write. A transaction that meets a writer may wait.
 #[test]
 fn transaction_that_read_first_is_told_to_begin_immediate() {
@@ -271,7 +271,7 @@ fn transaction_that_read_first_is_told_to_begin_immediate() {
     client.check().unwrap();
 }
 
-/// An SQLite that may lose commits is refused by name, with the cure.
+/// P76: An SQLite that may lose commits is refused by name, with the cure.
 #[test]
 fn an_sqlite_that_may_lose_commits_is_refused() {
     let folder = tempfile::tempdir().unwrap();
@@ -286,7 +286,7 @@ fn an_sqlite_that_may_lose_commits_is_refused() {
     }
 }
 
-/// The history counts the job of a statement once, also if a question is the first to find it.
+/// P34: The history counts the job of a statement once, also if a question is the first to find it.
 #[test]
 fn history_counts_the_job_of_a_statement_once() {
     let (_folder, path) = file();

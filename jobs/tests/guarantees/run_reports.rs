@@ -55,7 +55,7 @@ impl Reports {
     }
 }
 
-/// The end says how the run ended and why, and both reports say of which job and which attempt.
+/// P50: The end says how the run ended and why, and both reports say of which job and which attempt.
 #[test]
 fn run_reports_say_which_job_and_how_it_ended() {
     on_each_store(|builder| {
@@ -136,7 +136,7 @@ impl Job for NoClose {
     const KIND: &'static str = Close::KIND;
 }
 
-/// A payload that does not decode is a run with a start and an end too.
+/// P50: A payload that does not decode is a run with a start and an end too.
 #[test]
 fn run_of_a_payload_that_does_not_decode_is_reported() {
     on_each_store(|builder| {
@@ -152,7 +152,7 @@ fn run_of_a_payload_that_does_not_decode_is_reported() {
     });
 }
 
-/// The start is reported before the handler is called, on its thread.
+/// P50: The start is reported before the handler is called, on its thread.
 #[test]
 fn run_start_is_reported_on_the_thread_of_the_handler_before_it() {
     on_each_store(|builder| {
@@ -179,7 +179,8 @@ fn run_start_is_reported_on_the_thread_of_the_handler_before_it() {
     });
 }
 
-/// The end is reported after the commit that ends the run. So a program that hears of the end finds the job changed.
+/// P50: The end is reported after the commit that ends the run. So a program that hears of the end finds the job
+/// changed.
 #[test]
 fn run_end_is_reported_after_its_commit() {
     on_each_store(|builder| {
@@ -211,7 +212,7 @@ fn run_end_is_reported_after_its_commit() {
     });
 }
 
-/// The same in real time: a thread that hears of an end finds the job gone.
+/// P50: The same in real time: a thread that hears of an end finds the job gone.
 #[test]
 fn run_end_in_real_time_is_reported_after_its_commit() {
     on_each_store(|builder| {
@@ -233,7 +234,7 @@ fn run_end_in_real_time_is_reported_after_its_commit() {
     });
 }
 
-/// Every start has one end, also if a shutdown waits for the run no longer, if the handler gives up at the
+/// P51: Every start has one end, also if a shutdown waits for the run no longer, if the handler gives up at the
 /// signal, or if the jobs are dropped.
 #[test]
 fn run_that_a_shutdown_leaves_behind_is_reported_as_interrupted_once() {
@@ -279,7 +280,7 @@ fn run_that_a_shutdown_leaves_behind_is_reported_as_interrupted_once() {
     }
 }
 
-/// A handler that gives up when the program ends is reported as interrupted, before the shutdown returns.
+/// P51: A handler that gives up when the program ends is reported as interrupted, before the shutdown returns.
 #[test]
 fn run_that_gives_up_at_a_shutdown_is_reported_as_interrupted() {
     on_each_store(|builder| {
@@ -326,7 +327,7 @@ fn run_that_a_shutdown_waits_for_is_reported_as_it_ended() {
     });
 }
 
-/// Jobs that are dropped in a handler on a manual clock report the end of its run too.
+/// P51: Jobs that are dropped in a handler on a manual clock report the end of its run too.
 #[test]
 fn run_that_drops_its_jobs_is_reported_as_interrupted() {
     on_each_store(|builder| {
@@ -349,7 +350,7 @@ fn run_that_drops_its_jobs_is_reported_as_interrupted() {
     });
 }
 
-/// An end that is known while the start is still being reported is reported after the start.
+/// P50: An end that is known while the start is still being reported is reported after the start.
 #[test]
 fn run_end_never_overtakes_its_start() {
     on_each_store(|builder| {
@@ -390,7 +391,7 @@ impl Drop for PanicsTwice {
     }
 }
 
-/// A panic of `on_run` harms nothing, that of the start neither: the run goes on, and its end is recorded.
+/// P50: A panic of `on_run` harms nothing, that of the start neither: the run goes on, and its end is recorded.
 #[test]
 fn on_run_that_panics_harms_nothing() {
     on_each_store(|builder| {
@@ -411,7 +412,7 @@ fn on_run_that_panics_harms_nothing() {
     });
 }
 
-/// At the start `on_run` may make any call. At the end a call that would wait is refused, and a nudge is not.
+/// P58: At the start `on_run` may make any call. At the end a call that would wait is refused, and a nudge is not.
 #[test]
 fn on_run_may_call_at_the_start_and_is_refused_at_the_end() {
     on_each_store(|builder| {
@@ -438,7 +439,7 @@ fn on_run_may_call_at_the_start_and_is_refused_at_the_end() {
     });
 }
 
-/// A shutdown in `on_run` at the start does not wait for the run.
+/// P58: A shutdown in `on_run` at the start does not wait for the run.
 #[test]
 fn shutdown_in_on_run_at_the_start_does_not_wait_for_the_run() {
     on_each_store(|builder| {
@@ -464,7 +465,7 @@ fn shutdown_in_on_run_at_the_start_does_not_wait_for_the_run() {
     });
 }
 
-/// The lateness and the run times of a kind are counted under the exact bounds, in the kind's own counters.
+/// P87: The lateness and the run times of a kind are counted under the exact bounds, in the kind's own counters.
 #[test]
 fn stats_have_lateness_and_run_times_of_each_kind() {
     on_each_store(|builder| {

@@ -7,7 +7,7 @@ use tickwheel_jobs::{Event, Fail, JobState, Jobs, Retry};
 
 use super::support::*;
 
-/// A run never starts before its due time.
+/// P7: A run never starts before its due time.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "the real clock is the subject")]
 fn run_never_starts_before_its_due_time() {
@@ -36,7 +36,7 @@ fn run_never_starts_before_its_due_time() {
     });
 }
 
-/// On a manual clock a run starts at its due time, and not a millisecond before.
+/// P7: On a manual clock a run starts at its due time, and not a millisecond before.
 #[test]
 fn run_never_starts_early_on_a_manual_clock() {
     on_manual(|jobs, driver, log| {
@@ -51,7 +51,7 @@ fn run_never_starts_early_on_a_manual_clock() {
     });
 }
 
-/// Jobs start in the order of due time, and of insertion where the due times are equal.
+/// P16: Jobs start in the order of due time, and of insertion where the due times are equal.
 #[test]
 fn jobs_start_in_the_order_of_due_time_then_of_insertion() {
     on_manual(|jobs, driver, log| {
@@ -64,7 +64,7 @@ fn jobs_start_in_the_order_of_due_time_then_of_insertion() {
     });
 }
 
-/// A wall clock that is set moves every run with it, also that of a claimed job.
+/// P8: A wall clock that is set moves every run with it, also that of a claimed job.
 #[test]
 fn wall_clock_that_is_set_moves_the_runs() {
     on_manual(|jobs, driver, log| {
@@ -90,7 +90,7 @@ fn wall_clock_that_is_set_moves_the_runs() {
     });
 }
 
-/// A failed job is retried after the delays of its policy, and is dead after the last retry. A retry by hand
+/// P6: A failed job is retried after the delays of its policy, and is dead after the last retry. A retry by hand
 /// begins anew.
 #[test]
 fn failed_job_is_retried_by_its_policy_and_then_dead() {
@@ -163,7 +163,7 @@ fn failure_decides_whether_its_job_is_retried_or_dead() {
     });
 }
 
-/// A job of a kind without a handler waits, is listed by `unhandled`, and runs once a handler is there.
+/// P19: A job of a kind without a handler waits, is listed by `unhandled`, and runs once a handler is there.
 #[test]
 fn kind_without_a_handler_waits_and_is_listed() {
     let (_folder, path) = file();
@@ -180,7 +180,7 @@ fn kind_without_a_handler_waits_and_is_listed() {
     assert_eq!(jobs.unhandled().unwrap(), []);
 }
 
-/// A job whose payload does not decode is dead, and keeps its bytes.
+/// P19: A job whose payload does not decode is dead, and keeps its bytes.
 #[test]
 fn payload_that_does_not_decode_is_dead_with_its_bytes() {
     #[derive(serde::Serialize, serde::Deserialize)]
@@ -202,7 +202,7 @@ fn payload_that_does_not_decode_is_dead_with_its_bytes() {
     jobs.check().unwrap();
 }
 
-/// A dead job stays for `keep_dead`, and is deleted then.
+/// P21: A dead job stays for `keep_dead`, and is deleted then.
 #[test]
 fn dead_jobs_stay_for_keep_dead() {
     on_each_store(|builder| {
@@ -219,7 +219,7 @@ fn dead_jobs_stay_for_keep_dead() {
     });
 }
 
-/// The fences of the runs of a job ascend, also over restarts.
+/// P9: The fences of the runs of a job ascend, also over restarts.
 #[test]
 fn fences_of_a_job_ascend_through_restarts() {
     let folder = tempfile::tempdir().unwrap();
@@ -274,7 +274,7 @@ fn events_tell_what_failed_and_died() {
     });
 }
 
-/// One thread starts overdue jobs in the order of due time.
+/// P16, P18: One thread starts overdue jobs in the order of due time.
 #[test]
 fn overdue_jobs_start_in_order_on_one_thread() {
     let (_folder, path) = file();
@@ -301,7 +301,7 @@ fn overdue_jobs_start_in_order_on_one_thread() {
     drop(jobs);
 }
 
-/// A job that ends its process five times is dead. Its neighbours, which were claimed with it at first, are
+/// P17: A job that ends its process five times is dead. Its neighbours, which were claimed with it at first, are
 /// not.
 #[test]
 fn job_that_ends_its_process_five_times_is_dead() {

@@ -30,7 +30,7 @@ fn schedule_period_does_not_drift() {
     });
 }
 
-/// Of the missed occurrences none, one or as many as the burst run, by the policy of the schedule.
+/// P18: Of the missed occurrences none, one or as many as the burst run, by the policy of the schedule.
 #[test]
 fn missed_occurrences_run_as_their_policy_says() {
     // Ten occurrences are missed; the eleventh is not.
@@ -54,7 +54,7 @@ fn missed_occurrences_run_as_their_policy_says() {
     }
 }
 
-/// The missed occurrences are those that are more than a second late, whatever the fraction of a second at which a
+/// P18: The missed occurrences are those that are more than a second late, whatever the fraction of a second at which a
 /// process finds them. They run by their policy, and the others run too.
 #[test]
 fn missed_occurrences_are_the_same_at_each_fraction_of_a_second() {
@@ -109,7 +109,7 @@ fn missed_occurrences_are_the_same_at_each_fraction_of_a_second() {
     }
 }
 
-/// At most 10,000 missed occurrences run, also if the burst is larger.
+/// P18: At most 10,000 missed occurrences run, also if the burst is larger.
 #[test]
 fn burst_makes_ten_thousand_occurrences_at_most() {
     let (jobs, driver) = Jobs::memory().handle(|_: Close, _| Ok(())).manual().unwrap();
@@ -121,7 +121,7 @@ fn burst_makes_ten_thousand_occurrences_at_most() {
     assert_eq!(driver.advance(SECOND), 1);
 }
 
-/// A step makes a part of the missed occurrences of many schedules, and the next step goes on. None is lost,
+/// P79: A step makes a part of the missed occurrences of many schedules, and the next step goes on. None is lost,
 /// and none runs twice.
 #[test]
 fn missed_occurrences_are_made_in_parts_and_none_is_lost() {
@@ -169,7 +169,7 @@ fn driver_passes_all_time_at_once_if_nothing_is_left_to_do() {
     });
 }
 
-/// An occurrence is made once, also if the rule of the schedule changes and changes back.
+/// P18: An occurrence is made once, also if the rule of the schedule changes and changes back.
 #[test]
 fn occurrence_is_made_once_though_the_schedule_changes() {
     on_manual(|jobs, driver, _| {
@@ -182,7 +182,7 @@ fn occurrence_is_made_once_though_the_schedule_changes() {
     });
 }
 
-/// A clock that was years ahead and is right again stops no schedule. The next occurrence comes one period
+/// P8: A clock that was years ahead and is right again stops no schedule. The next occurrence comes one period
 /// after the last one before the wrong time.
 #[test]
 fn schedule_goes_on_after_a_clock_that_was_years_ahead() {
@@ -203,7 +203,7 @@ fn schedule_goes_on_after_a_clock_that_was_years_ahead() {
     });
 }
 
-/// The same, if the clock is right again only after a restart, with and without the same `schedule` call.
+/// P8: The same, if the clock is right again only after a restart, with and without the same `schedule` call.
 #[test]
 fn schedule_goes_on_after_a_restart_with_a_corrected_clock() {
     for repeats_again in [false, true] {
@@ -229,7 +229,7 @@ fn schedule_goes_on_after_a_restart_with_a_corrected_clock() {
     }
 }
 
-/// A clock that is set back makes no occurrence run twice, also if it goes back by several periods.
+/// P8: A clock that is set back makes no occurrence run twice, also if it goes back by several periods.
 #[test]
 fn occurrence_runs_once_though_the_clock_is_set_back() {
     on_manual(|jobs, driver, _| {
@@ -386,9 +386,9 @@ mod cron {
         ]
     };
 
-    /// A time in digits, also in a list or a range, happens once a day: when the gap ends if the clock skips it, and
-    /// the first time if the clock shows it twice. With a `*` or a step each time that the clock shows counts. So it is
-    /// if each occurrence comes in its turn, and if all were missed, over the changes of a year in many zones.
+    /// P8: A time in digits, also in a list or a range, happens once a day: when the gap ends if the clock skips it,
+    /// and the first time if the clock shows it twice. With a `*` or a step each time that the clock shows counts. So
+    /// it is if each occurrence comes in its turn, and if all were missed, over the changes of a year in many zones.
     #[test]
     fn cron_keeps_its_words_over_the_changes_of_many_zones() {
         for (zone, year) in [
@@ -438,7 +438,7 @@ mod cron {
         }
     }
 
-    /// A zone that the system's data do not have comes from the program's own, and UTC needs no data.
+    /// P8: A zone that the system's data do not have comes from the program's own, and UTC needs no data.
     #[test]
     fn cron_knows_the_zones_without_data_of_the_system() {
         let folder = tempfile::tempdir().unwrap();
@@ -469,7 +469,7 @@ mod cron {
         }
     }
 
-    /// A fixed time that clocks skip runs when the gap ends. A stepped expression runs at each step of real
+    /// P8: A fixed time that clocks skip runs when the gap ends. A stepped expression runs at each step of real
     /// time.
     #[test]
     fn cron_follows_its_zone_when_clocks_go_forward() {
@@ -488,7 +488,7 @@ mod cron {
         );
     }
 
-    /// A fixed time that comes twice runs once, at the first. An expression for every hour runs at both.
+    /// P8: A fixed time that comes twice runs once, at the first. An expression for every hour runs at both.
     #[test]
     fn cron_follows_its_zone_when_clocks_go_back() {
         // On 2026-10-25 in Berlin 03:00 is followed by 02:00: 02:30 is at 00:30 and 01:30 UTC.
@@ -498,8 +498,8 @@ mod cron {
         assert_eq!(hourly, ["2026-10-25T00:30:00Z", "2026-10-25T01:30:00Z"]);
     }
 
-    /// A day that a zone left out does not end the schedule: the searches for the next occurrence and for the latest
-    /// missed one go on after it. A fixed time of that day comes when the gap ends.
+    /// P8: A day that a zone left out does not end the schedule: the searches for the next occurrence and for the
+    /// latest missed one go on after it. A fixed time of that day comes when the gap ends.
     #[test]
     fn cron_goes_on_after_a_day_that_its_zone_left_out() {
         // In Apia 2011-12-29 was followed by 2011-12-31, when 10:00 UTC came.
@@ -573,7 +573,7 @@ mod cron {
         assert!(matches!(refused, Err(StoreError::Schedule(ScheduleError::NeverOccurs(_)))));
     }
 
-    /// A cron schedule too goes on after a clock that was years ahead, at once or after a restart.
+    /// P8: A cron schedule too goes on after a clock that was years ahead, at once or after a restart.
     #[test]
     fn cron_goes_on_after_a_clock_that_was_years_ahead() {
         let folder = tempfile::tempdir().unwrap();
@@ -598,7 +598,7 @@ mod cron {
         jobs.check().unwrap();
     }
 
-    /// A cron schedule that missed years runs its latest missed occurrence, and then goes on.
+    /// P18: A cron schedule that missed years runs its latest missed occurrence, and then goes on.
     #[test]
     fn cron_runs_the_latest_missed_occurrence_after_years() {
         let folder = tempfile::tempdir().unwrap();
@@ -618,7 +618,7 @@ mod cron {
     }
 }
 
-/// `run_schedule` makes a job that is due now, another one with each call. The schedule goes on as before.
+/// P18: `run_schedule` makes a job that is due now, another one with each call. The schedule goes on as before.
 #[test]
 fn run_schedule_makes_an_occurrence_now_and_the_schedule_goes_on() {
     on_manual(|jobs, driver, log| {

@@ -31,7 +31,7 @@ fn claimed(path: &Path, ids: &[JobId]) {
     conn.execute("INSERT INTO tickwheel_claim (ids) VALUES (?1)", [ids]).unwrap();
 }
 
-/// A suspect delays no other job (P17). A job that was interrupted twice was at the head of its kind until it
+/// P17: A suspect delays no other job. A job that was interrupted twice was at the head of its kind until it
 /// was claimed, one a second, and every new job waited behind all of them.
 #[test]
 fn suspects_with_long_runs_delay_no_new_job() {
@@ -58,7 +58,7 @@ fn suspects_with_long_runs_delay_no_new_job() {
     jobs.shutdown().unwrap();
 }
 
-/// A job is dead after its fifth interruption, unless another suspect was claimed after it (P17). The later
+/// P17: A job is dead after its fifth interruption, unless another suspect was claimed after it. The later
 /// one is the more likely cause, so the first keeps its last attempt.
 #[test]
 fn fifth_interruption_kills_unless_a_suspect_was_claimed_later() {

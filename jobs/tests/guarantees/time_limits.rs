@@ -36,7 +36,7 @@ fn manual(
     (jobs, slot)
 }
 
-/// At the limit the run is cancelled, and not before. The limit counts from the start of the run: on a file the
+/// P35: At the limit the run is cancelled, and not before. The limit counts from the start of the run: on a file the
 /// claim comes 50 ms earlier, and here the due time comes a minute earlier.
 #[test]
 fn time_limit_cancels_the_run_that_long_after_its_start() {
@@ -60,7 +60,7 @@ fn time_limit_cancels_the_run_that_long_after_its_start() {
     });
 }
 
-/// After the limit and the grace the run has failed, and its job waits for a retry. Before that it is running.
+/// P35: After the limit and the grace the run has failed, and its job waits for a retry. Before that it is running.
 /// The run occupies its slot until its handler returns, and that end is refused.
 #[test]
 fn run_past_its_limit_and_grace_has_failed_and_its_end_is_refused() {
@@ -113,7 +113,7 @@ fn run_past_its_limit_and_grace_has_failed_and_its_end_is_refused() {
     });
 }
 
-/// A run that was given up keeps its slot: with one slot no other job starts until its handler returns.
+/// P35: A run that was given up keeps its slot: with one slot no other job starts until its handler returns.
 #[test]
 fn run_past_its_limit_keeps_its_slot_until_it_returns() {
     on_each_store(|builder| {
@@ -136,7 +136,7 @@ fn run_past_its_limit_keeps_its_slot_until_it_returns() {
     });
 }
 
-/// Its policy may retry the job beside the run that was given up. The second run has a greater fence, and only its
+/// P35: Its policy may retry the job beside the run that was given up. The second run has a greater fence, and only its
 /// end counts.
 #[test]
 fn retry_beside_a_run_past_its_limit_has_a_greater_fence() {
@@ -162,7 +162,7 @@ fn retry_beside_a_run_past_its_limit_has_a_greater_fence() {
     });
 }
 
-/// A handler that gives up at its limit has failed: else its job would run again at once, and never end. A job
+/// P35: A handler that gives up at its limit has failed: else its job would run again at once, and never end. A job
 /// that was cancelled is gone in any case.
 #[test]
 fn handler_that_gives_up_at_its_limit_has_failed() {
@@ -218,7 +218,7 @@ fn handler_that_gives_up_before_its_limit_has_not_failed() {
     });
 }
 
-/// A job that was cancelled is gone after the grace, and is not retried.
+/// P35: A job that was cancelled is gone after the grace, and is not retried.
 #[test]
 fn cancelled_job_past_its_limit_is_gone() {
     on_each_store(|builder| {
@@ -237,7 +237,7 @@ fn cancelled_job_past_its_limit_is_gone() {
     });
 }
 
-/// In real time too, and without an end of the handler: the job has failed while its handler goes on. Its own end
+/// P35: In real time too, and without an end of the handler: the job has failed while its handler goes on. Its own end
 /// is refused.
 #[test]
 fn time_limit_in_real_time_ends_a_run_whose_handler_goes_on() {
@@ -278,7 +278,7 @@ fn time_limit_in_real_time_ends_a_run_whose_handler_goes_on() {
     });
 }
 
-/// A run within its limit is not disturbed, however many of its kind have run before.
+/// P35: A run within its limit is not disturbed, however many of its kind have run before.
 #[test]
 fn run_within_its_limit_is_not_disturbed() {
     on_each_store(|builder| {
@@ -294,7 +294,7 @@ fn run_within_its_limit_is_not_disturbed() {
     });
 }
 
-/// The start refuses a limit of zero, and a limit for a kind without a handler.
+/// P35: The start refuses a limit of zero, and a limit for a kind without a handler.
 #[test]
 fn time_limit_of_zero_or_without_a_handler_is_refused() {
     let refused = |builder: Builder| match builder.start() {
@@ -320,7 +320,7 @@ fn time_limit_of_zero_or_without_a_handler_is_refused() {
     });
 }
 
-/// The limit wakes a handler that awaits [`Run::cancelled`], on the manual clock and in real time.
+/// P35: The limit wakes a handler that awaits [`Run::cancelled`], on the manual clock and in real time.
 #[cfg(feature = "tokio")]
 #[test]
 fn time_limit_wakes_a_future_that_waits_for_it() {

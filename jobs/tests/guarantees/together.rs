@@ -7,7 +7,7 @@ use tickwheel_jobs::{Durability, Fail, Jobs};
 
 use super::support::*;
 
-/// Every job that eight threads insert and do not cancel runs once.
+/// P6: Every job that eight threads insert and do not cancel runs once.
 #[test]
 fn callers_on_eight_threads_lose_nothing() {
     on_each_store(|builder| {
@@ -43,7 +43,7 @@ fn callers_on_eight_threads_lose_nothing() {
     });
 }
 
-/// Jobs beyond `max_in_flight` wait, and all run.
+/// P6: Jobs beyond `max_in_flight` wait, and all run.
 #[test]
 fn jobs_beyond_max_in_flight_all_run() {
     on_each_store(|builder| {
@@ -84,7 +84,7 @@ fn lists_show_each_job_once_in_order() {
     });
 }
 
-/// The file shrinks when its jobs are gone, while the jobs run.
+/// P76: The file shrinks when its jobs are gone, while the jobs run.
 #[test]
 fn file_shrinks_when_its_jobs_are_gone() {
     let (_folder, path) = file();
@@ -134,7 +134,7 @@ fn on_event_that_panics_or_calls_stops_no_job() {
     jobs.shutdown().unwrap();
 }
 
-/// A step takes some thousand jobs of callers and leaves the rest to the next one. So a job that falls due
+/// P79: A step takes some thousand jobs of callers and leaves the rest to the next one. So a job that falls due
 /// meanwhile waits for no more than those.
 #[test]
 fn step_takes_some_thousand_jobs_of_callers_and_no_more() {

@@ -25,7 +25,7 @@ impl Story {
     }
 }
 
-/// P17: a job that ends its process is dead after five times, and the jobs that were claimed with it have run.
+/// P17: A job that ends its process is dead after five times, and the jobs that were claimed with it have run.
 #[test]
 fn job_that_ends_its_process_five_times_is_the_only_dead_job() {
     const NEIGHBOURS: u64 = 300;
@@ -80,7 +80,7 @@ fn jobs_that_were_interrupted_twice_do_not_delay_a_restart() {
     story.remove();
 }
 
-/// P18: occurrences that were due while no process ran are made up for as their schedule says.
+/// P18: Occurrences that were due while no process ran are made up for as their schedule says.
 #[test]
 fn occurrences_missed_by_a_dead_process_follow_their_policy() {
     const PERIOD_MS: u64 = 100;

@@ -67,7 +67,7 @@ fn opens(open: impl Fn() -> Builder) {
     fill::run_all(open());
 }
 
-/// A file of layout 5 is opened, shows what it showed, and its jobs run.
+/// P44: A file of layout 5 is opened, shows what it showed, and its jobs run.
 #[test]
 fn file_of_layout_5_is_opened() {
     let folder = tempfile::tempdir().unwrap();
@@ -81,7 +81,7 @@ fn file_of_layout_5_is_opened() {
     opens(|| Jobs::open(&path).unwrap());
 }
 
-/// The keys of layout 1 on a server are read, show what they showed, and their jobs run.
+/// P44: The keys of layout 1 on a server are read, show what they showed, and their jobs run.
 #[test]
 fn keys_of_layout_1_are_read() {
     let Some(server) = installed::server(&["--appendonly", "no"]) else { return };

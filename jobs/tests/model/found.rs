@@ -34,7 +34,7 @@ fn folder(name: &str) -> PathBuf {
     folder
 }
 
-/// Overdue jobs start in the order of their due times. The wheel promises no order of timers that are due at
+/// P16: Overdue jobs start in the order of their due times. The wheel promises no order of timers that are due at
 /// one tick, as all overdue ones are, so the latest of the missed jobs ran first.
 #[test]
 fn overdue_jobs_start_in_the_order_of_their_due_times() {
@@ -47,7 +47,7 @@ fn overdue_jobs_start_in_the_order_of_their_due_times() {
     assert_eq!(*ran.lock().unwrap(), [1, 2, 3]);
 }
 
-/// Jobs with one due time start in the order of insertion. They did so only by luck.
+/// P16: Jobs with one due time start in the order of insertion. They did so only by luck.
 #[test]
 fn jobs_for_one_time_start_in_the_order_of_insertion() {
     let (jobs, driver, ran) = listed(Jobs::memory());
@@ -56,7 +56,7 @@ fn jobs_for_one_time_start_in_the_order_of_insertion() {
     assert!(ran.lock().unwrap().is_sorted());
 }
 
-/// A clock that is set back by less than a second delays a claimed job. If a job was overdue when it was
+/// P7: A clock that is set back by less than a second delays a claimed job. If a job was overdue when it was
 /// claimed, its timer fired after a millisecond, and did not look at the wall clock.
 #[test]
 fn clock_set_back_by_less_than_a_second_delays_a_claimed_job() {
@@ -99,7 +99,7 @@ fn retried_job_is_not_held_by_its_old_claim() {
     std::fs::remove_dir_all(folder).unwrap();
 }
 
-/// Attempts increase over interruptions and failures. The number of an attempt was the sum of the failures
+/// P9: Attempts increase over interruptions and failures. The number of an attempt was the sum of the failures
 /// and of the interruptions in a row. A failure set the latter to zero, and two runs had the number 2.
 #[test]
 fn attempts_increase_over_interruptions_and_failures() {
@@ -163,7 +163,7 @@ fn telling(builder: Builder) -> (Builder, Arc<Mutex<Vec<String>>>) {
     (builder, told)
 }
 
-/// A row that cannot be read blocks no other job. A row of a job with text for a number made every claim
+/// P77: A row that cannot be read blocks no other job. A row of a job with text for a number made every claim
 /// fail: no job of the file ran any more. One of a schedule made every commit fail: every insert was refused.
 #[test]
 fn row_that_cannot_be_read_blocks_no_other_job() {
@@ -206,7 +206,7 @@ fn row_that_cannot_be_read_blocks_no_other_job() {
     std::fs::remove_dir_all(folder).unwrap();
 }
 
-/// A schedule with an unknown rule stays unchanged. It became a job at its time, and was deleted: a program
+/// P77: A schedule with an unknown rule stays unchanged. It became a job at its time, and was deleted: a program
 /// without feature `cron` ended the schedules of one that has it.
 #[test]
 fn schedule_with_an_unknown_rule_stays_unchanged() {

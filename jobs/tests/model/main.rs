@@ -345,20 +345,21 @@ fn run(setup: Setup, history: &[Op]) -> Outcome {
     Ok(())
 }
 
-/// The store in memory answers every call of a random history as the oracle does.
+/// P6, P14, P30, P34, P43, P48, P62: The store in memory answers every call of a random history as the oracle does.
 #[test]
 fn store_in_memory_agrees_with_the_oracle() {
     agrees(Kind::Memory, 250);
 }
 
-/// The store on a file agrees with the oracle as well, also after crashes.
+/// P6, P10, P14, P22, P30, P36, P43, P48, P49, P62, P68, P69, P77: The store on a file agrees with the oracle as well,
+/// also after crashes.
 #[test]
 fn store_on_a_file_agrees_with_the_oracle() {
     agrees(Kind::File, 60);
 }
 
-/// The store on Redis agrees with the oracle. A crash is a copy of the queue, which the next process gets, and a lease
-/// that ends.
+/// P48, P62, P106, Redis P14, Redis P30: The store on Redis agrees with the oracle. A crash is a copy of the queue,
+/// which the next process gets, and a lease that ends.
 #[cfg(feature = "redis")]
 #[test]
 fn the_store_on_redis_agrees_with_the_oracle() {
@@ -366,7 +367,7 @@ fn the_store_on_redis_agrees_with_the_oracle() {
     agrees(Kind::Server(server.port), 30);
 }
 
-/// The store in a cluster agrees with the oracle. A copy has another slot, and mostly another node.
+/// P106: The store in a cluster agrees with the oracle. A copy has another slot, and mostly another node.
 #[cfg(feature = "redis")]
 #[test]
 fn store_in_a_cluster_agrees_with_the_oracle() {

@@ -153,8 +153,9 @@ impl Proxied {
     }
 }
 
-/// Whatever name a kind or a schedule has, and whether the proxy strips the prefix and decodes the path or not: each button
-/// reaches the thing that its form names and nothing else, and another application of the host gets no request.
+/// P91: Whatever name a kind or a schedule has, and whether the proxy strips the prefix and decodes the path or not:
+/// each button reaches the thing that its form names and nothing else, and another application of the host gets no
+/// request.
 #[test]
 fn names_reach_their_own_thing_through_a_proxy() {
     for prefix in ["/stripped/", "/kept/"] {
@@ -242,8 +243,8 @@ fn names_reach_their_own_thing_through_a_proxy() {
     }
 }
 
-/// Below a prefix that the proxy strips, and below ones that it does not, every link, form, asset and redirect leads
-/// to its place. The path without its slash is redirected by nginx; where nginx does not know of a slash, by the
+/// P90: Below a prefix that the proxy strips, and below ones that it does not, every link, form, asset and redirect
+/// leads to its place. The path without its slash is redirected by nginx; where nginx does not know of a slash, by the
 /// dashboard.
 #[test]
 fn proxies_may_strip_the_prefix_or_not() {

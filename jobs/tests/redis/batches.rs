@@ -15,8 +15,8 @@ impl Job for NoOrder {
     const KIND: &'static str = Order::KIND;
 }
 
-/// Each job of a batch ends by itself: one that does not decode dies, one that fails is retried, the others complete.
-/// The batch that they leave behind holds no slot.
+/// P43: Each job of a batch ends by itself: one that does not decode dies, one that fails is retried, the others
+/// complete. The batch that they leave behind holds no slot.
 #[test]
 fn each_job_of_a_claimed_batch_has_its_own_end() {
     let server = Server::start();

@@ -22,7 +22,7 @@ fn insert(client: &Client, due: Duration) {
     client.insert_batch((0..JOBS).map(keyed)).unwrap();
 }
 
-/// Each step of a bulk verb is one call of a script, and each job has its own result: a key that is taken keeps
+/// P62: Each step of a bulk verb is one call of a script, and each job has its own result: a key that is taken keeps
 /// only its own job dead.
 #[test]
 fn bulk_is_one_call_for_256_jobs_and_each_has_its_result() {
@@ -57,7 +57,7 @@ fn bulk_is_one_call_for_256_jobs_and_each_has_its_result() {
     client.check().unwrap();
 }
 
-/// A step whose reply is lost is sent again, and returns the counts of the first time.
+/// P63: A step whose reply is lost is sent again, and returns the counts of the first time.
 #[test]
 fn bulk_step_whose_reply_is_lost_counts_its_jobs_once() {
     let server = Server::start();
@@ -73,7 +73,7 @@ fn bulk_step_whose_reply_is_lost_counts_its_jobs_once() {
     client.check().unwrap();
 }
 
-/// `cancel_all` of the running jobs asks the runs of every node to stop.
+/// P65: `cancel_all` of the running jobs asks the runs of every node to stop.
 #[test]
 fn bulk_cancel_reaches_the_runs_of_every_node() {
     let server = Server::start();

@@ -80,7 +80,7 @@ fn numbers(list: &[String]) -> Vec<Vec<u64>> {
     list.iter().map(|entry| entry.split(' ').map(number).collect()).collect()
 }
 
-/// Nodes whose clocks are ten minutes wrong and drift run every job once, in order and not early.
+/// Redis P7, D9: Nodes whose clocks are ten minutes wrong and drift run every job once, in order and not early.
 #[test]
 fn nodes_with_wrong_and_drifting_clocks_run_jobs_once_in_time() {
     let Some(library) = library() else { return };
@@ -149,9 +149,9 @@ fn calls(server: &Server) -> u64 {
     calls.map_or(0, |calls| calls.split(',').next().unwrap().parse().unwrap())
 }
 
-/// A client that was idle reads the server's time before it computes a due time. Meanwhile the server's clock may
-/// have been set, or the two clocks have drifted: before a fix, the due time was then ten minutes off, or late by
-/// a thousandth of the idle time.
+/// Redis P7: A client that was idle reads the server's time before it computes a due time. Meanwhile the server's clock
+/// may have been set, or the two clocks have drifted: before a fix, the due time was then ten minutes off, or late by a
+/// thousandth of the idle time.
 #[test]
 fn client_that_was_idle_reads_the_servers_time_first() {
     let server = Server::start();

@@ -28,7 +28,7 @@ fn noting_errors(url: &str, queue: &str, log: &Log, errors: &Errors) -> Jobs {
     noting(builder, log)
 }
 
-/// A queue is found on the node of its slot, and no other node has a key of it.
+/// P102: A queue is found on the node of its slot, and no other node has a key of it.
 #[test]
 fn queue_is_found_on_its_node_of_the_cluster() {
     let cluster = Cluster::start(3, PATIENT);
@@ -60,7 +60,7 @@ fn queue_is_found_on_its_node_of_the_cluster() {
     assert!(of_nodes.iter().filter(|queues| **queues > 0).count() > 1, "{of_nodes:?}");
 }
 
-/// A slot that moves while jobs are inserted and run loses no job, and no job runs twice.
+/// Redis P6: A slot that moves while jobs are inserted and run loses no job, and no job runs twice.
 #[test]
 fn slot_that_moves_under_load_runs_every_job_once() {
     let cluster = Cluster::start(3, PATIENT);
@@ -129,8 +129,8 @@ fn replicated(info: &str, name: &str) -> Option<u64> {
     info[at..].split(|digit: char| !digit.is_ascii_digit()).next()?.parse().ok()
 }
 
-/// Jobs go on with the replica that follows a killed master. Only asynchronous replication explains a lost insert
-/// or a second run.
+/// Redis P4, Redis P6: Jobs go on with the replica that follows a killed master. Only asynchronous replication explains
+/// a lost insert or a second run.
 #[test]
 fn master_that_is_killed_is_followed_by_its_replica() {
     let mut cluster = Cluster::start(3, PATIENT);

@@ -20,7 +20,7 @@ pub(crate) fn fates() -> Vec<Fate> {
     fates
 }
 
-/// A batch whose request or reply is cut at any byte is stored once.
+/// Redis P5, D18: A batch whose request or reply is cut at any byte is stored once.
 #[test]
 fn insert_that_is_cut_anywhere_is_stored_once() {
     let server = Server::start();
@@ -45,7 +45,7 @@ fn insert_that_is_cut_anywhere_is_stored_once() {
     log.each_once(order as usize);
 }
 
-/// No job runs twice if the request or reply of a claim or of an end is cut at any byte.
+/// Redis P6, D18: No job runs twice if the request or reply of a claim or of an end is cut at any byte.
 #[test]
 fn claim_or_end_that_is_cut_anywhere_runs_no_job_twice() {
     let server = Server::start();

@@ -12,8 +12,8 @@ use crate::slow_disk::SlowDisk;
 use crate::stoppable_replica::Replica;
 use crate::support::{Log, MS, Order, each_runs_once, noting, now};
 
-/// A job whose claim a failover forgot is claimed again, and the end of its first run is refused. Both claims have
-/// one number, because the clock of the server was ahead once. Their nonces differ.
+/// Redis P9, D10, D19: A job whose claim a failover forgot is claimed again, and the end of its first run is refused.
+/// Both claims have one number, because the clock of the server was ahead once. Their nonces differ.
 #[test]
 fn claim_that_a_failover_forgot_has_its_first_end_refused() {
     let mut primary = Server::start();
@@ -63,7 +63,7 @@ fn claim_that_a_failover_forgot_has_its_first_end_refused() {
     jobs.shutdown().unwrap();
 }
 
-/// A failover loses the batches that the replica did not have, each as a whole, and nothing else.
+/// Redis P4: A failover loses the batches that the replica did not have, each as a whole, and nothing else.
 #[test]
 fn failover_loses_only_what_the_replica_did_not_have() {
     let mut primary = Server::start();
@@ -100,7 +100,8 @@ fn syncing(policy: &str) -> Server {
     Server::with(&["--save", "", "--appendonly", "yes", "--appendfsync", policy])
 }
 
-/// A killed server loses nothing that it has written, whichever its `appendfsync` is: the system has the data.
+/// Redis P4: A killed server loses nothing that it has written, whichever its `appendfsync` is: the system has the
+/// data.
 #[test]
 fn server_kill_loses_nothing_that_was_written() {
     for policy in ["no", "everysec", "always"] {
@@ -116,7 +117,7 @@ fn server_kill_loses_nothing_that_was_written() {
     }
 }
 
-/// With `everysec` and a slow disk, a kill loses the latest inserts: the server answers before it writes.
+/// Redis P4: With `everysec` and a slow disk, a kill loses the latest inserts: the server answers before it writes.
 #[test]
 fn sync_each_second_loses_the_latest_inserts_on_a_slow_disk() {
     let mut server = syncing("everysec");

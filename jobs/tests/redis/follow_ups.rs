@@ -30,8 +30,8 @@ fn receipts(client: &Client) -> Vec<u64> {
     numbers
 }
 
-/// A full server refuses an end with follow-ups as a whole. Its run keeps its claim, so no other node runs the job, and
-/// its place, so the node does not claim ever more jobs. The end is stored once there is memory.
+/// Redis P30: A full server refuses an end with follow-ups as a whole. Its run keeps its claim, so no other node runs
+/// the job, and its place, so the node does not claim ever more jobs. The end is stored once there is memory.
 #[test]
 fn end_with_follow_ups_waits_for_memory_as_a_whole() {
     let server = Server::start();
@@ -74,7 +74,7 @@ fn end_with_follow_ups_waits_for_memory_as_a_whole() {
     log.each_once(40);
 }
 
-/// If the reply to an end with follow-ups is lost, it is sent again, and they are stored once.
+/// Redis P30: If the reply to an end with follow-ups is lost, it is sent again, and they are stored once.
 #[test]
 fn follow_ups_are_stored_once_though_the_reply_of_the_end_is_lost() {
     let server = Server::start();
@@ -105,8 +105,8 @@ fn follow_ups_are_stored_once_though_the_reply_of_the_end_is_lost() {
     log.each_once(20);
 }
 
-/// A run that has lost its lease stores no follow-up, although its handler returns well. The next run of the job stores
-/// its own.
+/// Redis P30: A run that has lost its lease stores no follow-up, although its handler returns well. The next run of the
+/// job stores its own.
 #[test]
 fn follow_ups_of_a_run_that_lost_its_lease_are_dropped() {
     let server = Server::start();
@@ -142,8 +142,8 @@ fn follow_ups_of_a_run_that_lost_its_lease_are_dropped() {
     second.shutdown().unwrap();
 }
 
-/// An end that reaches the server after its claim is gone stores no follow-up. Here an operator removes the fence while
-/// the handler runs. The next run of the job stores its own.
+/// Redis P30: An end that reaches the server after its claim is gone stores no follow-up. Here an operator removes the
+/// fence while the handler runs. The next run of the job stores its own.
 #[test]
 fn follow_ups_of_an_end_without_its_claim_are_not_stored() {
     let server = Arc::new(Server::start());

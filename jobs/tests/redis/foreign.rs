@@ -431,10 +431,10 @@ fn plants(server: &Server) -> Vec<Plant> {
     all
 }
 
-/// A value that makes no sense, in any key of a queue, is named by `check` and stops nothing else: inserts, claims, runs,
-/// their ends, the ends of leases, cancels, pauses, lists, groups and metrics go on. What a script has set aside is named
-/// by an event. Before a fix, one text in `turn` or in a mark of `lanes` let no job of any kind be claimed, and no node of
-/// the queue found the ended leases of another.
+/// P100, D3: A value that makes no sense, in any key of a queue, is named by `check` and stops nothing else: inserts,
+/// claims, runs, their ends, the ends of leases, cancels, pauses, lists, groups and metrics go on. What a script has
+/// set aside is named by an event. Before a fix, one text in `turn` or in a mark of `lanes` let no job of any kind be
+/// claimed, and no node of the queue found the ended leases of another.
 #[test]
 fn foreign_value_in_any_key_is_named_and_stops_nothing_else() {
     let server = Server::start();

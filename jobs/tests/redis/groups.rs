@@ -35,8 +35,8 @@ fn counting(builder: Builder, reports: &Arc<AtomicU64>) -> Builder {
     })
 }
 
-/// If the reply to the end of the last member is lost, the end is sent again. The member is counted once, and the callback
-/// comes once. The same holds if the reply to a seal is lost.
+/// Redis P31: If the reply to the end of the last member is lost, the end is sent again. The member is counted once,
+/// and the callback comes once. The same holds if the reply to a seal is lost.
 #[test]
 fn callback_comes_once_though_the_reply_of_the_end_is_lost() {
     let server = Server::start();
@@ -69,8 +69,8 @@ fn callback_comes_once_though_the_reply_of_the_end_is_lost() {
     log.each_once(20);
 }
 
-/// A full server takes the end of every member, also of the last one: it has had the callback since the insert of the
-/// group. It takes no new group.
+/// Redis P31: A full server takes the end of every member, also of the last one: it has had the callback since the
+/// insert of the group. It takes no new group.
 #[test]
 fn callback_comes_though_the_server_is_full() {
     let server = Server::start();
@@ -101,8 +101,8 @@ fn callback_comes_though_the_server_is_full() {
     log.each_once(100);
 }
 
-/// Three nodes end the members of many groups at once: each group has one report. Clients fill a part of the groups while
-/// their members end.
+/// Redis P31: Three nodes end the members of many groups at once: each group has one report. Clients fill a part of the
+/// groups while their members end.
 #[test]
 fn callback_comes_once_though_several_nodes_end_the_members() {
     let server = Server::start();
@@ -141,7 +141,8 @@ fn callback_comes_once_though_several_nodes_end_the_members() {
     log.each_once(2000);
 }
 
-/// A member whose node is gone is reclaimed. If that was its last interruption, it is dead, and its group ends.
+/// Redis P31: A member whose node is gone is reclaimed. If that was its last interruption, it is dead, and its group
+/// ends.
 #[test]
 fn member_that_dies_of_interruptions_ends_its_group() {
     let server = Server::start();
@@ -185,7 +186,7 @@ fn member_that_dies_of_interruptions_ends_its_group() {
     jobs.shutdown().unwrap();
 }
 
-/// A change of a group or of a member changes nothing if a key of groups has another type.
+/// Redis P31: A change of a group or of a member changes nothing if a key of groups has another type.
 #[test]
 fn change_of_a_member_is_not_half_done_if_a_key_has_another_type() {
     let server = Server::start();

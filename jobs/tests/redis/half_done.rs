@@ -20,8 +20,8 @@ fn fill(server: &Server, limit: &str) {
     let _: String = server.ask(&["CONFIG", "SET", "maxmemory", limit]);
 }
 
-/// A full server renews leases. It refused that before a fix, because `ZADD` may need memory: the lease ended, and
-/// the job ran elsewhere beside the first run.
+/// Redis P10, D5: A full server renews leases. It refused that before a fix, because `ZADD` may need memory: the lease
+/// ended, and the job ran elsewhere beside the first run.
 #[test]
 fn lease_is_renewed_on_a_full_server() {
     let server = Server::start();
@@ -75,7 +75,7 @@ fn buffered_insert_that_a_full_server_refuses_is_reported() {
     jobs.shutdown().unwrap();
 }
 
-/// A full server stores the ends of runs, also in a batch with calls. Before a fix, a reschedule that it refused
+/// D5: A full server stores the ends of runs, also in a batch with calls. Before a fix, a reschedule that it refused
 /// took the ends in the same batch with it.
 #[test]
 fn ends_of_runs_are_stored_on_a_full_server() {
@@ -162,7 +162,7 @@ pub(crate) fn unchanged(server: &Server, before: &BTreeMap<String, Vec<u8>>, wha
     assert!(changed.is_empty() && gone.is_empty(), "{what}: {changed:?} changed, {gone:?} gone");
 }
 
-/// A call or a claim that meets a key of another type changes nothing. Before a fix, a job whose claim was half
+/// D4: A call or a claim that meets a key of another type changes nothing. Before a fix, a job whose claim was half
 /// done was in no set, so no node would run it.
 #[test]
 fn operations_are_not_half_done_if_a_key_has_another_type() {
@@ -295,7 +295,7 @@ fn claim_whose_reply_was_lost_is_answered_by_a_full_server() {
     log.each_once(1);
 }
 
-/// The end of a run changes nothing if it meets a key of another type.
+/// D4: The end of a run changes nothing if it meets a key of another type.
 #[test]
 fn end_of_a_run_is_not_half_done_if_a_key_has_another_type() {
     let server = Arc::new(Server::start());
@@ -321,7 +321,7 @@ fn end_of_a_run_is_not_half_done_if_a_key_has_another_type() {
     }
 }
 
-/// The end of a lease changes nothing if it meets a key of another type.
+/// D4: The end of a lease changes nothing if it meets a key of another type.
 #[test]
 fn end_of_a_lease_is_not_half_done_if_a_key_has_another_type() {
     let server = Server::start();

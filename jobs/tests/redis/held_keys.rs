@@ -19,8 +19,8 @@ fn held(order: u64) -> NewJob<Order> {
     NewJob::new(Order(order)).key("import-7").unique_until(Until::Ended)
 }
 
-/// While a node runs a job that holds its key, no node inserts another job under that key, by any call. A lost
-/// reply does not change that. The answer names the job that has the key. The key is free once the job has ended.
+/// Redis P14: While a node runs a job that holds its key, no node inserts another job under that key, by any call. A
+/// lost reply does not change that. The answer names the job that has the key. The key is free once the job has ended.
 #[test]
 fn key_that_is_held_takes_no_second_job_on_any_node() {
     let server = Server::start();
@@ -61,8 +61,8 @@ fn key_that_is_held_takes_no_second_job_on_any_node() {
     node.shutdown().unwrap();
 }
 
-/// A job is retried by a policy of its own, on every node. A dead job whose key is taken is not retried, and the
-/// error names the job that has the key.
+/// Redis P14: A job is retried by a policy of its own, on every node. A dead job whose key is taken is not retried, and
+/// the error names the job that has the key.
 #[test]
 fn retry_policy_goes_with_its_job_and_retry_needs_its_key() {
     let server = Server::start();

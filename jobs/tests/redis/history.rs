@@ -24,7 +24,7 @@ fn inserted(client: &Client, kind: &str) -> u64 {
     history.iter().map(|entry| entry.inserted).sum()
 }
 
-/// Rows of the history that cannot be read fail no call, also when they are folded two days later. What happens in
+/// P34: Rows of the history that cannot be read fail no call, also when they are folded two days later. What happens in
 /// later hours is counted.
 #[test]
 fn history_of_a_server_with_damage_fails_no_call() {
@@ -53,7 +53,7 @@ fn history_of_a_server_with_damage_fails_no_call() {
     }
 }
 
-/// While 200 other kinds have rows, the events of a further kind count as `other`. A kind to which nothing has
+/// P34: While 200 other kinds have rows, the events of a further kind count as `other`. A kind to which nothing has
 /// happened for 90 days makes room.
 #[test]
 fn kinds_behind_the_first_200_share_one_history_on_a_server() {

@@ -79,7 +79,7 @@ fn all_futures_are_answered_in_time(client: &Client) {
     assert!(took < LIMIT + LOADED, "{took:?}");
 }
 
-/// Futures are answered within the limit of their own call, on a client and on a node.
+/// P59: Futures are answered within the limit of their own call, on a client and on a node.
 #[test]
 fn futures_are_answered_in_time_while_the_server_stands_still() {
     let server = Server::start();

@@ -29,8 +29,8 @@ fn node() {
     drop(jobs);
 }
 
-/// Every ten seconds one of three nodes is killed, and comes back five seconds later. In no second the nodes claim more
-/// jobs than their rate. Prints how many of the tokens they use.
+/// Redis P24: Every ten seconds one of three nodes is killed, and comes back five seconds later. In no second the nodes
+/// claim more jobs than their rate. Prints how many of the tokens they use.
 #[test]
 fn nodes_that_are_killed_keep_a_rate() {
     let server = Server::start();

@@ -1,7 +1,7 @@
 //! Defects that other queues have had, each in the form that it could take here.
 //!
-//! The table in `docs/invariants.md` has all of them: whose they are, the rule, and the test, which
-//! may be in another file.
+//! The table in `docs/invariants.md` has all of them: whose they are, and the rule. A test carries the number of its
+//! defect (`D4`), and may be in another file.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -49,7 +49,7 @@ fn remove(server: &Server, command: &str, key: &str, id: &[u8]) {
     cmd.arg(format!("tw:{{jobs}}:{key}")).arg(id).exec(&mut server.connection()).unwrap();
 }
 
-/// `check` finds a job that is in no set, and the job runs after a reschedule. hibiken/asynq#1144, #1051: tasks
+/// D2: `check` finds a job that is in no set, and the job runs after a reschedule. hibiken/asynq#1144, #1051: tasks
 /// were active for ever, without a lease that could end.
 #[test]
 fn check_finds_a_job_in_no_set_and_a_reschedule_mends_it() {
@@ -67,7 +67,7 @@ fn check_finds_a_job_in_no_set_and_a_reschedule_mends_it() {
     each_runs_once(&client, jobs, &log, 3);
 }
 
-/// A claim without a fence or a record blocks no other job. The same issues: one entry that made no sense kept the
+/// D3: A claim without a fence or a record blocks no other job. The same issues: one entry that made no sense kept the
 /// leases of all others from ending.
 #[test]
 fn claim_without_a_fence_or_record_blocks_no_other_job() {
@@ -96,7 +96,7 @@ fn claim_without_a_fence_or_record_blocks_no_other_job() {
     drop((jobs, driver));
 }
 
-/// Jobs that are due in a year stay, while dead jobs are deleted. oxanus 2.0.0 deleted jobs a week after their
+/// D7: Jobs that are due in a year stay, while dead jobs are deleted. oxanus 2.0.0 deleted jobs a week after their
 /// creation, also if they were due later.
 #[test]
 fn maintenance_leaves_jobs_that_are_due_much_later() {
@@ -129,7 +129,7 @@ fn maintenance_leaves_jobs_that_are_due_much_later() {
     jobs.check().unwrap();
 }
 
-/// Jobs whose due times are three milliseconds apart run in their order and not early. apalis-redis,
+/// D8: Jobs whose due times are three milliseconds apart run in their order and not early. apalis-redis,
 /// hibiken/asynq: times were whole seconds.
 #[test]
 fn jobs_a_few_milliseconds_apart_keep_their_order_and_none_is_early() {
@@ -154,7 +154,7 @@ fn jobs_a_few_milliseconds_apart_keep_their_order_and_none_is_early() {
     jobs.shutdown().unwrap();
 }
 
-/// A job starts within seconds although every notification is lost. taskforcesh/bullmq#1656, #2466, #2534: the
+/// D11: A job starts within seconds although every notification is lost. taskforcesh/bullmq#1656, #2466, #2534: the
 /// loss of a wake-up left due jobs where they were.
 #[test]
 fn job_starts_although_every_notification_is_lost() {
@@ -181,7 +181,7 @@ fn job_starts_although_every_notification_is_lost() {
     jobs.shutdown().unwrap();
 }
 
-/// A node goes on after its connections have died in silence. taskforcesh/bullmq#648, #3088, #4384: such a worker
+/// D10: A node goes on after its connections have died in silence. taskforcesh/bullmq#648, #3088, #4384: such a worker
 /// never came back.
 #[test]
 fn node_whose_connections_died_in_silence_goes_on() {
@@ -203,7 +203,7 @@ fn node_whose_connections_died_in_silence_goes_on() {
     log.each_once(4);
 }
 
-/// A schedule goes on when an occurrence is lost. taskforcesh/bullmq#3272, #393, #2744: each run made the next
+/// D12: A schedule goes on when an occurrence is lost. taskforcesh/bullmq#3272, #393, #2744: each run made the next
 /// occurrence.
 #[test]
 fn schedule_goes_on_when_an_occurrence_is_lost() {
@@ -247,8 +247,8 @@ fn schedule_goes_on_when_an_occurrence_is_lost() {
     jobs.check().unwrap();
 }
 
-/// Leases are renewed while every thread is busy. taskforcesh/bullmq#3056, #3183: locks were not renewed while
-/// handlers kept the process busy.
+/// Redis P10, D13: Leases are renewed while every thread is busy. taskforcesh/bullmq#3056, #3183: locks were not
+/// renewed while handlers kept the process busy.
 #[test]
 fn leases_are_renewed_while_every_thread_is_busy() {
     /// It may be renewed two seconds late, and ends several times before the runs do.
@@ -285,7 +285,7 @@ fn leases_are_renewed_while_every_thread_is_busy() {
     log.each_once(MANY);
 }
 
-/// No key of the server expires, except those of the last answers to processes. Without these, a chosen id still
+/// D16: No key of the server expires, except those of the last answers to processes. Without these, a chosen id still
 /// stands for one job. hibiken/asynq: keys expired, and an id with them.
 #[test]
 fn keys_never_expire_except_those_of_the_last_answers() {
@@ -316,7 +316,7 @@ fn keys_never_expire_except_those_of_the_last_answers() {
     log.each_once(2);
 }
 
-/// A late reply is not taken for the reply to the next call. redis-rs/redis-rs#1252: it was, after a call was
+/// D17: A late reply is not taken for the reply to the next call. redis-rs/redis-rs#1252: it was, after a call was
 /// given up.
 #[test]
 fn reply_that_is_late_is_not_taken_for_the_next_one() {

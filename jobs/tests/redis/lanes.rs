@@ -51,8 +51,8 @@ fn all_end(client: &Client, running: &Running, many: usize) {
     client.check().unwrap();
 }
 
-/// Three nodes together run as many jobs of a flow as its limit, and no more, also of those that were claimed before
-/// there was a limit.
+/// Redis P23: Three nodes together run as many jobs of a flow as its limit, and no more, also of those that were
+/// claimed before there was a limit.
 #[test]
 fn nodes_together_keep_a_limit() {
     let server = Server::start();
@@ -80,7 +80,7 @@ fn nodes_together_keep_a_limit() {
     nodes.into_iter().for_each(|node| node.shutdown().unwrap());
 }
 
-/// The jobs of a node that is cut off keep their places until their leases end, and not longer.
+/// Redis P23: The jobs of a node that is cut off keep their places until their leases end, and not longer.
 #[test]
 fn places_of_a_node_that_is_cut_off_are_free_once_its_leases_end() {
     let server = Server::start();
@@ -119,8 +119,8 @@ fn places_of_a_node_that_is_cut_off_are_free_once_its_leases_end() {
     drop(cut_off);
 }
 
-/// The places of a node that has died are free after its leases, also if the last limit was removed meanwhile. A leaked
-/// place is named by `check` until then. Later limits count the claims anew.
+/// Redis P23: The places of a node that has died are free after its leases, also if the last limit was removed
+/// meanwhile. A leaked place is named by `check` until then. Later limits count the claims anew.
 #[test]
 fn places_are_free_although_the_limit_was_removed_meanwhile() {
     let server = Server::start();
@@ -178,7 +178,8 @@ fn fence_with_a_broken_scope_stops_no_claim() {
     assert_eq!(in_hand(&open(&server).client().unwrap()), 0);
 }
 
-/// Each job runs, also after someone removes data from the keys of partitions and limits, or adds data to them.
+/// Redis P23: Each job runs, also after someone removes data from the keys of partitions and limits, or adds data to
+/// them.
 #[test]
 fn keys_of_partitions_that_someone_changes_heal() {
     let server = Server::start();
@@ -229,7 +230,7 @@ fn keys_of_partitions_that_someone_changes_heal() {
     }
 }
 
-/// A claim that meets a key of another type changes nothing.
+/// Redis P23: A claim that meets a key of another type changes nothing.
 #[test]
 fn claim_with_partitions_is_not_half_done_if_a_key_has_another_type() {
     let server = Server::start();
@@ -249,7 +250,8 @@ fn claim_with_partitions_is_not_half_done_if_a_key_has_another_type() {
     }
 }
 
-/// No job runs twice, and no place is lost, if the request or reply of a claim or of an end is cut at any byte.
+/// Redis P23: No job runs twice, and no place is lost, if the request or reply of a claim or of an end is cut at any
+/// byte.
 #[test]
 fn claim_in_lanes_that_is_cut_anywhere_loses_no_place() {
     let server = Server::start();
@@ -286,8 +288,8 @@ fn calls(server: &Server, name: &str) -> u64 {
     line.map_or(0, |rest| rest.split(',').next().unwrap().parse().unwrap())
 }
 
-/// Without limits and partitions a claim asks for the number of fields of `flow`, and touches no other key of them. Blocked
-/// jobs cost the others nothing.
+/// Redis P25: Without limits and partitions a claim asks for the number of fields of `flow`, and touches no other key
+/// of them. Blocked jobs cost the others nothing.
 #[test]
 fn jobs_without_limits_cost_one_command_more_for_each_call() {
     let server = Server::start();
@@ -326,8 +328,8 @@ fn jobs_without_limits_cost_one_command_more_for_each_call() {
     drop((jobs, driver));
 }
 
-/// Two versions of a program that disagree about the flow of a kind do not answer each other: each stores its flow once,
-/// at its start.
+/// Redis P25: Two versions of a program that disagree about the flow of a kind do not answer each other: each stores
+/// its flow once, at its start.
 #[test]
 fn versions_that_disagree_about_a_flow_do_not_answer_each_other() {
     #[derive(serde::Serialize, serde::Deserialize)]
@@ -355,7 +357,7 @@ fn versions_that_disagree_about_a_flow_do_not_answer_each_other() {
     drop((new, old));
 }
 
-/// A poll changes nothing in a lane that is right, also if the name of its partition is the longest.
+/// Redis P25: A poll changes nothing in a lane that is right, also if the name of its partition is the longest.
 #[test]
 fn poll_leaves_the_longest_partition_alone() {
     let server = Server::start();
@@ -375,7 +377,7 @@ fn poll_leaves_the_longest_partition_alone() {
     jobs.check().unwrap();
 }
 
-/// A full server answers the polls of a node while jobs of a partition wait for a place of the queue.
+/// Redis P25: A full server answers the polls of a node while jobs of a partition wait for a place of the queue.
 #[test]
 fn full_server_answers_polls_while_partitions_wait() {
     let server = Server::start();

@@ -22,8 +22,8 @@ fn through(proxy: &Proxy) -> tickwheel_jobs::Builder {
     Jobs::redis(proxy.url()).unwrap().lease(LEASE)
 }
 
-/// A late copy of an insert inserts nothing. The server once compared the number of a batch with that of the last
-/// batch alone, and took a copy of an earlier one for a new one: the job ran a second time.
+/// Redis P5: A late copy of an insert inserts nothing. The server once compared the number of a batch with that of the
+/// last batch alone, and took a copy of an earlier one for a new one: the job ran a second time.
 #[test]
 fn insert_copy_that_is_late_inserts_nothing() {
     let server = Server::start();
@@ -48,7 +48,7 @@ fn insert_copy_that_is_late_inserts_nothing() {
     log.each_once(7);
 }
 
-/// A late copy of a claim claims nothing. Before a fix, it claimed the jobs that were due then, without the
+/// Redis P6: A late copy of a claim claims nothing. Before a fix, it claimed the jobs that were due then, without the
 /// knowledge of its process: a job waited for the end of its lease, and was interrupted once more.
 #[test]
 fn claim_copy_that_is_late_claims_nothing() {
@@ -102,8 +102,8 @@ fn claim_copy_that_is_late_claims_nothing() {
     }
 }
 
-/// The end of a run on a node that was cut off does not end the next run of the job, if it arrives during that
-/// run.
+/// Redis P9, D14: The end of a run on a node that was cut off does not end the next run of the job, if it arrives
+/// during that run.
 #[test]
 fn end_that_is_late_does_not_end_another_run() {
     let server = Server::start();
@@ -140,7 +140,8 @@ fn end_that_is_late_does_not_end_another_run() {
     assert_eq!((log.of(1), slow.of(1)), (1, 1));
 }
 
-/// Among ends that one call brings, one whose claim is no longer held does nothing, and the others end their jobs.
+/// Redis P9: Among ends that one call brings, one whose claim is no longer held does nothing, and the others end their
+/// jobs.
 #[test]
 fn ends_beside_one_without_its_claim_end_their_jobs() {
     const JOBS: usize = 6;
@@ -179,7 +180,7 @@ fn ends_beside_one_without_its_claim_end_their_jobs() {
     assert_eq!(runs, [1, 1, 1, 2, 1, 1]);
 }
 
-/// An insert that arrives after its caller stopped waiting is stored once, under the id in the error.
+/// Redis P5: An insert that arrives after its caller stopped waiting is stored once, under the id in the error.
 #[test]
 fn insert_that_arrives_after_its_caller_left_is_stored_once() {
     let server = Server::start();

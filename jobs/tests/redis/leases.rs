@@ -49,8 +49,8 @@ fn stuck(proxy: &Proxy, seen: &Seen) -> Jobs {
         .unwrap()
 }
 
-/// A job of a node that is cut off runs on another node once its lease has ended. The end of the first run is
-/// refused.
+/// P83, Redis P9, Redis P10, D14: A job of a node that is cut off runs on another node once its lease has ended. The
+/// end of the first run is refused.
 #[test]
 fn node_that_is_cut_off_loses_its_job_and_its_end_is_refused() {
     let server = Server::start();
@@ -93,7 +93,7 @@ fn node_that_is_cut_off_loses_its_job_and_its_end_is_refused() {
     assert_eq!(log.of(1), 1);
 }
 
-/// The progress of a run that has lost its lease is refused, also if it was sent before that and arrives late.
+/// P37: The progress of a run that has lost its lease is refused, also if it was sent before that and arrives late.
 #[test]
 fn progress_of_a_run_that_lost_its_lease_is_refused() {
     let server = Server::start();
@@ -141,7 +141,7 @@ fn progress_of_a_run_that_lost_its_lease_is_refused() {
     first.shutdown().unwrap();
 }
 
-/// A lease is renewed while the handler works, so no other node runs the job.
+/// Redis P10, D13: A lease is renewed while the handler works, so no other node runs the job.
 #[test]
 fn lease_is_renewed_while_its_handler_works() {
     let server = Server::start();
@@ -165,7 +165,7 @@ fn lease_is_renewed_while_its_handler_works() {
     drop((first, second));
 }
 
-/// A cancel from another process reaches the run.
+/// Redis P11: A cancel from another process reaches the run.
 #[test]
 fn cancel_from_another_process_reaches_the_run() {
     let server = Server::start();
@@ -193,8 +193,8 @@ fn cancel_from_another_process_reaches_the_run() {
     jobs.shutdown().unwrap();
 }
 
-/// A job is dead after five of its leases have ended. Each process that claims it is gone before the run starts,
-/// and gives nothing back.
+/// Redis P17: A job is dead after five of its leases have ended. Each process that claims it is gone before the run
+/// starts, and gives nothing back.
 #[test]
 fn job_is_dead_after_five_leases_have_ended() {
     let server = Server::start();
@@ -222,7 +222,7 @@ fn job_is_dead_after_five_leases_have_ended() {
     assert_eq!(found, [waits(0), waits(1), waits(2), waits(3), waits(4), dead]);
 }
 
-/// A job starts when its delay has passed by the server's clock, and not before.
+/// Redis P7: A job starts when its delay has passed by the server's clock, and not before.
 #[test]
 fn server_clock_decides_when_a_job_starts() {
     let server = Server::start();
@@ -236,7 +236,7 @@ fn server_clock_decides_when_a_job_starts() {
     drop(jobs);
 }
 
-/// A delay is counted from the server's present. The wall clock of the process has no effect:
+/// Redis P7, D9: A delay is counted from the server's present. The wall clock of the process has no effect:
 /// `values/server_time.rs` does not read it.
 #[test]
 fn delay_counts_from_the_servers_present() {

@@ -223,7 +223,8 @@ fn no_script_did_much(server: &Server, mut monitor: redis::Connection) {
     }
 }
 
-/// After the clock was set back, no script moves more than a page of the jobs of a partition that are not due any more.
+/// Redis P25: After the clock was set back, no script moves more than a page of the jobs of a partition that are not
+/// due any more.
 #[test]
 fn scripts_move_back_thousands_of_jobs_of_a_partition_by_pages() {
     let server = Server::start();
@@ -252,7 +253,7 @@ impl Job for Mail {
     const KIND: &'static str = "mail";
 }
 
-/// Each script does a bounded amount of work with 20,000 jobs that are due at one instant. The limit of Lua's
+/// D1: Each script does a bounded amount of work with 20,000 jobs that are due at one instant. The limit of Lua's
 /// stack is 8,000, and the rivals' scripts fail there for good.
 #[test]
 fn scripts_take_twenty_thousand_jobs_due_at_one_instant() {
@@ -304,7 +305,7 @@ fn size(server: &Server, command: &str, key: &str) -> u64 {
     server.ask(&[command, &format!("tw:{{jobs}}:{key}")])
 }
 
-/// Each script does a bounded amount of work with 20,000 jobs, also in operations that the test above leaves out:
+/// D1: Each script does a bounded amount of work with 20,000 jobs, also in operations that the test above leaves out:
 /// chosen ids, keys, renewals, cancel requests, ends, deaths, purges.
 #[test]
 fn scripts_renew_end_and_purge_twenty_thousand_jobs() {
@@ -369,7 +370,7 @@ fn scripts_renew_end_and_purge_twenty_thousand_jobs() {
     no_script_did_much(&server, monitor);
 }
 
-/// Three nodes run 20,000 jobs of one instant, each job once.
+/// Redis P6, D1: Three nodes run 20,000 jobs of one instant, each job once.
 #[test]
 fn nodes_run_twenty_thousand_jobs_of_one_instant_once() {
     let server = Server::start();

@@ -25,7 +25,7 @@ fn summed(client: &Client, of: impl Fn(&HistoryEntry) -> u64) -> u64 {
     client.history(Step::Hour, ever).unwrap().iter().map(of).sum()
 }
 
-/// An insert whose reply is lost is stored once, and the history counts it once.
+/// Redis P5, D18: An insert whose reply is lost is stored once, and the history counts it once.
 #[test]
 fn insert_whose_reply_is_lost_is_stored_once() {
     let server = Server::start();
@@ -45,7 +45,8 @@ fn insert_whose_reply_is_lost_is_stored_once() {
     each_runs_once(&jobs.client(), jobs, &log, 200);
 }
 
-/// A call whose reply is lost returns the answer of its first execution, and the history counts what it did once.
+/// Redis P5: A call whose reply is lost returns the answer of its first execution, and the history counts what it did
+/// once.
 #[test]
 fn call_whose_reply_is_lost_returns_the_same_answer() {
     let server = Server::start();
@@ -66,7 +67,7 @@ fn call_whose_reply_is_lost_returns_the_same_answer() {
     client.check().unwrap();
 }
 
-/// No job runs twice if the reply of a claim or of an end is lost.
+/// Redis P6: No job runs twice if the reply of a claim or of an end is lost.
 #[test]
 fn claim_or_end_whose_reply_is_lost_runs_no_job_twice() {
     let server = Server::start();
@@ -90,7 +91,7 @@ fn claim_or_end_whose_reply_is_lost_runs_no_job_twice() {
     log.each_once(40);
 }
 
-/// Scripts that the server has forgotten are loaded again.
+/// Redis P6: Scripts that the server has forgotten are loaded again.
 #[test]
 fn scripts_that_the_server_has_forgotten_are_loaded_again() {
     let server = Server::start();
@@ -103,7 +104,7 @@ fn scripts_that_the_server_has_forgotten_are_loaded_again() {
     each_runs_once(&jobs.client(), jobs, &log, 20);
 }
 
-/// Connections that the server kills are made anew, and each job runs once.
+/// Redis P6, D10: Connections that the server kills are made anew, and each job runs once.
 #[test]
 fn connections_that_are_killed_are_made_anew() {
     let server = Server::start();
@@ -119,7 +120,7 @@ fn connections_that_are_killed_are_made_anew() {
     log.each_once(20);
 }
 
-/// A server that syncs each write loses no job when it is killed, and no job runs twice.
+/// Redis P4: A server that syncs each write loses no job when it is killed, and no job runs twice.
 #[test]
 fn server_that_syncs_each_write_loses_nothing_when_killed() {
     let mut server = Server::durable();
@@ -153,8 +154,8 @@ fn server_that_syncs_each_write_loses_nothing_when_killed() {
     log.each_once(300);
 }
 
-/// An insert without an answer fails with `Unknown` and its id when the call timeout is over. Under that id it is
-/// stored once.
+/// Redis P5: An insert without an answer fails with `Unknown` and its id when the call timeout is over. Under that id
+/// it is stored once.
 #[test]
 fn insert_is_unknown_when_the_call_timeout_is_over() {
     let server = Server::start();
@@ -175,7 +176,7 @@ fn insert_is_unknown_when_the_call_timeout_is_over() {
     client.check().unwrap();
 }
 
-/// An insert that was never sent fails with `Store`, not `Unknown`, and gives the job back.
+/// Redis P5: An insert that was never sent fails with `Store`, not `Unknown`, and gives the job back.
 #[test]
 fn insert_that_was_never_sent_is_not_unknown() {
     let mut server = Server::start();
@@ -211,7 +212,7 @@ fn connections_that_are_cut_again_and_again_lose_nothing() {
     each_runs_once(&client, jobs, &log, 200);
 }
 
-/// A server that has lost all its data takes and runs jobs again. Before a fix, processes went on with the kinds
+/// P104: A server that has lost all its data takes and runs jobs again. Before a fix, processes went on with the kinds
 /// that they knew: the script that stored a job had no key for its due time, wrote its record all the same, and
 /// failed. A process that only runs jobs claimed none.
 #[test]

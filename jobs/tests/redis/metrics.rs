@@ -17,7 +17,8 @@ fn commands(server: &Server) -> u64 {
     stats.lines().filter(|line| !line.starts_with("cmdstat_info")).filter_map(calls).sum()
 }
 
-/// The gauges cost a server as many commands with twenty thousand jobs, overdue and dead ones among them, as with three.
+/// P86: The gauges cost a server as many commands with twenty thousand jobs, overdue and dead ones among them, as with
+/// three.
 #[test]
 fn gauges_of_many_jobs_cost_a_server_what_those_of_few_do() {
     let server = Server::start();
@@ -43,7 +44,7 @@ fn gauges_of_many_jobs_cost_a_server_what_those_of_few_do() {
     assert_eq!(cost(&client), few);
 }
 
-/// A server knows which nodes are there. Kinds that none of them handles are told.
+/// P86: A server knows which nodes are there. Kinds that none of them handles are told.
 #[test]
 fn metrics_of_a_server_tell_its_nodes_and_unhandled_kinds() {
     let server = Server::start();

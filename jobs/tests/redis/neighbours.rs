@@ -157,19 +157,19 @@ fn no_neighbour_dies(ms: u64) {
     client.check().unwrap();
 }
 
-/// A job that ends its process 50 ms after its start takes no job of any node with it.
+/// Redis P17: A job that ends its process 50 ms after its start takes no job of any node with it.
 #[test]
 fn job_that_kills_its_node_after_50_ms_spares_its_neighbours() {
     no_neighbour_dies(50);
 }
 
-/// A job that ends its process 500 ms after its start takes no job of any node with it.
+/// Redis P17: A job that ends its process 500 ms after its start takes no job of any node with it.
 #[test]
 fn job_that_kills_its_node_after_500_ms_spares_its_neighbours() {
     no_neighbour_dies(500);
 }
 
-/// A job that ends its process 5 s after its start takes no job of any node with it.
+/// Redis P17: A job that ends its process 5 s after its start takes no job of any node with it.
 #[test]
 fn job_that_kills_its_node_after_5_s_spares_its_neighbours() {
     no_neighbour_dies(5000);

@@ -8,7 +8,7 @@ use tickwheel_jobs::{Cancel, JobId, Jobs};
 use crate::server::{Server, pause, wait_until};
 use crate::support::{Log, MS, Order, in_hand, noting, now, open};
 
-/// A job on a server is stored, runs when it is due, and can be cancelled before.
+/// Redis P4: A job on a server is stored, runs when it is due, and can be cancelled before.
 #[test]
 fn job_is_stored_and_runs_on_a_server() {
     let server = Server::start();
@@ -28,7 +28,7 @@ fn job_is_stored_and_runs_on_a_server() {
     log.each_once(2);
 }
 
-/// Three nodes exclude each other, and every job runs once.
+/// Redis P6: Three nodes exclude each other, and every job runs once.
 #[test]
 fn nodes_exclude_each_other_and_run_every_job_once() {
     let server = Server::start();
@@ -52,7 +52,7 @@ fn nodes_exclude_each_other_and_run_every_job_once() {
     log.each_once(5000);
 }
 
-/// A key has at most one pending job, whichever nodes insert under it. A job that was replaced never starts.
+/// Redis P14: A key has at most one pending job, whichever nodes insert under it. A job that was replaced never starts.
 #[test]
 fn key_has_one_job_although_every_node_replaces_it() {
     const KEYS: u64 = 20;

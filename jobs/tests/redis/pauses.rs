@@ -40,7 +40,7 @@ fn all_ran(log: &Log, told: &Told, many: usize) {
     assert!(runs as usize <= many + told.times("lost"), "{runs} runs of {many} jobs");
 }
 
-/// A server that pauses its clients for two seconds loses no job. Inserts during the pause wait and succeed.
+/// Redis P6: A server that pauses its clients for two seconds loses no job. Inserts during the pause wait and succeed.
 #[test]
 fn server_that_pauses_its_clients_loses_nothing() {
     for mode in ["ALL", "WRITE"] {
@@ -64,7 +64,7 @@ fn server_that_pauses_its_clients_loses_nothing() {
     }
 }
 
-/// While a server is busy with a script, short calls fail and the error names it. No job is lost.
+/// D15: While a server is busy with a script, short calls fail and the error names it. No job is lost.
 #[test]
 fn server_that_is_busy_with_a_script_says_so_and_loses_nothing() {
     let server = Server::start();

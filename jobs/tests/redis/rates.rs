@@ -29,7 +29,7 @@ fn node(builder: Builder, claims: &Claims) -> Jobs {
     builder.lease(SECOND).handle(handler).start().unwrap()
 }
 
-/// A hold that is over leaves nothing on the server, also if no job comes to its partition.
+/// Redis P24: A hold that is over leaves nothing on the server, also if no job comes to its partition.
 #[test]
 fn holds_that_are_over_leave_nothing() {
     let server = Server::start();
@@ -49,8 +49,8 @@ fn holds_that_are_over_leave_nothing() {
     jobs.check().unwrap();
 }
 
-/// Three nodes together claim no more jobs of a flow in any period than its rate, also if one of them is cut off, and run
-/// all jobs.
+/// Redis P24: Three nodes together claim no more jobs of a flow in any period than its rate, also if one of them is cut
+/// off, and run all jobs.
 #[test]
 fn nodes_together_keep_a_rate() {
     let server = Server::start();

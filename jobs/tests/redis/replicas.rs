@@ -43,7 +43,7 @@ fn waiting(server: &Server) -> Builder {
     open(server).replicas(1).lease(LEASE)
 }
 
-/// An insert waits for a replica that stands still, and fails with `Unknown` at its limit. Clients without
+/// Redis P4: An insert waits for a replica that stands still, and fails with `Unknown` at its limit. Clients without
 /// replicas do not wait.
 #[test]
 fn insert_is_unknown_if_its_replica_stands_still() {
@@ -89,7 +89,7 @@ fn insert_until_the_end(client: &Client, stalled: &AtomicBool) -> (Vec<JobId>, u
     (acknowledged, unknown)
 }
 
-/// A promoted replica has every job whose insert was acknowledged.
+/// Redis P4: A promoted replica has every job whose insert was acknowledged.
 #[test]
 fn replica_that_is_promoted_has_every_acknowledged_job() {
     let mut server = master();
@@ -126,7 +126,7 @@ fn replica_that_is_promoted_has_every_acknowledged_job() {
     found.check().unwrap();
 }
 
-/// Claims and ends of runs wait for no replica.
+/// P103: Claims and ends of runs wait for no replica.
 #[test]
 fn claims_and_ends_wait_for_no_replica() {
     let server = master();
@@ -157,7 +157,7 @@ fn claims_and_ends_wait_for_no_replica() {
     log.each_once(20);
 }
 
-/// A node claims nothing while one of its inserts waits for a replica.
+/// P103: A node claims nothing while one of its inserts waits for a replica.
 #[test]
 fn node_whose_insert_waits_for_a_replica_claims_nothing() {
     let server = master();

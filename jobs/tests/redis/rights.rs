@@ -45,8 +45,8 @@ fn user_of_the_manual_is_denied_nothing() {
     nothing_was_denied(&server);
 }
 
-/// A missing right is named when the jobs are opened. Before, rights were not checked: jobs were late, lost their
-/// leases or were stored although they were refused.
+/// Redis P20: A missing right is named when the jobs are opened. Before, rights were not checked: jobs were late, lost
+/// their leases or were stored although they were refused.
 #[test]
 fn right_that_is_missing_is_named_at_opening() {
     let server = Server::start();
@@ -79,8 +79,8 @@ fn right_that_is_missing_is_named_at_opening() {
     nothing_was_denied(&server);
 }
 
-/// A right that is missing is not tried at opening, so it does not appear in `ACL LOG`: any right of the manual's user but
-/// the two with which the server is asked. Before a fix, six of them were tried, and two were in no list.
+/// P101: A right that is missing is not tried at opening, so it does not appear in `ACL LOG`: any right of the manual's
+/// user but the two with which the server is asked. Before a fix, six of them were tried, and two were in no list.
 #[test]
 fn right_that_is_missing_is_not_tried() {
     let server = Server::start();
@@ -134,8 +134,8 @@ fn client_that_may_write_nothing_can_read() {
     assert_eq!(reader.count().unwrap().pending, 1);
 }
 
-/// Metrics whose gauges the user may not read are an error, and no page without gauges. The counters of the process
-/// need no right.
+/// P85: Metrics whose gauges the user may not read are an error, and no page without gauges. The counters of the
+/// process need no right.
 #[test]
 fn metrics_without_the_right_to_read_are_refused() {
     let server = Server::start();
@@ -155,8 +155,8 @@ fn metrics_without_the_right_to_read_are_refused() {
     jobs.shutdown().unwrap();
 }
 
-/// A refused notification loses no job, and its insert succeeds. It comes after all writes of a script: before a
-/// fix, the insert was refused, and the job was stored.
+/// Redis P5: A refused notification loses no job, and its insert succeeds. It comes after all writes of a script:
+/// before a fix, the insert was refused, and the job was stored.
 #[test]
 fn notification_that_is_refused_loses_no_job() {
     let server = Server::start();
@@ -170,8 +170,8 @@ fn notification_that_is_refused_loses_no_job() {
     each_runs_once(&client, jobs, &log, 2);
 }
 
-/// A claim that lacks a right leaves its jobs pending. Before a fix, it removed them from the pending jobs before
-/// it failed: they were in no set, and one that was cancelled then left its fence behind for good.
+/// Redis P6: A claim that lacks a right leaves its jobs pending. Before a fix, it removed them from the pending jobs
+/// before it failed: they were in no set, and one that was cancelled then left its fence behind for good.
 #[test]
 fn claim_that_lacks_a_right_leaves_its_jobs_pending() {
     let server = Server::start();
@@ -238,8 +238,8 @@ fn end_of_a_run_that_lacks_a_right_leaves_its_claim() {
     jobs.shutdown().unwrap();
 }
 
-/// An insert whose script fails midway fails with `Unknown`, because the writes of the script stay. Before a fix,
-/// it said that nothing was stored.
+/// Redis P5: An insert whose script fails midway fails with `Unknown`, because the writes of the script stay. Before a
+/// fix, it said that nothing was stored.
 #[test]
 fn insert_whose_script_fails_midway_is_unknown() {
     let server = Server::start();

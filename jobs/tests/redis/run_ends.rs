@@ -44,7 +44,7 @@ fn goes_on(
     }
 }
 
-/// A run past its limit and grace has failed, although its lease was renewed. Its job is retried by another node,
+/// P35: A run past its limit and grace has failed, although its lease was renewed. Its job is retried by another node,
 /// and the end of the first run is refused.
 #[test]
 fn run_past_its_limit_runs_on_another_node_and_its_end_is_refused() {
@@ -86,7 +86,7 @@ fn run_past_its_limit_runs_on_another_node_and_its_end_is_refused() {
     assert_eq!(log.of(1), 1);
 }
 
-/// A run that loses its lease is reported as interrupted, and its own end is not reported.
+/// P51: A run that loses its lease is reported as interrupted, and its own end is not reported.
 #[test]
 fn run_that_loses_its_lease_is_reported_as_interrupted_once() {
     let server = Server::start();

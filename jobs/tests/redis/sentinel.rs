@@ -20,7 +20,7 @@ fn is_master(server: &Server) -> bool {
     info.contains("role:master")
 }
 
-/// Nodes go on with the replica that sentinels promote, and each job runs once.
+/// Redis P6: Nodes go on with the replica that sentinels promote, and each job runs once.
 #[test]
 fn nodes_go_on_with_the_replica_that_sentinels_promote() {
     let mut set = SentinelSet::start();
@@ -117,8 +117,8 @@ impl Drop for Sentinel {
     }
 }
 
-/// A sentinel that names a replica is passed over: the client calls the next one. If there is no other, the error
-/// names the replica.
+/// Redis P20: A sentinel that names a replica is passed over: the client calls the next one. If there is no other, the
+/// error names the replica.
 #[test]
 fn sentinel_that_names_a_replica_is_passed_over() {
     let master = master();
@@ -184,7 +184,7 @@ fn listener_for_notifications_calls_no_sentinel() {
     jobs.shutdown().unwrap();
 }
 
-/// A node leaves a server that has become a replica, although the connections to it stay open.
+/// P102: A node leaves a server that has become a replica, although the connections to it stay open.
 #[test]
 fn server_that_became_a_replica_is_left() {
     let first = master();
@@ -211,7 +211,7 @@ fn server_that_became_a_replica_is_left() {
     log.each_once(2);
 }
 
-/// A URL that leads to no usable server is refused. The error names each address, and no password.
+/// Redis P20: A URL that leads to no usable server is refused. The error names each address, and no password.
 #[test]
 fn url_that_leads_to_no_server_is_refused_without_passwords() {
     let refused = |url: &str| match Jobs::redis(url).unwrap_err() {

@@ -75,8 +75,8 @@ struct Start {
     at: SystemTime,
 }
 
-/// A client or node that was idle while the server's clock was set follows the new time in its first call: a job
-/// with a short delay starts after that delay, neither ten minutes early nor ten minutes late.
+/// Redis P7: A client or node that was idle while the server's clock was set follows the new time in its first call: a
+/// job with a short delay starts after that delay, neither ten minutes early nor ten minutes late.
 #[test]
 fn server_clock_that_is_set_is_followed_by_idle_processes() {
     let Some(clock) = Clock::new() else { return };

@@ -19,7 +19,7 @@ fn slow_node(server: &Server, threads: usize, log: &Log) -> Jobs {
     open(server).threads(threads).handle(slow).start().unwrap()
 }
 
-/// Jobs that take a while run on all nodes, not on the one that saw them first.
+/// Redis P6: Jobs that take a while run on all nodes, not on the one that saw them first.
 #[test]
 fn nodes_share_jobs_that_take_a_while() {
     let server = Server::start();
@@ -71,7 +71,7 @@ fn nodes_of_one_thread_have_a_fair_share_each() {
     }
 }
 
-/// A node whose threads are held claims nothing that another node could start.
+/// Redis P6: A node whose threads are held claims nothing that another node could start.
 #[test]
 fn jobs_do_not_wait_behind_a_handler_while_another_node_is_idle() {
     let server = Server::start();
@@ -108,8 +108,8 @@ fn jobs_do_not_wait_behind_a_handler_while_another_node_is_idle() {
     assert_eq!(held.len(), 1);
 }
 
-/// Claimed jobs that cannot start go back, and another node runs them. The node expected short runs, and a long
-/// one came.
+/// Redis P6: Claimed jobs that cannot start go back, and another node runs them. The node expected short runs, and a
+/// long one came.
 #[test]
 fn claim_that_cannot_start_goes_back_to_the_other_nodes() {
     let server = Server::start();
@@ -170,7 +170,7 @@ fn futures_are_claimed_beyond_the_number_of_threads() {
     log.each_once(300);
 }
 
-/// A node claims at most `max_async_runs` jobs of a kind whose handler is a future, 64 unless it is set. Another
+/// P46: A node claims at most `max_async_runs` jobs of a kind whose handler is a future, 64 unless it is set. Another
 /// node has the rest, and jobs of another kind are not delayed.
 #[cfg(feature = "tokio")]
 #[test]

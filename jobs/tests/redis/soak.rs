@@ -104,7 +104,7 @@ fn fault(kind: u64, draw: &mut Rng, proxy: &Proxy, server: &mut Server) -> &'sta
     }
 }
 
-/// Faults of every kind, mixed at random, lose no job. A job runs again only if a lease was lost.
+/// Redis P6: Faults of every kind, mixed at random, lose no job. A job runs again only if a lease was lost.
 #[test]
 fn faults_of_every_kind_at_random_lose_no_job() {
     let seed = variable("TICKWHEEL_REDIS_SOAK_SEED").unwrap_or(7);

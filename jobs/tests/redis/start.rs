@@ -21,14 +21,14 @@ fn refused(url: &str) -> ServerProblem {
     }
 }
 
-/// A port without a server is refused as `Unreachable`.
+/// Redis P20: A port without a server is refused as `Unreachable`.
 #[test]
 fn server_that_is_not_there_is_refused() {
     let problem = refused(&format!("redis://127.0.0.1:{}/", free_port()));
     assert!(matches!(problem, ServerProblem::Unreachable(_)), "{problem:?}");
 }
 
-/// A missing or wrong login is refused as `Denied`.
+/// Redis P20: A missing or wrong login is refused as `Denied`.
 #[test]
 fn password_that_is_wrong_is_refused() {
     let server = Server::with(&["--requirepass", "right"]);
@@ -40,14 +40,14 @@ fn password_that_is_wrong_is_refused() {
     Jobs::redis(right).unwrap().client().unwrap().check().unwrap();
 }
 
-/// A server that evicts keys is refused, and the error names its policy.
+/// Redis P20, D6: A server that evicts keys is refused, and the error names its policy.
 #[test]
 fn server_that_evicts_is_refused() {
     let server = Server::with(&["--maxmemory-policy", "allkeys-lru"]);
     assert_eq!(refused(&server.url()), ServerProblem::Evicts("allkeys-lru".to_owned()));
 }
 
-/// A replica is refused as `ReadOnly`.
+/// Redis P20: A replica is refused as `ReadOnly`.
 #[test]
 fn replica_is_refused_as_read_only() {
     let primary = Server::start();
@@ -55,7 +55,7 @@ fn replica_is_refused_as_read_only() {
     assert_eq!(refused(&replica.url()), ServerProblem::ReadOnly);
 }
 
-/// A server of another protocol is refused as `NotRedis`, and a silent one as `Unreachable`.
+/// Redis P20: A server of another protocol is refused as `NotRedis`, and a silent one as `Unreachable`.
 #[test]
 fn server_that_is_not_redis_is_refused() {
     for (answer, is_silent) in [(&b"HTTP/1.1 400 Bad Request\r\n\r\n"[..], false), (b"", true)] {
@@ -87,7 +87,7 @@ fn url_of_a_server_that_makes_no_sense_is_refused() {
     }
 }
 
-/// A server without persistence causes one warning.
+/// Redis P4: A server without persistence causes one warning.
 #[test]
 fn server_without_persistence_causes_a_warning() {
     let warned = |server: &Server| {
@@ -111,7 +111,7 @@ fn server_without_persistence_causes_a_warning() {
     assert_eq!(warned(&Server::durable()), 0);
 }
 
-/// A full server refuses inserts, and runs the jobs that it has.
+/// D4: A full server refuses inserts, and runs the jobs that it has.
 #[test]
 fn full_server_refuses_jobs_and_runs_those_that_it_has() {
     let server = Server::start();
@@ -136,7 +136,7 @@ fn full_server_refuses_jobs_and_runs_those_that_it_has() {
     jobs.shutdown().unwrap();
 }
 
-/// A batch that fills the server fails with the number of stored jobs, a multiple of 256.
+/// Redis P15, D4: A batch that fills the server fails with the number of stored jobs, a multiple of 256.
 #[test]
 fn batch_beyond_256_says_how_many_jobs_were_stored() {
     let server = Server::start();

@@ -48,8 +48,8 @@ fn at() -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_secs(4_000_000_000)
 }
 
-/// Suspects that wait delay no other job of their kind. Before a fix, a suspect at the head of its kind delayed
-/// them all, until every suspect before them had been claimed alone.
+/// Redis P17: Suspects that wait delay no other job of their kind. Before a fix, a suspect at the head of its kind
+/// delayed them all, until every suspect before them had been claimed alone.
 #[test]
 fn suspects_that_wait_delay_no_job_of_their_kind() {
     let server = Server::start();
@@ -72,7 +72,7 @@ fn suspects_that_wait_delay_no_job_of_their_kind() {
     core::mem::forget((jobs, driver));
 }
 
-/// A suspect that waits is listed, rescheduled, replaced and cancelled like any other pending job.
+/// Redis P17: A suspect that waits is listed, rescheduled, replaced and cancelled like any other pending job.
 #[test]
 fn suspect_is_listed_rescheduled_replaced_and_cancelled() {
     let server = Server::start();
@@ -138,8 +138,8 @@ fn gone_with_two_claims(server: &Server, interruptions: u8, others: u64) -> [Job
     [first, second]
 }
 
-/// The fifth interruption of a job does not count if a suspect was claimed after the job. That suspect is the more
-/// likely cause of the end of their process.
+/// Redis P17: The fifth interruption of a job does not count if a suspect was claimed after the job. That suspect is
+/// the more likely cause of the end of their process.
 #[test]
 fn interruption_does_not_kill_if_a_suspect_was_claimed_later() {
     // With 600 others the look has several parts, in any order.
@@ -156,7 +156,7 @@ fn interruption_does_not_kill_if_a_suspect_was_claimed_later() {
     }
 }
 
-/// The fifth interruption of a job makes it dead if no suspect was claimed after it. A job that was never
+/// Redis P17: The fifth interruption of a job makes it dead if no suspect was claimed after it. A job that was never
 /// interrupted is no likely cause.
 #[test]
 fn interruption_kills_if_no_suspect_was_claimed_later() {

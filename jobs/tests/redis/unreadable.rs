@@ -41,8 +41,8 @@ fn bytes(id: JobId) -> [u8; 16] {
     id.to_u128().to_be_bytes()
 }
 
-/// An unreadable schedule costs no claim, and is reported once. Before a fix, a row of another version made every
-/// step fail after its claim: the jobs were claimed at each step, never ran, and were dead after five leases.
+/// Redis P6: An unreadable schedule costs no claim, and is reported once. Before a fix, a row of another version made
+/// every step fail after its claim: the jobs were claimed at each step, never ran, and were dead after five leases.
 #[test]
 fn unreadable_schedule_costs_no_claim_and_is_reported_once() {
     let server = Server::start();
@@ -73,7 +73,7 @@ fn unreadable_schedule_costs_no_claim_and_is_reported_once() {
     log.each_once(51);
 }
 
-/// An unreadable record is set aside and reported, and blocks no other job. Before a fix, every claim failed in
+/// D3: An unreadable record is set aside and reported, and blocks no other job. Before a fix, every claim failed in
 /// the script that read it: no job of its kind ran, inserts of a node were unknown, and no error named the job.
 #[test]
 fn unreadable_record_is_set_aside_and_blocks_no_other_job() {
@@ -139,7 +139,7 @@ fn ids_of(ids: &[JobId], client: &tickwheel_jobs::Client) -> String {
     format!("{}: R12", named.unwrap_or_else(|| panic!("{found}")))
 }
 
-/// An unreadable record of a claimed job is set aside when its lease ends. Before a fix, the poll failed there,
+/// D3: An unreadable record of a claimed job is set aside when its lease ends. Before a fix, the poll failed there,
 /// and the other jobs were not polled.
 #[test]
 fn unreadable_record_of_a_claim_is_set_aside_at_its_lease_end() {
@@ -179,8 +179,8 @@ fn unreadable_record_of_a_claim_is_set_aside_at_its_lease_end() {
     drop((jobs, driver));
 }
 
-/// A claim is kept if an insert in its round trip fails. Before a fix, the error of the insert dropped the claim,
-/// and its job waited for the end of the lease.
+/// Redis P6: A claim is kept if an insert in its round trip fails. Before a fix, the error of the insert dropped the
+/// claim, and its job waited for the end of the lease.
 #[test]
 fn claim_is_kept_if_an_insert_in_its_round_trip_fails() {
     let server = Server::start();

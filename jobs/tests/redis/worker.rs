@@ -102,7 +102,7 @@ fn node_that_is_killed_has_its_jobs_run_elsewhere() {
     log.each_once(1);
 }
 
-/// A job of a node that stands still runs on another node. The first run is cancelled once the node goes on.
+/// Redis P9: A job of a node that stands still runs on another node. The first run is cancelled once the node goes on.
 #[test]
 fn node_that_stands_still_has_its_run_cancelled() {
     let server = Server::start();

@@ -180,7 +180,7 @@ fn sync_each_second_explains_the_losses() {
     story(Persistence::EverySecond, false);
 }
 
-/// After a failover, the delay of the replica explains every loss.
+/// Redis P6, D19: After a failover, the delay of the replica explains every loss.
 #[test]
 fn failover_explains_the_losses() {
     story(Persistence::Replicated(0), false);
@@ -192,7 +192,7 @@ fn restart_without_persistence_keeps_what_came_after() {
     story(Persistence::None, false);
 }
 
-/// A right that users lack for a moment loses no job.
+/// Redis P5: A right that users lack for a moment loses no job.
 #[test]
 fn right_that_is_taken_for_a_moment_loses_no_job() {
     story(Persistence::Rights, false);

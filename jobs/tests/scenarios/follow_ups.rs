@@ -67,8 +67,8 @@ fn inserted(client: &Client) -> u64 {
     client.history(Step::Hour, ever).unwrap().iter().map(|entry| entry.inserted).sum()
 }
 
-/// A follow-up is stored with the end of its run, if that is a good one, and starts after it: also in the run of an
-/// occurrence. A run that fails, dies, panics, is snoozed or cancelled drops its follow-ups.
+/// P30: A follow-up is stored with the end of its run, if that is a good one, and starts after it: also in the run of
+/// an occurrence. A run that fails, dies, panics, is snoozed or cancelled drops its follow-ups.
 #[test]
 fn follow_ups_are_stored_if_and_when_their_run_ends_well() {
     on_stores(|store| {
@@ -102,8 +102,8 @@ fn follow_ups_are_stored_if_and_when_their_run_ends_well() {
     });
 }
 
-/// A run takes 255 follow-ups with a mebibyte of payloads. One more is refused with a typed error that gives the job
-/// back, and the others stay. After the end of the run it takes none.
+/// P30: A run takes 255 follow-ups with a mebibyte of payloads. One more is refused with a typed error that gives the
+/// job back, and the others stay. After the end of the run it takes none.
 #[test]
 fn follow_ups_beyond_the_limits_are_refused_and_the_others_stay() {
     on_stores(|store| {
@@ -162,9 +162,9 @@ impl Job for Letter {
     const KIND: &'static str = "letter";
 }
 
-/// A follow-up has a key, an id and headers like any other job. It takes the key that its run holds until its end, and
-/// replaces the pending job of another key, although that one is claimed. One that leaves a pending job, and one whose
-/// id is known, are dropped at the end. A call that would wait for its own run is refused.
+/// P30: A follow-up has a key, an id and headers like any other job. It takes the key that its run holds until its end,
+/// and replaces the pending job of another key, although that one is claimed. One that leaves a pending job, and one
+/// whose id is known, are dropped at the end. A call that would wait for its own run is refused.
 #[test]
 fn follow_ups_have_keys_ids_and_headers() {
     on_stores(|store| {
@@ -204,7 +204,7 @@ fn follow_ups_have_keys_ids_and_headers() {
     });
 }
 
-/// A test that calls a handler itself ends its run, and finds the follow-ups.
+/// P30: A test that calls a handler itself ends its run, and finds the follow-ups.
 #[test]
 fn test_run_that_completes_stores_its_follow_ups() {
     on_stores(|store| {
@@ -221,7 +221,7 @@ fn test_run_that_completes_stores_its_follow_ups() {
     });
 }
 
-/// A run that ends while the jobs shut down stores its follow-up with its end. A start later runs it.
+/// P30: A run that ends while the jobs shut down stores its follow-up with its end. A start later runs it.
 #[test]
 fn follow_up_of_a_run_that_a_shutdown_waits_for_is_stored() {
     on_stores(|store| {

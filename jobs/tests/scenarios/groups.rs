@@ -84,8 +84,8 @@ fn run(driver: &Driver, by: Duration) {
     run_all(driver);
 }
 
-/// The callback comes once, when the last member has ended: completed, dead, cancelled, or replaced under its key. It
-/// sees how many did.
+/// P31: The callback comes once, when the last member has ended: completed, dead, cancelled, or replaced under its key.
+/// It sees how many did.
 #[test]
 fn callback_comes_once_when_every_member_has_ended() {
     on_stores(|store| {
@@ -120,8 +120,8 @@ fn callback_comes_once_when_every_member_has_ended() {
     });
 }
 
-/// A callback is due at the end that inserts it, also if the clock was set back since the group was inserted. Before a fix
-/// it was due at the time of that insert.
+/// P31: A callback is due at the end that inserts it, also if the clock was set back since the group was inserted.
+/// Before a fix it was due at the time of that insert.
 #[test]
 fn callback_is_due_at_once_though_the_clock_was_set_back() {
     on_stores(|store| {
@@ -136,7 +136,8 @@ fn callback_is_due_at_once_though_the_clock_was_set_back() {
     });
 }
 
-/// A group that is open does not end before it is sealed, though every member has. An empty one ends when it is sealed.
+/// P31: A group that is open does not end before it is sealed, though every member has. An empty one ends when it is
+/// sealed.
 #[test]
 fn callback_never_comes_before_the_group_is_sealed() {
     on_stores(|store| {
@@ -170,7 +171,7 @@ fn callback_never_comes_before_the_group_is_sealed() {
     });
 }
 
-/// A group that waits for the dead ends once each dead member was retried and has completed, or was deleted.
+/// P31: A group that waits for the dead ends once each dead member was retried and has completed, or was deleted.
 #[test]
 fn group_that_waits_for_the_dead_ends_when_none_is_left() {
     on_stores(|store| {
@@ -195,8 +196,8 @@ fn group_that_waits_for_the_dead_ends_when_none_is_left() {
     });
 }
 
-/// If a dead member is retried after its group has ended, the group stays as it was and no second callback comes. Before
-/// that, the member is open again.
+/// P31: If a dead member is retried after its group has ended, the group stays as it was and no second callback comes.
+/// Before that, the member is open again.
 #[test]
 fn dead_member_that_is_retried_is_open_until_the_group_has_ended() {
     on_stores(|store| {
@@ -223,8 +224,8 @@ fn dead_member_that_is_retried_is_open_until_the_group_has_ended() {
     });
 }
 
-/// A cancel ends the pending members. The group takes no more members then, and waits for no dead member. The callback
-/// comes, and sees the cancel.
+/// P31: A cancel ends the pending members. The group takes no more members then, and waits for no dead member. The
+/// callback comes, and sees the cancel.
 #[test]
 fn cancelled_group_ends_without_its_pending_members() {
     on_stores(|store| {
@@ -246,7 +247,7 @@ fn cancelled_group_ends_without_its_pending_members() {
     });
 }
 
-/// The follow-ups of a member join its group before it leaves. Jobs of `Run::client` do not.
+/// P31: The follow-ups of a member join its group before it leaves. Jobs of `Run::client` do not.
 #[test]
 fn follow_ups_of_a_member_are_members() {
     on_stores(|store| {
@@ -260,7 +261,7 @@ fn follow_ups_of_a_member_are_members() {
     });
 }
 
-/// The callback of an inner group is a member of the outer one from the beginning. So the outer one ends after it.
+/// P31: The callback of an inner group is a member of the outer one from the beginning. So the outer one ends after it.
 #[test]
 fn callback_is_a_member_of_the_outer_group_from_the_beginning() {
     on_stores(|store| {
@@ -290,7 +291,7 @@ fn why(group: Group) -> GroupError {
     }
 }
 
-/// A group that cannot be is refused as a whole, with its reason, and comes back.
+/// P31: A group that cannot be is refused as a whole, with its reason, and comes back.
 #[test]
 fn group_that_cannot_be_is_refused_as_a_whole() {
     on_stores(|store| {
@@ -320,7 +321,7 @@ fn group_that_cannot_be_is_refused_as_a_whole() {
     });
 }
 
-/// However many groups have ended, all of them are forgotten once their retention is over.
+/// P31: However many groups have ended, all of them are forgotten once their retention is over.
 #[test]
 fn ended_groups_are_forgotten_however_many_there_are() {
     on_stores(|store| {
@@ -336,8 +337,8 @@ fn ended_groups_are_forgotten_however_many_there_are() {
     });
 }
 
-/// A group that has ended is there as long as a dead job names it. So a dead job of a group counts in no later group with
-/// the same id, whose callback it would bring too early.
+/// P31: A group that has ended is there as long as a dead job names it. So a dead job of a group counts in no later
+/// group with the same id, whose callback it would bring too early.
 #[test]
 fn group_that_is_made_again_counts_only_its_own_members() {
     on_stores(|store| {
@@ -377,7 +378,8 @@ fn group_that_is_made_again_counts_only_its_own_members() {
     });
 }
 
-/// A job that is added to a group with the client of follow-ups is refused, since it would not wait for the end of the run.
+/// P31: A job that is added to a group with the client of follow-ups is refused, since it would not wait for the end of
+/// the run.
 #[test]
 fn follow_up_joins_no_other_group() {
     on_stores(|store| {
@@ -399,8 +401,8 @@ fn follow_up_joins_no_other_group() {
     });
 }
 
-/// A group whose callback has the id of another job is refused. Until the group ends, no other job takes the id of its
-/// callback. So an outer group does not wait for a callback that never comes.
+/// P31: A group whose callback has the id of another job is refused. Until the group ends, no other job takes the id of
+/// its callback. So an outer group does not wait for a callback that never comes.
 #[test]
 fn callback_with_a_taken_id_is_refused_with_its_group() {
     on_stores(|store| {
@@ -431,7 +433,7 @@ fn callback_with_a_taken_id_is_refused_with_its_group() {
     });
 }
 
-/// A member whose insert leaves another job in its place is none.
+/// P31: A member whose insert leaves another job in its place is none.
 #[test]
 fn job_that_is_kept_out_is_no_member() {
     on_stores(|store| {
@@ -449,7 +451,7 @@ fn job_that_is_kept_out_is_no_member() {
     });
 }
 
-/// A group outlives its process: members that ended before are counted, and the callback comes.
+/// P31: A group outlives its process: members that ended before are counted, and the callback comes.
 #[test]
 fn group_goes_on_after_a_restart() {
     on_stores(|store| {
@@ -471,7 +473,8 @@ fn group_goes_on_after_a_restart() {
     });
 }
 
-/// A group is forgotten when it has ended and its retention is over. A dead member that is forgotten counts as deleted.
+/// P31: A group is forgotten when it has ended and its retention is over. A dead member that is forgotten counts as
+/// deleted.
 #[test]
 fn ended_group_is_forgotten_after_its_retention() {
     on_stores(|store| {

@@ -56,7 +56,7 @@ fn insert(jobs: &Jobs, start: SystemTime, mails: &[u64], charges: &[u64]) {
     }
 }
 
-/// Of due jobs on one thread, each starts before those of other kinds that became due later by more than the
+/// P27: Of due jobs on one thread, each starts before those of other kinds that became due later by more than the
 /// difference of the head starts. None starts early. Zero removes a head start. It survives a restart, and a refused
 /// one leaves the one before it.
 #[test]
@@ -125,7 +125,7 @@ fn finished<T>(future: impl Future<Output = T>) -> T {
     }
 }
 
-/// A job that is not due yet holds back no job that is due, however long its head start. So the only slot goes to
+/// P27: A job that is not due yet holds back no job that is due, however long its head start. So the only slot goes to
 /// the job that is due.
 #[test]
 fn head_start_takes_no_slot_before_the_due_time() {
@@ -179,8 +179,8 @@ fn order(starts: &Receiver<String>, go_on: &Sender<()>, runs: usize) -> String {
     (0..runs).map(start).collect::<Vec<_>>().join(" ").trim_end().to_owned()
 }
 
-/// A charge that comes late passes the mails that wait for the thread, but not the one that was due an hour ago. If
-/// the mails fill their slots, it finds the slot that is kept.
+/// P27: A charge that comes late passes the mails that wait for the thread, but not the one that was due an hour ago.
+/// If the mails fill their slots, it finds the slot that is kept.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "real time is the subject")]
 fn late_job_with_a_head_start_passes_those_that_wait() {
@@ -206,8 +206,8 @@ fn late_job_with_a_head_start_passes_those_that_wait() {
     });
 }
 
-/// A head start that another process sets holds a second later, also for jobs that were claimed before and wait for
-/// a thread.
+/// P27: A head start that another process sets holds a second later, also for jobs that were claimed before and wait
+/// for a thread.
 #[test]
 fn head_start_holds_in_every_process_within_a_second() {
     on_stores(|store| {

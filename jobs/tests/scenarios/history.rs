@@ -155,8 +155,8 @@ fn compare(jobs: &Jobs, now: SystemTime, happened: &Happened) {
     }
 }
 
-/// The history counts every event once, in the minute in which it was committed: in entries of minutes for two days,
-/// and of hours from then on.
+/// P34: The history counts every event once, in the minute in which it was committed: in entries of minutes for two
+/// days, and of hours from then on.
 #[test]
 fn history_counts_every_event_in_its_minute() {
     on_stores(|store| {
@@ -217,7 +217,7 @@ fn history_counts_every_event_in_its_minute() {
     });
 }
 
-/// A run that fails after a cancel of its job counts as cancelled. It has not completed, so it is not kept.
+/// P34: A run that fails after a cancel of its job counts as cancelled. It has not completed, so it is not kept.
 #[test]
 fn run_that_fails_after_a_cancel_counts_as_cancelled() {
     on_stores(|store| {
@@ -239,7 +239,7 @@ fn run_that_fails_after_a_cancel_counts_as_cancelled() {
     });
 }
 
-/// Hours are there for 90 days, and with `history(false)` a program counts nothing.
+/// P34: Hours are there for 90 days, and with `history(false)` a program counts nothing.
 #[test]
 fn history_lasts_for_ninety_days_and_can_be_turned_off() {
     on_stores(|store| {
@@ -272,7 +272,7 @@ fn history_lasts_for_ninety_days_and_can_be_turned_off() {
     });
 }
 
-/// A run that gives up at a shutdown counts as interrupted, and its job completes later.
+/// P34: A run that gives up at a shutdown counts as interrupted, and its job completes later.
 #[test]
 fn history_counts_interrupted_runs() {
     on_stores(|store| {

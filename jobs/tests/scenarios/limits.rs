@@ -84,7 +84,7 @@ fn counted(builder: Builder) -> (Jobs, Running, mpsc::Receiver<()>) {
     (jobs, running, ends)
 }
 
-/// With many free threads, no scope has more runs side by side than its limit, and every job runs.
+/// P23, P29: With many free threads, no scope has more runs side by side than its limit, and every job runs.
 #[test]
 fn no_scope_has_more_runs_than_its_limit() {
     on_stores(|store| {
@@ -139,7 +139,7 @@ pub(crate) fn noted(builder: Builder) -> (Jobs, tickwheel_jobs::Driver, Arc<Mute
     (jobs, driver, ran)
 }
 
-/// A partition with few jobs does not wait behind one with many. A weight gives more turns.
+/// P26: A partition with few jobs does not wait behind one with many. A weight gives more turns.
 #[test]
 fn partitions_take_turns_by_weight() {
     on_stores(|store| {
@@ -164,8 +164,8 @@ fn partitions_take_turns_by_weight() {
     });
 }
 
-/// The backlog of a customer, however large, delays the first job of another one by few jobs, however long they take: with
-/// an insert, at its due time, and with a retry.
+/// P26: The backlog of a customer, however large, delays the first job of another one by few jobs, however long they
+/// take: with an insert, at its due time, and with a retry.
 #[test]
 fn backlog_of_a_partition_delays_the_first_job_of_another_by_few_jobs() {
     const THREADS: usize = 2;
@@ -230,7 +230,7 @@ fn backlog_of_a_partition_delays_the_first_job_of_another_by_few_jobs() {
     });
 }
 
-/// A partition that is full keeps no other job waiting, and goes on when a run ends.
+/// P25: A partition that is full keeps no other job waiting, and goes on when a run ends.
 #[test]
 fn full_partition_delays_no_other_job() {
     on_stores(|store| {
@@ -269,7 +269,7 @@ fn full_partition_delays_no_other_job() {
     });
 }
 
-/// When a limit is raised, jobs that waited for it start, although no run has ended.
+/// P25: When a limit is raised, jobs that waited for it start, although no run has ended.
 #[test]
 fn raised_limit_lets_waiting_jobs_start() {
     on_stores(|store| {
@@ -302,7 +302,8 @@ fn raised_limit_lets_waiting_jobs_start() {
     });
 }
 
-/// A partition that is paused starts nothing, delays no other job, and goes on when it is resumed, also after a restart.
+/// P28: A partition that is paused starts nothing, delays no other job, and goes on when it is resumed, also after a
+/// restart.
 #[test]
 fn paused_partition_starts_nothing() {
     on_stores(|store| {
@@ -333,7 +334,7 @@ fn paused_partition_starts_nothing() {
     });
 }
 
-/// A stored limit comes before the limit of a program. The flow is found by the name of the kind.
+/// P23: A stored limit comes before the limit of a program. The flow is found by the name of the kind.
 #[test]
 fn stored_limit_comes_before_that_of_the_program() {
     on_stores(|store| {
@@ -367,7 +368,7 @@ fn stored_limit_comes_before_that_of_the_program() {
     });
 }
 
-/// A limit or a partition that could not hold is refused with an error that says why.
+/// P23: A limit or a partition that could not hold is refused with an error that says why.
 #[test]
 fn limits_and_partitions_that_cannot_hold_are_refused() {
     on_stores(|store| {
@@ -404,7 +405,8 @@ fn limits_and_partitions_that_cannot_hold_are_refused() {
     assert!(matches!(wrong, Err(OpenError::Config(_))));
 }
 
-/// A limit that a program has for a kind that it does not handle, or no limit for one that it handles, holds nothing back.
+/// P25: A limit that a program has for a kind that it does not handle, or no limit for one that it handles, holds
+/// nothing back.
 #[test]
 fn limit_of_a_kind_that_is_not_handled_holds_nothing_back() {
     on_stores(|store| {
@@ -419,7 +421,8 @@ fn limit_of_a_kind_that_is_not_handled_holds_nothing_back() {
     });
 }
 
-/// `limits` and the list of what runs have the jobs that run, and not those that were claimed with them and have ended.
+/// P23: `limits` and the list of what runs have the jobs that run, and not those that were claimed with them and have
+/// ended.
 #[test]
 fn jobs_that_have_ended_take_no_place() {
     on_stores(|store| {
@@ -447,7 +450,8 @@ fn jobs_that_have_ended_take_no_place() {
     });
 }
 
-/// A job that this process has claimed and not started waits for its turn, and not for the place that it has itself.
+/// P38: A job that this process has claimed and not started waits for its turn, and not for the place that it has
+/// itself.
 #[test]
 fn claimed_job_does_not_wait_for_its_own_place() {
     on_stores(|store| {
@@ -477,7 +481,7 @@ fn claimed_job_does_not_wait_for_its_own_place() {
     });
 }
 
-/// A partition whose name has 255 bytes waits as any other: polls leave it alone, and the check finds nothing.
+/// P38: A partition whose name has 255 bytes waits as any other: polls leave it alone, and the check finds nothing.
 #[test]
 fn longest_partition_waits_as_any_other() {
     on_stores(|store| {

@@ -106,8 +106,8 @@ fn compare_gauges(found: &Samples, client: &Client, now: SystemTime) {
     }
 }
 
-/// The counters of a process are what happened to its jobs, and the gauges are those of the lists. A client without
-/// handlers has the same gauges, and no counters.
+/// P82: The counters of a process are what happened to its jobs, and the gauges are those of the lists. A client
+/// without handlers has the same gauges, and no counters.
 #[test]
 fn metrics_of_a_queue_are_what_happened() {
     on_stores(|store| {

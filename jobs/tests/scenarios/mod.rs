@@ -98,8 +98,8 @@ fn charges(jobs: &Jobs) -> Vec<u64> {
     jobs.ended().kind::<Charge>().map(|job| job.job::<Charge>().unwrap().0).collect()
 }
 
-/// A completed job is not kept unless its kind keeps it. Then it is found with its result and times, up to a number,
-/// an age and a size; the latest end comes first.
+/// P32: A completed job is not kept unless its kind keeps it. Then it is found with its result and times, up to a
+/// number, an age and a size; the latest end comes first.
 #[test]
 fn completed_jobs_are_kept_by_number_age_and_bytes() {
     on_stores(|store| {
@@ -151,7 +151,7 @@ fn completed_jobs_are_kept_by_number_age_and_bytes() {
     });
 }
 
-/// Floats reach the handler, and those of a result its reader, with each of their bits.
+/// P19: Floats reach the handler, and those of a result its reader, with each of their bits.
 #[test]
 fn floats_keep_each_bit() {
     #[derive(Serialize, Deserialize, Clone)]
@@ -185,7 +185,7 @@ fn floats_keep_each_bit() {
     });
 }
 
-/// An id that its caller chose stays known after its job was removed from the kept ones.
+/// P32: An id that its caller chose stays known after its job was removed from the kept ones.
 #[test]
 fn kept_job_that_is_removed_leaves_its_chosen_id() {
     on_stores(|store| {
@@ -205,8 +205,9 @@ fn kept_job_that_is_removed_leaves_its_chosen_id() {
     });
 }
 
-/// The age of a kept job counts from its end, and not from its due time or its insert: a job that was late is kept as
-/// long as any other. One on whose end a caller waits is kept for a minute, although its kind keeps jobs for a second.
+/// P32: The age of a kept job counts from its end, and not from its due time or its insert: a job that was late is kept
+/// as long as any other. One on whose end a caller waits is kept for a minute, although its kind keeps jobs for a
+/// second.
 #[test]
 fn kept_job_ages_from_its_end() {
     on_stores(|store| {
@@ -246,7 +247,7 @@ fn kept_job_ages_from_its_end() {
     });
 }
 
-/// A kept job is deleted by its id, and a retry does not bring it back.
+/// P32: A kept job is deleted by its id, and a retry does not bring it back.
 #[test]
 fn kept_job_is_deleted_and_not_retried() {
     on_stores(|store| {
@@ -265,7 +266,7 @@ fn kept_job_is_deleted_and_not_retried() {
     });
 }
 
-/// Dead jobs are grouped by kind and first line of their error, and the groups follow retries and deletes.
+/// P21: Dead jobs are grouped by kind and first line of their error, and the groups follow retries and deletes.
 #[test]
 fn dead_jobs_are_counted_by_kind_and_error() {
     on_stores(|store| {
@@ -296,8 +297,8 @@ fn dead_jobs_are_counted_by_kind_and_error() {
     });
 }
 
-/// What is paused starts nothing, and goes on once it is resumed. Inserts go on meanwhile, and so do other kinds. A
-/// pause survives a restart.
+/// P28: What is paused starts nothing, and goes on once it is resumed. Inserts go on meanwhile, and so do other kinds.
+/// A pause survives a restart.
 #[test]
 fn paused_kinds_and_queues_start_nothing() {
     on_stores(|store| {
@@ -331,7 +332,7 @@ fn paused_kinds_and_queues_start_nothing() {
     });
 }
 
-/// A job that is claimed and has not started when its kind is paused does not start. One that runs goes on.
+/// P28: A job that is claimed and has not started when its kind is paused does not start. One that runs goes on.
 #[test]
 fn pause_holds_back_claimed_jobs() {
     on_stores(|store| {
@@ -364,7 +365,8 @@ fn pause_holds_back_claimed_jobs() {
     });
 }
 
-/// A job that was called is kept for a minute beside those that its kind keeps, and takes the place of none of them.
+/// P32: A job that was called is kept for a minute beside those that its kind keeps, and takes the place of none of
+/// them.
 #[test]
 fn called_jobs_take_no_place_of_kept_ones() {
     on_stores(|store| {
@@ -392,7 +394,7 @@ fn called_jobs_take_no_place_of_kept_ones() {
     });
 }
 
-/// A call returns the result of its job, or says how the job has ended. A wait ends at its limit.
+/// P33: A call returns the result of its job, or says how the job has ended. A wait ends at its limit.
 #[test]
 fn call_returns_the_result_of_its_job() {
     on_stores(|store| {
@@ -422,8 +424,8 @@ fn call_returns_the_result_of_its_job() {
     });
 }
 
-/// A caller may look for the end of its job for a minute: no bound of the kind removes it before. The bounds keep as
-/// many other jobs beside it.
+/// P32: A caller may look for the end of its job for a minute: no bound of the kind removes it before. The bounds keep
+/// as many other jobs beside it.
 #[test]
 fn called_job_outlasts_the_bounds_of_its_kind() {
     on_stores(|store| {
@@ -454,7 +456,7 @@ fn called_job_outlasts_the_bounds_of_its_kind() {
     });
 }
 
-/// A waiter learns that its job was cancelled, also if it was not running.
+/// P33: A waiter learns that its job was cancelled, also if it was not running.
 #[test]
 fn wait_ends_when_its_job_is_cancelled() {
     on_stores(|store| {
@@ -476,7 +478,7 @@ fn wait_ends_when_its_job_is_cancelled() {
     });
 }
 
-/// A process that runs jobs is listed with its kinds while it runs, and not after its shutdown.
+/// P47: A process that runs jobs is listed with its kinds while it runs, and not after its shutdown.
 #[test]
 fn nodes_are_listed_while_they_run() {
     on_stores(|store| {
@@ -502,7 +504,7 @@ fn asker(store: &Store, jobs: &Jobs) -> Client {
     if store.keeps { store.open().client().unwrap() } else { jobs.client() }
 }
 
-/// The progress that a run has set is shown to every process a second later at most, the latest only, and not
+/// P37: The progress that a run has set is shown to every process a second later at most, the latest only, and not
 /// after the run. However often a run sets it, it is written once a second.
 #[test]
 fn progress_is_shown_while_its_run_lasts() {
@@ -554,8 +556,8 @@ fn progress_is_shown_while_its_run_lasts() {
     });
 }
 
-/// Progress is gone with its run: the next run of the job begins without any, and so does a job that is dead. A run
-/// that has ended sets nothing.
+/// P37: Progress is gone with its run: the next run of the job begins without any, and so does a job that is dead. A
+/// run that has ended sets nothing.
 #[test]
 fn progress_is_gone_with_its_run() {
     on_stores(|store| {
@@ -606,8 +608,8 @@ fn progress_is_gone_with_its_run() {
     });
 }
 
-/// `count` says how many jobs are overdue, of every kind, and for how long the oldest has been. Jobs that run or are
-/// due later do not count.
+/// P40: `count` says how many jobs are overdue, of every kind, and for how long the oldest has been. Jobs that run or
+/// are due later do not count.
 #[test]
 fn overdue_jobs_are_counted() {
     on_stores(|store| {
@@ -643,7 +645,7 @@ fn overdue_jobs_are_counted() {
     });
 }
 
-/// The count of overdue jobs is exact below ten thousand, and the age of the oldest always.
+/// P40: The count of overdue jobs is exact below ten thousand, and the age of the oldest always.
 #[test]
 fn many_overdue_jobs_are_ten_thousand_or_more() {
     on_stores(|store| {

@@ -42,7 +42,7 @@ fn times(starts: &Starts) -> Vec<SystemTime> {
     starts.lock().unwrap().iter().map(|(_, time)| *time).collect()
 }
 
-/// The starts of a flow are spread over the period. With a burst, that many come at once after a quiet time.
+/// P24: The starts of a flow are spread over the period. With a burst, that many come at once after a quiet time.
 #[test]
 fn starts_keep_the_rate_and_the_burst_of_their_flow() {
     on_stores(|store| {
@@ -70,7 +70,7 @@ fn starts_keep_the_rate_and_the_burst_of_their_flow() {
     });
 }
 
-/// Each partition has the rate of each by itself, or its own. Jobs without a partition wait for none of them.
+/// P24: Each partition has the rate of each by itself, or its own. Jobs without a partition wait for none of them.
 #[test]
 fn partitions_have_rates_of_their_own() {
     on_stores(|store| {
@@ -95,7 +95,7 @@ fn partitions_have_rates_of_their_own() {
     });
 }
 
-/// A restart does not begin a rate anew. A job that was given back has used its token.
+/// P24: A restart does not begin a rate anew. A job that was given back has used its token.
 #[test]
 fn rate_goes_on_after_a_restart() {
     on_stores(|store| {
@@ -119,8 +119,9 @@ fn rate_goes_on_after_a_restart() {
     });
 }
 
-/// A process that starts knows the stored rate before its first claim. Before, it claimed without the rate, gave the
-/// claim back when it had read the settings, and the token was lost: of a rate of one an hour no job ran for an hour.
+/// P24: A process that starts knows the stored rate before its first claim. Before, it claimed without the rate, gave
+/// the claim back when it had read the settings, and the token was lost: of a rate of one an hour no job ran for an
+/// hour.
 #[test]
 fn start_of_a_process_loses_no_token() {
     on_stores(|store| {
@@ -137,7 +138,7 @@ fn start_of_a_process_loses_no_token() {
     });
 }
 
-/// The same on the real clock.
+/// P24: The same on the real clock.
 #[test]
 fn start_of_a_process_on_the_real_clock_loses_no_token() {
     on_stores(|store| {
@@ -156,7 +157,7 @@ fn start_of_a_process_on_the_real_clock_loses_no_token() {
     });
 }
 
-/// A rate of the program holds while none is stored for the flow.
+/// P24: A rate of the program holds while none is stored for the flow.
 #[test]
 fn rate_of_the_program_holds_until_one_is_stored() {
     on_stores(|store| {
@@ -173,7 +174,7 @@ fn rate_of_the_program_holds_until_one_is_stored() {
     });
 }
 
-/// On the real clock, the claims keep the rate of the queue, and all jobs run.
+/// P24: On the real clock, the claims keep the rate of the queue, and all jobs run.
 #[test]
 fn claims_keep_a_rate_on_the_real_clock() {
     on_stores(|store| {
@@ -196,8 +197,8 @@ fn claims_keep_a_rate_on_the_real_clock() {
     });
 }
 
-/// While a scope is held, none of its jobs starts, and others do. Of two holds the later end counts. A hold survives a
-/// restart, and ends by itself or with a hold of zero.
+/// P24: While a scope is held, none of its jobs starts, and others do. Of two holds the later end counts. A hold
+/// survives a restart, and ends by itself or with a hold of zero.
 #[test]
 fn held_scope_starts_nothing() {
     on_stores(|store| {
@@ -234,7 +235,7 @@ fn held_scope_starts_nothing() {
     });
 }
 
-/// `limits` and `why_pending` tell when the next job of a scope may start, and until when it is held.
+/// P38: `limits` and `why_pending` tell when the next job of a scope may start, and until when it is held.
 #[test]
 fn next_start_and_hold_are_told() {
     on_stores(|store| {
@@ -279,7 +280,7 @@ fn next_start_and_hold_are_told() {
     });
 }
 
-/// A rate that could not hold is refused with an error that says why, and changes nothing.
+/// P24: A rate that could not hold is refused with an error that says why, and changes nothing.
 #[test]
 fn rates_that_cannot_hold_are_refused() {
     on_stores(|store| {

@@ -12,8 +12,8 @@ use crate::support::on_stores;
 /// A job is claimed this long before it is due, at most.
 const AHEAD: Duration = Duration::from_millis(50);
 
-/// A job that runs shows to every process when it was claimed, and on a server when its lease ends, which its process
-/// renews. A job that waits, also for its next attempt, and a job that has ended show neither.
+/// P39: A job that runs shows to every process when it was claimed, and on a server when its lease ends, which its
+/// process renews. A job that waits, also for its next attempt, and a job that has ended show neither.
 #[test]
 fn run_shows_when_it_was_claimed_and_when_its_lease_ends() {
     on_stores(|store| {
@@ -68,7 +68,7 @@ fn run_shows_when_it_was_claimed_and_when_its_lease_ends() {
     });
 }
 
-/// Of two claims the later has the greater fence, although the clock was set back or far ahead between them.
+/// P39: Of two claims the later has the greater fence, although the clock was set back or far ahead between them.
 #[test]
 fn later_claims_have_greater_fences_whatever_the_clock_reads() {
     on_stores(|store| {

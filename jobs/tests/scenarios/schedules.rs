@@ -28,8 +28,9 @@ fn goes_on_at(driver: &Driver, next: SystemTime) {
     assert_eq!(driver.advance(MS), 1);
 }
 
-/// A paused schedule makes no occurrence, also after a restart and after the same call of `schedule`. Occurrences that
-/// fell into the pause are not made up for; the times stay those of the series. The metrics leave it out meanwhile.
+/// P28: A paused schedule makes no occurrence, also after a restart and after the same call of `schedule`. Occurrences
+/// that fell into the pause are not made up for; the times stay those of the series. The metrics leave it out
+/// meanwhile.
 #[test]
 fn paused_schedules_make_no_occurrence() {
     on_stores(|store| {
@@ -74,8 +75,8 @@ fn paused_schedules_make_no_occurrence() {
     });
 }
 
-/// The pause belongs to a schedule that is there: a name without one is an error, and nothing is stored. A pause ends
-/// with its schedule, and goes on with another rule.
+/// P28: The pause belongs to a schedule that is there: a name without one is an error, and nothing is stored. A pause
+/// ends with its schedule, and goes on with another rule.
 #[test]
 fn pause_of_a_schedule_ends_with_it() {
     on_stores(|store| {
@@ -103,7 +104,7 @@ fn pause_of_a_schedule_ends_with_it() {
     });
 }
 
-/// A pause by another process holds in the process that runs the jobs, and so does its end.
+/// P28: A pause by another process holds in the process that runs the jobs, and so does its end.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "real time is the subject")]
 fn pause_of_a_schedule_reaches_other_processes() {

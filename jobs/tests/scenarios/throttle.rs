@@ -17,7 +17,7 @@ fn to_full_minute(driver: &Driver) {
     driver.advance(MINUTE - Duration::from_millis((now.as_millis() % 60_000) as u64));
 }
 
-/// A key and a kind have one throttled job in each period, also after that job has ended.
+/// P48: A key and a kind have one throttled job in each period, also after that job has ended.
 #[test]
 fn throttled_key_has_one_job_a_period() {
     on_stores(|store| {
@@ -40,7 +40,7 @@ fn throttled_key_has_one_job_a_period() {
     });
 }
 
-/// A throttled job and an occurrence have other ids in another queue, so that an id serves as an idempotency key.
+/// P48: A throttled job and an occurrence have other ids in another queue, so that an id serves as an idempotency key.
 #[test]
 fn made_ids_of_two_queues_differ() {
     on_stores(|store| {
@@ -66,8 +66,8 @@ fn left(jobs: &Jobs) -> Duration {
     jobs.keyed("a").remaining().unwrap().unwrap()
 }
 
-/// A debounced job is due once the calls have been quiet for a while, and not later than its burst allows. The data of
-/// the last call counts. A job that has run, also without success, begins no burst but the next one.
+/// P48: A debounced job is due once the calls have been quiet for a while, and not later than its burst allows. The
+/// data of the last call counts. A job that has run, also without success, begins no burst but the next one.
 #[test]
 fn debounced_job_runs_once_for_a_burst() {
     on_stores(|store| {
@@ -115,7 +115,7 @@ fn debounced_job_runs_once_for_a_burst() {
     });
 }
 
-/// Processes share the periods and the bursts of a key: on the real clock, and from a process that runs no jobs.
+/// P48: Processes share the periods and the bursts of a key: on the real clock, and from a process that runs no jobs.
 #[test]
 fn throttled_and_debounced_keys_are_shared_by_processes() {
     on_stores(|store| {

@@ -8,7 +8,7 @@ use super::limits::{Charge as Bill, charge};
 use super::{Charge, DAY, MS, Mail, SECOND, run_all};
 use crate::support::on_stores;
 
-/// A pending job has a reason why it has not started: its due time, a pause, no process for its kind, or its turn.
+/// P38: A pending job has a reason why it has not started: its due time, a pause, no process for its kind, or its turn.
 /// The answer has all of its reasons. A job that runs, or that the store does not have, has no reason.
 #[test]
 fn pending_job_has_a_reason_why_it_waits() {
@@ -59,7 +59,7 @@ fn pending_job_has_a_reason_why_it_waits() {
     });
 }
 
-/// A due job tells every stored limit that holds it back, and the pause of its partition.
+/// P38: A due job tells every stored limit that holds it back, and the pause of its partition.
 #[test]
 fn limited_job_tells_the_limits_that_it_waits_for() {
     on_stores(|store| {

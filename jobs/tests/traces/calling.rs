@@ -119,7 +119,7 @@ fn returns(what: &str, function: impl FnOnce() + Send + 'static) {
     thread.join().unwrap_or_else(|_| panic!("it panicked: {what}"));
 }
 
-/// A subscriber may call the jobs from each of its functions. No lock is held there, so a call is answered; on the
+/// P54: A subscriber may call the jobs from each of its functions. No lock is held there, so a call is answered; on the
 /// dispatcher's thread it is refused.
 #[test]
 fn subscriber_may_call_the_jobs() {
@@ -145,7 +145,7 @@ fn subscriber_may_call_the_jobs() {
     }
 }
 
-/// A panic of any function of a subscriber ends there: no insert fails, and each run ends as its handler says, one
+/// P54: A panic of any function of a subscriber ends there: no insert fails, and each run ends as its handler says, one
 /// whose handler panics too.
 #[test]
 fn panic_of_any_function_of_a_subscriber_ends_there() {
@@ -168,8 +168,8 @@ fn panic_of_any_function_of_a_subscriber_ends_there() {
     }
 }
 
-/// A subscriber may shut the jobs down in each of its functions: the shutdown does not wait for the run, or for the
-/// thread, in which it stands.
+/// P54: A subscriber may shut the jobs down in each of its functions: the shutdown does not wait for the run, or for
+/// the thread, in which it stands.
 #[test]
 fn subscriber_may_shut_the_jobs_down() {
     let _alone = alone();

@@ -45,8 +45,8 @@ fn text_in(span: &tracing::Span) -> String {
     format!("span-{span}\nstate=of-{span}")
 }
 
-/// A context is captured with an insert, travels in the headers, and is resumed by each run with the run's span. An
-/// insert outside of a trace has none.
+/// P53: A context is captured with an insert, travels in the headers, and is resumed by each run with the run's span.
+/// An insert outside of a trace has none.
 #[test]
 fn context_of_an_insert_is_resumed_by_each_run() {
     record();
@@ -73,7 +73,7 @@ fn context_of_an_insert_is_resumed_by_each_run() {
     }
 }
 
-/// Every form of an insert carries the context: also in a batch, under a key, in a future, in a transaction of the
+/// P53: Every form of an insert carries the context: also in a batch, under a key, in a future, in a transaction of the
 /// caller's, as a statement, and from a client in a process that runs no jobs. An occurrence of a schedule has none.
 #[test]
 fn context_is_captured_by_every_form_of_an_insert() {
@@ -111,8 +111,8 @@ fn context_is_captured_by_every_form_of_an_insert() {
     assert!(never.get().is_empty());
 }
 
-/// A `traceparent` that a job has by its own headers is the one that is resumed. A context for which the headers of a
-/// job leave no room is left out, and the job is stored.
+/// P53: A `traceparent` that a job has by its own headers is the one that is resumed. A context for which the headers
+/// of a job leave no room is left out, and the job is stored.
 #[test]
 fn context_yields_to_the_headers_of_a_job() {
     record();
@@ -129,7 +129,7 @@ fn context_yields_to_the_headers_of_a_job() {
     assert_eq!(resumed.texts(), ["its own"]);
 }
 
-/// A handler that inserts a job captures the context of its own run, a handler that is a future too.
+/// P53: A handler that inserts a job captures the context of its own run, a handler that is a future too.
 #[test]
 fn insert_in_a_handler_captures_the_context_of_its_run() {
     record();
@@ -156,7 +156,7 @@ fn insert_in_a_handler_captures_the_context_of_its_run() {
     assert_eq!((ids.len(), resumed.texts()), (3, expected));
 }
 
-/// The same for a handler that is a future, after an await.
+/// P53: The same for a handler that is a future, after an await.
 #[test]
 fn insert_in_an_async_handler_captures_the_context_of_its_run() {
     record();
@@ -186,7 +186,7 @@ fn insert_in_an_async_handler_captures_the_context_of_its_run() {
     assert_eq!(resumed.texts(), [format!("span-{span}\nstate=of-{span}")]);
 }
 
-/// A context travels through a server, from a client to the process that runs the job.
+/// P53: A context travels through a server, from a client to the process that runs the job.
 #[test]
 fn context_travels_through_a_server() {
     record();

@@ -18,8 +18,8 @@ const RETRIED: (Level, &str) = (Level::INFO, "a run failed, and its job is retri
 const DEAD: (Level, &str) = (Level::ERROR, "a job is dead");
 const LEASE_LOST: (Level, &str) = (Level::WARN, "a run has lost its lease, and its job runs again");
 
-/// Each insert is an event of its caller's span: of a job with its id, of a batch with its number of jobs. So is an
-/// insert in a transaction.
+/// P52: Each insert is an event of its caller's span: of a job with its id, of a batch with its number of jobs. So is
+/// an insert in a transaction.
 #[test]
 fn insert_is_traced() {
     record();
@@ -46,7 +46,7 @@ fn insert_is_traced() {
     assert_eq!(levels(&events_of(id)), [INSERTED]);
 }
 
-/// A retry and the death of a job are events in the span of the run that failed, with its error.
+/// P52: A retry and the death of a job are events in the span of the run that failed, with its error.
 #[test]
 fn retry_and_death_are_events_of_the_run() {
     record();
@@ -65,7 +65,7 @@ fn retry_and_death_are_events_of_the_run() {
     }
 }
 
-/// A commit that fails is a warning.
+/// P52: A commit that fails is a warning.
 #[test]
 fn failed_commit_is_traced() {
     record();
@@ -86,7 +86,7 @@ fn failed_commit_is_traced() {
     jobs.shutdown().unwrap();
 }
 
-/// A lost lease is a warning in the span of its run, which then has the outcome `interrupted`.
+/// P52: A lost lease is a warning in the span of its run, which then has the outcome `interrupted`.
 #[test]
 fn lost_lease_is_an_event_of_its_run() {
     record();

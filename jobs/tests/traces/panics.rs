@@ -17,7 +17,7 @@ impl Drop for PanicsTwice {
     }
 }
 
-/// A panic of `capture` inserts the job without a context, and a panic of `resume` lets the run go on in its span.
+/// P54: A panic of `capture` inserts the job without a context, and a panic of `resume` lets the run go on in its span.
 #[test]
 fn trace_context_that_panics_harms_nothing() {
     record();
@@ -41,7 +41,7 @@ fn trace_context_that_panics_harms_nothing() {
     assert_eq!((span.field("outcome"), span.is_closed), ("completed", true));
 }
 
-/// A subscriber that panics, with each event and at the start of a run, keeps no insert and no run from its end.
+/// P54: A subscriber that panics, with each event and at the start of a run, keeps no insert and no run from its end.
 #[test]
 fn subscriber_that_panics_keeps_no_run_from_its_end() {
     record();

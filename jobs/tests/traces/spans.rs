@@ -10,7 +10,7 @@ use tracing::Level;
 use crate::recorder::{LONG, SECOND, Task, current, record, run_of, runs_of};
 use crate::server::wait_until;
 
-/// The span of a run has the run's properties from its start on, and its outcome at its end.
+/// P52: The span of a run has the run's properties from its start on, and its outcome at its end.
 #[test]
 fn span_of_a_run_has_its_fields() {
     record();
@@ -109,7 +109,7 @@ fn ending(end: End, run: &tickwheel_jobs::Run) -> Result<(), Fail> {
     }
 }
 
-/// The span has the outcome of its run, and the type of the error if the handler failed. Only a failed run has the
+/// P52: The span has the outcome of its run, and the type of the error if the handler failed. Only a failed run has the
 /// status of an error.
 #[test]
 fn span_says_how_its_run_ended() {
@@ -148,7 +148,7 @@ fn span_says_how_its_run_ended() {
     jobs.shutdown().unwrap();
 }
 
-/// A run is the root of a trace of its own, whichever span is current where it starts.
+/// P52: A run is the root of a trace of its own, whichever span is current where it starts.
 #[test]
 fn span_of_a_run_is_a_root() {
     record();
@@ -168,7 +168,7 @@ fn noting(builder: Builder) -> (Builder, Arc<Mutex<Vec<Option<u64>>>>) {
     (builder.on_run(move |_| seen.lock().unwrap().push(current())), noted)
 }
 
-/// The span is current in the handler and in `on_run`, and in nothing else.
+/// P52: The span is current in the handler and in `on_run`, and in nothing else.
 #[test]
 fn span_is_current_in_the_handler_and_in_on_run() {
     record();
@@ -184,7 +184,7 @@ fn span_is_current_in_the_handler_and_in_on_run() {
     assert_eq!((seen, &in_on_run.lock().unwrap()[..]), (span, &[span, span][..]));
 }
 
-/// The span of an async handler is current in each poll of it, across awaits and where other handlers run between
+/// P52: The span of an async handler is current in each poll of it, across awaits and where other handlers run between
 /// them; it is current in its drop as well. Nothing of it is left on the threads of the runtime.
 #[test]
 fn span_of_an_async_handler_is_current_across_awaits() {
@@ -224,7 +224,7 @@ fn span_of_an_async_handler_is_current_across_awaits() {
     assert_eq!(runtime.block_on(async { tokio::spawn(async { current() }).await }).unwrap(), None);
 }
 
-/// The span of a run that a shutdown leaves behind has its outcome at once, and closes when the handler ends.
+/// P52: The span of a run that a shutdown leaves behind has its outcome at once, and closes when the handler ends.
 #[test]
 fn span_of_a_run_that_is_left_behind_closes_with_its_handler() {
     record();
@@ -248,7 +248,7 @@ fn span_of_a_run_that_is_left_behind_closes_with_its_handler() {
     wait_until("the handler has ended", || run_of(id).is_closed);
 }
 
-/// A job that does not start has no span: it was cancelled before.
+/// P52: A job that does not start has no span: it was cancelled before.
 #[test]
 fn job_that_does_not_start_has_no_span() {
     record();

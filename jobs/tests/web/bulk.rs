@@ -191,8 +191,8 @@ fn dying() -> (Jobs, Driver) {
     Jobs::memory().handle_with(Retry::never(), fails).manual().unwrap()
 }
 
-/// The number on a button is the number that the question says and that is changed, also of a group whose error has no
-/// text: an empty one, one that begins with a line end, one that `redact` has made empty.
+/// P93: The number on a button is the number that the question says and that is changed, also of a group whose error
+/// has no text: an empty one, one that begins with a line end, one that `redact` has made empty.
 #[test]
 fn bulk_of_a_group_changes_that_group_alone() {
     let (jobs, driver) = dying();
@@ -247,7 +247,7 @@ fn bulk_of_a_group_changes_that_group_alone() {
     assert_eq!(left, 0);
 }
 
-/// What was confirmed bounds what is changed. A bulk that matches more by then asks again, with the new number.
+/// P93: What was confirmed bounds what is changed. A bulk that matches more by then asks again, with the new number.
 #[test]
 fn bulk_that_matches_more_asks_again() {
     let (jobs, driver) = manual();
@@ -289,7 +289,7 @@ fn bulk_that_matches_more_asks_again() {
     assert_eq!(wait(&dashboard, &started.json())["changed"], 5);
 }
 
-/// Jobs that come to match while a bulk is under way are left, beyond the number that was confirmed.
+/// P93: Jobs that come to match while a bulk is under way are left, beyond the number that was confirmed.
 #[test]
 fn bulk_changes_no_more_jobs_than_were_confirmed() {
     let (jobs, _driver) = manual();

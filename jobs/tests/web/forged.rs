@@ -11,7 +11,7 @@ const FORM: (&str, &str) = ("content-type", "application/x-www-form-urlencoded")
 const PLAIN: (&str, &str) = ("content-type", "text/plain");
 const HOST: (&str, &str) = ("host", "shop.example:8080");
 
-/// An action is refused unless the browser says that it comes from here, or no browser sends it.
+/// P95: An action is refused unless the browser says that it comes from here, or no browser sends it.
 #[test]
 fn forged_requests_are_refused() {
     let (jobs, _driver) = manual();
@@ -81,7 +81,7 @@ fn forged_requests_are_known_in_http_2() {
     }
 }
 
-/// A request that names two hosts, or another one than its URI, is none, whatever it asks for.
+/// P95: A request that names two hosts, or another one than its URI, is none, whatever it asks for.
 #[test]
 fn requests_with_two_hosts_are_refused() {
     let (jobs, _driver) = manual();

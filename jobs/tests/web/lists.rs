@@ -104,7 +104,7 @@ fn searches_have_a_limit_and_go_on() {
     assert_eq!(last["rows"].as_array().unwrap().len(), 100);
 }
 
-/// A search reads at most 8 MiB of jobs and the rest of a mebibyte, says so, and goes on from there: payloads, and
+/// P97: A search reads at most 8 MiB of jobs and the rest of a mebibyte, says so, and goes on from there: payloads, and
 /// results of several kinds.
 #[test]
 fn searches_end_at_eight_mebibytes() {
@@ -141,7 +141,7 @@ fn searches_end_at_eight_mebibytes() {
     }
 }
 
-/// The digits of an id that a list shows differ from job to job, and a search for them finds the job.
+/// P98: The digits of an id that a list shows differ from job to job, and a search for them finds the job.
 #[test]
 fn shown_digits_of_ids_differ_and_are_found() {
     let (jobs, _driver) = manual();

@@ -122,8 +122,9 @@ fn commands_of_pages(pending: u64, dead: u64) -> Vec<u64> {
     PATHS.iter().map(of_page).collect()
 }
 
-/// Each page and each path of the JSON takes as many commands of the server with 100,000 pending and 20,000 dead jobs
-/// as with a tenth of the pending and half of the dead ones. The commands themselves take the logarithm of their number.
+/// P88: Each page and each path of the JSON takes as many commands of the server with 100,000 pending and 20,000 dead
+/// jobs as with a tenth of the pending and half of the dead ones. The commands themselves take the logarithm of their
+/// number.
 #[test]
 fn pages_cost_as_many_commands_however_long_the_queue_is() {
     let (few, many) = (commands_of_pages(12_000, 11_000), commands_of_pages(100_000, 20_000));
@@ -135,8 +136,8 @@ fn pages_cost_as_many_commands_however_long_the_queue_is() {
     }
 }
 
-/// A page of a list and a page of a search read few large jobs: the server sends no more than the search says that it
-/// reads, whatever state the jobs have.
+/// P97: A page of a list and a page of a search read few large jobs: the server sends no more than the search says that
+/// it reads, whatever state the jobs have.
 #[test]
 fn searches_read_few_bytes_of_a_server() {
     let server = Server::start();
@@ -168,7 +169,7 @@ fn searches_read_few_bytes_of_a_server() {
     }
 }
 
-/// Every path answers for a queue on a server, which the store page calls a server.
+/// P89: Every path answers for a queue on a server, which the store page calls a server.
 #[test]
 fn paths_answer_on_a_server() {
     let server = Server::start();
@@ -184,7 +185,7 @@ fn paths_answer_on_a_server() {
     assert_eq!(get(&dashboard, "/api/v1/store").ok()["sort"], "server");
 }
 
-/// The actions on one job have their effect on a server: each where it applies, else its answer says why not.
+/// P89: The actions on one job have their effect on a server: each where it applies, else its answer says why not.
 #[test]
 fn actions_change_jobs_on_a_server() {
     let server = Server::start();
@@ -210,7 +211,7 @@ fn actions_change_jobs_on_a_server() {
     assert_eq!((run.status, jobs.count().unwrap().pending), (200, 1));
 }
 
-/// A change of many jobs asks first and then changes the group, and no other job, on a server.
+/// P89: A change of many jobs asks first and then changes the group, and no other job, on a server.
 #[test]
 fn bulk_changes_a_group_on_a_server() {
     let server = Server::start();
@@ -236,8 +237,8 @@ fn bulk_changes_a_group_on_a_server() {
     assert_eq!(jobs.count().unwrap().dead, 300);
 }
 
-/// When the server has gone, the health check and every question fail with a reason, and both answer again after it
-/// has come back.
+/// P89: When the server has gone, the health check and every question fail with a reason, and both answer again after
+/// it has come back.
 #[test]
 fn dashboard_says_that_the_server_has_gone() {
     let mut server = Server::start();

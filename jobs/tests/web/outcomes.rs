@@ -21,7 +21,8 @@ fn line(dashboard: &Dashboard, answer: &Answer) -> String {
     said.split_once("</span>").unwrap().0.replace("&quot;", "\"")
 }
 
-/// After each action the page says what was done, or that nothing was to do, and the audit has the number of changes.
+/// P96: After each action the page says what was done, or that nothing was to do, and the audit has the number of
+/// changes.
 #[test]
 fn page_says_what_an_action_did() {
     let (jobs, driver) = manual();
@@ -72,7 +73,7 @@ fn page_says_what_an_action_did() {
     }
 }
 
-/// A job that runs is asked to stop, and the page says that.
+/// P96: A job that runs is asked to stop, and the page says that.
 #[test]
 fn page_says_that_a_job_was_asked_to_stop() {
     let (started, starts) = mpsc::channel();
@@ -94,8 +95,8 @@ fn page_says_that_a_job_was_asked_to_stop() {
     jobs.shutdown().unwrap();
 }
 
-/// A form has an id, which is taken once: what is sent a second time is answered as the first time, also by another
-/// process if the form makes a job.
+/// P96: A form has an id, which is taken once: what is sent a second time is answered as the first time, also by
+/// another process if the form makes a job.
 #[test]
 fn form_is_taken_once() {
     let (jobs, _driver) = manual();
@@ -141,7 +142,7 @@ fn form_is_taken_once() {
     assert_eq!(jobs.count().unwrap().pending, 5);
 }
 
-/// A change of many jobs that is sent twice is one change.
+/// P96: A change of many jobs that is sent twice is one change.
 #[test]
 fn bulk_is_taken_once() {
     let (jobs, _driver) = manual();

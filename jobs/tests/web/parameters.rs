@@ -40,7 +40,7 @@ const READS: [(&str, &[&str]); 23] = [
     ("api/v1/history", &["step", "steps", "kind"]),
 ];
 
-/// A place refuses the names of other places, another case, a name twice, and an empty value.
+/// P92: A place refuses the names of other places, another case, a name twice, and an empty value.
 #[test]
 fn reads_refuse_parameters_that_they_do_not_know() {
     let (jobs, _driver) = manual();
@@ -97,7 +97,7 @@ fn links_are_short_enough_to_be_followed() {
     }
 }
 
-/// The form of a search has empty fields, which are none. A filter whose text no field can hold is kept.
+/// P92: The form of a search has empty fields, which are none. A filter whose text no field can hold is kept.
 #[test]
 fn searches_may_have_empty_fields() {
     let (jobs, _driver) = manual();
@@ -121,8 +121,8 @@ fn searches_may_have_empty_fields() {
     }
 }
 
-/// An action refuses a name that it does not know, a value of another type, and a list where one value is wanted. Then
-/// nothing is changed.
+/// P92: An action refuses a name that it does not know, a value of another type, and a list where one value is wanted.
+/// Then nothing is changed.
 #[test]
 fn actions_refuse_parameters_that_they_do_not_know() {
     let (jobs, driver) = manual();

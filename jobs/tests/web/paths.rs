@@ -102,7 +102,7 @@ pub(crate) fn fill(client: &Client) {
     client.schedule("every hour/é", hour, mail("scheduled")).unwrap();
 }
 
-/// Every page and every JSON answers for jobs in memory, under any prefix.
+/// P89: Every page and every JSON answers for jobs in memory, under any prefix.
 #[test]
 fn paths_answer_in_memory() {
     let (jobs, driver) = manual();
@@ -116,7 +116,7 @@ fn paths_answer_in_memory() {
     }
 }
 
-/// The same for jobs on a file, through a client of its own.
+/// P89: The same for jobs on a file, through a client of its own.
 #[test]
 fn paths_answer_on_a_file() {
     let folder = tempfile::tempdir().unwrap();
@@ -153,8 +153,8 @@ fn paths_that_lead_nowhere_are_redirected_or_not_found() {
     assert_eq!(get(&dashboard, "/?queue=none").status, 404);
 }
 
-/// A name is a parameter and no segment of a path. So an action reaches the thing that has the name, whatever the name
-/// is, and nothing else.
+/// P91: A name is a parameter and no segment of a path. So an action reaches the thing that has the name, whatever the
+/// name is, and nothing else.
 #[test]
 fn names_reach_their_own_thing() {
     let (jobs, _driver) = manual();
@@ -194,8 +194,8 @@ fn names_reach_their_own_thing() {
     assert!(jobs.schedules().unwrap().is_empty());
 }
 
-/// An action without the name that it needs is refused, and never taken for one of the queue. A path with more segments
-/// than the action has is none.
+/// P91: An action without the name that it needs is refused, and never taken for one of the queue. A path with more
+/// segments than the action has is none.
 #[test]
 fn actions_without_a_name_are_refused() {
     let (jobs, _driver) = manual();

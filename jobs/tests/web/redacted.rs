@@ -19,7 +19,7 @@ fn hide(value: &mut Value) {
     }
 }
 
-/// Pages, JSON, searches, groups and downloads have the redacted form only; a group is retried by that form.
+/// P94: Pages, JSON, searches, groups and downloads have the redacted form only; a group is retried by that form.
 #[test]
 fn redacted_parts_are_nowhere() {
     let (jobs, driver) = manual();
@@ -79,8 +79,8 @@ fn redacted_parts_are_nowhere() {
     assert_eq!((jobs.get(failed).unwrap(), jobs.get(other).unwrap()), (None, None));
 }
 
-/// If the program's function panics on a part of a job, that part is hidden and marked, everywhere. The other jobs of the
-/// page and of a search are shown, and a bulk changes them.
+/// P94: If the program's function panics on a part of a job, that part is hidden and marked, everywhere. The other jobs
+/// of the page and of a search are shown, and a bulk changes them.
 #[test]
 fn redaction_that_panics_hides_that_part_alone() {
     let (jobs, driver) = manual();
@@ -135,7 +135,7 @@ fn searches_find_letters_that_are_escaped() {
     }
 }
 
-/// The trace of a job is read from its redacted headers.
+/// P94: The trace of a job is read from its redacted headers.
 #[test]
 fn redacted_headers_have_no_trace() {
     let (jobs, _driver) = manual();

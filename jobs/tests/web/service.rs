@@ -72,7 +72,7 @@ fn dashboard_ends_with_its_last_clone() {
     assert_eq!(ended, Err(RecvTimeoutError::Disconnected), "a thread still has the dashboard");
 }
 
-/// A change that waits for the lock of another program holds up no page, and not the health check.
+/// P89: A change that waits for the lock of another program holds up no page, and not the health check.
 #[test]
 fn change_that_waits_holds_up_no_read() {
     let folder = tempfile::tempdir().unwrap();

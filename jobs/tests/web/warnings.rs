@@ -52,8 +52,8 @@ fn leads_to(dashboard: &Dashboard, cure: &str, text: &str) {
     }
 }
 
-/// Jobs of a store on a manual clock are overdue for one cause after another. Each warning has its word and its cause,
-/// and its link leads to a page that has the cure.
+/// P96: Jobs of a store on a manual clock are overdue for one cause after another. Each warning has its word and its
+/// cause, and its link leads to a page that has the cure.
 #[test]
 fn warning_names_the_true_cause_and_leads_to_its_cure() {
     let cases: [Case; 7] = [
@@ -122,8 +122,8 @@ fn warning_names_the_true_cause_and_leads_to_its_cure() {
     }
 }
 
-/// Kinds without a handler that are overdue are named, and not those that are due later. Several causes are several
-/// warnings.
+/// P96: Kinds without a handler that are overdue are named, and not those that are due later. Several causes are
+/// several warnings.
 #[test]
 fn warning_names_kinds_without_a_handler_that_are_overdue() {
     let (jobs, driver) = Jobs::memory().handle(|_: Mail, _| Ok(())).manual().unwrap();
@@ -140,7 +140,8 @@ fn warning_names_kinds_without_a_handler_that_are_overdue() {
     leads_to(&dashboard, "or cancel them.", "charge");
 }
 
-/// The busy threads of a process are the cause if nothing else is, with the number of runs that it can have at once.
+/// P96: The busy threads of a process are the cause if nothing else is, with the number of runs that it can have at
+/// once.
 #[test]
 fn warning_says_that_processes_are_busy() {
     let (freed, waits) = mpsc::channel::<()>();

@@ -189,7 +189,7 @@ mod tests {
     /// Longer than anything here takes on the slowest machine.
     const MINUTE: Duration = Duration::from_secs(60);
 
-    /// An event follows the system's wall clock, also while the ticker has planned a long sleep.
+    /// C100: An event follows the system's wall clock, also while the ticker has planned a long sleep.
     #[test]
     fn wall_clock_of_the_system_is_followed_while_nothing_is_due() {
         let wheel = Wheel::builder().threads(1).build().unwrap();

@@ -126,7 +126,7 @@ mod tests {
     use core::task::{Context, Poll, Waker};
     use std::time::Duration;
 
-    /// A timeout whose future is ready at once makes no waker shards in the wheel.
+    /// C74: A timeout whose future is ready at once makes no waker shards in the wheel.
     #[test]
     fn timeout_of_a_ready_future_does_not_touch_the_wheel() {
         let (wheel, _driver) = Wheel::builder().manual().unwrap();

@@ -235,7 +235,7 @@ mod tests {
         }
     }
 
-    /// The map gives back the memory of a burst, also while one key stays.
+    /// C43: The map gives back the memory of a burst, also while one key stays.
     #[test]
     fn map_gives_back_the_memory_of_a_burst() {
         for (hash, count) in [(|key| key) as fn(u64) -> u64, |key| key % 5000, |_| 7]

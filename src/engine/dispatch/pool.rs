@@ -348,7 +348,7 @@ mod tests {
         DueJob { job: Job::new(job), handle, deadline: Moment::default() }
     }
 
-    /// Jobs that came while the system refused the threads get as many threads as any job.
+    /// C20: Jobs that came while the system refused the threads get as many threads as any job.
     #[test]
     fn jobs_that_came_before_the_pool_started_get_all_threads() {
         let refuses = AtomicBool::new(true);

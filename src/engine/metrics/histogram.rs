@@ -252,7 +252,7 @@ mod tests {
         assert_eq!([all.quantile(1.0), all.quantile(7.0)], [100 * MS; 2]);
     }
 
-    /// The sum stays at its maximum: a `_sum` that went backwards would look like a restart.
+    /// C110: The sum stays at its maximum: a `_sum` that went backwards would look like a restart.
     #[test]
     fn sum_stays_at_its_maximum() {
         for step in [1 << 46, 1 << 62, u64::MAX - 1, u64::MAX] {

@@ -63,7 +63,7 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 /// Longer than anything here takes on the slowest machine.
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// The ticker notices a wall clock that is set forward, also if no timer is due for a day.
+/// C53: The ticker notices a wall clock that is set forward, also if no timer is due for a day.
 #[test]
 fn wall_clock_set_forward_is_noticed_while_nothing_is_due() {
     let (engine, ticker, due) = ticking();
@@ -82,7 +82,7 @@ fn wall_clock_set_forward_is_noticed_while_nothing_is_due() {
     ticker.join().unwrap();
 }
 
-/// The ticker runs a job in time that was inserted while the wall clock was set back between two readings.
+/// C53: The ticker runs a job in time that was inserted while the wall clock was set back between two readings.
 #[test]
 fn wall_clock_set_to_and_fro_between_readings_is_noticed() {
     let (engine, ticker, due) = ticking();
@@ -199,7 +199,7 @@ impl Outlet for Refused {
     }
 }
 
-/// A try to start the pool's threads that takes an hour does not delay a job that comes due meanwhile.
+/// C20: A try to start the pool's threads that takes an hour does not delay a job that comes due meanwhile.
 #[test]
 fn thread_start_that_takes_long_makes_no_job_late() {
     let engine = engine(Clock::manual());
@@ -228,7 +228,7 @@ impl Outlet for Asked {
     }
 }
 
-/// The ticker tries the start of refused threads again and again.
+/// C20: The ticker tries the start of refused threads again and again.
 #[test]
 fn thread_start_is_tried_again_after_a_refusal() {
     let engine = engine(Clock::monotonic());
@@ -259,7 +259,7 @@ impl Outlet for Refuses {
     }
 }
 
-/// A stop with a limit ends at the limit, also while the panic handler has the report of refused threads.
+/// C20: A stop with a limit ends at the limit, also while the panic handler has the report of refused threads.
 #[test]
 fn stop_with_a_limit_does_not_wait_for_a_report_of_a_refusal() {
     let ((told, is_told), (go, goes)) = (channel(), channel());

@@ -298,7 +298,7 @@ fn tick_with_a_million_timers_visits_each_once_a_level() {
     wheel.check().unwrap();
 }
 
-/// The table gives the memory of a burst back when the burst has fired.
+/// C122: The table gives the memory of a burst back when the burst has fired.
 #[test]
 fn burst_that_fired_gives_its_memory_back() {
     let mut wheel = with(&[64, 64]);

@@ -196,7 +196,7 @@ mod tests {
         output.ended.iter().map(|run| run.over().unwrap().outcome).collect()
     }
 
-    /// If the commit fails that gives a run up, the run is given up by a later commit, once. Its slot is free once
+    /// P35: If the commit fails that gives a run up, the run is given up by a later commit, once. Its slot is free once
     /// its handler has ended and the commit was made, in either order.
     #[test]
     fn overrun_whose_commit_fails_is_ended_once_and_frees_its_slot() {
@@ -239,7 +239,7 @@ mod tests {
         assert_eq!(failed.error, StoreError::StillRunning(1));
     }
 
-    /// A handler that has ended within the grace has kept it, although the machine learns of its end later.
+    /// P35: A handler that has ended within the grace has kept it, although the machine learns of its end later.
     #[test]
     fn end_within_the_grace_counts_although_it_arrives_late() {
         let mut limited = Limited::new(8);
@@ -251,7 +251,7 @@ mod tests {
         assert_eq!(limited.machine.in_flight(), 0);
     }
 
-    /// The list of limits to check has a bound, however many runs end before their limits, and none of those
+    /// P35: The list of limits to check has a bound, however many runs end before their limits, and none of those
     /// that are left wakes the machine.
     #[test]
     fn list_of_limits_has_a_bound() {

@@ -86,20 +86,20 @@ fn all_agree(cases: u32, place: impl Fn() -> Place) {
     assert!(callbacks.get() > cases as usize / 4, "{} callbacks", callbacks.get());
 }
 
-/// The groups of the store in memory agree with the oracle.
+/// P31: The groups of the store in memory agree with the oracle.
 #[test]
 fn groups_in_memory_agree_with_the_oracle() {
     all_agree(1000, || Place::Memory);
 }
 
-/// The same on a file.
+/// P31: The same on a file.
 #[cfg(feature = "sqlite-unbundled")]
 #[test]
 fn groups_on_a_file_agree_with_the_oracle() {
     all_agree(120, || Place::File(Location::temporary().unwrap()));
 }
 
-/// The same on a server.
+/// P31, Redis P31: The same on a server.
 #[cfg(feature = "redis")]
 #[test]
 fn groups_on_a_server_agree_with_the_oracle() {

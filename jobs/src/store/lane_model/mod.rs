@@ -328,7 +328,8 @@ fn agrees(place: Place, steps: &[Step]) -> Result<(), TestCaseError> {
 proptest! {
     #![proptest_config(config(2000))]
 
-    /// The claims of the store in memory keep limits, turns and order, and leave no job behind.
+    /// P23, P24, P25, P26, P28, P29: The claims of the store in memory keep limits, turns and order, and leave no job
+    /// behind.
     #[test]
     fn claims_in_memory_agree_with_the_oracle(steps in steps()) {
         agrees(Place::Memory, &steps)?;
@@ -339,14 +340,14 @@ proptest! {
 proptest! {
     #![proptest_config(config(60))]
 
-    /// The same on a file.
+    /// P23, P24, P25, P26, P29: The same on a file.
     #[test]
     fn claims_on_a_file_agree_with_the_oracle(steps in steps()) {
         agrees(Place::File(Location::temporary().unwrap()), &steps)?;
     }
 }
 
-/// The same on a server.
+/// P23, P24, P25, P26, P29, Redis P23, Redis P24, Redis P25: The same on a server.
 #[cfg(feature = "redis")]
 #[test]
 fn claims_on_a_server_agree_with_the_oracle() {
@@ -360,8 +361,8 @@ fn claims_on_a_server_agree_with_the_oracle() {
     result.unwrap();
 }
 
-/// A weight that changes counts from the next claim on, also on a server, where a lane lay among those of its earlier
-/// weight until its next turn.
+/// P26: A weight that changes counts from the next claim on, also on a server, where a lane lay among those of its
+/// earlier weight until its next turn.
 #[cfg(feature = "redis")]
 #[test]
 fn weight_that_changes_counts_from_the_next_claim_on() {
@@ -371,8 +372,8 @@ fn weight_that_changes_counts_from_the_next_claim_on() {
     }
 }
 
-/// A new partition has no turns before those that were full when it came, also on a server, where none of them was in
-/// turn then.
+/// P26: A new partition has no turns before those that were full when it came, also on a server, where none of them was
+/// in turn then.
 #[cfg(feature = "redis")]
 #[test]
 fn new_partition_begins_behind_those_that_were_full() {

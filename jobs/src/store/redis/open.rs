@@ -129,8 +129,8 @@ mod tests {
 
     use super::*;
 
-    /// An opening waits for a silent server until its call timeout is over, and no longer. Before a fix it waited as long as
-    /// one answer may take: three seconds, or an eighth of the lease.
+    /// P101: An opening waits for a silent server until its call timeout is over, and no longer. Before a fix it waited
+    /// as long as one answer may take: three seconds, or an eighth of the lease.
     #[test]
     fn opening_waits_as_long_as_its_call_timeout() {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();

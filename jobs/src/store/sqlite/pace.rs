@@ -58,7 +58,7 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    /// After a long commit the next one moves or deletes fewer rows, after a short one more, within bounds.
+    /// P79: After a long commit the next one moves or deletes fewer rows, after a short one more, within bounds.
     #[test]
     fn rows_of_a_commit_follow_the_time_of_the_one_before() {
         let mut pace = Pace::default();

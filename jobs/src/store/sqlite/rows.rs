@@ -295,8 +295,8 @@ mod tests {
     use super::RowNumber;
     use crate::values::time::Millis;
 
-    /// The number of a row of `claim` tells the time of the claim to the millisecond, and ascends when the clock is set
-    /// back. A row that was numbered from one tells no time.
+    /// P39: The number of a row of `claim` tells the time of the claim to the millisecond, and ascends when the clock
+    /// is set back. A row that was numbered from one tells no time.
     #[test]
     fn row_of_a_claim_tells_its_time() {
         let at = |ms: i64| Millis::clamped(ms);

@@ -233,7 +233,7 @@ mod tests {
         }
     }
 
-    /// A statement has all the effects of an insert. Of several jobs with one key the last one stays (`IfTaken`).
+    /// P71: A statement has all the effects of an insert. Of several jobs with one key the last one stays (`IfTaken`).
     /// An id that the caller chose is inserted once, and remembered once its job has ended.
     #[test]
     fn statement_jobs_are_filed_in_order_by_the_rules_of_an_insert() {

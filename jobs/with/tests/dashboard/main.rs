@@ -63,7 +63,7 @@ async fn ask(router: Router, path: &str, form: Option<&str>) -> Answer {
     }
 }
 
-/// Promise: mounted as the page says, every link, form, asset and redirect of the dashboard leads to its place.
+/// P90: Promise: mounted as the page says, every link, form, asset and redirect of the dashboard leads to its place.
 #[test]
 fn dashboard_is_mounted_in_axum() {
     let folder = Folder::new("dashboard");

@@ -163,7 +163,7 @@ fn file(folder: &Path) -> String {
     folder.join("shop.db").to_str().unwrap().to_owned()
 }
 
-/// On a file: a job that a process inserted before it crashed runs a day later, in another process, with a link to
+/// P53: On a file: a job that a process inserted before it crashed runs a day later, in another process, with a link to
 /// the request that inserted it.
 #[test]
 fn run_is_linked_to_its_request_a_day_later_after_a_crash_on_a_file() {
@@ -180,7 +180,7 @@ fn run_is_linked_to_its_request_a_day_later_after_a_crash_on_a_file() {
     jobs.check().unwrap();
 }
 
-/// The same on a server. Its clock cannot be set, so the job is rescheduled instead.
+/// P53: The same on a server. Its clock cannot be set, so the job is rescheduled instead.
 #[test]
 fn run_is_linked_to_its_request_after_a_crash_on_a_server() {
     spans();
@@ -195,7 +195,8 @@ fn run_is_linked_to_its_request_after_a_crash_on_a_server() {
     is_linked(&run, &request);
 }
 
-/// A job whose process crashed in its first run runs again, on a file and on a server, and that run has the link too.
+/// P53: A job whose process crashed in its first run runs again, on a file and on a server, and that run has the link
+/// too.
 #[test]
 fn run_after_one_that_crashed_is_linked_to_the_request() {
     spans();

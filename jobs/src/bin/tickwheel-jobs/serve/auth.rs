@@ -234,7 +234,7 @@ mod tests {
         }
     }
 
-    /// After ten wrong passwords an address has to wait, and even the right one is refused until then. Another
+    /// P95: After ten wrong passwords an address has to wait, and even the right one is refused until then. Another
     /// address need not wait.
     #[test]
     fn wrong_passwords_slow_down() {
@@ -254,8 +254,9 @@ mod tests {
         assert_eq!(gate.entry(evil, None, None, now), Entry::NoPassword);
     }
 
-    /// However many addresses send wrong passwords, another address need not wait for them, and they take a bounded part of
-    /// the memory. The addresses of one IPv6 network count as one, and an IPv4 address written as IPv6 is itself.
+    /// P95: However many addresses send wrong passwords, another address need not wait for them, and they take a
+    /// bounded part of the memory. The addresses of one IPv6 network count as one, and an IPv4 address written as IPv6
+    /// is itself.
     #[test]
     fn many_addresses_lock_out_no_other_one() {
         let (mut gate, now) = (Gate::with_password("secret".to_owned()), now());

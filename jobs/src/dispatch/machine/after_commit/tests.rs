@@ -96,7 +96,8 @@ fn dropped(output: &StepOutput) -> Vec<JobId> {
     output.events.iter().filter_map(ids).flatten().collect()
 }
 
-/// A step that learns that another process has ended a pause makes the next step at once: its own claim left the kind out.
+/// P28: A step that learns that another process has ended a pause makes the next step at once: its own claim left the
+/// kind out.
 #[test]
 fn end_of_a_pause_makes_the_next_step_at_once() {
     let mut steps = Steps::new();
@@ -229,8 +230,8 @@ fn buffered_inserts_that_are_lost_are_named() {
     }
 }
 
-/// A flush fails if its commit has not stored an insert before it, although that insert is tried again. The next flush
-/// succeeds once the insert is stored.
+/// P3: A flush fails if its commit has not stored an insert before it, although that insert is tried again. The next
+/// flush succeeds once the insert is stored.
 #[test]
 fn flush_fails_while_an_insert_before_it_is_not_stored() {
     for is_refused_alone in [false, true] {
@@ -261,7 +262,8 @@ fn flush_that_the_store_refuses_fails() {
     assert!(is(steps.machine.flushed(&Op::Flush, Answer::Done), StoreError::Full));
 }
 
-/// The next flush after an insert that was dropped fails, in the same commit or in a later one. Those after it succeed.
+/// P3: The next flush after an insert that was dropped fails, in the same commit or in a later one. Those after it
+/// succeed.
 #[test]
 fn flush_says_once_that_an_insert_was_dropped() {
     let full = Some(StoreError::Full);
@@ -354,7 +356,7 @@ fn progress_that_was_not_written_is_written_later() {
     }
 }
 
-/// If the commit of an end fails, the end is written again, and its follow-ups with it.
+/// P30: If the commit of an end fails, the end is written again, and its follow-ups with it.
 #[test]
 fn end_whose_commit_failed_is_written_again_with_its_follow_ups() {
     let mut steps = Steps::new();

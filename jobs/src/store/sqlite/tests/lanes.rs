@@ -73,8 +73,8 @@ fn block(store: &mut Sqlite, limits: &Limits, many: usize) {
     assert_eq!(claimed.len(), 1);
 }
 
-/// If the clock is set back, the jobs of a lane that are not due any more go back in parts, each in a commit of its own,
-/// and later they run. Before a fix, one commit moved all of them.
+/// P79: If the clock is set back, the jobs of a lane that are not due any more go back in parts, each in a commit of
+/// its own, and later they run. Before a fix, one commit moved all of them.
 #[test]
 fn jobs_of_a_lane_go_back_in_parts() {
     let (mut store, limits) = (opened(&[KIND]), one_each());

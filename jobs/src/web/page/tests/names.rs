@@ -82,9 +82,9 @@ impl Target {
     }
 }
 
-/// Whatever name a kind, a schedule or a key has, a browser takes no link and no form for another place: the path has
-/// fixed words, ids and numbers alone, it leads to a page or an action below the root, and the name comes with it as a
-/// parameter.
+/// P91: Whatever name a kind, a schedule or a key has, a browser takes no link and no form for another place: the path
+/// has fixed words, ids and numbers alone, it leads to a page or an action below the root, and the name comes with it
+/// as a parameter.
 #[test]
 fn names_are_no_part_of_a_path() {
     let mut named = 0;
