@@ -156,7 +156,6 @@ fn serve_that_is_read_only_changes_nothing() {
     assert!(!served.client.is_paused().unwrap());
 }
 
-/// The password of the file opens the pages under any host. After ten wrong ones the next ones have to wait, and the
 /// What could have no effect is refused: a zone for the pages, and a password that is too long for a request.
 #[test]
 fn serve_refuses_what_has_no_effect() {
@@ -180,7 +179,8 @@ fn serve_refuses_what_has_no_effect() {
     }
 }
 
-/// P95: A wrong password makes its address wait, and the right one is let in after the wait.
+/// P95: The password of the file opens the pages under any host. After ten wrong ones the next ones have to wait, and
+/// the right one is let in after the wait.
 #[test]
 fn serve_slows_down_wrong_passwords() {
     let served = Served::start(&["--password-file", "password"]);
