@@ -173,7 +173,11 @@ mod dashboard_page {}
 // The recipes compile only with the features that they use.
 #[cfg_attr(
     any(not(doctest), all(feature = "cron", feature = "redis", feature = "tokio")),
-    doc = include_str!("../docs/cookbook.md")
+    doc = include_str!("../docs/recipes-first-steps.md"),
+    doc = include_str!("../docs/recipes-failures.md"),
+    doc = include_str!("../docs/recipes-limits.md"),
+    doc = include_str!("../docs/recipes-tests.md"),
+    doc = include_str!("../docs/recipes-operation.md")
 )]
 #[doc(alias("backup", "cron", "idempotent", "outbox", "retry"))]
 pub mod cookbook {}

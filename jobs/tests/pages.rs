@@ -44,16 +44,16 @@ macro_rules! programs {
 
 programs! {
     readme: "README.md", "## Use it";
-    twice: "docs/cookbook.md", "## Handlers that may run twice";
-    client: "docs/cookbook.md", "## A process that only inserts";
-    backup: "docs/cookbook.md", "## Backups";
-    deploy: "docs/cookbook.md", "## Upgrades and rolling deploys";
-    queues: "docs/cookbook.md", "## Two queues in one file";
+    twice: "docs/recipes-failures.md", "## Handlers that may run twice";
+    client: "docs/recipes-first-steps.md", "## A process that only inserts";
+    backup: "docs/recipes-operation.md", "## Backups";
+    deploy: "docs/recipes-operation.md", "## Upgrades and rolling deploys";
+    queues: "docs/recipes-operation.md", "## Two queues in one file";
 }
 
 /// The programs that need a server: the names of their files, the pages, and the headings.
 const ON_A_SERVER: &[(&str, &str, &str)] =
-    &[("machines", "docs/cookbook.md", "## Several machines on Redis")];
+    &[("machines", "docs/recipes-operation.md", "## Several machines on Redis")];
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))

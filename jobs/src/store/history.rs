@@ -351,7 +351,7 @@ mod tests {
             add(&mut rows, "a kind", minute(n), &busy).unwrap();
         }
         let bytes: usize = rows.iter().map(|(key, value)| key.len() + value.len() + 100).sum();
-        // The numbers of the cookbook.
+        // The numbers of `docs/recipes-operation.md`.
         let longest = |tag: u8| {
             let of_tag = rows.iter().filter(|(key, _)| key[0] == tag);
             of_tag.map(|(_, value)| value.len()).max()

@@ -113,7 +113,7 @@ impl Fail {
     /// past the year 9999 ends with that year.
     ///
     /// Only the handler limits the number of snoozes. If a job must not wait for ever, put an end time into its
-    /// data, and return [`Fail::dead`] after that time: the `cookbook` shows this beside a limiter.
+    /// data, and return [`Fail::dead`] after that time: the `cookbook` shows this.
     /// [`JobInfo::due`](crate::JobInfo::due) is the time of the next run, so it does not tell the age of the
     /// job.
     ///

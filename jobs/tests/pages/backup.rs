@@ -1,16 +1,10 @@
 use std::time::Duration;
-use serde::{Deserialize, Serialize};
 use tickwheel_jobs::rusqlite::{Connection, OpenFlags};
 use tickwheel_jobs::{Job, Jobs};
 
-#[derive(Serialize, Deserialize)]
-struct CloseOrder {
-    order: u64,
-}
-
-impl Job for CloseOrder {
-    const KIND: &'static str = "close-order";
-}
+#[derive(serde::Serialize, serde::Deserialize)]
+struct CloseOrder { order: u64 }
+impl Job for CloseOrder { const KIND: &'static str = "close-order"; }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let jobs = Jobs::open("shop.db")?.handle(|_: CloseOrder, _| Ok(())).start()?;
@@ -18,9 +12,5 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let reader = Connection::open_with_flags("shop.db", OpenFlags::SQLITE_OPEN_READ_ONLY)?;
     let _ = std::fs::remove_file("backup.db"); // the backup before: SQLite replaces no file
     reader.execute("VACUUM INTO 'backup.db'", [])?;
-
-    let backup = Jobs::open("backup.db")?.client()?;
-    backup.check()?;
-    assert_eq!(backup.count()?.pending, jobs.count()?.pending);
-    Ok(())
+    Ok(Jobs::open("backup.db")?.client()?.check()?)
 }

@@ -1,15 +1,9 @@
 use std::time::Duration;
-use serde::{Deserialize, Serialize};
 use tickwheel_jobs::{Cancel, Job, Jobs};
 
-#[derive(Serialize, Deserialize)]
-struct CloseOrder {
-    order: u64,
-}
-
-impl Job for CloseOrder {
-    const KIND: &'static str = "close-order";
-}
+#[derive(serde::Serialize, serde::Deserialize)]
+struct CloseOrder { order: u64 }
+impl Job for CloseOrder { const KIND: &'static str = "close-order"; }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let client = Jobs::open("shop.db")?.client()?; // no handlers, no thread

@@ -1,17 +1,9 @@
 use std::time::Duration;
-use serde::{Deserialize, Serialize};
 use tickwheel_jobs::{Job, Jobs, OpenError};
 
-#[derive(Serialize, Deserialize)]
-struct Thumbnail {
-    photo: u64,
-}
-
-impl Job for Thumbnail {
-    const KIND: &'static str = "thumbnail";
-}
-
-const MS: Duration = Duration::from_millis(1);
+#[derive(serde::Serialize, serde::Deserialize)]
+struct Thumbnail { photo: u64 }
+impl Job for Thumbnail { const KIND: &'static str = "thumbnail"; }
 
 /// A node: each machine starts one.
 fn node(url: &str, name: &'static str) -> Result<Jobs, OpenError> {
@@ -19,7 +11,7 @@ fn node(url: &str, name: &'static str) -> Result<Jobs, OpenError> {
         .queue("photos")
         .threads(2) // the default is one for each processor
         .handle(move |job: Thumbnail, _| {
-            std::thread::sleep(50 * MS); // in a program: the work
+            std::thread::sleep(Duration::from_millis(50)); // in a program: the work
             Ok(println!("node {name}: photo {}", job.photo))
         })
         .start()
@@ -27,21 +19,14 @@ fn node(url: &str, name: &'static str) -> Result<Jobs, OpenError> {
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let url = std::env::var("REDIS_URL").unwrap_or_else(|_| "redis://127.0.0.1/".to_owned());
-    // The producer, a web server say, has no handlers and no thread.
-    let producer = Jobs::redis(&url)?.queue("photos").client()?;
+    let producer = Jobs::redis(&url)?.queue("photos").client()?; // a web server, say: it has no handlers
     // Here both nodes are in one process; elsewhere the same program runs on each machine.
     let nodes = [node(&url, "ann")?, node(&url, "ben")?];
     producer.insert_batch((0..40).map(|photo| (Duration::ZERO, Thumbnail { photo })))?;
-    loop {
-        let counts = producer.count()?;
-        println!("{} wait, {} are claimed", counts.pending, counts.claimed);
-        if counts.pending + counts.claimed == 0 {
-            break;
-        }
-        std::thread::sleep(100 * MS);
+    while { let now = producer.count()?; now.pending + now.claimed > 0 } {
+        std::thread::sleep(Duration::from_millis(100));
     }
     for node in nodes {
-        println!("a node has started {} runs", node.stats().started);
         node.shutdown()?; // waits for its runs; what it has claimed and not started goes back
     }
     Ok(())

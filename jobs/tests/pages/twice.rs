@@ -1,27 +1,15 @@
 use std::sync::Mutex;
 use std::time::Duration;
-use serde::{Deserialize, Serialize};
 use tickwheel_jobs::rusqlite::{Connection, TransactionBehavior, params};
 use tickwheel_jobs::{Job, Jobs};
 
-#[derive(Serialize, Deserialize)]
-struct Charge {
-    order: i64,
-    cents: u64,
-}
+#[derive(serde::Serialize, serde::Deserialize)]
+struct Charge { order: i64, cents: u64 }
+impl Job for Charge { const KIND: &'static str = "charge"; }
 
-impl Job for Charge {
-    const KIND: &'static str = "charge";
-}
-
-#[derive(Serialize, Deserialize)]
-struct Ship {
-    order: i64,
-}
-
-impl Job for Ship {
-    const KIND: &'static str = "ship";
-}
+#[derive(serde::Serialize, serde::Deserialize)]
+struct Ship { order: i64 }
+impl Job for Ship { const KIND: &'static str = "ship"; }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let builder = Jobs::open("shop.db")?;
@@ -38,11 +26,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             let mut shop = shop.lock().expect("no handler panics while it holds the lock");
             let transaction = shop.transaction_with_behavior(TransactionBehavior::Immediate)?;
             // 2. The fence is greater in every later run: what an old run still writes is refused.
-            let fence = i64::try_from(run.fence().get())?;
             let charged = transaction.execute(
                 "UPDATE orders SET state = 'charged', fence = ?2
                  WHERE id = ?1 AND state = 'new' AND fence < ?2",
-                params![job.order, fence],
+                params![job.order, i64::try_from(run.fence().get())?],
             )?;
             // 3. The effect and the job of the next step are one transaction: both are there, or neither.
             if charged == 1 {
