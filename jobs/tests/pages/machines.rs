@@ -23,7 +23,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     // Here both nodes are in one process; elsewhere the same program runs on each machine.
     let nodes = [node(&url, "ann")?, node(&url, "ben")?];
     producer.insert_batch((0..40).map(|photo| (Duration::ZERO, Thumbnail { photo })))?;
-    while { let now = producer.count()?; now.pending + now.claimed > 0 } {
+    let left = || producer.count().map(|now| now.pending + now.claimed);
+    while left()? > 0 {
         std::thread::sleep(Duration::from_millis(100));
     }
     for node in nodes {
