@@ -1,13 +1,13 @@
 //! A UDP server that evicts silent clients: each client has a timer, and each heartbeat pushes it back.
 //!
 //! ```sh
-//! cargo run --release --example heartbeats             # ten thousand clients, about 7 seconds
-//! cargo run --release --example heartbeats -- --short  # five hundred clients, about 2 seconds
+//! cargo run -p heartbeats             # ten thousand clients, about 7 seconds
+//! cargo run -p heartbeats -- --short  # five hundred clients, about 2 seconds
 //! ```
 //!
-//! Every tenth client falls silent after two to four heartbeats. When the server has evicted all of
-//! these, the program prints how many heartbeats came, who was evicted, and how late. `Server` is the part
-//! to copy.
+//! Every tenth client falls silent after two to four heartbeats. The program prints a line for each interval: the
+//! heartbeats that came, the timers that wait, and the clients that were evicted. It ends when all silent clients
+//! were evicted, and says how late that was. `Server` is the part to copy.
 //!
 //! What to know before this is copied:
 //!
@@ -24,7 +24,7 @@
 
 use std::error::Error;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
-use std::sync::mpsc::{self, Sender};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 use std::{env, io, thread};
 
@@ -81,6 +81,7 @@ fn falls_silent(client: u32) -> bool {
 /// Sends the heartbeats of all clients, spread over the interval, until the program ends.
 fn send_heartbeats(server: SocketAddr, clients: u32, interval: Duration) -> io::Result<()> {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
+    let began = Instant::now();
     for round in 0.. {
         for client in 0..clients {
             let last_round = 1 + client / SILENT_SHARE % 3;
@@ -88,11 +89,20 @@ fn send_heartbeats(server: SocketAddr, clients: u32, interval: Duration) -> io::
                 socket.send_to(&client.to_be_bytes(), server)?;
             }
             if client % BURST == 0 {
-                thread::sleep(interval * BURST / clients);
+                let next = began + interval * round + interval * client / clients;
+                thread::sleep(next.saturating_duration_since(Instant::now()));
             }
         }
     }
     Ok(())
+}
+
+/// Prints a line of the table.
+fn report(wheel: &Wheel, after: Duration, evicted: u32) {
+    let stats = wheel.stats();
+    // Each heartbeat has inserted a timer, or pushed one back.
+    let heartbeats = stats.inserted + stats.resets;
+    println!("{after:>7.1?} {heartbeats:>12} {:>13} {evicted:>9}", wheel.len());
 }
 
 fn main() -> Result<()> {
@@ -101,26 +111,41 @@ fn main() -> Result<()> {
         Some("--short") => (500, Duration::from_millis(200)),
         Some(_) => return Err("usage: heartbeats [--short]".into()),
     };
+    let idle = interval * 3;
+    let fall_silent = clients / SILENT_SHARE;
+    println!(
+        "{clients} clients, each with a timer of {idle:?}, which every heartbeat pushes back."
+    );
+    println!(
+        "Each client sends a heartbeat every {interval:?}; {fall_silent} of them fall silent.\n"
+    );
+
     let wheel = Wheel::new();
     let (evicted, evictions) = mpsc::channel();
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
     let address = socket.local_addr()?;
-    let server = Server { socket, idle: interval * 3, timers: Keyed::new(&wheel), evicted };
+    let server = Server { socket, idle, timers: Keyed::new(&wheel), evicted };
     let began = Instant::now();
     thread::spawn(move || server.serve());
     thread::spawn(move || send_heartbeats(address, clients, interval));
 
-    let (mut silent, mut live) = (0, 0);
-    while silent < clients / SILENT_SHARE {
-        match falls_silent(evictions.recv_timeout(LONG)?) {
-            true => silent += 1,
-            false => live += 1, // its heartbeats were lost, or the machine stalled
+    println!("{:>7} {:>12} {:>13} {:>9}", "after", "heartbeats", "timers wait", "evicted");
+    let (mut silent, mut live, mut lines) = (0, 0, 0);
+    while silent < fall_silent {
+        let next_line = began + interval * (lines + 1);
+        match evictions.recv_timeout(next_line.saturating_duration_since(Instant::now())) {
+            Ok(client) if falls_silent(client) => silent += 1,
+            Ok(_) => live += 1, // its heartbeats were lost, or the machine stalled
+            Err(RecvTimeoutError::Timeout) if began.elapsed() < LONG => {
+                lines += 1;
+                report(&wheel, interval * lines, silent + live);
+            }
+            Err(error) => return Err(error.into()),
         }
     }
+    report(&wheel, began.elapsed(), silent + live);
+    println!("\nEvicted: {silent} silent clients, {live} others. How late they were:");
     let stats = wheel.stats();
-    println!("{clients} clients, {} of them fell silent", clients / SILENT_SHARE);
-    println!("evicted: {silent} silent clients, {live} others");
-    println!("{} heartbeats in {:.1?}", stats.inserted + stats.resets, began.elapsed());
     for (what, late) in [("due to pool", &stats.handover), ("pool to start", &stats.start)] {
         println!("{what:<14} p50 {:.1?}, p99 {:.1?}, max {:.1?}", late.p50, late.p99, late.max);
     }

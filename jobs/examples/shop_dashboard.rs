@@ -1,8 +1,8 @@
 //! The shop of `orders` with its dashboard: jobs come, run, fail, die and are retried in the browser.
 //!
 //! ```sh
-//! cargo run --release -p tickwheel-jobs --features serve --example shop_dashboard             # until Ctrl-C
-//! cargo run --release -p tickwheel-jobs --features serve --example shop_dashboard -- --short  # asks its own pages
+//! cargo run -p shop             # until Ctrl-C
+//! cargo run -p shop -- --short  # asks its own pages
 //! ```
 //!
 //! An order comes each second. Its charge runs soon after: most are paid, some fail and are retried, some die. A paid
@@ -150,7 +150,10 @@ async fn main() -> Result<()> {
         Some(_) => return Err("usage: shop_dashboard [--short]".into()),
     };
     let beat = Duration::from_millis(if is_short { 10 } else { 1000 });
-    let listener = TcpListener::bind(("127.0.0.1", if is_short { 0 } else { 7171 }))?;
+    let port = if is_short { 0 } else { 7171 };
+    // Another program may have the port.
+    let listener =
+        TcpListener::bind(("127.0.0.1", port)).or_else(|_| TcpListener::bind("127.0.0.1:0"))?;
     let address = listener.local_addr()?;
     let jobs = shop(Jobs::temporary()?, beat)?;
     let file = jobs.file().expect("the jobs are on a file").to_owned();
@@ -158,7 +161,7 @@ async fn main() -> Result<()> {
         .title("the shop")
         .access(move |request| access(request, address.port()));
     tokio::spawn(serve(listener, dashboard));
-    println!("the shop is open: http://{address}");
+    println!("the shop is open, and its dashboard is at http://{address}");
 
     let client = jobs.client();
     thread::spawn(move || {
@@ -166,6 +169,13 @@ async fn main() -> Result<()> {
         for order in 1001.. {
             if place(&client, order, beat).is_err() {
                 return;
+            }
+            if let Ok(now) = client.count()
+                && order % 5 == 0
+                && !is_short
+            {
+                let (pending, running, dead) = (now.pending, now.running, now.dead);
+                println!("order {order}: {pending} jobs wait, {running} run, {dead} are dead");
             }
             thread::sleep(beat);
         }
