@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use tickwheel_jobs::{Builder, Fail, Jobs, NewJob, Retry, Run};
 
+use crate::installed;
 use crate::recorder::{SECOND, Task, current, record, run_of, runs_of};
-use crate::server::Server;
 
 /// The span and the text of a call of `resume`.
 type Call = (Option<u64>, String);
@@ -190,7 +190,7 @@ fn insert_in_an_async_handler_captures_the_context_of_its_run() {
 #[test]
 fn context_travels_through_a_server() {
     record();
-    let server = Server::start();
+    let Some(server) = installed::server(&[]) else { return };
     let (client, _) = traced(Jobs::redis(server.url()).unwrap());
     let client = client.client().unwrap();
     let request = tracing::info_span!("request");

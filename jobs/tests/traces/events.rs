@@ -6,8 +6,9 @@ use std::time::Duration;
 use tickwheel_jobs::{Fail, Jobs, NewJob, Retry};
 use tracing::Level;
 
+use crate::installed;
 use crate::recorder::{LONG, Noted, SECOND, Task, events, events_of, record, run_of, runs_of};
-use crate::server::{Server, wait_until};
+use crate::server::wait_until;
 
 fn levels(events: &[Noted]) -> Vec<(Level, &str)> {
     events.iter().map(|event| (event.level, event.field("message"))).collect()
@@ -90,7 +91,7 @@ fn failed_commit_is_traced() {
 #[test]
 fn lost_lease_is_an_event_of_its_run() {
     record();
-    let mut server = Server::start();
+    let Some(mut server) = installed::server(&[]) else { return };
     let (started, at_start) = mpsc::channel();
     let jobs = Jobs::redis(server.url())
         .unwrap()

@@ -14,6 +14,8 @@
 mod calling;
 mod context;
 mod events;
+#[path = "../redis/installed.rs"]
+mod installed;
 mod meddler;
 mod panics;
 mod recorder;

@@ -4,6 +4,9 @@ mod ask;
 mod bulk;
 mod forged;
 mod hostile;
+#[cfg(feature = "redis")]
+#[path = "../redis/installed.rs"]
+mod installed;
 mod limits;
 mod lists;
 mod names;
