@@ -87,10 +87,12 @@ fn hostile_text_is_text() {
 #[test]
 fn numbers_are_exact_in_javascript() {
     let (jobs, _driver) = manual();
-    let payload = br#"{"n": 9007199254740993}"#.to_vec();
+    let payload = br#"{"n": 9007199254740993, "large": 1000000000000000000001}"#.to_vec();
     jobs.insert_by_hand(Duration::from_secs(60), "mail", None, false, payload).unwrap();
     let dashboard = full(jobs.client());
     let job = get(&dashboard, "/api/v1/jobs").ok()["rows"][0]["id"].as_str().unwrap().to_owned();
     let shown = get(&dashboard, &format!("/api/v1/jobs/{job}")).ok();
-    assert!(shown["payload"]["text"].as_str().unwrap().contains("9007199254740993"), "{shown}");
+    for number in ["9007199254740993", "1000000000000000000001"] {
+        assert!(shown["payload"]["text"].as_str().unwrap().contains(number), "{shown}");
+    }
 }

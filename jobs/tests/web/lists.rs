@@ -177,10 +177,13 @@ fn search_finds_quotes_and_takes_any_place() {
 #[test]
 fn long_text_is_text() {
     let (jobs, _driver) = manual();
-    let payload = format!("x{}", "é".repeat(700_000));
-    let id = jobs.insert(Duration::from_secs(60), mail(&payload)).unwrap();
-    let job = get(&full(jobs.client()), &format!("/api/v1/jobs/{id}")).ok();
-    assert_eq!(job["payload"]["format"], "text");
+    // One of the two is cut within a letter.
+    for first in ["", "x"] {
+        let payload = format!("{first}{}", "é".repeat(700_000));
+        let id = jobs.insert(Duration::from_secs(60), mail(&payload)).unwrap();
+        let job = get(&full(jobs.client()), &format!("/api/v1/jobs/{id}")).ok();
+        assert_eq!(job["payload"]["format"], "text", "{first:?}");
+    }
 }
 
 /// The states of a list are told apart: overdue, retrying, by key.

@@ -152,4 +152,5 @@ fn bulk_is_taken_once() {
     let answers = [(); 2].map(|()| submit(&dashboard, "/api/v1/bulk", &form));
     assert_eq!(answers[0].header("location"), answers[1].header("location"));
     assert_eq!(get(&dashboard, "/api/v1/bulks").ok()["rows"].as_array().unwrap().len(), 1);
+    assert!(get(&dashboard, "/bulk").text().contains(">Cancel 1 job</a>"));
 }

@@ -130,10 +130,13 @@ fn warning_names_kinds_without_a_handler_that_are_overdue() {
     jobs.kind::<Mail>().pause().unwrap();
     jobs.insert(Duration::ZERO, mail("due")).unwrap();
     jobs.insert(Duration::ZERO, Charge { card: String::new() }).unwrap();
+    jobs.insert_by_hand(24 * HOUR, "tomorrow", None, false, b"{}".to_vec()).unwrap();
     for _ in 0..4 {
         run_due(&driver);
     }
     let dashboard = full(jobs.client());
+    let all = warnings(&dashboard);
+    assert!(all.iter().all(|(_, text)| !text.contains("tomorrow")), "{all:?}");
     let mut words: Vec<String> = warnings(&dashboard).into_iter().map(|it| it.0).collect();
     words.sort_unstable();
     assert_eq!(words, ["kind_paused", "no_handler"]);
@@ -169,5 +172,11 @@ fn warning_says_that_processes_are_busy() {
     assert!(found[0].1.contains("They can run 1 job at once"), "{found:?}");
     leads_to(&dashboard, "or start more of them.", "Threads");
     drop(freed);
+    jobs.shutdown().unwrap();
+    // The jobs that a process claims ahead are not in its capacity.
+    let jobs = Jobs::memory().threads(4).handle(|_: Mail, _| Ok(())).start().unwrap();
+    let dashboard = full(jobs.client());
+    assert_eq!(get(&dashboard, "/api/v1/overview").ok()["capacity"], 4);
+    assert_eq!(get(&dashboard, "/api/v1/nodes").ok()["rows"][0]["most_runs"], 4);
     jobs.shutdown().unwrap();
 }
