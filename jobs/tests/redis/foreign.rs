@@ -403,6 +403,14 @@ fn plants(server: &Server) -> Vec<Plant> {
                 is_free |= most == 1 && kind == 10;
                 plant(format!("values {kind}"), is_free, commands);
             }
+            if name == "lanes" {
+                // The marks, which a queue has for a moment only.
+                for (n, value) in hostile(b"7").into_iter().enumerate() {
+                    let marks = [b"\0c", b"\0s", b"\0p", b"\0h"];
+                    let marks = marks.map(|mark| command(&[b"HSET", key.as_bytes(), mark, &value]));
+                    plant(format!("marks {n}"), true, marks.into());
+                }
+            }
             // The half of `pause:other` is the pause of the queue.
             let fields = hostile(&rows[0].0).into_iter().filter(|field| field != b"pause");
             let set = |field: Vec<u8>| command(&[b"HSET", key.as_bytes(), &field, b"text"]);

@@ -5,11 +5,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use tickwheel_jobs::{Builder, Fail, GroupId, Job, Jobs, Run};
+use tickwheel_jobs::{Builder, Fail, GroupId, Job, JobId, Jobs, NewJob, Run};
 
 use crate::half_done::{spoil, unchanged};
 use crate::lost::hash_of;
 use crate::proxy::Proxy;
+use crate::scenarios::limits::charge;
 use crate::server::{Server, pause, wait_until};
 use crate::support::{Log, MS, Order, in_hand, open};
 
@@ -202,4 +203,32 @@ fn change_of_a_member_is_not_half_done_if_a_key_has_another_type() {
         group.seal().unwrap_err();
         unchanged(&server, &before, &format!("an add and a seal, {name}"));
     }
+    // The end of the last member inserts the callback, which has a partition here.
+    for name in ["wait", "turn", "lanes"] {
+        let _: String = server.ask(&["FLUSHALL"]);
+        let client = open(&server).client().unwrap();
+        let id = JobId::named("member");
+        let member = NewJob::new(Order(1)).at(HOUR).id(id);
+        client.group().add_job(member).then(charge("acme")).insert().unwrap();
+        let before = spoil(&server, name);
+        client.cancel(id).unwrap_err();
+        unchanged(&server, &before, &format!("an end, {name}"));
+    }
+}
+
+/// If someone has removed the callback of a group, its id is free once the group has ended.
+#[test]
+fn id_of_a_lost_callback_is_free() {
+    let server = Server::start();
+    let client = open(&server).client().unwrap();
+    let (member, callback) = (JobId::named("member"), JobId::named("callback"));
+    let of = |order, id| NewJob::new(Order(order)).at(HOUR).id(id);
+    let group = client.group().add_job(of(1, member)).then_job(of(2, callback)).insert().unwrap();
+    assert!(!client.insert_job(of(3, callback)).unwrap().is_new);
+    let field = [&group.to_u128().to_be_bytes()[..], b"c"].concat();
+    let mut removed = redis::cmd("HDEL");
+    removed.arg("tw:{jobs}:groups").arg(field);
+    assert_eq!(removed.query::<i64>(&mut server.connection()).unwrap(), 1);
+    assert!(client.cancel(member).unwrap().is_cancelled());
+    assert!(client.insert_job(of(3, callback)).unwrap().is_new);
 }

@@ -49,6 +49,22 @@ fn holds_that_are_over_leave_nothing() {
     jobs.check().unwrap();
 }
 
+/// The tokens of a rate have a note for the time at which they are forgotten, also if a claim takes one in the call that
+/// finds the note of those before.
+#[test]
+fn tokens_of_a_rate_have_one_note() {
+    let server = Server::start();
+    let (jobs, driver, ran) = noted(open(&server));
+    jobs.kind::<Charge>().limit(Limit::none().rate(1, SECOND)).unwrap();
+    for n in 1..4 {
+        jobs.insert(MINUTE, charge("nobody")).unwrap();
+        driver.set_wall(driver.wall_now() + MINUTE);
+        driver.advance(MS);
+        assert_eq!(ran.lock().unwrap().len(), n);
+        assert_eq!(server.ask::<u64>(&["ZLEXCOUNT", "tw:{jobs}:turn", "[\0", "(\u{1}"]), 1);
+    }
+}
+
 /// Redis P24: Three nodes together claim no more jobs of a flow in any period than its rate, also if one of them is cut
 /// off, and run all jobs.
 #[test]

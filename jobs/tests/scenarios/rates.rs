@@ -174,6 +174,34 @@ fn rate_of_the_program_holds_until_one_is_stored() {
     });
 }
 
+/// Rates that change hands at every claim, as those of two programs do, free no token together. A slower rate begins with
+/// what is used up, also once the quicker one would have made it good.
+#[test]
+fn rates_that_change_hands_free_no_token() {
+    on_stores(|store| {
+        let (jobs, driver, starts) = timed((store.open)());
+        let charges = jobs.kind::<Charge>();
+        jobs.insert_batch((0..400).map(|_| (MS, charge("nobody")))).unwrap();
+        for n in 0..12 {
+            charges.limit(Limit::none().rate(10, SECOND).burst([10, 12][n % 2])).unwrap();
+            driver.advance(500 * MS);
+        }
+        let all = times(&starts);
+        at_most(21, SECOND, &all);
+        assert!((50..=72).contains(&all.len()), "{}", all.len());
+        charges.limit(Limit::none()).unwrap();
+        driver.advance(SECOND);
+        driver.advance(MINUTE);
+        charges.limit(Limit::none().rate(100, SECOND).burst(100)).unwrap();
+        jobs.insert_batch((0..110).map(|_| (MS, charge("nobody")))).unwrap();
+        assert_eq!(driver.advance(2 * MS), 100);
+        charges.limit(Limit::none().rate(10, MINUTE)).unwrap();
+        assert_eq!(driver.advance(58 * SECOND), 0);
+        assert_eq!(driver.advance(3 * SECOND), 1);
+        jobs.check().unwrap();
+    });
+}
+
 /// P24: On the real clock, the claims keep the rate of the queue, and all jobs run.
 #[test]
 fn claims_keep_a_rate_on_the_real_clock() {
