@@ -259,7 +259,7 @@ impl WakerShard {
         self.will_fire(tick)
     }
 
-    /// WakesInHooks the ticker, if need be, for a waker that was reset.
+    /// Wakes the ticker, if need be, for a waker that was reset.
     #[inline]
     fn will_fire(&self, tick: Tick) -> Reset {
         self.context.alarm.wake_for(tick);
