@@ -54,10 +54,10 @@
 //!   file, because SQLite has one writer at a time. On a thread that has such a transaction open itself, use
 //!   `insert_in`.
 //!
-//! The `cookbook` has recipes, and the README lists the features. Without any feature there are only jobs in memory
-//! ([`Jobs::memory`]), which end with the process. `redis-tls` turns on `redis`; `cli` turns on `sqlite` and `cron`; `top`
-//! turns on `cli`; `serve` turns on `web` and `cli`. With `redis-tls`, `Jobs::redis_with_tls` takes certificates of your
-//! own. `cron` takes the time zones of the system, or else its own.
+//! The `cookbook` has recipes, and the README lists the features. Without any feature there are only jobs in
+//! memory ([`Jobs::memory`]), which end with the process. `redis-tls` turns on `redis`; `cli` turns on `sqlite`
+//! and `cron`; `top` turns on `cli`; `serve` turns on `web` and `cli`. With `redis-tls`, `Jobs::redis_with_tls`
+//! takes certificates of your own. `cron` takes the time zones of the system, or else its own.
 
 /// Named points of the code, at which tests end the process. Not a part of the interface.
 #[doc(hidden)]
