@@ -17,8 +17,13 @@
 //! }
 //! ```
 //!
-//! A stale [`Handle`] does nothing. `docs/guarantees.md` has every promise with its tests, for example when the
-//! ticker wakes (C8). The [`cookbook`] has recipes. `docs/architecture.md` shows where each part of the code is.
+//! Jobs run on a rayon pool. A job never starts early. The ticker hands it to the pool at most one tick late, plus the
+//! time that the ticker's thread takes to wake. [`Wheel::cancel`] and [`Wheel::reset`] take constant time and return
+//! exactly whether the job was pending; a stale [`Handle`] does nothing. A panic in one job affects no other job. The
+//! ticker sleeps until the next tick at which a timer is due or moves to an inner ring. It may also wake for an insert
+//! that is due earlier; for a timer that was cancelled or reset; once a second while a job or an event waits for the
+//! wall clock, or while the system refuses the threads of the pool; and once a tick while an event waits for room in
+//! its channel.
 //!
 //! | for | use |
 //! | --- | --- |
@@ -39,6 +44,10 @@
 //! | async code, on any runtime | feature `async`: `Wheel::sleep`, `timeout` and `interval` |
 //! | the timeouts of hyper | feature `hyper`: `HyperTimer` |
 //! | to see problems in a log | feature `tracing`: an event for a panic, a ticker that is behind, a slow waker |
+//!
+//! The scheme is that of G. Varghese and T. Lauck, *Hashed and Hierarchical Timing Wheels* (SOSP
+//! 1987). The [`cookbook`] has recipes: timeouts, retries, caches, cron. `docs/guarantees.md` lists
+//! every promise with its test, `docs/architecture.md` shows where each part of the code is.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]

@@ -45,19 +45,43 @@
 //! - **A job runs at least once.** If its process ends after the handler's work and before the commit that
 //!   records it, the job runs again. So handlers use [`Run::id`] as the idempotency key of their calls to other
 //!   systems.
-//! - **Other processes insert, cancel and read jobs with a [`Client`]**, which needs no thread of its own unless
-//!   several callers share it or a future calls it. So does the command `tickwheel-jobs` (feature `cli`).
+//! - **One process runs the jobs of a file.** Any number of processes run the jobs on a Redis server. Other
+//!   processes insert, cancel and read jobs with a [`Client`], which needs no thread of its own unless several
+//!   callers share it or a future calls it. The command `tickwheel-jobs` (feature `cli`) does the same.
 //! - **Due times are times of the wall clock**, in whole milliseconds. If the clock is set, the jobs follow it.
 //! - **Pending jobs are in the file.** Memory holds only the jobs that are due within 50 ms and the jobs that
 //!   run: at most [`Builder::max_in_flight`].
 //! - **An open write transaction of another connection blocks every insert and the end of every run** on a
 //!   file, because SQLite has one writer at a time. On a thread that has such a transaction open itself, use
-//!   `insert_in`.
+//!   `insert_in`: `insert` would wait for that transaction in vain.
 //!
-//! The `cookbook` has recipes, and the README lists the features. Without any feature there are only jobs in
-//! memory ([`Jobs::memory`]), which end with the process. `redis-tls` turns on `redis`; `cli` turns on `sqlite`
-//! and `cron`; `top` turns on `cli`; `serve` turns on `web` and `cli`. With `redis-tls`, `Jobs::redis_with_tls`
-//! takes certificates of your own. `cron` takes the time zones of the system, or else its own.
+//! - **A handler returns `Ok` or a [`Fail`].** `?` converts nearly every error to a `Fail`, which leads to a
+//!   retry by the policy, a retry after a delay, no retry, or a later run without a failure ([`Fail::snooze`]).
+//!
+//! - **Each verb that waits has a form for async code** (but for `is_paused`): [`insert_async`](Client::insert_async),
+//!   [`cancel_async`](Client::cancel_async) and so on, on any runtime. The other form blocks the thread.
+//!
+//! The `cookbook` has recipes.
+//!
+//! # Features
+//!
+//! Without any feature there are only jobs in memory ([`Jobs::memory`]), which end with the process.
+//!
+//! | feature | brings | needs |
+//! | --- | --- | --- |
+//! | `sqlite` (default) | [`Jobs::open`]: jobs in a file; `insert_in`, `statement`: a job in a transaction of your own; the reexport `rusqlite` | a C compiler: SQLite is built with the crate |
+//! | `sqlite-unbundled` | the same with the SQLite that the program links already | SQLite 3.51.3 or later |
+//! | `redis` | `Jobs::redis`: jobs on a Redis server, in a cluster or behind sentinels, which several machines share | a server of version 6.2 or later |
+//! | `redis-tls` | the same over TLS: URLs that begin with `rediss`; certificates of your own: `Jobs::redis_with_tls` and `Tls` | `redis`, which it turns on |
+//! | `cron` | `Cron`: schedules by cron expression in a time zone | the system's time zones, or else those of `jiff` |
+//! | `tokio` | `Builder::handle_async`: handlers that are futures | a tokio runtime that the program starts; this crate starts none |
+//! | `tracing` | a span a run and events for the crate `tracing`; `Builder::trace_context`: a job carries the context of a trace to its runs | nothing more; for OpenTelemetry the recipe in `docs/traces.md` |
+//! | `cli` | the command `tickwheel-jobs`, for `cargo install` | `sqlite`, which it turns on; with `redis` the command takes URLs as well |
+//! | `web` | [`web::Dashboard`](https://docs.rs/tickwheel-jobs/latest/tickwheel_jobs/web/struct.Dashboard.html): a dashboard as a service for the program's web server | nothing else |
+//! | `serve` | `tickwheel-jobs serve`: the dashboard on an address of its own | `web` and `cli`, which it turns on |
+//!
+//! A program that uses only Redis leaves out the default feature, and SQLite with it:
+//! `default-features = false, features = ["redis"]`.
 
 /// Named points of the code, at which tests end the process. Not a part of the interface.
 #[doc(hidden)]
