@@ -1,8 +1,8 @@
 //! Two builds of the crate on one store, as in a deploy and in a return to the version before.
 //!
 //! A *build* is the command, and a program that runs jobs: a test of this file in a process of its own. By default both
-//! builds are the present one. A release is compared with the one before it by two variables, as `docs/upgrading.md`
-//! says:
+//! builds are the present one. A release is compared with the one before it by two variables, as `docs/releasing.md`
+//! of the repository says:
 //!
 //! | variable | names of the earlier build |
 //! | --- | --- |
