@@ -27,7 +27,13 @@ pub(crate) fn make(path: &Path, jobs: u64) {
 
 /// Returns a folder, which is removed when it is dropped, and the path of a file in it.
 pub(crate) fn file() -> (TempDir, PathBuf) {
-    let folder = tempfile::tempdir().expect("there is room");
+    // No test here waits for a disk to be sure of it, so a file system in memory will do.
+    let memory = Path::new("/dev/shm");
+    let folder = match memory.is_dir() {
+        true => tempfile::tempdir_in(memory),
+        false => tempfile::tempdir(),
+    };
+    let folder = folder.expect("there is room");
     let path = folder.path().join("jobs.db");
     (folder, path)
 }

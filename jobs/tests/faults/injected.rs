@@ -17,6 +17,7 @@ use crate::disk::cut::Cut;
 use crate::disk::dump::Dump;
 use crate::disk::task::{Plan, Task, retry};
 use crate::disk::{Disk, Error, Fault, Files, Operation, ffi};
+use crate::stride;
 
 const FILE: &str = "jobs.db";
 
@@ -277,8 +278,7 @@ fn play_with(fault: Fault) -> bool {
 /// Fails one of `step` operations in its turn, until the history has none left. By day it fails one of eight of these,
 /// and all of them with `TICKWHEEL_STRIDE=1`.
 fn at_every(fault: Fault, step: usize) {
-    let stride = std::env::var("TICKWHEEL_STRIDE").ok().and_then(|text| text.parse().ok());
-    let step = step * stride.unwrap_or(8).max(1);
+    let step = step * stride();
     let mut struck = 0;
     for after in (0..).step_by(step) {
         let fault = Fault { after, ..fault };

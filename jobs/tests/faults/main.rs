@@ -24,3 +24,9 @@ mod full_disk;
 mod injected;
 mod names;
 mod others;
+
+/// Of how many operations of a disk one fails: of eight by day, and each at night (`TICKWHEEL_STRIDE=1`).
+fn stride() -> usize {
+    let said = std::env::var("TICKWHEEL_STRIDE").ok().and_then(|text| text.parse().ok());
+    said.unwrap_or(8).max(1)
+}

@@ -89,14 +89,14 @@ fn all_agree(cases: u32, place: impl Fn() -> Place) {
 /// P31: The groups of the store in memory agree with the oracle.
 #[test]
 fn groups_in_memory_agree_with_the_oracle() {
-    all_agree(1000, || Place::Memory);
+    all_agree(200, || Place::Memory);
 }
 
 /// P31: The same on a file.
 #[cfg(feature = "sqlite-unbundled")]
 #[test]
 fn groups_on_a_file_agree_with_the_oracle() {
-    all_agree(120, || Place::File(Location::temporary().unwrap()));
+    all_agree(40, || Place::File(Location::temporary().unwrap()));
 }
 
 /// P31, Redis P31: The same on a server.
@@ -105,7 +105,7 @@ fn groups_on_a_file_agree_with_the_oracle() {
 fn groups_on_a_server_agree_with_the_oracle() {
     let Some(server) = server::Process::start() else { return };
     let number = core::cell::Cell::new(0);
-    all_agree(40, || {
+    all_agree(20, || {
         number.set(number.get() + 1);
         Place::Server(server.queue(number.get()))
     });
