@@ -298,22 +298,23 @@ impl Alive {
         self.stage.load(Ordering::Acquire) == ENDED
     }
 
-    /// Says whether calls are refused: the dispatcher has ended, or is about to end by itself.
+    /// Says whether calls are refused: the dispatcher has ended, or it was stopped ([`Alive::stop`]).
     pub(crate) fn refuses(&self) -> bool {
         self.has_ended() || self.was_stopped()
     }
 
-    /// Returns why the dispatcher has ended: `Closed`, unless it has stopped by itself.
+    /// Returns why calls are refused: `Closed`, unless the dispatcher has stopped by itself.
     pub(crate) fn why_ended(&self) -> StoreError {
         self.stopped.get().cloned().unwrap_or(StoreError::Closed)
     }
 
-    /// Says whether the dispatcher has stopped by itself.
+    /// Says whether the dispatcher was stopped.
     pub(crate) fn was_stopped(&self) -> bool {
         self.stopped.get().is_some()
     }
 
-    /// Notes that the dispatcher is about to end by itself.
+    /// Makes calls refused from now on: the dispatcher is about to end by itself, or a shutdown waits for it no longer.
+    /// The first reason stays.
     pub(crate) fn stop(&self, why: StoreError) {
         let _ = self.stopped.set(why);
     }
