@@ -5,7 +5,10 @@
 //!
 //! - An insert with a plain delay is as cheap as possible. The other cases (a wall-clock time, a
 //!   window, a [`Job`] as the job) are tested where the compiler knows the caller's types, so it
-//!   can drop the test. Their code is in functions of its own.
+//!   can drop the test.
+//! - The code of the other cases is compiled once and not for each type of a job: each closure that
+//!   a program inserts is a type, and costs time to compile. A job with a wall-clock time has two
+//!   boxes therefore.
 //! - A job is admitted, and its room is taken, before it goes into a shard. A refused job gives its
 //!   room back.
 
@@ -15,7 +18,7 @@ use super::Engine;
 use crate::host::timebase::{Point, Target};
 use crate::values::error::{InsertError, InsertErrorKind};
 use crate::values::handle::Handle;
-use crate::values::job::{Call, Disarmed, IntoJob, Job, cast, disarmed, is_job};
+use crate::values::job::{Call, Disarmed, IntoJob, Job, disarmed, is_job};
 use crate::values::time::{Moment, Tick};
 use crate::values::when::When;
 
@@ -122,18 +125,27 @@ impl Engine {
         now: Moment,
         job: C,
     ) -> Result<Handle, InsertError<C>> {
-        if is_job::<C>() {
-            return self.insert_again(when, now, job);
-        }
         let Target { point, window } = self.timebase.target(when, now);
         match point {
-            Point::Moment(moment) => {
+            Point::Moment(moment) if !is_job::<C>() => {
                 let deadline = self.timebase.deadline(moment, window, now);
                 let inserted = self.insert_into_shard(deadline, Box::new(job));
                 inserted.map_err(|refused| refused.map(|job| *job))
             }
-            Point::Wall(_) => self.insert_appointment(Target { point, window }, job),
+            _ => self.insert_as_job(when, now, job),
         }
+    }
+
+    /// Boxes the job first, and inserts the box.
+    #[cold]
+    fn insert_as_job<C: Call>(
+        self: &Arc<Engine>,
+        when: When,
+        now: Moment,
+        job: C,
+    ) -> Result<Handle, InsertError<C>> {
+        let inserted = self.insert_again(when, now, disarmed(job));
+        inserted.map_err(|refused| refused.map(Job::into_call))
     }
 
     #[inline]
@@ -154,18 +166,15 @@ impl Engine {
         }
     }
 
-    /// Inserts a [`Job`], which may have been in a wheel before. A repeating job goes on repeating.
-    #[cold]
-    fn insert_again<C: Call>(
+    /// Inserts a job that may have been in a wheel before. A repeating job goes on repeating.
+    fn insert_again(
         self: &Arc<Engine>,
         when: When,
         now: Moment,
-        job: C,
-    ) -> Result<Handle, InsertError<C>> {
-        let job = cast::<C, Job>(job).unwrap_or_else(|_| unreachable!("`C` is `Job`"));
-        let job = job.disarm();
+        job: Disarmed,
+    ) -> Result<Handle, InsertError<Job>> {
         let target = self.target_of(&job, when, now);
-        let inserted = match (job, target.point) {
+        match (job, target.point) {
             (Disarmed::OneShot(job), Point::Moment(moment)) => {
                 self.insert_into_shard(self.timebase.deadline(moment, target.window, now), job)
             }
@@ -176,8 +185,7 @@ impl Engine {
                     |job| self.rearmable(handle, Disarmed::Repeating { handle, repeat, job });
                 inserted.map_err(|refused| refused.map(back))
             }
-        };
-        inserted.map_err(|refused| refused.map(Job::into_call))
+        }
     }
 }
 

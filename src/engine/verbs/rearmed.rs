@@ -79,11 +79,11 @@ impl Engine {
     }
 
     /// Adds an admitted job that waits for a wall-clock time.
-    pub(super) fn insert_appointment<C: Call>(
+    pub(super) fn insert_appointment(
         self: &Arc<Engine>,
         target: Target,
-        job: C,
-    ) -> Result<Handle, InsertError<C>> {
+        job: Job,
+    ) -> Result<Handle, InsertError<Job>> {
         let wrap = |handle, job| Appointment::new(Arc::clone(self), handle, job);
         self.enter(target, job, wrap, Appointment::into_job)
     }

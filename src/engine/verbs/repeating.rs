@@ -16,7 +16,7 @@ use super::Engine;
 use crate::engine::shard::Start;
 use crate::host::timebase::{Point, Target};
 use crate::values::handle::Handle;
-use crate::values::job::{Call, CallAgain, Disarmed, Work, job_of};
+use crate::values::job::{Call, CallAgain, Disarmed, Job, Work};
 use crate::values::repeat::{Next, Repeat, Run};
 use crate::values::time::Moment;
 use crate::values::when::{When, Window};
@@ -132,23 +132,23 @@ struct NoTask;
 
 /// A job that can be cancelled until it starts: it waits for a wall-clock time, or knows its own
 /// handle. If it was reset on its way out, or the wall clock was set back, it goes back.
-pub(super) struct Appointment<C> {
+pub(super) struct Appointment {
     engine: Arc<Engine>,
     handle: Handle,
-    job: C,
+    job: Job,
 }
 
-impl<C: Call> Appointment<C> {
-    pub(super) fn new(engine: Arc<Engine>, handle: Handle, job: C) -> Self {
+impl Appointment {
+    pub(super) fn new(engine: Arc<Engine>, handle: Handle, job: Job) -> Self {
         Appointment { engine, handle, job }
     }
 
-    pub(super) fn into_job(self) -> C {
+    pub(super) fn into_job(self) -> Job {
         self.job
     }
 }
 
-impl<C: Call> Work for Appointment<C> {
+impl Work for Appointment {
     fn run(self: Box<Self>) {
         self.job.call();
     }
@@ -168,7 +168,7 @@ impl<C: Call> Work for Appointment<C> {
     }
 
     fn task(&self) -> &dyn Any {
-        self.job.task()
+        Call::task(&self.job)
     }
 
     fn into_task(self: Box<Self>) -> Box<dyn Any + Send> {
@@ -176,7 +176,7 @@ impl<C: Call> Work for Appointment<C> {
     }
 
     fn into_any(self: Box<Self>) -> Box<dyn Any + Send> {
-        job_of(self.job).into_any()
+        self.job.into_any()
     }
 
     fn disarm(self: Box<Self>) -> Disarmed {
