@@ -1,5 +1,5 @@
 //! Futures on an executor that is as unkind as an executor may be, and on busy runtimes. Ordinary
-//! executors, and a test for every promise, are in `tests/guarantees/`; smol is in `examples/with/`.
+//! executors, and a test for every promise, are in `tests/guarantees/`; smol is in `compare/with/`.
 //!
 //! The unkind executor runs in virtual time. When no task is runnable, it lets time jump to the
 //! next timer. If there is none and a task waits, a wake was lost, and the test fails at once.

@@ -1,5 +1,5 @@
 //! The timer for hyper fulfils its trait, on the real clock and on a manual one.
-//! A server of hyper with this timer is in `examples/with/`.
+//! A server of hyper with this timer is in `compare/with/`.
 
 use std::future::Future;
 use std::pin::Pin;

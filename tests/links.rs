@@ -10,7 +10,7 @@ fn root() -> &'static Path {
 }
 
 fn pages() -> Vec<PathBuf> {
-    let mut pages = vec![root().join("fuzz/README.md")];
+    let mut pages = vec![root().join("compare/README.md"), root().join("fuzz/README.md")];
     for folder in ["", "docs", "jobs", "jobs/docs"] {
         let entries = fs::read_dir(root().join(folder)).unwrap();
         let paths = entries.map(|entry| entry.unwrap().path());

@@ -68,7 +68,7 @@ fn snippets(page: &Path) -> Vec<Snippet> {
 }
 
 /// The files that are snippets. Crates beside the workspace compile them.
-const COMPILED_FILES: [&str; 1] = ["jobs/with/tests/dashboard/mount.rs"];
+const COMPILED_FILES: [&str; 1] = ["compare/jobs-with/tests/dashboard/mount.rs"];
 
 fn is_a_compiled_file(snippet: &Snippet) -> bool {
     let text = snippet.lines.join("\n") + "\n";
@@ -116,9 +116,9 @@ fn pages_with_snippets_are_doctests() {
     let crates = [
         "src/lib.rs",
         "jobs/src/lib.rs",
-        "jobs/with/src/lib.rs",
-        "jobs/with/traces/src/lib.rs",
-        "examples/with/src/lib.rs",
+        "compare/jobs-with/src/lib.rs",
+        "compare/jobs-with/traces/src/lib.rs",
+        "compare/with/src/lib.rs",
     ];
     let mut included = Vec::new();
     for lib in crates {
@@ -131,7 +131,7 @@ fn pages_with_snippets_are_doctests() {
     for page in pages() {
         let is_compiled = included.contains(&page.canonicalize().unwrap());
         // The package of this crate does not have the crates that compile the other pages.
-        let is_checkout = root().join("examples/with").exists();
+        let is_checkout = root().join("compare").exists();
         let has_snippets = !snippets(&page).is_empty();
         assert!(is_compiled || !has_snippets || !is_checkout, "{}", page.display());
     }

@@ -1,3 +1,0 @@
-//! The snippets of `docs/sqlite.md` and `docs/axum.md`, as they stand on the pages.
-#![doc = include_str!("../../docs/sqlite.md")]
-#![doc = include_str!("../../docs/axum.md")]

@@ -1,4 +1,0 @@
-//! The recipe of `docs/traces.md`, and its snippets as they stand on the page.
-#![doc = include_str!("../../../docs/traces.md")]
-
-pub mod recipe;
