@@ -74,8 +74,8 @@ fn id_that_is_inserted_twice_is_one_job() {
 fn batch_is_all_or_nothing() {
     on_manual(|jobs, driver, log| {
         let at = driver.wall_now() + SECOND;
-        let ids = jobs.insert_batch((0..10_000).map(|n| (at, close(n)))).unwrap();
-        assert_eq!(ids.len(), 10_000);
+        let ids = jobs.insert_batch((0..2_000).map(|n| (at, close(n)))).unwrap();
+        assert_eq!(ids.len(), 2_000);
         assert!(ids.is_sorted());
         let far = SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1 << 40);
         let wrong = vec![(When::wall(at), close(1)), (When::wall(far), close(2))];
@@ -84,9 +84,9 @@ fn batch_is_all_or_nothing() {
         assert_eq!(refused.into_inner().len(), 2);
         let none: Vec<(When, Close)> = Vec::new();
         assert_eq!(jobs.insert_batch(none).unwrap(), []);
-        assert_eq!(jobs.count().unwrap().pending, 10_000);
-        assert_eq!(driver.advance(SECOND), 10_000);
-        assert_eq!(log.get(), (0..10_000).collect::<Vec<_>>());
+        assert_eq!(jobs.count().unwrap().pending, 2_000);
+        assert_eq!(driver.advance(SECOND), 2_000);
+        assert_eq!(log.get(), (0..2_000).collect::<Vec<_>>());
     });
 }
 

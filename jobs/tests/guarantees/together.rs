@@ -95,7 +95,7 @@ fn file_shrinks_when_its_jobs_are_gone() {
         .start()
         .unwrap();
     let long = || Push { to: "Ada".repeat(500) };
-    jobs.insert_batch((0..2000).map(|_| (HOUR, long()))).unwrap();
+    jobs.insert_batch((0..900).map(|_| (HOUR, long()))).unwrap();
     jobs.flush().unwrap();
     let pages = || -> i64 {
         let conn = tickwheel_jobs::rusqlite::Connection::open(&path).unwrap();

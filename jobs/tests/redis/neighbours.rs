@@ -1,10 +1,10 @@
-//! What a job that ends its process does to the jobs beside it, on several nodes: `tests/neighbours.rs` has
+//! What a job that ends its process does to the jobs beside it, on several nodes: `tests/crashes/beside` has
 //! the same on a file.
 //!
 //! Three nodes in processes of their own run ten long jobs and one that ends its process. A node that has
 //! ended is followed by another one, until the killer is dead.
 
-#[path = "../neighbours/node.rs"]
+#[path = "../crashes/beside/node.rs"]
 mod node;
 
 use std::collections::{BTreeMap, BTreeSet};

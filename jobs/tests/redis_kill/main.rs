@@ -1,6 +1,6 @@
 //! `kill -9` for real, on a Redis server: three nodes share a queue. Nodes are killed at random and at
 //! named points of the code, and stopped past their lease; the server is killed and started again,
-//! or a replica takes over, or users lack a right for a moment. The rules of `tests/kill` judge what they report.
+//! or a replica takes over, or users lack a right for a moment. The rules of `tests/crashes/kill` judge what they report.
 //!
 //! | file | what it holds |
 //! | --- | --- |
@@ -19,28 +19,28 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::disallowed_methods)]
 
-#[path = "../kill/calls.rs"]
+#[path = "../crashes/kill/calls.rs"]
 mod calls;
-#[path = "../kill/checker.rs"]
+#[path = "../crashes/kill/checker.rs"]
 mod checker;
-#[path = "../kill/child.rs"]
+#[path = "../crashes/kill/child.rs"]
 mod child;
-#[path = "../kill/contents.rs"]
+#[path = "../crashes/kill/contents.rs"]
 mod contents;
 mod doctored;
 #[allow(dead_code, reason = "the tests of the rules on a file use the rest")]
-#[path = "../kill/handmade.rs"]
+#[path = "../crashes/kill/handmade.rs"]
 mod handmade;
-#[path = "../kill/shutdown.rs"]
+#[path = "../crashes/kill/shutdown.rs"]
 mod shutdown;
-#[path = "../kill/ends.rs"]
+#[path = "../crashes/kill/ends.rs"]
 mod ends;
 mod foreign;
-#[path = "../kill/history.rs"]
+#[path = "../crashes/kill/history.rs"]
 mod history;
-#[path = "../kill/hooks.rs"]
+#[path = "../crashes/kill/hooks.rs"]
 mod hooks;
-#[path = "../kill/late.rs"]
+#[path = "../crashes/kill/late.rs"]
 mod late;
 #[path = "../redis/installed.rs"]
 mod installed;
@@ -52,11 +52,11 @@ mod queue;
 #[allow(dead_code, reason = "the tests of the store use the rest")]
 #[path = "../redis/proxy.rs"]
 mod proxy;
-#[path = "../kill/recall.rs"]
+#[path = "../crashes/kill/recall.rs"]
 mod recall;
-#[path = "../kill/record.rs"]
+#[path = "../crashes/kill/record.rs"]
 mod record;
-#[path = "../kill/schedules.rs"]
+#[path = "../crashes/kill/schedules.rs"]
 mod schedules;
 #[allow(dead_code, reason = "the tests of the store use the rest")]
 #[path = "../redis/stoppable_replica.rs"]
@@ -65,7 +65,7 @@ mod stoppable_replica;
 #[path = "../redis/server.rs"]
 mod server;
 mod rights;
-#[path = "../kill/shared.rs"]
+#[path = "../crashes/kill/shared.rs"]
 mod shared;
 #[path = "../redis/slow_disk.rs"]
 mod slow_disk;

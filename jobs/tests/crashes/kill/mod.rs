@@ -1,0 +1,143 @@
+//! `kill -9` for real: children run jobs on a file and make calls, and are killed at random and at named
+//! points of the code. Their reports from before the kill are compared with the file, and with the runs and
+//! answers of the children after them.
+//!
+//! | file | what it holds |
+//! | --- | --- |
+//! | `record.rs` | what a child reports |
+//! | `child.rs`, `calls.rs`, `shutdown.rs`, `hooks.rs` | the child: its handlers, its end, its calls, its `on_event` |
+//! | `place.rs` | where the jobs are |
+//! | `parent.rs`, `recall.rs` | the parent: makes children, and kills them |
+//! | `file.rs`, `contents.rs` | what the parent sees in the file |
+//! | `checker.rs`, `late.rs`, `schedules.rs`, `shared.rs`, `ends.rs` | the rules R1 to R13, and R15 to R18 |
+//! | `history.rs` | the log as the rules want it |
+//! | `doctored.rs`, `handmade.rs` | R14: logs with a violation each, which the rules must find |
+//! | `scenes.rs` | single deaths, each with what must follow |
+//!
+//! | variable | says |
+//! | --- | --- |
+//! | `TICKWHEEL_KILLS` | how many kills there are to be at least: 1000 unless it is set |
+//! | `TICKWHEEL_KILL_SEED` | the seed; a test that fails prints its own |
+//!
+//! `tests/redis_kill` has most of these files too: there the children share a Redis server.
+
+mod calls;
+mod checker;
+mod child;
+mod contents;
+mod doctored;
+mod doctored_ends;
+mod ends;
+mod file;
+mod handmade;
+mod history;
+mod hooks;
+mod late;
+mod parent;
+mod place;
+mod recall;
+mod record;
+mod schedules;
+mod scenes;
+mod shared;
+mod shutdown;
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::SystemTime;
+use std::{env, thread};
+
+use child::{Periodic, now_us};
+use parent::{POINTS, POINTS_OF_A_NEW_FILE, Story};
+use record::Record;
+
+/// How many children one file sees before it is emptied.
+const LIVES: usize = 25;
+/// How many files are worked on at once.
+const STORIES_AT_ONCE: usize = 3;
+
+fn variable(name: &str) -> Option<u64> {
+    env::var(name).ok()?.parse().ok()
+}
+
+/// P1, P2, P3, P6, P9, P17, P34: Jobs on a file keep the rules R1 to R18 through two hundred kills, at random and at
+/// named points of the code. With `TICKWHEEL_KILLS=1000`, as at night, a child has died at each of these points.
+#[test]
+fn kills_by_the_thousand_break_no_rule() {
+    let seed = variable("TICKWHEEL_KILL_SEED").unwrap_or_else(now_us);
+    let wanted = variable("TICKWHEEL_KILLS").unwrap_or(200) as usize;
+    let begun = SystemTime::now();
+    let (kills, stories) = (AtomicUsize::new(0), AtomicU64::new(0));
+    let points: Mutex<BTreeMap<String, u64>> = Mutex::default();
+    let failures: Mutex<Vec<String>> = Mutex::default();
+    thread::scope(|scope| {
+        for _ in 0..STORIES_AT_ONCE {
+            scope.spawn(|| {
+                while kills.load(Ordering::Relaxed) < wanted && failures.lock().unwrap().is_empty()
+                {
+                    let n = stories.fetch_add(1, Ordering::Relaxed);
+                    let mut story = Story::new(&n.to_string(), seed.wrapping_add(n << 32));
+                    let found = tell(&mut story, n);
+                    kills.fetch_add(story.kills, Ordering::Relaxed);
+                    count_points(&story, &points);
+                    if let Err(found) = found {
+                        let log = story.path.with_extension("log");
+                        let lines = story.log.iter().map(|event| format!("{event:?}\n"));
+                        std::fs::write(&log, lines.collect::<String>()).unwrap();
+                        let text = format!("story {n}, in {}:\n{found}", log.display());
+                        failures.lock().unwrap().push(text);
+                    } else {
+                        story.remove();
+                    }
+                }
+            });
+        }
+    });
+    let (kills, stories) = (kills.into_inner(), stories.into_inner());
+    let passed = begun.elapsed().unwrap_or_default().as_secs_f64();
+    let rate = kills as f64 / passed;
+    println!("{kills} kills on {stories} files in {passed:.1} s: {rate:.1} a second");
+    let points = points.into_inner().unwrap();
+    for (point, kills) in &points {
+        println!("{kills:6} at {point:?}");
+    }
+    let failures = failures.into_inner().unwrap();
+    assert!(failures.is_empty(), "seed {seed}:\n{}", failures.join("\n"));
+    if wanted >= 500 {
+        let all = POINTS.iter().map(|(point, _)| point).chain(POINTS_OF_A_NEW_FILE);
+        let missed: Vec<_> = all.filter(|point| !points.contains_key(**point)).collect();
+        assert!(missed.is_empty(), "no child died at {missed:?}");
+    }
+}
+
+/// Lets children live and die on a file, empties it, and checks what they reported.
+fn tell(story: &mut Story, n: u64) -> Result<(), String> {
+    let told = (|| {
+        story.deadly = n % 3 == 1;
+        if !n.is_multiple_of(3) {
+            let repeat = |name, period_ms, missed| Periodic { name, period_ms, missed };
+            story.schedules = vec![repeat(1, 20, -1), repeat(2, 35, 0), repeat(3, 50, 3)];
+        }
+        for _ in 0..LIVES {
+            story.one_life()?;
+        }
+        story.drain()?;
+        story.end()
+    })();
+    let end = told.as_ref().cloned().unwrap_or_default();
+    let found = checker::check(&story.log, &end);
+    let mut text: Vec<String> = found.iter().map(|found| format!("{found:?}")).collect();
+    text.extend(told.err().map(|error| error.to_string()));
+    text.truncate(20);
+    if text.is_empty() { Ok(()) } else { Err(text.join("\n")) }
+}
+
+fn count_points(story: &Story, points: &Mutex<BTreeMap<String, u64>>) {
+    let mut points = points.lock().unwrap();
+    for event in &story.log {
+        if let Record::Dying { point } = &event.record {
+            *points.entry(point.clone()).or_default() += 1;
+        }
+    }
+}
