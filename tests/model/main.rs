@@ -51,15 +51,8 @@ where
     (from_bytes(), vec(from_bytes(), actions))
 }
 
-/// `PROPTEST_CASES` can raise the number of cases, but not lower it.
-fn cases(least: u32) -> ProptestConfig {
-    let default = ProptestConfig::default();
-    ProptestConfig { cases: default.cases.max(least), ..default }
-}
-
+// By day 256 histories are drawn for each test. At night `PROPTEST_CASES` raises the number.
 proptest! {
-    #![proptest_config(cases(1024))]
-
     /// Random histories of all verbs agree with a heap and a map.
     #[test]
     fn the_wheel_agrees_with_a_heap((setup, ops) in history(1..50)) {
@@ -118,8 +111,6 @@ fn the_wheel_agrees_if_the_wall_is_set_while_an_event_waits_for_room() {
 
 #[cfg(feature = "async")]
 proptest! {
-    #![proptest_config(cases(512))]
-
     /// C73: Random histories of sleeps, timeouts and intervals agree with a list of their times.
     #[test]
     fn sleeps_agree_with_a_list((setup, actions) in history(1..140)) {

@@ -351,14 +351,14 @@ fn run(setup: Setup, history: &[Op]) -> Outcome {
 /// P6, P14, P30, P34, P43, P48, P62: The store in memory answers every call of a random history as the oracle does.
 #[test]
 fn store_in_memory_agrees_with_the_oracle() {
-    agrees(Kind::Memory, 40);
+    agrees(Kind::Memory, 25);
 }
 
 /// P6, P10, P14, P22, P30, P36, P43, P48, P49, P62, P68, P69, P77: The store on a file agrees with the oracle as well,
 /// also after crashes.
 #[test]
 fn store_on_a_file_agrees_with_the_oracle() {
-    agrees(Kind::File, 10);
+    agrees(Kind::File, 6);
 }
 
 /// P48, P62, P106, Redis P14, Redis P30: The store on Redis agrees with the oracle. A crash is a copy of the queue,

@@ -37,10 +37,10 @@ where
     vec(any::<u8>(), 24).prop_map(move |bytes| decode(bytes).expect("enough bytes"))
 }
 
-/// `PROPTEST_CASES` raises the number of cases.
+/// At night `PROPTEST_CASES` raises the number of cases.
 fn config() -> ProptestConfig {
     let default = ProptestConfig::default();
-    ProptestConfig { cases: default.cases.max(8192), ..default }
+    ProptestConfig { cases: default.cases.max(1024), ..default }
 }
 
 proptest! {

@@ -96,7 +96,7 @@ fn groups_in_memory_agree_with_the_oracle() {
 #[cfg(feature = "sqlite-unbundled")]
 #[test]
 fn groups_on_a_file_agree_with_the_oracle() {
-    all_agree(40, || Place::File(Location::temporary().unwrap()));
+    all_agree(20, || Place::File(Location::temporary().unwrap()));
 }
 
 /// P31, Redis P31: The same on a server.
@@ -105,7 +105,7 @@ fn groups_on_a_file_agree_with_the_oracle() {
 fn groups_on_a_server_agree_with_the_oracle() {
     let Some(server) = server::Process::start() else { return };
     let number = core::cell::Cell::new(0);
-    all_agree(20, || {
+    all_agree(12, || {
         number.set(number.get() + 1);
         Place::Server(server.queue(number.get()))
     });

@@ -326,7 +326,7 @@ fn agrees(place: Place, steps: &[Step]) -> Result<(), TestCaseError> {
 }
 
 proptest! {
-    #![proptest_config(config(300))]
+    #![proptest_config(config(100))]
 
     /// P23, P24, P25, P26, P28, P29: The claims of the store in memory keep limits, turns and order, and leave no job
     /// behind.
@@ -338,7 +338,7 @@ proptest! {
 
 #[cfg(feature = "sqlite-unbundled")]
 proptest! {
-    #![proptest_config(config(20))]
+    #![proptest_config(config(10))]
 
     /// P23, P24, P25, P26, P29: The same on a file.
     #[test]
@@ -353,7 +353,7 @@ proptest! {
 fn claims_on_a_server_agree_with_the_oracle() {
     let Some(server) = server::Process::start() else { return };
     let number = core::cell::Cell::new(0);
-    let mut runner = proptest::test_runner::TestRunner::new(config(20));
+    let mut runner = proptest::test_runner::TestRunner::new(config(10));
     let result = runner.run(&steps(), |steps| {
         number.set(number.get() + 1);
         agrees(Place::Server(server.queue(number.get())), &steps)
