@@ -4,6 +4,10 @@
 default:
     @just --list --unsorted
 
+# While you work: format, clippy and the tests that take seconds.
+quick:
+    .ci/run quick
+
 # Everything, as the CI runs it.
 ci:
     .ci/run
