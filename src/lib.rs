@@ -90,19 +90,19 @@ pub use adapters::hyper::HyperTimer;
 pub use adapters::keyed::Keyed;
 pub use api::builder::Builder;
 pub use api::driver::Driver;
-pub use api::loop_driver::LoopDriver;
+pub use api::driver::LoopDriver;
 pub use api::scheduler::Scheduler;
 pub use api::unfired::{Unfired, UnfiredJob};
 pub use api::wheel::Wheel;
 pub use engine::metrics::{Histogram, Lateness, Metrics, Stats};
-pub use host::unwind::Panic;
+pub use host::user_panics::Panic;
 pub use structure::{Geometry, Hierarchy, Key, Location, Turn, Violation};
 pub use values::error::{ConfigError, GeometryError, InsertError, InsertErrorKind};
 pub use values::handle::Handle;
 pub use values::job::{Job, Task};
 pub use values::repeat::{Missed, Next, Repeat, Run};
+pub use values::time::{Earliest, When};
 pub use values::time::{Span, Tick};
-pub use values::when::{Earliest, When};
 
 /// One wheel for the whole process, for code that is not passed one. Feature `async`.
 ///

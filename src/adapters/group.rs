@@ -27,7 +27,7 @@ use crate::values::error::InsertError;
 use crate::values::handle::Handle;
 use crate::values::job::{Call, CallAgain, Disarmed, Task, disarmed, is_job, job_of};
 use crate::values::repeat::{Next, Repeat, Run};
-use crate::values::when::When;
+use crate::values::time::When;
 
 /// The number of members for which an empty list keeps memory.
 const KEPT_MEMBERS: usize = 32;

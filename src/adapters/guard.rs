@@ -4,7 +4,7 @@ use core::fmt;
 
 use crate::api::scheduler::Scheduler;
 use crate::values::handle::Handle;
-use crate::values::when::When;
+use crate::values::time::When;
 
 /// Cancels a job when the guard is dropped: for the timeout of a connection, a request or another
 /// value that may be dropped first.

@@ -8,12 +8,12 @@ use std::time::Duration;
 use rayon::ThreadPool;
 
 use crate::api::driver::Driver;
-use crate::api::loop_driver::LoopDriver;
+use crate::api::driver::LoopDriver;
 use crate::api::wheel::Wheel;
 use crate::engine::threads::{PoolSource, Threads};
 use crate::engine::verbs::{Config, Engine};
 use crate::host::clock::Clock;
-use crate::host::unwind::{OnPanic, Panic, PanicHandler, UnwindBoundary};
+use crate::host::user_panics::{OnPanic, Panic, PanicHandler, UnwindBoundary};
 use crate::structure::Geometry;
 use crate::values::error::ConfigError;
 use crate::values::time::Scale;

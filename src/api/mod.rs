@@ -5,5 +5,4 @@ pub(crate) mod scheduler;
 pub(crate) mod wheel;
 mod verbs;
 pub(crate) mod driver;
-pub(crate) mod loop_driver;
 pub(crate) mod builder;

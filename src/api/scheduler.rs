@@ -8,7 +8,7 @@ use crate::engine::verbs::Engine;
 use crate::values::error::InsertError;
 use crate::values::handle::Handle;
 use crate::values::job::Task;
-use crate::values::when::When;
+use crate::values::time::When;
 
 /// Inserts into a [`Wheel`](crate::Wheel) without keeping it alive: for jobs that insert jobs, and
 /// for every part of a program that sets timers and does not decide when the wheel ends.

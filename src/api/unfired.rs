@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use std::vec;
 
 use crate::engine::verbs::Engine;
-use crate::host::unwind::PanicHandler;
+use crate::host::user_panics::PanicHandler;
 use crate::values::handle::Handle;
 use crate::values::job::Job;
 

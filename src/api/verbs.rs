@@ -10,7 +10,7 @@ use crate::values::error::{InsertError, InsertErrorKind};
 use crate::values::handle::Handle;
 use crate::values::job::{Job, Task};
 use crate::values::repeat::{Next, Repeat, Run};
-use crate::values::when::When;
+use crate::values::time::When;
 
 macro_rules! verbs {
     ($front:ty) => {

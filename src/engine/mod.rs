@@ -2,8 +2,6 @@
 //! jobs.
 
 pub(crate) mod metrics;
-pub(crate) mod activity;
-pub(crate) mod idle;
 pub(crate) mod timers;
 pub(crate) mod dispatch;
 pub(crate) mod shard;
@@ -12,7 +10,6 @@ pub(crate) mod sources;
 #[cfg(feature = "async")]
 pub(crate) mod wakers;
 pub(crate) mod verbs;
-pub(crate) mod loop_waker;
 pub(crate) mod ticker;
 pub(crate) mod ticker_slot;
 pub(crate) mod threads;

@@ -1,52 +1,54 @@
-//! The ticker, which advances the wheel: once a tick while there is work, and not at all otherwise.
-//! It has a thread of its own. A loop or a future of the user's may stand in for the thread
-//! (`loop_driver.rs`, `ticker_slot.rs`).
+//! The ticker, which advances the wheel: once a tick while there is work, and not at all otherwise. It has a thread of
+//! its own. A loop or a future of the user's may stand in for the thread (`api/driver.rs`, `ticker_slot.rs`).
 //!
 //! Ground rules:
 //!
-//! - It sleeps until the next tick with work. An insert that is due earlier wakes it, by the
-//!   protocol at the top of `alarm.rs`. If nothing is pending that ever comes due, it sleeps until
-//!   it is woken.
-//! - It goes from one tick with work to the next, and finishes a tick in all shards of jobs and all
-//!   other sources before the next. So after a stall, everything is delivered in the order of
-//!   deadlines.
-//! - Within a tick, jobs and sources alternate every [`ENTRIES_PER_LOCK`] entries, so a million
-//!   jobs do not delay a source.
-//! - It holds a shard's lock for no more than [`ENTRIES_PER_LOCK`] entries at a time. It also holds
-//!   it to search for the next tick with work, at worst with a look at every occupied slot of the
-//!   outermost ring; and, seldom, to move few timers to a smaller slab (`structure/shrink.rs`:
-//!   milliseconds).
-//! - It frees no large block of memory of a shard of jobs, if a thread of the pool can (`structure/surplus.rs`).
-//! - It runs no job, and drops none. The delivery of a source may be user code (`sources.rs`). It
-//!   runs on this thread, outside the locks and behind the unwind boundary, so no panic ends the
-//!   ticker. It may end the wheel, so the ticker checks after each delivery whether the engine is
-//!   stopped, and its own thread never joins it (`threads.rs`). It may take any time, so the ticker
-//!   announces each delivery ([`Activity`]), and a shutdown waits for it no longer than its limit.
-//! - While any job waits for a wall-clock time, the ticker reads the wall clock whenever it is
-//!   awake, and wakes for that once a [`WALL_CHECK_INTERVAL`]. (While `max_in_flight` is reached,
-//!   it wakes only if a job ends or a source has something due.) If the clock was set by more than
-//!   [`WALL_STEP_MIN`] since any of the deadlines of these jobs was estimated, all of them are
-//!   estimated anew. For that, the ticker holds a shard's lock for 256 registrations at a time.
-//! - While `max_in_flight` is reached, due jobs stay in the wheel, where they can be cancelled, and
-//!   the end of a job wakes the ticker. The other sources go on meanwhile.
-//! - While the system refuses the pool's threads, jobs that were handed over wait in the pool's
-//!   queue. The ticker tries to start the threads again now and then (`dispatch/lazy_pool.rs`).
+//! - It sleeps until the next tick with work. An insert that is due earlier wakes it, by the protocol at the top of
+//!   `alarm.rs`. If nothing is pending that ever comes due, it sleeps until it is woken.
+//! - It goes from one tick with work to the next, and finishes a tick in all shards of jobs and all other sources
+//!   before the next. So after a stall, everything is delivered in the order of deadlines.
+//! - Within a tick, jobs and sources alternate every [`ENTRIES_PER_LOCK`] entries, so a million jobs do not delay a
+//!   source.
+//! - It holds a shard's lock for no more than [`ENTRIES_PER_LOCK`] entries at a time. It also holds it to search for
+//!   the next tick with work, at worst with a look at every occupied slot of the outermost ring; and, seldom, to move
+//!   few timers to a smaller slab (`structure/shrink.rs`: milliseconds).
+//! - It frees no large block of memory of a shard of jobs, if a thread of the pool can (`structure/shrink.rs`).
+//! - It runs no job, and drops none. The delivery of a source may be user code (`sources.rs`). It runs on this thread,
+//!   outside the locks and behind the unwind boundary, so no panic ends the ticker. It may end the wheel, so the ticker
+//!   checks after each delivery whether the engine is stopped, and its own thread never joins it (`threads.rs`).
+//! - While any job waits for a wall-clock time, the ticker reads the wall clock whenever it is awake, and wakes for
+//!   that once a [`WALL_CHECK_INTERVAL`]. (While `max_in_flight` is reached, it wakes only if a job ends or a source
+//!   has something due.) If the clock was set by more than [`WALL_STEP_MIN`] since any of the deadlines of these jobs
+//!   was estimated, all of them are estimated anew. For that, the ticker holds a shard's lock for 256 registrations at
+//!   a time.
+//! - While `max_in_flight` is reached, due jobs stay in the wheel, where they can be cancelled, and the end of a job
+//!   wakes the ticker. The other sources go on meanwhile.
+//! - While the system refuses the pool's threads, jobs that were handed over wait in the pool's queue. The ticker tries
+//!   to start the threads again now and then (`dispatch/pool.rs`).
+//!
+//! Its present [`Activity`] tells a shutdown how long to wait for it:
+//!
+//! - The ticker's own work ends soon, and meanwhile the ticker may hold jobs that are in no shard and in no queue. A
+//!   shutdown waits until that work has ended, even beyond its limit.
+//! - A delivery is user code and may take any time, so the ticker announces each. It holds no job then, and hands none
+//!   over afterwards if the engine was stopped meanwhile. So a shutdown waits for a delivery only until its limit.
+//! - A notification is a system call, so the ticker sends one only if a thread waits.
 
 use core::ops::RangeFrom;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::engine::activity::Activity;
 use crate::engine::dispatch::Outlet;
 use crate::engine::shard::{NextWake, WALL_STEP_MIN};
 use crate::engine::sources::Source;
-use crate::engine::verbs::Engine;
-use crate::engine::verbs::drive::DueJobs;
-#[cfg(feature = "tracing")]
-use crate::host::in_hook::call_hook;
+use crate::engine::verbs::{DueJobs, Engine};
+use crate::host::clock::Limit;
+use crate::host::sync::{Condvar, Mutex, lock, wait, wait_timeout};
 #[cfg(feature = "tracing")]
 use crate::host::traces;
-use crate::host::unwind::Panic;
+use crate::host::user_panics::Panic;
+#[cfg(feature = "tracing")]
+use crate::host::user_panics::call_hook;
 use crate::values::time::{Moment, Tick};
 
 /// How many entries are looked at before a shard's lock is released.
@@ -358,3 +360,68 @@ impl<O> Drop for Ticker<O> {
 
 #[cfg(all(test, not(loom)))]
 mod tests;
+
+pub(crate) struct Activity {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+struct State {
+    phase: Phase,
+    /// How many threads wait for the end of the ticker.
+    waiting: usize,
+}
+
+#[derive(Clone, Copy)]
+enum Phase {
+    /// It does its own work, or sleeps.
+    Works,
+    /// It delivers the due timers of a source, or reports refused threads.
+    Delivers,
+    Ended,
+}
+
+impl Activity {
+    pub(crate) fn new() -> Activity {
+        let state = State { phase: Phase::Works, waiting: 0 };
+        Activity { state: Mutex::new(state), changed: Condvar::new() }
+    }
+
+    /// Calls `call`, which delivers.
+    pub(crate) fn deliver<R>(&self, call: impl FnOnce() -> R) -> R {
+        self.change(Phase::Delivers);
+        let result = call();
+        self.change(Phase::Works);
+        result
+    }
+
+    /// Notes that the ticker has ended.
+    pub(crate) fn end(&self) {
+        self.change(Phase::Ended);
+    }
+
+    fn change(&self, phase: Phase) {
+        let mut state = lock(&self.state);
+        state.phase = phase;
+        if state.waiting > 0 {
+            self.changed.notify_all();
+        }
+    }
+
+    /// Waits until the ticker of a stopped engine has ended, or until it delivers and the limit has
+    /// passed. Returns whether it has ended.
+    pub(crate) fn wait(&self, limit: &Limit) -> bool {
+        let mut state = lock(&self.state);
+        state.waiting += 1;
+        let ended = loop {
+            state = match state.phase {
+                Phase::Ended => break true,
+                Phase::Delivers if limit.has_passed() => break false,
+                Phase::Delivers => wait_timeout(&self.changed, state, limit.remaining()),
+                Phase::Works => wait(&self.changed, state),
+            };
+        };
+        state.waiting -= 1;
+        ended
+    }
+}

@@ -14,13 +14,13 @@
 //! - Every entry looked at costs one of the budget. If that is used up, the next advance pays the
 //!   rest of the share (`due_now`) before anything else.
 //!
-//! [`Tuning::early_cascade_min`]: super::tuning::Tuning::early_cascade_min
+//! [`Tuning::early_cascade_min`]: super::Tuning::early_cascade_min
 
 use super::Hierarchy;
-use super::budget::{Budget, OutOfBudget};
-use super::entry::{Entry, Inner, Outermost};
-use super::prefetch::PREFETCH_BATCH;
+use super::PREFETCH_BATCH;
+use super::entries::{Entry, Inner, Outermost};
 use super::ring::Spot;
+use super::slots::{Budget, OutOfBudget};
 use crate::values::time::Tick;
 
 /// How far the early cascade of the next slot of the second ring has come.
@@ -124,7 +124,7 @@ impl<T> Hierarchy<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::structure::tuning::Tuning;
+    use crate::structure::Tuning;
     use crate::structure::{Geometry, Key};
 
     /// A timer at each of the ticks 4 to 7; and seven, whose keys are returned, in the slot of the

@@ -26,7 +26,7 @@
 //!   it says nothing.
 
 use super::Hierarchy;
-use super::entry::{Entry, Inner, Outermost};
+use super::entries::{Entry, Inner, Outermost};
 use crate::values::time::Tick;
 
 /// Two lower bounds for ticks that have work.
@@ -135,7 +135,7 @@ impl<T> Hierarchy<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::structure::tuning::Tuning;
+    use crate::structure::Tuning;
     use crate::structure::{Geometry, Key};
 
     fn level<T>(wheel: &Hierarchy<T>, key: Key) -> Option<usize> {

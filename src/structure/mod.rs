@@ -1,31 +1,25 @@
-//! The pure structure: rings of slots, and a table that finds every entry. It has no clock, no
-//! thread and no lock: time is an argument, so any run replays from a list of operations.
+//! The pure structure: rings of slots, and a table that finds every entry. It has no clock, no thread and no lock: time
+//! is an argument, so any run replays from a list of operations.
 //!
-//! Ground rules (`check.rs` tests each of them, `docs/invariants.md` numbers them):
+//! Ground rules (`check.rs` tests each of the first four, `docs/invariants.md` numbers them):
 //!
 //! - A timer is one node in the table and one entry in one slot; each says where the other is.
-//! - The cursors of all rings stand at one tick, the *cursor*: every tick up to it has been
-//!   processed. An entry lies in a slot that a cursor comes to at or before the timer's deadline.
-//! - One exception: an entry whose deadline is at or before the cursor lies at cursor + 1, the next
-//!   tick to be processed. There it is a tie with the timers of that tick.
-//! - A visit decides by the node's deadline alone. So a reset to a later deadline is one store: the
-//!   entry stays where it is, and its cycle count may be too low.
+//! - The cursors of all rings stand at one tick, the *cursor*: every tick up to it has been processed. An entry lies in
+//!   a slot that a cursor comes to at or before the timer's deadline.
+//! - One exception: an entry whose deadline is at or before the cursor lies at cursor + 1, the next tick to be
+//!   processed. There it is a tie with the timers of that tick.
+//! - A visit decides by the node's deadline alone. So a reset to a later deadline is one store: the entry stays where
+//!   it is, and its cycle count may be too low.
+//! - Thresholds that trade memory against time ([`Tuning`]) change no result. Unit tests use tiny ones, so that a short
+//!   history crosses them; the structure is the same.
+//! - The memory of a batch of timers is loaded before it is used ([`PREFETCH_BATCH`]). Each load is a cache miss when
+//!   there are many timers, and misses that do not wait for each other overlap.
 
-mod moved;
-mod table;
-mod tuning;
-mod budget;
-mod geometry;
-mod occupancy;
-mod surplus;
-mod arrays;
-mod entry;
-mod scan;
+mod handle_table;
+mod entries;
 mod slots;
 mod ring;
-mod prefetch;
 mod lookahead;
-mod visit;
 mod early_cascade;
 mod advance;
 mod shrink;
@@ -36,20 +30,18 @@ mod tests;
 pub(crate) use advance::StoppedBy;
 pub use advance::Turn;
 pub use check::Violation;
-pub use geometry::Geometry;
-pub(crate) use prefetch::PREFETCH_BATCH;
-pub(crate) use surplus::Surplus;
-pub use table::Key;
-
-use crate::values::time::Tick;
 use early_cascade::EarlyCascade;
-use entry::{Entry, Inner, Outermost};
+use entries::{Entry, Inner, Outermost};
+pub use handle_table::Key;
+use handle_table::{NodeIndex, OldNodes, Table};
 use lookahead::Lookahead;
+pub use ring::Geometry;
 use ring::{FAR, Ring, Spot};
 use shrink::SparseWatch;
+pub(crate) use shrink::Surplus;
 use slots::Slots;
-use table::{NodeIndex, OldNodes, Table};
-use tuning::Tuning;
+
+use crate::values::time::Tick;
 
 /// The place of a timer's entry, for drawings of the rings.
 ///
@@ -387,5 +379,89 @@ impl<T> Default for Hierarchy<T> {
     /// An empty hierarchy of the default [`Geometry`].
     fn default() -> Hierarchy<T> {
         Hierarchy::new(Geometry::default())
+    }
+}
+
+/// Thresholds of one [`Hierarchy`](crate::Hierarchy). They change costs, never results.
+#[derive(Clone, Copy, Debug)]
+struct Tuning {
+    /// A slot with this many entries, or more, is full: it is cascaded early (`early_cascade.rs`),
+    /// and visited when it begins (`Ring::visit_of`). Any other slot is visited when the first of
+    /// its timers is due.
+    early_cascade_min: usize,
+    /// A slab with room for at most `kept_nodes` nodes, which take at most `kept_bytes` bytes, is
+    /// never shrunk (`shrink.rs`).
+    kept_nodes: usize,
+    kept_bytes: usize,
+    /// A slab of `room` is sparse when it holds fewer than `room >> sparse_shift` nodes.
+    sparse_shift: u32,
+}
+
+impl Tuning {
+    /// A cascade of fewer than 16,384 entries takes less than half a millisecond. 4096 nodes take
+    /// 160 kB in a wheel; with larger values, fewer nodes take as much. A sixteenth
+    /// (`sparse_shift`) bounds the pause of a move, see `shrink.rs`.
+    const DEFAULT: Tuning = Tuning {
+        early_cascade_min: 16_384,
+        kept_nodes: 4096,
+        kept_bytes: 160 << 10,
+        sparse_shift: 4,
+    };
+
+    /// Thresholds so low that a handful of timers crosses every one.
+    #[cfg(test)]
+    const TINY: Tuning =
+        Tuning { early_cascade_min: 3, kept_nodes: 2, kept_bytes: usize::MAX, sparse_shift: 1 };
+}
+
+/// How many nodes are loaded together: more than a core can have cache misses in flight, and few
+/// enough to stay in its first-level cache until they are used.
+pub(crate) const PREFETCH_BATCH: usize = 32;
+
+impl<T> Table<T> {
+    /// Loads the nodes of some entries that a visit is about to read. The loop does nothing else,
+    /// so the loads do not wait for each other.
+    #[inline]
+    fn fetch<E: Entry>(&self, entries: &[E]) {
+        let deadline = |entry: &E| self.at(entry.node()).deadline.get();
+        core::hint::black_box(entries.iter().fold(0, |seen, entry| seen ^ deadline(entry)));
+    }
+
+    /// Loads the nodes of those entries that a visit in this cycle has to read.
+    #[inline]
+    fn fetch_due<E: Entry>(&self, entries: &[E], cycle: u32) {
+        let mut seen = 0;
+        for entry in entries {
+            if entry.may_be_due_in(cycle) {
+                seen ^= self.at(entry.node()).deadline.get();
+            }
+        }
+        core::hint::black_box(seen);
+    }
+}
+
+impl<T> Hierarchy<T> {
+    /// Loads the memory that a cancel of each of these timers will touch, but for no more than
+    /// [`PREFETCH_BATCH`] timers. Three loops, each with loads that do not wait for each other: the
+    /// nodes, then the entries, then the nodes of the entries that will move.
+    pub(crate) fn fetch_for_cancel(&self, keys: impl Iterator<Item = Key>) {
+        let mut nodes = [(0, 0); PREFETCH_BATCH];
+        let mut count = 0;
+        for node in keys.take(PREFETCH_BATCH).filter_map(|key| self.table.get(key)) {
+            nodes[count] = (node.slot, node.position);
+            count += 1;
+        }
+        let mut last = [0; PREFETCH_BATCH];
+        let mut seen = 0;
+        for (last, &(slot, position)) in last.iter_mut().zip(&nodes[..count]) {
+            seen ^= self.slots.node(slot, position).unwrap_or(0);
+            // The slot of a pending timer is not empty.
+            let back = (self.slots.len(slot) as u32).saturating_sub(1);
+            *last = self.slots.node(slot, back).unwrap_or(0);
+        }
+        for &index in &last[..count] {
+            seen ^= self.table.at(index).position;
+        }
+        core::hint::black_box(seen);
     }
 }

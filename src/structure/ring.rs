@@ -1,28 +1,40 @@
-//! A ring: the position of one level's cursor, the slot in which each tick lies, and when a slot is
-//! visited. It holds no entries (`arrays.rs` does), and reads the slots only to learn when they are
-//! due.
+//! A ring: the position of one level's cursor, the slot in which each tick lies, and when a slot is visited; and the
+//! [`Geometry`]: the number of rings, and of slots in each. A ring holds no entries (`entries.rs` does), and reads the
+//! slots only to learn when they are due.
+//!
+//! The slots of the innermost ring are one tick wide. A slot of any other ring is as wide as one whole cycle of the
+//! ring inside it. This is [`Geometry::default`]:
+//!
+//! | level | slots | a slot is (ticks) | the ring covers (ticks) | at 1 ms a tick |
+//! | --- | --- | --- | --- | --- |
+//! | 0 | 256 | 1 | 256 | 256 ms |
+//! | 1 | 256 | 256 | 65,536 | 65.5 s |
+//! | 2 | 256 | 65,536 | 16,777,216 | 4.66 h |
+//! | 3 | 256 | 16,777,216 | 4,294,967,296 | 49.7 days |
+//!
+//! A timer beyond the outermost ring waits in it with a cycle count above zero. A geometry of one level is therefore
+//! the classic ring, in which every delay past the first cycle has a count.
 //!
 //! Ground rules:
 //!
-//! - A new entry lies at least one slot ahead of the cursor: an inner ring takes every entry that
-//!   is due before the cursor moves on. One cycle ahead lies the cursor's own slot again. So the
-//!   cursor passes a slot that is `ahead` slots ahead (1 or more) `(ahead - 1) / slots` times
-//!   before the entry is due. Both formulas in the textbooks are a whole cycle late at an edge:
-//!   `(ahead + cursor) / slots` when the slot wraps behind the cursor, `ahead / slots` for exact
-//!   multiples.
-//! - A slot is visited when the first of its entries is due. So the slot under the cursor may still
-//!   hold entries that are not due yet.
-//! - An entry keeps its cycle count as the number of the ring's cycle in which it is due, modulo
-//!   2^31. The ring counts its own cycles, and so counts down for all entries at once: passing a
-//!   slot costs nothing, however often.
-//! - A count is at most [`MAX_CYCLES`]. An entry that lies further ahead is marked [`FAR`]: every
-//!   visit reads its node. `FAR` is no cycle number, so even after the longest jump it cannot equal
-//!   one that has come round again.
+//! - A new entry lies at least one slot ahead of the cursor: an inner ring takes every entry that is due before the
+//!   cursor moves on. One cycle ahead lies the cursor's own slot again. So the cursor passes a slot that is `ahead`
+//!   slots ahead (1 or more) `(ahead - 1) / slots` times before the entry is due. Both formulas in the textbooks are a
+//!   whole cycle late at an edge: `(ahead + cursor) / slots` when the slot wraps behind the cursor, `ahead / slots` for
+//!   exact multiples.
+//! - A slot is visited when the first of its entries is due. So the slot under the cursor may still hold entries that
+//!   are not due yet.
+//! - An entry keeps its cycle count as the number of the ring's cycle in which it is due, modulo 2^31. The ring counts
+//!   its own cycles, and so counts down for all entries at once: passing a slot costs nothing, however often.
+//! - A count is at most [`MAX_CYCLES`]. An entry that lies further ahead is marked [`FAR`]: every visit reads its node.
+//!   `FAR` is no cycle number, so even after the longest jump it cannot equal one that has come round again.
 
 use core::ops::Range;
+use core::time::Duration;
 
 use super::slots::Slots;
-use crate::values::time::Tick;
+use crate::values::error::GeometryError;
+use crate::values::time::{Span, Tick};
 
 /// Cycle numbers are compared modulo 2^31. Half of that leaves a margin.
 pub(super) const MAX_CYCLES: u32 = 1 << 30;
@@ -298,6 +310,105 @@ impl Ring {
     }
 }
 
+/// The sizes of the rings of a [`Hierarchy`](crate::Hierarchy), innermost first.
+///
+/// Any sizes work. Powers of two turn divisions into shifts; around 256 slots a level was the best
+/// compromise between cascades and cache misses (`docs/performance.md`).
+///
+/// ```
+/// use tickwheel::{Geometry, Span};
+/// assert_eq!(Geometry::default().sizes(), [256, 256, 256, 256]);
+/// assert_eq!(Geometry::default().range(), Span::new(4_294_967_296));
+/// let hour_of_seconds = Geometry::ring(3600)?;
+/// assert_eq!(hour_of_seconds.range(), Span::new(3600));
+/// let like_a_clock = Geometry::levels(&[60, 60, 24])?;
+/// assert_eq!(like_a_clock.range(), Span::new(86_400));
+/// # Ok::<(), tickwheel::GeometryError>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Geometry {
+    sizes: Vec<usize>,
+    range: Span,
+}
+
+impl Geometry {
+    /// The most slots that all levels may have together: 2^24, which take half a gigabyte empty.
+    /// Every shard of a [`Wheel`](crate::Wheel) has slots of its own.
+    pub const MAX_SLOTS: usize = 1 << 24;
+
+    /// One ring of `slots` slots, each a tick wide: the hashed wheel with cycle counts (scheme 6 of
+    /// Varghese and Lauck, 1987).
+    ///
+    /// An empty slot takes 32 bytes, and **every shard of a wheel has all the slots**: a ring of
+    /// 86,400 slots with 64 shards takes 177 MB. A wheel has fewer shards for long rings unless you
+    /// choose their number ([`Builder::shards`](crate::Builder::shards)). Levels reach as far with
+    /// fewer slots: `Geometry::levels(&[60, 60, 24])` has 144 for the same day, and a timer that
+    /// moves from level to level does so twice at most.
+    ///
+    /// # Errors
+    ///
+    /// [`GeometryError`] for no slots, or more than [`Geometry::MAX_SLOTS`].
+    pub fn ring(slots: usize) -> Result<Geometry, GeometryError> {
+        Geometry::levels(&[slots])
+    }
+
+    /// Rings of these sizes, innermost first (scheme 7 of Varghese and Lauck, 1987; the outermost
+    /// ring keeps cycle counts as in scheme 6).
+    ///
+    /// # Errors
+    ///
+    /// [`GeometryError`] for an empty list, a level without slots, more than
+    /// [`Geometry::MAX_SLOTS`] together, or sizes whose product exceeds 64 bits.
+    pub fn levels(sizes: &[usize]) -> Result<Geometry, GeometryError> {
+        if sizes.is_empty() {
+            return Err(GeometryError::NoLevels);
+        }
+        let (mut total, mut range) = (0_usize, 1_u64);
+        for (level, &slots) in sizes.iter().enumerate() {
+            if slots == 0 {
+                return Err(GeometryError::NoSlots { level });
+            }
+            total = total.saturating_add(slots);
+            if total > Geometry::MAX_SLOTS {
+                return Err(GeometryError::TooManySlots { level, slots });
+            }
+            range = range
+                .checked_mul(slots as u64)
+                .ok_or(GeometryError::RangeOverflow { level, slots })?;
+        }
+        Ok(Geometry { sizes: sizes.to_vec(), range: Span::new(range) })
+    }
+
+    /// Returns how many slots each level has, innermost first.
+    #[must_use]
+    pub fn sizes(&self) -> &[usize] {
+        &self.sizes
+    }
+
+    /// Returns how far ahead a timer still has a cycle count of zero: one cycle of the outermost
+    /// ring.
+    #[must_use]
+    pub fn range(&self) -> Span {
+        self.range
+    }
+
+    /// Returns [`Geometry::range`] as a time, for ticks of this length; [`Duration::MAX`] if that
+    /// is too short to hold it.
+    #[must_use]
+    pub fn range_at(&self, tick: Duration) -> Duration {
+        let nanos = u128::from(self.range.get()).saturating_mul(tick.as_nanos());
+        let seconds = u64::try_from(nanos / 1_000_000_000);
+        seconds.map_or(Duration::MAX, |s| Duration::new(s, (nanos % 1_000_000_000) as u32))
+    }
+}
+
+impl Default for Geometry {
+    /// Four levels of 256 slots: 49.7 days at a tick of a millisecond, before any cycle count.
+    fn default() -> Geometry {
+        Geometry { sizes: vec![256; 4], range: Span::new(1 << 32) }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -390,5 +501,48 @@ mod tests {
         assert_eq!(ring.spot_far(Tick::new(last)).cycle, MAX_CYCLES);
         assert_eq!(ring.spot_far(Tick::new(last + 1)).cycle, FAR);
         assert_eq!(classic(60, 0, u64::MAX), (15, (u64::MAX - 1) / 60));
+    }
+
+    /// A geometry refuses sizes that make no sense, and its error names the level and its slots.
+    #[test]
+    fn sizes_that_make_no_sense_are_refused_by_name() {
+        use GeometryError as E;
+        let max = Geometry::MAX_SLOTS;
+        assert_eq!(Geometry::levels(&[]), Err(E::NoLevels));
+        assert_eq!(Geometry::ring(0), Err(E::NoSlots { level: 0 }));
+        assert_eq!(Geometry::levels(&[4, 0]), Err(E::NoSlots { level: 1 }));
+        for slots in [max + 1, usize::MAX] {
+            assert_eq!(Geometry::ring(slots), Err(E::TooManySlots { level: 0, slots }));
+        }
+        assert_eq!(Geometry::levels(&[1, max]), Err(E::TooManySlots { level: 1, slots: max }));
+        assert_eq!(Geometry::levels(&[256; 8]), Err(E::RangeOverflow { level: 7, slots: 256 }));
+        assert!(Geometry::levels(&[256; 7]).is_ok());
+    }
+
+    /// The error for too many slots names `Geometry::MAX_SLOTS`.
+    #[test]
+    fn error_of_too_many_slots_names_the_limit() {
+        // `values/error.rs` lies below this module and cannot name the constant.
+        let error = Geometry::ring(Geometry::MAX_SLOTS + 1).unwrap_err().to_string();
+        assert_eq!(1 << Geometry::MAX_SLOTS.ilog2(), Geometry::MAX_SLOTS);
+        assert!(
+            error.contains(&format!("more than 2^{} ", Geometry::MAX_SLOTS.ilog2())),
+            "{error}"
+        );
+    }
+
+    /// The default geometry is equal to four levels of 256 slots.
+    #[test]
+    fn default_geometry_is_four_levels_of_256() {
+        assert_eq!(Geometry::levels(&[256; 4]), Ok(Geometry::default()));
+    }
+
+    /// `range_at` is slots times tick, and saturates at `Duration::MAX`.
+    #[test]
+    fn range_in_time_saturates() {
+        let ring = Geometry::ring(3600).unwrap();
+        assert_eq!(ring.range_at(Duration::from_secs(1)), Duration::from_secs(3600));
+        assert_eq!(ring.range_at(Duration::from_micros(1)), Duration::from_micros(3600));
+        assert_eq!(ring.range_at(Duration::MAX), Duration::MAX);
     }
 }

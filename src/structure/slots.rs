@@ -1,21 +1,32 @@
-//! The slots of all rings: which of them are occupied, and the one in which a scan is paused.
+//! The slots of all rings: which of them are occupied, how far the scan of one has come, and the budget of an advance,
+//! which pauses it.
 //!
 //! Ground rules:
 //!
-//! - Slots are numbered through all rings, innermost first. The slots of the outermost ring hold
-//!   another kind of [`Entry`] than the others.
-//! - Removing an entry moves the last one of its slot into its position; the caller then updates
-//!   the node of the moved entry (`Hierarchy::unlink`).
-//! - A slot's bit is set exactly while it has an entry.
+//! - Slots are numbered through all rings, innermost first. The slots of the outermost ring hold another kind of
+//!   [`Entry`] than the others.
+//! - Removing an entry moves the last one of its slot into its position; the caller then updates the node of the moved
+//!   entry (`Hierarchy::unlink`).
+//! - A slot's bit ([`Occupancy`]) is set exactly while it has an entry. A summary bit is set exactly when its word of
+//!   bits is not zero. So the search for the next occupied slot looks at a few words, however many slots lie empty
+//!   before it. The caller asks about the range that is one ring.
+//! - A visit that can be paused ([`Scan`]) scans its slot from the back. So when it removes an entry, only an entry
+//!   that it has seen can move into the gap. If it runs out of budget its scan is paused. One scan at most is paused,
+//!   and its slot is visited at the next tick.
+//! - A push adds to the back, among the entries that a paused scan has seen. If the scan has to look at the new entry
+//!   too, the entry changes places with the first seen one, and the unseen part grows by one. A cancel may move a seen
+//!   entry into the unseen part, which costs one more look at it. Otherwise a paused scan looks at no entry twice.
+//! - A function takes from the [`Budget`] *before* it looks, one for each entry. When nothing is left it returns
+//!   [`OutOfBudget`], which every caller passes on. So the work that was not reached stays where it is, and the next
+//!   advance finds it.
+//! - A budget of looks ([`Budget::of_looks`]) takes no timer out: the first one that is due ends the advance, as an
+//!   empty budget would. So [`Budget::take_all`] grants it nothing: the visits that pay for a whole slot empty it, and
+//!   cannot stop half-way.
 
 use core::ops::Range;
 
-use super::arrays::Arrays;
-use super::budget::OutOfBudget;
-use super::entry::{Entry, Inner, Outermost};
-use super::occupancy::Occupancy;
-use super::scan::Scan;
-use super::table::NodeIndex;
+use super::entries::{Arrays, Entry, Inner, Outermost};
+use super::handle_table::NodeIndex;
 use crate::values::time::Tick;
 
 #[derive(Debug)]
@@ -307,5 +318,248 @@ impl Slots {
     #[cfg(test)]
     pub(super) fn room(&self) -> usize {
         self.inner.room() + self.outermost.room()
+    }
+}
+
+const BITS: u32 = u64::BITS;
+
+#[derive(Debug)]
+pub(super) struct Occupancy {
+    words: Box<[u64]>,
+    summary: Box<[u64]>,
+}
+
+impl Occupancy {
+    pub(super) fn new(slots: u32) -> Occupancy {
+        let words = slots.div_ceil(BITS);
+        let summary = words.div_ceil(BITS);
+        Occupancy {
+            words: vec![0; words as usize].into(),
+            summary: vec![0; summary as usize].into(),
+        }
+    }
+
+    pub(super) fn set(&mut self, slot: u32) {
+        let word = slot / BITS;
+        self.words[word as usize] |= 1 << (slot % BITS);
+        self.summary[(word / BITS) as usize] |= 1 << (word % BITS);
+    }
+
+    pub(super) fn clear(&mut self, slot: u32) {
+        let word = slot / BITS;
+        self.words[word as usize] &= !(1 << (slot % BITS));
+        if self.words[word as usize] == 0 {
+            self.summary[(word / BITS) as usize] &= !(1 << (word % BITS));
+        }
+    }
+
+    pub(super) fn is_set(&self, slot: u32) -> bool {
+        self.words[(slot / BITS) as usize] & (1 << (slot % BITS)) != 0
+    }
+
+    /// Returns the first set bit in `range`.
+    pub(super) fn first_in(&self, range: Range<u32>) -> Option<u32> {
+        if range.is_empty() {
+            return None;
+        }
+        let word = range.start / BITS;
+        let here = self.words[word as usize] & (u64::MAX << (range.start % BITS));
+        let found = if here != 0 {
+            word * BITS + here.trailing_zeros()
+        } else {
+            let word = first_from(&self.summary, word + 1)?;
+            word * BITS + self.words[word as usize].trailing_zeros()
+        };
+        (found < range.end).then_some(found)
+    }
+
+    /// Returns whether the summary agrees with the words.
+    pub(super) fn is_summed(&self) -> bool {
+        self.words.iter().enumerate().all(|(word, &bits)| {
+            let summed = self.summary[word / BITS as usize] & (1 << (word as u32 % BITS)) != 0;
+            summed == (bits != 0)
+        })
+    }
+}
+
+/// Returns the first set bit at or after `bit`.
+fn first_from(words: &[u64], bit: u32) -> Option<u32> {
+    let start = (bit / BITS) as usize;
+    let first = words.get(start)? & (u64::MAX << (bit % BITS));
+    if first != 0 {
+        return Some(start as u32 * BITS + first.trailing_zeros());
+    }
+    let (skipped, &bits) = words[start + 1..].iter().enumerate().find(|&(_, &bits)| bits != 0)?;
+    Some((start + 1 + skipped) as u32 * BITS + bits.trailing_zeros())
+}
+
+/// The progress of a visit in its slot.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Scan {
+    /// [`NO_SLOT`] when there is no scan.
+    pub(super) slot: u32,
+    /// The tick of the visit.
+    pub(super) tick: Tick,
+    /// The number of entries, at the front, that have not been looked at.
+    pub(super) left: usize,
+    /// A lower bound of the ticks at which the entries that stay are due.
+    pub(super) kept: Tick,
+}
+
+/// There are fewer slots than this.
+const NO_SLOT: u32 = u32::MAX;
+
+impl Scan {
+    pub(super) const NONE: Scan =
+        Scan { slot: NO_SLOT, tick: Tick::new(0), left: 0, kept: Tick::MAX };
+
+    /// Returns a scan of a slot with `left` entries.
+    pub(super) fn new(slot: u32, tick: Tick, left: usize) -> Scan {
+        Scan { slot, tick, left, kept: Tick::MAX }
+    }
+
+    pub(super) fn exists(&self) -> bool {
+        self.slot != NO_SLOT
+    }
+
+    /// Notes that an entry stays, which is not due before `tick`.
+    #[inline]
+    pub(super) fn keep(&mut self, tick: Tick) {
+        self.kept = self.kept.min(tick);
+    }
+}
+
+/// How many more entries an advance may look at.
+#[derive(Debug)]
+pub(super) struct Budget {
+    left: usize,
+    /// The rest of a budget of looks, whose `left` is zero.
+    looks_left: usize,
+    looks_alone: bool,
+    /// A look found a timer that is due.
+    found_due: bool,
+}
+
+/// The budget was used up before the work was done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct OutOfBudget;
+
+impl Budget {
+    pub(super) fn new(entries: usize) -> Budget {
+        Budget { left: entries, looks_left: 0, looks_alone: false, found_due: false }
+    }
+
+    /// Returns a budget for `entries` looks, which takes no timer out.
+    pub(super) fn of_looks(entries: usize) -> Budget {
+        Budget { left: 0, looks_left: entries, looks_alone: true, found_due: false }
+    }
+
+    /// Returns whether this is a budget of looks.
+    pub(super) fn is_of_looks(&self) -> bool {
+        self.looks_alone
+    }
+
+    /// Notes that a look found a timer that is due.
+    pub(super) fn note_due(&mut self) {
+        self.found_due = true;
+    }
+
+    /// Returns whether a look found a timer that is due.
+    pub(super) fn found_due(&self) -> bool {
+        self.found_due
+    }
+
+    /// Returns how many entries may still be looked at.
+    pub(super) fn left(&self) -> usize {
+        self.left
+    }
+
+    /// Takes the cost of `wanted` entries, or as much as is left. Returns how many entries have
+    /// been paid for.
+    #[inline]
+    pub(super) fn take(&mut self, wanted: usize) -> usize {
+        if self.left == 0 {
+            return self.take_looks(wanted);
+        }
+        let granted = wanted.min(self.left);
+        self.left -= granted;
+        granted
+    }
+
+    #[cold]
+    fn take_looks(&mut self, wanted: usize) -> usize {
+        let granted = wanted.min(self.looks_left);
+        self.looks_left -= granted;
+        granted
+    }
+
+    /// Takes the cost of `wanted` entries, or nothing if less is left. Returns whether they have
+    /// been paid for.
+    #[inline]
+    pub(super) fn take_all(&mut self, wanted: usize) -> bool {
+        let enough = wanted <= self.left;
+        if enough {
+            self.left -= wanted;
+        }
+        enough
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// Random sets and clears of slots agree with a `BTreeSet`.
+        #[test]
+        fn occupancy_agrees_with_a_set(
+            ops in prop::collection::vec((0_u32..9000, any::<bool>()), 1..60),
+            from in 0_u32..9000, length in 0_u32..9000,
+        ) {
+            let (mut bits, mut model) = (Occupancy::new(9000), BTreeSet::new());
+            for (slot, set) in ops {
+                if set {
+                    bits.set(slot);
+                    model.insert(slot);
+                } else {
+                    bits.clear(slot);
+                    model.remove(&slot);
+                }
+                prop_assert_eq!(bits.is_set(slot), set);
+                prop_assert!(bits.is_summed());
+                let range = from..(from + length).min(9000);
+                let expected = range.clone().find(|s| model.contains(s));
+                prop_assert_eq!(bits.first_in(range), expected);
+                for &start in &model {
+                    prop_assert_eq!(bits.first_in(start..9000), Some(start));
+                    let after = model.range(start + 1..).next().copied();
+                    prop_assert_eq!(bits.first_in(start + 1..9000), after);
+                }
+            }
+        }
+    }
+
+    /// A search of an empty range finds no slot.
+    #[test]
+    fn range_that_is_empty_holds_no_slot() {
+        let mut bits = Occupancy::new(64);
+        bits.set(63);
+        assert_eq!(bits.first_in(63..63), None);
+        assert_eq!(bits.first_in(64..64), None);
+        assert_eq!(bits.first_in(0..63), None);
+        assert_eq!(bits.first_in(0..64), Some(63));
+    }
+
+    /// `is_summed` finds a summary that does not agree with its bits.
+    #[test]
+    fn summary_that_is_wrong_is_found() {
+        let mut bits = Occupancy::new(128);
+        bits.set(70);
+        bits.summary[0] = 0;
+        assert!(!bits.is_summed());
     }
 }

@@ -1,17 +1,56 @@
-//! The handle: identifies one job of a wheel for the user.
+//! The handle: identifies one job of a wheel for the user, by a number that is given once in the life of a process.
 //!
 //! Ground rules:
 //!
-//! - A one-shot job's handle is the key under which it lies in its shard's hierarchy, and the
-//!   shard's number.
-//! - A *re-armable* job enters the hierarchy several times, each time under another key. Its handle
-//!   names its registration in the shard's registry. The shard's number in such a handle is marked
-//!   and matches no shard. So a verb for one-shot jobs never mistakes such a handle for one of its
-//!   own, and needs no extra check.
+//! - Every [`Generation`] of every handle table comes from one counter of 64 bits. So a key that is stale, or that
+//!   belongs to another table, never matches: at a billion inserts a second the counter lasts 584 years. A table leases
+//!   [`LEASE_SIZE`] numbers at a time, so it touches the shared counter once per that many inserts.
+//! - A one-shot job's handle is the key under which it lies in its shard's hierarchy, and the shard's number.
+//! - A *re-armable* job enters the hierarchy several times, each time under another key. Its handle names its
+//!   registration in the shard's registry. The shard's number in such a handle is marked and matches no shard. So a
+//!   verb for one-shot jobs never mistakes such a handle for one of its own, and needs no extra check.
 
 use core::fmt;
+use core::num::NonZeroU64;
+use core::sync::atomic::{AtomicU64, Ordering};
 
-use crate::values::generation::Generation;
+/// Distinguishes the timer at an index of a table from earlier timers at that index, and from the
+/// timers of other tables.
+pub(crate) type Generation = NonZeroU64;
+
+/// How many numbers a table takes from the shared counter at a time.
+const LEASE_SIZE: u64 = 1 << 16;
+
+static NEXT_LEASE: AtomicU64 = AtomicU64::new(0);
+
+/// A source of [`Generation`]s for one table.
+#[derive(Debug, Default)]
+pub(crate) struct Generations {
+    /// The number that was given last.
+    last: u64,
+    /// The last number of the lease.
+    end: u64,
+}
+
+impl Generations {
+    /// Returns a number that has not been given in this process.
+    #[inline]
+    pub(crate) fn next(&mut self) -> Generation {
+        if self.last == self.end {
+            self.lease();
+        }
+        self.last += 1;
+        Generation::new(self.last).expect("a lease begins above zero")
+    }
+
+    #[cold]
+    fn lease(&mut self) {
+        // Relaxed: the numbers have to differ, but order no other memory.
+        let lease = NEXT_LEASE.fetch_add(1, Ordering::Relaxed);
+        self.last = lease.checked_mul(LEASE_SIZE).expect("2^64 timers in one process");
+        self.end = self.last + (LEASE_SIZE - 1);
+    }
+}
 
 /// Names one job of one [`Wheel`](crate::Wheel), for ever: a handle is never given twice in the
 /// life of a process. It becomes stale when its job is handed to the pool (one that can be cancelled for longer, see
@@ -74,5 +113,21 @@ impl fmt::Debug for Handle {
     /// Writes the generation, which alone tells a handle from every other.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Handle({})", self.generation)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// No two generations are equal: in a table, between two tables, and in any number of leases.
+    #[test]
+    fn generations_differ_within_and_between_tables() {
+        let (mut a, mut b) = (Generations::default(), Generations::default());
+        let mut seen = std::collections::HashSet::new();
+        for _ in 0..3 * LEASE_SIZE {
+            assert!(seen.insert(a.next()));
+            assert!(seen.insert(b.next()));
+        }
     }
 }

@@ -3,8 +3,6 @@
 
 pub(crate) mod time;
 pub(crate) mod error;
-pub(crate) mod generation;
 pub(crate) mod handle;
-pub(crate) mod when;
 pub(crate) mod repeat;
 pub(crate) mod job;

@@ -3,7 +3,7 @@
 use rusqlite::Transaction;
 
 use crate::dispatch::run::Run;
-use crate::store::sqlite::outbox;
+use crate::store::sqlite::callers_transaction;
 use crate::store::{End, Finish, RunBuckets};
 use crate::values::end_in_error::EndInError;
 use crate::values::error::StoreError;
@@ -97,6 +97,6 @@ impl Run {
                 group: group_of(state.extra.as_deref()),
             })
         };
-        outbox::end_in(&self.dispatcher.file, transaction, claim, end, now.millis())
+        callers_transaction::end_in(&self.dispatcher.file, transaction, claim, end, now.millis())
     }
 }

@@ -14,7 +14,7 @@ use tickwheel::When;
 use super::client::{Client, draw};
 use super::insert::{answer, to_store};
 use super::new_job::{Inserted, NewJob};
-use crate::store::sqlite::outbox;
+use crate::store::sqlite::callers_transaction;
 use crate::values::error::{InsertError, InsertErrorKind, StoreError};
 use crate::values::id::{JobId, JobIds};
 use crate::values::info::Cancel;
@@ -58,7 +58,7 @@ impl Client {
         id: JobId,
     ) -> Result<Cancel, StoreError> {
         let now = self.dispatcher.clock.latest().millis();
-        outbox::cancel_in(&self.dispatcher.file, transaction, id, now)
+        callers_transaction::cancel_in(&self.dispatcher.file, transaction, id, now)
     }
 
     /// Changes the due time of a pending job in a transaction of the caller, as [`Client::cancel_in`] cancels
@@ -79,7 +79,13 @@ impl Client {
     ) -> Result<bool, StoreError> {
         let now = self.dispatcher.clock.latest();
         let due = now.resolve(when.into(), draw(JobId::new())).map_err(StoreError::Time)?;
-        outbox::reschedule_in(&self.dispatcher.file, transaction, id, due, now.millis())
+        callers_transaction::reschedule_in(
+            &self.dispatcher.file,
+            transaction,
+            id,
+            due,
+            now.millis(),
+        )
     }
 
     pub(super) fn insert_new_in<J: Job>(
@@ -91,7 +97,8 @@ impl Client {
         let kind = Arc::from(J::KIND);
         let job = to_store(&JobIds::of_this_process(), now, &kind, &self.headers(), new)?;
         let id = job.id;
-        let inserted = outbox::insert_in(&self.dispatcher.file, transaction, job, now.millis())?;
+        let inserted =
+            callers_transaction::insert_in(&self.dispatcher.file, transaction, job, now.millis())?;
         let inserted = answer(id, inserted);
         #[cfg(feature = "tracing")]
         self.dispatcher.traces.inserted(J::KIND, inserted.id, inserted.is_new);

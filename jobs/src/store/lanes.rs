@@ -13,9 +13,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-pub(crate) use super::scope_claims::Claim;
-use super::scope_claims::Claims;
-use super::scope_tokens::ScopeTokens;
+pub(crate) use super::scopes::Claim;
+use super::scopes::Claims;
+use super::scopes::ScopeTokens;
 use super::turns::Turns;
 use crate::values::limit::Limit;
 use crate::values::limits::Limits;

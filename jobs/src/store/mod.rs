@@ -1,4 +1,4 @@
-//! The store of jobs: the trait that each store implements, and its types.
+//! The store of jobs: the trait that each store implements, with its operations, its answers, and what they carry.
 //!
 //! Ground rules:
 //!
@@ -13,28 +13,21 @@
 //!   counts, and `Store::server_time` returns that clock.
 //! - On such a store a claim is a lease. Each operation that ends or extends the claim carries its fence, and does
 //!   nothing once another claim has replaced it or its lease has been reclaimed.
+//! - The modules above `memory` make up the types of this trait and name nothing of this file.
 
-// Every feature together shows what no store reads.
 #![cfg_attr(
     not(all(feature = "sqlite-unbundled", feature = "redis")),
     allow(dead_code, reason = "each store reads the part of a batch that it needs")
 )]
 
-pub(crate) mod hurry;
 pub(crate) mod claim;
-pub(crate) mod scope_claims;
-pub(crate) mod scope_tokens;
+pub(crate) mod scopes;
 mod turns;
 pub(crate) mod lanes;
 pub(crate) mod ended;
-pub(crate) mod figures;
-pub(crate) mod gauges;
 pub(crate) mod history;
 pub(crate) mod new_job;
-pub(crate) mod new_schedule;
-pub(crate) mod finish;
 pub(crate) mod group;
-pub(crate) mod page;
 pub(crate) mod memory;
 #[cfg(feature = "sqlite-unbundled")]
 pub(crate) mod sqlite;
@@ -45,11 +38,16 @@ mod lane_model;
 #[cfg(test)]
 mod group_model;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-#[cfg(feature = "redis")]
-use crate::values::server_time::ServerTime;
+pub(crate) use claim::{ClaimRequest, Claimed, MOST_INTERRUPTIONS, killed};
+pub(crate) use ended::{End, Ending, TRIM_LOOKS, TRIMMED, is_waited_for, kept_until};
+pub(crate) use group::{Left, NewGroup, Tally};
+pub(crate) use history::HistoryPart;
+pub(crate) use history::RunBuckets;
+pub(crate) use new_job::{IfTaken, Inserted, NewJob};
+pub(crate) use new_job::{NewSchedule, StoredSchedule};
 
 use crate::values::error::{StoreError, Violation};
 pub(crate) use crate::values::fence::Fence;
@@ -57,22 +55,12 @@ use crate::values::group::GroupId;
 use crate::values::group_info::GroupInfo;
 use crate::values::id::JobId;
 use crate::values::info::{Cancel, Counts, DeadByError, JobInfo};
+use crate::values::keep::Keep;
 use crate::values::node::NodeInfo;
 use crate::values::rate::Tokens;
+#[cfg(feature = "redis")]
+use crate::values::server_time::ServerTime;
 use crate::values::time::Millis;
-pub(crate) use claim::{ClaimRequest, Claimed, MOST_INTERRUPTIONS, killed};
-pub(crate) use ended::{End, Ending, TRIM_LOOKS, TRIMMED, is_waited_for, kept_until};
-pub(crate) use figures::RunBuckets;
-pub(crate) use finish::Finish;
-pub(crate) use gauges::KindGauges;
-pub(crate) use group::{Left, NewGroup, Tally};
-pub(crate) use history::HistoryPart;
-pub(crate) use hurry::Hurry;
-pub(crate) use new_job::{IfTaken, Inserted, NewJob};
-pub(crate) use new_schedule::{NewSchedule, StoredSchedule};
-#[cfg(feature = "sqlite-unbundled")]
-pub(crate) use page::BYTES_PER_PAGE;
-pub(crate) use page::{JobSet, Page, PageKey, PageRequest};
 
 /// The longest key and name, in bytes.
 pub(crate) const NAME_BYTES: usize = 255;
@@ -393,5 +381,147 @@ impl From<StoreError> for ApplyError {
     /// Makes an error from before the commit: nothing has changed.
     fn from(error: StoreError) -> ApplyError {
         ApplyError { error, unknown: false, again: false }
+    }
+}
+
+/// The time at which the waits of a store end. The shutdown and the store share it.
+#[derive(Clone, Default)]
+pub(crate) struct Hurry(Arc<OnceLock<Instant>>);
+
+impl Hurry {
+    /// Lets every wait end at that time, including one that has begun. A second call has no effect.
+    pub(crate) fn by(&self, time: Instant) {
+        let _ = self.0.set(time);
+    }
+
+    #[cfg(feature = "sqlite-unbundled")]
+    pub(crate) fn is_over(&self, now: Instant) -> bool {
+        self.0.get().is_some_and(|time| *time <= now)
+    }
+}
+
+/// Which jobs to list.
+#[derive(Clone, Debug)]
+pub(crate) struct PageRequest {
+    pub(crate) set: JobSet,
+    pub(crate) kind: Option<String>,
+    pub(crate) from: Millis,
+    pub(crate) to: Millis,
+    pub(crate) after: Option<PageKey>,
+    pub(crate) limit: usize,
+}
+
+impl PageRequest {
+    /// Says whether a job that is due at this time belongs to a page in the order of due time.
+    pub(crate) fn has_due(&self, due: Millis, id: JobId, kind: &str) -> bool {
+        (self.from..=self.to).contains(&due)
+            && self.after.is_none_or(|after| (due, id) > after)
+            && self.kind.as_ref().is_none_or(|wanted| wanted == kind)
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum JobSet {
+    /// Pending and claimed jobs, in the order of due time, then of id.
+    Alive,
+    /// Claimed jobs, in the same order.
+    Claimed,
+    /// Jobs that ended in this way, or in any, and that are kept: the latest end first.
+    Ended(Option<Ending>),
+}
+
+impl JobSet {
+    /// Says whether the jobs that ended so are in the set.
+    pub(crate) fn has(self, ending: Ending) -> bool {
+        matches!(self, JobSet::Ended(only) if only.is_none_or(|only| only == ending))
+    }
+}
+
+/// The position of the last job of a page: its due time or the time of its end, and its id.
+pub(crate) type PageKey = (Millis, JobId);
+
+#[derive(Clone, Default, Debug)]
+pub(crate) struct Page {
+    pub(crate) jobs: Vec<JobInfo>,
+    /// The position after which the next page begins. `None`: this was the last page.
+    pub(crate) next: Option<PageKey>,
+}
+
+/// A page ends with the job at which its jobs reach this many bytes.
+pub(crate) const BYTES_PER_PAGE: usize = 1 << 20;
+
+impl Page {
+    /// Reads the jobs at these positions, up to [`BYTES_PER_PAGE`]. `next`: the position after which the next page
+    /// begins if all of them fit.
+    pub(crate) fn read<T, E>(
+        found: impl IntoIterator<Item = (PageKey, T)>,
+        next: Option<PageKey>,
+        mut job: impl FnMut(PageKey, T) -> Result<Option<JobInfo>, E>,
+    ) -> Result<Page, E> {
+        let (mut jobs, mut bytes) = (Vec::new(), 0);
+        for (at, place) in found {
+            let Some(job) = job(at, place)? else { continue };
+            bytes += job.bytes();
+            jobs.push(job);
+            if bytes >= BYTES_PER_PAGE {
+                return Ok(Page { jobs, next: Some(at) });
+            }
+        }
+        Ok(Page { jobs, next })
+    }
+}
+
+/// How many jobs of a kind there are.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct KindGauges {
+    pub(crate) kind: String,
+    /// Jobs that are not claimed.
+    pub(crate) pending: u64,
+    pub(crate) claimed: u64,
+    pub(crate) dead: u64,
+    /// Pending jobs whose due time has passed, of all kinds 10,000 at most.
+    pub(crate) overdue: u64,
+    /// How long ago the first of them was due.
+    pub(crate) oldest_overdue: Option<Duration>,
+}
+
+/// The end of a run: how it ended, and what the store does with it.
+#[derive(Clone, Debug)]
+pub(crate) struct Finish {
+    pub(crate) id: JobId,
+    pub(crate) fence: Fence,
+    pub(crate) end: End,
+    /// How long the run took, in milliseconds.
+    pub(crate) took: u64,
+    /// The result of the run, if it has set one.
+    pub(crate) result: Option<Vec<u8>>,
+    /// How much is kept of the completed jobs of its kind.
+    pub(crate) keep: Option<Keep>,
+    /// A caller waits for the end of the job.
+    pub(crate) wanted: bool,
+    /// The buckets in which the history counts the run. None: the program wants no history.
+    pub(crate) run: Option<RunBuckets>,
+    /// The follow-ups of a run that completed.
+    pub(crate) then: Option<Arc<Vec<NewJob>>>,
+    /// The group of which the job is a member.
+    pub(crate) group: Option<GroupId>,
+}
+
+#[cfg(test)]
+impl Finish {
+    /// Returns the end of a run of a millisecond that leaves nothing behind.
+    pub(crate) fn of(id: JobId, fence: Fence, end: End) -> Finish {
+        Finish {
+            id,
+            fence,
+            end,
+            took: 1,
+            result: None,
+            keep: None,
+            wanted: false,
+            run: None,
+            then: None,
+            group: None,
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! A job to insert, and the result of the insert.
+//! A job or a schedule, as it comes to a store; the result of an insert, and a schedule as it is stored.
 
 use std::sync::Arc;
 
@@ -7,6 +7,7 @@ use crate::values::extra::Burst;
 use crate::values::extra::Extra;
 use crate::values::group::GroupId;
 use crate::values::id::JobId;
+use crate::values::schedule::Schedule;
 use crate::values::time::Millis;
 
 /// A job to insert.
@@ -76,4 +77,27 @@ pub(crate) enum Inserted {
     /// This job keeps the key, so nothing was inserted. It is pending and [`IfTaken::Leave`] was given, or
     /// it is claimed and holds its key until its end.
     Taken(JobId),
+}
+
+/// A schedule to store.
+#[derive(Clone, Debug)]
+pub(crate) struct NewSchedule {
+    pub(crate) name: String,
+    pub(crate) kind: Arc<str>,
+    pub(crate) schedule: Schedule,
+    pub(crate) payload: Vec<u8>,
+    /// The first occurrence. A stored schedule with the same kind and rule keeps its own next one.
+    pub(crate) first: Millis,
+}
+
+/// A stored schedule.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct StoredSchedule {
+    pub(crate) name: String,
+    pub(crate) kind: String,
+    pub(crate) schedule: Schedule,
+    /// The rule as text: this version may not know it.
+    pub(crate) rule_text: String,
+    pub(crate) payload: Vec<u8>,
+    pub(crate) next: Millis,
 }

@@ -15,7 +15,6 @@
 
 mod outlet;
 mod source;
-mod state;
 #[cfg(feature = "async")]
 mod stream;
 mod wall;
@@ -37,7 +36,7 @@ use crate::api::scheduler::Scheduler;
 use crate::engine::sources::Source;
 use crate::values::error::InsertError;
 use crate::values::handle::Handle;
-use crate::values::when::When;
+use crate::values::time::When;
 
 /// Timers that carry values: when its time has come, each value is sent to one channel, as an
 /// [`Event`]. For a loop that already waits for messages, and wants its timeouts in the same place.

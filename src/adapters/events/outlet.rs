@@ -18,11 +18,11 @@ use std::time::Instant;
 use crossbeam_channel::Sender;
 use slab::Slab;
 
-use super::state::handle;
+use super::source::handle;
 use crate::engine::dispatch::JobRunner;
 use crate::engine::timers::Due;
-use crate::host::in_hook::call_hook;
 use crate::host::sync::{Mutex, lock};
+use crate::host::user_panics::call_hook;
 use crate::values::handle::Handle;
 
 /// A value whose time has come, as the receiver of [`Events`](crate::Events) gets it.
@@ -238,9 +238,9 @@ impl Ready {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::engine::idle::IdleWaiters;
+    use crate::engine::dispatch::IdleWaiters;
     use crate::host::clock::Clock;
-    use crate::host::unwind::UnwindBoundary;
+    use crate::host::user_panics::UnwindBoundary;
     use crate::structure::Hierarchy;
     use crate::values::time::{Moment, Tick};
 

@@ -21,8 +21,8 @@ use std::time::{Duration, Instant};
 
 use futures_core::stream::{FusedStream, Stream};
 
-use super::error::{WheelGone, ZeroPeriod};
 use super::sleep::Sleep;
+use crate::adapters::futures::{WheelGone, ZeroPeriod};
 use crate::engine::wakers::WakerShard;
 use crate::values::repeat::Repeat;
 use crate::values::time::Moment;

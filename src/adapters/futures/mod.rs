@@ -1,20 +1,19 @@
 //! Futures on a wheel: sleeps, intervals and timeouts, and the future that drives it.
 //!
-//! They need no runtime: the wheel calls a waker when the time has come. This file holds their
-//! verbs: a wheel and its schedulers get each of them from one macro.
+//! They need no runtime: the wheel calls a waker when the time has come. This file holds their verbs, of which a wheel
+//! and its schedulers get each from one macro, and their errors.
 
 mod drive;
-mod error;
 mod interval;
-mod shard_ref;
 mod sleep;
 mod timeout;
 
+use core::fmt;
 use core::future::IntoFuture;
+use std::io;
 use std::time::{Duration, Instant};
 
 pub use drive::Drive;
-pub use error::{Elapsed, WheelGone, ZeroPeriod};
 pub use interval::{Beat, Interval};
 pub use sleep::Sleep;
 pub use timeout::Timeout;
@@ -22,7 +21,7 @@ pub use timeout::Timeout;
 use crate::api::scheduler::Scheduler;
 use crate::api::wheel::Wheel;
 use crate::values::repeat::Repeat;
-use crate::values::when::Window;
+use crate::values::time::Window;
 
 macro_rules! verbs {
     ($front:ty) => {
@@ -137,3 +136,60 @@ macro_rules! verbs {
 
 verbs!(Wheel);
 verbs!(Scheduler);
+
+/// The wheel ended before the time of a sleep came: the error of
+/// [`Sleep::poll_elapsed`](crate::Sleep::poll_elapsed).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct WheelGone(());
+
+/// A [`Timeout`](crate::Timeout) was over before its future was ready: the time has passed, or the
+/// wheel ended before that.
+///
+/// It converts into an [`io::Error`] of the kind [`TimedOut`](io::ErrorKind::TimedOut).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Elapsed {
+    wheel_gone: bool,
+}
+
+/// The period of an interval is zero, or there is none.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ZeroPeriod(());
+
+impl Elapsed {
+    /// Returns whether the wheel ended before the time had passed.
+    #[must_use]
+    pub fn wheel_gone(&self) -> bool {
+        self.wheel_gone
+    }
+}
+
+impl fmt::Display for WheelGone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the wheel has ended before the time had come")
+    }
+}
+
+impl fmt::Display for Elapsed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.wheel_gone {
+            true => f.write_str("the wheel has ended before the future was ready"),
+            false => f.write_str("the time was over before the future was ready"),
+        }
+    }
+}
+
+impl fmt::Display for ZeroPeriod {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an interval needs a period that is not zero")
+    }
+}
+
+impl std::error::Error for WheelGone {}
+impl std::error::Error for ZeroPeriod {}
+impl std::error::Error for Elapsed {}
+
+impl From<Elapsed> for io::Error {
+    fn from(elapsed: Elapsed) -> io::Error {
+        io::Error::new(io::ErrorKind::TimedOut, elapsed)
+    }
+}

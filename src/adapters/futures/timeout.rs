@@ -17,10 +17,10 @@ use std::time::{Duration, Instant};
 
 use pin_project_lite::pin_project;
 
-use super::error::Elapsed;
+use super::Elapsed;
 use super::sleep::Sleep;
 use crate::engine::verbs::Engine;
-use crate::values::when::Window;
+use crate::values::time::Window;
 
 pin_project! {
     /// A future with a time limit: from [`Wheel::timeout`](crate::Wheel::timeout) and the like.

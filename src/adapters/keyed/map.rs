@@ -183,7 +183,7 @@ impl Hasher for Spread {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::values::generation::Generation;
+    use crate::values::handle::Generation;
 
     /// A map, in which the hash of a key is `hash(key)`.
     struct Keys<H: Fn(u64) -> u64> {

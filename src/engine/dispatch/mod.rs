@@ -1,28 +1,31 @@
-//! The dispatch of due jobs: a job is handed over, starts, and ends or panics.
+//! The dispatch of due jobs: a job is handed over, starts, and ends or panics; and the wait until none is pending or in
+//! flight.
 //!
-//! `inline.rs` runs it on the thread that drives a manual wheel, at once; `pool.rs` runs it on a
-//! rayon pool, through a channel; `lazy_pool.rs` starts that pool.
+//! [`run_inline`] runs a job on the thread that drives a manual wheel, at once; [`InlineOutlet`] does so for a loop of
+//! the user's; `pool.rs` runs it on a rayon pool, through a channel.
 //!
 //! Ground rules:
 //!
-//! - A [`DueJob`] is out of the wheel: a cancel does not find it. It runs once, or a shutdown hands
-//!   it back, or a drop discards it. (A re-armable job can still be cancelled: it is then dropped
-//!   instead of started.)
+//! - A [`DueJob`] is out of the wheel: a cancel does not find it. It runs once, or a shutdown hands it back, or a drop
+//!   discards it. (A re-armable job can still be cancelled: it is then dropped instead of started.)
 //! - Every job runs in [`JobRunner::run`], which catches its panic and counts its end.
+//! - A thread that may make the wheel idle (by the end of a job, a cancel, a stop) does so first, and then calls
+//!   [`IdleWaiters::notify`]. A waiter first counts itself, and then checks whether the wheel is idle. So the waiter
+//!   sees the idle wheel, or the notifier sees the waiter. If a job left a shard, the lock of the shard orders the two;
+//!   if a job ended, the count of ended jobs does, which both write.
+//! - Without a waiter, a notification is one load of a counter that no thread writes.
 
-pub(crate) mod inline;
-mod drainers;
-pub(crate) mod lazy_pool;
 pub(crate) mod pool;
 
+use core::cell::Cell;
 use core::time::Duration;
 use std::sync::Arc;
 
-use crate::engine::idle::IdleWaiters;
 use crate::engine::metrics::{Histogram, Stats};
 use crate::engine::timers::TimersSurplus;
-use crate::host::sync::{AtomicU64, Ordering};
-use crate::host::unwind::UnwindBoundary;
+use crate::host::clock::{Clock, Limit};
+use crate::host::sync::{AtomicU64, AtomicUsize, Condvar, Mutex, Ordering, lock, wait_timeout};
+use crate::host::user_panics::UnwindBoundary;
 use crate::values::error::ConfigError;
 use crate::values::handle::Handle;
 use crate::values::job::Job;
@@ -198,5 +201,92 @@ impl DispatchMetrics {
         // negative.
         let ended = self.ended();
         (self.handed_over.load(Ordering::SeqCst) - ended) as usize
+    }
+}
+
+/// Runs the job on this thread. Returns when the job has ended.
+pub(crate) fn run_inline(runner: &JobRunner, clock: &Clock, due: DueJob) {
+    let now = clock.now();
+    runner.metrics().job_handed_over(due.deadline, now);
+    runner.run(due, now, now);
+}
+
+/// Runs each job as it is handed over. Takes one at a time, so that jobs that have not run_inline can be
+/// cancelled.
+pub(crate) struct InlineOutlet {
+    runner: Arc<JobRunner>,
+    clock: Arc<Clock>,
+    /// How many jobs have run_inline.
+    count: Cell<usize>,
+}
+
+impl InlineOutlet {
+    pub(crate) fn new(runner: &Arc<JobRunner>, clock: &Arc<Clock>) -> InlineOutlet {
+        let (runner, clock) = (Arc::clone(runner), Arc::clone(clock));
+        InlineOutlet { runner, clock, count: Cell::new(0) }
+    }
+
+    /// Returns how many jobs have run_inline since the last call.
+    pub(crate) fn take_count(&self) -> usize {
+        self.count.take()
+    }
+}
+
+impl Outlet for InlineOutlet {
+    fn room(&self) -> usize {
+        1
+    }
+
+    fn hand_over(&self, jobs: &mut Vec<DueJob>) {
+        for job in jobs.drain(..) {
+            self.count.set(self.count.get() + 1);
+            run_inline(&self.runner, &self.clock, job);
+        }
+    }
+}
+
+pub(crate) struct IdleWaiters {
+    waiting: AtomicUsize,
+    /// The number of notifications that were sent because a thread was waiting.
+    notified: Mutex<u64>,
+    bell: Condvar,
+}
+
+impl IdleWaiters {
+    pub(crate) fn new() -> IdleWaiters {
+        IdleWaiters { waiting: AtomicUsize::new(0), notified: Mutex::new(0), bell: Condvar::new() }
+    }
+
+    /// Returns whether any thread waits.
+    #[inline]
+    pub(crate) fn any(&self) -> bool {
+        self.waiting.load(Ordering::Relaxed) > 0
+    }
+
+    /// Makes the waiters check again. To be called if there are [any](IdleWaiters::any).
+    #[cold]
+    pub(crate) fn notify(&self) {
+        *lock(&self.notified) += 1;
+        self.bell.notify_all();
+    }
+
+    /// Waits until `is_idle` returns true, or until `limit` has passed. Returns its last result.
+    pub(crate) fn wait(&self, is_idle: impl Fn() -> bool, limit: Duration) -> bool {
+        let limit = Limit::new(limit);
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        let mut idle;
+        loop {
+            let seen = *lock(&self.notified);
+            idle = is_idle();
+            if idle || limit.has_passed() {
+                break;
+            }
+            let notified = lock(&self.notified);
+            if *notified == seen {
+                drop(wait_timeout(&self.bell, notified, limit.remaining()));
+            }
+        }
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+        idle
     }
 }

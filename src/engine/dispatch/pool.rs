@@ -1,8 +1,8 @@
-//! Runs due jobs on a rayon pool.
+//! Runs due jobs on a rayon pool, whose threads start with the first job that comes due.
 //!
-//! The ticker sends due jobs through a channel. *Drainers*, tasks of the pool, take them out and
-//! run them. A drainer takes the next job when it has run the one before, so a job that blocks
-//! occupies its own thread, and delays no other job.
+//! The ticker sends due jobs through a channel. *Drainers*, tasks of the pool, take them out and run them. A drainer
+//! takes the next job when it has run the one before, so a job that blocks occupies its own thread, and delays no other
+//! job.
 //!
 //! A drainer needs a permit, and there are as many permits as the pool has threads:
 //!
@@ -16,48 +16,53 @@
 //!
 //! Ground rules:
 //!
-//! - **No job is left in the queue without a drainer.** The ticker sends a job, then spawns a
-//!   drainer if a permit is free. A drainer that finds the queue empty releases its permit, *then*
-//!   looks at the queue once more. The sender writes the queue, fences, and reads the permits; the
-//!   leaving drainer writes the permits, fences, and reads the queue. So at least one of them sees
-//!   the write of the other.
-//! - **A thread runs one job of a wheel at a time.** A job that waits inside rayon (`join`,
-//!   `scope`) lets its thread run other tasks, and one of them may be a drainer. A job run there
-//!   could block on a lock that the job below holds, and both would wait for ever. So a drainer
-//!   that finds another drainer of its wheel below it *declines*: it releases its permit, and if
-//!   the queue is not empty, it asks every thread of the pool to look at the queue. A thread that
-//!   has a drainer ignores this, because its drainer looks at the queue later.
-//! - **A drainer gives the pool back now and then**, because others may share it. After
-//!   [`JOBS_PER_STINT`] jobs it calls `yield_now`, which runs one other task; a bare `spawn` would
-//!   not, because a worker takes its own spawns first. Then it spawns its successor, hands over its
-//!   permit, and returns. During `yield_now`, too, another drainer of its wheel declines: a thread
-//!   that had two permits would delay the queue with one job that blocks.
-//! - **A drainer is active from before it takes a job until after the job has ended.** After a
-//!   close no drainer becomes active, so a thread outside the pool may wait until none is.
+//! - **No job is left in the queue without a drainer.** The ticker sends a job, then spawns a drainer if a permit is
+//!   free. A drainer that finds the queue empty releases its permit, *then* looks at the queue once more. The sender
+//!   writes the queue, fences, and reads the permits; the leaving drainer writes the permits, fences, and reads the
+//!   queue. So at least one of them sees the write of the other.
+//! - **A thread runs one job of a wheel at a time.** A job that waits inside rayon (`join`, `scope`) lets its thread
+//!   run other tasks, and one of them may be a drainer. A job run there could block on a lock that the job below holds,
+//!   and both would wait for ever. So a drainer that finds another drainer of its wheel below it *declines*: it
+//!   releases its permit, and if the queue is not empty, it asks every thread of the pool to look at the queue. A
+//!   thread that has a drainer ignores this, because its drainer looks at the queue later.
+//! - **A drainer gives the pool back now and then**, because others may share it. After [`JOBS_PER_STINT`] jobs it
+//!   calls `yield_now`, which runs one other task; a bare `spawn` would not, because a worker takes its own spawns
+//!   first. Then it spawns its successor, hands over its permit, and returns. During `yield_now`, too, another drainer
+//!   of its wheel declines: a thread that had two permits would delay the queue with one job that blocks.
+//! - **A drainer is active from before it takes a job until after the job has ended.** After a close no drainer becomes
+//!   active, so a thread outside the pool may wait until none is.
 //! - Nothing unwinds into rayon, which would end the process: jobs run behind the boundary.
 //! - The pool belongs to the ticker, not to the drainers: a drainer never drops a pool.
+//! - As long as no job comes due, a wheel's own pool ([`LazyPool`]) has no thread. For a program that only cancels its
+//!   timers, or inserts no jobs at all, the wheel adds one thread, the ticker.
+//! - The system may refuse to start the threads. The jobs that were handed over then stay in the queue, and the ticker
+//!   tries again, at most once a [`RETRY_INTERVAL`], even if more jobs come due. The first refusal is kept, for the
+//!   ticker to report.
+//! - Only the ticker starts the threads. A shutdown joins the ticker first, so no pool starts after it.
 //!
 //! The price:
 //!
 //! - After a burst, as many spawned drainers as there are permits may find nothing to do.
-//! - A drainer keeps its permit during `yield_now`, so a task that it runs there must not wait for
-//!   a job in the queue (`Builder::pool` says so).
-//! - rayon cannot be asked to run a task on a free thread. While one thread is stuck in a foreign
-//!   task and a drainer declines again and again, that thread collects one task for each time, of
-//!   some 60 bytes, until it gets to them.
+//! - A drainer keeps its permit during `yield_now`, so a task that it runs there must not wait for a job in the queue
+//!   (`Builder::pool` says so).
+//! - rayon cannot be asked to run a task on a free thread. While one thread is stuck in a foreign task and a drainer
+//!   declines again and again, that thread collects one task for each time, of some 60 bytes, until it gets to them.
 
+use core::cell::RefCell;
 use core::time::Duration;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
+use rayon::ThreadPool;
 
-use super::drainers::{ActiveDrainers, DrainerPermits};
-use super::lazy_pool::LazyPool;
 use super::{DueJob, JobRunner, Outlet};
 use crate::engine::timers::TimersSurplus;
 use crate::host::clock::{Clock, Limit};
-use crate::host::sync::{AtomicBool, AtomicUsize, Ordering, Parker, fence};
-use crate::host::unwind::PanicHandler;
+use crate::host::sync::{
+    AtomicBool, AtomicUsize, Condvar, Mutex, Ordering, Parker, fence, lock, thread_local,
+    wait_timeout,
+};
+use crate::host::user_panics::PanicHandler;
 use crate::values::error::ConfigError;
 use crate::values::job::Job;
 use crate::values::time::Moment;
@@ -331,16 +336,212 @@ enum StintEnd {
     Closed,
 }
 
+/// How many more drainers there may be. The operations are sequentially consistent for the first
+/// ground rule of `pool.rs`.
+pub(super) struct DrainerPermits {
+    free: AtomicUsize,
+}
+
+impl DrainerPermits {
+    pub(super) fn new(count: usize) -> DrainerPermits {
+        DrainerPermits { free: AtomicUsize::new(count) }
+    }
+
+    /// Takes a permit. Returns whether there was one.
+    pub(super) fn try_acquire(&self) -> bool {
+        let less = |free: usize| free.checked_sub(1);
+        self.free.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less).is_ok()
+    }
+
+    pub(super) fn release(&self) {
+        self.free.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// The drainers that may be running a job.
+pub(super) struct ActiveDrainers {
+    count: Mutex<usize>,
+    changed: Condvar,
+    closed: AtomicBool,
+}
+
+thread_local! {
+    /// The wheels that have a drainer on this thread's stack, active or yielding, by the address of
+    /// their [`ActiveDrainers`].
+    // Not `const`, which loom's macro does not take.
+    #[allow(clippy::missing_const_for_thread_local)]
+    static ON_THIS_STACK: RefCell<Vec<usize>> = RefCell::new(Vec::new());
+}
+
+impl ActiveDrainers {
+    pub(super) fn new() -> ActiveDrainers {
+        ActiveDrainers {
+            count: Mutex::new(0),
+            changed: Condvar::new(),
+            closed: AtomicBool::new(false),
+        }
+    }
+
+    /// Makes a drainer active, unless this is closed. Returns whether it did.
+    pub(super) fn enter(&self) -> bool {
+        let mut count = lock(&self.count);
+        // Under the lock that `close` takes: a drainer is either counted or refused.
+        if self.is_closed() {
+            return false;
+        }
+        *count += 1;
+        ON_THIS_STACK.with(|stack| stack.borrow_mut().push(self.address()));
+        true
+    }
+
+    pub(super) fn exit(&self) {
+        ON_THIS_STACK.with(|stack| stack.borrow_mut().pop());
+        *lock(&self.count) -= 1;
+        self.changed.notify_all();
+    }
+
+    /// Lets the pool run one other task on this thread. A drainer of this wheel declines there, as
+    /// during a job; but a shutdown does not wait for that task.
+    pub(super) fn yield_now(&self) {
+        ON_THIS_STACK.with(|stack| stack.borrow_mut().push(self.address()));
+        rayon::yield_now();
+        ON_THIS_STACK.with(|stack| stack.borrow_mut().pop());
+    }
+
+    /// Returns whether the calling thread is in the middle of a job of this wheel, or of a yield.
+    pub(super) fn is_on_this_stack(&self) -> bool {
+        ON_THIS_STACK.with(|stack| stack.borrow().contains(&self.address()))
+    }
+
+    /// A hint between two jobs; `enter` decides under the lock.
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    pub(super) fn close(&self) {
+        let _count = lock(&self.count);
+        self.closed.store(true, Ordering::Release);
+    }
+
+    pub(super) fn wait(&self, limit: &Limit) -> bool {
+        let mut count = lock(&self.count);
+        while *count > 0 && !limit.has_passed() {
+            count = wait_timeout(&self.changed, count, limit.remaining());
+        }
+        *count == 0
+    }
+
+    fn address(&self) -> usize {
+        core::ptr::from_ref(self).addr()
+    }
+}
+
+type Start = dyn Fn() -> Result<Arc<ThreadPool>, ConfigError> + Send + Sync;
+
+/// How often the start of the threads is tried again after the system has refused them.
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
+
+pub(crate) struct LazyPool {
+    started: OnceLock<Arc<ThreadPool>>,
+    start: Box<Start>,
+    threads: usize,
+    retry_interval: Duration,
+    /// Until when not to try again, if the system refused to start the threads at the last try.
+    refused: Mutex<Option<Limit>>,
+    /// The first refusal, until it is taken.
+    refusal: Mutex<Option<ConfigError>>,
+}
+
+impl LazyPool {
+    /// Returns a pool of `threads` threads, which `start` starts.
+    pub(crate) fn new(
+        threads: usize,
+        start: impl Fn() -> Result<Arc<ThreadPool>, ConfigError> + Send + Sync + 'static,
+    ) -> LazyPool {
+        LazyPool {
+            started: OnceLock::new(),
+            start: Box::new(start),
+            threads,
+            retry_interval: RETRY_INTERVAL,
+            refused: Mutex::new(None),
+            refusal: Mutex::new(None),
+        }
+    }
+
+    /// Makes every [`LazyPool::get`] try again after a refusal.
+    #[cfg(all(test, not(loom)))]
+    pub(super) fn retried_at_once(self) -> LazyPool {
+        LazyPool { retry_interval: Duration::ZERO, ..self }
+    }
+
+    /// Returns a pool that has started already.
+    pub(crate) fn shared(pool: Arc<ThreadPool>) -> LazyPool {
+        let started = OnceLock::from(Arc::clone(&pool));
+        let threads = pool.current_num_threads();
+        LazyPool { started, ..LazyPool::new(threads, move || Ok(Arc::clone(&pool))) }
+    }
+
+    /// Returns how many threads the pool has, or will have.
+    pub(crate) fn threads(&self) -> usize {
+        self.threads
+    }
+
+    /// Returns the pool if its threads have started.
+    pub(crate) fn started(&self) -> Option<&Arc<ThreadPool>> {
+        self.started.get()
+    }
+
+    /// Returns the pool, and starts its threads if they have not started. Returns `None` if the
+    /// system refuses, or if it is too early for another try. One thread at a time calls this.
+    pub(crate) fn get(&self) -> Option<&Arc<ThreadPool>> {
+        if self.started.get().is_none() {
+            if self.retry_in().is_some_and(|wait| !wait.is_zero()) {
+                return None;
+            }
+            match (self.start)() {
+                Ok(pool) => {
+                    drop(self.started.set(pool));
+                    *lock(&self.refused) = None;
+                }
+                Err(error) => {
+                    let wait = Limit::new(self.retry_interval);
+                    let was_refused = lock(&self.refused).replace(wait).is_some();
+                    if !was_refused {
+                        *lock(&self.refusal) = Some(error);
+                    }
+                }
+            }
+        }
+        self.started.get()
+    }
+
+    /// Returns the first refusal, once.
+    pub(crate) fn take_refusal(&self) -> Option<ConfigError> {
+        match self.started.get() {
+            Some(_) => None,
+            None => lock(&self.refusal).take(),
+        }
+    }
+
+    /// Returns how long it is until the start is tried again, or `None` if the system has not
+    /// refused it.
+    pub(crate) fn retry_in(&self) -> Option<Duration> {
+        lock(&self.refused).as_ref().map(Limit::remaining)
+    }
+}
+
 #[cfg(all(test, not(loom)))]
 mod tests {
+    use core::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::mpsc::channel;
+
     use super::*;
-    use crate::engine::idle::IdleWaiters;
-    use crate::host::unwind::UnwindBoundary;
+    use crate::engine::dispatch::IdleWaiters;
+    use crate::host::user_panics::UnwindBoundary;
     use crate::structure::Hierarchy;
     use crate::values::handle::Handle;
     use crate::values::job::Job;
     use crate::values::time::Tick;
-    use std::sync::mpsc::channel;
 
     fn due(job: impl FnOnce() + Send + 'static) -> DueJob {
         let key = Hierarchy::default().insert(Tick::new(1), ());
@@ -368,5 +569,31 @@ mod tests {
         assert!(outlet.take_refusal().is_some());
         outlet.hand_over(&mut vec![due(move || ended.send(()).unwrap())]);
         ends.recv_timeout(Duration::from_secs(60)).expect("no thread is held for ever");
+    }
+
+    /// The pool starts at its first use. If the system refuses the threads, the start is tried again later.
+    #[test]
+    fn pool_starts_at_first_use_and_retries_if_refused() {
+        let attempts = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&attempts);
+        let mut pool = LazyPool::new(3, move || match counted.fetch_add(1, Ordering::Relaxed) {
+            0 | 1 => Err(ConfigError::Ticker(std::io::Error::other("no more threads"))),
+            _ => Ok(Arc::new(rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap())),
+        });
+        assert!(pool.started().is_none() && pool.retry_in().is_none() && pool.threads() == 3);
+        // No call makes it try again before the time has come.
+        pool.retry_interval = Duration::from_secs(3600);
+        for _ in 0..3 {
+            assert!(pool.get().is_none() && !pool.retry_in().unwrap().is_zero());
+            assert_eq!(attempts.load(Ordering::Relaxed), 1);
+        }
+        assert!(pool.take_refusal().unwrap().to_string().ends_with("no more threads"));
+        pool.retry_interval = Duration::ZERO;
+        *lock(&pool.refused) = Some(Limit::new(Duration::ZERO));
+        assert!(pool.get().is_none() && pool.retry_in() == Some(Duration::ZERO));
+        assert!(pool.take_refusal().is_none(), "it was told once");
+        assert!(pool.get().is_some() && pool.retry_in().is_none());
+        assert!(pool.get().is_some() && pool.started().is_some());
+        assert_eq!(attempts.load(Ordering::Relaxed), 3);
     }
 }

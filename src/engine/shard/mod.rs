@@ -1,40 +1,36 @@
 //! A shard: one of several hierarchies that inserting threads are spread over, behind its lock.
 //!
-//! That lock is the only one that an insert, a cancel or a reset of a one-shot job takes. An insert
-//! or reset that has to wake the ticker takes the locks of the parker and of the alarm's note after
-//! it.
+//! That lock is the only one that an insert, a cancel or a reset of a one-shot job takes. An insert or reset that has
+//! to wake the ticker takes the locks of the parker and of the alarm's note after it. The verbs for many jobs take it
+//! once.
 //!
 //! Ground rules:
 //!
-//! - No user code runs under the lock: a job is boxed before (except in a batch), and a cancelled job
-//!   is returned, so that the caller drops it afterwards.
-//! - A closed shard is empty and stays so. The lock decides whether a job is in the hierarchy or
-//!   not: only one of a cancel, an advance and a close gets it.
-//! - Jobs that may come in again, the re-armable ones, are also in the registry. Their verbs are in
-//!   `rearmed.rs`, so one-shot jobs do not pay for them.
-//! - A shard that has as many jobs as the hierarchy can number is full: it refuses, and does not
-//!   panic.
+//! - No user code runs under the lock: a job is boxed before (except in a batch), and a cancelled job is returned, so
+//!   that the caller drops it afterwards.
+//! - A closed shard is empty and stays so. The lock decides whether a job is in the hierarchy or not: only one of a
+//!   cancel, an advance and a close gets it.
+//! - Jobs that may come in again, the re-armable ones, are also in the registry. Their verbs are in `registry.rs`, so
+//!   one-shot jobs do not pay for them.
+//! - A shard that has as many jobs as the hierarchy can number is full: it refuses, and does not panic.
 
-mod batch;
 mod registry;
-mod rearmed;
-
-pub(crate) use batch::Arrival;
-pub(crate) use rearmed::{Cancelled, Start};
 
 use core::mem::ManuallyDrop;
 use std::time::Duration;
 
-use crate::engine::timers::{Due, Tally, Timers, TimersSurplus};
-use crate::host::sync::{Mutex, lock};
-use crate::host::timebase::Timebase;
-use crate::structure::{Geometry, Key, Location};
-use crate::values::error::{InsertError, InsertErrorKind};
-use crate::values::handle::Handle;
-use crate::values::job::{IntoJob, Job};
-use crate::values::time::Tick;
 use registry::Registry;
 pub(crate) use registry::WallOffsets;
+pub(crate) use registry::{Cancelled, Start};
+
+use crate::engine::timers::{Due, Tally, Timers, TimersSurplus};
+use crate::host::clock::{Target, Timebase};
+use crate::host::sync::{Mutex, lock};
+use crate::structure::{Geometry, Key, Location, PREFETCH_BATCH};
+use crate::values::error::{InsertError, InsertErrorKind};
+use crate::values::handle::Handle;
+use crate::values::job::{IntoJob, Job, Work};
+use crate::values::time::Tick;
 
 /// By how much the wall clock must have been set, or have drifted, for deadlines to be estimated
 /// anew. A job may be late by this; a job that comes due too early goes back.
@@ -244,11 +240,125 @@ fn key(handle: Handle) -> Key {
     Key { generation: handle.generation(), index: handle.index() }
 }
 
+/// The handles of the inserted jobs, and a tick for which the ticker has to wake.
+type Arrived = (Vec<Handle>, Tick);
+
+/// One job of a batch that is about to be inserted.
+pub(crate) enum Arrival {
+    OneShot {
+        deadline: Tick,
+        job: Job,
+    },
+    /// Registered under this handle.
+    Rearmable {
+        handle: Handle,
+        target: Target,
+        job: Job,
+    },
+}
+
+impl Shard {
+    /// Adds all of the jobs, each for the deadline at its index. Returns them if the shard is
+    /// closed, or has no room for all of them.
+    pub(crate) fn insert_batch<T, W: Work>(
+        &self,
+        deadlines: &[Tick],
+        timers: Vec<(T, W)>,
+    ) -> Result<Arrived, InsertError<Vec<(T, W)>>> {
+        let mut handles = Vec::with_capacity(timers.len());
+        let earliest = deadlines.iter().copied().min().unwrap_or(Tick::MAX);
+        let mut state = lock(&self.state);
+        if let Some(kind) = state.refuses(timers.len()) {
+            return Err(InsertError::new(kind, timers));
+        }
+        for (&deadline, (_, work)) in deadlines.iter().zip(timers) {
+            let job = Box::new(work).into_job();
+            handles.push(self.handle(state.timers.insert(deadline, job)));
+        }
+        Ok((handles, earliest))
+    }
+
+    /// As [`Shard::insert_batch`], for jobs of both kinds.
+    pub(crate) fn insert_arrivals(
+        &self,
+        arrivals: Vec<Arrival>,
+        timebase: &Timebase,
+    ) -> Result<Arrived, InsertError<Vec<Arrival>>> {
+        let now = timebase.clock().now();
+        let mut handles = Vec::with_capacity(arrivals.len());
+        let mut earliest = Tick::MAX;
+        let mut state = lock(&self.state);
+        if let Some(kind) = state.refuses(arrivals.len()) {
+            return Err(InsertError::new(kind, arrivals));
+        }
+        for arrival in arrivals {
+            match arrival {
+                Arrival::OneShot { deadline, job } => {
+                    let key = state.timers.insert(deadline, job);
+                    earliest = earliest.min(deadline);
+                    handles.push(self.handle(key));
+                }
+                Arrival::Rearmable { handle, target, job } => {
+                    let armed = state.arm(handle, target, 0, (timebase, now), job);
+                    let tick = armed.expect("it is registered, and the shard is open");
+                    earliest = earliest.min(tick);
+                    handles.push(handle);
+                }
+            }
+        }
+        Ok((handles, earliest))
+    }
+
+    /// Takes out those of the chosen jobs that are pending. Sets their `answers` to true.
+    pub(crate) fn cancel_batch(
+        &self,
+        handles: &[Handle],
+        chosen: &[usize],
+        answers: &mut [bool],
+        jobs: &mut Vec<Job>,
+    ) {
+        let mut state = lock(&self.state);
+        for chosen in chosen.chunks(PREFETCH_BATCH) {
+            // The cache misses of many jobs overlap.
+            state.timers.fetch_for_cancel(chosen.iter().map(|&which| key(handles[which])));
+            for &which in chosen {
+                if let Some(job) = state.timers.cancel_leaving(key(handles[which])) {
+                    answers[which] = true;
+                    jobs.push(job);
+                }
+            }
+        }
+        let surplus = state.timers.take_surplus();
+        drop(state);
+        drop(surplus);
+    }
+
+    /// Gives the chosen jobs the deadlines at their indices, if they are pending. Sets their
+    /// `answers` to whether they were. Returns the earliest of the new deadlines.
+    pub(crate) fn reset_batch<T>(
+        &self,
+        timers: &[(Handle, T)],
+        deadlines: &[Tick],
+        chosen: &[usize],
+        answers: &mut [bool],
+    ) -> Tick {
+        let mut earliest = Tick::MAX;
+        let mut state = lock(&self.state);
+        for &which in chosen {
+            let (handle, deadline) = (timers[which].0, deadlines[which]);
+            answers[which] = state.timers.reset(key(handle), deadline);
+            if answers[which] {
+                earliest = earliest.min(deadline);
+            }
+        }
+        earliest
+    }
+}
+
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::host::clock::Clock;
-    use crate::host::timebase::{Point, Target};
+    use crate::host::clock::{Clock, Point, Target};
     use crate::values::time::Scale;
 
     fn shard() -> Shard {

@@ -1,47 +1,46 @@
-//! The engine: shards and other sources, clock, alarm and counters, and every verb once.
+//! The engine: shards and other sources, clock, alarm and counters, and every verb once. The ticker or the
+//! [`Driver`](crate::Driver) advances and ends it with the verbs at the end of this file.
 //!
-//! [`Wheel`](crate::Wheel) and [`Scheduler`](crate::Scheduler) both forward to one engine; the
-//! ticker or the [`Driver`](crate::Driver) advances it. An engine has no thread and no pool, so a
-//! reference to it keeps only memory alive.
+//! [`Wheel`](crate::Wheel) and [`Scheduler`](crate::Scheduler) both forward to one engine. An engine has no thread and
+//! no pool, so a reference to it keeps only memory alive.
 //!
 //! Ground rules:
 //!
-//! - A verb reads the clock before it waits for a lock, so the delay includes the wait. (A `Keyed`
-//!   calls the engine under the lock of its map: there the delay counts from that call.)
+//! - A verb reads the clock before it waits for a lock, so the delay includes the wait. (A `Keyed` calls the engine
+//!   under the lock of its map: there the delay counts from that call.)
 //! - User code is called and dropped outside the locks, and through the unwind boundary.
+//! - Against the [`Bound`] on pending jobs, a job is counted from before it enters a shard until it has left; a
+//!   re-armable job until its end. So the bound is never exceeded, not even for a moment. The count must be exact, but
+//!   orders no other memory: the data of a job crosses between threads under its shard's lock.
 
-mod batch;
-mod bound;
-pub(crate) mod drive;
 mod insert;
 mod rearmed;
-mod repeating;
 #[cfg(feature = "async")]
 mod wakers;
 
 use core::cell::Cell;
+use core::mem::ManuallyDrop;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::engine::alarm::Alarm;
-use crate::engine::dispatch::JobRunner;
-use crate::engine::idle::IdleWaiters;
-use crate::engine::metrics::Stats;
-use crate::engine::shard::Shard;
-use crate::engine::sources::Sources;
-use crate::host::clock::Clock;
-use crate::host::sync::{AtomicBool, AtomicU64, Ordering, Parker};
-use crate::host::timebase::{Target, Timebase};
-use crate::host::unwind::UnwindBoundary;
-use crate::structure::{Geometry, Location};
-use crate::values::handle::Handle;
-use crate::values::job::Job;
-use crate::values::time::{Moment, Scale, Span, Tick};
-use crate::values::when::When;
-use bound::Bound;
 pub(crate) use rearmed::IgnoresRun;
 #[cfg(feature = "async")]
 use wakers::LazyWakers;
+
+use crate::engine::alarm::Alarm;
+use crate::engine::dispatch::{DueJob, IdleWaiters, JobRunner};
+use crate::engine::metrics::Stats;
+use crate::engine::shard::{NextWake, Shard, Unstarted};
+use crate::engine::sources::Sources;
+use crate::engine::timers::{Due, TimersSurplus};
+use crate::host::clock::{Clock, Target, Timebase};
+use crate::host::sync::{AtomicBool, AtomicU64, AtomicUsize, Ordering, Parker};
+use crate::host::user_panics::UnwindBoundary;
+use crate::structure::{Geometry, Location};
+use crate::values::error::InsertErrorKind;
+use crate::values::handle::Handle;
+use crate::values::job::Job;
+use crate::values::time::{Moment, Scale, Span, Tick, When};
 
 /// The parts of an engine. The builder has checked them.
 pub(crate) struct Config {
@@ -298,4 +297,197 @@ fn thread_index() -> u32 {
             number
         })
     })
+}
+
+impl Engine {
+    /// Takes room for `jobs` jobs. Returns the reason if there is none.
+    #[inline]
+    fn admit(&self, jobs: usize) -> Result<(), InsertErrorKind> {
+        match &self.bound {
+            Some(bound) if !bound.try_acquire(jobs) => Err(self.refuse(jobs)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Counts jobs that found no room. Returns the reason.
+    #[cold]
+    fn refuse(&self, jobs: usize) -> InsertErrorKind {
+        self.note_refused(jobs);
+        match self.is_stopped() {
+            // If the wheel is full *and* shut down, say shut down: that is final.
+            true => InsertErrorKind::Shutdown,
+            false => InsertErrorKind::Full,
+        }
+    }
+
+    /// Counts jobs that an insert refused.
+    #[cold]
+    pub(crate) fn note_refused(&self, jobs: usize) {
+        self.refused.fetch_add(jobs as u64, Ordering::Relaxed);
+    }
+
+    /// Counts `jobs` admitted jobs as refused, and gives their room back.
+    #[cold]
+    fn release_refused(&self, jobs: usize) {
+        self.note_refused(jobs);
+        self.release(jobs);
+    }
+
+    /// Gives back the room of jobs that are not pending any more, and notifies idle waiters.
+    #[inline]
+    fn release(&self, jobs: usize) {
+        if let Some(bound) = &self.bound {
+            bound.release(jobs);
+        }
+        if self.idle_waiters.any() {
+            self.idle_waiters.notify();
+        }
+    }
+
+    /// Returns how many jobs may be pending, if there is a bound.
+    pub(crate) fn max_pending(&self) -> Option<usize> {
+        self.bound.as_ref().map(|bound| bound.max)
+    }
+}
+
+/// The bound, and how many more jobs may be pending.
+struct Bound {
+    max: usize,
+    room: AtomicUsize,
+}
+
+impl Bound {
+    fn new(max: usize) -> Bound {
+        Bound { max, room: AtomicUsize::new(max) }
+    }
+
+    /// Takes room for all of the jobs, or for none. Returns whether there was room.
+    fn try_acquire(&self, jobs: usize) -> bool {
+        let less = |room: usize| room.checked_sub(jobs);
+        self.room.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok()
+    }
+
+    fn release(&self, jobs: usize) {
+        self.room.fetch_add(jobs, Ordering::Relaxed);
+    }
+}
+
+/// The jobs that one advance takes out. Its memory is used again, so an advance allocates nothing.
+#[derive(Default)]
+pub(crate) struct DueJobs {
+    pub(crate) jobs: Vec<DueJob>,
+    /// The jobs as they come out of a shard. Empty between two advances.
+    taken: Vec<Due<Job>>,
+    /// Memory that the shard does not need any more.
+    pub(crate) surplus: Option<TimersSurplus<Job>>,
+}
+
+impl DueJobs {
+    pub(crate) fn with_capacity(jobs: usize) -> DueJobs {
+        let (jobs, taken) = (Vec::with_capacity(jobs), Vec::with_capacity(jobs));
+        DueJobs { jobs, taken, surplus: None }
+    }
+}
+
+impl Engine {
+    /// Returns the next wake for all shards of jobs.
+    pub(crate) fn next_wake(&self) -> NextWake {
+        self.shards.iter().map(Shard::next_wake).fold(NextWake::NEVER, NextWake::join)
+    }
+
+    /// Returns whether an event is pending, due or not.
+    #[cfg(feature = "async")]
+    pub(crate) fn has_pending_events(&self) -> bool {
+        self.sources.has_pending_events()
+    }
+
+    /// Returns the earliest deadline of all jobs and sources, by a look at every timer that may
+    /// have it.
+    pub(crate) fn earliest_deadline(&self) -> Tick {
+        let jobs = self.shards.iter().map(Shard::earliest_deadline).min().unwrap_or(Tick::MAX);
+        jobs.min(self.sources.earliest_deadline())
+    }
+
+    /// Advances one shard to `to`, looking at no more than `limit` entries, and appends the jobs
+    /// that are due. Returns whether all of them were appended.
+    ///
+    /// The caller must have processed every tick before `to`. All jobs that come out are stamped as
+    /// due at `to`.
+    pub(crate) fn advance_shard(
+        &self,
+        shard: usize,
+        to: Tick,
+        limit: usize,
+        due: &mut DueJobs,
+    ) -> bool {
+        let DueJobs { jobs: due, taken: jobs, surplus } = due;
+        let finished;
+        (finished, *surplus) = self.shards[shard].advance(to, limit, jobs);
+        if let Some(bound) = &self.bound {
+            // A re-armable job keeps its room while it is out, for when it comes back.
+            bound.release(jobs.iter().filter(|(_, job)| job.rearmable_handle().is_none()).count());
+        }
+        let when = self.timebase.scale().begin(to);
+        let shard = &self.shards[shard];
+        due.extend(jobs.drain(..).map(|(key, job)| {
+            let job = ManuallyDrop::into_inner(job);
+            DueJob { job, handle: shard.handle(key), deadline: when }
+        }));
+        finished
+    }
+
+    /// Notes how far behind the clock the ticker was when it found work.
+    pub(crate) fn set_behind(&self, behind: Span) {
+        self.behind.store(behind.get(), Ordering::Relaxed);
+    }
+
+    /// Notes that the ticker woke.
+    pub(crate) fn note_wakeup(&self) {
+        self.wakeups.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Refuses every insert from now on, makes the ticker end, and closes the sources. Returns the
+    /// pending jobs.
+    pub(crate) fn stop(&self) -> Vec<Unstarted> {
+        // Before the wake: the ticker, awake or woken, sees `stopped` through the parker's lock.
+        self.stopped.store(true, Ordering::Release);
+        self.alarm.parker().wake();
+        let mut pending = Vec::new();
+        for shard in &self.shards {
+            pending.extend(shard.close(&self.timebase));
+        }
+        self.release(pending.len());
+        self.sources.close(self.timebase.present());
+        pending
+    }
+
+    /// To be called after [`Engine::stop`]. Returns the jobs that never ran: those of
+    /// `handed_over`, and re-armable jobs that came back since. Jobs that come back later are
+    /// dropped.
+    pub(crate) fn collect_unstarted(
+        &self,
+        handed_over: impl Iterator<Item = DueJob>,
+    ) -> Vec<Unstarted> {
+        let mut unstarted = Vec::new();
+        for DueJob { job, handle, .. } in handed_over {
+            let Some(rearmable) = job.rearmable_handle() else {
+                unstarted.push((handle, Tick::new(0), job));
+                continue;
+            };
+            match self.deregister(rearmable) {
+                Some(due) => unstarted.push((rearmable, due, job)),
+                // The job was cancelled on its way.
+                None => self.discard(job, rearmable),
+            }
+        }
+        for shard in &self.shards {
+            for (stray, registered) in shard.collect_unstarted(&self.timebase) {
+                match registered {
+                    true => unstarted.push(stray),
+                    false => self.discard(stray.2, stray.0),
+                }
+            }
+        }
+        unstarted
+    }
 }

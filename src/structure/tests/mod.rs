@@ -8,9 +8,9 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use std::fmt::Debug;
 
-use crate::structure::tuning::Tuning;
+use crate::structure::Tuning;
 use crate::structure::{Geometry, Hierarchy, Key};
-use crate::values::generation::Generation;
+use crate::values::handle::Generation;
 use crate::values::time::Tick;
 use model::{Forgery, Inside};
 

@@ -1,38 +1,38 @@
-//! The store in memory: the reference, for tests and for programs whose jobs may end with the process.
+//! The store in memory: the reference, for tests and for programs whose jobs may end with the process. Here are its
+//! maps, their check, and the questions about them.
 //!
 //! Ground rules:
 //!
 //! - The maps are simple rather than fast, so that the reference is easy to check.
 //! - No operation fails, so nothing has to be undone.
+//! - Nothing is counted beforehand, so each count looks at every job.
 
 mod changes;
-mod check;
 mod claim;
-mod counts;
-mod groups;
-mod history;
-mod schedules;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::figures::{Figure, Noted};
+use changes::Group;
+
+use super::history::{Figure, Noted};
 use super::lanes::Lanes;
 use super::{
     Answer, ApplyError, Batch, Ending, Fence, Left, MOST_INTERRUPTIONS, Op, Outcome, Page,
     PollResult, Store, StoreStats, StoredSchedule, Tally, killed,
 };
+use crate::store::history::{self, Rows};
+use crate::store::{HistoryPart, KindGauges};
 use crate::values::attempt_errors::AttemptErrors;
 use crate::values::error::{StoreError, Violation};
 use crate::values::extra::{Extra, Shown};
 use crate::values::group::GroupId;
 use crate::values::id::JobId;
-use crate::values::info::{JobInfo, JobState};
+use crate::values::info::{Counts, DeadByError, JobInfo, JobState, Overdue};
 use crate::values::limits::hold_in;
 use crate::values::node::{NODE_KEPT, Stored};
 use crate::values::time::Millis;
-use groups::Group;
 
 /// The store in memory.
 #[derive(Default)]
@@ -367,6 +367,138 @@ impl Store for Memory {
     }
 
     fn close(self: Box<Self>) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+impl Memory {
+    fn counts(&self, now: Millis) -> Counts {
+        let running = self.claims.len() as u64;
+        let lanes = self.in_lanes.values().flatten().map(|(due, _)| *due);
+        let filed = self.waiting.keys().chain(self.coming.keys()).map(|(due, _)| *due).chain(lanes);
+        let overdue = filed.filter(|due| *due < now);
+        let first = overdue.clone().min();
+        Counts {
+            pending: self.alive.len() as u64 - running,
+            claimed: 0,
+            running,
+            dead: self.kept(Ending::Dead).count() as u64,
+            schedules: self.schedules.len() as u64,
+            overdue: Overdue { count: overdue.count() as u64, is_exact: true },
+            oldest_overdue: first.map(|due| now.since(due)),
+        }
+    }
+
+    /// Returns the gauges of each kind.
+    fn gauges(&self, now: Millis) -> Vec<KindGauges> {
+        let of = |kind: &Arc<str>| (kind.to_string(), KindGauges::default());
+        let mut kinds: BTreeMap<String, KindGauges> = self.kinds.iter().map(of).collect();
+        for (id, record) in &self.alive {
+            let of = kinds.entry(record.kind.to_string()).or_default();
+            let is_claimed = self.claims.contains_key(id);
+            *(if is_claimed { &mut of.claimed } else { &mut of.pending }) += 1;
+            if !is_claimed && record.due < now {
+                of.overdue += 1;
+                of.oldest_overdue = of.oldest_overdue.max(Some(now.since(record.due)));
+            }
+        }
+        for (.., kept) in self.kept(Ending::Dead) {
+            kinds.entry(kept.record.kind.to_string()).or_default().dead += 1;
+        }
+        kinds.into_iter().map(|(kind, of)| KindGauges { kind, ..of }).collect()
+    }
+
+    fn dead_by_error(&self, most: usize) -> Vec<DeadByError> {
+        let mut groups: BTreeMap<(String, String), u64> = BTreeMap::new();
+        for (.., kept) in self.kept(Ending::Dead) {
+            let error = kept.record.errors.first_line();
+            *groups.entry((kept.record.kind.to_string(), error)).or_default() += 1;
+        }
+        let group = |((kind, error), jobs)| DeadByError { kind, error, jobs };
+        let mut groups: Vec<DeadByError> = groups.into_iter().map(group).collect();
+        groups.sort_by(|a, b| b.jobs.cmp(&a.jobs).then_with(|| a.cmp(b)));
+        groups.truncate(most);
+        groups
+    }
+}
+
+impl Rows for BTreeMap<Vec<u8>, Vec<u8>> {
+    fn get(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        Ok(BTreeMap::get(self, key).cloned())
+    }
+
+    fn put(&mut self, key: Vec<u8>, value: Vec<u8>) -> Result<(), StoreError> {
+        self.insert(key, value);
+        Ok(())
+    }
+
+    fn remove(&mut self, key: &[u8]) -> Result<(), StoreError> {
+        BTreeMap::remove(self, key);
+        Ok(())
+    }
+}
+
+impl Memory {
+    /// Counts an event of a job that is alive.
+    fn note(&mut self, id: JobId, figure: Figure) {
+        if let Some(record) = self.alive.get(&id) {
+            self.noted.note(&record.kind, figure);
+        }
+    }
+
+    /// Writes what was counted since the last call.
+    fn write_history(&mut self, now: Millis) -> Result<(), StoreError> {
+        for (kind, figures) in self.noted.take() {
+            history::add(&mut self.history, &kind, now, &figures)?;
+        }
+        Ok(())
+    }
+
+    fn read_history(&self, kind: Option<&str>, from: Millis, to: Millis) -> Vec<HistoryPart> {
+        let get =
+            |keys: &[Vec<u8>]| Ok(keys.iter().map(|key| self.history.get(key).cloned()).collect());
+        let Ok(parts) = history::read::<core::convert::Infallible>(kind, (from, to), get);
+        parts
+    }
+}
+
+impl Memory {
+    fn look_for_violations(&self) -> Result<(), Violation> {
+        for (id, record) in &self.alive {
+            let at = (record.due, *id);
+            let on_road = match record.lane() {
+                None => self.waiting.contains_key(&at),
+                Some(_) => self.coming.contains_key(&at),
+            };
+            let in_lane = record.lane().and_then(|lane| self.in_lanes.get(&lane));
+            let in_lane = in_lane.is_some_and(|lane| lane.contains(&at));
+            if on_road && in_lane {
+                return Err(Violation(format!("M5: {id} is in its lane, and was not moved there")));
+            }
+            let filed = on_road || in_lane;
+            let claimed = self.claims.contains_key(id);
+            if filed == claimed {
+                return Err(Violation(format!("M1: {id} is filed: {filed}, claimed: {claimed}")));
+            }
+            if let Some(key) = &record.key
+                && self.keys.get(key) != Some(id)
+            {
+                return Err(Violation(format!("M2: the key {key:?} does not name {id}")));
+            }
+            if self.ended.contains_key(id) {
+                return Err(Violation(format!("M3: {id} is alive, and has ended")));
+            }
+        }
+        let keyed = self.alive.values().filter(|record| record.key.is_some()).count();
+        let in_lanes: usize = self.in_lanes.values().map(BTreeSet::len).sum();
+        let filed = self.waiting.len() + self.coming.len() + in_lanes;
+        if filed + self.claims.len() != self.alive.len() || keyed != self.keys.len() {
+            return Err(Violation("M4: something is filed, claimed or named and gone".to_owned()));
+        }
+        self.look_at_groups()?;
+        if let Some(wrong) = self.lanes.violation(self.claims_by_lane()) {
+            return Err(Violation(format!("M6: {wrong}")));
+        }
         Ok(())
     }
 }

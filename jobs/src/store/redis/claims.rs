@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use super::calls::BYTES;
+use super::check;
 use super::decode::{Fault, Reply, array, bytes, number};
-use super::foreign;
 use super::keys::Keys;
 use super::records;
+use super::scripts::BYTES;
 use super::scripts::Name;
 use crate::store::{ClaimRequest, Fence, Outcome, Unreadable};
 use crate::values::error::StoreError;
@@ -155,12 +155,12 @@ impl Claiming {
             match records::claimed(&self.handled, id, due, record, fence) {
                 Ok(job) => outcome.claimed.push(job),
                 Err(error) => {
-                    let what = foreign::what(keys, &[b"jobs:", id].concat());
+                    let what = check::what(keys, &[b"jobs:", id].concat());
                     outcome.unreadable.push(Unreadable { what, error });
                 }
             }
         }
-        outcome.unreadable.extend(foreign::set_aside(keys, names));
+        outcome.unreadable.extend(check::set_aside(keys, names));
         if !request.is_some_and(|request| self.claims_in_turn(request)) {
             outcome.claimed.sort_by_key(|job| (job.due, job.id));
         }

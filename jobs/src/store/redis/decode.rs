@@ -3,8 +3,8 @@
 use redis::{ServerError, ServerErrorKind, Value};
 
 use super::connection::Failure;
+use super::connection::may_pass;
 use super::records::damaged;
-use super::server_errors::may_pass;
 use crate::store::ApplyError;
 use crate::values::error::StoreError;
 

@@ -29,10 +29,10 @@ use std::time::{Duration, Instant};
 use redis::{RedisConnectionInfo, Value};
 
 use super::decode::{array, number, text};
+use super::endpoint::{self, Way};
 use super::endpoint::{Endpoint, Limit, ask, present, problem_of};
 use super::keys;
 use super::rights::Needs;
-use super::url::{self, Way};
 use crate::values::error::{OpenError, ServerProblem};
 #[cfg(feature = "redis-tls")]
 use crate::values::tls::Tls;
@@ -74,7 +74,7 @@ const LONGEST_TIMEOUT: Duration = Duration::from_secs(3);
 
 impl Server {
     pub(crate) fn parse(url: &str) -> Result<Server, OpenError> {
-        let url::Parsed { addresses, way } = url::parse(url)?;
+        let endpoint::Parsed { addresses, way } = endpoint::parse(url)?;
         let hash_tag = keys::hash_tag(None);
         let (timeout, shared) = (LONGEST_TIMEOUT, Arc::default());
         Ok(Server { addresses, way, hash_tag, needs: None, timeout, shared })

@@ -3,9 +3,9 @@
 use redis::Value;
 
 use super::Redis;
-use super::calls::ITEMS;
 use super::decode::{Fault, array, bytes, number};
 use super::records::{damaged, id_bytes, id_of, record};
+use super::scripts::ITEMS;
 use crate::store::{NewJob, Tally};
 use crate::values::extra::group_of;
 use crate::values::group::GroupId;

@@ -34,7 +34,6 @@
 //! | `check.rs`, `queues.rs` | the check of a queue; the list of the queues |
 //! | `notifications.rs` | listens for notifications of other processes |
 
-mod server_errors;
 mod decode;
 mod protocol;
 mod records;
@@ -42,22 +41,14 @@ mod keys;
 pub(crate) mod scripts;
 mod endpoint;
 mod rights;
-mod url;
 pub(crate) mod discovery;
 mod connection;
 pub(crate) mod open;
-mod calls;
 mod groups;
-mod encode;
-mod answers;
-mod foreign;
+mod operations;
 mod claims;
-mod replicas;
 mod round_trips;
-mod info;
 mod reads;
-mod queues;
-mod history;
 mod check;
 mod notifications;
 
@@ -71,7 +62,6 @@ use super::{
 use crate::values::error::{StoreError, Violation};
 use crate::values::server_time::ServerTime;
 use crate::values::time::Millis;
-use calls::Call;
 use claims::Claiming;
 use connection::Connection;
 use decode::{Fault, Reply, array, bytes, number};
@@ -80,7 +70,8 @@ use endpoint::present;
 use keys::Keys;
 use notifications::Listener;
 use open::Opened;
-use replicas::Replicas;
+use round_trips::Replicas;
+use scripts::Call;
 use scripts::{Name, Scripts};
 
 /// The store on a server.
@@ -174,7 +165,7 @@ impl Redis {
         let told = self.told.map_or(String::new(), |now| now.get().to_string());
         let mut head = vec![told.into_bytes(), self.keys.channel.clone().into_bytes()];
         head.push(self.owner.to_vec());
-        head.push(encode::keep_ms(self.keep_dead).into_bytes());
+        head.push(operations::keep_ms(self.keep_dead).into_bytes());
         head.push(if self.history { b"1".to_vec() } else { b"0".to_vec() });
         head.push(self.kinds.len().to_string().into_bytes());
         head.extend(self.kinds.iter().cloned());
@@ -188,20 +179,20 @@ impl Redis {
     fn commit(&mut self, batch: &Batch<'_>) -> Result<Outcome, ApplyError> {
         let handled = self.claiming.handled();
         let kinds_of = |wanted: &dyn Fn(&Op) -> bool| {
-            let kinds = encode::kinds_of(batch.ops, wanted).into_iter();
+            let kinds = operations::kinds_of(batch.ops, wanted).into_iter();
             kinds.chain(handled.iter().map(|kind| &**kind)).collect::<Vec<_>>()
         };
         let mut needed = kinds_of(&|_| true);
         let mut known = self.make_known(&needed);
         // A full server takes no new kind of a follow-up. Everything else in the batch must not wait for that.
         let is_full = matches!(&known, Err(fault) if fault.error == StoreError::Full);
-        let is_held_back = |op: &Op| is_full && encode::has_follow_ups(op);
+        let is_held_back = |op: &Op| is_full && operations::has_follow_ups(op);
         if batch.ops.iter().any(is_held_back) {
             needed = kinds_of(&|op| !is_held_back(op));
             known = self.make_known(&needed);
         }
         known.map_err(|fault| fault.into_apply_error(false))?;
-        let calls = encode::calls(batch.ops, |op| !is_held_back(op));
+        let calls = operations::calls(batch.ops, |op| !is_held_back(op));
         for op in batch.ops {
             if let Op::PutNode { id, .. } = op {
                 self.node = Some(id.clone());
@@ -220,7 +211,8 @@ impl Redis {
             let (keys, head) = (store.keys.all(&store.kinds), store.head());
             let numbers = (batch.number, lease);
             let counted = store.claiming.has_counted;
-            let mut all = encode::commands(calls, &store.scripts, &keys, &head, numbers, counted);
+            let mut all =
+                operations::commands(calls, &store.scripts, &keys, &head, numbers, counted);
             if waits && !calls.is_empty() {
                 all.extend(store.replicas.commands(store.keys.sent(), store.connection.left()));
             }
@@ -257,12 +249,13 @@ impl Redis {
         if waits {
             self.replicas.read(&mut replies, &self.connection.name).map_err(wrong)?;
         }
-        self.unreadable.extend(foreign::named_in(&replies, &self.keys));
-        for (op, found) in batch.ops.iter().zip(answers::found(batch.ops.len(), &calls, replies)) {
+        self.unreadable.extend(check::named_in(&replies, &self.keys));
+        for (op, found) in batch.ops.iter().zip(operations::found(batch.ops.len(), &calls, replies))
+        {
             let answer = match op {
                 op if is_held_back(op) => Ok(Answer::Refused(StoreError::Full)),
                 op if op.is_question() => self.question(op),
-                op => Ok(answers::answer(op, found)),
+                op => Ok(operations::answer(op, found)),
             };
             outcome.answers.push(match answer {
                 Ok(answer) => answer,
@@ -343,7 +336,7 @@ impl Store for Redis {
                 break;
             };
             self.stats.interruptions += u64::try_from(number(expired)?).unwrap_or(0);
-            self.unreadable.extend(foreign::set_aside(&self.keys, names));
+            self.unreadable.extend(check::set_aside(&self.keys, names));
             let before = self.schedules_version;
             self.schedules_version = number(version)?;
             poll.changed |= self.schedules_version != before;

@@ -1,20 +1,22 @@
-//! Questions to the store: some jobs, pages of jobs, counts, schedules.
+//! Questions to the store: some jobs (from the answers of the script `info.lua`), pages of jobs, counts, schedules,
+//! and the history, which `scripts/history.lua` writes.
 
 use std::time::Duration;
 
 use redis::Value;
 
 use super::Redis;
-use super::calls::{BYTES, ITEMS};
 use super::connection::Failure;
 use super::decode::{Fault, array, bytes, number, score, text};
-use super::info::info;
 use super::protocol::{self, By};
-use super::records::{damaged, id_bytes, id_of, read_fence, read_schedule};
-use super::scripts::Name;
+use super::records::{damaged, id_bytes, id_of, read_fence, read_record, read_schedule};
+use super::scripts::{BYTES, ITEMS, Name};
 use crate::store::{
-    Answer, Ending, JobSet, KindGauges, Op, Page, PageKey, PageRequest, StoredSchedule, Unreadable,
+    Answer, Ending, HistoryPart, JobSet, KindGauges, Op, Page, PageKey, PageRequest,
+    StoredSchedule, Unreadable, history,
 };
+use crate::values::error::StoreError;
+use crate::values::extra::Shown;
 use crate::values::id::JobId;
 use crate::values::info::{Counts, DeadByError, JobInfo, JobState, Overdue};
 use crate::values::node::{NodeInfo, Stored};
@@ -398,4 +400,88 @@ pub(super) fn number_arg(number: usize) -> Vec<u8> {
 
 fn time_arg(time: Millis) -> Vec<u8> {
     time.get().to_string().into_bytes()
+}
+
+/// The number of a fence that is less than this tells no time: no clock of a server reads the year 1970.
+const LEAST_MICROS: i64 = 1_000_000_000_000;
+
+/// Returns when the jobs with this number in their fences were claimed. Small numbers tell no time: such claims are
+/// numbered from one.
+fn time_of_fence(number: &Value) -> Result<Option<Millis>, StoreError> {
+    let micros = score(number)?;
+    Ok((micros >= LEAST_MICROS).then(|| Millis::clamped(micros / 1000)))
+}
+
+/// Reads a time in milliseconds, or an empty text.
+fn time_or_none(time: &Value) -> Result<Option<Millis>, StoreError> {
+    match bytes(time)? {
+        b"" => Ok(None),
+        _ => score(time).map(|time| Some(Millis::clamped(time))),
+    }
+}
+
+/// Reads an answer. It is empty if the job does not exist, or if the script could not read its record.
+pub(super) fn info(fields: &[Value]) -> Result<Option<JobInfo>, StoreError> {
+    let [id, state, due, own, record, progress, claim @ ..] = fields else { return Ok(None) };
+    let (claimed, lease_ends) = match claim {
+        [number, lease_end] => (time_of_fence(number)?, time_or_none(lease_end)?),
+        _ => (None, None),
+    };
+    let record = read_record(bytes(record)?)?;
+    let state = match (&record.end, bytes(state)?) {
+        (Some(end), _) => end.ending.state(),
+        (None, b"running") => JobState::Running,
+        (None, b"claimed") => JobState::Claimed,
+        (None, _) => JobState::Pending,
+    };
+    let ended = record.end.as_ref().map(|end| end.at.to_system());
+    let Shown { partition, group, headers } = Shown::read(record.extra.as_deref());
+    Ok(Some(JobInfo {
+        id: id_of(bytes(id)?)?,
+        kind: record.kind,
+        state,
+        due: Millis::clamped(score(due)?).to_system(),
+        failures: record.failures,
+        attempt: state.attempts(record.attempts),
+        interruptions: record.interruptions,
+        key: record.key.filter(|_| bytes(own).is_ok_and(|own| own == b"1")),
+        partition,
+        group,
+        error: record.errors.latest(),
+        errors: record.errors.list(),
+        headers,
+        claimed: claimed.map(Millis::to_system),
+        lease_ends: lease_ends.map(Millis::to_system),
+        died: ended.filter(|_| state == JobState::Dead),
+        ended,
+        took: record.end.as_ref().map(|end| Duration::from_millis(end.took)),
+        result: record.end.and_then(|end| end.result),
+        progress: Some(bytes(progress)?.to_vec()).filter(|progress| !progress.is_empty()),
+        payload: record.payload,
+    }))
+}
+
+impl Redis {
+    pub(super) fn read_history(
+        &mut self,
+        kind: Option<&str>,
+        from: Millis,
+        to: Millis,
+    ) -> Result<Vec<HistoryPart>, Fault> {
+        history::read(kind, (from, to), |fields| self.history_rows(fields))
+    }
+
+    fn history_rows(&mut self, fields: &[Vec<u8>]) -> Result<Vec<Option<Vec<u8>>>, Fault> {
+        if fields.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut cmd = redis::cmd("HMGET");
+        cmd.arg(self.keys.history()).arg(fields);
+        let rows = self.plain(cmd)?;
+        let row = |row: &Value| match row {
+            Value::Nil => Ok(None),
+            row => Ok(Some(bytes(row)?.to_vec())),
+        };
+        array(&rows)?.iter().map(row).collect()
+    }
 }

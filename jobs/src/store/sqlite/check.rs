@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use foldhash::{HashMap, HashSet};
 use rusqlite::types::Value;
 
-use super::group_check::check_groups;
-use super::rows::{KindCounts, KindRow, Place, Table, hour_of, millis_of, store_error};
+use super::groups::check_groups;
+use super::schema::{KindCounts, KindRow, Place, Table, hour_of, millis_of, store_error};
 use super::state::State;
 use super::statement::first_unreadable;
 use super::tables::Tables;

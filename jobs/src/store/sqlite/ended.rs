@@ -10,10 +10,10 @@
 use rusqlite::{Row, params};
 
 use super::State;
-use super::claims::Held;
-use super::completed::{Completed, ToKeep};
+use super::claim::Held;
 use super::kept::{List, Listed};
-use super::rows::{
+use super::run_ends::{Completed, ToKeep};
+use super::schema::{
     JobRow, KindCounts, KindRow, Place, id_bytes, kind_row, millis_of, out_of_range, store_error,
 };
 use super::tables::{EndedRow, Tables};
@@ -190,7 +190,7 @@ impl State {
         Ok(())
     }
 
-    /// Removes entries whose time is over, as many as [`Pace`](super::pace::Pace) allows. Returns whether more may
+    /// Removes entries whose time is over, as many as [`Pace`](super::later_jobs::Pace) allows. Returns whether more may
     /// be left.
     pub(super) fn purge(&mut self, tables: Tables<'_>, now: Millis) -> Result<bool, StoreError> {
         let (rows, begun) = self.purges.begin();

@@ -1,15 +1,41 @@
-//! The history of a queue on a file: rows of bytes, as `store/history.rs` makes them.
+//! The history of a queue on a file: rows of bytes, as `store/history.rs` makes them, and the latest minute of a kind
+//! as a column of the kind's row.
 
 use rusqlite::params;
 
 use super::State;
-use super::kind_minute::KindMinute;
-use super::rows::{KindCounts, kind_row};
+use super::schema::{KindCounts, kind_row};
 use super::tables::Tables;
 use crate::store::HistoryPart;
-use crate::store::history::{self, MINUTE_MS, Rows};
+use crate::store::history::{self, Figures, MINUTE_MS, Rows};
 use crate::values::error::StoreError;
 use crate::values::time::Millis;
+
+/// The latest minute in which something happened to a kind, and what. Nearly every commit writes the row of the kind
+/// anyway, so the minute lies there until another one begins. Then it moves to the rows of the history.
+#[derive(Debug)]
+pub(crate) struct KindMinute {
+    pub(super) kind: i64,
+    pub(super) minute: u32,
+    pub(super) figures: Figures,
+}
+
+impl KindMinute {
+    /// Its column: the minute as four bytes, and the figures.
+    pub(super) fn to_column(&self) -> Vec<u8> {
+        [&self.minute.to_be_bytes()[..], &self.figures.to_bytes()].concat()
+    }
+
+    pub(super) fn of_column(kind: i64, column: &[u8]) -> Option<KindMinute> {
+        let (minute, figures) = column.split_first_chunk()?;
+        let minute = u32::from_be_bytes(*minute);
+        Some(KindMinute { kind, minute, figures: Figures::from_bytes(figures) })
+    }
+
+    pub(super) fn begin(&self) -> Millis {
+        Millis::clamped(i64::from(self.minute) * MINUTE_MS)
+    }
+}
 
 impl Rows for Tables<'_> {
     fn get(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {

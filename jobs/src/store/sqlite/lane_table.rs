@@ -18,8 +18,8 @@ use std::sync::Arc;
 use rusqlite::params;
 
 use super::State;
-use super::claims::{Claims, Held};
-use super::rows::{JobRow, Place, id_bytes, store_error, unreadable_job};
+use super::claim::{Claims, Held};
+use super::schema::{JobRow, Place, id_bytes, store_error, unreadable_job};
 use super::tables::Tables;
 use crate::store::lanes::Lanes;
 use crate::store::{ClaimRequest, Unreadable};

@@ -36,44 +36,24 @@
 //! | `check.rs`, `group_check.rs` | the check of all tables, and of groups |
 
 pub(crate) mod schema;
-mod group_sql;
-mod kept_sql;
-mod token_sql;
 pub(crate) mod sql;
-pub(crate) mod rows;
 pub(crate) mod tables;
-mod ended_in;
-mod files;
-mod temporary;
+pub(crate) mod callers_transaction;
+mod connection;
 pub(crate) mod open;
-mod version;
-mod settings;
-pub(crate) mod claims;
 mod lane_table;
 mod claim;
-mod kind_minute;
 mod state;
-mod scan;
 pub(crate) mod later_jobs;
-pub(crate) mod ops;
+pub(crate) mod apply_op;
 mod groups;
 mod run_ends;
-mod progress;
-mod pace;
-mod completed;
 mod kept;
-mod trim;
 mod ended;
-mod ended_pages;
 mod history;
-mod recovery;
-mod transact;
-mod pages;
 mod reads;
 mod schedules;
-pub(crate) mod outbox;
 pub(crate) mod statement;
-mod group_check;
 mod check;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -88,14 +68,14 @@ use super::{ApplyError, Batch, Hurry, Op, Outcome, PollResult, Store, StoreStats
 use crate::values::error::{OpenError, StoreError, Violation};
 use crate::values::id::JobId;
 use crate::values::time::Millis;
-use files::{Identity, LONGEST_WAIT, set_waiting, waiting_until};
+use connection::Access;
+use connection::{Identity, LONGEST_WAIT, set_waiting, waiting_until};
 use open::Location;
-use rows::store_error;
+use schema::store_error;
 use sql::Sql;
 pub(crate) use state::State;
 use statement::Filed;
 use tables::Tables;
-use transact::Access;
 
 /// The store on a file.
 pub(crate) struct Sqlite {

@@ -1,4 +1,4 @@
-//! Opens, checks and makes a file.
+//! Opens, checks and makes a file: with its tables, its settings of SQLite, and the folder of a temporary one.
 //!
 //! Ground rules:
 //!
@@ -12,8 +12,10 @@
 //! - The log and the lock of the runner lie beside the file's real name. So there is one of each,
 //!   whichever symbolic link leads to the file.
 //! - A setting that a promise needs is set and read back.
+//! - A temporary file has a folder of its own, which only this user of the system may open, and whose name cannot be
+//!   guessed. It is removed when the last `Location` in it is dropped, since locks and log lie in it too.
 
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, DirBuilder, File, TryLockError};
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -23,17 +25,16 @@ use std::time::{Duration, Instant};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, ffi};
 
-use super::ended_in::EndedIn;
-use super::files::{
+use super::callers_transaction::EndedIn;
+use super::connection::{
     Identity, LONGEST_WAIT, beside, from_now, identity, set_waiting, sync_folder, waiting_until,
 };
-use super::rows::store_error;
-use super::schema::APPLICATION_ID;
+use super::schema::{APPLICATION_ID, PAGE_BYTES, VERSION, store_error};
 use super::sql::Sql;
 use super::tables::Tables;
-use super::temporary::TemporaryFolder;
 use crate::store::Hurry;
 use crate::values::error::{OpenError, StoreError};
+use crate::values::id::JobId;
 
 /// Where a store is, and how to open it.
 #[derive(Clone)]
@@ -391,4 +392,228 @@ fn is_cut_off(conn: &Connection) -> bool {
     let read = conn.pragma_query_value(None, "schema_version", |_| Ok(()));
     let error = read.err().and_then(|error| error.sqlite_error().map(|error| error.extended_code));
     matches!(error, Some(ffi::SQLITE_READONLY_ROLLBACK | ffi::SQLITE_READONLY_RECOVERY))
+}
+
+/// A folder that is removed when this is dropped.
+pub(crate) struct TemporaryFolder(PathBuf);
+
+impl TemporaryFolder {
+    /// Makes a folder where the system keeps temporary files.
+    pub(crate) fn new() -> Result<TemporaryFolder, OpenError> {
+        let path = std::env::temp_dir().join(format!("tickwheel-jobs-{}", JobId::new()));
+        #[cfg_attr(not(unix), expect(unused_mut, reason = "only Unix has modes"))]
+        let mut builder = DirBuilder::new();
+        #[cfg(unix)]
+        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+        match builder.create(&path) {
+            Ok(()) => Ok(TemporaryFolder(path)),
+            Err(error) => Err(OpenError::Io { path, error: Arc::new(error) }),
+        }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for TemporaryFolder {
+    fn drop(&mut self) {
+        // If this fails, the system removes its old temporary files some day.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+impl Location {
+    /// Makes the tables of this queue if the file has none, and refuses those of a later version.
+    pub(super) fn prepare_tables(&self, conn: &Connection) -> Result<(), OpenError> {
+        let sql = Sql::new(self.queue.as_deref());
+        let tables = Tables { conn, sql: &sql };
+        if self.version(tables)?.is_some() {
+            return Ok(());
+        }
+        let made = tables.execute("BEGIN IMMEDIATE", []).and_then(|_| {
+            // Another process may have made them meanwhile.
+            let none = tables.one(&sql.has_tables, [], |row| row.get::<_, i64>(0))? == Some(0);
+            if none {
+                conn.execute_batch(&sql.tables).map_err(store_error)?;
+            }
+            crate::values::hook::at("schema: before the commit");
+            tables.execute("COMMIT", []).map(drop)
+        });
+        made.map_err(|error| self.refine(error))
+    }
+
+    /// Refuses a file whose tables differ from those that this version makes: SQLite trusts the text of
+    /// their definitions. A file without jobs of partitions has no table of lanes, one without
+    /// groups no table of groups, one without rates no table of tokens, and one without kept jobs none of those.
+    fn compare_schema(&self, tables: Tables<'_>) -> Result<(), OpenError> {
+        for (name, made, is_optional) in tables.sql.definitions() {
+            let found = tables.one(&tables.sql.text_of, [name], |row| row.get::<_, String>(0));
+            let found = found.map_err(|error| self.refine(error))?;
+            if found.as_deref() != Some(made) && !(is_optional && found.is_none()) {
+                return Err(self.damaged(&format!("{name} is not what version {VERSION} makes")));
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the version of this queue's tables, or none if the file has none.
+    pub(super) fn version(&self, tables: Tables<'_>) -> Result<Option<i64>, OpenError> {
+        let refine = |error| self.refine(error);
+        let present = tables.one(&tables.sql.has_tables, [], |row| row.get::<_, i64>(0));
+        if present.map_err(refine)? == Some(0) {
+            return Ok(None);
+        }
+        let version = tables.one(&tables.sql.version, [], |row| row.get(0)).map_err(refine)?;
+        match version {
+            Some(VERSION) => self.compare_schema(tables).map(|()| version),
+            Some(version) if version > VERSION => {
+                Err(OpenError::Newer { path: self.path.clone(), version, known: VERSION })
+            }
+            Some(version) if (1..VERSION).contains(&version) => {
+                Err(OpenError::Older { path: self.path.clone(), version, known: VERSION })
+            }
+            _ => Err(self.damaged(&format!("its tables have the version {version:?}"))),
+        }
+    }
+}
+
+impl Sql {
+    /// Returns each table and each index: its name, the text that makes it, and whether a file may be without it.
+    pub(super) fn definitions(&self) -> impl Iterator<Item = (&str, &str, bool)> {
+        let all = [
+            (&self.tables, false),
+            (&self.make_lanes, true),
+            (&self.groups.make_groups, true),
+            (&self.tokens.make_tokens, true),
+            (&self.kept.make_kept, true),
+        ];
+        all.into_iter().flat_map(|(texts, is_optional)| {
+            let texts = texts.split(';').map(str::trim).filter(|text| text.starts_with("CREATE"));
+            texts.map(move |text| {
+                (text.split_whitespace().nth(2).unwrap_or_default(), text, is_optional)
+            })
+        })
+    }
+}
+
+impl Tables<'_> {
+    /// Returns what a check of SQLite's finds in the tables of the queue, if it finds anything. The tables of an application
+    /// in the same file are not checked: they may need a collation or a function that this process does not know, or have
+    /// rows that break a constraint.
+    pub(super) fn damage(&self, check: &str) -> Result<Option<String>, StoreError> {
+        for (name, made, _) in self.sql.definitions() {
+            let is_there = self.one(&self.sql.text_of, [name], |_| Ok(()))?.is_some();
+            if made.starts_with("CREATE TABLE") && is_there {
+                let check = format!("PRAGMA {check}('{name}')");
+                let report: String =
+                    self.conn.query_row(&check, [], |row| row.get(0)).map_err(store_error)?;
+                if report != "ok" {
+                    return Ok(Some(report));
+                }
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// The memory for SQLite's page cache, in kibibytes.
+const CACHE_KIB: i64 = 16 * 1024;
+/// At this number of pages a commit moves the log to the file.
+const CHECKPOINT_PAGES: i64 = 4000;
+/// An emptied log is cut to this number of bytes.
+const LOG_BYTES: i64 = 64 << 20;
+
+impl Location {
+    /// Sets what can be set only while a file has no tables.
+    pub(super) fn settle_new(&self, conn: &Connection) -> Result<(), OpenError> {
+        self.set(conn, "page_size", &PAGE_BYTES.to_string(), PAGE_BYTES)?;
+        self.set(conn, "auto_vacuum", "INCREMENTAL", 2)?;
+        self.set(conn, "application_id", &APPLICATION_ID.to_string(), APPLICATION_ID)
+    }
+
+    /// Sets the settings that the promises need, and reads each back.
+    pub(super) fn settle(&self, conn: &Connection) -> Result<(), OpenError> {
+        if self.vfs.is_some() {
+            self.set_text(conn, "locking_mode", "exclusive")?;
+            if self.pragma::<i64>(conn, "page_count")? == 0 {
+                self.settle_new(conn)?;
+            }
+        }
+        if conn.is_readonly("main").map_err(|error| self.sqlite(error))? {
+            let denied = self.io(io::Error::from(io::ErrorKind::PermissionDenied));
+            return if self.only_looks { Ok(()) } else { Err(denied) };
+        }
+        // With a mapped file, a full disk raises a signal. It should be an error.
+        self.set(conn, "mmap_size", "0", 0).or_else(|error| match error {
+            OpenError::Setting { found, .. } if found == "nothing" => Ok(()),
+            other => Err(other),
+        })?;
+        self.set_text(conn, "journal_mode", "wal")?;
+        self.set(conn, "synchronous", "FULL", 2)?;
+        self.set(conn, "cache_size", &(-CACHE_KIB).to_string(), -CACHE_KIB)?;
+        let pages = CHECKPOINT_PAGES.to_string();
+        self.set(conn, "wal_autocheckpoint", &pages, CHECKPOINT_PAGES)?;
+        self.set(conn, "journal_size_limit", &LOG_BYTES.to_string(), LOG_BYTES)?;
+        if cfg!(target_vendor = "apple") {
+            self.set(conn, "fullfsync", "ON", 1)?;
+            self.set(conn, "checkpoint_fullfsync", "ON", 1)?;
+        }
+        Ok(())
+    }
+
+    fn set(
+        &self,
+        conn: &Connection,
+        pragma: &'static str,
+        value: &str,
+        wanted: i64,
+    ) -> Result<(), OpenError> {
+        conn.execute_batch(&format!("PRAGMA {pragma} = {value}"))
+            .map_err(|error| self.sqlite(error))?;
+        let found: Option<i64> = match conn.pragma_query_value(None, pragma, |row| row.get(0)) {
+            Ok(found) => Some(found),
+            Err(rusqlite::Error::QueryReturnedNoRows) => None,
+            Err(error) => return Err(self.sqlite(error)),
+        };
+        if found == Some(wanted) {
+            return Ok(());
+        }
+        let found = found.map_or_else(|| "nothing".to_owned(), |found| found.to_string());
+        Err(OpenError::Setting { path: self.path.clone(), pragma, wanted: value.to_owned(), found })
+    }
+
+    pub(super) fn set_text(
+        &self,
+        conn: &Connection,
+        pragma: &'static str,
+        wanted: &str,
+    ) -> Result<(), OpenError> {
+        let set = format!("PRAGMA {pragma} = {wanted}");
+        // The statement must run to its end: SQLite commits the setting only after it has returned the row.
+        let answer = conn.prepare(&set).and_then(|mut set| {
+            let mut rows = set.query([])?;
+            let answer: String = match rows.next()? {
+                Some(row) => row.get(0)?,
+                None => return Err(rusqlite::Error::QueryReturnedNoRows),
+            };
+            while rows.next()?.is_some() {}
+            Ok(answer)
+        });
+        let answer = answer.map_err(|error| self.sqlite(error))?;
+        let found: String = self.pragma(conn, pragma)?;
+        if answer.eq_ignore_ascii_case(wanted) && found.eq_ignore_ascii_case(wanted) {
+            return Ok(());
+        }
+        let wanted = wanted.to_owned();
+        Err(OpenError::Setting { path: self.path.clone(), pragma, wanted, found })
+    }
+
+    pub(super) fn pragma<T: rusqlite::types::FromSql>(
+        &self,
+        conn: &Connection,
+        name: &str,
+    ) -> Result<T, OpenError> {
+        conn.pragma_query_value(None, name, |row| row.get(0)).map_err(|error| self.sqlite(error))
+    }
 }

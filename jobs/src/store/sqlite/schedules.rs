@@ -3,7 +3,7 @@
 use rusqlite::params;
 
 use super::State;
-use super::rows::{KindRow, millis_of, schedule_of, store_error};
+use super::schema::{KindRow, millis_of, schedule_of, store_error};
 use super::tables::Tables;
 use crate::store::{NewJob, NewSchedule, StoredSchedule, Unreadable};
 use crate::values::error::StoreError;

@@ -1,11 +1,9 @@
-//! Every statement, with the names of the tables of a queue in it.
+//! Every statement, with the names of the tables of a queue in it: about jobs, kept jobs, groups, and tokens of rates
+//! with their holds.
 
 use core::cell::Cell;
 
-use super::group_sql::GroupSql;
-use super::kept_sql::{BETWEEN, KeptSql};
-use super::schema::{LANES, TABLES};
-use super::token_sql::TokenSql;
+use super::schema::{GROUPS, KEPT, LANES, TABLES, TOKENS};
 
 /// Every statement, with the prefix of the queue's tables in it.
 #[derive(Clone, Debug)]
@@ -377,6 +375,185 @@ impl Sql {
             has_left: sql("SELECT EXISTS (SELECT 1 FROM {p}outbox)"),
             left: sql("SELECT n, job FROM {p}outbox WHERE n > ?1 ORDER BY n LIMIT ?2"),
             drop_left: sql("DELETE FROM {p}outbox WHERE n = ?1"),
+        }
+    }
+}
+
+/// The jobs of a kind from one place in the table of jobs to another.
+pub(super) const BETWEEN: &str = "kind = ?1 AND (due, id) >= (?2, ?3) AND (due, id) <= (?4, ?5)";
+
+#[derive(Clone, Debug)]
+pub(super) struct KeptSql {
+    /// The file has the tables of kept jobs, as far as this connection knows: `State::begin` reads it.
+    pub(super) has_tables: Cell<bool>,
+    pub(super) make_kept: String,
+    pub(super) tables_exist: String,
+    pub(super) keep: String,
+    pub(super) keep_of_lane: String,
+    pub(super) keep_between: String,
+    pub(super) get: String,
+    pub(super) get_if_due: String,
+    pub(super) has: String,
+    pub(super) drop: String,
+    pub(super) put_list: String,
+    pub(super) set_list: String,
+    pub(super) drop_list: String,
+    pub(super) oldest_lists: String,
+    pub(super) latest_lists: String,
+    pub(super) lists_of_time: String,
+    pub(super) lists_over: String,
+    pub(super) all_kept: String,
+    pub(super) all_lists: String,
+}
+
+impl KeptSql {
+    /// `sql`: puts the prefix of the queue into a statement. `row`: the columns of a job.
+    pub(super) fn new(sql: &impl Fn(&str) -> String, row: &str) -> KeptSql {
+        let columns = "id, kind, at, due, took, failures, interruptions, attempts, callers_id, part, key, errors, \
+                       extra, result, payload";
+        // `OR FAIL`, because SQLite keeps a journal for each `INSERT .. SELECT` that it may have to undo alone.
+        let keep = |table: &str, [at, took, callers_id, result]: [&str; 4], which: &str| {
+            sql(&format!(
+                "INSERT OR FAIL INTO {{p}}kept ({columns}) SELECT id, kind, {at}, due, {took}, failures, \
+                 interruptions, attempts, {callers_id}, part, key, errors, extra, {result}, payload \
+                 FROM {{p}}{table} WHERE {which}"
+            ))
+        };
+        let (of_one, one) = (["?4", "?5", "?6", "?7"], "kind = ?1 AND due = ?2 AND id = ?3");
+        let get = format!("SELECT {row}, kind, at, 1, took, result FROM {{p}}kept WHERE id = ?1");
+        let bytes = "coalesce(octet_length(payload), 0) + coalesce(octet_length(result), 0) \
+                     + coalesce(octet_length(errors), 0) + coalesce(octet_length(extra), 0)";
+        KeptSql {
+            has_tables: Cell::new(false),
+            make_kept: sql(KEPT),
+            tables_exist: sql("SELECT count(*) FROM sqlite_schema WHERE name = '{p}kept_until'"),
+            keep: keep("job", of_one, one),
+            keep_of_lane: keep("lane", of_one, one),
+            keep_between: keep("job", ["?6", "?7", "?8", "?9"], BETWEEN),
+            get: sql(&get),
+            get_if_due: sql(&format!("{get} AND due BETWEEN ?2 AND ?3")),
+            has: sql("SELECT 1 FROM {p}kept WHERE id = ?1"),
+            drop: sql("DELETE FROM {p}kept WHERE id = ?1"),
+            put_list: sql("INSERT INTO {p}kept_list VALUES (?1, ?2, \
+                 (SELECT coalesce(max(n), 0) + 1 FROM {p}kept_list WHERE kind = ?1 AND at = ?2), ?3, ?4)"),
+            set_list: sql(
+                "UPDATE {p}kept_list SET jobs = ?4 WHERE kind = ?1 AND at = ?2 AND n = ?3",
+            ),
+            drop_list: sql("DELETE FROM {p}kept_list WHERE kind = ?1 AND at = ?2 AND n = ?3"),
+            oldest_lists: sql(
+                "SELECT kind, at, n, jobs FROM {p}kept_list WHERE kind = ?1 ORDER BY at, n",
+            ),
+            latest_lists: sql("SELECT kind, at, n, jobs FROM {p}kept_list \
+                 WHERE kind = ?1 AND at <= ?2 ORDER BY at DESC, n DESC"),
+            lists_of_time: sql("SELECT kind, at, n, jobs FROM {p}kept_list \
+                 WHERE kind = ?1 AND at = ?2 ORDER BY n"),
+            lists_over: sql(
+                "SELECT kind, at, n, jobs FROM {p}kept_list WHERE until < ?1 ORDER BY until",
+            ),
+            all_kept: sql(&format!(
+                "SELECT id, kind, at, callers_id, {bytes}, extra FROM {{p}}kept ORDER BY id"
+            )),
+            all_lists: sql("SELECT kind, at, n, jobs FROM {p}kept_list"),
+        }
+    }
+}
+
+/// The statements about groups, with the prefix of the queue's tables in them.
+#[derive(Clone, Debug)]
+pub(crate) struct GroupSql {
+    pub(super) make_groups: String,
+    pub(super) has_groups: String,
+    pub(super) put_group: String,
+    pub(super) group: String,
+    pub(super) set_group: String,
+    pub(super) groups: String,
+    pub(super) purge_groups: String,
+    pub(super) put_member: String,
+    pub(super) drop_member: String,
+    pub(super) members: String,
+    pub(super) put_callback: String,
+    pub(super) callback: String,
+    pub(super) drop_callback: String,
+    pub(super) all_groups: String,
+    pub(super) all_members: String,
+    pub(super) all_callbacks: String,
+    pub(super) all_extras: String,
+    pub(super) all_extras_of_lane: String,
+    pub(super) all_extras_of_dead: String,
+}
+
+impl GroupSql {
+    /// Returns the statements for the tables with this prefix.
+    pub(super) fn new(prefix: &str) -> GroupSql {
+        let sql = |text: &str| text.replace("{p}", prefix);
+        let tally =
+            "id, made, ended, flags, total, completed, dead, cancelled, dead_left, callback";
+        GroupSql {
+            make_groups: sql(GROUPS),
+            has_groups: sql("SELECT count(*) FROM sqlite_schema WHERE name = '{p}grp_ended'"),
+            put_group: sql("INSERT INTO {p}grp VALUES (?1, ?2, NULL, ?3, 0, 0, 0, 0, 0, ?4)"),
+            group: sql(&format!("SELECT {tally} FROM {{p}}grp WHERE id = ?1")),
+            set_group: sql(
+                "UPDATE {p}grp SET ended = ?2, flags = ?3, total = ?4, completed = ?5, \
+                 dead = ?6, cancelled = ?7, dead_left = ?8 WHERE id = ?1",
+            ),
+            groups: sql(&format!(
+                "SELECT {tally} FROM {{p}}grp WHERE made >= 0 ORDER BY made DESC, id DESC LIMIT ?1"
+            )),
+            purge_groups: sql("DELETE FROM {p}grp WHERE id IN (SELECT id FROM {p}grp \
+                 WHERE ended IS NOT NULL AND dead_left = 0 AND ended < ?1 ORDER BY ended LIMIT 1000)"),
+            put_member: sql("INSERT OR IGNORE INTO {p}member VALUES (?1, ?2)"),
+            drop_member: sql("DELETE FROM {p}member WHERE grp = ?1 AND id = ?2"),
+            members: sql(
+                "SELECT id FROM {p}member WHERE grp = ?1 AND id > ?2 ORDER BY id LIMIT ?3",
+            ),
+            put_callback: sql("INSERT INTO {p}callback VALUES (?1, ?2, ?3)"),
+            callback: sql("SELECT job FROM {p}callback WHERE grp = ?1"),
+            drop_callback: sql("DELETE FROM {p}callback WHERE grp = ?1"),
+            all_groups: sql(&format!("SELECT {tally} FROM {{p}}grp")),
+            all_members: sql("SELECT grp, id FROM {p}member"),
+            all_callbacks: sql("SELECT grp, id FROM {p}callback"),
+            all_extras: sql("SELECT id, extra FROM {p}job WHERE extra IS NOT NULL \
+                 UNION ALL SELECT id, extra FROM {p}later WHERE extra IS NOT NULL"),
+            all_extras_of_lane: sql("SELECT id, extra FROM {p}lane WHERE extra IS NOT NULL"),
+            all_extras_of_dead: sql(
+                "SELECT id, extra FROM {p}ended WHERE ending = 2 AND extra IS NOT NULL",
+            ),
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct TokenSql {
+    /// The file has the table of tokens, as far as this connection knows: `State::begin` reads it.
+    pub(super) has_table: Cell<bool>,
+    pub(super) make_tokens: String,
+    pub(super) table_exists: String,
+    pub(super) all_tokens: String,
+    pub(super) of_scope: String,
+    pub(super) put: String,
+    pub(super) drop: String,
+    pub(super) hold: String,
+    pub(super) purge_holds: String,
+}
+
+impl TokenSql {
+    /// `sql`: puts the prefix of the queue into a statement.
+    pub(super) fn new(sql: &impl Fn(&str) -> String) -> TokenSql {
+        TokenSql {
+            has_table: Cell::new(false),
+            make_tokens: sql(TOKENS),
+            table_exists: sql("SELECT count(*) FROM sqlite_schema WHERE name = '{p}tokens'"),
+            all_tokens: sql("SELECT scope, value FROM {p}tokens"),
+            of_scope: sql("SELECT value FROM {p}tokens WHERE scope = ?1"),
+            put: sql("INSERT INTO {p}tokens VALUES (?1, ?2) \
+                 ON CONFLICT (scope) DO UPDATE SET value = excluded.value"),
+            drop: sql("DELETE FROM {p}tokens WHERE scope = ?1"),
+            hold: sql("INSERT INTO {p}setting VALUES (?1, ?2) \
+                 ON CONFLICT (name) DO UPDATE SET value = excluded.value \
+                 WHERE CAST(value AS INTEGER) < CAST(excluded.value AS INTEGER)"),
+            purge_holds: sql("DELETE FROM {p}setting \
+                 WHERE name >= 'hold' AND name < 'hole' AND CAST(value AS INTEGER) < ?1"),
         }
     }
 }

@@ -5,21 +5,21 @@ use std::time::Duration;
 
 use foldhash::{HashMap, HashSet};
 
-use super::claims::Claims;
-use super::completed::Completed;
-use super::ended_in::EndedIn;
+use super::callers_transaction::EndedIn;
+use super::claim::Claims;
+use super::history::KindMinute;
 use super::kept::NewlyKept;
-use super::kind_minute::KindMinute;
+use super::kept::{ToTrim, WaitedFor};
 use super::lane_table::LaneTable;
 use super::later_jobs::Hours;
+use super::later_jobs::Pace;
 use super::open::Location;
-use super::pace::Pace;
-use super::pages::Ahead;
-use super::rows::{JobRow, KindCounts, KindRow, Place, Table};
+use super::reads::Ahead;
+use super::run_ends::Completed;
+use super::schema::{JobRow, KindCounts, KindRow, Place, Table};
 use super::tables::Tables;
-use super::trim::{ToTrim, WaitedFor};
 use crate::store::Unreadable;
-use crate::store::figures::Noted;
+use crate::store::history::Noted;
 use crate::values::error::StoreError;
 use crate::values::id::JobId;
 

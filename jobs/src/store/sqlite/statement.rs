@@ -18,12 +18,12 @@ use std::sync::Arc;
 use rusqlite::params;
 use serde::{Deserialize, Serialize};
 
-use super::files::waiting_briefly;
+use super::connection::Access;
+use super::connection::waiting_briefly;
 use super::open::Location;
 use super::schema::VERSION;
 use super::sql::Sql;
 use super::tables::Tables;
-use super::transact::Access;
 use super::{Sqlite, State};
 use crate::store::{IfTaken, NewJob, Unreadable};
 use crate::values::error::StoreError;

@@ -9,7 +9,7 @@
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::rows::{
+use super::schema::{
     InsertedAt, JobRow, KindCounts, KindRow, Place, RowNumber, Table, hour_of, id_bytes, id_of,
     kind_row, millis_of, out_of_range, store_error,
 };

@@ -7,7 +7,7 @@ use rusqlite::StatementStatus;
 
 use super::support::{now, opened};
 use crate::store::sqlite::Sqlite;
-use crate::store::sqlite::outbox::end_in;
+use crate::store::sqlite::callers_transaction::end_in;
 use crate::store::{
     Answer, Batch, ClaimRequest, Claimed, End, Ending, Finish, JobSet, NewJob, Op, PageRequest,
     Store,

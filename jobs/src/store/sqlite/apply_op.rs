@@ -1,0 +1,378 @@
+//! Each operation of the store, in an open transaction; and the table `progress`, with what the runs of claimed jobs
+//! have set.
+//!
+//! Ground rules:
+//!
+//! - An operation that returns an error fails its whole transaction.
+//! - A function that makes a job pending calls `State::note_added`, which moves the scan cursor back
+//!   ([`Claims::note_added`](super::claim::Claims)). One that changes the number of jobs calls
+//!   `State::count`.
+
+use foldhash::HashSet;
+use rusqlite::params;
+
+use super::State;
+use super::claim::fence_of;
+use super::groups::{group_info, latest_groups, members};
+use super::history::read_history;
+use super::schema::{
+    InsertedAt, JobRow, KindCounts, KindRow, Place, Table, id_bytes, kind_row, millis_of,
+};
+use super::tables::Tables;
+use crate::store::history::Figure;
+use crate::store::{Answer, Ending, Fence, Inserted, JobSet, NewJob, Op, Page, Tally};
+use crate::values::error::StoreError;
+use crate::values::extra::partition_of;
+use crate::values::id::JobId;
+use crate::values::info::{Cancel, JobInfo, JobState};
+use crate::values::node::Stored;
+use crate::values::time::Millis;
+
+impl State {
+    pub(crate) fn apply(
+        &mut self,
+        tables: Tables<'_>,
+        op: &Op,
+        now: Millis,
+    ) -> Result<Answer, StoreError> {
+        match op {
+            // An insert that could find a completed job settles first.
+            Op::Finish(_) | Op::Insert(_) | Op::InsertMany(_) => {}
+            _ => self.settle(tables, now)?,
+        }
+        Ok(match op {
+            Op::Insert(job) => Answer::Inserted(self.insert(tables, job, now)?),
+            Op::InsertMany(jobs) => self.insert_many(tables, jobs, now)?,
+            Op::InsertGroup(group) => self.insert_group(tables, group, now)?,
+            Op::AddToGroup(id, jobs) => self.add_to_group(tables, *id, jobs, now)?,
+            Op::SealGroup(id) => {
+                self.change_group(tables, *id, now, |tally| tally.is_sealed = true)?
+            }
+            Op::CancelGroup(id) => self.change_group(tables, *id, now, Tally::cancel)?,
+            Op::Cancel(id) => Answer::Cancelled(self.cancel(tables, *id, now)?),
+            Op::CancelKey(key) => {
+                let place = self.pending_holder(tables, key)?;
+                if let Some(place) = place {
+                    self.delete_pending(tables, place, now)?;
+                }
+                Answer::Changed(place.is_some())
+            }
+            Op::Reschedule(id, due) => Answer::Changed(match tables.find(&self.kinds, *id)? {
+                Some(place) if !self.claims.is_claimed(tables, *id)? => {
+                    self.reschedule(tables, place, *due)?
+                }
+                _ => false,
+            }),
+            Op::RescheduleKey(key, due) => {
+                Answer::Changed(match self.pending_holder(tables, key)? {
+                    Some(place) => self.reschedule(tables, place, *due)?,
+                    None => false,
+                })
+            }
+            Op::Retry(id, due) => self.retry(tables, *id, *due)?,
+            Op::Delete(id) => Answer::Changed(self.delete_ended(tables, *id, now)?),
+            Op::Each(ops) => {
+                let answers = ops.iter().map(|op| self.apply(tables, op, now));
+                Answer::Each(answers.collect::<Result<_, StoreError>>()?)
+            }
+            Op::PutSchedule(new) => Answer::Changed(self.put_schedule(tables, new)?),
+            Op::DropSchedule(name) => Answer::Changed(tables.drop_schedule(name)?),
+            Op::PauseSchedule(name, at) => Answer::Changed(tables.pause_schedule(name, *at)?),
+            Op::ResumeSchedule { name, expected, next } => {
+                Answer::Changed(tables.resume_schedule(name, *expected, *next)?)
+            }
+            Op::PutSetting { name, value } => {
+                let settings = &tables.sql;
+                Answer::Changed(match value {
+                    Some(value) => tables.execute(&settings.put_setting, [name, value])? > 0,
+                    None => tables.execute(&settings.drop_setting, [name])? > 0,
+                })
+            }
+            Op::Hold { name, until } => {
+                let value = until.get().to_string();
+                Answer::Changed(tables.execute(&tables.sql.tokens.hold, [name, &value])? > 0)
+            }
+            Op::PutNode { id, node } => {
+                tables.execute(&tables.sql.put_node, params![id, now.get(), node])?;
+                Answer::Done
+            }
+            Op::PutProgress { id, fence, value } => {
+                self.put_progress(tables, *id, *fence, value)?;
+                Answer::Done
+            }
+            Op::Occur { name, expected, jobs, next } => {
+                Answer::Changed(self.occur(tables, name, *expected, jobs, *next, now)?)
+            }
+            Op::Finish(finish) => self.finish(tables, finish, now)?,
+            Op::Release { id, interrupted, .. } => self.release(tables, *id, *interrupted, now)?,
+            Op::Extend(_) => Answer::ClaimsLost(Vec::new()),
+            Op::Purge => Answer::Changed(self.purge(tables, now)?),
+            Op::Flush => {
+                tables.execute(&tables.sql.flush, [])?;
+                Answer::Done
+            }
+            Op::Get(id) => Answer::Info(self.get(tables, *id)?.map(Box::new)),
+            Op::GetKey(key) => Answer::Info(match tables.key_holder(key)? {
+                Some(id) => self.get(tables, id)?.map(Box::new),
+                None => None,
+            }),
+            Op::Page(request) => Answer::Page(match request.set {
+                JobSet::Alive => self.alive_page(tables, request)?,
+                JobSet::Claimed => self.claimed_page(tables, request)?,
+                JobSet::Ended(_) => self.ended_page(tables, request)?,
+            }),
+            Op::Claimed => {
+                let mut ids: Vec<JobId> = self.claims.all(tables)?.into_keys().collect();
+                ids.sort_unstable();
+                let mut page = Page::default();
+                // A job that has ended may stay in the row of its claim.
+                let is_claimed = |job: &JobInfo| job.state == JobState::Running;
+                for id in ids {
+                    page.jobs.extend(self.get(tables, id)?.filter(is_claimed));
+                }
+                Answer::Page(page)
+            }
+            Op::Counts => Answer::Counts(self.counts(tables, now)?),
+            Op::Kinds => {
+                let count = |kind: &KindRow| u64::try_from(self.counts_of(kind).jobs).unwrap_or(0);
+                let kinds = self.kinds.iter().map(|kind| (kind.name.clone(), count(kind)));
+                Answer::Kinds(kinds.collect())
+            }
+            Op::Gauges => Answer::Gauges(self.gauges(tables, now)?),
+            Op::DeadByError(most) => Answer::DeadByError(self.dead_by_error(tables, *most)?),
+            Op::Nodes => {
+                let nodes = tables.all(&tables.sql.nodes, [], |row| {
+                    Ok((millis_of(row, 0)?, row.get::<_, String>(1)?))
+                })?;
+                let info = |(seen, node): (Millis, String)| Stored::info(&node, seen);
+                Answer::Nodes(nodes.into_iter().filter_map(info).collect())
+            }
+            Op::Tokens(scopes) => Answer::Tokens(tables.tokens(scopes)?),
+            Op::Settings => Answer::Settings(
+                tables.all(&tables.sql.settings, [], |row| Ok((row.get(0)?, row.get(1)?)))?,
+            ),
+            Op::Schedules => Answer::Schedules(self.schedules(tables)?),
+            Op::Group(id) => Answer::Group(group_info(tables, *id)?),
+            Op::Groups(most) => Answer::Groups(latest_groups(tables, *most)?),
+            Op::Members(id, after) => Answer::Members(members(tables, *id, *after)?),
+            Op::History { kind, from, to } => {
+                Answer::History(read_history(tables, kind.as_deref(), *from, *to)?)
+            }
+        })
+    }
+
+    pub(super) fn kind(&mut self, tables: Tables<'_>, name: &str) -> Result<KindRow, StoreError> {
+        if let Some(row) = self.kinds.iter().find(|row| row.name == name) {
+            return Ok(row.clone());
+        }
+        tables.add_kind(name)?;
+        self.kinds = tables.kinds()?;
+        let row = self.kinds.iter().find(|row| row.name == name);
+        row.cloned().ok_or_else(|| StoreError::Damaged(format!("no number for kind {name:?}")))
+    }
+
+    pub(super) fn insert(
+        &mut self,
+        tables: Tables<'_>,
+        new: &NewJob,
+        now: Millis,
+    ) -> Result<Inserted, StoreError> {
+        if new.callers_id {
+            self.settle(tables, now)?;
+        }
+        let kind = self.kind(tables, &new.kind)?;
+        let part = partition_of(new.extra.as_deref());
+        // A job that is due goes to its lane at once. Only the process that runs the jobs knows the lanes.
+        let has_lane =
+            part.is_some() && self.claims.runner && self.claims.name_of(kind.n).is_some();
+        if has_lane {
+            self.make_lanes(tables)?;
+        }
+        let State { claims, hours, kinds, .. } = self;
+        let is_claimed = |id| claims.is_claimed(tables, id);
+        let table_for = |kind, due| match has_lane && due <= now {
+            true => Ok(Table::Lane),
+            false => hours.table_for(tables, kind, due),
+        };
+        let InsertedAt { inserted, place, replaced } =
+            tables.insert(kinds, &kind, new, is_claimed, table_for)?;
+        if let Some((kind, job)) = replaced {
+            let kind = kind_row(&self.kinds, kind)?.clone();
+            self.noted.note(&kind.n, Figure::Cancelled);
+            self.cancelled(tables, &kind, job, 0, now)?;
+        }
+        if let Some(place) = place {
+            self.count(place.kind, KindCounts::of_job(0));
+            self.noted.note(&place.kind, Figure::Inserted);
+            self.note_added(place, part);
+            if new.callers_id {
+                // A cancel of an earlier job with this id must not cancel this job.
+                self.take_cancel_request(tables, new.id)?;
+            }
+        }
+        Ok(inserted)
+    }
+
+    pub(super) fn insert_many(
+        &mut self,
+        tables: Tables<'_>,
+        jobs: &[NewJob],
+        now: Millis,
+    ) -> Result<Answer, StoreError> {
+        let mut taken = Vec::new();
+        for (n, job) in jobs.iter().enumerate() {
+            if let Inserted::Taken(by) = self.insert(tables, job, now)? {
+                taken.push((n, by));
+            }
+        }
+        Ok(Answer::InsertedMany(taken))
+    }
+
+    /// Returns the ids in `cancel_requested`.
+    pub(super) fn cancel_requested(
+        &mut self,
+        tables: Tables<'_>,
+    ) -> Result<&HashSet<JobId>, StoreError> {
+        let cancel_requested = match self.cancel_requested.take() {
+            Some(cancel_requested) => cancel_requested,
+            None => tables.ids(&tables.sql.cancel_requests)?.into_iter().collect(),
+        };
+        Ok(self.cancel_requested.insert(cancel_requested))
+    }
+
+    /// Says whether a cancel of this job was requested, by this process or another, and drops the request.
+    pub(super) fn take_cancel_request(
+        &mut self,
+        tables: Tables<'_>,
+        id: JobId,
+    ) -> Result<bool, StoreError> {
+        if self.cancel_requested.is_none() {
+            self.cancel_requested(tables)?;
+        }
+        // The set is almost always empty: then the id is not hashed.
+        let cancel_requested = self.cancel_requested.as_mut().is_some_and(|cancel_requested| {
+            !cancel_requested.is_empty() && cancel_requested.remove(&id)
+        });
+        if cancel_requested {
+            tables.execute(&tables.sql.drop_cancel_request, [id_bytes(id)])?;
+        }
+        Ok(cancel_requested)
+    }
+
+    fn cancel(&mut self, tables: Tables<'_>, id: JobId, now: Millis) -> Result<Cancel, StoreError> {
+        let Some(place) = tables.find(&self.kinds, id)? else { return Ok(Cancel::Gone) };
+        if self.claims.is_claimed(tables, id)? {
+            tables.execute(&tables.sql.put_cancel_request, [id_bytes(id)])?;
+            if let Some(cancel_requested) = &mut self.cancel_requested {
+                cancel_requested.insert(id);
+            }
+            return Ok(Cancel::Running);
+        }
+        self.delete_pending(tables, place, now)?;
+        Ok(Cancel::Cancelled)
+    }
+
+    /// Returns the job that has the key, or `None` if that job is claimed.
+    fn pending_holder(&self, tables: Tables<'_>, key: &str) -> Result<Option<Place>, StoreError> {
+        let Some(id) = tables.key_holder(key)? else { return Ok(None) };
+        if self.claims.is_claimed(tables, id)? {
+            return Ok(None);
+        }
+        tables.find(&self.kinds, id)
+    }
+
+    /// Deletes a job that is not claimed.
+    pub(super) fn delete_pending(
+        &mut self,
+        tables: Tables<'_>,
+        place: Place,
+        now: Millis,
+    ) -> Result<(), StoreError> {
+        if self.end_cancelled(tables, place, 0, now)? {
+            self.noted.note(&place.kind, Figure::Cancelled);
+            self.take_cancel_request(tables, place.id)?;
+        }
+        Ok(())
+    }
+
+    /// Gives a job that is not claimed another due time.
+    fn reschedule(
+        &mut self,
+        tables: Tables<'_>,
+        place: Place,
+        due: Millis,
+    ) -> Result<bool, StoreError> {
+        let Some(job) = tables.job(place)? else { return Ok(false) };
+        let kind = kind_row(&self.kinds, place.kind)?;
+        tables.delete_job(kind, place)?;
+        let table = self.hours.table_for(tables, place.kind, due)?;
+        let (part, again) = (job.part.clone(), JobRow { due, ..job });
+        let place = tables.put_job(kind, &again, table)?;
+        self.note_added(place, part.as_ref());
+        Ok(true)
+    }
+
+    fn retry(&mut self, tables: Tables<'_>, id: JobId, due: Millis) -> Result<Answer, StoreError> {
+        let dead = tables.ended(id)?.filter(|row| row.ending == Ending::Dead);
+        let Some(dead) = dead else { return Ok(Answer::Changed(false)) };
+        if let Some(key) = &dead.job.key {
+            if let Some(by) = tables.key_holder(key)? {
+                return Ok(Answer::Refused(StoreError::KeyTaken { key: key.clone(), by }));
+            }
+            tables.put_key(key, id)?;
+        }
+        self.take_ended(tables, &dead)?;
+        let (mut job, n) = (dead.job, dead.kind);
+        job.extra = self.retry_member(tables, id, job.extra)?;
+        self.take_cancel_request(tables, id)?;
+        let kind = kind_row(&self.kinds, n)?;
+        let table = self.hours.table_for(tables, n, due)?;
+        let alive = JobRow { due, failures: 0, interruptions: 0, ..job };
+        let place = tables.put_job(kind, &alive, table)?;
+        self.count(n, KindCounts::of_job(0));
+        self.note_added(place, alive.part.as_ref());
+        Ok(Answer::Changed(true))
+    }
+}
+
+impl State {
+    /// Sets the progress of a run whose claim is held.
+    pub(super) fn put_progress(
+        &mut self,
+        tables: Tables<'_>,
+        id: JobId,
+        fence: Fence,
+        value: &[u8],
+    ) -> Result<(), StoreError> {
+        let held = self.claims.get(id);
+        if held.is_some_and(|held| fence_of(self.claims.starts, held.order) == fence)
+            && !self.has_ended_in(tables, id)?
+        {
+            tables.execute(&tables.sql.put_progress, params![id_bytes(id), value])?;
+            self.progress(tables)?.insert(id);
+        }
+        Ok(())
+    }
+
+    /// Drops the progress of a run that has ended. Almost always no row exists: then the table is not touched.
+    pub(super) fn drop_progress(
+        &mut self,
+        tables: Tables<'_>,
+        id: JobId,
+    ) -> Result<(), StoreError> {
+        let progress = self.progress(tables)?;
+        if !progress.is_empty() && progress.remove(&id) {
+            tables.execute(&tables.sql.drop_progress, [id_bytes(id)])?;
+        }
+        Ok(())
+    }
+
+    /// Returns the ids in `progress`.
+    fn progress(&mut self, tables: Tables<'_>) -> Result<&mut HashSet<JobId>, StoreError> {
+        let progress = match self.progress.take() {
+            Some(progress) => progress,
+            None => tables.ids(&tables.sql.all_progress)?.into_iter().collect(),
+        };
+        Ok(self.progress.insert(progress))
+    }
+}

@@ -1,0 +1,307 @@
+//! The boundary to user code: catches its panics, counts and reports them ([`UnwindBoundary`]), and says whether a
+//! thread is inside a hook ([`is_in_hook`]).
+//!
+//! A wheel calls hooks, user code that is no job, by itself: a waker, [`Full::Give`](crate::Full::Give), a handler of
+//! panics, and the drop of a value on the thread that advances or ends a wheel.
+//!
+//! Ground rules:
+//!
+//! - The wheel calls or drops user code by itself: jobs, wakers, keys and their hasher, the panic handler, and the
+//!   payload of a panic. This file catches the panics of all of it. It does not catch those of `Hash` and `Eq` of a
+//!   key: they unwind to the caller of the verb.
+//! - A panic is counted once and handed to the user's handler. A panic of the handler is counted too, but not reported.
+//!   The payload of such a panic is leaked, because its drop could panic again, without end.
+//! - The boundary does not own the handler. The handler may have captured a scheduler, which owns the engine, which
+//!   owns the boundary; nothing in such a cycle would ever be dropped. So the owners of the handler are the values and
+//!   threads that may still run or drop jobs: the wheel, its driver, its drainers, the threads of its own pool, and the
+//!   jobs that a shutdown returned. The last of them drops it.
+//! - A thread that advances or ends a wheel waits for the hooks that it calls, and other threads may wait for it. So no
+//!   verb waits inside a hook: not for its own wheel, and not for another wheel, one of whose hooks may be waiting for
+//!   this wheel.
+//! - The note of a hook is thread-local. Hooks nest, so the end of a hook restores the note to its previous value.
+
+use core::any::Any;
+use core::cell::Cell;
+use core::fmt;
+use core::sync::atomic::{AtomicU64, Ordering};
+use std::panic::{AssertUnwindSafe, RefUnwindSafe, UnwindSafe, catch_unwind};
+use std::sync::{Arc, Weak};
+
+use crate::values::handle::Handle;
+use crate::values::job::Job;
+
+std::thread_local! {
+    static IN_HOOK: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Calls a hook, or a function that calls hooks. It must not unwind.
+pub(crate) fn call_hook(call: impl FnOnce()) {
+    let outer = IN_HOOK.replace(true);
+    call();
+    IN_HOOK.set(outer);
+}
+
+/// Returns whether this thread is inside a hook. Then the caller must not wait for other threads.
+pub(crate) fn is_in_hook() -> bool {
+    IN_HOOK.get()
+}
+
+/// The closure that the user gave to handle panics.
+pub(crate) type OnPanic = Box<dyn Fn(Panic) + Send + Sync>;
+
+/// A panic that the wheel caught, as the closure of [`Builder::on_panic`](crate::Builder::on_panic)
+/// receives it.
+#[non_exhaustive]
+pub struct Panic {
+    /// The handle of the job that panicked, in a run or while it was dropped. `None` for other user
+    /// code: a waker, [`Full::Give`](crate::Full::Give), the drop of a key or an event, or a task
+    /// that a job spawned on the wheel's own pool. Also `None` if the system refused to start the
+    /// pool's threads ([`Builder::threads`](crate::Builder::threads)).
+    pub handle: Option<Handle>,
+    /// The value that the panic carries.
+    pub payload: Box<dyn Any + Send>,
+}
+
+impl Panic {
+    /// Returns the message of the panic, if it is text, as it is for the panics of `panic!`,
+    /// `assert!` and `unwrap`.
+    #[must_use]
+    pub fn message(&self) -> Option<&str> {
+        match self.payload.downcast_ref::<&'static str>() {
+            Some(text) => Some(text),
+            None => self.payload.downcast_ref::<String>().map(String::as_str),
+        }
+    }
+
+    /// Returns a reference to the payload, if it is a `T`.
+    #[must_use]
+    pub fn downcast_ref<T: 'static>(&self) -> Option<&T> {
+        self.payload.downcast_ref()
+    }
+
+    /// Returns the payload, if it is a `T`.
+    ///
+    /// # Errors
+    ///
+    /// Returns the panic unchanged if its payload has another type.
+    pub fn downcast<T: 'static>(self) -> Result<Box<T>, Panic> {
+        let Panic { handle, payload } = self;
+        payload.downcast().map_err(|payload| Panic { handle, payload })
+    }
+}
+
+impl fmt::Debug for Panic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Panic")
+            .field("handle", &self.handle)
+            .field("message", &self.message())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The user's panic handler. It is kept as long as user code may still run.
+pub(crate) struct PanicHandler {
+    /// `None` only while it is being dropped.
+    on_panic: Option<OnPanic>,
+    panicked: Arc<AtomicU64>,
+}
+
+impl Drop for PanicHandler {
+    fn drop(&mut self) {
+        let on_panic = self.on_panic.take();
+        // The last owner may be a thread of the pool, and nothing may unwind into rayon.
+        call_hook(|| {
+            if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(on_panic))) {
+                self.panicked.fetch_add(1, Ordering::Relaxed);
+                core::mem::forget(payload);
+            }
+        });
+    }
+}
+
+/// Calls user code, and catches its panics.
+#[derive(Default)]
+pub(crate) struct UnwindBoundary {
+    panicked: Arc<AtomicU64>,
+    handler: Weak<PanicHandler>,
+}
+
+impl UnwindBoundary {
+    /// Returns a boundary, and the owner of its handler if there is one.
+    pub(crate) fn new(on_panic: Option<OnPanic>) -> (UnwindBoundary, Option<Arc<PanicHandler>>) {
+        let panicked = Arc::new(AtomicU64::new(0));
+        let handler = on_panic.map(|on_panic| {
+            let panicked = Arc::clone(&panicked);
+            Arc::new(PanicHandler { on_panic: Some(on_panic), panicked })
+        });
+        let weak = handler.as_ref().map_or_else(Weak::new, Arc::downgrade);
+        (UnwindBoundary { panicked, handler: weak }, handler)
+    }
+
+    /// Runs a job that is due, and was inserted under this handle.
+    pub(crate) fn fire(&self, job: Job, handle: Handle) {
+        self.catch(Some(handle), || job.fire());
+    }
+
+    /// Calls user code of the job with this handle. Returns its result, or `None` if it panicked.
+    pub(crate) fn call<T>(&self, handle: Handle, user: impl FnOnce() -> T) -> Option<T> {
+        let mut returned = None;
+        self.catch(Some(handle), || returned = Some(user()));
+        returned
+    }
+
+    /// Calls user code that belongs to no job.
+    pub(crate) fn call_without_handle(&self, user: impl FnOnce()) {
+        self.catch(None, user);
+    }
+
+    /// Drops a job that will not run, or another value of the job with this handle.
+    pub(crate) fn discard_job<T>(&self, job: T, handle: Handle) {
+        self.catch(Some(handle), || drop(job));
+    }
+
+    /// Drops a value of the user's that is no job.
+    pub(crate) fn discard<T>(&self, value: T) {
+        self.catch(None, || drop(value));
+    }
+
+    /// Returns the number of panics that were caught.
+    pub(crate) fn panicked(&self) -> u64 {
+        self.panicked.load(Ordering::Relaxed)
+    }
+
+    fn catch(&self, handle: Option<Handle>, user: impl FnOnce()) {
+        // Unwind safe: `user` owns everything that it touches, and none of that is state of the
+        // wheel.
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(user)) {
+            self.report(Panic { handle, payload });
+        }
+    }
+
+    /// Counts a panic that was caught, and hands it to the user's handler.
+    pub(crate) fn report(&self, panic: Panic) {
+        self.panicked.fetch_add(1, Ordering::Relaxed);
+        #[cfg(feature = "tracing")]
+        self.trace(&panic);
+        let handler = self.handler.upgrade();
+        let report = || match handler.as_ref().and_then(|handler| handler.on_panic.as_ref()) {
+            Some(on_panic) => on_panic(panic),
+            None => drop(panic),
+        };
+        self.catch_in_report(report);
+    }
+
+    #[cfg(feature = "tracing")]
+    fn trace(&self, panic: &Panic) {
+        self.catch_in_report(|| crate::host::traces::panicked(panic.handle, panic.message()));
+    }
+
+    /// Calls user code that learns of a panic. Counts its own panic, and does not report it.
+    fn catch_in_report(&self, report: impl FnOnce()) {
+        call_hook(|| {
+            if let Err(from_handler) = catch_unwind(AssertUnwindSafe(report)) {
+                self.panicked.fetch_add(1, Ordering::Relaxed);
+                core::mem::forget(from_handler);
+            }
+        });
+    }
+}
+
+// The handler is only ever called and dropped inside `catch_unwind`.
+impl UnwindSafe for UnwindBoundary {}
+impl RefUnwindSafe for UnwindBoundary {}
+impl UnwindSafe for PanicHandler {}
+impl RefUnwindSafe for PanicHandler {}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::panic_any;
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+    use crate::values::handle::Generation;
+
+    fn job(f: impl FnOnce() + Send + 'static) -> Job {
+        Job::new(f)
+    }
+
+    fn handle(index: u32) -> Handle {
+        Handle::new(0, Generation::MIN, index)
+    }
+
+    struct PanicsOnDrop(&'static str);
+
+    impl Drop for PanicsOnDrop {
+        fn drop(&mut self) {
+            panic_any(self.0);
+        }
+    }
+
+    /// A panic is counted, and the handler gets it with the handle of its job.
+    #[test]
+    fn panic_is_counted_and_handed_to_the_handler() {
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let handler_seen = Arc::clone(&seen);
+        let (boundary, _handler) = UnwindBoundary::new(Some(Box::new(move |panic| {
+            let text = panic.message().unwrap().to_owned();
+            handler_seen.lock().unwrap().push((panic.handle, text));
+        })));
+        boundary.fire(job(|| panic_any("called")), handle(1));
+        boundary.fire(job(|| ()), handle(2));
+        let captured = PanicsOnDrop("dropped");
+        boundary.discard_job(job(move || drop(captured)), handle(3));
+        boundary.discard(PanicsOnDrop("a key"));
+        assert_eq!(
+            *seen.lock().unwrap(),
+            [(Some(handle(1)), "called"), (Some(handle(3)), "dropped"), (None, "a key")]
+                .map(|(handle, text)| (handle, text.to_owned()))
+        );
+        assert_eq!(boundary.panicked(), 3);
+    }
+
+    /// A panic of the handler is counted and goes no further.
+    #[test]
+    fn handler_that_panics_is_silenced() {
+        let (boundary, _handler) = UnwindBoundary::new(Some(Box::new(|_| panic_any("handler"))));
+        boundary.fire(job(|| panic_any("job")), handle(0));
+        assert_eq!(boundary.panicked(), 2);
+    }
+
+    /// A payload that panics in its drop is counted and goes no further.
+    #[test]
+    fn payload_that_panics_when_dropped_is_silenced() {
+        let boundary = UnwindBoundary::default();
+        boundary.fire(job(|| panic_any(PanicsOnDrop("payload"))), handle(0));
+        assert_eq!(boundary.panicked(), 2);
+    }
+
+    /// A handler that panics in its drop is counted, and later panics are counted without it.
+    #[test]
+    fn handler_that_panics_when_dropped_is_silenced() {
+        let captured = PanicsOnDrop("handler's own");
+        let (boundary, handler) = UnwindBoundary::new(Some(Box::new(move |_| {
+            let _ = &captured;
+        })));
+        drop(handler);
+        assert_eq!(boundary.panicked(), 1);
+        boundary.fire(job(|| panic_any("job")), handle(0));
+        assert_eq!(boundary.panicked(), 2, "without its handler too");
+    }
+
+    /// A drop that panics does not prevent the drops of other jobs.
+    #[test]
+    fn drop_that_panics_spares_the_other_drops() {
+        let boundary = UnwindBoundary::default();
+        let count = Arc::new(());
+        let jobs: Vec<Job> = (0..3)
+            .map(|n| {
+                let (bomb, held) = (PanicsOnDrop("one of many"), Arc::clone(&count));
+                job(move || drop((n, bomb, held)))
+            })
+            .collect();
+        for each in jobs {
+            boundary.discard(each);
+        }
+        assert_eq!((boundary.panicked(), Arc::strong_count(&count)), (3, 1));
+    }
+}
