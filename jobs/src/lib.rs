@@ -136,7 +136,8 @@ pub use values::id::{JobId, ParseIdError};
 pub use values::info::{
     Cancel, Counts, DeadByError, Durability, JobInfo, JobState, Overdue, ScheduleInfo,
 };
-pub use values::job::{DecodeError, EncodeError, Job};
+pub use values::error::{DecodeError, EncodeError};
+pub use values::job::Job;
 pub use values::keep::Keep;
 pub use values::limit::{Limit, LimitError};
 pub use values::limit_info::LimitInfo;

@@ -11,7 +11,8 @@ use super::states::States;
 use crate::store::NAME_BYTES;
 use crate::values::error::OpenError;
 use crate::values::fail::Fail;
-use crate::values::job::{DecodeError, Job};
+use crate::values::error::DecodeError;
+use crate::values::job::Job;
 use crate::values::retry::Retry;
 
 /// The result of a call of a handler.

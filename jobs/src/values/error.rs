@@ -9,7 +9,6 @@ use super::end_in_error::EndInError;
 use super::follow_up_error::FollowUpError;
 use super::group_error::GroupError;
 use super::id::JobId;
-use super::job::EncodeError;
 use super::limit::LimitError;
 use super::schedule::ScheduleError;
 pub use super::server_problem::ServerProblem;
@@ -397,3 +396,40 @@ impl From<StoreError> for Violation {
         Violation(format!("the store could not be read: {error}"))
     }
 }
+
+/// A job that could not be turned into bytes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct EncodeError(String);
+
+/// Bytes that could not be turned into a job.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DecodeError(String);
+
+impl EncodeError {
+    /// Returns the error with this reason.
+    pub fn new(reason: impl fmt::Display) -> EncodeError {
+        EncodeError(reason.to_string())
+    }
+}
+
+impl DecodeError {
+    /// Returns the error with this reason.
+    pub fn new(reason: impl fmt::Display) -> DecodeError {
+        DecodeError(reason.to_string())
+    }
+}
+
+impl fmt::Display for EncodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the job does not encode: {}", self.0)
+    }
+}
+
+impl fmt::Display for DecodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the payload does not decode: {}", self.0)
+    }
+}
+
+impl std::error::Error for EncodeError {}
+impl std::error::Error for DecodeError {}

@@ -6,7 +6,7 @@ use serde::{Serialize, Serializer};
 
 use super::group::GroupId;
 use super::id::JobId;
-use super::json::rfc3339;
+use super::time::rfc3339;
 
 /// A group of jobs, as the store has it: see [`Client::group`](crate::Client::group). `total` is the sum of `open`,
 /// `completed`, `dead` and `cancelled`.

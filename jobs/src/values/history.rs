@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use serde::Serialize;
 
 use super::buckets::Buckets;
-use super::json::rfc3339;
+use super::time::rfc3339;
 
 /// How many kinds have figures of their own. So a program that makes up kinds cannot fill a store or a process.
 pub(crate) const MOST_KINDS: usize = 200;

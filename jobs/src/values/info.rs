@@ -6,7 +6,8 @@ use std::time::{Duration, SystemTime};
 use super::attempt_errors::AttemptError;
 use super::group::GroupId;
 use super::id::JobId;
-use super::job::{DecodeError, Job};
+use super::error::DecodeError;
+use super::job::Job;
 use super::time::Millis;
 
 /// Says which failures cannot undo a change, once the call has returned. It is for jobs in a file. On a server, the

@@ -1,10 +1,11 @@
 //! The trait of a job: data of a named kind.
 
-use core::fmt;
 use std::io::{self, Write};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+
+use super::error::{DecodeError, EncodeError};
 
 /// A kind of job: the data that a handler needs, under a name that stays the same. (`tickwheel::Job` is another
 /// type: a struct that holds a closure.)
@@ -145,40 +146,3 @@ impl serde_json::ser::Formatter for Levels {
         self.end(writer, b"}")
     }
 }
-
-/// A job that could not be turned into bytes.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct EncodeError(String);
-
-/// Bytes that could not be turned into a job.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct DecodeError(String);
-
-impl EncodeError {
-    /// Returns the error with this reason.
-    pub fn new(reason: impl fmt::Display) -> EncodeError {
-        EncodeError(reason.to_string())
-    }
-}
-
-impl DecodeError {
-    /// Returns the error with this reason.
-    pub fn new(reason: impl fmt::Display) -> DecodeError {
-        DecodeError(reason.to_string())
-    }
-}
-
-impl fmt::Display for EncodeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the job does not encode: {}", self.0)
-    }
-}
-
-impl fmt::Display for DecodeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the payload does not decode: {}", self.0)
-    }
-}
-
-impl std::error::Error for EncodeError {}
-impl std::error::Error for DecodeError {}

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 
-use super::json::rfc3339;
+use super::time::rfc3339;
 use super::time::Millis;
 
 /// A node that has not been seen for this long is forgotten at the next purge.

@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde::ser::{SerializeStruct, Serializer};
 
 use super::info::JobInfo;
-use super::json::Rfc3339;
+use super::time::Rfc3339;
 use super::limit_info::LimitInfo;
 use super::limits::{self, LimitScope};
 use super::node::NodeInfo;

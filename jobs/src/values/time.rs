@@ -1,4 +1,4 @@
-//! Times of the wall clock, in whole milliseconds, and how a [`When`] becomes one.
+//! Times of the wall clock, in whole milliseconds, how a [`When`] becomes one, and how one is written (RFC 3339).
 //!
 //! Ground rules:
 //!
@@ -12,6 +12,7 @@
 use core::fmt;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use serde::{Serialize, Serializer};
 use tickwheel::{Earliest, When};
 
 /// A time of the wall clock: milliseconds since 1970.
@@ -154,3 +155,54 @@ impl Now {
         Ok(due.plus(Duration::from_millis(draw % choices)))
     }
 }
+
+/// A time, printed as RFC 3339: `2026-11-22T10:00:00.000Z`.
+pub(crate) struct Rfc3339(pub(crate) SystemTime);
+
+impl fmt::Display for Rfc3339 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ms = Millis::present(self.0).get();
+        let (days, of_day) = (ms / 86_400_000, ms % 86_400_000);
+        let (year, month, day) = date(days);
+        let (seconds, ms) = (of_day / 1000, of_day % 1000);
+        let (hour, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+        write!(f, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{ms:03}Z")
+    }
+}
+
+impl fmt::Debug for Rfc3339 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl Serialize for Rfc3339 {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// Serializes a time.
+pub(crate) fn rfc3339<S: Serializer>(time: &SystemTime, serializer: S) -> Result<S::Ok, S::Error> {
+    Rfc3339(*time).serialize(serializer)
+}
+
+/// Returns a time as text.
+#[cfg(feature = "web")]
+pub(crate) fn rfc3339_text(time: SystemTime) -> String {
+    Rfc3339(time).to_string()
+}
+
+/// Returns year, month and day of the day with this number, counted from 1970-01-01. The algorithm is
+/// `civil_from_days` of Howard Hinnant: years begin in March, so that a leap day is the last day of one.
+pub(super) fn date(days: i64) -> (i64, i64, i64) {
+    let days = days + 719_468; // since 0000-03-01
+    let (era, of_era) = (days / 146_097, days % 146_097);
+    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    let month = (5 * of_year + 2) / 153; // 0 is March
+    let day = of_year - (153 * month + 2) / 5 + 1;
+    let (month, next_year) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
+    (era * 400 + year + next_year, month, day)
+}
+

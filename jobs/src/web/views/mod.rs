@@ -17,7 +17,7 @@ use std::time::{Duration, SystemTime};
 
 use serde::{Serialize, Serializer};
 
-use crate::values::json::rfc3339_text;
+use crate::values::time::rfc3339_text;
 use crate::values::time::Millis;
 
 /// A time. It prints as `2026-11-22T10:00:00.000Z`.
