@@ -103,52 +103,52 @@ pub use api::bulk::{Bulk, BulkCounts};
 pub use api::client::Client;
 pub use api::driver::Driver;
 pub use api::group::Group;
-pub use api::group_handle::GroupHandle;
+pub use api::group::GroupHandle;
+pub use api::insert::{Inserted, NewJob, Until};
 pub use api::jobs::Jobs;
 pub use api::keyed::Keyed;
 pub use api::kind::Kind;
 pub use api::limits::Partition;
-pub use api::new_job::{Inserted, NewJob, Until};
-pub use api::pages::Pages;
-#[cfg(feature = "sqlite-unbundled")]
-pub use api::statement::Statement;
+pub use api::read::Pages;
 pub use api::test_run::TestRun;
+#[cfg(feature = "sqlite-unbundled")]
+pub use api::transaction::Statement;
 pub use dispatch::events::Event;
 pub use dispatch::kind_metrics::KindStats;
 pub use dispatch::metrics::Stats;
 pub use dispatch::run::{Cancelled, Run};
-pub use values::attempt_errors::AttemptError;
-pub use values::buckets::Buckets;
-pub use values::call_error::CallError;
-pub use values::cancellation::Cancellation;
-pub use values::end_in_error::EndInError;
+pub use values::error::CallError;
+pub use values::error::EndInError;
+pub use values::error::FollowUpError;
+pub use values::error::{DecodeError, EncodeError};
 pub use values::error::{
     InsertError, InsertErrorKind, OpenError, ServerProblem, StoreError, Violation,
 };
-pub use values::fail::Fail;
-pub use values::fence::Fence;
-pub use values::follow_up_error::FollowUpError;
+pub use values::fail_and_retry::AttemptError;
+pub use values::fail_and_retry::Fail;
+pub use values::fail_and_retry::Retry;
+pub use values::group::GroupError;
 pub use values::group::GroupId;
-pub use values::group_error::GroupError;
-pub use values::group_info::GroupInfo;
+pub use values::group::GroupInfo;
+pub use values::history::Buckets;
 pub use values::history::{HistoryEntry, Step};
+pub use values::id::Fence;
 pub use values::id::{JobId, ParseIdError};
 pub use values::info::{
     Cancel, Counts, DeadByError, Durability, JobInfo, JobState, Overdue, ScheduleInfo,
 };
-pub use values::error::{DecodeError, EncodeError};
 pub use values::job::Job;
-pub use values::keep::Keep;
 pub use values::limit::{Limit, LimitError};
-pub use values::limit_info::LimitInfo;
-pub use values::limits::LimitScope;
 pub use values::node::NodeInfo;
 pub use values::pending_reason::PendingReason;
-pub use values::retry::Retry;
-pub use values::run_report::{Outcome, RunReport};
+pub use values::run_end::Cancellation;
+pub use values::run_end::{Outcome, RunReport};
 #[cfg(feature = "cron")]
 pub use values::schedule::Cron;
 pub use values::schedule::{Missed, Schedule, ScheduleError};
+pub use values::setting::Keep;
+pub use values::stored_limits::LimitInfo;
+pub use values::stored_limits::LimitScope;
 pub use values::time::TimeError;
 #[cfg(feature = "redis-tls")]
 pub use values::tls::Tls;

@@ -5,12 +5,12 @@ use std::time::Duration;
 use tickwheel::When;
 
 use super::bulk::{Bulk, BulkCounts};
-use super::caller::Caller;
 use super::client::Client;
+use super::insert::{Inserted, NewJob};
 use super::keyed::Keyed;
-use super::new_job::{Inserted, NewJob};
-use super::pages::Pages;
+use super::read::Pages;
 use super::request;
+use super::request::Caller;
 use crate::values::error::{InsertError, StoreError, Violation};
 use crate::values::id::JobId;
 use crate::values::info::{Cancel, Counts, JobInfo, ScheduleInfo};

@@ -1,9 +1,14 @@
-//! The builder of jobs: handlers, durability, limits.
+//! The builder of jobs: where they are stored (a file, a server, memory), and every choice: handlers, durability,
+//! limits, reports and time limits of runs, and how an insert captures the context of a trace and a run resumes it.
 
 use core::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+#[cfg(feature = "tracing")]
+use tracing::Span;
+
+use super::jobs::Jobs;
 use crate::dispatch::dispatcher_handle::Capture;
 use crate::dispatch::events::{Event, OnEvent};
 use crate::dispatch::handlers::{Call, Called, Handler, Handlers};
@@ -15,12 +20,15 @@ use crate::dispatch::traces::{CaptureTrace, ResumeTrace};
 use crate::store::redis::discovery::Server;
 #[cfg(feature = "sqlite-unbundled")]
 use crate::store::sqlite::open::Location;
-use crate::values::fail::Fail;
-use crate::values::headers::Headers;
+#[cfg(any(feature = "sqlite-unbundled", feature = "redis"))]
+use crate::values::error::OpenError;
+use crate::values::fail_and_retry::{Fail, Retry};
 use crate::values::info::Durability;
-use crate::values::job::Job;
+use crate::values::job::{Headers, Job};
 use crate::values::limit::Limit;
-use crate::values::retry::Retry;
+use crate::values::run_end::RunReport;
+#[cfg(feature = "redis-tls")]
+use crate::values::tls::Tls;
 
 /// Configures how jobs run, and starts them. [`Jobs::open`](crate::Jobs::open), `Jobs::redis` and
 /// [`Jobs::memory`](crate::Jobs::memory) return one.
@@ -321,5 +329,306 @@ impl fmt::Debug for Builder {
             .field("durability", &self.durability)
             .field("queue", &self.queue)
             .finish_non_exhaustive()
+    }
+}
+
+impl Builder {
+    /// Sets the function that is called at the start and at the end of every run: for traces, logs and counters
+    /// of your own. The counters of [`Stats::kinds`](crate::Stats::kinds) need no such function.
+    ///
+    /// - **The start** is reported before the handler is called, on the thread that is about to call it. The
+    ///   function may make every call there. Its time is part of the run, and of the run's
+    ///   [time limit](Builder::time_limit).
+    /// - **The end** is reported after the commit that ends the run, on the dispatcher's thread, as an
+    ///   [`Event`](crate::Event) is: the function must be short, and calls that would wait are refused there.
+    ///   The end of a run that does not count is reported when that is known: the run lost its lease, a shutdown
+    ///   waited for it no longer, or the jobs stopped. The outcome is then
+    ///   [`Outcome::Interrupted`](crate::Outcome::Interrupted), and the handler may still be running. If that
+    ///   happens while the start is being reported, the end follows on the thread of the start.
+    ///
+    /// The end of a run is reported after its start, and exactly once, also at a shutdown. No end is reported if
+    /// the process ends before it. A panic of the function is caught, and the run goes on. No lock is held while
+    /// the function runs, so it runs on several threads at once.
+    ///
+    /// On a manual clock ([`Builder::manual`](crate::Builder::manual)) the end is reported on the thread that
+    /// makes the commit, where the function may make any call.
+    ///
+    /// ```
+    /// use std::sync::{Arc, Mutex};
+    /// use std::time::Duration;
+    /// use serde::{Deserialize, Serialize};
+    /// use tickwheel_jobs::{Fail, Job, Jobs};
+    ///
+    /// #[derive(Serialize, Deserialize)]
+    /// struct Push(String);
+    /// impl Job for Push {
+    ///     const KIND: &'static str = "push";
+    /// }
+    ///
+    /// let log = Arc::new(Mutex::new(Vec::new()));
+    /// let lines = Arc::clone(&log);
+    /// let (jobs, driver) = Jobs::memory()
+    ///     .handle(|push: Push, _| Err(Fail::dead(format!("there is no user {}", push.0))))
+    ///     .on_run(move |run| {
+    ///         lines.lock().unwrap().push(match (run.outcome, &run.error) {
+    ///             (None, _) => format!("{} begins", run.kind),
+    ///             (Some(outcome), Some(error)) => format!("{} is {outcome}: {error}", run.kind),
+    ///             (Some(outcome), None) => format!("{} is {outcome}", run.kind),
+    ///         });
+    ///     })
+    ///     .manual()?;
+    /// jobs.insert(Duration::ZERO, Push("ann".to_owned()))?;
+    /// driver.advance(Duration::ZERO);
+    /// assert_eq!(*log.lock().unwrap(), ["push begins", "push is dead: there is no user ann"]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[doc(alias("hook", "middleware", "callback", "trace", "telemetry"))]
+    pub fn on_run(self, report: impl Fn(&RunReport) + Send + Sync + 'static) -> Builder {
+        Builder { on_run: Some(Arc::new(report)), ..self }
+    }
+
+    /// Limits the time that a run of this kind may take, from its start on. By default there is no limit. Of two
+    /// limits for one kind the last one counts.
+    ///
+    /// At the limit [`Run::is_cancelled`](crate::Run::is_cancelled) becomes true, and
+    /// [`Run::cancellation`](crate::Run::cancellation) returns
+    /// [`Cancellation::TimeLimit`](crate::Cancellation::TimeLimit). Then a grace begins, as long as
+    /// [`Builder::lease`], on a file and in memory too. If the handler returns within the grace, its end counts,
+    /// and [`Fail::interrupted`](crate::Fail::interrupted) is a failure.
+    ///
+    /// After the grace the run has failed with the error "took longer than 30s": the job is retried by its
+    /// policy, or is dead. A thread cannot be stopped from outside, so the handler goes on. It keeps its slot of
+    /// [`Builder::max_in_flight`] until it returns, and its end does not count. **The next run of the job may
+    /// begin beside it.** If two runs of a job must not overlap, set no limit, or return when the run is
+    /// cancelled.
+    ///
+    /// The start refuses a limit of zero, and one for a kind without a handler, with
+    /// [`OpenError::Config`](crate::OpenError::Config).
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use serde::{Deserialize, Serialize};
+    /// use tickwheel_jobs::{Cancellation, Fail, Job, Jobs};
+    ///
+    /// #[derive(Serialize, Deserialize)]
+    /// struct Import {
+    ///     pages: u32,
+    /// }
+    /// impl Job for Import {
+    ///     const KIND: &'static str = "import";
+    /// }
+    ///
+    /// let jobs = Jobs::memory()
+    ///     .time_limit::<Import>(Duration::from_secs(600))
+    ///     .handle(|import: Import, run| {
+    ///         for _page in 0..import.pages {
+    ///             if run.cancellation() == Some(Cancellation::TimeLimit) {
+    ///                 return Err(Fail::dead("too many pages for ten minutes"));
+    ///             }
+    ///         }
+    ///         Ok(())
+    ///     })
+    ///     .start()?;
+    /// # drop(jobs);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[doc(alias("timeout", "max_runtime", "deadline", "job_timeout"))]
+    pub fn time_limit<J: Job>(mut self, limit: Duration) -> Builder {
+        self.time_limits.push((J::KIND, limit));
+        self
+    }
+}
+
+impl Jobs {
+    /// Opens the jobs in a file, which is created if it is absent. It may be the SQLite database of an
+    /// application, as long as that has no `application_id` of its own: the tables of the jobs begin with
+    /// `tickwheel_`. The tables of the application are neither read nor checked.
+    ///
+    /// The path is made absolute here, so a later change of the working directory has no effect. A symbolic
+    /// link is followed. If the file that it leads to is absent, that file is created.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be created or opened, is empty, damaged, no SQLite database, another application's,
+    /// from a later version, or from before the first release; if another connection holds its lock for ten seconds; or
+    /// if the SQLite of the program is too old. A file that is refused is left as it was.
+    #[cfg(feature = "sqlite-unbundled")]
+    pub fn open(path: impl AsRef<std::path::Path>) -> Result<Builder, OpenError> {
+        Builder::on_file(path.as_ref(), false)
+    }
+
+    /// Opens jobs in a new file in the system's folder for temporary files. The file is removed with its last
+    /// [`Jobs`] and [`Client`](crate::Client); a program that is killed leaves it behind. For tests that need a
+    /// file: [`Client::file`](crate::Client::file) returns its path.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError::Io`] if the file cannot be made, and those of [`Jobs::open`].
+    #[cfg(feature = "sqlite-unbundled")]
+    pub fn temporary() -> Result<Builder, OpenError> {
+        let mut location = Location::temporary()?;
+        drop(location.open()?);
+        Ok(Builder::new(Source::File(location)))
+    }
+
+    /// The same as [`Jobs::open`], but works also if this process may only read the file. SQLite then refuses
+    /// every change. For the command `tickwheel-jobs`.
+    #[doc(hidden)]
+    #[cfg(feature = "sqlite-unbundled")]
+    pub fn open_to_look(path: impl AsRef<std::path::Path>) -> Result<Builder, OpenError> {
+        Builder::on_file(path.as_ref(), true)
+    }
+
+    /// Opens the jobs on a virtual file system of SQLite's.
+    #[doc(hidden)]
+    #[cfg(feature = "sqlite-unbundled")]
+    pub fn open_with_vfs(
+        path: impl AsRef<std::path::Path>,
+        vfs: &str,
+    ) -> Result<Builder, OpenError> {
+        let (path, vfs) = (path.as_ref().to_owned(), Some(vfs.to_owned()));
+        Ok(Builder::new(Source::File(Location::new(path, vfs))))
+    }
+
+    /// Opens the jobs on a Redis server, which several machines share: each of them may run jobs. With
+    /// feature `redis`. The URL is one of
+    ///
+    /// ```text
+    /// redis://[user][:password@]host[:port][/database]
+    /// redis-cluster://[user][:password@]host[:port][,host[:port]..]
+    /// redis-sentinel://[user][:password@]host[:port][,host[:port]..][/database]?master=NAME
+    ///                  [&sentinel_user=NAME][&sentinel_password=PASSWORD]
+    /// unix:///path[?db=NUMBER]
+    /// ```
+    ///
+    /// each with `rediss` in the place of `redis` for TLS (feature `redis-tls`). The first is one server. The
+    /// second lists nodes of a cluster; it is enough if one of them answers. The third lists sentinels, which
+    /// know the address of the master by its name and have a login of their own.
+    ///
+    /// A queue is on one server at any time. In a cluster and behind sentinels, that server is looked up before
+    /// each connection. So calls and runs go on after a failover, as soon as a server takes writes. Meanwhile a
+    /// call waits, for at most [`Builder::call_timeout`]. `docs/redis.md` says what a failover may lose, and
+    /// [`Builder::replicas`] reduces it.
+    ///
+    /// A node claims only the jobs that it can start soon, so the nodes share the work: one for each free thread, and
+    /// as many more as its threads finish within 100 ms, at most [`Builder::max_in_flight`] (2,048 by default). It
+    /// gives back a claimed job that has not started after a second (one of a batch a second after its wait). Handlers
+    /// that are futures take no thread: of each such kind a node claims at most 64 jobs, or as many as
+    /// `Builder::max_async_runs` says.
+    ///
+    /// Due times are times of the server's clock; the clocks of the machines have no effect. A claim is a lease
+    /// ([`Builder::lease`]), which the process renews as long as it lives.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError::Server`] if the server cannot be reached, denies access, is no Redis server, is
+    /// older than 6.2, is a replica, or deletes keys when its memory is full; if no node of the cluster
+    /// answers or none has the queue; or if no sentinel answers or none knows the name.
+    /// [`OpenError::Config`] if the URL is not valid: the text says what is wrong, and contains no password.
+    #[cfg(feature = "redis")]
+    pub fn redis(url: impl AsRef<str>) -> Result<Builder, OpenError> {
+        Builder::on_server(Server::parse(url.as_ref())?)
+    }
+
+    /// The same as [`Jobs::redis`], over TLS with other certificates than the system's: those of a private
+    /// authority, or a client certificate. They hold for nodes, sentinels and servers alike.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Jobs::redis`]; and [`OpenError::Config`] if the URL does not begin with `rediss`, or a
+    /// certificate or the key cannot be read.
+    #[cfg(feature = "redis-tls")]
+    pub fn redis_with_tls(url: impl AsRef<str>, tls: Tls) -> Result<Builder, OpenError> {
+        Builder::on_server(Server::parse(url.as_ref())?.with_tls(&tls)?)
+    }
+
+    /// Connects to the server of a queue, and to the other masters if that is a cluster. Returns the server's
+    /// address and database, and the connections, that of the queue's server first. For the command
+    /// `tickwheel-jobs`.
+    #[doc(hidden)]
+    #[cfg(feature = "redis")]
+    pub fn redis_connections(
+        url: &str,
+        queue: Option<&str>,
+    ) -> Result<(String, Vec<redis::Connection>), OpenError> {
+        Server::parse(url)?.with_queue(queue).connect_to_all()
+    }
+
+    /// Returns the builder of jobs in memory, which are lost with the process: for tests.
+    pub fn memory() -> Builder {
+        Builder::new(Source::Memory)
+    }
+}
+
+impl Builder {
+    #[cfg(feature = "sqlite-unbundled")]
+    fn on_file(path: &std::path::Path, only_looks: bool) -> Result<Builder, OpenError> {
+        let mut location = Location::new(path.to_owned(), None);
+        location.only_looks = only_looks;
+        drop(location.open()?);
+        Ok(Builder::new(Source::File(location)))
+    }
+
+    #[cfg(feature = "redis")]
+    fn on_server(server: Server) -> Result<Builder, OpenError> {
+        drop(crate::store::redis::open::open(&server, super::builder::DEFAULT_CALL_TIMEOUT)?);
+        Ok(Builder::new(Source::Server(Box::new(server))))
+    }
+}
+
+#[cfg(feature = "tracing")]
+impl Builder {
+    /// Sets how the jobs carry the context of a trace from their insert to their runs. With feature `tracing`.
+    ///
+    /// - **`capture`** is called on the thread that inserts, once for each call, also of a batch, and returns the
+    ///   context of the current trace as text: a `traceparent`, and after a line break perhaps a `tracestate`. The
+    ///   text travels in the job's headers of these two names. Nothing is captured if it returns `None`. A job that
+    ///   has a header `traceparent` already, by [`NewJob::header`](crate::NewJob::header) for example, keeps it.
+    ///   If the headers of the job leave no room for the text, it is left out.
+    /// - **`resume`** is called at the start of each run of a job that has such headers, before its handler, with the
+    ///   span of the run and the same text. It links the span to the context.
+    ///
+    /// A run may come days after its insert, so its span is the root of a trace of its own, with a link to the other
+    /// trace. The headers are stored with the job, so the link survives a crash, and each retry has it. A handler
+    /// that inserts a job captures the context of its own run.
+    ///
+    /// Every process sets this for itself: a [`client`](Builder::client) needs `capture` only, and its `resume` may
+    /// do nothing. Occurrences of a schedule carry no context, because the dispatcher inserts them.
+    ///
+    /// A panic of either function is caught: the job is inserted without a context, or its run goes on without a
+    /// link.
+    ///
+    /// The page `docs/traces.md` has the two functions for OpenTelemetry, and the spans and events of the feature.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use serde::{Deserialize, Serialize};
+    /// use tickwheel_jobs::{Job, Jobs};
+    ///
+    /// #[derive(Serialize, Deserialize)]
+    /// struct Push;
+    /// impl Job for Push {
+    ///     const KIND: &'static str = "push";
+    /// }
+    ///
+    /// let (jobs, driver) = Jobs::memory()
+    ///     .trace_context(
+    ///         || Some("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".to_owned()),
+    ///         |span, context| println!("{span:?} was caused by {context}"),
+    ///     )
+    ///     .handle(|_: Push, _| Ok(()))
+    ///     .manual()?;
+    /// let id = jobs.insert(Duration::ZERO, Push)?;
+    /// assert!(jobs.get(id)?.unwrap().headers["traceparent"].starts_with("00-0af7"));
+    /// driver.advance(Duration::ZERO);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[doc(alias("opentelemetry", "otel", "traceparent", "propagation", "span"))]
+    pub fn trace_context(
+        self,
+        capture: impl Fn() -> Option<String> + Send + Sync + 'static,
+        resume: impl Fn(&Span, &str) + Send + Sync + 'static,
+    ) -> Builder {
+        Builder { trace_context: Some((Arc::new(capture), Arc::new(resume))), ..self }
     }
 }

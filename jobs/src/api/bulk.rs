@@ -12,10 +12,10 @@ use std::collections::VecDeque;
 
 use tickwheel::When;
 
-use super::caller::{Caller, on_thread};
 use super::client::{draw, error_of};
-use super::pages::Pages;
+use super::read::Pages;
 use super::request;
+use super::request::{Caller, on_thread};
 use crate::store::{Answer, MOST_EACH, Op};
 use crate::values::error::StoreError;
 use crate::values::id::JobId;

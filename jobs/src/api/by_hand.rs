@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use tickwheel::When;
 
-use super::caller::{Caller, on_thread};
 use super::client::{Client, check_name};
 use super::request;
+use super::request::{Caller, on_thread};
 use crate::store::{ApplyError, IfTaken, Inserted, NewJob, PAYLOAD_BYTES};
 use crate::values::error::{InsertErrorKind, StoreError};
 use crate::values::id::{JobId, JobIds};

@@ -5,19 +5,19 @@ use std::sync::Arc;
 
 use tickwheel::When;
 
-use super::caller::{Caller, on_thread};
 use super::request::{self, Request};
+use super::request::{Caller, on_thread};
 use crate::dispatch::dispatcher_handle::DispatcherHandle;
 use crate::dispatch::metrics::Stats;
 use crate::dispatch::run::Run;
 use crate::dispatch::run_state::RunState;
 use crate::store::{Answer, ApplyError, Inserted, NAME_BYTES, Op, PAYLOAD_BYTES};
 use crate::values::error::{StoreError, Violation};
-use crate::values::extra::group_of;
-use crate::values::headers::Headers;
 use crate::values::id::JobId;
 use crate::values::info::{Cancel, JobInfo};
+use crate::values::job::Headers;
 use crate::values::job::Job;
+use crate::values::job::group_of;
 use crate::values::time::{Millis, Now};
 
 /// Inserts, cancels and reads jobs. [`Jobs`](crate::Jobs) has all of its methods;

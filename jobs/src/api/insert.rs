@@ -1,21 +1,243 @@
-//! The verbs that insert jobs.
+//! Inserts: a job with its due time, id, key, retry policy and headers; the verbs that insert it; and follow-ups, jobs
+//! that a run inserts with its end.
+//!
+//! Ground rules:
+//!
+//! - The verbs that insert one job take a time and the job. All other properties of a job are set at [`NewJob`], so
+//!   they combine, also in a batch and in a transaction.
+//! - Nothing is checked at [`NewJob`]: the verb that inserts the job checks it, and returns it if it is refused.
+//! - The headers of a job are those of the builder, of the client and of the job itself, and the context of the trace.
 
+use core::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tickwheel::When;
 
-use super::caller::{Caller, on_thread};
 use super::client::{Client, check_name, draw, payload};
-use super::insert_headers::InsertHeaders;
-use super::new_job::{Inserted, NewJob, Until};
-use super::request::{self, Request};
-use crate::store::{self, ApplyError};
+use super::request::{self, Caller, Request, on_thread};
+use crate::dispatch::run::Run;
+use crate::store::{self, ApplyError, IfTaken};
 use crate::values::error::{InsertError, InsertErrorKind, StoreError};
-use crate::values::extra::{Burst, Extra};
+use crate::values::fail_and_retry::Retry;
 use crate::values::id::{JobId, JobIds};
 use crate::values::info::Durability;
-use crate::values::job::Job;
+use crate::values::job::{self, Burst, Extra, Headers, Job};
 use crate::values::time::Now;
+#[cfg(feature = "tracing")]
+use crate::values::trace_context::TraceContext;
+
+/// A job to insert, with its properties. By default it is due at once, has a new id and no key, and is retried
+/// by the policy of its handler.
+///
+/// A pair of a time and a job converts to one: `(when, job)` is `NewJob::new(job).at(when)`.
+///
+/// ```
+/// # use serde::{Deserialize, Serialize};
+/// # use tickwheel_jobs::{Job, JobId, Jobs};
+/// use std::time::Duration;
+/// use tickwheel_jobs::{NewJob, Retry, Until};
+/// # #[derive(Serialize, Deserialize)]
+/// # struct CloseOrder { order: u64 }
+/// # impl Job for CloseOrder { const KIND: &'static str = "close-order"; }
+/// # let (jobs, driver) = Jobs::memory().handle(|_: CloseOrder, _| Ok(())).manual()?;
+/// let hour = Duration::from_secs(3600);
+/// let close = NewJob::new(CloseOrder { order: 1001 })
+///     .at(72 * hour)
+///     .key("order-1001") // at most one job of this order waits,
+///     .unique_until(Until::Ended) // and none while one runs
+///     .id(JobId::named("close order 1001")) // once, however often this is called
+///     .retry(Retry::fixed(hour).max_retries(3));
+/// let inserted = jobs.insert_job(close)?;
+/// assert!(inserted.is_new);
+/// # drop((jobs, driver));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[must_use = "a job is stored by the verb that inserts it"]
+#[derive(Clone)]
+pub struct NewJob<J> {
+    pub(crate) job: J,
+    pub(crate) when: When,
+    pub(crate) id: Option<JobId>,
+    pub(crate) key: Option<String>,
+    pub(crate) if_taken: IfTaken,
+    pub(crate) until: Until,
+    pub(crate) retry: Option<Retry>,
+    pub(crate) headers: Headers,
+    /// A caller waits for the end.
+    pub(crate) wanted: bool,
+    /// How long after the first job of its burst it is due at the latest, if it is debounced.
+    pub(crate) debounced: Option<Duration>,
+}
+
+/// How long a job keeps its key. Until then the key is not free for another job.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[non_exhaustive]
+pub enum Until {
+    /// Until it has started: a job may insert its successor under its key.
+    #[default]
+    Started,
+    /// Until it has ended: it is completed, dead or cancelled. While it runs, no job is inserted under its key.
+    /// While it waits, for its due time or for a retry, it is replaced or left like any pending job.
+    Ended,
+}
+
+/// The result of an insert that may find its job in the store already.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub struct Inserted {
+    /// The id of the job that was inserted, or of the job that is there instead.
+    pub id: JobId,
+    /// Whether the job was inserted. If not, the store knows its id, or another job has its key.
+    pub is_new: bool,
+}
+
+impl<J> NewJob<J> {
+    /// Returns the job with default properties, due at once.
+    pub fn new(job: J) -> NewJob<J> {
+        NewJob {
+            job,
+            when: When::from(Duration::ZERO),
+            id: None,
+            key: None,
+            if_taken: IfTaken::Replace,
+            until: Until::Started,
+            retry: None,
+            headers: Headers::new(),
+            wanted: false,
+            debounced: None,
+        }
+    }
+
+    /// Sets the due time: after a [`Duration`], at an [`Instant`](std::time::Instant), at a
+    /// [`SystemTime`](std::time::SystemTime), or a [`When`].
+    pub fn at(self, when: impl Into<When>) -> NewJob<J> {
+        NewJob { when: when.into(), ..self }
+    }
+
+    /// Sets the id, so that the job is stored once: see
+    /// [`Client::insert_with_id`](crate::Client::insert_with_id).
+    pub fn id(self, id: JobId) -> NewJob<J> {
+        NewJob { id: Some(id), ..self }
+    }
+
+    /// Sets the key, of 1 to 255 bytes. The job replaces the pending job of the key, which will never start;
+    /// [`NewJob::if_absent`] and [`NewJob::keeping_time`] change that. If a job of the key runs and holds the
+    /// key until its end ([`Until::Ended`]), the new job is not stored, and the result has the id of the
+    /// running one. See [`Keyed`](crate::Keyed).
+    #[doc(alias("unique", "dedupe", "deduplication"))]
+    pub fn key(self, key: impl Into<String>) -> NewJob<J> {
+        NewJob { key: Some(key.into()), ..self }
+    }
+
+    /// Leaves the pending job of the key as it is: the new job is then not stored, and the result has the id of
+    /// the pending one.
+    pub fn if_absent(self) -> NewJob<J> {
+        NewJob { if_taken: IfTaken::Leave, ..self }
+    }
+
+    /// Takes the due time of the pending job that this one replaces. If the key has no pending job, the due
+    /// time is that of [`NewJob::at`].
+    pub fn keeping_time(self) -> NewJob<J> {
+        NewJob { if_taken: IfTaken::ReplaceKeepingTime, ..self }
+    }
+
+    pub(super) fn debounced(self, at_most: Duration) -> NewJob<J> {
+        NewJob { if_taken: IfTaken::Debounce, debounced: Some(at_most), ..self }
+    }
+
+    /// Sets how long the job keeps its key. The default is [`Until::Started`]. Without a key this has no
+    /// effect.
+    #[doc(alias("unique", "lock"))]
+    pub fn unique_until(self, until: Until) -> NewJob<J> {
+        NewJob { until, ..self }
+    }
+
+    /// Sets the retry policy of this job, which overrides that of its handler. It is stored with the job.
+    pub fn retry(self, retry: Retry) -> NewJob<J> {
+        NewJob { retry: Some(retry), ..self }
+    }
+
+    /// Sets a header: a text that travels beside the payload, such as the context of a trace or a tenant. The
+    /// handler reads it with [`Run::header`](crate::Run::header), and lists show it
+    /// ([`JobInfo::headers`](crate::JobInfo)). A header of the same name is replaced, also one of
+    /// [`Client::with_header`](crate::Client::with_header) or [`Builder::headers`](crate::Builder::headers).
+    ///
+    /// All headers of a job have 4 KiB at most, and 3 bytes of it are taken by each; a name has 1 to 255 bytes.
+    /// A job with more is refused ([`StoreError::TooLong`](crate::StoreError::TooLong)).
+    #[doc(alias("metadata", "tag", "meta"))]
+    pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> NewJob<J> {
+        self.headers.insert(name.into(), value.into());
+        self
+    }
+
+    /// Returns the job.
+    #[must_use]
+    pub fn job(&self) -> &J {
+        &self.job
+    }
+
+    /// Returns the job, and drops its properties.
+    #[must_use]
+    pub fn into_job(self) -> J {
+        self.job
+    }
+}
+
+impl<W: Into<When>, J> From<(W, J)> for NewJob<J> {
+    fn from((when, job): (W, J)) -> NewJob<J> {
+        NewJob::new(job).at(when)
+    }
+}
+
+impl<J> fmt::Debug for NewJob<J> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NewJob")
+            .field("when", &self.when)
+            .field("id", &self.id)
+            .field("key", &self.key)
+            .field("until", &self.until)
+            .field("retry", &self.retry)
+            .field("headers", &self.headers)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The headers of every job of an insert.
+pub(super) struct InsertHeaders {
+    headers: Headers,
+    #[cfg(feature = "tracing")]
+    trace: Option<TraceContext<'static>>,
+}
+
+impl Client {
+    /// Returns the headers of every job that this client inserts now, on the thread that inserts.
+    pub(super) fn headers(&self) -> InsertHeaders {
+        let mut headers =
+            self.dispatcher.capture.as_ref().map(|capture| capture()).unwrap_or_default();
+        let own = self.own_headers();
+        headers.extend(own.iter().map(|(name, value)| (name.clone(), value.clone())));
+        InsertHeaders {
+            headers,
+            #[cfg(feature = "tracing")]
+            trace: self.dispatcher.traces.capture().map(TraceContext::new),
+        }
+    }
+}
+
+impl InsertHeaders {
+    /// Returns all headers of a job that has these ones itself.
+    pub(super) fn and(&self, own: &Headers) -> Result<Headers, StoreError> {
+        let mut headers = self.headers.clone();
+        headers.extend(own.iter().map(|(name, value)| (name.clone(), value.clone())));
+        job::check_headers(&headers)?;
+        #[cfg(feature = "tracing")]
+        if let Some(trace) = &self.trace {
+            trace.add_to(&mut headers);
+        }
+        Ok(headers)
+    }
+}
 
 impl Client {
     /// Stores a job that is due at a time: after a [`Duration`](std::time::Duration), at an
@@ -318,4 +540,79 @@ pub(super) fn to_store<J: Job>(
         Extra { retry, holds_key, headers, wanted, burst, partition, group, callback_of }.boxed();
     let (kind, callers_id) = (Arc::clone(kind), new.id.is_some());
     Ok(store::NewJob { id, kind, due, key, callers_id, extra, payload })
+}
+
+impl Run {
+    /// Adds a follow-up: a job that is stored if, and when, this run ends well. One commit stores both the end of
+    /// the run and its follow-ups, so no crash comes between them. A run that fails, is snoozed or interrupted, or has
+    /// lost its claim drops its follow-ups: the next run of the job adds its own.
+    ///
+    /// ```
+    /// # use serde::{Deserialize, Serialize};
+    /// use std::time::Duration;
+    /// use tickwheel_jobs::{Fail, Job, Jobs, Run};
+    /// # #[derive(Serialize, Deserialize)]
+    /// # struct Charge { order: u64 }
+    /// # impl Job for Charge { const KIND: &'static str = "charge"; }
+    /// # #[derive(Serialize, Deserialize)]
+    /// # struct Receipt { order: u64 }
+    /// # impl Job for Receipt { const KIND: &'static str = "receipt"; }
+    /// fn charge(job: Charge, run: &Run) -> Result<(), Fail> {
+    ///     run.then(Duration::ZERO, Receipt { order: job.order })?;
+    ///     // .. charges the card ..
+    ///     Ok(())
+    /// }
+    ///
+    /// let (jobs, driver) =
+    ///     Jobs::memory().handle(charge).handle(|_: Receipt, _| Ok(())).manual()?;
+    /// jobs.insert(Duration::ZERO, Charge { order: 1001 })?;
+    /// assert_eq!(driver.advance(Duration::from_secs(1)), 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// The call only notes the job, and does not wait, so it suits handlers that are futures too. A delay counts from
+    /// this call. [`Run::next`] adds follow-ups with a key, an id or headers.
+    ///
+    /// A run has at most 255 follow-ups, whose payloads have 1 MiB together. If a server has no memory left, it refuses
+    /// the end of a run with follow-ups as a whole. The run then keeps its claim and its place among the jobs in
+    /// flight, and its end is written once there is memory.
+    ///
+    /// # Errors
+    ///
+    /// The error returns the job. [`StoreError::FollowUp`](crate::StoreError::FollowUp) if the run has too many
+    /// follow-ups, or has ended. Otherwise as [`Client::insert`].
+    #[doc(alias("chain", "follow_up", "enqueue_next", "on_success", "continue_with"))]
+    pub fn then<J: Job>(&self, when: impl Into<When>, job: J) -> Result<JobId, InsertError<J>> {
+        self.next().insert(when, job)
+    }
+
+    /// Returns a client whose inserts are follow-ups of this run: see [`Run::then`]. It inserts as any other client
+    /// does: one job or many, under keys and ids, with headers.
+    ///
+    /// ```
+    /// # use serde::{Deserialize, Serialize};
+    /// use std::time::Duration;
+    /// use tickwheel_jobs::{Fail, Job, Run};
+    /// # #[derive(Serialize, Deserialize)]
+    /// # struct Poll { device: u64 }
+    /// # impl Job for Poll { const KIND: &'static str = "poll"; }
+    /// fn poll(job: Poll, run: &Run) -> Result<(), Fail> {
+    ///     let key = format!("device-{}", job.device);
+    ///     run.next().keyed(&key).insert(Duration::from_secs(60), job)?;
+    ///     Ok(())
+    /// }
+    /// ```
+    ///
+    /// The end of the run comes first, so a follow-up may take a key that the run holds until its end
+    /// ([`Until::Ended`](crate::Until::Ended)). What becomes of the key and of the id is known only then. So an insert
+    /// answers as if the key were free and the id new. If another job keeps the key at the end, or the store knows the
+    /// id, the follow-up is dropped.
+    ///
+    /// Only inserts wait for the end. Every other verb of this client is done at once, and so are `insert_in` and
+    /// `statement`, which belong to a transaction, and `run_schedule`. [`Client::call`] is refused
+    /// ([`CallError::Refused`](crate::CallError::Refused)): its job would wait for the run that waits for it.
+    #[must_use]
+    pub fn next(&self) -> Client {
+        self.client().after(Arc::clone(&self.state))
+    }
 }

@@ -8,14 +8,14 @@
 
 use std::time::Duration;
 
-use super::caller::{Caller, on_thread};
 use super::client::{Client, check_name};
 use super::request;
+use super::request::{Caller, on_thread};
 use crate::values::error::StoreError;
-use crate::values::head_start::HeadStart;
 use crate::values::job::Job;
-use crate::values::keep::Keep;
 use crate::values::setting;
+use crate::values::setting::HeadStart;
+use crate::values::setting::Keep;
 
 /// A kind of jobs, and its settings. [`Client::kind`] returns one.
 ///
@@ -77,7 +77,7 @@ impl Client {
         kind: Option<&str>,
     ) -> Result<(), StoreError> {
         let now = self.dispatcher.clock.latest().millis();
-        self.set(caller, setting::pause(kind), Some(now.get().to_string())).await
+        self.set(caller, setting::pause_setting(kind), Some(now.get().to_string())).await
     }
 
     pub(super) async fn resume_by(
@@ -85,7 +85,7 @@ impl Client {
         caller: Caller,
         kind: Option<&str>,
     ) -> Result<(), StoreError> {
-        self.set(caller, setting::pause(kind), None).await
+        self.set(caller, setting::pause_setting(kind), None).await
     }
 
     async fn settings_by(&self, caller: Caller) -> Result<setting::Settings, StoreError> {
@@ -235,7 +235,7 @@ impl Kind {
         check_name("kind's name", &self.name)?;
         let head_start = HeadStart::new(by).map_err(StoreError::Time)?;
         let value = (!head_start.is_none()).then(|| head_start.to_text());
-        self.client.set(caller, setting::head_start(&self.name), value).await
+        self.client.set(caller, setting::head_start_setting(&self.name), value).await
     }
 
     /// Keeps jobs of the kind that complete from now on, with their results, up to the bounds of `keep`:
@@ -254,7 +254,7 @@ impl Kind {
     pub fn keep_completed(&self, keep: Keep) -> Result<(), StoreError> {
         check_name("kind's name", &self.name)?;
         let value = (!keep.is_nothing()).then(|| keep.to_text());
-        on_thread(self.client.set(Caller::Thread, setting::keep(&self.name), value))
+        on_thread(self.client.set(Caller::Thread, setting::keep_setting(&self.name), value))
     }
 
     /// [`Kind::keep_completed`], as a future.
@@ -265,6 +265,6 @@ impl Kind {
     pub async fn keep_completed_async(&self, keep: Keep) -> Result<(), StoreError> {
         check_name("kind's name", &self.name)?;
         let value = (!keep.is_nothing()).then(|| keep.to_text());
-        self.client.set(Caller::Future, setting::keep(&self.name), value).await
+        self.client.set(Caller::Future, setting::keep_setting(&self.name), value).await
     }
 }

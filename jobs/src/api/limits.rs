@@ -1,22 +1,33 @@
-//! The verbs that set limits: how many jobs of a scope run at once and how often they start, and the turns of
-//! partitions.
+//! The verbs of limits: they set how many jobs of a scope run at once and how often they start, hold a scope, pause a
+//! partition, and read what is known of the scopes, for programs, the dashboard and the metrics.
 //!
 //! Ground rules:
 //!
 //! - A limit is stored, as each setting of `kind.rs` is. The limit of a program counts only while none is stored, so
 //!   two versions of a program do not disagree.
 //! - A verb that sets a limit first reads how many scopes have one, because each process reads all of them.
+//! - A hold is stored as the time at which it ends, so it needs no one to end it.
+//! - Of two holds the later end counts, whoever stores it: each caller gets the time that it asked for.
+//! - What is shown: without a limit, a hold and a paused partition no question is asked. The tokens of the shown scopes
+//!   are read, and no others. So the cost has a bound if the caller bounds the scopes.
+//! - The jobs that run are counted when a caller asks: from the claims, and never from a counter.
+//! - Of a rate the tokens are read, which tell when the next job may start.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::time::Duration;
 
 use super::builder::Builder;
-use super::caller::{Caller, on_thread};
 use super::client::{Client, check_name};
 use super::kind::Kind;
-use super::limits_read::flow_in;
-use super::request;
+use super::request::{self, Caller, on_thread};
+use crate::store::KindGauges;
 use crate::values::error::{OpenError, StoreError};
+use crate::values::info::JobInfo;
 use crate::values::job::Job;
 use crate::values::limit::{Limit, LimitError, MOST_SCOPES};
-use crate::values::limits::{self, LimitScope};
+use crate::values::setting;
+use crate::values::stored_limits::{self, LimitInfo, LimitScope, Limits};
+use crate::values::time::Millis;
 
 /// One partition of a kind: [`Kind::partition`] returns it.
 #[derive(Clone, Debug)]
@@ -79,7 +90,7 @@ impl Client {
         let stored = self.ask(caller, request::settings()).await?;
         let now = self.dispatcher.clock.latest().millis();
         let counts = |(its, value): &&(String, String)| {
-            its != name && limits::is_of_a_scope(its, value, now)
+            its != name && stored_limits::is_of_a_scope(its, value, now)
         };
         let scopes = stored.iter().filter(counts).count();
         match scopes >= MOST_SCOPES {
@@ -255,7 +266,7 @@ impl Partition {
         self.check()?;
         let client = self.kind.client();
         let now = client.dispatcher.clock.latest().millis();
-        let name = limits::pause(self.kind.name(), &self.name);
+        let name = stored_limits::partition_pause_setting(self.kind.name(), &self.name);
         client.put_of_a_scope(caller, name, pauses.then(|| now.get().to_string())).await
     }
 
@@ -300,4 +311,371 @@ pub(super) fn checked_limits(limits: &[(&str, Limit)]) -> Result<Vec<(String, Li
         }
     };
     limits.iter().map(checked).collect()
+}
+
+impl Client {
+    /// Returns each scope that has a limit or is held, with the number of its jobs that are claimed now. A limit of
+    /// [`Builder::limit_unless_set`](crate::Builder::limit_unless_set) is not stored, and not listed.
+    ///
+    /// It reads all claimed jobs.
+    ///
+    /// # Errors
+    ///
+    /// If the store could not be read.
+    pub fn limits(&self) -> Result<Vec<LimitInfo>, StoreError> {
+        on_thread(self.limits_by(Caller::Thread))
+    }
+
+    /// [`Client::limits`], as a future.
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::limits`].
+    pub async fn limits_async(&self) -> Result<Vec<LimitInfo>, StoreError> {
+        self.limits_by(Caller::Future).await
+    }
+
+    /// Returns the scopes of a job that hold it back: the queue, its flow or its partition is held, or has reached a
+    /// stored limit.
+    pub(super) async fn reached_limits(
+        &self,
+        caller: Caller,
+        stored: &[(String, String)],
+        job: &JobInfo,
+    ) -> Result<Vec<LimitInfo>, StoreError> {
+        let limits = Limits::with_flows(stored, &[], core::iter::empty());
+        if limits.is_empty() {
+            return Ok(Vec::new());
+        }
+        let flow = flow_in(stored, &job.kind);
+        let mut scopes = vec![LimitScope::Queue, LimitScope::Flow(flow.clone())];
+        if let Some(partition) = job.partition.clone() {
+            scopes.push(LimitScope::Partition { kind: job.kind.clone(), partition });
+        }
+        let found = scopes.into_iter().map(|scope| (limits.of_scope(&scope), scope)).collect();
+        let claimed = self.ask(caller, request::claimed()).await?.jobs;
+        // A job that is claimed and has not started has its place.
+        if claimed.iter().any(|other| other.id == job.id) {
+            return Ok(Vec::new());
+        }
+        let is_own = |name: &LimitScope| stored.iter().any(|(its, _)| *its == name.setting());
+        let now = self.dispatcher.clock.now().millis();
+        let mut reached = self.with_times(caller, found, stored, now).await?;
+        for info in &mut reached {
+            let counts = |other: &&JobInfo| match info.scope {
+                LimitScope::Queue => true,
+                LimitScope::Flow(_) => flow_in(stored, &other.kind) == flow,
+                LimitScope::Each(_) | LimitScope::Partition { .. } => {
+                    other.kind == job.kind && other.partition == job.partition
+                }
+            };
+            info.running = claimed.iter().filter(counts).count() as u64;
+            if info.scope.has_turns() && !is_own(&info.scope) && info.held_until.is_none() {
+                info.scope = LimitScope::Each(job.kind.clone());
+            }
+        }
+        reached.retain(LimitInfo::is_reached);
+        Ok(reached)
+    }
+
+    async fn limits_by(&self, caller: Caller) -> Result<Vec<LimitInfo>, StoreError> {
+        let stored = self.ask(caller, request::settings()).await?;
+        let now = self.dispatcher.clock.now().millis();
+        let found = limited(&stored, now);
+        self.counted_limits(caller, &stored, found, now).await
+    }
+
+    /// Returns these scopes, with the number of their claimed jobs and their times.
+    pub(super) async fn counted_limits(
+        &self,
+        caller: Caller,
+        stored: &[(String, String)],
+        found: Vec<(Limit, LimitScope)>,
+        now: Millis,
+    ) -> Result<Vec<LimitInfo>, StoreError> {
+        if found.is_empty() {
+            return Ok(Vec::new());
+        }
+        let flows = flows_in(stored);
+        let mut running: HashMap<LimitScope, u64> = HashMap::new();
+        for job in self.ask(caller, request::claimed()).await?.jobs {
+            let flow = flows.get(&*job.kind).copied().unwrap_or(&job.kind).to_owned();
+            *running.entry(LimitScope::Queue).or_default() += 1;
+            *running.entry(LimitScope::Flow(flow)).or_default() += 1;
+            if let Some(partition) = job.partition {
+                let each = LimitScope::Each(job.kind.clone());
+                let of_it = running.entry(LimitScope::Partition { kind: job.kind, partition });
+                let of_it = of_it.and_modify(|running| *running += 1).or_insert(1);
+                let of_it = *of_it;
+                let most = running.entry(each).or_default();
+                *most = of_it.max(*most);
+            }
+        }
+        let mut all = self.with_times(caller, found, stored, now).await?;
+        for info in &mut all {
+            info.running = running.get(&info.scope).copied().unwrap_or(0);
+        }
+        Ok(all)
+    }
+
+    /// Returns these scopes with the times until which they are held, or wait for a token.
+    async fn with_times(
+        &self,
+        caller: Caller,
+        found: Vec<(Limit, LimitScope)>,
+        stored: &[(String, String)],
+        now: Millis,
+    ) -> Result<Vec<LimitInfo>, StoreError> {
+        let holds = stored.iter().filter_map(|(name, value)| stored_limits::hold_in(name, value));
+        let holds: HashMap<LimitScope, Millis> = holds.filter(|(_, until)| *until > now).collect();
+        let with_rate = found.iter().filter(|(limit, _)| limit.tokens().is_some());
+        let names: Vec<String> = with_rate.map(|(_, scope)| scope.setting()).collect();
+        let tokens = match names.is_empty() {
+            true => Vec::new(),
+            false => self.ask(caller, request::tokens(names)).await?,
+        };
+        let mut tokens = tokens.into_iter();
+        let info = |(limit, scope): (Limit, LimitScope)| {
+            let rate = limit.tokens();
+            let next = rate.and_then(|rate| {
+                let mut tokens = tokens.next()??;
+                tokens.follow(rate, now);
+                Some(tokens.next())
+            });
+            LimitInfo {
+                limit,
+                running: 0,
+                held_until: holds.get(&scope).map(|until| until.to_system()),
+                next_start: next.filter(|next| *next > now).map(Millis::to_system),
+                scope,
+            }
+        };
+        Ok(found.into_iter().map(info).collect())
+    }
+}
+
+/// Returns each scope that has a limit or is held now, in the order of the scopes.
+pub(super) fn limited(stored: &[(String, String)], now: Millis) -> Vec<(Limit, LimitScope)> {
+    let limit = |(name, value): &(String, String)| {
+        let limit = Limit::from_text(value).filter(|limit| !limit.is_none())?;
+        Some((LimitScope::of_setting(name)?, limit))
+    };
+    let mut found: BTreeMap<LimitScope, Limit> = stored.iter().filter_map(limit).collect();
+    for (name, value) in stored {
+        if let Some((scope, until)) = stored_limits::hold_in(name, value)
+            && until > now
+        {
+            found.entry(scope).or_default();
+        }
+    }
+    found.into_iter().map(|(scope, limit)| (limit, scope)).collect()
+}
+
+/// Returns the kinds whose flow is not the kind itself, with their flows.
+pub(crate) fn flows_in(stored: &[(String, String)]) -> HashMap<&str, &str> {
+    let flows = stored.iter().filter_map(|(name, flow)| Some((name.strip_prefix("flow:")?, flow)));
+    flows.map(|(kind, flow)| (kind, &**flow)).collect()
+}
+
+/// Returns the flow of a kind by the stored settings.
+pub(super) fn flow_in(stored: &[(String, String)], kind: &str) -> String {
+    let name = stored_limits::flow_setting(kind);
+    let flow = stored.iter().find(|(its, _)| *its == name);
+    flow.map_or(kind, |(_, flow)| flow).to_owned()
+}
+
+/// A scope with a limit, as it is shown.
+pub(crate) struct SeenLimit {
+    pub(crate) info: LimitInfo,
+    /// Its overdue jobs. `None`: it is a partition, whose jobs the store does not count.
+    pub(crate) waiting: Option<u64>,
+    /// It is paused by itself.
+    #[cfg_attr(not(feature = "web"), expect(dead_code, reason = "the dashboard shows it"))]
+    pub(crate) is_paused: bool,
+}
+
+/// The scopes that have something to show, in their order: the queue, flows, each partition of a kind, partitions.
+pub(crate) struct Scopes(pub(crate) Vec<(Limit, LimitScope)>);
+
+impl Scopes {
+    /// Keeps the scopes that the caller shows.
+    pub(crate) fn only(mut self, mut is_shown: impl FnMut(&LimitScope) -> bool) -> Scopes {
+        self.0.retain(|(_, scope)| is_shown(scope));
+        self
+    }
+}
+
+impl Client {
+    /// Returns the scopes among the stored settings that have a limit, are held now, or are paused partitions.
+    pub(crate) fn scopes_in(&self, stored: &[(String, String)]) -> Scopes {
+        let now = self.dispatcher.clock.now().millis();
+        let found = limited(stored, now).into_iter();
+        let mut found: BTreeMap<LimitScope, Limit> =
+            found.map(|(limit, scope)| (scope, limit)).collect();
+        for scope in stored.iter().filter_map(|(name, _)| stored_limits::pause_in(name)) {
+            found.entry(scope).or_default();
+        }
+        Scopes(found.into_iter().map(|(scope, limit)| (limit, scope)).collect())
+    }
+
+    /// Returns what is shown of these scopes. `kinds`: the gauges of the store, if they are known already.
+    pub(super) async fn seen_limits(
+        &self,
+        caller: Caller,
+        stored: &[(String, String)],
+        scopes: Scopes,
+        kinds: Option<&[KindGauges]>,
+    ) -> Result<Vec<SeenLimit>, StoreError> {
+        if scopes.0.is_empty() {
+            return Ok(Vec::new());
+        }
+        let now = self.dispatcher.clock.now().millis();
+        let infos = self.counted_limits(caller, stored, scopes.0, now).await?;
+        let asked = match kinds {
+            Some(_) => Vec::new(),
+            None => self.ask(caller, request::gauges()).await?,
+        };
+        let (flows, kinds) = (flows_in(stored), kinds.unwrap_or(&asked));
+        let mut waiting: BTreeMap<&str, u64> = BTreeMap::new();
+        for kind in kinds {
+            *waiting.entry(flows.get(&*kind.kind).unwrap_or(&&*kind.kind)).or_default() +=
+                kind.overdue;
+        }
+        let names = stored.iter().map(|(name, _)| &**name);
+        let pauses: HashSet<&str> = names.filter(|name| name.starts_with("pause")).collect();
+        let seen = |info: LimitInfo| SeenLimit {
+            waiting: match &info.scope {
+                LimitScope::Queue => Some(waiting.values().sum()),
+                LimitScope::Flow(flow) => Some(waiting.get(&**flow).copied().unwrap_or(0)),
+                LimitScope::Each(_) | LimitScope::Partition { .. } => None,
+            },
+            is_paused: match &info.scope {
+                LimitScope::Queue => pauses.contains(&*setting::pause_setting(None)),
+                LimitScope::Partition { kind, partition } => {
+                    pauses.contains(&*stored_limits::partition_pause_setting(kind, partition))
+                }
+                LimitScope::Flow(_) | LimitScope::Each(_) => false,
+            },
+            info,
+        };
+        Ok(infos.into_iter().map(seen).collect())
+    }
+}
+
+impl Client {
+    /// Starts no job of the queue for this time. Runs go on, and so do inserts. Of two holds the later end counts. A
+    /// hold of zero ends a hold.
+    ///
+    /// The hold is stored, and survives restarts. It holds in this process once the call has returned, and in any other a
+    /// second later; on a server it holds for each claim that comes after it. Its end is a time of the wall clock.
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::limit`].
+    #[doc(alias("retry_after", "backoff", "rate_limit"))]
+    pub fn hold(&self, time: Duration) -> Result<(), StoreError> {
+        on_thread(self.hold_by(Caller::Thread, &LimitScope::Queue, time))
+    }
+
+    /// [`Client::hold`], as a future.
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::hold`].
+    pub async fn hold_async(&self, time: Duration) -> Result<(), StoreError> {
+        self.hold_by(Caller::Future, &LimitScope::Queue, time).await
+    }
+
+    async fn hold_by(
+        &self,
+        caller: Caller,
+        scope: &LimitScope,
+        time: Duration,
+    ) -> Result<(), StoreError> {
+        let Some(name) = scope.hold() else { return Ok(()) };
+        if time.is_zero() {
+            return self.set(caller, name, None).await;
+        }
+        self.check_scopes(caller, &name).await?;
+        let until = self.dispatcher.clock.latest().millis().plus(time);
+        self.ask(caller, request::hold(name, until)).await.map(drop)
+    }
+}
+
+impl Kind {
+    /// Starts no job of the flow of this kind for this time ([`Job::FLOW`](crate::Job::FLOW)), as [`Client::hold`] does
+    /// for the queue. A handler calls it if a provider answers that it has too many requests:
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use serde::{Deserialize, Serialize};
+    /// # use tickwheel_jobs::{Fail, Job, Jobs};
+    /// #[derive(Serialize, Deserialize)]
+    /// struct Charge(u64);
+    /// impl Job for Charge {
+    ///     const KIND: &'static str = "charge";
+    /// }
+    /// # fn pay(_: u64) -> Result<(), Duration> { Err(Duration::from_secs(30)) }
+    ///
+    /// let (jobs, driver) = Jobs::memory()
+    ///     .handle(|charge: Charge, run| {
+    ///         // `Err`: the time of the header Retry-After of a response with the status 429.
+    ///         pay(charge.0).or_else(|retry_after| {
+    ///             run.client().kind::<Charge>().hold(retry_after)?;
+    ///             Err(Fail::snooze(retry_after))
+    ///         })
+    ///     })
+    ///     .manual()?;
+    /// jobs.insert_batch([(Duration::ZERO, Charge(1)), (Duration::ZERO, Charge(2))])?;
+    /// assert_eq!(driver.advance(Duration::from_secs(1)), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::limit`], and as [`Kind::pause`].
+    #[doc(alias("retry_after", "backoff", "rate_limit"))]
+    pub fn hold(&self, time: Duration) -> Result<(), StoreError> {
+        on_thread(self.hold_by(Caller::Thread, time))
+    }
+
+    /// [`Kind::hold`], as a future.
+    ///
+    /// # Errors
+    ///
+    /// As [`Kind::hold`].
+    pub async fn hold_async(&self, time: Duration) -> Result<(), StoreError> {
+        self.hold_by(Caller::Future, time).await
+    }
+
+    async fn hold_by(&self, caller: Caller, time: Duration) -> Result<(), StoreError> {
+        let flow = self.its_flow(caller).await?;
+        self.client().hold_by(caller, &LimitScope::Flow(flow), time).await
+    }
+}
+
+impl Partition {
+    /// Starts no job of the partition for this time, as [`Client::hold`] does for the queue.
+    ///
+    /// # Errors
+    ///
+    /// As [`Partition::limit`].
+    #[doc(alias("retry_after", "backoff", "rate_limit"))]
+    pub fn hold(&self, time: Duration) -> Result<(), StoreError> {
+        on_thread(self.hold_by(Caller::Thread, time))
+    }
+
+    /// [`Partition::hold`], as a future.
+    ///
+    /// # Errors
+    ///
+    /// As [`Partition::limit`].
+    pub async fn hold_async(&self, time: Duration) -> Result<(), StoreError> {
+        self.hold_by(Caller::Future, time).await
+    }
+
+    async fn hold_by(&self, caller: Caller, time: Duration) -> Result<(), StoreError> {
+        self.check()?;
+        self.client().hold_by(caller, &self.scope(), time).await
+    }
 }

@@ -1,20 +1,42 @@
-//! Requests: operations that know the type of their answer.
+//! How a verb asks the store: the caller of the verb, and requests, operations that know the type of their answer.
 //!
-//! A batch carries operations of every kind, so [`Op`] and [`Answer`] are enums. A caller makes a [`Request`]
-//! instead, and gets an answer of its type. This file alone says which answer belongs to which operation.
+//! - Each verb is written once, as an `async fn` with a [`Caller`]: a thread, which waits, or a future, which is woken.
+//!   For a thread every wait in it blocks, so the first poll returns the result.
+//! - A batch carries operations of every kind, so [`Op`] and [`Answer`] are enums. A caller makes a [`Request`]
+//!   instead, and gets an answer of its type. This file alone says which answer belongs to which operation.
+
+use core::pin::pin;
+use core::task::{Context, Poll, Waker};
 
 use crate::store::{
     Answer, ApplyError, HistoryPart, Inserted, KindGauges, NewGroup, NewJob, NewSchedule, Op, Page,
     PageRequest, StoredSchedule,
 };
 use crate::values::error::StoreError;
-use crate::values::group::GroupId;
-use crate::values::group_info::GroupInfo;
+use crate::values::group::{GroupId, GroupInfo};
 use crate::values::id::JobId;
 use crate::values::info::{Cancel, Counts, DeadByError, JobInfo};
+use crate::values::limit::Tokens;
 use crate::values::node::NodeInfo;
-use crate::values::rate::Tokens;
 use crate::values::time::Millis;
+
+/// Whether a thread or a future calls.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Caller {
+    Thread,
+    Future,
+}
+
+/// Runs a verb on the calling thread, and returns its result.
+pub(super) fn on_thread<T>(verb: impl Future<Output = T>) -> T {
+    let mut verb = pin!(verb);
+    let mut context = Context::from_waker(Waker::noop());
+    loop {
+        if let Poll::Ready(value) = verb.as_mut().poll(&mut context) {
+            return value;
+        }
+    }
+}
 
 /// An operation whose answer is an `A`.
 pub(crate) struct Request<A> {

@@ -9,9 +9,9 @@
 
 use std::sync::Arc;
 
-use super::caller::{Caller, on_thread};
 use super::client::{Client, check_name, payload};
 use super::request;
+use super::request::{Caller, on_thread};
 use crate::store::{NewSchedule, StoredSchedule};
 use crate::values::error::StoreError;
 use crate::values::info::ScheduleInfo;

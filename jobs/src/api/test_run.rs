@@ -3,19 +3,19 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use super::caller::{Caller, on_thread};
 use super::client::Client;
 use super::request;
+use super::request::{Caller, on_thread};
 use crate::dispatch::run::Run;
 use crate::dispatch::run_state::{RunState, Slot};
 use crate::dispatch::states::States;
 use crate::store::claim::Claimed;
-use crate::values::cancellation::Cancellation;
 use crate::values::error::StoreError;
-use crate::values::fence::Fence;
-use crate::values::head_start::HeadStart;
+use crate::values::id::Fence;
 use crate::values::id::JobId;
 use crate::values::job::Job;
+use crate::values::run_end::Cancellation;
+use crate::values::setting::HeadStart;
 use crate::values::time::Millis;
 
 /// Makes a [`Run`] for a test that calls a handler itself: no job needs to be stored, claimed or due.

@@ -12,12 +12,12 @@ use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 
-use super::caller::{Caller, on_thread};
 use super::client::{Client, error_of};
-use super::new_job::NewJob;
+use super::insert::NewJob;
 use super::request;
+use super::request::{Caller, on_thread};
 use crate::dispatch::in_handler::is_in_handler_of;
-use crate::values::call_error::CallError;
+use crate::values::error::CallError;
 use crate::values::id::JobId;
 use crate::values::info::{JobInfo, JobState};
 use crate::values::job::Job;

@@ -15,8 +15,8 @@ use foldhash::{HashMap, HashSet};
 
 use super::handlers::BatchSize;
 use super::machine::Start;
-use crate::values::head_start::HeadStart;
 use crate::values::id::JobId;
+use crate::values::setting::HeadStart;
 use crate::values::time::Millis;
 
 /// The batches that are being collected, by kind.

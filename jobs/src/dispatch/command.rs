@@ -7,8 +7,8 @@ use std::time::Instant;
 use super::call::{self, Stage};
 use crate::store::{Answer, ApplyError, Fence, NewJob, Op};
 use crate::values::error::Violation;
-use crate::values::error_type::ErrorType;
-use crate::values::fail::{Fail, Fate};
+use crate::values::fail_and_retry::ErrorType;
+use crate::values::fail_and_retry::{Fail, Fate};
 use crate::values::id::JobId;
 use crate::values::time::Millis;
 

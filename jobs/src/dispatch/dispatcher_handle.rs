@@ -27,9 +27,9 @@ use super::questions::Questions;
 use super::traces::Traces;
 use crate::store::{Answer, ApplyError, Hurry, Op};
 use crate::values::error::{StoreError, Violation};
-use crate::values::headers::Headers;
 use crate::values::id::JobId;
 use crate::values::info::Durability;
+use crate::values::job::Headers;
 use crate::values::time::Now;
 
 /// A function of the program that returns headers. It is called on the thread that inserts.

@@ -37,7 +37,7 @@ use super::run_span::HeldSpan;
 use super::run_state::{RunState, Slot};
 #[cfg(feature = "tokio")]
 use super::under_way::UnderWay;
-use crate::values::fail::{Fail, Fate};
+use crate::values::fail_and_retry::{Fail, Fate};
 use crate::values::id::JobId;
 use crate::values::time::Millis;
 

@@ -12,7 +12,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::store::NewJob;
-use crate::values::follow_up_error::FollowUpError;
+use crate::values::error::FollowUpError;
 
 /// The most follow-ups of a run. The end of the run is one more item of its call.
 const MOST: usize = 255;

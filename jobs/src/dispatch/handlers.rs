@@ -9,11 +9,11 @@ use foldhash::HashMap;
 use super::run::Run;
 use super::states::States;
 use crate::store::NAME_BYTES;
-use crate::values::error::OpenError;
-use crate::values::fail::Fail;
 use crate::values::error::DecodeError;
+use crate::values::error::OpenError;
+use crate::values::fail_and_retry::Fail;
+use crate::values::fail_and_retry::Retry;
 use crate::values::job::Job;
-use crate::values::retry::Retry;
 
 /// The result of a call of a handler.
 pub(crate) enum Called {

@@ -18,9 +18,9 @@ use foldhash::HashMap;
 use tickwheel::{Histogram, Lateness};
 
 use super::run_state::RunState;
-use crate::values::buckets::Buckets;
+use crate::values::history::Buckets;
 use crate::values::history::{MOST_KINDS, OTHER};
-use crate::values::run_report::Outcome;
+use crate::values::run_end::Outcome;
 
 /// The lateness and the run times of a kind in this process since its jobs were started.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

@@ -8,7 +8,7 @@ use tickwheel::{Histogram, Lateness};
 
 use super::kind_metrics::{Counted, KindMetrics, KindStats};
 use crate::store::StoreStats;
-use crate::values::buckets::Buckets;
+use crate::values::history::Buckets;
 
 /// The counters of this process since its jobs were started.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

@@ -11,8 +11,8 @@ use std::sync::{Mutex, PoisonError};
 
 use foldhash::HashMap;
 
-use crate::values::fence::{Claim, Fence};
 use crate::values::id::JobId;
+use crate::values::id::{Claim, Fence};
 
 /// The latest progress of each run, as JSON.
 pub(crate) type Latest = HashMap<Claim, Vec<u8>>;

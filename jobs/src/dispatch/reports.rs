@@ -12,7 +12,7 @@ use super::events::call_user;
 use super::metrics::Metrics;
 use super::run_span::RunSpan;
 use super::run_state::RunState;
-use crate::values::run_report::{Outcome, RunReport};
+use crate::values::run_end::{Outcome, RunReport};
 
 /// The function that the user gave.
 pub(crate) type OnRun = Arc<dyn Fn(&RunReport) + Send + Sync>;

@@ -14,10 +14,10 @@ use super::dispatcher_handle::DispatcherHandle;
 use super::run_state::RunState;
 use super::states::States;
 use crate::store::Fence;
-use crate::values::cancellation::Cancellation;
 use crate::values::error::StoreError;
-use crate::values::fail::Fail;
+use crate::values::fail_and_retry::Fail;
 use crate::values::id::JobId;
+use crate::values::run_end::Cancellation;
 
 /// The longest result, in bytes of JSON.
 const RESULT_BYTES: usize = 64 << 10;

@@ -21,8 +21,8 @@ use tickwheel::Scheduler;
 
 use super::batches::WaitOver;
 use super::machine::Start;
-use crate::values::head_start::{HeadStart, Rank};
 use crate::values::id::JobId;
+use crate::values::setting::{HeadStart, Rank};
 use crate::values::time::Millis;
 
 /// Claimed jobs that have not started, and the wheel that starts them.

@@ -17,14 +17,14 @@ use std::time::{Duration, Instant};
 use super::follow_ups::FollowUps;
 use super::run_span::RunSpan;
 use crate::store::{Claimed, Fence};
-use crate::values::attempt_errors::AttemptErrors;
-use crate::values::cancellation::Cancellation;
-use crate::values::error_type::ErrorType;
-use crate::values::extra::Extra;
-use crate::values::fail::Fail;
-use crate::values::head_start::HeadStart;
+use crate::values::fail_and_retry::AttemptErrors;
+use crate::values::fail_and_retry::ErrorType;
+use crate::values::fail_and_retry::Fail;
 use crate::values::id::JobId;
-use crate::values::run_report::Outcome;
+use crate::values::job::Extra;
+use crate::values::run_end::Cancellation;
+use crate::values::run_end::Outcome;
+use crate::values::setting::HeadStart;
 use crate::values::time::Millis;
 
 /// The state that the dispatcher and a run share.

@@ -5,7 +5,7 @@ use tracing::field::{Empty, Value, display};
 
 use super::run_state::{Over, RunState};
 use super::traces::{TARGET, Traces, caught};
-use crate::values::run_report::Outcome;
+use crate::values::run_end::Outcome;
 use crate::values::trace_context::TraceContext;
 
 impl Traces {

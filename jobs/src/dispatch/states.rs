@@ -4,7 +4,7 @@ use core::any::{Any, TypeId, type_name};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::values::fail::Fail;
+use crate::values::fail_and_retry::Fail;
 
 /// The values, by their type.
 #[derive(Clone, Default)]

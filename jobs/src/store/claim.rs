@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use crate::values::attempt_errors::AttemptErrors;
-use crate::values::extra::Extra;
-use crate::values::fence::Fence;
-use crate::values::head_start::{HeadStart, HeadStarts, Rank};
+use crate::values::fail_and_retry::AttemptErrors;
+use crate::values::id::Fence;
 use crate::values::id::JobId;
-use crate::values::limits::Limits;
+use crate::values::job::Extra;
+use crate::values::setting::{HeadStart, HeadStarts, Rank};
+use crate::values::stored_limits::Limits;
 use crate::values::time::Millis;
 
 /// A job that was interrupted this often in a row is dead.

@@ -14,9 +14,9 @@
 
 use std::time::Duration;
 
-use crate::values::attempt_errors::AttemptErrors;
+use crate::values::fail_and_retry::AttemptErrors;
 use crate::values::info::JobState;
-use crate::values::keep::Keep;
+use crate::values::setting::Keep;
 use crate::values::time::Millis;
 
 /// How long the end of a job is kept that a caller waits for.

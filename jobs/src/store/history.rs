@@ -25,8 +25,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::ended::End;
-use crate::values::buckets::Buckets;
 use crate::values::error::StoreError;
+use crate::values::history::Buckets;
 use crate::values::history::{HistoryEntry, MOST_KINDS, OTHER};
 use crate::values::time::Millis;
 

@@ -18,7 +18,7 @@ use super::scopes::Claims;
 use super::scopes::ScopeTokens;
 use super::turns::Turns;
 use crate::values::limit::Limit;
-use crate::values::limits::Limits;
+use crate::values::stored_limits::Limits;
 use crate::values::time::Millis;
 
 /// The lanes of a queue, and the claims and tokens of each limited scope.
@@ -275,7 +275,7 @@ fn weight(limits: &Limits, kind: &str, partition: &str) -> u32 {
 mod tests {
     use super::*;
     use crate::values::id::JobId;
-    use crate::values::limits::LimitScope;
+    use crate::values::stored_limits::LimitScope;
 
     fn of_partition(partition: &str, limit: Limit) -> (String, String) {
         let (kind, partition) = ("charge".to_owned(), partition.to_owned());

@@ -50,16 +50,16 @@ pub(crate) use new_job::{IfTaken, Inserted, NewJob};
 pub(crate) use new_job::{NewSchedule, StoredSchedule};
 
 use crate::values::error::{StoreError, Violation};
-pub(crate) use crate::values::fence::Fence;
 use crate::values::group::GroupId;
-use crate::values::group_info::GroupInfo;
+use crate::values::group::GroupInfo;
+pub(crate) use crate::values::id::Fence;
 use crate::values::id::JobId;
 use crate::values::info::{Cancel, Counts, DeadByError, JobInfo};
-use crate::values::keep::Keep;
+use crate::values::limit::Tokens;
 use crate::values::node::NodeInfo;
-use crate::values::rate::Tokens;
 #[cfg(feature = "redis")]
 use crate::values::server_time::ServerTime;
+use crate::values::setting::Keep;
 use crate::values::time::Millis;
 
 /// The longest key and name, in bytes.

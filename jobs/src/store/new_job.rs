@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-#[cfg(doc)]
-use crate::values::extra::Burst;
-use crate::values::extra::Extra;
 use crate::values::group::GroupId;
 use crate::values::id::JobId;
+#[cfg(doc)]
+use crate::values::job::Burst;
+use crate::values::job::Extra;
 use crate::values::schedule::Schedule;
 use crate::values::time::Millis;
 

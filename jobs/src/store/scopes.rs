@@ -19,8 +19,8 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::values::id::JobId;
-use crate::values::limits::{LimitScope, Limits};
-use crate::values::rate::{Rate, Tokens};
+use crate::values::limit::{Rate, Tokens};
+use crate::values::stored_limits::{LimitScope, Limits};
 use crate::values::time::Millis;
 
 /// The claims of each scope that has a limit.

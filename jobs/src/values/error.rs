@@ -1,19 +1,139 @@
-//! The errors of opening a store, of its operations, and of refused inserts. The error of a refused insert returns
-//! the job, or the batch.
+//! The errors of this crate: of opening a store, of its operations, of inserts, of follow-ups, of the end of a run in a
+//! transaction, of a wait for the end of a job, and of jobs that do not encode or decode.
+//!
+//! The error of a refused insert returns the job, or the batch.
 
 use core::fmt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::end_in_error::EndInError;
-use super::follow_up_error::FollowUpError;
-use super::group_error::GroupError;
+use super::group::GroupError;
 use super::id::JobId;
 use super::limit::LimitError;
 use super::schedule::ScheduleError;
-pub use super::server_problem::ServerProblem;
 use super::time::TimeError;
-pub use super::violation::Violation;
+
+/// Why a Redis server cannot be used.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum ServerProblem {
+    /// No connection, or no answer: the system's message.
+    Unreachable(String),
+    /// The server rejects the name or the password, or denies a right that the jobs need: its message.
+    Denied(String),
+    /// The program that answers is no Redis server: its answer.
+    NotRedis(String),
+    /// Its version is below 6.2.
+    TooOld(String),
+    /// It takes no writes, because it is a replica.
+    ReadOnly,
+    /// Its `maxmemory-policy` deletes keys when memory is full. It has to be `noeviction`.
+    Evicts(String),
+    /// Another version has laid out the keys of the queue in another way, so this version must not change them.
+    Layout {
+        /// The layout of the queue.
+        found: String,
+        /// The layout that this version knows.
+        known: String,
+    },
+    /// Any other problem, for example no database of this number, or a server that is still loading: its
+    /// message.
+    Other(String),
+}
+
+impl fmt::Display for ServerProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ServerProblem::Unreachable(error) => write!(f, "the server cannot be reached: {error}"),
+            ServerProblem::Denied(error) => write!(f, "the server denies access: {error}"),
+            ServerProblem::NotRedis(found) => write!(f, "no Redis server answers there: {found}"),
+            ServerProblem::TooOld(version) => {
+                write!(f, "Redis {version} is too old: at least 6.2 is needed")
+            }
+            ServerProblem::ReadOnly => f.write_str("the server is a replica, and takes no writes"),
+            ServerProblem::Evicts(policy) => write!(
+                f,
+                "maxmemory-policy is {policy}, so the server deletes jobs when its memory is full: \
+                 it has to be noeviction"
+            ),
+            ServerProblem::Layout { found, known } => write!(
+                f,
+                "the queue has the layout {found}, and this program knows the layout {known}"
+            ),
+            ServerProblem::Other(error) => f.write_str(error),
+        }
+    }
+}
+
+/// An invariant that does not hold, as [`check`](crate::Client::check) found it: which, and where.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Violation(pub(crate) String);
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Violation {}
+
+/// Why a run does not take a follow-up: see [`Run::then`](crate::Run::then). The follow-ups that it has stay.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum FollowUpError {
+    /// The run would have more than 255 follow-ups.
+    TooMany,
+    /// The follow-ups of the run would have payloads of more than 1 MiB.
+    TooLarge,
+    /// The run has ended, or has overrun its time limit.
+    Ended,
+}
+
+impl fmt::Display for FollowUpError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            FollowUpError::TooMany => "a run has at most 255 follow-ups",
+            FollowUpError::TooLarge => "the payloads of a run's follow-ups have at most 1 MiB",
+            FollowUpError::Ended => "the run has ended, and takes no follow-up any more",
+        })
+    }
+}
+
+impl std::error::Error for FollowUpError {}
+
+/// Why a run cannot end in a transaction: see `Run::end_in`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum EndInError {
+    /// The jobs are not on a file: they are in memory or on a server.
+    NoFile,
+    /// The transaction is on another file than the jobs.
+    OtherFile {
+        /// The file of the transaction, or "no file" for a database in memory.
+        path: String,
+    },
+    /// The run has ended: in this transaction or an earlier one, because its handler has returned, or because it has
+    /// overrun its time limit.
+    Ended,
+    /// The run has lost its claim: another process runs the jobs of the file now, or a shutdown did not wait for the
+    /// run.
+    ClaimLost,
+}
+
+impl fmt::Display for EndInError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            EndInError::NoFile => f.write_str("the jobs are not on a file"),
+            EndInError::OtherFile { path } => {
+                write!(f, "the transaction is on {path}, and not on the file of the jobs")
+            }
+            EndInError::Ended => f.write_str("the run has ended before"),
+            EndInError::ClaimLost => f.write_str("the run has lost its claim"),
+        }
+    }
+}
+
+impl std::error::Error for EndInError {}
 
 /// Why a store could not be opened, or jobs could not be started. A file that is refused is left untouched.
 #[derive(Clone, Debug)]
@@ -433,3 +553,54 @@ impl fmt::Display for DecodeError {
 
 impl std::error::Error for EncodeError {}
 impl std::error::Error for DecodeError {}
+
+/// Why a wait for a job has no result: see [`Client::wait`](crate::Client::wait) and
+/// [`Client::call`](crate::Client::call).
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum CallError {
+    /// The job was not inserted.
+    Insert(InsertErrorKind),
+    /// The job is dead, with this error. It stays in the store.
+    Dead(JobId, String),
+    /// The job was cancelled.
+    Cancelled(JobId),
+    /// The job has ended and its end was not kept, or there was no such job.
+    Gone(JobId),
+    /// The limit is over. The job goes on.
+    TimedOut(JobId),
+    /// The job has completed, and its result is of another type.
+    Result(JobId, String),
+    /// The call came from a handler on the only thread that could run the job, or from [`Run::next`](crate::Run::next),
+    /// so it would wait for itself. Nothing was inserted.
+    Refused,
+    /// The store could not be read. The job may go on.
+    Store(StoreError),
+}
+
+impl fmt::Display for CallError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CallError::Insert(error) => write!(f, "the job was not inserted: {error}"),
+            CallError::Dead(id, error) => write!(f, "job {id} is dead: {error}"),
+            CallError::Cancelled(id) => write!(f, "job {id} was cancelled"),
+            CallError::Gone(id) => {
+                write!(f, "job {id} has ended and was not kept, or never existed")
+            }
+            CallError::TimedOut(id) => write!(f, "job {id} has not ended within the limit"),
+            CallError::Result(id, error) => write!(f, "the result of job {id}: {error}"),
+            CallError::Refused => {
+                f.write_str("a handler called a job that only its own thread could run")
+            }
+            CallError::Store(error) => write!(f, "the store: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for CallError {}
+
+impl From<StoreError> for CallError {
+    fn from(error: StoreError) -> CallError {
+        CallError::Store(error)
+    }
+}

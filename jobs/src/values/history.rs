@@ -1,11 +1,79 @@
-//! The history of a queue: what happened in each minute or hour, as a program reads it.
+//! The history of a queue: what happened in each minute or hour, as a program reads it, with durations counted under
+//! fixed bounds, as monitoring systems read them.
 
 use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
 
-use super::buckets::Buckets;
 use super::time::rfc3339;
+
+/// Durations, counted exactly under the bounds of [`Buckets::BOUNDS`]: a histogram for a monitoring system, whose
+/// bounds are the same in every process and version. [`Lateness`](crate::Lateness) has quantiles.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct Buckets {
+    /// How many durations each bucket has. The first bucket has those of at most the first bound, each further
+    /// one those above the bound before it, and the last one those above every bound.
+    pub counts: [u64; Buckets::BOUNDS.len() + 1],
+    /// The sum of all durations. It stays at 584 years once it has reached them.
+    pub sum: Duration,
+}
+
+impl Buckets {
+    /// The bounds, each of which belongs to the bucket below it: from a millisecond to an hour.
+    pub const BOUNDS: [Duration; 14] = [
+        Duration::from_micros(1_000),
+        Duration::from_micros(2_500),
+        Duration::from_millis(5),
+        Duration::from_millis(10),
+        Duration::from_millis(25),
+        Duration::from_millis(50),
+        Duration::from_millis(100),
+        Duration::from_millis(250),
+        Duration::from_millis(500),
+        Duration::from_secs(1),
+        Duration::from_secs(5),
+        Duration::from_secs(30),
+        Duration::from_secs(300),
+        Duration::from_secs(3600),
+    ];
+
+    /// Returns the number of all durations.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+
+    /// Returns each bound, and how many durations are at most that long: the buckets of a Prometheus histogram,
+    /// without the last one, which is [`Buckets::count`].
+    pub fn cumulative(&self) -> impl Iterator<Item = (Duration, u64)> + use<'_> {
+        let mut below = 0;
+        Buckets::BOUNDS.into_iter().zip(&self.counts).map(move |(bound, count)| {
+            below += count;
+            (bound, below)
+        })
+    }
+
+    /// Returns the bound under which so many of a hundred of the counted durations are: [`Duration::MAX`] if that is none
+    /// of the bounds, `None` if there are no durations. For the command `tickwheel-jobs` and the dashboard.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn bound_of(counts: &[u64], in_hundred: u64) -> Option<Duration> {
+        let all: u64 = counts.iter().sum();
+        let mut below = 0;
+        let mut bounds = counts.iter().zip(Buckets::BOUNDS);
+        let found = bounds.find(|(count, _)| {
+            below += *count;
+            below.saturating_mul(100) >= all.saturating_mul(in_hundred)
+        });
+        (all > 0).then(|| found.map_or(Duration::MAX, |(_, bound)| bound))
+    }
+
+    /// Returns the bucket of a duration.
+    pub(crate) fn bucket(duration: Duration) -> usize {
+        Buckets::BOUNDS.iter().take_while(|bound| **bound < duration).count()
+    }
+}
 
 /// How many kinds have figures of their own. So a program that makes up kinds cannot fill a store or a process.
 pub(crate) const MOST_KINDS: usize = 200;
@@ -83,5 +151,50 @@ impl HistoryEntry {
     #[must_use]
     pub fn runs(&self) -> u64 {
         self.run_time.iter().sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// P87: A duration that equals a bound is in the bucket below the bound, and a longer one is not.
+    #[test]
+    fn bucket_has_its_bound_and_nothing_longer() {
+        let nano = Duration::from_nanos(1);
+        for (at, bound) in Buckets::BOUNDS.into_iter().enumerate() {
+            assert_eq!(Buckets::bucket(bound), at);
+            assert_eq!(Buckets::bucket(bound - nano), at);
+            assert_eq!(Buckets::bucket(bound + nano), at + 1);
+        }
+        assert_eq!((Buckets::bucket(Duration::ZERO), Buckets::bucket(Duration::MAX)), (0, 14));
+    }
+
+    /// A quantile is a bound of its bucket, and more than every bound if it is in the last one.
+    #[test]
+    fn quantile_above_every_bound_is_told_from_the_last_bound() {
+        let mut counts = [0; Buckets::BOUNDS.len() + 1];
+        assert_eq!(Buckets::bound_of(&counts, 99), None);
+        counts[0] = 99;
+        counts[13] = 1;
+        assert_eq!(Buckets::bound_of(&counts, 99), Some(Duration::from_millis(1)));
+        counts[13] = 2;
+        assert_eq!(Buckets::bound_of(&counts, 99), Some(Duration::from_secs(3600)));
+        counts[14] = 3;
+        assert_eq!(Buckets::bound_of(&counts, 99), Some(Duration::MAX));
+        assert_eq!(Buckets::bound_of(&counts, 50), Some(Duration::from_millis(1)));
+    }
+
+    /// P87: The cumulative counts end with the number of durations that no bound is too short for.
+    #[test]
+    fn cumulative_counts_grow_from_bound_to_bound() {
+        let mut buckets = Buckets::default();
+        for (at, count) in buckets.counts.iter_mut().enumerate() {
+            *count = at as u64;
+        }
+        let found: Vec<u64> = buckets.cumulative().map(|(_, count)| count).collect();
+        assert_eq!(found, [0, 1, 3, 6, 10, 15, 21, 28, 36, 45, 55, 66, 78, 91]);
+        assert_eq!(buckets.count(), 105);
+        assert!(buckets.cumulative().map(|(bound, _)| bound).eq(Buckets::BOUNDS));
     }
 }

@@ -1,4 +1,6 @@
-//! The id of a job: 128 bits, made by the process that inserts the job, before the store sees it.
+//! What names a job and a run of it: the id of the job, and the fence, a number that orders the runs of a job.
+//!
+//! An id has 128 bits. The process that inserts the job makes it, before the store sees it.
 //!
 //! Ground rules:
 //!
@@ -11,11 +13,13 @@
 //!
 //! | bits | hold |
 //! | --- | --- |
-//! | 127 to 84 | milliseconds since 1970 when the id was made; random and before 1998 if no id of the process has a time yet, or if the clock reads an earlier one |
+//! | 127 to 84 | milliseconds since 1970 when the id was made |
 //! | 83 to 72 | a count within the millisecond; it carries into the time above |
 //! | 71 to 66 | a hash of the kind |
 //! | 65 to 34 | the due time, as milliseconds since (the id's time less an hour); all ones: no hint |
 //! | 33 to 0 | random bits, drawn once in each process |
+//!
+//! The time is random and before 1998 if no id of the process has a time yet, or if the clock reads an earlier one.
 
 use core::fmt;
 use core::str::FromStr;
@@ -248,10 +252,49 @@ impl<'de> Deserialize<'de> for JobId {
     }
 }
 
+/// The claim of a job. Several jobs that a server gives out together have the same fence.
+pub(crate) type Claim = (JobId, Fence);
+
+/// A number that orders the runs of a job: of two runs of one job, the later has the greater fence.
+///
+/// A handler can send it with each write to another system. That system then refuses a write whose fence is
+/// lower than one that it has seen for the same job.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Fence {
+    number: u64,
+    /// Distinguishes claims with the same number: after a failover that loses a claim, the next one may get its number
+    /// again.
+    nonce: u64,
+}
+
+impl Fence {
+    pub(crate) const fn new(number: u64, nonce: u64) -> Fence {
+        Fence { number, nonce }
+    }
+
+    #[cfg(feature = "redis")]
+    pub(crate) const fn nonce(self) -> u64 {
+        self.nonce
+    }
+
+    /// Returns the fence as a number.
+    #[must_use]
+    pub const fn get(self) -> u64 {
+        self.number
+    }
+}
+
+impl core::fmt::Display for Fence {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        self.number.fmt(f)
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::collections::HashSet;
+
+    use super::*;
 
     /// An id has the time of its insert. The id of a name, one without a job, and one of another kind have none.
     #[test]

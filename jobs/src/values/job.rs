@@ -1,11 +1,43 @@
-//! The trait of a job: data of a named kind.
+//! A job as a value: the trait of its data, its headers, and the properties that few jobs have: a partition, a retry
+//! policy of their own, a key that is held until the end of the job, a group, a burst.
+//!
+//! Ground rules of the properties that few jobs have:
+//!
+//! - A job without these properties stores no bytes for them.
+//! - Every store keeps the same bytes, and returns them unchanged.
+//! - A later version may add sections. A reader that does not know a section refuses the bytes if the number of
+//!   the section is below 128, and ignores the section otherwise.
+//!
+//! | bytes | hold |
+//! | --- | --- |
+//! | 1 | the version, 1 |
+//! | 1 | marks: 1 the job holds its key until its end, 2 a caller waits for its end |
+//! | 1, 2, and as many | of each section: its number, its length, its content |
+//!
+//! | section | content |
+//! | --- | --- |
+//! | 1, a retry policy | first and longest wait, each in seconds (8), nanoseconds (4); retries (4); 1 if doubling (1) |
+//! | 2, headers | of each: the length of its name (1), the name, the length of its value (2), the value |
+//! | 3, the partition | its text; the first section, or the one behind a burst |
+//! | 4, the group of which the job is a member | the id of the group (16) |
+//! | 5, the group whose callback the job is | the id of the group (16) |
+//! | 128, a burst | the time of its first job, the longest wait, in milliseconds (8 each); the first section of all |
+//!
+//! Every number is big-endian. Headers are names and texts that travel beside the payload, such as the context of a
+//! trace.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
+use std::sync::Arc;
+use std::time::Duration;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::error::{DecodeError, EncodeError};
+use super::error::{DecodeError, EncodeError, StoreError};
+use super::fail_and_retry::Retry;
+use super::group::GroupId;
+use super::time::Millis;
 
 /// A kind of job: the data that a handler needs, under a name that stays the same. (`tickwheel::Job` is another
 /// type: a struct that holds a closure.)
@@ -144,5 +176,352 @@ impl serde_json::ser::Formatter for Levels {
 
     fn end_object<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
         self.end(writer, b"}")
+    }
+}
+
+/// The headers of a job.
+pub(crate) type Headers = BTreeMap<String, String>;
+
+/// The most bytes of all headers of a job, as they are stored: each header takes 3 bytes more than its texts.
+pub(crate) const HEADER_BYTES: usize = 4096;
+
+/// Checks the headers of a new job.
+pub(crate) fn check_headers(headers: &Headers) -> Result<(), StoreError> {
+    for name in headers.keys() {
+        let (bytes, most) = (name.len(), usize::from(u8::MAX));
+        if bytes == 0 || bytes > most {
+            return Err(StoreError::TooLong { what: "header's name", bytes, most });
+        }
+    }
+    let bytes = headers.iter().map(|(name, value)| 3 + name.len() + value.len()).sum();
+    if bytes > HEADER_BYTES {
+        return Err(StoreError::TooLong { what: "headers", bytes, most: HEADER_BYTES });
+    }
+    Ok(())
+}
+
+pub(crate) fn headers_to_bytes(headers: &Headers) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for (name, value) in headers {
+        bytes.push(name.len() as u8);
+        bytes.extend(name.as_bytes());
+        bytes.extend((value.len() as u16).to_be_bytes());
+        bytes.extend(value.as_bytes());
+    }
+    bytes
+}
+
+/// Reads headers, or returns `None` if no program of this version wrote the bytes.
+#[cfg_attr(
+    not(any(feature = "sqlite-unbundled", feature = "redis", test)),
+    allow(dead_code, reason = "memory keeps no bytes")
+)]
+pub(crate) fn read_headers(mut bytes: &[u8]) -> Option<Headers> {
+    let mut headers = Headers::new();
+    while !bytes.is_empty() {
+        let ([length], rest) = bytes.split_first_chunk()?;
+        let (name, rest) = rest.split_at_checked(usize::from(*length))?;
+        let (length, rest) = rest.split_first_chunk()?;
+        let (value, rest) = rest.split_at_checked(usize::from(u16::from_be_bytes(*length)))?;
+        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).ok();
+        headers.insert(text(name)?, text(value)?);
+        bytes = rest;
+    }
+    Some(headers)
+}
+
+/// Properties that few jobs have. A job without them has no `Extra`.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Extra {
+    /// The retry policy of this job, which overrides that of its handler.
+    pub(crate) retry: Option<Retry>,
+    /// The job holds its key until it has ended.
+    pub(crate) holds_key: bool,
+    pub(crate) headers: Headers,
+    /// A caller waits for the end of the job, so it is kept for a while.
+    pub(crate) wanted: bool,
+    /// The burst of jobs for which a debounced job stands.
+    pub(crate) burst: Option<Burst>,
+    /// The partition of the job: see [`Job::partition`](crate::Job::partition).
+    pub(crate) partition: Option<Arc<str>>,
+    /// The group of which the job is a member.
+    pub(crate) group: Option<GroupId>,
+    /// The group whose callback the job is.
+    pub(crate) callback_of: Option<GroupId>,
+}
+
+/// A burst of debounced jobs, of which the last one is stored.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Burst {
+    /// When its first job was inserted.
+    pub(crate) first: Millis,
+    /// How long after that its job is due at the latest.
+    pub(crate) at_most: Millis,
+}
+
+impl Burst {
+    pub(crate) fn new(first: Millis, at_most: Duration) -> Burst {
+        Burst { first, at_most: Millis::ZERO.plus(at_most) }
+    }
+
+    /// Returns when its job is due at the latest.
+    pub(crate) fn latest(self) -> Millis {
+        self.first.plus(self.at_most.since(Millis::ZERO))
+    }
+}
+
+impl Extra {
+    /// Returns the properties in a box, or `None` if there are none.
+    pub(crate) fn boxed(self) -> Option<Box<Extra>> {
+        (self != Extra::default()).then(|| Box::new(self))
+    }
+}
+
+/// Returns the partition of a job with these properties.
+pub(crate) fn partition_of(extra: Option<&Extra>) -> Option<&Arc<str>> {
+    extra.and_then(|extra| extra.partition.as_ref())
+}
+
+/// Returns the group of which a job with these properties is a member.
+pub(crate) fn group_of(extra: Option<&Extra>) -> Option<GroupId> {
+    extra.and_then(|extra| extra.group)
+}
+
+/// The properties of a job that [`JobInfo`](super::info::JobInfo) shows.
+#[derive(Default)]
+pub(crate) struct Shown {
+    pub(crate) partition: Option<String>,
+    pub(crate) group: Option<GroupId>,
+    pub(crate) headers: Headers,
+}
+
+impl Shown {
+    pub(crate) fn of(extra: &Extra) -> Shown {
+        Shown {
+            partition: extra.partition.as_ref().map(|partition| partition.to_string()),
+            group: extra.group,
+            headers: extra.headers.clone(),
+        }
+    }
+
+    /// Damaged bytes have none of it: a list shows the job without them.
+    #[cfg(any(feature = "sqlite-unbundled", feature = "redis"))]
+    pub(crate) fn read(bytes: Option<&[u8]>) -> Shown {
+        Extra::read(bytes).ok().flatten().as_deref().map_or_else(Shown::default, Shown::of)
+    }
+}
+
+#[cfg_attr(
+    not(any(feature = "sqlite-unbundled", feature = "redis", test)),
+    allow(dead_code, reason = "memory keeps no bytes, and only counts them")
+)]
+mod bytes {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use super::{Burst, Extra};
+    use super::{headers_to_bytes, read_headers};
+    use crate::values::error::StoreError;
+    use crate::values::fail_and_retry::Retry;
+    use crate::values::group::GroupId;
+    use crate::values::time::Millis;
+
+    const VERSION: u8 = 1;
+    const HOLDS_KEY: u8 = 1;
+    const WANTED: u8 = 2;
+    const RETRY: u8 = 1;
+    const HEADERS: u8 = 2;
+    const PARTITION: u8 = 3;
+    const GROUP: u8 = 4;
+    const CALLBACK_OF: u8 = 5;
+    /// From this number on, a reader may ignore a section.
+    const OPTIONAL: u8 = 128;
+    /// An earlier version, which cannot debounce, takes the job as any other.
+    const BURST: u8 = OPTIONAL;
+
+    impl Extra {
+        /// Returns the bytes that a store keeps.
+        pub(crate) fn to_bytes(&self) -> Vec<u8> {
+            let holds_key = if self.holds_key { HOLDS_KEY } else { 0 };
+            let mut bytes = vec![VERSION, holds_key | if self.wanted { WANTED } else { 0 }];
+            if let Some(Burst { first, at_most }) = self.burst {
+                let content = [first, at_most].map(|time| time.get().to_be_bytes()).concat();
+                add(&mut bytes, BURST, &content);
+            }
+            if let Some(partition) = &self.partition {
+                add(&mut bytes, PARTITION, partition.as_bytes());
+            }
+            for (section, group) in [(GROUP, self.group), (CALLBACK_OF, self.callback_of)] {
+                if let Some(group) = group {
+                    add(&mut bytes, section, &group.to_u128().to_be_bytes());
+                }
+            }
+            if let Some(retry) = &self.retry {
+                let (base, cap, times, doubles) = retry.parts();
+                let mut content = Vec::with_capacity(29);
+                for wait in [base, cap] {
+                    content.extend(wait.as_secs().to_be_bytes());
+                    content.extend(wait.subsec_nanos().to_be_bytes());
+                }
+                content.extend(times.to_be_bytes());
+                content.push(u8::from(doubles));
+                add(&mut bytes, RETRY, &content);
+            }
+            if !self.headers.is_empty() {
+                add(&mut bytes, HEADERS, &headers_to_bytes(&self.headers));
+            }
+            bytes
+        }
+
+        /// Reads the bytes that a store has kept.
+        ///
+        /// # Errors
+        ///
+        /// If no program of this version wrote the bytes.
+        pub(crate) fn read(bytes: Option<&[u8]>) -> Result<Option<Box<Extra>>, StoreError> {
+            let Some(bytes) = bytes else { return Ok(None) };
+            match parse(bytes) {
+                Some(extra) => Ok(extra.boxed()),
+                None => {
+                    Err(StoreError::Damaged("what a job has besides makes no sense".to_owned()))
+                }
+            }
+        }
+    }
+
+    fn add(bytes: &mut Vec<u8>, section: u8, content: &[u8]) {
+        bytes.push(section);
+        bytes.extend((content.len() as u16).to_be_bytes());
+        bytes.extend(content);
+    }
+
+    fn parse(bytes: &[u8]) -> Option<Extra> {
+        let (&[VERSION, marks @ 0..=3], mut rest) = bytes.split_first_chunk()? else {
+            return None;
+        };
+        let (holds_key, wanted) = (marks & HOLDS_KEY != 0, marks & WANTED != 0);
+        let mut extra = Extra { holds_key, wanted, ..Extra::default() };
+        while !rest.is_empty() {
+            let [section] = take(&mut rest)?;
+            let length = u16::from_be_bytes(take(&mut rest)?);
+            let (content, behind) = rest.split_at_checked(usize::from(length))?;
+            rest = behind;
+            match section {
+                RETRY => extra.retry = Some(retry(content)?),
+                HEADERS => extra.headers = read_headers(content)?,
+                PARTITION => extra.partition = Some(Arc::from(str::from_utf8(content).ok()?)),
+                GROUP => extra.group = Some(group(content)?),
+                CALLBACK_OF => extra.callback_of = Some(group(content)?),
+                BURST => extra.burst = Some(burst(content)?),
+                _ if section >= OPTIONAL => {}
+                _ => return None,
+            }
+        }
+        Some(extra)
+    }
+
+    fn group(content: &[u8]) -> Option<GroupId> {
+        Some(GroupId::from_u128(u128::from_be_bytes(content.try_into().ok()?)))
+    }
+
+    fn burst(mut content: &[u8]) -> Option<Burst> {
+        let mut time = || Some(Millis::clamped(i64::from_be_bytes(take(&mut content)?)));
+        let (first, at_most) = (time()?, time()?);
+        content.is_empty().then_some(Burst { first, at_most })
+    }
+
+    fn retry(mut content: &[u8]) -> Option<Retry> {
+        let (base, cap) = (wait(&mut content)?, wait(&mut content)?);
+        let times = u32::from_be_bytes(take(&mut content)?);
+        let [doubles @ (0 | 1)] = take(&mut content)? else { return None };
+        content.is_empty().then(|| Retry::from_parts(base, cap, times, doubles == 1))
+    }
+
+    fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
+        let (taken, behind) = rest.split_first_chunk()?;
+        *rest = behind;
+        Some(*taken)
+    }
+
+    fn wait(rest: &mut &[u8]) -> Option<Duration> {
+        let seconds = u64::from_be_bytes(take(rest)?);
+        let nanos = u32::from_be_bytes(take(rest)?);
+        (nanos < 1_000_000_000).then(|| Duration::new(seconds, nanos))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn header(name: &str, bytes: usize) -> Headers {
+        [(name.to_owned(), "x".repeat(bytes))].into()
+    }
+
+    /// Headers are read back unchanged, and bytes that were cut are refused.
+    #[test]
+    fn headers_are_read_back() {
+        let mut headers = header("traceparent", 55);
+        headers.extend(header("", 0));
+        headers.extend(header("t", 4000));
+        let bytes = headers_to_bytes(&headers);
+        assert_eq!(read_headers(&bytes), Some(headers));
+        assert_eq!(read_headers(&[]), Some(Headers::new()));
+        assert_eq!(read_headers(&bytes[..bytes.len() - 1]), None);
+    }
+
+    /// 4 KiB of headers are accepted, and one byte more is refused; so is a name that is empty or too long.
+    #[test]
+    fn headers_have_4_kib_at_most() {
+        assert_eq!(check_headers(&header("n", HEADER_BYTES - 4)), Ok(()));
+        let (what, most) = ("headers", HEADER_BYTES);
+        let refused = StoreError::TooLong { what, bytes: most + 1, most };
+        assert_eq!(check_headers(&header("n", HEADER_BYTES - 3)), Err(refused));
+        assert!(check_headers(&header("", 1)).is_err());
+        assert!(check_headers(&header(&"n".repeat(256), 1)).is_err());
+        assert_eq!(check_headers(&header(&"n".repeat(255), 1)), Ok(()));
+    }
+
+    /// Properties are read back unchanged, and bytes that no program writes are refused.
+    #[test]
+    fn extra_is_read_back_as_it_was() {
+        let second = Duration::from_secs(1);
+        let trace: Headers = [("traceparent".to_owned(), "00-ab-cd-01".to_owned())].into();
+        for retry in [
+            None,
+            Some(Retry::never()),
+            Some(Retry::fixed(Duration::from_nanos(1))),
+            Some(Retry::exponential(second).max_delay(Duration::MAX).max_retries(u32::MAX)),
+        ] {
+            for (holds_key, headers) in [(false, Headers::new()), (true, trace.clone())] {
+                let burst = holds_key.then(|| Burst::new(Millis::MAX, Duration::MAX));
+                let (partition, wanted) = (holds_key.then(|| Arc::from("acme")), !holds_key);
+                let group = holds_key.then(GroupId::new);
+                let callback_of = (!holds_key).then(GroupId::new);
+                let extra = Extra {
+                    retry,
+                    holds_key,
+                    headers,
+                    wanted,
+                    burst,
+                    partition,
+                    group,
+                    callback_of,
+                };
+                let bytes = extra.to_bytes();
+                assert_eq!(Extra::read(Some(&bytes)).unwrap(), extra.clone().boxed());
+                assert!(Extra::read(Some(&bytes[..bytes.len() - 1])).is_err());
+                assert!(Extra::read(Some(&[&bytes[..], &[0]].concat())).is_err());
+                // A later version adds a section: 200 may be ignored, 100 may not.
+                let with = |section| [&bytes[..], &[section, 0, 1, 7]].concat();
+                assert_eq!(Extra::read(Some(&with(200))).unwrap(), extra.boxed());
+                assert!(Extra::read(Some(&with(100))).is_err());
+            }
+        }
+        for wrong in [&[][..], &[1], &[2, 1], &[1, 4]] {
+            assert!(Extra::read(Some(wrong)).is_err(), "{wrong:?}");
+        }
+        assert_eq!(Extra::read(None).unwrap(), None);
+        assert_eq!(Extra::default().boxed(), None);
     }
 }

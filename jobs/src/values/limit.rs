@@ -1,18 +1,226 @@
-//! Limits: how many jobs of a scope run at once, how often they start, and how often a partition has its turn.
+//! A limit: how many jobs of a scope run at once, how often they start, and how often a partition has its turn.
 //!
-//! Ground rules:
+//! Ground rules of limits:
 //!
-//! - A limit is a value. `store/lanes.rs` says how it works, and `limits.rs` under which name it is stored.
+//! - A limit is a value. `store/lanes.rs` says how it works, and `stored_limits.rs` under which name it is stored.
 //! - A limit of zero is refused: to run nothing, pause the scope.
-//! - `rate.rs` says what a rate and a burst mean.
 //! - A store keeps a limit as JSON. A later version may add fields, and a reader ignores those that it does not know.
+//!
+//! Ground rules of rates, and of the tokens that are left of one:
+//!
+//! - A claim takes a token of each scope with a rate. A claim that is given back does not give its token back.
+//! - The tokens of a rate lie on a line, one behind the other by `per / jobs`. The next claim may come at the next
+//!   token, and earlier by the burst. This is the virtual scheduling of GCRA (ITU-T I.371), with one difference.
+//! - GCRA moves the line by each delay of a claim, and a claim is nearly always some microseconds late. Here a small
+//!   delay does not move it. Instead, after each `jobs` tokens, the line moves by the longest delay among them. So two
+//!   claims with `jobs` claims between the first and the second are at least `per` apart: the second is not before its
+//!   token, which is later than that of the first by `per` and by the delay of the first. A longer delay begins the
+//!   line anew.
+//! - So in any period `per`, at most `jobs + burst - 1` claims take a token. A scope that always has a due job loses at
+//!   most the longest delay of each period.
+//! - Programs may disagree about the rate of a scope: two versions of one, or one that is started with other numbers.
+//!   Each rate has a line of its own, every claim takes a token of each line, and a claim waits for the line of its own
+//!   rate alone. So each rate holds for the claims of its program, counting those of all. A line that is new begins
+//!   with what is used up of the others: as many tokens, and at most a period.
+//! - `store/redis/scripts/tokens.lua` has the same rules, and keeps the same text.
 
 use core::fmt;
 use core::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::rate::Rate;
+use super::time::Millis;
+
+/// How many jobs may start in a period, and how many at once after a quiet time.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Rate {
+    pub(crate) jobs: u32,
+    /// In milliseconds.
+    pub(crate) per: u64,
+    pub(crate) burst: u32,
+}
+
+/// The tokens of a scope with a rate: a line for each rate that its claims follow, the one of the latest claim first.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Tokens {
+    lines: Vec<Line>,
+}
+
+/// The tokens by one rate. Times are in microseconds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Line {
+    rate: Rate,
+    /// The time of the next token.
+    next: i64,
+    /// How many tokens were taken since the line last moved, and the longest delay of a claim among them.
+    taken: u32,
+    delay: i64,
+}
+
+/// How many rates of a scope have a line at once: so many versions of a program may disagree.
+const LINES: usize = 4;
+
+/// A claim begins the line anew if its delay is longer than the period divided by this number, and longer than a
+/// millisecond.
+const PARTS: i64 = 32;
+
+/// The microseconds of a millisecond.
+const MICROS: i64 = 1000;
+
+impl Rate {
+    /// The time between two tokens.
+    fn spacing(self) -> i64 {
+        self.period().saturating_add(i64::from(self.jobs) - 1) / i64::from(self.jobs.max(1))
+    }
+
+    fn period(self) -> i64 {
+        i64::try_from(self.per).unwrap_or(i64::MAX).saturating_mul(MICROS)
+    }
+
+    /// By how much a claim may come before its token.
+    fn tolerance(self) -> i64 {
+        self.spacing().saturating_mul(i64::from(self.burst.max(1)) - 1)
+    }
+
+    fn longest_delay(self) -> i64 {
+        (self.period() / PARTS).max(MICROS)
+    }
+}
+
+impl Line {
+    fn new(rate: Rate, next: i64) -> Line {
+        Line { rate, next, taken: 0, delay: 0 }
+    }
+
+    /// Takes the next token, for a claim at this time.
+    fn take(&mut self, now: i64) {
+        let delay = now.saturating_sub(self.next).max(0);
+        if delay > self.rate.longest_delay() {
+            *self = Line::new(self.rate, now);
+        } else {
+            self.delay = self.delay.max(delay);
+        }
+        self.next = self.next.saturating_add(self.rate.spacing());
+        self.taken += 1;
+        if self.taken >= self.rate.jobs {
+            self.next = self.next.saturating_add(self.delay);
+            (self.taken, self.delay) = (0, 0);
+        }
+    }
+
+    /// The latest that the next token is, after any claims: then the burst is used up, and a period has no claim.
+    fn latest(rate: Rate, now: i64) -> i64 {
+        now.saturating_add(rate.tolerance()).saturating_add(rate.period())
+    }
+
+    /// How long the tokens that are used up of this line would take by another rate.
+    fn debt(&self, rate: Rate, now: i64) -> i64 {
+        let left = i128::from(self.next.saturating_sub(now).max(0)) * i128::from(rate.spacing());
+        let spacing = i128::from(self.rate.spacing().max(1));
+        i64::try_from((left + spacing - 1) / spacing).unwrap_or(i64::MAX)
+    }
+
+    /// The latest that the next token is after claims of this rate alone.
+    fn farthest(&self, now: i64) -> i64 {
+        let Line { rate, .. } = self;
+        let own = now.saturating_add(rate.tolerance()).saturating_add(rate.spacing());
+        own.saturating_add(rate.longest_delay())
+    }
+
+    fn is_past(&self, now: i64) -> bool {
+        self.next.saturating_add(self.rate.longest_delay()) < now
+    }
+}
+
+impl Tokens {
+    /// Returns the tokens of a scope from which no claim has taken one.
+    pub(crate) fn new(rate: Rate, now: Millis) -> Tokens {
+        Tokens { lines: vec![Line::new(rate, micros(now))] }
+    }
+
+    /// Lets the next claims follow this rate, and notices a clock that was set back: then the next token comes after one
+    /// spacing, and with several lines after a period and the burst at the latest.
+    pub(crate) fn follow(&mut self, rate: Rate, now: Millis) {
+        let now = micros(now);
+        match self.lines.iter().position(|line| line.rate == rate) {
+            Some(0) => {}
+            Some(at) => self.lines[..=at].rotate_right(1),
+            None => {
+                let debt = self.lines.iter().map(|line| line.debt(rate, now)).max().unwrap_or(0);
+                let next = now.saturating_add(debt).min(Line::latest(rate, now));
+                self.lines.insert(0, Line::new(rate, next));
+            }
+        }
+        // As long as the debt of another rate lasts, one other line stays: the clock was not set back.
+        let has_debt = self.lines.first().is_some_and(|line| line.next > line.farthest(now));
+        let mut at = 0;
+        self.lines.retain(|line| {
+            at += 1;
+            at == 1 || at <= LINES && (!line.is_past(now) || has_debt && at == 2)
+        });
+        let is_alone = self.lines.len() == 1;
+        for line in &mut self.lines {
+            let rate = line.rate;
+            let latest = Line::latest(rate, now).saturating_add(rate.longest_delay());
+            if line.next > if is_alone { line.farthest(now) } else { latest } {
+                *line = Line::new(rate, now.saturating_add(rate.spacing()));
+            }
+        }
+    }
+
+    /// Returns the first time at which a claim may take the next token.
+    pub(crate) fn next(&self) -> Millis {
+        let Some(Line { next, rate, .. }) = self.lines.first() else { return Millis::ZERO };
+        let next = next.saturating_sub(rate.tolerance());
+        let whole = next.div_euclid(MICROS);
+        Millis::clamped(if next.rem_euclid(MICROS) > 0 { whole + 1 } else { whole })
+    }
+
+    /// Takes the next token of each line, for a claim at this time.
+    pub(crate) fn take(&mut self, now: Millis) {
+        let now = micros(now);
+        for (at, line) in self.lines.iter_mut().enumerate() {
+            line.take(now);
+            if at > 0 {
+                line.next = line.next.min(Line::latest(line.rate, now));
+            }
+        }
+    }
+
+    /// Says whether the scope is as if no claim had taken a token.
+    pub(crate) fn is_past(&self, now: Millis) -> bool {
+        self.lines.iter().all(|line| line.is_past(micros(now)))
+    }
+
+    /// Returns the text that a store keeps: six numbers for each line.
+    pub(crate) fn to_text(&self) -> String {
+        let text = |line: &Line| {
+            let Line { rate: Rate { jobs, per, burst }, next, taken, delay } = line;
+            format!("{next} {taken} {delay} {jobs} {per} {burst}")
+        };
+        self.lines.iter().map(text).collect::<Vec<_>>().join(" ")
+    }
+
+    /// Reads the text that a store has kept.
+    pub(crate) fn from_text(text: &str) -> Option<Tokens> {
+        let words: Vec<&str> = text.split(' ').collect();
+        let line = |words: &[&str]| {
+            let [next, taken, delay, jobs, per, burst] = words else { return None };
+            let rate = Rate {
+                jobs: jobs.parse().ok()?,
+                per: per.parse().ok()?,
+                burst: burst.parse().ok()?,
+            };
+            let (taken, delay) = (taken.parse().ok()?, delay.parse().ok()?);
+            Some(Line { rate, next: next.parse().ok()?, taken, delay })
+        };
+        Some(Tokens { lines: words.chunks(6).map(line).collect::<Option<_>>()? })
+    }
+}
+
+fn micros(time: Millis) -> i64 {
+    time.get().saturating_mul(MICROS)
+}
 
 /// How many jobs of a scope may run at once, how often they may start, and the weight of a partition. A scope is the
 /// queue ([`Client::limit`](crate::Client::limit)), a flow ([`Kind::limit`](crate::Kind::limit)), each partition of a
@@ -227,7 +435,148 @@ impl std::error::Error for LimitError {}
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    const BEGINNING: i64 = 1_800_000_000_000;
+
+    fn at(ms: i64) -> Millis {
+        Millis::clamped(BEGINNING + ms)
+    }
+
+    /// Claims as early as the rate allows at times of this list, and returns the times of the claims.
+    fn claims(rate: Rate, times: impl IntoIterator<Item = i64>) -> Vec<i64> {
+        let (mut tokens, mut claims) = (Tokens::new(rate, at(0)), Vec::new());
+        for time in times {
+            tokens.follow(rate, at(time));
+            while tokens.next() <= at(time) {
+                tokens.take(at(time));
+                claims.push(time);
+            }
+            tokens = Tokens::from_text(&tokens.to_text()).unwrap();
+        }
+        claims
+    }
+
+    fn rate(jobs: u32, per: u64, burst: u32) -> Rate {
+        Rate { jobs, per, burst }
+    }
+
+    /// A rate that follows another begins with what is used up, also once the line of the other is past.
+    #[test]
+    fn debt_of_another_rate_outlasts_its_line() {
+        let (quick, slow) = (rate(100, 1000, 100), rate(10, 60_000, 1));
+        let mut tokens = Tokens::new(quick, at(0));
+        (0..100).for_each(|_| tokens.take(at(0)));
+        for ms in [0, 1_100, 30_000, 59_999] {
+            tokens.follow(slow, at(ms));
+            assert_eq!(tokens.next(), at(60_000));
+            tokens = Tokens::from_text(&tokens.to_text()).unwrap();
+        }
+    }
+
+    /// P24: Claims that come in time are evenly spaced. A burst comes first.
+    #[test]
+    fn tokens_are_evenly_spaced() {
+        assert_eq!(claims(rate(10, 1000, 1), 0..500), [0, 100, 200, 300, 400]);
+        assert_eq!(claims(rate(10, 1000, 3), 0..300), [0, 0, 0, 100, 200]);
+        assert_eq!(claims(rate(1, 1000, 1), 0..4000), [0, 1000, 2000, 3000]);
+        assert_eq!(claims(rate(3, 1000, 1), 0..1100), [0, 334, 667, 1001]);
+    }
+
+    /// P24: More tokens than milliseconds come several at a time.
+    #[test]
+    fn rate_may_be_above_one_a_millisecond() {
+        let many = claims(rate(5000, 1000, 1), 0..10_000).len();
+        assert!((49_950..=50_000).contains(&many), "{many}");
+        // A claim is up to a millisecond late, which is a whole period here.
+        let many = claims(rate(50, 1, 1), 0..100).len();
+        assert!((2450..=2501).contains(&many), "{many}");
+    }
+
+    /// P24: A new rate holds from the next claim on, also if the old one would wait for a day.
+    #[test]
+    fn another_rate_holds_at_once() {
+        let day = rate(1, 86_400_000, 1);
+        let mut tokens = Tokens::new(day, at(0));
+        tokens.take(at(0));
+        assert_eq!(tokens.next(), at(86_400_000));
+        tokens.follow(rate(10, 1000, 1), at(50));
+        assert_eq!(tokens.next(), at(150));
+    }
+
+    /// P24: Programs whose rates differ change hands at every claim. Each takes a job only if its own rate allows it,
+    /// counting the claims of all. So no more start than by the rate that allows most. Before, each change freed the
+    /// whole burst.
+    #[test]
+    fn rates_that_change_hands_at_every_claim_free_no_token() {
+        let a = rate(10, 1000, 10);
+        let others = [rate(10, 1000, 12), rate(10, 500, 1), rate(20, 3000, 4), rate(1, 60_000, 9)];
+        for rates in others.map(|other| [a, other]) {
+            let mut tokens = Tokens::new(a, at(0));
+            let (mut claims, mut turn): (Vec<i64>, usize) = Default::default();
+            for time in (0..7_000).step_by(7) {
+                for _ in 0..26 {
+                    turn += 1;
+                    let its = rates[turn % 2];
+                    tokens.follow(its, at(time));
+                    tokens = Tokens::from_text(&tokens.to_text()).unwrap();
+                    if tokens.next() <= at(time) {
+                        tokens.take(at(time));
+                        claims.push(time);
+                        let begin = time - its.per as i64;
+                        let in_period = claims.iter().rev().take_while(|claim| **claim > begin);
+                        let most = (its.jobs + its.burst - 1) as usize;
+                        assert!(in_period.count() <= most, "{its:?} at {time}");
+                    }
+                }
+            }
+            assert!(claims.len() >= 9, "{rates:?}: {}", claims.len());
+        }
+    }
+
+    /// P24: After the clock was set back by an hour, the next token comes after one spacing.
+    #[test]
+    fn clock_that_is_set_back_delays_no_token() {
+        let rate = rate(10, 1000, 2);
+        let mut tokens = Tokens::new(rate, at(3_600_000));
+        tokens.take(at(3_600_000));
+        tokens.follow(rate, at(0));
+        assert_eq!(tokens.next(), at(0));
+        tokens.take(at(0));
+        assert_eq!(tokens.next(), at(100));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..Default::default() })]
+
+        /// P24: In any period, at most `jobs + burst - 1` claims take a token, at any times. With a due job at all
+        /// times a period loses no more than its longest delay.
+        #[test]
+        fn no_period_has_more_claims_than_its_rate(
+            (jobs, per, burst) in (1..50u32, prop::sample::select(vec![1, 10, 100, 1000, 5000u64]), 1..8u32),
+            steps in prop::collection::vec(
+                prop_oneof![8 => 0..30i64, 2 => 30..400i64, 1 => 400..9000i64], 1..400
+            ),
+        ) {
+            let times: Vec<i64> =
+                steps.iter().scan(0, |now, step| { *now += step; Some(*now) }).collect();
+            let end = times.last().copied().unwrap_or(0);
+            let its = rate(jobs, per, burst);
+            let claimed = claims(its, times);
+            let most = (jobs + burst - 1) as usize;
+            for (n, first) in claimed.iter().enumerate() {
+                let in_period = claimed[n..].iter().take_while(|time| **time < first + per as i64);
+                prop_assert!(in_period.count() <= most);
+            }
+            let longest = steps.iter().copied().max().unwrap_or(0);
+            if longest * MICROS <= its.longest_delay() {
+                let tokens = end as f64 * f64::from(jobs) / (per as i64 + longest) as f64;
+                prop_assert!(claimed.len() as f64 >= tokens - 1.0, "{} of {tokens}", claimed.len());
+            }
+        }
+    }
 
     /// A limit is read back unchanged, also by a version that does not know all of it.
     #[test]

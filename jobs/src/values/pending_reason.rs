@@ -7,11 +7,11 @@ use serde::Serialize;
 use serde::ser::{SerializeStruct, Serializer};
 
 use super::info::JobInfo;
-use super::time::Rfc3339;
-use super::limit_info::LimitInfo;
-use super::limits::{self, LimitScope};
 use super::node::NodeInfo;
 use super::setting;
+use super::stored_limits::LimitInfo;
+use super::stored_limits::{self, LimitScope};
+use super::time::Rfc3339;
 
 /// Why a pending job has not started: see [`Client::why_pending`](crate::Client::why_pending).
 ///
@@ -74,15 +74,17 @@ impl PendingReason {
         now: SystemTime,
     ) -> Vec<PendingReason> {
         let is_stored = |name: &str| stored.iter().any(|(its, _)| its == name);
-        let is_paused = |partition: &String| is_stored(&limits::pause(&job.kind, partition));
+        let is_paused = |partition: &String| {
+            is_stored(&stored_limits::partition_pause_setting(&job.kind, partition))
+        };
         let mut reasons = Vec::new();
         if job.due > now {
             reasons.push(PendingReason::NotDue(job.due));
         }
-        if is_stored(&setting::pause(None)) {
+        if is_stored(&setting::pause_setting(None)) {
             reasons.push(PendingReason::QueuePaused);
         }
-        if is_stored(&setting::pause(Some(&job.kind))) {
+        if is_stored(&setting::pause_setting(Some(&job.kind))) {
             reasons.push(PendingReason::KindPaused);
         }
         if job.partition.as_ref().is_some_and(is_paused) {

@@ -205,4 +205,3 @@ pub(super) fn date(days: i64) -> (i64, i64, i64) {
     let (month, next_year) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
     (era * 400 + year + next_year, month, day)
 }
-

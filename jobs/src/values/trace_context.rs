@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::headers::{self, Headers};
+use super::job::{self, Headers};
 
 /// The headers of W3C's Trace Context.
 const PARENT: &str = "traceparent";
@@ -41,7 +41,7 @@ impl<'a> TraceContext<'a> {
         if !state.is_empty() {
             headers.entry(STATE.to_owned()).or_insert_with(|| state.to_owned());
         }
-        if headers::check(headers).is_err() {
+        if job::check_headers(headers).is_err() {
             *headers = before;
         }
     }
@@ -79,7 +79,7 @@ mod tests {
         assert_eq!(added("00-a\nb=c", &own), headers(&own));
         assert_eq!(added("", &own[..0]), Headers::new());
         assert_eq!(added("\nb=c", &own[..0]), Headers::new());
-        let large = "x".repeat(headers::HEADER_BYTES - 20);
+        let large = "x".repeat(job::HEADER_BYTES - 20);
         let full = [("other", &*large)];
         assert_eq!(added("00-a", &full), headers(&full));
     }

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::options::{Part, Redact, caught};
 use super::views::job::{Content, SHOWN_DIGITS};
 use crate::values::info::JobInfo;
-use crate::values::json_text::respaced;
+use crate::values::info::respaced;
 
 /// The most characters of a payload on a page.
 const SHOWN_CHARS: usize = 4 << 10;

@@ -13,10 +13,10 @@ use crate::dispatch::run_state::{RunState, Slot};
 use crate::store::{
     self, Answer, ApplyError, Finish, Inserted, NewJob, Op, StoredSchedule, Unreadable,
 };
-use crate::values::cancellation::Cancellation;
 use crate::values::error::StoreError;
 use crate::values::id::JobId;
-use crate::values::run_report::Outcome;
+use crate::values::run_end::Cancellation;
+use crate::values::run_end::Outcome;
 use crate::values::schedule::Rule;
 use crate::values::setting::Settings;
 use crate::values::time::{Millis, Now};

@@ -10,9 +10,9 @@ use super::{Machine, Turn};
 use crate::dispatch::command::Command;
 use crate::dispatch::run_state::{RunState, Slot};
 use crate::store::{ClaimRequest, Claimed, Op};
-use crate::values::extra::partition_of;
 use crate::values::id::JobId;
-use crate::values::limits::{self, Limits};
+use crate::values::job::partition_of;
+use crate::values::stored_limits::{self, Limits};
 use crate::values::time::{Millis, Now};
 
 /// How many jobs one step claims, so that no commit takes long.
@@ -139,7 +139,7 @@ impl Machine {
         let flows = self.settings.flows.iter().map(|(kind, flow)| (&**kind, *flow));
         let is_first = !core::mem::replace(&mut self.has_stored_flows, true);
         for (kind, flow) in flows.clone().filter(|_| is_first) {
-            let name = limits::flow(kind);
+            let name = stored_limits::flow_setting(kind);
             let found = stored.iter().find(|(its, _)| *its == name).map(|(_, flow)| &**flow);
             let wanted = (kind != flow).then_some(flow);
             if found != wanted {

@@ -13,13 +13,13 @@ use crate::dispatch::command::{Checked, Command, Reply, RunEnd};
 use crate::dispatch::events::Event;
 use crate::dispatch::run_state::RunState;
 use crate::store::{Answer, End, Finish, IfTaken, Inserted, NewJob, Op, RunBuckets, Store};
-use crate::values::cancellation::Cancellation;
 use crate::values::error::{StoreError, Violation};
-use crate::values::extra::group_of;
-use crate::values::fail::{Fail, Fate, truncated};
+use crate::values::fail_and_retry::{Fail, Fate, truncated};
 use crate::values::id::JobId;
+use crate::values::job::group_of;
 use crate::values::node;
-use crate::values::run_report::Outcome;
+use crate::values::run_end::Cancellation;
+use crate::values::run_end::Outcome;
 use crate::values::time::{Millis, Now};
 
 impl Machine {

@@ -11,10 +11,10 @@ use crate::dispatch::events::Event;
 use crate::dispatch::run_span::RunSpan;
 use crate::dispatch::run_state::{RunError, RunState, Slot};
 use crate::store::{Answer, ApplyError, Batch, ClaimRequest, Fence, Finish, Inserted, NewJob, Op};
-use crate::values::error_type::ErrorType;
-use crate::values::fail::{Fail, Fate, truncated};
+use crate::values::fail_and_retry::ErrorType;
+use crate::values::fail_and_retry::{Fail, Fate, truncated};
 use crate::values::id::JobId;
-use crate::values::run_report::Outcome;
+use crate::values::run_end::Outcome;
 use crate::values::time::Millis;
 
 /// The operations of one commit, and the follow-up of each.

@@ -11,8 +11,8 @@ use crate::store::{
     Answer, ApplyError, Batch, Claimed, Fence, NewJob, Op, Outcome, PollResult, Store, StoreStats,
 };
 use crate::values::error::{StoreError, Violation};
+use crate::values::fail_and_retry::Retry;
 use crate::values::id::JobId;
-use crate::values::retry::Retry;
 use crate::values::time::{Millis, Now};
 
 pub(super) const KIND: &str = "task";

@@ -19,9 +19,9 @@ use crate::dispatch::command::Command;
 use crate::dispatch::events::Event;
 use crate::dispatch::run_state::{RunState, Slot};
 use crate::store::{Fence, Op};
-use crate::values::cancellation::Cancellation;
 use crate::values::id::JobId;
-use crate::values::run_report::Outcome;
+use crate::values::run_end::Cancellation;
+use crate::values::run_end::Outcome;
 use crate::values::time::Now;
 
 /// Leases are renewed when this part of their time has passed.
@@ -207,8 +207,8 @@ mod tests {
     use crate::dispatch::machine::Settings;
     use crate::dispatch::machine::fixture::{at, claimed, settings};
     use crate::store::Claimed;
-    use crate::values::extra::Extra;
-    use crate::values::head_start::HeadStart;
+    use crate::values::job::Extra;
+    use crate::values::setting::HeadStart;
     use crate::values::time::Millis;
 
     /// The list of the runs that must start soon has a bound, however many runs end in a second.

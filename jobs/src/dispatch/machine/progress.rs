@@ -15,7 +15,7 @@ use super::{Machine, StepOutput};
 use crate::dispatch::command::Command;
 use crate::dispatch::progress::Latest;
 use crate::store::Op;
-use crate::values::fence::Claim;
+use crate::values::id::Claim;
 use crate::values::time::Now;
 
 /// The shortest time between two writes of the progress of one run.

@@ -9,8 +9,8 @@ use crate::dispatch::capacity::Capacity;
 use crate::dispatch::end_waits::EndWaits;
 use crate::dispatch::progress::Progress;
 use crate::dispatch::run_state::Slot;
+use crate::values::fail_and_retry::Retry;
 use crate::values::limit::Limit;
-use crate::values::retry::Retry;
 
 /// The choices of the builder, as the machine needs them.
 #[derive(Clone)]

@@ -84,7 +84,7 @@ mod tests {
     use crate::dispatch::machine::StepOutput;
     use crate::dispatch::machine::fixture::{claimed, settings};
     use crate::dispatch::run_state::{RunState, Slot};
-    use crate::values::head_start::HeadStart;
+    use crate::values::setting::HeadStart;
     use crate::values::time::Millis;
 
     const NONE: (usize, bool, bool) = (0, false, false);

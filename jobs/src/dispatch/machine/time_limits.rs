@@ -16,11 +16,11 @@ use super::{Machine, StepOutput};
 use crate::dispatch::command::{Command, RunEnd};
 use crate::dispatch::run_state::RunState;
 use crate::store::Fence;
-use crate::values::cancellation::Cancellation;
-use crate::values::error_type::ErrorType;
-use crate::values::fail::{Fail, Fate};
-use crate::values::fence::Claim;
+use crate::values::fail_and_retry::ErrorType;
+use crate::values::fail_and_retry::{Fail, Fate};
+use crate::values::id::Claim;
 use crate::values::id::JobId;
+use crate::values::run_end::Cancellation;
 use crate::values::time::{Millis, Now};
 
 impl Machine {
@@ -142,7 +142,7 @@ mod tests {
     use crate::dispatch::machine::fixture::{Fails, KIND, at, job, settings};
     use crate::store::{Op, Store};
     use crate::values::error::StoreError;
-    use crate::values::run_report::Outcome;
+    use crate::values::run_end::Outcome;
 
     const SECOND: Duration = Duration::from_secs(1);
 

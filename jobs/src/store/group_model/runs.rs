@@ -9,10 +9,10 @@ use super::steps::{Drawn, Ends};
 use super::world::World;
 use super::{Checked, HOUR, LEASE, ensure};
 use crate::store::{Answer, ClaimRequest, Claimed, End, Finish, NewJob, Op};
-use crate::values::extra::group_of;
 use crate::values::id::JobId;
 use crate::values::info::JobState;
-use crate::values::keep::Keep;
+use crate::values::job::group_of;
+use crate::values::setting::Keep;
 
 impl World {
     pub(super) fn claim(&mut self, limit: usize) -> Checked {

@@ -11,11 +11,11 @@ use crate::store::{
     Answer, Batch, ClaimRequest, Claimed, IfTaken, NewGroup, NewJob, Op, Outcome, Store,
 };
 use crate::values::error::StoreError;
-use crate::values::extra::Extra;
+use crate::values::group::GroupError;
 use crate::values::group::GroupId;
-use crate::values::group_error::GroupError;
 use crate::values::id::JobId;
 use crate::values::info::Cancel;
+use crate::values::job::Extra;
 use crate::values::time::Millis;
 
 /// A store under test, and the oracle beside it.

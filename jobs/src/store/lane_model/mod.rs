@@ -35,11 +35,11 @@ use proptest::test_runner::{Config, RngSeed};
 #[cfg(feature = "sqlite-unbundled")]
 use super::sqlite::open::Location;
 use super::{Answer, Batch, ClaimRequest, Claimed, End, Finish, NewJob, Op, Outcome, Store};
-use crate::values::extra::Extra;
 use crate::values::id::JobId;
 use crate::values::info::JobState;
+use crate::values::job::Extra;
 use crate::values::limit::Limit;
-use crate::values::limits::{self, LimitScope, Limits, flow};
+use crate::values::stored_limits::{self, LimitScope, Limits, flow_setting};
 use crate::values::time::Millis;
 use oracle::Oracle;
 use place::Place;
@@ -74,7 +74,8 @@ type Checked<T = ()> = Result<T, String>;
 
 impl World {
     fn new(place: Place) -> World {
-        let settings = [KINDS[0], KINDS[1]].map(|kind| (flow(kind), FLOW.to_owned())).to_vec();
+        let settings =
+            [KINDS[0], KINDS[1]].map(|kind| (flow_setting(kind), FLOW.to_owned())).to_vec();
         let mut world = World {
             store: place.open(KEEP_DEAD),
             oracle: Oracle::new(Limits::of(&settings, &[]), place.ahead()),
@@ -171,7 +172,8 @@ impl World {
                 self.oracle.limited(Limits::of(&self.settings, &[]));
             }
             Step::Pause(kind, partition, pauses) => {
-                let name = limits::pause(KINDS[*kind], PARTITIONS[*partition]);
+                let name =
+                    stored_limits::partition_pause_setting(KINDS[*kind], PARTITIONS[*partition]);
                 self.settings.retain(|(its, _)| *its != name);
                 self.settings.extend(pauses.then(|| (name.clone(), "1".to_owned())));
                 self.put_setting(name);

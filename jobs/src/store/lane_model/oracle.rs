@@ -8,7 +8,7 @@ use super::{Checked, KINDS};
 use crate::store::{Claimed, Outcome};
 use crate::values::id::JobId;
 use crate::values::limit::Limit;
-use crate::values::limits::{LimitScope, Limits};
+use crate::values::stored_limits::{LimitScope, Limits};
 use crate::values::time::Millis;
 
 /// A job that has not ended.

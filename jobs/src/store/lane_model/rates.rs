@@ -15,7 +15,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use crate::values::limits::{LimitScope, Limits};
+use crate::values::stored_limits::{LimitScope, Limits};
 use crate::values::time::Millis;
 
 /// Jobs, period in milliseconds, burst.

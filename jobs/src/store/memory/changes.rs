@@ -13,16 +13,16 @@ use crate::store::{
     NewSchedule, Page, PageRequest, StoredSchedule, TRIM_LOOKS, TRIMMED, Tally, is_waited_for,
     kept_until,
 };
-use crate::values::attempt_errors::AttemptErrors;
 use crate::values::error::{StoreError, Violation};
-use crate::values::extra::{Extra, group_of};
+use crate::values::fail_and_retry::AttemptErrors;
+use crate::values::group::GroupError;
 use crate::values::group::GroupId;
-use crate::values::group_error::GroupError;
-use crate::values::group_info::GroupInfo;
+use crate::values::group::GroupInfo;
 use crate::values::id::JobId;
 use crate::values::info::{Cancel, JobInfo, JobState};
-use crate::values::keep::Keep;
+use crate::values::job::{Extra, group_of};
 use crate::values::setting;
+use crate::values::setting::Keep;
 use crate::values::time::Millis;
 
 impl KeptJob {
@@ -630,7 +630,7 @@ impl Memory {
     pub(super) fn pause_schedule(&mut self, name: &str, at: Millis) -> bool {
         let exists = self.schedules.contains_key(name);
         if exists {
-            self.settings.insert(setting::pause_schedule(name), at.get().to_string());
+            self.settings.insert(setting::schedule_pause_setting(name), at.get().to_string());
         }
         exists
     }
@@ -660,6 +660,6 @@ impl Memory {
 
     /// Removes the pause of a schedule. Returns whether it had one.
     fn drop_pause(&mut self, name: &str) -> bool {
-        self.settings.remove(&setting::pause_schedule(name)).is_some()
+        self.settings.remove(&setting::schedule_pause_setting(name)).is_some()
     }
 }

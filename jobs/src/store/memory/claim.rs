@@ -13,9 +13,9 @@ use std::sync::Arc;
 use super::{Claim, LaneKey, Memory, Record, fence_of};
 use crate::store::lanes::{self, Lanes, Opens};
 use crate::store::{ClaimRequest, Claimed};
-use crate::values::extra::partition_of;
-use crate::values::head_start::Rank;
 use crate::values::id::JobId;
+use crate::values::job::partition_of;
+use crate::values::setting::Rank;
 use crate::values::time::Millis;
 
 /// The first job of a lane.

@@ -24,14 +24,14 @@ use super::{
 };
 use crate::store::history::{self, Rows};
 use crate::store::{HistoryPart, KindGauges};
-use crate::values::attempt_errors::AttemptErrors;
 use crate::values::error::{StoreError, Violation};
-use crate::values::extra::{Extra, Shown};
+use crate::values::fail_and_retry::AttemptErrors;
 use crate::values::group::GroupId;
 use crate::values::id::JobId;
 use crate::values::info::{Counts, DeadByError, JobInfo, JobState, Overdue};
-use crate::values::limits::hold_in;
+use crate::values::job::{Extra, Shown};
 use crate::values::node::{NODE_KEPT, Stored};
+use crate::values::stored_limits::hold_in;
 use crate::values::time::Millis;
 
 /// The store in memory.

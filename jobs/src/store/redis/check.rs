@@ -17,13 +17,13 @@ use super::scripts::{ITEMS, Name};
 use super::{Redis, groups};
 use crate::store::{Ending, Unreadable};
 use crate::values::error::{StoreError, Violation};
-use crate::values::head_start::HeadStart;
 use crate::values::id::JobId;
-use crate::values::keep::Keep;
 use crate::values::limit::Limit;
-use crate::values::limits::LimitScope;
+use crate::values::limit::Tokens;
 use crate::values::node::Stored;
-use crate::values::rate::Tokens;
+use crate::values::setting::HeadStart;
+use crate::values::setting::Keep;
+use crate::values::stored_limits::LimitScope;
 use crate::values::time::Millis;
 
 /// Fields and values of a hash.

@@ -7,10 +7,10 @@ use super::decode::{Fault, array, bytes, number};
 use super::records::{damaged, id_bytes, id_of, record};
 use super::scripts::ITEMS;
 use crate::store::{NewJob, Tally};
-use crate::values::extra::group_of;
 use crate::values::group::GroupId;
-use crate::values::group_info::GroupInfo;
+use crate::values::group::GroupInfo;
 use crate::values::id::JobId;
+use crate::values::job::group_of;
 use crate::values::time::Millis;
 
 const SEALED: u8 = 1;

@@ -20,7 +20,7 @@ use super::records::{damaged, has_partition, id_bytes, id_of, missed, record, to
 use super::scripts::{Call, ITEMS, Name, Part, Scripts};
 use crate::store::{Answer, End, Finish, Inserted, NewGroup, NewJob, NewSchedule, Op};
 use crate::values::error::StoreError;
-use crate::values::group_error::GroupError;
+use crate::values::group::GroupError;
 use crate::values::id::JobId;
 use crate::values::info::Cancel;
 use crate::values::time::Millis;

@@ -7,7 +7,7 @@
 //!   has up to 256 results.
 
 use crate::store::IfTaken;
-use crate::values::group_error::GroupError;
+use crate::values::group::GroupError;
 
 /// An operation of `insert_many.lua`, `complete.lua`, `change.lua`, `schedules.lua`, `group_changes.lua`, `ends.lua` or
 /// `then.lua`.

@@ -16,11 +16,11 @@ use crate::store::{
     StoredSchedule, Unreadable, history,
 };
 use crate::values::error::StoreError;
-use crate::values::extra::Shown;
 use crate::values::id::JobId;
 use crate::values::info::{Counts, DeadByError, JobInfo, JobState, Overdue};
+use crate::values::job::Shown;
+use crate::values::limit::Tokens;
 use crate::values::node::{NodeInfo, Stored};
-use crate::values::rate::Tokens;
 use crate::values::time::Millis;
 
 /// The job of a question.

@@ -26,10 +26,10 @@
 use std::sync::Arc;
 
 use crate::store::{Claimed, Ending, Fence, NewJob, NewSchedule, StoredSchedule};
-use crate::values::attempt_errors::AttemptErrors;
 use crate::values::error::StoreError;
-use crate::values::extra::{Extra, group_of, partition_of};
+use crate::values::fail_and_retry::AttemptErrors;
 use crate::values::id::JobId;
+use crate::values::job::{Extra, group_of, partition_of};
 use crate::values::schedule::{Missed, Rule, Schedule};
 use crate::values::time::Millis;
 

@@ -22,9 +22,9 @@ use super::tables::Tables;
 use crate::store::history::Figure;
 use crate::store::{Answer, Ending, Fence, Inserted, JobSet, NewJob, Op, Page, Tally};
 use crate::values::error::StoreError;
-use crate::values::extra::partition_of;
 use crate::values::id::JobId;
 use crate::values::info::{Cancel, JobInfo, JobState};
+use crate::values::job::partition_of;
 use crate::values::node::Stored;
 use crate::values::time::Millis;
 

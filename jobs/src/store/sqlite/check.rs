@@ -11,8 +11,8 @@ use super::state::State;
 use super::statement::first_unreadable;
 use super::tables::Tables;
 use crate::store::Ending;
-use crate::values::attempt_errors::AttemptErrors;
 use crate::values::error::{StoreError, Violation};
+use crate::values::fail_and_retry::AttemptErrors;
 use crate::values::id::JobId;
 use crate::values::time::Millis;
 

@@ -28,9 +28,9 @@ use super::tables::Tables;
 use crate::store::lanes::{Lanes, Opens};
 use crate::store::{ClaimRequest, Claimed, Fence, Unreadable};
 use crate::values::error::StoreError;
-use crate::values::extra::Extra;
-use crate::values::head_start::Rank;
 use crate::values::id::JobId;
+use crate::values::job::Extra;
+use crate::values::setting::Rank;
 use crate::values::time::Millis;
 
 /// The claims of this process.

@@ -19,8 +19,8 @@ use super::schema::{
 use super::tables::{EndedRow, Tables};
 use crate::store::{Ending, Finish, Left, kept_until};
 use crate::values::error::StoreError;
-use crate::values::extra::{Extra, group_of};
 use crate::values::id::JobId;
+use crate::values::job::{Extra, group_of};
 use crate::values::node::NODE_KEPT;
 use crate::values::time::Millis;
 

@@ -17,11 +17,11 @@ use super::statement::{job_of, parameter};
 use super::tables::{EndedRow, Tables};
 use crate::store::{Answer, Ending, Inserted, Left, MOST_EACH, NewGroup, NewJob, Tally};
 use crate::values::error::{StoreError, Violation};
-use crate::values::extra::{Extra, group_of};
+use crate::values::group::GroupError;
 use crate::values::group::GroupId;
-use crate::values::group_error::GroupError;
-use crate::values::group_info::GroupInfo;
+use crate::values::group::GroupInfo;
 use crate::values::id::JobId;
+use crate::values::job::{Extra, group_of};
 use crate::values::time::Millis;
 
 const SEALED: i64 = 1;

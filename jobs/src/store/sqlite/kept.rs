@@ -27,9 +27,9 @@ use super::schema::{KindCounts, id_bytes, id_of, kind_row, millis_of, store_erro
 use super::tables::Tables;
 use crate::store::{TRIM_LOOKS, TRIMMED, is_waited_for};
 use crate::values::error::{StoreError, Violation};
-use crate::values::extra::Extra;
 use crate::values::id::JobId;
-use crate::values::keep::Keep;
+use crate::values::job::Extra;
+use crate::values::setting::Keep;
 use crate::values::time::Millis;
 
 /// How many jobs a list has at most. The row of such a list fits into its page of the B-tree.

@@ -25,7 +25,7 @@ use crate::store::lanes::Lanes;
 use crate::store::{ClaimRequest, Unreadable};
 use crate::values::error::{StoreError, Violation};
 use crate::values::id::JobId;
-use crate::values::rate::Tokens;
+use crate::values::limit::Tokens;
 use crate::values::time::Millis;
 
 /// How many jobs a commit moves to their lanes, and how many back.

@@ -35,7 +35,7 @@ use crate::store::{Answer, End, Finish, Left, MOST_INTERRUPTIONS, killed};
 use crate::values::error::StoreError;
 use crate::values::id::JobId;
 use crate::values::info::Cancel;
-use crate::values::keep::Keep;
+use crate::values::setting::Keep;
 use crate::values::time::Millis;
 
 impl State {

@@ -78,7 +78,7 @@ impl Tables<'_> {
             return Ok(false);
         }
         let value = at.get().to_string();
-        self.execute(&self.sql.put_setting, [setting::pause_schedule(name), value])?;
+        self.execute(&self.sql.put_setting, [setting::schedule_pause_setting(name), value])?;
         Ok(true)
     }
 
@@ -109,7 +109,7 @@ impl Tables<'_> {
 
     /// Removes the pause of a schedule. Returns whether it had one.
     fn drop_pause(&self, name: &str) -> Result<bool, StoreError> {
-        Ok(self.execute(&self.sql.drop_setting, [setting::pause_schedule(name)])? > 0)
+        Ok(self.execute(&self.sql.drop_setting, [setting::schedule_pause_setting(name)])? > 0)
     }
 
     fn put_schedule(&self, kind: i64, new: &NewSchedule, next: Millis) -> Result<(), StoreError> {

@@ -43,11 +43,11 @@ use std::sync::Arc;
 use rusqlite::{Row, ffi};
 
 use crate::store::{Inserted, StoredSchedule, Unreadable};
-use crate::values::attempt_errors::AttemptErrors;
 use crate::values::error::StoreError;
-use crate::values::extra::Shown;
+use crate::values::fail_and_retry::AttemptErrors;
 use crate::values::id::JobId;
 use crate::values::info::{JobInfo, JobState};
+use crate::values::job::Shown;
 use crate::values::schedule::{Missed, Rule, Schedule};
 use crate::values::time::Millis;
 

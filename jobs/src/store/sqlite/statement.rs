@@ -27,8 +27,8 @@ use super::tables::Tables;
 use super::{Sqlite, State};
 use crate::store::{IfTaken, NewJob, Unreadable};
 use crate::values::error::StoreError;
-use crate::values::extra::Extra;
 use crate::values::id::JobId;
+use crate::values::job::Extra;
 use crate::values::time::Millis;
 
 /// The first bytes of the parameter: "TWJ1". The table accepts no others.

@@ -15,10 +15,10 @@ use super::schema::{
 };
 use super::sql::Sql;
 use crate::store::{Ending, IfTaken, Inserted, NewJob};
-use crate::values::attempt_errors::AttemptErrors;
 use crate::values::error::StoreError;
-use crate::values::extra::{Extra, partition_of};
+use crate::values::fail_and_retry::AttemptErrors;
 use crate::values::id::JobId;
+use crate::values::job::{Extra, partition_of};
 use crate::values::time::Millis;
 
 /// A kind that counts more jobs than this is damaged. So counts can be added without an overflow.

@@ -9,9 +9,6 @@
 //! - croner reads the cron expressions, and jiff the time zones. `pattern.rs` and `cron.rs` find the times.
 
 #[cfg(feature = "cron")]
-mod pattern;
-
-#[cfg(feature = "cron")]
 mod cron;
 
 use core::fmt;

@@ -1,6 +1,6 @@
 //! Figures of a history: minutes without gaps, and quantiles of buckets.
 
-use crate::values::buckets::Buckets;
+use crate::values::history::Buckets;
 use crate::values::history::{HistoryEntry, Step};
 use crate::values::time::Millis;
 use crate::web::views::overview::Minute;

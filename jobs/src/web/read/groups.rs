@@ -1,6 +1,6 @@
 //! Makes the list of the groups.
 
-use crate::values::group_info::GroupInfo;
+use crate::values::group::GroupInfo;
 use crate::web::read::Reader;
 use crate::web::views::groups::{GroupRow, Groups};
 use crate::web::views::{Problem, Time};

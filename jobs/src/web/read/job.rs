@@ -1,6 +1,6 @@
 //! Makes the view of one job.
 
-use crate::values::attempt_errors::AttemptError;
+use crate::values::fail_and_retry::AttemptError;
 use crate::values::id::JobId;
 use crate::values::info::{JobInfo, JobState};
 use crate::web::options::Part;

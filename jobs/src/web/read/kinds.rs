@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use crate::store::{JobSet, PageRequest};
 use crate::values::history::Step;
 use crate::values::info::{JobInfo, JobState};
-use crate::values::keep::Keep;
+use crate::values::setting::Keep;
 use crate::values::setting::Settings;
 use crate::values::time::Millis;
 use crate::web::read::overview::seen;

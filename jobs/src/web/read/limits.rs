@@ -2,10 +2,10 @@
 
 use std::collections::HashSet;
 
-use crate::api::limits_read::flows_in;
-use crate::api::limits_seen::SeenLimit;
+use crate::api::limits::SeenLimit;
+use crate::api::limits::flows_in;
 use crate::store::KindGauges;
-use crate::values::limits::LimitScope;
+use crate::values::stored_limits::LimitScope;
 use crate::web::read::{MOST_ROWS, Reader};
 use crate::web::views::limits::{LimitRow, Limits};
 use crate::web::views::{Number, Problem, Time};

@@ -17,8 +17,8 @@ use std::time::{Duration, SystemTime};
 
 use serde::{Serialize, Serializer};
 
-use crate::values::time::rfc3339_text;
 use crate::values::time::Millis;
+use crate::values::time::rfc3339_text;
 
 /// A time. It prints as `2026-11-22T10:00:00.000Z`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -9,7 +9,7 @@ use crate::dispatch::machine::buffered::MOST_BUFFERED;
 use crate::dispatch::machine::fixture::{Fails, KIND, at, job, settings};
 use crate::dispatch::run_span::RunSpan;
 use crate::store::{Batch, IfTaken, Store};
-use crate::values::setting::pause;
+use crate::values::setting::pause_setting;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -121,7 +121,7 @@ fn end_of_a_pause_makes_the_next_step_at_once() {
             output.wake_at.is_some_and(|at_once| at_once <= at(steps.begun, SECOND).millis()),
         )
     };
-    let name = pause(Some(KIND));
+    let name = pause_setting(Some(KIND));
     elsewhere(Op::PutSetting { name: name.clone(), value: Some(String::new()) });
     let due = job(1, at(steps.begun, Duration::ZERO));
     assert_eq!(elsewhere(Op::Insert(due)), (0, false));

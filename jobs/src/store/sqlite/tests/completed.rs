@@ -13,7 +13,7 @@ use crate::store::{
     Answer, Batch, ClaimRequest, Claimed, End, Finish, Inserted, NewJob, Op, Outcome, Store,
 };
 use crate::values::id::JobId;
-use crate::values::keep::Keep;
+use crate::values::setting::Keep;
 
 type KeptRow = (JobId, i64, u64, bool, Option<Vec<u8>>, Vec<u8>);
 

@@ -13,7 +13,7 @@ use crate::store::{
     Store,
 };
 use crate::values::id::JobId;
-use crate::values::keep::Keep;
+use crate::values::setting::Keep;
 use crate::values::time::Millis;
 
 fn apply(store: &mut Sqlite, ops: &[Op], claim: Option<ClaimRequest>, now: Millis) -> Vec<Answer> {

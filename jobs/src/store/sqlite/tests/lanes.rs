@@ -9,10 +9,10 @@ use super::plans::statements;
 use super::support::{now, opened};
 use crate::store::sqlite::Sqlite;
 use crate::store::{Batch, ClaimRequest, End, Finish, NewJob, Op, Outcome, Store};
-use crate::values::extra::Extra;
 use crate::values::id::JobId;
+use crate::values::job::Extra;
 use crate::values::limit::Limit;
-use crate::values::limits::{LimitScope, Limits};
+use crate::values::stored_limits::{LimitScope, Limits};
 use crate::values::time::Millis;
 
 const KIND: &str = "mail";

@@ -1,12 +1,12 @@
 //! Questions that only the dashboard asks: places in lists, settings, limits, groups, the rules of schedules.
 
-use super::caller::{Caller, on_thread};
 use super::client::Client;
-use super::limits_seen::{Scopes, SeenLimit};
+use super::limits::{Scopes, SeenLimit};
 use super::request;
+use super::request::{Caller, on_thread};
 use crate::store::{Answer, KindGauges, Op, Page, PageRequest, StoredSchedule};
 use crate::values::error::StoreError;
-use crate::values::group_info::GroupInfo;
+use crate::values::group::GroupInfo;
 use crate::values::setting::Settings;
 use crate::values::time::Millis;
 

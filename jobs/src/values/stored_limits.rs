@@ -1,4 +1,5 @@
-//! The stored limits of a queue: of the queue, of a flow, of each partition of a kind, of one partition.
+//! The limits of a queue as they are stored: under which names, of which scope (the queue, a flow, each partition of a
+//! kind, one partition), and what is known of a scope with a limit.
 //!
 //! | name of the setting | value |
 //! | --- | --- |
@@ -17,6 +18,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use super::limit::Limit;
 use super::time::Millis;
@@ -125,7 +127,7 @@ fn kind_and_partition(text: &str) -> Option<(&str, &str)> {
 }
 
 /// Returns the name of the setting that pauses a partition.
-pub(crate) fn pause(kind: &str, partition: &str) -> String {
+pub(crate) fn partition_pause_setting(kind: &str, partition: &str) -> String {
     format!("{PAUSE}{}:{kind}:{partition}", kind.len())
 }
 
@@ -157,7 +159,7 @@ pub(crate) fn is_of_a_scope(name: &str, value: &str, now: Millis) -> bool {
 }
 
 /// Returns the name of the setting that has the flow of a kind.
-pub(crate) fn flow(kind: &str) -> String {
+pub(crate) fn flow_setting(kind: &str) -> String {
     format!("flow:{kind}")
 }
 
@@ -300,6 +302,36 @@ impl PartialEq for Limits {
 
 impl Eq for Limits {}
 
+/// A scope with a limit, and the number of its claimed jobs: see [`Client::limits`](crate::Client::limits).
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct LimitInfo {
+    /// The scope.
+    pub scope: LimitScope,
+    /// Its limit.
+    pub limit: Limit,
+    /// How many of its jobs are claimed now. For [`LimitScope::Each`]: the number in the partition with the most.
+    pub running: u64,
+    /// When the next job of it may start, if its rate lets none start now. Never for [`LimitScope::Each`].
+    pub next_start: Option<SystemTime>,
+    /// Until when no job of it starts, if it is held.
+    pub held_until: Option<SystemTime>,
+}
+
+impl LimitInfo {
+    /// Says whether the scope lets no further job start now: because as many jobs run as may, because of its rate, or
+    /// because it is held.
+    #[must_use]
+    pub fn is_reached(&self) -> bool {
+        self.is_full() || self.next_start.is_some() || self.held_until.is_some()
+    }
+
+    /// Says whether as many jobs are claimed as the limit allows.
+    pub(crate) fn is_full(&self) -> bool {
+        self.limit.most_running().is_some_and(|most| self.running >= u64::from(most))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -331,7 +363,7 @@ mod tests {
     /// A partition is paused by itself, and under its own name.
     #[test]
     fn pause_of_a_partition_is_read_back() {
-        let stored = [(pause("a:b", "c"), "7".to_owned())];
+        let stored = [(partition_pause_setting("a:b", "c"), "7".to_owned())];
         let limits = Limits::of(&stored, &[]);
         assert!(limits.is_paused("a:b", "c"));
         assert_eq!(pause_in(&stored[0].0), Some(partition("a:b", "c")));
@@ -372,7 +404,7 @@ mod tests {
             set(LimitScope::Each("charge".to_owned()), Limit::running(2).weight(5)),
             set(partition("charge", "acme"), Limit::running(10)),
             set(partition("mail", "acme"), Limit::none().weight(3)),
-            (flow("charge"), "stripe".to_owned()),
+            (flow_setting("charge"), "stripe".to_owned()),
             set(LimitScope::Flow("stripe".to_owned()), Limit::running(20)),
         ];
         let limits = Limits::of(&stored, &[("mail".to_owned(), Limit::running(7))]);
@@ -393,7 +425,7 @@ mod tests {
         let limits = Limits::of(&stored, &said);
         assert_eq!(limits.of_flow("a"), Limit::running(1));
         assert_eq!(limits.of_flow("b"), Limit::running(9));
-        assert!(Limits::of(&[(flow("a"), "b".to_owned())], &[]).is_empty());
+        assert!(Limits::of(&[(flow_setting("a"), "b".to_owned())], &[]).is_empty());
         assert_eq!(Limits::of(&stored, &said), limits);
     }
 }

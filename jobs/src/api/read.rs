@@ -1,0 +1,523 @@
+//! The verbs that read: counts of jobs, kinds, dead jobs by error, and nodes; lists of jobs, a page at a time; the
+//! history, in each minute of the last 48 hours and in each hour of the last 90 days; and why a job has not started.
+
+use core::ops::Range;
+use std::collections::VecDeque;
+use std::time::SystemTime;
+
+use super::client::{Client, check_name};
+use super::kind::Kind;
+use super::request::{self, Caller, on_thread};
+use crate::store::{Ending, HistoryPart, JobSet, Page, PageKey, PageRequest};
+use crate::values::error::StoreError;
+use crate::values::history::{HistoryEntry, Step};
+use crate::values::id::JobId;
+use crate::values::info::{Counts, DeadByError, JobInfo, JobState};
+use crate::values::job::Job;
+use crate::values::node::NodeInfo;
+use crate::values::pending_reason::PendingReason;
+use crate::values::time::Millis;
+
+impl Client {
+    /// Returns how many jobs there are.
+    ///
+    /// # Errors
+    ///
+    /// If the store could not be read.
+    #[doc(alias("len", "size", "stats"))]
+    pub fn count(&self) -> Result<Counts, StoreError> {
+        on_thread(self.count_by(Caller::Thread))
+    }
+
+    pub(super) async fn count_by(&self, caller: Caller) -> Result<Counts, StoreError> {
+        self.ask(caller, request::counts()).await
+    }
+
+    /// Returns the dead jobs in groups, by kind and first line of the error: `most` groups at most, those with the
+    /// most jobs first. It reads the groups and not the jobs, so it costs the same however many jobs are dead.
+    ///
+    /// # Errors
+    ///
+    /// If the store could not be read.
+    #[doc(alias("failures", "group_by"))]
+    pub fn dead_by_error(&self, most: usize) -> Result<Vec<DeadByError>, StoreError> {
+        on_thread(self.ask(Caller::Thread, request::dead_by_error(most)))
+    }
+
+    /// Returns the processes that run the jobs of the queue, those that have ended without a word within the last day
+    /// too: [`NodeInfo::was_seen_lately`] tells these apart on a server. A shutdown removes its process from the list.
+    ///
+    /// # Errors
+    ///
+    /// If the store could not be read.
+    #[doc(alias("workers", "processes", "servers"))]
+    pub fn nodes(&self) -> Result<Vec<NodeInfo>, StoreError> {
+        on_thread(self.ask(Caller::Thread, request::nodes()))
+    }
+
+    /// Returns the kinds that have jobs and no handler in this process, each with its number of
+    /// jobs. Their jobs wait.
+    ///
+    /// # Errors
+    ///
+    /// If the store could not be read.
+    pub fn unhandled(&self) -> Result<Vec<(String, u64)>, StoreError> {
+        Ok(self.without_handler(self.kinds()?))
+    }
+
+    pub(super) fn without_handler(&self, kinds: Vec<(String, u64)>) -> Vec<(String, u64)> {
+        let strange = |(kind, jobs): &(String, u64)| *jobs > 0 && !self.dispatcher.handles(kind);
+        kinds.into_iter().filter(strange).collect()
+    }
+
+    /// Returns every kind that the store has ever had, each with its number of jobs that are not
+    /// dead.
+    ///
+    /// # Errors
+    ///
+    /// If the store could not be read.
+    pub fn kinds(&self) -> Result<Vec<(String, u64)>, StoreError> {
+        on_thread(self.kinds_by(Caller::Thread))
+    }
+
+    pub(super) async fn kinds_by(&self, caller: Caller) -> Result<Vec<(String, u64)>, StoreError> {
+        self.ask(caller, request::kinds()).await
+    }
+
+    /// [`Client::nodes`], as a future.
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::nodes`].
+    pub async fn nodes_async(&self) -> Result<Vec<NodeInfo>, StoreError> {
+        self.ask(Caller::Future, request::nodes()).await
+    }
+
+    /// [`Client::dead_by_error`], as a future.
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::dead_by_error`].
+    pub async fn dead_by_error_async(&self, most: usize) -> Result<Vec<DeadByError>, StoreError> {
+        self.ask(Caller::Future, request::dead_by_error(most)).await
+    }
+}
+
+/// Jobs, read a page at a time. Nothing is held open between pages, so a slow reader delays no other user of
+/// the store. A job that is inserted meanwhile may be missed, and one that is rescheduled may be seen twice or
+/// not at all. A page ends with the job at which what is read of its jobs (payloads, results, progress, errors,
+/// headers) reaches 1 MiB.
+///
+/// A page costs a read for each of its jobs, however many are pending, with two exceptions. On a file the jobs
+/// of an hour that has not begun are not sorted: the first page of such an hour reads the places of all its
+/// jobs, at about 0.1 microseconds each, and so does the next page after each 65,536 of them. On a server a
+/// page of jobs that have not ended reads the places of all claimed jobs as well.
+///
+/// As an iterator it ends at an error of the store, which [`Pages::error`] then returns. [`Pages::next_page`]
+/// returns each error itself.
+#[derive(Debug)]
+pub struct Pages {
+    pub(super) client: Client,
+    set: JobSet,
+    /// The wanted state, of jobs that are not dead.
+    state: Option<JobState>,
+    kind: Option<String>,
+    from: Millis,
+    to: Millis,
+    after: Option<PageKey>,
+    /// How many jobs the next page has, at most.
+    limit: usize,
+    /// How many jobs any page has, at most.
+    most: usize,
+    ready: VecDeque<JobInfo>,
+    finished: bool,
+    error: Option<StoreError>,
+}
+
+const JOBS_PER_PAGE: usize = 256;
+
+impl Client {
+    /// Returns the pending jobs, in the order of due time. Nothing is held open between pages.
+    #[doc(alias("list", "scheduled", "queued", "waiting"))]
+    pub fn pending(&self) -> Pages {
+        Pages::pending(self.clone())
+    }
+
+    /// Returns the jobs that run, and those that another process has claimed ([`JobState::Claimed`]): only that process
+    /// knows whether they have started.
+    #[doc(alias("list", "active", "executing"))]
+    pub fn running(&self) -> Pages {
+        Pages::running(self.clone())
+    }
+
+    /// Returns the jobs that have ended and are kept, the latest end first: completed ones of kinds that keep them
+    /// ([`Kind::keep_completed`](crate::Kind::keep_completed)), dead ones, and cancelled ones whose end a caller
+    /// waited for. [`Pages::state`] leaves out all but one of these.
+    #[doc(alias("completed", "finished", "history"))]
+    pub fn ended(&self) -> Pages {
+        Pages::new(self.clone(), JobSet::Ended(None))
+    }
+
+    /// Returns the dead jobs, the latest death first.
+    #[doc(alias("list", "failed", "dead_letter", "morgue"))]
+    pub fn dead(&self) -> Pages {
+        Pages::new(self.clone(), JobSet::Ended(Some(Ending::Dead)))
+    }
+}
+
+impl Pages {
+    pub(crate) fn new(client: Client, set: JobSet) -> Pages {
+        Pages {
+            client,
+            set,
+            state: None,
+            kind: None,
+            from: Millis::ZERO,
+            to: Millis::MAX,
+            after: None,
+            limit: JOBS_PER_PAGE,
+            most: JOBS_PER_PAGE,
+            ready: VecDeque::new(),
+            finished: false,
+            error: None,
+        }
+    }
+
+    pub(crate) fn pending(client: Client) -> Pages {
+        Pages { state: Some(JobState::Pending), ..Pages::new(client, JobSet::Alive) }
+    }
+
+    pub(crate) fn running(client: Client) -> Pages {
+        Pages { state: Some(JobState::Running), ..Pages::new(client, JobSet::Claimed) }
+    }
+
+    /// Leaves out the jobs of other kinds.
+    #[must_use]
+    pub fn kind<J: Job>(self) -> Pages {
+        self.kind_named(J::KIND)
+    }
+
+    /// Leaves out the jobs of other kinds.
+    #[must_use]
+    pub fn kind_named(self, name: &str) -> Pages {
+        Pages { kind: Some(name.to_owned()), ..self }
+    }
+
+    /// Of jobs that have ended, leaves out those that ended in another way: of the dead ones all, if the state is
+    /// [`JobState::Completed`]. Has no effect on lists of other jobs.
+    #[must_use]
+    pub fn state(self, state: JobState) -> Pages {
+        let only = Ending::ALL.into_iter().find(|ending| ending.state() == state);
+        match self.set {
+            JobSet::Ended(before) => {
+                let is_empty = only.is_none() || before.is_some_and(|before| Some(before) != only);
+                let finished = self.finished || is_empty;
+                Pages { set: JobSet::Ended(only), finished, ..self }
+            }
+            JobSet::Alive | JobSet::Claimed => self,
+        }
+    }
+
+    /// Leaves out jobs that are due before `from` or after `to`.
+    #[must_use]
+    pub fn between(self, from: SystemTime, to: SystemTime) -> Pages {
+        // Whole milliseconds: the first at or after `from`, the last at or before `to`.
+        let from = Millis::due(from).unwrap_or(Millis::present(from));
+        Pages { from, to: Millis::present(to), ..self }
+    }
+
+    /// Reads pages of one job, two jobs, four jobs, and so on, for a caller that wants few of them. For the
+    /// command `tickwheel-jobs`.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn from_one_job_on(self) -> Pages {
+        Pages { limit: 1, ..self }
+    }
+
+    /// Reads pages of at most this many jobs. For the command `tickwheel-jobs`.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn in_pages_of(self, jobs: usize) -> Pages {
+        let most = jobs.clamp(1, JOBS_PER_PAGE);
+        Pages { limit: most, most, ..self }
+    }
+
+    /// Returns the next page. It is empty after the last job.
+    ///
+    /// # Errors
+    ///
+    /// If the store could not be read. The next call tries again.
+    pub fn next_page(&mut self) -> Result<Vec<JobInfo>, StoreError> {
+        on_thread(self.next_page_by(Caller::Thread))
+    }
+
+    pub(super) async fn next_page_by(
+        &mut self,
+        caller: Caller,
+    ) -> Result<Vec<JobInfo>, StoreError> {
+        if !self.ready.is_empty() {
+            return Ok(self.ready.drain(..).collect());
+        }
+        while !self.finished {
+            let page = self.read(caller).await?;
+            self.finished = page.next.is_none();
+            self.after = page.next;
+            self.limit = (self.limit * 2).min(self.most);
+            let wanted = |job: &JobInfo| match self.state {
+                Some(JobState::Running) => {
+                    matches!(job.state, JobState::Running | JobState::Claimed)
+                }
+                other => other.is_none_or(|state| job.state == state),
+            };
+            let jobs: Vec<JobInfo> = page.jobs.into_iter().filter(wanted).collect();
+            if !jobs.is_empty() {
+                return Ok(jobs);
+            }
+        }
+        Ok(Vec::new())
+    }
+
+    /// Returns the error at which the iterator ended, if it did.
+    #[must_use]
+    pub fn error(&self) -> Option<&StoreError> {
+        self.error.as_ref()
+    }
+
+    /// Returns the state of the listed jobs.
+    pub(super) fn listed(&self) -> JobState {
+        self.state.unwrap_or(JobState::Dead)
+    }
+
+    /// Leaves out the jobs that are due at this time, if the list is among them. It must be in the order of due
+    /// time.
+    pub(super) fn skip_rest_of(&mut self, due: Millis) {
+        if let Some((at, id)) = &mut self.after
+            && *at == due
+        {
+            *id = JobId::from_u128(u128::MAX);
+        }
+    }
+
+    async fn read(&self, caller: Caller) -> Result<Page, StoreError> {
+        let jobs = PageRequest {
+            set: self.set,
+            kind: self.kind.clone(),
+            from: self.from,
+            to: self.to,
+            after: self.after,
+            limit: self.limit,
+        };
+        self.client.ask(caller, request::page(jobs)).await
+    }
+}
+
+impl Iterator for Pages {
+    type Item = JobInfo;
+
+    fn next(&mut self) -> Option<JobInfo> {
+        if self.ready.is_empty() && self.error.is_none() {
+            match self.next_page() {
+                Ok(jobs) => self.ready = jobs.into(),
+                Err(error) => self.error = Some(error),
+            }
+        }
+        self.ready.pop_front()
+    }
+}
+
+impl Client {
+    /// Returns what happened to the jobs of the queue: an entry for each minute or hour in which something happened,
+    /// in their order, if it began in `range`. There are minutes of the last 48 hours, and hours of the last 90 days.
+    ///
+    /// The figures are exact: an event counts in the minute in which it was committed, by the clock of the store, and
+    /// in that commit. Inserts of [`Client::statement`] count when the process that runs the jobs takes them.
+    ///
+    /// It reads one row for each kind and hour, or for each kind and day. At most 200 kinds have a history of their
+    /// own; further ones share that of the kind `other`.
+    ///
+    /// # Errors
+    ///
+    /// If the store could not be read.
+    #[doc(alias("statistics", "metrics", "rate", "throughput"))]
+    pub fn history(
+        &self,
+        step: Step,
+        range: Range<SystemTime>,
+    ) -> Result<Vec<HistoryEntry>, StoreError> {
+        on_thread(self.history_by(Caller::Thread, None, step, range))
+    }
+
+    /// [`Client::history`], as a future.
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::history`].
+    pub async fn history_async(
+        &self,
+        step: Step,
+        range: Range<SystemTime>,
+    ) -> Result<Vec<HistoryEntry>, StoreError> {
+        self.history_by(Caller::Future, None, step, range).await
+    }
+
+    pub(super) async fn history_by(
+        &self,
+        caller: Caller,
+        kind: Option<&str>,
+        step: Step,
+        range: Range<SystemTime>,
+    ) -> Result<Vec<HistoryEntry>, StoreError> {
+        let (from, to) = (next(step, range.start), next(step, range.end));
+        let kind = kind.map(str::to_owned);
+        let parts = self.ask(caller, request::history(kind, from, to)).await?;
+        Ok(entries(step, parts))
+    }
+}
+
+impl Kind {
+    /// Returns what happened to the jobs of the kind: see [`Client::history`]. A kind that has none of its own, because
+    /// 200 others have one, has an empty history; `kind_named("other")` has that of all such kinds.
+    ///
+    /// # Errors
+    ///
+    /// If the store could not be read, or the name of the kind is empty or longer than 255 bytes.
+    pub fn history(
+        &self,
+        step: Step,
+        range: Range<SystemTime>,
+    ) -> Result<Vec<HistoryEntry>, StoreError> {
+        check_name("kind's name", self.name())?;
+        on_thread(self.client().history_by(Caller::Thread, Some(self.name()), step, range))
+    }
+
+    /// [`Kind::history`], as a future.
+    ///
+    /// # Errors
+    ///
+    /// As [`Kind::history`].
+    pub async fn history_async(
+        &self,
+        step: Step,
+        range: Range<SystemTime>,
+    ) -> Result<Vec<HistoryEntry>, StoreError> {
+        check_name("kind's name", self.name())?;
+        self.client().history_by(Caller::Future, Some(self.name()), step, range).await
+    }
+}
+
+/// Returns the first beginning of a minute or an hour at this time or after it.
+fn next(step: Step, time: SystemTime) -> Millis {
+    let (ms, length) = (Millis::present(time).get(), length_ms(step));
+    Millis::clamped(ms.saturating_add(length - 1) / length * length)
+}
+
+fn length_ms(step: Step) -> i64 {
+    i64::try_from(step.length().as_millis()).unwrap_or(i64::MAX)
+}
+
+/// Adds up parts of a history by the step that was asked for.
+fn entries(step: Step, parts: Vec<HistoryPart>) -> Vec<HistoryEntry> {
+    let length = length_ms(step);
+    let mut entries: Vec<HistoryEntry> = Vec::new();
+    for (begin, is_hour, figures) in parts {
+        if is_hour && step == Step::Minute {
+            continue;
+        }
+        let begin = Millis::clamped(begin.get() - begin.get().rem_euclid(length)).to_system();
+        if entries.last().is_none_or(|last| last.begin != begin) {
+            entries.push(HistoryEntry::at(begin));
+        }
+        if let Some(last) = entries.last_mut() {
+            figures.add_to(last);
+        }
+    }
+    entries
+}
+
+impl Client {
+    /// Returns why a job has not started: every reason that holds. If there is none, [`PendingReason::Interrupted`] or
+    /// [`PendingReason::Turn`]. The list is empty if the job is not pending: [`get`](Client::get) tells whether it
+    /// runs, has ended, or is gone.
+    ///
+    /// It reads the job, the settings of the queue and its nodes, and the claimed jobs if a limit is stored. The
+    /// figures of a node are some seconds old on a server, and may be older on a file.
+    ///
+    /// Of limits it knows those that are stored, and not those that only a program says
+    /// ([`Builder::limit_unless_set`](crate::Builder::limit_unless_set)): a job that one of these holds back waits for
+    /// its turn.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use serde::{Deserialize, Serialize};
+    /// # use tickwheel_jobs::{Job, Jobs, PendingReason};
+    /// # #[derive(Serialize, Deserialize)]
+    /// # struct Mail(u64);
+    /// # impl Job for Mail { const KIND: &'static str = "mail"; }
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let (jobs, driver) = Jobs::memory().handle(|_: Mail, _| Ok(())).manual()?;
+    /// jobs.kind::<Mail>().pause()?;
+    /// let id = jobs.insert(Duration::ZERO, Mail(7))?;
+    /// driver.advance(Duration::from_secs(1));
+    /// assert_eq!(jobs.why_pending(id)?, [PendingReason::KindPaused]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If the store could not be read.
+    #[doc(alias("explain", "blocked", "stuck"))]
+    pub fn why_pending(&self, id: JobId) -> Result<Vec<PendingReason>, StoreError> {
+        on_thread(self.why_pending_by(Caller::Thread, id))
+    }
+
+    /// [`Client::why_pending`], as a future.
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::why_pending`].
+    pub async fn why_pending_async(&self, id: JobId) -> Result<Vec<PendingReason>, StoreError> {
+        self.why_pending_by(Caller::Future, id).await
+    }
+
+    async fn why_pending_by(
+        &self,
+        caller: Caller,
+        id: JobId,
+    ) -> Result<Vec<PendingReason>, StoreError> {
+        match self.ask(caller, request::get(id)).await? {
+            Some(job) => Ok(self.why_of_by(caller, &[job]).await?.pop().unwrap_or_default()),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// Returns why each of these jobs has not started.
+    #[cfg(feature = "web")]
+    pub(crate) fn why_of(&self, jobs: &[JobInfo]) -> Result<Vec<Vec<PendingReason>>, StoreError> {
+        on_thread(self.why_of_by(Caller::Thread, jobs))
+    }
+
+    async fn why_of_by(
+        &self,
+        caller: Caller,
+        jobs: &[JobInfo],
+    ) -> Result<Vec<Vec<PendingReason>>, StoreError> {
+        let mut each = vec![Vec::new(); jobs.len()];
+        if jobs.iter().all(|job| job.state != JobState::Pending) {
+            return Ok(each);
+        }
+        let stored = self.ask(caller, request::settings()).await?;
+        let nodes = self.ask(caller, request::nodes()).await?;
+        for (job, reasons) in jobs.iter().zip(&mut each) {
+            if job.state != JobState::Pending {
+                continue;
+            }
+            let reached = self.reached_limits(caller, &stored, job).await?;
+            let now = self.dispatcher.clock.now().millis().to_system();
+            *reasons = PendingReason::of_settings(job, &stored, now);
+            reasons.extend(reached.into_iter().map(PendingReason::Limit));
+            PendingReason::add_nodes(reasons, job, &nodes, self.dispatcher.shared, now);
+        }
+        Ok(each)
+    }
+}
