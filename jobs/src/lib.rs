@@ -114,7 +114,7 @@ pub use api::test_run::TestRun;
 #[cfg(feature = "sqlite-unbundled")]
 pub use api::transaction::Statement;
 pub use dispatch::events::Event;
-pub use dispatch::kind_metrics::KindStats;
+pub use dispatch::metrics::KindStats;
 pub use dispatch::metrics::Stats;
 pub use dispatch::run::{Cancelled, Run};
 pub use values::error::CallError;

@@ -10,12 +10,12 @@ use tracing::Span;
 
 use super::jobs::Jobs;
 use crate::dispatch::dispatcher_handle::Capture;
+use crate::dispatch::events::OnRun;
 use crate::dispatch::events::{Event, OnEvent};
 use crate::dispatch::handlers::{Call, Called, Handler, Handlers};
-use crate::dispatch::reports::OnRun;
 use crate::dispatch::run::Run;
 #[cfg(feature = "tracing")]
-use crate::dispatch::traces::{CaptureTrace, ResumeTrace};
+use crate::dispatch::spans::{CaptureTrace, ResumeTrace};
 #[cfg(feature = "redis")]
 use crate::store::redis::discovery::Server;
 #[cfg(feature = "sqlite-unbundled")]

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant, SystemTime};
 
 use tickwheel::Wheel;
 
+use crate::dispatch::caller_machine::Inline;
 use crate::dispatch::command::Command;
-use crate::dispatch::inline::Inline;
-use crate::dispatch::under_way::UnderWay;
+use crate::dispatch::execute::UnderWay;
 use crate::values::time::Millis;
 
 /// Moves the clock of jobs that [`Builder::manual`](crate::Builder::manual) made, and runs the jobs that come

@@ -11,9 +11,9 @@ use std::time::Duration;
 use super::client::{Client, error_of};
 use crate::dispatch::call::{Alive, CallEnd, TakenCall, call};
 use crate::dispatch::command::Command;
+use crate::dispatch::dispatcher_handle::Helper;
+use crate::dispatch::dispatcher_handle::is_in_handler_of;
 use crate::dispatch::events::is_in_hook;
-use crate::dispatch::helper::Helper;
-use crate::dispatch::in_handler::is_in_handler_of;
 use crate::values::error::StoreError;
 
 /// Owns the jobs of a store, and the threads that run them. [`Jobs::open`] returns the builder of one.

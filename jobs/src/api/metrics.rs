@@ -19,7 +19,7 @@ use super::client::Client;
 use super::group::MOST_LISTED;
 use super::limits::{Scopes, SeenLimit};
 use super::request::{self, Caller, on_thread};
-use crate::dispatch::kind_metrics::KindStats;
+use crate::dispatch::metrics::KindStats;
 use crate::store::{KindGauges, StoredSchedule};
 use crate::values::error::StoreError;
 use crate::values::history::{Buckets, MOST_KINDS, OTHER};

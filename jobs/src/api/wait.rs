@@ -16,7 +16,7 @@ use super::client::{Client, error_of};
 use super::insert::NewJob;
 use super::request;
 use super::request::{Caller, on_thread};
-use crate::dispatch::in_handler::is_in_handler_of;
+use crate::dispatch::dispatcher_handle::is_in_handler_of;
 use crate::values::error::CallError;
 use crate::values::id::JobId;
 use crate::values::info::{JobInfo, JobState};

@@ -1,15 +1,24 @@
-//! The commands to the dispatcher.
+//! What reaches the machine: the commands, and the progress that runs have set and the machine has not taken yet.
+//!
+//! Ground rules:
+//!
+//! - A handler leaves its progress here and goes on: it waits neither for the store nor for the dispatcher.
+//! - Only the latest progress of a run is kept. The machine takes all of it with its next step.
+//! - The machine takes no lock for it while no handler sets progress.
 
 use core::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
+use foldhash::HashMap;
+
 use super::call::{self, Stage};
-use crate::store::{Answer, ApplyError, Fence, NewJob, Op};
+use crate::store::{Answer, ApplyError, NewJob, Op};
 use crate::values::error::Violation;
-use crate::values::fail_and_retry::ErrorType;
-use crate::values::fail_and_retry::{Fail, Fate};
-use crate::values::id::JobId;
+use crate::values::fail_and_retry::{ErrorType, Fail, Fate};
+use crate::values::id::{Claim, Fence, JobId};
 use crate::values::time::Millis;
 
 /// How many jobs of callers one step writes, unless a batch of one caller has more: see
@@ -114,5 +123,32 @@ impl RunEnd {
             None => "panicked".to_owned(),
         };
         RunEnd::Failed(Fail::by_jobs(Fate::Policy, error, ErrorType::PANIC))
+    }
+}
+
+/// The latest progress of each run, as JSON.
+pub(crate) type Latest = HashMap<Claim, Vec<u8>>;
+
+#[derive(Default)]
+pub(crate) struct Progress {
+    latest: Mutex<Latest>,
+    is_any: AtomicBool,
+}
+
+impl Progress {
+    pub(crate) fn set(&self, id: JobId, fence: Fence, value: Vec<u8>) {
+        let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        latest.insert((id, fence), value);
+        self.is_any.store(true, Ordering::Release);
+    }
+
+    /// Takes everything. Returns `None` if there is nothing.
+    pub(crate) fn take(&self) -> Option<Latest> {
+        if !self.is_any.load(Ordering::Acquire) {
+            return None;
+        }
+        let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        self.is_any.store(false, Ordering::Release);
+        Some(core::mem::take(&mut latest))
     }
 }

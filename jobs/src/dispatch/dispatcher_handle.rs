@@ -1,30 +1,41 @@
-//! The handle through which callers send commands to the dispatcher, and wait for its answers.
+//! The handle through which threads and futures send commands to the dispatcher, and wait for its answers.
+//!
+//! The calls of futures need two threads, which start with the first of them and end with the jobs or with the last
+//! client: the helper does work that would block a future or delay a caller, and the wheel has the limits.
 //!
 //! Ground rules:
 //!
-//! - A command is refused in a process that was forked since the store was opened, and on a thread that is in a
-//!   hook of the jobs: that thread may be the dispatcher's.
-//! - Every call ends (`call.rs`). Its limit counts from here, and covers the waits for room in the channel, for
-//!   the lock and for the answer. On a file or in memory, a commit that has begun with the call is awaited
-//!   beyond the limit.
+//! - A command is refused in a process that was forked since the store was opened, and on a thread that is in a hook of
+//!   the jobs: that thread may be the dispatcher's.
+//! - Every call ends (`call.rs`). Its limit counts from here, and covers the waits for room in the channel, for the
+//!   lock and for the answer. On a file or in memory, a commit that has begun with the call is awaited beyond the
+//!   limit.
 //! - A command that must not wait goes by `urge`, which always has room.
+//! - A poll never blocks: the dispatcher's thread or the helper's does the work that would block.
+//! - The limit of a call is a timer, which wakes the future. The future then checks the time itself.
+//! - A future that is dropped gives its call up. A call that the dispatcher has not taken is then not done; a call that
+//!   it has taken may have been done, as after a lost answer.
+//! - On a manual clock a future makes its step at its first poll, as a thread would: no other thread makes one there.
 
-use core::task::Waker;
-use std::sync::Arc;
+use core::cell::RefCell;
+use core::future::poll_fn;
+use core::task::{Context, Poll, Waker};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::call::{Alive, Call, CallEnd, TakenCall, call};
-use super::call_limits::Futures;
+use crossbeam_channel::{Sender, unbounded};
+use tickwheel::{Handle, Wheel};
+
+use super::call::{Alive, Call, CallEnd, GRACE, Shared, TakenCall, call};
 use super::clock::Clock;
-use super::command::{Answered, Checked, Command};
-use super::end_waits::EndWaits;
+use super::command::{Answered, Checked, Command, Progress};
 use super::events::is_in_hook;
 use super::metrics::Metrics;
-use super::progress::Progress;
-use super::questions::Questions;
+use super::questions::{EndWaits, Questions};
 #[cfg(feature = "tracing")]
-use super::traces::Traces;
+use super::spans::Traces;
 use crate::store::{Answer, ApplyError, Hurry, Op};
 use crate::values::error::{StoreError, Violation};
 use crate::values::id::JobId;
@@ -305,4 +316,371 @@ fn of_question(answer: Answered) -> Answered {
 /// Returns the end of a call whose step this thread has made.
 fn answered<T>(call: &Call<T>) -> CallEnd<T> {
     call.try_answer().unwrap_or_else(|| call.give_up(CallEnd::TimedOut))
+}
+
+/// A future's call while it waits.
+struct Waiting<'a, T> {
+    dispatcher: &'a DispatcherHandle,
+    call: Call<T>,
+    until: Option<Instant>,
+    timer: Option<Handle>,
+    /// The limit is over, and the timer was set again for [`GRACE`].
+    is_over: bool,
+}
+
+impl<'a, T> Waiting<'a, T> {
+    fn new(
+        dispatcher: &'a DispatcherHandle,
+        call: Call<T>,
+        until: Option<Instant>,
+    ) -> Result<Waiting<'a, T>, StoreError> {
+        dispatcher.waiting.fetch_add(1, Ordering::Relaxed);
+        let mut waiting = Waiting { dispatcher, call, until, timer: None, is_over: false };
+        if let Some(until) = until {
+            waiting.timer = dispatcher.futures.wake_at(until, waiting.call.shared())?;
+        }
+        Ok(waiting)
+    }
+
+    /// Sends the command, once there is room.
+    async fn send(&self, command: Command) -> Sent {
+        let mut command = Some(command);
+        let send = |context: &mut Context<'_>| {
+            // The timer of the limit wakes this waker too.
+            self.call.shared().leave(context.waker());
+            let sent = self.dispatcher.way.try_send(&mut command, context.waker());
+            match sent {
+                Some(sent) => Poll::Ready(sent),
+                None if self.dispatcher.alive.has_ended() => Poll::Ready(Sent::Closed),
+                None if self.until.is_some_and(|until| until <= self.dispatcher.present()) => {
+                    Poll::Ready(Sent::TimedOut)
+                }
+                None => Poll::Pending,
+            }
+        };
+        poll_fn(send).await
+    }
+
+    /// Waits for the end of the call.
+    async fn end(&mut self, taken: TakenCall) -> CallEnd<T> {
+        poll_fn(|context| {
+            let polled = self.call.poll(context.waker(), self.until, taken, &self.dispatcher.alive);
+            if polled.is_pending() {
+                self.wait_longer();
+            }
+            polled
+        })
+        .await
+    }
+
+    /// Once the limit is over, sets the timer again, for [`GRACE`]: the dispatcher has taken the call.
+    fn wait_longer(&mut self) {
+        let Some(until) = self.until.filter(|_| !self.is_over) else { return };
+        if until <= self.dispatcher.present() {
+            self.is_over = true;
+            let timer = self.dispatcher.futures.wake_at(until + GRACE, self.call.shared());
+            self.dispatcher.futures.forget(self.timer.take());
+            self.timer = timer.unwrap_or_default();
+        }
+    }
+}
+
+impl<T> Drop for Waiting<'_, T> {
+    fn drop(&mut self) {
+        self.dispatcher.waiting.fetch_sub(1, Ordering::Relaxed);
+        self.dispatcher.futures.forget(self.timer.take());
+        self.call.abandon();
+    }
+}
+
+impl DispatcherHandle {
+    /// The same as [`DispatcherHandle::call_and_wait`], as a future.
+    pub(crate) async fn call_async(&self, op: Op) -> Answered {
+        if self.is_manual {
+            return self.call_and_wait(op);
+        }
+        self.refuse_here()?;
+        let until = self.until();
+        if let Some(questions) = self.questions.as_ref().filter(|_| op.is_question()) {
+            if self.durability == Durability::Buffered {
+                // Once the dispatcher has answered this, the inserts before it are in the store.
+                self.ask_dispatcher_async(Op::Kinds, until).await?;
+            }
+            return self.question_async(questions, op, until).await;
+        }
+        self.ask_dispatcher_async(op, until).await
+    }
+
+    async fn ask_dispatcher_async(&self, op: Op, until: Option<Instant>) -> Answered {
+        let is_question = op.is_question();
+        let (reply, call) = call(until);
+        let mut waiting = Waiting::new(self, call, until)?;
+        let end = match waiting.send(Command::Call { op, reply: Some(reply) }).await {
+            Sent::Yes | Sent::Done => waiting.end(self.taken()).await,
+            Sent::Closed => CallEnd::Refused,
+            Sent::TimedOut => CallEnd::TimedOut,
+        };
+        self.answer_of(end, is_question)
+    }
+
+    /// Sends a question to the helper's thread, past the dispatcher.
+    async fn question_async(
+        &self,
+        questions: &Arc<Questions>,
+        op: Op,
+        until: Option<Instant>,
+    ) -> Answered {
+        let (reply, call) = call(until);
+        let (questions, now) = (Arc::clone(questions), self.clock.now().millis());
+        let mut waiting = Waiting::new(self, call, until)?;
+        self.futures.helper.run(Box::new(move || {
+            if reply.take() {
+                let answer = questions.ask(&op, until, now);
+                reply.answer(answer);
+            }
+        }))?;
+        // A question that the helper has taken ends by itself.
+        let end = waiting.end(TakenCall::IsAwaited).await;
+        self.answer_of(end, true)
+    }
+
+    /// The same as [`DispatcherHandle::latest`], as a future.
+    pub(crate) async fn latest_async(&self) -> Result<Now, ApplyError> {
+        if !self.is_manual && self.clock.is_stale() && !self.closed.load(Ordering::Acquire) {
+            self.refuse_here()?;
+            self.ask_dispatcher_async(Op::Get(JobId::from_u128(0)), self.until()).await?;
+        }
+        Ok(self.clock.latest())
+    }
+
+    /// Sends an operation, and waits for room, not for the answer. Where callers make the steps, the future
+    /// waits for its step nevertheless, because no other thread makes it soon.
+    pub(crate) async fn post_async(&self, op: Op) -> Result<(), ApplyError> {
+        if self.is_manual {
+            return self.post(op);
+        }
+        if self.inline {
+            return self.call_async(op).await.map(drop);
+        }
+        self.refuse_here()?;
+        if self.closed.load(Ordering::Acquire) {
+            return Err(StoreError::Closed.into());
+        }
+        let until = self.until();
+        let (_reply, call) = call::<()>(until);
+        let waiting = Waiting::new(self, call, until)?;
+        match waiting.send(Command::Call { op, reply: None }).await {
+            Sent::Yes | Sent::Done => Ok(()),
+            Sent::Closed => Err(StoreError::Closed.into()),
+            Sent::TimedOut => Err(StoreError::Busy.into()),
+        }
+    }
+
+    /// The same as [`DispatcherHandle::check`], as a future.
+    pub(crate) async fn check_async(&self) -> Result<(), Violation> {
+        if self.is_manual {
+            return self.check();
+        }
+        self.refuse_here().map_err(|failed| failed.error)?;
+        let mut checked = Checked::Everything;
+        if let Some(questions) = &self.questions {
+            checked = Checked::Claims;
+            let questions = Arc::clone(questions);
+            let (reply, call) = call(None);
+            let mut waiting = Waiting::new(self, call, None)?;
+            self.futures.helper.run(Box::new(move || {
+                if reply.take() {
+                    let found = questions.check();
+                    reply.answer(found);
+                }
+            }))?;
+            let end = waiting.end(TakenCall::IsAwaited).await;
+            self.checked(end)?;
+        }
+        let (reply, call) = call(None);
+        let mut waiting = Waiting::new(self, call, None)?;
+        let end = match waiting.send(Command::Check(reply, checked)).await {
+            Sent::Yes | Sent::Done => waiting.end(TakenCall::IsAwaited).await,
+            Sent::Closed | Sent::TimedOut => CallEnd::Refused,
+        };
+        self.checked(end)
+    }
+
+    fn present(&self) -> Instant {
+        self.clock.now().instant
+    }
+}
+
+/// A wait for the end of a job, which has begun: an end that comes from now on ends it.
+pub(crate) struct EndWait<'a> {
+    dispatcher: &'a DispatcherHandle,
+    id: JobId,
+    call: Option<Call<()>>,
+    until: Instant,
+}
+
+impl DispatcherHandle {
+    /// Begins to wait for the end of a job, until `until` at most. `key`: that of the job, once it is known.
+    pub(crate) fn begin_wait(&self, id: JobId, key: Option<&str>, until: Instant) -> EndWait<'_> {
+        let (reply, call) = call(Some(until));
+        self.end_waits.add(id, key, reply);
+        EndWait { dispatcher: self, id, call: Some(call), until }
+    }
+}
+
+impl EndWait<'_> {
+    /// Waits as a thread.
+    pub(crate) fn on_thread(self) {
+        if let Some(call) = &self.call {
+            let _ = call.wait(Some(self.until), TakenCall::IsUnknown, &self.dispatcher.alive);
+        }
+    }
+
+    /// Waits as a future.
+    pub(crate) async fn in_future(mut self) -> Result<(), StoreError> {
+        if let Some(call) = self.call.take() {
+            let mut waiting = Waiting::new(self.dispatcher, call, Some(self.until))?;
+            let _ = waiting.end(TakenCall::IsUnknown).await;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for EndWait<'_> {
+    fn drop(&mut self) {
+        if let Some(call) = self.call.take() {
+            call.abandon();
+        }
+        self.dispatcher.end_waits.forget(self.id);
+    }
+}
+
+/// The tick of the timers, by which a call may give up late.
+const TICK: Duration = Duration::from_millis(5);
+
+/// Both start with the first future that calls, and end with the jobs or with the last client.
+#[derive(Default)]
+pub(crate) struct Futures {
+    pub(crate) helper: Arc<Helper>,
+    limits: OnceLock<Option<Wheel>>,
+}
+
+impl Futures {
+    /// Wakes the future of a call at `until`. Returns the timer, or none if the jobs have ended: the call
+    /// notices that by itself.
+    pub(crate) fn wake_at(
+        &self,
+        until: Instant,
+        shared: Arc<Shared>,
+    ) -> Result<Option<Handle>, StoreError> {
+        let wheel = self.limits.get_or_init(|| {
+            let wheel = Wheel::builder().tick(TICK).threads(1).name("tickwheel-jobs-limits");
+            wheel.build().ok()
+        });
+        let Some(wheel) = wheel else {
+            return Err(StoreError::Other("no thread for the limits of calls".to_owned()));
+        };
+        Ok(wheel.try_insert(until, move || shared.wake()).ok())
+    }
+
+    /// Cancels the timer of a call that has ended.
+    pub(crate) fn forget(&self, timer: Option<Handle>) {
+        if let (Some(Some(wheel)), Some(timer)) = (self.limits.get(), timer) {
+            wheel.cancel(timer);
+        }
+    }
+
+    /// Ends the threads: every call has its answer.
+    pub(crate) fn end(&self) {
+        self.helper.end();
+        if let Some(Some(wheel)) = self.limits.get() {
+            drop(wheel.close());
+        }
+    }
+}
+
+/// Work for the thread, which does one task after the other.
+pub(crate) type Task = Box<dyn FnOnce() + Send>;
+
+/// The handle to the thread.
+#[derive(Default)]
+pub(crate) struct Helper {
+    stage: Mutex<Stage>,
+}
+
+#[derive(Default)]
+enum Stage {
+    /// The first task starts the thread.
+    #[default]
+    Idle,
+    /// The thread lives as long as the sender does.
+    Runs(Sender<Task>),
+    Ended,
+}
+
+impl Helper {
+    /// Gives the thread a task, and starts it if it does not run yet. Returns an error after [`Helper::end`].
+    pub(crate) fn run(&self, task: Task) -> Result<(), StoreError> {
+        let mut stage = self.stage.lock().unwrap_or_else(PoisonError::into_inner);
+        if matches!(*stage, Stage::Idle) {
+            *stage = Stage::Runs(start()?);
+        }
+        match &*stage {
+            Stage::Runs(sender) => sender.send(task).map_err(|_| StoreError::Closed),
+            Stage::Idle | Stage::Ended => Err(StoreError::Closed),
+        }
+    }
+
+    /// Ends the thread after its last task.
+    pub(crate) fn end(&self) {
+        *self.stage.lock().unwrap_or_else(PoisonError::into_inner) = Stage::Ended;
+    }
+}
+
+fn start() -> Result<Sender<Task>, StoreError> {
+    let (sender, tasks) = unbounded::<Task>();
+    // A panic ends only its task: the caller that waits for that task gets an error.
+    let done = |task: Task| drop(catch_unwind(AssertUnwindSafe(task)));
+    let work = move || tasks.iter().for_each(done);
+    let started = std::thread::Builder::new().name("tickwheel-jobs-ask".to_owned()).spawn(work);
+    match started {
+        Ok(_) => Ok(sender),
+        Err(error) => Err(StoreError::Other(format!("no thread for asynchronous calls: {error}"))),
+    }
+}
+
+thread_local! {
+    /// The jobs whose handlers run on this thread: on a manual clock, one handler may call another.
+    static IN_HANDLERS: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Says whether the calling thread is in a handler of these jobs, which a shutdown must not wait for.
+pub(crate) fn is_in_handler_of(dispatcher: &Arc<DispatcherHandle>) -> bool {
+    IN_HANDLERS.with_borrow(|handlers| handlers.contains(&identity(dispatcher)))
+}
+
+/// Says whether the calling thread is in a handler of any jobs.
+pub(crate) fn is_in_handler() -> bool {
+    IN_HANDLERS.with_borrow(|handlers| !handlers.is_empty())
+}
+
+/// Returns a number that identifies these jobs.
+fn identity(dispatcher: &Arc<DispatcherHandle>) -> usize {
+    Arc::as_ptr(dispatcher).addr()
+}
+
+/// The calling thread is in a handler until this is dropped.
+pub(crate) struct InHandler;
+
+impl InHandler {
+    pub(crate) fn of(dispatcher: &Arc<DispatcherHandle>) -> InHandler {
+        IN_HANDLERS.with_borrow_mut(|handlers| handlers.push(identity(dispatcher)));
+        InHandler
+    }
+}
+
+impl Drop for InHandler {
+    fn drop(&mut self) {
+        let _ = IN_HANDLERS.with_borrow_mut(Vec::pop);
+    }
 }

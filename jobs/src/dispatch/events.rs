@@ -1,13 +1,34 @@
-//! Events: what the program learns about its jobs, beside the answers to its own calls.
+//! What the program learns beside the answers to its own calls: events of its jobs, and a report of each start and each
+//! end of a run, for its function, the run's span and the counters.
+//!
+//! Ground rules:
+//!
+//! - The end of a run is reported after its start, and once. It may come while the start is being reported, on another
+//!   thread: then the thread of the start reports the end as well.
+//! - The function of the reports runs outside of every lock. A panic of it ends there.
+//! - The span of a run, its link to the trace that inserted the job and its record of the end exist with the feature
+//!   `tracing` only.
 
 use core::cell::Cell;
 use core::task::Waker;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+#[cfg(feature = "tracing")]
+use tracing::field::{Empty, Value, display};
 
 use super::metrics::Metrics;
-use super::run_span::RunSpan;
+#[cfg(feature = "tracing")]
+use super::run_state::Over;
+use super::run_state::RunState;
+use super::spans::RunSpan;
+#[cfg(feature = "tracing")]
+use super::spans::{TARGET, Traces, caught};
 use crate::values::error::StoreError;
 use crate::values::id::JobId;
+use crate::values::run_end::{Outcome, RunReport};
+#[cfg(feature = "tracing")]
+use crate::values::trace_context::TraceContext;
 
 /// An event of the jobs. The function of [`Builder::on_event`](crate::Builder::on_event) receives it after the
 /// commit. The function runs on the dispatcher's thread, or on a thread that calls a
@@ -174,7 +195,7 @@ pub(crate) fn emit_of_run(
 impl Event {
     /// Hands the event to the program's subscriber, as one of this span.
     fn trace(&self, span: &tracing::Span) {
-        use super::traces::TARGET;
+        use super::spans::TARGET;
         use tracing::{Level, event};
         match self {
             Event::Failed { id, kind, error } => event!(
@@ -205,6 +226,129 @@ impl Event {
             Event::InsertsDropped { ids } => event!(
                 target: TARGET, Level::ERROR, jobs = ids.len(), "buffered inserts are lost"
             ),
+        }
+    }
+}
+
+/// The function that the user gave.
+pub(crate) type OnRun = Arc<dyn Fn(&RunReport) + Send + Sync>;
+
+/// Reports the start of a run, on the thread that is about to call its handler. A program with spans reports it
+/// without a function too, because the span is then there for the end.
+pub(crate) fn report_start(run: &RunState, on_run: Option<&OnRun>) {
+    if let Some(on_run) = on_run {
+        call(on_run, &report(run), &run.span, false);
+    }
+    if run.start_was_reported() {
+        call_with_end(run, on_run, false);
+    }
+}
+
+/// Counts the end of a run, and reports it. `threaded`: on a dispatcher's thread.
+pub(crate) fn report_end(
+    run: &RunState,
+    metrics: &Metrics,
+    on_run: Option<&OnRun>,
+    threaded: bool,
+) {
+    let Some(over) = run.over() else { return };
+    metrics.kinds.ended(&run.kind, over.outcome, over.took);
+    if run.may_end_without_handler() {
+        // The end of its handler was not counted.
+        Metrics::add(match over.outcome {
+            Outcome::Completed => &metrics.completed,
+            Outcome::Snoozed => &metrics.snoozed,
+            _ => &metrics.failed,
+        });
+    }
+    if is_reported(on_run) && run.end_is_due() {
+        call_with_end(run, on_run, threaded);
+    }
+}
+
+/// Says whether anything learns of the starts and ends of runs.
+pub(crate) fn is_reported(on_run: Option<&OnRun>) -> bool {
+    on_run.is_some() || RunSpan::EXISTS
+}
+
+fn call_with_end(run: &RunState, on_run: Option<&OnRun>, threaded: bool) {
+    let Some(over) = run.over() else { return };
+    if let Some(on_run) = on_run {
+        let (outcome, error) = (Some(over.outcome), over.error.as_ref());
+        let (took, error) = (Some(over.took), error.map(|error| error.text.clone()));
+        call(on_run, &RunReport { took, outcome, error, ..report(run) }, &run.span, threaded);
+    }
+    #[cfg(feature = "tracing")]
+    call_user(threaded, || super::events::end(run, over));
+}
+
+/// Returns the report of the start.
+fn report(run: &RunState) -> RunReport {
+    RunReport {
+        id: run.id,
+        kind: run.kind.to_string(),
+        key: run.key.clone(),
+        attempt: run.attempt,
+        fence: run.fence,
+        due: run.due.to_system(),
+        late: run.late(),
+        took: None,
+        outcome: None,
+        error: None,
+    }
+}
+
+fn call(on_run: &OnRun, report: &RunReport, span: &RunSpan, threaded: bool) {
+    call_user(threaded, || span.in_scope(|| on_run(report)));
+}
+
+#[cfg(feature = "tracing")]
+impl Traces {
+    /// Makes the span of a run that is about to start, and links it to the trace that inserted the job.
+    pub(crate) fn start(&self, run: &RunState) {
+        let span = caught(|| {
+            tracing::info_span!(
+                target: TARGET,
+                // A run may come days after its insert: it is the root of a trace of its own.
+                parent: None,
+                "process",
+                job.id = %run.id,
+                job.kind = &*run.kind,
+                queue = &*self.queue,
+                attempt = run.attempt,
+                fence = run.fence.get(),
+                late_ms = u64::try_from(run.late().as_millis()).unwrap_or(u64::MAX),
+                outcome = Empty,
+                "otel.kind" = "consumer",
+                "otel.name" = display(format_args!("process {}", run.kind)),
+                "otel.status_code" = Empty,
+                "error.type" = Empty,
+            )
+        });
+        let Some(span) = span else { return };
+        run.span.set(span);
+        let Some(resume) = &self.resume else { return };
+        if let Some(context) = run.extra.as_ref().and_then(|extra| TraceContext::of(&extra.headers))
+        {
+            run.span.hold().tell(|span| resume(span, context.text()));
+        }
+    }
+}
+
+#[cfg(feature = "tracing")]
+/// Records how a run ended, and lets go of its span.
+pub(super) fn end(run: &RunState, over: &Over) {
+    let ended = run.span.take();
+    let record = |field: &str, value: &dyn Value| {
+        ended.tell(|span| {
+            span.record(field, value);
+        });
+    };
+    record("outcome", &display(over.outcome));
+    if let Some(error) = &over.error {
+        record("error.type", &error.of_type.name());
+        if over.outcome != Outcome::Cancelled {
+            record("otel.status_code", &"ERROR");
         }
     }
 }

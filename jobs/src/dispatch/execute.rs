@@ -1,42 +1,45 @@
-//! Runs claimed jobs, each at its due time, in the order of the run queue, and reports how each run ended.
+//! Runs claimed jobs, each at its due time or with its batch, in the order of the run queue, and reports how each run
+//! ended.
 //!
 //! Ground rules:
 //!
-//! - A claimed job waits in a queue, and a timer of the wheel is set for its due time. A timer that fires starts
-//!   the first due job of the queue, which need not be the one that it was set for. There is one, because as
-//!   many timers have fired as jobs were due. So runs start in the order of the queue, although the wheel runs
-//!   the timers of one tick in any order.
-//! - No lock is held while a handler runs.
+//! - A claimed job waits in the run queue, and a timer of the wheel is set for its due time. A timer that fires starts
+//!   the first due job of the queue, which need not be the one that it was set for. There is one, because as many
+//!   timers have fired as jobs were due. So runs start in the order of the queue, although the wheel runs the timers of
+//!   one tick in any order.
+//! - No lock is held while a handler runs or a waker is called.
 //! - The end of a handler is reported exactly once: it returns, it panics, or its runtime drops it unfinished.
+//! - Each job of a batch has a claim, a start and an end of its own, which are reported and counted one by one. Only
+//!   the call of the handler is common to them.
+//! - A job that was interrupted before is a batch by itself, and waits for no other. So if it ends the process once
+//!   more, it takes no other job of its batch along.
+//! - On a manual clock the driver waits until no future is under way. A future leaves once the end of its run is in the
+//!   store, so after a wait the store has the effects of that run.
 
+use core::future::poll_fn;
 use core::sync::atomic;
+use core::task::{Poll, Waker};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use foldhash::HashSet;
 use tickwheel::When;
 
-use super::batches::Batches;
-use super::capacity::Capacity;
 use super::clock::Clock;
 use super::command::RunEnd;
-use super::dispatcher_handle::DispatcherHandle;
-#[cfg(feature = "tokio")]
-use super::handlers::BatchSize;
-use super::handlers::{Call, CallOne, Called, Handlers};
-use super::in_handler::InHandler;
+use super::dispatcher_handle::{DispatcherHandle, InHandler};
+use super::events::{OnRun, is_reported, report_start};
+use super::handlers::{BatchCall, BatchSize, Call, CallOne, Called, Handlers, NotDecoded};
 use super::machine::Start;
+use super::machine::claims::Capacity;
 use super::metrics::Metrics;
 use super::questions::Claims;
-use super::reports::{OnRun, is_reported, report_start};
 use super::run::Run;
-use super::run_queue::{Entry, RunQueue};
-#[cfg(feature = "tokio")]
-use super::run_span::HeldSpan;
+use super::run_queue::{Added, Batches, Entry, RunQueue, WaitOver};
 use super::run_state::{RunState, Slot};
 #[cfg(feature = "tokio")]
-use super::under_way::UnderWay;
+use super::spans::HeldSpan;
 use crate::values::fail_and_retry::{Fail, Fate};
 use crate::values::id::JobId;
 use crate::values::time::Millis;
@@ -349,5 +352,142 @@ impl<F> Drop for Polled<F> {
         let _in_handler = InHandler::of(&self.dispatcher);
         let (future, span) = (self.future.take(), core::mem::take(&mut self.span));
         span.in_scope(|| drop(future));
+    }
+}
+
+impl Executor {
+    /// Adds a due job to the batch of its kind, and runs the batch if it is complete.
+    pub(super) fn collect(
+        self: &Arc<Executor>,
+        start: Start,
+        size: BatchSize,
+        call: &BatchCall,
+        queue: QueueOf,
+    ) {
+        if start.state.was_interrupted {
+            return self.run_batch(vec![start], call);
+        }
+        let now = self.clock.now();
+        if !start.state.is_waiting() || start.state.has_expired(now.instant) {
+            return;
+        }
+        match self.batches.add(start, size, now.millis()) {
+            Added::Complete(starts) => self.run_batch(starts, call),
+            Added::First(over) => {
+                let due = over.due;
+                queue(self).push_wait(over);
+                self.set_timer(due, queue);
+            }
+            Added::Waits => {}
+        }
+    }
+
+    /// Runs the batch whose first job has waited long enough, unless it was complete before.
+    pub(super) fn run_collected(self: &Arc<Executor>, over: &WaitOver) {
+        let starts = self.batches.take(over);
+        if let Some(Call::Batch(_, call)) = self.handlers.get(&over.kind).map(|its| &its.call) {
+            self.run_batch(starts, call);
+        }
+    }
+
+    /// Runs a batch, without the jobs that were withdrawn and those whose leases have ended.
+    fn run_batch(self: &Arc<Executor>, mut starts: Vec<Start>, call: &BatchCall) {
+        starts.sort_unstable_by_key(|start| (start.state.due, start.state.id));
+        starts.retain(|start| self.begin(&start.state));
+        let Some(first) = starts.first().map(|start| Arc::clone(&start.state)) else { return };
+        let takes_a_thread = matches!(first.slot, Slot::Batch { .. });
+        let capacity = self.capacity.as_deref().filter(|_| takes_a_thread);
+        if let Some(capacity) = capacity {
+            capacity.batch_started();
+        }
+        let mut states: Vec<Arc<RunState>> = Vec::with_capacity(starts.len());
+        let mut jobs = Vec::with_capacity(starts.len());
+        for Start { state, payload, .. } in starts {
+            jobs.push((payload, self.run_of(&state)));
+            states.push(state);
+        }
+        let mut not_decoded = Vec::new();
+        let called = self.call(|| call(jobs, &mut not_decoded));
+        for NotDecoded { run, why } in not_decoded {
+            states.retain(|state| state.id != run.state.id);
+            let end = match why {
+                Ok(error) => RunEnd::Undecodable(error.to_string()),
+                Err(panic) => RunEnd::panicked(panic),
+            };
+            self.end(&run.state, end);
+        }
+        self.called(called, &states);
+        if let Some(capacity) = capacity {
+            let now = self.clock.latest().instant;
+            capacity.batch_ended(first.age(now).unwrap_or_default(), now);
+        }
+    }
+}
+
+/// Counts the futures under way.
+#[derive(Default)]
+pub(crate) struct UnderWay {
+    inner: Mutex<Inner>,
+    none_left: Condvar,
+}
+
+#[derive(Default)]
+struct Inner {
+    runs: usize,
+    wakers: Vec<Waker>,
+}
+
+impl UnderWay {
+    /// Counts a future that has begun.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn enter(&self) {
+        self.lock().runs += 1;
+    }
+
+    /// Removes a future from the count, because the end of its run is in the store.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn leave(&self) {
+        let mut inner = self.lock();
+        inner.runs -= 1;
+        if inner.runs > 0 {
+            return;
+        }
+        let wakers = core::mem::take(&mut inner.wakers);
+        drop(inner);
+        self.none_left.notify_all();
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    /// Says whether a future is under way.
+    pub(crate) fn is_any(&self) -> bool {
+        self.lock().runs > 0
+    }
+
+    /// Blocks this thread until no future is under way.
+    pub(crate) fn wait(&self) {
+        let mut inner = self.lock();
+        while inner.runs > 0 {
+            inner = self.none_left.wait(inner).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Waits until no future is under way.
+    pub(crate) async fn none(&self) {
+        poll_fn(|context| {
+            let waker = context.waker().clone();
+            let mut inner = self.lock();
+            if inner.runs == 0 {
+                return Poll::Ready(());
+            }
+            if !inner.wakers.iter().any(|known| known.will_wake(&waker)) {
+                inner.wakers.push(waker);
+            }
+            Poll::Pending
+        })
+        .await;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

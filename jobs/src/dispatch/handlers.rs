@@ -7,7 +7,7 @@ use std::time::Duration;
 use foldhash::HashMap;
 
 use super::run::Run;
-use super::states::States;
+use super::run::States;
 use crate::store::NAME_BYTES;
 use crate::values::error::DecodeError;
 use crate::values::error::OpenError;

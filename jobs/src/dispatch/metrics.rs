@@ -1,14 +1,210 @@
-//! The counters of a process: runs, commits, lateness.
+//! The counters of a process: runs, commits, lateness and run times, in all and by kind.
+//!
+//! Ground rules:
+//!
+//! - The kinds are known when the jobs start, and never change. So a lookup needs no lock, and a record is a few
+//!   additions to atomics.
+//! - At most [`MOST_KINDS`] kinds have counters of their own, so that their number has a bound. The others share those
+//!   of [`OTHER`].
+//! - Kinds that are only inserted here are not known before. Each has a counter once it comes, up to the same bound: a
+//!   counter that moved to another name would look like a burst to a monitoring system.
 
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::Arc;
-use std::time::Duration;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
+use foldhash::HashMap;
 use tickwheel::{Histogram, Lateness};
 
-use super::kind_metrics::{Counted, KindMetrics, KindStats};
+use super::run_state::RunState;
 use crate::store::StoreStats;
-use crate::values::history::Buckets;
+use crate::values::history::{Buckets, MOST_KINDS, OTHER};
+use crate::values::run_end::Outcome;
+
+/// The lateness and the run times of a kind in this process since its jobs were started.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct KindStats {
+    /// The kind. If a process handles more than 200 kinds, `other` has those behind the first 200 by name.
+    pub kind: String,
+    /// How late its runs started, as in [`Stats::lateness`](crate::Stats::lateness).
+    pub lateness: Lateness,
+    /// The same durations under fixed bounds.
+    pub lateness_buckets: Buckets,
+    /// How long its runs took, with every outcome: [`RunReport::took`](crate::RunReport::took).
+    pub run_time: Lateness,
+    /// How long its runs took, by outcome.
+    ended: [Buckets; Outcome::ALL.len()],
+    /// Its jobs that were inserted.
+    pub(crate) inserted: u64,
+}
+
+impl KindStats {
+    /// Returns how long the runs with this outcome took. Their number is that of the ends: see
+    /// [`Buckets::count`].
+    #[must_use]
+    pub fn ended(&self, outcome: Outcome) -> &Buckets {
+        &self.ended[outcome as usize]
+    }
+
+    /// Returns how many runs are under way: they have started, and their end is not in the store.
+    pub(crate) fn running(&self) -> u64 {
+        let ended: u64 = self.ended.iter().map(Buckets::count).sum();
+        self.lateness_buckets.count().saturating_sub(ended)
+    }
+}
+
+/// The counters of all kinds.
+#[derive(Default)]
+pub(crate) struct KindMetrics {
+    places: HashMap<Arc<str>, usize>,
+    kinds: Vec<(Arc<str>, OfKind)>,
+    /// How many jobs of kinds that have no handler here were inserted.
+    inserted: Mutex<BTreeMap<Arc<str>, u64>>,
+    /// The run of each kind that was the oldest at the last look.
+    oldest: Mutex<Vec<Arc<RunState>>>,
+}
+
+/// The counters of a kind.
+#[derive(Default)]
+struct OfKind {
+    lateness: Histogram,
+    lateness_buckets: Counted,
+    run_time: Histogram,
+    ended: [Counted; Outcome::ALL.len()],
+    inserted: AtomicU64,
+}
+
+impl OfKind {
+    fn snapshot((kind, of_kind): &(Arc<str>, OfKind)) -> KindStats {
+        // The ends are read before the starts, so no run ends that has not started.
+        let ended = core::array::from_fn(|at| of_kind.ended[at].snapshot());
+        KindStats {
+            kind: kind.to_string(),
+            lateness: of_kind.lateness.lateness(),
+            lateness_buckets: of_kind.lateness_buckets.snapshot(),
+            run_time: of_kind.run_time.lateness(),
+            ended,
+            inserted: of_kind.inserted.load(Ordering::Relaxed),
+        }
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The counters behind [`Buckets`].
+#[derive(Default)]
+pub(super) struct Counted {
+    counts: [AtomicU64; Buckets::BOUNDS.len() + 1],
+    nanos: AtomicU64,
+}
+
+impl Counted {
+    pub(super) fn record(&self, duration: Duration) {
+        self.counts[Buckets::bucket(duration)].fetch_add(1, Ordering::Relaxed);
+        let nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+        let add = |sum: u64| Some(sum.saturating_add(nanos));
+        let _ = self.nanos.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
+    }
+
+    fn is_any(&self) -> bool {
+        self.counts.iter().any(|count| count.load(Ordering::Relaxed) > 0)
+    }
+
+    pub(super) fn snapshot(&self) -> Buckets {
+        let counts = core::array::from_fn(|at| self.counts[at].load(Ordering::Relaxed));
+        Buckets { counts, sum: Duration::from_nanos(self.nanos.load(Ordering::Relaxed)) }
+    }
+}
+
+impl KindMetrics {
+    /// Makes the counters of these kinds, which are sorted.
+    pub(crate) fn new(kinds: &[Arc<str>]) -> KindMetrics {
+        let is_own = |kind: &&Arc<str>| kinds.len() <= MOST_KINDS || &***kind != OTHER;
+        let mut names: Vec<Arc<str>> =
+            kinds.iter().filter(is_own).take(MOST_KINDS).cloned().collect();
+        let mut places: HashMap<Arc<str>, usize> =
+            names.iter().cloned().enumerate().map(|(at, kind)| (kind, at)).collect();
+        if kinds.len() > MOST_KINDS {
+            for kind in kinds {
+                places.entry(Arc::clone(kind)).or_insert(names.len());
+            }
+            names.push(Arc::from(OTHER));
+        }
+        let kinds = names.into_iter().map(|kind| (kind, OfKind::default())).collect();
+        KindMetrics { places, kinds, ..KindMetrics::default() }
+    }
+
+    fn of(&self, kind: &str) -> Option<&OfKind> {
+        self.places.get(kind).map(|at| &self.kinds[*at].1)
+    }
+
+    /// Counts the start of a run.
+    pub(crate) fn started(&self, kind: &str, late: Duration) {
+        if let Some(of_kind) = self.of(kind) {
+            of_kind.lateness.record(late);
+            of_kind.lateness_buckets.record(late);
+        }
+    }
+
+    /// Counts the end of a run.
+    pub(crate) fn ended(&self, kind: &str, outcome: Outcome, took: Duration) {
+        if let Some(of_kind) = self.of(kind) {
+            of_kind.run_time.record(took);
+            of_kind.ended[outcome as usize].record(took);
+        }
+    }
+
+    /// Counts inserts of jobs of a kind.
+    pub(crate) fn inserted(&self, kind: &Arc<str>, jobs: u64) {
+        if let Some(of_kind) = self.of(kind) {
+            of_kind.inserted.fetch_add(jobs, Ordering::Relaxed);
+            return;
+        }
+        let mut inserted = locked(&self.inserted);
+        let has_room = inserted.contains_key(kind) || inserted.len() < MOST_KINDS;
+        let kind = if has_room { Arc::clone(kind) } else { Arc::from(OTHER) };
+        *inserted.entry(kind).or_default() += jobs;
+    }
+
+    /// Returns how many jobs were inserted of each kind that has no handler here.
+    pub(crate) fn inserted_elsewhere(&self) -> Vec<(String, u64)> {
+        locked(&self.inserted).iter().map(|(kind, jobs)| (kind.to_string(), *jobs)).collect()
+    }
+
+    /// Notes the oldest run of each kind, of those that have started. Returns those of the last look.
+    pub(crate) fn replace_oldest(&self, runs: Vec<Arc<RunState>>) -> Vec<Arc<RunState>> {
+        core::mem::replace(&mut *locked(&self.oldest), runs)
+    }
+
+    /// Returns each kind with the age of its oldest run. A run that has ended since the last look is left out: those
+    /// that started after it were under way for no longer than the time between two looks.
+    pub(crate) fn longest(&self, now: Instant) -> Vec<(String, Duration)> {
+        let oldest = locked(&self.oldest);
+        let under_way = oldest.iter().filter(|run| run.over().is_none() && run.took().is_none());
+        under_way.filter_map(|run| Some((self.label(&run.kind), run.age(now)?))).collect()
+    }
+
+    /// Returns the name under which a handled kind is counted.
+    fn label(&self, kind: &str) -> String {
+        let place = self.places.get(kind).and_then(|at| self.kinds.get(*at));
+        place.map_or(OTHER, |(name, _)| name).to_owned()
+    }
+
+    /// Returns the kinds of which a run has started.
+    pub(crate) fn snapshot(&self) -> Vec<KindStats> {
+        let has_run = |(_, of_kind): &&(Arc<str>, OfKind)| of_kind.lateness_buckets.is_any();
+        self.kinds.iter().filter(has_run).map(OfKind::snapshot).collect()
+    }
+
+    /// Returns all kinds that have handlers here.
+    pub(crate) fn all(&self) -> Vec<KindStats> {
+        self.kinds.iter().map(OfKind::snapshot).collect()
+    }
+}
 
 /// The counters of this process since its jobs were started.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -154,5 +350,75 @@ impl Metrics {
             kinds: self.kinds.snapshot(),
             longest_step: Duration::from_nanos(read(&self.longest_step_nanos)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    fn kinds(names: impl IntoIterator<Item = String>) -> Vec<Arc<str>> {
+        let mut kinds: Vec<Arc<str>> = names.into_iter().map(Arc::from).collect();
+        kinds.sort_unstable();
+        kinds
+    }
+
+    fn found(metrics: &KindMetrics) -> Vec<(String, u64)> {
+        metrics.snapshot().into_iter().map(|of| (of.kind, of.lateness.count)).collect()
+    }
+
+    /// P82, P87: A run is counted under its kind, its outcome, and the exact bounds. A kind without a run is not
+    /// listed.
+    #[test]
+    fn run_is_counted_under_its_kind_and_outcome() {
+        let metrics = KindMetrics::new(&kinds(["a", "b", "c"].map(str::to_owned)));
+        metrics.started("b", 5 * MS);
+        metrics.started("b", 7 * MS);
+        metrics.ended("b", Outcome::Retried, 2 * MS);
+        metrics.ended("b", Outcome::Completed, 3 * MS);
+        metrics.started("unknown", MS);
+        metrics.ended("unknown", Outcome::Dead, MS);
+        let stats = metrics.snapshot();
+        let [of_b] = &stats[..] else { panic!("{stats:?}") };
+        assert_eq!((&*of_b.kind, of_b.lateness.count, of_b.run_time.count), ("b", 2, 2));
+        assert_eq!((of_b.lateness_buckets.sum, of_b.lateness.sum), (12 * MS, 12 * MS));
+        assert_eq!(of_b.lateness_buckets.counts[..4], [0, 0, 1, 1]);
+        assert_eq!(of_b.ended(Outcome::Retried).counts[..3], [0, 1, 0]);
+        for outcome in Outcome::ALL {
+            let is_in = [Outcome::Retried, Outcome::Completed].contains(outcome);
+            assert_eq!(of_b.ended(*outcome).count(), u64::from(is_in), "{outcome}");
+        }
+    }
+
+    /// The sum under the exact bounds stays at its maximum.
+    #[test]
+    fn sum_stays_at_its_maximum() {
+        let counted = Counted::default();
+        for _ in 0..3 {
+            counted.record(Duration::from_secs(1 << 34));
+        }
+        assert_eq!(counted.snapshot().sum, Duration::from_nanos(u64::MAX));
+    }
+
+    /// P84, P87: 200 kinds have counters of their own. Of more kinds the first 200 by name have, and the others share
+    /// those of `other`, a kind of that name too.
+    #[test]
+    fn kinds_behind_the_first_200_are_counted_as_other() {
+        let numbered = |many: usize| (0..many).map(|n| format!("kind-{n:03}"));
+        let exactly = kinds(numbered(MOST_KINDS - 1).chain([OTHER.to_owned()]));
+        let metrics = KindMetrics::new(&exactly);
+        exactly.iter().for_each(|kind| metrics.started(kind, MS));
+        assert!(found(&metrics).iter().all(|(_, count)| *count == 1));
+        assert_eq!(found(&metrics).len(), MOST_KINDS);
+
+        let more = kinds(numbered(MOST_KINDS + 7).chain([OTHER.to_owned()]));
+        let metrics = KindMetrics::new(&more);
+        more.iter().for_each(|kind| metrics.started(kind, MS));
+        let mut listed = found(&metrics);
+        assert_eq!(listed.pop(), Some((OTHER.to_owned(), 8)));
+        assert_eq!(listed.len(), MOST_KINDS);
+        assert!(listed.iter().all(|(kind, count)| &**kind < "kind-200" && *count == 1));
     }
 }

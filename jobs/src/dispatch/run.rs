@@ -1,10 +1,12 @@
-//! A run of a claimed job, as its handler sees it.
+//! A run of a claimed job, as its handler sees it, and the values that handlers share: one of each type.
 
+use core::any::{Any, TypeId, type_name};
 use core::fmt;
 use core::future::Future;
 use core::pin::Pin;
 use core::sync::atomic::Ordering;
 use core::task::{Context, Poll};
+use std::collections::HashMap;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, SystemTime};
 
@@ -12,7 +14,6 @@ use serde::Serialize;
 
 use super::dispatcher_handle::DispatcherHandle;
 use super::run_state::RunState;
-use super::states::States;
 use crate::store::Fence;
 use crate::values::error::StoreError;
 use crate::values::fail_and_retry::Fail;
@@ -237,5 +238,27 @@ impl Future for Cancelled {
 impl fmt::Debug for Cancelled {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Cancelled").field("id", &self.state.id).finish_non_exhaustive()
+    }
+}
+
+/// The values, by their type.
+#[derive(Clone, Default)]
+pub(crate) struct States {
+    values: Arc<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
+}
+
+impl States {
+    /// Adds a value. Returns `false` if it replaces one of its type.
+    pub(crate) fn add<T: Send + Sync + 'static>(&mut self, value: T) -> bool {
+        Arc::make_mut(&mut self.values).insert(TypeId::of::<T>(), Arc::new(value)).is_none()
+    }
+
+    /// Returns the value of this type, or the failure of a run that needs it.
+    pub(crate) fn get<T: 'static>(&self) -> Result<&T, Fail> {
+        let value = self.values.get(&TypeId::of::<T>()).and_then(|value| value.downcast_ref());
+        value.ok_or_else(|| {
+            let name = type_name::<T>();
+            Fail::retry(format!("no state of the type {name}: the builder was given none"))
+        })
     }
 }

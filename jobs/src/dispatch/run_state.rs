@@ -1,29 +1,32 @@
-//! The state of a run, which its handler, its thread and the dispatcher share.
+//! The state of a run, which its handler, its thread and the dispatcher share, with the jobs that follow its end.
 //!
 //! Ground rules:
 //!
-//! - A run either starts or is withdrawn. Each is one exchange of `stage` from `WAITING`, so exactly one of
-//!   them happens. In the same way a run that has started either returns or overruns its time limit: one
-//!   exchange of `handler`. Until then it may end in a transaction (`end_in_transaction`).
+//! - A run either starts or is withdrawn. Each is one exchange of `stage` from `WAITING`, so exactly one of them
+//!   happens. In the same way a run that has started either returns or overruns its time limit: one exchange of
+//!   `handler`. Until then it may end in a transaction (`end_in_transaction`).
 //! - A run ends once: the first outcome that is noted counts (`end`). Two threads report its start and its end. The
-//!   second of them to come reports the end (`reports.rs`), so the end never comes before the start.
+//!   second of them to come reports the end (`events.rs`), so the end never comes before the start.
 //! - Wakers are called outside the lock.
+//! - Follow-ups are jobs that the commit of the end inserts, if the run ends well. A run takes them until its handler
+//!   has returned, or has overrun its time limit. A later one is refused: the end may be in the store by then.
+//! - The list of follow-ups stays with the run until the dispatcher forgets the run, because an end whose commit failed
+//!   is written again.
+//! - The limits of follow-ups are those of one call of a script, since a server knows no larger commit. They hold on
+//!   every store, so that a program can move from one to another.
 
 use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use core::task::Waker;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::follow_ups::FollowUps;
-use super::run_span::RunSpan;
-use crate::store::{Claimed, Fence};
-use crate::values::fail_and_retry::AttemptErrors;
-use crate::values::fail_and_retry::ErrorType;
-use crate::values::fail_and_retry::Fail;
+use super::spans::RunSpan;
+use crate::store::{Claimed, Fence, NewJob};
+use crate::values::error::FollowUpError;
+use crate::values::fail_and_retry::{AttemptErrors, ErrorType, Fail};
 use crate::values::id::JobId;
 use crate::values::job::Extra;
-use crate::values::run_end::Cancellation;
-use crate::values::run_end::Outcome;
+use crate::values::run_end::{Cancellation, Outcome};
 use crate::values::setting::HeadStart;
 use crate::values::time::Millis;
 
@@ -292,5 +295,67 @@ impl RunState {
 
     pub(crate) fn is_told(&self) -> bool {
         self.cancellation.load(Ordering::Acquire) > 0
+    }
+}
+
+/// The most follow-ups of a run. The end of the run is one more item of its call.
+const MOST: usize = 255;
+
+/// The most bytes of their payloads.
+const MOST_BYTES: usize = 1 << 20;
+
+/// The follow-ups of a run.
+#[derive(Default)]
+pub(crate) struct FollowUps(Mutex<List>);
+
+#[derive(Default)]
+struct List {
+    /// Nearly every run has none, and needs no memory for them.
+    jobs: Option<Arc<Vec<NewJob>>>,
+    bytes: usize,
+    is_closed: bool,
+    /// The store has refused the end of the run with them.
+    was_refused: bool,
+}
+
+impl FollowUps {
+    /// Adds jobs: all, or none.
+    pub(crate) fn add(&self, jobs: Vec<NewJob>) -> Result<(), FollowUpError> {
+        let mut list = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let many = list.jobs.as_ref().map_or(0, |jobs| jobs.len()) + jobs.len();
+        let added = jobs.iter().map(|job| job.payload.len());
+        let bytes = added.fold(list.bytes, usize::saturating_add);
+        if list.is_closed {
+            return Err(FollowUpError::Ended);
+        } else if many > MOST {
+            return Err(FollowUpError::TooMany);
+        } else if bytes > MOST_BYTES {
+            return Err(FollowUpError::TooLarge);
+        }
+        list.bytes = bytes;
+        Arc::make_mut(list.jobs.get_or_insert_default()).extend(jobs);
+        Ok(())
+    }
+
+    /// Takes no more.
+    pub(crate) fn close(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_closed = true;
+    }
+
+    /// Returns the jobs, if there are any.
+    pub(crate) fn jobs(&self) -> Option<Arc<Vec<NewJob>>> {
+        let list = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        list.jobs.clone().filter(|jobs| !jobs.is_empty())
+    }
+
+    /// Notes that the store has refused the end of the run.
+    pub(crate) fn note_refused(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).was_refused = true;
+    }
+
+    /// Says whether the store has refused the end of the run before. Its slot is free only once the end is stored:
+    /// otherwise a full server would let the process claim ever more.
+    pub(crate) fn were_refused(&self) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).was_refused
     }
 }

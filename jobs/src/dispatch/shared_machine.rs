@@ -1,5 +1,8 @@
-//! The machine and the store of the jobs, behind one lock: the dispatcher's thread makes the steps, and a caller that
-//! is alone makes the step of its own call.
+//! The machine and the store of the jobs behind one lock: the dispatcher's thread makes the steps, with commands from
+//! two channels, and a caller that is alone makes the step of its own call.
+//!
+//! Two switches of threads would take longer than a commit that does not wait for the disk, so a lone caller makes
+//! none.
 //!
 //! Ground rules:
 //!
@@ -22,22 +25,43 @@
 //!   refused there.
 //! - `is_at_work` and `has_company` are hints, read without the lock. With the first no caller takes the lock again and
 //!   again while the dispatcher waits for it. With the second, callers that come together share commits.
+//! - A caller is alone if no other caller waits, the dispatcher sleeps, its channels are empty, and its last step
+//!   answered one caller at most. Any other caller goes to the dispatcher, and shares a commit there.
+//! - Only a thread that waits for its answer makes a step: never a future, never a handler, whose thread others may
+//!   wait for. A thread in a hook is refused before.
+//! - A batch of many jobs goes to the dispatcher: the switches are little beside its commit, and the ends of runs can
+//!   share it.
+//! - The caller waits for no lock here. It waits in the store until the limit of its call at most, as the dispatcher
+//!   would for it. Commands of others wait meanwhile, as they do for any step.
+//! - The channel of callers is bounded, so callers wait for a slow disk: a thread waits for room, and a future leaves
+//!   its waker.
+//! - A future that finds no room leaves its waker first, and then tries once more. The dispatcher checks for wakers
+//!   after it has made room. So no future misses room.
 //!
 //! `shared_machine/model.rs` tries every order of the steps of these threads.
 
 #[cfg(test)]
 mod model;
 
+use core::any::Any;
+use core::task::Waker;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use crossbeam_channel::{SendError, SendTimeoutError, Sender, TrySendError};
+
+use super::call::Alive;
 use super::clock::Clock;
-use super::command::Command;
+use super::command::{Answered, Command, Reply};
+use super::dispatcher_handle::{Sent, Way, is_in_handler};
+use super::events::{call_hook, wake};
 use super::execute::Executor;
 use super::machine::{Machine, StepOutput};
 use super::metrics::Metrics;
 use crate::store::{Store, StoreStats};
+use crate::values::error::StoreError;
 use crate::values::time::{Millis, Now};
 
 /// The longest sleep of the dispatcher, and the longest time between two polls.
@@ -269,5 +293,204 @@ impl Held {
     /// Ends the machine, because a step of a caller has panicked.
     pub(crate) fn panicked(&mut self) {
         (self.is_over, self.has_panicked) = (true, true);
+    }
+}
+
+/// A call with more jobs than this goes to the dispatcher.
+const MOST_JOBS: usize = 8;
+
+/// The result of a step of a caller.
+enum Made {
+    /// The caller's answer, and nothing for anyone else.
+    Alone(Reply, Answered),
+    /// More than that: the dispatcher has it.
+    WithMore,
+    Panicked(Box<dyn Any + Send>),
+}
+
+/// The way to the dispatcher of a process that runs jobs.
+pub(crate) struct LoneCaller {
+    pub(crate) channels: Channels,
+    pub(crate) shared: Arc<SharedMachine>,
+    pub(crate) clock: Clock,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) alive: Arc<Alive>,
+}
+
+impl LoneCaller {
+    /// Takes the command, and makes its step. If this thread may not, leaves the command, and returns `None`.
+    fn step(&self, command: &mut Option<Command>) -> Option<Sent> {
+        match self.step_locked(command)? {
+            Made::Alone(reply, answer) => {
+                reply.answer(answer);
+                return Some(Sent::Done);
+            }
+            Made::WithMore => {}
+            // The drop of the panic's payload may panic as well.
+            Made::Panicked(panic) => call_hook(|| drop(panic)),
+        }
+        Some(Sent::Yes)
+    }
+
+    /// Makes the step under the lock, which is released when this returns.
+    fn step_locked(&self, command: &mut Option<Command>) -> Option<Made> {
+        let call = command.as_ref().filter(|command| command.weight() <= MOST_JOBS);
+        let (stage, until) = call.and_then(Command::call)?;
+        if is_in_handler() {
+            return None;
+        }
+        let mut locked = self.shared.try_lock()?;
+        let held = locked.as_mut()?;
+        if !held.is_free() || !self.channels.are_empty() {
+            return None;
+        }
+        let mut commands: Vec<Command> = command.take().into_iter().collect();
+        let now = self.clock.now();
+        let stepped = catch_unwind(AssertUnwindSafe(|| {
+            held.machine.until = until;
+            let output = held.step(now, &mut commands, &self.clock, &self.metrics);
+            held.machine.until = None;
+            output
+        }));
+        let mut output = match stepped {
+            Ok(output) => output,
+            Err(panic) => {
+                self.alive.stop(StoreError::Other("the dispatcher has panicked".to_owned()));
+                held.panicked();
+                self.wake_dispatcher();
+                return Some(Made::Panicked(panic));
+            }
+        };
+        self.metrics.stepped(self.clock.now().instant.saturating_duration_since(now.instant));
+        let wakes = held.was_stepped(now);
+        let own = match &output.answers[..] {
+            [(reply, _)] if stage.is_of(reply) && has_no_more(&output) => output.answers.pop(),
+            _ => None,
+        };
+        if own.is_none() {
+            held.leave(output);
+        }
+        if wakes || own.is_none() {
+            self.wake_dispatcher();
+        }
+        Some(own.map_or(Made::WithMore, |(reply, answer)| Made::Alone(reply, answer)))
+    }
+
+    fn wake_dispatcher(&self) {
+        let _ = self.channels.urge(Command::Wake);
+    }
+}
+
+/// Says whether a step has nothing for anyone, beside answers.
+fn has_no_more(output: &StepOutput) -> bool {
+    output.checks.is_empty()
+        && output.end_waits.is_empty()
+        && output.events.is_empty()
+        && output.oldest_runs.is_none()
+        && output.ended.is_empty()
+        && output.wakers.is_empty()
+        && output.stopped.is_none()
+        && !output.finished
+}
+
+impl Way for LoneCaller {
+    fn send(&self, command: Command) -> Sent {
+        self.channels.send(command)
+    }
+
+    fn send_alone(&self, command: Command) -> Sent {
+        let mut command = Some(command);
+        let stepped = self.step(&mut command);
+        // One of the two: the step was made, or the command is left.
+        stepped.or_else(|| command.map(|command| self.channels.send(command))).unwrap_or(Sent::Yes)
+    }
+
+    fn urge(&self, command: Command) -> Sent {
+        self.channels.urge(command)
+    }
+
+    fn try_send(&self, command: &mut Option<Command>, waker: &Waker) -> Option<Sent> {
+        self.channels.try_send(command, waker)
+    }
+}
+
+/// The sending ends.
+pub(crate) struct Channels {
+    pub(crate) commands: Sender<Command>,
+    pub(crate) urgent: Sender<Command>,
+    pub(crate) room: Arc<Room>,
+}
+
+/// Futures that wait for room in the channel.
+#[derive(Default)]
+pub(crate) struct Room {
+    is_wanted: AtomicBool,
+    wakers: Mutex<Vec<Waker>>,
+}
+
+impl Room {
+    fn want(&self, waker: Waker) {
+        self.wakers.lock().unwrap_or_else(PoisonError::into_inner).push(waker);
+        self.is_wanted.store(true, Ordering::SeqCst);
+    }
+
+    /// Wakes the futures: there is room now, or there is no dispatcher any more.
+    pub(crate) fn made(&self) {
+        if self.is_wanted.load(Ordering::SeqCst) {
+            self.is_wanted.store(false, Ordering::SeqCst);
+            let wakers =
+                core::mem::take(&mut *self.wakers.lock().unwrap_or_else(PoisonError::into_inner));
+            wake(wakers, true);
+        }
+    }
+}
+
+impl Way for Channels {
+    fn send(&self, command: Command) -> Sent {
+        let until = command.call().and_then(|(_, until)| until);
+        let sent = match until {
+            Some(until) => self.commands.send_deadline(command, until),
+            None => self
+                .commands
+                .send(command)
+                .map_err(|SendError(it)| SendTimeoutError::Disconnected(it)),
+        };
+        match sent {
+            Ok(()) => Sent::Yes,
+            Err(SendTimeoutError::Timeout(_)) => Sent::TimedOut,
+            Err(SendTimeoutError::Disconnected(_)) => Sent::Closed,
+        }
+    }
+
+    fn urge(&self, command: Command) -> Sent {
+        match self.urgent.send(command) {
+            Ok(()) => Sent::Yes,
+            Err(SendError(_)) => Sent::Closed,
+        }
+    }
+
+    fn try_send(&self, command: &mut Option<Command>, waker: &Waker) -> Option<Sent> {
+        self.try_once(command).or_else(|| {
+            self.room.want(waker.clone());
+            self.try_once(command)
+        })
+    }
+}
+
+impl Channels {
+    /// Says whether no command waits for the dispatcher.
+    pub(crate) fn are_empty(&self) -> bool {
+        self.commands.is_empty() && self.urgent.is_empty()
+    }
+
+    fn try_once(&self, command: &mut Option<Command>) -> Option<Sent> {
+        match self.commands.try_send(command.take()?) {
+            Ok(()) => Some(Sent::Yes),
+            Err(TrySendError::Disconnected(_)) => Some(Sent::Closed),
+            Err(TrySendError::Full(full)) => {
+                *command = Some(full);
+                None
+            }
+        }
     }
 }

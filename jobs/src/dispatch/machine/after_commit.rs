@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::buffered::{again, inserted_by};
+use super::claims::{Suspect, TRIAL};
+use super::commands::{again, inserted_by};
 use super::commit::{Commit, FollowUp, error_of};
-use super::suspects::{Suspect, TRIAL};
 use super::{FIRST_RETRY, LONGEST_RETRY, Machine, Start, StepOutput};
 use crate::dispatch::command::Command;
 use crate::dispatch::events::Event;

@@ -14,9 +14,9 @@ use std::time::{Duration, Instant};
 
 use super::commit::{Commit, FollowUp};
 use super::{CLOCK_STEP, Machine, StepOutput};
-use crate::dispatch::capacity::START_WITHIN;
 use crate::dispatch::command::Command;
 use crate::dispatch::events::Event;
+use crate::dispatch::machine::claims::START_WITHIN;
 use crate::dispatch::run_state::{RunState, Slot};
 use crate::store::{Fence, Op};
 use crate::values::id::JobId;
@@ -203,8 +203,8 @@ mod tests {
     use foldhash::HashMap;
 
     use super::*;
-    use crate::dispatch::capacity::Capacity;
     use crate::dispatch::machine::Settings;
+    use crate::dispatch::machine::claims::Capacity;
     use crate::dispatch::machine::fixture::{at, claimed, settings};
     use crate::store::Claimed;
     use crate::values::job::Extra;

@@ -1,46 +1,25 @@
-//! The dispatcher as a state machine: a step takes commands and the present, commits what it changes, and
-//! returns answers, starts and the time of the next step.
+//! The dispatcher as a state machine: a step takes commands and the present, commits what it changes, and returns
+//! answers, starts and the time of the next step.
 //!
 //! Ground rules:
 //!
-//! - A step is a function of its arguments: it reads no clock, starts no thread and waits for no channel. The
-//!   thread in `thread.rs` and the lock in `inline.rs` drive the same machine.
+//! - A step is a function of its arguments: it reads no clock, starts no thread and waits for no channel. The thread in
+//!   `dispatcher_thread.rs` and the callers in `caller_machine.rs` drive the same machine.
 //! - A step returns an answer after the commit that makes it true.
-//! - A run is in `runs` from the commit that claims it to the commit that ends its claim. So a slot that is
-//!   free here is free in the store.
+//! - A run is in `runs` from the commit that claims it to the commit that ends its claim. So a slot that is free here
+//!   is free in the store.
 //! - The end of a run is never lost: if its commit fails, the next step takes it again.
-//! - A run that has not started is withdrawn before its job is cancelled, rescheduled or replaced. The same
-//!   commit gives its claim back to the store, or, if that fails, a later one.
-//!
-//! | file | what it holds |
-//! | --- | --- |
-//! | `settings.rs` | what does not change while the jobs run |
-//! | `commit.rs` | the operations that a step gathers |
-//! | `commands.rs` | from commands to operations |
-//! | `claims.rs` | how many jobs a commit claims, and of which kinds |
-//! | `own_work.rs` | occurrences, purges, and the reports that this node is alive |
-//! | `after_commit.rs` | the effects of a commit |
-//! | `buffered.rs` | inserts without a waiting caller, and flushes |
-//! | `leases.rs` | leases: renewed in time, or lost |
-//! | `time_limits.rs` | time limits of runs |
-//! | `progress.rs` | the progress of runs |
-//! | `unsettled.rs` | a commit without an answer, which is sent again |
-//! | `suspects.rs` | jobs that may have ended their process |
-//! | `told.rs` | unreadable jobs and schedules that were reported already |
+//! - A run that has not started is withdrawn before its job is cancelled, rescheduled or replaced. The same commit
+//!   gives its claim back to the store, or, if that fails, a later one.
+//! - The settings do not change while the jobs run.
 
 mod after_commit;
 mod leases;
 mod time_limits;
-mod suspects;
 mod commands;
-mod claims;
+pub(crate) mod claims;
 mod own_work;
-mod progress;
-mod told;
-mod unsettled;
-mod buffered;
 mod commit;
-mod settings;
 #[cfg(test)]
 mod fixture;
 
@@ -50,29 +29,33 @@ use std::collections::BinaryHeap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use claims::Suspect;
+use claims::{Held, Turns};
+use commands::Unstored;
+use commit::Commit;
+use commit::Unsettled;
 use foldhash::{HashMap, HashSet};
+use own_work::ProgressWrites;
+use own_work::Told;
+use time_limits::HandlerEnded;
 
 use super::call;
 use super::command::{Command, Found, Reply};
 use super::events::Event;
-use super::run_span::RunSpan;
 use super::run_state::RunState;
+use super::spans::RunSpan;
+use crate::dispatch::command::Progress;
+use crate::dispatch::machine::claims::Capacity;
+use crate::dispatch::questions::EndWaits;
+use crate::dispatch::run_state::Slot;
 use crate::store::{Answer, ApplyError, Fence, Store, StoredSchedule};
 use crate::values::error::StoreError;
-use crate::values::id::Claim;
-use crate::values::id::JobId;
+use crate::values::fail_and_retry::Retry;
+use crate::values::id::{Claim, JobId};
+use crate::values::limit::Limit;
 use crate::values::stored_limits::Limits;
 use crate::values::time::{Millis, Now};
 use crate::values::{node, setting};
-use buffered::Unstored;
-use claims::{Held, Turns};
-use commit::Commit;
-use progress::ProgressWrites;
-pub(crate) use settings::Settings;
-use suspects::Suspect;
-use time_limits::HandlerEnded;
-use told::Told;
-use unsettled::Unsettled;
 
 /// The state machine.
 pub(crate) struct Machine {
@@ -393,4 +376,48 @@ impl Machine {
             }
         }
     }
+}
+
+/// The choices of the builder, as the machine needs them.
+#[derive(Clone)]
+pub(crate) struct Settings {
+    /// The name of the queue. Empty: the default one.
+    pub(crate) queue: String,
+    /// How many jobs may be claimed at once.
+    pub(crate) max_in_flight: usize,
+    /// How many runs can be under way at once.
+    pub(crate) most_runs: usize,
+    /// How long before its due time a job is claimed.
+    pub(crate) ahead: Duration,
+    /// How long a claim holds unless it is renewed. None: as long as the process runs.
+    pub(crate) lease: Option<Duration>,
+    /// The limit of a call. Zero on a manual clock.
+    pub(crate) call_timeout: Duration,
+    /// A change is on stable storage before its answer.
+    pub(crate) synced: bool,
+    /// The retry policy of each kind that is handled here. Empty: nothing is claimed.
+    pub(crate) policies: HashMap<Arc<str>, Retry>,
+    /// What a job takes, of each kind whose jobs do not take a thread each.
+    pub(crate) slots: HashMap<Arc<str>, Slot>,
+    /// How many jobs of each of these kinds may be claimed at once. Other kinds share the threads.
+    pub(crate) rooms: HashMap<Arc<str>, usize>,
+    /// How long a run of a kind may take, and how much longer until the machine gives it up.
+    pub(crate) time_limits: HashMap<Arc<str>, Duration>,
+    pub(crate) limit_grace: Duration,
+    /// How many jobs the threads can start soon. None on a manual clock.
+    pub(crate) capacity: Option<Arc<Capacity>>,
+    /// The callers that wait for the end of a job.
+    pub(crate) end_waits: Arc<EndWaits>,
+    /// The progress that runs have set, until a step takes it.
+    pub(crate) progress: Arc<Progress>,
+    /// How many threads run the handlers, if that was set.
+    pub(crate) threads: Option<usize>,
+    /// How many handlers that block can run at once.
+    pub(crate) pool: usize,
+    /// The flow of each kind that is handled here.
+    pub(crate) flows: HashMap<Arc<str>, &'static str>,
+    /// The limits of flows that hold as long as none is stored.
+    pub(crate) limits: Vec<(String, Limit)>,
+    /// The store counts what happens in each minute.
+    pub(crate) history: bool,
 }

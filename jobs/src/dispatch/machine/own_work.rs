@@ -1,15 +1,30 @@
-//! The machine's own work, which no caller asks for: occurrences of schedules, purges, and the reports that this node
-//! is alive.
+//! The machine's own work, which no caller asks for: occurrences of schedules, purges, the progress of runs, the
+//! reports that this node is alive, and one event for each name that cannot be read.
+//!
+//! Ground rules:
+//!
+//! - A step writes the latest progress of each run, at most once a second: all that has come since the last step. So it
+//!   is in the store a second later at most: the dispatcher makes a step each second.
+//! - The progress of a run that has ended or lost its lease is dropped here. The store refuses it too, by the fence.
+//! - The memory of reported names is bounded: a hash for each name, and at most [`MOST_TOLD`] of them. When it is full,
+//!   it is cleared, and names that are found again are reported again.
+//! - Two names with one hash are reported as one: the chance is 1 in 2^64.
 
+use std::collections::HashSet;
+use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use foldhash::HashMap;
 
 use super::commit::{Commit, FollowUp};
-use super::{CLOCK_STEP, GRACE, Machine, OCCURRENCES_PER_STEP, PURGE_INTERVAL};
+use super::{CLOCK_STEP, GRACE, Machine, OCCURRENCES_PER_STEP, PURGE_INTERVAL, StepOutput};
+use crate::dispatch::command::{Command, Latest};
 use crate::store::{Answer, NewJob, Op, Store};
 use crate::values::error::StoreError;
-use crate::values::id::JobId;
+use crate::values::id::{Claim, JobId};
 use crate::values::node::NODE_INTERVAL;
-use crate::values::time::Millis;
+use crate::values::time::{Millis, Now};
 
 impl Machine {
     /// Reads the stored settings before the first claim. A claim that does not know the stored limits would go back,
@@ -117,6 +132,108 @@ impl Machine {
             node.in_flight = self.runs.len();
             let (id, node) = (id.clone(), node.to_text());
             commit.push(Op::PutNode { id, node }, FollowUp::NodeNoted);
+        }
+    }
+}
+
+/// The shortest time between two writes of the progress of one run.
+const WRITE_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The progress of runs that the machine has taken.
+#[derive(Default)]
+pub(super) struct ProgressWrites {
+    unwritten: Latest,
+    /// When the progress of a run was written, within the last [`WRITE_INTERVAL`].
+    written: HashMap<Claim, Instant>,
+}
+
+impl Machine {
+    /// Writes the progress that is due. `commands`: those of this step, which may end runs.
+    pub(super) fn write_progress(
+        &mut self,
+        now: Instant,
+        commands: &[Command],
+        commit: &mut Commit,
+    ) {
+        let latest = self.settings.progress.take();
+        let writes = &mut self.progress;
+        if latest.is_none() && writes.unwritten.is_empty() {
+            return;
+        }
+        writes.unwritten.extend(latest.unwrap_or_default());
+        writes.written.retain(|_, at| now.saturating_duration_since(*at) < WRITE_INTERVAL);
+        for command in commands {
+            if let Command::Ended { id, fence, .. } = command {
+                writes.unwritten.remove(&(*id, *fence));
+            }
+        }
+        let runs = &self.runs;
+        writes.unwritten.retain(|&(id, fence), value| {
+            let run = runs.get(&id).filter(|run| run.fence == fence && !run.has_expired(now));
+            if run.is_none() || writes.written.contains_key(&(id, fence)) {
+                return run.is_some();
+            }
+            writes.written.insert((id, fence), now);
+            let value = core::mem::take(value);
+            commit.push(Op::PutProgress { id, fence, value }, FollowUp::ProgressPut);
+            false
+        });
+    }
+
+    /// Keeps the progress that a commit has not written, unless the run has set another since.
+    pub(super) fn keep_progress(&mut self, op: Op) {
+        if let Op::PutProgress { id, fence, value } = op {
+            self.progress.unwritten.entry((id, fence)).or_insert(value);
+        }
+    }
+
+    pub(super) fn wake_for_progress(&self, present: Now, output: &mut StepOutput) {
+        let ProgressWrites { unwritten, written } = &self.progress;
+        let due = unwritten.keys().filter_map(|claim| written.get(claim)).min();
+        if let Some(at) = due.filter(|_| self.unsettled.is_none()) {
+            let wait = (*at + WRITE_INTERVAL).saturating_duration_since(present.instant);
+            output.wake_by(present.millis().plus(wait + Duration::from_millis(1)));
+        }
+    }
+}
+
+/// How many names are kept: 16 KiB or so.
+const MOST_TOLD: usize = 1024;
+
+/// The names that were reported, as hashes.
+#[derive(Default)]
+pub(super) struct Told {
+    hasher: RandomState,
+    hashes: HashSet<u64>,
+}
+
+impl Told {
+    /// Says whether this name is to be reported, and notes it.
+    pub(super) fn is_new(&mut self, name: &str) -> bool {
+        let hash = self.hasher.hash_one(name);
+        if self.hashes.contains(&hash) {
+            return false;
+        }
+        if self.hashes.len() >= MOST_TOLD {
+            self.hashes.clear();
+        }
+        self.hashes.insert(hash)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each unreadable job or schedule is reported once, and the number of remembered names has a bound.
+    #[test]
+    fn unreadable_names_are_reported_once_and_few_are_kept() {
+        let mut told = Told::default();
+        assert!(told.is_new("job 1") && !told.is_new("job 1"));
+        for n in 0..10 * MOST_TOLD {
+            told.is_new(&format!("schedule {n}"));
+            assert!(told.hashes.len() <= MOST_TOLD);
+            assert!(!told.is_new(&format!("schedule {n}")), "{n}");
         }
     }
 }

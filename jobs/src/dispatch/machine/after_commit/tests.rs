@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 use super::*;
 use crate::dispatch::call::{Call, CallEnd, call};
 use crate::dispatch::command::{Answered, RunEnd};
-use crate::dispatch::machine::buffered::MOST_BUFFERED;
+use crate::dispatch::machine::commands::MOST_BUFFERED;
 use crate::dispatch::machine::fixture::{Fails, KIND, at, job, settings};
-use crate::dispatch::run_span::RunSpan;
+use crate::dispatch::spans::RunSpan;
 use crate::store::{Batch, IfTaken, Store};
 use crate::values::setting::pause_setting;
 
