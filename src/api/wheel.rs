@@ -86,7 +86,7 @@ pub struct Wheel {
     is_threadless: bool,
     /// Set by the first call that ends the wheel.
     closed: AtomicBool,
-    /// Not owned by the engine: see `host/unwind.rs`.
+    /// Not owned by the engine: see `host/user_panics.rs`.
     panic_handler: Option<Arc<PanicHandler>>,
 }
 

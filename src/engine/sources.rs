@@ -13,7 +13,7 @@
 //!   ticker's second look reads the list under that lock. So either that look finds the source, or
 //!   the insert finds the plan.
 //! - A source calls and drops user code outside its locks, through the unwind boundary, and as a
-//!   hook (`host/in_hook.rs`). The lock of the list is not held then either.
+//!   hook (`host/user_panics.rs`). The lock of the list is not held then either.
 //! - A source that is added to a stopped engine is closed at once.
 
 use std::sync::Arc;

@@ -3,7 +3,7 @@
 //! Ground rules:
 //!
 //! - The ticker starts with the wheel. The threads of the wheel's own pool start together, with the
-//!   first job that comes due (`dispatch/lazy_pool.rs`), or none of them does. All end together.
+//!   first job that comes due (`dispatch/pool.rs`), or none of them does. All end together.
 //! - The ticker holds the pool, and so does [`Threads`]. When both are gone, the wheel holds it no
 //!   more. A future of the user's may run the ticker (`ticker_slot/`); the thread waits meanwhile.
 //! - rayon ends the threads of a pool that is dropped, and does not wait for them. The threads of
@@ -12,7 +12,7 @@
 //!   or an `install` that a running job waits for; a wait for that job could then last for ever.
 //! - A delivery of a source on the ticker's thread may take any time. A shutdown waits for it as
 //!   for a running job, no longer than its limit; a drop does not wait for it.
-//! - A thread inside a hook (`host/in_hook.rs`) does not wait here either. On the ticker's thread, a
+//! - A thread inside a hook (`host/user_panics.rs`) does not wait here either. On the ticker's thread, a
 //!   hook may end the wheel, and the ticker cannot join itself. It ends when the hook has returned.
 //!   Until then it hands nothing over, because the engine is stopped. On another wheel's thread, a
 //!   hook of this wheel may be waiting for that hook.

@@ -84,7 +84,7 @@ impl<T> Timers<T> {
         Some(ManuallyDrop::into_inner(value))
     }
 
-    /// Takes the memory that is not needed any more, if there is any: see `structure/surplus.rs`.
+    /// Takes the memory that is not needed any more, if there is any: see `structure/shrink.rs`.
     #[inline]
     pub(crate) fn take_surplus(&mut self) -> Option<TimersSurplus<T>> {
         self.has_surplus().then(|| self.hierarchy.take_surplus())

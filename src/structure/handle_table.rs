@@ -79,7 +79,7 @@ impl<T> OldNodes<T> {
         self.nodes.is_empty()
     }
 
-    /// Loads nodes that are about to be moved, see `prefetch.rs`.
+    /// Loads nodes that are about to be moved, see `structure/mod.rs`.
     pub(super) fn fetch(&self, indices: impl Iterator<Item = NodeIndex>) {
         let position = |index| self.nodes.get(index as usize).map_or(0, |node| node.position);
         core::hint::black_box(indices.fold(0, |seen, index| seen ^ position(index)));

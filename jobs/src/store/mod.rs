@@ -301,7 +301,7 @@ pub(crate) enum Op {
     Schedules,
     /// Answer::Settings: names and values.
     Settings,
-    /// The tokens of scopes, by the names of their limits: see `values/rate.rs`. Answer::Tokens: in their order.
+    /// The tokens of scopes, by the names of their limits: see `values/limit.rs`. Answer::Tokens: in their order.
     Tokens(Vec<String>),
     /// Answer::Nodes.
     Nodes,

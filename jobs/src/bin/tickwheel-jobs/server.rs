@@ -15,7 +15,7 @@ use crate::url::ServerUrl;
 
 /// The queue of a builder that names none.
 const DEFAULT_QUEUE: &str = "jobs";
-/// The key of the list of queues: `store/redis/queues.rs`.
+/// The key of the list of queues: `store/redis/round_trips.rs`.
 const LIST: &str = "tw:{queues}:names";
 /// The limit of an answer of the server.
 const TIMEOUT: Duration = Duration::from_secs(5);

@@ -14,25 +14,7 @@
 //!   sent, or if it is a claim alone.
 //! - One unreadable value does not block the others. It counts as none. A script that meets it on its way to a write
 //!   sets it aside (`values` in `scripts/prelude.lua`), and a question skips it. A schedule that cannot be read is skipped
-//!   too. All are reported by name, and `check` looks for them (`foreign.rs`).
-//!
-//! | file | contents |
-//! | --- | --- |
-//! | `url.rs`, `discovery.rs` | the URLs of servers; the search for the server of a queue |
-//! | `endpoint.rs`, `connection.rs` | one address; the connection to the server |
-//! | `open.rs`, `rights.rs` | the checks before a server is used; the rights of its user |
-//! | `keys.rs`, `records.rs` | the names of the keys; the formats of the values |
-//! | `protocol.rs` | the words between this process and the scripts |
-//! | `scripts.rs`, `scripts/*.lua` | the scripts |
-//! | `round_trips.rs` | sends commands, and uploads the scripts and kinds that are missing |
-//! | `calls.rs`, `encode.rs`, `answers.rs` | operations as calls of scripts; results of calls as answers |
-//! | `replicas.rs` | waits until enough replicas have a change |
-//! | `decode.rs` | the replies of the server |
-//! | `server_errors.rs` | the errors after which commands are sent again |
-//! | `foreign.rs`, `claims.rs` | values that another program wrote; claims |
-//! | `reads.rs`, `history.rs`, `groups.rs` | the questions |
-//! | `check.rs`, `queues.rs` | the check of a queue; the list of the queues |
-//! | `notifications.rs` | listens for notifications of other processes |
+//!   too. All are reported by name, and `check` looks for them (`check.rs`).
 
 mod decode;
 mod protocol;

@@ -5,8 +5,8 @@
 //! | flags: 1 the caller chose the id, 2 the job has ended, 4 it has an extra, 8 it has a partition, 16 it is a member of a group | 1 |
 //! | failures, interruptions, attempts | 4 each |
 //! | lengths of kind and key; of the errors | 1 each; 2 |
-//! | kind, key, errors (`values/attempt_errors.rs`); of a job that has ended: how (`store/ended.rs`), its due time, when it ended, how long its run took, the length of its result, the result | 1, 8, 8, 8, 4, the length |
-//! | of a job with an extra (`values/extra.rs`): the length of the extra; the extra | 2; the length |
+//! | kind, key, errors (`values/fail_and_retry.rs`); of a job that has ended: how (`store/ended.rs`), its due time, when it ended, how long its run took, the length of its result, the result | 1, 8, 8, 8, 4, the length |
+//! | of a job with an extra (`values/job.rs`): the length of the extra; the extra | 2; the length |
 //! | payload | the rest |
 //!
 //! | fence | bytes |

@@ -5,7 +5,7 @@
 //! - Each end, and each removal from the tables `ended` and `kept`, changes the counts of the kind and the groups of
 //!   `dead_by_error` in the same transaction. So no question has to count rows.
 //! - A job that is dead, or cancelled and waited for, is in `ended`; a completed one is in `kept` (`kept.rs`).
-//! - A kind has at most as many kept jobs as it asks for (`trim.rs`).
+//! - A kind has at most as many kept jobs as it asks for (`kept.rs`).
 
 use rusqlite::{Row, params};
 

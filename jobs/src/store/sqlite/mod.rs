@@ -8,32 +8,6 @@
 //!   a job costs two writes in its life.
 //! - A claim need not be on stable storage before the job starts, nor a finish before its slot is free. If a power
 //!   cut loses either, the job runs again, and that counts as an interruption.
-//!
-//! | file | contents |
-//! | --- | --- |
-//! | `schema.rs`, `sql.rs`, `kept_sql.rs`, `token_sql.rs` | the tables, and every statement |
-//! | `rows.rs`, `tables.rs` | the rows of the tables; single changes to the tables, each complete |
-//! | `ended_in.rs` | the jobs that a transaction of the caller has ended |
-//! | `files.rs`, `temporary.rs` | files beside the database, waits for other connections; the folder of a temporary database |
-//! | `open.rs`, `version.rs` | opens, checks and makes a file; makes, accepts or refuses its tables |
-//! | `settings.rs` | the settings that the promises need |
-//! | `claims.rs`, `claim.rs` | the claimed jobs, and a scan cursor for each kind; a claim of the due jobs |
-//! | `state.rs` | the state in memory |
-//! | `scan.rs` | a scan of the due jobs of a kind |
-//! | `lane_table.rs` | the due jobs of partitions, and how they come to their lanes |
-//! | `later_jobs.rs`, `pace.rs` | the jobs of later hours, and how they move; how many rows a commit moves or deletes |
-//! | `ops.rs` | each operation of the store |
-//! | `run_ends.rs`, `completed.rs` | the ends of claims; how completed jobs leave their table |
-//! | `recovery.rs` | the jobs that an earlier process left claimed |
-//! | `transact.rs` | the connection, and the transactions on it |
-//! | `ended.rs`, `ended_pages.rs` | jobs that have ended, and pages of them |
-//! | `kept.rs`, `trim.rs` | the lists of completed jobs that are kept; the bounds of each kind |
-//! | `schedules.rs` | schedules and their occurrences |
-//! | `groups.rs`, `group_sql.rs` | groups, and the statements about them |
-//! | `pages.rs`, `progress.rs`, `reads.rs` | pages of pending and claimed jobs; the progress of runs; the other questions |
-//! | `outbox.rs` | operations in a transaction of the caller |
-//! | `statement.rs` | an insert as a statement of any SQLite library |
-//! | `check.rs`, `group_check.rs` | the check of all tables, and of groups |
 
 pub(crate) mod schema;
 pub(crate) mod sql;

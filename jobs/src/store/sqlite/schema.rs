@@ -23,7 +23,7 @@
 //! | `grp` | a group, with its counts (`groups.rs`) | groups, until they have ended, are purged, and no dead job names them |
 //! | `member` | a group, and a member of it that is pending or claimed; or a callback of another group that is to come | such members |
 //! | `callback` | a group, and the job that its end inserts | groups that have not ended |
-//! | `tokens` | the tokens of a scope with a rate: the name of its limit, and a text (`values/rate.rs`) | scopes with a rate that was used lately |
+//! | `tokens` | the tokens of a scope with a rate: the name of its limit, and a text (`values/limit.rs`) | scopes with a rate that was used lately |
 //! | `meta` | the version of the tables; how often a process started to run the jobs; a count of flushes; the last hour that is in `job`; a number that identifies the file | nothing |
 //!
 //! Each job that is written at a random place of a B-tree costs a page. So a job of a later hour goes to
@@ -36,7 +36,7 @@
 //! first token, those of kept jobs with the first job that is kept, and those of groups with the first group. So a
 //! file without partitions, rates, kept jobs or groups has none of them, and no statement asks for them.
 //!
-//! The column `extra` holds the settings that few jobs have (`values/extra.rs`). It is NULL for all others.
+//! The column `extra` holds the settings that few jobs have (`values/job.rs`). It is NULL for all others.
 
 use std::sync::Arc;
 

@@ -6,7 +6,7 @@
 //!   that it cannot read.
 //! - The next occurrence is a function of the one before, never of the present, so nothing drifts. If a clock
 //!   was ahead and is set right, the schedule goes back to an earlier occurrence of the same series of times.
-//! - croner reads the cron expressions, and jiff the time zones. `pattern.rs` and `cron.rs` find the times.
+//! - croner reads the cron expressions, and jiff the time zones. `cron.rs` and `cron.rs` find the times.
 
 #[cfg(feature = "cron")]
 mod cron;

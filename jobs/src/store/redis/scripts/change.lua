@@ -62,7 +62,7 @@ local function key_taken_by(id, key)
 end
 
 -- The burst of a debounced job: when its first job was inserted, and how long after that it is due at the latest. It is
--- the first section of an extra: see `values/extra.rs`. Nil if the job has none.
+-- the first section of an extra: see `values/job.rs`. Nil if the job has none.
 local function burst_of(job)
   if has(job.flags, EXTRA) and string.byte(job.payload, 5) == 128 and #job.payload >= 23 then
     return struct.unpack('>I8I8', job.payload, 8)
@@ -283,7 +283,7 @@ operations.delete = function()
 end
 
 do
-  -- The beginnings of the names of settings that `flow` has: `values/limits.rs`.
+  -- The beginnings of the names of settings that `flow` has: `values/stored_limits.rs`.
   local OF_LANES = { ['limit'] = true, ['limit-flow'] = true, ['limit-each'] = true, ['limit-part'] = true,
     ['pause-part'] = true, ['flow'] = true, ['hold'] = true, ['hold-flow'] = true, ['hold-part'] = true }
 

@@ -43,7 +43,7 @@ do
     return group
   end
 
-  -- The group of a job, from its record: section 4 of its extra (`values/extra.rs`). Nil if it is no member.
+  -- The group of a job, from its record: section 4 of its extra (`values/job.rs`). Nil if it is no member.
   function grouped.of(job)
     if not job or not has(job.flags, GROUP) then
       return nil

@@ -1,6 +1,6 @@
 -- The partitions of jobs, and their lanes. `places.lua` has the keys.
 
--- The partition in an extra. `from`: where the length of the extra is. `values/extra.rs` has the format.
+-- The partition in an extra. `from`: where the length of the extra is. `values/job.rs` has the format.
 local function partition_in(text, from)
   local byte = string.byte
   local high, low = byte(text, from, from + 1)

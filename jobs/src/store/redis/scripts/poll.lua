@@ -126,7 +126,7 @@ for _, id in ipairs(expired) do
     end
     note(job.kind, job.interruptions >= MOST_INTERRUPTIONS and DEAD or INTERRUPTED, 1)
     if job.interruptions >= MOST_INTERRUPTIONS then
-      -- A new error before the others, of which four stay: see `values/attempt_errors.rs`. No text of an error has the
+      -- A new error before the others, of which four stay: see `values/fail_and_retry.rs`. No text of an error has the
       -- beginning of one, since its quotation marks are escaped.
       local error = string.format('{"at":%.0f,"attempt":%d,"node":"","error":"%s"}', now, job.attempts, ARGV[at])
       local others, to = job.errors, 1

@@ -1,4 +1,4 @@
--- The tokens of the scopes with a rate: when the next job of a scope may start. `values/rate.rs` has the rules.
+-- The tokens of the scopes with a rate: when the next job of a scope may start. `values/limit.rs` has the rules.
 --
 -- In `lanes`, the field TOKENS .. scope has the tokens of a scope, under the name that the setting with its limit has or
 -- would have. Each rate that its claims follow has a line of six numbers: the time of the next token and the longest delay
