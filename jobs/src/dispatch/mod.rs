@@ -1,5 +1,4 @@
 pub(crate) mod clock;
-#[cfg(feature = "tracing")]
 pub(crate) mod spans;
 pub(crate) mod run_state;
 pub(crate) mod metrics;

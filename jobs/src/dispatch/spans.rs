@@ -12,26 +12,31 @@
 //!   without a link.
 
 #[cfg(feature = "tracing")]
-use std::panic::resume_unwind;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 #[cfg(feature = "tracing")]
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+#[cfg(feature = "tracing")]
 use tracing::{Level, Span};
 
+#[cfg(feature = "tracing")]
 use crate::values::id::JobId;
 
+#[cfg(feature = "tracing")]
 /// Returns the context of the current trace, as text. It is called on the thread that inserts.
 pub(crate) type CaptureTrace = Arc<dyn Fn() -> Option<String> + Send + Sync>;
+#[cfg(feature = "tracing")]
 /// Links a run's span to the context.
 pub(crate) type ResumeTrace = Arc<dyn Fn(&Span, &str) + Send + Sync>;
 
+#[cfg(feature = "tracing")]
 /// The target of every span and event of this crate.
 pub(crate) const TARGET: &str = "tickwheel_jobs";
+#[cfg(feature = "tracing")]
 /// The name of the queue that has none.
 const DEFAULT_QUEUE: &str = "default";
 
+#[cfg(feature = "tracing")]
 /// How the jobs of a queue are traced.
 #[derive(Clone)]
 pub(crate) struct Traces {
@@ -40,6 +45,7 @@ pub(crate) struct Traces {
     pub(super) resume: Option<ResumeTrace>,
 }
 
+#[cfg(feature = "tracing")]
 impl Traces {
     pub(crate) fn new(queue: Option<&str>, context: Option<(CaptureTrace, ResumeTrace)>) -> Traces {
         let queue = queue.unwrap_or(DEFAULT_QUEUE).to_ascii_lowercase();
@@ -83,6 +89,7 @@ impl Traces {
     }
 }
 
+#[cfg(feature = "tracing")]
 /// Calls code of the user's, and catches its panic.
 pub(super) fn caught<T>(call: impl FnOnce() -> T) -> Option<T> {
     match catch_unwind(AssertUnwindSafe(call)) {
