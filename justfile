@@ -50,7 +50,7 @@ package:
 
 # Check the build for other systems.
 platforms:
-    .ci/run platforms
+    .ci/nightly platforms
 
 # What is slow, and rarely fails.
 nightly:
