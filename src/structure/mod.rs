@@ -382,7 +382,7 @@ impl<T> Default for Hierarchy<T> {
     }
 }
 
-/// Thresholds of one [`Hierarchy`](crate::Hierarchy). They change costs, never results.
+/// Thresholds of one [`Hierarchy`]. They change costs, never results.
 #[derive(Clone, Copy, Debug)]
 struct Tuning {
     /// A slot with this many entries, or more, is full: it is cascaded early (`early_cascade.rs`),

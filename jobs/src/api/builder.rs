@@ -232,14 +232,14 @@ impl Builder {
 
     /// Sets how many replicas of the server must have a change before its call returns. The default is none.
     /// This is for jobs on a Redis server: for other jobs the start refuses a number above zero with
-    /// [`OpenError::Config`](crate::OpenError::Config).
+    /// [`OpenError::Config`].
     ///
     /// With `n`, each call that changes something returns when `n` replicas have its change. An insert at
     /// [`Durability::Buffered`] waits for no answer, so for no replica. While fewer than `n` replicas have the change,
     /// the call waits, and the process sends the change again, which has no effect the second time. Once
     /// [`Builder::call_timeout`] is over, the call returns
     /// [`InsertErrorKind::Unknown`](crate::InsertErrorKind::Unknown) (other calls:
-    /// [`StoreError::Unknown`](crate::StoreError::Unknown)). While such a call waits, its [`Jobs`](crate::Jobs) claims
+    /// [`StoreError::Unknown`](crate::StoreError::Unknown)). While such a call waits, its [`Jobs`] claims
     /// no jobs and renews no leases: a separate [`Builder::client`] for the inserts keeps the runs apart from them.
     ///
     /// Claims, renewals and ends of runs do not wait. If a failover loses one of those, the job runs again; no
@@ -340,7 +340,7 @@ impl Builder {
     ///   function may make every call there. Its time is part of the run, and of the run's
     ///   [time limit](Builder::time_limit).
     /// - **The end** is reported after the commit that ends the run, on the dispatcher's thread, as an
-    ///   [`Event`](crate::Event) is: the function must be short, and calls that would wait are refused there.
+    ///   [`Event`] is: the function must be short, and calls that would wait are refused there.
     ///   The end of a run that does not count is reported when that is known: the run lost its lease, a shutdown
     ///   waited for it no longer, or the jobs stopped. The outcome is then
     ///   [`Outcome::Interrupted`](crate::Outcome::Interrupted), and the handler may still be running. If that
@@ -403,7 +403,7 @@ impl Builder {
     /// cancelled.
     ///
     /// The start refuses a limit of zero, and one for a kind without a handler, with
-    /// [`OpenError::Config`](crate::OpenError::Config).
+    /// [`OpenError::Config`].
     ///
     /// ```
     /// use std::time::Duration;

@@ -164,7 +164,7 @@ impl<J> NewJob<J> {
     /// [`Client::with_header`](crate::Client::with_header) or [`Builder::headers`](crate::Builder::headers).
     ///
     /// All headers of a job have 4 KiB at most, and 3 bytes of it are taken by each; a name has 1 to 255 bytes.
-    /// A job with more is refused ([`StoreError::TooLong`](crate::StoreError::TooLong)).
+    /// A job with more is refused ([`StoreError::TooLong`]).
     #[doc(alias("metadata", "tag", "meta"))]
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> NewJob<J> {
         self.headers.insert(name.into(), value.into());
@@ -240,7 +240,7 @@ impl InsertHeaders {
 }
 
 impl Client {
-    /// Stores a job that is due at a time: after a [`Duration`](std::time::Duration), at an
+    /// Stores a job that is due at a time: after a [`Duration`], at an
     /// [`Instant`](std::time::Instant), at a [`SystemTime`](std::time::SystemTime), or a [`When`]. Returns once
     /// the job is as durable as [`Builder::durability`](crate::Builder::durability) says.
     ///
@@ -579,7 +579,7 @@ impl Run {
     ///
     /// # Errors
     ///
-    /// The error returns the job. [`StoreError::FollowUp`](crate::StoreError::FollowUp) if the run has too many
+    /// The error returns the job. [`StoreError::FollowUp`] if the run has too many
     /// follow-ups, or has ended. Otherwise as [`Client::insert`].
     #[doc(alias("chain", "follow_up", "enqueue_next", "on_success", "continue_with"))]
     pub fn then<J: Job>(&self, when: impl Into<When>, job: J) -> Result<JobId, InsertError<J>> {
@@ -604,7 +604,7 @@ impl Run {
     /// ```
     ///
     /// The end of the run comes first, so a follow-up may take a key that the run holds until its end
-    /// ([`Until::Ended`](crate::Until::Ended)). What becomes of the key and of the id is known only then. So an insert
+    /// ([`Until::Ended`]). What becomes of the key and of the id is known only then. So an insert
     /// answers as if the key were free and the id new. If another job keeps the key at the end, or the store knows the
     /// id, the follow-up is dropped.
     ///

@@ -603,7 +603,7 @@ impl Client {
 }
 
 impl Kind {
-    /// Starts no job of the flow of this kind for this time ([`Job::FLOW`](crate::Job::FLOW)), as [`Client::hold`] does
+    /// Starts no job of the flow of this kind for this time ([`Job::FLOW`]), as [`Client::hold`] does
     /// for the queue. A handler calls it if a provider answers that it has too many requests:
     ///
     /// ```

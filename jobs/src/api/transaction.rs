@@ -127,7 +127,7 @@ impl Run {
     ///   follow-up takes the key of a claimed job as an insert in a transaction does: see
     ///   [`Client::insert_job_in`](crate::Client::insert_job_in).
     /// - In a handler of batches, each run of the batch ends by its own call. One transaction may end several.
-    /// - A cancel that comes after the commit answers [`Cancel::Gone`](crate::Cancel::Gone).
+    /// - A cancel that comes after the commit answers [`Cancel::Gone`].
     /// - The reports of the run, [`Client::wait`](crate::Client::wait) and the counters of this process follow when
     ///   the handler has returned. Until then the run takes its place among the jobs in flight.
     ///

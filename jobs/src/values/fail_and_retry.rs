@@ -234,7 +234,7 @@ impl ErrorType {
 ///
 /// `?` converts every error that can be boxed: those of the standard library and of other crates, an
 /// `anyhow::Error`, a `Box<dyn Error + Send + Sync>`, a text. The job is then retried by its
-/// [`Retry`](crate::Retry) policy, as with [`Fail::retry`].
+/// [`Retry`] policy, as with [`Fail::retry`].
 ///
 /// | a handler returns | the run | the job |
 /// | --- | --- | --- |
@@ -305,14 +305,14 @@ pub(crate) enum Fate {
 }
 
 impl Fail {
-    /// Fails the run: the job is retried by its [`Retry`](crate::Retry) policy, or is dead after its last
+    /// Fails the run: the job is retried by its [`Retry`] policy, or is dead after its last
     /// retry. `?` does the same; this function is for an error that the handler makes itself.
     pub fn retry(error: impl Into<Box<dyn Error + Send + Sync>>) -> Fail {
         Fail::of(Fate::Policy, error)
     }
 
     /// Fails the run: the job is retried after `delay`, or is dead after the last retry that its
-    /// [`Retry`](crate::Retry) policy allows. A delay that leads past the year 9999 ends with that year: an
+    /// [`Retry`] policy allows. A delay that leads past the year 9999 ends with that year: an
     /// insert would refuse it, but here no caller waits for an error.
     ///
     /// A job that only has to wait, for a rate limiter or for another job, is better [snoozed](Fail::snooze).

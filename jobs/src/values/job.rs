@@ -109,7 +109,7 @@ pub trait Job: Serialize + DeserializeOwned + Send + 'static {
     /// The due jobs of a kind are taken from its partitions in turn, so a partition with few jobs does not wait
     /// behind one with many. Within a partition they start in the order of their due times.
     /// [`Kind::limit_each`](crate::Kind::limit_each) limits how many of each run at once. A partition has 1 to 255
-    /// bytes: the insert refuses others with [`StoreError::TooLong`](crate::StoreError::TooLong).
+    /// bytes: the insert refuses others with [`StoreError::TooLong`].
     ///
     /// The insert calls this once, and the store keeps what it returns. Occurrences of a schedule have no partition.
     #[doc(alias("tenant", "group", "shard", "concurrency_key"))]
@@ -242,7 +242,7 @@ pub(crate) struct Extra {
     pub(crate) wanted: bool,
     /// The burst of jobs for which a debounced job stands.
     pub(crate) burst: Option<Burst>,
-    /// The partition of the job: see [`Job::partition`](crate::Job::partition).
+    /// The partition of the job: see [`Job::partition`].
     pub(crate) partition: Option<Arc<str>>,
     /// The group of which the job is a member.
     pub(crate) group: Option<GroupId>,

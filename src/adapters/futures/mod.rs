@@ -142,7 +142,7 @@ verbs!(Scheduler);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WheelGone(());
 
-/// A [`Timeout`](crate::Timeout) was over before its future was ready: the time has passed, or the
+/// A [`Timeout`] was over before its future was ready: the time has passed, or the
 /// wheel ended before that.
 ///
 /// It converts into an [`io::Error`] of the kind [`TimedOut`](io::ErrorKind::TimedOut).

@@ -8,7 +8,7 @@
 //!   reads the positions of the whole hour. It keeps them for the next pages, so that an hour of many
 //!   jobs is not read again for each page.
 //! - A page reads the payloads of its own jobs only, and at most about
-//!   [`BYTES_PER_PAGE`](crate::store::BYTES_PER_PAGE).
+//!   [`BYTES_PER_PAGE`].
 //! - A kept position may be out of date: a page leaves out a job that is no longer at its position.
 
 use std::collections::VecDeque;
