@@ -144,7 +144,7 @@ impl<T> EventSource<T> {
         lock(&self.state).timers.len()
     }
 
-    #[cfg(test)]
+    #[cfg(all(test, not(loom)))]
     pub(super) fn with_times(&self, look: impl FnOnce(&WallTimes)) {
         look(&lock(&self.state).wall);
     }

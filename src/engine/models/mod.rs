@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crate::engine::dispatch::pool::PoolShared;
-use crate::engine::dispatch::{DueJob, Outlet, inline};
+use crate::engine::dispatch::{DueJob, Outlet, run_inline};
 use crate::engine::ticker::Ticker;
 use crate::engine::verbs::DueJobs;
 use crate::engine::verbs::{Config, Engine};
@@ -379,7 +379,7 @@ fn a_wait_for_an_idle_wheel_sees_the_last_job_end() {
             let present = other.timebase().present();
             assert!(other.advance_shard(0, present, usize::MAX, &mut due) && due.jobs.len() == 2);
             for due in due.jobs {
-                inline::run(other.runner(), other.timebase().clock(), due);
+                run_inline(other.runner(), other.timebase().clock(), due);
             }
         });
         assert!(engine.wait_idle(Duration::MAX));
