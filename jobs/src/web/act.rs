@@ -1,30 +1,42 @@
-//! The actions: on one job, a kind, the queue, a schedule; and the start of a bulk.
+//! The actions: on one job, a kind, the queue, a schedule; the start of a bulk; and the outcomes of the latest of them,
+//! which the page that follows says in a sentence.
 //!
 //! Ground rules:
 //!
-//! - A browser that asks for an action which loses jobs or a schedule gets a question first. A JSON client does not:
-//!   it names the job itself. A bulk asks both: without `confirm` it says its number and scope, and does nothing.
+//! - A browser that asks for an action which loses jobs or a schedule gets a question first. A JSON client does not: it
+//!   names the job itself. A bulk asks both: without `confirm` it says its number and scope, and does nothing.
 //! - The `confirm` of a bulk is the number that the question had, and bounds the change. A bulk that matches more by
 //!   then asks again.
 //! - An action is audited when it is done or has failed. Its outcome is remembered before that, so an audit that panics
 //!   lets no form be taken twice.
+//! - A form has an id of its own, the field `once`. The first request with it does the action; a further one has the
+//!   answer of the first. The ids of the latest [`MOST`] actions are remembered.
+//! - A page shows the outcome that its parameter `said` names, for [`SHOWN`]. Its text comes from here, never from the
+//!   link.
+
+use core::hash::BuildHasher;
+use std::collections::VecDeque;
+use std::hash::RandomState;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{LazyLock, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
 use super::bulks::{Bulks, Change, Start};
-use super::do_one::{Did, do_one, when};
 use super::options::Action;
-use super::page::text::counted;
-use super::params::{Params, wrong};
-use super::read::query::Query;
+use super::page::{absolute, counted};
+use super::params::{self, Params, wrong};
+use super::read::jobs::Query;
+use super::read::jobs::not_found;
 use super::read::{MOST_BYTES, MOST_GROUPS, Reader};
+use super::request::Task;
 use super::route::{Act, JobVerb, Pause, ScheduleVerb, is_page};
-use super::task::Task;
-use super::views::action::{Progress, Question};
-use super::views::{Number, Problem};
+use super::views::{Number, Problem, Progress, Question, Time};
 use crate::store::Page;
+use crate::values::error::StoreError;
 use crate::values::id::JobId;
-use crate::values::info::JobInfo;
+use crate::values::info::{Cancel, JobInfo};
 use crate::values::time::Millis;
 
 /// The result of an action.
@@ -295,4 +307,248 @@ fn fields(params: &Params, confirm: String) -> Vec<(String, String)> {
         .collect();
     fields.push(("confirm".to_owned(), confirm));
     fields
+}
+
+/// What an action has done.
+pub(crate) struct Did {
+    pub(crate) result: &'static str,
+    /// What was done, as a sentence.
+    pub(crate) text: String,
+    pub(crate) job: Option<JobId>,
+    /// How many jobs, kinds, queues or schedules are another than before.
+    pub(crate) changed: u64,
+}
+
+impl Did {
+    pub(crate) fn all(text: String, changed: u64) -> Did {
+        Did { result: "done", text, job: None, changed }
+    }
+}
+
+/// Does an action that is not a bulk.
+pub(crate) fn do_one(reader: &Reader<'_>, params: &Params, act: &Act) -> Result<Did, Problem> {
+    match act {
+        Act::Job(id, verb) => do_job(reader, params, *id, *verb),
+        Act::Queue(verb) => {
+            let (client, was_paused) = (reader.client(), reader.client().settings()?.is_paused);
+            let text = match (verb, was_paused) {
+                (Pause::Pause, false) => "The queue is paused: no further job starts.",
+                (Pause::Pause, true) => "The queue was paused already.",
+                (Pause::Resume, true) => "The queue goes on.",
+                (Pause::Resume, false) => "The queue was not paused.",
+            };
+            match verb {
+                Pause::Pause => client.pause()?,
+                Pause::Resume => client.resume()?,
+            }
+            let changes = was_paused != (*verb == Pause::Pause);
+            Ok(Did::all(text.to_owned(), changes.into()))
+        }
+        Act::Kind(verb) => {
+            let name = params.required("kind")?;
+            let (client, kind) = (reader.client(), reader.client().kind_named(&name));
+            let was_paused = client.settings()?.paused_kinds.contains(&name);
+            let is_known = client.kinds()?.iter().any(|(its, _)| *its == name);
+            let mut text = match (verb, was_paused) {
+                (Pause::Pause, false) => {
+                    format!("The kind {name:?} is paused: no further job of it starts.")
+                }
+                (Pause::Pause, true) => format!("The kind {name:?} was paused already."),
+                (Pause::Resume, true) => format!("The kind {name:?} goes on."),
+                (Pause::Resume, false) => format!("The kind {name:?} was not paused."),
+            };
+            match verb {
+                Pause::Pause => kind.pause()?,
+                Pause::Resume => kind.resume()?,
+            }
+            if *verb == Pause::Pause && !is_known {
+                text +=
+                    " The queue has had no job of this kind. The pause holds for jobs that come.";
+            }
+            let changes = was_paused != (*verb == Pause::Pause);
+            Ok(Did::all(text, changes.into()))
+        }
+        Act::Schedule(verb) => do_schedule(reader, params, *verb),
+        Act::Bulk | Act::StopBulk(_) => unreachable!("not an action of its own"),
+    }
+}
+
+fn do_job(reader: &Reader<'_>, params: &Params, id: JobId, verb: JobVerb) -> Result<Did, Problem> {
+    let client = reader.client();
+    let (changed, text) = match verb {
+        JobVerb::Retry => (client.retry(id)?, format!("The job {id} is due again, at once.")),
+        JobVerb::Delete => (client.delete(id)?, format!("The job {id} is deleted.")),
+        JobVerb::Reschedule => {
+            let due = when(params, reader.now())?;
+            let time = Time::new(due.to_system());
+            let text = match params.get("when") {
+                None => format!("The job {id} is due now."),
+                Some(_) => format!("The job {id} is due at {}.", absolute(time)),
+            };
+            (client.reschedule(id, due.to_system())?, text)
+        }
+        JobVerb::Cancel => match client.cancel(id)? {
+            Cancel::Cancelled => (true, format!("The job {id} is cancelled.")),
+            Cancel::Running => {
+                let text = format!(
+                    "The job {id} runs, so it was asked to stop. It is cancelled if its handler stops."
+                );
+                return Ok(Did { result: "asked_to_stop", job: Some(id), ..Did::all(text, 0) });
+            }
+            Cancel::Gone => (false, String::new()),
+        },
+    };
+    if changed {
+        return Ok(Did::all(text, 1));
+    }
+    let job = client.get(id)?.ok_or_else(|| not_found(id))?;
+    let message = format!("the job is {}: it was left as it is", job.state);
+    Err(Problem { status: 409, error: "wrong_state", message })
+}
+
+fn do_schedule(reader: &Reader<'_>, params: &Params, verb: ScheduleVerb) -> Result<Did, Problem> {
+    let (client, name) = (reader.client(), &params.required("schedule")?);
+    let gone = || {
+        let message = format!("there is no schedule {name:?}");
+        Problem { status: 404, error: "not_found", message }
+    };
+    if verb == ScheduleVerb::Run {
+        // The id of the job is made from that of the form, so two processes that get the form make one job.
+        let queue = &reader.queue().name;
+        let id = params.name("once")?.map(|once| {
+            let (of_queue, of_name) = (queue.len(), name.len());
+            JobId::named(&format!("run {of_queue} {queue} {of_name} {name} {once}"))
+        });
+        let id = client.run_schedule_once(name, id)?.ok_or_else(gone)?;
+        let text = format!("The schedule {name:?} has made the job {id}, which is due now.");
+        return Ok(Did { job: Some(id), ..Did::all(text, 1) });
+    }
+    if verb == ScheduleVerb::Unschedule {
+        let is_done = client.unschedule(name)?;
+        let text = format!("The schedule {name:?} has ended. The jobs that it has made stay.");
+        return is_done.then(|| Did::all(text, 1)).ok_or_else(gone);
+    }
+    let was_paused = client.settings()?.paused_schedules.contains(name);
+    let (changed, text) = match (verb, was_paused) {
+        (ScheduleVerb::Pause, false) => {
+            (client.pause_schedule(name), "is paused: it makes no further job")
+        }
+        (ScheduleVerb::Pause, true) => (client.pause_schedule(name), "was paused already"),
+        (_, true) => (client.resume_schedule(name), "goes on"),
+        (_, false) => (client.resume_schedule(name), "was not paused"),
+    };
+    match changed {
+        Err(StoreError::NoSchedule(_)) => Err(gone()),
+        Err(other) => Err(other.into()),
+        Ok(()) => {
+            let changes = was_paused != (verb == ScheduleVerb::Pause);
+            Ok(Did::all(format!("The schedule {name:?} {text}."), changes.into()))
+        }
+    }
+}
+
+/// Reads when a job is to be due. Without the parameter it is now.
+pub(crate) fn when(params: &Params, now: Millis) -> Result<Millis, Problem> {
+    let Some(text) = params.get("when") else { return Ok(now) };
+    let wrong = || wrong("when is a time as 2026-11-22T10:00:00Z, or a distance as 2h 30m");
+    params::time(text, now).ok_or_else(wrong)
+}
+
+/// How many outcomes are remembered.
+const MOST: usize = 1024;
+/// How long a page shows an outcome.
+const SHOWN: Duration = Duration::from_secs(60);
+
+/// An outcome.
+struct Outcome {
+    /// The form that it came from, if that has an id.
+    form: Option<u64>,
+    /// The value of `said`.
+    name: String,
+    /// When it was answered last.
+    at: Instant,
+    done: Done,
+}
+
+/// The outcomes of a dashboard.
+#[derive(Default)]
+pub(crate) struct Outcomes(Mutex<VecDeque<Outcome>>);
+
+/// Returns a new id of a form or an outcome, which cannot be guessed: 32 hexadecimal digits.
+pub(crate) fn new_id() -> String {
+    static RANDOM: LazyLock<[RandomState; 2]> =
+        LazyLock::new(|| [RandomState::new(), RandomState::new()]);
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    let number = LAST.fetch_add(1, Ordering::Relaxed);
+    RANDOM.iter().map(|random| format!("{:016x}", random.hash_one(number))).collect()
+}
+
+/// Returns the form that a request has sent, if it has an id.
+pub(crate) fn form(act: &Act, params: &Params) -> Result<Option<u64>, Problem> {
+    static RANDOM: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+    let form = |_| RANDOM.hash_one((format!("{act:?}"), params));
+    params.name("once").map(|once| once.map(form))
+}
+
+impl Outcomes {
+    /// Remembers an outcome, and returns its name.
+    pub(crate) fn add(&self, form: Option<u64>, done: Done) -> String {
+        let name = new_id();
+        let outcome = Outcome { form, name: name.clone(), at: params::now(), done };
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let over = (all.len() + 1).saturating_sub(MOST);
+        let gone: Vec<Outcome> = all.drain(..over).collect();
+        all.push_back(outcome);
+        drop(all);
+        drop(gone);
+        name
+    }
+
+    /// Returns the outcome of a form that was sent before, and its name.
+    pub(crate) fn taken(&self, form: u64) -> Option<(String, Done)> {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let outcome = all.iter_mut().find(|outcome| outcome.form == Some(form))?;
+        outcome.at = params::now();
+        Some((outcome.name.clone(), outcome.done.clone()))
+    }
+
+    /// Returns what the outcome of this name has changed, for the page that follows it.
+    pub(crate) fn said(&self, name: &str) -> Option<Changed> {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let outcome = all.iter().find(|outcome| outcome.name == name)?;
+        match &outcome.done {
+            Done::Changed(changed) if params::now().duration_since(outcome.at) < SHOWN => {
+                Some(changed.clone())
+            }
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The memory of outcomes is bounded, and ids of forms differ.
+    #[test]
+    fn outcomes_are_bounded_and_ids_differ() {
+        let outcomes = Outcomes::default();
+        let done = || {
+            Done::Changed(Changed {
+                action: "pause",
+                scope: String::new(),
+                result: "done",
+                text: String::new(),
+                job: None,
+            })
+        };
+        let first = outcomes.add(Some(0), done());
+        let mut names = std::collections::HashSet::from([first.clone()]);
+        for form in 1..=MOST as u64 {
+            names.insert(outcomes.add(Some(form), done()));
+        }
+        assert_eq!((names.len(), outcomes.0.lock().unwrap().len()), (MOST + 1, MOST));
+        assert!(outcomes.taken(0).is_none() && outcomes.said(&first).is_none());
+        assert!(outcomes.taken(1).is_some_and(|(name, _)| outcomes.said(&name).is_some()));
+    }
 }

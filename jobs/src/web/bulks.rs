@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use http::request::Parts;
 
 use super::options::Action;
-use super::read::query::Query;
-use super::redact::Redactor;
-use super::settings::Settings;
-use super::views::action::{self, Progress};
+use super::options::Redactor;
+use super::read::Settings;
+use super::read::jobs::Query;
+use super::views::{self, Progress};
 use super::views::{Number, Problem, Time};
 use crate::store::{Answer, MOST_EACH, Op, Page, PageKey};
 use crate::values::error::StoreError;
@@ -82,9 +82,9 @@ impl Board {
         self.changes.fetch_add(1, Ordering::SeqCst);
     }
 
-    pub(crate) fn list(&self, now: Millis) -> action::Bulks {
+    pub(crate) fn list(&self, now: Millis) -> views::Bulks {
         let progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
-        action::Bulks {
+        views::Bulks {
             now: Time::new(now.to_system()),
             rows: progress.iter().rev().cloned().collect(),
         }

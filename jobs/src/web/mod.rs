@@ -25,28 +25,18 @@
 
 pub(crate) mod options;
 pub(crate) mod views;
-pub(crate) mod frame;
 pub(crate) mod params;
-pub(crate) mod times;
 pub(crate) mod route;
-pub(crate) mod guard;
 pub(crate) mod page;
-pub(crate) mod response;
-pub(crate) mod assets;
-pub(crate) mod redact;
 pub(crate) mod read;
-pub(crate) mod settings;
-pub(crate) mod task;
+pub(crate) mod request;
 pub(crate) mod bulks;
-pub(crate) mod do_one;
 pub(crate) mod act;
-pub(crate) mod outcomes;
 pub(crate) mod respond;
-pub(crate) mod worker;
 pub(crate) mod dashboard;
 #[cfg(all(test, feature = "sqlite"))]
 mod costs;
 
 pub use dashboard::Dashboard;
 pub use options::{Access, Action, Part};
-pub use response::{Body, refusal};
+pub use request::{Body, refusal};

@@ -9,22 +9,23 @@ use http::header::ACCEPT;
 use serde::Serialize;
 use tickwheel::Metrics;
 
+use super::act::Outcomes;
 use super::act::{self, Done};
 use super::bulks::{Board, Bulks};
-use super::frame::{Frame, QueueLink, Said, Tab, encoded};
-use super::guard::is_json;
-use super::outcomes::{self, Outcomes};
+use super::options::Redactor;
+use super::page::layout::{Frame, QueueLink, Said, Tab, encoded};
+use super::params;
 use super::params::Params;
-use super::read::query::query;
-use super::read::{Reader, groups, job, jobs, kinds, overview, place};
-use super::redact::Redactor;
-use super::response::{self, Body};
+use super::read::Settings;
+use super::read::jobs::query;
+use super::read::kinds_and_limits;
+use super::read::{Reader, jobs, overview, place};
+use super::request::Task;
+use super::request::is_json;
+use super::request::{self, Body};
 use super::route::{Act, Form, Read, Route};
-use super::settings::Settings;
-use super::task::Task;
-use super::times;
+use super::views;
 use super::views::{Problem, Time};
-use super::{assets, views};
 
 /// How long a view is kept.
 const KEPT: Duration = Duration::from_secs(1);
@@ -35,18 +36,18 @@ const MOST_KEPT: usize = 64;
 #[derive(Clone, Serialize)]
 #[serde(untagged)]
 pub(crate) enum View {
-    Overview(views::overview::Overview),
-    Kinds(views::overview::Kinds),
-    Jobs(views::job::Jobs),
-    Job(Box<views::job::Job>),
-    Dead(views::job::Dead),
-    Groups(views::groups::Groups),
-    Schedules(views::place::Schedules),
-    Nodes(views::place::Nodes),
-    Store(views::place::Store),
-    History(views::overview::History),
-    Bulks(views::action::Bulks),
-    Bulk(views::action::Progress),
+    Overview(views::Overview),
+    Kinds(views::Kinds),
+    Jobs(views::Jobs),
+    Job(Box<views::Job>),
+    Dead(views::Dead),
+    Groups(views::Groups),
+    Schedules(views::Schedules),
+    Nodes(views::Nodes),
+    Store(views::Store),
+    History(views::History),
+    Bulks(views::Bulks),
+    Bulk(views::Progress),
 }
 
 /// The state of a dashboard's thread: that of the reads keeps views, that of the changes has the bulks.
@@ -112,7 +113,7 @@ impl Responder {
                 let is_page = wants_html && !matches!(task.route, Route::Read(_, Form::Json));
                 match self.frame(task).filter(|_| is_page) {
                     Some(frame) => show::problem(&frame, &problem),
-                    None => response::problem(&problem),
+                    None => request::problem(&problem),
                 }
             }
         }
@@ -135,15 +136,15 @@ impl Responder {
                 }
                 match self.frame(task).filter(|_| *form == Form::Page) {
                     Some(frame) => Ok(show::view(&frame, &view)),
-                    None => Ok(response::json(200, &view)),
+                    None => Ok(request::json(200, &view)),
                 }
             }
             Route::Download(id, whole) => {
-                let bytes = job::whole(&reader, *id, *whole)?;
-                Ok(response::attachment(&format!("{id}.txt"), bytes))
+                let bytes = jobs::whole(&reader, *id, *whole)?;
+                Ok(request::attachment(&format!("{id}.txt"), bytes))
             }
             Route::Act(act) => {
-                let form = outcomes::form(act, &task.params)?;
+                let form = act::form(act, &task.params)?;
                 if let Some((said, done)) = form.and_then(|form| self.outcomes.taken(form)) {
                     return self.done(task, act, &done, &said, wants_html);
                 }
@@ -176,20 +177,20 @@ impl Responder {
             (Done::Question(question), Some(frame)) => Ok(show::question(&frame, question)),
             (Done::Question(question), None) => {
                 let status = if question.confirmed.is_some() { 409 } else { 200 };
-                Ok(response::json(status, question))
+                Ok(request::json(status, question))
             }
             (Done::Started(progress), Some(frame)) => {
                 let to = frame.link(&format!("bulk/{}", progress.id));
-                Ok(response::redirect(303, &to))
+                Ok(request::redirect(303, &to))
             }
-            (Done::Started(progress), None) => Ok(response::json(202, progress)),
-            (Done::Changed(changed), None) => Ok(response::json(200, changed)),
+            (Done::Started(progress), None) => Ok(request::json(202, progress)),
+            (Done::Changed(changed), None) => Ok(request::json(200, changed)),
             (Done::Changed(_), Some(frame)) => {
                 let back = act::back_of(&task.params, act);
                 let and = if back.contains('?') { "&" } else { "?" };
                 let to = frame.link(&format!("{back}{and}said={said}"));
                 // An empty link would be the action itself.
-                Ok(response::redirect(303, &to))
+                Ok(request::redirect(303, &to))
             }
         }
     }
@@ -202,18 +203,18 @@ impl Responder {
             _ => {}
         }
         let key = format!("{} {read:?} {:?}", reader.at, reader.params);
-        let now = times::now();
+        let now = params::now();
         if let Some(kept) = self.kept.get(&key).filter(|kept| kept.is_fresh(now, &self.board)) {
             return Ok(kept.view.clone());
         }
         let changes = self.board.changes();
         let view = match read {
             Read::Overview => View::Overview(overview::overview(reader)?),
-            Read::Kinds => View::Kinds(kinds::kinds(reader)?),
+            Read::Kinds => View::Kinds(kinds_and_limits::kinds(reader)?),
             Read::Jobs => View::Jobs(jobs::jobs(reader)?),
-            Read::Job(id) => View::Job(Box::new(job::job(reader, *id)?)),
+            Read::Job(id) => View::Job(Box::new(jobs::job(reader, *id)?)),
             Read::Dead => View::Dead(jobs::dead(reader)?),
-            Read::Groups => View::Groups(groups::groups(reader)?),
+            Read::Groups => View::Groups(jobs::groups(reader)?),
             Read::Schedules => View::Schedules(place::schedules(reader)?),
             Read::Nodes => View::Nodes(place::nodes(reader)?),
             Read::Store => View::Store(place::store(reader)?),
@@ -248,7 +249,7 @@ impl Responder {
             0 => root.to_owned(),
             _ => format!("{root}?queue={}", encoded(name)),
         };
-        let names = assets::names();
+        let names = request::names();
         Some(Frame {
             title: self.settings.title.clone(),
             tab,
@@ -264,7 +265,7 @@ impl Responder {
                 .collect(),
             root: root.to_owned(),
             may_change: task.may_change,
-            form: outcomes::new_id(),
+            form: act::new_id(),
             said: said.and_then(|said| self.outcomes.said(said)).map(|changed| Said {
                 text: changed.text,
                 job: changed.job.map(|id| format!("jobs/{id}")),
@@ -329,7 +330,7 @@ fn metrics(settings: &Settings, task: &Task) -> Result<Response<Body>, Problem> 
     }
     let accept = task.request.headers.get(ACCEPT).and_then(|accept| accept.to_str().ok());
     let (content_type, text) = all.for_accept(accept);
-    Ok(response::text(200, content_type, text))
+    Ok(request::text(200, content_type, text))
 }
 
 /// Asks every queue whether its store answers.
@@ -337,10 +338,10 @@ fn health(settings: &Settings) -> Response<Body> {
     for queue in &settings.queues {
         if let Err(error) = queue.client.settings() {
             let text = format!("the queue {}: {error}\n", queue.name);
-            return response::text(503, "text/plain; charset=utf-8", text);
+            return request::text(503, "text/plain; charset=utf-8", text);
         }
     }
-    response::text(200, "text/plain; charset=utf-8", "ok\n".to_owned())
+    request::text(200, "text/plain; charset=utf-8", "ok\n".to_owned())
 }
 
 /// The pages.
@@ -351,27 +352,27 @@ mod show {
     pub(super) fn view(frame: &Frame, view: &View) -> Response<Body> {
         let html = match view {
             View::Overview(view) => page::overview::page(frame, view),
-            View::Kinds(view) => page::kinds::page(frame, view),
-            View::Jobs(view) => page::jobs::page(frame, view),
-            View::Job(view) => page::job::page(frame, view),
-            View::Dead(view) => page::dead::page(frame, view),
+            View::Kinds(view) => page::kinds_and_limits::page(frame, view),
+            View::Jobs(view) => page::jobs::jobs_page(frame, view),
+            View::Job(view) => page::jobs::job_page(frame, view),
+            View::Dead(view) => page::jobs::dead_page(frame, view),
             View::Groups(view) => page::groups::page(frame, view),
-            View::Schedules(view) => page::schedules::page(frame, view),
-            View::Nodes(view) => page::nodes::page(frame, view),
-            View::Store(view) => page::store::page(frame, view),
-            View::Bulks(view) => page::progress::list(frame, view),
-            View::Bulk(view) => page::progress::page(frame, view),
+            View::Schedules(view) => page::nodes_and_schedules::schedules_page(frame, view),
+            View::Nodes(view) => page::nodes_and_schedules::nodes_page(frame, view),
+            View::Store(view) => page::nodes_and_schedules::store_page(frame, view),
+            View::Bulks(view) => page::actions::bulks_page(frame, view),
+            View::Bulk(view) => page::actions::progress_page(frame, view),
             // No path leads to it as a page.
-            View::History(view) => return response::json(200, view),
+            View::History(view) => return request::json(200, view),
         };
-        response::page(200, html.into_string())
+        request::page(200, html.into_string())
     }
 
-    pub(super) fn question(frame: &Frame, question: &views::action::Question) -> Response<Body> {
-        response::page(200, page::question::page(frame, question).into_string())
+    pub(super) fn question(frame: &Frame, question: &views::Question) -> Response<Body> {
+        request::page(200, page::actions::question_page(frame, question).into_string())
     }
 
     pub(super) fn problem(frame: &Frame, problem: &Problem) -> Response<Body> {
-        response::page(problem.status, page::problem::page(frame, problem).into_string())
+        request::page(problem.status, page::layout::problem_page(frame, problem).into_string())
     }
 }

@@ -1,22 +1,32 @@
-//! The commands that change jobs.
+//! The commands that change jobs: one, several, or with `--all` every job that the filters choose, at most 256 jobs a
+//! commit; and those that insert a job by hand.
 //!
 //! Ground rules:
 //!
-//! - The jobs to change are chosen first: by ids, or with `--all` by the filters. So a question, a dry run and
-//!   the change are about the same jobs. A job that is inserted meanwhile is not changed.
+//! - The jobs to change are chosen first: by ids, or with `--all` by the filters. So a question, a dry run and the
+//!   change are about the same jobs. A job that is inserted meanwhile is not changed.
 //! - A command that changes more than one job asks the user first, unless `--yes` is given.
 
+use std::collections::HashSet;
 use std::error::Error;
-use std::io::Write;
+use std::io::{self, BufRead, IsTerminal, Write};
+use std::sync::Arc;
+use std::time::{Duration, UNIX_EPOCH};
 
+use serde::de::IgnoredAny;
+use serde_json::json;
 use tickwheel_jobs::tickwheel::When;
-use tickwheel_jobs::{Cancel, Client, JobId, JobInfo, JobState, StoreError};
+use tickwheel_jobs::{
+    BulkCounts, Cancel, Client, InsertErrorKind, JobId, JobInfo, JobState, Pages, ScheduleInfo,
+    StoreError,
+};
 
-use crate::args::{Reschedule, Selection};
-use crate::bulk::change_all;
-use crate::confirm::confirm;
-use crate::text::{now, plain, relative, shown};
-use crate::{Outcome, find, rows};
+use crate::Outcome;
+
+use crate::args::{self, Insert, Reschedule, Selection};
+use crate::find::{self, check_kind};
+use crate::inspect;
+use crate::text::{json, now, plain, relative, shown};
 
 /// The most jobs that a dry run lists.
 pub(crate) const MOST_LISTED: usize = 100;
@@ -184,7 +194,7 @@ pub(crate) fn list(
     out: &mut impl Write,
 ) -> std::io::Result<()> {
     let listed = &listed[..listed.len().min(MOST_LISTED)];
-    rows::jobs(listed, now(), out)?;
+    inspect::jobs_table(listed, now(), out)?;
     if many > listed.len() {
         writeln!(out, "..")?;
     }
@@ -222,4 +232,256 @@ fn not_pending(client: &Client, id: JobId) -> Result<(), StoreError> {
     };
     eprintln!("tickwheel-jobs: {why}");
     Ok(())
+}
+
+/// How often a long change prints how far it is.
+const PROGRESS: Duration = Duration::from_secs(1);
+
+/// Changes every job that the filters choose.
+pub(crate) fn change_all(
+    client: &Client,
+    jobs: &Selection,
+    change: &Change,
+    out: &mut impl Write,
+) -> Result<Outcome, Box<dyn Error>> {
+    let filter = &jobs.filter;
+    find::check_kind(client, filter.kind.as_deref())?;
+    // A time from now on means the same in each list.
+    let times = find::times(filter);
+    let pages = || {
+        let pages = if change.is_for_dead() { client.dead() } else { client.pending() };
+        find::narrowed(pages, filter, times)
+    };
+    let (mut chosen, mut listed) = (HashSet::new(), Vec::new());
+    each(pages(), |job| {
+        if find::takes(filter, &job) && chosen.insert(job.id) && listed.len() < MOST_LISTED {
+            listed.push(job);
+        }
+        Ok(())
+    })?;
+    let outcome = if chosen.is_empty() { Outcome::Missed } else { Outcome::Done };
+    if jobs.dry_run {
+        list(&listed, chosen.len(), change, out)?;
+        return Ok(outcome);
+    }
+    drop(listed);
+    if !confirm(chosen.len(), change.done(), change.loses(), jobs.yes)? {
+        return Ok(unchanged());
+    }
+    let chosen = Arc::new(chosen);
+    let counts = run(client, pages(), change, &chosen)?;
+    let BulkCounts { seen, changed, asked_to_stop, passed_over, .. } = counts;
+    if jobs.json {
+        let counts = json!({
+            "seen": seen, "changed": changed,
+            "asked_to_stop": asked_to_stop, "passed_over": passed_over,
+        });
+        writeln!(out, "{}", json(&counts)?)?;
+    } else {
+        writeln!(out, "{changed} jobs are {}", change.done())?;
+    }
+    if asked_to_stop > 0 {
+        eprintln!(
+            "tickwheel-jobs: {asked_to_stop} jobs run: they were asked to stop, and are not tried again if they \
+             fail"
+        );
+        return Ok(Outcome::Missed);
+    }
+    if passed_over > 0 && matches!(change, Change::Retry) {
+        each(pages(), |job| tell_key(client, &chosen, &job))?;
+        return Ok(Outcome::Missed);
+    }
+    Ok(if changed == 0 { Outcome::Missed } else { Outcome::Done })
+}
+
+/// Makes the change, and prints how far it is if that takes long.
+fn run(
+    client: &Client,
+    pages: Pages,
+    change: &Change,
+    chosen: &Arc<HashSet<JobId>>,
+) -> Result<BulkCounts, Box<dyn Error>> {
+    let bulk = match change {
+        Change::Cancel => pages.cancel_all(),
+        Change::Reschedule(to) => pages.reschedule_all(*to),
+        Change::Retry => pages.retry_all(),
+        Change::Delete => pages.delete_all(),
+    };
+    let (ids, many) = (Arc::clone(chosen), chosen.len());
+    let mut bulk = bulk?.only(move |job| ids.contains(&job.id));
+    let mut told = now();
+    while let Some(step) = bulk.next() {
+        let counts = bulk.total();
+        if let Err(error) = step {
+            let done = change.done();
+            let before = format!("{} of {many} jobs were {done} before", counts.changed);
+            return Err(format!("{error}; {before}").into());
+        }
+        if now().duration_since(told).unwrap_or(PROGRESS) >= PROGRESS {
+            told = now();
+            eprintln!("tickwheel-jobs: {} of {many} jobs", counts.seen);
+        }
+    }
+    client.flush()?;
+    Ok(bulk.total())
+}
+
+/// Calls `with` for each job of the pages.
+fn each(
+    mut pages: Pages,
+    mut with: impl FnMut(JobInfo) -> Result<(), StoreError>,
+) -> Result<(), StoreError> {
+    for job in pages.by_ref() {
+        with(job)?;
+    }
+    pages.error().map_or(Ok(()), |error| Err(error.clone()))
+}
+
+/// If the dead job was chosen, prints which job has its key.
+fn tell_key(client: &Client, chosen: &HashSet<JobId>, job: &JobInfo) -> Result<(), StoreError> {
+    let JobInfo { id, key: Some(key), .. } = job else { return Ok(()) };
+    if chosen.contains(id)
+        && let Some(by) = client.keyed(key).get()?
+    {
+        let (key, by) = (plain(key), by.id);
+        eprintln!("tickwheel-jobs: {id} stays dead: its key {key} belongs to {by} now");
+    }
+    Ok(())
+}
+
+/// Says whether the command may go on. One job needs no consent. For more, the user consents with `--yes` or is
+/// asked. Without a terminal to ask on, this is an error. `loses`: the jobs are lost.
+pub(crate) fn confirm(
+    jobs: usize,
+    done: &str,
+    loses: bool,
+    yes: bool,
+) -> Result<bool, Box<dyn Error>> {
+    if jobs < 2 || yes {
+        return Ok(true);
+    }
+    let stdin = io::stdin();
+    if !stdin.is_terminal() {
+        let cure = "--yes does it, and --dry-run lists them";
+        return Err(format!(
+            "{jobs} jobs would be {done}, and there is no terminal to ask: {cure}"
+        )
+        .into());
+    }
+    let lost = if loses { ", and cannot be had back" } else { "" };
+    eprint!("{jobs} jobs will be {done}{lost}. Go on? [y/N] ");
+    is_yes(&mut stdin.lock()).map_err(Into::into)
+}
+
+/// Reads an answer. An empty line means no, and so does the end of the input.
+fn is_yes(answers: &mut impl BufRead) -> io::Result<bool> {
+    let mut answer = String::new();
+    answers.read_line(&mut answer)?;
+    Ok(["y", "yes"].iter().any(|yes| answer.trim().eq_ignore_ascii_case(yes)))
+}
+
+impl args::When {
+    /// Returns the due time that the command line gives, if any.
+    pub(crate) fn given(&self) -> Option<When> {
+        match (self.delay, self.at) {
+            (Some(delay), _) => Some(When::after(delay)),
+            // No job can be due before 1970. Such a time becomes 1970, which has passed too.
+            (None, Some(at)) => Some(When::wall(at.resolve().max(UNIX_EPOCH))),
+            (None, None) => None,
+        }
+    }
+
+    /// Returns when the job would be due: `2026-11-22T10:00:00.000Z (in 5m)`, or `now`.
+    pub(crate) fn shown(&self) -> String {
+        let now = now();
+        let due = match (self.delay, self.at) {
+            (Some(delay), _) => now.checked_add(delay),
+            (None, at) => at.map(crate::text::Moment::resolve),
+        };
+        due.map_or("now".to_owned(), |due| format!("{} ({})", shown(due), relative(due, now)))
+    }
+}
+
+pub(crate) fn insert(
+    client: &Client,
+    insert: &Insert,
+    out: &mut impl Write,
+) -> Result<Outcome, Box<dyn Error>> {
+    let Insert { kind, json, when, key, replace, dry_run } = insert;
+    check_kind(client, Some(kind))?;
+    if let Err(error) = serde_json::from_str::<IgnoredAny>(json) {
+        return Err(format!("the data is no JSON: {error}").into());
+    }
+    let taken = match key {
+        Some(key) if !replace => client.keyed(key).get()?,
+        _ => None,
+    };
+    if *dry_run && taken.is_none() {
+        writeln!(out, "a job {} would be inserted, due {}", plain(kind), when.shown())?;
+        return Ok(Outcome::Done);
+    }
+    let is_taken = |by: &str| {
+        let key = key.as_deref().unwrap_or_default();
+        eprintln!("tickwheel-jobs: the key {key:?} has a pending job{by}: --replace replaces it");
+    };
+    if let Some(job) = taken {
+        is_taken(&format!(", {}", job.id));
+        return Ok(Outcome::Missed);
+    }
+    let due = when.given().unwrap_or(When::after(std::time::Duration::ZERO));
+    let payload = json.trim().as_bytes().to_vec();
+    let id = match client.insert_by_hand(due, kind, key.as_deref(), *replace, payload) {
+        Ok(id) => id,
+        // Another process has inserted a job with the key meanwhile.
+        Err(InsertErrorKind::Occupied) => {
+            is_taken("");
+            return Ok(Outcome::Missed);
+        }
+        Err(error) => return Err(error.into()),
+    };
+    writeln!(out, "{id} is inserted, due {}", when.shown())?;
+    Ok(Outcome::Done)
+}
+
+pub(crate) fn run_schedule(
+    client: &Client,
+    name: &str,
+    dry_run: bool,
+    out: &mut impl Write,
+) -> Result<Outcome, Box<dyn Error>> {
+    let schedules = client.schedules()?;
+    let schedule = schedules.iter().find(|schedule| schedule.name == name);
+    let made = match schedule {
+        Some(ScheduleInfo { kind, .. }) if dry_run => {
+            writeln!(out, "a job {} of the schedule would be inserted, due now", plain(kind))?;
+            return Ok(Outcome::Done);
+        }
+        Some(_) => client.run_schedule(name)?,
+        None => None,
+    };
+    let Some(id) = made else {
+        return Ok(find::no_schedule(name, &schedules));
+    };
+    writeln!(out, "{id} is inserted, due now")?;
+    Ok(Outcome::Done)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An answer means yes if its first line is `y` or `yes`, in any case. Every other answer means no.
+    #[test]
+    fn answer_is_yes_only_for_y_and_yes() {
+        let answer = |text: &str| is_yes(&mut text.as_bytes()).unwrap();
+        assert!(answer("y\n") && answer("Yes\r\n") && answer(" YES "));
+        assert!(!answer("\n") && !answer("") && !answer("n\ny\n") && !answer("yess\n"));
+    }
+
+    /// `confirm` asks nothing for one job, or for several jobs with `--yes`.
+    #[test]
+    fn confirm_asks_nothing_for_one_job_or_with_yes() {
+        assert!(confirm(1, "deleted", true, false).unwrap());
+        assert!(confirm(2, "deleted", true, true).unwrap());
+    }
 }

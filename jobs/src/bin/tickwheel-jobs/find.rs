@@ -14,8 +14,8 @@ use tickwheel_jobs::{Client, JobId, JobInfo, Pages, ScheduleInfo, StoreError};
 
 use crate::Outcome;
 use crate::args::Filter;
+use crate::open::ServerUrl;
 use crate::text::{Moment, plain, quoted};
-use crate::url::ServerUrl;
 
 /// The end of the year 9999.
 const LATEST: Duration = Duration::from_millis(253_402_300_799_999);

@@ -1,17 +1,21 @@
-//! The commands that change nothing: `list`, `show`, `stats`, `check`.
+//! The commands that show jobs and change nothing, `list`, `show`, `stats`, `check`: a job or a schedule as a line of a
+//! table, a job as a page, and a warning if jobs are due whose kind no process that was seen lately handles.
+//!
+//! Ground rules:
+//!
+//! - JSON is the library's own.
 
 use std::error::Error;
-use std::io::Write;
-use std::time::SystemTime;
+use std::io::{self, Write};
+use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
-use tickwheel_jobs::{Client, Counts};
+use tickwheel_jobs::{Client, Counts, JobInfo, PendingReason, ScheduleInfo, StoreError};
 
 use crate::args::{List, What};
 use crate::open::{Place, Sizes};
-use crate::text::{bytes, now, plain, relative, shown, span, utc};
-use crate::unserved::{self, Kind, kinds};
-use crate::{Outcome, find, rows, text};
+use crate::text::{self, bytes, cut, hex, now, plain, relative, shown, span, utc, zone_name};
+use crate::{Outcome, find};
 
 #[derive(Serialize)]
 struct JsonStats<'a> {
@@ -82,10 +86,10 @@ pub(crate) fn list(
         return Err(error.clone().into());
     }
     if !list.json {
-        rows::jobs(&jobs, now, out)?;
+        jobs_table(&jobs, now, out)?;
     }
     tell_more(more, list.limit);
-    unserved::warn(client)?;
+    warn_unserved(client)?;
     Ok(Outcome::Done)
 }
 
@@ -111,7 +115,7 @@ fn schedules(
             writeln!(out, "{}", text::json(schedule)?)?;
         }
     } else {
-        rows::schedules(&schedules, now(), out)?;
+        schedules_table(&schedules, now(), out)?;
     }
     tell_more(more, list.limit);
     Ok(Outcome::Done)
@@ -132,7 +136,7 @@ pub(crate) fn show(
     let Some(job) = find::job(client, text)? else { return Ok(Outcome::Missed) };
     match json {
         true => writeln!(out, "{}", text::json(&job)?)?,
-        false => rows::page(&job, &client.why_pending(job.id)?, now(), out)?,
+        false => job_page(&job, &client.why_pending(job.id)?, now(), out)?,
     }
     Ok(Outcome::Done)
 }
@@ -147,7 +151,7 @@ pub(crate) fn stats(
     let kinds = kinds(client)?;
     let next_due = kinds.iter().filter_map(|kind| kind.next_due).min();
     let now = now();
-    unserved::warn_of(&kinds);
+    warn_of(&kinds);
     let limits = client.limits()?;
     let reached = limits.iter().filter(|limit| limit.is_reached()).count();
     let open_groups = client.groups()?.iter().filter(|group| group.ended.is_none()).count();
@@ -221,7 +225,7 @@ pub(crate) fn stats(
     let row = |kind: &Kind| {
         vec![plain(&kind.name).into_owned(), kind.jobs.to_string(), due(kind.next_due)]
     };
-    rows::table(&["KIND", "JOBS", "NEXT DUE"], kinds.iter().map(row).collect(), out)?;
+    table(&["KIND", "JOBS", "NEXT DUE"], kinds.iter().map(row).collect(), out)?;
     for kind in &kinds {
         if let Some(passed) = kind.overdue(now) {
             let (name, passed) = (plain(&kind.name), span(passed));
@@ -244,4 +248,186 @@ pub(crate) fn check(client: &Client, out: &mut impl Write) -> Result<Outcome, Bo
         counts.dead
     )?;
     Ok(Outcome::Done)
+}
+
+/// The most characters of a kind, a key or an error in a table.
+const CELL_CHARS: usize = 60;
+
+/// Prints everything about a job, one field a line.
+pub(crate) fn job_page(
+    job: &JobInfo,
+    reasons: &[PendingReason],
+    now: SystemTime,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let mut line = |name: &str, value: &str| writeln!(out, "{name:<14}{}", plain(value));
+    line("id", &job.id.to_string())?;
+    line("kind", &job.kind)?;
+    line("state", &job.state.to_string())?;
+    line("due", &format!("{} ({})", shown(job.due), relative(job.due, now)))?;
+    for reason in reasons {
+        line("waits because", &reason.to_string())?;
+    }
+    line("failures", &job.failures.to_string())?;
+    line("attempt", &job.attempt.to_string())?;
+    line("interruptions", &job.interruptions.to_string())?;
+    line("key", job.key.as_deref().unwrap_or("-"))?;
+    if let Some(partition) = &job.partition {
+        line("partition", partition)?;
+    }
+    if let Some(group) = job.group {
+        line("group", &group.to_string())?;
+    }
+    line("error", job.error.as_deref().unwrap_or("-"))?;
+    if let Some(claimed) = job.claimed {
+        line("claimed", &format!("{} ({})", shown(claimed), relative(claimed, now)))?;
+    }
+    if let Some(end) = job.lease_ends {
+        line("lease ends", &format!("{} ({})", shown(end), relative(end, now)))?;
+    }
+    if let Some(died) = job.died {
+        line("died", &format!("{} ({})", shown(died), relative(died, now)))?;
+    }
+    if let Some(ended) = job.ended.filter(|_| job.died.is_none()) {
+        line("ended", &format!("{} ({})", shown(ended), relative(ended, now)))?;
+    }
+    if let Some(took) = job.took {
+        line("took", &format!("{took:?}"))?;
+    }
+    for error in job.errors.iter().skip(1) {
+        let (attempt, at) = (error.attempt, relative(error.at, now));
+        line("earlier error", &format!("attempt {attempt}, {at}: {}", error.error))?;
+    }
+    for (name, value) in &job.headers {
+        line("header", &format!("{name}: {value}"))?;
+    }
+    if let Some(progress) = &job.progress {
+        line("progress", &String::from_utf8_lossy(progress))?;
+    }
+    if let Some(result) = &job.result {
+        line("result", &String::from_utf8_lossy(result))?;
+    }
+    match std::str::from_utf8(&job.payload) {
+        Ok(payload) => line("payload", payload),
+        Err(_) => line("payload", &format!("0x{}", hex(&job.payload))),
+    }
+}
+
+/// Prints a table of jobs.
+pub(crate) fn jobs_table(
+    jobs: &[JobInfo],
+    now: SystemTime,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let due = format!("DUE ({})", zone_name());
+    let head = ["ID", "KIND", "STATE", &due, "", "FAILURES", "KEY", "ERROR"];
+    let short = |text: &Option<String>| match text {
+        None => "-".to_owned(),
+        Some(text) => cut(&plain(text), CELL_CHARS).into_owned(),
+    };
+    let row = |job: &JobInfo| {
+        vec![
+            job.id.to_string(),
+            cut(&plain(&job.kind), CELL_CHARS).into_owned(),
+            job.state.to_string(),
+            shown(job.due),
+            relative(job.due, now),
+            job.failures.to_string(),
+            short(&job.key),
+            short(&job.error),
+        ]
+    };
+    table(&head, jobs.iter().map(row).collect(), out)
+}
+
+/// Prints a table of schedules.
+pub(crate) fn schedules_table(
+    schedules: &[ScheduleInfo],
+    now: SystemTime,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let row = |schedule: &ScheduleInfo| {
+        vec![
+            plain(&schedule.name).into_owned(),
+            plain(&schedule.kind).into_owned(),
+            plain(&schedule.rule).into_owned(),
+            shown(schedule.next),
+            if schedule.is_paused { "paused".to_owned() } else { relative(schedule.next, now) },
+        ]
+    };
+    let next = format!("NEXT ({})", zone_name());
+    table(&["NAME", "KIND", "RULE", &next, ""], schedules.iter().map(row).collect(), out)
+}
+
+/// Prints rows in columns, each as wide as its widest cell.
+pub(crate) fn table(head: &[&str], rows: Vec<Vec<String>>, out: &mut impl Write) -> io::Result<()> {
+    let head = head.iter().map(|&name| name.to_owned()).collect();
+    let rows: Vec<Vec<String>> = std::iter::once(head).chain(rows).collect();
+    let columns = rows[0].len();
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
+    let widths: Vec<usize> = (0..columns).map(|column| width(column).unwrap_or(0)).collect();
+    for row in &rows {
+        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
+        writeln!(out, "{}", cells.collect::<Vec<_>>().join("  ").trim_end())?;
+    }
+    Ok(())
+}
+
+/// A kind counts as overdue if its earliest pending job has been due for longer than this.
+pub(crate) const OVERDUE: Duration = Duration::from_secs(2);
+
+/// A kind that has jobs.
+pub(crate) struct Kind {
+    pub(crate) name: String,
+    pub(crate) jobs: u64,
+    /// When its earliest pending job is due.
+    pub(crate) next_due: Option<SystemTime>,
+    /// A process that handles the kind was seen lately.
+    pub(crate) has_node: bool,
+}
+
+impl Kind {
+    /// Returns for how long the kind has been overdue, if it is.
+    pub(crate) fn overdue(&self, now: SystemTime) -> Option<Duration> {
+        let passed = self.next_due.and_then(|due| now.duration_since(due).ok());
+        passed.filter(|passed| *passed > OVERDUE)
+    }
+}
+
+/// Returns the kinds that have jobs.
+pub(crate) fn kinds(client: &Client) -> Result<Vec<Kind>, StoreError> {
+    let (nodes, now) = (client.nodes()?, now());
+    let mut kinds = Vec::new();
+    for (name, jobs) in client.kinds()? {
+        // Only one due time is needed: a page of one job, and not a full page of payloads.
+        let mut pages = client.pending().kind_named(&name).from_one_job_on();
+        let next_due = pages.next_page()?.first().map(|job| job.due);
+        if jobs > 0 {
+            let lately = nodes.iter().filter(|node| node.was_seen_lately(now));
+            let has_node = lately.flat_map(|node| &node.kinds).any(|kind| *kind == name);
+            kinds.push(Kind { name, jobs, next_due, has_node });
+        }
+    }
+    Ok(kinds)
+}
+
+/// Warns of each kind that is overdue and has no node. Looks at the kinds only if any job is overdue.
+pub(crate) fn warn_unserved(client: &Client) -> Result<(), Box<dyn Error>> {
+    if client.count()?.oldest_overdue.is_some_and(|age| age > OVERDUE) {
+        warn_of(&kinds(client)?);
+    }
+    Ok(())
+}
+
+pub(crate) fn warn_of(kinds: &[Kind]) {
+    let now = now();
+    for kind in kinds.iter().filter(|kind| !kind.has_node) {
+        if let Some(passed) = kind.overdue(now) {
+            let (name, passed) = (plain(&kind.name), span(passed));
+            eprintln!(
+                "tickwheel-jobs: warning: jobs of the kind {name} are overdue by {passed}, and no process \
+                 that handles it was seen in the last 30 seconds"
+            );
+        }
+    }
 }

@@ -34,26 +34,15 @@
 #![forbid(unsafe_code)]
 
 mod text;
-#[cfg_attr(not(feature = "redis"), allow(dead_code, reason = "no server is connected to"))]
-mod url;
 mod open;
-mod file;
 #[cfg(feature = "redis")]
 mod server;
 mod made;
 mod args;
-mod rows;
 mod find;
 mod inspect;
 mod queue;
-mod history;
-mod groups;
-mod limits;
-mod unserved;
-mod confirm;
-mod bulk;
 mod edit;
-mod make;
 mod top;
 #[cfg(feature = "serve")]
 mod serve;
@@ -70,7 +59,7 @@ use args::{Args, Command};
 use edit::Change;
 use made::Made;
 use open::Access;
-use url::ServerUrl;
+use open::ServerUrl;
 
 /// The result of a command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -187,17 +176,17 @@ fn run(args: Args, out: &mut impl Write) -> Result<Outcome, Box<dyn Error>> {
         Command::Show { job, json } => inspect::show(&client, &job, json, out),
         Command::Stats { json } => inspect::stats(&client, &place, json, out),
         Command::Errors { limit, json } => queue::errors(&client, limit, json, out),
-        Command::History(args) => history::history(&client, &args, out),
+        Command::History(args) => queue::history(&client, &args, out),
         // They need no queue, or several: see above.
         Command::Queues { .. } => Ok(Outcome::Done),
         Command::Metrics { openmetrics } => queue::metrics(&client, openmetrics, out),
         #[cfg(feature = "serve")]
         Command::Serve(_) => Ok(Outcome::Done),
         Command::Nodes { json } => queue::nodes(&client, json, out),
-        Command::Groups { json } => groups::groups(&client, json, out),
-        Command::SealGroup { id } => groups::seal(&client, id, out),
-        Command::CancelGroup { id } => groups::cancel(&client, id, out),
-        Command::Limits { json } => limits::limits(&client, json, out),
+        Command::Groups { json } => queue::groups(&client, json, out),
+        Command::SealGroup { id } => queue::seal_group(&client, id, out),
+        Command::CancelGroup { id } => queue::cancel_group(&client, id, out),
+        Command::Limits { json } => queue::limits(&client, json, out),
         Command::Pause(of) => queue::pause(&client, &of, out),
         Command::Resume(of) => queue::resume(&client, &of, out),
         Command::Check => inspect::check(&client, out),
@@ -216,8 +205,8 @@ fn run(args: Args, out: &mut impl Write) -> Result<Outcome, Box<dyn Error>> {
         Command::Reschedule(to) => edit::reschedule(&client, &to, out),
         Command::Retry(jobs) => edit::change(&client, &jobs, &Change::Retry, out),
         Command::Delete(jobs) => edit::change(&client, &jobs, &Change::Delete, out),
-        Command::Insert(job) => make::insert(&client, &job, out),
-        Command::RunSchedule { name, dry_run } => make::run_schedule(&client, &name, dry_run, out),
+        Command::Insert(job) => edit::insert(&client, &job, out),
+        Command::RunSchedule { name, dry_run } => edit::run_schedule(&client, &name, dry_run, out),
     }
 }
 

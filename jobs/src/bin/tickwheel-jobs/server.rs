@@ -9,9 +9,9 @@ use std::time::Duration;
 use redis::{Cmd, Connection, FromRedisValue};
 use tickwheel_jobs::{Client, Jobs};
 
+use crate::open::ServerUrl;
 use crate::open::{Place, Queue, Sizes};
 use crate::text;
-use crate::url::ServerUrl;
 
 /// The queue of a builder that names none.
 const DEFAULT_QUEUE: &str = "jobs";

@@ -7,9 +7,9 @@ use core::fmt::Write as _;
 
 use maud::{Markup, html};
 
-use super::text::{count, minute, span};
+use crate::web::page::{count, minute, span};
 use crate::web::views::Bound;
-use crate::web::views::overview::Minute;
+use crate::web::views::Minute;
 
 /// The height of a chart in its own units. A bar and the gap behind it are [`STEP`] wide.
 const HEIGHT: f64 = 100.0;

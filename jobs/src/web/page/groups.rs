@@ -3,11 +3,11 @@
 use maud::{Markup, html};
 
 use super::layout;
-use super::parts::{empty, heading};
-use super::text::{cell, count, counted, relative, shown};
-use crate::web::frame::Frame;
+use crate::web::page::layout::Frame;
+use crate::web::page::{cell, count, counted, relative, shown};
+use crate::web::page::{empty, heading};
 use crate::web::views::Time;
-use crate::web::views::groups::{GroupRow, Groups};
+use crate::web::views::{GroupRow, Groups};
 
 pub(crate) fn page(frame: &Frame, view: &Groups) -> Markup {
     let rows = view.rows.len() as u64;

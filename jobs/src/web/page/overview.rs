@@ -4,11 +4,11 @@ use maud::{Markup, html};
 
 use super::chart;
 use super::layout;
-use super::parts::{heading, state};
-use super::text::{cell, count, counted, number, shown, span};
-use crate::web::frame::Frame;
+use crate::web::page::layout::Frame;
+use crate::web::page::{cell, count, counted, number, shown, span};
+use crate::web::page::{heading, state};
 use crate::web::views::Bound;
-use crate::web::views::overview::{Overview, QueueRow, Warning};
+use crate::web::views::{Overview, QueueRow, Warning};
 
 pub(crate) fn page(frame: &Frame, view: &Overview) -> Markup {
     let part = html! {

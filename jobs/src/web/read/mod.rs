@@ -1,4 +1,4 @@
-//! Makes the views: asks the store, and puts the answers together.
+//! Makes the views: asks the stores of the queues that the program has chosen, and puts the answers together.
 //!
 //! Ground rules:
 //!
@@ -6,19 +6,15 @@
 //!   [`MOST_SEARCHED`] records, fewer on a server, or [`MOST_BYTES`] of them.
 //! - Everything here runs on the dashboard's threads.
 
-pub(crate) mod figures;
 pub(crate) mod jobs;
-pub(crate) mod job;
-pub(crate) mod limits;
-pub(crate) mod kinds;
-pub(crate) mod warnings;
+pub(crate) mod kinds_and_limits;
 pub(crate) mod overview;
 pub(crate) mod place;
-pub(crate) mod groups;
-pub(crate) mod query;
 
+use std::sync::Arc;
+
+use super::options::{AccessOf, Audit, Redact, Redactor};
 use super::params::Params;
-use super::redact::Redactor;
 use super::views::Problem;
 use crate::api::client::Client;
 #[cfg(feature = "sqlite-unbundled")]
@@ -124,4 +120,15 @@ impl From<StoreError> for Problem {
         };
         Problem { status, error: word, message: error.to_string() }
     }
+}
+
+/// The choices of the program.
+#[derive(Clone)]
+pub(crate) struct Settings {
+    pub(crate) queues: Vec<Queue>,
+    pub(crate) title: String,
+    pub(crate) access: Arc<AccessOf>,
+    pub(crate) audit: Option<Arc<Audit>>,
+    pub(crate) redact: Option<Arc<Redact>>,
+    pub(crate) trace_link: Option<String>,
 }

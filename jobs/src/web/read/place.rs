@@ -4,7 +4,7 @@ use crate::store::StoredSchedule;
 use crate::values::schedule::Rule;
 use crate::values::time::Millis;
 use crate::web::read::{MOST_ROWS, Reader};
-use crate::web::views::place::{NodeRow, Nodes, ScheduleRow, Schedules, Store};
+use crate::web::views::{NodeRow, Nodes, ScheduleRow, Schedules, Store};
 use crate::web::views::{Problem, Time};
 
 /// How many occurrences of a schedule are shown.
@@ -107,9 +107,9 @@ pub(crate) fn nodes(reader: &Reader<'_>) -> Result<Nodes, Problem> {
 
 pub(crate) fn store(reader: &Reader<'_>) -> Result<Store, Problem> {
     let client = reader.client();
-    let asked = crate::web::times::now();
+    let asked = crate::web::params::now();
     let counts = client.count()?;
-    let answered_in_ms = crate::web::times::now().duration_since(asked).as_millis() as u64;
+    let answered_in_ms = crate::web::params::now().duration_since(asked).as_millis() as u64;
     let stats = reader.queue().own.stats();
     #[cfg(feature = "sqlite-unbundled")]
     let path = client.file();

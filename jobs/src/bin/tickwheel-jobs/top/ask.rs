@@ -14,8 +14,8 @@ use tickwheel_jobs::{Client, Counts, JobInfo, Step, StoreError};
 use super::figures::{
     Figures, Group, GroupRow, KindRow, MOST_ROWS, Minute, Next, Node, Rates, Run, Time,
 };
-use crate::limits::LimitRow;
 use crate::open::{Place, Sizes};
+use crate::queue::LimitRow;
 use crate::text::now;
 
 /// The most kinds that have a row: as many as have a history of their own.

@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tickwheel_jobs::{Cancel, Client, JobInfo, StoreError};
 
-use super::amounts::symbols;
 use super::figures::{Group, Time};
 use super::lists::first_line;
+use super::tables::symbols;
 
 /// A change of jobs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -12,9 +12,9 @@ use tickwheel_jobs::{
     Buckets, Counts, GroupInfo, HistoryEntry, JobInfo, JobState, NodeInfo, ScheduleInfo,
 };
 
-use crate::groups;
-use crate::history::bound_of_99;
-use crate::limits::LimitRow;
+use crate::queue;
+use crate::queue::LimitRow;
+use crate::queue::bound_of_99;
 use crate::text::utc;
 
 /// The most rows of each list.
@@ -285,7 +285,7 @@ impl GroupRow {
         GroupRow {
             id: group.id.to_string(),
             made: Time(group.made),
-            state: if group.ended.is_some() { "ended" } else { groups::state(group) },
+            state: if group.ended.is_some() { "ended" } else { queue::state(group) },
             total: group.total,
             open: group.open,
             completed: group.completed,

@@ -7,10 +7,10 @@
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
-use super::amounts::symbols;
 use super::change::{Change, Scope, Verb};
 use super::lists::Set;
 use super::state::{Effect, Mode, Opened, State, Tab};
+use super::tables::symbols;
 use super::tables::{KIND_COLUMNS, group_key};
 
 /// The keys, as the help lists them.

@@ -10,10 +10,10 @@ use std::time::{Duration, SystemTime};
 
 use tickwheel_jobs::{JobId, JobInfo, JobState, Pages, PendingReason, StoreError};
 
-use super::amounts::symbols;
 use super::ask::Source;
 use super::figures::{Listed, MOST_ROWS};
-use crate::rows;
+use super::tables::symbols;
+use crate::inspect;
 use crate::text::{cut, now};
 
 /// The most jobs that are read for one page.
@@ -181,7 +181,7 @@ fn end_of_hour(time: SystemTime) -> SystemTime {
 fn lines(job: &JobInfo, reasons: &[PendingReason]) -> Vec<String> {
     let mut page = Vec::new();
     // Writing to memory does not fail.
-    let _ = rows::page(job, reasons, now(), &mut page);
+    let _ = inspect::job_page(job, reasons, now(), &mut page);
     let page = String::from_utf8_lossy(&page);
     page.lines().map(|line| symbols(&cut(line, LINE_CHARS))).collect()
 }

@@ -29,7 +29,6 @@
 )]
 mod figures;
 mod ask;
-mod amounts;
 #[cfg_attr(
     not(feature = "top"),
     allow(dead_code, reason = "a page has no colors, and opens no list")
@@ -39,8 +38,6 @@ mod tables;
     not(feature = "top"),
     allow(dead_code, reason = "a page has no colors, and opens no list")
 )]
-mod facts;
-mod page;
 #[cfg(feature = "top")]
 mod lists;
 #[cfg(feature = "top")]
@@ -53,8 +50,6 @@ mod state;
 mod keys;
 #[cfg(feature = "top")]
 mod draw;
-#[cfg(feature = "top")]
-mod screen;
 #[cfg(feature = "top")]
 mod live;
 #[cfg(all(test, feature = "top"))]
@@ -86,8 +81,8 @@ pub(crate) fn once(
 ) -> Result<Outcome, Box<dyn Error>> {
     let figures = Source::new(client, place).figures()?;
     match json {
-        true => page::print_json(&figures, out)?,
-        false => page::print(&figures, out)?,
+        true => tables::print_json(&figures, out)?,
+        false => tables::print(&figures, out)?,
     }
     Ok(Outcome::Done)
 }

@@ -1,12 +1,14 @@
-//! The figures of `top` as tables of text. The page and the screen print the same tables.
+//! The figures of `top` as text: the head with the store, the time and the most important figures, and tables, which
+//! page and screen both print; the page itself, and JSON; numbers, rates and times in short, and text of jobs without
+//! characters that steer a terminal.
 
 use std::cmp::Ordering;
+use std::io::{self, Write};
 use std::time::{Duration, SystemTime};
 
-use super::amounts::{age, bound, distance, rate, short, symbols};
 use super::figures::{Figures, Group, GroupRow, KindRow, Listed, Next, Node, Rates, Run, Time};
-use crate::limits::LimitRow;
-use crate::text::shown;
+use crate::queue::LimitRow;
+use crate::text::{cut, json, shown, span, zone_name};
 
 /// The importance of a text, which the screen shows by colors.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -346,5 +348,251 @@ pub(crate) fn jobs(jobs: &[Listed], ended: bool, now: Time) -> Table {
 
 /// A job counts as late from two seconds on, as for the warnings of the other commands.
 pub(crate) fn overdue_mood(oldest: Duration) -> Mood {
-    if oldest > crate::unserved::OVERDUE { Mood::Warning } else { Mood::Plain }
+    if oldest > crate::inspect::OVERDUE { Mood::Warning } else { Mood::Plain }
+}
+
+/// A figure of the head, and its name.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Fact {
+    pub(crate) name: &'static str,
+    pub(crate) value: String,
+    pub(crate) mood: Mood,
+}
+
+/// Returns the figures of the head. `rates` are those of the last seconds, where there are any.
+pub(crate) fn facts(figures: &Figures, rates: (f64, f64)) -> Vec<Fact> {
+    let fact = |name, value, mood| Fact { name, value, mood };
+    let counts = &figures.counts;
+    let more = if counts.overdue.is_exact { "" } else { "+" };
+    let (overdue, mood) = match counts.oldest_overdue {
+        None => (counts.overdue.count.to_string(), Mood::Plain),
+        Some(oldest) => {
+            let count = short(counts.overdue.count);
+            (format!("{count}{more}, oldest {}", age(oldest)), overdue_mood(oldest))
+        }
+    };
+    let failed = if rates.1 > 0.0 { Mood::Bad } else { Mood::Plain };
+    let dead = if counts.dead > 0 { Mood::Bad } else { Mood::Plain };
+    // A process claims some jobs ahead, which start when one of its threads is free.
+    let claimed = counts.claimed + counts.running;
+    let limit = u64::try_from(figures.limit).unwrap_or(u64::MAX);
+    let runs = if limit == 0 { claimed } else { claimed.min(limit) };
+    let ahead = match claimed - runs {
+        0 => String::new(),
+        ahead => format!(", {} claimed", short(ahead)),
+    };
+    vec![
+        fact("pending", short(counts.pending), Mood::Plain),
+        fact("overdue", overdue, mood),
+        fact("running", format!("{} of {}{ahead}", short(runs), short(limit)), Mood::Plain),
+        fact("dead", short(counts.dead), dead),
+        fact("completed", format!("{}/s", zero_rate(rates.0)), Mood::Plain),
+        fact("failed", format!("{}/s", zero_rate(rates.1)), failed),
+        fact("99% late", bound(figures.rates.late), Mood::Plain),
+    ]
+}
+
+/// Returns the store, the queue, the time and the number of nodes.
+pub(crate) fn title(figures: &Figures) -> Vec<String> {
+    let queue = figures.queue.as_deref().map_or("default".into(), symbols);
+    let nodes = match figures.nodes.len() {
+        0 => "no node".to_owned(),
+        1 => "1 node".to_owned(),
+        nodes => format!("{nodes} nodes"),
+    };
+    vec![symbols(&figures.store), format!("queue {queue}"), clock(figures.time), nodes]
+}
+
+/// Returns the time of day, with its zone.
+fn clock(time: Time) -> String {
+    let shown = shown(time.0);
+    let of_day = shown.split_once('T').map_or(&*shown, |(_, of_day)| of_day);
+    format!("{} {}", of_day.get(..8).unwrap_or(of_day), zone_name())
+}
+
+/// The most characters of a cell.
+const CELL_CHARS: usize = 60;
+/// The most rows of a table.
+const PAGE_ROWS: usize = 20;
+
+/// Prints the figures, as one JSON object in a line.
+pub(crate) fn print_json(figures: &Figures, out: &mut impl Write) -> io::Result<()> {
+    writeln!(out, "{}", json(figures)?)
+}
+
+/// Prints the figures for people. A list without entries is left out.
+pub(crate) fn print(figures: &Figures, out: &mut impl Write) -> io::Result<()> {
+    let paused = if figures.is_paused { "  PAUSED" } else { "" };
+    writeln!(out, "{}{paused}", title(figures).join("  "))?;
+    let rates = (figures.rates.completed_per_second, figures.rates.failed_per_second);
+    let facts = facts(figures, rates);
+    let facts: Vec<String> =
+        facts.iter().map(|fact| format!("{} {}", fact.name, fact.value)).collect();
+    writeln!(out, "{}", facts.join("  "))?;
+    // The most pending jobs first.
+    table("kinds", &kinds(figures, 1, true), figures.all_kinds, out)?;
+    table("nodes", &nodes(figures), figures.nodes.len(), out)?;
+    let running = figures.counts.claimed + figures.counts.running;
+    let running = usize::try_from(running).unwrap_or(usize::MAX);
+    match &figures.runs {
+        Some(runs) => table("running", &self::runs(figures), running.max(runs.len()), out)?,
+        None => writeln!(out, "\nrunning\n{running} jobs run: too many to list")?,
+    }
+    table("dead by error", &groups(figures), figures.dead_by_error.len(), out)?;
+    table("schedules", &schedules(figures), figures.next_schedules.len(), out)?;
+    match &figures.limits {
+        Some(limits) => table("limits", &self::limits(figures), limits.len(), out)?,
+        None => writeln!(out, "\nlimits\n{running} jobs run: too many to count them by limit")?,
+    }
+    table("groups", &job_groups(figures), figures.groups.len(), out)
+}
+
+/// Prints the first rows of a table, of `all` that there are.
+fn table(name: &str, table: &Table, all: usize, out: &mut impl Write) -> io::Result<()> {
+    if table.rows.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "\n{name}")?;
+    let head = table.columns.iter().map(|column| column.title.to_owned()).collect();
+    let rows = table.rows.iter().take(PAGE_ROWS).map(|row| {
+        row.cells.iter().map(|cell| cut(cell, CELL_CHARS).into_owned()).collect::<Vec<String>>()
+    });
+    let rows: Vec<Vec<String>> = std::iter::once(head).chain(rows).collect();
+    let width = |at: usize| rows.iter().map(|row| row[at].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..table.columns.len()).map(width).collect();
+    for row in &rows {
+        let cells = row.iter().zip(&widths).zip(table.columns);
+        let cells = cells.map(|((cell, width), Column { is_right, .. })| match is_right {
+            true => format!("{cell:>width$}"),
+            false => format!("{cell:<width$}"),
+        });
+        writeln!(out, "{}", cells.collect::<Vec<_>>().join("  ").trim_end())?;
+    }
+    if all >= rows.len() {
+        writeln!(out, "({} of {all})", rows.len() - 1)?;
+    }
+    Ok(())
+}
+
+/// Returns a number in six characters: as it is below 100,000, else with one unit of thousands.
+pub(crate) fn short(number: u64) -> String {
+    let (unit, name) = match number {
+        0..100_000 => return number.to_string(),
+        100_000..1_000_000 => return format!("{}k", number / 1000),
+        1_000_000..1_000_000_000 => (1_000_000, "M"),
+        _ => (1_000_000_000, "G"),
+    };
+    let hundredths = number / (unit / 100);
+    match hundredths {
+        0..10_000 => format!("{}.{:02}{name}", hundredths / 100, hundredths % 100),
+        _ => format!("{}{name}", hundredths / 100),
+    }
+}
+
+/// Returns a rate, with `-` for none.
+pub(crate) fn rate(rate: f64) -> String {
+    if rate > 0.0 { zero_rate(rate) } else { "-".to_owned() }
+}
+
+/// Returns a rate, with `0` for none.
+pub(crate) fn zero_rate(rate: f64) -> String {
+    match rate {
+        _ if rate <= 0.0 => "0".to_owned(),
+        _ if rate < 0.01 => "<0.01".to_owned(),
+        _ if rate < 10.0 => format!("{rate:.2}"),
+        _ if rate < 1000.0 => format!("{rate:.1}"),
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a whole number is printed"
+        )]
+        _ => short(rate as u64),
+    }
+}
+
+/// Returns a bound of the buckets of durations.
+pub(crate) fn bound(bound: Option<Duration>) -> String {
+    match bound {
+        None => "-".to_owned(),
+        Some(Duration::MAX) => ">1h".to_owned(),
+        // The only bound that has a part of a millisecond.
+        Some(bound) if bound == Duration::from_micros(2500) => "≤2.5ms".to_owned(),
+        Some(bound) => format!("≤{}", span(bound)),
+    }
+}
+
+/// Returns a duration, from a second on in whole seconds.
+pub(crate) fn age(age: Duration) -> String {
+    match age.as_secs() {
+        0 => format!("{}ms", age.as_millis()),
+        seconds => span(Duration::from_secs(seconds)),
+    }
+}
+
+/// Returns the distance of a time from the present.
+pub(crate) fn distance(time: Time, now: Time) -> String {
+    match time > now {
+        true => format!("in {}", age(time.since(now))),
+        false => format!("{} ago", age(now.since(time))),
+    }
+}
+
+/// Replaces the characters that steer a terminal, turn round a text, or are not seen by symbols of one cell.
+pub(crate) fn symbols(text: &str) -> String {
+    let symbol = |c: char| match c {
+        '\0'..='\u{1f}' => char::from_u32(0x2400 + u32::from(c)).unwrap_or('\u{fffd}'),
+        '\u{7f}' => '\u{2421}',
+        // A variation selector changes how wide the character before it is.
+        '\u{ad}'
+        | '\u{61c}'
+        | '\u{180e}'
+        | '\u{200b}'..='\u{200f}'
+        | '\u{2028}'..='\u{202e}'
+        | '\u{2060}'..='\u{206f}'
+        | '\u{fe00}'..='\u{fe0f}'
+        | '\u{feff}'
+        | '\u{fff9}'..='\u{fffb}'
+        | '\u{e0000}'..='\u{e0fff}' => '\u{fffd}',
+        c if c.is_control() => '\u{fffd}',
+        c => c,
+    };
+    text.chars().map(symbol).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A number fits into six characters, and keeps its first digits.
+    #[test]
+    fn short_numbers_fit_their_column() {
+        let expected = [
+            (0, "0"),
+            (99_999, "99999"),
+            (100_000, "100k"),
+            (999_999, "999k"),
+            (1_204_311, "1.20M"),
+            (99_999_999, "99.99M"),
+            (123_456_789, "123M"),
+            (7_000_000_000, "7.00G"),
+        ];
+        for (number, text) in expected {
+            assert_eq!(short(number), text);
+        }
+    }
+
+    /// Every control character, and every character that turns round a text or is not seen, becomes a symbol.
+    #[test]
+    fn symbols_replace_what_steers_a_terminal() {
+        assert_eq!(symbols("a\u{1b}[31m\n\0\u{7f}"), "a␛[31m␊␀␡");
+        assert_eq!(symbols("\u{9b}\u{85}\u{202e}\u{2066}\u{200f}\u{feff}\u{2028}"), "�������");
+        assert_eq!(symbols("grüße 東京 ok"), "grüße 東京 ok");
+    }
+
+    /// A rate has as many digits as fit.
+    #[test]
+    fn rates_have_as_many_digits_as_fit() {
+        let rates = [0.0, 0.001, 0.25, 12.34, 999.94, 1234.5, 250_000.0].map(zero_rate);
+        assert_eq!(rates, ["0", "<0.01", "0.25", "12.3", "999.9", "1234", "250k"]);
+    }
 }

@@ -9,7 +9,7 @@ mod rules;
 use maud::Markup;
 
 use super::*;
-use crate::web::frame::{Frame, Tab};
+use crate::web::page::layout::{Frame, Tab};
 use made_up as view;
 
 /// The page of a job.
@@ -29,11 +29,11 @@ fn pages(change: view::Change<'_>) -> Vec<(String, String)> {
         ("kinds-40".into(), kinds::page(&frame(Tab::Kinds, "kinds"), &view::kinds(40, change))),
         ("kinds-empty".into(), kinds::page(&frame(Tab::Kinds, "kinds"), &view::kinds(0, change))),
         ("kinds-reader".into(), kinds::page(&reader(Tab::Kinds, "kinds"), &view::kinds(8, change))),
-        ("job".into(), job::page(&frame(Tab::Jobs, JOB), &made_up_jobs::job(change))),
-        ("dead".into(), dead::page(&frame(Tab::Dead, "dead"), &made_up_jobs::dead(6, change))),
+        ("job".into(), job::job_page(&frame(Tab::Jobs, JOB), &made_up_jobs::job(change))),
+        ("dead".into(), dead::dead_page(&frame(Tab::Dead, "dead"), &made_up_jobs::dead(6, change))),
         (
             "dead-empty".into(),
-            dead::page(&frame(Tab::Dead, "dead"), &made_up_jobs::dead(0, change)),
+            dead::dead_page(&frame(Tab::Dead, "dead"), &made_up_jobs::dead(0, change)),
         ),
         ("groups".into(), groups::page(&frame(Tab::Groups, "groups"), &view::groups(5, change))),
         (
@@ -42,35 +42,49 @@ fn pages(change: view::Change<'_>) -> Vec<(String, String)> {
         ),
         (
             "schedules".into(),
-            schedules::page(&frame(Tab::Schedules, "schedules"), &view::schedules(5, change)),
+            schedules::schedules_page(
+                &frame(Tab::Schedules, "schedules"),
+                &view::schedules(5, change),
+            ),
         ),
         (
             "schedules-empty".into(),
-            schedules::page(&frame(Tab::Schedules, "schedules"), &view::schedules(0, change)),
+            schedules::schedules_page(
+                &frame(Tab::Schedules, "schedules"),
+                &view::schedules(0, change),
+            ),
         ),
-        ("nodes".into(), nodes::page(&frame(Tab::Nodes, "nodes"), &view::nodes(3, change))),
-        ("nodes-empty".into(), nodes::page(&frame(Tab::Nodes, "nodes"), &view::nodes(0, change))),
-        ("store".into(), store::page(&frame(Tab::Store, "store"), &view::store(change))),
-        ("question".into(), question::page(&frame(Tab::None, ""), &view::question(change))),
-        ("bulks".into(), progress::list(&frame(Tab::None, "bulk"), &view::bulks(change))),
+        ("nodes".into(), nodes::nodes_page(&frame(Tab::Nodes, "nodes"), &view::nodes(3, change))),
+        (
+            "nodes-empty".into(),
+            nodes::nodes_page(&frame(Tab::Nodes, "nodes"), &view::nodes(0, change)),
+        ),
+        ("store".into(), store::store_page(&frame(Tab::Store, "store"), &view::store(change))),
+        (
+            "question".into(),
+            question::question_page(&frame(Tab::None, ""), &view::question(change)),
+        ),
+        ("bulks".into(), progress::bulks_page(&frame(Tab::None, "bulk"), &view::bulks(change))),
         (
             "problem-404".into(),
-            problem::page(&frame(Tab::None, "jobs/x"), &view::problem(404, change)),
+            problem::problem_page(&frame(Tab::None, "jobs/x"), &view::problem(404, change)),
         ),
         (
             "problem-503".into(),
-            problem::page(&frame(Tab::None, "jobs"), &view::problem(503, change)),
+            problem::problem_page(&frame(Tab::None, "jobs"), &view::problem(503, change)),
         ),
     ];
     for state in ["pending", "overdue", "running", "retrying", "dead", "completed"] {
         let here = format!("jobs?state={state}");
-        let list =
-            |many| jobs::page(&frame(Tab::Jobs, &here), &made_up_jobs::jobs(state, many, change));
+        let list = |many| {
+            jobs::jobs_page(&frame(Tab::Jobs, &here), &made_up_jobs::jobs(state, many, change))
+        };
         pages.push((format!("jobs-{state}"), list(12)));
         pages.push((format!("jobs-{state}-empty"), list(0)));
     }
     for state in ["running", "failed"] {
-        let page = progress::page(&frame(Tab::None, "bulk/3"), &view::progress(state, change));
+        let page =
+            progress::progress_page(&frame(Tab::None, "bulk/3"), &view::progress(state, change));
         pages.push((format!("progress-{state}"), page));
     }
     pages.into_iter().map(|(name, page)| (name, page.into_string())).collect()

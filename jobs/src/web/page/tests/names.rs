@@ -5,7 +5,7 @@ use url::Url;
 use super::html::{Piece, pieces};
 use super::pages;
 use super::rules::HOSTILE;
-use crate::web::frame::encoded;
+use crate::web::page::layout::encoded;
 use crate::web::params::Params;
 use crate::web::route::{Act, Form, Route, is_page};
 

@@ -19,7 +19,7 @@ use super::figures::{
 };
 use super::lists::{JobPage, List, ListOf, Set};
 use super::state::{Effect, Event, Mode, Opened, State, Tab, View};
-use crate::limits::LimitRow;
+use crate::queue::LimitRow;
 
 /// 2026-11-22T10:00:30Z.
 fn at(seconds: f64) -> Time {

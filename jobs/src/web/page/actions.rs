@@ -1,17 +1,66 @@
-//! The progress of a bulk, and the list of the bulks of this process.
+//! The question before an action, with its name, its jobs and their number; the progress of a bulk, and the list of the
+//! bulks of this process.
 
 use maud::{Markup, html};
 
 use super::layout;
-use super::parts::{Look, button, empty, heading};
-use super::question::verb;
-use super::text::{cell, count, number, relative, shown};
-use crate::web::frame::Frame;
-use crate::web::views::action::{Bulks, Progress};
-use crate::web::views::{Number, Time};
+use crate::web::page::layout::Frame;
+use crate::web::page::{
+    Look, button, cell, count, counted, empty, heading, hidden, number, relative, shown, split,
+};
+use crate::web::views::{Bulks, Number, Progress, Question, Time};
+
+pub(crate) fn question_page(frame: &Frame, view: &Question) -> Markup {
+    let verb = verb(view.action);
+    let title = match view.jobs {
+        None => format!("{verb}?"),
+        Some(Number { count: 0, is_exact: false }) => format!("{verb} all jobs that match?"),
+        Some(jobs) if jobs.is_exact => format!("{verb} {}?", counted(jobs.count, "job", "jobs")),
+        Some(jobs) => format!("{verb} {} or more?", counted(jobs.count, "job", "jobs")),
+    };
+    let fields: Vec<(&str, &str)> =
+        view.fields.iter().map(|(name, value)| (&**name, &**value)).collect();
+    let is_exact = view.jobs.is_some_and(|jobs| jobs.is_exact);
+    let (target, fields) = split(&view.target, &fields);
+    let part = html! {
+        (heading(&title, &html! {}))
+        div.card.pad.group {
+            p { "This is about " strong.t { (shown(&view.scope)) } "." }
+            @if let Some(confirmed) = view.confirmed {
+                p.bad { "There are more by now: you confirmed " (number(confirmed)) "." }
+            }
+            @if view.loses { p.bad { "It cannot be taken back." } }
+            @if view.jobs.is_some_and(|jobs| jobs.count > 1 || !jobs.is_exact) {
+                p.soft { "The jobs are changed in steps of 256, and the next page can stop that." @if is_exact { " No more jobs than these are changed." } @else { " Jobs that come to match meanwhile are changed too." } }
+            }
+            form.row method="post" action=(frame.link(&target)) {
+                (hidden("once", &frame.form))
+                @for (name, value) in fields { (hidden(name, value)) }
+                button.main.risky[view.loses] { (title.trim_end_matches('?')) }
+                a.btn href=(frame.link(&view.back)) { "No, back" }
+            }
+        }
+    };
+    layout::page(frame, &title, &part)
+}
+
+/// An action as the begin of a question.
+pub(super) fn verb(action: &str) -> &str {
+    match action {
+        "retry" => "Retry",
+        "delete" => "Delete",
+        "cancel" => "Cancel",
+        "reschedule" => "Reschedule",
+        "unschedule" => "End this schedule",
+        "pause" => "Pause",
+        "resume" => "Resume",
+        "run" => "Run now",
+        other => other,
+    }
+}
 
 /// One bulk.
-pub(crate) fn page(frame: &Frame, view: &Progress) -> Markup {
+pub(crate) fn progress_page(frame: &Frame, view: &Progress) -> Markup {
     let title = format!("{} {}", verb(view.action), jobs(view.of));
     let runs = view.ended.is_none();
     let part = html! {
@@ -45,7 +94,7 @@ pub(crate) fn page(frame: &Frame, view: &Progress) -> Markup {
 }
 
 /// The bulks of this process.
-pub(crate) fn list(frame: &Frame, view: &Bulks) -> Markup {
+pub(crate) fn bulks_page(frame: &Frame, view: &Bulks) -> Markup {
     let part = html! {
         (heading("Bulk changes", &html! { p { "of this process, the newest first" } }))
         @if view.rows.is_empty() {
@@ -60,7 +109,7 @@ pub(crate) fn list(frame: &Frame, view: &Bulks) -> Markup {
                         th.num scope="col" { "Passed over" }
                         th scope="col" { "Started" }
                     } }
-                    tbody { @for bulk in &view.rows { (row(frame, bulk, view.now)) } }
+                    tbody { @for bulk in &view.rows { (bulk_row(frame, bulk, view.now)) } }
                 }
             }
         }
@@ -68,7 +117,7 @@ pub(crate) fn list(frame: &Frame, view: &Bulks) -> Markup {
     layout::page(frame, "Bulk changes", &part)
 }
 
-fn row(frame: &Frame, bulk: &Progress, now: Time) -> Markup {
+fn bulk_row(frame: &Frame, bulk: &Progress, now: Time) -> Markup {
     html! {
         tr data-key=(bulk.id) {
             th.name scope="row" {

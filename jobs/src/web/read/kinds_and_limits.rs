@@ -1,17 +1,18 @@
-//! Makes the list of the kinds.
+//! Makes the list of the kinds and the views of the limits: the first scopes of the queue, and those of the shown
+//! kinds.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
-use crate::store::{JobSet, PageRequest};
+use crate::api::limits::{SeenLimit, flows_in};
+use crate::store::{JobSet, KindGauges, PageRequest};
 use crate::values::history::Step;
 use crate::values::info::{JobInfo, JobState};
-use crate::values::setting::Keep;
-use crate::values::setting::Settings;
+use crate::values::setting::{Keep, Settings};
+use crate::values::stored_limits::LimitScope;
 use crate::values::time::Millis;
-use crate::web::read::overview::seen;
-use crate::web::read::{MOST_GROUPS, Reader, figures, limits};
-use crate::web::views::overview::{KindRow, Kinds};
-use crate::web::views::{Number, Problem, Time};
+use crate::web::read::overview::{self, seen};
+use crate::web::read::{MOST_GROUPS, MOST_ROWS, Reader};
+use crate::web::views::{KindRow, Kinds, LimitRow, Limits, Number, Problem, Time};
 
 const MINUTES: usize = 60;
 
@@ -37,7 +38,7 @@ pub(crate) fn kinds(reader: &Reader<'_>) -> Result<Kinds, Problem> {
         all.partition_point(|(name, _)| after.as_ref().is_some_and(|it| place(name) <= *it));
     let shown = &all[begin..all.len().min(begin + rows)];
     let is_last = begin + shown.len() == all.len();
-    let (limits, of_kinds) = limits::limits(reader, &stored, shown, &gauges)?;
+    let (limits, of_kinds) = limits(reader, &stored, shown, &gauges)?;
     let mut view = Kinds {
         now: Time::new(now.to_system()),
         is_paused: settings.is_paused,
@@ -48,11 +49,11 @@ pub(crate) fn kinds(reader: &Reader<'_>) -> Result<Kinds, Problem> {
         limits,
     };
     for ((name, jobs), limits) in shown.iter().zip(of_kinds) {
-        let from = figures::begin(Step::Minute, MINUTES, now).to_system();
+        let from = overview::begin(Step::Minute, MINUTES, now).to_system();
         let to = now.to_system() + Step::Minute.length();
         let entries = client.kind_named(name).history(Step::Minute, from..to)?;
-        let minutes = figures::without_gaps(&entries, Step::Minute, MINUTES, now);
-        let hour = figures::sum(&minutes);
+        let minutes = overview::without_gaps(&entries, Step::Minute, MINUTES, now);
+        let hour = overview::sum(&minutes);
         let failed = hour.retried + hour.dead;
         let ended = hour.completed + failed;
         let gauges = gauges.iter().find(|its| its.kind == *name);
@@ -80,16 +81,16 @@ pub(crate) fn kinds(reader: &Reader<'_>) -> Result<Kinds, Problem> {
             failed,
             completed_per_minute: minutes[MINUTES - 2].completed,
             failures_in_hundred: (ended > 0).then(|| failed as f64 * 100.0 / ended as f64),
-            p50_late_ms: figures::quantile(&hour.lateness, 50),
-            p99_late_ms: figures::quantile(&hour.lateness, 99),
-            p50_run_ms: figures::quantile(&hour.run_time, 50),
-            p99_run_ms: figures::quantile(&hour.run_time, 99),
+            p50_late_ms: overview::quantile(&hour.lateness, 50),
+            p99_late_ms: overview::quantile(&hour.lateness, 99),
+            p50_run_ms: overview::quantile(&hour.run_time, 50),
+            p99_run_ms: overview::quantile(&hour.run_time, 99),
             sparkline: minutes.iter().map(|minute| minute.completed).collect(),
             head_start_ms: match settings.head_starts.of(name) {
                 start if start.is_none() => None,
                 start => start.to_text().parse().ok(),
             },
-            keeps: settings.keeps.get(name).map(|keep| in_words(*keep)),
+            keeps: settings.keeps.get(name).map(|keep| keep_in_words(*keep)),
             limits,
         });
     }
@@ -117,7 +118,7 @@ pub(crate) fn first_pending(
     Ok(None)
 }
 
-fn in_words(keep: Keep) -> String {
+fn keep_in_words(keep: Keep) -> String {
     let mut bounds = Vec::new();
     if keep.last != u64::MAX {
         bounds.push(format!("the last {}", keep.last));
@@ -129,4 +130,70 @@ fn in_words(keep: Keep) -> String {
         bounds.push(format!("up to {} bytes", keep.bytes));
     }
     if bounds.is_empty() { "all".to_owned() } else { bounds.join(", ") }
+}
+
+/// The store counts overdue jobs up to this number.
+const MOST_COUNTED: u64 = 10_000;
+
+/// Returns the limits of the queue, and for each of these kinds the limits that hold for its jobs.
+pub(crate) fn limits(
+    reader: &Reader<'_>,
+    stored: &[(String, String)],
+    kinds: &[(String, u64)],
+    gauges: &[KindGauges],
+) -> Result<(Limits, Vec<Vec<LimitRow>>), Problem> {
+    let client = reader.client();
+    let scopes = client.scopes_in(stored);
+    let flows = flows_in(stored);
+    let of_kind = |name: &str| {
+        let flow = flows.get(name).copied().unwrap_or(name);
+        [LimitScope::Flow(flow.to_owned()), LimitScope::Each(name.to_owned())]
+    };
+    let wanted: HashSet<LimitScope> = kinds.iter().flat_map(|(name, _)| of_kind(name)).collect();
+    let total = scopes.0.len();
+    let mut place = 0;
+    let scopes = scopes.only(|scope| {
+        place += 1;
+        place <= MOST_ROWS || wanted.contains(scope)
+    });
+    let seen = client.limits_of(stored, scopes, gauges)?;
+    // The first rows of a list that keeps its order.
+    let rows = seen.iter().take(MOST_ROWS).map(limit_row).collect();
+    let limits_of = |(name, _): &(String, u64)| {
+        let scopes = of_kind(name);
+        let found =
+            scopes.iter().filter_map(|its| seen.iter().find(|seen| seen.info.scope == *its));
+        found.map(limit_row).collect()
+    };
+    Ok((Limits { rows, total: total as u64 }, kinds.iter().map(limits_of).collect()))
+}
+
+fn limit_row(seen: &SeenLimit) -> LimitRow {
+    let (info, limit) = (&seen.info, seen.info.limit);
+    let (scope, flow, kind, partition) = match &info.scope {
+        LimitScope::Queue => ("queue", None, None, None),
+        LimitScope::Flow(flow) => ("flow", Some(flow), None, None),
+        LimitScope::Each(kind) => ("each_partition", None, Some(kind), None),
+        LimitScope::Partition { kind, partition } => {
+            ("partition", None, Some(kind), Some(partition))
+        }
+    };
+    let rate = limit.start_rate();
+    let waiting = |count| Number { count, is_exact: count < MOST_COUNTED };
+    LimitRow {
+        scope,
+        flow: flow.cloned(),
+        kind: kind.cloned(),
+        partition: partition.cloned(),
+        running: info.running,
+        most_running: limit.most_running(),
+        rate: rate.map(|(jobs, _)| jobs),
+        per_ms: rate.map(|(_, per)| u64::try_from(per.as_millis()).unwrap_or(u64::MAX)),
+        burst: limit.start_burst(),
+        weight: limit.turn_weight(),
+        waiting: seen.waiting.map(waiting),
+        is_paused: seen.is_paused,
+        next_start: info.next_start.map(Time::new),
+        held_until: info.held_until.map(Time::new),
+    }
 }
