@@ -9,27 +9,6 @@
 //!   terminal are escaped, also in JSON.
 //! - No password is printed. An error of the command line parser may quote any argument, so before it is
 //!   printed, every URL is replaced by its printable part.
-//!
-//! | file | contents |
-//! | --- | --- |
-//! | `text.rs` | times, sizes and text of jobs, as output for people |
-//! | `url.rs` | the URL of a server, and its password |
-//! | `made.rs` | `--completions`, `--man-pages`: what is made of the command line |
-//! | `args.rs` | the command line |
-//! | `open.rs`, `file.rs`, `server.rs` | opens an existing store |
-//! | `rows.rs` | a job or a schedule as a line, and as a page |
-//! | `find.rs` | finds jobs by id, by the beginning of an id, by key, by a filter |
-//! | `inspect.rs` | `list`, `show`, `stats`, `check` |
-//! | `history.rs` | `history` |
-//! | `limits.rs` | `limits` |
-//! | `queue.rs` | `queues`, `errors`, `metrics`, `nodes`, `pause`, `resume` |
-//! | `unserved.rs` | the warning that no process handles the kind of jobs that are due |
-//! | `confirm.rs` | asks before more than one job is changed |
-//! | `edit.rs` | `cancel`, `reschedule`, `retry`, `delete` |
-//! | `bulk.rs` | the same with `--all` |
-//! | `make.rs` | `insert`, `run-schedule` |
-//! | `top/` | `top` |
-//! | `serve/` | `serve`: the dashboard on an address of its own |
 
 #![forbid(unsafe_code)]
 

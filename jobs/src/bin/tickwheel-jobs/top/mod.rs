@@ -5,23 +5,7 @@
 //! - No question to the store grows with the number of jobs: `ask.rs`.
 //! - `--once` and `--json` are there in every build, so that a script does not depend on the feature `top`.
 //! - The view is a state that takes events, and a function that draws the state. Both are tested without a terminal
-//!   and without a store. Only `live.rs` and `screen.rs` touch threads, the terminal and signals.
-//!
-//! | file | contents |
-//! | --- | --- |
-//! | `figures.rs` | one reading of a queue, and its JSON |
-//! | `ask.rs` | asks the store for a reading |
-//! | `amounts.rs` | numbers, rates, times and names as text |
-//! | `tables.rs` | tables of a reading |
-//! | `facts.rs` | the head of a reading |
-//! | `page.rs` | prints a reading |
-//! | `lists.rs` | lists of jobs and single jobs, for the view |
-//! | `change.rs` | retries, deletes and cancels jobs, for the view |
-//! | `curve.rs` | the rate of the last two minutes |
-//! | `state.rs`, `keys.rs` | the state of the view, and its keys |
-//! | `draw/` | draws the state |
-//! | `screen.rs` | takes over the terminal, and gives it back |
-//! | `live.rs` | the threads of the view |
+//!   and without a store. Only `live.rs` touches threads, the terminal and signals.
 
 #[cfg_attr(
     not(feature = "top"),
