@@ -22,6 +22,7 @@ use crate::dispatch::clock::Clock;
 use crate::dispatch::command::Command;
 use crate::dispatch::dispatcher_handle::Futures;
 use crate::dispatch::dispatcher_handle::{Capture, DispatcherHandle, Way};
+use crate::dispatch::dispatcher_thread::Dispatcher;
 use crate::dispatch::events::OnEvent;
 use crate::dispatch::events::OnRun;
 #[cfg(feature = "redis")]
@@ -41,7 +42,6 @@ use crate::dispatch::shared_machine::{Channels, Room};
 use crate::dispatch::shared_machine::{POLL_INTERVAL, SharedMachine};
 #[cfg(feature = "tracing")]
 use crate::dispatch::spans::Traces;
-use crate::dispatch::thread::Dispatcher;
 #[cfg(feature = "redis")]
 use crate::store::Notification;
 use crate::store::memory::Memory;

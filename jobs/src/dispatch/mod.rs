@@ -14,4 +14,4 @@ pub(crate) mod run_queue;
 pub(crate) mod execute;
 pub(crate) mod shared_machine;
 pub(crate) mod caller_machine;
-pub(crate) mod thread;
+pub(crate) mod dispatcher_thread;

@@ -19,7 +19,8 @@ use super::params::Params;
 use super::read::Settings;
 use super::read::jobs::query;
 use super::read::kinds_and_limits;
-use super::read::{Reader, jobs, overview, place};
+use super::read::nodes_and_schedules;
+use super::read::{Reader, jobs, overview};
 use super::request::Task;
 use super::request::is_json;
 use super::request::{self, Body};
@@ -215,9 +216,9 @@ impl Responder {
             Read::Job(id) => View::Job(Box::new(jobs::job(reader, *id)?)),
             Read::Dead => View::Dead(jobs::dead(reader)?),
             Read::Groups => View::Groups(jobs::groups(reader)?),
-            Read::Schedules => View::Schedules(place::schedules(reader)?),
-            Read::Nodes => View::Nodes(place::nodes(reader)?),
-            Read::Store => View::Store(place::store(reader)?),
+            Read::Schedules => View::Schedules(nodes_and_schedules::schedules(reader)?),
+            Read::Nodes => View::Nodes(nodes_and_schedules::nodes(reader)?),
+            Read::Store => View::Store(nodes_and_schedules::store(reader)?),
             Read::History => View::History(overview::history(reader)?),
             Read::Bulks | Read::Bulk(_) => unreachable!("answered above"),
         };

@@ -17,7 +17,7 @@ mod outlet;
 mod source;
 #[cfg(feature = "async")]
 mod stream;
-mod wall;
+mod wall_times;
 
 use core::fmt;
 use std::sync::Arc;

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::outlet::{Delivery, Outlet, Ready};
-use super::wall::WallTimes;
+use super::wall_times::WallTimes;
 use crate::engine::alarm::Alarm;
 use crate::engine::dispatch::JobRunner;
 use crate::engine::sources::{EventMetrics, Source};

@@ -16,16 +16,16 @@
 mod insert;
 mod rearmed;
 #[cfg(feature = "async")]
-mod wakers;
+mod lazy_wakers;
 
 use core::cell::Cell;
 use core::mem::ManuallyDrop;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub(crate) use rearmed::IgnoresRun;
 #[cfg(feature = "async")]
-use wakers::LazyWakers;
+use lazy_wakers::LazyWakers;
+pub(crate) use rearmed::IgnoresRun;
 
 use crate::engine::alarm::Alarm;
 use crate::engine::dispatch::{DueJob, IdleWaiters, JobRunner};

@@ -15,7 +15,7 @@
 mod text;
 mod open;
 #[cfg(feature = "redis")]
-mod server;
+mod open_server;
 mod made;
 mod args;
 mod find;

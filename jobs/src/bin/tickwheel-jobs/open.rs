@@ -25,7 +25,7 @@ use tickwheel_jobs::rusqlite::{self, Connection, OpenFlags};
 use tickwheel_jobs::{Client, Durability, Jobs};
 
 #[cfg(feature = "redis")]
-use crate::server;
+use crate::open_server;
 
 /// The store that the command line names.
 #[derive(Clone, Debug)]
@@ -90,7 +90,7 @@ pub(crate) fn queues(
     match target {
         Target::File(path) if password_file.is_none() => all_queues_of_file(path),
         #[cfg(feature = "redis")]
-        Target::Server(url) => server::all_queues(&with_password(url, password_file)?),
+        Target::Server(url) => open_server::all_queues(&with_password(url, password_file)?),
         // The reasons are those of a single queue.
         _ => Ok(vec![(None, client(target, password_file, None, Access::Look)?.0)]),
     }
@@ -109,7 +109,7 @@ pub(crate) fn client(
         }
         Target::File(path) => client_of_file(path, queue, access),
         #[cfg(feature = "redis")]
-        Target::Server(url) => server::client(&with_password(url, password_file)?, queue),
+        Target::Server(url) => open_server::client(&with_password(url, password_file)?, queue),
         #[cfg(not(feature = "redis"))]
         Target::Server(_) => {
             Err("this command was built without the feature `redis`, so it reads files only".into())

@@ -9,7 +9,7 @@
 pub(crate) mod jobs;
 pub(crate) mod kinds_and_limits;
 pub(crate) mod overview;
-pub(crate) mod place;
+pub(crate) mod nodes_and_schedules;
 
 use std::sync::Arc;
 

@@ -25,15 +25,27 @@ fn pages(change: view::Change<'_>) -> Vec<(String, String)> {
             "overview-empty".into(),
             overview::page(&frame(Tab::Overview, ""), &view::empty_overview()),
         ),
-        ("kinds".into(), kinds::page(&frame(Tab::Kinds, "kinds"), &view::kinds(8, change))),
-        ("kinds-40".into(), kinds::page(&frame(Tab::Kinds, "kinds"), &view::kinds(40, change))),
-        ("kinds-empty".into(), kinds::page(&frame(Tab::Kinds, "kinds"), &view::kinds(0, change))),
-        ("kinds-reader".into(), kinds::page(&reader(Tab::Kinds, "kinds"), &view::kinds(8, change))),
-        ("job".into(), job::job_page(&frame(Tab::Jobs, JOB), &made_up_jobs::job(change))),
-        ("dead".into(), dead::dead_page(&frame(Tab::Dead, "dead"), &made_up_jobs::dead(6, change))),
+        (
+            "kinds".into(),
+            kinds_and_limits::page(&frame(Tab::Kinds, "kinds"), &view::kinds(8, change)),
+        ),
+        (
+            "kinds-40".into(),
+            kinds_and_limits::page(&frame(Tab::Kinds, "kinds"), &view::kinds(40, change)),
+        ),
+        (
+            "kinds-empty".into(),
+            kinds_and_limits::page(&frame(Tab::Kinds, "kinds"), &view::kinds(0, change)),
+        ),
+        (
+            "kinds-reader".into(),
+            kinds_and_limits::page(&reader(Tab::Kinds, "kinds"), &view::kinds(8, change)),
+        ),
+        ("job".into(), jobs::job_page(&frame(Tab::Jobs, JOB), &made_up_jobs::job(change))),
+        ("dead".into(), jobs::dead_page(&frame(Tab::Dead, "dead"), &made_up_jobs::dead(6, change))),
         (
             "dead-empty".into(),
-            dead::dead_page(&frame(Tab::Dead, "dead"), &made_up_jobs::dead(0, change)),
+            jobs::dead_page(&frame(Tab::Dead, "dead"), &made_up_jobs::dead(0, change)),
         ),
         ("groups".into(), groups::page(&frame(Tab::Groups, "groups"), &view::groups(5, change))),
         (
@@ -42,36 +54,39 @@ fn pages(change: view::Change<'_>) -> Vec<(String, String)> {
         ),
         (
             "schedules".into(),
-            schedules::schedules_page(
+            nodes_and_schedules::schedules_page(
                 &frame(Tab::Schedules, "schedules"),
                 &view::schedules(5, change),
             ),
         ),
         (
             "schedules-empty".into(),
-            schedules::schedules_page(
+            nodes_and_schedules::schedules_page(
                 &frame(Tab::Schedules, "schedules"),
                 &view::schedules(0, change),
             ),
         ),
-        ("nodes".into(), nodes::nodes_page(&frame(Tab::Nodes, "nodes"), &view::nodes(3, change))),
+        (
+            "nodes".into(),
+            nodes_and_schedules::nodes_page(&frame(Tab::Nodes, "nodes"), &view::nodes(3, change)),
+        ),
         (
             "nodes-empty".into(),
-            nodes::nodes_page(&frame(Tab::Nodes, "nodes"), &view::nodes(0, change)),
+            nodes_and_schedules::nodes_page(&frame(Tab::Nodes, "nodes"), &view::nodes(0, change)),
         ),
-        ("store".into(), store::store_page(&frame(Tab::Store, "store"), &view::store(change))),
         (
-            "question".into(),
-            question::question_page(&frame(Tab::None, ""), &view::question(change)),
+            "store".into(),
+            nodes_and_schedules::store_page(&frame(Tab::Store, "store"), &view::store(change)),
         ),
-        ("bulks".into(), progress::bulks_page(&frame(Tab::None, "bulk"), &view::bulks(change))),
+        ("question".into(), actions::question_page(&frame(Tab::None, ""), &view::question(change))),
+        ("bulks".into(), actions::bulks_page(&frame(Tab::None, "bulk"), &view::bulks(change))),
         (
             "problem-404".into(),
-            problem::problem_page(&frame(Tab::None, "jobs/x"), &view::problem(404, change)),
+            layout::problem_page(&frame(Tab::None, "jobs/x"), &view::problem(404, change)),
         ),
         (
             "problem-503".into(),
-            problem::problem_page(&frame(Tab::None, "jobs"), &view::problem(503, change)),
+            layout::problem_page(&frame(Tab::None, "jobs"), &view::problem(503, change)),
         ),
     ];
     for state in ["pending", "overdue", "running", "retrying", "dead", "completed"] {
@@ -84,7 +99,7 @@ fn pages(change: view::Change<'_>) -> Vec<(String, String)> {
     }
     for state in ["running", "failed"] {
         let page =
-            progress::progress_page(&frame(Tab::None, "bulk/3"), &view::progress(state, change));
+            actions::progress_page(&frame(Tab::None, "bulk/3"), &view::progress(state, change));
         pages.push((format!("progress-{state}"), page));
     }
     pages.into_iter().map(|(name, page)| (name, page.into_string())).collect()

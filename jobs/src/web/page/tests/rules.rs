@@ -59,7 +59,7 @@ fn text_of_a_job_makes_no_tag_and_no_attribute() {
             pieces(page);
             assert!(
                 page.contains(
-                    &super::text::shown(hostile)
+                    &super::shown(hostile)
                         .to_string()
                         .replace('&', "&amp;")
                         .replace('<', "&lt;")

@@ -16,12 +16,10 @@ use std::time::{Duration, SystemTime};
 use crate::engine::shard::WALL_STEP_MIN;
 use crate::engine::ticker::WALL_CHECK_INTERVAL;
 use crate::engine::timers::Timers;
-use crate::host::clock::WallOffset;
-use crate::host::clock::{Point, Timebase};
+use crate::host::clock::{Point, Timebase, WallOffset};
 use crate::structure::Key;
 use crate::values::handle::Generation;
-use crate::values::time::Tick;
-use crate::values::time::Window;
+use crate::values::time::{Tick, Window};
 
 /// How many deadlines are estimated before the lock is released.
 const ENTRIES_PER_LOCK: usize = 256;

@@ -27,14 +27,12 @@ use tickwheel::Wheel;
 use super::call::Alive;
 use super::clock::Clock;
 use super::command::{Answered, Command, JOBS_PER_STEP, Reply};
-use super::events::report_end;
-use super::events::{Event, OnEvent, call_hook, emit, emit_of_run, wake};
+use super::events::{Event, OnEvent, call_hook, emit, emit_of_run, report_end, wake};
 use super::execute::Executor;
 use super::machine::{Machine, StepOutput};
 use super::metrics::Metrics;
 use super::run_state::RunState;
-use super::shared_machine::Room;
-use super::shared_machine::{Held, Maintained, Next, POLL_INTERVAL, SharedMachine};
+use super::shared_machine::{Held, Maintained, Next, POLL_INTERVAL, Room, SharedMachine};
 use crate::values::error::StoreError;
 use crate::values::id::JobId;
 

@@ -9,8 +9,7 @@ use std::time::Duration;
 use redis::{Cmd, Connection, FromRedisValue};
 use tickwheel_jobs::{Client, Jobs};
 
-use crate::open::ServerUrl;
-use crate::open::{Place, Queue, Sizes};
+use crate::open::{Place, Queue, ServerUrl, Sizes};
 use crate::text;
 
 /// The queue of a builder that names none.

@@ -4,8 +4,7 @@ use crate::store::StoredSchedule;
 use crate::values::schedule::Rule;
 use crate::values::time::Millis;
 use crate::web::read::{MOST_ROWS, Reader};
-use crate::web::views::{NodeRow, Nodes, ScheduleRow, Schedules, Store};
-use crate::web::views::{Problem, Time};
+use crate::web::views::{NodeRow, Nodes, Problem, ScheduleRow, Schedules, Store, Time};
 
 /// How many occurrences of a schedule are shown.
 const NEXT: usize = 5;
