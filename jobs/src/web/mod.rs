@@ -23,11 +23,11 @@
 //! Pages that are not in the menu: `bulk` lists the bulks, `bulk/{id}` shows one; `jobs/{id}/payload` and
 //! `jobs/{id}/result` are downloads.
 
-pub(crate) mod options;
 pub(crate) mod views;
 pub(crate) mod params;
 pub(crate) mod route;
 pub(crate) mod page;
+pub(crate) mod options;
 pub(crate) mod read;
 pub(crate) mod request;
 pub(crate) mod bulks;

@@ -347,7 +347,7 @@ mod screen_tests {
     fn screen_is_given_back_before_a_panic_is_printed() {
         let Some(tmux) = Tmux::start("panic") else { return };
         let tests = std::env::current_exe().unwrap();
-        let test = "top::screen::tests::screen_is_taken_and_a_thread_panics";
+        let test = "top::live::screen_tests::screen_is_taken_and_a_thread_panics";
         let args = format!("--ignored --exact {test} --nocapture");
         tmux.type_line(&format!("{} {args}; echo \"ended: $?\"", tests.display()));
         tmux.assert_given_back("ended: 0");
