@@ -555,7 +555,7 @@ impl Drop for EndWait<'_> {
     }
 }
 
-/// The tick of the timers, by which a call may give up late.
+/// The tick of the timers. A call may give up later than its limit by one tick.
 const TICK: Duration = Duration::from_millis(5);
 
 /// Both start with the first future that calls, and end with the jobs or with the last client.

@@ -237,7 +237,7 @@ pub(super) struct WaitOver {
     pub(super) head_start: HeadStart,
 }
 
-/// What becomes of a job that was added to a batch.
+/// The state of a batch after a job was added to it.
 pub(super) enum Added {
     /// The batch is complete.
     Complete(Vec<Start>),

@@ -434,7 +434,7 @@ impl Room {
         self.is_wanted.store(true, Ordering::SeqCst);
     }
 
-    /// Wakes the futures: there is room now, or there is no dispatcher any more.
+    /// Wakes the futures that wait for room: there is room now, or the dispatcher has ended.
     pub(crate) fn made(&self) {
         if self.is_wanted.load(Ordering::SeqCst) {
             self.is_wanted.store(false, Ordering::SeqCst);

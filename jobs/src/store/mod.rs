@@ -15,6 +15,7 @@
 //!   nothing once another claim has replaced it or its lease has been reclaimed.
 //! - The modules above `memory` make up the types of this trait and name nothing of this file.
 
+// Every feature together shows what no store reads.
 #![cfg_attr(
     not(all(feature = "sqlite-unbundled", feature = "redis")),
     allow(dead_code, reason = "each store reads the part of a batch that it needs")

@@ -289,7 +289,7 @@ pub struct Fail {
     pub(crate) of_type: ErrorType,
 }
 
-/// What happens to a job whose run did not succeed.
+/// The decision about a job whose run did not succeed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Fate {
     /// Its retry policy decides: its own, or that of its kind.

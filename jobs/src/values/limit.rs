@@ -57,7 +57,7 @@ struct Line {
     delay: i64,
 }
 
-/// How many rates of a scope have a line at once: so many versions of a program may disagree.
+/// How many rates of a scope have a line at once. Versions of a program may give a scope different rates: this many.
 const LINES: usize = 4;
 
 /// A claim begins the line anew if its delay is longer than the period divided by this number, and longer than a

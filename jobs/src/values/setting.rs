@@ -27,8 +27,8 @@ use serde::{Deserialize, Serialize};
 use super::time::{Millis, TimeError};
 
 /// How many completed jobs of a kind are kept: up to a number, an age and a size. The first bound that is reached
-/// removes the oldest. A job on whose end a caller waits ([`Client::call`](crate::Client::call)) is kept for a minute in any
-/// case, and does not count so long. See [`Kind::keep_completed`](crate::Kind::keep_completed).
+/// removes the oldest. A job on whose end a caller waits ([`Client::call`](crate::Client::call)) is kept for a
+/// minute in any case, and does not count during that minute. See [`Kind::keep_completed`](crate::Kind::keep_completed).
 ///
 /// ```
 /// use std::time::Duration;

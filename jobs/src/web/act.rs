@@ -54,7 +54,7 @@ pub(crate) struct Changed {
     pub(crate) scope: String,
     /// `done`; of a cancel of a job that runs, `asked_to_stop`.
     pub(crate) result: &'static str,
-    /// What was done, as a sentence.
+    /// The result as a sentence.
     pub(crate) text: String,
     /// The id of the occurrence that was made.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -309,10 +309,10 @@ fn fields(params: &Params, confirm: String) -> Vec<(String, String)> {
     fields
 }
 
-/// What an action has done.
+/// The result of an action.
 pub(crate) struct Did {
     pub(crate) result: &'static str,
-    /// What was done, as a sentence.
+    /// The result as a sentence.
     pub(crate) text: String,
     pub(crate) job: Option<JobId>,
     /// How many jobs, kinds, queues or schedules are another than before.

@@ -1,5 +1,5 @@
-//! What a death leaves behind: of a process, of a disk, and of the power. The tests wait more than they compute, so they
-//! share one binary.
+//! The state that a death leaves behind: of a process, of a disk, or of the power. These tests wait more than they
+//! compute, so they share one binary.
 //!
 //! | folder | what dies |
 //! | --- | --- |
@@ -21,8 +21,8 @@ mod exactly_once;
 mod faults;
 mod kill;
 
-/// Of how many writes, or operations of a disk, one is followed by a power cut or fails: of 16 by day, and each at night
-/// (`TICKWHEEL_STRIDE=1`).
+/// One of this many writes is followed by a power cut, and one of this many operations of a disk fails: of 16 by day, of
+/// one at night (`TICKWHEEL_STRIDE=1`).
 fn stride() -> usize {
     let said = std::env::var("TICKWHEEL_STRIDE").ok().and_then(|text| text.parse().ok());
     said.unwrap_or(16).max(1)

@@ -211,12 +211,12 @@ pub(crate) fn run_inline(runner: &JobRunner, clock: &Clock, due: DueJob) {
     runner.run(due, now, now);
 }
 
-/// Runs each job as it is handed over. Takes one at a time, so that jobs that have not run_inline can be
+/// Runs each job as it is handed over. Takes one at a time, so that jobs that have not run can be
 /// cancelled.
 pub(crate) struct InlineOutlet {
     runner: Arc<JobRunner>,
     clock: Arc<Clock>,
-    /// How many jobs have run_inline.
+    /// How many jobs have run.
     count: Cell<usize>,
 }
 
@@ -226,7 +226,7 @@ impl InlineOutlet {
         InlineOutlet { runner, clock, count: Cell::new(0) }
     }
 
-    /// Returns how many jobs have run_inline since the last call.
+    /// Returns how many jobs have run since the last call.
     pub(crate) fn take_count(&self) -> usize {
         self.count.take()
     }

@@ -30,7 +30,7 @@ pub fn packages(home: &str, name: &str) -> PathBuf {
     target_directory().join(full_name(home, name))
 }
 
-/// Builds a contender as its users do, without link-time optimization, whatever its workspace says.
+/// Builds a contender as its users do: without link-time optimization, which its workspace may ask for.
 pub fn cargo(home: &str, name: &str) -> Fallible {
     let status = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
         .args(["build", "--release", "--locked", "--quiet", "--manifest-path"])

@@ -13,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 mod text;
+#[cfg_attr(not(feature = "redis"), allow(dead_code, reason = "no server is connected to"))]
 mod open;
 #[cfg(feature = "redis")]
 mod open_server;

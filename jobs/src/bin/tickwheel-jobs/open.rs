@@ -14,7 +14,6 @@
 //!   `://`. Otherwise a URL with a typing error in its scheme would be the name of a file, and its password would be
 //!   printed.
 
-#[cfg_attr(not(feature = "redis"), allow(dead_code, reason = "no server is connected to"))]
 use core::fmt;
 use std::error::Error;
 use std::ffi::OsString;
@@ -236,11 +235,9 @@ fn beside(file: &Path, suffix: &str) -> PathBuf {
     path.into()
 }
 
-#[cfg_attr(not(feature = "redis"), allow(dead_code, reason = "no server is connected to"))]
 /// The environment variable with the password of the store.
 pub(crate) const PASSWORD_VARIABLE: &str = "TICKWHEEL_STORE_PASSWORD";
 
-#[cfg_attr(not(feature = "redis"), allow(dead_code, reason = "no server is connected to"))]
 /// The schemes that make a URL even without `//`: those that the library knows.
 const SCHEMES: [&str; 11] = [
     "redis",
@@ -256,16 +253,13 @@ const SCHEMES: [&str; 11] = [
     "rediss-sentinel",
 ];
 
-#[cfg_attr(not(feature = "redis"), allow(dead_code, reason = "no server is connected to"))]
 /// The schemes of a socket in the file system. Their URLs have the password as a parameter.
 const SOCKETS: [&str; 3] = ["unix", "redis+unix", "valkey+unix"];
 
-#[cfg_attr(not(feature = "redis"), allow(dead_code, reason = "no server is connected to"))]
 /// A text that is a URL, and so no path.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct ServerUrl(String);
 
-#[cfg_attr(not(feature = "redis"), allow(dead_code, reason = "no server is connected to"))]
 impl ServerUrl {
     /// Returns the text as a URL, if it is one.
     pub(crate) fn parse(text: &str) -> Option<ServerUrl> {
@@ -317,7 +311,6 @@ impl ServerUrl {
     }
 }
 
-#[cfg_attr(not(feature = "redis"), allow(dead_code, reason = "no server is connected to"))]
 /// Returns the URL with the password from the file, or else from the environment. If the URL has its own password,
 /// a file is an error, since the user gave both; the environment is ignored, since it is set for every call.
 pub(crate) fn with_password(
@@ -345,7 +338,6 @@ pub(crate) fn with_password(
     Ok(url.with_password(&password).unwrap_or_else(|| url.clone()))
 }
 
-#[cfg_attr(not(feature = "redis"), allow(dead_code, reason = "no server is connected to"))]
 fn percent_encoded(text: &str) -> String {
     let encoded = text.bytes().map(|byte| match byte.is_ascii_alphanumeric() {
         true => char::from(byte).to_string(),
@@ -354,7 +346,6 @@ fn percent_encoded(text: &str) -> String {
     encoded.collect()
 }
 
-#[cfg_attr(not(feature = "redis"), allow(dead_code, reason = "no server is connected to"))]
 impl fmt::Debug for ServerUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.printable())

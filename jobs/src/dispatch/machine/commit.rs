@@ -302,8 +302,8 @@ impl Machine {
         output.answers.len() > before
     }
 
-    /// Sends the commit without an answer again. Returns `false` if there is no answer yet: the commands then
-    /// wait.
+    /// Sends the commit that has no answer again. Returns `false` while there is still no answer: other commands
+    /// wait then.
     pub(super) fn settle(
         &mut self,
         present: Now,

@@ -397,7 +397,7 @@ pub(crate) struct Settings {
     pub(crate) synced: bool,
     /// The retry policy of each kind that is handled here. Empty: nothing is claimed.
     pub(crate) policies: HashMap<Arc<str>, Retry>,
-    /// What a job takes, of each kind whose jobs do not take a thread each.
+    /// How much capacity a job takes, for each kind whose jobs do not take a thread each.
     pub(crate) slots: HashMap<Arc<str>, Slot>,
     /// How many jobs of each of these kinds may be claimed at once. Other kinds share the threads.
     pub(crate) rooms: HashMap<Arc<str>, usize>,

@@ -89,7 +89,7 @@ impl Held {
 pub(super) struct Batch {
     /// How many of its claims are held.
     pub(super) left: usize,
-    /// Its row names a job that exists but is no longer claimed.
+    /// Its row names a job that exists and whose claim has ended.
     pub(super) stale: bool,
 }
 

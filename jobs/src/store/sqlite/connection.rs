@@ -151,7 +151,7 @@ fn wait_for_others(tries: i32) -> bool {
     !is_over
 }
 
-/// What a transaction may do.
+/// Whether a transaction only reads, or may write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Access {
     Read,

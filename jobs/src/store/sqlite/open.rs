@@ -73,6 +73,14 @@ const CHECKED_BYTES: u64 = 8 << 20;
 /// A path with this many symbolic links is refused, as Linux does.
 const MOST_LINKS: usize = 40;
 
+/// Refuses a version of SQLite that may lose commits.
+fn refuse_old(number: i32, name: &str) -> Result<(), OpenError> {
+    match number < OLDEST_SQLITE {
+        true => Err(OpenError::OldSqlite { found: name.to_owned() }),
+        false => Ok(()),
+    }
+}
+
 impl Location {
     pub(crate) fn new(path: PathBuf, vfs: Option<String>) -> Location {
         let file = std::path::absolute(&path).unwrap_or_else(|_| path.clone());
@@ -116,10 +124,7 @@ impl Location {
     }
 
     fn open_now(&mut self) -> Result<Connection, OpenError> {
-        let found = rusqlite::version_number();
-        if found < OLDEST_SQLITE {
-            return Err(OpenError::OldSqlite { found: rusqlite::version().to_owned() });
-        }
+        refuse_old(rusqlite::version_number(), rusqlite::version())?;
         if self.vfs.is_none() {
             let found = fs::metadata(&self.file);
             if matches!(&found, Err(error) if error.kind() == io::ErrorKind::NotFound) {
@@ -615,5 +620,19 @@ impl Location {
         name: &str,
     ) -> Result<T, OpenError> {
         conn.pragma_query_value(None, name, |row| row.get(0)).map_err(|error| self.sqlite(error))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// P76: Every SQLite before 3.51.3 is refused by its name, and no later one.
+    #[test]
+    fn sqlite_that_may_lose_commits_is_refused() {
+        let refused = refuse_old(3_051_002, "3.51.2").unwrap_err();
+        assert!(refused.to_string().contains("3.51.2"), "{refused}");
+        assert!(matches!(refused, OpenError::OldSqlite { .. }));
+        assert!(refuse_old(3_051_003, "3.51.3").is_ok());
     }
 }

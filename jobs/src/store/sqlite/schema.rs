@@ -170,7 +170,7 @@ pub(crate) struct KindRow {
     pub(crate) counts: KindCounts,
 }
 
-/// What is counted of a kind, or by how much the counts change.
+/// The counts of a kind, or the changes of these counts.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct KindCounts {
     /// Jobs that are not dead.
