@@ -7,8 +7,7 @@ use std::time::Duration;
 
 use rayon::ThreadPool;
 
-use crate::api::driver::Driver;
-use crate::api::driver::LoopDriver;
+use crate::api::driver::{Driver, LoopDriver};
 use crate::api::wheel::Wheel;
 use crate::engine::threads::{PoolSource, Threads};
 use crate::engine::verbs::{Config, Engine};

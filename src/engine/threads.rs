@@ -25,16 +25,14 @@ use std::thread::{self, JoinHandle};
 use crossbeam_channel::{Receiver, RecvTimeoutError, bounded};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
-use crate::engine::dispatch::pool::LazyPool;
-use crate::engine::dispatch::pool::{PoolOutlet, PoolShared};
+use crate::engine::dispatch::pool::{LazyPool, PoolOutlet, PoolShared};
 use crate::engine::dispatch::{DueJob, JobRunner};
 use crate::engine::ticker::Ticker;
 use crate::engine::ticker_slot::TickerSlot;
 use crate::engine::verbs::Engine;
 use crate::host::clock::Limit;
 use crate::host::sync::{Mutex, lock};
-use crate::host::user_panics::is_in_hook;
-use crate::host::user_panics::{Panic, PanicHandler};
+use crate::host::user_panics::{Panic, PanicHandler, is_in_hook};
 use crate::values::error::ConfigError;
 
 /// Which threads run the jobs.

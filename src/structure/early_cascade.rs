@@ -16,11 +16,10 @@
 //!
 //! [`Tuning::early_cascade_min`]: super::Tuning::early_cascade_min
 
-use super::Hierarchy;
-use super::PREFETCH_BATCH;
 use super::entries::{Entry, Inner, Outermost};
 use super::ring::Spot;
 use super::slots::{Budget, OutOfBudget};
+use super::{Hierarchy, PREFETCH_BATCH};
 use crate::values::time::Tick;
 
 /// How far the early cascade of the next slot of the second ring has come.
@@ -124,8 +123,7 @@ impl<T> Hierarchy<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::structure::Tuning;
-    use crate::structure::{Geometry, Key};
+    use crate::structure::{Geometry, Key, Tuning};
 
     /// A timer at each of the ticks 4 to 7; and seven, whose keys are returned, in the slot of the
     /// second ring that begins at 8.

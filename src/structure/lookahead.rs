@@ -135,8 +135,7 @@ impl<T> Hierarchy<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::structure::Tuning;
-    use crate::structure::{Geometry, Key};
+    use crate::structure::{Geometry, Key, Tuning};
 
     fn level<T>(wheel: &Hierarchy<T>, key: Key) -> Option<usize> {
         wheel.location(key).map(|location| location.level)

@@ -11,8 +11,7 @@
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::values::handle::Handle;
-use crate::values::time::Moment;
-use crate::values::time::{When, Window};
+use crate::values::time::{Moment, When, Window};
 
 /// How a job repeats, for [`Wheel::repeat`](crate::Wheel::repeat): its period, its first run, and
 /// what happens when periods are missed or a run panics.

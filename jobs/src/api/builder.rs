@@ -10,8 +10,7 @@ use tracing::Span;
 
 use super::jobs::Jobs;
 use crate::dispatch::dispatcher_handle::Capture;
-use crate::dispatch::events::OnRun;
-use crate::dispatch::events::{Event, OnEvent};
+use crate::dispatch::events::{Event, OnEvent, OnRun};
 use crate::dispatch::handlers::{Call, Called, Handler, Handlers};
 use crate::dispatch::run::Run;
 #[cfg(feature = "tracing")]

@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use tickwheel::When;
 
-use super::request::{self, Request};
-use super::request::{Caller, on_thread};
+use super::request::{self, Caller, Request, on_thread};
 use crate::dispatch::dispatcher_handle::DispatcherHandle;
 use crate::dispatch::metrics::Stats;
 use crate::dispatch::run::Run;
@@ -15,9 +14,7 @@ use crate::store::{Answer, ApplyError, Inserted, NAME_BYTES, Op, PAYLOAD_BYTES};
 use crate::values::error::{StoreError, Violation};
 use crate::values::id::JobId;
 use crate::values::info::{Cancel, JobInfo};
-use crate::values::job::Headers;
-use crate::values::job::Job;
-use crate::values::job::group_of;
+use crate::values::job::{Headers, Job, group_of};
 use crate::values::time::{Millis, Now};
 
 /// Inserts, cancels and reads jobs. [`Jobs`](crate::Jobs) has all of its methods;

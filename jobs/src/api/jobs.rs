@@ -11,8 +11,7 @@ use std::time::Duration;
 use super::client::{Client, error_of};
 use crate::dispatch::call::{Alive, CallEnd, TakenCall, call};
 use crate::dispatch::command::Command;
-use crate::dispatch::dispatcher_handle::Helper;
-use crate::dispatch::dispatcher_handle::is_in_handler_of;
+use crate::dispatch::dispatcher_handle::{Helper, is_in_handler_of};
 use crate::dispatch::events::is_in_hook;
 use crate::values::error::StoreError;
 

@@ -14,8 +14,7 @@ use super::request::{Caller, on_thread};
 use crate::values::error::StoreError;
 use crate::values::job::Job;
 use crate::values::setting;
-use crate::values::setting::HeadStart;
-use crate::values::setting::Keep;
+use crate::values::setting::{HeadStart, Keep};
 
 /// A kind of jobs, and its settings. [`Client::kind`] returns one.
 ///

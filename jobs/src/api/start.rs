@@ -16,30 +16,23 @@ use super::driver::Driver;
 use super::jobs::Jobs;
 use super::limits::checked_limits;
 use crate::dispatch::call::Alive;
-use crate::dispatch::caller_machine::Inline;
-use crate::dispatch::caller_machine::Line;
+use crate::dispatch::caller_machine::{Inline, Line};
 use crate::dispatch::clock::Clock;
 use crate::dispatch::command::Command;
-use crate::dispatch::dispatcher_handle::Futures;
-use crate::dispatch::dispatcher_handle::{Capture, DispatcherHandle, Way};
+use crate::dispatch::dispatcher_handle::{Capture, DispatcherHandle, Futures, Way};
 use crate::dispatch::dispatcher_thread::Dispatcher;
-use crate::dispatch::events::OnEvent;
-use crate::dispatch::events::OnRun;
 #[cfg(feature = "redis")]
 use crate::dispatch::events::{Event, emit};
-use crate::dispatch::execute::Executor;
-use crate::dispatch::execute::UnderWay;
+use crate::dispatch::events::{OnEvent, OnRun};
+use crate::dispatch::execute::{Executor, UnderWay};
 use crate::dispatch::handlers::{BatchSize, Handler, Handlers};
 use crate::dispatch::machine::claims::Capacity;
 use crate::dispatch::machine::{Machine, Settings};
 use crate::dispatch::metrics::{About, Metrics};
 use crate::dispatch::questions::{self, Questions};
-use crate::dispatch::run_queue::Batches;
-use crate::dispatch::run_queue::RunQueue;
+use crate::dispatch::run_queue::{Batches, RunQueue};
 use crate::dispatch::run_state::{RunState, Slot};
-use crate::dispatch::shared_machine::LoneCaller;
-use crate::dispatch::shared_machine::{Channels, Room};
-use crate::dispatch::shared_machine::{POLL_INTERVAL, SharedMachine};
+use crate::dispatch::shared_machine::{Channels, LoneCaller, POLL_INTERVAL, Room, SharedMachine};
 #[cfg(feature = "tracing")]
 use crate::dispatch::spans::Traces;
 #[cfg(feature = "redis")]

@@ -6,13 +6,10 @@ use std::time::Duration;
 
 use foldhash::HashMap;
 
-use super::run::Run;
-use super::run::States;
+use super::run::{Run, States};
 use crate::store::NAME_BYTES;
-use crate::values::error::DecodeError;
-use crate::values::error::OpenError;
-use crate::values::fail_and_retry::Fail;
-use crate::values::fail_and_retry::Retry;
+use crate::values::error::{DecodeError, OpenError};
+use crate::values::fail_and_retry::{Fail, Retry};
 use crate::values::job::Job;
 
 /// The result of a call of a handler.

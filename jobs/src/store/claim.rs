@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use crate::values::fail_and_retry::AttemptErrors;
-use crate::values::id::Fence;
-use crate::values::id::JobId;
+use crate::values::id::{Fence, JobId};
 use crate::values::job::Extra;
 use crate::values::setting::{HeadStart, HeadStarts, Rank};
 use crate::values::stored_limits::Limits;

@@ -17,9 +17,7 @@
 
 use super::ended::End;
 use super::new_job::NewJob;
-use crate::values::group::GroupError;
-use crate::values::group::GroupId;
-use crate::values::group::GroupInfo;
+use crate::values::group::{GroupError, GroupId, GroupInfo};
 use crate::values::id::JobId;
 use crate::values::time::Millis;
 

@@ -26,8 +26,7 @@ use std::time::Duration;
 
 use super::ended::End;
 use crate::values::error::StoreError;
-use crate::values::history::Buckets;
-use crate::values::history::{HistoryEntry, MOST_KINDS, OTHER};
+use crate::values::history::{Buckets, HistoryEntry, MOST_KINDS, OTHER};
 use crate::values::time::Millis;
 
 const BUCKETS: usize = Buckets::BOUNDS.len() + 1;

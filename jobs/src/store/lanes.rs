@@ -14,8 +14,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 pub(crate) use super::scopes::Claim;
-use super::scopes::Claims;
-use super::scopes::ScopeTokens;
+use super::scopes::{Claims, ScopeTokens};
 use super::turns::Turns;
 use crate::values::limit::Limit;
 use crate::values::stored_limits::Limits;

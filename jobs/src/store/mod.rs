@@ -51,8 +51,7 @@ pub(crate) use new_job::{IfTaken, Inserted, NewJob};
 pub(crate) use new_job::{NewSchedule, StoredSchedule};
 
 use crate::values::error::{StoreError, Violation};
-use crate::values::group::GroupId;
-use crate::values::group::GroupInfo;
+use crate::values::group::{GroupId, GroupInfo};
 pub(crate) use crate::values::id::Fence;
 use crate::values::id::JobId;
 use crate::values::info::{Cancel, Counts, DeadByError, JobInfo};

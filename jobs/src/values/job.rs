@@ -319,8 +319,7 @@ mod bytes {
     use std::sync::Arc;
     use std::time::Duration;
 
-    use super::{Burst, Extra};
-    use super::{headers_to_bytes, read_headers};
+    use super::{Burst, Extra, headers_to_bytes, read_headers};
     use crate::values::error::StoreError;
     use crate::values::fail_and_retry::Retry;
     use crate::values::group::GroupId;

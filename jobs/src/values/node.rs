@@ -5,8 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 
-use super::time::Millis;
-use super::time::rfc3339;
+use super::time::{Millis, rfc3339};
 
 /// A node that has not been seen for this long is forgotten at the next purge.
 pub(crate) const NODE_KEPT: Duration = Duration::from_secs(24 * 3600);

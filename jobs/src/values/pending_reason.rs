@@ -9,8 +9,7 @@ use serde::ser::{SerializeStruct, Serializer};
 use super::info::JobInfo;
 use super::node::NodeInfo;
 use super::setting;
-use super::stored_limits::LimitInfo;
-use super::stored_limits::{self, LimitScope};
+use super::stored_limits::{self, LimitInfo, LimitScope};
 use super::time::Rfc3339;
 
 /// Why a pending job has not started: see [`Client::why_pending`](crate::Client::why_pending).

@@ -6,12 +6,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use http::request::Parts;
 
-use super::options::Action;
-use super::options::Redactor;
+use super::options::{Action, Redactor};
 use super::read::Settings;
 use super::read::jobs::Query;
-use super::views::{self, Progress};
-use super::views::{Number, Problem, Time};
+use super::views::{self, Number, Problem, Progress, Time};
 use crate::store::{Answer, MOST_EACH, Op, Page, PageKey};
 use crate::values::error::StoreError;
 use crate::values::id::JobId;

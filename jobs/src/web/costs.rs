@@ -9,9 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use super::options::Access;
 use super::params::Params;
-use super::read::Queue;
-use super::read::Settings;
 use super::read::jobs::group_of;
+use super::read::{Queue, Settings};
 use super::request::{Reply, Task};
 use super::respond::Responder;
 use super::route::Route;

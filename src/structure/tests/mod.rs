@@ -8,8 +8,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use std::fmt::Debug;
 
-use crate::structure::Tuning;
-use crate::structure::{Geometry, Hierarchy, Key};
+use crate::structure::{Geometry, Hierarchy, Key, Tuning};
 use crate::values::handle::Generation;
 use crate::values::time::Tick;
 use model::{Forgery, Inside};

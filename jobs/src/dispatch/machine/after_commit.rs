@@ -15,8 +15,7 @@ use crate::store::{
 };
 use crate::values::error::StoreError;
 use crate::values::id::JobId;
-use crate::values::run_end::Cancellation;
-use crate::values::run_end::Outcome;
+use crate::values::run_end::{Cancellation, Outcome};
 use crate::values::schedule::Rule;
 use crate::values::setting::Settings;
 use crate::values::time::{Millis, Now};

@@ -20,8 +20,7 @@ use crate::dispatch::machine::claims::START_WITHIN;
 use crate::dispatch::run_state::{RunState, Slot};
 use crate::store::{Fence, Op};
 use crate::values::id::JobId;
-use crate::values::run_end::Cancellation;
-use crate::values::run_end::Outcome;
+use crate::values::run_end::{Cancellation, Outcome};
 use crate::values::time::Now;
 
 /// Leases are renewed when this part of their time has passed.

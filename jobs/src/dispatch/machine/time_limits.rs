@@ -16,10 +16,8 @@ use super::{Machine, StepOutput};
 use crate::dispatch::command::{Command, RunEnd};
 use crate::dispatch::run_state::RunState;
 use crate::store::Fence;
-use crate::values::fail_and_retry::ErrorType;
-use crate::values::fail_and_retry::{Fail, Fate};
-use crate::values::id::Claim;
-use crate::values::id::JobId;
+use crate::values::fail_and_retry::{ErrorType, Fail, Fate};
+use crate::values::id::{Claim, JobId};
 use crate::values::run_end::Cancellation;
 use crate::values::time::{Millis, Now};
 

@@ -9,9 +9,7 @@
 use std::time::Duration;
 
 use super::{Checked, ensure};
-use crate::values::group::GroupError;
-use crate::values::group::GroupId;
-use crate::values::group::GroupInfo;
+use crate::values::group::{GroupError, GroupId, GroupInfo};
 use crate::values::id::JobId;
 use crate::values::info::{JobInfo, JobState};
 use crate::values::time::Millis;

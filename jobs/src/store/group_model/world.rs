@@ -11,8 +11,7 @@ use crate::store::{
     Answer, Batch, ClaimRequest, Claimed, IfTaken, NewGroup, NewJob, Op, Outcome, Store,
 };
 use crate::values::error::StoreError;
-use crate::values::group::GroupError;
-use crate::values::group::GroupId;
+use crate::values::group::{GroupError, GroupId};
 use crate::values::id::JobId;
 use crate::values::info::Cancel;
 use crate::values::job::Extra;

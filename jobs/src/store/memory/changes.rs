@@ -15,9 +15,7 @@ use crate::store::{
 };
 use crate::values::error::{StoreError, Violation};
 use crate::values::fail_and_retry::AttemptErrors;
-use crate::values::group::GroupError;
-use crate::values::group::GroupId;
-use crate::values::group::GroupInfo;
+use crate::values::group::{GroupError, GroupId, GroupInfo};
 use crate::values::id::JobId;
 use crate::values::info::{Cancel, JobInfo, JobState};
 use crate::values::job::{Extra, group_of};

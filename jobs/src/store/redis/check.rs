@@ -18,11 +18,9 @@ use super::{Redis, groups};
 use crate::store::{Ending, Unreadable};
 use crate::values::error::{StoreError, Violation};
 use crate::values::id::JobId;
-use crate::values::limit::Limit;
-use crate::values::limit::Tokens;
+use crate::values::limit::{Limit, Tokens};
 use crate::values::node::Stored;
-use crate::values::setting::HeadStart;
-use crate::values::setting::Keep;
+use crate::values::setting::{HeadStart, Keep};
 use crate::values::stored_limits::LimitScope;
 use crate::values::time::Millis;
 

@@ -2,8 +2,7 @@
 
 use redis::{ServerError, ServerErrorKind, Value};
 
-use super::connection::Failure;
-use super::connection::may_pass;
+use super::connection::{Failure, may_pass};
 use super::records::damaged;
 use crate::store::ApplyError;
 use crate::values::error::StoreError;

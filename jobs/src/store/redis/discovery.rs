@@ -29,8 +29,7 @@ use std::time::{Duration, Instant};
 use redis::{RedisConnectionInfo, Value};
 
 use super::decode::{array, number, text};
-use super::endpoint::{self, Way};
-use super::endpoint::{Endpoint, Limit, ask, present, problem_of};
+use super::endpoint::{self, Endpoint, Limit, Way, ask, present, problem_of};
 use super::keys;
 use super::rights::Needs;
 use crate::values::error::{OpenError, ServerProblem};

@@ -37,12 +37,10 @@ use super::schema::{KindCounts, kind_row, store_error};
 use super::sql::Sql;
 use super::tables::Tables;
 use crate::store::{Answer, Fence, Finish, Inserted, NewJob, Op};
-use crate::values::error::EndInError;
-use crate::values::error::StoreError;
+use crate::values::error::{EndInError, StoreError};
 use crate::values::id::JobId;
 use crate::values::info::Cancel;
-use crate::values::setting::Keep;
-use crate::values::setting::Settings;
+use crate::values::setting::{Keep, Settings};
 use crate::values::time::Millis;
 
 /// The jobs whose runs have called `Run::end_in`, and whose claims are held.

@@ -18,8 +18,7 @@ use std::sync::Arc;
 use rusqlite::params;
 use serde::{Deserialize, Serialize};
 
-use super::connection::Access;
-use super::connection::waiting_briefly;
+use super::connection::{Access, waiting_briefly};
 use super::open::Location;
 use super::schema::VERSION;
 use super::sql::Sql;

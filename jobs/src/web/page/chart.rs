@@ -8,8 +8,7 @@ use core::fmt::Write as _;
 use maud::{Markup, html};
 
 use crate::web::page::{count, minute, span};
-use crate::web::views::Bound;
-use crate::web::views::Minute;
+use crate::web::views::{Bound, Minute};
 
 /// The height of a chart in its own units. A bar and the gap behind it are [`STEP`] wide.
 const HEIGHT: f64 = 100.0;

@@ -4,10 +4,8 @@ use maud::{Markup, html};
 
 use super::layout;
 use crate::web::page::layout::Frame;
-use crate::web::page::{cell, count, counted, relative, shown};
-use crate::web::page::{empty, heading};
-use crate::web::views::Time;
-use crate::web::views::{GroupRow, Groups};
+use crate::web::page::{cell, count, counted, empty, heading, relative, shown};
+use crate::web::views::{GroupRow, Groups, Time};
 
 pub(crate) fn page(frame: &Frame, view: &Groups) -> Markup {
     let rows = view.rows.len() as u64;

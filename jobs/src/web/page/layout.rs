@@ -5,8 +5,7 @@ use maud::{DOCTYPE, Markup, html};
 
 use super::heading;
 use crate::web::page::{absolute, shown};
-use crate::web::views::Problem;
-use crate::web::views::Time;
+use crate::web::views::{Problem, Time};
 
 /// The frame of a page.
 pub(crate) struct Frame {

@@ -2,13 +2,10 @@
 
 use maud::{Markup, html};
 
-use super::chart;
-use super::layout;
+use super::{chart, layout};
 use crate::web::page::layout::Frame;
-use crate::web::page::{cell, count, counted, number, shown, span};
-use crate::web::page::{heading, state};
-use crate::web::views::Bound;
-use crate::web::views::{Overview, QueueRow, Warning};
+use crate::web::page::{cell, count, counted, heading, number, shown, span, state};
+use crate::web::views::{Bound, Overview, QueueRow, Warning};
 
 pub(crate) fn page(frame: &Frame, view: &Overview) -> Markup {
     let part = html! {

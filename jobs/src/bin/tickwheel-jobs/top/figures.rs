@@ -13,8 +13,7 @@ use tickwheel_jobs::{
 };
 
 use crate::queue;
-use crate::queue::LimitRow;
-use crate::queue::bound_of_99;
+use crate::queue::{LimitRow, bound_of_99};
 use crate::text::utc;
 
 /// The most rows of each list.

@@ -10,8 +10,7 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use super::change::{Change, Scope, Verb};
 use super::lists::Set;
 use super::state::{Effect, Mode, Opened, State, Tab};
-use super::tables::symbols;
-use super::tables::{KIND_COLUMNS, group_key};
+use super::tables::{KIND_COLUMNS, group_key, symbols};
 
 /// The keys, as the help lists them.
 pub(crate) const HELP: &[(&str, &str)] = &[

@@ -1,12 +1,11 @@
 //! Made-up views for the tests of the pages: a usual day, an empty queue, and any text in the place of a job's.
 
 use crate::web::page::layout::{Frame, QueueLink, Said, Tab, encoded};
-use crate::web::views::{Bound, Number, Problem, Time};
-use crate::web::views::{Bulks, Progress, Question};
-use crate::web::views::{GroupRow, Groups};
-use crate::web::views::{KindRow, Kinds, Minute, Overview, QueueRow, Warning};
-use crate::web::views::{LimitRow, Limits};
-use crate::web::views::{NodeRow, Nodes, ScheduleRow, Schedules, Store};
+use crate::web::views::{
+    Bound, Bulks, GroupRow, Groups, KindRow, Kinds, LimitRow, Limits, Minute, NodeRow, Nodes,
+    Number, Overview, Problem, Progress, Question, QueueRow, ScheduleRow, Schedules, Store, Time,
+    Warning,
+};
 
 /// Texts of jobs: each is changed by a function, so that any text can stand in each place.
 pub(super) type Change<'a> = &'a dyn Fn(&str) -> String;

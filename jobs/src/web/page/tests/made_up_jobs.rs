@@ -3,8 +3,7 @@
 use super::made_up::{Change, KINDS, at, exactly};
 use crate::values::pending_reason::PendingReason;
 use crate::web::page::layout::encoded;
-use crate::web::views::Time;
-use crate::web::views::{Content, Dead, Filter, Group, Job, JobRow, Jobs, Searched, Step};
+use crate::web::views::{Content, Dead, Filter, Group, Job, JobRow, Jobs, Searched, Step, Time};
 
 /// The name of a group in links.
 const GROUP: &str = "9b5fca2e01c7d3b4a8f6e5d4c3b2a190";
