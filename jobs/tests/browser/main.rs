@@ -187,7 +187,8 @@ fn day_is_clicked_without_the_script() {
 }
 
 /// P91: Whatever name a kind or a schedule has, the browser sends its form to the dashboard, and the action reaches
-/// that kind or schedule alone. No request leaves the path below which the dashboard is mounted.
+/// that kind or schedule alone. No request leaves the path below which the dashboard is mounted. By day the forms of
+/// every fourth name are sent, and of each with `TICKWHEEL_STRIDE=1`.
 #[test]
 fn names_reach_their_own_thing_in_a_browser() {
     let Some(mut tab) = Tab::start() else { return };
@@ -213,7 +214,10 @@ fn names_reach_their_own_thing_in_a_browser() {
         });
         assert!(found, "{what}");
     };
-    for (at, name) in names.iter().enumerate() {
+    let stride: Option<usize> =
+        std::env::var("TICKWHEEL_STRIDE").ok().and_then(|text| text.parse().ok());
+    let pressed: Vec<&String> = names.iter().step_by(stride.unwrap_or(4).max(1)).collect();
+    for (at, &name) in pressed.iter().enumerate() {
         press("kinds", "kinds/pause", "kind", name);
         let paused = |name: &String| world.jobs.kind_named(name).is_paused().unwrap();
         look(&|| paused(name), name);
@@ -231,7 +235,7 @@ fn names_reach_their_own_thing_in_a_browser() {
     let mounted = world.url("app/");
     let strays: Vec<&String> =
         tab.requests.iter().filter(|url| !url.starts_with(&mounted) && *url != "data:,").collect();
-    assert!(strays.is_empty() && tab.requests.len() > 3 * names.len(), "{strays:?}");
+    assert!(strays.is_empty() && tab.requests.len() > 3 * pressed.len(), "{strays:?}");
 }
 
 /// The script does not disturb the reader: typed text, focus, an open fold, selected rows. The keys work, and

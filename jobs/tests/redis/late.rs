@@ -194,8 +194,7 @@ fn insert_that_arrives_after_its_caller_left_is_stored_once() {
     assert_eq!(direct.count().unwrap().pending, 0);
     proxy.plan(b"", &[]);
     proxy.deliver_all();
-    server.do_what_has_arrived();
-    assert!(direct.get(id).unwrap().is_some());
+    wait_until("the insert has arrived", || direct.get(id).unwrap().is_some());
     direct.insert_with_id(id, Duration::from_secs(3600), refused.into_inner()).unwrap();
     assert_eq!(direct.count().unwrap().pending, 1);
     direct.check().unwrap();

@@ -253,11 +253,11 @@ impl Job for Mail {
     const KIND: &'static str = "mail";
 }
 
-/// D1: Each script does a bounded amount of work with 20,000 jobs that are due at one instant. The limit of Lua's
+/// D1: Each script does a bounded amount of work with 10,000 jobs that are due at one instant. The limit of Lua's
 /// stack is 8,000, and the rivals' scripts fail there for good.
 #[test]
-fn scripts_take_twenty_thousand_jobs_due_at_one_instant() {
-    const MANY: u64 = 20_000;
+fn scripts_take_ten_thousand_jobs_due_at_one_instant() {
+    const MANY: u64 = 10_000;
     let server = Server::start();
     let monitor = monitor(&server);
     let client = open(&server).client().unwrap();
@@ -305,11 +305,11 @@ fn size(server: &Server, command: &str, key: &str) -> u64 {
     server.ask(&[command, &format!("tw:{{jobs}}:{key}")])
 }
 
-/// D1: Each script does a bounded amount of work with 20,000 jobs, also in operations that the test above leaves out:
+/// D1: Each script does a bounded amount of work with 10,000 jobs, also in operations that the test above leaves out:
 /// chosen ids, keys, renewals, cancel requests, ends, deaths, purges.
 #[test]
-fn scripts_renew_end_and_purge_twenty_thousand_jobs() {
-    const MANY: u64 = 20_000;
+fn scripts_renew_end_and_purge_ten_thousand_jobs() {
+    const MANY: u64 = 10_000;
     let server = Server::start();
     let monitor = monitor(&server);
     let client = open(&server).durability(Durability::Buffered).client().unwrap();

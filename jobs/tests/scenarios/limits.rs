@@ -200,8 +200,8 @@ fn backlog_of_a_partition_delays_the_first_job_of_another_by_few_jobs() {
                 }
             }
         };
-        // Each thread may have one turn more. Two jobs for each thread may be claimed already, if they are claimed ahead.
-        let few = if store.claims_ahead { 3 * THREADS } else { THREADS };
+        // Each thread may have one turn more, and two jobs for each may be claimed already.
+        let few = 3 * THREADS;
         for name in ["now", "soon", "again"] {
             let delay = if name == "soon" { 50 * MS } else { Duration::ZERO };
             let id = jobs.insert(delay, charge(name)).unwrap();
