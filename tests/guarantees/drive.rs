@@ -264,6 +264,9 @@ fn runtime_that_drives_sleeps_anew_only_for_earlier_timers() {
 #[test]
 fn panic_of_the_runtimes_sleep_leaves_the_wheel_to_its_thread() {
     let wheel = Wheel::new();
+    // However late the runtime takes over, it has to sleep until this timer.
+    let mut later = polled(wheel.sleep(HOUR));
+    assert!(later.poll().is_pending());
     runtime().block_on(async {
         let task: JoinHandle<()> =
             tokio::spawn(wheel.drive(|_| -> Pending<()> { panic_any("no") }));

@@ -40,6 +40,8 @@ use crate::store::Notification;
 use crate::store::memory::Memory;
 #[cfg(feature = "redis")]
 use crate::store::redis::Redis;
+#[cfg(feature = "redis")]
+use crate::store::redis::discovery::Server;
 #[cfg(feature = "sqlite-unbundled")]
 use crate::store::sqlite::Sqlite;
 #[cfg(feature = "sqlite-unbundled")]
@@ -152,6 +154,50 @@ const NOTIFICATIONS: usize = 16;
 impl Builder {
     /// Checks every choice, and opens the store.
     pub(super) fn into_parts(mut self, runs_jobs: bool, manual: bool) -> Result<Parts, OpenError> {
+        self.check_choices()?;
+        self.check_batches()?;
+        self.check_handlers(runs_jobs)?;
+        // The keys of a server have the unnamed queue under this name.
+        let is_unnamed = |queue: &mut String| queue.eq_ignore_ascii_case("jobs");
+        if self.source.is_shared() {
+            self.queue.take_if(is_unnamed);
+        }
+        #[cfg(feature = "tracing")]
+        let traces = Traces::new(self.queue.as_deref(), self.trace_context.take());
+        self.queue = self.queue.map(|queue| queue.to_ascii_lowercase());
+        let about = About {
+            queue: self.queue.clone(),
+            store: self.source.name(),
+            runs_jobs,
+            most_runs: self.most_runs(),
+        };
+        let settings = self.settings(runs_jobs, manual)?;
+        let on_only_thread = self.on_only_thread(manual);
+        let opened = self.open_store(runs_jobs, manual)?;
+        Ok(Parts {
+            hurry: opened.store.hurry(),
+            on_only_thread,
+            #[cfg(feature = "web")]
+            queue: self.queue,
+            settings,
+            store: opened.store,
+            metrics: Arc::new(Metrics::of(&self.handlers.kinds(), about)),
+            handlers: self.handlers,
+            on_event: self.on_event,
+            capture: self.capture,
+            #[cfg(feature = "tracing")]
+            traces,
+            on_run: self.on_run,
+            grace: self.shutdown_grace,
+            durability: self.durability,
+            alive: Arc::default(),
+            questions: opened.questions,
+            #[cfg(feature = "sqlite-unbundled")]
+            file: opened.file,
+        })
+    }
+
+    fn check_choices(&self) -> Result<(), OpenError> {
         let wrong = |reason: &str| Err(OpenError::Config(reason.to_owned()));
         if self.lease.is_zero() {
             return wrong("lease(0): a claim needs a lease above zero");
@@ -169,54 +215,43 @@ impl Builder {
             let replicas = self.replicas;
             return wrong(&format!("replicas({replicas}): only a server has replicas"));
         }
-        if let Some(queue) = &self.queue {
-            let known = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
-            if queue.is_empty() || queue.len() > QUEUE_BYTES || !queue.bytes().all(known) {
-                return Err(OpenError::Config(format!(
-                    "queue({queue:?}): a name has 1 to {QUEUE_BYTES} letters, digits and '_'"
-                )));
-            }
+        let Some(queue) = &self.queue else { return Ok(()) };
+        let known = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+        if queue.is_empty() || queue.len() > QUEUE_BYTES || !queue.bytes().all(known) {
+            return wrong(&format!(
+                "queue({queue:?}): a name has 1 to {QUEUE_BYTES} letters, digits and '_'"
+            ));
         }
-        // The keys of a server have the unnamed queue under this name.
-        let is_unnamed = |queue: &mut String| queue.eq_ignore_ascii_case("jobs");
-        if self.source.is_shared() {
-            self.queue.take_if(is_unnamed);
+        Ok(())
+    }
+
+    fn check_handlers(&mut self, runs_jobs: bool) -> Result<(), OpenError> {
+        if runs_jobs {
+            self.handlers = core::mem::take(&mut self.handlers).checked()?;
+        } else if !self.handlers.kinds().is_empty() {
+            let reason = "a client runs no jobs, so it takes no handlers";
+            return Err(OpenError::Config(reason.to_owned()));
         }
-        self.check_batches()?;
-        let (rooms, most_runs) = (self.rooms(), self.most_runs());
-        let handlers = match runs_jobs {
-            true => self.handlers.checked()?,
-            false if !self.handlers.kinds().is_empty() => {
-                return wrong("a client runs no jobs, so it takes no handlers");
-            }
-            false => self.handlers,
-        };
-        #[cfg(feature = "tracing")]
-        let traces = Traces::new(self.queue.as_deref(), self.trace_context);
-        // On a manual clock a wait changes nothing.
-        let call_timeout = if manual { Duration::ZERO } else { self.call_timeout };
-        #[cfg(feature = "web")]
-        let queue = self.queue.as_ref().map(|queue| queue.to_ascii_lowercase());
+        Ok(())
+    }
+
+    /// Returns the choices as the machine needs them.
+    fn settings(&self, runs_jobs: bool, manual: bool) -> Result<Settings, OpenError> {
         let is_shared = self.source.is_shared();
-        let lease = self.lease.min(LONGEST_LEASE);
-        let about = About {
-            queue: self.queue.as_ref().map(|queue| queue.to_ascii_lowercase()),
-            store: self.source.name(),
-            runs_jobs,
-            most_runs,
-        };
-        let settings = Settings {
-            queue: about.queue.clone().unwrap_or_default(),
+        let lease = self.longest_claim();
+        Ok(Settings {
+            queue: self.queue.clone().unwrap_or_default(),
             max_in_flight: self.max_in_flight,
-            most_runs,
+            most_runs: self.most_runs(),
             ahead: if is_shared { Duration::ZERO } else { AHEAD },
             lease: is_shared.then_some(lease),
-            call_timeout,
+            // On a manual clock a wait changes nothing.
+            call_timeout: if manual { Duration::ZERO } else { self.call_timeout },
             synced: self.durability == Durability::Synced,
-            policies: handlers.policies(self.retry),
-            slots: slots(&handlers),
-            rooms,
-            time_limits: limits_of(&handlers, &self.time_limits)?,
+            policies: self.handlers.policies(self.retry),
+            slots: slots(&self.handlers),
+            rooms: self.rooms(),
+            time_limits: limits_of(&self.handlers, &self.time_limits)?,
             limit_grace: lease,
             capacity: (runs_jobs && !manual).then(|| capacity(self.threads)),
             end_waits: Arc::default(),
@@ -224,103 +259,125 @@ impl Builder {
             threads: self.threads,
             // The driver of a manual clock runs one job at a time.
             pool: if manual { 1 } else { pool(self.threads) },
-            flows: handlers.flows(),
+            flows: self.handlers.flows(),
             limits: checked_limits(&self.limits)?,
             history: self.history,
-        };
-        // On a manual clock and in a client, the caller's thread asks the store anyway.
-        #[cfg(any(feature = "sqlite-unbundled", feature = "redis"))]
-        let asks_apart = runs_jobs && !manual;
-        #[cfg_attr(
-            not(any(feature = "sqlite-unbundled", feature = "redis")),
-            expect(unused_mut, reason = "memory has one connection")
-        )]
-        let mut questions: Option<questions::Open> = None;
-        #[cfg(feature = "sqlite-unbundled")]
-        let mut file = None;
-        let store: Box<dyn Store> = match self.source {
-            Source::Memory if !runs_jobs => return wrong("jobs in memory have no other clients"),
-            Source::Memory => Box::new(Memory::new(self.keep_dead, self.history)),
-            #[cfg(feature = "redis")]
-            Source::Server(server) => {
-                let queue = self.queue.map(|queue| queue.to_ascii_lowercase());
-                let server = server.with_queue(queue.as_deref()).with_lease(lease);
-                let server = server.with_rights(runs_jobs, self.replicas > 0);
-                let opened = crate::store::redis::open::open(&server, self.call_timeout)?;
-                let (keep_dead, replicas) = (self.keep_dead, self.replicas);
-                let store = Redis::new(
-                    server.clone(),
-                    opened,
-                    queue.as_deref(),
-                    lease,
-                    keep_dead,
-                    replicas,
-                    manual,
-                )
-                .counting_history(self.history);
-                let owner = store.owner();
-                let (again, its_queue, call_timeout) = (server, queue, self.call_timeout);
-                let ask: questions::Open = Box::new(move || {
-                    let opened = crate::store::redis::open::open(&again, call_timeout);
-                    let opened = opened.map_err(OpenError::into_store_error)?;
-                    let (server, queue) = (again.clone(), its_queue.as_deref());
-                    let store = Redis::new(server, opened, queue, lease, keep_dead, 0, false);
-                    Ok(Box::new(store.owned_by(owner)))
-                });
-                questions = asks_apart.then_some(ask);
-                Box::new(store)
-            }
-            #[cfg(feature = "sqlite-unbundled")]
-            Source::File(mut location) => {
-                location.queue = self.queue.map(|queue| queue.to_ascii_lowercase());
-                location.call_timeout = self.call_timeout;
-                location.keep_dead = self.keep_dead;
-                location.history = self.history;
-                // `Jobs::open` has resolved the path already; the lock lies beside the real file.
-                let runner = match runs_jobs {
-                    true => location.lock_runner()?,
-                    false => None,
-                };
-                let conn = location.open()?;
-                file = Some(location.clone());
-                let again = location.clone();
-                let ask: questions::Open = Box::new(move || {
-                    let conn = again.open_again().map_err(OpenError::into_store_error)?;
-                    Ok(Box::new(Sqlite::new(again.clone(), conn, false, None)))
-                });
-                // A virtual file allows one connection at a time.
-                questions = Some(ask).filter(|_| asks_apart && location.vfs.is_none());
-                Box::new(Sqlite::new(location, conn, runs_jobs, runner))
-            }
-        };
-        // A driver runs handlers on its own thread, however many processors there are.
-        let has_one_thread = self.threads == Some(1) || !manual && pool(self.threads) == 1;
-        let on_only_thread = match has_one_thread && !is_shared {
-            true => handlers.kinds_on_threads(),
-            false => Vec::new(),
-        };
-        Ok(Parts {
-            hurry: store.hurry(),
-            on_only_thread,
-            #[cfg(feature = "web")]
-            queue,
-            settings,
-            store,
-            metrics: Arc::new(Metrics::of(&handlers.kinds(), about)),
-            handlers,
-            on_event: self.on_event,
-            capture: self.capture,
-            #[cfg(feature = "tracing")]
-            traces,
-            on_run: self.on_run,
-            grace: self.shutdown_grace,
-            durability: self.durability,
-            alive: Arc::default(),
-            questions,
-            #[cfg(feature = "sqlite-unbundled")]
-            file,
         })
     }
+
+    fn longest_claim(&self) -> Duration {
+        self.lease.min(LONGEST_LEASE)
+    }
+
+    /// Returns the kinds whose handlers run on the only thread that there is.
+    fn on_only_thread(&self, manual: bool) -> Vec<Arc<str>> {
+        // A driver runs handlers on its own thread, however many processors there are.
+        let has_one_thread = self.threads == Some(1) || !manual && pool(self.threads) == 1;
+        match has_one_thread && !self.source.is_shared() {
+            true => self.handlers.kinds_on_threads(),
+            false => Vec::new(),
+        }
+    }
+
+    #[cfg_attr(
+        not(any(feature = "sqlite-unbundled", feature = "redis")),
+        expect(unused_variables, reason = "memory has one connection")
+    )]
+    fn open_store(&mut self, runs_jobs: bool, manual: bool) -> Result<Opened, OpenError> {
+        match core::mem::replace(&mut self.source, Source::Memory) {
+            Source::Memory if !runs_jobs => {
+                Err(OpenError::Config("jobs in memory have no other clients".to_owned()))
+            }
+            Source::Memory => Ok(Opened {
+                store: Box::new(Memory::new(self.keep_dead, self.history)),
+                questions: None,
+                #[cfg(feature = "sqlite-unbundled")]
+                file: None,
+            }),
+            #[cfg(feature = "redis")]
+            Source::Server(server) => self.open_on_server(*server, runs_jobs, manual),
+            #[cfg(feature = "sqlite-unbundled")]
+            Source::File(location) => self.open_file(location, runs_jobs, manual),
+        }
+    }
+
+    #[cfg(feature = "redis")]
+    fn open_on_server(
+        &self,
+        server: Server,
+        runs_jobs: bool,
+        manual: bool,
+    ) -> Result<Opened, OpenError> {
+        let (queue, lease, keep_dead) = (self.queue.clone(), self.longest_claim(), self.keep_dead);
+        let server = server.with_queue(queue.as_deref()).with_lease(lease);
+        let server = server.with_rights(runs_jobs, self.replicas > 0);
+        let call_timeout = self.call_timeout;
+        let opened = crate::store::redis::open::open(&server, call_timeout)?;
+        let (again, its_queue) = (server.clone(), queue.as_deref());
+        let store = Redis::new(server, opened, its_queue, lease, keep_dead, self.replicas, manual)
+            .counting_history(self.history);
+        let owner = store.owner();
+        let ask: questions::Open = Box::new(move || {
+            let opened = crate::store::redis::open::open(&again, call_timeout);
+            let opened = opened.map_err(OpenError::into_store_error)?;
+            let (server, queue) = (again.clone(), queue.as_deref());
+            let store = Redis::new(server, opened, queue, lease, keep_dead, 0, false);
+            Ok(Box::new(store.owned_by(owner)))
+        });
+        Ok(Opened {
+            store: Box::new(store),
+            questions: Some(ask).filter(|_| asks_apart(runs_jobs, manual)),
+            #[cfg(feature = "sqlite-unbundled")]
+            file: None,
+        })
+    }
+
+    #[cfg(feature = "sqlite-unbundled")]
+    fn open_file(
+        &self,
+        mut location: Location,
+        runs_jobs: bool,
+        manual: bool,
+    ) -> Result<Opened, OpenError> {
+        location.queue = self.queue.clone();
+        location.call_timeout = self.call_timeout;
+        location.keep_dead = self.keep_dead;
+        location.history = self.history;
+        // `Jobs::open` has resolved the path already; the lock lies beside the real file.
+        let runner = match runs_jobs {
+            true => location.lock_runner()?,
+            false => None,
+        };
+        let conn = location.open()?;
+        let again = location.clone();
+        let ask: questions::Open = Box::new(move || {
+            let conn = again.open_again().map_err(OpenError::into_store_error)?;
+            Ok(Box::new(Sqlite::new(again.clone(), conn, false, None)))
+        });
+        // A virtual file allows one connection at a time.
+        let is_asked = asks_apart(runs_jobs, manual) && location.vfs.is_none();
+        Ok(Opened {
+            questions: Some(ask).filter(|_| is_asked),
+            file: Some(location.clone()),
+            store: Box::new(Sqlite::new(location, conn, runs_jobs, runner)),
+        })
+    }
+}
+
+/// Says whether questions have a connection of their own. On a manual clock and in a client, the thread of the caller
+/// asks the store anyway.
+#[cfg(any(feature = "sqlite-unbundled", feature = "redis"))]
+fn asks_apart(runs_jobs: bool, manual: bool) -> bool {
+    runs_jobs && !manual
+}
+
+/// A store, and what belongs to it.
+struct Opened {
+    store: Box<dyn Store>,
+    /// Opens the store once more, for questions.
+    questions: Option<questions::Open>,
+    #[cfg(feature = "sqlite-unbundled")]
+    file: Option<Location>,
 }
 
 impl Source {

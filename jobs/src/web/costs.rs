@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use http::Request;
@@ -16,7 +17,7 @@ use super::respond::Responder;
 use super::route::Route;
 use crate::store::sqlite::tests::steps;
 use crate::values::id::JobId;
-use crate::{Client, Driver, Fail, Job, Jobs, Keep, Limit, Retry, Run};
+use crate::{Builder, Client, Driver, Fail, Job, Jobs, Keep, Limit, Retry, Run, RunReport};
 
 #[derive(Serialize, Deserialize)]
 struct Mail(String);
@@ -98,14 +99,32 @@ fn ask(responder: &mut Responder, path: &str) {
 const MORE_THAN_READ: u64 = 10_200;
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// Fills a file with pending jobs, of which [`MORE_THAN_READ`] are overdue and a thousand are due in each later hour,
-/// and with dead ones. Returns a pending job.
-fn fill(jobs: &Jobs, driver: &Driver, pending: u64, dead: u64) -> JobId {
-    let mail = |n: u64| Mail(format!("error {}", n % 20));
+fn mail(n: u64) -> Mail {
+    Mail(format!("error {}", n % 20))
+}
+
+fn open(path: &Path) -> Builder {
+    Jobs::open(path)
+        .unwrap()
+        .handle_with(Retry::never(), |mail: Mail, _: &Run| Err(Fail::dead(mail.0)))
+        .handle(|_: Charge, _: &Run| Ok(()))
+}
+
+/// Fills a file with dead jobs, and 500 completed ones.
+fn fill_with_ended(path: &Path, dead: u64) {
+    let (ended, ends) = channel();
+    let on_run = move |run: &RunReport| run.outcome.iter().for_each(|_| ended.send(()).unwrap());
+    let jobs = open(path).on_run(on_run).start().unwrap();
     jobs.kind::<Charge>().keep_completed(Keep::last(1000)).unwrap();
     jobs.insert_batch((0..dead).map(|n| (Duration::ZERO, mail(n)))).unwrap();
     jobs.insert_batch((0..500).map(|n| (Duration::ZERO, Charge(n)))).unwrap();
-    while driver.advance(Duration::from_millis(1)) > 0 {}
+    (0..dead + 500).for_each(|_| ends.recv().unwrap());
+    jobs.shutdown().unwrap();
+}
+
+/// Adds pending jobs, of which [`MORE_THAN_READ`] are overdue and a thousand are due in each later hour. Returns one of
+/// them.
+fn fill(jobs: &Jobs, driver: &Driver, pending: u64, dead: u64) -> JobId {
     jobs.pause().unwrap();
     jobs.schedule("report", 60 * MINUTE, Charge(0)).unwrap();
     jobs.insert_batch((0..MORE_THAN_READ).map(|n| (Duration::ZERO, mail(n)))).unwrap();
@@ -137,12 +156,8 @@ fn limit_and_group(jobs: &Jobs, groups: u64) {
 
 /// Returns the steps of each path.
 fn steps_of_pages(path: &Path, pending: u64, dead: u64) -> Vec<i64> {
-    let (jobs, driver) = Jobs::open(path)
-        .unwrap()
-        .handle_with(Retry::never(), |mail: Mail, _: &Run| Err(Fail::dead(mail.0)))
-        .handle(|_: Charge, _: &Run| Ok(()))
-        .manual()
-        .unwrap();
+    fill_with_ended(path, dead);
+    let (jobs, driver) = open(path).manual().unwrap();
     let id = fill(&jobs, &driver, pending, dead);
     steps::count(path);
     // The first question also has the steps of the changes before it.

@@ -1,10 +1,11 @@
 //! The dashboard of a queue on a Redis server: its paths, its actions, and what its pages cost the server.
 
 use std::collections::BTreeMap;
+use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use serde_json::json;
-use tickwheel_jobs::{Driver, Fail, Jobs, Keep, Limit, Retry};
+use tickwheel_jobs::{Builder, Driver, Fail, Jobs, Keep, Limit, Retry, RunReport};
 
 use crate::ask::{Charge, Mail, full, get, group, mail, post, run_due};
 use crate::bulk::wait;
@@ -54,16 +55,18 @@ const PATHS: [&str; 36] = [
 ];
 
 /// Returns jobs on a server and a manual clock. A mail whose text begins with "fail" is dead at once.
-fn manual(server: &Server) -> (Jobs, Driver) {
-    let (jobs, driver) = Jobs::redis(server.url())
+fn open(server: &Server) -> Builder {
+    Jobs::redis(server.url())
         .unwrap()
         .handle_with(Retry::never(), |mail: Mail, run| match mail.text.starts_with("fail") {
             true => Err(Fail::dead(mail.text)),
             false => run.set_result(&json!({ "sent": mail.text })),
         })
         .handle(|_: Charge, _| Ok(()))
-        .manual()
-        .unwrap();
+}
+
+fn manual(server: &Server) -> (Jobs, Driver) {
+    let (jobs, driver) = open(server).manual().unwrap();
     jobs.kind::<Mail>().keep_completed(Keep::last(1000)).unwrap();
     (jobs, driver)
 }
@@ -79,16 +82,23 @@ fn commands(server: &Server) -> u64 {
     calls.iter().filter(|(command, _)| *command != "info").map(|(_, calls)| calls).sum()
 }
 
+/// Fills the server with dead jobs, and 200 completed ones.
+fn fill_with_ended(server: &Server, dead: u64) {
+    let (ended, ends) = channel();
+    let on_run = move |run: &RunReport| run.outcome.iter().for_each(|_| ended.send(()).unwrap());
+    let jobs = open(server).on_run(on_run).start().unwrap();
+    jobs.kind::<Mail>().keep_completed(Keep::last(1000)).unwrap();
+    let failing = (0..dead).map(|n| (Duration::ZERO, mail(&format!("fail {}", n % 20))));
+    jobs.insert_batch(failing).unwrap();
+    jobs.insert_batch((0..200).map(|_| (Duration::ZERO, mail("done")))).unwrap();
+    (0..dead + 200).for_each(|_| ends.recv().unwrap());
+    jobs.shutdown().unwrap();
+}
+
 /// Returns how many commands each path takes.
 fn commands_of_pages(server: &Server, pending: u64, dead: u64) -> Vec<u64> {
+    fill_with_ended(server, dead);
     let (jobs, driver) = manual(server);
-    let failing = |n: u64| mail(&format!("fail {}", n % 20));
-    for part in 0..dead / 1000 {
-        jobs.insert_batch((0..1000).map(|n| (Duration::ZERO, failing(1000 * part + n)))).unwrap();
-        run_due(&driver);
-    }
-    jobs.insert_batch((0..200).map(|_| (Duration::ZERO, mail("done")))).unwrap();
-    run_due(&driver);
     jobs.pause().unwrap();
     jobs.schedule("report", HOUR, Charge { card: String::new() }).unwrap();
     let id = jobs.insert(HOUR, mail("one")).unwrap();

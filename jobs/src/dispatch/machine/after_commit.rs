@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use super::claims::{Suspect, TRIAL};
 use super::commands::{again, inserted_by};
-use super::commit::{Commit, FollowUp, error_of};
+use super::commit::{Commit, EndedRun, FollowUp, error_of};
 use super::{FIRST_RETRY, LONGEST_RETRY, Machine, Start, StepOutput};
-use crate::dispatch::command::Command;
+use crate::dispatch::command::{Command, Reply};
 use crate::dispatch::events::Event;
 use crate::dispatch::questions::{correct, seen_by_others};
 use crate::dispatch::run_state::{RunState, Slot};
 use crate::store::{
-    self, Answer, ApplyError, Finish, Inserted, NewJob, Op, StoredSchedule, Unreadable,
+    self, Answer, ApplyError, Claimed, Finish, Inserted, NewJob, Op, StoredSchedule, Unreadable,
 };
 use crate::values::error::StoreError;
 use crate::values::id::JobId;
@@ -23,7 +23,20 @@ use crate::values::time::{Millis, Now};
 #[cfg(test)]
 mod tests;
 
+/// What the answers of a commit add up to.
+#[derive(Default)]
+struct Effects {
+    /// Operations that failed alone, of which no caller is told: they are done again. And the error of the first.
+    failed: Commit,
+    failure: Option<StoreError>,
+    /// Buffered inserts for which a server has no memory: to try them again would hold up all other commits.
+    dropped: Vec<JobId>,
+    unreadable: Vec<Unreadable>,
+    changed: Changed,
+}
+
 /// What the settings that were read have changed.
+#[derive(Default)]
 pub(super) struct Changed {
     /// A head start or a limit. Then the claimed jobs that have not started go back to the store, also those of this very
     /// commit. They may be in the wrong order, in slots that are kept now, or more than the limit allows.
@@ -32,6 +45,7 @@ pub(super) struct Changed {
 }
 
 impl Machine {
+    /// Takes what a commit did: its answers, the cancels that it requested, and the jobs that it claimed.
     pub(super) fn committed(
         &mut self,
         commit: Commit,
@@ -40,146 +54,19 @@ impl Machine {
         output: &mut StepOutput,
     ) {
         let now = present.millis();
-        let mut failed = Commit::default();
         output.end_waits.extend(self.settings.end_waits.take(commit.ending_jobs()));
-        let mut failure = None;
-        // Buffered inserts for which a server has no memory: to try them again would hold up all other commits.
-        let mut dropped = Vec::new();
-        let (mut order_changes, mut pauses_change) = (false, false);
-        let mut unreadable = outcome.unreadable;
-        for ((op, then), answer) in
-            commit.ops.into_iter().zip(commit.follow_ups).zip(outcome.answers)
-        {
-            // If no caller waits for this operation, no caller would repeat it: it is kept.
-            if let Answer::Refused(error) | Answer::Unsure(error) = &answer
-                && !matches!(then, FollowUp::Answer(Some(_)) | FollowUp::ProgressPut)
-                && !(matches!(then, FollowUp::Answer(None)) && *error == StoreError::Full)
-            {
-                failure.get_or_insert_with(|| error.clone());
-                if matches!(then, FollowUp::Answer(None)) {
-                    self.unstored.note_kept(error);
+        let mut effects = Effects { unreadable: outcome.unreadable, ..Effects::default() };
+        let ops = commit.ops.into_iter().zip(commit.follow_ups);
+        for ((op, then), answer) in ops.zip(outcome.answers) {
+            match answer {
+                Answer::Refused(error) | Answer::Unsure(error) if is_repeated(&then, &error) => {
+                    self.keep_refused(op, then, error, &mut effects);
                 }
-                if let Op::Finish(Finish { id, then: Some(_), .. }) = &op
-                    && let Some(run) = self.runs.get(id)
-                {
-                    run.follow_ups.note_refused();
-                }
-                failed.push(op, then);
-                continue;
-            }
-            output.count_inserts(&op, &answer);
-            for key in ended_keys(&op, &answer) {
-                output.end_waits.extend(self.settings.end_waits.take_key(key));
-            }
-            match then {
-                FollowUp::Answer(reply) => match self.flushed(&op, self.seen_from_here(answer)) {
-                    Answer::Refused(error) => {
-                        if reply.is_none() {
-                            self.unstored.note_dropped(&error);
-                            dropped.extend(inserted_by(&op));
-                            output.emit(Event::CommitFailed { error: error.clone() });
-                        }
-                        output.refuse(reply, error.into());
-                    }
-                    Answer::Unsure(error) => {
-                        output.emit(Event::CommitFailed { error: error.clone() });
-                        output.refuse(reply, ApplyError { error, unknown: true, again: false });
-                    }
-                    answer => output.answer(reply, answer),
-                },
-                FollowUp::Ended { id, fence, end, outcome, mut event, .. } => {
-                    // The lease may have been lost meanwhile.
-                    let was_lost =
-                        !self.lost_claims.is_empty() && self.lost_claims.remove(&(id, fence));
-                    let run = if was_lost { None } else { self.forget(id) };
-                    self.keep_slot((id, fence));
-                    let outcome = match answer {
-                        Answer::ClaimsLost(_) => {
-                            event = Some(Event::LeaseLost { id });
-                            Outcome::Interrupted
-                        }
-                        Answer::EndedBefore => {
-                            event = None;
-                            Outcome::Completed
-                        }
-                        // The job is gone: neither retried nor dead.
-                        Answer::Cancelled(_) => {
-                            event = None;
-                            Outcome::Cancelled
-                        }
-                        _ => outcome,
-                    };
-                    match (event, &run) {
-                        (Some(event), Some(run)) => output.emit_of(run, event),
-                        (Some(event), None) => output.emit(event),
-                        (None, _) => {}
-                    }
-                    if let Some(run) = run {
-                        if run.follow_ups.were_refused() {
-                            // This commit has claimed nothing for its slot.
-                            output.wake_by(now);
-                        }
-                        let error = error_of(end, outcome);
-                        output.run_over(run, outcome, error, present.instant);
-                    }
-                }
-                FollowUp::Released(id) => {
-                    // A run that has started is released if a shutdown waits no longer.
-                    if let Some(run) = self.forget(id) {
-                        let outcome = match answer {
-                            Answer::EndedBefore => Outcome::Completed,
-                            _ => Outcome::Interrupted,
-                        };
-                        output.run_over(run, outcome, None, present.instant);
-                    }
-                }
-                FollowUp::Extended => {
-                    if let Answer::ClaimsLost(lost) = answer {
-                        self.extended(&lost, present.instant, output);
-                    }
-                }
-                FollowUp::SchedulesLoaded => {
-                    if let Answer::Schedules(schedules) = answer {
-                        unreadable.extend(self.load(schedules));
-                        if self.clock_was_set && !self.schedules.is_empty() {
-                            output.wake_by(now);
-                        }
-                    }
-                }
-                FollowUp::NodeNoted => {}
-                // A full server refuses it until there is room.
-                FollowUp::ProgressPut => {
-                    if let Answer::Refused(_) | Answer::Unsure(_) = answer {
-                        self.keep_progress(op);
-                    }
-                }
-                FollowUp::SettingsLoaded => {
-                    if let Answer::Settings(stored) = answer {
-                        let changed = self.follow_settings(&stored);
-                        order_changes |= changed.order;
-                        pauses_change |= changed.pauses;
-                    }
-                }
-                // The schedule was changed meanwhile.
-                FollowUp::Occurred => {
-                    self.load_schedules |= matches!(answer, Answer::Changed(false))
-                }
-                FollowUp::Purged => {
-                    if let Answer::Changed(true) = answer {
-                        self.purge_at = now;
-                    }
-                }
+                answer => self.done(op, then, answer, present, &mut effects, output),
             }
         }
         self.unstored.end_commit();
-        if !dropped.is_empty() {
-            output.emit(Event::InsertsDropped { ids: dropped });
-        }
-        for Unreadable { what, error } in unreadable {
-            if self.told.is_new(&what) {
-                output.emit(Event::Unreadable { what, error });
-            }
-        }
+        self.report(effects.dropped, effects.unreadable, output);
         for id in commit.cancelling {
             if let Some(run) = self.runs.get(&id) {
                 self.cancel_requested.insert(id);
@@ -187,34 +74,12 @@ impl Machine {
             }
         }
         for claimed in outcome.claimed {
-            let slot = self.settings.slots.get(&claimed.kind).copied().unwrap_or(Slot::Thread);
-            let limit = self.settings.time_limits.get(&claimed.kind).copied();
-            let head_start = self.stored.head_starts.of(&claimed.kind);
-            let state = Arc::new(RunState::new(&claimed, slot, limit, head_start));
-            if let Some(suspect) = Suspect::of(&claimed) {
-                self.suspects.push(suspect);
-            }
-            if let Some(key) = &state.key {
-                self.by_key.insert(key.clone(), claimed.id);
-            }
-            self.add_run(Arc::clone(&state), present.instant, output);
-            let turn = self.turns.next(&claimed, now);
-            output.starts.push(Start { state, payload: claimed.payload, turn });
+            self.take_claimed(claimed, present, output);
         }
-        if order_changes {
-            self.withdraw_all();
-            // The claim of this commit knew the limits from before.
-            output.wake_by(now);
-        } else {
-            self.withdraw_paused();
-        }
-        if pauses_change {
-            // The claim of this commit did not ask for a kind whose pause has ended.
-            output.wake_by(now);
-        }
-        if let Some(error) = failure {
+        self.withdraw_changed(&effects.changed, now, output);
+        if let Some(error) = effects.failure {
             let failure = ApplyError { error, unknown: true, again: false };
-            self.failed(failed, &failure, now, output);
+            self.failed(effects.failed, &failure, now, output);
             self.retry_at = Some(now.plus(LONGEST_RETRY));
         }
         if self.closing.is_some() {
@@ -224,6 +89,186 @@ impl Machine {
         self.finish_step(present, outcome.next_due, output);
         if outcome.suspects_wait && self.runs_jobs() {
             output.wake_by(now.plus(TRIAL));
+        }
+    }
+
+    /// Keeps an operation that failed alone.
+    fn keep_refused(&mut self, op: Op, then: FollowUp, error: StoreError, effects: &mut Effects) {
+        if matches!(then, FollowUp::Answer(None)) {
+            self.unstored.note_kept(&error);
+        }
+        effects.failure.get_or_insert(error);
+        if let Op::Finish(Finish { id, then: Some(_), .. }) = &op
+            && let Some(run) = self.runs.get(id)
+        {
+            run.follow_ups.note_refused();
+        }
+        effects.failed.push(op, then);
+    }
+
+    /// Does what follows the answer of an operation.
+    fn done(
+        &mut self,
+        op: Op,
+        then: FollowUp,
+        answer: Answer,
+        present: Now,
+        effects: &mut Effects,
+        output: &mut StepOutput,
+    ) {
+        output.count_inserts(&op, &answer);
+        for key in ended_keys(&op, &answer) {
+            output.end_waits.extend(self.settings.end_waits.take_key(key));
+        }
+        match then {
+            FollowUp::Answer(reply) => self.answered(op, reply, answer, effects, output),
+            FollowUp::Ended(ended) => self.ended(ended, &answer, present, output),
+            FollowUp::Released(id) => {
+                // A run that has started is released if a shutdown waits no longer.
+                if let Some(run) = self.forget(id) {
+                    let outcome = match answer {
+                        Answer::EndedBefore => Outcome::Completed,
+                        _ => Outcome::Interrupted,
+                    };
+                    output.run_over(run, outcome, None, present.instant);
+                }
+            }
+            FollowUp::Extended => {
+                if let Answer::ClaimsLost(lost) = answer {
+                    self.extended(&lost, present.instant, output);
+                }
+            }
+            FollowUp::SchedulesLoaded => {
+                if let Answer::Schedules(schedules) = answer {
+                    effects.unreadable.extend(self.load(schedules));
+                    if self.clock_was_set && !self.schedules.is_empty() {
+                        output.wake_by(present.millis());
+                    }
+                }
+            }
+            FollowUp::NodeNoted => {}
+            // A full server refuses it until there is room.
+            FollowUp::ProgressPut => {
+                if let Answer::Refused(_) | Answer::Unsure(_) = answer {
+                    self.keep_progress(op);
+                }
+            }
+            FollowUp::SettingsLoaded => {
+                if let Answer::Settings(stored) = answer {
+                    let changed = self.follow_settings(&stored);
+                    effects.changed.order |= changed.order;
+                    effects.changed.pauses |= changed.pauses;
+                }
+            }
+            // The schedule was changed meanwhile.
+            FollowUp::Occurred => self.load_schedules |= matches!(answer, Answer::Changed(false)),
+            FollowUp::Purged => {
+                if let Answer::Changed(true) = answer {
+                    self.purge_at = present.millis();
+                }
+            }
+        }
+    }
+
+    /// Answers a caller, or notes the loss of an operation that no caller waits for.
+    fn answered(
+        &mut self,
+        op: Op,
+        reply: Option<Reply>,
+        answer: Answer,
+        effects: &mut Effects,
+        output: &mut StepOutput,
+    ) {
+        match self.flushed(&op, self.seen_from_here(answer)) {
+            Answer::Refused(error) => {
+                if reply.is_none() {
+                    self.unstored.note_dropped(&error);
+                    effects.dropped.extend(inserted_by(&op));
+                    output.emit(Event::CommitFailed { error: error.clone() });
+                }
+                output.refuse(reply, error.into());
+            }
+            Answer::Unsure(error) => {
+                output.emit(Event::CommitFailed { error: error.clone() });
+                output.refuse(reply, ApplyError { error, unknown: true, again: false });
+            }
+            answer => output.answer(reply, answer),
+        }
+    }
+
+    /// Ends a run whose end the store has taken.
+    fn ended(&mut self, ended: EndedRun, answer: &Answer, present: Now, output: &mut StepOutput) {
+        let EndedRun { id, fence, end, outcome, event, .. } = ended;
+        // The lease may have been lost meanwhile.
+        let was_lost = !self.lost_claims.is_empty() && self.lost_claims.remove(&(id, fence));
+        let run = if was_lost { None } else { self.forget(id) };
+        self.keep_slot((id, fence));
+        let (outcome, event) = match answer {
+            Answer::ClaimsLost(_) => (Outcome::Interrupted, Some(Event::LeaseLost { id })),
+            Answer::EndedBefore => (Outcome::Completed, None),
+            // The job is gone: neither retried nor dead.
+            Answer::Cancelled(_) => (Outcome::Cancelled, None),
+            _ => (outcome, event),
+        };
+        match (event, &run) {
+            (Some(event), Some(run)) => output.emit_of(run, event),
+            (Some(event), None) => output.emit(event),
+            (None, _) => {}
+        }
+        if let Some(run) = run {
+            if run.follow_ups.were_refused() {
+                // This commit has claimed nothing for its slot.
+                output.wake_by(present.millis());
+            }
+            let error = error_of(end, outcome);
+            output.run_over(run, outcome, error, present.instant);
+        }
+    }
+
+    /// Reports the inserts that are lost, and the jobs and schedules that cannot be read.
+    fn report(
+        &mut self,
+        dropped: Vec<JobId>,
+        unreadable: Vec<Unreadable>,
+        output: &mut StepOutput,
+    ) {
+        if !dropped.is_empty() {
+            output.emit(Event::InsertsDropped { ids: dropped });
+        }
+        for Unreadable { what, error } in unreadable {
+            if self.told.is_new(&what) {
+                output.emit(Event::Unreadable { what, error });
+            }
+        }
+    }
+
+    /// Takes a job that was claimed, to start it.
+    fn take_claimed(&mut self, claimed: Claimed, present: Now, output: &mut StepOutput) {
+        let slot = self.settings.slots.get(&claimed.kind).copied().unwrap_or(Slot::Thread);
+        let limit = self.settings.time_limits.get(&claimed.kind).copied();
+        let head_start = self.stored.head_starts.of(&claimed.kind);
+        let state = Arc::new(RunState::new(&claimed, slot, limit, head_start));
+        if let Some(suspect) = Suspect::of(&claimed) {
+            self.suspects.push(suspect);
+        }
+        if let Some(key) = &state.key {
+            self.by_key.insert(key.clone(), claimed.id);
+        }
+        self.add_run(Arc::clone(&state), present.instant, output);
+        let turn = self.turns.next(&claimed, present.millis());
+        output.starts.push(Start { state, payload: claimed.payload, turn });
+    }
+
+    /// Withdraws the runs that have not started and that changed settings concern.
+    fn withdraw_changed(&mut self, changed: &Changed, now: Millis, output: &mut StepOutput) {
+        if changed.order {
+            self.withdraw_all();
+        } else {
+            self.withdraw_paused();
+        }
+        if changed.order || changed.pauses {
+            // The claim of this commit knew the limits from before, and asked for no kind whose pause has ended.
+            output.wake_by(now);
         }
     }
 
@@ -351,12 +396,12 @@ impl Machine {
                     self.unstored.note_dropped(&failed.error);
                     lost.extend(inserted_by(&op));
                 }
-                FollowUp::Ended { id, fence, at, .. }
+                FollowUp::Ended(EndedRun { id, fence, at, .. })
                     if self.overrun.contains_key(&(id, fence)) =>
                 {
                     self.backlog.push(Command::Overrun { id, fence, at });
                 }
-                FollowUp::Ended { id, fence, end, at, .. } => {
+                FollowUp::Ended(EndedRun { id, fence, end, at, .. }) => {
                     self.backlog.push(Command::Ended { id, fence, end, at });
                 }
                 FollowUp::Released(id) => self.backlog.push(Command::GiveBack(id)),
@@ -376,6 +421,15 @@ impl Machine {
         if !lost.is_empty() {
             output.emit(Event::InsertsDropped { ids: lost });
         }
+    }
+}
+
+/// Says whether an operation with this error is done again: no caller is told of it, so no caller would repeat it.
+fn is_repeated(then: &FollowUp, error: &StoreError) -> bool {
+    match then {
+        FollowUp::Answer(Some(_)) | FollowUp::ProgressPut => false,
+        FollowUp::Answer(None) => *error != StoreError::Full,
+        _ => true,
     }
 }
 

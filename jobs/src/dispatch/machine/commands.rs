@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use foldhash::HashMap;
 
-use super::commit::{Commit, FollowUp};
+use super::commit::{Commit, EndedRun, FollowUp};
 use super::time_limits::{by_limit, overrun_end};
 use super::{Machine, StepOutput};
 use crate::dispatch::command::{Checked, Command, Reply, RunEnd};
@@ -296,7 +296,8 @@ impl Machine {
                 Fate::Interrupted if run.is_told() => {
                     commit.ends_claim(run);
                     let outcome = Outcome::Interrupted;
-                    let then = FollowUp::Ended { id, fence, end, at, outcome, event: None };
+                    let then =
+                        FollowUp::Ended(EndedRun { id, fence, end, at, outcome, event: None });
                     let interrupted = self.settings.history;
                     commit.push(Op::Release { id, fence, interrupted }, then);
                     return;
@@ -328,7 +329,8 @@ impl Machine {
         let run = buckets;
         let finish =
             Finish { id, fence, end: its_end, took, result, keep, wanted, run, then, group };
-        commit.push(Op::Finish(finish), FollowUp::Ended { id, fence, end, at, outcome, event });
+        let ended = EndedRun { id, fence, end, at, outcome, event };
+        commit.push(Op::Finish(finish), FollowUp::Ended(ended));
     }
 }
 

@@ -46,14 +46,7 @@ pub(super) struct Commit {
 
 pub(super) enum FollowUp {
     Answer(Option<Reply>),
-    Ended {
-        id: JobId,
-        fence: Fence,
-        end: RunEnd,
-        at: Millis,
-        outcome: Outcome,
-        event: Option<Event>,
-    },
+    Ended(EndedRun),
     Released(JobId),
     Extended,
     SchedulesLoaded,
@@ -62,6 +55,16 @@ pub(super) enum FollowUp {
     ProgressPut,
     Occurred,
     Purged,
+}
+
+/// A run whose end goes to the store.
+pub(super) struct EndedRun {
+    pub(super) id: JobId,
+    pub(super) fence: Fence,
+    pub(super) end: RunEnd,
+    pub(super) at: Millis,
+    pub(super) outcome: Outcome,
+    pub(super) event: Option<Event>,
 }
 
 impl Commit {

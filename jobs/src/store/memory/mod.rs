@@ -154,13 +154,7 @@ impl Memory {
             Op::Insert(job) => Answer::Inserted(self.insert(job, now)),
             Op::InsertMany(jobs) => self.insert_many(jobs, now),
             Op::Cancel(id) => Answer::Cancelled(self.cancel(*id, now)),
-            Op::CancelKey(key) => {
-                let holder = self.pending_holder(key);
-                if let Some(id) = holder {
-                    self.cancelled(id, now);
-                }
-                Answer::Changed(holder.is_some())
-            }
+            Op::CancelKey(key) => Answer::Changed(self.cancel_key(key, now)),
             Op::Reschedule(id, due) => Answer::Changed(self.reschedule(*id, *due)),
             Op::RescheduleKey(key, due) => Answer::Changed(match self.pending_holder(key) {
                 Some(id) => self.reschedule(id, *due),
@@ -171,17 +165,7 @@ impl Memory {
             Op::SealGroup(id) => self.change_group(*id, now, |tally| tally.is_sealed = true),
             Op::CancelGroup(id) => self.change_group(*id, now, Tally::cancel),
             Op::Retry(id, due) => self.retry(*id, *due),
-            Op::Delete(id) => {
-                let found = self.ended.get(id).and_then(|ended| ended.job.clone());
-                if let Some(kept) = &found {
-                    self.ended.remove(id);
-                    self.dead_is_gone(kept, now);
-                    if kept.record.callers_id {
-                        self.remember(*id, now);
-                    }
-                }
-                Answer::Changed(found.is_some())
-            }
+            Op::Delete(id) => Answer::Changed(self.delete(*id, now)),
             Op::Each(ops) => Answer::Each(ops.iter().map(|op| self.apply_one(op, now)).collect()),
             Op::PutSchedule(new) => Answer::Changed(self.put_schedule(new)),
             Op::DropSchedule(name) => Answer::Changed(self.drop_schedule(name)),
@@ -195,24 +179,13 @@ impl Memory {
                 }
                 None => self.settings.remove(name).is_some(),
             }),
-            Op::Hold { name, until } => {
-                let before = self.settings.get(name).and_then(|time| time.parse().ok());
-                let is_later = before.is_none_or(|before: i64| before < until.get());
-                if is_later {
-                    self.settings.insert(name.clone(), until.get().to_string());
-                }
-                Answer::Changed(is_later)
-            }
+            Op::Hold { name, until } => Answer::Changed(self.hold(name, *until)),
             Op::PutNode { id, node } => {
                 self.nodes.insert(id.clone(), (now, node.clone()));
                 Answer::Done
             }
             Op::PutProgress { id, fence, value } => {
-                let starts = self.starts;
-                let holds = |claim: &&mut Claim| fence_of(starts, claim.order) == *fence;
-                if let Some(claim) = self.claims.get_mut(id).filter(holds) {
-                    claim.progress = Some(value.clone());
-                }
+                self.put_progress(*id, *fence, value);
                 Answer::Done
             }
             Op::Occur { name, expected, jobs, next } => {
@@ -220,29 +193,12 @@ impl Memory {
             }
             Op::Finish(finish) => self.finish(finish, now),
             Op::Release { id, interrupted, .. } => {
-                match self.end_claim(*id) {
-                    Some(Claim { asked: true, .. }) => self.cancelled(*id, now),
-                    _ => {
-                        if *interrupted {
-                            self.note(*id, Figure::Interrupted);
-                        }
-                        self.wait(*id);
-                    }
-                }
+                self.release(*id, *interrupted, now);
                 Answer::Done
             }
             Op::Extend(_) => Answer::ClaimsLost(Vec::new()),
             Op::Purge => {
-                let over = self.ended.iter().filter(|(_, ended)| ended.until < now);
-                let over: Vec<JobId> = over.map(|(id, _)| *id).collect();
-                over.into_iter().for_each(|id| self.drop_ended(id, now));
-                self.purge_groups(now);
-                self.nodes.retain(|_, (seen, _)| seen.plus(NODE_KEPT) >= now);
-                self.lanes.tokens.purge(now);
-                let is_over = |name: &String, value: &String| {
-                    hold_in(name, value).is_some_and(|(_, until)| until < now)
-                };
-                self.settings.retain(|name, value| !is_over(name, value));
+                self.purge(now);
                 Answer::Changed(false)
             }
             Op::Flush => Answer::Done,
@@ -258,15 +214,7 @@ impl Memory {
                 Answer::Page(Page { jobs, next: None })
             }
             Op::Counts => Answer::Counts(self.counts(now)),
-            Op::Kinds => {
-                let count = |kind: &Arc<str>| {
-                    self.alive.values().filter(|record| record.kind == *kind).count() as u64
-                };
-                let mut kinds: Vec<(String, u64)> =
-                    self.kinds.iter().map(|kind| (kind.to_string(), count(kind))).collect();
-                kinds.sort_unstable();
-                Answer::Kinds(kinds)
-            }
+            Op::Kinds => Answer::Kinds(self.kinds()),
             Op::Gauges => Answer::Gauges(self.gauges(now)),
             Op::DeadByError(most) => Answer::DeadByError(self.dead_by_error(*most)),
             Op::Nodes => {
@@ -285,6 +233,82 @@ impl Memory {
                 Answer::History(self.read_history(kind.as_deref(), *from, *to))
             }
         }
+    }
+
+    fn cancel_key(&mut self, key: &str, now: Millis) -> bool {
+        let holder = self.pending_holder(key);
+        if let Some(id) = holder {
+            self.cancelled(id, now);
+        }
+        holder.is_some()
+    }
+
+    /// Deletes a kept job.
+    fn delete(&mut self, id: JobId, now: Millis) -> bool {
+        let Some(kept) = self.ended.get(&id).and_then(|ended| ended.job.clone()) else {
+            return false;
+        };
+        self.ended.remove(&id);
+        self.dead_is_gone(&kept, now);
+        if kept.record.callers_id {
+            self.remember(id, now);
+        }
+        true
+    }
+
+    /// Holds a scope until a time. Returns `false` if it is held that long already.
+    fn hold(&mut self, name: &str, until: Millis) -> bool {
+        let before = self.settings.get(name).and_then(|time| time.parse().ok());
+        let is_later = before.is_none_or(|before: i64| before < until.get());
+        if is_later {
+            self.settings.insert(name.to_owned(), until.get().to_string());
+        }
+        is_later
+    }
+
+    /// Sets the progress of a run whose claim is held.
+    fn put_progress(&mut self, id: JobId, fence: Fence, value: &[u8]) {
+        let starts = self.starts;
+        let holds = |claim: &&mut Claim| fence_of(starts, claim.order) == fence;
+        if let Some(claim) = self.claims.get_mut(&id).filter(holds) {
+            claim.progress = Some(value.to_owned());
+        }
+    }
+
+    /// Gives a claim back.
+    fn release(&mut self, id: JobId, interrupted: bool, now: Millis) {
+        if let Some(Claim { asked: true, .. }) = self.end_claim(id) {
+            self.cancelled(id, now);
+            return;
+        }
+        if interrupted {
+            self.note(id, Figure::Interrupted);
+        }
+        self.wait(id);
+    }
+
+    /// Drops what has been kept long enough.
+    fn purge(&mut self, now: Millis) {
+        let over = self.ended.iter().filter(|(_, ended)| ended.until < now);
+        let over: Vec<JobId> = over.map(|(id, _)| *id).collect();
+        over.into_iter().for_each(|id| self.drop_ended(id, now));
+        self.purge_groups(now);
+        self.nodes.retain(|_, (seen, _)| seen.plus(NODE_KEPT) >= now);
+        self.lanes.tokens.purge(now);
+        let is_over =
+            |name: &str, value: &str| hold_in(name, value).is_some_and(|(_, until)| until < now);
+        self.settings.retain(|name, value| !is_over(name, value));
+    }
+
+    /// Returns how many jobs each kind has.
+    fn kinds(&self) -> Vec<(String, u64)> {
+        let count = |kind: &Arc<str>| {
+            self.alive.values().filter(|record| record.kind == *kind).count() as u64
+        };
+        let mut kinds: Vec<(String, u64)> =
+            self.kinds.iter().map(|kind| (kind.to_string(), count(kind))).collect();
+        kinds.sort_unstable();
+        kinds
     }
 }
 

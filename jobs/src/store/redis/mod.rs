@@ -44,6 +44,7 @@ use super::{
 use crate::values::error::{StoreError, Violation};
 use crate::values::server_time::ServerTime;
 use crate::values::time::Millis;
+use ::redis::Cmd;
 use claims::Claiming;
 use connection::Connection;
 use decode::{Fault, Reply, array, bytes, number};
@@ -180,7 +181,6 @@ impl Redis {
                 self.node = Some(id.clone());
             }
         }
-        let lease = self.lease_ms();
         let claim = batch.claim.as_ref().filter(|_| self.claiming.handles_any());
         if claim.is_some() {
             self.claiming.prepare(batch.number, claims::random());
@@ -189,25 +189,9 @@ impl Redis {
         let asks_now = |op: &Op| op.is_question() && !matches!(op, Op::Schedules | Op::Settings);
         let asks = batch.ops.iter().any(asks_now);
         let waits = batch.awaited && self.replicas.are_waited_for(batch.ops);
-        let commands = |store: &Redis, calls: &[Call], claim: Option<&ClaimRequest>| {
-            let (keys, head) = (store.keys.all(&store.kinds), store.head());
-            let numbers = (batch.number, lease);
-            let counted = store.claiming.has_counted;
-            let mut all =
-                operations::commands(calls, &store.scripts, &keys, &head, numbers, counted);
-            if waits && !calls.is_empty() {
-                all.extend(store.replicas.commands(store.keys.sent(), store.connection.left()));
-            }
-            if let Some(request) = claim {
-                let mut cmd = store.scripts.call(store.claiming.script(request), &keys);
-                cmd.arg(&head).arg(store.claiming.args(request, lease));
-                all.push(cmd);
-            }
-            all
-        };
         let first = claim.filter(|_| !asks && !waits);
         let mut replies = self
-            .exchange(&needed, |store| commands(store, &calls, first))
+            .exchange(&needed, |store| store.commands(batch.number, &calls, waits, first))
             .map_err(|fault| fault.into_apply_error(false))?;
         // The claim is read first, and kept even if other parts of the batch failed.
         let claim_reply = first.and_then(|_| replies.pop());
@@ -246,15 +230,7 @@ impl Redis {
             });
         }
         if first.is_none() && claim.is_some() {
-            claim_failed = match self.exchange(&needed, |store| commands(store, &[], claim)) {
-                Ok(mut replies) => {
-                    let reply = replies.pop();
-                    reply.and_then(|reply| {
-                        self.claiming.read(&self.keys, reply, claim, &mut outcome).err()
-                    })
-                }
-                Err(fault) => Some(fault),
-            };
+            claim_failed = self.claim_alone(&needed, batch.number, claim, &mut outcome).err();
         }
         if let Some(fault) = claim_failed {
             if fault.again || batch.ops.is_empty() {
@@ -266,6 +242,45 @@ impl Redis {
         outcome.unreadable.append(&mut self.unreadable);
         self.stats.commits += u64::from(!calls.is_empty() || !outcome.claimed.is_empty());
         Ok(outcome)
+    }
+
+    /// Returns the commands of a batch: its calls, what waits for replicas, and a claim.
+    fn commands(
+        &self,
+        number: u64,
+        calls: &[Call],
+        waits: bool,
+        claim: Option<&ClaimRequest>,
+    ) -> Vec<Cmd> {
+        let (keys, head, lease) = (self.keys.all(&self.kinds), self.head(), self.lease_ms());
+        let counted = self.claiming.has_counted;
+        let numbers = (number, lease);
+        let mut all = operations::commands(calls, &self.scripts, &keys, &head, numbers, counted);
+        if waits && !calls.is_empty() {
+            all.extend(self.replicas.commands(self.keys.sent(), self.connection.left()));
+        }
+        if let Some(request) = claim {
+            let mut cmd = self.scripts.call(self.claiming.script(request), &keys);
+            cmd.arg(&head).arg(self.claiming.args(request, lease));
+            all.push(cmd);
+        }
+        all
+    }
+
+    /// Claims in a round trip of its own.
+    fn claim_alone(
+        &mut self,
+        needed: &[&str],
+        number: u64,
+        claim: Option<&ClaimRequest>,
+        outcome: &mut Outcome,
+    ) -> Result<(), Fault> {
+        let mut replies =
+            self.exchange(needed, |store| store.commands(number, &[], false, claim))?;
+        match replies.pop() {
+            Some(reply) => self.claiming.read(&self.keys, reply, claim, outcome),
+            None => Ok(()),
+        }
     }
 }
 

@@ -25,7 +25,7 @@ use crate::values::error::StoreError;
 use crate::values::id::JobId;
 use crate::values::info::{Cancel, JobInfo, JobState};
 use crate::values::job::partition_of;
-use crate::values::node::Stored;
+use crate::values::node::{NodeInfo, Stored};
 use crate::values::time::Millis;
 
 impl State {
@@ -50,13 +50,7 @@ impl State {
             }
             Op::CancelGroup(id) => self.change_group(tables, *id, now, Tally::cancel)?,
             Op::Cancel(id) => Answer::Cancelled(self.cancel(tables, *id, now)?),
-            Op::CancelKey(key) => {
-                let place = self.pending_holder(tables, key)?;
-                if let Some(place) = place {
-                    self.delete_pending(tables, place, now)?;
-                }
-                Answer::Changed(place.is_some())
-            }
+            Op::CancelKey(key) => Answer::Changed(self.cancel_key(tables, key, now)?),
             Op::Reschedule(id, due) => Answer::Changed(match tables.find(&self.kinds, *id)? {
                 Some(place) if !self.claims.is_claimed(tables, *id)? => {
                     self.reschedule(tables, place, *due)?
@@ -121,17 +115,7 @@ impl State {
                 JobSet::Claimed => self.claimed_page(tables, request)?,
                 JobSet::Ended(_) => self.ended_page(tables, request)?,
             }),
-            Op::Claimed => {
-                let mut ids: Vec<JobId> = self.claims.all(tables)?.into_keys().collect();
-                ids.sort_unstable();
-                let mut page = Page::default();
-                // A job that has ended may stay in the row of its claim.
-                let is_claimed = |job: &JobInfo| job.state == JobState::Running;
-                for id in ids {
-                    page.jobs.extend(self.get(tables, id)?.filter(is_claimed));
-                }
-                Answer::Page(page)
-            }
+            Op::Claimed => Answer::Page(self.claimed_jobs(tables)?),
             Op::Counts => Answer::Counts(self.counts(tables, now)?),
             Op::Kinds => {
                 let count = |kind: &KindRow| u64::try_from(self.counts_of(kind).jobs).unwrap_or(0);
@@ -140,13 +124,7 @@ impl State {
             }
             Op::Gauges => Answer::Gauges(self.gauges(tables, now)?),
             Op::DeadByError(most) => Answer::DeadByError(self.dead_by_error(tables, *most)?),
-            Op::Nodes => {
-                let nodes = tables.all(&tables.sql.nodes, [], |row| {
-                    Ok((millis_of(row, 0)?, row.get::<_, String>(1)?))
-                })?;
-                let info = |(seen, node): (Millis, String)| Stored::info(&node, seen);
-                Answer::Nodes(nodes.into_iter().filter_map(info).collect())
-            }
+            Op::Nodes => Answer::Nodes(nodes(tables)?),
             Op::Tokens(scopes) => Answer::Tokens(tables.tokens(scopes)?),
             Op::Settings => Answer::Settings(
                 tables.all(&tables.sql.settings, [], |row| Ok((row.get(0)?, row.get(1)?)))?,
@@ -272,6 +250,29 @@ impl State {
         Ok(Cancel::Cancelled)
     }
 
+    fn cancel_key(
+        &mut self,
+        tables: Tables<'_>,
+        key: &str,
+        now: Millis,
+    ) -> Result<bool, StoreError> {
+        let Some(place) = self.pending_holder(tables, key)? else { return Ok(false) };
+        self.delete_pending(tables, place, now)?;
+        Ok(true)
+    }
+
+    fn claimed_jobs(&mut self, tables: Tables<'_>) -> Result<Page, StoreError> {
+        let mut ids: Vec<JobId> = self.claims.all(tables)?.into_keys().collect();
+        ids.sort_unstable();
+        let mut page = Page::default();
+        // A job that has ended may stay in the row of its claim.
+        let is_claimed = |job: &JobInfo| job.state == JobState::Running;
+        for id in ids {
+            page.jobs.extend(self.get(tables, id)?.filter(is_claimed));
+        }
+        Ok(page)
+    }
+
     /// Returns the job that has the key, or `None` if that job is claimed.
     fn pending_holder(&self, tables: Tables<'_>, key: &str) -> Result<Option<Place>, StoreError> {
         let Some(id) = tables.key_holder(key)? else { return Ok(None) };
@@ -375,4 +376,11 @@ impl State {
         };
         Ok(self.progress.insert(progress))
     }
+}
+
+fn nodes(tables: Tables<'_>) -> Result<Vec<NodeInfo>, StoreError> {
+    let nodes = tables
+        .all(&tables.sql.nodes, [], |row| Ok((millis_of(row, 0)?, row.get::<_, String>(1)?)))?;
+    let info = |(seen, node): (Millis, String)| Stored::info(&node, seen);
+    Ok(nodes.into_iter().filter_map(info).collect())
 }

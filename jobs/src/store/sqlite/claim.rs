@@ -443,133 +443,39 @@ impl State {
             .collect();
         let prepare = |_: &usize| tables.conn.prepare_cached(&tables.sql.scan).map_err(store_error);
         let mut statements = scanned.iter().map(prepare).collect::<Result<Vec<_>, _>>()?;
-        let mut scans: Vec<Option<Scan<'_>>> = cursors.iter().map(|_| None).collect();
-        for (statement, &at) in statements.iter_mut().zip(&scanned) {
-            let cursor = &mut cursors[at];
-            let (due, id) = cursor.start;
-            let key = params![cursor.kind, due.get(), id_bytes(id)];
-            let rows = statement.query(key).map_err(store_error)?;
-            let mut scan = Scan { rows, head: None, any_part: false };
-            let until = cursor.claimable_until(request, &lane_table.lanes);
-            scan.advance(held, &mut cursor.waiting, until, unreadable)?;
-            scans[at] = Some(scan);
-        }
-        let (mut claimed, mut bytes, mut back) = (Vec::new(), 0, Vec::new());
-        let mut heads: Vec<Option<LaneHead>> = cursors.iter().map(|_| None).collect();
         cursors.iter_mut().for_each(|cursor| cursor.passed = Bound::Unbounded);
-        while claimed.len() < request.limit && bytes < BYTES_PER_CLAIM {
-            let innocent = scans.iter().enumerate().filter_map(|(at, scan)| match scan {
-                Some(Scan { head: Some(Head::Due(job)), .. })
-                    if has_room(request, lane_table, &cursors[at]) =>
-                {
-                    Some(((request.rank(&cursors[at].name, job.due), job.id), at))
-                }
-                _ => None,
-            });
-            let innocent = innocent.min();
-            let mut in_lanes: Option<((Rank, JobId), usize)> = None;
-            for (at, cursor) in cursors.iter().enumerate() {
-                if !lane_table.lanes.any_in_turn(&cursor.name)
-                    || !request.has_room_in_lanes(&cursor.name)
-                    || !lane_table.lanes.has_room(&cursor.name)
-                {
-                    continue;
-                }
-                let head = lane_head(
-                    tables,
-                    cursor,
-                    lane_table,
-                    (&*held, now),
-                    heads[at].take(),
-                    &mut back,
-                )?;
-                let Some(head) = head else { continue };
-                let rank = (request.rank(&cursor.name, head.at.0), head.at.1);
-                heads[at] = Some(head);
-                in_lanes = in_lanes.into_iter().chain([(rank, at)]).min();
-            }
-            let suspect = match admits_suspects(request) {
-                true => first_waiting(cursors, request, lane_table)
-                    .filter(|(next, _)| innocent.is_none_or(|(first, _)| *next < first)),
-                false => None,
+        let mut picker = Picker {
+            scans: cursors.iter().map(|_| None).collect(),
+            heads: cursors.iter().map(|_| None).collect(),
+            back: Vec::new(),
+            tables,
+            now,
+            request,
+            held,
+            cursors,
+            lane_table,
+            unreadable,
+        };
+        picker.scan(&mut statements, &scanned)?;
+        let (mut claimed, mut bytes) = (Vec::new(), 0);
+        while claimed.len() < picker.request.limit && bytes < BYTES_PER_CLAIM {
+            let Picked { at, mut job, table } = match picker.next()? {
+                Next::Job(picked) => picked,
+                Next::Other => continue,
+                Next::None => break,
             };
-            let plain = suspect.or(innocent).map(|(rank, _)| rank);
-            let in_lanes = in_lanes.filter(|(rank, _)| plain.is_none_or(|plain| *rank < plain));
-            let (at, mut job, table) = match (in_lanes, suspect, innocent) {
-                (Some((_, at)), ..) => {
-                    let cursor = &cursors[at];
-                    let Some(LaneHead { part, at: (due, id) }) = heads[at].take() else { break };
-                    let place = Place { kind: cursor.kind, due, id, table: Table::Lane };
-                    let job = match tables.job(place) {
-                        Err(error @ StoreError::Damaged(_)) => {
-                            unreadable.push(Unreadable { what: format!("job {id}"), error });
-                            lane_table.pass(cursor.kind, &part, (due, id));
-                            continue;
-                        }
-                        read => read?,
-                    };
-                    let Some(job) = job else {
-                        lane_table.pass(cursor.kind, &part, (due, id));
-                        continue;
-                    };
-                    if !request.admits(job.interruptions) {
-                        lane_table.lanes.pass_over(&cursor.name, &part);
-                        continue;
-                    }
-                    lane_table.pass(cursor.kind, &part, (due, id));
-                    (at, job, Table::Lane)
-                }
-                (_, Some((_, at)), _) => {
-                    let cursor = &mut cursors[at];
-                    let Some(position) = cursor.next_waiting(request.until) else { break };
-                    cursor.passed = Bound::Excluded(position);
-                    let interruptions = cursor.waiting.get(&position).copied().unwrap_or(0);
-                    let mut without = request.clone();
-                    if !without.admits(interruptions) {
-                        continue;
-                    }
-                    cursor.waiting.remove(&position);
-                    let (due, id) = position;
-                    let place = Place { kind: cursor.kind, due, id, table: Table::Job };
-                    let job = match tables.job(place) {
-                        Err(error @ StoreError::Damaged(_)) => {
-                            let what = format!("job {id}");
-                            unreadable.push(Unreadable { what, error });
-                            continue;
-                        }
-                        read => read?,
-                    };
-                    match job {
-                        Some(job) if job.interruptions == interruptions => {
-                            *request = without;
-                            (at, job, Table::Job)
-                        }
-                        // The job has gone, or its row has changed: then a scan finds the new row.
-                        _ => continue,
-                    }
-                }
-                (_, None, Some((_, at))) => {
-                    let Some(scan) = &mut scans[at] else { break };
-                    let Some(Head::Due(job)) = scan.head.take() else { break };
-                    (at, job, Table::Job)
-                }
-                (None, None, None) => break,
-            };
-            let cursor = &mut cursors[at];
             *fences += 1;
-            let part = job.part.take().filter(|_| table == Table::Lane);
-            request.takes(&cursor.name, part.is_some() || lane_table.lanes.has_rate(&cursor.name));
-            lane_table.lanes.claimed((job.id, &cursor.name, part.as_ref()));
-            let place = Place { kind: cursor.kind, due: job.due, id: job.id, table };
             let extra = Extra::read(job.extra.as_deref())?;
-            held.insert(job.id, Held { part, order: *fences, ..Held::of(place, &job) });
+            let kind = picker.hold(at, &mut job, table, *fences);
             journal.push(Change::Added(job.id));
             fresh.push(job.id);
-            let is_innocent = job.interruptions == 0;
             bytes += job.payload.len();
+            if job.interruptions == 0 && table == Table::Job {
+                picker.scan_on(at)?;
+            }
             claimed.push(Claimed {
                 id: job.id,
-                kind: Arc::clone(&cursor.name),
+                kind,
                 due: job.due,
                 failures: job.failures,
                 interruptions: job.interruptions,
@@ -580,27 +486,9 @@ impl State {
                 payload: job.payload,
                 fence: fence_of(*starts, *fences),
             });
-            if is_innocent
-                && table == Table::Job
-                && let Some(scan) = &mut scans[at]
-            {
-                let until = cursor.claimable_until(request, &lane_table.lanes);
-                scan.advance(held, &mut cursor.waiting, until, unreadable)?;
-            }
         }
-        for (scan, cursor) in scans.iter().zip(cursors) {
-            let Some(scan) = scan else { continue };
-            let head = match &scan.head {
-                None => None,
-                Some(Head::Due(job)) => Some((job.due, job.id)),
-                Some(Head::Later(position)) => Some(*position),
-            };
-            cursor.start = head.unwrap_or(END);
-            cursor.next = head.map(|(due, _)| due);
-            lane_table.is_wanted |= scan.any_part && !tables.sql.has_lanes.get();
-        }
+        let back = picker.end();
         request.until = latest;
-        drop(scans);
         drop(statements);
         let are_more_left = back.len() >= MOVES_PER_COMMIT;
         for (kind, at) in back {
@@ -668,6 +556,205 @@ pub(super) fn starts_of(fence: Fence) -> u64 {
 /// Returns the fence of the claim with this number, counted since the process started.
 pub(super) fn fence_of(starts: u64, claims: u64) -> Fence {
     Fence::new(starts << CLAIM_BITS | claims, 0)
+}
+
+/// A claim under way: how far it has come in each kind. It picks the jobs one after the other, in the order of rank.
+struct Picker<'a, 's> {
+    tables: Tables<'a>,
+    now: Millis,
+    request: &'a mut ClaimRequest,
+    held: &'a mut HashMap<JobId, Held>,
+    cursors: &'a mut [Cursor],
+    lane_table: &'a mut LaneTable,
+    unreadable: &'a mut Vec<Unreadable>,
+    /// By the number of the cursor of a kind, and so are `heads`.
+    scans: Vec<Option<Scan<'s>>>,
+    heads: Vec<Option<LaneHead>>,
+    /// Jobs of lanes that are not due.
+    back: Vec<(i64, (Millis, JobId))>,
+}
+
+/// The rank and the id of a job, and the number of the cursor of its kind.
+type Ranked = ((Rank, JobId), usize);
+
+enum Next {
+    Job(Picked),
+    /// The job that was the next is not claimed now.
+    Other,
+    None,
+}
+
+/// A job to be claimed, and the number of the cursor of its kind.
+struct Picked {
+    at: usize,
+    job: JobRow,
+    table: Table,
+}
+
+impl<'s> Picker<'_, 's> {
+    /// Begins a scan of each of these kinds.
+    fn scan<'c: 's>(
+        &mut self,
+        statements: &'s mut [rusqlite::CachedStatement<'c>],
+        kinds: &[usize],
+    ) -> Result<(), StoreError> {
+        for (statement, &at) in statements.iter_mut().zip(kinds) {
+            let cursor = &self.cursors[at];
+            let (due, id) = cursor.start;
+            let key = params![cursor.kind, due.get(), id_bytes(id)];
+            let rows = statement.query(key).map_err(store_error)?;
+            self.scans[at] = Some(Scan { rows, head: None, any_part: false });
+            self.scan_on(at)?;
+        }
+        Ok(())
+    }
+
+    /// Goes on with the scan of a kind.
+    fn scan_on(&mut self, at: usize) -> Result<(), StoreError> {
+        let Some(scan) = &mut self.scans[at] else { return Ok(()) };
+        let cursor = &mut self.cursors[at];
+        let until = cursor.claimable_until(self.request, &self.lane_table.lanes);
+        scan.advance(self.held, &mut cursor.waiting, until, self.unreadable)
+    }
+
+    /// Picks the job of the lowest rank.
+    fn next(&mut self) -> Result<Next, StoreError> {
+        let innocent = self.first_innocent();
+        let in_lanes = self.first_in_lanes()?;
+        let suspect = match admits_suspects(self.request) {
+            true => first_waiting(self.cursors, self.request, self.lane_table)
+                .filter(|(next, _)| innocent.is_none_or(|(first, _)| *next < first)),
+            false => None,
+        };
+        let plain = suspect.or(innocent).map(|(rank, _)| rank);
+        let in_lanes = in_lanes.filter(|(rank, _)| plain.is_none_or(|plain| *rank < plain));
+        match (in_lanes, suspect, innocent) {
+            (Some((_, at)), ..) => self.pick_in_lanes(at),
+            (_, Some((_, at)), _) => self.pick_suspect(at),
+            (_, None, Some((_, at))) => Ok(self.pick_innocent(at)),
+            (None, None, None) => Ok(Next::None),
+        }
+    }
+
+    /// Returns the first job that the scans have met.
+    fn first_innocent(&self) -> Option<Ranked> {
+        let first = |(at, scan): (usize, &Option<Scan<'_>>)| {
+            let Some(Head::Due(job)) = &scan.as_ref()?.head else { return None };
+            let cursor = &self.cursors[at];
+            has_room(self.request, self.lane_table, cursor)
+                .then(|| ((self.request.rank(&cursor.name, job.due), job.id), at))
+        };
+        self.scans.iter().enumerate().filter_map(first).min()
+    }
+
+    /// Returns the first of the jobs whose lanes are next in turn.
+    fn first_in_lanes(&mut self) -> Result<Option<Ranked>, StoreError> {
+        let mut firsts: Option<Ranked> = None;
+        for (at, cursor) in self.cursors.iter().enumerate() {
+            let lanes = &self.lane_table.lanes;
+            if !lanes.any_in_turn(&cursor.name)
+                || !self.request.has_room_in_lanes(&cursor.name)
+                || !lanes.has_room(&cursor.name)
+            {
+                continue;
+            }
+            let (found, seen) = (self.heads[at].take(), (&*self.held, self.now));
+            let (lane_table, back) = (&mut *self.lane_table, &mut self.back);
+            let head = lane_head(self.tables, cursor, lane_table, seen, found, back)?;
+            let Some(head) = head else { continue };
+            let rank = (self.request.rank(&cursor.name, head.at.0), head.at.1);
+            self.heads[at] = Some(head);
+            firsts = firsts.into_iter().chain([(rank, at)]).min();
+        }
+        Ok(firsts)
+    }
+
+    /// Picks the job of the lane that is next in turn, and gives the turn to the next lane.
+    fn pick_in_lanes(&mut self, at: usize) -> Result<Next, StoreError> {
+        let cursor = &self.cursors[at];
+        let Some(LaneHead { part, at: (due, id) }) = self.heads[at].take() else {
+            return Ok(Next::None);
+        };
+        let place = Place { kind: cursor.kind, due, id, table: Table::Lane };
+        let job = self.read(place)?;
+        if let Some(job) = &job
+            && !self.request.admits(job.interruptions)
+        {
+            self.lane_table.lanes.pass_over(&self.cursors[at].name, &part);
+            return Ok(Next::Other);
+        }
+        self.lane_table.pass(place.kind, &part, (due, id));
+        Ok(job.map_or(Next::Other, |job| Next::Job(Picked { at, job, table: Table::Lane })))
+    }
+
+    /// Picks the next of the suspects that wait.
+    fn pick_suspect(&mut self, at: usize) -> Result<Next, StoreError> {
+        let cursor = &mut self.cursors[at];
+        let Some(position) = cursor.next_waiting(self.request.until) else {
+            return Ok(Next::None);
+        };
+        cursor.passed = Bound::Excluded(position);
+        let interruptions = cursor.waiting.get(&position).copied().unwrap_or(0);
+        let mut without = self.request.clone();
+        if !without.admits(interruptions) {
+            return Ok(Next::Other);
+        }
+        cursor.waiting.remove(&position);
+        let (due, id) = position;
+        let place = Place { kind: cursor.kind, due, id, table: Table::Job };
+        // If the job has gone, or its row has changed, a scan finds the new row.
+        let job = self.read(place)?.filter(|job| job.interruptions == interruptions);
+        let Some(job) = job else { return Ok(Next::Other) };
+        *self.request = without;
+        Ok(Next::Job(Picked { at, job, table: Table::Job }))
+    }
+
+    /// Picks the job that the scan of a kind has met.
+    fn pick_innocent(&mut self, at: usize) -> Next {
+        match self.scans[at].as_mut().and_then(|scan| scan.head.take()) {
+            Some(Head::Due(job)) => Next::Job(Picked { at, job, table: Table::Job }),
+            _ => Next::None,
+        }
+    }
+
+    /// Reads a row. Notes it if it cannot be read.
+    fn read(&mut self, place: Place) -> Result<Option<JobRow>, StoreError> {
+        match self.tables.job(place) {
+            Err(error @ StoreError::Damaged(_)) => {
+                self.unreadable.push(Unreadable { what: format!("job {}", place.id), error });
+                Ok(None)
+            }
+            read => read,
+        }
+    }
+
+    /// Holds the claim of a job. Returns its kind.
+    fn hold(&mut self, at: usize, job: &mut JobRow, table: Table, order: u64) -> Arc<str> {
+        let Cursor { kind, name, .. } = &self.cursors[at];
+        let part = job.part.take().filter(|_| table == Table::Lane);
+        let lanes = &mut self.lane_table.lanes;
+        self.request.takes(name, part.is_some() || lanes.has_rate(name));
+        lanes.claimed((job.id, name, part.as_ref()));
+        let place = Place { kind: *kind, due: job.due, id: job.id, table };
+        self.held.insert(job.id, Held { part, order, ..Held::of(place, job) });
+        Arc::clone(name)
+    }
+
+    /// Moves each cursor to the first job that is not claimed. Returns the jobs of lanes that are not due.
+    fn end(self) -> Vec<(i64, (Millis, JobId))> {
+        for (scan, cursor) in self.scans.iter().zip(self.cursors) {
+            let Some(scan) = scan else { continue };
+            let head = match &scan.head {
+                None => None,
+                Some(Head::Due(job)) => Some((job.due, job.id)),
+                Some(Head::Later(position)) => Some(*position),
+            };
+            cursor.start = head.unwrap_or(END);
+            cursor.next = head.map(|(due, _)| due);
+            self.lane_table.is_wanted |= scan.any_part && !self.tables.sql.has_lanes.get();
+        }
+        self.back
+    }
 }
 
 /// The first job of the lane of a kind that is next in turn.
