@@ -3,8 +3,12 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use proc_macro2::{Delimiter, TokenStream, TokenTree};
+
 /// A file has fewer lines than this.
 const MAX_LINES: usize = 900;
+/// A function has at most so many.
+const MOST_LINES_OF_A_FUNCTION: usize = 120;
 
 pub(crate) fn read(path: impl AsRef<Path>) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
@@ -53,6 +57,48 @@ fn files_stay_below_the_limit_of_lines() {
         (lines >= MAX_LINES).then(|| format!("src/{file} has {lines} lines: divide it"))
     });
     assert_none(too_long.collect());
+}
+
+/// Each function has at most `MOST_LINES_OF_A_FUNCTION` lines.
+#[test]
+fn functions_have_few_lines() {
+    let mut too_long = Vec::new();
+    for (file, source) in sources_with_commands() {
+        if file.ends_with(".rs") {
+            let words = source.parse().unwrap_or_else(|error| panic!("src/{file}: {error}"));
+            each_function(words, &mut |name, lines| {
+                if lines > MOST_LINES_OF_A_FUNCTION {
+                    too_long
+                        .push(format!("src/{file}: {name} has {lines} lines: tell it in steps"));
+                }
+            });
+        }
+    }
+    assert_none(too_long);
+}
+
+/// Calls `each` with the name of each function, and with its number of lines.
+fn each_function(words: TokenStream, each: &mut impl FnMut(&str, usize)) {
+    let (mut begun, mut named) = (None, None);
+    for word in words {
+        match word {
+            TokenTree::Ident(word) if word == "fn" => begun = Some(word.span().start().line),
+            TokenTree::Ident(name) => {
+                named = begun.take().map(|line| (name.to_string(), line)).or(named);
+            }
+            TokenTree::Group(group) => {
+                begun = None;
+                if group.delimiter() == Delimiter::Brace
+                    && let Some((name, line)) = named.take()
+                {
+                    each(&name, group.span_close().end().line - line + 1);
+                }
+                each_function(group.stream(), each);
+            }
+            TokenTree::Punct(end) if end.as_char() == ';' => named = None,
+            _ => {}
+        }
+    }
 }
 
 /// `src/lib.rs` forbids unsafe code, and no file names it.

@@ -7,7 +7,7 @@ use super::request::{Caller, on_thread};
 use crate::store::{Answer, KindGauges, Op, Page, PageRequest, StoredSchedule};
 use crate::values::error::StoreError;
 use crate::values::group::GroupInfo;
-use crate::values::setting::Settings;
+use crate::values::setting::QueueSettings;
 use crate::values::time::Millis;
 
 impl Client {
@@ -37,8 +37,8 @@ impl Client {
     }
 
     /// Returns the settings of the queue.
-    pub(crate) fn settings(&self) -> Result<Settings, StoreError> {
-        Ok(Settings::of(&on_thread(self.ask(Caller::Thread, request::settings()))?))
+    pub(crate) fn settings(&self) -> Result<QueueSettings, StoreError> {
+        Ok(QueueSettings::of(&on_thread(self.ask(Caller::Thread, request::settings()))?))
     }
 
     /// Returns the settings of the queue as they are stored.

@@ -87,8 +87,8 @@ impl Client {
         self.set(caller, setting::pause_setting(kind), None).await
     }
 
-    async fn settings_by(&self, caller: Caller) -> Result<setting::Settings, StoreError> {
-        Ok(setting::Settings::of(&self.ask(caller, request::settings()).await?))
+    async fn settings_by(&self, caller: Caller) -> Result<setting::QueueSettings, StoreError> {
+        Ok(setting::QueueSettings::of(&self.ask(caller, request::settings()).await?))
     }
 
     pub(super) async fn set(

@@ -25,7 +25,7 @@ use crate::values::error::StoreError;
 use crate::values::history::{Buckets, MOST_KINDS, OTHER};
 use crate::values::node::NodeInfo;
 use crate::values::run_end::Outcome;
-use crate::values::setting::Settings;
+use crate::values::setting::QueueSettings;
 use crate::values::stored_limits::{self, LimitScope};
 use crate::values::time::Millis;
 
@@ -80,7 +80,7 @@ impl Client {
         let mut schedules = self.ask(caller, request::schedules()).await?;
         // A paused schedule makes no job at its time. An alert about that would be wrong.
         let stored = self.ask(caller, request::settings()).await?;
-        let settings = Settings::of(&stored);
+        let settings = QueueSettings::of(&stored);
         schedules.retain(|schedule| !settings.paused_schedules.contains(&schedule.name));
         let mut metrics = Metrics::new();
         self.store_gauges(&mut metrics, &kinds, &nodes, &schedules);

@@ -17,7 +17,7 @@ use crate::values::error::StoreError;
 use crate::values::info::ScheduleInfo;
 use crate::values::job::Job;
 use crate::values::schedule::{Rule, Schedule, ScheduleError};
-use crate::values::setting::Settings;
+use crate::values::setting::QueueSettings;
 
 impl Client {
     /// Stores a schedule under a name: its job occurs again and again, once a period or by a cron expression.
@@ -86,7 +86,7 @@ impl Client {
         caller: Caller,
     ) -> Result<Vec<ScheduleInfo>, StoreError> {
         let schedules = self.ask(caller, request::schedules()).await?;
-        let settings = Settings::of(&self.ask(caller, request::settings()).await?);
+        let settings = QueueSettings::of(&self.ask(caller, request::settings()).await?);
         let info = |stored: StoredSchedule| ScheduleInfo {
             is_paused: settings.paused_schedules.contains(&stored.name),
             name: stored.name,
@@ -145,7 +145,7 @@ impl Client {
             let found = schedules.into_iter().find(|schedule| schedule.name == name);
             let StoredSchedule { schedule, rule_text, next: expected, .. } =
                 found.ok_or_else(|| StoreError::NoSchedule(name.to_owned()))?;
-            let settings = Settings::of(&self.ask(caller, request::settings()).await?);
+            let settings = QueueSettings::of(&self.ask(caller, request::settings()).await?);
             if !settings.paused_schedules.contains(name) {
                 return Ok(());
             }

@@ -27,7 +27,7 @@ use crate::dispatch::events::{OnEvent, OnRun};
 use crate::dispatch::execute::{Executor, UnderWay};
 use crate::dispatch::handlers::{BatchSize, Handler, Handlers};
 use crate::dispatch::machine::claims::Capacity;
-use crate::dispatch::machine::{Machine, Settings};
+use crate::dispatch::machine::{Machine, MachineSettings};
 use crate::dispatch::metrics::{About, Metrics};
 use crate::dispatch::questions::{self, Questions};
 use crate::dispatch::run_queue::{Batches, RunQueue};
@@ -236,10 +236,10 @@ impl Builder {
     }
 
     /// Returns the choices as the machine needs them.
-    fn settings(&self, runs_jobs: bool, manual: bool) -> Result<Settings, OpenError> {
+    fn settings(&self, runs_jobs: bool, manual: bool) -> Result<MachineSettings, OpenError> {
         let is_shared = self.source.is_shared();
         let lease = self.longest_claim();
-        Ok(Settings {
+        Ok(MachineSettings {
             queue: self.queue.clone().unwrap_or_default(),
             max_in_flight: self.max_in_flight,
             most_runs: self.most_runs(),
@@ -406,7 +406,7 @@ impl Source {
 
 /// The parts that a builder has checked and opened.
 pub(super) struct Parts {
-    pub(super) settings: Settings,
+    pub(super) settings: MachineSettings,
     pub(super) store: Box<dyn Store>,
     pub(super) handlers: Handlers,
     pub(super) metrics: Arc<Metrics>,

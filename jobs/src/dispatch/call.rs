@@ -11,9 +11,9 @@
 //!   `Alive` while it waits.
 //! - A caller is a thread, which waits in the channel, or a future, which leaves its waker. A drop of the dispatcher's
 //!   end wakes the future, after an answer or without one. The waker is called outside of any lock.
-//! - A thread that locks takes the `Turn` first, then the value, and gives them back in the other order. So no thread
+//! - A thread that locks takes the `LineTurn` first, then the value, and gives them back in the other order. So no thread
 //!   waits for the mutex of the value.
-//! - The mutex of the `Turn` is held for a moment only, and no other code runs meanwhile.
+//! - The mutex of the `LineTurn` is held for a moment only, and no other code runs meanwhile.
 
 use core::ops::{Deref, DerefMut};
 use core::task::{Poll, Waker};
@@ -340,13 +340,13 @@ pub(crate) struct TimedLock<T> {
     value: Mutex<T>,
 }
 
-/// Access to the value. It gives the value back first, then the `Turn`.
+/// Access to the value. It gives the value back first, then the `LineTurn`.
 pub(crate) struct Guard<'a, T> {
     value: MutexGuard<'a, T>,
-    _turn: Turn<'a>,
+    _turn: LineTurn<'a>,
 }
 
-struct Turn<'a> {
+struct LineTurn<'a> {
     is_taken: &'a Mutex<bool>,
     freed: &'a Condvar,
 }
@@ -383,7 +383,7 @@ impl<T> TimedLock<T> {
     }
 
     fn guard(&self) -> Guard<'_, T> {
-        let turn = Turn { is_taken: &self.is_taken, freed: &self.freed };
+        let turn = LineTurn { is_taken: &self.is_taken, freed: &self.freed };
         Guard { value: unpoisoned(self.value.lock()), _turn: turn }
     }
 }
@@ -407,7 +407,7 @@ impl<T> DerefMut for Guard<'_, T> {
     }
 }
 
-impl Drop for Turn<'_> {
+impl Drop for LineTurn<'_> {
     fn drop(&mut self) {
         *unpoisoned(self.is_taken.lock()) = false;
         self.freed.notify_one();

@@ -112,7 +112,7 @@ impl Inline {
                 self.has_panicked();
                 return Err(Sent::Closed);
             }
-            machine.until = until;
+            machine.set_until(until);
             let now = self.clock.now();
             let mut output = machine.step(now, commands, &mut **store);
             *wake_at = output.wake_at;

@@ -30,7 +30,7 @@ const BYTES_PER_WEIGHT: usize = 4096;
 pub(crate) type Answered = Result<Answer, ApplyError>;
 
 /// Where the answer to a command goes.
-pub(crate) type Reply = call::Reply<Answered>;
+pub(crate) type CommandReply = call::Reply<Answered>;
 
 /// The result of a check.
 pub(crate) type Found = Result<(), Violation>;
@@ -38,7 +38,7 @@ pub(crate) type Found = Result<(), Violation>;
 /// A command to the dispatcher.
 pub(crate) enum Command {
     /// An operation of a caller, which waits for the answer if there is a reply.
-    Call { op: Op, reply: Option<Reply> },
+    Call { op: Op, reply: Option<CommandReply> },
     /// A run has ended at this time, which is rounded up: the delay of a retry counts from there.
     Ended { id: JobId, fence: Fence, end: RunEnd, at: Millis },
     /// A run has overrun its time limit and the grace: it failed at this time. The machine sends this to itself.
@@ -50,7 +50,7 @@ pub(crate) enum Command {
     /// A job may be due earlier than any before.
     Wake,
     /// Start no more runs. With a reply: answer once all have ended.
-    Close { reply: Option<Reply> },
+    Close { reply: Option<CommandReply> },
     /// Check the whole store, or only the claims of this process.
     Check(call::Reply<Found>, Checked),
     /// Cancel the runs, because the program shuts down.

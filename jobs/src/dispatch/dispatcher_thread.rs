@@ -26,13 +26,13 @@ use tickwheel::Wheel;
 
 use super::call::Alive;
 use super::clock::Clock;
-use super::command::{Answered, Command, JOBS_PER_STEP, Reply};
+use super::command::{Answered, Command, CommandReply, JOBS_PER_STEP};
 use super::events::{Event, OnEvent, call_hook, emit, emit_of_run, report_end, wake};
 use super::execute::Executor;
 use super::machine::{Machine, StepOutput};
 use super::metrics::Metrics;
 use super::run_state::RunState;
-use super::shared_machine::{Held, Maintained, Next, POLL_INTERVAL, Room, SharedMachine};
+use super::shared_machine::{LockedMachine, Maintained, Next, POLL_INTERVAL, Room, SharedMachine};
 use crate::values::error::StoreError;
 use crate::values::id::JobId;
 
@@ -47,7 +47,7 @@ const LONE_YIELDS: u32 = 64;
 /// How many ends of runs one step takes, so that no commit takes long.
 const ENDS_PER_STEP: usize = 2048;
 
-type Answers = Vec<(Reply, Answered)>;
+type Answers = Vec<(CommandReply, Answered)>;
 
 /// The state of the thread.
 pub(crate) struct Dispatcher {
@@ -315,7 +315,7 @@ impl Dispatcher {
         let error = StoreError::Other("the dispatcher has panicked".to_owned());
         self.alive.stop(error.clone());
         let mut machine = None;
-        if let Some(Held { machine: mut its, store, executor, .. }) = self.machine.take() {
+        if let Some(LockedMachine { machine: mut its, store, executor, .. }) = self.machine.take() {
             let mut wakers = Vec::new();
             its.tell_all_lost(&mut wakers);
             drop(store);

@@ -34,7 +34,7 @@ use super::handlers::{BatchCall, BatchSize, Call, CallOne, Called, Handlers, Not
 use super::machine::Start;
 use super::machine::claims::Capacity;
 use super::metrics::Metrics;
-use super::questions::Claims;
+use super::questions::OwnClaims;
 use super::run::Run;
 use super::run_queue::{Added, Batches, Entry, RunQueue, WaitOver};
 use super::run_state::{RunState, Slot};
@@ -152,10 +152,10 @@ impl Executor {
     }
 
     /// Returns what is known of the claims of this process. `is_shared`: other processes claim jobs too.
-    pub(crate) fn own_claims(&self, is_shared: bool) -> Claims {
+    pub(crate) fn own_claims(&self, is_shared: bool) -> OwnClaims {
         let in_flight = self.metrics.in_flight.load(atomic::Ordering::Relaxed) as u64;
         let in_flight = is_shared.then_some(in_flight);
-        Claims { not_started: self.not_started(), in_flight }
+        OwnClaims { not_started: self.not_started(), in_flight }
     }
 
     /// Returns the claimed jobs that have not started.

@@ -30,11 +30,11 @@ use crate::values::time::Millis;
 pub(crate) type Open = Box<dyn Fn() -> Result<Box<dyn Store>, StoreError> + Send + Sync>;
 
 /// Returns what this process knows of its claims.
-pub(crate) type OwnClaims = Box<dyn Fn() -> Claims + Send + Sync>;
+pub(crate) type ReadClaims = Box<dyn Fn() -> OwnClaims + Send + Sync>;
 
 /// The claims of this process.
 #[derive(Default)]
-pub(crate) struct Claims {
+pub(crate) struct OwnClaims {
     /// The claimed jobs that have not started.
     pub(crate) not_started: HashSet<JobId>,
     /// How many jobs this process has claimed, if other processes claim jobs of the store too.
@@ -45,7 +45,7 @@ pub(crate) struct Claims {
 pub(crate) struct Questions {
     open: Open,
     alive: Arc<Alive>,
-    own_claims: OnceLock<OwnClaims>,
+    own_claims: OnceLock<ReadClaims>,
     store: TimedLock<Option<Box<dyn Store>>>,
 }
 
@@ -55,7 +55,7 @@ impl Questions {
     }
 
     /// Sets the function that knows which claimed jobs have not started.
-    pub(crate) fn correct_by(&self, own_claims: OwnClaims) {
+    pub(crate) fn correct_by(&self, own_claims: ReadClaims) {
         let _ = self.own_claims.set(own_claims);
     }
 

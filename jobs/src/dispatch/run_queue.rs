@@ -5,7 +5,7 @@
 //!
 //! - Jobs that are due start in the order of rank, then of id. Without head starts that is the order of due time, and
 //!   one heap is enough.
-//! - Jobs with a partition start in the order of their turns: each stands where its `Turn` says, and not at its own due
+//! - Jobs with a partition start in the order of their turns: each stands where its `LaneTurn` says, and not at its own due
 //!   time.
 //! - While a job with a head start waits, the jobs that are due move to a heap of their own. So a job that is not due
 //!   yet neither starts early nor stands before a job that is due, even if its rank is lower.
@@ -316,7 +316,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::dispatch::machine::Turn;
+    use crate::dispatch::machine::LaneTurn;
     use crate::dispatch::run_state::{RunState, Slot};
     use crate::store::{Claimed, Fence};
 
@@ -388,7 +388,7 @@ mod tests {
     #[test]
     fn jobs_with_a_partition_start_in_the_order_of_their_turns() {
         let in_turn = |id, due, number| {
-            let turn = Some(Turn { due: Millis::clamped(due), number });
+            let turn = Some(LaneTurn { due: Millis::clamped(due), number });
             Start { turn, ..start(id, 1, 0) }
         };
         let starts = [in_turn(9, 20, 1), in_turn(2, 20, 2), in_turn(1, 30, 3), start(5, 10, 0)];

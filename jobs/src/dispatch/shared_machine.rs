@@ -54,7 +54,7 @@ use crossbeam_channel::{SendError, SendTimeoutError, Sender, TrySendError};
 
 use super::call::Alive;
 use super::clock::Clock;
-use super::command::{Answered, Command, Reply};
+use super::command::{Answered, Command, CommandReply};
 use super::dispatcher_handle::{Sent, Way, is_in_handler};
 use super::events::{call_hook, wake};
 use super::execute::Executor;
@@ -71,7 +71,7 @@ pub(crate) const POLL_INTERVAL: Duration = Duration::from_secs(1);
 #[derive(Default)]
 pub(crate) struct SharedMachine {
     /// None before the dispatcher has started, and once it has ended.
-    held: Mutex<Option<Held>>,
+    held: Mutex<Option<LockedMachine>>,
     /// The dispatcher is awake: it has the lock, or is about to take it.
     is_at_work: AtomicBool,
     /// The last step of the dispatcher answered several callers.
@@ -79,7 +79,7 @@ pub(crate) struct SharedMachine {
 }
 
 /// The parts that the lock protects.
-pub(crate) struct Held {
+pub(crate) struct LockedMachine {
     pub(crate) machine: Machine,
     pub(crate) store: Box<dyn Store>,
     /// It refers back to this, until the dispatcher takes it out.
@@ -123,7 +123,7 @@ pub(crate) enum Next {
 impl SharedMachine {
     /// Puts the machine behind the lock.
     pub(crate) fn start(&self, machine: Machine, store: Box<dyn Store>, executor: Arc<Executor>) {
-        let held = Held {
+        let held = LockedMachine {
             machine,
             store,
             executor,
@@ -141,7 +141,7 @@ impl SharedMachine {
     }
 
     /// Takes the machine out, because the dispatcher ends.
-    pub(crate) fn take(&self) -> Option<Held> {
+    pub(crate) fn take(&self) -> Option<LockedMachine> {
         self.lock().take()
     }
 
@@ -215,7 +215,7 @@ impl SharedMachine {
     }
 
     /// Takes the lock for a caller, if the machine is free for it.
-    pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, Option<Held>>> {
+    pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, Option<LockedMachine>>> {
         if self.is_at_work.load(Ordering::Relaxed) || self.has_company.load(Ordering::Relaxed) {
             return None;
         }
@@ -223,7 +223,7 @@ impl SharedMachine {
         self.held.try_lock().ok()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<Held>> {
+    fn lock(&self) -> MutexGuard<'_, Option<LockedMachine>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -237,7 +237,7 @@ pub(crate) enum Maintained {
     NotIdle(u64),
 }
 
-impl Held {
+impl LockedMachine {
     /// Says whether a caller may step: nothing waits for the dispatcher. The caller has looked into the channels, under
     /// this lock.
     pub(crate) fn is_free(&self) -> bool {
@@ -302,7 +302,7 @@ const MOST_JOBS: usize = 8;
 /// The result of a step of a caller.
 enum Made {
     /// The caller's answer, and nothing for anyone else.
-    Alone(Reply, Answered),
+    Alone(CommandReply, Answered),
     /// More than that: the dispatcher has it.
     WithMore,
     Panicked(Box<dyn Any + Send>),
@@ -347,9 +347,9 @@ impl LoneCaller {
         let mut commands: Vec<Command> = command.take().into_iter().collect();
         let now = self.clock.now();
         let stepped = catch_unwind(AssertUnwindSafe(|| {
-            held.machine.until = until;
+            held.machine.set_until(until);
             let output = held.step(now, &mut commands, &self.clock, &self.metrics);
-            held.machine.until = None;
+            held.machine.set_until(None);
             output
         }));
         let mut output = match stepped {

@@ -14,7 +14,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 pub(crate) use super::scopes::Claim;
-use super::scopes::{Claims, ScopeTokens};
+use super::scopes::{ScopeClaims, ScopeTokens};
 use super::turns::Turns;
 use crate::values::limit::Limit;
 use crate::values::stored_limits::Limits;
@@ -28,7 +28,7 @@ pub(crate) struct Lanes {
     kinds: HashMap<Arc<str>, Turns>,
     /// Lanes that this claim passes over: kind and partition.
     passed_over: Vec<(Arc<str>, Arc<str>)>,
-    claims: Claims,
+    claims: ScopeClaims,
     pub(crate) tokens: ScopeTokens,
 }
 
@@ -49,7 +49,7 @@ impl Default for Lanes {
             now: Millis::ZERO,
             kinds: HashMap::new(),
             passed_over: Vec::new(),
-            claims: Claims::default(),
+            claims: ScopeClaims::default(),
             tokens: ScopeTokens::default(),
         }
     }
@@ -120,7 +120,7 @@ impl Lanes {
     }
 
     fn count<'a>(&mut self, claims: impl Iterator<Item = Claim<'a>>) {
-        self.claims = Claims::default();
+        self.claims = ScopeClaims::default();
         if !self.limits.is_empty() {
             claims.for_each(|claim| self.claims.add(&self.limits, claim));
         }
@@ -241,7 +241,7 @@ impl Lanes {
 
     /// Returns the sentence about the first thing that is wrong, if anything is.
     pub(crate) fn violation<'a>(&self, claims: impl Iterator<Item = Claim<'a>>) -> Option<String> {
-        let mut expected = Claims::default();
+        let mut expected = ScopeClaims::default();
         if !self.limits.is_empty() {
             claims.for_each(|claim| expected.add(&self.limits, claim));
         }

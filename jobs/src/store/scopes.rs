@@ -25,7 +25,7 @@ use crate::values::time::Millis;
 
 /// The claims of each scope that has a limit.
 #[derive(Default, PartialEq, Eq, Debug)]
-pub(super) struct Claims {
+pub(super) struct ScopeClaims {
     of_queue: HashSet<JobId>,
     of_flows: HashMap<String, HashSet<JobId>>,
     of_lanes: HashMap<Arc<str>, HashMap<Arc<str>, HashSet<JobId>>>,
@@ -34,7 +34,7 @@ pub(super) struct Claims {
 /// A claim: the job, its kind and its partition.
 pub(crate) type Claim<'a> = (JobId, &'a Arc<str>, Option<&'a Arc<str>>);
 
-impl Claims {
+impl ScopeClaims {
     /// Says whether the limits of the queue and of its flow allow one more claim of a kind.
     pub(super) fn allow(&self, limits: &Limits, kind: &str) -> bool {
         let flow = limits.flow_of(kind);

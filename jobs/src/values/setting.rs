@@ -178,7 +178,7 @@ impl HeadStarts {
 
 /// The settings of a queue.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
-pub(crate) struct Settings {
+pub(crate) struct QueueSettings {
     pub(crate) is_paused: bool,
     pub(crate) paused_kinds: HashSet<String>,
     pub(crate) paused_schedules: HashSet<String>,
@@ -206,10 +206,10 @@ pub(crate) fn head_start_setting(kind: &str) -> String {
     format!("head:{kind}")
 }
 
-impl Settings {
+impl QueueSettings {
     /// Reads the stored settings.
-    pub(crate) fn of(stored: &[(String, String)]) -> Settings {
-        let mut settings = Settings::default();
+    pub(crate) fn of(stored: &[(String, String)]) -> QueueSettings {
+        let mut settings = QueueSettings::default();
         let mut head_starts = HashMap::new();
         for (name, value) in stored {
             match name.split_once(':') {

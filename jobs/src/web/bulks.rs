@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use http::request::Parts;
 
 use super::options::{Action, Redactor};
-use super::read::Settings;
+use super::read::DashboardSettings;
 use super::read::jobs::Query;
 use super::views::{self, Number, Problem, Progress, Time};
 use crate::store::{Answer, MOST_EACH, Op, Page, PageKey};
@@ -100,7 +100,7 @@ impl Board {
 
 /// The bulks of a dashboard.
 pub(crate) struct Bulks {
-    settings: Arc<Settings>,
+    settings: Arc<DashboardSettings>,
     board: Arc<Board>,
     /// In the order of their start.
     all: VecDeque<Bulk>,
@@ -110,7 +110,7 @@ pub(crate) struct Bulks {
 }
 
 impl Bulks {
-    pub(crate) fn new(settings: Arc<Settings>, board: Arc<Board>) -> Bulks {
+    pub(crate) fn new(settings: Arc<DashboardSettings>, board: Arc<Board>) -> Bulks {
         Bulks { settings, board, all: VecDeque::new(), last_id: 0, current: 0 }
     }
 
@@ -255,7 +255,7 @@ impl Bulk {
     }
 
     /// Reads a page if there is room for one, and changes at most 256 jobs. Returns whether all are done.
-    fn step(&mut self, settings: &Settings) -> Result<bool, StoreError> {
+    fn step(&mut self, settings: &DashboardSettings) -> Result<bool, StoreError> {
         let client = &settings.queues[self.start.at].client;
         if !self.has_read_all && self.chosen.len() < MOST_EACH {
             self.read(settings)?;
@@ -288,7 +288,7 @@ impl Bulk {
     }
 
     /// Reads the next page of the list.
-    fn read(&mut self, settings: &Settings) -> Result<(), StoreError> {
+    fn read(&mut self, settings: &DashboardSettings) -> Result<(), StoreError> {
         let client = &settings.queues[self.start.at].client;
         let Some(wanted) = &self.start.wanted else { return Ok(()) };
         let redactor = Redactor(settings.redact.as_deref());

@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 use super::options::Access;
 use super::params::Params;
 use super::read::jobs::group_of;
-use super::read::{Queue, Settings};
-use super::request::{Reply, Task};
+use super::read::{DashboardSettings, Queue};
+use super::request::{AnswerPlace, Task};
 use super::respond::Responder;
 use super::route::Route;
 use crate::store::sqlite::tests::steps;
@@ -74,7 +74,7 @@ const PATHS: [&str; 36] = [
 ];
 
 fn responder(client: Client) -> Responder {
-    let settings = Settings {
+    let settings = DashboardSettings {
         queues: vec![Queue { name: "default".to_owned(), own: client.clone(), client }],
         title: String::new(),
         access: Arc::new(|_| Access::ReadOnly),
@@ -90,7 +90,7 @@ fn ask(responder: &mut Responder, path: &str) {
     let (parts, ()) = Request::get(path).body(()).unwrap().into_parts();
     let params = Params::of_query(parts.uri.query().unwrap_or_default()).unwrap();
     let route = Route::of(parts.uri.path());
-    let task = Task::new(Arc::new(parts), route, params, false, Reply::default());
+    let task = Task::new(Arc::new(parts), route, params, false, AnswerPlace::default());
     let answer = responder.answer(&task);
     assert_eq!(answer.status(), 200, "{path}");
 }

@@ -28,8 +28,8 @@ use super::act::Outcomes;
 use super::bulks::Board;
 use super::options::{Access, Action, Part, caught};
 use super::params::{Params, now};
-use super::read::{Queue, Settings};
-use super::request::{self, Body, Reply, Task, ended, has_one_host, is_json, may_be_forged};
+use super::read::{DashboardSettings, Queue};
+use super::request::{self, AnswerPlace, Body, Task, ended, has_one_host, is_json, may_be_forged};
 use super::respond::Responder;
 use super::route::{Form, Read, Route};
 use super::views::Problem;
@@ -77,7 +77,7 @@ const PATH_BYTES: usize = 2 << 10;
 /// ```
 #[derive(Clone)]
 pub struct Dashboard {
-    settings: Arc<Settings>,
+    settings: Arc<DashboardSettings>,
     /// The threads, once there was a request.
     worker: Arc<OnceLock<Option<Worker>>>,
 }
@@ -90,7 +90,7 @@ impl Dashboard {
     #[must_use]
     pub fn new(client: Client) -> Dashboard {
         let name = client.queue_name().unwrap_or("default").to_owned();
-        Dashboard::with(Settings {
+        Dashboard::with(DashboardSettings {
             queues: vec![Queue { name, own: client.clone(), client }],
             title: "tickwheel-jobs".to_owned(),
             access: Arc::new(|_| Access::ReadOnly),
@@ -100,12 +100,12 @@ impl Dashboard {
         })
     }
 
-    fn with(settings: Settings) -> Dashboard {
+    fn with(settings: DashboardSettings) -> Dashboard {
         Dashboard { settings: Arc::new(settings), worker: Arc::default() }
     }
 
-    fn changed(self, change: impl FnOnce(&mut Settings)) -> Dashboard {
-        let mut settings = Settings::clone(&self.settings);
+    fn changed(self, change: impl FnOnce(&mut DashboardSettings)) -> Dashboard {
+        let mut settings = DashboardSettings::clone(&self.settings);
         change(&mut settings);
         Dashboard::with(settings)
     }
@@ -260,7 +260,7 @@ impl Dashboard {
             let message = "the system refuses a thread".to_owned();
             return Err(Problem { status: 503, error: "no_thread", message });
         };
-        let reply = Reply::default();
+        let reply = AnswerPlace::default();
         let may_change = access == Access::Full;
         worker.send(Task::new(Arc::new(parts), route, params, may_change, reply.clone()))?;
         Ok(reply.await)
@@ -348,12 +348,12 @@ const HEALTH_LIMIT: Duration = Duration::from_secs(2);
 pub(crate) struct Worker {
     reads: Sender<Task>,
     changes: Sender<Task>,
-    limits: Sender<(Instant, Reply)>,
+    limits: Sender<(Instant, AnswerPlace)>,
 }
 
 impl Worker {
     /// Starts the threads, unless the system refuses one.
-    pub(crate) fn start(settings: Arc<Settings>) -> Option<Worker> {
+    pub(crate) fn start(settings: Arc<DashboardSettings>) -> Option<Worker> {
         let (limits, limits_out) = bounded(4 * WAITING);
         let (board, outcomes) = (Arc::new(Board::default()), Arc::new(Outcomes::default()));
         let thread = |name: &str| std::thread::Builder::new().name(name.to_owned());
@@ -394,7 +394,7 @@ impl Worker {
 }
 
 /// Returns the settings with clients that only read, and wait for no change.
-fn that_reads(settings: &Settings) -> Arc<Settings> {
+fn that_reads(settings: &DashboardSettings) -> Arc<DashboardSettings> {
     let mut settings = settings.clone();
     for queue in &mut settings.queues {
         queue.client = queue.that_reads();
@@ -442,8 +442,8 @@ fn answer(responder: &mut Responder, task: Task) {
 }
 
 /// Answers the requests that the other thread has not answered in time.
-fn keep_limits(limits: &Receiver<(Instant, Reply)>) {
-    let mut waiting: BTreeMap<(Instant, u64), Reply> = BTreeMap::new();
+fn keep_limits(limits: &Receiver<(Instant, AnswerPlace)>) {
+    let mut waiting: BTreeMap<(Instant, u64), AnswerPlace> = BTreeMap::new();
     let mut number = 0;
     loop {
         let next = waiting.first_key_value().map(|((at, _), _)| *at);

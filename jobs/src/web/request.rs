@@ -36,7 +36,7 @@ pub(crate) struct Task {
     pub(crate) route: Route,
     pub(crate) params: Params,
     pub(crate) may_change: bool,
-    pub(super) reply: Reply,
+    pub(super) reply: AnswerPlace,
 }
 
 impl Task {
@@ -45,7 +45,7 @@ impl Task {
         route: Route,
         params: Params,
         may_change: bool,
-        reply: Reply,
+        reply: AnswerPlace,
     ) -> Task {
         Task { request, route, params, may_change, reply }
     }
@@ -64,7 +64,7 @@ pub(super) fn ended(message: &str) -> Response<Body> {
 
 /// The place of an answer, which the request awaits.
 #[derive(Clone, Default)]
-pub(crate) struct Reply(Arc<Mutex<State>>);
+pub(crate) struct AnswerPlace(Arc<Mutex<State>>);
 
 #[derive(Default)]
 struct State {
@@ -73,7 +73,7 @@ struct State {
     waker: Option<Waker>,
 }
 
-impl Reply {
+impl AnswerPlace {
     /// Sets the answer, if there is none yet.
     pub(super) fn set(&self, answer: impl FnOnce() -> Response<Body>) {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -100,7 +100,7 @@ impl Reply {
     }
 }
 
-impl Future for Reply {
+impl Future for AnswerPlace {
     type Output = Response<Body>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Response<Body>> {
@@ -341,7 +341,7 @@ mod tests {
     use super::*;
 
     /// A waker that looks whether the lock is free when it goes.
-    struct Looks(Reply);
+    struct Looks(AnswerPlace);
 
     impl Wake for Looks {
         fn wake(self: Arc<Self>) {}
@@ -357,7 +357,7 @@ mod tests {
     /// been called.
     #[test]
     fn wakers_are_dropped_without_the_lock() {
-        let reply = Reply::default();
+        let reply = AnswerPlace::default();
         let mut polled = pin!(reply.clone());
         for _ in 0..2 {
             let waker = Waker::from(Arc::new(Looks(reply.clone())));

@@ -15,7 +15,7 @@ use super::options::Redactor;
 use super::page::layout::{Frame, QueueLink, Said, Tab, encoded};
 use super::params;
 use super::params::Params;
-use super::read::Settings;
+use super::read::DashboardSettings;
 use super::read::jobs::query;
 use super::read::{Reader, jobs, kinds_and_limits, nodes_and_schedules, overview};
 use super::request::{self, Body, Task, is_json};
@@ -48,7 +48,7 @@ pub(crate) enum View {
 
 /// The state of a dashboard's thread: that of the reads keeps views, that of the changes has the bulks.
 pub(crate) struct Responder {
-    settings: Arc<Settings>,
+    settings: Arc<DashboardSettings>,
     board: Arc<Board>,
     kept: HashMap<String, Kept>,
     bulks: Bulks,
@@ -72,7 +72,7 @@ impl Kept {
 
 impl Responder {
     pub(crate) fn new(
-        settings: Arc<Settings>,
+        settings: Arc<DashboardSettings>,
         board: Arc<Board>,
         outcomes: Arc<Outcomes>,
     ) -> Responder {
@@ -299,7 +299,7 @@ fn wants_html(task: &Task) -> bool {
     }
 }
 
-fn queue_of(settings: &Settings, params: &Params) -> Result<usize, Problem> {
+fn queue_of(settings: &DashboardSettings, params: &Params) -> Result<usize, Problem> {
     let Some(name) = params.get("queue") else { return Ok(0) };
     let found = settings.queues.iter().position(|queue| queue.name == name);
     found.ok_or_else(|| {
@@ -308,7 +308,7 @@ fn queue_of(settings: &Settings, params: &Params) -> Result<usize, Problem> {
     })
 }
 
-fn reader<'a>(settings: &'a Settings, params: &'a Params) -> Result<Reader<'a>, Problem> {
+fn reader<'a>(settings: &'a DashboardSettings, params: &'a Params) -> Result<Reader<'a>, Problem> {
     Ok(Reader {
         queues: &settings.queues,
         at: queue_of(settings, params)?,
@@ -319,7 +319,7 @@ fn reader<'a>(settings: &'a Settings, params: &'a Params) -> Result<Reader<'a>, 
 }
 
 /// Returns the metrics of every queue, in the text that the request asks for.
-fn metrics(settings: &Settings, task: &Task) -> Result<Response<Body>, Problem> {
+fn metrics(settings: &DashboardSettings, task: &Task) -> Result<Response<Body>, Problem> {
     let mut all = Metrics::new();
     for queue in &settings.queues {
         all.add(queue.client.metrics()?);
@@ -330,7 +330,7 @@ fn metrics(settings: &Settings, task: &Task) -> Result<Response<Body>, Problem> 
 }
 
 /// Asks every queue whether its store answers.
-fn health(settings: &Settings) -> Response<Body> {
+fn health(settings: &DashboardSettings) -> Response<Body> {
     for queue in &settings.queues {
         if let Err(error) = queue.client.settings() {
             let text = format!("the queue {}: {error}\n", queue.name);

@@ -186,16 +186,19 @@ fn insert_that_arrives_after_its_caller_left_is_stored_once() {
     let server = Server::start();
     let proxy = Proxy::to(server.port);
     let direct = open(&server).client().unwrap();
-    let client = through(&proxy).call_timeout(300 * MS).client().unwrap();
+    let client = through(&proxy).call_timeout(2000 * MS).client().unwrap();
+    let hour = Duration::from_secs(3600);
+    // Now the client needs only one request for an insert.
+    client.insert(hour, Order(0)).unwrap();
     proxy.plan(&hash_of("insert_many"), &[Fate::Hold; 100]);
-    let refused = client.insert(Duration::from_secs(3600), Order(1)).unwrap_err();
+    let refused = client.insert(hour, Order(1)).unwrap_err();
     let InsertErrorKind::Unknown(id) = *refused.kind() else { panic!("{refused:?}") };
     drop(client);
-    assert_eq!(direct.count().unwrap().pending, 0);
+    assert_eq!(direct.count().unwrap().pending, 1);
     proxy.plan(b"", &[]);
     proxy.deliver_all();
     wait_until("the insert has arrived", || direct.get(id).unwrap().is_some());
-    direct.insert_with_id(id, Duration::from_secs(3600), refused.into_inner()).unwrap();
-    assert_eq!(direct.count().unwrap().pending, 1);
+    direct.insert_with_id(id, hour, refused.into_inner()).unwrap();
+    assert_eq!(direct.count().unwrap().pending, 2);
     direct.check().unwrap();
 }

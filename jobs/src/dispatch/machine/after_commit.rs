@@ -6,7 +6,7 @@ use super::claims::{Suspect, TRIAL};
 use super::commands::{again, inserted_by};
 use super::commit::{Commit, EndedRun, FollowUp, error_of};
 use super::{FIRST_RETRY, LONGEST_RETRY, Machine, Start, StepOutput};
-use crate::dispatch::command::{Command, Reply};
+use crate::dispatch::command::{Command, CommandReply};
 use crate::dispatch::events::Event;
 use crate::dispatch::questions::{correct, seen_by_others};
 use crate::dispatch::run_state::{RunState, Slot};
@@ -17,7 +17,7 @@ use crate::values::error::StoreError;
 use crate::values::id::JobId;
 use crate::values::run_end::{Cancellation, Outcome};
 use crate::values::schedule::Rule;
-use crate::values::setting::Settings;
+use crate::values::setting::QueueSettings;
 use crate::values::time::{Millis, Now};
 
 #[cfg(test)]
@@ -65,11 +65,11 @@ impl Machine {
                 answer => self.done(op, then, answer, present, &mut effects, output),
             }
         }
-        self.unstored.end_commit();
+        self.backlog.unstored.end_commit();
         self.report(effects.dropped, effects.unreadable, output);
         for id in commit.cancelling {
-            if let Some(run) = self.runs.get(&id) {
-                self.cancel_requested.insert(id);
+            if let Some(run) = self.runs.by_id.get(&id) {
+                self.runs.cancel_requested.insert(id);
                 run.tell(Cancellation::Requested, &mut self.wakers);
             }
         }
@@ -80,9 +80,9 @@ impl Machine {
         if let Some(error) = effects.failure {
             let failure = ApplyError { error, unknown: true, again: false };
             self.failed(effects.failed, &failure, now, output);
-            self.retry_at = Some(now.plus(LONGEST_RETRY));
+            self.commits.retry_at = Some(now.plus(LONGEST_RETRY));
         }
-        if self.closing.is_some() {
+        if self.closing.asked.is_some() {
             // A commit whose answer was lost may bring claims after the close.
             self.withdraw_all();
         }
@@ -95,11 +95,11 @@ impl Machine {
     /// Keeps an operation that failed alone.
     fn keep_refused(&mut self, op: Op, then: FollowUp, error: StoreError, effects: &mut Effects) {
         if matches!(then, FollowUp::Answer(None)) {
-            self.unstored.note_kept(&error);
+            self.backlog.unstored.note_kept(&error);
         }
         effects.failure.get_or_insert(error);
         if let Op::Finish(Finish { id, then: Some(_), .. }) = &op
-            && let Some(run) = self.runs.get(id)
+            && let Some(run) = self.runs.by_id.get(id)
         {
             run.follow_ups.note_refused();
         }
@@ -141,7 +141,7 @@ impl Machine {
             FollowUp::SchedulesLoaded => {
                 if let Answer::Schedules(schedules) = answer {
                     effects.unreadable.extend(self.load(schedules));
-                    if self.clock_was_set && !self.schedules.is_empty() {
+                    if self.own_work.clock_was_set && !self.own_work.schedules.is_empty() {
                         output.wake_by(present.millis());
                     }
                 }
@@ -161,10 +161,12 @@ impl Machine {
                 }
             }
             // The schedule was changed meanwhile.
-            FollowUp::Occurred => self.load_schedules |= matches!(answer, Answer::Changed(false)),
+            FollowUp::Occurred => {
+                self.own_work.load_schedules |= matches!(answer, Answer::Changed(false))
+            }
             FollowUp::Purged => {
                 if let Answer::Changed(true) = answer {
-                    self.purge_at = present.millis();
+                    self.own_work.purge_at = present.millis();
                 }
             }
         }
@@ -174,7 +176,7 @@ impl Machine {
     fn answered(
         &mut self,
         op: Op,
-        reply: Option<Reply>,
+        reply: Option<CommandReply>,
         answer: Answer,
         effects: &mut Effects,
         output: &mut StepOutput,
@@ -182,7 +184,7 @@ impl Machine {
         match self.flushed(&op, self.seen_from_here(answer)) {
             Answer::Refused(error) => {
                 if reply.is_none() {
-                    self.unstored.note_dropped(&error);
+                    self.backlog.unstored.note_dropped(&error);
                     effects.dropped.extend(inserted_by(&op));
                     output.emit(Event::CommitFailed { error: error.clone() });
                 }
@@ -200,7 +202,7 @@ impl Machine {
     fn ended(&mut self, ended: EndedRun, answer: &Answer, present: Now, output: &mut StepOutput) {
         let EndedRun { id, fence, end, outcome, event, .. } = ended;
         // The lease may have been lost meanwhile.
-        let was_lost = !self.lost_claims.is_empty() && self.lost_claims.remove(&(id, fence));
+        let was_lost = !self.runs.lost.is_empty() && self.runs.lost.remove(&(id, fence));
         let run = if was_lost { None } else { self.forget(id) };
         self.keep_slot((id, fence));
         let (outcome, event) = match answer {
@@ -246,16 +248,16 @@ impl Machine {
     fn take_claimed(&mut self, claimed: Claimed, present: Now, output: &mut StepOutput) {
         let slot = self.settings.slots.get(&claimed.kind).copied().unwrap_or(Slot::Thread);
         let limit = self.settings.time_limits.get(&claimed.kind).copied();
-        let head_start = self.stored.head_starts.of(&claimed.kind);
+        let head_start = self.stored.settings.head_starts.of(&claimed.kind);
         let state = Arc::new(RunState::new(&claimed, slot, limit, head_start));
         if let Some(suspect) = Suspect::of(&claimed) {
-            self.suspects.push(suspect);
+            self.runs.suspects.push(suspect);
         }
         if let Some(key) = &state.key {
-            self.by_key.insert(key.clone(), claimed.id);
+            self.runs.by_key.insert(key.clone(), claimed.id);
         }
         self.add_run(Arc::clone(&state), present.instant, output);
-        let turn = self.turns.next(&claimed, present.millis());
+        let turn = self.runs.turns.next(&claimed, present.millis());
         output.starts.push(Start { state, payload: claimed.payload, turn });
     }
 
@@ -274,26 +276,27 @@ impl Machine {
 
     /// Takes the stored settings, and returns what has changed.
     pub(super) fn follow_settings(&mut self, stored: &[(String, String)]) -> Changed {
-        let before = core::mem::replace(&mut self.stored, Settings::of(stored));
-        let all = core::mem::take(&mut self.stored.head_starts);
-        self.stored.head_starts = all.only(|kind| self.settings.policies.contains_key(kind));
+        let before = core::mem::replace(&mut self.stored.settings, QueueSettings::of(stored));
+        let all = core::mem::take(&mut self.stored.settings.head_starts);
+        self.stored.settings.head_starts =
+            all.only(|kind| self.settings.policies.contains_key(kind));
         let limits_change = self.follow_limits(stored);
         Changed {
-            order: limits_change || self.stored.head_starts != before.head_starts,
-            pauses: self.stored.is_paused != before.is_paused
-                || self.stored.paused_kinds != before.paused_kinds,
+            order: limits_change || self.stored.settings.head_starts != before.head_starts,
+            pauses: self.stored.settings.is_paused != before.is_paused
+                || self.stored.settings.paused_kinds != before.paused_kinds,
         }
     }
 
     /// Withdraws the runs of paused kinds that have not started: the next step gives their claims back.
     fn withdraw_paused(&mut self) {
-        let Settings { is_paused, paused_kinds, .. } = &self.stored;
+        let QueueSettings { is_paused, paused_kinds, .. } = &self.stored.settings;
         if !is_paused && paused_kinds.is_empty() {
             return;
         }
-        for run in self.runs.values() {
-            if (*is_paused || paused_kinds.contains(&*run.kind)) && run.withdraw() {
-                self.backlog.push(Command::GiveBack(run.id));
+        for run in self.runs.by_id.values() {
+            if *is_paused || paused_kinds.contains(&*run.kind) {
+                self.backlog.withdraw(run);
             }
         }
     }
@@ -303,7 +306,7 @@ impl Machine {
     fn load(&mut self, schedules: Vec<StoredSchedule>) -> Vec<Unreadable> {
         let is_known = |schedule: &StoredSchedule| !matches!(schedule.schedule.rule, Rule::Unknown);
         let (known, unknown) = schedules.into_iter().partition(is_known);
-        self.schedules = known;
+        self.own_work.schedules = known;
         let unknown: Vec<StoredSchedule> = unknown;
         let handled = |of: &StoredSchedule| self.settings.policies.contains_key(&*of.kind);
         let told = |StoredSchedule { name, rule_text, .. }| {
@@ -315,11 +318,11 @@ impl Machine {
 
     /// Forgets a run whose claim has ended.
     pub(super) fn forget(&mut self, id: JobId) -> Option<Arc<RunState>> {
-        if !self.cancel_requested.is_empty() {
-            self.cancel_requested.remove(&id);
+        if !self.runs.cancel_requested.is_empty() {
+            self.runs.cancel_requested.remove(&id);
         }
-        let run = self.runs.remove(&id)?;
-        self.held.count(&run, -1, false);
+        let run = self.runs.by_id.remove(&id)?;
+        self.runs.held.count(&run, -1, false);
         self.forget_key(&run);
         Some(run)
     }
@@ -328,9 +331,9 @@ impl Machine {
     /// it.
     pub(super) fn forget_key(&mut self, run: &RunState) {
         if let Some(key) = &run.key
-            && self.by_key.get(key) == Some(&run.id)
+            && self.runs.by_key.get(key) == Some(&run.id)
         {
-            self.by_key.remove(key);
+            self.runs.by_key.remove(key);
         }
     }
 
@@ -339,12 +342,12 @@ impl Machine {
         if self.settings.policies.is_empty() {
             return seen_by_others(answer);
         }
-        let waits = |id: JobId| self.runs.get(&id).is_some_and(|run| !run.has_started());
+        let waits = |id: JobId| self.runs.by_id.get(&id).is_some_and(|run| !run.has_started());
         let waiting = match answer {
-            Answer::Counts(_) => self.runs.values().filter(|run| !run.has_started()).count(),
+            Answer::Counts(_) => self.runs.by_id.values().filter(|run| !run.has_started()).count(),
             _ => 0,
         };
-        let in_flight = self.settings.lease.map(|_| self.runs.len() as u64);
+        let in_flight = self.settings.lease.map(|_| self.runs.by_id.len() as u64);
         correct(answer, waits, waiting as u64, in_flight)
     }
 
@@ -353,7 +356,7 @@ impl Machine {
         let mut wakers = core::mem::take(&mut self.wakers);
         self.tell_all_lost(&mut wakers);
         self.wakers = wakers;
-        self.stopped = Some(StoreError::Overtaken);
+        self.closing.stopped = Some(StoreError::Overtaken);
     }
 
     /// Answers the callers with the error, and keeps the operations that no caller would repeat.
@@ -364,11 +367,12 @@ impl Machine {
         now: Millis,
         output: &mut StepOutput,
     ) {
-        let wait = FIRST_RETRY.saturating_mul(1 << self.failures.min(16)).min(LONGEST_RETRY);
-        self.failures = self.failures.saturating_add(1);
-        self.last_failure = Some(failed.error.clone());
-        self.retry_at = Some(now.plus(wait));
-        self.load_schedules = true;
+        let wait =
+            FIRST_RETRY.saturating_mul(1 << self.commits.failures.min(16)).min(LONGEST_RETRY);
+        self.commits.failures = self.commits.failures.saturating_add(1);
+        self.commits.last_failure = Some(failed.error.clone());
+        self.commits.retry_at = Some(now.plus(wait));
+        self.own_work.load_schedules = true;
         output.emit(Event::CommitFailed { error: failed.error.clone() });
         // Other programs had the lock until the limit of the first caller. Callers with a later limit wait on.
         let until = commit.until().filter(|_| failed.error == StoreError::Busy && !failed.unknown);
@@ -384,7 +388,7 @@ impl Machine {
                 }
                 FollowUp::Answer(Some(reply)) => {
                     if matches!(op, Op::Flush) {
-                        self.unstored.tell();
+                        self.backlog.unstored.tell();
                     }
                     output.answers.push((reply, Err(failed.clone())));
                 }
@@ -393,11 +397,11 @@ impl Machine {
                     self.backlog.push(Command::Call { op: again(op, failed), reply: None });
                 }
                 FollowUp::Answer(None) => {
-                    self.unstored.note_dropped(&failed.error);
+                    self.backlog.unstored.note_dropped(&failed.error);
                     lost.extend(inserted_by(&op));
                 }
                 FollowUp::Ended(EndedRun { id, fence, at, .. })
-                    if self.overrun.contains_key(&(id, fence)) =>
+                    if self.time_limits.overrun.contains_key(&(id, fence)) =>
                 {
                     self.backlog.push(Command::Overrun { id, fence, at });
                 }
@@ -406,7 +410,7 @@ impl Machine {
                 }
                 FollowUp::Released(id) => self.backlog.push(Command::GiveBack(id)),
                 FollowUp::ProgressPut => self.keep_progress(op),
-                FollowUp::Purged => self.purge_at = now.plus(wait),
+                FollowUp::Purged => self.own_work.purge_at = now.plus(wait),
                 FollowUp::SchedulesLoaded
                 | FollowUp::SettingsLoaded
                 | FollowUp::NodeNoted
@@ -414,7 +418,7 @@ impl Machine {
                 | FollowUp::Extended => {}
             }
         }
-        self.unstored.end_commit();
+        self.backlog.unstored.end_commit();
         if failed.error == StoreError::Overtaken {
             self.overtaken();
         }

@@ -22,6 +22,8 @@
 //!   meanwhile. So a neighbour that ends the process within that time does not make it dead.
 //! - Jobs that were never interrupted wait for no suspect: a claim passes over the suspects that must wait.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -29,12 +31,13 @@ use std::time::{Duration, Instant};
 use foldhash::{HashMap, HashSet};
 
 use super::commit::Commit;
-use super::{Machine, Turn};
+use super::{LaneTurn, Machine};
 use crate::dispatch::command::Command;
 use crate::dispatch::run_state::{RunState, Slot};
 use crate::store::{ClaimRequest, Claimed, Fence, MOST_INTERRUPTIONS, Op};
-use crate::values::id::JobId;
+use crate::values::id::{Claim, JobId};
 use crate::values::job::partition_of;
+use crate::values::setting;
 use crate::values::stored_limits::{self, Limits};
 use crate::values::time::{Millis, Now};
 
@@ -49,9 +52,39 @@ const MOST_KEPT: usize = 64;
 const CLAIMED_PER_THREAD: usize = 2;
 const CLAIMED_WITHIN: Duration = Duration::from_millis(10);
 
+/// The claimed jobs of this process.
+#[derive(Default)]
+pub(super) struct Runs {
+    pub(super) by_id: HashMap<JobId, Arc<RunState>>,
+    /// How many runs those are.
+    pub(super) held: HeldSlots,
+    /// By the hash of the standard library, because a stranger may choose the keys.
+    pub(super) by_key: std::collections::HashMap<String, JobId>,
+    /// Runs that wait for a thread, with the time by which they must start, the earliest first.
+    pub(super) to_start: BinaryHeap<Reverse<(Instant, JobId, Fence)>>,
+    /// Runs whose cancel was answered with `Running`.
+    pub(super) cancel_requested: HashSet<JobId>,
+    /// Runs that have lost their lease or overrun their time limit, and not ended: each still occupies a slot;
+    /// its end is ignored.
+    pub(super) lost: HashSet<Claim>,
+    /// Claimed jobs that were interrupted before.
+    pub(super) suspects: Vec<Suspect>,
+    pub(super) turns: LaneTurns,
+}
+
+/// The settings in the store, as the last step has read them.
+#[derive(Default)]
+pub(super) struct StoredSettings {
+    /// Pauses, head starts of the kinds that are handled here, and how many completed jobs are kept.
+    pub(super) settings: setting::QueueSettings,
+    pub(super) limits: Limits,
+    /// This process has stored the flows of its kinds.
+    has_flows: bool,
+}
+
 /// How many runs are held, by what they occupy.
 #[derive(Default)]
-pub(super) struct Held {
+pub(super) struct HeldSlots {
     /// How many of the runs take a thread each.
     blocking: usize,
     /// How many of the other runs there are, of each kind. A run that has lost its lease is not counted: it was
@@ -66,26 +99,26 @@ pub(super) struct Held {
 /// The turns of the jobs with a partition, in the order in which they were claimed. Without turns, the claimed jobs
 /// of one partition would start before all others if they are due earlier.
 #[derive(Default)]
-pub(super) struct Turns {
+pub(super) struct LaneTurns {
     /// For each kind, the place of the job that was claimed last.
     latest: HashMap<Arc<str>, Millis>,
     taken: u64,
 }
 
-impl Turns {
+impl LaneTurns {
     /// Returns the place of a job that is claimed now, if it has a partition.
-    pub(super) fn next(&mut self, claimed: &Claimed, now: Millis) -> Option<Turn> {
+    pub(super) fn next(&mut self, claimed: &Claimed, now: Millis) -> Option<LaneTurn> {
         partition_of(claimed.extra.as_deref())?;
         let latest = self.latest.get(&claimed.kind).copied().unwrap_or(claimed.due);
         // If the clock was set back, the latest place may be in the future.
         let due = latest.min(now).max(claimed.due);
         self.latest.insert(Arc::clone(&claimed.kind), due);
         self.taken += 1;
-        Some(Turn { due, number: self.taken })
+        Some(LaneTurn { due, number: self.taken })
     }
 }
 
-impl Held {
+impl HeldSlots {
     /// Counts a run as held from now on (1), or not any more (-1).
     ///
     /// `has_rate`: the flow of its kind or the queue has a rate.
@@ -112,13 +145,13 @@ impl Held {
 impl Machine {
     pub(super) fn claim_request(&mut self, present: Now, commit: &Commit) -> Option<ClaimRequest> {
         let limit = self.free_slots(commit.ending).min(CLAIMS_PER_STEP);
-        if !self.runs_jobs() || limit == 0 || self.stored.is_paused {
+        if !self.runs_jobs() || limit == 0 || self.stored.settings.is_paused {
             return None;
         }
         let blocking = match &self.settings.capacity {
             // Other processes share the jobs.
             Some(capacity) if self.settings.lease.is_some() => {
-                let held = self.held.blocking.saturating_sub(commit.ending_blocking);
+                let held = self.runs.held.blocking.saturating_sub(commit.ending_blocking);
                 capacity.room(held, present.instant).min(limit)
             }
             _ => limit,
@@ -134,10 +167,10 @@ impl Machine {
         let until = present.millis().plus(self.settings.ahead);
         let mut request = ClaimRequest::new(until, limit, blocking, rooms);
         request.now = present.millis();
-        request.limits = self.limits.clone();
+        request.limits = self.stored.limits.clone();
         request.in_lanes = self.room_in_lanes(present.instant);
-        if !self.stored.head_starts.is_empty() {
-            request.head_starts = self.stored.head_starts.clone();
+        if !self.stored.settings.head_starts.is_empty() {
+            request.head_starts = self.stored.settings.head_starts.clone();
             request.plain = self.plain_room(commit);
         }
         Some(self.admit_suspects(request, present.instant, commit))
@@ -148,7 +181,7 @@ impl Machine {
     fn plain_room(&self, commit: &Commit) -> usize {
         let all = self.settings.max_in_flight;
         let kept = (all / KEPT_PART).clamp(1, MOST_KEPT).min(all - 1);
-        let held = self.held.plain.saturating_sub(commit.ending_plain) + self.lost_claims.len();
+        let held = self.runs.held.plain.saturating_sub(commit.ending_plain) + self.runs.lost.len();
         (all - kept).saturating_sub(held)
     }
 
@@ -160,7 +193,7 @@ impl Machine {
     /// started later decides, and neither answers the other.
     pub(super) fn follow_limits(&mut self, stored: &[(String, String)]) -> bool {
         let flows = self.settings.flows.iter().map(|(kind, flow)| (&**kind, *flow));
-        let is_first = !core::mem::replace(&mut self.has_stored_flows, true);
+        let is_first = !core::mem::replace(&mut self.stored.has_flows, true);
         for (kind, flow) in flows.clone().filter(|_| is_first) {
             let name = stored_limits::flow_setting(kind);
             let found = stored.iter().find(|(its, _)| *its == name).map(|(_, flow)| &**flow);
@@ -171,9 +204,9 @@ impl Machine {
             }
         }
         let limits = Limits::with_flows(stored, &self.settings.limits, flows);
-        let changed = limits != self.limits;
+        let changed = limits != self.stored.limits;
         if changed {
-            self.limits = limits;
+            self.stored.limits = limits;
         }
         changed
     }
@@ -182,15 +215,15 @@ impl Machine {
     /// other jobs have their turn.
     pub(super) fn must_start_soon(&self, run: &RunState) -> bool {
         let is_shared = self.settings.lease.is_some();
-        self.settings.capacity.is_some() && (is_shared || self.held.in_lanes.contains(&run.id))
+        self.settings.capacity.is_some() && (is_shared || self.runs.held.in_lanes.contains(&run.id))
     }
 
     /// Returns how many more jobs with a partition, or of kinds with a rate, may be claimed. Two of them wait for each
     /// thread, or as many as the threads finish within [`CLAIMED_WITHIN`]. If more were claimed, those of one partition
     /// would stand before all others, and the jobs of a rate would start later than they were claimed, many at once.
     fn room_in_lanes(&self, now: Instant) -> usize {
-        let waits = |id: &&JobId| self.runs.get(*id).is_some_and(|run| run.is_waiting());
-        let waiting = self.held.in_lanes.iter().filter(waits).count();
+        let waits = |id: &&JobId| self.runs.by_id.get(*id).is_some_and(|run| run.is_waiting());
+        let waiting = self.runs.held.in_lanes.iter().filter(waits).count();
         let soon = self.settings.capacity.as_ref().map_or(0, |its| its.ahead(CLAIMED_WITHIN, now));
         (CLAIMED_PER_THREAD * self.settings.pool).max(soon).saturating_sub(waiting)
     }
@@ -199,12 +232,12 @@ impl Machine {
     /// that is paused.
     fn rooms(&self, commit: &Commit) -> Vec<(Arc<str>, usize)> {
         let room = |(kind, most): (&Arc<str>, &usize)| {
-            let held = self.held.not_blocking.get(kind).copied().unwrap_or(0);
+            let held = self.runs.held.not_blocking.get(kind).copied().unwrap_or(0);
             let ending = commit.ending_by_kind.iter().filter(|its| *its == kind).count();
             let room = most.saturating_sub(held.saturating_sub(ending));
             (Arc::clone(kind), room)
         };
-        let is_paused = |kind: &&Arc<str>| self.stored.paused_kinds.contains(&***kind);
+        let is_paused = |kind: &&Arc<str>| self.stored.settings.paused_kinds.contains(&***kind);
         let paused = self.settings.policies.keys().filter(is_paused);
         let open = self.settings.rooms.iter().filter(|(kind, _)| !is_paused(kind));
         open.map(room).chain(paused.map(|kind| (Arc::clone(kind), 0))).collect()
@@ -243,9 +276,9 @@ impl Machine {
         commit: &Commit,
     ) -> ClaimRequest {
         let (mut on_trial, mut on_last_trial) = (0, false);
-        let ended = if self.suspects.is_empty() { HashSet::default() } else { commit.ended() };
-        let runs = &self.runs;
-        self.suspects.retain(|suspect| {
+        let ended = if self.runs.suspects.is_empty() { HashSet::default() } else { commit.ended() };
+        let runs = &self.runs.by_id;
+        self.runs.suspects.retain(|suspect| {
             let run = runs.get(&suspect.id).filter(|run| run.fence == suspect.fence);
             // A suspect whose run this commit ends has survived it, so the same commit may claim the next
             // suspect. If nothing else is in flight, no other step may follow.
@@ -261,7 +294,7 @@ impl Machine {
         ClaimRequest {
             crashed_once: ON_TRIAL.saturating_sub(on_trial),
             poison_pill: on_trial == 0,
-            last_try: self.suspects.is_empty(),
+            last_try: self.runs.suspects.is_empty(),
             ..request
         }
     }
@@ -371,7 +404,7 @@ mod tests {
     use crate::dispatch::command::RunEnd;
     use crate::dispatch::machine::claims::Capacity;
     use crate::dispatch::machine::fixture::{claimed, settings};
-    use crate::dispatch::machine::{Settings, StepOutput};
+    use crate::dispatch::machine::{MachineSettings, StepOutput};
     use crate::dispatch::run_state::{RunState, Slot};
     use crate::values::setting::HeadStart;
     use crate::values::time::Millis;
@@ -383,7 +416,8 @@ mod tests {
         let now = Instant::now();
         let capacity = Arc::new(Capacity::new(2, now));
         let (known, pool) = (Some(Arc::clone(&capacity)), 2);
-        let machine = Machine::new(Settings { capacity: known, pool, ..settings(8) }, Millis::ZERO);
+        let machine =
+            Machine::new(MachineSettings { capacity: known, pool, ..settings(8) }, Millis::ZERO);
         assert_eq!(machine.room_in_lanes(now), 4);
         capacity.started();
         capacity.ended(Duration::from_micros(100), now);
@@ -411,7 +445,7 @@ mod tests {
         fn claim(&mut self, number: u64, interruptions: u32) -> Arc<RunState> {
             let claimed = claimed(number, interruptions, number);
             let run = Arc::new(RunState::new(&claimed, Slot::Thread, None, HeadStart::NONE));
-            self.machine.suspects.extend(Suspect::of(&claimed));
+            self.machine.runs.suspects.extend(Suspect::of(&claimed));
             self.machine.add_run(Arc::clone(&run), self.begun, &mut StepOutput::default());
             run
         }

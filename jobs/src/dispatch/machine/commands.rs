@@ -18,7 +18,7 @@ use foldhash::HashMap;
 use super::commit::{Commit, EndedRun, FollowUp};
 use super::time_limits::{by_limit, overrun_end};
 use super::{Machine, StepOutput};
-use crate::dispatch::command::{Checked, Command, Reply, RunEnd};
+use crate::dispatch::command::{Checked, Command, CommandReply, RunEnd};
 use crate::dispatch::events::Event;
 use crate::dispatch::run_state::RunState;
 use crate::store::{
@@ -32,6 +32,41 @@ use crate::values::node;
 use crate::values::run_end::{Cancellation, Outcome};
 use crate::values::time::{Millis, Now};
 
+/// What the next step takes first.
+#[derive(Default)]
+pub(super) struct Backlog {
+    pub(super) commands: Vec<Command>,
+    /// Errors of the inserts that stood in it.
+    pub(super) unstored: Unstored,
+}
+
+impl Backlog {
+    pub(super) fn push(&mut self, command: Command) {
+        self.commands.push(command);
+    }
+
+    /// Withdraws a claimed job, so that it never starts here, and gives its claim back with the next step. A job that has
+    /// started stays.
+    pub(super) fn withdraw(&mut self, run: &RunState) {
+        if run.withdraw() {
+            self.push(Command::GiveBack(run.id));
+        }
+    }
+}
+
+/// The end of the machine, once it was asked for or has come by itself.
+#[derive(Default)]
+pub(super) struct Closing {
+    /// The machine was asked to end; and the caller that waits for it.
+    pub(super) asked: Option<Option<CommandReply>>,
+    /// How many runs the machine does not wait for, although they have started.
+    pub(super) abandoned: usize,
+    /// The machine waits for no run any more.
+    pub(super) given_up: bool,
+    /// The error at which it has stopped by itself.
+    pub(super) stopped: Option<StoreError>,
+}
+
 impl Machine {
     pub(super) fn take(
         &mut self,
@@ -44,7 +79,7 @@ impl Machine {
         match command {
             Command::Call { op, reply } => {
                 // A call that its caller has given up must not be done.
-                if reply.as_ref().is_none_or(Reply::take) {
+                if reply.as_ref().is_none_or(CommandReply::take) {
                     self.call(op, reply, commit, output);
                 }
             }
@@ -56,7 +91,7 @@ impl Machine {
                 }
             }
             Command::Overrun { id, fence, at } => {
-                let run = self.runs.get(&id).filter(|run| run.fence == fence);
+                let run = self.runs.by_id.get(&id).filter(|run| run.fence == fence);
                 match run.and_then(|run| run.limit) {
                     Some(limit) => self.run_ended(id, overrun_end(limit), at, commit),
                     // Its lease was lost meanwhile.
@@ -68,11 +103,11 @@ impl Machine {
             Command::Poll => match store.poll(present.millis()) {
                 Ok(poll) => {
                     output.oldest_runs = Some(self.oldest_runs());
-                    self.load_schedules |= poll.changed;
+                    self.own_work.load_schedules |= poll.changed;
                     let new_requests = poll
                         .cancel_requested
                         .into_iter()
-                        .filter(|id| !self.cancel_requested.contains(id));
+                        .filter(|id| !self.runs.cancel_requested.contains(id));
                     let cancels: Vec<JobId> = new_requests.collect();
                     for id in cancels {
                         self.call(Op::Cancel(id), None, commit, output);
@@ -87,7 +122,7 @@ impl Machine {
             },
             Command::Close { reply } => {
                 self.close(reply);
-                for command in core::mem::take(&mut self.backlog) {
+                for command in core::mem::take(&mut self.backlog.commands) {
                     if let Command::GiveBack(id) = command {
                         self.give_back(id, commit);
                     }
@@ -97,7 +132,7 @@ impl Machine {
             Command::TellRuns => self.tell_runs(),
             Command::Abandon => {
                 self.abandon();
-                for run in self.runs.values() {
+                for run in self.runs.by_id.values() {
                     commit.release(run);
                 }
             }
@@ -107,7 +142,7 @@ impl Machine {
     /// Returns the oldest run of each kind, of those that have started.
     fn oldest_runs(&self) -> Vec<Arc<RunState>> {
         let mut oldest: HashMap<&str, (Instant, &Arc<RunState>)> = HashMap::default();
-        for run in self.runs.values() {
+        for run in self.runs.by_id.values() {
             let Some(started) = run.started() else { continue };
             let found = oldest.entry(&run.kind).or_insert((started, run));
             if started < found.0 {
@@ -121,11 +156,11 @@ impl Machine {
     pub(super) fn call(
         &mut self,
         op: Op,
-        reply: Option<Reply>,
+        reply: Option<CommandReply>,
         commit: &mut Commit,
         output: &mut StepOutput,
     ) {
-        if self.closing.is_some() && !op.is_question() && reply.is_some() {
+        if self.closing.asked.is_some() && !op.is_question() && reply.is_some() {
             output.refuse(reply, StoreError::Closed.into());
             return;
         }
@@ -133,7 +168,7 @@ impl Machine {
             Op::Cancel(_) | Op::Reschedule(..) => self.before_change(&op, commit),
             Op::Each(ops) => ops.iter().for_each(|op| self.before_change(op, commit)),
             Op::CancelKey(key) | Op::RescheduleKey(key, _) => {
-                if let Some(id) = self.by_key.get(key).copied() {
+                if let Some(id) = self.runs.by_key.get(key).copied() {
                     self.withdraw(id, commit);
                 }
             }
@@ -150,9 +185,11 @@ impl Machine {
             Op::InsertGroup(group) => {
                 group.members.iter().for_each(|job| self.withdraw_holder(job, commit));
             }
-            Op::PutSchedule(_) | Op::DropSchedule(_) => self.load_schedules = true,
+            Op::PutSchedule(_) | Op::DropSchedule(_) => self.own_work.load_schedules = true,
             // Read in the same commit, so that the pause holds here once its call has returned.
-            Op::PauseSchedule(..) | Op::ResumeSchedule { .. } => self.load_schedules = true,
+            Op::PauseSchedule(..) | Op::ResumeSchedule { .. } => {
+                self.own_work.load_schedules = true
+            }
             _ => {}
         }
         let is_setting = matches!(op, Op::PutSetting { .. } | Op::Hold { .. });
@@ -171,7 +208,7 @@ impl Machine {
         match op {
             Op::Cancel(id) => {
                 self.withdraw(*id, commit);
-                if self.runs.get(id).is_some_and(|run| run.has_started()) {
+                if self.runs.by_id.get(id).is_some_and(|run| run.has_started()) {
                     commit.cancelling.insert(*id);
                 }
             }
@@ -185,15 +222,15 @@ impl Machine {
     fn left_as_it_is(&self, new: &NewJob) -> Option<JobId> {
         let Some((key, IfTaken::Leave)) = &new.key else { return None };
         // Only the store knows whether it knows the id.
-        let holder = self.by_key.get(key).filter(|_| !new.callers_id)?;
-        self.runs.get(holder).filter(|run| run.is_waiting()).map(|run| run.id)
+        let holder = self.runs.by_key.get(key).filter(|_| !new.callers_id)?;
+        self.runs.by_id.get(holder).filter(|run| run.is_waiting()).map(|run| run.id)
     }
 
     /// Withdraws a claimed job with this key that has not started: it counts as pending, although the store has
     /// its claim.
     fn withdraw_holder(&mut self, new: &NewJob, commit: &mut Commit) {
         if let Some((key, _)) = &new.key
-            && let Some(holder) = self.by_key.get(key).copied()
+            && let Some(holder) = self.runs.by_key.get(key).copied()
         {
             self.withdraw(holder, commit);
         }
@@ -202,7 +239,7 @@ impl Machine {
     /// Withdraws a claimed job, so that it never starts, and gives its claim back. A job that has started
     /// stays.
     pub(super) fn withdraw(&mut self, id: JobId, commit: &mut Commit) {
-        let Some(run) = self.runs.get(&id).map(Arc::clone) else { return };
+        let Some(run) = self.runs.by_id.get(&id).map(Arc::clone) else { return };
         if run.withdraw() {
             self.forget_key(&run);
             commit.release(&run);
@@ -210,20 +247,20 @@ impl Machine {
     }
 
     pub(super) fn give_back(&mut self, id: JobId, commit: &mut Commit) {
-        if let Some(run) = self.runs.get(&id) {
+        if let Some(run) = self.runs.by_id.get(&id) {
             commit.release(run);
         }
     }
 
     /// Starts no further run.
-    pub(super) fn close(&mut self, reply: Option<Reply>) {
-        self.closing = Some(reply);
+    pub(super) fn close(&mut self, reply: Option<CommandReply>) {
+        self.closing.asked = Some(reply);
         self.withdraw_all();
     }
 
     /// Cancels every run, because the program shuts down.
     pub(super) fn tell_runs(&mut self) {
-        for run in self.runs.values() {
+        for run in self.runs.by_id.values() {
             run.tell(Cancellation::Shutdown, &mut self.wakers);
         }
     }
@@ -231,16 +268,16 @@ impl Machine {
     /// Stops waiting for runs.
     pub(super) fn abandon(&mut self) {
         self.tell_runs();
-        for run in self.runs.values() {
-            self.abandoned += usize::from(run.has_started());
+        for run in self.runs.by_id.values() {
+            self.closing.abandoned += usize::from(run.has_started());
         }
-        self.abandoned += self.lost_claims.len();
-        self.given_up = true;
+        self.closing.abandoned += self.runs.lost.len();
+        self.closing.given_up = true;
     }
 
     /// Cancels every run, because its claim is lost, and withdraws those that have not started.
     pub(crate) fn tell_all_lost(&mut self, wakers: &mut Vec<Waker>) {
-        for run in self.runs.values().filter(|run| !run.withdraw()) {
+        for run in self.runs.by_id.values().filter(|run| !run.withdraw()) {
             run.tell(Cancellation::LeaseLost, wakers);
         }
     }
@@ -248,20 +285,18 @@ impl Machine {
     /// Ends all runs that have started, because their results do not count. Returns those that had not ended.
     pub(crate) fn interrupt_all(&self, now: Instant) -> Vec<Arc<RunState>> {
         let ends = |run: &&Arc<RunState>| run.end(Outcome::Interrupted, None, now);
-        self.runs.values().filter(ends).cloned().collect()
+        self.runs.by_id.values().filter(ends).cloned().collect()
     }
 
     /// Withdraws every run that has not started: the next step gives their claims back.
     pub(super) fn withdraw_all(&mut self) {
-        for run in self.runs.values() {
-            if run.withdraw() {
-                self.backlog.push(Command::GiveBack(run.id));
-            }
+        for run in self.runs.by_id.values() {
+            self.backlog.withdraw(run);
         }
     }
 
     pub(super) fn run_ended(&mut self, id: JobId, end: RunEnd, at: Millis, commit: &mut Commit) {
-        let Some(run) = self.runs.get(&id) else { return };
+        let Some(run) = self.runs.by_id.get(&id) else { return };
         let (fence, end) = (run.fence, by_limit(run, end));
         let failures = run.failures.saturating_add(1);
         // Most runs complete, and need none of this.
@@ -288,7 +323,7 @@ impl Machine {
         };
         let (its_end, event) = match &end {
             RunEnd::Done => (End::Completed, None),
-            _ if self.cancel_requested.contains(&id) || commit.cancelling.contains(&id) => {
+            _ if self.runs.cancel_requested.contains(&id) || commit.cancelling.contains(&id) => {
                 (End::Cancelled, None)
             }
             RunEnd::Undecodable(error) => died(error),
@@ -319,7 +354,7 @@ impl Machine {
         let buckets = self.settings.history.then(|| RunBuckets::of(run.late(), took));
         let took = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
         let result = run.result().filter(|_| its_end == End::Completed);
-        let keep = self.stored.keeps.get(&*run.kind).copied();
+        let keep = self.stored.settings.keeps.get(&*run.kind).copied();
         let wanted = run.extra.as_ref().is_some_and(|extra| extra.wanted);
         let then = run.follow_ups.jobs().filter(|_| its_end == End::Completed);
         let group = group_of(run.extra.as_deref());
@@ -406,7 +441,9 @@ impl Machine {
     /// Returns the answer of an operation. A flush that succeeds in the store may come after inserts that are not stored.
     pub(super) fn flushed(&mut self, op: &Op, answer: Answer) -> Answer {
         match (op, &answer) {
-            (Op::Flush, Answer::Done) => self.unstored.tell().map_or(answer, Answer::Refused),
+            (Op::Flush, Answer::Done) => {
+                self.backlog.unstored.tell().map_or(answer, Answer::Refused)
+            }
             _ => answer,
         }
     }
@@ -414,7 +451,7 @@ impl Machine {
     /// Says whether a failed operation without a waiting caller is tried again. `kept`: how many operations of its commit
     /// are.
     pub(super) fn tries_again(&self, kept: usize, error: &StoreError) -> bool {
-        kept < MOST_BUFFERED && self.closing.is_none() && *error != StoreError::Overtaken
+        kept < MOST_BUFFERED && self.closing.asked.is_none() && *error != StoreError::Overtaken
     }
 }
 

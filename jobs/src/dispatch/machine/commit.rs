@@ -16,13 +16,14 @@ use std::time::Instant;
 use foldhash::HashSet;
 
 use super::{FIRST_RETRY, LONGEST_RETRY, Machine, StepOutput, commands};
-use crate::dispatch::command::{Command, Reply, RunEnd};
+use crate::dispatch::command::{Command, CommandReply, RunEnd};
 use crate::dispatch::events::Event;
 use crate::dispatch::run_state::{RunError, RunState, Slot};
 use crate::dispatch::spans::RunSpan;
 use crate::store::{
     Answer, ApplyError, Batch, ClaimRequest, Fence, Finish, Inserted, NewJob, Op, Store,
 };
+use crate::values::error::StoreError;
 use crate::values::fail_and_retry::{ErrorType, Fail, Fate, truncated};
 use crate::values::id::JobId;
 use crate::values::run_end::Outcome;
@@ -45,7 +46,7 @@ pub(super) struct Commit {
 }
 
 pub(super) enum FollowUp {
-    Answer(Option<Reply>),
+    Answer(Option<CommandReply>),
     Ended(EndedRun),
     Released(JobId),
     Extended,
@@ -147,11 +148,11 @@ fn each_of(op: &Op) -> &[Op] {
 }
 
 impl StepOutput {
-    pub(super) fn answer(&mut self, reply: Option<Reply>, answer: Answer) {
+    pub(super) fn answer(&mut self, reply: Option<CommandReply>, answer: Answer) {
         self.answers.extend(reply.map(|reply| (reply, Ok(answer))));
     }
 
-    pub(super) fn refuse(&mut self, reply: Option<Reply>, error: ApplyError) {
+    pub(super) fn refuse(&mut self, reply: Option<CommandReply>, error: ApplyError) {
         self.answers.extend(reply.map(|reply| (reply, Err(error))));
     }
 
@@ -248,6 +249,24 @@ pub(super) struct Unsettled {
     failed: ApplyError,
 }
 
+/// The commits of this machine.
+#[derive(Default)]
+pub(super) struct Commits {
+    /// The number of the last batch.
+    pub(super) number: u64,
+    /// A commit without an answer, and the commands that have come since. They wait, because the step that takes them
+    /// may depend on its effect; those of the backlog were taken before.
+    pub(super) unsettled: Option<Unsettled>,
+    waiting: Vec<Command>,
+    /// When the caller that makes this step stops waiting, if a caller makes it.
+    pub(super) until: Option<Instant>,
+    /// How many commits have failed one after the other, and when the next one is tried for the backlog alone.
+    pub(super) failures: u32,
+    pub(super) retry_at: Option<Millis>,
+    /// The error of the last commit that failed.
+    pub(super) last_failure: Option<StoreError>,
+}
+
 impl Machine {
     pub(super) fn keep_unsettled(
         &mut self,
@@ -262,21 +281,22 @@ impl Machine {
     }
 
     fn try_later(&mut self, unsettled: Unsettled, present: Now, output: &mut StepOutput) {
-        let wait = FIRST_RETRY.saturating_mul(1 << self.failures.min(16)).min(LONGEST_RETRY);
-        self.failures = self.failures.saturating_add(1);
-        self.retry_at = Some(present.millis().plus(wait));
+        let wait =
+            FIRST_RETRY.saturating_mul(1 << self.commits.failures.min(16)).min(LONGEST_RETRY);
+        self.commits.failures = self.commits.failures.saturating_add(1);
+        self.commits.retry_at = Some(present.millis().plus(wait));
         output.emit(Event::CommitFailed { error: unsettled.failed.error.clone() });
-        self.unsettled = Some(unsettled);
+        self.commits.unsettled = Some(unsettled);
         self.answer_impatient(present, output);
     }
 
     /// Answers the callers whose limit is over. Returns `false` if there was none.
     fn answer_impatient(&mut self, present: Now, output: &mut StepOutput) -> bool {
-        let Some(mut unsettled) = self.unsettled.take() else { return false };
+        let Some(mut unsettled) = self.commits.unsettled.take() else { return false };
         let before = output.answers.len();
         // On a manual clock a wait changes nothing.
         let is_manual = self.settings.call_timeout.is_zero();
-        let is_over = |reply: &Reply| is_manual || reply.is_over(present.instant);
+        let is_over = |reply: &CommandReply| is_manual || reply.is_over(present.instant);
         let Unsettled { commit, failed, .. } = &mut unsettled;
         let (ops, then) =
             (core::mem::take(&mut commit.ops), core::mem::take(&mut commit.follow_ups));
@@ -291,17 +311,17 @@ impl Machine {
             }
             commit.push(op, then);
         }
-        for command in core::mem::take(&mut self.waiting) {
+        for command in core::mem::take(&mut self.commits.waiting) {
             match command {
                 Command::Call { reply: Some(reply), .. } if is_over(&reply) => {
                     if reply.take() {
                         output.answers.push((reply, Err(failed.error.clone().into())));
                     }
                 }
-                other => self.waiting.push(other),
+                other => self.commits.waiting.push(other),
             }
         }
-        self.unsettled = Some(unsettled);
+        self.commits.unsettled = Some(unsettled);
         output.answers.len() > before
     }
 
@@ -314,7 +334,7 @@ impl Machine {
         store: &mut dyn Store,
         output: &mut StepOutput,
     ) -> bool {
-        if self.unsettled.is_none() {
+        if self.commits.unsettled.is_none() {
             return true;
         }
         for command in commands.drain(..) {
@@ -326,24 +346,24 @@ impl Machine {
         let answered = !is_manual && self.answer_impatient(present, output);
         // A time that lies further ahead was set before the clock was set back.
         let is_ahead = |at: Millis| now < at && at.since(now) <= LONGEST_RETRY;
-        let waits = !is_manual && self.retry_at.is_some_and(is_ahead);
-        if (answered || waits) && !self.given_up {
+        let waits = !is_manual && self.commits.retry_at.is_some_and(is_ahead);
+        if (answered || waits) && !self.closing.given_up {
             return false;
         }
-        let Some(unsettled) = self.unsettled.take() else { return true };
+        let Some(unsettled) = self.commits.unsettled.take() else { return true };
         let Unsettled { number, commit, claim, failed } = unsettled;
-        let batch = commit.batch(number, claim.clone(), self.until, now);
+        let batch = commit.batch(number, claim.clone(), self.commits.until, now);
         match store.apply(&batch) {
             Ok(outcome) => {
-                (self.failures, self.retry_at) = (0, None);
+                (self.commits.failures, self.commits.retry_at) = (0, None);
                 self.committed(commit, outcome, present, output);
-                commands.append(&mut self.waiting);
+                commands.append(&mut self.commits.waiting);
                 true
             }
             Err(wrong) if !wrong.again => {
                 let failed = ApplyError { unknown: failed.unknown || wrong.unknown, ..wrong };
                 self.failed(commit, &failed, now, output);
-                commands.append(&mut self.waiting);
+                commands.append(&mut self.commits.waiting);
                 true
             }
             Err(again) => {
@@ -356,8 +376,8 @@ impl Machine {
 
     /// Sets the next step to the first limit of a caller that waits for this commit.
     pub(super) fn wake_for_callers(&self, present: Now, output: &mut StepOutput) {
-        let Some(unsettled) = &self.unsettled else { return };
-        let waiting = self.waiting.iter().filter_map(|command| match command {
+        let Some(unsettled) = &self.commits.unsettled else { return };
+        let waiting = self.commits.waiting.iter().filter_map(|command| match command {
             Command::Call { reply: Some(reply), .. } => reply.until(),
             _ => None,
         });
@@ -376,7 +396,7 @@ impl Machine {
                 output.checks.push((reply, commands::check(checked, store)));
             }
             Command::Poll | Command::Wake => {}
-            other => self.waiting.push(other),
+            other => self.commits.waiting.push(other),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use foldhash::HashMap;
 
-use super::Settings;
+use super::MachineSettings;
 use crate::store::memory::Memory;
 use crate::store::{
     Answer, ApplyError, Batch, Claimed, Fence, NewJob, Op, Outcome, PollResult, Store, StoreStats,
@@ -86,9 +86,9 @@ impl Store for Fails {
 }
 
 /// The settings of a machine that handles jobs of [`KIND`], without leases.
-pub(super) fn settings(max_in_flight: usize) -> Settings {
+pub(super) fn settings(max_in_flight: usize) -> MachineSettings {
     let retry = Retry::fixed(Duration::from_secs(3600));
-    Settings {
+    MachineSettings {
         queue: String::new(),
         max_in_flight,
         most_runs: max_in_flight,

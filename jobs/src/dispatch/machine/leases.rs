@@ -14,7 +14,6 @@ use std::time::{Duration, Instant};
 
 use super::commit::{Commit, FollowUp};
 use super::{CLOCK_STEP, Machine, StepOutput};
-use crate::dispatch::command::Command;
 use crate::dispatch::events::Event;
 use crate::dispatch::machine::claims::START_WITHIN;
 use crate::dispatch::run_state::{RunState, Slot};
@@ -28,21 +27,29 @@ const RENEWED_AT: f64 = 1.0 / 3.0;
 /// This process relies on a lease for this part of its time.
 const COUNTED_ON: f64 = 0.8;
 
+/// When the leases of this process are renewed, and when the first of them may end.
+#[derive(Default)]
+pub(super) struct Leases {
+    renew_at: Option<Instant>,
+    expire_at: Option<Instant>,
+}
+
 impl Machine {
     /// Adds a run that a step at `now` has claimed.
     pub(super) fn add_run(&mut self, run: Arc<RunState>, now: Instant, output: &mut StepOutput) {
         if let Some(lease) = self.settings.lease {
             let until = now + lease.mul_f64(COUNTED_ON);
             run.set_lease(until);
-            self.expire_at = Some(self.expire_at.map_or(until, |at| at.min(until)));
+            self.leases.expire_at = Some(self.leases.expire_at.map_or(until, |at| at.min(until)));
             let renew_at = now + lease.mul_f64(RENEWED_AT);
-            self.renew_at = Some(self.renew_at.map_or(renew_at, |at| at.min(renew_at)));
+            self.leases.renew_at =
+                Some(self.leases.renew_at.map_or(renew_at, |at| at.min(renew_at)));
             // The claim was lost, and this process has claimed the job again before it noticed that.
-            if self.runs.contains_key(&run.id) {
+            if self.runs.by_id.contains_key(&run.id) {
                 self.lose(run.id, now, output);
             }
         }
-        self.held.count(&run, 1, self.limits.has_rate(&run.kind));
+        self.runs.held.count(&run, 1, self.stored.limits.has_rate(&run.kind));
         let longest = match run.slot {
             Slot::Thread => Some(START_WITHIN),
             Slot::Batch { wait } => Some(START_WITHIN.saturating_add(wait)),
@@ -51,18 +58,18 @@ impl Machine {
         let start_by = longest.and_then(|longest| now.checked_add(longest));
         if let (Some(start_by), true) = (start_by, self.must_start_soon(&run)) {
             self.forget_started();
-            self.to_start.push(Reverse((start_by, run.id, run.fence)));
+            self.runs.to_start.push(Reverse((start_by, run.id, run.fence)));
         }
         self.watch_limit(&run, now);
-        self.runs.insert(run.id, run);
+        self.runs.by_id.insert(run.id, run);
     }
 
     /// Removes runs that have started from the list of runs that must start soon, once the list has twice the
     /// limit of claimed runs. The rest are claimed runs, so the list is never longer, however fast runs end.
     fn forget_started(&mut self) {
-        if self.to_start.len() >= self.settings.max_in_flight.saturating_mul(2) {
-            let runs = &self.runs;
-            self.to_start.retain(|Reverse((_, id, fence))| {
+        if self.runs.to_start.len() >= self.settings.max_in_flight.saturating_mul(2) {
+            let runs = &self.runs.by_id;
+            self.runs.to_start.retain(|Reverse((_, id, fence))| {
                 runs.get(id).is_some_and(|run| run.fence == *fence && run.is_waiting())
             });
         }
@@ -76,11 +83,11 @@ impl Machine {
     pub(super) fn give_back_late(&mut self, present: Now) {
         let Some(capacity) = &self.settings.capacity else { return };
         let (mut jobs_are_late, mut batches_are_late) = (false, false);
-        while let Some(Reverse((start_by, id, fence))) = self.to_start.peek().copied()
+        while let Some(Reverse((start_by, id, fence))) = self.runs.to_start.peek().copied()
             && start_by <= present.instant
         {
-            self.to_start.pop();
-            let run = self.runs.get(&id).filter(|run| run.fence == fence && run.is_waiting());
+            self.runs.to_start.pop();
+            let run = self.runs.by_id.get(&id).filter(|run| run.fence == fence && run.is_waiting());
             let is_of_batch = |run: &Arc<RunState>| matches!(run.slot, Slot::Batch { .. });
             jobs_are_late |= run.is_some_and(|run| !is_of_batch(run));
             batches_are_late |= run.is_some_and(is_of_batch);
@@ -89,14 +96,14 @@ impl Machine {
             return;
         }
         capacity.was_too_slow();
-        for run in self.runs.values() {
+        for run in self.runs.by_id.values() {
             let is_late = match run.slot {
                 Slot::Thread => jobs_are_late,
                 Slot::Batch { .. } => batches_are_late,
                 Slot::Future => false,
             };
-            if is_late && self.must_start_soon(run) && run.withdraw() {
-                self.backlog.push(Command::GiveBack(run.id));
+            if is_late && self.must_start_soon(run) {
+                self.backlog.withdraw(run);
             }
         }
     }
@@ -105,30 +112,31 @@ impl Machine {
     pub(super) fn renew_after_clock_jump(&mut self, present: Now) {
         let before = self.last_instant.replace(present.instant);
         let passed = before.map_or(Duration::MAX, |before| present.instant - before);
-        if self.renew_at.is_some()
+        if self.leases.renew_at.is_some()
             && present.millis().since(self.last) > passed.saturating_add(CLOCK_STEP)
         {
-            self.renew_at = Some(present.instant);
+            self.leases.renew_at = Some(present.instant);
         }
     }
 
     /// Renews the leases if it is time.
     pub(super) fn renew(&mut self, now: Instant, commit: &mut Commit) {
         let Some(lease) = self.settings.lease else { return };
-        if self.renew_at.is_none_or(|at| now < at) {
+        if self.leases.renew_at.is_none_or(|at| now < at) {
             return;
         }
-        self.renew_at = None;
+        self.leases.renew_at = None;
         let ended = commit.ended();
         let held: Vec<(JobId, Fence)> = self
             .runs
+            .by_id
             .values()
             // An end that was refused may be refused again.
             .filter(|run| !ended.contains(&run.id) || run.follow_ups.were_refused())
             .map(|run| (run.id, run.fence))
             .collect();
         if !held.is_empty() {
-            self.renew_at = Some(now + lease.mul_f64(RENEWED_AT));
+            self.leases.renew_at = Some(now + lease.mul_f64(RENEWED_AT));
             commit.push(Op::Extend(held), FollowUp::Extended);
         }
     }
@@ -140,21 +148,21 @@ impl Machine {
             self.lose(*id, now, output);
         }
         let until = now + lease.mul_f64(COUNTED_ON);
-        self.runs.values().for_each(|run| run.set_lease(until));
-        self.expire_at = Some(until);
+        self.runs.by_id.values().for_each(|run| run.set_lease(until));
+        self.leases.expire_at = Some(until);
     }
 
     /// Ends every lease whose time is over.
     pub(super) fn expire(&mut self, now: Instant, output: &mut StepOutput) {
-        if self.expire_at.is_none_or(|at| now < at) {
+        if self.leases.expire_at.is_none_or(|at| now < at) {
             return;
         }
-        let expired = self.runs.values().filter(|run| run.has_expired(now)).map(|run| run.id);
+        let expired = self.runs.by_id.values().filter(|run| run.has_expired(now)).map(|run| run.id);
         let expired: Vec<JobId> = expired.collect();
         for id in expired {
             self.lose(id, now, output);
         }
-        self.expire_at = self.runs.values().filter_map(|run| run.lease()).min();
+        self.leases.expire_at = self.runs.by_id.values().filter_map(|run| run.lease()).min();
     }
 
     /// Says whether a claim is held whose run has ended. If the claim was lost, forgets that.
@@ -165,21 +173,21 @@ impl Machine {
         now: Instant,
         output: &mut StepOutput,
     ) -> bool {
-        if let Some(run) = self.runs.get(&id)
+        if let Some(run) = self.runs.by_id.get(&id)
             && run.fence == fence
             && run.has_expired(now)
         {
             self.lose(id, now, output);
         }
-        let lost = !self.lost_claims.is_empty() && self.lost_claims.remove(&(id, fence));
-        !lost && self.runs.get(&id).is_some_and(|run| run.fence == fence)
+        let lost = !self.runs.lost.is_empty() && self.runs.lost.remove(&(id, fence));
+        !lost && self.runs.by_id.get(&id).is_some_and(|run| run.fence == fence)
     }
 
     /// Removes a run whose claim is lost. Cancels it if it has started.
     fn lose(&mut self, id: JobId, now: Instant, output: &mut StepOutput) {
         let Some(run) = self.forget(id) else { return };
         if !run.withdraw() && run.has_started() {
-            self.lost_claims.insert((id, run.fence));
+            self.runs.lost.insert((id, run.fence));
             run.tell(Cancellation::LeaseLost, &mut self.wakers);
             output.emit_of(&run, Event::LeaseLost { id });
             output.run_over(run, Outcome::Interrupted, None, now);
@@ -187,10 +195,10 @@ impl Machine {
     }
 
     pub(super) fn wake_for_leases(&self, present: Now, output: &mut StepOutput) {
-        let renew_at = self.renew_at.filter(|_| self.unsettled.is_none());
-        let to_start = self.to_start.peek().filter(|_| self.unsettled.is_none());
+        let renew_at = self.leases.renew_at.filter(|_| self.commits.unsettled.is_none());
+        let to_start = self.runs.to_start.peek().filter(|_| self.commits.unsettled.is_none());
         let to_start = to_start.map(|Reverse((start_by, ..))| *start_by);
-        for at in renew_at.into_iter().chain(self.expire_at).chain(to_start) {
+        for at in renew_at.into_iter().chain(self.leases.expire_at).chain(to_start) {
             let wait = at.saturating_duration_since(present.instant);
             output.wake_by(present.millis().plus(wait + Duration::from_millis(1)));
         }
@@ -202,7 +210,7 @@ mod tests {
     use foldhash::HashMap;
 
     use super::*;
-    use crate::dispatch::machine::Settings;
+    use crate::dispatch::machine::MachineSettings;
     use crate::dispatch::machine::claims::Capacity;
     use crate::dispatch::machine::fixture::{at, claimed, settings};
     use crate::store::Claimed;
@@ -215,7 +223,7 @@ mod tests {
     #[expect(clippy::disallowed_methods, reason = "some instant to count from")]
     fn list_of_runs_to_start_has_a_bound() {
         let now = Instant::now();
-        let settings = Settings {
+        let settings = MachineSettings {
             lease: Some(Duration::from_secs(30)),
             policies: HashMap::default(),
             capacity: Some(Arc::new(Capacity::new(2, now))),
@@ -233,10 +241,10 @@ mod tests {
         for n in 2..1000 {
             run(&mut machine, n);
             machine.forget(JobId::from_u128(n.into()));
-            assert!(machine.to_start.len() <= 2 * 8, "{}", machine.to_start.len());
+            assert!(machine.runs.to_start.len() <= 2 * 8, "{}", machine.runs.to_start.len());
         }
         assert_eq!(
-            machine.to_start.peek().map(|Reverse((_, id, _))| *id),
+            machine.runs.to_start.peek().map(|Reverse((_, id, _))| *id),
             Some(JobId::from_u128(1))
         );
     }
@@ -247,7 +255,8 @@ mod tests {
     #[expect(clippy::disallowed_methods, reason = "some instant to count from")]
     fn late_jobs_of_partitions_are_given_back_on_a_file() {
         let now = Instant::now();
-        let settings = Settings { capacity: Some(Arc::new(Capacity::new(2, now))), ..settings(8) };
+        let settings =
+            MachineSettings { capacity: Some(Arc::new(Capacity::new(2, now))), ..settings(8) };
         let mut machine = Machine::new(settings, Millis::ZERO);
         for (n, partition) in [(1, None), (2, Some("acme"))] {
             let extra = Extra { partition: partition.map(Arc::from), ..Extra::default() };
@@ -256,11 +265,11 @@ mod tests {
             machine.add_run(Arc::new(run), now, &mut StepOutput::default());
         }
         let is_waiting =
-            |machine: &Machine, n: u128| machine.runs[&JobId::from_u128(n)].is_waiting();
+            |machine: &Machine, n: u128| machine.runs.by_id[&JobId::from_u128(n)].is_waiting();
         machine.give_back_late(at(now, START_WITHIN - Duration::from_millis(1)));
         assert!(is_waiting(&machine, 1) && is_waiting(&machine, 2));
         machine.give_back_late(at(now, START_WITHIN));
         assert!(is_waiting(&machine, 1) && !is_waiting(&machine, 2));
-        assert_eq!(machine.backlog.len(), 1);
+        assert_eq!(machine.backlog.commands.len(), 1);
     }
 }

@@ -6,7 +6,7 @@
 //! - A step is a function of its arguments: it reads no clock, starts no thread and waits for no channel. The thread in
 //!   `dispatcher_thread.rs` and the callers in `caller_machine.rs` drive the same machine.
 //! - A step returns an answer after the commit that makes it true.
-//! - A run is in `runs` from the commit that claims it to the commit that ends its claim. So a slot that is free here
+//! - A run is in `Runs` from the commit that claims it to the commit that ends its claim. So a slot that is free here
 //!   is free in the store.
 //! - The end of a run is never lost: if its commit fails, the next step takes it again.
 //! - A run that has not started is withdrawn before its job is cancelled, rescheduled or replaced. The same commit
@@ -23,24 +23,20 @@ mod commit;
 #[cfg(test)]
 mod fixture;
 
-use core::cmp::Reverse;
 use core::task::Waker;
-use std::collections::BinaryHeap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use claims::Suspect;
-use claims::{Held, Turns};
-use commands::Unstored;
-use commit::Commit;
-use commit::Unsettled;
-use foldhash::{HashMap, HashSet};
-use own_work::ProgressWrites;
-use own_work::Told;
-use time_limits::HandlerEnded;
+use claims::{Runs, StoredSettings};
+use commands::{Backlog, Closing};
+use commit::{Commit, Commits};
+use foldhash::HashMap;
+use leases::Leases;
+use own_work::{OwnWork, Told};
+use time_limits::TimeLimits;
 
 use super::call;
-use super::command::{Command, Found, Reply};
+use super::command::{Command, CommandReply, Found};
 use super::events::Event;
 use super::run_state::RunState;
 use super::spans::RunSpan;
@@ -48,89 +44,36 @@ use crate::dispatch::command::Progress;
 use crate::dispatch::machine::claims::Capacity;
 use crate::dispatch::questions::EndWaits;
 use crate::dispatch::run_state::Slot;
-use crate::store::{Answer, ApplyError, Fence, Store, StoredSchedule};
+use crate::store::{Answer, ApplyError, Store, StoredSchedule};
 use crate::values::error::StoreError;
 use crate::values::fail_and_retry::Retry;
-use crate::values::id::{Claim, JobId};
 use crate::values::limit::Limit;
-use crate::values::stored_limits::Limits;
 use crate::values::time::{Millis, Now};
-use crate::values::{node, setting};
 
-/// The state machine.
+/// The state machine. Each of its parts stands in the file of its verbs.
 pub(crate) struct Machine {
-    settings: Settings,
-    runs: HashMap<JobId, Arc<RunState>>,
-    /// How many runs those are.
-    held: Held,
-    /// Runs that wait for a thread, with the time by which they must start, the earliest first.
-    to_start: BinaryHeap<Reverse<(Instant, JobId, Fence)>>,
-    /// By the hash of the standard library, because a stranger may choose the keys.
-    by_key: std::collections::HashMap<String, JobId>,
-    /// Runs whose cancel was answered with `Running`.
-    cancel_requested: HashSet<JobId>,
-    /// Runs that have lost their lease or overrun their time limit, and not ended: each still occupies a slot;
-    /// its end is ignored.
-    lost_claims: HashSet<Claim>,
-    /// When to look at the time limits of runs, the earliest first.
-    limit_checks: BinaryHeap<Reverse<(Instant, JobId, Fence)>>,
-    /// Runs that have overrun their time limit, until that is in the store.
-    overrun: HashMap<Claim, HandlerEnded>,
-    progress: ProgressWrites,
-    /// When the leases are renewed, and when the first of them may end.
-    renew_at: Option<Instant>,
-    expire_at: Option<Instant>,
-    /// A commit without an answer, and the commands that have come since.
-    unsettled: Option<Unsettled>,
-    waiting: Vec<Command>,
-    /// When the caller that makes this step stops waiting, if a caller makes it.
-    pub(crate) until: Option<Instant>,
+    settings: MachineSettings,
+    runs: Runs,
+    leases: Leases,
+    time_limits: TimeLimits,
+    commits: Commits,
+    own_work: OwnWork,
+    stored: StoredSettings,
+    backlog: Backlog,
+    closing: Closing,
     /// Wakers of futures whose runs were cancelled.
     wakers: Vec<Waker>,
-    /// The number of the last batch.
-    batches: u64,
-    /// Claimed jobs that were interrupted before.
-    suspects: Vec<Suspect>,
     /// The names of unreadable jobs and schedules that were reported.
     told: Told,
-    /// The stored settings: pauses, head starts of the kinds that are handled here, and how many completed jobs are
-    /// kept.
-    stored: setting::Settings,
-    limits: Limits,
-    /// This process has stored the flows of its kinds.
-    has_stored_flows: bool,
-    turns: Turns,
-    schedules: Vec<StoredSchedule>,
-    load_schedules: bool,
-    /// The schedules may be ahead of the clock: at the start, and when the clock was set back.
-    clock_was_set: bool,
-    /// Commands that the next step takes first.
-    backlog: Vec<Command>,
-    unstored: Unstored,
-    /// The number of failed commits in a row, and when the next commit is tried for the backlog alone.
-    failures: u32,
-    retry_at: Option<Millis>,
-    /// The error of the last commit that failed.
-    last_failure: Option<StoreError>,
+    /// When the last step was made.
     last: Millis,
     last_instant: Option<Instant>,
-    purge_at: Millis,
-    /// The number and the description of this node, and when it says next that it is there.
-    node: (String, node::Stored),
-    node_at: Millis,
-    closing: Option<Option<Reply>>,
-    /// Runs that the machine does not wait for, although they have started.
-    abandoned: usize,
-    /// The machine waits for no run any more.
-    given_up: bool,
-    /// The error at which it has stopped by itself.
-    stopped: Option<StoreError>,
 }
 
 /// The result of a step.
 #[derive(Default)]
 pub(crate) struct StepOutput {
-    pub(crate) answers: Vec<(Reply, Result<Answer, ApplyError>)>,
+    pub(crate) answers: Vec<(CommandReply, Result<Answer, ApplyError>)>,
     pub(crate) checks: Vec<(call::Reply<Found>, Found)>,
     /// Callers that wait for ends which this commit holds.
     pub(crate) end_waits: Vec<call::Reply<()>>,
@@ -159,13 +102,13 @@ pub(crate) struct Start {
     pub(crate) state: Arc<RunState>,
     pub(crate) payload: Vec<u8>,
     /// Its place among the claimed jobs, if it has a partition.
-    pub(crate) turn: Option<Turn>,
+    pub(crate) turn: Option<LaneTurn>,
 }
 
 /// The place of a claimed job with a partition. The job stands in the order as if it had become due at `due`. That is
 /// not before the `due` of the job of its kind that had the turn before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Turn {
+pub(crate) struct LaneTurn {
     pub(crate) due: Millis,
     pub(crate) number: u64,
 }
@@ -181,59 +124,31 @@ const FIRST_RETRY: Duration = Duration::from_millis(20);
 const LONGEST_RETRY: Duration = Duration::from_secs(1);
 
 impl Machine {
-    pub(crate) fn new(settings: Settings, now: Millis) -> Machine {
-        let mut kinds: Vec<String> =
-            settings.policies.keys().map(|kind| kind.to_string()).collect();
-        kinds.sort_unstable();
-        let (threads, most_runs) = (settings.threads, settings.most_runs);
-        let most_claimed = settings.max_in_flight;
-        let described = node::Stored::of_this_process(kinds, threads, most_runs, most_claimed, now);
+    pub(crate) fn new(settings: MachineSettings, now: Millis) -> Machine {
         Machine {
-            settings,
-            runs: HashMap::default(),
-            held: Held::default(),
-            to_start: BinaryHeap::new(),
-            by_key: std::collections::HashMap::new(),
-            cancel_requested: HashSet::default(),
-            lost_claims: HashSet::default(),
-            limit_checks: BinaryHeap::new(),
-            overrun: HashMap::default(),
-            progress: ProgressWrites::default(),
-            renew_at: None,
-            expire_at: None,
-            unsettled: None,
-            waiting: Vec::new(),
-            until: None,
+            runs: Runs::default(),
+            leases: Leases::default(),
+            time_limits: TimeLimits::default(),
+            commits: Commits::default(),
+            own_work: OwnWork::new(&settings, now),
+            stored: StoredSettings::default(),
+            backlog: Backlog::default(),
+            closing: Closing::default(),
             wakers: Vec::new(),
-            batches: 0,
-            suspects: Vec::new(),
             told: Told::default(),
-            stored: setting::Settings::default(),
-            limits: Limits::default(),
-            has_stored_flows: false,
-            turns: Turns::default(),
-            schedules: Vec::new(),
-            load_schedules: true,
-            clock_was_set: true,
-            backlog: Vec::new(),
-            unstored: Unstored::default(),
-            failures: 0,
-            last_failure: None,
-            retry_at: None,
             last: now,
             last_instant: None,
-            purge_at: now,
-            node: (JobId::new().to_string(), described),
-            node_at: now,
-            closing: None,
-            abandoned: 0,
-            given_up: false,
-            stopped: None,
+            settings,
         }
     }
 
+    /// Sets when the caller that makes the next step stops waiting, if a caller makes it.
+    pub(crate) fn set_until(&mut self, until: Option<Instant>) {
+        self.commits.until = until;
+    }
+
     pub(crate) fn in_flight(&self) -> usize {
-        self.runs.len() + self.lost_claims.len()
+        self.runs.by_id.len() + self.runs.lost.len()
     }
 
     /// Takes the commands, and does the machine's own due work, in one commit.
@@ -255,11 +170,11 @@ impl Machine {
         if now.plus(CLOCK_STEP) < self.last {
             self.withdraw_all();
             // A time that was set while the clock was ahead would be too late now.
-            self.clock_was_set = true;
-            self.purge_at = self.purge_at.min(now.plus(PURGE_INTERVAL));
+            self.own_work.clock_was_set = true;
+            self.own_work.purge_at = self.own_work.purge_at.min(now.plus(PURGE_INTERVAL));
         }
         self.give_back_late(present);
-        let mut taken = core::mem::take(&mut self.backlog);
+        let mut taken = core::mem::take(&mut self.backlog.commands);
         if self.last_instant.is_none() && self.settings.lease.is_some() && self.runs_jobs() {
             // The work that other processes left behind comes before the first claim.
             taken.push(Command::Poll);
@@ -278,9 +193,9 @@ impl Machine {
             self.finish_step(present, None, &mut output);
             return output;
         }
-        self.batches += 1;
-        let number = self.batches;
-        let batch = commit.batch(number, claim.clone(), self.until, now);
+        self.commits.number += 1;
+        let number = self.commits.number;
+        let batch = commit.batch(number, claim.clone(), self.commits.until, now);
         crate::values::hook::at("before the commit");
         match store.apply(&batch) {
             Ok(outcome) => {
@@ -288,8 +203,8 @@ impl Machine {
                 if !outcome.claimed.is_empty() {
                     crate::values::hook::at("claim: after the commit");
                 }
-                self.failures = 0;
-                self.retry_at = None;
+                self.commits.failures = 0;
+                self.commits.retry_at = None;
                 self.committed(commit, outcome, present, &mut output);
             }
             Err(failed) if failed.again => {
@@ -305,7 +220,7 @@ impl Machine {
     }
 
     fn runs_jobs(&self) -> bool {
-        !self.settings.policies.is_empty() && self.closing.is_none()
+        !self.settings.policies.is_empty() && self.closing.asked.is_none()
     }
 
     fn free_slots(&self, ending: usize) -> usize {
@@ -320,9 +235,9 @@ impl Machine {
         self.wake_for_limits(present, output);
         self.wake_for_progress(present, output);
         self.wake_for_callers(present, output);
-        if let Some(retry_at) = self.retry_at {
+        if let Some(retry_at) = self.commits.retry_at {
             output.wake_by(retry_at);
-        } else if !self.backlog.is_empty() {
+        } else if !self.backlog.commands.is_empty() {
             output.wake_by(now);
         }
         if self.runs_jobs() {
@@ -331,42 +246,45 @@ impl Machine {
             }
             let occurs = |schedule: &&StoredSchedule| {
                 self.settings.policies.contains_key(&*schedule.kind)
-                    && !self.stored.paused_schedules.contains(&schedule.name)
+                    && !self.stored.settings.paused_schedules.contains(&schedule.name)
             };
-            let next = self.schedules.iter().filter(occurs).map(|schedule| schedule.next).min();
-            if self.retry_at.is_none() {
+            let next =
+                self.own_work.schedules.iter().filter(occurs).map(|schedule| schedule.next).min();
+            if self.commits.retry_at.is_none() {
                 output.wakes(next.map(|next| next.minus(self.settings.ahead)));
-                if self.purge_at <= now {
+                if self.own_work.purge_at <= now {
                     // There is more to delete. Otherwise a later purge waits until another step is made.
                     output.wake_by(now);
                 }
-                if self.load_schedules {
+                if self.own_work.load_schedules {
                     output.wake_by(now);
                 }
             }
         }
-        if let Some(error) = &self.stopped {
+        if let Some(error) = &self.closing.stopped {
             output.finished = true;
             output.stopped = Some(error.clone());
             output.ended.extend(self.interrupt_all(present.instant));
-            let reply = self.closing.as_mut().and_then(Option::take);
+            let reply = self.closing.asked.as_mut().and_then(Option::take);
             output.refuse(reply, error.clone().into());
             return;
         }
-        let idle = self.in_flight() == 0 && self.backlog.is_empty() && self.unsettled.is_none();
-        let is_over = idle || self.given_up;
-        if self.closing.is_some() && is_over {
+        let idle = self.in_flight() == 0
+            && self.backlog.commands.is_empty()
+            && self.commits.unsettled.is_none();
+        let is_over = idle || self.closing.given_up;
+        if self.closing.asked.is_some() && is_over {
             // The ends of these runs are not awaited.
             output.ended.extend(self.interrupt_all(present.instant));
         }
-        if let Some(reply) = &mut self.closing
+        if let Some(reply) = &mut self.closing.asked
             && is_over
         {
             output.finished = true;
             let is_end = |command: &Command| matches!(command, Command::Ended { .. });
-            let answer = match self.abandoned {
-                _ if self.backlog.iter().any(is_end) => {
-                    Err(self.last_failure.take().unwrap_or(StoreError::Busy).into())
+            let answer = match self.closing.abandoned {
+                _ if self.backlog.commands.iter().any(is_end) => {
+                    Err(self.commits.last_failure.take().unwrap_or(StoreError::Busy).into())
                 }
                 0 => Ok(Answer::Done),
                 runs => Err(ApplyError::from(StoreError::StillRunning(runs))),
@@ -380,7 +298,7 @@ impl Machine {
 
 /// The choices of the builder, as the machine needs them.
 #[derive(Clone)]
-pub(crate) struct Settings {
+pub(crate) struct MachineSettings {
     /// The name of the queue. Empty: the default one.
     pub(crate) queue: String,
     /// How many jobs may be claimed at once.

@@ -18,13 +18,48 @@ use std::time::{Duration, Instant};
 use foldhash::HashMap;
 
 use super::commit::{Commit, FollowUp};
-use super::{CLOCK_STEP, GRACE, Machine, OCCURRENCES_PER_STEP, PURGE_INTERVAL, StepOutput};
+use super::{
+    CLOCK_STEP, GRACE, Machine, MachineSettings, OCCURRENCES_PER_STEP, PURGE_INTERVAL, StepOutput,
+};
 use crate::dispatch::command::{Command, Latest};
-use crate::store::{Answer, NewJob, Op, Store};
+use crate::store::{Answer, NewJob, Op, Store, StoredSchedule};
 use crate::values::error::StoreError;
 use crate::values::id::{Claim, JobId};
-use crate::values::node::NODE_INTERVAL;
+use crate::values::node::{self, NODE_INTERVAL};
 use crate::values::time::{Millis, Now};
+
+/// What the machine knows for its own work.
+pub(super) struct OwnWork {
+    pub(super) schedules: Vec<StoredSchedule>,
+    pub(super) load_schedules: bool,
+    /// The schedules may be ahead of the clock: at the start, and when the clock was set back.
+    pub(super) clock_was_set: bool,
+    pub(super) purge_at: Millis,
+    /// The number and the description of this node, and when it says next that it is there.
+    node: (String, node::Stored),
+    node_at: Millis,
+    progress: ProgressWrites,
+}
+
+impl OwnWork {
+    pub(super) fn new(settings: &MachineSettings, now: Millis) -> OwnWork {
+        let mut kinds: Vec<String> =
+            settings.policies.keys().map(|kind| kind.to_string()).collect();
+        kinds.sort_unstable();
+        let MachineSettings { threads, most_runs, max_in_flight, .. } = *settings;
+        let described =
+            node::Stored::of_this_process(kinds, threads, most_runs, max_in_flight, now);
+        OwnWork {
+            schedules: Vec::new(),
+            load_schedules: true,
+            clock_was_set: true,
+            purge_at: now,
+            node: (JobId::new().to_string(), described),
+            node_at: now,
+            progress: ProgressWrites::default(),
+        }
+    }
+}
 
 impl Machine {
     /// Reads the stored settings before the first claim. A claim that does not know the stored limits would go back,
@@ -36,8 +71,8 @@ impl Machine {
     ) -> Result<(), StoreError> {
         let mut commit = Commit::default();
         commit.push(Op::Settings, FollowUp::SettingsLoaded);
-        self.batches += 1;
-        let batch = commit.batch(self.batches, None, None, now);
+        self.commits.number += 1;
+        let batch = commit.batch(self.commits.number, None, None, now);
         let outcome = store.apply(&batch).map_err(|failed| failed.error)?;
         if let Some(Answer::Settings(stored)) = outcome.answers.first() {
             self.follow_settings(stored);
@@ -52,7 +87,7 @@ impl Machine {
         self.make_occurrences(now, commit);
         self.purge(now, commit);
         self.note_node(now, commit);
-        if core::mem::take(&mut self.load_schedules) {
+        if core::mem::take(&mut self.own_work.load_schedules) {
             commit.push(Op::Schedules, FollowUp::SchedulesLoaded);
             commit.push(Op::Settings, FollowUp::SettingsLoaded);
         }
@@ -62,9 +97,9 @@ impl Machine {
     fn make_occurrences(&mut self, now: Millis, commit: &mut Commit) {
         let until = now.plus(self.settings.ahead);
         let in_order = until.plus(CLOCK_STEP);
-        let clock_was_set = self.clock_was_set && !self.schedules.is_empty();
+        let clock_was_set = self.own_work.clock_was_set && !self.own_work.schedules.is_empty();
         let mut made = 0;
-        for schedule in &mut self.schedules {
+        for schedule in &mut self.own_work.schedules {
             let Some((kind, _)) = self.settings.policies.get_key_value(&*schedule.kind) else {
                 continue;
             };
@@ -84,7 +119,7 @@ impl Machine {
                 }
                 continue;
             }
-            if self.stored.paused_schedules.contains(&schedule.name) {
+            if self.stored.settings.paused_schedules.contains(&schedule.name) {
                 continue;
             }
             // The next step makes the rest at once, because they are due.
@@ -110,12 +145,12 @@ impl Machine {
             schedule.next = next.unwrap_or(Millis::MAX);
             commit.push(Op::Occur { name, expected, jobs, next }, FollowUp::Occurred);
         }
-        self.clock_was_set &= !clock_was_set;
+        self.own_work.clock_was_set &= !clock_was_set;
     }
 
     fn purge(&mut self, now: Millis, commit: &mut Commit) {
-        if now >= self.purge_at {
-            self.purge_at = now.plus(PURGE_INTERVAL);
+        if now >= self.own_work.purge_at {
+            self.own_work.purge_at = now.plus(PURGE_INTERVAL);
             commit.push(Op::Purge, FollowUp::Purged);
         }
     }
@@ -125,11 +160,12 @@ impl Machine {
     fn note_node(&mut self, now: Millis, commit: &mut Commit) {
         let changes = || commit.ops.iter().any(|op| !op.is_question());
         // A time that lies further ahead was set before the clock was set back.
-        let is_due = now >= self.node_at || self.node_at.since(now) > NODE_INTERVAL;
+        let is_due =
+            now >= self.own_work.node_at || self.own_work.node_at.since(now) > NODE_INTERVAL;
         if is_due && (self.settings.lease.is_some() || changes()) {
-            self.node_at = now.plus(NODE_INTERVAL);
-            let (id, node) = &mut self.node;
-            node.in_flight = self.runs.len();
+            self.own_work.node_at = now.plus(NODE_INTERVAL);
+            let (id, node) = &mut self.own_work.node;
+            node.in_flight = self.runs.by_id.len();
             let (id, node) = (id.clone(), node.to_text());
             commit.push(Op::PutNode { id, node }, FollowUp::NodeNoted);
         }
@@ -156,7 +192,7 @@ impl Machine {
         commit: &mut Commit,
     ) {
         let latest = self.settings.progress.take();
-        let writes = &mut self.progress;
+        let writes = &mut self.own_work.progress;
         if latest.is_none() && writes.unwritten.is_empty() {
             return;
         }
@@ -167,7 +203,7 @@ impl Machine {
                 writes.unwritten.remove(&(*id, *fence));
             }
         }
-        let runs = &self.runs;
+        let runs = &self.runs.by_id;
         writes.unwritten.retain(|&(id, fence), value| {
             let run = runs.get(&id).filter(|run| run.fence == fence && !run.has_expired(now));
             if run.is_none() || writes.written.contains_key(&(id, fence)) {
@@ -183,14 +219,14 @@ impl Machine {
     /// Keeps the progress that a commit has not written, unless the run has set another since.
     pub(super) fn keep_progress(&mut self, op: Op) {
         if let Op::PutProgress { id, fence, value } = op {
-            self.progress.unwritten.entry((id, fence)).or_insert(value);
+            self.own_work.progress.unwritten.entry((id, fence)).or_insert(value);
         }
     }
 
     pub(super) fn wake_for_progress(&self, present: Now, output: &mut StepOutput) {
-        let ProgressWrites { unwritten, written } = &self.progress;
+        let ProgressWrites { unwritten, written } = &self.own_work.progress;
         let due = unwritten.keys().filter_map(|claim| written.get(claim)).min();
-        if let Some(at) = due.filter(|_| self.unsettled.is_none()) {
+        if let Some(at) = due.filter(|_| self.commits.unsettled.is_none()) {
             let wait = (*at + WRITE_INTERVAL).saturating_duration_since(present.instant);
             output.wake_by(present.millis().plus(wait + Duration::from_millis(1)));
         }

@@ -5,12 +5,15 @@
 //! - A limit counts from the start of the run on the monotonic clock. The machine does not learn of a start, so
 //!   it looks when the limit would be reached if the run had started at the last look.
 //! - After the grace the machine ends the claim as a failure. The run occupies its slot until its handler ends,
-//!   and that end is ignored: from the commit on it is one of `lost_claims`.
+//!   and that end is ignored: from the commit on it is in `Runs::lost`.
 //! - A handler that has ended before the machine gives up its run has kept the grace, although its end may still
 //!   be on its way here. [`RunState::overruns`] decides.
 
 use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use std::time::{Duration, Instant};
+
+use foldhash::HashMap;
 
 use super::{Machine, StepOutput};
 use crate::dispatch::command::{Command, RunEnd};
@@ -21,35 +24,45 @@ use crate::values::id::{Claim, JobId};
 use crate::values::run_end::Cancellation;
 use crate::values::time::{Millis, Now};
 
+/// The time limits of the runs that are under way.
+#[derive(Default)]
+pub(super) struct TimeLimits {
+    /// When to look at the limits of runs, the earliest first.
+    checks: BinaryHeap<Reverse<(Instant, JobId, Fence)>>,
+    /// Runs that have overrun their limit, until that is in the store.
+    pub(super) overrun: HashMap<Claim, HandlerEnded>,
+}
+
 impl Machine {
     /// Watches the limit of a run that a step at `now` has claimed, if it has one.
     pub(super) fn watch_limit(&mut self, run: &RunState, now: Instant) {
         let Some(limit) = run.limit else { return };
-        if self.limit_checks.len() >= self.settings.max_in_flight.saturating_mul(2) {
-            let mut checks = core::mem::take(&mut self.limit_checks);
+        if self.time_limits.checks.len() >= self.settings.max_in_flight.saturating_mul(2) {
+            let mut checks = core::mem::take(&mut self.time_limits.checks);
             checks.retain(|Reverse((_, id, fence))| self.is_watched(*id, *fence));
-            self.limit_checks = checks;
+            self.time_limits.checks = checks;
         }
         self.check_limit(now.checked_add(limit), run.id, run.fence);
     }
 
     fn check_limit(&mut self, at: Option<Instant>, id: JobId, fence: Fence) {
         // A limit beyond every `Instant` is never reached.
-        self.limit_checks.extend(at.map(|at| Reverse((at, id, fence))));
+        self.time_limits.checks.extend(at.map(|at| Reverse((at, id, fence))));
     }
 
     fn is_watched(&self, id: JobId, fence: Fence) -> bool {
-        self.runs.get(&id).is_some_and(|run| run.fence == fence && run.is_under_way())
+        self.runs.by_id.get(&id).is_some_and(|run| run.fence == fence && run.is_under_way())
     }
 
     /// Cancels the runs that have reached their limit, and gives up those whose grace is over.
     pub(super) fn enforce_limits(&mut self, present: Now) {
         let now = present.instant;
-        while let Some(Reverse((at, id, fence))) = self.limit_checks.peek().copied()
+        while let Some(Reverse((at, id, fence))) = self.time_limits.checks.peek().copied()
             && at <= now
         {
-            self.limit_checks.pop();
-            let run = self.runs.get(&id).filter(|run| run.fence == fence && run.is_under_way());
+            self.time_limits.checks.pop();
+            let run =
+                self.runs.by_id.get(&id).filter(|run| run.fence == fence && run.is_under_way());
             let Some((run, limit)) = run.and_then(|run| Some((run, run.limit?))) else { continue };
             let reached = run.started().unwrap_or(now).checked_add(limit);
             if reached.is_none_or(|reached| now < reached) {
@@ -61,7 +74,7 @@ impl Machine {
             if given_up.is_none_or(|given_up| now < given_up) {
                 self.check_limit(given_up, id, fence);
             } else if run.overruns() {
-                self.overrun.insert((id, fence), HandlerEnded(false));
+                self.time_limits.overrun.insert((id, fence), HandlerEnded(false));
                 self.backlog.push(Command::Overrun { id, fence, at: present.millis() });
             }
         }
@@ -70,7 +83,7 @@ impl Machine {
     /// Notes that the handler of a run has ended. Returns `true` if the run has overrun its limit, and its end is
     /// not in the store yet: then the end of the handler is ignored.
     pub(super) fn overrun_has_ended(&mut self, claim: Claim) -> bool {
-        match self.overrun.get_mut(&claim) {
+        match self.time_limits.overrun.get_mut(&claim) {
             Some(ended) => {
                 *ended = HandlerEnded(true);
                 true
@@ -81,28 +94,28 @@ impl Machine {
 
     /// Says whether the slot of this run is free once its claim has ended.
     pub(super) fn frees_its_slot(&self, claim: Claim) -> bool {
-        !matches!(self.overrun.get(&claim), Some(HandlerEnded(false)))
+        !matches!(self.time_limits.overrun.get(&claim), Some(HandlerEnded(false)))
     }
 
     /// Keeps the slot of a run whose claim has ended, if it has overrun its limit and its handler goes on.
     pub(super) fn keep_slot(&mut self, claim: Claim) {
-        match self.overrun.remove(&claim) {
-            Some(HandlerEnded(false)) => drop(self.lost_claims.insert(claim)),
-            Some(HandlerEnded(true)) => drop(self.lost_claims.remove(&claim)),
+        match self.time_limits.overrun.remove(&claim) {
+            Some(HandlerEnded(false)) => drop(self.runs.lost.insert(claim)),
+            Some(HandlerEnded(true)) => drop(self.runs.lost.remove(&claim)),
             None => {}
         }
     }
 
     /// Sets the next step to the next look at a limit.
     pub(super) fn wake_for_limits(&mut self, present: Now, output: &mut StepOutput) {
-        while let Some(Reverse((at, id, fence))) = self.limit_checks.peek().copied() {
+        while let Some(Reverse((at, id, fence))) = self.time_limits.checks.peek().copied() {
             if self.is_watched(id, fence) {
                 let wait = at.saturating_duration_since(present.instant);
                 let time = present.wall.checked_add(wait);
                 output.wakes(time.and_then(|time| Millis::due(time).ok()));
                 return;
             }
-            self.limit_checks.pop();
+            self.time_limits.checks.pop();
         }
     }
 }
@@ -136,7 +149,7 @@ mod tests {
 
     use super::*;
     use crate::dispatch::call::call;
-    use crate::dispatch::machine::Settings;
+    use crate::dispatch::machine::MachineSettings;
     use crate::dispatch::machine::fixture::{Fails, KIND, at, job, settings};
     use crate::store::{Op, Store};
     use crate::values::error::StoreError;
@@ -155,7 +168,7 @@ mod tests {
         #[expect(clippy::disallowed_methods, reason = "some instant to count from")]
         fn new(max_in_flight: usize) -> Limited {
             let kind: Arc<str> = Arc::from(KIND);
-            let settings = Settings {
+            let settings = MachineSettings {
                 time_limits: HashMap::from_iter([(Arc::clone(&kind), 5 * SECOND)]),
                 limit_grace: SECOND,
                 ..settings(max_in_flight)
@@ -217,7 +230,10 @@ mod tests {
             assert_eq!(limited.machine.in_flight(), 0);
             // One in each commit: the end of the handler was never sent.
             assert_eq!(limited.store.finishes, if ends_before_commit { 3 } else { 2 });
-            assert!(limited.machine.overrun.is_empty() && limited.machine.lost_claims.is_empty());
+            assert!(
+                limited.machine.time_limits.overrun.is_empty()
+                    && limited.machine.runs.lost.is_empty()
+            );
             limited.store.check().unwrap();
         }
     }
@@ -258,10 +274,10 @@ mod tests {
         for number in 2..1000 {
             let run = limited.start(number, SECOND);
             limited.returns(&run, SECOND);
-            assert!(limited.machine.limit_checks.len() <= 2 * 8);
+            assert!(limited.machine.time_limits.checks.len() <= 2 * 8);
         }
         assert!(limited.step(2 * SECOND, None).wake_at.is_some());
         limited.returns(&first, 2 * SECOND);
-        assert!(limited.machine.limit_checks.is_empty());
+        assert!(limited.machine.time_limits.checks.is_empty());
     }
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use redis::Value;
 
-use super::decode::{Fault, Reply, array, bytes, text};
+use super::decode::{Fault, ServerReply, array, bytes, text};
 use super::keys::{Keys, LAYOUT, Type};
 use super::protocol::JobSet;
 use super::reads::{number_arg, set_arg};
@@ -203,9 +203,9 @@ pub(super) fn set_aside(keys: &Keys, names: &Value) -> Vec<Unreadable> {
 }
 
 /// Returns a report for each value that the changes of a batch have set aside.
-pub(super) fn named_in(replies: &[Reply], keys: &Keys) -> Vec<Unreadable> {
+pub(super) fn named_in(replies: &[ServerReply], keys: &Keys) -> Vec<Unreadable> {
     let names = replies.iter().filter_map(|reply| match reply {
-        Reply::Done(fields) => fields.get(3),
+        ServerReply::Done(fields) => fields.get(3),
         _ => None,
     });
     names.flat_map(|names| set_aside(keys, names)).collect()

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::check;
-use super::decode::{Fault, Reply, array, bytes, number};
+use super::decode::{Fault, ServerReply, array, bytes, number};
 use super::keys::Keys;
 use super::records;
 use super::scripts::{BYTES, Name};
@@ -129,19 +129,19 @@ impl Claiming {
     pub(super) fn read(
         &self,
         keys: &Keys,
-        reply: Reply,
+        reply: ServerReply,
         request: Option<&ClaimRequest>,
         outcome: &mut Outcome,
     ) -> Result<(), Fault> {
         let fields = match reply {
-            Reply::Done(fields) => fields,
-            Reply::Full => return Err(StoreError::Full.into()),
-            Reply::Wrong(fault) => return Err(fault),
-            Reply::Kinds(_)
-            | Reply::Lanes(_)
-            | Reply::Places
-            | Reply::Unloaded
-            | Reply::Count(_) => return Ok(()),
+            ServerReply::Done(fields) => fields,
+            ServerReply::Full => return Err(StoreError::Full.into()),
+            ServerReply::Wrong(fault) => return Err(fault),
+            ServerReply::Kinds(_)
+            | ServerReply::Lanes(_)
+            | ServerReply::Places
+            | ServerReply::Unloaded
+            | ServerReply::Count(_) => return Ok(()),
         };
         let [_, _, next_due, waits, claimed, names, fence] = &fields[..] else { return Ok(()) };
         let next_due = number(next_due)?;

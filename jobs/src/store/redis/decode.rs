@@ -18,7 +18,7 @@ pub(super) struct Fault {
 }
 
 /// The reply to a command.
-pub(super) enum Reply {
+pub(super) enum ServerReply {
     /// The fields of a script's reply. The first two are the word and the time.
     Done(Vec<Value>),
     /// A script has done nothing, because the caller did not name all kinds. These are all of them.
@@ -68,30 +68,30 @@ impl From<StoreError> for Fault {
     }
 }
 
-pub(super) fn reply(value: Value) -> Reply {
+pub(super) fn reply(value: Value) -> ServerReply {
     match value {
         Value::Array(fields) => match fields.first().map(bytes) {
-            Some(Ok(b"ok")) if fields.len() > 2 => Reply::Done(fields),
+            Some(Ok(b"ok")) if fields.len() > 2 => ServerReply::Done(fields),
             Some(Ok(b"kinds")) if fields.len() == 3 => {
                 let kind = |kind| bytes(kind).map(<[u8]>::to_vec);
                 let kinds = array(&fields[2]).and_then(|kinds| kinds.iter().map(kind).collect());
-                kinds.map_or_else(|error| Reply::Wrong(error.into()), Reply::Kinds)
+                kinds.map_or_else(|error| ServerReply::Wrong(error.into()), ServerReply::Kinds)
             }
-            Some(Ok(b"lanes")) => Reply::Lanes(true),
-            Some(Ok(b"plain")) => Reply::Lanes(false),
-            Some(Ok(b"places")) => Reply::Places,
-            _ => Reply::Wrong(damaged("is no answer of a script").into()),
+            Some(Ok(b"lanes")) => ServerReply::Lanes(true),
+            Some(Ok(b"plain")) => ServerReply::Lanes(false),
+            Some(Ok(b"places")) => ServerReply::Places,
+            _ => ServerReply::Wrong(damaged("is no answer of a script").into()),
         },
-        Value::Int(count) => Reply::Count(count),
+        Value::Int(count) => ServerReply::Count(count),
         Value::ServerError(error) if error.kind() == Some(ServerErrorKind::NoScript) => {
-            Reply::Unloaded
+            ServerReply::Unloaded
         }
         Value::ServerError(error) => {
             let full = error.code() == "OOM"
                 || error.details().is_some_and(|details| details.contains("OOM command"));
-            if full { Reply::Full } else { Reply::Wrong(Fault::of_server(&error)) }
+            if full { ServerReply::Full } else { ServerReply::Wrong(Fault::of_server(&error)) }
         }
-        _ => Reply::Wrong(damaged("is no answer of a script").into()),
+        _ => ServerReply::Wrong(damaged("is no answer of a script").into()),
     }
 }
 

@@ -47,7 +47,7 @@ use crate::values::time::Millis;
 use ::redis::Cmd;
 use claims::Claiming;
 use connection::Connection;
-use decode::{Fault, Reply, array, bytes, number};
+use decode::{Fault, ServerReply, array, bytes, number};
 use discovery::Server;
 use endpoint::present;
 use keys::Keys;
@@ -206,7 +206,7 @@ impl Redis {
         if let Some(reply) = claim_reply {
             claim_failed = self.claiming.read(&self.keys, reply, first, &mut outcome).err();
         }
-        let some_done = replies.iter().any(|reply| matches!(reply, Reply::Done(_)));
+        let some_done = replies.iter().any(|reply| matches!(reply, ServerReply::Done(_)));
         let wrong = |fault: Fault| fault.into_apply_error(some_done);
         // The batch is sent again unchanged, and the claim is answered again.
         if let Some(fault) = take_passing(&mut replies) {
@@ -288,10 +288,10 @@ impl Redis {
 const CLOSING: Duration = Duration::from_millis(200);
 
 /// Takes out the first error that is temporary: the same batch may be sent again.
-fn take_passing(replies: &mut Vec<Reply>) -> Option<Fault> {
-    let passes = |reply: &Reply| matches!(reply, Reply::Wrong(fault) if fault.again);
+fn take_passing(replies: &mut Vec<ServerReply>) -> Option<Fault> {
+    let passes = |reply: &ServerReply| matches!(reply, ServerReply::Wrong(fault) if fault.again);
     match replies.swap_remove(replies.iter().position(passes)?) {
-        Reply::Wrong(fault) => Some(fault),
+        ServerReply::Wrong(fault) => Some(fault),
         _ => None,
     }
 }

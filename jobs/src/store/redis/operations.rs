@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use redis::Cmd;
 
-use super::decode::{Fault, Reply, bytes};
+use super::decode::{Fault, ServerReply, bytes};
 use super::groups::{callback_args, group_bytes};
 use super::protocol::{self, Fate, Operation, ResultCode, group_error};
 use super::records::{damaged, has_partition, id_bytes, id_of, missed, record, token};
@@ -449,13 +449,13 @@ impl Found {
 }
 
 /// Returns the results of each operation, from the replies to the calls.
-pub(super) fn found(ops: usize, calls: &[Call], replies: Vec<Reply>) -> Vec<Found> {
+pub(super) fn found(ops: usize, calls: &[Call], replies: Vec<ServerReply>) -> Vec<Found> {
     let mut found = vec![Found::default(); ops];
     let mut wanted = vec![0; ops];
     for (call, reply) in calls.iter().zip(replies) {
         let mut refusal = None;
         match reply {
-            Reply::Done(fields) => {
+            ServerReply::Done(fields) => {
                 let mut answer = bytes(&fields[2]).unwrap_or_default();
                 for part in &call.parts {
                     // A call that continues a refused call has an empty answer. The refusal stands then.
@@ -468,15 +468,15 @@ pub(super) fn found(ops: usize, calls: &[Call], replies: Vec<Reply>) -> Vec<Foun
                     }
                 }
             }
-            Reply::Full => refusal = Some(Refusal { error: StoreError::Full, unsure: false }),
-            Reply::Wrong(Fault { error, sent, .. }) => {
+            ServerReply::Full => refusal = Some(Refusal { error: StoreError::Full, unsure: false }),
+            ServerReply::Wrong(Fault { error, sent, .. }) => {
                 refusal = Some(Refusal { error, unsure: sent });
             }
-            Reply::Kinds(_)
-            | Reply::Lanes(_)
-            | Reply::Places
-            | Reply::Unloaded
-            | Reply::Count(_) => {}
+            ServerReply::Kinds(_)
+            | ServerReply::Lanes(_)
+            | ServerReply::Places
+            | ServerReply::Unloaded
+            | ServerReply::Count(_) => {}
         }
         for part in &call.parts {
             wanted[part.op] += part.results;

@@ -23,7 +23,7 @@ use std::time::Duration;
 use redis::{Cmd, Value};
 
 use super::Redis;
-use super::decode::{Fault, Reply, reply, time_of};
+use super::decode::{Fault, ServerReply, reply, time_of};
 use super::discovery::Server;
 use super::endpoint::{ask, present};
 use super::keys::LAYOUT;
@@ -41,7 +41,7 @@ impl Redis {
         &mut self,
         needed: &[&str],
         commands: impl Fn(&Redis) -> Vec<Cmd>,
-    ) -> Result<Vec<Reply>, Fault> {
+    ) -> Result<Vec<ServerReply>, Fault> {
         if std::process::id() != self.pid {
             return Err(Fault { sent: false, ..StoreError::Forked.into() });
         }
@@ -70,22 +70,22 @@ impl Redis {
             if let Some(time) = times.take(1).next() {
                 self.connection.time.learn(sent, came, time);
             }
-            let replies: Vec<Reply> = answers.into_iter().map(reply).collect();
-            may_be_done |= replies.iter().any(|reply| matches!(reply, Reply::Done(_)));
-            if replies.iter().any(|reply| matches!(reply, Reply::Unloaded)) {
+            let replies: Vec<ServerReply> = answers.into_iter().map(reply).collect();
+            may_be_done |= replies.iter().any(|reply| matches!(reply, ServerReply::Done(_)));
+            if replies.iter().any(|reply| matches!(reply, ServerReply::Unloaded)) {
                 let loaded = self.connection.send(&self.scripts.loading());
                 loaded.map_err(|failure| Fault { sent: may_be_done, ..failure.into() })?;
                 continue;
             }
             let kinds = replies.iter().rev().find_map(|reply| match reply {
-                Reply::Kinds(all) => Some(all.clone()),
+                ServerReply::Kinds(all) => Some(all.clone()),
                 _ => None,
             });
             let has_lanes = replies.iter().rev().find_map(|reply| match reply {
-                Reply::Lanes(has_lanes) => Some(*has_lanes),
+                ServerReply::Lanes(has_lanes) => Some(*has_lanes),
                 _ => None,
             });
-            let has_places = replies.iter().any(|reply| matches!(reply, Reply::Places));
+            let has_places = replies.iter().any(|reply| matches!(reply, ServerReply::Places));
             self.claiming.has_lanes = has_lanes.unwrap_or(self.claiming.has_lanes);
             self.claiming.has_counted |= has_places;
             if kinds.is_none() && (has_lanes.is_some() || has_places) {
@@ -100,7 +100,7 @@ impl Redis {
                 }
                 None => {
                     let name = |reply| match reply {
-                        Reply::Wrong(fault) => Reply::Wrong(self.name_the_key(fault)),
+                        ServerReply::Wrong(fault) => ServerReply::Wrong(self.name_the_key(fault)),
                         reply => reply,
                     };
                     return Ok(replies.into_iter().map(name).collect());
@@ -118,9 +118,9 @@ impl Redis {
             vec![cmd]
         };
         match self.exchange(&[], call)?.pop() {
-            Some(Reply::Done(fields)) => Ok(fields),
-            Some(Reply::Wrong(fault)) => Err(fault),
-            Some(Reply::Full) => Err(Fault { sent: false, ..StoreError::Full.into() }),
+            Some(ServerReply::Done(fields)) => Ok(fields),
+            Some(ServerReply::Wrong(fault)) => Err(fault),
+            Some(ServerReply::Full) => Err(Fault { sent: false, ..StoreError::Full.into() }),
             _ => Err(StoreError::Other("a script has no answer".to_owned()).into()),
         }
     }
@@ -140,14 +140,16 @@ impl Redis {
         for _ in 0..2 {
             let (answers, ..) = self.connection.send(std::slice::from_ref(&call))?;
             match answers.into_iter().next().map(reply) {
-                Some(Reply::Kinds(kinds)) => {
+                Some(ServerReply::Kinds(kinds)) => {
                     self.kinds = kinds;
                     self.list_queue();
                     return Ok(());
                 }
-                Some(Reply::Unloaded) => drop(self.connection.send(&self.scripts.loading())?),
-                Some(Reply::Wrong(fault)) => return Err(Fault { sent: false, ..fault }),
-                Some(Reply::Full) => return Err(Fault { sent: false, ..StoreError::Full.into() }),
+                Some(ServerReply::Unloaded) => drop(self.connection.send(&self.scripts.loading())?),
+                Some(ServerReply::Wrong(fault)) => return Err(Fault { sent: false, ..fault }),
+                Some(ServerReply::Full) => {
+                    return Err(Fault { sent: false, ..StoreError::Full.into() });
+                }
                 _ => break,
             }
         }
@@ -188,13 +190,13 @@ impl Replicas {
     }
 
     /// Takes the replies to these commands off the end of a batch's. Fails if too few replicas have the batch.
-    pub(super) fn read(self, replies: &mut Vec<Reply>, server: &str) -> Result<(), Fault> {
+    pub(super) fn read(self, replies: &mut Vec<ServerReply>, server: &str) -> Result<(), Fault> {
         let answers = replies.split_off(replies.len().saturating_sub(COMMANDS));
         let mut counts = Vec::new();
         for answer in answers {
             match answer {
-                Reply::Count(count) => counts.push(count),
-                Reply::Wrong(fault) => return Err(Fault { sent: true, ..fault }),
+                ServerReply::Count(count) => counts.push(count),
+                ServerReply::Wrong(fault) => return Err(Fault { sent: true, ..fault }),
                 _ => return Err(StoreError::Other("WAIT has no answer".to_owned()).into()),
             }
         }

@@ -5,7 +5,7 @@
 //!
 //! - An operation that returns an error fails its whole transaction.
 //! - A function that makes a job pending calls `State::note_added`, which moves the scan cursor back
-//!   ([`Claims::note_added`](super::claim::Claims)). One that changes the number of jobs calls
+//!   ([`FileClaims::note_added`](super::claim::FileClaims)). One that changes the number of jobs calls
 //!   `State::count`.
 
 use foldhash::HashSet;
@@ -18,6 +18,7 @@ use super::history::read_history;
 use super::schema::{
     InsertedAt, JobRow, KindCounts, KindRow, Place, Table, id_bytes, kind_row, millis_of,
 };
+use super::sql::{ALL_PROGRESS, CANCEL_REQUESTS, DROP_SETTING, FLUSH, PUT_SETTING, SETTINGS};
 use super::tables::Tables;
 use crate::store::history::Figure;
 use crate::store::{Answer, Ending, Fence, Inserted, JobSet, NewJob, Op, Page, Tally};
@@ -75,19 +76,26 @@ impl State {
             Op::ResumeSchedule { name, expected, next } => {
                 Answer::Changed(tables.resume_schedule(name, *expected, *next)?)
             }
-            Op::PutSetting { name, value } => {
-                let settings = &tables.sql;
-                Answer::Changed(match value {
-                    Some(value) => tables.execute(&settings.put_setting, [name, value])? > 0,
-                    None => tables.execute(&settings.drop_setting, [name])? > 0,
-                })
-            }
+            Op::PutSetting { name, value } => Answer::Changed(match value {
+                Some(value) => tables.execute(PUT_SETTING, [name, value])? > 0,
+                None => tables.execute(DROP_SETTING, [name])? > 0,
+            }),
             Op::Hold { name, until } => {
                 let value = until.get().to_string();
-                Answer::Changed(tables.execute(&tables.sql.tokens.hold, [name, &value])? > 0)
+                Answer::Changed(
+                    tables.execute(
+                        "INSERT INTO {p}setting VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE \
+                         SET value = excluded.value \
+                         WHERE CAST(value AS INTEGER) < CAST(excluded.value AS INTEGER)",
+                        [name, &value],
+                    )? > 0,
+                )
             }
             Op::PutNode { id, node } => {
-                tables.execute(&tables.sql.put_node, params![id, now.get(), node])?;
+                tables.execute(
+                    "INSERT OR REPLACE INTO {p}node VALUES (?1, ?2, ?3)",
+                    params![id, now.get(), node],
+                )?;
                 Answer::Done
             }
             Op::PutProgress { id, fence, value } => {
@@ -102,7 +110,7 @@ impl State {
             Op::Extend(_) => Answer::ClaimsLost(Vec::new()),
             Op::Purge => Answer::Changed(self.purge(tables, now)?),
             Op::Flush => {
-                tables.execute(&tables.sql.flush, [])?;
+                tables.execute(FLUSH, [])?;
                 Answer::Done
             }
             Op::Get(id) => Answer::Info(self.get(tables, *id)?.map(Box::new)),
@@ -126,9 +134,9 @@ impl State {
             Op::DeadByError(most) => Answer::DeadByError(self.dead_by_error(tables, *most)?),
             Op::Nodes => Answer::Nodes(nodes(tables)?),
             Op::Tokens(scopes) => Answer::Tokens(tables.tokens(scopes)?),
-            Op::Settings => Answer::Settings(
-                tables.all(&tables.sql.settings, [], |row| Ok((row.get(0)?, row.get(1)?)))?,
-            ),
+            Op::Settings => {
+                Answer::Settings(tables.all(SETTINGS, [], |row| Ok((row.get(0)?, row.get(1)?)))?)
+            }
             Op::Schedules => Answer::Schedules(self.schedules(tables)?),
             Op::Group(id) => Answer::Group(group_info(tables, *id)?),
             Op::Groups(most) => Answer::Groups(latest_groups(tables, *most)?),
@@ -213,7 +221,7 @@ impl State {
     ) -> Result<&HashSet<JobId>, StoreError> {
         let cancel_requested = match self.cancel_requested.take() {
             Some(cancel_requested) => cancel_requested,
-            None => tables.ids(&tables.sql.cancel_requests)?.into_iter().collect(),
+            None => tables.ids(CANCEL_REQUESTS)?.into_iter().collect(),
         };
         Ok(self.cancel_requested.insert(cancel_requested))
     }
@@ -232,7 +240,7 @@ impl State {
             !cancel_requested.is_empty() && cancel_requested.remove(&id)
         });
         if cancel_requested {
-            tables.execute(&tables.sql.drop_cancel_request, [id_bytes(id)])?;
+            tables.execute("DELETE FROM {p}cancel_requested WHERE id = ?1", [id_bytes(id)])?;
         }
         Ok(cancel_requested)
     }
@@ -240,7 +248,8 @@ impl State {
     fn cancel(&mut self, tables: Tables<'_>, id: JobId, now: Millis) -> Result<Cancel, StoreError> {
         let Some(place) = tables.find(&self.kinds, id)? else { return Ok(Cancel::Gone) };
         if self.claims.is_claimed(tables, id)? {
-            tables.execute(&tables.sql.put_cancel_request, [id_bytes(id)])?;
+            tables
+                .execute("INSERT OR IGNORE INTO {p}cancel_requested VALUES (?1)", [id_bytes(id)])?;
             if let Some(cancel_requested) = &mut self.cancel_requested {
                 cancel_requested.insert(id);
             }
@@ -349,7 +358,10 @@ impl State {
         if held.is_some_and(|held| fence_of(self.claims.starts, held.order) == fence)
             && !self.has_ended_in(tables, id)?
         {
-            tables.execute(&tables.sql.put_progress, params![id_bytes(id), value])?;
+            tables.execute(
+                "INSERT OR REPLACE INTO {p}progress VALUES (?1, ?2)",
+                params![id_bytes(id), value],
+            )?;
             self.progress(tables)?.insert(id);
         }
         Ok(())
@@ -363,7 +375,7 @@ impl State {
     ) -> Result<(), StoreError> {
         let progress = self.progress(tables)?;
         if !progress.is_empty() && progress.remove(&id) {
-            tables.execute(&tables.sql.drop_progress, [id_bytes(id)])?;
+            tables.execute("DELETE FROM {p}progress WHERE id = ?1", [id_bytes(id)])?;
         }
         Ok(())
     }
@@ -372,15 +384,16 @@ impl State {
     fn progress(&mut self, tables: Tables<'_>) -> Result<&mut HashSet<JobId>, StoreError> {
         let progress = match self.progress.take() {
             Some(progress) => progress,
-            None => tables.ids(&tables.sql.all_progress)?.into_iter().collect(),
+            None => tables.ids(ALL_PROGRESS)?.into_iter().collect(),
         };
         Ok(self.progress.insert(progress))
     }
 }
 
 fn nodes(tables: Tables<'_>) -> Result<Vec<NodeInfo>, StoreError> {
-    let nodes = tables
-        .all(&tables.sql.nodes, [], |row| Ok((millis_of(row, 0)?, row.get::<_, String>(1)?)))?;
+    let nodes = tables.all("SELECT seen, value FROM {p}node ORDER BY id", [], |row| {
+        Ok((millis_of(row, 0)?, row.get::<_, String>(1)?))
+    })?;
     let info = |(seen, node): (Millis, String)| Stored::info(&node, seen);
     Ok(nodes.into_iter().filter_map(info).collect())
 }

@@ -31,16 +31,16 @@ use rusqlite::Transaction;
 use rusqlite::types::ValueRef;
 
 use super::State;
-use super::claim::{Held, starts_of};
+use super::claim::{HeldClaim, starts_of};
 use super::open::Location;
 use super::schema::{KindCounts, kind_row, store_error};
-use super::sql::Sql;
+use super::sql::{SETTINGS, Sql};
 use super::tables::Tables;
 use crate::store::{Answer, Fence, Finish, Inserted, NewJob, Op};
 use crate::values::error::{EndInError, StoreError};
 use crate::values::id::JobId;
 use crate::values::info::Cancel;
-use crate::values::setting::{Keep, Settings};
+use crate::values::setting::{Keep, QueueSettings};
 use crate::values::time::Millis;
 
 /// The jobs whose runs have called `Run::end_in`, and whose claims are held.
@@ -152,7 +152,7 @@ pub(crate) fn end_in(
     let Some(finish) = end(keep) else { return refused(EndInError::Ended) };
     state.file_outbox(tables, now)?;
     location.ended_in.add(id);
-    state.claims.hold(id, Held::of(place, &job));
+    state.claims.hold(id, HeldClaim::of(place, &job));
     state.finish(tables, &finish, now)?;
     state.settle(tables, now)?;
     state.write_counts(tables)?;
@@ -162,8 +162,8 @@ pub(crate) fn end_in(
 /// Returns how many completed jobs of a kind are kept.
 fn keep_of(tables: Tables<'_>, kind: &str) -> Result<Option<Keep>, StoreError> {
     let stored: Vec<(String, String)> =
-        tables.all(&tables.sql.settings, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    Ok(Settings::of(&stored).keeps.remove(kind))
+        tables.all(SETTINGS, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    Ok(QueueSettings::of(&stored).keeps.remove(kind))
 }
 
 /// A number that no kind has.

@@ -7,6 +7,7 @@ use rusqlite::types::Value;
 
 use super::groups::check_groups;
 use super::schema::{KindCounts, KindRow, Place, Table, hour_of, millis_of, store_error};
+use super::sql::{ALL_PROGRESS, CANCEL_REQUESTS, DEAD_BY_ERROR};
 use super::state::State;
 use super::statement::first_unreadable;
 use super::tables::Tables;
@@ -59,15 +60,24 @@ fn compare(tables: Tables<'_>, state: &State) -> Result<(), Violation> {
     let read = |row: &rusqlite::Row<'_>, table| {
         Ok(seen(row, table).map_err(|error| (row.get(2).unwrap_or(Value::Null), error)))
     };
-    let mut jobs = readable(tables.all(&tables.sql.all_jobs, [], |row| read(row, Table::Job))?)?;
+    let mut jobs = readable(
+        tables.whole("SELECT kind, due, id, callers_id, key, {more} FROM {p}job", |row| {
+            read(row, Table::Job)
+        })?,
+    )?;
     if tables.sql.has_lanes.get() {
         let of_lane = |row: &rusqlite::Row<'_>| read(row, Table::Lane);
-        jobs.extend(readable(tables.all(&tables.sql.all_lane, [], of_lane)?)?);
+        jobs.extend(readable(
+            tables.whole("SELECT kind, due, id, callers_id, key, {more} FROM {p}lane", of_lane)?,
+        )?);
     }
-    let later = readable(tables.all(&tables.sql.all_later, [], |row| {
-        let hour: i64 = row.get(10)?;
-        Ok(read(row, Table::Later)?.map(|job| (job, hour)))
-    })?)?;
+    let later = readable(tables.whole(
+        "SELECT kind, due, id, callers_id, key, {more}, hour FROM {p}later",
+        |row| {
+            let hour: i64 = row.get(10)?;
+            Ok(read(row, Table::Later)?.map(|job| (job, hour)))
+        },
+    )?)?;
     let last = tables.hour()?;
     for (job, hour) in later {
         let (id, of) = (job.place.id, hour_of(job.place.due));
@@ -113,12 +123,12 @@ fn claims_agree(tables: Tables<'_>, kinds: &[KindRow], state: &State) -> Result<
         };
         Ok::<bool, StoreError>(is_claimed && tables.find(kinds, id)?.is_some())
     };
-    for id in tables.ids(&tables.sql.cancel_requests)? {
+    for id in tables.ids(CANCEL_REQUESTS)? {
         ensure(is_claimed(id)?, || {
             format!("F9: a cancel of {id} is requested, and no process has claimed the job")
         })?;
     }
-    for id in tables.ids(&tables.sql.all_progress)? {
+    for id in tables.ids(ALL_PROGRESS)? {
         ensure(is_claimed(id)?, || {
             format!("F12: {id} has progress, and no process has claimed the job")
         })?;
@@ -160,12 +170,18 @@ fn counts(tables: Tables<'_>, kinds: &[KindRow], jobs: &[Seen]) -> Result<(), Vi
     for job in jobs {
         counted.entry(job.place.kind).or_default().add(KindCounts::of_job(job.failures));
     }
-    let ended = tables.all(&tables.sql.all_ended, [], |row| {
-        let ending = Ending::of_number(row.get(1)?);
-        let kind: Option<i64> = row.get(2)?;
-        let errors = AttemptErrors::from_text(row.get::<_, Option<String>>(3)?.unwrap_or_default());
-        Ok((ending, kind, errors.first_line(), row.get::<_, i64>(4)?))
-    })?;
+    let ended = tables.whole(
+        "SELECT id, ending, kind, errors, coalesce(octet_length(payload), 0) \
+         + coalesce(octet_length(result), 0) + coalesce(octet_length(errors), 0) \
+         + coalesce(octet_length(extra), 0) FROM {p}ended",
+        |row| {
+            let ending = Ending::of_number(row.get(1)?);
+            let kind: Option<i64> = row.get(2)?;
+            let errors =
+                AttemptErrors::from_text(row.get::<_, Option<String>>(3)?.unwrap_or_default());
+            Ok((ending, kind, errors.first_line(), row.get::<_, i64>(4)?))
+        },
+    )?;
     for (kind, bytes) in tables.kept_jobs()? {
         counted.entry(kind).or_default().add(KindCounts {
             kept: 1,
@@ -179,7 +195,7 @@ fn counts(tables: Tables<'_>, kinds: &[KindRow], jobs: &[Seen]) -> Result<(), Vi
         let counts = counted.entry(kind).or_default();
         match ending {
             // They move when the next job is kept.
-            Ending::Completed if tables.sql.kept.has_tables.get() => {
+            Ending::Completed if tables.sql.has_kept.get() => {
                 return Err(Violation("F14: a completed job is in `ended`".to_owned()));
             }
             Ending::Completed => {
@@ -199,9 +215,8 @@ fn counts(tables: Tables<'_>, kinds: &[KindRow], jobs: &[Seen]) -> Result<(), Vi
         })?;
     }
     ensure(counted.is_empty(), || format!("F2: jobs of kinds without a name: {counted:?}"))?;
-    let stored = tables.all(&tables.sql.dead_by_error, [-1], |row| {
-        Ok(((row.get(0)?, row.get(1)?), row.get(2)?))
-    })?;
+    let stored =
+        tables.all(DEAD_BY_ERROR, [-1], |row| Ok(((row.get(0)?, row.get(1)?), row.get(2)?)))?;
     let stored: BTreeMap<(i64, String), i64> = stored.into_iter().collect();
     ensure(stored == groups, || format!("F2: dead jobs by error: {stored:?}, not {groups:?}"))
 }
@@ -216,7 +231,7 @@ fn ids(tables: Tables<'_>, kinds: &[KindRow], jobs: &[Seen]) -> Result<(), Viola
             format!("F3: {id} is of kind {kind} at {}, and is looked for at {found:?}", due.get())
         })?;
     }
-    let moved = tables.all(&tables.sql.all_moved, [], |row| {
+    let moved = tables.whole("SELECT id, kind, due FROM {p}moved", |row| {
         let id: [u8; 16] = row.get(0)?;
         Ok((JobId::from_u128(u128::from_be_bytes(id)), row.get::<_, i64>(1)?, row.get(2)?))
     })?;
@@ -232,7 +247,7 @@ fn ids(tables: Tables<'_>, kinds: &[KindRow], jobs: &[Seen]) -> Result<(), Viola
 }
 
 fn keys(tables: Tables<'_>, jobs: &[Seen]) -> Result<(), Violation> {
-    let rows = tables.all(&tables.sql.all_keys, [], |row| {
+    let rows = tables.whole("SELECT name, id FROM {p}key", |row| {
         let id: [u8; 16] = row.get(1)?;
         Ok((row.get::<_, String>(0)?, JobId::from_u128(u128::from_be_bytes(id))))
     })?;

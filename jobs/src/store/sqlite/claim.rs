@@ -34,9 +34,9 @@ use crate::values::setting::Rank;
 use crate::values::time::Millis;
 
 /// The claims of this process.
-pub(crate) struct Claims {
+pub(crate) struct FileClaims {
     pub(super) runner: bool,
-    pub(super) held: HashMap<JobId, Held>,
+    pub(super) held: HashMap<JobId, HeldClaim>,
     pub(super) batches: HashMap<RowNumber, Batch>,
     pub(super) cursors: Vec<Cursor>,
     /// The upper part of each fence: how often a process started to run the jobs of the file.
@@ -54,7 +54,7 @@ pub(crate) struct Claims {
 
 /// A claimed job.
 #[derive(Clone)]
-pub(crate) struct Held {
+pub(crate) struct HeldClaim {
     pub(crate) place: Place,
     pub(crate) key: Option<String>,
     pub(crate) callers_id: bool,
@@ -69,10 +69,10 @@ pub(crate) struct Held {
     pub(super) batch: RowNumber,
 }
 
-impl Held {
+impl HeldClaim {
     /// Returns the claim of a job that is in no row yet.
-    pub(super) fn of(place: Place, job: &JobRow) -> Held {
-        Held {
+    pub(super) fn of(place: Place, job: &JobRow) -> HeldClaim {
+        HeldClaim {
             place,
             key: job.key.clone(),
             callers_id: job.callers_id,
@@ -124,14 +124,14 @@ impl Cursor {
 
 pub(super) enum Change {
     Added(JobId),
-    Removed(JobId, Held),
+    Removed(JobId, HeldClaim),
 }
 
 const BEGINNING: (Millis, JobId) = (Millis::ZERO, JobId::from_u128(0));
 
-impl Claims {
-    pub(crate) fn new(runner: bool) -> Claims {
-        Claims {
+impl FileClaims {
+    pub(crate) fn new(runner: bool) -> FileClaims {
+        FileClaims {
             runner,
             held: HashMap::default(),
             batches: HashMap::default(),
@@ -201,16 +201,16 @@ impl Claims {
         self.cursors.iter().any(|cursor| !cursor.waiting.is_empty())
     }
 
-    pub(crate) fn held(&self) -> &HashMap<JobId, Held> {
+    pub(crate) fn held(&self) -> &HashMap<JobId, HeldClaim> {
         &self.held
     }
 
-    pub(crate) fn get(&self, id: JobId) -> Option<&Held> {
+    pub(crate) fn get(&self, id: JobId) -> Option<&HeldClaim> {
         self.held.get(&id)
     }
 
     /// Holds a claim, for a transaction that ends it.
-    pub(super) fn hold(&mut self, id: JobId, held: Held) {
+    pub(super) fn hold(&mut self, id: JobId, held: HeldClaim) {
         self.held.insert(id, held);
     }
 
@@ -358,7 +358,7 @@ impl Scan<'_> {
     /// scan.
     pub(super) fn advance(
         &mut self,
-        held: &HashMap<JobId, Held>,
+        held: &HashMap<JobId, HeldClaim>,
         waiting: &mut BTreeMap<(Millis, JobId), u32>,
         until: Millis,
         unreadable: &mut Vec<Unreadable>,
@@ -389,7 +389,7 @@ enum Found {
 
 fn read(
     row: &rusqlite::Row<'_>,
-    held: &HashMap<JobId, Held>,
+    held: &HashMap<JobId, HeldClaim>,
     until: Millis,
 ) -> rusqlite::Result<Found> {
     let position = JobRow::read_position(row)?;
@@ -432,7 +432,7 @@ impl State {
         let now = request.now.min(request.until);
         self.prepare_lanes(tables, now)?;
         let State { lane_table, unreadable, .. } = self;
-        let Claims { held, cursors, starts, claimed: fences, journal, fresh, .. } =
+        let FileClaims { held, cursors, starts, claimed: fences, journal, fresh, .. } =
             &mut self.claims;
         let scanned: Vec<usize> = (0..cursors.len())
             .filter(|&at| {
@@ -441,7 +441,14 @@ impl State {
             })
             .filter(|&at| has_room(request, lane_table, &cursors[at]))
             .collect();
-        let prepare = |_: &usize| tables.conn.prepare_cached(&tables.sql.scan).map_err(store_error);
+        let prepare = |_: &usize| {
+            tables
+                .prepare(
+                    "SELECT {row} FROM {p}job WHERE kind = ?1 AND (due, id) >= (?2, ?3) \
+                     ORDER BY due, id",
+                )
+                .map_err(store_error)
+        };
         let mut statements = scanned.iter().map(prepare).collect::<Result<Vec<_>, _>>()?;
         cursors.iter_mut().for_each(|cursor| cursor.passed = Bound::Unbounded);
         let mut picker = Picker {
@@ -512,7 +519,7 @@ impl State {
         for n in claims.touched.drain() {
             let Some(batch) = claims.batches.get_mut(&n) else { continue };
             if batch.left == 0 {
-                tables.execute(&tables.sql.drop_claim, [n.0])?;
+                tables.execute("DELETE FROM {p}claim WHERE n = ?1", [n.0])?;
                 claims.batches.remove(&n);
             } else if core::mem::take(&mut batch.stale) {
                 stale.insert(n, Vec::with_capacity(batch.left));
@@ -529,7 +536,7 @@ impl State {
             // In the order of claiming, by which a restart tells which job may have ended the process.
             left.sort_unstable();
             let ids: Vec<u8> = left.iter().flat_map(|(_, id)| id_bytes(*id)).collect();
-            tables.execute(&tables.sql.set_claim, params![n.0, ids])?;
+            tables.execute("UPDATE {p}claim SET ids = ?2 WHERE n = ?1", params![n.0, ids])?;
         }
         if claims.fresh.is_empty() {
             return Ok(());
@@ -537,7 +544,7 @@ impl State {
         let ids: Vec<u8> = claims.fresh.iter().flat_map(|id| id_bytes(*id)).collect();
         let n = RowNumber::after(claims.last_row, now);
         claims.last_row = n;
-        tables.execute(&tables.sql.put_claim, params![n.0, ids])?;
+        tables.execute("INSERT INTO {p}claim VALUES (?1, ?2)", params![n.0, ids])?;
         claims.batches.insert(n, Batch { left: claims.fresh.len(), stale: false });
         for id in claims.fresh.drain(..) {
             if let Some(held) = claims.held.get_mut(&id) {
@@ -563,7 +570,7 @@ struct Picker<'a, 's> {
     tables: Tables<'a>,
     now: Millis,
     request: &'a mut ClaimRequest,
-    held: &'a mut HashMap<JobId, Held>,
+    held: &'a mut HashMap<JobId, HeldClaim>,
     cursors: &'a mut [Cursor],
     lane_table: &'a mut LaneTable,
     unreadable: &'a mut Vec<Unreadable>,
@@ -736,7 +743,7 @@ impl<'s> Picker<'_, 's> {
         self.request.takes(name, part.is_some() || lanes.has_rate(name));
         lanes.claimed((job.id, name, part.as_ref()));
         let place = Place { kind: *kind, due: job.due, id: job.id, table };
-        self.held.insert(job.id, Held { part, order, ..Held::of(place, job) });
+        self.held.insert(job.id, HeldClaim { part, order, ..HeldClaim::of(place, job) });
         Arc::clone(name)
     }
 
@@ -769,7 +776,7 @@ fn lane_head(
     tables: Tables<'_>,
     cursor: &Cursor,
     lane_table: &mut LaneTable,
-    (held, now): (&HashMap<JobId, Held>, Millis),
+    (held, now): (&HashMap<JobId, HeldClaim>, Millis),
     found: Option<LaneHead>,
     back: &mut Vec<(i64, (Millis, JobId))>,
 ) -> Result<Option<LaneHead>, StoreError> {

@@ -10,12 +10,13 @@
 use rusqlite::{Row, params};
 
 use super::State;
-use super::claim::Held;
+use super::claim::HeldClaim;
 use super::kept::{List, Listed};
 use super::run_ends::{Completed, ToKeep};
 use super::schema::{
     JobRow, KindCounts, KindRow, Place, id_bytes, kind_row, millis_of, out_of_range, store_error,
 };
+use super::sql::{DROP_ENDED, HAS_ENDED, REMEMBER};
 use super::tables::{EndedRow, Tables};
 use crate::store::{Ending, Finish, Left, kept_until};
 use crate::values::error::StoreError;
@@ -23,6 +24,11 @@ use crate::values::id::JobId;
 use crate::values::job::{Extra, group_of};
 use crate::values::node::NODE_KEPT;
 use crate::values::time::Millis;
+
+const ENDED: &str =
+    "SELECT {row}, kind, at, ending, took, result FROM {p}ended WHERE id = ?1 AND ending > 0";
+
+const KEPT_JOB: &str = "SELECT {row}, kind, at, 1, took, result FROM {p}kept WHERE id = ?1";
 
 impl State {
     /// Removes a cancelled job from its table. Keeps it if a caller waits for its end, or else its id if its caller
@@ -76,7 +82,7 @@ impl State {
     pub(super) fn keep_completed(
         &mut self,
         tables: Tables<'_>,
-        held: &Held,
+        held: &HeldClaim,
         finish: &Finish,
         now: Millis,
     ) -> Result<(), StoreError> {
@@ -119,7 +125,11 @@ impl State {
         tables.put_ended(row)?;
         if row.ending == Ending::Dead {
             let error = row.job.errors.first_line();
-            tables.execute(&tables.sql.add_dead_by_error, params![row.kind, error])?;
+            tables.execute(
+                "INSERT INTO {p}dead_by_error VALUES (?1, ?2, 1) ON CONFLICT DO UPDATE \
+                 SET jobs = jobs + 1",
+                params![row.kind, error],
+            )?;
         }
         self.count(row.kind, row.counts());
         Ok(())
@@ -134,7 +144,7 @@ impl State {
     ) -> Result<(), StoreError> {
         let until = ended.plus(self.keep_dead);
         let row = params![id_bytes(id), until.get(), ended.get()];
-        tables.execute(&tables.sql.put_remembered, row).map(drop)
+        tables.execute(REMEMBER, row).map(drop)
     }
 
     /// Removes the entry of a job that has ended, and everything that counts it.
@@ -143,15 +153,23 @@ impl State {
         tables: Tables<'_>,
         row: &EndedRow,
     ) -> Result<(), StoreError> {
-        if tables.execute(&tables.sql.drop_ended, [id_bytes(row.job.id)])? == 0 {
+        if tables.execute(DROP_ENDED, [id_bytes(row.job.id)])? == 0 {
             tables.drop_kept_job(row.kind, row.at, row.job.id)?;
             self.waited_for.remove(&row.kind);
         }
         if row.ending == Ending::Dead {
             let group = params![row.kind, row.job.errors.first_line()];
-            let left = tables.one(&tables.sql.drop_dead_by_error, group, |row| row.get(0))?;
+            let left = tables.one(
+                "UPDATE {p}dead_by_error SET jobs = jobs - 1 \
+                 WHERE kind = ?1 AND error = ?2 RETURNING jobs",
+                group,
+                |row| row.get(0),
+            )?;
             if left.is_some_and(|left: i64| left <= 0) {
-                tables.execute(&tables.sql.drop_empty_group, group)?;
+                tables.execute(
+                    "DELETE FROM {p}dead_by_error WHERE kind = ?1 AND error = ?2 AND jobs <= 0",
+                    group,
+                )?;
             }
         }
         self.count(row.kind, -row.counts());
@@ -195,11 +213,15 @@ impl State {
     pub(super) fn purge(&mut self, tables: Tables<'_>, now: Millis) -> Result<bool, StoreError> {
         let (rows, begun) = self.purges.begin();
         let limit = params![now.get(), i64::try_from(rows).unwrap_or(i64::MAX)];
-        let over = tables.all(&tables.sql.over, limit, |row| row.get::<_, Vec<u8>>(0))?;
+        let over = tables.all(
+            "SELECT id FROM {p}ended WHERE until < ?1 ORDER BY until LIMIT ?2",
+            limit,
+            |row| row.get::<_, Vec<u8>>(0),
+        )?;
         for id in &over {
-            match tables.one(&tables.sql.ended, [id], EndedRow::read)? {
+            match tables.one(ENDED, [id], EndedRow::read)? {
                 Some(row) => self.drop_ended(tables, &row, now)?,
-                None => drop(tables.execute(&tables.sql.drop_ended, [id])?),
+                None => drop(tables.execute(DROP_ENDED, [id])?),
             }
         }
         let mut purged = over.len();
@@ -210,10 +232,14 @@ impl State {
         }
         self.purges.end(purged, begun);
         let are_groups_left = self.purge_groups(tables, now)?;
-        tables.execute(&tables.sql.purge_nodes, [now.minus(NODE_KEPT).get()])?;
-        tables.execute(&tables.sql.tokens.purge_holds, [now.get()])?;
+        tables.execute("DELETE FROM {p}node WHERE seen < ?1", [now.minus(NODE_KEPT).get()])?;
+        tables.execute(
+            "DELETE FROM {p}setting WHERE name >= 'hold' AND name < 'hole' \
+             AND CAST(value AS INTEGER) < ?1",
+            [now.get()],
+        )?;
         for scope in self.lane_table.lanes.tokens.purge(now) {
-            tables.execute(&tables.sql.tokens.drop, [scope])?;
+            tables.execute("DELETE FROM {p}tokens WHERE scope = ?1", [scope])?;
         }
         Ok(purged >= rows || are_groups_left)
     }
@@ -226,10 +252,11 @@ impl State {
         now: Millis,
     ) -> Result<Vec<List>, StoreError> {
         let (mut lists, mut jobs) = (Vec::new(), 0);
-        if rows == 0 || !tables.sql.kept.has_tables.get() {
+        if rows == 0 || !tables.sql.has_kept.get() {
             return Ok(lists);
         }
-        let statement = tables.conn.prepare_cached(&tables.sql.kept.lists_over);
+        let statement = tables
+            .prepare("SELECT kind, at, n, jobs FROM {p}kept_list WHERE until < ?1 ORDER BY until");
         let mut statement = statement.map_err(store_error)?;
         let mut over = statement.query([now.get()]).map_err(store_error)?;
         while jobs < rows
@@ -274,21 +301,16 @@ impl EndedRow {
 impl Tables<'_> {
     /// Says whether the job with this id has ended, and is kept or its id remembered.
     pub(super) fn has_ended(&self, id: JobId) -> Result<bool, StoreError> {
-        let has = |sql: &str| {
-            let found = self.one(sql, [id_bytes(id)], |_| Ok(()))?;
-            Ok::<bool, StoreError>(found.is_some())
-        };
-        let kept = &self.sql.kept;
-        Ok(has(&self.sql.has_ended)? || kept.has_tables.get() && has(&kept.has)?)
+        let id = [id_bytes(id)];
+        Ok(self.has(HAS_ENDED, id)?
+            || self.sql.has_kept.get() && self.has("SELECT 1 FROM {p}kept WHERE id = ?1", id)?)
     }
 
     /// Returns the entry of a job that is dead or kept.
     pub(super) fn ended(&self, id: JobId) -> Result<Option<EndedRow>, StoreError> {
-        let found = self.one(&self.sql.ended, [id_bytes(id)], EndedRow::read)?;
+        let found = self.one(ENDED, [id_bytes(id)], EndedRow::read)?;
         match found {
-            None if self.sql.kept.has_tables.get() => {
-                self.one(&self.sql.kept.get, [id_bytes(id)], EndedRow::read)
-            }
+            None if self.sql.has_kept.get() => self.one(KEPT_JOB, [id_bytes(id)], EndedRow::read),
             found => Ok(found),
         }
     }
@@ -297,7 +319,10 @@ impl Tables<'_> {
         let EndedRow { job, kind, ending, until, at, took, result } = row;
         let errors = Some(job.errors.as_text()).filter(|text| !text.is_empty());
         self.execute(
-            &self.sql.put_ended,
+            "INSERT INTO {p}ended (id, ending, until, at, kind, due, took, failures, \
+             interruptions, attempts, callers_id, part, key, errors, extra, result, payload) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, \
+             ?17)",
             params![
                 id_bytes(job.id),
                 *ending as i64,

@@ -12,7 +12,8 @@ use foldhash::{HashMap, HashSet};
 use rusqlite::{Row, params};
 
 use super::State;
-use super::schema::{id_bytes, id_of, millis_of, out_of_range, store_error};
+use super::schema::{GROUPS, id_bytes, id_of, millis_of, out_of_range};
+use super::sql::{DROP_ENDED, REMEMBER};
 use super::statement::{job_of, parameter};
 use super::tables::{EndedRow, Tables};
 use crate::store::{Answer, Ending, Inserted, Left, MOST_EACH, NewGroup, NewJob, Tally};
@@ -21,6 +22,8 @@ use crate::values::group::{GroupError, GroupId, GroupInfo};
 use crate::values::id::JobId;
 use crate::values::job::{Extra, group_of};
 use crate::values::time::Millis;
+
+const PUT_MEMBER: &str = "INSERT OR IGNORE INTO {p}member VALUES (?1, ?2)";
 
 const SEALED: i64 = 1;
 const CANCELLED: i64 = 2;
@@ -94,8 +97,7 @@ impl GroupRow {
 impl Tables<'_> {
     /// Says whether the file has the tables of groups.
     pub(super) fn has_groups(&self) -> Result<bool, StoreError> {
-        let found = self.one(&self.sql.groups.has_groups, [], |row| row.get::<_, i64>(0))?;
-        Ok(found == Some(1))
+        self.has("SELECT 1 FROM sqlite_schema WHERE name = '{p}grp_ended'", [])
     }
 
     /// Returns a group. The file may have no tables of groups.
@@ -107,7 +109,7 @@ impl Tables<'_> {
     }
 
     fn group_row(&self, id: GroupId) -> Result<Option<GroupRow>, StoreError> {
-        self.one(&self.sql.groups.group, [bytes(id)], GroupRow::read)
+        self.one("SELECT {tally} FROM {p}grp WHERE id = ?1", [bytes(id)], GroupRow::read)
     }
 
     fn set_group(&self, group: &GroupRow) -> Result<(), StoreError> {
@@ -122,13 +124,18 @@ impl Tables<'_> {
             cancelled.cast_signed(),
             dead_left.cast_signed(),
         ];
-        self.execute(&self.sql.groups.set_group, row).map(drop)
+        self.execute(
+            "UPDATE {p}grp SET ended = ?2, flags = ?3, total = ?4, completed = ?5, dead = ?6, \
+             cancelled = ?7, dead_left = ?8 WHERE id = ?1",
+            row,
+        )
+        .map(drop)
     }
 
     /// Counts a new open member.
     fn join_group(&self, id: GroupId, member: JobId) -> Result<(), StoreError> {
         if let Some(mut group) = self.group_row(id)? {
-            let sql = &self.sql.groups.put_member;
+            let sql = PUT_MEMBER;
             self.execute(sql, params![bytes(id), id_bytes(member)])?;
             group.tally.total += 1;
             self.set_group(&group)?;
@@ -151,7 +158,7 @@ impl State {
         now: Millis,
     ) -> Result<Answer, StoreError> {
         if !tables.has_groups()? {
-            tables.conn.execute_batch(&tables.sql.groups.make_groups).map_err(store_error)?;
+            tables.make(GROUPS)?;
         }
         if tables.group_row(new.id)?.is_some() {
             return Ok(refused(GroupError::Exists));
@@ -172,12 +179,12 @@ impl State {
         let tally = Tally::new(now, new.waits_for_the_dead);
         let group = GroupRow { id: new.id, tally, callback };
         let row = params![bytes(new.id), now.get(), group.flags(), callback.map(id_bytes)];
-        tables.execute(&tables.sql.groups.put_group, row)?;
+        tables.execute("INSERT INTO {p}grp VALUES (?1, ?2, NULL, ?3, 0, 0, 0, 0, 0, ?4)", row)?;
         if let Some(job) = &new.callback {
             let row = params![bytes(new.id), id_bytes(job.id), parameter(job)?];
-            tables.execute(&tables.sql.groups.put_callback, row)?;
+            tables.execute("INSERT INTO {p}callback VALUES (?1, ?2, ?3)", row)?;
             let reserved = params![id_bytes(job.id), Millis::MAX.get(), now.get()];
-            tables.execute(&tables.sql.put_remembered, reserved)?;
+            tables.execute(REMEMBER, reserved)?;
             if let Some(outer) = outer {
                 tables.join_group(outer, job.id)?;
             }
@@ -249,7 +256,7 @@ impl State {
         now: Millis,
     ) -> Result<(), StoreError> {
         let row = params![bytes(of), id_bytes(member)];
-        let was_open = tables.execute(&tables.sql.groups.drop_member, row)? > 0;
+        let was_open = tables.execute("DELETE FROM {p}member WHERE grp = ?1 AND id = ?2", row)? > 0;
         if was_open && let Some(mut group) = tables.group_row(of)? {
             group.tally.leave(left);
             self.settle_group(tables, group, now)?;
@@ -287,7 +294,7 @@ impl State {
             tables.set_group(&group)?;
             if is_member {
                 let row = params![bytes(of), id_bytes(id)];
-                tables.execute(&tables.sql.groups.put_member, row)?;
+                tables.execute(PUT_MEMBER, row)?;
                 return Ok(extra);
             }
         }
@@ -312,13 +319,15 @@ impl State {
             return Ok(());
         }
         let of = [bytes(group.id)];
-        let job = tables.one(&tables.sql.groups.callback, of, |row| row.get::<_, Vec<u8>>(0))?;
+        let job = tables.one("SELECT job FROM {p}callback WHERE grp = ?1", of, |row| {
+            row.get::<_, Vec<u8>>(0)
+        })?;
         let Some(mut job) = job.as_deref().and_then(job_of) else {
             return Err(StoreError::Damaged(format!("group {} has no callback", group.id)));
         };
-        tables.execute(&tables.sql.groups.drop_callback, of)?;
+        tables.execute("DELETE FROM {p}callback WHERE grp = ?1", of)?;
         job.due = job.due.max(now);
-        tables.execute(&tables.sql.drop_ended, [id_bytes(job.id)])?;
+        tables.execute(DROP_ENDED, [id_bytes(job.id)])?;
         self.insert(tables, &job, now).map(drop)
     }
 
@@ -332,7 +341,12 @@ impl State {
             return Ok(false);
         }
         let before = now.minus(self.keep_dead).get();
-        Ok(tables.execute(&tables.sql.groups.purge_groups, [before])? >= 1000)
+        Ok(tables.execute(
+            "DELETE FROM {p}grp WHERE id IN (SELECT id FROM {p}grp \
+             WHERE ended IS NOT NULL AND dead_left = 0 AND ended < ?1 \
+             ORDER BY ended LIMIT 1000)",
+            [before],
+        )? >= 1000)
     }
 }
 
@@ -349,7 +363,11 @@ pub(super) fn latest_groups(tables: Tables<'_>, most: usize) -> Result<Vec<Group
         return Ok(Vec::new());
     }
     let most = i64::try_from(most).unwrap_or(i64::MAX);
-    let groups = tables.all(&tables.sql.groups.groups, [most], GroupRow::read)?;
+    let groups = tables.all(
+        "SELECT {tally} FROM {p}grp WHERE made >= 0 ORDER BY made DESC, id DESC LIMIT ?1",
+        [most],
+        GroupRow::read,
+    )?;
     Ok(groups.iter().map(GroupRow::info).collect())
 }
 
@@ -364,7 +382,11 @@ pub(super) fn members(
     }
     let after = after.map(id_bytes).map_or(Vec::new(), |bytes| bytes.to_vec());
     let page = params![bytes(id), after, MOST_EACH as i64];
-    tables.all(&tables.sql.groups.members, page, |row| id_of(row, 0))
+    tables.all(
+        "SELECT id FROM {p}member WHERE grp = ?1 AND id > ?2 ORDER BY id LIMIT ?3",
+        page,
+        |row| id_of(row, 0),
+    )
 }
 
 /// G1: the counts of each group equal its members.
@@ -373,21 +395,25 @@ pub(super) fn check_groups(tables: Tables<'_>) -> Result<(), Violation> {
         return Ok(());
     }
     let wrong = |what: String| Err(Violation(format!("G1: {what}")));
-    let sql = &tables.sql.groups;
     let pair = |row: &Row<'_>| Ok((group_at(row, 0)?, id_of(row, 1)?));
     let read = |row: &Row<'_>| Ok((id_of(row, 0)?, row.get::<_, Vec<u8>>(1)?));
-    let mut alive = tables.all(&sql.all_extras, [], read)?;
+    let mut alive = tables.whole(
+        "SELECT id, extra FROM {p}job WHERE extra IS NOT NULL UNION ALL SELECT id, extra \
+         FROM {p}later WHERE extra IS NOT NULL",
+        read,
+    )?;
     if tables.sql.has_lanes.get() {
-        alive.extend(tables.all(&sql.all_extras_of_lane, [], read)?);
+        alive.extend(tables.whole("SELECT id, extra FROM {p}lane WHERE extra IS NOT NULL", read)?);
     }
     let of = |(id, extra): (JobId, Vec<u8>)| Some((group_in(Some(&extra))?, id));
     let alive: HashSet<(GroupId, JobId)> = alive.into_iter().filter_map(of).collect();
     let mut dead: HashMap<GroupId, u64> = HashMap::default();
-    let all_dead = tables.all(&sql.all_extras_of_dead, [], read)?;
+    let all_dead = tables
+        .whole("SELECT id, extra FROM {p}ended WHERE ending = 2 AND extra IS NOT NULL", read)?;
     for (of, _) in all_dead.into_iter().filter_map(of) {
         *dead.entry(of).or_default() += 1;
     }
-    let callbacks = tables.all(&sql.all_callbacks, [], pair)?;
+    let callbacks = tables.whole("SELECT grp, id FROM {p}callback", pair)?;
     let to_come: HashSet<JobId> = callbacks.iter().map(|(_, id)| *id).collect();
     for (of, id) in &callbacks {
         if !tables.has_ended(*id)? {
@@ -395,14 +421,14 @@ pub(super) fn check_groups(tables: Tables<'_>) -> Result<(), Violation> {
         }
     }
     let members: HashSet<(GroupId, JobId)> =
-        tables.all(&sql.all_members, [], pair)?.into_iter().collect();
+        tables.whole("SELECT grp, id FROM {p}member", pair)?.into_iter().collect();
     if let Some((of, id)) = alive.difference(&members).next() {
         return wrong(format!("{id} is not among the members of {of}"));
     }
     if let Some((of, id)) = members.difference(&alive).find(|(_, id)| !to_come.contains(id)) {
         return wrong(format!("{id} of {of} is gone"));
     }
-    for group in tables.all(&sql.all_groups, [], GroupRow::read)? {
+    for group in tables.whole("SELECT {tally} FROM {p}grp", GroupRow::read)? {
         let (id, tally) = (group.id, group.tally);
         let open = members.iter().filter(|(of, _)| *of == id).count() as u64;
         if tally.total != open + tally.completed + tally.dead + tally.cancelled {

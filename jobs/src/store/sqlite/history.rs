@@ -39,23 +39,29 @@ impl KindMinute {
 
 impl Rows for Tables<'_> {
     fn get(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
-        self.one(&self.sql.history, [key], |row| row.get(0))
+        self.one("SELECT value FROM {p}history WHERE key = ?1", [key], |row| row.get(0))
     }
 
     fn put(&mut self, key: Vec<u8>, value: Vec<u8>) -> Result<(), StoreError> {
-        self.execute(&self.sql.put_history, [key, value]).map(drop)
+        self.execute(
+            "INSERT INTO {p}history VALUES (?1, ?2) ON CONFLICT (key) DO UPDATE \
+             SET value = excluded.value",
+            [key, value],
+        )
+        .map(drop)
     }
 
     fn remove(&mut self, key: &[u8]) -> Result<(), StoreError> {
-        self.execute(&self.sql.drop_history, [key]).map(drop)
+        self.execute("DELETE FROM {p}history WHERE key = ?1", [key]).map(drop)
     }
 }
 
 /// Returns the latest minute of each kind, and the name of the kind.
 fn minutes(tables: Tables<'_>) -> Result<Vec<(String, KindMinute)>, StoreError> {
-    let rows = tables.all(&tables.sql.minutes, [], |row| {
-        Ok((row.get(0)?, row.get::<_, String>(1)?, row.get::<_, Vec<u8>>(2)?))
-    })?;
+    let rows =
+        tables.all("SELECT n, name, minute FROM {p}kind WHERE minute IS NOT NULL", [], |row| {
+            Ok((row.get(0)?, row.get::<_, String>(1)?, row.get::<_, Vec<u8>>(2)?))
+        })?;
     let minute = |(kind, name, column): (i64, String, Vec<u8>)| {
         KindMinute::of_column(kind, &column).map(|minute| (name, minute))
     };
@@ -112,11 +118,17 @@ impl State {
     ) -> Result<(), StoreError> {
         let changed = self.deltas.iter().position(|(of, _)| *of == kind);
         let Some((_, by)) = changed.map(|at| self.deltas.swap_remove(at)) else {
-            return tables.execute(&tables.sql.set_minute, params![kind, minute]).map(drop);
+            return tables
+                .execute("UPDATE {p}kind SET minute = ?2 WHERE n = ?1", params![kind, minute])
+                .map(drop);
         };
         let KindCounts { jobs, retrying, dead, kept, kept_bytes } = by;
         let row = params![kind, jobs, retrying, dead, kept, kept_bytes, minute];
-        tables.execute(&tables.sql.kind_counts_and_minute, row)?;
+        tables.execute(
+            "UPDATE {p}kind SET jobs = jobs + ?2, retrying = retrying + ?3, dead = dead \
+             + ?4, kept = kept + ?5, kept_bytes = kept_bytes + ?6, minute = ?7 WHERE n = ?1",
+            row,
+        )?;
         self.has_counted(kind, by);
         Ok(())
     }

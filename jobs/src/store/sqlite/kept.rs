@@ -23,7 +23,8 @@ use foldhash::HashMap;
 use rusqlite::{Params, Row, params};
 
 use super::State;
-use super::schema::{KindCounts, id_bytes, id_of, kind_row, millis_of, store_error};
+use super::schema::{KEPT, KindCounts, id_bytes, id_of, kind_row, millis_of, store_error};
+use super::sql::HAS_ENDED;
 use super::tables::Tables;
 use crate::store::{TRIM_LOOKS, TRIMMED, is_waited_for};
 use crate::values::error::{StoreError, Violation};
@@ -31,6 +32,10 @@ use crate::values::id::JobId;
 use crate::values::job::Extra;
 use crate::values::setting::Keep;
 use crate::values::time::Millis;
+
+const DROP_KEPT: &str = "DELETE FROM {p}kept WHERE id = ?1";
+
+const ALL_KEPT: &str = "SELECT id, kind, at, callers_id, {bytes}, extra FROM {p}kept ORDER BY id";
 
 /// How many jobs a list has at most. The row of such a list fits into its page of the B-tree.
 const MOST_JOBS: usize = 40;
@@ -127,11 +132,10 @@ impl List {
 impl Tables<'_> {
     /// Makes the tables of kept jobs, if the file has none.
     pub(super) fn make_kept(&self) -> Result<(), StoreError> {
-        let sql = &self.sql.kept;
-        if sql.has_tables.replace(true) {
+        if self.sql.has_kept.replace(true) {
             return Ok(());
         }
-        self.conn.execute_batch(&sql.make_kept).map_err(store_error)
+        self.make(KEPT)
     }
 
     /// Writes the lists of jobs whose rows are there.
@@ -139,7 +143,11 @@ impl Tables<'_> {
         kept.jobs.sort_unstable_by_key(|job| job.id);
         for jobs in kept.jobs.chunks(MOST_JOBS) {
             let row = params![kept.kind, kept.at.get(), kept.until.get(), bytes_of(jobs)];
-            self.execute(&self.sql.kept.put_list, row)?;
+            self.execute(
+                "INSERT INTO {p}kept_list VALUES (?1, ?2, (SELECT coalesce(max(n), 0) + 1 \
+                 FROM {p}kept_list WHERE kind = ?1 AND at = ?2), ?3, ?4)",
+                row,
+            )?;
         }
         Ok(())
     }
@@ -152,9 +160,11 @@ impl Tables<'_> {
         mut look: impl FnMut(Millis, &Listed) -> Look,
     ) -> Result<Vec<List>, StoreError> {
         let mut gone = Vec::new();
-        self.lists_by_time(&self.sql.kept.oldest_lists, [kind], |lists| {
-            Ok(take_gone(lists, &mut gone, &mut look))
-        })?;
+        self.lists_by_time(
+            "SELECT kind, at, n, jobs FROM {p}kept_list WHERE kind = ?1 ORDER BY at, n",
+            [kind],
+            |lists| Ok(take_gone(lists, &mut gone, &mut look)),
+        )?;
         for (list, left) in &gone {
             self.drop_kept(list)?;
             self.set_list(list, left)?;
@@ -166,11 +176,11 @@ impl Tables<'_> {
     /// `true`. Returns whether it has.
     pub(super) fn lists_by_time(
         &self,
-        sql: &str,
+        sql: &'static str,
         params: impl Params,
         mut each: impl FnMut(Vec<List>) -> Result<bool, StoreError>,
     ) -> Result<bool, StoreError> {
-        let mut statement = self.conn.prepare_cached(sql).map_err(store_error)?;
+        let mut statement = self.prepare(sql).map_err(store_error)?;
         let mut rows = statement.query(params).map_err(store_error)?;
         let mut lists: Vec<List> = Vec::new();
         while let Some(row) = rows.next().map_err(store_error)? {
@@ -193,9 +203,12 @@ impl Tables<'_> {
 
     /// Deletes a job and takes it off its list.
     pub(super) fn drop_kept_job(&self, kind: i64, at: Millis, id: JobId) -> Result<(), StoreError> {
-        let sql = &self.sql.kept;
-        self.execute(&sql.drop, [id_bytes(id)])?;
-        for mut list in self.all(&sql.lists_of_time, params![kind, at.get()], List::read)? {
+        self.execute(DROP_KEPT, [id_bytes(id)])?;
+        for mut list in self.all(
+            "SELECT kind, at, n, jobs FROM {p}kept_list WHERE kind = ?1 AND at = ?2 ORDER BY n",
+            params![kind, at.get()],
+            List::read,
+        )? {
             let jobs = list.jobs.len();
             list.jobs.retain(|job| job.id != id);
             if list.jobs.len() < jobs {
@@ -206,7 +219,7 @@ impl Tables<'_> {
     }
 
     fn drop_kept(&self, list: &List) -> Result<(), StoreError> {
-        let mut drop = self.conn.prepare_cached(&self.sql.kept.drop).map_err(store_error)?;
+        let mut drop = self.prepare(DROP_KEPT).map_err(store_error)?;
         for job in &list.jobs {
             drop.execute([id_bytes(job.id)]).map_err(store_error)?;
         }
@@ -215,29 +228,38 @@ impl Tables<'_> {
 
     /// Gives a list these jobs.
     fn set_list(&self, list: &List, jobs: &[Listed]) -> Result<(), StoreError> {
-        let (sql, List { kind, at, n, .. }) = (&self.sql.kept, list);
+        let List { kind, at, n, .. } = list;
         match jobs {
-            [] => self.execute(&sql.drop_list, params![kind, at.get(), n]).map(drop),
-            _ => self.execute(&sql.set_list, params![kind, at.get(), n, bytes_of(jobs)]).map(drop),
+            [] => self
+                .execute(
+                    "DELETE FROM {p}kept_list WHERE kind = ?1 AND at = ?2 AND n = ?3",
+                    params![kind, at.get(), n],
+                )
+                .map(drop),
+            _ => self
+                .execute(
+                    "UPDATE {p}kept_list SET jobs = ?4 WHERE kind = ?1 AND at = ?2 AND n = ?3",
+                    params![kind, at.get(), n, bytes_of(jobs)],
+                )
+                .map(drop),
         }
     }
 
     /// Returns the kind of every kept job, and how many bytes of it count.
     pub(super) fn kept_jobs(&self) -> Result<Vec<(i64, i64)>, StoreError> {
-        match self.sql.kept.has_tables.get() {
-            true => self.all(&self.sql.kept.all_kept, [], |row| Ok((row.get(1)?, row.get(4)?))),
+        match self.sql.has_kept.get() {
+            true => self.whole(ALL_KEPT, |row| Ok((row.get(1)?, row.get(4)?))),
             false => Ok(Vec::new()),
         }
     }
 
     /// Compares kept jobs with their lists (F14).
     pub(super) fn lists_agree(&self) -> Result<(), Violation> {
-        let sql = &self.sql.kept;
-        if !sql.has_tables.get() {
+        if !self.sql.has_kept.get() {
             return Ok(());
         }
         let mut listed: HashMap<JobId, (i64, Millis, Listed)> = HashMap::default();
-        for list in self.all(&sql.all_lists, [], List::read)? {
+        for list in self.whole("SELECT kind, at, n, jobs FROM {p}kept_list", List::read)? {
             let (kind, at) = (list.kind, list.at);
             if list.jobs.is_empty() || !list.jobs.is_sorted_by_key(|job| job.id) {
                 return Err(Violation(format!("F14: a list in no order: {list:?}")));
@@ -248,7 +270,7 @@ impl Tables<'_> {
                 }
             }
         }
-        let rows = self.all(&sql.all_kept, [], |row| {
+        let rows = self.whole(ALL_KEPT, |row| {
             Ok((row.get(1)?, millis_of(row, 2)?, Listed::of_row(row, 3)?))
         })?;
         for row in rows {
@@ -256,7 +278,7 @@ impl Tables<'_> {
             if found != Some(row) {
                 return Err(Violation(format!("F14: the kept job {row:?} is listed as {found:?}")));
             }
-            if self.one(&self.sql.has_ended, [id_bytes(id)], |_| Ok(()))?.is_some() {
+            if self.has(HAS_ENDED, [id_bytes(id)])? {
                 return Err(Violation(format!("F14: {id} is kept, and has a row of `ended`")));
             }
         }
@@ -422,7 +444,8 @@ impl State {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(unknown) => {
                 let mut waited = WaitedFor::default();
-                let lists = &tables.sql.kept.latest_lists;
+                let lists = "SELECT kind, at, n, jobs FROM {p}kept_list \
+                     WHERE kind = ?1 AND at <= ?2 ORDER BY at DESC, n DESC";
                 tables.lists_by_time(lists, [kind, i64::MAX], |lists| {
                     let jobs =
                         lists.iter().flat_map(|list| list.jobs.iter().map(|job| (list.at, job)));

@@ -18,8 +18,9 @@ use std::sync::Arc;
 use rusqlite::params;
 
 use super::State;
-use super::claim::{Claims, Held};
-use super::schema::{JobRow, Place, id_bytes, store_error, unreadable_job};
+use super::claim::{FileClaims, HeldClaim};
+use super::schema::{JobRow, LANES, Place, TOKENS, id_bytes, store_error, unreadable_job};
+use super::sql::{DELETE, DELETE_LANE};
 use super::tables::Tables;
 use crate::store::lanes::Lanes;
 use crate::store::{ClaimRequest, Unreadable};
@@ -69,7 +70,7 @@ impl Default for LaneTable {
 
 impl LaneTable {
     /// Forgets every lane: the state in memory may be wrong.
-    pub(super) fn forget(&mut self, claims: &Claims) {
+    pub(super) fn forget(&mut self, claims: &FileClaims) {
         self.lanes.forget(claims.by_lane());
         self.starts.clear();
         (self.is_stale, self.are_tokens_stale, self.is_wanted) = (true, true, false);
@@ -99,8 +100,11 @@ impl LaneTable {
     ) -> Result<(), StoreError> {
         let mut after: Arc<str> = Arc::from("");
         loop {
-            let next =
-                tables.one(&tables.sql.lane_after, params![kind, after], |row| row.get(0))?;
+            let next = tables.one(
+                "SELECT part FROM {p}lane WHERE kind = ?1 AND part > ?2 ORDER BY part LIMIT 1",
+                params![kind, after],
+                |row| row.get(0),
+            )?;
             let Some(part) = next else { return Ok(()) };
             self.lanes.file(name, &part);
             after = part;
@@ -116,10 +120,15 @@ impl LaneTable {
         (moves, unreadable): (&mut usize, &mut Vec<Unreadable>),
     ) -> Result<Option<Millis>, StoreError> {
         let most = i64::try_from(*moves + 1).unwrap_or(i64::MAX);
-        let rows = tables.all(&tables.sql.parts_of_road, params![kind, most], |row| {
-            let found = JobRow::read_position(row).and_then(|at| Ok((at, row.get(2)?)));
-            Ok(found.map_err(|error| unreadable_job(row, error)))
-        })?;
+        let rows = tables.all(
+            "SELECT due, id, part FROM {p}job WHERE kind = ?1 AND part IS NOT NULL \
+             ORDER BY due, id LIMIT ?2",
+            params![kind, most],
+            |row| {
+                let found = JobRow::read_position(row).and_then(|at| Ok((at, row.get(2)?)));
+                Ok(found.map_err(|error| unreadable_job(row, error)))
+            },
+        )?;
         let (is_full, mut last) = (rows.len() as i64 == most, None);
         for found in rows {
             // A row that cannot be read stays where it is.
@@ -136,8 +145,12 @@ impl LaneTable {
             *moves -= 1;
             last = Some(at.0);
             let key = (kind, at.0.get(), id_bytes(at.1));
-            tables.execute(&tables.sql.move_to_lane, key)?;
-            tables.execute(&tables.sql.delete, key)?;
+            tables.execute(
+                "INSERT OR FAIL INTO {p}lane SELECT {columns} FROM {p}job \
+                 WHERE kind = ?1 AND due = ?2 AND id = ?3",
+                key,
+            )?;
+            tables.execute(DELETE, key)?;
             self.file(kind, name, &part, at);
         }
         // Some of the rows could not be read, so others may follow that are due.
@@ -150,11 +163,14 @@ impl LaneTable {
         tables: Tables<'_>,
         (kind, name): (i64, &Arc<str>),
         part: &Arc<str>,
-        (held, now): (&foldhash::HashMap<JobId, Held>, Millis),
+        (held, now): (&foldhash::HashMap<JobId, HeldClaim>, Millis),
     ) -> Result<First, StoreError> {
         let start = self.starts.get(&kind).and_then(|starts| starts.get(part)).copied();
         let (due, id) = start.unwrap_or((Millis::ZERO, JobId::from_u128(0)));
-        let statement = tables.conn.prepare_cached(&tables.sql.lane_next);
+        let statement = tables.prepare(
+            "SELECT due, id FROM {p}lane WHERE kind = ?1 AND part = ?2 AND (due, id) >= \
+             (?3, ?4) ORDER BY due, id",
+        );
         let mut statement = statement.map_err(store_error)?;
         let from = params![kind, part, due.get(), id_bytes(id)];
         let mut rows = statement.query(from).map_err(store_error)?;
@@ -174,7 +190,7 @@ impl LaneTable {
     }
 }
 
-impl Claims {
+impl FileClaims {
     /// Returns the claims, as the lanes count them.
     pub(super) fn by_lane(&self) -> impl Iterator<Item = crate::store::lanes::Claim<'_>> {
         self.held.iter().filter_map(|(id, held)| {
@@ -186,12 +202,14 @@ impl Claims {
 impl Tables<'_> {
     /// Returns the tokens of these scopes.
     pub(super) fn tokens(&self, scopes: &[String]) -> Result<Vec<Option<Tokens>>, StoreError> {
-        if !self.sql.tokens.has_table.get() {
+        if !self.sql.has_tokens.get() {
             return Ok(vec![None; scopes.len()]);
         }
         let tokens = |scope: &String| {
             let text =
-                self.one(&self.sql.tokens.of_scope, [scope], |row| row.get::<_, String>(0))?;
+                self.one("SELECT value FROM {p}tokens WHERE scope = ?1", [scope], |row| {
+                    row.get::<_, String>(0)
+                })?;
             Ok(text.and_then(|text| Tokens::from_text(&text)))
         };
         scopes.iter().map(tokens).collect()
@@ -208,7 +226,7 @@ impl State {
     /// Makes the table of lanes, if the file has none.
     pub(super) fn make_lanes(&mut self, tables: Tables<'_>) -> Result<(), StoreError> {
         if !tables.sql.has_lanes.get() {
-            tables.conn.execute_batch(&tables.sql.make_lanes).map_err(store_error)?;
+            tables.make(LANES)?;
             tables.sql.has_lanes.set(true);
             let cursors = self.claims.cursors.iter_mut();
             cursors.for_each(|cursor| cursor.next_part = Some(Millis::ZERO));
@@ -225,9 +243,10 @@ impl State {
         now: Millis,
     ) -> Result<(), StoreError> {
         if core::mem::take(&mut self.lane_table.are_tokens_stale) {
-            let all = match tables.sql.tokens.has_table.get() {
-                true => tables
-                    .all(&tables.sql.tokens.all_tokens, [], |row| Ok((row.get(0)?, row.get(1)?)))?,
+            let all = match tables.sql.has_tokens.get() {
+                true => tables.all("SELECT scope, value FROM {p}tokens", [], |row| {
+                    Ok((row.get(0)?, row.get(1)?))
+                })?,
                 false => Vec::new(),
             };
             self.lane_table.lanes.load_tokens(all.into_iter());
@@ -257,10 +276,14 @@ impl State {
     /// Writes the tokens that have changed.
     pub(super) fn write_tokens(&mut self, tables: Tables<'_>) -> Result<(), StoreError> {
         for (scope, tokens) in self.lane_table.lanes.tokens.changed() {
-            if !tables.sql.tokens.has_table.replace(true) {
-                tables.conn.execute_batch(&tables.sql.tokens.make_tokens).map_err(store_error)?;
+            if !tables.sql.has_tokens.replace(true) {
+                tables.make(TOKENS)?;
             }
-            tables.execute(&tables.sql.tokens.put, [scope, tokens])?;
+            tables.execute(
+                "INSERT INTO {p}tokens VALUES (?1, ?2) ON CONFLICT (scope) DO UPDATE \
+                 SET value = excluded.value",
+                [scope, tokens],
+            )?;
         }
         Ok(())
     }
@@ -283,8 +306,12 @@ impl State {
         at: Position,
     ) -> Result<(), StoreError> {
         let key = (kind, at.0.get(), id_bytes(at.1));
-        tables.execute(&tables.sql.move_back, key)?;
-        tables.execute(&tables.sql.delete_lane, key)?;
+        tables.execute(
+            "INSERT OR FAIL INTO {p}job SELECT {columns} FROM {p}lane \
+             WHERE kind = ?1 AND due = ?2 AND id = ?3",
+            key,
+        )?;
+        tables.execute(DELETE_LANE, key)?;
         self.hours.note_newest(kind, at.0);
         let mut cursors = self.claims.cursors.iter_mut();
         if let Some(cursor) = cursors.find(|cursor| cursor.kind == kind) {
@@ -310,7 +337,7 @@ impl State {
             let id = JobId::from_u128(u128::from_be_bytes(id));
             Ok((row.get::<_, i64>(0)?, id, row.get::<_, Arc<str>>(2)?))
         };
-        for (kind, id, part) in tables.all(&tables.sql.all_parts, [], of_lane)? {
+        for (kind, id, part) in tables.whole("SELECT kind, id, part FROM {p}lane", of_lane)? {
             let Some(name) = self.claims.name_of(kind) else { continue };
             if self.claims.get(id).is_none() && !lanes.has(name, &part) {
                 return Err(Violation(format!("F13: {id} is in the lane {part:?}, which is lost")));

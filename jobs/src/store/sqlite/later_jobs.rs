@@ -188,7 +188,11 @@ impl State {
         let first = loop {
             let mut first: Option<(i64, i64)> = None;
             for &kind in &kinds {
-                let hour = tables.one(&tables.sql.first_hour, [kind], |row| row.get(0))?;
+                let hour = tables.one(
+                    "SELECT min(hour) FROM {p}later WHERE kind = ?1",
+                    [kind],
+                    |row| row.get(0),
+                )?;
                 let hour: Option<i64> = hour.flatten();
                 first = first.into_iter().chain(hour.map(|hour| (hour, kind))).min();
             }
@@ -206,7 +210,8 @@ impl State {
         self.hours.first_later = first;
         self.hours.pace.end(all - room, begun);
         if self.hours.last != before {
-            tables.execute(&tables.sql.set_hour, [self.hours.last])?;
+            tables
+                .execute("UPDATE {p}meta SET value = ?1 WHERE name = 'hour'", [self.hours.last])?;
         }
         Ok(self.hours.last != before || room != all)
     }
@@ -221,15 +226,24 @@ impl State {
     ) -> Result<usize, StoreError> {
         let limit = i64::try_from(room).unwrap_or(i64::MAX);
         let key = params![kind, hour, limit];
-        let rows = tables.all(&tables.sql.hour_rows, key, |row| {
-            Ok((row.get::<_, Value>(1)?, JobRow::read(row).ok()))
-        })?;
+        let rows = tables.all(
+            "SELECT {row} FROM {p}later WHERE kind = ?1 AND hour = ?2 ORDER BY id LIMIT ?3",
+            key,
+            |row| Ok((row.get::<_, Value>(1)?, JobRow::read(row).ok())),
+        )?;
         let Some(last) = rows.last().map(|(id, _)| id.clone()) else { return Ok(0) };
         // A row that cannot be read is moved as it is. The claim that meets it reports it.
         for (id, _) in rows.iter().filter(|(_, job)| job.is_none()) {
-            tables.execute(&tables.sql.move_unread, params![kind, hour, id])?;
+            tables.execute(
+                "INSERT INTO {p}job SELECT {columns} FROM {p}later \
+                 WHERE kind = ?1 AND hour = ?2 AND id = ?3",
+                params![kind, hour, id],
+            )?;
         }
-        tables.execute(&tables.sql.delete_hour_rows, params![kind, hour, last])?;
+        tables.execute(
+            "DELETE FROM {p}later WHERE kind = ?1 AND hour = ?2 AND id <= ?3",
+            params![kind, hour, last],
+        )?;
         let moved = rows.len();
         let mut jobs: Vec<JobRow> = rows.into_iter().filter_map(|(_, job)| job).collect();
         jobs.sort_unstable_by_key(|job| (job.due, job.id));
@@ -250,7 +264,7 @@ impl State {
 impl Tables<'_> {
     /// Returns the last hour whose jobs are all in the table of jobs.
     pub(super) fn hour(&self) -> Result<i64, StoreError> {
-        let hour = self.one(&self.sql.hour, [], |row| {
+        let hour = self.one("SELECT value FROM {p}meta WHERE name = 'hour'", [], |row| {
             let hour = row.get(0)?;
             let known = -1..=hour_of(Millis::MAX);
             if known.contains(&hour) { Ok(hour) } else { Err(out_of_range(0, hour)) }
@@ -260,7 +274,9 @@ impl Tables<'_> {
 
     /// Returns the latest due time of a kind in the table of jobs.
     fn newest(&self, kind: i64) -> Result<Option<Millis>, StoreError> {
-        let newest = self.one(&self.sql.newest, [kind], |row| row.get::<_, Option<i64>>(0))?;
+        let newest = self.one("SELECT max(due) FROM {p}job WHERE kind = ?1", [kind], |row| {
+            row.get::<_, Option<i64>>(0)
+        })?;
         Ok(newest.flatten().map(Millis::clamped))
     }
 }

@@ -46,7 +46,7 @@ use connection::Access;
 use connection::{Identity, LONGEST_WAIT, set_waiting, waiting_until};
 use open::Location;
 use schema::store_error;
-use sql::Sql;
+use sql::{DROP_NODES, Sql};
 pub(crate) use state::State;
 use statement::Filed;
 use tables::Tables;
@@ -313,7 +313,7 @@ impl Store for Sqlite {
         let _ = set_waiting(&mut conn, false);
         if self.state.claims.of_runner() && !self.state.overtaken {
             // If another connection writes, the next start does it.
-            let _ = conn.execute(&self.sql.drop_nodes, []);
+            let _ = Tables { conn: &conn, sql: &self.sql }.execute(DROP_NODES, []);
         }
         crate::values::hook::at("closing: before the checkpoint");
         let emptied = conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0));

@@ -29,12 +29,18 @@ use super::callers_transaction::EndedIn;
 use super::connection::{
     Identity, LONGEST_WAIT, beside, from_now, identity, set_waiting, sync_folder, waiting_until,
 };
-use super::schema::{APPLICATION_ID, PAGE_BYTES, VERSION, store_error};
-use super::sql::Sql;
+use super::schema::{
+    APPLICATION_ID, GROUPS, KEPT, LANES, PAGE_BYTES, TABLES, TOKENS, VERSION, store_error,
+};
+use super::sql::{FLUSH, Sql};
 use super::tables::Tables;
 use crate::store::Hurry;
 use crate::values::error::{OpenError, StoreError};
 use crate::values::id::JobId;
+
+const TEXT_OF: &str = "SELECT sql FROM sqlite_schema WHERE name = ?1";
+
+const HAS_TABLES: &str = "SELECT 1 FROM sqlite_schema WHERE name = '{p}meta'";
 
 /// Where a store is, and how to open it.
 #[derive(Clone)]
@@ -151,7 +157,11 @@ impl Location {
         }
         self.prepare_tables(&conn)?;
         let sql = Sql::new(self.queue.as_deref());
-        let number = Tables { conn: &conn, sql: &sql }.one(&sql.file_number, [], |row| row.get(0));
+        let number = Tables { conn: &conn, sql: &sql }.one(
+            "SELECT value FROM {p}meta WHERE name = 'file'",
+            [],
+            |row| row.get(0),
+        );
         self.number = number.map_err(|error| self.refine(error))?;
         Ok(conn)
     }
@@ -191,7 +201,7 @@ impl Location {
             return Ok(false);
         }
         let sql = Sql::new(self.queue.as_deref());
-        let flushed = Tables { conn, sql: &sql }.execute(&sql.flush, []);
+        let flushed = Tables { conn, sql: &sql }.execute(FLUSH, []);
         flushed.map(|_| true).map_err(|error| self.refine(error))
     }
 
@@ -438,9 +448,8 @@ impl Location {
         }
         let made = tables.execute("BEGIN IMMEDIATE", []).and_then(|_| {
             // Another process may have made them meanwhile.
-            let none = tables.one(&sql.has_tables, [], |row| row.get::<_, i64>(0))? == Some(0);
-            if none {
-                conn.execute_batch(&sql.tables).map_err(store_error)?;
+            if !tables.has(HAS_TABLES, [])? {
+                tables.make(TABLES)?;
             }
             crate::values::hook::at("schema: before the commit");
             tables.execute("COMMIT", []).map(drop)
@@ -453,9 +462,9 @@ impl Location {
     /// groups no table of groups, one without rates no table of tokens, and one without kept jobs none of those.
     fn compare_schema(&self, tables: Tables<'_>) -> Result<(), OpenError> {
         for (name, made, is_optional) in tables.sql.definitions() {
-            let found = tables.one(&tables.sql.text_of, [name], |row| row.get::<_, String>(0));
+            let found = tables.one(TEXT_OF, [&name], |row| row.get::<_, String>(0));
             let found = found.map_err(|error| self.refine(error))?;
-            if found.as_deref() != Some(made) && !(is_optional && found.is_none()) {
+            if found.as_ref() != Some(&made) && !(is_optional && found.is_none()) {
                 return Err(self.damaged(&format!("{name} is not what version {VERSION} makes")));
             }
         }
@@ -465,11 +474,12 @@ impl Location {
     /// Returns the version of this queue's tables, or none if the file has none.
     pub(super) fn version(&self, tables: Tables<'_>) -> Result<Option<i64>, OpenError> {
         let refine = |error| self.refine(error);
-        let present = tables.one(&tables.sql.has_tables, [], |row| row.get::<_, i64>(0));
-        if present.map_err(refine)? == Some(0) {
+        if !tables.has(HAS_TABLES, []).map_err(refine)? {
             return Ok(None);
         }
-        let version = tables.one(&tables.sql.version, [], |row| row.get(0)).map_err(refine)?;
+        let version = tables
+            .one("SELECT value FROM {p}meta WHERE name = 'version'", [], |row| row.get(0))
+            .map_err(refine)?;
         match version {
             Some(VERSION) => self.compare_schema(tables).map(|()| version),
             Some(version) if version > VERSION => {
@@ -485,19 +495,16 @@ impl Location {
 
 impl Sql {
     /// Returns each table and each index: its name, the text that makes it, and whether a file may be without it.
-    pub(super) fn definitions(&self) -> impl Iterator<Item = (&str, &str, bool)> {
-        let all = [
-            (&self.tables, false),
-            (&self.make_lanes, true),
-            (&self.groups.make_groups, true),
-            (&self.tokens.make_tokens, true),
-            (&self.kept.make_kept, true),
-        ];
+    pub(super) fn definitions(&self) -> impl Iterator<Item = (String, String, bool)> {
+        let all = [(TABLES, false), (LANES, true), (GROUPS, true), (TOKENS, true), (KEPT, true)];
         all.into_iter().flat_map(|(texts, is_optional)| {
+            let texts = self.complete(texts);
             let texts = texts.split(';').map(str::trim).filter(|text| text.starts_with("CREATE"));
-            texts.map(move |text| {
-                (text.split_whitespace().nth(2).unwrap_or_default(), text, is_optional)
-            })
+            let named = |text: &str| {
+                let name = text.split_whitespace().nth(2).unwrap_or_default();
+                (name.to_owned(), text.to_owned(), is_optional)
+            };
+            texts.map(named).collect::<Vec<_>>()
         })
     }
 }
@@ -508,7 +515,7 @@ impl Tables<'_> {
     /// rows that break a constraint.
     pub(super) fn damage(&self, check: &str) -> Result<Option<String>, StoreError> {
         for (name, made, _) in self.sql.definitions() {
-            let is_there = self.one(&self.sql.text_of, [name], |_| Ok(()))?.is_some();
+            let is_there = self.has(TEXT_OF, [&name])?;
             if made.starts_with("CREATE TABLE") && is_there {
                 let check = format!("PRAGMA {check}('{name}')");
                 let report: String =

@@ -22,6 +22,7 @@ use super::schema::{
     ClaimedAt, JobRow, KindCounts, KindRow, MILLIS_PER_HOUR, Place, Table, hour_of, id_bytes,
     kind_row, millis_of, store_error,
 };
+use super::sql::DEAD_BY_ERROR;
 use super::tables::{EndedRow, Tables};
 use crate::store::{BYTES_PER_PAGE, Ending, KindGauges, Page, PageKey, PageRequest};
 use crate::values::error::StoreError;
@@ -49,7 +50,8 @@ impl State {
         let (alive, dead) = (of(all.jobs), of(all.dead));
         let mut claimed = HashSet::default();
         self.claimed(tables, |place| claimed.extend([(place.due, place.id)]))?;
-        let schedules = tables.one(&tables.sql.counts, [], |row| row.get::<_, u32>(0))?;
+        let schedules =
+            tables.one("SELECT count(*) FROM {p}schedule", [], |row| row.get::<_, u32>(0))?;
         let schedules = u64::from(schedules.unwrap_or(0));
         let running = claimed.len() as u64;
         let pending = alive.saturating_sub(running);
@@ -135,12 +137,21 @@ impl State {
     ) -> Result<(Overdue, Option<Millis>), StoreError> {
         let limit = i64::try_from(left.max(1) + claimed.len() as u64).unwrap_or(i64::MAX);
         let until = params![kind.n, now.get(), limit];
-        let rows = tables.all(&tables.sql.overdue, until, JobRow::read_position)?;
+        let rows = tables.all(
+            "SELECT due, id FROM {p}job WHERE kind = ?1 AND due < ?2 ORDER BY due, id LIMIT ?3",
+            until,
+            JobRow::read_position,
+        )?;
         let mut read = rows.len() as i64;
         let unclaimed = rows.into_iter().filter(|position| !claimed.contains(position));
         let mut dues: Vec<Millis> = unclaimed.map(|(due, _)| due).collect();
         if tables.sql.has_lanes.get() {
-            let rows = tables.all(&tables.sql.overdue_lane, until, JobRow::read_position)?;
+            let rows = tables.all(
+                "SELECT due, id FROM {p}lane WHERE kind = ?1 AND due < ?2 \
+                 ORDER BY due, id LIMIT ?3",
+                until,
+                JobRow::read_position,
+            )?;
             read = read.max(rows.len() as i64);
             let unclaimed = rows.into_iter().filter(|position| !claimed.contains(position));
             dues.extend(unclaimed.map(|(due, _)| due));
@@ -148,11 +159,20 @@ impl State {
         // While no process runs the jobs, no job leaves `later`. Its rows have no order within an hour, so the
         // first of them is asked for by itself: that reads the jobs of one hour.
         let until = params![kind.n, hour_of(now), now.get(), limit];
-        let later = tables.all(&tables.sql.overdue_later, until, |row| millis_of(row, 0))?;
+        let later = tables.all(
+            "SELECT due FROM {p}later WHERE kind = ?1 AND hour <= ?2 AND due < ?3 LIMIT ?4",
+            until,
+            |row| millis_of(row, 0),
+        )?;
         read = read.max(later.len() as i64);
         let mut first = None;
         if !later.is_empty() {
-            first = tables.one(&tables.sql.first_later, [kind.n], |row| millis_of(row, 0))?;
+            first = tables.one(
+                "SELECT min(due) FROM {p}later WHERE kind = ?1 AND hour = (SELECT min(hour) \
+                 FROM {p}later WHERE kind = ?1)",
+                [kind.n],
+                |row| millis_of(row, 0),
+            )?;
         }
         dues.extend(later);
         first = first.into_iter().chain(dues.iter().copied().min()).min();
@@ -196,10 +216,21 @@ impl State {
         let kinds = self.kinds.iter().filter(|kind| wanted(&kind.name));
         for kind in kinds.map(|kind| kind.n).collect::<Vec<i64>>() {
             let key = params![kind, after.0, id_bytes(after.1), request.to.get(), limit];
-            let jobs = tables.all(&tables.sql.page, key, JobRow::read_position)?;
+            let jobs = tables.all(
+                "SELECT due, id FROM {p}job WHERE kind = ?1 AND (due, id) > (?2, ?3) \
+                 AND due <= ?4 ORDER BY due, id LIMIT ?5",
+                key,
+                JobRow::read_position,
+            )?;
             found.extend(jobs.into_iter().map(|(due, id)| ((due.get(), id), kind, Table::Job)));
             if tables.sql.has_lanes.get() {
-                let jobs = tables.all(&tables.sql.lane_page, key, JobRow::read_position)?;
+                let jobs = tables.all(
+                    "SELECT due, id FROM {p}lane \
+                     WHERE kind = ?1 AND (due, id) > (?2, ?3) AND due <= ?4 \
+                     ORDER BY due, id LIMIT ?5",
+                    key,
+                    JobRow::read_position,
+                )?;
                 let in_lanes = jobs.into_iter().map(|(due, id)| ((due.get(), id), kind));
                 found.extend(in_lanes.map(|(position, kind)| (position, kind, Table::Lane)));
             }
@@ -263,7 +294,11 @@ impl State {
         let kind = kind_row(&self.kinds, kind)?.name.clone();
         let Some(claimed) = claimed else { return Ok(job.info(kind, JobState::Pending)) };
         let claimed = claimed.map(Millis::to_system);
-        let progress = tables.one(&tables.sql.progress, [id_bytes(job.id)], |row| row.get(0))?;
+        let progress = tables.one(
+            "SELECT value FROM {p}progress WHERE id = ?1",
+            [id_bytes(job.id)],
+            |row| row.get(0),
+        )?;
         Ok(JobInfo { claimed, progress, ..job.info(kind, JobState::Running) })
     }
 
@@ -317,7 +352,10 @@ fn read_later(
     to: Millis,
     limit: usize,
 ) -> Result<Reading, StoreError> {
-    let statement = tables.conn.prepare_cached(&tables.sql.later_page);
+    let statement = tables.prepare(
+        "SELECT due, id, hour FROM {p}later WHERE kind = ?1 AND hour BETWEEN ?2 AND ?3 \
+         ORDER BY hour, id",
+    );
     let mut statement = statement.map_err(store_error)?;
     let hours = params![kind, after.0.div_euclid(MILLIS_PER_HOUR), hour_of(to)];
     let mut found = statement.query(hours).map_err(store_error)?;
@@ -376,7 +414,7 @@ impl State {
         // A list may stop early. The other lists are cut there: this one may have jobs between theirs.
         for ending in Ending::ALL.into_iter().filter(|ending| request.set.has(*ending)) {
             let stopped = match ending {
-                Ending::Completed if tables.sql.kept.has_tables.get() => {
+                Ending::Completed if tables.sql.has_kept.get() => {
                     self.read_kept(tables, request, kind, &mut rows)?
                 }
                 _ => read_ended(tables, request, ending, kind, &mut rows)?,
@@ -406,19 +444,23 @@ impl State {
             Some(kind) => it.n == kind,
             None => self.counts_of(it).kept > 0,
         });
-        let sql = &tables.sql.kept;
         let latest = request.after.map_or(i64::MAX, |(at, _)| at.get());
         let mut found: Vec<PageKey> = Vec::new();
         for kind in kinds {
             let end = found.len() + request.limit;
-            tables.lists_by_time(&sql.latest_lists, params![kind.n, latest], |lists| {
-                let of = |list: &List| {
-                    list.jobs.iter().map(|job| (list.at, job.id)).collect::<Vec<PageKey>>()
-                };
-                let jobs = lists.iter().flat_map(of);
-                found.extend(jobs.filter(|key| request.after.is_none_or(|after| *key < after)));
-                Ok(found.len() >= end)
-            })?;
+            tables.lists_by_time(
+                "SELECT kind, at, n, jobs FROM {p}kept_list \
+                 WHERE kind = ?1 AND at <= ?2 ORDER BY at DESC, n DESC",
+                params![kind.n, latest],
+                |lists| {
+                    let of = |list: &List| {
+                        list.jobs.iter().map(|job| (list.at, job.id)).collect::<Vec<PageKey>>()
+                    };
+                    let jobs = lists.iter().flat_map(of);
+                    found.extend(jobs.filter(|key| request.after.is_none_or(|after| *key < after)));
+                    Ok(found.len() >= end)
+                },
+            )?;
         }
         found.sort_unstable_by_key(|key| core::cmp::Reverse(*key));
         let is_full = found.len() >= request.limit;
@@ -427,7 +469,15 @@ impl State {
         let mut bytes = 0;
         for (at, id) in &found {
             let row = params![id_bytes(*id), from, to];
-            let Some(row) = tables.one(&sql.get_if_due, row, EndedRow::read)? else { continue };
+            let Some(row) = tables.one(
+                "SELECT {row}, kind, at, 1, took, result FROM {p}kept \
+                 WHERE id = ?1 AND due BETWEEN ?2 AND ?3",
+                row,
+                EndedRow::read,
+            )?
+            else {
+                continue;
+            };
             bytes += row.bytes();
             rows.push(row);
             if bytes >= BYTES_PER_PAGE {
@@ -455,7 +505,7 @@ impl State {
         most: usize,
     ) -> Result<Vec<DeadByError>, StoreError> {
         let most = i64::try_from(most).unwrap_or(i64::MAX);
-        let groups = tables.all(&tables.sql.dead_by_error, [most], |row| {
+        let groups = tables.all(DEAD_BY_ERROR, [most], |row| {
             Ok((row.get::<_, i64>(0)?, row.get(1)?, row.get::<_, u32>(2)?))
         })?;
         let group = |(kind, error, jobs)| {
@@ -481,10 +531,18 @@ fn read_ended(
     let (from, to) = (request.from.get(), request.to.get());
     let limit = i64::try_from(request.limit).unwrap_or(i64::MAX);
     let sql = match kind {
-        None => &tables.sql.ended_page,
-        Some(_) => &tables.sql.ended_page_of_kind,
+        None => {
+            "SELECT {row}, kind, at, ending, took, result FROM {p}ended \
+             WHERE ending = ?1 AND ending > 1 AND (at, id) < (?2, ?3) AND due BETWEEN ?4 \
+             AND ?5 ORDER BY at DESC, id DESC LIMIT ?6"
+        }
+        Some(_) => {
+            "SELECT {row}, kind, at, ending, took, result FROM {p}ended \
+             WHERE ending = ?1 AND ending > 0 AND (at, id) < (?2, ?3) AND due BETWEEN ?4 \
+             AND ?5 AND kind = ?7 ORDER BY at DESC, id DESC LIMIT ?6"
+        }
     };
-    let mut statement = tables.conn.prepare_cached(sql).map_err(store_error)?;
+    let mut statement = tables.prepare(sql).map_err(store_error)?;
     let mut found = match kind {
         None => statement.query(params![ending as i64, at, id, from, to, limit]),
         Some(kind) => statement.query(params![ending as i64, at, id, from, to, limit, kind]),

@@ -29,6 +29,7 @@ use super::State;
 use super::groups::group_in;
 use super::kept::Listed;
 use super::schema::{JobRow, KindCounts, KindRow, Place, Table, id_bytes, kind_row, store_error};
+use super::sql::DROP_NODES;
 use super::tables::Tables;
 use crate::store::history::Figure;
 use crate::store::{Answer, End, Finish, Left, MOST_INTERRUPTIONS, killed};
@@ -267,7 +268,7 @@ impl State {
         now: Millis,
     ) -> Result<(), StoreError> {
         if together {
-            tables.execute(&tables.sql.delete_between, range(jobs))?;
+            tables.execute("DELETE FROM {p}job WHERE {between}", range(jobs))?;
         }
         let mut gone = KindCounts::default();
         for job in jobs {
@@ -288,7 +289,8 @@ impl State {
 
 impl Tables<'_> {
     /// Copies neighbours to `kept`. Their rows there get the same values. If SQLite copies fewer rows, this is an error,
-    /// so the transaction is rolled back. A trigger of a user can cause that.
+    /// so the transaction is rolled back. A trigger of a user can cause that. `OR FAIL`, because SQLite keeps a journal for
+    /// each `INSERT .. SELECT` that it may have to undo alone.
     fn copy_to_kept(
         &self,
         jobs: &[Completed],
@@ -299,7 +301,12 @@ impl Tables<'_> {
         let ToKeep { took, result, listed, .. } = to_keep;
         let (at, callers_id) = (now.get(), listed.callers_id);
         let row = params![kind, first, first_id, last, last_id, at, took, callers_id, result];
-        match self.execute(&self.sql.kept.keep_between, row)? {
+        match self.execute(
+            "INSERT OR FAIL INTO {p}kept ({kept}) \
+             SELECT id, kind, ?6, due, ?7, failures, interruptions, attempts, ?8, part, key, \
+             errors, extra, ?9, payload FROM {p}job WHERE {between}",
+            row,
+        )? {
             copied if copied == jobs.len() => Ok(()),
             copied => {
                 let wrong = format!("{copied} of {} kept jobs could be written", jobs.len());
@@ -318,8 +325,18 @@ impl Tables<'_> {
         let (kind, due, id) = place.key();
         let ToKeep { took, result, listed, .. } = to_keep;
         let keep = match place.table {
-            Table::Lane => &self.sql.kept.keep_of_lane,
-            Table::Job | Table::Later => &self.sql.kept.keep,
+            Table::Lane => {
+                "INSERT OR FAIL INTO {p}kept ({kept}) \
+                 SELECT id, kind, ?4, due, ?5, failures, interruptions, attempts, ?6, part, \
+                 key, errors, extra, ?7, payload FROM {p}lane \
+                 WHERE kind = ?1 AND due = ?2 AND id = ?3"
+            }
+            Table::Job | Table::Later => {
+                "INSERT OR FAIL INTO {p}kept ({kept}) \
+                 SELECT id, kind, ?4, due, ?5, failures, interruptions, attempts, ?6, part, \
+                 key, errors, extra, ?7, payload FROM {p}job \
+                 WHERE kind = ?1 AND due = ?2 AND id = ?3"
+            }
         };
         let row = params![kind, due, id, now.get(), took, listed.callers_id, result];
         Ok(self.execute(keep, row)? > 0)
@@ -331,7 +348,9 @@ impl Tables<'_> {
         if jobs.len() < FEW || jobs[0].place.table != Table::Job {
             return Ok(0);
         }
-        let mut statement = self.conn.prepare_cached(&self.sql.between).map_err(store_error)?;
+        let mut statement = self
+            .prepare("SELECT due, id FROM {p}job WHERE {between} ORDER BY due, id")
+            .map_err(store_error)?;
         let mut rows = statement.query(range(jobs)).map_err(store_error)?;
         let mut neighbours = 0;
         while let Some(row) = rows.next().map_err(store_error)?
@@ -374,9 +393,9 @@ impl State {
             tables.add_kind(kind)?;
         }
         self.kinds = tables.kinds()?;
-        tables.execute(&tables.sql.add_start, [])?;
+        tables.execute("UPDATE {p}meta SET value = value + 1 WHERE name = 'starts'", [])?;
         // A file has one node: the process before is none any more.
-        tables.execute(&tables.sql.drop_nodes, [])?;
+        tables.execute(DROP_NODES, [])?;
         self.claims.starts = tables.starts()?;
         let cancel_requested: HashSet<JobId> = self.cancel_requested(tables)?.clone();
         // Backwards from the latest claim: of two suspects, the one claimed later is the more likely cause, so
@@ -389,10 +408,10 @@ impl State {
             suspect_after |=
                 self.interrupted(tables, place, cancel_requested, suspect_after, now)?;
         }
-        tables.execute(&tables.sql.drop_claims, [])?;
-        tables.execute(&tables.sql.drop_cancel_requests, [])?;
+        tables.execute("DELETE FROM {p}claim", [])?;
+        tables.execute("DELETE FROM {p}cancel_requested", [])?;
         self.cancel_requested = Some(HashSet::default());
-        tables.execute(&tables.sql.drop_all_progress, [])?;
+        tables.execute("DELETE FROM {p}progress", [])?;
         self.progress = Some(HashSet::default());
         self.claims.handle(kinds, &self.kinds);
         self.lane_table.forget(&self.claims);

@@ -4,6 +4,7 @@ use rusqlite::params;
 
 use super::State;
 use super::schema::{KindRow, millis_of, schedule_of, store_error};
+use super::sql::{DROP_SETTING, PUT_SETTING};
 use super::tables::Tables;
 use crate::store::{NewJob, NewSchedule, StoredSchedule, Unreadable};
 use crate::values::error::StoreError;
@@ -69,7 +70,7 @@ impl Tables<'_> {
     /// Removes a schedule and its pause. Returns whether there was one.
     pub(super) fn drop_schedule(&self, name: &str) -> Result<bool, StoreError> {
         self.drop_pause(name)?;
-        Ok(self.execute(&self.sql.drop_schedule, [name])? > 0)
+        Ok(self.execute("DELETE FROM {p}schedule WHERE name = ?1", [name])? > 0)
     }
 
     /// Pauses a schedule. Returns whether there is one.
@@ -78,7 +79,7 @@ impl Tables<'_> {
             return Ok(false);
         }
         let value = at.get().to_string();
-        self.execute(&self.sql.put_setting, [setting::schedule_pause_setting(name), value])?;
+        self.execute(PUT_SETTING, [setting::schedule_pause_setting(name), value])?;
         Ok(true)
     }
 
@@ -100,30 +101,36 @@ impl Tables<'_> {
     /// Sets the next occurrence of a schedule, or removes the schedule if it has none.
     fn move_schedule(&self, name: &str, next: Option<Millis>) -> Result<(), StoreError> {
         match next {
-            Some(next) => {
-                self.execute(&self.sql.move_schedule, params![name, next.get()]).map(drop)
-            }
+            Some(next) => self
+                .execute(
+                    "UPDATE {p}schedule SET next = ?2 WHERE name = ?1",
+                    params![name, next.get()],
+                )
+                .map(drop),
             None => self.drop_schedule(name).map(drop),
         }
     }
 
     /// Removes the pause of a schedule. Returns whether it had one.
     fn drop_pause(&self, name: &str) -> Result<bool, StoreError> {
-        Ok(self.execute(&self.sql.drop_setting, [setting::schedule_pause_setting(name)])? > 0)
+        Ok(self.execute(DROP_SETTING, [setting::schedule_pause_setting(name)])? > 0)
     }
 
     fn put_schedule(&self, kind: i64, new: &NewSchedule, next: Millis) -> Result<(), StoreError> {
         let missed = new.schedule.missed.to_number();
         let rule = new.schedule.rule.to_text();
         let row = params![new.name, kind, rule, missed, next.get(), new.payload];
-        self.execute(&self.sql.put_schedule, row).map(drop)
+        self.execute("INSERT OR REPLACE INTO {p}schedule VALUES (?1, ?2, ?3, ?4, ?5, ?6)", row)
+            .map(drop)
     }
 
     /// Returns the kind, the rule and the next occurrence of a schedule.
     fn schedule(&self, name: &str) -> Result<Option<(i64, String, Millis)>, StoreError> {
-        self.one(&self.sql.schedule, [name], |row| {
-            Ok((row.get(0)?, row.get(1)?, millis_of(row, 3)?))
-        })
+        self.one(
+            "SELECT kind, rule, missed, next FROM {p}schedule WHERE name = ?1",
+            [name],
+            |row| Ok((row.get(0)?, row.get(1)?, millis_of(row, 3)?)),
+        )
     }
 
     /// Returns each schedule, or why it cannot be read.
@@ -131,11 +138,15 @@ impl Tables<'_> {
         &self,
         kinds: &[KindRow],
     ) -> Result<Vec<Result<StoredSchedule, Unreadable>>, StoreError> {
-        self.all(&self.sql.schedules, [], |row| {
-            Ok(schedule_of(row, kinds).map_err(|error| {
-                let name: String = row.get(0).unwrap_or_default();
-                Unreadable { what: format!("schedule {name:?}"), error: store_error(error) }
-            }))
-        })
+        self.all(
+            "SELECT name, kind, rule, missed, next, payload FROM {p}schedule ORDER BY name",
+            [],
+            |row| {
+                Ok(schedule_of(row, kinds).map_err(|error| {
+                    let name: String = row.get(0).unwrap_or_default();
+                    Unreadable { what: format!("schedule {name:?}"), error: store_error(error) }
+                }))
+            },
+        )
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use foldhash::{HashMap, HashSet};
 
 use super::callers_transaction::EndedIn;
-use super::claim::Claims;
+use super::claim::FileClaims;
 use super::history::KindMinute;
 use super::kept::{NewlyKept, ToTrim, WaitedFor};
 use super::lane_table::LaneTable;
@@ -32,7 +32,7 @@ pub(crate) struct State {
     pub(crate) minutes: Vec<KindMinute>,
     /// How long dead jobs, and ids that callers chose, are kept.
     pub(crate) keep_dead: Duration,
-    pub(crate) claims: Claims,
+    pub(crate) claims: FileClaims,
     pub(super) ended_in: Arc<EndedIn>,
     pub(crate) hours: Hours,
     pub(super) lane_table: LaneTable,
@@ -77,7 +77,7 @@ impl State {
             noted: Noted::new(location.history),
             minutes: Vec::new(),
             keep_dead: location.keep_dead,
-            claims: Claims::new(runs_jobs),
+            claims: FileClaims::new(runs_jobs),
             ended_in: Arc::clone(&location.ended_in),
             hours: Hours::default(),
             lane_table: LaneTable::default(),

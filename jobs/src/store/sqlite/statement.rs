@@ -52,7 +52,12 @@ struct Head {
 
 /// Returns the text of the statement, with one parameter.
 pub(crate) fn text(location: &Location) -> String {
-    let leave = Sql::new(location.queue.as_deref()).leave;
+    let leave = Sql::new(location.queue.as_deref()).complete(
+        "INSERT INTO {p}outbox (made_for_this_file, job) VALUES (( SELECT file.value \
+         FROM {p}meta AS file JOIN {p}meta AS version \
+         WHERE file.name = 'file' AND file.value = {file} AND version.name = 'version' \
+         AND version.value = {version}), ?1)",
+    );
     let number = location.number.unwrap_or_default().to_string();
     leave.replace("{file}", &number).replace("{version}", &VERSION.to_string())
 }
@@ -154,7 +159,7 @@ impl State {
                 if !tables.is_known(&self.kinds, new.id)? {
                     self.insert(tables, &new, now)?;
                 }
-                tables.execute(&tables.sql.drop_left, [n])?;
+                tables.execute("DELETE FROM {p}outbox WHERE n = ?1", [n])?;
                 filed.any = true;
             }
         }
@@ -173,7 +178,7 @@ impl Sqlite {
         }
         let Some(conn) = &self.conn else { return };
         let tables = Tables { conn, sql: &self.sql };
-        let has_left = tables.one(&tables.sql.has_left, [], |row| row.get(0));
+        let has_left = tables.one("SELECT EXISTS (SELECT 1 FROM {p}outbox)", [], |row| row.get(0));
         if has_left != Ok(Some(true)) || conn.is_readonly("main").unwrap_or(true) {
             return;
         }
@@ -202,7 +207,9 @@ pub(super) fn first_unreadable(tables: Tables<'_>) -> Result<Option<i64>, StoreE
 
 fn left(tables: Tables<'_>, after: i64) -> Result<Vec<(i64, Vec<u8>)>, StoreError> {
     let range = params![after, ROWS_AT_ONCE as i64];
-    tables.all(&tables.sql.left, range, |row| Ok((row.get(0)?, row.get(1)?)))
+    tables.all("SELECT n, job FROM {p}outbox WHERE n > ?1 ORDER BY n LIMIT ?2", range, |row| {
+        Ok((row.get(0)?, row.get(1)?))
+    })
 }
 
 fn unreadable(n: i64) -> Unreadable {

@@ -7,13 +7,13 @@
 //! - A job whose id does not lead to its place has a row in `moved`; every other job has none.
 //! - A row of `key` names a job that exists and has that key.
 
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, params};
 
 use super::schema::{
     InsertedAt, JobRow, KindCounts, KindRow, Place, RowNumber, Table, hour_of, id_bytes, id_of,
     kind_row, millis_of, out_of_range, store_error,
 };
-use super::sql::Sql;
+use super::sql::{DELETE, DELETE_LANE, Sql};
 use crate::store::{Ending, IfTaken, Inserted, NewJob};
 use crate::values::error::StoreError;
 use crate::values::fail_and_retry::AttemptErrors;
@@ -57,61 +57,103 @@ pub(crate) struct Tables<'a> {
     pub(crate) sql: &'a Sql,
 }
 
-impl Tables<'_> {
+impl<'a> Tables<'a> {
+    /// Prepares a statement, or takes it from the cache of the connection.
+    pub(super) fn prepare(&self, sql: &'static str) -> rusqlite::Result<CachedStatement<'a>> {
+        self.conn.prepare_cached(&self.sql.text(sql))
+    }
+
+    /// Runs several statements, which make tables.
+    pub(super) fn make(&self, sql: &'static str) -> Result<(), StoreError> {
+        self.conn.execute_batch(&self.sql.text(sql)).map_err(store_error)
+    }
+
     pub(crate) fn execute(
         &self,
-        sql: &str,
+        sql: &'static str,
         params: impl rusqlite::Params,
     ) -> Result<usize, StoreError> {
-        self.conn.prepare_cached(sql).and_then(|mut sql| sql.execute(params)).map_err(store_error)
+        self.prepare(sql).and_then(|mut sql| sql.execute(params)).map_err(store_error)
     }
 
     pub(crate) fn one<T>(
         &self,
-        sql: &str,
+        sql: &'static str,
         params: impl rusqlite::Params,
         read: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
     ) -> Result<Option<T>, StoreError> {
-        let statement = self.conn.prepare_cached(sql);
+        let statement = self.prepare(sql);
         statement.and_then(|mut sql| sql.query_row(params, read).optional()).map_err(store_error)
     }
 
     pub(crate) fn all<T>(
         &self,
-        sql: &str,
+        sql: &'static str,
         params: impl rusqlite::Params,
         read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
     ) -> Result<Vec<T>, StoreError> {
-        let mut statement = self.conn.prepare_cached(sql).map_err(store_error)?;
+        let mut statement = self.prepare(sql).map_err(store_error)?;
         let rows = statement.query_map(params, read).map_err(store_error)?;
         rows.collect::<rusqlite::Result<_>>().map_err(store_error)
     }
 
+    /// Says whether there is a row.
+    pub(super) fn has(
+        &self,
+        sql: &'static str,
+        params: impl rusqlite::Params,
+    ) -> Result<bool, StoreError> {
+        Ok(self.one(sql, params, |_| Ok(()))?.is_some())
+    }
+
+    /// Reads all of a table. Others find their rows by an index.
+    pub(crate) fn whole<T>(
+        &self,
+        sql: &'static str,
+        read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+    ) -> Result<Vec<T>, StoreError> {
+        self.all(sql, [], read)
+    }
+
     pub(crate) fn kinds(&self) -> Result<Vec<KindRow>, StoreError> {
-        self.all(&self.sql.kinds, [], |row| {
-            let count = |column| match row.get(column)? {
-                count @ 0..=MOST_JOBS => Ok(count),
-                count => Err(out_of_range(column, count)),
-            };
-            let counts = KindCounts {
-                jobs: count(2)?,
-                retrying: count(3)?,
-                dead: count(4)?,
-                kept: count(5)?,
-                kept_bytes: count(6)?,
-            };
-            Ok(KindRow { n: row.get(0)?, name: row.get(1)?, counts })
-        })
+        self.all(
+            "SELECT n, name, jobs, retrying, dead, kept, kept_bytes FROM {p}kind ORDER BY n",
+            [],
+            |row| {
+                let count = |column| match row.get(column)? {
+                    count @ 0..=MOST_JOBS => Ok(count),
+                    count => Err(out_of_range(column, count)),
+                };
+                let counts = KindCounts {
+                    jobs: count(2)?,
+                    retrying: count(3)?,
+                    dead: count(4)?,
+                    kept: count(5)?,
+                    kept_bytes: count(6)?,
+                };
+                Ok(KindRow { n: row.get(0)?, name: row.get(1)?, counts })
+            },
+        )
     }
 
     pub(crate) fn add_kind(&self, name: &str) -> Result<(), StoreError> {
-        self.execute(&self.sql.add_kind, [name]).map(drop)
+        self.execute(
+            "INSERT OR IGNORE INTO {p}kind (name, jobs, retrying, dead, kept, kept_bytes) \
+             VALUES (?1, 0, 0, 0, 0, 0)",
+            [name],
+        )
+        .map(drop)
     }
 
     pub(crate) fn add_counts(&self, kind: i64, by: KindCounts) -> Result<(), StoreError> {
         let KindCounts { jobs, retrying, dead, kept, kept_bytes } = by;
         let row = params![kind, jobs, retrying, dead, kept, kept_bytes];
-        self.execute(&self.sql.kind_counts, row).map(drop)
+        self.execute(
+            "UPDATE {p}kind SET jobs = jobs + ?2, retrying = retrying + ?3, dead = dead \
+             + ?4, kept = kept + ?5, kept_bytes = kept_bytes + ?6 WHERE n = ?1",
+            row,
+        )
+        .map(drop)
     }
 
     /// Returns the place of the job with this id.
@@ -124,7 +166,9 @@ impl Tables<'_> {
             }
         }
         let moved =
-            self.one(&self.sql.moved, [id_bytes(id)], |row| Ok((row.get(0)?, millis_of(row, 1)?)))?;
+            self.one("SELECT kind, due FROM {p}moved WHERE id = ?1", [id_bytes(id)], |row| {
+                Ok((row.get(0)?, millis_of(row, 1)?))
+            })?;
         match moved {
             Some((kind, due)) => self.find_at(kind, due, id),
             None => Ok(None),
@@ -136,24 +180,26 @@ impl Tables<'_> {
         let bytes = id_bytes(id);
         let here = |table| Ok(Some(Place { kind, due, id, table }));
         let key = params![kind, due.get(), bytes];
-        if self.one(&self.sql.job_exists, key, |_| Ok(()))?.is_some() {
-            return here(Table::Job);
-        }
         let hour = params![kind, hour_of(due), bytes, due.get()];
-        if self.one(&self.sql.later_exists, hour, |_| Ok(()))?.is_some() {
-            return here(Table::Later);
+        let in_jobs = "SELECT 1 FROM {p}job WHERE kind = ?1 AND due = ?2 AND id = ?3";
+        let later = "SELECT 1 FROM {p}later WHERE kind = ?1 AND hour = ?2 AND id = ?3 AND due = ?4";
+        let in_lanes = "SELECT 1 FROM {p}lane WHERE kind = ?1 AND due = ?2 AND id = ?3";
+        if self.has(in_jobs, key)? {
+            here(Table::Job)
+        } else if self.has(later, hour)? {
+            here(Table::Later)
+        } else if self.sql.has_lanes.get() && self.has(in_lanes, key)? {
+            here(Table::Lane)
+        } else {
+            Ok(None)
         }
-        if self.sql.has_lanes.get() && self.one(&self.sql.lane_exists, key, |_| Ok(()))?.is_some() {
-            return here(Table::Lane);
-        }
-        Ok(None)
     }
 
     pub(crate) fn job(&self, place: Place) -> Result<Option<JobRow>, StoreError> {
         let sql = match place.table {
-            Table::Job => &self.sql.job,
-            Table::Later => &self.sql.later,
-            Table::Lane => &self.sql.lane,
+            Table::Job => "SELECT {row} FROM {p}job WHERE kind = ?1 AND due = ?2 AND id = ?3",
+            Table::Later => "SELECT {row} FROM {p}later WHERE kind = ?1 AND hour = ?2 AND id = ?3",
+            Table::Lane => "SELECT {row} FROM {p}lane WHERE kind = ?1 AND due = ?2 AND id = ?3",
         };
         self.one(sql, place.key(), JobRow::read)
     }
@@ -178,7 +224,7 @@ impl Tables<'_> {
         self.put_row_alone(kind.n, job, payload, table)?;
         if !job.id.hints_at(&kind.name, job.due) {
             let place = params![id_bytes(job.id), kind.n, job.due.get()];
-            self.execute(&self.sql.put_moved, place)?;
+            self.execute("INSERT OR REPLACE INTO {p}moved VALUES (?1, ?2, ?3)", place)?;
         }
         Ok(Place { kind: kind.n, due: job.due, id: job.id, table })
     }
@@ -199,7 +245,8 @@ impl Tables<'_> {
         if table == Table::Later {
             let hour = hour_of(job.due);
             self.execute(
-                &self.sql.insert_later,
+                "INSERT INTO {p}later VALUES \
+                 (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?13, ?9, ?10, ?11, ?12)",
                 params![
                     kind,
                     hour,
@@ -219,7 +266,13 @@ impl Tables<'_> {
         } else {
             let lane = table == Table::Lane;
             self.execute(
-                if lane { &self.sql.insert_lane } else { &self.sql.insert },
+                if lane {
+                    "INSERT INTO {p}lane VALUES \
+                     (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?12, ?8, ?9, ?10, ?11)"
+                } else {
+                    "INSERT INTO {p}job VALUES \
+                     (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?12, ?8, ?9, ?10, ?11)"
+                },
                 params![
                     kind,
                     due,
@@ -242,9 +295,9 @@ impl Tables<'_> {
     /// Deletes a job, and its row of `moved`. The caller deletes the key.
     pub(crate) fn delete_job(&self, kind: &KindRow, place: Place) -> Result<bool, StoreError> {
         let sql = match place.table {
-            Table::Job => &self.sql.delete,
-            Table::Later => &self.sql.delete_later,
-            Table::Lane => &self.sql.delete_lane,
+            Table::Job => DELETE,
+            Table::Later => "DELETE FROM {p}later WHERE kind = ?1 AND hour = ?2 AND id = ?3",
+            Table::Lane => DELETE_LANE,
         };
         let found = self.execute(sql, place.key())? > 0;
         self.drop_moved(kind, place)?;
@@ -254,7 +307,7 @@ impl Tables<'_> {
     /// Deletes the row of `moved` of a job that is gone, if it had one.
     pub(super) fn drop_moved(&self, kind: &KindRow, place: Place) -> Result<(), StoreError> {
         if !place.id.hints_at(&kind.name, place.due) {
-            self.execute(&self.sql.drop_moved, [id_bytes(place.id)])?;
+            self.execute("DELETE FROM {p}moved WHERE id = ?1", [id_bytes(place.id)])?;
         }
         Ok(())
     }
@@ -274,17 +327,23 @@ impl Tables<'_> {
     /// Lets the key of a job go.
     pub(super) fn drop_key(&self, id: JobId, key: Option<&str>) -> Result<(), StoreError> {
         match key {
-            Some(key) => self.execute(&self.sql.drop_key, params![key, id_bytes(id)]).map(drop),
+            Some(key) => self
+                .execute(
+                    "DELETE FROM {p}key WHERE name = ?1 AND id = ?2",
+                    params![key, id_bytes(id)],
+                )
+                .map(drop),
             None => Ok(()),
         }
     }
 
     pub(crate) fn key_holder(&self, key: &str) -> Result<Option<JobId>, StoreError> {
-        self.one(&self.sql.key, [key], |row| id_of(row, 0))
+        self.one("SELECT id FROM {p}key WHERE name = ?1", [key], |row| id_of(row, 0))
     }
 
     pub(crate) fn put_key(&self, key: &str, id: JobId) -> Result<(), StoreError> {
-        self.execute(&self.sql.put_key, params![key, id_bytes(id)]).map(drop)
+        self.execute("INSERT OR REPLACE INTO {p}key VALUES (?1, ?2)", params![key, id_bytes(id)])
+            .map(drop)
     }
 
     /// Inserts a job by the rules of [`NewJob`] and [`IfTaken`].
@@ -314,9 +373,18 @@ impl Tables<'_> {
                 }
                 if is_claimed {
                     let sql = match place.table {
-                        Table::Job => &self.sql.clear_key,
-                        Table::Later => &self.sql.clear_later_key,
-                        Table::Lane => &self.sql.clear_lane_key,
+                        Table::Job => {
+                            "UPDATE {p}job SET key = NULL \
+                             WHERE kind = ?1 AND due = ?2 AND id = ?3"
+                        }
+                        Table::Later => {
+                            "UPDATE {p}later SET key = NULL \
+                             WHERE kind = ?1 AND hour = ?2 AND id = ?3"
+                        }
+                        Table::Lane => {
+                            "UPDATE {p}lane SET key = NULL \
+                             WHERE kind = ?1 AND due = ?2 AND id = ?3"
+                        }
                     };
                     self.execute(sql, place.key())?;
                 } else {
@@ -360,25 +428,24 @@ impl Tables<'_> {
         Ok(self.find(kinds, id)?.is_some() || self.has_ended(id)?)
     }
 
-    pub(crate) fn ids(&self, sql: &str) -> Result<Vec<JobId>, StoreError> {
+    pub(crate) fn ids(&self, sql: &'static str) -> Result<Vec<JobId>, StoreError> {
         self.all(sql, [], |row| id_of(row, 0))
     }
 
     /// Reads whether the file has the tables of lanes, of tokens and of kept jobs.
     pub(super) fn look_for_tables(&self) -> Result<(), StoreError> {
-        let exists = |sql: &str| {
-            let found = self.one(sql, [], |row| row.get::<_, i64>(0))?;
-            Ok::<bool, StoreError>(found == Some(1))
-        };
-        self.sql.has_lanes.set(exists(&self.sql.has_lane_table)?);
-        self.sql.tokens.has_table.set(exists(&self.sql.tokens.table_exists)?);
-        self.sql.kept.has_tables.set(exists(&self.sql.kept.tables_exist)?);
+        let Sql { has_lanes, has_tokens, has_kept, .. } = self.sql;
+        has_lanes.set(self.has("SELECT 1 FROM sqlite_schema WHERE name = '{p}job_part'", [])?);
+        has_tokens.set(self.has("SELECT 1 FROM sqlite_schema WHERE name = '{p}tokens'", [])?);
+        has_kept.set(self.has("SELECT 1 FROM sqlite_schema WHERE name = '{p}kept_until'", [])?);
         Ok(())
     }
 
     /// Returns how often a process has started to run the jobs.
     pub(crate) fn starts(&self) -> Result<u64, StoreError> {
-        let starts = self.one(&self.sql.starts, [], |row| row.get::<_, i64>(0))?;
+        let starts = self.one("SELECT value FROM {p}meta WHERE name = 'starts'", [], |row| {
+            row.get::<_, i64>(0)
+        })?;
         Ok(u64::try_from(starts.unwrap_or(0)).unwrap_or(0))
     }
 
@@ -387,7 +454,7 @@ impl Tables<'_> {
     pub(crate) fn claims(&self) -> Result<Vec<(JobId, RowNumber)>, StoreError> {
         let read = |row: &Row<'_>| Ok((RowNumber(row.get(0)?), row.get::<_, Vec<u8>>(1)?));
         let mut claims = Vec::new();
-        for (n, ids) in self.all(&self.sql.claims, [], read)? {
+        for (n, ids) in self.whole("SELECT n, ids FROM {p}claim ORDER BY n", read)? {
             let ids = ids.chunks_exact(16).filter_map(|id| id.try_into().ok());
             claims.extend(ids.map(|id| (JobId::from_u128(u128::from_be_bytes(id)), n)));
         }

@@ -7,7 +7,7 @@ use crate::api::limits::{SeenLimit, flows_in};
 use crate::store::{JobSet, KindGauges, PageRequest};
 use crate::values::history::Step;
 use crate::values::info::{JobInfo, JobState};
-use crate::values::setting::{Keep, Settings};
+use crate::values::setting::{Keep, QueueSettings};
 use crate::values::stored_limits::LimitScope;
 use crate::values::time::Millis;
 use crate::web::read::overview::{self, seen};
@@ -27,7 +27,7 @@ pub(crate) fn kinds(reader: &Reader<'_>) -> Result<Kinds, Problem> {
         *dead.entry(group.kind.clone()).or_default() += group.jobs;
     }
     let (stored, nodes) = (client.stored_settings()?, client.nodes()?);
-    let settings = Settings::of(&stored);
+    let settings = QueueSettings::of(&stored);
     let seen = seen(reader.client(), &nodes);
     let gauges = client.gauges()?;
     let place = |name: &str| (!settings.paused_kinds.contains(name), name.to_owned());

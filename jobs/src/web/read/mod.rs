@@ -124,7 +124,7 @@ impl From<StoreError> for Problem {
 
 /// The choices of the program.
 #[derive(Clone)]
-pub(crate) struct Settings {
+pub(crate) struct DashboardSettings {
     pub(crate) queues: Vec<Queue>,
     pub(crate) title: String,
     pub(crate) access: Arc<AccessOf>,

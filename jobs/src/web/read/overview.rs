@@ -8,7 +8,7 @@ use crate::store::{KindGauges, StoredSchedule};
 use crate::values::history::{Buckets, HistoryEntry, Step};
 use crate::values::node::NodeInfo;
 use crate::values::pending_reason::PendingReason;
-use crate::values::setting::Settings;
+use crate::values::setting::QueueSettings;
 use crate::values::time::Millis;
 use crate::web::page::counted;
 use crate::web::page::layout::encoded;
@@ -120,7 +120,7 @@ const MOST_KINDS: usize = 10;
 pub(crate) fn warnings(
     reader: &Reader<'_>,
     view: &Overview,
-    settings: &Settings,
+    settings: &QueueSettings,
 ) -> Result<Vec<Warning>, Problem> {
     let mut warnings = Vec::new();
     if view.is_paused {

@@ -114,7 +114,7 @@ fn end_of_a_pause_makes_the_next_step_at_once() {
             now: Millis::ZERO,
         };
         steps.store.apply(&batch).map_err(|failed| failed.error).unwrap();
-        steps.machine.load_schedules = true;
+        steps.machine.own_work.load_schedules = true;
         let output = steps.machine.step(at(steps.begun, SECOND), &mut Vec::new(), &mut steps.store);
         (
             output.starts.len(),
@@ -256,7 +256,7 @@ fn flush_fails_while_an_insert_before_it_is_not_stored() {
 fn flush_that_the_store_refuses_fails() {
     let mut steps = Steps::new();
     let is = |answer, error| matches!(answer, Answer::Refused(other) if other == error);
-    steps.machine.unstored.note_dropped(&StoreError::Full);
+    steps.machine.backlog.unstored.note_dropped(&StoreError::Full);
     let refused = Answer::Refused(StoreError::Busy);
     assert!(is(steps.machine.flushed(&Op::Flush, refused), StoreError::Busy));
     assert!(is(steps.machine.flushed(&Op::Flush, Answer::Done), StoreError::Full));
@@ -321,7 +321,7 @@ fn key_of_a_run_is_forgotten_with_it() {
         run
     };
     let runs = [1, 2].map(|number| start(&mut steps, number));
-    let holder = |steps: &Steps| steps.machine.by_key.get("order-1").copied();
+    let holder = |steps: &Steps| steps.machine.runs.by_key.get("order-1").copied();
     assert_eq!(holder(&steps), Some(runs[1].id));
     for (at, expected) in [(0, Some(runs[1].id)), (1, None)] {
         let (id, fence) = (runs[at].id, runs[at].fence);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rusqlite::StatementStatus;
 
-use super::plans::statements;
+use super::plans::{Statement, statements};
 use super::support::{now, opened};
 use crate::store::sqlite::Sqlite;
 use crate::store::{Batch, ClaimRequest, End, Finish, NewJob, Op, Outcome, Store};
@@ -40,7 +40,7 @@ fn job(partition: Option<&str>) -> NewJob {
 /// Returns how many steps all statements have taken since the last call.
 fn steps(store: &Sqlite) -> i64 {
     let conn = store.conn.as_ref().unwrap();
-    let of = |(_, text): (String, String)| {
+    let of = |Statement { text, .. }| {
         let statement = conn.prepare_cached(&text).ok()?;
         Some(i64::from(statement.reset_status(StatementStatus::VmStep)))
     };

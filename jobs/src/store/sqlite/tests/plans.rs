@@ -1,42 +1,87 @@
 //! Tests how SQLite carries out the statements: none but those of `check` reads a whole table of jobs or sorts one.
 
+use std::collections::HashSet;
+use std::path::Path;
+
+use proc_macro2::{Literal, TokenStream, TokenTree};
 use rusqlite::Connection;
 
+use crate::store::sqlite::schema::{GROUPS, KEPT, LANES, TABLES, TOKENS};
 use crate::store::sqlite::sql::Sql;
+use crate::store::sqlite::tables::Tables;
 
-/// These read a whole table: `check` all of them, a start the claims, their cancel requests and their progress.
-const READ_ALL: [&str; 18] = [
-    "all_jobs",
-    "all_later",
-    "all_lane",
-    "all_parts",
-    "all_moved",
-    "all_keys",
-    "all_ended",
-    "all_kept",
-    "all_lists",
-    "all_progress",
-    "all_groups",
-    "all_members",
-    "all_callbacks",
-    "all_extras",
-    "all_extras_of_lane",
-    "all_extras_of_dead",
-    "claims",
-    "cancel_requests",
-];
+/// A statement in the sources of the store.
+#[derive(Clone)]
+pub(super) struct Statement {
+    /// With the names of the tables.
+    pub(super) text: String,
+    /// It reads a whole table: `check` has such statements, and a start reads the claims, their cancel requests and their
+    /// progress.
+    reads_all: bool,
+}
 
-/// Returns the name and the text of every statement, as `Debug` shows them. Texts of several statements, which make
-/// tables, are left out; so is `leave`, which the application runs.
-pub(super) fn statements(sql: &Sql) -> Vec<(String, String)> {
-    let shown = format!("{sql:#?}");
-    let statement = |line: &str| {
-        let (name, text) = line.trim().split_once(": \"")?;
-        let text = text.strip_suffix("\",")?;
-        Some((name.to_owned(), text.replace("\\n", "\n").replace("\\'", "'")))
+/// Returns every statement in the sources of the store. Texts of several statements, which make tables, are left out; so
+/// is the one that the application runs.
+pub(super) fn statements(sql: &Sql) -> Vec<Statement> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/store/sqlite");
+    let (mut found, mut all) = (Vec::new(), HashSet::new());
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|its| its == "rs") {
+            let source: TokenStream = std::fs::read_to_string(path).unwrap().parse().unwrap();
+            find(source, &mut found, &mut all);
+        }
+    }
+    let statement = |name: Option<String>, text: &str| {
+        let reads_all = all.contains(text) || name.is_some_and(|name| all.contains(&name));
+        Statement { text: sql.complete(text), reads_all }
     };
-    let is_one = |name: &str| name != "tables" && name != "leave" && !name.starts_with("make_");
-    shown.lines().filter_map(statement).filter(|(name, _)| is_one(name)).collect()
+    let verbs = ["SELECT", "INSERT", "UPDATE", "DELETE"];
+    let is_one = |text: &str| {
+        text.contains("{p}")
+            && !text.contains("{file}")
+            && verbs.iter().any(|verb| text.starts_with(verb))
+    };
+    found
+        .into_iter()
+        .filter(|(_, text)| is_one(text))
+        .map(|(name, text)| statement(name, &text))
+        .collect()
+}
+
+/// Finds the literals among the words of a source, each with the name of its constant if it has one. Adds the first
+/// word of each call of `whole` and of `ids` to `all`: a literal, or the name of a constant.
+fn find(source: TokenStream, found: &mut Vec<(Option<String>, String)>, all: &mut HashSet<String>) {
+    let (mut name, mut before, mut is_const) = (None, String::new(), false);
+    for word in source {
+        match &word {
+            TokenTree::Literal(literal) => {
+                found.extend(text_of(literal).map(|text| (name.take(), text)));
+            }
+            TokenTree::Group(group) => {
+                if ["whole", "ids"].contains(&&*before) {
+                    let first = group.stream().into_iter().next();
+                    all.extend(first.and_then(|first| match first {
+                        TokenTree::Literal(literal) => text_of(&literal),
+                        other => Some(other.to_string()),
+                    }));
+                }
+                find(group.stream(), found, all);
+            }
+            TokenTree::Ident(ident) if is_const => name = Some(ident.to_string()),
+            _ => {}
+        }
+        before = word.to_string();
+        is_const = before == "const";
+    }
+}
+
+/// Returns the text of a literal, if it is one.
+fn text_of(literal: &Literal) -> Option<String> {
+    let source = literal.to_string();
+    let inner = source.strip_prefix('"')?.strip_suffix('"')?;
+    let lines = inner.split("\\\n").enumerate();
+    Some(lines.map(|(n, line)| if n > 0 { line.trim_start() } else { line }).collect())
 }
 
 /// No statement but those that read all of a table reads more rows than it returns. An index with a condition is used
@@ -45,11 +90,10 @@ pub(super) fn statements(sql: &Sql) -> Vec<(String, String)> {
 fn statements_find_their_rows_by_an_index() {
     let conn = Connection::open_in_memory().unwrap();
     let sql = Sql::new(None);
-    conn.execute_batch(&sql.tables).unwrap();
-    conn.execute_batch(&sql.make_lanes).unwrap();
-    conn.execute_batch(&sql.groups.make_groups).unwrap();
-    conn.execute_batch(&sql.tokens.make_tokens).unwrap();
-    conn.execute_batch(&sql.kept.make_kept).unwrap();
+    let tables = Tables { conn: &conn, sql: &sql };
+    for made in [TABLES, LANES, GROUPS, TOKENS, KEPT] {
+        tables.make(made).unwrap();
+    }
     let statements = statements(&sql);
     assert!(statements.len() > 90, "{}", statements.len());
     let tables = [
@@ -69,10 +113,8 @@ fn statements_find_their_rows_by_an_index() {
         "callback",
     ];
     let mut explained = 0;
-    for (name, text) in statements {
-        if READ_ALL.contains(&&*name) {
-            continue;
-        }
+    assert_eq!(statements.iter().filter(|it| it.reads_all).count(), 18);
+    for Statement { text, .. } in statements.into_iter().filter(|it| !it.reads_all) {
         let mut plan = conn.prepare(&format!("EXPLAIN QUERY PLAN {text}")).unwrap();
         let steps: Vec<String> =
             plan.raw_query().mapped(|row| row.get(3)).collect::<rusqlite::Result<_>>().unwrap();
@@ -84,8 +126,8 @@ fn statements_find_their_rows_by_an_index() {
             });
             let one_end =
                 text.ends_with("LIMIT 1") || text.contains("max(") || text.contains("min(");
-            assert!(!scans || one_end, "{name}: {step}: {text}");
-            assert!(!step.contains("TEMP B-TREE"), "{name} sorts: {step}: {text}");
+            assert!(!scans || one_end, "{step}: {text}");
+            assert!(!step.contains("TEMP B-TREE"), "{text} sorts: {step}");
         }
     }
     assert!(explained > 60, "{explained}");

@@ -31,8 +31,8 @@ pub(crate) fn note(store: &Sqlite) {
     let (Some(conn), Some(steps)) = (&store.conn, counted.get_mut(&store.location.path)) else {
         return;
     };
-    let texts = TEXTS
-        .get_or_init(|| statements(&Sql::new(None)).into_iter().map(|(_, text)| text).collect());
+    let texts =
+        TEXTS.get_or_init(|| statements(&Sql::new(None)).into_iter().map(|its| its.text).collect());
     for text in texts {
         // A file without partitions has no table of lanes.
         let Ok(statement) = conn.prepare_cached(text) else { continue };
