@@ -11,7 +11,7 @@ use tracing::Span;
 use super::jobs::Jobs;
 use crate::dispatch::dispatcher_handle::Capture;
 use crate::dispatch::events::{Event, OnEvent, OnRun};
-use crate::dispatch::handlers::{Call, Called, Handler, Handlers};
+use crate::dispatch::handlers::{Called, Handler, HandlerCall, Handlers};
 use crate::dispatch::run::Run;
 #[cfg(feature = "tracing")]
 use crate::dispatch::spans::{CaptureTrace, ResumeTrace};
@@ -130,7 +130,7 @@ impl Builder {
             Ok(job) => Called::Ended(handler(job, &run)),
             Err(error) => Called::Undecodable(error),
         };
-        let (call, flow) = (Call::One(Box::new(call)), J::FLOW);
+        let (call, flow) = (HandlerCall::One(Box::new(call)), J::FLOW);
         self.handlers.add(J::KIND, Handler { call, retry, flow, is_async: false });
         self
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 
 use super::builder::Builder;
-use crate::dispatch::handlers::{BatchSize, Call, Called, Handler, decoded};
+use crate::dispatch::handlers::{BatchSize, Called, Handler, HandlerCall, decoded};
 use crate::dispatch::run::Run;
 use crate::values::fail_and_retry::{Fail, Retry};
 use crate::values::job::Job;
@@ -94,7 +94,7 @@ impl Builder {
         J: Job,
         F: Fn(&[(J, Run)]) -> Result<(), Fail> + Send + Sync + 'static,
     {
-        let call = Call::Batch(
+        let call = HandlerCall::Batch(
             size,
             Box::new(move |jobs, not| {
                 let jobs = decoded::<J>(jobs, not);
@@ -177,7 +177,7 @@ impl Builder {
         F: Fn(Vec<(J, Run)>) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<(), Fail>> + Send + 'static,
     {
-        let call = Call::Batch(
+        let call = HandlerCall::Batch(
             size,
             Box::new(move |jobs, not| {
                 let jobs = decoded::<J>(jobs, not);
@@ -263,7 +263,7 @@ impl Builder {
             Ok(job) => Called::Future(Box::pin(handler(job, run))),
             Err(error) => Called::Undecodable(error),
         };
-        let (call, flow) = (Call::One(Box::new(call)), J::FLOW);
+        let (call, flow) = (HandlerCall::One(Box::new(call)), J::FLOW);
         self.handlers.add(J::KIND, Handler { call, retry, flow, is_async: true });
         self
     }

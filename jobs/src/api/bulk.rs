@@ -62,7 +62,7 @@ use crate::values::time::{Millis, Now};
 #[must_use = "a bulk changes nothing until it is iterated or run"]
 pub struct Bulk {
     pages: Pages,
-    change: Change,
+    change: BulkChange,
     only: Option<Only>,
     /// The jobs that were read and are not changed yet, each with its new due time if it is rescheduled.
     chosen: VecDeque<(JobId, Millis)>,
@@ -72,7 +72,7 @@ pub struct Bulk {
 type Only = Box<dyn FnMut(&JobInfo) -> bool + Send>;
 
 #[derive(Clone, Copy, Debug)]
-enum Change {
+enum BulkChange {
     Cancel,
     /// `since`: the present of the first step, from which a delay counts.
     Reschedule {
@@ -134,7 +134,7 @@ impl Pages {
     /// [`StoreError::NotApplicable`] if the list is one of jobs that have ended.
     #[doc(alias("clear", "empty", "drain", "purge", "obliterate"))]
     pub fn cancel_all(self) -> Result<Bulk, StoreError> {
-        self.bulk("cancel_all", &[JobState::Pending, JobState::Running], Change::Cancel)
+        self.bulk("cancel_all", &[JobState::Pending, JobState::Running], BulkChange::Cancel)
     }
 
     /// Gives the jobs, which are pending, another due time. A delay counts from the first step. If `when` has a
@@ -147,7 +147,7 @@ impl Pages {
     /// 9999 is an error of the first step.
     #[doc(alias("move", "postpone", "delay"))]
     pub fn reschedule_all(self, when: impl Into<When>) -> Result<Bulk, StoreError> {
-        let change = Change::Reschedule { when: when.into(), since: None };
+        let change = BulkChange::Reschedule { when: when.into(), since: None };
         self.bulk("reschedule_all", &[JobState::Pending], change)
     }
 
@@ -159,7 +159,7 @@ impl Pages {
     /// [`StoreError::NotApplicable`] if the list is not one of jobs that have ended.
     #[doc(alias("requeue", "revive", "resurrect"))]
     pub fn retry_all(self) -> Result<Bulk, StoreError> {
-        self.bulk("retry_all", &[JobState::Dead], Change::Retry)
+        self.bulk("retry_all", &[JobState::Dead], BulkChange::Retry)
     }
 
     /// Deletes the jobs: dead ones, or, of [`Client::ended`](crate::Client::ended), also completed and cancelled ones
@@ -170,14 +170,14 @@ impl Pages {
     /// [`StoreError::NotApplicable`] if the list is not one of jobs that have ended.
     #[doc(alias("discard", "remove", "purge"))]
     pub fn delete_all(self) -> Result<Bulk, StoreError> {
-        self.bulk("delete_all", &[JobState::Dead], Change::Delete)
+        self.bulk("delete_all", &[JobState::Dead], BulkChange::Delete)
     }
 
     fn bulk(
         self,
         verb: &'static str,
         allowed: &[JobState],
-        change: Change,
+        change: BulkChange,
     ) -> Result<Bulk, StoreError> {
         let listed = self.listed();
         if !allowed.contains(&listed) {
@@ -267,7 +267,7 @@ impl Bulk {
 
     /// Takes the present of the first step, and checks the time of a reschedule.
     async fn begin(&mut self, caller: Caller) -> Result<(), StoreError> {
-        if let Change::Reschedule { when, since: since @ None } = &mut self.change {
+        if let BulkChange::Reschedule { when, since: since @ None } = &mut self.change {
             let now = self.pages.client.latest(caller).await.map_err(error_of)?;
             now.resolve(*when, 0).map_err(StoreError::Time)?;
             *since = Some(now);
@@ -288,7 +288,7 @@ impl Bulk {
             }
         }
         // The list has come to the time to which the jobs move: without a jitter that is all of them.
-        if let (Change::Reschedule { when, .. }, Some(due)) = (self.change, moved_before)
+        if let (BulkChange::Reschedule { when, .. }, Some(due)) = (self.change, moved_before)
             && when.leeway().is_zero()
         {
             self.pages.skip_rest_of(due);
@@ -296,21 +296,23 @@ impl Bulk {
     }
 }
 
-impl Change {
+impl BulkChange {
     /// Returns when a job is due after this change, if it is rescheduled.
     fn due_of(self, id: JobId) -> Option<Millis> {
         match self {
-            Change::Reschedule { when, since: Some(since) } => since.resolve(when, draw(id)).ok(),
+            BulkChange::Reschedule { when, since: Some(since) } => {
+                since.resolve(when, draw(id)).ok()
+            }
             _ => None,
         }
     }
 
     fn op(self, id: JobId, due: Millis, now: Millis) -> Op {
         match self {
-            Change::Cancel => Op::Cancel(id),
-            Change::Reschedule { .. } => Op::Reschedule(id, due),
-            Change::Retry => Op::Retry(id, now),
-            Change::Delete => Op::Delete(id),
+            BulkChange::Cancel => Op::Cancel(id),
+            BulkChange::Reschedule { .. } => Op::Reschedule(id, due),
+            BulkChange::Retry => Op::Retry(id, now),
+            BulkChange::Delete => Op::Delete(id),
         }
     }
 }

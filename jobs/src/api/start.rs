@@ -283,12 +283,12 @@ impl Builder {
         not(any(feature = "sqlite-unbundled", feature = "redis")),
         expect(unused_variables, reason = "memory has one connection")
     )]
-    fn open_store(&mut self, runs_jobs: bool, manual: bool) -> Result<Opened, OpenError> {
+    fn open_store(&mut self, runs_jobs: bool, manual: bool) -> Result<OpenedStore, OpenError> {
         match core::mem::replace(&mut self.source, Source::Memory) {
             Source::Memory if !runs_jobs => {
                 Err(OpenError::Config("jobs in memory have no other clients".to_owned()))
             }
-            Source::Memory => Ok(Opened {
+            Source::Memory => Ok(OpenedStore {
                 store: Box::new(Memory::new(self.keep_dead, self.history)),
                 questions: None,
                 #[cfg(feature = "sqlite-unbundled")]
@@ -307,7 +307,7 @@ impl Builder {
         server: Server,
         runs_jobs: bool,
         manual: bool,
-    ) -> Result<Opened, OpenError> {
+    ) -> Result<OpenedStore, OpenError> {
         let (queue, lease, keep_dead) = (self.queue.clone(), self.longest_claim(), self.keep_dead);
         let server = server.with_queue(queue.as_deref()).with_lease(lease);
         let server = server.with_rights(runs_jobs, self.replicas > 0);
@@ -324,7 +324,7 @@ impl Builder {
             let store = Redis::new(server, opened, queue, lease, keep_dead, 0, false);
             Ok(Box::new(store.owned_by(owner)))
         });
-        Ok(Opened {
+        Ok(OpenedStore {
             store: Box::new(store),
             questions: Some(ask).filter(|_| asks_apart(runs_jobs, manual)),
             #[cfg(feature = "sqlite-unbundled")]
@@ -338,7 +338,7 @@ impl Builder {
         mut location: Location,
         runs_jobs: bool,
         manual: bool,
-    ) -> Result<Opened, OpenError> {
+    ) -> Result<OpenedStore, OpenError> {
         location.queue = self.queue.clone();
         location.call_timeout = self.call_timeout;
         location.keep_dead = self.keep_dead;
@@ -356,7 +356,7 @@ impl Builder {
         });
         // A virtual file allows one connection at a time.
         let is_asked = asks_apart(runs_jobs, manual) && location.vfs.is_none();
-        Ok(Opened {
+        Ok(OpenedStore {
             questions: Some(ask).filter(|_| is_asked),
             file: Some(location.clone()),
             store: Box::new(Sqlite::new(location, conn, runs_jobs, runner)),
@@ -372,7 +372,7 @@ fn asks_apart(runs_jobs: bool, manual: bool) -> bool {
 }
 
 /// A store, and what belongs to it.
-struct Opened {
+struct OpenedStore {
     store: Box<dyn Store>,
     /// Opens the store once more, for questions.
     questions: Option<questions::Open>,

@@ -213,18 +213,18 @@ impl Way for Arc<Inline> {
 
 /// The calls of a client.
 #[derive(Clone)]
-pub(crate) struct Line(Arc<Inner>);
+pub(crate) struct Line(Arc<LineInner>);
 
-struct Inner {
+struct LineInner {
     inline: Arc<Inline>,
     helper: Arc<Helper>,
-    state: Mutex<State>,
+    state: Mutex<LineState>,
     /// A command has come.
     has_come: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct LineState {
     commands: Vec<Command>,
     /// The calls that were not over at the last check.
     calls: Vec<Stage>,
@@ -248,10 +248,10 @@ const YIELDS: u32 = 16;
 impl Line {
     pub(crate) fn new(inline: Arc<Inline>, helper: Arc<Helper>) -> Line {
         let (state, has_come) = (Mutex::default(), Condvar::new());
-        Line(Arc::new(Inner { inline, helper, state, has_come }))
+        Line(Arc::new(LineInner { inline, helper, state, has_come }))
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, LineState> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -33,7 +33,7 @@ pub(crate) type Answered = Result<Answer, ApplyError>;
 pub(crate) type CommandReply = call::Reply<Answered>;
 
 /// The result of a check.
-pub(crate) type Found = Result<(), Violation>;
+pub(crate) type CheckResult = Result<(), Violation>;
 
 /// A command to the dispatcher.
 pub(crate) enum Command {
@@ -52,7 +52,7 @@ pub(crate) enum Command {
     /// Start no more runs. With a reply: answer once all have ended.
     Close { reply: Option<CommandReply> },
     /// Check the whole store, or only the claims of this process.
-    Check(call::Reply<Found>, Checked),
+    Check(call::Reply<CheckResult>, Checked),
     /// Cancel the runs, because the program shuts down.
     TellRuns,
     /// Do not wait for runs any longer.

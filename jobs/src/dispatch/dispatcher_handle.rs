@@ -319,7 +319,7 @@ fn answered<T>(call: &Call<T>) -> CallEnd<T> {
 }
 
 /// A future's call while it waits.
-struct Waiting<'a, T> {
+struct WaitingCall<'a, T> {
     dispatcher: &'a DispatcherHandle,
     call: Call<T>,
     until: Option<Instant>,
@@ -328,14 +328,14 @@ struct Waiting<'a, T> {
     is_over: bool,
 }
 
-impl<'a, T> Waiting<'a, T> {
+impl<'a, T> WaitingCall<'a, T> {
     fn new(
         dispatcher: &'a DispatcherHandle,
         call: Call<T>,
         until: Option<Instant>,
-    ) -> Result<Waiting<'a, T>, StoreError> {
+    ) -> Result<WaitingCall<'a, T>, StoreError> {
         dispatcher.waiting.fetch_add(1, Ordering::Relaxed);
-        let mut waiting = Waiting { dispatcher, call, until, timer: None, is_over: false };
+        let mut waiting = WaitingCall { dispatcher, call, until, timer: None, is_over: false };
         if let Some(until) = until {
             waiting.timer = dispatcher.futures.wake_at(until, waiting.call.shared())?;
         }
@@ -385,7 +385,7 @@ impl<'a, T> Waiting<'a, T> {
     }
 }
 
-impl<T> Drop for Waiting<'_, T> {
+impl<T> Drop for WaitingCall<'_, T> {
     fn drop(&mut self) {
         self.dispatcher.waiting.fetch_sub(1, Ordering::Relaxed);
         self.dispatcher.futures.forget(self.timer.take());
@@ -414,7 +414,7 @@ impl DispatcherHandle {
     async fn ask_dispatcher_async(&self, op: Op, until: Option<Instant>) -> Answered {
         let is_question = op.is_question();
         let (reply, call) = call(until);
-        let mut waiting = Waiting::new(self, call, until)?;
+        let mut waiting = WaitingCall::new(self, call, until)?;
         let end = match waiting.send(Command::Call { op, reply: Some(reply) }).await {
             Sent::Yes | Sent::Done => waiting.end(self.taken()).await,
             Sent::Closed => CallEnd::Refused,
@@ -432,7 +432,7 @@ impl DispatcherHandle {
     ) -> Answered {
         let (reply, call) = call(until);
         let (questions, now) = (Arc::clone(questions), self.clock.now().millis());
-        let mut waiting = Waiting::new(self, call, until)?;
+        let mut waiting = WaitingCall::new(self, call, until)?;
         self.futures.helper.run(Box::new(move || {
             if reply.take() {
                 let answer = questions.ask(&op, until, now);
@@ -468,7 +468,7 @@ impl DispatcherHandle {
         }
         let until = self.until();
         let (_reply, call) = call::<()>(until);
-        let waiting = Waiting::new(self, call, until)?;
+        let waiting = WaitingCall::new(self, call, until)?;
         match waiting.send(Command::Call { op, reply: None }).await {
             Sent::Yes | Sent::Done => Ok(()),
             Sent::Closed => Err(StoreError::Closed.into()),
@@ -487,7 +487,7 @@ impl DispatcherHandle {
             checked = Checked::Claims;
             let questions = Arc::clone(questions);
             let (reply, call) = call(None);
-            let mut waiting = Waiting::new(self, call, None)?;
+            let mut waiting = WaitingCall::new(self, call, None)?;
             self.futures.helper.run(Box::new(move || {
                 if reply.take() {
                     let found = questions.check();
@@ -498,7 +498,7 @@ impl DispatcherHandle {
             self.checked(end)?;
         }
         let (reply, call) = call(None);
-        let mut waiting = Waiting::new(self, call, None)?;
+        let mut waiting = WaitingCall::new(self, call, None)?;
         let end = match waiting.send(Command::Check(reply, checked)).await {
             Sent::Yes | Sent::Done => waiting.end(TakenCall::IsAwaited).await,
             Sent::Closed | Sent::TimedOut => CallEnd::Refused,
@@ -539,7 +539,7 @@ impl EndWait<'_> {
     /// Waits as a future.
     pub(crate) async fn in_future(mut self) -> Result<(), StoreError> {
         if let Some(call) = self.call.take() {
-            let mut waiting = Waiting::new(self.dispatcher, call, Some(self.until))?;
+            let mut waiting = WaitingCall::new(self.dispatcher, call, Some(self.until))?;
             let _ = waiting.end(TakenCall::IsUnknown).await;
         }
         Ok(())
@@ -605,11 +605,11 @@ pub(crate) type Task = Box<dyn FnOnce() + Send>;
 /// The handle to the thread.
 #[derive(Default)]
 pub(crate) struct Helper {
-    stage: Mutex<Stage>,
+    stage: Mutex<WaitStage>,
 }
 
 #[derive(Default)]
-enum Stage {
+enum WaitStage {
     /// The first task starts the thread.
     #[default]
     Idle,
@@ -622,18 +622,18 @@ impl Helper {
     /// Gives the thread a task, and starts it if it does not run yet. Returns an error after [`Helper::end`].
     pub(crate) fn run(&self, task: Task) -> Result<(), StoreError> {
         let mut stage = self.stage.lock().unwrap_or_else(PoisonError::into_inner);
-        if matches!(*stage, Stage::Idle) {
-            *stage = Stage::Runs(start()?);
+        if matches!(*stage, WaitStage::Idle) {
+            *stage = WaitStage::Runs(start()?);
         }
         match &*stage {
-            Stage::Runs(sender) => sender.send(task).map_err(|_| StoreError::Closed),
-            Stage::Idle | Stage::Ended => Err(StoreError::Closed),
+            WaitStage::Runs(sender) => sender.send(task).map_err(|_| StoreError::Closed),
+            WaitStage::Idle | WaitStage::Ended => Err(StoreError::Closed),
         }
     }
 
     /// Ends the thread after its last task.
     pub(crate) fn end(&self) {
-        *self.stage.lock().unwrap_or_else(PoisonError::into_inner) = Stage::Ended;
+        *self.stage.lock().unwrap_or_else(PoisonError::into_inner) = WaitStage::Ended;
     }
 }
 

@@ -30,7 +30,7 @@ use super::clock::Clock;
 use super::command::RunEnd;
 use super::dispatcher_handle::{DispatcherHandle, InHandler};
 use super::events::{OnRun, is_reported, report_start};
-use super::handlers::{BatchCall, BatchSize, Call, CallOne, Called, Handlers, NotDecoded};
+use super::handlers::{BatchCall, BatchSize, CallOne, Called, HandlerCall, Handlers, NotDecoded};
 use super::machine::Start;
 use super::machine::claims::Capacity;
 use super::metrics::Metrics;
@@ -45,7 +45,7 @@ use crate::values::id::JobId;
 use crate::values::time::Millis;
 
 /// Receives the end of a run, and its time.
-type Ended = Box<dyn Fn(&RunState, RunEnd, Millis) + Send + Sync>;
+type OnEnded = Box<dyn Fn(&RunState, RunEnd, Millis) + Send + Sync>;
 
 /// The parts that all runs of a process share.
 pub(crate) struct Executor {
@@ -70,7 +70,7 @@ pub(crate) struct Executor {
     pub(crate) under_way: Option<Arc<UnderWay>>,
     pub(crate) on_run: Option<OnRun>,
     /// Receives the end of a run. It must not block for long, and may be called on any thread.
-    pub(crate) ended: Ended,
+    pub(crate) ended: OnEnded,
 }
 
 /// Selects a run queue of an executor.
@@ -135,8 +135,8 @@ impl Executor {
             Entry::WaitOver(over) => self.run_collected(&over),
             Entry::Job(start) => match self.handlers.get(&start.state.kind).map(|its| &its.call) {
                 None => self.run(start, None),
-                Some(Call::One(call)) => self.run(start, Some(call)),
-                Some(Call::Batch(size, call)) => self.collect(start, *size, call, queue),
+                Some(HandlerCall::One(call)) => self.run(start, Some(call)),
+                Some(HandlerCall::Batch(size, call)) => self.collect(start, *size, call, queue),
             },
         }
     }
@@ -385,7 +385,9 @@ impl Executor {
     /// Runs the batch whose first job has waited long enough, unless it was complete before.
     pub(super) fn run_collected(self: &Arc<Executor>, over: &WaitOver) {
         let starts = self.batches.take(over);
-        if let Some(Call::Batch(_, call)) = self.handlers.get(&over.kind).map(|its| &its.call) {
+        if let Some(HandlerCall::Batch(_, call)) =
+            self.handlers.get(&over.kind).map(|its| &its.call)
+        {
             self.run_batch(starts, call);
         }
     }
@@ -427,12 +429,12 @@ impl Executor {
 /// Counts the futures under way.
 #[derive(Default)]
 pub(crate) struct UnderWay {
-    inner: Mutex<Inner>,
+    inner: Mutex<ExecutorInner>,
     none_left: Condvar,
 }
 
 #[derive(Default)]
-struct Inner {
+struct ExecutorInner {
     runs: usize,
     wakers: Vec<Waker>,
 }
@@ -487,7 +489,7 @@ impl UnderWay {
         .await;
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
+    fn lock(&self) -> MutexGuard<'_, ExecutorInner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

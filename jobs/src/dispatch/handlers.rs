@@ -21,7 +21,7 @@ pub(crate) enum Called {
 }
 
 /// A handler, as a function of payloads and runs.
-pub(crate) enum Call {
+pub(crate) enum HandlerCall {
     One(CallOne),
     Batch(BatchSize, BatchCall),
 }
@@ -65,7 +65,7 @@ pub(crate) fn decoded<J: Job>(jobs: Undecoded, not: &mut Vec<NotDecoded>) -> Vec
 
 /// A handler, and the retry policy of its jobs.
 pub(crate) struct Handler {
-    pub(crate) call: Call,
+    pub(crate) call: HandlerCall,
     /// None: the policy of the builder.
     pub(crate) retry: Option<Retry>,
     /// The flow of the kind: see [`Job::FLOW`].
@@ -90,8 +90,8 @@ impl Handler {
     /// Returns the size of its batches, if it is a handler of batches.
     pub(crate) fn batch(&self) -> Option<BatchSize> {
         match &self.call {
-            Call::One(_) => None,
-            Call::Batch(size, _) => Some(*size),
+            HandlerCall::One(_) => None,
+            HandlerCall::Batch(size, _) => Some(*size),
         }
     }
 }

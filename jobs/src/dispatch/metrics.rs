@@ -70,9 +70,9 @@ pub(crate) struct KindMetrics {
 #[derive(Default)]
 struct OfKind {
     lateness: Histogram,
-    lateness_buckets: Counted,
+    lateness_buckets: CountedBuckets,
     run_time: Histogram,
-    ended: [Counted; Outcome::ALL.len()],
+    ended: [CountedBuckets; Outcome::ALL.len()],
     inserted: AtomicU64,
 }
 
@@ -97,12 +97,12 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// The counters behind [`Buckets`].
 #[derive(Default)]
-pub(super) struct Counted {
+pub(super) struct CountedBuckets {
     counts: [AtomicU64; Buckets::BOUNDS.len() + 1],
     nanos: AtomicU64,
 }
 
-impl Counted {
+impl CountedBuckets {
     pub(super) fn record(&self, duration: Duration) {
         self.counts[Buckets::bucket(duration)].fetch_add(1, Ordering::Relaxed);
         let nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
@@ -264,7 +264,7 @@ pub(crate) struct Metrics {
     syncs: AtomicU64,
     interruptions: AtomicU64,
     leases_lost: AtomicU64,
-    commit_time: Counted,
+    commit_time: CountedBuckets,
     lateness: Histogram,
     pub(crate) kinds: KindMetrics,
     longest_step_nanos: AtomicU64,
@@ -395,7 +395,7 @@ mod tests {
     /// The sum under the exact bounds stays at its maximum.
     #[test]
     fn sum_stays_at_its_maximum() {
-        let counted = Counted::default();
+        let counted = CountedBuckets::default();
         for _ in 0..3 {
             counted.record(Duration::from_secs(1 << 34));
         }

@@ -140,7 +140,7 @@ fn take_first(entries: &mut BinaryHeap<Ordered>, now: Millis) -> Result<Entry, O
 
 /// The place of an entry among those of one rank.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-enum Place {
+enum QueuePlace {
     Id(JobId),
     Turn(u64),
     Last,
@@ -166,11 +166,11 @@ impl Entry {
         !self.head_start().is_none()
     }
 
-    fn place(&self) -> Place {
+    fn place(&self) -> QueuePlace {
         match self {
-            Entry::Job(Start { turn: Some(turn), .. }) => Place::Turn(turn.number),
-            Entry::Job(start) => Place::Id(start.state.id),
-            Entry::WaitOver(_) => Place::Last,
+            Entry::Job(Start { turn: Some(turn), .. }) => QueuePlace::Turn(turn.number),
+            Entry::Job(start) => QueuePlace::Id(start.state.id),
+            Entry::WaitOver(_) => QueuePlace::Last,
         }
     }
 }
@@ -189,7 +189,7 @@ impl Ordered {
     }
 
     /// The first entry is the greatest.
-    fn key(&self) -> Reverse<(Rank, Place)> {
+    fn key(&self) -> Reverse<(Rank, QueuePlace)> {
         Reverse((self.rank, self.entry.place()))
     }
 }
@@ -217,10 +217,10 @@ impl Ord for Ordered {
 /// The batches that are being collected, by kind.
 #[derive(Default)]
 pub(crate) struct Batches {
-    kinds: Mutex<HashMap<Arc<str>, Batch>>,
+    kinds: Mutex<HashMap<Arc<str>, CollectedBatch>>,
 }
 
-struct Batch {
+struct CollectedBatch {
     starts: Vec<Start>,
     /// Of the batches of this kind.
     number: u64,
@@ -248,7 +248,7 @@ pub(super) enum Added {
 }
 
 impl Batches {
-    fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, Batch>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, CollectedBatch>> {
         self.kinds.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -256,7 +256,7 @@ impl Batches {
     pub(super) fn add(&self, start: Start, size: BatchSize, now: Millis) -> Added {
         let kind = Arc::clone(&start.state.kind);
         let (added, withdrawn) =
-            self.lock().entry(kind).or_insert_with(Batch::empty).add(start, size, now);
+            self.lock().entry(kind).or_insert_with(CollectedBatch::empty).add(start, size, now);
         drop(withdrawn);
         added
     }
@@ -277,9 +277,9 @@ impl Batches {
     }
 }
 
-impl Batch {
-    fn empty() -> Batch {
-        Batch { starts: Vec::new(), number: 0, until: Millis::ZERO }
+impl CollectedBatch {
+    fn empty() -> CollectedBatch {
+        CollectedBatch { starts: Vec::new(), number: 0, until: Millis::ZERO }
     }
 
     /// Adds a job. Also returns the jobs that have left the batch.

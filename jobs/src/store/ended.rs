@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use crate::values::fail_and_retry::AttemptErrors;
 use crate::values::info::JobState;
+use crate::values::run_end::Outcome;
 use crate::values::setting::Keep;
 use crate::values::time::Millis;
 
@@ -46,6 +47,29 @@ pub(crate) enum End {
     Dead {
         errors: AttemptErrors,
     },
+}
+
+impl End {
+    /// Returns the end as it is reported.
+    pub(crate) fn outcome(&self) -> Outcome {
+        match self {
+            End::Completed => Outcome::Completed,
+            End::Cancelled => Outcome::Cancelled,
+            End::Retry { .. } => Outcome::Retried,
+            End::Snoozed { .. } => Outcome::Snoozed,
+            End::Dead { .. } => Outcome::Dead,
+        }
+    }
+
+    /// Returns how the job has ended, if it has.
+    pub(crate) fn ending(&self) -> Option<Ending> {
+        match self {
+            End::Completed => Some(Ending::Completed),
+            End::Cancelled => Some(Ending::Cancelled),
+            End::Dead { .. } => Some(Ending::Dead),
+            End::Retry { .. } | End::Snoozed { .. } => None,
+        }
+    }
 }
 
 /// How a job has ended. The numbers are those of the tables and of the scripts.

@@ -15,7 +15,7 @@
 //! - A dead job names its group until it is retried or deleted. So a group is forgotten only when no dead job names it:
 //!   otherwise such a job would be counted in a later group with the same id.
 
-use super::ended::End;
+use super::ended::Ending;
 use super::new_job::NewJob;
 use crate::values::group::{GroupError, GroupId, GroupInfo};
 use crate::values::id::JobId;
@@ -30,27 +30,6 @@ pub(crate) struct NewGroup {
     pub(crate) callback: Option<NewJob>,
     pub(crate) is_sealed: bool,
     pub(crate) waits_for_the_dead: bool,
-}
-
-/// How a member leaves its group.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Left {
-    Completed,
-    Dead,
-    /// Cancelled, or replaced under its key.
-    Cancelled,
-}
-
-impl Left {
-    /// Returns how the end of a run takes a member out of its group, if it does.
-    pub(crate) fn by(end: &End) -> Option<Left> {
-        match end {
-            End::Completed => Some(Left::Completed),
-            End::Dead { .. } => Some(Left::Dead),
-            End::Cancelled => Some(Left::Cancelled),
-            End::Retry { .. } | End::Snoozed { .. } => None,
-        }
-    }
 }
 
 /// The counts and the marks of a group.
@@ -109,13 +88,13 @@ impl Tally {
     }
 
     /// Counts an open member that leaves the group.
-    pub(crate) fn leave(&mut self, left: Left) {
-        *match left {
-            Left::Completed => &mut self.completed,
-            Left::Dead => &mut self.dead,
-            Left::Cancelled => &mut self.cancelled,
+    pub(crate) fn leave(&mut self, ending: Ending) {
+        *match ending {
+            Ending::Completed => &mut self.completed,
+            Ending::Dead => &mut self.dead,
+            Ending::Cancelled => &mut self.cancelled,
         } += 1;
-        self.dead_left += u64::from(left == Left::Dead);
+        self.dead_left += u64::from(ending == Ending::Dead);
     }
 
     /// Counts a dead member as cancelled, because it was deleted.

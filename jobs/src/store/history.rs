@@ -24,9 +24,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::ended::End;
 use crate::values::error::StoreError;
 use crate::values::history::{Buckets, HistoryEntry, MOST_KINDS, OTHER};
+use crate::values::run_end::Outcome;
 use crate::values::time::Millis;
 
 const BUCKETS: usize = Buckets::BOUNDS.len() + 1;
@@ -45,13 +45,14 @@ pub(crate) enum Figure {
 
 impl Figure {
     /// Returns the figure that counts a run which ends so.
-    pub(crate) fn of(end: &End) -> Figure {
-        match end {
-            End::Completed => Figure::Completed,
-            End::Cancelled => Figure::Cancelled,
-            End::Retry { .. } => Figure::Retried,
-            End::Snoozed { .. } => Figure::Snoozed,
-            End::Dead { .. } => Figure::Dead,
+    pub(crate) fn of(outcome: Outcome) -> Figure {
+        match outcome {
+            Outcome::Completed => Figure::Completed,
+            Outcome::Retried => Figure::Retried,
+            Outcome::Snoozed => Figure::Snoozed,
+            Outcome::Dead => Figure::Dead,
+            Outcome::Cancelled => Figure::Cancelled,
+            Outcome::Interrupted => Figure::Interrupted,
         }
     }
 }

@@ -13,7 +13,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-pub(crate) use super::scopes::Claim;
+pub(crate) use super::scopes::ScopedClaim;
 use super::scopes::{ScopeClaims, ScopeTokens};
 use super::turns::Turns;
 use crate::values::limit::Limit;
@@ -62,7 +62,7 @@ impl Lanes {
         &mut self,
         limits: &Limits,
         now: Millis,
-        claims: impl Iterator<Item = Claim<'a>>,
+        claims: impl Iterator<Item = ScopedClaim<'a>>,
     ) {
         for (kind, partition) in core::mem::take(&mut self.passed_over) {
             self.bring_back(&kind, &partition);
@@ -106,7 +106,7 @@ impl Lanes {
     }
 
     /// Forgets every lane, and takes the claims anew: the store has undone changes.
-    pub(crate) fn forget<'a>(&mut self, claims: impl Iterator<Item = Claim<'a>>) {
+    pub(crate) fn forget<'a>(&mut self, claims: impl Iterator<Item = ScopedClaim<'a>>) {
         self.kinds.clear();
         self.passed_over.clear();
         self.count(claims);
@@ -119,7 +119,7 @@ impl Lanes {
         self.tokens.settle(&self.limits, self.now);
     }
 
-    fn count<'a>(&mut self, claims: impl Iterator<Item = Claim<'a>>) {
+    fn count<'a>(&mut self, claims: impl Iterator<Item = ScopedClaim<'a>>) {
         self.claims = ScopeClaims::default();
         if !self.limits.is_empty() {
             claims.for_each(|claim| self.claims.add(&self.limits, claim));
@@ -140,7 +140,7 @@ impl Lanes {
     }
 
     /// A job is claimed. A job of a lane takes the turn of its lane.
-    pub(crate) fn claimed(&mut self, claim: Claim<'_>) {
+    pub(crate) fn claimed(&mut self, claim: ScopedClaim<'_>) {
         if !self.limits.is_empty() {
             self.claims.add(&self.limits, claim);
             let (_, kind, partition) = claim;
@@ -155,7 +155,7 @@ impl Lanes {
     }
 
     /// A claim has ended.
-    pub(crate) fn ended(&mut self, claim: Claim<'_>) {
+    pub(crate) fn ended(&mut self, claim: ScopedClaim<'_>) {
         if !self.limits.is_empty() {
             self.claims.remove(&self.limits, claim);
         }
@@ -240,7 +240,10 @@ impl Lanes {
     }
 
     /// Returns the sentence about the first thing that is wrong, if anything is.
-    pub(crate) fn violation<'a>(&self, claims: impl Iterator<Item = Claim<'a>>) -> Option<String> {
+    pub(crate) fn violation<'a>(
+        &self,
+        claims: impl Iterator<Item = ScopedClaim<'a>>,
+    ) -> Option<String> {
         let mut expected = ScopeClaims::default();
         if !self.limits.is_empty() {
             claims.for_each(|claim| expected.add(&self.limits, claim));

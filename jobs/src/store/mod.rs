@@ -44,7 +44,7 @@ use std::time::{Duration, Instant};
 
 pub(crate) use claim::{ClaimRequest, Claimed, MOST_INTERRUPTIONS, killed};
 pub(crate) use ended::{End, Ending, TRIM_LOOKS, TRIMMED, is_waited_for, kept_until};
-pub(crate) use group::{Left, NewGroup, Tally};
+pub(crate) use group::{NewGroup, Tally};
 pub(crate) use history::HistoryPart;
 pub(crate) use history::RunBuckets;
 pub(crate) use new_job::{IfTaken, Inserted, NewJob};
@@ -79,7 +79,7 @@ pub(crate) trait Store: Send {
     fn start_runner(&mut self, kinds: &[Arc<str>], now: Millis) -> Result<(), StoreError>;
 
     /// Applies the batch as one commit.
-    fn apply(&mut self, batch: &Batch<'_>) -> Result<Outcome, ApplyError>;
+    fn apply(&mut self, batch: &Batch<'_>) -> Result<BatchOutcome, ApplyError>;
 
     /// Sets the kinds whose jobs take no thread each: see [`ClaimRequest::blocking`].
     #[cfg(feature = "redis")]
@@ -161,7 +161,7 @@ pub(crate) struct Batch<'a> {
 }
 
 /// What a commit did.
-pub(crate) struct Outcome {
+pub(crate) struct BatchOutcome {
     pub(crate) answers: Vec<Answer>,
     /// In any order.
     pub(crate) claimed: Vec<Claimed>,

@@ -32,7 +32,7 @@ pub(super) struct ScopeClaims {
 }
 
 /// A claim: the job, its kind and its partition.
-pub(crate) type Claim<'a> = (JobId, &'a Arc<str>, Option<&'a Arc<str>>);
+pub(crate) type ScopedClaim<'a> = (JobId, &'a Arc<str>, Option<&'a Arc<str>>);
 
 impl ScopeClaims {
     /// Says whether the limits of the queue and of its flow allow one more claim of a kind.
@@ -49,7 +49,7 @@ impl ScopeClaims {
         !limits.is_paused(kind, partition) && is_below(most, self.of_lane(kind, partition))
     }
 
-    pub(super) fn add(&mut self, limits: &Limits, (id, kind, partition): Claim<'_>) {
+    pub(super) fn add(&mut self, limits: &Limits, (id, kind, partition): ScopedClaim<'_>) {
         if limits.of_queue().running.is_some() {
             self.of_queue.insert(id);
         }
@@ -65,7 +65,7 @@ impl ScopeClaims {
         }
     }
 
-    pub(super) fn remove(&mut self, limits: &Limits, (id, kind, partition): Claim<'_>) {
+    pub(super) fn remove(&mut self, limits: &Limits, (id, kind, partition): ScopedClaim<'_>) {
         self.of_queue.remove(&id);
         let flow = limits.flow_of(kind);
         if let Some(of_flow) = self.of_flows.get_mut(flow) {

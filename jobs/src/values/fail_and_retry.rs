@@ -445,7 +445,7 @@ pub(crate) struct AttemptErrors(String);
 
 /// An error, as the stores keep it.
 #[derive(Serialize, Deserialize)]
-struct Stored {
+struct StoredError {
     at: i64,
     attempt: u32,
     node: String,
@@ -467,7 +467,7 @@ impl AttemptErrors {
     /// Returns these errors and a new one before them, without the oldest if there are too many.
     pub(crate) fn and(&self, at: Millis, attempt: u32, node: &str, error: &str) -> AttemptErrors {
         let (node, error) = (node.to_owned(), cut(error, ERROR_BYTES));
-        let mut all = vec![Stored { at: at.get(), attempt, node, error }];
+        let mut all = vec![StoredError { at: at.get(), attempt, node, error }];
         all.extend(self.stored());
         all.truncate(KEPT);
         for old in &mut all[1..] {
@@ -478,7 +478,7 @@ impl AttemptErrors {
 
     /// Returns the errors, the newest first.
     pub(crate) fn list(&self) -> Vec<AttemptError> {
-        let error = |stored: Stored| AttemptError {
+        let error = |stored: StoredError| AttemptError {
             at: Millis::clamped(stored.at).to_system(),
             attempt: stored.attempt,
             node: stored.node,
@@ -498,7 +498,7 @@ impl AttemptErrors {
         latest.lines().next().unwrap_or_default().to_owned()
     }
 
-    fn stored(&self) -> Vec<Stored> {
+    fn stored(&self) -> Vec<StoredError> {
         match self.0.is_empty() {
             true => Vec::new(),
             false => serde_json::from_str(&self.0).unwrap_or_default(),

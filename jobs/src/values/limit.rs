@@ -43,12 +43,12 @@ pub(crate) struct Rate {
 /// The tokens of a scope with a rate: a line for each rate that its claims follow, the one of the latest claim first.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Tokens {
-    lines: Vec<Line>,
+    lines: Vec<TokenLine>,
 }
 
 /// The tokens by one rate. Times are in microseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Line {
+struct TokenLine {
     rate: Rate,
     /// The time of the next token.
     next: i64,
@@ -87,16 +87,16 @@ impl Rate {
     }
 }
 
-impl Line {
-    fn new(rate: Rate, next: i64) -> Line {
-        Line { rate, next, taken: 0, delay: 0 }
+impl TokenLine {
+    fn new(rate: Rate, next: i64) -> TokenLine {
+        TokenLine { rate, next, taken: 0, delay: 0 }
     }
 
     /// Takes the next token, for a claim at this time.
     fn take(&mut self, now: i64) {
         let delay = now.saturating_sub(self.next).max(0);
         if delay > self.rate.longest_delay() {
-            *self = Line::new(self.rate, now);
+            *self = TokenLine::new(self.rate, now);
         } else {
             self.delay = self.delay.max(delay);
         }
@@ -122,7 +122,7 @@ impl Line {
 
     /// The latest that the next token is after claims of this rate alone.
     fn farthest(&self, now: i64) -> i64 {
-        let Line { rate, .. } = self;
+        let TokenLine { rate, .. } = self;
         let own = now.saturating_add(rate.tolerance()).saturating_add(rate.spacing());
         own.saturating_add(rate.longest_delay())
     }
@@ -135,7 +135,7 @@ impl Line {
 impl Tokens {
     /// Returns the tokens of a scope from which no claim has taken one.
     pub(crate) fn new(rate: Rate, now: Millis) -> Tokens {
-        Tokens { lines: vec![Line::new(rate, micros(now))] }
+        Tokens { lines: vec![TokenLine::new(rate, micros(now))] }
     }
 
     /// Lets the next claims follow this rate, and notices a clock that was set back: then the next token comes after one
@@ -147,8 +147,8 @@ impl Tokens {
             Some(at) => self.lines[..=at].rotate_right(1),
             None => {
                 let debt = self.lines.iter().map(|line| line.debt(rate, now)).max().unwrap_or(0);
-                let next = now.saturating_add(debt).min(Line::latest(rate, now));
-                self.lines.insert(0, Line::new(rate, next));
+                let next = now.saturating_add(debt).min(TokenLine::latest(rate, now));
+                self.lines.insert(0, TokenLine::new(rate, next));
             }
         }
         // As long as the debt of another rate lasts, one other line stays: the clock was not set back.
@@ -161,16 +161,16 @@ impl Tokens {
         let is_alone = self.lines.len() == 1;
         for line in &mut self.lines {
             let rate = line.rate;
-            let latest = Line::latest(rate, now).saturating_add(rate.longest_delay());
+            let latest = TokenLine::latest(rate, now).saturating_add(rate.longest_delay());
             if line.next > if is_alone { line.farthest(now) } else { latest } {
-                *line = Line::new(rate, now.saturating_add(rate.spacing()));
+                *line = TokenLine::new(rate, now.saturating_add(rate.spacing()));
             }
         }
     }
 
     /// Returns the first time at which a claim may take the next token.
     pub(crate) fn next(&self) -> Millis {
-        let Some(Line { next, rate, .. }) = self.lines.first() else { return Millis::ZERO };
+        let Some(TokenLine { next, rate, .. }) = self.lines.first() else { return Millis::ZERO };
         let next = next.saturating_sub(rate.tolerance());
         let whole = next.div_euclid(MICROS);
         Millis::clamped(if next.rem_euclid(MICROS) > 0 { whole + 1 } else { whole })
@@ -182,7 +182,7 @@ impl Tokens {
         for (at, line) in self.lines.iter_mut().enumerate() {
             line.take(now);
             if at > 0 {
-                line.next = line.next.min(Line::latest(line.rate, now));
+                line.next = line.next.min(TokenLine::latest(line.rate, now));
             }
         }
     }
@@ -194,8 +194,8 @@ impl Tokens {
 
     /// Returns the text that a store keeps: six numbers for each line.
     pub(crate) fn to_text(&self) -> String {
-        let text = |line: &Line| {
-            let Line { rate: Rate { jobs, per, burst }, next, taken, delay } = line;
+        let text = |line: &TokenLine| {
+            let TokenLine { rate: Rate { jobs, per, burst }, next, taken, delay } = line;
             format!("{next} {taken} {delay} {jobs} {per} {burst}")
         };
         self.lines.iter().map(text).collect::<Vec<_>>().join(" ")
@@ -212,7 +212,7 @@ impl Tokens {
                 burst: burst.parse().ok()?,
             };
             let (taken, delay) = (taken.parse().ok()?, delay.parse().ok()?);
-            Some(Line { rate, next: next.parse().ok()?, taken, delay })
+            Some(TokenLine { rate, next: next.parse().ok()?, taken, delay })
         };
         Some(Tokens { lines: words.chunks(6).map(line).collect::<Option<_>>()? })
     }

@@ -55,7 +55,7 @@ impl NodeInfo {
 
 /// A node, as the stores keep it.
 #[derive(Clone, Serialize, Deserialize, Debug)]
-pub(crate) struct Stored {
+pub(crate) struct StoredNode {
     pub(crate) host: String,
     pub(crate) pid: u32,
     pub(crate) version: String,
@@ -68,7 +68,7 @@ pub(crate) struct Stored {
     pub(crate) started: i64,
 }
 
-impl Stored {
+impl StoredNode {
     /// Returns what a store keeps of this process.
     pub(crate) fn of_this_process(
         kinds: Vec<String>,
@@ -76,11 +76,21 @@ impl Stored {
         most_runs: usize,
         max_in_flight: usize,
         started: Millis,
-    ) -> Stored {
+    ) -> StoredNode {
         let (host, pid) = (host().to_owned(), std::process::id());
         let version = env!("CARGO_PKG_VERSION").to_owned();
         let (in_flight, started) = (0, started.get());
-        Stored { host, pid, version, kinds, threads, most_runs, max_in_flight, in_flight, started }
+        StoredNode {
+            host,
+            pid,
+            version,
+            kinds,
+            threads,
+            most_runs,
+            max_in_flight,
+            in_flight,
+            started,
+        }
     }
 
     pub(crate) fn to_text(&self) -> String {
@@ -89,7 +99,7 @@ impl Stored {
 
     /// Reads the text that a store has kept.
     pub(crate) fn info(text: &str, seen: Millis) -> Option<NodeInfo> {
-        let node: Stored = serde_json::from_str(text).ok()?;
+        let node: StoredNode = serde_json::from_str(text).ok()?;
         Some(NodeInfo {
             host: node.host,
             pid: node.pid,

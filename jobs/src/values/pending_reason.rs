@@ -183,7 +183,7 @@ impl Serialize for PendingReason {
 mod tests {
     use super::{JobInfo, NodeInfo, PendingReason, SystemTime};
     use crate::values::info::JobState;
-    use crate::values::node::Stored;
+    use crate::values::node::StoredNode;
     use crate::values::time::Millis;
     use std::time::Duration;
 
@@ -214,8 +214,8 @@ mod tests {
     }
 
     fn node(kind: &str, seen: Millis) -> NodeInfo {
-        let stored = Stored::of_this_process(vec![kind.to_owned()], Some(4), 4, 64, seen);
-        NodeInfo { in_flight: 3, ..Stored::info(&stored.to_text(), seen).unwrap() }
+        let stored = StoredNode::of_this_process(vec![kind.to_owned()], Some(4), 4, 64, seen);
+        NodeInfo { in_flight: 3, ..StoredNode::info(&stored.to_text(), seen).unwrap() }
     }
 
     /// P38: The answer has each reason by itself, and all of them together. A due job without any other reason waits

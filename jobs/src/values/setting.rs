@@ -48,7 +48,7 @@ pub struct Keep {
 
 /// A bound, as the stores keep it.
 #[derive(Serialize, Deserialize)]
-struct Stored {
+struct StoredBound {
     last: u64,
     age_ms: u64,
     bytes: u64,
@@ -83,13 +83,13 @@ impl Keep {
     /// Returns the text that a store keeps.
     pub(crate) fn to_text(self) -> String {
         let age_ms = u64::try_from(self.age.as_millis()).unwrap_or(u64::MAX);
-        let stored = Stored { last: self.last, age_ms, bytes: self.bytes };
+        let stored = StoredBound { last: self.last, age_ms, bytes: self.bytes };
         serde_json::to_string(&stored).unwrap_or_default()
     }
 
     /// Reads the text that a store has kept.
     pub(crate) fn from_text(text: &str) -> Option<Keep> {
-        let Stored { last, age_ms, bytes } = serde_json::from_str(text).ok()?;
+        let StoredBound { last, age_ms, bytes } = serde_json::from_str(text).ok()?;
         let age = match age_ms {
             u64::MAX => Duration::MAX,
             ms => Duration::from_millis(ms),

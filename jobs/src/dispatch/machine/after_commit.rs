@@ -49,7 +49,7 @@ impl Machine {
     pub(super) fn committed(
         &mut self,
         commit: Commit,
-        outcome: store::Outcome,
+        outcome: store::BatchOutcome,
         present: Now,
         output: &mut StepOutput,
     ) {

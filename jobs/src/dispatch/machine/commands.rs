@@ -348,7 +348,7 @@ impl Machine {
         if self.frees_its_slot((id, fence)) && !run.follow_ups.were_refused() {
             commit.ends_claim(run);
         }
-        let outcome = outcome(&its_end);
+        let outcome = its_end.outcome();
         // A run that has overrun its limit goes on.
         let took = run.took().or(run.limit).unwrap_or_default();
         let buckets = self.settings.history.then(|| RunBuckets::of(run.late(), took));
@@ -374,17 +374,6 @@ pub(super) fn check(checked: Checked, store: &mut dyn Store) -> Result<(), Viola
     match checked {
         Checked::Everything => store.check(),
         Checked::Claims => store.check_claims(),
-    }
-}
-
-/// Returns the outcome of a run that ends so.
-fn outcome(end: &End) -> Outcome {
-    match end {
-        End::Completed => Outcome::Completed,
-        End::Cancelled => Outcome::Cancelled,
-        End::Retry { .. } => Outcome::Retried,
-        End::Snoozed { .. } => Outcome::Snoozed,
-        End::Dead { .. } => Outcome::Dead,
     }
 }
 

@@ -8,7 +8,8 @@ use foldhash::HashMap;
 use super::MachineSettings;
 use crate::store::memory::Memory;
 use crate::store::{
-    Answer, ApplyError, Batch, Claimed, Fence, NewJob, Op, Outcome, PollResult, Store, StoreStats,
+    Answer, ApplyError, Batch, BatchOutcome, Claimed, Fence, NewJob, Op, PollResult, Store,
+    StoreStats,
 };
 use crate::values::error::{StoreError, Violation};
 use crate::values::fail_and_retry::Retry;
@@ -37,7 +38,7 @@ impl Store for Fails {
         self.memory.start_runner(kinds, now)
     }
 
-    fn apply(&mut self, batch: &Batch<'_>) -> Result<Outcome, ApplyError> {
+    fn apply(&mut self, batch: &Batch<'_>) -> Result<BatchOutcome, ApplyError> {
         for op in batch.ops {
             match op {
                 Op::Finish(_) => self.finishes += 1,

@@ -36,7 +36,7 @@ use own_work::{OwnWork, Told};
 use time_limits::TimeLimits;
 
 use super::call;
-use super::command::{Command, CommandReply, Found};
+use super::command::{CheckResult, Command, CommandReply};
 use super::events::Event;
 use super::run_state::RunState;
 use super::spans::RunSpan;
@@ -74,7 +74,7 @@ pub(crate) struct Machine {
 #[derive(Default)]
 pub(crate) struct StepOutput {
     pub(crate) answers: Vec<(CommandReply, Result<Answer, ApplyError>)>,
-    pub(crate) checks: Vec<(call::Reply<Found>, Found)>,
+    pub(crate) checks: Vec<(call::Reply<CheckResult>, CheckResult)>,
     /// Callers that wait for ends which this commit holds.
     pub(crate) end_waits: Vec<call::Reply<()>>,
     /// In any order.

@@ -36,7 +36,7 @@ pub(super) struct OwnWork {
     pub(super) clock_was_set: bool,
     pub(super) purge_at: Millis,
     /// The number and the description of this node, and when it says next that it is there.
-    node: (String, node::Stored),
+    node: (String, node::StoredNode),
     node_at: Millis,
     progress: ProgressWrites,
 }
@@ -48,7 +48,7 @@ impl OwnWork {
         kinds.sort_unstable();
         let MachineSettings { threads, most_runs, max_in_flight, .. } = *settings;
         let described =
-            node::Stored::of_this_process(kinds, threads, most_runs, max_in_flight, now);
+            node::StoredNode::of_this_process(kinds, threads, most_runs, max_in_flight, now);
         OwnWork {
             schedules: Vec::new(),
             load_schedules: true,

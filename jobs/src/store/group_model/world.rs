@@ -8,7 +8,7 @@ use super::place::Place;
 use super::steps::{Drawn, Step};
 use super::{BEGINNING, Checked, HOUR, KEYS, KINDS, ensure};
 use crate::store::{
-    Answer, Batch, ClaimRequest, Claimed, IfTaken, NewGroup, NewJob, Op, Outcome, Store,
+    Answer, Batch, BatchOutcome, ClaimRequest, Claimed, IfTaken, NewGroup, NewJob, Op, Store,
 };
 use crate::values::error::StoreError;
 use crate::values::group::{GroupError, GroupId};
@@ -64,7 +64,7 @@ impl World {
         self.claimed.clear();
     }
 
-    pub(super) fn apply(&mut self, ops: &[Op], claim: Option<ClaimRequest>) -> Outcome {
+    pub(super) fn apply(&mut self, ops: &[Op], claim: Option<ClaimRequest>) -> BatchOutcome {
         let (synced, awaited, until, now) = (false, true, None, self.now);
         self.batches += 1;
         self.note_present();

@@ -34,7 +34,7 @@ use proptest::test_runner::{Config, RngSeed};
 
 #[cfg(feature = "sqlite-unbundled")]
 use super::sqlite::open::Location;
-use super::{Answer, Batch, ClaimRequest, Claimed, End, Finish, NewJob, Op, Outcome, Store};
+use super::{Answer, Batch, BatchOutcome, ClaimRequest, Claimed, End, Finish, NewJob, Op, Store};
 use crate::values::id::JobId;
 use crate::values::info::JobState;
 use crate::values::job::Extra;
@@ -101,7 +101,7 @@ impl World {
         self.claimed.clear();
     }
 
-    fn apply(&mut self, ops: &[Op], claim: Option<ClaimRequest>) -> Outcome {
+    fn apply(&mut self, ops: &[Op], claim: Option<ClaimRequest>) -> BatchOutcome {
         let (synced, awaited, until, now) = (false, true, None, self.now);
         self.batches += 1;
         let batch = Batch { number: self.batches, ops, claim, synced, awaited, until, now };

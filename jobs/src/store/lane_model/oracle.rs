@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::rates::Starts;
 use super::{Checked, KINDS};
-use crate::store::{Claimed, Outcome};
+use crate::store::{BatchOutcome, Claimed};
 use crate::values::id::JobId;
 use crate::values::limit::Limit;
 use crate::values::stored_limits::{LimitScope, Limits};
@@ -221,7 +221,7 @@ impl Oracle {
     /// Checks what a claim has taken.
     pub(super) fn claim(
         &mut self,
-        outcome: &Outcome,
+        outcome: &BatchOutcome,
         (now, until): (Millis, Millis),
         limit: usize,
         mut room_in_lanes: usize,
@@ -309,7 +309,7 @@ impl Oracle {
     }
 
     /// The store asks for a step when the next job may be claimed, and not before.
-    fn next_due_is_right(&self, outcome: &Outcome, now: Millis, room: usize) -> Checked {
+    fn next_due_is_right(&self, outcome: &BatchOutcome, now: Millis, room: usize) -> Checked {
         let step = outcome.next_due.map(|due| due.minus(self.ahead));
         ensure(step.is_none_or(|step| step > now), || format!("a step is due at {step:?}"))?;
         let later = now.plus(Duration::from_secs(3600));

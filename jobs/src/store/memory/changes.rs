@@ -6,10 +6,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Ended, KeptJob, Memory, Record};
+use super::{EndedEntry, JobRecord, KeptJob, Memory};
 use crate::store::history::Figure;
 use crate::store::{
-    Answer, End, Ending, Finish, IfTaken, Inserted, JobSet, Left, MOST_EACH, NewGroup, NewJob,
+    Answer, End, Ending, Finish, IfTaken, Inserted, JobSet, MOST_EACH, NewGroup, NewJob,
     NewSchedule, Page, PageRequest, StoredSchedule, TRIM_LOOKS, TRIMMED, Tally, is_waited_for,
     kept_until,
 };
@@ -43,7 +43,8 @@ impl Memory {
         if let Some((key, if_taken)) = &new.key {
             if let Some(&holder) = self.keys.get(key) {
                 let is_claimed = self.claims.contains_key(&holder);
-                let holds = |record: &Record| record.extra.as_ref().is_some_and(|it| it.holds_key);
+                let holds =
+                    |record: &JobRecord| record.extra.as_ref().is_some_and(|it| it.holds_key);
                 let keeps = match is_claimed {
                     true => self.alive.get(&holder).is_some_and(holds),
                     false => *if_taken == IfTaken::Leave,
@@ -66,7 +67,7 @@ impl Memory {
             self.keys.insert(key.clone(), id);
         }
         self.kinds.insert(Arc::clone(&new.kind));
-        let record = Record {
+        let record = JobRecord {
             kind: Arc::clone(&new.kind),
             due,
             failures: 0,
@@ -97,7 +98,7 @@ impl Memory {
     }
 
     /// Removes a job from the living.
-    fn take(&mut self, id: JobId) -> Option<Record> {
+    fn take(&mut self, id: JobId) -> Option<JobRecord> {
         self.end_claim(id);
         let record = self.alive.remove(&id)?;
         self.leave(record.due, id, &record);
@@ -112,7 +113,7 @@ impl Memory {
         self.note(id, Figure::Cancelled);
         let group = self.group_of_alive(id);
         self.end(id, Ending::Cancelled, (0, None), None, now);
-        self.leave_group(group, id, Left::Cancelled, now);
+        self.leave_group(group, id, Ending::Cancelled, now);
     }
 
     /// Removes a job that has completed or was cancelled, and keeps what is kept of it.
@@ -130,7 +131,7 @@ impl Memory {
         match kept_until(keep, wanted, now) {
             Some(until) => {
                 let job = Some(KeptJob { ending, record, took, result });
-                self.ended.insert(id, Ended { until, at: now, job });
+                self.ended.insert(id, EndedEntry { until, at: now, job });
             }
             None if callers_id => self.remember(id, now),
             None => {}
@@ -169,7 +170,7 @@ impl Memory {
     /// Remembers an id whose job has ended.
     pub(super) fn remember(&mut self, id: JobId, now: Millis) {
         let until = now.plus(self.keep_dead);
-        self.ended.insert(id, Ended { until, at: now, job: None });
+        self.ended.insert(id, EndedEntry { until, at: now, job: None });
     }
 
     /// Removes the entry of a job that has ended. Its id stays if its caller chose it and its time is not over.
@@ -180,13 +181,13 @@ impl Memory {
         }
         let until = ended.at.plus(self.keep_dead);
         if ended.job.is_some_and(|kept| kept.record.callers_id) && until >= now {
-            self.ended.insert(id, Ended { until, at: ended.at, job: None });
+            self.ended.insert(id, EndedEntry { until, at: ended.at, job: None });
         }
     }
 
     /// Returns the jobs that ended so and are kept, each with its id and the time of its end.
     pub(super) fn kept(&self, ending: Ending) -> impl Iterator<Item = (JobId, Millis, &KeptJob)> {
-        let kept = |(id, ended): (&JobId, &'_ Ended)| (*id, ended.at);
+        let kept = |(id, ended): (&JobId, &'_ EndedEntry)| (*id, ended.at);
         self.ended.iter().filter_map(move |(id, ended)| {
             let job = ended.job.as_ref().filter(|job| job.ending == ending)?;
             let (id, at) = kept((id, ended));
@@ -216,7 +217,7 @@ impl Memory {
         }
         let Some(record) = self.alive.get(&id).cloned() else { return false };
         self.leave(record.due, id, &record);
-        self.alive.insert(id, Record { due, ..record });
+        self.alive.insert(id, JobRecord { due, ..record });
         self.wait(id);
         true
     }
@@ -254,7 +255,7 @@ impl Memory {
         let is_cancelled = self.claims[&id].asked && finish.end != End::Completed;
         let end = if is_cancelled { &End::Cancelled } else { &finish.end };
         if let Some(record) = self.alive.get(&id) {
-            self.noted.note_run(&record.kind, Figure::of(end), finish.run);
+            self.noted.note_run(&record.kind, Figure::of(end.outcome()), finish.run);
         }
         let group = self.group_of_alive(id);
         match end {
@@ -296,8 +297,8 @@ impl Memory {
             Some(jobs) => self.insert_many(jobs, now),
             None => Answer::Done,
         };
-        if let Some(left) = Left::by(end) {
-            self.leave_group(group, id, left, now);
+        if let Some(ending) = end.ending() {
+            self.leave_group(group, id, ending, now);
         }
         answer
     }
@@ -306,7 +307,7 @@ impl Memory {
         if let Some(record) = self.take(id) {
             let until = now.plus(self.keep_dead);
             let job = Some(KeptJob { ending: Ending::Dead, record, took, result: None });
-            self.ended.insert(id, Ended { until, at: now, job });
+            self.ended.insert(id, EndedEntry { until, at: now, job });
         }
     }
 
@@ -332,7 +333,7 @@ impl Memory {
     }
 
     pub(super) fn page(&self, request: &PageRequest) -> Page {
-        let is_asked_for = |record: &Record| {
+        let is_asked_for = |record: &JobRecord| {
             (request.from..=request.to).contains(&record.due)
                 && request.kind.as_ref().is_none_or(|kind| **kind == *record.kind)
         };
@@ -365,7 +366,7 @@ impl Memory {
 }
 
 /// A group.
-pub(super) struct Group {
+pub(super) struct GroupRecord {
     tally: Tally,
     /// The callback, until it is inserted.
     callback: Option<NewJob>,
@@ -391,7 +392,7 @@ impl Memory {
         if new.callback.as_ref().is_some_and(|callback| is_known(&callback.id)) {
             return refused(GroupError::CallbackKnown);
         }
-        let group = Group {
+        let group = GroupRecord {
             tally: Tally::new(now, new.waits_for_the_dead),
             callback: new.callback.clone(),
             callback_id: new.callback.as_ref().map(|job| job.id),
@@ -399,7 +400,7 @@ impl Memory {
         };
         self.groups.insert(new.id, group);
         if let Some(callback) = &new.callback {
-            let reserved = Ended { until: Millis::MAX, at: now, job: None };
+            let reserved = EndedEntry { until: Millis::MAX, at: now, job: None };
             self.ended.insert(callback.id, reserved);
             self.join_group(callback);
         }
@@ -457,12 +458,18 @@ impl Memory {
     }
 
     /// Counts a member that has ended.
-    pub(super) fn leave_group(&mut self, of: Option<GroupId>, id: JobId, left: Left, now: Millis) {
+    pub(super) fn leave_group(
+        &mut self,
+        of: Option<GroupId>,
+        id: JobId,
+        ending: Ending,
+        now: Millis,
+    ) {
         if let Some(of) = of
             && let Some(group) = self.groups.get_mut(&of)
             && group.members.remove(&id)
         {
-            group.tally.leave(left);
+            group.tally.leave(ending);
             self.end_if_over(of, now);
         }
     }
@@ -537,7 +544,7 @@ impl Memory {
             if group.tally.open() != group.members.len() as u64 {
                 return wrong(format!("{id} has {} open members", group.members.len()));
             }
-            let is_dead = |job: &&Ended| {
+            let is_dead = |job: &&EndedEntry| {
                 let kept = job.job.as_ref().filter(|kept| kept.ending == Ending::Dead);
                 kept.is_some_and(|kept| group_of(kept.record.extra.as_deref()) == Some(*id))
             };

@@ -10,7 +10,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
-use super::{Claim, LaneKey, Memory, Record, fence_of};
+use super::{ClaimRecord, JobRecord, LaneKey, Memory, fence_of};
 use crate::store::lanes::{self, Lanes, Opens};
 use crate::store::{ClaimRequest, Claimed};
 use crate::values::id::JobId;
@@ -19,13 +19,13 @@ use crate::values::setting::Rank;
 use crate::values::time::Millis;
 
 /// The first job of a lane.
-struct First {
+struct FirstOfLane {
     rank: (Rank, JobId),
     lane: LaneKey,
     due: Millis,
 }
 
-impl Record {
+impl JobRecord {
     /// Returns the lane of the job, if it has a partition.
     pub(super) fn lane(&self) -> Option<LaneKey> {
         let partition = partition_of(self.extra.as_deref())?;
@@ -43,7 +43,7 @@ impl Memory {
     }
 
     /// Takes a job that was due then from those that are not claimed.
-    pub(super) fn leave(&mut self, due: Millis, id: JobId, record: &Record) {
+    pub(super) fn leave(&mut self, due: Millis, id: JobId, record: &JobRecord) {
         self.waiting.remove(&(due, id));
         if let Some(lane) = record.lane() {
             self.coming.remove(&(due, id));
@@ -52,7 +52,7 @@ impl Memory {
     }
 
     /// Ends the claim of a job that exists.
-    pub(super) fn end_claim(&mut self, id: JobId) -> Option<Claim> {
+    pub(super) fn end_claim(&mut self, id: JobId) -> Option<ClaimRecord> {
         let claim = self.claims.remove(&id)?;
         if let Some(record) = self.alive.get(&id) {
             self.lanes.ended((id, &record.kind, partition_of(record.extra.as_deref())));
@@ -61,7 +61,7 @@ impl Memory {
     }
 
     /// Returns the claims, as the lanes count them.
-    pub(super) fn claims_by_lane(&self) -> impl Iterator<Item = lanes::Claim<'_>> {
+    pub(super) fn claims_by_lane(&self) -> impl Iterator<Item = lanes::ScopedClaim<'_>> {
         self.claims.keys().filter_map(|id| {
             let record = self.alive.get(id)?;
             Some((*id, &record.kind, partition_of(record.extra.as_deref())))
@@ -118,8 +118,9 @@ impl Memory {
                 plain.next();
             };
             let first = first_in_lanes(handled, lanes, in_lanes, request);
-            let is_first = |first: &First| first_plain.is_none_or(|(rank, ..)| first.rank < rank);
-            if let Some(First { rank: (_, id), lane, due }) = first.filter(is_first) {
+            let is_first =
+                |first: &FirstOfLane| first_plain.is_none_or(|(rank, ..)| first.rank < rank);
+            if let Some(FirstOfLane { rank: (_, id), lane, due }) = first.filter(is_first) {
                 if !request.admits(alive[&id].interruptions) {
                     *suspects_wait = Some(until);
                     lanes.pass_over(&lane.0, &lane.1);
@@ -146,7 +147,7 @@ impl Memory {
     fn take_claim(&mut self, due: Millis, id: JobId, now: Millis) -> Claimed {
         self.waiting.remove(&(due, id));
         self.claimed += 1;
-        let claim = Claim { asked: false, progress: None, order: self.claimed, at: now };
+        let claim = ClaimRecord { asked: false, progress: None, order: self.claimed, at: now };
         self.claims.insert(id, claim);
         let record = &self.alive[&id];
         Claimed {
@@ -255,11 +256,11 @@ fn first_in_lanes(
     lanes: &mut Lanes,
     in_lanes: &BTreeMap<LaneKey, BTreeSet<(Millis, JobId)>>,
     request: &ClaimRequest,
-) -> Option<First> {
+) -> Option<FirstOfLane> {
     if in_lanes.is_empty() {
         return None;
     }
-    let mut first: Option<First> = None;
+    let mut first: Option<FirstOfLane> = None;
     for kind in handled {
         if !request.has_room_in_lanes(kind) || !lanes.has_room(kind) {
             continue;
@@ -269,7 +270,7 @@ fn first_in_lanes(
         let Some(&(due, id)) = in_lanes.get(&lane).and_then(BTreeSet::first) else { continue };
         let rank = (request.rank(kind, due), id);
         if first.as_ref().is_none_or(|first| rank < first.rank) {
-            first = Some(First { rank, lane, due });
+            first = Some(FirstOfLane { rank, lane, due });
         }
     }
     first

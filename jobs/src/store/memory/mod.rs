@@ -14,12 +14,12 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use changes::Group;
+use changes::GroupRecord;
 
 use super::history::{Figure, Noted};
 use super::lanes::Lanes;
 use super::{
-    Answer, ApplyError, Batch, Ending, Fence, Left, MOST_INTERRUPTIONS, Op, Outcome, Page,
+    Answer, ApplyError, Batch, BatchOutcome, Ending, Fence, MOST_INTERRUPTIONS, Op, Page,
     PollResult, Store, StoreStats, StoredSchedule, Tally, killed,
 };
 use crate::store::history::{self, Rows};
@@ -30,17 +30,17 @@ use crate::values::group::GroupId;
 use crate::values::id::JobId;
 use crate::values::info::{Counts, DeadByError, JobInfo, JobState, Overdue};
 use crate::values::job::{Extra, Shown};
-use crate::values::node::{NODE_KEPT, Stored};
+use crate::values::node::{NODE_KEPT, StoredNode};
 use crate::values::stored_limits::hold_in;
 use crate::values::time::Millis;
 
 /// The store in memory.
 #[derive(Default)]
 pub(crate) struct Memory {
-    alive: BTreeMap<JobId, Record>,
-    ended: BTreeMap<JobId, Ended>,
+    alive: BTreeMap<JobId, JobRecord>,
+    ended: BTreeMap<JobId, EndedEntry>,
     keys: HashMap<String, JobId>,
-    claims: HashMap<JobId, Claim>,
+    claims: HashMap<JobId, ClaimRecord>,
     /// Jobs without a partition that are not claimed, in the order of due time, then of id.
     waiting: BTreeMap<(Millis, JobId), Arc<str>>,
     /// Jobs with a partition that are not claimed, until a claim finds them due; then they are in their lanes.
@@ -60,7 +60,7 @@ pub(crate) struct Memory {
     suspects_wait: Option<Millis>,
     commits: u64,
     interruptions: u64,
-    groups: BTreeMap<GroupId, Group>,
+    groups: BTreeMap<GroupId, GroupRecord>,
     /// How long dead jobs and ids are kept.
     keep_dead: Duration,
     /// The figures that this batch adds to the history.
@@ -71,7 +71,7 @@ pub(crate) struct Memory {
 
 /// An entry of a job that has ended: the job, if it is dead or kept, and the id alone otherwise.
 #[derive(Clone)]
-struct Ended {
+struct EndedEntry {
     until: Millis,
     at: Millis,
     job: Option<KeptJob>,
@@ -80,7 +80,7 @@ struct Ended {
 #[derive(Clone)]
 struct KeptJob {
     ending: Ending,
-    record: Record,
+    record: JobRecord,
     took: u64,
     result: Option<Vec<u8>>,
 }
@@ -88,7 +88,7 @@ struct KeptJob {
 /// A kind and a partition.
 type LaneKey = (Arc<str>, Arc<str>);
 
-struct Claim {
+struct ClaimRecord {
     /// A cancel was requested.
     asked: bool,
     /// The latest progress of its run.
@@ -100,7 +100,7 @@ struct Claim {
 }
 
 #[derive(Clone)]
-struct Record {
+struct JobRecord {
     kind: Arc<str>,
     due: Millis,
     failures: u32,
@@ -114,7 +114,7 @@ struct Record {
     payload: Vec<u8>,
 }
 
-impl Record {
+impl JobRecord {
     fn info(&self, id: JobId, state: JobState) -> JobInfo {
         let shown = self.extra.as_deref().map_or_else(Shown::default, Shown::of);
         JobInfo {
@@ -219,7 +219,9 @@ impl Memory {
             Op::DeadByError(most) => Answer::DeadByError(self.dead_by_error(*most)),
             Op::Nodes => {
                 let nodes = self.nodes.values();
-                Answer::Nodes(nodes.filter_map(|(seen, node)| Stored::info(node, *seen)).collect())
+                Answer::Nodes(
+                    nodes.filter_map(|(seen, node)| StoredNode::info(node, *seen)).collect(),
+                )
             }
             Op::Tokens(scopes) => {
                 Answer::Tokens(scopes.iter().map(|scope| self.lanes.tokens.get(scope)).collect())
@@ -269,7 +271,7 @@ impl Memory {
     /// Sets the progress of a run whose claim is held.
     fn put_progress(&mut self, id: JobId, fence: Fence, value: &[u8]) {
         let starts = self.starts;
-        let holds = |claim: &&mut Claim| fence_of(starts, claim.order) == fence;
+        let holds = |claim: &&mut ClaimRecord| fence_of(starts, claim.order) == fence;
         if let Some(claim) = self.claims.get_mut(&id).filter(holds) {
             claim.progress = Some(value.to_owned());
         }
@@ -277,7 +279,7 @@ impl Memory {
 
     /// Gives a claim back.
     fn release(&mut self, id: JobId, interrupted: bool, now: Millis) {
-        if let Some(Claim { asked: true, .. }) = self.end_claim(id) {
+        if let Some(ClaimRecord { asked: true, .. }) = self.end_claim(id) {
             self.cancelled(id, now);
             return;
         }
@@ -322,7 +324,7 @@ impl Store for Memory {
         self.starts += 1;
         self.handled = kinds.iter().cloned().collect();
         self.kinds.extend(kinds.iter().cloned());
-        let mut claims: Vec<(JobId, Claim)> =
+        let mut claims: Vec<(JobId, ClaimRecord)> =
             core::mem::take(&mut self.claims).into_iter().collect();
         self.lanes.forget(core::iter::empty());
         for key in core::mem::take(&mut self.in_lanes).into_values().flatten() {
@@ -332,7 +334,7 @@ impl Store for Memory {
         // Backwards from the latest claim: of two suspects, the one claimed later is the more likely cause, so
         // the earlier one does not die.
         let mut suspect_after = false;
-        for (id, Claim { asked, .. }) in claims.into_iter().rev() {
+        for (id, ClaimRecord { asked, .. }) in claims.into_iter().rev() {
             let Some(record) = self.alive.get_mut(&id) else { continue };
             self.interruptions += 1;
             let was_suspect = record.interruptions > 0;
@@ -353,7 +355,7 @@ impl Store for Memory {
                 true => {
                     let group = self.group_of_alive(id);
                     self.bury(id, 0, now);
-                    self.leave_group(group, id, Left::Dead, now);
+                    self.leave_group(group, id, Ending::Dead, now);
                 }
                 false => self.wait(id),
             }
@@ -361,7 +363,7 @@ impl Store for Memory {
         self.write_history(now)
     }
 
-    fn apply(&mut self, batch: &Batch<'_>) -> Result<Outcome, ApplyError> {
+    fn apply(&mut self, batch: &Batch<'_>) -> Result<BatchOutcome, ApplyError> {
         let answers = batch.ops.iter().map(|op| self.apply_one(op, batch.now)).collect();
         let mut request = batch.claim.clone();
         let claimed = request.as_mut().map(|request| self.claim(request)).unwrap_or_default();
@@ -370,7 +372,7 @@ impl Store for Memory {
         self.write_history(batch.now)?;
         let next_due = self.next_due(request.as_ref());
         let (suspects_wait, unreadable) = (self.suspects_wait.is_some(), Vec::new());
-        Ok(Outcome { answers, claimed, next_due, suspects_wait, unreadable })
+        Ok(BatchOutcome { answers, claimed, next_due, suspects_wait, unreadable })
     }
 
     fn poll(&mut self, _now: Millis) -> Result<PollResult, StoreError> {

@@ -10,7 +10,7 @@ use redis::Value;
 
 use super::decode::{Fault, ServerReply, array, bytes, text};
 use super::keys::{Keys, LAYOUT, Type};
-use super::protocol::JobSet;
+use super::protocol::PageSet;
 use super::reads::{number_arg, set_arg};
 use super::records::{damaged, id_bytes, id_of, read_record, read_schedule};
 use super::scripts::{ITEMS, Name};
@@ -19,7 +19,7 @@ use crate::store::{Ending, Unreadable};
 use crate::values::error::{StoreError, Violation};
 use crate::values::id::JobId;
 use crate::values::limit::{Limit, Tokens};
-use crate::values::node::Stored;
+use crate::values::node::StoredNode;
 use crate::values::setting::{HeadStart, Keep};
 use crate::values::stored_limits::LimitScope;
 use crate::values::time::Millis;
@@ -121,7 +121,7 @@ impl Redis {
             let mut from = (b"0".to_vec(), Vec::new());
             loop {
                 let mut args =
-                    vec![set_arg(JobSet::Pending), number_arg(ITEMS), from.0, b"1e18".to_vec()];
+                    vec![set_arg(PageSet::Pending), number_arg(ITEMS), from.0, b"1e18".to_vec()];
                 args.extend([from.1, kind.clone()]);
                 let reply = self.run(Name::Page, &args)?;
                 // The reply has a page for each number of interruptions. Sorted together, their first `ITEMS`
@@ -378,7 +378,7 @@ fn is_ours(name: &str, field: &[u8], value: &[u8]) -> bool {
         "nodes" => {
             let row = str::from_utf8(value).ok().and_then(|row| row.split_once(' '));
             row.is_some_and(|(seen, node)| {
-                is_count(seen.as_bytes()) && Stored::info(node, Millis::ZERO).is_some()
+                is_count(seen.as_bytes()) && StoredNode::info(node, Millis::ZERO).is_some()
             })
         }
         "history" => match field {

@@ -7,7 +7,7 @@ use super::decode::{Fault, ServerReply, array, bytes, number};
 use super::keys::Keys;
 use super::records;
 use super::scripts::{BYTES, Name};
-use crate::store::{ClaimRequest, Fence, Outcome, Unreadable};
+use crate::store::{BatchOutcome, ClaimRequest, Fence, Unreadable};
 use crate::values::error::StoreError;
 use crate::values::id::JobId;
 use crate::values::time::Millis;
@@ -131,7 +131,7 @@ impl Claiming {
         keys: &Keys,
         reply: ServerReply,
         request: Option<&ClaimRequest>,
-        outcome: &mut Outcome,
+        outcome: &mut BatchOutcome,
     ) -> Result<(), Fault> {
         let fields = match reply {
             ServerReply::Done(fields) => fields,

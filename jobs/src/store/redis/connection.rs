@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 
 use redis::{Cmd, RedisError, ServerError, Value};
 
-use super::discovery::{Found, Server};
-use super::endpoint::{Limit, present, text_of};
+use super::discovery::{FoundServer, Server};
+use super::endpoint::{WaitLimits, present, text_of};
 use crate::values::error::StoreError;
 use crate::values::server_time::ServerTime;
 
@@ -65,7 +65,7 @@ fn answers(
     connection: &mut redis::Connection,
     packed: &[u8],
     many: usize,
-    limit: Limit,
+    limit: WaitLimits,
 ) -> Result<Vec<Value>, RedisError> {
     let mut shortened = false;
     // To set a limit costs a system call, so it is set only if less than the usual time is left.
@@ -84,7 +84,7 @@ fn answers(
         answers.push(connection.recv_response()?);
     }
     if shortened {
-        Limit { until: None, ..limit }.apply(connection)?;
+        WaitLimits { until: None, ..limit }.apply(connection)?;
     }
     Ok(answers)
 }
@@ -105,8 +105,8 @@ impl Connection {
         self.open.is_some()
     }
 
-    pub(super) fn new(server: Server, found: Found, time: ServerTime) -> Connection {
-        let Found { connection, address } = found;
+    pub(super) fn new(server: Server, found: FoundServer, time: ServerTime) -> Connection {
+        let FoundServer { connection, address } = found;
         server.note_found(&address);
         let (name, time) = (address.name(), Arc::new(time));
         Connection { server, open: Some(connection), name, time, until: None }

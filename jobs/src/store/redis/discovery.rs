@@ -29,7 +29,7 @@ use std::time::{Duration, Instant};
 use redis::{RedisConnectionInfo, Value};
 
 use super::decode::{array, number, text};
-use super::endpoint::{self, Endpoint, Limit, Way, ask, present, problem_of};
+use super::endpoint::{self, AddressRole, Endpoint, WaitLimits, ask, present, problem_of};
 use super::keys;
 use super::rights::Needs;
 use crate::values::error::{OpenError, ServerProblem};
@@ -41,18 +41,18 @@ use crate::values::tls::Tls;
 pub(crate) struct Server {
     /// The addresses of the URL.
     addresses: Vec<Endpoint>,
-    way: Way,
+    way: AddressRole,
     /// The hash tag of the queue, from which a cluster computes its slot.
     pub(super) hash_tag: String,
     /// The needed rights, which are checked when the server is opened.
     pub(super) needs: Option<Needs>,
     pub(super) timeout: Duration,
-    shared: Arc<Shared>,
+    shared: Arc<SharedServer>,
 }
 
 /// State that the connections of a process share.
 #[derive(Default)]
-struct Shared {
+struct SharedServer {
     /// The number of searches so far.
     searches: AtomicUsize,
     /// The nodes of the cluster, as a node listed them last. Those of the URL may be gone one day.
@@ -64,7 +64,7 @@ struct Shared {
 }
 
 /// A connection to the server that was found.
-pub(super) struct Found {
+pub(super) struct FoundServer {
     pub(super) connection: redis::Connection,
     pub(super) address: Endpoint,
 }
@@ -81,7 +81,7 @@ impl Server {
 
     /// Says whether each queue may be on another node.
     pub(super) fn is_cluster(&self) -> bool {
-        matches!(self.way, Way::Cluster)
+        matches!(self.way, AddressRole::Cluster)
     }
 
     /// Returns the same server, without what the connections of this process share.
@@ -137,16 +137,16 @@ impl Server {
     }
 
     /// Returns the limit of each wait for a server. No wait goes on beyond `until`.
-    pub(super) fn limit(&self, until: Option<Instant>) -> Limit {
-        Limit { each: self.timeout, until }
+    pub(super) fn limit(&self, until: Option<Instant>) -> WaitLimits {
+        WaitLimits { each: self.timeout, until }
     }
 
     /// Finds the server, and connects to it. No wait goes on beyond `until`.
-    pub(super) fn connect(&self, until: Option<Instant>) -> Result<Found, OpenError> {
+    pub(super) fn connect(&self, until: Option<Instant>) -> Result<FoundServer, OpenError> {
         let limit = self.limit(until);
-        if matches!(self.way, Way::Direct) {
+        if matches!(self.way, AddressRole::Direct) {
             let address = self.addresses[0].clone();
-            return Ok(Found { connection: address.connect(limit)?, address });
+            return Ok(FoundServer { connection: address.connect(limit)?, address });
         }
         let began = present();
         let mut asked = self.asked();
@@ -160,7 +160,7 @@ impl Server {
                 Ok(server) if is_new(&server) => {
                     tried.push(server.name());
                     match self.connect_to(&server, limit) {
-                        Ok(connection) => return Ok(Found { connection, address: server }),
+                        Ok(connection) => return Ok(FoundServer { connection, address: server }),
                         Err(failure) => failures.push(failure),
                     }
                 }
@@ -187,13 +187,15 @@ impl Server {
     }
 
     /// Asks one address for the server of the queue.
-    fn server_by(&self, asked: &Endpoint, limit: Limit) -> Result<Endpoint, OpenError> {
+    fn server_by(&self, asked: &Endpoint, limit: WaitLimits) -> Result<Endpoint, OpenError> {
         let mut guide = asked.connect(limit)?;
         limit.apply(&guide).map_err(|error| asked.error(problem_of(&error)))?;
         match &self.way {
-            Way::Direct => Ok(asked.clone()),
-            Way::Cluster => self.master_of_slot(asked, &mut guide),
-            Way::Sentinel { master, login } => named_master(asked, &mut guide, master, login),
+            AddressRole::Direct => Ok(asked.clone()),
+            AddressRole::Cluster => self.master_of_slot(asked, &mut guide),
+            AddressRole::Sentinel { master, login } => {
+                named_master(asked, &mut guide, master, login)
+            }
         }
     }
 
@@ -233,9 +235,13 @@ impl Server {
 
     /// Connects to the server. If sentinels named it, checks that it is still a master: a replica would answer
     /// questions. A replica of a cluster refuses every script, so it needs no check.
-    fn connect_to(&self, server: &Endpoint, limit: Limit) -> Result<redis::Connection, OpenError> {
+    fn connect_to(
+        &self,
+        server: &Endpoint,
+        limit: WaitLimits,
+    ) -> Result<redis::Connection, OpenError> {
         let mut connection = server.connect(limit)?;
-        let is_named = matches!(self.way, Way::Sentinel { .. });
+        let is_named = matches!(self.way, AddressRole::Sentinel { .. });
         limit.apply(&connection).map_err(|error| server.error(problem_of(&error)))?;
         if is_named && !is_master(server, &mut connection)? {
             return Err(server.error(ServerProblem::ReadOnly));
@@ -248,9 +254,9 @@ impl Server {
     /// Connects to the server, and to every other master of a cluster that answers. Returns the address and
     /// database of the server, and the connections, the server's first.
     pub(crate) fn connect_to_all(&self) -> Result<(String, Vec<redis::Connection>), OpenError> {
-        let Found { connection, address } = self.connect(None)?;
+        let FoundServer { connection, address } = self.connect(None)?;
         let (name, mut all) = (address.name(), vec![connection]);
-        if matches!(self.way, Way::Cluster) {
+        if matches!(self.way, AddressRole::Cluster) {
             let others = self.asked().into_iter().filter(|other| other.name() != name);
             let connect = |other: Endpoint| {
                 let mut connection = other.connect(self.limit(None)).ok()?;

@@ -46,7 +46,7 @@ pub(super) struct Endpoint {
 
 /// The limits of the waits for one server.
 #[derive(Clone, Copy)]
-pub(super) struct Limit {
+pub(super) struct WaitLimits {
     /// The longest time of one wait.
     pub(super) each: Duration,
     /// When all waits end. A wait may go on beyond this by [`SHORTEST_WAIT`].
@@ -56,7 +56,7 @@ pub(super) struct Limit {
 /// Every wait may last this long, even one that begins after the limit: an answer may have arrived already.
 const SHORTEST_WAIT: Duration = Duration::from_millis(10);
 
-impl Limit {
+impl WaitLimits {
     /// Returns the longest time of a wait that begins now.
     pub(super) fn left(self) -> Duration {
         let left = self.until.map(|until| until.saturating_duration_since(present()));
@@ -155,7 +155,7 @@ impl Endpoint {
     }
 
     /// Connects, logs in and selects the database.
-    pub(super) fn connect(&self, limit: Limit) -> Result<redis::Connection, OpenError> {
+    pub(super) fn connect(&self, limit: WaitLimits) -> Result<redis::Connection, OpenError> {
         self.dial(limit).map_err(|error| {
             self.error(match error.is_timeout() && self.is_tls() {
                 // A port without TLS waits for the end of a line, and a handshake has none.
@@ -165,7 +165,7 @@ impl Endpoint {
         })
     }
 
-    fn dial(&self, limit: Limit) -> Result<redis::Connection, RedisError> {
+    fn dial(&self, limit: WaitLimits) -> Result<redis::Connection, RedisError> {
         let client = redis::Client::open(self.info.clone())?;
         let mut connection = client.get_connection_with_timeout(limit.left())?;
         limit.apply(&connection)?;
@@ -184,7 +184,7 @@ impl Endpoint {
             ask(&mut connection, redis::cmd("SELECT").arg(self.login.db()))?;
         }
         if limit.until.is_some() {
-            Limit { until: None, ..limit }.apply(&connection)?;
+            WaitLimits { until: None, ..limit }.apply(&connection)?;
         }
         Ok(connection)
     }
@@ -237,12 +237,12 @@ pub(super) fn present() -> Instant {
 pub(super) struct Parsed {
     /// The addresses in the order of the URL: at least one.
     pub(super) addresses: Vec<Endpoint>,
-    pub(super) way: Way,
+    pub(super) way: AddressRole,
 }
 
 /// The role of the addresses of a URL.
 #[derive(Clone)]
-pub(super) enum Way {
+pub(super) enum AddressRole {
     /// The address of the server itself.
     Direct,
     /// Nodes of a cluster, each of which knows the others.
@@ -264,7 +264,7 @@ pub(super) fn parse(url: &str) -> Result<Parsed, OpenError> {
         _ => {
             refuse_unknown(url)?;
             let addresses = vec![address(url, "")?];
-            return Ok(Parsed { addresses, way: Way::Direct });
+            return Ok(Parsed { addresses, way: AddressRole::Direct });
         }
     };
     let (authority, tail) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
@@ -293,7 +293,7 @@ fn cluster(addresses: Vec<Endpoint>, parameters: &Parameters) -> Result<Parsed, 
     if addresses[0].login().db() != 0 {
         return Err(wrong("a cluster has no database but 0"));
     }
-    Ok(Parsed { addresses, way: Way::Cluster })
+    Ok(Parsed { addresses, way: AddressRole::Cluster })
 }
 
 fn sentinel(
@@ -326,7 +326,7 @@ fn sentinel(
         let host = address.host().filter(|_| !has_port).map(str::to_owned);
         host.map_or(address.clone(), |host| address.at(host, SENTINEL_PORT)).with_login(own.clone())
     });
-    Ok(Parsed { addresses: addresses.collect(), way: Way::Sentinel { master, login } })
+    Ok(Parsed { addresses: addresses.collect(), way: AddressRole::Sentinel { master, login } })
 }
 
 /// Returns the address in a URL with one host. An error begins with `which`.
@@ -459,7 +459,7 @@ mod tests {
         for address in &parsed.addresses {
             assert_eq!(of(address.login()), "s q&/ 0");
         }
-        let Way::Sentinel { master, login } = parsed.way else { panic!("no sentinels") };
+        let AddressRole::Sentinel { master, login } = parsed.way else { panic!("no sentinels") };
         assert_eq!((&*master, &*of(&login)), ("m y", "u p 5"));
         let parsed = parse("redis-sentinel://:p@a?master=m").unwrap();
         assert_eq!(of(parsed.addresses[0].login()), "- - 0");

@@ -38,8 +38,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{
-    Answer, ApplyError, Batch, ClaimRequest, Notify, Op, Outcome, PollResult, Store, StoreStats,
-    Unreadable, killed,
+    Answer, ApplyError, Batch, BatchOutcome, ClaimRequest, Notify, Op, PollResult, Store,
+    StoreStats, Unreadable, killed,
 };
 use crate::values::error::{StoreError, Violation};
 use crate::values::server_time::ServerTime;
@@ -54,7 +54,7 @@ use keys::Keys;
 use notifications::Listener;
 use open::Opened;
 use round_trips::Replicas;
-use scripts::Call;
+use scripts::ScriptCall;
 use scripts::{Name, Scripts};
 
 /// The store on a server.
@@ -159,7 +159,7 @@ impl Redis {
         u64::try_from(self.lease.as_millis()).unwrap_or(u64::MAX).max(1)
     }
 
-    fn commit(&mut self, batch: &Batch<'_>) -> Result<Outcome, ApplyError> {
+    fn commit(&mut self, batch: &Batch<'_>) -> Result<BatchOutcome, ApplyError> {
         let handled = self.claiming.handled();
         let kinds_of = |wanted: &dyn Fn(&Op) -> bool| {
             let kinds = operations::kinds_of(batch.ops, wanted).into_iter();
@@ -195,7 +195,7 @@ impl Redis {
             .map_err(|fault| fault.into_apply_error(false))?;
         // The claim is read first, and kept even if other parts of the batch failed.
         let claim_reply = first.and_then(|_| replies.pop());
-        let mut outcome = Outcome {
+        let mut outcome = BatchOutcome {
             answers: Vec::with_capacity(batch.ops.len()),
             claimed: Vec::new(),
             next_due: None,
@@ -248,7 +248,7 @@ impl Redis {
     fn commands(
         &self,
         number: u64,
-        calls: &[Call],
+        calls: &[ScriptCall],
         waits: bool,
         claim: Option<&ClaimRequest>,
     ) -> Vec<Cmd> {
@@ -273,7 +273,7 @@ impl Redis {
         needed: &[&str],
         number: u64,
         claim: Option<&ClaimRequest>,
-        outcome: &mut Outcome,
+        outcome: &mut BatchOutcome,
     ) -> Result<(), Fault> {
         let mut replies =
             self.exchange(needed, |store| store.commands(number, &[], false, claim))?;
@@ -308,7 +308,7 @@ impl Store for Redis {
         self.claiming.set_with_rooms(kinds);
     }
 
-    fn apply(&mut self, batch: &Batch<'_>) -> Result<Outcome, ApplyError> {
+    fn apply(&mut self, batch: &Batch<'_>) -> Result<BatchOutcome, ApplyError> {
         self.told = self.manual.then_some(batch.now);
         self.connection.until = batch.until;
         let outcome = self.commit(batch);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use redis::{RedisError, Value};
 
-use super::discovery::{Found, Server};
+use super::discovery::{FoundServer, Server};
 use super::endpoint::{self, present, problem_of};
 use super::keys::LAYOUT;
 use super::rights;
@@ -13,7 +13,7 @@ use crate::values::server_time::ServerTime;
 
 /// A server that can be used.
 pub(crate) struct Opened {
-    pub(super) found: Found,
+    pub(super) found: FoundServer,
     /// Its clock, which a client needs for its first insert, before it has called a script.
     pub(super) time: ServerTime,
     /// A warning for its operator.
@@ -34,7 +34,7 @@ pub(crate) fn open(server: &Server, call_timeout: Duration) -> Result<Opened, Op
     let until = present().checked_add(call_timeout);
     let limit = patient.limit(until);
     let mut found = patient.connect(until)?;
-    let Found { connection, address } = &mut found;
+    let FoundServer { connection, address } = &mut found;
     let failed = |error| address.error(problem_of(&error));
     let mut ask = |cmd: &redis::Cmd| {
         limit.apply(connection)?;

@@ -15,9 +15,9 @@ use redis::Cmd;
 
 use super::decode::{Fault, ServerReply, bytes};
 use super::groups::{callback_args, group_bytes};
-use super::protocol::{self, Fate, Operation, ResultCode, group_error};
+use super::protocol::{self, Operation, ResultCode, group_error};
 use super::records::{damaged, has_partition, id_bytes, id_of, missed, record, token};
-use super::scripts::{Call, ITEMS, Name, Part, Scripts};
+use super::scripts::{ITEMS, Name, Part, ScriptCall, Scripts};
 use crate::store::{Answer, End, Finish, Inserted, NewGroup, NewJob, NewSchedule, Op};
 use crate::values::error::StoreError;
 use crate::values::group::GroupError;
@@ -36,8 +36,8 @@ pub(super) fn has_follow_ups(op: &Op) -> bool {
 }
 
 /// Returns the calls for the operations that change something and are `wanted`.
-pub(super) fn calls(ops: &[Op], wanted: impl Fn(&Op) -> bool) -> Vec<Call> {
-    let mut calls: Vec<Call> = Vec::new();
+pub(super) fn calls(ops: &[Op], wanted: impl Fn(&Op) -> bool) -> Vec<ScriptCall> {
+    let mut calls: Vec<ScriptCall> = Vec::new();
     for (n, op) in ops.iter().enumerate().filter(|(_, op)| wanted(op)) {
         match op {
             Op::InsertMany(jobs) => insert_many(&mut calls, n, jobs),
@@ -105,16 +105,22 @@ pub(super) fn kinds_of(ops: &[Op], wanted: impl Fn(&Op) -> bool) -> Vec<&str> {
 }
 
 /// Returns a call with room for these items, and counts them.
-fn room(calls: &mut Vec<Call>, name: Name, grows: bool, items: usize, bytes: usize) -> &mut Call {
+fn room(
+    calls: &mut Vec<ScriptCall>,
+    name: Name,
+    grows: bool,
+    items: usize,
+    bytes: usize,
+) -> &mut ScriptCall {
     if !calls.last().is_some_and(|call| call.takes(name, grows, items, bytes)) {
-        calls.push(Call::new(name, grows));
+        calls.push(ScriptCall::new(name, grows));
     }
     let last = calls.len() - 1;
     calls[last].items += items;
     &mut calls[last]
 }
 
-fn push_insert(call: &mut Call, job: &NewJob) {
+fn push_insert(call: &mut ScriptCall, job: &NewJob) {
     if job.key.is_none() && !job.callers_id {
         let (operation, score) = match has_partition(job) {
             false => (Operation::InsertMany, time(job.due)),
@@ -131,7 +137,7 @@ fn push_insert(call: &mut Call, job: &NewJob) {
 }
 
 /// Adds the arguments of the insert of one job.
-fn push_single(call: &mut Call, job: &NewJob) {
+fn push_single(call: &mut ScriptCall, job: &NewJob) {
     let (if_taken, key) = match &job.key {
         None => ("", ""),
         Some((key, if_taken)) => (protocol::if_taken(*if_taken), &**key),
@@ -148,7 +154,7 @@ fn bytes_of(jobs: &[NewJob]) -> usize {
     jobs.iter().map(|job| job.payload.len() + 400).sum()
 }
 
-fn insert_group(calls: &mut Vec<Call>, op: usize, group: &NewGroup) {
+fn insert_group(calls: &mut Vec<ScriptCall>, op: usize, group: &NewGroup) {
     let callback = group.callback.as_slice();
     let (items, bytes) = (group.members.len() + 2, bytes_of(&group.members) + bytes_of(callback));
     let call = room(calls, Name::Change, true, items, bytes);
@@ -162,13 +168,13 @@ fn insert_group(calls: &mut Vec<Call>, op: usize, group: &NewGroup) {
 }
 
 /// Adds the number of the members and the members, as the end of an operation. It has a result for the group too.
-fn push_members(call: &mut Call, op: usize, jobs: &[NewJob]) {
+fn push_members(call: &mut ScriptCall, op: usize, jobs: &[NewJob]) {
     call.push(jobs.len().to_string());
     jobs.iter().for_each(|job| push_single(call, job));
     call.parts.push(Part { op, results: jobs.len() + 1 });
 }
 
-fn insert_many(calls: &mut Vec<Call>, op: usize, jobs: &[NewJob]) {
+fn insert_many(calls: &mut Vec<ScriptCall>, op: usize, jobs: &[NewJob]) {
     if jobs.len() <= ITEMS {
         let call = room(calls, Name::Change, true, jobs.len(), bytes_of(jobs));
         jobs.iter().for_each(|job| push_insert(call, job));
@@ -176,7 +182,7 @@ fn insert_many(calls: &mut Vec<Call>, op: usize, jobs: &[NewJob]) {
         return;
     }
     for (n, part) in jobs.chunks(ITEMS).enumerate() {
-        let mut call = Call::new(Name::Change, true);
+        let mut call = ScriptCall::new(Name::Change, true);
         call.items = part.len();
         part.iter().for_each(|job| push_insert(&mut call, job));
         call.parts.push(Part { op, results: part.len() });
@@ -192,7 +198,7 @@ fn insert_many(calls: &mut Vec<Call>, op: usize, jobs: &[NewJob]) {
 /// Splits many occurrences among calls. The `following` of each call is the first occurrence of the next one,
 /// so each call is a complete step of the schedule.
 fn occur(
-    calls: &mut Vec<Call>,
+    calls: &mut Vec<ScriptCall>,
     op: usize,
     (name, mut expected, next): (&str, Millis, Option<Millis>),
     jobs: &[NewJob],
@@ -221,7 +227,7 @@ fn occur(
     }
 }
 
-fn put_schedule(call: &mut Call, new: &NewSchedule) {
+fn put_schedule(call: &mut ScriptCall, new: &NewSchedule) {
     call.begin(Operation::PutSchedule);
     call.push(&*new.name);
     call.push(new.kind.as_bytes());
@@ -231,7 +237,7 @@ fn put_schedule(call: &mut Call, new: &NewSchedule) {
     call.push(time(new.first));
 }
 
-fn push_finish(call: &mut Call, finish: &Finish) {
+fn push_finish(call: &mut ScriptCall, finish: &Finish) {
     let Some(jobs) = &finish.then else { return push_end(call, finish) };
     call.begin(Operation::ThenInsert);
     call.push(jobs.len().to_string());
@@ -240,8 +246,8 @@ fn push_finish(call: &mut Call, finish: &Finish) {
     call.end_list();
 }
 
-fn push_end(call: &mut Call, finish: &Finish) {
-    let (fate, due, errors) = match &finish.end {
+fn push_end(call: &mut ScriptCall, finish: &Finish) {
+    let (due, errors) = match &finish.end {
         End::Completed if finish.wanted || finish.keep.is_some() => {
             let bounds = finish.keep.map_or(String::new(), |keep| {
                 format!("{} {} {}", keep_ms(keep.age), keep.last, keep.bytes)
@@ -263,15 +269,15 @@ fn push_end(call: &mut Call, finish: &Finish) {
             call.completed(operation, id_bytes(finish.id), token(finish.fence), buckets);
             return;
         }
-        End::Retry { due, errors } => (Fate::Retried, *due, errors.as_text()),
-        End::Cancelled => (Fate::Cancelled, Millis::ZERO, ""),
-        End::Snoozed { due } => (Fate::Snoozed, *due, ""),
-        End::Dead { errors } => (Fate::Dead, Millis::ZERO, errors.as_text()),
+        End::Retry { due, errors } => (*due, errors.as_text()),
+        End::Cancelled => (Millis::ZERO, ""),
+        End::Snoozed { due } => (*due, ""),
+        End::Dead { errors } => (Millis::ZERO, errors.as_text()),
     };
     call.begin(Operation::Finish);
     call.push(id_bytes(finish.id));
     call.push(token_of_run(finish));
-    call.push(fate.word());
+    call.push(protocol::fate(finish.end.outcome()));
     call.push(time(due));
     call.push(errors);
     call.push(finish.took.to_string());
@@ -289,13 +295,13 @@ pub(super) fn keep_ms(age: Duration) -> String {
     age.as_millis().min(Millis::MAX.get() as u128).to_string()
 }
 
-fn push_all(call: &mut Call, operation: Operation, args: &[&[u8]]) {
+fn push_all(call: &mut ScriptCall, operation: Operation, args: &[&[u8]]) {
     call.begin(operation);
     args.iter().for_each(|arg| call.push(*arg));
 }
 
 /// Adds an operation that has one result.
-fn one(calls: &mut Vec<Call>, op: usize, change: &Op) {
+fn one(calls: &mut Vec<ScriptCall>, op: usize, change: &Op) {
     let (grows, items, bytes) = match change {
         Op::Insert(job) => (true, 1, job.payload.len() + 400),
         Op::PutSchedule(new) => (true, 1, new.payload.len() + 400),
@@ -313,7 +319,7 @@ fn one(calls: &mut Vec<Call>, op: usize, change: &Op) {
     push_one(call, change);
 }
 
-fn push_one(call: &mut Call, change: &Op) {
+fn push_one(call: &mut ScriptCall, change: &Op) {
     match change {
         Op::Insert(job) => push_insert(call, job),
         Op::PutSchedule(new) => put_schedule(call, new),
@@ -368,7 +374,7 @@ fn time(time: Millis) -> Vec<u8> {
 
 /// Returns the commands of these calls. `head`: the first arguments of every script.
 pub(super) fn commands(
-    calls: &[Call],
+    calls: &[ScriptCall],
     scripts: &Scripts,
     keys: &[Vec<u8>],
     head: &[Vec<u8>],
@@ -376,7 +382,7 @@ pub(super) fn commands(
     counted: bool,
 ) -> Vec<Cmd> {
     let mut place = 0_usize;
-    let command = |call: &Call| {
+    let command = |call: &ScriptCall| {
         let mut cmd = scripts.call(call.script(counted), keys);
         cmd.arg(head);
         if call.name == Name::Extend {
@@ -396,7 +402,7 @@ const ID_BYTES: usize = 16;
 
 /// The results of one operation.
 #[derive(Clone, Default)]
-pub(super) struct Found {
+pub(super) struct OpResults {
     results: Vec<ResultCode>,
     taken: Vec<Taken>,
     group_error: Option<GroupError>,
@@ -420,7 +426,7 @@ struct Refusal {
     unsure: bool,
 }
 
-impl Found {
+impl OpResults {
     /// Takes at most `many` results off the answer to a call, and returns the rest of the answer.
     fn take<'a>(&mut self, mut answer: &'a [u8], many: usize) -> Result<&'a [u8], StoreError> {
         for _ in 0..many {
@@ -449,8 +455,8 @@ impl Found {
 }
 
 /// Returns the results of each operation, from the replies to the calls.
-pub(super) fn found(ops: usize, calls: &[Call], replies: Vec<ServerReply>) -> Vec<Found> {
-    let mut found = vec![Found::default(); ops];
+pub(super) fn found(ops: usize, calls: &[ScriptCall], replies: Vec<ServerReply>) -> Vec<OpResults> {
+    let mut found = vec![OpResults::default(); ops];
     let mut wanted = vec![0; ops];
     for (call, reply) in calls.iter().zip(replies) {
         let mut refusal = None;
@@ -495,8 +501,8 @@ pub(super) fn found(ops: usize, calls: &[Call], replies: Vec<ServerReply>) -> Ve
 }
 
 /// Returns the answer that the results of an operation mean.
-pub(super) fn answer(op: &Op, found: Found) -> Answer {
-    let Found { results, taken, group_error, refusal } = found;
+pub(super) fn answer(op: &Op, found: OpResults) -> Answer {
+    let OpResults { results, taken, group_error, refusal } = found;
     if let Some(Refusal { error, unsure }) = refusal {
         if unsure {
             return Answer::Unsure(error);
@@ -558,7 +564,7 @@ fn each(ops: &[Op], results: &[ResultCode], taken: &[Taken]) -> Vec<Answer> {
     let one = |(at, op): (usize, &Op)| {
         let results = results.get(at).copied().into_iter().collect();
         let taken = taken.iter().filter(|taken| taken.at == at).cloned().collect();
-        answer(op, Found { results, taken, ..Found::default() })
+        answer(op, OpResults { results, taken, ..OpResults::default() })
     };
     ops.iter().enumerate().map(one).collect()
 }

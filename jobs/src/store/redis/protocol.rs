@@ -8,6 +8,7 @@
 
 use crate::store::IfTaken;
 use crate::values::group::GroupError;
+use crate::values::run_end::Outcome;
 
 /// An operation of `insert_many.lua`, `complete.lua`, `change.lua`, `schedules.lua`, `group_changes.lua`, `ends.lua` or
 /// `then.lua`.
@@ -145,40 +146,32 @@ pub(super) fn if_taken(if_taken: IfTaken) -> &'static str {
     }
 }
 
-/// The new state of a job whose run failed or was snoozed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Fate {
-    Retried,
-    Snoozed,
-    Dead,
-    Cancelled,
-}
-
-impl Fate {
-    pub(super) fn word(self) -> &'static str {
-        match self {
-            Fate::Retried => "retried",
-            Fate::Snoozed => "snoozed",
-            Fate::Dead => "dead",
-            Fate::Cancelled => "cancelled",
-        }
+/// Returns the word for the end of a run.
+pub(super) fn fate(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Completed => "completed",
+        Outcome::Retried => "retried",
+        Outcome::Snoozed => "snoozed",
+        Outcome::Dead => "dead",
+        Outcome::Cancelled => "cancelled",
+        Outcome::Interrupted => "interrupted",
     }
 }
 
 /// The jobs that a page lists.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum JobSet {
+pub(super) enum PageSet {
     Pending,
     Claimed,
     Ended,
 }
 
-impl JobSet {
+impl PageSet {
     pub(super) fn word(self) -> &'static str {
         match self {
-            JobSet::Pending => "pending",
-            JobSet::Claimed => "claimed",
-            JobSet::Ended => "ended",
+            PageSet::Pending => "pending",
+            PageSet::Claimed => "claimed",
+            PageSet::Ended => "ended",
         }
     }
 }
@@ -331,9 +324,9 @@ mod tests {
         };
         let keys = [IfTaken::Leave, IfTaken::ReplaceKeepingTime, IfTaken::Debounce].map(if_taken);
         assert_eq!(compared(&[CHANGE], "if_taken"), keys.into());
-        let fates = [Fate::Snoozed, Fate::Dead, Fate::Cancelled].map(Fate::word);
+        let fates = [Outcome::Snoozed, Outcome::Dead, Outcome::Cancelled].map(fate);
         assert_eq!(compared(&[ENDS], "fate"), fates.into());
-        let sets = [JobSet::Pending, JobSet::Claimed].map(JobSet::word);
+        let sets = [PageSet::Pending, PageSet::Claimed].map(PageSet::word);
         assert_eq!(compared(&[PAGE], "set"), sets.into());
         assert_eq!(compared(&[INFO], "by"), [By::Key.word()].into());
         let mut published = between(PRELUDE, "publish('", " ");

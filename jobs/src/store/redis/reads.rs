@@ -20,7 +20,7 @@ use crate::values::id::JobId;
 use crate::values::info::{Counts, DeadByError, JobInfo, JobState, Overdue};
 use crate::values::job::Shown;
 use crate::values::limit::Tokens;
-use crate::values::node::{NodeInfo, Stored};
+use crate::values::node::{NodeInfo, StoredNode};
 use crate::values::time::Millis;
 
 /// The job of a question.
@@ -129,7 +129,7 @@ impl Redis {
     pub(super) fn claimed_ids(&mut self) -> Result<Vec<(JobId, Millis, String)>, Fault> {
         let mut claimed = Vec::new();
         for from in (0..).step_by(ITEMS) {
-            let args = [set_arg(protocol::JobSet::Claimed), number_arg(ITEMS), number_arg(from)];
+            let args = [set_arg(protocol::PageSet::Claimed), number_arg(ITEMS), number_arg(from)];
             let reply = self.run(Name::Page, &args)?;
             let found = array(&reply[2])?;
             for pair in found.chunks(2) {
@@ -152,7 +152,7 @@ impl Redis {
             _ => (request.from, None),
         };
         let limit = request.limit.min(ITEMS);
-        let mut args = vec![set_arg(protocol::JobSet::Pending), number_arg(limit)];
+        let mut args = vec![set_arg(protocol::PageSet::Pending), number_arg(limit)];
         args.extend([time_arg(from), time_arg(request.to)]);
         args.push(after.map_or(Vec::new(), |id| id_bytes(id).to_vec()));
         let claimed = self.claimed_ids()?;
@@ -223,7 +223,7 @@ impl Redis {
     ) -> Result<Vec<(Millis, JobId)>, Fault> {
         let place =
             |(at, id): (Millis, JobId)| [&at.get().to_be_bytes()[..], &id_bytes(id)[..]].concat();
-        let mut args = vec![set_arg(protocol::JobSet::Ended), number_arg(limit)];
+        let mut args = vec![set_arg(protocol::PageSet::Ended), number_arg(limit)];
         args.extend([number_arg(ending as usize), kind.into()]);
         args.push(after.map(place).unwrap_or_default());
         let reply = self.run(Name::Page, &args)?;
@@ -264,7 +264,7 @@ impl Redis {
         let node = |row: &Value| {
             let row = text(row).ok()?;
             let (seen, node) = row.split_once(' ')?;
-            Stored::info(node, Millis::clamped(seen.parse().ok()?))
+            StoredNode::info(node, Millis::clamped(seen.parse().ok()?))
         };
         let mut nodes: Vec<NodeInfo> = array(&rows)?.iter().filter_map(node).collect();
         nodes.sort_by(|a, b| (&a.host, a.pid, a.started).cmp(&(&b.host, b.pid, b.started)));
@@ -390,7 +390,7 @@ fn is_claimed(job: &JobInfo) -> bool {
     matches!(job.state, JobState::Running | JobState::Claimed)
 }
 
-pub(super) fn set_arg(set: protocol::JobSet) -> Vec<u8> {
+pub(super) fn set_arg(set: protocol::PageSet) -> Vec<u8> {
     set.word().into()
 }
 

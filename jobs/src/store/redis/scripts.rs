@@ -224,7 +224,7 @@ const COUNT: usize = 2;
 const TOKEN: usize = 16;
 
 /// A call of a script that changes something.
-pub(super) struct Call {
+pub(super) struct ScriptCall {
     pub(super) name: Name,
     /// The operations whose results are in its answer.
     pub(super) parts: Vec<Part>,
@@ -236,13 +236,13 @@ pub(super) struct Call {
     /// The script does nothing unless the call before has been done.
     pub(super) continues: bool,
     /// The list that the arguments end with.
-    list: Option<List>,
+    list: Option<ItemList>,
     /// How many operations it has. The items of a list are one.
     operations: usize,
 }
 
 /// Items of one operation, which a script handles together.
-struct List {
+struct ItemList {
     operation: Operation,
     /// The argument that all items share: their kind, or the bounds of their kept jobs.
     common: Option<String>,
@@ -259,9 +259,9 @@ pub(super) struct Part {
     pub(super) results: usize,
 }
 
-impl Call {
-    pub(super) fn new(name: Name, grows: bool) -> Call {
-        Call {
+impl ScriptCall {
+    pub(super) fn new(name: Name, grows: bool) -> ScriptCall {
+        ScriptCall {
             name,
             parts: Vec::new(),
             args: Vec::new(),
@@ -277,14 +277,18 @@ impl Call {
     /// Returns the smallest script that has the operations of this call. `counted`: a claim of this process was counted.
     pub(super) fn script(&self, counted: bool) -> Name {
         match &self.list {
-            Some(List { operation: Operation::InsertMany, .. }) if self.operations == 1 => {
+            Some(ItemList { operation: Operation::InsertMany, .. }) if self.operations == 1 => {
                 Name::InsertMany
             }
-            Some(List { operation: Operation::InsertComing, .. }) if self.operations == 1 => {
+            Some(ItemList { operation: Operation::InsertComing, .. }) if self.operations == 1 => {
                 Name::InsertComing
             }
-            Some(List { operation: Operation::Complete, .. }) if self.operations == 1 => {
-                if counted { Name::CompleteCounted } else { Name::Complete }
+            Some(ItemList { operation: Operation::Complete, .. }) if self.operations == 1 => {
+                if counted {
+                    Name::CompleteCounted
+                } else {
+                    Name::Complete
+                }
             }
             _ => self.name,
         }
@@ -300,7 +304,8 @@ impl Call {
     /// Begins an item of a list. Appends to the list at the end of the arguments if that has the same operation
     /// and the same `common`. Otherwise begins a list, and returns `true`.
     pub(super) fn item(&mut self, operation: Operation, common: Option<&str>) -> bool {
-        let goes_on = |list: &List| list.operation == operation && list.common.as_deref() == common;
+        let goes_on =
+            |list: &ItemList| list.operation == operation && list.common.as_deref() == common;
         let begins = !self.list.as_ref().is_some_and(goes_on);
         if begins {
             self.begin(operation);
@@ -308,7 +313,7 @@ impl Call {
                 self.push(common);
             }
             let common = common.map(str::to_owned);
-            self.list = Some(List { operation, common, many: 0, at: self.args.len() });
+            self.list = Some(ItemList { operation, common, many: 0, at: self.args.len() });
             self.push("0");
         }
         if let Some(list) = &mut self.list {
@@ -333,7 +338,7 @@ impl Call {
         }
         self.push(id);
         self.bytes += COUNT + TOKEN + buckets.len();
-        let Some(List { at, .. }) = self.list else { return };
+        let Some(ItemList { at, .. }) = self.list else { return };
         let groups = &mut self.args[at + 1];
         let same =
             groups.last_chunk::<{ COUNT + TOKEN }>().is_some_and(|group| group[COUNT..] == token);
@@ -385,7 +390,7 @@ mod tests {
     /// Ends of the same claim that follow each other name its token once, and every end has its own buckets.
     #[test]
     fn ends_of_a_claim_name_its_token_once() {
-        let mut call = Call::new(Name::Change, false);
+        let mut call = ScriptCall::new(Name::Change, false);
         let ends = [(1, 7), (2, 7), (3, 8), (4, 7)];
         for (id, token) in ends {
             call.completed(Operation::Complete, [id; 16], [token; TOKEN], &[id, token]);

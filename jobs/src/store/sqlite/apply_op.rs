@@ -26,7 +26,7 @@ use crate::values::error::StoreError;
 use crate::values::id::JobId;
 use crate::values::info::{Cancel, JobInfo, JobState};
 use crate::values::job::partition_of;
-use crate::values::node::{NodeInfo, Stored};
+use crate::values::node::{NodeInfo, StoredNode};
 use crate::values::time::Millis;
 
 impl State {
@@ -394,6 +394,6 @@ fn nodes(tables: Tables<'_>) -> Result<Vec<NodeInfo>, StoreError> {
     let nodes = tables.all("SELECT seen, value FROM {p}node ORDER BY id", [], |row| {
         Ok((millis_of(row, 0)?, row.get::<_, String>(1)?))
     })?;
-    let info = |(seen, node): (Millis, String)| Stored::info(&node, seen);
+    let info = |(seen, node): (Millis, String)| StoredNode::info(&node, seen);
     Ok(nodes.into_iter().filter_map(info).collect())
 }

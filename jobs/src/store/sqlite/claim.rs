@@ -37,7 +37,7 @@ use crate::values::time::Millis;
 pub(crate) struct FileClaims {
     pub(super) runner: bool,
     pub(super) held: HashMap<JobId, HeldClaim>,
-    pub(super) batches: HashMap<RowNumber, Batch>,
+    pub(super) batches: HashMap<RowNumber, ClaimBatch>,
     pub(super) cursors: Vec<Cursor>,
     /// The upper part of each fence: how often a process started to run the jobs of the file.
     pub(crate) starts: u64,
@@ -86,7 +86,7 @@ impl HeldClaim {
 }
 
 /// The jobs that were claimed together, and whose ids are in one row of `claim`.
-pub(super) struct Batch {
+pub(super) struct ClaimBatch {
     /// How many of its claims are held.
     pub(super) left: usize,
     /// Its row names a job that exists and whose claim has ended.
@@ -326,7 +326,7 @@ impl FileClaims {
         self.fresh.clear();
         self.batches.clear();
         for held in self.held.values() {
-            let empty = Batch { left: 0, stale: true };
+            let empty = ClaimBatch { left: 0, stale: true };
             self.batches.entry(held.batch).or_insert(empty).left += 1;
         }
         self.rewind();
@@ -341,12 +341,12 @@ pub(super) fn admits_suspects(request: &ClaimRequest) -> bool {
 /// A scan of one kind, and the next job that a claim may take from it.
 pub(super) struct Scan<'a> {
     pub(super) rows: rusqlite::Rows<'a>,
-    pub(super) head: Option<Head>,
+    pub(super) head: Option<ScanHead>,
     /// It has met a job with a partition.
     pub(super) any_part: bool,
 }
 
-pub(super) enum Head {
+pub(super) enum ScanHead {
     Due(JobRow),
     /// The next job is due after the latest due time of the claim.
     Later((Millis, JobId)),
@@ -366,10 +366,10 @@ impl Scan<'_> {
         self.head = loop {
             let Some(row) = self.rows.next().map_err(store_error)? else { break None };
             match read(row, held, until) {
-                Ok(Found::Held) => {}
-                Ok(Found::HasPart) => self.any_part = true,
-                Ok(Found::Head(head)) => break Some(head),
-                Ok(Found::Suspect(position, interruptions)) => {
+                Ok(ScannedRow::Held) => {}
+                Ok(ScannedRow::HasPart) => self.any_part = true,
+                Ok(ScannedRow::Head(head)) => break Some(head),
+                Ok(ScannedRow::Suspect(position, interruptions)) => {
                     waiting.insert(position, interruptions);
                 }
                 Err(error) => unreadable.push(unreadable_job(row, error)),
@@ -380,10 +380,10 @@ impl Scan<'_> {
 }
 
 /// How a scan treats a row.
-enum Found {
+enum ScannedRow {
     Held,
     HasPart,
-    Head(Head),
+    Head(ScanHead),
     Suspect((Millis, JobId), u32),
 }
 
@@ -391,20 +391,20 @@ fn read(
     row: &rusqlite::Row<'_>,
     held: &HashMap<JobId, HeldClaim>,
     until: Millis,
-) -> rusqlite::Result<Found> {
+) -> rusqlite::Result<ScannedRow> {
     let position = JobRow::read_position(row)?;
     if held.contains_key(&position.1) {
-        return Ok(Found::Held);
+        return Ok(ScannedRow::Held);
     }
     if position.0 > until {
-        return Ok(Found::Head(Head::Later(position)));
+        return Ok(ScannedRow::Head(ScanHead::Later(position)));
     }
     if row.get_ref(PART)? != rusqlite::types::ValueRef::Null {
-        return Ok(Found::HasPart);
+        return Ok(ScannedRow::HasPart);
     }
     match row.get(3)? {
-        0 => Ok(Found::Head(Head::Due(JobRow::read(row)?))),
-        interruptions => Ok(Found::Suspect(position, interruptions)),
+        0 => Ok(ScannedRow::Head(ScanHead::Due(JobRow::read(row)?))),
+        interruptions => Ok(ScannedRow::Suspect(position, interruptions)),
     }
 }
 
@@ -467,9 +467,9 @@ impl State {
         let (mut claimed, mut bytes) = (Vec::new(), 0);
         while claimed.len() < picker.request.limit && bytes < BYTES_PER_CLAIM {
             let Picked { at, mut job, table } = match picker.next()? {
-                Next::Job(picked) => picked,
-                Next::Other => continue,
-                Next::None => break,
+                NextPick::Job(picked) => picked,
+                NextPick::Other => continue,
+                NextPick::None => break,
             };
             *fences += 1;
             let extra = Extra::read(job.extra.as_deref())?;
@@ -545,7 +545,7 @@ impl State {
         let n = RowNumber::after(claims.last_row, now);
         claims.last_row = n;
         tables.execute("INSERT INTO {p}claim VALUES (?1, ?2)", params![n.0, ids])?;
-        claims.batches.insert(n, Batch { left: claims.fresh.len(), stale: false });
+        claims.batches.insert(n, ClaimBatch { left: claims.fresh.len(), stale: false });
         for id in claims.fresh.drain(..) {
             if let Some(held) = claims.held.get_mut(&id) {
                 held.batch = n;
@@ -584,7 +584,7 @@ struct Picker<'a, 's> {
 /// The rank and the id of a job, and the number of the cursor of its kind.
 type Ranked = ((Rank, JobId), usize);
 
-enum Next {
+enum NextPick {
     Job(Picked),
     /// The job that was the next is not claimed now.
     Other,
@@ -625,7 +625,7 @@ impl<'s> Picker<'_, 's> {
     }
 
     /// Picks the job of the lowest rank.
-    fn next(&mut self) -> Result<Next, StoreError> {
+    fn next(&mut self) -> Result<NextPick, StoreError> {
         let innocent = self.first_innocent();
         let in_lanes = self.first_in_lanes()?;
         let suspect = match admits_suspects(self.request) {
@@ -639,14 +639,14 @@ impl<'s> Picker<'_, 's> {
             (Some((_, at)), ..) => self.pick_in_lanes(at),
             (_, Some((_, at)), _) => self.pick_suspect(at),
             (_, None, Some((_, at))) => Ok(self.pick_innocent(at)),
-            (None, None, None) => Ok(Next::None),
+            (None, None, None) => Ok(NextPick::None),
         }
     }
 
     /// Returns the first job that the scans have met.
     fn first_innocent(&self) -> Option<Ranked> {
         let first = |(at, scan): (usize, &Option<Scan<'_>>)| {
-            let Some(Head::Due(job)) = &scan.as_ref()?.head else { return None };
+            let Some(ScanHead::Due(job)) = &scan.as_ref()?.head else { return None };
             let cursor = &self.cursors[at];
             has_room(self.request, self.lane_table, cursor)
                 .then(|| ((self.request.rank(&cursor.name, job.due), job.id), at))
@@ -677,10 +677,10 @@ impl<'s> Picker<'_, 's> {
     }
 
     /// Picks the job of the lane that is next in turn, and gives the turn to the next lane.
-    fn pick_in_lanes(&mut self, at: usize) -> Result<Next, StoreError> {
+    fn pick_in_lanes(&mut self, at: usize) -> Result<NextPick, StoreError> {
         let cursor = &self.cursors[at];
         let Some(LaneHead { part, at: (due, id) }) = self.heads[at].take() else {
-            return Ok(Next::None);
+            return Ok(NextPick::None);
         };
         let place = Place { kind: cursor.kind, due, id, table: Table::Lane };
         let job = self.read(place)?;
@@ -688,39 +688,39 @@ impl<'s> Picker<'_, 's> {
             && !self.request.admits(job.interruptions)
         {
             self.lane_table.lanes.pass_over(&self.cursors[at].name, &part);
-            return Ok(Next::Other);
+            return Ok(NextPick::Other);
         }
         self.lane_table.pass(place.kind, &part, (due, id));
-        Ok(job.map_or(Next::Other, |job| Next::Job(Picked { at, job, table: Table::Lane })))
+        Ok(job.map_or(NextPick::Other, |job| NextPick::Job(Picked { at, job, table: Table::Lane })))
     }
 
     /// Picks the next of the suspects that wait.
-    fn pick_suspect(&mut self, at: usize) -> Result<Next, StoreError> {
+    fn pick_suspect(&mut self, at: usize) -> Result<NextPick, StoreError> {
         let cursor = &mut self.cursors[at];
         let Some(position) = cursor.next_waiting(self.request.until) else {
-            return Ok(Next::None);
+            return Ok(NextPick::None);
         };
         cursor.passed = Bound::Excluded(position);
         let interruptions = cursor.waiting.get(&position).copied().unwrap_or(0);
         let mut without = self.request.clone();
         if !without.admits(interruptions) {
-            return Ok(Next::Other);
+            return Ok(NextPick::Other);
         }
         cursor.waiting.remove(&position);
         let (due, id) = position;
         let place = Place { kind: cursor.kind, due, id, table: Table::Job };
         // If the job has gone, or its row has changed, a scan finds the new row.
         let job = self.read(place)?.filter(|job| job.interruptions == interruptions);
-        let Some(job) = job else { return Ok(Next::Other) };
+        let Some(job) = job else { return Ok(NextPick::Other) };
         *self.request = without;
-        Ok(Next::Job(Picked { at, job, table: Table::Job }))
+        Ok(NextPick::Job(Picked { at, job, table: Table::Job }))
     }
 
     /// Picks the job that the scan of a kind has met.
-    fn pick_innocent(&mut self, at: usize) -> Next {
+    fn pick_innocent(&mut self, at: usize) -> NextPick {
         match self.scans[at].as_mut().and_then(|scan| scan.head.take()) {
-            Some(Head::Due(job)) => Next::Job(Picked { at, job, table: Table::Job }),
-            _ => Next::None,
+            Some(ScanHead::Due(job)) => NextPick::Job(Picked { at, job, table: Table::Job }),
+            _ => NextPick::None,
         }
     }
 
@@ -753,8 +753,8 @@ impl<'s> Picker<'_, 's> {
             let Some(scan) = scan else { continue };
             let head = match &scan.head {
                 None => None,
-                Some(Head::Due(job)) => Some((job.due, job.id)),
-                Some(Head::Later(position)) => Some(*position),
+                Some(ScanHead::Due(job)) => Some((job.due, job.id)),
+                Some(ScanHead::Later(position)) => Some(*position),
             };
             cursor.start = head.unwrap_or(END);
             cursor.next = head.map(|(due, _)| due);

@@ -11,14 +11,14 @@ use rusqlite::{Row, params};
 
 use super::State;
 use super::claim::HeldClaim;
-use super::kept::{List, Listed};
+use super::kept::{KeptList, Listed};
 use super::run_ends::{Completed, ToKeep};
 use super::schema::{
     JobRow, KindCounts, KindRow, Place, id_bytes, kind_row, millis_of, out_of_range, store_error,
 };
 use super::sql::{DROP_ENDED, HAS_ENDED, REMEMBER};
 use super::tables::{EndedRow, Tables};
-use crate::store::{Ending, Finish, Left, kept_until};
+use crate::store::{Ending, Finish, kept_until};
 use crate::values::error::StoreError;
 use crate::values::id::JobId;
 use crate::values::job::{Extra, group_of};
@@ -73,7 +73,7 @@ impl State {
             None => {}
         }
         match group {
-            Some(group) => self.leave_group(tables, group, id, Left::Cancelled, now),
+            Some(group) => self.leave_group(tables, group, id, Ending::Cancelled, now),
             None => Ok(()),
         }
     }
@@ -250,7 +250,7 @@ impl State {
         tables: Tables<'_>,
         rows: usize,
         now: Millis,
-    ) -> Result<Vec<List>, StoreError> {
+    ) -> Result<Vec<KeptList>, StoreError> {
         let (mut lists, mut jobs) = (Vec::new(), 0);
         if rows == 0 || !tables.sql.has_kept.get() {
             return Ok(lists);
@@ -262,7 +262,7 @@ impl State {
         while jobs < rows
             && let Some(row) = over.next().map_err(store_error)?
         {
-            let list = List::read(row).map_err(store_error)?;
+            let list = KeptList::read(row).map_err(store_error)?;
             jobs += list.jobs.len();
             lists.push(list);
         }

@@ -16,7 +16,7 @@ use super::schema::{GROUPS, id_bytes, id_of, millis_of, out_of_range};
 use super::sql::{DROP_ENDED, REMEMBER};
 use super::statement::{job_of, parameter};
 use super::tables::{EndedRow, Tables};
-use crate::store::{Answer, Ending, Inserted, Left, MOST_EACH, NewGroup, NewJob, Tally};
+use crate::store::{Answer, Ending, Inserted, MOST_EACH, NewGroup, NewJob, Tally};
 use crate::values::error::{StoreError, Violation};
 use crate::values::group::{GroupError, GroupId, GroupInfo};
 use crate::values::id::JobId;
@@ -252,13 +252,13 @@ impl State {
         tables: Tables<'_>,
         of: GroupId,
         member: JobId,
-        left: Left,
+        ending: Ending,
         now: Millis,
     ) -> Result<(), StoreError> {
         let row = params![bytes(of), id_bytes(member)];
         let was_open = tables.execute("DELETE FROM {p}member WHERE grp = ?1 AND id = ?2", row)? > 0;
         if was_open && let Some(mut group) = tables.group_row(of)? {
-            group.tally.leave(left);
+            group.tally.leave(ending);
             self.settle_group(tables, group, now)?;
         }
         Ok(())

@@ -61,7 +61,7 @@ pub(super) struct Listed {
 
 /// A list of kept jobs, in the order of their ids.
 #[derive(Debug)]
-pub(super) struct List {
+pub(super) struct KeptList {
     pub(super) kind: i64,
     pub(super) at: Millis,
     n: i64,
@@ -120,12 +120,12 @@ impl Listed {
     }
 }
 
-impl List {
+impl KeptList {
     /// Reads a list. A part of a job at its end is left out: `check` reports the job.
-    pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<List> {
+    pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<KeptList> {
         let bytes = row.get_ref(3)?.as_blob()?;
         let jobs = bytes.as_chunks().0.iter().map(Listed::read).collect();
-        Ok(List { kind: row.get(0)?, at: millis_of(row, 1)?, n: row.get(2)?, jobs })
+        Ok(KeptList { kind: row.get(0)?, at: millis_of(row, 1)?, n: row.get(2)?, jobs })
     }
 }
 
@@ -158,7 +158,7 @@ impl Tables<'_> {
         &self,
         kind: i64,
         mut look: impl FnMut(Millis, &Listed) -> Look,
-    ) -> Result<Vec<List>, StoreError> {
+    ) -> Result<Vec<KeptList>, StoreError> {
         let mut gone = Vec::new();
         self.lists_by_time(
             "SELECT kind, at, n, jobs FROM {p}kept_list WHERE kind = ?1 ORDER BY at, n",
@@ -178,13 +178,13 @@ impl Tables<'_> {
         &self,
         sql: &'static str,
         params: impl Params,
-        mut each: impl FnMut(Vec<List>) -> Result<bool, StoreError>,
+        mut each: impl FnMut(Vec<KeptList>) -> Result<bool, StoreError>,
     ) -> Result<bool, StoreError> {
         let mut statement = self.prepare(sql).map_err(store_error)?;
         let mut rows = statement.query(params).map_err(store_error)?;
-        let mut lists: Vec<List> = Vec::new();
+        let mut lists: Vec<KeptList> = Vec::new();
         while let Some(row) = rows.next().map_err(store_error)? {
-            let list = List::read(row).map_err(store_error)?;
+            let list = KeptList::read(row).map_err(store_error)?;
             if lists.first().is_some_and(|first| first.at != list.at)
                 && each(core::mem::take(&mut lists))?
             {
@@ -196,7 +196,7 @@ impl Tables<'_> {
     }
 
     /// Deletes a list and the rows of its jobs.
-    pub(super) fn drop_list(&self, list: &List) -> Result<(), StoreError> {
+    pub(super) fn drop_list(&self, list: &KeptList) -> Result<(), StoreError> {
         self.drop_kept(list)?;
         self.set_list(list, &[])
     }
@@ -207,7 +207,7 @@ impl Tables<'_> {
         for mut list in self.all(
             "SELECT kind, at, n, jobs FROM {p}kept_list WHERE kind = ?1 AND at = ?2 ORDER BY n",
             params![kind, at.get()],
-            List::read,
+            KeptList::read,
         )? {
             let jobs = list.jobs.len();
             list.jobs.retain(|job| job.id != id);
@@ -218,7 +218,7 @@ impl Tables<'_> {
         Ok(())
     }
 
-    fn drop_kept(&self, list: &List) -> Result<(), StoreError> {
+    fn drop_kept(&self, list: &KeptList) -> Result<(), StoreError> {
         let mut drop = self.prepare(DROP_KEPT).map_err(store_error)?;
         for job in &list.jobs {
             drop.execute([id_bytes(job.id)]).map_err(store_error)?;
@@ -227,8 +227,8 @@ impl Tables<'_> {
     }
 
     /// Gives a list these jobs.
-    fn set_list(&self, list: &List, jobs: &[Listed]) -> Result<(), StoreError> {
-        let List { kind, at, n, .. } = list;
+    fn set_list(&self, list: &KeptList, jobs: &[Listed]) -> Result<(), StoreError> {
+        let KeptList { kind, at, n, .. } = list;
         match jobs {
             [] => self
                 .execute(
@@ -259,7 +259,7 @@ impl Tables<'_> {
             return Ok(());
         }
         let mut listed: HashMap<JobId, (i64, Millis, Listed)> = HashMap::default();
-        for list in self.whole("SELECT kind, at, n, jobs FROM {p}kept_list", List::read)? {
+        for list in self.whole("SELECT kind, at, n, jobs FROM {p}kept_list", KeptList::read)? {
             let (kind, at) = (list.kind, list.at);
             if list.jobs.is_empty() || !list.jobs.is_sorted_by_key(|job| job.id) {
                 return Err(Violation(format!("F14: a list in no order: {list:?}")));
@@ -292,8 +292,8 @@ impl Tables<'_> {
 /// Looks at the jobs of lists of one time, in the order of their ids. Adds to `gone`, for each list, the jobs that go and
 /// those that are left. Returns whether the trim ends here.
 fn take_gone(
-    lists: Vec<List>,
-    gone: &mut Vec<(List, Vec<Listed>)>,
+    lists: Vec<KeptList>,
+    gone: &mut Vec<(KeptList, Vec<Listed>)>,
     look: &mut impl FnMut(Millis, &Listed) -> Look,
 ) -> bool {
     let lists_and_numbers = lists.iter().enumerate();
@@ -314,7 +314,7 @@ fn take_gone(
     }
     for (list, (goes, left)) in lists.into_iter().zip(parts) {
         if !goes.is_empty() {
-            gone.push((List { jobs: goes, ..list }, left));
+            gone.push((KeptList { jobs: goes, ..list }, left));
         }
     }
     ends
@@ -466,7 +466,7 @@ impl State {
     pub(super) fn kept_are_gone(
         &mut self,
         tables: Tables<'_>,
-        list: &List,
+        list: &KeptList,
         now: Millis,
     ) -> Result<(), StoreError> {
         let mut gone = KindCounts::default();

@@ -192,7 +192,7 @@ impl LaneTable {
 
 impl FileClaims {
     /// Returns the claims, as the lanes count them.
-    pub(super) fn by_lane(&self) -> impl Iterator<Item = crate::store::lanes::Claim<'_>> {
+    pub(super) fn by_lane(&self) -> impl Iterator<Item = crate::store::lanes::ScopedClaim<'_>> {
         self.held.iter().filter_map(|(id, held)| {
             Some((*id, self.name_of(held.place.kind)?, held.part.as_ref()))
         })

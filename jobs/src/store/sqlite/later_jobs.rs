@@ -288,7 +288,7 @@ mod tests {
     use super::*;
     use crate::store::sqlite::Sqlite;
     use crate::store::sqlite::open::Location;
-    use crate::store::{Batch, NewJob, Op, Outcome, Store};
+    use crate::store::{Batch, BatchOutcome, NewJob, Op, Store};
     use crate::values::id::JobId;
 
     const MS: Duration = Duration::from_millis(1);
@@ -325,7 +325,7 @@ mod tests {
         NewJob { id, kind, due, key: None, callers_id: false, extra: None, payload }
     }
 
-    fn apply(store: &mut Sqlite, ops: &[Op], now: Millis) -> Outcome {
+    fn apply(store: &mut Sqlite, ops: &[Op], now: Millis) -> BatchOutcome {
         let claim = Some(ClaimRequest::new(now, 5_000, 5_000, Vec::new()));
         let (synced, awaited, until) = (false, false, None);
         store.apply(&Batch { number: 0, ops, claim, synced, awaited, until, now }).unwrap()

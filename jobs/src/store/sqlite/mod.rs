@@ -38,7 +38,7 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 
-use super::{ApplyError, Batch, Hurry, Op, Outcome, PollResult, Store, StoreStats};
+use super::{ApplyError, Batch, BatchOutcome, Hurry, Op, PollResult, Store, StoreStats};
 use crate::values::error::{OpenError, StoreError, Violation};
 use crate::values::id::JobId;
 use crate::values::time::Millis;
@@ -182,14 +182,14 @@ impl Store for Sqlite {
         Ok(())
     }
 
-    fn apply(&mut self, batch: &Batch<'_>) -> Result<Outcome, ApplyError> {
+    fn apply(&mut self, batch: &Batch<'_>) -> Result<BatchOutcome, ApplyError> {
         self.compare_file(batch.now);
         if let Some(request) = &batch.claim {
             self.state.follow_limits(request);
         }
         let claim = batch.claim.as_ref().filter(|claim| self.state.may_have_due(claim));
         if batch.ops.is_empty() && claim.is_none() {
-            return Ok(Outcome {
+            return Ok(BatchOutcome {
                 answers: Vec::new(),
                 claimed: Vec::new(),
                 next_due: self.state.next_due(batch.claim.as_ref()),
@@ -221,7 +221,7 @@ impl Store for Sqlite {
             let suspects_wait = state.suspects_wait();
             let mut unreadable = core::mem::take(&mut state.unreadable);
             unreadable.extend(filed.unreadable);
-            Ok((Outcome { answers, claimed, next_due, suspects_wait, unreadable }, changed))
+            Ok((BatchOutcome { answers, claimed, next_due, suspects_wait, unreadable }, changed))
         };
         // Without a caller, a wait that takes long is reported, and the step is made again later.
         let most = if batch.awaited { Duration::MAX } else { LONGEST_WAIT };

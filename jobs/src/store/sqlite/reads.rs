@@ -17,7 +17,7 @@ use foldhash::{HashMap, HashSet};
 use rusqlite::params;
 
 use super::State;
-use super::kept::List;
+use super::kept::KeptList;
 use super::schema::{
     ClaimedAt, JobRow, KindCounts, KindRow, MILLIS_PER_HOUR, Place, Table, hour_of, id_bytes,
     kind_row, millis_of, store_error,
@@ -186,15 +186,15 @@ const MOST_KEPT: usize = 1 << 16;
 const CHEAP_ROWS: usize = 4096;
 
 /// A due time in milliseconds, and an id. The time -1 comes before every job.
-type Position = (i64, JobId);
+type PagePosition = (i64, JobId);
 
 /// The positions of later jobs of one kind that follow a page.
 pub(crate) struct Ahead {
     kind: i64,
     /// `rest` has every later job of the kind between `from` and `to`, less those of earlier pages.
-    from: Position,
-    to: Position,
-    rest: VecDeque<Position>,
+    from: PagePosition,
+    to: PagePosition,
+    rest: VecDeque<PagePosition>,
 }
 
 impl State {
@@ -211,7 +211,7 @@ impl State {
             _ => (request.from.get() - 1, JobId::from_u128(u128::MAX)),
         };
         let limit = i64::try_from(request.limit).unwrap_or(i64::MAX);
-        let mut found: Vec<(Position, i64, Table)> = Vec::new();
+        let mut found: Vec<(PagePosition, i64, Table)> = Vec::new();
         let wanted = |name: &str| request.kind.as_ref().is_none_or(|kind| kind == name);
         let kinds = self.kinds.iter().filter(|kind| wanted(&kind.name));
         for kind in kinds.map(|kind| kind.n).collect::<Vec<i64>>() {
@@ -243,7 +243,7 @@ impl State {
         if found.len() < request.limit {
             next = None;
         }
-        let key = |(due, id): Position| (Millis::clamped(due), id);
+        let key = |(due, id): PagePosition| (Millis::clamped(due), id);
         let places = found.into_iter().map(|(position, kind, table)| {
             let (due, id) = key(position);
             ((due, id), Place { kind, due, id, table })
@@ -307,10 +307,10 @@ impl State {
         &mut self,
         tables: Tables<'_>,
         kind: i64,
-        after: Position,
+        after: PagePosition,
         to: Millis,
         limit: usize,
-    ) -> Result<Vec<Position>, StoreError> {
+    ) -> Result<Vec<PagePosition>, StoreError> {
         let end = (to.get(), JobId::from_u128(u128::MAX));
         if let Some(ahead) = self.ahead.iter_mut().find(|ahead| ahead.kind == kind)
             && (ahead.from..=ahead.to).contains(&after)
@@ -337,7 +337,7 @@ impl State {
 
 /// Positions of later jobs of a kind.
 struct Reading {
-    found: Vec<Position>,
+    found: Vec<PagePosition>,
     rows: usize,
     /// No more positions follow.
     complete: bool,
@@ -348,7 +348,7 @@ struct Reading {
 fn read_later(
     tables: Tables<'_>,
     kind: i64,
-    after: Position,
+    after: PagePosition,
     to: Millis,
     limit: usize,
 ) -> Result<Reading, StoreError> {
@@ -388,7 +388,7 @@ fn read_later(
 }
 
 /// Appends the positions of an hour, sorted, to those of the hours before it.
-fn keep(found: &mut Vec<Position>, of_hour: &mut Vec<Position>, cut: bool) {
+fn keep(found: &mut Vec<PagePosition>, of_hour: &mut Vec<PagePosition>, cut: bool) {
     of_hour.sort_unstable();
     if cut {
         of_hour.truncate(MOST_KEPT);
@@ -453,7 +453,7 @@ impl State {
                  WHERE kind = ?1 AND at <= ?2 ORDER BY at DESC, n DESC",
                 params![kind.n, latest],
                 |lists| {
-                    let of = |list: &List| {
+                    let of = |list: &KeptList| {
                         list.jobs.iter().map(|job| (list.at, job.id)).collect::<Vec<PageKey>>()
                     };
                     let jobs = lists.iter().flat_map(of);

@@ -32,7 +32,7 @@ use super::schema::{JobRow, KindCounts, KindRow, Place, Table, id_bytes, kind_ro
 use super::sql::DROP_NODES;
 use super::tables::Tables;
 use crate::store::history::Figure;
-use crate::store::{Answer, End, Finish, Left, MOST_INTERRUPTIONS, killed};
+use crate::store::{Answer, End, Ending, Finish, MOST_INTERRUPTIONS, killed};
 use crate::values::error::StoreError;
 use crate::values::id::JobId;
 use crate::values::info::Cancel;
@@ -57,7 +57,7 @@ impl State {
         let remembered = held.callers_id || self.unknown.contains(&id);
         let cancelled = self.take_cancel_request(tables, id)? && finish.end != End::Completed;
         let end = if cancelled { &End::Cancelled } else { &finish.end };
-        self.noted.note_run(&place.kind, Figure::of(end), finish.run);
+        self.noted.note_run(&place.kind, Figure::of(end.outcome()), finish.run);
         // A completed job may stay in the row of its claim. Any other may become pending again, and a row that
         // still names it would count as an interruption of it.
         let is_over = matches!(end, End::Completed | End::Cancelled);
@@ -109,8 +109,8 @@ impl State {
             (None, _) if cancelled => Answer::Cancelled(Cancel::Cancelled),
             (None, _) => Answer::Done,
         };
-        if let (Some(group), Some(left)) = (finish.group, Left::by(end)) {
-            self.leave_group(tables, group, id, left, now)?;
+        if let (Some(group), Some(ending)) = (finish.group, end.ending()) {
+            self.leave_group(tables, group, id, ending, now)?;
         }
         Ok(answer)
     }
@@ -445,7 +445,7 @@ impl State {
             let (failed_before, group) = (job.failures > 0, group_in(job.extra.as_deref()));
             self.die(tables, &kind, place, (job, failed_before), 0, now)?;
             if let Some(group) = group {
-                self.leave_group(tables, group, place.id, Left::Dead, now)?;
+                self.leave_group(tables, group, place.id, Ending::Dead, now)?;
             }
             return Ok(was_suspect);
         }

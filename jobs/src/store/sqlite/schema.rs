@@ -61,115 +61,72 @@ pub(crate) const APPLICATION_ID: i64 = 0x5457_4a31;
 pub(crate) const PAGE_BYTES: i64 = 4096;
 
 pub(super) const TABLES: &str = "
-CREATE TABLE {p}meta (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT \
-     ROWID;
-CREATE TABLE {p}kind (n INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, jobs \
-     INTEGER NOT NULL, retrying INTEGER NOT NULL, dead INTEGER NOT NULL, kept INTEGER NOT \
-     NULL, kept_bytes INTEGER NOT NULL,
+CREATE TABLE {p}meta (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE {p}kind (n INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, jobs INTEGER NOT NULL,
+    retrying INTEGER NOT NULL, dead INTEGER NOT NULL, kept INTEGER NOT NULL, kept_bytes INTEGER NOT NULL,
     minute BLOB
 );
-CREATE TABLE {p}job \
-     (
+CREATE TABLE {p}job (
     kind INTEGER NOT NULL, due INTEGER NOT NULL, id BLOB NOT NULL,
-    failures INTEGER \
-     NOT NULL, interruptions INTEGER NOT NULL, attempts INTEGER NOT NULL,
-    callers_id \
-     INTEGER NOT NULL,
-    part TEXT, key TEXT, errors TEXT, extra BLOB, payload BLOB NOT \
-     NULL,
+    failures INTEGER NOT NULL, interruptions INTEGER NOT NULL, attempts INTEGER NOT NULL,
+    callers_id INTEGER NOT NULL,
+    part TEXT, key TEXT, errors TEXT, extra BLOB, payload BLOB NOT NULL,
     PRIMARY KEY (kind, due, id)
 ) WITHOUT ROWID;
-CREATE TABLE {p}later \
-     (
-    kind INTEGER NOT NULL, hour INTEGER NOT NULL, id BLOB NOT NULL, due INTEGER NOT \
-     NULL,
-    failures INTEGER NOT NULL, interruptions INTEGER NOT NULL, attempts INTEGER NOT \
-     NULL,
+CREATE TABLE {p}later (
+    kind INTEGER NOT NULL, hour INTEGER NOT NULL, id BLOB NOT NULL, due INTEGER NOT NULL,
+    failures INTEGER NOT NULL, interruptions INTEGER NOT NULL, attempts INTEGER NOT NULL,
     callers_id INTEGER NOT NULL,
-    part TEXT, key TEXT, errors TEXT, extra BLOB, \
-     payload BLOB NOT NULL,
-    PRIMARY KEY \
-     (kind, hour, id)
+    part TEXT, key TEXT, errors TEXT, extra BLOB, payload BLOB NOT NULL,
+    PRIMARY KEY (kind, hour, id)
 ) WITHOUT ROWID;
-CREATE TABLE {p}moved \
-     (
+CREATE TABLE {p}moved (
     id BLOB PRIMARY KEY, kind INTEGER NOT NULL, due INTEGER NOT NULL
-) WITHOUT \
-     ROWID;
-CREATE TABLE {p}key (name TEXT PRIMARY KEY, id BLOB NOT NULL) WITHOUT \
-     ROWID;
+) WITHOUT ROWID;
+CREATE TABLE {p}key (name TEXT PRIMARY KEY, id BLOB NOT NULL) WITHOUT ROWID;
 CREATE TABLE {p}claim (n INTEGER PRIMARY KEY, ids BLOB NOT NULL);
-CREATE TABLE \
-     {p}cancel_requested (id BLOB PRIMARY KEY) WITHOUT ROWID;
-CREATE TABLE {p}progress \
-     (id BLOB PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
-CREATE TABLE {p}ended \
-     (
-    id BLOB PRIMARY KEY, ending INTEGER NOT NULL, until INTEGER NOT NULL, at INTEGER \
-     NOT NULL,
+CREATE TABLE {p}cancel_requested (id BLOB PRIMARY KEY) WITHOUT ROWID;
+CREATE TABLE {p}progress (id BLOB PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
+CREATE TABLE {p}ended (
+    id BLOB PRIMARY KEY, ending INTEGER NOT NULL, until INTEGER NOT NULL, at INTEGER NOT NULL,
     kind INTEGER, due INTEGER, took INTEGER,
-    failures INTEGER, \
-     interruptions INTEGER, attempts INTEGER, callers_id INTEGER,
-    part TEXT, key TEXT, \
-     errors TEXT, extra BLOB, result BLOB, payload BLOB
+    failures INTEGER, interruptions INTEGER, attempts INTEGER, callers_id INTEGER,
+    part TEXT, key TEXT, errors TEXT, extra BLOB, result BLOB, payload BLOB
 ) WITHOUT ROWID;
-CREATE INDEX \
-     {p}ended_until ON {p}ended (until);
-CREATE INDEX {p}ended_at ON {p}ended \
-     (ending, at, id) WHERE ending > 1;
-CREATE INDEX {p}ended_kind ON {p}ended \
-     (ending, kind, at, id) WHERE ending > 0;
-CREATE TABLE {p}dead_by_error \
-     (
+CREATE INDEX {p}ended_until ON {p}ended (until);
+CREATE INDEX {p}ended_at ON {p}ended (ending, at, id) WHERE ending > 1;
+CREATE INDEX {p}ended_kind ON {p}ended (ending, kind, at, id) WHERE ending > 0;
+CREATE TABLE {p}dead_by_error (
     kind INTEGER NOT NULL, error TEXT NOT NULL, jobs INTEGER NOT NULL,
-    PRIMARY KEY \
-     (kind, error)
+    PRIMARY KEY (kind, error)
 ) WITHOUT ROWID;
-CREATE INDEX {p}dead_by_error_jobs ON {p}dead_by_error \
-     (jobs);
-CREATE TABLE {p}node (id TEXT PRIMARY KEY, seen INTEGER NOT NULL, value TEXT NOT \
-     NULL) WITHOUT ROWID;
-CREATE TABLE {p}setting \
-     (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE {p}history \
-     (key BLOB NOT NULL UNIQUE, value BLOB NOT NULL);
-CREATE TABLE {p}schedule \
-     (
-    name TEXT PRIMARY KEY, kind INTEGER NOT NULL, rule TEXT NOT NULL, missed INTEGER \
-     NOT NULL,
+CREATE INDEX {p}dead_by_error_jobs ON {p}dead_by_error (jobs);
+CREATE TABLE {p}node (id TEXT PRIMARY KEY, seen INTEGER NOT NULL, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE {p}setting (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE {p}history (key BLOB NOT NULL UNIQUE, value BLOB NOT NULL);
+CREATE TABLE {p}schedule (
+    name TEXT PRIMARY KEY, kind INTEGER NOT NULL, rule TEXT NOT NULL, missed INTEGER NOT NULL,
     next INTEGER NOT NULL, payload BLOB NOT NULL
 ) WITHOUT ROWID;
-CREATE TABLE \
-     {p}outbox (
+CREATE TABLE {p}outbox (
     n INTEGER PRIMARY KEY, made_for_this_file INTEGER NOT NULL,
-    job BLOB \
-     NOT NULL CHECK (typeof(job) = 'blob' \
-     AND substr(job, 1, 4) IS X'54574a31')
+    job BLOB NOT NULL CHECK (typeof(job) = 'blob' AND substr(job, 1, 4) IS X'54574a31')
 );
-INSERT INTO {p}meta \
-     VALUES
-    ('version', 5), ('starts', 0), ('flushes', 0), ('hour', -1), \
-     ('file', random());
+INSERT INTO {p}meta VALUES
+    ('version', 5), ('starts', 0), ('flushes', 0), ('hour', -1), ('file', random());
 ";
 
 /// The table of completed jobs that are kept, and the lists that have their order.
 pub(super) const KEPT: &str = "
 CREATE TABLE {p}kept (
-    id BLOB PRIMARY KEY, kind INTEGER NOT NULL, at INTEGER NOT \
-     NULL, due INTEGER NOT NULL, took INTEGER NOT NULL,
-    failures INTEGER NOT NULL, \
-     interruptions INTEGER NOT NULL, attempts INTEGER NOT NULL,
-    callers_id INTEGER NOT \
-     NULL,
-    part TEXT, key TEXT, errors TEXT, extra BLOB, result BLOB, payload BLOB NOT \
-     NULL
+    id BLOB PRIMARY KEY, kind INTEGER NOT NULL, at INTEGER NOT NULL, due INTEGER NOT NULL, took INTEGER NOT NULL,
+    failures INTEGER NOT NULL, interruptions INTEGER NOT NULL, attempts INTEGER NOT NULL,
+    callers_id INTEGER NOT NULL,
+    part TEXT, key TEXT, errors TEXT, extra BLOB, result BLOB, payload BLOB NOT NULL
 ) WITHOUT ROWID;
-CREATE TABLE {p}kept_list \
-     (
-    kind INTEGER NOT NULL, at INTEGER NOT NULL, n INTEGER NOT NULL, until INTEGER NOT \
-     NULL, jobs BLOB NOT NULL,
-    PRIMARY KEY \
-     (kind, at, n)
+CREATE TABLE {p}kept_list (
+    kind INTEGER NOT NULL, at INTEGER NOT NULL, n INTEGER NOT NULL, until INTEGER NOT NULL, jobs BLOB NOT NULL,
+    PRIMARY KEY (kind, at, n)
 ) WITHOUT ROWID;
 CREATE INDEX {p}kept_until ON {p}kept_list (until);
 ";
@@ -182,38 +139,27 @@ CREATE TABLE {p}tokens (scope TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROW
 /// The table of lanes, the index by which a lane is read, and that of the jobs which go there.
 pub(super) const LANES: &str = "
 CREATE TABLE {p}lane (
-    kind INTEGER NOT NULL, due INTEGER NOT NULL, id BLOB NOT \
-     NULL, failures INTEGER NOT NULL, interruptions INTEGER NOT NULL, attempts INTEGER NOT \
-     NULL, callers_id INTEGER NOT NULL,
-    part TEXT NOT NULL, key TEXT, errors TEXT, extra \
-     BLOB, payload BLOB NOT NULL,
-    PRIMARY KEY \
-     (kind, due, id)
+    kind INTEGER NOT NULL, due INTEGER NOT NULL, id BLOB NOT NULL,
+    failures INTEGER NOT NULL, interruptions INTEGER NOT NULL, attempts INTEGER NOT NULL,
+    callers_id INTEGER NOT NULL,
+    part TEXT NOT NULL, key TEXT, errors TEXT, extra BLOB, payload BLOB NOT NULL,
+    PRIMARY KEY (kind, due, id)
 ) WITHOUT ROWID;
-CREATE INDEX {p}lane_next ON {p}lane \
-     (kind, part, due, id);
-CREATE INDEX {p}job_part ON {p}job (kind, due, id) \
-     WHERE part IS NOT NULL;
+CREATE INDEX {p}lane_next ON {p}lane (kind, part, due, id);
+CREATE INDEX {p}job_part ON {p}job (kind, due, id) WHERE part IS NOT NULL;
 ";
 
 /// The tables of groups. One index lists the groups, and one finds those to purge.
 pub(super) const GROUPS: &str = "
 CREATE TABLE {p}grp (
-    id BLOB PRIMARY KEY, made INTEGER NOT NULL, ended INTEGER, \
-     flags INTEGER NOT NULL,
-    total INTEGER NOT NULL, completed INTEGER NOT NULL, dead \
-     INTEGER NOT NULL, cancelled INTEGER NOT NULL,
-    dead_left INTEGER NOT NULL, callback \
-     BLOB
+    id BLOB PRIMARY KEY, made INTEGER NOT NULL, ended INTEGER, flags INTEGER NOT NULL,
+    total INTEGER NOT NULL, completed INTEGER NOT NULL, dead INTEGER NOT NULL, cancelled INTEGER NOT NULL,
+    dead_left INTEGER NOT NULL, callback BLOB
 ) WITHOUT ROWID;
-CREATE INDEX {p}grp_made ON {p}grp \
-     (made, id);
-CREATE TABLE {p}member (grp BLOB NOT NULL, id BLOB NOT NULL, PRIMARY KEY \
-     (grp, id)) WITHOUT ROWID;
-CREATE TABLE {p}callback \
-     (grp BLOB PRIMARY KEY, id BLOB NOT NULL, job BLOB NOT NULL) WITHOUT ROWID;
-CREATE INDEX \
-     {p}grp_ended ON {p}grp (ended) WHERE ended IS NOT NULL AND dead_left = 0;
+CREATE INDEX {p}grp_made ON {p}grp (made, id);
+CREATE TABLE {p}member (grp BLOB NOT NULL, id BLOB NOT NULL, PRIMARY KEY (grp, id)) WITHOUT ROWID;
+CREATE TABLE {p}callback (grp BLOB PRIMARY KEY, id BLOB NOT NULL, job BLOB NOT NULL) WITHOUT ROWID;
+CREATE INDEX {p}grp_ended ON {p}grp (ended) WHERE ended IS NOT NULL AND dead_left = 0;
 ";
 
 /// A kind and its number.

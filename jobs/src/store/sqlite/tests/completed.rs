@@ -10,14 +10,14 @@ use proptest::prelude::*;
 use super::support::{now, opened};
 use crate::store::sqlite::Sqlite;
 use crate::store::{
-    Answer, Batch, ClaimRequest, Claimed, End, Finish, Inserted, NewJob, Op, Outcome, Store,
+    Answer, Batch, BatchOutcome, ClaimRequest, Claimed, End, Finish, Inserted, NewJob, Op, Store,
 };
 use crate::values::id::JobId;
 use crate::values::setting::Keep;
 
 type KeptRow = (JobId, i64, u64, bool, Option<Vec<u8>>, Vec<u8>);
 
-fn apply(store: &mut Sqlite, ops: &[Op], claims: bool) -> Outcome {
+fn apply(store: &mut Sqlite, ops: &[Op], claims: bool) -> BatchOutcome {
     let claim = claims.then(|| ClaimRequest::new(now(), 1_000, 1_000, Vec::new()));
     let (synced, awaited, until) = (false, false, None);
     store.apply(&Batch { number: 0, ops, claim, synced, awaited, until, now: now() }).unwrap()

@@ -8,7 +8,7 @@ use rusqlite::StatementStatus;
 use super::plans::{Statement, statements};
 use super::support::{now, opened};
 use crate::store::sqlite::Sqlite;
-use crate::store::{Batch, ClaimRequest, End, Finish, NewJob, Op, Outcome, Store};
+use crate::store::{Batch, BatchOutcome, ClaimRequest, End, Finish, NewJob, Op, Store};
 use crate::values::id::JobId;
 use crate::values::job::Extra;
 use crate::values::limit::Limit;
@@ -17,11 +17,11 @@ use crate::values::time::Millis;
 
 const KIND: &str = "mail";
 
-fn apply(store: &mut Sqlite, ops: &[Op], limits: Option<&Limits>) -> Outcome {
+fn apply(store: &mut Sqlite, ops: &[Op], limits: Option<&Limits>) -> BatchOutcome {
     apply_at(store, ops, limits, now())
 }
 
-fn apply_at(store: &mut Sqlite, ops: &[Op], limits: Option<&Limits>, now: Millis) -> Outcome {
+fn apply_at(store: &mut Sqlite, ops: &[Op], limits: Option<&Limits>, now: Millis) -> BatchOutcome {
     let claim = limits.map(|limits| {
         let request = ClaimRequest::new(now, 500, 500, Vec::new());
         ClaimRequest { limits: limits.clone(), ..request }
