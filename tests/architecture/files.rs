@@ -7,7 +7,7 @@ use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
 /// A file has fewer lines than this.
 const MAX_LINES: usize = 900;
-/// A function has at most so many.
+/// A function has at most this many lines.
 const MOST_LINES_OF_A_FUNCTION: usize = 120;
 
 pub(crate) fn read(path: impl AsRef<Path>) -> String {

@@ -118,7 +118,7 @@ fn fill_with_ended(path: &Path, dead: u64) {
     jobs.kind::<Charge>().keep_completed(Keep::last(1000)).unwrap();
     jobs.insert_batch((0..dead).map(|n| (Duration::ZERO, mail(n)))).unwrap();
     jobs.insert_batch((0..500).map(|n| (Duration::ZERO, Charge(n)))).unwrap();
-    (0..dead + 500).for_each(|_| ends.recv().unwrap());
+    (0..dead + 500).for_each(|_| ends.recv_timeout(Duration::from_secs(60)).unwrap());
     jobs.shutdown().unwrap();
 }
 

@@ -87,7 +87,7 @@ const SHOWN_CHARS: usize = 4 << 10;
 /// A payload above this size is not read to be formatted.
 const FORMATTED_BYTES: usize = 1 << 20;
 
-/// What is shown of a part on which the program's function has panicked.
+/// The text in the place of a part on which the program's function has panicked.
 const FAILED: &str = "(hidden: the program's redact has panicked on this)";
 
 /// Redacts the parts of jobs.

@@ -83,7 +83,7 @@ pub(crate) struct Number {
 }
 
 impl Number {
-    /// Says whether a change of so many jobs is within this number.
+    /// Says whether `jobs` is not more than this number. A number that is not exact covers every other.
     pub(crate) fn covers(self, jobs: Number) -> bool {
         !self.is_exact || (jobs.is_exact && jobs.count <= self.count)
     }
@@ -133,7 +133,7 @@ pub(crate) struct Overview {
     pub(crate) warnings: Vec<Warning>,
 }
 
-/// What happened in a minute, or in an hour.
+/// The counts of a minute, or of an hour.
 #[derive(Clone, Serialize)]
 pub(crate) struct Minute {
     pub(crate) begin: Time,
@@ -186,7 +186,7 @@ pub(crate) struct Warning {
     /// A word for programs: `no_node`, `no_handler`, `overdue`, `paused`, `log_grows`, `dead`, `lost_claims`.
     pub(crate) what: &'static str,
     pub(crate) text: String,
-    /// What helps.
+    /// The remedy.
     pub(crate) cure: String,
     /// A page that shows more, for [`Frame::link`](crate::web::page::layout::Frame::link).
     pub(crate) link: Option<String>,

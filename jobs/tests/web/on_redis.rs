@@ -91,7 +91,7 @@ fn fill_with_ended(server: &Server, dead: u64) {
     let failing = (0..dead).map(|n| (Duration::ZERO, mail(&format!("fail {}", n % 20))));
     jobs.insert_batch(failing).unwrap();
     jobs.insert_batch((0..200).map(|_| (Duration::ZERO, mail("done")))).unwrap();
-    (0..dead + 200).for_each(|_| ends.recv().unwrap());
+    (0..dead + 200).for_each(|_| ends.recv_timeout(Duration::from_secs(60)).unwrap());
     jobs.shutdown().unwrap();
 }
 

@@ -23,13 +23,14 @@ use crate::values::time::{Millis, Now};
 #[cfg(test)]
 mod tests;
 
-/// What the answers of a commit add up to.
+/// The effects that the answers of a commit have together.
 #[derive(Default)]
 struct Effects {
-    /// Operations that failed alone, of which no caller is told: they are done again. And the error of the first.
+    /// Operations that failed alone and for which no caller waits. They are done again. `failure`: the first error.
     failed: Commit,
     failure: Option<StoreError>,
-    /// Buffered inserts for which a server has no memory: to try them again would hold up all other commits.
+    /// Buffered inserts that a full server has refused. They are not tried again, because they would delay all other
+    /// commits.
     dropped: Vec<JobId>,
     unreadable: Vec<Unreadable>,
     changed: Changed,
@@ -428,7 +429,7 @@ impl Machine {
     }
 }
 
-/// Says whether an operation with this error is done again: no caller is told of it, so no caller would repeat it.
+/// Says whether an operation with this error is done again. If no caller waits for it, no caller would repeat it.
 fn is_repeated(then: &FollowUp, error: &StoreError) -> bool {
     match then {
         FollowUp::Answer(Some(_)) | FollowUp::ProgressPut => false,

@@ -60,7 +60,7 @@ pub(super) struct Runs {
     pub(super) held: HeldSlots,
     /// By the hash of the standard library, because a stranger may choose the keys.
     pub(super) by_key: std::collections::HashMap<String, JobId>,
-    /// Runs that wait for a thread, with the time by which they must start, the earliest first.
+    /// The latest start of each run that waits for a thread. The earliest comes first.
     pub(super) to_start: BinaryHeap<Reverse<(Instant, JobId, Fence)>>,
     /// Runs whose cancel was answered with `Running`.
     pub(super) cancel_requested: HashSet<JobId>,

@@ -32,7 +32,7 @@ use crate::values::node;
 use crate::values::run_end::{Cancellation, Outcome};
 use crate::values::time::{Millis, Now};
 
-/// What the next step takes first.
+/// The commands that the next step takes before new ones.
 #[derive(Default)]
 pub(super) struct Backlog {
     pub(super) commands: Vec<Command>,

@@ -28,7 +28,7 @@ use crate::values::id::{Claim, JobId};
 use crate::values::node::{self, NODE_INTERVAL};
 use crate::values::time::{Millis, Now};
 
-/// What the machine knows for its own work.
+/// The state of the machine's own work.
 pub(super) struct OwnWork {
     pub(super) schedules: Vec<StoredSchedule>,
     pub(super) load_schedules: bool,

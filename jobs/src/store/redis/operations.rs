@@ -277,7 +277,7 @@ fn push_end(call: &mut ScriptCall, finish: &Finish) {
     call.begin(Operation::Finish);
     call.push(id_bytes(finish.id));
     call.push(token_of_run(finish));
-    call.push(protocol::fate(finish.end.outcome()));
+    call.push(finish.end.outcome().to_string());
     call.push(time(due));
     call.push(errors);
     call.push(finish.took.to_string());

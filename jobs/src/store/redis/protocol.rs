@@ -8,7 +8,6 @@
 
 use crate::store::IfTaken;
 use crate::values::group::GroupError;
-use crate::values::run_end::Outcome;
 
 /// An operation of `insert_many.lua`, `complete.lua`, `change.lua`, `schedules.lua`, `group_changes.lua`, `ends.lua` or
 /// `then.lua`.
@@ -146,18 +145,6 @@ pub(super) fn if_taken(if_taken: IfTaken) -> &'static str {
     }
 }
 
-/// Returns the word for the end of a run.
-pub(super) fn fate(outcome: Outcome) -> &'static str {
-    match outcome {
-        Outcome::Completed => "completed",
-        Outcome::Retried => "retried",
-        Outcome::Snoozed => "snoozed",
-        Outcome::Dead => "dead",
-        Outcome::Cancelled => "cancelled",
-        Outcome::Interrupted => "interrupted",
-    }
-}
-
 /// The jobs that a page lists.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum PageSet {
@@ -217,6 +204,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+    use crate::values::run_end::Outcome;
 
     const PRELUDE: &str = include_str!("scripts/prelude.lua");
     const RESULTS: &str = include_str!("scripts/results.lua");
@@ -324,8 +312,8 @@ mod tests {
         };
         let keys = [IfTaken::Leave, IfTaken::ReplaceKeepingTime, IfTaken::Debounce].map(if_taken);
         assert_eq!(compared(&[CHANGE], "if_taken"), keys.into());
-        let fates = [Outcome::Snoozed, Outcome::Dead, Outcome::Cancelled].map(fate);
-        assert_eq!(compared(&[ENDS], "fate"), fates.into());
+        let fates = [Outcome::Snoozed, Outcome::Dead, Outcome::Cancelled].map(|it| it.to_string());
+        assert_eq!(compared(&[ENDS], "fate"), fates.iter().map(|fate| &**fate).collect());
         let sets = [PageSet::Pending, PageSet::Claimed].map(PageSet::word);
         assert_eq!(compared(&[PAGE], "set"), sets.into());
         assert_eq!(compared(&[INFO], "by"), [By::Key.word()].into());

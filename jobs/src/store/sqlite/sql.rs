@@ -27,7 +27,7 @@ const PARTS: [(&str, &str); 7] = [
         "id, kind, at, due, took, failures, interruptions, attempts, callers_id, part, key, errors, extra, \
          result, payload",
     ),
-    // What `check` reads of a job beside its place.
+    // The columns that `check` reads beside the place of a job.
     ("more", "failures, interruptions, attempts, typeof(errors), typeof(payload)"),
     (
         "bytes",

@@ -23,7 +23,7 @@ pub(crate) struct Frame {
     pub(crate) may_change: bool,
     /// The id of the forms of this page, which each of them sends as the field `once`.
     pub(crate) form: String,
-    /// What the action has done that led to the page.
+    /// The result of the action before the page.
     pub(crate) said: Option<Said>,
     /// The page itself with its query, from the root: `jobs?state=dead`. Forms send it as the field `back`, and
     /// the script loads it again.
@@ -47,7 +47,7 @@ pub(crate) enum Tab {
     Schedules,
     Nodes,
     Store,
-    /// A page that is no part of the menu: a question, a problem.
+    /// A page that the menu does not name, such as a question or a problem.
     None,
 }
 

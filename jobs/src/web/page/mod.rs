@@ -80,7 +80,7 @@ pub(crate) fn button(
     }
 }
 
-/// What each form of an action sends: the page that it comes back to, and its id.
+/// Each form of an action sends these: its id, and the page that comes after it.
 pub(crate) fn sent(frame: &Frame, back: &str) -> Markup {
     html! { (hidden("back", back)) (hidden("once", &frame.form)) }
 }

@@ -341,7 +341,7 @@ pub(crate) enum State {
     Completed,
 }
 
-/// A place in a list: after this job, and after so many records of a search.
+/// A place in a list: the job before it, and the number of records that a search has read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Place {
     pub(crate) after: Option<PageKey>,

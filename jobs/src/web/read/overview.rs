@@ -216,7 +216,7 @@ fn add_overdue(
     Ok(())
 }
 
-/// Returns the cause behind a reason of a job, if it is one that somebody can do something about.
+/// Returns the cause of a reason, if a person can remove the cause.
 fn cause(reason: &PendingReason, view: &Overview, own_page: &str, list: &str) -> Option<Cause> {
     let now = Millis::clamped(view.now.ms()).to_system();
     let cause = |what, because: &str, cure, link: &str| {
