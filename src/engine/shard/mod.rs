@@ -16,6 +16,7 @@
 
 mod registry;
 
+use core::cell::Cell;
 use core::mem::ManuallyDrop;
 use std::time::Duration;
 
@@ -25,7 +26,7 @@ pub(crate) use registry::{Cancelled, Start};
 
 use crate::engine::timers::{Due, Tally, Timers, TimersSurplus};
 use crate::host::clock::{Target, Timebase};
-use crate::host::sync::{Mutex, lock};
+use crate::host::sync::{Mutex, Ordering, lock};
 use crate::structure::{Geometry, Key, Location, PREFETCH_BATCH};
 use crate::values::error::{InsertError, InsertErrorKind};
 use crate::values::handle::Handle;
@@ -35,6 +36,30 @@ use crate::values::time::Tick;
 /// By how much the wall clock must have been set, or have drifted, for deadlines to be estimated
 /// anew. A job may be late by this; a job that comes due too early goes back.
 pub(crate) const WALL_STEP_MIN: Duration = Duration::from_millis(10);
+
+/// Returns the shard that the calling thread inserts into.
+#[inline]
+pub(crate) fn of_this_thread(shards: &[Shard]) -> &Shard {
+    &shards[thread_index() as usize % shards.len()]
+}
+
+/// Returns a number for the calling thread. Threads are numbered in the order of their first
+/// inserts, so threads that start together use different shards.
+pub(crate) fn thread_index() -> u32 {
+    // Relaxed, and not an atomic of the model checker: the numbers have to differ, but order no
+    // other memory.
+    static NEXT: core::sync::atomic::AtomicU32 = core::sync::atomic::AtomicU32::new(0);
+    thread_local! {
+        static INDEX: Cell<Option<u32>> = const { Cell::new(None) };
+    }
+    INDEX.with(|index| {
+        index.get().unwrap_or_else(|| {
+            let number = NEXT.fetch_add(1, Ordering::Relaxed);
+            index.set(Some(number));
+            number
+        })
+    })
+}
 
 /// Two cache lines to itself, because processors fetch lines in pairs: shards share none.
 #[repr(align(128))]

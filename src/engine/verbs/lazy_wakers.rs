@@ -2,8 +2,9 @@
 
 use std::sync::{Arc, OnceLock};
 
-use super::{Engine, thread_index};
+use super::Engine;
 use crate::engine::metrics::Stats;
+use crate::engine::shard::thread_index;
 use crate::engine::sources::Source;
 use crate::engine::wakers::{WakerContext, WakerShard, Wakers};
 

@@ -18,7 +18,6 @@ mod rearmed;
 #[cfg(feature = "async")]
 mod lazy_wakers;
 
-use core::cell::Cell;
 use core::mem::ManuallyDrop;
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,7 +29,7 @@ pub(crate) use rearmed::IgnoresRun;
 use crate::engine::alarm::Alarm;
 use crate::engine::dispatch::{DueJob, IdleWaiters, JobRunner};
 use crate::engine::metrics::Stats;
-use crate::engine::shard::{NextWake, Shard, Unstarted};
+use crate::engine::shard::{self, NextWake, Shard, Unstarted};
 use crate::engine::sources::Sources;
 use crate::engine::timers::{Due, TimersSurplus};
 use crate::host::clock::{Clock, Target, Timebase};
@@ -98,7 +97,7 @@ impl Engine {
     /// Returns the shard that the calling thread inserts into.
     #[inline]
     pub(super) fn own_shard(&self) -> &Shard {
-        &self.shards[thread_index() as usize % self.shards.len()]
+        shard::of_this_thread(&self.shards)
     }
 
     #[inline]
@@ -279,24 +278,6 @@ impl Engine {
             None => self.rearmable_shard(handle)?.deadline_of_rearmable(handle),
         }
     }
-}
-
-/// Returns a number for the calling thread. Threads are numbered in the order of their first
-/// inserts, so threads that start together use different shards.
-fn thread_index() -> u32 {
-    // Relaxed, and not an atomic of the model checker: the numbers have to differ, but order no
-    // other memory.
-    static NEXT: core::sync::atomic::AtomicU32 = core::sync::atomic::AtomicU32::new(0);
-    thread_local! {
-        static INDEX: Cell<Option<u32>> = const { Cell::new(None) };
-    }
-    INDEX.with(|index| {
-        index.get().unwrap_or_else(|| {
-            let number = NEXT.fetch_add(1, Ordering::Relaxed);
-            index.set(Some(number));
-            number
-        })
-    })
 }
 
 impl Engine {

@@ -9,8 +9,8 @@
 use crate::store::IfTaken;
 use crate::values::group::GroupError;
 
-/// An operation of `insert_many.lua`, `complete.lua`, `change.lua`, `schedules.lua`, `group_changes.lua`, `ends.lua` or
-/// `then.lua`.
+/// An operation of `insert_many.lua`, `complete.lua`, `change_jobs.lua`, `schedules.lua`, `group_changes.lua`, `other_ends.lua` or
+/// `follow_ups.lua`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Operation {
     Insert,
@@ -208,13 +208,13 @@ mod tests {
 
     const PRELUDE: &str = include_str!("scripts/prelude.lua");
     const RESULTS: &str = include_str!("scripts/results.lua");
-    const CHANGE: &str = include_str!("scripts/change.lua");
+    const CHANGE: &str = include_str!("scripts/change_jobs.lua");
     const COMPLETE: &str = include_str!("scripts/complete.lua");
     const SCHEDULES: &str = include_str!("scripts/schedules.lua");
     const GROUPS: &str = include_str!("scripts/groups.lua");
     const GROUP_CHANGES: &str = include_str!("scripts/group_changes.lua");
-    const ENDS: &str = include_str!("scripts/ends.lua");
-    const THEN: &str = include_str!("scripts/then.lua");
+    const ENDS: &str = include_str!("scripts/other_ends.lua");
+    const THEN: &str = include_str!("scripts/follow_ups.lua");
     const INSERT_COMING: &str = include_str!("scripts/insert_coming.lua");
     const INSERT_MANY: &str = include_str!("scripts/insert_many.lua");
     const PAGE: &str = include_str!("scripts/page.lua");

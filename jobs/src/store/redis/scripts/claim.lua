@@ -1,4 +1,4 @@
--- The beginning of a claim: its arguments, and the answer to a call that comes twice. `candidates.lua`, `take.lua` and
+-- The beginning of a claim: its arguments, and the answer to a call that comes twice. `candidates.lua`, `take_candidates.lua` and
 -- `write_claim.lua` follow.
 --
 -- A claim takes the first jobs that are due, of the kinds that the caller handles. In their order a job counts as if it

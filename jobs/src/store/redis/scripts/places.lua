@@ -11,7 +11,7 @@
 -- its next turn. Behind it stands PARKED if the lane is parked, or UNTIL and eight bytes of time if it is parked until a
 -- time. LATER and the due time of its first job stand there if no job of the lane is due; then the pass says nothing. Under
 -- the length and the name of a kind it has three numbers for each weight of its lanes: see `turns.lua`. The marks below and
--- that of `look.lua` are fields of `lanes` too, with names that begin with a zero byte.
+-- that of `heal_lanes.lua` are fields of `lanes` too, with names that begin with a zero byte.
 -- `turn` has the lanes in turn: the kind, the pass, the partition. The bytes of a pass sort as its number does. It also
 -- has the notes of `tokens.lua`, before all lanes.
 

@@ -1,7 +1,7 @@
 -- Takes the candidates, and the jobs of lanes in turn, in their order.
 --
 -- A lane is visited when it is the first in its turn. Each visit claims its first job, parks the lane, or drops a
--- lane without jobs. So no claim reads past parked lanes. A lane comes to its turn when its first job is due: `filing.lua`
+-- lane without jobs. So no claim reads past parked lanes. A lane comes to its turn when its first job is due: `lane_filing.lua`
 -- leaves a note for that time. `store/lanes.rs` has the same rules for the other stores.
 
 -- The most lanes that a call visits, with the members that it drops from them.
