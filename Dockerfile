@@ -1,6 +1,6 @@
-# The command of tickwheel-jobs, without a shell and without libraries. Build it first:
+# The command `tickwheel-jobs`, without a shell and without libraries. Build it first:
 #
-#     cargo build --release --target x86_64-unknown-linux-musl -p tickwheel-jobs --features cli,redis,redis-tls,serve
+#     cargo build --release --target x86_64-unknown-linux-musl -p tickwheel-jobs-cli
 #     docker build --tag tickwheel-jobs .
 #     docker run --rm --publish 127.0.0.1:7171:7171 --volume "$PWD:/data" --user "$(id -u)" tickwheel-jobs \
 #         /data/shop.db serve --listen 0.0.0.0:7171

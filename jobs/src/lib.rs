@@ -47,7 +47,7 @@
 //!   systems.
 //! - **One process runs the jobs of a file.** Any number of processes run the jobs on a Redis server. Other
 //!   processes insert, cancel and read jobs with a [`Client`], which needs no thread of its own unless several
-//!   callers share it or a future calls it. The command `tickwheel-jobs` (feature `cli`) does the same.
+//!   callers share it or a future calls it. The command `tickwheel-jobs` (crate `tickwheel-jobs-cli`) does the same.
 //! - **Due times are times of the wall clock**, in whole milliseconds. If the clock is set, the jobs follow it.
 //! - **Pending jobs are in the file.** Memory holds only the jobs that are due within 50 ms and the jobs that
 //!   run: at most [`Builder::max_in_flight`].
@@ -76,9 +76,6 @@
 //! | `cron` | `Cron`: schedules by cron expression in a time zone | the system's time zones, or else those of `jiff` |
 //! | `tokio` | `Builder::handle_async`: handlers that are futures | a tokio runtime that the program starts; this crate starts none |
 //! | `tracing` | a span a run and events for the crate `tracing`; `Builder::trace_context`: a job carries the context of a trace to its runs | nothing more; for OpenTelemetry the recipe in `docs/traces.md` |
-//! | `cli` | the command `tickwheel-jobs`, for `cargo install` | `sqlite`, which it turns on; with `redis` the command takes URLs as well |
-//! | `web` | [`web::Dashboard`](https://docs.rs/tickwheel-jobs/latest/tickwheel_jobs/web/struct.Dashboard.html): a dashboard as a service for the program's web server | nothing else |
-//! | `serve` | `tickwheel-jobs serve`: the dashboard on an address of its own | `web` and `cli`, which it turns on |
 //!
 //! A program that uses only Redis leaves out the default feature, and SQLite with it:
 //! `default-features = false, features = ["redis"]`.
@@ -95,8 +92,7 @@ mod values;
 mod store;
 mod dispatch;
 mod api;
-#[cfg(feature = "web")]
-pub mod web;
+pub mod view;
 
 pub use api::builder::Builder;
 pub use api::bulk::{Bulk, BulkCounts};
@@ -135,7 +131,7 @@ pub use values::history::{HistoryEntry, Step};
 pub use values::id::Fence;
 pub use values::id::{JobId, ParseIdError};
 pub use values::info::{
-    Cancel, Counts, DeadByError, Durability, JobInfo, JobState, Overdue, ScheduleInfo,
+    Cancel, Counts, DeadByError, Durability, JobInfo, JobState, Number, ScheduleInfo,
 };
 pub use values::job::Job;
 pub use values::limit::{Limit, LimitError};
@@ -165,10 +161,6 @@ mod coming_from_page {}
 #[cfg(all(doctest, feature = "sqlite-unbundled"))]
 #[doc = include_str!("../docs/metrics.md")]
 mod metrics_page {}
-
-#[cfg(all(doctest, feature = "sqlite-unbundled", feature = "web"))]
-#[doc = include_str!("../docs/dashboard.md")]
-mod dashboard_page {}
 
 #[cfg(all(not(doctest), feature = "sqlite-unbundled"))]
 #[doc = include_str!("../docs/recipes-first-steps.md")]

@@ -15,13 +15,8 @@ pub(crate) fn read(path: impl AsRef<Path>) -> String {
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// Every source file of the library: its path in `src`, and its text.
+/// Every file in `src`: its path there, and its text.
 pub(crate) fn sources() -> Vec<(String, String)> {
-    sources_with_commands().into_iter().filter(|(file, _)| !file.starts_with("bin/")).collect()
-}
-
-/// Every file in `src`, also those of the commands in `src/bin`.
-fn sources_with_commands() -> Vec<(String, String)> {
     let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut files = Vec::new();
     collect(&src, &mut files);
@@ -49,10 +44,10 @@ pub(crate) fn assert_none(found: Vec<String>) {
     assert!(found.is_empty(), "\n{}\n", found.join("\n"));
 }
 
-/// Each file in `src` has fewer than `MAX_LINES` lines, and so has each file of a command.
+/// Each file in `src` has fewer than `MAX_LINES` lines.
 #[test]
 fn files_stay_below_the_limit_of_lines() {
-    let too_long = sources_with_commands().into_iter().filter_map(|(file, source)| {
+    let too_long = sources().into_iter().filter_map(|(file, source)| {
         let lines = source.lines().count();
         (lines >= MAX_LINES).then(|| format!("src/{file} has {lines} lines: divide it"))
     });
@@ -63,7 +58,7 @@ fn files_stay_below_the_limit_of_lines() {
 #[test]
 fn functions_have_few_lines() {
     let mut too_long = Vec::new();
-    for (file, source) in sources_with_commands() {
+    for (file, source) in sources() {
         if file.ends_with(".rs") {
             let words = source.parse().unwrap_or_else(|error| panic!("src/{file}: {error}"));
             each_function(words, &mut |name, lines| {
@@ -101,13 +96,14 @@ fn each_function(words: TokenStream, each: &mut impl FnMut(&str, usize)) {
     }
 }
 
-/// `src/lib.rs` forbids unsafe code, and no file names it.
+/// `src/lib.rs`, or `src/main.rs` of a command, forbids unsafe code, and no file names it.
 #[test]
 fn unsafe_code_is_forbidden_and_absent() {
     let forbidden = "#![forbid(unsafe_code)]";
     let mut sources = sources();
-    let lib = sources.iter_mut().find(|(file, _)| file == "lib.rs").expect("there is a lib.rs");
-    assert!(lib.1.contains(forbidden), "src/lib.rs does not say {forbidden}");
+    let lib = sources.iter_mut().find(|(file, _)| file == "lib.rs" || file == "main.rs");
+    let lib = lib.expect("there is a lib.rs or a main.rs");
+    assert!(lib.1.contains(forbidden), "src/{} does not say {forbidden}", lib.0);
     lib.1 = lib.1.replacen(forbidden, "", 1);
     let unsafe_files = sources.into_iter().filter(|(_, source)| source.contains("unsafe"));
     assert_none(unsafe_files.map(|(file, _)| format!("src/{file} says `unsafe`")).collect());

@@ -5,7 +5,6 @@
 //! cargo bench -p tickwheel-jobs --features redis,tokio --bench steps -- --only hour,purge --level written
 //! cargo bench -p tickwheel-jobs --features redis,tokio --bench steps -- --dir /dev/shm   # without a disk
 //! cargo bench -p tickwheel-jobs --features redis,tokio --bench steps -- --only pages
-//! cargo bench -p tickwheel-jobs --features redis,tokio,web --bench steps -- --only dashboard,tabs
 //! ```
 //!
 //! Each line is one phase: the jobs are opened, the phase does something to them, and `Stats` says which
@@ -13,8 +12,6 @@
 //! milliseconds that are due 100 ms later. `--jobs` says how many are pending. `--dir` says where the files
 //! are; on a file system in memory an fsync costs nothing, and what is left is the work of the dispatcher.
 
-#[cfg(feature = "web")]
-mod dashboard;
 mod open;
 mod pages;
 mod phases;
@@ -38,14 +35,6 @@ fn main() -> Result<(), Box<dyn Error>> {
     let options = options()?;
     if options.wants("pages") {
         pages::measure(&options)?;
-    }
-    #[cfg(feature = "web")]
-    if options.wants("dashboard") {
-        dashboard::measure(&options)?;
-    }
-    #[cfg(feature = "web")]
-    if options.wants("tabs") {
-        dashboard::tabs(&options)?;
     }
     let filled = Filled::default();
     println!("| | level | longest step (ms) | latest run (ms) | took (s) |");

@@ -64,10 +64,16 @@ pub struct Bulk {
     pages: Pages,
     change: BulkChange,
     only: Option<Only>,
-    /// The jobs that were read and are not changed yet, each with its new due time if it is rescheduled.
-    chosen: VecDeque<(JobId, Millis)>,
+    /// The jobs that were read and are not changed yet.
+    chosen: VecDeque<JobId>,
+    /// How many jobs may still be chosen.
+    room: u64,
+    has_more: bool,
     total: BulkCounts,
 }
+
+/// How many pages a step reads at most.
+const PAGES_PER_STEP: usize = 16;
 
 type Only = Box<dyn FnMut(&JobInfo) -> bool + Send>;
 
@@ -179,12 +185,14 @@ impl Pages {
         allowed: &[JobState],
         change: BulkChange,
     ) -> Result<Bulk, StoreError> {
-        let listed = self.listed();
-        if !allowed.contains(&listed) {
+        if let Some(listed) = self.listed()
+            && !allowed.contains(&listed)
+        {
             return Err(StoreError::NotApplicable { verb, listed: listed.word() });
         }
         let (chosen, total) = (VecDeque::new(), BulkCounts::default());
-        Ok(Bulk { pages: self, change, only: None, chosen, total })
+        let (only, room, has_more) = (None, u64::MAX, false);
+        Ok(Bulk { pages: self, change, only, chosen, room, has_more, total })
     }
 }
 
@@ -207,8 +215,21 @@ impl Bulk {
         Bulk { only: Some(Box::new(wanted)), ..self }
     }
 
-    /// Makes the next step. Returns its counts, or `None` after the last job of the list. It reads pages until
-    /// 256 jobs are found, so a step takes long if [`Bulk::only`] leaves out nearly all jobs.
+    /// Ends the list behind `jobs` jobs, for example those that a person has confirmed. [`Bulk::has_more`] says whether
+    /// there were more.
+    #[doc(alias("limit", "take"))]
+    pub fn at_most(self, jobs: u64) -> Bulk {
+        Bulk { room: jobs, ..self }
+    }
+
+    /// Says whether the list had more jobs than [`Bulk::at_most`] allows. The others are as they were.
+    #[must_use]
+    pub fn has_more(&self) -> bool {
+        self.has_more
+    }
+
+    /// Makes the next step. Returns its counts, or `None` after the last job of the list. It reads 4,096 jobs at most: if
+    /// the list takes few of them, a step may change none.
     ///
     /// # Errors
     ///
@@ -243,17 +264,27 @@ impl Bulk {
         caller: Caller,
     ) -> Result<Option<BulkCounts>, StoreError> {
         self.begin(caller).await?;
-        while self.chosen.len() < MOST_EACH {
-            let page = self.pages.next_page_by(caller).await?;
-            if page.is_empty() {
+        // Whether a job has moved already is seen only once it is read.
+        let needs_reading =
+            self.only.is_some() || matches!(self.change, BulkChange::Reschedule { .. });
+        if !needs_reading && let Some(ids) = self.pages.take_ids() {
+            ids.into_iter().for_each(|id| self.take(id));
+        }
+        for _ in 0..PAGES_PER_STEP {
+            if self.chosen.len() >= MOST_EACH || self.pages.is_over() {
                 break;
             }
+            let page = self.pages.look_by(caller).await?;
             self.choose(&page);
+        }
+        // Few jobs are no reason for a commit, unless they are the last ones.
+        if self.chosen.len() < MOST_EACH && !self.pages.is_over() {
+            return Ok(Some(BulkCounts::default()));
         }
         let client = &self.pages.client;
         let now = client.dispatcher.clock.now().millis();
         let of_step = self.chosen.iter().take(MOST_EACH);
-        let ops: Vec<Op> = of_step.map(|(id, due)| self.change.op(*id, *due, now)).collect();
+        let ops: Vec<Op> = of_step.map(|id| self.change.op(*id, now)).collect();
         if ops.is_empty() {
             return Ok(None);
         }
@@ -284,7 +315,7 @@ impl Bulk {
                 continue;
             }
             if self.only.as_mut().is_none_or(|wanted| wanted(job)) {
-                self.chosen.push_back((job.id, due.unwrap_or(Millis::ZERO)));
+                self.take(job.id);
             }
         }
         // The list has come to the time to which the jobs move: without a jitter that is all of them.
@@ -293,6 +324,18 @@ impl Bulk {
         {
             self.pages.skip_rest_of(due);
         }
+    }
+}
+
+impl Bulk {
+    fn take(&mut self, id: JobId) {
+        if self.room == 0 {
+            self.has_more = true;
+            self.pages.end();
+            return;
+        }
+        self.room -= 1;
+        self.chosen.push_back(id);
     }
 }
 
@@ -307,10 +350,12 @@ impl BulkChange {
         }
     }
 
-    fn op(self, id: JobId, due: Millis, now: Millis) -> Op {
+    fn op(self, id: JobId, now: Millis) -> Op {
         match self {
             BulkChange::Cancel => Op::Cancel(id),
-            BulkChange::Reschedule { .. } => Op::Reschedule(id, due),
+            BulkChange::Reschedule { .. } => {
+                Op::Reschedule(id, self.due_of(id).unwrap_or(Millis::ZERO))
+            }
             BulkChange::Retry => Op::Retry(id, now),
             BulkChange::Delete => Op::Delete(id),
         }

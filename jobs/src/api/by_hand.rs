@@ -27,14 +27,14 @@ impl Client {
         on_thread(self.run_schedule_by(Caller::Thread, name, None))
     }
 
-    /// [`Client::run_schedule`], with the id of the job. If that id is taken, nothing is inserted.
-    #[cfg(feature = "web")]
-    pub(crate) fn run_schedule_once(
-        &self,
-        name: &str,
-        id: Option<JobId>,
-    ) -> Result<Option<JobId>, StoreError> {
-        on_thread(self.run_schedule_by(Caller::Thread, name, id))
+    /// [`Client::run_schedule`] with a chosen id. A second call with this id makes no second job, so a form that is sent
+    /// twice makes one.
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::run_schedule`].
+    pub fn run_schedule_once(&self, name: &str, id: JobId) -> Result<Option<JobId>, StoreError> {
+        on_thread(self.run_schedule_by(Caller::Thread, name, Some(id)))
     }
 
     pub(super) async fn run_schedule_by(

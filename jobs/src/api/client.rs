@@ -203,6 +203,11 @@ impl Client {
         now.resolve(when, draw).map_err(StoreError::Time)
     }
 
+    /// Sends a request from this thread, and returns its answer.
+    pub(crate) fn answer_of<A>(&self, request: Request<A>) -> Result<A, StoreError> {
+        on_thread(self.ask(Caller::Thread, request))
+    }
+
     /// Sends a request, and returns its answer.
     pub(super) async fn ask<A>(
         &self,

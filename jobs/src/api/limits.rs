@@ -490,7 +490,6 @@ pub(crate) struct SeenLimit {
     /// Its overdue jobs. `None`: it is a partition, whose jobs the store does not count.
     pub(crate) waiting: Option<u64>,
     /// It is paused by itself.
-    #[cfg_attr(not(feature = "web"), expect(dead_code, reason = "the dashboard shows it"))]
     pub(crate) is_paused: bool,
 }
 
@@ -516,6 +515,16 @@ impl Client {
             found.entry(scope).or_default();
         }
         Scopes(found.into_iter().map(|(scope, limit)| (limit, scope)).collect())
+    }
+
+    /// Returns what is shown of these scopes. `kinds`: the gauges of the store.
+    pub(crate) fn limits_of(
+        &self,
+        stored: &[(String, String)],
+        scopes: Scopes,
+        kinds: &[KindGauges],
+    ) -> Result<Vec<SeenLimit>, StoreError> {
+        on_thread(self.seen_limits(Caller::Thread, stored, scopes, Some(kinds)))
     }
 
     /// Returns what is shown of these scopes. `kinds`: the gauges of the store, if they are known already.

@@ -20,5 +20,3 @@ pub(crate) mod async_verbs;
 pub(crate) mod metrics;
 pub(crate) mod builder_handlers;
 pub(crate) mod start;
-#[cfg(feature = "web")]
-pub(crate) mod dashboard_reads;

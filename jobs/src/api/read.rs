@@ -3,6 +3,7 @@
 
 use core::ops::Range;
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use super::client::{Client, check_name};
@@ -130,24 +131,39 @@ pub struct Pages {
     /// How many jobs any page has, at most.
     most: usize,
     ready: VecDeque<JobInfo>,
+    /// The jobs, if they were named one by one.
+    ids: Option<VecDeque<JobId>>,
+    only: Option<Only>,
     finished: bool,
     error: Option<StoreError>,
 }
 
+/// Says which of the read jobs the list has.
+#[derive(Clone)]
+struct Only(Arc<dyn Fn(&JobInfo) -> bool + Send + Sync>);
+
+impl core::fmt::Debug for Only {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("Only")
+    }
+}
+
+/// How many jobs of a list by ids are read at once.
+const IDS_PER_PAGE: usize = 32;
 const JOBS_PER_PAGE: usize = 256;
 
 impl Client {
     /// Returns the pending jobs, in the order of due time. Nothing is held open between pages.
     #[doc(alias("list", "scheduled", "queued", "waiting"))]
     pub fn pending(&self) -> Pages {
-        Pages::pending(self.clone())
+        Pages::new(self.clone(), JobSet::Alive, Some(JobState::Pending))
     }
 
     /// Returns the jobs that run, and those that another process has claimed ([`JobState::Claimed`]): only that process
     /// knows whether they have started.
     #[doc(alias("list", "active", "executing"))]
     pub fn running(&self) -> Pages {
-        Pages::running(self.clone())
+        Pages::new(self.clone(), JobSet::Claimed, Some(JobState::Running))
     }
 
     /// Returns the jobs that have ended and are kept, the latest end first: completed ones of kinds that keep them
@@ -155,22 +171,31 @@ impl Client {
     /// waited for. [`Pages::state`] leaves out all but one of these.
     #[doc(alias("completed", "finished", "history"))]
     pub fn ended(&self) -> Pages {
-        Pages::new(self.clone(), JobSet::Ended(None))
+        Pages::new(self.clone(), JobSet::Ended(None), None)
     }
 
     /// Returns the dead jobs, the latest death first.
     #[doc(alias("list", "failed", "dead_letter", "morgue"))]
     pub fn dead(&self) -> Pages {
-        Pages::new(self.clone(), JobSet::Ended(Some(Ending::Dead)))
+        Pages::new(self.clone(), JobSet::Ended(Some(Ending::Dead)), None)
+    }
+
+    /// Returns these jobs, in the order of their ids here. Those that are gone are left out. A change of all of them
+    /// ([`Pages::cancel_all`], [`Pages::retry_all`] and so on) applies to each job that is in a state for it, and passes the
+    /// others over. Only a reschedule reads the jobs before.
+    #[doc(alias("cancel_batch", "cancel_many"))]
+    pub fn by_ids(&self, ids: impl IntoIterator<Item = JobId>) -> Pages {
+        let ids = Some(ids.into_iter().collect());
+        Pages { ids, ..Pages::new(self.clone(), JobSet::Alive, None) }
     }
 }
 
 impl Pages {
-    pub(crate) fn new(client: Client, set: JobSet) -> Pages {
+    pub(crate) fn new(client: Client, set: JobSet, state: Option<JobState>) -> Pages {
         Pages {
             client,
             set,
-            state: None,
+            state,
             kind: None,
             from: Millis::ZERO,
             to: Millis::MAX,
@@ -178,17 +203,11 @@ impl Pages {
             limit: JOBS_PER_PAGE,
             most: JOBS_PER_PAGE,
             ready: VecDeque::new(),
+            ids: None,
+            only: None,
             finished: false,
             error: None,
         }
-    }
-
-    pub(crate) fn pending(client: Client) -> Pages {
-        Pages { state: Some(JobState::Pending), ..Pages::new(client, JobSet::Alive) }
-    }
-
-    pub(crate) fn running(client: Client) -> Pages {
-        Pages { state: Some(JobState::Running), ..Pages::new(client, JobSet::Claimed) }
     }
 
     /// Leaves out the jobs of other kinds.
@@ -259,22 +278,72 @@ impl Pages {
             return Ok(self.ready.drain(..).collect());
         }
         while !self.finished {
-            let page = self.read(caller).await?;
-            self.finished = page.next.is_none();
-            self.after = page.next;
-            self.limit = (self.limit * 2).min(self.most);
-            let wanted = |job: &JobInfo| match self.state {
-                Some(JobState::Running) => {
-                    matches!(job.state, JobState::Running | JobState::Claimed)
-                }
-                other => other.is_none_or(|state| job.state == state),
-            };
-            let jobs: Vec<JobInfo> = page.jobs.into_iter().filter(wanted).collect();
+            let jobs = self.look_by(caller).await?;
             if !jobs.is_empty() {
                 return Ok(jobs);
             }
         }
         Ok(Vec::new())
+    }
+
+    /// Reads one page of the store. Returns those of its jobs that the list has.
+    pub(super) async fn look_by(&mut self, caller: Caller) -> Result<Vec<JobInfo>, StoreError> {
+        if !self.ready.is_empty() {
+            return Ok(self.ready.drain(..).collect());
+        }
+        let mut jobs = match &self.ids {
+            Some(ids) => {
+                let mut jobs = Vec::new();
+                let read = ids.len().min(IDS_PER_PAGE);
+                for id in ids.iter().take(read) {
+                    jobs.extend(self.client.ask(caller, request::get(*id)).await?);
+                }
+                self.ids.iter_mut().for_each(|ids| drop(ids.drain(..read)));
+                self.finished = self.ids.as_ref().is_none_or(VecDeque::is_empty);
+                jobs
+            }
+            None => {
+                let page = self.read(caller).await?;
+                self.finished = page.next.is_none();
+                self.after = page.next;
+                self.limit = (self.limit * 2).min(self.most);
+                page.jobs
+            }
+        };
+        jobs.retain(|job| {
+            let state = match self.state {
+                Some(JobState::Running) => {
+                    matches!(job.state, JobState::Running | JobState::Claimed)
+                }
+                other => other.is_none_or(|state| job.state == state),
+            };
+            state && self.only.as_ref().is_none_or(|only| (only.0)(job))
+        });
+        Ok(jobs)
+    }
+
+    /// Leaves out the jobs for which `wanted` is false.
+    #[must_use]
+    pub(crate) fn only(self, wanted: impl Fn(&JobInfo) -> bool + Send + Sync + 'static) -> Pages {
+        Pages { only: Some(Only(Arc::new(wanted))), ..self }
+    }
+
+    /// Says whether all pages were read.
+    pub(super) fn is_over(&self) -> bool {
+        self.finished && self.ready.is_empty()
+    }
+
+    /// Takes the jobs that were named one by one, unread, if they were.
+    pub(super) fn take_ids(&mut self) -> Option<VecDeque<JobId>> {
+        let ids = self.ids.take()?;
+        self.finished = true;
+        Some(ids)
+    }
+
+    /// Ends the list here.
+    pub(super) fn end(&mut self) {
+        self.finished = true;
+        self.ready.clear();
     }
 
     /// Returns the error at which the iterator ended, if it did.
@@ -283,9 +352,9 @@ impl Pages {
         self.error.as_ref()
     }
 
-    /// Returns the state of the listed jobs.
-    pub(super) fn listed(&self) -> JobState {
-        self.state.unwrap_or(JobState::Dead)
+    /// Returns the state of the listed jobs, unless they were named one by one.
+    pub(super) fn listed(&self) -> Option<JobState> {
+        self.ids.is_none().then(|| self.state.unwrap_or(JobState::Dead))
     }
 
     /// Leaves out the jobs that are due at this time, if the list is among them. It must be in the order of due
@@ -492,7 +561,6 @@ impl Client {
     }
 
     /// Returns why each of these jobs has not started.
-    #[cfg(feature = "web")]
     pub(crate) fn why_of(&self, jobs: &[JobInfo]) -> Result<Vec<Vec<PendingReason>>, StoreError> {
         on_thread(self.why_of_by(Caller::Thread, jobs))
     }

@@ -177,7 +177,6 @@ impl Builder {
         Ok(Parts {
             hurry: opened.store.hurry(),
             on_only_thread,
-            #[cfg(feature = "web")]
             queue: self.queue,
             settings,
             store: opened.store,
@@ -421,7 +420,6 @@ pub(super) struct Parts {
     pub(super) alive: Arc<Alive>,
     pub(super) hurry: Hurry,
     pub(super) on_only_thread: Vec<Arc<str>>,
-    #[cfg(feature = "web")]
     pub(super) queue: Option<String>,
     /// Opens the store once more, for questions.
     pub(super) questions: Option<questions::Open>,
@@ -509,7 +507,6 @@ impl Parts {
             futures: Futures::default(),
             pid: std::process::id(),
             kinds: self.handlers.kinds(),
-            #[cfg(feature = "web")]
             queue: self.queue.clone(),
             #[cfg(feature = "sqlite-unbundled")]
             file: self.file.clone(),

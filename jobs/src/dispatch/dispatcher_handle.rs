@@ -122,7 +122,6 @@ pub(crate) struct DispatcherHandle {
     /// The kinds that are handled here.
     pub(crate) kinds: Vec<Arc<str>>,
     /// The queue, if it is not the default one.
-    #[cfg(feature = "web")]
     pub(crate) queue: Option<String>,
     /// The file of the store, for transactions of the caller's.
     #[cfg(feature = "sqlite-unbundled")]

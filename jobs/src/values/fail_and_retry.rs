@@ -425,10 +425,11 @@ const OLD_ERROR_BYTES: usize = 800;
 ///
 /// Its serialized form has the fields `at`, a time as in a [`JobInfo`](crate::JobInfo), `attempt`, `node` and
 /// `error`.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct AttemptError {
     /// When the attempt ended, by the clock of the store.
+    #[serde(serialize_with = "super::time::rfc3339")]
     pub at: SystemTime,
     /// The number of the attempt, as [`Run::attempt`](crate::Run::attempt) counts.
     pub attempt: u32,

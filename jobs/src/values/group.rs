@@ -10,15 +10,14 @@ use super::id::{JobId, ParseIdError};
 use super::time::rfc3339;
 
 /// The id of a group of jobs: see [`Client::group`](crate::Client::group). It is written as 32 hexadecimal digits, and
-/// read back with [`str::parse`].
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+/// read back with [`str::parse`]. The default is the id of no group: all of its digits are zero.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct GroupId(JobId);
 
 impl GroupId {
     /// Returns an id that no other call has returned, here or elsewhere.
     #[must_use]
-    #[expect(clippy::new_without_default, reason = "a default that differs each time is none")]
     pub fn new() -> GroupId {
         GroupId(JobId::new())
     }

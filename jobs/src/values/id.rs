@@ -54,7 +54,9 @@ use super::time::Millis;
 /// assert!(JobId::new() < JobId::new());
 /// # Ok::<(), tickwheel_jobs::ParseIdError>(())
 /// ```
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+///
+/// The default is the id of no job: all of its digits are zero.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct JobId(u128);
 
 /// A text that is not the 32 hexadecimal digits of a [`JobId`].
@@ -87,7 +89,6 @@ impl JobId {
     /// Use it with [`insert_with_id`](crate::Client::insert_with_id) to store the id before the job is
     /// inserted.
     #[must_use]
-    #[expect(clippy::new_without_default, reason = "a default that differs each time is none")]
     pub fn new() -> JobId {
         let ids = JobIds::of_this_process();
         if LAST.load(Ordering::Relaxed) == 0 {

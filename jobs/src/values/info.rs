@@ -23,7 +23,7 @@ use super::fail_and_retry::AttemptError;
 use super::group::GroupId;
 use super::id::JobId;
 use super::job::Job;
-use super::time::{Millis, Rfc3339};
+use super::time::{Millis, Rfc3339, rfc3339};
 
 /// Says which failures cannot undo a change, once the call has returned. It is for jobs in a file. On a server, the
 /// persistence of the server decides. Jobs in memory end with their process.
@@ -74,10 +74,11 @@ impl Cancel {
 }
 
 /// The state of a job.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[non_exhaustive]
 pub enum JobState {
     /// It waits for its due time, for a free slot, or for a process that handles its kind.
+    #[default]
     Pending,
     /// Another process has claimed it: on a file at most 50 ms before its due time; on a server once it was due,
     /// and it goes back if it has not started after a second. Only that process knows whether the handler has
@@ -205,7 +206,7 @@ impl JobInfo {
 }
 
 /// How many jobs there are.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 #[non_exhaustive]
 pub struct Counts {
     /// Jobs that wait, of every kind, those without a handler included.
@@ -219,32 +220,49 @@ pub struct Counts {
     /// Schedules.
     pub schedules: u64,
     /// Pending jobs whose due time has passed. They wait for a free slot, or no process handles their kind.
-    pub overdue: Overdue,
+    pub overdue: Number,
     /// How long ago the first of them was due.
+    #[serde(rename = "oldest_overdue_ms", serialize_with = "as_ms")]
     pub oldest_overdue: Option<Duration>,
 }
 
-/// How many jobs are overdue: see [`Counts::overdue`].
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub struct Overdue {
-    /// How many there are, or at least how many. No store looks at more than 10,000 jobs to answer.
+fn as_ms<S: Serializer>(time: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
+    time.map(|time| time.as_millis() as u64).serialize(serializer)
+}
+
+/// How many there are, or at least how many.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct Number {
+    /// The number. No store looks at more than 10,000 jobs to count them.
     pub count: u64,
-    /// There are no more than `count`. Below 10,000 a count is exact.
+    /// False: there are `count` or more.
     pub is_exact: bool,
 }
 
-impl Default for Overdue {
-    fn default() -> Overdue {
-        Overdue { count: 0, is_exact: true }
+impl Number {
+    /// Returns a number that is exact.
+    #[must_use]
+    pub fn exactly(count: u64) -> Number {
+        Number { count, is_exact: true }
+    }
+
+    /// Says whether `other` is not more than this number. A number that is not exact covers every other.
+    #[must_use]
+    pub fn covers(self, other: Number) -> bool {
+        !self.is_exact || (other.is_exact && other.count <= self.count)
     }
 }
 
-impl std::fmt::Display for Overdue {
-    /// Prints `7`, or `10000 or more`.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let more = if self.is_exact { "" } else { " or more" };
-        write!(f, "{}{more}", self.count)
+impl Default for Number {
+    fn default() -> Number {
+        Number::exactly(0)
+    }
+}
+
+impl fmt::Display for Number {
+    /// Prints `7`, or `10000+`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.count, if self.is_exact { "" } else { "+" })
     }
 }
 
@@ -262,7 +280,7 @@ pub struct DeadByError {
 
 /// A schedule as it is in the store. Its serialized form has the fields `name`, `kind`, `rule`, `next`, a time as in
 /// a [`JobInfo`], and `is_paused`.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct ScheduleInfo {
     /// Its name.
@@ -273,6 +291,7 @@ pub struct ScheduleInfo {
     pub rule: String,
     /// The due time of the next occurrence that is not a job yet. If the schedule is paused, this occurrence is made
     /// only if the schedule is resumed before its time.
+    #[serde(serialize_with = "rfc3339")]
     pub next: SystemTime,
     /// It is paused: see [`Client::pause_schedule`](crate::Client::pause_schedule).
     pub is_paused: bool,
@@ -358,7 +377,9 @@ impl fmt::Debug for Payload<'_> {
 
 impl JobState {
     /// Returns the state in a word: `pending`, `claimed`, `running`, `dead`, `completed`, `cancelled`.
-    pub(crate) fn word(self) -> &'static str {
+    /// Returns the word for it: `pending`, `claimed`, `running`, `dead`, `completed`, `cancelled`.
+    #[must_use]
+    pub fn word(self) -> &'static str {
         match self {
             JobState::Pending => "pending",
             JobState::Claimed => "claimed",
@@ -462,17 +483,6 @@ impl fmt::Debug for JobInfo {
     }
 }
 
-impl Serialize for AttemptError {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut error = serializer.serialize_struct("AttemptError", 4)?;
-        error.serialize_field("at", &Rfc3339(self.at))?;
-        error.serialize_field("attempt", &self.attempt)?;
-        error.serialize_field("node", &self.node)?;
-        error.serialize_field("error", &self.error)?;
-        error.end()
-    }
-}
-
 impl fmt::Debug for AttemptError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AttemptError")
@@ -481,18 +491,6 @@ impl fmt::Debug for AttemptError {
             .field("node", &self.node)
             .field("error", &self.error)
             .finish()
-    }
-}
-
-impl Serialize for ScheduleInfo {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut schedule = serializer.serialize_struct("ScheduleInfo", 5)?;
-        schedule.serialize_field("name", &self.name)?;
-        schedule.serialize_field("kind", &self.kind)?;
-        schedule.serialize_field("rule", &self.rule)?;
-        schedule.serialize_field("next", &Rfc3339(self.next))?;
-        schedule.serialize_field("is_paused", &self.is_paused)?;
-        schedule.end()
     }
 }
 
@@ -505,22 +503,6 @@ impl fmt::Debug for ScheduleInfo {
             .field("next", &Rfc3339(self.next))
             .field("is_paused", &self.is_paused)
             .finish()
-    }
-}
-
-impl Serialize for Counts {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut counts = serializer.serialize_struct("Counts", 8)?;
-        counts.serialize_field("pending", &self.pending)?;
-        counts.serialize_field("claimed", &self.claimed)?;
-        counts.serialize_field("running", &self.running)?;
-        counts.serialize_field("dead", &self.dead)?;
-        counts.serialize_field("schedules", &self.schedules)?;
-        counts.serialize_field("overdue", &self.overdue.count)?;
-        counts.serialize_field("overdue_is_exact", &self.overdue.is_exact)?;
-        let oldest = self.oldest_overdue.map(|age| age.as_millis() as u64);
-        counts.serialize_field("oldest_overdue_ms", &oldest)?;
-        counts.end()
     }
 }
 

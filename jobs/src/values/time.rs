@@ -187,12 +187,6 @@ pub(crate) fn rfc3339<S: Serializer>(time: &SystemTime, serializer: S) -> Result
     Rfc3339(*time).serialize(serializer)
 }
 
-/// Returns a time as text.
-#[cfg(feature = "web")]
-pub(crate) fn rfc3339_text(time: SystemTime) -> String {
-    Rfc3339(time).to_string()
-}
-
 /// Returns year, month and day of the day with this number, counted from 1970-01-01. The algorithm is
 /// `civil_from_days` of Howard Hinnant: years begin in March, so that a leap day is the last day of one.
 pub(super) fn date(days: i64) -> (i64, i64, i64) {

@@ -83,6 +83,8 @@ mod rights;
 #[path = "../scenarios/mod.rs"]
 mod scenarios;
 mod run_ends;
+#[cfg(feature = "redis-tls")]
+mod secured;
 mod sentinel;
 mod sentinel_servers;
 mod server;

@@ -1,100 +1,22 @@
 //! Connections by TLS, with certificates of the tests' own. The server has to be built with it, as Debian's is.
 
-use std::fs;
-#[cfg(feature = "cli")]
-use std::process::Command;
 use std::time::Duration;
 
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
-use tempfile::TempDir;
 use tickwheel_jobs::{Jobs, OpenError, ServerProblem, Tls};
 
+use crate::secured::{Authority, Secured};
 use crate::sentinel_servers::NAME;
-use crate::server::{Server, free_port, wait_until};
+use crate::server::{Server, wait_until};
 use crate::support::{Log, Order, each_runs_once, noting};
 
-/// Signs certificates.
-struct Authority(CertifiedIssuer<'static, KeyPair>);
-
-impl Authority {
-    fn new(name: &str) -> Authority {
-        let mut params = CertificateParams::default();
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.distinguished_name.push(rcgen::DnType::CommonName, name);
-        Authority(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
-    }
-
-    fn pem(&self) -> String {
-        self.0.pem()
-    }
-
-    /// Returns a certificate for a host, and its key.
-    fn sign(&self, host: &str) -> (String, String) {
-        let key = KeyPair::generate().unwrap();
-        let params = CertificateParams::new(vec![host.to_owned()]).unwrap();
-        let certificate = params.signed_by(&key, &self.0).unwrap();
-        (certificate.pem(), key.serialize_pem())
-    }
-}
-
-/// A server or sentinel with a port for TLS besides the other one.
-struct Secured {
-    server: Server,
-    port: u16,
-
-    folder: TempDir,
-}
-
-impl Secured {
-    /// Starts a server for a host. `clients` says whether they must show a certificate.
-    fn start(authority: &Authority, host: &str, clients: &str) -> Secured {
-        Secured::with(authority, host, |settings| {
-            let options = [("save", ""), ("tls-auth-clients", clients)];
-            let settings = settings.iter().map(|(name, value)| (*name, &**value));
-            let options = options.into_iter().chain(settings);
-            let options: Vec<String> =
-                options.flat_map(|(name, value)| [format!("--{name}"), value.to_owned()]).collect();
-            Server::with(&options.iter().map(String::as_str).collect::<Vec<_>>())
-        })
-    }
-
-    /// Starts a sentinel that watches a server.
-    fn sentinel(authority: &Authority, watched: u16) -> Secured {
-        Secured::with(authority, "127.0.0.1", |settings| {
-            let settings = settings.iter().map(|(name, value)| format!("{name} {value}\n"));
-            let config: String = settings.collect();
-            let more = "tls-auth-clients no\ntls-replication yes\n";
-            Server::sentinel(&format!(
-                "{config}{more}sentinel monitor {NAME} 127.0.0.1 {watched} 1\n"
-            ))
-        })
-    }
-
-    /// Writes a certificate, its key and the authority into files, which the settings name.
-    fn with(
-        authority: &Authority,
-        host: &str,
-        start: impl FnOnce(&[(&str, String)]) -> Server,
-    ) -> Secured {
-        let (port, (certificate, key)) = (free_port(), authority.sign(host));
-        let folder = tempfile::tempdir().unwrap();
-        let file = |name: &str, pem: String| {
-            let path = folder.path().join(name);
-            fs::write(&path, pem).unwrap();
-            path.to_str().unwrap().to_owned()
-        };
-        let server = start(&[
-            ("tls-port", port.to_string()),
-            ("tls-cert-file", file("cert", certificate)),
-            ("tls-key-file", file("key", key)),
-            ("tls-ca-cert-file", file("authority", authority.pem())),
-        ]);
-        Secured { server, port, folder }
-    }
-
-    fn url(&self) -> String {
-        format!("rediss://127.0.0.1:{}/", self.port)
-    }
+/// Starts a sentinel that watches a server.
+fn sentinel(authority: &Authority, watched: u16) -> Secured {
+    Secured::with(authority, "127.0.0.1", |settings| {
+        let settings = settings.iter().map(|(name, value)| format!("{name} {value}\n"));
+        let config: String = settings.collect();
+        let more = "tls-auth-clients no\ntls-replication yes\n";
+        Server::sentinel(&format!("{config}{more}sentinel monitor {NAME} 127.0.0.1 {watched} 1\n"))
+    })
 }
 
 /// Returns what the error says.
@@ -146,7 +68,7 @@ fn tls_carries_jobs_and_notifications() {
 fn tls_reaches_sentinels_and_the_server_that_they_name() {
     let authority = Authority::new("an authority");
     let server = Secured::start(&authority, "127.0.0.1", "no");
-    let sentinel = Secured::sentinel(&authority, server.port);
+    let sentinel = sentinel(&authority, server.port);
     let url = format!("rediss-sentinel://127.0.0.1:{}/?master={NAME}", sentinel.port);
     jobs_run(&url, &Tls::new().trust(authority.pem()));
 }
@@ -194,31 +116,6 @@ fn client_certificate_is_sent_to_a_server_that_wants_it() {
     let identified = tls.identity(certificate, key.clone());
     assert!(!format!("{identified:?}").contains(&key), "{identified:?}");
     jobs_run(&server.url(), &identified);
-}
-
-/// The command trusts the authority that `SSL_CERT_FILE` names, and no other. A program that takes only a URL has
-/// no other way to name one.
-#[cfg(feature = "cli")]
-#[test]
-fn command_trusts_the_authority_of_its_environment() {
-    let authority = Authority::new("an authority");
-    let server = Secured::start(&authority, "127.0.0.1", "no");
-    let tls = Tls::new().trust(authority.pem());
-    let client = Jobs::redis_with_tls(server.url(), tls).unwrap().client().unwrap();
-    client.insert(Duration::from_secs(3600), Order(1)).unwrap();
-    let call = |authority: &str| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_tickwheel-jobs"));
-        command
-            .args([&server.url(), "list"])
-            .env("SSL_CERT_FILE", server.folder.path().join(authority));
-        command.output().unwrap()
-    };
-    let listed = call("authority");
-    assert!(listed.status.success(), "{listed:?}");
-    // The server's own certificate is no authority.
-    let refused = call("cert");
-    let said = String::from_utf8_lossy(&refused.stderr);
-    assert!(!refused.status.success() && said.contains("UnknownIssuer"), "{refused:?}");
 }
 
 /// Certificates and keys that make no sense are refused, and the error names the setting.

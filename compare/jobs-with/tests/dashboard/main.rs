@@ -1,4 +1,4 @@
-//! The dashboard in a router of axum, as `docs/dashboard.md` mounts it.
+//! The dashboard in a router of axum, as the README of the dashboard mounts it.
 
 #[path = "../../../../jobs/tests/proxies/crawl.rs"]
 mod crawl;
@@ -11,7 +11,7 @@ use std::time::Duration;
 use axum::body::{Body, to_bytes};
 use axum::http::Request;
 use serde::{Deserialize, Serialize};
-use tickwheel_jobs::web::Access;
+use tickwheel_jobs_web::Access;
 use tickwheel_jobs::{Client, Fail, Job, Jobs, Retry};
 use tower::ServiceExt;
 
@@ -79,7 +79,7 @@ fn dashboard_is_mounted_in_axum() {
 /// Promise: the mount is what the page shows.
 #[test]
 fn mount_is_what_the_page_shows() {
-    let page = include_str!("../../../../jobs/docs/dashboard.md");
+    let page = include_str!("../../../../jobs/web/README.md");
     let (_, rest) = page.split_once("With axum it is mounted so:\n\n```rust,ignore\n").unwrap();
     let (shown, _) = rest.split_once("```\n").unwrap();
     assert_eq!(shown, include_str!("mount.rs"));

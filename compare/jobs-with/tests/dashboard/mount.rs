@@ -1,7 +1,7 @@
 use axum::Router;
 use axum::response::Redirect;
 use axum::routing::get;
-use tickwheel_jobs::web::Dashboard;
+use tickwheel_jobs_web::Dashboard;
 
 fn routes(dashboard: Dashboard) -> Router {
     Router::new()

@@ -28,7 +28,7 @@ use crate::values::error::{StoreError, Violation};
 use crate::values::fail_and_retry::AttemptErrors;
 use crate::values::group::GroupId;
 use crate::values::id::JobId;
-use crate::values::info::{Counts, DeadByError, JobInfo, JobState, Overdue};
+use crate::values::info::{Counts, DeadByError, JobInfo, JobState, Number};
 use crate::values::job::{Extra, Shown};
 use crate::values::node::{NODE_KEPT, StoredNode};
 use crate::values::stored_limits::hold_in;
@@ -410,7 +410,7 @@ impl Memory {
             running,
             dead: self.kept(Ending::Dead).count() as u64,
             schedules: self.schedules.len() as u64,
-            overdue: Overdue { count: overdue.count() as u64, is_exact: true },
+            overdue: Number { count: overdue.count() as u64, is_exact: true },
             oldest_overdue: first.map(|due| now.since(due)),
         }
     }

@@ -17,7 +17,7 @@ use crate::store::{
 };
 use crate::values::error::StoreError;
 use crate::values::id::JobId;
-use crate::values::info::{Counts, DeadByError, JobInfo, JobState, Overdue};
+use crate::values::info::{Counts, DeadByError, JobInfo, JobState, Number};
 use crate::values::job::Shown;
 use crate::values::limit::Tokens;
 use crate::values::node::{NodeInfo, StoredNode};
@@ -314,7 +314,7 @@ impl Redis {
             running,
             dead: at(4)?,
             schedules: at(5)?,
-            overdue: Overdue { count: at(11)?, is_exact: true },
+            overdue: Number { count: at(11)?, is_exact: true },
             oldest_overdue: oldest.map(Duration::from_millis),
         };
         let mut kinds = Vec::new();

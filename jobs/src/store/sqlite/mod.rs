@@ -241,7 +241,7 @@ impl Store for Sqlite {
             self.state.unknown.extend(ids.map(|job| job.id));
         }
         self.needs_maintenance |= writes;
-        #[cfg(all(test, feature = "sqlite", feature = "web"))]
+        #[cfg(all(test, feature = "sqlite"))]
         tests::steps::note(self);
         applied
     }

@@ -27,7 +27,7 @@ use super::tables::{EndedRow, Tables};
 use crate::store::{BYTES_PER_PAGE, Ending, KindGauges, Page, PageKey, PageRequest};
 use crate::values::error::StoreError;
 use crate::values::id::JobId;
-use crate::values::info::{Counts, DeadByError, JobInfo, JobState, Overdue};
+use crate::values::info::{Counts, DeadByError, JobInfo, JobState, Number};
 use crate::values::time::Millis;
 
 /// How many overdue jobs are counted.
@@ -110,8 +110,8 @@ impl State {
         tables: Tables<'_>,
         claimed: &HashSet<(Millis, JobId)>,
         now: Millis,
-    ) -> Result<(Overdue, Option<Millis>), StoreError> {
-        let (mut overdue, mut first) = (Overdue::default(), None);
+    ) -> Result<(Number, Option<Millis>), StoreError> {
+        let (mut overdue, mut first) = (Number::default(), None);
         for kind in &self.kinds {
             let left = MOST_COUNTED.saturating_sub(overdue.count);
             let (of_kind, its_first) = self.overdue_of(tables, kind, claimed, left, now)?;
@@ -134,7 +134,7 @@ impl State {
         claimed: &HashSet<(Millis, JobId)>,
         left: u64,
         now: Millis,
-    ) -> Result<(Overdue, Option<Millis>), StoreError> {
+    ) -> Result<(Number, Option<Millis>), StoreError> {
         let limit = i64::try_from(left.max(1) + claimed.len() as u64).unwrap_or(i64::MAX);
         let until = params![kind.n, now.get(), limit];
         let rows = tables.all(
@@ -176,7 +176,7 @@ impl State {
         }
         dues.extend(later);
         first = first.into_iter().chain(dues.iter().copied().min()).min();
-        Ok((Overdue { count: dues.len() as u64, is_exact: read < limit }, first))
+        Ok((Number { count: dues.len() as u64, is_exact: read < limit }, first))
     }
 }
 

@@ -6,5 +6,4 @@ mod completed;
 mod kept;
 mod lanes;
 mod plans;
-#[cfg(feature = "web")]
 pub(crate) mod steps;

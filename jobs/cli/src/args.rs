@@ -1,0 +1,361 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use crate::made::Made;
+use crate::open::Target;
+use crate::text;
+use clap::{Parser, Subcommand, ValueEnum};
+use tickwheel_jobs::GroupId;
+
+/// Lists and changes the durable jobs of a file or a Redis server, while the application runs.
+///
+/// The application notices a change within a second. A job of a file may be claimed up to 50 ms before it
+/// is due. Only the application knows whether a claimed job runs.
+#[derive(Parser, Debug)]
+#[command(name = "tickwheel-jobs", version, after_help = AFTER_HELP)]
+pub(crate) struct Args {
+    /// The file of the jobs, which must exist, or redis://[user@]host[:port][/database]. Other URLs:
+    /// redis-cluster://[user@]host[:port][,host[:port]..],
+    /// redis-sentinel://[user@]host[:port][,..][/database]?master=NAME, and unix:///path[?db=NUMBER].
+    /// Write a file whose name looks like a URL with its folder: ./unix:1.
+    pub(crate) store: Target,
+    /// A file with the server's password as its only line. See below.
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) store_password_file: Option<PathBuf>,
+    /// The queue, if it is not the default one.
+    #[arg(long, global = true, value_name = "NAME")]
+    pub(crate) queue: Option<String>,
+    /// Prints times in this machine's zone, and reads times without a zone as times of it. JSON stays UTC.
+    #[arg(long, global = true)]
+    pub(crate) local: bool,
+    #[command(flatten)]
+    pub(crate) made: Made,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+const AFTER_HELP: &str = "\
+Times: 2026-11-22T10:00:00Z, 2026-11-22T11:00:00+01:00, 2026-11-22 (midnight UTC, or of this \
+machine's zone with --local), or from now on: 30s, \"2h 30m\", 3d, -1h. Jobs on a server go by its \
+clock.
+
+An id may be cut short, as long as no other job's id begins with what is left: the command \
+then reads all pending, running and dead jobs, some seconds for a million. If several begin with it, they are \
+listed. A completed job is found only by its whole id.
+
+The password of a server is taken from --store-password-file, or from the environment variable
+TICKWHEEL_STORE_PASSWORD, which a password in the URL goes before. A URL may have the password
+itself (redis://[user]:password@host), but other users of this machine can read the arguments of a
+command, in the list of processes. The command prints no password.
+
+Exit codes: 0 done; 1 not found, nothing changed, or too late to cancel; 2 error.";
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum Command {
+    /// Lists jobs: pending and running ones in the order of due time, dead and ended ones the latest first.
+    List(List),
+    /// Shows everything about a job, by its id, the beginning of its id, or its key.
+    Show {
+        #[arg(value_name = "ID or KEY")]
+        job: String,
+        /// Prints one JSON object.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Cancels jobs. For a job that runs already, a cancel is requested, and the exit code is 1. With --all:
+    /// cancels all pending jobs.
+    Cancel(Selection),
+    /// Gives pending jobs another due time.
+    Reschedule(Reschedule),
+    /// Makes dead jobs pending and due now. Their failures are counted from 0 again.
+    Retry(Selection),
+    /// Deletes dead jobs. With a whole id also a completed or cancelled job that is kept.
+    Delete(Selection),
+    /// Inserts a job by hand. It is due now unless a time is given.
+    Insert(Insert),
+    /// Inserts an occurrence of a schedule that is due now. The schedule does not change.
+    RunSchedule {
+        name: String,
+        /// Prints what would be done, and does nothing.
+        #[arg(long)]
+        dry_run: bool,
+    },
+    /// Prints counts, kinds, overdue kinds, sizes, and when the next job is due.
+    Stats {
+        /// Prints one JSON object.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Lists the dead jobs by kind and first line of their error, those with the most jobs first.
+    Errors {
+        /// Lists this many groups at most.
+        #[arg(long, value_name = "N", default_value_t = 100)]
+        limit: usize,
+        /// Prints one JSON object a line.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Prints what happened to the jobs in each minute of the last hour, or in each hour of the last two days.
+    History(History),
+    /// Lists the queues of the file or the server, with counts.
+    Queues {
+        /// Prints one JSON object a line.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Prints the metrics of the queue for Prometheus: jobs by kind and state, nodes, schedules.
+    Metrics {
+        /// Prints them for OpenMetrics.
+        #[arg(long)]
+        openmetrics: bool,
+    },
+    /// Lists the processes that run the jobs.
+    Nodes {
+        /// Prints one JSON object a line.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Lists the groups of jobs, at most 1,000, those that were made last first.
+    Groups {
+        /// Prints one JSON object a line.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Lists the limits of the queue: how many jobs of each scope run, when the next one may start, and what is held.
+    Limits {
+        /// Prints one JSON object a line.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Seals a group: it takes no more members, and ends once every member has ended.
+    SealGroup { id: GroupId },
+    /// Cancels a group: it takes no more members, its pending members are cancelled, and the runs of the others are
+    /// asked to stop. The group ends then, and its callback is inserted.
+    CancelGroup { id: GroupId },
+    /// Pauses the queue, or one kind: no further job of it starts, in any process, a second later at most. Or pauses
+    /// a schedule: no further occurrence of it becomes a job.
+    Pause(Paused),
+    /// Ends a pause. The occurrences of a schedule that fell into its pause are left out.
+    Resume(Paused),
+    /// Reads the whole store, and checks that it is consistent.
+    Check,
+    /// Serves the dashboard as web pages, until it is interrupted: on this machine without a password; on any other
+    /// address with one, over HTTP Basic without TLS.
+    #[cfg(feature = "serve")]
+    Serve(Serve),
+    /// Shows the queue at present, refreshed once a second: rates, kinds, nodes, runs, dead jobs and
+    /// schedules. The view needs a terminal and a build with the feature `top`; --once and --json do not.
+    Top {
+        /// Prints one page of text, and ends.
+        #[arg(long)]
+        once: bool,
+        /// Prints the same as one JSON object, and ends.
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+#[cfg(feature = "serve")]
+#[derive(clap::Args, Debug)]
+pub(crate) struct Serve {
+    /// The address. With the port 0 the system chooses one, which is printed.
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7171")]
+    pub(crate) listen: String,
+    /// A file with the password of the pages as its only line. The environment variable TICKWHEEL_PASSWORD has
+    /// the same effect. On an address of other machines, a password is made and printed if there is none.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) password_file: Option<PathBuf>,
+    /// Shows the jobs, and refuses every change.
+    #[arg(long)]
+    pub(crate) read_only: bool,
+}
+
+#[derive(clap::Args, Debug)]
+pub(crate) struct History {
+    /// A line for each minute, of which there are those of 48 hours, or for each hour of 90 days.
+    #[arg(long, value_enum, value_name = "STEP", default_value_t = StepName::Minute)]
+    pub(crate) step: StepName,
+    #[command(flatten)]
+    pub(crate) of: OfKind,
+    /// Begins at this time.
+    #[arg(long, value_name = "TIME", value_parser = text::time, allow_hyphen_values = true)]
+    pub(crate) from: Option<text::Moment>,
+    /// Ends before this time.
+    #[arg(long, value_name = "TIME", value_parser = text::time, allow_hyphen_values = true)]
+    pub(crate) to: Option<text::Moment>,
+    /// Prints one JSON object a line.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum, Debug)]
+pub(crate) enum StepName {
+    Minute,
+    Hour,
+}
+
+/// The queue, or one kind of it.
+#[derive(clap::Args, Debug)]
+pub(crate) struct OfKind {
+    /// Takes only this kind. A kind that the store has never had is an error.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) kind: Option<String>,
+}
+
+/// The queue, one kind of it, or a schedule.
+#[derive(clap::Args, Debug)]
+pub(crate) struct Paused {
+    #[command(flatten)]
+    pub(crate) of: OfKind,
+    /// Takes only this schedule.
+    #[arg(long, value_name = "NAME", conflicts_with = "kind")]
+    pub(crate) schedule: Option<String>,
+}
+
+#[derive(clap::Args, Debug)]
+pub(crate) struct List {
+    #[arg(value_enum, default_value_t = What::Pending)]
+    pub(crate) what: What,
+    #[command(flatten)]
+    pub(crate) filter: Filter,
+    /// Lists this many at most.
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    pub(crate) limit: usize,
+    /// Prints one JSON object a line.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Which jobs a command takes.
+#[derive(clap::Args, Debug)]
+pub(crate) struct Filter {
+    /// Takes only this kind. A kind that the store has never had is an error.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) kind: Option<String>,
+    /// Leaves out jobs and schedules that are due before this time.
+    #[arg(long, value_name = "TIME", value_parser = text::time, allow_hyphen_values = true)]
+    pub(crate) from: Option<text::Moment>,
+    /// Leaves out jobs and schedules that are due after this time.
+    #[arg(long, value_name = "TIME", value_parser = text::time, allow_hyphen_values = true)]
+    pub(crate) to: Option<text::Moment>,
+    /// Takes only jobs with this key.
+    #[arg(long, value_name = "KEY")]
+    pub(crate) key: Option<String>,
+    /// Takes only jobs whose last error contains this text.
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) error: Option<String>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum, Debug)]
+pub(crate) enum What {
+    Pending,
+    Running,
+    Dead,
+    Ended,
+    Schedules,
+}
+
+#[derive(clap::Args, Debug)]
+#[group(skip)]
+pub(crate) struct Reschedule {
+    #[command(flatten)]
+    pub(crate) jobs: Selection,
+    #[command(flatten)]
+    pub(crate) to: When,
+}
+
+/// Which jobs a command changes.
+#[derive(clap::Args, Debug)]
+#[group(skip)]
+pub(crate) struct Selection {
+    #[arg(required_unless_present = "all", conflicts_with = "all", value_name = "ID")]
+    pub(crate) ids: Vec<String>,
+    /// Takes every job in the state that the command is for, except those that the filters leave out. Each
+    /// commit changes at most 256 jobs.
+    #[arg(long)]
+    pub(crate) all: bool,
+    #[command(flatten)]
+    pub(crate) filter: Filter,
+    /// Lists the jobs that would be changed, and changes none.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Does not ask before more than one job is changed. Without a terminal to ask on, this is required.
+    #[arg(long)]
+    pub(crate) yes: bool,
+    /// With --all: prints the counts as one JSON object.
+    #[arg(long, conflicts_with = "dry_run")]
+    pub(crate) json: bool,
+}
+
+#[derive(clap::Args, Debug)]
+#[group(skip)]
+pub(crate) struct Insert {
+    /// The kind. A kind that the store has never had is an error.
+    pub(crate) kind: String,
+    /// The data of the job, in JSON as the handler decodes it.
+    #[arg(allow_negative_numbers = true)]
+    pub(crate) json: String,
+    #[command(flatten)]
+    pub(crate) when: When,
+    /// The key. If it has a pending job already, nothing is inserted.
+    #[arg(long, value_name = "KEY")]
+    pub(crate) key: Option<String>,
+    /// Replaces the pending job of the key.
+    #[arg(long, requires = "key")]
+    pub(crate) replace: bool,
+    /// Prints what would be done, and does nothing.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}
+
+/// When a job is due.
+#[derive(clap::Args, Debug)]
+#[group(multiple = false)]
+pub(crate) struct When {
+    /// The delay from now on: 5m, "2h 30m", 3d.
+    #[arg(long = "in", value_name = "DELAY", value_parser = text::delay, allow_hyphen_values = true)]
+    pub(crate) delay: Option<std::time::Duration>,
+    /// The due time. A time that has passed makes the job due now.
+    #[arg(long, value_name = "TIME", value_parser = text::time, allow_hyphen_values = true)]
+    pub(crate) at: Option<text::Moment>,
+}
+
+impl Filter {
+    /// Says whether the filter leaves anything out.
+    pub(crate) fn is_set(&self) -> bool {
+        let Filter { kind, from, to, key, error } = self;
+        let times = from.is_some() || to.is_some();
+        times || kind.is_some() || key.is_some() || error.is_some()
+    }
+}
+
+impl Command {
+    /// Says whether the command changes nothing.
+    pub(crate) fn only_looks(&self) -> bool {
+        match self {
+            Command::Cancel(jobs) | Command::Retry(jobs) | Command::Delete(jobs) => jobs.dry_run,
+            Command::Reschedule(to) => to.jobs.dry_run,
+            Command::Insert(insert) => insert.dry_run,
+            Command::RunSchedule { dry_run, .. } => *dry_run,
+            Command::List(_) | Command::Show { .. } | Command::Stats { .. } => true,
+            Command::Check | Command::Top { .. } => true,
+            Command::Errors { .. } | Command::Nodes { .. } | Command::Metrics { .. } => true,
+            Command::Queues { .. } | Command::History(_) => true,
+            Command::Groups { .. } | Command::Limits { .. } => true,
+            #[cfg(feature = "serve")]
+            Command::Serve(serve) => serve.read_only,
+            Command::Pause(_) | Command::Resume(_) => false,
+            Command::SealGroup { .. } | Command::CancelGroup { .. } => false,
+        }
+    }
+
+    /// Says whether the command may make many commits.
+    pub(crate) fn changes_many(&self) -> bool {
+        match self {
+            Command::Cancel(jobs) | Command::Retry(jobs) | Command::Delete(jobs) => jobs.all,
+            Command::Reschedule(to) => to.jobs.all,
+            _ => false,
+        }
+    }
+}

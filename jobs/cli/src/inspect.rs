@@ -1,0 +1,375 @@
+//! The commands that show jobs and change nothing, `list`, `show`, `stats`, `check`: a job or a schedule as a line of a
+//! table, a job as a page, and a warning if jobs are due whose kind no process that was seen lately handles.
+//!
+//! Ground rules:
+//!
+//! - JSON is the library's own.
+
+use std::error::Error;
+use std::io::{self, Write};
+use std::time::{Duration, SystemTime};
+
+use serde::Serialize;
+use tickwheel_jobs::view::{KindRow, Time, View, Warning};
+use tickwheel_jobs::{Client, Counts, JobInfo, PendingReason, ScheduleInfo};
+
+use crate::args::{List, What};
+use crate::open::{Place, Sizes};
+use crate::text::{self, bytes, cut, hex, now, plain, relative, shown, span, zone_name};
+use crate::{Outcome, find};
+
+#[derive(Serialize)]
+struct JsonStats<'a> {
+    queue: Option<&'a str>,
+    #[serde(flatten)]
+    counts: Counts,
+    next_due: Option<Time>,
+    limits: usize,
+    limits_reached: usize,
+    open_groups: usize,
+    kinds: &'a [KindRow],
+    #[serde(flatten)]
+    sizes: JsonSizes,
+    queues: &'a [String],
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum JsonSizes {
+    File {
+        file_bytes: u64,
+        wal_bytes: u64,
+    },
+    #[cfg(feature = "redis")]
+    Server {
+        memory_bytes: Option<u64>,
+    },
+}
+
+pub(crate) fn list(
+    client: &Client,
+    list: &List,
+    out: &mut impl Write,
+) -> Result<Outcome, Box<dyn Error>> {
+    let filter = &list.filter;
+    find::check_kind(client, filter.kind.as_deref())?;
+    let pages = match list.what {
+        What::Pending => client.pending(),
+        What::Running => client.running(),
+        What::Dead => client.dead(),
+        What::Ended => client.ended(),
+        What::Schedules => return schedules(client, list, out),
+    };
+    let mut pages = find::narrowed(pages, filter, find::times(filter));
+    let now = now();
+    let mut jobs = Vec::new();
+    let mut listed = 0;
+    let mut wanted = pages.by_ref().filter(|job| find::takes(filter, job));
+    for job in wanted.by_ref().take(list.limit) {
+        listed += 1;
+        match list.json {
+            // Printed at once, so that a list of millions of jobs need not fit into memory.
+            true => writeln!(out, "{}", text::json(&job)?)?,
+            false => jobs.push(job),
+        }
+    }
+    let more = listed == list.limit && wanted.next().is_some();
+    if let Some(error) = pages.error() {
+        return Err(error.clone().into());
+    }
+    if !list.json {
+        jobs_table(&jobs, now, out)?;
+    }
+    tell_more(more, list.limit);
+    warn_unserved(client)?;
+    Ok(Outcome::Done)
+}
+
+fn schedules(
+    client: &Client,
+    list: &List,
+    out: &mut impl Write,
+) -> Result<Outcome, Box<dyn Error>> {
+    let filter = &list.filter;
+    if filter.key.is_some() || filter.error.is_some() {
+        return Err("--key, --error: a schedule has neither".into());
+    }
+    let (from, to) = find::times(filter);
+    let mut schedules = client.schedules()?;
+    schedules.retain(|schedule| {
+        filter.kind.as_ref().is_none_or(|kind| schedule.kind == *kind)
+            && (from..=to).contains(&schedule.next)
+    });
+    let more = schedules.len() > list.limit;
+    schedules.truncate(list.limit);
+    if list.json {
+        for schedule in &schedules {
+            writeln!(out, "{}", text::json(schedule)?)?;
+        }
+    } else {
+        schedules_table(&schedules, now(), out)?;
+    }
+    tell_more(more, list.limit);
+    Ok(Outcome::Done)
+}
+
+fn tell_more(more: bool, limit: usize) {
+    if more {
+        eprintln!("tickwheel-jobs: there are more than {limit}: --limit N lists N");
+    }
+}
+
+pub(crate) fn show(
+    client: &Client,
+    text: &str,
+    json: bool,
+    out: &mut impl Write,
+) -> Result<Outcome, Box<dyn Error>> {
+    let Some(job) = find::job(client, text)? else { return Ok(Outcome::Missed) };
+    match json {
+        true => writeln!(out, "{}", text::json(&job)?)?,
+        false => job_page(&job, &client.why_pending(job.id)?, now(), out)?,
+    }
+    Ok(Outcome::Done)
+}
+
+pub(crate) fn stats(
+    client: &Client,
+    place: &Place,
+    json: bool,
+    out: &mut impl Write,
+) -> Result<Outcome, Box<dyn Error>> {
+    let counts = client.count()?;
+    let view = View::new(client.clone());
+    let mut kinds = view.kinds(None, usize::MAX)?.rows;
+    kinds.retain(|kind| kind.pending + kind.running > 0);
+    let next_due = kinds.iter().filter_map(|kind| kind.next_due).min();
+    let now = now();
+    let warnings = view.overview()?.warnings;
+    warn_of(&warnings);
+    let limits = view.limits(usize::MAX)?.rows;
+    let reached = limits.iter().filter(|limit| limit.is_reached).count();
+    let open_groups = client.groups()?.iter().filter(|group| group.ended.is_none()).count();
+    if json {
+        let stats = JsonStats {
+            queue: place.queue.as_deref(),
+            counts,
+            next_due,
+            limits: limits.len(),
+            limits_reached: reached,
+            open_groups,
+            kinds: &kinds,
+            sizes: match place.sizes {
+                Sizes::File { file, log } => JsonSizes::File { file_bytes: file, wal_bytes: log },
+                #[cfg(feature = "redis")]
+                Sizes::Server(memory_bytes) => JsonSizes::Server { memory_bytes },
+            },
+            queues: &place.queues,
+        };
+        writeln!(out, "{}", text::json(&stats)?)?;
+        return Ok(Outcome::Done);
+    }
+    let due = |due: Option<Time>| match due.map(Time::to_system) {
+        None => "-".to_owned(),
+        Some(due) => format!("{} ({})", shown(due), relative(due, now)),
+    };
+    match place.sizes {
+        Sizes::File { file, log } => {
+            writeln!(out, "file       {} ({})", plain(&place.name), bytes(file))?;
+            writeln!(out, "log        {}", bytes(log))?;
+        }
+        #[cfg(feature = "redis")]
+        Sizes::Server(memory) => {
+            writeln!(out, "server     {}", plain(&place.name))?;
+            let memory = memory.map_or("-".to_owned(), bytes);
+            writeln!(out, "memory     {memory}")?;
+        }
+    }
+    writeln!(out, "queue      {}", plain(place.queue.as_deref().unwrap_or("the default one")))?;
+    if !place.queues.is_empty() {
+        let default = if place.has_default { "the default one, " } else { "" };
+        writeln!(out, "queues     {default}{}", plain(&place.queues.join(", ")))?;
+    }
+    writeln!(out, "pending    {}", counts.pending)?;
+    // The command runs no jobs, so it sees what other processes have claimed, and not what of it has started.
+    writeln!(out, "claimed    {}", counts.claimed)?;
+    writeln!(out, "dead       {}", counts.dead)?;
+    writeln!(out, "schedules  {}", counts.schedules)?;
+    writeln!(out, "next due   {}", due(next_due))?;
+    match counts.oldest_overdue {
+        None => writeln!(out, "overdue    {}", counts.overdue)?,
+        Some(age) => writeln!(out, "overdue    {}, the oldest by {}", counts.overdue, span(age))?,
+    }
+    if !limits.is_empty() {
+        writeln!(out, "limits     {}, {reached} of them reached", limits.len())?;
+    }
+    if open_groups > 0 {
+        writeln!(out, "groups     {open_groups} not over")?;
+    }
+    if kinds.is_empty() {
+        return Ok(Outcome::Done);
+    }
+    writeln!(out)?;
+    let row = |kind: &KindRow| {
+        let jobs = kind.pending + kind.running;
+        vec![plain(&kind.kind).into_owned(), jobs.to_string(), due(kind.next_due)]
+    };
+    table(&["KIND", "JOBS", "NEXT DUE"], kinds.iter().map(row).collect(), out)?;
+    for warning in &warnings {
+        writeln!(out, "\n{} {}", plain(&warning.text), plain(&warning.cure))?;
+    }
+    Ok(Outcome::Done)
+}
+
+pub(crate) fn check(client: &Client, out: &mut impl Write) -> Result<Outcome, Box<dyn Error>> {
+    client.check()?;
+    let counts = client.count()?;
+    writeln!(
+        out,
+        "ok: {} jobs, {} dead",
+        counts.pending + counts.claimed + counts.running,
+        counts.dead
+    )?;
+    Ok(Outcome::Done)
+}
+
+/// The most characters of a kind, a key or an error in a table.
+const CELL_CHARS: usize = 60;
+
+/// Prints everything about a job, one field a line.
+pub(crate) fn job_page(
+    job: &JobInfo,
+    reasons: &[PendingReason],
+    now: SystemTime,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let mut line = |name: &str, value: &str| writeln!(out, "{name:<14}{}", plain(value));
+    line("id", &job.id.to_string())?;
+    line("kind", &job.kind)?;
+    line("state", &job.state.to_string())?;
+    line("due", &format!("{} ({})", shown(job.due), relative(job.due, now)))?;
+    for reason in reasons {
+        line("waits because", &reason.to_string())?;
+    }
+    line("failures", &job.failures.to_string())?;
+    line("attempt", &job.attempt.to_string())?;
+    line("interruptions", &job.interruptions.to_string())?;
+    line("key", job.key.as_deref().unwrap_or("-"))?;
+    if let Some(partition) = &job.partition {
+        line("partition", partition)?;
+    }
+    if let Some(group) = job.group {
+        line("group", &group.to_string())?;
+    }
+    line("error", job.error.as_deref().unwrap_or("-"))?;
+    if let Some(claimed) = job.claimed {
+        line("claimed", &format!("{} ({})", shown(claimed), relative(claimed, now)))?;
+    }
+    if let Some(end) = job.lease_ends {
+        line("lease ends", &format!("{} ({})", shown(end), relative(end, now)))?;
+    }
+    if let Some(died) = job.died {
+        line("died", &format!("{} ({})", shown(died), relative(died, now)))?;
+    }
+    if let Some(ended) = job.ended.filter(|_| job.died.is_none()) {
+        line("ended", &format!("{} ({})", shown(ended), relative(ended, now)))?;
+    }
+    if let Some(took) = job.took {
+        line("took", &format!("{took:?}"))?;
+    }
+    for error in job.errors.iter().skip(1) {
+        let (attempt, at) = (error.attempt, relative(error.at, now));
+        line("earlier error", &format!("attempt {attempt}, {at}: {}", error.error))?;
+    }
+    for (name, value) in &job.headers {
+        line("header", &format!("{name}: {value}"))?;
+    }
+    if let Some(progress) = &job.progress {
+        line("progress", &String::from_utf8_lossy(progress))?;
+    }
+    if let Some(result) = &job.result {
+        line("result", &String::from_utf8_lossy(result))?;
+    }
+    match std::str::from_utf8(&job.payload) {
+        Ok(payload) => line("payload", payload),
+        Err(_) => line("payload", &format!("0x{}", hex(&job.payload))),
+    }
+}
+
+/// Prints a table of jobs.
+pub(crate) fn jobs_table(
+    jobs: &[JobInfo],
+    now: SystemTime,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let due = format!("DUE ({})", zone_name());
+    let head = ["ID", "KIND", "STATE", &due, "", "FAILURES", "KEY", "ERROR"];
+    let short = |text: &Option<String>| match text {
+        None => "-".to_owned(),
+        Some(text) => cut(&plain(text), CELL_CHARS).into_owned(),
+    };
+    let row = |job: &JobInfo| {
+        vec![
+            job.id.to_string(),
+            cut(&plain(&job.kind), CELL_CHARS).into_owned(),
+            job.state.to_string(),
+            shown(job.due),
+            relative(job.due, now),
+            job.failures.to_string(),
+            short(&job.key),
+            short(&job.error),
+        ]
+    };
+    table(&head, jobs.iter().map(row).collect(), out)
+}
+
+/// Prints a table of schedules.
+pub(crate) fn schedules_table(
+    schedules: &[ScheduleInfo],
+    now: SystemTime,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let row = |schedule: &ScheduleInfo| {
+        vec![
+            plain(&schedule.name).into_owned(),
+            plain(&schedule.kind).into_owned(),
+            plain(&schedule.rule).into_owned(),
+            shown(schedule.next),
+            if schedule.is_paused { "paused".to_owned() } else { relative(schedule.next, now) },
+        ]
+    };
+    let next = format!("NEXT ({})", zone_name());
+    table(&["NAME", "KIND", "RULE", &next, ""], schedules.iter().map(row).collect(), out)
+}
+
+/// Prints rows in columns, each as wide as its widest cell.
+pub(crate) fn table(head: &[&str], rows: Vec<Vec<String>>, out: &mut impl Write) -> io::Result<()> {
+    let head = head.iter().map(|&name| name.to_owned()).collect();
+    let rows: Vec<Vec<String>> = std::iter::once(head).chain(rows).collect();
+    let columns = rows[0].len();
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
+    let widths: Vec<usize> = (0..columns).map(|column| width(column).unwrap_or(0)).collect();
+    for row in &rows {
+        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
+        writeln!(out, "{}", cells.collect::<Vec<_>>().join("  ").trim_end())?;
+    }
+    Ok(())
+}
+
+/// A job that has been due for longer than this is worth a warning.
+pub(crate) const OVERDUE_MS: u64 = 2_000;
+
+/// Warns if jobs are overdue that no process handles. Looks further only if any job is overdue.
+pub(crate) fn warn_unserved(client: &Client) -> Result<(), Box<dyn Error>> {
+    let oldest = client.count()?.oldest_overdue.unwrap_or_default();
+    if oldest > Duration::from_millis(OVERDUE_MS) {
+        warn_of(&View::new(client.clone()).overview()?.warnings);
+    }
+    Ok(())
+}
+
+fn warn_of(warnings: &[Warning]) {
+    for warning in warnings.iter().filter(|it| matches!(it.what, "no_handler" | "no_node")) {
+        eprintln!("tickwheel-jobs: warning: {}", plain(&warning.text));
+    }
+}

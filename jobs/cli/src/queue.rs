@@ -1,0 +1,383 @@
+//! The commands about whole queues: `queues`, `nodes`, `errors`, `metrics`, `pause`, `resume`; `history`: how many jobs
+//! ended in each minute or hour; `limits`; and of groups of jobs `groups`, `seal-group`, `cancel-group`.
+
+use std::error::Error;
+use std::io::Write;
+use std::time::Duration;
+
+use serde::Serialize;
+use tickwheel_jobs::view::{
+    Bound, DeadGroup, GroupRow, GroupState, HistoryRow, LimitRow, NodeRow, Time, View,
+};
+use tickwheel_jobs::{Client, Counts, GroupError, GroupId, Step, StoreError};
+
+use crate::args::{History, OfKind, Paused, StepName};
+use crate::open::Queue;
+use crate::text::{self, cut, now, plain, relative, shown, span, zone_name};
+use crate::{Outcome, find, inspect};
+
+/// The most characters of an error or of a list of kinds in a table.
+const CELL_CHARS: usize = 80;
+
+/// Lists the processes that run the jobs.
+pub(crate) fn nodes(
+    client: &Client,
+    json: bool,
+    out: &mut impl Write,
+) -> Result<Outcome, Box<dyn Error>> {
+    let nodes = View::new(client.clone()).nodes(usize::MAX)?;
+    inspect::warn_unserved(client)?;
+    if json {
+        return each_as_json(&nodes.rows, out);
+    }
+    let started = format!("STARTED ({})", zone_name());
+    let head = ["HOST", "PID", "VERSION", &started, "SEEN", "CLAIMED", "MOST RUNS", "KINDS"];
+    let row = |node: &NodeRow| {
+        vec![
+            plain(&node.host).into_owned(),
+            node.pid.to_string(),
+            plain(&node.version).into_owned(),
+            shown(node.started.to_system()),
+            relative(node.seen.to_system(), nodes.now.to_system()),
+            node.in_flight.to_string(),
+            node.most_runs.to_string(),
+            cut(&plain(&node.kinds.join(" ")), CELL_CHARS).into_owned(),
+        ]
+    };
+    inspect::table(&head, nodes.rows.iter().map(row).collect(), out)?;
+    Ok(Outcome::Done)
+}
+
+/// Prints each row as an object in a line.
+fn each_as_json<T: Serialize>(rows: &[T], out: &mut impl Write) -> Result<Outcome, Box<dyn Error>> {
+    for row in rows {
+        writeln!(out, "{}", text::json(row)?)?;
+    }
+    Ok(Outcome::Done)
+}
+
+/// Prints the gauges of the queue, for a monitoring system.
+pub(crate) fn metrics(
+    client: &Client,
+    openmetrics: bool,
+    out: &mut impl Write,
+) -> Result<Outcome, Box<dyn Error>> {
+    let metrics = client.metrics()?;
+    match openmetrics {
+        true => out.write_all(metrics.openmetrics().as_bytes())?,
+        false => write!(out, "{metrics}")?,
+    }
+    Ok(Outcome::Done)
+}
+
+#[derive(Serialize)]
+struct JsonQueue<'a> {
+    queue: Option<&'a str>,
+    #[serde(flatten)]
+    counts: Counts,
+}
+
+/// Lists the queues.
+pub(crate) fn queues(
+    queues: &[Queue],
+    json: bool,
+    out: &mut impl Write,
+) -> Result<Outcome, Box<dyn Error>> {
+    let mut lines = Vec::new();
+    for (name, client) in queues {
+        let counts = client.count()?;
+        if json {
+            let queue = name.as_deref();
+            writeln!(out, "{}", text::json(&JsonQueue { queue, counts })?)?;
+            continue;
+        }
+        lines.push(vec![
+            plain(name.as_deref().unwrap_or("the default one")).into_owned(),
+            counts.pending.to_string(),
+            counts.overdue.to_string(),
+            (counts.claimed + counts.running).to_string(),
+            counts.dead.to_string(),
+            counts.schedules.to_string(),
+        ]);
+    }
+    if !json {
+        let head = ["QUEUE", "PENDING", "OVERDUE", "RUNNING", "DEAD", "SCHEDULES"];
+        inspect::table(&head, lines, out)?;
+    }
+    Ok(Outcome::Done)
+}
+
+/// Lists the dead jobs by kind and first line of their error.
+pub(crate) fn errors(
+    client: &Client,
+    limit: usize,
+    json: bool,
+    out: &mut impl Write,
+) -> Result<Outcome, Box<dyn Error>> {
+    let groups = View::new(client.clone()).dead(limit)?.groups;
+    if json {
+        return each_as_json(&groups, out);
+    }
+    let row = |group: &DeadGroup| {
+        vec![
+            group.jobs.to_string(),
+            cut(&plain(&group.kind), CELL_CHARS).into_owned(),
+            cut(&plain(&group.error), CELL_CHARS).into_owned(),
+        ]
+    };
+    inspect::table(&["DEAD", "KIND", "ERROR"], groups.iter().map(row).collect(), out)?;
+    Ok(Outcome::Done)
+}
+
+/// Pauses the queue, a kind or a schedule.
+pub(crate) fn pause(
+    client: &Client,
+    paused: &Paused,
+    out: &mut impl Write,
+) -> Result<Outcome, Box<dyn Error>> {
+    if let Some(name) = &paused.schedule {
+        return of_schedule(client, name, client.pause_schedule(name), "is paused", out);
+    }
+    find::check_kind(client, paused.of.kind.as_deref())?;
+    match &paused.of.kind {
+        Some(kind) => client.kind_named(kind).pause()?,
+        None => client.pause()?,
+    }
+    writeln!(out, "{} is paused", named(&paused.of))?;
+    Ok(Outcome::Done)
+}
+
+/// Ends a pause of the queue, of a kind or of a schedule.
+pub(crate) fn resume(
+    client: &Client,
+    paused: &Paused,
+    out: &mut impl Write,
+) -> Result<Outcome, Box<dyn Error>> {
+    if let Some(name) = &paused.schedule {
+        return of_schedule(client, name, client.resume_schedule(name), "goes on", out);
+    }
+    find::check_kind(client, paused.of.kind.as_deref())?;
+    match &paused.of.kind {
+        Some(kind) => client.kind_named(kind).resume()?,
+        None => client.resume()?,
+    }
+    writeln!(out, "{} goes on", named(&paused.of))?;
+    Ok(Outcome::Done)
+}
+
+/// Prints the effect on a schedule, or which schedules there are.
+fn of_schedule(
+    client: &Client,
+    name: &str,
+    changed: Result<(), StoreError>,
+    effect: &str,
+    out: &mut impl Write,
+) -> Result<Outcome, Box<dyn Error>> {
+    if let Err(StoreError::NoSchedule(_)) = changed {
+        return Ok(find::no_schedule(name, &client.schedules()?));
+    }
+    changed?;
+    writeln!(out, "the schedule {} {effect}", plain(name))?;
+    Ok(Outcome::Done)
+}
+
+fn named(of: &OfKind) -> String {
+    match &of.kind {
+        Some(kind) => format!("the kind {}", plain(kind)),
+        None => "the queue".to_owned(),
+    }
+}
+
+const HOUR: Duration = Duration::from_secs(3600);
+const DAY: Duration = Duration::from_secs(24 * 3600);
+/// The most minutes or hours that are looked at: a queue has those of 48 hours and of 90 days.
+const MOST_STEPS: usize = 48 * 60;
+
+pub(crate) fn history(
+    client: &Client,
+    args: &History,
+    out: &mut impl Write,
+) -> Result<Outcome, Box<dyn Error>> {
+    let (step, lasts) = match args.step {
+        StepName::Minute => (Step::Minute, HOUR),
+        StepName::Hour => (Step::Hour, 2 * DAY),
+    };
+    let now = now();
+    let from = args.from.map_or(now - lasts, text::Moment::resolve);
+    let to = args.to.map_or(now, text::Moment::resolve);
+    // The kinds behind the first 200 have one history under the name "other".
+    if let Some(kind) = args.of.kind.as_deref().filter(|kind| *kind != "other") {
+        find::check_kind(client, Some(kind))?;
+    }
+    let length = step.length().as_secs();
+    let steps = now.duration_since(from).unwrap_or_default().as_secs() / length + 2;
+    let steps = usize::try_from(steps).unwrap_or(usize::MAX).min(MOST_STEPS);
+    let history = View::new(client.clone()).history(args.of.kind.as_deref(), step, steps)?;
+    // A minute in which nothing happened has no line.
+    let is_shown = |row: &HistoryRow| {
+        let mut empty = HistoryRow::default();
+        empty.begin = row.begin;
+        (from..=to).contains(&row.begin.to_system()) && *row != empty
+    };
+    let entries: Vec<HistoryRow> = history.entries.into_iter().filter(is_shown).collect();
+    if args.json {
+        return each_as_json(&entries, out);
+    }
+    let begin = format!("BEGIN ({})", zone_name());
+    let head = [
+        &*begin,
+        "INSERTED",
+        "COMPLETED",
+        "RETRIED",
+        "SNOOZED",
+        "DEAD",
+        "CANCELLED",
+        "INTERRUPTED",
+        "99% LATE",
+        "99% TOOK",
+    ];
+    let row = |entry: &HistoryRow| {
+        let counts = [
+            entry.inserted,
+            entry.completed,
+            entry.retried,
+            entry.snoozed,
+            entry.dead,
+            entry.cancelled,
+            entry.interrupted,
+        ];
+        let mut row = vec![shown(entry.begin.to_system())];
+        row.extend(counts.map(|count| count.to_string()));
+        row.extend([entry.late_p99_ms, entry.took_p99_ms].map(at_most));
+        row
+    };
+    inspect::table(&head, entries.iter().map(row).collect(), out)?;
+    Ok(Outcome::Done)
+}
+
+/// Returns a bound as text.
+fn at_most(bound: Option<Bound>) -> String {
+    match bound {
+        None => "-".to_owned(),
+        Some(bound) if bound.is_above() => "> 1h".to_owned(),
+        Some(bound) => format!("<= {}", span(Duration::from_millis(bound.ms()))),
+    }
+}
+
+/// Lists the limits.
+pub(crate) fn limits(
+    client: &Client,
+    json: bool,
+    out: &mut impl Write,
+) -> Result<Outcome, Box<dyn Error>> {
+    let view = View::new(client.clone());
+    let (limits, now) = (view.limits(usize::MAX)?.rows, view.now().to_system());
+    if json {
+        return each_as_json(&limits, out);
+    }
+    let head = ["SCOPE", "RUNNING", "LIMIT", "RATE", "BURST", "WEIGHT", "NEXT START", "HELD UNTIL"];
+    let number = |number: Option<u32>| number.map_or("-".to_owned(), |number| number.to_string());
+    let time = |time: Option<Time>| time.map_or("-".to_owned(), |it| relative(it.to_system(), now));
+    let row = |limit: &LimitRow| {
+        vec![
+            plain(&limit.name()).into_owned(),
+            limit.running.to_string(),
+            number(limit.most_running),
+            rate_text(limit),
+            number(limit.burst),
+            number(limit.weight),
+            time(limit.next_start),
+            time(limit.held_until),
+        ]
+    };
+    inspect::table(&head, limits.iter().map(row).collect(), out)?;
+    Ok(Outcome::Done)
+}
+
+/// Returns the rate of a limit as text, with `-` for none.
+pub(crate) fn rate_text(limit: &LimitRow) -> String {
+    match (limit.rate, limit.per_ms) {
+        (Some(jobs), Some(per)) => format!("{jobs} in {}", span(Duration::from_millis(per))),
+        _ => "-".to_owned(),
+    }
+}
+
+/// The most groups that are listed.
+const MOST_GROUPS: usize = 10_000;
+
+/// Lists the groups, those that were made last first.
+pub(crate) fn groups(
+    client: &Client,
+    json: bool,
+    out: &mut impl Write,
+) -> Result<Outcome, Box<dyn Error>> {
+    let groups = View::new(client.clone()).groups(MOST_GROUPS)?;
+    if json {
+        return each_as_json(&groups.rows, out);
+    }
+    let made = format!("MADE ({})", zone_name());
+    let head = ["ID", &made, "STATE", "TOTAL", "OPEN", "COMPLETED", "DEAD", "CANCELLED"];
+    let row = |group: &GroupRow| {
+        let counts = [group.total, group.open, group.completed, group.dead, group.cancelled];
+        let ago = |ended: Time| relative(ended.to_system(), groups.now.to_system());
+        let state = match group.ended {
+            Some(ended) => format!("ended {}", ago(ended)),
+            None => state_text(group.state).to_owned(),
+        };
+        let row = [group.id.to_string(), shown(group.made.to_system()), state];
+        row.into_iter().chain(counts.map(|count| count.to_string())).collect()
+    };
+    inspect::table(&head, groups.rows.iter().map(row).collect(), out)?;
+    Ok(Outcome::Done)
+}
+
+/// Returns the state of a group for people.
+pub(crate) fn state_text(state: GroupState) -> &'static str {
+    match state {
+        GroupState::WaitsForTheDead => "waits for the dead",
+        other => other.word(),
+    }
+}
+
+/// Seals a group.
+pub(crate) fn seal_group(
+    client: &Client,
+    id: GroupId,
+    out: &mut impl Write,
+) -> Result<Outcome, Box<dyn Error>> {
+    match client.group_by_id(id).seal() {
+        Ok(true) => writeln!(out, "{id} is sealed")?,
+        Ok(false) => writeln!(out, "{id} was sealed before")?,
+        Err(error) => return missed(id, error),
+    }
+    Ok(Outcome::Done)
+}
+
+/// Cancels a group and its pending members.
+pub(crate) fn cancel_group(
+    client: &Client,
+    id: GroupId,
+    out: &mut impl Write,
+) -> Result<Outcome, Box<dyn Error>> {
+    let counts = match client.group_by_id(id).cancel() {
+        Ok(counts) => counts,
+        Err(error) => return missed(id, error),
+    };
+    writeln!(
+        out,
+        "{id} is cancelled: {} pending jobs with it, {} runs were asked to stop",
+        counts.changed, counts.asked_to_stop
+    )?;
+    Ok(Outcome::Done)
+}
+
+/// Prints why a group was not changed.
+fn missed(id: GroupId, error: StoreError) -> Result<Outcome, Box<dyn Error>> {
+    match error {
+        StoreError::Group(error @ (GroupError::Unknown | GroupError::Ended)) => {
+            eprintln!("tickwheel-jobs: {id}: {error}");
+            Ok(Outcome::Missed)
+        }
+        error => Err(error.into()),
+    }
+}

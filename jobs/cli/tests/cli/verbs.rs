@@ -1,0 +1,270 @@
+//! The verbs, on a file and on a server.
+
+use std::sync::mpsc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde_json::Value;
+use tickwheel_jobs::{Fail, JobId};
+
+use super::*;
+
+/// `list` prints a line for each job that its filters choose, and says if `--limit` left jobs out.
+#[test]
+fn list_prints_a_line_per_job_and_applies_its_filters() {
+    let Some(app) = application() else { return };
+    let base = SystemTime::now() + 24 * HOUR;
+    let close = |hour: u32| app.jobs.insert(base + hour * HOUR, Close(hour.into())).unwrap();
+    let made: Vec<String> = (0..4).map(|hour| close(hour).to_string()).collect();
+    let push = Push { to: "Zoë\n\u{1b}[2J".into() };
+    let push = app.jobs.keyed("user 7").insert(base, push).unwrap().to_string();
+    let listed = json(&app.store, &["list", "--json", "--kind", "close-order"]);
+    assert_eq!(ids(&listed), made);
+    assert_eq!((&listed[1]["payload"], &listed[1]["state"]), (&1.into(), &"pending".into()));
+    assert!(listed[1]["due"].as_str().unwrap().ends_with('Z'));
+
+    let ms = |time: SystemTime| time.duration_since(UNIX_EPOCH).unwrap().as_millis();
+    let at = i64::try_from(ms(base + HOUR)).unwrap();
+    let at = jiff::Timestamp::from_millisecond(at).unwrap().to_string();
+    let window = ["list", "--json", "--from", &at, "--to", "27h", "--kind", "close-order"];
+    assert_eq!(ids(&json(&app.store, &window)), made[1..]);
+    let two = call(&app.store, &["list", "--json", "--kind", "close-order", "--limit", "2"]);
+    assert_eq!((two.code, two.out.lines().count()), (0, 2));
+    assert!(two.err.contains("more than 2: --limit"), "{}", two.err);
+
+    let table = ok(&app.store, &["list"]);
+    assert_eq!(table.lines().count(), 6, "{table}");
+    let row = table.lines().find(|line| line.starts_with(&push)).unwrap();
+    for part in ["push", "pending", "in 23h 59m", "user 7", " 0 "] {
+        assert!(row.contains(part), "{part:?} in {row:?}");
+    }
+    let shown = ok(&app.store, &["show", &push]);
+    assert!(shown.contains("user 7") && !shown.contains('\u{1b}'), "{shown:?}");
+    // What a job says cannot steer the terminal.
+    let key = "\u{1b}]0;x\u{7}";
+    app.jobs.keyed(key).insert(HOUR, Close(9)).unwrap();
+    assert!(!ok(&app.store, &["list"]).contains('\u{1b}'));
+    app.jobs.shutdown().unwrap();
+}
+
+/// `show` prints every field of a job, and a payload that is no text in hex.
+#[test]
+fn show_prints_everything_and_bytes_that_are_no_text_in_hex() {
+    let Some(app) = application() else { return };
+    let id = app.jobs.insert(HOUR, Raw).unwrap().to_string();
+    let shown = ok(&app.store, &["show", &id]);
+    for part in [&*id, "raw", "pending", "in 59m", "failures", "interruptions", "0xff001b"] {
+        assert!(shown.contains(part), "{part:?} in {shown}");
+    }
+    let shown = json(&app.store, &["show", &id, "--json"]);
+    assert_eq!((&shown[0]["payload"], &shown[0]["payload_hex"]), (&Value::Null, &"ff001b".into()));
+    let absent = JobId::new().to_string();
+    let missed = call(&app.store, &["show", &absent]);
+    assert_eq!(missed.code, 1);
+    assert!(missed.err.contains(&absent) && missed.out.is_empty(), "{}", missed.err);
+}
+
+/// A job that `cancel` names never runs. A job that `reschedule` names runs at its new due time.
+#[test]
+fn cancel_stops_a_job_and_reschedule_moves_it() {
+    let Some(app) = application() else { return };
+    let cancelled = app.jobs.insert(HOUR, Close(1)).unwrap().to_string();
+    let moved = app.jobs.insert(2 * HOUR, Close(2)).unwrap().to_string();
+    assert!(ok(&app.store, &["cancel", &cancelled]).contains("cancelled"));
+    assert_eq!(app.jobs.get(cancelled.parse().unwrap()).unwrap(), None);
+    let again = call(&app.store, &["cancel", &cancelled]);
+    assert_eq!(again.code, 1);
+    assert!(again.err.contains(&cancelled), "{}", again.err);
+
+    let at = "2126-11-22T10:00:00Z";
+    assert!(
+        ok(&app.store, &["reschedule", &moved, "--at", at]).contains("2126-11-22T10:00:00.000Z")
+    );
+    let later = ok(&app.store, &["reschedule", &moved, "--in", "2h 30m"]);
+    assert!(later.contains("in 2h 29m") || later.contains("in 2h 30m"), "{later}");
+    assert!(app.closed.try_recv().is_err());
+    ok(&app.store, &["reschedule", &moved, "--in", "200ms"]);
+    assert_eq!(app.closed.recv_timeout(LONG), Ok(2));
+    app.wait_for_gone(&moved);
+    let gone = call(&app.store, &["reschedule", &moved, "--in", "1s"]);
+    assert_eq!(gone.code, 1);
+    assert!(gone.err.contains(&moved), "{}", gone.err);
+    app.jobs.shutdown().unwrap();
+    assert!(app.closed.try_recv().is_err());
+}
+
+/// `cancel` of a running job sets `Run::is_cancelled`, and exits with 1 because the job has started.
+#[test]
+fn cancel_of_a_running_job_reaches_its_run() {
+    let Some(place) = place() else { return };
+    let store = place.store();
+    let (started, starts) = mpsc::channel();
+    let (go_on, may_go_on) = mpsc::channel::<()>();
+    let may_go_on = std::sync::Mutex::new(may_go_on);
+    let jobs = place
+        .builder()
+        .handle(move |_: Close, run| {
+            started.send(())?;
+            may_go_on.lock().unwrap().recv()?;
+            wait_until(|| run.is_cancelled());
+            Err(Fail::interrupted())
+        })
+        .start()
+        .unwrap();
+    let id = jobs.insert(Duration::ZERO, Close(1)).unwrap().to_string();
+    starts.recv_timeout(LONG).unwrap();
+    assert_eq!(ids(&json(&store, &["list", "running", "--json"])), [&*id]);
+    let moved = call(&store, &["reschedule", &id, "--in", "1h"]);
+    assert_eq!(moved.code, 1);
+    assert!(moved.err.contains(&format!("{id} was claimed")), "{}", moved.err);
+    let late = call(&store, &["cancel", &id]);
+    assert_eq!(late.code, 1);
+    assert!(late.err.contains("asked to stop"), "{}", late.err);
+    go_on.send(()).unwrap();
+    wait_until(|| jobs.get(id.parse().unwrap()).unwrap().is_none());
+    jobs.shutdown().unwrap();
+}
+
+/// Dead jobs are listed with their error, and can be retried and deleted.
+#[test]
+fn dead_jobs_are_listed_retried_and_deleted() {
+    let Some(app) = application() else { return };
+    let retried = app.jobs.insert(Duration::ZERO, push("ann")).unwrap().to_string();
+    let other = app.jobs.insert(Duration::ZERO, push("bob")).unwrap().to_string();
+    app.wait_for_dead(2);
+    let mut listed = json(&app.store, &["list", "dead", "--json"]);
+    listed.sort_by_key(|job| job["error"].to_string());
+    assert_eq!(ids(&listed), [&*retried, &*other]);
+    assert_eq!(listed[0]["error"], "no route to \"ann\"");
+    assert_eq!((&listed[0]["failures"], &listed[0]["state"]), (&1.into(), &"dead".into()));
+    assert!(listed[0]["died"].is_string());
+    assert!(ok(&app.store, &["list", "dead"]).contains("no route to"));
+    let wrong = call(&app.store, &["cancel", &retried]);
+    assert_eq!(wrong.code, 1);
+    assert!(wrong.err.contains("is dead: retry it"), "{}", wrong.err);
+
+    app.allow.send(()).unwrap();
+    assert!(ok(&app.store, &["retry", &retried]).contains("retried"));
+    app.wait_for_gone(&retried);
+    assert_eq!(call(&app.store, &["retry", &retried]).code, 1);
+    assert!(ok(&app.store, &["delete", &other]).contains("deleted"));
+    assert_eq!(app.jobs.count().unwrap().dead, 0);
+    assert_eq!(call(&app.store, &["delete", &other]).code, 1);
+}
+
+/// `retry` names a dead job whose key another job has. `retry --all` retries the others.
+#[test]
+fn retry_all_names_and_skips_a_dead_job_whose_key_is_taken() {
+    let Some(app) = application() else { return };
+    let taken = app.jobs.keyed("ann").insert(Duration::ZERO, push("ann")).unwrap().to_string();
+    app.jobs.insert(Duration::ZERO, push("bob")).unwrap();
+    app.wait_for_dead(2);
+    app.jobs.keyed("ann").insert(HOUR, push("ann")).unwrap();
+    let refused = call(&app.store, &["retry", &taken]);
+    assert_eq!(refused.code, 1);
+    assert!(refused.err.contains("its key ann belongs to"), "{}", refused.err);
+    app.allow.send(()).unwrap();
+    let all = call(&app.store, &["retry", "--all", "--yes"]);
+    assert_eq!(all.code, 1);
+    assert_eq!(all.out, "1 jobs are retried\n");
+    assert!(all.err.contains(&taken), "{}", all.err);
+}
+
+/// `retry --all` and `delete --all` reach all dead jobs of a kind, also more than a page has.
+#[test]
+fn dead_jobs_of_a_kind_are_retried_or_deleted_at_once() {
+    let Some(app) = application() else { return };
+    let push = |n: u64| (Duration::ZERO, Push { to: n.to_string() });
+    // More than a page has.
+    app.jobs.insert_batch((0..300).map(push)).unwrap();
+    app.wait_for_dead(300);
+    let none = call(&app.store, &["retry", "--all", "--kind", "close-order"]);
+    assert_eq!((none.code, &*none.out), (1, "0 jobs are retried\n"));
+    (0..300).for_each(|_| app.allow.send(()).unwrap());
+    let all = ok(&app.store, &["retry", "--all", "--kind", "push", "--yes"]);
+    assert_eq!(all, "300 jobs are retried\n");
+    wait_until(|| app.jobs.stats().completed == 300);
+    app.jobs.insert_batch((0..2).map(push)).unwrap();
+    app.wait_for_dead(2);
+    assert_eq!(ok(&app.store, &["delete", "--all", "--yes"]), "2 jobs are deleted\n");
+    assert_eq!(app.jobs.count().unwrap().dead, 0);
+    app.jobs.check().unwrap();
+}
+
+/// `stats` counts the jobs of each kind, and names the kinds that are overdue.
+#[test]
+fn stats_counts_kinds_and_names_those_that_are_overdue() {
+    let Some(app) = application() else { return };
+    app.jobs.insert(HOUR, Close(1)).unwrap();
+    app.jobs.insert(2 * HOUR, Close(2)).unwrap();
+    app.jobs.insert(SystemTime::now() - HOUR, Raw).unwrap();
+    app.jobs.schedule("sweep", HOUR, Push { to: "all".into() }).unwrap();
+    let printed = call(&app.store, &["stats", "--json"]);
+    // The kind without a node is warned of.
+    assert!(printed.err.contains("the kind \"raw\"") && printed.code == 0, "{}", printed.err);
+    let stats = &lines(&printed.out)[0];
+    assert_eq!((&stats["pending"], &stats["dead"]), (&3.into(), &0.into()));
+    assert_eq!(stats["schedules"], 1);
+    let kinds = stats["kinds"].as_array().unwrap();
+    let kind = |name: &str| kinds.iter().find(|kind| kind["kind"] == name).unwrap();
+    assert_eq!((&kind("close-order")["pending"], &kind("raw")["pending"]), (&2.into(), &1.into()));
+    assert!(kind("close-order")["oldest_overdue_ms"].is_null());
+    assert!(kind("raw")["oldest_overdue_ms"].as_u64().unwrap() >= 3_600_000);
+    assert_eq!(stats["next_due"], kind("raw")["next_due"]);
+
+    let text = call(&app.store, &["stats"]).out;
+    assert!(text.contains("kind \"raw\" are overdue: no process"), "{text}");
+    let schedules = json(&app.store, &["list", "schedules", "--json"]);
+    assert_eq!((&schedules[0]["name"], &schedules[0]["kind"]), (&"sweep".into(), &"push".into()));
+    assert!(ok(&app.store, &["list", "schedules"]).contains("every 3600000 ms"));
+    assert_eq!(ok(&app.store, &["list", "schedules", "--to", "5m"]).lines().count(), 1);
+    assert_eq!(ok(&app.store, &["check"]), "ok: 3 jobs, 0 dead\n");
+}
+
+/// A wrong argument is named on stderr, with exit code 2 and no output.
+#[test]
+fn argument_that_is_wrong_is_named() {
+    let Some(app) = application() else { return };
+    let id = app.jobs.insert(HOUR, Close(1)).unwrap().to_string();
+    let id = id.as_str();
+    for (args, named) in [
+        (&["cancel", "seventeen"] as &[&str], "\"seventeen\""),
+        (&["reschedule", id, "--in", "soon"], "\"soon\""),
+        (&["reschedule", id, "--in", "-5m"], "\"-5m\""),
+        (&["reschedule", id, "--at", "tomorrow"], "\"tomorrow\""),
+        (&["reschedule", id, "--in", "70000000h"], "9999"),
+        (&["reschedule", id], "--in"),
+        (&["reschedule", id, "--in", "1h", "--at", "2030-01-01"], "--at"),
+        (&["list", "--from", "then"], "\"then\""),
+        (&["list", "late"], "late"),
+        (&["retry"], "ID"),
+        (&["retry", id, "--all"], "--all"),
+        (&["delete", id, "--kind", "push"], "--kind"),
+        (&["top", "--twice"], "--twice"),
+        (&["--queue", "a b", "list"], "\"a b\""),
+    ] {
+        let refused = call(&app.store, args);
+        assert_eq!(refused.code, 2, "{args:?}: {}", refused.out);
+        assert!(refused.err.contains(named), "{args:?}: {}", refused.err);
+        assert!(refused.out.is_empty(), "{args:?}: {}", refused.out);
+    }
+    assert!(app.jobs.get(id.parse().unwrap()).unwrap().is_some());
+}
+
+/// `--queue` opens an existing queue. For an absent one the command names those that exist.
+#[test]
+fn queue_is_opened_by_its_name() {
+    let Some(app) = application() else { return };
+    let mails = app.place.builder().queue("Mails").client().unwrap();
+    let id = mails.insert(HOUR, Close(1)).unwrap().to_string();
+    for name in ["mails", "MAILS"] {
+        assert_eq!(ids(&json(&app.store, &["--queue", name, "list", "--json"])), [&*id], "{name}");
+    }
+    assert_eq!(call(&app.store, &["show", &id]).code, 1);
+    let listed = json(&app.store, &["stats", "--json", "--queue", "MAILS"]);
+    assert_eq!((&listed[0]["queue"], &listed[0]["pending"]), (&"mails".into(), &1.into()));
+    assert_eq!(listed[0]["queues"], serde_json::json!(["mails"]));
+    let wrong = call(&app.store, &["--queue", "mail", "list"]);
+    assert_eq!(wrong.code, 2);
+    assert!(wrong.err.contains("no queue \"mail\"; it has"), "{}", wrong.err);
+    assert!(wrong.err.contains("\"mails\""), "{}", wrong.err);
+}

@@ -1,0 +1,386 @@
+//! The kinds, and the limits: the first scopes of the queue, and those of the shown kinds.
+
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::history::Rates;
+use super::queue::View;
+use super::values::Time;
+use crate::api::limits::{SeenLimit, flows_in};
+use crate::api::request;
+use crate::store::{JobSet, KindGauges, PageRequest};
+use crate::values::error::StoreError;
+use crate::values::history::MOST_KINDS;
+use crate::values::info::{DeadByError, JobInfo, JobState, Number};
+use crate::values::node::NodeInfo;
+use crate::values::setting::{Keep, QueueSettings};
+use crate::values::stored_limits::LimitScope;
+use crate::values::time::Millis;
+
+/// The most groups of dead jobs that are added up to the dead jobs of each kind.
+pub(super) const MOST_GROUPS: usize = 1_000;
+/// The store counts overdue jobs up to this number.
+const MOST_COUNTED: u64 = 10_000;
+
+/// Kinds of a queue.
+#[derive(Clone, Default, Debug, Serialize)]
+#[non_exhaustive]
+pub struct Kinds {
+    /// When they were asked for.
+    pub now: Time,
+    /// The queue is paused.
+    pub is_paused: bool,
+    /// A row for each.
+    pub rows: Vec<KindRow>,
+    /// How many kinds there are.
+    pub total: u64,
+    /// The kind after which the next page begins, if there is one.
+    pub next: Option<String>,
+    /// The limits of the whole queue.
+    pub limits: Limits,
+}
+
+/// A kind.
+#[derive(Clone, Default, Debug, Serialize)]
+#[non_exhaustive]
+pub struct KindRow {
+    /// Its name.
+    pub kind: String,
+    /// It is paused by itself.
+    pub is_paused: bool,
+    /// A process that handles it is there: on a server one that was seen within 30 seconds.
+    pub has_node: bool,
+    /// Jobs that wait.
+    pub pending: u64,
+    /// Jobs that run, of every process, and those that are claimed.
+    pub running: u64,
+    /// How long ago its earliest pending job was due, if that has passed.
+    pub oldest_overdue_ms: Option<u64>,
+    /// When its earliest pending job is due.
+    pub next_due: Option<Time>,
+    /// Dead jobs, of the groups with the most of them: exact unless there are very many groups.
+    pub dead: Number,
+    /// Of the last full minute: runs that ended well.
+    pub completed_per_minute: u64,
+    /// Of the last sixty minutes.
+    pub hour: Rates,
+    /// Of the present minute and the one before it.
+    pub recent: Rates,
+    /// Runs that ended well in each of the last sixty minutes, the oldest first.
+    pub completed_by_minute: Vec<u64>,
+    /// How much earlier than they are its jobs count as due.
+    pub head_start_ms: Option<u64>,
+    /// Which completed jobs are kept, in words.
+    pub keeps: Option<String>,
+    /// The limit of its flow, and that of each of its partitions: those that there are.
+    pub limits: Vec<LimitRow>,
+}
+
+/// The limits of a queue.
+#[derive(Clone, Default, Debug, Serialize)]
+#[non_exhaustive]
+pub struct Limits {
+    /// First the queue, then flows, then each partition of a kind, then partitions.
+    pub rows: Vec<LimitRow>,
+    /// How many scopes have a limit, are held, or are paused partitions.
+    pub total: u64,
+}
+
+/// A scope: its limit, and how far it is reached.
+#[derive(Clone, Default, PartialEq, Eq, Debug, Serialize)]
+#[non_exhaustive]
+pub struct LimitRow {
+    /// `queue`, `flow`, `each_partition`, `partition`.
+    pub scope: &'static str,
+    /// The flow, of a flow.
+    pub flow: Option<String>,
+    /// The kind, of partitions.
+    pub kind: Option<String>,
+    /// The partition, of one.
+    pub partition: Option<String>,
+    /// Its claimed jobs. Of each partition of a kind: those of the partition with the most.
+    pub running: u64,
+    /// How many of its jobs may run at once.
+    pub most_running: Option<u32>,
+    /// How many of its jobs may start in `per_ms`.
+    pub rate: Option<u32>,
+    /// The period of the rate.
+    pub per_ms: Option<u64>,
+    /// How many starts may come at once, of its rate.
+    pub burst: Option<u32>,
+    /// The share of its turns.
+    pub weight: Option<u32>,
+    /// Its overdue jobs. `None`: it is a partition, whose jobs are not counted.
+    pub waiting: Option<Number>,
+    /// The queue or the partition is paused.
+    pub is_paused: bool,
+    /// It lets no further job start now.
+    pub is_reached: bool,
+    /// When its next job may start, if its rate lets none start now.
+    pub next_start: Option<Time>,
+    /// Until when no job of it starts, if it is held.
+    pub held_until: Option<Time>,
+}
+
+/// What all rows of kinds are made from.
+struct Asked {
+    now: Millis,
+    settings: QueueSettings,
+    nodes: Vec<NodeInfo>,
+    gauges: HashMap<String, KindGauges>,
+    groups: Vec<DeadByError>,
+    dead: HashMap<String, u64>,
+}
+
+/// Says whether a node counts as alive. On a file or in memory an idle node says nothing, and there is one at most.
+pub(super) fn is_there(view: &View, node: &NodeInfo) -> bool {
+    !view.is_on_server() || node.was_seen_lately(view.present().to_system())
+}
+
+impl View {
+    /// Returns at most `most` kinds, the paused ones first and then by name, from the one behind `after` on.
+    ///
+    /// # Errors
+    ///
+    /// If the store could not be read.
+    pub fn kinds(&self, after: Option<&str>, most: usize) -> Result<Kinds, StoreError> {
+        let asked = self.asked()?;
+        let mut all = self.client.kinds()?;
+        let place = |name: &str| (!asked.settings.paused_kinds.contains(name), name.to_owned());
+        all.sort_by_cached_key(|(name, _)| place(name));
+        let after = after.map(place);
+        let is_before =
+            |(name, _): &(String, u64)| after.as_ref().is_some_and(|it| place(name) <= *it);
+        let begin = all.partition_point(is_before);
+        self.rows_of(&asked, &all, begin, most)
+    }
+
+    /// Returns the kinds that have the most jobs, dead ones among them, at most 200.
+    ///
+    /// # Errors
+    ///
+    /// If the store could not be read.
+    pub fn kinds_with_most_jobs(&self) -> Result<Kinds, StoreError> {
+        let asked = self.asked()?;
+        let mut all = self.client.kinds()?;
+        let jobs = |(name, jobs): &(String, u64)| jobs + asked.dead.get(name).copied().unwrap_or(0);
+        all.sort_by(|a, b| jobs(b).cmp(&jobs(a)).then_with(|| a.0.cmp(&b.0)));
+        self.rows_of(&asked, &all, 0, MOST_KINDS)
+    }
+
+    fn asked(&self) -> Result<Asked, StoreError> {
+        let groups = self.client.dead_by_error(MOST_GROUPS)?;
+        let mut dead: HashMap<String, u64> = HashMap::new();
+        for group in &groups {
+            *dead.entry(group.kind.clone()).or_default() += group.jobs;
+        }
+        let gauges = self.gauges()?.into_iter().map(|kind| (kind.kind.clone(), kind)).collect();
+        let settings = QueueSettings::of(&self.stored_settings()?);
+        let mut nodes = self.client.nodes()?;
+        nodes.retain(|node| is_there(self, node));
+        Ok(Asked { now: self.present(), settings, nodes, gauges, groups, dead })
+    }
+
+    /// Returns the rows of the kinds from `begin` on.
+    fn rows_of(
+        &self,
+        asked: &Asked,
+        all: &[(String, u64)],
+        begin: usize,
+        most: usize,
+    ) -> Result<Kinds, StoreError> {
+        let shown = &all[begin..all.len().min(begin.saturating_add(most))];
+        let is_last = begin + shown.len() == all.len();
+        let gauges: Vec<KindGauges> = asked.gauges.values().cloned().collect();
+        let (limits, of_kinds) = self.limits_of(most, shown, &gauges)?;
+        let row =
+            |((name, jobs), limits): (&(String, u64), _)| self.kind(asked, name, *jobs, limits);
+        Ok(Kinds {
+            now: Time(asked.now),
+            is_paused: asked.settings.is_paused,
+            rows: shown.iter().zip(of_kinds).map(row).collect::<Result<_, _>>()?,
+            total: all.len() as u64,
+            next: if is_last { None } else { shown.last().map(|(name, _)| name.clone()) },
+            limits,
+        })
+    }
+
+    fn kind(
+        &self,
+        asked: &Asked,
+        name: &str,
+        jobs: u64,
+        limits: Vec<LimitRow>,
+    ) -> Result<KindRow, StoreError> {
+        let Asked { now, settings, .. } = asked;
+        let minutes = self.minutes(Some(name), *now)?;
+        let gauges = asked.gauges.get(name);
+        let running = gauges.map_or(0, |its| its.claimed);
+        let overdue = gauges.and_then(|its| its.oldest_overdue);
+        let next_due = match overdue {
+            Some(age) => Some(Time(now.minus(age))),
+            None if jobs > running => self.first_pending(name, *now)?.map(|job| job.due.into()),
+            None => None,
+        };
+        let recent = &minutes[minutes.len() - 2..];
+        Ok(KindRow {
+            kind: name.to_owned(),
+            is_paused: settings.paused_kinds.contains(name),
+            has_node: asked.nodes.iter().any(|node| node.kinds.iter().any(|kind| kind == name)),
+            pending: jobs.saturating_sub(running),
+            running,
+            oldest_overdue_ms: overdue.map(|age| age.as_millis() as u64),
+            next_due,
+            dead: Number {
+                count: asked.dead.get(name).copied().unwrap_or(0),
+                is_exact: asked.groups.len() < MOST_GROUPS,
+            },
+            completed_per_minute: recent[0].completed,
+            hour: Rates::of(&minutes, *now),
+            recent: Rates::of(recent, *now),
+            completed_by_minute: minutes.iter().map(|minute| minute.completed).collect(),
+            head_start_ms: match settings.head_starts.of(name) {
+                start if start.is_none() => None,
+                start => start.to_text().parse().ok(),
+            },
+            keeps: settings.keeps.get(name).map(|keep| keep_in_words(*keep)),
+            limits,
+        })
+    }
+
+    /// Returns each kind with its jobs by state.
+    pub(super) fn gauges(&self) -> Result<Vec<KindGauges>, StoreError> {
+        self.client.answer_of(request::gauges())
+    }
+
+    /// Returns the earliest pending job of a kind that is due at this time or later.
+    pub(super) fn first_pending(
+        &self,
+        kind: &str,
+        from: Millis,
+    ) -> Result<Option<JobInfo>, StoreError> {
+        let (kind, to) = (Some(kind.to_owned()), Millis::MAX);
+        // One job is needed, and the first ones of the list may be claimed.
+        let mut request = PageRequest { set: JobSet::Alive, kind, from, to, after: None, limit: 1 };
+        for limit in [1, 8, 64, 256] {
+            request.limit = limit;
+            let page = self.client.answer_of(request::page(request.clone()))?;
+            let pending = page.jobs.into_iter().find(|job| job.state == JobState::Pending);
+            if pending.is_some() || page.next.is_none() {
+                return Ok(pending);
+            }
+            request.after = page.next;
+        }
+        Ok(None)
+    }
+
+    /// Returns the first `most` limits of the queue.
+    ///
+    /// # Errors
+    ///
+    /// If the store could not be read.
+    pub fn limits(&self, most: usize) -> Result<Limits, StoreError> {
+        Ok(self.limits_of(most, &[], &self.gauges()?)?.0)
+    }
+
+    /// Returns the first limits of the queue, and for each of these kinds the limits that hold for its jobs.
+    fn limits_of(
+        &self,
+        most: usize,
+        kinds: &[(String, u64)],
+        gauges: &[KindGauges],
+    ) -> Result<(Limits, Vec<Vec<LimitRow>>), StoreError> {
+        let stored = self.stored_settings()?;
+        let scopes = self.client.scopes_in(&stored);
+        let flows = flows_in(&stored);
+        let of_kind = |name: &str| {
+            let flow = flows.get(name).copied().unwrap_or(name);
+            [LimitScope::Flow(flow.to_owned()), LimitScope::Each(name.to_owned())]
+        };
+        let wanted: HashSet<LimitScope> =
+            kinds.iter().flat_map(|(name, _)| of_kind(name)).collect();
+        let total = scopes.0.len();
+        let mut place = 0;
+        let scopes = scopes.only(|scope| {
+            place += 1;
+            place <= most || wanted.contains(scope)
+        });
+        let seen = self.client.limits_of(&stored, scopes, gauges)?;
+        // The first rows of a list that keeps its order.
+        let rows = seen.iter().take(most).map(LimitRow::of).collect();
+        let limits_of = |(name, _): &(String, u64)| {
+            let scopes = of_kind(name);
+            let found =
+                scopes.iter().filter_map(|its| seen.iter().find(|seen| seen.info.scope == *its));
+            found.map(LimitRow::of).collect()
+        };
+        Ok((Limits { rows, total: total as u64 }, kinds.iter().map(limits_of).collect()))
+    }
+}
+
+fn keep_in_words(keep: Keep) -> String {
+    let mut bounds = Vec::new();
+    if keep.last != u64::MAX {
+        bounds.push(format!("the last {}", keep.last));
+    }
+    if keep.age != Duration::MAX {
+        bounds.push(format!("for {} s", keep.age.as_secs()));
+    }
+    if keep.bytes != u64::MAX {
+        bounds.push(format!("up to {} bytes", keep.bytes));
+    }
+    if bounds.is_empty() { "all".to_owned() } else { bounds.join(", ") }
+}
+
+impl LimitRow {
+    /// Says whether as many of its jobs run as may.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.most_running.is_some_and(|most| self.running >= u64::from(most))
+    }
+
+    /// Returns the scope in words: `the queue`, `flow mail`, `each partition of mail`, `partition 7 of mail`.
+    #[must_use]
+    pub fn name(&self) -> String {
+        let kind = self.kind.as_deref().unwrap_or_default();
+        match (&self.flow, &self.partition, self.scope) {
+            (Some(flow), ..) => format!("flow {flow}"),
+            (_, Some(partition), _) => format!("partition {partition} of {kind}"),
+            (.., "each_partition") => format!("each partition of {kind}"),
+            _ => "the queue".to_owned(),
+        }
+    }
+
+    fn of(seen: &SeenLimit) -> LimitRow {
+        let (info, limit) = (&seen.info, seen.info.limit);
+        let (scope, flow, kind, partition) = match &info.scope {
+            LimitScope::Queue => ("queue", None, None, None),
+            LimitScope::Flow(flow) => ("flow", Some(flow), None, None),
+            LimitScope::Each(kind) => ("each_partition", None, Some(kind), None),
+            LimitScope::Partition { kind, partition } => {
+                ("partition", None, Some(kind), Some(partition))
+            }
+        };
+        let rate = limit.start_rate();
+        let waiting = |count| Number { count, is_exact: count < MOST_COUNTED };
+        LimitRow {
+            scope,
+            flow: flow.cloned(),
+            kind: kind.cloned(),
+            partition: partition.cloned(),
+            running: info.running,
+            most_running: limit.most_running(),
+            rate: rate.map(|(jobs, _)| jobs),
+            per_ms: rate.map(|(_, per)| u64::try_from(per.as_millis()).unwrap_or(u64::MAX)),
+            burst: limit.start_burst(),
+            weight: limit.turn_weight(),
+            waiting: seen.waiting.map(waiting),
+            is_paused: seen.is_paused,
+            is_reached: info.is_reached(),
+            next_start: info.next_start.map(Time::from),
+            held_until: info.held_until.map(Time::from),
+        }
+    }
+}

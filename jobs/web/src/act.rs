@@ -1,0 +1,550 @@
+//! The actions: on one job, a kind, the queue, a schedule; the start of a bulk; and the outcomes of the latest of them,
+//! which the page that follows says in a sentence.
+//!
+//! Ground rules:
+//!
+//! - A browser that asks for an action which loses jobs or a schedule gets a question first. A JSON client does not: it
+//!   names the job itself. A bulk asks both: without `confirm` it says its number and scope, and does nothing.
+//! - The `confirm` of a bulk is the number that the question had, and bounds the change. A bulk that matches more by
+//!   then asks again.
+//! - An action is audited when it is done or has failed. Its outcome is remembered before that, so an audit that panics
+//!   lets no form be taken twice.
+//! - A form has an id of its own, the field `once`. The first request with it does the action; a further one has the
+//!   answer of the first. The ids of the latest [`MOST`] actions are remembered.
+//! - A page shows the outcome that its parameter `said` names, for [`SHOWN`]. Its text comes from here, never from the
+//!   link.
+
+use core::hash::BuildHasher;
+use std::collections::VecDeque;
+use std::hash::RandomState;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{LazyLock, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+use serde::Serialize;
+
+use super::bulks::{Bulks, Start};
+use super::options::Action;
+use super::page::{absolute, counted};
+use super::params::{self, Params, wrong};
+use super::read::{Query, Reader, not_found};
+use super::request::Task;
+use super::route::{Act, JobVerb, Pause, ScheduleVerb, is_page};
+use super::views::{Filter, Problem, Progress, Question};
+use tickwheel_jobs::tickwheel::When;
+use tickwheel_jobs::view::{JobFilter, Number, Time};
+use tickwheel_jobs::{Cancel, JobId, StoreError};
+
+/// The result of an action.
+#[derive(Clone)]
+pub(crate) enum Done {
+    Question(Question),
+    Started(Progress),
+    Changed(Changed),
+}
+
+/// The effect of an action, as JSON.
+#[derive(Clone, Serialize)]
+pub(crate) struct Changed {
+    pub(crate) action: &'static str,
+    pub(crate) scope: String,
+    /// `done`; of a cancel of a job that runs, `asked_to_stop`.
+    pub(crate) result: &'static str,
+    /// The result as a sentence.
+    pub(crate) text: String,
+    /// The id of the occurrence that was made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) job: Option<JobId>,
+}
+
+/// Does an action or asks about it. What was done is given to `remember`.
+pub(crate) fn act(
+    reader: &Reader<'_>,
+    bulks: &mut Bulks,
+    task: &Task,
+    act: &Act,
+    wants_html: bool,
+    remember: impl FnOnce(&Done),
+) -> Result<Done, Problem> {
+    let (scope, jobs) = match act {
+        Act::Job(id, _) => (format!("the job {id}"), vec![*id]),
+        Act::Bulk => {
+            let done = bulk(reader, bulks, task)?;
+            if matches!(done, Done::Started(_)) {
+                remember(&done);
+            }
+            return Ok(done);
+        }
+        Act::StopBulk(id) => (format!("the change {id}"), Vec::new()),
+        Act::Queue(_) => ("the queue".to_owned(), Vec::new()),
+        Act::Kind(_) => (format!("the kind {:?}", task.params.required("kind")?), Vec::new()),
+        Act::Schedule(_) => {
+            (format!("the schedule {:?}", task.params.required("schedule")?), Vec::new())
+        }
+    };
+    let name = name(act);
+    let loses = matches!(name, "delete" | "cancel" | "unschedule");
+    let is_confirmed = task.params.is_set("confirm")?;
+    if wants_html && loses && !is_confirmed {
+        return Ok(Done::Question(Question {
+            action: name,
+            jobs: (!jobs.is_empty()).then_some(Number::exactly(1)),
+            confirmed: None,
+            scope,
+            loses,
+            target: target(act),
+            fields: fields(&task.params, "yes".to_owned()),
+            back: back_of(&task.params, act),
+        }));
+    }
+    let mut queue = reader.queue().name.clone();
+    let did = match act {
+        Act::StopBulk(id) => bulks.stop(*id).map(|progress| {
+            queue = progress.queue;
+            let text = match progress.ended {
+                None => "The change ends with the jobs that it is changing now.",
+                Some(_) => "It had ended already.",
+            };
+            Did::all(text.to_owned(), 0)
+        }),
+        _ => do_one(reader, &task.params, act),
+    };
+    let changed = did.as_ref().map_or(0, |did| did.changed);
+    let done = did.map(|Did { result, text, job, .. }| {
+        Done::Changed(Changed { action: name, scope: scope.clone(), result, text, job })
+    });
+    if let Ok(done) = &done {
+        remember(done);
+    }
+    let problem = done.as_ref().err().map(|problem| problem.message.clone());
+    let request = std::sync::Arc::clone(&task.request);
+    bulks.audit(&Action { name, queue, scope, jobs, changed, problem, request });
+    done
+}
+
+/// Asks about a bulk, or starts it.
+fn bulk(reader: &Reader<'_>, bulks: &mut Bulks, task: &Task) -> Result<Done, Problem> {
+    let (params, now) = (&task.params, reader.view().now());
+    let action = match params.get("action") {
+        Some("retry") => "retry",
+        Some("delete") => "delete",
+        Some("cancel") => "cancel",
+        Some("reschedule") => "reschedule",
+        _ => return Err(wrong("action is retry, delete, cancel or reschedule")),
+    };
+    let ids = params.ids()?;
+    let wanted = if ids.is_empty() { Some(list(params, reader)?) } else { None };
+    let of_list = ["state", "kind", "key", "text", "group", "from", "to", "all"];
+    if let Some(name) = of_list.iter().find(|name| wanted.is_none() && params.get(name).is_some()) {
+        return Err(wrong(&format!("a bulk has ids or a list: {name} has no meaning beside id")));
+    }
+    if let Some(Query { filter, .. }) = &wanted
+        && !filter.state.changes().contains(&action)
+    {
+        let message = format!("{action} does not apply to {} jobs", filter.state.word());
+        return Err(Problem { status: 400, error: "not_applicable", message });
+    }
+    let (of, scope) = match &wanted {
+        Some(Query { filter, texts }) => {
+            (reader.view().count(filter)?, scope(reader, filter, texts)?)
+        }
+        None => {
+            let count = ids.len() as u64;
+            (Number::exactly(count), counted(count, "chosen job", "chosen jobs"))
+        }
+    };
+    let due = match action {
+        "reschedule" => when(params, now.to_system())?,
+        _ => now.to_system(),
+    };
+    let confirmed = params.confirmed()?;
+    let Some(confirmed) = confirmed.filter(|confirmed| confirmed.covers(of)) else {
+        return Ok(Done::Question(Question {
+            action,
+            jobs: Some(of),
+            confirmed,
+            scope,
+            loses: matches!(action, "delete" | "cancel"),
+            target: target(&Act::Bulk),
+            fields: fields(params, of.to_string()),
+            back: back_of(params, &Act::Bulk),
+        }));
+    };
+    let pages = match &wanted {
+        Some(wanted) => reader.view().matching(&wanted.filter),
+        None => reader.client().by_ids(ids.iter().copied()),
+    };
+    let bulk = match action {
+        "retry" => pages.retry_all()?,
+        "delete" => pages.delete_all()?,
+        "cancel" => pages.cancel_all()?,
+        _ => pages.reschedule_all(When::wall(due))?,
+    };
+    let bulk = if confirmed.is_exact { bulk.at_most(confirmed.count) } else { bulk };
+    let (request, back) = (std::sync::Arc::clone(&task.request), back_of(params, &Act::Bulk));
+    let start =
+        Start { at: reader.at, action, bulk, of: confirmed, scope, ids, request, back, now };
+    bulks.start(start).map(Done::Started)
+}
+
+/// Reads the list of a bulk. All jobs of a state need a word of their own, so that no filter is lost by mistake.
+fn list(params: &Params, reader: &Reader<'_>) -> Result<Query, Problem> {
+    if params.get("state").is_none() {
+        return Err(wrong("a bulk needs the ids of jobs, or the state of a list"));
+    }
+    let query = Query::of(params, reader)?;
+    match (query.filter.is_set(), params.is_set("all")?) {
+        (false, false) => {
+            let message = format!(
+                "without a filter, a bulk of all {} jobs needs all=yes",
+                query.filter.state.word()
+            );
+            Err(wrong(&message))
+        }
+        (true, true) => Err(wrong("all=yes has no meaning beside a filter")),
+        _ => Ok(query),
+    }
+}
+
+/// Returns a sentence that says which jobs these are: that of the filter, with the error of its group in the place of the
+/// group's name, and with times as they were given.
+fn scope(reader: &Reader<'_>, filter: &JobFilter, texts: &Filter) -> Result<String, Problem> {
+    let mut rest = filter.clone();
+    (rest.from, rest.to) = (None, None);
+    let group =
+        match rest.group.take() {
+            Some(group) => {
+                let groups = reader.view().dead(usize::MAX)?.groups;
+                let error = groups.into_iter().find(|its| its.group == group).map(|its| its.error);
+                Some(error.map_or(format!(" of the group {group}"), |it| {
+                    format!(" with the error {it:?}")
+                }))
+            }
+            None => None,
+        };
+    let mut scope = rest.to_string() + &group.unwrap_or_default();
+    for (name, value) in [("from", &texts.from), ("until", &texts.to)] {
+        if let Some(value) = value {
+            scope += &format!(", due {name} {value}");
+        }
+    }
+    Ok(scope)
+}
+
+/// Returns the name of an action, which is the last segment of its path.
+fn name(act: &Act) -> &'static str {
+    match act {
+        Act::Job(_, JobVerb::Retry) => "retry",
+        Act::Job(_, JobVerb::Delete) => "delete",
+        Act::Job(_, JobVerb::Cancel) => "cancel",
+        Act::Job(_, JobVerb::Reschedule) => "reschedule",
+        Act::Bulk => "bulk",
+        Act::StopBulk(_) => "stop",
+        Act::Queue(Pause::Pause) | Act::Kind(Pause::Pause) | Act::Schedule(ScheduleVerb::Pause) => {
+            "pause"
+        }
+        Act::Queue(Pause::Resume)
+        | Act::Kind(Pause::Resume)
+        | Act::Schedule(ScheduleVerb::Resume) => "resume",
+        Act::Schedule(ScheduleVerb::Run) => "run",
+        Act::Schedule(ScheduleVerb::Unschedule) => "unschedule",
+    }
+}
+
+/// Returns the path of an action, from the root.
+fn target(act: &Act) -> String {
+    let of = match act {
+        Act::Job(id, _) => format!("jobs/{id}/"),
+        Act::StopBulk(id) => format!("bulk/{id}/"),
+        Act::Queue(_) => "queue/".to_owned(),
+        Act::Kind(_) => "kinds/".to_owned(),
+        Act::Schedule(_) => "schedules/".to_owned(),
+        Act::Bulk => String::new(),
+    };
+    format!("api/v1/{of}{}", name(act))
+}
+
+/// Returns the way from an action to the root.
+pub(crate) fn root(act: &Act) -> &'static str {
+    match act {
+        Act::Bulk => "../../",
+        Act::Queue(_) | Act::Kind(_) | Act::Schedule(_) => "../../../",
+        Act::Job(..) | Act::StopBulk(_) => "../../../../",
+    }
+}
+
+/// Returns the page to which an action leads if its form names none.
+pub(crate) fn default_back(act: &Act) -> String {
+    match act {
+        Act::Job(id, JobVerb::Retry | JobVerb::Reschedule) => format!("jobs/{id}"),
+        Act::Job(..) | Act::Bulk => "jobs".to_owned(),
+        Act::StopBulk(id) => format!("bulk/{id}"),
+        Act::Queue(_) | Act::Kind(_) => "kinds".to_owned(),
+        Act::Schedule(_) => "schedules".to_owned(),
+    }
+}
+
+/// Returns the page to which an action leads.
+pub(crate) fn back_of(params: &Params, act: &Act) -> String {
+    let back = params.get("back").filter(|back| is_page(back));
+    back.map_or_else(|| default_back(act), str::to_owned)
+}
+
+/// Returns the fields that a question sends again.
+fn fields(params: &Params, confirm: String) -> Vec<(String, String)> {
+    let mut fields: Vec<(String, String)> = params
+        .pairs()
+        .filter(|(name, _)| !matches!(&**name, "confirm" | "queue" | "once"))
+        .collect();
+    fields.push(("confirm".to_owned(), confirm));
+    fields
+}
+
+/// The result of an action.
+pub(crate) struct Did {
+    pub(crate) result: &'static str,
+    /// The result as a sentence.
+    pub(crate) text: String,
+    pub(crate) job: Option<JobId>,
+    /// How many jobs, kinds, queues or schedules are another than before.
+    pub(crate) changed: u64,
+}
+
+impl Did {
+    pub(crate) fn all(text: String, changed: u64) -> Did {
+        Did { result: "done", text, job: None, changed }
+    }
+}
+
+/// Does an action that is not a bulk.
+pub(crate) fn do_one(reader: &Reader<'_>, params: &Params, act: &Act) -> Result<Did, Problem> {
+    match act {
+        Act::Job(id, verb) => do_job(reader, params, *id, *verb),
+        Act::Queue(verb) => {
+            let (client, was_paused) = (reader.client(), reader.client().is_paused()?);
+            let text = match (verb, was_paused) {
+                (Pause::Pause, false) => "The queue is paused: no further job starts.",
+                (Pause::Pause, true) => "The queue was paused already.",
+                (Pause::Resume, true) => "The queue goes on.",
+                (Pause::Resume, false) => "The queue was not paused.",
+            };
+            match verb {
+                Pause::Pause => client.pause()?,
+                Pause::Resume => client.resume()?,
+            }
+            let changes = was_paused != (*verb == Pause::Pause);
+            Ok(Did::all(text.to_owned(), changes.into()))
+        }
+        Act::Kind(verb) => {
+            let name = params.required("kind")?;
+            let (client, kind) = (reader.client(), reader.client().kind_named(&name));
+            let was_paused = kind.is_paused()?;
+            let is_known = client.kinds()?.iter().any(|(its, _)| *its == name);
+            let mut text = match (verb, was_paused) {
+                (Pause::Pause, false) => {
+                    format!("The kind {name:?} is paused: no further job of it starts.")
+                }
+                (Pause::Pause, true) => format!("The kind {name:?} was paused already."),
+                (Pause::Resume, true) => format!("The kind {name:?} goes on."),
+                (Pause::Resume, false) => format!("The kind {name:?} was not paused."),
+            };
+            match verb {
+                Pause::Pause => kind.pause()?,
+                Pause::Resume => kind.resume()?,
+            }
+            if *verb == Pause::Pause && !is_known {
+                text +=
+                    " The queue has had no job of this kind. The pause holds for jobs that come.";
+            }
+            let changes = was_paused != (*verb == Pause::Pause);
+            Ok(Did::all(text, changes.into()))
+        }
+        Act::Schedule(verb) => do_schedule(reader, params, *verb),
+        Act::Bulk | Act::StopBulk(_) => unreachable!("not an action of its own"),
+    }
+}
+
+fn do_job(reader: &Reader<'_>, params: &Params, id: JobId, verb: JobVerb) -> Result<Did, Problem> {
+    let client = reader.client();
+    let (changed, text) = match verb {
+        JobVerb::Retry => (client.retry(id)?, format!("The job {id} is due again, at once.")),
+        JobVerb::Delete => (client.delete(id)?, format!("The job {id} is deleted.")),
+        JobVerb::Reschedule => {
+            let due = when(params, reader.view().now().to_system())?;
+            let time = Time::from(due);
+            let text = match params.get("when") {
+                None => format!("The job {id} is due now."),
+                Some(_) => format!("The job {id} is due at {}.", absolute(time)),
+            };
+            (client.reschedule(id, due)?, text)
+        }
+        JobVerb::Cancel => match client.cancel(id)? {
+            Cancel::Cancelled => (true, format!("The job {id} is cancelled.")),
+            Cancel::Running => {
+                let text = format!(
+                    "The job {id} runs, so it was asked to stop. It is cancelled if its handler stops."
+                );
+                return Ok(Did { result: "asked_to_stop", job: Some(id), ..Did::all(text, 0) });
+            }
+            Cancel::Gone => (false, String::new()),
+        },
+    };
+    if changed {
+        return Ok(Did::all(text, 1));
+    }
+    let job = client.get(id)?.ok_or_else(|| not_found(id))?;
+    let message = format!("the job is {}: it was left as it is", job.state);
+    Err(Problem { status: 409, error: "wrong_state", message })
+}
+
+fn do_schedule(reader: &Reader<'_>, params: &Params, verb: ScheduleVerb) -> Result<Did, Problem> {
+    let (client, name) = (reader.client(), &params.required("schedule")?);
+    let gone = || {
+        let message = format!("there is no schedule {name:?}");
+        Problem { status: 404, error: "not_found", message }
+    };
+    if verb == ScheduleVerb::Run {
+        // The id of the job is made from that of the form, so two processes that get the form make one job.
+        let queue = &reader.queue().name;
+        let id = params.name("once")?.map(|once| {
+            let (of_queue, of_name) = (queue.len(), name.len());
+            JobId::named(&format!("run {of_queue} {queue} {of_name} {name} {once}"))
+        });
+        let id = match id {
+            Some(id) => client.run_schedule_once(name, id)?,
+            None => client.run_schedule(name)?,
+        };
+        let id = id.ok_or_else(gone)?;
+        let text = format!("The schedule {name:?} has made the job {id}, which is due now.");
+        return Ok(Did { job: Some(id), ..Did::all(text, 1) });
+    }
+    if verb == ScheduleVerb::Unschedule {
+        let is_done = client.unschedule(name)?;
+        let text = format!("The schedule {name:?} has ended. The jobs that it has made stay.");
+        return is_done.then(|| Did::all(text, 1)).ok_or_else(gone);
+    }
+    let schedules = client.schedules()?;
+    let was_paused = schedules.iter().any(|its| its.name == *name && its.is_paused);
+    let (changed, text) = match (verb, was_paused) {
+        (ScheduleVerb::Pause, false) => {
+            (client.pause_schedule(name), "is paused: it makes no further job")
+        }
+        (ScheduleVerb::Pause, true) => (client.pause_schedule(name), "was paused already"),
+        (_, true) => (client.resume_schedule(name), "goes on"),
+        (_, false) => (client.resume_schedule(name), "was not paused"),
+    };
+    match changed {
+        Err(StoreError::NoSchedule(_)) => Err(gone()),
+        Err(other) => Err(other.into()),
+        Ok(()) => {
+            let changes = was_paused != (verb == ScheduleVerb::Pause);
+            Ok(Did::all(format!("The schedule {name:?} {text}."), changes.into()))
+        }
+    }
+}
+
+/// Reads when a job is to be due. Without the parameter it is now.
+pub(crate) fn when(params: &Params, now: SystemTime) -> Result<SystemTime, Problem> {
+    let Some(text) = params.get("when") else { return Ok(now) };
+    let wrong = || wrong("when is a time as 2026-11-22T10:00:00Z, or a distance as 2h 30m");
+    params::time(text, now).ok_or_else(wrong)
+}
+
+/// How many outcomes are remembered.
+const MOST: usize = 1024;
+/// How long a page shows an outcome.
+const SHOWN: Duration = Duration::from_secs(60);
+
+/// An outcome.
+struct Outcome {
+    /// The form that it came from, if that has an id.
+    form: Option<u64>,
+    /// The value of `said`.
+    name: String,
+    /// When it was answered last.
+    at: Instant,
+    done: Done,
+}
+
+/// The outcomes of a dashboard.
+#[derive(Default)]
+pub(crate) struct Outcomes(Mutex<VecDeque<Outcome>>);
+
+/// Returns a new id of a form or an outcome, which cannot be guessed: 32 hexadecimal digits.
+pub(crate) fn new_id() -> String {
+    static RANDOM: LazyLock<[RandomState; 2]> =
+        LazyLock::new(|| [RandomState::new(), RandomState::new()]);
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    let number = LAST.fetch_add(1, Ordering::Relaxed);
+    RANDOM.iter().map(|random| format!("{:016x}", random.hash_one(number))).collect()
+}
+
+/// Returns the form that a request has sent, if it has an id.
+pub(crate) fn form(act: &Act, params: &Params) -> Result<Option<u64>, Problem> {
+    static RANDOM: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+    let form = |_| RANDOM.hash_one((format!("{act:?}"), params));
+    params.name("once").map(|once| once.map(form))
+}
+
+impl Outcomes {
+    /// Remembers an outcome, and returns its name.
+    pub(crate) fn add(&self, form: Option<u64>, done: Done) -> String {
+        let name = new_id();
+        let outcome = Outcome { form, name: name.clone(), at: params::now(), done };
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let over = (all.len() + 1).saturating_sub(MOST);
+        let gone: Vec<Outcome> = all.drain(..over).collect();
+        all.push_back(outcome);
+        drop(all);
+        drop(gone);
+        name
+    }
+
+    /// Returns the outcome of a form that was sent before, and its name.
+    pub(crate) fn taken(&self, form: u64) -> Option<(String, Done)> {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let outcome = all.iter_mut().find(|outcome| outcome.form == Some(form))?;
+        outcome.at = params::now();
+        Some((outcome.name.clone(), outcome.done.clone()))
+    }
+
+    /// Returns what the outcome of this name has changed, for the page that follows it.
+    pub(crate) fn said(&self, name: &str) -> Option<Changed> {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let outcome = all.iter().find(|outcome| outcome.name == name)?;
+        match &outcome.done {
+            Done::Changed(changed) if params::now().duration_since(outcome.at) < SHOWN => {
+                Some(changed.clone())
+            }
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The memory of outcomes is bounded, and ids of forms differ.
+    #[test]
+    fn outcomes_are_bounded_and_ids_differ() {
+        let outcomes = Outcomes::default();
+        let done = || {
+            Done::Changed(Changed {
+                action: "pause",
+                scope: String::new(),
+                result: "done",
+                text: String::new(),
+                job: None,
+            })
+        };
+        let first = outcomes.add(Some(0), done());
+        let mut names = std::collections::HashSet::from([first.clone()]);
+        for form in 1..=MOST as u64 {
+            names.insert(outcomes.add(Some(form), done()));
+        }
+        assert_eq!((names.len(), outcomes.0.lock().unwrap().len()), (MOST + 1, MOST));
+        assert!(outcomes.taken(0).is_none() && outcomes.said(&first).is_none());
+        assert!(outcomes.taken(1).is_some_and(|(name, _)| outcomes.said(&name).is_some()));
+    }
+}

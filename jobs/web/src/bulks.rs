@@ -1,0 +1,231 @@
+//! Changes of many jobs, in commits of at most 256, with progress, between the requests of a dashboard.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use http::request::Parts;
+
+use super::options::Action;
+use super::page::counted;
+use super::read::DashboardSettings;
+use super::views::{self, Problem, Progress};
+use tickwheel_jobs::view::{Number, Time};
+use tickwheel_jobs::{Bulk, JobId};
+
+/// How many bulks may be under way.
+const MOST_UNDER_WAY: usize = 8;
+/// How many bulks are remembered.
+const MOST_REMEMBERED: usize = 64;
+
+/// A bulk that begins.
+pub(crate) struct Start {
+    /// The queue, by its place among those of the dashboard.
+    pub(crate) at: usize,
+    pub(crate) action: &'static str,
+    pub(crate) bulk: Bulk,
+    pub(crate) of: Number,
+    pub(crate) scope: String,
+    /// The jobs, if they were named one by one.
+    pub(crate) ids: Vec<JobId>,
+    pub(crate) request: Arc<Parts>,
+    pub(crate) back: String,
+    pub(crate) now: Time,
+}
+
+struct UnderWay {
+    start: Start,
+    progress: Progress,
+}
+
+/// What the thread of the changes tells the thread of the reads.
+#[derive(Default)]
+pub(crate) struct Board {
+    /// How far the bulks are, in the order of their start.
+    progress: Mutex<Vec<Progress>>,
+    /// It moves before and after each change: an answer that was read under another number may be old.
+    changes: AtomicU64,
+}
+
+impl Board {
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes.load(Ordering::SeqCst)
+    }
+
+    /// Notes that the store changes.
+    pub(crate) fn changed(&self) {
+        self.changes.fetch_add(1, Ordering::SeqCst);
+    }
+
+    pub(crate) fn list(&self, now: Time) -> views::Bulks {
+        let progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
+        views::Bulks { now, rows: progress.iter().rev().cloned().collect() }
+    }
+
+    pub(crate) fn find(&self, id: u64) -> Result<Progress, Problem> {
+        let progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
+        progress.iter().find(|progress| progress.id == id).cloned().ok_or_else(|| {
+            let message =
+                format!("there is no change {id}: it ended long ago, or in another process");
+            Problem { status: 404, error: "not_found", message }
+        })
+    }
+}
+
+/// The bulks of a dashboard.
+pub(crate) struct Bulks {
+    settings: Arc<DashboardSettings>,
+    board: Arc<Board>,
+    /// In the order of their start.
+    all: VecDeque<UnderWay>,
+    last_id: u64,
+    /// The bulk whose step is under way, or was the last.
+    current: u64,
+}
+
+impl Bulks {
+    pub(crate) fn new(settings: Arc<DashboardSettings>, board: Arc<Board>) -> Bulks {
+        Bulks { settings, board, all: VecDeque::new(), last_id: 0, current: 0 }
+    }
+
+    /// Shows how far the bulks are.
+    fn publish(&self) {
+        let progress = self.all.iter().map(|bulk| bulk.progress.clone()).collect();
+        *self.board.progress.lock().unwrap_or_else(PoisonError::into_inner) = progress;
+    }
+
+    pub(crate) fn are_under_way(&self) -> bool {
+        self.under_way().next().is_some()
+    }
+
+    pub(crate) fn start(&mut self, start: Start) -> Result<Progress, Problem> {
+        if self.under_way().count() >= MOST_UNDER_WAY {
+            let message = format!("{MOST_UNDER_WAY} changes of many jobs are under way already");
+            return Err(Problem { status: 429, error: "too_many_bulks", message });
+        }
+        self.last_id += 1;
+        let progress = Progress {
+            id: self.last_id,
+            queue: self.settings.queues[start.at].name.clone(),
+            action: start.action,
+            scope: start.scope.clone(),
+            started: start.now,
+            ended: None,
+            state: "running",
+            of: start.of,
+            seen: 0,
+            changed: 0,
+            asked_to_stop: 0,
+            passed_over: 0,
+            problem: None,
+            back: start.back.clone(),
+        };
+        self.all.push_back(UnderWay { start, progress: progress.clone() });
+        while self.all.len() > MOST_REMEMBERED {
+            let ended = self.all.iter().position(|bulk| !bulk.is_under_way());
+            ended.and_then(|at| self.all.remove(at));
+        }
+        self.publish();
+        Ok(progress)
+    }
+
+    /// Makes a step of the bulk whose turn it is.
+    pub(crate) fn step(&mut self) {
+        let next = self.under_way().find(|id| *id > self.current);
+        let Some(id) = next.or_else(|| self.under_way().next()) else { return };
+        self.current = id;
+        let Some(bulk) = self.all.iter_mut().find(|bulk| bulk.progress.id == id) else { return };
+        let step = bulk.start.bulk.next_step();
+        bulk.note();
+        match step {
+            Ok(Some(_)) => self.publish(),
+            Ok(None) if bulk.start.bulk.has_more() => {
+                let problem = format!(
+                    "{} were confirmed, and more match by now: the others are as they were",
+                    counted(bulk.start.of.count, "job", "jobs")
+                );
+                self.finish(id, "stopped", Some(problem));
+            }
+            Ok(None) => self.finish(id, "done", None),
+            Err(error) => self.finish(id, "failed", Some(error.to_string())),
+        }
+    }
+
+    /// Ends the bulk whose step has panicked. If the panic came from the audit of its end, that is not called again.
+    pub(crate) fn fail(&mut self) {
+        let (id, problem) = (self.current, "the program has failed on it".to_owned());
+        let Some(bulk) = self.all.iter_mut().find(|bulk| bulk.progress.id == id) else { return };
+        if bulk.is_under_way() {
+            self.finish(id, "failed", Some(problem));
+        } else {
+            bulk.progress.state = "failed";
+            bulk.progress.problem = Some(problem);
+            self.publish();
+        }
+    }
+
+    /// Stops a bulk, and returns how far it was. Its commits before stay.
+    pub(crate) fn stop(&mut self, id: u64) -> Result<Progress, Problem> {
+        let progress = self.board.find(id)?;
+        if progress.state == "running" {
+            self.finish(id, "stopped", Some("it was stopped".to_owned()));
+        }
+        Ok(progress)
+    }
+
+    /// Ends all bulks: the dashboard is gone. After a panic of an audit, the next call goes on with the next bulk.
+    pub(crate) fn end(&mut self) {
+        let under_way: Vec<u64> = self.under_way().collect();
+        for id in under_way {
+            self.finish(id, "stopped", Some("the dashboard has ended".to_owned()));
+        }
+    }
+
+    /// Returns the ids of the bulks that are under way.
+    fn under_way(&self) -> impl Iterator<Item = u64> {
+        let under_way = self.all.iter().filter(|bulk| bulk.is_under_way());
+        under_way.map(|bulk| bulk.progress.id)
+    }
+
+    fn finish(&mut self, id: u64, state: &'static str, problem: Option<String>) {
+        let settings = Arc::clone(&self.settings);
+        let Some(bulk) = self.all.iter_mut().find(|bulk| bulk.progress.id == id) else { return };
+        let queue = &settings.queues[bulk.start.at];
+        bulk.progress.state = state;
+        bulk.progress.problem = problem.clone();
+        bulk.progress.ended = Some(queue.view.now());
+        let action = Action {
+            name: bulk.start.action,
+            queue: queue.name.clone(),
+            scope: bulk.start.scope.clone(),
+            jobs: core::mem::take(&mut bulk.start.ids),
+            changed: bulk.progress.changed,
+            problem,
+            request: Arc::clone(&bulk.start.request),
+        };
+        self.publish();
+        self.audit(&action);
+    }
+
+    /// Calls the program's audit.
+    pub(crate) fn audit(&self, action: &Action) {
+        if let Some(audit) = &self.settings.audit {
+            audit(action);
+        }
+    }
+}
+
+impl UnderWay {
+    fn is_under_way(&self) -> bool {
+        self.progress.state == "running"
+    }
+
+    /// Notes how far it is.
+    fn note(&mut self) {
+        let total = self.start.bulk.total();
+        self.progress.seen = total.seen;
+        self.progress.changed = total.changed;
+        self.progress.asked_to_stop = total.asked_to_stop;
+        self.progress.passed_over = total.passed_over;
+    }
+}

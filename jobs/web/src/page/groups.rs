@@ -1,0 +1,85 @@
+//! The groups of jobs: a row each, with the counts of its members and a bar of those that have ended.
+
+use maud::{Markup, html};
+
+use super::layout;
+use crate::page::layout::Frame;
+use crate::page::{cell, count, counted, empty, heading, relative};
+use tickwheel_jobs::view::{GroupRow, GroupState, Groups, Time};
+
+pub(crate) fn page(frame: &Frame, view: &Groups) -> Markup {
+    let rows = view.rows.len() as u64;
+    let part = html! {
+        (heading("Groups", &html! {
+            p {
+                @if view.has_more { "The last " (count(rows)) " groups" }
+                @else { (counted(rows, "group", "groups")) }
+            }
+        }))
+        @if view.rows.is_empty() {
+            (empty("No group", "A group appears here when a program inserts one. It goes some time after its end."))
+        } @else {
+            div.scroll id="groups" data-live tabindex="0" role="region" aria-label="Groups" {
+                table.stack {
+                    thead { tr {
+                        th scope="col" { "Group" }
+                        th scope="col" { "State" }
+                        th scope="col" { "Made" }
+                        th scope="col" { "Ended jobs" }
+                        th.num scope="col" { "Open" }
+                        th.num scope="col" { "Completed" }
+                        th.num scope="col" { "Dead" }
+                        th.num scope="col" { "Cancelled" }
+                    } }
+                    tbody { @for group in &view.rows { (row(frame, group, view.now)) } }
+                }
+            }
+        }
+    };
+    layout::page(frame, "Groups", &part)
+}
+
+fn row(frame: &Frame, group: &GroupRow, now: Time) -> Markup {
+    let ended = group.total.saturating_sub(group.open);
+    html! {
+        tr data-key=(group.id) {
+            th.name scope="row" {
+                span.t.mono { (group.id) }
+                // The callback becomes a job when the group ends.
+                @if let Some(callback) = group.callback.as_ref().filter(|_| group.ended.is_some()) {
+                    span.sub { a href=(frame.link(&format!("jobs/{callback}"))) { "its callback" } }
+                }
+            }
+            td data-of="State" {
+                span {
+                    (state(group.state))
+                    @if let Some(ended) = group.ended { span.sub { (relative(ended, now)) } }
+                }
+            }
+            td.nowrap data-of="Made" { (relative(group.made, now)) }
+            td data-of="Ended jobs" {
+                span {
+                    span.nowrap { (count(ended)) " of " (count(group.total)) }
+                    progress max=(group.total.max(1)) value=(ended) aria-label="Members that have ended" {}
+                }
+            }
+            td.num data-of="Open" { (cell(group.open)) }
+            td.num data-of="Completed" { (cell(group.completed)) }
+            td.num data-of="Dead" {
+                @if group.dead == 0 { (cell(0)) } @else { span.bad { (count(group.dead)) } }
+            }
+            td.num data-of="Cancelled" { (cell(group.cancelled)) }
+        }
+    }
+}
+
+fn state(state: GroupState) -> Markup {
+    let (class, text) = match state {
+        GroupState::Ended => ("completed", "ended"),
+        GroupState::Cancelled => ("", "cancelled"),
+        GroupState::Open => ("pending", "open"),
+        GroupState::WaitsForTheDead => ("dead", "waits for the dead"),
+        _ => ("running", "sealed"),
+    };
+    html! { span class={ "state " (class) } { (text) } }
+}

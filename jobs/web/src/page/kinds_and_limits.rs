@@ -1,0 +1,270 @@
+//! The kinds: a row each, with their jobs, limits, rates, times, a line of the last hour, and pause or resume. The
+//! limits: a line at a kind, and a table of all scopes with what runs and waits under each.
+
+use maud::{Markup, html};
+
+use super::{chart, layout};
+use crate::page::layout::{Frame, encoded};
+use crate::page::{
+    Look, bound, button, cell, count, counted, empty, heading, number, relative, shown, span, state,
+};
+use tickwheel_jobs::view::{KindRow, Kinds, LimitRow, Limits, Time};
+
+pub(crate) fn page(frame: &Frame, view: &Kinds) -> Markup {
+    let part = html! {
+        (heading("Kinds", &html! {
+            p { (counted(view.total, "kind", "kinds")) }
+            @if view.is_paused { (state("paused")) p { "The whole queue is paused." } }
+            @if frame.may_change {
+                span.end {
+                    @if view.is_paused { (button(frame, "queue/resume", "Resume the queue", None, Look::Plain)) }
+                    @else { (button(frame, "queue/pause", "Pause the queue", None, Look::Plain)) }
+                }
+            }
+        }))
+        @if view.rows.is_empty() {
+            (empty("No kind yet", "A kind appears here with its first job, and stays when the job is gone."))
+        } @else {
+            (table(frame, view))
+        }
+        @if view.next.is_some() || frame.is_later_page() {
+            nav.pager aria-label="Further pages" {
+                span { (counted(view.rows.len() as u64, "kind", "kinds")) " of " (count(view.total)) ", the paused ones first, then by name" }
+                span.row {
+                    @if frame.is_later_page() { a.btn href=(frame.link("kinds")) { "← First" } }
+                    @if let Some(next) = &view.next {
+                        a.btn rel="next" href=(frame.link(&format!("kinds?after={}", encoded(next)))) { "Next →" }
+                    }
+                }
+            }
+        }
+        (section(&view.limits, view.now))
+    };
+    layout::page(frame, "Kinds", &part)
+}
+
+fn table(frame: &Frame, view: &Kinds) -> Markup {
+    html! {
+        div.scroll tabindex="0" role="region" aria-label="Kinds" id="kinds" data-live {
+            table {
+                thead {
+                    tr.over {
+                        th.first rowspan="2" scope="col" { "Kind" }
+                        th.num rowspan="2" scope="col" { "Pending" }
+                        th rowspan="2" scope="col" { "Next due" }
+                        th.num rowspan="2" scope="col" { "Running" }
+                        th.num rowspan="2" scope="col" { "Dead" }
+                        th.num rowspan="2" scope="col" { "Completed" br; "a minute" }
+                        th.num rowspan="2" scope="col" { "Failed" br; "of 100" }
+                        th colspan="2" scope="colgroup" { span { "Late, at most" } }
+                        th colspan="2" scope="colgroup" { span { "Run time, at most" } }
+                        th rowspan="2" scope="col" { "Completed," br; "60 minutes" }
+                        @if frame.may_change { th rowspan="2" scope="col" { span.only-read { "Change" } } }
+                    }
+                    tr {
+                        th.num scope="col" { "p50" }
+                        th.num scope="col" { "p99" }
+                        th.num scope="col" { "p50" }
+                        th.num scope="col" { "p99" }
+                    }
+                }
+                tbody { @for kind in &view.rows { (row(frame, kind, view.now)) } }
+            }
+        }
+    }
+}
+
+fn row(frame: &Frame, kind: &KindRow, now: Time) -> Markup {
+    let name = encoded(&kind.kind);
+    let jobs = |state: &str| frame.link(&format!("jobs?state={state}&kind={name}"));
+    html! {
+        tr data-key=(shown(&kind.kind)) {
+            th.first.name scope="row" {
+                a.t.clip data-row href=(jobs("pending")) title=(shown(&kind.kind)) { (shown(&kind.kind)) }
+                @if kind.is_paused { (state("paused")) " " }
+                @if !kind.has_node && kind.pending > 0 { span.sub.bad { "no process handles it" } }
+                (of_kind(&kind.limits, &kind.kind, now))
+                @if let Some(ms) = kind.head_start_ms { span.sub { "head start " (span(ms)) } }
+                @if let Some(keeps) = &kind.keeps { span.sub.t.clip { "keeps " (shown(keeps)) } }
+            }
+            td.num { (cell(kind.pending)) }
+            td.nowrap { (next_due(kind, now, &jobs("overdue"))) }
+            td.num { (cell(kind.running)) }
+            td.num {
+                @if kind.dead.count == 0 { (cell(0)) }
+                @else { a.bad href=(jobs("dead")) { (number(kind.dead)) } }
+            }
+            td.num { (cell(kind.completed_per_minute)) }
+            td.num { (failures(kind)) }
+            td.num { (bound(kind.hour.late_p50_ms)) }
+            td.num { (bound(kind.hour.late_p99_ms)) }
+            td.num { (bound(kind.hour.took_p50_ms)) }
+            td.num { (bound(kind.hour.took_p99_ms)) }
+            td { (chart::spark(&kind.completed_by_minute, &summary(kind))) }
+            @if frame.may_change { td.do { (switch(frame, kind)) } }
+        }
+    }
+}
+
+fn next_due(kind: &KindRow, now: Time, overdue: &str) -> Markup {
+    html! {
+        @if let Some(ms) = kind.oldest_overdue_ms {
+            a.warn href=(overdue) { (span(ms)) " overdue" }
+        } @else if let Some(due) = kind.next_due {
+            (relative(due, now))
+        } @else {
+            span.zero { "–" }
+        }
+    }
+}
+
+fn failures(kind: &KindRow) -> Markup {
+    html! {
+        @match kind.hour.failed_in_hundred {
+            None => span.zero { "–" },
+            Some(part) if part <= 0.0 => (cell(0)),
+            Some(part) if part < 0.1 => span { "< 0.1" },
+            Some(part) => span.bad[part >= 5.0] { (format_args!("{part:.1}")) },
+        }
+    }
+}
+
+/// The line of the last hour in words.
+fn summary(kind: &KindRow) -> String {
+    format!(
+        "{} completed and {} failed in sixty minutes",
+        count(kind.hour.completed),
+        count(kind.hour.failed)
+    )
+}
+
+fn switch(frame: &Frame, kind: &KindRow) -> Markup {
+    let (verb, label) = if kind.is_paused { ("resume", "Resume") } else { ("pause", "Pause") };
+    button(frame, &format!("kinds/{verb}"), label, Some(("kind", &kind.kind)), Look::Plain)
+}
+
+/// The limits of a kind: a line each, `3 of 3 run, next in 0.4 s`.
+pub(crate) fn of_kind(rows: &[LimitRow], kind: &str, now: Time) -> Markup {
+    html! {
+        @for row in rows {
+            span.sub.warn[row.is_full() || row.next_start.is_some() || row.held_until.is_some()] {
+                @match (&row.flow, row.scope) {
+                    (Some(flow), _) if flow != kind => { "flow " span.t { (shown(flow)) } ": " }
+                    (_, "each_partition") => "each partition: ",
+                    _ => {}
+                }
+                (in_words(row, now))
+            }
+        }
+    }
+}
+
+/// How far a limit is reached, in words.
+fn in_words(row: &LimitRow, now: Time) -> Markup {
+    let ahead = |time: Time| u64::try_from(time.ms_since(now)).unwrap_or(0);
+    let mut parts = Vec::new();
+    if let Some(most) = row.most_running {
+        parts.push(format!("{} of {} run", count(row.running), count(most.into())));
+    }
+    match row.next_start {
+        Some(next) => parts.push(format!("next in {}", span(ahead(next)))),
+        None => parts.extend(rate(row)),
+    }
+    parts.extend(row.held_until.map(|until| format!("held for {}", span(ahead(until)))));
+    parts.extend(row.weight.map(|weight| format!("weight {weight}")));
+    html! { (parts.join(", ")) }
+}
+
+/// `100 in 1 m`.
+fn rate(row: &LimitRow) -> Option<String> {
+    let (jobs, per) = row.rate.zip(row.per_ms)?;
+    Some(format!("{} in {}", count(jobs.into()), span(per)))
+}
+
+/// All scopes with a limit. Without one there is nothing.
+pub(crate) fn section(view: &Limits, now: Time) -> Markup {
+    html! {
+        @if !view.rows.is_empty() {
+            section.group aria-labelledby="limits-title" id="limits" data-live {
+                div.head {
+                    h2 id="limits-title" { "Limits" }
+                    @if (view.rows.len() as u64) < view.total {
+                        p { "The first " (count(view.rows.len() as u64)) " of " (count(view.total)) " scopes" }
+                    }
+                }
+                div.scroll tabindex="0" role="region" aria-label="Limits" {
+                    table.stack {
+                        thead { tr {
+                            th scope="col" { "Scope" }
+                            th scope="col" { "Running" }
+                            th.num scope="col" { "Waiting" }
+                            th scope="col" { "Starts" }
+                            th scope="col" { "Next start" }
+                            th scope="col" { "Hold ends" }
+                        } }
+                        tbody { @for row in &view.rows { (table_row(row, now)) } }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn table_row(row: &LimitRow, now: Time) -> Markup {
+    let time = |time: Option<Time>| {
+        html! {
+            @match time {
+                Some(time) => span.warn { (relative(time, now)) },
+                None => span.zero { "–" },
+            }
+        }
+    };
+    html! {
+        tr {
+            th.name scope="row" {
+                (scope(row))
+                @if row.is_paused { " " (state("paused")) }
+                @if let Some(weight) = row.weight { span.sub { "weight " (weight) } }
+            }
+            td data-of="Running" {
+                @match row.most_running {
+                    Some(most) => span {
+                        span.nowrap.warn[row.is_full()] { (count(row.running)) " of " (count(most.into())) }
+                        (chart::meter(row.running, most.into(), "Running, of the most at once"))
+                    },
+                    None => (cell(row.running)),
+                }
+            }
+            td.num data-of="Waiting" {
+                @match row.waiting {
+                    Some(waiting) if waiting.count > 0 => (number(waiting)),
+                    Some(_) => (cell(0)),
+                    None => span.zero { "–" },
+                }
+            }
+            td.nowrap data-of="Starts" {
+                @match rate(row) {
+                    Some(rate) => span { (rate) @if let Some(burst) = row.burst { span.sub { "burst " (count(burst.into())) } } },
+                    None => span.zero { "–" },
+                }
+            }
+            td.nowrap data-of="Next start" { (time(row.next_start)) }
+            td.nowrap data-of="Hold ends" { (time(row.held_until)) }
+        }
+    }
+}
+
+fn scope(row: &LimitRow) -> Markup {
+    let kind = row.kind.as_deref().unwrap_or_default();
+    html! {
+        @match (&row.flow, &row.partition, row.scope) {
+            (Some(flow), ..) => { "Flow " span.t { (shown(flow)) } }
+            (_, Some(partition), _) => {
+                "Partition " span.t { (shown(partition)) }
+                span.sub { "of " span.t { (shown(kind)) } }
+            }
+            (_, _, "each_partition") => { "Each partition of " span.t { (shown(kind)) } }
+            _ => "The queue",
+        }
+    }
+}

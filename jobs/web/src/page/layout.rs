@@ -1,0 +1,286 @@
+//! The frame of every page: the head with the title, the queues and the menu, the links, the rights of the reader, the
+//! foot, the keys; and the page that has nothing else, but a problem.
+
+use maud::{DOCTYPE, Markup, html};
+
+use super::heading;
+use crate::page::{absolute, shown};
+use crate::views::Problem;
+use tickwheel_jobs::view::Time;
+
+/// The frame of a page.
+pub(crate) struct Frame {
+    /// Of the dashboard: `shop, production`.
+    pub(crate) title: String,
+    /// Which page this is: the part of the menu that is marked.
+    pub(crate) tab: Tab,
+    /// The queue that the page shows.
+    pub(crate) queue: String,
+    /// All queues of the dashboard, this one among them.
+    pub(crate) queues: Vec<QueueLink>,
+    /// The way from the page to the root of the dashboard: `./`, `../`, `../../`.
+    pub(crate) root: String,
+    /// The reader may change jobs: without it, a page has no form that changes anything.
+    pub(crate) may_change: bool,
+    /// The id of the forms of this page, which each of them sends as the field `once`.
+    pub(crate) form: String,
+    /// The result of the action before the page.
+    pub(crate) said: Option<Said>,
+    /// The page itself with its query, from the root: `jobs?state=dead`. Forms send it as the field `back`, and
+    /// the script loads it again.
+    pub(crate) here: String,
+    /// The names of the style sheet and of the script, with the hashes of their content: `style-1f00.css`.
+    pub(crate) style: String,
+    pub(crate) script: String,
+    pub(crate) now: Time,
+    /// The page replaces its marked parts while it is shown.
+    pub(crate) is_live: bool,
+}
+
+/// A page of the menu.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Tab {
+    Overview,
+    Kinds,
+    Jobs,
+    Dead,
+    Groups,
+    Schedules,
+    Nodes,
+    Store,
+    /// A page that the menu does not name, such as a question or a problem.
+    None,
+}
+
+/// Another queue of the dashboard.
+pub(crate) struct QueueLink {
+    pub(crate) name: String,
+    pub(crate) is_current: bool,
+    /// The overview of the queue, ready to use.
+    pub(crate) link: String,
+}
+
+/// The outcome of an action.
+pub(crate) struct Said {
+    pub(crate) text: String,
+    /// The page of its job, from the root.
+    pub(crate) job: Option<String>,
+}
+
+impl Frame {
+    /// Returns the link to a place of the dashboard, in the queue of the page: `jobs?state=dead`. The path of it has
+    /// fixed words, ids and numbers alone; the values of its query are [`encoded`].
+    pub(crate) fn link(&self, path: &str) -> String {
+        self.link_in(&self.queue, path)
+    }
+
+    /// Says whether the page is not the first of its list.
+    pub(crate) fn is_later_page(&self) -> bool {
+        self.here.split_once('?').is_some_and(|(_, query)| query.contains("after="))
+    }
+
+    /// Returns the link to a place of the dashboard, in this queue.
+    pub(crate) fn link_in(&self, queue: &str, path: &str) -> String {
+        let root = &self.root;
+        if self.queues.first().is_none_or(|first| first.name == queue) {
+            return format!("{root}{path}");
+        }
+        let (path, part) = path.split_at(path.find('#').unwrap_or(path.len()));
+        let (path, query) = path.split_once('?').unwrap_or((path, ""));
+        let and = if query.is_empty() { "" } else { "&" };
+        format!("{root}{path}?{query}{and}queue={}{part}", encoded(queue))
+    }
+}
+
+/// Percent-encodes a text, for a value of a query.
+pub(crate) fn encoded(text: &str) -> String {
+    let mut out = String::new();
+    for byte in text.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                out.push(byte.into());
+            }
+            _ => out.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    out
+}
+
+/// The parts of the menu, each with its path.
+const MENU: [(Tab, &str, &str); 8] = [
+    (Tab::Overview, "Overview", ""),
+    (Tab::Kinds, "Kinds", "kinds"),
+    (Tab::Jobs, "Jobs", "jobs"),
+    (Tab::Dead, "Dead", "dead"),
+    (Tab::Groups, "Groups", "groups"),
+    (Tab::Schedules, "Schedules", "schedules"),
+    (Tab::Nodes, "Nodes", "nodes"),
+    (Tab::Store, "Store", "store"),
+];
+
+const KEYS: [(&str, &str); 6] = [
+    ("/", "search"),
+    ("j", "next row"),
+    ("k", "previous row"),
+    ("x", "select the row"),
+    ("Enter", "open the row"),
+    ("?", "these keys"),
+];
+
+/// An icon of no picture: without it, a browser asks the root of the server for one.
+const NO_ICON: &str = "data:,";
+
+/// Returns a page with this title around its own part.
+pub(crate) fn page(frame: &Frame, title: &str, part: &Markup) -> Markup {
+    document(frame, title, part, false, false)
+}
+
+/// Returns the page of a problem: the script does not ask for it again.
+pub(crate) fn page_of_a_problem(frame: &Frame, title: &str, part: &Markup) -> Markup {
+    document(frame, title, part, false, true)
+}
+
+/// Returns a page that a browser without the script loads again every two seconds, if it `refreshes`.
+pub(crate) fn page_that_refreshes(
+    frame: &Frame,
+    title: &str,
+    part: &Markup,
+    refreshes: bool,
+) -> Markup {
+    document(frame, title, part, refreshes, false)
+}
+
+fn document(
+    frame: &Frame,
+    title: &str,
+    part: &Markup,
+    refreshes: bool,
+    is_problem: bool,
+) -> Markup {
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { (shown(title)) " · " (shown(&frame.title)) }
+                link rel="icon" href=(NO_ICON);
+                link rel="stylesheet" href={ (frame.root) (frame.style) };
+                @if refreshes { noscript { meta http-equiv="refresh" content="2"; } }
+                script src={ (frame.root) (frame.script) } defer {}
+            }
+            body {
+                a.skip href="#main" { "Skip to the content" }
+                (head(frame, is_problem))
+                main id="main" tabindex="-1" { (said(frame)) (part) }
+                (foot(frame))
+            }
+        }
+    }
+}
+
+/// What the action has done that led to the page.
+fn said(frame: &Frame) -> Markup {
+    html! {
+        @if let Some(said) = &frame.said {
+            div.note.good id="outcome" role="status" {
+                span.t { (shown(&said.text)) }
+                @if let Some(job) = &said.job { a href=(frame.link(job)) { "Show the job" } }
+            }
+        }
+    }
+}
+
+fn head(frame: &Frame, is_problem: bool) -> Markup {
+    html! {
+        header.top {
+            div.bar {
+                a.brand href=(frame.link("")) { (mark()) span.clip { (shown(&frame.title)) } }
+                @if frame.queues.len() > 1 {
+                    nav.queues aria-label="Queues" {
+                        @for queue in &frame.queues {
+                            a.t href=(queue.link) aria-current=[queue.is_current.then_some("true")] { (shown(&queue.name)) }
+                        }
+                    }
+                }
+                @if !frame.may_change { span.state { "read-only" } }
+                p.clock id="clock" data-live[frame.is_live && !is_problem] {
+                    time datetime=(frame.now) title=(absolute(frame.now)) { (clock(frame)) " UTC" }
+                }
+            }
+            nav.pages aria-label="Pages" {
+                @for (tab, name, path) in MENU {
+                    a href=(frame.link(path)) aria-current=[(tab == frame.tab).then_some("page")]
+                        data-search[tab == Tab::Jobs] { (name) }
+                }
+            }
+        }
+        div.stale id="stale" role="status" hidden {}
+    }
+}
+
+/// The time of day of the page, to the second.
+fn clock(frame: &Frame) -> String {
+    super::clock(frame.now, frame.now)
+}
+
+/// A wheel with its hand.
+fn mark() -> Markup {
+    html! {
+        svg viewBox="0 0 20 20" aria-hidden="true" {
+            circle cx="10" cy="10" r="8" {}
+            path d="M10 5.5V10l3 2" {}
+        }
+    }
+}
+
+/// The page as JSON, for the pages of the menu.
+fn json(frame: &Frame) -> Option<String> {
+    let here = if frame.here.is_empty() { "overview" } else { &frame.here };
+    let here =
+        here.strip_prefix('?').map_or_else(|| here.to_owned(), |query| format!("overview?{query}"));
+    (frame.tab != Tab::None).then(|| frame.link(&format!("api/v1/{here}")))
+}
+
+fn foot(frame: &Frame) -> Markup {
+    html! {
+        footer.foot {
+            span { "tickwheel-jobs " (env!("CARGO_PKG_VERSION")) }
+            @if let Some(json) = json(frame) { a href=(json) { "This page as JSON" } }
+            a href=(frame.link("metrics")) { "Metrics" }
+            button.flat type="button" data-keys data-script hidden { "Keys " kbd { "?" } }
+        }
+        dialog id="keys" aria-labelledby="keys-title" {
+            h2 id="keys-title" { "Keys" }
+            dl {
+                @for (key, does) in KEYS { dt { kbd { (key) } } dd { (does) } }
+            }
+            form method="dialog" { button { "Close" } }
+        }
+    }
+}
+
+pub(crate) fn problem_page(frame: &Frame, view: &Problem) -> Markup {
+    let title = match view.status {
+        400 => "The request is not valid",
+        401 => "A password is needed",
+        403 => "Not allowed",
+        404 => "Not found",
+        405 => "Not this way",
+        409 => "It has changed meanwhile",
+        413 => "Too much at once",
+        429 => "Too many requests",
+        503 => "The store does not answer",
+        _ => "Something went wrong",
+    };
+    let part = html! {
+        (heading(title, &html! { span.state.dead[view.status >= 500] { (view.status) } }))
+        p.t { (shown(&view.message)) }
+        p.row {
+            a.btn href=(frame.link("")) { "To the overview" }
+            @if view.status >= 500 && !frame.here.is_empty() { a.btn href=(frame.link(&frame.here)) { "Try again" } }
+        }
+    };
+    page_of_a_problem(frame, title, &part)
+}

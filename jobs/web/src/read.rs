@@ -1,0 +1,308 @@
+//! What the dashboard asks: the queues that the program has chosen, and the lists that parameters name, with the links to
+//! their further pages.
+//!
+//! Ground rules:
+//!
+//! - A row is from [`tickwheel_jobs::view`], which has read it. Here come the links between pages.
+//! - Everything here runs on the dashboard's threads.
+
+use std::sync::Arc;
+
+use tickwheel_jobs::view::{JobFilter, ListState, Part, Place, View};
+use tickwheel_jobs::{Client, Counts, JobId, Step, StoreError};
+
+use super::options::{AccessOf, Audit, Redact};
+use super::page::layout::encoded;
+use super::params::{self, Params, wrong};
+use super::route::Whole;
+use super::views::{Filter, Jobs, OverviewPage, Problem, QueueRow};
+
+/// The most rows of a list.
+pub(crate) const MOST_ROWS: usize = 100;
+/// How many kinds the form of the search completes.
+const MOST_KINDS: usize = 200;
+
+/// A queue of the dashboard.
+#[derive(Clone)]
+pub(crate) struct Queue {
+    pub(crate) name: String,
+    /// On the thread of the reads, it waits for no change.
+    pub(crate) view: View,
+    /// The client of the program, which makes the changes.
+    pub(crate) client: Client,
+}
+
+impl Queue {
+    pub(crate) fn new(client: Client) -> Queue {
+        let view = View::new(client.clone());
+        Queue { name: view.queue().unwrap_or("default").to_owned(), view, client }
+    }
+}
+
+/// The sources of a page.
+#[derive(Clone, Copy)]
+pub(crate) struct Reader<'a> {
+    pub(crate) queues: &'a [Queue],
+    /// The queue that is shown.
+    pub(crate) at: usize,
+    pub(crate) params: &'a Params,
+}
+
+impl<'a> Reader<'a> {
+    pub(crate) fn queue(&self) -> &'a Queue {
+        &self.queues[self.at]
+    }
+
+    pub(crate) fn view(&self) -> &'a View {
+        &self.queue().view
+    }
+
+    pub(crate) fn client(&self) -> &'a Client {
+        &self.queue().client
+    }
+
+    /// Returns how many rows a list is to have.
+    pub(crate) fn rows(&self) -> Result<usize, Problem> {
+        match self.params.get("limit").map(str::parse) {
+            None => Ok(MOST_ROWS),
+            Some(Ok(rows @ 1..=MOST_ROWS)) => Ok(rows),
+            Some(_) => Err(wrong("limit is a number from 1 to 100")),
+        }
+    }
+
+    pub(crate) fn overview(&self) -> Result<OverviewPage, Problem> {
+        let view = self.view().overview()?;
+        let queues = (0..self.queues.len()).map(|at| self.queue_row(at)).collect();
+        Ok(OverviewPage { view, queues })
+    }
+
+    fn queue_row(&self, at: usize) -> QueueRow {
+        let (Queue { name, view, .. }, is_current) = (&self.queues[at], at == self.at);
+        let row = QueueRow { name: name.clone(), is_current, ..QueueRow::default() };
+        match view.client().count().and_then(|counts| Ok((counts, view.nodes(0)?.alive))) {
+            Ok((Counts { pending, overdue, dead, .. }, nodes)) => {
+                QueueRow { pending, overdue: Some(overdue), dead, nodes, ..row }
+            }
+            Err(error) => QueueRow { problem: Some(error.to_string()), ..row },
+        }
+    }
+
+    /// Reads `step=minute|hour`, `steps` and `kind`.
+    pub(crate) fn history(&self) -> Result<tickwheel_jobs::view::History, Problem> {
+        let (step, most, default) = match self.params.get("step") {
+            None | Some("minute") => (Step::Minute, 48 * 60, 60),
+            Some("hour") => (Step::Hour, 90 * 24, 48),
+            Some(_) => return Err(wrong("step is minute or hour")),
+        };
+        let steps = match self.params.get("steps").map(str::parse::<usize>) {
+            None => default,
+            Some(Ok(steps)) if (1..=most).contains(&steps) => steps,
+            Some(_) => return Err(wrong(&format!("steps is a number from 1 to {most}"))),
+        };
+        let kind = self.params.name("kind")?;
+        Ok(self.view().history(kind.as_deref(), step, steps)?)
+    }
+
+    pub(crate) fn jobs(&self) -> Result<Jobs, Problem> {
+        let wanted = Query::of(self.params, self)?;
+        let places = Places::of(self.params)?;
+        let list = self.view().jobs(&wanted.filter, places.here, self.rows()?)?;
+        let mut kinds: Vec<String> =
+            self.view().client().kinds()?.into_iter().map(|(kind, _)| kind).collect();
+        kinds.sort_unstable();
+        kinds.truncate(MOST_KINDS);
+        let query = wanted.to_text();
+        Ok(Jobs {
+            older: list.next.map(|next| places.older(&wanted, self.params, next)),
+            newer: places.newer(&wanted, self.params),
+            changes: wanted.filter.state.changes().to_vec(),
+            filter: Filter { error: list.error.clone(), ..wanted.texts },
+            list,
+            query,
+            kinds,
+        })
+    }
+
+    /// Returns the whole of a payload or a result.
+    pub(crate) fn whole(&self, id: JobId, what: Whole) -> Result<Vec<u8>, Problem> {
+        let part = match what {
+            Whole::Payload => Part::Payload,
+            Whole::Result => Part::Result,
+        };
+        if let Some(bytes) = self.view().whole(id, part)? {
+            return Ok(bytes);
+        }
+        self.view().client().get(id)?.ok_or_else(|| not_found(id))?;
+        let message = format!("the job {id} has no result");
+        Err(Problem { status: 404, error: "not_found", message })
+    }
+}
+
+pub(crate) fn not_found(id: JobId) -> Problem {
+    let message =
+        format!("there is no job {id}: it has ended, was cancelled or deleted, or never was");
+    Problem { status: 404, error: "not_found", message }
+}
+
+impl From<StoreError> for Problem {
+    fn from(error: StoreError) -> Problem {
+        let (status, word) = match &error {
+            StoreError::Closed | StoreError::Forked | StoreError::Overtaken => (503, "closed"),
+            StoreError::Busy => (503, "busy"),
+            StoreError::Full => (507, "full"),
+            StoreError::KeyTaken { .. } => (409, "key_taken"),
+            StoreError::TooLong { .. } | StoreError::Time(_) | StoreError::NotApplicable { .. } => {
+                (400, "bad_parameter")
+            }
+            StoreError::Unknown => (502, "unknown"),
+            _ => (502, "store_failed"),
+        };
+        Problem { status, error: word, message: error.to_string() }
+    }
+}
+
+/// The choices of the program.
+#[derive(Clone)]
+pub(crate) struct DashboardSettings {
+    pub(crate) queues: Vec<Queue>,
+    pub(crate) title: String,
+    pub(crate) access: Arc<AccessOf>,
+    pub(crate) audit: Option<Arc<Audit>>,
+    pub(crate) redact: Option<Arc<Redact>>,
+    pub(crate) trace_link: Option<String>,
+}
+
+/// The jobs of a list, as parameters name them.
+#[derive(Clone, Debug)]
+pub(crate) struct Query {
+    pub(crate) filter: JobFilter,
+    /// The parameters as they came.
+    pub(crate) texts: Filter,
+}
+
+impl Query {
+    pub(crate) fn of(params: &Params, reader: &Reader<'_>) -> Result<Query, Problem> {
+        let state = match params.get("state") {
+            None => ListState::Pending,
+            Some(word) => {
+                let found = ListState::ALL.into_iter().find(|state| state.word() == word);
+                let states = "pending, overdue, running, retrying, dead or completed";
+                found.ok_or_else(|| wrong(&format!("state is {states}")))?
+            }
+        };
+        let group = params.get("group").map(str::parse::<JobId>).transpose();
+        let group = group.map_err(|_| wrong("group has 32 hexadecimal digits"))?;
+        let now = reader.view().now();
+        let time = |name: &str| match params.get(name) {
+            None => Ok(None),
+            Some(text) => {
+                let forms = "a time as 2026-11-22T10:00:00Z, or a distance as 2h 30m";
+                let time = params::time(text, now.to_system());
+                time.map(Some).ok_or_else(|| wrong(&format!("{name} is {forms}")))
+            }
+        };
+        let mut filter = JobFilter::new(state);
+        filter.kind = params.name("kind")?;
+        filter.key = params.name("key")?;
+        filter.text = params.text("text", 256)?;
+        filter.group = group;
+        (filter.from, filter.to) = (time("from")?, time("to")?);
+        let texts = Filter {
+            state: state.word(),
+            kind: filter.kind.clone(),
+            key: filter.key.clone(),
+            text: filter.text.clone(),
+            group: group.map(|group| group.to_string()),
+            error: None,
+            from: params.text("from", 64)?,
+            to: params.text("to", 64)?,
+        };
+        Ok(Query { filter, texts })
+    }
+
+    /// Returns the parameters of the list.
+    fn pairs(&self) -> Vec<(String, String)> {
+        let Filter { state, kind, key, text, group, from, to, error: _ } = &self.texts;
+        let mut pairs = vec![("state".to_owned(), (*state).to_owned())];
+        let optional = [
+            ("kind", kind),
+            ("key", key),
+            ("text", text),
+            ("group", group),
+            ("from", from),
+            ("to", to),
+        ];
+        for (name, value) in optional {
+            pairs.extend(value.clone().map(|value| (name.to_owned(), value)));
+        }
+        pairs
+    }
+
+    fn to_text(&self) -> String {
+        query(&self.pairs())
+    }
+}
+
+/// How many places before this one a link remembers.
+const MOST_BEFORE: usize = 8;
+
+/// The place of a page in its list, and those of the pages before it.
+struct Places {
+    here: Option<Place>,
+    before: Vec<Place>,
+}
+
+impl Places {
+    fn of(params: &Params) -> Result<Places, Problem> {
+        let before = match params.get("before") {
+            None => Vec::new(),
+            Some(text) => {
+                let places = text.split('_').take(MOST_BEFORE).map(Place::parse).collect();
+                let places: Option<Vec<Place>> = places;
+                places.ok_or_else(|| wrong("before is no list of places"))?
+            }
+        };
+        let here = params.get("after").map(|text| {
+            let place = Place::parse(text).filter(|place| !place.is_first());
+            place.ok_or_else(|| wrong("after is no place of this list"))
+        });
+        Ok(Places { here: here.transpose()?, before })
+    }
+
+    /// Returns the query of the page that begins at `next`.
+    fn older(&self, query_of: &Query, params: &Params, next: Place) -> String {
+        let mut before = self.before.clone();
+        before.push(self.here.unwrap_or_default());
+        let first = before.len().saturating_sub(MOST_BEFORE);
+        link(query_of, params, next, &before[first..])
+    }
+
+    /// Returns the query of the page before this one, if this is not the first.
+    fn newer(&self, query_of: &Query, params: &Params) -> Option<String> {
+        self.here?;
+        let (place, before) = match self.before.split_last() {
+            Some((place, before)) => (*place, before),
+            None => (Place::default(), &[][..]),
+        };
+        Some(link(query_of, params, place, before))
+    }
+}
+
+fn link(query_of: &Query, params: &Params, place: Place, before: &[Place]) -> String {
+    let mut pairs = query_of.pairs();
+    pairs.extend(params.get("limit").map(|limit| ("limit".to_owned(), limit.to_owned())));
+    if !place.is_first() {
+        pairs.push(("after".to_owned(), place.to_string()));
+        if !before.is_empty() {
+            let before: Vec<String> = before.iter().map(Place::to_string).collect();
+            pairs.push(("before".to_owned(), before.join("_")));
+        }
+    }
+    query(&pairs)
+}
+
+/// Prints parameters as a query.
+pub(crate) fn query(pairs: &[(String, String)]) -> String {
+    let pair = |(name, value): &(String, String)| format!("{name}={}", encoded(value));
+    pairs.iter().map(pair).collect::<Vec<_>>().join("&")
+}

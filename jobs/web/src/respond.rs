@@ -1,0 +1,380 @@
+//! Answers the requests of a dashboard, on its threads: makes views, keeps them for a second, does actions.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use http::Response;
+use http::header::ACCEPT;
+use serde::Serialize;
+use tickwheel_jobs::tickwheel::Metrics;
+
+use super::act::{self, Done, Outcomes};
+use super::bulks::{Board, Bulks};
+use super::page::layout::{Frame, QueueLink, Said, Tab, encoded};
+use super::params;
+use super::params::Params;
+use super::read::{DashboardSettings, MOST_ROWS, Reader, not_found, query};
+use super::request::{self, Body, Task, is_json};
+use super::route::{Act, Form, Read, Route};
+use super::views;
+use super::views::Problem;
+use tickwheel_jobs::JobId;
+use tickwheel_jobs::view;
+
+/// How long a view is kept.
+const KEPT: Duration = Duration::from_secs(1);
+/// How many views are kept.
+const MOST_KEPT: usize = 64;
+
+/// The content of a page or of a JSON answer.
+#[derive(Clone, Serialize)]
+#[serde(untagged)]
+pub(crate) enum View {
+    Overview(views::OverviewPage),
+    Kinds(view::Kinds),
+    Jobs(views::Jobs),
+    Job(Box<views::Job>),
+    Dead(view::Dead),
+    Groups(view::Groups),
+    Schedules(view::Schedules),
+    Nodes(view::Nodes),
+    Store(view::Store),
+    History(view::History),
+    Bulks(views::Bulks),
+    Bulk(views::Progress),
+}
+
+/// The state of a dashboard's thread: that of the reads keeps views, that of the changes has the bulks.
+pub(crate) struct Responder {
+    settings: Arc<DashboardSettings>,
+    board: Arc<Board>,
+    kept: HashMap<String, Kept>,
+    bulks: Bulks,
+    /// Those of both threads.
+    outcomes: Arc<Outcomes>,
+}
+
+/// A view that is kept.
+struct Kept {
+    at: Instant,
+    /// The changes before it was made, by the number of the board.
+    changes: u64,
+    view: View,
+}
+
+impl Kept {
+    fn is_fresh(&self, now: Instant, board: &Board) -> bool {
+        now.duration_since(self.at) < KEPT && self.changes == board.changes()
+    }
+}
+
+impl Responder {
+    pub(crate) fn new(
+        settings: Arc<DashboardSettings>,
+        board: Arc<Board>,
+        outcomes: Arc<Outcomes>,
+    ) -> Responder {
+        let bulks = Bulks::new(Arc::clone(&settings), Arc::clone(&board));
+        Responder { settings, board, kept: HashMap::new(), bulks, outcomes }
+    }
+
+    pub(crate) fn has_work(&self) -> bool {
+        self.bulks.are_under_way()
+    }
+
+    /// Makes a step of the changes that are under way.
+    pub(crate) fn work(&mut self) {
+        self.board.changed();
+        self.bulks.step();
+        self.board.changed();
+    }
+
+    /// Ends the change that has just panicked.
+    pub(crate) fn fail_work(&mut self) {
+        self.bulks.fail();
+    }
+
+    /// Ends the changes that are under way: the dashboard is gone.
+    pub(crate) fn end(&mut self) {
+        self.bulks.end();
+    }
+
+    pub(crate) fn answer(&mut self, task: &Task) -> Response<Body> {
+        let wants_html = wants_html(task);
+        match self.answer_or_problem(task, wants_html) {
+            Ok(answer) => answer,
+            Err(problem) => {
+                let is_page = wants_html && !matches!(task.route, Route::Read(_, Form::Json));
+                match self.frame(task).filter(|_| is_page) {
+                    Some(frame) => show::problem(&frame, &problem),
+                    None => request::problem(&problem),
+                }
+            }
+        }
+    }
+
+    fn answer_or_problem(
+        &mut self,
+        task: &Task,
+        wants_html: bool,
+    ) -> Result<Response<Body>, Problem> {
+        let settings = Arc::clone(&self.settings);
+        let reader = reader(&settings, &task.params)?;
+        match &task.route {
+            Route::Read(read, form) => {
+                let mut view = self.view(&reader, read)?;
+                if let View::Job(job) = &mut view
+                    && !task.may_change
+                {
+                    job.job.actions.clear();
+                }
+                match self.frame(task).filter(|_| *form == Form::Page) {
+                    Some(frame) => Ok(show::view(&frame, &view)),
+                    None => Ok(request::json(200, &view)),
+                }
+            }
+            Route::Download(id, whole) => {
+                let bytes = reader.whole(*id, *whole)?;
+                Ok(request::attachment(&format!("{id}.txt"), bytes))
+            }
+            Route::Act(act) => {
+                let form = act::form(act, &task.params)?;
+                if let Some((said, done)) = form.and_then(|form| self.outcomes.taken(form)) {
+                    return self.done(task, act, &done, &said, wants_html);
+                }
+                self.board.changed();
+                let mut said = String::new();
+                let remember = |done: &Done| said = self.outcomes.add(form, done.clone());
+                let done = act::act(&reader, &mut self.bulks, task, act, wants_html, remember);
+                self.board.changed();
+                self.done(task, act, &done?, &said, wants_html)
+            }
+            Route::Health => Ok(health(&settings)),
+            Route::Metrics => metrics(&settings, task),
+            Route::NotFound(_) | Route::Asset(_) | Route::NoSlash(_) => {
+                let message = "there is no such page".to_owned();
+                Err(Problem { status: 404, error: "not_found", message })
+            }
+        }
+    }
+
+    /// Answers an action.
+    fn done(
+        &self,
+        task: &Task,
+        act: &Act,
+        done: &Done,
+        said: &str,
+        wants_html: bool,
+    ) -> Result<Response<Body>, Problem> {
+        match (done, self.frame(task).filter(|_| wants_html)) {
+            (Done::Question(question), Some(frame)) => Ok(show::question(&frame, question)),
+            (Done::Question(question), None) => {
+                let status = if question.confirmed.is_some() { 409 } else { 200 };
+                Ok(request::json(status, question))
+            }
+            (Done::Started(progress), Some(frame)) => {
+                let to = frame.link(&format!("bulk/{}", progress.id));
+                Ok(request::redirect(303, &to))
+            }
+            (Done::Started(progress), None) => Ok(request::json(202, progress)),
+            (Done::Changed(changed), None) => Ok(request::json(200, changed)),
+            (Done::Changed(_), Some(frame)) => {
+                let back = act::back_of(&task.params, act);
+                let and = if back.contains('?') { "&" } else { "?" };
+                let to = frame.link(&format!("{back}{and}said={said}"));
+                // An empty link would be the action itself.
+                Ok(request::redirect(303, &to))
+            }
+        }
+    }
+
+    /// Returns a view, which may be up to a second old.
+    fn view(&mut self, reader: &Reader<'_>, read: &Read) -> Result<View, Problem> {
+        match read {
+            Read::Bulks => return Ok(View::Bulks(self.board.list(reader.view().now()))),
+            Read::Bulk(id) => return self.board.find(*id).map(View::Bulk),
+            _ => {}
+        }
+        let key = format!("{} {read:?} {:?}", reader.at, reader.params);
+        let now = params::now();
+        if let Some(kept) = self.kept.get(&key).filter(|kept| kept.is_fresh(now, &self.board)) {
+            return Ok(kept.view.clone());
+        }
+        let changes = self.board.changes();
+        let view = match read {
+            Read::Overview => View::Overview(reader.overview()?),
+            Read::Kinds => {
+                let after = reader.params.name("after")?;
+                View::Kinds(reader.view().kinds(after.as_deref(), reader.rows()?)?)
+            }
+            Read::Jobs => View::Jobs(reader.jobs()?),
+            Read::Job(id) => View::Job(Box::new(self.job(reader, *id)?)),
+            Read::Dead => View::Dead(reader.view().dead(reader.rows()?)?),
+            Read::Groups => View::Groups(reader.view().groups(reader.rows()?)?),
+            Read::Schedules => {
+                let after = reader.params.name("after")?;
+                View::Schedules(reader.view().schedules(after.as_deref(), reader.rows()?)?)
+            }
+            Read::Nodes => View::Nodes(reader.view().nodes(MOST_ROWS)?),
+            Read::Store => View::Store(reader.view().store()?),
+            Read::History => View::History(reader.history()?),
+            Read::Bulks | Read::Bulk(_) => unreachable!("answered above"),
+        };
+        self.kept.retain(|_, kept| kept.is_fresh(now, &self.board));
+        if self.kept.len() < MOST_KEPT {
+            self.kept.insert(key, Kept { at: now, changes, view: view.clone() });
+        }
+        Ok(view)
+    }
+
+    fn job(&self, reader: &Reader<'_>, id: JobId) -> Result<views::Job, Problem> {
+        let job = reader.view().job(id)?.ok_or_else(|| not_found(id))?;
+        let link = job.trace_id.as_ref().zip(self.settings.trace_link.as_ref());
+        let trace_link = link.map(|(id, template)| template.replace("{trace_id}", id));
+        Ok(views::Job { job, trace_link })
+    }
+
+    /// Returns the frame of the page that a request leads to, or nothing if its queue does not exist.
+    fn frame(&self, task: &Task) -> Option<Frame> {
+        let queues = &self.settings.queues;
+        let at = queue_of(&self.settings, &task.params).ok()?;
+        let (root, tab, path) = match &task.route {
+            Route::Read(read, _) => (task.route.root(), tab(read), read.path()),
+            Route::Act(act) => (act::root(act), Tab::None, act::default_back(act)),
+            Route::Download(..) => ("../../", Tab::Jobs, "jobs".to_owned()),
+            _ => ("./", Tab::None, String::new()),
+        };
+        let is_read = matches!(task.route, Route::Read(..));
+        let said = task.params.get("said").filter(|_| is_read);
+        let pairs: Vec<(String, String)> = match is_read {
+            true => task.params.pairs().filter(|(it, _)| it != "queue" && it != "said").collect(),
+            false => Vec::new(),
+        };
+        let and = if pairs.is_empty() { "" } else { "?" };
+        let link = |number: usize, name: &str| match number {
+            0 => root.to_owned(),
+            _ => format!("{root}?queue={}", encoded(name)),
+        };
+        let names = request::names();
+        Some(Frame {
+            title: self.settings.title.clone(),
+            tab,
+            queue: queues[at].name.clone(),
+            queues: queues
+                .iter()
+                .enumerate()
+                .map(|(number, queue)| QueueLink {
+                    name: queue.name.clone(),
+                    is_current: number == at,
+                    link: link(number, &queue.name),
+                })
+                .collect(),
+            root: root.to_owned(),
+            may_change: task.may_change,
+            form: act::new_id(),
+            said: said.and_then(|said| self.outcomes.said(said)).map(|changed| Said {
+                text: changed.text,
+                job: changed.job.map(|id| format!("jobs/{id}")),
+            }),
+            here: format!("{path}{and}{}", query(&pairs)),
+            style: names.style.clone(),
+            script: names.script.clone(),
+            now: queues[at].view.now(),
+            is_live: is_read,
+        })
+    }
+}
+
+fn tab(read: &Read) -> Tab {
+    match read {
+        Read::Overview | Read::History => Tab::Overview,
+        Read::Kinds => Tab::Kinds,
+        Read::Jobs | Read::Job(_) => Tab::Jobs,
+        Read::Dead => Tab::Dead,
+        Read::Groups => Tab::Groups,
+        Read::Schedules => Tab::Schedules,
+        Read::Nodes => Tab::Nodes,
+        Read::Store => Tab::Store,
+        Read::Bulks | Read::Bulk(_) => Tab::None,
+    }
+}
+
+/// Says whether the answer is for a browser. A JSON request is not.
+fn wants_html(task: &Task) -> bool {
+    let mut accepts = task.request.headers.get_all(ACCEPT).iter();
+    let accepts_html = accepts.any(|it| it.to_str().is_ok_and(|it| it.contains("text/html")));
+    match task.route {
+        Route::Read(_, Form::Page) => true,
+        _ => accepts_html && !is_json(&task.request),
+    }
+}
+
+fn queue_of(settings: &DashboardSettings, params: &Params) -> Result<usize, Problem> {
+    let Some(name) = params.get("queue") else { return Ok(0) };
+    let found = settings.queues.iter().position(|queue| queue.name == name);
+    found.ok_or_else(|| {
+        let message = "the dashboard has no queue of this name".to_owned();
+        Problem { status: 404, error: "no_queue", message }
+    })
+}
+
+fn reader<'a>(settings: &'a DashboardSettings, params: &'a Params) -> Result<Reader<'a>, Problem> {
+    Ok(Reader { queues: &settings.queues, at: queue_of(settings, params)?, params })
+}
+
+/// Returns the metrics of every queue, in the text that the request asks for.
+fn metrics(settings: &DashboardSettings, task: &Task) -> Result<Response<Body>, Problem> {
+    let mut all = Metrics::new();
+    for queue in &settings.queues {
+        all.add(queue.client.metrics()?);
+    }
+    let accept = task.request.headers.get(ACCEPT).and_then(|accept| accept.to_str().ok());
+    let (content_type, text) = all.for_accept(accept);
+    Ok(request::text(200, content_type, text))
+}
+
+/// Asks every queue whether its store answers.
+fn health(settings: &DashboardSettings) -> Response<Body> {
+    for queue in &settings.queues {
+        if let Err(error) = queue.view.client().is_paused() {
+            let text = format!("the queue {}: {error}\n", queue.name);
+            return request::text(503, "text/plain; charset=utf-8", text);
+        }
+    }
+    request::text(200, "text/plain; charset=utf-8", "ok\n".to_owned())
+}
+
+/// The pages.
+mod show {
+    use super::*;
+    use crate::page;
+
+    pub(super) fn view(frame: &Frame, view: &View) -> Response<Body> {
+        let html = match view {
+            View::Overview(view) => page::overview::page(frame, view),
+            View::Kinds(view) => page::kinds_and_limits::page(frame, view),
+            View::Jobs(view) => page::jobs::jobs_page(frame, view),
+            View::Job(view) => page::jobs::job_page(frame, view),
+            View::Dead(view) => page::jobs::dead_page(frame, view),
+            View::Groups(view) => page::groups::page(frame, view),
+            View::Schedules(view) => page::nodes_and_schedules::schedules_page(frame, view),
+            View::Nodes(view) => page::nodes_and_schedules::nodes_page(frame, view),
+            View::Store(view) => page::nodes_and_schedules::store_page(frame, view),
+            View::Bulks(view) => page::actions::bulks_page(frame, view),
+            View::Bulk(view) => page::actions::progress_page(frame, view),
+            // No path leads to it as a page.
+            View::History(view) => return request::json(200, view),
+        };
+        request::page(200, html.into_string())
+    }
+
+    pub(super) fn question(frame: &Frame, question: &views::Question) -> Response<Body> {
+        request::page(200, page::actions::question_page(frame, question).into_string())
+    }
+
+    pub(super) fn problem(frame: &Frame, problem: &Problem) -> Response<Body> {
+        request::page(problem.status, page::layout::problem_page(frame, problem).into_string())
+    }
+}

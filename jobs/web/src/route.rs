@@ -1,0 +1,313 @@
+//! Which page or action a path leads to, and how deep it lies below the root of the dashboard.
+//!
+//! Ground rules:
+//!
+//! - A path is read from its end, so a prefix in front of it has no effect, whether a proxy strips it or not.
+//! - Every path that ends with a slash is the overview. A path that leads nowhere is taken for the prefix without
+//!   its slash, and redirected to the path with it. A prefix that ends with the name of a page is taken for that page. Under `api/v1/`, and in the place of an id, it is not found.
+//! - No name is a segment of a path: browsers and proxies change a path that has `..` or `//` in it, also where these
+//!   are percent-encoded. So a segment is a fixed word, the id of a job or the number of a bulk, in the one form in
+//!   which it is printed, and a name is a parameter.
+
+use core::str::FromStr;
+
+use super::params::{Known, Sort};
+use tickwheel_jobs::JobId;
+
+/// A place of the dashboard.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Route {
+    /// A page, or the same as JSON.
+    Read(Read, Form),
+    /// The payload or the result of a job, as an attachment.
+    Download(JobId, Whole),
+    /// An action, which only a POST does.
+    Act(Act),
+    /// The style sheet, the script: its name.
+    Asset(String),
+    Metrics,
+    Health,
+    /// The path lacks a slash at its end: its last segment, still encoded.
+    NoSlash(String),
+    NotFound(Form),
+}
+
+/// The subject of a page or of a JSON answer.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum Read {
+    Overview,
+    Kinds,
+    Jobs,
+    Job(JobId),
+    Dead,
+    Groups,
+    Schedules,
+    Nodes,
+    Store,
+    History,
+    Bulks,
+    Bulk(u64),
+}
+
+/// How it is shown.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum Form {
+    Page,
+    Json,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Whole {
+    Payload,
+    Result,
+}
+
+/// An action. The kind or the schedule is a parameter of the request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Act {
+    Job(JobId, JobVerb),
+    Bulk,
+    StopBulk(u64),
+    Queue(Pause),
+    Kind(Pause),
+    Schedule(ScheduleVerb),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum JobVerb {
+    Retry,
+    Delete,
+    Cancel,
+    Reschedule,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Pause {
+    Pause,
+    Resume,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum ScheduleVerb {
+    Run,
+    Pause,
+    Resume,
+    Unschedule,
+}
+
+impl Route {
+    /// Reads a path, which is still encoded.
+    pub(crate) fn of(path: &str) -> Route {
+        if path.is_empty() || path.ends_with('/') || path == "*" {
+            return Route::Read(Read::Overview, Form::Page);
+        }
+        let segments: Vec<&str> = path.split('/').collect();
+        let api = segments.windows(2).rposition(|pair| *pair == ["api", "v1"]);
+        if let Some(at) = api {
+            return api_route(&segments[at + 2..]);
+        }
+        page_route(&segments)
+    }
+
+    /// Returns the way from this page to the root of the dashboard.
+    pub(crate) fn root(&self) -> &'static str {
+        match self {
+            Route::Read(read, Form::Page) => read.root(),
+            _ => "./",
+        }
+    }
+
+    /// Returns the parameters that the place knows, beside the queue. Any other is refused.
+    pub(crate) fn parameters(&self) -> Known {
+        use Sort::{Flag, Number, Text, Texts};
+        match self {
+            Route::Read(read, _) => match read {
+                Read::Kinds | Read::Schedules => {
+                    &[("said", Text), ("after", Text), ("limit", Number)]
+                }
+                Read::Jobs => &[
+                    ("said", Text),
+                    ("state", Text),
+                    ("kind", Text),
+                    ("key", Text),
+                    ("text", Text),
+                    ("group", Text),
+                    ("from", Text),
+                    ("to", Text),
+                    ("after", Text),
+                    ("before", Text),
+                    ("limit", Number),
+                ],
+                Read::Dead | Read::Groups => &[("said", Text), ("limit", Number)],
+                Read::History => {
+                    &[("said", Text), ("step", Text), ("steps", Number), ("kind", Text)]
+                }
+                _ => &[("said", Text)],
+            },
+            Route::Act(act) => match act {
+                Act::Job(_, JobVerb::Reschedule) => {
+                    &[("back", Text), ("once", Text), ("when", Text)]
+                }
+                Act::Job(_, JobVerb::Delete | JobVerb::Cancel) => {
+                    &[("back", Text), ("once", Text), ("confirm", Flag)]
+                }
+                Act::Job(_, JobVerb::Retry) | Act::StopBulk(_) | Act::Queue(_) => {
+                    &[("back", Text), ("once", Text)]
+                }
+                Act::Kind(_) => &[("back", Text), ("once", Text), ("kind", Text)],
+                Act::Schedule(_) => {
+                    &[("back", Text), ("once", Text), ("schedule", Text), ("confirm", Flag)]
+                }
+                Act::Bulk => &[
+                    ("back", Text),
+                    ("once", Text),
+                    ("action", Text),
+                    ("when", Text),
+                    ("confirm", Number),
+                    ("id", Texts),
+                    ("all", Flag),
+                    ("state", Text),
+                    ("kind", Text),
+                    ("key", Text),
+                    ("text", Text),
+                    ("group", Text),
+                    ("from", Text),
+                    ("to", Text),
+                ],
+            },
+            _ => &[],
+        }
+    }
+}
+
+impl Read {
+    fn root(&self) -> &'static str {
+        match self {
+            Read::Job(_) | Read::Bulk(_) => "../",
+            _ => "./",
+        }
+    }
+
+    /// Returns the path of its page, from the root.
+    pub(crate) fn path(&self) -> String {
+        let name = match self {
+            Read::Job(id) => return format!("jobs/{id}"),
+            Read::Bulk(id) => return format!("bulk/{id}"),
+            Read::Overview => "",
+            Read::Kinds => "kinds",
+            Read::Jobs => "jobs",
+            Read::Dead => "dead",
+            Read::Groups => "groups",
+            Read::Schedules => "schedules",
+            Read::Nodes => "nodes",
+            Read::Store => "store",
+            Read::History => "history",
+            Read::Bulks => "bulk",
+        };
+        name.to_owned()
+    }
+
+    fn of(name: &str) -> Option<Read> {
+        let all = [
+            Read::Kinds,
+            Read::Jobs,
+            Read::Dead,
+            Read::Groups,
+            Read::Schedules,
+            Read::Nodes,
+            Read::Store,
+            Read::Bulks,
+        ];
+        all.into_iter().find(|read| read.path() == name)
+    }
+}
+
+/// Says whether a text is the path of a page from the root, with or without a query. So no form leads elsewhere.
+pub(crate) fn is_page(back: &str) -> bool {
+    let (path, query) = back.split_once('?').unwrap_or((back, ""));
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_~.%=&+".contains(&byte);
+    let is_known = match Route::of(path) {
+        Route::Read(read, Form::Page) => read.path() == path,
+        _ => false,
+    };
+    is_known && !path.is_empty() && query.bytes().all(is_plain)
+}
+
+fn page_route(segments: &[&str]) -> Route {
+    let (last, before) = segments.split_last().unwrap_or((&"", &[]));
+    let not_found = Route::NotFound(Form::Page);
+    match (before, *last) {
+        ([.., "jobs", id], whole @ ("payload" | "result")) if printed::<JobId>(id).is_some() => {
+            let whole = if whole == "payload" { Whole::Payload } else { Whole::Result };
+            printed(id).map_or(not_found, |id| Route::Download(id, whole))
+        }
+        ([.., "bulk"], id) if printed::<u64>(id).is_some() => {
+            printed(id).map_or(not_found, |id| Route::Read(Read::Bulk(id), Form::Page))
+        }
+        (_, "metrics") => Route::Metrics,
+        (_, "healthz") => Route::Health,
+        (_, name) if name.ends_with(".css") || name.ends_with(".js") || name.ends_with(".svg") => {
+            Route::Asset(name.to_owned())
+        }
+        (_, name) => match Read::of(name) {
+            Some(read) => Route::Read(read, Form::Page),
+            None => match before {
+                [.., "jobs"] => {
+                    printed(name).map_or(not_found, |id| Route::Read(Read::Job(id), Form::Page))
+                }
+                [.., "bulk"] => not_found,
+                _ => Route::NoSlash(name.to_owned()),
+            },
+        },
+    }
+}
+
+fn api_route(segments: &[&str]) -> Route {
+    let found = match segments {
+        ["overview"] => Some(Route::Read(Read::Overview, Form::Json)),
+        ["history"] => Some(Route::Read(Read::History, Form::Json)),
+        ["bulk"] => Some(Route::Act(Act::Bulk)),
+        ["bulks"] => Some(Route::Read(Read::Bulks, Form::Json)),
+        ["bulk", id] => printed(id).map(|id| Route::Read(Read::Bulk(id), Form::Json)),
+        ["bulk", id, "stop"] => printed(id).map(|id| Route::Act(Act::StopBulk(id))),
+        [name] => Read::of(name).map(|it| Route::Read(it, Form::Json)),
+        ["jobs", id] => printed(id).map(|id| Route::Read(Read::Job(id), Form::Json)),
+        ["jobs", id, verb] => {
+            let verb = match *verb {
+                "retry" => Some(JobVerb::Retry),
+                "delete" => Some(JobVerb::Delete),
+                "cancel" => Some(JobVerb::Cancel),
+                "reschedule" => Some(JobVerb::Reschedule),
+                _ => None,
+            };
+            printed(id).zip(verb).map(|(id, verb)| Route::Act(Act::Job(id, verb)))
+        }
+        ["queue", verb] => pause(verb).map(|verb| Route::Act(Act::Queue(verb))),
+        ["kinds", verb] => pause(verb).map(|verb| Route::Act(Act::Kind(verb))),
+        ["schedules", verb] => {
+            let verb = match *verb {
+                "run" => Some(ScheduleVerb::Run),
+                "pause" => Some(ScheduleVerb::Pause),
+                "resume" => Some(ScheduleVerb::Resume),
+                "unschedule" => Some(ScheduleVerb::Unschedule),
+                _ => None,
+            };
+            verb.map(|verb| Route::Act(Act::Schedule(verb)))
+        }
+        _ => None,
+    };
+    found.unwrap_or(Route::NotFound(Form::Json))
+}
+
+fn pause(verb: &str) -> Option<Pause> {
+    match verb {
+        "pause" => Some(Pause::Pause),
+        "resume" => Some(Pause::Resume),
+        _ => None,
+    }
+}
+
+/// Reads the id of a job or the number of a bulk, in the one form in which it is printed.
+fn printed<T: FromStr + ToString>(text: &str) -> Option<T> {
+    text.parse().ok().filter(|id: &T| id.to_string() == text)
+}

@@ -1,0 +1,141 @@
+//! What the pages and the JSON have beside the rows of [`tickwheel_jobs::view`]: links, filters as they were typed,
+//! questions, the progress of changes, problems.
+
+use serde::Serialize;
+
+use tickwheel_jobs::view::{JobList, JobPage, Number, Overview, Time};
+
+/// The reason of a refusal or failure, as a page and as JSON.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub(crate) struct Problem {
+    /// The HTTP status.
+    pub(crate) status: u16,
+    /// A word for programs: `not_found`, `forbidden`, `bad_parameter`, `store_failed`.
+    pub(crate) error: &'static str,
+    /// A sentence for people.
+    pub(crate) message: String,
+}
+
+/// The first page.
+#[derive(Clone, Serialize)]
+pub(crate) struct OverviewPage {
+    #[serde(flatten)]
+    pub(crate) view: Overview,
+    pub(crate) queues: Vec<QueueRow>,
+}
+
+/// A queue of the dashboard.
+#[derive(Clone, Default, Serialize)]
+pub(crate) struct QueueRow {
+    pub(crate) name: String,
+    /// It is the one that the page shows.
+    pub(crate) is_current: bool,
+    /// Why it could not be read; the numbers are zero then.
+    pub(crate) problem: Option<String>,
+    pub(crate) pending: u64,
+    pub(crate) overdue: Option<Number>,
+    pub(crate) dead: u64,
+    /// The nodes that were seen lately.
+    pub(crate) nodes: u64,
+}
+
+/// Which jobs a list has: the parameters of `jobs`, for the form of the filter.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub(crate) struct Filter {
+    /// `pending`, `overdue`, `running`, `retrying`, `dead`, `completed`.
+    pub(crate) state: &'static str,
+    pub(crate) kind: Option<String>,
+    pub(crate) key: Option<String>,
+    pub(crate) text: Option<String>,
+    /// The group of dead jobs: its name in links.
+    pub(crate) group: Option<String>,
+    /// The first line of the error of the group, if a job of it was found.
+    pub(crate) error: Option<String>,
+    /// Due from this time on, as the parameter had it.
+    pub(crate) from: Option<String>,
+    /// Due until this time.
+    pub(crate) to: Option<String>,
+}
+
+/// A page of jobs.
+#[derive(Clone, Serialize)]
+pub(crate) struct Jobs {
+    #[serde(flatten)]
+    pub(crate) list: JobList,
+    pub(crate) filter: Filter,
+    /// The query of the next page (`state=dead&after=..`), if there is one: `jobs?` and this is the link.
+    pub(crate) older: Option<String>,
+    /// The query of the page before.
+    pub(crate) newer: Option<String>,
+    /// The filter as a query, without the place in the list.
+    pub(crate) query: String,
+    /// The changes that these jobs allow, for the bulk: of `cancel`, `reschedule`, `retry`, `delete`.
+    pub(crate) changes: Vec<&'static str>,
+    /// The kinds of the queue, for completion: at most 200.
+    pub(crate) kinds: Vec<String>,
+}
+
+/// Everything about a job.
+#[derive(Clone, Serialize)]
+pub(crate) struct Job {
+    #[serde(flatten)]
+    pub(crate) job: JobPage,
+    /// The link to its trace, by the template of the dashboard.
+    pub(crate) trace_link: Option<String>,
+}
+
+/// The question before an action.
+#[derive(Clone, Serialize)]
+pub(crate) struct Question {
+    /// `retry`, `delete`, `cancel`, `reschedule`, `unschedule`, ..
+    pub(crate) action: &'static str,
+    /// How many jobs it is about; none if it is about a schedule or a kind.
+    pub(crate) jobs: Option<Number>,
+    /// How many were confirmed, if that was asked before and there are more by now.
+    pub(crate) confirmed: Option<Number>,
+    /// The scope, as a sentence: `the dead jobs of the kind mail whose error is "timed out"`.
+    pub(crate) scope: String,
+    /// It loses jobs.
+    pub(crate) loses: bool,
+    /// Where its form is posted to, for [`Frame::link`](crate::page::layout::Frame::link).
+    #[serde(skip)]
+    pub(crate) target: String,
+    /// The fields that the form sends again, `confirm` among them.
+    #[serde(skip)]
+    pub(crate) fields: Vec<(String, String)>,
+    /// The page to which "no" leads, for the same.
+    #[serde(skip)]
+    pub(crate) back: String,
+}
+
+/// The bulks of this process, the newest first.
+#[derive(Clone, Serialize)]
+pub(crate) struct Bulks {
+    pub(crate) now: Time,
+    pub(crate) rows: Vec<Progress>,
+}
+
+/// How far a bulk is.
+#[derive(Clone, Serialize)]
+pub(crate) struct Progress {
+    pub(crate) id: u64,
+    /// The name of its queue.
+    pub(crate) queue: String,
+    pub(crate) action: &'static str,
+    pub(crate) scope: String,
+    pub(crate) started: Time,
+    pub(crate) ended: Option<Time>,
+    /// `running`, `done`, `stopped`, `failed`.
+    pub(crate) state: &'static str,
+    /// How many jobs it was thought to be about.
+    pub(crate) of: Number,
+    pub(crate) seen: u64,
+    pub(crate) changed: u64,
+    pub(crate) asked_to_stop: u64,
+    pub(crate) passed_over: u64,
+    /// Why it failed, or why it was ended early.
+    pub(crate) problem: Option<String>,
+    /// Where the page goes once it has ended, for [`Frame::link`](crate::page::layout::Frame::link).
+    #[serde(skip)]
+    pub(crate) back: String,
+}

@@ -1,0 +1,474 @@
+//! Actions: on one job, on many, on kinds and schedules; questions, progress, audit.
+
+use std::pin::pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::task::{Context, Waker};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tickwheel_jobs::{Driver, Fail, JobState, Jobs, Retry, Run};
+use tickwheel_jobs_web::{Dashboard, Part};
+use tower_service::Service;
+
+use crate::ask::{
+    Answer, Mail, block_on, encoded, full, get, group, mail, manual, post, request_to_post,
+    run_due, submit,
+};
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// Returns the page that an action leads to, without its outcome.
+fn page_of(done: &Answer) -> &str {
+    done.header("location").split("?said=").next().unwrap()
+}
+
+/// Longer than anything takes on a loaded machine.
+const LONG: Duration = Duration::from_secs(60);
+
+/// Waits for the end of a bulk, and returns its progress.
+pub(crate) fn wait(dashboard: &Dashboard, started: &Value) -> Value {
+    for _ in 0..10_000 {
+        let progress = get(dashboard, &format!("/api/v1/bulk/{}", started["id"])).ok();
+        if progress["state"] != "running" {
+            return progress;
+        }
+        std::thread::yield_now();
+    }
+    panic!("the bulk has no end");
+}
+
+/// Starts a bulk of as many jobs as the question says, and returns its progress at its end.
+fn bulk(dashboard: &Dashboard, mut body: Value) -> Value {
+    body["confirm"] = post(dashboard, "/api/v1/bulk", &body).ok()["jobs"]["count"].clone();
+    let started = post(dashboard, "/api/v1/bulk", &body);
+    assert_eq!(started.status, 202, "{started:?}");
+    wait(dashboard, &started.json())
+}
+
+/// A bulk says its number and scope, and does nothing, until it is confirmed. Then it goes in commits of 256, and
+/// ends in the audit.
+#[test]
+fn bulk_asks_first_and_reports_its_end() {
+    let (jobs, driver) = manual();
+    jobs.insert_batch((0..600).map(|n| (Duration::ZERO, mail(&format!("fail {}", n % 2)))))
+        .unwrap();
+    run_due(&driver);
+    let audited = Arc::new(Mutex::new(Vec::new()));
+    let log = Arc::clone(&audited);
+    let dashboard = full(jobs.client()).audit(move |action| {
+        let host = action.request().headers["host"].to_str().unwrap().to_owned();
+        let problem = action.problem.clone();
+        log.lock().unwrap().push((
+            action.name,
+            action.scope.clone(),
+            action.changed,
+            host,
+            problem,
+        ));
+    });
+    let group = json!({"action": "retry", "state": "dead", "kind": "mail", "group": group(&dashboard, "fail 1")});
+    let question = post(&dashboard, "/api/v1/bulk", &group).ok();
+    assert_eq!(question["jobs"], json!({"count": 300, "is_exact": true}));
+    assert_eq!(question["scope"], "the dead jobs of the kind \"mail\" with the error \"fail 1\"");
+    assert_eq!(jobs.count().unwrap().dead, 600);
+    let ended = bulk(&dashboard, group);
+    assert_eq!(
+        (&ended["state"], &ended["changed"], &ended["seen"]),
+        (&"done".into(), &300.into(), &300.into())
+    );
+    assert_eq!(jobs.count().unwrap().dead, 300);
+    let scope = question["scope"].as_str().unwrap().to_owned();
+    let expected = [("retry", scope, 300, "shop.example".to_owned(), None)];
+    assert_eq!(*audited.lock().unwrap(), expected);
+    let listed = get(&dashboard, "/api/v1/bulks").ok();
+    assert_eq!(listed["rows"][0]["id"], ended["id"]);
+}
+
+/// A form asks in a page, which sends the same fields again and then leads to the progress.
+#[test]
+fn bulk_of_a_form_asks_in_a_page() {
+    let (jobs, _driver) = manual();
+    jobs.insert_batch((0..3).map(|_| (HOUR, mail("one")))).unwrap();
+    let dashboard = full(jobs.client());
+    let form = "action=cancel&state=pending&kind=mail&back=jobs%3Fstate%3Dpending";
+    let question = submit(&dashboard, "/admin/api/v1/bulk", form);
+    assert_eq!(
+        (question.status, question.header("content-type")),
+        (200, "text/html; charset=utf-8")
+    );
+    assert!(question.text().contains("name=\"confirm\""), "{}", question.text());
+    assert!(question.text().contains("action=\"../../api/v1/bulk\""), "{}", question.text());
+    assert_eq!(jobs.count().unwrap().pending, 3);
+    let started = submit(&dashboard, "/admin/api/v1/bulk", &format!("{form}&confirm=3"));
+    assert_eq!((started.status, started.header("location")), (303, "../../bulk/1"));
+    assert_eq!(wait(&dashboard, &json!({"id": 1}))["changed"], 3);
+    assert_eq!(get(&dashboard, "/admin/bulk/1").status, 200);
+}
+
+/// Chosen jobs are changed, and no others; each change only where it applies.
+#[test]
+fn bulk_changes_the_chosen_jobs() {
+    let (jobs, _driver) = manual();
+    let ids: Vec<_> = (0..4).map(|_| jobs.insert(HOUR, mail("one")).unwrap().to_string()).collect();
+    let dashboard = full(jobs.client());
+    let ended = bulk(&dashboard, json!({"action": "cancel", "id": [ids[0], ids[2], ids[2]]}));
+    assert_eq!(ended["changed"], 2);
+    let left: Vec<_> = jobs.pending().map(|job| job.id.to_string()).collect();
+    assert_eq!(left, [ids[1].clone(), ids[3].clone()]);
+    for wrong in [
+        json!({"action": "retry", "state": "pending", "all": true}),
+        json!({"action": "delete", "state": "running", "all": true}),
+        json!({"action": "cancel"}),
+        json!({"state": "pending"}),
+        json!({"action": "cancel", "id": ["7"]}),
+        json!({"action": "reschedule", "state": "pending", "all": true, "when": "soon"}),
+    ] {
+        assert_eq!(post(&dashboard, "/api/v1/bulk", &wrong).status, 400, "{wrong}");
+    }
+}
+
+/// A reschedule of all jobs moves each once, also to a time within the list.
+#[test]
+fn bulk_reschedules_each_job_once() {
+    let (jobs, _driver) = manual();
+    jobs.insert_batch((1..=700).map(|n| (n * Duration::from_secs(60), mail("one")))).unwrap();
+    let dashboard = full(jobs.client());
+    let ended = bulk(
+        &dashboard,
+        json!({"action": "reschedule", "state": "pending", "all": true, "when": "6h"}),
+    );
+    assert_eq!(ended["state"], "done", "{ended}");
+    assert!(ended["changed"].as_u64().unwrap() >= 699, "{ended}");
+    let dues: std::collections::HashSet<_> = jobs.pending().map(|job| job.due).collect();
+    assert_eq!(dues.len(), 1);
+}
+
+/// A bulk that is stopped keeps its changes, and says so. The dashboard's thread stands in `redact` in the midst of the
+/// bulk until it has the request to stop.
+#[test]
+fn bulk_can_be_stopped() {
+    let (jobs, _driver) = manual();
+    for _ in 0..40 {
+        jobs.insert_batch((0..1000).map(|_| (HOUR, mail("one")))).unwrap();
+    }
+    let (calls, stop_at) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(usize::MAX)));
+    let (counted, limit) = (Arc::clone(&calls), Arc::clone(&stop_at));
+    let (stands, is_standing) = mpsc::channel();
+    let (goes_on, may_go_on) = mpsc::channel();
+    let may_go_on = Mutex::new(may_go_on);
+    let dashboard = full(jobs.client()).redact(move |_, _, _| {
+        if counted.fetch_add(1, Ordering::SeqCst) == limit.load(Ordering::SeqCst) {
+            stands.send(()).unwrap();
+            may_go_on.lock().unwrap().recv().unwrap();
+        }
+    });
+    let mut all = json!({"action": "cancel", "state": "pending", "text": "one"});
+    assert_eq!(post(&dashboard, "/api/v1/bulk", &all).status, 200);
+    // The start of the bulk asks as much as the question did. The bulk itself asks for each of 40,000 jobs.
+    let asked = calls.load(Ordering::SeqCst);
+    assert!(asked < 15_000, "{asked}");
+    stop_at.store(2 * asked + 3000, Ordering::SeqCst);
+    all["confirm"] = "6144+".into();
+    let started = post(&dashboard, "/api/v1/bulk", &all).json();
+    is_standing.recv_timeout(LONG).unwrap();
+    let path = format!("/api/v1/bulk/{}/stop", started["id"]);
+    let mut stop = pin!(dashboard.clone().call(request_to_post(&path, &json!({}))));
+    // The first poll sends the request to the thread.
+    assert!(stop.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    goes_on.send(()).unwrap();
+    assert_eq!(block_on(stop).unwrap().status(), 200);
+    let ended = wait(&dashboard, &started);
+    let left = jobs.count().unwrap().pending;
+    assert_eq!(ended["changed"].as_u64().unwrap() + left, 40_000, "{ended}");
+    assert_eq!(ended["state"], "stopped", "{ended}");
+    assert!(left > 0 && left < 40_000, "{left}");
+}
+
+/// Returns jobs of which each is dead at once, with its text as the error.
+fn dying() -> (Jobs, Driver) {
+    let fails = |mail: Mail, _: &Run| Err(Fail::dead(mail.text));
+    Jobs::memory().handle_with(Retry::never(), fails).manual().unwrap()
+}
+
+/// P93: The number on a button is the number that the question says and that is changed, also of a group whose error
+/// has no text: an empty one, one that begins with a line end, one that `redact` has made empty.
+#[test]
+fn bulk_of_a_group_changes_that_group_alone() {
+    let (jobs, driver) = dying();
+    let errors = [
+        "",
+        "\nsecond line",
+        "\r\nsecond line",
+        "secret",
+        "other",
+        "other\nline",
+        " ",
+        "é".repeat(2000).as_str(),
+    ]
+    .map(str::to_owned);
+    for (at, error) in errors.iter().enumerate() {
+        jobs.insert_batch((0..=at).map(|_| (Duration::ZERO, mail(error)))).unwrap();
+    }
+    run_due(&driver);
+    let dashboard = full(jobs.client()).redact(|_, part, value| {
+        if part == Part::Error && *value == "secret" {
+            *value = "".into();
+        }
+    });
+    let mut left = jobs.count().unwrap().dead;
+    let groups = get(&dashboard, "/api/v1/dead").ok()["groups"].as_array().unwrap().clone();
+    let counts: Vec<_> = groups
+        .iter()
+        .map(|group| {
+            (group["error"].as_str().unwrap().chars().next(), group["jobs"].as_u64().unwrap())
+        })
+        .collect();
+    assert_eq!(counts, [(Some('o'), 11), (None, 10), (Some('é'), 8), (Some(' '), 7)]);
+    for group in groups {
+        let count = group["jobs"].as_u64().unwrap();
+        let query = format!("state=dead&kind=mail&group={}", group["group"].as_str().unwrap());
+        let list = format!("/api/v1/jobs?{query}");
+        assert_eq!(get(&dashboard, &list).ok()["rows"].as_array().unwrap().len() as u64, count);
+        assert_eq!(get(&dashboard, &list.replace("/api/v1", "")).status, 200);
+        let form = format!("action=delete&back=dead&{query}");
+        let question = submit(&dashboard, "/api/v1/bulk", &form);
+        assert!(question.text().contains(&format!("Delete {count} jobs?")), "{}", question.text());
+        let body =
+            json!({"action": "delete", "state": "dead", "kind": "mail", "group": group["group"]});
+        let ended = bulk(&dashboard, body);
+        assert_eq!(
+            (&ended["state"], &ended["changed"]),
+            (&"done".into(), &count.into()),
+            "{ended}"
+        );
+        left -= count;
+        assert_eq!(jobs.count().unwrap().dead, left);
+    }
+    assert_eq!(left, 0);
+}
+
+/// P93: What was confirmed bounds what is changed. A bulk that matches more by then asks again, with the new number.
+#[test]
+fn bulk_that_matches_more_asks_again() {
+    let (jobs, driver) = manual();
+    let dashboard = full(jobs.client());
+    let die = |many| {
+        jobs.insert_batch((0..many).map(|_| (Duration::ZERO, mail("fail")))).unwrap();
+        run_due(&driver);
+    };
+    die(3);
+    let mut body = json!({"action": "delete", "state": "dead", "kind": "mail"});
+    assert_eq!(post(&dashboard, "/api/v1/bulk", &body).ok()["jobs"]["count"], 3);
+    die(2);
+    body["confirm"] = 3.into();
+    let again = post(&dashboard, "/api/v1/bulk", &body);
+    assert_eq!(again.status, 409, "{again:?}");
+    assert_eq!(
+        (&again.json()["jobs"]["count"], &again.json()["confirmed"]["count"]),
+        (&5.into(), &3.into())
+    );
+    let form = "action=delete&state=dead&kind=mail&confirm=3";
+    let page = submit(&dashboard, "/api/v1/bulk", form);
+    assert!(
+        page.status == 200
+            && page.text().contains("Delete 5 jobs?")
+            && page.text().contains("name=\"confirm\" value=\"5\""),
+        "{}",
+        page.text()
+    );
+    assert_eq!(jobs.count().unwrap().dead, 5);
+    for wrong in
+        [json!(true), json!("yes"), json!(""), json!(-3), json!(3.5), json!("+5"), json!("5 ")]
+    {
+        body["confirm"] = wrong;
+        assert_eq!(post(&dashboard, "/api/v1/bulk", &body).status, 400, "{body}");
+    }
+    // Fewer by then are within the number.
+    body["confirm"] = 9.into();
+    let started = post(&dashboard, "/api/v1/bulk", &body);
+    assert_eq!(wait(&dashboard, &started.json())["changed"], 5);
+}
+
+/// P93: Jobs that come to match while a bulk is under way are left, beyond the number that was confirmed.
+#[test]
+fn bulk_changes_no_more_jobs_than_were_confirmed() {
+    let (jobs, _driver) = manual();
+    jobs.insert_batch((0..600).map(|_| (HOUR, mail("one")))).unwrap();
+    let (client, calls) = (jobs.client(), AtomicUsize::new(0));
+    let dashboard = full(jobs.client()).redact(move |_, _, _| {
+        // The question and the start have looked at each job: the bulk itself has begun.
+        if calls.fetch_add(1, Ordering::SeqCst) == 1200 {
+            client.insert_batch((0..50).map(|_| (2 * HOUR, mail("one")))).unwrap();
+        }
+    });
+    let ended = bulk(&dashboard, json!({"action": "cancel", "state": "pending", "text": "one"}));
+    assert_eq!((&ended["state"], &ended["changed"]), (&"stopped".into(), &600.into()), "{ended}");
+    assert!(ended["problem"].as_str().unwrap().contains("more match by now"), "{ended}");
+    assert_eq!(jobs.count().unwrap().pending, 50);
+}
+
+/// Each action on one job has its effect, or its answer says why not.
+#[test]
+fn actions_on_one_job() {
+    let (jobs, driver) = manual();
+    let dashboard = full(jobs.client());
+    let dead = |text: &str| {
+        let id = jobs.insert(Duration::ZERO, mail(text)).unwrap();
+        run_due(&driver);
+        id
+    };
+    let act = |id, verb: &str, body: Value| {
+        let answer = post(&dashboard, &format!("/api/v1/jobs/{id}/{verb}"), &body);
+        (answer.status, answer.json())
+    };
+    let id = dead("fail");
+    assert_eq!(act(id, "cancel", json!({})).0, 409);
+    assert_eq!(act(id, "reschedule", json!({"when": "1h"})).0, 409);
+    assert_eq!(act(id, "retry", json!({})).0, 200);
+    assert_eq!(jobs.get(id).unwrap().unwrap().state, JobState::Pending);
+    assert_eq!(act(id, "delete", json!({})).0, 409);
+    assert_eq!(act(id, "reschedule", json!({"when": "2h"})).0, 200);
+    let due = jobs.get(id).unwrap().unwrap().due;
+    assert_eq!(due, driver.wall_now() + 2 * HOUR);
+    assert_eq!(act(id, "reschedule", json!({"when": "soon"})).0, 400);
+    assert_eq!(act(id, "cancel", json!({})).1["result"], "done");
+    assert_eq!(act(id, "cancel", json!({})).0, 404);
+    let id = dead("fail");
+    assert_eq!(act(id, "delete", json!({})).0, 200);
+    assert_eq!(jobs.get(id).unwrap(), None);
+}
+
+/// A form that loses a job is asked once more, and leads back to a page of the dashboard and nowhere else.
+#[test]
+fn actions_of_forms_ask_and_lead_back() {
+    let (jobs, driver) = manual();
+    let dashboard = full(jobs.client());
+    let id = jobs.insert(Duration::ZERO, mail("fail")).unwrap();
+    run_due(&driver);
+    let path = format!("/api/v1/jobs/{id}/delete");
+    let question = submit(&dashboard, &path, "back=dead");
+    assert_eq!(question.status, 200);
+    assert!(jobs.get(id).unwrap().is_some());
+    let done = submit(&dashboard, &path, "back=dead&confirm=yes");
+    assert_eq!((done.status, page_of(&done)), (303, "../../../../dead"));
+    assert_eq!(jobs.get(id).unwrap(), None);
+    for back in [
+        "//evil.example",
+        "http://evil.example/jobs",
+        "/jobs",
+        "../jobs",
+        "jobs\r\nx: y",
+        "jobs?\"",
+        "nowhere",
+        "",
+    ] {
+        let form = format!("kind=mail&back={}", encoded(back));
+        let done = submit(&dashboard, "/api/v1/kinds/pause", &form);
+        assert_eq!((done.status, page_of(&done)), (303, "../../../kinds"), "{back:?}");
+    }
+}
+
+/// Kinds, the queue and schedules are paused, resumed, run and ended.
+#[test]
+fn actions_on_kinds_and_schedules() {
+    let (jobs, _driver) = manual();
+    let dashboard = full(jobs.client());
+    let ok = |path: &str, fields: &Value| {
+        assert_eq!(post(&dashboard, path, fields).status, 200, "{path}");
+    };
+    let (kind, schedule) = (json!({"kind": "mail"}), json!({"schedule": "nightly"}));
+    ok("/api/v1/kinds/pause", &kind);
+    assert!(jobs.kind_named("mail").is_paused().unwrap() && !jobs.is_paused().unwrap());
+    ok("/api/v1/kinds/resume", &kind);
+    assert!(!jobs.kind_named("mail").is_paused().unwrap());
+    ok("/api/v1/queue/pause", &json!({}));
+    assert!(jobs.is_paused().unwrap());
+    ok("/api/v1/queue/resume", &json!({}));
+    jobs.schedule("nightly", HOUR, mail("s")).unwrap();
+    ok("/api/v1/schedules/run", &schedule);
+    assert_eq!(jobs.count().unwrap().pending, 1);
+    let row = &get(&dashboard, "/api/v1/schedules").ok()["rows"][0];
+    assert_eq!(
+        (&row["in_words"], row["next"].as_array().unwrap().len()),
+        (&"every hour".into(), 5)
+    );
+    ok("/api/v1/schedules/pause", &schedule);
+    assert!(jobs.schedules().unwrap()[0].is_paused);
+    let row = &get(&dashboard, "/api/v1/schedules").ok()["rows"][0];
+    assert_eq!(row["is_paused"], true);
+    ok("/api/v1/schedules/resume", &schedule);
+    assert!(!jobs.schedules().unwrap()[0].is_paused);
+    ok("/api/v1/schedules/unschedule", &schedule);
+    assert!(jobs.schedules().unwrap().is_empty());
+    for verb in ["run", "pause", "resume", "unschedule"] {
+        let path = format!("/api/v1/schedules/{verb}");
+        assert_eq!(post(&dashboard, &path, &schedule).status, 404, "{verb}");
+    }
+}
+
+/// An action as an audit sees it: its name, scope, number of changed jobs and problem.
+type Entry = (&'static str, String, u64, Option<String>);
+
+/// The entries of an audit, in their order.
+type Log = Arc<Mutex<Vec<Entry>>>;
+
+/// Notes each action of a dashboard.
+fn audited(dashboard: Dashboard) -> (Dashboard, Log) {
+    let log = Log::default();
+    let its = Arc::clone(&log);
+    let dashboard = dashboard.audit(move |action| {
+        let problem = action.problem.clone();
+        its.lock().unwrap().push((action.name, action.scope.clone(), action.changed, problem));
+    });
+    (dashboard, log)
+}
+
+/// An audit that panics ends no thread, neither after an action nor at the end of a bulk.
+#[test]
+fn audit_that_panics_ends_no_thread() {
+    let (jobs, _driver) = manual();
+    let id = jobs.insert(HOUR, mail("one")).unwrap();
+    let dashboard = full(jobs.client()).audit(|_| panic!("an audit that fails"));
+    let moved = post(&dashboard, &format!("/api/v1/jobs/{id}/reschedule"), &json!({"when": "2h"}));
+    assert_eq!(moved.status, 500);
+    let ended = bulk(&dashboard, json!({"action": "cancel", "state": "pending", "all": "yes"}));
+    assert_eq!((&ended["state"], &ended["changed"]), (&"failed".into(), &1.into()), "{ended}");
+    assert_eq!(get(&dashboard, "/healthz").status, 200);
+    // The action itself was done, so the second request with its form has its answer.
+    let form = json!({"kind": "mail", "once": "5f1d"});
+    let answers = [(); 2].map(|()| post(&dashboard, "/api/v1/kinds/pause", &form).status);
+    assert_eq!(answers, [500, 200]);
+}
+
+/// The drop of what a panic carries may panic too, and ends no thread.
+#[test]
+fn panic_whose_payload_panics_ends_no_thread() {
+    struct Bomb;
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            panic!("a drop that fails");
+        }
+    }
+    let (jobs, _driver) = manual();
+    let dashboard = full(jobs.client()).audit(|_| std::panic::panic_any(Bomb));
+    for _ in 0..3 {
+        assert_eq!(post(&dashboard, "/api/v1/kinds/pause", &json!({"kind": "mail"})).status, 500);
+    }
+}
+
+/// The audit has who stopped a bulk, beside the end of the bulk itself.
+#[test]
+fn stop_of_a_bulk_is_audited() {
+    let (jobs, _driver) = manual();
+    jobs.insert(HOUR, mail("one")).unwrap();
+    let (dashboard, log) = audited(full(jobs.client()));
+    let ended = bulk(&dashboard, json!({"action": "cancel", "state": "pending", "all": "yes"}));
+    log.lock().unwrap().clear();
+    let path = format!("/api/v1/bulk/{}/stop", ended["id"]);
+    assert_eq!(post(&dashboard, &path, &json!({})).status, 200);
+    assert_eq!(post(&dashboard, "/api/v1/bulk/77/stop", &json!({})).status, 404);
+    let log = log.lock().unwrap().clone();
+    let [("stop", scope, 0, None), ("stop", _, 0, Some(_))] = &log[..] else { panic!("{log:?}") };
+    assert_eq!(*scope, format!("the change {}", ended["id"]));
+}

@@ -1,0 +1,157 @@
+//! No answer has a text that `redact` has hidden.
+
+use std::time::Duration;
+
+use serde_json::Value;
+use tickwheel_jobs::NewJob;
+use tickwheel_jobs_web::Part;
+
+use crate::ask::{full, get, mail, manual, post, run_due};
+
+const SECRET: &str = "4111-1111";
+
+fn hide(value: &mut Value) {
+    match value {
+        Value::String(text) => *text = text.replace(SECRET, "hidden"),
+        Value::Array(values) => values.iter_mut().for_each(hide),
+        Value::Object(object) => object.values_mut().for_each(hide),
+        _ => {}
+    }
+}
+
+/// P94: Pages, JSON, searches, groups and downloads have the redacted form only; a group is retried by that form.
+#[test]
+fn redacted_parts_are_nowhere() {
+    let (jobs, driver) = manual();
+    let text = |text: &str| format!("{text} {SECRET}");
+    let failed = jobs.insert(Duration::ZERO, mail(&text("fail of card"))).unwrap();
+    let other = jobs.insert(Duration::ZERO, mail("fail of card hidden")).unwrap();
+    let done = jobs.insert(Duration::ZERO, mail(&text("done"))).unwrap();
+    run_due(&driver);
+    let hour = Duration::from_secs(3600);
+    let new = NewJob::new(mail(&text("later"))).at(hour).header("card", SECRET);
+    jobs.insert_job(new).unwrap();
+    let dashboard = full(jobs.client()).redact(|kind, _: Part, value| {
+        assert_eq!(kind, "mail");
+        hide(value);
+    });
+    let mut paths = vec!["/".to_owned(), "/dead".to_owned(), "/api/v1/dead".to_owned()];
+    for state in ["pending", "dead", "completed"] {
+        paths.push(format!("/jobs?state={state}"));
+        paths.push(format!("/api/v1/jobs?state={state}"));
+    }
+    for id in [failed, done, jobs.pending().next().unwrap().id] {
+        paths.extend([
+            format!("/jobs/{id}"),
+            format!("/api/v1/jobs/{id}"),
+            format!("/jobs/{id}/payload"),
+        ]);
+    }
+    paths.push(format!("/jobs/{done}/result"));
+    for path in &paths {
+        let answer = get(&dashboard, path);
+        assert_eq!(answer.status, 200, "{path}");
+        assert!(!answer.text().contains(SECRET), "{path}");
+    }
+    for state in ["pending", "dead", "completed"] {
+        let found = get(&dashboard, &format!("/api/v1/jobs?state={state}&text={SECRET}")).ok();
+        assert_eq!(
+            found["rows"].as_array().unwrap().len(),
+            0,
+            "a search finds what is hidden: {state}"
+        );
+        let found = get(&dashboard, &format!("/api/v1/jobs?state={state}&text=HIDDEN")).ok();
+        assert!(!found["rows"].as_array().unwrap().is_empty());
+    }
+    let groups = get(&dashboard, "/api/v1/dead").ok();
+    assert_eq!(groups["groups"].as_array().unwrap().len(), 1, "two errors have one form: {groups}");
+    assert_eq!(
+        (&groups["groups"][0]["error"], &groups["groups"][0]["jobs"]),
+        (&"fail of card hidden".into(), &2.into())
+    );
+    let bulk = serde_json::json!({
+        "action": "delete", "state": "dead", "group": groups["groups"][0]["group"], "confirm": 2,
+    });
+    let started = post(&dashboard, "/api/v1/bulk", &bulk);
+    assert_eq!(started.status, 202, "{started:?}");
+    assert_eq!(started.json()["of"]["count"], 2);
+    crate::bulk::wait(&dashboard, &started.json());
+    assert_eq!((jobs.get(failed).unwrap(), jobs.get(other).unwrap()), (None, None));
+}
+
+/// P94: If the program's function panics on a part of a job, that part is hidden and marked, everywhere. The other jobs
+/// of the page and of a search are shown, and a bulk changes them.
+#[test]
+fn redaction_that_panics_hides_that_part_alone() {
+    let (jobs, driver) = manual();
+    let hour = Duration::from_secs(3600);
+    let hidden = jobs.insert_by_hand(hour, "mail", None, false, b"[5]".to_vec()).unwrap();
+    let shown = jobs.insert(hour, mail("one")).unwrap();
+    jobs.insert(Duration::ZERO, mail("fail of a card")).unwrap();
+    jobs.insert(Duration::ZERO, mail("fail")).unwrap();
+    run_due(&driver);
+    let dashboard = full(jobs.client()).redact(|_, part, value| match part {
+        // It panics on a list.
+        Part::Payload => value["card"] = "hidden".into(),
+        _ => assert_ne!(value, "fail of a card", "on purpose"),
+    });
+    let mark = "the program's redact has panicked";
+    let ask = |path: String| {
+        let answer = get(&dashboard, &path);
+        assert_eq!(answer.status, 200, "{path}");
+        assert!(
+            !answer.text().contains("of a card") && !answer.text().contains("on purpose"),
+            "{path}"
+        );
+        answer.text().contains(mark)
+    };
+    for path in ["/jobs/ID", "/api/v1/jobs/ID", "/jobs/ID/payload"] {
+        assert!(ask(path.replace("ID", &hidden.to_string())), "{path}");
+        assert!(!ask(path.replace("ID", &shown.to_string())), "{path}");
+    }
+    for path in ["/jobs?state=dead", "/dead", "/api/v1/dead"] {
+        assert!(ask(path.to_owned()), "{path}");
+    }
+    let found = get(&dashboard, "/api/v1/jobs?state=pending&text=ONE").ok();
+    assert_eq!(found["rows"].as_array().unwrap().len(), 1, "{found}");
+    let bulk =
+        serde_json::json!({"action": "cancel", "state": "pending", "text": "one", "confirm": 1});
+    let started = post(&dashboard, "/api/v1/bulk", &bulk);
+    assert_eq!(crate::bulk::wait(&dashboard, &started.json())["changed"], 1);
+    assert!(jobs.get(hidden).unwrap().is_some() && jobs.get(shown).unwrap().is_none());
+}
+
+/// A search finds a text in a payload whose letters are escaped, with `redact` and without it.
+#[test]
+fn searches_find_letters_that_are_escaped() {
+    let (jobs, _driver) = manual();
+    let payload = br#"{"text": "caf\u00e9 1\/2"}"#.to_vec();
+    jobs.insert_by_hand(Duration::from_secs(3600), "mail", None, false, payload).unwrap();
+    for dashboard in [full(jobs.client()), full(jobs.client()).redact(|_, _, _| {})] {
+        for (text, rows) in [("caf%C3%A9", 1), ("CAF%C3%89", 1), ("1%2F2", 1), ("cafe", 0)] {
+            let found = get(&dashboard, &format!("/api/v1/jobs?state=pending&text={text}")).ok();
+            assert_eq!(found["rows"].as_array().unwrap().len(), rows, "{text}");
+        }
+    }
+}
+
+/// P94: The trace of a job is read from its redacted headers.
+#[test]
+fn redacted_headers_have_no_trace() {
+    let (jobs, _driver) = manual();
+    let trace = "4bf92f3577b34da6a3ce929d0e0e4736";
+    let parent = format!("00-{trace}-00f067aa0ba902b7-01");
+    let new = NewJob::new(mail("one")).at(Duration::from_secs(3600)).header("traceparent", &parent);
+    jobs.insert_job(new).unwrap();
+    let id = jobs.pending().next().unwrap().id;
+    let dashboard = full(jobs.client()).trace_link("https://traces.example/{trace_id}");
+    assert!(get(&dashboard, &format!("/jobs/{id}")).text().contains(trace));
+    let hides = dashboard.redact(|_, part, value| {
+        if part == Part::Headers {
+            *value = serde_json::json!({});
+        }
+    });
+    for path in [format!("/jobs/{id}"), format!("/api/v1/jobs/{id}")] {
+        assert!(!get(&hides, &path).text().contains(trace), "{path}");
+    }
+}
