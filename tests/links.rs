@@ -11,7 +11,7 @@ fn root() -> &'static Path {
 
 fn pages() -> Vec<PathBuf> {
     let mut pages = vec![root().join("compare/README.md"), root().join("fuzz/README.md")];
-    for folder in ["", "docs", "jobs", "jobs/docs", "jobs/cli", "jobs/web"] {
+    for folder in ["", "docs", "jobs", "jobs/docs", "jobs-cli", "jobs-web"] {
         let entries = fs::read_dir(root().join(folder)).unwrap();
         let paths = entries.map(|entry| entry.unwrap().path());
         pages.extend(paths.filter(|path| path.extension().is_some_and(|end| end == "md")));

@@ -31,7 +31,7 @@ fn root() -> &'static Path {
 /// Returns the READMEs and all pages in the folders of documentation.
 fn pages() -> Vec<PathBuf> {
     let mut pages = Vec::new();
-    for folder in ["", "docs", "jobs", "jobs/docs", "jobs/cli", "jobs/web"] {
+    for folder in ["", "docs", "jobs", "jobs/docs", "jobs-cli", "jobs-web"] {
         let Ok(entries) = fs::read_dir(root().join(folder)) else { continue };
         let paths = entries.map(|entry| entry.unwrap().path());
         pages.extend(paths.filter(|path| path.extension().is_some_and(|end| end == "md")));
@@ -116,7 +116,7 @@ fn pages_with_snippets_are_doctests() {
     let crates = [
         "src/lib.rs",
         "jobs/src/lib.rs",
-        "jobs/web/src/lib.rs",
+        "jobs-web/src/lib.rs",
         "compare/jobs-with/src/lib.rs",
         "compare/jobs-with/traces/src/lib.rs",
         "compare/with/src/lib.rs",

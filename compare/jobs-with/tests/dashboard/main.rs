@@ -79,7 +79,7 @@ fn dashboard_is_mounted_in_axum() {
 /// Promise: the mount is what the page shows.
 #[test]
 fn mount_is_what_the_page_shows() {
-    let page = include_str!("../../../../jobs/web/README.md");
+    let page = include_str!("../../../../jobs-web/README.md");
     let (_, rest) = page.split_once("With axum it is mounted so:\n\n```rust,ignore\n").unwrap();
     let (shown, _) = rest.split_once("```\n").unwrap();
     assert_eq!(shown, include_str!("mount.rs"));

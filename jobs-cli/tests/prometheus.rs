@@ -102,7 +102,7 @@ fn promtool(args: &[&str], input: &str) {
 
 /// The folder of the rules and the dashboard.
 fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/prometheus")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../jobs/docs/prometheus")
 }
 
 /// P84: Prometheus reads the text of a queue, of the command and of a wheel, and finds nothing wrong in it.

@@ -2,11 +2,11 @@
 //! The checker and the rules about each file are those of the crate of the wheel.
 
 #[allow(dead_code, reason = "the crate has no layers")]
-#[path = "../../../tests/architecture/checker.rs"]
+#[path = "../../tests/architecture/checker.rs"]
 mod checker;
-#[path = "../../../tests/architecture/files.rs"]
+#[path = "../../tests/architecture/files.rs"]
 mod files;
-#[path = "../../../tests/architecture/paths.rs"]
+#[path = "../../tests/architecture/paths.rs"]
 mod paths;
 
 use files::{assert_none, read, sources};

@@ -4,7 +4,7 @@
 #![expect(clippy::disallowed_methods, reason = "other processes are the subject, so time is real")]
 
 mod crawl;
-#[path = "../../../web/tests/web/names.rs"]
+#[path = "../../../jobs-web/tests/web/names.rs"]
 mod names;
 
 use std::io::{BufRead, BufReader, Read, Write};

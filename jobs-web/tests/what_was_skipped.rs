@@ -1,7 +1,7 @@
 //! Says which tests were skipped. Cargo runs the tests of a package in the order of their names, so this is the last of
 //! them.
 
-#[path = "../../tests/skipped/mod.rs"]
+#[path = "../../jobs/tests/skipped/mod.rs"]
 mod skipped;
 
 #[test]

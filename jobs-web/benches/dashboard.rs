@@ -7,7 +7,7 @@
 //! ```
 
 #[allow(dead_code, reason = "the bench of the steps uses the rest")]
-#[path = "../../benches/steps/open.rs"]
+#[path = "../../jobs/benches/steps/open.rs"]
 mod open;
 
 use std::env;

@@ -4,7 +4,7 @@ mod ask;
 mod bulk;
 mod forged;
 mod hostile;
-#[path = "../../../tests/redis/installed.rs"]
+#[path = "../../../jobs/tests/redis/installed.rs"]
 mod installed;
 mod limits;
 mod lists;
@@ -16,7 +16,7 @@ mod paths;
 mod redacted;
 mod rights;
 #[allow(dead_code, reason = "the tests of Redis use the rest")]
-#[path = "../../../tests/redis/server.rs"]
+#[path = "../../../jobs/tests/redis/server.rs"]
 mod server;
 mod service;
 mod warnings;

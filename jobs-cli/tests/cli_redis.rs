@@ -3,14 +3,14 @@
 #![expect(clippy::disallowed_methods, reason = "another process is the subject, so time is real")]
 
 #[allow(dead_code, reason = "the tests of the store use the rest")]
-#[path = "../../tests/redis/server.rs"]
+#[path = "../../jobs/tests/redis/server.rs"]
 mod server;
 #[allow(dead_code, reason = "the tests of the store use the rest")]
-#[path = "../../tests/redis/cluster_servers.rs"]
+#[path = "../../jobs/tests/redis/cluster_servers.rs"]
 mod cluster_servers;
-#[path = "../../tests/redis/fake_time.rs"]
+#[path = "../../jobs/tests/redis/fake_time.rs"]
 mod fake_time;
-#[path = "../../tests/redis/installed.rs"]
+#[path = "../../jobs/tests/redis/installed.rs"]
 mod installed;
 #[path = "cli/by_hand.rs"]
 mod by_hand;
@@ -22,7 +22,7 @@ mod queue;
 mod restored;
 #[cfg(feature = "redis-tls")]
 #[allow(dead_code, reason = "the tests of the store use the rest")]
-#[path = "../../tests/redis/secured.rs"]
+#[path = "../../jobs/tests/redis/secured.rs"]
 mod secured;
 #[path = "cli/shared.rs"]
 mod shared;
