@@ -445,14 +445,14 @@ pub(crate) fn run_schedule(
     dry_run: bool,
     out: &mut impl Write,
 ) -> Result<Outcome, Box<dyn Error>> {
-    let schedules = client.schedules()?;
+    let schedules = client.schedules().list()?;
     let schedule = schedules.iter().find(|schedule| schedule.name == name);
     let made = match schedule {
         Some(ScheduleInfo { kind, .. }) if dry_run => {
             writeln!(out, "a job {} of the schedule would be inserted, due now", plain(kind))?;
             return Ok(Outcome::Done);
         }
-        Some(_) => client.run_schedule(name)?,
+        Some(_) => client.schedules().run(name)?,
         None => None,
     };
     let Some(id) = made else {

@@ -95,7 +95,7 @@ fn schedules(
         return Err("--key, --error: a schedule has neither".into());
     }
     let (from, to) = find::times(filter);
-    let mut schedules = client.schedules()?;
+    let mut schedules = client.schedules().list()?;
     schedules.retain(|schedule| {
         filter.kind.as_ref().is_none_or(|kind| schedule.kind == *kind)
             && (from..=to).contains(&schedule.next)

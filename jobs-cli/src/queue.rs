@@ -136,7 +136,7 @@ pub(crate) fn pause(
     out: &mut impl Write,
 ) -> Result<Outcome, Box<dyn Error>> {
     if let Some(name) = &paused.schedule {
-        return of_schedule(client, name, client.pause_schedule(name), "is paused", out);
+        return of_schedule(client, name, client.schedules().pause(name), "is paused", out);
     }
     find::check_kind(client, paused.of.kind.as_deref())?;
     match &paused.of.kind {
@@ -154,7 +154,7 @@ pub(crate) fn resume(
     out: &mut impl Write,
 ) -> Result<Outcome, Box<dyn Error>> {
     if let Some(name) = &paused.schedule {
-        return of_schedule(client, name, client.resume_schedule(name), "goes on", out);
+        return of_schedule(client, name, client.schedules().resume(name), "goes on", out);
     }
     find::check_kind(client, paused.of.kind.as_deref())?;
     match &paused.of.kind {
@@ -174,7 +174,7 @@ fn of_schedule(
     out: &mut impl Write,
 ) -> Result<Outcome, Box<dyn Error>> {
     if let Err(StoreError::NoSchedule(_)) = changed {
-        return Ok(find::no_schedule(name, &client.schedules()?));
+        return Ok(find::no_schedule(name, &client.schedules().list()?));
     }
     changed?;
     writeln!(out, "the schedule {} {effect}", plain(name))?;

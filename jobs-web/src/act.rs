@@ -411,27 +411,27 @@ fn do_schedule(reader: &Reader<'_>, params: &Params, verb: ScheduleVerb) -> Resu
             JobId::named(&format!("run {of_queue} {queue} {of_name} {name} {once}"))
         });
         let id = match id {
-            Some(id) => client.run_schedule_once(name, id)?,
-            None => client.run_schedule(name)?,
+            Some(id) => client.schedules().run_once(name, id)?,
+            None => client.schedules().run(name)?,
         };
         let id = id.ok_or_else(gone)?;
         let text = format!("The schedule {name:?} has made the job {id}, which is due now.");
         return Ok(Did { job: Some(id), ..Did::all(text, 1) });
     }
     if verb == ScheduleVerb::Unschedule {
-        let is_done = client.unschedule(name)?;
+        let is_done = client.schedules().remove(name)?;
         let text = format!("The schedule {name:?} has ended. The jobs that it has made stay.");
         return is_done.then(|| Did::all(text, 1)).ok_or_else(gone);
     }
-    let schedules = client.schedules()?;
+    let schedules = client.schedules().list()?;
     let was_paused = schedules.iter().any(|its| its.name == *name && its.is_paused);
     let (changed, text) = match (verb, was_paused) {
         (ScheduleVerb::Pause, false) => {
-            (client.pause_schedule(name), "is paused: it makes no further job")
+            (client.schedules().pause(name), "is paused: it makes no further job")
         }
-        (ScheduleVerb::Pause, true) => (client.pause_schedule(name), "was paused already"),
-        (_, true) => (client.resume_schedule(name), "goes on"),
-        (_, false) => (client.resume_schedule(name), "was not paused"),
+        (ScheduleVerb::Pause, true) => (client.schedules().pause(name), "was paused already"),
+        (_, true) => (client.schedules().resume(name), "goes on"),
+        (_, false) => (client.schedules().resume(name), "was not paused"),
     };
     match changed {
         Err(StoreError::NoSchedule(_)) => Err(gone()),

@@ -137,7 +137,8 @@ fn tasks(client: &Client, many: usize, length: Duration) -> Result<Measured, Box
                 tokio::spawn(async move {
                     let mut inserted = 0;
                     while !is_over.load(Ordering::Relaxed) {
-                        let stored = client.insert_async(in_an_hour(), task(inserted)).await;
+                        let stored =
+                            client.asynchronous().insert(in_an_hour(), task(inserted)).await;
                         stored.expect("the job is stored");
                         inserted += 1;
                     }

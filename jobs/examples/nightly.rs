@@ -97,7 +97,7 @@ fn clocks_change(file: &Path) -> Result<()> {
     expect(&runs, &["nightly 27 02:30 CET", "nightly 28 03:00 CEST", "nightly 29 02:30 CEST"])?;
 
     println!("31 October: at 03:00 in Berlin it is 02:00 again");
-    jobs.unschedule("nightly")?;
+    jobs.schedules().remove("nightly")?;
     driver.set_wall(time("2027-10-30T22:00:00Z")?);
     schedule(&jobs, "nightly", "30 2 * * *", Missed::Once)?;
     schedule(&jobs, "hourly", "30 * * * *", Missed::Once)?;
@@ -106,8 +106,8 @@ fn clocks_change(file: &Path) -> Result<()> {
     let hourly = hours.map(|hour| format!("hourly 31 {hour}"));
     let hourly = hourly.iter().map(String::as_str);
     expect(&runs, &hourly.chain(["nightly 31 02:30 CEST"]).collect::<Vec<_>>())?;
-    jobs.unschedule("nightly")?;
-    jobs.unschedule("hourly")?;
+    jobs.schedules().remove("nightly")?;
+    jobs.schedules().remove("hourly")?;
     Ok(jobs.shutdown()?)
 }
 
@@ -171,7 +171,7 @@ fn long_reports(file: &Path) -> Result<()> {
             return Err(format!("a report ran beside {others} others").into());
         }
     }
-    jobs.unschedule("nights")?;
+    jobs.schedules().remove("nights")?;
     let nights = nights.try_iter().count();
     println!("    5 reports in {nights} nights, one at a time");
     if nights < 10 {

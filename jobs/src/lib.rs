@@ -58,8 +58,8 @@
 //! - **A handler returns `Ok` or a [`Fail`].** `?` converts nearly every error to a `Fail`, which leads to a
 //!   retry by the policy, a retry after a delay, no retry, or a later run without a failure ([`Fail::snooze`]).
 //!
-//! - **Each verb that waits has a form for async code** (but for `is_paused`): [`insert_async`](Client::insert_async),
-//!   [`cancel_async`](Client::cancel_async) and so on, on any runtime. The other form blocks the thread.
+//! - **Each verb that waits is a future too** (but for `is_paused`): those of [`Client::asynchronous`] and of the handles'
+//!   `asynchronous`, under the same names, on any runtime ([`Async`]). The other form blocks the thread.
 //!
 //! The `cookbook` has recipes.
 //!
@@ -94,6 +94,7 @@ mod dispatch;
 mod api;
 pub mod view;
 
+pub use api::asynchronous::Async;
 pub use api::builder::Builder;
 pub use api::bulk::{Bulk, BulkCounts};
 pub use api::client::Client;
@@ -106,6 +107,7 @@ pub use api::keyed::Keyed;
 pub use api::kind::Kind;
 pub use api::limits::Partition;
 pub use api::read::Pages;
+pub use api::schedules::Schedules;
 pub use api::test_run::TestRun;
 #[cfg(feature = "sqlite-unbundled")]
 pub use api::transaction::Statement;
@@ -137,7 +139,7 @@ pub use values::job::Job;
 pub use values::limit::{Limit, LimitError};
 pub use values::node::NodeInfo;
 pub use values::pending_reason::PendingReason;
-pub use values::run_end::Cancellation;
+pub use values::run_end::StopReason;
 pub use values::run_end::{Outcome, RunReport};
 #[cfg(feature = "cron")]
 pub use values::schedule::Cron;

@@ -107,7 +107,7 @@ fn a_panic_of_a_client_is_noticed(path: &Path, is_future: bool) {
                 let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
                 loop {
                     let inserted = match is_future {
-                        true => runtime.block_on(client.insert_async(HOUR, Close)),
+                        true => runtime.block_on(client.asynchronous().insert(HOUR, Close)),
                         false => client.insert(HOUR, Close),
                     };
                     if let Err(refused) = inserted {

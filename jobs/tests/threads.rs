@@ -45,22 +45,22 @@ fn threads_of_futures_end_with_the_jobs() {
     client.insert(HOUR, Close).unwrap();
     assert_eq!(threads(), before, "a client that only threads call has no thread");
     let clone = client.clone();
-    block_on(client.insert_async(HOUR, Close)).unwrap();
+    block_on(client.asynchronous().insert(HOUR, Close)).unwrap();
     assert!(threads() > before);
     drop(client);
-    block_on(clone.insert_async(HOUR, Close)).unwrap();
+    block_on(clone.asynchronous().insert(HOUR, Close)).unwrap();
     drop(clone);
     wait_for(before);
 
     let jobs = Jobs::temporary().unwrap().handle(|_: Close, _| Ok(())).start().unwrap();
     let client = jobs.client();
     block_on(async {
-        client.insert_async(HOUR, Close).await.unwrap();
-        client.count_async().await.unwrap();
+        client.asynchronous().insert(HOUR, Close).await.unwrap();
+        client.asynchronous().count().await.unwrap();
     });
     jobs.shutdown().unwrap();
     wait_for(before);
-    block_on(client.count_async()).unwrap_err();
-    block_on(client.insert_async(HOUR, Close)).unwrap_err();
+    block_on(client.asynchronous().count()).unwrap_err();
+    block_on(client.asynchronous().insert(HOUR, Close)).unwrap_err();
     assert_eq!(threads(), before, "a call that is refused starts no thread");
 }

@@ -65,12 +65,12 @@ fn insert_of_what_does_not_decode_is_dead() {
 fn run_schedule_makes_an_occurrence_now() {
     let Some(app) = application() else { return };
     app.jobs.schedule("sweep", HOUR, Close(3)).unwrap();
-    let before = app.jobs.schedules().unwrap();
+    let before = app.jobs.schedules().list().unwrap();
     for _ in 0..2 {
         assert!(ok(&app.store, &["run-schedule", "sweep"]).contains("is inserted"));
         assert_eq!(app.closed.recv_timeout(LONG), Ok(3));
     }
-    assert_eq!(app.jobs.schedules().unwrap(), before);
+    assert_eq!(app.jobs.schedules().list().unwrap(), before);
     let absent = call(&app.store, &["run-schedule", "sweeps"]);
     assert_eq!((absent.code, &*absent.out), (1, ""));
     assert!(absent.err.contains("\"sweeps\"; there is \"sweep\""), "{}", absent.err);

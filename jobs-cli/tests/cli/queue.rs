@@ -73,7 +73,7 @@ fn pause_and_resume_reach_the_application() {
     app.jobs.schedule("nightly", 24 * HOUR, push("ann")).unwrap();
     let paused = ok(&app.store, &["pause", "--schedule", "nightly"]);
     assert_eq!(paused, "the schedule nightly is paused\n");
-    assert!(app.jobs.schedules().unwrap()[0].is_paused);
+    assert!(app.jobs.schedules().list().unwrap()[0].is_paused);
     assert!(ok(&app.store, &["list", "schedules"]).contains("paused"));
     assert_eq!(json(&app.store, &["list", "schedules", "--json"])[0]["is_paused"], true);
     assert!(ok(&app.store, &["top", "--once"]).contains("paused"));
@@ -81,7 +81,7 @@ fn pause_and_resume_reach_the_application() {
     assert_eq!(both.code, 2);
     let resumed = ok(&app.store, &["resume", "--schedule", "nightly"]);
     assert_eq!(resumed, "the schedule nightly goes on\n");
-    assert!(!app.jobs.schedules().unwrap()[0].is_paused);
+    assert!(!app.jobs.schedules().list().unwrap()[0].is_paused);
 }
 
 /// `groups` lists groups with their counts. `seal-group` and `cancel-group` change one.

@@ -173,7 +173,7 @@ fn names_reach_their_own_thing_through_a_proxy() {
                 .collect()
         };
         let schedules = |is_paused| -> Vec<String> {
-            let found = client.schedules().unwrap().into_iter();
+            let found = client.schedules().list().unwrap().into_iter();
             let found = found.filter(|it| it.is_paused == is_paused).map(|it| it.name);
             found.filter(|name| names().contains(name)).collect()
         };

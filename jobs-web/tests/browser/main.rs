@@ -227,7 +227,8 @@ fn names_reach_their_own_thing_in_a_browser() {
         press("schedules", "schedules/run", "schedule", name);
         look(&|| pending() == before + 1 || world.jobs.count().unwrap().dead as usize > at, name);
         press("schedules", "schedules/pause", "schedule", name);
-        let schedules = || world.jobs.schedules().unwrap().into_iter().filter(|it| it.is_paused);
+        let schedules =
+            || world.jobs.schedules().list().unwrap().into_iter().filter(|it| it.is_paused);
         look(&|| schedules().any(|it| it.name == *name), name);
         assert_eq!(schedules().count(), at + 1, "{name:?}");
     }

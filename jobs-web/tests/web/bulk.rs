@@ -394,13 +394,13 @@ fn actions_on_kinds_and_schedules() {
         (&"every hour".into(), 5)
     );
     ok("/api/v1/schedules/pause", &schedule);
-    assert!(jobs.schedules().unwrap()[0].is_paused);
+    assert!(jobs.schedules().list().unwrap()[0].is_paused);
     let row = &get(&dashboard, "/api/v1/schedules").ok()["rows"][0];
     assert_eq!(row["is_paused"], true);
     ok("/api/v1/schedules/resume", &schedule);
-    assert!(!jobs.schedules().unwrap()[0].is_paused);
+    assert!(!jobs.schedules().list().unwrap()[0].is_paused);
     ok("/api/v1/schedules/unschedule", &schedule);
-    assert!(jobs.schedules().unwrap().is_empty());
+    assert!(jobs.schedules().list().unwrap().is_empty());
     for verb in ["run", "pause", "resume", "unschedule"] {
         let path = format!("/api/v1/schedules/{verb}");
         assert_eq!(post(&dashboard, &path, &schedule).status, 404, "{verb}");

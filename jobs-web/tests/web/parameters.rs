@@ -135,7 +135,7 @@ fn actions_refuse_parameters_that_they_do_not_know() {
     let look = || {
         let id = |id| format!("{:?}", jobs.get(id).unwrap());
         let paused = (jobs.is_paused().unwrap(), jobs.kind_named("mail").is_paused().unwrap());
-        (id(dead), id(pending), jobs.count().unwrap(), jobs.schedules().unwrap(), paused)
+        (id(dead), id(pending), jobs.count().unwrap(), jobs.schedules().list().unwrap(), paused)
     };
     let before = look();
     let delete = json!({"action": "delete", "state": "dead", "kind": "mail", "confirm": 1});

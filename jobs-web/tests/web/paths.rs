@@ -172,7 +172,7 @@ fn names_reach_their_own_thing() {
         names.iter().filter(|name| jobs.kind_named(name).is_paused().unwrap()).collect()
     };
     let schedules = |is_paused| -> Vec<String> {
-        let found = jobs.schedules().unwrap().into_iter();
+        let found = jobs.schedules().list().unwrap().into_iter();
         found.filter(|found| found.is_paused == is_paused).map(|found| found.name).collect()
     };
     for name in &names {
@@ -191,7 +191,7 @@ fn names_reach_their_own_thing() {
         act("schedules/unschedule", "schedule", name);
         assert!(!schedules(false).contains(name), "{name:?}");
     }
-    assert!(jobs.schedules().unwrap().is_empty());
+    assert!(jobs.schedules().list().unwrap().is_empty());
 }
 
 /// P91: An action without the name that it needs is refused, and never taken for one of the queue. A path with more

@@ -65,7 +65,7 @@ proptest! {
         let look = || {
             let id = |id| format!("{:?}", jobs.get(id).unwrap());
             let paused = (jobs.is_paused().unwrap(), jobs.kind_named("mail").is_paused().unwrap());
-            (id(dead), id(pending), jobs.count().unwrap(), jobs.schedules().unwrap(), paused)
+            (id(dead), id(pending), jobs.count().unwrap(), jobs.schedules().list().unwrap(), paused)
         };
         let before = look();
         let dashboard = Dashboard::new(jobs.client());

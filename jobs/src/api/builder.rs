@@ -223,7 +223,7 @@ impl Builder {
     }
 
     /// Sets how long a shutdown waits before it cancels the runs under way
-    /// ([`Cancellation::Shutdown`](crate::Cancellation::Shutdown)). The default is zero. The limit of the
+    /// ([`StopReason::Shutdown`](crate::StopReason::Shutdown)). The default is zero. The limit of the
     /// shutdown counts from its call, so it includes this time.
     pub fn shutdown_grace(self, grace: Duration) -> Builder {
         Builder { shutdown_grace: grace, ..self }
@@ -390,8 +390,8 @@ impl Builder {
     /// limits for one kind the last one counts.
     ///
     /// At the limit [`Run::is_cancelled`](crate::Run::is_cancelled) becomes true, and
-    /// [`Run::cancellation`](crate::Run::cancellation) returns
-    /// [`Cancellation::TimeLimit`](crate::Cancellation::TimeLimit). Then a grace begins, as long as
+    /// [`Run::stop_reason`](crate::Run::stop_reason) returns
+    /// [`StopReason::TimeLimit`](crate::StopReason::TimeLimit). Then a grace begins, as long as
     /// [`Builder::lease`], on a file and in memory too. If the handler returns within the grace, its end counts,
     /// and [`Fail::interrupted`](crate::Fail::interrupted) is a failure.
     ///
@@ -407,7 +407,7 @@ impl Builder {
     /// ```
     /// use std::time::Duration;
     /// use serde::{Deserialize, Serialize};
-    /// use tickwheel_jobs::{Cancellation, Fail, Job, Jobs};
+    /// use tickwheel_jobs::{StopReason, Fail, Job, Jobs};
     ///
     /// #[derive(Serialize, Deserialize)]
     /// struct Import {
@@ -421,7 +421,7 @@ impl Builder {
     ///     .time_limit::<Import>(Duration::from_secs(600))
     ///     .handle(|import: Import, run| {
     ///         for _page in 0..import.pages {
-    ///             if run.cancellation() == Some(Cancellation::TimeLimit) {
+    ///             if run.stop_reason() == Some(StopReason::TimeLimit) {
     ///                 return Err(Fail::dead("too many pages for ten minutes"));
     ///             }
     ///         }

@@ -132,7 +132,7 @@ impl Builder {
     /// async fn main() -> Result<(), Box<dyn std::error::Error>> {
     ///     let wait = Duration::from_millis(50);
     ///     let jobs = Jobs::memory().handle_batch_async(32, wait, index).start()?;
-    ///     jobs.insert_async(Duration::ZERO, Page("a".to_owned())).await?;
+    ///     jobs.asynchronous().insert(Duration::ZERO, Page("a".to_owned())).await?;
     ///     jobs.shutdown_async().await?;
     ///     Ok(())
     /// }
@@ -227,7 +227,7 @@ impl Builder {
     /// #[tokio::main]
     /// async fn main() -> Result<(), Box<dyn std::error::Error>> {
     ///     let jobs = Jobs::memory().handle_async(send).start()?; // on the runtime of `main`
-    ///     jobs.insert_async(Duration::from_millis(1), Mail { to: "ann".to_owned() }).await?;
+    ///     jobs.asynchronous().insert(Duration::from_millis(1), Mail { to: "ann".to_owned() }).await?;
     ///     jobs.shutdown_async().await?;
     ///     Ok(())
     /// }

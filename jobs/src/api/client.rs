@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tickwheel::When;
 
+use super::asynchronous::both;
 use super::request::{self, Caller, Request, on_thread};
 use crate::dispatch::dispatcher_handle::DispatcherHandle;
 use crate::dispatch::metrics::Stats;
@@ -87,7 +88,10 @@ impl Client {
     pub fn file(&self) -> Option<&std::path::Path> {
         self.dispatcher.file.as_ref().map(|location| location.file())
     }
+}
 
+both! {
+    Client:
     /// Cancels a job.
     ///
     /// In the process that runs the jobs, a job can be cancelled until its handler starts. In another process,
@@ -97,24 +101,33 @@ impl Client {
     ///
     /// If the store could not be changed. The job may run then.
     #[doc(alias("remove", "unschedule", "revoke", "abort"))]
-    pub fn cancel(&self, id: JobId) -> Result<Cancel, StoreError> {
-        on_thread(self.cancel_by(Caller::Thread, id))
-    }
+    pub fn cancel(&self, id: JobId) -> Result<Cancel, StoreError> = |it, caller| {
+        it.cancel_by(caller, id).await
+    };
+}
 
+impl Client {
     pub(super) async fn cancel_by(&self, caller: Caller, id: JobId) -> Result<Cancel, StoreError> {
         self.ask(caller, request::cancel(id)).await
     }
+}
 
+both! {
+    Client:
     /// Changes the due time of a pending job. Returns `false` if the job runs, is dead, or does not exist.
     ///
     /// # Errors
     ///
     /// If the store could not be changed, or the time lies outside of the years 1970 to 9999.
     #[doc(alias("move", "reset", "update", "change_delay", "snooze"))]
-    pub fn reschedule(&self, id: JobId, when: impl Into<When>) -> Result<bool, StoreError> {
-        on_thread(self.reschedule_by(Caller::Thread, id, when.into()))
-    }
+    pub fn reschedule(
+        &self,
+        id: JobId,
+        when: impl Into<When>,
+    ) -> Result<bool, StoreError> = |it, caller| it.reschedule_by(caller, id, when.into()).await;
+}
 
+impl Client {
     pub(super) async fn reschedule_by(
         &self,
         caller: Caller,
@@ -124,7 +137,10 @@ impl Client {
         let due = self.due(caller, when).await?;
         self.ask(caller, request::reschedule(id, due)).await
     }
+}
 
+both! {
+    Client:
     /// Returns a job, if it is pending, runs, is dead, or has ended and is kept
     /// ([`Kind::keep_completed`](crate::Kind::keep_completed)).
     ///
@@ -132,9 +148,9 @@ impl Client {
     ///
     /// If the store could not be read.
     #[doc(alias("find", "job", "status", "fetch"))]
-    pub fn get(&self, id: JobId) -> Result<Option<JobInfo>, StoreError> {
-        on_thread(self.ask(Caller::Thread, request::get(id)))
-    }
+    pub fn get(&self, id: JobId) -> Result<Option<JobInfo>, StoreError> = |it, caller| {
+        it.ask(caller, request::get(id)).await
+    };
 
     /// Makes a dead job pending, due now, with no failures counted, under its key if it had one. Returns
     /// `false` if there is no such dead job.
@@ -144,14 +160,19 @@ impl Client {
     /// [`StoreError::KeyTaken`] if another job has the key, pending or running: the job stays dead then. Any
     /// other error if the store could not be changed.
     #[doc(alias("revive", "requeue", "resurrect"))]
-    pub fn retry(&self, id: JobId) -> Result<bool, StoreError> {
-        on_thread(self.ask(Caller::Thread, self.request_retry(id)))
-    }
+    pub fn retry(&self, id: JobId) -> Result<bool, StoreError> = |it, caller| {
+        it.ask(caller, it.request_retry(id)).await
+    };
+}
 
+impl Client {
     pub(super) fn request_retry(&self, id: JobId) -> Request<bool> {
         request::retry(id, self.dispatcher.clock.now().millis())
     }
+}
 
+both! {
+    Client:
     /// Deletes a dead job, or a completed or cancelled job that is kept. Returns `false` if the store has no such job
     /// with this id.
     ///
@@ -159,9 +180,9 @@ impl Client {
     ///
     /// If the store could not be changed.
     #[doc(alias("discard", "remove", "purge"))]
-    pub fn delete(&self, id: JobId) -> Result<bool, StoreError> {
-        on_thread(self.ask(Caller::Thread, request::delete(id)))
-    }
+    pub fn delete(&self, id: JobId) -> Result<bool, StoreError> = |it, caller| {
+        it.ask(caller, request::delete(id)).await
+    };
 
     /// On a file, waits until every insert before it is on stable storage, at any [`Durability`](crate::Durability). On
     /// a server, waits until the server has applied them: its own persistence decides when they are on its disk.
@@ -170,10 +191,10 @@ impl Client {
     ///
     /// If the store could not be written, or did not store one of these inserts. The jobs try that insert again, unless
     /// [`Event::InsertsDropped`](crate::Event::InsertsDropped) has named it. The next flush after such an event fails.
-    pub fn flush(&self) -> Result<(), StoreError> {
-        on_thread(self.flush_by(Caller::Thread))
-    }
+    pub fn flush(&self) -> Result<(), StoreError> = |it, caller| it.flush_by(caller).await;
+}
 
+impl Client {
     pub(super) async fn flush_by(&self, caller: Caller) -> Result<(), StoreError> {
         self.ask(caller, request::flush()).await
     }
@@ -184,7 +205,10 @@ impl Client {
     pub fn stats(&self) -> Stats {
         self.dispatcher.metrics.snapshot(self.dispatcher.log_bytes())
     }
+}
 
+both! {
+    Client:
     /// Walks the whole store, and checks its invariants. It is slow, for tests and for doubts. The calling
     /// thread reads on a connection of its own, and jobs run meanwhile. On a file the log grows until the check
     /// ends. Jobs in memory have only one connection: no job is claimed and no call is answered until the check
@@ -193,10 +217,13 @@ impl Client {
     /// # Errors
     ///
     /// The invariant that does not hold, or the error of the store in the same type.
-    pub fn check(&self) -> Result<(), Violation> {
-        self.dispatcher.check()
-    }
+    pub fn check(&self) -> Result<(), Violation> = |it, caller| match caller {
+        Caller::Thread => it.dispatcher.check(),
+        Caller::Future => it.dispatcher.check_async().await,
+    };
+}
 
+impl Client {
     pub(super) async fn due(&self, caller: Caller, when: When) -> Result<Millis, StoreError> {
         let draw = draw(JobId::new());
         let now = self.latest(caller).await.map_err(|failed| failed.error)?;

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use tickwheel::When;
 
+use super::asynchronous::both;
 use super::bulk::BulkCounts;
 use super::client::{Client, error_of};
 use super::insert::{InsertHeaders, NewJob, after, to_store};
@@ -171,15 +172,6 @@ impl Group {
         on_thread(self.store(Caller::Thread, true)).map(|handle| handle.id())
     }
 
-    /// [`Group::insert`], as a future.
-    ///
-    /// # Errors
-    ///
-    /// As [`Group::insert`].
-    pub async fn insert_async(self) -> Result<GroupId, InsertError<Group>> {
-        self.store(Caller::Future, true).await.map(|handle| handle.id())
-    }
-
     /// Stores the group and its members, and keeps it open: it takes more members, and does not end, until
     /// [`GroupHandle::seal`].
     ///
@@ -190,16 +182,7 @@ impl Group {
         on_thread(self.store(Caller::Thread, false))
     }
 
-    /// [`Group::open`], as a future.
-    ///
-    /// # Errors
-    ///
-    /// As [`Group::insert`].
-    pub async fn open_async(self) -> Result<GroupHandle, InsertError<Group>> {
-        self.store(Caller::Future, false).await
-    }
-
-    async fn store(
+    pub(super) async fn store(
         self,
         caller: Caller,
         is_sealed: bool,
@@ -297,25 +280,19 @@ impl Client {
     pub fn group_by_id(&self, id: GroupId) -> GroupHandle {
         GroupHandle::new(self.clone(), id)
     }
+}
 
+both! {
+    Client:
     /// Returns the groups that were made last, at most 1,000, the latest first: those that are not over, and those that
     /// ended within [`Builder::keep_dead`](crate::Builder::keep_dead), or have a dead member in the store.
     ///
     /// # Errors
     ///
     /// If the store could not be read.
-    pub fn groups(&self) -> Result<Vec<GroupInfo>, StoreError> {
-        on_thread(self.ask(Caller::Thread, request::groups(MOST_LISTED)))
-    }
-
-    /// [`Client::groups`], as a future.
-    ///
-    /// # Errors
-    ///
-    /// As [`Client::groups`].
-    pub async fn groups_async(&self) -> Result<Vec<GroupInfo>, StoreError> {
-        self.ask(Caller::Future, request::groups(MOST_LISTED)).await
-    }
+    pub fn groups(&self) -> Result<Vec<GroupInfo>, StoreError> = |it, caller| {
+        it.ask(caller, request::groups(MOST_LISTED)).await
+    };
 }
 
 impl Run {
@@ -330,16 +307,7 @@ impl Run {
         on_thread(self.group_by(Caller::Thread))
     }
 
-    /// [`Run::group`], as a future.
-    ///
-    /// # Errors
-    ///
-    /// As [`Run::group`].
-    pub async fn group_async(&self) -> Result<Option<GroupInfo>, StoreError> {
-        self.group_by(Caller::Future).await
-    }
-
-    async fn group_by(&self, caller: Caller) -> Result<Option<GroupInfo>, StoreError> {
+    pub(super) async fn group_by(&self, caller: Caller) -> Result<Option<GroupInfo>, StoreError> {
         let Some(extra) = self.state.extra.as_ref() else { return Ok(None) };
         let Some(id) = extra.callback_of.or(extra.group) else { return Ok(None) };
         let group = self.client().ask(caller, request::group(id)).await?;
@@ -358,7 +326,10 @@ impl GroupHandle {
     pub fn id(&self) -> GroupId {
         self.id
     }
+}
 
+both! {
+    GroupHandle:
     /// Adds a member that is due at a time: see [`Client::insert`]. Returns its id, or that of the job which keeps its
     /// key.
     ///
@@ -366,47 +337,27 @@ impl GroupHandle {
     ///
     /// The error returns the job. [`StoreError::Group`] if the group is sealed, was cancelled, has ended or is unknown.
     /// Otherwise as [`Client::insert`].
-    pub fn add<J: Job>(&self, when: impl Into<When>, job: J) -> Result<JobId, InsertError<J>> {
-        let (added, new) = on_thread(self.add_one(Caller::Thread, NewJob::new(job).at(when)));
-        added.map_err(|kind| InsertError::new(kind, new.into_job()))
-    }
-
-    /// [`GroupHandle::add`], as a future.
-    ///
-    /// # Errors
-    ///
-    /// As [`GroupHandle::add`].
-    pub async fn add_async<J: Job>(
+    pub fn add<J: Job>(
         &self,
         when: impl Into<When>,
         job: J,
-    ) -> Result<JobId, InsertError<J>> {
-        let (added, new) = self.add_one(Caller::Future, NewJob::new(job).at(when)).await;
+    ) -> Result<JobId, InsertError<J>> = |it, caller| {
+        let (added, new) = it.add_one(caller, NewJob::new(job).at(when)).await;
         added.map_err(|kind| InsertError::new(kind, new.into_job()))
-    }
+    };
 
     /// Adds a [`NewJob`] as a member.
     ///
     /// # Errors
     ///
     /// As [`GroupHandle::add`].
-    pub fn add_job<J: Job>(&self, new: NewJob<J>) -> Result<JobId, InsertError<NewJob<J>>> {
-        let (added, new) = on_thread(self.add_one(Caller::Thread, new));
-        added.map_err(|kind| InsertError::new(kind, new))
-    }
-
-    /// [`GroupHandle::add_job`], as a future.
-    ///
-    /// # Errors
-    ///
-    /// As [`GroupHandle::add`].
-    pub async fn add_job_async<J: Job>(
+    pub fn add_job<J: Job>(
         &self,
         new: NewJob<J>,
-    ) -> Result<JobId, InsertError<NewJob<J>>> {
-        let (added, new) = self.add_one(Caller::Future, new).await;
+    ) -> Result<JobId, InsertError<NewJob<J>>> = |it, caller| {
+        let (added, new) = it.add_one(caller, new).await;
         added.map_err(|kind| InsertError::new(kind, new))
-    }
+    };
 
     /// Adds many members: pairs of a time and a job, or [`NewJob`]s. Returns the id of each, in their order, as
     /// [`Client::insert_batch`] does. Each 256 of them are one commit.
@@ -418,24 +369,13 @@ impl GroupHandle {
     pub fn add_all<J: Job>(
         &self,
         jobs: impl IntoIterator<Item = impl Into<NewJob<J>>>,
-    ) -> Result<Vec<JobId>, InsertError<Vec<NewJob<J>>>> {
+    ) -> Result<Vec<JobId>, InsertError<Vec<NewJob<J>>>> = |it, caller| {
         let jobs = jobs.into_iter().map(Into::into).collect();
-        on_thread(self.add_many(Caller::Thread, jobs))
-    }
+        it.add_many(caller, jobs).await
+    };
+}
 
-    /// [`GroupHandle::add_all`], as a future.
-    ///
-    /// # Errors
-    ///
-    /// As [`GroupHandle::add_all`].
-    pub async fn add_all_async<J: Job>(
-        &self,
-        jobs: impl IntoIterator<Item = impl Into<NewJob<J>>>,
-    ) -> Result<Vec<JobId>, InsertError<Vec<NewJob<J>>>> {
-        let jobs = jobs.into_iter().map(Into::into).collect();
-        self.add_many(Caller::Future, jobs).await
-    }
-
+impl GroupHandle {
     /// Adds a member, and returns it with the result: the caller needs it for the error of a refusal.
     async fn add_one<J: Job>(
         &self,
@@ -523,7 +463,10 @@ impl GroupHandle {
         }
         Ok(ids)
     }
+}
 
+both! {
+    GroupHandle:
     /// Takes no more members: the group ends once every member has ended. A group without open members ends at once.
     /// Returns `false` if it was sealed before.
     ///
@@ -531,18 +474,9 @@ impl GroupHandle {
     ///
     /// [`StoreError::Group`] if the group has ended or is unknown. Otherwise if the store could not be changed.
     #[doc(alias("close", "finish"))]
-    pub fn seal(&self) -> Result<bool, StoreError> {
-        on_thread(self.client.ask(Caller::Thread, request::seal_group(self.id)))
-    }
-
-    /// [`GroupHandle::seal`], as a future.
-    ///
-    /// # Errors
-    ///
-    /// As [`GroupHandle::seal`].
-    pub async fn seal_async(&self) -> Result<bool, StoreError> {
-        self.client.ask(Caller::Future, request::seal_group(self.id)).await
-    }
+    pub fn seal(&self) -> Result<bool, StoreError> = |it, caller| {
+        it.client.ask(caller, request::seal_group(it.id)).await
+    };
 
     /// Cancels the group. First it is marked: it takes no more members, and waits for no dead member. Then its pending
     /// members are cancelled, 256 in a commit, and the runs of the others are asked to stop. The group ends as any other
@@ -554,19 +488,12 @@ impl GroupHandle {
     /// [`StoreError::Group`] if the group has ended or is unknown. Otherwise if the store could not be changed: call it
     /// again to cancel the rest.
     #[doc(alias("abort", "revoke", "cancel_all"))]
-    pub fn cancel(&self) -> Result<BulkCounts, StoreError> {
-        on_thread(self.cancel_by(Caller::Thread))
-    }
+    pub fn cancel(&self) -> Result<BulkCounts, StoreError> = |it, caller| {
+        it.cancel_by(caller).await
+    };
+}
 
-    /// [`GroupHandle::cancel`], as a future.
-    ///
-    /// # Errors
-    ///
-    /// As [`GroupHandle::cancel`].
-    pub async fn cancel_async(&self) -> Result<BulkCounts, StoreError> {
-        self.cancel_by(Caller::Future).await
-    }
-
+impl GroupHandle {
     async fn cancel_by(&self, caller: Caller) -> Result<BulkCounts, StoreError> {
         self.client.ask(caller, request::cancel_group(self.id)).await?;
         let (mut total, mut last) = (BulkCounts::default(), None);
@@ -581,23 +508,17 @@ impl GroupHandle {
             total.add(BulkCounts::of(answers)?);
         }
     }
+}
 
+both! {
+    GroupHandle:
     /// Returns the counts of the group, if the store knows it.
     ///
     /// # Errors
     ///
     /// If the store could not be read.
     #[doc(alias("counts", "status", "progress"))]
-    pub fn info(&self) -> Result<Option<GroupInfo>, StoreError> {
-        on_thread(self.client.ask(Caller::Thread, request::group(self.id)))
-    }
-
-    /// [`GroupHandle::info`], as a future.
-    ///
-    /// # Errors
-    ///
-    /// As [`GroupHandle::info`].
-    pub async fn info_async(&self) -> Result<Option<GroupInfo>, StoreError> {
-        self.client.ask(Caller::Future, request::group(self.id)).await
-    }
+    pub fn info(&self) -> Result<Option<GroupInfo>, StoreError> = |it, caller| {
+        it.client.ask(caller, request::group(it.id)).await
+    };
 }

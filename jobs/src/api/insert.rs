@@ -14,8 +14,9 @@ use std::time::Duration;
 
 use tickwheel::When;
 
+use super::asynchronous::both;
 use super::client::{Client, check_name, draw, payload};
-use super::request::{self, Caller, Request, on_thread};
+use super::request::{self, Caller, Request};
 use crate::dispatch::run::Run;
 use crate::store::{self, ApplyError, IfTaken};
 use crate::values::error::{InsertError, InsertErrorKind, StoreError};
@@ -239,7 +240,8 @@ impl InsertHeaders {
     }
 }
 
-impl Client {
+both! {
+    Client:
     /// Stores a job that is due at a time: after a [`Duration`], at an
     /// [`Instant`](std::time::Instant), at a [`SystemTime`](std::time::SystemTime), or a [`When`]. Returns once
     /// the job is as durable as [`Builder::durability`](crate::Builder::durability) says.
@@ -255,10 +257,14 @@ impl Client {
     /// The error returns the job. The store has stored nothing of it, except perhaps with
     /// [`InsertErrorKind::Unknown`].
     #[doc(alias("enqueue", "push", "add", "perform_in", "perform_at", "schedule", "delay"))]
-    pub fn insert<J: Job>(&self, when: impl Into<When>, job: J) -> Result<JobId, InsertError<J>> {
+    pub fn insert<J: Job>(
+        &self,
+        when: impl Into<When>,
+        job: J,
+    ) -> Result<JobId, InsertError<J>> = |it, caller| {
         let new = NewJob::new(job).at(when);
-        on_thread(self.insert_by(Caller::Thread, new)).map(|inserted| inserted.id)
-    }
+        it.insert_by(caller, new).await.map(|inserted| inserted.id)
+    };
 
     /// Stores a [`NewJob`], which may have an id, a key, and a retry policy.
     ///
@@ -266,10 +272,13 @@ impl Client {
     ///
     /// As [`Client::insert`]. After [`InsertErrorKind::Unknown`]`(id)` it is safe to insert
     /// `refused.into_inner().id(id)`.
-    pub fn insert_job<J: Job>(&self, new: NewJob<J>) -> Result<Inserted, InsertError<NewJob<J>>> {
-        let (inserted, new) = on_thread(self.insert_new(Caller::Thread, new));
+    pub fn insert_job<J: Job>(
+        &self,
+        new: NewJob<J>,
+    ) -> Result<Inserted, InsertError<NewJob<J>>> = |it, caller| {
+        let (inserted, new) = it.insert_new(caller, new).await;
         inserted.map_err(|kind| InsertError::new(kind, new))
-    }
+    };
 
     /// Stores a job once, under an id that the caller chose. If the store knows the id, it stores nothing, and
     /// the result says so.
@@ -287,10 +296,9 @@ impl Client {
         id: JobId,
         when: impl Into<When>,
         job: J,
-    ) -> Result<Inserted, InsertError<J>> {
-        let new = NewJob::new(job).at(when).id(id);
-        on_thread(self.insert_by(Caller::Thread, new))
-    }
+    ) -> Result<Inserted, InsertError<J>> = |it, caller| {
+        it.insert_by(caller, NewJob::new(job).at(when).id(id)).await
+    };
 
     /// Stores many jobs: pairs of a time and a job, or [`NewJob`]s. Returns the id of each, in their order. If
     /// another job has the key of a job and keeps it, that job is not stored, and the id in its place is that
@@ -311,11 +319,13 @@ impl Client {
     pub fn insert_batch<J: Job>(
         &self,
         jobs: impl IntoIterator<Item = impl Into<NewJob<J>>>,
-    ) -> Result<Vec<JobId>, InsertError<Vec<NewJob<J>>>> {
+    ) -> Result<Vec<JobId>, InsertError<Vec<NewJob<J>>>> = |it, caller| {
         let jobs = jobs.into_iter().map(Into::into).collect();
-        on_thread(self.insert_all(Caller::Thread, jobs))
-    }
+        it.insert_all(caller, jobs).await
+    };
+}
 
+impl Client {
     pub(super) async fn insert_all<J: Job>(
         &self,
         caller: Caller,

@@ -52,7 +52,7 @@ impl Jobs {
     }
 
     /// Shuts the jobs down: starts no further run, cancels the runs under way
-    /// ([`Run::cancellation`](crate::Run::cancellation)), waits for them for at most 25 seconds, gives back the
+    /// ([`Run::stop_reason`](crate::Run::stop_reason)), waits for them for at most 25 seconds, gives back the
     /// claimed jobs that have not started, and closes the store with everything on stable storage. If a run
     /// ends in that time, its end counts. If it takes longer, its job runs again at the next start.
     ///

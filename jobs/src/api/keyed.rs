@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use tickwheel::When;
 
+use super::asynchronous::both;
 use super::client::{Client, check_name};
 use super::insert::{Inserted, NewJob};
-use super::request::{self, Caller, on_thread};
+use super::request::{self, Caller};
 use crate::values::error::{InsertError, InsertErrorKind, StoreError};
 use crate::values::id::JobId;
 use crate::values::info::{JobInfo, JobState};
@@ -55,16 +56,23 @@ impl Keyed {
     pub(super) fn check(&self) -> Result<(), StoreError> {
         check_name("key", &self.key)
     }
+}
 
+both! {
+    Keyed:
     /// Stores a job under the key. It replaces the pending job of the key, which will never start.
     ///
     /// # Errors
     ///
     /// As [`Client::insert`]; the pending job stays then. [`InsertErrorKind::Occupied`] if a job of the key
     /// runs and holds the key until its end ([`Until::Ended`](crate::Until::Ended)).
-    pub fn insert<J: Job>(&self, when: impl Into<When>, job: J) -> Result<JobId, InsertError<J>> {
-        self.put_on_thread(NewJob::new(job).at(when))
-    }
+    pub fn insert<J: Job>(
+        &self,
+        when: impl Into<When>,
+        job: J,
+    ) -> Result<JobId, InsertError<J>> = |it, caller| {
+        it.put(caller, NewJob::new(job).at(when)).await
+    };
 
     /// Stores a job under the key, with the due time of the pending job that it replaces, or at `when` if there
     /// is none.
@@ -76,9 +84,9 @@ impl Keyed {
         &self,
         when: impl Into<When>,
         job: J,
-    ) -> Result<JobId, InsertError<J>> {
-        self.put_on_thread(NewJob::new(job).at(when).keeping_time())
-    }
+    ) -> Result<JobId, InsertError<J>> = |it, caller| {
+        it.put(caller, NewJob::new(job).at(when).keeping_time()).await
+    };
 
     /// Stores a job under the key, if the key has no pending job.
     ///
@@ -89,14 +97,12 @@ impl Keyed {
         &self,
         when: impl Into<When>,
         job: J,
-    ) -> Result<JobId, InsertError<J>> {
-        self.put_on_thread(NewJob::new(job).at(when).if_absent())
-    }
+    ) -> Result<JobId, InsertError<J>> = |it, caller| {
+        it.put(caller, NewJob::new(job).at(when).if_absent()).await
+    };
+}
 
-    fn put_on_thread<J: Job>(&self, new: NewJob<J>) -> Result<JobId, InsertError<J>> {
-        on_thread(self.put(Caller::Thread, new))
-    }
-
+impl Keyed {
     pub(super) async fn put<J: Job>(
         &self,
         caller: Caller,
@@ -110,30 +116,38 @@ impl Keyed {
         };
         Err(InsertError::new(kind, new.into_job()))
     }
+}
 
+both! {
+    Keyed:
     /// Cancels the pending job of the key. Returns `false` if there is none.
     ///
     /// # Errors
     ///
     /// If the store could not be changed.
-    pub fn cancel(&self) -> Result<bool, StoreError> {
-        on_thread(self.cancel_by(Caller::Thread))
-    }
+    pub fn cancel(&self) -> Result<bool, StoreError> = |it, caller| it.cancel_by(caller).await;
+}
 
+impl Keyed {
     pub(super) async fn cancel_by(&self, caller: Caller) -> Result<bool, StoreError> {
         self.client.ask(caller, request::cancel_key(self.key.clone())).await
     }
+}
 
+both! {
+    Keyed:
     /// Changes the due time of the pending job of the key. Returns `false` if there is none.
     ///
     /// # Errors
     ///
     /// If the store could not be changed, or the time lies outside of the years 1970 to 9999.
     #[doc(alias("move", "reset"))]
-    pub fn reschedule(&self, when: impl Into<When>) -> Result<bool, StoreError> {
-        on_thread(self.reschedule_by(Caller::Thread, when.into()))
-    }
+    pub fn reschedule(&self, when: impl Into<When>) -> Result<bool, StoreError> = |it, caller| {
+        it.reschedule_by(caller, when.into()).await
+    };
+}
 
+impl Keyed {
     pub(super) async fn reschedule_by(
         &self,
         caller: Caller,
@@ -142,32 +156,40 @@ impl Keyed {
         let due = self.client.due(caller, when).await?;
         self.client.ask(caller, request::reschedule_key(self.key.clone(), due)).await
     }
+}
 
+both! {
+    Keyed:
     /// Returns the pending job of the key.
     ///
     /// # Errors
     ///
     /// If the store could not be read.
-    pub fn get(&self) -> Result<Option<JobInfo>, StoreError> {
-        on_thread(self.get_by(Caller::Thread))
-    }
+    pub fn get(&self) -> Result<Option<JobInfo>, StoreError> = |it, caller| it.get_by(caller).await;
+}
 
+impl Keyed {
     pub(super) async fn get_by(&self, caller: Caller) -> Result<Option<JobInfo>, StoreError> {
         check_name("key", &self.key)?;
         let job = self.client.ask(caller, request::get_key(self.key.clone())).await?;
         Ok(job.filter(|job| job.state == JobState::Pending))
     }
+}
 
+both! {
+    Keyed:
     /// Returns the time until the pending job of the key is due: zero if it is overdue, `None` if
     /// there is none.
     ///
     /// # Errors
     ///
     /// If the store could not be read.
-    pub fn remaining(&self) -> Result<Option<Duration>, StoreError> {
-        on_thread(self.remaining_by(Caller::Thread))
-    }
+    pub fn remaining(&self) -> Result<Option<Duration>, StoreError> = |it, caller| {
+        it.remaining_by(caller).await
+    };
+}
 
+impl Keyed {
     pub(super) async fn remaining_by(
         &self,
         caller: Caller,
@@ -178,7 +200,8 @@ impl Keyed {
     }
 }
 
-impl Keyed {
+both! {
+    Keyed:
     /// Stores a job that is due now, if this is the first such call for its kind and key in the present period. Otherwise
     /// the result says that nothing was stored, and names the job of the period. Periods count from 1970: one of an hour
     /// begins with each full hour of UTC. So two jobs may be less than a period apart, but no period has two.
@@ -191,23 +214,14 @@ impl Keyed {
     ///
     /// As [`Client::insert`](crate::Client::insert).
     #[doc(alias("rate_limit", "once_per", "unique_for"))]
-    pub fn throttle<J: Job>(&self, period: Duration, job: J) -> Result<Inserted, InsertError<J>> {
-        on_thread(self.throttle_by(Caller::Thread, period, job))
-    }
-
-    /// [`Keyed::throttle`], as a future.
-    ///
-    /// # Errors
-    ///
-    /// As [`Keyed::throttle`].
-    pub async fn throttle_async<J: Job>(
+    pub fn throttle<J: Job>(
         &self,
         period: Duration,
         job: J,
-    ) -> Result<Inserted, InsertError<J>> {
-        self.throttle_by(Caller::Future, period, job).await
-    }
+    ) -> Result<Inserted, InsertError<J>> = |it, caller| it.throttle_by(caller, period, job).await;
+}
 
+impl Keyed {
     async fn throttle_by<J: Job>(
         &self,
         caller: Caller,
@@ -229,7 +243,10 @@ impl Keyed {
         let id = JobId::named(&name);
         self.client().insert_by(caller, NewJob::new(job).id(id)).await
     }
+}
 
+both! {
+    Keyed:
     /// Stores a job that is due once `quiet` has passed without another such call, and at the latest `at_most` after the
     /// first of them: one run for a burst of changes. Each call replaces the pending job of the key, so the data of the
     /// last call counts.
@@ -246,23 +263,9 @@ impl Keyed {
         quiet: Duration,
         at_most: Duration,
         job: J,
-    ) -> Result<JobId, InsertError<J>> {
-        on_thread(self.put(Caller::Thread, debounced(quiet, at_most, job)))
-    }
-
-    /// [`Keyed::debounce`], as a future.
-    ///
-    /// # Errors
-    ///
-    /// As [`Keyed::debounce`].
-    pub async fn debounce_async<J: Job>(
-        &self,
-        quiet: Duration,
-        at_most: Duration,
-        job: J,
-    ) -> Result<JobId, InsertError<J>> {
-        self.put(Caller::Future, debounced(quiet, at_most, job)).await
-    }
+    ) -> Result<JobId, InsertError<J>> = |it, caller| {
+        it.put(caller, debounced(quiet, at_most, job)).await
+    };
 }
 
 fn debounced<J>(quiet: Duration, at_most: Duration, job: J) -> NewJob<J> {

@@ -8,6 +8,7 @@
 
 use std::time::Duration;
 
+use super::asynchronous::both;
 use super::client::{Client, check_name};
 use super::request;
 use super::request::{Caller, on_thread};
@@ -39,7 +40,10 @@ impl Client {
     pub fn kind_named(&self, name: &str) -> Kind {
         Kind { client: self.clone(), name: name.to_owned(), flow: None }
     }
+}
 
+both! {
+    Client:
     /// Pauses the queue: no further job starts. Jobs that run go on; inserts go on, and occurrences of schedules
     /// are inserted. It is stored, and holds until [`Client::resume`], also across restarts.
     ///
@@ -48,19 +52,17 @@ impl Client {
     /// # Errors
     ///
     /// If the store could not be changed.
-    pub fn pause(&self) -> Result<(), StoreError> {
-        on_thread(self.pause_by(Caller::Thread, None))
-    }
+    pub fn pause(&self) -> Result<(), StoreError> = |it, caller| it.pause_by(caller, None).await;
 
     /// Ends a pause of the queue. A kind that was paused by itself stays so.
     ///
     /// # Errors
     ///
     /// If the store could not be changed.
-    pub fn resume(&self) -> Result<(), StoreError> {
-        on_thread(self.resume_by(Caller::Thread, None))
-    }
+    pub fn resume(&self) -> Result<(), StoreError> = |it, caller| it.resume_by(caller, None).await;
+}
 
+impl Client {
     /// Says whether the queue is paused.
     ///
     /// # Errors
@@ -99,24 +101,6 @@ impl Client {
     ) -> Result<(), StoreError> {
         self.ask(caller, request::put_setting(name, value)).await.map(drop)
     }
-
-    /// [`Client::pause`], as a future.
-    ///
-    /// # Errors
-    ///
-    /// As [`Client::pause`].
-    pub async fn pause_async(&self) -> Result<(), StoreError> {
-        self.pause_by(Caller::Future, None).await
-    }
-
-    /// [`Client::resume`], as a future.
-    ///
-    /// # Errors
-    ///
-    /// As [`Client::resume`].
-    pub async fn resume_async(&self) -> Result<(), StoreError> {
-        self.resume_by(Caller::Future, None).await
-    }
 }
 
 impl Kind {
@@ -133,47 +117,32 @@ impl Kind {
     pub(super) fn flow(&self) -> Option<&'static str> {
         self.flow
     }
+}
 
+both! {
+    Kind:
     /// Pauses the kind, as [`Client::pause`] pauses the queue. Jobs of other kinds run on.
     ///
     /// # Errors
     ///
     /// If the store could not be changed, or the name of the kind is empty or longer than 255 bytes.
-    pub fn pause(&self) -> Result<(), StoreError> {
-        check_name("kind's name", &self.name)?;
-        on_thread(self.client.pause_by(Caller::Thread, Some(&self.name)))
-    }
-
-    /// [`Kind::pause`], as a future.
-    ///
-    /// # Errors
-    ///
-    /// As [`Kind::pause`].
-    pub async fn pause_async(&self) -> Result<(), StoreError> {
-        check_name("kind's name", &self.name)?;
-        self.client.pause_by(Caller::Future, Some(&self.name)).await
-    }
-
-    /// [`Kind::resume`], as a future.
-    ///
-    /// # Errors
-    ///
-    /// As [`Kind::resume`].
-    pub async fn resume_async(&self) -> Result<(), StoreError> {
-        check_name("kind's name", &self.name)?;
-        self.client.resume_by(Caller::Future, Some(&self.name)).await
-    }
+    pub fn pause(&self) -> Result<(), StoreError> = |it, caller| {
+        check_name("kind's name", &it.name)?;
+        it.client.pause_by(caller, Some(&it.name)).await
+    };
 
     /// Ends a pause of the kind. If the queue is paused too, the kind waits on.
     ///
     /// # Errors
     ///
     /// As [`Kind::pause`].
-    pub fn resume(&self) -> Result<(), StoreError> {
-        check_name("kind's name", &self.name)?;
-        on_thread(self.client.resume_by(Caller::Thread, Some(&self.name)))
-    }
+    pub fn resume(&self) -> Result<(), StoreError> = |it, caller| {
+        check_name("kind's name", &it.name)?;
+        it.client.resume_by(caller, Some(&it.name)).await
+    };
+}
 
+impl Kind {
     /// Says whether the kind is paused by itself. A pause of the queue is not counted.
     ///
     /// # Errors
@@ -183,7 +152,10 @@ impl Kind {
         let settings = on_thread(self.client.settings_by(Caller::Thread))?;
         Ok(settings.paused_kinds.contains(&self.name))
     }
+}
 
+both! {
+    Kind:
     /// Lets jobs of the kind pass jobs of other kinds that are due: each counts as if it had become due earlier by
     /// `by`. Zero removes the head start.
     ///
@@ -217,26 +189,22 @@ impl Kind {
     ///
     /// [`Builder::max_in_flight`]: crate::Builder::max_in_flight
     #[doc(alias("priority", "urgent"))]
-    pub fn head_start(&self, by: Duration) -> Result<(), StoreError> {
-        on_thread(self.head_start_by(Caller::Thread, by))
-    }
+    pub fn head_start(&self, by: Duration) -> Result<(), StoreError> = |it, caller| {
+        it.head_start_by(caller, by).await
+    };
+}
 
-    /// [`Kind::head_start`], as a future.
-    ///
-    /// # Errors
-    ///
-    /// As [`Kind::head_start`].
-    pub async fn head_start_async(&self, by: Duration) -> Result<(), StoreError> {
-        self.head_start_by(Caller::Future, by).await
-    }
-
+impl Kind {
     async fn head_start_by(&self, caller: Caller, by: Duration) -> Result<(), StoreError> {
         check_name("kind's name", &self.name)?;
         let head_start = HeadStart::new(by).map_err(StoreError::Time)?;
         let value = (!head_start.is_none()).then(|| head_start.to_text());
         self.client.set(caller, setting::head_start_setting(&self.name), value).await
     }
+}
 
+both! {
+    Kind:
     /// Keeps jobs of the kind that complete from now on, with their results, up to the bounds of `keep`:
     /// [`Client::get`] finds them, and [`Client::ended`] lists them. By default no completed job is kept.
     ///
@@ -250,20 +218,9 @@ impl Kind {
     ///
     /// As [`Kind::pause`].
     #[doc(alias("retention", "remove_on_complete", "history"))]
-    pub fn keep_completed(&self, keep: Keep) -> Result<(), StoreError> {
-        check_name("kind's name", &self.name)?;
+    pub fn keep_completed(&self, keep: Keep) -> Result<(), StoreError> = |it, caller| {
+        check_name("kind's name", &it.name)?;
         let value = (!keep.is_nothing()).then(|| keep.to_text());
-        on_thread(self.client.set(Caller::Thread, setting::keep_setting(&self.name), value))
-    }
-
-    /// [`Kind::keep_completed`], as a future.
-    ///
-    /// # Errors
-    ///
-    /// As [`Kind::keep_completed`].
-    pub async fn keep_completed_async(&self, keep: Keep) -> Result<(), StoreError> {
-        check_name("kind's name", &self.name)?;
-        let value = (!keep.is_nothing()).then(|| keep.to_text());
-        self.client.set(Caller::Future, setting::keep_setting(&self.name), value).await
-    }
+        it.client.set(caller, setting::keep_setting(&it.name), value).await
+    };
 }

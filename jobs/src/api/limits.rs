@@ -16,6 +16,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
 
+use super::asynchronous::both;
 use super::builder::Builder;
 use super::client::{Client, check_name};
 use super::kind::Kind;
@@ -36,7 +37,8 @@ pub struct Partition {
     name: String,
 }
 
-impl Client {
+both! {
+    Client:
     /// Limits how many jobs of the queue run at once and how often they start, on all machines together.
     /// [`Limit::none`] removes the limit.
     ///
@@ -48,19 +50,12 @@ impl Client {
     /// [`StoreError::Limit`] if the limit is not valid, or if 10,000 scopes have one, are held, or are paused
     /// partitions. Another error if the store could not be changed.
     #[doc(alias("concurrency", "global_concurrency"))]
-    pub fn limit(&self, limit: Limit) -> Result<(), StoreError> {
-        on_thread(self.put_limit(Caller::Thread, LimitScope::Queue, limit))
-    }
+    pub fn limit(&self, limit: Limit) -> Result<(), StoreError> = |it, caller| {
+        it.put_limit(caller, LimitScope::Queue, limit).await
+    };
+}
 
-    /// [`Client::limit`], as a future.
-    ///
-    /// # Errors
-    ///
-    /// As [`Client::limit`].
-    pub async fn limit_async(&self, limit: Limit) -> Result<(), StoreError> {
-        self.put_limit(Caller::Future, LimitScope::Queue, limit).await
-    }
-
+impl Client {
     async fn put_limit(
         &self,
         caller: Caller,
@@ -100,7 +95,8 @@ impl Client {
     }
 }
 
-impl Kind {
+both! {
+    Kind:
     /// Limits how many jobs of the kind run at once and how often they start, together with the other kinds of its flow
     /// ([`Job::FLOW`]). By default a flow is the kind alone. [`Limit::none`] removes the limit.
     ///
@@ -111,19 +107,12 @@ impl Kind {
     ///
     /// As [`Client::limit`], and as [`Kind::pause`].
     #[doc(alias("concurrency", "semaphore"))]
-    pub fn limit(&self, limit: Limit) -> Result<(), StoreError> {
-        on_thread(self.limit_by(Caller::Thread, limit))
-    }
+    pub fn limit(&self, limit: Limit) -> Result<(), StoreError> = |it, caller| {
+        it.limit_by(caller, limit).await
+    };
+}
 
-    /// [`Kind::limit`], as a future.
-    ///
-    /// # Errors
-    ///
-    /// As [`Kind::limit`].
-    pub async fn limit_async(&self, limit: Limit) -> Result<(), StoreError> {
-        self.limit_by(Caller::Future, limit).await
-    }
-
+impl Kind {
     async fn limit_by(&self, caller: Caller, limit: Limit) -> Result<(), StoreError> {
         let flow = self.its_flow(caller).await?;
         self.client().put_limit(caller, LimitScope::Flow(flow), limit).await
@@ -139,7 +128,10 @@ impl Kind {
         check_name("name", &flow)?;
         Ok(flow)
     }
+}
 
+both! {
+    Kind:
     /// Limits how many jobs of each partition of the kind run at once and how often they start ([`Job::partition`]),
     /// unless the partition has a limit of its own. Jobs without a partition are not limited. [`Limit::none`] removes
     /// the limit.
@@ -178,19 +170,12 @@ impl Kind {
     ///
     /// As [`Client::limit`], and as [`Kind::pause`].
     #[doc(alias("concurrency_key", "group_concurrency"))]
-    pub fn limit_each(&self, limit: Limit) -> Result<(), StoreError> {
-        on_thread(self.limit_each_by(Caller::Thread, limit))
-    }
+    pub fn limit_each(&self, limit: Limit) -> Result<(), StoreError> = |it, caller| {
+        it.limit_each_by(caller, limit).await
+    };
+}
 
-    /// [`Kind::limit_each`], as a future.
-    ///
-    /// # Errors
-    ///
-    /// As [`Kind::limit_each`].
-    pub async fn limit_each_async(&self, limit: Limit) -> Result<(), StoreError> {
-        self.limit_each_by(Caller::Future, limit).await
-    }
-
+impl Kind {
     async fn limit_each_by(&self, caller: Caller, limit: Limit) -> Result<(), StoreError> {
         check_name("kind's name", self.name())?;
         let scope = LimitScope::Each(self.name().to_owned());
@@ -204,7 +189,8 @@ impl Kind {
     }
 }
 
-impl Partition {
+both! {
+    Partition:
     /// Limits how many jobs of the partition run at once and how often they start, and sets its weight. A number, a
     /// rate or a weight that it does not set is that of [`Kind::limit_each`]. [`Limit::none`] removes the limit.
     ///
@@ -212,18 +198,9 @@ impl Partition {
     ///
     /// As [`Client::limit`], and as [`Kind::pause`]; [`StoreError::TooLong`] if the name of the partition is empty or
     /// longer than 255 bytes.
-    pub fn limit(&self, limit: Limit) -> Result<(), StoreError> {
-        on_thread(self.limit_by(Caller::Thread, limit))
-    }
-
-    /// [`Partition::limit`], as a future.
-    ///
-    /// # Errors
-    ///
-    /// As [`Partition::limit`].
-    pub async fn limit_async(&self, limit: Limit) -> Result<(), StoreError> {
-        self.limit_by(Caller::Future, limit).await
-    }
+    pub fn limit(&self, limit: Limit) -> Result<(), StoreError> = |it, caller| {
+        it.limit_by(caller, limit).await
+    };
 
     /// Pauses the partition, as [`Kind::pause`] pauses a kind: none of its jobs starts, runs go on, and inserts go
     /// on. It is stored, and holds until [`Partition::resume`], also across restarts.
@@ -231,37 +208,17 @@ impl Partition {
     /// # Errors
     ///
     /// As [`Partition::limit`].
-    pub fn pause(&self) -> Result<(), StoreError> {
-        on_thread(self.pause_by(Caller::Thread, true))
-    }
-
-    /// [`Partition::pause`], as a future.
-    ///
-    /// # Errors
-    ///
-    /// As [`Partition::limit`].
-    pub async fn pause_async(&self) -> Result<(), StoreError> {
-        self.pause_by(Caller::Future, true).await
-    }
+    pub fn pause(&self) -> Result<(), StoreError> = |it, caller| it.pause_by(caller, true).await;
 
     /// Ends a pause of the partition.
     ///
     /// # Errors
     ///
     /// As [`Partition::limit`].
-    pub fn resume(&self) -> Result<(), StoreError> {
-        on_thread(self.pause_by(Caller::Thread, false))
-    }
+    pub fn resume(&self) -> Result<(), StoreError> = |it, caller| it.pause_by(caller, false).await;
+}
 
-    /// [`Partition::resume`], as a future.
-    ///
-    /// # Errors
-    ///
-    /// As [`Partition::limit`].
-    pub async fn resume_async(&self) -> Result<(), StoreError> {
-        self.pause_by(Caller::Future, false).await
-    }
-
+impl Partition {
     async fn pause_by(&self, caller: Caller, pauses: bool) -> Result<(), StoreError> {
         self.check()?;
         let client = self.kind.client();
@@ -313,7 +270,8 @@ pub(super) fn checked_limits(limits: &[(&str, Limit)]) -> Result<Vec<(String, Li
     limits.iter().map(checked).collect()
 }
 
-impl Client {
+both! {
+    Client:
     /// Returns each scope that has a limit or is held, with the number of its jobs that are claimed now. A limit of
     /// [`Builder::limit_unless_set`](crate::Builder::limit_unless_set) is not stored, and not listed.
     ///
@@ -322,19 +280,12 @@ impl Client {
     /// # Errors
     ///
     /// If the store could not be read.
-    pub fn limits(&self) -> Result<Vec<LimitInfo>, StoreError> {
-        on_thread(self.limits_by(Caller::Thread))
-    }
+    pub fn limits(&self) -> Result<Vec<LimitInfo>, StoreError> = |it, caller| {
+        it.limits_by(caller).await
+    };
+}
 
-    /// [`Client::limits`], as a future.
-    ///
-    /// # Errors
-    ///
-    /// As [`Client::limits`].
-    pub async fn limits_async(&self) -> Result<Vec<LimitInfo>, StoreError> {
-        self.limits_by(Caller::Future).await
-    }
-
+impl Client {
     /// Returns the scopes of a job that hold it back: the queue, its flow or its partition is held, or has reached a
     /// stored limit.
     pub(super) async fn reached_limits(
@@ -571,7 +522,8 @@ impl Client {
     }
 }
 
-impl Client {
+both! {
+    Client:
     /// Starts no job of the queue for this time. Runs go on, and so do inserts. Of two holds the later end counts. A
     /// hold of zero ends a hold.
     ///
@@ -582,19 +534,12 @@ impl Client {
     ///
     /// As [`Client::limit`].
     #[doc(alias("retry_after", "backoff", "rate_limit"))]
-    pub fn hold(&self, time: Duration) -> Result<(), StoreError> {
-        on_thread(self.hold_by(Caller::Thread, &LimitScope::Queue, time))
-    }
+    pub fn hold(&self, time: Duration) -> Result<(), StoreError> = |it, caller| {
+        it.hold_by(caller, &LimitScope::Queue, time).await
+    };
+}
 
-    /// [`Client::hold`], as a future.
-    ///
-    /// # Errors
-    ///
-    /// As [`Client::hold`].
-    pub async fn hold_async(&self, time: Duration) -> Result<(), StoreError> {
-        self.hold_by(Caller::Future, &LimitScope::Queue, time).await
-    }
-
+impl Client {
     async fn hold_by(
         &self,
         caller: Caller,
@@ -611,7 +556,8 @@ impl Client {
     }
 }
 
-impl Kind {
+both! {
+    Kind:
     /// Starts no job of the flow of this kind for this time ([`Job::FLOW`]), as [`Client::hold`] does
     /// for the queue. A handler calls it if a provider answers that it has too many requests:
     ///
@@ -644,45 +590,32 @@ impl Kind {
     ///
     /// As [`Client::limit`], and as [`Kind::pause`].
     #[doc(alias("retry_after", "backoff", "rate_limit"))]
-    pub fn hold(&self, time: Duration) -> Result<(), StoreError> {
-        on_thread(self.hold_by(Caller::Thread, time))
-    }
+    pub fn hold(&self, time: Duration) -> Result<(), StoreError> = |it, caller| {
+        it.hold_by(caller, time).await
+    };
+}
 
-    /// [`Kind::hold`], as a future.
-    ///
-    /// # Errors
-    ///
-    /// As [`Kind::hold`].
-    pub async fn hold_async(&self, time: Duration) -> Result<(), StoreError> {
-        self.hold_by(Caller::Future, time).await
-    }
-
+impl Kind {
     async fn hold_by(&self, caller: Caller, time: Duration) -> Result<(), StoreError> {
         let flow = self.its_flow(caller).await?;
         self.client().hold_by(caller, &LimitScope::Flow(flow), time).await
     }
 }
 
-impl Partition {
+both! {
+    Partition:
     /// Starts no job of the partition for this time, as [`Client::hold`] does for the queue.
     ///
     /// # Errors
     ///
     /// As [`Partition::limit`].
     #[doc(alias("retry_after", "backoff", "rate_limit"))]
-    pub fn hold(&self, time: Duration) -> Result<(), StoreError> {
-        on_thread(self.hold_by(Caller::Thread, time))
-    }
+    pub fn hold(&self, time: Duration) -> Result<(), StoreError> = |it, caller| {
+        it.hold_by(caller, time).await
+    };
+}
 
-    /// [`Partition::hold`], as a future.
-    ///
-    /// # Errors
-    ///
-    /// As [`Partition::limit`].
-    pub async fn hold_async(&self, time: Duration) -> Result<(), StoreError> {
-        self.hold_by(Caller::Future, time).await
-    }
-
+impl Partition {
     async fn hold_by(&self, caller: Caller, time: Duration) -> Result<(), StoreError> {
         self.check()?;
         self.client().hold_by(caller, &self.scope(), time).await

@@ -15,10 +15,11 @@ use std::time::{Duration, SystemTime};
 
 use tickwheel::Metrics;
 
+use super::asynchronous::both;
 use super::client::Client;
 use super::group::MOST_LISTED;
 use super::limits::{Scopes, SeenLimit};
-use super::request::{self, Caller, on_thread};
+use super::request::{self, Caller};
 use crate::dispatch::metrics::KindStats;
 use crate::store::{KindGauges, StoredSchedule};
 use crate::values::error::StoreError;
@@ -32,7 +33,8 @@ use crate::values::time::Millis;
 /// The label of the queue that has no name.
 const DEFAULT_QUEUE: &str = "default";
 
-impl Client {
+both! {
+    Client:
     /// Returns the metrics of the queue, for Prometheus or another monitoring system: the store's gauges, and if this
     /// process runs the jobs, its counters. `docs/metrics.md` lists them, with rules for alerts and a dashboard.
     ///
@@ -61,19 +63,10 @@ impl Client {
     ///
     /// If the store could not be read. [`Client::process_metrics`] needs no store.
     #[doc(alias("prometheus", "openmetrics", "scrape"))]
-    pub fn metrics(&self) -> Result<Metrics, StoreError> {
-        on_thread(self.metrics_by(Caller::Thread))
-    }
+    pub fn metrics(&self) -> Result<Metrics, StoreError> = |it, caller| it.metrics_by(caller).await;
+}
 
-    /// [`Client::metrics`], as a future.
-    ///
-    /// # Errors
-    ///
-    /// As [`Client::metrics`].
-    pub async fn metrics_async(&self) -> Result<Metrics, StoreError> {
-        self.metrics_by(Caller::Future).await
-    }
-
+impl Client {
     async fn metrics_by(&self, caller: Caller) -> Result<Metrics, StoreError> {
         let kinds = self.ask(caller, request::gauges()).await?;
         let nodes = self.ask(caller, request::nodes()).await?;

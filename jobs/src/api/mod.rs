@@ -1,4 +1,5 @@
 pub(crate) mod request;
+pub(crate) mod asynchronous;
 pub(crate) mod client;
 pub(crate) mod insert;
 #[cfg(feature = "sqlite-unbundled")]

@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use super::asynchronous::both;
 use super::client::{Client, check_name};
 use super::kind::Kind;
 use super::request::{self, Caller, on_thread};
@@ -19,21 +20,25 @@ use crate::values::node::NodeInfo;
 use crate::values::pending_reason::PendingReason;
 use crate::values::time::Millis;
 
-impl Client {
+both! {
+    Client:
     /// Returns how many jobs there are.
     ///
     /// # Errors
     ///
     /// If the store could not be read.
     #[doc(alias("len", "size", "stats"))]
-    pub fn count(&self) -> Result<Counts, StoreError> {
-        on_thread(self.count_by(Caller::Thread))
-    }
+    pub fn count(&self) -> Result<Counts, StoreError> = |it, caller| it.count_by(caller).await;
+}
 
+impl Client {
     pub(super) async fn count_by(&self, caller: Caller) -> Result<Counts, StoreError> {
         self.ask(caller, request::counts()).await
     }
+}
 
+both! {
+    Client:
     /// Returns the dead jobs in groups, by kind and first line of the error: `most` groups at most, those with the
     /// most jobs first. It reads the groups and not the jobs, so it costs the same however many jobs are dead.
     ///
@@ -41,9 +46,12 @@ impl Client {
     ///
     /// If the store could not be read.
     #[doc(alias("failures", "group_by"))]
-    pub fn dead_by_error(&self, most: usize) -> Result<Vec<DeadByError>, StoreError> {
-        on_thread(self.ask(Caller::Thread, request::dead_by_error(most)))
-    }
+    pub fn dead_by_error(
+        &self,
+        most: usize,
+    ) -> Result<Vec<DeadByError>, StoreError> = |it, caller| {
+        it.ask(caller, request::dead_by_error(most)).await
+    };
 
     /// Returns the processes that run the jobs of the queue, those that have ended without a word within the last day
     /// too: [`NodeInfo::was_seen_lately`] tells these apart on a server. A shutdown removes its process from the list.
@@ -52,9 +60,9 @@ impl Client {
     ///
     /// If the store could not be read.
     #[doc(alias("workers", "processes", "servers"))]
-    pub fn nodes(&self) -> Result<Vec<NodeInfo>, StoreError> {
-        on_thread(self.ask(Caller::Thread, request::nodes()))
-    }
+    pub fn nodes(&self) -> Result<Vec<NodeInfo>, StoreError> = |it, caller| {
+        it.ask(caller, request::nodes()).await
+    };
 
     /// Returns the kinds that have jobs and no handler in this process, each with its number of
     /// jobs. Their jobs wait.
@@ -62,45 +70,34 @@ impl Client {
     /// # Errors
     ///
     /// If the store could not be read.
-    pub fn unhandled(&self) -> Result<Vec<(String, u64)>, StoreError> {
-        Ok(self.without_handler(self.kinds()?))
-    }
+    pub fn unhandled(&self) -> Result<Vec<(String, u64)>, StoreError> = |it, caller| {
+        Ok(it.without_handler(it.kinds_by(caller).await?))
+    };
+}
 
+impl Client {
     pub(super) fn without_handler(&self, kinds: Vec<(String, u64)>) -> Vec<(String, u64)> {
         let strange = |(kind, jobs): &(String, u64)| *jobs > 0 && !self.dispatcher.handles(kind);
         kinds.into_iter().filter(strange).collect()
     }
+}
 
+both! {
+    Client:
     /// Returns every kind that the store has ever had, each with its number of jobs that are not
     /// dead.
     ///
     /// # Errors
     ///
     /// If the store could not be read.
-    pub fn kinds(&self) -> Result<Vec<(String, u64)>, StoreError> {
-        on_thread(self.kinds_by(Caller::Thread))
-    }
+    pub fn kinds(&self) -> Result<Vec<(String, u64)>, StoreError> = |it, caller| {
+        it.kinds_by(caller).await
+    };
+}
 
+impl Client {
     pub(super) async fn kinds_by(&self, caller: Caller) -> Result<Vec<(String, u64)>, StoreError> {
         self.ask(caller, request::kinds()).await
-    }
-
-    /// [`Client::nodes`], as a future.
-    ///
-    /// # Errors
-    ///
-    /// As [`Client::nodes`].
-    pub async fn nodes_async(&self) -> Result<Vec<NodeInfo>, StoreError> {
-        self.ask(Caller::Future, request::nodes()).await
-    }
-
-    /// [`Client::dead_by_error`], as a future.
-    ///
-    /// # Errors
-    ///
-    /// As [`Client::dead_by_error`].
-    pub async fn dead_by_error_async(&self, most: usize) -> Result<Vec<DeadByError>, StoreError> {
-        self.ask(Caller::Future, request::dead_by_error(most)).await
     }
 }
 
@@ -394,7 +391,8 @@ impl Iterator for Pages {
     }
 }
 
-impl Client {
+both! {
+    Client:
     /// Returns what happened to the jobs of the queue: an entry for each minute or hour in which something happened,
     /// in their order, if it began in `range`. There are minutes of the last 48 hours, and hours of the last 90 days.
     ///
@@ -412,23 +410,12 @@ impl Client {
         &self,
         step: Step,
         range: Range<SystemTime>,
-    ) -> Result<Vec<HistoryEntry>, StoreError> {
-        on_thread(self.history_by(Caller::Thread, None, step, range))
-    }
+    ) -> Result<Vec<HistoryEntry>, StoreError> = |it, caller| {
+        it.history_by(caller, None, step, range).await
+    };
+}
 
-    /// [`Client::history`], as a future.
-    ///
-    /// # Errors
-    ///
-    /// As [`Client::history`].
-    pub async fn history_async(
-        &self,
-        step: Step,
-        range: Range<SystemTime>,
-    ) -> Result<Vec<HistoryEntry>, StoreError> {
-        self.history_by(Caller::Future, None, step, range).await
-    }
-
+impl Client {
     pub(super) async fn history_by(
         &self,
         caller: Caller,
@@ -443,7 +430,8 @@ impl Client {
     }
 }
 
-impl Kind {
+both! {
+    Kind:
     /// Returns what happened to the jobs of the kind: see [`Client::history`]. A kind that has none of its own, because
     /// 200 others have one, has an empty history; `kind_named("other")` has that of all such kinds.
     ///
@@ -454,24 +442,10 @@ impl Kind {
         &self,
         step: Step,
         range: Range<SystemTime>,
-    ) -> Result<Vec<HistoryEntry>, StoreError> {
-        check_name("kind's name", self.name())?;
-        on_thread(self.client().history_by(Caller::Thread, Some(self.name()), step, range))
-    }
-
-    /// [`Kind::history`], as a future.
-    ///
-    /// # Errors
-    ///
-    /// As [`Kind::history`].
-    pub async fn history_async(
-        &self,
-        step: Step,
-        range: Range<SystemTime>,
-    ) -> Result<Vec<HistoryEntry>, StoreError> {
-        check_name("kind's name", self.name())?;
-        self.client().history_by(Caller::Future, Some(self.name()), step, range).await
-    }
+    ) -> Result<Vec<HistoryEntry>, StoreError> = |it, caller| {
+        check_name("kind's name", it.name())?;
+        it.client().history_by(caller, Some(it.name()), step, range).await
+    };
 }
 
 /// Returns the first beginning of a minute or an hour at this time or after it.
@@ -503,7 +477,8 @@ fn entries(step: Step, parts: Vec<HistoryPart>) -> Vec<HistoryEntry> {
     entries
 }
 
-impl Client {
+both! {
+    Client:
     /// Returns why a job has not started: every reason that holds. If there is none, [`PendingReason::Interrupted`] or
     /// [`PendingReason::Turn`]. The list is empty if the job is not pending: [`get`](Client::get) tells whether it
     /// runs, has ended, or is gone.
@@ -536,19 +511,12 @@ impl Client {
     ///
     /// If the store could not be read.
     #[doc(alias("explain", "blocked", "stuck"))]
-    pub fn why_pending(&self, id: JobId) -> Result<Vec<PendingReason>, StoreError> {
-        on_thread(self.why_pending_by(Caller::Thread, id))
-    }
+    pub fn why_pending(&self, id: JobId) -> Result<Vec<PendingReason>, StoreError> = |it, caller| {
+        it.why_pending_by(caller, id).await
+    };
+}
 
-    /// [`Client::why_pending`], as a future.
-    ///
-    /// # Errors
-    ///
-    /// As [`Client::why_pending`].
-    pub async fn why_pending_async(&self, id: JobId) -> Result<Vec<PendingReason>, StoreError> {
-        self.why_pending_by(Caller::Future, id).await
-    }
-
+impl Client {
     async fn why_pending_by(
         &self,
         caller: Caller,

@@ -1,4 +1,4 @@
-//! Schedules: they are stored, listed, paused, resumed and removed.
+//! Schedules: they are stored, listed, paused, resumed, run by hand and removed.
 //!
 //! Ground rules:
 //!
@@ -9,17 +9,34 @@
 
 use std::sync::Arc;
 
+use super::asynchronous::both;
 use super::client::{Client, check_name, payload};
-use super::request;
-use super::request::{Caller, on_thread};
-use crate::store::{NewSchedule, StoredSchedule};
+use super::request::{self, Caller};
+use crate::store::{NewJob, NewSchedule, StoredSchedule};
 use crate::values::error::StoreError;
+use crate::values::id::{JobId, JobIds};
 use crate::values::info::ScheduleInfo;
 use crate::values::job::Job;
 use crate::values::schedule::{Rule, Schedule, ScheduleError};
 use crate::values::setting::QueueSettings;
 
+/// The schedules of a queue: see [`Client::schedules`].
+#[derive(Clone, Debug)]
+pub struct Schedules {
+    client: Client,
+}
+
 impl Client {
+    /// Returns the schedules: a handle to list, pause, run and remove them.
+    #[doc(alias("repeats", "repeatable", "cron"))]
+    #[must_use]
+    pub fn schedules(&self) -> Schedules {
+        Schedules { client: self.clone() }
+    }
+}
+
+both! {
+    Client:
     /// Stores a schedule under a name: its job occurs again and again, once a period or by a cron expression.
     ///
     /// Each occurrence is a job of its own, made up to 50 ms before it is due. Its id comes from the names of queue and
@@ -41,52 +58,28 @@ impl Client {
         name: &str,
         every: impl Into<Schedule>,
         job: J,
-    ) -> Result<(), StoreError> {
-        on_thread(self.schedule_by(Caller::Thread, name, every.into(), job))
-    }
-
-    pub(super) async fn schedule_by<J: Job>(
-        &self,
-        caller: Caller,
-        name: &str,
-        schedule: Schedule,
-        job: J,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), StoreError> = |it, caller| {
+        let schedule = every.into();
         check_name("name", name)?;
-        let now = self.latest(caller).await.map_err(|failed| failed.error)?.millis();
+        let now = it.latest(caller).await.map_err(|failed| failed.error)?.millis();
         let first = schedule.first(now).map_err(StoreError::Schedule)?;
         let payload = payload(&job)?;
         let (name, kind) = (name.to_owned(), Arc::from(J::KIND));
         let new = NewSchedule { name, kind, schedule, payload, first };
-        self.ask(caller, request::put_schedule(new)).await.map(drop)
-    }
+        it.ask(caller, request::put_schedule(new)).await.map(drop)
+    };
+}
 
-    /// Deletes a schedule. Jobs that it has made stay. Returns `false` if no schedule has this name.
-    ///
-    /// # Errors
-    ///
-    /// If the store could not be changed.
-    #[doc(alias("cancel_repeat", "remove_repeatable"))]
-    pub fn unschedule(&self, name: &str) -> Result<bool, StoreError> {
-        on_thread(self.ask(Caller::Thread, request::drop_schedule(name.to_owned())))
-    }
-
+both! {
+    Schedules:
     /// Returns the schedules.
     ///
     /// # Errors
     ///
     /// If the store could not be read.
-    #[doc(alias("repeats", "repeatable"))]
-    pub fn schedules(&self) -> Result<Vec<ScheduleInfo>, StoreError> {
-        on_thread(self.schedules_by(Caller::Thread))
-    }
-
-    pub(super) async fn schedules_by(
-        &self,
-        caller: Caller,
-    ) -> Result<Vec<ScheduleInfo>, StoreError> {
-        let schedules = self.ask(caller, request::schedules()).await?;
-        let settings = QueueSettings::of(&self.ask(caller, request::settings()).await?);
+    pub fn list(&self) -> Result<Vec<ScheduleInfo>, StoreError> = |it, caller| {
+        let schedules = it.client.ask(caller, request::schedules()).await?;
+        let settings = QueueSettings::of(&it.client.ask(caller, request::settings()).await?);
         let info = |stored: StoredSchedule| ScheduleInfo {
             is_paused: settings.paused_schedules.contains(&stored.name),
             name: stored.name,
@@ -95,32 +88,63 @@ impl Client {
             next: stored.next.to_system(),
         };
         Ok(schedules.into_iter().map(info).collect())
-    }
+    };
+
+    /// Deletes a schedule. Jobs that it has made stay. Returns `false` if no schedule has this name.
+    ///
+    /// # Errors
+    ///
+    /// If the store could not be changed.
+    #[doc(alias("cancel_repeat", "remove_repeatable"))]
+    pub fn remove(&self, name: &str) -> Result<bool, StoreError> = |it, caller| {
+        it.client.ask(caller, request::drop_schedule(name.to_owned())).await
+    };
+
+    /// Makes an additional occurrence of a schedule, due now, and returns its id, or `None` if there is no
+    /// schedule of this name: for example for a nightly report that is wanted at noon.
+    ///
+    /// The job has the kind and the data of the schedule, and runs where its kind is handled. The schedule does
+    /// not change. Each call makes a job of its own, under a new id, even if the schedule has an occurrence at
+    /// the same time.
+    ///
+    /// # Errors
+    ///
+    /// If the store could not be read or changed. After [`StoreError::Unknown`] the job is in the store once,
+    /// or not at all.
+    pub fn run(&self, name: &str) -> Result<Option<JobId>, StoreError> = |it, caller| {
+        it.run_by(caller, name, None).await
+    };
+
+    /// [`Schedules::run`] with a chosen id. A second call with this id makes no second job, so a form that is sent twice
+    /// makes one.
+    ///
+    /// # Errors
+    ///
+    /// As [`Schedules::run`].
+    pub fn run_once(
+        &self,
+        name: &str,
+        id: JobId,
+    ) -> Result<Option<JobId>, StoreError> = |it, caller| {
+        it.run_by(caller, name, Some(id)).await
+    };
 
     /// Pauses a schedule: no further occurrence of it becomes a job. Occurrences that are jobs already go on. It is
-    /// stored, and holds until [`Client::resume_schedule`], also across restarts, and also if a program stores the
-    /// schedule again. [`Client::unschedule`] ends it with the schedule.
+    /// stored, and holds until [`Schedules::resume`], also across restarts, and also if a program stores the
+    /// schedule again. [`Schedules::remove`] ends it with the schedule.
     ///
     /// In this process no occurrence is made once the call has returned; in any other process none is made a second
-    /// later. [`Client::run_schedule`] still makes one by hand.
+    /// later. [`Schedules::run`] still makes one by hand.
     ///
     /// # Errors
     ///
     /// [`StoreError::NoSchedule`] if no schedule has this name: then nothing is stored. Another error if the store
     /// could not be changed.
-    pub fn pause_schedule(&self, name: &str) -> Result<(), StoreError> {
-        on_thread(self.pause_schedule_by(Caller::Thread, name))
-    }
-
-    pub(super) async fn pause_schedule_by(
-        &self,
-        caller: Caller,
-        name: &str,
-    ) -> Result<(), StoreError> {
-        let now = self.dispatcher.clock.latest().millis();
-        let exists = self.ask(caller, request::pause_schedule(name.to_owned(), now)).await?;
+    pub fn pause(&self, name: &str) -> Result<(), StoreError> = |it, caller| {
+        let now = it.client.dispatcher.clock.latest().millis();
+        let exists = it.client.ask(caller, request::pause_schedule(name.to_owned(), now)).await?;
         exists.then_some(()).ok_or_else(|| StoreError::NoSchedule(name.to_owned()))
-    }
+    };
 
     /// Ends the pause of a schedule. The occurrences that fell into the pause are left out, under every policy of
     /// [`Missed`](crate::Missed). The next occurrence is the first after this call. A schedule
@@ -131,34 +155,56 @@ impl Client {
     /// [`StoreError::NoSchedule`] if no schedule has this name. [`ScheduleError::UnknownRule`] if an occurrence
     /// fell into the pause, and this program cannot say which one follows: the schedule stays paused. Or if the store
     /// could not be read or changed.
-    pub fn resume_schedule(&self, name: &str) -> Result<(), StoreError> {
-        on_thread(self.resume_schedule_by(Caller::Thread, name))
-    }
-
-    pub(super) async fn resume_schedule_by(
-        &self,
-        caller: Caller,
-        name: &str,
-    ) -> Result<(), StoreError> {
+    pub fn resume(&self, name: &str) -> Result<(), StoreError> = |it, caller| {
         loop {
-            let schedules = self.ask(caller, request::schedules()).await?;
+            let schedules = it.client.ask(caller, request::schedules()).await?;
             let found = schedules.into_iter().find(|schedule| schedule.name == name);
             let StoredSchedule { schedule, rule_text, next: expected, .. } =
                 found.ok_or_else(|| StoreError::NoSchedule(name.to_owned()))?;
-            let settings = QueueSettings::of(&self.ask(caller, request::settings()).await?);
+            let settings = QueueSettings::of(&it.client.ask(caller, request::settings()).await?);
             if !settings.paused_schedules.contains(name) {
                 return Ok(());
             }
-            let now = self.latest(caller).await.map_err(|failed| failed.error)?.millis();
+            let now = it.client.latest(caller).await.map_err(|failed| failed.error)?.millis();
             if schedule.rule == Rule::Unknown && expected <= now {
                 return Err(StoreError::Schedule(ScheduleError::UnknownRule(rule_text)));
             }
             let next = schedule.rule.skip_to(expected, now);
             let resume = request::resume_schedule(name.to_owned(), expected, next);
             // Otherwise another process has changed the schedule meanwhile, or resumed it.
-            if self.ask(caller, resume).await? {
+            if it.client.ask(caller, resume).await? {
                 return Ok(());
             }
         }
+    };
+}
+
+impl Schedules {
+    async fn run_by(
+        &self,
+        caller: Caller,
+        name: &str,
+        chosen: Option<JobId>,
+    ) -> Result<Option<JobId>, StoreError> {
+        let schedules = self.client.ask(caller, request::schedules()).await?;
+        let Some(schedule) = schedules.into_iter().find(|schedule| schedule.name == name) else {
+            return Ok(None);
+        };
+        let now = self.client.latest(caller).await.map_err(|failed| failed.error)?.millis();
+        let new_id = || JobIds::of_this_process().next(now, Some((&schedule.kind, now)));
+        let id = chosen.unwrap_or_else(new_id);
+        let occurrence = NewJob {
+            id,
+            kind: Arc::from(schedule.kind),
+            due: now,
+            key: None,
+            callers_id: chosen.is_some(),
+            extra: None,
+            payload: schedule.payload,
+        };
+        // It waits for no run, also if the inserts of this client do.
+        let at_once = Client::new(Arc::clone(&self.client.dispatcher));
+        at_once.ask(caller, request::insert(occurrence)).await?;
+        Ok(Some(id))
     }
 }

@@ -12,7 +12,7 @@ use crate::store::claim::Claimed;
 use crate::values::error::StoreError;
 use crate::values::id::{Fence, JobId};
 use crate::values::job::Job;
-use crate::values::run_end::Cancellation;
+use crate::values::run_end::StopReason;
 use crate::values::setting::HeadStart;
 use crate::values::time::Millis;
 
@@ -24,7 +24,7 @@ use crate::values::time::Millis;
 ///
 /// ```
 /// use serde::{Deserialize, Serialize};
-/// use tickwheel_jobs::{Cancellation, Fail, Job, Jobs, Run, TestRun};
+/// use tickwheel_jobs::{StopReason, Fail, Job, Jobs, Run, TestRun};
 ///
 /// #[derive(Serialize, Deserialize)]
 /// struct Remind(u64);
@@ -55,7 +55,7 @@ pub struct TestRun {
     key: Option<String>,
     due: SystemTime,
     late: Duration,
-    cancellation: Option<Cancellation>,
+    stop_reason: Option<StopReason>,
     states: States,
 }
 
@@ -70,7 +70,7 @@ impl TestRun {
             key: None,
             due: client.dispatcher.clock.now().wall,
             late: Duration::ZERO,
-            cancellation: None,
+            stop_reason: None,
             states: States::default(),
         }
     }
@@ -108,9 +108,9 @@ impl TestRun {
         self
     }
 
-    /// Makes a run that was cancelled before it began: see [`Run::cancellation`].
-    pub fn cancelled(self, why: Cancellation) -> TestRun {
-        TestRun { cancellation: Some(why), ..self }
+    /// Makes a run that was cancelled before it began: see [`Run::stop_reason`].
+    pub fn cancelled(self, why: StopReason) -> TestRun {
+        TestRun { stop_reason: Some(why), ..self }
     }
 
     /// Returns the run. Each run has a fence that is greater than those of the runs before it.
@@ -135,7 +135,7 @@ impl TestRun {
         let now: Instant = self.client.dispatcher.clock.now().instant;
         state.start(self.late, now);
         let run = Run::new(state, Arc::clone(&self.client.dispatcher), self.states.clone());
-        if let Some(why) = self.cancellation {
+        if let Some(why) = self.stop_reason {
             TestRun::cancel(&run, why);
         }
         run
@@ -154,9 +154,9 @@ impl TestRun {
         on_thread(run.client().ask(Caller::Thread, request)).map(drop)
     }
 
-    /// Cancels a run that is under way, as the jobs would: [`Run::cancellation`] returns the reason from then
+    /// Cancels a run that is under way, as the jobs would: [`Run::stop_reason`] returns the reason from then
     /// on, and [`Run::cancelled`] is ready.
-    pub fn cancel(run: &Run, why: Cancellation) {
+    pub fn cancel(run: &Run, why: StopReason) {
         let mut wakers = Vec::new();
         run.state.tell(why, &mut wakers);
         wakers.into_iter().for_each(core::task::Waker::wake);

@@ -12,10 +12,11 @@ use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 
+use super::asynchronous::both;
 use super::client::{Client, error_of};
 use super::insert::NewJob;
 use super::request;
-use super::request::{Caller, on_thread};
+use super::request::Caller;
 use crate::dispatch::dispatcher_handle::is_in_handler_of;
 use crate::values::error::CallError;
 use crate::values::id::JobId;
@@ -30,7 +31,8 @@ const FILE_INTERVAL: Duration = Duration::from_millis(20);
 const FIRST_SERVER_INTERVAL: Duration = Duration::from_millis(20);
 const LONGEST_SERVER_INTERVAL: Duration = Duration::from_millis(250);
 
-impl Client {
+both! {
+    Client:
     /// Waits until a job has ended, for at most `limit`. Returns the job if it has completed, with its result in
     /// [`JobInfo::result`].
     ///
@@ -47,9 +49,9 @@ impl Client {
     ///
     /// [`CallError`] says how the job has ended otherwise, or that it has not.
     #[doc(alias("join", "result", "await"))]
-    pub fn wait(&self, id: JobId, limit: Duration) -> Result<JobInfo, CallError> {
-        on_thread(self.wait_by(Caller::Thread, id, limit))
-    }
+    pub fn wait(&self, id: JobId, limit: Duration) -> Result<JobInfo, CallError> = |it, caller| {
+        it.wait_by(caller, id, limit).await
+    };
 
     /// Inserts a job that is due now, waits until it has completed, and returns its result: see
     /// [`Run::set_result`](crate::Run::set_result). A job without a result has the result `()`.
@@ -86,10 +88,10 @@ impl Client {
         &self,
         job: J,
         limit: Duration,
-    ) -> Result<T, CallError> {
-        on_thread(self.call_by(Caller::Thread, job, limit))
-    }
+    ) -> Result<T, CallError> = |it, caller| it.call_by(caller, job, limit).await;
+}
 
+impl Client {
     pub(super) async fn call_by<J: Job, T: DeserializeOwned>(
         &self,
         caller: Caller,
@@ -160,27 +162,5 @@ impl Client {
                 interval = (interval * 2).min(LONGEST_SERVER_INTERVAL);
             }
         }
-    }
-
-    /// [`Client::wait`], as a future.
-    ///
-    /// # Errors
-    ///
-    /// As [`Client::wait`].
-    pub async fn wait_async(&self, id: JobId, limit: Duration) -> Result<JobInfo, CallError> {
-        self.wait_by(Caller::Future, id, limit).await
-    }
-
-    /// [`Client::call`], as a future.
-    ///
-    /// # Errors
-    ///
-    /// As [`Client::call`]. It is refused only with [`Run::next`](crate::Run::next): a future occupies no thread.
-    pub async fn call_async<J: Job, T: DeserializeOwned>(
-        &self,
-        job: J,
-        limit: Duration,
-    ) -> Result<T, CallError> {
-        self.call_by(Caller::Future, job, limit).await
     }
 }

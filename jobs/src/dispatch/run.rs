@@ -18,7 +18,7 @@ use crate::store::Fence;
 use crate::values::error::StoreError;
 use crate::values::fail_and_retry::Fail;
 use crate::values::id::JobId;
-use crate::values::run_end::Cancellation;
+use crate::values::run_end::StopReason;
 
 /// The longest result, in bytes of JSON.
 const RESULT_BYTES: usize = 64 << 10;
@@ -160,22 +160,22 @@ impl Run {
 
     /// Says whether the run should stop: its job was cancelled, it has reached its time limit, it has lost its
     /// lease, or the program shuts down. A handler that runs for long checks this now and then;
-    /// [`Run::cancellation`] returns the reason.
+    /// [`Run::stop_reason`] returns the reason.
     #[must_use]
     #[doc(alias("should_stop", "is_lost"))]
     pub fn is_cancelled(&self) -> bool {
-        self.cancellation().is_some()
+        self.stop_reason().is_some()
     }
 
     /// Returns why the run should stop, if it should. If there are several reasons, it returns the one that stands last
-    /// in [`Cancellation`].
+    /// in [`StopReason`].
     #[must_use]
-    pub fn cancellation(&self) -> Option<Cancellation> {
+    pub fn stop_reason(&self) -> Option<StopReason> {
         // The dispatcher may be waiting for the store when a lease ends or a time limit is reached.
         let now = self.dispatcher.clock.now().instant;
-        let lost = self.state.has_expired(now).then_some(Cancellation::LeaseLost);
-        let over = self.state.is_over_limit(now).then_some(Cancellation::TimeLimit);
-        let told = Cancellation::of(self.state.cancellation.load(Ordering::Acquire));
+        let lost = self.state.has_expired(now).then_some(StopReason::LeaseLost);
+        let over = self.state.is_over_limit(now).then_some(StopReason::TimeLimit);
+        let told = StopReason::of(self.state.stop_reason.load(Ordering::Acquire));
         told.max(over).max(lost)
     }
 

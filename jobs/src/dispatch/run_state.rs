@@ -26,7 +26,7 @@ use crate::values::error::FollowUpError;
 use crate::values::fail_and_retry::{AttemptErrors, ErrorType, Fail};
 use crate::values::id::JobId;
 use crate::values::job::Extra;
-use crate::values::run_end::{Cancellation, Outcome};
+use crate::values::run_end::{Outcome, StopReason};
 use crate::values::setting::HeadStart;
 use crate::values::time::Millis;
 
@@ -62,8 +62,8 @@ pub(crate) struct RunState {
     over: OnceLock<Over>,
     /// Which of its reports are due or made: bits of [`START_REPORTED`] and [`END_DUE`].
     reports: AtomicU8,
-    /// Why the run should stop, as a number: see [`Cancellation::of`].
-    pub(super) cancellation: AtomicU8,
+    /// Why the run should stop, as a number: see [`StopReason::of`].
+    pub(super) stop_reason: AtomicU8,
     pub(super) wakers: Mutex<Vec<Waker>>,
     /// The result that the run has set.
     pub(super) result: Mutex<Option<Vec<u8>>>,
@@ -142,7 +142,7 @@ impl RunState {
             handler: AtomicU8::new(0),
             over: OnceLock::new(),
             reports: AtomicU8::new(0),
-            cancellation: AtomicU8::new(0),
+            stop_reason: AtomicU8::new(0),
             wakers: Mutex::new(Vec::new()),
             result: Mutex::new(None),
             follow_ups: FollowUps::default(),
@@ -287,14 +287,14 @@ impl RunState {
 
     /// Cancels the run; a graver reason replaces a lesser one. Moves the wakers of waiting futures to `wakers`.
     /// They are code of the user's, so the caller wakes them where it holds no lock.
-    pub(crate) fn tell(&self, why: Cancellation, wakers: &mut Vec<Waker>) {
+    pub(crate) fn tell(&self, why: StopReason, wakers: &mut Vec<Waker>) {
         let mut waiting = self.wakers.lock().unwrap_or_else(PoisonError::into_inner);
-        self.cancellation.fetch_max(why as u8, Ordering::AcqRel);
+        self.stop_reason.fetch_max(why as u8, Ordering::AcqRel);
         wakers.append(&mut waiting);
     }
 
     pub(crate) fn is_told(&self) -> bool {
-        self.cancellation.load(Ordering::Acquire) > 0
+        self.stop_reason.load(Ordering::Acquire) > 0
     }
 }
 

@@ -293,7 +293,7 @@ pub struct ScheduleInfo {
     /// only if the schedule is resumed before its time.
     #[serde(serialize_with = "rfc3339")]
     pub next: SystemTime,
-    /// It is paused: see [`Client::pause_schedule`](crate::Client::pause_schedule).
+    /// It is paused: see [`Schedules::pause`](crate::Schedules::pause).
     pub is_paused: bool,
 }
 

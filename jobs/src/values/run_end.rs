@@ -8,7 +8,7 @@ use super::id::{Fence, JobId};
 /// Why a run should stop.
 #[non_exhaustive]
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Cancellation {
+pub enum StopReason {
     /// The program shuts down. The end of the run counts if it comes within the shutdown's limit. A handler
     /// that cannot end by then returns [`Fail::interrupted`](crate::Fail::interrupted): another process, or the
     /// next start, runs the job again at once.
@@ -23,14 +23,14 @@ pub enum Cancellation {
     LeaseLost = 4,
 }
 
-impl Cancellation {
+impl StopReason {
     /// Returns the reason with this number.
-    pub(crate) fn of(number: u8) -> Option<Cancellation> {
+    pub(crate) fn of(number: u8) -> Option<StopReason> {
         let all = [
-            Cancellation::Shutdown,
-            Cancellation::Requested,
-            Cancellation::TimeLimit,
-            Cancellation::LeaseLost,
+            StopReason::Shutdown,
+            StopReason::Requested,
+            StopReason::TimeLimit,
+            StopReason::LeaseLost,
         ];
         all.into_iter().find(|why| *why as u8 == number)
     }

@@ -28,24 +28,25 @@ fn one_thread() -> Runtime {
 
 /// Calls each verb on jobs that are empty, and that run none which is due in an hour.
 async fn every_verb(client: &Client, runs: bool) {
-    let id = client.insert_async(HOUR, close(1)).await.unwrap();
-    assert_eq!(client.get_async(id).await.unwrap().unwrap().state, JobState::Pending);
-    assert!(client.reschedule_async(id, 2 * HOUR).await.unwrap());
-    assert_eq!(client.cancel_async(id).await.unwrap(), Cancel::Cancelled);
-    assert_eq!(client.get_async(id).await.unwrap(), None);
+    let id = client.asynchronous().insert(HOUR, close(1)).await.unwrap();
+    assert_eq!(client.asynchronous().get(id).await.unwrap().unwrap().state, JobState::Pending);
+    assert!(client.asynchronous().reschedule(id, 2 * HOUR).await.unwrap());
+    assert_eq!(client.asynchronous().cancel(id).await.unwrap(), Cancel::Cancelled);
+    assert_eq!(client.asynchronous().get(id).await.unwrap(), None);
 
     let named = JobId::named("one");
-    let first = client.insert_with_id_async(named, HOUR, close(2)).await.unwrap();
-    let again = client.insert_with_id_async(named, HOUR, close(2)).await.unwrap();
+    let first = client.asynchronous().insert_with_id(named, HOUR, close(2)).await.unwrap();
+    let again = client.asynchronous().insert_with_id(named, HOUR, close(2)).await.unwrap();
     assert_eq!((first.is_new, again.is_new, again.id), (true, false, named));
     let new = NewJob::new(close(3)).at(HOUR).key("3").unique_until(Until::Ended);
-    assert!(client.insert_job_async(new).await.unwrap().is_new);
-    let ids = client.insert_batch_async([(HOUR, close(4)), (HOUR, close(5))]).await.unwrap();
-    assert_eq!(client.count_async().await.unwrap().pending, 4);
+    assert!(client.asynchronous().insert_job(new).await.unwrap().is_new);
+    let ids =
+        client.asynchronous().insert_batch([(HOUR, close(4)), (HOUR, close(5))]).await.unwrap();
+    assert_eq!(client.asynchronous().count().await.unwrap().pending, 4);
     let mut pages = client.pending();
     let mut listed = Vec::new();
     loop {
-        let page = pages.next_page_async().await.unwrap();
+        let page = pages.asynchronous().next_page().await.unwrap();
         if page.is_empty() {
             break;
         }
@@ -54,71 +55,74 @@ async fn every_verb(client: &Client, runs: bool) {
     assert!(listed.len() == 4 && ids.iter().all(|id| listed.contains(id)), "{listed:?}");
 
     let keyed = client.keyed("order-6");
-    let before = keyed.insert_async(HOUR, close(6)).await.unwrap();
-    let refused = keyed.insert_if_absent_async(HOUR, close(7)).await.unwrap_err();
+    let before = keyed.asynchronous().insert(HOUR, close(6)).await.unwrap();
+    let refused = keyed.asynchronous().insert_if_absent(HOUR, close(7)).await.unwrap_err();
     assert_eq!(refused.kind(), &InsertErrorKind::Occupied);
     assert_eq!(refused.into_inner(), close(7));
-    let after = keyed.insert_keeping_time_async(2 * HOUR, close(7)).await.unwrap();
+    let after = keyed.asynchronous().insert_keeping_time(2 * HOUR, close(7)).await.unwrap();
     assert_ne!(before, after);
-    assert!(keyed.remaining_async().await.unwrap().unwrap() <= HOUR + SECOND);
-    assert!(keyed.reschedule_async(2 * HOUR).await.unwrap());
-    assert_eq!(keyed.get_async().await.unwrap().unwrap().job::<Close>().unwrap(), close(7));
-    assert!(keyed.cancel_async().await.unwrap());
-    let before = keyed.debounce_async(HOUR, 2 * HOUR, close(6)).await.unwrap();
-    assert_ne!(keyed.debounce_async(HOUR, 2 * HOUR, close(7)).await.unwrap(), before);
-    assert!(keyed.cancel_async().await.unwrap());
+    assert!(keyed.asynchronous().remaining().await.unwrap().unwrap() <= HOUR + SECOND);
+    assert!(keyed.asynchronous().reschedule(2 * HOUR).await.unwrap());
+    assert_eq!(
+        keyed.asynchronous().get().await.unwrap().unwrap().job::<Close>().unwrap(),
+        close(7)
+    );
+    assert!(keyed.asynchronous().cancel().await.unwrap());
+    let before = keyed.asynchronous().debounce(HOUR, 2 * HOUR, close(6)).await.unwrap();
+    assert_ne!(keyed.asynchronous().debounce(HOUR, 2 * HOUR, close(7)).await.unwrap(), before);
+    assert!(keyed.asynchronous().cancel().await.unwrap());
 
-    client.schedule_async("night", 24 * HOUR, close(8)).await.unwrap();
-    assert_eq!(client.schedules_async().await.unwrap().len(), 1);
-    assert!(client.run_schedule_async("noon").await.unwrap().is_none());
-    client.pause_schedule_async("night").await.unwrap();
-    assert!(client.schedules_async().await.unwrap()[0].is_paused);
-    client.resume_schedule_async("night").await.unwrap();
-    assert!(!client.schedules_async().await.unwrap()[0].is_paused);
-    assert!(client.pause_schedule_async("noon").await.is_err());
-    assert!(client.unschedule_async("night").await.unwrap());
-    assert!(!client.retry_async(named).await.unwrap());
-    assert!(!client.delete_async(named).await.unwrap());
-    assert_eq!(client.dead().retry_all().unwrap().next_step_async().await, Ok(None));
+    client.asynchronous().schedule("night", 24 * HOUR, close(8)).await.unwrap();
+    assert_eq!(client.asynchronous().schedules().list().await.unwrap().len(), 1);
+    assert!(client.asynchronous().schedules().run("noon").await.unwrap().is_none());
+    client.asynchronous().schedules().pause("night").await.unwrap();
+    assert!(client.asynchronous().schedules().list().await.unwrap()[0].is_paused);
+    client.asynchronous().schedules().resume("night").await.unwrap();
+    assert!(!client.asynchronous().schedules().list().await.unwrap()[0].is_paused);
+    assert!(client.asynchronous().schedules().pause("noon").await.is_err());
+    assert!(client.asynchronous().schedules().remove("night").await.unwrap());
+    assert!(!client.asynchronous().retry(named).await.unwrap());
+    assert!(!client.asynchronous().delete(named).await.unwrap());
+    assert_eq!(client.dead().retry_all().unwrap().asynchronous().next_step().await, Ok(None));
     let mut later = client.pending().reschedule_all(2 * HOUR).unwrap();
-    let step = later.next_step_async().await.unwrap();
+    let step = later.asynchronous().next_step().await.unwrap();
     assert_eq!(step.map(|step| step.changed), Some(4));
-    assert_eq!(later.run_async().await.map(|all| all.changed), Ok(4));
-    let kinds = client.kinds_async().await.unwrap();
+    assert_eq!(later.asynchronous().run().await.map(|all| all.changed), Ok(4));
+    let kinds = client.asynchronous().kinds().await.unwrap();
     assert_eq!(kinds, [(Close::KIND.to_owned(), 4)]);
-    let unhandled = client.unhandled_async().await.unwrap();
+    let unhandled = client.asynchronous().unhandled().await.unwrap();
     assert_eq!(unhandled.is_empty(), runs);
-    let gauges = client.metrics_async().await.unwrap().to_string();
+    let gauges = client.asynchronous().metrics().await.unwrap().to_string();
     assert!(gauges.contains("tickwheel_jobs_pending{") && gauges.contains("_running{") == runs);
     let closes = client.kind::<Close>();
     let of_acme = closes.partition("acme");
-    client.limit_async(Limit::running(9)).await.unwrap();
-    closes.limit_async(Limit::running(8)).await.unwrap();
-    closes.limit_each_async(Limit::running(7)).await.unwrap();
-    of_acme.limit_async(Limit::running(6)).await.unwrap();
-    assert_eq!(client.limits_async().await.unwrap().len(), 4);
-    of_acme.pause_async().await.unwrap();
-    of_acme.resume_async().await.unwrap();
-    client.hold_async(MS).await.unwrap();
-    closes.hold_async(MS).await.unwrap();
-    of_acme.hold_async(HOUR).await.unwrap();
-    assert_eq!(client.limits_async().await.unwrap().len(), 4);
-    of_acme.hold_async(std::time::Duration::ZERO).await.unwrap();
-    let group = client.group().add(24 * HOUR, close(10)).open_async().await.unwrap();
-    group.add_async(24 * HOUR, close(11)).await.unwrap();
-    assert_eq!(group.info_async().await.unwrap().unwrap().open, 2);
-    assert!(group.seal_async().await.unwrap());
-    group.cancel_async().await.unwrap();
-    assert_eq!(client.groups_async().await.unwrap().len(), 1);
-    client.group().insert_async().await.map(drop).unwrap();
-    let waits = client.pending().next_page_async().await.unwrap()[0].id;
-    assert!(!client.why_pending_async(waits).await.unwrap().is_empty());
+    client.asynchronous().limit(Limit::running(9)).await.unwrap();
+    closes.asynchronous().limit(Limit::running(8)).await.unwrap();
+    closes.asynchronous().limit_each(Limit::running(7)).await.unwrap();
+    of_acme.asynchronous().limit(Limit::running(6)).await.unwrap();
+    assert_eq!(client.asynchronous().limits().await.unwrap().len(), 4);
+    of_acme.asynchronous().pause().await.unwrap();
+    of_acme.asynchronous().resume().await.unwrap();
+    client.asynchronous().hold(MS).await.unwrap();
+    closes.asynchronous().hold(MS).await.unwrap();
+    of_acme.asynchronous().hold(HOUR).await.unwrap();
+    assert_eq!(client.asynchronous().limits().await.unwrap().len(), 4);
+    of_acme.asynchronous().hold(std::time::Duration::ZERO).await.unwrap();
+    let group = client.group().add(24 * HOUR, close(10)).asynchronous().open().await.unwrap();
+    group.asynchronous().add(24 * HOUR, close(11)).await.unwrap();
+    assert_eq!(group.asynchronous().info().await.unwrap().unwrap().open, 2);
+    assert!(group.asynchronous().seal().await.unwrap());
+    group.asynchronous().cancel().await.unwrap();
+    assert_eq!(client.asynchronous().groups().await.unwrap().len(), 1);
+    client.group().asynchronous().insert().await.map(drop).unwrap();
+    let waits = client.pending().asynchronous().next_page().await.unwrap()[0].id;
+    assert!(!client.asynchronous().why_pending(waits).await.unwrap().is_empty());
     // Due at once, so it comes after the lists.
     let century = 100 * 365 * 24 * HOUR;
-    assert!(keyed.throttle_async(century, close(9)).await.unwrap().is_new);
-    assert!(!keyed.throttle_async(century, close(9)).await.unwrap().is_new);
-    client.flush_async().await.unwrap();
-    client.check_async().await.unwrap();
+    assert!(keyed.asynchronous().throttle(century, close(9)).await.unwrap().is_new);
+    assert!(!keyed.asynchronous().throttle(century, close(9)).await.unwrap().is_new);
+    client.asynchronous().flush().await.unwrap();
+    client.asynchronous().check().await.unwrap();
 }
 
 /// P59: The async form of each verb does what the blocking form does: on every store, in the process that runs the
@@ -158,13 +162,18 @@ fn futures_are_send() {
     runtime().block_on(async {
         let insert = async move {
             let counter = || Counter(Cell::new(1));
-            client.insert_async(HOUR, counter()).await.unwrap();
-            client.insert_batch_async([(HOUR, counter())]).await.unwrap();
-            client.keyed("1").insert_async(HOUR, counter()).await.unwrap();
-            client.insert_job_async(NewJob::new(counter()).at(HOUR)).await.map(drop).unwrap();
-            client.check_async().await.unwrap();
-            client.pending().reschedule_all(2 * HOUR).unwrap().run_async().await.unwrap();
-            client.pending().next_page_async().await.unwrap().len()
+            client.asynchronous().insert(HOUR, counter()).await.unwrap();
+            client.asynchronous().insert_batch([(HOUR, counter())]).await.unwrap();
+            client.keyed("1").asynchronous().insert(HOUR, counter()).await.unwrap();
+            client
+                .asynchronous()
+                .insert_job(NewJob::new(counter()).at(HOUR))
+                .await
+                .map(drop)
+                .unwrap();
+            client.asynchronous().check().await.unwrap();
+            client.pending().reschedule_all(2 * HOUR).unwrap().asynchronous().run().await.unwrap();
+            client.pending().asynchronous().next_page().await.unwrap().len()
         };
         assert_eq!(tokio::spawn(insert).await.unwrap(), 4);
     });
@@ -183,64 +192,74 @@ fn of(refused: &InsertErrorKind) -> StoreError {
 const VERBS: [(&str, Verb); 20] = [
     ("insert", |client| {
         Box::pin(async {
-            let inserted = client.insert_async(HOUR, close(1)).await;
+            let inserted = client.asynchronous().insert(HOUR, close(1)).await;
             inserted.map(drop).map_err(|refused| of(refused.kind()))
         })
     }),
     ("insert_batch", |client| {
         Box::pin(async {
-            let inserted = client.insert_batch_async([(HOUR, close(1))]).await;
+            let inserted = client.asynchronous().insert_batch([(HOUR, close(1))]).await;
             inserted.map(drop).map_err(|refused| of(refused.kind()))
         })
     }),
-    ("cancel", |client| Box::pin(async { client.cancel_async(JobId::new()).await.map(drop) })),
-    ("reschedule", |client| {
-        Box::pin(async { client.reschedule_async(JobId::new(), HOUR).await.map(drop) })
+    ("cancel", |client| {
+        Box::pin(async { client.asynchronous().cancel(JobId::new()).await.map(drop) })
     }),
-    ("retry", |client| Box::pin(async { client.retry_async(JobId::new()).await.map(drop) })),
-    ("count", |client| Box::pin(async { client.count_async().await.map(drop) })),
+    ("reschedule", |client| {
+        Box::pin(async { client.asynchronous().reschedule(JobId::new(), HOUR).await.map(drop) })
+    }),
+    ("retry", |client| {
+        Box::pin(async { client.asynchronous().retry(JobId::new()).await.map(drop) })
+    }),
+    ("count", |client| Box::pin(async { client.asynchronous().count().await.map(drop) })),
     ("keyed", |client| {
         Box::pin(async {
-            let inserted = client.keyed("1").insert_async(HOUR, close(1)).await;
+            let inserted = client.keyed("1").asynchronous().insert(HOUR, close(1)).await;
             inserted.map(drop).map_err(|refused| of(refused.kind()))
         })
     }),
-    ("get", |client| Box::pin(async { client.get_async(JobId::new()).await.map(drop) })),
-    ("schedule", |client| Box::pin(client.schedule_async("night", HOUR, close(1)))),
-    ("pending", |client| Box::pin(async { client.pending().next_page_async().await.map(drop) })),
+    ("get", |client| Box::pin(async { client.asynchronous().get(JobId::new()).await.map(drop) })),
+    ("schedule", |client| {
+        Box::pin(async move { client.asynchronous().schedule("night", HOUR, close(1)).await })
+    }),
+    ("pending", |client| {
+        Box::pin(async { client.pending().asynchronous().next_page().await.map(drop) })
+    }),
     ("metrics", |client| {
         Box::pin(async {
             let _ = client.process_metrics();
-            client.metrics_async().await.map(drop)
+            client.asynchronous().metrics().await.map(drop)
         })
     }),
-    ("limit", |client| Box::pin(client.limit_async(Limit::running(9)))),
-    ("hold", |client| Box::pin(client.hold_async(MS))),
+    ("limit", |client| {
+        Box::pin(async move { client.asynchronous().limit(Limit::running(9)).await })
+    }),
+    ("hold", |client| Box::pin(async move { client.asynchronous().hold(MS).await })),
     ("group", |client| {
         Box::pin(async {
-            let inserted = client.group().add(HOUR, close(1)).insert_async().await;
+            let inserted = client.group().add(HOUR, close(1)).asynchronous().insert().await;
             inserted.map(drop).map_err(|refused| of(refused.kind()))
         })
     }),
     ("add", |client| {
         Box::pin(async {
             let group = client.group_by_id(tickwheel_jobs::GroupId::new());
-            let added = group.add_async(HOUR, close(1)).await;
+            let added = group.asynchronous().add(HOUR, close(1)).await;
             match added.map_err(|refused| refused.kind().clone()) {
                 Err(InsertErrorKind::Store(StoreError::Group(_))) => Ok(()),
                 other => other.map(drop).map_err(|refused| of(&refused)),
             }
         })
     }),
-    ("groups", |client| Box::pin(async { client.groups_async().await.map(drop) })),
-    ("limits", |client| Box::pin(async { client.limits_async().await.map(drop) })),
+    ("groups", |client| Box::pin(async { client.asynchronous().groups().await.map(drop) })),
+    ("limits", |client| Box::pin(async { client.asynchronous().limits().await.map(drop) })),
     ("why_pending", |client| {
-        Box::pin(async { client.why_pending_async(JobId::new()).await.map(drop) })
+        Box::pin(async { client.asynchronous().why_pending(JobId::new()).await.map(drop) })
     }),
-    ("flush", |client| Box::pin(client.flush_async())),
+    ("flush", |client| Box::pin(async move { client.asynchronous().flush().await })),
     ("check", |client| {
         Box::pin(async {
-            match client.check_async().await {
+            match client.asynchronous().check().await {
                 Err(found) if found.to_string().contains("shut down") => Err(StoreError::Closed),
                 other => {
                     other.unwrap();
@@ -319,7 +338,9 @@ fn futures_keep_the_limit_of_their_calls() {
         one_thread().block_on(async {
             let calls = (0..20).map(|n| {
                 let client = client.clone();
-                tokio::task::spawn_local(async move { client.insert_async(HOUR, close(n)).await })
+                tokio::task::spawn_local(async move {
+                    client.asynchronous().insert(HOUR, close(n)).await
+                })
             });
             let local = tokio::task::LocalSet::new();
             let turns = local
@@ -351,7 +372,8 @@ fn a_dropped_future_does_nothing(client: &Client, path: &Path) -> bool {
     let first = thread::spawn(move || first.insert(HOUR, close(2)).unwrap());
     pause(100 * MS);
     {
-        let mut dropped = pin!(client.insert_async(HOUR, close(3)));
+        let client = client.asynchronous();
+        let mut dropped = pin!(client.insert(HOUR, close(3)));
         let polled = dropped.as_mut().poll(&mut Context::from_waker(Waker::noop()));
         assert!(polled.is_pending());
     }
@@ -371,7 +393,7 @@ fn a_dropped_future_does_nothing(client: &Client, path: &Path) -> bool {
 fn future_dropped_before_its_call_is_taken_does_nothing() {
     let (_folder, path) = file();
     for (_jobs, client) in both(&path, LONG) {
-        drop(client.insert_async(HOUR, close(1)));
+        drop(client.asynchronous().insert(HOUR, close(1)));
         assert!((0..20).any(|_| a_dropped_future_does_nothing(&client, &path)));
     }
 }
@@ -390,7 +412,9 @@ fn futures_without_room_wait_and_are_all_answered() {
         let calls: Vec<_> = (0..MANY)
             .map(|n| {
                 let client = jobs.client();
-                runtime.spawn(async move { client.insert_async(HOUR, close(n)).await.map(drop) })
+                runtime.spawn(async move {
+                    client.asynchronous().insert(HOUR, close(n)).await.map(drop)
+                })
             })
             .collect();
         pause(100 * MS);
@@ -422,7 +446,8 @@ fn waker_that_makes_a_waiting_call_is_refused() {
     for (_jobs, client) in both(&folder.path().join("jobs.db"), LONG) {
         let calls = Arc::new(Calls(client.clone(), Mutex::default()));
         let waker = Waker::from(Arc::clone(&calls));
-        let mut insert = pin!(client.insert_async(HOUR, close(1)));
+        let futures = client.asynchronous();
+        let mut insert = pin!(futures.insert(HOUR, close(1)));
         if insert.as_mut().poll(&mut Context::from_waker(&waker)).is_pending() {
             wait_until("it was woken", || !calls.1.lock().unwrap().is_empty());
             let refused = calls.1.lock().unwrap().clone();
@@ -456,9 +481,13 @@ fn threads_and_futures_share_a_client() {
                 let client = client.clone();
                 runtime.spawn(async move {
                     for n in 0..EACH {
-                        let id = client.insert_async(HOUR, close(caller * EACH + n)).await.unwrap();
+                        let id = client
+                            .asynchronous()
+                            .insert(HOUR, close(caller * EACH + n))
+                            .await
+                            .unwrap();
                         if n % 3 == 0 {
-                            assert!(client.cancel_async(id).await.unwrap().is_cancelled());
+                            assert!(client.asynchronous().cancel(id).await.unwrap().is_cancelled());
                         }
                     }
                 })
@@ -497,7 +526,7 @@ fn shutdown_on_a_runtime_of_one_thread_waits_for_its_handlers() {
     let jobs = jobs.start().unwrap();
     let client = jobs.client();
     runtime.block_on(async {
-        jobs.insert_async(MS, close(1)).await.unwrap();
+        jobs.asynchronous().insert(MS, close(1)).await.unwrap();
         while receiver.try_recv().is_err() {
             tokio::time::sleep(MS).await;
         }
@@ -519,7 +548,7 @@ fn handlers_that_are_futures_call_the_jobs() {
         async move {
             match job.order {
                 100 => sender.send(()).unwrap(),
-                n => drop(run.client().insert_async(MS, close(n + 1)).await?),
+                n => drop(run.client().asynchronous().insert(MS, close(n + 1)).await?),
             }
             Ok(())
         }
@@ -527,7 +556,7 @@ fn handlers_that_are_futures_call_the_jobs() {
     let jobs =
         Jobs::memory().runtime(runtime.handle().clone()).handle_async(follow).start().unwrap();
     runtime.block_on(async {
-        jobs.insert_async(MS, close(1)).await.unwrap();
+        jobs.asynchronous().insert(MS, close(1)).await.unwrap();
         let mut done = pin!(tokio::task::spawn_blocking(move || receiver.recv_timeout(LONG)));
         core::future::poll_fn(|context| done.as_mut().poll(context)).await.unwrap().unwrap();
     });

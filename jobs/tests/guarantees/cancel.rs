@@ -2,7 +2,7 @@
 
 use std::sync::mpsc;
 
-use tickwheel_jobs::{Cancel, Cancellation, Fail, JobId, Jobs};
+use tickwheel_jobs::{Cancel, Fail, JobId, Jobs, StopReason};
 
 use super::support::*;
 
@@ -79,7 +79,7 @@ fn cancel_by_another_process_reaches_the_run_of_busy_callers() {
         .handle(move |_: Close, run| {
             started.send(run.id()).unwrap();
             wait_until("the run is told", || run.is_cancelled());
-            told.send(run.cancellation()).unwrap();
+            told.send(run.stop_reason()).unwrap();
             Err(Fail::interrupted())
         })
         .start()
@@ -89,7 +89,7 @@ fn cancel_by_another_process_reaches_the_run_of_busy_callers() {
     assert_eq!(at_start.recv_timeout(LONG), Ok(id));
     assert_eq!(client.cancel(id).unwrap(), Cancel::Running);
     wait_until("the job is gone", || jobs.get(id).unwrap().is_none());
-    assert_eq!(was_told.try_recv(), Ok(Some(Cancellation::Requested)));
+    assert_eq!(was_told.try_recv(), Ok(Some(StopReason::Requested)));
 }
 
 /// P13: A reschedule moves a pending job to a later or to an earlier due time.

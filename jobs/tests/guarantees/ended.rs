@@ -211,7 +211,9 @@ fn futures_wait_for_the_ends_of_jobs() {
         let results = runtime.block_on(async {
             let call = |n| {
                 let client = jobs.client();
-                tokio::spawn(async move { client.call_async::<_, u64>(Charge(n), LONG).await })
+                tokio::spawn(
+                    async move { client.asynchronous().call::<_, u64>(Charge(n), LONG).await },
+                )
             };
             let calls: Vec<_> = (0..50).map(call).collect();
             let mut results = Vec::new();

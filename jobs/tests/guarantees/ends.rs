@@ -4,7 +4,7 @@ use std::sync::mpsc;
 
 use serde::{Deserialize, Serialize};
 use tickwheel_jobs::{
-    Cancel, Cancellation, Fail, InsertErrorKind, Job, JobState, Jobs, Keep, Limit, OpenError,
+    Cancel, Fail, InsertErrorKind, Job, JobState, Jobs, Keep, Limit, OpenError, StopReason,
     StoreError,
 };
 
@@ -62,7 +62,7 @@ fn shutdown_signals_runs_at_its_start_and_records_their_ends() {
         .handle(move |job: Close, run| {
             started.send(()).unwrap();
             wait_until("the run is told", || run.is_cancelled());
-            assert_eq!(run.cancellation(), Some(Cancellation::Shutdown));
+            assert_eq!(run.stop_reason(), Some(StopReason::Shutdown));
             if job.order == 1 { Ok(()) } else { Err(Fail::interrupted()) }
         })
         .threads(2)
@@ -81,7 +81,7 @@ fn shutdown_signals_runs_at_its_start_and_records_their_ends() {
 /// P22: With a grace, a shutdown signals the runs once the grace is over, and not before.
 #[test]
 fn shutdown_signals_runs_only_after_its_grace() {
-    for (grace, told) in [(LONG, None), (MS, Some(Cancellation::Shutdown))] {
+    for (grace, told) in [(LONG, None), (MS, Some(StopReason::Shutdown))] {
         on_each_store(|builder| {
             let (started, at_start) = mpsc::channel();
             let (release, released) = mpsc::channel::<()>();
@@ -95,7 +95,7 @@ fn shutdown_signals_runs_only_after_its_grace() {
                         wait_until("the run is told", || run.is_cancelled());
                     }
                     let _ = released.lock().unwrap().recv();
-                    seen.send(run.cancellation()).unwrap();
+                    seen.send(run.stop_reason()).unwrap();
                     Ok(())
                 })
                 .start()

@@ -160,7 +160,7 @@ fn follow_ups_of_a_future_are_stored_with_its_end() {
     async fn follow(close: Close, run: Run) -> Result<(), Fail> {
         run.then(HOUR, Push { to: "then".to_owned() })?;
         tokio::task::yield_now().await;
-        run.next().insert_async(HOUR, Push { to: "next".to_owned() }).await?;
+        run.next().asynchronous().insert(HOUR, Push { to: "next".to_owned() }).await?;
         assert_ne!(close.order, 13, "as planned");
         Ok(())
     }

@@ -97,7 +97,10 @@ fn caller_that_is_alone_makes_its_own_steps() {
             assert_eq!(own_commits(calls), 0, "a large batch");
             let calls = || {
                 (0..20).for_each(|n| {
-                    assert_eq!(block_on(jobs.cancel_async(id)).unwrap().is_cancelled(), n == 0)
+                    assert_eq!(
+                        block_on(jobs.asynchronous().cancel(id)).unwrap().is_cancelled(),
+                        n == 0
+                    )
                 })
             };
             assert_eq!(own_commits(calls), 0, "a future");
@@ -365,7 +368,7 @@ fn callers_that_come_and_go_lose_nothing() {
                         }
                         let delay = u32::try_from(n % 5).unwrap() * 20 * MS;
                         let id = match n % 7 {
-                            0 => block_on(jobs.insert_async(delay, close(n))).unwrap(),
+                            0 => block_on(jobs.asynchronous().insert(delay, close(n))).unwrap(),
                             _ => jobs.insert(delay, close(n)).unwrap(),
                         };
                         u64::from(n.is_multiple_of(3) && jobs.cancel(id).unwrap().is_cancelled())

@@ -28,7 +28,8 @@ fn metrics_of_a_known_history_are_exact() {
     // It comes ten milliseconds after its time.
     jobs.insert(driver.wall_now() - 10 * MS, close(4)).unwrap();
     driver.advance(3_500 * MS);
-    let next = jobs.schedules().unwrap()[0].next.duration_since(SystemTime::UNIX_EPOCH).unwrap();
+    let next =
+        jobs.schedules().list().unwrap()[0].next.duration_since(SystemTime::UNIX_EPOCH).unwrap();
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/guarantees/metrics.txt");
     let expected = std::fs::read_to_string(file).unwrap();
     let expected = expected.replace("VERSION", env!("CARGO_PKG_VERSION"));

@@ -23,9 +23,9 @@ fn schedule_period_does_not_drift() {
         jobs.schedule("minutely", 60 * SECOND, close(2)).unwrap();
         assert_eq!(driver.advance(30 * SECOND), 1);
         assert_eq!(log.get().last(), Some(&2));
-        assert_eq!(jobs.schedules().unwrap().len(), 1);
-        assert!(jobs.unschedule("minutely").unwrap());
-        assert!(!jobs.unschedule("minutely").unwrap());
+        assert_eq!(jobs.schedules().list().unwrap().len(), 1);
+        assert!(jobs.schedules().remove("minutely").unwrap());
+        assert!(!jobs.schedules().remove("minutely").unwrap());
         assert_eq!(driver.advance(HOUR), 0);
     });
 }
@@ -44,7 +44,7 @@ fn missed_occurrences_run_as_their_policy_says() {
         let schedule = Schedule::every(60 * SECOND).missed(missed);
         jobs.schedule("minutely", schedule, close(1)).unwrap();
         assert_eq!(driver.advance(60 * SECOND), 1);
-        let next = jobs.schedules().unwrap()[0].next;
+        let next = jobs.schedules().list().unwrap()[0].next;
         jobs.shutdown().unwrap();
         let (jobs, driver) = open();
         driver.set_wall(next + 9 * 60 * SECOND + 30 * SECOND);
@@ -189,14 +189,14 @@ fn schedule_goes_on_after_a_clock_that_was_years_ahead() {
     on_manual(|jobs, driver, log| {
         jobs.schedule("hourly", HOUR, close(1)).unwrap();
         assert_eq!(driver.advance(2 * HOUR), 2);
-        let next = jobs.schedules().unwrap()[0].next;
+        let next = jobs.schedules().list().unwrap()[0].next;
         let right = driver.wall_now();
         driver.set_wall(right + 30_000 * HOUR + HOUR / 2);
         // The latest of the missed ones, by its policy.
         assert_eq!(driver.advance(60 * SECOND), 1);
-        assert!(jobs.schedules().unwrap()[0].next > right + 20_000 * HOUR);
+        assert!(jobs.schedules().list().unwrap()[0].next > right + 20_000 * HOUR);
         driver.set_wall(right);
-        assert_eq!(jobs.schedules().unwrap()[0].next, next);
+        assert_eq!(jobs.schedules().list().unwrap()[0].next, next);
         assert_eq!(driver.advance(24 * HOUR), 24);
         assert_eq!(log.get().len(), 27);
         jobs.check().unwrap();
@@ -216,14 +216,14 @@ fn schedule_goes_on_after_a_restart_with_a_corrected_clock() {
         driver.set_wall(driver.wall_now() + 30_000 * HOUR);
         jobs.schedule("hourly", HOUR, close(1)).unwrap();
         assert_eq!(driver.advance(3 * HOUR), 3);
-        let ahead = jobs.schedules().unwrap()[0].next;
+        let ahead = jobs.schedules().list().unwrap()[0].next;
         jobs.shutdown().unwrap();
         let (jobs, driver) = open();
         if repeats_again {
             jobs.schedule("hourly", HOUR, close(1)).unwrap();
         }
         assert_eq!(driver.advance(24 * HOUR), 24, "{repeats_again}");
-        let next = jobs.schedules().unwrap()[0].next;
+        let next = jobs.schedules().list().unwrap()[0].next;
         assert_eq!(ahead.duration_since(next).unwrap().as_millis() % HOUR.as_millis(), 0);
         jobs.check().unwrap();
     }
@@ -525,13 +525,13 @@ mod cron {
             let apia = Cron::new(expression, "Pacific/Apia").unwrap().missed(Missed::Burst(99));
             jobs.schedule("daily", apia, close(1)).unwrap();
             for time in occurrences {
-                let next = jobs.schedules().unwrap();
+                let next = jobs.schedules().list().unwrap();
                 assert_eq!(next.first().map(|next| next.next), Some(utc(time)), "{expression}");
                 driver.set_wall(utc(time));
                 assert_eq!(driver.advance(MS), 1, "{expression} at {time}");
             }
             // All of them were missed.
-            jobs.unschedule("daily").unwrap();
+            jobs.schedules().remove("daily").unwrap();
             driver.set_wall(utc(before));
             let apia = Cron::new(expression, "Pacific/Apia").unwrap().missed(Missed::Burst(99));
             jobs.schedule("late", apia, close(1)).unwrap();
@@ -587,7 +587,7 @@ mod cron {
         driver.set_wall(utc("2040-01-01T12:00:00Z"));
         assert_eq!(driver.advance(SECOND), 1);
         driver.set_wall(utc("2020-01-01T12:00:00Z"));
-        assert_eq!(jobs.schedules().unwrap()[0].next, utc("2020-01-02T02:30:00Z"));
+        assert_eq!(jobs.schedules().list().unwrap()[0].next, utc("2020-01-02T02:30:00Z"));
         assert_eq!(driver.advance(48 * HOUR), 2);
         driver.set_wall(utc("2040-02-01T12:00:00Z"));
         assert_eq!(driver.advance(SECOND), 1);
@@ -623,16 +623,16 @@ mod cron {
 fn run_schedule_makes_an_occurrence_now_and_the_schedule_goes_on() {
     on_manual(|jobs, driver, log| {
         jobs.schedule("hourly", HOUR, close(1)).unwrap();
-        let before = jobs.schedules().unwrap();
+        let before = jobs.schedules().list().unwrap();
         let made: Vec<_> =
-            (0..2).map(|_| jobs.run_schedule("hourly").unwrap().expect("it is there")).collect();
+            (0..2).map(|_| jobs.schedules().run("hourly").unwrap().expect("it is there")).collect();
         assert_ne!(made[0], made[1]);
         assert_eq!(jobs.get(made[0]).unwrap().unwrap().key, None);
-        assert_eq!(jobs.schedules().unwrap(), before);
+        assert_eq!(jobs.schedules().list().unwrap(), before);
         assert_eq!(driver.advance(SECOND), 2);
         assert_eq!(driver.advance(HOUR - SECOND), 1);
         assert_eq!(log.get(), [1, 1, 1]);
-        assert_eq!(jobs.run_schedule("daily").unwrap(), None);
+        assert_eq!(jobs.schedules().run("daily").unwrap(), None);
     });
 }
 
@@ -640,7 +640,7 @@ fn run_schedule_makes_an_occurrence_now_and_the_schedule_goes_on() {
 #[test]
 fn run_schedule_does_not_wait_for_the_end_of_a_run() {
     let handler = |job: Close, run: &Run| match job.order {
-        7 => Err(Fail::dead(format!("made {}", run.next().run_schedule("hourly")?.is_some()))),
+        7 => Err(Fail::dead(format!("made {}", run.next().schedules().run("hourly")?.is_some()))),
         _ => Ok(()),
     };
     let (jobs, driver) = Jobs::memory().handle(handler).manual().unwrap();

@@ -4,7 +4,7 @@
 #[cfg(feature = "tokio")]
 use std::time::Duration;
 
-use tickwheel_jobs::{Cancellation, Fail, Jobs, Run, TestRun, rusqlite};
+use tickwheel_jobs::{Fail, Jobs, Run, StopReason, TestRun, rusqlite};
 
 use super::support::*;
 
@@ -51,11 +51,11 @@ fn test_run_has_the_values_that_the_test_chose() {
     let inserted: Vec<_> = jobs.pending().collect();
     assert_eq!(inserted.len(), 1);
     assert_eq!(inserted[0].job::<Close>().unwrap(), close(10));
-    TestRun::cancel(&second, Cancellation::Requested);
-    assert_eq!(second.cancellation(), Some(Cancellation::Requested));
+    TestRun::cancel(&second, StopReason::Requested);
+    assert_eq!(second.stop_reason(), Some(StopReason::Requested));
     handler(close(7), &second).unwrap_err();
-    let told = test.cancelled(Cancellation::Shutdown).build();
-    assert_eq!(told.cancellation(), Some(Cancellation::Shutdown));
+    let told = test.cancelled(StopReason::Shutdown).build();
+    assert_eq!(told.stop_reason(), Some(StopReason::Shutdown));
     assert_eq!(jobs.count().unwrap().pending, 1);
 }
 

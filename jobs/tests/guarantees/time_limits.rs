@@ -5,8 +5,8 @@ use std::sync::{Arc, OnceLock, mpsc};
 use std::time::Duration;
 
 use tickwheel_jobs::{
-    Builder, Cancel, Cancellation, Client, Driver, Event, Fail, JobState, Jobs, OpenError, Outcome,
-    Retry, Run,
+    Builder, Cancel, Client, Driver, Event, Fail, JobState, Jobs, OpenError, Outcome, Retry, Run,
+    StopReason,
 };
 
 use super::run_reports::Reports;
@@ -43,10 +43,10 @@ fn time_limit_cancels_the_run_that_long_after_its_start() {
     on_each_store(|builder| {
         let (jobs, slot) = manual(builder, |_, run, driver, _| {
             driver.advance(LIMIT - MS);
-            assert_eq!(run.cancellation(), None);
+            assert_eq!(run.stop_reason(), None);
             driver.advance(MS);
             assert!(run.is_cancelled());
-            assert_eq!(run.cancellation(), Some(Cancellation::TimeLimit));
+            assert_eq!(run.stop_reason(), Some(StopReason::TimeLimit));
             Ok(())
         });
         let driver = &slot.get().unwrap().0;
@@ -83,7 +83,7 @@ fn run_past_its_limit_and_grace_has_failed_and_its_end_is_refused() {
             assert_eq!(client.stats().in_flight, 1);
             driver.advance(SECOND);
             assert_eq!((client.stats().in_flight, client.stats().failed), (1, 1));
-            assert_eq!(run.cancellation(), Some(Cancellation::TimeLimit));
+            assert_eq!(run.stop_reason(), Some(StopReason::TimeLimit));
             Err(Fail::dead("too late"))
         });
         let driver = &slot.get().unwrap().0;
@@ -175,7 +175,7 @@ fn handler_that_gives_up_at_its_limit_has_failed() {
             driver.advance(LIMIT);
             if job.order == 2 {
                 assert_eq!(client.cancel(run.id()).unwrap(), Cancel::Running);
-                assert_eq!(run.cancellation(), Some(Cancellation::TimeLimit));
+                assert_eq!(run.stop_reason(), Some(StopReason::TimeLimit));
             }
             Err(Fail::interrupted())
         });
@@ -253,14 +253,14 @@ fn time_limit_in_real_time_ends_a_run_whose_handler_goes_on() {
             .retry(Retry::fixed(HOUR))
             .handle(move |_: Close, run| {
                 wait_until("the run is told", || run.is_cancelled());
-                told.send(run.cancellation()).unwrap();
+                told.send(run.stop_reason()).unwrap();
                 wait_until("it is released", || released.load(Ordering::SeqCst));
                 Ok(())
             })
             .start()
             .unwrap();
         let id = jobs.insert(Duration::ZERO, close(1)).unwrap();
-        assert_eq!(at_limit.recv_timeout(LONG), Ok(Some(Cancellation::TimeLimit)));
+        assert_eq!(at_limit.recv_timeout(LONG), Ok(Some(StopReason::TimeLimit)));
         let failed = || jobs.get(id).unwrap().is_some_and(|job| job.failures == 1);
         wait_until("the run has failed", failed);
         wait_until("that is reported", || reports.outcomes() == [Outcome::Retried]);
@@ -331,7 +331,7 @@ fn time_limit_wakes_a_future_that_waits_for_it() {
         .unwrap();
     let waits = |_: Close, run: Run| async move {
         run.cancelled().await;
-        assert_eq!(run.cancellation(), Some(Cancellation::TimeLimit));
+        assert_eq!(run.stop_reason(), Some(StopReason::TimeLimit));
         Err(Fail::dead("over"))
     };
     on_each_store(|builder| {

@@ -105,7 +105,7 @@ pub(crate) fn contents(client: &Client) -> String {
     let contents = json!({
         "pending": list(client.pending()),
         "ended": list(client.ended()),
-        "schedules": client.schedules().unwrap(),
+        "schedules": client.schedules().list().unwrap(),
         "kinds": client.kinds().unwrap(),
         "dead_by_error": client.dead_by_error(10).unwrap(),
         "history": client.history(Step::Hour, ever.clone()).unwrap(),
@@ -127,7 +127,7 @@ pub(crate) fn run_all(builder: Builder) {
     assert!(!before.is_empty());
     let again = jobs.insert_job(order(8)).unwrap();
     assert!(!again.is_new, "the id of a cancelled job is remembered");
-    jobs.unschedule("nightly").unwrap();
+    jobs.schedules().remove("nightly").unwrap();
     jobs.kind::<Mail>().resume().unwrap();
     driver.set_wall(then() + 3 * AGE / 10);
     while driver.advance(Duration::from_millis(1)) > 0 {}

@@ -155,7 +155,7 @@ impl World {
     }
 
     fn schedules_agree(&self, jobs: &Client) -> Outcome {
-        let schedules = jobs.schedules().map_err(|error| error.to_string())?;
+        let schedules = jobs.schedules().list().map_err(|error| error.to_string())?;
         let oracle = &self.shared.lock().oracle;
         let mut expected = oracle.schedules.clone();
         expected.sort_by(|a, b| a.name.cmp(&b.name));

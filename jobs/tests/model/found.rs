@@ -223,7 +223,7 @@ fn schedule_with_an_unknown_rule_stays_unchanged() {
     driver.advance(5000 * MS);
     assert_eq!(*ran.lock().unwrap(), [2, 2]);
     assert_eq!(*told.lock().unwrap(), ["schedule \"moon\""]);
-    assert_eq!(jobs.schedules().unwrap().len(), 2);
+    assert_eq!(jobs.schedules().list().unwrap().len(), 2);
     drop((jobs, driver, file));
     std::fs::remove_dir_all(folder).unwrap();
 }

@@ -122,11 +122,11 @@ pub(crate) fn every_verb(client: &Client, ids: &[JobId], mut ended: impl FnMut(&
     }
     for name in ["repeat-0", "repeat-1"] {
         ended("schedule", client.schedule(name, Duration::from_secs(7), task()).end());
-        ended("unschedule", client.unschedule(name).end());
-        ended("pause_schedule", client.pause_schedule(name).end());
-        ended("resume_schedule", client.resume_schedule(name).end());
+        ended("unschedule", client.schedules().remove(name).end());
+        ended("pause_schedule", client.schedules().pause(name).end());
+        ended("resume_schedule", client.schedules().resume(name).end());
     }
-    ended("schedules", client.schedules().end());
+    ended("schedules", client.schedules().list().end());
     ended("count", client.count().end());
     ended("kinds", client.kinds().end());
     ended("unhandled", client.unhandled().end());
@@ -213,7 +213,7 @@ fn questions(shared: &Shared, client: &Client) -> Outcome {
     client.flush().map_err(failed)?;
     client.check().map_err(|violation| format!("check: {violation}"))?;
     let (counts, schedules) =
-        (client.count().map_err(failed)?, client.schedules().map_err(failed)?);
+        (client.count().map_err(failed)?, client.schedules().list().map_err(failed)?);
     client.unhandled().map_err(failed)?;
     let kinds = client.kinds().map_err(failed)?;
     let alive: u64 = kinds.iter().map(|(_, jobs)| jobs).sum();

@@ -72,10 +72,10 @@ pub(crate) fn pause(shared: &Shared, client: &Client, name: usize, pauses: bool)
     (0..4).for_each(|_| client.nudge());
     shared.look_at_the_clocks(false);
     let got = match pauses {
-        true => client.pause_schedule(&name),
-        false => client.resume_schedule(&name),
+        true => client.schedules().pause(&name),
+        false => client.schedules().resume(&name),
     };
-    let schedules = client.schedules().map_err(|error| error.to_string())?;
+    let schedules = client.schedules().list().map_err(|error| error.to_string())?;
     let oracle = &mut shared.lock().oracle;
     let now = oracle.now();
     let latest = now + oracle.ahead;
@@ -108,7 +108,7 @@ pub(crate) fn pause(shared: &Shared, client: &Client, name: usize, pauses: bool)
 
 pub(crate) fn unschedule(shared: &Shared, client: &Client, name: usize) -> Outcome {
     let name = format!("repeat-{name}");
-    let got = client.unschedule(&name).map_err(|error| error.to_string())?;
+    let got = client.schedules().remove(&name).map_err(|error| error.to_string())?;
     let oracle = &mut shared.lock().oracle;
     let before = oracle.schedules.len();
     oracle.schedules.retain(|schedule| schedule.name != name);

@@ -108,7 +108,7 @@ fn fill(server: &Server) -> Snapshot {
     client.hold(MS).unwrap();
     client.schedule("nightly", Schedule::every(HOUR), Order(200)).unwrap();
     client.schedule("paused", Schedule::every(HOUR), Order(201)).unwrap();
-    client.pause_schedule("paused").unwrap();
+    client.schedules().pause("paused").unwrap();
     client.insert_batch((100..130).map(|n| (NOW, Order(n)))).unwrap();
     client.keyed("done").insert(NOW, Order(130)).unwrap();
     client.insert_with_id(JobId::named("done"), NOW, Order(131)).unwrap();
@@ -259,7 +259,7 @@ fn live(server: &Server, wall: SystemTime, told: &Told) -> Vec<String> {
     must("groups", unit(client.groups()));
     must("metrics", unit(client.metrics()));
     must("nodes", unit(client.nodes()));
-    must("schedules", unit(client.schedules()));
+    must("schedules", unit(client.schedules().list()));
     must("limits", unit(client.limits()));
     let ever = SystemTime::UNIX_EPOCH..wall + HOUR;
     must("history", unit(client.history(Step::Minute, ever)));

@@ -211,8 +211,8 @@ fn operations_are_not_half_done_if_a_key_has_another_type() {
         refused("retry", client.retry(dead).is_ok());
         refused("delete", client.delete(dead).is_ok());
         refused("schedule", client.schedule("often", Schedule::every(MS), Order(4)).is_ok());
-        refused("pause_schedule", client.pause_schedule("often").is_ok());
-        refused("unschedule", client.unschedule("often").is_ok());
+        refused("pause_schedule", client.schedules().pause("often").is_ok());
+        refused("unschedule", client.schedules().remove("often").is_ok());
         // Occurrences and a purge are refused, and so is a claim that would be half done.
         driver.advance(2 * SOON);
         if ["jobs", "run", "fence", "meta", "kinds", "due:order"].contains(&name) {

@@ -54,13 +54,13 @@ fn all_futures_are_answered_in_time(client: &Client) {
                 let client = client.clone();
                 tokio::spawn(async move {
                     match n % 4 {
-                        0 => drop(client.insert_async(HOUR, Order(n)).await.unwrap_err()),
+                        0 => drop(client.asynchronous().insert(HOUR, Order(n)).await.unwrap_err()),
                         1 => {
-                            let refused = client.count_async().await.unwrap_err();
+                            let refused = client.asynchronous().count().await.unwrap_err();
                             assert_ne!(refused, StoreError::Unknown);
                         }
-                        2 => drop(client.cancel_async(JobId::new()).await.unwrap_err()),
-                        _ => drop(client.pending().next_page_async().await.unwrap_err()),
+                        2 => drop(client.asynchronous().cancel(JobId::new()).await.unwrap_err()),
+                        _ => drop(client.pending().asynchronous().next_page().await.unwrap_err()),
                     }
                 })
             })

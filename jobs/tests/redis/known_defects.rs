@@ -225,7 +225,7 @@ fn schedule_goes_on_when_an_occurrence_is_lost() {
     core::mem::forget((jobs, driver));
     let (jobs, driver) =
         open(&server).handle(|_: Order, _| panic!("not run here")).manual().unwrap();
-    driver.set_wall(jobs.schedules().unwrap()[0].next + MS);
+    driver.set_wall(jobs.schedules().list().unwrap()[0].next + MS);
     core::mem::forget((jobs, driver));
     assert!(!ids(&server, "jobs").is_empty(), "no occurrence was made");
     for key in ["jobs", "run", "fence", "due:order"] {
@@ -238,7 +238,7 @@ fn schedule_goes_on_when_an_occurrence_is_lost() {
         Ok(())
     };
     let (jobs, driver) = open(&server).handle(handler).manual().unwrap();
-    driver.set_wall(jobs.schedules().unwrap()[0].next - MINUTE);
+    driver.set_wall(jobs.schedules().list().unwrap()[0].next - MINUTE);
     for _ in 0..4 {
         driver.advance(HOUR);
     }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tickwheel_jobs::{Cancellation, Event, Fail, JobState, Jobs, Run};
+use tickwheel_jobs::{Event, Fail, JobState, Jobs, Run, StopReason};
 
 use crate::proxy::Proxy;
 use crate::server::{Server, pause, wait_until};
@@ -30,7 +30,7 @@ fn stuck(proxy: &Proxy, seen: &Seen) -> Jobs {
         on.started.fetch_add(1, Ordering::AcqRel);
         while !on.release.load(Ordering::Acquire) {
             if run.is_cancelled() {
-                assert_eq!(run.cancellation(), Some(Cancellation::LeaseLost));
+                assert_eq!(run.stop_reason(), Some(StopReason::LeaseLost));
                 on.lost.store(true, Ordering::Release);
             }
             pause(5 * MS);

@@ -39,9 +39,9 @@ pub(crate) fn everything(open: impl Fn() -> Builder) {
     let every = Schedule::every(20 * MS).missed(Missed::Once);
     jobs.schedule("often", every, Order(6)).unwrap();
     wait_until("occurrences ran", || log.of(6) > 3);
-    client.pause_schedule("often").unwrap();
-    client.resume_schedule("often").unwrap();
-    assert!(jobs.unschedule("often").unwrap());
+    client.schedules().pause("often").unwrap();
+    client.schedules().resume("often").unwrap();
+    assert!(jobs.schedules().remove("often").unwrap());
     let kind = client.kind_named("order");
     kind.head_start(HOUR).unwrap();
     kind.pause().unwrap();

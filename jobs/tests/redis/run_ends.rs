@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tickwheel_jobs::{Builder, Cancellation, Fail, Jobs, Outcome, Retry, Run, RunReport};
+use tickwheel_jobs::{Builder, Fail, Jobs, Outcome, Retry, Run, RunReport, StopReason};
 
 use crate::proxy::Proxy;
 use crate::server::{Server, pause, wait_until};
@@ -30,12 +30,12 @@ impl Reports {
 /// A handler that goes on until it is released, and notes why it was told to stop.
 fn goes_on(
     release: &Arc<AtomicBool>,
-    told: &Arc<Mutex<Option<Cancellation>>>,
+    told: &Arc<Mutex<Option<StopReason>>>,
 ) -> impl Fn(Order, &Run) -> Result<(), Fail> + Send + Sync + 'static {
     let (release, told) = (Arc::clone(release), Arc::clone(told));
     move |_: Order, run: &Run| {
         while !release.load(Ordering::Acquire) {
-            if let Some(why) = run.cancellation() {
+            if let Some(why) = run.stop_reason() {
                 told.lock().unwrap().get_or_insert(why);
             }
             pause(5 * MS);
@@ -62,7 +62,7 @@ fn run_past_its_limit_runs_on_another_node_and_its_end_is_refused() {
         .unwrap();
     let id = first.insert(Duration::ZERO, Order(1)).unwrap();
     wait_until("it is told", || told.lock().unwrap().is_some());
-    assert_eq!(*told.lock().unwrap(), Some(Cancellation::TimeLimit));
+    assert_eq!(*told.lock().unwrap(), Some(StopReason::TimeLimit));
     let noted = log.clone();
     let handler = move |order: Order, run: &Run| {
         assert_eq!(run.attempt(), 2);
@@ -104,7 +104,7 @@ fn run_that_loses_its_lease_is_reported_as_interrupted_once() {
     proxy.stall(true);
     wait_until("the end is reported", || reports.outcomes().len() == 2);
     wait_until("it is told", || told.lock().unwrap().is_some());
-    assert_eq!(*told.lock().unwrap(), Some(Cancellation::LeaseLost));
+    assert_eq!(*told.lock().unwrap(), Some(StopReason::LeaseLost));
     release.store(true, Ordering::Release);
     proxy.stall(false);
     wait_until("the job runs again", || reports.outcomes().len() > 2);

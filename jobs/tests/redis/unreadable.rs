@@ -67,7 +67,8 @@ fn unreadable_schedule_costs_no_claim_and_is_reported_once() {
     wait_until("it ran", || log.of(50) == 1);
     assert_eq!(*attempts.lock().unwrap(), 1);
     assert_eq!(told.all(), ["schedule \"bad\""]);
-    let names: Vec<String> = client.schedules().unwrap().into_iter().map(|it| it.name).collect();
+    let names: Vec<String> =
+        client.schedules().list().unwrap().into_iter().map(|it| it.name).collect();
     assert_eq!(names, ["good"]);
     jobs.shutdown().unwrap();
     log.each_once(51);

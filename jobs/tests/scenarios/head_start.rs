@@ -107,7 +107,7 @@ fn head_start_orders_the_due_jobs_of_kinds() {
             assert_eq!(starts.take(), "m0 m80 m100 c150 c151 m120 m140 c190", "by the difference");
             driver.advance(60 * SECOND);
             assert_eq!(starts.take(), "c260");
-            finished(jobs.kind::<Charge>().head_start_async(Duration::ZERO)).unwrap();
+            finished(jobs.kind::<Charge>().asynchronous().head_start(Duration::ZERO)).unwrap();
             jobs.kind::<Mail>().head_start(Duration::ZERO).unwrap();
             jobs.check().unwrap();
         }

@@ -156,7 +156,7 @@ fn metrics_of_a_queue_are_what_happened() {
             assert_eq!(found.of_kind("unhandled", "mail"), 1.0);
             assert_eq!(found.of_kind("unhandled", "order"), 0.0);
             assert_eq!(found.labelled("nodes", ""), 1.0);
-            let next = jobs.schedules().unwrap()[0].next.duration_since(UNIX_EPOCH).unwrap();
+            let next = jobs.schedules().list().unwrap()[0].next.duration_since(UNIX_EPOCH).unwrap();
             let name = "schedule_next_timestamp_seconds";
             assert_eq!(found.labelled(name, "name=\"nightly\""), next.as_secs_f64());
             let commits = found.labelled("store_commits_total", "");

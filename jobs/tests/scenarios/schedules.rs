@@ -12,7 +12,7 @@ use crate::support::on_stores;
 const MINUTE: Duration = Duration::from_secs(60);
 
 fn of(client: &Client, name: &str) -> ScheduleInfo {
-    client.schedules().unwrap().into_iter().find(|it| it.name == name).expect("it is there")
+    client.schedules().list().unwrap().into_iter().find(|it| it.name == name).expect("it is there")
 }
 
 fn minutely(client: &Client, name: &str) {
@@ -41,12 +41,12 @@ fn paused_schedules_make_no_occurrence() {
         let first = of(&jobs, "a").next;
         let has_sample = || jobs.metrics().unwrap().to_string().contains("name=\"a\"");
         assert!(has_sample());
-        jobs.pause_schedule("a").unwrap();
-        jobs.pause_schedule("a").unwrap();
+        jobs.schedules().pause("a").unwrap();
+        jobs.schedules().pause("a").unwrap();
         assert!(of(&jobs, "a").is_paused && !has_sample());
         assert_eq!(driver.advance(5 * MINUTE + 20 * SECOND), 0);
         minutely(&jobs, "a");
-        jobs.run_schedule("a").unwrap().expect("it is there");
+        jobs.schedules().run("a").unwrap().expect("it is there");
         assert_eq!(driver.advance(MINUTE), 1, "the one by hand");
         let (jobs, driver) = match store.keeps {
             false => (jobs, driver),
@@ -57,19 +57,19 @@ fn paused_schedules_make_no_occurrence() {
         };
         assert!(of(&jobs, "a").is_paused);
         assert_eq!(driver.advance(2 * MINUTE), 0);
-        jobs.resume_schedule("a").unwrap();
+        jobs.schedules().resume("a").unwrap();
         let ScheduleInfo { is_paused, next, .. } = of(&jobs, "a");
         assert!(!is_paused);
         let passed = next.duration_since(first).unwrap();
         assert_eq!(passed.as_millis() % MINUTE.as_millis(), 0, "{passed:?}");
         goes_on_at(&driver, next);
         // A schedule that is not paused stays as it is.
-        jobs.resume_schedule("a").unwrap();
+        jobs.schedules().resume("a").unwrap();
         assert_eq!(of(&jobs, "a").next, next + MINUTE);
         // A pause into which no occurrence falls leaves the next one.
-        jobs.pause_schedule("a").unwrap();
+        jobs.schedules().pause("a").unwrap();
         assert_eq!(driver.advance(20 * SECOND), 0);
-        jobs.resume_schedule("a").unwrap();
+        jobs.schedules().resume("a").unwrap();
         goes_on_at(&driver, next + MINUTE);
         jobs.check().unwrap();
     });
@@ -82,23 +82,23 @@ fn pause_of_a_schedule_ends_with_it() {
     on_stores(|store| {
         let (jobs, driver) = manual(store.open());
         let none = StoreError::NoSchedule("a".to_owned());
-        assert_eq!(jobs.pause_schedule("a"), Err(none.clone()));
-        assert_eq!(jobs.resume_schedule("a"), Err(none.clone()));
+        assert_eq!(jobs.schedules().pause("a"), Err(none.clone()));
+        assert_eq!(jobs.schedules().resume("a"), Err(none.clone()));
         minutely(&jobs, "a");
         minutely(&jobs, "b");
         assert!(!of(&jobs, "a").is_paused);
-        jobs.pause_schedule("a").unwrap();
+        jobs.schedules().pause("a").unwrap();
         assert!(of(&jobs, "a").is_paused && !of(&jobs, "b").is_paused);
         assert_eq!(driver.advance(MINUTE), 1, "the other one");
-        assert!(jobs.unschedule("a").unwrap());
+        assert!(jobs.schedules().remove("a").unwrap());
         minutely(&jobs, "a");
         assert!(!of(&jobs, "a").is_paused);
-        jobs.pause_schedule("a").unwrap();
-        jobs.unschedule("b").unwrap();
+        jobs.schedules().pause("a").unwrap();
+        jobs.schedules().remove("b").unwrap();
         jobs.schedule("a", Schedule::every(DAY).missed(Missed::Burst(9)), Charge(2)).unwrap();
         assert!(of(&jobs, "a").is_paused, "the pause belongs to the name");
         assert_eq!(driver.advance(3 * DAY + MINUTE), 0);
-        jobs.resume_schedule("a").unwrap();
+        jobs.schedules().resume("a").unwrap();
         assert_eq!(driver.advance(DAY), 1);
         jobs.check().unwrap();
     });
@@ -135,9 +135,9 @@ fn pause_of_a_schedule_reaches_other_processes() {
             }
         };
         wait(3, true);
-        other.pause_schedule("a").unwrap();
+        other.schedules().pause("a").unwrap();
         wait(20, false);
-        other.resume_schedule("a").unwrap();
+        other.schedules().resume("a").unwrap();
         wait(3, true);
         jobs.shutdown().unwrap();
     });

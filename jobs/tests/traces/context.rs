@@ -94,8 +94,8 @@ fn context_is_captured_by_every_form_of_an_insert() {
         jobs.client().with_header("tenant", "acme").insert(SECOND, Task(6)).unwrap();
         elsewhere.insert(SECOND, Task(7)).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        runtime.block_on(jobs.insert_async(SECOND, Task(8))).unwrap();
-        runtime.block_on(elsewhere.insert_async(SECOND, Task(9))).unwrap();
+        runtime.block_on(jobs.asynchronous().insert(SECOND, Task(8))).unwrap();
+        runtime.block_on(elsewhere.asynchronous().insert(SECOND, Task(9))).unwrap();
         let transaction = shop.transaction().unwrap();
         jobs.insert_in(&transaction, SECOND, Task(10)).unwrap();
         let statement = jobs.statement((SECOND, Task(11))).unwrap();
@@ -171,7 +171,7 @@ fn insert_in_an_async_handler_captures_the_context_of_its_run() {
                 tokio::task::yield_now().await;
                 sender.send((run.id(), current()))?;
                 if task.0 == 1 {
-                    run.client().insert_async(Duration::ZERO, Task(2)).await?;
+                    run.client().asynchronous().insert(Duration::ZERO, Task(2)).await?;
                 }
                 Ok(())
             }

@@ -56,7 +56,7 @@ async fn shop_is_stopped_while_a_run_is_under_way() {
         .with_graceful_shutdown(async { _ = stopped.await });
     let server = tokio::spawn(server.into_future());
 
-    jobs.insert_async(Duration::ZERO, UntilTold).await.unwrap();
+    jobs.asynchronous().insert(Duration::ZERO, UntilTold).await.unwrap();
     let answers = spawn_blocking(move || {
         begun.recv_timeout(LONG).unwrap();
         let order = r#"{"order": 1001, "mail": "ann@example.org"}"#;

@@ -48,17 +48,17 @@ type Answer<T> = Result<T, StatusCode>;
 
 async fn place(State(jobs): State<Client>, Json(close): Json<CloseOrder>) -> Answer<StatusCode> {
     let (id, hour) = (CloseOrder::id(close.order), Duration::from_secs(3600));
-    let inserted = jobs.insert_with_id_async(id, 72 * hour, close).await.map_err(unavailable)?;
+    let inserted = jobs.asynchronous().insert_with_id(id, 72 * hour, close).await.map_err(unavailable)?;
     Ok(if inserted.is_new { StatusCode::CREATED } else { StatusCode::OK })
 }
 
 async fn show(State(jobs): State<Client>, Path(order): Path<u64>) -> Answer<Json<JobInfo>> {
-    let job = jobs.get_async(CloseOrder::id(order)).await.map_err(unavailable)?;
+    let job = jobs.asynchronous().get(CloseOrder::id(order)).await.map_err(unavailable)?;
     job.map(Json).ok_or(StatusCode::NOT_FOUND)
 }
 
 async fn pay(State(jobs): State<Client>, Path(order): Path<u64>) -> Answer<StatusCode> {
-    match jobs.cancel_async(CloseOrder::id(order)).await.map_err(unavailable)? {
+    match jobs.asynchronous().cancel(CloseOrder::id(order)).await.map_err(unavailable)? {
         Cancel::Cancelled => Ok(StatusCode::NO_CONTENT), // it will never be closed
         Cancel::Running => Err(StatusCode::CONFLICT),    // it is being closed
         Cancel::Gone => Err(StatusCode::NOT_FOUND),      // closed, paid, or unknown

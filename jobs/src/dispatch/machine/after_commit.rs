@@ -15,7 +15,7 @@ use crate::store::{
 };
 use crate::values::error::StoreError;
 use crate::values::id::JobId;
-use crate::values::run_end::{Cancellation, Outcome};
+use crate::values::run_end::{Outcome, StopReason};
 use crate::values::schedule::Rule;
 use crate::values::setting::QueueSettings;
 use crate::values::time::{Millis, Now};
@@ -71,7 +71,7 @@ impl Machine {
         for id in commit.cancelling {
             if let Some(run) = self.runs.by_id.get(&id) {
                 self.runs.cancel_requested.insert(id);
-                run.tell(Cancellation::Requested, &mut self.wakers);
+                run.tell(StopReason::Requested, &mut self.wakers);
             }
         }
         for claimed in outcome.claimed {

@@ -29,7 +29,7 @@ use crate::values::fail_and_retry::{Fail, Fate, truncated};
 use crate::values::id::JobId;
 use crate::values::job::group_of;
 use crate::values::node;
-use crate::values::run_end::{Cancellation, Outcome};
+use crate::values::run_end::{Outcome, StopReason};
 use crate::values::time::{Millis, Now};
 
 /// The commands that the next step takes before new ones.
@@ -261,7 +261,7 @@ impl Machine {
     /// Cancels every run, because the program shuts down.
     pub(super) fn tell_runs(&mut self) {
         for run in self.runs.by_id.values() {
-            run.tell(Cancellation::Shutdown, &mut self.wakers);
+            run.tell(StopReason::Shutdown, &mut self.wakers);
         }
     }
 
@@ -278,7 +278,7 @@ impl Machine {
     /// Cancels every run, because its claim is lost, and withdraws those that have not started.
     pub(crate) fn tell_all_lost(&mut self, wakers: &mut Vec<Waker>) {
         for run in self.runs.by_id.values().filter(|run| !run.withdraw()) {
-            run.tell(Cancellation::LeaseLost, wakers);
+            run.tell(StopReason::LeaseLost, wakers);
         }
     }
 

@@ -19,7 +19,7 @@ use crate::dispatch::machine::claims::START_WITHIN;
 use crate::dispatch::run_state::{RunState, Slot};
 use crate::store::{Fence, Op};
 use crate::values::id::JobId;
-use crate::values::run_end::{Cancellation, Outcome};
+use crate::values::run_end::{Outcome, StopReason};
 use crate::values::time::Now;
 
 /// Leases are renewed when this part of their time has passed.
@@ -188,7 +188,7 @@ impl Machine {
         let Some(run) = self.forget(id) else { return };
         if !run.withdraw() && run.has_started() {
             self.runs.lost.insert((id, run.fence));
-            run.tell(Cancellation::LeaseLost, &mut self.wakers);
+            run.tell(StopReason::LeaseLost, &mut self.wakers);
             output.emit_of(&run, Event::LeaseLost { id });
             output.run_over(run, Outcome::Interrupted, None, now);
         }

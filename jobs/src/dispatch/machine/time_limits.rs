@@ -21,7 +21,7 @@ use crate::dispatch::run_state::RunState;
 use crate::store::Fence;
 use crate::values::fail_and_retry::{ErrorType, Fail, Fate};
 use crate::values::id::{Claim, JobId};
-use crate::values::run_end::Cancellation;
+use crate::values::run_end::StopReason;
 use crate::values::time::{Millis, Now};
 
 /// The time limits of the runs that are under way.
@@ -69,7 +69,7 @@ impl Machine {
                 self.check_limit(reached, id, fence);
                 continue;
             }
-            run.tell(Cancellation::TimeLimit, &mut self.wakers);
+            run.tell(StopReason::TimeLimit, &mut self.wakers);
             let given_up = reached.and_then(|at| at.checked_add(self.settings.limit_grace));
             if given_up.is_none_or(|given_up| now < given_up) {
                 self.check_limit(given_up, id, fence);

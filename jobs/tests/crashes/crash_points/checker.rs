@@ -200,7 +200,7 @@ impl<'a> Checker<'a> {
         }
         assert!(taken_over.jobs.len() >= seen.dump.jobs.len(), "after event {n}");
         for (name, ..) in &seen.dump.schedules {
-            assert!(process.jobs.unschedule(name).expect("the disk works"), "{name}");
+            assert!(process.jobs.schedules().remove(name).expect("the disk works"), "{name}");
         }
         let taken_over = Dump::of(&process.jobs);
         process.driver.advance(Duration::from_secs(3600));

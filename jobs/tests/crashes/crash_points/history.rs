@@ -350,7 +350,8 @@ impl Recorder {
             }
             Step::Unschedule { name } => {
                 let name = format!("repeat {name}");
-                let ended = self.process().jobs.unschedule(&name).expect("the end of a repeat");
+                let ended =
+                    self.process().jobs.schedules().remove(&name).expect("the end of a repeat");
                 assert_eq!(ended, self.ledger.repeat_cancelled(&name));
                 ended
             }

@@ -40,7 +40,7 @@ impl Dump {
             let (id, row) = (job.id, Row::new(job));
             assert!(dump.jobs.insert(id, row).is_none(), "{id} is listed twice");
         }
-        let schedules = client.schedules().expect("the schedules are read");
+        let schedules = client.schedules().list().expect("the schedules are read");
         dump.schedules =
             schedules.into_iter().map(|repeat| (repeat.name, repeat.rule, repeat.next)).collect();
         let counts = client.count().expect("the jobs are counted");

@@ -20,9 +20,9 @@ const BEYOND: usize = 500;
 
 /// Calls a verb as the caller does: on its thread, or as a future.
 macro_rules! by {
-    ($caller:expr, $on:expr, $verb:ident | $as_future:ident ($($argument:expr),*)) => {
+    ($caller:expr, $on:expr, $verb:ident ($($argument:expr),*)) => {
         match &$caller.runtime {
-            Some(runtime) => runtime.block_on($on.$as_future($($argument),*)),
+            Some(runtime) => runtime.block_on($on.asynchronous().$verb($($argument),*)),
             None => $on.$verb($($argument),*),
         }
     };
@@ -55,7 +55,7 @@ pub(crate) fn schedules(jobs: &Client, life: &Instructions) {
         let name = repeat.name.to_string();
         if life.drain {
             let verb = Verb::Unschedule { name: repeat.name };
-            call(verb, || done(jobs.unschedule(&name)));
+            call(verb, || done(jobs.schedules().remove(&name)));
         } else {
             let verb = Verb::Schedule { name: repeat.name, period: repeat.period_ms };
             let tick = Tick { name: repeat.name };
@@ -123,14 +123,14 @@ impl Caller<'_> {
             62..66 => {
                 let key = self.key();
                 let keyed = self.client.keyed(&key.to_string());
-                call(Verb::CancelKey { key }, || done(by!(self, keyed, cancel | cancel_async())));
+                call(Verb::CancelKey { key }, || done(by!(self, keyed, cancel())));
             }
             66..78 => self.cancel(),
             78..88 => self.reschedule(due),
             88..95 => self.get(),
-            95..97 => drop(call(Verb::Flush, || {
-                done(by!(self, self.client, flush | flush_async()).map(|()| true))
-            })),
+            95..97 => {
+                drop(call(Verb::Flush, || done(by!(self, self.client, flush()).map(|()| true))))
+            }
             97 => self.senseless(due),
             _ => std::thread::sleep(Duration::from_millis(self.draw.u64(..8))),
         }
@@ -175,17 +175,13 @@ impl Caller<'_> {
             let job = Work { tag, act };
             let when = time(due);
             match kind {
-                0 | 1 => inserted(
-                    by!(self, self.client, insert | insert_async(when, Other(job)))
-                        .map(|id| vec![id]),
-                ),
-                2 if waits(act) => inserted(
-                    by!(self, self.client, insert | insert_async(when, Waits(job)))
-                        .map(|id| vec![id]),
-                ),
-                _ => inserted(
-                    by!(self, self.client, insert | insert_async(when, job)).map(|id| vec![id]),
-                ),
+                0 | 1 => {
+                    inserted(by!(self, self.client, insert(when, Other(job))).map(|id| vec![id]))
+                }
+                2 if waits(act) => {
+                    inserted(by!(self, self.client, insert(when, Waits(job))).map(|id| vec![id]))
+                }
+                _ => inserted(by!(self, self.client, insert(when, job)).map(|id| vec![id])),
             }
         });
         self.learn(tag, &answer);
@@ -195,8 +191,7 @@ impl Caller<'_> {
         let tag = number();
         let answer = call(Verb::Senseless { tag, due }, || {
             inserted(
-                by!(self, self.client, insert | insert_async(time(due), Senseless { tag }))
-                    .map(|id| vec![id]),
+                by!(self, self.client, insert(time(due), Senseless { tag })).map(|id| vec![id]),
             )
         });
         self.learn(tag, &answer);
@@ -208,12 +203,8 @@ impl Caller<'_> {
         let answer = call(Verb::WithId { tag, due }, || {
             let job = Work { tag, act };
             inserted(
-                by!(
-                    self,
-                    self.client,
-                    insert_with_id | insert_with_id_async(named(tag), time(due), job)
-                )
-                .map(|job| vec![job.id]),
+                by!(self, self.client, insert_with_id(named(tag), time(due), job))
+                    .map(|job| vec![job.id]),
             )
         });
         self.learn(tag, &answer);
@@ -225,7 +216,7 @@ impl Caller<'_> {
         let jobs: Vec<_> =
             (first..first + count).map(|tag| (time(due), Work { tag, act: Act::Done })).collect();
         let answer = call(Verb::Batch { first, count, due }, || {
-            inserted(by!(self, self.client, insert_batch | insert_batch_async(jobs)))
+            inserted(by!(self, self.client, insert_batch(jobs)))
         });
         if self.draw.u64(..2) == 0 {
             self.learn(first, &answer);
@@ -247,12 +238,12 @@ impl Caller<'_> {
         let answer = call(Verb::Keyed { key, tag, due, mode }, || {
             let (when, job) = (time(due), Work { tag, act });
             let answer = match mode {
-                Mode::Replace => by!(self, keyed, insert | insert_async(when, job)),
+                Mode::Replace => by!(self, keyed, insert(when, job)),
                 Mode::KeepTime => {
-                    by!(self, keyed, insert_keeping_time | insert_keeping_time_async(when, job))
+                    by!(self, keyed, insert_keeping_time(when, job))
                 }
                 Mode::Absent => {
-                    by!(self, keyed, insert_if_absent | insert_if_absent_async(when, job))
+                    by!(self, keyed, insert_if_absent(when, job))
                 }
             };
             inserted(answer.map(|id| vec![id]))
@@ -270,7 +261,7 @@ impl Caller<'_> {
 
     fn cancel(&mut self) {
         let Some((tag, id)) = self.any() else { return };
-        call(Verb::Cancel { tag }, || match by!(self, self.client, cancel | cancel_async(id)) {
+        call(Verb::Cancel { tag }, || match by!(self, self.client, cancel(id)) {
             Ok(Cancel::Cancelled) => Answer::Cancelled,
             Ok(Cancel::Running) => Answer::Running,
             Ok(Cancel::Gone) => Answer::Gone,
@@ -281,13 +272,13 @@ impl Caller<'_> {
     fn reschedule(&mut self, due: u64) {
         let Some((tag, id)) = self.any() else { return };
         call(Verb::Reschedule { tag, due }, || {
-            done(by!(self, self.client, reschedule | reschedule_async(id, time(due))))
+            done(by!(self, self.client, reschedule(id, time(due))))
         });
     }
 
     fn get(&mut self) {
         let Some((tag, id)) = self.any() else { return };
-        call(Verb::Get { tag }, || match by!(self, self.client, get | get_async(id)) {
+        call(Verb::Get { tag }, || match by!(self, self.client, get(id)) {
             Ok(None) => Answer::Gone,
             Ok(Some(job)) => match job.state {
                 JobState::Pending => Answer::Pending,

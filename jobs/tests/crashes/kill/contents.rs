@@ -31,7 +31,7 @@ impl Contents {
             pending: pending.by_ref().collect(),
             running: running.by_ref().collect(),
             dead: dead.by_ref().collect(),
-            schedules: client.schedules()?,
+            schedules: client.schedules().list()?,
             counts,
         };
         match [&pending, &running, &dead].iter().find_map(|pages| pages.error()) {

@@ -4,7 +4,7 @@ use std::error::Error;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use tickwheel_jobs::{Cancellation, Fail, Jobs, Run, StoreError};
+use tickwheel_jobs::{Fail, Jobs, Run, StopReason, StoreError};
 
 use super::child::{Instructions, ended, now_us, report};
 use super::record::{How, LATER_MS, Record, Tag};
@@ -51,8 +51,8 @@ pub(crate) fn end(jobs: Jobs, life: &Instructions) -> Result<(), Box<dyn Error>>
 /// then the job is put off.
 pub(crate) fn told(tag: Tag, run: &Run) -> Fail {
     report(&Record::Told { at: now_us(), tag, fence: run.fence().get() });
-    match run.cancellation() {
-        Some(Cancellation::Shutdown) => {
+    match run.stop_reason() {
+        Some(StopReason::Shutdown) => {
             ended(tag, run, How::Snoozed);
             Fail::snooze(Duration::from_millis(LATER_MS))
         }
