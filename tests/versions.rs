@@ -36,6 +36,7 @@ fn closed_types() -> Vec<String> {
     let mut files = Vec::new();
     collect(&root().join("src"), &mut files);
     collect(&root().join("jobs/src"), &mut files);
+    collect(&root().join("jobs-web/src"), &mut files);
     let mut closed = Vec::new();
     for file in files {
         let text = fs::read_to_string(&file).unwrap();

@@ -206,15 +206,14 @@ pub(crate) fn stats(
     if open_groups > 0 {
         writeln!(out, "groups     {open_groups} not over")?;
     }
-    if kinds.is_empty() {
-        return Ok(Outcome::Done);
-    }
-    writeln!(out)?;
     let row = |kind: &KindRow| {
         let jobs = kind.pending + kind.running;
         vec![plain(&kind.kind).into_owned(), jobs.to_string(), due(kind.next_due)]
     };
-    table(&["KIND", "JOBS", "NEXT DUE"], kinds.iter().map(row).collect(), out)?;
+    if !kinds.is_empty() {
+        writeln!(out)?;
+        table(&["KIND", "JOBS", "NEXT DUE"], kinds.iter().map(row).collect(), out)?;
+    }
     for warning in &warnings {
         writeln!(out, "\n{} {}", plain(&warning.text), plain(&warning.cure))?;
     }

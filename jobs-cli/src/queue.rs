@@ -303,7 +303,7 @@ pub(crate) fn rate_text(limit: &LimitRow) -> String {
 }
 
 /// The most groups that are listed.
-const MOST_GROUPS: usize = 10_000;
+const MOST_GROUPS: usize = 1_000;
 
 /// Lists the groups, those that were made last first.
 pub(crate) fn groups(

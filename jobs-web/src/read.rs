@@ -80,8 +80,8 @@ impl<'a> Reader<'a> {
         let (Queue { name, view, .. }, is_current) = (&self.queues[at], at == self.at);
         let row = QueueRow { name: name.clone(), is_current, ..QueueRow::default() };
         match view.client().count().and_then(|counts| Ok((counts, view.nodes(0)?.alive))) {
-            Ok((Counts { pending, overdue, dead, .. }, nodes)) => {
-                QueueRow { pending, overdue: Some(overdue), dead, nodes, ..row }
+            Ok((Counts { pending, overdue, dead, .. }, alive_nodes)) => {
+                QueueRow { pending, overdue: Some(overdue), dead, alive_nodes, ..row }
             }
             Err(error) => QueueRow { problem: Some(error.to_string()), ..row },
         }

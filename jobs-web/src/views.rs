@@ -35,8 +35,8 @@ pub(crate) struct QueueRow {
     pub(crate) pending: u64,
     pub(crate) overdue: Option<Number>,
     pub(crate) dead: u64,
-    /// The nodes that were seen lately.
-    pub(crate) nodes: u64,
+    /// The nodes that count as alive.
+    pub(crate) alive_nodes: u64,
 }
 
 /// Which jobs a list has: the parameters of `jobs`, for the form of the filter.

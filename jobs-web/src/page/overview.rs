@@ -142,7 +142,7 @@ fn queue_row(frame: &Frame, queue: &QueueRow) -> Markup {
                     }
                 }
                 td.num { (cell(queue.dead)) }
-                td.num { @if queue.nodes == 0 { span.bad { "none" } } @else { (queue.nodes) } }
+                td.num { @if queue.alive_nodes == 0 { span.bad { "none" } } @else { (queue.alive_nodes) } }
             }
         }
     }

@@ -30,7 +30,7 @@ impl Job for Charge {
 type Question = fn(&View, JobId) -> Result<(), StoreError>;
 
 /// Every question, with the id of a pending job.
-const QUESTIONS: [(&str, Question); 22] = [
+const QUESTIONS: [(&str, Question); 24] = [
     ("overview", |view, _| view.overview().map(drop)),
     ("kinds", |view, _| view.kinds(None, 100).map(drop)),
     ("kinds with most jobs", |view, _| view.kinds_with_most_jobs().map(drop)),
@@ -50,6 +50,8 @@ const QUESTIONS: [(&str, Question); 22] = [
     ("by key", |view, _| list(view, ListState::Pending, |its| its.key = Some("absent".into()))),
     ("by text", |view, _| list(view, ListState::Pending, |its| its.text = Some("absent".into()))),
     ("by error", |view, _| list(view, ListState::Dead, |its| its.error = Some("absent".into()))),
+    ("number of pending", |view, _| number(view, ListState::Pending)),
+    ("number of dead", |view, _| number(view, ListState::Dead)),
     ("job", |view, id| view.job(id).map(drop)),
     ("groups of dead jobs", |view, _| view.dead(100).map(drop)),
     ("groups", |view, _| view.groups(100).map(drop)),
@@ -65,7 +67,12 @@ fn list(
 ) -> Result<(), StoreError> {
     let mut filter = JobFilter::new(state);
     narrow(&mut filter);
-    view.jobs(&filter, None, 100)?;
+    view.jobs(&filter, None, 100).map(drop)
+}
+
+fn number(view: &View, state: ListState) -> Result<(), StoreError> {
+    let mut filter = JobFilter::new(state);
+    filter.text = Some("absent".to_owned());
     view.count(&filter).map(drop)
 }
 

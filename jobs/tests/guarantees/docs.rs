@@ -46,7 +46,8 @@ fn tags_stand_at_the_beginning_of_a_doc_comment() {
 fn assert_same(page: &[String], is_meant: impl Fn(&str) -> bool) {
     let mut tests = BTreeSet::new();
     // The package of this crate lacks what is outside of its folder.
-    for folder in ["tests", "src", "../compare/jobs-with"].map(|folder| root().join(folder)) {
+    let outside = ["../compare/jobs-with", "../jobs-cli", "../jobs-web"];
+    for folder in ["tests", "src"].into_iter().chain(outside).map(|folder| root().join(folder)) {
         if folder.exists() {
             collect(&folder, &mut tests);
         }

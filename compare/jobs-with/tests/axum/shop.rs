@@ -6,7 +6,7 @@ use axum::http::StatusCode;
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use serde::{Deserialize, Serialize};
-use tickwheel_jobs::{Builder, Cancel, Client, Fail, Job, JobId, JobInfo, Jobs, Run};
+use tickwheel_jobs::{Async, Builder, Cancel, Client, Fail, Job, JobId, JobInfo, Jobs, Run};
 
 #[derive(Serialize, Deserialize)]
 struct CloseOrder {
@@ -46,19 +46,19 @@ async fn close(close: CloseOrder, run: Run) -> Result<(), Fail> {
 /// An error is a status, too.
 type Answer<T> = Result<T, StatusCode>;
 
-async fn place(State(jobs): State<Client>, Json(close): Json<CloseOrder>) -> Answer<StatusCode> {
+async fn place(State(jobs): State<Async<Client>>, Json(close): Json<CloseOrder>) -> Answer<StatusCode> {
     let (id, hour) = (CloseOrder::id(close.order), Duration::from_secs(3600));
-    let inserted = jobs.asynchronous().insert_with_id(id, 72 * hour, close).await.map_err(unavailable)?;
+    let inserted = jobs.insert_with_id(id, 72 * hour, close).await.map_err(unavailable)?;
     Ok(if inserted.is_new { StatusCode::CREATED } else { StatusCode::OK })
 }
 
-async fn show(State(jobs): State<Client>, Path(order): Path<u64>) -> Answer<Json<JobInfo>> {
-    let job = jobs.asynchronous().get(CloseOrder::id(order)).await.map_err(unavailable)?;
+async fn show(State(jobs): State<Async<Client>>, Path(order): Path<u64>) -> Answer<Json<JobInfo>> {
+    let job = jobs.get(CloseOrder::id(order)).await.map_err(unavailable)?;
     job.map(Json).ok_or(StatusCode::NOT_FOUND)
 }
 
-async fn pay(State(jobs): State<Client>, Path(order): Path<u64>) -> Answer<StatusCode> {
-    match jobs.asynchronous().cancel(CloseOrder::id(order)).await.map_err(unavailable)? {
+async fn pay(State(jobs): State<Async<Client>>, Path(order): Path<u64>) -> Answer<StatusCode> {
+    match jobs.cancel(CloseOrder::id(order)).await.map_err(unavailable)? {
         Cancel::Cancelled => Ok(StatusCode::NO_CONTENT), // it will never be closed
         Cancel::Running => Err(StatusCode::CONFLICT),    // it is being closed
         Cancel::Gone => Err(StatusCode::NOT_FOUND),      // closed, paid, or unknown
@@ -80,7 +80,7 @@ fn routes(jobs: Client) -> Router {
         .route("/orders", post(place))
         .route("/orders/{order}", get(show))
         .route("/orders/{order}/paid", post(pay))
-        .with_state(jobs)
+        .with_state(jobs.asynchronous())
 }
 
 #[tokio::main]

@@ -1,6 +1,6 @@
 //! The dashboard in a router of axum, as the README of the dashboard mounts it.
 
-#[path = "../../../../jobs/tests/proxies/crawl.rs"]
+#[path = "../../../../jobs-cli/tests/proxies/crawl.rs"]
 mod crawl;
 #[allow(dead_code, reason = "other tests use the rest")]
 #[path = "../shared/mod.rs"]

@@ -105,7 +105,7 @@ pub(super) fn overview(change: Change<'_>) -> OverviewPage {
         pending: 1_204_311,
         overdue: Some(Number { count: 1204, is_exact: true }),
         dead: 344,
-        nodes: 3,
+        alive_nodes: 3,
     };
     let queues = vec![
         queue("default", false, None),
