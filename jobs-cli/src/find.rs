@@ -64,7 +64,7 @@ pub(crate) fn no_schedule(name: &str, schedules: &[ScheduleInfo]) -> Outcome {
 /// Refuses a kind that the store has never had. Otherwise a typing error would look like a kind without jobs.
 pub(crate) fn check_kind(client: &Client, kind: Option<&str>) -> Result<(), Box<dyn Error>> {
     let Some(kind) = kind else { return Ok(()) };
-    let kinds: Vec<String> = client.kinds()?.into_iter().map(|(name, _)| name).collect();
+    let kinds: Vec<String> = client.queue().kinds()?.into_iter().map(|(name, _)| name).collect();
     if kinds.iter().any(|name| name == kind) {
         return Ok(());
     }
@@ -111,7 +111,7 @@ pub(crate) fn job(client: &Client, text: &str) -> Result<Option<JobInfo>, Box<dy
     match client.keyed(text).get() {
         Ok(Some(job)) => return Ok(Some(job)),
         // No key has the text, or it is too long for a key.
-        Ok(None) | Err(StoreError::TooLong { .. }) => {}
+        Ok(None) | Err(StoreError::Invalid(_)) => {}
         Err(error) => return Err(error.into()),
     }
     let beginning = beginning(text);

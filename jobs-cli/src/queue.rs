@@ -141,7 +141,7 @@ pub(crate) fn pause(
     find::check_kind(client, paused.of.kind.as_deref())?;
     match &paused.of.kind {
         Some(kind) => client.kind_named(kind).pause()?,
-        None => client.pause()?,
+        None => client.queue().pause()?,
     }
     writeln!(out, "{} is paused", named(&paused.of))?;
     Ok(Outcome::Done)
@@ -159,7 +159,7 @@ pub(crate) fn resume(
     find::check_kind(client, paused.of.kind.as_deref())?;
     match &paused.of.kind {
         Some(kind) => client.kind_named(kind).resume()?,
-        None => client.resume()?,
+        None => client.queue().resume()?,
     }
     writeln!(out, "{} goes on", named(&paused.of))?;
     Ok(Outcome::Done)

@@ -153,7 +153,7 @@ fn serve_that_is_read_only_changes_nothing() {
          content-type: application/json\r\ncontent-length: 2\r\n\r\n{}",
     ));
     assert!(status(&answer) == 403 && answer.contains("read_only"), "{answer}");
-    assert!(!served.client.is_paused().unwrap());
+    assert!(!served.client.queue().is_paused().unwrap());
 }
 
 /// What could have no effect is refused: a zone for the pages, and a password that is too long for a request.
@@ -197,7 +197,7 @@ fn serve_slows_down_wrong_passwords() {
         "POST /api/v1/queue/pause HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{right}{form}\r\n\r\n"
     )));
     assert!(status(&forged) == 403 && forged.contains("cross_origin"), "{forged}");
-    assert!(!served.client.is_paused().unwrap());
+    assert!(!served.client.queue().is_paused().unwrap());
     assert_eq!(status(&served.get("/", "shop.example", &right)), 200);
     for _ in 0..10 {
         assert_eq!(status(&served.get("/", "localhost", &wrong)), 401);
@@ -260,7 +260,7 @@ fn serve_ends_before_a_request_without_its_body() {
     assert_eq!(rest(under_way), "");
     assert!(served.child.wait().unwrap().success());
     drop(half);
-    assert!(!served.client.is_paused().unwrap());
+    assert!(!served.client.queue().is_paused().unwrap());
 }
 
 /// P99: A body of a gigabyte is refused before it is read: one that says its length at its headers, one that does not
@@ -283,7 +283,7 @@ fn serve_refuses_a_body_of_a_gigabyte() {
     let sent = chunks.count() * 0x10000;
     assert!(sent < GIGABYTE / 8, "{sent} bytes were taken");
     assert_eq!(status(&served.get("/healthz", "localhost", "")), 200);
-    assert!(!served.client.is_paused().unwrap());
+    assert!(!served.client.queue().is_paused().unwrap());
 }
 
 /// P99: Ten thousand connections that say nothing take the places of the server until each has waited too long, and

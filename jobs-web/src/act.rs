@@ -1,10 +1,10 @@
-//! The actions: on one job, a kind, the queue, a schedule; the start of a bulk; and the outcomes of the latest of them,
+//! The actions: on one job, a kind, the queue, a schedule, a group; the start of a bulk; and the outcomes of the latest of them,
 //! which the page that follows says in a sentence.
 //!
 //! Ground rules:
 //!
-//! - A browser that asks for an action which loses jobs or a schedule gets a question first. A JSON client does not: it
-//!   names the job itself. A bulk asks both: without `confirm` it says its number and scope, and does nothing.
+//! - A browser that asks for an action which loses jobs or a schedule, stops something, or starts a job gets a question
+//!   first. A JSON client does not: it names the job itself. A bulk asks both: without `confirm` it says its number and scope, and does nothing.
 //! - The `confirm` of a bulk is the number that the question had, and bounds the change. A bulk that matches more by
 //!   then asks again.
 //! - An action is audited when it is done or has failed. Its outcome is remembered before that, so an audit that panics
@@ -29,11 +29,11 @@ use super::page::{absolute, counted};
 use super::params::{self, Params, wrong};
 use super::read::{Query, Reader, not_found};
 use super::request::Task;
-use super::route::{Act, JobVerb, Pause, ScheduleVerb, is_page};
+use super::route::{Act, GroupVerb, JobVerb, Pause, ScheduleVerb, is_page};
 use super::views::{Filter, Problem, Progress, Question};
 use tickwheel_jobs::tickwheel::When;
 use tickwheel_jobs::view::{JobFilter, Number, Time};
-use tickwheel_jobs::{Cancel, JobId, StoreError};
+use tickwheel_jobs::{Cancel, GroupError, GroupId, JobId, StoreError};
 
 /// The result of an action.
 #[derive(Clone)]
@@ -81,11 +81,13 @@ pub(crate) fn act(
         Act::Schedule(_) => {
             (format!("the schedule {:?}", task.params.required("schedule")?), Vec::new())
         }
+        Act::Group(id, _) => (format!("the group {id}"), Vec::new()),
     };
     let name = name(act);
     let loses = matches!(name, "delete" | "cancel" | "unschedule");
+    let asks = loses || matches!(name, "pause" | "run" | "seal") || is_run_now(act, &task.params);
     let is_confirmed = task.params.is_set("confirm")?;
-    if wants_html && loses && !is_confirmed {
+    if wants_html && asks && !is_confirmed {
         return Ok(Done::Question(Question {
             action: name,
             jobs: (!jobs.is_empty()).then_some(Number::exactly(1)),
@@ -122,6 +124,11 @@ pub(crate) fn act(
     done
 }
 
+/// Says whether a job is made due now: a reschedule without a time.
+fn is_run_now(act: &Act, params: &Params) -> bool {
+    matches!(act, Act::Job(_, JobVerb::Reschedule)) && params.get("when").is_none()
+}
+
 /// Asks about a bulk, or starts it.
 fn bulk(reader: &Reader<'_>, bulks: &mut Bulks, task: &Task) -> Result<Done, Problem> {
     let (params, now) = (&task.params, reader.view().now());
@@ -134,7 +141,7 @@ fn bulk(reader: &Reader<'_>, bulks: &mut Bulks, task: &Task) -> Result<Done, Pro
     };
     let ids = params.ids()?;
     let wanted = if ids.is_empty() { Some(list(params, reader)?) } else { None };
-    let of_list = ["state", "kind", "key", "text", "group", "from", "to", "all"];
+    let of_list = ["state", "kind", "key", "text", "group", "member", "from", "to", "all"];
     if let Some(name) = of_list.iter().find(|name| wanted.is_none() && params.get(name).is_some()) {
         return Err(wrong(&format!("a bulk has ids or a list: {name} has no meaning beside id")));
     }
@@ -246,6 +253,8 @@ fn name(act: &Act) -> &'static str {
         Act::Queue(Pause::Resume)
         | Act::Kind(Pause::Resume)
         | Act::Schedule(ScheduleVerb::Resume) => "resume",
+        Act::Group(_, GroupVerb::Seal) => "seal",
+        Act::Group(_, GroupVerb::Cancel) => "cancel",
         Act::Schedule(ScheduleVerb::Run) => "run",
         Act::Schedule(ScheduleVerb::Unschedule) => "unschedule",
     }
@@ -259,6 +268,7 @@ fn target(act: &Act) -> String {
         Act::Queue(_) => "queue/".to_owned(),
         Act::Kind(_) => "kinds/".to_owned(),
         Act::Schedule(_) => "schedules/".to_owned(),
+        Act::Group(id, _) => format!("groups/{id}/"),
         Act::Bulk => String::new(),
     };
     format!("api/v1/{of}{}", name(act))
@@ -269,7 +279,7 @@ pub(crate) fn root(act: &Act) -> &'static str {
     match act {
         Act::Bulk => "../../",
         Act::Queue(_) | Act::Kind(_) | Act::Schedule(_) => "../../../",
-        Act::Job(..) | Act::StopBulk(_) => "../../../../",
+        Act::Job(..) | Act::StopBulk(_) | Act::Group(..) => "../../../../",
     }
 }
 
@@ -281,6 +291,7 @@ pub(crate) fn default_back(act: &Act) -> String {
         Act::StopBulk(id) => format!("bulk/{id}"),
         Act::Queue(_) | Act::Kind(_) => "kinds".to_owned(),
         Act::Schedule(_) => "schedules".to_owned(),
+        Act::Group(..) => "groups".to_owned(),
     }
 }
 
@@ -321,7 +332,7 @@ pub(crate) fn do_one(reader: &Reader<'_>, params: &Params, act: &Act) -> Result<
     match act {
         Act::Job(id, verb) => do_job(reader, params, *id, *verb),
         Act::Queue(verb) => {
-            let (client, was_paused) = (reader.client(), reader.client().is_paused()?);
+            let (client, was_paused) = (reader.client(), reader.client().queue().is_paused()?);
             let text = match (verb, was_paused) {
                 (Pause::Pause, false) => "The queue is paused: no further job starts.",
                 (Pause::Pause, true) => "The queue was paused already.",
@@ -329,8 +340,8 @@ pub(crate) fn do_one(reader: &Reader<'_>, params: &Params, act: &Act) -> Result<
                 (Pause::Resume, false) => "The queue was not paused.",
             };
             match verb {
-                Pause::Pause => client.pause()?,
-                Pause::Resume => client.resume()?,
+                Pause::Pause => client.queue().pause()?,
+                Pause::Resume => client.queue().resume()?,
             }
             let changes = was_paused != (*verb == Pause::Pause);
             Ok(Did::all(text.to_owned(), changes.into()))
@@ -339,7 +350,7 @@ pub(crate) fn do_one(reader: &Reader<'_>, params: &Params, act: &Act) -> Result<
             let name = params.required("kind")?;
             let (client, kind) = (reader.client(), reader.client().kind_named(&name));
             let was_paused = kind.is_paused()?;
-            let is_known = client.kinds()?.iter().any(|(its, _)| *its == name);
+            let is_known = client.queue().kinds()?.iter().any(|(its, _)| *its == name);
             let mut text = match (verb, was_paused) {
                 (Pause::Pause, false) => {
                     format!("The kind {name:?} is paused: no further job of it starts.")
@@ -360,6 +371,7 @@ pub(crate) fn do_one(reader: &Reader<'_>, params: &Params, act: &Act) -> Result<
             Ok(Did::all(text, changes.into()))
         }
         Act::Schedule(verb) => do_schedule(reader, params, *verb),
+        Act::Group(id, verb) => do_group(reader, *id, *verb),
         Act::Bulk | Act::StopBulk(_) => unreachable!("not an action of its own"),
     }
 }
@@ -395,6 +407,40 @@ fn do_job(reader: &Reader<'_>, params: &Params, id: JobId, verb: JobVerb) -> Res
     let job = client.get(id)?.ok_or_else(|| not_found(id))?;
     let message = format!("the job is {}: it was left as it is", job.state);
     Err(Problem { status: 409, error: "wrong_state", message })
+}
+
+fn do_group(reader: &Reader<'_>, id: GroupId, verb: GroupVerb) -> Result<Did, Problem> {
+    let group = reader.client().group_by_id(id);
+    let problem = |error| match error {
+        StoreError::Group(GroupError::Unknown) => {
+            let message = format!("there is no group {id}");
+            Problem { status: 404, error: "not_found", message }
+        }
+        StoreError::Group(error) => {
+            Problem { status: 409, error: "wrong_state", message: error.to_string() }
+        }
+        other => other.into(),
+    };
+    match verb {
+        GroupVerb::Seal => {
+            let is_new = group.seal().map_err(problem)?;
+            let text = match is_new {
+                true => format!("The group {id} is sealed: it takes no more members."),
+                false => format!("The group {id} was sealed already."),
+            };
+            Ok(Did::all(text, is_new.into()))
+        }
+        GroupVerb::Cancel => {
+            let counts = group.cancel().map_err(problem)?;
+            let (jobs, runs) = (counts.changed, counts.asked_to_stop);
+            let text = format!(
+                "The group {id} is cancelled: {} with it, and {} asked to stop.",
+                counted(jobs, "pending job", "pending jobs"),
+                counted(runs, "run was", "runs were"),
+            );
+            Ok(Did::all(text, jobs))
+        }
+    }
 }
 
 fn do_schedule(reader: &Reader<'_>, params: &Params, verb: ScheduleVerb) -> Result<Did, Problem> {

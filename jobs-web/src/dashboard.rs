@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Buf;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, TrySendError, bounded};
+use http::header::ACCEPT;
 use http::request::Parts;
 use http::{Method, Request, Response};
 use serde_json::Value;
@@ -27,6 +28,7 @@ use tower_service::Service;
 use super::act::Outcomes;
 use super::bulks::Board;
 use super::options::{Access, Action, caught};
+use super::page::layout;
 use super::params::{Params, now};
 use super::read::{DashboardSettings, Queue};
 use super::request::{self, AnswerPlace, Body, Task, ended, has_one_host, is_json, may_be_forged};
@@ -182,11 +184,19 @@ impl Dashboard {
 
     async fn answer<B: http_body::Body>(self, parts: Parts, body: B) -> Response<Body> {
         let is_head = parts.method == Method::HEAD;
+        let is_for_a_person = wants_a_page(&parts);
         let answer = match self.ask(parts, body).await {
             Ok(answer) => answer,
+            Err(problem) if is_for_a_person => self.page_of(&problem),
             Err(problem) => request::problem(&problem),
         };
         if is_head { request::head(answer) } else { answer }
+    }
+
+    /// Returns the page of a problem, which says no more than the title: the reader may have no right to know a queue.
+    fn page_of(&self, problem: &Problem) -> Response<Body> {
+        let html = layout::bare_problem_page(&self.settings.title, problem);
+        request::page(problem.status, html.into_string())
     }
 
     /// Checks a request, and sends it to the thread.
@@ -216,7 +226,11 @@ impl Dashboard {
                 let allowed = if is_action { "POST" } else { "GET, HEAD" };
                 let message = format!("this place allows {allowed}");
                 let problem = Problem { status: 405, error: "method_not_allowed", message };
-                return Ok(request::allowing(request::problem(&problem), allowed));
+                let answer = match wants_a_page(&parts) {
+                    true => self.page_of(&problem),
+                    false => request::problem(&problem),
+                };
+                return Ok(request::allowing(answer, allowed));
             }
         };
         let (known, query) = (route.parameters(), parts.uri.query().unwrap_or_default());
@@ -297,6 +311,14 @@ impl core::fmt::Debug for Dashboard {
             .field("queues", &queues)
             .finish_non_exhaustive()
     }
+}
+
+/// Says whether the answer is for a browser: a page, also where it asks for the JSON of an action.
+fn wants_a_page(request: &Parts) -> bool {
+    let mut accepts = request.headers.get_all(ACCEPT).iter();
+    let accepts_html = accepts.any(|it| it.to_str().is_ok_and(|it| it.contains("text/html")));
+    let is_of_json = matches!(Route::of(request.uri.path()), Route::Read(_, Form::Json));
+    accepts_html && !is_json(request) && !is_of_json
 }
 
 fn forbidden(error: &'static str, message: &str) -> Problem {

@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 use tickwheel_jobs::view::{JobFilter, ListState, Part, Place, View};
-use tickwheel_jobs::{Client, Counts, JobId, Step, StoreError};
+use tickwheel_jobs::{Client, Counts, GroupId, JobId, Step, StoreError};
 
 use super::options::{AccessOf, Audit, Redact};
 use super::page::layout::encoded;
@@ -87,6 +87,21 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// Reads `order=name|jobs`. Those with the most jobs are 200 at most, on one page.
+    pub(crate) fn kinds(&self) -> Result<tickwheel_jobs::view::Kinds, Problem> {
+        let (after, rows) = (self.params.name("after")?, self.rows()?);
+        match self.params.get("order") {
+            None | Some("name") => Ok(self.view().kinds(after.as_deref(), rows)?),
+            Some("jobs") if after.is_none() => {
+                let mut kinds = self.view().kinds_with_most_jobs()?;
+                kinds.next = None;
+                Ok(kinds)
+            }
+            Some("jobs") => Err(wrong("after has no meaning beside order=jobs")),
+            Some(_) => Err(wrong("order is name or jobs")),
+        }
+    }
+
     /// Reads `step=minute|hour`, `steps` and `kind`.
     pub(crate) fn history(&self) -> Result<tickwheel_jobs::view::History, Problem> {
         let (step, most, default) = match self.params.get("step") {
@@ -108,7 +123,7 @@ impl<'a> Reader<'a> {
         let places = Places::of(self.params)?;
         let list = self.view().jobs(&wanted.filter, places.here, self.rows()?)?;
         let mut kinds: Vec<String> =
-            self.view().client().kinds()?.into_iter().map(|(kind, _)| kind).collect();
+            self.view().client().queue().kinds()?.into_iter().map(|(kind, _)| kind).collect();
         kinds.sort_unstable();
         kinds.truncate(MOST_KINDS);
         let query = wanted.to_text();
@@ -151,9 +166,7 @@ impl From<StoreError> for Problem {
             StoreError::Busy => (503, "busy"),
             StoreError::Full => (507, "full"),
             StoreError::KeyTaken { .. } => (409, "key_taken"),
-            StoreError::TooLong { .. } | StoreError::Time(_) | StoreError::NotApplicable { .. } => {
-                (400, "bad_parameter")
-            }
+            StoreError::Invalid(_) => (400, "bad_parameter"),
             StoreError::Unknown => (502, "unknown"),
             _ => (502, "store_failed"),
         };
@@ -192,6 +205,8 @@ impl Query {
         };
         let group = params.get("group").map(str::parse::<JobId>).transpose();
         let group = group.map_err(|_| wrong("group has 32 hexadecimal digits"))?;
+        let member = params.get("member").map(str::parse::<GroupId>).transpose();
+        let member = member.map_err(|_| wrong("member has 32 hexadecimal digits"))?;
         let now = reader.view().now();
         let time = |name: &str| match params.get(name) {
             None => Ok(None),
@@ -206,6 +221,7 @@ impl Query {
         filter.key = params.name("key")?;
         filter.text = params.text("text", 256)?;
         filter.group = group;
+        filter.member_of = member;
         (filter.from, filter.to) = (time("from")?, time("to")?);
         let texts = Filter {
             state: state.word(),
@@ -214,6 +230,7 @@ impl Query {
             text: filter.text.clone(),
             group: group.map(|group| group.to_string()),
             error: None,
+            member: member.map(|group| group.to_string()),
             from: params.text("from", 64)?,
             to: params.text("to", 64)?,
         };
@@ -222,13 +239,14 @@ impl Query {
 
     /// Returns the parameters of the list.
     fn pairs(&self) -> Vec<(String, String)> {
-        let Filter { state, kind, key, text, group, from, to, error: _ } = &self.texts;
+        let Filter { state, kind, key, text, group, member, from, to, error: _ } = &self.texts;
         let mut pairs = vec![("state".to_owned(), (*state).to_owned())];
         let optional = [
             ("kind", kind),
             ("key", key),
             ("text", text),
             ("group", group),
+            ("member", member),
             ("from", from),
             ("to", to),
         ];

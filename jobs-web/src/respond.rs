@@ -106,9 +106,10 @@ impl Responder {
             Ok(answer) => answer,
             Err(problem) => {
                 let is_page = wants_html && !matches!(task.route, Route::Read(_, Form::Json));
-                match self.frame(task).filter(|_| is_page) {
-                    Some(frame) => show::problem(&frame, &problem),
-                    None => request::problem(&problem),
+                match self.frame(task) {
+                    Some(frame) if is_page => show::problem(&frame, &problem),
+                    None if is_page => show::bare_problem(&self.settings.title, &problem),
+                    _ => request::problem(&problem),
                 }
             }
         }
@@ -205,10 +206,7 @@ impl Responder {
         let changes = self.board.changes();
         let view = match read {
             Read::Overview => View::Overview(reader.overview()?),
-            Read::Kinds => {
-                let after = reader.params.name("after")?;
-                View::Kinds(reader.view().kinds(after.as_deref(), reader.rows()?)?)
-            }
+            Read::Kinds => View::Kinds(reader.kinds()?),
             Read::Jobs => View::Jobs(reader.jobs()?),
             Read::Job(id) => View::Job(Box::new(self.job(reader, *id)?)),
             Read::Dead => View::Dead(reader.view().dead(reader.rows()?)?),
@@ -338,7 +336,7 @@ fn metrics(settings: &DashboardSettings, task: &Task) -> Result<Response<Body>, 
 /// Asks every queue whether its store answers.
 fn health(settings: &DashboardSettings) -> Response<Body> {
     for queue in &settings.queues {
-        if let Err(error) = queue.view.client().is_paused() {
+        if let Err(error) = queue.view.client().queue().is_paused() {
             let text = format!("the queue {}: {error}\n", queue.name);
             return request::text(503, "text/plain; charset=utf-8", text);
         }
@@ -372,6 +370,12 @@ mod show {
 
     pub(super) fn question(frame: &Frame, question: &views::Question) -> Response<Body> {
         request::page(200, page::actions::question_page(frame, question).into_string())
+    }
+
+    /// The queue of the page is not there.
+    pub(super) fn bare_problem(title: &str, problem: &Problem) -> Response<Body> {
+        let html = page::layout::bare_problem_page(title, problem);
+        request::page(problem.status, html.into_string())
     }
 
     pub(super) fn problem(frame: &Frame, problem: &Problem) -> Response<Body> {

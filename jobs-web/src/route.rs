@@ -12,7 +12,7 @@
 use core::str::FromStr;
 
 use super::params::{Known, Sort};
-use tickwheel_jobs::JobId;
+use tickwheel_jobs::{GroupId, JobId};
 
 /// A place of the dashboard.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -71,6 +71,13 @@ pub(crate) enum Act {
     Queue(Pause),
     Kind(Pause),
     Schedule(ScheduleVerb),
+    Group(GroupId, GroupVerb),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum GroupVerb {
+    Seal,
+    Cancel,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -122,9 +129,10 @@ impl Route {
         use Sort::{Flag, Number, Text, Texts};
         match self {
             Route::Read(read, _) => match read {
-                Read::Kinds | Read::Schedules => {
-                    &[("said", Text), ("after", Text), ("limit", Number)]
+                Read::Kinds => {
+                    &[("said", Text), ("after", Text), ("limit", Number), ("order", Text)]
                 }
+                Read::Schedules => &[("said", Text), ("after", Text), ("limit", Number)],
                 Read::Jobs => &[
                     ("said", Text),
                     ("state", Text),
@@ -132,6 +140,7 @@ impl Route {
                     ("key", Text),
                     ("text", Text),
                     ("group", Text),
+                    ("member", Text),
                     ("from", Text),
                     ("to", Text),
                     ("after", Text),
@@ -146,15 +155,15 @@ impl Route {
             },
             Route::Act(act) => match act {
                 Act::Job(_, JobVerb::Reschedule) => {
-                    &[("back", Text), ("once", Text), ("when", Text)]
+                    &[("back", Text), ("once", Text), ("when", Text), ("confirm", Flag)]
                 }
-                Act::Job(_, JobVerb::Delete | JobVerb::Cancel) => {
+                Act::Job(_, JobVerb::Delete | JobVerb::Cancel) | Act::Queue(_) | Act::Group(..) => {
                     &[("back", Text), ("once", Text), ("confirm", Flag)]
                 }
-                Act::Job(_, JobVerb::Retry) | Act::StopBulk(_) | Act::Queue(_) => {
-                    &[("back", Text), ("once", Text)]
+                Act::Job(_, JobVerb::Retry) | Act::StopBulk(_) => &[("back", Text), ("once", Text)],
+                Act::Kind(_) => {
+                    &[("back", Text), ("once", Text), ("kind", Text), ("confirm", Flag)]
                 }
-                Act::Kind(_) => &[("back", Text), ("once", Text), ("kind", Text)],
                 Act::Schedule(_) => {
                     &[("back", Text), ("once", Text), ("schedule", Text), ("confirm", Flag)]
                 }
@@ -171,6 +180,7 @@ impl Route {
                     ("key", Text),
                     ("text", Text),
                     ("group", Text),
+                    ("member", Text),
                     ("from", Text),
                     ("to", Text),
                 ],
@@ -281,6 +291,14 @@ fn api_route(segments: &[&str]) -> Route {
                 _ => None,
             };
             printed(id).zip(verb).map(|(id, verb)| Route::Act(Act::Job(id, verb)))
+        }
+        ["groups", id, verb] => {
+            let verb = match *verb {
+                "seal" => Some(GroupVerb::Seal),
+                "cancel" => Some(GroupVerb::Cancel),
+                _ => None,
+            };
+            printed(id).zip(verb).map(|(id, verb)| Route::Act(Act::Group(id, verb)))
         }
         ["queue", verb] => pause(verb).map(|verb| Route::Act(Act::Queue(verb))),
         ["kinds", verb] => pause(verb).map(|verb| Route::Act(Act::Kind(verb))),

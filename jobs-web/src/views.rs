@@ -51,6 +51,8 @@ pub(crate) struct Filter {
     pub(crate) group: Option<String>,
     /// The first line of the error of the group, if a job of it was found.
     pub(crate) error: Option<String>,
+    /// The group whose members these are.
+    pub(crate) member: Option<String>,
     /// Due from this time on, as the parameter had it.
     pub(crate) from: Option<String>,
     /// Due until this time.

@@ -150,8 +150,10 @@ fn settings(row: Row, builder: Builder, client: &Client) -> Result<Builder, Box<
         Row::Plain | Row::Partitions => {}
         Row::NoHistory => return Ok(builder.history(false)),
         Row::Kept => client.kind::<Sent>().keep_completed(Keep::last(10_000))?,
-        Row::Limit => client.limit(Limit::running(1_000_000))?,
-        Row::Rate => client.limit(Limit::none().rate(1_000_000_000, Duration::from_secs(1)))?,
+        Row::Limit => client.queue().limit(Limit::running(1_000_000))?,
+        Row::Rate => {
+            client.queue().limit(Limit::none().rate(1_000_000_000, Duration::from_secs(1)))?
+        }
         Row::Blocked => {
             client.kind::<Waiting>().limit(Limit::none().rate(1, HOUR))?;
             for first in (0..BLOCKED).step_by(10_000) {

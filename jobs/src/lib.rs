@@ -58,10 +58,23 @@
 //! - **A handler returns `Ok` or a [`Fail`].** `?` converts nearly every error to a `Fail`, which leads to a
 //!   retry by the policy, a retry after a delay, no retry, or a later run without a failure ([`Fail::snooze`]).
 //!
-//! - **Each verb that waits is a future too** (but for `is_paused`): those of [`Client::asynchronous`] and of the handles'
+//! - **Each verb that waits is a future too**: those of [`Client::asynchronous`] and of the handles'
 //!   `asynchronous`, under the same names, on any runtime ([`Async`]). The other form blocks the thread.
 //!
 //! The `cookbook` has recipes.
+//!
+//! # Handles
+//!
+//! | handle | of | verbs |
+//! | --- | --- | --- |
+//! | [`Jobs`], [`Driver`] | the process that runs the jobs | shutdown; for a [`Driver`] the time of a test |
+//! | [`Client`] | the jobs | insert, get, cancel, reschedule, retry, delete, wait and call; lists ([`Pages`]), which change many jobs at once ([`Bulk`]) |
+//! | [`Keyed`] | the job of a key | insert, replace, throttle, debounce, cancel, reschedule |
+//! | [`Queue`], [`Kind`], [`Partition`] | the whole queue, a kind, a partition of a kind | pause, resume, limit, hold; history and more |
+//! | [`Schedules`] | the schedules | list, run, pause, resume, remove |
+//! | [`Group`], [`GroupHandle`] | a group of jobs, before and after its insert | add, seal, cancel, info |
+//! | [`Run`] | a run of a job, in its handler | key, state, progress, result, follow-ups, the end in a transaction |
+//! | [`view::View`] | rows for pages and tables | overview, kinds, jobs, nodes, schedules, groups, history |
 //!
 //! # Features
 //!
@@ -104,7 +117,7 @@ pub use api::group::GroupHandle;
 pub use api::insert::{Inserted, NewJob, Until};
 pub use api::jobs::Jobs;
 pub use api::keyed::Keyed;
-pub use api::kind::Kind;
+pub use api::kind::{Kind, Queue};
 pub use api::limits::Partition;
 pub use api::read::Pages;
 pub use api::schedules::Schedules;
@@ -116,9 +129,6 @@ pub use dispatch::metrics::KindStats;
 pub use dispatch::metrics::Stats;
 pub use dispatch::run::{Cancelled, Run};
 pub use values::error::CallError;
-pub use values::error::EndInError;
-pub use values::error::FollowUpError;
-pub use values::error::{DecodeError, EncodeError};
 pub use values::error::{
     InsertError, InsertErrorKind, OpenError, ServerProblem, StoreError, Violation,
 };
@@ -131,23 +141,23 @@ pub use values::group::GroupInfo;
 pub use values::history::Buckets;
 pub use values::history::{HistoryEntry, Step};
 pub use values::id::Fence;
-pub use values::id::{JobId, ParseIdError};
+pub use values::id::JobId;
 pub use values::info::{
     Cancel, Counts, DeadByError, Durability, JobInfo, JobState, Number, ScheduleInfo,
 };
+pub use values::invalid_input::InvalidInput;
 pub use values::job::Job;
-pub use values::limit::{Limit, LimitError};
+pub use values::limit::Limit;
 pub use values::node::NodeInfo;
 pub use values::pending_reason::PendingReason;
 pub use values::run_end::StopReason;
 pub use values::run_end::{Outcome, RunReport};
 #[cfg(feature = "cron")]
 pub use values::schedule::Cron;
-pub use values::schedule::{Missed, Schedule, ScheduleError};
+pub use values::schedule::{Missed, Schedule};
 pub use values::setting::Keep;
 pub use values::stored_limits::LimitInfo;
 pub use values::stored_limits::LimitScope;
-pub use values::time::TimeError;
 #[cfg(feature = "redis-tls")]
 pub use values::tls::Tls;
 

@@ -107,7 +107,7 @@ impl Lists {
         if !self.source.is_file {
             return Ok(false);
         }
-        let kinds = self.source.view.client().kinds()?;
+        let kinds = self.source.view.client().queue().kinds()?;
         Ok(kinds.iter().any(|(its, jobs)| its == kind && *jobs > MOST_SORTED))
     }
 

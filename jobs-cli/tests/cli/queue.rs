@@ -61,11 +61,13 @@ fn pause_and_resume_reach_the_application() {
     let unknown = call(&app.store, &["pause", "--kind", "close-ordre"]);
     assert!(unknown.code == 2 && unknown.err.contains("close-ordre"), "{}", unknown.err);
     assert_eq!(ok(&app.store, &["pause"]), "the queue is paused\n");
-    assert!(app.jobs.is_paused().unwrap());
+    assert!(app.jobs.queue().is_paused().unwrap());
     assert_eq!(ok(&app.store, &["resume"]), "the queue goes on\n");
     app.jobs.insert(HOUR, push("ann")).unwrap();
     assert_eq!(ok(&app.store, &["pause", "--kind", "push"]), "the kind push is paused\n");
-    assert!(app.jobs.kind_named("push").is_paused().unwrap() && !app.jobs.is_paused().unwrap());
+    assert!(
+        app.jobs.kind_named("push").is_paused().unwrap() && !app.jobs.queue().is_paused().unwrap()
+    );
     ok(&app.store, &["resume", "--kind", "push"]);
     assert!(!app.jobs.kind_named("push").is_paused().unwrap());
     let none = call(&app.store, &["pause", "--schedule", "nightly"]);
@@ -118,7 +120,7 @@ fn limits_are_listed() {
     let Some(app) = application() else { return };
     assert_eq!(json(&app.store, &["limits", "--json"]).len(), 0);
     let pushes = app.jobs.kind::<Push>();
-    app.jobs.limit(Limit::running(7)).unwrap();
+    app.jobs.queue().limit(Limit::running(7)).unwrap();
     pushes.limit(Limit::none().rate(10, Duration::from_secs(1)).burst(3)).unwrap();
     pushes.limit_each(Limit::running(2).weight(5)).unwrap();
     pushes.partition("acme").hold(HOUR).unwrap();

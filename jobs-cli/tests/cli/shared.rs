@@ -40,7 +40,7 @@ pub(crate) struct Raw;
 impl Job for Raw {
     const KIND: &'static str = "raw";
 
-    fn encode(&self) -> Result<Vec<u8>, tickwheel_jobs::EncodeError> {
+    fn encode(&self) -> Result<Vec<u8>, Box<dyn std::error::Error + Send + Sync>> {
         Ok(vec![0xff, 0x00, 0x1b])
     }
 }
@@ -72,7 +72,14 @@ impl Ended {
         };
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
         let code = ended.status.code().unwrap();
-        Ended { code, out: text(ended.stdout), err: text(ended.stderr) }
+        // A change of many jobs tells how far it is if it takes more than a second, as on a loaded machine.
+        let is_progress = |line: &&str| {
+            let words: Vec<&str> = line.split(' ').collect();
+            matches!(words[..], ["tickwheel-jobs:", n, "of", _, "jobs\n"] if n.parse::<u64>().is_ok())
+        };
+        let err =
+            text(ended.stderr).split_inclusive('\n').filter(|line| !is_progress(line)).collect();
+        Ended { code, out: text(ended.stdout), err }
     }
 
     /// Returns the output of a call that had nothing to complain about.

@@ -166,7 +166,7 @@ fn names_reach_their_own_thing_through_a_proxy() {
         let Some(proxied) = start() else { return };
         let client = Jobs::open(proxied.folder.path().join("jobs.db")).unwrap().client().unwrap();
         let paused_kinds = || -> Vec<String> {
-            assert!(!client.is_paused().unwrap(), "the queue is paused");
+            assert!(!client.queue().is_paused().unwrap(), "the queue is paused");
             names()
                 .into_iter()
                 .filter(|name| client.kind_named(name).is_paused().unwrap())
@@ -193,11 +193,7 @@ fn names_reach_their_own_thing_through_a_proxy() {
                 if path != format!("{prefix}api/v1/{action}") {
                     continue;
                 }
-                let form = if action.ends_with("unschedule") {
-                    format!("{form}&confirm=yes")
-                } else {
-                    form
-                };
+                let form = format!("{form}&confirm=yes");
                 let answer = proxied.send(&to, Some(&form));
                 assert_eq!(answer.status, 303, "{action} of {name:?}: {}", answer.body);
                 check(&name);

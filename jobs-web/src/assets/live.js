@@ -13,6 +13,12 @@ const ticked = (root) => all("tbody input[type=checkbox]:checked", root);
 /* Shows what only works with a script. */
 const show = (root) => all("[data-script]", root).forEach((element) => { element.hidden = false; });
 
+/* Says each time in the zone of the reader too. */
+const zoned = (root) => all("time[title]", root).forEach((time) => {
+  const at = new Date(time.dateTime);
+  if (!time.title.includes("·")) time.title += ` · ${at.toLocaleString(undefined, { timeZoneName: "short" })}`;
+});
+
 /* Makes `from` equal to `to`. Rows are known by `data-key`, so a row that moves is the same row. */
 function morph(from, to) {
   if (from.dataset?.sent) return;
@@ -62,6 +68,7 @@ async function refresh() {
     if (!answer.ok) throw new Error(`the server answers with the status ${answer.status}`);
     const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
     show(fresh);
+    zoned(fresh);
     const focused = document.activeElement, selection = getSelection();
     for (const part of all("[data-live]")) {
       const to = fresh.getElementById(part.id);
@@ -84,8 +91,19 @@ function tell() {
   if (!stale.hidden) stale.textContent = `These figures are ${Math.round(age / 1000)} seconds old: ${problem}.`;
 }
 
+let still = false;
+
+/* The page stands still, or goes on. */
+function stop() {
+  const button = $("[data-stop]");
+  if (!button) return;
+  still = !still;
+  button.setAttribute("aria-pressed", still);
+  if (!still) tick();
+}
+
 const tick = () => {
-  if (document.hidden) return;
+  if (document.hidden || still) return;
   tell();
   if (!asking) refresh();
 };
@@ -121,6 +139,7 @@ const KEYS = {
   j: () => step(1),
   k: () => step(-1),
   x: () => $("input[type=checkbox]", document.activeElement.closest("tbody tr") ?? document.createElement("p"))?.click(),
+  s: () => stop(),
   "?": () => $("#keys").showModal(),
 };
 
@@ -130,7 +149,10 @@ addEventListener("keydown", (event) => {
   event.preventDefault();
   KEYS[event.key]();
 });
-addEventListener("click", (event) => { if (event.target.closest("[data-keys]")) KEYS["?"](); });
+addEventListener("click", (event) => {
+  if (event.target.closest("[data-keys]")) KEYS["?"]();
+  if (event.target.closest("[data-stop]")) stop();
+});
 addEventListener("change", (event) => {
   if (event.target.matches("[data-all]")) {
     all("tbody input[type=checkbox]").forEach((box) => { box.checked = event.target.checked; });
@@ -146,6 +168,7 @@ function counted() {
 }
 
 show(document);
+zoned(document);
 counted();
 if (location.hash === "#search") $("#search")?.focus();
 if ($("[data-live]")) {

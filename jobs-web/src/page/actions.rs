@@ -56,6 +56,7 @@ pub(super) fn verb(action: &str) -> &str {
         "pause" => "Pause",
         "resume" => "Resume",
         "run" => "Run now",
+        "seal" => "Seal",
         other => other,
     }
 }

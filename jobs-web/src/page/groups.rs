@@ -1,10 +1,10 @@
-//! The groups of jobs: a row each, with the counts of its members and a bar of those that have ended.
+//! The groups of jobs: a row each, with its members by state, a bar of those that have ended, and seal and cancel.
 
 use maud::{Markup, html};
 
 use super::layout;
 use crate::page::layout::Frame;
-use crate::page::{cell, count, counted, empty, heading, relative};
+use crate::page::{Look, button, cell, count, counted, empty, heading, relative};
 use tickwheel_jobs::view::{GroupRow, GroupState, Groups, Time};
 
 pub(crate) fn page(frame: &Frame, view: &Groups) -> Markup {
@@ -30,6 +30,7 @@ pub(crate) fn page(frame: &Frame, view: &Groups) -> Markup {
                         th.num scope="col" { "Completed" }
                         th.num scope="col" { "Dead" }
                         th.num scope="col" { "Cancelled" }
+                        @if frame.may_change { th scope="col" { span.only-read { "Change" } } }
                     } }
                     tbody { @for group in &view.rows { (row(frame, group, view.now)) } }
                 }
@@ -41,6 +42,10 @@ pub(crate) fn page(frame: &Frame, view: &Groups) -> Markup {
 
 fn row(frame: &Frame, group: &GroupRow, now: Time) -> Markup {
     let ended = group.total.saturating_sub(group.open);
+    let members = |jobs: u64, state: &str, class: &str| {
+        let list = frame.link(&format!("jobs?state={state}&member={}", group.id));
+        html! { @if jobs == 0 { (cell(0)) } @else { a class=(class) href=(list) { (count(jobs)) } } }
+    };
     html! {
         tr data-key=(group.id) {
             th.name scope="row" {
@@ -63,12 +68,24 @@ fn row(frame: &Frame, group: &GroupRow, now: Time) -> Markup {
                     progress max=(group.total.max(1)) value=(ended) aria-label="Members that have ended" {}
                 }
             }
-            td.num data-of="Open" { (cell(group.open)) }
-            td.num data-of="Completed" { (cell(group.completed)) }
-            td.num data-of="Dead" {
-                @if group.dead == 0 { (cell(0)) } @else { span.bad { (count(group.dead)) } }
-            }
+            td.num data-of="Open" { (members(group.open, "pending", "")) }
+            td.num data-of="Completed" { (members(group.completed, "completed", "")) }
+            td.num data-of="Dead" { (members(group.dead, "dead", "bad")) }
             td.num data-of="Cancelled" { (cell(group.cancelled)) }
+            @if frame.may_change { td.do { (change(frame, group)) } }
+        }
+    }
+}
+
+/// What an operator may do with a group that has not ended.
+fn change(frame: &Frame, group: &GroupRow) -> Markup {
+    let to = |verb: &str| format!("groups/{}/{verb}", group.id);
+    html! {
+        div.row {
+            @if group.state == GroupState::Open { (button(frame, &to("seal"), "Seal", None, Look::Plain)) }
+            @if !matches!(group.state, GroupState::Ended | GroupState::Cancelled) {
+                (button(frame, &to("cancel"), "Cancel", None, Look::Risky))
+            }
         }
     }
 }

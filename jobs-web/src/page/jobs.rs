@@ -84,6 +84,7 @@ fn search(frame: &Frame, view: &Jobs) -> Markup {
         || filter.key.is_some()
         || filter.text.is_some()
         || filter.group.is_some()
+        || filter.member.is_some()
         || filter.from.is_some()
         || filter.to.is_some();
     html! {
@@ -122,6 +123,10 @@ fn search(frame: &Frame, view: &Jobs) -> Markup {
                     Some(error) => (shown(error)),
                     None => (group),
                 } }
+            }
+            @if let Some(member) = &filter.member {
+                (hidden("member", member))
+                p { "Members of the group " span.mono { (member) } }
             }
             span.row {
                 button { "Search" }
@@ -286,6 +291,7 @@ fn parameters(filter: &Filter) -> Vec<(&str, &str)> {
         ("key", filter.key.as_deref()),
         ("text", filter.text.as_deref()),
         ("group", filter.group.as_deref()),
+        ("member", filter.member.as_deref()),
         ("from", filter.from.as_deref()),
         ("to", filter.to.as_deref()),
     ];
@@ -408,7 +414,9 @@ fn facts(frame: &Frame, view: &JobPage, trace_link: Option<&str>) -> Markup {
                 div { dt { "Partition" } dd.t { (shown(partition)) } }
             }
             @if let Some(group) = &view.group {
-                div { dt { "Group" } dd { a.t.mono href=(frame.link("groups")) { (group) } } }
+                div { dt { "Group" } dd {
+                    a.t.mono href=(frame.link(&format!("jobs?state={}&member={group}", list(view)))) { (group) }
+                } }
             }
             div { dt { "Attempt" } dd { (view.attempt) } }
             div { dt { "Failures" } dd { (view.failures) } }

@@ -14,6 +14,12 @@ pub(crate) fn page(frame: &Frame, view: &Kinds) -> Markup {
     let part = html! {
         (heading("Kinds", &html! {
             p { (counted(view.total, "kind", "kinds")) }
+            @if view.total > 1 {
+                p {
+                    @if frame.here.contains("order=jobs") { a href=(frame.link("kinds")) { "By name" } }
+                    @else { a href=(frame.link("kinds?order=jobs")) { "Most jobs first" } }
+                }
+            }
             @if view.is_paused { (state("paused")) p { "The whole queue is paused." } }
             @if frame.may_change {
                 span.end {

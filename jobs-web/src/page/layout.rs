@@ -118,12 +118,13 @@ const MENU: [(Tab, &str, &str); 8] = [
     (Tab::Store, "Store", "store"),
 ];
 
-const KEYS: [(&str, &str); 6] = [
+const KEYS: [(&str, &str); 7] = [
     ("/", "search"),
     ("j", "next row"),
     ("k", "previous row"),
     ("x", "select the row"),
     ("Enter", "open the row"),
+    ("s", "stand still, or go on"),
     ("?", "these keys"),
 ];
 
@@ -249,6 +250,9 @@ fn foot(frame: &Frame) -> Markup {
             span { "tickwheel-jobs " (env!("CARGO_PKG_VERSION")) }
             @if let Some(json) = json(frame) { a href=(json) { "This page as JSON" } }
             a href=(frame.link("metrics")) { "Metrics" }
+            @if frame.is_live {
+                button.flat type="button" data-stop data-script hidden aria-pressed="false" { "Stand still " kbd { "s" } }
+            }
             button.flat type="button" data-keys data-script hidden { "Keys " kbd { "?" } }
         }
         dialog id="keys" aria-labelledby="keys-title" {
@@ -261,8 +265,26 @@ fn foot(frame: &Frame) -> Markup {
     }
 }
 
-pub(crate) fn problem_page(frame: &Frame, view: &Problem) -> Markup {
-    let title = match view.status {
+/// Returns the page of a problem for a reader who may have no right to more than the title of the dashboard. The style
+/// sheet is not asked for either.
+pub(crate) fn bare_problem_page(title: &str, view: &Problem) -> Markup {
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { (problem_title(view)) " · " (shown(title)) }
+                link rel="icon" href=(NO_ICON);
+            }
+            body { main { h1 { (problem_title(view)) } p { (shown(&view.message)) } } }
+        }
+    }
+}
+
+fn problem_title(view: &Problem) -> &'static str {
+    match view.status {
         400 => "The request is not valid",
         401 => "A password is needed",
         403 => "Not allowed",
@@ -273,7 +295,11 @@ pub(crate) fn problem_page(frame: &Frame, view: &Problem) -> Markup {
         429 => "Too many requests",
         503 => "The store does not answer",
         _ => "Something went wrong",
-    };
+    }
+}
+
+pub(crate) fn problem_page(frame: &Frame, view: &Problem) -> Markup {
+    let title = problem_title(view);
     let part = html! {
         (heading(title, &html! { span.state.dead[view.status >= 500] { (view.status) } }))
         p.t { (shown(&view.message)) }

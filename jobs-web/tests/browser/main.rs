@@ -24,6 +24,8 @@ use tickwheel_jobs::{Fail, Job, Jobs, Keep, Limit};
 use tickwheel_jobs_web::{Access, Dashboard};
 
 const HOUR: Duration = Duration::from_secs(3600);
+/// The page asks whether the action is meant.
+const ASKED: &str = "document.querySelector('h1')?.innerText.endsWith('?')";
 
 /// A job that is dead at once, until the gateway works.
 #[derive(Serialize, Deserialize)]
@@ -103,6 +105,8 @@ fn day(tab: &mut Tab, world: &World, has_script: bool) {
     // The kind is paused, and its dead jobs are retried as a group.
     tab.click("nav a", "Kinds");
     tab.click("tr[data-key=charge] button", "Pause");
+    tab.wait(ASKED, false);
+    tab.click("main button.main", "Pause");
     tab.wait("document.querySelector('tr[data-key=charge]').innerText.includes('paused')", reloads);
     world.gateway_works.store(true, Ordering::Relaxed);
     tab.click("nav a", "Dead");
@@ -206,6 +210,8 @@ fn names_reach_their_own_thing_in_a_browser() {
             json!(name)
         );
         tab.value(&format!("{form}.querySelector('button').click()"));
+        tab.wait(ASKED, false);
+        tab.value("document.querySelector('main button.main').click()");
     };
     let look = |has: &dyn Fn() -> bool, what: &str| {
         let found = (0..600).any(|_| {
@@ -232,7 +238,7 @@ fn names_reach_their_own_thing_in_a_browser() {
         look(&|| schedules().any(|it| it.name == *name), name);
         assert_eq!(schedules().count(), at + 1, "{name:?}");
     }
-    assert!(!world.jobs.is_paused().unwrap());
+    assert!(!world.jobs.queue().is_paused().unwrap());
     let mounted = world.url("app/");
     let strays: Vec<&String> =
         tab.requests.iter().filter(|url| !url.starts_with(&mounted) && *url != "data:,").collect();
@@ -297,11 +303,13 @@ fn double_click_is_one_click() {
     let Some(mut tab) = Tab::start() else { return };
     for has_script in [true, false] {
         let world = World::new();
-        world.jobs.pause().unwrap();
+        world.jobs.queue().pause().unwrap();
         world.jobs.schedule("report", HOUR, Charge { order: 0 }).unwrap();
         tab.call("Emulation.setScriptExecutionDisabled", &json!({ "value": !has_script }));
         tab.open(&world.url("schedules"));
-        tab.double_click("tbody button", "Run now");
+        tab.click("tbody button", "Run now");
+        tab.wait(ASKED, false);
+        tab.double_click("main button.main", "Run now");
         tab.wait(
             "document.querySelector('#outcome').innerText.includes('has made the job')",
             false,
@@ -310,7 +318,9 @@ fn double_click_is_one_click() {
             tab.wait("!location.href.includes('said')", false);
         }
         assert_eq!(world.jobs.count().unwrap().pending, 1, "with the script: {has_script}");
-        tab.double_click("tbody button", "Pause");
+        tab.click("tbody button", "Pause");
+        tab.wait(ASKED, false);
+        tab.double_click("main button.main", "Pause");
         tab.wait(
             "document.querySelector('#outcome').innerText.includes('is paused: it makes')",
             false,

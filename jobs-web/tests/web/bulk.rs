@@ -363,10 +363,74 @@ fn actions_of_forms_ask_and_lead_back() {
         "nowhere",
         "",
     ] {
-        let form = format!("kind=mail&back={}", encoded(back));
+        let form = format!("kind=mail&confirm=yes&back={}", encoded(back));
         let done = submit(&dashboard, "/api/v1/kinds/pause", &form);
         assert_eq!((done.status, page_of(&done)), (303, "../../../kinds"), "{back:?}");
     }
+}
+
+/// P96: A browser that asks to stop something, or to start a job, is asked once more, and a program is not.
+#[test]
+fn pauses_and_runs_of_forms_ask() {
+    let (jobs, _driver) = manual();
+    let dashboard = full(jobs.client());
+    jobs.schedule("report", HOUR, mail("report")).unwrap();
+    let id = jobs.insert(HOUR, mail("later")).unwrap();
+    let now = format!("jobs/{id}/reschedule");
+    let paths = [
+        ("queue/pause", ""),
+        ("kinds/pause", "kind=mail"),
+        ("schedules/pause", "schedule=report"),
+        ("schedules/run", "schedule=report"),
+        (&now, ""),
+    ];
+    for (path, form) in paths {
+        let before = (jobs.count().unwrap(), jobs.queue().is_paused().unwrap());
+        let question = submit(&dashboard, &format!("/api/v1/{path}"), form);
+        assert!(question.status == 200 && question.text().contains("?</h1>"), "{path}");
+        assert_eq!((jobs.count().unwrap(), jobs.queue().is_paused().unwrap()), before, "{path}");
+    }
+    // What is undone by a click asks nothing.
+    let resumed = submit(&dashboard, "/api/v1/queue/resume", "");
+    let later = submit(&dashboard, &format!("/api/v1/{now}"), "when=5m");
+    assert_eq!((resumed.status, later.status), (303, 303));
+}
+
+/// A group leads to its members by their state, and is sealed and cancelled on its page.
+#[test]
+fn groups_are_sealed_and_cancelled() {
+    let (jobs, driver) = manual();
+    let dashboard = full(jobs.client());
+    let texts = ["fail", "sent", "sent too"];
+    let group = texts.into_iter().fold(jobs.group(), |it, text| it.add(Duration::ZERO, mail(text)));
+    let group = group.add(HOUR, mail("later")).open().unwrap();
+    jobs.insert(HOUR, mail("of no group")).unwrap();
+    run_due(&driver);
+    let id = group.id();
+    let page = get(&dashboard, "/groups");
+    for (state, many) in [("pending", 1), ("completed", 2), ("dead", 1)] {
+        let list = format!("jobs?state={state}&member={id}");
+        assert!(page.text().contains(&list.replace('&', "&amp;")), "{state}: {}", page.text());
+        let found = get(&dashboard, &format!("/api/v1/{list}")).ok();
+        assert_eq!(found["rows"].as_array().unwrap().len(), many, "{state}");
+        assert!(get(&dashboard, &format!("/{list}")).text().contains("Members of the group"));
+    }
+    let asked = submit(&dashboard, &format!("/api/v1/groups/{id}/seal"), "");
+    assert!(asked.text().contains("Seal?") && !group.info().unwrap().unwrap().is_sealed);
+    for text in ["it takes no more members", "was sealed already"] {
+        let done = post(&dashboard, &format!("/api/v1/groups/{id}/seal"), &json!({})).ok();
+        assert!(done["text"].as_str().unwrap().contains(text), "{done}");
+    }
+    let bulk = json!({"action": "retry", "state": "dead", "member": id.to_string()});
+    assert_eq!(post(&dashboard, "/api/v1/bulk", &bulk).ok()["jobs"]["count"], 1);
+    let done = post(&dashboard, &format!("/api/v1/groups/{id}/cancel"), &json!({})).ok();
+    assert!(done["text"].as_str().unwrap().contains("1 pending job with it"), "{done}");
+    assert_eq!(jobs.count().unwrap().pending, 1);
+    let ended = submit(&dashboard, &format!("/api/v1/groups/{id}/cancel"), "confirm=yes");
+    assert!(matches!(ended.status, 303 | 409), "{ended:?}");
+    let unknown = tickwheel_jobs::GroupId::named("no such group");
+    let unknown = post(&dashboard, &format!("/api/v1/groups/{unknown}/seal"), &json!({}));
+    assert_eq!(unknown.status, 404);
 }
 
 /// Kinds, the queue and schedules are paused, resumed, run and ended.
@@ -379,11 +443,11 @@ fn actions_on_kinds_and_schedules() {
     };
     let (kind, schedule) = (json!({"kind": "mail"}), json!({"schedule": "nightly"}));
     ok("/api/v1/kinds/pause", &kind);
-    assert!(jobs.kind_named("mail").is_paused().unwrap() && !jobs.is_paused().unwrap());
+    assert!(jobs.kind_named("mail").is_paused().unwrap() && !jobs.queue().is_paused().unwrap());
     ok("/api/v1/kinds/resume", &kind);
     assert!(!jobs.kind_named("mail").is_paused().unwrap());
     ok("/api/v1/queue/pause", &json!({}));
-    assert!(jobs.is_paused().unwrap());
+    assert!(jobs.queue().is_paused().unwrap());
     ok("/api/v1/queue/resume", &json!({}));
     jobs.schedule("nightly", HOUR, mail("s")).unwrap();
     ok("/api/v1/schedules/run", &schedule);

@@ -103,7 +103,7 @@ fn requests_with_two_hosts_are_refused() {
         let read = request(Method::GET, &path.replace("queue/pause", "overview"), headers, "");
         assert_eq!(send(&dashboard, read).status, 400, "{headers:?}");
     }
-    assert!(!jobs.is_paused().unwrap());
+    assert!(!jobs.queue().is_paused().unwrap());
     let same = [("host", "SHOP.example:8080"), JSON];
     let path = "https://shop.example:8080/api/v1/queue/pause";
     assert_eq!(send(&dashboard, request(Method::POST, path, &same, "")).status, 200);

@@ -44,7 +44,7 @@ fn limits_are_on_the_page_of_the_kinds() {
     payments.limit(Limit::running(3).rate(2, HOUR)).unwrap();
     payments.limit_each(Limit::running(1)).unwrap();
     payments.partition("acme").pause().unwrap();
-    jobs.hold(HOUR).unwrap();
+    jobs.queue().hold(HOUR).unwrap();
     for customer in ["acme", "bolt", "bolt"] {
         jobs.insert(Duration::ZERO, Payment(customer.to_owned())).unwrap();
     }
@@ -68,7 +68,7 @@ fn limits_are_on_the_page_of_the_kinds() {
     let page = get(&full(jobs.client()), "/kinds");
     assert!(page.text().contains("0 of 3 run"), "{}", page.text());
 
-    jobs.hold(Duration::ZERO).unwrap();
+    jobs.queue().hold(Duration::ZERO).unwrap();
     run_due(&driver);
     let kinds = get(&full(jobs.client()), "/api/v1/kinds").ok();
     let flow = row(&kinds["limits"]["rows"], "scope", "flow");

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use serde_json::Value;
-use tickwheel_jobs::{JobId, Jobs, Keep};
+use tickwheel_jobs::{JobId, Jobs, Keep, NewJob};
 use tickwheel_jobs_web::Dashboard;
 
 use crate::ask::{Charge, Mail, full, get, mail, manual, run_due};
@@ -80,6 +80,28 @@ fn paused_kinds_come_first() {
         after = format!("&after={next}");
     }
     assert_eq!(names, ["b", "e", "a", "c", "charge", "d", "mail"]);
+}
+
+/// The kinds come in the order of their jobs, if that is asked for.
+#[test]
+fn kinds_with_the_most_jobs_come_first() {
+    let (jobs, _driver) = manual();
+    for (kind, many) in [("a", 1), ("b", 3), ("c", 2)] {
+        for _ in 0..many {
+            let later = Duration::from_secs(60);
+            jobs.insert_by_hand(later, kind, None, false, b"{}".to_vec()).unwrap();
+        }
+    }
+    let dashboard = full(jobs.client());
+    let page = get(&dashboard, "/api/v1/kinds?order=jobs").ok();
+    let names: Vec<&str> =
+        page["rows"].as_array().unwrap().iter().map(|row| row["kind"].as_str().unwrap()).collect();
+    assert_eq!(names[..3], ["b", "c", "a"]);
+    assert!(get(&dashboard, "/kinds?order=jobs").text().contains("By name"));
+    assert!(get(&dashboard, "/kinds").text().contains("kinds?order=jobs"));
+    for wrong in ["order=x", "order=jobs&after=a"] {
+        assert_eq!(get(&dashboard, &format!("/api/v1/kinds?{wrong}")).status, 400, "{wrong}");
+    }
 }
 
 /// A search reads at most some 6,000 records a request, says so, and goes on from there.
@@ -191,7 +213,7 @@ fn long_text_is_text() {
 fn lists_know_their_states() {
     let (jobs, driver) = manual();
     let card = || Charge { card: "4111".to_owned() };
-    jobs.pause().unwrap();
+    jobs.queue().pause().unwrap();
     jobs.insert(Duration::from_millis(10), mail("due")).unwrap();
     jobs.insert(Duration::from_secs(3600), card()).unwrap();
     jobs.keyed("order 7").insert(Duration::from_secs(3600), card()).unwrap();
@@ -262,7 +284,11 @@ fn job_has_its_timeline() {
     let list = get(&dashboard, "/api/v1/jobs?state=dead").ok();
     assert_eq!(list["rows"][0]["error"], "fail: no such user");
     let named = JobId::named("of the caller");
-    assert!(jobs.insert_with_id(named, Duration::from_secs(9), mail("ann")).unwrap().is_new);
+    assert!(
+        jobs.insert_job(NewJob::new(mail("ann")).at(Duration::from_secs(9)).id(named))
+            .unwrap()
+            .is_new
+    );
     let job = get(&dashboard, &format!("/api/v1/jobs/{named}")).ok();
     assert_eq!(
         (&job["timeline"][0]["what"], job["timeline"].as_array().unwrap().len()),

@@ -99,7 +99,7 @@ fn fill_with_ended(server: &Server, dead: u64) {
 fn commands_of_pages(server: &Server, pending: u64, dead: u64) -> Vec<u64> {
     fill_with_ended(server, dead);
     let (jobs, driver) = manual(server);
-    jobs.pause().unwrap();
+    jobs.queue().pause().unwrap();
     jobs.schedule("report", HOUR, Charge { card: String::new() }).unwrap();
     let id = jobs.insert(HOUR, mail("one")).unwrap();
     for part in 0..pending / 1000 {

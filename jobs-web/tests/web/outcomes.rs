@@ -36,23 +36,28 @@ fn page_says_what_an_action_did() {
     run_due(&driver);
     let job = |id, verb: &str| format!("jobs/{id}/{verb}");
     for (path, form, said, changed) in [
-        ("kinds/pause", "kind=mail", "The kind \"mail\" is paused: no further job", 1),
-        ("kinds/pause", "kind=mail", "The kind \"mail\" was paused already.", 0),
+        ("kinds/pause", "kind=mail&confirm=yes", "The kind \"mail\" is paused: no further job", 1),
+        ("kinds/pause", "kind=mail&confirm=yes", "The kind \"mail\" was paused already.", 0),
         ("kinds/resume", "kind=mail", "The kind \"mail\" goes on.", 1),
         ("kinds/resume", "kind=mail", "The kind \"mail\" was not paused.", 0),
-        ("kinds/pause", "kind=absent", "The pause holds for jobs that come.", 1),
-        ("queue/pause", "", "The queue is paused: no further job starts.", 1),
-        ("queue/pause", "", "The queue was paused already.", 0),
+        ("kinds/pause", "kind=absent&confirm=yes", "The pause holds for jobs that come.", 1),
+        ("queue/pause", "confirm=yes", "The queue is paused: no further job starts.", 1),
+        ("queue/pause", "confirm=yes", "The queue was paused already.", 0),
         ("queue/resume", "", "The queue goes on.", 1),
         ("queue/resume", "", "The queue was not paused.", 0),
-        ("schedules/run", "schedule=report", "The schedule \"report\" has made the job ", 1),
-        ("schedules/pause", "schedule=report", "The schedule \"report\" is paused", 1),
-        ("schedules/pause", "schedule=report", "was paused already", 0),
+        (
+            "schedules/run",
+            "schedule=report&confirm=yes",
+            "The schedule \"report\" has made the job ",
+            1,
+        ),
+        ("schedules/pause", "schedule=report&confirm=yes", "The schedule \"report\" is paused", 1),
+        ("schedules/pause", "schedule=report&confirm=yes", "was paused already", 0),
         ("schedules/resume", "schedule=report", "goes on", 1),
         ("schedules/resume", "schedule=report", "was not paused", 0),
         ("schedules/unschedule", "schedule=report&confirm=yes", "\"report\" has ended", 1),
         (&job(later, "reschedule"), "when=5m", " is due at ", 1),
-        (&job(later, "reschedule"), "", " is due now.", 1),
+        (&job(later, "reschedule"), "confirm=yes", " is due now.", 1),
         (&job(later, "cancel"), "confirm=yes", " is cancelled.", 1),
         (&job(dead, "retry"), "", " is due again, at once.", 1),
         (&job(other, "delete"), "confirm=yes", " is deleted.", 1),
@@ -110,7 +115,11 @@ fn form_is_taken_once() {
         id.split_once('"').unwrap().0.to_owned()
     };
     let run = |dashboard: &Dashboard, once: &str| {
-        submit(dashboard, "/api/v1/schedules/run", &format!("schedule=report&once={once}"))
+        submit(
+            dashboard,
+            "/api/v1/schedules/run",
+            &format!("schedule=report&once={once}&confirm=yes"),
+        )
     };
     let first = once();
     let answers = [run(&dashboard, &first), run(&dashboard, &first)];
@@ -124,14 +133,17 @@ fn form_is_taken_once() {
     // Two forms of one page are two.
     let page = once();
     for verb in ["pause", "resume"] {
-        let form = format!("kind=mail&once={page}");
+        let form = format!("kind=mail&once={page}&confirm=yes");
         submit(&dashboard, &format!("/api/v1/kinds/{verb}"), &form);
     }
     run(&dashboard, &page);
     assert_eq!(jobs.count().unwrap().pending, 3);
     // So are "Run now" of two schedules.
-    let answer =
-        submit(&dashboard, "/api/v1/schedules/run", &format!("schedule=other&once={page}"));
+    let answer = submit(
+        &dashboard,
+        "/api/v1/schedules/run",
+        &format!("schedule=other&once={page}&confirm=yes"),
+    );
     assert!(line(&dashboard, &answer).contains("\"other\" has made the job"));
     assert_eq!(jobs.count().unwrap().pending, 4);
     // A program may choose an id.

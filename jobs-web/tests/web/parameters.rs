@@ -134,7 +134,8 @@ fn actions_refuse_parameters_that_they_do_not_know() {
     let group = group(&dashboard, "fail");
     let look = || {
         let id = |id| format!("{:?}", jobs.get(id).unwrap());
-        let paused = (jobs.is_paused().unwrap(), jobs.kind_named("mail").is_paused().unwrap());
+        let paused =
+            (jobs.queue().is_paused().unwrap(), jobs.kind_named("mail").is_paused().unwrap());
         (id(dead), id(pending), jobs.count().unwrap(), jobs.schedules().list().unwrap(), paused)
     };
     let before = look();

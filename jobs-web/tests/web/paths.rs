@@ -168,7 +168,7 @@ fn names_reach_their_own_thing() {
         assert_eq!(answer.status, 200, "{path} of {name:?}: {}", answer.text());
     };
     let paused = || -> Vec<&String> {
-        assert!(!jobs.is_paused().unwrap(), "the queue is paused");
+        assert!(!jobs.queue().is_paused().unwrap(), "the queue is paused");
         names.iter().filter(|name| jobs.kind_named(name).is_paused().unwrap()).collect()
     };
     let schedules = |is_paused| -> Vec<String> {
@@ -227,7 +227,7 @@ fn actions_without_a_name_are_refused() {
     for path in nowhere {
         assert!([404, 405].contains(&act(path).0), "{path}");
     }
-    assert!(!jobs.is_paused().unwrap());
+    assert!(!jobs.queue().is_paused().unwrap());
 }
 
 /// Every answer has the headers that keep other sites out. A HEAD has those of the GET, and no body.

@@ -39,6 +39,35 @@ fn access_that_is_denied_gets_nothing() {
     assert_eq!(send(&dashboard, request(Method::GET, "/", &[("x-user", "ann")], "")).status, 200);
 }
 
+/// A person who is refused, or who opens the place of an action, gets a page. It names no queue. A program gets JSON.
+#[test]
+fn person_who_is_refused_gets_a_page() {
+    let (jobs, _driver) = manual();
+    let dashboard = Dashboard::new(jobs.client()).title("shop").access(|request| {
+        if request.headers.contains_key("x-user") { Access::Full } else { Access::Deny }
+    });
+    let browser = ("accept", "text/html,application/xhtml+xml");
+    let user = ("x-user", "ann");
+    for (path, headers, status) in [
+        ("/", &[browser][..], 403),
+        ("/jobs?queue=absent", &[browser, user], 404),
+        ("/api/v1/queue/pause", &[browser, user], 405),
+        ("/jobs?unknown=1", &[browser, user], 400),
+        ("/nowhere/at/all/jobs/x", &[browser, user], 404),
+    ] {
+        let page = send(&dashboard, request(Method::GET, path, headers, ""));
+        assert_eq!(page.status, status, "{path}");
+        assert!(page.header("content-type").starts_with("text/html"), "{path}: {}", page.text());
+        assert!(page.text().contains("<h1") && page.text().contains("shop"), "{path}");
+        assert!(status != 403 || !page.text().contains("default"), "{path}: {}", page.text());
+        let (_, headers) = headers.split_first().unwrap();
+        let json = send(&dashboard, request(Method::GET, path, headers, ""));
+        assert!(json.status == status || path.starts_with("/nowhere"), "{path}");
+    }
+    let json = send(&dashboard, request(Method::GET, "/api/v1/jobs?x=1", &[browser, user], ""));
+    assert_eq!((json.status, &json.json()["error"]), (400, &"bad_parameter".into()));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -48,7 +77,7 @@ proptest! {
         method in prop::sample::select(vec!["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "BREW"]),
         place in prop::sample::select(vec![
             "jobs/ID/retry", "jobs/ID/delete", "jobs/ID/cancel", "jobs/ID/reschedule", "bulk", "bulk/1/stop",
-            "kinds/pause", "kinds/resume", "queue/pause", "queue/resume", "schedules/run", "schedules/pause",
+            "kinds/pause", "kinds/resume", "queue/pause", "queue/resume", "groups/ID/seal", "groups/ID/cancel", "schedules/run", "schedules/pause",
             "schedules/resume", "schedules/unschedule", "jobs", "jobs/ID", "", "overview", "dead",
         ]),
         prefix in prop::sample::select(vec!["/", "/api/v1/", "/x/api/v1/", "/api/v1/api/v1/", "//api/v1/"]),
@@ -64,7 +93,7 @@ proptest! {
         jobs.schedule("s", Duration::from_secs(60), mail("s")).unwrap();
         let look = || {
             let id = |id| format!("{:?}", jobs.get(id).unwrap());
-            let paused = (jobs.is_paused().unwrap(), jobs.kind_named("mail").is_paused().unwrap());
+            let paused = (jobs.queue().is_paused().unwrap(), jobs.kind_named("mail").is_paused().unwrap());
             (id(dead), id(pending), jobs.count().unwrap(), jobs.schedules().list().unwrap(), paused)
         };
         let before = look();

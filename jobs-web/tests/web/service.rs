@@ -97,7 +97,7 @@ fn change_that_waits_holds_up_no_read() {
     assert!(pause.as_mut().poll(&mut std::task::Context::from_waker(waker)).is_pending());
     other.execute_batch("ROLLBACK").unwrap();
     assert_eq!(crate::ask::block_on(pause).unwrap().status(), 200);
-    assert!(client.is_paused().unwrap());
+    assert!(client.queue().is_paused().unwrap());
 }
 
 /// A store that is shut down fails the health check and every question, with a reason.
@@ -142,7 +142,7 @@ fn dashboard_has_several_queues() {
     );
     assert!(page.text().contains("api/v1/overview?queue=charges"), "the page as JSON");
     let pause = "/api/v1/kinds/pause?queue=charges";
-    let done = crate::ask::submit(&dashboard, pause, "kind=mail&back=kinds");
+    let done = crate::ask::submit(&dashboard, pause, "kind=mail&back=kinds&confirm=yes");
     let to = done.header("location");
     assert!(to.starts_with("../../../kinds?said=") && to.ends_with("&queue=charges"), "{to}");
     // A bulk is shown with its own queue, on the pages of each.

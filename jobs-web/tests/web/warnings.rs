@@ -59,7 +59,7 @@ fn warning_names_the_true_cause_and_leads_to_its_cure() {
     let cases: [Case; 7] = [
         (
             "paused",
-            |jobs| jobs.pause().unwrap(),
+            |jobs| jobs.queue().pause().unwrap(),
             "no further job starts",
             "Resume it on the page of the kinds.",
             "Resume the queue",

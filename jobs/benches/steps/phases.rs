@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
-use tickwheel_jobs::{Builder, Client, JobId, Jobs, Stats};
+use tickwheel_jobs::{Builder, Client, JobId, Jobs, NewJob, Stats};
 
 use crate::open::{Draw, Fails, Level, Place, Task, Waits, fill, in_time, task};
 
@@ -165,7 +165,8 @@ fn past_retention(place: &Place, jobs: usize) -> Fallible<Vec<JobId>> {
     }
     for n in 0..many as u64 {
         let id = JobId::named(&n.to_string());
-        jobs.insert_with_id(id, Duration::ZERO, task(n)).map_err(|error| error.to_string())?;
+        jobs.insert_job(NewJob::new(task(n)).at(Duration::ZERO).id(id))
+            .map_err(|error| error.to_string())?;
     }
     jobs.flush()?;
     wait_for(|| Ok(jobs.stats().completed >= many as u64 && jobs.stats().in_flight == 0))?;
@@ -179,7 +180,7 @@ fn questions(jobs: &Jobs, _: &Place, _: &[JobId]) -> Fallible {
     let checks = thread::spawn(move || client.check().map_err(|error| error.to_string()));
     while !checks.is_finished() {
         asker.count()?;
-        asker.kinds()?;
+        asker.queue().kinds()?;
         asker.pending().next_page()?;
         pause(Duration::from_millis(5));
     }
@@ -258,7 +259,7 @@ fn failures(jobs: &Jobs, _: &Place, ids: &[JobId]) -> Fallible {
         jobs.insert_batch(batch).map_err(|error| error.to_string())?;
     }
     wait_for(|| Ok(jobs.stats().failed >= many as u64))?;
-    wait_for(|| Ok(jobs.kinds()?.iter().all(|(kind, jobs)| kind != "fails" || *jobs == 0)))
+    wait_for(|| Ok(jobs.queue().kinds()?.iter().all(|(kind, jobs)| kind != "fails" || *jobs == 0)))
 }
 
 fn purged(jobs: &Jobs, _: &Place, ids: &[JobId]) -> Fallible {

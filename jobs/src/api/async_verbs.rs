@@ -5,7 +5,7 @@ use super::bulk::{Bulk, BulkCounts};
 use super::client::Client;
 use super::group::{Group, GroupHandle};
 use super::keyed::Keyed;
-use super::kind::Kind;
+use super::kind::{Kind, Queue};
 use super::limits::Partition;
 use super::read::Pages;
 use super::request::Caller;
@@ -16,7 +16,7 @@ use crate::values::group::{GroupId, GroupInfo};
 use crate::values::info::JobInfo;
 use crate::values::job::Job;
 
-asynchronous!(Client, GroupHandle, Keyed, Kind, Partition, Schedules);
+asynchronous!(Client, GroupHandle, Keyed, Kind, Partition, Queue, Schedules);
 
 /// Handles.
 impl Async<Client> {
@@ -24,6 +24,12 @@ impl Async<Client> {
     #[must_use]
     pub fn keyed(&self, key: &str) -> Async<Keyed> {
         Async(self.0.keyed(key))
+    }
+
+    /// As [`Client::queue`].
+    #[must_use]
+    pub fn queue(&self) -> Async<Queue> {
+        Async(self.0.queue())
     }
 
     /// As [`Client::kind`].

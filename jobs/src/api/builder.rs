@@ -11,7 +11,7 @@ use tracing::Span;
 use super::jobs::Jobs;
 use crate::dispatch::dispatcher_handle::Capture;
 use crate::dispatch::events::{Event, OnEvent, OnRun};
-use crate::dispatch::handlers::{Called, Handler, HandlerCall, Handlers};
+use crate::dispatch::handlers::{Called, Handler, HandlerCall, Handlers, undecodable};
 use crate::dispatch::run::Run;
 #[cfg(feature = "tracing")]
 use crate::dispatch::spans::{CaptureTrace, ResumeTrace};
@@ -128,7 +128,7 @@ impl Builder {
     {
         let call = move |payload: &[u8], run: Run| match J::decode(payload) {
             Ok(job) => Called::Ended(handler(job, &run)),
-            Err(error) => Called::Undecodable(error),
+            Err(error) => Called::Undecodable(undecodable(&*error)),
         };
         let (call, flow) = (HandlerCall::One(Box::new(call)), J::FLOW);
         self.handlers.add(J::KIND, Handler { call, retry, flow, is_async: false });
@@ -289,7 +289,7 @@ impl Builder {
     }
 
     /// Sets whether the store counts the inserts and the runs of this program, for
-    /// [`Client::history`](crate::Client::history). The default is `true`. Each commit then writes a row for each
+    /// [`Queue::history`](crate::Queue::history). The default is `true`. Each commit then writes a row for each
     /// kind that it has jobs of.
     ///
     /// With `false` the history lacks the inserts, the cancels and the runs of this program, and has those of

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 
 use super::builder::Builder;
-use crate::dispatch::handlers::{BatchSize, Called, Handler, HandlerCall, decoded};
+use crate::dispatch::handlers::{BatchSize, Called, Handler, HandlerCall, decoded, undecodable};
 use crate::dispatch::run::Run;
 use crate::values::fail_and_retry::{Fail, Retry};
 use crate::values::job::Job;
@@ -261,7 +261,7 @@ impl Builder {
     {
         let call = move |payload: &[u8], run: Run| match J::decode(payload) {
             Ok(job) => Called::Future(Box::pin(handler(job, run))),
-            Err(error) => Called::Undecodable(error),
+            Err(error) => Called::Undecodable(undecodable(&*error)),
         };
         let (call, flow) = (HandlerCall::One(Box::new(call)), J::FLOW);
         self.handlers.add(J::KIND, Handler { call, retry, flow, is_async: true });

@@ -20,6 +20,7 @@ use crate::store::{Answer, MOST_EACH, Op};
 use crate::values::error::StoreError;
 use crate::values::id::JobId;
 use crate::values::info::{Cancel, JobInfo, JobState};
+use crate::values::invalid_input::InvalidInput;
 use crate::values::time::{Millis, Now};
 
 /// A change of every job of a list: [`Pages::cancel_all`], [`Pages::reschedule_all`], [`Pages::retry_all`],
@@ -137,7 +138,7 @@ impl Pages {
     ///
     /// # Errors
     ///
-    /// [`StoreError::NotApplicable`] if the list is one of jobs that have ended.
+    /// [`InvalidInput::NotApplicable`] if the list is one of jobs that have ended.
     #[doc(alias("clear", "empty", "drain", "purge", "obliterate"))]
     pub fn cancel_all(self) -> Result<Bulk, StoreError> {
         self.bulk("cancel_all", &[JobState::Pending, JobState::Running], BulkChange::Cancel)
@@ -149,7 +150,7 @@ impl Pages {
     ///
     /// # Errors
     ///
-    /// [`StoreError::NotApplicable`] if the list is not one of pending jobs. A time outside of the years 1970 to
+    /// [`InvalidInput::NotApplicable`] if the list is not one of pending jobs. A time outside of the years 1970 to
     /// 9999 is an error of the first step.
     #[doc(alias("move", "postpone", "delay"))]
     pub fn reschedule_all(self, when: impl Into<When>) -> Result<Bulk, StoreError> {
@@ -162,7 +163,7 @@ impl Pages {
     ///
     /// # Errors
     ///
-    /// [`StoreError::NotApplicable`] if the list is not one of jobs that have ended.
+    /// [`InvalidInput::NotApplicable`] if the list is not one of jobs that have ended.
     #[doc(alias("requeue", "revive", "resurrect"))]
     pub fn retry_all(self) -> Result<Bulk, StoreError> {
         self.bulk("retry_all", &[JobState::Dead], BulkChange::Retry)
@@ -173,7 +174,7 @@ impl Pages {
     ///
     /// # Errors
     ///
-    /// [`StoreError::NotApplicable`] if the list is not one of jobs that have ended.
+    /// [`InvalidInput::NotApplicable`] if the list is not one of jobs that have ended.
     #[doc(alias("discard", "remove", "purge"))]
     pub fn delete_all(self) -> Result<Bulk, StoreError> {
         self.bulk("delete_all", &[JobState::Dead], BulkChange::Delete)
@@ -188,7 +189,7 @@ impl Pages {
         if let Some(listed) = self.listed()
             && !allowed.contains(&listed)
         {
-            return Err(StoreError::NotApplicable { verb, listed: listed.word() });
+            return Err(InvalidInput::NotApplicable { verb, listed: listed.word() }.into());
         }
         let (chosen, total) = (VecDeque::new(), BulkCounts::default());
         let (only, room, has_more) = (None, u64::MAX, false);
@@ -300,7 +301,7 @@ impl Bulk {
     async fn begin(&mut self, caller: Caller) -> Result<(), StoreError> {
         if let BulkChange::Reschedule { when, since: since @ None } = &mut self.change {
             let now = self.pages.client.latest(caller).await.map_err(error_of)?;
-            now.resolve(*when, 0).map_err(StoreError::Time)?;
+            now.resolve(*when, 0)?;
             *since = Some(now);
         }
         Ok(())

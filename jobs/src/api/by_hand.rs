@@ -8,8 +8,9 @@ use super::client::{Client, check_name};
 use super::request;
 use super::request::{Caller, on_thread};
 use crate::store::{ApplyError, IfTaken, Inserted, NewJob, PAYLOAD_BYTES};
-use crate::values::error::{InsertErrorKind, StoreError};
+use crate::values::error::InsertErrorKind;
 use crate::values::id::{JobId, JobIds};
+use crate::values::invalid_input::InvalidInput;
 
 impl Client {
     /// Stores a job by the name of its kind and its payload: for the command `tickwheel-jobs`, which does not
@@ -29,8 +30,9 @@ impl Client {
         }
         let bytes = payload.len();
         if bytes > PAYLOAD_BYTES {
-            let error = StoreError::TooLong { what: "payload", bytes, most: PAYLOAD_BYTES };
-            return Err(error.into());
+            return Err(
+                InvalidInput::TooLong { what: "payload", bytes, most: PAYLOAD_BYTES }.into()
+            );
         }
         let due = on_thread(self.due(Caller::Thread, when.into()))?;
         let now = self.dispatcher.latest().map_err(|failed| failed.error)?.millis();

@@ -15,6 +15,7 @@ use crate::store::{Answer, ApplyError, Inserted, NAME_BYTES, Op, PAYLOAD_BYTES};
 use crate::values::error::{StoreError, Violation};
 use crate::values::id::JobId;
 use crate::values::info::{Cancel, JobInfo};
+use crate::values::invalid_input::InvalidInput;
 use crate::values::job::{Headers, Job, group_of};
 use crate::values::time::{Millis, Now};
 
@@ -227,7 +228,7 @@ impl Client {
     pub(super) async fn due(&self, caller: Caller, when: When) -> Result<Millis, StoreError> {
         let draw = draw(JobId::new());
         let now = self.latest(caller).await.map_err(|failed| failed.error)?;
-        now.resolve(when, draw).map_err(StoreError::Time)
+        Ok(now.resolve(when, draw)?)
     }
 
     /// Sends a request from this thread, and returns its answer.
@@ -291,8 +292,7 @@ impl Client {
             jobs.iter_mut().for_each(|job| job.join(group));
         }
         let noted = run.follow_ups.add(jobs);
-        let refused = |error| StoreError::FollowUp(error).into();
-        ControlFlow::Break(noted.map(|()| answer).map_err(refused))
+        ControlFlow::Break(noted.map(|()| answer).map_err(ApplyError::from))
     }
 }
 
@@ -318,17 +318,17 @@ pub(crate) fn error_of(failed: ApplyError) -> StoreError {
 pub(crate) fn check_name(what: &'static str, name: &str) -> Result<(), StoreError> {
     let bytes = name.len();
     if bytes == 0 || bytes > NAME_BYTES {
-        return Err(StoreError::TooLong { what, bytes, most: NAME_BYTES });
+        return Err(InvalidInput::TooLong { what, bytes, most: NAME_BYTES }.into());
     }
     Ok(())
 }
 
 pub(super) fn payload<J: Job>(job: &J) -> Result<Vec<u8>, StoreError> {
     check_name("kind's name", J::KIND)?;
-    let payload = job.encode().map_err(StoreError::Encode)?;
+    let payload = job.encode().map_err(|error| InvalidInput::Encode(error.to_string()))?;
     let bytes = payload.len();
     if bytes > PAYLOAD_BYTES {
-        return Err(StoreError::TooLong { what: "payload", bytes, most: PAYLOAD_BYTES });
+        return Err(InvalidInput::TooLong { what: "payload", bytes, most: PAYLOAD_BYTES }.into());
     }
     Ok(payload)
 }

@@ -116,8 +116,13 @@ impl<J> NewJob<J> {
         NewJob { when: when.into(), ..self }
     }
 
-    /// Sets the id, so that the job is stored once: see
-    /// [`Client::insert_with_id`](crate::Client::insert_with_id).
+    /// Sets the id, so that the job is stored once. If the store knows the id, it stores nothing, and the result of
+    /// [`Client::insert_job`](crate::Client::insert_job) says so.
+    ///
+    /// The store knows an id while its job is pending, runs or is dead, and for
+    /// [`Builder::keep_dead`](crate::Builder::keep_dead) after the end of the job, whether it completed, died or was
+    /// cancelled.
+    #[doc(alias("unique", "idempotent", "deduplicate", "enqueue_once", "insert_with_id"))]
     pub fn id(self, id: JobId) -> NewJob<J> {
         NewJob { id: Some(id), ..self }
     }
@@ -165,7 +170,7 @@ impl<J> NewJob<J> {
     /// [`Client::with_header`](crate::Client::with_header) or [`Builder::headers`](crate::Builder::headers).
     ///
     /// All headers of a job have 4 KiB at most, and 3 bytes of it are taken by each; a name has 1 to 255 bytes.
-    /// A job with more is refused ([`StoreError::TooLong`]).
+    /// A job with more is refused ([`InvalidInput::TooLong`](crate::InvalidInput::TooLong)).
     #[doc(alias("metadata", "tag", "meta"))]
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> NewJob<J> {
         self.headers.insert(name.into(), value.into());
@@ -278,26 +283,6 @@ both! {
     ) -> Result<Inserted, InsertError<NewJob<J>>> = |it, caller| {
         let (inserted, new) = it.insert_new(caller, new).await;
         inserted.map_err(|kind| InsertError::new(kind, new))
-    };
-
-    /// Stores a job once, under an id that the caller chose. If the store knows the id, it stores nothing, and
-    /// the result says so.
-    ///
-    /// The store knows an id while its job is pending, runs or is dead, and for
-    /// [`Builder::keep_dead`](crate::Builder::keep_dead) after the end of the job, whether it completed, died
-    /// or was cancelled.
-    ///
-    /// # Errors
-    ///
-    /// As [`Client::insert`].
-    #[doc(alias("unique", "idempotent", "deduplicate", "enqueue_once"))]
-    pub fn insert_with_id<J: Job>(
-        &self,
-        id: JobId,
-        when: impl Into<When>,
-        job: J,
-    ) -> Result<Inserted, InsertError<J>> = |it, caller| {
-        it.insert_by(caller, NewJob::new(job).at(when).id(id)).await
     };
 
     /// Stores many jobs: pairs of a time and a job, or [`NewJob`]s. Returns the id of each, in their order. If
@@ -536,7 +521,7 @@ pub(super) fn to_store<J: Job>(
     let headers = headers.and(&new.headers)?;
     let needs_draw = !new.when.leeway().is_zero();
     let draw = if needs_draw { draw(ids.next(now.millis(), None)) } else { 0 };
-    let due = now.resolve(new.when, draw).map_err(InsertErrorKind::Time)?;
+    let due = now.resolve(new.when, draw)?;
     let id = match new.id {
         Some(id) => id,
         None => ids.next(now.millis(), Some((kind, due))),
@@ -589,8 +574,8 @@ impl Run {
     ///
     /// # Errors
     ///
-    /// The error returns the job. [`StoreError::FollowUp`] if the run has too many
-    /// follow-ups, or has ended. Otherwise as [`Client::insert`].
+    /// The error returns the job. [`StoreError::RunEnded`] if the run has ended, and
+    /// [`InvalidInput`](crate::InvalidInput) if it has too many follow-ups. Otherwise as [`Client::insert`].
     #[doc(alias("chain", "follow_up", "enqueue_next", "on_success", "continue_with"))]
     pub fn then<J: Job>(&self, when: impl Into<When>, job: J) -> Result<JobId, InsertError<J>> {
         self.next().insert(when, job)

@@ -207,7 +207,7 @@ both! {
     /// begins with each full hour of UTC. So two jobs may be less than a period apart, but no period has two.
     ///
     /// The job does not get the key. Its id is made of queue, kind, key and period, as with
-    /// [`insert_with_id`](crate::Client::insert_with_id). So the store knows it until
+    /// [`NewJob::id`](crate::NewJob::id). So the store knows it until
     /// [`Builder::keep_dead`](crate::Builder::keep_dead) after its end, which must not be shorter than the period.
     ///
     /// # Errors

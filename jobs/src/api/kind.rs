@@ -1,4 +1,4 @@
-//! The settings of a kind, and of the whole queue: pauses, head starts, and how many completed jobs are kept.
+//! The handles of a kind and of the whole queue, with their settings: pauses, head starts, and how many completed jobs are kept.
 //!
 //! Ground rules:
 //!
@@ -11,11 +11,17 @@ use std::time::Duration;
 use super::asynchronous::both;
 use super::client::{Client, check_name};
 use super::request;
-use super::request::{Caller, on_thread};
+use super::request::Caller;
 use crate::values::error::StoreError;
 use crate::values::job::Job;
 use crate::values::setting;
 use crate::values::setting::{HeadStart, Keep};
+
+/// The queue of a client as a whole: its settings, limits and figures. [`Client::queue`] returns it.
+///
+/// Settings are stored, and hold in every process within a second.
+#[derive(Clone, Debug)]
+pub struct Queue(Client);
 
 /// A kind of jobs, and its settings. [`Client::kind`] returns one.
 ///
@@ -29,6 +35,12 @@ pub struct Kind {
 }
 
 impl Client {
+    /// Returns the queue as a whole, to pause or limit it, or to read its figures.
+    #[must_use]
+    pub fn queue(&self) -> Queue {
+        Queue(self.clone())
+    }
+
     /// Returns the settings of the kind of `J`.
     #[must_use]
     pub fn kind<J: Job>(&self) -> Kind {
@@ -43,35 +55,43 @@ impl Client {
 }
 
 both! {
-    Client:
+    Queue:
     /// Pauses the queue: no further job starts. Jobs that run go on; inserts go on, and occurrences of schedules
-    /// are inserted. It is stored, and holds until [`Client::resume`], also across restarts.
+    /// are inserted. It is stored, and holds until [`Queue::resume`], also across restarts.
     ///
     /// In this process no job starts once the call has returned; in any other process none starts a second later.
     ///
     /// # Errors
     ///
     /// If the store could not be changed.
-    pub fn pause(&self) -> Result<(), StoreError> = |it, caller| it.pause_by(caller, None).await;
+    pub fn pause(&self) -> Result<(), StoreError> = |it, caller| it.0.pause_by(caller, None).await;
 
     /// Ends a pause of the queue. A kind that was paused by itself stays so.
     ///
     /// # Errors
     ///
     /// If the store could not be changed.
-    pub fn resume(&self) -> Result<(), StoreError> = |it, caller| it.resume_by(caller, None).await;
-}
+    pub fn resume(&self) -> Result<(), StoreError> = |it, caller| {
+        it.0.resume_by(caller, None).await
+    };
 
-impl Client {
     /// Says whether the queue is paused.
     ///
     /// # Errors
     ///
     /// If the store could not be read.
-    pub fn is_paused(&self) -> Result<bool, StoreError> {
-        Ok(on_thread(self.settings_by(Caller::Thread))?.is_paused)
-    }
+    pub fn is_paused(&self) -> Result<bool, StoreError> = |it, caller| {
+        Ok(it.0.settings_by(caller).await?.is_paused)
+    };
+}
 
+impl Queue {
+    pub(super) fn client(&self) -> &Client {
+        &self.0
+    }
+}
+
+impl Client {
     pub(super) async fn pause_by(
         &self,
         caller: Caller,
@@ -121,7 +141,7 @@ impl Kind {
 
 both! {
     Kind:
-    /// Pauses the kind, as [`Client::pause`] pauses the queue. Jobs of other kinds run on.
+    /// Pauses the kind, as [`Queue::pause`] pauses the queue. Jobs of other kinds run on.
     ///
     /// # Errors
     ///
@@ -140,18 +160,15 @@ both! {
         check_name("kind's name", &it.name)?;
         it.client.resume_by(caller, Some(&it.name)).await
     };
-}
 
-impl Kind {
     /// Says whether the kind is paused by itself. A pause of the queue is not counted.
     ///
     /// # Errors
     ///
     /// If the store could not be read.
-    pub fn is_paused(&self) -> Result<bool, StoreError> {
-        let settings = on_thread(self.client.settings_by(Caller::Thread))?;
-        Ok(settings.paused_kinds.contains(&self.name))
-    }
+    pub fn is_paused(&self) -> Result<bool, StoreError> = |it, caller| {
+        Ok(it.client.settings_by(caller).await?.paused_kinds.contains(&it.name))
+    };
 }
 
 both! {
@@ -184,7 +201,7 @@ both! {
     ///
     /// # Errors
     ///
-    /// As [`Kind::pause`], and if the head start is longer than ten years ([`StoreError::Time`]): the one before it
+    /// As [`Kind::pause`], and if the head start is longer than ten years ([`InvalidInput::DelayTooLong`](crate::InvalidInput::DelayTooLong)): the one before it
     /// then stays.
     ///
     /// [`Builder::max_in_flight`]: crate::Builder::max_in_flight
@@ -197,7 +214,7 @@ both! {
 impl Kind {
     async fn head_start_by(&self, caller: Caller, by: Duration) -> Result<(), StoreError> {
         check_name("kind's name", &self.name)?;
-        let head_start = HeadStart::new(by).map_err(StoreError::Time)?;
+        let head_start = HeadStart::new(by)?;
         let value = (!head_start.is_none()).then(|| head_start.to_text());
         self.client.set(caller, setting::head_start_setting(&self.name), value).await
     }

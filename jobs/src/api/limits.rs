@@ -19,13 +19,13 @@ use std::time::Duration;
 use super::asynchronous::both;
 use super::builder::Builder;
 use super::client::{Client, check_name};
-use super::kind::Kind;
+use super::kind::{Kind, Queue};
 use super::request::{self, Caller, on_thread};
 use crate::store::KindGauges;
 use crate::values::error::{OpenError, StoreError};
 use crate::values::info::JobInfo;
 use crate::values::job::Job;
-use crate::values::limit::{Limit, LimitError, MOST_SCOPES};
+use crate::values::limit::{Limit, MOST_SCOPES};
 use crate::values::setting;
 use crate::values::stored_limits::{self, LimitInfo, LimitScope, Limits};
 use crate::values::time::Millis;
@@ -38,7 +38,7 @@ pub struct Partition {
 }
 
 both! {
-    Client:
+    Queue:
     /// Limits how many jobs of the queue run at once and how often they start, on all machines together.
     /// [`Limit::none`] removes the limit.
     ///
@@ -47,11 +47,11 @@ both! {
     ///
     /// # Errors
     ///
-    /// [`StoreError::Limit`] if the limit is not valid, or if 10,000 scopes have one, are held, or are paused
+    /// [`StoreError::Invalid`] if the limit is not valid, [`StoreError::TooManyScopes`] if 10,000 scopes have one, are held, or are paused
     /// partitions. Another error if the store could not be changed.
     #[doc(alias("concurrency", "global_concurrency"))]
     pub fn limit(&self, limit: Limit) -> Result<(), StoreError> = |it, caller| {
-        it.put_limit(caller, LimitScope::Queue, limit).await
+        it.client().put_limit(caller, LimitScope::Queue, limit).await
     };
 }
 
@@ -62,7 +62,7 @@ impl Client {
         scope: LimitScope,
         limit: Limit,
     ) -> Result<(), StoreError> {
-        let limit = limit.checked(scope.has_turns()).map_err(StoreError::Limit)?;
+        let limit = limit.checked(scope.has_turns())?;
         let value = (!limit.is_none()).then(|| limit.to_text());
         self.put_of_a_scope(caller, scope.setting(), value).await
     }
@@ -89,7 +89,7 @@ impl Client {
         };
         let scopes = stored.iter().filter(counts).count();
         match scopes >= MOST_SCOPES {
-            true => Err(StoreError::Limit(LimitError::TooManyScopes(scopes))),
+            true => Err(StoreError::TooManyScopes(scopes)),
             false => Ok(()),
         }
     }
@@ -105,7 +105,7 @@ both! {
     ///
     /// # Errors
     ///
-    /// As [`Client::limit`], and as [`Kind::pause`].
+    /// As [`Queue::limit`], and as [`Kind::pause`].
     #[doc(alias("concurrency", "semaphore"))]
     pub fn limit(&self, limit: Limit) -> Result<(), StoreError> = |it, caller| {
         it.limit_by(caller, limit).await
@@ -168,7 +168,7 @@ both! {
     ///
     /// # Errors
     ///
-    /// As [`Client::limit`], and as [`Kind::pause`].
+    /// As [`Queue::limit`], and as [`Kind::pause`].
     #[doc(alias("concurrency_key", "group_concurrency"))]
     pub fn limit_each(&self, limit: Limit) -> Result<(), StoreError> = |it, caller| {
         it.limit_each_by(caller, limit).await
@@ -196,7 +196,7 @@ both! {
     ///
     /// # Errors
     ///
-    /// As [`Client::limit`], and as [`Kind::pause`]; [`StoreError::TooLong`] if the name of the partition is empty or
+    /// As [`Queue::limit`], and as [`Kind::pause`]; [`InvalidInput::TooLong`](crate::InvalidInput::TooLong) if the name of the partition is empty or
     /// longer than 255 bytes.
     pub fn limit(&self, limit: Limit) -> Result<(), StoreError> = |it, caller| {
         it.limit_by(caller, limit).await
@@ -271,7 +271,7 @@ pub(super) fn checked_limits(limits: &[(&str, Limit)]) -> Result<Vec<(String, Li
 }
 
 both! {
-    Client:
+    Queue:
     /// Returns each scope that has a limit or is held, with the number of its jobs that are claimed now. A limit of
     /// [`Builder::limit_unless_set`](crate::Builder::limit_unless_set) is not stored, and not listed.
     ///
@@ -281,7 +281,7 @@ both! {
     ///
     /// If the store could not be read.
     pub fn limits(&self) -> Result<Vec<LimitInfo>, StoreError> = |it, caller| {
-        it.limits_by(caller).await
+        it.client().limits_by(caller).await
     };
 }
 
@@ -523,7 +523,7 @@ impl Client {
 }
 
 both! {
-    Client:
+    Queue:
     /// Starts no job of the queue for this time. Runs go on, and so do inserts. Of two holds the later end counts. A
     /// hold of zero ends a hold.
     ///
@@ -532,10 +532,10 @@ both! {
     ///
     /// # Errors
     ///
-    /// As [`Client::limit`].
+    /// As [`Queue::limit`].
     #[doc(alias("retry_after", "backoff", "rate_limit"))]
     pub fn hold(&self, time: Duration) -> Result<(), StoreError> = |it, caller| {
-        it.hold_by(caller, &LimitScope::Queue, time).await
+        it.client().hold_by(caller, &LimitScope::Queue, time).await
     };
 }
 
@@ -558,7 +558,7 @@ impl Client {
 
 both! {
     Kind:
-    /// Starts no job of the flow of this kind for this time ([`Job::FLOW`]), as [`Client::hold`] does
+    /// Starts no job of the flow of this kind for this time ([`Job::FLOW`]), as [`Queue::hold`] does
     /// for the queue. A handler calls it if a provider answers that it has too many requests:
     ///
     /// ```
@@ -588,7 +588,7 @@ both! {
     ///
     /// # Errors
     ///
-    /// As [`Client::limit`], and as [`Kind::pause`].
+    /// As [`Queue::limit`], and as [`Kind::pause`].
     #[doc(alias("retry_after", "backoff", "rate_limit"))]
     pub fn hold(&self, time: Duration) -> Result<(), StoreError> = |it, caller| {
         it.hold_by(caller, time).await
@@ -604,7 +604,7 @@ impl Kind {
 
 both! {
     Partition:
-    /// Starts no job of the partition for this time, as [`Client::hold`] does for the queue.
+    /// Starts no job of the partition for this time, as [`Queue::hold`] does for the queue.
     ///
     /// # Errors
     ///

@@ -82,7 +82,7 @@ impl Client {
         if !groups.is_empty() {
             let open = groups.iter().filter(|group| group.ended.is_none()).count();
             let (labels, help) =
-                ([("queue", self.queue())], "Groups that are not over, of the last 1000.");
+                ([("queue", self.queue_name())], "Groups that are not over, of the last 1000.");
             metrics.gauge("tickwheel_jobs_open_groups", help, &labels, open as f64);
         }
         metrics.add(self.process_metrics());
@@ -101,7 +101,7 @@ impl Client {
         metrics
     }
 
-    pub(super) fn queue(&self) -> &str {
+    pub(super) fn queue_name(&self) -> &str {
         self.dispatcher.metrics.about.queue.as_deref().unwrap_or(DEFAULT_QUEUE)
     }
 
@@ -131,7 +131,7 @@ impl Client {
             sum.oldest_overdue = sum.oldest_overdue.max(of.oldest_overdue);
             *unhandled += if is_handled(&of.kind) { 0 } else { of.pending };
         }
-        let queue = self.queue();
+        let queue = self.queue_name();
         let mut gauge = |name, help, of: &dyn Fn(&KindGauges, u64) -> f64| {
             for (kind, (gauges, unhandled)) in &by_label {
                 let labels = [("queue", queue), ("kind", *kind)];
@@ -170,7 +170,7 @@ impl Client {
 
     /// Adds what this process has done with jobs.
     fn jobs_here(&self, metrics: &mut Metrics) {
-        let (of, queue) = (&self.dispatcher.metrics, self.queue());
+        let (of, queue) = (&self.dispatcher.metrics, self.queue_name());
         let longest = of.kinds.longest(self.dispatcher.clock.now().instant);
         for (kind, jobs) in of.kinds.inserted_elsewhere() {
             metrics.counter(INSERTED.0, INSERTED.1, &[("queue", queue), ("kind", &kind)], jobs);
@@ -199,7 +199,7 @@ impl Client {
 
     /// Adds the work of the store for this process.
     fn commits_here(&self, metrics: &mut Metrics) {
-        let (stats, queue) = (self.stats(), self.queue());
+        let (stats, queue) = (self.stats(), self.queue_name());
         let labels = [("queue", queue)];
         let mut counter = |name, help, value| metrics.counter(name, help, &labels, value);
         let help = "Claimed jobs that were found without the process that had claimed them.";
@@ -284,7 +284,7 @@ impl Client {
         stored: &[(String, String)],
         kinds: &[KindGauges],
     ) -> Result<(), StoreError> {
-        let queue = self.queue();
+        let queue = self.queue_name();
         let scopes = self.scopes_in(stored);
         let of_partitions = partitions(stored, &scopes);
         let mut many = 0;

@@ -8,7 +8,7 @@ use std::time::SystemTime;
 
 use super::asynchronous::both;
 use super::client::{Client, check_name};
-use super::kind::Kind;
+use super::kind::{Kind, Queue};
 use super::request::{self, Caller, on_thread};
 use crate::store::{Ending, HistoryPart, JobSet, Page, PageKey, PageRequest};
 use crate::values::error::StoreError;
@@ -83,7 +83,7 @@ impl Client {
 }
 
 both! {
-    Client:
+    Queue:
     /// Returns every kind that the store has ever had, each with its number of jobs that are not
     /// dead.
     ///
@@ -91,7 +91,7 @@ both! {
     ///
     /// If the store could not be read.
     pub fn kinds(&self) -> Result<Vec<(String, u64)>, StoreError> = |it, caller| {
-        it.kinds_by(caller).await
+        it.client().kinds_by(caller).await
     };
 }
 
@@ -392,7 +392,7 @@ impl Iterator for Pages {
 }
 
 both! {
-    Client:
+    Queue:
     /// Returns what happened to the jobs of the queue: an entry for each minute or hour in which something happened,
     /// in their order, if it began in `range`. There are minutes of the last 48 hours, and hours of the last 90 days.
     ///
@@ -411,7 +411,7 @@ both! {
         step: Step,
         range: Range<SystemTime>,
     ) -> Result<Vec<HistoryEntry>, StoreError> = |it, caller| {
-        it.history_by(caller, None, step, range).await
+        it.client().history_by(caller, None, step, range).await
     };
 }
 
@@ -432,7 +432,7 @@ impl Client {
 
 both! {
     Kind:
-    /// Returns what happened to the jobs of the kind: see [`Client::history`]. A kind that has none of its own, because
+    /// Returns what happened to the jobs of the kind: see [`Queue::history`]. A kind that has none of its own, because
     /// 200 others have one, has an empty history; `kind_named("other")` has that of all such kinds.
     ///
     /// # Errors

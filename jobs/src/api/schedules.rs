@@ -16,8 +16,9 @@ use crate::store::{NewJob, NewSchedule, StoredSchedule};
 use crate::values::error::StoreError;
 use crate::values::id::{JobId, JobIds};
 use crate::values::info::ScheduleInfo;
+use crate::values::invalid_input::InvalidInput;
 use crate::values::job::Job;
-use crate::values::schedule::{Rule, Schedule, ScheduleError};
+use crate::values::schedule::{Rule, Schedule};
 use crate::values::setting::QueueSettings;
 
 /// The schedules of a queue: see [`Client::schedules`].
@@ -62,7 +63,7 @@ both! {
         let schedule = every.into();
         check_name("name", name)?;
         let now = it.latest(caller).await.map_err(|failed| failed.error)?.millis();
-        let first = schedule.first(now).map_err(StoreError::Schedule)?;
+        let first = schedule.first(now)?;
         let payload = payload(&job)?;
         let (name, kind) = (name.to_owned(), Arc::from(J::KIND));
         let new = NewSchedule { name, kind, schedule, payload, first };
@@ -152,7 +153,7 @@ both! {
     ///
     /// # Errors
     ///
-    /// [`StoreError::NoSchedule`] if no schedule has this name. [`ScheduleError::UnknownRule`] if an occurrence
+    /// [`StoreError::NoSchedule`] if no schedule has this name. [`InvalidInput::UnknownRule`] if an occurrence
     /// fell into the pause, and this program cannot say which one follows: the schedule stays paused. Or if the store
     /// could not be read or changed.
     pub fn resume(&self, name: &str) -> Result<(), StoreError> = |it, caller| {
@@ -167,7 +168,7 @@ both! {
             }
             let now = it.client.latest(caller).await.map_err(|failed| failed.error)?.millis();
             if schedule.rule == Rule::Unknown && expected <= now {
-                return Err(StoreError::Schedule(ScheduleError::UnknownRule(rule_text)));
+                return Err(InvalidInput::UnknownRule(rule_text).into());
             }
             let next = schedule.rule.skip_to(expected, now);
             let resume = request::resume_schedule(name.to_owned(), expected, next);

@@ -18,7 +18,7 @@ use super::insert::{Inserted, NewJob, answer, to_store};
 use crate::dispatch::run::Run;
 use crate::store::sqlite::{callers_transaction, statement};
 use crate::store::{End, Finish, RunBuckets};
-use crate::values::error::{EndInError, InsertError, InsertErrorKind, StoreError};
+use crate::values::error::{InsertError, InsertErrorKind, StoreError};
 use crate::values::id::{JobId, JobIds};
 use crate::values::info::Cancel;
 use crate::values::job::{Job, group_of};
@@ -81,7 +81,7 @@ impl Client {
         when: impl Into<When>,
     ) -> Result<bool, StoreError> {
         let now = self.dispatcher.clock.latest();
-        let due = now.resolve(when.into(), draw(JobId::new())).map_err(StoreError::Time)?;
+        let due = now.resolve(when.into(), draw(JobId::new()))?;
         callers_transaction::reschedule_in(
             &self.dispatcher.file,
             transaction,
@@ -123,7 +123,7 @@ impl Run {
     ///   may end in another transaction.
     /// - The end is that of any run: its result is kept with the job, its follow-ups ([`Run::then`]) are stored, and
     ///   the history counts it. Set the result and add the follow-ups before this call. A later follow-up is refused
-    ///   ([`FollowUpError::Ended`](crate::FollowUpError::Ended)), after a rollback too: the run cannot know of it. A
+    ///   ([`StoreError::RunEnded`]), after a rollback too: the run cannot know of it. A
     ///   follow-up takes the key of a claimed job as an insert in a transaction does: see
     ///   [`Client::insert_job_in`](crate::Client::insert_job_in).
     /// - In a handler of batches, each run of the batch ends by its own call. One transaction may end several.
@@ -171,15 +171,15 @@ impl Run {
     ///
     /// # Errors
     ///
-    /// [`StoreError::EndIn`] with an [`EndInError`]: the jobs are not on a file, the transaction is on another one,
-    /// the run has ended before, or it has lost its claim. Otherwise if the file could not be changed. Roll the
+    /// [`StoreError::Invalid`] if the jobs are not on a file, or the transaction is on another one.
+    /// [`StoreError::RunEnded`] if the run has ended before, [`StoreError::ClaimLost`] if it has lost its claim. Otherwise if the file could not be changed. Roll the
     /// transaction back after any error: a part of the change may be in it.
     #[doc(alias("complete", "ack", "exactly_once", "complete_tx"))]
     pub fn end_in(&self, transaction: &Transaction<'_>) -> Result<(), StoreError> {
         let now = self.dispatcher.clock.now();
         let state = &self.state;
         if !state.is_under_way() {
-            return Err(StoreError::EndIn(EndInError::Ended));
+            return Err(StoreError::RunEnded);
         }
         let took = state.age(now.instant).unwrap_or_default();
         let claim = (state.id, state.fence);
@@ -279,7 +279,7 @@ impl Client {
     ///
     /// The job is dropped without an error in three cases: another job runs and holds the key until its end;
     /// another job has the key and this one has [`NewJob::if_absent`]; or the store knows the id. So a
-    /// statement that is run twice is one job, as long as the id is known ([`Client::insert_with_id`]).
+    /// statement that is run twice is one job, as long as the id is known ([`NewJob::id`](crate::NewJob::id)).
     ///
     /// On another file SQLite refuses the statement: the table is absent, or there is the error
     /// `NOT NULL constraint failed: tickwheel_outbox.made_for_this_file`. SQLite also refuses it once a later

@@ -243,7 +243,7 @@ impl Executor {
     ) {
         let end = match called {
             Err(panic) => RunEnd::panicked(panic),
-            Ok(Called::Undecodable(error)) => RunEnd::Undecodable(error.to_string()),
+            Ok(Called::Undecodable(error)) => RunEnd::Undecodable(error),
             Ok(Called::Ended(Ok(()))) => RunEnd::Done,
             Ok(Called::Ended(Err(fail))) => RunEnd::Failed(fail),
             #[cfg(feature = "tokio")]
@@ -413,7 +413,7 @@ impl Executor {
         for NotDecoded { run, why } in not_decoded {
             states.retain(|state| state.id != run.state.id);
             let end = match why {
-                Ok(error) => RunEnd::Undecodable(error.to_string()),
+                Ok(error) => RunEnd::Undecodable(error),
                 Err(panic) => RunEnd::panicked(panic),
             };
             self.end(&run.state, end);

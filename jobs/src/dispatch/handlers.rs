@@ -8,14 +8,15 @@ use foldhash::HashMap;
 
 use super::run::{Run, States};
 use crate::store::NAME_BYTES;
-use crate::values::error::{DecodeError, OpenError};
+use crate::values::error::OpenError;
 use crate::values::fail_and_retry::{Fail, Retry};
+use crate::values::invalid_input::InvalidInput;
 use crate::values::job::Job;
 
 /// The result of a call of a handler.
 pub(crate) enum Called {
     Ended(Result<(), Fail>),
-    Undecodable(DecodeError),
+    Undecodable(String),
     #[cfg(feature = "tokio")]
     Future(core::pin::Pin<Box<dyn Future<Output = Result<(), Fail>> + Send>>),
 }
@@ -39,7 +40,7 @@ pub(crate) type Undecoded = Vec<(Vec<u8>, Run)>;
 pub(crate) struct NotDecoded {
     pub(crate) run: Run,
     /// The error, or the panic of the function that decodes.
-    pub(crate) why: std::thread::Result<DecodeError>,
+    pub(crate) why: std::thread::Result<String>,
 }
 
 /// How many jobs a batch has, and how long its first job waits for the others.
@@ -49,6 +50,11 @@ pub(crate) struct BatchSize {
     pub(crate) wait: Duration,
 }
 
+/// Returns the error of a job whose payload did not decode.
+pub(crate) fn undecodable(error: &(dyn core::error::Error + Send + Sync)) -> String {
+    InvalidInput::Decode(error.to_string()).to_string()
+}
+
 /// Decodes the payloads of a batch. A payload that does not decode concerns no other job of the batch, so it is noted
 /// and left out; a panic as well.
 pub(crate) fn decoded<J: Job>(jobs: Undecoded, not: &mut Vec<NotDecoded>) -> Vec<(J, Run)> {
@@ -56,7 +62,7 @@ pub(crate) fn decoded<J: Job>(jobs: Undecoded, not: &mut Vec<NotDecoded>) -> Vec
     for (payload, run) in jobs {
         match catch_unwind(AssertUnwindSafe(|| J::decode(&payload))) {
             Ok(Ok(job)) => decoded.push((job, run)),
-            Ok(Err(error)) => not.push(NotDecoded { run, why: Ok(error) }),
+            Ok(Err(error)) => not.push(NotDecoded { run, why: Ok(undecodable(&*error)) }),
             Err(panic) => not.push(NotDecoded { run, why: Err(panic) }),
         }
     }

@@ -15,9 +15,9 @@ use serde::Serialize;
 use super::dispatcher_handle::DispatcherHandle;
 use super::run_state::RunState;
 use crate::store::Fence;
-use crate::values::error::StoreError;
 use crate::values::fail_and_retry::Fail;
 use crate::values::id::JobId;
+use crate::values::invalid_input::InvalidInput;
 use crate::values::run_end::StopReason;
 
 /// The longest result, in bytes of JSON.
@@ -194,7 +194,7 @@ fn json<T: Serialize + ?Sized>(
 ) -> Result<Vec<u8>, Fail> {
     let json = serde_json::to_vec(value).map_err(Fail::retry)?;
     match json.len() {
-        bytes if bytes > most => Err(Fail::retry(StoreError::TooLong { what, bytes, most })),
+        bytes if bytes > most => Err(Fail::retry(InvalidInput::TooLong { what, bytes, most })),
         _ => Ok(json),
     }
 }

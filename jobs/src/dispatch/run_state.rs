@@ -22,9 +22,10 @@ use std::time::{Duration, Instant};
 
 use super::spans::RunSpan;
 use crate::store::{Claimed, Fence, NewJob};
-use crate::values::error::FollowUpError;
+use crate::values::error::StoreError;
 use crate::values::fail_and_retry::{AttemptErrors, ErrorType, Fail};
 use crate::values::id::JobId;
+use crate::values::invalid_input::InvalidInput;
 use crate::values::job::Extra;
 use crate::values::run_end::{Outcome, StopReason};
 use crate::values::setting::HeadStart;
@@ -320,17 +321,17 @@ struct List {
 
 impl FollowUps {
     /// Adds jobs: all, or none.
-    pub(crate) fn add(&self, jobs: Vec<NewJob>) -> Result<(), FollowUpError> {
+    pub(crate) fn add(&self, jobs: Vec<NewJob>) -> Result<(), StoreError> {
         let mut list = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let many = list.jobs.as_ref().map_or(0, |jobs| jobs.len()) + jobs.len();
         let added = jobs.iter().map(|job| job.payload.len());
         let bytes = added.fold(list.bytes, usize::saturating_add);
         if list.is_closed {
-            return Err(FollowUpError::Ended);
+            return Err(StoreError::RunEnded);
         } else if many > MOST {
-            return Err(FollowUpError::TooMany);
+            return Err(InvalidInput::TooManyFollowUps.into());
         } else if bytes > MOST_BYTES {
-            return Err(FollowUpError::TooLarge);
+            return Err(InvalidInput::FollowUpsTooLarge.into());
         }
         list.bytes = bytes;
         Arc::make_mut(list.jobs.get_or_insert_default()).extend(jobs);

@@ -1,5 +1,4 @@
-//! The errors of this crate: of opening a store, of its operations, of inserts, of follow-ups, of the end of a run in a
-//! transaction, of a wait for the end of a job, and of jobs that do not encode or decode.
+//! The errors of this crate: of opening a store, of its operations, of inserts, and of a wait for the end of a job.
 //!
 //! The error of a refused insert returns the job, or the batch.
 
@@ -9,9 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::group::GroupError;
 use super::id::JobId;
-use super::limit::LimitError;
-use super::schedule::ScheduleError;
-use super::time::TimeError;
+use super::invalid_input::InvalidInput;
 
 /// Why a Redis server cannot be used.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -76,64 +73,6 @@ impl fmt::Display for Violation {
 }
 
 impl std::error::Error for Violation {}
-
-/// Why a run does not take a follow-up: see [`Run::then`](crate::Run::then). The follow-ups that it has stay.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub enum FollowUpError {
-    /// The run would have more than 255 follow-ups.
-    TooMany,
-    /// The follow-ups of the run would have payloads of more than 1 MiB.
-    TooLarge,
-    /// The run has ended, or has overrun its time limit.
-    Ended,
-}
-
-impl fmt::Display for FollowUpError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            FollowUpError::TooMany => "a run has at most 255 follow-ups",
-            FollowUpError::TooLarge => "the payloads of a run's follow-ups have at most 1 MiB",
-            FollowUpError::Ended => "the run has ended, and takes no follow-up any more",
-        })
-    }
-}
-
-impl std::error::Error for FollowUpError {}
-
-/// Why a run cannot end in a transaction: see `Run::end_in`.
-#[derive(Clone, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub enum EndInError {
-    /// The jobs are not on a file: they are in memory or on a server.
-    NoFile,
-    /// The transaction is on another file than the jobs.
-    OtherFile {
-        /// The file of the transaction, or "no file" for a database in memory.
-        path: String,
-    },
-    /// The run has ended: in this transaction or an earlier one, because its handler has returned, or because it has
-    /// overrun its time limit.
-    Ended,
-    /// The run has lost its claim: another process runs the jobs of the file now, or a shutdown did not wait for the
-    /// run.
-    ClaimLost,
-}
-
-impl fmt::Display for EndInError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            EndInError::NoFile => f.write_str("the jobs are not on a file"),
-            EndInError::OtherFile { path } => {
-                write!(f, "the transaction is on {path}, and not on the file of the jobs")
-            }
-            EndInError::Ended => f.write_str("the run has ended before"),
-            EndInError::ClaimLost => f.write_str("the run has lost its claim"),
-        }
-    }
-}
-
-impl std::error::Error for EndInError {}
 
 /// Why a store could not be opened, or jobs could not be started. A file that is refused is left untouched.
 #[derive(Clone, Debug)]
@@ -313,15 +252,6 @@ pub enum StoreError {
     Io(String),
     /// The file is damaged: SQLite's message.
     Damaged(String),
-    /// A name, key or payload is longer than the store takes; or a name or key is empty.
-    TooLong {
-        /// Which of them, for example "key". A payload has 64 MiB at most.
-        what: &'static str,
-        /// Its length in bytes.
-        bytes: usize,
-        /// The longest length that the store takes.
-        most: usize,
-    },
     /// A dead job cannot be retried, because another job has its key. The job stays dead.
     KeyTaken {
         /// The key.
@@ -329,27 +259,18 @@ pub enum StoreError {
         /// The job that has it.
         by: JobId,
     },
-    /// A bulk verb does not apply to the jobs of its list, as [`retry_all`](crate::Pages::retry_all) to pending jobs.
-    NotApplicable {
-        /// The verb.
-        verb: &'static str,
-        /// The state of the jobs.
-        listed: &'static str,
-    },
-    /// A time lies outside of the range that the store takes.
-    Time(TimeError),
-    /// A job could not be encoded.
-    Encode(EncodeError),
-    /// A schedule is not valid.
-    Schedule(ScheduleError),
-    /// A run does not take a follow-up.
-    FollowUp(FollowUpError),
+    /// An argument is not valid.
+    Invalid(InvalidInput),
     /// A group was not inserted or changed.
     Group(GroupError),
-    /// A limit is not valid, so the one before it stays.
-    Limit(LimitError),
-    /// A run cannot end in this transaction.
-    EndIn(EndInError),
+    /// The queue has this many scopes with a limit, a hold or a paused partition, and takes no more.
+    TooManyScopes(usize),
+    /// The run has ended: in a transaction, because its handler has returned, or because it has overrun its time limit.
+    /// So it takes no follow-up any more, and cannot end in a transaction.
+    RunEnded,
+    /// The run has lost its claim, so it cannot end in a transaction: another process runs the jobs of the file now, or
+    /// a shutdown did not wait for the run.
+    ClaimLost,
     /// No schedule has this name.
     NoSchedule(String),
     /// It is not known whether the change took effect: the answer was lost.
@@ -385,23 +306,16 @@ impl fmt::Display for StoreError {
             ),
             StoreError::Io(error) => write!(f, "the store could not read or write: {error}"),
             StoreError::Damaged(detail) => write!(f, "the store is damaged: {detail}"),
-            StoreError::TooLong { what, bytes: 0, .. } => write!(f, "a {what} cannot be empty"),
-            StoreError::TooLong { what, bytes, most } => {
-                write!(f, "a {what} of {bytes} bytes is too long: the store takes {most}")
-            }
             StoreError::KeyTaken { key, by } => {
                 write!(f, "the job stays dead: its key {key:?} belongs to the job {by} now")
             }
-            StoreError::NotApplicable { verb, listed } => {
-                write!(f, "{verb} does not apply to {listed} jobs")
-            }
-            StoreError::Time(error) => error.fmt(f),
-            StoreError::Encode(error) => error.fmt(f),
-            StoreError::Schedule(error) => error.fmt(f),
-            StoreError::FollowUp(error) => error.fmt(f),
+            StoreError::Invalid(error) => error.fmt(f),
             StoreError::Group(error) => error.fmt(f),
-            StoreError::Limit(error) => error.fmt(f),
-            StoreError::EndIn(error) => error.fmt(f),
+            StoreError::TooManyScopes(scopes) => {
+                write!(f, "{scopes} scopes of the queue have a limit, and no more may have one")
+            }
+            StoreError::RunEnded => f.write_str("the run has ended before"),
+            StoreError::ClaimLost => f.write_str("the run has lost its claim"),
             StoreError::NoSchedule(name) => write!(f, "there is no schedule {name:?}"),
             StoreError::Unknown => f.write_str("it is not known whether the change took effect"),
             StoreError::StillRunning(runs) => {
@@ -417,6 +331,12 @@ impl fmt::Display for StoreError {
 
 impl std::error::Error for StoreError {}
 
+impl From<InvalidInput> for StoreError {
+    fn from(error: InvalidInput) -> StoreError {
+        StoreError::Invalid(error)
+    }
+}
+
 /// Why an insert was refused.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
@@ -426,14 +346,12 @@ pub enum InsertErrorKind {
     /// The key has a pending job already, or one that runs and holds its key until its end
     /// ([`Until::Ended`](crate::Until::Ended)).
     Occupied,
-    /// The time lies before 1970, or past the year 9999.
-    Time(TimeError),
-    /// The job does not encode.
-    Encode(EncodeError),
+    /// The job, its time or its key is not valid.
+    Invalid(InvalidInput),
     /// The store refused the job and has stored nothing of it; of a batch, see [`StoreError::Incomplete`].
     Store(StoreError),
     /// The answer was lost: the job is in the store once, or not at all. To insert it again
-    /// [under this id](crate::Client::insert_with_id) is safe. Of a batch this is the first id of the part in doubt.
+    /// [under this id](crate::NewJob::id) is safe. Of a batch this is the first id of the part in doubt.
     Unknown(JobId),
 }
 
@@ -442,8 +360,7 @@ impl fmt::Display for InsertErrorKind {
         match self {
             InsertErrorKind::Closed => f.write_str("the jobs are shut down"),
             InsertErrorKind::Occupied => f.write_str("another job has the key"),
-            InsertErrorKind::Time(error) => error.fmt(f),
-            InsertErrorKind::Encode(error) => error.fmt(f),
+            InsertErrorKind::Invalid(error) => error.fmt(f),
             InsertErrorKind::Store(error) => error.fmt(f),
             InsertErrorKind::Unknown(id) => {
                 write!(f, "it is not known whether the job {id} was stored")
@@ -454,12 +371,17 @@ impl fmt::Display for InsertErrorKind {
 
 impl std::error::Error for InsertErrorKind {}
 
+impl From<InvalidInput> for InsertErrorKind {
+    fn from(error: InvalidInput) -> InsertErrorKind {
+        InsertErrorKind::Invalid(error)
+    }
+}
+
 impl From<StoreError> for InsertErrorKind {
     fn from(error: StoreError) -> InsertErrorKind {
         match error {
             StoreError::Closed => InsertErrorKind::Closed,
-            StoreError::Time(error) => InsertErrorKind::Time(error),
-            StoreError::Encode(error) => InsertErrorKind::Encode(error),
+            StoreError::Invalid(error) => InsertErrorKind::Invalid(error),
             other => InsertErrorKind::Store(other),
         }
     }
@@ -516,43 +438,6 @@ impl From<StoreError> for Violation {
         Violation(format!("the store could not be read: {error}"))
     }
 }
-
-/// A job that could not be turned into bytes.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct EncodeError(String);
-
-/// Bytes that could not be turned into a job.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct DecodeError(String);
-
-impl EncodeError {
-    /// Returns the error with this reason.
-    pub fn new(reason: impl fmt::Display) -> EncodeError {
-        EncodeError(reason.to_string())
-    }
-}
-
-impl DecodeError {
-    /// Returns the error with this reason.
-    pub fn new(reason: impl fmt::Display) -> DecodeError {
-        DecodeError(reason.to_string())
-    }
-}
-
-impl fmt::Display for EncodeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the job does not encode: {}", self.0)
-    }
-}
-
-impl fmt::Display for DecodeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the payload does not decode: {}", self.0)
-    }
-}
-
-impl std::error::Error for EncodeError {}
-impl std::error::Error for DecodeError {}
 
 /// Why a wait for a job has no result: see [`Client::wait`](crate::Client::wait) and
 /// [`Client::call`](crate::Client::call).

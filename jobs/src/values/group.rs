@@ -6,7 +6,8 @@ use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize, Serializer};
 
-use super::id::{JobId, ParseIdError};
+use super::id::JobId;
+use super::invalid_input::InvalidInput;
 use super::time::rfc3339;
 
 /// The id of a group of jobs: see [`Client::group`](crate::Client::group). It is written as 32 hexadecimal digits, and
@@ -55,9 +56,9 @@ impl fmt::Debug for GroupId {
 }
 
 impl FromStr for GroupId {
-    type Err = ParseIdError;
+    type Err = InvalidInput;
 
-    fn from_str(text: &str) -> Result<GroupId, ParseIdError> {
+    fn from_str(text: &str) -> Result<GroupId, InvalidInput> {
         text.parse().map(GroupId)
     }
 }

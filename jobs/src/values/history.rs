@@ -102,7 +102,7 @@ impl Step {
 }
 
 /// Counts of the events of a minute or an hour, of all jobs of a queue or of those of one kind.
-/// [`Client::history`](crate::Client::history) returns them.
+/// [`Queue::history`](crate::Queue::history) returns them.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[non_exhaustive]
 pub struct HistoryEntry {

@@ -30,6 +30,7 @@ use std::sync::Mutex;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use siphasher::sip128::{Hasher128, SipHasher13};
 
+use super::invalid_input::InvalidInput;
 use super::time::Millis;
 
 /// The id of a durable job: 128 bits, made by the process that inserts the job. It stays the same through
@@ -52,16 +53,12 @@ use super::time::Millis;
 /// let id = JobId::named("close order 1001"); // always the same id for the same name
 /// assert_eq!(id.to_string().parse::<JobId>()?, id);
 /// assert!(JobId::new() < JobId::new());
-/// # Ok::<(), tickwheel_jobs::ParseIdError>(())
+/// # Ok::<(), tickwheel_jobs::InvalidInput>(())
 /// ```
 ///
 /// The default is the id of no job: all of its digits are zero.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct JobId(u128);
-
-/// A text that is not the 32 hexadecimal digits of a [`JobId`].
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct ParseIdError(String);
 
 /// Milliseconds and count of the last id of this process.
 static LAST: AtomicU64 = AtomicU64::new(0);
@@ -86,7 +83,7 @@ const LATEST: u64 = (1 << 44) - (1 << 34);
 impl JobId {
     /// Returns an id that no other call has returned, here or elsewhere.
     ///
-    /// Use it with [`insert_with_id`](crate::Client::insert_with_id) to store the id before the job is
+    /// Use it with [`NewJob::id`](crate::NewJob::id) to store the id before the job is
     /// inserted.
     #[must_use]
     pub fn new() -> JobId {
@@ -221,24 +218,16 @@ impl fmt::Debug for JobId {
 }
 
 impl FromStr for JobId {
-    type Err = ParseIdError;
+    type Err = InvalidInput;
 
-    fn from_str(text: &str) -> Result<JobId, ParseIdError> {
+    fn from_str(text: &str) -> Result<JobId, InvalidInput> {
         if text.len() != 32 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-            return Err(ParseIdError(text.chars().take(64).collect()));
+            return Err(InvalidInput::Id(text.chars().take(64).collect()));
         }
         let bits = u128::from_str_radix(text, 16);
-        bits.map(JobId).map_err(|_| ParseIdError(text.to_owned()))
+        bits.map(JobId).map_err(|_| InvalidInput::Id(text.to_owned()))
     }
 }
-
-impl fmt::Display for ParseIdError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} is not the id of a job: that is 32 hexadecimal digits", self.0)
-    }
-}
-
-impl std::error::Error for ParseIdError {}
 
 impl Serialize for JobId {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

@@ -18,10 +18,10 @@ use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
-use super::error::DecodeError;
 use super::fail_and_retry::AttemptError;
 use super::group::GroupId;
 use super::id::JobId;
+use super::invalid_input::InvalidInput;
 use super::job::Job;
 use super::time::{Millis, Rfc3339, rfc3339};
 
@@ -193,15 +193,12 @@ impl JobInfo {
     /// # Errors
     ///
     /// If the job is of another kind, or its payload does not decode.
-    pub fn job<J: Job>(&self) -> Result<J, DecodeError> {
+    pub fn job<J: Job>(&self) -> Result<J, InvalidInput> {
         if self.kind != J::KIND {
-            return Err(DecodeError::new(format_args!(
-                "the job is of the kind {:?}, not {:?}",
-                self.kind,
-                J::KIND
-            )));
+            let error = format!("the job is of the kind {:?}, not {:?}", self.kind, J::KIND);
+            return Err(InvalidInput::Decode(error));
         }
-        J::decode(&self.payload)
+        J::decode(&self.payload).map_err(|error| InvalidInput::Decode(error.to_string()))
     }
 }
 

@@ -27,6 +27,7 @@
 //! trace.
 
 use std::collections::BTreeMap;
+use std::error::Error;
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,9 +35,10 @@ use std::time::Duration;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::error::{DecodeError, EncodeError, StoreError};
+use super::error::StoreError;
 use super::fail_and_retry::Retry;
 use super::group::GroupId;
+use super::invalid_input::InvalidInput;
 use super::time::Millis;
 
 /// A kind of job: the data that a handler needs, under a name that stays the same. (`tickwheel::Job` is another
@@ -53,7 +55,8 @@ use super::time::Millis;
 ///
 /// ```
 /// # use serde::{Deserialize, Serialize};
-/// # use tickwheel_jobs::{EncodeError, Job};
+/// # use std::error::Error;
+/// # use tickwheel_jobs::Job;
 /// #[derive(Serialize, Deserialize)]
 /// struct Reprice {
 ///     factor: f64,
@@ -62,16 +65,16 @@ use super::time::Millis;
 /// impl Job for Reprice {
 ///     const KIND: &'static str = "reprice";
 ///
-///     fn encode(&self) -> Result<Vec<u8>, EncodeError> {
+///     fn encode(&self) -> Result<Vec<u8>, Box<dyn Error + Send + Sync>> {
 ///         match self.factor.is_finite() {
-///             true => serde_json::to_vec(self).map_err(EncodeError::new),
-///             false => Err(EncodeError::new("the factor is no number")),
+///             true => Ok(serde_json::to_vec(self)?),
+///             false => Err("the factor is no number".into()),
 ///         }
 ///     }
 /// }
 /// # assert!(Reprice { factor: f64::NAN }.encode().is_err());
 /// # assert!(Reprice::decode(&Reprice { factor: 0.5 }.encode()?).is_ok());
-/// # Ok::<(), EncodeError>(())
+/// # Ok::<(), Box<dyn Error + Send + Sync>>(())
 /// ```
 ///
 /// ```
@@ -87,7 +90,7 @@ use super::time::Millis;
 ///     const KIND: &'static str = "close-order";
 /// }
 /// # assert_eq!(CloseOrder { order: 7 }.encode()?, br#"{"order":7}"#);
-/// # Ok::<(), tickwheel_jobs::EncodeError>(())
+/// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
 /// ```
 #[doc(alias("task", "worker", "message", "payload"))]
 #[diagnostic::on_unimplemented(
@@ -109,7 +112,7 @@ pub trait Job: Serialize + DeserializeOwned + Send + 'static {
     /// The due jobs of a kind are taken from its partitions in turn, so a partition with few jobs does not wait
     /// behind one with many. Within a partition they start in the order of their due times.
     /// [`Kind::limit_each`](crate::Kind::limit_each) limits how many of each run at once. A partition has 1 to 255
-    /// bytes: the insert refuses others with [`StoreError::TooLong`].
+    /// bytes: the insert refuses others with [`InvalidInput::TooLong`].
     ///
     /// The insert calls this once, and the store keeps what it returns. Occurrences of a schedule have no partition.
     #[doc(alias("tenant", "group", "shard", "concurrency_key"))]
@@ -123,10 +126,10 @@ pub trait Job: Serialize + DeserializeOwned + Send + 'static {
     /// # Errors
     ///
     /// If the job cannot be encoded. The insert is refused then, and its error returns the job.
-    fn encode(&self) -> Result<Vec<u8>, EncodeError> {
+    fn encode(&self) -> Result<Vec<u8>, Box<dyn Error + Send + Sync>> {
         let mut payload = Vec::with_capacity(128);
         let mut json = serde_json::Serializer::with_formatter(&mut payload, Levels(0));
-        self.serialize(&mut json).map_err(EncodeError::new)?;
+        self.serialize(&mut json)?;
         Ok(payload)
     }
 
@@ -135,8 +138,8 @@ pub trait Job: Serialize + DeserializeOwned + Send + 'static {
     /// # Errors
     ///
     /// If the bytes are not a job of this kind. The job is dead then, because a retry would fail too.
-    fn decode(payload: &[u8]) -> Result<Self, DecodeError> {
-        serde_json::from_slice(payload).map_err(DecodeError::new)
+    fn decode(payload: &[u8]) -> Result<Self, Box<dyn Error + Send + Sync>> {
+        Ok(serde_json::from_slice(payload)?)
     }
 }
 
@@ -190,12 +193,12 @@ pub(crate) fn check_headers(headers: &Headers) -> Result<(), StoreError> {
     for name in headers.keys() {
         let (bytes, most) = (name.len(), usize::from(u8::MAX));
         if bytes == 0 || bytes > most {
-            return Err(StoreError::TooLong { what: "header's name", bytes, most });
+            return Err(InvalidInput::TooLong { what: "header's name", bytes, most }.into());
         }
     }
     let bytes = headers.iter().map(|(name, value)| 3 + name.len() + value.len()).sum();
     if bytes > HEADER_BYTES {
-        return Err(StoreError::TooLong { what: "headers", bytes, most: HEADER_BYTES });
+        return Err(InvalidInput::TooLong { what: "headers", bytes, most: HEADER_BYTES }.into());
     }
     Ok(())
 }
@@ -474,7 +477,7 @@ mod tests {
     fn headers_have_4_kib_at_most() {
         assert_eq!(check_headers(&header("n", HEADER_BYTES - 4)), Ok(()));
         let (what, most) = ("headers", HEADER_BYTES);
-        let refused = StoreError::TooLong { what, bytes: most + 1, most };
+        let refused = StoreError::Invalid(InvalidInput::TooLong { what, bytes: most + 1, most });
         assert_eq!(check_headers(&header("n", HEADER_BYTES - 3)), Err(refused));
         assert!(check_headers(&header("", 1)).is_err());
         assert!(check_headers(&header(&"n".repeat(256), 1)).is_err());

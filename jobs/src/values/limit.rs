@@ -24,11 +24,11 @@
 //!   with what is used up of the others: as many tokens, and at most a period.
 //! - `store/redis/scripts/tokens.lua` has the same rules, and keeps the same text.
 
-use core::fmt;
 use core::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::invalid_input::InvalidInput;
 use super::time::Millis;
 
 /// How many jobs may start in a period, and how many at once after a quiet time.
@@ -223,7 +223,7 @@ fn micros(time: Millis) -> i64 {
 }
 
 /// How many jobs of a scope may run at once, how often they may start, and the weight of a partition. A scope is the
-/// queue ([`Client::limit`](crate::Client::limit)), a flow ([`Kind::limit`](crate::Kind::limit)), each partition of a
+/// queue ([`Queue::limit`](crate::Queue::limit)), a flow ([`Kind::limit`](crate::Kind::limit)), each partition of a
 /// kind ([`Kind::limit_each`](crate::Kind::limit_each)), or one of them
 /// ([`Partition::limit`](crate::Partition::limit)).
 ///
@@ -250,27 +250,6 @@ pub struct Limit {
     burst: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) weight: Option<u32>,
-}
-
-/// Why a limit was refused.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub enum LimitError {
-    /// The limit is zero, so no job of the scope would ever run. For that, use [`Kind::pause`](crate::Kind::pause).
-    Zero,
-    /// The weight is not from 1 to 1000.
-    Weight(u32),
-    /// Only a partition has a weight: each partition of a kind, or one.
-    NoTurns,
-    /// The period of a rate is not from one millisecond to 366 days.
-    Period(Duration),
-    /// The burst is below 1 or above 1,000,000. Or the rate would need more than a thousand years to start as many
-    /// jobs.
-    Burst(u32),
-    /// A burst belongs to a rate, and this limit has none.
-    NoRate,
-    /// The queue has this many scopes with a limit, a hold or a paused partition, and takes no more.
-    TooManyScopes(usize),
 }
 
 /// The greatest weight.
@@ -360,21 +339,21 @@ impl Limit {
     }
 
     /// Returns the limit if it is valid. `has_turns`: its scope is a partition.
-    pub(crate) fn checked(self, has_turns: bool) -> Result<Limit, LimitError> {
+    pub(crate) fn checked(self, has_turns: bool) -> Result<Limit, InvalidInput> {
         let longest = LONGEST_PERIOD.as_millis();
         match (self.running, self.rate, self.per_ms, self.burst, self.weight) {
-            (Some(0), ..) | (_, Some(0), ..) => Err(LimitError::Zero),
+            (Some(0), ..) | (_, Some(0), ..) => Err(InvalidInput::ZeroLimit),
             (_, Some(_), Some(per), ..) if per == 0 || u128::from(per) > longest => {
-                Err(LimitError::Period(Duration::from_millis(per)))
+                Err(InvalidInput::RatePeriod(Duration::from_millis(per)))
             }
-            (_, Some(_), None, ..) => Err(LimitError::Period(Duration::ZERO)),
-            (_, None, _, Some(_), _) => Err(LimitError::NoRate),
+            (_, Some(_), None, ..) => Err(InvalidInput::RatePeriod(Duration::ZERO)),
+            (_, None, _, Some(_), _) => Err(InvalidInput::BurstWithoutRate),
             (_, rate, per, Some(burst), _) if !is_burst(burst, rate, per) => {
-                Err(LimitError::Burst(burst))
+                Err(InvalidInput::Burst(burst))
             }
-            (.., Some(_)) if !has_turns => Err(LimitError::NoTurns),
+            (.., Some(_)) if !has_turns => Err(InvalidInput::WeightWithoutPartition),
             (.., Some(weight)) if weight == 0 || weight > MOST_WEIGHT => {
-                Err(LimitError::Weight(weight))
+                Err(InvalidInput::Weight(weight))
             }
             _ => Ok(self),
         }
@@ -405,33 +384,6 @@ fn is_burst(burst: u32, rate: Option<u32>, per_ms: Option<u64>) -> bool {
     let longest = 1000 * LONGEST_PERIOD.as_millis();
     (1..=MOST_BURST).contains(&burst) && spacing * u128::from(burst) <= longest
 }
-
-impl fmt::Display for LimitError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            LimitError::Zero => f.write_str("a limit of zero jobs: no job would run; use a pause"),
-            LimitError::Weight(weight) => {
-                write!(f, "a weight of {weight}: a partition has between 1 and {MOST_WEIGHT}")
-            }
-            LimitError::NoTurns => f.write_str("a weight: only a partition has one"),
-            LimitError::Period(per) => {
-                write!(f, "a rate for {per:?}: a period has between 1 ms and {LONGEST_PERIOD:?}")
-            }
-            LimitError::Burst(burst) => {
-                write!(
-                    f,
-                    "a burst of {burst}: it has between 1 and {MOST_BURST}, and less than the starts of a thousand years"
-                )
-            }
-            LimitError::NoRate => f.write_str("a burst without a rate"),
-            LimitError::TooManyScopes(scopes) => {
-                write!(f, "{scopes} scopes of the queue have a limit, and no more may have one")
-            }
-        }
-    }
-}
-
-impl std::error::Error for LimitError {}
 
 #[cfg(test)]
 mod tests {
@@ -605,24 +557,27 @@ mod tests {
     /// P23: A limit that could not hold is refused.
     #[test]
     fn limit_that_cannot_hold_is_refused() {
-        assert_eq!(Limit::running(0).checked(true), Err(LimitError::Zero));
-        assert_eq!(Limit::running(1).weight(0).checked(true), Err(LimitError::Weight(0)));
-        assert_eq!(Limit::running(1).weight(1001).checked(true), Err(LimitError::Weight(1001)));
-        assert_eq!(Limit::running(1).weight(2).checked(false), Err(LimitError::NoTurns));
+        assert_eq!(Limit::running(0).checked(true), Err(InvalidInput::ZeroLimit));
+        assert_eq!(Limit::running(1).weight(0).checked(true), Err(InvalidInput::Weight(0)));
+        assert_eq!(Limit::running(1).weight(1001).checked(true), Err(InvalidInput::Weight(1001)));
+        assert_eq!(
+            Limit::running(1).weight(2).checked(false),
+            Err(InvalidInput::WeightWithoutPartition)
+        );
         assert_eq!(Limit::running(1).checked(false), Ok(Limit::running(1)));
         let per = |jobs, per| Limit::none().rate(jobs, per).checked(true);
         let (year, second) = (Duration::from_secs(365 * 24 * 3600), Duration::from_secs(1));
-        assert_eq!(per(0, second), Err(LimitError::Zero));
-        assert_eq!(per(1, Duration::ZERO), Err(LimitError::Period(Duration::ZERO)));
-        assert_eq!(per(1, 2 * year), Err(LimitError::Period(2 * year)));
+        assert_eq!(per(0, second), Err(InvalidInput::ZeroLimit));
+        assert_eq!(per(1, Duration::ZERO), Err(InvalidInput::RatePeriod(Duration::ZERO)));
+        assert_eq!(per(1, 2 * year), Err(InvalidInput::RatePeriod(2 * year)));
         assert!(per(1, year).is_ok() && per(u32::MAX, Duration::from_nanos(1)).is_ok());
-        assert!(matches!(per(1, Duration::MAX), Err(LimitError::Period(_))));
-        assert_eq!(Limit::running(1).burst(2).checked(true), Err(LimitError::NoRate));
+        assert!(matches!(per(1, Duration::MAX), Err(InvalidInput::RatePeriod(_))));
+        assert_eq!(Limit::running(1).burst(2).checked(true), Err(InvalidInput::BurstWithoutRate));
         let burst = |jobs| Limit::none().rate(1, second).burst(jobs).checked(false);
-        assert_eq!(burst(0), Err(LimitError::Burst(0)));
-        assert_eq!(burst(1_000_001), Err(LimitError::Burst(1_000_001)));
+        assert_eq!(burst(0), Err(InvalidInput::Burst(0)));
+        assert_eq!(burst(1_000_001), Err(InvalidInput::Burst(1_000_001)));
         assert!(burst(1_000_000).is_ok());
         let rare = Limit::none().rate(1, year).burst(1_000_000);
-        assert_eq!(rare.checked(false), Err(LimitError::Burst(1_000_000)));
+        assert_eq!(rare.checked(false), Err(InvalidInput::Burst(1_000_000)));
     }
 }

@@ -1,4 +1,5 @@
 pub(crate) mod hook;
+pub(crate) mod invalid_input;
 pub(crate) mod time;
 #[cfg(feature = "redis")]
 pub(crate) mod server_time;

@@ -21,7 +21,7 @@ use super::time::Rfc3339;
 pub enum PendingReason {
     /// It is due at this time.
     NotDue(SystemTime),
-    /// The queue is paused: see [`Client::pause`](crate::Client::pause).
+    /// The queue is paused: see [`Queue::pause`](crate::Queue::pause).
     QueuePaused,
     /// Its kind is paused: see [`Kind::pause`](crate::Kind::pause).
     KindPaused,

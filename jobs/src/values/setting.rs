@@ -24,7 +24,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::time::{Millis, TimeError};
+use super::invalid_input::InvalidInput;
+use super::time::Millis;
 
 /// How many completed jobs of a kind are kept: up to a number, an age and a size. The first bound that is reached
 /// removes the oldest. A job on whose end a caller waits ([`Client::call`](crate::Client::call)) is kept for a
@@ -113,10 +114,10 @@ impl HeadStart {
     pub(crate) const NONE: HeadStart = HeadStart(0);
 
     /// Returns the head start, rounded down to milliseconds.
-    pub(crate) fn new(by: Duration) -> Result<HeadStart, TimeError> {
+    pub(crate) fn new(by: Duration) -> Result<HeadStart, InvalidInput> {
         match i64::try_from(by.as_millis()) {
             Ok(ms) if by <= LONGEST => Ok(HeadStart(ms)),
-            _ => Err(TimeError::TooLong(by)),
+            _ => Err(InvalidInput::DelayTooLong(by)),
         }
     }
 
@@ -258,8 +259,8 @@ mod tests {
             assert_eq!(HeadStart::from_text(&head_start.to_text()), Some(head_start));
         }
         let too_long = LONGEST + Duration::from_nanos(1);
-        assert_eq!(HeadStart::new(too_long), Err(TimeError::TooLong(too_long)));
-        assert_eq!(HeadStart::new(Duration::MAX), Err(TimeError::TooLong(Duration::MAX)));
+        assert_eq!(HeadStart::new(too_long), Err(InvalidInput::DelayTooLong(too_long)));
+        assert_eq!(HeadStart::new(Duration::MAX), Err(InvalidInput::DelayTooLong(Duration::MAX)));
         assert!(HeadStart::new(Duration::from_micros(999)).unwrap().is_none());
         for text in ["", "-1", "else", "99999999999999999999", "999999999999999"] {
             assert_eq!(HeadStart::from_text(text), None, "{text}");

@@ -302,7 +302,7 @@ impl PartialEq for Limits {
 
 impl Eq for Limits {}
 
-/// A scope with a limit, and the number of its claimed jobs: see [`Client::limits`](crate::Client::limits).
+/// A scope with a limit, and the number of its claimed jobs: see [`Queue::limits`](crate::Queue::limits).
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct LimitInfo {

@@ -12,6 +12,7 @@
 use core::fmt;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use super::invalid_input::InvalidInput;
 use serde::{Serialize, Serializer};
 use tickwheel::{Earliest, When};
 
@@ -25,43 +26,6 @@ pub(crate) struct Now {
     pub(crate) wall: SystemTime,
     pub(crate) instant: Instant,
 }
-
-/// A time that a job cannot have: before 1970, or after the year 9999.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub enum TimeError {
-    /// The wall-clock time lies before 1970.
-    Before1970(SystemTime),
-    /// The wall-clock time lies after the year 9999.
-    After9999(SystemTime),
-    /// The delay ends after the year 9999, or the window of a [`When`] does; or a head start is longer than ten years
-    /// ([`Kind::head_start`](crate::Kind::head_start)).
-    TooLong(Duration),
-}
-
-impl fmt::Display for TimeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            TimeError::Before1970(time) => {
-                let before = UNIX_EPOCH.duration_since(*time).unwrap_or_default();
-                write!(f, "a job cannot be due {before:?} before 1970")
-            }
-            TimeError::After9999(time) => {
-                let after = time.duration_since(UNIX_EPOCH).unwrap_or_default();
-                write!(f, "a job cannot be due {after:?} after 1970, which is past the year 9999")
-            }
-            TimeError::TooLong(delay) => {
-                write!(
-                    f,
-                    "{delay:?} is too long: a delay ends with the year 9999 at the latest, and a head start has ten \
-                     years at most"
-                )
-            }
-        }
-    }
-}
-
-impl std::error::Error for TimeError {}
 
 impl Millis {
     pub(crate) const ZERO: Millis = Millis(0);
@@ -84,12 +48,12 @@ impl Millis {
     }
 
     /// Returns the first whole millisecond at or after `time`.
-    pub(crate) fn due(time: SystemTime) -> Result<Millis, TimeError> {
-        let since = time.duration_since(UNIX_EPOCH).map_err(|_| TimeError::Before1970(time))?;
+    pub(crate) fn due(time: SystemTime) -> Result<Millis, InvalidInput> {
+        let since = time.duration_since(UNIX_EPOCH).map_err(|_| InvalidInput::Before1970(time))?;
         let ms = since.as_nanos().div_ceil(1_000_000);
         match i64::try_from(ms) {
             Ok(ms) if ms <= Millis::MAX.0 => Ok(Millis(ms)),
-            _ => Err(TimeError::After9999(time)),
+            _ => Err(InvalidInput::After9999(time)),
         }
     }
 
@@ -120,7 +84,7 @@ impl Now {
 
     /// Returns the due time that `when` means now. `draw` is a random number: it chooses the place in the
     /// window of `when`.
-    pub(crate) fn resolve(self, when: When, draw: u64) -> Result<Millis, TimeError> {
+    pub(crate) fn resolve(self, when: When, draw: u64) -> Result<Millis, InvalidInput> {
         let delay = match when.earliest() {
             Earliest::After(delay) => Ok(delay),
             Earliest::At(instant) => Ok(instant.saturating_duration_since(self.instant)),
@@ -129,9 +93,9 @@ impl Now {
         };
         let due = match delay {
             Ok(delay) => {
-                let time = self.wall.checked_add(delay).ok_or(TimeError::TooLong(delay))?;
+                let time = self.wall.checked_add(delay).ok_or(InvalidInput::DelayTooLong(delay))?;
                 Millis::due(time).map_err(|error| match error {
-                    TimeError::After9999(_) => TimeError::TooLong(delay),
+                    InvalidInput::After9999(_) => InvalidInput::DelayTooLong(delay),
                     other => other,
                 })?
             }
@@ -149,7 +113,7 @@ impl Now {
         // The check does not depend on `draw`: the same insert is always accepted, or always refused.
         let latest = due.to_system().checked_add(leeway);
         if latest.is_none_or(|latest| Millis::due(latest).is_err()) {
-            return Err(TimeError::TooLong(leeway));
+            return Err(InvalidInput::DelayTooLong(leeway));
         }
         let choices = u64::try_from(leeway.as_millis()).unwrap_or(u64::MAX).saturating_add(1);
         Ok(due.plus(Duration::from_millis(draw % choices)))

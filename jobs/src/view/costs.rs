@@ -110,7 +110,7 @@ fn fill_with_ended(path: &Path, dead: u64) {
 /// Adds pending jobs, of which [`MORE_THAN_READ`] are overdue and a thousand are due in each later hour. Returns one of
 /// them.
 fn fill(jobs: &Jobs, driver: &Driver, pending: u64, dead: u64) -> JobId {
-    jobs.pause().unwrap();
+    jobs.queue().pause().unwrap();
     jobs.schedule("report", 60 * MINUTE, Charge(0)).unwrap();
     jobs.insert_batch((0..MORE_THAN_READ).map(|n| (Duration::ZERO, mail(n)))).unwrap();
     // After this one, no job is the last of its kind: each goes to the table of later hours.

@@ -132,7 +132,7 @@ impl View {
         let range = last.minus(back(steps - 1)).to_system()..now.to_system() + length;
         let found = match kind {
             Some(kind) => self.client.kind_named(kind).history(step, range)?,
-            None => self.client.history(step, range)?,
+            None => self.client.queue().history(step, range)?,
         };
         let entry = |at: usize| {
             let begin = last.minus(back(steps - 1 - at)).to_system();

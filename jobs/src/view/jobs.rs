@@ -68,6 +68,8 @@ pub struct JobFilter {
     pub error: Option<String>,
     /// Of this group of dead jobs: [`DeadGroup::group`](super::DeadGroup::group).
     pub group: Option<JobId>,
+    /// A member of this group of jobs.
+    pub member_of: Option<GroupId>,
     /// Due at this time or later.
     pub from: Option<SystemTime>,
     /// Due at this time or earlier.
@@ -229,7 +231,7 @@ struct Found {
 impl View {
     /// Returns at most `most` jobs of a list, from a place on: [`JobList::next`], or none for the beginning.
     ///
-    /// A filter by text, error or group reads each record, and so does one by key for jobs that have ended, and
+    /// A filter by text, error, group or member reads each record, and so does one by key for jobs that have ended, and
     /// [`ListState::Retrying`]. Such a search ends early: see [`Searched::hit_limit`].
     ///
     /// # Errors
@@ -534,7 +536,8 @@ impl JobFilter {
 
     fn is_more_than_a_group(&self) -> bool {
         let texts = [&self.key, &self.text, &self.error];
-        texts.into_iter().any(Option::is_some) || self.from.is_some() || self.to.is_some()
+        let is_text = texts.into_iter().any(Option::is_some);
+        is_text || self.member_of.is_some() || self.from.is_some() || self.to.is_some()
     }
 
     /// Says whether each record has to be looked at.
@@ -542,6 +545,7 @@ impl JobFilter {
         self.text.is_some()
             || self.error.is_some()
             || self.group.is_some()
+            || self.member_of.is_some()
             || self.state == ListState::Retrying
             || (self.key.is_some() && !self.state.is_alive())
     }
@@ -590,6 +594,7 @@ impl JobFilter {
             && is(&self.kind, Some(&job.kind))
             && is(&self.key, job.key.as_deref())
             && self.error.as_ref().is_none_or(|text| error_of(job).contains(text))
+            && self.member_of.is_none_or(|group| job.group == Some(group))
             && (self.group.is_none() || self.takes_group(&job.kind, &first_line()))
             && self.text.as_ref().is_none_or(|text| redactor.has(job, &text.to_lowercase()))
     }
@@ -610,6 +615,9 @@ impl fmt::Display for JobFilter {
         }
         if let Some(group) = &self.group {
             write!(f, " of the group {group}")?;
+        }
+        if let Some(group) = &self.member_of {
+            write!(f, " that are members of {group}")?;
         }
         let mut and = " with";
         for (name, text) in

@@ -147,7 +147,7 @@ impl View {
     /// If the store could not be read.
     pub fn kinds(&self, after: Option<&str>, most: usize) -> Result<Kinds, StoreError> {
         let asked = self.asked()?;
-        let mut all = self.client.kinds()?;
+        let mut all = self.client.queue().kinds()?;
         let place = |name: &str| (!asked.settings.paused_kinds.contains(name), name.to_owned());
         all.sort_by_cached_key(|(name, _)| place(name));
         let after = after.map(place);
@@ -164,7 +164,7 @@ impl View {
     /// If the store could not be read.
     pub fn kinds_with_most_jobs(&self) -> Result<Kinds, StoreError> {
         let asked = self.asked()?;
-        let mut all = self.client.kinds()?;
+        let mut all = self.client.queue().kinds()?;
         let jobs = |(name, jobs): &(String, u64)| jobs + asked.dead.get(name).copied().unwrap_or(0);
         all.sort_by(|a, b| jobs(b).cmp(&jobs(a)).then_with(|| a.0.cmp(&b.0)));
         self.rows_of(&asked, &all, 0, MOST_KINDS)

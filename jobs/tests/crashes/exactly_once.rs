@@ -124,7 +124,8 @@ fn compare(client: &Client, conn: &Connection, ids: &BTreeMap<JobId, u32>) -> us
         .collect();
     assert_eq!(kept, first.iter().map(|n| (*n, Some(n.to_string().into_bytes()))).collect());
     let now = SystemTime::now();
-    let history = client.history(Step::Minute, now - 60 * 60_000 * MS..now + 60_000 * MS).unwrap();
+    let history =
+        client.queue().history(Step::Minute, now - 60 * 60_000 * MS..now + 60_000 * MS).unwrap();
     let (completed, inserted) =
         history.iter().fold((0, 0), |sums, it| (sums.0 + it.completed, sums.1 + it.inserted));
     assert_eq!(completed, effects.len() as u64);

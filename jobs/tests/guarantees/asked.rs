@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use tickwheel_jobs::{Cancel, Client, Driver, Fail, JobId, Jobs};
+use tickwheel_jobs::{Cancel, Client, Driver, Fail, JobId, Jobs, NewJob};
 
 use super::support::*;
 
@@ -81,11 +81,11 @@ fn id_of_a_cancelled_job_can_be_used_again_once_it_is_forgotten() {
     let folder = tempfile::tempdir().unwrap();
     let (jobs, driver, client, log) = cancelled_from_elsewhere(&folder);
     let id = JobId::named("order 7");
-    jobs.insert_with_id(id, MS, close(1)).unwrap();
+    jobs.insert_job(NewJob::new(close(1)).at(MS).id(id)).unwrap();
     driver.advance(SECOND);
     assert_eq!(log.get(), [1]);
     driver.advance(24 * HOUR * 60);
-    jobs.insert_with_id(id, HOUR, close(2)).unwrap();
+    jobs.insert_job(NewJob::new(close(2)).at(HOUR).id(id)).unwrap();
     // The client goes by the clock of the system, 60 days ago: this job is due at once.
     client.insert(HOUR, close(3)).unwrap();
     driver.advance(2 * HOUR);

@@ -35,8 +35,10 @@ async fn every_verb(client: &Client, runs: bool) {
     assert_eq!(client.asynchronous().get(id).await.unwrap(), None);
 
     let named = JobId::named("one");
-    let first = client.asynchronous().insert_with_id(named, HOUR, close(2)).await.unwrap();
-    let again = client.asynchronous().insert_with_id(named, HOUR, close(2)).await.unwrap();
+    let first =
+        client.asynchronous().insert_job(NewJob::new(close(2)).at(HOUR).id(named)).await.unwrap();
+    let again =
+        client.asynchronous().insert_job(NewJob::new(close(2)).at(HOUR).id(named)).await.unwrap();
     assert_eq!((first.is_new, again.is_new, again.id), (true, false, named));
     let new = NewJob::new(close(3)).at(HOUR).key("3").unique_until(Until::Ended);
     assert!(client.asynchronous().insert_job(new).await.unwrap().is_new);
@@ -88,7 +90,7 @@ async fn every_verb(client: &Client, runs: bool) {
     let step = later.asynchronous().next_step().await.unwrap();
     assert_eq!(step.map(|step| step.changed), Some(4));
     assert_eq!(later.asynchronous().run().await.map(|all| all.changed), Ok(4));
-    let kinds = client.asynchronous().kinds().await.unwrap();
+    let kinds = client.asynchronous().queue().kinds().await.unwrap();
     assert_eq!(kinds, [(Close::KIND.to_owned(), 4)]);
     let unhandled = client.asynchronous().unhandled().await.unwrap();
     assert_eq!(unhandled.is_empty(), runs);
@@ -96,17 +98,17 @@ async fn every_verb(client: &Client, runs: bool) {
     assert!(gauges.contains("tickwheel_jobs_pending{") && gauges.contains("_running{") == runs);
     let closes = client.kind::<Close>();
     let of_acme = closes.partition("acme");
-    client.asynchronous().limit(Limit::running(9)).await.unwrap();
+    client.asynchronous().queue().limit(Limit::running(9)).await.unwrap();
     closes.asynchronous().limit(Limit::running(8)).await.unwrap();
     closes.asynchronous().limit_each(Limit::running(7)).await.unwrap();
     of_acme.asynchronous().limit(Limit::running(6)).await.unwrap();
-    assert_eq!(client.asynchronous().limits().await.unwrap().len(), 4);
+    assert_eq!(client.asynchronous().queue().limits().await.unwrap().len(), 4);
     of_acme.asynchronous().pause().await.unwrap();
     of_acme.asynchronous().resume().await.unwrap();
-    client.asynchronous().hold(MS).await.unwrap();
+    client.asynchronous().queue().hold(MS).await.unwrap();
     closes.asynchronous().hold(MS).await.unwrap();
     of_acme.asynchronous().hold(HOUR).await.unwrap();
-    assert_eq!(client.asynchronous().limits().await.unwrap().len(), 4);
+    assert_eq!(client.asynchronous().queue().limits().await.unwrap().len(), 4);
     of_acme.asynchronous().hold(std::time::Duration::ZERO).await.unwrap();
     let group = client.group().add(24 * HOUR, close(10)).asynchronous().open().await.unwrap();
     group.asynchronous().add(24 * HOUR, close(11)).await.unwrap();
@@ -232,9 +234,9 @@ const VERBS: [(&str, Verb); 20] = [
         })
     }),
     ("limit", |client| {
-        Box::pin(async move { client.asynchronous().limit(Limit::running(9)).await })
+        Box::pin(async move { client.asynchronous().queue().limit(Limit::running(9)).await })
     }),
-    ("hold", |client| Box::pin(async move { client.asynchronous().hold(MS).await })),
+    ("hold", |client| Box::pin(async move { client.asynchronous().queue().hold(MS).await })),
     ("group", |client| {
         Box::pin(async {
             let inserted = client.group().add(HOUR, close(1)).asynchronous().insert().await;
@@ -252,7 +254,7 @@ const VERBS: [(&str, Verb); 20] = [
         })
     }),
     ("groups", |client| Box::pin(async { client.asynchronous().groups().await.map(drop) })),
-    ("limits", |client| Box::pin(async { client.asynchronous().limits().await.map(drop) })),
+    ("limits", |client| Box::pin(async { client.asynchronous().queue().limits().await.map(drop) })),
     ("why_pending", |client| {
         Box::pin(async { client.asynchronous().why_pending(JobId::new()).await.map(drop) })
     }),

@@ -2,9 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use tickwheel_jobs::{
-    Durability, EncodeError, InsertErrorKind, Job, Jobs, OpenError, StoreError, TimeError,
-};
+use tickwheel_jobs::{Durability, InsertErrorKind, InvalidInput, Job, Jobs, OpenError, StoreError};
 
 use super::support::*;
 
@@ -135,23 +133,26 @@ impl Job for Stubborn {
 fn refused_job_is_given_back() {
     on_manual(|jobs, driver, _| {
         let refused = jobs.insert(SECOND, Stubborn).unwrap_err();
-        let InsertErrorKind::Encode(error) = refused.kind().clone() else { panic!("{refused}") };
-        assert_eq!(error, EncodeError::new("I would rather not"));
+        let encode = InvalidInput::Encode("I would rather not".to_owned());
+        assert_eq!(*refused.kind(), InsertErrorKind::Invalid(encode));
         let Stubborn = refused.into_inner();
 
         let before = UNIX_EPOCH - SECOND;
         let refused = jobs.insert(before, close(1)).unwrap_err();
-        assert_eq!(*refused.kind(), InsertErrorKind::Time(TimeError::Before1970(before)));
+        assert_eq!(*refused.kind(), InsertErrorKind::Invalid(InvalidInput::Before1970(before)));
         assert_eq!(refused.into_inner(), close(1));
         let far: SystemTime = UNIX_EPOCH + Duration::from_secs(253_402_300_800);
         let refused = jobs.insert(far, close(1)).unwrap_err();
-        assert_eq!(*refused.kind(), InsertErrorKind::Time(TimeError::After9999(far)));
+        assert_eq!(*refused.kind(), InsertErrorKind::Invalid(InvalidInput::After9999(far)));
         let refused = jobs.insert(Duration::MAX, close(1)).unwrap_err();
-        assert_eq!(*refused.kind(), InsertErrorKind::Time(TimeError::TooLong(Duration::MAX)));
+        assert_eq!(
+            *refused.kind(),
+            InsertErrorKind::Invalid(InvalidInput::DelayTooLong(Duration::MAX))
+        );
         for long in [HOUR, Duration::MAX] {
             let jitter = tickwheel_jobs::tickwheel::When::wall(far - MS).jitter(long);
             let refused = jobs.insert(jitter, close(1)).unwrap_err();
-            assert_eq!(*refused.kind(), InsertErrorKind::Time(TimeError::TooLong(long)));
+            assert_eq!(*refused.kind(), InsertErrorKind::Invalid(InvalidInput::DelayTooLong(long)));
         }
         let last = jobs.insert(far - MS, close(1)).unwrap();
         assert!(jobs.reschedule(last, far).is_err());
@@ -161,7 +162,7 @@ fn refused_job_is_given_back() {
         let key = "k".repeat(256);
         for key in ["", key.as_str()] {
             let refused = jobs.keyed(key).insert(SECOND, close(1)).unwrap_err();
-            let kind = InsertErrorKind::Store(StoreError::TooLong {
+            let kind = InsertErrorKind::Invalid(InvalidInput::TooLong {
                 what: "key",
                 bytes: key.len(),
                 most: 255,
@@ -211,7 +212,10 @@ fn payload_that_json_cannot_hold_is_refused_or_dead() {
         .unwrap();
     jobs.insert(SECOND, nest(127)).unwrap();
     let refused = jobs.insert(SECOND, nest(128)).unwrap_err();
-    assert!(matches!(refused.kind(), InsertErrorKind::Encode(_)), "{refused}");
+    assert!(
+        matches!(refused.kind(), InsertErrorKind::Invalid(InvalidInput::Encode(_))),
+        "{refused}"
+    );
     assert!(refused.to_string().contains("127 levels"), "{refused}");
     let number = jobs.insert(SECOND, Number(f64::NAN)).unwrap();
     driver.advance(SECOND);

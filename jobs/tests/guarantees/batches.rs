@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use tickwheel_jobs::rusqlite::Connection;
 use tickwheel_jobs::{
-    Builder, Cancel, Driver, Event, Fail, JobId, JobState, Jobs, OpenError, Outcome, Retry, Run,
+    Builder, Cancel, Driver, Event, Fail, JobId, JobState, Jobs, NewJob, OpenError, Outcome, Retry,
+    Run,
 };
 
 use super::run_reports::Reports;
@@ -49,7 +50,7 @@ fn batch_is_in_the_order_of_due_times_then_of_ids() {
         let due = driver.wall_now() + 10 * MS;
         jobs.insert(due, close(2)).unwrap();
         assert_eq!(driver.advance(20 * MS), 0);
-        jobs.insert_with_id(JobId::from_u128(1), due, close(1)).unwrap();
+        jobs.insert_job(NewJob::new(close(1)).at(due).id(JobId::from_u128(1))).unwrap();
         jobs.insert(due + SECOND / 2, close(3)).unwrap();
         assert_eq!(driver.advance(SECOND), 3);
         assert_eq!(batches.take(), [[1, 2, 3]]);

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use tickwheel_jobs::rusqlite::{Connection, Transaction, TransactionBehavior};
 use tickwheel_jobs::{
-    Builder, Cancel, Client, Driver, EndInError, Fail, FollowUpError, InsertErrorKind, JobId,
-    JobState, Jobs, Keep, NewJob, Outcome, Retry, Run, Step, StoreError, TestRun, Until,
+    Builder, Cancel, Client, Driver, Fail, InsertErrorKind, InvalidInput, JobId, JobState, Jobs,
+    Keep, NewJob, Outcome, Retry, Run, Step, StoreError, TestRun, Until,
 };
 
 use super::run_reports::Reports;
@@ -55,7 +55,7 @@ fn end_in(path: &Path, order: u64, run: &Run, commits: bool) -> Result<(), Fail>
 fn counted(client: &Client, driver: &Driver) -> [u64; 6] {
     let now = driver.wall_now();
     let mut sums = [0; 6];
-    for part in client.history(Step::Minute, now - 2 * HOUR..now + HOUR).unwrap() {
+    for part in client.queue().history(Step::Minute, now - 2 * HOUR..now + HOUR).unwrap() {
         let of_part = [
             part.completed,
             part.retried,
@@ -128,7 +128,7 @@ fn effect_and_end_of_a_run_are_one_commit() {
         .unwrap();
     for order in 0..10 {
         let id = JobId::named(&order.to_string());
-        jobs.insert_with_id(id, MS * order as u32, close(order)).unwrap();
+        jobs.insert_job(NewJob::new(close(order)).at(MS * order as u32).id(id)).unwrap();
     }
     assert_eq!(driver.advance(SECOND), 10);
     assert_eq!(looked.get(), (0..10).collect::<Vec<_>>());
@@ -143,7 +143,7 @@ fn effect_and_end_of_a_run_are_one_commit() {
     let stats = jobs.stats();
     assert_eq!((stats.completed, stats.failed, stats.snoozed, stats.in_flight), (10, 0, 0, 0));
     // Ids that a caller chose are remembered.
-    let again = jobs.insert_with_id(JobId::named("0"), SECOND, close(0)).unwrap();
+    let again = jobs.insert_job(NewJob::new(close(0)).at(SECOND).id(JobId::named("0"))).unwrap();
     assert!(!again.is_new);
     jobs.check().unwrap();
     other.check().unwrap();
@@ -230,7 +230,7 @@ fn follow_ups_are_stored_with_the_commit_that_ends_their_run() {
             assert_eq!(run.client().get(id)?.is_some(), commits);
             let refused = run.then(SECOND, Push { to: "late".to_owned() }).map_err(|error| {
                 assert_eq!(error.into_inner().to, "late");
-                InsertErrorKind::Store(StoreError::FollowUp(FollowUpError::Ended))
+                InsertErrorKind::Store(StoreError::RunEnded)
             });
             assert!(refused.is_err());
             if job.order == 3 { Err(Fail::dead("dies")) } else { Ok(()) }
@@ -422,7 +422,7 @@ fn run_that_ends_in_a_transaction_has_completed_although_its_handler_goes_on() {
     // The shutdown has given the other claim back, and its job runs again.
     for run in &runs {
         let error = refused(&path, run);
-        assert!(matches!(error, EndInError::ClaimLost | EndInError::Ended), "{error:?}");
+        assert!(matches!(error, StoreError::ClaimLost | StoreError::RunEnded), "{error:?}");
     }
     let (jobs, driver) = Jobs::open(&path).unwrap().handle(|_: Close, _| Ok(())).manual().unwrap();
     assert_eq!((driver.advance(HOUR), jobs.stats().interruptions), (1, 0));
@@ -448,17 +448,17 @@ fn run_without_its_claim_does_not_end_in_a_transaction() {
         .handle(move |job: Close, run| {
             if job.order == 1 {
                 inside.get().unwrap().0.advance(3 * SECOND);
-                assert_eq!(refused(&own, run), EndInError::Ended);
+                assert_eq!(refused(&own, run), StoreError::RunEnded);
             }
             if job.order == 3 {
                 // A second end, in the same transaction and in another one.
                 in_transaction(&own, true, |transaction| {
                     run.end_in(transaction)?;
                     let again = run.end_in(transaction);
-                    assert_eq!(again, Err(StoreError::EndIn(EndInError::Ended)));
+                    assert_eq!(again, Err(StoreError::RunEnded));
                     Ok(())
                 })?;
-                assert_eq!(refused(&own, run), EndInError::Ended);
+                assert_eq!(refused(&own, run), StoreError::RunEnded);
             }
             *kept.lock().unwrap() = Some(run.clone());
             Ok(())
@@ -471,11 +471,11 @@ fn run_without_its_claim_does_not_end_in_a_transaction() {
         jobs.insert(Duration::ZERO, close(order)).unwrap();
         driver.advance(Duration::ZERO);
         let refused = refused(&path, late.lock().unwrap().as_ref().unwrap());
-        assert_eq!(refused, EndInError::Ended);
+        assert_eq!(refused, StoreError::RunEnded);
     }
     assert_eq!(jobs.pending().map(|job| job.failures).collect::<Vec<_>>(), [1]);
     let test_run = TestRun::new::<Close>(&jobs.client()).build();
-    assert_eq!(refused(&path, &test_run), EndInError::ClaimLost);
+    assert_eq!(refused(&path, &test_run), StoreError::ClaimLost);
     assert_eq!((effects(&path), jobs.stats().completed), (Vec::new(), 2));
     jobs.check().unwrap();
 
@@ -497,8 +497,8 @@ fn run_without_its_claim_does_not_end_in_a_transaction() {
         assert_eq!(jobs.stats().completed, 1);
         for refused in found.lock().unwrap().drain(..) {
             match (jobs.file(), refused) {
-                (None, Err(StoreError::EndIn(EndInError::NoFile))) => {}
-                (Some(_), Err(StoreError::EndIn(EndInError::OtherFile { .. }))) => {}
+                (None, Err(StoreError::Invalid(InvalidInput::NoFile))) => {}
+                (Some(_), Err(StoreError::Invalid(InvalidInput::OtherFile { .. }))) => {}
                 (_, refused) => panic!("{refused:?}"),
             }
         }
@@ -519,10 +519,10 @@ fn run_of_a_process_that_was_overtaken_does_not_end_in_a_transaction() {
     let (second, driver) = Jobs::open(&path)
         .unwrap()
         .handle(move |job: Close, run| {
-            assert_eq!(refused(&own, &earlier), EndInError::ClaimLost);
+            assert_eq!(refused(&own, &earlier), StoreError::ClaimLost);
             assert!(run.fence() > earlier.fence() && run.id() == id);
             end_in(&own, job.order, run, true)?;
-            assert_eq!(refused(&own, &earlier), EndInError::ClaimLost);
+            assert_eq!(refused(&own, &earlier), StoreError::ClaimLost);
             Ok(())
         })
         .manual()
@@ -546,13 +546,10 @@ fn held_runs(path: &Path) -> (Jobs, mpsc::Receiver<Run>, mpsc::Sender<()>) {
 }
 
 /// Returns why a run cannot end in a transaction on the file.
-fn refused(path: &Path, run: &Run) -> EndInError {
+fn refused(path: &Path, run: &Run) -> StoreError {
     let mut conn = Connection::open(path).unwrap();
     let transaction = conn.transaction_with_behavior(TransactionBehavior::Immediate).unwrap();
-    match run.end_in(&transaction) {
-        Err(StoreError::EndIn(error)) => error,
-        other => panic!("{other:?}"),
-    }
+    run.end_in(&transaction).unwrap_err()
 }
 
 /// A run of a partition that ends in a transaction frees its place: the next job of the partition starts, and a rollback
@@ -577,6 +574,6 @@ fn run_that_ends_in_a_transaction_frees_its_place_in_a_limit() {
     while driver.advance(MS) > 0 {}
     assert_eq!(effects(&path), [1, 1, 1]);
     assert_eq!(jobs.count().unwrap().pending, 0);
-    assert_eq!(jobs.limits().unwrap()[0].running, 0);
+    assert_eq!(jobs.queue().limits().unwrap()[0].running, 0);
     jobs.check().unwrap();
 }

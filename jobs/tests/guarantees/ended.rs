@@ -109,7 +109,7 @@ fn wait_ends_at_once_if_its_job_is_cancelled_by_a_key_or_a_list_or_replaced() {
 /// Adds up all that a history has.
 fn summed(client: &Client, of: impl Fn(&HistoryEntry) -> u64) -> u64 {
     let ever = SystemTime::UNIX_EPOCH..SystemTime::UNIX_EPOCH + 100 * 365 * 24 * HOUR;
-    client.history(Step::Hour, ever).unwrap().iter().map(of).sum()
+    client.queue().history(Step::Hour, ever).unwrap().iter().map(of).sum()
 }
 
 /// P34: Two processes that insert in turn lose no count of each other: each reads the latest minute of a kind again

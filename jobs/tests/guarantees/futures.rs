@@ -115,10 +115,10 @@ fn raised_limit_starts_jobs_at_once() {
         let (runtime, gate) = (runtime(), Arc::new(Gate::default()));
         let builder = builder.runtime(runtime.handle().clone());
         let (jobs, driver) = builder.state(Arc::clone(&gate)).handle_async(wait).manual().unwrap();
-        jobs.limit(Limit::running(1)).unwrap();
+        jobs.queue().limit(Limit::running(1)).unwrap();
         insert(&jobs, 3);
         assert_eq!(driver.advance(HOUR), 1);
-        jobs.limit(Limit::running(2)).unwrap();
+        jobs.queue().limit(Limit::running(2)).unwrap();
         assert_eq!(driver.advance(MS), 1);
         gate.open.store(true, Ordering::SeqCst);
         wait_until("all have run", || {

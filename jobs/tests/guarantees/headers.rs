@@ -3,7 +3,7 @@
 use std::sync::mpsc;
 use std::time::UNIX_EPOCH;
 
-use tickwheel_jobs::{Fail, InsertErrorKind, JobState, NewJob, Retry, StoreError};
+use tickwheel_jobs::{Fail, InsertErrorKind, InvalidInput, JobState, NewJob, Retry};
 
 use super::support::*;
 
@@ -87,7 +87,10 @@ fn headers_that_are_too_long_are_refused() {
             let new = NewJob::new(close(7)).header(name, value);
             let refused = jobs.insert_job(new).unwrap_err();
             let kind = refused.kind().clone();
-            assert!(matches!(kind, InsertErrorKind::Store(StoreError::TooLong { .. })), "{kind:?}");
+            assert!(
+                matches!(kind, InsertErrorKind::Invalid(InvalidInput::TooLong { .. })),
+                "{kind:?}"
+            );
             assert_eq!(*refused.into_inner().job(), close(7));
             let in_batch = NewJob::new(close(8)).header(name, value);
             let refused = jobs.insert_batch([NewJob::new(close(7)), in_batch]).unwrap_err();

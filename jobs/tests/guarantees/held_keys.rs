@@ -211,8 +211,8 @@ fn buffered_insert_under_a_key_says_whether_it_was_stored() {
         assert_eq!(ids[0], first);
         assert!(jobs.keyed("order-1").insert(SECOND, close(5)).is_err());
         let id = JobId::named("buffered");
-        assert!(jobs.insert_with_id(id, HOUR, close(6)).unwrap().is_new);
-        assert!(!jobs.insert_with_id(id, HOUR, close(6)).unwrap().is_new);
+        assert!(jobs.insert_job(NewJob::new(close(6)).at(HOUR).id(id)).unwrap().is_new);
+        assert!(!jobs.insert_job(NewJob::new(close(6)).at(HOUR).id(id)).unwrap().is_new);
     });
 }
 

@@ -19,12 +19,14 @@ pub(crate) fn every_call_is_refused(client: &Client) -> bool {
 fn every_call_that_waits_is_refused(client: &Client) -> bool {
     let other = |error: Option<StoreError>| matches!(error, Some(StoreError::Other(_)));
     other(client.count().err())
-        && other(client.history(tickwheel_jobs::Step::Hour, UNIX_EPOCH..UNIX_EPOCH + HOUR).err())
+        && other(
+            client.queue().history(tickwheel_jobs::Step::Hour, UNIX_EPOCH..UNIX_EPOCH + HOUR).err(),
+        )
         && other(client.kind_named("close").head_start(HOUR).err())
         && other(client.nodes().err())
-        && other(client.limit(Limit::running(1)).err())
-        && other(client.limits().err())
-        && other(client.hold(HOUR).err())
+        && other(client.queue().limit(Limit::running(1)).err())
+        && other(client.queue().limits().err())
+        && other(client.queue().hold(HOUR).err())
         && other(client.kind_named("close").hold(HOUR).err())
         && other(client.groups().err())
         && other(client.group_by_id(tickwheel_jobs::GroupId::new()).seal().err())

@@ -21,7 +21,8 @@ fn cancel_in_a_transaction_takes_effect_with_the_commit() {
     let (jobs, driver) = builder.handle(move |job: Close, _| note(&noted, &job)).manual().unwrap();
     let mut shop = Connection::open(&path).unwrap();
     let ids: Vec<JobId> = (0..4).map(|n| jobs.insert(HOUR, close(n)).unwrap()).collect();
-    let named = jobs.insert_with_id(JobId::named("order 9"), HOUR, close(9)).unwrap().id;
+    let named =
+        jobs.insert_job(NewJob::new(close(9)).at(HOUR).id(JobId::named("order 9"))).unwrap().id;
 
     let transaction = shop.transaction().unwrap();
     assert_eq!(jobs.cancel_in(&transaction, ids[0]).unwrap(), Cancel::Cancelled);
@@ -45,7 +46,7 @@ fn cancel_in_a_transaction_takes_effect_with_the_commit() {
     assert_eq!(driver.advance(HOUR), 1);
     assert_eq!(log.get(), [1, 3, 2]);
     // The id of a job that was cancelled is remembered.
-    assert!(!jobs.insert_with_id(named, HOUR, close(9)).unwrap().is_new);
+    assert!(!jobs.insert_job(NewJob::new(close(9)).at(HOUR).id(named)).unwrap().is_new);
     jobs.check().unwrap();
 }
 

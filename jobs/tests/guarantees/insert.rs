@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 use tickwheel_jobs::tickwheel::When;
-use tickwheel_jobs::{Durability, InsertErrorKind, JobId, JobState, Jobs, TimeError};
+use tickwheel_jobs::{Durability, InsertErrorKind, InvalidInput, JobId, JobState, Jobs, NewJob};
 
 use super::support::*;
 
@@ -52,19 +52,19 @@ fn id_that_is_inserted_twice_is_one_job() {
     on_manual(|jobs, driver, log| {
         let id = JobId::named("order 1");
         for is_new in [true, false] {
-            let inserted = jobs.insert_with_id(id, SECOND, close(1)).unwrap();
+            let inserted = jobs.insert_job(NewJob::new(close(1)).at(SECOND).id(id)).unwrap();
             assert_eq!((inserted.id, inserted.is_new), (id, is_new));
         }
         assert_eq!(jobs.count().unwrap().pending, 1);
         assert_eq!(driver.advance(SECOND), 1);
         // Its job is done, and the id is remembered.
-        assert!(!jobs.insert_with_id(id, SECOND, close(1)).unwrap().is_new);
+        assert!(!jobs.insert_job(NewJob::new(close(1)).at(SECOND).id(id)).unwrap().is_new);
         assert_eq!(driver.advance(HOUR), 0);
         assert_eq!(log.get(), [1]);
         let cancelled = JobId::new();
-        jobs.insert_with_id(cancelled, SECOND, close(2)).unwrap();
+        jobs.insert_job(NewJob::new(close(2)).at(SECOND).id(cancelled)).unwrap();
         assert!(jobs.cancel(cancelled).unwrap().is_cancelled());
-        jobs.insert_with_id(cancelled, SECOND, close(2)).unwrap();
+        jobs.insert_job(NewJob::new(close(2)).at(SECOND).id(cancelled)).unwrap();
         assert_eq!(driver.advance(HOUR), 0);
     });
 }
@@ -80,7 +80,7 @@ fn batch_is_all_or_nothing() {
         let far = SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1 << 40);
         let wrong = vec![(When::wall(at), close(1)), (When::wall(far), close(2))];
         let refused = jobs.insert_batch(wrong).unwrap_err();
-        assert_eq!(*refused.kind(), InsertErrorKind::Time(TimeError::After9999(far)));
+        assert_eq!(*refused.kind(), InsertErrorKind::Invalid(InvalidInput::After9999(far)));
         assert_eq!(refused.into_inner().len(), 2);
         let none: Vec<(When, Close)> = Vec::new();
         assert_eq!(jobs.insert_batch(none).unwrap(), []);

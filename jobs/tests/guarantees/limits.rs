@@ -1,6 +1,6 @@
 //! Limits of a file: their number, and a restart.
 
-use tickwheel_jobs::{Jobs, Limit, LimitError, StoreError};
+use tickwheel_jobs::{Jobs, Limit, StoreError};
 
 use super::support::*;
 use crate::scenarios::limits::{Charge, charge, noted};
@@ -19,13 +19,13 @@ fn number_of_scopes_with_a_limit_has_a_bound() {
     }
     transaction.commit().unwrap();
     let charges = jobs.kind::<Charge>();
-    let too_many = Err(StoreError::Limit(LimitError::TooManyScopes(10_000)));
-    assert_eq!(jobs.limit(Limit::running(7)), too_many);
+    let too_many = Err(StoreError::TooManyScopes(10_000));
+    assert_eq!(jobs.queue().limit(Limit::running(7)), too_many);
     assert_eq!(charges.partition("acme").limit(Limit::running(7)), too_many);
     charges.partition("7").limit(Limit::running(7)).unwrap();
     charges.partition("8").limit(Limit::none()).unwrap();
     charges.partition("acme").limit(Limit::running(7)).unwrap();
-    assert_eq!(jobs.limits().unwrap().len(), 10_000);
+    assert_eq!(jobs.queue().limits().unwrap().len(), 10_000);
 }
 
 /// P25: The jobs of a partition keep its limit and its turns across a restart, and after a crash of the process they

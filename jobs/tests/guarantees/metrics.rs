@@ -132,7 +132,7 @@ fn metrics_of_limits_are_those_of_the_queue_and_of_flows() {
         jobs.insert(Duration::ZERO, close(0)).unwrap();
         driver.advance(SECOND);
         jobs.insert_batch((1..4).map(|n| (Duration::ZERO, close(n)))).unwrap();
-        jobs.hold(HOUR).unwrap();
+        jobs.queue().hold(HOUR).unwrap();
         driver.advance(SECOND);
         let found = read();
         assert_eq!(found.labelled("limit_claimed", flow), 0.0);
@@ -146,7 +146,7 @@ fn metrics_of_limits_are_those_of_the_queue_and_of_flows() {
         assert_eq!(found.all("limit_most_claimed").len(), 1);
         assert_eq!(found.all("limit_next_start_seconds").len(), 1);
 
-        jobs.hold(Duration::ZERO).unwrap();
+        jobs.queue().hold(Duration::ZERO).unwrap();
         for n in 0..150 {
             jobs.kind_named(&format!("{n:03}\"\n")).limit(Limit::running(1)).unwrap();
             closes.partition(&n.to_string()).limit(Limit::running(1)).unwrap();

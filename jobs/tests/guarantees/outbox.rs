@@ -299,7 +299,7 @@ fn history_counts_the_job_of_a_statement_once() {
     assert!(jobs.get(statement.id()).unwrap().is_some());
     assert!(jobs.cancel(statement.id()).unwrap().is_cancelled());
     let ever = SystemTime::UNIX_EPOCH..SystemTime::UNIX_EPOCH + 1_000_000 * HOUR;
-    let history = jobs.history(Step::Hour, ever).unwrap();
+    let history = jobs.queue().history(Step::Hour, ever).unwrap();
     let sum = |of: fn(&HistoryEntry) -> u64| history.iter().map(of).sum::<u64>();
     assert_eq!((sum(|entry| entry.inserted), sum(|entry| entry.cancelled)), (1, 1));
 }

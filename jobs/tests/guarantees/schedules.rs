@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, UNIX_EPOCH};
 
-use tickwheel_jobs::{Fail, Jobs, Missed, Run, Schedule, ScheduleError, StoreError};
+use tickwheel_jobs::{Fail, InvalidInput, Jobs, Missed, NewJob, Run, Schedule, StoreError};
 
 use super::support::*;
 
@@ -160,7 +160,8 @@ fn driver_passes_all_time_at_once_if_nothing_is_left_to_do() {
     });
     on_manual(|jobs, driver, _| {
         jobs.insert(HOUR, close(1)).unwrap();
-        jobs.insert_with_id(tickwheel_jobs::JobId::new(), 90_000 * HOUR, close(2)).unwrap();
+        jobs.insert_job(NewJob::new(close(2)).at(90_000 * HOUR).id(tickwheel_jobs::JobId::new()))
+            .unwrap();
         jobs.insert(HOUR, Push { to: "nobody".to_owned() }).unwrap();
         jobs.schedule("each century", 876_000 * HOUR, close(3)).unwrap();
         assert_eq!(driver.advance(std::time::Duration::MAX), 2 + 5);
@@ -249,11 +250,14 @@ fn occurrence_runs_once_though_the_clock_is_set_back() {
 fn schedule_with_an_invalid_period_or_name_is_refused() {
     on_manual(|jobs, _, _| {
         let refused = jobs.schedule("never", std::time::Duration::ZERO, close(1));
-        assert_eq!(refused, Err(StoreError::Schedule(ScheduleError::ZeroPeriod)));
+        assert_eq!(refused, Err(StoreError::Invalid(InvalidInput::ZeroPeriod)));
         let refused = jobs.schedule("never", std::time::Duration::MAX, close(1));
-        assert!(matches!(refused, Err(StoreError::Schedule(ScheduleError::NeverOccurs(_)))));
+        assert!(matches!(refused, Err(StoreError::Invalid(InvalidInput::NeverOccurs(_)))));
         let refused = jobs.schedule("", SECOND, close(1));
-        assert!(matches!(refused, Err(StoreError::TooLong { what: "name", bytes: 0, .. })));
+        assert!(matches!(
+            refused,
+            Err(StoreError::Invalid(InvalidInput::TooLong { what: "name", bytes: 0, .. }))
+        ));
     });
 }
 
@@ -545,7 +549,7 @@ mod cron {
     #[test]
     fn cron_error_names_the_column() {
         let column = |expression: &str| match Cron::new(expression, "UTC") {
-            Err(ScheduleError::Cron { column, .. }) => column,
+            Err(InvalidInput::Cron { column, .. }) => column,
             other => panic!("{expression:?}: {other:?}"),
         };
         assert_eq!(column("0 25 * * *"), 3);
@@ -566,11 +570,11 @@ mod cron {
         assert_eq!(column("0 7 *"), 6);
         assert_eq!(column(""), 1);
         let zone = Cron::new("0 7 * * *", "Europe/Atlantis").unwrap_err();
-        assert_eq!(zone, ScheduleError::Zone("Europe/Atlantis".to_owned()));
+        assert_eq!(zone, InvalidInput::Zone("Europe/Atlantis".to_owned()));
         let february = Cron::new("0 0 30 2 *", "UTC").unwrap();
         let refused = Jobs::memory().handle(|_: Close, _| Ok(())).manual().unwrap().0;
         let refused = refused.schedule("never", february, close(1));
-        assert!(matches!(refused, Err(StoreError::Schedule(ScheduleError::NeverOccurs(_)))));
+        assert!(matches!(refused, Err(StoreError::Invalid(InvalidInput::NeverOccurs(_)))));
     }
 
     /// P8: A cron schedule too goes on after a clock that was years ahead, at once or after a restart.

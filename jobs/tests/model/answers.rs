@@ -126,7 +126,7 @@ impl Crossing {
                 1 => of(client.pending().next_page(), |_| Answer::Asked),
                 2 => of(client.get(JobId::from_u128(3)), |_| Answer::Asked),
                 3 => of(client.flush(), |()| Answer::Asked),
-                4 => of(client.kinds(), |_| Answer::Asked),
+                4 => of(client.queue().kinds(), |_| Answer::Asked),
                 5 => match client.wait(JobId::from_u128(3), Duration::ZERO) {
                     Err(CallError::Gone(_)) => Answer::Asked,
                     Err(CallError::Store(error)) => error.into(),

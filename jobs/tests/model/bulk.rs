@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use tickwheel_jobs::{Bulk, BulkCounts, JobId, JobState, Pages, StoreError};
 
 use crate::calls::{Call, kind_name, ok};
-use crate::ops::{Every, micros};
+use crate::ops::{Every, is_a_time, micros};
 use crate::oracle::{Outcome, ensure};
 use crate::record::Remembered;
 
@@ -31,7 +31,10 @@ impl Call<'_> {
         let (mut bulk, seen) = noted(ok(bulk)?);
         let got = bulk.run();
         if matches!(verb, Every::Reschedule(_)) && due.is_none() {
-            return ensure(matches!(got, Err(StoreError::Time(_))), || format!("wrong: {got:?}"));
+            return ensure(
+                matches!(&got, Err(StoreError::Invalid(error)) if is_a_time(error)),
+                || format!("wrong: {got:?}"),
+            );
         }
         let got = ok(got)?;
         let seen = seen.lock().expect("no test panics with it").clone();

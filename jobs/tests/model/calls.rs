@@ -4,11 +4,11 @@
 use std::time::Instant;
 
 use tickwheel_jobs::tickwheel::When;
-use tickwheel_jobs::{Cancel, Client, InsertErrorKind, JobId, JobState, StoreError};
+use tickwheel_jobs::{Cancel, Client, InsertErrorKind, InvalidInput, JobId, JobState, StoreError};
 
 use crate::insert::{Refused, Way, insert, insert_batch};
 use crate::new_job::in_transaction;
-use crate::ops::{NAMES, Op, Pick, Plan, Time, Verb, micros};
+use crate::ops::{NAMES, Op, Pick, Plan, Time, Verb, is_a_time, micros};
 use crate::oracle::{Known, Oracle, Outcome, ensure};
 use crate::world::Shared;
 
@@ -62,7 +62,7 @@ pub(crate) fn call(
                 (**plan).clone(),
             );
             ensure(
-                matches!(refused, Err((InsertErrorKind::Store(StoreError::TooLong { .. }), 0))),
+                matches!(refused, Err((InsertErrorKind::Invalid(InvalidInput::TooLong { .. }), 0))),
                 || format!("a key of 256 bytes: {refused:?}"),
             )
         }
@@ -139,7 +139,7 @@ impl Call<'_> {
     ) -> Outcome {
         let Some(due) = due else {
             return ensure(
-                matches!(&got, Err((InsertErrorKind::Time(_), tag)) if *tag == plan.tag),
+                matches!(&got, Err((InsertErrorKind::Invalid(error), tag)) if is_a_time(error) && *tag == plan.tag),
                 || format!("a time that no job has: {got:?}"),
             );
         };
@@ -220,7 +220,7 @@ impl Call<'_> {
         let got = insert_batch(self.client, kind, jobs);
         if dues.contains(&None) {
             return ensure(
-                matches!(&got, Err((InsertErrorKind::Time(_), n)) if *n == size),
+                matches!(&got, Err((InsertErrorKind::Invalid(error), n)) if is_a_time(error) && *n == size),
                 || format!("a batch with a wrong time: {got:?}"),
             );
         }
@@ -297,7 +297,10 @@ impl Call<'_> {
         got: Result<bool, StoreError>,
     ) -> Outcome {
         let Some(due) = time.due(self.wall) else {
-            return ensure(matches!(got, Err(StoreError::Time(_))), || format!("wrong: {got:?}"));
+            return ensure(
+                matches!(&got, Err(StoreError::Invalid(error)) if is_a_time(error)),
+                || format!("wrong: {got:?}"),
+            );
         };
         let got = ok(got)?;
         let oracle = &mut self.shared.lock().oracle;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tickwheel_jobs::rusqlite::{Connection, TransactionBehavior};
-use tickwheel_jobs::{EndInError, JobState, Run, StoreError};
+use tickwheel_jobs::{InvalidInput, JobState, Run, StoreError};
 
 use crate::calls::ok;
 use crate::ops::{Crash, Ending};
@@ -58,7 +58,7 @@ fn commit(shared: &Shared, run: &Run, commits: bool, crash: Crash, set: &RunSets
     let Some(path) = shared.place.file() else {
         let mut file = Connection::open_in_memory().map_err(failed)?;
         let refused = run.end_in(&file.transaction().map_err(failed)?);
-        let right = refused == Err(StoreError::EndIn(EndInError::NoFile));
+        let right = refused == Err(StoreError::Invalid(InvalidInput::NoFile));
         return ensure(right, || format!("without a file: {refused:?}")).map(|()| false);
     };
     if set.take_claimed_keys(&shared.lock().oracle) {
@@ -69,7 +69,7 @@ fn commit(shared: &Shared, run: &Run, commits: bool, crash: Crash, set: &RunSets
     let transaction = file.transaction_with_behavior(behavior).map_err(failed)?;
     ok(run.end_in(&transaction))?;
     let again = run.end_in(&transaction);
-    ensure(again == Err(StoreError::EndIn(EndInError::Ended)), || format!("again: {again:?}"))?;
+    ensure(again == Err(StoreError::RunEnded), || format!("again: {again:?}"))?;
     if crash == Crash::Before {
         shared.crash();
     }

@@ -4,7 +4,7 @@ use tickwheel_jobs::{InsertErrorKind, JobId, Run};
 
 use crate::calls::{Call, key_name, ok};
 use crate::insert::{Way, insert};
-use crate::ops::{Plan, Time, Verb};
+use crate::ops::{Plan, Time, Verb, is_a_time};
 use crate::oracle::{Oracle, Outcome, ensure};
 use crate::run_sets::RunSets;
 use crate::world::Shared;
@@ -37,7 +37,7 @@ impl RunSets {
         let way = key.as_ref().map_or(Way::Plain, |(key, verb)| Way::Key(key, *verb));
         let got = insert(&next, &way, kind, call.when(time), plan.clone());
         let Some(due) = time.due(call.wall) else {
-            let wrong = matches!(&got, Err((InsertErrorKind::Time(_), tag)) if *tag == plan.tag);
+            let wrong = matches!(&got, Err((InsertErrorKind::Invalid(error), tag)) if is_a_time(error) && *tag == plan.tag);
             return ensure(wrong, || format!("a time that no job has: {got:?}"));
         };
         let id = got.map_err(|refused| format!("refused: {refused:?}"))?;

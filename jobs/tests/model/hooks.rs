@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tickwheel_jobs::{
-    CallError, Client, Event, InsertError, InsertErrorKind, JobId, Keep, Limit, Step, StoreError,
-    Violation, tickwheel::When,
+    CallError, Client, Event, InsertError, InsertErrorKind, JobId, Keep, Limit, NewJob, Step,
+    StoreError, Violation, tickwheel::When,
 };
 
 use crate::calls::{call, key_name};
@@ -97,7 +97,10 @@ pub(crate) fn every_verb(client: &Client, ids: &[JobId], mut ended: impl FnMut(&
     client.nudge();
     let _ = client.stats();
     ended("insert", client.insert(when(), task()).end());
-    ended("insert_with_id", client.insert_with_id(JobId::new(), when(), task()).end());
+    ended(
+        "insert_with_id",
+        client.insert_job(NewJob::new(task()).at(when()).id(JobId::new())).end(),
+    );
     ended("insert_batch", client.insert_batch([(when(), task())]).end());
     for id in ids {
         ended("cancel", client.cancel(*id).end());
@@ -128,7 +131,7 @@ pub(crate) fn every_verb(client: &Client, ids: &[JobId], mut ended: impl FnMut(&
     }
     ended("schedules", client.schedules().list().end());
     ended("count", client.count().end());
-    ended("kinds", client.kinds().end());
+    ended("kinds", client.queue().kinds().end());
     ended("unhandled", client.unhandled().end());
     ended("pending", client.pending().next_page().end());
     ended("running", client.running().next_page().end());
@@ -137,12 +140,12 @@ pub(crate) fn every_verb(client: &Client, ids: &[JobId], mut ended: impl FnMut(&
     ended("call", client.call::<_, ()>(task(), Duration::ZERO).end());
     ended("nodes", client.nodes().end());
     ended("dead_by_error", client.dead_by_error(9).end());
-    ended("history", client.history(Step::Hour, system(0)..system(1)).end());
+    ended("history", client.queue().history(Step::Hour, system(0)..system(1)).end());
     ended("metrics", client.metrics().end());
-    ended("pause", client.pause().end());
-    ended("resume", client.resume().end());
-    ended("limit", client.limit(Limit::running(1)).end());
-    ended("limits", client.limits().end());
+    ended("pause", client.queue().pause().end());
+    ended("resume", client.queue().resume().end());
+    ended("limit", client.queue().limit(Limit::running(1)).end());
+    ended("limits", client.queue().limits().end());
     let kind = client.kind::<Task<0>>();
     ended("keep_completed", kind.keep_completed(Keep::last(1)).end());
     ended("head_start", kind.head_start(HOUR).end());
@@ -215,7 +218,7 @@ fn questions(shared: &Shared, client: &Client) -> Outcome {
     let (counts, schedules) =
         (client.count().map_err(failed)?, client.schedules().list().map_err(failed)?);
     client.unhandled().map_err(failed)?;
-    let kinds = client.kinds().map_err(failed)?;
+    let kinds = client.queue().kinds().map_err(failed)?;
     let alive: u64 = kinds.iter().map(|(_, jobs)| jobs).sum();
     ensure(counts.pending + counts.running == alive, || format!("{counts:?}, not {kinds:?}"))?;
     for pages in [client.pending(), client.running(), client.dead()] {

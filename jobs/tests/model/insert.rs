@@ -2,7 +2,7 @@
 
 use tickwheel_jobs::rusqlite::Transaction;
 use tickwheel_jobs::tickwheel::When;
-use tickwheel_jobs::{Client, InsertErrorKind, JobId};
+use tickwheel_jobs::{Client, InsertErrorKind, JobId, NewJob};
 
 use crate::ops::{Plan, Task, Verb};
 
@@ -44,7 +44,12 @@ pub(crate) fn insert(
 ) -> Result<JobId, Refused> {
     as_job!(kind, plan, job => match way {
         Way::Plain => client.insert(when, job),
-        Way::Id(id) => client.insert_with_id(*id, when, job).map(|job| job.id),
+        Way::Id(id) => {
+            let inserted = client.insert_job(NewJob::new(job).at(when).id(*id));
+            return inserted
+                .map(|job| job.id)
+                .map_err(|error| (error.kind().clone(), error.into_inner().into_job().0.tag));
+        }
         Way::Key(key, Verb::Replace) => client.keyed(key).insert(when, job),
         Way::Key(key, Verb::KeepTime) => client.keyed(key).insert_keeping_time(when, job),
         Way::Key(key, Verb::IfAbsent) => client.keyed(key).insert_if_absent(when, job),

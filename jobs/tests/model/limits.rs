@@ -41,7 +41,7 @@ impl World {
         let limit = running.map_or(Limit::none(), Limit::running);
         let kind = jobs.kind_named(NAMES[scope % 4]);
         let set = match scope / 4 {
-            0 => jobs.limit(limit),
+            0 => jobs.queue().limit(limit),
             1 => kind.limit(limit),
             2 => kind.limit_each(limit),
             n => kind.partition(&format!("partition {n}")).limit(limit.weight(n as u32)),

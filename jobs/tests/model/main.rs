@@ -248,8 +248,8 @@ impl World {
                 let jobs = self.jobs.as_ref().expect("the jobs run");
                 let kind_of = kind.map(|kind| jobs.kind_named(ops::NAMES[kind]));
                 let set = match (&kind_of, *pauses) {
-                    (None, true) => jobs.pause(),
-                    (None, false) => jobs.resume(),
+                    (None, true) => jobs.queue().pause(),
+                    (None, false) => jobs.queue().resume(),
                     (Some(kind), true) => kind.pause(),
                     (Some(kind), false) => kind.resume(),
                 };

@@ -10,7 +10,7 @@ use tickwheel_jobs::{Client, InsertErrorKind, Inserted, Job, JobId, NewJob, Retr
 
 use crate::calls::{Call, key_name, ok};
 use crate::insert::Refused;
-use crate::ops::{Op, Plan, Task, Time, Verb};
+use crate::ops::{Op, Plan, Task, Time, Verb, is_a_time};
 use crate::oracle::{Known, Outcome, Own, ensure};
 use crate::world::Shared;
 
@@ -128,7 +128,7 @@ impl Call<'_> {
         got: Result<Inserted, Refused>,
     ) -> Outcome {
         let Some(mut due) = time.due(self.wall) else {
-            let wrong = matches!(&got, Err((InsertErrorKind::Time(_), tag)) if *tag == plan.tag);
+            let wrong = matches!(&got, Err((InsertErrorKind::Invalid(error), tag)) if is_a_time(error) && *tag == plan.tag);
             return ensure(wrong, || format!("a time that no job has: {got:?}"));
         };
         let got = got.map_err(|refused| format!("refused: {refused:?}"))?;

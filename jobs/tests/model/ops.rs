@@ -5,7 +5,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 use tickwheel_jobs::tickwheel::When;
-use tickwheel_jobs::{DecodeError, Job, Keep, Retry};
+use tickwheel_jobs::{InvalidInput, Job, Keep, Retry};
 
 use crate::new_job::Said;
 
@@ -107,9 +107,9 @@ impl Job for Task<3> {
         self.0.partition()
     }
 
-    fn decode(payload: &[u8]) -> Result<Task<3>, DecodeError> {
+    fn decode(payload: &[u8]) -> Result<Task<3>, Box<dyn std::error::Error + Send + Sync>> {
         crate::world::decoding(payload);
-        Err(DecodeError::new("as planned"))
+        Err("as planned".into())
     }
 }
 
@@ -126,6 +126,12 @@ pub(crate) enum Time {
     Before1970,
     After9999,
     TooLong,
+}
+
+/// Says whether an argument was refused because no job can have its time.
+pub(crate) fn is_a_time(error: &InvalidInput) -> bool {
+    use InvalidInput::{After9999, Before1970, DelayTooLong};
+    matches!(error, Before1970(_) | After9999(_) | DelayTooLong(_))
 }
 
 /// The last millisecond that a job can have.

@@ -5,7 +5,9 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
-use tickwheel_jobs::{Client, Event, Fail, Job, JobId, JobState, Keep, Limit, Run, Schedule, Step};
+use tickwheel_jobs::{
+    Client, Event, Fail, Job, JobId, JobState, Keep, Limit, NewJob, Run, Schedule, Step,
+};
 
 use crate::scenarios::limits::{Charge, charge};
 use crate::server::{Server, pause, wait_until};
@@ -99,19 +101,19 @@ fn fill(server: &Server) -> Snapshot {
     orders.keep_completed(Keep::last(100)).unwrap();
     orders.head_start(SECOND).unwrap();
     client.kind_named("other").pause().unwrap();
-    client.limit(Limit::running(50)).unwrap();
+    client.queue().limit(Limit::running(50)).unwrap();
     charges.limit(Limit::running(40).rate(1000, SECOND).burst(900)).unwrap();
     charges.limit_each(Limit::running(20)).unwrap();
     charges.partition("acme").limit(Limit::running(2).weight(3)).unwrap();
     charges.partition("late").pause().unwrap();
     charges.partition("held").hold(HOUR).unwrap();
-    client.hold(MS).unwrap();
+    client.queue().hold(MS).unwrap();
     client.schedule("nightly", Schedule::every(HOUR), Order(200)).unwrap();
     client.schedule("paused", Schedule::every(HOUR), Order(201)).unwrap();
     client.schedules().pause("paused").unwrap();
     client.insert_batch((100..130).map(|n| (NOW, Order(n)))).unwrap();
     client.keyed("done").insert(NOW, Order(130)).unwrap();
-    client.insert_with_id(JobId::named("done"), NOW, Order(131)).unwrap();
+    client.insert_job(NewJob::new(Order(131)).at(NOW).id(JobId::named("done"))).unwrap();
     client.group().add(NOW, Order(132)).then(Report).insert().unwrap();
     for n in [2, 2, 3] {
         client.insert(NOW, Order(n)).unwrap();
@@ -133,7 +135,7 @@ fn fill(server: &Server) -> Snapshot {
     client.insert(HOUR, charge("beta")).unwrap();
     client.insert(HOUR, Order(10)).unwrap();
     client.keyed("k").insert(HOUR, Order(11)).unwrap();
-    client.insert_with_id(JobId::named("chosen"), HOUR, Order(12)).unwrap();
+    client.insert_job(NewJob::new(Order(12)).at(HOUR).id(JobId::named("chosen"))).unwrap();
     let group = client.group().add(HOUR, Order(13)).then(Report).open().unwrap();
     group.add(HOUR, Order(14)).unwrap();
     group.seal().unwrap();
@@ -202,7 +204,10 @@ fn live(server: &Server, wall: SystemTime, told: &Told) -> Vec<String> {
     }
     must("insert batch", unit(client.insert_batch((310..315).map(|n| (NOW, Order(n))))));
     must("insert of a partition", unit(client.insert(NOW, charge("new"))));
-    must("insert with id", unit(client.insert_with_id(JobId::new(), NOW, Order(301))));
+    must(
+        "insert with id",
+        unit(client.insert_job(NewJob::new(Order(301)).at(NOW).id(JobId::new()))),
+    );
     must("insert of one that dies", unit(client.insert(NOW, Order(302))));
     must("insert of one that fails", unit(client.insert(NOW, Order(303))));
     must("insert under a key", unit(client.keyed("new").insert(HOUR, Order(304))));
@@ -236,7 +241,7 @@ fn live(server: &Server, wall: SystemTime, told: &Told) -> Vec<String> {
     if log.of(303) != 2 {
         must("retry", Err("303 was not tried again".to_owned()));
     }
-    must("kinds", unit(client.kinds()));
+    must("kinds", unit(client.queue().kinds()));
     let listed = |jobs: Vec<JobId>, least: usize| match jobs.len() >= least {
         true => Ok(()),
         false => Err(format!("{} of {least}", jobs.len())),
@@ -260,9 +265,9 @@ fn live(server: &Server, wall: SystemTime, told: &Told) -> Vec<String> {
     must("metrics", unit(client.metrics()));
     must("nodes", unit(client.nodes()));
     must("schedules", unit(client.schedules().list()));
-    must("limits", unit(client.limits()));
+    must("limits", unit(client.queue().limits()));
     let ever = SystemTime::UNIX_EPOCH..wall + HOUR;
-    must("history", unit(client.history(Step::Minute, ever)));
+    must("history", unit(client.queue().history(Step::Minute, ever)));
     // A purge of all that is over.
     driver.set_wall(wall + 1000 * 24 * HOUR);
     driver.advance(SECOND);

@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tickwheel_jobs::{Cancel, Durability, Event, Fail, JobId, Jobs, Run, Schedule, StoreError};
+use tickwheel_jobs::{
+    Cancel, Durability, Event, Fail, JobId, Jobs, NewJob, Run, Schedule, StoreError,
+};
 
 use crate::lost::hash_of;
 use crate::proxy::{End, Fate, Proxy};
@@ -178,7 +180,7 @@ fn operations_are_not_half_done_if_a_key_has_another_type() {
         driver.advance(MS);
         jobs.insert(HOUR, Order(2)).unwrap();
         jobs.keyed("k").insert(HOUR, Order(3)).unwrap();
-        jobs.insert_with_id(JobId::named("chosen"), HOUR, Order(3)).unwrap();
+        jobs.insert_job(NewJob::new(Order(3)).at(HOUR).id(JobId::named("chosen"))).unwrap();
         jobs.insert(SOON, Order(2)).unwrap();
         jobs.schedule("often", Schedule::every(SOON), Order(4)).unwrap();
         let client = open(&server).client().unwrap();
@@ -201,7 +203,10 @@ fn operations_are_not_half_done_if_a_key_has_another_type() {
         };
         refused("insert", client.insert(HOUR, Order(5)).is_ok());
         refused("insert_batch", client.insert_batch((6..9).map(|n| (HOUR, Order(n)))).is_ok());
-        refused("insert_with_id", client.insert_with_id(JobId::new(), HOUR, Order(9)).is_ok());
+        refused(
+            "insert_with_id",
+            client.insert_job(NewJob::new(Order(9)).at(HOUR).id(JobId::new())).is_ok(),
+        );
         refused("insert under a key", client.keyed("k").insert(HOUR, Order(10)).is_ok());
         for id in pending {
             refused("reschedule", client.reschedule(id, 2 * HOUR).is_ok());
@@ -243,7 +248,8 @@ fn operations_are_not_half_done_if_a_key_has_another_type() {
 fn batch_of_calls_is_not_half_done_if_a_key_has_another_type() {
     let server = Server::start();
     let jobs = noting(open(&server), &Log::default());
-    let chosen = jobs.insert_with_id(JobId::named("chosen"), HOUR, Order(1)).unwrap().id;
+    let chosen =
+        jobs.insert_job(NewJob::new(Order(1)).at(HOUR).id(JobId::named("chosen"))).unwrap().id;
     spoil(&server, "ended");
     let _: String = server.ask(&["CLIENT", "PAUSE", "60000", "WRITE"]);
     std::thread::scope(|scope| {
@@ -312,7 +318,8 @@ fn end_of_a_run_is_not_half_done_if_a_key_has_another_type() {
             }
         };
         let (jobs, driver) = open(&server).handle(handler).manual().unwrap();
-        jobs.insert_with_id(JobId::named("chosen"), Duration::ZERO, Order(1)).unwrap();
+        jobs.insert_job(NewJob::new(Order(1)).at(Duration::ZERO).id(JobId::named("chosen")))
+            .unwrap();
         jobs.keyed("k").insert(Duration::from_secs(60), Order(2)).unwrap();
         driver.advance(MS);
         unchanged(&server, &before.lock().unwrap(), &format!("end {end}, {name}"));

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
-use tickwheel_jobs::{Event, Fail, JobId, JobState, Jobs, Run, Schedule};
+use tickwheel_jobs::{Event, Fail, JobId, JobState, Jobs, NewJob, Run, Schedule};
 
 use crate::proxy::Proxy;
 use crate::server::{Server, pause, wait_until};
@@ -112,7 +112,7 @@ fn maintenance_leaves_jobs_that_are_due_much_later() {
     };
     let (jobs, driver) = open(&server).keep_dead(DAY).handle(note).manual().unwrap();
     jobs.insert(Duration::ZERO, Order(0)).unwrap();
-    jobs.insert_with_id(JobId::named("chosen"), 400 * DAY, Order(1)).unwrap();
+    jobs.insert_job(NewJob::new(Order(1)).at(400 * DAY).id(JobId::named("chosen"))).unwrap();
     jobs.keyed("k").insert(400 * DAY, Order(2)).unwrap();
     jobs.insert(400 * DAY, Order(3)).unwrap();
     driver.advance(MS);
@@ -296,7 +296,7 @@ fn keys_never_expire_except_those_of_the_last_answers() {
     client.schedule("often", Schedule::every(HOUR), Order(0)).unwrap();
     client.keyed("k").insert(HOUR, Order(1)).unwrap();
     let id = JobId::named("chosen");
-    client.insert_with_id(id, Duration::ZERO, Order(2)).unwrap();
+    client.insert_job(NewJob::new(Order(2)).at(Duration::ZERO).id(id)).unwrap();
     wait_until("it ran", || log.of(2) == 1);
     wait_until("it ended", || in_hand(&client) == 0);
     let keys: Vec<String> = server.ask(&["KEYS", "*"]);
@@ -309,7 +309,7 @@ fn keys_never_expire_except_those_of_the_last_answers() {
             assert_eq!(lives, -1, "{key} expires");
         }
     }
-    client.insert_with_id(id, Duration::ZERO, Order(2)).unwrap();
+    client.insert_job(NewJob::new(Order(2)).at(Duration::ZERO).id(id)).unwrap();
     client.insert(Duration::ZERO, Order(3)).unwrap();
     wait_until("the next ran", || log.of(3) == 1);
     jobs.shutdown().unwrap();

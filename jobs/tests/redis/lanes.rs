@@ -127,11 +127,11 @@ fn places_are_free_although_the_limit_was_removed_meanwhile() {
     let held = || server.ask::<u64>(&["ZCARD", "tw:{jobs}:held"]);
     let mails = || open(&server).lease(SECOND).handle(|_: Mail, _: &Run| Ok(())).manual().unwrap();
     let (dies, driver) = mails();
-    dies.limit(Limit::running(5)).unwrap();
+    dies.queue().limit(Limit::running(5)).unwrap();
     dies.insert_batch((0..3).map(|n| (Duration::ZERO, Mail(n)))).unwrap();
     dies.nudge();
     assert_eq!(held(), 3);
-    dies.limit(Limit::none()).unwrap();
+    dies.queue().limit(Limit::none()).unwrap();
     let after = driver.wall_now() + 10 * SECOND;
     core::mem::forget((dies, driver));
     let _: u64 = server.ask(&["HDEL", "tw:{jobs}:flow", ""]);
@@ -390,7 +390,7 @@ fn full_server_answers_polls_while_partitions_wait() {
         Ok(())
     };
     let holder = open(&server).handle(holds).start().unwrap();
-    holder.limit(Limit::running(1)).unwrap();
+    holder.queue().limit(Limit::running(1)).unwrap();
     holder.insert(Duration::ZERO, Mail(1)).unwrap();
     starts.recv().unwrap();
     let (jobs, driver, ran) = noted(open(&server));

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use tickwheel_jobs::{InsertErrorKind, Jobs, Run};
+use tickwheel_jobs::{InsertErrorKind, Jobs, NewJob, Run};
 
 use crate::lost::hash_of;
 use crate::proxy::{Fate, Proxy};
@@ -198,7 +198,7 @@ fn insert_that_arrives_after_its_caller_left_is_stored_once() {
     proxy.plan(b"", &[]);
     proxy.deliver_all();
     wait_until("the insert has arrived", || direct.get(id).unwrap().is_some());
-    direct.insert_with_id(id, hour, refused.into_inner()).unwrap();
+    direct.insert_job(NewJob::new(refused.into_inner()).at(hour).id(id)).unwrap();
     assert_eq!(direct.count().unwrap().pending, 2);
     direct.check().unwrap();
 }

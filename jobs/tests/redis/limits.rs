@@ -48,7 +48,7 @@ pub(crate) fn everything(open: impl Fn() -> Builder) {
     kind.resume().unwrap();
     assert!(!client.nodes().unwrap().is_empty() && client.dead_by_error(9).unwrap().is_empty());
     let ever = SystemTime::UNIX_EPOCH..wall_now() + HOUR;
-    assert!(!client.history(Step::Minute, ever).unwrap().is_empty());
+    assert!(!client.queue().history(Step::Minute, ever).unwrap().is_empty());
     client.metrics().unwrap();
     assert_eq!(client.pending().count(), 300);
     wait_until("all ended", || in_hand(&client) == 0);
@@ -80,7 +80,7 @@ pub(crate) fn everything(open: impl Fn() -> Builder) {
     jobs.shutdown().unwrap();
     let jobs = open().handle(|_: Bill, _: &Run| Ok(())).start().unwrap();
     let (bills, before) = (client.kind_named("charge"), client.count().unwrap().pending);
-    client.limit(Limit::running(9)).unwrap();
+    client.queue().limit(Limit::running(9)).unwrap();
     bills.limit(Limit::running(5)).unwrap();
     bills.limit_each(Limit::running(1)).unwrap();
     bills.partition("acme").limit(Limit::running(2).weight(3)).unwrap();
@@ -94,7 +94,7 @@ pub(crate) fn everything(open: impl Fn() -> Builder) {
     };
     wait_until("the others ran", || pending() == 10);
     assert_eq!(client.why_pending(ids[0]).unwrap(), [PendingReason::PartitionPaused]);
-    assert_eq!(client.limits().unwrap().len(), 4);
+    assert_eq!(client.queue().limits().unwrap().len(), 4);
     assert!(client.cancel(ids[0]).unwrap().is_cancelled());
     assert!(client.reschedule(ids[1], MS).unwrap());
     client.check().unwrap();
@@ -104,10 +104,10 @@ pub(crate) fn everything(open: impl Fn() -> Builder) {
     bills.partition("acme").limit(Limit::none().rate(10, 100 * MS)).unwrap();
     bills.partition("beta").hold(50 * MS).unwrap();
     bills.hold(20 * MS).unwrap();
-    client.hold(10 * MS).unwrap();
+    client.queue().hold(10 * MS).unwrap();
     client.insert_batch(of("acme").chain(of("beta")).chain(of("nobody"))).unwrap();
     wait_until("all ran at their rates", || pending() == 0);
-    assert!(client.limits().unwrap().len() >= 4);
+    assert!(client.queue().limits().unwrap().len() >= 4);
     let group = client.group().then(Order(11)).add_all(of("acme")).open().unwrap();
     group.add(HOUR, Order(12)).unwrap();
     assert!(group.seal().unwrap());
@@ -315,7 +315,7 @@ fn scripts_renew_end_and_purge_ten_thousand_jobs() {
     let client = open(&server).durability(Durability::Buffered).client().unwrap();
     let at = std::time::SystemTime::UNIX_EPOCH + Duration::from_secs(4_000_000_000);
     for n in 0..MANY / 2 {
-        client.insert_with_id(JobId::named(&n.to_string()), at, Order(n)).unwrap();
+        client.insert_job(NewJob::new(Order(n)).at(at).id(JobId::named(&n.to_string()))).unwrap();
         client.keyed(&n.to_string()).insert(at, Order(MANY + n)).unwrap();
     }
     client.flush().unwrap();

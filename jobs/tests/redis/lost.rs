@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
-use tickwheel_jobs::{Client, Event, HistoryEntry, InsertErrorKind, JobId, Jobs, Step};
+use tickwheel_jobs::{Client, Event, HistoryEntry, InsertErrorKind, JobId, Jobs, NewJob, Step};
 
 use crate::proxy::Proxy;
 use crate::server::{Server, pause, wait_until};
@@ -22,7 +22,7 @@ pub(crate) fn hash_of(script: &str) -> Vec<u8> {
 fn summed(client: &Client, of: impl Fn(&HistoryEntry) -> u64) -> u64 {
     let ever =
         SystemTime::UNIX_EPOCH..SystemTime::UNIX_EPOCH + Duration::from_secs(100 * 365 * 86_400);
-    client.history(Step::Hour, ever).unwrap().iter().map(of).sum()
+    client.queue().history(Step::Hour, ever).unwrap().iter().map(of).sum()
 }
 
 /// Redis P5, D18: An insert whose reply is lost is stored once, and the history counts it once.
@@ -171,7 +171,7 @@ fn insert_is_unknown_when_the_call_timeout_is_over() {
     let InsertErrorKind::Unknown(id) = *refused.kind() else { panic!("{refused:?}") };
     proxy.stall(false);
     // It is there once, whether it is inserted again or not.
-    client.insert_with_id(id, 3_600_000 * MS, refused.into_inner()).unwrap();
+    client.insert_job(NewJob::new(refused.into_inner()).at(3_600_000 * MS).id(id)).unwrap();
     assert_eq!(client.count().unwrap().pending, 2);
     client.check().unwrap();
 }
@@ -187,9 +187,9 @@ fn insert_that_was_never_sent_is_not_unknown() {
     // The first attempt may have met the connection that was open.
     assert!(unknown || matches!(refused.kind(), InsertErrorKind::Store(_)), "{refused:?}");
     let id = JobId::new();
-    let refused = client.insert_with_id(id, Duration::ZERO, Order(2)).unwrap_err();
+    let refused = client.insert_job(NewJob::new(Order(2)).at(Duration::ZERO).id(id)).unwrap_err();
     assert!(matches!(refused.kind(), InsertErrorKind::Store(_)), "{refused:?}");
-    assert_eq!(refused.into_inner(), Order(2));
+    assert_eq!(refused.into_inner().into_job(), Order(2));
 }
 
 /// Connections that are cut again and again lose no job.

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use tickwheel_jobs::{Builder, Cancel, Client, InsertErrorKind, JobId, Jobs, OpenError, Run};
+use tickwheel_jobs::{
+    Builder, Cancel, Client, InsertErrorKind, JobId, Jobs, NewJob, OpenError, Run,
+};
 
 use crate::proxy::Proxy;
 use crate::server::{Server, pause, wait_until};
@@ -63,7 +65,10 @@ fn insert_is_unknown_if_its_replica_stands_still() {
     other.insert(HOUR, Order(3)).unwrap();
     assert_eq!(other.count().unwrap().pending, 3);
     signal(&replica, Signal::SIGCONT);
-    assert_eq!(client.insert_with_id(id, HOUR, refused.into_inner()).unwrap().id, id);
+    assert_eq!(
+        client.insert_job(NewJob::new(refused.into_inner()).at(HOUR).id(id)).unwrap().id,
+        id
+    );
     assert!(client.cancel(id).unwrap().is_cancelled());
     assert_eq!(client.count().unwrap().pending, 2);
     client.check().unwrap();

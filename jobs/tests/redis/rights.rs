@@ -124,11 +124,11 @@ fn client_that_may_write_nothing_can_read() {
     );
     let id = reader.pending().next().unwrap().id;
     assert_eq!(reader.why_pending(id).unwrap().len(), 2, "its time, and no node");
-    assert_eq!(reader.limits().unwrap(), []);
+    assert_eq!(reader.queue().limits().unwrap(), []);
     assert_eq!(reader.groups().unwrap(), []);
     reader.check().unwrap();
     nothing_was_denied(&server);
-    reader.hold(HOUR).unwrap_err();
+    reader.queue().hold(HOUR).unwrap_err();
     reader.group().add(HOUR, Order(3)).insert().unwrap_err();
     reader.insert(HOUR, Order(2)).unwrap_err();
     assert_eq!(reader.count().unwrap().pending, 1);

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use fastrand::Rng;
-use tickwheel_jobs::{Cancel, Client, Event, InsertErrorKind, JobId, Jobs, Run};
+use tickwheel_jobs::{Cancel, Client, Event, InsertErrorKind, JobId, Jobs, NewJob, Run};
 
 use crate::lost::hash_of;
 use crate::proxy::{End, Fate, Proxy};
@@ -63,7 +63,7 @@ fn produce(client: &Client, mut draw: Rng, stop: &AtomicBool) -> Produced {
 
 fn insert_until_answered(client: &Client, wait: Duration, order: u64) -> JobId {
     let id = JobId::new();
-    while let Err(refused) = client.insert_with_id(id, wait, Order(order)) {
+    while let Err(refused) = client.insert_job(NewJob::new(Order(order)).at(wait).id(id)) {
         let kind = refused.kind();
         let again = matches!(kind, InsertErrorKind::Unknown(_) | InsertErrorKind::Store(_));
         assert!(again, "{refused:?}");

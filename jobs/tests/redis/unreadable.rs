@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
-use tickwheel_jobs::{Builder, Event, JobId, Run, Schedule};
+use tickwheel_jobs::{Builder, Event, JobId, NewJob, Run, Schedule};
 
 use crate::server::{Server, wait_until};
 use crate::support::{Log, MS, Order, in_hand, noting, open};
@@ -201,7 +201,7 @@ fn claim_is_kept_if_an_insert_in_its_round_trip_fails() {
         open(&server).client().unwrap().insert(now - HOUR, Order(1)).unwrap();
         let key = format!("tw:{{jobs}}:{name}");
         let _: String = server.ask(&["SET", &key, "something else"]);
-        jobs.insert_with_id(JobId::new(), HOUR, Order(2)).unwrap_err();
+        jobs.insert_job(NewJob::new(Order(2)).at(HOUR).id(JobId::new())).unwrap_err();
         assert_eq!(jobs.stats().in_flight, 1, "{name}: the claim was thrown away");
         let _: i64 = server.ask(&["DEL", &key]);
         driver.advance(Duration::from_secs(2));

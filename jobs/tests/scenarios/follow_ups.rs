@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 use tickwheel_jobs::{
-    CallError, Client, Driver, Fail, FollowUpError, InsertErrorKind, Job, JobId, Jobs, NewJob,
+    CallError, Client, Driver, Fail, InsertErrorKind, InvalidInput, Job, JobId, Jobs, NewJob,
     Retry, Run, Step, StoreError, TestRun, Until,
 };
 
@@ -64,7 +64,7 @@ fn start(store: &Store<'_>) -> (Jobs, Driver, Arc<Mutex<Vec<u64>>>) {
 
 fn inserted(client: &Client) -> u64 {
     let ever = SystemTime::UNIX_EPOCH..SystemTime::UNIX_EPOCH + 100 * 365 * DAY;
-    client.history(Step::Hour, ever).unwrap().iter().map(|entry| entry.inserted).sum()
+    client.queue().history(Step::Hour, ever).unwrap().iter().map(|entry| entry.inserted).sum()
 }
 
 /// P30: A follow-up is stored with the end of its run, if that is a good one, and starts after it: also in the run of
@@ -130,10 +130,10 @@ fn follow_ups_beyond_the_limits_are_refused_and_the_others_stay() {
                 }
             };
             let expected = match charge.0 {
-                1 => FollowUpError::TooMany,
-                _ => FollowUpError::TooLarge,
+                1 => InvalidInput::TooManyFollowUps,
+                _ => InvalidInput::FollowUpsTooLarge,
             };
-            assert_eq!(refused, InsertErrorKind::Store(StoreError::FollowUp(expected)));
+            assert_eq!(refused, InsertErrorKind::Invalid(expected));
             *kept.lock().unwrap() = Some(run.clone());
             Ok(())
         };
@@ -146,7 +146,7 @@ fn follow_ups_beyond_the_limits_are_refused_and_the_others_stay() {
             assert_eq!(jobs.count().unwrap().pending, follow_ups);
             let run: Run = late.lock().unwrap().take().unwrap();
             let refused = run.then(DAY, Mail(9)).unwrap_err();
-            let ended = StoreError::FollowUp(FollowUpError::Ended);
+            let ended = StoreError::RunEnded;
             assert_eq!(refused.kind(), &InsertErrorKind::Store(ended));
             assert_eq!(jobs.count().unwrap().pending, follow_ups);
         }
@@ -174,14 +174,14 @@ fn follow_ups_have_keys_ids_and_headers() {
             next.keyed("other").insert(DAY, Mail(2))?;
             let left = NewJob::new(Mail(3)).at(DAY).key("left").if_absent();
             assert!(next.insert_job(left)?.is_new, "what becomes of it is known at the end");
-            next.insert_with_id(JobId::named("known"), DAY, Mail(4))?;
+            next.insert_job(NewJob::new(Mail(4)).at(DAY).id(JobId::named("known")))?;
             next.insert_batch([(DAY, Mail(5)), (DAY, Mail(6))])?;
             assert_eq!(next.call::<_, ()>(Mail(7), LONG), Err(CallError::Refused));
             Ok(())
         };
         let (jobs, driver) =
             store.open().handle(acts).handle(|_: Mail, _| Ok(())).manual().unwrap();
-        jobs.insert_with_id(JobId::named("known"), DAY, Mail(40)).unwrap();
+        jobs.insert_job(NewJob::new(Mail(40)).at(DAY).id(JobId::named("known"))).unwrap();
         jobs.keyed("left").insert(DAY, Mail(30)).unwrap();
         let held = NewJob::new(Charge(1)).at(10 * MS).key("held").unique_until(Until::Ended);
         jobs.insert_job(held).unwrap();

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tickwheel_jobs::{
     Builder, Cancel, Client, Driver, Fail, Group, GroupError, GroupHandle, GroupId, GroupInfo,
-    InsertErrorKind, Job, JobId, JobState, Jobs, NewJob, Retry, Run, StoreError,
+    InsertErrorKind, InvalidInput, Job, JobId, JobState, Jobs, NewJob, Retry, Run, StoreError,
 };
 
 use super::{DAY, HOUR, MINUTE, MS, Mail, SECOND, Store, run_all};
@@ -308,7 +308,10 @@ fn group_that_cannot_be_is_refused_as_a_whole() {
         assert_eq!(many(256).id(id).insert().unwrap(), id);
         assert_eq!(why(many(2).id(id)), GroupError::Exists);
         let too_late = many(1).add(Duration::from_secs(u64::MAX / 4), Row(1)).insert().unwrap_err();
-        assert!(matches!(too_late.kind(), InsertErrorKind::Time(_)), "{too_late}");
+        assert!(
+            matches!(too_late.kind(), InsertErrorKind::Invalid(InvalidInput::DelayTooLong(_))),
+            "{too_late}"
+        );
         assert_eq!(jobs.count().unwrap().pending, 256);
         assert_eq!(jobs.groups().unwrap().len(), 1);
         let unknown = jobs.group_by_id(GroupId::new());
@@ -416,7 +419,7 @@ fn callback_with_a_taken_id_is_refused_with_its_group() {
         let own = NewJob::new(Row(1)).at(MS).id(JobId::named("own"));
         let own = jobs.group().add_job(own).then_job(report(4, "own"));
         assert_eq!(why(own), GroupError::CallbackKnown);
-        jobs.insert_with_id(JobId::named("pending"), 2 * DAY, Mail(1)).unwrap();
+        jobs.insert_job(NewJob::new(Mail(1)).at(2 * DAY).id(JobId::named("pending"))).unwrap();
         assert_eq!(why(jobs.group().then_job(report(5, "pending"))), GroupError::CallbackKnown);
         let taking = NewJob::new(Mail(2)).at(MS).id(JobId::named("inner"));
         assert!(!jobs.insert_job(taking).unwrap().is_new);
@@ -439,7 +442,7 @@ fn job_that_is_kept_out_is_no_member() {
     on_stores(|store| {
         let (jobs, driver, reports) = start(store);
         jobs.keyed("taken").insert(DAY, Mail(1)).unwrap();
-        jobs.insert_with_id(JobId::named("known"), DAY, Mail(2)).unwrap();
+        jobs.insert_job(NewJob::new(Mail(2)).at(DAY).id(JobId::named("known"))).unwrap();
         let left = NewJob::new(Row(1)).at(MS).key("taken").if_absent();
         let known = NewJob::new(Row(2)).at(MS).id(JobId::named("known"));
         let group = jobs.group().add_job(left).add_job(known).add(MS, Row(3)).then(Report(1));

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, SystemTime};
 
-use tickwheel_jobs::{Builder, Driver, Jobs, StoreError, TimeError};
+use tickwheel_jobs::{Builder, Driver, InvalidInput, Jobs, StoreError};
 
 use super::{Charge, DAY, LONG, MS, Mail, SECOND};
 use crate::support::on_stores;
@@ -47,7 +47,7 @@ fn manual(builder: Builder) -> (Jobs, Driver, Starts) {
 /// Inserts mails and charges that become due so many seconds after `start`: each has that number. Meanwhile the queue
 /// is paused.
 fn insert(jobs: &Jobs, start: SystemTime, mails: &[u64], charges: &[u64]) {
-    jobs.pause().unwrap();
+    jobs.queue().pause().unwrap();
     for after in mails {
         jobs.insert(start + SECOND * *after as u32, Mail(*after)).unwrap();
     }
@@ -74,7 +74,7 @@ fn head_start_orders_the_due_jobs_of_kinds() {
                 jobs.kind::<Charge>().head_start(SECOND * head_start).unwrap();
                 insert(&jobs, driver.wall_now(), &mails, &charges);
                 driver.advance(200 * SECOND);
-                jobs.resume().unwrap();
+                jobs.queue().resume().unwrap();
                 driver.advance(Duration::ZERO);
                 assert_eq!(starts.take(), expected, "{head_start} s, {max_in_flight} in flight");
                 driver.advance(59 * SECOND);
@@ -86,9 +86,12 @@ fn head_start_orders_the_due_jobs_of_kinds() {
             jobs.kind_named("charge").head_start(60 * SECOND).unwrap();
             let too_long = 11 * 365 * DAY;
             let refused = jobs.kind::<Charge>().head_start(too_long);
-            assert_eq!(refused, Err(StoreError::Time(TimeError::TooLong(too_long))));
+            assert_eq!(refused, Err(StoreError::Invalid(InvalidInput::DelayTooLong(too_long))));
             let empty = jobs.kind_named("").head_start(SECOND);
-            assert!(matches!(empty, Err(StoreError::TooLong { bytes: 0, .. })), "{empty:?}");
+            assert!(
+                matches!(empty, Err(StoreError::Invalid(InvalidInput::TooLong { bytes: 0, .. }))),
+                "{empty:?}"
+            );
             jobs.kind_named("nobody knows it").head_start(DAY).unwrap();
             let start = driver.wall_now();
             insert(&jobs, start, &mails, &charges);
@@ -102,7 +105,7 @@ fn head_start_orders_the_due_jobs_of_kinds() {
             // After a restart the clock of the driver begins with that of the system.
             let present = start + 200 * SECOND;
             driver.advance(present.duration_since(driver.wall_now()).unwrap());
-            jobs.resume().unwrap();
+            jobs.queue().resume().unwrap();
             driver.advance(Duration::ZERO);
             assert_eq!(starts.take(), "m0 m80 m100 c150 c151 m120 m140 c190", "by the difference");
             driver.advance(60 * SECOND);
@@ -132,11 +135,11 @@ fn head_start_takes_no_slot_before_the_due_time() {
     on_stores(|store| {
         let (jobs, driver, starts) = manual(store.open().max_in_flight(1));
         jobs.kind::<Charge>().head_start(DAY).unwrap();
-        jobs.pause().unwrap();
+        jobs.queue().pause().unwrap();
         jobs.insert(10 * SECOND, Mail(1)).unwrap();
         jobs.insert(10 * SECOND + 30 * MS, Charge(1)).unwrap();
         driver.advance(10 * SECOND);
-        jobs.resume().unwrap();
+        jobs.queue().resume().unwrap();
         driver.advance(Duration::ZERO);
         assert_eq!(starts.take(), "m1");
         driver.advance(29 * MS);

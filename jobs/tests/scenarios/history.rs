@@ -140,7 +140,7 @@ fn compare(jobs: &Jobs, now: SystemTime, happened: &Happened) {
     let ever = UNIX_EPOCH..now + DAY;
     for kind in [None, Some("order"), Some("push")] {
         let history = |step| match kind {
-            None => jobs.history(step, ever.clone()).unwrap(),
+            None => jobs.queue().history(step, ever.clone()).unwrap(),
             Some(kind) => jobs.kind_named(kind).history(step, ever.clone()).unwrap(),
         };
         let hours = found(history(Step::Hour), Step::Hour);
@@ -230,7 +230,7 @@ fn run_that_fails_after_a_cancel_counts_as_cancelled() {
         let id = jobs.insert(Duration::ZERO, Order(Ends::Well)).unwrap();
         while driver.advance(MS) > 0 {}
         let ever = UNIX_EPOCH..driver.wall_now() + DAY;
-        let history = jobs.history(Step::Hour, ever).unwrap();
+        let history = jobs.queue().history(Step::Hour, ever).unwrap();
         assert_eq!(history.iter().map(counts).collect::<Vec<_>>(), [[1, 0, 0, 0, 0, 1, 0]]);
         assert_eq!(history[0].runs(), 1);
         assert_eq!((jobs.get(id).unwrap(), jobs.ended().count()), (None, 0));
@@ -250,16 +250,18 @@ fn history_lasts_for_ninety_days_and_can_be_turned_off() {
             driver.advance(DAY);
         }
         let ever = UNIX_EPOCH..driver.wall_now() + DAY;
-        let days = jobs.history(Step::Hour, ever.clone()).unwrap().len();
+        let days = jobs.queue().history(Step::Hour, ever.clone()).unwrap().len();
         assert!((90..=94).contains(&days), "{days} days");
-        let last =
-            jobs.history(Step::Hour, driver.wall_now() - DAY - HOUR..driver.wall_now()).unwrap();
+        let last = jobs
+            .queue()
+            .history(Step::Hour, driver.wall_now() - DAY - HOUR..driver.wall_now())
+            .unwrap();
         assert_eq!(last.iter().map(|entry| entry.completed).sum::<u64>(), 1, "{last:?}");
         let nothing = jobs.kind_named("unknown").history(Step::Hour, ever.clone()).unwrap();
         assert_eq!(nothing, []);
         assert!(jobs.kind_named("").history(Step::Hour, ever.clone()).is_err());
         let reversed = driver.wall_now()..UNIX_EPOCH;
-        assert_eq!(jobs.history(Step::Minute, reversed).unwrap(), []);
+        assert_eq!(jobs.queue().history(Step::Minute, reversed).unwrap(), []);
         jobs.shutdown().unwrap();
 
         let (jobs, driver) = manual(store.open().queue("off").history(false), &happened);
@@ -267,7 +269,7 @@ fn history_lasts_for_ninety_days_and_can_be_turned_off() {
         let other = jobs.insert(DAY, Push(Ends::Well)).unwrap();
         assert_eq!(jobs.cancel(other).unwrap(), Cancel::Cancelled);
         driver.advance(HOUR);
-        assert_eq!(jobs.history(Step::Hour, ever).unwrap(), []);
+        assert_eq!(jobs.queue().history(Step::Hour, ever).unwrap(), []);
         jobs.shutdown().unwrap();
     });
 }
@@ -295,7 +297,7 @@ fn history_counts_interrupted_runs() {
         let jobs = store.open().handle(|_: Order, _| Ok(())).start().unwrap();
         let sums = |jobs: &Jobs| {
             let ever = UNIX_EPOCH..UNIX_EPOCH + 100 * 365 * DAY;
-            let history = jobs.history(Step::Hour, ever).unwrap();
+            let history = jobs.queue().history(Step::Hour, ever).unwrap();
             history.iter().map(counts).fold([0; 7], |mut sums: Counts, counts| {
                 sums.iter_mut().zip(counts).for_each(|(sum, by)| *sum += by);
                 sums

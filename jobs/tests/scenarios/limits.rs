@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tickwheel_jobs::{
-    Builder, Cancel, Fail, InsertErrorKind, Job, JobId, JobState, Jobs, Keep, Limit, LimitError,
+    Builder, Cancel, Fail, InsertErrorKind, InvalidInput, Job, JobId, JobState, Jobs, Keep, Limit,
     LimitScope, NewJob, OpenError, PendingReason, Run, StoreError,
 };
 
@@ -111,7 +111,7 @@ fn no_scope_has_more_runs_than_its_limit() {
         jobs.check().unwrap();
         // Without the limit of the flow, the limit of the queue holds.
         charges.limit(Limit::none()).unwrap();
-        jobs.limit(Limit::running(3)).unwrap();
+        jobs.queue().limit(Limit::running(3)).unwrap();
         running.0.lock().unwrap().clear();
         for _ in 0..40 {
             jobs.insert(Duration::ZERO, Refund).unwrap();
@@ -260,7 +260,7 @@ fn full_partition_delays_no_other_job() {
             release.send(()).unwrap();
             assert_eq!(next(), "acme");
         }
-        let limits = jobs.limits().unwrap();
+        let limits = jobs.queue().limits().unwrap();
         assert_eq!(limits.len(), 1);
         assert_eq!(limits[0].scope, LimitScope::Each("charge".to_owned()));
         assert_eq!((limits[0].limit, limits[0].running), (Limit::running(1), 1));
@@ -329,7 +329,10 @@ fn paused_partition_starts_nothing() {
         // Not with the next poll: a second later.
         assert_eq!(driver.advance(MS) as u64, paused);
         let refused = jobs.kind_named("charge").partition("").pause();
-        assert!(matches!(refused, Err(StoreError::TooLong { what: "partition", bytes: 0, .. })));
+        assert!(matches!(
+            refused,
+            Err(StoreError::Invalid(InvalidInput::TooLong { what: "partition", bytes: 0, .. }))
+        ));
         jobs.check().unwrap();
     });
 }
@@ -346,11 +349,11 @@ fn stored_limit_comes_before_that_of_the_program() {
         };
         run(&jobs, &ends);
         assert!(running.most("stripe") <= 2, "{}", running.most("stripe"));
-        assert_eq!(jobs.limits().unwrap(), []);
+        assert_eq!(jobs.queue().limits().unwrap(), []);
         // The flow is stored with the first steps of the jobs.
         let is_stored = || {
             jobs.kind_named("charge").limit(Limit::running(1)).unwrap();
-            let limits = jobs.limits().unwrap();
+            let limits = jobs.queue().limits().unwrap();
             limits.iter().any(|limit| limit.scope == LimitScope::Flow("stripe".to_owned()))
         };
         while !is_stored() {
@@ -375,21 +378,27 @@ fn limits_and_partitions_that_cannot_hold_are_refused() {
         let (jobs, driver, ran) = noted((store.open)());
         let charges = jobs.kind::<Charge>();
         let acme = charges.partition("acme");
-        let refused = |error| Err(StoreError::Limit(error));
-        assert_eq!(jobs.limit(Limit::running(0)), refused(LimitError::Zero));
-        assert_eq!(charges.limit(Limit::running(0)), refused(LimitError::Zero));
-        assert_eq!(charges.limit_each(Limit::running(0)), refused(LimitError::Zero));
-        assert_eq!(acme.limit(Limit::none().weight(0)), refused(LimitError::Weight(0)));
-        assert_eq!(acme.limit(Limit::none().weight(1001)), refused(LimitError::Weight(1001)));
-        assert_eq!(jobs.limit(Limit::none().weight(2)), refused(LimitError::NoTurns));
-        assert_eq!(charges.limit(Limit::none().weight(2)), refused(LimitError::NoTurns));
-        assert_eq!(jobs.limits().unwrap(), []);
+        let refused = |error| Err(StoreError::Invalid(error));
+        assert_eq!(jobs.queue().limit(Limit::running(0)), refused(InvalidInput::ZeroLimit));
+        assert_eq!(charges.limit(Limit::running(0)), refused(InvalidInput::ZeroLimit));
+        assert_eq!(charges.limit_each(Limit::running(0)), refused(InvalidInput::ZeroLimit));
+        assert_eq!(acme.limit(Limit::none().weight(0)), refused(InvalidInput::Weight(0)));
+        assert_eq!(acme.limit(Limit::none().weight(1001)), refused(InvalidInput::Weight(1001)));
+        assert_eq!(
+            jobs.queue().limit(Limit::none().weight(2)),
+            refused(InvalidInput::WeightWithoutPartition)
+        );
+        assert_eq!(
+            charges.limit(Limit::none().weight(2)),
+            refused(InvalidInput::WeightWithoutPartition)
+        );
+        assert_eq!(jobs.queue().limits().unwrap(), []);
         let too_long = "a".repeat(300);
         for (name, bytes) in [("", 0), (&*too_long, 300)] {
-            let error = StoreError::TooLong { what: "partition", bytes, most: 255 };
-            assert_eq!(charges.partition(name).limit(Limit::running(1)), Err(error.clone()));
+            let error = InvalidInput::TooLong { what: "partition", bytes, most: 255 };
+            assert_eq!(charges.partition(name).limit(Limit::running(1)), Err(error.clone().into()));
             let refused = jobs.insert(Duration::ZERO, charge(name)).unwrap_err();
-            assert_eq!(*refused.kind(), InsertErrorKind::Store(error));
+            assert_eq!(*refused.kind(), InsertErrorKind::Invalid(error));
             assert_eq!(refused.into_inner().0, name);
         }
         let longest = "a".repeat(255);
@@ -439,10 +448,10 @@ fn jobs_that_have_ended_take_no_place() {
         while completed() < 9 {
             pause(MS);
         }
-        jobs.limit(Limit::running(20)).unwrap();
+        jobs.queue().limit(Limit::running(20)).unwrap();
         let asker = asker(store, &jobs);
         for client in [&asker, &jobs.client()] {
-            assert_eq!(client.limits().unwrap()[0].running, 1);
+            assert_eq!(client.queue().limits().unwrap()[0].running, 1);
             assert_eq!(client.running().count(), 1);
         }
         release.send(()).unwrap();

@@ -21,8 +21,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tickwheel_jobs::{
-    Builder, CallError, Cancel, Client, Counts, Driver, Fail, Job, JobId, JobState, Jobs, Keep,
-    Retry, Run, StoreError,
+    Builder, CallError, Cancel, Client, Counts, Driver, Fail, InvalidInput, Job, JobId, JobState,
+    Jobs, Keep, NewJob, Retry, Run, StoreError,
 };
 
 use crate::support::on_stores;
@@ -194,13 +194,13 @@ fn kept_job_that_is_removed_leaves_its_chosen_id() {
         jobs.kind::<Charge>().keep_completed(Keep::last(1)).unwrap();
         let id = JobId::named("charge 1");
         for n in 0..3 {
-            jobs.insert_with_id(id, MS, Charge(1)).unwrap();
+            jobs.insert_job(NewJob::new(Charge(1)).at(MS).id(id)).unwrap();
             jobs.insert(MS, Charge(10 + n)).unwrap();
             driver.advance(5 * MS);
             run_all(&driver);
             jobs.check().unwrap();
         }
-        assert!(!jobs.insert_with_id(id, MS, Charge(1)).unwrap().is_new);
+        assert!(!jobs.insert_job(NewJob::new(Charge(1)).at(MS).id(id)).unwrap().is_new);
         assert_eq!(jobs.get(id).unwrap(), None);
         assert_eq!(jobs.ended().count(), 1);
     });
@@ -306,12 +306,12 @@ fn paused_kinds_and_queues_start_nothing() {
         let (jobs, driver) = manual(store.open());
         let charges = jobs.kind_named("charge");
         charges.pause().unwrap();
-        assert!(charges.is_paused().unwrap() && !jobs.is_paused().unwrap());
+        assert!(charges.is_paused().unwrap() && !jobs.queue().is_paused().unwrap());
         jobs.insert(MS, Charge(1)).unwrap();
         jobs.insert(MS, Mail(1)).unwrap();
         assert_eq!(driver.advance(SECOND), 1, "the mail");
         assert_eq!(jobs.count().unwrap().pending, 1);
-        jobs.pause().unwrap();
+        jobs.queue().pause().unwrap();
         charges.resume().unwrap();
         jobs.insert(MS, Mail(2)).unwrap();
         assert_eq!(driver.advance(SECOND), 0, "the whole queue is paused");
@@ -322,13 +322,16 @@ fn paused_kinds_and_queues_start_nothing() {
                 manual(store.open())
             }
         };
-        assert!(jobs.is_paused().unwrap());
+        assert!(jobs.queue().is_paused().unwrap());
         assert_eq!(driver.advance(SECOND), 0);
-        jobs.resume().unwrap();
+        jobs.queue().resume().unwrap();
         assert_eq!(driver.advance(SECOND), 2);
         jobs.kind_named("nobody knows it").pause().unwrap();
         let empty = jobs.kind_named("").pause();
-        assert!(matches!(empty, Err(StoreError::TooLong { bytes: 0, .. })), "{empty:?}");
+        assert!(
+            matches!(empty, Err(StoreError::Invalid(InvalidInput::TooLong { bytes: 0, .. }))),
+            "{empty:?}"
+        );
         jobs.check().unwrap();
     });
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, SystemTime};
 
 use tickwheel_jobs::{
-    Builder, Driver, Fail, Jobs, Limit, LimitError, LimitScope, PendingReason, Run, StoreError,
+    Builder, Driver, Fail, InvalidInput, Jobs, Limit, LimitScope, PendingReason, Run, StoreError,
 };
 
 use super::limits::{Charge, charge};
@@ -212,7 +212,7 @@ fn claims_keep_a_rate_on_the_real_clock() {
             Ok(claimed.send(job.claimed.ok_or("it is not claimed")?)?)
         };
         let jobs = (store.open)().threads(4).handle(handler).start().unwrap();
-        jobs.limit(Limit::none().rate(20, 200 * MS)).unwrap();
+        jobs.queue().limit(Limit::none().rate(20, 200 * MS)).unwrap();
         jobs.insert_batch((0..60).map(|n| (Duration::ZERO, charge(["acme", "nobody"][n % 2]))))
             .unwrap();
         let mut times: Vec<SystemTime> =
@@ -253,12 +253,12 @@ fn held_scope_starts_nothing() {
         assert_eq!(driver.advance(MINUTE), 1);
         jobs.kind::<Charge>().hold(Duration::ZERO).unwrap();
         assert_eq!(driver.advance(MS), 3);
-        jobs.hold(SECOND).unwrap();
+        jobs.queue().hold(SECOND).unwrap();
         insert(&jobs);
         jobs.insert(MS, Mail(1)).unwrap();
         assert_eq!(driver.advance(900 * MS), 0);
         assert_eq!(driver.advance(SECOND), 4);
-        assert_eq!(jobs.limits().unwrap(), []);
+        assert_eq!(jobs.queue().limits().unwrap(), []);
         jobs.check().unwrap();
     });
 }
@@ -275,7 +275,7 @@ fn next_start_and_hold_are_told() {
             ["nobody", "beta", "acme"].map(|name| jobs.insert(MS, charge(name)).unwrap()).into();
         let begin = driver.wall_now();
         assert_eq!(driver.advance(10 * MS), 1);
-        let limits = jobs.limits().unwrap();
+        let limits = jobs.queue().limits().unwrap();
         let scopes: Vec<&LimitScope> = limits.iter().map(|info| &info.scope).collect();
         let stripe = LimitScope::Flow("stripe".to_owned());
         let acme =
@@ -303,7 +303,7 @@ fn next_start_and_hold_are_told() {
         // After the minute the next one starts, and then nothing waits but for the hold.
         assert_eq!(driver.advance(MINUTE), 1);
         assert_eq!(driver.advance(2 * MINUTE), 0);
-        assert_eq!(jobs.limits().unwrap()[0].next_start, None);
+        assert_eq!(jobs.queue().limits().unwrap()[0].next_start, None);
         assert_eq!(driver.advance(HOUR), 1);
     });
 }
@@ -314,19 +314,19 @@ fn rates_that_cannot_hold_are_refused() {
     on_stores(|store| {
         let (jobs, _driver, _) = timed((store.open)());
         let charges = jobs.kind::<Charge>();
-        let refused = |error| Err(StoreError::Limit(error));
+        let refused = |error| Err(StoreError::Invalid(error));
         let rate = |jobs, per| Limit::none().rate(jobs, per);
-        assert_eq!(jobs.limit(rate(0, SECOND)), refused(LimitError::Zero));
+        assert_eq!(jobs.queue().limit(rate(0, SECOND)), refused(InvalidInput::ZeroLimit));
         let none = Duration::ZERO;
-        assert_eq!(charges.limit(rate(1, none)), refused(LimitError::Period(none)));
+        assert_eq!(charges.limit(rate(1, none)), refused(InvalidInput::RatePeriod(none)));
         let years = 500 * 24 * HOUR;
-        assert_eq!(charges.limit_each(rate(1, years)), refused(LimitError::Period(years)));
+        assert_eq!(charges.limit_each(rate(1, years)), refused(InvalidInput::RatePeriod(years)));
         let acme = charges.partition("acme");
-        assert_eq!(acme.limit(rate(1, SECOND).burst(0)), refused(LimitError::Burst(0)));
-        assert_eq!(acme.limit(Limit::running(1).burst(3)), refused(LimitError::NoRate));
-        assert_eq!(jobs.limits().unwrap(), []);
-        let error = StoreError::TooLong { what: "partition", bytes: 0, most: 255 };
-        assert_eq!(charges.partition("").hold(SECOND), Err(error));
+        assert_eq!(acme.limit(rate(1, SECOND).burst(0)), refused(InvalidInput::Burst(0)));
+        assert_eq!(acme.limit(Limit::running(1).burst(3)), refused(InvalidInput::BurstWithoutRate));
+        assert_eq!(jobs.queue().limits().unwrap(), []);
+        let error = InvalidInput::TooLong { what: "partition", bytes: 0, most: 255 };
+        assert_eq!(charges.partition("").hold(SECOND), Err(error.into()));
         jobs.check().unwrap();
     });
 }

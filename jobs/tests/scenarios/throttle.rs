@@ -123,7 +123,7 @@ fn throttled_and_debounced_keys_are_shared_by_processes() {
         let other = asker(store, &jobs);
         // The test ends before this period.
         let century = Duration::from_secs(100 * 365 * 86_400);
-        jobs.pause().unwrap();
+        jobs.queue().pause().unwrap();
         let first = jobs.keyed("a").throttle(century, Charge(1)).unwrap();
         let again = other.keyed("a").throttle(century, Charge(2)).unwrap();
         assert_eq!((first.is_new, again.is_new, again.id), (true, false, first.id));

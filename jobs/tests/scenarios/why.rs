@@ -49,7 +49,7 @@ fn pending_job_has_a_reason_why_it_waits() {
         assert_eq!((told.len(), waits), (4, vec![vec!["turn"]]));
         assert_eq!(names(first), [] as [&str; 0], "it is gone");
         jobs.kind::<Charge>().pause().unwrap();
-        jobs.pause().unwrap();
+        jobs.queue().pause().unwrap();
         let paused = jobs.insert(MS, Charge(4)).unwrap();
         driver.advance(SECOND);
         let both = [PendingReason::QueuePaused, PendingReason::KindPaused];
@@ -75,7 +75,7 @@ fn limited_job_tells_the_limits_that_it_waits_for() {
         let (jobs, driver) = store.open().handle(handler).manual().unwrap();
         let bills = jobs.kind::<Bill>();
         bills.limit_each(Limit::running(1)).unwrap();
-        jobs.limit(Limit::running(5)).unwrap();
+        jobs.queue().limit(Limit::running(5)).unwrap();
         let ask = |names: [&str; 2]| {
             let ids = names.map(|name| jobs.insert(MS, charge(name)).unwrap());
             others.lock().unwrap().push(ids[1]);

@@ -6,7 +6,7 @@ use axum::http::StatusCode;
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use serde::{Deserialize, Serialize};
-use tickwheel_jobs::{Async, Builder, Cancel, Client, Fail, Job, JobId, JobInfo, Jobs, Run};
+use tickwheel_jobs::{NewJob, Async, Builder, Cancel, Client, Fail, Job, JobId, JobInfo, Jobs, Run};
 
 #[derive(Serialize, Deserialize)]
 struct CloseOrder {
@@ -48,7 +48,7 @@ type Answer<T> = Result<T, StatusCode>;
 
 async fn place(State(jobs): State<Async<Client>>, Json(close): Json<CloseOrder>) -> Answer<StatusCode> {
     let (id, hour) = (CloseOrder::id(close.order), Duration::from_secs(3600));
-    let inserted = jobs.insert_with_id(id, 72 * hour, close).await.map_err(unavailable)?;
+    let inserted = jobs.insert_job(NewJob::new(close).at(72 * hour).id(id)).await.map_err(unavailable)?;
     Ok(if inserted.is_new { StatusCode::CREATED } else { StatusCode::OK })
 }
 

@@ -19,6 +19,7 @@ fn filter(state: &'static str) -> Filter {
         text: None,
         group: None,
         error: None,
+        member: None,
         from: None,
         to: None,
     }

@@ -37,9 +37,10 @@ use super::schema::{KindCounts, kind_row, store_error};
 use super::sql::{SETTINGS, Sql};
 use super::tables::Tables;
 use crate::store::{Answer, Fence, Finish, Inserted, NewJob, Op};
-use crate::values::error::{EndInError, StoreError};
+use crate::values::error::StoreError;
 use crate::values::id::JobId;
 use crate::values::info::Cancel;
+use crate::values::invalid_input::InvalidInput;
 use crate::values::setting::{Keep, QueueSettings};
 use crate::values::time::Millis;
 
@@ -131,10 +132,9 @@ pub(crate) fn end_in(
     end: impl FnOnce(Option<Keep>) -> Option<Finish>,
     now: Millis,
 ) -> Result<(), StoreError> {
-    let refused = |error| Err(StoreError::EndIn(error));
-    let Some(location) = file else { return refused(EndInError::NoFile) };
+    let Some(location) = file else { return Err(InvalidInput::NoFile.into()) };
     if let Some(path) = other_path(location, transaction)? {
-        return refused(EndInError::OtherFile { path });
+        return Err(InvalidInput::OtherFile { path }.into());
     }
     let sql = Sql::new(location.queue.as_deref());
     let tables = Tables { conn: transaction, sql: &sql };
@@ -142,14 +142,14 @@ pub(crate) fn end_in(
     let mut state = State::new(location, false);
     state.begin(tables)?;
     if starts_of(fence) != tables.starts()? || !tables.claims()?.iter().any(|(its, _)| *its == id) {
-        return refused(EndInError::ClaimLost);
+        return Err(StoreError::ClaimLost);
     }
     let place = tables.find(&state.kinds, id)?;
     let job = place.map(|place| Ok::<_, StoreError>((place, tables.job(place)?))).transpose()?;
     // A job that has ended may stay in the row of its claim.
-    let Some((place, Some(job))) = job else { return refused(EndInError::Ended) };
+    let Some((place, Some(job))) = job else { return Err(StoreError::RunEnded) };
     let keep = keep_of(tables, &kind_row(&state.kinds, place.kind)?.name)?;
-    let Some(finish) = end(keep) else { return refused(EndInError::Ended) };
+    let Some(finish) = end(keep) else { return Err(StoreError::RunEnded) };
     state.file_outbox(tables, now)?;
     location.ended_in.add(id);
     state.claims.hold(id, HeldClaim::of(place, &job));

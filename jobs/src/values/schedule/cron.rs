@@ -17,7 +17,8 @@ use jiff::civil::{Date, DateTime};
 use jiff::tz::{AmbiguousOffset, TimeZone, TimeZoneDatabase};
 use jiff::{SignedDuration, Timestamp};
 
-use super::{Missed, Schedule, ScheduleError};
+use super::super::invalid_input::InvalidInput;
+use super::{Missed, Schedule};
 use crate::values::time::Millis;
 
 /// Every value of the five usual fields, one by one, takes 500 bytes.
@@ -208,12 +209,12 @@ fn wrong_column(expression: &str) -> usize {
 /// restart.
 ///
 /// ```
-/// use tickwheel_jobs::{Cron, Missed, ScheduleError};
+/// use tickwheel_jobs::{Cron, Missed, InvalidInput};
 /// let report = Cron::new("0 7 * * mon-fri", "Europe/Berlin")?.missed(Missed::Once);
 /// let wrong = Cron::new("0 25 * * *", "Europe/Berlin").unwrap_err();
-/// assert!(matches!(wrong, ScheduleError::Cron { column: 3, .. }));
+/// assert!(matches!(wrong, InvalidInput::Cron { column: 3, .. }));
 /// # let _ = report;
-/// # Ok::<(), ScheduleError>(())
+/// # Ok::<(), InvalidInput>(())
 /// ```
 #[derive(Clone)]
 pub struct Cron {
@@ -232,15 +233,15 @@ impl Cron {
     /// # Errors
     ///
     /// If the expression is not valid, with the column, or if there is no such zone.
-    pub fn new(expression: &str, zone: &str) -> Result<Cron, ScheduleError> {
+    pub fn new(expression: &str, zone: &str) -> Result<Cron, InvalidInput> {
         let pattern = Pattern::parse(expression).map_err(|(column, reason)| {
-            ScheduleError::Cron { expression: expression.to_owned(), column, reason }
+            InvalidInput::Cron { expression: expression.to_owned(), column, reason }
         })?;
         let found = TimeZone::get(zone)
             .or_else(|_| TimeZoneDatabase::bundled().get(zone))
-            .map_err(|_| ScheduleError::Zone(zone.to_owned()))?;
+            .map_err(|_| InvalidInput::Zone(zone.to_owned()))?;
         if zone.contains(char::is_whitespace) {
-            return Err(ScheduleError::Zone(zone.to_owned()));
+            return Err(InvalidInput::Zone(zone.to_owned()));
         }
         Ok(Cron {
             expression: expression.trim().to_owned(),

@@ -11,9 +11,9 @@
 #[cfg(feature = "cron")]
 mod cron;
 
-use core::fmt;
 use std::time::Duration;
 
+use super::invalid_input::InvalidInput;
 use crate::values::time::Millis;
 
 /// When the occurrences of a schedule are due, and what happens to missed occurrences.
@@ -55,52 +55,6 @@ pub(crate) enum Rule {
     Unknown,
 }
 
-/// A schedule that is not valid.
-#[derive(Clone, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub enum ScheduleError {
-    /// The period is zero.
-    ZeroPeriod,
-    /// The cron expression is wrong.
-    Cron {
-        /// The expression.
-        expression: String,
-        /// The column of the first character of the wrong field, counted from 1.
-        column: usize,
-        /// The reason.
-        reason: String,
-    },
-    /// There is no time zone of this name.
-    Zone(String),
-    /// The schedule has no further occurrence: a period leads past the year 9999, or a cron expression has
-    /// none before the year 5000.
-    NeverOccurs(String),
-    /// This program does not know the rule, so it cannot say when the next occurrence is: a rule that begins with
-    /// `cron` needs the feature `cron`.
-    UnknownRule(String),
-}
-
-impl fmt::Display for ScheduleError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            ScheduleError::ZeroPeriod => f.write_str("a schedule needs a period above zero"),
-            ScheduleError::Cron { expression, column, reason } => {
-                write!(f, "cron expression {expression:?}, column {column}: {reason}")
-            }
-            ScheduleError::Zone(zone) => write!(f, "there is no time zone {zone:?}"),
-            ScheduleError::NeverOccurs(rule) => write!(f, "{rule} never occurs again"),
-            ScheduleError::UnknownRule(rule) => {
-                write!(
-                    f,
-                    "this program does not know the rule {rule:?} (cron needs the feature `cron`)"
-                )
-            }
-        }
-    }
-}
-
-impl std::error::Error for ScheduleError {}
-
 impl Schedule {
     /// Returns the schedule with one occurrence in each `period`, which is rounded up to whole milliseconds.
     /// [`schedule`](crate::Client::schedule) refuses a period of zero.
@@ -117,11 +71,11 @@ impl Schedule {
     }
 
     /// Returns the first occurrence after `now`, of a schedule that begins now.
-    pub(crate) fn first(&self, now: Millis) -> Result<Millis, ScheduleError> {
+    pub(crate) fn first(&self, now: Millis) -> Result<Millis, InvalidInput> {
         if self.rule == Rule::Every(0) {
-            return Err(ScheduleError::ZeroPeriod);
+            return Err(InvalidInput::ZeroPeriod);
         }
-        self.rule.after(now).ok_or_else(|| ScheduleError::NeverOccurs(self.rule.to_text()))
+        self.rule.after(now).ok_or_else(|| InvalidInput::NeverOccurs(self.rule.to_text()))
     }
 }
 

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
-use tickwheel_jobs::{Driver, Durability, InsertErrorKind, JobId, Jobs, Run};
+use tickwheel_jobs::{Driver, Durability, InsertErrorKind, JobId, Jobs, NewJob, Run};
 
 use super::ledger::Ledger;
 use crate::disk::dump::Dump;
@@ -291,7 +291,8 @@ impl Recorder {
             }
             Step::InsertWithId { name, ms, plan } => {
                 let (id, task) = (JobId::named(&format!("job {name}")), self.task(plan));
-                let same = self.process().jobs.insert_with_id(id, after(ms), task.clone());
+                let same =
+                    self.process().jobs.insert_job(NewJob::new(task.clone()).at(after(ms)).id(id));
                 assert_eq!(same.expect("an insert").id, id);
                 self.ledger.inserted_with_id(id, task, now + after(ms))
             }

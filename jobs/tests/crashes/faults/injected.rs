@@ -167,7 +167,7 @@ impl Scene {
         for (n, (task, known)) in tasks {
             if let Known::Unknown(id) = known {
                 // What was replaced meanwhile is not to be inserted again.
-                let answer = self.jobs.insert_with_id(id, ms(20_000), task.clone());
+                let answer = self.jobs.insert_job(NewJob::new(task.clone()).at(ms(20_000)).id(id));
                 assert_eq!(answer.expect("the disk works again").id, id);
                 self.tasks.insert(n, (task, Known::Stored(id)));
             }

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tickwheel_jobs::rusqlite::Connection;
-use tickwheel_jobs::{Driver, InsertErrorKind, JobId, Jobs, OpenError, Run, StoreError};
+use tickwheel_jobs::{Driver, InsertErrorKind, JobId, Jobs, NewJob, OpenError, Run, StoreError};
 
 use super::files::{contents, file, make, start};
 use crate::disk::task::{Plan, Task};
@@ -314,7 +314,8 @@ fn dead_job_with_the_id_0_is_listed() {
     let folder = tempfile::tempdir().expect("there is room");
     let (jobs, driver) = start_to_die(&folder.path().join("jobs.db"));
     let id = JobId::from_u128(0);
-    jobs.insert_with_id(id, Duration::ZERO, Task::new(1, Plan::Succeed)).expect("an insert");
+    jobs.insert_job(NewJob::new(Task::new(1, Plan::Succeed)).at(Duration::ZERO).id(id))
+        .expect("an insert");
     driver.advance(HOUR);
     assert_eq!(jobs.count().expect("the jobs are counted").dead, 1);
     assert_eq!(jobs.dead().map(|job| job.id).collect::<Vec<_>>(), [id]);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use fastrand::Rng;
-use tickwheel_jobs::{Cancel, Client, InsertError, InsertErrorKind, JobId, JobState};
+use tickwheel_jobs::{Cancel, Client, InsertError, InsertErrorKind, JobId, JobState, NewJob};
 use tokio::runtime::{Builder, Runtime};
 
 use super::child::{
@@ -203,7 +203,7 @@ impl Caller<'_> {
         let answer = call(Verb::WithId { tag, due }, || {
             let job = Work { tag, act };
             inserted(
-                by!(self, self.client, insert_with_id(named(tag), time(due), job))
+                by!(self, self.client, insert_job(NewJob::new(job).at(time(due)).id(named(tag))))
                     .map(|job| vec![job.id]),
             )
         });

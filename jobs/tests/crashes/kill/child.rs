@@ -14,7 +14,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
 use tickwheel_jobs::{
-    Builder, Durability, Fail, Job, JobId, Missed, Retry, Run, Schedule, StoreError,
+    Builder, Durability, Fail, Job, JobId, Missed, NewJob, Retry, Run, Schedule, StoreError,
 };
 
 use super::calls;
@@ -280,7 +280,11 @@ fn follow(tag: Tag, run: &Run) {
     let again = follow_of(tag);
     calls::call(Verb::WithId { tag: again, due }, || {
         let job = Work { tag: again, act: Act::Done };
-        calls::inserted(client.insert_with_id(named(again), time(due), job).map(|job| vec![job.id]))
+        calls::inserted(
+            client
+                .insert_job(NewJob::new(job).at(time(due)).id(named(again)))
+                .map(|job| vec![job.id]),
+        )
     });
     let tag = number();
     calls::call(Verb::Insert { tag, due }, || {

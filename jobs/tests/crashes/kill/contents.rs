@@ -71,7 +71,7 @@ pub(crate) fn seen(job: &JobInfo) -> Seen {
 /// Says what of the history does not add up: each job that was inserted has ended, or is there.
 pub(crate) fn history_violation(client: &Client) -> Result<Option<String>> {
     let ever = SystemTime::UNIX_EPOCH..SystemTime::now() + Duration::from_secs(3600);
-    let history = client.history(Step::Hour, ever)?;
+    let history = client.queue().history(Step::Hour, ever)?;
     let sum = |of: fn(&HistoryEntry) -> u64| history.iter().map(of).sum::<u64>();
     let inserted = sum(|entry| entry.inserted);
     let gone = sum(|entry| entry.completed + entry.cancelled);

@@ -47,7 +47,7 @@ fn every_verb_is_refused(client: &Client) {
         ("delete", is_refused(client.delete(id))),
         ("get", is_refused(client.get(id))),
         ("count", is_refused(client.count())),
-        ("kinds", is_refused(client.kinds())),
+        ("kinds", is_refused(client.queue().kinds())),
         ("pending", is_refused(client.pending().next_page())),
         ("running", is_refused(client.running().next_page())),
         ("dead", is_refused(client.dead().next_page())),
