@@ -7,7 +7,9 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 
 use super::builder::Builder;
-use crate::dispatch::handlers::{BatchSize, Called, Handler, HandlerCall, decoded, undecodable};
+#[cfg(feature = "tokio")]
+use crate::dispatch::handlers::undecodable;
+use crate::dispatch::handlers::{BatchSize, Called, Handler, HandlerCall, decoded};
 use crate::dispatch::run::Run;
 use crate::values::fail_and_retry::{Fail, Retry};
 use crate::values::job::Job;

@@ -62,7 +62,7 @@ impl Contender for Ours {
         }
         if setup.limited {
             let limit = Limit::none().rate(NEVER_REACHED, Duration::from_secs(1));
-            Jobs::redis(&setup.url)?.queue(QUEUE).client()?.limit(limit)?;
+            Jobs::redis(&setup.url)?.queue(QUEUE).client()?.queue().limit(limit)?;
         }
         if setup.partitions > 0 {
             let client = Jobs::redis(&setup.url)?.queue(QUEUE).client()?;

@@ -6,7 +6,7 @@ use axum::http::StatusCode;
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use serde::{Deserialize, Serialize};
-use tickwheel_jobs::{NewJob, Async, Builder, Cancel, Client, Fail, Job, JobId, JobInfo, Jobs, Run};
+use tickwheel_jobs::{Async, Builder, Cancel, Client, Fail, Job, JobId, JobInfo, Jobs, NewJob, Run};
 
 #[derive(Serialize, Deserialize)]
 struct CloseOrder {
