@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 
 use http::Request;
 use tickwheel_jobs::{Client, JobId};
-use tickwheel_jobs_web::{Body, Dashboard};
+use tickwheel_jobs_web::{Access, Body, Dashboard};
 use tokio::runtime::Runtime;
 use tower_service::Service;
 
@@ -31,8 +31,8 @@ use open::{Fails, Filled, Level, Place, Task, fill, in_time, task};
 const REQUESTS: usize = 100;
 /// How many different errors the dead jobs have.
 const ERRORS: u64 = 50;
-/// Every page, and every path of the API. `ID` is a job. An answer is kept for a second, so each request has a
-/// parameter of its own.
+/// Every page, and every path of the API. `ID` is a job. An answer is kept for a second, so a change comes
+/// before each request.
 const PATHS: [&str; 27] = [
     "/",
     "/kinds",
@@ -140,14 +140,14 @@ fn measure(options: &Options) -> Result<(), Box<dyn Error>> {
 /// Measures each page.
 fn pages(what: &str, client: Client, id: JobId) -> Result<(), Box<dyn Error>> {
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
-    let mut dashboard = Dashboard::new(client);
+    let mut dashboard = Dashboard::new(client).access(|_| Access::Full);
     for path in PATHS {
         let path = path.replace("ID", &id.to_string());
-        let and = if path.contains('?') { '&' } else { '?' };
         let mut times = Vec::new();
-        for n in 0..REQUESTS {
+        for _ in 0..REQUESTS {
+            change(&runtime, &mut dashboard)?;
             let begun = now();
-            get(&runtime, &mut dashboard, &format!("{path}{and}n={n}"))?;
+            get(&runtime, &mut dashboard, &path)?;
             times.push(begun.elapsed().as_secs_f64() * 1e3);
         }
         times.sort_by(f64::total_cmp);
@@ -158,8 +158,22 @@ fn pages(what: &str, client: Client, id: JobId) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
+/// Makes a change, which ends the second that an answer is kept.
+fn change(runtime: &Runtime, dashboard: &mut Dashboard) -> Result<(), Box<dyn Error>> {
+    let change = Request::post("/api/v1/queue/resume").header("content-type", "application/json");
+    send(runtime, dashboard, change.body(Body::default())?)
+}
+
 fn get(runtime: &Runtime, dashboard: &mut Dashboard, path: &str) -> Result<(), Box<dyn Error>> {
-    let request = Request::get(path).body(Body::default())?;
+    send(runtime, dashboard, Request::get(path).body(Body::default())?)
+}
+
+fn send(
+    runtime: &Runtime,
+    dashboard: &mut Dashboard,
+    request: Request<Body>,
+) -> Result<(), Box<dyn Error>> {
+    let path = request.uri().path().to_owned();
     let answer = runtime.block_on(dashboard.call(request))?;
     match answer.status().as_u16() {
         200 => Ok(()),
