@@ -17,7 +17,7 @@
 //! | --- | --- | --- |
 //! | one job | `api/v1/jobs/{id}/retry`, `/delete`, `/cancel`, `/reschedule` | `back`; `when` of a reschedule: `5m`, `2h 30m`, `3d`, or RFC 3339; without it: now |
 //! | some jobs of a list | `api/v1/bulk` | `back`, `action`, `id` once for each job, `when` |
-//! | all jobs of a list or a group | `api/v1/bulk` | `back`, `action`, `when`, and the parameters of the list: `state`, `kind`, `key`, `text`, `group`, `from`, `to`; `all` without a filter |
+//! | all jobs of a list or a group | `api/v1/bulk` | `back`, `action`, `when`, and the parameters of the list: `state`, `kind`, `key`, `text`, `group`, `member`, `from`, `to`; `all` without a filter |
 //! | the queue | `api/v1/queue/pause`, `/resume` | `back` |
 //! | a kind | `api/v1/kinds/pause`, `/resume` | `back`, `kind` |
 //! | a schedule | `api/v1/schedules/run`, `/pause`, `/resume`, `/unschedule` | `back`, `schedule` |

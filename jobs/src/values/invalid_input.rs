@@ -104,8 +104,7 @@ impl fmt::Display for InvalidInput {
             }
             InvalidInput::DelayTooLong(delay) => write!(
                 f,
-                "{delay:?} is too long: a delay ends with the year 9999 at the latest, and a head start has ten years \
-                 at most"
+                "{delay:?} is too long: it leads past the year 9999, or is a head start of more than ten years"
             ),
             InvalidInput::ZeroPeriod => f.write_str("a schedule needs a period above zero"),
             InvalidInput::Cron { expression, column, reason } => {
