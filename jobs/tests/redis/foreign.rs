@@ -308,7 +308,12 @@ impl Plant {
         let found = open(server).client().map(|client| client.check());
         let found = found.unwrap().map_err(|error| error.to_string());
         let is_named = |found: &String| {
-            found.contains(&format!("{PREFIX}{key} ")) || key == "jobs" && found.contains("R12: ")
+            let by_its_job = match &*key {
+                "jobs" => found.contains("R12: "),
+                "fence" => found.contains("R22: "),
+                _ => false,
+            };
+            by_its_job || found.contains(&format!("{PREFIX}{key} "))
         };
         if !is_free && !found.as_ref().is_err_and(is_named) {
             wrong.push(format!("{what}: check says {found:?}"));
