@@ -110,7 +110,7 @@ fn end_that_is_late_does_not_end_another_run() {
     let proxy = Proxy::to(server.port);
     let client = open(&server).client().unwrap();
     let (log, slow) = (Log::default(), Log::default());
-    let first = noting(through(&proxy).lease(1000 * MS), &log);
+    let first = noting(through(&proxy).lease(3000 * MS), &log);
     client.insert(Duration::ZERO, Order(0)).unwrap();
     wait_until("a job ran", || first.stats().completed == 1);
     // Its end is a commit of its own, which would be held too.
