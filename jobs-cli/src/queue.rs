@@ -190,8 +190,6 @@ fn named(of: &OfKind) -> String {
 
 const HOUR: Duration = Duration::from_secs(3600);
 const DAY: Duration = Duration::from_secs(24 * 3600);
-/// The most minutes or hours that are looked at: a queue has those of 48 hours and of 90 days.
-const MOST_STEPS: usize = 48 * 60;
 
 pub(crate) fn history(
     client: &Client,
@@ -211,7 +209,7 @@ pub(crate) fn history(
     }
     let length = step.length().as_secs();
     let steps = now.duration_since(from).unwrap_or_default().as_secs() / length + 2;
-    let steps = usize::try_from(steps).unwrap_or(usize::MAX).min(MOST_STEPS);
+    let steps = usize::try_from(steps).unwrap_or(usize::MAX);
     let history = View::new(client.clone()).history(args.of.kind.as_deref(), step, steps)?;
     // A minute in which nothing happened has no line.
     let is_shown = |row: &HistoryRow| {

@@ -1,10 +1,11 @@
-//! The actions: on one job, a kind, the queue, a schedule, a group; the start of a bulk; and the outcomes of the latest of them,
-//! which the page that follows says in a sentence.
+//! The actions on a job, a kind, the queue, a schedule or a group; the start of a bulk; and the latest outcomes, which
+//! the next page says in a sentence.
 //!
 //! Ground rules:
 //!
-//! - A browser that asks for an action which loses jobs or a schedule, stops something, or starts a job gets a question
-//!   first. A JSON client does not: it names the job itself. A bulk asks both: without `confirm` it says its number and scope, and does nothing.
+//! - A browser gets a question before an action that loses something or cannot be taken back, that stops something, or
+//!   that makes a pending job due or a schedule run now. A JSON client does not: it names the job itself. A bulk asks
+//!   both: without `confirm` it says its number and scope, and does nothing.
 //! - The `confirm` of a bulk is the number that the question had, and bounds the change. A bulk that matches more by
 //!   then asks again.
 //! - An action is audited when it is done or has failed. Its outcome is remembered before that, so an audit that panics
@@ -63,7 +64,6 @@ pub(crate) fn act(
     bulks: &mut Bulks,
     task: &Task,
     act: &Act,
-    wants_html: bool,
     remember: impl FnOnce(&Done),
 ) -> Result<Done, Problem> {
     let (scope, jobs) = match act {
@@ -84,10 +84,17 @@ pub(crate) fn act(
         Act::Group(id, _) => (format!("the group {id}"), Vec::new()),
     };
     let name = name(act);
-    let loses = matches!(name, "delete" | "cancel" | "unschedule");
-    let asks = loses || matches!(name, "pause" | "run" | "seal") || is_run_now(act, &task.params);
+    let loses = matches!(name, "delete" | "cancel" | "unschedule" | "seal");
+    let asks = loses || matches!(name, "pause" | "run") || is_run_now(reader, act, &task.params)?;
     let is_confirmed = task.params.is_set("confirm")?;
-    if wants_html && asks && !is_confirmed {
+    if task.wants_html && asks && !is_confirmed {
+        let scope = match act {
+            Act::Group(id, GroupVerb::Cancel) => {
+                let open = counted(open_members(reader, *id)?, "open job", "open jobs");
+                format!("{scope} with {open}")
+            }
+            _ => scope,
+        };
         return Ok(Done::Question(Question {
             action: name,
             jobs: (!jobs.is_empty()).then_some(Number::exactly(1)),
@@ -124,9 +131,20 @@ pub(crate) fn act(
     done
 }
 
-/// Says whether a job is made due now: a reschedule without a time.
-fn is_run_now(act: &Act, params: &Params) -> bool {
-    matches!(act, Act::Job(_, JobVerb::Reschedule)) && params.get("when").is_none()
+/// Says whether a job is made due now: a reschedule without a time, or to one that has come.
+fn is_run_now(reader: &Reader<'_>, act: &Act, params: &Params) -> Result<bool, Problem> {
+    let now = reader.view().now().to_system();
+    Ok(matches!(act, Act::Job(_, JobVerb::Reschedule)) && when(params, now)? <= now)
+}
+
+/// Returns how many members of a group have not ended.
+fn open_members(reader: &Reader<'_>, id: GroupId) -> Result<u64, Problem> {
+    let group = reader.client().group_by_id(id).info()?;
+    group.map(|group| group.open).ok_or_else(|| no_group(id))
+}
+
+fn no_group(id: GroupId) -> Problem {
+    Problem { status: 404, error: "not_found", message: format!("there is no group {id}") }
 }
 
 /// Asks about a bulk, or starts it.
@@ -141,8 +159,9 @@ fn bulk(reader: &Reader<'_>, bulks: &mut Bulks, task: &Task) -> Result<Done, Pro
     };
     let ids = params.ids()?;
     let wanted = if ids.is_empty() { Some(list(params, reader)?) } else { None };
-    let of_list = ["state", "kind", "key", "text", "group", "member", "from", "to", "all"];
-    if let Some(name) = of_list.iter().find(|name| wanted.is_none() && params.get(name).is_some()) {
+    let of_list = Filter::NAMES.iter().chain(&["all"]);
+    if let Some(name) = of_list.clone().find(|name| wanted.is_none() && params.get(name).is_some())
+    {
         return Err(wrong(&format!("a bulk has ids or a list: {name} has no meaning beside id")));
     }
     if let Some(Query { filter, .. }) = &wanted
@@ -213,8 +232,8 @@ fn list(params: &Params, reader: &Reader<'_>) -> Result<Query, Problem> {
     }
 }
 
-/// Returns a sentence that says which jobs these are: that of the filter, with the error of its group in the place of the
-/// group's name, and with times as they were given.
+/// Returns a sentence that says which jobs these are: that of the filter, with the error of its group in the place of
+/// the group's name, and with times as they were given.
 fn scope(reader: &Reader<'_>, filter: &JobFilter, texts: &Filter) -> Result<String, Problem> {
     let mut rest = filter.clone();
     (rest.from, rest.to) = (None, None);
@@ -317,7 +336,7 @@ pub(crate) struct Did {
     /// The result as a sentence.
     pub(crate) text: String,
     pub(crate) job: Option<JobId>,
-    /// How many jobs, kinds, queues or schedules are another than before.
+    /// How many jobs, kinds, queues, schedules or groups are another than before.
     pub(crate) changed: u64,
 }
 
@@ -412,10 +431,7 @@ fn do_job(reader: &Reader<'_>, params: &Params, id: JobId, verb: JobVerb) -> Res
 fn do_group(reader: &Reader<'_>, id: GroupId, verb: GroupVerb) -> Result<Did, Problem> {
     let group = reader.client().group_by_id(id);
     let problem = |error| match error {
-        StoreError::Group(GroupError::Unknown) => {
-            let message = format!("there is no group {id}");
-            Problem { status: 404, error: "not_found", message }
-        }
+        StoreError::Group(GroupError::Unknown) => no_group(id),
         StoreError::Group(error) => {
             Problem { status: 409, error: "wrong_state", message: error.to_string() }
         }

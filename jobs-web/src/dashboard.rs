@@ -19,7 +19,6 @@ use std::time::{Duration, Instant};
 
 use bytes::Buf;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, TrySendError, bounded};
-use http::header::ACCEPT;
 use http::request::Parts;
 use http::{Method, Request, Response};
 use serde_json::Value;
@@ -31,7 +30,10 @@ use super::options::{Access, Action, caught};
 use super::page::layout;
 use super::params::{Params, now};
 use super::read::{DashboardSettings, Queue};
-use super::request::{self, AnswerPlace, Body, Task, ended, has_one_host, is_json, may_be_forged};
+use super::request::{
+    self, Answer, AnswerPlace, Body, Task, has_one_host, is_json, may_be_forged, no_answer,
+    wants_html,
+};
 use super::respond::Responder;
 use super::route::{Form, Read, Route};
 use super::views::Problem;
@@ -184,17 +186,21 @@ impl Dashboard {
 
     async fn answer<B: http_body::Body>(self, parts: Parts, body: B) -> Response<Body> {
         let is_head = parts.method == Method::HEAD;
-        let is_for_a_person = wants_a_page(&parts);
-        let answer = match self.ask(parts, body).await {
-            Ok(answer) => answer,
-            Err(problem) if is_for_a_person => self.page_of(&problem),
-            Err(problem) => request::problem(&problem),
+        let route = match parts.uri.path() {
+            path if path.len() <= PATH_BYTES => Route::of(path),
+            _ => Route::NotFound(Form::Page),
         };
+        let wants_html = wants_html(&parts, &route);
+        let answer = self.ask(parts, body, route, wants_html).await;
+        let answer = answer.unwrap_or_else(|problem| self.tell(&problem, wants_html));
         if is_head { request::head(answer) } else { answer }
     }
 
-    /// Returns the page of a problem, which says no more than the title: the reader may have no right to know a queue.
-    fn page_of(&self, problem: &Problem) -> Response<Body> {
+    /// Tells a problem. Its page says no more than the title: the reader may have no right to know a queue.
+    fn tell(&self, problem: &Problem, wants_html: bool) -> Response<Body> {
+        if !wants_html {
+            return request::problem(problem);
+        }
         let html = layout::bare_problem_page(&self.settings.title, problem);
         request::page(problem.status, html.into_string())
     }
@@ -204,7 +210,9 @@ impl Dashboard {
         &self,
         parts: Parts,
         body: B,
-    ) -> Result<Response<Body>, Problem> {
+        route: Route,
+        wants_html: bool,
+    ) -> Answer {
         if !has_one_host(&parts) {
             let message = "the request names several hosts".to_owned();
             return Err(Problem { status: 400, error: "bad_host", message });
@@ -213,12 +221,10 @@ impl Dashboard {
         if access == Access::Deny {
             return Err(forbidden("denied", "this dashboard is not for you"));
         }
-        let path = parts.uri.path();
-        if path.len() > PATH_BYTES {
+        if parts.uri.path().len() > PATH_BYTES {
             let message = format!("a path has at most {PATH_BYTES} bytes");
             return Err(Problem { status: 414, error: "path_too_long", message });
         }
-        let route = Route::of(path);
         let changes = match (&parts.method, matches!(route, Route::Act(_))) {
             (&Method::GET | &Method::HEAD, false) => false,
             (&Method::POST, true) => true,
@@ -226,11 +232,7 @@ impl Dashboard {
                 let allowed = if is_action { "POST" } else { "GET, HEAD" };
                 let message = format!("this place allows {allowed}");
                 let problem = Problem { status: 405, error: "method_not_allowed", message };
-                let answer = match wants_a_page(&parts) {
-                    true => self.page_of(&problem),
-                    false => request::problem(&problem),
-                };
-                return Ok(request::allowing(answer, allowed));
+                return Ok(request::allowing(self.tell(&problem, wants_html), allowed));
             }
         };
         let (known, query) = (route.parameters(), parts.uri.query().unwrap_or_default());
@@ -277,8 +279,9 @@ impl Dashboard {
         };
         let reply = AnswerPlace::default();
         let may_change = access == Access::Full;
-        worker.send(Task::new(Arc::new(parts), route, params, may_change, reply.clone()))?;
-        Ok(reply.await)
+        let (request, place) = (Arc::new(parts), reply.clone());
+        worker.send(Task { request, route, params, may_change, wants_html, reply: place })?;
+        reply.await
     }
 }
 
@@ -311,14 +314,6 @@ impl core::fmt::Debug for Dashboard {
             .field("queues", &queues)
             .finish_non_exhaustive()
     }
-}
-
-/// Says whether the answer is for a browser: a page, also where it asks for the JSON of an action.
-fn wants_a_page(request: &Parts) -> bool {
-    let mut accepts = request.headers.get_all(ACCEPT).iter();
-    let accepts_html = accepts.any(|it| it.to_str().is_ok_and(|it| it.contains("text/html")));
-    let is_of_json = matches!(Route::of(request.uri.path()), Route::Read(_, Form::Json));
-    accepts_html && !is_json(request) && !is_of_json
 }
 
 fn forbidden(error: &'static str, message: &str) -> Problem {
@@ -462,9 +457,9 @@ fn answer(responder: &mut Responder, task: Task) {
     }
     let answer = caught(|| responder.answer(&task));
     task.reply.set(|| {
-        answer.unwrap_or_else(|| {
+        answer.ok_or_else(|| {
             let message = "the program has failed on this request".to_owned();
-            request::problem(&Problem { status: 500, error: "failed", message })
+            Problem { status: 500, error: "failed", message }
         })
     });
 }
@@ -488,7 +483,7 @@ fn keep_limits(limits: &Receiver<(Instant, AnswerPlace)>) {
             Err(RecvTimeoutError::Timeout) => {
                 let now = now();
                 while let Some(first) = waiting.first_entry().filter(|first| first.key().0 <= now) {
-                    first.remove().set(|| ended("the store did not answer in time"));
+                    first.remove().set(|| Err(no_answer("the store did not answer in time")));
                 }
             }
             // The dashboard is gone, and with it every request.

@@ -1,4 +1,3 @@
-#![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 //! The dashboard of [`tickwheel_jobs`]: pages and JSON about the jobs of one or more queues, as a service for any web
@@ -10,8 +9,8 @@
 //!   and its rows, and reads nothing else.
 //! - Every link and every form is made by `Frame::link`, so a dashboard works under any prefix.
 //! - A form posts to the same path as a JSON client, `api/v1/jobs/{id}/retry`, with the field `back`: the page
-//!   that the answer leads to (`Frame::here`). Where the action loses something, the answer is a question instead,
-//!   which the reader confirms.
+//!   that the answer leads to (`Frame::here`). Before an action that loses, stops or starts something the answer is
+//!   a question, which the reader confirms: the field `confirm`. The field `once` is the id of the form.
 //!
 //! | form | posts to | fields |
 //! | --- | --- | --- |
@@ -21,6 +20,7 @@
 //! | the queue | `api/v1/queue/pause`, `/resume` | `back` |
 //! | a kind | `api/v1/kinds/pause`, `/resume` | `back`, `kind` |
 //! | a schedule | `api/v1/schedules/run`, `/pause`, `/resume`, `/unschedule` | `back`, `schedule` |
+//! | a group | `api/v1/groups/{id}/seal`, `/cancel` | `back` |
 //! | a question | `Question::target` | its fields |
 //! | the end of a bulk | `api/v1/bulk/{id}/stop` | `back` |
 //!

@@ -22,7 +22,7 @@ pub(crate) fn caught<T>(call: impl FnOnce() -> T) -> Option<T> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Access {
-    /// Read, and change jobs, kinds and schedules.
+    /// Read, and change jobs, kinds, schedules and groups.
     Full,
     /// Read. Every request that would change something is refused, with status 403.
     ReadOnly,
@@ -34,15 +34,16 @@ pub enum Access {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Action {
-    /// Its name: `retry`, `delete`, `cancel`, `reschedule`, `run`, `unschedule`, `pause`, `resume`, `stop`.
+    /// Its name: `retry`, `delete`, `cancel`, `reschedule`, `run`, `unschedule`, `pause`, `resume`, `seal`, `stop`.
     pub name: &'static str,
     /// The queue.
     pub queue: String,
-    /// Its jobs, kind or schedule in words: `the job 0192..`, `the dead jobs of the kind "mail"`, `the kind "mail"`.
+    /// Its jobs, kind, schedule or group in words: `the job 0192..`, `the dead jobs of the kind "mail"`, `the kind "mail"`.
     pub scope: String,
     /// The jobs, if they were named one by one.
     pub jobs: Vec<JobId>,
-    /// How many jobs were changed. Of the queue, a kind or a schedule: 1 if it is another than before, else 0.
+    /// How many jobs were changed. Of the queue, a kind, a schedule or the seal of a
+    /// group: 1 if it is another than before, else 0. Of the cancel of a group: its jobs that were pending.
     pub changed: u64,
     /// Why the rest was not done, if it failed or was stopped.
     pub problem: Option<String>,

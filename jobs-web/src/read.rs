@@ -89,15 +89,16 @@ impl<'a> Reader<'a> {
 
     /// Reads `order=name|jobs`. Those with the most jobs are 200 at most, on one page.
     pub(crate) fn kinds(&self) -> Result<tickwheel_jobs::view::Kinds, Problem> {
-        let (after, rows) = (self.params.name("after")?, self.rows()?);
         match self.params.get("order") {
-            None | Some("name") => Ok(self.view().kinds(after.as_deref(), rows)?),
-            Some("jobs") if after.is_none() => {
-                let mut kinds = self.view().kinds_with_most_jobs()?;
-                kinds.next = None;
-                Ok(kinds)
+            None | Some("name") => {
+                Ok(self.view().kinds(self.params.name("after")?.as_deref(), self.rows()?)?)
             }
-            Some("jobs") => Err(wrong("after has no meaning beside order=jobs")),
+            Some("jobs") => {
+                match ["after", "limit"].into_iter().find(|it| self.params.get(it).is_some()) {
+                    Some(name) => Err(wrong(&format!("{name} has no meaning beside order=jobs"))),
+                    None => Ok(self.view().kinds_with_most_jobs()?),
+                }
+            }
             Some(_) => Err(wrong("order is name or jobs")),
         }
     }
@@ -239,21 +240,8 @@ impl Query {
 
     /// Returns the parameters of the list.
     fn pairs(&self) -> Vec<(String, String)> {
-        let Filter { state, kind, key, text, group, member, from, to, error: _ } = &self.texts;
-        let mut pairs = vec![("state".to_owned(), (*state).to_owned())];
-        let optional = [
-            ("kind", kind),
-            ("key", key),
-            ("text", text),
-            ("group", group),
-            ("member", member),
-            ("from", from),
-            ("to", to),
-        ];
-        for (name, value) in optional {
-            pairs.extend(value.clone().map(|value| (name.to_owned(), value)));
-        }
-        pairs
+        let pairs = self.texts.pairs().into_iter();
+        pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
     }
 
     fn to_text(&self) -> String {

@@ -15,8 +15,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use bytes::Bytes;
 use http::header::{
-    ALLOW, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderName,
-    HeaderValue, LOCATION, ORIGIN,
+    ACCEPT, ALLOW, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_TYPE, HOST,
+    HeaderName, HeaderValue, LOCATION, ORIGIN,
 };
 use http::request::Parts;
 use http::{Response, StatusCode};
@@ -26,7 +26,7 @@ use serde_json::Value;
 
 use super::options::caught;
 use super::params::Params;
-use super::route::Route;
+use super::route::{Form, Route};
 use super::views::Problem;
 use tickwheel_jobs::JobId;
 
@@ -36,31 +36,35 @@ pub(crate) struct Task {
     pub(crate) route: Route,
     pub(crate) params: Params,
     pub(crate) may_change: bool,
+    /// The answer is for a person: see [`wants_html`].
+    pub(crate) wants_html: bool,
     pub(super) reply: AnswerPlace,
-}
-
-impl Task {
-    pub(crate) fn new(
-        request: Arc<Parts>,
-        route: Route,
-        params: Params,
-        may_change: bool,
-        reply: AnswerPlace,
-    ) -> Task {
-        Task { request, route, params, may_change, reply }
-    }
 }
 
 impl Drop for Task {
     fn drop(&mut self) {
-        self.reply.set(|| ended("the dashboard has ended"));
+        self.reply.set(|| Err(no_answer("the dashboard has ended")));
     }
 }
 
-pub(super) fn ended(message: &str) -> Response<Body> {
-    let message = message.to_owned();
-    problem(&Problem { status: 503, error: "no_answer", message })
+pub(super) fn no_answer(message: &str) -> Problem {
+    Problem { status: 503, error: "no_answer", message: message.to_owned() }
 }
+
+/// Says whether the answer is a page: of a place that is a page, always; of an action and of any other place, if the
+/// request is that of a browser. The answer of a place that is JSON is JSON.
+pub(super) fn wants_html(request: &Parts, route: &Route) -> bool {
+    let mut accepts = request.headers.get_all(ACCEPT).iter();
+    let accepts_html = accepts.any(|it| it.to_str().is_ok_and(|it| it.contains("text/html")));
+    match route {
+        Route::Read(_, Form::Page) => true,
+        Route::Read(_, Form::Json) | Route::NotFound(Form::Json) => false,
+        _ => accepts_html && !is_json(request),
+    }
+}
+
+/// An answer, or the problem that a page or JSON tells.
+pub(super) type Answer = Result<Response<Body>, Problem>;
 
 /// The place of an answer, which the request awaits.
 #[derive(Clone, Default)]
@@ -68,14 +72,14 @@ pub(crate) struct AnswerPlace(Arc<Mutex<State>>);
 
 #[derive(Default)]
 struct State {
-    answer: Option<Response<Body>>,
+    answer: Option<Answer>,
     is_set: bool,
     waker: Option<Waker>,
 }
 
 impl AnswerPlace {
     /// Sets the answer, if there is none yet.
-    pub(super) fn set(&self, answer: impl FnOnce() -> Response<Body>) {
+    pub(super) fn set(&self, answer: impl FnOnce() -> Answer) {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if state.is_set {
             return;
@@ -101,9 +105,9 @@ impl AnswerPlace {
 }
 
 impl Future for AnswerPlace {
-    type Output = Response<Body>;
+    type Output = Answer;
 
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Response<Body>> {
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Answer> {
         // A waker is the program's code: it is cloned and dropped without the lock.
         let waker = context.waker().clone();
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -364,7 +368,7 @@ mod tests {
             let answer = polled.as_mut().poll(&mut Context::from_waker(&waker));
             assert!(answer.is_pending());
         }
-        reply.set(|| ended("it has ended"));
+        reply.set(|| Err(no_answer("it has ended")));
         assert!(polled.poll(&mut Context::from_waker(Waker::noop())).is_ready());
     }
 }

@@ -15,7 +15,7 @@ use super::page::layout::{Frame, QueueLink, Said, Tab, encoded};
 use super::params;
 use super::params::Params;
 use super::read::{DashboardSettings, MOST_ROWS, Reader, not_found, query};
-use super::request::{self, Body, Task, is_json};
+use super::request::{self, Body, Task};
 use super::route::{Act, Form, Read, Route};
 use super::views;
 use super::views::Problem;
@@ -101,25 +101,14 @@ impl Responder {
     }
 
     pub(crate) fn answer(&mut self, task: &Task) -> Response<Body> {
-        let wants_html = wants_html(task);
-        match self.answer_or_problem(task, wants_html) {
-            Ok(answer) => answer,
-            Err(problem) => {
-                let is_page = wants_html && !matches!(task.route, Route::Read(_, Form::Json));
-                match self.frame(task) {
-                    Some(frame) if is_page => show::problem(&frame, &problem),
-                    None if is_page => show::bare_problem(&self.settings.title, &problem),
-                    _ => request::problem(&problem),
-                }
-            }
-        }
+        self.answer_or_problem(task).unwrap_or_else(|problem| match task.wants_html {
+            // There is nothing on it that changes.
+            true => show::problem(&Frame { is_live: false, ..self.frame(task) }, &problem),
+            false => request::problem(&problem),
+        })
     }
 
-    fn answer_or_problem(
-        &mut self,
-        task: &Task,
-        wants_html: bool,
-    ) -> Result<Response<Body>, Problem> {
+    fn answer_or_problem(&mut self, task: &Task) -> Result<Response<Body>, Problem> {
         let settings = Arc::clone(&self.settings);
         let reader = reader(&settings, &task.params)?;
         match &task.route {
@@ -130,9 +119,9 @@ impl Responder {
                 {
                     job.job.actions.clear();
                 }
-                match self.frame(task).filter(|_| *form == Form::Page) {
-                    Some(frame) => Ok(show::view(&frame, &view)),
-                    None => Ok(request::json(200, &view)),
+                match form {
+                    Form::Page => Ok(show::view(&self.frame(task), &view)),
+                    Form::Json => Ok(request::json(200, &view)),
                 }
             }
             Route::Download(id, whole) => {
@@ -142,14 +131,14 @@ impl Responder {
             Route::Act(act) => {
                 let form = act::form(act, &task.params)?;
                 if let Some((said, done)) = form.and_then(|form| self.outcomes.taken(form)) {
-                    return self.done(task, act, &done, &said, wants_html);
+                    return Ok(self.done(task, act, &done, &said));
                 }
                 self.board.changed();
                 let mut said = String::new();
                 let remember = |done: &Done| said = self.outcomes.add(form, done.clone());
-                let done = act::act(&reader, &mut self.bulks, task, act, wants_html, remember);
+                let done = act::act(&reader, &mut self.bulks, task, act, remember);
                 self.board.changed();
-                self.done(task, act, &done?, &said, wants_html)
+                Ok(self.done(task, act, &done?, &said))
             }
             Route::Health => Ok(health(&settings)),
             Route::Metrics => metrics(&settings, task),
@@ -161,32 +150,28 @@ impl Responder {
     }
 
     /// Answers an action.
-    fn done(
-        &self,
-        task: &Task,
-        act: &Act,
-        done: &Done,
-        said: &str,
-        wants_html: bool,
-    ) -> Result<Response<Body>, Problem> {
-        match (done, self.frame(task).filter(|_| wants_html)) {
-            (Done::Question(question), Some(frame)) => Ok(show::question(&frame, question)),
-            (Done::Question(question), None) => {
-                let status = if question.confirmed.is_some() { 409 } else { 200 };
-                Ok(request::json(status, question))
+    fn done(&self, task: &Task, act: &Act, done: &Done, said: &str) -> Response<Body> {
+        if !task.wants_html {
+            return match done {
+                Done::Question(question) => {
+                    let status = if question.confirmed.is_some() { 409 } else { 200 };
+                    request::json(status, question)
+                }
+                Done::Started(progress) => request::json(202, progress),
+                Done::Changed(changed) => request::json(200, changed),
+            };
+        }
+        let frame = self.frame(task);
+        match done {
+            Done::Question(question) => show::question(&frame, question),
+            Done::Started(progress) => {
+                request::redirect(303, &frame.link(&format!("bulk/{}", progress.id)))
             }
-            (Done::Started(progress), Some(frame)) => {
-                let to = frame.link(&format!("bulk/{}", progress.id));
-                Ok(request::redirect(303, &to))
-            }
-            (Done::Started(progress), None) => Ok(request::json(202, progress)),
-            (Done::Changed(changed), None) => Ok(request::json(200, changed)),
-            (Done::Changed(_), Some(frame)) => {
+            Done::Changed(_) => {
                 let back = act::back_of(&task.params, act);
                 let and = if back.contains('?') { "&" } else { "?" };
-                let to = frame.link(&format!("{back}{and}said={said}"));
                 // An empty link would be the action itself.
-                Ok(request::redirect(303, &to))
+                request::redirect(303, &frame.link(&format!("{back}{and}said={said}")))
             }
         }
     }
@@ -234,10 +219,10 @@ impl Responder {
         Ok(views::Job { job, trace_link })
     }
 
-    /// Returns the frame of the page that a request leads to, or nothing if its queue does not exist.
-    fn frame(&self, task: &Task) -> Option<Frame> {
+    /// Returns the frame of the page that a request leads to: that of the first queue, if its own does not exist.
+    fn frame(&self, task: &Task) -> Frame {
         let queues = &self.settings.queues;
-        let at = queue_of(&self.settings, &task.params).ok()?;
+        let at = queue_of(&self.settings, &task.params).unwrap_or(0);
         let (root, tab, path) = match &task.route {
             Route::Read(read, _) => (task.route.root(), tab(read), read.path()),
             Route::Act(act) => (act::root(act), Tab::None, act::default_back(act)),
@@ -256,7 +241,7 @@ impl Responder {
             _ => format!("{root}?queue={}", encoded(name)),
         };
         let names = request::names();
-        Some(Frame {
+        Frame {
             title: self.settings.title.clone(),
             tab,
             queue: queues[at].name.clone(),
@@ -281,7 +266,7 @@ impl Responder {
             script: names.script.clone(),
             now: queues[at].view.now(),
             is_live: is_read,
-        })
+        }
     }
 }
 
@@ -296,16 +281,6 @@ fn tab(read: &Read) -> Tab {
         Read::Nodes => Tab::Nodes,
         Read::Store => Tab::Store,
         Read::Bulks | Read::Bulk(_) => Tab::None,
-    }
-}
-
-/// Says whether the answer is for a browser. A JSON request is not.
-fn wants_html(task: &Task) -> bool {
-    let mut accepts = task.request.headers.get_all(ACCEPT).iter();
-    let accepts_html = accepts.any(|it| it.to_str().is_ok_and(|it| it.contains("text/html")));
-    match task.route {
-        Route::Read(_, Form::Page) => true,
-        _ => accepts_html && !is_json(&task.request),
     }
 }
 
@@ -370,12 +345,6 @@ mod show {
 
     pub(super) fn question(frame: &Frame, question: &views::Question) -> Response<Body> {
         request::page(200, page::actions::question_page(frame, question).into_string())
-    }
-
-    /// The queue of the page is not there.
-    pub(super) fn bare_problem(title: &str, problem: &Problem) -> Response<Body> {
-        let html = page::layout::bare_problem_page(title, problem);
-        request::page(problem.status, html.into_string())
     }
 
     pub(super) fn problem(frame: &Frame, problem: &Problem) -> Response<Body> {

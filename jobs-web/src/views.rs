@@ -59,6 +59,20 @@ pub(crate) struct Filter {
     pub(crate) to: Option<String>,
 }
 
+impl Filter {
+    /// The names of the parameters.
+    pub(crate) const NAMES: [&str; 8] =
+        ["state", "kind", "key", "text", "group", "member", "from", "to"];
+
+    /// Returns the parameters that are set.
+    pub(crate) fn pairs(&self) -> Vec<(&'static str, &str)> {
+        let Filter { state, kind, key, text, group, member, from, to, error: _ } = self;
+        let optional = [kind, key, text, group, member, from, to].map(Option::as_deref);
+        let values = [Some(*state)].into_iter().chain(optional);
+        Filter::NAMES.into_iter().zip(values).filter_map(|(name, it)| Some((name, it?))).collect()
+    }
+}
+
 /// A page of jobs.
 #[derive(Clone, Serialize)]
 pub(crate) struct Jobs {

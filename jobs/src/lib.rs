@@ -58,8 +58,9 @@
 //! - **A handler returns `Ok` or a [`Fail`].** `?` converts nearly every error to a `Fail`, which leads to a
 //!   retry by the policy, a retry after a delay, no retry, or a later run without a failure ([`Fail::snooze`]).
 //!
-//! - **Each verb that waits is a future too**: those of [`Client::asynchronous`] and of the handles'
-//!   `asynchronous`, under the same names, on any runtime ([`Async`]). The other form blocks the thread.
+//! - **A verb that waits is a future too**: those of [`Client::asynchronous`] and of the handles' `asynchronous`, under
+//!   the same names, on any runtime ([`Async`]). The other form blocks the thread. A [`view::View`] and the verbs in a
+//!   transaction of the caller's have that form only.
 //!
 //! The `cookbook` has recipes.
 //!

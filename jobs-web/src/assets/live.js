@@ -70,7 +70,7 @@ async function refresh() {
     show(fresh);
     zoned(fresh);
     const focused = document.activeElement, selection = getSelection();
-    for (const part of all("[data-live]")) {
+    for (const part of still ? [] : all("[data-live]")) {
       const to = fresh.getElementById(part.id);
       const selected = !selection.isCollapsed && selection.containsNode(part, true);
       if (to && !selected && !ticked(part).length) morph(part, to);
@@ -99,7 +99,9 @@ function stop() {
   if (!button) return;
   still = !still;
   button.setAttribute("aria-pressed", still);
-  if (!still) tick();
+  if (still) return;
+  seen = Date.now();
+  tick();
 }
 
 const tick = () => {

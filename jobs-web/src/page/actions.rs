@@ -12,7 +12,8 @@ use crate::views::{Bulks, Progress, Question};
 use tickwheel_jobs::view::{Number, Time};
 
 pub(crate) fn question_page(frame: &Frame, view: &Question) -> Markup {
-    let verb = verb(view.action);
+    let of_group = if view.target.contains("/groups/") { " the group" } else { "" };
+    let verb = format!("{}{of_group}", verb(view.action));
     let title = match view.jobs {
         None => format!("{verb}?"),
         Some(Number { count: 0, is_exact: false }) => format!("{verb} all jobs that match?"),

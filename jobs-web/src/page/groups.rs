@@ -42,9 +42,9 @@ pub(crate) fn page(frame: &Frame, view: &Groups) -> Markup {
 
 fn row(frame: &Frame, group: &GroupRow, now: Time) -> Markup {
     let ended = group.total.saturating_sub(group.open);
+    let list = |state: &str| frame.link(&format!("jobs?state={state}&member={}", group.id));
     let members = |jobs: u64, state: &str, class: &str| {
-        let list = frame.link(&format!("jobs?state={state}&member={}", group.id));
-        html! { @if jobs == 0 { (cell(0)) } @else { a class=(class) href=(list) { (count(jobs)) } } }
+        html! { @if jobs == 0 { (cell(0)) } @else { a class=(class) href=(list(state)) { (count(jobs)) } } }
     };
     html! {
         tr data-key=(group.id) {
@@ -68,7 +68,13 @@ fn row(frame: &Frame, group: &GroupRow, now: Time) -> Markup {
                     progress max=(group.total.max(1)) value=(ended) aria-label="Members that have ended" {}
                 }
             }
-            td.num data-of="Open" { (members(group.open, "pending", "")) }
+            td.num data-of="Open" {
+                span {
+                    (members(group.open, "pending", ""))
+                    // Those that run are open too.
+                    @if group.open > 0 { span.sub { a href=(list("running")) { "running" } } }
+                }
+            }
             td.num data-of="Completed" { (members(group.completed, "completed", "")) }
             td.num data-of="Dead" { (members(group.dead, "dead", "bad")) }
             td.num data-of="Cancelled" { (cell(group.cancelled)) }
@@ -77,13 +83,19 @@ fn row(frame: &Frame, group: &GroupRow, now: Time) -> Markup {
     }
 }
 
-/// What an operator may do with a group that has not ended.
+/// The buttons of a group: seal while it takes members, cancel until it has ended. A cancel that failed midway has
+/// left open members, and is pressed again.
 fn change(frame: &Frame, group: &GroupRow) -> Markup {
     let to = |verb: &str| format!("groups/{}/{verb}", group.id);
     html! {
         div.row {
             @if group.state == GroupState::Open { (button(frame, &to("seal"), "Seal", None, Look::Plain)) }
-            @if !matches!(group.state, GroupState::Ended | GroupState::Cancelled) {
+            @let is_over = match group.state {
+                GroupState::Ended => true,
+                GroupState::Cancelled => group.open == 0,
+                _ => false,
+            };
+            @if !is_over {
                 (button(frame, &to("cancel"), "Cancel", None, Look::Risky))
             }
         }

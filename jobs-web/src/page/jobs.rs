@@ -152,6 +152,7 @@ fn nothing(view: &Jobs, name: &str) -> Markup {
     let text = match filter.state {
         _ if view.older.is_some() => "None in the part that was searched. The list goes on.",
         _ if view.newer.is_some() => "This was the last page.",
+        _ if filter.member.is_some() => "No member of the group is in this state.",
         _ if filter.kind.is_some() || filter.key.is_some() || filter.text.is_some() => {
             "No job matches. Upper and lower case of the text are the same; kind and key match as a whole."
         }
@@ -285,18 +286,7 @@ fn bulk(frame: &Frame, view: &Jobs) -> Markup {
 }
 
 fn parameters(filter: &Filter) -> Vec<(&str, &str)> {
-    let given = [
-        ("state", Some(filter.state)),
-        ("kind", filter.kind.as_deref()),
-        ("key", filter.key.as_deref()),
-        ("text", filter.text.as_deref()),
-        ("group", filter.group.as_deref()),
-        ("member", filter.member.as_deref()),
-        ("from", filter.from.as_deref()),
-        ("to", filter.to.as_deref()),
-    ];
-    let mut given: Vec<_> =
-        given.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
+    let mut given = filter.pairs();
     if given.len() == 1 {
         given.push(("all", "yes"));
     }

@@ -133,12 +133,7 @@ const NO_ICON: &str = "data:,";
 
 /// Returns a page with this title around its own part.
 pub(crate) fn page(frame: &Frame, title: &str, part: &Markup) -> Markup {
-    document(frame, title, part, false, false)
-}
-
-/// Returns the page of a problem: the script does not ask for it again.
-pub(crate) fn page_of_a_problem(frame: &Frame, title: &str, part: &Markup) -> Markup {
-    document(frame, title, part, false, true)
+    page_that_refreshes(frame, title, part, false)
 }
 
 /// Returns a page that a browser without the script loads again every two seconds, if it `refreshes`.
@@ -148,16 +143,21 @@ pub(crate) fn page_that_refreshes(
     part: &Markup,
     refreshes: bool,
 ) -> Markup {
-    document(frame, title, part, refreshes, false)
+    let of_the_frame = html! {
+        link rel="stylesheet" href={ (frame.root) (frame.style) };
+        @if refreshes { noscript { meta http-equiv="refresh" content="2"; } }
+        script src={ (frame.root) (frame.script) } defer {}
+    };
+    let body = html! {
+        a.skip href="#main" { "Skip to the content" }
+        (head(frame))
+        main id="main" tabindex="-1" { (said(frame)) (part) }
+        (foot(frame))
+    };
+    document(title, &frame.title, &of_the_frame, &body)
 }
 
-fn document(
-    frame: &Frame,
-    title: &str,
-    part: &Markup,
-    refreshes: bool,
-    is_problem: bool,
-) -> Markup {
+fn document(title: &str, dashboard: &str, of_the_head: &Markup, body: &Markup) -> Markup {
     html! {
         (DOCTYPE)
         html lang="en" {
@@ -165,18 +165,11 @@ fn document(
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
-                title { (shown(title)) " · " (shown(&frame.title)) }
+                title { (shown(title)) " · " (shown(dashboard)) }
                 link rel="icon" href=(NO_ICON);
-                link rel="stylesheet" href={ (frame.root) (frame.style) };
-                @if refreshes { noscript { meta http-equiv="refresh" content="2"; } }
-                script src={ (frame.root) (frame.script) } defer {}
+                (of_the_head)
             }
-            body {
-                a.skip href="#main" { "Skip to the content" }
-                (head(frame, is_problem))
-                main id="main" tabindex="-1" { (said(frame)) (part) }
-                (foot(frame))
-            }
+            body { (body) }
         }
     }
 }
@@ -193,7 +186,7 @@ fn said(frame: &Frame) -> Markup {
     }
 }
 
-fn head(frame: &Frame, is_problem: bool) -> Markup {
+fn head(frame: &Frame) -> Markup {
     html! {
         header.top {
             div.bar {
@@ -206,7 +199,7 @@ fn head(frame: &Frame, is_problem: bool) -> Markup {
                     }
                 }
                 @if !frame.may_change { span.state { "read-only" } }
-                p.clock id="clock" data-live[frame.is_live && !is_problem] {
+                p.clock id="clock" data-live[frame.is_live] {
                     time datetime=(frame.now) title=(absolute(frame.now)) { (clock(frame)) " UTC" }
                 }
             }
@@ -268,32 +261,19 @@ fn foot(frame: &Frame) -> Markup {
 /// Returns the page of a problem for a reader who may have no right to more than the title of the dashboard. The style
 /// sheet is not asked for either.
 pub(crate) fn bare_problem_page(title: &str, view: &Problem) -> Markup {
-    html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="color-scheme" content="light dark";
-                title { (problem_title(view)) " · " (shown(title)) }
-                link rel="icon" href=(NO_ICON);
-            }
-            body { main { h1 { (problem_title(view)) } p { (shown(&view.message)) } } }
-        }
-    }
+    let body = html! { main { h1 { (problem_title(view)) } p { (shown(&view.message)) } } };
+    document(problem_title(view), title, &html! {}, &body)
 }
 
 fn problem_title(view: &Problem) -> &'static str {
     match view.status {
         400 => "The request is not valid",
-        401 => "A password is needed",
         403 => "Not allowed",
         404 => "Not found",
         405 => "Not this way",
         409 => "It has changed meanwhile",
-        413 => "Too much at once",
-        429 => "Too many requests",
-        503 => "The store does not answer",
+        413 | 414 => "Too much at once",
+        503 => "No answer",
         _ => "Something went wrong",
     }
 }
@@ -308,5 +288,5 @@ pub(crate) fn problem_page(frame: &Frame, view: &Problem) -> Markup {
             @if view.status >= 500 && !frame.here.is_empty() { a.btn href=(frame.link(&frame.here)) { "Try again" } }
         }
     };
-    page_of_a_problem(frame, title, &part)
+    page(frame, title, &part)
 }

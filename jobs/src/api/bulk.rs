@@ -131,6 +131,8 @@ impl BulkCounts {
     }
 }
 
+const ENDED: [JobState; 3] = [JobState::Dead, JobState::Completed, JobState::Cancelled];
+
 /// Verbs for every job of the list, from where it has been read to its end.
 impl Pages {
     /// Cancels the jobs, which are pending or run. A run is asked to stop, and is not tried again if it fails.
@@ -166,7 +168,7 @@ impl Pages {
     /// [`InvalidInput::NotApplicable`] if the list is not one of jobs that have ended.
     #[doc(alias("requeue", "revive", "resurrect"))]
     pub fn retry_all(self) -> Result<Bulk, StoreError> {
-        self.bulk("retry_all", &[JobState::Dead], BulkChange::Retry)
+        self.bulk("retry_all", &ENDED, BulkChange::Retry)
     }
 
     /// Deletes the jobs: dead ones, or, of [`Client::ended`](crate::Client::ended), also completed and cancelled ones
@@ -177,7 +179,7 @@ impl Pages {
     /// [`InvalidInput::NotApplicable`] if the list is not one of jobs that have ended.
     #[doc(alias("discard", "remove", "purge"))]
     pub fn delete_all(self) -> Result<Bulk, StoreError> {
-        self.bulk("delete_all", &[JobState::Dead], BulkChange::Delete)
+        self.bulk("delete_all", &ENDED, BulkChange::Delete)
     }
 
     fn bulk(

@@ -116,13 +116,12 @@ impl<J> NewJob<J> {
         NewJob { when: when.into(), ..self }
     }
 
-    /// Sets the id, so that the job is stored once. If the store knows the id, it stores nothing, and the result of
-    /// [`Client::insert_job`](crate::Client::insert_job) says so.
+    /// Sets the id. The store takes one job for each id: if it knows the id, it stores nothing, and
+    /// [`Inserted::is_new`] is `false`.
     ///
-    /// The store knows an id while its job is pending, runs or is dead, and for
-    /// [`Builder::keep_dead`](crate::Builder::keep_dead) after the end of the job, whether it completed, died or was
-    /// cancelled.
-    #[doc(alias("unique", "idempotent", "deduplicate", "enqueue_once", "insert_with_id"))]
+    /// The store knows an id from the insert on, while the job is pending, runs or is dead, and for
+    /// [`Builder::keep_dead`](crate::Builder::keep_dead) after the job completed, was cancelled or was deleted.
+    #[doc(alias("unique", "idempotent", "deduplicate", "enqueue_once"))]
     pub fn id(self, id: JobId) -> NewJob<J> {
         NewJob { id: Some(id), ..self }
     }

@@ -124,12 +124,13 @@ both! {
     ///
     /// # Errors
     ///
-    /// If the store could not be changed.
+    /// If the store could not be changed, or the key is empty or longer than 255 bytes.
     pub fn cancel(&self) -> Result<bool, StoreError> = |it, caller| it.cancel_by(caller).await;
 }
 
 impl Keyed {
     pub(super) async fn cancel_by(&self, caller: Caller) -> Result<bool, StoreError> {
+        self.check()?;
         self.client.ask(caller, request::cancel_key(self.key.clone())).await
     }
 }
@@ -140,7 +141,7 @@ both! {
     ///
     /// # Errors
     ///
-    /// If the store could not be changed, or the time lies outside of the years 1970 to 9999.
+    /// As [`Keyed::cancel`], and if the time lies outside of the years 1970 to 9999.
     #[doc(alias("move", "reset"))]
     pub fn reschedule(&self, when: impl Into<When>) -> Result<bool, StoreError> = |it, caller| {
         it.reschedule_by(caller, when.into()).await
@@ -153,6 +154,7 @@ impl Keyed {
         caller: Caller,
         when: When,
     ) -> Result<bool, StoreError> {
+        self.check()?;
         let due = self.client.due(caller, when).await?;
         self.client.ask(caller, request::reschedule_key(self.key.clone(), due)).await
     }
@@ -164,13 +166,13 @@ both! {
     ///
     /// # Errors
     ///
-    /// If the store could not be read.
+    /// If the store could not be read, or the key is empty or longer than 255 bytes.
     pub fn get(&self) -> Result<Option<JobInfo>, StoreError> = |it, caller| it.get_by(caller).await;
 }
 
 impl Keyed {
     pub(super) async fn get_by(&self, caller: Caller) -> Result<Option<JobInfo>, StoreError> {
-        check_name("key", &self.key)?;
+        self.check()?;
         let job = self.client.ask(caller, request::get_key(self.key.clone())).await?;
         Ok(job.filter(|job| job.state == JobState::Pending))
     }
@@ -183,7 +185,7 @@ both! {
     ///
     /// # Errors
     ///
-    /// If the store could not be read.
+    /// As [`Keyed::get`].
     pub fn remaining(&self) -> Result<Option<Duration>, StoreError> = |it, caller| {
         it.remaining_by(caller).await
     };
@@ -228,13 +230,13 @@ impl Keyed {
         period: Duration,
         job: J,
     ) -> Result<Inserted, InsertError<J>> {
+        if let Err(error) = self.check() {
+            return Err(InsertError::new(error, job));
+        }
         let now = match self.client().latest(caller).await {
             Ok(now) => now.millis(),
             Err(failed) => return Err(InsertError::new(failed.error, job)),
         };
-        if let Err(error) = self.check() {
-            return Err(InsertError::new(error, job));
-        }
         let period = period.as_millis().max(1);
         let slot = now.get().unsigned_abs() as u128 / period;
         let queue = self.client().dispatcher.metrics.about.queue.as_deref().unwrap_or_default();

@@ -165,8 +165,9 @@ both! {
     ///
     /// # Errors
     ///
-    /// If the store could not be read.
+    /// If the store could not be read, or the name of the kind is empty or longer than 255 bytes.
     pub fn is_paused(&self) -> Result<bool, StoreError> = |it, caller| {
+        check_name("kind's name", &it.name)?;
         Ok(it.client.settings_by(caller).await?.paused_kinds.contains(&it.name))
     };
 }
@@ -201,8 +202,8 @@ both! {
     ///
     /// # Errors
     ///
-    /// As [`Kind::pause`], and if the head start is longer than ten years ([`InvalidInput::DelayTooLong`](crate::InvalidInput::DelayTooLong)): the one before it
-    /// then stays.
+    /// As [`Kind::pause`], and if the head start is longer than ten years
+    /// ([`InvalidInput::DelayTooLong`](crate::InvalidInput::DelayTooLong)): the one before it then stays.
     ///
     /// [`Builder::max_in_flight`]: crate::Builder::max_in_flight
     #[doc(alias("priority", "urgent"))]

@@ -16,14 +16,16 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
 
+use tickwheel::When;
+
 use super::asynchronous::both;
 use super::builder::Builder;
 use super::client::{Client, check_name};
 use super::kind::{Kind, Queue};
 use super::request::{self, Caller, on_thread};
-use crate::store::KindGauges;
+use crate::store::{KindGauges, MOST_COUNTED};
 use crate::values::error::{OpenError, StoreError};
-use crate::values::info::JobInfo;
+use crate::values::info::{JobInfo, Number};
 use crate::values::job::Job;
 use crate::values::limit::{Limit, MOST_SCOPES};
 use crate::values::setting;
@@ -439,7 +441,7 @@ pub(super) fn flow_in(stored: &[(String, String)], kind: &str) -> String {
 pub(crate) struct SeenLimit {
     pub(crate) info: LimitInfo,
     /// Its overdue jobs. `None`: it is a partition, whose jobs the store does not count.
-    pub(crate) waiting: Option<u64>,
+    pub(crate) waiting: Option<Number>,
     /// It is paused by itself.
     pub(crate) is_paused: bool,
 }
@@ -475,27 +477,26 @@ impl Client {
         scopes: Scopes,
         kinds: &[KindGauges],
     ) -> Result<Vec<SeenLimit>, StoreError> {
-        on_thread(self.seen_limits(Caller::Thread, stored, scopes, Some(kinds)))
+        on_thread(self.seen_limits(Caller::Thread, stored, scopes, kinds))
     }
 
-    /// Returns what is shown of these scopes. `kinds`: the gauges of the store, if they are known already.
+    /// Returns what is shown of these scopes. `kinds`: the gauges of the store.
     pub(super) async fn seen_limits(
         &self,
         caller: Caller,
         stored: &[(String, String)],
         scopes: Scopes,
-        kinds: Option<&[KindGauges]>,
+        kinds: &[KindGauges],
     ) -> Result<Vec<SeenLimit>, StoreError> {
         if scopes.0.is_empty() {
             return Ok(Vec::new());
         }
         let now = self.dispatcher.clock.now().millis();
         let infos = self.counted_limits(caller, stored, scopes.0, now).await?;
-        let asked = match kinds {
-            Some(_) => Vec::new(),
-            None => self.ask(caller, request::gauges()).await?,
-        };
-        let (flows, kinds) = (flows_in(stored), kinds.unwrap_or(&asked));
+        let flows = flows_in(stored);
+        // A store may count so many overdue jobs of all kinds together, and no more.
+        let overdue: u64 = kinds.iter().map(|kind| kind.overdue).sum();
+        let waits = |count| Some(Number { count, is_exact: overdue < MOST_COUNTED });
         let mut waiting: BTreeMap<&str, u64> = BTreeMap::new();
         for kind in kinds {
             *waiting.entry(flows.get(&*kind.kind).unwrap_or(&&*kind.kind)).or_default() +=
@@ -505,8 +506,8 @@ impl Client {
         let pauses: HashSet<&str> = names.filter(|name| name.starts_with("pause")).collect();
         let seen = |info: LimitInfo| SeenLimit {
             waiting: match &info.scope {
-                LimitScope::Queue => Some(waiting.values().sum()),
-                LimitScope::Flow(flow) => Some(waiting.get(&**flow).copied().unwrap_or(0)),
+                LimitScope::Queue => waits(overdue),
+                LimitScope::Flow(flow) => waits(waiting.get(&**flow).copied().unwrap_or(0)),
                 LimitScope::Each(_) | LimitScope::Partition { .. } => None,
             },
             is_paused: match &info.scope {
@@ -532,7 +533,8 @@ both! {
     ///
     /// # Errors
     ///
-    /// As [`Queue::limit`].
+    /// As [`Queue::limit`], and if it would end after the year 9999
+    /// ([`InvalidInput::DelayTooLong`](crate::InvalidInput::DelayTooLong)).
     #[doc(alias("retry_after", "backoff", "rate_limit"))]
     pub fn hold(&self, time: Duration) -> Result<(), StoreError> = |it, caller| {
         it.client().hold_by(caller, &LimitScope::Queue, time).await
@@ -550,8 +552,8 @@ impl Client {
         if time.is_zero() {
             return self.set(caller, name, None).await;
         }
+        let until = self.dispatcher.clock.latest().resolve(When::after(time), 0)?;
         self.check_scopes(caller, &name).await?;
-        let until = self.dispatcher.clock.latest().millis().plus(time);
         self.ask(caller, request::hold(name, until)).await.map(drop)
     }
 }
@@ -588,7 +590,7 @@ both! {
     ///
     /// # Errors
     ///
-    /// As [`Queue::limit`], and as [`Kind::pause`].
+    /// As [`Queue::hold`], and as [`Kind::pause`].
     #[doc(alias("retry_after", "backoff", "rate_limit"))]
     pub fn hold(&self, time: Duration) -> Result<(), StoreError> = |it, caller| {
         it.hold_by(caller, time).await
@@ -608,7 +610,7 @@ both! {
     ///
     /// # Errors
     ///
-    /// As [`Partition::limit`].
+    /// As [`Queue::hold`], and as [`Partition::limit`].
     #[doc(alias("retry_after", "backoff", "rate_limit"))]
     pub fn hold(&self, time: Duration) -> Result<(), StoreError> = |it, caller| {
         it.hold_by(caller, time).await

@@ -293,7 +293,7 @@ impl Client {
             !scope.has_turns() && many <= MOST_SCOPES_SHOWN
         });
         let now = self.dispatcher.clock.now().millis();
-        let seen = self.seen_limits(caller, stored, scopes, Some(kinds)).await?;
+        let seen = self.seen_limits(caller, stored, scopes, kinds).await?;
         let mut gauge = |name, help, of: &dyn Fn(&SeenLimit) -> Option<f64>| {
             for seen in &seen {
                 let (scope, flow) = match &seen.info.scope {
@@ -312,7 +312,9 @@ impl Client {
         let most = |seen: &SeenLimit| seen.info.limit.most_running().map(f64::from);
         gauge("tickwheel_jobs_limit_most_claimed", help, &most);
         let help = "Pending jobs of the scope whose time has passed. At most 10000 are counted.";
-        gauge("tickwheel_jobs_limit_waiting", help, &|seen| seen.waiting.map(|jobs| jobs as f64));
+        gauge("tickwheel_jobs_limit_waiting", help, &|seen| {
+            seen.waiting.map(|jobs| jobs.count as f64)
+        });
         let left = |until| seconds_until(until, now);
         let help = "Seconds until the rate of the scope lets the next job start.";
         let next = |seen: &SeenLimit| seen.info.limit.tokens().map(|_| left(seen.info.next_start));

@@ -178,12 +178,12 @@ impl Client {
     }
 
     /// Returns these jobs, in the order of their ids here. Those that are gone are left out. A change of all of them
-    /// ([`Pages::cancel_all`], [`Pages::retry_all`] and so on) applies to each job that is in a state for it, and passes the
-    /// others over. Only a reschedule reads the jobs before.
+    /// ([`Pages::cancel_all`], [`Pages::retry_all`] and so on) applies to each job that is in a state for it, and passes
+    /// the others over. It reads the jobs before only for a reschedule, and if something narrows the list
+    /// or the change ([`Pages::kind`], [`Pages::between`], [`Bulk::only`](crate::Bulk::only)).
     #[doc(alias("cancel_batch", "cancel_many"))]
     pub fn by_ids(&self, ids: impl IntoIterator<Item = JobId>) -> Pages {
-        let ids = Some(ids.into_iter().collect());
-        Pages { ids, ..Pages::new(self.clone(), JobSet::Alive, None) }
+        Pages::new(self.clone(), JobSet::Alive, None).of_ids(ids)
     }
 }
 
@@ -205,6 +205,11 @@ impl Pages {
             finished: false,
             error: None,
         }
+    }
+
+    /// Lists these jobs instead of all jobs.
+    pub(crate) fn of_ids(self, ids: impl IntoIterator<Item = JobId>) -> Pages {
+        Pages { ids: Some(ids.into_iter().collect()), ..self }
     }
 
     /// Leaves out the jobs of other kinds.
@@ -297,6 +302,11 @@ impl Pages {
                 }
                 self.ids.iter_mut().for_each(|ids| drop(ids.drain(..read)));
                 self.finished = self.ids.as_ref().is_none_or(VecDeque::is_empty);
+                // Of other lists the store reads no other job.
+                jobs.retain(|job: &JobInfo| {
+                    let is_of_kind = self.kind.as_ref().is_none_or(|kind| *kind == job.kind);
+                    is_of_kind && (self.from..=self.to).contains(&Millis::present(job.due))
+                });
                 jobs
             }
             None => {
@@ -330,8 +340,12 @@ impl Pages {
         self.finished && self.ready.is_empty()
     }
 
-    /// Takes the jobs that were named one by one, unread, if they were.
+    /// Takes the jobs that were named one by one, unread, if they were, and if the list has all of them.
     pub(super) fn take_ids(&mut self) -> Option<VecDeque<JobId>> {
+        let has_all_times = (self.from, self.to) == (Millis::ZERO, Millis::MAX);
+        if self.kind.is_some() || self.only.is_some() || !has_all_times {
+            return None;
+        }
         let ids = self.ids.take()?;
         self.finished = true;
         Some(ids)
@@ -349,9 +363,15 @@ impl Pages {
         self.error.as_ref()
     }
 
-    /// Returns the state of the listed jobs, unless they were named one by one.
+    /// Returns the state of the listed jobs, unless they were named one by one. Those that have ended in any way count
+    /// as dead.
     pub(super) fn listed(&self) -> Option<JobState> {
-        self.ids.is_none().then(|| self.state.unwrap_or(JobState::Dead))
+        let state = match self.set {
+            JobSet::Alive => JobState::Pending,
+            JobSet::Claimed => JobState::Running,
+            JobSet::Ended(ending) => ending.map_or(JobState::Dead, Ending::state),
+        };
+        (self.ids.is_none() || self.state.is_some()).then_some(state)
     }
 
     /// Leaves out the jobs that are due at this time, if the list is among them. It must be in the order of due

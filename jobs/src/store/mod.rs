@@ -471,6 +471,9 @@ impl Page {
     }
 }
 
+/// A file counts so many overdue jobs of all kinds together, and no more.
+pub(crate) const MOST_COUNTED: u64 = 10_000;
+
 /// How many jobs of a kind there are.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct KindGauges {
@@ -479,7 +482,7 @@ pub(crate) struct KindGauges {
     pub(crate) pending: u64,
     pub(crate) claimed: u64,
     pub(crate) dead: u64,
-    /// Pending jobs whose due time has passed, of all kinds 10,000 at most.
+    /// Pending jobs whose due time has passed, of all kinds [`MOST_COUNTED`] at most.
     pub(crate) overdue: u64,
     /// How long ago the first of them was due.
     pub(crate) oldest_overdue: Option<Duration>,

@@ -373,7 +373,6 @@ impl fmt::Debug for Payload<'_> {
 }
 
 impl JobState {
-    /// Returns the state in a word: `pending`, `claimed`, `running`, `dead`, `completed`, `cancelled`.
     /// Returns the word for it: `pending`, `claimed`, `running`, `dead`, `completed`, `cancelled`.
     #[must_use]
     pub fn word(self) -> &'static str {

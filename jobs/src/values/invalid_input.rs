@@ -1,9 +1,9 @@
-//! What is wrong with an argument of a call. The values that refuse it and the errors of the calls have it from here.
+//! The reasons for which calls refuse an argument. `StoreError` and `InsertErrorKind` carry them.
 
 use core::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Why a call does not take one of its arguments. The call has changed nothing, and the same call fails each time.
+/// Why a call refuses one of its arguments. The call has changed nothing, and a repeat is refused too.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum InvalidInput {
@@ -12,9 +12,10 @@ pub enum InvalidInput {
     /// The payload does not decode, with the error of [`Job::decode`](crate::Job::decode); or the job is of another
     /// kind.
     Decode(String),
-    /// A name, key or payload is longer than the store takes; or a name or key is empty.
+    /// A key, a name, a partition, headers, a payload, a result or a progress is too long. Or a key, a name or a
+    /// partition is empty.
     TooLong {
-        /// Which of them, for example "key". A payload has 64 MiB at most.
+        /// Which of them: `key`, `kind's name`, `payload` and so on. A payload has 64 MiB at most.
         what: &'static str,
         /// Its length in bytes.
         bytes: usize,
@@ -27,7 +28,7 @@ pub enum InvalidInput {
     Before1970(SystemTime),
     /// The wall-clock time lies after the year 9999.
     After9999(SystemTime),
-    /// The delay ends after the year 9999, or the window of a [`When`](tickwheel::When) does; or a head start is longer
+    /// The delay, the window of a [`When`](tickwheel::When) or a hold ends after the year 9999. Or a head start is longer
     /// than ten years ([`Kind::head_start`](crate::Kind::head_start)).
     DelayTooLong(Duration),
     /// The period of a schedule is zero.
@@ -41,7 +42,7 @@ pub enum InvalidInput {
         /// The reason.
         reason: String,
     },
-    /// There is no time zone of this name.
+    /// No time zone has this name.
     Zone(String),
     /// The schedule has no further occurrence: a period leads past the year 9999, or a cron expression has none before
     /// the year 5000.
@@ -92,7 +93,7 @@ impl fmt::Display for InvalidInput {
                 write!(f, "a {what} of {bytes} bytes is too long: the store takes {most}")
             }
             InvalidInput::Id(text) => {
-                write!(f, "{text:?} is not the id of a job: that is 32 hexadecimal digits")
+                write!(f, "{text:?} is no id: that is 32 hexadecimal digits")
             }
             InvalidInput::Before1970(time) => {
                 let before = UNIX_EPOCH.duration_since(*time).unwrap_or_default();

@@ -84,7 +84,7 @@ pub struct History {
 
 impl View {
     /// Returns the history of the queue or of a kind: its last `steps` minutes or hours, of which the last one is not
-    /// over yet.
+    /// over yet. It has 48 hours of minutes and 90 days of hours at most, as many as a queue remembers.
     ///
     /// # Errors
     ///
@@ -96,7 +96,11 @@ impl View {
         steps: usize,
     ) -> Result<History, StoreError> {
         let now = self.present();
-        let entries = self.entries(kind, step, steps.max(1), now)?;
+        let remembered = match step {
+            Step::Minute => 48 * 60,
+            Step::Hour => 90 * 24,
+        };
+        let entries = self.entries(kind, step, steps.clamp(1, remembered), now)?;
         Ok(History {
             now: Time(now),
             step: match step {
@@ -134,10 +138,13 @@ impl View {
             Some(kind) => self.client.kind_named(kind).history(step, range)?,
             None => self.client.queue().history(step, range)?,
         };
+        // Both are in the order of time.
+        let mut found = found.into_iter().peekable();
         let entry = |at: usize| {
             let begin = last.minus(back(steps - 1 - at)).to_system();
-            let found = found.iter().find(|entry| entry.begin == begin);
-            found.cloned().unwrap_or_else(|| HistoryEntry::at(begin))
+            while found.next_if(|entry| entry.begin < begin).is_some() {}
+            let found = found.next_if(|entry| entry.begin == begin);
+            found.unwrap_or_else(|| HistoryEntry::at(begin))
         };
         Ok((0..steps).map(entry).collect())
     }

@@ -229,10 +229,11 @@ struct Found {
 }
 
 impl View {
-    /// Returns at most `most` jobs of a list, from a place on: [`JobList::next`], or none for the beginning.
+    /// Returns at most `most` jobs of a list, and at most 6,000, from a place on: [`JobList::next`], or none for the
+    /// beginning.
     ///
-    /// A filter by text, error, group or member reads each record, and so does one by key for jobs that have ended, and
-    /// [`ListState::Retrying`]. Such a search ends early: see [`Searched::hit_limit`].
+    /// A filter by text, error, group or member reads each record. So does one by key for jobs that run or have ended,
+    /// and [`ListState::Retrying`]. Such a search ends early: see [`Searched::hit_limit`].
     ///
     /// # Errors
     ///
@@ -243,7 +244,8 @@ impl View {
         from: Option<Place>,
         most: usize,
     ) -> Result<JobList, StoreError> {
-        let found = self.find(filter, from.unwrap_or_default(), most.max(1))?;
+        let most = most.clamp(1, MOST_SEARCHED as usize);
+        let found = self.find(filter, from.unwrap_or_default(), most)?;
         let searched = match filter.is_search() {
             true => Some(Searched {
                 records: found.records,
@@ -270,7 +272,7 @@ impl View {
             Found { jobs: Vec::new(), next: None, hit_limit: false, records: place.searched };
         let (is_search, now) = (filter.is_search(), self.present());
         let takes = |job: &JobInfo| filter.takes(job, &self.redactor, now);
-        if let Some(key) = filter.key.as_ref().filter(|_| filter.state.is_alive()) {
+        if let Some(key) = filter.pending_key() {
             found.jobs.extend(self.client.keyed(key).get()?.filter(takes));
             return Ok(found);
         }
@@ -375,6 +377,11 @@ impl View {
             return Ok(Number { count, is_exact: groups.len() < MOST_GROUPS });
         }
         let now = self.present();
+        if let Some(key) = filter.pending_key() {
+            let job = self.client.keyed(key).get()?;
+            let takes = job.is_some_and(|job| filter.takes(&job, &self.redactor, now));
+            return Ok(Number::exactly(takes.into()));
+        }
         let (mut after, mut count, mut records, mut bytes) = (None, 0, 0, 0);
         loop {
             let Page { jobs, next } = self.page(filter, after, STEP)?;
@@ -390,10 +397,17 @@ impl View {
     }
 
     /// Returns each job of a list in turn, as it is stored, without redaction: for a change of them
-    /// ([`Pages::cancel_all`] and so on), or to read them in a program.
+    /// ([`Pages::cancel_all`] and so on), or to read them in a program. A key is looked up now: the list has the job
+    /// that has it now.
     #[must_use]
     pub fn matching(&self, filter: &JobFilter) -> Pages {
         let (its, redactor, now) = (filter.clone(), self.redactor.clone(), self.present());
+        // After an error the list is read, which tells it.
+        if let Some(Ok(job)) = filter.pending_key().map(|key| self.own.keyed(key).get()) {
+            let pages = Pages::new(self.own.clone(), filter.set(), filter.state.listed());
+            let pages = pages.of_ids(job.map(|job| job.id));
+            return pages.only(move |job| its.takes(job, &redactor, now));
+        }
         let (from, to) = filter.times(now);
         let pages = Pages::new(self.own.clone(), filter.set(), filter.state.listed());
         let pages = pages.between(from.to_system(), to.to_system());
@@ -444,8 +458,9 @@ impl View {
         }))
     }
 
-    /// Returns the whole payload, result or progress of a job in its redacted form. `None`: there is no such job, or it has
-    /// no such part.
+    /// Returns a whole part of a job: its payload, result or progress. It is in its redacted form, and then bytes that
+    /// are no text are hexadecimal digits. Returns `None` if there is no such job, or if the job has no such part.
+    /// Headers and errors are in [`JobPage`].
     ///
     /// # Errors
     ///
@@ -486,7 +501,7 @@ impl ListState {
         }
     }
 
-    /// Returns the changes that such jobs allow: of `cancel`, `reschedule`, `retry`, `delete`.
+    /// Returns the changes that a page offers for such jobs: of `cancel`, `reschedule`, `retry`, `delete`.
     #[must_use]
     pub fn changes(self) -> &'static [&'static str] {
         match self {
@@ -547,7 +562,12 @@ impl JobFilter {
             || self.group.is_some()
             || self.member_of.is_some()
             || self.state == ListState::Retrying
-            || (self.key.is_some() && !self.state.is_alive())
+            || (self.key.is_some() && self.pending_key().is_none())
+    }
+
+    /// Returns the key, if the list has the pending job of the key at most: the store finds that one by its key.
+    fn pending_key(&self) -> Option<&str> {
+        self.key.as_deref().filter(|_| self.state.listed() == Some(JobState::Pending))
     }
 
     fn set(&self) -> JobSet {
@@ -711,7 +731,7 @@ pub(super) fn group_of(kind: &str, error: &str) -> JobId {
     JobId::named(&format!("{} {kind}{error}", kind.len()))
 }
 
-/// Returns the actions that a job allows.
+/// Returns the actions that a page offers for a job.
 fn actions(state: JobState) -> &'static [&'static str] {
     match state {
         JobState::Pending => &["run_now", "reschedule", "cancel"],

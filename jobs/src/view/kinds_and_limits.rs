@@ -21,8 +21,6 @@ use crate::values::time::Millis;
 
 /// The most groups of dead jobs that are added up to the dead jobs of each kind.
 pub(super) const MOST_GROUPS: usize = 1_000;
-/// The store counts overdue jobs up to this number.
-const MOST_COUNTED: u64 = 10_000;
 
 /// Kinds of a queue.
 #[derive(Clone, Default, Debug, Serialize)]
@@ -124,7 +122,7 @@ pub struct LimitRow {
     pub held_until: Option<Time>,
 }
 
-/// What all rows of kinds are made from.
+/// The answers of the store that every row of a kind needs.
 struct Asked {
     now: Millis,
     settings: QueueSettings,
@@ -167,7 +165,8 @@ impl View {
         let mut all = self.client.queue().kinds()?;
         let jobs = |(name, jobs): &(String, u64)| jobs + asked.dead.get(name).copied().unwrap_or(0);
         all.sort_by(|a, b| jobs(b).cmp(&jobs(a)).then_with(|| a.0.cmp(&b.0)));
-        self.rows_of(&asked, &all, 0, MOST_KINDS)
+        // The next page would be one by name.
+        Ok(Kinds { next: None, ..self.rows_of(&asked, &all, 0, MOST_KINDS)? })
     }
 
     fn asked(&self) -> Result<Asked, StoreError> {
@@ -364,7 +363,6 @@ impl LimitRow {
             }
         };
         let rate = limit.start_rate();
-        let waiting = |count| Number { count, is_exact: count < MOST_COUNTED };
         LimitRow {
             scope,
             flow: flow.cloned(),
@@ -376,7 +374,7 @@ impl LimitRow {
             per_ms: rate.map(|(_, per)| u64::try_from(per.as_millis()).unwrap_or(u64::MAX)),
             burst: limit.start_burst(),
             weight: limit.turn_weight(),
-            waiting: seen.waiting.map(waiting),
+            waiting: seen.waiting,
             is_paused: seen.is_paused,
             is_reached: info.is_reached(),
             next_start: info.next_start.map(Time::from),

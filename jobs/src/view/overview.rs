@@ -57,26 +57,26 @@ pub struct Overview {
     pub recent: Rates,
     /// Sixty minutes, the oldest first, without gaps. The last one is not over yet.
     pub minutes: Vec<HistoryRow>,
-    /// What an operator should look at.
+    /// Problems that need an operator.
     pub warnings: Vec<Warning>,
 }
 
-/// Something that an operator should look at.
+/// A problem that needs an operator.
 #[derive(Clone, Default, PartialEq, Eq, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Warning {
     /// A word for programs: `paused`, `kind_paused`, `partition_paused`, `limit`, `no_handler`, `no_node`, `overdue`,
     /// `interrupted`, `log_grows`, `lost_claims`, `missed_schedule`.
     pub what: &'static str,
-    /// What is so.
+    /// The problem, in a sentence.
     pub text: String,
-    /// The remedy.
+    /// The remedy, in a sentence.
     pub cure: String,
-    /// What to look at.
+    /// The page, kind or job where the problem is seen.
     pub about: About,
 }
 
-/// What a [`Warning`] is about.
+/// The place to which a [`Warning`] leads.
 #[derive(Clone, Default, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -145,7 +145,7 @@ impl View {
         };
         if view.is_paused {
             let text = "The queue is paused: no further job starts.".to_owned();
-            warn("paused", text, "Resume it on the page of the kinds.", About::Kinds);
+            warn("paused", text, "Resume the queue.", About::Kinds);
         } else {
             for (cause, kinds) in self.causes(view)? {
                 let names: Vec<String> = kinds.iter().map(|kind| format!("{kind:?}")).collect();
@@ -240,7 +240,7 @@ impl Cause {
             // The queue has a warning of its own. A job may have been rescheduled meanwhile.
             PendingReason::NotDue(_) | PendingReason::QueuePaused => None,
             PendingReason::KindPaused => {
-                let cure = "Resume it on the page of the kinds.";
+                let cure = "Resume the kind.";
                 cause("kind_paused", "the kind is paused", cure, About::Kinds)
             }
             PendingReason::PartitionPaused => {

@@ -11,8 +11,8 @@ use std::thread;
 use serde::{Deserialize, Serialize};
 use tickwheel_jobs::rusqlite::Connection;
 use tickwheel_jobs::{
-    Builder, Cancel, Client, Durability, InsertErrorKind, Job, JobId, JobState, Jobs, Limit,
-    NewJob, StoreError, Until,
+    Builder, Cancel, Client, Durability, InsertErrorKind, Job, JobId, JobState, Jobs, Keep, Limit,
+    NewJob, Step, StoreError, Until,
 };
 use tokio::runtime::Runtime;
 
@@ -90,6 +90,21 @@ async fn every_verb(client: &Client, runs: bool) {
     let step = later.asynchronous().next_step().await.unwrap();
     assert_eq!(step.map(|step| step.changed), Some(4));
     assert_eq!(later.asynchronous().run().await.map(|all| all.changed), Ok(4));
+    let queue = client.asynchronous().queue();
+    queue.pause().await.unwrap();
+    assert!(queue.is_paused().await.unwrap());
+    queue.resume().await.unwrap();
+    assert!(!queue.is_paused().await.unwrap());
+    let ever = std::time::UNIX_EPOCH..std::time::UNIX_EPOCH + 1_000_000 * HOUR;
+    assert!(!queue.history(Step::Hour, ever.clone()).await.unwrap().is_empty());
+    let of_kind = client.asynchronous().kind::<Close>();
+    of_kind.pause().await.unwrap();
+    assert!(of_kind.is_paused().await.unwrap() && !queue.is_paused().await.unwrap());
+    of_kind.resume().await.unwrap();
+    of_kind.keep_completed(Keep::nothing()).await.unwrap();
+    assert!(!of_kind.history(Step::Hour, ever).await.unwrap().is_empty());
+    client.asynchronous().nodes().await.unwrap();
+    assert!(client.asynchronous().dead_by_error(9).await.unwrap().is_empty());
     let kinds = client.asynchronous().queue().kinds().await.unwrap();
     assert_eq!(kinds, [(Close::KIND.to_owned(), 4)]);
     let unhandled = client.asynchronous().unhandled().await.unwrap();

@@ -2,7 +2,9 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use tickwheel_jobs::{Durability, InsertErrorKind, InvalidInput, Job, Jobs, OpenError, StoreError};
+use tickwheel_jobs::{
+    Durability, InsertErrorKind, InvalidInput, Job, Jobs, Keep, Limit, OpenError, Step, StoreError,
+};
 
 use super::support::*;
 
@@ -171,6 +173,49 @@ fn refused_job_is_given_back() {
             assert!(refused.to_string().contains(if key.is_empty() { "empty" } else { "256" }));
         }
         assert_eq!(jobs.count().unwrap().pending, 0);
+    });
+}
+
+/// P5: Each verb of a key, a kind and a partition refuses a name that no store takes.
+#[test]
+fn each_verb_refuses_a_name_that_is_empty_or_too_long() {
+    on_manual(|jobs, _, _| {
+        for name in [String::new(), "n".repeat(256)] {
+            let (keyed, kind) = (jobs.keyed(&name), jobs.kind_named(&name));
+            let partition = jobs.kind::<Close>().partition(&name);
+            let bytes = name.len();
+            let wrong = |answer: Result<(), StoreError>, verb: &str| {
+                let is_right = matches!(
+                    answer,
+                    Err(StoreError::Invalid(InvalidInput::TooLong { bytes: its, most: 255, .. })) if its == bytes
+                );
+                assert!(is_right, "{verb}: {answer:?}");
+            };
+            wrong(keyed.get().map(drop), "get");
+            wrong(keyed.cancel().map(drop), "cancel");
+            wrong(keyed.reschedule(HOUR).map(drop), "reschedule");
+            wrong(keyed.remaining().map(drop), "remaining");
+            wrong(kind.pause(), "pause");
+            wrong(kind.resume(), "resume");
+            wrong(kind.is_paused().map(drop), "is_paused");
+            wrong(kind.hold(SECOND), "hold");
+            wrong(kind.limit(Limit::running(1)), "limit");
+            wrong(kind.limit_each(Limit::running(1)), "limit_each");
+            wrong(kind.head_start(SECOND), "head_start");
+            wrong(kind.keep_completed(Keep::last(1)), "keep_completed");
+            wrong(kind.history(Step::Hour, UNIX_EPOCH..UNIX_EPOCH + HOUR).map(drop), "history");
+            wrong(partition.limit(Limit::running(1)), "limit of a partition");
+            wrong(partition.hold(SECOND), "hold of a partition");
+            wrong(partition.pause(), "pause of a partition");
+            wrong(partition.resume(), "resume of a partition");
+        }
+        for long in [Duration::MAX, 90_000_000 * HOUR] {
+            let refused = Err(StoreError::Invalid(InvalidInput::DelayTooLong(long)));
+            assert_eq!(jobs.queue().hold(long), refused);
+            assert_eq!(jobs.kind::<Close>().hold(long), refused);
+            assert_eq!(jobs.kind::<Close>().partition("acme").hold(long), refused);
+        }
+        assert_eq!(jobs.queue().limits().unwrap(), []);
     });
 }
 

@@ -6,8 +6,9 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime};
 
+use tickwheel_jobs::view::View;
 use tickwheel_jobs::{
-    Builder, Client, Durability, InsertErrorKind, JobId, Jobs, Run, Step, StoreError,
+    Builder, Client, Durability, InsertErrorKind, JobId, Jobs, Limit, Run, Step, StoreError,
 };
 
 use super::support::*;
@@ -19,7 +20,7 @@ fn ever() -> core::ops::Range<SystemTime> {
 type Verb = fn(&Client) -> Result<(), StoreError>;
 
 /// Every verb that waits for an answer.
-const VERBS: [(&str, Verb); 21] = [
+const VERBS: [(&str, Verb); 32] = [
     ("insert", |client| inserted(client.insert(HOUR, close(1)).map(drop))),
     ("insert_batch", |client| inserted(client.insert_batch([(HOUR, close(1))]).map(drop))),
     ("cancel", |client| client.cancel(JobId::new()).map(drop)),
@@ -39,6 +40,17 @@ const VERBS: [(&str, Verb); 21] = [
     ("dead_by_error", |client| client.dead_by_error(1).map(drop)),
     ("head_start", |client| client.kind_named("other").head_start(HOUR)),
     ("pause", |client| client.kind_named("other").pause()),
+    ("kind hold", |client| client.kind_named("other").hold(Duration::ZERO)),
+    ("resume", |client| client.queue().resume()),
+    ("is_paused", |client| client.queue().is_paused().map(drop)),
+    ("limit", |client| client.queue().limit(Limit::none())),
+    ("limits", |client| client.queue().limits().map(drop)),
+    ("hold", |client| client.queue().hold(Duration::ZERO)),
+    ("schedules", |client| client.schedules().list().map(drop)),
+    ("run_schedule", |client| client.schedules().run_once("night", JobId::new()).map(drop)),
+    ("by_ids", |client| client.by_ids([JobId::new()]).next_page().map(drop)),
+    ("bulk", |client| client.by_ids([JobId::new()]).cancel_all()?.run().map(drop)),
+    ("overview", |client| View::new(client.clone()).overview().map(drop)),
     ("flush", Client::flush),
     ("check", |client| match client.check() {
         // A violation is the one error of a check that was made.

@@ -10,6 +10,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tickwheel_jobs::view::View;
 use tickwheel_jobs::{
     CallError, Client, Event, InsertError, InsertErrorKind, JobId, Keep, Limit, NewJob, Step,
     StoreError, Violation, tickwheel::When,
@@ -97,10 +98,7 @@ pub(crate) fn every_verb(client: &Client, ids: &[JobId], mut ended: impl FnMut(&
     client.nudge();
     let _ = client.stats();
     ended("insert", client.insert(when(), task()).end());
-    ended(
-        "insert_with_id",
-        client.insert_job(NewJob::new(task()).at(when()).id(JobId::new())).end(),
-    );
+    ended("insert_job", client.insert_job(NewJob::new(task()).at(when()).id(JobId::new())).end());
     ended("insert_batch", client.insert_batch([(when(), task())]).end());
     for id in ids {
         ended("cancel", client.cancel(*id).end());
@@ -125,6 +123,7 @@ pub(crate) fn every_verb(client: &Client, ids: &[JobId], mut ended: impl FnMut(&
     }
     for name in ["repeat-0", "repeat-1"] {
         ended("schedule", client.schedule(name, Duration::from_secs(7), task()).end());
+        ended("run_schedule", client.schedules().run_once(name, JobId::new()).end());
         ended("unschedule", client.schedules().remove(name).end());
         ended("pause_schedule", client.schedules().pause(name).end());
         ended("resume_schedule", client.schedules().resume(name).end());
@@ -157,6 +156,19 @@ pub(crate) fn every_verb(client: &Client, ids: &[JobId], mut ended: impl FnMut(&
     ended("partition limit", partition.limit(Limit::running(1)).end());
     ended("partition pause", partition.pause().end());
     ended("partition resume", partition.resume().end());
+    ended("is_paused", client.queue().is_paused().end());
+    ended("hold", client.queue().hold(Duration::ZERO).end());
+    ended("kind is_paused", kind.is_paused().end());
+    ended("kind hold", kind.hold(Duration::ZERO).end());
+    ended("kind history", kind.history(Step::Hour, system(0)..system(1)).end());
+    ended("partition hold", partition.hold(Duration::ZERO).end());
+    ended("by_ids", client.by_ids(ids.iter().copied()).next_page().end());
+    ended(
+        "bulk by ids",
+        client.by_ids([JobId::new()]).cancel_all().and_then(|mut it| it.run()).end(),
+    );
+    ended("bulk", client.dead().delete_all().and_then(|it| it.at_most(0).next_step()).end());
+    ended("overview", View::new(client.clone()).overview().end());
     ended("flush", client.flush().end());
     ended("check", client.check().end());
 }

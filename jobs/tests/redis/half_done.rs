@@ -204,7 +204,7 @@ fn operations_are_not_half_done_if_a_key_has_another_type() {
         refused("insert", client.insert(HOUR, Order(5)).is_ok());
         refused("insert_batch", client.insert_batch((6..9).map(|n| (HOUR, Order(n)))).is_ok());
         refused(
-            "insert_with_id",
+            "insert with an id",
             client.insert_job(NewJob::new(Order(9)).at(HOUR).id(JobId::new())).is_ok(),
         );
         refused("insert under a key", client.keyed("k").insert(HOUR, Order(10)).is_ok());

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
+use tickwheel_jobs::view::View;
 use tickwheel_jobs::{
     Builder, Durability, Fail, Job, JobId, Jobs, Limit, Missed, NewJob, PendingReason, Retry, Run,
     Schedule, Step, Until,
@@ -50,7 +51,17 @@ pub(crate) fn everything(open: impl Fn() -> Builder) {
     let ever = SystemTime::UNIX_EPOCH..wall_now() + HOUR;
     assert!(!client.queue().history(Step::Minute, ever).unwrap().is_empty());
     client.metrics().unwrap();
-    assert_eq!(client.pending().count(), 300);
+    client.queue().pause().unwrap();
+    assert!(client.queue().is_paused().unwrap());
+    client.queue().resume().unwrap();
+    let page = client.pending().next_page().unwrap();
+    let later = client.by_ids(page.iter().map(|job| job.id)).reschedule_all(2 * HOUR).unwrap();
+    assert!(later.at_most(9).run().unwrap().changed <= 9);
+    client.schedule("seldom", HOUR, Order(6)).unwrap();
+    assert!(client.schedules().run_once("seldom", JobId::new()).unwrap().is_some());
+    assert!(client.schedules().remove("seldom").unwrap());
+    View::new(client.clone()).overview().unwrap();
+    wait_until("the occurrence is claimed", || client.pending().count() == 300);
     wait_until("all ended", || in_hand(&client) == 0);
     assert_eq!(client.unhandled().unwrap().len(), 1);
     client.check().unwrap();

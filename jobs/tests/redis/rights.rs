@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use tickwheel_jobs::view::{JobFilter, ListState, View};
 use tickwheel_jobs::{
     Builder, Durability, Event, Fail, InsertErrorKind, JobState, Jobs, OpenError, Run,
     ServerProblem,
@@ -126,8 +127,17 @@ fn client_that_may_write_nothing_can_read() {
     assert_eq!(reader.why_pending(id).unwrap().len(), 2, "its time, and no node");
     assert_eq!(reader.queue().limits().unwrap(), []);
     assert_eq!(reader.groups().unwrap(), []);
+    let view = View::new(reader.clone());
+    assert_eq!(view.overview().unwrap().pending, 1);
+    assert_eq!(view.kinds(None, 9).unwrap().rows.len(), 1);
+    assert_eq!(view.jobs(&JobFilter::new(ListState::Pending), None, 9).unwrap().rows.len(), 1);
+    assert!(view.job(id).unwrap().is_some());
+    assert_eq!(reader.by_ids([id]).count(), 1);
+    assert!(!reader.queue().is_paused().unwrap());
     reader.check().unwrap();
     nothing_was_denied(&server);
+    reader.queue().pause().unwrap_err();
+    reader.by_ids([id]).cancel_all().unwrap().run().unwrap_err();
     reader.queue().hold(HOUR).unwrap_err();
     reader.group().add(HOUR, Order(3)).insert().unwrap_err();
     reader.insert(HOUR, Order(2)).unwrap_err();

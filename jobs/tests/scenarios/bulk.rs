@@ -1,7 +1,9 @@
 //! The promises about changes of many jobs and about lists by filter, for every store.
 
+use std::sync::{Arc, Mutex};
+
 use tickwheel_jobs::view::{JobFilter, ListState, Number, View};
-use tickwheel_jobs::{JobId, JobState};
+use tickwheel_jobs::{InvalidInput, JobId, JobState, NewJob, Run, Step, StoreError, Until};
 
 use super::{Charge, HOUR, MS, Mail, SECOND, manual, run_all};
 use crate::support::on_stores;
@@ -36,6 +38,16 @@ fn bulk_by_ids_changes_these_jobs_alone() {
         let bulk = jobs.by_ids([ids[5], ids[7]]).cancel_all().unwrap();
         let seven = ids[7];
         assert_eq!(bulk.only(move |job| job.id == seven).run().unwrap().seen, 1);
+        // What narrows a list narrows the change of it.
+        let charge = jobs.insert(HOUR, Charge(1)).unwrap();
+        let both = || jobs.by_ids([ids[9], charge]);
+        assert_eq!(both().kind::<Charge>().map(|job| job.id).collect::<Vec<_>>(), [charge]);
+        assert_eq!(both().kind::<Charge>().cancel_all().unwrap().run().unwrap().changed, 1);
+        let now = driver.wall_now();
+        let soon = || jobs.by_ids([ids[9]]).between(now, now + SECOND);
+        assert_eq!(soon().count(), 0);
+        assert_eq!(soon().cancel_all().unwrap().run().unwrap().changed, 0);
+        assert!(jobs.get(ids[9]).unwrap().is_some() && jobs.get(charge).unwrap().is_none());
         jobs.check().unwrap();
     });
 }
@@ -81,10 +93,14 @@ fn filter_means_the_same_jobs_in_a_list_a_number_and_a_bulk() {
             filter
         };
         let (pending, dead) = (ListState::Pending, ListState::Dead);
+        let key = |it: &mut JobFilter| it.key = Some("k".to_owned());
         let cases = [
             (filter(pending, &|_| {}), 6),
             (filter(pending, &|it| it.to = Some(now + 2 * HOUR)), 2),
-            (filter(pending, &|it| it.key = Some("k".to_owned())), 1),
+            (filter(pending, &key), 1),
+            (filter(ListState::Retrying, &key), 0),
+            (filter(ListState::Running, &key), 0),
+            (filter(dead, &key), 0),
             (filter(pending, &|it| it.text = Some("3".to_owned())), 1),
             (filter(ListState::Overdue, &|_| {}), 0),
             (filter(dead, &|_| {}), 3),
@@ -106,5 +122,50 @@ fn filter_means_the_same_jobs_in_a_list_a_number_and_a_bulk() {
             assert_eq!(counts.seen, 0, "{filter}");
         }
         assert_eq!(jobs.dead().filter(|job| job.state == JobState::Dead).count(), 3);
+        // A page is as long as it may be, if it is asked for more.
+        let all = view.jobs(&JobFilter::new(pending), None, usize::MAX).unwrap();
+        assert_eq!((all.rows.len(), all.next), (6, None));
+        let hours = view.history(None, Step::Hour, usize::MAX).unwrap().entries;
+        assert_eq!(
+            (hours.len(), hours.iter().map(|hour| hour.inserted).sum::<u64>()),
+            (90 * 24, 9)
+        );
+    });
+}
+
+/// P93: A job that runs and has a key is in the list of what runs, in its number, and in a bulk of it.
+#[test]
+fn running_job_is_found_by_its_key() {
+    on_stores(|store| {
+        let found = Arc::new(Mutex::new(None));
+        let noted = Arc::clone(&found);
+        let looks = move |_: Mail, run: &Run| {
+            let view = View::new(run.client());
+            let mut filter = JobFilter::new(ListState::Running);
+            filter.key = Some("k".to_owned());
+            let listed = view.jobs(&filter, None, 9)?.rows.len();
+            let counted = view.count(&filter)?;
+            *noted.lock().unwrap() = Some((listed, counted, view.matching(&filter).count()));
+            Ok(())
+        };
+        let (jobs, driver) = store.open().handle(looks).manual().unwrap();
+        let new = NewJob::new(Mail(1)).key("k").unique_until(Until::Ended);
+        jobs.insert_job(new).unwrap();
+        run_all(&driver);
+        assert_eq!(found.lock().unwrap().take(), Some((1, Number::exactly(1), 1)));
+    });
+}
+
+/// A bulk that does not apply to its list says which state the list has.
+#[test]
+fn bulk_that_does_not_apply_names_the_state() {
+    on_stores(|store| {
+        let (jobs, _driver) = manual(store.open());
+        for state in [JobState::Completed, JobState::Cancelled, JobState::Dead] {
+            let error = jobs.ended().state(state).cancel_all().unwrap_err();
+            let (verb, listed) = ("cancel_all", state.word());
+            assert_eq!(error, StoreError::Invalid(InvalidInput::NotApplicable { verb, listed }));
+            assert_eq!(jobs.ended().state(state).delete_all().unwrap().run().unwrap().seen, 0);
+        }
     });
 }

@@ -24,14 +24,11 @@ use super::schema::{
 };
 use super::sql::DEAD_BY_ERROR;
 use super::tables::{EndedRow, Tables};
-use crate::store::{BYTES_PER_PAGE, Ending, KindGauges, Page, PageKey, PageRequest};
+use crate::store::{BYTES_PER_PAGE, Ending, KindGauges, MOST_COUNTED, Page, PageKey, PageRequest};
 use crate::values::error::StoreError;
 use crate::values::id::JobId;
 use crate::values::info::{Counts, DeadByError, JobInfo, JobState, Number};
 use crate::values::time::Millis;
-
-/// How many overdue jobs are counted.
-const MOST_COUNTED: u64 = 10_000;
 
 impl State {
     pub(super) fn get(&self, tables: Tables<'_>, id: JobId) -> Result<Option<JobInfo>, StoreError> {
