@@ -1,5 +1,5 @@
-//! The calls that allocate nothing, and the ticker, which frees no large block: checked with an allocator that counts for
-//! each thread.
+//! The calls that allocate nothing, and the ticker, which frees no large block: checked with an allocator that counts
+//! for each thread.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;

@@ -69,15 +69,21 @@ fn types_that_cannot_grow_are_named() {
     assert!(!root().join("jobs").exists() || closed.contains(&"Cancel".to_owned()));
 }
 
-/// The page has the `rust-version` of both crates.
+/// The page has the `rust-version` of every crate.
 #[test]
 fn lowest_rust_is_that_of_the_manifests() {
     let text = page();
-    for (name, manifest) in [("tickwheel", "Cargo.toml"), ("tickwheel-jobs", "jobs/Cargo.toml")] {
+    let crates = [
+        ("for `tickwheel`", "Cargo.toml"),
+        ("for `tickwheel-jobs` and the crates on it", "jobs/Cargo.toml"),
+        ("for `tickwheel-jobs` and the crates on it", "jobs-web/Cargo.toml"),
+        ("for `tickwheel-jobs` and the crates on it", "jobs-cli/Cargo.toml"),
+    ];
+    for (names, manifest) in crates {
         let Ok(manifest) = fs::read_to_string(root().join(manifest)) else { continue };
         let lowest = manifest.lines().find_map(|line| line.strip_prefix("rust-version = "));
         let lowest = lowest.unwrap().trim_matches('"');
-        assert!(text.contains(&format!("{lowest} for `{name}`")), "{name}: {lowest}");
+        assert!(text.contains(&format!("{lowest} {names}")), "{manifest}: {lowest}");
     }
 }
 

@@ -33,9 +33,10 @@ const REQUESTS: usize = 100;
 const ERRORS: u64 = 50;
 /// Every page, and every path of the API. `ID` is a job. An answer is kept for a second, so a change comes
 /// before each request.
-const PATHS: [&str; 27] = [
+const PATHS: [&str; 31] = [
     "/",
     "/kinds",
+    "/kinds?order=jobs",
     "/jobs?state=pending",
     "/jobs?state=pending&kind=task",
     "/jobs?state=overdue",
@@ -47,8 +48,11 @@ const PATHS: [&str; 27] = [
     "/jobs?state=pending&text=absent",
     "/jobs?state=dead&text=absent",
     "/jobs/ID",
+    "/jobs?state=pending&member=ID",
     "/dead",
+    "/groups",
     "/schedules",
+    "/bulk",
     "/nodes",
     "/store",
     "/metrics",
@@ -194,8 +198,8 @@ const JOBS: u64 = 10;
 const NOTICE: Duration = Duration::from_secs(1);
 
 /// Measures how late 1,000 scheduled jobs a second start, by turns without and with ten open tabs: the dashboard is in
-/// the process that runs the jobs, with a client of its own. Of each figure of a turn, it prints the median of all turns
-/// with the least and the most.
+/// the process that runs the jobs, with a client of its own. Of each figure of a turn, it prints the median of all
+/// turns with the least and the most.
 fn tabs(options: &Options) -> Result<(), Box<dyn Error>> {
     println!(
         "| pending | level | tabs | 50th late (ms) | 99th | 999 of 1,000 | latest | overviews |"

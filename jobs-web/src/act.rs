@@ -89,7 +89,7 @@ pub(crate) fn act(
     let is_confirmed = task.params.is_set("confirm")?;
     if task.wants_html && asks && !is_confirmed {
         let scope = match act {
-            Act::Group(id, GroupVerb::Cancel) => {
+            Act::Group(id, _) => {
                 let open = counted(open_members(reader, *id)?, "open job", "open jobs");
                 format!("{scope} with {open}")
             }

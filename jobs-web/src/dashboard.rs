@@ -55,10 +55,10 @@ const PATH_BYTES: usize = 2 << 10;
 /// **Every reader may see every job, and none may change any**, until [`Dashboard::access`] says otherwise. Whether
 /// a reader has logged in is decided by the server in front of the dashboard, or by `access`.
 ///
-/// The pages need no script and load nothing from elsewhere. A dashboard has three threads of its own, which
-/// start with the first request and end with the last clone. The questions run there, so a runtime that polls the
-/// service never blocks, and a change that waits for the store holds up no page. An answer is kept for a second, however
-/// many readers ask the same.
+/// The pages need no script and load nothing from elsewhere. A dashboard has three threads of its own, which start with
+/// the first request and end with the last clone. The questions run there, so a runtime that polls the service never
+/// blocks, and a change that waits for the store holds up no page. An answer is kept for a second, however many readers
+/// ask the same.
 ///
 /// ```
 /// # use serde::{Deserialize, Serialize};
@@ -90,8 +90,8 @@ pub struct Dashboard {
 impl Dashboard {
     /// Returns a dashboard of the client's queue.
     ///
-    /// On a file or a server, give it a client of its own ([`Builder::client`](tickwheel_jobs::Builder::client)): a question
-    /// to the client of the runner may cost the runner's dispatcher a turn.
+    /// On a file or a server, give it a client of its own ([`Builder::client`](tickwheel_jobs::Builder::client)): a
+    /// question to the client of the runner may cost the runner's dispatcher a turn.
     #[must_use]
     pub fn new(client: Client) -> Dashboard {
         Dashboard::with(DashboardSettings {
@@ -131,8 +131,8 @@ impl Dashboard {
     /// Changes parts of jobs before they are shown, by the kind of the job. Pages, JSON, searches, groups of dead
     /// jobs and downloads have the changed form only. Kinds and keys are shown as they are.
     ///
-    /// It is called on the dashboard's threads, often: a search calls it for each record. Its result must depend on
-    /// its arguments alone. If it panics, that part of that job is hidden, with a mark in its place, and the rest of the
+    /// It is called on the dashboard's threads, often: a search calls it for each record. Its result must depend on its
+    /// arguments alone. If it panics, that part of that job is hidden, with a mark in its place, and the rest of the
     /// page is shown. `value` may be any JSON, so do not index it: `value["card"]` panics on a list.
     ///
     /// ```

@@ -5,8 +5,8 @@
 //!
 //! Ground rules, of the service and of the pages:
 //!
-//! - A page and its JSON are made from the same rows, those of [`tickwheel_jobs::view`]. A page is a function of its frame
-//!   and its rows, and reads nothing else.
+//! - A page and its JSON are made from the same rows, those of [`tickwheel_jobs::view`]. A page is a function of its
+//!   frame and its rows, and reads nothing else.
 //! - Every link and every form is made by `Frame::link`, so a dashboard works under any prefix.
 //! - A form posts to the same path as a JSON client, `api/v1/jobs/{id}/retry`, with the field `back`: the page
 //!   that the answer leads to (`Frame::here`). Before an action that loses, stops or starts something the answer is

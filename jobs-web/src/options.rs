@@ -38,7 +38,8 @@ pub struct Action {
     pub name: &'static str,
     /// The queue.
     pub queue: String,
-    /// Its jobs, kind, schedule or group in words: `the job 0192..`, `the dead jobs of the kind "mail"`, `the kind "mail"`.
+    /// Its jobs, kind, schedule or group in words: `the job 0192..`, `the dead jobs of the kind "mail"`, `the kind
+    /// "mail"`.
     pub scope: String,
     /// The jobs, if they were named one by one.
     pub jobs: Vec<JobId>,

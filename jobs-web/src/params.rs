@@ -115,8 +115,8 @@ impl Params {
     }
 
     /// Reads what the form of a search has sent, which its field `form=search` tells. A browser sends the fields that
-    /// are empty too: these are none. The field `keep` has, as a query, a filter whose text no field can hold; it counts
-    /// unless its own field was filled in.
+    /// are empty too: these are none. The field `keep` has, as a query, a filter whose text no field can hold; it
+    /// counts unless its own field was filled in.
     pub(crate) fn of_search(mut self) -> Result<Params, Problem> {
         let is_mark = |(name, value): &(String, String)| name == "form" && value == "search";
         if !self.0.iter().any(is_mark) {

@@ -1,5 +1,5 @@
-//! What the dashboard asks: the queues that the program has chosen, and the lists that parameters name, with the links to
-//! their further pages.
+//! What the dashboard asks: the queues that the program has chosen, and the lists that parameters name, with the links
+//! to their further pages.
 //!
 //! Ground rules:
 //!

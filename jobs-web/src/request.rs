@@ -225,8 +225,8 @@ fn answer(status: u16, content_type: &'static str, body: impl Into<Bytes>) -> Re
     answer
 }
 
-/// Returns an answer of a text, with the headers for security that every answer of a [`Dashboard`](super::Dashboard) has:
-/// for a server that refuses a request before the dashboard sees it.
+/// Returns an answer of a text, with the headers for security that every answer of a [`Dashboard`](super::Dashboard)
+/// has: for a server that refuses a request before the dashboard sees it.
 #[must_use]
 pub fn refusal(status: StatusCode, text: &'static str) -> Response<Body> {
     answer(status.as_u16(), "text/plain; charset=utf-8", text)

@@ -3,8 +3,9 @@
 //! Ground rules:
 //!
 //! - A path is read from its end, so a prefix in front of it has no effect, whether a proxy strips it or not.
-//! - Every path that ends with a slash is the overview. A path that leads nowhere is taken for the prefix without
-//!   its slash, and redirected to the path with it. A prefix that ends with the name of a page is taken for that page. Under `api/v1/`, and in the place of an id, it is not found.
+//! - Every path that ends with a slash is the overview. A path that leads nowhere is taken for the prefix without its
+//!   slash, and redirected to the path with it. A prefix that ends with the name of a page is taken for that page.
+//!   Under `api/v1/`, and in the place of an id, it is not found.
 //! - No name is a segment of a path: browsers and proxies change a path that has `..` or `//` in it, also where these
 //!   are percent-encoded. So a segment is a fixed word, the id of a job or the number of a bulk, in the one form in
 //!   which it is printed, and a name is a parameter.

@@ -1,5 +1,5 @@
-//! The order of the `mod` lines of `src/lib.rs` is the architecture: a module names itself, and modules declared above it.
-//! The checker and the rules about each file are those of the crate of the wheel.
+//! The order of the `mod` lines of `src/lib.rs` is the architecture: a module names itself, and modules declared above
+//! it. The checker and the rules about each file are those of the crate of the wheel.
 
 #[allow(dead_code, reason = "the crate has no layers")]
 #[path = "../../tests/architecture/checker.rs"]

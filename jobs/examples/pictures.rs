@@ -13,8 +13,8 @@
 //! - **A follow-up is stored with the end of its run**, in one commit, and only if the run ends well. So no crash comes
 //!   between two steps, and a step that fails adds its follow-up once, however often it is retried.
 //! - **Each step is a kind of its own**, with its own retries. The picture is not made anew because a network failed.
-//! - **A step may run twice**: if its process ends before the commit of its end. So it writes under a name that a second
-//!   run writes again.
+//! - **A step may run twice**: if its process ends before the commit of its end. So it writes under a name that a
+//!   second run writes again.
 //! - **A debounced job carries the data of the last call.** The handler reads the album when it runs, so the index is
 //!   never older than the last change. A change during the run begins the next burst.
 //! - **Without a longest wait** a stream of changes without a pause would never be indexed.

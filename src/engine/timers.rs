@@ -11,8 +11,8 @@
 //!   through the stack on its way into the table, which costs 7 % of an insert and cancel. The code
 //!   that takes a value out takes it out of its `ManuallyDrop`, and the drop of `Timers` does so
 //!   with the rest.
-//! - Memory is freed by the verb that no longer needs it, but for the verbs that leave the surplus: their caller takes it
-//!   with [`Timers::take_surplus`], and drops it without a lock.
+//! - Memory is freed by the verb that no longer needs it, but for the verbs that leave the surplus: their caller takes
+//!   it with [`Timers::take_surplus`], and drops it without a lock.
 //! - Closed timers are empty and stay so. The caller asks [`Timers::is_closed`] before an insert.
 //!
 //! [source]: crate::engine::sources

@@ -3,8 +3,8 @@
 //! Ground rules:
 //!
 //! - An event tells of something that went wrong, and none is on the path of a timer.
-//! - A subscriber is code of the user's. So an event is emitted outside of every lock, as a hook (`user_panics.rs`), and
-//!   inside the unwind boundary.
+//! - A subscriber is code of the user's. So an event is emitted outside of every lock, as a hook (`user_panics.rs`),
+//!   and inside the unwind boundary.
 
 use std::time::Duration;
 

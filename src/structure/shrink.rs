@@ -95,8 +95,8 @@ impl<T> Hierarchy<T> {
     }
 }
 
-/// A block of this size may take long to free. glibc's own limit is twice as large, and counts the free memory beside the
-/// block too.
+/// A block of this size may take long to free. glibc's own limit is twice as large, and counts the free memory beside
+/// the block too.
 pub(super) const LARGE_BYTES: usize = 32 << 10;
 
 /// Memory that a hierarchy does not need any more. It is freed when this is dropped.

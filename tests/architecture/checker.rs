@@ -111,7 +111,7 @@ pub(crate) fn violations(modules: &[Module], file: &str, source: &str) -> Vec<St
     found
 }
 
-/// Returns whether a source declares modules, and does nothing else.
+/// Returns whether a source declares modules and gives names of theirs further, and does nothing else.
 pub(crate) fn only_declares(source: &str) -> bool {
     lines(source).iter().all(|line| {
         let is_attribute = |tree: &&TokenTree| match tree {
@@ -122,7 +122,7 @@ pub(crate) fn only_declares(source: &str) -> bool {
         let words = line.iter().skip_while(is_attribute).map(ToString::to_string);
         let words: Vec<String> = words.collect();
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        matches!(words[..], [] | ["mod", _] | ["pub", "(crate)", "mod", _])
+        matches!(words[..], [] | ["mod", _] | ["pub", "(crate)", "mod", _] | ["pub", "use", ..])
     })
 }
 

@@ -124,8 +124,10 @@ fn impure_names_are_found_in_the_pure_layer() {
 /// Code beside the `mod` lines of a layer is found.
 #[test]
 fn layer_with_code_is_found() {
-    assert!(only_declares("//! Low.\npub(crate) mod a;\n#[cfg(all(test, loom))]\nmod b;\n"));
-    for code in ["mod a { fn f() {} }", "mod a; use a::A;", "mod a; fn f() {}", "pub use a::A;"] {
+    assert!(only_declares(
+        "//! Low.\npub(crate) mod a;\n#[cfg(all(test, loom))]\nmod b;\npub use a::{A, B};\n"
+    ));
+    for code in ["mod a { fn f() {} }", "mod a; use a::A;", "mod a; fn f() {}"] {
         assert!(!only_declares(code), "{code}");
     }
 }

@@ -1,5 +1,5 @@
-//! The tests of the promises of `docs/guarantees.md`, in one file for each section. The doc comment of a test begins with
-//! the tags of its promises: `/// C1, C2: A job never starts early.` This file holds their shared helpers.
+//! The tests of the promises of `docs/guarantees.md`, in one file for each section. The doc comment of a test begins
+//! with the tags of its promises: `/// C1, C2: A job never starts early.` This file holds their shared helpers.
 
 mod again;
 mod again_end;

@@ -1,7 +1,8 @@
 //! A PostgreSQL server for one measurement.
 //!
-//! It has a cluster of its own, on a free port of the loopback, and is killed at the end. A commit does not wait for the
-//! disk (`synchronous_commit=off`): it is written within 0.6 s, as an append-only file of Redis is within a second or two.
+//! It has a cluster of its own, on a free port of the loopback, and is killed at the end. A commit does not wait for
+//! the disk (`synchronous_commit=off`): it is written within 0.6 s, as an append-only file of Redis is within a second
+//! or two.
 
 use std::fs;
 use std::net::TcpStream;

@@ -4,8 +4,8 @@
 //!
 //! - The time of a comparison does not depend on the password.
 //! - After ten wrong passwords of an address, each further try of it has to wait, longer each time. A try that comes
-//!   too early is not compared, so it learns nothing. Of IPv6 the network of 64 bits counts, because one machine has all
-//!   addresses of it.
+//!   too early is not compared, so it learns nothing. Of IPv6 the network of 64 bits counts, because one machine has
+//!   all addresses of it.
 //! - An address waits for its own wrong passwords alone. Where there is no room for another address, the one whose last
 //!   wrong password is the oldest is forgotten.
 

@@ -138,8 +138,8 @@ const CONNECTION_WITHIN: Duration = Duration::from_secs(300);
 const END_WITHIN: Duration = Duration::from_secs(5);
 /// The most connections.
 const MOST_CONNECTIONS: usize = 512;
-/// The most connections of one address (of IPv6: of one network of 64 bits), unless that is the loopback, behind which a
-/// proxy may be.
+/// The most connections of one address (of IPv6: of one network of 64 bits), unless that is the loopback, behind which
+/// a proxy may be.
 const MOST_OF_ADDRESS: usize = 64;
 /// The most bytes of the headers of a request.
 const HEADER_BYTES: usize = 32 << 10;

@@ -2,10 +2,11 @@
 //!
 //! Ground rules:
 //!
-//! - The rows are those of [`tickwheel_jobs::view`], and the JSON of `top --json` has their fields. The README lists them.
+//! - The rows are those of [`tickwheel_jobs::view`], and the JSON of `top --json` has their fields. The README lists
+//!   them.
 //! - Text is kept as the store has it. The page and the screen replace characters when they print it.
-//! - The number of questions depends on the number of kinds, up to 200, and never on the number of jobs. Running jobs are
-//!   listed if there are at most [`MOST_RUNS`], and so are limits, since their jobs are counted one by one.
+//! - The number of questions depends on the number of kinds, up to 200, and never on the number of jobs. Running jobs
+//!   are listed if there are at most [`MOST_RUNS`], and so are limits, since their jobs are counted one by one.
 
 use serde::Serialize;
 use tickwheel_jobs::view::{

@@ -6,10 +6,6 @@ use tickwheel_jobs::{Keep, Limit};
 
 use super::shared::*;
 
-fn push(to: &str) -> Push {
-    Push { to: to.to_owned() }
-}
-
 /// `errors` groups the dead jobs by the first line of their error. `nodes` names this process.
 #[test]
 fn errors_and_nodes_are_listed() {

@@ -6,7 +6,7 @@
 //!
 //! | variable | names of the earlier build |
 //! | --- | --- |
-//! | `TICKWHEEL_EARLIER_COMMAND` | the command `tickwheel-jobs`, with the features `cli` and `redis` |
+//! | `TICKWHEEL_EARLIER_COMMAND` | the command `tickwheel-jobs`, with the feature `redis` |
 //! | `TICKWHEEL_EARLIER_WORKER` | the executable of `tests/cli_redis.rs` |
 //!
 //! So the name of [`worker_of_a_build`], its variables, its kinds and the lines that it prints never change.

@@ -141,8 +141,8 @@ fn tags(html: &str) -> impl Iterator<Item = &str> {
     html.split('<').skip(1).map(|tag| tag.split('>').next().unwrap())
 }
 
-/// Returns the forms of a page that change something: where each leads, and its fields. A form with several buttons comes
-/// once for each, as it is sent.
+/// Returns the forms of a page that change something: where each leads, and its fields. A form with several buttons
+/// comes once for each, as it is sent.
 pub(crate) fn forms(path: &str, html: &str) -> Vec<(String, String)> {
     all_forms(path, html, "post")
 }

@@ -11,12 +11,18 @@ use crate::page::{
 use tickwheel_jobs::view::{KindRow, Kinds, LimitRow, Limits, Time};
 
 pub(crate) fn page(frame: &Frame, view: &Kinds) -> Markup {
+    let by_jobs = frame.here.contains("order=jobs");
     let part = html! {
         (heading("Kinds", &html! {
-            p { (counted(view.total, "kind", "kinds")) }
+            p {
+                @if by_jobs && view.rows.len() < view.total as usize {
+                    "The " (view.rows.len()) " with the most jobs, of "
+                }
+                (counted(view.total, "kind", "kinds"))
+            }
             @if view.total > 1 {
                 p {
-                    @if frame.here.contains("order=jobs") { a href=(frame.link("kinds")) { "By name" } }
+                    @if by_jobs { a href=(frame.link("kinds")) { "By name" } }
                     @else { a href=(frame.link("kinds?order=jobs")) { "Most jobs first" } }
                 }
             }

@@ -115,7 +115,8 @@ pub(crate) fn queue(frame: &Frame) -> Markup {
     }
 }
 
-/// A bound of durations under a head that says "at most": `25 ms`, `> 1 h` above every bound, or nothing if there was none.
+/// A bound of durations under a head that says "at most": `25 ms`, `> 1 h` above every bound, or nothing if there was
+/// none.
 pub(crate) fn bound(bound: Option<Bound>) -> Markup {
     html! {
         @match bound {
@@ -185,9 +186,10 @@ fn symbol(code: u32) -> char {
     char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER)
 }
 
-/// Says whether a character is not seen, or acts on the text around it: a control character, one that sets the direction
-/// of text, a separator of lines, an annotation, and every character that Unicode calls `Default_Ignorable_Code_Point`
-/// (Unicode 16, `DerivedCoreProperties.txt`). So two texts that look the same are the same.
+/// Says whether a character is not seen, or acts on the text around it: a control character, one that sets the
+/// direction of text, a separator of lines, an annotation, and every character that Unicode calls
+/// `Default_Ignorable_Code_Point` (Unicode 16, `DerivedCoreProperties.txt`). So two texts that look the same are the
+/// same.
 pub(crate) fn acts(c: char) -> bool {
     c.is_control()
         || matches!(c,

@@ -142,7 +142,7 @@ impl Tab {
     /// Waits until an expression is true. A page without a script is loaded again now and then.
     pub(crate) fn wait(&mut self, expression: &str, reloads: bool) {
         let end = Instant::now() + PATIENCE;
-        let mut tries = 0_u32;
+        let mut loaded = Instant::now();
         loop {
             // While a page is replaced by the next, there is nothing to ask.
             let guarded = format!(
@@ -154,11 +154,11 @@ impl Tab {
             let page = self.value_or_none("location.href + ' ' + document.body?.innerText");
             assert!(Instant::now() < end, "never {expression}: {page:?}");
             // A form that was just sent has its time: a load would take its place.
-            tries += 1;
-            if reloads && tries.is_multiple_of(6) {
+            if reloads && loaded.elapsed() > Duration::from_millis(1800) {
                 self.call("Page.reload", &json!({}));
+                loaded = Instant::now();
             }
-            std::thread::sleep(Duration::from_millis(300));
+            std::thread::sleep(Duration::from_millis(50));
         }
     }
 

@@ -245,8 +245,8 @@ fn names_reach_their_own_thing_in_a_browser() {
     assert!(strays.is_empty() && tab.requests.len() > 3 * pressed.len(), "{strays:?}");
 }
 
-/// The script does not disturb the reader: typed text, focus, an open fold, selected rows. The keys work, and
-/// figures that are old say so.
+/// The script does not disturb the reader: typed text, focus, an open fold, selected rows. The keys work, the page
+/// stands still when it is told to, times are in the reader's zone too, and figures that are old say so.
 #[test]
 fn script_does_not_disturb_and_says_when_figures_are_old() {
     let Some(mut tab) = Tab::start() else { return };
@@ -282,7 +282,22 @@ fn script_does_not_disturb_and_says_when_figures_are_old() {
     tab.click("#keys button", "Close");
     tab.wait("!document.querySelector('#keys').open", false);
 
+    // The page stands still until the key is pressed again.
+    tab.open(&world.url("jobs?state=pending"));
+    tab.press("s");
+    tab.wait("document.querySelector('[data-stop]').ariaPressed === 'true' && !asking", false);
+    world.charge(1, HOUR);
+    assert_eq!(tab.value("tick(); asking"), json!(false));
+    tab.press("s");
+    tab.wait("document.querySelectorAll('tbody tr').length === 7", false);
+
+    // Each time is told in the zone of the reader too, before and after a refresh.
+    tab.call("Emulation.setTimezoneOverride", &json!({ "timezoneId": "Asia/Tokyo" }));
     tab.open(&world.url(""));
+    let time = "document.querySelector('#clock time')";
+    tab.wait(&format!("{time}.title.includes('GMT+9')"), false);
+    tab.value(&format!("window.before = {time}.title"));
+    tab.wait(&format!("{time}.title !== before && {time}.title.includes('GMT+9')"), false);
     tab.click("summary", "");
     tab.value("window.fold = document.querySelector('details')");
     let clock = tab.value("document.querySelector('#clock').innerText");

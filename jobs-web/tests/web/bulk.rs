@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::task::{Context, Waker};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tickwheel_jobs::{Driver, Fail, JobState, Jobs, Retry, Run};
@@ -27,8 +27,10 @@ fn page_of(done: &Answer) -> &str {
 const LONG: Duration = Duration::from_secs(60);
 
 /// Waits for the end of a bulk, and returns its progress.
+#[expect(clippy::disallowed_methods, reason = "a bulk is made on a thread of the dashboard")]
 pub(crate) fn wait(dashboard: &Dashboard, started: &Value) -> Value {
-    for _ in 0..10_000 {
+    let end = Instant::now() + LONG;
+    while Instant::now() < end {
         let progress = get(dashboard, &format!("/api/v1/bulk/{}", started["id"])).ok();
         if progress["state"] != "running" {
             return progress;
@@ -383,14 +385,27 @@ fn pauses_and_runs_of_forms_ask() {
         ("schedules/pause", "schedule=report"),
         ("schedules/run", "schedule=report"),
         (&now, ""),
+        (&now, "when=2020-02-02T10:00:00Z"),
     ];
+    let look = || {
+        let paused =
+            (jobs.queue().is_paused().unwrap(), jobs.kind_named("mail").is_paused().unwrap());
+        (jobs.count().unwrap(), paused, jobs.schedules().list().unwrap(), jobs.get(id).unwrap())
+    };
+    let json_of = |form: &str| match form.split_once('=') {
+        Some((name, value)) => json!({ name: value }),
+        None => json!({}),
+    };
     for (path, form) in paths {
-        let before = (jobs.count().unwrap(), jobs.queue().is_paused().unwrap());
+        let before = look();
         let question = submit(&dashboard, &format!("/api/v1/{path}"), form);
         assert!(question.status == 200 && question.text().contains("?</h1>"), "{path}");
-        assert_eq!((jobs.count().unwrap(), jobs.queue().is_paused().unwrap()), before, "{path}");
+        assert_eq!(look(), before, "{path}");
+        let answer = post(&dashboard, &format!("/api/v1/{path}"), &json_of(form));
+        assert_eq!(answer.status, 200, "{path}: {answer:?}");
+        assert_ne!(look(), before, "{path}");
     }
-    // What is undone by a click asks nothing.
+    // Resuming, and moving a job to a later time, are taken back by one click, so nothing is asked before them.
     let resumed = submit(&dashboard, "/api/v1/queue/resume", "");
     let later = submit(&dashboard, &format!("/api/v1/{now}"), "when=5m");
     assert_eq!((resumed.status, later.status), (303, 303));
@@ -400,7 +415,7 @@ fn pauses_and_runs_of_forms_ask() {
 #[test]
 fn groups_are_sealed_and_cancelled() {
     let (jobs, driver) = manual();
-    let dashboard = full(jobs.client());
+    let (dashboard, log) = audited(full(jobs.client()));
     let texts = ["fail", "sent", "sent too"];
     let group = texts.into_iter().fold(jobs.group(), |it, text| it.add(Duration::ZERO, mail(text)));
     let group = group.add(HOUR, mail("later")).open().unwrap();
@@ -415,8 +430,14 @@ fn groups_are_sealed_and_cancelled() {
         assert_eq!(found["rows"].as_array().unwrap().len(), many, "{state}");
         assert!(get(&dashboard, &format!("/{list}")).text().contains("Members of the group"));
     }
+    let verbs = ["seal", "cancel"].map(|verb| format!("groups/{id}/{verb}\""));
+    let reader = get(&Dashboard::new(jobs.client()), "/groups");
+    for verb in verbs {
+        assert!(page.text().contains(&verb) && !reader.text().contains(&verb), "{verb}");
+    }
     let asked = submit(&dashboard, &format!("/api/v1/groups/{id}/seal"), "");
-    assert!(asked.text().contains("Seal?") && !group.info().unwrap().unwrap().is_sealed);
+    assert!(asked.text().contains(">Seal the group?</h1>"), "{}", asked.text());
+    assert!(!group.info().unwrap().unwrap().is_sealed);
     for text in ["it takes no more members", "was sealed already"] {
         let done = post(&dashboard, &format!("/api/v1/groups/{id}/seal"), &json!({})).ok();
         assert!(done["text"].as_str().unwrap().contains(text), "{done}");
@@ -427,10 +448,22 @@ fn groups_are_sealed_and_cancelled() {
     assert!(done["text"].as_str().unwrap().contains("1 pending job with it"), "{done}");
     assert_eq!(jobs.count().unwrap().pending, 1);
     let ended = submit(&dashboard, &format!("/api/v1/groups/{id}/cancel"), "confirm=yes");
-    assert!(matches!(ended.status, 303 | 409), "{ended:?}");
-    let unknown = tickwheel_jobs::GroupId::named("no such group");
-    let unknown = post(&dashboard, &format!("/api/v1/groups/{unknown}/seal"), &json!({}));
-    assert_eq!(unknown.status, 404);
+    assert_eq!(ended.status, 409, "{ended:?}");
+    let (other_jobs, _other) = manual();
+    let foreign = other_jobs.group().add(HOUR, mail("elsewhere")).open().unwrap();
+    for verb in ["seal", "cancel"] {
+        let path = format!("/api/v1/groups/{}/{verb}", foreign.id());
+        assert_eq!(post(&dashboard, &path, &json!({})).status, 404, "{verb}");
+        assert_eq!(submit(&dashboard, &path, "").status, 404, "{verb}");
+    }
+    let log: Vec<_> =
+        log.lock().unwrap().iter().map(|it| (it.0, it.1.clone(), it.2, it.3.is_some())).collect();
+    let scope = format!("the group {id}");
+    let expected =
+        [("seal", 1, false), ("seal", 0, false), ("cancel", 1, false), ("cancel", 0, true)];
+    let expected =
+        expected.map(|(name, many, has_problem)| (name, scope.clone(), many, has_problem));
+    assert_eq!(log[..4], expected, "{log:?}");
 }
 
 /// Kinds, the queue and schedules are paused, resumed, run and ended.

@@ -99,9 +99,15 @@ fn kinds_with_the_most_jobs_come_first() {
     assert_eq!(names[..3], ["b", "c", "a"]);
     assert!(get(&dashboard, "/kinds?order=jobs").text().contains("By name"));
     assert!(get(&dashboard, "/kinds").text().contains("kinds?order=jobs"));
-    for wrong in ["order=x", "order=jobs&after=a"] {
+    for wrong in ["order=x", "order=jobs&after=a", "order=jobs&limit=3"] {
         assert_eq!(get(&dashboard, &format!("/api/v1/kinds?{wrong}")).status, 400, "{wrong}");
     }
+    for number in 0..200 {
+        let (kind, payload) = (format!("one of many {number}"), b"{}".to_vec());
+        jobs.insert_by_hand(Duration::from_secs(60), &kind, None, false, payload).unwrap();
+    }
+    let page = get(&full(jobs.client()), "/kinds?order=jobs");
+    assert!(page.text().contains("The 200 with the most jobs, of 20"), "{}", page.text());
 }
 
 /// A search reads at most some 6,000 records a request, says so, and goes on from there.

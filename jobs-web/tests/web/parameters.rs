@@ -1,5 +1,5 @@
-//! Each place knows its parameters: a name that it does not know and a value of another type are refused, and nothing is
-//! changed.
+//! Each place knows its parameters: a name that it does not know and a value of another type are refused, and nothing
+//! is changed.
 
 use std::time::Duration;
 
@@ -13,8 +13,14 @@ const HOUR: Duration = Duration::from_secs(3600);
 /// The places that are read, each with the parameters that it knows.
 const READS: [(&str, &[&str]); 23] = [
     ("", &[]),
-    ("kinds", &["after", "limit"]),
-    ("jobs", &["state", "kind", "key", "text", "group", "from", "to", "after", "before", "limit"]),
+    ("kinds", &["order", "after", "limit"]),
+    (
+        "jobs",
+        &[
+            "state", "kind", "key", "text", "group", "member", "from", "to", "after", "before",
+            "limit",
+        ],
+    ),
     ("jobs/ID", &[]),
     ("jobs/ID/payload", &[]),
     ("dead", &["limit"]),
@@ -26,10 +32,13 @@ const READS: [(&str, &[&str]); 23] = [
     ("metrics", &[]),
     ("healthz", &[]),
     ("api/v1/overview", &[]),
-    ("api/v1/kinds", &["after", "limit"]),
+    ("api/v1/kinds", &["order", "after", "limit"]),
     (
         "api/v1/jobs",
-        &["state", "kind", "key", "text", "group", "from", "to", "after", "before", "limit"],
+        &[
+            "state", "kind", "key", "text", "group", "member", "from", "to", "after", "before",
+            "limit",
+        ],
     ),
     ("api/v1/jobs/ID", &[]),
     ("api/v1/dead", &["limit"]),
@@ -50,8 +59,8 @@ fn reads_refuse_parameters_that_they_do_not_know() {
         get(&dashboard, &format!("/{}?{query}", path.replace("ID", &id.to_string())))
     };
     let every = [
-        "state", "kind", "key", "text", "group", "from", "to", "after", "before", "limit", "step",
-        "steps",
+        "state", "kind", "key", "text", "group", "member", "from", "to", "after", "before",
+        "limit", "order", "step", "steps",
     ];
     for (path, known) in READS {
         assert_eq!(ask(path, "queue=default").status, 200, "{path}");
@@ -130,13 +139,16 @@ fn actions_refuse_parameters_that_they_do_not_know() {
     run_due(&driver);
     let pending = jobs.insert(HOUR, mail("one")).unwrap();
     jobs.schedule("s", HOUR, mail("s")).unwrap();
+    let open = jobs.group().add(HOUR, mail("member")).open().unwrap();
+    let members = open.id();
     let dashboard = full(jobs.client());
     let group = group(&dashboard, "fail");
     let look = || {
         let id = |id| format!("{:?}", jobs.get(id).unwrap());
         let paused =
             (jobs.queue().is_paused().unwrap(), jobs.kind_named("mail").is_paused().unwrap());
-        (id(dead), id(pending), jobs.count().unwrap(), jobs.schedules().list().unwrap(), paused)
+        let schedules = jobs.schedules().list().unwrap();
+        (id(dead), id(pending), jobs.count().unwrap(), schedules, paused, open.info().unwrap())
     };
     let before = look();
     let delete = json!({"action": "delete", "state": "dead", "kind": "mail", "confirm": 1});
@@ -152,6 +164,8 @@ fn actions_refuse_parameters_that_they_do_not_know() {
         ("schedules/run".to_owned(), json!({"schedule": "s"})),
         ("schedules/pause".to_owned(), json!({"schedule": "s"})),
         ("schedules/unschedule".to_owned(), json!({"schedule": "s", "confirm": true})),
+        (format!("groups/{members}/seal"), json!({"confirm": true})),
+        (format!("groups/{members}/cancel"), json!({"confirm": true})),
         ("bulk/1/stop".to_owned(), json!({})),
         ("bulk".to_owned(), delete.clone()),
         ("bulk".to_owned(), of_ids.clone()),

@@ -61,14 +61,14 @@ fn warning_names_the_true_cause_and_leads_to_its_cure() {
             "paused",
             |jobs| jobs.queue().pause().unwrap(),
             "no further job starts",
-            "Resume it on the page of the kinds.",
+            "Resume the queue.",
             "Resume the queue",
         ),
         (
             "kind_paused",
             |jobs| jobs.kind::<Mail>().pause().unwrap(),
             "\"mail\" are overdue: the kind is paused",
-            "Resume it on the page of the kinds.",
+            "Resume the kind.",
             "api/v1/kinds/resume",
         ),
         (

@@ -154,7 +154,8 @@ fn one_hour(place: &Place, jobs: usize) -> Fallible<Vec<JobId>> {
 /// Some jobs are dead, and as many ids of jobs that have ended are remembered.
 fn past_retention(place: &Place, jobs: usize) -> Fallible<Vec<JobId>> {
     let ids = pending(place, jobs)?;
-    // The process in which a job ends decides when its entry may go: here, at once. The purge is that of the next start.
+    // The process in which a job ends decides when its entry may go: here, at once. The purge is that of the next
+    // start.
     let builder = place.handlers()?.keep_dead(Duration::ZERO);
     let jobs = builder.durability(tickwheel_jobs::Durability::Buffered).start()?;
     let many = ids.len().min(150_000);

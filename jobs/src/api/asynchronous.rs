@@ -1,20 +1,20 @@
 //! The verbs as futures: [`Async`], whose verbs are made from those of the handle. Each verb is written once, in a
 //! `both!`.
 
-/// The verbs of a handle as futures, which wait without blocking a thread: those of a [`Client`](crate::Client), and of each handle that
-/// has an `asynchronous`. They have the same names, results and errors, and the same limit
+/// The verbs of a handle as futures, which wait without blocking a thread: those of a [`Client`](crate::Client), and of
+/// each handle that has an `asynchronous`. They have the same names, results and errors, and the same limit
 /// ([`Builder::call_timeout`](crate::Builder::call_timeout)).
 ///
 /// They run on any runtime, and need none. Futures share commits: 200 of them insert about twice as fast as 64 threads
-/// (`docs/performance.md`). Do not call the verbs of the handle itself in an `async fn`: they block the runtime's thread
-/// until the disk has written.
+/// (`docs/performance.md`). Do not call the verbs of the handle itself in an `async fn`: they block the runtime's
+/// thread until the disk has written.
 ///
 /// A future does nothing until it is polled. **If it is dropped before it has ended**, its change may have been made or
 /// not, as after a lost answer. To repeat an insert safely, give the job an id ([`NewJob::id`](crate::NewJob::id)).
 ///
 /// In the process that runs the jobs, the dispatcher's thread answers. A client of
-/// [`Builder::client`](crate::Builder::client) starts a thread at its first such call. The limits of calls are timers of a
-/// wheel, which adds one more thread. These threads end with the last clone of the client, or with the jobs.
+/// [`Builder::client`](crate::Builder::client) starts a thread at its first such call. The limits of calls are timers
+/// of a wheel, which adds one more thread. These threads end with the last clone of the client, or with the jobs.
 ///
 /// ```
 /// use std::time::Duration;

@@ -188,9 +188,9 @@ impl Builder {
         Builder { durability, ..self }
     }
 
-    /// Sets the name of the queue: each queue of a file has its own jobs, keys, schedules and runner. A name
-    /// has 1 to 48 ASCII letters, digits and `_`; upper and lower case are the same. On a server, `jobs` is the queue of
-    /// a builder that names none.
+    /// Sets the name of the queue: each queue of a file has its own jobs, keys, schedules and runner. A name has 1 to
+    /// 48 ASCII letters, digits and `_`; upper and lower case are the same. On a server, `jobs` is the queue of a
+    /// builder that names none.
     #[doc(alias("namespace", "name", "prefix"))]
     pub fn queue(self, name: &str) -> Builder {
         Builder { queue: Some(name.to_owned()), ..self }
@@ -254,9 +254,9 @@ impl Builder {
         Builder { replicas: n, ..self }
     }
 
-    /// Limits the number of claimed jobs: those that run, those that start soon, and those whose end is not recorded yet.
-    /// After a crash the jobs that have run without a recorded end run again, so this limits their number too. The default
-    /// is 2048.
+    /// Limits the number of claimed jobs: those that run, those that start soon, and those whose end is not recorded
+    /// yet. After a crash the jobs that have run without a recorded end run again, so this limits their number too. The
+    /// default is 2048.
     ///
     /// On a file, jobs are claimed up to 50 ms before they are due, even if no thread is free. On a server
     /// other processes share the work, so a process claims only the jobs that its threads can start soon: one

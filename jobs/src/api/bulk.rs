@@ -231,8 +231,8 @@ impl Bulk {
         self.has_more
     }
 
-    /// Makes the next step. Returns its counts, or `None` after the last job of the list. It reads 4,096 jobs at most: if
-    /// the list takes few of them, a step may change none.
+    /// Makes the next step. Returns its counts, or `None` after the last job of the list. It reads 4,096 jobs at most:
+    /// if the list takes few of them, a step may change none.
     ///
     /// # Errors
     ///

@@ -88,8 +88,8 @@ impl Client {
     /// ([`Run::then`](crate::Run::then)) are members too. Jobs of [`Run::client`](crate::Run::client) are not.
     ///
     /// An ended group is kept for [`Builder::keep_dead`](crate::Builder::keep_dead), and longer if a dead job is left
-    /// that was its member. Its id is free after that. It costs a row, two more for its callback until the group ends, and
-    /// each member one until the member's end.
+    /// that was its member. Its id is free after that. It costs a row, two more for its callback until the group ends,
+    /// and each member one until the member's end.
     #[doc(alias("batch", "fan_in", "callback", "workflow", "bunch"))]
     pub fn group(&self) -> Group {
         Group {
@@ -138,9 +138,9 @@ impl Group {
         self.then_job(NewJob::new(job))
     }
 
-    /// Sets a [`NewJob`] as the callback. It is due when the group ends, but not before the time of
-    /// [`NewJob::at`]; a delay counts from the insert of the group. It has no key. Its id, if you choose it, must be new:
-    /// see [`GroupError::CallbackKnown`]. No other job takes the id until the group ends.
+    /// Sets a [`NewJob`] as the callback. It is due when the group ends, but not before the time of [`NewJob::at`]; a
+    /// delay counts from the insert of the group. It has no key. Its id, if you choose it, must be new: see
+    /// [`GroupError::CallbackKnown`]. No other job takes the id until the group ends.
     pub fn then_job<J: Job>(self, new: NewJob<J>) -> Group {
         let has_key = new.key.is_some();
         Group { callback: Some(Callback { make: make(new), has_key }), ..self }
@@ -266,8 +266,8 @@ impl core::fmt::Debug for Group {
 /// The most groups of a list.
 pub(super) const MOST_LISTED: usize = 1000;
 
-/// A group that is stored: [`Group::open`](crate::Group::open) and [`Client::group_by_id`] return one. It may be dropped:
-/// the group stays as it is.
+/// A group that is stored: [`Group::open`](crate::Group::open) and [`Client::group_by_id`] return one. It may be
+/// dropped: the group stays as it is.
 #[derive(Clone, Debug)]
 pub struct GroupHandle {
     client: Client,
@@ -479,9 +479,9 @@ both! {
     };
 
     /// Cancels the group. First it is marked: it takes no more members, and waits for no dead member. Then its pending
-    /// members are cancelled, 256 in a commit, and the runs of the others are asked to stop. The group ends as any other
-    /// does, and its callback is inserted: [`GroupInfo::is_cancelled`] tells it. The follow-ups of a run that completes
-    /// nevertheless, and the members of inner groups, go on. Returns how many members it was about.
+    /// members are cancelled, 256 in a commit, and the runs of the others are asked to stop. The group ends as any
+    /// other does, and its callback is inserted: [`GroupInfo::is_cancelled`] tells it. The follow-ups of a run that
+    /// completes nevertheless, and the members of inner groups, go on. Returns how many members it was about.
     ///
     /// # Errors
     ///

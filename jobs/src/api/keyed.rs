@@ -204,9 +204,10 @@ impl Keyed {
 
 both! {
     Keyed:
-    /// Stores a job that is due now, if this is the first such call for its kind and key in the present period. Otherwise
-    /// the result says that nothing was stored, and names the job of the period. Periods count from 1970: one of an hour
-    /// begins with each full hour of UTC. So two jobs may be less than a period apart, but no period has two.
+    /// Stores a job that is due now, if this is the first such call for its kind and key in the present period.
+    /// Otherwise the result says that nothing was stored, and names the job of the period. Periods count from 1970: one
+    /// of an hour begins with each full hour of UTC. So two jobs may be less than a period apart, but no period has
+    /// two.
     ///
     /// The job does not get the key. Its id is made of queue, kind, key and period, as with
     /// [`NewJob::id`](crate::NewJob::id). So the store knows it until
@@ -249,9 +250,9 @@ impl Keyed {
 
 both! {
     Keyed:
-    /// Stores a job that is due once `quiet` has passed without another such call, and at the latest `at_most` after the
-    /// first of them: one run for a burst of changes. Each call replaces the pending job of the key, so the data of the
-    /// last call counts.
+    /// Stores a job that is due once `quiet` has passed without another such call, and at the latest `at_most` after
+    /// the first of them: one run for a burst of changes. Each call replaces the pending job of the key, so the data of
+    /// the last call counts.
     ///
     /// A burst ends when its job starts. A call during the run begins the next one. If the pending job of the key waits
     /// for a retry, or was stored in another way, the call begins a burst too.

@@ -1,4 +1,5 @@
-//! The handles of a kind and of the whole queue, with their settings: pauses, head starts, and how many completed jobs are kept.
+//! The handles of a kind and of the whole queue, with their settings: pauses, head starts, and how many completed jobs
+//! are kept.
 //!
 //! Ground rules:
 //!

@@ -198,8 +198,8 @@ both! {
     ///
     /// # Errors
     ///
-    /// As [`Queue::limit`], and as [`Kind::pause`]; [`InvalidInput::TooLong`](crate::InvalidInput::TooLong) if the name of the partition is empty or
-    /// longer than 255 bytes.
+    /// As [`Queue::limit`], and as [`Kind::pause`]; [`InvalidInput::TooLong`](crate::InvalidInput::TooLong) if the name
+    /// of the partition is empty or longer than 255 bytes.
     pub fn limit(&self, limit: Limit) -> Result<(), StoreError> = |it, caller| {
         it.limit_by(caller, limit).await
     };
@@ -528,8 +528,8 @@ both! {
     /// Starts no job of the queue for this time. Runs go on, and so do inserts. Of two holds the later end counts. A
     /// hold of zero ends a hold.
     ///
-    /// The hold is stored, and survives restarts. It holds in this process once the call has returned, and in any other a
-    /// second later; on a server it holds for each claim that comes after it. Its end is a time of the wall clock.
+    /// The hold is stored, and survives restarts. It holds in this process once the call has returned, and in any other
+    /// a second later; on a server it holds for each claim that comes after it. Its end is a time of the wall clock.
     ///
     /// # Errors
     ///

@@ -332,7 +332,8 @@ impl Client {
     }
 }
 
-/// Returns how many partitions have a limit of their own, and how many are paused, if any scope of partitions is stored.
+/// Returns how many partitions have a limit of their own, and how many are paused, if any scope of partitions is
+/// stored.
 fn partitions(stored: &[(String, String)], scopes: &Scopes) -> Option<(usize, usize)> {
     let is_partition = |scope: &LimitScope| matches!(scope, LimitScope::Partition { .. });
     let limited = scopes.0.iter().filter(|(limit, its)| !limit.is_none() && is_partition(its));

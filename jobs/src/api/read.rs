@@ -178,9 +178,9 @@ impl Client {
     }
 
     /// Returns these jobs, in the order of their ids here. Those that are gone are left out. A change of all of them
-    /// ([`Pages::cancel_all`], [`Pages::retry_all`] and so on) applies to each job that is in a state for it, and passes
-    /// the others over. It reads the jobs before only for a reschedule, and if something narrows the list
-    /// or the change ([`Pages::kind`], [`Pages::between`], [`Bulk::only`](crate::Bulk::only)).
+    /// ([`Pages::cancel_all`], [`Pages::retry_all`] and so on) applies to each job that is in a state for it, and
+    /// passes the others over. It reads the jobs before only for a reschedule, and if something narrows the list or the
+    /// change ([`Pages::kind`], [`Pages::between`], [`Bulk::only`](crate::Bulk::only)).
     #[doc(alias("cancel_batch", "cancel_many"))]
     pub fn by_ids(&self, ids: impl IntoIterator<Item = JobId>) -> Pages {
         Pages::new(self.clone(), JobSet::Alive, None).of_ids(ids)

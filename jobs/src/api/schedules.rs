@@ -41,8 +41,8 @@ both! {
     /// Stores a schedule under a name: its job occurs again and again, once a period or by a cron expression.
     ///
     /// Each occurrence is a job of its own, made up to 50 ms before it is due. Its id comes from the names of queue and
-    /// schedule and the due time, so it cannot be made twice. It does not wait for the end of the one before. Occurrences
-    /// are made where the kind is handled.
+    /// schedule and the due time, so it cannot be made twice. It does not wait for the end of the one before.
+    /// Occurrences are made where the kind is handled.
     ///
     /// A second call with the same schedule, for example at each start of a program, changes only the job's
     /// data. Another schedule replaces the one of this name. If the clock was ahead and is set right, the

@@ -11,8 +11,8 @@
 //!   `Alive` while it waits.
 //! - A caller is a thread, which waits in the channel, or a future, which leaves its waker. A drop of the dispatcher's
 //!   end wakes the future, after an answer or without one. The waker is called outside of any lock.
-//! - A thread that locks takes the `LineTurn` first, then the value, and gives them back in the other order. So no thread
-//!   waits for the mutex of the value.
+//! - A thread that locks takes the `LineTurn` first, then the value, and gives them back in the other order. So no
+//!   thread waits for the mutex of the value.
 //! - The mutex of the `LineTurn` is held for a moment only, and no other code runs meanwhile.
 
 use core::ops::{Deref, DerefMut};

@@ -92,8 +92,8 @@ pub enum Event {
     /// where it is and is skipped, and so is a schedule in any store. Everything else goes on. Emitted once in
     /// a process for each; if there are more than 1,024 of them, some are emitted again.
     Unreadable {
-        /// Which one: `schedule "nightly"`, `job` with its id, `row 3 of the outbox`, or a field or member with its key:
-        /// `"x" in tw:{shop}:turn`.
+        /// Which one: `schedule "nightly"`, `job` with its id, `row 3 of the outbox`, or a field or member with its
+        /// key: `"x" in tw:{shop}:turn`.
         what: String,
         /// The error.
         error: StoreError,

@@ -5,8 +5,8 @@
 //!
 //! - Jobs that are due start in the order of rank, then of id. Without head starts that is the order of due time, and
 //!   one heap is enough.
-//! - Jobs with a partition start in the order of their turns: each stands where its `LaneTurn` says, and not at its own due
-//!   time.
+//! - Jobs with a partition start in the order of their turns: each stands where its `LaneTurn` says, and not at its own
+//!   due time.
 //! - While a job with a head start waits, the jobs that are due move to a heap of their own. So a job that is not due
 //!   yet neither starts early nor stands before a job that is due, even if its rank is lower.
 //! - The end of the wait of a batch is an entry too: it is due like a job, and has the head start of its kind. It comes

@@ -4,12 +4,12 @@
 //!
 //! - A store keeps one entry for each id that it remembers: all of a job that is dead or that is kept, or the id
 //!   alone if its caller chose it. Each entry has one date, after which a purge removes it.
-//! - A dead job and an id are kept for `Builder::keep_dead`. A job that completed is kept if its kind asks for it, up to
-//!   a number, an age and a size, or for [`WANTED_KEPT`] if a caller waits for it.
+//! - A dead job and an id are kept for `Builder::keep_dead`. A job that completed is kept if its kind asks for it, up
+//!   to a number, an age and a size, or for [`WANTED_KEPT`] if a caller waits for it.
 //! - A kind that has more than it keeps loses its oldest jobs. One that completes removes [`TRIMMED`] at most, so that
 //!   a lower bound makes no commit long. No bound removes a job on whose end a caller waits before [`WANTED_KEPT`] has
-//!   passed, or a busy kind would take the end away from its callers. Until then such a job does not count either, or it
-//!   would take the place of the others.
+//!   passed, or a busy kind would take the end away from its callers. Until then such a job does not count either, or
+//!   it would take the place of the others.
 //! - If the entry of a kept job is removed before its id may be forgotten, the id stays.
 
 use std::time::Duration;

@@ -5,8 +5,9 @@
 //! - A lane is here while jobs of it are due and not claimed, as far as the store has seen. The store has the jobs.
 //!   It calls `file` when a lane gets its first job, and `drained` when the lane has no job left.
 //! - A lane is *in turn*, or it is *parked*: it is paused or held, has as many claims as its limit allows, or waits for
-//!   its next token. A parked lane is in no list that a claim reads. The end of a claim, the time of the token or another
-//!   limit brings it back. A lane whose first job is a suspect that has to wait is passed over until the next claim.
+//!   its next token. A parked lane is in no list that a claim reads. The end of a claim, the time of the token or
+//!   another limit brings it back. A lane whose first job is a suspect that has to wait is passed over until the next
+//!   claim.
 //! - `turns.rs` says which lane is next.
 //! - All of this follows from the jobs and the claims, so a restart makes it anew.
 
@@ -175,8 +176,8 @@ impl Lanes {
             && (is_limited(limits.of_queue()) || is_limited(limits.of_flow(limits.flow_of(kind))))
     }
 
-    /// Says whether the queue or the flow of a kind has a rate. Of such a kind a process claims no more jobs than it can
-    /// start soon: otherwise the handlers would not start at the rate of the claims.
+    /// Says whether the queue or the flow of a kind has a rate. Of such a kind a process claims no more jobs than it
+    /// can start soon: otherwise the handlers would not start at the rate of the claims.
     pub(crate) fn has_rate(&self, kind: &str) -> bool {
         self.limits.has_rate(kind)
     }

@@ -7,8 +7,8 @@
 //!   its turn. A parked lane keeps its round, or is in the present one.
 //! - The weights take turns by their shares, as in WF2Q (Bennett and Zhang, 1996): the share of a weight is the sum of
 //!   its lanes' weights, divided by that of all lanes in turn. Its *lag* is the turns that its lanes should have had,
-//!   less those that they had. Among the weights whose lag is not negative, the one is next whose next turn is due first.
-//!   If weights leave or come, the lags of those behind, or of those ahead, shrink until the sum of all is zero.
+//!   less those that they had. Among the weights whose lag is not negative, the one is next whose next turn is due
+//!   first. If weights leave or come, the lags of those behind, or of those ahead, shrink until the sum of all is zero.
 //!   So no weight is ahead or behind by more than one turn, and the turns of a heavy lane are spread among those of the
 //!   others. If the weights of all lanes in turn are W together, a lane of weight w has at least ⌊k·w/W⌋ - 1 of any k
 //!   turns.

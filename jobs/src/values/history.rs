@@ -54,8 +54,8 @@ impl Buckets {
         })
     }
 
-    /// Returns the lowest bound that `in_hundred` of each hundred counted durations do not exceed:
-    /// [`Duration::MAX`] above the last bound, `None` without durations. For the command `tickwheel-jobs` and the dashboard.
+    /// Returns the lowest bound that `in_hundred` of each hundred counted durations do not exceed: [`Duration::MAX`]
+    /// above the last bound, `None` without durations. For the command `tickwheel-jobs` and the dashboard.
     #[doc(hidden)]
     #[must_use]
     pub fn bound_of(counts: &[u64], in_hundred: u64) -> Option<Duration> {

@@ -37,7 +37,8 @@ use super::time::Millis;
 /// retries, reschedules and restarts, so it can serve as the idempotency key of the job's calls to other
 /// systems.
 ///
-/// An insert makes an id that is unique everywhere. Three ids are hashes instead, so that the store takes their job once:
+/// An insert makes an id that is unique everywhere. Three ids are hashes instead, so that the store takes their job
+/// once:
 ///
 /// - The id of an occurrence, of the queue's name, the schedule's name and the due time, and the id of a
 ///   [throttled](crate::Keyed::throttle) job, of the queue's name, kind, key and period. Each is unique over the queues
@@ -314,7 +315,8 @@ mod tests {
         println!("first {}", JobId::new());
     }
 
-    /// The first ids of two processes that have made none with a time differ in more than the random bits of the process.
+    /// The first ids of two processes that have made none with a time differ in more than the random bits of the
+    /// process.
     #[test]
     fn first_ids_of_two_processes_lie_far_apart() {
         let first = || {

@@ -97,12 +97,12 @@ pub enum JobState {
 
 /// A job as it is in the store.
 ///
-/// Its serialized form is the output of the command `tickwheel-jobs` with `--json`: `id`, `kind`, `state`
-/// (`pending`, `claimed`, `running`, `dead`, `completed`, `cancelled`), `due`, `failures`, `attempt`,
-/// `interruptions`, `key`, `error`, `errors`, `headers`, `claimed`, `lease_ends`, `died`, `ended`, `took_ms`, `result`,
-/// `progress`, and `payload`. Times are RFC 3339 in UTC, `2026-11-22T10:00:00.000Z`, in `{:?}` too. `payload` is the job's own JSON;
-/// the members of its objects are sorted by name, and a number of more than 64 bits is rounded. If the payload is
-/// not JSON, `payload` is `null`, and `payload_text` or `payload_hex` has the payload. A job with a partition has
+/// Its serialized form is the output of the command `tickwheel-jobs` with `--json`: `id`, `kind`, `state` (`pending`,
+/// `claimed`, `running`, `dead`, `completed`, `cancelled`), `due`, `failures`, `attempt`, `interruptions`, `key`,
+/// `error`, `errors`, `headers`, `claimed`, `lease_ends`, `died`, `ended`, `took_ms`, `result`, `progress`, and
+/// `payload`. Times are RFC 3339 in UTC, `2026-11-22T10:00:00.000Z`, in `{:?}` too. `payload` is the job's own JSON;
+/// the members of its objects are sorted by name, and a number of more than 64 bits is rounded. If the payload is not
+/// JSON, `payload` is `null`, and `payload_text` or `payload_hex` has the payload. A job with a partition has
 /// `partition` too, and a member of a group has `group`.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]

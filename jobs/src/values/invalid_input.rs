@@ -28,8 +28,8 @@ pub enum InvalidInput {
     Before1970(SystemTime),
     /// The wall-clock time lies after the year 9999.
     After9999(SystemTime),
-    /// The delay, the window of a [`When`](tickwheel::When) or a hold ends after the year 9999. Or a head start is longer
-    /// than ten years ([`Kind::head_start`](crate::Kind::head_start)).
+    /// The delay, the window of a [`When`](tickwheel::When) or a hold ends after the year 9999. Or a head start is
+    /// longer than ten years ([`Kind::head_start`](crate::Kind::head_start)).
     DelayTooLong(Duration),
     /// The period of a schedule is zero.
     ZeroPeriod,

@@ -138,8 +138,8 @@ impl Tokens {
         Tokens { lines: vec![TokenLine::new(rate, micros(now))] }
     }
 
-    /// Lets the next claims follow this rate, and notices a clock that was set back: then the next token comes after one
-    /// spacing, and with several lines after a period and the burst at the latest.
+    /// Lets the next claims follow this rate, and notices a clock that was set back: then the next token comes after
+    /// one spacing, and with several lines after a period and the burst at the latest.
     pub(crate) fn follow(&mut self, rate: Rate, now: Millis) {
         let now = micros(now);
         match self.lines.iter().position(|line| line.rate == rate) {

@@ -28,8 +28,8 @@ use super::invalid_input::InvalidInput;
 use super::time::Millis;
 
 /// How many completed jobs of a kind are kept: up to a number, an age and a size. The first bound that is reached
-/// removes the oldest. A job on whose end a caller waits ([`Client::call`](crate::Client::call)) is kept for a
-/// minute in any case, and does not count during that minute. See [`Kind::keep_completed`](crate::Kind::keep_completed).
+/// removes the oldest. A job on whose end a caller waits ([`Client::call`](crate::Client::call)) is kept for a minute
+/// in any case, and does not count during that minute. See [`Kind::keep_completed`](crate::Kind::keep_completed).
 ///
 /// ```
 /// use std::time::Duration;

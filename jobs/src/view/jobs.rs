@@ -61,8 +61,8 @@ pub struct JobFilter {
     pub kind: Option<String>,
     /// With this key.
     pub key: Option<String>,
-    /// With this text in the payload, key, headers, error, result or progress, in their redacted form, or with these first
-    /// digits of the id, at least fourteen. Upper and lower case are the same.
+    /// With this text in the payload, key, headers, error, result or progress, in their redacted form, or with these
+    /// first digits of the id, at least fourteen. Upper and lower case are the same.
     pub text: Option<String>,
     /// With this text in the last error as it is stored.
     pub error: Option<String>,

@@ -35,16 +35,16 @@ impl View {
     /// [`View::whole`] have the changed form only. Kinds and keys stay as they are.
     ///
     /// It is called often: a search calls it for each record. Its result must depend on its arguments alone. If it
-    /// panics, that part of that job is hidden, with a mark in its place. The value may be any JSON, so do not index it:
-    /// `value["card"]` panics on a list.
+    /// panics, that part of that job is hidden, with a mark in its place. The value may be any JSON, so do not index
+    /// it: `value["card"]` panics on a list.
     #[must_use]
     pub fn redact(self, redact: impl Fn(&str, Part, &mut Value) + Send + Sync + 'static) -> View {
         View { redactor: Redactor(Some(Arc::new(redact))), ..self }
     }
 
     /// Returns a view whose questions wait for no change of the program's. Of a client on a file it opens a connection
-    /// that only reads. A process that runs jobs asks on a connection of its own anyway, and a server has no lock to wait
-    /// for: there it is the same view.
+    /// that only reads. A process that runs jobs asks on a connection of its own anyway, and a server has no lock to
+    /// wait for: there it is the same view.
     #[must_use]
     pub fn apart(self) -> View {
         #[cfg(feature = "sqlite-unbundled")]

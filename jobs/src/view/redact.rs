@@ -1,7 +1,7 @@
 //! Redaction: the parts of jobs in the form that rows, searches, groups and downloads have.
 //!
-//! A part on which the program's function panics is hidden and marked. The other parts of the job and the other jobs are
-//! shown.
+//! A part on which the program's function panics is hidden and marked. The other parts of the job and the other jobs
+//! are shown.
 
 use core::panic::AssertUnwindSafe;
 use std::panic::catch_unwind;

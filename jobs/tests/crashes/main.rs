@@ -21,8 +21,8 @@ mod exactly_once;
 mod faults;
 mod kill;
 
-/// One of this many writes is followed by a power cut, and one of this many operations of a disk fails: of 16 by day, of
-/// one at night (`TICKWHEEL_STRIDE=1`).
+/// One of this many writes is followed by a power cut, and one of this many operations of a disk fails: of 16 by day,
+/// of one at night (`TICKWHEEL_STRIDE=1`).
 fn stride() -> usize {
     let said = std::env::var("TICKWHEEL_STRIDE").ok().and_then(|text| text.parse().ok());
     said.unwrap_or(16).max(1)

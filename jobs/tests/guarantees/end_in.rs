@@ -552,8 +552,8 @@ fn refused(path: &Path, run: &Run) -> StoreError {
     run.end_in(&transaction).unwrap_err()
 }
 
-/// A run of a partition that ends in a transaction frees its place: the next job of the partition starts, and a rollback
-/// leaves the limit as it was.
+/// A run of a partition that ends in a transaction frees its place: the next job of the partition starts, and a
+/// rollback leaves the limit as it was.
 #[test]
 fn run_that_ends_in_a_transaction_frees_its_place_in_a_limit() {
     let (_folder, path) = shop();

@@ -88,7 +88,8 @@ fn number_out_of_range_in_the_file_is_reported_as_damage() {
     }
 }
 
-/// `Pages::state` only leaves jobs out: a list of dead jobs has no completed ones, and two states have nothing in common.
+/// `Pages::state` only leaves jobs out: a list of dead jobs has no completed ones, and two states have nothing in
+/// common.
 #[test]
 fn state_of_a_list_only_leaves_jobs_out() {
     on_each_store(|builder| {

@@ -1,6 +1,5 @@
-//! One test for each promise of `docs/guarantees.md`, or more, each with the tags of its promises: `/// P6: A job ..`. The
-//! tests that need a crash are in `tests/crashes/`, and those that need a random history are in
-//! `tests/model/`.
+//! One test for each promise of `docs/guarantees.md`, or more, each with the tags of its promises: `/// P6: A job ..`.
+//! The tests that need a crash are in `tests/crashes/`, and those that need a random history are in `tests/model/`.
 
 mod asked;
 mod async_calls;

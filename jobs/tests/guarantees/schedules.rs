@@ -337,8 +337,8 @@ mod cron {
                 && self.weekday.is_none_or(|weekday| weekday == shown.weekday())
         }
 
-        /// Says when the schedule has to occur after the first of these moments, which come every half minute, and until
-        /// the last: by the words of `Cron`.
+        /// Says when the schedule has to occur after the first of these moments, which come every half minute, and
+        /// until the last: by the words of `Cron`.
         fn expected(&self, moments: &[(Timestamp, DateTime)]) -> Vec<String> {
             let (first, last) = (moments[0].1, moments[moments.len() - 1].1);
             let mut times = BTreeSet::new();

@@ -370,8 +370,8 @@ fn is_free_field(key: &str, field: &[u8]) -> bool {
     }
 }
 
-/// Returns what to write into each key that the server has: hostile values of its fields, one of each kind at a time; and
-/// hostile fields, members and scores.
+/// Returns what to write into each key that the server has: hostile values of its fields, one of each kind at a time;
+/// and hostile fields, members and scores.
 fn plants(server: &Server) -> Vec<Plant> {
     let mut connection = server.connection();
     let keys: Vec<String> = server.ask(&["KEYS", "*"]);

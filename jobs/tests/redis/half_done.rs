@@ -51,8 +51,8 @@ fn lease_is_renewed_on_a_full_server() {
     nodes.into_iter().for_each(|node| node.shutdown().unwrap());
 }
 
-/// A buffered insert that a full server refuses is named in an event, and the next flush fails. Before a fix it was gone
-/// without a word.
+/// A buffered insert that a full server refuses is named in an event, and the next flush fails. Before a fix it was
+/// gone without a word.
 #[test]
 fn buffered_insert_that_a_full_server_refuses_is_reported() {
     let server = Server::start();

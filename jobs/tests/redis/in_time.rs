@@ -107,8 +107,8 @@ fn callers_of_a_client_are_answered_in_time_on_a_stopped_server() {
     wait_until("the server answers again", || client.count().is_ok());
 }
 
-/// Callers of a process that runs jobs are answered within their limit, and its shutdown ends within its own. After that,
-/// calls are refused, though the server has not answered yet.
+/// Callers of a process that runs jobs are answered within their limit, and its shutdown ends within its own. After
+/// that, calls are refused, though the server has not answered yet.
 #[test]
 fn callers_of_a_node_are_answered_in_time_on_a_stopped_server() {
     let server = Server::start();

@@ -11,8 +11,8 @@ use crate::support::{MS, Order, open};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// Handlers of batches, so that many jobs complete together. They wait 20 ms for more jobs, so two rounds of jobs end in
-/// different milliseconds. The clock is the real one: with a manual clock each run has a commit of its own.
+/// Handlers of batches, so that many jobs complete together. They wait 20 ms for more jobs, so two rounds of jobs end
+/// in different milliseconds. The clock is the real one: with a manual clock each run has a commit of its own.
 fn builder(server: &Server) -> Builder {
     open(server).handle_batch(100, 20 * MS, |_: &[(Mail, Run)]| Ok(())).handle_batch(
         100,

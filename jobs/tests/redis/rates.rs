@@ -14,8 +14,8 @@ use crate::support::{MS, in_hand, open};
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// The time of each claim, by the clock of the server, and its job. A run that has lost its lease may see a later claim of
-/// its job. So two runs may report one claim, and the set has it once.
+/// The time of each claim, by the clock of the server, and its job. A run that has lost its lease may see a later claim
+/// of its job. So two runs may report one claim, and the set has it once.
 type Claims = Arc<Mutex<BTreeSet<(SystemTime, JobId)>>>;
 
 fn node(builder: Builder, claims: &Claims) -> Jobs {
@@ -49,8 +49,8 @@ fn holds_that_are_over_leave_nothing() {
     jobs.check().unwrap();
 }
 
-/// The tokens of a rate have a note for the time at which they are forgotten, also if a claim takes one in the call that
-/// finds the note of those before.
+/// The tokens of a rate have a note for the time at which they are forgotten, also if a claim takes one in the call
+/// that finds the note of those before.
 #[test]
 fn tokens_of_a_rate_have_one_note() {
     let server = Server::start();

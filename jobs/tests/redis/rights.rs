@@ -265,8 +265,8 @@ fn insert_whose_script_fails_midway_is_unknown() {
     assert!(matches!(refused.kind(), InsertErrorKind::Store(_)), "{:?}", refused.kind());
 }
 
-/// A flush fails while the server refuses the inserts before it, and succeeds once they are stored. Before a fix, it said
-/// that they were.
+/// A flush fails while the server refuses the inserts before it, and succeeds once they are stored. Before a fix, it
+/// said that they were.
 #[test]
 fn flush_fails_while_inserts_are_refused() {
     let server = Server::start();

@@ -168,8 +168,8 @@ fn interruption_kills_if_no_suspect_was_claimed_later() {
     assert_eq!(seen, [(JobState::Dead, 5), (JobState::Pending, 1)]);
 }
 
-/// A job that dies of interruptions again and again keeps five errors. Before a fix, each death added one, until their length
-/// had more bytes than its place in the record.
+/// A job that dies of interruptions again and again keeps five errors. Before a fix, each death added one, until their
+/// length had more bytes than its place in the record.
 #[test]
 fn job_that_dies_again_and_again_keeps_five_errors() {
     let server = Server::start();

@@ -1,6 +1,6 @@
-//! `kill -9` for real, on a Redis server: three nodes share a queue. Nodes are killed at random and at
-//! named points of the code, and stopped past their lease; the server is killed and started again,
-//! or a replica takes over, or users lack a right for a moment. The rules of `tests/crashes/kill` judge what they report.
+//! `kill -9` for real, on a Redis server: three nodes share a queue. Nodes are killed at random and at named points of
+//! the code, and stopped past their lease; the server is killed and started again, or a replica takes over, or users
+//! lack a right for a moment. The rules of `tests/crashes/kill` judge what they report.
 //!
 //! | file | what it holds |
 //! | --- | --- |

@@ -1,7 +1,7 @@
 //! Users of the nodes, who lack a right for a moment, and what that leaves behind.
 //!
-//! Without the channel, or without `EVALSHA`, nothing is half done. Without `ZADD` a script may end in its midst: then a
-//! job may be in no set until `reset` files it anew, and the numbers of jobs of a kind may stay wrong.
+//! Without the channel, or without `EVALSHA`, nothing is half done. Without `ZADD` a script may end in its midst: then
+//! a job may be in no set until `reset` files it anew, and the numbers of jobs of a kind may stay wrong.
 
 use std::time::Duration;
 

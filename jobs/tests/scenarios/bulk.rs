@@ -8,7 +8,8 @@ use tickwheel_jobs::{InvalidInput, JobId, JobState, NewJob, Run, Step, StoreErro
 use super::{Charge, HOUR, MS, Mail, SECOND, manual, run_all};
 use crate::support::on_stores;
 
-/// P93: A bulk by ids changes those jobs, once each, and no other. It passes over a job that is gone or in another state.
+/// P93: A bulk by ids changes those jobs, once each, and no other. It passes over a job that is gone or in another
+/// state.
 #[test]
 fn bulk_by_ids_changes_these_jobs_alone() {
     on_stores(|store| {
@@ -72,7 +73,7 @@ fn bulk_changes_no_more_jobs_than_it_was_told() {
     });
 }
 
-/// P93: A list, its number, and a bulk of it are about the same jobs, whatever the filter has.
+/// P93: For each filter, the list, the number and the bulk are about the same jobs.
 #[test]
 fn filter_means_the_same_jobs_in_a_list_a_number_and_a_bulk() {
     on_stores(|store| {

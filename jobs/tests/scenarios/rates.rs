@@ -174,8 +174,8 @@ fn rate_of_the_program_holds_until_one_is_stored() {
     });
 }
 
-/// Rates that change hands at every claim, as those of two programs do, free no token together. A slower rate begins with
-/// what is used up, also once the quicker one would have made it good.
+/// Rates that change hands at every claim, as those of two programs do, free no token together. A slower rate begins
+/// with what is used up, also once the quicker one would have made it good.
 #[test]
 fn rates_that_change_hands_free_no_token() {
     on_stores(|store| {

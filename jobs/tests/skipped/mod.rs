@@ -1,4 +1,5 @@
-//! Says which tests of a package were skipped: those whose program is not installed, and those of features that are off.
+//! Says which tests of a package were skipped: those whose program is not installed, and those of features that are
+//! off.
 
 use std::io::Write;
 use std::{env, io};
@@ -9,8 +10,8 @@ fn is_installed(program: &str) -> bool {
     env::split_paths(&path).any(|folder| folder.join(&file).is_file())
 }
 
-/// Writes a line if tests were skipped: of each program that tests start, with the package of Debian that has it, and of
-/// each feature, with whether it is on. Cargo shows the line, but not what a test that passes prints by `eprintln!`.
+/// Writes a line if tests were skipped: of each program that tests start, with the package of Debian that has it, and
+/// of each feature, with whether it is on. Cargo shows the line, but not what a test that passes prints by `eprintln!`.
 pub(crate) fn tell(programs: &[(&str, &str)], features: &[(&str, bool)]) {
     let missing = programs.iter().filter(|(program, _)| !is_installed(program));
     let (programs, packages): (Vec<&str>, Vec<&str>) = missing.copied().unzip();

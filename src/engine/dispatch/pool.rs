@@ -192,8 +192,8 @@ impl PoolShared {
         self.sender.send(queued).expect("the receiver lives as long as the sender");
     }
 
-    /// Returns whether one more task may free memory on the pool, and counts it. If all threads of the pool are busy for
-    /// long, the ticker frees the memory itself.
+    /// Returns whether one more task may free memory on the pool, and counts it. If all threads of the pool are busy
+    /// for long, the ticker frees the memory itself.
     fn may_discard(&self) -> bool {
         let may = self.discards.load(Ordering::Relaxed) < MOST_DISCARDS;
         self.discards.fetch_add(usize::from(may), Ordering::Relaxed);

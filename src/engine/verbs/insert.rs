@@ -8,7 +8,8 @@
 //! - An insert with a plain delay is as cheap as possible. The other cases (a wall-clock time, a window, a [`Job`] as
 //!   the job) are tested where the compiler knows the caller's types, so it can drop the test.
 //! - The code of the other cases is compiled once, and not for each type of a job: each closure that a program inserts
-//!   is a type of its own. To be of one type there, a job is boxed first. So a job with a wall-clock time has two boxes.
+//!   is a type of its own. To be of one type there, a job is boxed first. So a job with a wall-clock time has two
+//!   boxes.
 //! - A job is admitted, and its room is taken, before it goes into a shard. A refused job gives its room back.
 //! - The insert of a batch is all or nothing, so it goes into one shard, under one lock from the first job to the last.
 //!   The boxes are made under the lock too: the allocator and the table each walk along a list of free memory, and the

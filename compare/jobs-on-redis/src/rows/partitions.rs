@@ -1,5 +1,5 @@
-//! The whole life of jobs that are due at once, first without partitions, then shared out among many, each of which runs
-//! one job at once.
+//! The whole life of jobs that are due at once, first without partitions, then shared out among many, each of which
+//! runs one job at once.
 //!
 //! A partition is a named queue in graphile-worker, which keeps its jobs in PostgreSQL.
 

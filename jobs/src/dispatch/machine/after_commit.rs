@@ -39,8 +39,8 @@ struct Effects {
 /// What the settings that were read have changed.
 #[derive(Default)]
 pub(super) struct Changed {
-    /// A head start or a limit. Then the claimed jobs that have not started go back to the store, also those of this very
-    /// commit. They may be in the wrong order, in slots that are kept now, or more than the limit allows.
+    /// A head start or a limit. Then the claimed jobs that have not started go back to the store, also those of this
+    /// very commit. They may be in the wrong order, in slots that are kept now, or more than the limit allows.
     order: bool,
     pauses: bool,
 }

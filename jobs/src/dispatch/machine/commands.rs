@@ -45,8 +45,8 @@ impl Backlog {
         self.commands.push(command);
     }
 
-    /// Withdraws a claimed job, so that it never starts here, and gives its claim back with the next step. A job that has
-    /// started stays.
+    /// Withdraws a claimed job, so that it never starts here, and gives its claim back with the next step. A job that
+    /// has started stays.
     pub(super) fn withdraw(&mut self, run: &RunState) {
         if run.withdraw() {
             self.push(Command::GiveBack(run.id));
@@ -427,7 +427,8 @@ impl Unstored {
 }
 
 impl Machine {
-    /// Returns the answer of an operation. A flush that succeeds in the store may come after inserts that are not stored.
+    /// Returns the answer of an operation. A flush that succeeds in the store may come after inserts that are not
+    /// stored.
     pub(super) fn flushed(&mut self, op: &Op, answer: Answer) -> Answer {
         match (op, &answer) {
             (Op::Flush, Answer::Done) => {
@@ -437,8 +438,8 @@ impl Machine {
         }
     }
 
-    /// Says whether a failed operation without a waiting caller is tried again. `kept`: how many operations of its commit
-    /// are.
+    /// Says whether a failed operation without a waiting caller is tried again. `kept`: how many operations of its
+    /// commit are.
     pub(super) fn tries_again(&self, kept: usize, error: &StoreError) -> bool {
         kept < MOST_BUFFERED && self.closing.asked.is_none() && *error != StoreError::Overtaken
     }

@@ -82,8 +82,8 @@ pub(crate) struct StepOutput {
     pub(crate) events: Vec<(Event, RunSpan)>,
     /// How many jobs the commit inserted, by kind. A kind may stand there several times.
     pub(crate) inserted: Vec<(Arc<str>, u64)>,
-    /// After a poll: the oldest run of each kind, of those that have started. From `LockedMachine::step` on: those of the poll
-    /// before, to be dropped.
+    /// After a poll: the oldest run of each kind, of those that have started. From `LockedMachine::step` on: those of
+    /// the poll before, to be dropped.
     pub(crate) oldest_runs: Option<Vec<Arc<RunState>>>,
     /// Runs that have ended: to be reported outside of any lock.
     pub(crate) ended: Vec<Arc<RunState>>,

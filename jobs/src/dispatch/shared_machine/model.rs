@@ -1,8 +1,8 @@
 //! A model of the protocol between the dispatcher and callers that are alone: every order of their steps is tried.
 //!
 //! The dispatcher plans, sleeps, takes commands and steps. Two callers each send a command without an answer, then make
-//! two calls. A call may try the lock or go through the channel at any time, because the hints promise nothing. Whatever
-//! happens under the lock between two looks at the channel is a step of its own.
+//! two calls. A call may try the lock or go through the channel at any time, because the hints promise nothing.
+//! Whatever happens under the lock between two looks at the channel is a step of its own.
 
 use std::collections::HashSet;
 

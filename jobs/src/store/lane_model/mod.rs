@@ -2,8 +2,8 @@
 //!
 //! Ground rules:
 //!
-//! - A history is a list of calls of a store. So claims overlap in any way, which the driver of a manual clock, with one
-//!   run at a time, does not show.
+//! - A history is a list of calls of a store. So claims overlap in any way, which the driver of a manual clock, with
+//!   one run at a time, does not show.
 //! - The oracle gets each call and each claimed job in their order (`oracle.rs`). It has a list of jobs and shares no
 //!   structure with a store.
 //!

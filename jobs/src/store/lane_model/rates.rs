@@ -4,13 +4,13 @@
 //!
 //! - P24 is checked by counting: the claims of a scope in the period that ends now, with the next one, are at most
 //!   `jobs + burst - 1`.
-//! - P25 is checked by a time from which on a rate may not keep a job back. The sentence behind it: the first `burst` claims
-//!   are free, each further one costs `per / jobs`, and the longest delay of a claim is lost once in a period. A
+//! - P25 is checked by a time from which on a rate may not keep a job back. The sentence behind it: the first `burst`
+//!   claims are free, each further one costs `per / jobs`, and the longest delay of a claim is lost once in a period. A
 //!   delay counts as lost up to a thirty-second part of the period, or up to a millisecond.
 //! - After another rate, claims from before do not count for it, unless it is one of the latest rates: then all claims
 //!   count that came since it was set first, by whichever rate. After the clock was set back, no earlier claim counts.
-//! - P25 takes the claims since the rate is what it is. After other claims a store may wait for as long as a period and a
-//!   whole burst take.
+//! - P25 takes the claims since the rate is what it is. After other claims a store may wait for as long as a period and
+//!   a whole burst take.
 
 use std::collections::HashMap;
 use std::time::Duration;

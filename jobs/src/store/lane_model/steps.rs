@@ -42,8 +42,8 @@ pub(super) fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop_oneof![6 => mixed(), 2 => turns(), 1 => backlog()]
 }
 
-/// A history with more due jobs of a partition than any store handles at once. Others get their first due job beside them:
-/// by an insert, by its due time, by a retry, when a claim is given back, and when the clock was set back.
+/// A history with more due jobs of a partition than any store handles at once. Others get their first due job beside
+/// them: by an insert, by its due time, by a retry, when a claim is given back, and when the clock was set back.
 pub(super) fn backlog() -> impl Strategy<Value = Vec<Step>> {
     let delay = || prop::sample::select(vec![0, 0, 1, 30, 60]);
     let other = (1..6usize, delay(), 1..3usize).prop_map(|(partition, delay, many)| Step::Insert {

@@ -152,8 +152,8 @@ impl Redis {
         Ok(u64::try_from(number(&many)?).unwrap_or(0))
     }
 
-    /// Compares the counts of each group with its members, and says what is wrong (G1). Other processes go on meanwhile:
-    /// so a group counts as wrong only if its row is the same before and after.
+    /// Compares the counts of each group with its members, and says what is wrong (G1). Other processes go on
+    /// meanwhile: so a group counts as wrong only if its row is the same before and after.
     pub(super) fn wrong_group(&mut self) -> Result<Option<String>, Fault> {
         let key = self.keys.groups().to_owned();
         let rows = self.scan(&key)?;

@@ -13,8 +13,8 @@
 //!   is kept even if other parts fail. A batch fails as a whole only if it may be sent again, if nothing of it was
 //!   sent, or if it is a claim alone.
 //! - One unreadable value does not block the others. It counts as none. A script that meets it on its way to a write
-//!   sets it aside (`values` in `scripts/prelude.lua`), and a question skips it. A schedule that cannot be read is skipped
-//!   too. All are reported by name, and `check` looks for them (`check.rs`).
+//!   sets it aside (`values` in `scripts/prelude.lua`), and a question skips it. A schedule that cannot be read is
+//!   skipped too. All are reported by name, and `check` looks for them (`check.rs`).
 
 mod decode;
 mod protocol;

@@ -25,8 +25,8 @@ const TIMES: usize = 3;
 /// The oldest version: it has `ZADD GT` and `COPY`.
 const OLDEST: (u32, u32) = (6, 2);
 
-/// Connects, and refuses a server that would lose or refuse jobs. It waits `call_timeout` at most. No lease is held yet,
-/// so none makes a wait shorter.
+/// Connects, and refuses a server that would lose or refuse jobs. It waits `call_timeout` at most. No lease is held
+/// yet, so none makes a wait shorter.
 ///
 /// The rights come first: a command that is not allowed is not sent.
 pub(crate) fn open(server: &Server, call_timeout: Duration) -> Result<Opened, OpenError> {

@@ -9,8 +9,8 @@
 use crate::store::IfTaken;
 use crate::values::group::GroupError;
 
-/// An operation of `insert_many.lua`, `complete.lua`, `change_jobs.lua`, `schedules.lua`, `group_changes.lua`, `other_ends.lua` or
-/// `follow_ups.lua`.
+/// An operation of `insert_many.lua`, `complete.lua`, `change_jobs.lua`, `schedules.lua`, `group_changes.lua`,
+/// `other_ends.lua` or `follow_ups.lua`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Operation {
     Insert,

@@ -3,9 +3,9 @@
 //! Ground rules:
 //!
 //! - A missing right is found before the first change, so that no script stops half done.
-//! - The check comes before all other commands on the server, and sends none of those in the lists: `rights.lua` asks the
-//!   server which ones it would allow. Only the right to `SCRIPT LOAD` and `EVALSHA` must be tried. A server before Redis 7
-//!   gives no answer.
+//! - The check comes before all other commands on the server, and sends none of those in the lists: `rights.lua` asks
+//!   the server which ones it would allow. Only the right to `SCRIPT LOAD` and `EVALSHA` must be tried. A server before
+//!   Redis 7 gives no answer.
 //! - Every command that a script or a question sends is in one of the lists here, and in the line of
 //!   `docs/redis.md` that makes a user.
 //! - A client whose user may write nothing only reads.

@@ -274,7 +274,8 @@ impl ScriptCall {
         }
     }
 
-    /// Returns the smallest script that has the operations of this call. `counted`: a claim of this process was counted.
+    /// Returns the smallest script that has the operations of this call. `counted`: a claim of this process was
+    /// counted.
     pub(super) fn script(&self, counted: bool) -> Name {
         match &self.list {
             Some(ItemList { operation: Operation::InsertMany, .. }) if self.operations == 1 => {
@@ -323,8 +324,8 @@ impl ScriptCall {
         begins
     }
 
-    /// Adds the end of a run that completed, as an item of a list. `complete.lua` has the form of the list. `operation`: that
-    /// of a member of a group, or of any other job.
+    /// Adds the end of a run that completed, as an item of a list. `complete.lua` has the form of the list.
+    /// `operation`: that of a member of a group, or of any other job.
     pub(super) fn completed(
         &mut self,
         operation: Operation,

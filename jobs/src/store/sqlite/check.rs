@@ -98,7 +98,8 @@ fn compare(tables: Tables<'_>, state: &State) -> Result<(), Violation> {
     ensure(unreadable.is_none(), || format!("F11: row {unreadable:?} of the outbox is no job"))
 }
 
-/// The part of the check that only the process which runs the jobs can do: F8 and F13, and F9 and F12 by its own claims.
+/// The part of the check that only the process which runs the jobs can do: F8 and F13, and F9 and F12 by its own
+/// claims.
 pub(crate) fn check_claims(tables: Tables<'_>, state: &State) -> Result<(), Violation> {
     tables.execute("BEGIN", [])?;
     let found = tables.kinds().map_err(Violation::from);

@@ -195,8 +195,8 @@ impl Sqlite {
         self.conn.as_ref().ok_or(StoreError::Closed)
     }
 
-    /// Compares the file and the log under their names with those that were opened, at most once a second. A file or a log
-    /// that was removed would go on taking commits, which no other process could read.
+    /// Compares the file and the log under their names with those that were opened, at most once a second. A file or a
+    /// log that was removed would go on taking commits, which no other process could read.
     pub(super) fn compare_file(&mut self, now: Millis) {
         if now.since(self.compared) >= COMPARE_INTERVAL || now < self.compared {
             self.compared = now;
@@ -204,8 +204,8 @@ impl Sqlite {
         }
     }
 
-    /// Says whether the file and the log are under their names. SQLite removes a log only with its last connection, so the
-    /// log that this connection has found stays.
+    /// Says whether the file and the log are under their names. SQLite removes a log only with its last connection, so
+    /// the log that this connection has found stays.
     pub(super) fn is_in_place(&mut self) -> bool {
         let log = self.location.identity_of_log();
         if self.conn.is_some() && self.log.is_none() {

@@ -208,8 +208,8 @@ impl State {
         Ok(())
     }
 
-    /// Removes entries whose time is over, as many as [`Pace`](super::later_jobs::Pace) allows. Returns whether more may
-    /// be left.
+    /// Removes entries whose time is over, as many as [`Pace`](super::later_jobs::Pace) allows. Returns whether more
+    /// may be left.
     pub(super) fn purge(&mut self, tables: Tables<'_>, now: Millis) -> Result<bool, StoreError> {
         let (rows, begun) = self.purges.begin();
         let limit = params![now.get(), i64::try_from(rows).unwrap_or(i64::MAX)];

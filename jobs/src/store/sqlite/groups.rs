@@ -331,7 +331,8 @@ impl State {
         self.insert(tables, &job, now).map(drop)
     }
 
-    /// Forgets groups whose retention is over and that no dead job names: at most 1,000. Returns whether more may be left.
+    /// Forgets groups whose retention is over and that no dead job names: at most 1,000. Returns whether more may be
+    /// left.
     pub(super) fn purge_groups(
         &mut self,
         tables: Tables<'_>,

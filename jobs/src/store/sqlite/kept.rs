@@ -289,8 +289,8 @@ impl Tables<'_> {
     }
 }
 
-/// Looks at the jobs of lists of one time, in the order of their ids. Adds to `gone`, for each list, the jobs that go and
-/// those that are left. Returns whether the trim ends here.
+/// Looks at the jobs of lists of one time, in the order of their ids. Adds to `gone`, for each list, the jobs that go
+/// and those that are left. Returns whether the trim ends here.
 fn take_gone(
     lists: Vec<KeptList>,
     gone: &mut Vec<(KeptList, Vec<Listed>)>,
@@ -331,8 +331,8 @@ pub(crate) struct ToTrim {
     added: usize,
 }
 
-/// The kept jobs of a kind on whose end a caller waits, in the order of their ends: when each ended, and how many bytes it
-/// counts.
+/// The kept jobs of a kind on whose end a caller waits, in the order of their ends: when each ended, and how many bytes
+/// it counts.
 #[derive(Default)]
 pub(crate) struct WaitedFor {
     jobs: VecDeque<(Millis, i64)>,
@@ -389,8 +389,8 @@ impl State {
         }
     }
 
-    /// Lists the jobs that are kept since the last call. Removes the oldest kept jobs of the kinds that have got some, as
-    /// far as they have more than they keep.
+    /// Lists the jobs that are kept since the last call. Removes the oldest kept jobs of the kinds that have got some,
+    /// as far as they have more than they keep.
     pub(super) fn trim(&mut self, tables: Tables<'_>, now: Millis) -> Result<(), StoreError> {
         for mut its in core::mem::take(&mut self.newly_kept) {
             tables.put_lists(&mut its)?;
@@ -462,7 +462,8 @@ impl State {
         Ok(KindCounts { kept, kept_bytes: waited.bytes, ..KindCounts::default() })
     }
 
-    /// Counts kept jobs no longer that were deleted. An id stays if its caller chose it and it may not be forgotten yet.
+    /// Counts kept jobs no longer that were deleted. An id stays if its caller chose it and it may not be forgotten
+    /// yet.
     pub(super) fn kept_are_gone(
         &mut self,
         tables: Tables<'_>,

@@ -337,8 +337,8 @@ mod tests {
         conn.query_row(&text, [], |row| row.get(0)).unwrap()
     }
 
-    /// An hour moves in parts, and starts to before it begins. No job of it is claimed before all have moved: the claims
-    /// follow the due times. A job can be cancelled meanwhile, in either table.
+    /// An hour moves in parts, and starts to before it begins. No job of it is claimed before all have moved: the
+    /// claims follow the due times. A job can be cancelled meanwhile, in either table.
     #[test]
     fn hour_moves_in_parts() {
         let begin = Millis::clamped(500_000 * MILLIS_PER_HOUR);

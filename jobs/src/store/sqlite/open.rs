@@ -510,9 +510,9 @@ impl Sql {
 }
 
 impl Tables<'_> {
-    /// Returns what a check of SQLite's finds in the tables of the queue, if it finds anything. The tables of an application
-    /// in the same file are not checked: they may need a collation or a function that this process does not know, or have
-    /// rows that break a constraint.
+    /// Returns what a check of SQLite's finds in the tables of the queue, if it finds anything. The tables of an
+    /// application in the same file are not checked: they may need a collation or a function that this process does not
+    /// know, or have rows that break a constraint.
     pub(super) fn damage(&self, check: &str) -> Result<Option<String>, StoreError> {
         for (name, made, _) in self.sql.definitions() {
             let is_there = self.has(TEXT_OF, [&name])?;

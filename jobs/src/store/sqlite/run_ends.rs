@@ -288,9 +288,9 @@ impl State {
 }
 
 impl Tables<'_> {
-    /// Copies neighbours to `kept`. Their rows there get the same values. If SQLite copies fewer rows, this is an error,
-    /// so the transaction is rolled back. A trigger of a user can cause that. `OR FAIL`, because SQLite keeps a journal for
-    /// each `INSERT .. SELECT` that it may have to undo alone.
+    /// Copies neighbours to `kept`. Their rows there get the same values. If SQLite copies fewer rows, this is an
+    /// error, so the transaction is rolled back. A trigger of a user can cause that. `OR FAIL`, because SQLite keeps a
+    /// journal for each `INSERT .. SELECT` that it may have to undo alone.
     fn copy_to_kept(
         &self,
         jobs: &[Completed],

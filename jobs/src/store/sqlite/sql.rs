@@ -43,8 +43,8 @@ const PARTS: [(&str, &str); 7] = [
 /// reads that.
 #[derive(Clone, Debug)]
 pub(crate) struct Sql {
-    /// The names of the tables and of their indexes begin with it. It has the queue before the last `__`, and behind it no
-    /// name has a `__` or begins with a `_`. So no two queues have a name in common, however they are called.
+    /// The names of the tables and of their indexes begin with it. It has the queue before the last `__`, and behind it
+    /// no name has a `__` or begins with a `_`. So no two queues have a name in common, however they are called.
     prefix: String,
     pub(super) has_lanes: Cell<bool>,
     pub(super) has_tokens: Cell<bool>,

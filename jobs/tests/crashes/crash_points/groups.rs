@@ -1,4 +1,5 @@
-//! A crash at every write of the life of a group: the callback is there if and only if the group has ended, and runs once.
+//! A crash at every write of the life of a group: the callback is there if and only if the group has ended, and runs
+//! once.
 
 use std::time::Duration;
 

@@ -16,8 +16,8 @@
 //! | R12 reopening | to open a file changes nothing, and `check` passes |
 //! | R13 said is true | what was stored, at the level it was asked for, is there after a kill |
 //!
-//! R9 is in `late.rs`, R15 to R18 are in `ends.rs`. For children that share a server some rules differ: `is_shared` says
-//! which log is of that kind, and `shared.rs` has the reasons for which a run is cut off there.
+//! R9 is in `late.rs`, R15 to R18 are in `ends.rs`. For children that share a server some rules differ: `is_shared`
+//! says which log is of that kind, and `shared.rs` has the reasons for which a run is cut off there.
 //!
 //! What a kill leaves open (a call without an answer) may have happened or not; the rules hold either
 //! way.

@@ -374,8 +374,8 @@ fn r10_finds_an_occurrence_that_is_missing() {
     });
 }
 
-/// Writes a log in which seven occurrences of a schedule are missing. The first child is killed, the second one acts for
-/// `acts_for` milliseconds and is killed, and the third one makes the later occurrences.
+/// Writes a log in which seven occurrences of a schedule are missing. The first child is killed, the second one acts
+/// for `acts_for` milliseconds and is killed, and the third one makes the later occurrences.
 fn with_an_outage(log: &mut Log, acts_for: u64) {
     let run = |log: &mut Log, n: u64| {
         log.run(occurrence(1, BEGINNING + n * 100), BEGINNING + n * 100, n);
@@ -393,8 +393,8 @@ fn with_an_outage(log: &mut Log, acts_for: u64) {
     log.closed();
 }
 
-/// R10 allows a gap if the child in its middle is killed at once, because that child had no time to make the occurrences.
-/// R10 finds the gap if that child acts for longer.
+/// R10 allows a gap if the child in its middle is killed at once, because that child had no time to make the
+/// occurrences. R10 finds the gap if that child acts for longer.
 #[test]
 fn r10_allows_an_outage_with_a_child_that_is_killed_at_once() {
     let mut log = Log::new(Level::Synced);
@@ -403,8 +403,8 @@ fn r10_allows_an_outage_with_a_child_that_is_killed_at_once() {
     caught("R10", |log| with_an_outage(log, 400));
 }
 
-/// Writes a log in which children are killed at once before and after the only one that acts for long. `early` and `late`
-/// occurrences are missing on its two sides.
+/// Writes a log in which children are killed at once before and after the only one that acts for long. `early` and
+/// `late` occurrences are missing on its two sides.
 fn with_outages_at_both_ends(log: &mut Log, early: u64, late: u64) {
     let run = |log: &mut Log, n: u64| {
         log.run(occurrence(1, BEGINNING + n * 100), BEGINNING + n * 100, n);
@@ -420,7 +420,8 @@ fn with_outages_at_both_ends(log: &mut Log, early: u64, late: u64) {
     log.closed();
 }
 
-/// R10 allows a gap after a first child that was killed at once, and one before a last child that acts for a short time.
+/// R10 allows a gap after a first child that was killed at once, and one before a last child that acts for a short
+/// time.
 #[test]
 fn r10_allows_an_outage_at_the_beginning_and_at_the_end() {
     for (early, late) in [(15, 0), (0, 15)] {

@@ -154,7 +154,8 @@ fn busy_store_refuses_only_the_callers_whose_limit_is_over() {
     }
 }
 
-/// Every caller gets any other failure as its answer, with a long limit too. So it gets a failure with an unknown outcome.
+/// Every caller gets any other failure as its answer, with a long limit too. So it gets a failure with an unknown
+/// outcome.
 #[test]
 fn failed_commit_is_the_answer_of_every_caller() {
     for (wrong, unknown) in

@@ -42,7 +42,8 @@ fn ids(store: &Sqlite, table: &str) -> BTreeSet<JobId> {
     rows.query_map([], id).unwrap().collect::<Result<_, _>>().unwrap()
 }
 
-/// Returns of each kept job, by its id: due time, milliseconds of its run, whether its caller chose the id, result, payload.
+/// Returns of each kept job, by its id: due time, milliseconds of its run, whether its caller chose the id, result,
+/// payload.
 fn kept_rows(store: &Sqlite) -> Vec<KeptRow> {
     let conn = store.conn.as_ref().unwrap();
     let columns = "id, due, took, callers_id, result, payload";
@@ -88,8 +89,8 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 
     /// Runs end in any order. Between the jobs that complete lie jobs that snooze, run on or are pending. Exactly the
-    /// jobs that complete leave the table of jobs, and the file counts the rest. A kept job has its own id, due time and
-    /// payload, and the time and the result of its run.
+    /// jobs that complete leave the table of jobs, and the file counts the rest. A kept job has its own id, due time
+    /// and payload, and the time and the result of its run.
     #[test]
     fn completed_jobs_leave_and_no_other_does(
         jobs in vec((any::<bool>(), 0u64..4, fate(), any::<u32>()), 1..300),
@@ -260,7 +261,8 @@ fn ends_are_refused_if_a_kept_job_cannot_be_written() {
     assert!(error.contains("18 of 19"), "{error}");
 }
 
-/// A job ends, and the same transaction inserts jobs with its id and with its key: the id is known, and the key is free.
+/// A job ends, and the same transaction inserts jobs with its id and with its key: the id is known, and the key is
+/// free.
 #[test]
 fn insert_after_the_end_of_a_job_knows_its_id_and_finds_its_key_free() {
     // The library made an id, so nothing remembers it unless its job is kept.

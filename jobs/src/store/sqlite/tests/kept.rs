@@ -215,8 +215,8 @@ fn order_of_kept_jobs_crosses_their_lists() {
     assert_eq!(shown, last);
 }
 
-/// A caller's transaction ends a run whose insert may or may not have been committed. The id of such a job is remembered
-/// when it ends. Its kind keeps it, so it is remembered already, and gets no row of `ended` besides.
+/// A caller's transaction ends a run whose insert may or may not have been committed. The id of such a job is
+/// remembered when it ends. Its kind keeps it, so it is remembered already, and gets no row of `ended` besides.
 #[test]
 fn job_that_a_transaction_ends_and_keeps_is_remembered_once() {
     let mut store = opened(&["mail"]);

@@ -1,4 +1,5 @@
-//! Tests of the file that need private parts: the steps and the plans of its statements, and what is kept of ended jobs.
+//! Tests of the file that need private parts: the steps and the plans of its statements, and what is kept of ended
+//! jobs.
 
 mod support;
 

@@ -15,13 +15,13 @@ use crate::store::sqlite::tables::Tables;
 pub(super) struct Statement {
     /// With the names of the tables.
     pub(super) text: String,
-    /// It reads a whole table: `check` has such statements, and a start reads the claims, their cancel requests and their
-    /// progress.
+    /// It reads a whole table: `check` has such statements, and a start reads the claims, their cancel requests and
+    /// their progress.
     reads_all: bool,
 }
 
-/// Returns every statement in the sources of the store. Texts of several statements, which make tables, are left out; so
-/// is the one that the application runs.
+/// Returns every statement in the sources of the store. Texts of several statements, which make tables, are left out;
+/// so is the one that the application runs.
 pub(super) fn statements(sql: &Sql) -> Vec<Statement> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/store/sqlite");
     let (mut found, mut all) = (Vec::new(), HashSet::new());
