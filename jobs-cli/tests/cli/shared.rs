@@ -60,6 +60,7 @@ pub(crate) fn command(store: impl AsRef<OsStr>, args: &[&str]) -> Command {
 
 impl Ended {
     pub(crate) fn of(command: &mut Command) -> Ended {
+        let is_of_many = command.get_args().any(|arg| arg == "--all");
         let ended = loop {
             match command.output() {
                 // Another test has started a process while this program was being copied, and that process still
@@ -75,7 +76,8 @@ impl Ended {
         // A change of many jobs tells how far it is if it takes more than a second, as on a loaded machine.
         let is_progress = |line: &&str| {
             let words: Vec<&str> = line.split(' ').collect();
-            matches!(words[..], ["tickwheel-jobs:", n, "of", _, "jobs\n"] if n.parse::<u64>().is_ok())
+            is_of_many
+                && matches!(words[..], ["tickwheel-jobs:", n, "of", _, "jobs\n"] if n.parse::<u64>().is_ok())
         };
         let err =
             text(ended.stderr).split_inclusive('\n').filter(|line| !is_progress(line)).collect();

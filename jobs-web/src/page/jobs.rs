@@ -463,7 +463,7 @@ fn content(frame: &Frame, title: &str, content: &Content, download: Option<Strin
                 }
                 @if content.is_cut || download.is_some() {
                     p.small.soft {
-                        @if content.is_cut { "The first 4 KB are shown. " }
+                        @if content.is_cut { "The first 4,096 characters are shown. " }
                         @if let Some(download) = &download {
                             a href=(frame.link(download)) download { "Download all " (count(content.bytes)) " bytes" }
                         }

@@ -603,7 +603,8 @@ impl Run {
     /// id, the follow-up is dropped.
     ///
     /// Only inserts wait for the end. Every other verb of this client is done at once, and so are `insert_in` and
-    /// `statement`, which belong to a transaction, and `run_schedule`. [`Client::call`] is refused
+    /// `statement`, which belong to a transaction, and
+    /// [`Schedules::run`](crate::Schedules::run). [`Client::call`] is refused
     /// ([`CallError::Refused`](crate::CallError::Refused)): its job would wait for the run that waits for it.
     #[must_use]
     pub fn next(&self) -> Client {

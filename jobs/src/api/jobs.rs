@@ -25,7 +25,7 @@ use crate::values::error::StoreError;
 /// ([`Run::is_cancelled`](crate::Run::is_cancelled)) and does not record their ends, so their jobs run again at
 /// the next start. In both cases no further run starts, claimed jobs that have not started are given back, and
 /// no job is lost.
-#[doc(alias("Queue", "Worker", "Scheduler", "Server"))]
+#[doc(alias("Worker", "Scheduler", "Server"))]
 pub struct Jobs {
     client: Client,
     thread: Mutex<Option<JoinHandle<()>>>,

@@ -1,5 +1,4 @@
-//! The lists of jobs, by state and filter, a page at a time; everything about one job; the dead jobs in groups; and the
-//! groups of jobs.
+//! The lists of jobs, by state and filter, a page at a time; and everything about one job.
 
 use core::fmt;
 use std::time::SystemTime;

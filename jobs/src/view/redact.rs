@@ -43,7 +43,7 @@ pub enum Part {
 #[derive(Clone, Default, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Content {
-    /// At most 4 KB. JSON is formatted; bytes that are no text are hexadecimal digits.
+    /// At most 4,096 characters. JSON is formatted; bytes that are no text are hexadecimal digits.
     pub text: String,
     /// `json`, `text` or `bytes`.
     pub format: &'static str,

@@ -622,9 +622,9 @@ mod cron {
     }
 }
 
-/// P18: `run_schedule` makes a job that is due now, another one with each call. The schedule goes on as before.
+/// P18: `Schedules::run` makes a job that is due now, another one with each call. The schedule goes on as before.
 #[test]
-fn run_schedule_makes_an_occurrence_now_and_the_schedule_goes_on() {
+fn run_of_a_schedule_makes_an_occurrence_now_and_the_schedule_goes_on() {
     on_manual(|jobs, driver, log| {
         jobs.schedule("hourly", HOUR, close(1)).unwrap();
         let before = jobs.schedules().list().unwrap();
@@ -640,9 +640,9 @@ fn run_schedule_makes_an_occurrence_now_and_the_schedule_goes_on() {
     });
 }
 
-/// `Run::next` makes follow-ups of inserts. `run_schedule` is none: its occurrence stays, although the run fails.
+/// `Run::next` makes follow-ups of inserts. `Schedules::run` is none: its occurrence stays, although the run fails.
 #[test]
-fn run_schedule_does_not_wait_for_the_end_of_a_run() {
+fn run_of_a_schedule_does_not_wait_for_the_end_of_a_run() {
     let handler = |job: Close, run: &Run| match job.order {
         7 => Err(Fail::dead(format!("made {}", run.next().schedules().run("hourly")?.is_some()))),
         _ => Ok(()),
