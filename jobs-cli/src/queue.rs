@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use tickwheel_jobs::view::{
-    Bound, DeadGroup, GroupRow, GroupState, HistoryRow, LimitRow, NodeRow, Time, View,
+    Bound, Dead, DeadGroup, GroupRow, GroupState, HistoryRow, LimitRow, NodeRow, Time, View,
 };
 use tickwheel_jobs::{Client, Counts, GroupError, GroupId, Step, StoreError};
 
@@ -114,18 +114,24 @@ pub(crate) fn errors(
     json: bool,
     out: &mut impl Write,
 ) -> Result<Outcome, Box<dyn Error>> {
-    let groups = View::new(client.clone()).dead(limit)?.groups;
+    let Dead { groups, now, .. } = View::new(client.clone()).dead(limit)?;
     if json {
         return each_as_json(&groups, out);
     }
     let row = |group: &DeadGroup| {
         vec![
             group.jobs.to_string(),
+            from_now(group.first_died, now),
+            from_now(group.last_died, now),
             cut(&plain(&group.kind), CELL_CHARS).into_owned(),
             cut(&plain(&group.error), CELL_CHARS).into_owned(),
         ]
     };
-    inspect::table(&["DEAD", "KIND", "ERROR"], groups.iter().map(row).collect(), out)?;
+    inspect::table(
+        &["DEAD", "FIRST", "LAST", "KIND", "ERROR"],
+        groups.iter().map(row).collect(),
+        out,
+    )?;
     Ok(Outcome::Done)
 }
 
@@ -253,6 +259,11 @@ pub(crate) fn history(
     Ok(Outcome::Done)
 }
 
+/// Returns how far a time is from now, or `-`.
+fn from_now(time: Option<Time>, now: Time) -> String {
+    time.map_or("-".to_owned(), |time| relative(time.to_system(), now.to_system()))
+}
+
 /// Returns a bound as text.
 fn at_most(bound: Option<Bound>) -> String {
     match bound {
@@ -269,13 +280,12 @@ pub(crate) fn limits(
     out: &mut impl Write,
 ) -> Result<Outcome, Box<dyn Error>> {
     let view = View::new(client.clone());
-    let (limits, now) = (view.limits(usize::MAX)?.rows, view.now().to_system());
+    let (limits, now) = (view.limits(usize::MAX)?.rows, view.now());
     if json {
         return each_as_json(&limits, out);
     }
     let head = ["SCOPE", "RUNNING", "LIMIT", "RATE", "BURST", "WEIGHT", "NEXT START", "HELD UNTIL"];
     let number = |number: Option<u32>| number.map_or("-".to_owned(), |number| number.to_string());
-    let time = |time: Option<Time>| time.map_or("-".to_owned(), |it| relative(it.to_system(), now));
     let row = |limit: &LimitRow| {
         vec![
             plain(&limit.name()).into_owned(),
@@ -284,8 +294,8 @@ pub(crate) fn limits(
             rate_text(limit),
             number(limit.burst),
             number(limit.weight),
-            time(limit.next_start),
-            time(limit.held_until),
+            from_now(limit.next_start, now),
+            from_now(limit.held_until, now),
         ]
     };
     inspect::table(&head, limits.iter().map(row).collect(), out)?;

@@ -25,7 +25,7 @@ use tickwheel_jobs_web::{Access, Body, Dashboard};
 use tokio::runtime::Runtime;
 use tower_service::Service;
 
-use open::{Fails, Filled, Level, Place, Task, fill, in_time, task};
+use open::{Fails, Filled, Level, Place, Task, fill, hour_in, in_time, task};
 
 /// How often each page is asked for.
 const REQUESTS: usize = 100;
@@ -114,15 +114,15 @@ fn measure(options: &Options) -> Result<(), Box<dyn Error>> {
         if !options.levels.contains(&level) {
             continue;
         }
-        for (due, from, within) in [("in a week", -1, 168 * hour), ("in one hour", 3, hour)] {
+        for (due, within) in [("in a week", 168 * hour), ("in one hour", hour)] {
             let filled = Filled::default();
             let place = Place::new(&options.dir, level, &filled)?;
             let client = place.client()?;
             // The kind is paused, so that what is overdue stays. The process lives, as it does in a healthy queue.
             client.kind::<Task>().pause()?;
             let jobs = place.handlers()?.start()?;
-            let begin = in_time(Duration::ZERO);
-            let begin = if from < 0 { begin - hour } else { begin + from as u32 * hour };
+            // Those over a week begin an hour ago, so some are overdue.
+            let begin = if within > hour { in_time(Duration::ZERO) - hour } else { hour_in(3) };
             let id = fill(&client, options.jobs, begin, within)?[0];
             let dead = options.jobs / 10;
             let fails = |n: u64| Fails { for_good: true, text: format!("error {}", n % ERRORS) };

@@ -34,7 +34,7 @@ use super::route::{Act, GroupVerb, JobVerb, Pause, ScheduleVerb, is_page};
 use super::views::{Filter, Problem, Progress, Question};
 use tickwheel_jobs::tickwheel::When;
 use tickwheel_jobs::view::{JobFilter, Number, Time};
-use tickwheel_jobs::{Cancel, GroupError, GroupId, JobId, StoreError};
+use tickwheel_jobs::{Cancel, GroupError, GroupId, InsertErrorKind, JobId, StoreError};
 
 /// The result of an action.
 #[derive(Clone)]
@@ -84,8 +84,9 @@ pub(crate) fn act(
         Act::Group(id, _) => (format!("the group {id}"), Vec::new()),
     };
     let name = name(act);
+    let runs_now = is_run_now(reader, act, &task.params)?;
     let loses = matches!(name, "delete" | "cancel" | "unschedule" | "seal");
-    let asks = loses || matches!(name, "pause" | "run") || is_run_now(reader, act, &task.params)?;
+    let asks = loses || matches!(name, "pause" | "run" | "again") || runs_now;
     let is_confirmed = task.params.is_set("confirm")?;
     if task.wants_html && asks && !is_confirmed {
         let scope = match act {
@@ -96,8 +97,8 @@ pub(crate) fn act(
             _ => scope,
         };
         return Ok(Done::Question(Question {
-            action: name,
-            jobs: (!jobs.is_empty()).then_some(Number::exactly(1)),
+            action: if runs_now { "run" } else { name },
+            jobs: (loses && !jobs.is_empty()).then_some(Number::exactly(1)),
             confirmed: None,
             scope,
             loses,
@@ -129,6 +130,16 @@ pub(crate) fn act(
     let request = std::sync::Arc::clone(&task.request);
     bulks.audit(&Action { name, queue, scope, jobs, changed, problem, request });
     done
+}
+
+fn not_inserted(error: InsertErrorKind) -> Problem {
+    match error {
+        InsertErrorKind::Store(error) => error.into(),
+        InsertErrorKind::Unknown(_) => {
+            Problem { status: 502, error: "unknown", message: error.to_string() }
+        }
+        _ => Problem { status: 503, error: "closed", message: error.to_string() },
+    }
 }
 
 /// Says whether a job is made due now: a reschedule without a time, or to one that has come.
@@ -264,6 +275,7 @@ fn name(act: &Act) -> &'static str {
         Act::Job(_, JobVerb::Delete) => "delete",
         Act::Job(_, JobVerb::Cancel) => "cancel",
         Act::Job(_, JobVerb::Reschedule) => "reschedule",
+        Act::Job(_, JobVerb::Again) => "again",
         Act::Bulk => "bulk",
         Act::StopBulk(_) => "stop",
         Act::Queue(Pause::Pause) | Act::Kind(Pause::Pause) | Act::Schedule(ScheduleVerb::Pause) => {
@@ -305,7 +317,7 @@ pub(crate) fn root(act: &Act) -> &'static str {
 /// Returns the page to which an action leads if its form names none.
 pub(crate) fn default_back(act: &Act) -> String {
     match act {
-        Act::Job(id, JobVerb::Retry | JobVerb::Reschedule) => format!("jobs/{id}"),
+        Act::Job(id, JobVerb::Retry | JobVerb::Reschedule | JobVerb::Again) => format!("jobs/{id}"),
         Act::Job(..) | Act::Bulk => "jobs".to_owned(),
         Act::StopBulk(id) => format!("bulk/{id}"),
         Act::Queue(_) | Act::Kind(_) => "kinds".to_owned(),
@@ -399,6 +411,16 @@ fn do_job(reader: &Reader<'_>, params: &Params, id: JobId, verb: JobVerb) -> Res
     let client = reader.client();
     let (changed, text) = match verb {
         JobVerb::Retry => (client.retry(id)?, format!("The job {id} is due again, at once.")),
+        JobVerb::Again => {
+            let job = client.get(id)?.ok_or_else(|| not_found(id))?;
+            if job.ended.is_none() {
+                (false, String::new())
+            } else {
+                let new = client.insert_copy(&job, Duration::ZERO).map_err(not_inserted)?;
+                let text = format!("The job {new} is the same again, and due now.");
+                return Ok(Did { job: Some(new), ..Did::all(text, 1) });
+            }
+        }
         JobVerb::Delete => (client.delete(id)?, format!("The job {id} is deleted.")),
         JobVerb::Reschedule => {
             let due = when(params, reader.view().now().to_system())?;

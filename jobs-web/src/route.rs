@@ -87,6 +87,7 @@ pub(crate) enum JobVerb {
     Delete,
     Cancel,
     Reschedule,
+    Again,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -158,9 +159,9 @@ impl Route {
                 Act::Job(_, JobVerb::Reschedule) => {
                     &[("back", Text), ("once", Text), ("when", Text), ("confirm", Flag)]
                 }
-                Act::Job(_, JobVerb::Delete | JobVerb::Cancel) | Act::Queue(_) | Act::Group(..) => {
-                    &[("back", Text), ("once", Text), ("confirm", Flag)]
-                }
+                Act::Job(_, JobVerb::Delete | JobVerb::Cancel | JobVerb::Again)
+                | Act::Queue(_)
+                | Act::Group(..) => &[("back", Text), ("once", Text), ("confirm", Flag)],
                 Act::Job(_, JobVerb::Retry) | Act::StopBulk(_) => &[("back", Text), ("once", Text)],
                 Act::Kind(_) => {
                     &[("back", Text), ("once", Text), ("kind", Text), ("confirm", Flag)]
@@ -289,6 +290,7 @@ fn api_route(segments: &[&str]) -> Route {
                 "delete" => Some(JobVerb::Delete),
                 "cancel" => Some(JobVerb::Cancel),
                 "reschedule" => Some(JobVerb::Reschedule),
+                "again" => Some(JobVerb::Again),
                 _ => None,
             };
             printed(id).zip(verb).map(|(id, verb)| Route::Act(Act::Job(id, verb)))

@@ -118,7 +118,8 @@ const RUN_COLUMNS: &[Column] = &[
     fixed("ID", 32, 6),
 ];
 
-const GROUP_COLUMNS: &[Column] = &[number("DEAD", 7, 0), text("KIND", 12, 0), text("ERROR", 24, 1)];
+const GROUP_COLUMNS: &[Column] =
+    &[number("DEAD", 7, 0), fixed("LAST DIED", 12, 2), text("KIND", 12, 0), text("ERROR", 24, 1)];
 
 const SCHEDULE_COLUMNS: &[Column] = &[
     text("NAME", 12, 0),
@@ -264,7 +265,12 @@ pub(crate) fn runs(figures: &Figures) -> Table {
 pub(crate) fn groups(figures: &Figures) -> Table {
     let row = |group: &DeadGroup| Row {
         key: group.group.to_string(),
-        cells: vec![short(group.jobs), symbols(&group.kind), symbols(&group.error)],
+        cells: vec![
+            short(group.jobs),
+            group.last_died.map_or("-".to_owned(), |died| distance(died, figures.overview.now)),
+            symbols(&group.kind),
+            symbols(&group.error),
+        ],
         mood: Mood::Plain,
     };
     Table::of(GROUP_COLUMNS, &figures.dead_by_error, row)

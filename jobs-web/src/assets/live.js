@@ -151,7 +151,21 @@ addEventListener("keydown", (event) => {
   event.preventDefault();
   KEYS[event.key]();
 });
+/* Copies a text. A page without TLS has no clipboard, and a browser may refuse it: then the text is selected. */
+async function copy(button) {
+  const of = $(button.dataset.copy);
+  try {
+    await navigator.clipboard.writeText(of.textContent);
+    button.textContent = "Copied";
+  } catch {
+    getSelection().selectAllChildren(of);
+    button.textContent = "Selected";
+  }
+}
+
 addEventListener("click", (event) => {
+  const button = event.target.closest("[data-copy]");
+  if (button) copy(button);
   if (event.target.closest("[data-keys]")) KEYS["?"]();
   if (event.target.closest("[data-stop]")) stop();
 });

@@ -57,6 +57,7 @@ pub(super) fn verb(action: &str) -> &str {
         "pause" => "Pause",
         "resume" => "Resume",
         "run" => "Run now",
+        "again" => "Run again",
         "seal" => "Seal",
         other => other,
     }

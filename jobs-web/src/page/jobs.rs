@@ -319,7 +319,7 @@ pub(crate) fn job_page(frame: &Frame, page: &Job) -> Markup {
                 h1.t { (shown(&view.kind)) }
                 span id="state" data-live { (state(word(view))) }
             }
-            p.mono.soft.t { (view.id) }
+            div.row { p.mono.soft.t id="job-id" { (view.id) } (copy("job-id", "the id")) }
         }
         @if !view.actions.is_empty() { (actions(frame, view)) }
         div.two {
@@ -364,6 +364,7 @@ fn actions(frame: &Frame, view: &JobPage) -> Markup {
                 @match *action {
                     "run_now" => (button(frame, &to("reschedule"), "Run now", None, Look::Plain)),
                     "retry" => (button(frame, &to("retry"), "Retry", None, Look::Plain)),
+                    "again" => (button(frame, &to("again"), "Run again", None, Look::Plain)),
                     "cancel" => form method="post" action=(frame.link(&format!("api/v1/{}", to("cancel")))) {
                         (sent(frame, &format!("jobs?state={}", list(view))))
                         button.risky { "Cancel" }
@@ -409,7 +410,12 @@ fn facts(frame: &Frame, view: &JobPage, trace_link: Option<&str>) -> Markup {
                 } }
             }
             div { dt { "Attempt" } dd { (view.attempt) } }
-            div { dt { "Failures" } dd { (view.failures) } }
+            div { dt { "Failures" } dd {
+                (view.failures)
+                @if let Some(left) = view.retries_left {
+                    div.soft.small { (counted(left.into(), "retry", "retries")) " left" }
+                }
+            } }
             div { dt { "Interruptions" } dd { (view.interruptions) } }
             @if let Some(claimed) = view.claimed {
                 div { dt { "Claimed" } dd { (relative(claimed, view.now)) div.soft.small { (absolute(claimed)) } } }
@@ -444,6 +450,13 @@ fn list(view: &JobPage) -> &'static str {
     }
 }
 
+/// A button that copies the text of an element. It works with the script alone.
+fn copy(of: &str, name: &str) -> Markup {
+    html! {
+        button.flat type="button" data-copy={ "#" (of) } data-script hidden aria-label={ "Copy " (name) } { "Copy" }
+    }
+}
+
 fn text(title: &str, text: &str) -> Markup {
     html! {
         section.group {
@@ -454,12 +467,17 @@ fn text(title: &str, text: &str) -> Markup {
 }
 
 fn content(frame: &Frame, title: &str, content: &Content, download: Option<String>) -> Markup {
+    let name = title.to_lowercase();
     html! {
         section.group {
-            div.head { h2 { (title) } p.small { (content.format) ", " (bytes(content.bytes)) } }
+            div.head {
+                h2 { (title) }
+                p.small { (content.format) ", " (bytes(content.bytes)) }
+                @if !content.text.is_empty() && !content.is_cut { (copy(&name, &format!("the {name}"))) }
+            }
             div.card {
                 @if content.text.is_empty() { p.pad.soft { "empty" } } @else {
-                    pre.data tabindex="0" { (lines(&content.text)) }
+                    pre.data id=(name) tabindex="0" { (lines(&content.text)) }
                 }
                 @if content.is_cut || download.is_some() {
                     p.small.soft {
@@ -552,11 +570,12 @@ pub(crate) fn dead_page(frame: &Frame, view: &Dead) -> Markup {
                 table.stack {
                     thead { tr {
                         th.num scope="col" { "Jobs" }
+                        th scope="col" { "Died" }
                         th scope="col" { "Error, its first line" }
                         th scope="col" { "Kind" }
                         @if frame.may_change { th scope="col" { span.only-read { "Change" } } }
                     } }
-                    tbody { @for group in &view.groups { (dead_row(frame, group)) } }
+                    tbody { @for group in &view.groups { (dead_row(frame, group, view.now)) } }
                 }
             }
             @if view.has_more {
@@ -567,11 +586,17 @@ pub(crate) fn dead_page(frame: &Frame, view: &Dead) -> Markup {
     layout::page(frame, "Dead", &part)
 }
 
-fn dead_row(frame: &Frame, group: &DeadGroup) -> Markup {
+fn dead_row(frame: &Frame, group: &DeadGroup, now: Time) -> Markup {
     let list = format!("jobs?state=dead&kind={}&group={}", encoded(&group.kind), group.group);
     html! {
         tr data-key=(list) {
             td.num data-of="Jobs" { (count(group.jobs)) }
+            td.nowrap data-of="Died" { span {
+                @if let Some(last) = group.last_died { (relative(last, now)) }
+                @if let Some(first) = group.first_died.filter(|_| group.jobs > 1) {
+                    " " span.sub { "first " (relative(first, now)) }
+                }
+            } }
             th scope="row" {
                 a.t.clip data-row href=(frame.link(&list)) {
                     @if group.error.is_empty() { "no text" } @else { (shown(&group.error)) }

@@ -291,6 +291,13 @@ fn script_does_not_disturb_and_says_when_figures_are_old() {
     tab.press("s");
     tab.wait("document.querySelectorAll('tbody tr').length === 7", false);
 
+    // The data of a job are copied, or selected where the browser has no clipboard for the page.
+    let id = world.jobs.pending().next().unwrap().id;
+    tab.open(&world.url(&format!("jobs/{id}")));
+    tab.click("[data-copy='#data']", "Copy");
+    let copy = "document.querySelector(\"[data-copy='#data']\").innerText";
+    tab.wait(&format!("{copy} === 'Copied' || ({copy} === 'Selected' && `${{getSelection()}}`.includes('order'))"), false);
+
     // Each time is told in the zone of the reader too, before and after a refresh.
     tab.call("Emulation.setTimezoneOverride", &json!({ "timezoneId": "Asia/Tokyo" }));
     tab.open(&world.url(""));

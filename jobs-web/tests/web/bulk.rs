@@ -7,7 +7,7 @@ use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use tickwheel_jobs::{Driver, Fail, JobState, Jobs, Retry, Run};
+use tickwheel_jobs::{Driver, Fail, JobId, JobState, Jobs, Retry, Run};
 use tickwheel_jobs_web::{Dashboard, Part};
 use tower_service::Service;
 
@@ -339,6 +339,32 @@ fn actions_on_one_job() {
     let id = dead("fail");
     assert_eq!(act(id, "delete", json!({})).0, 200);
     assert_eq!(jobs.get(id).unwrap(), None);
+}
+
+/// A job that has ended runs again as a new job: once for each form, and after a question to a browser.
+#[test]
+fn job_that_has_ended_runs_again() {
+    let (jobs, driver) = manual();
+    let dashboard = full(jobs.client());
+    jobs.kind_named("mail").keep_completed(tickwheel_jobs::Keep::last(9)).unwrap();
+    let id = jobs.insert(Duration::ZERO, mail("sent")).unwrap();
+    let path = format!("/api/v1/jobs/{id}/again");
+    assert_eq!(post(&dashboard, &path, &json!({})).status, 409);
+    let page = get(&dashboard, &format!("/jobs/{id}"));
+    assert!(page.text().contains("retries left"), "{}", page.text());
+    run_due(&driver);
+    let page = get(&full(jobs.client()), &format!("/jobs/{id}"));
+    assert!(page.text().contains("Run again"), "{}", page.text());
+    let question = submit(&dashboard, &path, "");
+    assert!(question.text().contains(">Run again?</h1>"), "{}", question.text());
+    let form = json!({"once": "5f1d"});
+    let texts = [(); 2].map(|()| post(&dashboard, &path, &form).ok()["text"].clone());
+    assert_eq!(texts[0], texts[1]);
+    assert_eq!(jobs.count().unwrap().pending, 1);
+    run_due(&driver);
+    assert_eq!(jobs.ended().count(), 2);
+    let unknown = format!("/api/v1/jobs/{}/again", JobId::named("never"));
+    assert_eq!(post(&dashboard, &unknown, &json!({})).status, 404);
 }
 
 /// A form that loses a job is asked once more, and leads back to a page of the dashboard and nowhere else.

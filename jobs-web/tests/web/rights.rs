@@ -80,7 +80,7 @@ proptest! {
     fn access_to_read_changes_nothing(
         method in prop::sample::select(vec!["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "BREW"]),
         place in prop::sample::select(vec![
-            "jobs/ID/retry", "jobs/ID/delete", "jobs/ID/cancel", "jobs/ID/reschedule", "bulk", "bulk/1/stop",
+            "jobs/ID/retry", "jobs/ID/again", "jobs/ID/delete", "jobs/ID/cancel", "jobs/ID/reschedule", "bulk", "bulk/1/stop",
             "kinds/pause", "kinds/resume", "queue/pause", "queue/resume", "groups/GROUP/seal", "groups/GROUP/cancel",
             "schedules/run", "schedules/pause",
             "schedules/resume", "schedules/unschedule", "jobs", "jobs/ID", "", "overview", "dead",

@@ -207,6 +207,14 @@ pub(crate) fn in_time(wait: Duration) -> SystemTime {
     SystemTime::now() + wait
 }
 
+/// Returns the beginning of an hour of the wall clock, at least this many hours from now: a store has the jobs of such an
+/// hour together, so jobs of two hours would be two smaller piles.
+pub(crate) fn hour_in(hours: u64) -> SystemTime {
+    let now = in_time(Duration::ZERO);
+    let since = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    SystemTime::UNIX_EPOCH + Duration::from_secs((since.as_secs() / 3600 + 1 + hours) * 3600)
+}
+
 /// Draws numbers that look random, the same in each run.
 pub(crate) struct Draw(pub(crate) u64);
 

@@ -4,7 +4,7 @@ use std::error::Error;
 use std::time::{Duration, Instant};
 
 use crate::Options;
-use crate::open::{Filled, Place, Task, fill, in_time, task};
+use crate::open::{Filled, Place, Task, fill, hour_in, task};
 
 /// With how many jobs a store of few is compared.
 const FEW: usize = 10_000;
@@ -24,7 +24,7 @@ pub(crate) fn measure(options: &Options) -> Result<(), Box<dyn Error>> {
             let client = place.client()?;
             let hour = Duration::from_secs(3600);
             client.insert(240 * hour, task(0)).map_err(|error| error.to_string())?;
-            fill(&client, jobs, in_time(3 * hour), hour)?;
+            fill(&client, jobs, hour_in(3), hour)?;
             for one_kind in [false, true] {
                 let mut pages = client.pending();
                 if one_kind {

@@ -133,6 +133,11 @@ impl Retry {
         Some((shortest, longest))
     }
 
+    /// Returns how many retries there are at most.
+    pub(crate) const fn most(&self) -> u32 {
+        self.max_retries
+    }
+
     /// Returns the fields of the policy: its first wait, its longest wait, its number of retries, and whether
     /// the waits double.
     pub(crate) const fn parts(&self) -> (Duration, Duration, u32, bool) {

@@ -18,7 +18,7 @@ use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
-use super::fail_and_retry::AttemptError;
+use super::fail_and_retry::{AttemptError, Retry};
 use super::group::GroupId;
 use super::id::JobId;
 use super::invalid_input::InvalidInput;
@@ -103,7 +103,7 @@ pub enum JobState {
 /// `payload`. Times are RFC 3339 in UTC, `2026-11-22T10:00:00.000Z`, in `{:?}` too. `payload` is the job's own JSON;
 /// the members of its objects are sorted by name, and a number of more than 64 bits is rounded. If the payload is not
 /// JSON, `payload` is `null`, and `payload_text` or `payload_hex` has the payload. A job with a partition has
-/// `partition` too, and a member of a group has `group`.
+/// `partition` too, a member of a group has `group`, and a job with a retry policy of its own has `max_retries`.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct JobInfo {
@@ -128,6 +128,8 @@ pub struct JobInfo {
     pub partition: Option<String>,
     /// The group of which it is a member: see [`Client::group`](crate::Client::group).
     pub group: Option<GroupId>,
+    /// Its own retry policy, if it has one: see [`NewJob::retry`](crate::NewJob::retry).
+    pub retry: Option<Retry>,
     /// The error of its last failure, if it has failed.
     pub error: Option<String>,
     /// Its last five failed attempts, the newest first.
@@ -273,6 +275,20 @@ pub struct DeadByError {
     pub error: String,
     /// How many there are.
     pub jobs: u64,
+    /// When the first of them died. It may have been retried or deleted since, as long as others were left. `None`: the
+    /// value on the server cannot be read.
+    #[serde(serialize_with = "rfc3339_or_null")]
+    pub first_died: Option<SystemTime>,
+    /// When the last of them died, in the same sense.
+    #[serde(serialize_with = "rfc3339_or_null")]
+    pub last_died: Option<SystemTime>,
+}
+
+fn rfc3339_or_null<S: Serializer>(
+    time: &Option<SystemTime>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    time.map(Rfc3339).serialize(serializer)
 }
 
 /// A schedule as it is in the store. Its serialized form has the fields `name`, `kind`, `rule`, `next`, a time as in
@@ -403,7 +419,7 @@ impl Serialize for JobInfo {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let payload = Payload::of(&self.payload);
         let is_json = matches!(payload, Payload::Json(_));
-        let more = [!is_json, self.partition.is_some(), self.group.is_some()];
+        let more = [!is_json, self.partition.is_some(), self.group.is_some(), self.retry.is_some()];
         let fields = 19 + more.into_iter().filter(|is_there| *is_there).count();
         let mut job = serializer.serialize_struct("JobInfo", fields)?;
         job.serialize_field("id", &self.id)?;
@@ -419,6 +435,9 @@ impl Serialize for JobInfo {
         }
         if let Some(group) = &self.group {
             job.serialize_field("group", group)?;
+        }
+        if let Some(retry) = &self.retry {
+            job.serialize_field("max_retries", &retry.most())?;
         }
         job.serialize_field("error", &self.error)?;
         job.serialize_field("errors", &self.errors)?;
@@ -463,6 +482,9 @@ impl fmt::Debug for JobInfo {
         }
         if let Some(group) = &self.group {
             job.field("group", group);
+        }
+        if let Some(retry) = &self.retry {
+            job.field("retry", retry);
         }
         job.field("error", &self.error)
             .field("errors", &self.errors)
@@ -544,6 +566,7 @@ mod tests {
             key: Some("user 7".to_owned()),
             partition: None,
             group: None,
+            retry: None,
             error: Some("down".to_owned()),
             errors: AttemptErrors::default().and(Millis::ZERO, 3, "shop/1", "down").list(),
             headers: [("tenant".to_owned(), "acme".to_owned())].into(),

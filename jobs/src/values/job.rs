@@ -295,6 +295,7 @@ pub(crate) fn group_of(extra: Option<&Extra>) -> Option<GroupId> {
 pub(crate) struct Shown {
     pub(crate) partition: Option<String>,
     pub(crate) group: Option<GroupId>,
+    pub(crate) retry: Option<Retry>,
     pub(crate) headers: Headers,
 }
 
@@ -303,6 +304,7 @@ impl Shown {
         Shown {
             partition: extra.partition.as_ref().map(|partition| partition.to_string()),
             group: extra.group,
+            retry: extra.retry,
             headers: extra.headers.clone(),
         }
     }

@@ -1,5 +1,6 @@
 //! Nodes: the processes that run the jobs of a queue.
 
+use std::collections::BTreeMap;
 use std::sync::OnceLock;
 use std::time::{Duration, SystemTime};
 
@@ -26,6 +27,9 @@ pub struct NodeInfo {
     pub version: String,
     /// The kinds that it handles.
     pub kinds: Vec<String>,
+    /// How often it retries a job of each of them, unless the job has a policy of its own: see
+    /// [`Retry::max_retries`](crate::Retry::max_retries). A process of an earlier version does not say it.
+    pub max_retries: BTreeMap<String, u32>,
     /// How many threads run its handlers, if that was set: see [`Builder::threads`](crate::Builder::threads).
     pub threads: Option<usize>,
     /// How many runs it can have under way at once: one for each thread or as many as a batch has, and as many futures
@@ -60,6 +64,8 @@ pub(crate) struct StoredNode {
     pub(crate) pid: u32,
     pub(crate) version: String,
     pub(crate) kinds: Vec<String>,
+    #[serde(default)]
+    pub(crate) max_retries: BTreeMap<String, u32>,
     pub(crate) threads: Option<usize>,
     pub(crate) most_runs: usize,
     pub(crate) max_in_flight: usize,
@@ -69,9 +75,9 @@ pub(crate) struct StoredNode {
 }
 
 impl StoredNode {
-    /// Returns what a store keeps of this process.
+    /// Returns what a store keeps of this process. `max_retries`: for each kind that it handles.
     pub(crate) fn of_this_process(
-        kinds: Vec<String>,
+        max_retries: BTreeMap<String, u32>,
         threads: Option<usize>,
         most_runs: usize,
         max_in_flight: usize,
@@ -80,11 +86,13 @@ impl StoredNode {
         let (host, pid) = (host().to_owned(), std::process::id());
         let version = env!("CARGO_PKG_VERSION").to_owned();
         let (in_flight, started) = (0, started.get());
+        let kinds = max_retries.keys().cloned().collect();
         StoredNode {
             host,
             pid,
             version,
             kinds,
+            max_retries,
             threads,
             most_runs,
             max_in_flight,
@@ -105,6 +113,7 @@ impl StoredNode {
             pid: node.pid,
             version: node.version,
             kinds: node.kinds,
+            max_retries: node.max_retries,
             threads: node.threads,
             most_runs: node.most_runs,
             max_in_flight: node.max_in_flight,

@@ -199,6 +199,7 @@ mod tests {
             key: None,
             partition: None,
             group: None,
+            retry: None,
             error: None,
             errors: Vec::new(),
             headers: Default::default(),
@@ -214,7 +215,8 @@ mod tests {
     }
 
     fn node(kind: &str, seen: Millis) -> NodeInfo {
-        let stored = StoredNode::of_this_process(vec![kind.to_owned()], Some(4), 4, 64, seen);
+        let stored =
+            StoredNode::of_this_process([(kind.to_owned(), 20)].into(), Some(4), 4, 64, seen);
         NodeInfo { in_flight: 3, ..StoredNode::info(&stored.to_text(), seen).unwrap() }
     }
 

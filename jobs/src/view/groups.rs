@@ -37,6 +37,10 @@ pub struct DeadGroup {
     pub error: String,
     /// How many jobs it has.
     pub jobs: u64,
+    /// When the first of them died, if that is known: see [`DeadByError`](crate::DeadByError).
+    pub first_died: Option<Time>,
+    /// When the last of them died.
+    pub last_died: Option<Time>,
 }
 
 /// Groups of jobs.
@@ -113,12 +117,19 @@ impl View {
             let name = group_of(&group.kind, &error);
             let at = *places.entry(name).or_insert(groups.len());
             match groups.get_mut(at) {
-                Some(there) => there.jobs += group.jobs,
+                Some(there) => {
+                    there.jobs += group.jobs;
+                    let first = group.first_died.map(Time::from);
+                    there.first_died = there.first_died.into_iter().chain(first).min();
+                    there.last_died = there.last_died.max(group.last_died.map(Time::from));
+                }
                 None => groups.push(DeadGroup {
                     group: name,
                     kind: group.kind,
                     error,
                     jobs: group.jobs,
+                    first_died: group.first_died.map(Time::from),
+                    last_died: group.last_died.map(Time::from),
                 }),
             }
         }

@@ -173,6 +173,9 @@ pub struct JobPage {
     pub attempt: u32,
     /// How many of its runs ended with their process.
     pub interruptions: u32,
+    /// How often it is retried yet, if it is alive: by its own policy, else by that of the process that was seen last
+    /// among those that run its kind. `None`: no process has said it.
+    pub retries_left: Option<u32>,
     /// Its headers.
     pub headers: Vec<(String, String)>,
     /// The trace of its `traceparent` header: 32 hexadecimal digits.
@@ -197,8 +200,8 @@ pub struct JobPage {
     pub ended: Option<Time>,
     /// How long its last run took, if it has completed.
     pub took_ms: Option<u64>,
-    /// The actions that it allows now: of `run_now`, `reschedule`, `cancel`, `retry`, `delete`. `run_now` is a
-    /// `reschedule` to the present.
+    /// The actions that it allows now: of `run_now`, `reschedule`, `cancel`, `retry`, `delete`, `again`. `run_now` is a
+    /// `reschedule` to the present, `again` a [`Client::insert_copy`](crate::Client::insert_copy).
     pub actions: Vec<&'static str>,
 }
 
@@ -441,6 +444,7 @@ impl View {
             failures: job.failures,
             attempt: job.attempt,
             interruptions: job.interruptions,
+            retries_left: self.retries_left(&job)?,
             trace_id: trace_id(&headers),
             headers,
             payload: content(Part::Payload, &job.payload),
@@ -455,6 +459,22 @@ impl View {
             took_ms: job.took.map(|took| took.as_millis() as u64),
             actions: actions(job.state).to_vec(),
         }))
+    }
+
+    fn retries_left(&self, job: &JobInfo) -> Result<Option<u32>, StoreError> {
+        if job.ended.is_some() {
+            return Ok(None);
+        }
+        let most = match job.retry {
+            Some(retry) => Some(retry.most()),
+            None => {
+                let nodes = self.client.nodes()?.into_iter();
+                let its =
+                    nodes.filter_map(|node| Some((node.seen, *node.max_retries.get(&job.kind)?)));
+                its.max().map(|(_, most)| most)
+            }
+        };
+        Ok(most.map(|most| most.saturating_sub(job.failures)))
     }
 
     /// Returns a whole part of a job: its payload, result or progress. It is in its redacted form, and then bytes that
@@ -736,7 +756,7 @@ fn actions(state: JobState) -> &'static [&'static str] {
         JobState::Pending => &["run_now", "reschedule", "cancel"],
         JobState::Claimed | JobState::Running => &["cancel"],
         JobState::Dead => &["retry", "delete"],
-        JobState::Completed | JobState::Cancelled => &[],
+        JobState::Completed | JobState::Cancelled => &["again"],
     }
 }
 

@@ -105,6 +105,9 @@ async fn every_verb(client: &Client, runs: bool) {
     assert!(!of_kind.history(Step::Hour, ever).await.unwrap().is_empty());
     client.asynchronous().nodes().await.unwrap();
     assert!(client.asynchronous().dead_by_error(9).await.unwrap().is_empty());
+    let one = client.pending().next().unwrap();
+    let copy = client.asynchronous().insert_copy(&one, HOUR).await.unwrap();
+    assert!(client.asynchronous().cancel(copy).await.unwrap().is_cancelled());
     let kinds = client.asynchronous().queue().kinds().await.unwrap();
     assert_eq!(kinds, [(Close::KIND.to_owned(), 4)]);
     let unhandled = client.asynchronous().unhandled().await.unwrap();

@@ -211,6 +211,15 @@ pub(crate) fn dead_by_error_agrees(
         let line = error.split('\n').next().unwrap_or_default();
         *expected.entry((&*job.kind, line)).or_default() += 1;
     }
+    for group in groups {
+        let its = dead.iter().filter(|job| {
+            let error = job.error.as_deref().unwrap_or_default();
+            job.kind == group.kind && error.split('\n').next() == Some(&*group.error)
+        });
+        let span = group.first_died..=group.last_died;
+        let is_in_it = its.clone().all(|job| span.contains(&job.died));
+        ensure(is_in_it, || format!("{group:?}: {:?}", its.collect::<Vec<_>>()))?;
+    }
     let many = groups.len();
     let found: BTreeMap<(&str, &str), u64> =
         groups.iter().map(|group| ((&*group.kind, &*group.error), group.jobs)).collect();

@@ -162,7 +162,7 @@ pub(crate) fn every_verb(client: &Client, ids: &[JobId], mut ended: impl FnMut(&
     ended("kind hold", kind.hold(Duration::ZERO).end());
     ended("kind history", kind.history(Step::Hour, system(0)..system(1)).end());
     ended("partition hold", partition.hold(Duration::ZERO).end());
-    ended("by_ids", client.by_ids(ids.iter().copied()).next_page().end());
+    ended("by_ids", client.by_ids([JobId::new()]).next_page().end());
     ended(
         "bulk by ids",
         client.by_ids([JobId::new()]).cancel_all().and_then(|mut it| it.run()).end(),

@@ -20,9 +20,10 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use tickwheel_jobs::view::View;
 use tickwheel_jobs::{
-    Builder, CallError, Cancel, Client, Counts, Driver, Fail, InvalidInput, Job, JobId, JobState,
-    Jobs, Keep, NewJob, Retry, Run, StoreError,
+    Builder, CallError, Cancel, Client, Counts, Driver, Fail, InvalidInput, Job, JobId, JobInfo,
+    JobState, Jobs, Keep, NewJob, Retry, Run, StoreError,
 };
 
 use crate::support::on_stores;
@@ -97,6 +98,45 @@ fn run_all(driver: &Driver) {
 
 fn charges(jobs: &Jobs) -> Vec<u64> {
     jobs.ended().kind::<Charge>().map(|job| job.job::<Charge>().unwrap().0).collect()
+}
+
+/// P32: A copy of a job that has ended is a new job with its kind, payload, partition, headers and retry policy, and
+/// without its key and its group. A view says how many retries are left, by the policy of the job or of the process.
+#[test]
+fn copy_of_a_job_runs_once_more() {
+    on_stores(|store| {
+        let (jobs, driver) = manual(store.open());
+        let of_group = jobs.group().add(HOUR, Mail(1)).open().unwrap();
+        let new = NewJob::new(Mail(7)).at(MS).key("ann").header("tenant", "acme");
+        let id = jobs.insert_job(new.retry(Retry::fixed(SECOND).max_retries(3))).unwrap().id;
+        let plain = of_group.add(MS, Mail(8)).unwrap();
+        jobs.kind::<Mail>().keep_completed(Keep::last(9)).unwrap();
+        let left = |id| View::new(jobs.client()).job(id).unwrap().unwrap().retries_left;
+        assert_eq!((left(id), left(plain)), (Some(3), Some(20)));
+        run_all(&driver);
+        assert_eq!(left(id), None);
+        let ended = [id, plain].map(|id| jobs.get(id).unwrap().expect("it is kept"));
+        assert_eq!((ended[1].group, ended[1].retry), (Some(of_group.id()), None));
+        for old in ended {
+            let copy = jobs.insert_copy(&old, HOUR).unwrap();
+            let new = jobs.get(copy).unwrap().unwrap();
+            let same = |job: &JobInfo| {
+                (job.kind.clone(), job.payload.clone(), job.headers.clone(), job.retry)
+            };
+            assert_eq!(same(&new), same(&old));
+            assert_eq!((new.state, new.key, new.group), (JobState::Pending, None, None));
+            assert!(new.id != old.id && new.attempt == 0);
+        }
+        let of_acme = jobs.insert(DAY, limits::Charge("acme".to_owned())).unwrap();
+        let of_acme = jobs.get(of_acme).unwrap().unwrap();
+        let copy = jobs.insert_copy(&of_acme, DAY).unwrap();
+        let partition = jobs.get(copy).unwrap().unwrap().partition;
+        assert_eq!((&*partition.unwrap(), of_acme.partition.as_deref()), ("acme", Some("acme")));
+        driver.advance(HOUR);
+        run_all(&driver);
+        assert_eq!(jobs.ended().count(), 5);
+        jobs.check().unwrap();
+    });
 }
 
 /// P32: A completed job is not kept unless its kind keeps it. Then it is found with its result and times, up to a
@@ -282,9 +322,29 @@ fn dead_jobs_are_counted_by_kind_and_error() {
         };
         let group = |error: &str, jobs| ("charge".to_owned(), error.to_owned(), jobs);
         assert_eq!(groups(&jobs), [group("bad luck", 3), group("no such card", 1)]);
+        // A death of an hour later is the last of its group, and the first of a group that had none left.
+        let deaths = || {
+            let groups = View::new(jobs.client()).dead(9).unwrap().groups.into_iter();
+            groups.map(|group| group.first_died.zip(group.last_died).unwrap()).collect::<Vec<_>>()
+        };
+        let before = deaths();
+        assert!(before.iter().all(|(first, last)| first == last), "{before:?}");
+        driver.advance(HOUR);
+        let later = [13, 14].map(|cents| jobs.insert(MS, Charge(cents)).unwrap());
+        assert!(jobs.delete(ids[3]).unwrap());
+        run_all(&driver);
+        driver.advance(2 * MS);
+        let now = deaths();
+        let hour = now[0].1.to_system().duration_since(before[0].0.to_system()).unwrap();
+        assert!(now[0].0 == before[0].0 && hour >= HOUR, "{before:?} {now:?}");
+        assert!(now[1].0 == now[1].1 && now[1].0 > before[1].1, "{before:?} {now:?}");
+        assert!(later.into_iter().all(|id| jobs.delete(id).unwrap()));
+        let again = jobs.insert(MS, Charge(14)).unwrap();
+        driver.advance(2 * MS);
+        run_all(&driver);
         assert_eq!(jobs.dead_by_error(1).unwrap().len(), 1);
         assert!(jobs.delete(ids[0]).unwrap());
-        assert!(jobs.delete(ids[3]).unwrap());
+        assert!(jobs.delete(again).unwrap());
         assert_eq!(groups(&jobs), [group("bad luck", 2)]);
         assert!(jobs.retry(ids[1]).unwrap());
         assert_eq!((groups(&jobs), jobs.count().unwrap().dead), (vec![group("bad luck", 1)], 1));
@@ -496,6 +556,7 @@ fn nodes_are_listed_while_they_run() {
         };
         assert_eq!((node.pid, node.threads, node.max_in_flight), (std::process::id(), Some(2), 77));
         assert_eq!(node.kinds, ["charge", "mail"]);
+        assert_eq!(node.max_retries, [("charge".to_owned(), 0), ("mail".to_owned(), 20)].into());
         assert_eq!((&*node.version, node.in_flight), (env!("CARGO_PKG_VERSION"), 0));
         assert!(!node.host.is_empty() && node.started <= node.seen);
         assert!(node.was_seen_lately(node.seen) && !node.was_seen_lately(node.seen + 60 * SECOND));

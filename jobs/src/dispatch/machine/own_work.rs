@@ -43,12 +43,11 @@ pub(super) struct OwnWork {
 
 impl OwnWork {
     pub(super) fn new(settings: &MachineSettings, now: Millis) -> OwnWork {
-        let mut kinds: Vec<String> =
-            settings.policies.keys().map(|kind| kind.to_string()).collect();
-        kinds.sort_unstable();
+        let policies = settings.policies.iter();
+        let max_retries = policies.map(|(kind, retry)| (kind.to_string(), retry.most())).collect();
         let MachineSettings { threads, most_runs, max_in_flight, .. } = *settings;
         let described =
-            node::StoredNode::of_this_process(kinds, threads, most_runs, max_in_flight, now);
+            node::StoredNode::of_this_process(max_retries, threads, most_runs, max_in_flight, now);
         OwnWork {
             schedules: Vec::new(),
             load_schedules: true,

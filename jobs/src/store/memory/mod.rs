@@ -128,6 +128,7 @@ impl JobRecord {
             key: self.key.clone(),
             partition: shown.partition,
             group: shown.group,
+            retry: shown.retry,
             error: self.errors.latest(),
             errors: self.errors.list(),
             headers: shown.headers,
@@ -435,12 +436,18 @@ impl Memory {
     }
 
     fn dead_by_error(&self, most: usize) -> Vec<DeadByError> {
-        let mut groups: BTreeMap<(String, String), u64> = BTreeMap::new();
-        for (.., kept) in self.kept(Ending::Dead) {
+        let mut groups: BTreeMap<(String, String), Vec<Millis>> = BTreeMap::new();
+        for (_, at, kept) in self.kept(Ending::Dead) {
             let error = kept.record.errors.first_line();
-            *groups.entry((kept.record.kind.to_string(), error)).or_default() += 1;
+            groups.entry((kept.record.kind.to_string(), error)).or_default().push(at);
         }
-        let group = |((kind, error), jobs)| DeadByError { kind, error, jobs };
+        let group = |((kind, error), deaths): (_, Vec<Millis>)| DeadByError {
+            kind,
+            error,
+            jobs: deaths.len() as u64,
+            first_died: deaths.iter().min().map(|at| at.to_system()),
+            last_died: deaths.iter().max().map(|at| at.to_system()),
+        };
         let mut groups: Vec<DeadByError> = groups.into_iter().map(group).collect();
         groups.sort_by(|a, b| b.jobs.cmp(&a.jobs).then_with(|| a.cmp(b)));
         groups.truncate(most);

@@ -12,7 +12,7 @@ use super::decode::{Fault, ServerReply, array, bytes, text};
 use super::keys::{Keys, LAYOUT, Type};
 use super::protocol::PageSet;
 use super::reads::{number_arg, set_arg};
-use super::records::{damaged, id_bytes, id_of, read_record, read_schedule};
+use super::records::{damaged, id_bytes, id_of, read_deaths, read_record, read_schedule};
 use super::scripts::{ITEMS, Name};
 use super::{Redis, groups};
 use crate::store::{Ending, Unreadable};
@@ -360,6 +360,9 @@ fn is_ours(name: &str, field: &[u8], value: &[u8]) -> bool {
         },
         "dead_by_error" => {
             behind(field, 1).is_some() && is_score(PAST_ALL_SCORES) && score() != Some(0.0)
+        }
+        "counters" if field.starts_with(b"died:") => {
+            behind(&field[5..], 1).is_some() && read_deaths(value).is_some()
         }
         "counters" => {
             let names = ["retrying:", "kept_bytes:", "listed:", "waited_bytes:"];

@@ -57,6 +57,7 @@ const JOBS: usize = 1;
 const FENCES: usize = 3;
 const KEYS: usize = 4;
 const ENDED: usize = 5;
+const COUNTERS: usize = 7;
 const SCHEDULES: usize = 8;
 const KINDS: usize = 10;
 const META: usize = 11;
@@ -169,6 +170,10 @@ impl Keys {
 
     pub(super) fn settings(&self) -> &str {
         &self.fixed[SETTINGS]
+    }
+
+    pub(super) fn counters(&self) -> &str {
+        &self.fixed[COUNTERS]
     }
 
     pub(super) fn dead_by_error(&self) -> &str {

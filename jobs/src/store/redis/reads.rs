@@ -9,7 +9,9 @@ use super::Redis;
 use super::connection::Failure;
 use super::decode::{Fault, array, bytes, number, score, text};
 use super::protocol::{self, By};
-use super::records::{damaged, id_bytes, id_of, read_fence, read_record, read_schedule};
+use super::records::{
+    damaged, id_bytes, id_of, read_deaths, read_fence, read_record, read_schedule,
+};
 use super::scripts::{BYTES, ITEMS, Name};
 use crate::store::{
     Answer, Ending, HistoryPart, JobSet, KindGauges, Op, Page, PageKey, PageRequest,
@@ -243,14 +245,30 @@ impl Redis {
         let mut cmd = redis::cmd("ZREVRANGE");
         cmd.arg(self.keys.dead_by_error()).arg(0).arg(last).arg("WITHSCORES");
         let rows = self.plain(cmd)?;
+        let rows = array(&rows)?;
+        if rows.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut cmd = redis::cmd("HMGET");
+        cmd.arg(self.keys.counters());
+        for group in rows.iter().step_by(2) {
+            cmd.arg([b"died:", bytes(group)?].concat());
+        }
+        let deaths = self.plain(cmd)?;
         let mut groups = Vec::new();
-        for pair in array(&rows)?.chunks(2) {
+        for (pair, deaths) in rows.chunks(2).zip(array(&deaths)?) {
             let [group, jobs] = pair else { continue };
             let Some((length, rest)) = bytes(group)?.split_first() else { continue };
             let Some((kind, error)) = rest.split_at_checked(usize::from(*length)) else { continue };
             let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-            let jobs = u64::try_from(score(jobs)?).unwrap_or(0);
-            groups.push(DeadByError { kind: text(kind), error: text(error), jobs });
+            let deaths = bytes(deaths).ok().and_then(read_deaths);
+            groups.push(DeadByError {
+                kind: text(kind),
+                error: text(error),
+                jobs: u64::try_from(score(jobs)?).unwrap_or(0),
+                first_died: deaths.map(|[first, _]| first.to_system()),
+                last_died: deaths.map(|[_, last]| last.to_system()),
+            });
         }
         groups.sort_by(|a, b| b.jobs.cmp(&a.jobs).then_with(|| a.cmp(b)));
         Ok(groups)
@@ -435,7 +453,7 @@ pub(super) fn info(fields: &[Value]) -> Result<Option<JobInfo>, StoreError> {
         (None, _) => JobState::Pending,
     };
     let ended = record.end.as_ref().map(|end| end.at.to_system());
-    let Shown { partition, group, headers } = Shown::read(record.extra.as_deref());
+    let Shown { partition, group, retry, headers } = Shown::read(record.extra.as_deref());
     Ok(Some(JobInfo {
         id: id_of(bytes(id)?)?,
         kind: record.kind,
@@ -447,6 +465,7 @@ pub(super) fn info(fields: &[Value]) -> Result<Option<JobInfo>, StoreError> {
         key: record.key.filter(|_| bytes(own).is_ok_and(|own| own == b"1")),
         partition,
         group,
+        retry,
         error: record.errors.latest(),
         errors: record.errors.list(),
         headers,

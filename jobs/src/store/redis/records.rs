@@ -198,6 +198,12 @@ pub(super) fn read_fence(fence: &[u8]) -> Result<ClaimOf, StoreError> {
     Ok(ClaimOf { due, kind: reader.text(kind)? })
 }
 
+/// Reads when the first and the last of a group of dead jobs died.
+pub(super) fn read_deaths(times: &[u8]) -> Option<[Millis; 2]> {
+    let (first, last) = core::str::from_utf8(times).ok()?.split_once(' ')?;
+    Some([Millis::clamped(first.parse().ok()?), Millis::clamped(last.parse().ok()?)])
+}
+
 /// Returns a claimed job, from what the script says of it. `due`: the due time in digits, and `k` if the job has its
 /// key.
 pub(super) fn claimed(

@@ -126,9 +126,9 @@ impl State {
         if row.ending == Ending::Dead {
             let error = row.job.errors.first_line();
             tables.execute(
-                "INSERT INTO {p}dead_by_error VALUES (?1, ?2, 1) ON CONFLICT DO UPDATE \
-                 SET jobs = jobs + 1",
-                params![row.kind, error],
+                "INSERT INTO {p}dead_by_error VALUES (?1, ?2, 1, ?3, ?3) ON CONFLICT DO UPDATE \
+                 SET jobs = jobs + 1, first = min(first, ?3), last = max(last, ?3)",
+                params![row.kind, error, row.at.get()],
             )?;
         }
         self.count(row.kind, row.counts());

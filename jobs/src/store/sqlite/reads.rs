@@ -503,11 +503,14 @@ impl State {
     ) -> Result<Vec<DeadByError>, StoreError> {
         let most = i64::try_from(most).unwrap_or(i64::MAX);
         let groups = tables.all(DEAD_BY_ERROR, [most], |row| {
-            Ok((row.get::<_, i64>(0)?, row.get(1)?, row.get::<_, u32>(2)?))
+            let deaths: [i64; 2] = [row.get(3)?, row.get(4)?];
+            Ok((row.get::<_, i64>(0)?, row.get(1)?, row.get::<_, u32>(2)?, deaths))
         })?;
-        let group = |(kind, error, jobs)| {
+        let group = |(kind, error, jobs, deaths): (_, _, _, [i64; 2])| {
             let kind = kind_row(&self.kinds, kind)?.name.clone();
-            Ok(DeadByError { kind, error, jobs: u64::from(jobs) })
+            let [first, last] = deaths.map(|at| Some(Millis::clamped(at).to_system()));
+            let (first_died, last_died) = (first, last);
+            Ok(DeadByError { kind, error, jobs: u64::from(jobs), first_died, last_died })
         };
         let mut groups = groups.into_iter().map(group).collect::<Result<Vec<_>, StoreError>>()?;
         groups.sort_by(|a, b| b.jobs.cmp(&a.jobs).then_with(|| a.cmp(b)));

@@ -12,7 +12,7 @@
 //! | `ended` | a job that is dead, or cancelled and waited for; or an id that the caller chose and whose job has ended, or the id of a callback that is to come | such jobs and ids, until they are purged |
 //! | `kept` | a completed job that is kept | such jobs, until they are trimmed or purged |
 //! | `kept_list` | the kept jobs of a kind that ended together, and until when they are kept (`kept.rs`) | commits that ended such jobs |
-//! | `dead_by_error` | a kind, the first line of an error, and the number of dead jobs with both | such groups |
+//! | `dead_by_error` | a kind, the first line of an error, the number of dead jobs with both, and when the first and the last of them died | such groups |
 //! | `kind` | the number of a kind, its name, its counts, and the latest minute of its history | kinds |
 //! | `node` | a process that runs the jobs, and when it was last seen (`values/node.rs`) | processes of a day |
 //! | `setting` | a setting of the queue: its name and its value (`values/setting.rs`) | settings |
@@ -98,6 +98,7 @@ CREATE INDEX {p}ended_at ON {p}ended (ending, at, id) WHERE ending > 1;
 CREATE INDEX {p}ended_kind ON {p}ended (ending, kind, at, id) WHERE ending > 0;
 CREATE TABLE {p}dead_by_error (
     kind INTEGER NOT NULL, error TEXT NOT NULL, jobs INTEGER NOT NULL,
+    first INTEGER NOT NULL, last INTEGER NOT NULL,
     PRIMARY KEY (kind, error)
 ) WITHOUT ROWID;
 CREATE INDEX {p}dead_by_error_jobs ON {p}dead_by_error (jobs);
@@ -355,7 +356,7 @@ impl JobRow {
     }
 
     pub(crate) fn info(self, kind: String, state: JobState) -> JobInfo {
-        let Shown { partition, group, headers } = Shown::read(self.extra.as_deref());
+        let Shown { partition, group, retry, headers } = Shown::read(self.extra.as_deref());
         JobInfo {
             id: self.id,
             kind,
@@ -367,6 +368,7 @@ impl JobRow {
             key: self.key,
             partition,
             group,
+            retry,
             error: self.errors.latest(),
             errors: self.errors.list(),
             headers,

@@ -92,7 +92,7 @@ impl Sql {
 pub(super) const ALL_PROGRESS: &str = "SELECT id FROM {p}progress";
 pub(super) const CANCEL_REQUESTS: &str = "SELECT id FROM {p}cancel_requested";
 pub(super) const DEAD_BY_ERROR: &str =
-    "SELECT kind, error, jobs FROM {p}dead_by_error ORDER BY jobs DESC LIMIT ?1";
+    "SELECT kind, error, jobs, first, last FROM {p}dead_by_error ORDER BY jobs DESC LIMIT ?1";
 pub(super) const DELETE: &str = "DELETE FROM {p}job WHERE kind = ?1 AND due = ?2 AND id = ?3";
 pub(super) const DELETE_LANE: &str = "DELETE FROM {p}lane WHERE kind = ?1 AND due = ?2 AND id = ?3";
 pub(super) const DROP_ENDED: &str = "DELETE FROM {p}ended WHERE id = ?1";

@@ -10,6 +10,14 @@ local function group_of(job)
   return string.char(#job.kind) .. job.kind .. line
 end
 
+-- Notes a death in the times of a group of dead jobs: of the first, and of the last.
+local function note_death(group)
+  local field = 'died:' .. group
+  local first, last = string.match(redis.call('HGET', counters, field) or '', '^(%d+) (%d+)$')
+  first, last = math.min(tonumber(first) or now, now), math.max(tonumber(last) or now, now)
+  redis.call('HSET', counters, field, string.format('%.0f %.0f', first, last))
+end
+
 -- How many bytes of a kept job count against the bound of its kind.
 local function bytes_of(job)
   return #job.payload - (has(job.flags, EXTRA) and 2 or 0) + #job.result + #job.errors
@@ -24,7 +32,9 @@ local function keep(id, job, ending, due_time, took, result, till)
   local by_time, by_kind = places(ending, job.kind, now, id)
   redis.call('ZADD', over, 0, by_time, 0, by_kind)
   if ending == AS_DEAD then
-    redis.call('ZINCRBY', dead_by_error, 1, group_of(job))
+    local group = group_of(job)
+    redis.call('ZINCRBY', dead_by_error, 1, group)
+    note_death(group)
   elseif ending == AS_COMPLETED then
     values.add(counters, 'kept_bytes:' .. job.kind, bytes_of(job))
   end
@@ -44,6 +54,7 @@ local function take_ended(id, job)
     local group = group_of(job)
     if tonumber(redis.call('ZINCRBY', dead_by_error, -1, group)) <= 0 then
       redis.call('ZREM', dead_by_error, group)
+      redis.call('HDEL', counters, 'died:' .. group)
     end
   elseif job.ending == AS_COMPLETED then
     values.add(counters, 'kept_bytes:' .. job.kind, 0 - bytes_of(job))
