@@ -10,7 +10,7 @@ use std::io::{self, Write};
 use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
-use tickwheel_jobs::view::{KindRow, Time, View, Warning};
+use tickwheel_jobs::view::{KindFilter, KindRow, Time, View, Warning};
 use tickwheel_jobs::{Client, Counts, JobInfo, PendingReason, ScheduleInfo};
 
 use crate::args::{List, What};
@@ -141,7 +141,7 @@ pub(crate) fn stats(
 ) -> Result<Outcome, Box<dyn Error>> {
     let counts = client.count()?;
     let view = View::new(client.clone());
-    let mut kinds = view.kinds(None, usize::MAX)?.rows;
+    let mut kinds = view.kinds(&KindFilter::default(), None, usize::MAX)?.rows;
     kinds.retain(|kind| kind.pending + kind.running > 0);
     let next_due = kinds.iter().filter_map(|kind| kind.next_due).min();
     let now = now();

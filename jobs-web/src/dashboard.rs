@@ -239,7 +239,7 @@ impl Dashboard {
         let query = match &route {
             // The redirect takes the query along.
             Route::NoSlash(_) => Params::default(),
-            Route::Read(Read::Jobs, _) => Params::of_query(query)?.of_search()?,
+            Route::Read(Read::Jobs | Read::Kinds, _) => Params::of_query(query)?.of_search()?,
             _ => Params::of_query(query)?,
         };
         let params = if changes {

@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use tickwheel_jobs::view::{JobFilter, ListState, Part, Place, View};
+use tickwheel_jobs::view::{JobFilter, KindFilter, ListState, Part, Place, View};
 use tickwheel_jobs::{Client, Counts, GroupId, JobId, Step, StoreError};
 
 use super::options::{AccessOf, Audit, Redact};
@@ -87,20 +87,21 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads `order=name|jobs`. Those with the most jobs are 200 at most, on one page.
+    /// Reads `text` and `order=name|jobs`. Those with the most jobs are 200 at most, on one page.
     pub(crate) fn kinds(&self) -> Result<tickwheel_jobs::view::Kinds, Problem> {
-        match self.params.get("order") {
-            None | Some("name") => {
-                Ok(self.view().kinds(self.params.name("after")?.as_deref(), self.rows()?)?)
-            }
-            Some("jobs") => {
-                match ["after", "limit"].into_iter().find(|it| self.params.get(it).is_some()) {
-                    Some(name) => Err(wrong(&format!("{name} has no meaning beside order=jobs"))),
-                    None => Ok(self.view().kinds_with_most_jobs()?),
-                }
-            }
-            Some(_) => Err(wrong("order is name or jobs")),
+        let mut filter = KindFilter::default();
+        filter.text = self.params.text("text", 256)?;
+        filter.by_jobs = match self.params.get("order") {
+            None | Some("name") => false,
+            Some("jobs") => true,
+            Some(_) => return Err(wrong("order is name or jobs")),
+        };
+        let of_pages = ["after", "limit"].into_iter().find(|it| self.params.get(it).is_some());
+        if let Some(name) = of_pages.filter(|_| filter.by_jobs) {
+            return Err(wrong(&format!("{name} has no meaning beside order=jobs")));
         }
+        let most = if filter.by_jobs { usize::MAX } else { self.rows()? };
+        Ok(self.view().kinds(&filter, self.params.name("after")?.as_deref(), most)?)
     }
 
     /// Reads `step=minute|hour`, `steps` and `kind`.

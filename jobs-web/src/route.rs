@@ -131,9 +131,13 @@ impl Route {
         use Sort::{Flag, Number, Text, Texts};
         match self {
             Route::Read(read, _) => match read {
-                Read::Kinds => {
-                    &[("said", Text), ("after", Text), ("limit", Number), ("order", Text)]
-                }
+                Read::Kinds => &[
+                    ("said", Text),
+                    ("text", Text),
+                    ("after", Text),
+                    ("limit", Number),
+                    ("order", Text),
+                ],
                 Read::Schedules => &[("said", Text), ("after", Text), ("limit", Number)],
                 Read::Jobs => &[
                     ("said", Text),

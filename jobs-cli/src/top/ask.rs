@@ -10,8 +10,8 @@
 
 use serde::Serialize;
 use tickwheel_jobs::view::{
-    DeadGroup, GroupRow, JobFilter, JobRow, KindRow, LimitRow, ListState, NodeRow, Overview,
-    ScheduleRow, View,
+    DeadGroup, GroupRow, JobFilter, JobRow, KindFilter, KindRow, LimitRow, ListState, NodeRow,
+    Overview, ScheduleRow, View,
 };
 use tickwheel_jobs::{Client, StoreError};
 
@@ -63,7 +63,9 @@ impl Source {
     pub(crate) fn figures(&self) -> Result<Figures, StoreError> {
         let view = &self.view;
         let overview = view.overview()?;
-        let kinds = view.kinds_with_most_jobs()?;
+        let mut by_jobs = KindFilter::default();
+        by_jobs.by_jobs = true;
+        let kinds = view.kinds(&by_jobs, None, usize::MAX)?;
         let mut nodes = view.nodes(MOST_ROWS)?.rows;
         nodes.sort_by(|a, b| (&a.host, a.pid, a.started).cmp(&(&b.host, b.pid, b.started)));
         let mut next_schedules = view.schedules(None, usize::MAX)?.rows;

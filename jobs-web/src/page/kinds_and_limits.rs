@@ -6,12 +6,13 @@ use maud::{Markup, html};
 use super::{chart, layout};
 use crate::page::layout::{Frame, encoded};
 use crate::page::{
-    Look, bound, button, cell, count, counted, empty, heading, number, relative, shown, span, state,
+    Look, bound, button, cell, count, counted, empty, heading, hidden, number, queue, relative,
+    shown, span, state,
 };
 use tickwheel_jobs::view::{KindRow, Kinds, LimitRow, Limits, Time};
 
 pub(crate) fn page(frame: &Frame, view: &Kinds) -> Markup {
-    let by_jobs = frame.here.contains("order=jobs");
+    let by_jobs = view.filter.by_jobs;
     let part = html! {
         (heading("Kinds", &html! {
             p {
@@ -22,8 +23,8 @@ pub(crate) fn page(frame: &Frame, view: &Kinds) -> Markup {
             }
             @if view.total > 1 {
                 p {
-                    @if by_jobs { a href=(frame.link("kinds")) { "By name" } }
-                    @else { a href=(frame.link("kinds?order=jobs")) { "Most jobs first" } }
+                    @if by_jobs { a href=(frame.link(&link(view, &[]))) { "By name" } }
+                    @else { a href=(frame.link(&link(view, &[("order", "jobs")]))) { "Most jobs first" } }
                 }
             }
             @if view.is_paused { (state("paused")) p { "The whole queue is paused." } }
@@ -34,8 +35,12 @@ pub(crate) fn page(frame: &Frame, view: &Kinds) -> Markup {
                 }
             }
         }))
+        @if view.total > 9 || view.filter.text.is_some() { (search(frame, view)) }
         @if view.rows.is_empty() {
-            (empty("No kind yet", "A kind appears here with its first job, and stays when the job is gone."))
+            @match view.filter.text {
+                Some(_) => (empty("No such kind", "No kind has this text in its name.")),
+                None => (empty("No kind yet", "A kind appears here with its first job, and stays when the job is gone.")),
+            }
         } @else {
             (table(frame, view))
         }
@@ -43,9 +48,9 @@ pub(crate) fn page(frame: &Frame, view: &Kinds) -> Markup {
             nav.pager aria-label="Further pages" {
                 span { (counted(view.rows.len() as u64, "kind", "kinds")) " of " (count(view.total)) ", the paused ones first, then by name" }
                 span.row {
-                    @if frame.is_later_page() { a.btn href=(frame.link("kinds")) { "← First" } }
+                    @if frame.is_later_page() { a.btn href=(frame.link(&link(view, &[]))) { "← First" } }
                     @if let Some(next) = &view.next {
-                        a.btn rel="next" href=(frame.link(&format!("kinds?after={}", encoded(next)))) { "Next →" }
+                        a.btn rel="next" href=(frame.link(&link(view, &[("after", next)]))) { "Next →" }
                     }
                 }
             }
@@ -53,6 +58,32 @@ pub(crate) fn page(frame: &Frame, view: &Kinds) -> Markup {
         (section(&view.limits, view.now))
     };
     layout::page(frame, "Kinds", &part)
+}
+
+/// Returns the way to kinds with the same text in their name.
+fn link(view: &Kinds, with: &[(&str, &str)]) -> String {
+    let text = view.filter.text.as_deref().map(|text| ("text", text));
+    let pairs: Vec<String> =
+        text.iter().chain(with).map(|(name, value)| format!("{name}={}", encoded(value))).collect();
+    if pairs.is_empty() { "kinds".to_owned() } else { format!("kinds?{}", pairs.join("&")) }
+}
+
+fn search(frame: &Frame, view: &Kinds) -> Markup {
+    html! {
+        form.fields role="search" action={ (frame.root) "kinds" } {
+            (queue(frame))
+            (hidden("form", "search"))
+            @if view.filter.by_jobs { (hidden("order", "jobs")) }
+            div.field.wide {
+                label for="search" { "Text in the name" }
+                input id="search" type="search" name="text" maxlength="200" value=(view.filter.text.as_deref().unwrap_or_default());
+            }
+            span.row {
+                button { "Search" }
+                @if view.filter.text.is_some() { a.btn href=(frame.link("kinds")) { "Clear" } }
+            }
+        }
+    }
 }
 
 fn table(frame: &Frame, view: &Kinds) -> Markup {
@@ -155,13 +186,21 @@ fn switch(frame: &Frame, kind: &KindRow) -> Markup {
     button(frame, &format!("kinds/{verb}"), label, Some(("kind", &kind.kind)), Look::Plain)
 }
 
+/// How many characters of the name of a flow stand at its kinds.
+const FLOW_CHARS: usize = 30;
+
 /// The limits of a kind: a line each, `3 of 3 run, next in 0.4 s`.
 pub(crate) fn of_kind(rows: &[LimitRow], kind: &str, now: Time) -> Markup {
     html! {
         @for row in rows {
             span.sub.warn[row.is_full() || row.next_start.is_some() || row.held_until.is_some()] {
                 @match (&row.flow, row.scope) {
-                    (Some(flow), _) if flow != kind => { "flow " span.t { (shown(flow)) } ": " }
+                    (Some(flow), _) if flow != kind => {
+                        // A long name would hide the figures behind it.
+                        @let end = flow.char_indices().nth(FLOW_CHARS).map(|(end, _)| end);
+                        "flow " span.t title=(shown(flow)) { (shown(&flow[..end.unwrap_or(flow.len())])) }
+                        @if end.is_some() { "…" } ": "
+                    }
                     (_, "each_partition") => "each partition: ",
                     _ => {}
                 }

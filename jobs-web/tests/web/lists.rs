@@ -102,6 +102,11 @@ fn kinds_with_the_most_jobs_come_first() {
     for wrong in ["order=x", "order=jobs&after=a", "order=jobs&limit=3"] {
         assert_eq!(get(&dashboard, &format!("/api/v1/kinds?{wrong}")).status, 400, "{wrong}");
     }
+    let with_text = |query: &str| get(&dashboard, &format!("/api/v1/kinds?{query}")).ok();
+    assert_eq!(with_text("text=C")["rows"][0]["kind"], "c");
+    assert_eq!(with_text("form=search&order=jobs&text=")["total"], page["total"]);
+    let none = get(&dashboard, "/kinds?text=no%20such");
+    assert!(none.text().contains("No such kind") && none.text().contains("value=\"no such\""));
     for number in 0..200 {
         let (kind, payload) = (format!("one of many {number}"), b"{}".to_vec());
         jobs.insert_by_hand(Duration::from_secs(60), &kind, None, false, payload).unwrap();

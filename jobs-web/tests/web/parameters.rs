@@ -13,7 +13,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 /// The places that are read, each with the parameters that it knows.
 const READS: [(&str, &[&str]); 23] = [
     ("", &[]),
-    ("kinds", &["order", "after", "limit"]),
+    ("kinds", &["order", "text", "after", "limit"]),
     (
         "jobs",
         &[
@@ -32,7 +32,7 @@ const READS: [(&str, &[&str]); 23] = [
     ("metrics", &[]),
     ("healthz", &[]),
     ("api/v1/overview", &[]),
-    ("api/v1/kinds", &["order", "after", "limit"]),
+    ("api/v1/kinds", &["order", "text", "after", "limit"]),
     (
         "api/v1/jobs",
         &[

@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::jobs::{JobFilter, ListState};
+use super::kinds_and_limits::KindFilter;
 use super::queue::View;
 use crate::store::sqlite::tests::steps;
 use crate::values::error::StoreError;
@@ -32,8 +33,11 @@ type Question = fn(&View, JobId) -> Result<(), StoreError>;
 /// Every question, with the id of a pending job.
 const QUESTIONS: [(&str, Question); 24] = [
     ("overview", |view, _| view.overview().map(drop)),
-    ("kinds", |view, _| view.kinds(None, 100).map(drop)),
-    ("kinds with most jobs", |view, _| view.kinds_with_most_jobs().map(drop)),
+    ("kinds", |view, _| view.kinds(&KindFilter::default(), None, 100).map(drop)),
+    ("kinds by jobs", |view, _| {
+        let by_jobs = KindFilter { by_jobs: true, ..KindFilter::default() };
+        view.kinds(&by_jobs, None, 100).map(drop)
+    }),
     ("limits", |view, _| view.limits(100).map(drop)),
     ("pending", |view, _| list(view, ListState::Pending, |_| {})),
     ("pending of a kind", |view, _| list(view, ListState::Pending, of_mail)),

@@ -1,5 +1,6 @@
 //! The kinds, and the limits: the first scopes of the queue, and those of the shown kinds.
 
+use core::ops::Range;
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
@@ -28,16 +29,29 @@ pub(super) const MOST_GROUPS: usize = 1_000;
 pub struct Kinds {
     /// When they were asked for.
     pub now: Time,
+    /// Which they are.
+    pub filter: KindFilter,
     /// The queue is paused.
     pub is_paused: bool,
     /// A row for each.
     pub rows: Vec<KindRow>,
-    /// How many kinds there are.
+    /// How many kinds the filter takes.
     pub total: u64,
     /// The kind after which the next page begins, if there is one.
     pub next: Option<String>,
     /// The limits of the whole queue.
     pub limits: Limits,
+}
+
+/// Which kinds a list has, and in which order.
+#[derive(Clone, PartialEq, Eq, Default, Debug, Serialize)]
+#[non_exhaustive]
+pub struct KindFilter {
+    /// With this text in the name. Upper and lower case are the same.
+    pub text: Option<String>,
+    /// Those with the most jobs come first, dead ones among them: 200 at most, on one page. Otherwise the paused ones come
+    /// first, and all go by name.
+    pub by_jobs: bool,
 }
 
 /// A kind.
@@ -138,35 +152,36 @@ pub(super) fn is_there(view: &View, node: &NodeInfo) -> bool {
 }
 
 impl View {
-    /// Returns at most `most` kinds, the paused ones first and then by name, from the one behind `after` on.
+    /// Returns at most `most` kinds, from the one behind `after` on: [`Kinds::next`]. A list by jobs has no `after`.
     ///
     /// # Errors
     ///
     /// If the store could not be read.
-    pub fn kinds(&self, after: Option<&str>, most: usize) -> Result<Kinds, StoreError> {
+    pub fn kinds(
+        &self,
+        filter: &KindFilter,
+        after: Option<&str>,
+        most: usize,
+    ) -> Result<Kinds, StoreError> {
         let asked = self.asked()?;
         let mut all = self.client.queue().kinds()?;
+        if let Some(text) = filter.text.as_ref().map(|text| text.to_lowercase()) {
+            all.retain(|(name, _)| name.to_lowercase().contains(&text));
+        }
+        if filter.by_jobs {
+            let jobs =
+                |(name, jobs): &(String, u64)| jobs + asked.dead.get(name).copied().unwrap_or(0);
+            all.sort_by(|a, b| jobs(b).cmp(&jobs(a)).then_with(|| a.0.cmp(&b.0)));
+            let rows = self.rows_of(&asked, filter, &all, 0..most.min(MOST_KINDS))?;
+            return Ok(Kinds { next: None, ..rows });
+        }
         let place = |name: &str| (!asked.settings.paused_kinds.contains(name), name.to_owned());
         all.sort_by_cached_key(|(name, _)| place(name));
         let after = after.map(place);
         let is_before =
             |(name, _): &(String, u64)| after.as_ref().is_some_and(|it| place(name) <= *it);
         let begin = all.partition_point(is_before);
-        self.rows_of(&asked, &all, begin, most)
-    }
-
-    /// Returns the kinds that have the most jobs, dead ones among them, at most 200.
-    ///
-    /// # Errors
-    ///
-    /// If the store could not be read.
-    pub fn kinds_with_most_jobs(&self) -> Result<Kinds, StoreError> {
-        let asked = self.asked()?;
-        let mut all = self.client.queue().kinds()?;
-        let jobs = |(name, jobs): &(String, u64)| jobs + asked.dead.get(name).copied().unwrap_or(0);
-        all.sort_by(|a, b| jobs(b).cmp(&jobs(a)).then_with(|| a.0.cmp(&b.0)));
-        // The next page would be one by name.
-        Ok(Kinds { next: None, ..self.rows_of(&asked, &all, 0, MOST_KINDS)? })
+        self.rows_of(&asked, filter, &all, begin..begin.saturating_add(most))
     }
 
     fn asked(&self) -> Result<Asked, StoreError> {
@@ -182,22 +197,23 @@ impl View {
         Ok(Asked { now: self.present(), settings, nodes, gauges, groups, dead })
     }
 
-    /// Returns the rows of the kinds from `begin` on.
+    /// Returns the rows of these kinds, as far as there are so many.
     fn rows_of(
         &self,
         asked: &Asked,
+        filter: &KindFilter,
         all: &[(String, u64)],
-        begin: usize,
-        most: usize,
+        rows: Range<usize>,
     ) -> Result<Kinds, StoreError> {
-        let shown = &all[begin..all.len().min(begin.saturating_add(most))];
-        let is_last = begin + shown.len() == all.len();
+        let (end, most) = (all.len().min(rows.end), rows.len());
+        let (shown, is_last) = (&all[rows.start..end], end == all.len());
         let gauges: Vec<KindGauges> = asked.gauges.values().cloned().collect();
         let (limits, of_kinds) = self.limits_of(most, shown, &gauges)?;
         let row =
             |((name, jobs), limits): (&(String, u64), _)| self.kind(asked, name, *jobs, limits);
         Ok(Kinds {
             now: Time(asked.now),
+            filter: filter.clone(),
             is_paused: asked.settings.is_paused,
             rows: shown.iter().zip(of_kinds).map(row).collect::<Result<_, _>>()?,
             total: all.len() as u64,

@@ -8,14 +8,14 @@
 //! # #[derive(Serialize, Deserialize)]
 //! # struct Mail(u64);
 //! # impl Job for Mail { const KIND: &'static str = "mail"; }
-//! use tickwheel_jobs::view::{JobFilter, ListState, View};
+//! use tickwheel_jobs::view::{JobFilter, KindFilter, ListState, View};
 //!
 //! # let (jobs, driver) = Jobs::memory().handle(|_: Mail, _| Ok(())).manual()?;
 //! jobs.insert_batch((0..3).map(|number| (Duration::from_secs(3600), Mail(number))))?;
 //! let view = View::new(jobs.client());
 //! let overview = view.overview()?;
 //! println!("{} pending, {} of {} run", overview.pending, overview.running, overview.capacity);
-//! for kind in view.kinds(None, 100)?.rows {
+//! for kind in view.kinds(&KindFilter::default(), None, 100)?.rows {
 //!     println!("{}: {} pending, late {:?} ms", kind.kind, kind.pending, kind.hour.late_p99_ms);
 //! }
 //! let mut of_mail = JobFilter::new(ListState::Pending);
@@ -52,7 +52,7 @@ mod costs;
 pub use groups::{Dead, DeadGroup, GroupRow, GroupState, Groups};
 pub use history::{History, HistoryRow, Rates};
 pub use jobs::{JobFilter, JobList, JobPage, JobRow, ListState, Place, Searched, TimelineStep};
-pub use kinds_and_limits::{KindRow, Kinds, LimitRow, Limits};
+pub use kinds_and_limits::{KindFilter, KindRow, Kinds, LimitRow, Limits};
 pub use nodes_and_schedules::{NodeRow, Nodes, ScheduleRow, Schedules, Store};
 pub use overview::{About, Overview, Warning};
 pub use queue::View;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tickwheel_jobs::view::{JobFilter, ListState, View};
+use tickwheel_jobs::view::{JobFilter, KindFilter, ListState, View};
 use tickwheel_jobs::{
     Builder, Durability, Event, Fail, InsertErrorKind, JobState, Jobs, OpenError, Run,
     ServerProblem,
@@ -129,7 +129,7 @@ fn client_that_may_write_nothing_can_read() {
     assert_eq!(reader.groups().unwrap(), []);
     let view = View::new(reader.clone());
     assert_eq!(view.overview().unwrap().pending, 1);
-    assert_eq!(view.kinds(None, 9).unwrap().rows.len(), 1);
+    assert_eq!(view.kinds(&KindFilter::default(), None, 9).unwrap().rows.len(), 1);
     assert_eq!(view.jobs(&JobFilter::new(ListState::Pending), None, 9).unwrap().rows.len(), 1);
     assert!(view.job(id).unwrap().is_some());
     assert_eq!(reader.by_ids([id]).count(), 1);

@@ -69,7 +69,8 @@ fn kind(kind: &str, pending: u64, dead: u64) -> KindRow {
 
 fn group(kind: &str, error: &str, jobs: u64) -> DeadGroup {
     let group = JobId::named(&format!("{kind} {error}"));
-    made!(DeadGroup { group, kind: kind.to_owned(), error: error.to_owned(), jobs })
+    let (kind, error, last_died) = (kind.to_owned(), error.to_owned(), Some(before(jobs)));
+    made!(DeadGroup { group, kind, error, jobs, last_died })
 }
 
 /// A shop with five kinds.

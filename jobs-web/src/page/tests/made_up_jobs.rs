@@ -109,6 +109,7 @@ pub(super) fn job(change: Change<'_>) -> Job {
         failures: 3,
         attempt: 3,
         interruptions: 1,
+        retries_left: Some(17),
         headers: vec![
             (
                 change("traceparent"),
@@ -153,6 +154,8 @@ pub(super) fn dead(many: usize, change: Change<'_>) -> Dead {
             error: change(errors[n % errors.len()]),
             jobs: 344 / (n as u64 + 1),
             group: GROUP.parse().unwrap(),
+            first_died: Some(at(-80_000 * (n as i64 + 1))),
+            last_died: Some(at(-7_000 * (n as i64).pow(3))),
         })
     };
     made!(Dead {

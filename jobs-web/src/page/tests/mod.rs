@@ -110,7 +110,7 @@ fn limits_are_at_their_kind_and_in_a_table() {
         |name: &str| pages.iter().find(|(its, _)| its == name).unwrap().1.replace('\u{202f}', " ");
     let kinds = page("kinds");
     for text in [
-        "flow <span class=\"t\">stripe</span>: 3 of 3 run, next in 2 s<",
+        "flow <span class=\"t\" title=\"stripe\">stripe</span>: 3 of 3 run, next in 2 s<",
         ">held for 12 s<",
         ">each partition: 41 of 2 run<",
         "The first 4 of 240 scopes",
