@@ -224,6 +224,10 @@ impl Query {
         filter.text = params.text("text", 256)?;
         filter.group = group;
         filter.member_of = member;
+        filter.node = params.name("node")?;
+        if filter.node.is_some() && state != ListState::Running {
+            return Err(wrong("node has a meaning beside state=running alone"));
+        }
         (filter.from, filter.to) = (time("from")?, time("to")?);
         let texts = Filter {
             state: state.word(),
@@ -233,6 +237,7 @@ impl Query {
             group: group.map(|group| group.to_string()),
             error: None,
             member: member.map(|group| group.to_string()),
+            node: filter.node.clone(),
             from: params.text("from", 64)?,
             to: params.text("to", 64)?,
         };

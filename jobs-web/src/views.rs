@@ -53,6 +53,8 @@ pub(crate) struct Filter {
     pub(crate) error: Option<String>,
     /// The group whose members these are.
     pub(crate) member: Option<String>,
+    /// The node that has claimed them.
+    pub(crate) node: Option<String>,
     /// Due from this time on, as the parameter had it.
     pub(crate) from: Option<String>,
     /// Due until this time.
@@ -61,13 +63,13 @@ pub(crate) struct Filter {
 
 impl Filter {
     /// The names of the parameters.
-    pub(crate) const NAMES: [&str; 8] =
-        ["state", "kind", "key", "text", "group", "member", "from", "to"];
+    pub(crate) const NAMES: [&str; 9] =
+        ["state", "kind", "key", "text", "group", "member", "node", "from", "to"];
 
     /// Returns the parameters that are set.
     pub(crate) fn pairs(&self) -> Vec<(&'static str, &str)> {
-        let Filter { state, kind, key, text, group, member, from, to, error: _ } = self;
-        let optional = [kind, key, text, group, member, from, to].map(Option::as_deref);
+        let Filter { state, kind, key, text, group, member, node, from, to, error: _ } = self;
+        let optional = [kind, key, text, group, member, node, from, to].map(Option::as_deref);
         let values = [Some(*state)].into_iter().chain(optional);
         Filter::NAMES.into_iter().zip(values).filter_map(|(name, it)| Some((name, it?))).collect()
     }

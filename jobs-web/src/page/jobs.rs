@@ -85,6 +85,7 @@ fn search(frame: &Frame, view: &Jobs) -> Markup {
         || filter.text.is_some()
         || filter.group.is_some()
         || filter.member.is_some()
+        || filter.node.is_some()
         || filter.from.is_some()
         || filter.to.is_some();
     html! {
@@ -127,6 +128,10 @@ fn search(frame: &Frame, view: &Jobs) -> Markup {
             @if let Some(member) = &filter.member {
                 (hidden("member", member))
                 p { "Members of the group " span.mono { (member) } }
+            }
+            @if let Some(node) = &filter.node {
+                (hidden("node", node))
+                p { "On the node " span.t { (shown(node)) } }
             }
             span.row {
                 button { "Search" }
@@ -222,7 +227,10 @@ fn row(frame: &Frame, view: &Jobs, job: &JobRow, has_tick: bool, when: &str) -> 
                 }
             }
             @if view.filter.state != "dead" { td data-of="State" { (state_of(view.list.now, job)) } }
-            td.nowrap data-of=(when) { span { (relative(at, view.list.now)) " " span.sub { (clock(at, view.list.now)) } } }
+            td.nowrap data-of=(when) { span { (relative(at, view.list.now)) " " span.sub {
+                (clock(at, view.list.now))
+                @if let Some(node) = &job.node { " on " span.t { (shown(node)) } }
+            } } }
             td.num data-of="Attempt" { (attempts(job)) }
             @if view.filter.state == "completed" { td.num data-of="Took" { @match job.took_ms { Some(ms) => (span(ms)), None => span.zero { "–" } } } }
             @if view.filter.state != "completed" {
@@ -419,6 +427,11 @@ fn facts(frame: &Frame, view: &JobPage, trace_link: Option<&str>) -> Markup {
             div { dt { "Interruptions" } dd { (view.interruptions) } }
             @if let Some(claimed) = view.claimed {
                 div { dt { "Claimed" } dd { (relative(claimed, view.now)) div.soft.small { (absolute(claimed)) } } }
+            }
+            @if let Some(node) = &view.node {
+                div { dt { "Node" } dd {
+                    a.t href=(frame.link(&format!("jobs?state=running&node={}", encoded(node)))) { (shown(node)) }
+                } }
             }
             @if let Some(end) = view.lease_ends {
                 div { dt { "Lease ends" } dd { (relative(end, view.now)) div.soft.small { "unless it is renewed" } } }

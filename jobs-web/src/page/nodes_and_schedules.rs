@@ -58,7 +58,10 @@ fn node_row(frame: &Frame, node: &NodeRow, now: Time) -> Markup {
             td data-of="Running" {
                 span {
                     @let runs = node.in_flight.min(node.most_runs);
-                    span.nowrap { (runs) " of " (node.most_runs) }
+                    @let name = format!("{}/{}", node.host, node.pid);
+                    a.nowrap href=(frame.link(&format!("jobs?state=running&node={}", encoded(&name)))) {
+                        (runs) " of " (node.most_runs)
+                    }
                     @if runs < node.in_flight { span.sub { (node.in_flight - runs) " more are claimed" } }
                     (chart::meter(runs, node.most_runs, "Running, of what it can run at once"))
                 }

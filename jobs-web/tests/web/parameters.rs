@@ -17,8 +17,8 @@ const READS: [(&str, &[&str]); 23] = [
     (
         "jobs",
         &[
-            "state", "kind", "key", "text", "group", "member", "from", "to", "after", "before",
-            "limit",
+            "state", "kind", "key", "text", "group", "member", "node", "from", "to", "after",
+            "before", "limit",
         ],
     ),
     ("jobs/ID", &[]),
@@ -36,8 +36,8 @@ const READS: [(&str, &[&str]); 23] = [
     (
         "api/v1/jobs",
         &[
-            "state", "kind", "key", "text", "group", "member", "from", "to", "after", "before",
-            "limit",
+            "state", "kind", "key", "text", "group", "member", "node", "from", "to", "after",
+            "before", "limit",
         ],
     ),
     ("api/v1/jobs/ID", &[]),
@@ -59,7 +59,7 @@ fn reads_refuse_parameters_that_they_do_not_know() {
         get(&dashboard, &format!("/{}?{query}", path.replace("ID", &id.to_string())))
     };
     let every = [
-        "state", "kind", "key", "text", "group", "member", "from", "to", "after", "before",
+        "state", "kind", "key", "text", "group", "member", "node", "from", "to", "after", "before",
         "limit", "order", "step", "steps",
     ];
     for (path, known) in READS {
@@ -123,6 +123,9 @@ fn searches_may_have_empty_fields() {
     assert_eq!(found["key"], "line\nline");
     let found = filter("form=search&state=pending&text=&kind=&key=other&keep=key%3Dline%250Aline");
     assert_eq!(found["key"], "other");
+    let of_node = get(&dashboard, "/jobs?state=running&node=shop-3%2F4711");
+    assert!(of_node.text().contains("On the node"), "{}", of_node.text());
+    assert_eq!(get(&dashboard, "/jobs?state=pending&node=shop-3%2F4711").status, 400);
     let page = get(&dashboard, "/jobs?state=pending&key=line%0Aline");
     assert!(page.text().contains("name=\"keep\" value=\"key=line%0Aline\""), "{}", page.text());
     for wrong in ["form=search&keep=n%3D1", "keep=key%3Da", "form=search&kind=a&kind=b"] {

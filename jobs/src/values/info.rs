@@ -103,7 +103,8 @@ pub enum JobState {
 /// `payload`. Times are RFC 3339 in UTC, `2026-11-22T10:00:00.000Z`, in `{:?}` too. `payload` is the job's own JSON;
 /// the members of its objects are sorted by name, and a number of more than 64 bits is rounded. If the payload is not
 /// JSON, `payload` is `null`, and `payload_text` or `payload_hex` has the payload. A job with a partition has
-/// `partition` too, a member of a group has `group`, and a job with a retry policy of its own has `max_retries`.
+/// `partition` too, a member of a group has `group`, and a job with a retry policy of its own has `max_retries`. A job that
+/// is claimed or runs has `node`.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct JobInfo {
@@ -142,6 +143,9 @@ pub struct JobInfo {
     /// When its claim ends unless its process renews it, if it is claimed or runs, and is on a server: see
     /// [`Builder::lease`](crate::Builder::lease).
     pub lease_ends: Option<SystemTime>,
+    /// The process that has claimed it, if it is claimed or runs, and the store knows the process:
+    /// [`NodeInfo::name`](crate::NodeInfo::name).
+    pub node: Option<String>,
     /// When it died, if it is dead.
     pub died: Option<SystemTime>,
     /// When it ended, if it is dead, or if it is kept.
@@ -419,7 +423,13 @@ impl Serialize for JobInfo {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let payload = Payload::of(&self.payload);
         let is_json = matches!(payload, Payload::Json(_));
-        let more = [!is_json, self.partition.is_some(), self.group.is_some(), self.retry.is_some()];
+        let more = [
+            !is_json,
+            self.partition.is_some(),
+            self.group.is_some(),
+            self.retry.is_some(),
+            self.node.is_some(),
+        ];
         let fields = 19 + more.into_iter().filter(|is_there| *is_there).count();
         let mut job = serializer.serialize_struct("JobInfo", fields)?;
         job.serialize_field("id", &self.id)?;
@@ -444,6 +454,9 @@ impl Serialize for JobInfo {
         job.serialize_field("headers", &self.headers)?;
         job.serialize_field("claimed", &self.claimed.map(Rfc3339))?;
         job.serialize_field("lease_ends", &self.lease_ends.map(Rfc3339))?;
+        if let Some(node) = &self.node {
+            job.serialize_field("node", node)?;
+        }
         job.serialize_field("died", &self.died.map(Rfc3339))?;
         job.serialize_field("ended", &self.ended.map(Rfc3339))?;
         job.serialize_field("took_ms", &self.took.map(|took| took.as_millis() as u64))?;
@@ -491,6 +504,7 @@ impl fmt::Debug for JobInfo {
             .field("headers", &self.headers)
             .field("claimed", &self.claimed.map(Rfc3339))
             .field("lease_ends", &self.lease_ends.map(Rfc3339))
+            .field("node", &self.node)
             .field("died", &self.died.map(Rfc3339))
             .field("ended", &self.ended.map(Rfc3339))
             .field("took", &self.took)
@@ -572,6 +586,7 @@ mod tests {
             headers: [("tenant".to_owned(), "acme".to_owned())].into(),
             claimed: None,
             lease_ends: None,
+            node: None,
             died: Some(UNIX_EPOCH),
             ended: Some(UNIX_EPOCH),
             took: Some(Duration::from_millis(12)),

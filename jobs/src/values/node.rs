@@ -49,6 +49,13 @@ pub struct NodeInfo {
 }
 
 impl NodeInfo {
+    /// Returns its name, for people: `shop-3/4711`. [`AttemptError::node`](crate::AttemptError::node) and
+    /// [`JobInfo::node`](crate::JobInfo::node) have it too.
+    #[must_use]
+    pub fn name(&self) -> String {
+        format!("{}/{}", self.host, self.pid)
+    }
+
     /// Says whether the node was seen within the 30 seconds before `now`. On a server a node that was not has ended,
     /// or cannot reach the server. On a file it may be idle.
     #[must_use]

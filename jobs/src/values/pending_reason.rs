@@ -205,6 +205,7 @@ mod tests {
             headers: Default::default(),
             claimed: None,
             lease_ends: None,
+            node: None,
             died: None,
             ended: None,
             took: None,

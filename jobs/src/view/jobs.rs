@@ -69,6 +69,9 @@ pub struct JobFilter {
     pub group: Option<JobId>,
     /// A member of this group of jobs.
     pub member_of: Option<GroupId>,
+    /// That this process has claimed: [`NodeInfo::name`](crate::NodeInfo::name). Of other lists than
+    /// [`ListState::Running`] it is none.
+    pub node: Option<String>,
     /// Due at this time or later.
     pub from: Option<SystemTime>,
     /// Due at this time or earlier.
@@ -139,6 +142,8 @@ pub struct JobRow {
     pub claimed: Option<Time>,
     /// When its claim ends unless its process renews it, if it runs and is on a server.
     pub lease_ends: Option<Time>,
+    /// The process that has claimed it, if that is known.
+    pub node: Option<String>,
     /// When it ended.
     pub ended: Option<Time>,
     /// How long its last run took, if it has completed.
@@ -196,6 +201,8 @@ pub struct JobPage {
     pub claimed: Option<Time>,
     /// When its claim ends unless its process renews it, if it runs and is on a server.
     pub lease_ends: Option<Time>,
+    /// The process that has claimed it, if that is known.
+    pub node: Option<String>,
     /// When it ended.
     pub ended: Option<Time>,
     /// How long its last run took, if it has completed.
@@ -455,6 +462,7 @@ impl View {
             waits_for,
             claimed: job.claimed.map(Time::from),
             lease_ends: job.lease_ends.map(Time::from),
+            node: job.node.clone(),
             ended: job.ended.map(Time::from),
             took_ms: job.took.map(|took| took.as_millis() as u64),
             actions: actions(job.state).to_vec(),
@@ -571,7 +579,11 @@ impl JobFilter {
     fn is_more_than_a_group(&self) -> bool {
         let texts = [&self.key, &self.text, &self.error];
         let is_text = texts.into_iter().any(Option::is_some);
-        is_text || self.member_of.is_some() || self.from.is_some() || self.to.is_some()
+        is_text
+            || self.node.is_some()
+            || self.member_of.is_some()
+            || self.from.is_some()
+            || self.to.is_some()
     }
 
     /// Says whether each record has to be looked at.
@@ -580,6 +592,7 @@ impl JobFilter {
             || self.error.is_some()
             || self.group.is_some()
             || self.member_of.is_some()
+            || self.node.is_some()
             || self.state == ListState::Retrying
             || (self.key.is_some() && self.pending_key().is_none())
     }
@@ -633,6 +646,7 @@ impl JobFilter {
             && is(&self.kind, Some(&job.kind))
             && is(&self.key, job.key.as_deref())
             && self.error.as_ref().is_none_or(|text| error_of(job).contains(text))
+            && is(&self.node, job.node.as_deref())
             && self.member_of.is_none_or(|group| job.group == Some(group))
             && (self.group.is_none() || self.takes_group(&job.kind, &first_line()))
             && self.text.as_ref().is_none_or(|text| redactor.has(job, &text.to_lowercase()))
@@ -657,6 +671,9 @@ impl fmt::Display for JobFilter {
         }
         if let Some(group) = &self.member_of {
             write!(f, " that are members of {group}")?;
+        }
+        if let Some(node) = &self.node {
+            write!(f, " on the node {node:?}")?;
         }
         let mut and = " with";
         for (name, text) in
@@ -733,6 +750,7 @@ impl JobRow {
             error: job.error.as_ref().map(error),
             claimed: job.claimed.map(Time::from),
             lease_ends: job.lease_ends.map(Time::from),
+            node: job.node.clone(),
             ended: job.ended.map(Time::from),
             took_ms: job.took.map(|took| took.as_millis() as u64),
             progress: job.progress.as_ref().map(progress),
@@ -800,7 +818,8 @@ fn timeline(job: &JobInfo, redactor: &Redactor) -> Vec<TimelineStep> {
     let attempt = Some(job.attempt);
     match job.state {
         JobState::Running | JobState::Claimed => {
-            steps.push(TimelineStep { attempt, ..step(job.state.word(), job.claimed) });
+            let node = job.node.clone();
+            steps.push(TimelineStep { attempt, node, ..step(job.state.word(), job.claimed) });
         }
         JobState::Completed | JobState::Dead | JobState::Cancelled => {
             steps.push(TimelineStep { attempt, ..step(job.state.word(), job.ended) });

@@ -4,6 +4,7 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
+use tickwheel_jobs::view::{JobFilter, ListState, Number, View};
 use tickwheel_jobs::{Fail, JobInfo, Keep, Retry, Run};
 
 use super::{Charge, DAY, LONG, MS, SECOND, asker, pause, run_all};
@@ -13,7 +14,8 @@ use crate::support::on_stores;
 const AHEAD: Duration = Duration::from_millis(50);
 
 /// P39: A job that runs shows to every process when it was claimed, and on a server when its lease ends, which its
-/// process renews. A job that waits, also for its next attempt, and a job that has ended show neither.
+/// process renews; and which process that is. A job that waits, also for its next attempt, and a job that has ended show
+/// none of it.
 #[test]
 fn run_shows_when_it_was_claimed_and_when_its_lease_ends() {
     on_stores(|store| {
@@ -31,7 +33,8 @@ fn run_shows_when_it_was_claimed_and_when_its_lease_ends() {
         let asker = asker(store, &jobs);
         let id = jobs.insert(DAY, Charge(1)).unwrap();
         let job = || asker.get(id).unwrap().unwrap();
-        let nothing = |job: JobInfo| assert_eq!((job.claimed, job.lease_ends), (None, None));
+        let nothing =
+            |job: JobInfo| assert_eq!((job.claimed, job.lease_ends, job.node), (None, None, None));
         nothing(job());
         let mut claims = Vec::new();
         for attempt in 1..=2 {
@@ -42,6 +45,15 @@ fn run_shows_when_it_was_claimed_and_when_its_lease_ends() {
             let claimed = info.claimed.unwrap();
             assert!(claimed + AHEAD >= info.due && claimed < info.due + LONG, "{info:?}");
             claims.push(claimed);
+            let node = jobs.nodes().unwrap().pop().expect("the process is noted").name();
+            assert_eq!(info.node.as_ref(), Some(&node));
+            let view = View::new(asker.clone());
+            for (name, many) in [(node, 1), ("shop-3/4711".to_owned(), 0)] {
+                let mut of_node = JobFilter::new(ListState::Running);
+                of_node.node = Some(name);
+                assert_eq!(view.jobs(&of_node, None, 9).unwrap().rows.len(), many);
+                assert_eq!(view.count(&of_node).unwrap(), Number::exactly(many as u64));
+            }
             if let Some(first) = info.lease_ends {
                 assert!(first > claimed && first < claimed + LONG, "{info:?}");
                 let is_renewed = || job().lease_ends.is_some_and(|end| end > first);

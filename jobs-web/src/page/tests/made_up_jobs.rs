@@ -20,6 +20,7 @@ fn filter(state: &'static str) -> Filter {
         group: None,
         error: None,
         member: None,
+        node: None,
         from: None,
         to: None,
     }

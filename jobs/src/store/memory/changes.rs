@@ -19,6 +19,7 @@ use crate::values::group::{GroupError, GroupId, GroupInfo};
 use crate::values::id::JobId;
 use crate::values::info::{Cancel, JobInfo, JobState};
 use crate::values::job::{Extra, group_of};
+use crate::values::node;
 use crate::values::setting;
 use crate::values::setting::Keep;
 use crate::values::time::Millis;
@@ -318,7 +319,8 @@ impl Memory {
             };
             let progress = claim.progress.clone();
             let claimed = Some(claim.at.to_system());
-            return Some(JobInfo { progress, claimed, ..record.info(id, JobState::Running) });
+            let node = Some(node::name().to_owned());
+            return Some(JobInfo { progress, claimed, node, ..record.info(id, JobState::Running) });
         }
         let ended = self.ended.get(&id)?;
         let kept = ended.job.as_ref()?;

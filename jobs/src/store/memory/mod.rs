@@ -134,6 +134,7 @@ impl JobRecord {
             headers: shown.headers,
             claimed: None,
             lease_ends: None,
+            node: None,
             died: None,
             ended: None,
             took: None,

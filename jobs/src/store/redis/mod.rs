@@ -84,8 +84,8 @@ pub(crate) struct Redis {
     listener: Option<Listener>,
     stats: StoreStats,
     pid: u32,
-    /// The number of this node, once it was noted.
-    node: Option<String>,
+    /// This node was noted.
+    is_noted: bool,
     /// This process has added the queue to the list of queues.
     is_listed: bool,
 }
@@ -123,7 +123,7 @@ impl Redis {
             listener: None,
             stats: StoreStats::default(),
             pid: std::process::id(),
-            node: None,
+            is_noted: false,
             is_listed: false,
         }
     }
@@ -176,11 +176,7 @@ impl Redis {
         }
         known.map_err(|fault| fault.into_apply_error(false))?;
         let calls = operations::calls(batch.ops, |op| !is_held_back(op));
-        for op in batch.ops {
-            if let Op::PutNode { id, .. } = op {
-                self.node = Some(id.clone());
-            }
-        }
+        self.is_noted |= batch.ops.iter().any(|op| matches!(op, Op::PutNode { .. }));
         let claim = batch.claim.as_ref().filter(|_| self.claiming.handles_any());
         if claim.is_some() {
             self.claiming.prepare(batch.number, claims::random());
@@ -375,11 +371,11 @@ impl Store for Redis {
 
     fn close(mut self: Box<Self>) -> Result<(), StoreError> {
         let is_mine = self.pid == std::process::id();
-        if let Some(node) = self.node.take().filter(|_| is_mine && self.connection.is_open()) {
+        if self.is_noted && is_mine && self.connection.is_open() {
             // A server that does not answer soon forgets the node after a day.
             self.connection.until = present().checked_add(CLOSING);
             let mut cmd = redis::cmd("HDEL");
-            cmd.arg(self.keys.nodes()).arg(node);
+            cmd.arg(self.keys.nodes()).arg(&self.owner);
             let _ = self.plain(cmd);
         }
         Ok(())

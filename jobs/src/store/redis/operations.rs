@@ -349,9 +349,8 @@ fn push_one(call: &mut ScriptCall, change: &Op) {
             push_all(call, Operation::Release, &[&id_bytes(*id), &token(*fence), interrupted]);
         }
         Op::Purge => push_all(call, Operation::Purge, &[]),
-        Op::PutNode { id, node } => {
-            push_all(call, Operation::PutNode, &[id.as_bytes(), node.as_bytes()]);
-        }
+        // The number of a node is that of its connections, which the fences of its claims have.
+        Op::PutNode { id: _, node } => push_all(call, Operation::PutNode, &[node.as_bytes()]),
         Op::PutProgress { id, fence, value } => {
             push_all(call, Operation::PutProgress, &[&id_bytes(*id), &token(*fence), value]);
         }

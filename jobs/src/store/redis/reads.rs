@@ -441,9 +441,13 @@ fn time_or_none(time: &Value) -> Result<Option<Millis>, StoreError> {
 /// Reads an answer. It is empty if the job does not exist, or if the script could not read its record.
 pub(super) fn info(fields: &[Value]) -> Result<Option<JobInfo>, StoreError> {
     let [id, state, due, own, record, progress, claim @ ..] = fields else { return Ok(None) };
-    let (claimed, lease_ends) = match claim {
-        [number, lease_end] => (time_of_fence(number)?, time_or_none(lease_end)?),
-        _ => (None, None),
+    let (claimed, lease_ends, node) = match claim {
+        [number, lease_end, node] => {
+            let node = String::from_utf8_lossy(bytes(node)?).into_owned();
+            let node = Some(node).filter(|node| !node.is_empty());
+            (time_of_fence(number)?, time_or_none(lease_end)?, node)
+        }
+        _ => (None, None, None),
     };
     let record = read_record(bytes(record)?)?;
     let state = match (&record.end, bytes(state)?) {
@@ -471,6 +475,7 @@ pub(super) fn info(fields: &[Value]) -> Result<Option<JobInfo>, StoreError> {
         headers,
         claimed: claimed.map(Millis::to_system),
         lease_ends: lease_ends.map(Millis::to_system),
+        node,
         died: ended.filter(|_| state == JobState::Dead),
         ended,
         took: record.end.as_ref().map(|end| Duration::from_millis(end.took)),

@@ -390,7 +390,7 @@ impl State {
     }
 }
 
-fn nodes(tables: Tables<'_>) -> Result<Vec<NodeInfo>, StoreError> {
+pub(super) fn nodes(tables: Tables<'_>) -> Result<Vec<NodeInfo>, StoreError> {
     let nodes = tables.all("SELECT seen, value FROM {p}node ORDER BY id", [], |row| {
         Ok((millis_of(row, 0)?, row.get::<_, String>(1)?))
     })?;

@@ -17,6 +17,7 @@ use foldhash::{HashMap, HashSet};
 use rusqlite::params;
 
 use super::State;
+use super::apply_op::nodes;
 use super::kept::KeptList;
 use super::schema::{
     ClaimedAt, JobRow, KindCounts, KindRow, MILLIS_PER_HOUR, Place, Table, hour_of, id_bytes,
@@ -296,7 +297,9 @@ impl State {
             [id_bytes(job.id)],
             |row| row.get(0),
         )?;
-        Ok(JobInfo { claimed, progress, ..job.info(kind, JobState::Running) })
+        // One process runs the jobs of a file: the one that was noted last.
+        let node = nodes(tables)?.into_iter().max_by_key(|node| node.seen).map(|node| node.name());
+        Ok(JobInfo { claimed, progress, node, ..job.info(kind, JobState::Running) })
     }
 
     /// Returns the positions of the first `limit` later jobs of a kind behind `after`.

@@ -374,6 +374,7 @@ impl JobRow {
             headers,
             claimed: None,
             lease_ends: None,
+            node: None,
             died: None,
             ended: None,
             took: None,

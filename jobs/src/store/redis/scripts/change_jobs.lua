@@ -337,8 +337,8 @@ end
 
 -- Notes that a node is there: the time, and what is known of it.
 operations.put_node = function()
-  local id, node = args(2)
-  redis.call('HSET', nodes, id, string.format('%.0f', now) .. ' ' .. node)
+  local node = args(1)
+  redis.call('HSET', nodes, owner, string.format('%.0f', now) .. ' ' .. node)
   return DONE
 end
 

@@ -4,8 +4,22 @@
 -- Returns { 'ok', microseconds, jobs }: for each job a list, which is empty if there is no such job, or if its
 -- record makes no sense. The list has its id; its state: `pending`, `ended`, `running` if the caller has claimed
 -- the job, `claimed` if another process has; its due time; '1' if it holds its key; its record; the progress of its run,
--- or ''. That of a claimed job has two more: the number of its fence, and when its lease ends.
+-- or ''. That of a claimed job has three more: the number of its fence, when its lease ends, and the name of the node,
+-- or '' if none is noted.
 -- The list of jobs ends early once what it has exceeds the limit.
+
+-- The names of nodes by their number, as far as they were read.
+local names = {}
+
+local function name_of(node)
+  if node and not names[node] then
+    local row = redis.pcall('HGET', nodes, node)
+    local is_read, its = pcall(cjson.decode, type(row) == 'string' and string.match(row, '^%d+ (.*)$') or '')
+    local is_node = is_read and type(its) == 'table' and type(its.host) == 'string' and type(its.pid) == 'number'
+    names[node] = is_node and its.host .. '/' .. string.format('%.0f', its.pid) or ''
+  end
+  return node and names[node] or ''
+end
 
 local most_bytes = tonumber(args(1))
 local found, bytes = {}, 0
@@ -33,7 +47,7 @@ while at <= #ARGV and bytes <= most_bytes do
       local its_progress = redis.call('HGET', progress, id) or ''
       bytes = bytes + #its_progress
       found[#found + 1] = { id, state, time, own, record, its_progress,
-        string.format('%.0f', claim.number), lease_end }
+        string.format('%.0f', claim.number), lease_end, name_of(claim.owner) }
     else
       local score = redis.call('ZSCORE', due[job.kind], id)
       local time = score and string.format('%.0f', time_of(tonumber(score)))
