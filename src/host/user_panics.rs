@@ -72,22 +72,6 @@ impl Panic {
             None => self.payload.downcast_ref::<String>().map(String::as_str),
         }
     }
-
-    /// Returns a reference to the payload, if it is a `T`.
-    #[must_use]
-    pub fn downcast_ref<T: 'static>(&self) -> Option<&T> {
-        self.payload.downcast_ref()
-    }
-
-    /// Returns the payload, if it is a `T`.
-    ///
-    /// # Errors
-    ///
-    /// Returns the panic unchanged if its payload has another type.
-    pub fn downcast<T: 'static>(self) -> Result<Box<T>, Panic> {
-        let Panic { handle, payload } = self;
-        payload.downcast().map_err(|payload| Panic { handle, payload })
-    }
 }
 
 impl fmt::Debug for Panic {

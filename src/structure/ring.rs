@@ -30,7 +30,6 @@
 //!   `FAR` is no cycle number, so even after the longest jump it cannot equal one that has come round again.
 
 use core::ops::Range;
-use core::time::Duration;
 
 use super::slots::Slots;
 use crate::values::error::GeometryError;
@@ -391,15 +390,6 @@ impl Geometry {
     pub fn range(&self) -> Span {
         self.range
     }
-
-    /// Returns [`Geometry::range`] as a time, for ticks of this length; [`Duration::MAX`] if that
-    /// is too short to hold it.
-    #[must_use]
-    pub fn range_at(&self, tick: Duration) -> Duration {
-        let nanos = u128::from(self.range.get()).saturating_mul(tick.as_nanos());
-        let seconds = u64::try_from(nanos / 1_000_000_000);
-        seconds.map_or(Duration::MAX, |s| Duration::new(s, (nanos % 1_000_000_000) as u32))
-    }
 }
 
 impl Default for Geometry {
@@ -535,14 +525,5 @@ mod tests {
     #[test]
     fn default_geometry_is_four_levels_of_256() {
         assert_eq!(Geometry::levels(&[256; 4]), Ok(Geometry::default()));
-    }
-
-    /// `range_at` is slots times tick, and saturates at `Duration::MAX`.
-    #[test]
-    fn range_in_time_saturates() {
-        let ring = Geometry::ring(3600).unwrap();
-        assert_eq!(ring.range_at(Duration::from_secs(1)), Duration::from_secs(3600));
-        assert_eq!(ring.range_at(Duration::from_micros(1)), Duration::from_micros(3600));
-        assert_eq!(ring.range_at(Duration::MAX), Duration::MAX);
     }
 }

@@ -108,7 +108,7 @@ fn counted() -> (Arc<()>, impl Fn() -> usize) {
 fn reporting() -> (Builder, Receiver<&'static str>) {
     let (sender, receiver) = channel();
     let builder = Wheel::builder().on_panic(move |panic| {
-        sender.send(*panic.downcast::<&'static str>().unwrap()).unwrap();
+        sender.send(*panic.payload.downcast::<&'static str>().unwrap()).unwrap();
     });
     (builder, receiver)
 }

@@ -272,8 +272,8 @@ struct TouchyKeys {
 impl TouchyKeys {
     fn new() -> TouchyKeys {
         let (sender, reported) = channel();
-        let builder = Wheel::builder().shards(3).on_panic(move |payload| {
-            let _ = sender.send(*payload.downcast::<Trouble>().unwrap());
+        let builder = Wheel::builder().shards(3).on_panic(move |panic| {
+            let _ = sender.send(*panic.payload.downcast::<Trouble>().unwrap());
         });
         let (wheel, driver) = builder.manual().unwrap();
         let keys = Keyed::with_hasher(wheel.scheduler(), BuildHasherDefault::default());

@@ -264,7 +264,7 @@ fn stop_with_a_limit_does_not_wait_for_a_report_of_a_refusal() {
     let ((told, is_told), (go, goes)) = (channel(), channel());
     let (told, goes) = (Mutex::new(told), Mutex::new(goes));
     let (boundary, _handler) = UnwindBoundary::new(Some(Box::new(move |panic: Panic| {
-        lock(&told).send(panic.downcast::<ConfigError>().unwrap().to_string()).unwrap();
+        lock(&told).send(panic.payload.downcast::<ConfigError>().unwrap().to_string()).unwrap();
         lock(&goes).recv().unwrap();
     })));
     let engine = engine_with(Clock::monotonic(), boundary);
