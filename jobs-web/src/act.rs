@@ -3,8 +3,9 @@
 //!
 //! Ground rules:
 //!
-//! - A browser gets a question before an action that loses something or cannot be taken back, that stops something, or
-//!   that makes a pending job due or a schedule run now. A JSON client does not: it names the job itself. A bulk asks
+//! - A browser gets a question before an action that loses something or cannot be taken back (`delete`, `cancel`,
+//!   `unschedule`, `seal`), that pauses, or that runs a job: `run`, `again`, a `reschedule` to now. It gets none before
+//!   `retry`, `resume`, `stop` and a later time. A JSON client does not: it names the job itself. A bulk asks
 //!   both: without `confirm` it says its number and scope, and does nothing.
 //! - The `confirm` of a bulk is the number that the question had, and bounds the change. A bulk that matches more by
 //!   then asks again.
@@ -84,7 +85,7 @@ pub(crate) fn act(
         Act::Group(id, _) => (format!("the group {id}"), Vec::new()),
     };
     let name = name(act);
-    let runs_now = is_run_now(reader, act, &task.params)?;
+    let runs_now = is_run_now(reader, act, &task.params);
     let loses = matches!(name, "delete" | "cancel" | "unschedule" | "seal");
     let asks = loses || matches!(name, "pause" | "run" | "again") || runs_now;
     let is_confirmed = task.params.is_set("confirm")?;
@@ -135,17 +136,21 @@ pub(crate) fn act(
 fn not_inserted(error: InsertErrorKind) -> Problem {
     match error {
         InsertErrorKind::Store(error) => error.into(),
+        InsertErrorKind::Invalid(error) => StoreError::Invalid(error).into(),
+        InsertErrorKind::Closed => StoreError::Closed.into(),
         InsertErrorKind::Unknown(_) => {
             Problem { status: 502, error: "unknown", message: error.to_string() }
         }
-        _ => Problem { status: 503, error: "closed", message: error.to_string() },
+        _ => Problem { status: 409, error: "not_inserted", message: error.to_string() },
     }
 }
 
-/// Says whether a job is made due now: a reschedule without a time, or to one that has come.
-fn is_run_now(reader: &Reader<'_>, act: &Act, params: &Params) -> Result<bool, Problem> {
+/// Says whether a job is made due now: a reschedule without a time, or to one that has come. The action itself refuses
+/// a time that cannot be read.
+fn is_run_now(reader: &Reader<'_>, act: &Act, params: &Params) -> bool {
     let now = reader.view().now().to_system();
-    Ok(matches!(act, Act::Job(_, JobVerb::Reschedule)) && when(params, now)? <= now)
+    matches!(act, Act::Job(_, JobVerb::Reschedule))
+        && when(params, now).is_ok_and(|when| when <= now)
 }
 
 /// Returns how many members of a group have not ended.
@@ -416,8 +421,12 @@ fn do_job(reader: &Reader<'_>, params: &Params, id: JobId, verb: JobVerb) -> Res
             if job.ended.is_none() {
                 (false, String::new())
             } else {
-                let new = client.insert_copy(&job, Duration::ZERO).map_err(not_inserted)?;
-                let text = format!("The job {new} is the same again, and due now.");
+                let new = match made_from_form(reader, params, &format!("again {id}"))? {
+                    Some(new) => client.insert_copy_once(&job, new),
+                    None => client.insert_copy(&job, Duration::ZERO),
+                };
+                let new = new.map_err(not_inserted)?;
+                let text = format!("The job {new} was inserted as a copy, and is due now.");
                 return Ok(Did { job: Some(new), ..Did::all(text, 1) });
             }
         }
@@ -481,6 +490,18 @@ fn do_group(reader: &Reader<'_>, id: GroupId, verb: GroupVerb) -> Result<Did, Pr
     }
 }
 
+/// Returns the id of the job that an action makes: from that of its form, so two processes that get the form make one
+/// job.
+fn made_from_form(
+    reader: &Reader<'_>,
+    params: &Params,
+    action: &str,
+) -> Result<Option<JobId>, Problem> {
+    let queue = &reader.queue().name;
+    let named = |once| JobId::named(&format!("{} {queue} {action} {once}", queue.len()));
+    Ok(params.name("once")?.map(named))
+}
+
 fn do_schedule(reader: &Reader<'_>, params: &Params, verb: ScheduleVerb) -> Result<Did, Problem> {
     let (client, name) = (reader.client(), &params.required("schedule")?);
     let gone = || {
@@ -488,13 +509,7 @@ fn do_schedule(reader: &Reader<'_>, params: &Params, verb: ScheduleVerb) -> Resu
         Problem { status: 404, error: "not_found", message }
     };
     if verb == ScheduleVerb::Run {
-        // The id of the job is made from that of the form, so two processes that get the form make one job.
-        let queue = &reader.queue().name;
-        let id = params.name("once")?.map(|once| {
-            let (of_queue, of_name) = (queue.len(), name.len());
-            JobId::named(&format!("run {of_queue} {queue} {of_name} {name} {once}"))
-        });
-        let id = match id {
+        let id = match made_from_form(reader, params, &format!("run {} {name}", name.len()))? {
             Some(id) => client.schedules().run_once(name, id)?,
             None => client.schedules().run(name)?,
         };

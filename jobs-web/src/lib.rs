@@ -8,15 +8,15 @@
 //! - A page and its JSON are made from the same rows, those of [`tickwheel_jobs::view`]. A page is a function of its
 //!   frame and its rows, and reads nothing else.
 //! - Every link and every form is made by `Frame::link`, so a dashboard works under any prefix.
-//! - A form posts to the same path as a JSON client, `api/v1/jobs/{id}/retry`, with the field `back`: the page
-//!   that the answer leads to (`Frame::here`). Before an action that loses, stops or starts something the answer is
-//!   a question, which the reader confirms: the field `confirm`. The field `once` is the id of the form.
+//! - A form posts to the same path as a JSON client, `api/v1/jobs/{id}/retry`, with the field `back`: the page that the
+//!   answer leads to (`Frame::here`). The answer may be a question (`act.rs` says before what), which the reader
+//!   confirms: the field `confirm`. The field `once` is the id of the form.
 //!
 //! | form | posts to | fields |
 //! | --- | --- | --- |
-//! | one job | `api/v1/jobs/{id}/retry`, `/delete`, `/cancel`, `/reschedule` | `back`; `when` of a reschedule: `5m`, `2h 30m`, `3d`, or RFC 3339; without it: now |
+//! | one job | `api/v1/jobs/{id}/retry`, `/again`, `/delete`, `/cancel`, `/reschedule` | `back`; `when` of a reschedule: `5m`, `2h 30m`, `3d`, or RFC 3339; without it: now |
 //! | some jobs of a list | `api/v1/bulk` | `back`, `action`, `id` once for each job, `when` |
-//! | all jobs of a list or a group | `api/v1/bulk` | `back`, `action`, `when`, and the parameters of the list: `state`, `kind`, `key`, `text`, `group`, `member`, `from`, `to`; `all` without a filter |
+//! | all jobs of a list or a group | `api/v1/bulk` | `back`, `action`, `when`, and the parameters of the list: `state`, `kind`, `key`, `text`, `group`, `member`, `node`, `from`, `to`; `all` without a filter |
 //! | the queue | `api/v1/queue/pause`, `/resume` | `back` |
 //! | a kind | `api/v1/kinds/pause`, `/resume` | `back`, `kind` |
 //! | a schedule | `api/v1/schedules/run`, `/pause`, `/resume`, `/unschedule` | `back`, `schedule` |

@@ -34,7 +34,8 @@ pub enum Access {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Action {
-    /// Its name: `retry`, `delete`, `cancel`, `reschedule`, `run`, `unschedule`, `pause`, `resume`, `seal`, `stop`.
+    /// Its name: `retry`, `again`, `delete`, `cancel`, `reschedule`, `run`, `unschedule`, `pause`, `resume`,
+    /// `seal`, `stop`.
     pub name: &'static str,
     /// The queue.
     pub queue: String,

@@ -222,7 +222,8 @@ impl Responder {
     /// Returns the frame of the page that a request leads to: that of the first queue, if its own does not exist.
     fn frame(&self, task: &Task) -> Frame {
         let queues = &self.settings.queues;
-        let at = queue_of(&self.settings, &task.params).unwrap_or(0);
+        let found = queue_of(&self.settings, &task.params).ok();
+        let at = found.unwrap_or(0);
         let (root, tab, path) = match &task.route {
             Route::Read(read, _) => (task.route.root(), tab(read), read.path()),
             Route::Act(act) => (act::root(act), Tab::None, act::default_back(act)),
@@ -250,7 +251,7 @@ impl Responder {
                 .enumerate()
                 .map(|(number, queue)| QueueLink {
                     name: queue.name.clone(),
-                    is_current: number == at,
+                    is_current: found == Some(number),
                     link: link(number, &queue.name),
                 })
                 .collect(),

@@ -107,7 +107,7 @@ pub(crate) struct Job {
 pub(crate) struct Question {
     /// `retry`, `delete`, `cancel`, `reschedule`, `unschedule`, ..
     pub(crate) action: &'static str,
-    /// How many jobs it is about; none if it is about a schedule or a kind.
+    /// How many jobs it is about; none if the question is about no number of jobs.
     pub(crate) jobs: Option<Number>,
     /// How many were confirmed, if that was asked before and there are more by now.
     pub(crate) confirmed: Option<Number>,

@@ -76,7 +76,7 @@ async function refresh() {
       if (to && !selected && !ticked(part).length) morph(part, to);
     }
     if (focused !== document.activeElement && focused.isConnected) focused.focus({ preventScroll: true });
-    answered = Date.now();
+    if (!still) answered = Date.now();
   } catch (error) {
     problem = error.message.startsWith("the server") ? error.message : "the server does not answer";
   }
@@ -99,7 +99,10 @@ function stop() {
   if (!button) return;
   still = !still;
   button.setAttribute("aria-pressed", still);
-  if (still) return;
+  if (still) {
+    $("#stale").hidden = true;
+    return;
+  }
   seen = Date.now();
   tick();
 }
@@ -151,16 +154,20 @@ addEventListener("keydown", (event) => {
   event.preventDefault();
   KEYS[event.key]();
 });
-/* Copies a text. A page without TLS has no clipboard, and a browser may refuse it: then the text is selected. */
+/* Copies a text: the whole of a download, or what an element shows. A page without TLS has no clipboard, and a browser
+   may refuse it: then the element is selected. */
 async function copy(button) {
-  const of = $(button.dataset.copy);
+  const of = $(button.dataset.copy), whole = button.dataset.whole;
   try {
-    await navigator.clipboard.writeText(of.textContent);
-    button.textContent = "Copied";
+    const answer = whole && await fetch(whole);
+    if (answer && !answer.ok) throw new Error(`the server answers with the status ${answer.status}`);
+    await navigator.clipboard.writeText(answer ? await answer.text() : of.textContent);
+    button.firstChild.data = "Copied";
   } catch {
     getSelection().selectAllChildren(of);
-    button.textContent = "Selected";
+    button.firstChild.data = "Selected";
   }
+  setTimeout(() => { button.firstChild.data = "Copy"; }, 4000);
 }
 
 addEventListener("click", (event) => {

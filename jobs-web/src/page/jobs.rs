@@ -80,14 +80,7 @@ fn search(frame: &Frame, view: &Jobs) -> Markup {
         let hint = field.as_deref().filter(|text| !typed.contains(text)).unwrap_or_default();
         shown(hint).to_string()
     };
-    let has_filter = filter.kind.is_some()
-        || filter.key.is_some()
-        || filter.text.is_some()
-        || filter.group.is_some()
-        || filter.member.is_some()
-        || filter.node.is_some()
-        || filter.from.is_some()
-        || filter.to.is_some();
+    let has_filter = filter.pairs().len() > 1;
     html! {
         form.fields role="search" action={ (frame.root) "jobs" } {
             (queue(frame))
@@ -130,7 +123,6 @@ fn search(frame: &Frame, view: &Jobs) -> Markup {
                 p { "Members of the group " span.mono { (member) } }
             }
             @if let Some(node) = &filter.node {
-                (hidden("node", node))
                 p { "On the node " span.t { (shown(node)) } }
             }
             span.row {
@@ -141,15 +133,18 @@ fn search(frame: &Frame, view: &Jobs) -> Markup {
     }
 }
 
-/// Returns the filters whose text no field can hold, as a query, and the texts that a field can.
+/// Returns the filters that have no field, or whose text no field can hold, as a query; and the texts that a field can.
 fn kept(filter: &Filter) -> (String, Vec<&str>) {
     let given = [("text", &filter.text), ("kind", &filter.kind), ("key", &filter.key)];
     let given: Vec<(&str, &str)> =
         given.into_iter().filter_map(|(name, value)| Some((name, value.as_deref()?))).collect();
     let (kept, typed) = split("", &given);
+    let kept = kept.trim_start_matches('?');
+    let node = filter.node.as_deref().map(|node| format!("node={}", encoded(node)));
+    let kept = [Some(kept.to_owned()).filter(|kept| !kept.is_empty()), node];
     let times = [filter.from.as_deref(), filter.to.as_deref()].into_iter().flatten();
     let typed = typed.into_iter().map(|(_, value)| value).chain(times).collect();
-    (kept.trim_start_matches('?').to_owned(), typed)
+    (kept.into_iter().flatten().collect::<Vec<_>>().join("&"), typed)
 }
 
 fn nothing(view: &Jobs, name: &str) -> Markup {
@@ -157,10 +152,11 @@ fn nothing(view: &Jobs, name: &str) -> Markup {
     let text = match filter.state {
         _ if view.older.is_some() => "None in the part that was searched. The list goes on.",
         _ if view.newer.is_some() => "This was the last page.",
-        _ if filter.member.is_some() => "No member of the group is in this state.",
-        _ if filter.kind.is_some() || filter.key.is_some() || filter.text.is_some() => {
+        // The state itself is one of them.
+        _ if filter.pairs().len() > 1 + usize::from(filter.member.is_some()) => {
             "No job matches. Upper and lower case of the text are the same; kind and key match as a whole."
         }
+        _ if filter.member.is_some() => "No member of the group is in this state.",
         "pending" => "No job waits. A program inserts one, or a schedule does.",
         "overdue" => "Every job has started in time.",
         "running" => "No job runs now.",
@@ -327,7 +323,7 @@ pub(crate) fn job_page(frame: &Frame, page: &Job) -> Markup {
                 h1.t { (shown(&view.kind)) }
                 span id="state" data-live { (state(word(view))) }
             }
-            div.row { p.mono.soft.t id="job-id" { (view.id) } (copy("job-id", "the id")) }
+            div.row { p.mono.soft.t id="job-id" { (view.id) } (copy("job-id", "the id", None)) }
         }
         @if !view.actions.is_empty() { (actions(frame, view)) }
         div.two {
@@ -463,10 +459,13 @@ fn list(view: &JobPage) -> &'static str {
     }
 }
 
-/// A button that copies the text of an element. It works with the script alone.
-fn copy(of: &str, name: &str) -> Markup {
+/// A button that copies the text of an element; or that of a download, which has every character and the whole text. It
+/// works with the script alone.
+fn copy(of: &str, name: &str, whole: Option<&str>) -> Markup {
     html! {
-        button.flat type="button" data-copy={ "#" (of) } data-script hidden aria-label={ "Copy " (name) } { "Copy" }
+        button.flat type="button" data-copy={ "#" (of) } data-whole=[whole] data-script hidden aria-live="polite" {
+            "Copy" span.only-read { " " (name) }
+        }
     }
 }
 
@@ -486,7 +485,9 @@ fn content(frame: &Frame, title: &str, content: &Content, download: Option<Strin
             div.head {
                 h2 { (title) }
                 p.small { (content.format) ", " (bytes(content.bytes)) }
-                @if !content.text.is_empty() && !content.is_cut { (copy(&name, &format!("the {name}"))) }
+                @if let Some(download) = &download {
+                    (copy(&name, &format!("the {name}"), Some(&frame.link(download))))
+                }
             }
             div.card {
                 @if content.text.is_empty() { p.pad.soft { "empty" } } @else {
@@ -605,8 +606,8 @@ fn dead_row(frame: &Frame, group: &DeadGroup, now: Time) -> Markup {
         tr data-key=(list) {
             td.num data-of="Jobs" { (count(group.jobs)) }
             td.nowrap data-of="Died" { span {
-                @if let Some(last) = group.last_died { (relative(last, now)) }
-                @if let Some(first) = group.first_died.filter(|_| group.jobs > 1) {
+                @match group.last_died { Some(last) => (relative(last, now)), None => span.zero { "–" } }
+                @if let Some(first) = group.first_died.filter(|_| group.first_died != group.last_died) {
                     " " span.sub { "first " (relative(first, now)) }
                 }
             } }

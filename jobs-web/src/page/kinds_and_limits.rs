@@ -7,7 +7,7 @@ use super::{chart, layout};
 use crate::page::layout::{Frame, encoded};
 use crate::page::{
     Look, bound, button, cell, count, counted, empty, heading, hidden, number, queue, relative,
-    shown, span, state,
+    shown, span, split, state,
 };
 use tickwheel_jobs::view::{KindRow, Kinds, LimitRow, Limits, Time};
 
@@ -69,18 +69,24 @@ fn link(view: &Kinds, with: &[(&str, &str)]) -> String {
 }
 
 fn search(frame: &Frame, view: &Kinds) -> Markup {
+    // A text that no field can hold is shown beside the field, and kept.
+    let text = view.filter.text.as_deref().unwrap_or_default();
+    let (kept, typed) = split("", &[("text", text)]);
+    let kept = kept.trim_start_matches('?');
     html! {
         form.fields role="search" action={ (frame.root) "kinds" } {
             (queue(frame))
             (hidden("form", "search"))
             @if view.filter.by_jobs { (hidden("order", "jobs")) }
+            @if !kept.is_empty() { (hidden("keep", kept)) }
             div.field.wide {
                 label for="search" { "Text in the name" }
-                input id="search" type="search" name="text" maxlength="200" value=(view.filter.text.as_deref().unwrap_or_default());
+                input id="search" type="search" name="text" maxlength="200"
+                    value=(if typed.is_empty() { "" } else { text }) placeholder=(if typed.is_empty() { shown(text) } else { shown("") });
             }
             span.row {
                 button { "Search" }
-                @if view.filter.text.is_some() { a.btn href=(frame.link("kinds")) { "Clear" } }
+                @if view.filter.text.is_some() { a.btn href=(frame.link(if view.filter.by_jobs { "kinds?order=jobs" } else { "kinds" })) { "Clear" } }
             }
         }
     }

@@ -272,7 +272,7 @@ fn problem_title(view: &Problem) -> &'static str {
         404 => "Not found",
         405 => "Not this way",
         409 => "It has changed meanwhile",
-        413 | 414 => "Too much at once",
+        413 | 414 | 429 => "Too much at once",
         503 => "No answer",
         _ => "Something went wrong",
     }

@@ -295,7 +295,7 @@ fn script_does_not_disturb_and_says_when_figures_are_old() {
     let id = world.jobs.pending().next().unwrap().id;
     tab.open(&world.url(&format!("jobs/{id}")));
     tab.click("[data-copy='#data']", "Copy");
-    let copy = "document.querySelector(\"[data-copy='#data']\").innerText";
+    let copy = "document.querySelector(\"[data-copy='#data']\").firstChild.data";
     tab.wait(&format!("{copy} === 'Copied' || ({copy} === 'Selected' && `${{getSelection()}}`.includes('order'))"), false);
 
     // Each time is told in the zone of the reader too, before and after a refresh.
@@ -372,6 +372,7 @@ fn pages_fit_a_narrow_screen() {
         "kinds",
         "jobs",
         "jobs?state=dead",
+        "jobs?state=running",
         "jobs?state=completed",
         "dead",
         "groups",

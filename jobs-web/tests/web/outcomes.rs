@@ -104,7 +104,7 @@ fn page_says_that_a_job_was_asked_to_stop() {
 /// another process if the form makes a job.
 #[test]
 fn form_is_taken_once() {
-    let (jobs, _driver) = manual();
+    let (jobs, driver) = manual();
     for schedule in ["report", "other"] {
         jobs.schedule(schedule, HOUR, Charge { card: String::new() }).unwrap();
     }
@@ -152,6 +152,17 @@ fn form_is_taken_once() {
         assert_eq!(post(&dashboard, "/api/v1/schedules/run", &body).ok()["result"], "done");
     }
     assert_eq!(jobs.count().unwrap().pending, 5);
+    // "Run again" makes one job too, whichever process gets the form.
+    jobs.kind_named("mail").keep_completed(tickwheel_jobs::Keep::last(9)).unwrap();
+    let done = jobs.insert(Duration::ZERO, mail("done")).unwrap();
+    run_due(&driver);
+    let pending = jobs.count().unwrap().pending;
+    for dashboard in [&dashboard, &other, &dashboard] {
+        let body = json!({ "once": page });
+        let answer = post(dashboard, &format!("/api/v1/jobs/{done}/again"), &body);
+        assert_eq!(answer.ok()["result"], "done");
+        assert_eq!(jobs.count().unwrap().pending, pending + 1);
+    }
 }
 
 /// P96: A change of many jobs that is sent twice is one change.

@@ -124,7 +124,11 @@ fn searches_may_have_empty_fields() {
     let found = filter("form=search&state=pending&text=&kind=&key=other&keep=key%3Dline%250Aline");
     assert_eq!(found["key"], "other");
     let of_node = get(&dashboard, "/jobs?state=running&node=shop-3%2F4711");
-    assert!(of_node.text().contains("On the node"), "{}", of_node.text());
+    for text in ["On the node", "No job matches", "value=\"node=shop-3%2F4711\""] {
+        assert!(of_node.text().contains(text), "{text}: {}", of_node.text());
+    }
+    let again = filter("form=search&state=running&text=a&keep=node%3Dshop-3%252F4711");
+    assert_eq!(again["node"], "shop-3/4711");
     assert_eq!(get(&dashboard, "/jobs?state=pending&node=shop-3%2F4711").status, 400);
     let page = get(&dashboard, "/jobs?state=pending&key=line%0Aline");
     assert!(page.text().contains("name=\"keep\" value=\"key=line%0Aline\""), "{}", page.text());

@@ -207,8 +207,8 @@ pub(crate) fn in_time(wait: Duration) -> SystemTime {
     SystemTime::now() + wait
 }
 
-/// Returns the beginning of an hour of the wall clock, at least this many hours from now: a store has the jobs of such an
-/// hour together, so jobs of two hours would be two smaller piles.
+/// Returns the beginning of an hour of the wall clock, at least this many hours from now: a store has the jobs of such
+/// an hour together, so jobs of two hours would be two smaller piles.
 pub(crate) fn hour_in(hours: u64) -> SystemTime {
     let now = in_time(Duration::ZERO);
     let since = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();

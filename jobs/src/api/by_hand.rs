@@ -1,25 +1,26 @@
 //! The inserts of a job whose Rust type is not available: of a new one, and of a copy.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tickwheel::When;
 
 use super::asynchronous::both;
 use super::client::{Client, check_name};
-use super::request;
+use super::insert::Inserted;
 use super::request::{Caller, on_thread};
-use crate::store::{ApplyError, IfTaken, Inserted, NewJob, PAYLOAD_BYTES};
+use crate::store::{IfTaken, NewJob, PAYLOAD_BYTES};
 use crate::values::error::InsertErrorKind;
 use crate::values::id::{JobId, JobIds};
 use crate::values::info::JobInfo;
 use crate::values::invalid_input::InvalidInput;
-use crate::values::job::Extra;
+use crate::values::job::{Extra, Headers};
 
 both! {
     Client:
     /// Inserts a new job like one that was read: with its kind, payload, partition, headers and retry policy. So a job
-    /// that has completed runs once more. The new job has an id of its own, and neither the key of the other one nor its
-    /// group.
+    /// that has completed runs once more. The new job has an id of its own, and neither the key of the other one nor
+    /// its group.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -40,18 +41,11 @@ both! {
     ///
     /// # Errors
     ///
-    /// As [`Client::insert`].
+    /// If the partition or the headers were changed to what a job cannot have, or the job could not be stored.
     #[doc(alias("again", "repeat", "rerun", "clone"))]
     pub fn insert_copy(&self, of: &JobInfo, when: impl Into<When>)
         -> Result<JobId, InsertErrorKind> = |it, caller| {
-        let extra = Extra {
-            retry: of.retry,
-            headers: of.headers.clone(),
-            partition: of.partition.as_deref().map(Arc::from),
-            ..Extra::default()
-        };
-        let raw = (&*of.kind, None, extra, of.payload.clone());
-        it.insert_raw(caller, when.into(), raw).await
+        it.insert_raw(caller, when.into(), None, it.copy_of(of)?).await
     };
 }
 
@@ -59,6 +53,13 @@ both! {
 type Raw<'a> = (&'a str, Option<(&'a str, IfTaken)>, Extra, Vec<u8>);
 
 impl Client {
+    /// Inserts a copy with this id, due now; a second call with the id inserts nothing: for a form that is sent twice.
+    #[doc(hidden)]
+    pub fn insert_copy_once(&self, of: &JobInfo, id: JobId) -> Result<JobId, InsertErrorKind> {
+        let copy = self.copy_of(of)?;
+        on_thread(self.insert_raw(Caller::Thread, Duration::ZERO.into(), Some(id), copy))
+    }
+
     /// Stores a job by the name of its kind and its payload: for the command `tickwheel-jobs`, which does not
     /// know the types. If another job has the key, the insert is refused, unless `replaces` is set.
     #[doc(hidden)]
@@ -71,14 +72,33 @@ impl Client {
         payload: Vec<u8>,
     ) -> Result<JobId, InsertErrorKind> {
         let if_taken = if replaces { IfTaken::Replace } else { IfTaken::Leave };
-        let raw = (kind, key.map(|key| (key, if_taken)), Extra::default(), payload);
-        on_thread(self.insert_raw(Caller::Thread, when.into(), raw))
+        let headers = self.headers().and(&Headers::new())?;
+        let extra = Extra { headers, ..Extra::default() };
+        let raw = (kind, key.map(|key| (key, if_taken)), extra, payload);
+        on_thread(self.insert_raw(Caller::Thread, when.into(), None, raw))
+    }
+
+    fn copy_of<'a>(&self, job: &'a JobInfo) -> Result<Raw<'a>, InsertErrorKind> {
+        if let Some(partition) = &job.partition {
+            check_name("partition", partition)?;
+        }
+        let mut own = job.headers.clone();
+        // They are of the trace in which the other job was inserted.
+        own.retain(|name, _| !matches!(&**name, "traceparent" | "tracestate"));
+        let extra = Extra {
+            retry: job.retry,
+            headers: self.headers().and(&own)?,
+            partition: job.partition.as_deref().map(Arc::from),
+            ..Extra::default()
+        };
+        Ok((&job.kind, None, extra, job.payload.clone()))
     }
 
     async fn insert_raw(
         &self,
         caller: Caller,
         when: When,
+        callers_id: Option<JobId>,
         (kind, key, extra, payload): Raw<'_>,
     ) -> Result<JobId, InsertErrorKind> {
         check_name("kind's name", kind)?;
@@ -93,15 +113,14 @@ impl Client {
         }
         let due = self.due(caller, when).await?;
         let now = self.latest(caller).await.map_err(|failed| failed.error)?.millis();
-        let id = JobIds::of_this_process().next(now, Some((kind, due)));
+        let next = || JobIds::of_this_process().next(now, Some((kind, due)));
+        let (id, callers_id) = (callers_id.unwrap_or_else(next), callers_id.is_some());
         let key = key.map(|(key, if_taken)| (key.to_owned(), if_taken));
         let (kind, extra) = (Arc::from(kind), extra.boxed());
-        let new = NewJob { id, kind, due, key, callers_id: false, extra, payload };
-        match self.request(caller, request::insert(new)).await {
-            Ok(Inserted::Taken(_)) => Err(InsertErrorKind::Occupied),
-            Ok(_) => Ok(id),
-            Err(ApplyError { unknown: true, .. }) => Err(InsertErrorKind::Unknown(id)),
-            Err(failed) => Err(failed.error.into()),
+        let new = NewJob { id, kind, due, key, callers_id, extra, payload };
+        match self.insert_stored(caller, new).await? {
+            Inserted { id: other, is_new: false } if other != id => Err(InsertErrorKind::Occupied),
+            _ => Ok(id),
         }
     }
 }

@@ -433,7 +433,7 @@ impl Client {
     }
 
     /// Stores a job that is in the form of the store already.
-    async fn insert_stored(
+    pub(super) async fn insert_stored(
         &self,
         caller: Caller,
         job: store::NewJob,

@@ -494,9 +494,10 @@ impl Client {
         let now = self.dispatcher.clock.now().millis();
         let infos = self.counted_limits(caller, stored, scopes.0, now).await?;
         let flows = flows_in(stored);
-        // A store may count so many overdue jobs of all kinds together, and no more.
+        // A file counts about so many overdue jobs of all kinds together, and no more. A server counts all.
         let overdue: u64 = kinds.iter().map(|kind| kind.overdue).sum();
-        let waits = |count| Some(Number { count, is_exact: overdue < MOST_COUNTED });
+        let is_exact = self.dispatcher.shared || overdue < MOST_COUNTED;
+        let waits = |count| Some(Number { count, is_exact });
         let mut waiting: BTreeMap<&str, u64> = BTreeMap::new();
         for kind in kinds {
             *waiting.entry(flows.get(&*kind.kind).unwrap_or(&&*kind.kind)).or_default() +=

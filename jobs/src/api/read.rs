@@ -130,6 +130,8 @@ pub struct Pages {
     ready: VecDeque<JobInfo>,
     /// The jobs, if they were named one by one.
     ids: Option<VecDeque<JobId>>,
+    /// The key, if the list is the pending job that has it.
+    key: Option<String>,
     only: Option<Only>,
     finished: bool,
     error: Option<StoreError>,
@@ -183,7 +185,8 @@ impl Client {
     /// change ([`Pages::kind`], [`Pages::between`], [`Bulk::only`](crate::Bulk::only)).
     #[doc(alias("cancel_batch", "cancel_many"))]
     pub fn by_ids(&self, ids: impl IntoIterator<Item = JobId>) -> Pages {
-        Pages::new(self.clone(), JobSet::Alive, None).of_ids(ids)
+        let ids = Some(ids.into_iter().collect());
+        Pages { ids, ..Pages::new(self.clone(), JobSet::Alive, None) }
     }
 }
 
@@ -201,15 +204,16 @@ impl Pages {
             most: JOBS_PER_PAGE,
             ready: VecDeque::new(),
             ids: None,
+            key: None,
             only: None,
             finished: false,
             error: None,
         }
     }
 
-    /// Lists these jobs instead of all jobs.
-    pub(crate) fn of_ids(self, ids: impl IntoIterator<Item = JobId>) -> Pages {
-        Pages { ids: Some(ids.into_iter().collect()), ..self }
+    /// Lists the pending job that has this key when the list is read.
+    pub(crate) fn of_key(self, key: &str) -> Pages {
+        Pages { key: Some(key.to_owned()), ..self }
     }
 
     /// Leaves out the jobs of other kinds.
@@ -293,23 +297,29 @@ impl Pages {
         if !self.ready.is_empty() {
             return Ok(self.ready.drain(..).collect());
         }
-        let mut jobs = match &self.ids {
-            Some(ids) => {
+        // Of lists by time the store reads no other job.
+        let is_wanted = |job: &JobInfo| {
+            self.kind.as_ref().is_none_or(|kind| *kind == job.kind)
+                && (self.from..=self.to).contains(&Millis::present(job.due))
+        };
+        let mut jobs = match (&self.key, &self.ids) {
+            (Some(key), _) => {
+                let job = self.client.keyed(key).get_by(caller).await?;
+                self.finished = true;
+                job.into_iter().filter(is_wanted).collect()
+            }
+            (None, Some(ids)) => {
                 let mut jobs = Vec::new();
                 let read = ids.len().min(IDS_PER_PAGE);
                 for id in ids.iter().take(read) {
                     jobs.extend(self.client.ask(caller, request::get(*id)).await?);
                 }
+                jobs.retain(is_wanted);
                 self.ids.iter_mut().for_each(|ids| drop(ids.drain(..read)));
                 self.finished = self.ids.as_ref().is_none_or(VecDeque::is_empty);
-                // Of other lists the store reads no other job.
-                jobs.retain(|job: &JobInfo| {
-                    let is_of_kind = self.kind.as_ref().is_none_or(|kind| *kind == job.kind);
-                    is_of_kind && (self.from..=self.to).contains(&Millis::present(job.due))
-                });
                 jobs
             }
-            None => {
+            (None, None) => {
                 let page = self.read(caller).await?;
                 self.finished = page.next.is_none();
                 self.after = page.next;
@@ -371,7 +381,7 @@ impl Pages {
             JobSet::Claimed => JobState::Running,
             JobSet::Ended(ending) => ending.map_or(JobState::Dead, Ending::state),
         };
-        (self.ids.is_none() || self.state.is_some()).then_some(state)
+        self.ids.is_none().then_some(state)
     }
 
     /// Leaves out the jobs that are due at this time, if the list is among them. It must be in the order of due

@@ -259,7 +259,7 @@ pub(crate) enum Op {
     /// Sets a setting that is a time, unless it is a later one already. Answer::Changed.
     Hold { name: String, until: Millis },
     /// Notes that this node is there: its id, and what is known of it. Answer::Done.
-    PutNode { id: String, node: String },
+    PutNode { node: String },
     /// Sets the progress of a run. Does nothing if its claim has ended. Answer::Done.
     PutProgress { id: JobId, fence: Fence, value: Vec<u8> },
     /// Inserts occurrences of a schedule as jobs, and sets its next occurrence to `next`; without `next`, the
@@ -471,7 +471,7 @@ impl Page {
     }
 }
 
-/// A file counts so many overdue jobs of all kinds together, and no more.
+/// A file counts so many overdue jobs of all kinds together, and after that one of each further kind.
 pub(crate) const MOST_COUNTED: u64 = 10_000;
 
 /// How many jobs of a kind there are.
@@ -482,7 +482,7 @@ pub(crate) struct KindGauges {
     pub(crate) pending: u64,
     pub(crate) claimed: u64,
     pub(crate) dead: u64,
-    /// Pending jobs whose due time has passed, of all kinds [`MOST_COUNTED`] at most.
+    /// Pending jobs whose due time has passed: on a file see [`MOST_COUNTED`].
     pub(crate) overdue: u64,
     /// How long ago the first of them was due.
     pub(crate) oldest_overdue: Option<Duration>,

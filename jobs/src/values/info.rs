@@ -103,8 +103,8 @@ pub enum JobState {
 /// `payload`. Times are RFC 3339 in UTC, `2026-11-22T10:00:00.000Z`, in `{:?}` too. `payload` is the job's own JSON;
 /// the members of its objects are sorted by name, and a number of more than 64 bits is rounded. If the payload is not
 /// JSON, `payload` is `null`, and `payload_text` or `payload_hex` has the payload. A job with a partition has
-/// `partition` too, a member of a group has `group`, and a job with a retry policy of its own has `max_retries`. A job that
-/// is claimed or runs has `node`.
+/// `partition` too, a member of a group has `group`, and a job with a retry policy of its own has `max_retries`. A job
+/// that is claimed or runs has `node`, if the store knows it.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct JobInfo {
@@ -279,8 +279,9 @@ pub struct DeadByError {
     pub error: String,
     /// How many there are.
     pub jobs: u64,
-    /// When the first of them died. It may have been retried or deleted since, as long as others were left. `None`: the
-    /// value on the server cannot be read.
+    /// When the first of them died. It may be gone since: retried, deleted, or past
+    /// [`Builder::keep_dead`](crate::Builder::keep_dead); in memory only jobs that are left count. `None`: the server
+    /// does not know it.
     #[serde(serialize_with = "rfc3339_or_null")]
     pub first_died: Option<SystemTime>,
     /// When the last of them died, in the same sense.

@@ -28,7 +28,7 @@ pub struct NodeInfo {
     /// The kinds that it handles.
     pub kinds: Vec<String>,
     /// How often it retries a job of each of them, unless the job has a policy of its own: see
-    /// [`Retry::max_retries`](crate::Retry::max_retries). A process of an earlier version does not say it.
+    /// [`Retry::max_retries`](crate::Retry::max_retries).
     pub max_retries: BTreeMap<String, u32>,
     /// How many threads run its handlers, if that was set: see [`Builder::threads`](crate::Builder::threads).
     pub threads: Option<usize>,
@@ -70,8 +70,7 @@ pub(crate) struct StoredNode {
     pub(crate) host: String,
     pub(crate) pid: u32,
     pub(crate) version: String,
-    pub(crate) kinds: Vec<String>,
-    #[serde(default)]
+    /// How often it retries a job of each kind that it handles.
     pub(crate) max_retries: BTreeMap<String, u32>,
     pub(crate) threads: Option<usize>,
     pub(crate) most_runs: usize,
@@ -93,12 +92,10 @@ impl StoredNode {
         let (host, pid) = (host().to_owned(), std::process::id());
         let version = env!("CARGO_PKG_VERSION").to_owned();
         let (in_flight, started) = (0, started.get());
-        let kinds = max_retries.keys().cloned().collect();
         StoredNode {
             host,
             pid,
             version,
-            kinds,
             max_retries,
             threads,
             most_runs,
@@ -119,7 +116,7 @@ impl StoredNode {
             host: node.host,
             pid: node.pid,
             version: node.version,
-            kinds: node.kinds,
+            kinds: node.max_retries.keys().cloned().collect(),
             max_retries: node.max_retries,
             threads: node.threads,
             most_runs: node.most_runs,

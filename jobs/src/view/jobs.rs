@@ -178,7 +178,7 @@ pub struct JobPage {
     pub attempt: u32,
     /// How many of its runs ended with their process.
     pub interruptions: u32,
-    /// How often it is retried yet, if it is alive: by its own policy, else by that of the process that was seen last
+    /// How many retries it has left, if it is alive: by its own policy, else by that of the process that was seen last
     /// among those that run its kind. `None`: no process has said it.
     pub retries_left: Option<u32>,
     /// Its headers.
@@ -241,8 +241,8 @@ impl View {
     /// Returns at most `most` jobs of a list, and at most 6,000, from a place on: [`JobList::next`], or none for the
     /// beginning.
     ///
-    /// A filter by text, error, group or member reads each record. So does one by key for jobs that run or have ended,
-    /// and [`ListState::Retrying`]. Such a search ends early: see [`Searched::hit_limit`].
+    /// A filter by text, error, group, member or node reads each record. So does one by key for jobs that run or have
+    /// ended, and [`ListState::Retrying`]. Such a search ends early: see [`Searched::hit_limit`].
     ///
     /// # Errors
     ///
@@ -406,22 +406,19 @@ impl View {
     }
 
     /// Returns each job of a list in turn, as it is stored, without redaction: for a change of them
-    /// ([`Pages::cancel_all`] and so on), or to read them in a program. A key is looked up now: the list has the job
-    /// that has it now.
+    /// ([`Pages::cancel_all`] and so on), or to read them in a program.
     #[must_use]
     pub fn matching(&self, filter: &JobFilter) -> Pages {
         let (its, redactor, now) = (filter.clone(), self.redactor.clone(), self.present());
-        // After an error the list is read, which tells it.
-        if let Some(Ok(job)) = filter.pending_key().map(|key| self.own.keyed(key).get()) {
-            let pages = Pages::new(self.own.clone(), filter.set(), filter.state.listed());
-            let pages = pages.of_ids(job.map(|job| job.id));
-            return pages.only(move |job| its.takes(job, &redactor, now));
-        }
         let (from, to) = filter.times(now);
         let pages = Pages::new(self.own.clone(), filter.set(), filter.state.listed());
         let pages = pages.between(from.to_system(), to.to_system());
         let pages = match &filter.kind {
             Some(kind) => pages.kind_named(kind),
+            None => pages,
+        };
+        let pages = match filter.pending_key() {
+            Some(key) => pages.of_key(key),
             None => pages,
         };
         pages.only(move |job| its.takes(job, &redactor, now))
@@ -588,13 +585,14 @@ impl JobFilter {
 
     /// Says whether each record has to be looked at.
     fn is_search(&self) -> bool {
-        self.text.is_some()
-            || self.error.is_some()
-            || self.group.is_some()
-            || self.member_of.is_some()
-            || self.node.is_some()
-            || self.state == ListState::Retrying
-            || (self.key.is_some() && self.pending_key().is_none())
+        self.pending_key().is_none()
+            && (self.text.is_some()
+                || self.key.is_some()
+                || self.error.is_some()
+                || self.group.is_some()
+                || self.member_of.is_some()
+                || self.node.is_some()
+                || self.state == ListState::Retrying)
     }
 
     /// Returns the key, if the list has the pending job of the key at most: the store finds that one by its key.

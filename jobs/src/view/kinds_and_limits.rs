@@ -49,8 +49,8 @@ pub struct Kinds {
 pub struct KindFilter {
     /// With this text in the name. Upper and lower case are the same.
     pub text: Option<String>,
-    /// Those with the most jobs come first, dead ones among them: 200 at most, on one page. Otherwise the paused ones come
-    /// first, and all go by name.
+    /// True: by the number of jobs, with the dead ones; 200 at most, on one page. False: paused kinds first, then by
+    /// name.
     pub by_jobs: bool,
 }
 

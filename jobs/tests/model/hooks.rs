@@ -157,11 +157,11 @@ pub(crate) fn every_verb(client: &Client, ids: &[JobId], mut ended: impl FnMut(&
     ended("partition pause", partition.pause().end());
     ended("partition resume", partition.resume().end());
     ended("is_paused", client.queue().is_paused().end());
-    ended("hold", client.queue().hold(Duration::ZERO).end());
+    ended("hold", client.queue().hold(Duration::from_millis(1)).end());
     ended("kind is_paused", kind.is_paused().end());
-    ended("kind hold", kind.hold(Duration::ZERO).end());
+    ended("kind hold", kind.hold(Duration::from_millis(1)).end());
     ended("kind history", kind.history(Step::Hour, system(0)..system(1)).end());
-    ended("partition hold", partition.hold(Duration::ZERO).end());
+    ended("partition hold", partition.hold(Duration::from_millis(1)).end());
     ended("by_ids", client.by_ids([JobId::new()]).next_page().end());
     ended(
         "bulk by ids",

@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::Duration;
 
-use tickwheel_jobs::{Cancel, JobId, Jobs};
+use tickwheel_jobs::{Cancel, JobId, Jobs, Run};
 
 use crate::server::{Server, pause, wait_until};
 use crate::support::{Log, MS, Order, in_hand, noting, now, open};
@@ -103,4 +103,36 @@ fn calls_and_pauses_cross_processes() {
     for node in nodes {
         node.shutdown().unwrap();
     }
+}
+
+/// P39: A claimed job names the node whose row has the number in the job's fence, and no other node.
+#[test]
+fn claimed_job_names_its_own_node() {
+    let server = Server::start();
+    let (go_on, may_end) = std::sync::mpsc::channel::<()>();
+    let may_end = std::sync::Mutex::new(may_end);
+    let handler = move |_: Order, _: &Run| Ok(may_end.lock().unwrap().recv()?);
+    let jobs = open(&server).handle(handler).start().unwrap();
+    let id = jobs.insert(Duration::ZERO, Order(1)).unwrap();
+    let client = open(&server).client().unwrap();
+    let node = || client.get(id).unwrap().and_then(|job| job.node);
+    wait_until("the node is known", || node().is_some());
+    let mut rows: Vec<(Vec<u8>, String)> = server.ask(&["HGETALL", "tw:{jobs}:nodes"]);
+    let (number, row) = rows.pop().unwrap();
+    let connection = &mut server.connection();
+    let mut put = |number: &[u8], row: String| {
+        let mut cmd = redis::cmd("HSET");
+        let put = cmd.arg("tw:{jobs}:nodes").arg(number).arg(row).query::<i64>(connection);
+        put.unwrap();
+    };
+    let host = client.nodes().unwrap().pop().unwrap().host;
+    put(&[7; 8], row.replace(&host, "elsewhere"));
+    assert_eq!(node(), Some(format!("{host}/{}", std::process::id())));
+    put(&number, row.replace(&host, "moved"));
+    assert_eq!(node(), Some(format!("moved/{}", std::process::id())));
+    // A row that cannot be read leaves the job without a node, and in its list.
+    put(&number, "no row".to_owned());
+    assert_eq!((node(), client.running().count()), (None, 1));
+    go_on.send(()).unwrap();
+    jobs.shutdown().unwrap();
 }

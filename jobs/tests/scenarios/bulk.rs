@@ -157,6 +157,22 @@ fn running_job_is_found_by_its_key() {
     });
 }
 
+/// P93: A key that no job can have is an error of the list, of the number and of the bulk.
+#[test]
+fn key_that_no_job_can_have_is_an_error_of_list_number_and_bulk() {
+    on_stores(|store| {
+        let (jobs, _driver) = manual(store.open());
+        let view = View::new(jobs.client());
+        let mut long = JobFilter::new(ListState::Pending);
+        long.key = Some("x".repeat(300));
+        assert!(view.jobs(&long, None, 9).is_err() && view.count(&long).is_err());
+        assert!(view.matching(&long).cancel_all().unwrap().run().is_err());
+        let mut short = JobFilter::new(ListState::Retrying);
+        short.key = Some("ann".to_owned());
+        assert!(view.jobs(&short, None, 9).unwrap().searched.is_none());
+    });
+}
+
 /// A bulk that does not apply to its list says which state the list has.
 #[test]
 fn bulk_that_does_not_apply_names_the_state() {

@@ -108,6 +108,8 @@ fn copy_of_a_job_runs_once_more() {
         let (jobs, driver) = manual(store.open());
         let of_group = jobs.group().add(HOUR, Mail(1)).open().unwrap();
         let new = NewJob::new(Mail(7)).at(MS).key("ann").header("tenant", "acme");
+        let new =
+            new.header("traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01");
         let id = jobs.insert_job(new.retry(Retry::fixed(SECOND).max_retries(3))).unwrap().id;
         let plain = of_group.add(MS, Mail(8)).unwrap();
         jobs.kind::<Mail>().keep_completed(Keep::last(9)).unwrap();
@@ -120,9 +122,12 @@ fn copy_of_a_job_runs_once_more() {
         for old in ended {
             let copy = jobs.insert_copy(&old, HOUR).unwrap();
             let new = jobs.get(copy).unwrap().unwrap();
+            // The trace is that of the insert.
             let same = |job: &JobInfo| {
-                (job.kind.clone(), job.payload.clone(), job.headers.clone(), job.retry)
+                let tenant = job.headers.get("tenant").cloned();
+                (job.kind.clone(), job.payload.clone(), tenant, job.retry)
             };
+            assert!(!new.headers.contains_key("traceparent"));
             assert_eq!(same(&new), same(&old));
             assert_eq!((new.state, new.key, new.group), (JobState::Pending, None, None));
             assert!(new.id != old.id && new.attempt == 0);
@@ -132,6 +137,16 @@ fn copy_of_a_job_runs_once_more() {
         let copy = jobs.insert_copy(&of_acme, DAY).unwrap();
         let partition = jobs.get(copy).unwrap().unwrap().partition;
         assert_eq!((&*partition.unwrap(), of_acme.partition.as_deref()), ("acme", Some("acme")));
+        let with_header = jobs.client().with_header("region", "eu");
+        let copy = with_header.insert_copy(&of_acme, DAY).unwrap();
+        assert_eq!(jobs.get(copy).unwrap().unwrap().headers["region"], "eu");
+        // What no job can have is refused.
+        let (mut partition, mut header) = (of_acme.clone(), of_acme);
+        partition.partition = Some("x".repeat(300));
+        header.headers.insert("x".repeat(300), String::new());
+        for job in [partition, header] {
+            assert!(jobs.insert_copy(&job, DAY).is_err(), "{job:?}");
+        }
         driver.advance(HOUR);
         run_all(&driver);
         assert_eq!(jobs.ended().count(), 5);

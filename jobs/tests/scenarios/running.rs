@@ -14,8 +14,8 @@ use crate::support::on_stores;
 const AHEAD: Duration = Duration::from_millis(50);
 
 /// P39: A job that runs shows to every process when it was claimed, and on a server when its lease ends, which its
-/// process renews; and which process that is. A job that waits, also for its next attempt, and a job that has ended show
-/// none of it.
+/// process renews; and which process that is. A job that waits, also for its next attempt, and a job that has ended
+/// show none of it.
 #[test]
 fn run_shows_when_it_was_claimed_and_when_its_lease_ends() {
     on_stores(|store| {

@@ -47,6 +47,7 @@ pub(super) fn jobs(state: &'static str, many: usize, change: Change<'_>) -> Jobs
         claimed: (state == "running").then(|| at(-7 * n as i64 - 2)),
         ended: matches!(state, "dead" | "completed").then(|| at(-61 * n as i64)),
         took_ms: matches!(state, "dead" | "completed").then_some(1250),
+        node: (state == "running").then(|| change("shop-3/4711")),
         progress: (state == "running").then(|| change("{\"rows\":1204,\"of\":5000}")),
     })
     };
@@ -68,6 +69,7 @@ pub(super) fn jobs(state: &'static str, many: usize, change: Change<'_>) -> Jobs
             text: is_search.then(|| change("timed out")),
             group: is_search.then(|| GROUP.to_owned()),
             error: is_search.then(|| change("timed out after 30 s")),
+            node: (state == "running").then(|| change("shop-3/4711")),
             ..filter(state)
         },
         older: (many > 1).then(|| format!("state={state}&after=018f")),
@@ -136,7 +138,8 @@ pub(super) fn job(change: Change<'_>) -> Job {
         lease_ends: None,
         ended: Some(at(-2400)),
         took_ms: Some(30_012),
-        actions: vec!["run_now", "reschedule", "cancel", "retry", "delete"],
+        node: Some(change("shop-3/4711")),
+        actions: vec!["again", "run_now", "reschedule", "cancel", "retry", "delete"],
     });
     let trace_link = Some("https://traces.example/4bf92f3577b34da6a3ce929d0e0e4736".to_owned());
     Job { job, trace_link }
@@ -156,7 +159,7 @@ pub(super) fn dead(many: usize, change: Change<'_>) -> Dead {
             jobs: 344 / (n as u64 + 1),
             group: GROUP.parse().unwrap(),
             first_died: Some(at(-80_000 * (n as i64 + 1))),
-            last_died: Some(at(-7_000 * (n as i64).pow(3))),
+            last_died: Some(at(-7_000 * n as i64)),
         })
     };
     made!(Dead {

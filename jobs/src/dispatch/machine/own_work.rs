@@ -35,8 +35,8 @@ pub(super) struct OwnWork {
     /// The schedules may be ahead of the clock: at the start, and when the clock was set back.
     pub(super) clock_was_set: bool,
     pub(super) purge_at: Millis,
-    /// The number and the description of this node, and when it says next that it is there.
-    node: (String, node::StoredNode),
+    /// The description of this node, and when it says next that it is there.
+    node: node::StoredNode,
     node_at: Millis,
     progress: ProgressWrites,
 }
@@ -53,7 +53,7 @@ impl OwnWork {
             load_schedules: true,
             clock_was_set: true,
             purge_at: now,
-            node: (JobId::new().to_string(), described),
+            node: described,
             node_at: now,
             progress: ProgressWrites::default(),
         }
@@ -163,10 +163,9 @@ impl Machine {
             now >= self.own_work.node_at || self.own_work.node_at.since(now) > NODE_INTERVAL;
         if is_due && (self.settings.lease.is_some() || changes()) {
             self.own_work.node_at = now.plus(NODE_INTERVAL);
-            let (id, node) = &mut self.own_work.node;
-            node.in_flight = self.runs.by_id.len();
-            let (id, node) = (id.clone(), node.to_text());
-            commit.push(Op::PutNode { id, node }, FollowUp::NodeNoted);
+            self.own_work.node.in_flight = self.runs.by_id.len();
+            let node = self.own_work.node.to_text();
+            commit.push(Op::PutNode { node }, FollowUp::NodeNoted);
         }
     }
 }

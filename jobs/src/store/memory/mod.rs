@@ -53,7 +53,8 @@ pub(crate) struct Memory {
     handled: HashSet<Arc<str>>,
     schedules: BTreeMap<String, StoredSchedule>,
     settings: BTreeMap<String, String>,
-    nodes: BTreeMap<String, (Millis, String)>,
+    /// The process that runs the jobs, and when it was last seen.
+    node: Option<(Millis, String)>,
     starts: u64,
     claimed: u64,
     /// The last claim passed over suspects that were due by this time: they wait for other suspects.
@@ -182,8 +183,8 @@ impl Memory {
                 None => self.settings.remove(name).is_some(),
             }),
             Op::Hold { name, until } => Answer::Changed(self.hold(name, *until)),
-            Op::PutNode { id, node } => {
-                self.nodes.insert(id.clone(), (now, node.clone()));
+            Op::PutNode { node } => {
+                self.node = Some((now, node.clone()));
                 Answer::Done
             }
             Op::PutProgress { id, fence, value } => {
@@ -220,9 +221,9 @@ impl Memory {
             Op::Gauges => Answer::Gauges(self.gauges(now)),
             Op::DeadByError(most) => Answer::DeadByError(self.dead_by_error(*most)),
             Op::Nodes => {
-                let nodes = self.nodes.values();
+                let node = self.node.iter();
                 Answer::Nodes(
-                    nodes.filter_map(|(seen, node)| StoredNode::info(node, *seen)).collect(),
+                    node.filter_map(|(seen, node)| StoredNode::info(node, *seen)).collect(),
                 )
             }
             Op::Tokens(scopes) => {
@@ -297,7 +298,7 @@ impl Memory {
         let over: Vec<JobId> = over.map(|(id, _)| *id).collect();
         over.into_iter().for_each(|id| self.drop_ended(id, now));
         self.purge_groups(now);
-        self.nodes.retain(|_, (seen, _)| seen.plus(NODE_KEPT) >= now);
+        self.node.take_if(|(seen, _)| seen.plus(NODE_KEPT) < now);
         self.lanes.tokens.purge(now);
         let is_over =
             |name: &str, value: &str| hold_in(name, value).is_some_and(|(_, until)| until < now);

@@ -350,7 +350,7 @@ fn push_one(call: &mut ScriptCall, change: &Op) {
         }
         Op::Purge => push_all(call, Operation::Purge, &[]),
         // The number of a node is that of its connections, which the fences of its claims have.
-        Op::PutNode { id: _, node } => push_all(call, Operation::PutNode, &[node.as_bytes()]),
+        Op::PutNode { node } => push_all(call, Operation::PutNode, &[node.as_bytes()]),
         Op::PutProgress { id, fence, value } => {
             push_all(call, Operation::PutProgress, &[&id_bytes(*id), &token(*fence), value]);
         }

@@ -246,22 +246,24 @@ impl Redis {
         cmd.arg(self.keys.dead_by_error()).arg(0).arg(last).arg("WITHSCORES");
         let rows = self.plain(cmd)?;
         let rows = array(&rows)?;
-        if rows.is_empty() {
-            return Ok(Vec::new());
-        }
-        let mut cmd = redis::cmd("HMGET");
-        cmd.arg(self.keys.counters());
-        for group in rows.iter().step_by(2) {
-            cmd.arg([b"died:", bytes(group)?].concat());
-        }
-        let deaths = self.plain(cmd)?;
         let mut groups = Vec::new();
-        for (pair, deaths) in rows.chunks(2).zip(array(&deaths)?) {
+        let names: Vec<&Value> = rows.iter().step_by(2).collect();
+        let mut deaths = Vec::new();
+        for names in names.chunks(TIMES_AT_ONCE) {
+            let mut cmd = redis::cmd("HMGET");
+            cmd.arg(self.keys.counters());
+            for group in names {
+                cmd.arg([b"died:", bytes(group)?].concat());
+            }
+            deaths.extend(
+                array(&self.plain(cmd)?)?.iter().map(|its| bytes(its).ok().and_then(read_deaths)),
+            );
+        }
+        for (pair, deaths) in rows.chunks(2).zip(deaths) {
             let [group, jobs] = pair else { continue };
             let Some((length, rest)) = bytes(group)?.split_first() else { continue };
             let Some((kind, error)) = rest.split_at_checked(usize::from(*length)) else { continue };
             let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-            let deaths = bytes(deaths).ok().and_then(read_deaths);
             groups.push(DeadByError {
                 kind: text(kind),
                 error: text(error),
@@ -419,6 +421,9 @@ pub(super) fn number_arg(number: usize) -> Vec<u8> {
 fn time_arg(time: Millis) -> Vec<u8> {
     time.get().to_string().into_bytes()
 }
+
+/// How many groups of dead jobs one command asks for their times.
+const TIMES_AT_ONCE: usize = 256;
 
 /// The number of a fence that is less than this tells no time: no clock of a server reads the year 1970.
 const LEAST_MICROS: i64 = 1_000_000_000_000;

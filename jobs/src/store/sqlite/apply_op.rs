@@ -91,10 +91,11 @@ impl State {
                     )? > 0,
                 )
             }
-            Op::PutNode { id, node } => {
+            // One process runs the jobs of a file.
+            Op::PutNode { node } => {
                 tables.execute(
-                    "INSERT OR REPLACE INTO {p}node VALUES (?1, ?2, ?3)",
-                    params![id, now.get(), node],
+                    "INSERT OR REPLACE INTO {p}node VALUES ('runner', ?1, ?2)",
+                    params![now.get(), node],
                 )?;
                 Answer::Done
             }

@@ -36,6 +36,7 @@ impl State {
         if let Some(place) = tables.find(&self.kinds, id)? {
             let Some(job) = tables.job(place)? else { return Ok(None) };
             let claimed = self.claims.claimed_at(tables, id)?;
+            let claimed = claimed.map(|at| (at, runner(tables)));
             return self.alive_info(tables, place.kind, job, claimed).map(Some);
         }
         tables.ended(id)?.map(|row| self.ended_info(row)).transpose()
@@ -274,10 +275,11 @@ impl State {
         places: impl IntoIterator<Item = (PageKey, Place)>,
         next: Option<PageKey>,
     ) -> Result<Page, StoreError> {
-        let claimed = self.claims.all(tables)?;
+        let (claimed, runner) = (self.claims.all(tables)?, runner(tables));
         Page::read(places, next, |(due, id), place| {
             let job = tables.job(place)?.filter(|job| job.due == due);
-            let info = |job| self.alive_info(tables, place.kind, job, claimed.get(&id).copied());
+            let claimed = claimed.get(&id).map(|at| (*at, runner.clone()));
+            let info = |job| self.alive_info(tables, place.kind, job, claimed);
             job.map(info).transpose()
         })
     }
@@ -287,18 +289,16 @@ impl State {
         tables: Tables<'_>,
         kind: i64,
         job: JobRow,
-        claimed: Option<ClaimedAt>,
+        claimed: Option<(ClaimedAt, Option<String>)>,
     ) -> Result<JobInfo, StoreError> {
         let kind = kind_row(&self.kinds, kind)?.name.clone();
-        let Some(claimed) = claimed else { return Ok(job.info(kind, JobState::Pending)) };
+        let Some((claimed, node)) = claimed else { return Ok(job.info(kind, JobState::Pending)) };
         let claimed = claimed.map(Millis::to_system);
         let progress = tables.one(
             "SELECT value FROM {p}progress WHERE id = ?1",
             [id_bytes(job.id)],
             |row| row.get(0),
         )?;
-        // One process runs the jobs of a file: the one that was noted last.
-        let node = nodes(tables)?.into_iter().max_by_key(|node| node.seen).map(|node| node.name());
         Ok(JobInfo { claimed, progress, node, ..job.info(kind, JobState::Running) })
     }
 
@@ -519,6 +519,11 @@ impl State {
         groups.sort_by(|a, b| b.jobs.cmp(&a.jobs).then_with(|| a.cmp(b)));
         Ok(groups)
     }
+}
+
+/// Returns the name of the process that runs the jobs of the file, if it is noted.
+fn runner(tables: Tables<'_>) -> Option<String> {
+    nodes(tables).ok()?.pop().map(|node| node.name())
 }
 
 /// Reads the rows of a page that ended in one way. Returns where it stopped, if more may be left.

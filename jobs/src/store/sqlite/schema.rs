@@ -14,7 +14,7 @@
 //! | `kept_list` | the kept jobs of a kind that ended together, and until when they are kept (`kept.rs`) | commits that ended such jobs |
 //! | `dead_by_error` | a kind, the first line of an error, the number of dead jobs with both, and when the first and the last of them died | such groups |
 //! | `kind` | the number of a kind, its name, its counts, and the latest minute of its history | kinds |
-//! | `node` | a process that runs the jobs, and when it was last seen (`values/node.rs`) | processes of a day |
+//! | `node` | the process that runs the jobs, and when it was last seen (`values/node.rs`) | nothing |
 //! | `setting` | a setting of the queue: its name and its value (`values/setting.rs`) | settings |
 //! | `history` | what happened in an hour or a day, by kind (`store/history.rs`) | kinds, for 48 hours and for 90 days |
 //! | `schedule` | a schedule, and its next occurrence | schedules |

@@ -13,8 +13,13 @@ end
 -- Notes a death in the times of a group of dead jobs: of the first, and of the last.
 local function note_death(group)
   local field = 'died:' .. group
-  local first, last = string.match(redis.call('HGET', counters, field) or '', '^(%d+) (%d+)$')
-  first, last = math.min(tonumber(first) or now, now), math.max(tonumber(last) or now, now)
+  local value = redis.call('HGET', counters, field)
+  local first, last = string.match(value or '', '^(%d+) (%d+)$')
+  first, last = values.number(first, LATEST), values.number(last, LATEST)
+  if value and not (first and last) then
+    values.set_aside('HDEL', counters, field, value)
+  end
+  first, last = math.min(first or now, now), math.max(last or now, now)
   redis.call('HSET', counters, field, string.format('%.0f %.0f', first, last))
 end
 
