@@ -20,7 +20,7 @@ both! {
     Client:
     /// Inserts a new job like one that was read: with its kind, payload, partition, headers and retry policy. So a job
     /// that has completed runs once more. The new job has an id of its own, and neither the key of the other one nor
-    /// its group.
+    /// its group. As each insert it gets the headers of this client, and belongs to the present trace.
     ///
     /// ```
     /// # use std::time::Duration;

@@ -18,11 +18,11 @@ use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
-use super::fail_and_retry::{AttemptError, Retry};
+use super::fail_and_retry::{AttemptError, AttemptErrors, Retry};
 use super::group::GroupId;
 use super::id::JobId;
 use super::invalid_input::InvalidInput;
-use super::job::Job;
+use super::job::{Job, Shown};
 use super::time::{Millis, Rfc3339, rfc3339};
 
 /// Says which failures cannot undo a change, once the call has returned. It is for jobs in a file. On a server, the
@@ -176,6 +176,43 @@ impl JobState {
 }
 
 impl JobInfo {
+    /// Returns a job with these properties, which has not run and is not claimed, and whose payload is empty.
+    pub(crate) fn new(
+        id: JobId,
+        kind: String,
+        state: JobState,
+        due: Millis,
+        errors: &AttemptErrors,
+        shown: Shown,
+    ) -> JobInfo {
+        let Shown { partition, group, retry, headers } = shown;
+        JobInfo {
+            id,
+            kind,
+            state,
+            due: due.to_system(),
+            failures: 0,
+            attempt: 0,
+            interruptions: 0,
+            key: None,
+            partition,
+            group,
+            retry,
+            error: errors.latest(),
+            errors: errors.list(),
+            headers,
+            claimed: None,
+            lease_ends: None,
+            node: None,
+            died: None,
+            ended: None,
+            took: None,
+            result: None,
+            progress: None,
+            payload: Vec::new(),
+        }
+    }
+
     /// Returns when the job was inserted, by the clock of the process that inserted it. Its id has the time. `None` if
     /// the caller chose the id, if the job is an occurrence of a schedule, or if it was due more than 49 days after its
     /// insert.
@@ -570,30 +607,28 @@ mod tests {
     }
 
     fn job(payload: &[u8]) -> JobInfo {
+        let due = Millis::clamped(1_795_341_600_250);
+        let errors = AttemptErrors::default().and(Millis::ZERO, 3, "shop/1", "down");
+        let headers = [("tenant".to_owned(), "acme".to_owned())].into();
+        let shown = Shown { headers, ..Shown::default() };
         JobInfo {
-            id: JobId::from_u128(7),
-            kind: "push".to_owned(),
-            state: JobState::Dead,
-            due: UNIX_EPOCH + Duration::from_millis(1_795_341_600_250),
             failures: 2,
             attempt: 3,
-            interruptions: 0,
             key: Some("user 7".to_owned()),
-            partition: None,
-            group: None,
-            retry: None,
-            error: Some("down".to_owned()),
-            errors: AttemptErrors::default().and(Millis::ZERO, 3, "shop/1", "down").list(),
-            headers: [("tenant".to_owned(), "acme".to_owned())].into(),
-            claimed: None,
-            lease_ends: None,
-            node: None,
             died: Some(UNIX_EPOCH),
             ended: Some(UNIX_EPOCH),
             took: Some(Duration::from_millis(12)),
             result: Some(b"{\"paid\":true}".to_vec()),
             progress: Some(b"[1,2]".to_vec()),
             payload: payload.to_vec(),
+            ..JobInfo::new(
+                JobId::from_u128(7),
+                "push".to_owned(),
+                JobState::Dead,
+                due,
+                &errors,
+                shown,
+            )
         }
     }
 

@@ -182,37 +182,18 @@ impl Serialize for PendingReason {
 #[cfg(test)]
 mod tests {
     use super::{JobInfo, NodeInfo, PendingReason, SystemTime};
+    use crate::values::fail_and_retry::AttemptErrors;
     use crate::values::info::JobState;
+    use crate::values::job::Shown;
     use crate::values::node::StoredNode;
     use crate::values::time::Millis;
     use std::time::Duration;
 
     fn mail(due: Millis, interruptions: u32) -> JobInfo {
-        JobInfo {
-            id: crate::values::id::JobId::from_u128(7),
-            kind: "mail".to_owned(),
-            state: JobState::Pending,
-            due: due.to_system(),
-            failures: 0,
-            attempt: 0,
-            interruptions,
-            key: None,
-            partition: None,
-            group: None,
-            retry: None,
-            error: None,
-            errors: Vec::new(),
-            headers: Default::default(),
-            claimed: None,
-            lease_ends: None,
-            node: None,
-            died: None,
-            ended: None,
-            took: None,
-            result: None,
-            progress: None,
-            payload: Vec::new(),
-        }
+        let (id, kind) = (crate::values::id::JobId::from_u128(7), "mail".to_owned());
+        let (errors, shown) = (AttemptErrors::default(), Shown::default());
+        let job = JobInfo::new(id, kind, JobState::Pending, due, &errors, shown);
+        JobInfo { interruptions, ..job }
     }
 
     fn node(kind: &str, seen: Millis) -> NodeInfo {

@@ -119,29 +119,12 @@ impl JobRecord {
     fn info(&self, id: JobId, state: JobState) -> JobInfo {
         let shown = self.extra.as_deref().map_or_else(Shown::default, Shown::of);
         JobInfo {
-            id,
-            kind: self.kind.to_string(),
-            state,
-            due: self.due.to_system(),
             failures: self.failures,
             attempt: state.attempts(self.attempts),
             interruptions: self.interruptions,
             key: self.key.clone(),
-            partition: shown.partition,
-            group: shown.group,
-            retry: shown.retry,
-            error: self.errors.latest(),
-            errors: self.errors.list(),
-            headers: shown.headers,
-            claimed: None,
-            lease_ends: None,
-            node: None,
-            died: None,
-            ended: None,
-            took: None,
-            result: None,
-            progress: None,
             payload: self.payload.clone(),
+            ..JobInfo::new(id, self.kind.to_string(), state, self.due, &self.errors, shown)
         }
     }
 }

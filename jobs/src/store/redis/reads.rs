@@ -462,22 +462,13 @@ pub(super) fn info(fields: &[Value]) -> Result<Option<JobInfo>, StoreError> {
         (None, _) => JobState::Pending,
     };
     let ended = record.end.as_ref().map(|end| end.at.to_system());
-    let Shown { partition, group, retry, headers } = Shown::read(record.extra.as_deref());
+    let (id, due) = (id_of(bytes(id)?)?, Millis::clamped(score(due)?));
+    let shown = Shown::read(record.extra.as_deref());
     Ok(Some(JobInfo {
-        id: id_of(bytes(id)?)?,
-        kind: record.kind,
-        state,
-        due: Millis::clamped(score(due)?).to_system(),
         failures: record.failures,
         attempt: state.attempts(record.attempts),
         interruptions: record.interruptions,
         key: record.key.filter(|_| bytes(own).is_ok_and(|own| own == b"1")),
-        partition,
-        group,
-        retry,
-        error: record.errors.latest(),
-        errors: record.errors.list(),
-        headers,
         claimed: claimed.map(Millis::to_system),
         lease_ends: lease_ends.map(Millis::to_system),
         node,
@@ -487,6 +478,7 @@ pub(super) fn info(fields: &[Value]) -> Result<Option<JobInfo>, StoreError> {
         result: record.end.and_then(|end| end.result),
         progress: Some(bytes(progress)?.to_vec()).filter(|progress| !progress.is_empty()),
         payload: record.payload,
+        ..JobInfo::new(id, record.kind, state, due, &record.errors, shown)
     }))
 }
 

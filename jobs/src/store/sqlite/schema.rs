@@ -356,31 +356,14 @@ impl JobRow {
     }
 
     pub(crate) fn info(self, kind: String, state: JobState) -> JobInfo {
-        let Shown { partition, group, retry, headers } = Shown::read(self.extra.as_deref());
+        let shown = Shown::read(self.extra.as_deref());
         JobInfo {
-            id: self.id,
-            kind,
-            state,
-            due: self.due.to_system(),
             failures: self.failures,
             attempt: state.attempts(self.attempts),
             interruptions: self.interruptions,
             key: self.key,
-            partition,
-            group,
-            retry,
-            error: self.errors.latest(),
-            errors: self.errors.list(),
-            headers,
-            claimed: None,
-            lease_ends: None,
-            node: None,
-            died: None,
-            ended: None,
-            took: None,
-            result: None,
-            progress: None,
             payload: self.payload,
+            ..JobInfo::new(self.id, kind, state, self.due, &self.errors, shown)
         }
     }
 }
