@@ -376,6 +376,8 @@ fn scripts_renew_end_and_purge_ten_thousand_jobs() {
     driver.advance(Duration::from_millis(1));
     let left = ["ended", "over", "dead_by_error"].map(|key| size(&server, "ZCARD", key));
     assert_eq!((left, size(&server, "HLEN", "jobs")), ([0; 3], 0));
+    let counters: Vec<String> = server.ask(&["HKEYS", "tw:{jobs}:counters"]);
+    assert!(!counters.iter().any(|name| name.starts_with("died:")), "{counters:?}");
     client.check().unwrap();
     drop((jobs, driver));
     no_script_did_much(&server, monitor);
