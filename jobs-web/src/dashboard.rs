@@ -57,8 +57,8 @@ const PATH_BYTES: usize = 2 << 10;
 ///
 /// The pages need no script and load nothing from elsewhere. A dashboard has three threads of its own, which start with
 /// the first request and end with the last clone. The questions run there, so a runtime that polls the service never
-/// blocks, and a change that waits for the store holds up no page. An answer is kept for a second, however many readers
-/// ask the same.
+/// blocks, and a change that waits for the store holds up no page. The dashboard keeps an answer for a second: many
+/// readers of one page cost one question to the store.
 ///
 /// ```
 /// # use serde::{Deserialize, Serialize};

@@ -245,8 +245,8 @@ fn names_reach_their_own_thing_in_a_browser() {
     assert!(strays.is_empty() && tab.requests.len() > 3 * pressed.len(), "{strays:?}");
 }
 
-/// The script does not disturb the reader: typed text, focus, an open fold, selected rows. The keys work, the page
-/// stands still when it is told to, times are in the reader's zone too, and figures that are old say so.
+/// The script does not disturb the reader: typed text, focus, an open fold, selected rows. The keys work. The key
+/// `s` stops the refresh. The title of a time has the reader's zone. A page with old figures says how old they are.
 #[test]
 fn script_does_not_disturb_and_says_when_figures_are_old() {
     let Some(mut tab) = Tab::start() else { return };
@@ -298,7 +298,7 @@ fn script_does_not_disturb_and_says_when_figures_are_old() {
     let copy = "document.querySelector(\"[data-copy='#data']\").firstChild.data";
     tab.wait(&format!("{copy} === 'Copied' || ({copy} === 'Selected' && `${{getSelection()}}`.includes('order'))"), false);
 
-    // Each time is told in the zone of the reader too, before and after a refresh.
+    // The title of each time has the reader's zone, before and after a refresh.
     tab.call("Emulation.setTimezoneOverride", &json!({ "timezoneId": "Asia/Tokyo" }));
     tab.open(&world.url(""));
     let time = "document.querySelector('#clock time')";

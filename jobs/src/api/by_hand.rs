@@ -41,23 +41,30 @@ both! {
     ///
     /// # Errors
     ///
-    /// If the partition or the headers were changed to what a job cannot have, or the job could not be stored.
+    /// [`InsertErrorKind::Invalid`] if the program has changed the partition or the headers to values that no job can
+    /// have. Any other error if the job could not be stored.
     #[doc(alias("again", "repeat", "rerun", "clone"))]
     pub fn insert_copy(&self, of: &JobInfo, when: impl Into<When>)
         -> Result<JobId, InsertErrorKind> = |it, caller| {
-        it.insert_raw(caller, when.into(), None, it.copy_of(of)?).await
+        it.insert_untyped(caller, when.into(), None, it.copy_of(of)?).await
     };
 }
 
-/// A job without its type: its kind, its key and what happens if another job has that, its properties, its payload.
-type Raw<'a> = (&'a str, Option<(&'a str, IfTaken)>, Extra, Vec<u8>);
+/// A job without its Rust type.
+struct Untyped<'a> {
+    kind: &'a str,
+    /// Its key, and what happens if another job has that.
+    key: Option<(&'a str, IfTaken)>,
+    extra: Extra,
+    payload: Vec<u8>,
+}
 
 impl Client {
     /// Inserts a copy with this id, due now; a second call with the id inserts nothing: for a form that is sent twice.
     #[doc(hidden)]
     pub fn insert_copy_once(&self, of: &JobInfo, id: JobId) -> Result<JobId, InsertErrorKind> {
         let copy = self.copy_of(of)?;
-        on_thread(self.insert_raw(Caller::Thread, Duration::ZERO.into(), Some(id), copy))
+        on_thread(self.insert_untyped(Caller::Thread, Duration::ZERO.into(), Some(id), copy))
     }
 
     /// Stores a job by the name of its kind and its payload: for the command `tickwheel-jobs`, which does not
@@ -74,11 +81,11 @@ impl Client {
         let if_taken = if replaces { IfTaken::Replace } else { IfTaken::Leave };
         let headers = self.headers().and(&Headers::new())?;
         let extra = Extra { headers, ..Extra::default() };
-        let raw = (kind, key.map(|key| (key, if_taken)), extra, payload);
-        on_thread(self.insert_raw(Caller::Thread, when.into(), None, raw))
+        let job = Untyped { kind, key: key.map(|key| (key, if_taken)), extra, payload };
+        on_thread(self.insert_untyped(Caller::Thread, when.into(), None, job))
     }
 
-    fn copy_of<'a>(&self, job: &'a JobInfo) -> Result<Raw<'a>, InsertErrorKind> {
+    fn copy_of<'a>(&self, job: &'a JobInfo) -> Result<Untyped<'a>, InsertErrorKind> {
         if let Some(partition) = &job.partition {
             check_name("partition", partition)?;
         }
@@ -91,15 +98,15 @@ impl Client {
             partition: job.partition.as_deref().map(Arc::from),
             ..Extra::default()
         };
-        Ok((&job.kind, None, extra, job.payload.clone()))
+        Ok(Untyped { kind: &job.kind, key: None, extra, payload: job.payload.clone() })
     }
 
-    async fn insert_raw(
+    async fn insert_untyped(
         &self,
         caller: Caller,
         when: When,
         callers_id: Option<JobId>,
-        (kind, key, extra, payload): Raw<'_>,
+        Untyped { kind, key, extra, payload }: Untyped<'_>,
     ) -> Result<JobId, InsertErrorKind> {
         check_name("kind's name", kind)?;
         if let Some((key, _)) = key {

@@ -494,7 +494,7 @@ impl Client {
         let now = self.dispatcher.clock.now().millis();
         let infos = self.counted_limits(caller, stored, scopes.0, now).await?;
         let flows = flows_in(stored);
-        // A file counts about so many overdue jobs of all kinds together, and no more. A server counts all.
+        // A file stops counting overdue jobs at about this number. A server counts all of them.
         let overdue: u64 = kinds.iter().map(|kind| kind.overdue).sum();
         let is_exact = self.dispatcher.shared || overdue < MOST_COUNTED;
         let waits = |count| Some(Number { count, is_exact });

@@ -297,7 +297,7 @@ impl Pages {
         if !self.ready.is_empty() {
             return Ok(self.ready.drain(..).collect());
         }
-        // Of lists by time the store reads no other job.
+        // In a list by time, the store leaves out the other jobs. Here the list does.
         let is_wanted = |job: &JobInfo| {
             self.kind.as_ref().is_none_or(|kind| *kind == job.kind)
                 && (self.from..=self.to).contains(&Millis::present(job.due))

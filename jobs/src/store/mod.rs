@@ -471,7 +471,8 @@ impl Page {
     }
 }
 
-/// A file counts so many overdue jobs of all kinds together, and after that one of each further kind.
+/// A file stops counting overdue jobs when it has counted this many of all kinds. It counts one job of each further
+/// kind.
 pub(crate) const MOST_COUNTED: u64 = 10_000;
 
 /// How many jobs of a kind there are.

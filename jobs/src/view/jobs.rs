@@ -482,9 +482,9 @@ impl View {
         Ok(most.map(|most| most.saturating_sub(job.failures)))
     }
 
-    /// Returns a whole part of a job: its payload, result or progress. It is in its redacted form, and then bytes that
-    /// are no text are hexadecimal digits. Returns `None` if there is no such job, or if the job has no such part.
-    /// Headers and errors are in [`JobPage`].
+    /// Returns a whole part of a job: its payload, result or progress. It is in its redacted form. A redacted part
+    /// whose bytes are no text is returned as hexadecimal digits. Returns `None` if the store has no such job, or the
+    /// job has no such part. Headers and errors are in [`JobPage`].
     ///
     /// # Errors
     ///

@@ -197,7 +197,7 @@ impl View {
         Ok(Asked { now: self.present(), settings, nodes, gauges, groups, dead })
     }
 
-    /// Returns the rows of these kinds, as far as there are so many.
+    /// Returns the kinds of `all` at the places `rows`. The range may go beyond the last kind.
     fn rows_of(
         &self,
         asked: &Asked,

@@ -1,14 +1,15 @@
 //! Calls that cross the end of the jobs.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, LazyLock};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime};
 
 use tickwheel_jobs::view::View;
 use tickwheel_jobs::{
-    Builder, Client, Durability, InsertErrorKind, JobId, Jobs, Limit, Run, Step, StoreError,
+    Builder, Client, Durability, InsertErrorKind, JobId, JobInfo, Jobs, Limit, Run, Step,
+    StoreError,
 };
 
 use super::support::*;
@@ -20,8 +21,9 @@ fn ever() -> core::ops::Range<SystemTime> {
 type Verb = fn(&Client) -> Result<(), StoreError>;
 
 /// Every verb that waits for an answer.
-const VERBS: [(&str, Verb); 32] = [
+const VERBS: [(&str, Verb); 33] = [
     ("insert", |client| inserted(client.insert(HOUR, close(1)).map(drop))),
+    ("insert_copy", |client| copied(client.insert_copy(&ONE_JOB, HOUR))),
     ("insert_batch", |client| inserted(client.insert_batch([(HOUR, close(1))]).map(drop))),
     ("cancel", |client| client.cancel(JobId::new()).map(drop)),
     ("reschedule", |client| client.reschedule(JobId::new(), HOUR).map(drop)),
@@ -70,11 +72,22 @@ fn if_there(answer: Result<(), StoreError>) -> Result<(), StoreError> {
     }
 }
 
+/// A job that was read.
+static ONE_JOB: LazyLock<JobInfo> = LazyLock::new(|| {
+    let (jobs, _driver) = Jobs::memory().handle(|_: Close, _| Ok(())).manual().unwrap();
+    jobs.insert(HOUR, close(1)).unwrap();
+    jobs.pending().next().unwrap()
+});
+
 fn inserted<E: std::fmt::Debug>(
     answer: Result<(), tickwheel_jobs::InsertError<E>>,
 ) -> Result<(), StoreError> {
-    match answer.map_err(|refused| refused.kind().clone()) {
-        Ok(()) => Ok(()),
+    copied(answer.map_err(|refused| refused.kind().clone()))
+}
+
+fn copied<T>(answer: Result<T, InsertErrorKind>) -> Result<(), StoreError> {
+    match answer {
+        Ok(_) => Ok(()),
         Err(InsertErrorKind::Closed) => Err(StoreError::Closed),
         Err(InsertErrorKind::Unknown(_)) => Err(StoreError::Unknown),
         Err(other) => panic!("{other}"),

@@ -7,13 +7,13 @@
 //! step show.
 
 use std::fmt::Debug;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use tickwheel_jobs::view::View;
 use tickwheel_jobs::{
-    CallError, Client, Event, InsertError, InsertErrorKind, JobId, Keep, Limit, NewJob, Step,
-    StoreError, Violation, tickwheel::When,
+    CallError, Client, Event, InsertError, InsertErrorKind, JobId, JobInfo, Jobs, Keep, Limit,
+    NewJob, Step, StoreError, Violation, tickwheel::When,
 };
 
 use crate::calls::{call, key_name};
@@ -54,7 +54,13 @@ impl<T: Debug> Answer for Result<T, StoreError> {
 
 impl<T, J> Answer for Result<T, InsertError<J>> {
     fn end(self) -> End {
-        match self.map_err(|refused| refused.kind().clone()) {
+        self.map_err(|refused| refused.kind().clone()).end()
+    }
+}
+
+impl<T> Answer for Result<T, InsertErrorKind> {
+    fn end(self) -> End {
+        match self {
             Ok(_) => End::Done,
             Err(InsertErrorKind::Closed) => End::Closed,
             Err(InsertErrorKind::Store(error)) => error.into(),
@@ -92,6 +98,16 @@ fn task() -> Task<0> {
 
 const HOUR: Duration = Duration::from_secs(3600);
 
+/// A job that was read. A thread of its own reads it, because no verb of any queue works in a hook.
+static ONE_JOB: LazyLock<JobInfo> = LazyLock::new(|| {
+    let read = std::thread::spawn(|| {
+        let (jobs, _driver) = Jobs::memory().handle(|_: Task<0>, _| Ok(())).manual().unwrap();
+        jobs.insert(HOUR, task()).unwrap();
+        jobs.pending().next().unwrap()
+    });
+    read.join().unwrap()
+});
+
 /// Calls every verb, those that name a job with each of these, and says how each call ended.
 pub(crate) fn every_verb(client: &Client, ids: &[JobId], mut ended: impl FnMut(&str, End)) {
     let when = || When::wall(system(4_000_000_000_000_000));
@@ -100,6 +116,7 @@ pub(crate) fn every_verb(client: &Client, ids: &[JobId], mut ended: impl FnMut(&
     ended("insert", client.insert(when(), task()).end());
     ended("insert_job", client.insert_job(NewJob::new(task()).at(when()).id(JobId::new())).end());
     ended("insert_batch", client.insert_batch([(when(), task())]).end());
+    ended("insert_copy", client.insert_copy(&ONE_JOB, when()).end());
     for id in ids {
         ended("cancel", client.cancel(*id).end());
         ended("reschedule", client.reschedule(*id, when()).end());

@@ -61,6 +61,8 @@ pub(crate) fn everything(open: impl Fn() -> Builder) {
     assert!(client.schedules().run_once("seldom", JobId::new()).unwrap().is_some());
     assert!(client.schedules().remove("seldom").unwrap());
     View::new(client.clone()).overview().unwrap();
+    let copy = client.insert_copy(&page[0], 2 * HOUR).unwrap();
+    assert!(client.cancel(copy).unwrap().is_cancelled());
     wait_until("the occurrence is claimed", || client.pending().count() == 300);
     wait_until("all ended", || in_hand(&client) == 0);
     assert_eq!(client.unhandled().unwrap().len(), 1);

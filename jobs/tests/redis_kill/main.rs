@@ -147,8 +147,8 @@ fn story(persistence: Persistence, deadly: bool) {
     // Each half ends with the death of its nodes, and waits for an outage.
     assert!(kills > 0 && restarts == 2, "{kills} kills, {restarts} restarts");
     assert!(persistence != Persistence::Always || verdict.explained.is_empty());
-    // What is lost shows, or the story proves nothing. An outage before a write may have lost renewals of leases alone,
-    // which nothing shows; that a slow disk loses inserts has a test of its own.
+    // A failover must lose something that the log shows. Otherwise the story proves nothing. An outage before a write
+    // may lose only renewals of leases, and the log does not show those. Another test loses inserts on a slow disk.
     let loses = matches!(persistence, Persistence::Replicated(_));
     assert!(!loses || !verdict.explained.is_empty(), "nothing was lost");
 }

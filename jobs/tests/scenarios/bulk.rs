@@ -39,7 +39,7 @@ fn bulk_by_ids_changes_these_jobs_alone() {
         let bulk = jobs.by_ids([ids[5], ids[7]]).cancel_all().unwrap();
         let seven = ids[7];
         assert_eq!(bulk.only(move |job| job.id == seven).run().unwrap().seen, 1);
-        // What narrows a list narrows the change of it.
+        // A change by ids leaves out jobs of other kinds and of other times, as the list does.
         let charge = jobs.insert(HOUR, Charge(1)).unwrap();
         let both = || jobs.by_ids([ids[9], charge]);
         assert_eq!(both().kind::<Charge>().map(|job| job.id).collect::<Vec<_>>(), [charge]);

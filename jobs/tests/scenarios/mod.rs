@@ -140,7 +140,7 @@ fn copy_of_a_job_runs_once_more() {
         let with_header = jobs.client().with_header("region", "eu");
         let copy = with_header.insert_copy(&of_acme, DAY).unwrap();
         assert_eq!(jobs.get(copy).unwrap().unwrap().headers["region"], "eu");
-        // What no job can have is refused.
+        // A partition or a header that is too long is refused.
         let (mut partition, mut header) = (of_acme.clone(), of_acme);
         partition.partition = Some("x".repeat(300));
         header.headers.insert("x".repeat(300), String::new());

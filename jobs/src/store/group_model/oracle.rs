@@ -176,8 +176,8 @@ impl Oracle {
         }
     }
 
-    /// Forgets what a purge forgets: dead jobs whose time is over, and groups that ended so long ago, if no dead job
-    /// names them.
+    /// Forgets the dead jobs whose retention is over. Forgets the groups whose retention is over too, unless a dead job
+    /// names the group.
     pub(super) fn purge(&mut self, now: Millis, keep_dead: Duration) {
         let is_over = |job: &&Job| job.is == Is::Dead && job.until < now;
         let over: Vec<JobId> = self.jobs.iter().filter(is_over).map(|job| job.id).collect();
