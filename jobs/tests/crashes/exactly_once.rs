@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use tickwheel_jobs::rusqlite::{Connection, TransactionBehavior};
 use tickwheel_jobs::{Client, Fail, Job, JobId, JobState, Jobs, Keep, Retry, Run, Step};
 
-use super::beside::node::{LONG, Node, say};
+use crate::node::{LONG, Node, say};
 
 const MS: Duration = Duration::from_millis(1);
 /// The environment variable with the file of a child.
@@ -177,5 +177,5 @@ fn live(path: &Path, draw: &mut Rng) {
     if node.said.recv_timeout(LONG).is_ok() {
         thread::sleep(Duration::from_micros(draw.u64(..120_000)));
     }
-    node.kill();
+    node.process.kill();
 }

@@ -1,11 +1,13 @@
-//! What a job that ends its process does to the jobs beside it, on several nodes: `tests/crashes/beside` has
-//! the same on a file.
+//! What a job that ends its process does to the jobs beside it, on several nodes: `tests/crashes/beside.rs`
+//! has the same on a file.
 //!
 //! Three nodes in processes of their own run ten long jobs and one that ends its process. A node that has
 //! ended is followed by another one, until the killer is dead.
 
-#[path = "../crashes/beside/node.rs"]
+#[path = "../deaths/node.rs"]
 mod node;
+#[path = "../deaths/process.rs"]
+mod process;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -119,7 +121,7 @@ fn no_neighbour_dies(ms: u64) {
     loop {
         for node in &mut nodes {
             // What it said last is read after its end.
-            let has_ended = node.process.child.try_wait().unwrap().is_some();
+            let has_ended = node.process.process.child.try_wait().unwrap().is_some();
             if has_ended {
                 pause(50 * MS);
             }

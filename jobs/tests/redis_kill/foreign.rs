@@ -2,10 +2,11 @@
 
 use tickwheel_jobs::JobId;
 
-use crate::child::now_us;
+use crate::deaths::child::now_us;
+use crate::deaths::lives::Result;
+use crate::deaths::record::Record;
 use crate::outage::Outage;
-use crate::parent::{Result, Story};
-use crate::record::Record;
+use crate::parent::Story;
 use crate::server::Server;
 
 const KEYS: &str = "tw:{jobs}:";
@@ -19,9 +20,9 @@ impl Story {
     pub(crate) fn write_by_hand(&mut self) -> Result<()> {
         let Some(n) = self.foreign else { return Ok(()) };
         let mut connection = self.server.connection();
-        if self.draw.u64(..4) == 0 {
+        if self.lives.draw.u64(..4) == 0 {
             let name = format!("bad{n}");
-            self.note(0, Record::Foreign { what: format!("schedule {name:?}") });
+            self.lives.note(0, Record::Foreign { what: format!("schedule {name:?}") });
             let mut both = redis::pipe();
             both.atomic().cmd("HSET").arg(key("schedules")).arg(name).arg("something else");
             both.cmd("HINCRBY").arg(key("meta")).arg("schedules").arg(1).exec(&mut connection)?;
@@ -33,7 +34,7 @@ impl Story {
                 return Ok(());
             }
             let id = JobId::new();
-            self.note(0, Record::Foreign { what: format!("job {id}") });
+            self.lives.note(0, Record::Foreign { what: format!("job {id}") });
             let (id, due) = (id.to_u128().to_be_bytes(), now_us() / 1000);
             let mut all = redis::pipe();
             all.atomic().cmd("HSET").arg(key("jobs")).arg(&id).arg("something else");
@@ -54,7 +55,7 @@ impl Story {
             set_aside(&self.server)?.iter().map(|id| format!("job {id}")).collect();
         what.extend(schedules.iter().map(|name| format!("schedule {name:?}")));
         // A line is not too long: the parent writes none.
-        self.note(0, Record::SetAside { what });
+        self.lives.note(0, Record::SetAside { what });
         let _: i64 = self.server.ask(&["DEL", &key("unreadable")]);
         for name in schedules {
             let _: i64 = self.server.ask(&["HDEL", &key("schedules"), &name]);

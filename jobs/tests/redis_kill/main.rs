@@ -1,16 +1,14 @@
 //! `kill -9` for real, on a Redis server: three nodes share a queue. Nodes are killed at random and at named points of
 //! the code, and stopped past their lease; the server is killed and started again, or a replica takes over, or users
-//! lack a right for a moment. The rules of `tests/crashes/kill` judge what they report.
+//! lack a right for a moment. The rules of `tests/deaths` judge what they report.
 //!
 //! | file | what it holds |
 //! | --- | --- |
-//! | `parent.rs` | the parent: makes nodes, and kills them |
+//! | `../deaths/` | the child, its parent, and the rules |
+//! | `parent.rs` | the nodes that share a server, and how they die |
 //! | `outage.rs`, `rights.rs` | what becomes of the server, and of the users' rights |
 //! | `foreign.rs` | what is written by hand |
 //! | `place.rs`, `queue.rs` | where the jobs are; what the parent sees there |
-//! | `judge.rs` | the rules, and what the persistence of the server explains |
-//! | `doctored.rs` | R14: logs with a violation each, which the rules must find |
-//! | `../kill/` | the child, its calls, the log and the rules R1 to R13 |
 //!
 //! Each test has a story in which nodes die for `TICKWHEEL_REDIS_KILL_SECONDS`, 8 unless it is set.
 //! `TICKWHEEL_KILL_SEED` is the seed; a test that fails prints its own.
@@ -19,66 +17,39 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::disallowed_methods)]
 
-#[path = "../crashes/kill/calls.rs"]
-mod calls;
-#[path = "../crashes/kill/checker.rs"]
-mod checker;
-#[path = "../crashes/kill/child.rs"]
-mod child;
-#[path = "../crashes/kill/contents.rs"]
-mod contents;
-mod doctored;
-#[allow(dead_code, reason = "the tests of the rules on a file use the rest")]
-#[path = "../crashes/kill/handmade.rs"]
-mod handmade;
-#[path = "../crashes/kill/shutdown.rs"]
-mod shutdown;
-#[path = "../crashes/kill/ends.rs"]
-mod ends;
+#[path = "../deaths/mod.rs"]
+mod deaths;
 mod foreign;
-#[path = "../crashes/kill/history.rs"]
-mod history;
-#[path = "../crashes/kill/hooks.rs"]
-mod hooks;
-#[path = "../crashes/kill/late.rs"]
-mod late;
 #[path = "../redis/installed.rs"]
 mod installed;
-mod judge;
 mod outage;
 mod parent;
 mod place;
-mod queue;
 #[allow(dead_code, reason = "the tests of the store use the rest")]
 #[path = "../redis/proxy.rs"]
 mod proxy;
-#[path = "../crashes/kill/recall.rs"]
-mod recall;
-#[path = "../crashes/kill/record.rs"]
-mod record;
-#[path = "../crashes/kill/schedules.rs"]
-mod schedules;
-#[allow(dead_code, reason = "the tests of the store use the rest")]
-#[path = "../redis/stoppable_replica.rs"]
-mod stoppable_replica;
+mod queue;
+mod rights;
 #[allow(dead_code, reason = "the tests of the store use the rest")]
 #[path = "../redis/server.rs"]
 mod server;
-mod rights;
-#[path = "../crashes/kill/shared.rs"]
-mod shared;
 #[path = "../redis/slow_disk.rs"]
 mod slow_disk;
+#[allow(dead_code, reason = "the tests of the store use the rest")]
+#[path = "../redis/stoppable_replica.rs"]
+mod stoppable_replica;
 
 use std::env;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use child::{Periodic, now_us};
-use judge::{Persistence, judge};
+use deaths::child::{self, Periodic, now_us};
+use deaths::judge::{Persistence, judge};
+use deaths::lives;
+use deaths::record::{Answer, Record};
 use outage::Outage;
 use parent::Story;
-use record::{Answer, Event, Record};
+use place::OnServer;
 
 /// One story at a time: a node that gets no processor loses its leases.
 static ALONE: Mutex<()> = Mutex::new(());
@@ -100,7 +71,7 @@ fn story(persistence: Persistence, deadly: bool) {
     let seed = variable("TICKWHEEL_KILL_SEED").unwrap_or_else(now_us);
     let seconds = variable("TICKWHEEL_REDIS_KILL_SECONDS").unwrap_or(8);
     let mut story = Story::new(server, seed);
-    story.deadly = deadly;
+    story.lives.deadly = deadly;
     story.outage = match persistence {
         Persistence::Always | Persistence::None => Outage::Restart,
         Persistence::EverySecond => Outage::BeforeTheWrite,
@@ -114,7 +85,7 @@ fn story(persistence: Persistence, deadly: bool) {
         _ => {}
     }
     let repeat = |name, period_ms, missed| Periodic { name, period_ms, missed };
-    story.schedules = vec![repeat(1, 40, -1), repeat(2, 70, 0), repeat(3, 100, 3)];
+    story.lives.schedules = vec![repeat(1, 40, -1), repeat(2, 70, 0), repeat(3, 100, 3)];
     // With a look at the queue in between, while no node is there.
     let half = Duration::from_millis(seconds * 500);
     let told = story.tell(half).and_then(|()| story.tell(half)).and_then(|()| story.drain());
@@ -130,7 +101,8 @@ fn story(persistence: Persistence, deadly: bool) {
     let starts = count(|record| matches!(record, Record::Start(_)));
     let told = count(|record| matches!(record, Record::Told { .. }));
     let by_hand = count(|record| matches!(record, Record::Foreign { .. }));
-    let &Story { kills, stops, restarts, unwritten, mended, .. } = &story;
+    let kills = story.lives.kills;
+    let &Story { stops, restarts, unwritten, mended, .. } = &story;
     println!(
         "{persistence:?}: {kills} kills, {stops} stops past the lease, {restarts} outages of the \
          server, {unwritten} before a write; {stored} inserts, {starts} starts, {told} told to stop, \
@@ -142,7 +114,9 @@ fn story(persistence: Persistence, deadly: bool) {
     text.extend(end.err().map(|error| error.to_string()));
     if !text.is_empty() {
         text.truncate(20);
-        panic!("seed {seed}, in {}:\n{}", write(&log, seed), text.join("\n"));
+        let path = env::temp_dir().join(format!("tickwheel-redis-kill-{seed}.log"));
+        lives::write(&log, &path);
+        panic!("seed {seed}, in {}:\n{}", path.display(), text.join("\n"));
     }
     // Each half ends with the death of its nodes, and waits for an outage.
     assert!(kills > 0 && restarts == 2, "{kills} kills, {restarts} restarts");
@@ -153,12 +127,10 @@ fn story(persistence: Persistence, deadly: bool) {
     assert!(!loses || !verdict.explained.is_empty(), "nothing was lost");
 }
 
-/// Writes a log to a file, for the search for the cause. Returns the path.
-fn write(log: &[Event], seed: u64) -> String {
-    let path = env::temp_dir().join(format!("tickwheel-redis-kill-{seed}.log"));
-    let lines = log.iter().map(|event| format!("{event:?}\n"));
-    std::fs::write(&path, lines.collect::<String>()).unwrap();
-    path.display().to_string()
+/// A node of these tests.
+#[test]
+fn life() {
+    child::life::<OnServer>();
 }
 
 /// With `appendfsync always`, nodes and a server that are killed lose nothing, and every rule holds.

@@ -4,9 +4,10 @@
 
 use std::time::Duration;
 
-use crate::child::now_us;
-use crate::parent::{Result, Story};
-use crate::record::Record;
+use crate::deaths::child::now_us;
+use crate::deaths::lives::Result;
+use crate::deaths::record::Record;
+use crate::parent::Story;
 use crate::server::pause;
 use crate::slow_disk::SlowDisk;
 
@@ -50,18 +51,18 @@ impl Story {
                 self.lack = self.lack.max(now_us() - since + LINK_TAKES_US);
                 self.server = replica.promote();
                 self.front.retarget(self.server.port);
-                self.note(0, Record::Server { is_up: true });
+                self.lives.note(0, Record::Server { is_up: true });
                 return Ok(());
             }
         }
         pause(away);
         self.server.run();
-        self.note(0, Record::Server { is_up: true });
+        self.lives.note(0, Record::Server { is_up: true });
         Ok(())
     }
 
     fn kill_server(&mut self) {
         self.server.kill();
-        self.note(0, Record::Server { is_up: false });
+        self.lives.note(0, Record::Server { is_up: false });
     }
 }

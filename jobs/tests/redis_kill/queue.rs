@@ -1,23 +1,21 @@
 //! What the parent sees of the queue, while no child is there.
 
-use std::error::Error;
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use tickwheel_jobs::{Client, JobId, JobState};
 
-use crate::child::{handlers, now_us, time};
-use crate::contents;
-use crate::place;
-use crate::record::{FileEnd, Look, Tag};
-use crate::server::{Server, pause};
-
-type Result<T> = std::result::Result<T, Box<dyn Error>>;
+use crate::deaths::child::{now_us, time};
+use crate::deaths::contents;
+use crate::deaths::lives::Result;
+use crate::deaths::place::Place;
+use crate::deaths::record::{FileEnd, Look, Tag};
+use crate::place::OnServer;
+use crate::server::Server;
 
 /// Opens the queue twice, and compares. A job that is claimed has no key to itself any more.
 pub(crate) fn look(server: &Server) -> Result<Look> {
     let url = server.url();
-    let open = || -> Result<Client> { Ok(place::open(Path::new(&url))?.client()?) };
+    let open = || -> Result<Client> { Ok(OnServer::open(Path::new(&url))?.client()?) };
     let mut look = contents::look(open)?;
     let client = open()?;
     // No figure counts a record that a user has damaged by hand.
@@ -42,25 +40,14 @@ pub(crate) fn end(server: &Server) -> Result<FileEnd> {
         redis.call('ZADD', KEYS[1], 'XX', 0, id)
         end return 1";
     let _: i64 = server.ask(&["EVAL", over, "1", "tw:{jobs}:ended"]);
-    // The purge leaves what was remembered in the same millisecond.
-    pause(Duration::from_millis(3));
-    let builder = place::open(Path::new(&server.url()))?.keep_dead(Duration::ZERO);
-    let purging = handlers(builder).start()?;
-    let begun = Instant::now();
-    while begun.elapsed() < Duration::from_secs(10)
-        && rows(server).iter().any(|(_, rows)| *rows > 0)
-    {
-        pause(Duration::from_millis(5));
-    }
-    purging.shutdown()?;
-    Ok(FileEnd { jobs, rows: rows(server), bytes: 0, log_bytes: 0 })
+    contents::purged(jobs, OnServer::open(Path::new(&server.url()))?, || Ok(rows(server)))
 }
 
 /// Reschedules the jobs that half done scripts have left in no set, as the manual says. Returns
 /// these jobs, and when each is due. If `check` names a job again after that, it is left to the
 /// nodes.
 pub(crate) fn mend(server: &Server) -> Result<Vec<(Tag, u64)>> {
-    let client = place::open(Path::new(&server.url()))?.client()?;
+    let client = OnServer::open(Path::new(&server.url()))?.client()?;
     let (mut filed, mut mended) = (Vec::new(), Vec::new());
     while let Err(violation) = client.check() {
         let text = violation.to_string();

@@ -5,10 +5,11 @@
 
 use std::time::Duration;
 
+use crate::deaths::lives::Result;
+use crate::deaths::record::{Answer, Record, Verb};
 use crate::outage::Outage;
-use crate::parent::{NODES, Result, Story};
+use crate::parent::{NODES, Story};
 use crate::queue;
-use crate::record::{Answer, Record, Verb};
 use crate::server::pause;
 
 /// What is taken, how it is given back, and whether a script may end in its midst without it.
@@ -45,13 +46,13 @@ impl Story {
 
     /// Takes a right from the user of a node for some time.
     pub(crate) fn deny(&mut self, time: Duration) -> Result<()> {
-        let user = user(self.draw.usize(..NODES));
-        let (without, with, half_done) = RIGHTS[self.draw.usize(..RIGHTS.len())];
-        self.note(0, Record::Rights { is_denied: true, half_done });
+        let user = user(self.lives.draw.usize(..NODES));
+        let (without, with, half_done) = RIGHTS[self.lives.draw.usize(..RIGHTS.len())];
+        self.lives.note(0, Record::Rights { is_denied: true, half_done });
         let _: String = self.server.ask(&["ACL", "SETUSER", &user, without]);
         pause(time);
         let _: String = self.server.ask(&["ACL", "SETUSER", &user, with]);
-        self.note(0, Record::Rights { is_denied: false, half_done });
+        self.lives.note(0, Record::Rights { is_denied: false, half_done });
         Ok(())
     }
 
@@ -61,8 +62,8 @@ impl Story {
         for &(tag, due) in &mended {
             let (n, at) = (FIRST_NUMBER + self.mended, due * 1000);
             self.mended += 1;
-            self.note(0, Record::Call { n, at, verb: Verb::Reschedule { tag, due } });
-            self.note(0, Record::Answer { n, at, answer: Answer::Done(true) });
+            self.lives.note(0, Record::Call { n, at, verb: Verb::Reschedule { tag, due } });
+            self.lives.note(0, Record::Answer { n, at, answer: Answer::Done(true) });
         }
         Ok(!mended.is_empty())
     }

@@ -13,13 +13,14 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use fastrand::Rng;
-use tickwheel_jobs::{Durability, Job, JobId, Jobs};
+use tickwheel_jobs::{Durability, Job, JobId};
 
-use super::history::{Call, FILE, History, Process, Step};
+use super::history::{Call, History, Step};
 use crate::disk::cut::Cut;
 use crate::disk::dump::{Dump, Row};
+use crate::disk::process::{Process, Ran, client};
 use crate::disk::task::{Plan, Task};
-use crate::disk::{Disk, Files, ffi};
+use crate::disk::{Disk, Files};
 
 /// What a disk has, as someone sees it who does not run the jobs.
 #[derive(PartialEq, Eq, Debug)]
@@ -161,7 +162,7 @@ impl<'a> Checker<'a> {
             let run = call.runs.iter().find(|run| run.id == id);
             let inserted =
                 call.runs.iter().filter_map(|run| run.inserted).find(|(job, _)| *job == id);
-            let leads = |run: &&super::history::Ran| run.follow_up == Some(id);
+            let leads = |run: &&Ran| run.follow_up == Some(id);
             if let Some(run) = call.runs.iter().find(leads) {
                 let has_ended = !seen.dump.jobs.contains_key(&run.id);
                 assert_eq!(now.is_some(), has_ended, "{id} without the end of {run:?}, after {n}");
@@ -227,13 +228,8 @@ impl<'a> Checker<'a> {
     }
 }
 
-/// Opens a disk as a client, beside the process that runs its jobs, and checks it. Returns the disk
-/// as it is then.
+/// Opens a disk as a client. Returns the disk as it is then.
 fn look(disk: Disk) -> (Seen, Disk) {
-    let builder = Jobs::open_with_vfs(disk.path(FILE), ffi::NAME).expect("a builder");
-    let client = builder.client().expect("what a crash leaves can be opened");
-    client.check().expect("what a crash leaves is in order");
-    let (dump, claimed) = Dump::with_claims(&client);
-    drop(client);
+    let (dump, claimed) = Dump::with_claims(&client(&disk));
     (Seen { dump, claimed }, disk)
 }

@@ -6,8 +6,8 @@ use std::time::Duration;
 use fastrand::Rng;
 use tickwheel_jobs::{Durability, GroupId, JobId, NewJob};
 
-use super::history::Process;
 use crate::disk::cut::Cut;
+use crate::disk::process::Process;
 use crate::disk::task::{Plan, Task};
 use crate::disk::{Disk, Files};
 use crate::stride;

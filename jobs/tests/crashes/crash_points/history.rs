@@ -8,72 +8,35 @@
 //!   contents of the store after each call are kept, and compared with the ledger too.
 //! - No job runs twice in one call: an advance is shorter than the wait between two tries.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use tickwheel_jobs::{Driver, Durability, InsertErrorKind, JobId, Jobs, NewJob, Run};
+use tickwheel_jobs::{Durability, InsertErrorKind, JobId, NewJob};
 
 use super::ledger::Ledger;
 use crate::disk::dump::Dump;
-use crate::disk::task::{CHAIN_MS, Plan, Task, retry};
-use crate::disk::{Disk, Event, Files, ffi};
+use crate::disk::process::{Process, Ran};
+use crate::disk::task::{Plan, Task};
+use crate::disk::{Disk, Event, Files};
 
-/// The file of the jobs on each disk.
-pub(crate) const FILE: &str = "jobs.db";
-
-/// A call.
+/// A call. A cancel and a reschedule are of the job that was inserted `back` inserts ago. With a restart the process ends
+/// in an orderly way, with a kill it is killed, and another one starts.
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
-    Insert {
-        ms: u64,
-        plan: Plan,
-    },
-    InsertWithId {
-        name: u8,
-        ms: u64,
-        plan: Plan,
-    },
-    Batch {
-        jobs: u8,
-        ms: u64,
-    },
-    Keyed {
-        key: u8,
-        ms: u64,
-        how: How,
-    },
-    CancelKey {
-        key: u8,
-    },
-    /// Of the job that was inserted `back` inserts ago.
-    Cancel {
-        back: usize,
-    },
-    Reschedule {
-        back: usize,
-        ms: u64,
-    },
-    Advance {
-        ms: u64,
-    },
-    Schedule {
-        name: u8,
-        ms: u64,
-    },
-    Unschedule {
-        name: u8,
-    },
-    Retry {
-        nth: usize,
-    },
-    Delete {
-        nth: usize,
-    },
+    Insert { ms: u64, plan: Plan },
+    InsertWithId { name: u8, ms: u64, plan: Plan },
+    Batch { jobs: u8, ms: u64 },
+    Keyed { key: u8, ms: u64, how: How },
+    CancelKey { key: u8 },
+    Cancel { back: usize },
+    Reschedule { back: usize, ms: u64 },
+    Advance { ms: u64 },
+    Schedule { name: u8, ms: u64 },
+    Unschedule { name: u8 },
+    Retry { nth: usize },
+    Delete { nth: usize },
     Flush,
-    /// The process ends in an orderly way, and another one starts.
     Restart,
-    /// The process is killed, and another one starts.
     Kill,
 }
 
@@ -83,22 +46,6 @@ pub(crate) enum How {
     Replace,
     ReplaceKeepingTime,
     Leave,
-}
-
-/// A run of a handler.
-#[derive(Clone, Debug)]
-pub(crate) struct Ran {
-    pub(crate) id: JobId,
-    pub(crate) task: Task,
-    pub(crate) at: SystemTime,
-    pub(crate) due: SystemTime,
-    pub(crate) fence: u64,
-    /// The end of the record when it started.
-    pub(crate) position: usize,
-    /// What the handler inserted, and the end of the record when that was answered.
-    pub(crate) inserted: Option<(JobId, usize)>,
-    /// Its follow-up, which is there if and only if the end of the run is.
-    pub(crate) follow_up: Option<JobId>,
 }
 
 /// A call that was answered.
@@ -124,76 +71,6 @@ pub(crate) struct History {
     pub(crate) durability: Durability,
     pub(crate) calls: Vec<Call>,
     pub(crate) log: Vec<Event>,
-}
-
-/// A process that runs jobs on a disk.
-pub(crate) struct Process {
-    pub(crate) disk: Arc<Disk>,
-    pub(crate) jobs: Jobs,
-    pub(crate) driver: Driver,
-    runs: Arc<Mutex<Vec<Ran>>>,
-}
-
-impl Process {
-    pub(crate) fn start(disk: Disk, durability: Durability, now: Option<SystemTime>) -> Process {
-        let disk = Arc::new(disk);
-        let runs = Arc::new(Mutex::new(Vec::new()));
-        let handler = {
-            let (disk, runs) = (Arc::clone(&disk), Arc::clone(&runs));
-            move |task: Task, run: &Run| {
-                let position = disk.position();
-                let started = run.due() + run.late();
-                let inserted = (task.plan == Plan::Chain).then(|| {
-                    // The commit of the insert writes it.
-                    run.set_progress(&task.n).expect("a number serializes");
-                    let next = Task::new(task.n + 500_000, Plan::Succeed);
-                    let id = run.client().insert(Duration::from_millis(CHAIN_MS), next);
-                    (id.expect("a handler may insert"), disk.position())
-                });
-                let follow_up = (task.plan == Plan::Then).then(|| {
-                    let next = Task::new(task.n + 500_000, Plan::Succeed);
-                    run.then(Duration::from_millis(CHAIN_MS), next).expect("there is room")
-                });
-                runs.lock().expect("no handler panics").push(Ran {
-                    id: run.id(),
-                    task: task.clone(),
-                    at: started,
-                    due: run.due(),
-                    fence: run.fence().get(),
-                    position,
-                    inserted,
-                    follow_up,
-                });
-                task.result()
-            }
-        };
-        let builder = Jobs::open_with_vfs(disk.path(FILE), ffi::NAME).expect("a builder");
-        let builder = builder.durability(durability).handle_with(retry(), handler);
-        let (jobs, driver) = builder.manual().expect("the disk has jobs, or nothing");
-        if let Some(now) = now {
-            driver.set_wall(now);
-        }
-        Process { disk, jobs, driver, runs }
-    }
-
-    /// Returns the runs since the last call of this.
-    pub(crate) fn take_runs(&self) -> Vec<Ran> {
-        std::mem::take(&mut self.runs.lock().expect("no handler panics"))
-    }
-
-    /// Ends at once: what is on the disk now is on the disk that is returned.
-    fn kill(self) -> Disk {
-        let left = self.disk.fork();
-        drop(self.jobs);
-        left
-    }
-
-    fn shut_down(self) -> Disk {
-        let Process { disk, jobs, driver, .. } = self;
-        jobs.shutdown().expect("the disk works");
-        drop(driver);
-        disk.fork()
-    }
 }
 
 impl History {
@@ -384,15 +261,5 @@ impl Recorder {
                 false
             }
         }
-    }
-}
-
-/// Which jobs start in which order: by job, the fences of its runs ascend.
-pub(crate) fn fences_ascend(calls: &[Call]) {
-    let mut last: BTreeMap<JobId, u64> = BTreeMap::new();
-    for run in calls.iter().flat_map(|call| &call.runs) {
-        assert!(run.at >= run.due, "{} starts before its time", run.id);
-        let before = last.insert(run.id, run.fence);
-        assert!(before < Some(run.fence), "the fences of {} ascend", run.id);
     }
 }

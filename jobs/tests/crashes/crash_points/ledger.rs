@@ -5,8 +5,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tickwheel_jobs::{Job, JobId};
 
-use super::history::{How, Ran};
+use super::history::How;
 use crate::disk::dump::Dump;
+use crate::disk::process::Ran;
 use crate::disk::task::{CHAIN_MS, Plan, RETRY_MS, Task};
 
 /// The jobs that there should be.
@@ -17,6 +18,8 @@ pub(crate) struct Ledger {
     order: Vec<JobId>,
     callers_ids: BTreeSet<JobId>,
     schedules: BTreeMap<String, Schedule>,
+    /// The fence of the last run of each job.
+    fences: BTreeMap<JobId, u64>,
     /// Occurrences that have been seen.
     occurred: BTreeSet<JobId>,
 }
@@ -145,6 +148,9 @@ impl Ledger {
     /// A handler has run.
     pub(crate) fn ran(&mut self, run: &Ran) {
         let id = run.id;
+        assert!(run.at >= run.due, "{id} starts before its time");
+        let before = self.fences.insert(id, run.fence);
+        assert!(before < Some(run.fence), "the fences of {id} ascend");
         if run.task.n >= 1_000_000 && !self.jobs.contains_key(&id) {
             self.occurs(id, &run.task, run.due);
         }

@@ -24,7 +24,7 @@ use tickwheel_jobs::Durability;
 
 use crate::stride;
 use checker::{Checker, Effort, Tally};
-use history::{History, fences_ascend};
+use history::History;
 
 fn number(name: &str, default: usize) -> usize {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
@@ -37,7 +37,6 @@ fn effort(most_bits: u32, default_random: usize) -> Effort {
 
 fn crash_everywhere(durability: Durability, steps: &[history::Step], effort: Effort) -> Tally {
     let history = History::record(durability, steps);
-    fences_ascend(&history.calls);
     Checker::check(&history, effort, steps.len() as u64)
 }
 

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::SystemTime;
 
-use tickwheel_jobs::{Client, JobId, JobInfo, JobState, Pages};
+use tickwheel_jobs::{Client, JobId, JobInfo, JobState};
+
+use crate::deaths::contents::Contents;
 
 /// What a store has.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
@@ -32,18 +34,16 @@ impl Dump {
 
     /// Returns the contents of the store, and the jobs that it reports as claimed.
     pub(crate) fn with_claims(client: &Client) -> (Dump, BTreeSet<JobId>) {
-        let running = listed(client.running());
+        let contents = Contents::of(client).expect("the store can be read");
+        let Contents { pending, running, dead, schedules, counts } = contents;
         let claimed = running.iter().map(|job| job.id).collect();
         let mut dump = Dump::default();
-        for job in running.into_iter().chain(listed(client.pending())).chain(listed(client.dead()))
-        {
+        for job in running.into_iter().chain(pending).chain(dead) {
             let (id, row) = (job.id, Row::new(job));
             assert!(dump.jobs.insert(id, row).is_none(), "{id} is listed twice");
         }
-        let schedules = client.schedules().list().expect("the schedules are read");
         dump.schedules =
             schedules.into_iter().map(|repeat| (repeat.name, repeat.rule, repeat.next)).collect();
-        let counts = client.count().expect("the jobs are counted");
         let dead = dump.jobs.values().filter(|row| row.dead).count() as u64;
         assert_eq!(counts.dead, dead, "dead jobs are counted as they are listed");
         let alive = dump.jobs.len() as u64 - dead;
@@ -51,12 +51,6 @@ impl Dump {
         assert_eq!(counted, alive, "jobs are counted as they are listed");
         (dump, claimed)
     }
-}
-
-fn listed(mut pages: Pages) -> Vec<JobInfo> {
-    let jobs: Vec<JobInfo> = pages.by_ref().collect();
-    assert_eq!(pages.error(), None, "the jobs are listed");
-    jobs
 }
 
 impl Row {

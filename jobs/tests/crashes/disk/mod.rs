@@ -14,6 +14,7 @@ pub(crate) mod cut;
 pub(crate) mod dump;
 pub(crate) mod ffi;
 pub(crate) mod task;
+pub(crate) mod process;
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::c_int;

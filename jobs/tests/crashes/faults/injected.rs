@@ -6,20 +6,19 @@
 //! that was answered is there, after a power cut too. A job that has run does not run again.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tickwheel_jobs::{
-    Driver, InsertError, InsertErrorKind, Job, JobId, Jobs, NewJob, OpenError, StoreError,
+    Durability, InsertError, InsertErrorKind, Job, JobId, NewJob, OpenError, StoreError,
 };
 
 use crate::disk::cut::Cut;
 use crate::disk::dump::Dump;
-use crate::disk::task::{Plan, Task, retry};
-use crate::disk::{Disk, Error, Fault, Files, Operation, ffi};
+use crate::disk::process::{Process, client};
+use crate::disk::task::{Plan, Task};
+use crate::disk::{Disk, Error, Fault, Files, Operation};
 use crate::stride;
-
-const FILE: &str = "jobs.db";
 
 /// What is known of a task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -37,10 +36,7 @@ enum Known {
 }
 
 struct Scene {
-    jobs: Jobs,
-    driver: Driver,
-    /// How often each task ran.
-    runs: Arc<Mutex<BTreeMap<u64, u32>>>,
+    process: Process,
     tasks: BTreeMap<u64, (Task, Known)>,
 }
 
@@ -49,16 +45,16 @@ fn ms(ms: u64) -> Duration {
 }
 
 impl Scene {
-    fn open(disk: &Disk) -> Result<Scene, OpenError> {
-        let runs = Arc::new(Mutex::new(BTreeMap::new()));
-        let ran = Arc::clone(&runs);
-        let (jobs, driver) = Jobs::open_with_vfs(disk.path(FILE), ffi::NAME)?
-            .handle_with(retry(), move |task: Task, _| {
-                *ran.lock().expect("no handler panics").entry(task.n).or_default() += 1;
-                task.result()
-            })
-            .manual()?;
-        Ok(Scene { jobs, driver, runs, tasks: BTreeMap::new() })
+    fn open(disk: &Arc<Disk>) -> Result<Scene, OpenError> {
+        let process = Process::open(disk, Durability::Synced)?;
+        Ok(Scene { process, tasks: BTreeMap::new() })
+    }
+
+    /// Returns how often each task ran.
+    fn runs(&self) -> BTreeMap<u64, u32> {
+        let mut runs = BTreeMap::new();
+        self.process.runs().iter().for_each(|run| *runs.entry(run.task.n).or_default() += 1);
+        runs
     }
 
     fn keep(&mut self, task: Task, answer: Result<JobId, InsertError<Task>>) {
@@ -75,13 +71,14 @@ impl Scene {
 
     fn insert(&mut self, n: u64, delay: u64, plan: Plan) {
         let task = Task::new(n, plan);
-        let answer = self.jobs.insert(ms(delay), task.clone());
+        let answer = self.process.jobs.insert(ms(delay), task.clone());
         self.keep(task, answer);
     }
 
     fn batch(&mut self, from: u64, delay: u64) {
         let tasks: Vec<Task> = (from..from + 20).map(|n| Task::new(n, Plan::Succeed)).collect();
-        let answer = self.jobs.insert_batch(tasks.iter().map(|task| (ms(delay), task.clone())));
+        let answer =
+            self.process.jobs.insert_batch(tasks.iter().map(|task| (ms(delay), task.clone())));
         let known: Vec<Known> = match answer {
             Ok(ids) => ids.into_iter().map(Known::Stored).collect(),
             Err(refused) => {
@@ -103,7 +100,7 @@ impl Scene {
     /// Inserts under the key, which the task `before` has.
     fn replace(&mut self, before: u64, n: u64, delay: u64) {
         let task = Task::new(n, Plan::Succeed);
-        let answer = self.jobs.keyed("key").insert(ms(delay), task.clone());
+        let answer = self.process.jobs.keyed("key").insert(ms(delay), task.clone());
         self.keep(task, answer);
         let replaced = match self.tasks[&n].1 {
             Known::Stored(_) => Known::Gone,
@@ -120,7 +117,7 @@ impl Scene {
     fn cancel(&mut self, n: u64) {
         let (_, known) = self.tasks.get_mut(&n).expect("it was inserted");
         let Known::Stored(id) = *known else { return };
-        match self.jobs.cancel(id) {
+        match self.process.jobs.cancel(id) {
             Ok(cancel) => {
                 assert!(cancel.is_cancelled(), "it is pending");
                 *known = Known::Gone;
@@ -133,7 +130,7 @@ impl Scene {
 
     fn reschedule(&mut self, n: u64, delay: u64) {
         let Known::Stored(id) = self.tasks[&n].1 else { return };
-        match self.jobs.reschedule(id, ms(delay)) {
+        match self.process.jobs.reschedule(id, ms(delay)) {
             Ok(moved) => assert!(moved, "it is pending"),
             Err(StoreError::Full | StoreError::Io(_) | StoreError::Unknown) => {}
             Err(other) => panic!("a reset: {other}"),
@@ -150,13 +147,13 @@ impl Scene {
         self.replace(4, 5, 50_000);
         self.insert(15, 150, Plan::Die);
         self.cancel(3);
-        self.driver.advance(ms(250));
+        self.process.driver.advance(ms(250));
         self.insert(6, 500, Plan::Succeed);
         self.reschedule(6, 700);
-        self.driver.advance(ms(400));
+        self.process.driver.advance(ms(400));
         self.insert(7, 30_000, Plan::Succeed);
         self.batch(200, 40_000);
-        let _ = self.jobs.flush();
+        let _ = self.process.jobs.flush();
     }
 
     /// The disk works again: what may be there is inserted again. Nothing else is, so that an answer
@@ -167,7 +164,8 @@ impl Scene {
         for (n, (task, known)) in tasks {
             if let Known::Unknown(id) = known {
                 // What was replaced meanwhile is not to be inserted again.
-                let answer = self.jobs.insert_job(NewJob::new(task.clone()).at(ms(20_000)).id(id));
+                let answer =
+                    self.process.jobs.insert_job(NewJob::new(task.clone()).at(ms(20_000)).id(id));
                 assert_eq!(answer.expect("the disk works again").id, id);
                 self.tasks.insert(n, (task, Known::Stored(id)));
             }
@@ -176,7 +174,7 @@ impl Scene {
 
     /// What was answered is in these jobs, and what was refused is not.
     fn compare(&self, dump: &Dump, at: &str) {
-        let runs = self.runs.lock().expect("no handler panics");
+        let runs = self.runs();
         let mut there: BTreeMap<u64, u32> = BTreeMap::new();
         for row in dump.jobs.values() {
             let task = Task::decode(&row.payload).expect("a task");
@@ -213,8 +211,8 @@ impl Scene {
 
     /// Everything that is pending runs, and nothing runs more often than it should.
     fn drain(&mut self) {
-        self.driver.advance(Duration::from_secs(3600));
-        let runs = self.runs.lock().expect("no handler panics");
+        self.process.driver.advance(Duration::from_secs(3600));
+        let runs = self.runs();
         for (n, (task, known)) in &self.tasks {
             let wanted = if task.plan == Plan::Fail { 2 } else { 1 };
             let ran = runs.get(n).copied().unwrap_or(0);
@@ -224,10 +222,9 @@ impl Scene {
                 _ => assert_eq!(ran, 0, "runs of {n}"),
             }
         }
-        drop(runs);
-        let counts = self.jobs.count().expect("the disk works again");
+        let counts = self.process.jobs.count().expect("the disk works again");
         assert_eq!((counts.pending, counts.running), (0, 0));
-        self.jobs.check().expect("the store is in order");
+        self.process.jobs.check().expect("the store is in order");
     }
 }
 
@@ -241,7 +238,7 @@ fn known(kind: &InsertErrorKind) -> Known {
 
 /// Returns whether the fault struck.
 fn play_with(fault: Fault) -> bool {
-    let disk = Disk::new(Files::new());
+    let disk = Arc::new(Disk::new(Files::new()));
     disk.fail(Some(fault));
     let mut opened = true;
     let mut scene = match Scene::open(&disk) {
@@ -258,20 +255,15 @@ fn play_with(fault: Fault) -> bool {
     let struck = !opened || disk.failed() > 0;
     disk.fail(None);
     scene.settle();
-    scene.jobs.check().expect("the store is in order");
-    scene.compare(&Dump::of(&scene.jobs), "in the running store");
+    scene.process.jobs.check().expect("the store is in order");
+    scene.compare(&Dump::of(&scene.process.jobs), "in the running store");
     for (files, at) in
         [(disk.files(), "after a kill"), (Cut::worst(&disk.log()), "after a power cut")]
     {
-        let left = Disk::new(files);
-        let client = Jobs::open_with_vfs(left.path(FILE), ffi::NAME).expect("a builder");
-        let client = client.client().expect("what is left can be opened");
-        client.check().expect("what is left is in order");
-        scene.compare(&Dump::of(&client), at);
+        scene.compare(&Dump::of(&client(&Disk::new(files))), at);
     }
     scene.drain();
-    scene.jobs.shutdown().expect("the disk works again");
-    drop(scene.driver);
+    scene.process.shut_down();
     struck
 }
 

@@ -4,13 +4,9 @@
 //!
 //! | file | what it holds |
 //! | --- | --- |
-//! | `record.rs` | what a child reports |
-//! | `child.rs`, `calls.rs`, `shutdown.rs`, `hooks.rs` | the child: its handlers, its end, its calls, its `on_event` |
-//! | `place.rs` | where the jobs are |
-//! | `parent.rs`, `recall.rs` | the parent: makes children, and kills them |
-//! | `file.rs`, `contents.rs` | what the parent sees in the file |
-//! | `checker.rs`, `late.rs`, `schedules.rs`, `shared.rs`, `ends.rs` | the rules R1 to R13, and R15 to R18 |
-//! | `history.rs` | the log as the rules want it |
+//! | `../../deaths/` | the child, its parent, and the rules: `tests/redis_kill` has them too |
+//! | `story.rs` | the children of one file, and how they die |
+//! | `file.rs` | the file, and what the parent sees in it |
 //! | `doctored.rs`, `handmade.rs` | R14: logs with a violation each, which the rules must find |
 //! | `scenes.rs` | single deaths, each with what must follow |
 //!
@@ -18,29 +14,12 @@
 //! | --- | --- |
 //! | `TICKWHEEL_KILLS` | how many kills there are to be at least: 1000 unless it is set |
 //! | `TICKWHEEL_KILL_SEED` | the seed; a test that fails prints its own |
-//!
-//! `tests/redis_kill` has most of these files too: there the children share a Redis server.
 
-mod calls;
-mod checker;
-mod child;
-mod contents;
 mod doctored;
-mod doctored_ends;
-mod ends;
 mod file;
 mod handmade;
-mod history;
-mod hooks;
-mod late;
-mod parent;
-mod place;
-mod recall;
-mod record;
-mod schedules;
 mod scenes;
-mod shared;
-mod shutdown;
+mod story;
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -48,9 +27,11 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::SystemTime;
 use std::{env, thread};
 
-use child::{Periodic, now_us};
-use parent::{POINTS, POINTS_OF_A_NEW_FILE, Story};
-use record::Record;
+use crate::deaths::child::{self, Periodic, now_us};
+use crate::deaths::record::Record;
+use crate::deaths::{lives, rules};
+use file::File;
+use story::{POINTS, POINTS_OF_A_NEW_FILE, Story};
 
 /// How many children one file sees before it is emptied.
 const LIVES: usize = 25;
@@ -59,6 +40,12 @@ const STORIES_AT_ONCE: usize = 3;
 
 fn variable(name: &str) -> Option<u64> {
     env::var(name).ok()?.parse().ok()
+}
+
+/// The child of these tests.
+#[test]
+fn life() {
+    child::life::<File>();
 }
 
 /// P1, P2, P3, P6, P9, P17, P34: Jobs on a file keep the rules R1 to R18 through two hundred kills, at random and at
@@ -79,12 +66,11 @@ fn kills_by_the_thousand_break_no_rule() {
                     let n = stories.fetch_add(1, Ordering::Relaxed);
                     let mut story = Story::new(&n.to_string(), seed.wrapping_add(n << 32));
                     let found = tell(&mut story, n);
-                    kills.fetch_add(story.kills, Ordering::Relaxed);
+                    kills.fetch_add(story.lives.kills, Ordering::Relaxed);
                     count_points(&story, &points);
                     if let Err(found) = found {
                         let log = story.path.with_extension("log");
-                        let lines = story.log.iter().map(|event| format!("{event:?}\n"));
-                        std::fs::write(&log, lines.collect::<String>()).unwrap();
+                        lives::write(&story.lives.log(), &log);
                         let text = format!("story {n}, in {}:\n{found}", log.display());
                         failures.lock().unwrap().push(text);
                     } else {
@@ -114,10 +100,10 @@ fn kills_by_the_thousand_break_no_rule() {
 /// Lets children live and die on a file, empties it, and checks what they reported.
 fn tell(story: &mut Story, n: u64) -> Result<(), String> {
     let told = (|| {
-        story.deadly = n % 3 == 1;
+        story.lives.deadly = n % 3 == 1;
         if !n.is_multiple_of(3) {
             let repeat = |name, period_ms, missed| Periodic { name, period_ms, missed };
-            story.schedules = vec![repeat(1, 20, -1), repeat(2, 35, 0), repeat(3, 50, 3)];
+            story.lives.schedules = vec![repeat(1, 20, -1), repeat(2, 35, 0), repeat(3, 50, 3)];
         }
         for _ in 0..LIVES {
             story.one_life()?;
@@ -126,7 +112,7 @@ fn tell(story: &mut Story, n: u64) -> Result<(), String> {
         story.end()
     })();
     let end = told.as_ref().cloned().unwrap_or_default();
-    let found = checker::check(&story.log, &end);
+    let found = rules::check(&story.lives.log(), &end);
     let mut text: Vec<String> = found.iter().map(|found| format!("{found:?}")).collect();
     text.extend(told.err().map(|error| error.to_string()));
     text.truncate(20);
@@ -135,9 +121,9 @@ fn tell(story: &mut Story, n: u64) -> Result<(), String> {
 
 fn count_points(story: &Story, points: &Mutex<BTreeMap<String, u64>>) {
     let mut points = points.lock().unwrap();
-    for event in &story.log {
-        if let Record::Dying { point } = &event.record {
-            *points.entry(point.clone()).or_default() += 1;
+    for event in story.lives.log() {
+        if let Record::Dying { point } = event.record {
+            *points.entry(point).or_default() += 1;
         }
     }
 }

@@ -7,13 +7,13 @@ use std::{env, fs, process, thread};
 use tickwheel_jobs::rusqlite::Connection;
 use tickwheel_jobs::{JobId, Jobs};
 
-use super::child::{Act, Doom, Periodic, Work, handlers, now_us, time};
-use super::parent::Story;
-use super::record::{How, Record, Start, Tag, occurrence_of};
+use super::story::Story;
+use crate::deaths::child::{Act, Doom, Periodic, Work, handlers, now_us, time};
+use crate::deaths::record::{How, Record, Start, Tag, occurrence_of};
 
 impl Story {
-    fn starts(&self) -> impl Iterator<Item = &Start> {
-        self.log.iter().filter_map(|event| match &event.record {
+    fn starts(&self) -> impl Iterator<Item = Start> {
+        self.lives.log().into_iter().filter_map(|event| match event.record {
             Record::Start(start) => Some(start),
             _ => None,
         })
@@ -21,7 +21,7 @@ impl Story {
 
     fn is_done(&self, tag: Tag) -> bool {
         let done = |record: &Record| matches!(record, Record::End { tag: of, how: How::Done, .. } if *of == tag);
-        self.log.iter().any(|event| done(&event.record))
+        self.lives.log().iter().any(|event| done(&event.record))
     }
 }
 
@@ -44,7 +44,7 @@ fn job_that_ends_its_process_five_times_is_the_only_dead_job() {
         let [dead] = &dead[..] else { panic!("{act:?}: {dead:?}") };
         let deadly = NEIGHBOURS / 2;
         assert_eq!((dead.tag, dead.dead, dead.interruptions), (deadly, true, 5), "{act:?}");
-        assert_eq!(story.kills, 5, "{act:?}");
+        assert_eq!(story.lives.kills, 5, "{act:?}");
         assert_eq!(story.starts().filter(|start| start.tag == deadly).count(), 5, "{act:?}");
         let left = (0..=NEIGHBOURS).filter(|tag| *tag != deadly && !story.is_done(*tag)).count();
         assert_eq!(left, 0, "{act:?}: neighbours that have not run");
@@ -68,13 +68,13 @@ fn jobs_that_were_interrupted_twice_do_not_delay_a_restart() {
         let point = "claim: after the commit".to_owned();
         life.doom = Some(Doom { point, passage: 1, delay_us: 0 });
         (life.drain, life.in_flight) = (true, 2048);
-        assert!(!story.live(life, None).unwrap());
+        assert!(!story.lives.live(life, None).unwrap());
     }
     assert_eq!(story.starts().count(), 0);
     // No calls are made meanwhile: every call would cause a step, and so hide the fault that is tested.
     let mut life = story.instructions();
     (life.calls, life.stay_ms, life.in_flight) = (0, 5000, 2048);
-    assert!(story.live(life, None).unwrap());
+    assert!(story.lives.live(life, None).unwrap());
     // The second process had claimed 32 of them: half a minute, at a second for each.
     assert_eq!(story.starts().count(), JOBS as usize);
     story.remove();
@@ -87,19 +87,17 @@ fn occurrences_missed_by_a_dead_process_follow_their_policy() {
     let caps = [(1, 0, 0), (2, -1, 1), (3, 3, 3), (4, 1000, 1000)];
     let mut story = Story::new("missed", now_us());
     let repeat = |(name, missed, _)| Periodic { name, period_ms: PERIOD_MS, missed };
-    story.schedules = caps.map(repeat).into();
+    story.lives.schedules = caps.map(repeat).into();
     let mut lives = Vec::new();
     for n in 1..=2 {
         let mut life = story.instructions();
         (life.calls, life.stay_ms, life.in_flight) = (0, 60_000, 2048);
         let born = now_us() / 1000;
-        story.live(life, Some(Duration::from_millis(1200))).unwrap();
-        let events = story.log.iter().filter(|event| event.life == n);
-        let start = events.filter_map(|event| match &event.record {
-            Record::Start(start) => Some(start.at / 1000),
-            _ => None,
-        });
-        assert!(start.count() > 0, "a child that was killed too soon");
+        story.lives.live(life, Some(Duration::from_millis(1200))).unwrap();
+        let is_start = |record: &Record| matches!(record, Record::Start(_));
+        let mut log = story.lives.log().into_iter();
+        let has_started = log.any(|event| event.life == n && is_start(&event.record));
+        assert!(has_started, "a child that was killed too soon");
         lives.push((born, now_us() / 1000));
         thread::sleep(Duration::from_millis(2500));
     }

@@ -38,7 +38,7 @@ pub(crate) fn call(verb: Verb, make: impl FnOnce() -> Answer) -> Answer {
 }
 
 /// Returns the answer of an insert.
-pub(crate) fn inserted<J>(answer: Result<Vec<JobId>, InsertError<J>>) -> Answer {
+fn inserted<J>(answer: Result<Vec<JobId>, InsertError<J>>) -> Answer {
     match answer {
         Ok(ids) => Answer::Ids(ids),
         Err(error) => match error.kind() {
@@ -47,6 +47,11 @@ pub(crate) fn inserted<J>(answer: Result<Vec<JobId>, InsertError<J>>) -> Answer 
             other => Answer::Refused(other.to_string()),
         },
     }
+}
+
+/// Returns the answer of an insert of one job.
+pub(crate) fn one<J>(answer: Result<JobId, InsertError<J>>) -> Answer {
+    inserted(answer.map(|id| vec![id]))
 }
 
 /// Sets the schedules, as a program does at each start; or ends them.
@@ -175,13 +180,9 @@ impl Caller<'_> {
             let job = Work { tag, act };
             let when = time(due);
             match kind {
-                0 | 1 => {
-                    inserted(by!(self, self.client, insert(when, Other(job))).map(|id| vec![id]))
-                }
-                2 if waits(act) => {
-                    inserted(by!(self, self.client, insert(when, Waits(job))).map(|id| vec![id]))
-                }
-                _ => inserted(by!(self, self.client, insert(when, job)).map(|id| vec![id])),
+                0 | 1 => one(by!(self, self.client, insert(when, Other(job)))),
+                2 if waits(act) => one(by!(self, self.client, insert(when, Waits(job)))),
+                _ => one(by!(self, self.client, insert(when, job))),
             }
         });
         self.learn(tag, &answer);
@@ -190,9 +191,7 @@ impl Caller<'_> {
     fn senseless(&mut self, due: u64) {
         let tag = number();
         let answer = call(Verb::Senseless { tag, due }, || {
-            inserted(
-                by!(self, self.client, insert(time(due), Senseless { tag })).map(|id| vec![id]),
-            )
+            one(by!(self, self.client, insert(time(due), Senseless { tag })))
         });
         self.learn(tag, &answer);
     }
@@ -201,11 +200,8 @@ impl Caller<'_> {
         // The same job each time, so the draw is the tag's.
         let act = if tag.is_multiple_of(5) { Act::Fail(1) } else { Act::Done };
         let answer = call(Verb::WithId { tag, due }, || {
-            let job = Work { tag, act };
-            inserted(
-                by!(self, self.client, insert_job(NewJob::new(job).at(time(due)).id(named(tag))))
-                    .map(|job| vec![job.id]),
-            )
+            let job = NewJob::new(Work { tag, act }).at(time(due)).id(named(tag));
+            one(by!(self, self.client, insert_job(job)).map(|job| job.id))
         });
         self.learn(tag, &answer);
     }
@@ -237,16 +233,11 @@ impl Caller<'_> {
         let keyed = self.client.keyed(&key.to_string());
         let answer = call(Verb::Keyed { key, tag, due, mode }, || {
             let (when, job) = (time(due), Work { tag, act });
-            let answer = match mode {
+            one(match mode {
                 Mode::Replace => by!(self, keyed, insert(when, job)),
-                Mode::KeepTime => {
-                    by!(self, keyed, insert_keeping_time(when, job))
-                }
-                Mode::Absent => {
-                    by!(self, keyed, insert_if_absent(when, job))
-                }
-            };
-            inserted(answer.map(|id| vec![id]))
+                Mode::KeepTime => by!(self, keyed, insert_keeping_time(when, job)),
+                Mode::Absent => by!(self, keyed, insert_if_absent(when, job)),
+            })
         });
         self.learn(tag, &answer);
     }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tickwheel_jobs::JobId;
 
 use super::record::{
-    Answer, End, Event, FileEnd, Level, Look, Mode, Record, Seen, Start, Tag, Verb,
+    Answer, End, Event, FileEnd, How, Level, Look, Mode, Record, Seen, Start, Tag, Verb,
 };
 
 /// The time, in microseconds, after which a child has made the occurrences that were missed before it.
@@ -134,11 +134,7 @@ impl<'a> History<'a> {
     ) {
         if let Record::Server { is_up } = event.record {
             self.is_shared = true;
-            match self.away.last_mut().filter(|_| is_up) {
-                Some((_, to)) => *to = event.stamp,
-                None if is_up => {}
-                None => self.away.push((event.stamp, u64::MAX)),
-            }
+            turn(&mut self.away, !is_up, event.stamp);
             return;
         }
         let life = self.lives.entry(event.life).or_default();
@@ -199,12 +195,7 @@ impl<'a> History<'a> {
             }
             Record::Stalled { from, to } => life.stops.push((*from, *to)),
             Record::Gone { .. } => (life.gone, life.gone_at) = (place, event.stamp),
-            Record::Stopped { is_stopped: true } => life.stops.push((event.stamp, u64::MAX)),
-            Record::Stopped { is_stopped: false } => {
-                if let Some((_, to)) = life.stops.last_mut() {
-                    *to = event.stamp;
-                }
-            }
+            Record::Stopped { is_stopped } => turn(&mut life.stops, *is_stopped, event.stamp),
             Record::Looked(look) => {
                 self.looks.push((place, look));
                 for seen in &look.jobs {
@@ -217,18 +208,13 @@ impl<'a> History<'a> {
 
     fn note_call(&mut self, verb: &Verb) {
         let n = self.calls.len();
-        let mut inserts = |tag: Tag| self.jobs.entry(tag).or_default().inserts.push(n);
-        match verb {
-            Verb::Insert { tag, .. } | Verb::WithId { tag, .. } | Verb::Senseless { tag, .. } => {
-                inserts(*tag);
-            }
-            Verb::Batch { first, count, .. } => (*first..first + count).for_each(inserts),
-            Verb::Keyed { key, tag, .. } => {
-                inserts(*tag);
-                self.jobs.entry(*tag).or_default().key = Some(*key);
-            }
+        for tag in verb.inserts().map(|(tags, _)| tags).unwrap_or_default() {
+            self.jobs.entry(tag).or_default().inserts.push(n);
+        }
+        match *verb {
+            Verb::Keyed { key, tag, .. } => self.jobs.entry(tag).or_default().key = Some(key),
             Verb::Cancel { tag } | Verb::Reschedule { tag, .. } | Verb::Get { tag } => {
-                self.jobs.entry(*tag).or_default().calls.push(n);
+                self.jobs.entry(tag).or_default().calls.push(n);
             }
             _ => {}
         }
@@ -247,19 +233,21 @@ impl<'a> History<'a> {
             || life.flushes.iter().any(|&flush| flush > answered.place)
     }
 
+    /// Returns each place at which the job was said to be stored, and the level.
+    fn all_said(&self, job: &JobHistory) -> impl Iterator<Item = (usize, Option<Level>)> {
+        let inserts = job.inserts.iter().map(|&n| &self.calls[n]);
+        let said = inserts.filter(|call| self.was_said(call));
+        said.filter_map(|call| Some((call.answer.as_ref()?.place, self.lives[&call.life].level)))
+    }
+
     /// Returns the first place at which the job was said to be stored.
     pub(crate) fn said(&self, job: &JobHistory) -> Option<usize> {
-        let said = job.inserts.iter().map(|&n| &self.calls[n]).filter(|call| self.was_said(call));
-        said.filter_map(|call| call.answer.as_ref()).map(|answered| answered.place).min()
+        self.all_said(job).map(|(place, _)| place).min()
     }
 
     /// Returns the level at which the job was said to be stored, before this place.
     pub(crate) fn said_before(&self, job: &JobHistory, before: usize) -> Option<Level> {
-        let answered =
-            |call: &&Call<'_>| call.answer.as_ref().is_some_and(|answered| answered.place < before);
-        let mut said =
-            job.inserts.iter().map(|&n| &self.calls[n]).filter(|call| self.was_said(call));
-        said.find(answered).and_then(|call| self.lives[&call.life].level)
+        self.all_said(job).find(|(place, _)| *place < before).and_then(|(_, level)| level)
     }
 
     /// Returns what is known of each call on the job.
@@ -270,15 +258,25 @@ impl<'a> History<'a> {
         job.calls.iter().map(|&n| &self.calls[n])
     }
 
+    /// Returns the place of the first call that inserts the job.
+    pub(crate) fn first_insert(&self, job: &JobHistory) -> usize {
+        job.inserts.iter().map(|&n| self.calls[n].place).min().unwrap_or(0)
+    }
+
+    /// Says whether the job is one that its handler cannot decode.
+    pub(crate) fn is_senseless(&self, job: &JobHistory) -> bool {
+        job.inserts.iter().any(|&n| matches!(self.calls[n].verb, Verb::Senseless { .. }))
+    }
+
     /// Says whether something may have removed the job that was asked for before this place.
     pub(crate) fn may_be_removed(&self, tag: Tag, job: &JobHistory, before: usize) -> bool {
         let cancel = |call: &Call<'_>| {
-            matches!(call.verb, Verb::Cancel { .. })
+            call.is_cancel()
                 && call.place < before
                 && !call.is_answered(&Answer::Gone)
                 && !call.is_refused()
         };
-        let first = job.inserts.iter().map(|&n| self.calls[n].place).min().unwrap_or(0);
+        let first = self.first_insert(job);
         let by_key = |call: &Call<'_>| {
             let after = call.place > first && call.place < before;
             after
@@ -309,21 +307,41 @@ impl<'a> History<'a> {
 
     /// Returns the times that the job may have been given by inserts.
     pub(crate) fn dues(&self, job: &JobHistory) -> Vec<u64> {
-        let due = |&n: &usize| match self.calls[n].verb {
-            Verb::Insert { due, .. }
-            | Verb::WithId { due, .. }
-            | Verb::Senseless { due, .. }
-            | Verb::Batch { due, .. }
-            | Verb::Keyed { due, .. } => Some(*due),
-            _ => None,
-        };
+        let due = |&n: &usize| self.calls[n].verb.inserts().map(|(_, due)| due);
         job.inserts.iter().filter_map(due).collect()
     }
 
     /// Returns how many children ended between two places without a shutdown.
     pub(crate) fn kills_between(&self, from: usize, to: usize) -> usize {
-        let killed = |life: &&Life| !life.closed && (from..to).contains(&life.gone);
+        let killed =
+            |life: &&Life| !life.closed && life.gone_at != 0 && (from..to).contains(&life.gone);
         self.lives.values().filter(killed).count()
+    }
+}
+
+/// Begins a span of time, or ends the last one.
+fn turn(spans: &mut Vec<(u64, u64)>, begins: bool, at: u64) {
+    match spans.last_mut() {
+        _ if begins => spans.push((at, u64::MAX)),
+        Some((_, to)) => *to = at,
+        None => {}
+    }
+}
+
+impl JobHistory {
+    /// Returns the end of the run that started so.
+    pub(crate) fn end_of(&self, start: &Start) -> Option<&(usize, u32, End)> {
+        self.ends.iter().find(|(.., end)| end.fence == start.fence)
+    }
+
+    /// Says whether a run of it has ended well.
+    pub(crate) fn is_done(&self) -> bool {
+        self.ends.iter().any(|(.., end)| end.how == How::Done)
+    }
+
+    /// Returns when the run that started so was told to stop.
+    pub(crate) fn told_at(&self, start: &Start) -> Option<u64> {
+        self.told.iter().find(|(.., fence)| *fence == start.fence).map(|(_, _, at, _)| *at)
     }
 }
 
@@ -335,6 +353,10 @@ impl Life {
 }
 
 impl Call<'_> {
+    pub(crate) fn is_cancel(&self) -> bool {
+        matches!(self.verb, Verb::Cancel { .. })
+    }
+
     pub(crate) fn is_answered(&self, with: &Answer) -> bool {
         self.answer.as_ref().is_some_and(|answered| answered.answer == with)
     }

@@ -19,7 +19,7 @@ use tickwheel_jobs::{
 
 use super::calls;
 use super::hooks;
-use super::place;
+use super::place::Place;
 use super::record::{
     Answer, How, LATER_MS, Level, RETRIES, RETRY_MS, Record, Start, Tag, Verb, first_number,
     follow_of, occurrence,
@@ -144,9 +144,8 @@ static DOOM: OnceLock<Doom> = OnceLock::new();
 static PASSAGES: AtomicI64 = AtomicI64::new(0);
 static NUMBERS: AtomicU64 = AtomicU64::new(0);
 
-/// The child itself. Without instructions it is a test like any other, and does nothing.
-#[test]
-fn life() {
+/// The child itself, which is a test. Without instructions it does nothing.
+pub(crate) fn life<P: Place>() {
     let Ok(instructions) = env::var(INSTRUCTIONS) else { return };
     let instructions: Instructions = serde_json::from_str(&instructions).unwrap();
     let stdout = io::stdout().as_fd().try_clone_to_owned().unwrap();
@@ -160,22 +159,22 @@ fn life() {
         DOOM.set(doom.clone()).unwrap();
         tickwheel_jobs::hook::set(passing);
     }
-    if let Err(error) = live(instructions) {
+    if let Err(error) = live::<P>(instructions) {
         report(&Record::Failed { text: error.to_string() });
         process::exit(3);
     }
     process::exit(0);
 }
 
-fn live(life: Instructions) -> Result<(), Box<dyn Error>> {
+fn live<P: Place>(life: Instructions) -> Result<(), Box<dyn Error>> {
     let durability = match life.level {
         Level::Synced => Durability::Synced,
         Level::Written => Durability::Written,
         Level::Buffered => Durability::Buffered,
     };
     let hooked = Arc::new(OnceLock::new());
-    let jobs = place::start(|| {
-        let builder = place::open(&life.path)?.durability(durability).max_in_flight(life.in_flight);
+    let jobs = P::start(|| {
+        let builder = P::open(&life.path)?.durability(durability).max_in_flight(life.in_flight);
         Ok(hooks::listening(handlers(builder).threads(THREADS), &hooked))
     })?;
     report(&Record::Ready { at: now_us(), level: life.level });
@@ -183,7 +182,7 @@ fn live(life: Instructions) -> Result<(), Box<dyn Error>> {
     let client = jobs.client();
     let client = &client;
     calls::schedules(client, &life);
-    place::watch(&life.path);
+    P::watch(&life.path);
     if life.drain {
         let until = SystemTime::now() + Duration::from_secs(60);
         while SystemTime::now() < until {
@@ -279,17 +278,13 @@ fn follow(tag: Tag, run: &Run) {
     let due = now_us() / 1000 + 3;
     let again = follow_of(tag);
     calls::call(Verb::WithId { tag: again, due }, || {
-        let job = Work { tag: again, act: Act::Done };
-        calls::inserted(
-            client
-                .insert_job(NewJob::new(job).at(time(due)).id(named(again)))
-                .map(|job| vec![job.id]),
-        )
+        let job = NewJob::new(Work { tag: again, act: Act::Done }).at(time(due)).id(named(again));
+        calls::one(client.insert_job(job).map(|job| job.id))
     });
     let tag = number();
     calls::call(Verb::Insert { tag, due }, || {
         let job = Work { tag, act: Act::Done };
-        calls::inserted(client.insert(time(due), job).map(|id| vec![id]))
+        calls::one(client.insert(time(due), job))
     });
 }
 

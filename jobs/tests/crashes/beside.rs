@@ -1,7 +1,5 @@
 //! What a job that ends its process does to the jobs beside it: children run them on a file, and die.
 
-pub(crate) mod node;
-
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
@@ -11,7 +9,7 @@ use std::{env, thread};
 use serde::{Deserialize, Serialize};
 use tickwheel_jobs::{Job, Jobs, Run};
 
-use node::{Killer, LONG, Long, Node, say};
+use crate::node::{Killer, LONG, Long, Node, say};
 
 const MS: Duration = Duration::from_millis(1);
 /// The environment variable with the file of a child.
@@ -87,7 +85,7 @@ fn start(folder: &Path) -> Node {
 
 impl Node {
     fn tell(&mut self, what: &str) {
-        writeln!(self.child.stdin.as_mut().unwrap(), "{what}").unwrap();
+        writeln!(self.process.child.stdin.as_mut().unwrap(), "{what}").unwrap();
     }
 
     /// Returns what the child says next, or `None` once it has ended.
@@ -114,7 +112,7 @@ fn long_runs_that_were_interrupted_twice_hold_back_no_new_job() {
         let mut node = start(folder.path());
         let started = (0..RUNS).map_while(|_| node.next()).count();
         assert_eq!(started, RUNS as usize);
-        node.kill();
+        node.process.kill();
     }
     let mut node = start(folder.path());
     let mut said = vec![node.next().unwrap()];
@@ -156,7 +154,7 @@ fn no_neighbour_dies(ms: u64) {
         while says.is_some_and(|what| what != "killed") {
             says = node.next();
         }
-        let _ = node.child.wait();
+        let _ = node.process.wait();
         deaths += 1;
     }
     assert!(deaths >= 5, "{deaths}");

@@ -17,9 +17,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::checker::{Violation, check};
-use crate::history::{History, JobHistory};
-use crate::record::{Event, FileEnd, Tag};
+use super::history::{History, JobHistory};
+use super::record::{Event, FileEnd, Tag};
+use super::rules::{Violation, check};
 
 /// What the server writes to disk, and when.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -78,11 +78,9 @@ fn is_explained(history: &History<'_>, job: &JobHistory, persistence: Persistenc
         (call.at, answered)
     });
     let runs = job.starts.iter().map(|(_, life, start)| {
-        let end = job.ends.iter().find(|(.., end)| end.fence == start.fence);
-        let told = job.told.iter().find(|(.., fence)| *fence == start.fence);
-        let ended = end.map(|(.., end)| end.at + SENT_WITHIN_US);
+        let ended = job.end_of(start).map(|(.., end)| end.at + SENT_WITHIN_US);
         // A run without an end may have gone on until its process ended.
-        let ended = ended.or(told.map(|(_, _, at, _)| *at));
+        let ended = ended.or(job.told_at(start));
         let ended = ended.unwrap_or_else(|| history.lives[life].gone_at.max(start.at));
         (start.since().min(start.due * 1000), ended)
     });

@@ -8,6 +8,8 @@
 //! - `at` is the wall clock of the child, in microseconds since 1970; the stamp of an event is the
 //!   parent's. Both processes read the same clock.
 
+use std::ops::Range;
+
 use serde::{Deserialize, Serialize};
 use tickwheel_jobs::JobId;
 
@@ -21,100 +23,56 @@ pub(crate) type Tag = u64;
 pub(crate) struct Event {
     /// Microseconds since 1970.
     pub(crate) stamp: u64,
-    /// Which child, counted from 1.
+    /// Which child, counted from 1; or 0, the parent.
     pub(crate) life: u32,
     pub(crate) record: Record,
 }
 
+/// What happened.
+///
+/// | record | what it says |
+/// | --- | --- |
+/// | `Born`, `Gone` | the parent has made the child; it has seen its end |
+/// | `Ready` | the jobs of the child were started |
+/// | `Dying` | the child kills itself at a named point of the code |
+/// | `Failed` | something that must not happen |
+/// | `Ending` | the child is about to shut down or to drop its jobs |
+/// | `Closed` | a shutdown was answered, and no run is under way |
+/// | `Dropped` | the jobs were dropped, or shut down while runs were under way: those run again |
+/// | `Told` | a run was told that it is not to go on |
+/// | `InsertsLost` | an event named jobs that were inserted without waiting, and are lost |
+/// | `Unreadable` | an event named something that cannot be read |
+/// | `Foreign` | the parent has written something by hand that cannot be read: what an event calls it |
+/// | `SetAside` | what is set aside in the end, as an event would call it |
+/// | `Rights` | the parent has taken a right from the user of some nodes, or given it back; without it a script may end in its midst, or not |
+/// | `Looked` | the parent has looked at the place, while no child was there |
+/// | `Stalled` | the child, or the way from it to the server, stood still for a moment |
+/// | `Stopped` | the parent has stopped the child, or let it go on |
+/// | `Server` | the store is a server, which several children share: it is up, or it was killed |
 #[derive(Clone, Serialize, Deserialize, Debug)]
 pub(crate) enum Record {
-    /// The parent has made the child.
     Born,
-    /// The jobs of the child were started.
-    Ready {
-        at: u64,
-        level: Level,
-    },
-    Call {
-        n: u64,
-        at: u64,
-        verb: Verb,
-    },
-    Answer {
-        n: u64,
-        at: u64,
-        answer: Answer,
-    },
+    Ready { at: u64, level: Level },
+    Call { n: u64, at: u64, verb: Verb },
+    Answer { n: u64, at: u64, answer: Answer },
     Start(Start),
-    End {
-        at: u64,
-        tag: Tag,
-        fence: u64,
-        how: How,
-    },
-    /// The child kills itself at a named point of the code.
-    Dying {
-        point: String,
-    },
-    /// Something that must not happen.
-    Failed {
-        text: String,
-    },
-    /// The child is about to shut down or to drop its jobs.
-    Ending {
-        at: u64,
-    },
-    /// A shutdown was answered, and no run is under way.
+    End { at: u64, tag: Tag, fence: u64, how: How },
+    Dying { point: String },
+    Failed { text: String },
+    Ending { at: u64 },
     Closed,
-    /// The jobs were dropped, or shut down while runs were under way: those run again.
     Dropped,
-    /// A run was told that it is not to go on.
-    Told {
-        at: u64,
-        tag: Tag,
-        fence: u64,
-    },
-    /// An event named jobs that were inserted without waiting, and are lost.
-    InsertsLost {
-        ids: Vec<JobId>,
-    },
-    /// An event named something that cannot be read.
-    Unreadable {
-        what: String,
-    },
-    /// The parent has written something by hand that cannot be read: what an event calls it.
-    Foreign {
-        what: String,
-    },
-    /// What is set aside in the end, as an event would call it.
-    SetAside {
-        what: Vec<String>,
-    },
-    /// The parent has taken a right from the user of some nodes, or given it back. Without it a script may end
-    /// in its midst, or not.
-    Rights {
-        is_denied: bool,
-        half_done: bool,
-    },
-    /// The parent has seen the end of the child.
-    Gone {
-        by: String,
-    },
-    /// The parent has looked at the file, while no child was there.
+    Told { at: u64, tag: Tag, fence: u64 },
+    InsertsLost { ids: Vec<JobId> },
+    Unreadable { what: String },
+    Foreign { what: String },
+    SetAside { what: Vec<String> },
+    Rights { is_denied: bool, half_done: bool },
+    Gone { by: String },
     Looked(Look),
-    /// The child, or the way from it to the server, stood still for a moment.
-    Stalled {
-        from: u64,
-        to: u64,
-    },
-    /// The parent has stopped the child, or let it go on.
-    Stopped {
-        is_stopped: bool,
-    },
-    /// The store is a server, which several children share: it is up, or it was killed.
-    Server {
-        is_up: bool,
-    },
+    Stalled { from: u64, to: u64 },
+    Stopped { is_stopped: bool },
+    Server { is_up: bool },
 }
 
 /// The durability of a child's answers.
@@ -125,55 +83,36 @@ pub(crate) enum Level {
     Buffered,
 }
 
+/// A call. Times are milliseconds since 1970. The tags of a batch follow each other, and the handler of a senseless job
+/// cannot decode its payload.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub(crate) enum Verb {
-    /// Times are milliseconds since 1970.
-    Insert {
-        tag: Tag,
-        due: u64,
-    },
-    WithId {
-        tag: Tag,
-        due: u64,
-    },
-    /// Inserts a job whose payload its handler cannot decode.
-    Senseless {
-        tag: Tag,
-        due: u64,
-    },
-    /// The tags follow each other.
-    Batch {
-        first: Tag,
-        count: u64,
-        due: u64,
-    },
-    Keyed {
-        key: u32,
-        tag: Tag,
-        due: u64,
-        mode: Mode,
-    },
-    Cancel {
-        tag: Tag,
-    },
-    CancelKey {
-        key: u32,
-    },
-    Reschedule {
-        tag: Tag,
-        due: u64,
-    },
-    Get {
-        tag: Tag,
-    },
-    Schedule {
-        name: u32,
-        period: u64,
-    },
-    Unschedule {
-        name: u32,
-    },
+    Insert { tag: Tag, due: u64 },
+    WithId { tag: Tag, due: u64 },
+    Senseless { tag: Tag, due: u64 },
+    Batch { first: Tag, count: u64, due: u64 },
+    Keyed { key: u32, tag: Tag, due: u64, mode: Mode },
+    Cancel { tag: Tag },
+    CancelKey { key: u32 },
+    Reschedule { tag: Tag, due: u64 },
+    Get { tag: Tag },
+    Schedule { name: u32, period: u64 },
+    Unschedule { name: u32 },
     Flush,
+}
+
+impl Verb {
+    /// Returns the tags of the jobs that it inserts, and when they are due.
+    pub(crate) fn inserts(&self) -> Option<(Range<Tag>, u64)> {
+        match *self {
+            Verb::Insert { tag, due }
+            | Verb::WithId { tag, due }
+            | Verb::Senseless { tag, due }
+            | Verb::Keyed { tag, due, .. } => Some((tag..tag + 1, due)),
+            Verb::Batch { first, count, due } => Some((first..first + count, due)),
+            _ => None,
+        }
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]

@@ -1,4 +1,4 @@
-//! The rules R1 to R13, over the log of a story and the file at its end.
+//! The rules R1 to R13 and R15 to R18, over the log of a story and the place of the jobs at its end.
 //!
 //! | rule | must hold |
 //! | --- | --- |
@@ -15,18 +15,25 @@
 //! | R11 nothing left | in the end no rows, an empty log, a small file |
 //! | R12 reopening | to open a file changes nothing, and `check` passes |
 //! | R13 said is true | what was stored, at the level it was asked for, is there after a kill |
+//! | R15 ends | after a shutdown or a drop every call is refused; after a shutdown no run starts |
+//! | R16 leases | a run is asked to stop only if it was cancelled, its jobs end, or its lease could not be renewed |
+//! | R17 set aside | only records that were written by hand are set aside and reported, and in the end all of them are |
+//! | R18 senseless | a job that its handler cannot decode never runs, and is dead |
 //!
-//! R9 is in `late.rs`, R15 to R18 are in `ends.rs`. For children that share a server some rules differ: `is_shared`
-//! says which log is of that kind, and `shared.rs` has the reasons for which a run is cut off there.
+//! R14 is a test of these rules. For children that share a server some rules differ: `is_shared` says which log is of that
+//! kind, and `shared.rs` has the reasons for which a run is cut off there.
 //!
-//! What a kill leaves open (a call without an answer) may have happened or not; the rules hold either
-//! way.
+//! What a kill leaves open (a call without an answer) may have happened or not; the rules hold either way. A refused
+//! call has left nothing behind: `may_be_removed` and the deadlines of R2 leave it out. A job that was inserted without
+//! waiting before an end is stored, or an event names it as lost: `was_said`.
+//!
+//! A job waits while every thread of its process works on longer ones: several handlers of three seconds in a row are no
+//! fault of the jobs. So a run is late, for R9, by the time in which a thread was free.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::ends;
+use super::child::THREADS;
 use super::history::{Call, History, JobHistory};
-use super::late;
 use super::record::{
     Answer, Event, FileEnd, How, LATER_MS, Level, Mode, RETRIES, RETRY_MS, Start, Tag, Verb,
     occurrence_of,
@@ -34,7 +41,7 @@ use super::record::{
 use super::schedules::r10_schedules;
 
 /// How late a run may start on a loaded machine, in microseconds.
-pub(crate) const BOUND_US: u64 = 15_000_000;
+const BOUND_US: u64 = 15_000_000;
 /// How large the file may be when it is empty, in bytes.
 const MOST_BYTES: u64 = 2 << 20;
 const MOST_INTERRUPTIONS: u32 = 5;
@@ -81,14 +88,16 @@ pub(crate) fn check(log: &[Event], end: &FileEnd) -> Vec<Violation> {
         fences(&history, tag, job, &mut found);
         causes(&history, tag, job, &mut found);
         ghosts(&history, tag, job, &mut found);
-        late::in_time(&history, tag, job, &mut found);
+        in_time(&history, tag, job, &mut found);
+        told_without_a_cause(&history, job, &mut found);
+        runs_that_must_not_be(&history, tag, job, &mut found);
     }
-    found.about([]);
     keys(&history, &mut found);
     batches(&history, &mut found);
     found.about([]);
     r10_schedules(&history, &mut found);
-    ends::ends(&history, &mut found);
+    calls_after_the_end(&history, &mut found);
+    set_aside(&history, &mut found);
     nothing_left(&history, &mut found);
     looks(&history, &mut found);
     found.about([]);
@@ -102,7 +111,7 @@ pub(crate) fn check(log: &[Event], end: &FileEnd) -> Vec<Violation> {
 fn lost(history: &History<'_>, tag: Tag, job: &JobHistory, end: usize, found: &mut Found) {
     let said = history.said(job);
     let removed = history.may_be_removed(tag, job, end);
-    let ended = job.ends.iter().any(|(.., end)| end.how == How::Done) || job.dead.is_some();
+    let ended = job.is_done() || job.dead.is_some();
     if removed || ended {
         return;
     }
@@ -172,7 +181,7 @@ fn due_times(
 /// R3, but for the dead.
 fn cancelled(history: &History<'_>, tag: Tag, job: &JobHistory, found: &mut Found) {
     for call in history.calls_on(job) {
-        let (Verb::Cancel { .. }, Some(answered)) = (call.verb, &call.answer) else { continue };
+        let Some(answered) = call.answer.as_ref().filter(|_| call.is_cancel()) else { continue };
         if !matches!(answered.answer, Answer::Cancelled | Answer::Running) {
             continue;
         }
@@ -184,13 +193,11 @@ fn cancelled(history: &History<'_>, tag: Tag, job: &JobHistory, found: &mut Foun
             found.add("R3", format!("job {tag:x} starts after {answer:?}: {start:?}"));
         }
         let runs = |(place, life, start): &&(usize, u32, Start)| {
-            let ended = |end: &(usize, u32, super::record::End)| {
-                end.0 < answered.place && end.2.fence == start.fence
-            };
+            let ended = job.end_of(start).is_some_and(|(end, ..)| *end < answered.place);
             *place < call.place
                 && (*life == call.life || history.is_shared)
                 && !history.is_cut_off(*life, start.at, answered.at)
-                && !job.ends.iter().any(ended)
+                && !ended
         };
         if *answered.answer == Answer::Cancelled && job.starts.iter().any(|start| runs(&start)) {
             found.add("R3", format!("job {tag:x} ran when its cancel answered Cancelled"));
@@ -207,8 +214,7 @@ fn dead(history: &History<'_>, tag: Tag, job: &JobHistory, end: usize, found: &m
     let of = |how: &[How]| job.ends.iter().filter(|(.., end)| how.contains(&end.how)).count();
     let asked = (of(&[How::Dead]) > 0 || history.is_senseless(job)) && dead.failures > 0;
     let failed = dead.failures > RETRIES && of(&[How::Failed, How::Later]) > RETRIES as usize;
-    let first = job.inserts.iter().map(|&n| history.calls[n].place).min().unwrap_or(0);
-    let kills = history.kills_between(first, end) + history.cuts();
+    let kills = history.kills_between(history.first_insert(job), end) + history.cuts();
     let interrupted =
         dead.interruptions == MOST_INTERRUPTIONS && kills >= MOST_INTERRUPTIONS as usize;
     if !(asked || failed || interrupted) {
@@ -223,9 +229,7 @@ fn dead(history: &History<'_>, tag: Tag, job: &JobHistory, end: usize, found: &m
 fn fences(history: &History<'_>, tag: Tag, job: &JobHistory, found: &mut Found) {
     for pair in job.starts.windows(2).filter(|pair| !history.is_overtaken(&pair[0], &pair[1])) {
         let (before, after) = (pair[0].2, pair[1].2);
-        let is_its =
-            |end: &super::record::End| end.fence == before.fence && end.how == How::Snoozed;
-        let put_off = job.ends.iter().any(|(.., end)| is_its(end));
+        let put_off = job.end_of(&before).is_some_and(|(.., end)| end.how == How::Snoozed);
         // Nor does a run count as an attempt that a drop or a shutdown did not wait for.
         let counted = u32::from(!put_off && !history.lives[&pair[0].1].gives_up());
         if before.fence >= after.fence || before.attempt + counted > after.attempt {
@@ -239,7 +243,7 @@ fn fences(history: &History<'_>, tag: Tag, job: &JobHistory, found: &mut Found) 
 fn causes(history: &History<'_>, tag: Tag, job: &JobHistory, found: &mut Found) {
     for pair in job.starts.windows(2).filter(|pair| !history.is_overtaken(&pair[0], &pair[1])) {
         let ((_, life, before), (place, next, after)) = (pair[0], pair[1]);
-        let end = job.ends.iter().find(|(at, _, end)| end.fence == before.fence && *at < place);
+        let end = job.end_of(&before).filter(|(at, ..)| *at < place);
         let failed = end.is_some_and(|(.., end)| !matches!(end.how, How::Done | How::Dead));
         let killed = match history.is_shared {
             true => history.is_cut_off(life, before.at, after.at),
@@ -327,8 +331,7 @@ fn batches(history: &History<'_>, found: &mut Found) {
         let jobs = || (*first..first + count).map(|tag| &history.jobs[&tag]);
         let existed = jobs().filter(|job| history.existed(job)).count() as u64;
         let cancelled = |job: &&JobHistory| {
-            let open =
-                |call: &Call<'_>| matches!(call.verb, Verb::Cancel { .. }) && call.answer.is_none();
+            let open = |call: &Call<'_>| call.is_cancel() && call.answer.is_none();
             !history.existed(job) && history.calls_on(job).any(open)
         };
         let open = jobs().filter(cancelled).count() as u64;
@@ -341,7 +344,6 @@ fn batches(history: &History<'_>, found: &mut Found) {
 
 /// R11, and the start of each process of R9.
 fn nothing_left(history: &History<'_>, found: &mut Found) {
-    found.about([]);
     for (n, life) in &history.lives {
         let took = life.ready.map_or(0, |(_, stamp)| stamp.saturating_sub(life.born));
         if took > BOUND_US {
@@ -387,5 +389,103 @@ fn looks(history: &History<'_>, found: &mut Found) {
                 found.add("R13", text);
             }
         }
+    }
+}
+
+/// R9, for the runs of one job.
+fn in_time(history: &History<'_>, tag: Tag, job: &JobHistory, found: &mut Found) {
+    for (_, life, start) in &job.starts {
+        let ready = history.lives[life].ready.map_or(0, |(at, _)| at);
+        let could = ready.max(start.due * 1000);
+        let late = start.at.saturating_sub(could);
+        if late <= BOUND_US {
+            continue;
+        }
+        let late = late - busy(history, *life, could, start.at);
+        if late > BOUND_US {
+            found.add("R9", format!("job {tag:x} starts {} ms late: {start:?}", late / 1000));
+        }
+    }
+}
+
+/// For how long all threads of a life were at work between two times, in microseconds.
+fn busy(history: &History<'_>, life: u32, from: u64, until: u64) -> u64 {
+    let mut changes = Vec::new();
+    for job in history.jobs.values() {
+        for (_, _, start) in job.starts.iter().filter(|(_, other, _)| *other == life) {
+            let ended = job.end_of(start).map(|(.., end)| end.at).or(job.told_at(start));
+            let end = ended.unwrap_or(until).min(until);
+            let begin = start.at.max(from);
+            if begin < end {
+                changes.extend([(begin, 1_isize), (end, -1)]);
+            }
+        }
+    }
+    // Where a run ends and another begins, the end comes first.
+    changes.sort_unstable();
+    let (mut at_work, mut since, mut busy) = (0_isize, from, 0);
+    for (at, change) in changes {
+        if at_work >= THREADS as isize {
+            busy += at - since;
+        }
+        (at_work, since) = (at_work + change, at);
+    }
+    busy
+}
+
+/// R15, of runs, and R18.
+fn runs_that_must_not_be(history: &History<'_>, tag: Tag, job: &JobHistory, found: &mut Found) {
+    if history.is_senseless(job) && !job.starts.is_empty() {
+        found.add("R18", format!("job {tag:x} makes no sense, and runs"));
+    }
+    for (place, life, start) in &job.starts {
+        let life = &history.lives[life];
+        if life.closed && life.ended.is_some_and(|ended| ended < *place) {
+            found.add("R15", format!("job {tag:x} starts after a shutdown: {start:?}"));
+        }
+    }
+}
+
+/// R15, of calls.
+fn calls_after_the_end(history: &History<'_>, found: &mut Found) {
+    for call in &history.calls {
+        let ended = history.lives.get(&call.life).and_then(|life| life.ended);
+        let Some(answered) = call.answer.as_ref().filter(|_| ended < Some(call.place)) else {
+            continue;
+        };
+        if ended.is_some() && !matches!(answered.answer, Answer::Refused(_)) {
+            let text = format!("{:?} after the end is answered {:?}", call.verb, answered.answer);
+            found.add("R15", text);
+        }
+    }
+}
+
+/// R16.
+fn told_without_a_cause(history: &History<'_>, job: &JobHistory, found: &mut Found) {
+    for &(place, life, at, fence) in &job.told {
+        let started = job.starts.iter().find(|(.., start)| start.fence == fence);
+        let since = started.map_or(0, |(.., start)| start.at);
+        let is_cancelled = history
+            .calls_on(job)
+            .any(|call| call.is_cancel() && call.place < place && !call.is_refused());
+        let is_ending = history.lives[&life].ending.is_some_and(|(ending, _)| ending < place);
+        if !is_cancelled && !is_ending && !history.is_cut_off(life, since, at) {
+            found.add("R16", format!("the run {fence} of life {life} was told to stop"));
+        }
+    }
+}
+
+/// R17.
+fn set_aside(history: &History<'_>, found: &mut Found) {
+    // What a claim says that fails, for want of a right.
+    let due = |what: &&str| !history.denials.is_empty() && *what == "the jobs that are due";
+    let told = history.unreadable.iter().filter(|what| !history.foreign.contains(*what));
+    for what in told.filter(|what| !due(what)) {
+        found.add("R17", format!("{what} was told of, and nobody has written it by hand"));
+    }
+    let Some(set_aside) = history.set_aside else { return };
+    let set_aside: BTreeSet<&str> = set_aside.iter().map(String::as_str).collect();
+    for what in set_aside.symmetric_difference(&history.foreign) {
+        found.add("R17", format!("{what} was written by hand or is set aside, and not both"));
     }
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use tickwheel_jobs::{Builder, Client, Event, JobId, Retry, StoreError};
 
-use super::calls::{call, inserted};
+use super::calls::{call, one};
 use super::child::{Act, Work, now_us, number, report, time};
 use super::record::{Answer, Record, Verb};
 
@@ -63,7 +63,7 @@ fn every_verb_is_refused(client: &Client) {
     let (tag, due) = (number(), now_us() / 1000);
     let answer = call(Verb::Insert { tag, due }, || {
         let job = Work { tag, act: Act::Done };
-        inserted(client.insert(time(due), job).map(|id| vec![id]))
+        one(client.insert(time(due), job))
     });
     if !matches!(answer, Answer::Refused(_)) {
         report(&Record::Failed { text: format!("on_event: an insert answered {answer:?}") });

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::checker::Found;
 use super::history::History;
 use super::record::{Answer, Verb, occurrence_of};
+use super::rules::Found;
 
 /// An occurrence that is found later than this was missed, and may be left out. In microseconds.
 const GRACE_US: u64 = 900_000;

@@ -1,27 +1,28 @@
 //! Everything that a client sees, and what of it the parent notes.
 
-use std::error::Error;
-use std::time::{Duration, SystemTime};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
 
-use tickwheel_jobs::{Client, Counts, HistoryEntry, Job, JobInfo, JobState, ScheduleInfo, Step};
+use tickwheel_jobs::{
+    Builder, Client, Counts, HistoryEntry, Job, JobInfo, JobState, ScheduleInfo, Step,
+};
 
-use super::child::{Other, Senseless, Tick, Waits, Work, ms};
-use super::record::{Look, Seen, occurrence};
-
-type Result<T> = std::result::Result<T, Box<dyn Error>>;
+use super::child::{Other, Senseless, Tick, Waits, Work, handlers, ms};
+use super::lives::Result;
+use super::record::{FileEnd, Look, Seen, occurrence};
 
 /// Everything that a client sees.
 #[derive(PartialEq, Debug)]
-struct Contents {
-    pending: Vec<JobInfo>,
-    running: Vec<JobInfo>,
-    dead: Vec<JobInfo>,
-    schedules: Vec<ScheduleInfo>,
-    counts: Counts,
+pub(crate) struct Contents {
+    pub(crate) pending: Vec<JobInfo>,
+    pub(crate) running: Vec<JobInfo>,
+    pub(crate) dead: Vec<JobInfo>,
+    pub(crate) schedules: Vec<ScheduleInfo>,
+    pub(crate) counts: Counts,
 }
 
 impl Contents {
-    fn of(client: &Client) -> Result<Contents> {
+    pub(crate) fn of(client: &Client) -> Result<Contents> {
         let (mut pending, mut running, mut dead) =
             (client.pending(), client.running(), client.dead());
         let mut counts = client.count()?;
@@ -88,4 +89,21 @@ pub(crate) fn look(open: impl Fn() -> Result<Client>) -> Result<Look> {
     let violation = client.check().err().map(|violation| violation.to_string());
     let second = Contents::of(&client)?;
     Ok(Look { violation, same: first == second, jobs: second.seen() })
+}
+
+/// Lets jobs purge what has ended, and returns what is left: `jobs` before the purge, and the rows that are not to stay.
+pub(crate) fn purged(
+    jobs: Vec<Seen>,
+    builder: Builder,
+    rows: impl Fn() -> Result<Vec<(String, u64)>>,
+) -> Result<FileEnd> {
+    // The purge leaves what was remembered in the same millisecond.
+    thread::sleep(Duration::from_millis(3));
+    let purging = handlers(builder).keep_dead(Duration::ZERO).start()?;
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_secs(10) && rows()?.iter().any(|(_, rows)| *rows > 0) {
+        thread::sleep(Duration::from_millis(5));
+    }
+    purging.shutdown()?;
+    Ok(FileEnd { jobs, rows: rows()?, ..FileEnd::default() })
 }
