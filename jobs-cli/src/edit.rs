@@ -8,7 +8,6 @@
 //! - A command that changes more than one job asks the user first, unless `--yes` is given.
 
 use std::collections::HashSet;
-use std::error::Error;
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -20,12 +19,10 @@ use tickwheel_jobs::{
     StoreError,
 };
 
-use crate::Outcome;
-
 use crate::args::{self, Insert, Reschedule, Selection};
 use crate::find::{self, check_kind};
-use crate::inspect;
-use crate::text::{json, now, plain, relative, shown};
+use crate::text::{dated, json, now, plain};
+use crate::{Answer, Outcome, inspect};
 
 /// The most jobs that a dry run lists.
 pub(crate) const MOST_LISTED: usize = 100;
@@ -82,7 +79,7 @@ impl Change {
     }
 
     /// Changes one job, and prints the result.
-    fn one(&self, client: &Client, id: JobId, out: &mut impl Write) -> Changed {
+    fn one(&self, client: &Client, id: JobId, out: &mut impl Write) -> Answer {
         let changed = match self {
             Change::Cancel => match client.cancel(id)? {
                 Cancel::Cancelled => {
@@ -122,15 +119,13 @@ impl Change {
     }
 }
 
-type Changed = Result<Outcome, Box<dyn Error>>;
-
 /// Changes the jobs that the command line chooses.
 pub(crate) fn change(
     client: &Client,
     jobs: &Selection,
     change: &Change,
     out: &mut impl Write,
-) -> Changed {
+) -> Answer {
     if jobs.all {
         return change_all(client, jobs, change, out);
     }
@@ -163,7 +158,7 @@ pub(crate) fn change(
     Ok(outcome)
 }
 
-pub(crate) fn reschedule(client: &Client, to: &Reschedule, out: &mut impl Write) -> Changed {
+pub(crate) fn reschedule(client: &Client, to: &Reschedule, out: &mut impl Write) -> Answer {
     let Some(when) = to.to.given() else { return Err("--in or --at says when".into()) };
     let outcome = change(client, &to.jobs, &Change::Reschedule(when), out)?;
     if to.jobs.dry_run {
@@ -173,7 +168,7 @@ pub(crate) fn reschedule(client: &Client, to: &Reschedule, out: &mut impl Write)
 }
 
 /// Returns the jobs that are named, each once. The outcome is `Missed` if a name leads to no job.
-fn chosen(client: &Client, jobs: &Selection) -> Result<(Vec<JobId>, Outcome), Box<dyn Error>> {
+fn chosen(client: &Client, jobs: &Selection) -> Answer<(Vec<JobId>, Outcome)> {
     let (mut ids, mut outcome) = (Vec::new(), Outcome::Done);
     for text in &jobs.ids {
         match find::id(client, text)? {
@@ -207,12 +202,9 @@ pub(crate) fn unchanged() -> Outcome {
 }
 
 /// Prints when a job that was rescheduled is due.
-fn moved(client: &Client, id: JobId, out: &mut impl Write) -> Changed {
+fn moved(client: &Client, id: JobId, out: &mut impl Write) -> Answer {
     match client.get(id)? {
-        Some(job) => {
-            let due = job.due;
-            writeln!(out, "{id} is due {} ({})", shown(due), relative(due, now()))?;
-        }
+        Some(job) => writeln!(out, "{id} is due {}", dated(job.due, now()))?,
         // The job was due at once, and has ended already.
         None => writeln!(out, "{id} was rescheduled")?,
     }
@@ -242,7 +234,7 @@ pub(crate) fn change_all(
     jobs: &Selection,
     change: &Change,
     out: &mut impl Write,
-) -> Result<Outcome, Box<dyn Error>> {
+) -> Answer {
     let filter = &jobs.filter;
     find::check_kind(client, filter.kind.as_deref())?;
     // A time from now on means the same in each list.
@@ -296,7 +288,7 @@ pub(crate) fn change_all(
 }
 
 /// Makes the change, and prints how far it is if that takes long.
-fn run(client: &Client, change: &Change, chosen: Vec<JobId>) -> Result<BulkCounts, Box<dyn Error>> {
+fn run(client: &Client, change: &Change, chosen: Vec<JobId>) -> Answer<BulkCounts> {
     let many = chosen.len();
     let pages = client.by_ids(chosen);
     let mut bulk = match change {
@@ -347,12 +339,7 @@ fn tell_key(client: &Client, chosen: &HashSet<JobId>, job: &JobInfo) -> Result<(
 
 /// Says whether the command may go on. One job needs no consent. For more, the user consents with `--yes` or is
 /// asked. Without a terminal to ask on, this is an error. `loses`: the jobs are lost.
-pub(crate) fn confirm(
-    jobs: usize,
-    done: &str,
-    loses: bool,
-    yes: bool,
-) -> Result<bool, Box<dyn Error>> {
+pub(crate) fn confirm(jobs: usize, done: &str, loses: bool, yes: bool) -> Answer<bool> {
     if jobs < 2 || yes {
         return Ok(true);
     }
@@ -394,15 +381,11 @@ impl args::When {
             (Some(delay), _) => now.checked_add(delay),
             (None, at) => at.map(crate::text::Moment::resolve),
         };
-        due.map_or("now".to_owned(), |due| format!("{} ({})", shown(due), relative(due, now)))
+        due.map_or("now".to_owned(), |due| dated(due, now))
     }
 }
 
-pub(crate) fn insert(
-    client: &Client,
-    insert: &Insert,
-    out: &mut impl Write,
-) -> Result<Outcome, Box<dyn Error>> {
+pub(crate) fn insert(client: &Client, insert: &Insert, out: &mut impl Write) -> Answer {
     let Insert { kind, json, when, key, replace, dry_run } = insert;
     check_kind(client, Some(kind))?;
     if let Err(error) = serde_json::from_str::<IgnoredAny>(json) {
@@ -444,7 +427,7 @@ pub(crate) fn run_schedule(
     name: &str,
     dry_run: bool,
     out: &mut impl Write,
-) -> Result<Outcome, Box<dyn Error>> {
+) -> Answer {
     let schedules = client.schedules().list()?;
     let schedule = schedules.iter().find(|schedule| schedule.name == name);
     let made = match schedule {

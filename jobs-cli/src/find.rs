@@ -7,15 +7,14 @@
 //! - A text that finds no job may be a URL with a password, in the wrong place. So it is not quoted if it
 //!   looks like a URL.
 
-use std::error::Error;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tickwheel_jobs::{Client, JobId, JobInfo, Pages, ScheduleInfo, StoreError};
 
-use crate::Outcome;
 use crate::args::Filter;
 use crate::open::ServerUrl;
 use crate::text::{Moment, plain, quoted};
+use crate::{Answer, Outcome};
 
 /// The end of the year 9999.
 const LATEST: Duration = Duration::from_millis(253_402_300_799_999);
@@ -62,7 +61,7 @@ pub(crate) fn no_schedule(name: &str, schedules: &[ScheduleInfo]) -> Outcome {
 }
 
 /// Refuses a kind that the store has never had. Otherwise a typing error would look like a kind without jobs.
-pub(crate) fn check_kind(client: &Client, kind: Option<&str>) -> Result<(), Box<dyn Error>> {
+pub(crate) fn check_kind(client: &Client, kind: Option<&str>) -> Answer<()> {
     let Some(kind) = kind else { return Ok(()) };
     let kinds: Vec<String> = client.queue().kinds()?.into_iter().map(|(name, _)| name).collect();
     if kinds.iter().any(|name| name == kind) {
@@ -82,7 +81,7 @@ pub(crate) fn quotable(text: &str) -> String {
 
 /// Returns the id that a text means: the text is a whole id, or the beginning of the id of one job. If there is no
 /// such job, prints that and returns `None`.
-pub(crate) fn id(client: &Client, text: &str) -> Result<Option<JobId>, Box<dyn Error>> {
+pub(crate) fn id(client: &Client, text: &str) -> Answer<Option<JobId>> {
     if let Ok(id) = text.parse() {
         return Ok(Some(id));
     }
@@ -102,7 +101,7 @@ pub(crate) fn id(client: &Client, text: &str) -> Result<Option<JobId>, Box<dyn E
 
 /// Returns a job by its id, its key, or the beginning of its id. The pending job of a key goes before every other
 /// job that a short text may mean. If there is no such job, prints that and returns `None`.
-pub(crate) fn job(client: &Client, text: &str) -> Result<Option<JobInfo>, Box<dyn Error>> {
+pub(crate) fn job(client: &Client, text: &str) -> Answer<Option<JobInfo>> {
     if let Ok(id) = text.parse::<JobId>()
         && let Some(job) = client.get(id)?
     {
@@ -166,7 +165,7 @@ fn search<const N: usize>(
 }
 
 /// Returns the one job that was found. If there are several, lists them and fails.
-fn only(text: &str, mut found: Vec<JobInfo>) -> Result<Option<JobInfo>, Box<dyn Error>> {
+fn only(text: &str, mut found: Vec<JobInfo>) -> Answer<Option<JobInfo>> {
     if found.len() < 2 {
         return Ok(found.pop());
     }

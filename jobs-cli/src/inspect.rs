@@ -5,7 +5,6 @@
 //!
 //! - JSON is the library's own.
 
-use std::error::Error;
 use std::io::{self, Write};
 use std::time::{Duration, SystemTime};
 
@@ -15,8 +14,10 @@ use tickwheel_jobs::{Client, Counts, JobInfo, PendingReason, ScheduleInfo};
 
 use crate::args::{List, What};
 use crate::open::{Place, Sizes};
-use crate::text::{self, bytes, cut, hex, now, plain, relative, shown, span, zone_name};
-use crate::{Outcome, find};
+use crate::text::{
+    self, bytes, cut, dated, hex, now, or_dash, plain, relative, shown, span, zone_name,
+};
+use crate::{Answer, Outcome, find};
 
 #[derive(Serialize)]
 struct JsonStats<'a> {
@@ -46,11 +47,7 @@ enum JsonSizes {
     },
 }
 
-pub(crate) fn list(
-    client: &Client,
-    list: &List,
-    out: &mut impl Write,
-) -> Result<Outcome, Box<dyn Error>> {
+pub(crate) fn list(client: &Client, list: &List, out: &mut impl Write) -> Answer {
     let filter = &list.filter;
     find::check_kind(client, filter.kind.as_deref())?;
     let pages = match list.what {
@@ -85,11 +82,7 @@ pub(crate) fn list(
     Ok(Outcome::Done)
 }
 
-fn schedules(
-    client: &Client,
-    list: &List,
-    out: &mut impl Write,
-) -> Result<Outcome, Box<dyn Error>> {
+fn schedules(client: &Client, list: &List, out: &mut impl Write) -> Answer {
     let filter = &list.filter;
     if filter.key.is_some() || filter.error.is_some() {
         return Err("--key, --error: a schedule has neither".into());
@@ -102,15 +95,20 @@ fn schedules(
     });
     let more = schedules.len() > list.limit;
     schedules.truncate(list.limit);
-    if list.json {
-        for schedule in &schedules {
-            writeln!(out, "{}", text::json(schedule)?)?;
-        }
-    } else {
-        schedules_table(&schedules, now(), out)?;
-    }
+    let now = now();
+    let row = |schedule: &ScheduleInfo| {
+        vec![
+            plain(&schedule.name).into_owned(),
+            plain(&schedule.kind).into_owned(),
+            plain(&schedule.rule).into_owned(),
+            shown(schedule.next),
+            if schedule.is_paused { "paused".to_owned() } else { relative(schedule.next, now) },
+        ]
+    };
+    let head = ["NAME", "KIND", "RULE", &format!("NEXT ({})", zone_name()), ""];
+    let outcome = listed(&schedules, list.json, &head, row, out)?;
     tell_more(more, list.limit);
-    Ok(Outcome::Done)
+    Ok(outcome)
 }
 
 fn tell_more(more: bool, limit: usize) {
@@ -119,12 +117,7 @@ fn tell_more(more: bool, limit: usize) {
     }
 }
 
-pub(crate) fn show(
-    client: &Client,
-    text: &str,
-    json: bool,
-    out: &mut impl Write,
-) -> Result<Outcome, Box<dyn Error>> {
+pub(crate) fn show(client: &Client, text: &str, json: bool, out: &mut impl Write) -> Answer {
     let Some(job) = find::job(client, text)? else { return Ok(Outcome::Missed) };
     match json {
         true => writeln!(out, "{}", text::json(&job)?)?,
@@ -133,12 +126,7 @@ pub(crate) fn show(
     Ok(Outcome::Done)
 }
 
-pub(crate) fn stats(
-    client: &Client,
-    place: &Place,
-    json: bool,
-    out: &mut impl Write,
-) -> Result<Outcome, Box<dyn Error>> {
+pub(crate) fn stats(client: &Client, place: &Place, json: bool, out: &mut impl Write) -> Answer {
     let counts = client.count()?;
     let view = View::new(client.clone());
     let mut kinds = view.kinds(&KindFilter::default(), None, usize::MAX)?.rows;
@@ -169,10 +157,7 @@ pub(crate) fn stats(
         writeln!(out, "{}", text::json(&stats)?)?;
         return Ok(Outcome::Done);
     }
-    let due = |due: Option<Time>| match due.map(Time::to_system) {
-        None => "-".to_owned(),
-        Some(due) => format!("{} ({})", shown(due), relative(due, now)),
-    };
+    let due = |due: Option<Time>| or_dash(due.map(|due| dated(due.to_system(), now)));
     match place.sizes {
         Sizes::File { file, log } => {
             writeln!(out, "file       {} ({})", plain(&place.name), bytes(file))?;
@@ -181,8 +166,7 @@ pub(crate) fn stats(
         #[cfg(feature = "redis")]
         Sizes::Server(memory) => {
             writeln!(out, "server     {}", plain(&place.name))?;
-            let memory = memory.map_or("-".to_owned(), bytes);
-            writeln!(out, "memory     {memory}")?;
+            writeln!(out, "memory     {}", or_dash(memory.map(bytes)))?;
         }
     }
     writeln!(out, "queue      {}", plain(place.queue.as_deref().unwrap_or("the default one")))?;
@@ -220,7 +204,7 @@ pub(crate) fn stats(
     Ok(Outcome::Done)
 }
 
-pub(crate) fn check(client: &Client, out: &mut impl Write) -> Result<Outcome, Box<dyn Error>> {
+pub(crate) fn check(client: &Client, out: &mut impl Write) -> Answer {
     client.check()?;
     let counts = client.count()?;
     writeln!(
@@ -246,7 +230,7 @@ pub(crate) fn job_page(
     line("id", &job.id.to_string())?;
     line("kind", &job.kind)?;
     line("state", &job.state.to_string())?;
-    line("due", &format!("{} ({})", shown(job.due), relative(job.due, now)))?;
+    line("due", &dated(job.due, now))?;
     for reason in reasons {
         line("waits because", &reason.to_string())?;
     }
@@ -261,17 +245,16 @@ pub(crate) fn job_page(
         line("group", &group.to_string())?;
     }
     line("error", job.error.as_deref().unwrap_or("-"))?;
-    if let Some(claimed) = job.claimed {
-        line("claimed", &format!("{} ({})", shown(claimed), relative(claimed, now)))?;
-    }
-    if let Some(end) = job.lease_ends {
-        line("lease ends", &format!("{} ({})", shown(end), relative(end, now)))?;
-    }
-    if let Some(died) = job.died {
-        line("died", &format!("{} ({})", shown(died), relative(died, now)))?;
-    }
-    if let Some(ended) = job.ended.filter(|_| job.died.is_none()) {
-        line("ended", &format!("{} ({})", shown(ended), relative(ended, now)))?;
+    let times = [
+        ("claimed", job.claimed),
+        ("lease ends", job.lease_ends),
+        ("died", job.died),
+        ("ended", job.ended.filter(|_| job.died.is_none())),
+    ];
+    for (name, time) in times {
+        if let Some(time) = time {
+            line(name, &dated(time, now))?;
+        }
     }
     if let Some(took) = job.took {
         line("took", &format!("{took:?}"))?;
@@ -295,7 +278,6 @@ pub(crate) fn job_page(
     }
 }
 
-/// Prints a table of jobs.
 pub(crate) fn jobs_table(
     jobs: &[JobInfo],
     now: SystemTime,
@@ -303,9 +285,8 @@ pub(crate) fn jobs_table(
 ) -> io::Result<()> {
     let due = format!("DUE ({})", zone_name());
     let head = ["ID", "KIND", "STATE", &due, "", "FAILURES", "KEY", "ERROR"];
-    let short = |text: &Option<String>| match text {
-        None => "-".to_owned(),
-        Some(text) => cut(&plain(text), CELL_CHARS).into_owned(),
+    let short = |text: &Option<String>| {
+        or_dash(text.as_ref().map(|text| cut(&plain(text), CELL_CHARS).into_owned()))
     };
     let row = |job: &JobInfo| {
         vec![
@@ -322,44 +303,55 @@ pub(crate) fn jobs_table(
     table(&head, jobs.iter().map(row).collect(), out)
 }
 
-/// Prints a table of schedules.
-pub(crate) fn schedules_table(
-    schedules: &[ScheduleInfo],
-    now: SystemTime,
-    out: &mut impl Write,
-) -> io::Result<()> {
-    let row = |schedule: &ScheduleInfo| {
-        vec![
-            plain(&schedule.name).into_owned(),
-            plain(&schedule.kind).into_owned(),
-            plain(&schedule.rule).into_owned(),
-            shown(schedule.next),
-            if schedule.is_paused { "paused".to_owned() } else { relative(schedule.next, now) },
-        ]
-    };
-    let next = format!("NEXT ({})", zone_name());
-    table(&["NAME", "KIND", "RULE", &next, ""], schedules.iter().map(row).collect(), out)
-}
-
 /// Prints rows in columns, each as wide as its widest cell.
 pub(crate) fn table(head: &[&str], rows: Vec<Vec<String>>, out: &mut impl Write) -> io::Result<()> {
     let head = head.iter().map(|&name| name.to_owned()).collect();
     let rows: Vec<Vec<String>> = std::iter::once(head).chain(rows).collect();
-    let columns = rows[0].len();
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
-    let widths: Vec<usize> = (0..columns).map(|column| width(column).unwrap_or(0)).collect();
-    for row in &rows {
-        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
-        writeln!(out, "{}", cells.collect::<Vec<_>>().join("  ").trim_end())?;
+    columns(&rows, |_| false, out)
+}
+
+/// Prints rows, the first of which is the head, in columns. `is_right` says which of them are aligned to the right.
+pub(crate) fn columns(
+    rows: &[Vec<String>],
+    is_right: impl Fn(usize) -> bool,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let width = |at: usize| rows.iter().map(|row| row[at].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..rows[0].len()).map(width).collect();
+    for row in rows {
+        let cell = |(at, cell): (usize, &String)| match (is_right(at), widths[at]) {
+            (true, width) => format!("{cell:>width$}"),
+            (false, width) => format!("{cell:<width$}"),
+        };
+        let cells: Vec<String> = row.iter().enumerate().map(cell).collect();
+        writeln!(out, "{}", cells.join("  ").trim_end())?;
     }
     Ok(())
+}
+
+/// Prints each entry as a JSON object in a line, or all of them as a table with a row for each.
+pub(crate) fn listed<T: Serialize>(
+    entries: &[T],
+    json: bool,
+    head: &[&str],
+    row: impl Fn(&T) -> Vec<String>,
+    out: &mut impl Write,
+) -> Answer {
+    if !json {
+        table(head, entries.iter().map(row).collect(), out)?;
+        return Ok(Outcome::Done);
+    }
+    for entry in entries {
+        writeln!(out, "{}", text::json(entry)?)?;
+    }
+    Ok(Outcome::Done)
 }
 
 /// A job that has been due for longer than this is worth a warning.
 pub(crate) const OVERDUE_MS: u64 = 2_000;
 
 /// Warns if jobs are overdue that no process handles. Looks further only if any job is overdue.
-pub(crate) fn warn_unserved(client: &Client) -> Result<(), Box<dyn Error>> {
+pub(crate) fn warn_unserved(client: &Client) -> Answer<()> {
     let oldest = client.count()?.oldest_overdue.unwrap_or_default();
     if oldest > Duration::from_millis(OVERDUE_MS) {
         warn_of(&View::new(client.clone()).overview()?.warnings);

@@ -50,6 +50,9 @@ enum Outcome {
     Missed,
 }
 
+/// The result of a command, or of a step of it. The error is printed.
+type Answer<T = Outcome> = Result<T, Box<dyn Error>>;
+
 const MISSED: u8 = 1;
 const FAILED: u8 = 2;
 
@@ -125,7 +128,7 @@ fn parse(args: Vec<OsString>) -> Result<Args, clap::Error> {
     })
 }
 
-fn run(args: Args, out: &mut impl Write) -> Result<Outcome, Box<dyn Error>> {
+fn run(args: Args, out: &mut impl Write) -> Answer {
     #[cfg(feature = "serve")]
     if args.local && matches!(args.command, Command::Serve(_)) {
         return Err("--local: the pages of `serve` have their times in UTC".into());
@@ -167,8 +170,8 @@ fn run(args: Args, out: &mut impl Write) -> Result<Outcome, Box<dyn Error>> {
         Command::SealGroup { id } => queue::seal_group(&client, id, out),
         Command::CancelGroup { id } => queue::cancel_group(&client, id, out),
         Command::Limits { json } => queue::limits(&client, json, out),
-        Command::Pause(of) => queue::pause(&client, &of, out),
-        Command::Resume(of) => queue::resume(&client, &of, out),
+        Command::Pause(of) => queue::pause(&client, &of, true, out),
+        Command::Resume(of) => queue::pause(&client, &of, false, out),
         Command::Check => inspect::check(&client, out),
         Command::Top { once, json } if once || json => top::once(client, &place, json, out),
         Command::Top { .. } => {

@@ -15,14 +15,14 @@
 //!   printed.
 
 use core::fmt;
-use std::error::Error;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 use tickwheel_jobs::rusqlite::{self, Connection, OpenFlags};
-use tickwheel_jobs::{Client, Durability, Jobs};
+use tickwheel_jobs::{Builder, Client, Durability, Jobs};
 
+use crate::Answer;
 #[cfg(feature = "redis")]
 use crate::open_server;
 
@@ -82,10 +82,7 @@ pub(crate) enum Sizes {
 pub(crate) type Queue = (Option<String>, Client);
 
 /// Returns every queue of the file or server, the default one first.
-pub(crate) fn queues(
-    target: &Target,
-    password_file: Option<&Path>,
-) -> Result<Vec<Queue>, Box<dyn Error>> {
+pub(crate) fn queues(target: &Target, password_file: Option<&Path>) -> Answer<Vec<Queue>> {
     match target {
         Target::File(path) if password_file.is_none() => all_queues_of_file(path),
         #[cfg(feature = "redis")]
@@ -101,7 +98,7 @@ pub(crate) fn client(
     password_file: Option<&Path>,
     queue: Option<&str>,
     access: Access,
-) -> Result<(Client, Place), Box<dyn Error>> {
+) -> Answer<(Client, Place)> {
     match target {
         Target::File(_) if password_file.is_some() => {
             Err("--store-password-file: only a server has a password".into())
@@ -126,7 +123,7 @@ pub(crate) fn client_of_file(
     file: &Path,
     queue: Option<&str>,
     access: Access,
-) -> Result<(Client, Place), Box<dyn Error>> {
+) -> Answer<(Client, Place)> {
     if let Err(error) = fs::metadata(file) {
         return Err(format!("{}: {error}", file.display()).into());
     }
@@ -144,11 +141,7 @@ pub(crate) fn client_of_file(
         Access::Look => Jobs::open_to_look(file)?,
         Access::Change(durability) => Jobs::open(file)?.durability(durability),
     };
-    let builder = match queue {
-        Some(queue) => builder.queue(queue),
-        None => builder,
-    };
-    let client = builder.client()?;
+    let client = of_queue(builder, queue)?;
     let found = found?;
     let has_default = found.contains(&None);
     let queues = found.into_iter().flatten().collect();
@@ -162,8 +155,17 @@ pub(crate) fn client_of_file(
     Ok((client, place))
 }
 
+/// Returns a client of a queue. `None`: of the default one.
+pub(crate) fn of_queue(builder: Builder, queue: Option<&str>) -> Answer<Client> {
+    let builder = match queue {
+        Some(queue) => builder.queue(queue),
+        None => builder,
+    };
+    Ok(builder.client()?)
+}
+
 /// Returns a client of each queue of a file that exists.
-pub(crate) fn all_queues_of_file(file: &Path) -> Result<Vec<Queue>, Box<dyn Error>> {
+pub(crate) fn all_queues_of_file(file: &Path) -> Answer<Vec<Queue>> {
     // A file that cannot be read has no list: the client of the default queue says why.
     let mut names = match fs::metadata(file).is_ok() && !may_only_read_alone(file) {
         true => queues_of_file(file).unwrap_or_default(),
@@ -313,10 +315,7 @@ impl ServerUrl {
 
 /// Returns the URL with the password from the file, or else from the environment. If the URL has its own password,
 /// a file is an error, since the user gave both; the environment is ignored, since it is set for every call.
-pub(crate) fn with_password(
-    url: &ServerUrl,
-    file: Option<&Path>,
-) -> Result<ServerUrl, Box<dyn Error>> {
+pub(crate) fn with_password(url: &ServerUrl, file: Option<&Path>) -> Answer<ServerUrl> {
     if let Some(file) = file {
         let text = std::fs::read_to_string(file);
         let text = text.map_err(|error| format!("{}: {error}", file.display()))?;

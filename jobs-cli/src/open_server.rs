@@ -3,13 +3,13 @@
 //! A queue exists if its hash of kinds does. The first insert, or the first process with a handler, makes
 //! that hash.
 
-use std::error::Error;
 use std::time::Duration;
 
 use redis::{Cmd, Connection, FromRedisValue};
 use tickwheel_jobs::{Client, Jobs};
 
-use crate::open::{Place, Queue, ServerUrl, Sizes};
+use crate::Answer;
+use crate::open::{Place, Queue, ServerUrl, Sizes, of_queue};
 use crate::text;
 
 /// The queue of a builder that names none.
@@ -23,10 +23,7 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 const STEPS: usize = 1000;
 const KEYS_PER_STEP: usize = 1000;
 
-pub(crate) fn client(
-    url: &ServerUrl,
-    queue: Option<&str>,
-) -> Result<(Client, Place), Box<dyn Error>> {
+pub(crate) fn client(url: &ServerUrl, queue: Option<&str>) -> Answer<(Client, Place)> {
     let url = url.as_str();
     let builder = Jobs::redis(url)?;
     let name = queue.unwrap_or(DEFAULT_QUEUE).to_owned();
@@ -37,10 +34,7 @@ pub(crate) fn client(
         let queues = if queues.is_empty() { "none".to_owned() } else { text::quoted(&queues) };
         return Err(format!("{} has no queue {name:?}; it has {queues}", server.name).into());
     }
-    let client = match queue {
-        Some(queue) => builder.queue(queue).client()?,
-        None => builder.client()?,
-    };
+    let client = of_queue(builder, queue)?;
     // A user may lack the right to read the list of queues.
     let mut queues = server.queues().unwrap_or_default();
     let has_default = queues.iter().any(|queue| queue == DEFAULT_QUEUE);
@@ -51,17 +45,13 @@ pub(crate) fn client(
 }
 
 /// Returns a client of each queue of the server, or of all masters of the cluster.
-pub(crate) fn all_queues(url: &ServerUrl) -> Result<Vec<Queue>, Box<dyn Error>> {
+pub(crate) fn all_queues(url: &ServerUrl) -> Answer<Vec<Queue>> {
     let url = url.as_str();
     let mut server = Server::connect(url, DEFAULT_QUEUE)?;
     server.set_clock()?;
     let open = |name: String| {
         let name = Some(name).filter(|name| name != DEFAULT_QUEUE);
-        let builder = Jobs::redis(url)?;
-        let client = match &name {
-            Some(name) => builder.queue(name).client()?,
-            None => builder.client()?,
-        };
+        let client = of_queue(Jobs::redis(url)?, name.as_deref())?;
         Ok((name, client))
     };
     let mut queues = server.queues()?.into_iter().map(open).collect::<Result<Vec<_>, _>>();
@@ -80,7 +70,7 @@ struct Server {
 }
 
 impl Server {
-    fn connect(url: &str, queue: &str) -> Result<Server, Box<dyn Error>> {
+    fn connect(url: &str, queue: &str) -> Answer<Server> {
         let (address, mut connections) = Jobs::redis_connections(url, Some(queue))?;
         for connection in &connections {
             connection.set_read_timeout(Some(TIMEOUT))?;
@@ -92,19 +82,19 @@ impl Server {
     }
 
     /// Makes the command use the server's clock.
-    fn set_clock(&mut self) -> Result<(), Box<dyn Error>> {
+    fn set_clock(&mut self) -> Answer<()> {
         let (seconds, micros): (u64, u32) = redis::cmd("TIME").query(&mut self.connection)?;
         text::set_present(Duration::new(seconds, micros * 1000));
         Ok(())
     }
 
-    fn exists(&mut self, queue: &str) -> Result<bool, Box<dyn Error>> {
+    fn exists(&mut self, queue: &str) -> Answer<bool> {
         let key = format!("tw:{{{queue}}}:kinds");
         Ok(redis::cmd("EXISTS").arg(key).query(&mut self.connection)?)
     }
 
     /// Asks the nodes, one after the other, until the one that has the key answers.
-    fn ask_each<T: FromRedisValue>(&mut self, cmd: &Cmd) -> Result<Option<T>, Box<dyn Error>> {
+    fn ask_each<T: FromRedisValue>(&mut self, cmd: &Cmd) -> Answer<Option<T>> {
         for node in core::iter::once(&mut self.connection).chain(&mut self.others) {
             match cmd.query(node) {
                 Ok(answer) => return Ok(Some(answer)),
@@ -115,7 +105,7 @@ impl Server {
         Ok(None)
     }
 
-    fn queues(&mut self) -> Result<Vec<String>, Box<dyn Error>> {
+    fn queues(&mut self) -> Answer<Vec<String>> {
         let list = redis::cmd("SMEMBERS").arg(LIST).to_owned();
         let mut queues: Vec<String> = self.ask_each(&list)?.unwrap_or_default();
         queues.sort();
@@ -144,7 +134,7 @@ impl Server {
 }
 
 /// Returns the keys of a node that match a pattern.
-fn scan(node: &mut Connection, pattern: &str) -> Result<Vec<String>, Box<dyn Error>> {
+fn scan(node: &mut Connection, pattern: &str) -> Answer<Vec<String>> {
     let mut found = Vec::new();
     let mut cursor = "0".to_owned();
     for _ in 0..STEPS {

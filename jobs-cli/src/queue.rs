@@ -1,7 +1,6 @@
 //! The commands about whole queues: `queues`, `nodes`, `errors`, `metrics`, `pause`, `resume`; `history`: how many jobs
 //! ended in each minute or hour; `limits`; and of groups of jobs `groups`, `seal-group`, `cancel-group`.
 
-use std::error::Error;
 use std::io::Write;
 use std::time::Duration;
 
@@ -11,25 +10,18 @@ use tickwheel_jobs::view::{
 };
 use tickwheel_jobs::{Client, Counts, GroupError, GroupId, Step, StoreError};
 
-use crate::args::{History, OfKind, Paused, StepName};
+use crate::args::{History, Paused, StepName};
 use crate::open::Queue;
-use crate::text::{self, cut, now, plain, relative, shown, span, zone_name};
-use crate::{Outcome, find, inspect};
+use crate::text::{self, cut, now, or_dash, plain, relative, shown, span, zone_name};
+use crate::{Answer, Outcome, find, inspect};
 
 /// The most characters of an error or of a list of kinds in a table.
 const CELL_CHARS: usize = 80;
 
 /// Lists the processes that run the jobs.
-pub(crate) fn nodes(
-    client: &Client,
-    json: bool,
-    out: &mut impl Write,
-) -> Result<Outcome, Box<dyn Error>> {
+pub(crate) fn nodes(client: &Client, json: bool, out: &mut impl Write) -> Answer {
     let nodes = View::new(client.clone()).nodes(usize::MAX)?;
     inspect::warn_unserved(client)?;
-    if json {
-        return each_as_json(&nodes.rows, out);
-    }
     let started = format!("STARTED ({})", zone_name());
     let head = ["HOST", "PID", "VERSION", &started, "SEEN", "CLAIMED", "MOST RUNS", "KINDS"];
     let row = |node: &NodeRow| {
@@ -44,24 +36,11 @@ pub(crate) fn nodes(
             cut(&plain(&node.kinds.join(" ")), CELL_CHARS).into_owned(),
         ]
     };
-    inspect::table(&head, nodes.rows.iter().map(row).collect(), out)?;
-    Ok(Outcome::Done)
-}
-
-/// Prints each row as an object in a line.
-fn each_as_json<T: Serialize>(rows: &[T], out: &mut impl Write) -> Result<Outcome, Box<dyn Error>> {
-    for row in rows {
-        writeln!(out, "{}", text::json(row)?)?;
-    }
-    Ok(Outcome::Done)
+    inspect::listed(&nodes.rows, json, &head, row, out)
 }
 
 /// Prints the gauges of the queue, for a monitoring system.
-pub(crate) fn metrics(
-    client: &Client,
-    openmetrics: bool,
-    out: &mut impl Write,
-) -> Result<Outcome, Box<dyn Error>> {
+pub(crate) fn metrics(client: &Client, openmetrics: bool, out: &mut impl Write) -> Answer {
     let metrics = client.metrics()?;
     match openmetrics {
         true => out.write_all(metrics.openmetrics().as_bytes())?,
@@ -77,12 +56,7 @@ struct JsonQueue<'a> {
     counts: Counts,
 }
 
-/// Lists the queues.
-pub(crate) fn queues(
-    queues: &[Queue],
-    json: bool,
-    out: &mut impl Write,
-) -> Result<Outcome, Box<dyn Error>> {
+pub(crate) fn queues(queues: &[Queue], json: bool, out: &mut impl Write) -> Answer {
     let mut lines = Vec::new();
     for (name, client) in queues {
         let counts = client.count()?;
@@ -108,16 +82,8 @@ pub(crate) fn queues(
 }
 
 /// Lists the dead jobs by kind and first line of their error.
-pub(crate) fn errors(
-    client: &Client,
-    limit: usize,
-    json: bool,
-    out: &mut impl Write,
-) -> Result<Outcome, Box<dyn Error>> {
+pub(crate) fn errors(client: &Client, limit: usize, json: bool, out: &mut impl Write) -> Answer {
     let Dead { groups, now, .. } = View::new(client.clone()).dead(limit)?;
-    if json {
-        return each_as_json(&groups, out);
-    }
     let row = |group: &DeadGroup| {
         vec![
             group.jobs.to_string(),
@@ -127,81 +93,50 @@ pub(crate) fn errors(
             cut(&plain(&group.error), CELL_CHARS).into_owned(),
         ]
     };
-    inspect::table(
-        &["DEAD", "FIRST", "LAST", "KIND", "ERROR"],
-        groups.iter().map(row).collect(),
-        out,
-    )?;
-    Ok(Outcome::Done)
+    inspect::listed(&groups, json, &["DEAD", "FIRST", "LAST", "KIND", "ERROR"], row, out)
 }
 
-/// Pauses the queue, a kind or a schedule.
-pub(crate) fn pause(
-    client: &Client,
-    paused: &Paused,
-    out: &mut impl Write,
-) -> Result<Outcome, Box<dyn Error>> {
-    if let Some(name) = &paused.schedule {
-        return of_schedule(client, name, client.schedules().pause(name), "is paused", out);
-    }
-    find::check_kind(client, paused.of.kind.as_deref())?;
-    match &paused.of.kind {
-        Some(kind) => client.kind_named(kind).pause()?,
-        None => client.queue().pause()?,
-    }
-    writeln!(out, "{} is paused", named(&paused.of))?;
+/// Pauses the queue, a kind or a schedule, or ends its pause.
+pub(crate) fn pause(client: &Client, of: &Paused, pauses: bool, out: &mut impl Write) -> Answer {
+    let effect = if pauses { "is paused" } else { "goes on" };
+    let of = match (&of.schedule, &of.of.kind) {
+        (Some(name), _) => {
+            let schedules = client.schedules();
+            let changed = if pauses { schedules.pause(name) } else { schedules.resume(name) };
+            if let Err(StoreError::NoSchedule(_)) = changed {
+                return Ok(find::no_schedule(name, &schedules.list()?));
+            }
+            changed?;
+            format!("the schedule {}", plain(name))
+        }
+        (None, Some(kind)) => {
+            find::check_kind(client, Some(kind))?;
+            let its = client.kind_named(kind);
+            if pauses {
+                its.pause()?
+            } else {
+                its.resume()?
+            }
+            format!("the kind {}", plain(kind))
+        }
+        (None, None) => {
+            let queue = client.queue();
+            if pauses {
+                queue.pause()?
+            } else {
+                queue.resume()?
+            }
+            "the queue".to_owned()
+        }
+    };
+    writeln!(out, "{of} {effect}")?;
     Ok(Outcome::Done)
-}
-
-/// Ends a pause of the queue, of a kind or of a schedule.
-pub(crate) fn resume(
-    client: &Client,
-    paused: &Paused,
-    out: &mut impl Write,
-) -> Result<Outcome, Box<dyn Error>> {
-    if let Some(name) = &paused.schedule {
-        return of_schedule(client, name, client.schedules().resume(name), "goes on", out);
-    }
-    find::check_kind(client, paused.of.kind.as_deref())?;
-    match &paused.of.kind {
-        Some(kind) => client.kind_named(kind).resume()?,
-        None => client.queue().resume()?,
-    }
-    writeln!(out, "{} goes on", named(&paused.of))?;
-    Ok(Outcome::Done)
-}
-
-/// Prints the effect on a schedule, or which schedules there are.
-fn of_schedule(
-    client: &Client,
-    name: &str,
-    changed: Result<(), StoreError>,
-    effect: &str,
-    out: &mut impl Write,
-) -> Result<Outcome, Box<dyn Error>> {
-    if let Err(StoreError::NoSchedule(_)) = changed {
-        return Ok(find::no_schedule(name, &client.schedules().list()?));
-    }
-    changed?;
-    writeln!(out, "the schedule {} {effect}", plain(name))?;
-    Ok(Outcome::Done)
-}
-
-fn named(of: &OfKind) -> String {
-    match &of.kind {
-        Some(kind) => format!("the kind {}", plain(kind)),
-        None => "the queue".to_owned(),
-    }
 }
 
 const HOUR: Duration = Duration::from_secs(3600);
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-pub(crate) fn history(
-    client: &Client,
-    args: &History,
-    out: &mut impl Write,
-) -> Result<Outcome, Box<dyn Error>> {
+pub(crate) fn history(client: &Client, args: &History, out: &mut impl Write) -> Answer {
     let (step, lasts) = match args.step {
         StepName::Minute => (Step::Minute, HOUR),
         StepName::Hour => (Step::Hour, 2 * DAY),
@@ -224,9 +159,6 @@ pub(crate) fn history(
         (from..=to).contains(&row.begin.to_system()) && *row != empty
     };
     let entries: Vec<HistoryRow> = history.entries.into_iter().filter(is_shown).collect();
-    if args.json {
-        return each_as_json(&entries, out);
-    }
     let begin = format!("BEGIN ({})", zone_name());
     let head = [
         &*begin,
@@ -255,13 +187,12 @@ pub(crate) fn history(
         row.extend([entry.late_p99_ms, entry.took_p99_ms].map(at_most));
         row
     };
-    inspect::table(&head, entries.iter().map(row).collect(), out)?;
-    Ok(Outcome::Done)
+    inspect::listed(&entries, args.json, &head, row, out)
 }
 
 /// Returns how far a time is from now, or `-`.
 fn from_now(time: Option<Time>, now: Time) -> String {
-    time.map_or("-".to_owned(), |time| relative(time.to_system(), now.to_system()))
+    or_dash(time.map(|time| relative(time.to_system(), now.to_system())))
 }
 
 /// Returns a bound as text.
@@ -273,33 +204,23 @@ fn at_most(bound: Option<Bound>) -> String {
     }
 }
 
-/// Lists the limits.
-pub(crate) fn limits(
-    client: &Client,
-    json: bool,
-    out: &mut impl Write,
-) -> Result<Outcome, Box<dyn Error>> {
+pub(crate) fn limits(client: &Client, json: bool, out: &mut impl Write) -> Answer {
     let view = View::new(client.clone());
     let (limits, now) = (view.limits(usize::MAX)?.rows, view.now());
-    if json {
-        return each_as_json(&limits, out);
-    }
     let head = ["SCOPE", "RUNNING", "LIMIT", "RATE", "BURST", "WEIGHT", "NEXT START", "HELD UNTIL"];
-    let number = |number: Option<u32>| number.map_or("-".to_owned(), |number| number.to_string());
     let row = |limit: &LimitRow| {
         vec![
             plain(&limit.name()).into_owned(),
             limit.running.to_string(),
-            number(limit.most_running),
+            or_dash(limit.most_running),
             rate_text(limit),
-            number(limit.burst),
-            number(limit.weight),
+            or_dash(limit.burst),
+            or_dash(limit.weight),
             from_now(limit.next_start, now),
             from_now(limit.held_until, now),
         ]
     };
-    inspect::table(&head, limits.iter().map(row).collect(), out)?;
-    Ok(Outcome::Done)
+    inspect::listed(&limits, json, &head, row, out)
 }
 
 /// Returns the rate of a limit as text, with `-` for none.
@@ -314,15 +235,8 @@ pub(crate) fn rate_text(limit: &LimitRow) -> String {
 const MOST_GROUPS: usize = 1_000;
 
 /// Lists the groups, those that were made last first.
-pub(crate) fn groups(
-    client: &Client,
-    json: bool,
-    out: &mut impl Write,
-) -> Result<Outcome, Box<dyn Error>> {
+pub(crate) fn groups(client: &Client, json: bool, out: &mut impl Write) -> Answer {
     let groups = View::new(client.clone()).groups(MOST_GROUPS)?;
-    if json {
-        return each_as_json(&groups.rows, out);
-    }
     let made = format!("MADE ({})", zone_name());
     let head = ["ID", &made, "STATE", "TOTAL", "OPEN", "COMPLETED", "DEAD", "CANCELLED"];
     let row = |group: &GroupRow| {
@@ -335,8 +249,7 @@ pub(crate) fn groups(
         let row = [group.id.to_string(), shown(group.made.to_system()), state];
         row.into_iter().chain(counts.map(|count| count.to_string())).collect()
     };
-    inspect::table(&head, groups.rows.iter().map(row).collect(), out)?;
-    Ok(Outcome::Done)
+    inspect::listed(&groups.rows, json, &head, row, out)
 }
 
 /// Returns the state of a group for people.
@@ -347,12 +260,7 @@ pub(crate) fn state_text(state: GroupState) -> &'static str {
     }
 }
 
-/// Seals a group.
-pub(crate) fn seal_group(
-    client: &Client,
-    id: GroupId,
-    out: &mut impl Write,
-) -> Result<Outcome, Box<dyn Error>> {
+pub(crate) fn seal_group(client: &Client, id: GroupId, out: &mut impl Write) -> Answer {
     match client.group_by_id(id).seal() {
         Ok(true) => writeln!(out, "{id} is sealed")?,
         Ok(false) => writeln!(out, "{id} was sealed before")?,
@@ -362,11 +270,7 @@ pub(crate) fn seal_group(
 }
 
 /// Cancels a group and its pending members.
-pub(crate) fn cancel_group(
-    client: &Client,
-    id: GroupId,
-    out: &mut impl Write,
-) -> Result<Outcome, Box<dyn Error>> {
+pub(crate) fn cancel_group(client: &Client, id: GroupId, out: &mut impl Write) -> Answer {
     let counts = match client.group_by_id(id).cancel() {
         Ok(counts) => counts,
         Err(error) => return missed(id, error),
@@ -380,7 +284,7 @@ pub(crate) fn cancel_group(
 }
 
 /// Prints why a group was not changed.
-fn missed(id: GroupId, error: StoreError) -> Result<Outcome, Box<dyn Error>> {
+fn missed(id: GroupId, error: StoreError) -> Answer {
     match error {
         StoreError::Group(error @ (GroupError::Unknown | GroupError::Ended)) => {
             eprintln!("tickwheel-jobs: {id}: {error}");

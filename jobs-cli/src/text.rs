@@ -146,6 +146,16 @@ pub(crate) fn relative(time: SystemTime, now: SystemTime) -> String {
     }
 }
 
+/// Returns the time for people, with its distance from the present: `2026-11-22T10:00:00.000Z (in 5m)`.
+pub(crate) fn dated(time: SystemTime, now: SystemTime) -> String {
+    format!("{} ({})", shown(time), relative(time, now))
+}
+
+/// Returns a value as text, or `-` for none.
+pub(crate) fn or_dash(value: Option<impl ToString>) -> String {
+    value.map_or("-".to_owned(), |value| value.to_string())
+}
+
 /// Returns a duration in its two largest units, rounded down: `3d 4h`, `5m 3s`, `1s 250ms`, `7ms`. From 10 s on
 /// it has no milliseconds.
 pub(crate) fn span(duration: Duration) -> String {

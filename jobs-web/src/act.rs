@@ -138,10 +138,8 @@ fn not_inserted(error: InsertErrorKind) -> Problem {
         InsertErrorKind::Store(error) => error.into(),
         InsertErrorKind::Invalid(error) => StoreError::Invalid(error).into(),
         InsertErrorKind::Closed => StoreError::Closed.into(),
-        InsertErrorKind::Unknown(_) => {
-            Problem { status: 502, error: "unknown", message: error.to_string() }
-        }
-        _ => Problem { status: 409, error: "not_inserted", message: error.to_string() },
+        InsertErrorKind::Unknown(_) => Problem::new(502, "unknown", error.to_string()),
+        _ => Problem::new(409, "not_inserted", error.to_string()),
     }
 }
 
@@ -159,8 +157,12 @@ fn open_members(reader: &Reader<'_>, id: GroupId) -> Result<u64, Problem> {
     group.map(|group| group.open).ok_or_else(|| no_group(id))
 }
 
+fn wrong_state(message: String) -> Problem {
+    Problem::new(409, "wrong_state", message)
+}
+
 fn no_group(id: GroupId) -> Problem {
-    Problem { status: 404, error: "not_found", message: format!("there is no group {id}") }
+    Problem::not_found(format!("there is no group {id}"))
 }
 
 /// Asks about a bulk, or starts it.
@@ -178,13 +180,13 @@ fn bulk(reader: &Reader<'_>, bulks: &mut Bulks, task: &Task) -> Result<Done, Pro
     let of_list = Filter::NAMES.iter().chain(&["all"]);
     if let Some(name) = of_list.clone().find(|name| wanted.is_none() && params.get(name).is_some())
     {
-        return Err(wrong(&format!("a bulk has ids or a list: {name} has no meaning beside id")));
+        return Err(wrong(format!("a bulk has ids or a list: {name} has no meaning beside id")));
     }
     if let Some(Query { filter, .. }) = &wanted
         && !filter.state.changes().contains(&action)
     {
         let message = format!("{action} does not apply to {} jobs", filter.state.word());
-        return Err(Problem { status: 400, error: "not_applicable", message });
+        return Err(Problem::new(400, "not_applicable", message));
     }
     let (of, scope) = match &wanted {
         Some(Query { filter, texts }) => {
@@ -237,11 +239,8 @@ fn list(params: &Params, reader: &Reader<'_>) -> Result<Query, Problem> {
     let query = Query::of(params, reader)?;
     match (query.filter.is_set(), params.is_set("all")?) {
         (false, false) => {
-            let message = format!(
-                "without a filter, a bulk of all {} jobs needs all=yes",
-                query.filter.state.word()
-            );
-            Err(wrong(&message))
+            let state = query.filter.state.word();
+            Err(wrong(format!("without a filter, a bulk of all {state} jobs needs all=yes")))
         }
         (true, true) => Err(wrong("all=yes has no meaning beside a filter")),
         _ => Ok(query),
@@ -276,23 +275,12 @@ fn scope(reader: &Reader<'_>, filter: &JobFilter, texts: &Filter) -> Result<Stri
 /// Returns the name of an action, which is the last segment of its path.
 fn name(act: &Act) -> &'static str {
     match act {
-        Act::Job(_, JobVerb::Retry) => "retry",
-        Act::Job(_, JobVerb::Delete) => "delete",
-        Act::Job(_, JobVerb::Cancel) => "cancel",
-        Act::Job(_, JobVerb::Reschedule) => "reschedule",
-        Act::Job(_, JobVerb::Again) => "again",
+        Act::Job(_, verb) => verb.name(),
         Act::Bulk => "bulk",
         Act::StopBulk(_) => "stop",
-        Act::Queue(Pause::Pause) | Act::Kind(Pause::Pause) | Act::Schedule(ScheduleVerb::Pause) => {
-            "pause"
-        }
-        Act::Queue(Pause::Resume)
-        | Act::Kind(Pause::Resume)
-        | Act::Schedule(ScheduleVerb::Resume) => "resume",
-        Act::Group(_, GroupVerb::Seal) => "seal",
-        Act::Group(_, GroupVerb::Cancel) => "cancel",
-        Act::Schedule(ScheduleVerb::Run) => "run",
-        Act::Schedule(ScheduleVerb::Unschedule) => "unschedule",
+        Act::Queue(verb) | Act::Kind(verb) => verb.name(),
+        Act::Schedule(verb) => verb.name(),
+        Act::Group(_, verb) => verb.name(),
     }
 }
 
@@ -368,48 +356,47 @@ pub(crate) fn do_one(reader: &Reader<'_>, params: &Params, act: &Act) -> Result<
     match act {
         Act::Job(id, verb) => do_job(reader, params, *id, *verb),
         Act::Queue(verb) => {
-            let (client, was_paused) = (reader.client(), reader.client().queue().is_paused()?);
-            let text = match (verb, was_paused) {
-                (Pause::Pause, false) => "The queue is paused: no further job starts.",
-                (Pause::Pause, true) => "The queue was paused already.",
-                (Pause::Resume, true) => "The queue goes on.",
-                (Pause::Resume, false) => "The queue was not paused.",
-            };
+            let queue = reader.client().queue();
+            let was_paused = queue.is_paused()?;
             match verb {
-                Pause::Pause => client.queue().pause()?,
-                Pause::Resume => client.queue().resume()?,
+                Pause::Pause => queue.pause()?,
+                Pause::Resume => queue.resume()?,
             }
-            let changes = was_paused != (*verb == Pause::Pause);
-            Ok(Did::all(text.to_owned(), changes.into()))
+            Ok(paused("The queue", *verb, was_paused, "no further job starts"))
         }
         Act::Kind(verb) => {
             let name = params.required("kind")?;
             let (client, kind) = (reader.client(), reader.client().kind_named(&name));
             let was_paused = kind.is_paused()?;
             let is_known = client.queue().kinds()?.iter().any(|(its, _)| *its == name);
-            let mut text = match (verb, was_paused) {
-                (Pause::Pause, false) => {
-                    format!("The kind {name:?} is paused: no further job of it starts.")
-                }
-                (Pause::Pause, true) => format!("The kind {name:?} was paused already."),
-                (Pause::Resume, true) => format!("The kind {name:?} goes on."),
-                (Pause::Resume, false) => format!("The kind {name:?} was not paused."),
-            };
             match verb {
                 Pause::Pause => kind.pause()?,
                 Pause::Resume => kind.resume()?,
             }
+            let kind = format!("The kind {name:?}");
+            let mut did = paused(&kind, *verb, was_paused, "no further job of it starts");
             if *verb == Pause::Pause && !is_known {
-                text +=
+                did.text +=
                     " The queue has had no job of this kind. The pause holds for jobs that come.";
             }
-            let changes = was_paused != (*verb == Pause::Pause);
-            Ok(Did::all(text, changes.into()))
+            Ok(did)
         }
         Act::Schedule(verb) => do_schedule(reader, params, *verb),
         Act::Group(id, verb) => do_group(reader, *id, *verb),
         Act::Bulk | Act::StopBulk(_) => unreachable!("not an action of its own"),
     }
+}
+
+/// Returns what a pause or its end has done. `effect`: what a pause stops.
+fn paused(subject: &str, verb: Pause, was_paused: bool, effect: &str) -> Did {
+    let text = match (verb, was_paused) {
+        (Pause::Pause, false) => format!("{subject} is paused: {effect}."),
+        (Pause::Pause, true) => format!("{subject} was paused already."),
+        (Pause::Resume, true) => format!("{subject} goes on."),
+        (Pause::Resume, false) => format!("{subject} was not paused."),
+    };
+    let changes = was_paused != (verb == Pause::Pause);
+    Did::all(text, changes.into())
 }
 
 fn do_job(reader: &Reader<'_>, params: &Params, id: JobId, verb: JobVerb) -> Result<Did, Problem> {
@@ -455,17 +442,14 @@ fn do_job(reader: &Reader<'_>, params: &Params, id: JobId, verb: JobVerb) -> Res
         return Ok(Did::all(text, 1));
     }
     let job = client.get(id)?.ok_or_else(|| not_found(id))?;
-    let message = format!("the job is {}: it was left as it is", job.state);
-    Err(Problem { status: 409, error: "wrong_state", message })
+    Err(wrong_state(format!("the job is {}: it was left as it is", job.state)))
 }
 
 fn do_group(reader: &Reader<'_>, id: GroupId, verb: GroupVerb) -> Result<Did, Problem> {
     let group = reader.client().group_by_id(id);
     let problem = |error| match error {
         StoreError::Group(GroupError::Unknown) => no_group(id),
-        StoreError::Group(error) => {
-            Problem { status: 409, error: "wrong_state", message: error.to_string() }
-        }
+        StoreError::Group(error) => wrong_state(error.to_string()),
         other => other.into(),
     };
     match verb {
@@ -504,10 +488,7 @@ fn made_from_form(
 
 fn do_schedule(reader: &Reader<'_>, params: &Params, verb: ScheduleVerb) -> Result<Did, Problem> {
     let (client, name) = (reader.client(), &params.required("schedule")?);
-    let gone = || {
-        let message = format!("there is no schedule {name:?}");
-        Problem { status: 404, error: "not_found", message }
-    };
+    let gone = || Problem::not_found(format!("there is no schedule {name:?}"));
     if verb == ScheduleVerb::Run {
         let id = match made_from_form(reader, params, &format!("run {} {name}", name.len()))? {
             Some(id) => client.schedules().run_once(name, id)?,
@@ -524,20 +505,16 @@ fn do_schedule(reader: &Reader<'_>, params: &Params, verb: ScheduleVerb) -> Resu
     }
     let schedules = client.schedules().list()?;
     let was_paused = schedules.iter().any(|its| its.name == *name && its.is_paused);
-    let (changed, text) = match (verb, was_paused) {
-        (ScheduleVerb::Pause, false) => {
-            (client.schedules().pause(name), "is paused: it makes no further job")
-        }
-        (ScheduleVerb::Pause, true) => (client.schedules().pause(name), "was paused already"),
-        (_, true) => (client.schedules().resume(name), "goes on"),
-        (_, false) => (client.schedules().resume(name), "was not paused"),
+    let (verb, changed) = match verb {
+        ScheduleVerb::Pause => (Pause::Pause, client.schedules().pause(name)),
+        _ => (Pause::Resume, client.schedules().resume(name)),
     };
     match changed {
         Err(StoreError::NoSchedule(_)) => Err(gone()),
         Err(other) => Err(other.into()),
         Ok(()) => {
-            let changes = was_paused != (verb == ScheduleVerb::Pause);
-            Ok(Did::all(format!("The schedule {name:?} {text}."), changes.into()))
+            let schedule = format!("The schedule {name:?}");
+            Ok(paused(&schedule, verb, was_paused, "it makes no further job"))
         }
     }
 }
@@ -554,7 +531,6 @@ const MOST: usize = 1024;
 /// How long a page shows an outcome.
 const SHOWN: Duration = Duration::from_secs(60);
 
-/// An outcome.
 struct Outcome {
     /// The form that it came from, if that has an id.
     form: Option<u64>,

@@ -65,9 +65,8 @@ impl Board {
     pub(crate) fn find(&self, id: u64) -> Result<Progress, Problem> {
         let progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
         progress.iter().find(|progress| progress.id == id).cloned().ok_or_else(|| {
-            let message =
-                format!("there is no change {id}: it ended long ago, or in another process");
-            Problem { status: 404, error: "not_found", message }
+            let why = "it ended long ago, or in another process";
+            Problem::not_found(format!("there is no change {id}: {why}"))
         })
     }
 }
@@ -101,7 +100,7 @@ impl Bulks {
     pub(crate) fn start(&mut self, start: Start) -> Result<Progress, Problem> {
         if self.under_way().count() >= MOST_UNDER_WAY {
             let message = format!("{MOST_UNDER_WAY} changes of many jobs are under way already");
-            return Err(Problem { status: 429, error: "too_many_bulks", message });
+            return Err(Problem::new(429, "too_many_bulks", message));
         }
         self.last_id += 1;
         let progress = Progress {

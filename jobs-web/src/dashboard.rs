@@ -214,16 +214,15 @@ impl Dashboard {
         wants_html: bool,
     ) -> Answer {
         if !has_one_host(&parts) {
-            let message = "the request names several hosts".to_owned();
-            return Err(Problem { status: 400, error: "bad_host", message });
+            return Err(Problem::new(400, "bad_host", "the request names several hosts"));
         }
         let access = (self.settings.access)(&parts);
         if access == Access::Deny {
-            return Err(forbidden("denied", "this dashboard is not for you"));
+            return Err(Problem::new(403, "denied", "this dashboard is not for you"));
         }
         if parts.uri.path().len() > PATH_BYTES {
             let message = format!("a path has at most {PATH_BYTES} bytes");
-            return Err(Problem { status: 414, error: "path_too_long", message });
+            return Err(Problem::new(414, "path_too_long", message));
         }
         let changes = match (&parts.method, matches!(route, Route::Act(_))) {
             (&Method::GET | &Method::HEAD, false) => false,
@@ -231,7 +230,7 @@ impl Dashboard {
             (_, is_action) => {
                 let allowed = if is_action { "POST" } else { "GET, HEAD" };
                 let message = format!("this place allows {allowed}");
-                let problem = Problem { status: 405, error: "method_not_allowed", message };
+                let problem = Problem::new(405, "method_not_allowed", message);
                 return Ok(request::allowing(self.tell(&problem, wants_html), allowed));
             }
         };
@@ -244,12 +243,13 @@ impl Dashboard {
         };
         let params = if changes {
             if access != Access::Full {
-                return Err(forbidden("read_only", "this request may read, and change nothing"));
+                let message = "this request may read, and change nothing";
+                return Err(Problem::new(403, "read_only", message));
             }
             if may_be_forged(&parts) {
                 let message = "the request may be forged: it comes from another site, or it is of a program \
                      and its body is not declared to be JSON";
-                return Err(forbidden("cross_origin", message));
+                return Err(Problem::new(403, "cross_origin", message));
             }
             let body = read(body).await?;
             let of_body = match is_json(&parts) {
@@ -274,8 +274,7 @@ impl Dashboard {
         }
         let worker = self.worker.get_or_init(|| Worker::start(Arc::clone(&self.settings)));
         let Some(worker) = worker else {
-            let message = "the system refuses a thread".to_owned();
-            return Err(Problem { status: 503, error: "no_thread", message });
+            return Err(Problem::new(503, "no_thread", "the system refuses a thread"));
         };
         let reply = AnswerPlace::default();
         let may_change = access == Access::Full;
@@ -316,19 +315,15 @@ impl core::fmt::Debug for Dashboard {
     }
 }
 
-fn forbidden(error: &'static str, message: &str) -> Problem {
-    Problem { status: 403, error, message: message.to_owned() }
-}
-
 fn not_found() -> Problem {
-    Problem { status: 404, error: "not_found", message: "there is no such place".to_owned() }
+    Problem::not_found("there is no such place")
 }
 
 /// Reads a body, up to its limit.
 async fn read<B: http_body::Body>(body: B) -> Result<Vec<u8>, Problem> {
     let too_long = || {
         let message = format!("a body has at most {BODY_BYTES} bytes");
-        Problem { status: 413, error: "body_too_long", message }
+        Problem::new(413, "body_too_long", message)
     };
     let mut body = pin!(body);
     if body.size_hint().lower() > BODY_BYTES as u64 {
@@ -339,8 +334,7 @@ async fn read<B: http_body::Body>(body: B) -> Result<Vec<u8>, Problem> {
         let frame = core::future::poll_fn(|context| body.as_mut().poll_frame(context)).await;
         let Some(frame) = frame else { return Ok(bytes) };
         let Ok(frame) = frame else {
-            let message = "the body ended early".to_owned();
-            return Err(Problem { status: 400, error: "bad_body", message });
+            return Err(Problem::new(400, "bad_body", "the body ended early"));
         };
         let Ok(mut data) = frame.into_data() else { continue };
         if bytes.len() + data.remaining() > BODY_BYTES {
@@ -404,8 +398,7 @@ impl Worker {
             Ok(()) => Ok(()),
             Err(TrySendError::Full(task) | TrySendError::Disconnected(task)) => {
                 task.reply.forget();
-                let message = "too many requests wait already".to_owned();
-                Err(Problem { status: 503, error: "busy", message })
+                Err(Problem::new(503, "busy", "too many requests wait already"))
             }
         }
     }
@@ -457,10 +450,8 @@ fn answer(responder: &mut Responder, task: Task) {
     }
     let answer = caught(|| responder.answer(&task));
     task.reply.set(|| {
-        answer.ok_or_else(|| {
-            let message = "the program has failed on this request".to_owned();
-            Problem { status: 500, error: "failed", message }
-        })
+        let failed = || Problem::new(500, "failed", "the program has failed on this request");
+        answer.ok_or_else(failed)
     });
 }
 

@@ -52,7 +52,7 @@ impl Params {
     pub(crate) fn of_query(query: &str) -> Result<Params, Problem> {
         if query.len() > QUERY_BYTES {
             let message = format!("a query has at most {QUERY_BYTES} bytes");
-            return Err(Problem { status: 414, error: "query_too_long", message });
+            return Err(Problem::new(414, "query_too_long", message));
         }
         Params::of_form(query.as_bytes())
     }
@@ -76,7 +76,7 @@ impl Params {
         let Object(object) =
             serde_json::from_slice(json).map_err(|error| match error.is_data() {
                 true => wrong("the body is no JSON object"),
-                false => wrong(&format!("the body is no JSON: {error}")),
+                false => wrong(format!("the body is no JSON: {error}")),
             })?;
         let mut pairs = Vec::new();
         for (name, value) in object {
@@ -90,11 +90,11 @@ impl Params {
                     (Value::String(text), _) => text,
                     (Value::Number(number), Sort::Number) => number.to_string(),
                     (Value::Bool(truth), Sort::Flag) => truth.to_string(),
-                    (_, Sort::Text) => return Err(wrong(&format!("{name} is a text"))),
-                    (_, Sort::Number) => return Err(wrong(&format!("{name} is a number"))),
-                    (_, Sort::Flag) => return Err(wrong(&format!("{name} is true or false"))),
+                    (_, Sort::Text) => return Err(wrong(format!("{name} is a text"))),
+                    (_, Sort::Number) => return Err(wrong(format!("{name} is a number"))),
+                    (_, Sort::Flag) => return Err(wrong(format!("{name} is true or false"))),
                     (_, Sort::Texts) => {
-                        return Err(wrong(&format!("{name} is a list of texts, and not empty")));
+                        return Err(wrong(format!("{name} is a list of texts, and not empty")));
                     }
                 };
                 pairs.push((name.clone(), text));
@@ -108,7 +108,7 @@ impl Params {
         for (at, (name, _)) in self.0.iter().enumerate() {
             let is_second = self.0[..at].iter().any(|(before, _)| before == name);
             if sort(known, name)? != Sort::Texts && is_second {
-                return Err(wrong(&format!("the parameter {name} comes twice")));
+                return Err(wrong(format!("the parameter {name} comes twice")));
             }
         }
         Ok(self)
@@ -138,10 +138,10 @@ impl Params {
 
     fn checked(pairs: Vec<(String, String)>) -> Result<Params, Problem> {
         if pairs.len() > MOST {
-            return Err(wrong(&format!("there are at most {MOST} parameters")));
+            return Err(wrong(format!("there are at most {MOST} parameters")));
         }
         if pairs.iter().any(|(name, value)| name.len() > VALUE_BYTES || value.len() > VALUE_BYTES) {
-            return Err(wrong(&format!("a parameter has at most {VALUE_BYTES} bytes")));
+            return Err(wrong(format!("a parameter has at most {VALUE_BYTES} bytes")));
         }
         Ok(Params(pairs))
     }
@@ -170,9 +170,9 @@ impl Params {
     /// Returns a text of at most so many bytes, which is not empty.
     pub(crate) fn text(&self, name: &'static str, most: usize) -> Result<Option<String>, Problem> {
         match self.get(name) {
-            Some("") => Err(wrong(&format!("the parameter {name} is empty"))),
+            Some("") => Err(wrong(format!("the parameter {name} is empty"))),
             Some(text) if text.len() > most => {
-                Err(wrong(&format!("the parameter {name} has at most {most} bytes")))
+                Err(wrong(format!("the parameter {name} has at most {most} bytes")))
             }
             other => Ok(other.map(str::to_owned)),
         }
@@ -185,7 +185,7 @@ impl Params {
 
     /// Returns the name of a kind or a schedule, without which a request has no meaning.
     pub(crate) fn required(&self, name: &'static str) -> Result<String, Problem> {
-        self.name(name)?.ok_or_else(|| wrong(&format!("the parameter {name} is missing")))
+        self.name(name)?.ok_or_else(|| wrong(format!("the parameter {name} is missing")))
     }
 
     /// Returns the ids of the parameter `id`.
@@ -205,7 +205,7 @@ impl Params {
         match self.get(name) {
             Some("yes" | "true") => Ok(true),
             None | Some("no" | "false") => Ok(false),
-            Some(_) => Err(wrong(&format!("{name} is yes or no"))),
+            Some(_) => Err(wrong(format!("{name} is yes or no"))),
         }
     }
 
@@ -252,13 +252,13 @@ fn sort(known: Known, name: &str) -> Result<Sort, Problem> {
     let found = known.iter().chain(&queue).find(|(its, _)| *its == name);
     found.map(|(_, sort)| *sort).ok_or_else(|| {
         let names: Vec<&str> = known.iter().chain(&queue).map(|(name, _)| *name).collect();
-        wrong(&format!("there is no parameter {name:?} here, but {}", names.join(", ")))
+        wrong(format!("there is no parameter {name:?} here, but {}", names.join(", ")))
     })
 }
 
 /// Returns the problem of a parameter.
-pub(crate) fn wrong(message: &str) -> Problem {
-    Problem { status: 400, error: "bad_parameter", message: message.to_owned() }
+pub(crate) fn wrong(message: impl Into<String>) -> Problem {
+    Problem::new(400, "bad_parameter", message)
 }
 
 /// Reads a name or a value of a query or a form: percent-encoded, with a plus for a space.

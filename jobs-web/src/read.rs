@@ -98,7 +98,7 @@ impl<'a> Reader<'a> {
         };
         let of_pages = ["after", "limit"].into_iter().find(|it| self.params.get(it).is_some());
         if let Some(name) = of_pages.filter(|_| filter.by_jobs) {
-            return Err(wrong(&format!("{name} has no meaning beside order=jobs")));
+            return Err(wrong(format!("{name} has no meaning beside order=jobs")));
         }
         let most = if filter.by_jobs { usize::MAX } else { self.rows()? };
         Ok(self.view().kinds(&filter, self.params.name("after")?.as_deref(), most)?)
@@ -114,7 +114,7 @@ impl<'a> Reader<'a> {
         let steps = match self.params.get("steps").map(str::parse::<usize>) {
             None => default,
             Some(Ok(steps)) if (1..=most).contains(&steps) => steps,
-            Some(_) => return Err(wrong(&format!("steps is a number from 1 to {most}"))),
+            Some(_) => return Err(wrong(format!("steps is a number from 1 to {most}"))),
         };
         let kind = self.params.name("kind")?;
         Ok(self.view().history(kind.as_deref(), step, steps)?)
@@ -150,15 +150,13 @@ impl<'a> Reader<'a> {
             return Ok(bytes);
         }
         self.view().client().get(id)?.ok_or_else(|| not_found(id))?;
-        let message = format!("the job {id} has no result");
-        Err(Problem { status: 404, error: "not_found", message })
+        Err(Problem::not_found(format!("the job {id} has no result")))
     }
 }
 
 pub(crate) fn not_found(id: JobId) -> Problem {
-    let message =
-        format!("there is no job {id}: it has ended, was cancelled or deleted, or never was");
-    Problem { status: 404, error: "not_found", message }
+    let why = "it has ended, was cancelled or deleted, or never was";
+    Problem::not_found(format!("there is no job {id}: {why}"))
 }
 
 impl From<StoreError> for Problem {
@@ -172,7 +170,7 @@ impl From<StoreError> for Problem {
             StoreError::Unknown => (502, "unknown"),
             _ => (502, "store_failed"),
         };
-        Problem { status, error: word, message: error.to_string() }
+        Problem::new(status, word, error.to_string())
     }
 }
 
@@ -202,7 +200,7 @@ impl Query {
             Some(word) => {
                 let found = ListState::ALL.into_iter().find(|state| state.word() == word);
                 let states = "pending, overdue, running, retrying, dead or completed";
-                found.ok_or_else(|| wrong(&format!("state is {states}")))?
+                found.ok_or_else(|| wrong(format!("state is {states}")))?
             }
         };
         let group = params.get("group").map(str::parse::<JobId>).transpose();
@@ -215,7 +213,7 @@ impl Query {
             Some(text) => {
                 let forms = "a time as 2026-11-22T10:00:00Z, or a distance as 2h 30m";
                 let time = params::time(text, now.to_system());
-                time.map(Some).ok_or_else(|| wrong(&format!("{name} is {forms}")))
+                time.map(Some).ok_or_else(|| wrong(format!("{name} is {forms}")))
             }
         };
         let mut filter = JobFilter::new(state);

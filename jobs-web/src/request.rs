@@ -48,7 +48,7 @@ impl Drop for Task {
 }
 
 pub(super) fn no_answer(message: &str) -> Problem {
-    Problem { status: 503, error: "no_answer", message: message.to_owned() }
+    Problem::new(503, "no_answer", message)
 }
 
 /// Says whether the answer is a page: of a place that is a page, always; of an action and of any other place, if the
@@ -232,19 +232,16 @@ pub fn refusal(status: StatusCode, text: &'static str) -> Response<Body> {
     answer(status.as_u16(), "text/plain; charset=utf-8", text)
 }
 
-/// Returns a page.
 pub(crate) fn page(status: u16, html: String) -> Response<Body> {
     answer(status, "text/html; charset=utf-8", html)
 }
 
-/// Returns JSON.
 pub(crate) fn json(status: u16, value: &impl Serialize) -> Response<Body> {
     let mut value = serde_json::to_value(value).unwrap_or_default();
     make_exact(&mut value);
     answer(status, "application/json", value.to_string())
 }
 
-/// Returns a text.
 pub(crate) fn text(status: u16, content_type: &'static str, text: String) -> Response<Body> {
     answer(status, content_type, text)
 }
@@ -254,7 +251,6 @@ pub(crate) fn problem(problem: &Problem) -> Response<Body> {
     json(problem.status, problem)
 }
 
-/// Returns an attachment.
 pub(crate) fn attachment(name: &str, bytes: Vec<u8>) -> Response<Body> {
     let mut answer = answer(200, "text/plain; charset=utf-8", bytes);
     if let Ok(value) = HeaderValue::from_str(&format!("attachment; filename=\"{name}\"")) {
@@ -311,13 +307,11 @@ fn make_exact(value: &mut Value) {
 const STYLE: &str = include_str!("assets/style.css");
 const SCRIPT: &str = include_str!("assets/live.js");
 
-/// The names of the assets.
 pub(crate) struct Names {
     pub(crate) style: String,
     pub(crate) script: String,
 }
 
-/// Returns the names of the assets.
 pub(crate) fn names() -> &'static Names {
     static NAMES: OnceLock<Names> = OnceLock::new();
     NAMES.get_or_init(|| {

@@ -143,8 +143,7 @@ impl Responder {
             Route::Health => Ok(health(&settings)),
             Route::Metrics => metrics(&settings, task),
             Route::NotFound(_) | Route::Asset(_) | Route::NoSlash(_) => {
-                let message = "there is no such page".to_owned();
-                Err(Problem { status: 404, error: "not_found", message })
+                Err(Problem::not_found("there is no such page"))
             }
         }
     }
@@ -288,10 +287,7 @@ fn tab(read: &Read) -> Tab {
 fn queue_of(settings: &DashboardSettings, params: &Params) -> Result<usize, Problem> {
     let Some(name) = params.get("queue") else { return Ok(0) };
     let found = settings.queues.iter().position(|queue| queue.name == name);
-    found.ok_or_else(|| {
-        let message = "the dashboard has no queue of this name".to_owned();
-        Problem { status: 404, error: "no_queue", message }
-    })
+    found.ok_or_else(|| Problem::new(404, "no_queue", "the dashboard has no queue of this name"))
 }
 
 fn reader<'a>(settings: &'a DashboardSettings, params: &'a Params) -> Result<Reader<'a>, Problem> {

@@ -75,33 +75,38 @@ pub(crate) enum Act {
     Group(GroupId, GroupVerb),
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum GroupVerb {
-    Seal,
-    Cancel,
+/// Declares verbs, each with its name, which is the last segment of the path of its action.
+macro_rules! verbs {
+    ($($verbs:ident { $($verb:ident = $name:literal),* })*) => {$(
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        pub(crate) enum $verbs { $($verb),* }
+
+        impl $verbs {
+            pub(crate) fn name(self) -> &'static str {
+                match self { $($verbs::$verb => $name),* }
+            }
+
+            fn of(name: &str) -> Option<$verbs> {
+                match name {
+                    $($name => Some($verbs::$verb),)*
+                    _ => None,
+                }
+            }
+        }
+    )*};
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum JobVerb {
-    Retry,
-    Delete,
-    Cancel,
-    Reschedule,
-    Again,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Pause {
-    Pause,
-    Resume,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum ScheduleVerb {
-    Run,
-    Pause,
-    Resume,
-    Unschedule,
+verbs! {
+    JobVerb {
+        Retry = "retry",
+        Delete = "delete",
+        Cancel = "cancel",
+        Reschedule = "reschedule",
+        Again = "again"
+    }
+    Pause { Pause = "pause", Resume = "resume" }
+    ScheduleVerb { Run = "run", Pause = "pause", Resume = "resume", Unschedule = "unschedule" }
+    GroupVerb { Seal = "seal", Cancel = "cancel" }
 }
 
 impl Route {
@@ -291,47 +296,17 @@ fn api_route(segments: &[&str]) -> Route {
         [name] => Read::of(name).map(|it| Route::Read(it, Form::Json)),
         ["jobs", id] => printed(id).map(|id| Route::Read(Read::Job(id), Form::Json)),
         ["jobs", id, verb] => {
-            let verb = match *verb {
-                "retry" => Some(JobVerb::Retry),
-                "delete" => Some(JobVerb::Delete),
-                "cancel" => Some(JobVerb::Cancel),
-                "reschedule" => Some(JobVerb::Reschedule),
-                "again" => Some(JobVerb::Again),
-                _ => None,
-            };
-            printed(id).zip(verb).map(|(id, verb)| Route::Act(Act::Job(id, verb)))
+            printed(id).zip(JobVerb::of(verb)).map(|(id, verb)| Route::Act(Act::Job(id, verb)))
         }
         ["groups", id, verb] => {
-            let verb = match *verb {
-                "seal" => Some(GroupVerb::Seal),
-                "cancel" => Some(GroupVerb::Cancel),
-                _ => None,
-            };
-            printed(id).zip(verb).map(|(id, verb)| Route::Act(Act::Group(id, verb)))
+            printed(id).zip(GroupVerb::of(verb)).map(|(id, verb)| Route::Act(Act::Group(id, verb)))
         }
-        ["queue", verb] => pause(verb).map(|verb| Route::Act(Act::Queue(verb))),
-        ["kinds", verb] => pause(verb).map(|verb| Route::Act(Act::Kind(verb))),
-        ["schedules", verb] => {
-            let verb = match *verb {
-                "run" => Some(ScheduleVerb::Run),
-                "pause" => Some(ScheduleVerb::Pause),
-                "resume" => Some(ScheduleVerb::Resume),
-                "unschedule" => Some(ScheduleVerb::Unschedule),
-                _ => None,
-            };
-            verb.map(|verb| Route::Act(Act::Schedule(verb)))
-        }
+        ["queue", verb] => Pause::of(verb).map(|verb| Route::Act(Act::Queue(verb))),
+        ["kinds", verb] => Pause::of(verb).map(|verb| Route::Act(Act::Kind(verb))),
+        ["schedules", verb] => ScheduleVerb::of(verb).map(|verb| Route::Act(Act::Schedule(verb))),
         _ => None,
     };
     found.unwrap_or(Route::NotFound(Form::Json))
-}
-
-fn pause(verb: &str) -> Option<Pause> {
-    match verb {
-        "pause" => Some(Pause::Pause),
-        "resume" => Some(Pause::Resume),
-        _ => None,
-    }
 }
 
 /// Reads the id of a job or the number of a bulk, in the one form in which it is printed.

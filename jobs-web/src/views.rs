@@ -8,12 +8,22 @@ use tickwheel_jobs::view::{JobList, JobPage, Number, Overview, Time};
 /// The reason of a refusal or failure, as a page and as JSON.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub(crate) struct Problem {
-    /// The HTTP status.
     pub(crate) status: u16,
     /// A word for programs: `not_found`, `forbidden`, `bad_parameter`, `store_failed`.
     pub(crate) error: &'static str,
     /// A sentence for people.
     pub(crate) message: String,
+}
+
+impl Problem {
+    pub(crate) fn new(status: u16, error: &'static str, message: impl Into<String>) -> Problem {
+        Problem { status, error, message: message.into() }
+    }
+
+    /// Nothing is there that the request names.
+    pub(crate) fn not_found(message: impl Into<String>) -> Problem {
+        Problem::new(404, "not_found", message)
+    }
 }
 
 /// The first page.
@@ -62,7 +72,6 @@ pub(crate) struct Filter {
 }
 
 impl Filter {
-    /// The names of the parameters.
     pub(crate) const NAMES: [&str; 9] =
         ["state", "kind", "key", "text", "group", "member", "node", "from", "to"];
 

@@ -30,7 +30,6 @@ pub(crate) struct Gate {
     wrong: HashMap<IpAddr, Wrong>,
 }
 
-/// The wrong passwords of an address.
 struct Wrong {
     many: u32,
     last: Instant,

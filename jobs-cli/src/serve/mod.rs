@@ -12,7 +12,6 @@ mod auth;
 
 use std::cell::{Cell, RefCell};
 use std::convert::Infallible;
-use std::error::Error;
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr, TcpListener, ToSocketAddrs};
 use std::path::Path;
@@ -33,7 +32,7 @@ use tower_service::Service;
 
 use crate::args::Serve;
 use crate::open::{self, Access, Target};
-use crate::{Outcome, text};
+use crate::{Answer, Outcome, text};
 
 /// The environment variable with the password.
 const PASSWORD: &str = "TICKWHEEL_PASSWORD";
@@ -48,7 +47,7 @@ pub(crate) fn serve(
     queue: Option<&str>,
     args: &Serve,
     out: &mut impl Write,
-) -> Result<Outcome, Box<dyn Error>> {
+) -> Answer {
     let access = match args.read_only {
         true => Access::Look,
         false => Access::Change(Durability::Synced),
@@ -105,7 +104,7 @@ pub(crate) fn serve(
 }
 
 /// Returns the password of the file, or of the environment.
-fn password(file: Option<&Path>) -> Result<Option<String>, Box<dyn Error>> {
+fn password(file: Option<&Path>) -> Answer<Option<String>> {
     let (password, of) = match file {
         Some(file) => {
             let content = std::fs::read_to_string(file)
@@ -147,11 +146,7 @@ const HEADER_BYTES: usize = 32 << 10;
 const HEADERS: usize = 64;
 
 /// Serves until a signal.
-pub(crate) fn run(
-    listener: TcpListener,
-    dashboard: Dashboard,
-    gate: Gate,
-) -> Result<(), Box<dyn Error>> {
+pub(crate) fn run(listener: TcpListener, dashboard: Dashboard, gate: Gate) -> Answer<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let local = tokio::task::LocalSet::new();
     listener.set_nonblocking(true)?;
@@ -169,7 +164,7 @@ async fn accept(
     listener: &tokio::net::TcpListener,
     dashboard: &Dashboard,
     gate: Rc<RefCell<Gate>>,
-) -> Result<(), Box<dyn Error>> {
+) -> Answer<()> {
     let graceful = GracefulShutdown::new();
     let (many, open) = (Rc::new(Cell::new(0)), Open::default());
     let mut end = std::pin::pin!(signal()?);
@@ -281,7 +276,7 @@ async fn answer(
 
 /// Returns a future that ends with a signal to end the process.
 #[cfg(unix)]
-fn signal() -> Result<impl Future<Output = ()>, Box<dyn Error>> {
+fn signal() -> Answer<impl Future<Output = ()>> {
     use tokio::signal::unix::{SignalKind, signal};
     let (mut term, mut interrupt) =
         (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
@@ -295,6 +290,6 @@ fn signal() -> Result<impl Future<Output = ()>, Box<dyn Error>> {
 
 /// Returns a future that ends with a signal to end the process.
 #[cfg(not(unix))]
-fn signal() -> Result<impl Future<Output = ()>, Box<dyn Error>> {
+fn signal() -> Answer<impl Future<Output = ()>> {
     Ok(async { drop(tokio::signal::ctrl_c().await) })
 }

@@ -59,7 +59,6 @@ impl Source {
         Source { view: View::new(client), store, queue, is_file }
     }
 
-    /// Reads the figures.
     pub(crate) fn figures(&self) -> Result<Figures, StoreError> {
         let view = &self.view;
         let overview = view.overview()?;

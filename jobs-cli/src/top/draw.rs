@@ -32,7 +32,6 @@ use crate::top::tables::{
 /// A screen with fewer rows has no curve.
 const LEAST_ROWS_WITH_CURVE: u16 = 16;
 
-/// Draws the state.
 pub(crate) fn draw(state: &State, frame: &mut Frame<'_>) {
     let area = frame.area();
     let buf = frame.buffer_mut();

@@ -111,7 +111,6 @@ impl Lists {
         Ok(kinds.iter().any(|(its, jobs)| its == kind && *jobs > MOST_SORTED))
     }
 
-    /// Reads a job.
     pub(crate) fn job(&self, id: JobId) -> Result<JobPage, StoreError> {
         let client = self.source.view.client();
         let job = match client.get(id)? {

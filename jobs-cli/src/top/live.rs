@@ -7,7 +7,6 @@
 //! - The thread that draws never asks the store, so a store that answers late or not at all does not hold up a key.
 //! - The store is asked once a second, and at most for a tenth of the time: after a slow answer the pause is longer.
 
-use std::error::Error;
 use std::io::{self, IsTerminal, Stdout, stdout};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
@@ -29,9 +28,9 @@ use super::change::Change;
 use super::draw::draw;
 use super::lists::Lists;
 use super::state::{Effect, Event, State, View};
-use crate::Outcome;
 use crate::open::Place;
 use crate::text::now;
+use crate::{Answer, Outcome};
 
 /// How often the figures are read.
 const EVERY: Duration = Duration::from_secs(1);
@@ -49,9 +48,9 @@ enum Signal {
 }
 
 /// Shows the view until the user or a signal ends it. `writer` opens a client that may change jobs.
-pub(crate) fn run<W>(client: Client, place: &Place, writer: W) -> Result<Outcome, Box<dyn Error>>
+pub(crate) fn run<W>(client: Client, place: &Place, writer: W) -> Answer
 where
-    W: Fn() -> Result<Client, Box<dyn Error>> + Send + Sync + 'static,
+    W: Fn() -> Answer<Client> + Send + Sync + 'static,
 {
     if !stdout().is_terminal() {
         let cure = "`top --once` prints a page, `top --json` the same as JSON";
@@ -200,7 +199,7 @@ fn ask(
 /// Makes a change, and reports its end.
 fn make(
     change: Change,
-    writer: &dyn Fn() -> Result<Client, Box<dyn Error>>,
+    writer: &dyn Fn() -> Answer<Client>,
     stop: &AtomicBool,
     to: &Sender<Signal>,
 ) {

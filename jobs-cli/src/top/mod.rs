@@ -42,25 +42,20 @@ mod tests;
 #[path = "../../tests/terminal/tmux.rs"]
 mod tmux;
 
-use std::error::Error;
 use std::io::Write;
 
 use tickwheel_jobs::Client;
 
-use crate::Outcome;
 use crate::open::Place;
+use crate::text;
+use crate::{Answer, Outcome};
 use ask::Source;
 
 /// Prints one reading.
-pub(crate) fn once(
-    client: Client,
-    place: &Place,
-    json: bool,
-    out: &mut impl Write,
-) -> Result<Outcome, Box<dyn Error>> {
+pub(crate) fn once(client: Client, place: &Place, json: bool, out: &mut impl Write) -> Answer {
     let figures = Source::new(client, place).figures()?;
     match json {
-        true => tables::print_json(&figures, out)?,
+        true => writeln!(out, "{}", text::json(&figures)?)?,
         false => tables::print(&figures, out)?,
     }
     Ok(Outcome::Done)
@@ -71,7 +66,7 @@ pub(crate) use live::run as live;
 
 /// Says how to get the view.
 #[cfg(not(feature = "top"))]
-pub(crate) fn live<T>(_: Client, _: &Place, _: T) -> Result<Outcome, Box<dyn Error>> {
+pub(crate) fn live<T>(_: Client, _: &Place, _: T) -> Answer {
     let cure = "`top --once` prints a page, `top --json` the same as JSON";
     Err(format!("this command was built without the feature `top`, so it has no view: {cure}")
         .into())

@@ -288,7 +288,6 @@ impl State {
         table.rows.iter().find(|row| row.key == place.key).map(|row| row.key.clone())
     }
 
-    /// Opens a list of jobs.
     pub(crate) fn open_list(
         &mut self,
         kind: String,
@@ -301,7 +300,6 @@ impl State {
         Effect::Ask(self.view())
     }
 
-    /// Opens the page of a job.
     pub(crate) fn open_job(&mut self, id: JobId) -> Effect {
         self.opened.push(Opened::Job { id, page: None, scroll: 0 });
         Effect::Ask(self.view())

@@ -12,8 +12,8 @@ use tickwheel_jobs::view::{
 };
 
 use super::ask::Figures;
-use crate::queue;
-use crate::text::{cut, json, shown, span, zone_name};
+use crate::text::{cut, or_dash, shown, span, zone_name};
+use crate::{inspect, queue};
 
 /// The importance of a text, which the screen shows by colors.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -37,7 +37,6 @@ pub(crate) enum Width {
     Share(usize),
 }
 
-/// A column of a table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Column {
     pub(crate) title: &'static str,
@@ -59,7 +58,6 @@ const fn number(title: &'static str, width: usize, spare: u8) -> Column {
     Column { title, width: Width::Fixed(width), is_right: true, spare }
 }
 
-/// A row of a table.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Row {
     /// Names the row. The row of the same thing has this key in the next reading too.
@@ -68,7 +66,6 @@ pub(crate) struct Row {
     pub(crate) mood: Mood,
 }
 
-/// A table.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Table {
     pub(crate) columns: &'static [Column],
@@ -204,7 +201,7 @@ fn kind(kind: &KindRow) -> Row {
     let cells = vec![
         symbols(&kind.kind),
         short(kind.pending),
-        kind.oldest_overdue_ms.map_or("-".to_owned(), age_of_ms),
+        or_dash(kind.oldest_overdue_ms.map(age_of_ms)),
         short(kind.running),
         format!("{}{more}", short(kind.dead.count)),
         rate(kind.recent.completed_per_second),
@@ -233,7 +230,7 @@ pub(crate) fn nodes(figures: &Figures) -> Table {
             symbols(&node.version),
             node.in_flight.to_string(),
             node.most_runs.to_string(),
-            node.threads.map_or("-".to_owned(), |threads| threads.to_string()),
+            or_dash(node.threads),
             age(figures.overview.now.since(node.started)),
             distance(node.seen, figures.overview.now),
             symbols(&node.kinds.join(" ")),
@@ -248,12 +245,12 @@ pub(crate) fn runs(figures: &Figures) -> Table {
         key: run.id.to_string(),
         cells: vec![
             symbols(&run.kind),
-            run.key.as_deref().map_or("-".to_owned(), symbols),
-            run.claimed.map_or("-".to_owned(), |claimed| age(figures.overview.now.since(claimed))),
-            run.lease_ends.map_or("-".to_owned(), |end| age(end.since(figures.overview.now))),
+            or_dash(run.key.as_deref().map(symbols)),
+            or_dash(run.claimed.map(|claimed| age(figures.overview.now.since(claimed)))),
+            or_dash(run.lease_ends.map(|end| age(end.since(figures.overview.now)))),
             age(figures.overview.now.since(run.due)),
             run.attempt.to_string(),
-            run.progress.as_deref().map_or("-".to_owned(), symbols),
+            or_dash(run.progress.as_deref().map(symbols)),
             run.id.to_string(),
         ],
         mood: Mood::Plain,
@@ -267,7 +264,7 @@ pub(crate) fn groups(figures: &Figures) -> Table {
         key: group.group.to_string(),
         cells: vec![
             short(group.jobs),
-            group.last_died.map_or("-".to_owned(), |died| distance(died, figures.overview.now)),
+            or_dash(group.last_died.map(|died| distance(died, figures.overview.now))),
             symbols(&group.kind),
             symbols(&group.error),
         ],
@@ -287,7 +284,7 @@ pub(crate) fn schedules(figures: &Figures) -> Table {
                 symbols(&schedule.kind),
                 symbols(&schedule.rule),
                 next.map_or(none.to_owned(), |next| distance(*next, figures.overview.now)),
-                next.map_or("-".to_owned(), |next| shown(next.to_system())),
+                or_dash(next.map(|next| shown(next.to_system()))),
             ],
             mood: if schedule.is_paused { Mood::Quiet } else { Mood::Plain },
         }
@@ -296,10 +293,7 @@ pub(crate) fn schedules(figures: &Figures) -> Table {
 }
 
 pub(crate) fn limits(figures: &Figures) -> Table {
-    let number = |number: Option<u32>| number.map_or("-".to_owned(), |number| number.to_string());
-    let time = |time: Option<Time>| {
-        time.map_or("-".to_owned(), |time| distance(time, figures.overview.now))
-    };
+    let time = |time: Option<Time>| or_dash(time.map(|time| distance(time, figures.overview.now)));
     let row = |limit: &LimitRow| {
         let running = short(limit.running);
         let run = limit.most_running.map(|most| format!("{running} of {}", short(most.into())));
@@ -309,8 +303,8 @@ pub(crate) fn limits(figures: &Figures) -> Table {
                 symbols(&limit.name()),
                 run.unwrap_or(running),
                 queue::rate_text(limit),
-                number(limit.burst),
-                number(limit.weight),
+                or_dash(limit.burst),
+                or_dash(limit.weight),
                 time(limit.next_start),
                 time(limit.held_until),
             ],
@@ -340,12 +334,12 @@ pub(crate) fn job_groups(figures: &Figures) -> Table {
 
 /// Returns a list of jobs of one kind. `ended` says that these jobs have ended.
 pub(crate) fn jobs(jobs: &[JobRow], ended: bool, now: Time) -> Table {
-    let or_none = |text: &Option<String>| text.as_deref().map_or("-".to_owned(), symbols);
+    let or_none = |text: &Option<String>| or_dash(text.as_deref().map(symbols));
     let row = |job: &JobRow| {
         let mut cells = vec![or_none(&job.key)];
         if ended {
             cells.push(job.state.to_string());
-            cells.push(job.ended.map_or("-".to_owned(), |ended| distance(ended, now)));
+            cells.push(or_dash(job.ended.map(|ended| distance(ended, now))));
         } else {
             cells.push(distance(job.due, now));
         }
@@ -424,11 +418,6 @@ const CELL_CHARS: usize = 60;
 /// The most rows of a table.
 const PAGE_ROWS: usize = 20;
 
-/// Prints the figures, as one JSON object in a line.
-pub(crate) fn print_json(figures: &Figures, out: &mut impl Write) -> io::Result<()> {
-    writeln!(out, "{}", json(figures)?)
-}
-
 /// Prints the figures for people. A list without entries is left out.
 pub(crate) fn print(figures: &Figures, out: &mut impl Write) -> io::Result<()> {
     let paused = if figures.overview.is_paused { "  PAUSED" } else { "" };
@@ -468,16 +457,7 @@ fn table(name: &str, table: &Table, all: usize, out: &mut impl Write) -> io::Res
         row.cells.iter().map(|cell| cut(cell, CELL_CHARS).into_owned()).collect::<Vec<String>>()
     });
     let rows: Vec<Vec<String>> = std::iter::once(head).chain(rows).collect();
-    let width = |at: usize| rows.iter().map(|row| row[at].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..table.columns.len()).map(width).collect();
-    for row in &rows {
-        let cells = row.iter().zip(&widths).zip(table.columns);
-        let cells = cells.map(|((cell, width), Column { is_right, .. })| match is_right {
-            true => format!("{cell:>width$}"),
-            false => format!("{cell:<width$}"),
-        });
-        writeln!(out, "{}", cells.collect::<Vec<_>>().join("  ").trim_end())?;
-    }
+    inspect::columns(&rows, |at| table.columns[at].is_right, out)?;
     if all >= rows.len() {
         writeln!(out, "({} of {all})", rows.len() - 1)?;
     }

@@ -8,7 +8,6 @@ use crate::page::{absolute, shown};
 use crate::views::Problem;
 use tickwheel_jobs::view::Time;
 
-/// The frame of a page.
 pub(crate) struct Frame {
     /// Of the dashboard: `shop, production`.
     pub(crate) title: String,

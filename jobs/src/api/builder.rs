@@ -11,7 +11,7 @@ use tracing::Span;
 use super::jobs::Jobs;
 use crate::dispatch::dispatcher_handle::Capture;
 use crate::dispatch::events::{Event, OnEvent, OnRun};
-use crate::dispatch::handlers::{Called, Handler, HandlerCall, Handlers, undecodable};
+use crate::dispatch::handlers::{Called, Handler, HandlerCall, Handlers};
 use crate::dispatch::run::Run;
 #[cfg(feature = "tracing")]
 use crate::dispatch::spans::{CaptureTrace, ResumeTrace};
@@ -121,17 +121,23 @@ impl Builder {
         self.add_blocking(Some(retry), handler)
     }
 
-    fn add_blocking<J, F>(mut self, retry: Option<Retry>, handler: F) -> Builder
-    where
-        J: Job,
-        F: Fn(J, &Run) -> Result<(), Fail> + Send + Sync + 'static,
-    {
-        let call = move |payload: &[u8], run: Run| match J::decode(payload) {
-            Ok(job) => Called::Ended(handler(job, &run)),
-            Err(error) => Called::Undecodable(undecodable(&*error)),
-        };
-        let (call, flow) = (HandlerCall::One(Box::new(call)), J::FLOW);
-        self.handlers.add(J::KIND, Handler { call, retry, flow, is_async: false });
+    fn add_blocking<J: Job>(
+        self,
+        retry: Option<Retry>,
+        handler: impl Fn(J, &Run) -> Result<(), Fail> + Send + Sync + 'static,
+    ) -> Builder {
+        let call = HandlerCall::one(move |job, run| Called::Ended(handler(job, &run)));
+        self.add::<J>(retry, false, call)
+    }
+
+    /// Adds the handler of a kind.
+    pub(super) fn add<J: Job>(
+        mut self,
+        retry: Option<Retry>,
+        is_async: bool,
+        call: HandlerCall,
+    ) -> Builder {
+        self.handlers.add(J::KIND, Handler { call, retry, flow: J::FLOW, is_async });
         self
     }
 

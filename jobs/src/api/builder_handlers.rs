@@ -7,9 +7,7 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 
 use super::builder::Builder;
-#[cfg(feature = "tokio")]
-use crate::dispatch::handlers::undecodable;
-use crate::dispatch::handlers::{BatchSize, Called, Handler, HandlerCall, decoded};
+use crate::dispatch::handlers::{BatchSize, Called, HandlerCall};
 use crate::dispatch::run::Run;
 use crate::values::fail_and_retry::{Fail, Retry};
 use crate::values::job::Job;
@@ -91,20 +89,14 @@ impl Builder {
         self.add_batch(BatchSize { most, wait }, Some(retry), handler)
     }
 
-    fn add_batch<J, F>(mut self, size: BatchSize, retry: Option<Retry>, handler: F) -> Builder
-    where
-        J: Job,
-        F: Fn(&[(J, Run)]) -> Result<(), Fail> + Send + Sync + 'static,
-    {
-        let call = HandlerCall::Batch(
-            size,
-            Box::new(move |jobs, not| {
-                let jobs = decoded::<J>(jobs, not);
-                Called::Ended(if jobs.is_empty() { Ok(()) } else { handler(&jobs) })
-            }),
-        );
-        self.handlers.add(J::KIND, Handler { call, retry, flow: J::FLOW, is_async: false });
-        self
+    fn add_batch<J: Job>(
+        self,
+        size: BatchSize,
+        retry: Option<Retry>,
+        handler: impl Fn(&[(J, Run)]) -> Result<(), Fail> + Send + Sync + 'static,
+    ) -> Builder {
+        let call = HandlerCall::batch(size, move |jobs: Vec<_>| Called::Ended(handler(&jobs)));
+        self.add::<J>(retry, false, call)
     }
 
     /// Sets a future as the handler of batches of a kind: see [`Builder::handle_batch`] for what a batch is, and
@@ -168,29 +160,14 @@ impl Builder {
     }
 
     #[cfg(feature = "tokio")]
-    fn add_batch_async<J, F, Fut>(
-        mut self,
+    fn add_batch_async<J: Job, Fut: Future<Output = Result<(), Fail>> + Send + 'static>(
+        self,
         size: BatchSize,
         retry: Option<Retry>,
-        handler: F,
-    ) -> Builder
-    where
-        J: Job,
-        F: Fn(Vec<(J, Run)>) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Result<(), Fail>> + Send + 'static,
-    {
-        let call = HandlerCall::Batch(
-            size,
-            Box::new(move |jobs, not| {
-                let jobs = decoded::<J>(jobs, not);
-                match jobs.is_empty() {
-                    true => Called::Ended(Ok(())),
-                    false => Called::Future(Box::pin(handler(jobs))),
-                }
-            }),
-        );
-        self.handlers.add(J::KIND, Handler { call, retry, flow: J::FLOW, is_async: true });
-        self
+        handler: impl Fn(Vec<(J, Run)>) -> Fut + Send + Sync + 'static,
+    ) -> Builder {
+        let call = move |jobs| Called::Future(Box::pin(handler(jobs)));
+        self.add::<J>(retry, true, HandlerCall::batch(size, call))
     }
 }
 
@@ -255,19 +232,13 @@ impl Builder {
         self.add_async(Some(retry), handler)
     }
 
-    fn add_async<J, F, Fut>(mut self, retry: Option<Retry>, handler: F) -> Builder
-    where
-        J: Job,
-        F: Fn(J, Run) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Result<(), Fail>> + Send + 'static,
-    {
-        let call = move |payload: &[u8], run: Run| match J::decode(payload) {
-            Ok(job) => Called::Future(Box::pin(handler(job, run))),
-            Err(error) => Called::Undecodable(undecodable(&*error)),
-        };
-        let (call, flow) = (HandlerCall::One(Box::new(call)), J::FLOW);
-        self.handlers.add(J::KIND, Handler { call, retry, flow, is_async: true });
-        self
+    fn add_async<J: Job, Fut: Future<Output = Result<(), Fail>> + Send + 'static>(
+        self,
+        retry: Option<Retry>,
+        handler: impl Fn(J, Run) -> Fut + Send + Sync + 'static,
+    ) -> Builder {
+        let call = move |job, run| Called::Future(Box::pin(handler(job, run)));
+        self.add::<J>(retry, true, HandlerCall::one(call))
     }
 
     /// Sets the runtime of the handlers that are futures. The default is the one in which [`Builder::start`] or

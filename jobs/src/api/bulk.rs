@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 
 use tickwheel::When;
 
-use super::client::{draw, error_of};
+use super::client::draw;
 use super::read::Pages;
 use super::request;
 use super::request::{Caller, on_thread};
@@ -302,7 +302,7 @@ impl Bulk {
     /// Takes the present of the first step, and checks the time of a reschedule.
     async fn begin(&mut self, caller: Caller) -> Result<(), StoreError> {
         if let BulkChange::Reschedule { when, since: since @ None } = &mut self.change {
-            let now = self.pages.client.latest(caller).await.map_err(error_of)?;
+            let now = self.pages.client.latest(caller).await?;
             now.resolve(*when, 0)?;
             *since = Some(now);
         }

@@ -6,14 +6,13 @@ use std::time::Duration;
 use tickwheel::When;
 
 use super::asynchronous::both;
-use super::client::{Client, check_name};
+use super::client::{Client, check_name, check_payload};
 use super::insert::Inserted;
 use super::request::{Caller, on_thread};
-use crate::store::{IfTaken, NewJob, PAYLOAD_BYTES};
+use crate::store::{IfTaken, NewJob};
 use crate::values::error::InsertErrorKind;
 use crate::values::id::{JobId, JobIds};
 use crate::values::info::JobInfo;
-use crate::values::invalid_input::InvalidInput;
 use crate::values::job::{Extra, Headers};
 
 both! {
@@ -112,14 +111,9 @@ impl Client {
         if let Some((key, _)) = key {
             check_name("key", key)?;
         }
-        let bytes = payload.len();
-        if bytes > PAYLOAD_BYTES {
-            return Err(
-                InvalidInput::TooLong { what: "payload", bytes, most: PAYLOAD_BYTES }.into()
-            );
-        }
+        check_payload(&payload)?;
         let due = self.due(caller, when).await?;
-        let now = self.latest(caller).await.map_err(|failed| failed.error)?.millis();
+        let now = self.latest(caller).await?.millis();
         let next = || JobIds::of_this_process().next(now, Some((kind, due)));
         let (id, callers_id) = (callers_id.unwrap_or_else(next), callers_id.is_some());
         let key = key.map(|(key, if_taken)| (key.to_owned(), if_taken));

@@ -103,18 +103,9 @@ both! {
     /// If the store could not be changed. The job may run then.
     #[doc(alias("remove", "unschedule", "revoke", "abort"))]
     pub fn cancel(&self, id: JobId) -> Result<Cancel, StoreError> = |it, caller| {
-        it.cancel_by(caller, id).await
+        it.ask(caller, request::cancel(id)).await
     };
-}
 
-impl Client {
-    pub(super) async fn cancel_by(&self, caller: Caller, id: JobId) -> Result<Cancel, StoreError> {
-        self.ask(caller, request::cancel(id)).await
-    }
-}
-
-both! {
-    Client:
     /// Changes the due time of a pending job. Returns `false` if the job runs, is dead, or does not exist.
     ///
     /// # Errors
@@ -125,23 +116,11 @@ both! {
         &self,
         id: JobId,
         when: impl Into<When>,
-    ) -> Result<bool, StoreError> = |it, caller| it.reschedule_by(caller, id, when.into()).await;
-}
+    ) -> Result<bool, StoreError> = |it, caller| {
+        let due = it.due(caller, when.into()).await?;
+        it.ask(caller, request::reschedule(id, due)).await
+    };
 
-impl Client {
-    pub(super) async fn reschedule_by(
-        &self,
-        caller: Caller,
-        id: JobId,
-        when: When,
-    ) -> Result<bool, StoreError> {
-        let due = self.due(caller, when).await?;
-        self.ask(caller, request::reschedule(id, due)).await
-    }
-}
-
-both! {
-    Client:
     /// Returns a job, if it is pending, runs, is dead, or has ended and is kept
     /// ([`Kind::keep_completed`](crate::Kind::keep_completed)).
     ///
@@ -192,14 +171,12 @@ both! {
     ///
     /// If the store could not be written, or did not store one of these inserts. The jobs try that insert again, unless
     /// [`Event::InsertsDropped`](crate::Event::InsertsDropped) has named it. The next flush after such an event fails.
-    pub fn flush(&self) -> Result<(), StoreError> = |it, caller| it.flush_by(caller).await;
+    pub fn flush(&self) -> Result<(), StoreError> = |it, caller| {
+        it.ask(caller, request::flush()).await
+    };
 }
 
 impl Client {
-    pub(super) async fn flush_by(&self, caller: Caller) -> Result<(), StoreError> {
-        self.ask(caller, request::flush()).await
-    }
-
     /// Returns the counters of this process. Does not wait.
     #[must_use]
     #[doc(alias("metrics"))]
@@ -227,7 +204,7 @@ both! {
 impl Client {
     pub(super) async fn due(&self, caller: Caller, when: When) -> Result<Millis, StoreError> {
         let draw = draw(JobId::new());
-        let now = self.latest(caller).await.map_err(|failed| failed.error)?;
+        let now = self.latest(caller).await?;
         Ok(now.resolve(when, draw)?)
     }
 
@@ -270,13 +247,14 @@ impl Client {
     }
 
     /// Returns the present, from which a delay counts.
-    pub(super) async fn latest(&self, caller: Caller) -> Result<Now, ApplyError> {
-        match caller {
+    pub(super) async fn latest(&self, caller: Caller) -> Result<Now, StoreError> {
+        let now = match caller {
             // A follow-up waits for nothing. The store has told its time when the job was claimed.
             _ if self.waits_for_run() => Ok(self.dispatcher.clock.latest()),
             Caller::Thread => self.dispatcher.latest(),
             Caller::Future => self.dispatcher.latest_async().await,
-        }
+        };
+        now.map_err(error_of)
     }
 
     /// Notes an insert as a follow-up, if inserts wait for the end of a run, and answers it. Otherwise returns the
@@ -326,11 +304,17 @@ pub(crate) fn check_name(what: &'static str, name: &str) -> Result<(), StoreErro
 pub(super) fn payload<J: Job>(job: &J) -> Result<Vec<u8>, StoreError> {
     check_name("kind's name", J::KIND)?;
     let payload = job.encode().map_err(|error| InvalidInput::Encode(error.to_string()))?;
-    let bytes = payload.len();
-    if bytes > PAYLOAD_BYTES {
-        return Err(InvalidInput::TooLong { what: "payload", bytes, most: PAYLOAD_BYTES }.into());
-    }
+    check_payload(&payload)?;
     Ok(payload)
+}
+
+pub(super) fn check_payload(payload: &[u8]) -> Result<(), StoreError> {
+    match payload.len() {
+        bytes if bytes > PAYLOAD_BYTES => {
+            Err(InvalidInput::TooLong { what: "payload", bytes, most: PAYLOAD_BYTES }.into())
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Returns a random number, from an id that was just made.

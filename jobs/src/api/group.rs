@@ -13,8 +13,8 @@ use tickwheel::When;
 
 use super::asynchronous::both;
 use super::bulk::BulkCounts;
-use super::client::{Client, error_of};
-use super::insert::{InsertHeaders, NewJob, after, to_store};
+use super::client::Client;
+use super::insert::{InsertHeaders, NewJob, to_store};
 use super::request::{self, Caller, on_thread};
 use crate::dispatch::run::Run;
 use crate::store::{self, MOST_EACH, NewGroup, Op};
@@ -187,18 +187,15 @@ impl Group {
         caller: Caller,
         is_sealed: bool,
     ) -> Result<GroupHandle, InsertError<Group>> {
-        let now = match self.client.latest(caller).await {
-            Ok(now) => now,
-            Err(failed) => return Err(InsertError::new(failed.error, self)),
-        };
-        let new = match self.made(now, is_sealed) {
+        let now = self.client.latest(caller).await;
+        let new = match now.map_err(Into::into).and_then(|now| self.made(now, is_sealed)) {
             Ok(new) => new,
             Err(kind) => return Err(InsertError::new(kind, self)),
         };
         let (client, id) = (self.client.clone(), self.id);
         #[cfg(feature = "tracing")]
         let kinds: Vec<_> = new.members.iter().map(|job| (Arc::clone(&job.kind), job.id)).collect();
-        match client.request(caller, request::insert_group(Box::new(new))).await {
+        match client.ask(caller, request::insert_group(Box::new(new))).await {
             Ok(_) => {
                 #[cfg(feature = "tracing")]
                 for (kind, id) in kinds {
@@ -206,7 +203,7 @@ impl Group {
                 }
                 Ok(GroupHandle::new(client, id))
             }
-            Err(failed) => Err(InsertError::new(error_of(failed), self)),
+            Err(error) => Err(InsertError::new(error, self)),
         }
     }
 
@@ -370,8 +367,10 @@ both! {
         &self,
         jobs: impl IntoIterator<Item = impl Into<NewJob<J>>>,
     ) -> Result<Vec<JobId>, InsertError<Vec<NewJob<J>>>> = |it, caller| {
-        let jobs = jobs.into_iter().map(Into::into).collect();
-        it.add_many(caller, jobs).await
+        let jobs: Vec<NewJob<J>> = jobs.into_iter().map(Into::into).collect();
+        let now = it.client.latest(caller).await;
+        let made = it.made(now, &jobs);
+        it.store(caller, made).await.map_err(|kind| InsertError::new(kind, jobs))
     };
 }
 
@@ -383,51 +382,25 @@ impl GroupHandle {
         new: NewJob<J>,
     ) -> (Result<JobId, InsertErrorKind>, NewJob<J>) {
         // No reference to the job is held while a future waits: a job need not be `Sync`.
-        let made = match self.client.latest(caller).await {
-            Ok(now) => self.made(now, core::slice::from_ref(&new)),
-            Err(failed) => Err(failed.error.into()),
-        };
-        let added = match made {
-            Ok(made) => self.store(caller, made).await,
-            Err(kind) => Err(kind),
-        };
+        let now = self.client.latest(caller).await;
+        let made = self.made(now, core::slice::from_ref(&new));
+        let added = self.store(caller, made).await;
         let no_id = || StoreError::Other("the store gave a strange answer".to_owned()).into();
         (added.and_then(|ids| ids.first().copied().ok_or_else(no_id)), new)
-    }
-
-    async fn add_many<J: Job>(
-        &self,
-        caller: Caller,
-        jobs: Vec<NewJob<J>>,
-    ) -> Result<Vec<JobId>, InsertError<Vec<NewJob<J>>>> {
-        let made = match self.client.latest(caller).await {
-            Ok(now) => self.made(now, &jobs),
-            Err(failed) => Err(failed.error.into()),
-        };
-        let added = match made {
-            Ok(made) => self.store(caller, made).await,
-            Err(kind) => Err(kind),
-        };
-        added.map_err(|kind| InsertError::new(kind, jobs))
     }
 
     /// Returns the jobs in the form of the store, as members of this group.
     fn made<J: Job>(
         &self,
-        now: Now,
+        now: Result<Now, StoreError>,
         jobs: &[NewJob<J>],
     ) -> Result<Vec<store::NewJob>, InsertErrorKind> {
+        let now = now?;
         if self.client.waits_for_run() {
             return Err(StoreError::Group(GroupError::NoFollowUp).into());
         }
-        let (ids, headers) = (JobIds::of_this_process(), self.client.headers());
-        let kind: Arc<str> = Arc::from(J::KIND);
-        let mut made = Vec::with_capacity(jobs.len());
-        for job in jobs {
-            let mut job = to_store(&ids, now, &kind, &headers, job)?;
-            job.join(self.id);
-            made.push(job);
-        }
+        let mut made = self.client.made(now, jobs)?;
+        made.iter_mut().for_each(|job| job.join(self.id));
         Ok(made)
     }
 
@@ -435,28 +408,13 @@ impl GroupHandle {
     async fn store(
         &self,
         caller: Caller,
-        jobs: Vec<store::NewJob>,
+        made: Result<Vec<store::NewJob>, InsertErrorKind>,
     ) -> Result<Vec<JobId>, InsertErrorKind> {
-        let mut ids: Vec<JobId> = jobs.iter().map(|job| job.id).collect();
+        let (id, made) = (self.id, made?);
         #[cfg(feature = "tracing")]
-        let kind = jobs.first().map(|job| Arc::clone(&job.kind));
-        let mut stored = 0;
-        let mut rest = jobs.into_iter().peekable();
-        while let Some(first) = rest.peek().map(|job| job.id) {
-            let part: Vec<store::NewJob> = rest.by_ref().take(MOST_EACH).collect();
-            let many = part.len();
-            let added = self.client.request(caller, request::add_to_group(self.id, part)).await;
-            let taken = added.map_err(|failed| match failed.unknown {
-                true => InsertErrorKind::Unknown(first),
-                false => after(stored, failed.error.into()),
-            })?;
-            for (n, by) in taken {
-                if let Some(id) = ids.get_mut(stored + n) {
-                    *id = by;
-                }
-            }
-            stored += many;
-        }
+        let kind = made.first().map(|job| Arc::clone(&job.kind));
+        let add = move |part| request::add_to_group(id, part);
+        let ids = self.client.store_many(caller, made, MOST_EACH, add).await?;
         #[cfg(feature = "tracing")]
         if let Some(kind) = kind {
             self.client.dispatcher.traces.inserted_batch(&kind, ids.len());
@@ -489,29 +447,20 @@ both! {
     /// again to cancel the rest.
     #[doc(alias("abort", "revoke", "cancel_all"))]
     pub fn cancel(&self) -> Result<BulkCounts, StoreError> = |it, caller| {
-        it.cancel_by(caller).await
-    };
-}
-
-impl GroupHandle {
-    async fn cancel_by(&self, caller: Caller) -> Result<BulkCounts, StoreError> {
-        self.client.ask(caller, request::cancel_group(self.id)).await?;
+        it.client.ask(caller, request::cancel_group(it.id)).await?;
         let (mut total, mut last) = (BulkCounts::default(), None);
         loop {
-            let members = self.client.ask(caller, request::members(self.id, last)).await?;
+            let members = it.client.ask(caller, request::members(it.id, last)).await?;
             last = members.last().copied();
             if last.is_none() {
                 return Ok(total);
             }
             let cancels = members.into_iter().map(Op::Cancel).collect();
-            let answers = self.client.ask(caller, request::each(cancels)).await?;
+            let answers = it.client.ask(caller, request::each(cancels)).await?;
             total.add(BulkCounts::of(answers)?);
         }
-    }
-}
+    };
 
-both! {
-    GroupHandle:
     /// Returns the counts of the group, if the store knows it.
     ///
     /// # Errors

@@ -304,59 +304,54 @@ both! {
         &self,
         jobs: impl IntoIterator<Item = impl Into<NewJob<J>>>,
     ) -> Result<Vec<JobId>, InsertError<Vec<NewJob<J>>>> = |it, caller| {
-        let jobs = jobs.into_iter().map(Into::into).collect();
-        it.insert_all(caller, jobs).await
+        let jobs: Vec<NewJob<J>> = jobs.into_iter().map(Into::into).collect();
+        let now = it.latest(caller).await;
+        let part = if it.dispatcher.shared { JOBS_PER_PART } else { jobs.len().max(1) };
+        let stored = match now.map_err(Into::into).and_then(|now| it.made(now, &jobs)) {
+            Ok(made) => it.store_many(caller, made, part, request::insert_many).await,
+            Err(kind) => Err(kind),
+        };
+        #[cfg(feature = "tracing")]
+        if let (Ok(ids), false) = (&stored, it.waits_for_run()) {
+            it.dispatcher.traces.inserted_batch(J::KIND, ids.len());
+        }
+        stored.map_err(|kind| InsertError::new(kind, jobs))
     };
 }
 
 impl Client {
-    pub(super) async fn insert_all<J: Job>(
+    /// Returns the jobs in the form of the store.
+    pub(super) fn made<J: Job>(
         &self,
-        caller: Caller,
-        jobs: Vec<NewJob<J>>,
-    ) -> Result<Vec<JobId>, InsertError<Vec<NewJob<J>>>> {
-        let now = match self.latest(caller).await {
-            Ok(now) => now,
-            Err(failed) => return Err(InsertError::new(failed.error, jobs)),
-        };
-        let ids = JobIds::of_this_process();
+        now: Now,
+        jobs: &[NewJob<J>],
+    ) -> Result<Vec<store::NewJob>, InsertErrorKind> {
+        let (ids, headers) = (JobIds::of_this_process(), self.headers());
         let kind: Arc<str> = Arc::from(J::KIND);
-        let headers = self.headers();
-        let made: Result<Vec<store::NewJob>, InsertErrorKind> =
-            jobs.iter().map(|job| to_store(&ids, now, &kind, &headers, job)).collect();
-        let new = match made {
-            Ok(new) => new,
-            Err(kind) => return Err(InsertError::new(kind, jobs)),
-        };
-        let mut ids: Vec<JobId> = new.iter().map(|job| job.id).collect();
-        match self.store_many(caller, new, &mut ids).await {
-            Ok(()) => {
-                #[cfg(feature = "tracing")]
-                if !self.waits_for_run() {
-                    self.dispatcher.traces.inserted_batch(J::KIND, ids.len());
-                }
-                Ok(ids)
-            }
-            Err(kind) => Err(InsertError::new(kind, jobs)),
-        }
+        jobs.iter().map(|job| to_store(&ids, now, &kind, &headers, job)).collect()
     }
 
-    /// Stores jobs: on a server in parts, so that the dispatcher takes other commands between them. If another
-    /// job keeps the key of a job, writes the id of the other job to `ids`.
-    async fn store_many(
+    /// Stores jobs part by part, so that the dispatcher takes other commands between the parts. Returns their ids. If
+    /// another job keeps the key of a job, the id in its place is that of the other job.
+    pub(super) async fn store_many(
         &self,
         caller: Caller,
-        new: Vec<store::NewJob>,
-        ids: &mut [JobId],
-    ) -> Result<(), InsertErrorKind> {
-        let part = if self.dispatcher.shared { JOBS_PER_PART } else { new.len().max(1) };
+        jobs: Vec<store::NewJob>,
+        most: usize,
+        request: impl Fn(Vec<store::NewJob>) -> Request<Vec<(usize, JobId)>>,
+    ) -> Result<Vec<JobId>, InsertErrorKind> {
+        let mut ids: Vec<JobId> = jobs.iter().map(|job| job.id).collect();
         let mut stored = 0;
-        let mut rest = new.into_iter().peekable();
+        let mut rest = jobs.into_iter().peekable();
         while let Some(first) = rest.peek().map(|job| job.id) {
-            let jobs: Vec<store::NewJob> = rest.by_ref().take(part).collect();
-            let many = jobs.len();
-            let waits = jobs.iter().any(|job| job.key.is_some());
-            let answer = self.store(caller, request::insert_many(jobs), first, waits).await;
+            let part: Vec<store::NewJob> = rest.by_ref().take(most).collect();
+            let many = part.len();
+            // Only an answer tells which job has the key, and whether the group takes members.
+            let needs_answer = |job: &store::NewJob| {
+                job.key.is_some() || job::group_of(job.extra.as_deref()).is_some()
+            };
+            let waits = part.iter().any(needs_answer);
+            let answer = self.store(caller, request(part), first, waits).await;
             let taken = answer.map_err(|kind| after(stored, kind))?.unwrap_or_default();
             for (n, by) in taken {
                 if let Some(id) = ids.get_mut(stored + n) {
@@ -365,7 +360,7 @@ impl Client {
             }
             stored += many;
         }
-        Ok(())
+        Ok(ids)
     }
 
     /// Stores a job in a transaction of the caller, on the file of these jobs. The commit of the transaction
@@ -418,13 +413,10 @@ impl Client {
         caller: Caller,
         new: NewJob<J>,
     ) -> (Result<Inserted, InsertErrorKind>, NewJob<J>) {
-        let now = match self.latest(caller).await {
-            Ok(now) => now,
-            Err(failed) => return (Err(failed.error.into()), new),
-        };
         // No reference to the job is held while a future waits: a job need not be `Sync`.
-        let job =
-            to_store(&JobIds::of_this_process(), now, &Arc::from(J::KIND), &self.headers(), &new);
+        let job = self.latest(caller).await.map_err(Into::into).and_then(|now| {
+            to_store(&JobIds::of_this_process(), now, &Arc::from(J::KIND), &self.headers(), &new)
+        });
         let inserted = match job {
             Ok(job) => self.insert_stored(caller, job).await,
             Err(kind) => Err(kind),

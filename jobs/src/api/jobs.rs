@@ -14,6 +14,7 @@ use crate::dispatch::command::Command;
 use crate::dispatch::dispatcher_handle::{Helper, is_in_handler_of};
 use crate::dispatch::events::is_in_hook;
 use crate::values::error::StoreError;
+use crate::values::panics::locked;
 
 /// Owns the jobs of a store, and the threads that run them. [`Jobs::open`] returns the builder of one.
 ///
@@ -162,7 +163,7 @@ impl Jobs {
             wait(if dispatcher.shared || dispatcher.inline { GRACE } else { Duration::MAX })
         });
         let thread = {
-            let mut thread = self.thread.lock().unwrap_or_else(|broken| broken.into_inner());
+            let mut thread = locked(&self.thread);
             thread.take()
         };
         if let Some(thread) = thread.filter(|_| ended.is_some())

@@ -48,11 +48,6 @@ impl Keyed {
         &self.key
     }
 
-    pub(super) fn client(&self) -> &Client {
-        &self.client
-    }
-
-    /// Checks the length of the key.
     pub(super) fn check(&self) -> Result<(), StoreError> {
         check_name("key", &self.key)
     }
@@ -125,18 +120,11 @@ both! {
     /// # Errors
     ///
     /// If the store could not be changed, or the key is empty or longer than 255 bytes.
-    pub fn cancel(&self) -> Result<bool, StoreError> = |it, caller| it.cancel_by(caller).await;
-}
+    pub fn cancel(&self) -> Result<bool, StoreError> = |it, caller| {
+        it.check()?;
+        it.client.ask(caller, request::cancel_key(it.key.clone())).await
+    };
 
-impl Keyed {
-    pub(super) async fn cancel_by(&self, caller: Caller) -> Result<bool, StoreError> {
-        self.check()?;
-        self.client.ask(caller, request::cancel_key(self.key.clone())).await
-    }
-}
-
-both! {
-    Keyed:
     /// Changes the due time of the pending job of the key. Returns `false` if there is none.
     ///
     /// # Errors
@@ -144,24 +132,11 @@ both! {
     /// As [`Keyed::cancel`], and if the time lies outside of the years 1970 to 9999.
     #[doc(alias("move", "reset"))]
     pub fn reschedule(&self, when: impl Into<When>) -> Result<bool, StoreError> = |it, caller| {
-        it.reschedule_by(caller, when.into()).await
+        it.check()?;
+        let due = it.client.due(caller, when.into()).await?;
+        it.client.ask(caller, request::reschedule_key(it.key.clone(), due)).await
     };
-}
 
-impl Keyed {
-    pub(super) async fn reschedule_by(
-        &self,
-        caller: Caller,
-        when: When,
-    ) -> Result<bool, StoreError> {
-        self.check()?;
-        let due = self.client.due(caller, when).await?;
-        self.client.ask(caller, request::reschedule_key(self.key.clone(), due)).await
-    }
-}
-
-both! {
-    Keyed:
     /// Returns the pending job of the key.
     ///
     /// # Errors
@@ -187,23 +162,11 @@ both! {
     ///
     /// As [`Keyed::get`].
     pub fn remaining(&self) -> Result<Option<Duration>, StoreError> = |it, caller| {
-        it.remaining_by(caller).await
-    };
-}
-
-impl Keyed {
-    pub(super) async fn remaining_by(
-        &self,
-        caller: Caller,
-    ) -> Result<Option<Duration>, StoreError> {
-        let now = self.client.dispatcher.clock.now().wall;
-        let job = self.get_by(caller).await?;
+        let now = it.client.dispatcher.clock.now().wall;
+        let job = it.get_by(caller).await?;
         Ok(job.map(|job| job.due.duration_since(now).unwrap_or_default()))
-    }
-}
+    };
 
-both! {
-    Keyed:
     /// Stores a job that is due now, if this is the first such call for its kind and key in the present period.
     /// Otherwise the result says that nothing was stored, and names the job of the period. Periods count from 1970: one
     /// of an hour begins with each full hour of UTC. So two jobs may be less than a period apart, but no period has
@@ -221,35 +184,23 @@ both! {
         &self,
         period: Duration,
         job: J,
-    ) -> Result<Inserted, InsertError<J>> = |it, caller| it.throttle_by(caller, period, job).await;
-}
-
-impl Keyed {
-    async fn throttle_by<J: Job>(
-        &self,
-        caller: Caller,
-        period: Duration,
-        job: J,
-    ) -> Result<Inserted, InsertError<J>> {
-        if let Err(error) = self.check() {
+    ) -> Result<Inserted, InsertError<J>> = |it, caller| {
+        if let Err(error) = it.check() {
             return Err(InsertError::new(error, job));
         }
-        let now = match self.client().latest(caller).await {
+        let now = match it.client.latest(caller).await {
             Ok(now) => now.millis(),
-            Err(failed) => return Err(InsertError::new(failed.error, job)),
+            Err(error) => return Err(InsertError::new(error, job)),
         };
         let period = period.as_millis().max(1);
         let slot = now.get().unsigned_abs() as u128 / period;
-        let queue = self.client().dispatcher.metrics.about.queue.as_deref().unwrap_or_default();
-        let (kind, length, key) = (J::KIND, J::KIND.len(), self.key());
+        let queue = it.client.dispatcher.metrics.about.queue.as_deref().unwrap_or_default();
+        let (kind, length, key) = (J::KIND, J::KIND.len(), it.key());
         let name = format!("throttle {queue} {period} {slot} {length} {kind} {key}");
         let id = JobId::named(&name);
-        self.client().insert_by(caller, NewJob::new(job).id(id)).await
-    }
-}
+        it.client.insert_by(caller, NewJob::new(job).id(id)).await
+    };
 
-both! {
-    Keyed:
     /// Stores a job that is due once `quiet` has passed without another such call, and at the latest `at_most` after
     /// the first of them: one run for a burst of changes. Each call replaces the pending job of the key, so the data of
     /// the last call counts.
@@ -267,10 +218,6 @@ both! {
         at_most: Duration,
         job: J,
     ) -> Result<JobId, InsertError<J>> = |it, caller| {
-        it.put(caller, debounced(quiet, at_most, job)).await
+        it.put(caller, NewJob::new(job).at(quiet.min(at_most)).debounced(at_most)).await
     };
-}
-
-fn debounced<J>(quiet: Duration, at_most: Duration, job: J) -> NewJob<J> {
-    NewJob::new(job).at(quiet.min(at_most)).debounced(at_most)
 }

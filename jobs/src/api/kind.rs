@@ -65,7 +65,9 @@ both! {
     /// # Errors
     ///
     /// If the store could not be changed.
-    pub fn pause(&self) -> Result<(), StoreError> = |it, caller| it.0.pause_by(caller, None).await;
+    pub fn pause(&self) -> Result<(), StoreError> = |it, caller| {
+        it.0.pause_by(caller, None, true).await
+    };
 
     /// Ends a pause of the queue. A kind that was paused by itself stays so.
     ///
@@ -73,7 +75,7 @@ both! {
     ///
     /// If the store could not be changed.
     pub fn resume(&self) -> Result<(), StoreError> = |it, caller| {
-        it.0.resume_by(caller, None).await
+        it.0.pause_by(caller, None, false).await
     };
 
     /// Says whether the queue is paused.
@@ -93,21 +95,16 @@ impl Queue {
 }
 
 impl Client {
-    pub(super) async fn pause_by(
+    /// Pauses a kind, or the queue, or ends its pause.
+    async fn pause_by(
         &self,
         caller: Caller,
         kind: Option<&str>,
+        pauses: bool,
     ) -> Result<(), StoreError> {
         let now = self.dispatcher.clock.latest().millis();
-        self.set(caller, setting::pause_setting(kind), Some(now.get().to_string())).await
-    }
-
-    pub(super) async fn resume_by(
-        &self,
-        caller: Caller,
-        kind: Option<&str>,
-    ) -> Result<(), StoreError> {
-        self.set(caller, setting::pause_setting(kind), None).await
+        let value = pauses.then(|| now.get().to_string());
+        self.set(caller, setting::pause_setting(kind), value).await
     }
 
     async fn settings_by(&self, caller: Caller) -> Result<setting::QueueSettings, StoreError> {
@@ -149,7 +146,7 @@ both! {
     /// If the store could not be changed, or the name of the kind is empty or longer than 255 bytes.
     pub fn pause(&self) -> Result<(), StoreError> = |it, caller| {
         check_name("kind's name", &it.name)?;
-        it.client.pause_by(caller, Some(&it.name)).await
+        it.client.pause_by(caller, Some(&it.name), true).await
     };
 
     /// Ends a pause of the kind. If the queue is paused too, the kind waits on.
@@ -159,7 +156,7 @@ both! {
     /// As [`Kind::pause`].
     pub fn resume(&self) -> Result<(), StoreError> = |it, caller| {
         check_name("kind's name", &it.name)?;
-        it.client.resume_by(caller, Some(&it.name)).await
+        it.client.pause_by(caller, Some(&it.name), false).await
     };
 
     /// Says whether the kind is paused by itself. A pause of the queue is not counted.
@@ -171,10 +168,7 @@ both! {
         check_name("kind's name", &it.name)?;
         Ok(it.client.settings_by(caller).await?.paused_kinds.contains(&it.name))
     };
-}
 
-both! {
-    Kind:
     /// Lets jobs of the kind pass jobs of other kinds that are due: each counts as if it had become due earlier by
     /// `by`. Zero removes the head start.
     ///
@@ -209,21 +203,12 @@ both! {
     /// [`Builder::max_in_flight`]: crate::Builder::max_in_flight
     #[doc(alias("priority", "urgent"))]
     pub fn head_start(&self, by: Duration) -> Result<(), StoreError> = |it, caller| {
-        it.head_start_by(caller, by).await
-    };
-}
-
-impl Kind {
-    async fn head_start_by(&self, caller: Caller, by: Duration) -> Result<(), StoreError> {
-        check_name("kind's name", &self.name)?;
+        check_name("kind's name", &it.name)?;
         let head_start = HeadStart::new(by)?;
         let value = (!head_start.is_none()).then(|| head_start.to_text());
-        self.client.set(caller, setting::head_start_setting(&self.name), value).await
-    }
-}
+        it.client.set(caller, setting::head_start_setting(&it.name), value).await
+    };
 
-both! {
-    Kind:
     /// Keeps jobs of the kind that complete from now on, with their results, up to the bounds of `keep`:
     /// [`Client::get`] finds them, and [`Client::ended`] lists them. By default no completed job is kept.
     ///

@@ -110,16 +110,12 @@ both! {
     /// As [`Queue::limit`], and as [`Kind::pause`].
     #[doc(alias("concurrency", "semaphore"))]
     pub fn limit(&self, limit: Limit) -> Result<(), StoreError> = |it, caller| {
-        it.limit_by(caller, limit).await
+        let flow = it.its_flow(caller).await?;
+        it.client().put_limit(caller, LimitScope::Flow(flow), limit).await
     };
 }
 
 impl Kind {
-    async fn limit_by(&self, caller: Caller, limit: Limit) -> Result<(), StoreError> {
-        let flow = self.its_flow(caller).await?;
-        self.client().put_limit(caller, LimitScope::Flow(flow), limit).await
-    }
-
     /// Returns the flow of the kind: of its type, or else the stored one.
     pub(super) async fn its_flow(&self, caller: Caller) -> Result<String, StoreError> {
         check_name("kind's name", self.name())?;
@@ -173,17 +169,13 @@ both! {
     /// As [`Queue::limit`], and as [`Kind::pause`].
     #[doc(alias("concurrency_key", "group_concurrency"))]
     pub fn limit_each(&self, limit: Limit) -> Result<(), StoreError> = |it, caller| {
-        it.limit_each_by(caller, limit).await
+        check_name("kind's name", it.name())?;
+        let scope = LimitScope::Each(it.name().to_owned());
+        it.client().put_limit(caller, scope, limit).await
     };
 }
 
 impl Kind {
-    async fn limit_each_by(&self, caller: Caller, limit: Limit) -> Result<(), StoreError> {
-        check_name("kind's name", self.name())?;
-        let scope = LimitScope::Each(self.name().to_owned());
-        self.client().put_limit(caller, scope, limit).await
-    }
-
     /// Returns one partition of the kind. It may have no job.
     #[must_use]
     pub fn partition(&self, name: &str) -> Partition {
@@ -201,7 +193,8 @@ both! {
     /// As [`Queue::limit`], and as [`Kind::pause`]; [`InvalidInput::TooLong`](crate::InvalidInput::TooLong) if the name
     /// of the partition is empty or longer than 255 bytes.
     pub fn limit(&self, limit: Limit) -> Result<(), StoreError> = |it, caller| {
-        it.limit_by(caller, limit).await
+        it.check()?;
+        it.kind.client().put_limit(caller, it.scope(), limit).await
     };
 
     /// Pauses the partition, as [`Kind::pause`] pauses a kind: none of its jobs starts, runs go on, and inserts go
@@ -234,16 +227,10 @@ impl Partition {
         check_name("partition", &self.name)
     }
 
-    async fn limit_by(&self, caller: Caller, limit: Limit) -> Result<(), StoreError> {
-        self.check()?;
-        self.kind.client().put_limit(caller, self.scope(), limit).await
-    }
-
     pub(super) fn client(&self) -> &Client {
         self.kind.client()
     }
 
-    /// Returns the scope of the partition.
     pub(super) fn scope(&self) -> LimitScope {
         let (kind, partition) = (self.kind.name().to_owned(), self.name.clone());
         LimitScope::Partition { kind, partition }
@@ -283,7 +270,10 @@ both! {
     ///
     /// If the store could not be read.
     pub fn limits(&self) -> Result<Vec<LimitInfo>, StoreError> = |it, caller| {
-        it.client().limits_by(caller).await
+        let client = it.client();
+        let stored = client.ask(caller, request::settings()).await?;
+        let now = client.dispatcher.clock.now().millis();
+        client.counted_limits(caller, &stored, limited(&stored, now), now).await
     };
 }
 
@@ -305,7 +295,11 @@ impl Client {
         if let Some(partition) = job.partition.clone() {
             scopes.push(LimitScope::Partition { kind: job.kind.clone(), partition });
         }
-        let found = scopes.into_iter().map(|scope| (limits.of_scope(&scope), scope)).collect();
+        let with_limit = |scope: LimitScope| {
+            let limit = limits.of_scope(&scope);
+            (scope, limit)
+        };
+        let found = scopes.into_iter().map(with_limit).collect();
         let claimed = self.ask(caller, request::claimed()).await?.jobs;
         // A job that is claimed and has not started has its place.
         if claimed.iter().any(|other| other.id == job.id) {
@@ -331,19 +325,12 @@ impl Client {
         Ok(reached)
     }
 
-    async fn limits_by(&self, caller: Caller) -> Result<Vec<LimitInfo>, StoreError> {
-        let stored = self.ask(caller, request::settings()).await?;
-        let now = self.dispatcher.clock.now().millis();
-        let found = limited(&stored, now);
-        self.counted_limits(caller, &stored, found, now).await
-    }
-
     /// Returns these scopes, with the number of their claimed jobs and their times.
     pub(super) async fn counted_limits(
         &self,
         caller: Caller,
         stored: &[(String, String)],
-        found: Vec<(Limit, LimitScope)>,
+        found: Scopes,
         now: Millis,
     ) -> Result<Vec<LimitInfo>, StoreError> {
         if found.is_empty() {
@@ -375,20 +362,20 @@ impl Client {
     async fn with_times(
         &self,
         caller: Caller,
-        found: Vec<(Limit, LimitScope)>,
+        found: Scopes,
         stored: &[(String, String)],
         now: Millis,
     ) -> Result<Vec<LimitInfo>, StoreError> {
         let holds = stored.iter().filter_map(|(name, value)| stored_limits::hold_in(name, value));
         let holds: HashMap<LimitScope, Millis> = holds.filter(|(_, until)| *until > now).collect();
-        let with_rate = found.iter().filter(|(limit, _)| limit.tokens().is_some());
-        let names: Vec<String> = with_rate.map(|(_, scope)| scope.setting()).collect();
+        let with_rate = found.iter().filter(|(_, limit)| limit.tokens().is_some());
+        let names: Vec<String> = with_rate.map(|(scope, _)| scope.setting()).collect();
         let tokens = match names.is_empty() {
             true => Vec::new(),
             false => self.ask(caller, request::tokens(names)).await?,
         };
         let mut tokens = tokens.into_iter();
-        let info = |(limit, scope): (Limit, LimitScope)| {
+        let info = |(scope, limit): (LimitScope, Limit)| {
             let rate = limit.tokens();
             let next = rate.and_then(|rate| {
                 let mut tokens = tokens.next()??;
@@ -408,12 +395,12 @@ impl Client {
 }
 
 /// Returns each scope that has a limit or is held now, in the order of the scopes.
-pub(super) fn limited(stored: &[(String, String)], now: Millis) -> Vec<(Limit, LimitScope)> {
+fn limited(stored: &[(String, String)], now: Millis) -> Scopes {
     let limit = |(name, value): &(String, String)| {
         let limit = Limit::from_text(value).filter(|limit| !limit.is_none())?;
         Some((LimitScope::of_setting(name)?, limit))
     };
-    let mut found: BTreeMap<LimitScope, Limit> = stored.iter().filter_map(limit).collect();
+    let mut found: Scopes = stored.iter().filter_map(limit).collect();
     for (name, value) in stored {
         if let Some((scope, until)) = stored_limits::hold_in(name, value)
             && until > now
@@ -421,7 +408,7 @@ pub(super) fn limited(stored: &[(String, String)], now: Millis) -> Vec<(Limit, L
             found.entry(scope).or_default();
         }
     }
-    found.into_iter().map(|(scope, limit)| (limit, scope)).collect()
+    found
 }
 
 /// Returns the kinds whose flow is not the kind itself, with their flows.
@@ -446,28 +433,18 @@ pub(crate) struct SeenLimit {
     pub(crate) is_paused: bool,
 }
 
-/// The scopes that have something to show, in their order: the queue, flows, each partition of a kind, partitions.
-pub(crate) struct Scopes(pub(crate) Vec<(Limit, LimitScope)>);
-
-impl Scopes {
-    /// Keeps the scopes that the caller shows.
-    pub(crate) fn only(mut self, mut is_shown: impl FnMut(&LimitScope) -> bool) -> Scopes {
-        self.0.retain(|(_, scope)| is_shown(scope));
-        self
-    }
-}
+/// Scopes and their limits, in the order of the scopes: the queue, flows, each partition of a kind, partitions.
+pub(crate) type Scopes = BTreeMap<LimitScope, Limit>;
 
 impl Client {
     /// Returns the scopes among the stored settings that have a limit, are held now, or are paused partitions.
     pub(crate) fn scopes_in(&self, stored: &[(String, String)]) -> Scopes {
         let now = self.dispatcher.clock.now().millis();
-        let found = limited(stored, now).into_iter();
-        let mut found: BTreeMap<LimitScope, Limit> =
-            found.map(|(limit, scope)| (scope, limit)).collect();
+        let mut found = limited(stored, now);
         for scope in stored.iter().filter_map(|(name, _)| stored_limits::pause_in(name)) {
             found.entry(scope).or_default();
         }
-        Scopes(found.into_iter().map(|(scope, limit)| (limit, scope)).collect())
+        found
     }
 
     /// Returns what is shown of these scopes. `kinds`: the gauges of the store.
@@ -488,11 +465,11 @@ impl Client {
         scopes: Scopes,
         kinds: &[KindGauges],
     ) -> Result<Vec<SeenLimit>, StoreError> {
-        if scopes.0.is_empty() {
+        if scopes.is_empty() {
             return Ok(Vec::new());
         }
         let now = self.dispatcher.clock.now().millis();
-        let infos = self.counted_limits(caller, stored, scopes.0, now).await?;
+        let infos = self.counted_limits(caller, stored, scopes, now).await?;
         let flows = flows_in(stored);
         // A file stops counting overdue jobs at about this number. A server counts all of them.
         let overdue: u64 = kinds.iter().map(|kind| kind.overdue).sum();
@@ -594,15 +571,9 @@ both! {
     /// As [`Queue::hold`], and as [`Kind::pause`].
     #[doc(alias("retry_after", "backoff", "rate_limit"))]
     pub fn hold(&self, time: Duration) -> Result<(), StoreError> = |it, caller| {
-        it.hold_by(caller, time).await
+        let flow = it.its_flow(caller).await?;
+        it.client().hold_by(caller, &LimitScope::Flow(flow), time).await
     };
-}
-
-impl Kind {
-    async fn hold_by(&self, caller: Caller, time: Duration) -> Result<(), StoreError> {
-        let flow = self.its_flow(caller).await?;
-        self.client().hold_by(caller, &LimitScope::Flow(flow), time).await
-    }
 }
 
 both! {
@@ -614,13 +585,7 @@ both! {
     /// As [`Queue::hold`], and as [`Partition::limit`].
     #[doc(alias("retry_after", "backoff", "rate_limit"))]
     pub fn hold(&self, time: Duration) -> Result<(), StoreError> = |it, caller| {
-        it.hold_by(caller, time).await
+        it.check()?;
+        it.client().hold_by(caller, &it.scope(), time).await
     };
-}
-
-impl Partition {
-    async fn hold_by(&self, caller: Caller, time: Duration) -> Result<(), StoreError> {
-        self.check()?;
-        self.client().hold_by(caller, &self.scope(), time).await
-    }
 }

@@ -4,7 +4,7 @@
 //! Ground rules:
 //!
 //! - No label has an id, a key, an error or a payload. A label has a kind or the name of a schedule, up to
-//!   [`MOST_KINDS`] of each, so that the number of series has a bound.
+//!   200 of each, so that the number of series has a bound.
 //! - A counter stays under its name. So the kinds of a process are those that it handles, and not those that its
 //!   store has.
 //! - A scope of limits has samples while it has a limit or is held, up to [`MOST_SCOPES_SHOWN`] scopes: the queue, and
@@ -23,7 +23,7 @@ use super::request::{self, Caller};
 use crate::dispatch::metrics::KindStats;
 use crate::store::{KindGauges, StoredSchedule};
 use crate::values::error::StoreError;
-use crate::values::history::{Buckets, MOST_KINDS, OTHER};
+use crate::values::history::{Buckets, Labels};
 use crate::values::node::NodeInfo;
 use crate::values::run_end::Outcome;
 use crate::values::setting::QueueSettings;
@@ -63,32 +63,30 @@ both! {
     ///
     /// If the store could not be read. [`Client::process_metrics`] needs no store.
     #[doc(alias("prometheus", "openmetrics", "scrape"))]
-    pub fn metrics(&self) -> Result<Metrics, StoreError> = |it, caller| it.metrics_by(caller).await;
-}
-
-impl Client {
-    async fn metrics_by(&self, caller: Caller) -> Result<Metrics, StoreError> {
-        let kinds = self.ask(caller, request::gauges()).await?;
-        let nodes = self.ask(caller, request::nodes()).await?;
-        let mut schedules = self.ask(caller, request::schedules()).await?;
+    pub fn metrics(&self) -> Result<Metrics, StoreError> = |it, caller| {
+        let kinds = it.ask(caller, request::gauges()).await?;
+        let nodes = it.ask(caller, request::nodes()).await?;
+        let mut schedules = it.ask(caller, request::schedules()).await?;
         // A paused schedule makes no job at its time. An alert about that would be wrong.
-        let stored = self.ask(caller, request::settings()).await?;
+        let stored = it.ask(caller, request::settings()).await?;
         let settings = QueueSettings::of(&stored);
         schedules.retain(|schedule| !settings.paused_schedules.contains(&schedule.name));
         let mut metrics = Metrics::new();
-        self.store_gauges(&mut metrics, &kinds, &nodes, &schedules);
-        self.limit_gauges(caller, &mut metrics, &stored, &kinds).await?;
-        let groups = self.ask(caller, request::groups(MOST_LISTED)).await?;
+        it.store_gauges(&mut metrics, &kinds, &nodes, &schedules);
+        it.limit_gauges(caller, &mut metrics, &stored, &kinds).await?;
+        let groups = it.ask(caller, request::groups(MOST_LISTED)).await?;
         if !groups.is_empty() {
             let open = groups.iter().filter(|group| group.ended.is_none()).count();
             let (labels, help) =
-                ([("queue", self.queue_name())], "Groups that are not over, of the last 1000.");
+                ([("queue", it.queue_name())], "Groups that are not over, of the last 1000.");
             metrics.gauge("tickwheel_jobs_open_groups", help, &labels, open as f64);
         }
-        metrics.add(self.process_metrics());
+        metrics.add(it.process_metrics());
         Ok(metrics)
-    }
+    };
+}
 
+impl Client {
     /// Returns the counters of this process, without a question to the store. There are none in a process that runs no
     /// jobs.
     #[must_use]
@@ -113,8 +111,7 @@ impl Client {
         schedules: &[StoredSchedule],
     ) {
         let now = self.dispatcher.clock.latest().wall;
-        // On a file an idle node writes nothing, and a file has one node at most.
-        let is_there = |node: &&NodeInfo| !self.dispatcher.shared || node.was_seen_lately(now);
+        let is_there = |node: &&NodeInfo| node.is_there(self.dispatcher.shared, now);
         let nodes: Vec<&NodeInfo> = nodes.iter().filter(is_there).collect();
         let handled: BTreeSet<&str> =
             nodes.iter().flat_map(|node| &node.kinds).map(String::as_str).collect();
@@ -252,26 +249,6 @@ fn histogram(
     metrics.histogram(name, help, labels, of.cumulative(), whole);
 }
 
-/// The names that have labels of their own: the first [`MOST_KINDS`] of them.
-struct Labels<'a>(Option<BTreeSet<&'a str>>);
-
-impl<'a> Labels<'a> {
-    fn of(names: impl Iterator<Item = &'a str>) -> Labels<'a> {
-        let names: BTreeSet<&str> = names.collect();
-        let are_few = names.len() <= MOST_KINDS;
-        // A name that is that of the others is one of them.
-        let own = names.into_iter().filter(|name| *name != OTHER).take(MOST_KINDS).collect();
-        Labels((!are_few).then_some(own))
-    }
-
-    fn label(&self, name: &'a str) -> &'a str {
-        match &self.0 {
-            Some(own) if !own.contains(name) => OTHER,
-            _ => name,
-        }
-    }
-}
-
 /// The most scopes with samples.
 const MOST_SCOPES_SHOWN: usize = 100;
 
@@ -285,10 +262,10 @@ impl Client {
         kinds: &[KindGauges],
     ) -> Result<(), StoreError> {
         let queue = self.queue_name();
-        let scopes = self.scopes_in(stored);
+        let mut scopes = self.scopes_in(stored);
         let of_partitions = partitions(stored, &scopes);
         let mut many = 0;
-        let scopes = scopes.only(|scope| {
+        scopes.retain(|scope, _| {
             many += usize::from(!scope.has_turns());
             !scope.has_turns() && many <= MOST_SCOPES_SHOWN
         });
@@ -336,9 +313,9 @@ impl Client {
 /// stored.
 fn partitions(stored: &[(String, String)], scopes: &Scopes) -> Option<(usize, usize)> {
     let is_partition = |scope: &LimitScope| matches!(scope, LimitScope::Partition { .. });
-    let limited = scopes.0.iter().filter(|(limit, its)| !limit.is_none() && is_partition(its));
+    let limited = scopes.iter().filter(|(its, limit)| !limit.is_none() && is_partition(its));
     let paused = stored.iter().filter(|(name, _)| stored_limits::pause_in(name).is_some()).count();
-    let has_any = scopes.0.iter().any(|(_, scope)| scope.has_turns());
+    let has_any = scopes.keys().any(LimitScope::has_turns);
     has_any.then(|| (limited.count(), paused))
 }
 

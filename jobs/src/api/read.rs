@@ -28,17 +28,10 @@ both! {
     ///
     /// If the store could not be read.
     #[doc(alias("len", "size", "stats"))]
-    pub fn count(&self) -> Result<Counts, StoreError> = |it, caller| it.count_by(caller).await;
-}
+    pub fn count(&self) -> Result<Counts, StoreError> = |it, caller| {
+        it.ask(caller, request::counts()).await
+    };
 
-impl Client {
-    pub(super) async fn count_by(&self, caller: Caller) -> Result<Counts, StoreError> {
-        self.ask(caller, request::counts()).await
-    }
-}
-
-both! {
-    Client:
     /// Returns the dead jobs in groups, by kind and first line of the error: `most` groups at most, those with the
     /// most jobs first. It reads the groups and not the jobs, so it costs the same however many jobs are dead.
     ///
@@ -542,22 +535,14 @@ both! {
     /// If the store could not be read.
     #[doc(alias("explain", "blocked", "stuck"))]
     pub fn why_pending(&self, id: JobId) -> Result<Vec<PendingReason>, StoreError> = |it, caller| {
-        it.why_pending_by(caller, id).await
+        match it.ask(caller, request::get(id)).await? {
+            Some(job) => Ok(it.why_of_by(caller, &[job]).await?.pop().unwrap_or_default()),
+            None => Ok(Vec::new()),
+        }
     };
 }
 
 impl Client {
-    async fn why_pending_by(
-        &self,
-        caller: Caller,
-        id: JobId,
-    ) -> Result<Vec<PendingReason>, StoreError> {
-        match self.ask(caller, request::get(id)).await? {
-            Some(job) => Ok(self.why_of_by(caller, &[job]).await?.pop().unwrap_or_default()),
-            None => Ok(Vec::new()),
-        }
-    }
-
     /// Returns why each of these jobs has not started.
     pub(crate) fn why_of(&self, jobs: &[JobInfo]) -> Result<Vec<Vec<PendingReason>>, StoreError> {
         on_thread(self.why_of_by(Caller::Thread, jobs))

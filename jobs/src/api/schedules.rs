@@ -62,7 +62,7 @@ both! {
     ) -> Result<(), StoreError> = |it, caller| {
         let schedule = every.into();
         check_name("name", name)?;
-        let now = it.latest(caller).await.map_err(|failed| failed.error)?.millis();
+        let now = it.latest(caller).await?.millis();
         let first = schedule.first(now)?;
         let payload = payload(&job)?;
         let (name, kind) = (name.to_owned(), Arc::from(J::KIND));
@@ -166,7 +166,7 @@ both! {
             if !settings.paused_schedules.contains(name) {
                 return Ok(());
             }
-            let now = it.client.latest(caller).await.map_err(|failed| failed.error)?.millis();
+            let now = it.client.latest(caller).await?.millis();
             if schedule.rule == Rule::Unknown && expected <= now {
                 return Err(InvalidInput::UnknownRule(rule_text).into());
             }
@@ -191,7 +191,7 @@ impl Schedules {
         let Some(schedule) = schedules.into_iter().find(|schedule| schedule.name == name) else {
             return Ok(None);
         };
-        let now = self.client.latest(caller).await.map_err(|failed| failed.error)?.millis();
+        let now = self.client.latest(caller).await?.millis();
         let new_id = || JobIds::of_this_process().next(now, Some((&schedule.kind, now)));
         let id = chosen.unwrap_or_else(new_id);
         let occurrence = NewJob {

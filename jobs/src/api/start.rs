@@ -628,7 +628,6 @@ impl Builder {
             commits: 0,
             has_large_log: false,
             answered: 0,
-            ended: Vec::new(),
             wheels: returning.into_iter().chain([blocking]).collect(),
         };
         let thread = std::thread::Builder::new()

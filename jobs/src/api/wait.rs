@@ -13,7 +13,7 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 
 use super::asynchronous::both;
-use super::client::{Client, error_of};
+use super::client::Client;
 use super::insert::NewJob;
 use super::request;
 use super::request::Caller;
@@ -88,19 +88,10 @@ both! {
         &self,
         job: J,
         limit: Duration,
-    ) -> Result<T, CallError> = |it, caller| it.call_by(caller, job, limit).await;
-}
-
-impl Client {
-    pub(super) async fn call_by<J: Job, T: DeserializeOwned>(
-        &self,
-        caller: Caller,
-        job: J,
-        limit: Duration,
-    ) -> Result<T, CallError> {
-        let dispatcher = &self.dispatcher;
+    ) -> Result<T, CallError> = |it, caller| {
+        let dispatcher = &it.dispatcher;
         let is_thread = matches!(caller, Caller::Thread) && is_in_handler_of(dispatcher);
-        if self.waits_for_run() {
+        if it.waits_for_run() {
             return Err(CallError::Refused);
         }
         if is_thread && dispatcher.needs_the_only_thread(J::KIND) {
@@ -108,13 +99,15 @@ impl Client {
         }
         let mut new = NewJob::new(job);
         new.wanted = true;
-        let inserted = self.insert_by(caller, new).await;
+        let inserted = it.insert_by(caller, new).await;
         let id = inserted.map_err(|refused| CallError::Insert(refused.kind().clone()))?.id;
-        let ended = self.wait_by(caller, id, limit).await?;
+        let ended = it.wait_by(caller, id, limit).await?;
         let json = ended.result.as_deref().unwrap_or(b"null");
         serde_json::from_slice(json).map_err(|error| CallError::Result(id, error.to_string()))
-    }
+    };
+}
 
+impl Client {
     pub(super) async fn wait_by(
         &self,
         caller: Caller,
@@ -133,8 +126,7 @@ impl Client {
             let now = dispatcher.clock.now().instant;
             let until = limit.map_or(now + interval, |limit| limit.min(now + interval));
             let waiting = dispatcher.begin_wait(id, key.as_deref(), until);
-            let found = self.request(caller, request::get(id)).await;
-            match found.map_err(|failed| CallError::Store(error_of(failed)))? {
+            match self.ask(caller, request::get(id)).await? {
                 None => return Err(CallError::Gone(id)),
                 Some(job) if job.state == JobState::Completed => return Ok(job),
                 Some(job) if job.state == JobState::Cancelled => {

@@ -25,6 +25,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, bounde
 
 use super::events::wake;
 use crate::values::error::StoreError;
+use crate::values::panics::locked;
 
 /// The dispatcher's end of a call. If it is dropped before an answer, the call ends without one.
 pub(crate) struct Reply<T> {
@@ -51,7 +52,6 @@ pub(crate) struct Shared {
     waker: Mutex<Option<Waker>>,
 }
 
-/// How a call ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum CallEnd<T> {
     Answered(T),
@@ -109,18 +109,14 @@ impl Shared {
     /// Sets the waker of the future that waits.
     pub(crate) fn leave(&self, waker: &Waker) {
         let waker = waker.clone();
-        let before = self.waker().replace(waker);
+        let before = locked(&self.waker).replace(waker);
         drop(before);
     }
 
     /// Wakes the future that waits, if one does.
     pub(crate) fn wake(&self) {
-        let waker = self.waker().take();
+        let waker = locked(&self.waker).take();
         wake(waker.into_iter().collect(), true);
-    }
-
-    fn waker(&self) -> MutexGuard<'_, Option<Waker>> {
-        self.waker.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -213,7 +209,7 @@ impl<T> Call<T> {
     /// The caller stops waiting. If the dispatcher has not taken the call, it is not done.
     pub(crate) fn abandon(&self) {
         let _ = self.shared.leave_waiting(GIVEN_UP);
-        let waker = self.shared.waker().take();
+        let waker = locked(&self.shared.waker).take();
         drop(waker);
     }
 
@@ -311,7 +307,6 @@ impl Alive {
         self.stopped.get().cloned().unwrap_or(StoreError::Closed)
     }
 
-    /// Says whether the dispatcher was stopped.
     pub(crate) fn was_stopped(&self) -> bool {
         self.stopped.get().is_some()
     }
@@ -358,7 +353,7 @@ impl<T> TimedLock<T> {
 
     /// Waits for the value, until `until` if there is one. Returns `None` once that has passed.
     pub(crate) fn lock_until(&self, until: Option<Instant>) -> Option<Guard<'_, T>> {
-        let mut is_taken = unpoisoned(self.is_taken.lock());
+        let mut is_taken = locked(&self.is_taken);
         while *is_taken {
             is_taken = match until {
                 None => unpoisoned(self.freed.wait(is_taken)),
@@ -378,13 +373,13 @@ impl<T> TimedLock<T> {
 
     /// Takes the value if no other thread has it.
     pub(crate) fn try_lock(&self) -> Option<Guard<'_, T>> {
-        let was_taken = core::mem::replace(&mut *unpoisoned(self.is_taken.lock()), true);
+        let was_taken = core::mem::replace(&mut *locked(&self.is_taken), true);
         (!was_taken).then(|| self.guard())
     }
 
     fn guard(&self) -> Guard<'_, T> {
         let turn = LineTurn { is_taken: &self.is_taken, freed: &self.freed };
-        Guard { value: unpoisoned(self.value.lock()), _turn: turn }
+        Guard { value: locked(&self.value), _turn: turn }
     }
 }
 
@@ -409,7 +404,7 @@ impl<T> DerefMut for Guard<'_, T> {
 
 impl Drop for LineTurn<'_> {
     fn drop(&mut self) {
-        *unpoisoned(self.is_taken.lock()) = false;
+        *locked(self.is_taken) = false;
         self.freed.notify_one();
     }
 }

@@ -27,15 +27,16 @@ use std::time::{Duration, Instant};
 
 use super::call::{Alive, Guard, Stage, TimedLock};
 use super::clock::Clock;
-use super::command::{Command, JOBS_PER_STEP, RunEnd};
+use super::command::{Command, JOBS_PER_STEP, RunEnd, answer_all};
 use super::dispatcher_handle::{Helper, Sent, Way};
-use super::events::{Event, OnEvent, OnRun, emit, emit_of_run, report_end, wake};
+use super::events::{OnEvent, OnRun};
 use super::execute::Executor;
-use super::machine::{Machine, StepOutput};
+use super::machine::Machine;
 use super::metrics::Metrics;
 use super::run_state::RunState;
 use crate::store::Store;
 use crate::values::error::StoreError;
+use crate::values::panics::locked;
 use crate::values::time::{Millis, Now};
 
 /// A machine that its callers drive.
@@ -86,7 +87,6 @@ impl Inline {
         }
     }
 
-    /// Makes a step with these commands.
     pub(crate) fn step(&self, commands: &mut Vec<Command>) -> Sent {
         let until = commands.first().and_then(Command::call).and_then(|(_, until)| until);
         match self.step_once(commands, until) {
@@ -131,35 +131,13 @@ impl Inline {
             inner.is_stepping = false;
             (output, ending)
         };
-        let StepOutput {
-            answers, checks, end_waits, events, ended, wakers, wake_at, stopped, ..
-        } = output;
-        wake(wakers, self.has_hooks);
-        for (event, span) in events {
-            emit_of_run(&span, event, &self.metrics, self.on_event.as_ref(), self.has_hooks);
-        }
-        for run in ended {
-            report_end(&run, &self.metrics, self.on_run.as_ref(), self.has_hooks);
-        }
-        if let Some(error) = stopped {
-            self.alive.stop(error.clone());
-            let event = Event::Stopped { error };
-            emit(event, &self.metrics, self.on_event.as_ref(), self.has_hooks);
-        }
-        for (reply, found) in checks {
-            reply.answer(found);
-        }
-        end_waits.into_iter().for_each(|reply| reply.answer(()));
+        let (wake_at, hooks) = (output.wake_at, (self.on_event.as_ref(), self.on_run.as_ref()));
+        let answers = output.tell(&self.metrics, hooks, &self.alive, self.has_hooks);
         let closed = ending.map_or(Ok(()), |(store, executor)| {
             drop(executor);
             store.map_or(Ok(()), Store::close)
         });
-        for (reply, answer) in answers {
-            reply.answer(match &closed {
-                Err(error) => answer.and(Err(error.clone().into())),
-                Ok(()) => answer,
-            });
-        }
+        answer_all(answers, &closed);
         Ok(wake_at)
     }
 
@@ -252,7 +230,7 @@ impl Line {
     }
 
     fn lock(&self) -> MutexGuard<'_, LineState> {
-        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.0.state)
     }
 
     /// Queues the command. Returns whether the caller must lead now.

@@ -7,18 +7,18 @@
 //! - The machine takes no lock for it while no handler sets progress.
 
 use core::any::Any;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use foldhash::HashMap;
 
 use super::call::{self, Stage};
 use crate::store::{Answer, ApplyError, NewJob, Op};
-use crate::values::error::Violation;
+use crate::values::error::{StoreError, Violation};
 use crate::values::fail_and_retry::{ErrorType, Fail, Fate};
 use crate::values::id::{Claim, Fence, JobId};
+use crate::values::panics::{caught, locked};
 use crate::values::time::Millis;
 
 /// How many jobs of callers one step writes, unless a batch of one caller has more: see
@@ -32,7 +32,6 @@ pub(crate) type Answered = Result<Answer, ApplyError>;
 /// Where the answer to a command goes.
 pub(crate) type CommandReply = call::Reply<Answered>;
 
-/// The result of a check.
 pub(crate) type CheckResult = Result<(), Violation>;
 
 /// A command to the dispatcher.
@@ -71,10 +70,7 @@ impl Command {
     /// Returns the ids of the jobs of an insert whose caller does not wait.
     pub(crate) fn buffered_ids(self) -> Vec<JobId> {
         match self {
-            Command::Call { op: Op::Insert(job), reply: None } => vec![job.id],
-            Command::Call { op: Op::InsertMany(jobs), reply: None } => {
-                jobs.iter().map(|job| job.id).collect()
-            }
+            Command::Call { op, reply: None } => op.jobs().iter().map(|job| job.id).collect(),
             _ => Vec::new(),
         }
     }
@@ -100,6 +96,16 @@ impl Command {
     }
 }
 
+/// Answers calls whose store is closed by now: with the error of its close, if it has failed.
+pub(crate) fn answer_all(answers: Vec<(CommandReply, Answered)>, closed: &Result<(), StoreError>) {
+    for (reply, answer) in answers {
+        reply.answer(match closed {
+            Err(error) => answer.and(Err(error.clone().into())),
+            Ok(()) => answer,
+        });
+    }
+}
+
 /// How a run has ended.
 #[derive(Clone, Debug)]
 pub(crate) enum RunEnd {
@@ -116,8 +122,7 @@ impl RunEnd {
             Some(text) => Some((*text).to_owned()),
             None => payload.downcast_ref::<String>().cloned(),
         };
-        // The payload's drop may panic as well.
-        let _ = catch_unwind(AssertUnwindSafe(|| drop(payload)));
+        caught(|| drop(payload));
         let error = match text {
             Some(text) => format!("panicked: {text}"),
             None => "panicked".to_owned(),
@@ -137,7 +142,7 @@ pub(crate) struct Progress {
 
 impl Progress {
     pub(crate) fn set(&self, id: JobId, fence: Fence, value: Vec<u8>) {
-        let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut latest = locked(&self.latest);
         latest.insert((id, fence), value);
         self.is_any.store(true, Ordering::Release);
     }
@@ -147,7 +152,7 @@ impl Progress {
         if !self.is_any.load(Ordering::Acquire) {
             return None;
         }
-        let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut latest = locked(&self.latest);
         self.is_any.store(false, Ordering::Release);
         Some(core::mem::take(&mut latest))
     }

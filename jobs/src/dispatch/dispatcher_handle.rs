@@ -20,9 +20,8 @@
 use core::cell::RefCell;
 use core::future::poll_fn;
 use core::task::{Context, Poll, Waker};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Sender, unbounded};
@@ -41,6 +40,7 @@ use crate::values::error::{StoreError, Violation};
 use crate::values::id::JobId;
 use crate::values::info::Durability;
 use crate::values::job::Headers;
+use crate::values::panics::{caught, locked};
 use crate::values::time::Now;
 
 /// A function of the program that returns headers. It is called on the thread that inserts.
@@ -76,10 +76,20 @@ pub(crate) enum Sent {
     TimedOut,
 }
 
+impl Sent {
+    /// Returns the result of a command for whose answer no caller waits.
+    fn posted(self) -> Result<(), StoreError> {
+        match self {
+            Sent::Yes | Sent::Done => Ok(()),
+            Sent::Closed => Err(StoreError::Closed),
+            Sent::TimedOut => Err(StoreError::Busy),
+        }
+    }
+}
+
 /// How often a lone caller lets other threads run before it sleeps.
 const YIELDS: u32 = 64;
 
-/// The handle to a dispatcher.
 pub(crate) struct DispatcherHandle {
     pub(crate) way: Box<dyn Way>,
     /// There is no dispatcher's thread: callers make the steps.
@@ -224,16 +234,12 @@ impl DispatcherHandle {
         if self.closed.load(Ordering::Acquire) {
             return Err(StoreError::Closed.into());
         }
-        match self.way.send(Command::Call { op, reply: None }) {
-            Sent::Yes | Sent::Done => Ok(()),
-            Sent::Closed => Err(StoreError::Closed.into()),
-            Sent::TimedOut => Err(StoreError::Busy.into()),
-        }
+        Ok(self.way.send(Command::Call { op, reply: None }).posted()?)
     }
 
     /// Sends a command that must not wait. Returns `false` if there is no dispatcher any more.
     pub(crate) fn urge(&self, command: Command) -> bool {
-        matches!(self.way.urge(command), Sent::Yes | Sent::Done)
+        self.way.urge(command).posted().is_ok()
     }
 
     /// Makes the dispatcher poll, and does not wait.
@@ -468,11 +474,7 @@ impl DispatcherHandle {
         let until = self.until();
         let (_reply, call) = call::<()>(until);
         let waiting = WaitingCall::new(self, call, until)?;
-        match waiting.send(Command::Call { op, reply: None }).await {
-            Sent::Yes | Sent::Done => Ok(()),
-            Sent::Closed => Err(StoreError::Closed.into()),
-            Sent::TimedOut => Err(StoreError::Busy.into()),
-        }
+        Ok(waiting.send(Command::Call { op, reply: None }).await.posted()?)
     }
 
     /// The same as [`DispatcherHandle::check`], as a future.
@@ -620,7 +622,7 @@ enum WaitStage {
 impl Helper {
     /// Gives the thread a task, and starts it if it does not run yet. Returns an error after [`Helper::end`].
     pub(crate) fn run(&self, task: Task) -> Result<(), StoreError> {
-        let mut stage = self.stage.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut stage = locked(&self.stage);
         if matches!(*stage, WaitStage::Idle) {
             *stage = WaitStage::Runs(start()?);
         }
@@ -632,15 +634,18 @@ impl Helper {
 
     /// Ends the thread after its last task.
     pub(crate) fn end(&self) {
-        *self.stage.lock().unwrap_or_else(PoisonError::into_inner) = WaitStage::Ended;
+        *locked(&self.stage) = WaitStage::Ended;
     }
 }
 
 fn start() -> Result<Sender<Task>, StoreError> {
     let (sender, tasks) = unbounded::<Task>();
     // A panic ends only its task: the caller that waits for that task gets an error.
-    let done = |task: Task| drop(catch_unwind(AssertUnwindSafe(task)));
-    let work = move || tasks.iter().for_each(done);
+    let work = move || {
+        for task in tasks {
+            caught(task);
+        }
+    };
     let started = std::thread::Builder::new().name("tickwheel-jobs-ask".to_owned()).spawn(work);
     match started {
         Ok(_) => Ok(sender),

@@ -26,12 +26,11 @@ use tickwheel::Wheel;
 
 use super::call::Alive;
 use super::clock::Clock;
-use super::command::{Answered, Command, CommandReply, JOBS_PER_STEP};
-use super::events::{Event, OnEvent, call_hook, emit, emit_of_run, report_end, wake};
+use super::command::{Answered, Command, CommandReply, JOBS_PER_STEP, answer_all};
+use super::events::{Event, OnEvent, call_hook, emit};
 use super::execute::Executor;
 use super::machine::{Machine, StepOutput};
 use super::metrics::Metrics;
-use super::run_state::RunState;
 use super::shared_machine::{LockedMachine, Maintained, Next, POLL_INTERVAL, Room, SharedMachine};
 use crate::values::error::StoreError;
 use crate::values::id::JobId;
@@ -78,8 +77,6 @@ pub(crate) struct Dispatcher {
     pub(crate) has_large_log: bool,
     /// How many callers the last commit answered.
     pub(crate) answered: usize,
-    /// Runs that have ended, and are to be reported: after a panic too.
-    pub(crate) ended: Vec<Arc<RunState>>,
     /// The wheels that hold claimed jobs until their time. They are dropped with the thread.
     pub(crate) wheels: Vec<Wheel>,
 }
@@ -142,28 +139,21 @@ impl Dispatcher {
     /// Gives the program what a step has for it, and the callers their answers. Returns the answers if this was the
     /// last step.
     fn deal_with(&mut self, output: StepOutput) -> Option<Answers> {
-        self.ended.extend(output.ended);
-        wake(output.wakers, true);
-        for (event, span) in output.events {
-            emit_of_run(&span, event, &self.metrics, self.on_event.as_ref(), true);
+        let is_last = output.finished;
+        let answers = self.tell(output);
+        if is_last {
+            return Some(answers);
         }
-        self.report_ends();
-        if let Some(error) = output.stopped {
-            self.alive.stop(error.clone());
-            emit(Event::Stopped { error }, &self.metrics, self.on_event.as_ref(), true);
-        }
-        for (reply, found) in output.checks {
-            reply.answer(found);
-        }
-        output.end_waits.into_iter().for_each(|reply| reply.answer(()));
-        if output.finished {
-            return Some(output.answers);
-        }
-        self.answered = output.answers.len();
-        for (reply, answer) in output.answers {
+        self.answered = answers.len();
+        for (reply, answer) in answers {
             reply.answer(answer);
         }
         None
+    }
+
+    fn tell(&self, output: StepOutput) -> Answers {
+        let hooks = (self.on_event.as_ref(), self.executor.on_run.as_ref());
+        output.tell(&self.metrics, hooks, &self.alive, true)
     }
 
     /// Emits an event if the store's log has become large.
@@ -172,12 +162,6 @@ impl Dispatcher {
         let was_large = core::mem::replace(&mut self.has_large_log, bytes > LARGE_LOG);
         if self.has_large_log && !was_large {
             emit(Event::LogGrows { bytes }, &self.metrics, self.on_event.as_ref(), true);
-        }
-    }
-
-    fn report_ends(&mut self) {
-        for run in core::mem::take(&mut self.ended) {
-            report_end(&run, &self.metrics, self.executor.on_run.as_ref(), true);
         }
     }
 
@@ -298,12 +282,7 @@ impl Dispatcher {
         }
         let (alive, room) = (Arc::clone(&self.alive), Arc::clone(&self.room));
         let commands = self.disband(machine);
-        for (reply, answer) in answers {
-            reply.answer(match &closed {
-                Err(error) => answer.and(Err(error.clone().into())),
-                Ok(()) => answer,
-            });
-        }
+        answer_all(answers, &closed);
         alive.end();
         // A command that comes after this is not read: its caller checks `Alive`.
         commands.try_iter().for_each(drop);
@@ -311,20 +290,18 @@ impl Dispatcher {
     }
 
     /// Ends after a panic: this process writes nothing more, and no end of its runs counts.
-    fn fail(mut self) {
+    fn fail(self) {
         let error = StoreError::Other("the dispatcher has panicked".to_owned());
         self.alive.stop(error.clone());
+        let mut output = StepOutput { stopped: Some(error), ..StepOutput::default() };
         let mut machine = None;
         if let Some(LockedMachine { machine: mut its, store, executor, .. }) = self.machine.take() {
-            let mut wakers = Vec::new();
-            its.tell_all_lost(&mut wakers);
+            its.tell_all_lost(&mut output.wakers);
             drop(store);
-            wake(wakers, true);
-            self.ended.extend(its.interrupt_all(self.clock.now().instant));
+            output.ended = its.interrupt_all(self.clock.now().instant);
             machine = Some((its, executor));
         }
-        self.report_ends();
-        emit(Event::Stopped { error }, &self.metrics, self.on_event.as_ref(), true);
+        drop(self.tell(output));
         let (alive, room) = (Arc::clone(&self.alive), Arc::clone(&self.room));
         let commands = self.disband(machine);
         alive.end();

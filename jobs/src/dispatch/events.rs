@@ -11,7 +11,6 @@
 
 use core::cell::Cell;
 use core::task::Waker;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 #[cfg(feature = "tracing")]
@@ -23,9 +22,10 @@ use super::run_state::Over;
 use super::run_state::RunState;
 use super::spans::RunSpan;
 #[cfg(feature = "tracing")]
-use super::spans::{TARGET, Traces, caught};
+use super::spans::{TARGET, Traces};
 use crate::values::error::StoreError;
 use crate::values::id::JobId;
+use crate::values::panics::caught;
 use crate::values::run_end::{Outcome, RunReport};
 #[cfg(feature = "tracing")]
 use crate::values::trace_context::TraceContext;
@@ -131,10 +131,7 @@ pub(crate) fn is_in_hook() -> bool {
 /// Calls a function of the user's on a dispatcher's thread. Catches its panic.
 pub(crate) fn call_hook(hook: impl FnOnce()) {
     let outer = IN_HOOK.replace(true);
-    if let Err(panic) = catch_unwind(AssertUnwindSafe(hook)) {
-        // The payload's drop may panic as well.
-        let _ = catch_unwind(AssertUnwindSafe(|| drop(panic)));
-    }
+    caught(hook);
     IN_HOOK.set(outer);
 }
 
@@ -142,20 +139,15 @@ pub(crate) fn call_hook(hook: impl FnOnce()) {
 pub(crate) fn call_user(threaded: bool, code: impl FnOnce()) {
     if threaded {
         call_hook(code);
-    } else if let Err(panic) = catch_unwind(AssertUnwindSafe(code)) {
-        // The payload's drop may panic as well.
-        let _ = catch_unwind(AssertUnwindSafe(|| drop(panic)));
+    } else {
+        caught(code);
     }
 }
 
 /// Calls wakers, which are code of the user's, and catches their panics. `threaded`: on a dispatcher's thread.
 pub(crate) fn wake(wakers: Vec<Waker>, threaded: bool) {
     for waker in wakers {
-        if threaded {
-            call_hook(|| waker.wake());
-        } else {
-            let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
-        }
+        call_user(threaded, || waker.wake());
     }
 }
 
@@ -174,9 +166,9 @@ pub(crate) fn emit_of_run(
     threaded: bool,
 ) {
     match &event {
-        Event::Died { .. } => metrics.died(),
-        Event::CommitFailed { .. } => metrics.commit_failed(),
-        Event::LeaseLost { .. } => metrics.lease_lost(),
+        Event::Died { .. } => Metrics::add(&metrics.died),
+        Event::CommitFailed { .. } => Metrics::add(&metrics.failed_commits),
+        Event::LeaseLost { .. } => Metrics::add(&metrics.leases_lost),
         Event::Failed { .. }
         | Event::InsertsDropped { .. }
         | Event::Warning { .. }
@@ -195,7 +187,6 @@ pub(crate) fn emit_of_run(
 impl Event {
     /// Hands the event to the program's subscriber, as one of this span.
     fn trace(&self, span: &tracing::Span) {
-        use super::spans::TARGET;
         use tracing::{Level, event};
         match self {
             Event::Failed { id, kind, error } => event!(

@@ -20,7 +20,7 @@ use core::future::poll_fn;
 use core::sync::atomic;
 use core::task::{Poll, Waker};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use foldhash::HashSet;
@@ -42,6 +42,7 @@ use super::run_state::{RunState, Slot};
 use super::spans::HeldSpan;
 use crate::values::fail_and_retry::{Fail, Fate};
 use crate::values::id::JobId;
+use crate::values::panics::locked;
 use crate::values::time::Millis;
 
 /// Receives the end of a run, and its time.
@@ -226,7 +227,6 @@ impl Executor {
         self.called(called, core::slice::from_ref(&state));
     }
 
-    /// Calls a handler.
     pub(super) fn call(&self, call: impl FnOnce() -> Called) -> std::thread::Result<Called> {
         let in_handler = InHandler::of(&self.dispatcher);
         let called = catch_unwind(AssertUnwindSafe(call));
@@ -443,13 +443,13 @@ impl UnderWay {
     /// Counts a future that has begun.
     #[cfg(feature = "tokio")]
     pub(crate) fn enter(&self) {
-        self.lock().runs += 1;
+        locked(&self.inner).runs += 1;
     }
 
     /// Removes a future from the count, because the end of its run is in the store.
     #[cfg(feature = "tokio")]
     pub(crate) fn leave(&self) {
-        let mut inner = self.lock();
+        let mut inner = locked(&self.inner);
         inner.runs -= 1;
         if inner.runs > 0 {
             return;
@@ -462,12 +462,12 @@ impl UnderWay {
 
     /// Says whether a future is under way.
     pub(crate) fn is_any(&self) -> bool {
-        self.lock().runs > 0
+        locked(&self.inner).runs > 0
     }
 
     /// Blocks this thread until no future is under way.
     pub(crate) fn wait(&self) {
-        let mut inner = self.lock();
+        let mut inner = locked(&self.inner);
         while inner.runs > 0 {
             inner = self.none_left.wait(inner).unwrap_or_else(PoisonError::into_inner);
         }
@@ -477,7 +477,7 @@ impl UnderWay {
     pub(crate) async fn none(&self) {
         poll_fn(|context| {
             let waker = context.waker().clone();
-            let mut inner = self.lock();
+            let mut inner = locked(&self.inner);
             if inner.runs == 0 {
                 return Poll::Ready(());
             }
@@ -487,9 +487,5 @@ impl UnderWay {
             Poll::Pending
         })
         .await;
-    }
-
-    fn lock(&self) -> MutexGuard<'_, ExecutorInner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -50,14 +50,38 @@ pub(crate) struct BatchSize {
     pub(crate) wait: Duration,
 }
 
+impl HandlerCall {
+    /// Decodes the job of each call.
+    pub(crate) fn one<J: Job>(
+        handler: impl Fn(J, Run) -> Called + Send + Sync + 'static,
+    ) -> HandlerCall {
+        HandlerCall::One(Box::new(move |payload, run| match J::decode(payload) {
+            Ok(job) => handler(job, run),
+            Err(error) => Called::Undecodable(undecodable(&*error)),
+        }))
+    }
+
+    /// Decodes the jobs of each batch. A batch of which none decodes is not handled.
+    pub(crate) fn batch<J: Job>(
+        size: BatchSize,
+        handler: impl Fn(Vec<(J, Run)>) -> Called + Send + Sync + 'static,
+    ) -> HandlerCall {
+        let call = move |jobs: Undecoded, not: &mut Vec<NotDecoded>| {
+            let jobs = decoded::<J>(jobs, not);
+            if jobs.is_empty() { Called::Ended(Ok(())) } else { handler(jobs) }
+        };
+        HandlerCall::Batch(size, Box::new(call))
+    }
+}
+
 /// Returns the error of a job whose payload did not decode.
-pub(crate) fn undecodable(error: &(dyn core::error::Error + Send + Sync)) -> String {
+fn undecodable(error: &(dyn core::error::Error + Send + Sync)) -> String {
     InvalidInput::Decode(error.to_string()).to_string()
 }
 
 /// Decodes the payloads of a batch. A payload that does not decode concerns no other job of the batch, so it is noted
 /// and left out; a panic as well.
-pub(crate) fn decoded<J: Job>(jobs: Undecoded, not: &mut Vec<NotDecoded>) -> Vec<(J, Run)> {
+fn decoded<J: Job>(jobs: Undecoded, not: &mut Vec<NotDecoded>) -> Vec<(J, Run)> {
     let mut decoded = Vec::with_capacity(jobs.len());
     for (payload, run) in jobs {
         match catch_unwind(AssertUnwindSafe(|| J::decode(&payload))) {
@@ -173,7 +197,6 @@ impl Handlers {
         self.by_kind.iter()
     }
 
-    /// Returns the flow of each kind.
     pub(crate) fn flows(&self) -> HashMap<Arc<str>, &'static str> {
         self.by_kind.iter().map(|(kind, handler)| (Arc::clone(kind), handler.flow)).collect()
     }

@@ -11,7 +11,7 @@
 
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use foldhash::HashMap;
@@ -19,7 +19,8 @@ use tickwheel::{Histogram, Lateness};
 
 use super::run_state::RunState;
 use crate::store::StoreStats;
-use crate::values::history::{Buckets, MOST_KINDS, OTHER};
+use crate::values::history::{Buckets, Labels, MOST_KINDS, OTHER};
+use crate::values::panics::locked;
 use crate::values::run_end::Outcome;
 
 /// The lateness and the run times of a kind in this process since its jobs were started.
@@ -91,10 +92,6 @@ impl OfKind {
     }
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// The counters behind [`Buckets`].
 #[derive(Default)]
 pub(super) struct CountedBuckets {
@@ -123,15 +120,12 @@ impl CountedBuckets {
 impl KindMetrics {
     /// Makes the counters of these kinds, which are sorted.
     pub(crate) fn new(kinds: &[Arc<str>]) -> KindMetrics {
-        let is_own = |kind: &&Arc<str>| kinds.len() <= MOST_KINDS || &***kind != OTHER;
-        let mut names: Vec<Arc<str>> =
-            kinds.iter().filter(is_own).take(MOST_KINDS).cloned().collect();
-        let mut places: HashMap<Arc<str>, usize> =
-            names.iter().cloned().enumerate().map(|(at, kind)| (kind, at)).collect();
-        if kinds.len() > MOST_KINDS {
-            for kind in kinds {
-                places.entry(Arc::clone(kind)).or_insert(names.len());
-            }
+        let labels = Labels::of(kinds.iter().map(|kind| &**kind));
+        let (mut names, others): (Vec<Arc<str>>, Vec<Arc<str>>) =
+            kinds.iter().cloned().partition(|kind| labels.is_own(kind));
+        let all = names.iter().chain(&others).cloned().enumerate();
+        let places = all.map(|(at, kind)| (kind, at.min(names.len()))).collect();
+        if !others.is_empty() {
             names.push(Arc::from(OTHER));
         }
         let kinds = names.into_iter().map(|kind| (kind, OfKind::default())).collect();
@@ -258,12 +252,12 @@ pub(crate) struct Metrics {
     pub(crate) completed: AtomicU64,
     pub(crate) failed: AtomicU64,
     pub(crate) snoozed: AtomicU64,
-    died: AtomicU64,
-    failed_commits: AtomicU64,
+    pub(crate) died: AtomicU64,
+    pub(crate) failed_commits: AtomicU64,
     commits: AtomicU64,
     syncs: AtomicU64,
     interruptions: AtomicU64,
-    leases_lost: AtomicU64,
+    pub(crate) leases_lost: AtomicU64,
     commit_time: CountedBuckets,
     lateness: Histogram,
     pub(crate) kinds: KindMetrics,
@@ -297,18 +291,6 @@ impl Metrics {
         Metrics::add(&self.started);
         self.lateness.record(late);
         self.kinds.started(kind, late);
-    }
-
-    pub(crate) fn died(&self) {
-        Metrics::add(&self.died);
-    }
-
-    pub(crate) fn commit_failed(&self) {
-        Metrics::add(&self.failed_commits);
-    }
-
-    pub(crate) fn lease_lost(&self) {
-        Metrics::add(&self.leases_lost);
     }
 
     /// Notes the time that a step of the dispatcher, or of a caller in its place, took.

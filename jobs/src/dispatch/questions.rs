@@ -14,7 +14,7 @@
 //! - An answer to such a caller only says: look again. The store alone knows how the job has ended.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Instant;
 
 use foldhash::{HashMap, HashSet};
@@ -24,6 +24,7 @@ use crate::store::{Answer, ApplyError, Batch, Op, Store};
 use crate::values::error::{StoreError, Violation};
 use crate::values::id::JobId;
 use crate::values::info::{JobInfo, JobState};
+use crate::values::panics::locked;
 use crate::values::time::Millis;
 
 /// Opens the store of the jobs once more.
@@ -77,7 +78,6 @@ impl Questions {
         Ok(correct(answer, |id| own.not_started.contains(&id), waiting, own.in_flight))
     }
 
-    /// Checks the whole store.
     pub(crate) fn check(&self) -> Result<(), Violation> {
         let checked = self.with_store(None, |store| Ok(store.check()));
         checked.map_err(|failed| failed.error)?
@@ -179,14 +179,14 @@ impl EndWaits {
     /// Adds a caller that waits for a job, which has this key.
     pub(crate) fn add(&self, id: JobId, key: Option<&str>, reply: Reply<()>) {
         let waiter = Waiter { key: key.map(str::to_owned), reply };
-        let mut waits = self.lock();
+        let mut waits = locked(&self.waits);
         waits.entry(id).or_default().push(waiter);
         self.jobs.store(waits.len(), Ordering::Release);
     }
 
     /// Forgets the callers of a job that have given up.
     pub(crate) fn forget(&self, id: JobId) {
-        let mut waits = self.lock();
+        let mut waits = locked(&self.waits);
         let mut given_up = Vec::new();
         if let Some(of_job) = waits.get_mut(&id) {
             given_up.extend(of_job.extract_if(.., |waiter| waiter.reply.is_given_up()));
@@ -205,7 +205,7 @@ impl EndWaits {
         if self.jobs.load(Ordering::Acquire) == 0 {
             return Vec::new();
         }
-        let mut waits = self.lock();
+        let mut waits = locked(&self.waits);
         let taken = ended.filter_map(|id| waits.remove(&id)).flatten();
         let taken = taken.map(|waiter| waiter.reply).collect();
         self.jobs.store(waits.len(), Ordering::Release);
@@ -217,7 +217,7 @@ impl EndWaits {
         if self.jobs.load(Ordering::Acquire) == 0 {
             return Vec::new();
         }
-        let mut waits = self.lock();
+        let mut waits = locked(&self.waits);
         let mut taken = Vec::new();
         waits.retain(|_, of_job| {
             let has_key = |waiter: &mut Waiter| waiter.key.as_deref() == Some(key);
@@ -226,10 +226,6 @@ impl EndWaits {
         });
         self.jobs.store(waits.len(), Ordering::Release);
         taken
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<JobId, Vec<Waiter>>> {
-        self.waits.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -287,7 +283,7 @@ mod tests {
         assert!(calls[0].try_answer().is_some() && calls[1].try_answer().is_none());
         calls[1].abandon();
         waits.forget(job);
-        assert!(waits.lock().is_empty());
+        assert!(locked(&waits.waits).is_empty());
         assert_eq!(waits.jobs.into_inner(), 0);
     }
 }

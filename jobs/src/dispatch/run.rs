@@ -7,7 +7,7 @@ use core::pin::Pin;
 use core::sync::atomic::Ordering;
 use core::task::{Context, Poll};
 use std::collections::HashMap;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
@@ -18,6 +18,7 @@ use crate::store::Fence;
 use crate::values::fail_and_retry::Fail;
 use crate::values::id::JobId;
 use crate::values::invalid_input::InvalidInput;
+use crate::values::panics::locked;
 use crate::values::run_end::StopReason;
 
 /// The longest result, in bytes of JSON.
@@ -108,7 +109,7 @@ impl Run {
     #[doc(alias("return", "output"))]
     pub fn set_result<T: Serialize + ?Sized>(&self, value: &T) -> Result<(), Fail> {
         let json = json("result", value, RESULT_BYTES)?;
-        *self.state.result.lock().unwrap_or_else(PoisonError::into_inner) = Some(json);
+        *locked(&self.state.result) = Some(json);
         Ok(())
     }
 
@@ -120,7 +121,7 @@ impl Run {
     /// error.
     #[doc(alias("reject", "nack"))]
     pub fn fail(&self, failure: impl Into<Fail>) {
-        let mut noted = self.state.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut noted = locked(&self.state.failure);
         let earlier = noted.replace(failure.into());
         drop(noted);
         drop(earlier);
@@ -223,7 +224,7 @@ impl Future for Cancelled {
             return Poll::Ready(());
         }
         let waker = context.waker().clone();
-        let mut wakers = self.state.wakers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut wakers = locked(&self.state.wakers);
         // `tell` sets the reason under this lock: it sees the waker, or the reason is seen here.
         if self.state.is_told() {
             return Poll::Ready(());

@@ -21,7 +21,7 @@
 
 use core::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use foldhash::{HashMap, HashSet};
 use tickwheel::Scheduler;
@@ -29,6 +29,7 @@ use tickwheel::Scheduler;
 use super::handlers::BatchSize;
 use super::machine::Start;
 use crate::values::id::JobId;
+use crate::values::panics::locked;
 use crate::values::setting::{HeadStart, Rank};
 use crate::values::time::Millis;
 
@@ -67,12 +68,8 @@ impl RunQueue {
         RunQueue { waiting: Mutex::default(), wheel }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(super) fn push(&self, starts: Vec<Start>) {
-        let mut waiting = self.lock();
+        let mut waiting = locked(&self.waiting);
         let with_head_start =
             starts.iter().filter(|start| !start.state.head_start.is_none()).count();
         waiting.with_head_start += with_head_start;
@@ -81,25 +78,24 @@ impl RunQueue {
 
     pub(super) fn push_wait(&self, over: WaitOver) {
         let entry = Entry::WaitOver(over);
-        let mut waiting = self.lock();
+        let mut waiting = locked(&self.waiting);
         waiting.with_head_start += usize::from(entry.has_head_start());
         waiting.by_due.push(Ordered::by_due(entry));
     }
 
     /// Takes the first entry that is due. If none is, returns the earliest due time, or `None` if there is no entry.
     pub(super) fn take_due(&self, now: Millis) -> Result<Entry, Option<Millis>> {
-        self.lock().take_due(now)
+        locked(&self.waiting).take_due(now)
     }
 
-    /// Returns the earliest due time.
     pub(super) fn next_due(&self) -> Option<Millis> {
-        let waiting = self.lock();
+        let waiting = locked(&self.waiting);
         waiting.by_rank.iter().chain(waiting.by_due.peek()).map(Ordered::due).min()
     }
 
     /// Adds the ids of the jobs that have not started and were not withdrawn.
     pub(super) fn add_waiting(&self, ids: &mut HashSet<JobId>) {
-        let waiting = self.lock();
+        let waiting = locked(&self.waiting);
         let jobs = waiting.by_due.iter().chain(&waiting.by_rank);
         let states = jobs.filter_map(|job| match &job.entry {
             Entry::Job(start) => Some(&start.state),
@@ -248,22 +244,20 @@ pub(super) enum Added {
 }
 
 impl Batches {
-    fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, CollectedBatch>> {
-        self.kinds.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Adds a job that is due.
     pub(super) fn add(&self, start: Start, size: BatchSize, now: Millis) -> Added {
         let kind = Arc::clone(&start.state.kind);
-        let (added, withdrawn) =
-            self.lock().entry(kind).or_insert_with(CollectedBatch::empty).add(start, size, now);
+        let (added, withdrawn) = locked(&self.kinds)
+            .entry(kind)
+            .or_insert_with(CollectedBatch::empty)
+            .add(start, size, now);
         drop(withdrawn);
         added
     }
 
     /// Takes the batch whose wait is over, unless it was complete before.
     pub(super) fn take(&self, over: &WaitOver) -> Vec<Start> {
-        match self.lock().get_mut(&over.kind).filter(|batch| batch.number == over.number) {
+        match locked(&self.kinds).get_mut(&over.kind).filter(|batch| batch.number == over.number) {
             Some(batch) => batch.take(),
             None => Vec::new(),
         }
@@ -271,7 +265,7 @@ impl Batches {
 
     /// Adds the ids of the jobs that wait and were not withdrawn.
     pub(super) fn add_waiting(&self, ids: &mut HashSet<JobId>) {
-        let kinds = self.lock();
+        let kinds = locked(&self.kinds);
         let states = kinds.values().flat_map(|batch| &batch.starts).map(|start| &start.state);
         ids.extend(states.filter(|state| state.is_waiting()).map(|state| state.id));
     }

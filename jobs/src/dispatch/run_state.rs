@@ -17,7 +17,7 @@
 
 use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use core::task::Waker;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use super::spans::RunSpan;
@@ -27,6 +27,7 @@ use crate::values::fail_and_retry::{AttemptErrors, ErrorType, Fail};
 use crate::values::id::JobId;
 use crate::values::invalid_input::InvalidInput;
 use crate::values::job::Extra;
+use crate::values::panics::locked;
 use crate::values::run_end::{Outcome, StopReason};
 use crate::values::setting::HeadStart;
 use crate::values::time::Millis;
@@ -222,7 +223,7 @@ impl RunState {
 
     /// Returns the result that the run has set.
     pub(crate) fn result(&self) -> Option<Vec<u8>> {
-        self.result.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        locked(&self.result).clone()
     }
 
     /// Ends the run in a transaction of its handler's, if it is under way. It takes no more follow-ups then.
@@ -242,7 +243,7 @@ impl RunState {
 
     /// Takes the failure that the handler has noted for this run.
     pub(super) fn take_failure(&self) -> Option<Fail> {
-        self.failure.lock().unwrap_or_else(PoisonError::into_inner).take()
+        locked(&self.failure).take()
     }
 
     /// Makes sure that the run never starts. Returns `false` if it has started, or was withdrawn
@@ -256,11 +257,11 @@ impl RunState {
     }
 
     pub(crate) fn set_lease(&self, until: Instant) {
-        *self.lease.lock().unwrap_or_else(PoisonError::into_inner) = Some(until);
+        *locked(&self.lease) = Some(until);
     }
 
     pub(crate) fn lease(&self) -> Option<Instant> {
-        *self.lease.lock().unwrap_or_else(PoisonError::into_inner)
+        *locked(&self.lease)
     }
 
     /// Says whether the lease has ended in this process.
@@ -289,7 +290,7 @@ impl RunState {
     /// Cancels the run; a graver reason replaces a lesser one. Moves the wakers of waiting futures to `wakers`.
     /// They are code of the user's, so the caller wakes them where it holds no lock.
     pub(crate) fn tell(&self, why: StopReason, wakers: &mut Vec<Waker>) {
-        let mut waiting = self.wakers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = locked(&self.wakers);
         self.stop_reason.fetch_max(why as u8, Ordering::AcqRel);
         wakers.append(&mut waiting);
     }
@@ -322,7 +323,7 @@ struct List {
 impl FollowUps {
     /// Adds jobs: all, or none.
     pub(crate) fn add(&self, jobs: Vec<NewJob>) -> Result<(), StoreError> {
-        let mut list = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut list = locked(&self.0);
         let many = list.jobs.as_ref().map_or(0, |jobs| jobs.len()) + jobs.len();
         let added = jobs.iter().map(|job| job.payload.len());
         let bytes = added.fold(list.bytes, usize::saturating_add);
@@ -340,23 +341,23 @@ impl FollowUps {
 
     /// Takes no more.
     pub(crate) fn close(&self) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_closed = true;
+        locked(&self.0).is_closed = true;
     }
 
     /// Returns the jobs, if there are any.
     pub(crate) fn jobs(&self) -> Option<Arc<Vec<NewJob>>> {
-        let list = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let list = locked(&self.0);
         list.jobs.clone().filter(|jobs| !jobs.is_empty())
     }
 
     /// Notes that the store has refused the end of the run.
     pub(crate) fn note_refused(&self) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).was_refused = true;
+        locked(&self.0).was_refused = true;
     }
 
     /// Says whether the store has refused the end of the run before. Its slot is free only once the end is stored:
     /// otherwise a full server would let the process claim ever more.
     pub(crate) fn were_refused(&self) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).was_refused
+        locked(&self.0).was_refused
     }
 }

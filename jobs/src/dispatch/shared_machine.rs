@@ -47,7 +47,7 @@ use core::any::Any;
 use core::task::Waker;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use crossbeam_channel::{SendError, SendTimeoutError, Sender, TrySendError};
@@ -62,6 +62,7 @@ use super::machine::{Machine, StepOutput};
 use super::metrics::Metrics;
 use crate::store::{Store, StoreStats};
 use crate::values::error::StoreError;
+use crate::values::panics::locked;
 use crate::values::time::{Millis, Now};
 
 /// The longest sleep of the dispatcher, and the longest time between two polls.
@@ -224,7 +225,7 @@ impl SharedMachine {
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<LockedMachine>> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.held)
     }
 }
 
@@ -430,7 +431,7 @@ pub(crate) struct Room {
 
 impl Room {
     fn want(&self, waker: Waker) {
-        self.wakers.lock().unwrap_or_else(PoisonError::into_inner).push(waker);
+        locked(&self.wakers).push(waker);
         self.is_wanted.store(true, Ordering::SeqCst);
     }
 
@@ -438,8 +439,7 @@ impl Room {
     pub(crate) fn made(&self) {
         if self.is_wanted.load(Ordering::SeqCst) {
             self.is_wanted.store(false, Ordering::SeqCst);
-            let wakers =
-                core::mem::take(&mut *self.wakers.lock().unwrap_or_else(PoisonError::into_inner));
+            let wakers = core::mem::take(&mut *locked(&self.wakers));
             wake(wakers, true);
         }
     }

@@ -14,13 +14,15 @@
 #[cfg(feature = "tracing")]
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 #[cfg(feature = "tracing")]
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 #[cfg(feature = "tracing")]
 use tracing::{Level, Span};
 
 #[cfg(feature = "tracing")]
 use crate::values::id::JobId;
+#[cfg(feature = "tracing")]
+use crate::values::panics::{caught, locked};
 
 #[cfg(feature = "tracing")]
 /// Returns the context of the current trace, as text. It is called on the thread that inserts.
@@ -89,19 +91,6 @@ impl Traces {
     }
 }
 
-#[cfg(feature = "tracing")]
-/// Calls code of the user's, and catches its panic.
-pub(super) fn caught<T>(call: impl FnOnce() -> T) -> Option<T> {
-    match catch_unwind(AssertUnwindSafe(call)) {
-        Ok(value) => Some(value),
-        Err(panic) => {
-            // The payload's drop may panic as well.
-            let _ = catch_unwind(AssertUnwindSafe(|| drop(panic)));
-            None
-        }
-    }
-}
-
 /// The place of a run's span, which clones share. The default is the span of no run.
 #[derive(Clone, Default)]
 pub(crate) struct RunSpan {
@@ -132,12 +121,11 @@ impl RunSpan {
     pub(crate) fn hold(&self) -> HeldSpan {
         #[cfg(feature = "tracing")]
         if let Some(place) = &self.place {
-            return lock(place).clone();
+            return locked(place).clone();
         }
         HeldSpan::default()
     }
 
-    /// Calls a function in the span.
     pub(crate) fn in_scope<T>(&self, call: impl FnOnce() -> T) -> T {
         self.hold().in_scope(call)
     }
@@ -171,7 +159,7 @@ impl RunSpan {
 
     fn replace(&self, span: HeldSpan) -> HeldSpan {
         match &self.place {
-            Some(place) => core::mem::replace(&mut *lock(place), span),
+            Some(place) => core::mem::replace(&mut *locked(place), span),
             None => HeldSpan::default(),
         }
     }
@@ -191,9 +179,4 @@ impl Drop for HeldSpan {
         let span = self.span.take();
         caught(|| drop(span));
     }
-}
-
-#[cfg(feature = "tracing")]
-fn lock(place: &Mutex<HeldSpan>) -> MutexGuard<'_, HeldSpan> {
-    place.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -14,6 +14,7 @@
 
 use std::time::Duration;
 
+use super::claim::{MOST_INTERRUPTIONS, killed};
 use crate::values::fail_and_retry::AttemptErrors;
 use crate::values::info::JobState;
 use crate::values::run_end::Outcome;
@@ -69,6 +70,49 @@ impl End {
             End::Dead { .. } => Some(Ending::Dead),
             End::Retry { .. } | End::Snoozed { .. } => None,
         }
+    }
+}
+
+/// What the runs of a job have left.
+#[derive(Clone, Default, Debug)]
+pub(crate) struct Tries {
+    pub(crate) failures: u32,
+    /// Interruptions in a row.
+    pub(crate) interruptions: u32,
+    /// How often it failed or was interrupted, also before a retry by hand.
+    pub(crate) attempts: u32,
+    pub(crate) errors: AttemptErrors,
+}
+
+impl Tries {
+    /// Counts a run that has ended so.
+    pub(crate) fn end(&mut self, end: &End) {
+        if let End::Retry { errors, .. } | End::Dead { errors } = end {
+            self.failures = self.failures.saturating_add(1);
+            self.attempts = self.attempts.saturating_add(1);
+            self.errors = errors.clone();
+        }
+        if let End::Retry { .. } | End::Snoozed { .. } = end {
+            self.interruptions = 0;
+        }
+    }
+
+    /// Counts an interruption. Returns whether the job dies of it. `suspect_after`: a job that was interrupted before
+    /// was claimed after this one. That one is the more likely cause, so this one does not die.
+    pub(crate) fn interrupt(&mut self, suspect_after: bool, now: Millis) -> bool {
+        let most = if suspect_after { MOST_INTERRUPTIONS - 1 } else { MOST_INTERRUPTIONS };
+        self.interruptions = self.interruptions.saturating_add(1).min(most);
+        self.attempts = self.attempts.saturating_add(1);
+        let dies = self.interruptions >= MOST_INTERRUPTIONS;
+        if dies {
+            self.errors = self.errors.and(now, self.attempts, "", &killed());
+        }
+        dies
+    }
+
+    /// Begins again, for a dead job that is retried.
+    pub(crate) fn begin_again(&mut self) {
+        (self.failures, self.interruptions) = (0, 0);
     }
 }
 

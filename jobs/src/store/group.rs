@@ -87,6 +87,25 @@ impl Tally {
         }
     }
 
+    /// Seals or cancels the group, unless it has ended. Says whether that changes it.
+    pub(crate) fn change(&mut self, change: impl FnOnce(&mut Tally)) -> Result<bool, GroupError> {
+        if self.ended.is_some() {
+            return Err(GroupError::Ended);
+        }
+        let before = *self;
+        change(self);
+        Ok(*self != before)
+    }
+
+    /// Ends the group if it is over. Says whether it does.
+    pub(crate) fn end_if_over(&mut self, now: Millis) -> bool {
+        let is_over = self.is_over();
+        if is_over {
+            self.ended = Some(now);
+        }
+        is_over
+    }
+
     /// Counts an open member that leaves the group.
     pub(crate) fn leave(&mut self, ending: Ending) {
         *match ending {

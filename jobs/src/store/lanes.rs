@@ -223,7 +223,6 @@ impl Lanes {
         }
     }
 
-    /// Says whether the lane is known.
     #[cfg(feature = "sqlite-unbundled")]
     pub(crate) fn has(&self, kind: &str, partition: &str) -> bool {
         self.kinds.get(kind).is_some_and(|turns| turns.has(partition))

@@ -42,8 +42,10 @@ mod group_model;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-pub(crate) use claim::{ClaimRequest, Claimed, MOST_INTERRUPTIONS, killed};
-pub(crate) use ended::{End, Ending, TRIM_LOOKS, TRIMMED, is_waited_for, kept_until};
+#[cfg(any(feature = "sqlite-unbundled", feature = "redis"))]
+pub(crate) use claim::killed;
+pub(crate) use claim::{ClaimRequest, Claimed, MOST_INTERRUPTIONS};
+pub(crate) use ended::{End, Ending, TRIM_LOOKS, TRIMMED, Tries, is_waited_for, kept_until};
 pub(crate) use group::{NewGroup, Tally};
 pub(crate) use history::HistoryPart;
 pub(crate) use history::RunBuckets;
@@ -315,7 +317,6 @@ pub(crate) enum Op {
     History { kind: Option<String>, from: Millis, to: Millis },
 }
 
-/// The answer to an [`Op`].
 #[derive(Clone, Debug)]
 pub(crate) enum Answer {
     Inserted(Inserted),
@@ -353,6 +354,17 @@ pub(crate) enum Answer {
 }
 
 impl Op {
+    /// Returns the jobs that the operation inserts, unless other jobs keep them out.
+    pub(crate) fn jobs(&self) -> &[NewJob] {
+        match self {
+            Op::Insert(job) => core::slice::from_ref(job),
+            Op::InsertMany(jobs) | Op::AddToGroup(_, jobs) | Op::Occur { jobs, .. } => jobs,
+            Op::InsertGroup(group) => &group.members,
+            Op::Finish(Finish { then: Some(jobs), .. }) => jobs,
+            _ => &[],
+        }
+    }
+
     /// Says whether the operation changes nothing.
     pub(crate) fn is_question(&self) -> bool {
         matches!(

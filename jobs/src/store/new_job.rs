@@ -10,7 +10,6 @@ use crate::values::job::Extra;
 use crate::values::schedule::Schedule;
 use crate::values::time::Millis;
 
-/// A job to insert.
 #[derive(Clone, Debug)]
 pub(crate) struct NewJob {
     pub(crate) id: JobId,
@@ -68,7 +67,6 @@ pub(crate) enum IfTaken {
     Leave,
 }
 
-/// The result of an insert.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Inserted {
     New,
@@ -90,7 +88,6 @@ pub(crate) struct NewSchedule {
     pub(crate) first: Millis,
 }
 
-/// A stored schedule.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct StoredSchedule {
     pub(crate) name: String,

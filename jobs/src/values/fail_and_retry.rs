@@ -394,19 +394,7 @@ fn chain(error: &dyn Error) -> String {
             break;
         }
     }
-    truncated(text)
-}
-
-/// Returns the text, cut at a character's boundary to at most [`ERROR_BYTES`].
-pub(crate) fn truncated(mut text: String) -> String {
-    if text.len() > ERROR_BYTES {
-        let mut end = ERROR_BYTES;
-        while !text.is_char_boundary(end) {
-            end -= 1;
-        }
-        text.truncate(end);
-    }
-    text
+    cut(&text, ERROR_BYTES)
 }
 
 impl fmt::Debug for Fail {
@@ -512,8 +500,8 @@ impl AttemptErrors {
     }
 }
 
-/// Returns at most `bytes` bytes of a text.
-fn cut(text: &str, bytes: usize) -> String {
+/// Returns at most `bytes` bytes of a text, cut at a character's boundary.
+pub(crate) fn cut(text: &str, bytes: usize) -> String {
     let end = (0..=bytes.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
     text[..end.unwrap_or(0)].to_owned()
 }

@@ -4,11 +4,11 @@ use core::fmt;
 use core::str::FromStr;
 use std::time::SystemTime;
 
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
 use super::id::JobId;
 use super::invalid_input::InvalidInput;
-use super::time::rfc3339;
+use super::time::{rfc3339, rfc3339_or_null};
 
 /// The id of a group of jobs: see [`Client::group`](crate::Client::group). It is written as 32 hexadecimal digits, and
 /// read back with [`str::parse`]. The default is the id of no group: all of its digits are zero.
@@ -141,14 +141,4 @@ pub struct GroupInfo {
     pub waits_for_the_dead: bool,
     /// The job that is inserted when the group ends, if the group has a callback.
     pub callback: Option<JobId>,
-}
-
-fn rfc3339_or_null<S: Serializer>(
-    time: &Option<SystemTime>,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    match time {
-        Some(time) => rfc3339(time, serializer),
-        None => serializer.serialize_none(),
-    }
 }

@@ -1,6 +1,7 @@
 //! The history of a queue: what happened in each minute or hour, as a program reads it, with durations counted under
 //! fixed bounds, as monitoring systems read them.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
@@ -79,6 +80,27 @@ impl Buckets {
 pub(crate) const MOST_KINDS: usize = 200;
 /// The name of the further kinds together.
 pub(crate) const OTHER: &str = "other";
+
+/// The names that have labels of their own: the first [`MOST_KINDS`] of them.
+pub(crate) struct Labels<'a>(Option<BTreeSet<&'a str>>);
+
+impl<'a> Labels<'a> {
+    pub(crate) fn of(names: impl Iterator<Item = &'a str>) -> Labels<'a> {
+        let names: BTreeSet<&str> = names.collect();
+        let are_few = names.len() <= MOST_KINDS;
+        // A name that is that of the others is one of them.
+        let own = names.into_iter().filter(|name| *name != OTHER).take(MOST_KINDS).collect();
+        Labels((!are_few).then_some(own))
+    }
+
+    pub(crate) fn is_own(&self, name: &str) -> bool {
+        self.0.as_ref().is_none_or(|own| own.contains(name))
+    }
+
+    pub(crate) fn label(&self, name: &'a str) -> &'a str {
+        if self.is_own(name) { name } else { OTHER }
+    }
+}
 
 /// The length of the time that an entry of a history covers.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

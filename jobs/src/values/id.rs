@@ -31,6 +31,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use siphasher::sip128::{Hasher128, SipHasher13};
 
 use super::invalid_input::InvalidInput;
+use super::panics::locked;
 use super::time::Millis;
 
 /// The id of a durable job: 128 bits, made by the process that inserts the job. It stays the same through
@@ -163,7 +164,7 @@ pub(crate) struct JobIds {
 impl JobIds {
     pub(crate) fn of_this_process() -> JobIds {
         let pid = std::process::id();
-        let mut process = PROCESS.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut process = locked(&PROCESS);
         let random = match *process {
             Some((owner, random)) if owner == pid => random,
             _ => {

@@ -23,7 +23,7 @@ use super::group::GroupId;
 use super::id::JobId;
 use super::invalid_input::InvalidInput;
 use super::job::{Job, Shown};
-use super::time::{Millis, Rfc3339, rfc3339};
+use super::time::{Millis, Rfc3339, rfc3339, rfc3339_or_null};
 
 /// Says which failures cannot undo a change, once the call has returned. It is for jobs in a file. On a server, the
 /// persistence of the server decides. Jobs in memory end with their process.
@@ -326,13 +326,6 @@ pub struct DeadByError {
     pub last_died: Option<SystemTime>,
 }
 
-fn rfc3339_or_null<S: Serializer>(
-    time: &Option<SystemTime>,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    time.map(Rfc3339).serialize(serializer)
-}
-
 /// A schedule as it is in the store. Its serialized form has the fields `name`, `kind`, `rule`, `next`, a time as in
 /// a [`JobInfo`], and `is_paused`.
 #[derive(Clone, PartialEq, Eq, Serialize)]
@@ -412,7 +405,7 @@ impl Payload<'_> {
 }
 
 /// Bytes, printed as hexadecimal digits.
-struct Hex<'a>(&'a [u8]);
+pub(crate) struct Hex<'a>(pub(crate) &'a [u8]);
 
 impl fmt::Display for Hex<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

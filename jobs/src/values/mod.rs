@@ -1,4 +1,5 @@
 pub(crate) mod hook;
+pub(crate) mod panics;
 pub(crate) mod invalid_input;
 pub(crate) mod time;
 #[cfg(feature = "redis")]

@@ -49,6 +49,12 @@ pub struct NodeInfo {
 }
 
 impl NodeInfo {
+    /// Says whether the node counts as there. On a file an idle node writes nothing, so it counts until it is forgotten.
+    /// `shared`: the store is a server, whose nodes say regularly that they are there.
+    pub(crate) fn is_there(&self, shared: bool, now: SystemTime) -> bool {
+        !shared || self.was_seen_lately(now)
+    }
+
     /// Returns its name, for people: `shop-3/4711`. [`AttemptError::node`](crate::AttemptError::node) and
     /// [`JobInfo::node`](crate::JobInfo::node) have it too.
     #[must_use]
@@ -134,7 +140,6 @@ pub(crate) fn name() -> &'static str {
     NAME.get_or_init(|| format!("{}/{}", host(), std::process::id()))
 }
 
-/// Returns the name of this machine.
 fn host() -> &'static str {
     static HOST: OnceLock<String> = OnceLock::new();
     HOST.get_or_init(|| gethostname::gethostname().to_string_lossy().into_owned())

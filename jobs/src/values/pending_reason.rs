@@ -101,9 +101,8 @@ impl PendingReason {
         shared: bool,
         now: SystemTime,
     ) {
-        let handles = |node: &&NodeInfo| {
-            node.kinds.contains(&job.kind) && (!shared || node.was_seen_lately(now))
-        };
+        let handles =
+            |node: &&NodeInfo| node.kinds.contains(&job.kind) && node.is_there(shared, now);
         let nodes: Vec<&NodeInfo> = nodes.iter().filter(handles).collect();
         match nodes.iter().map(|node| node.seen).max() {
             None => reasons.push(PendingReason::NoNode),

@@ -12,8 +12,9 @@
 //!   computes a due time, it asks the server for its time if the last reply is older than [`FRESH`].
 //! - The wall clock of this process has no effect, nor has a change of it.
 
+use super::panics::locked;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// The bounds of a server's clock.
@@ -61,7 +62,7 @@ impl ServerTime {
         let trip = micros(came.saturating_duration_since(sent));
         let middle = micros(sent.saturating_duration_since(self.origin)) + trip / 2;
         let found = Bounds { offset: server_micros - middle, error: trip / 2 + 1, since: came };
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = locked(&self.kept);
         if kept.is_none_or(|kept| found.replaces(kept)) {
             *kept = Some(found);
             self.offset.store(found.offset, Ordering::Relaxed);
@@ -70,7 +71,7 @@ impl ServerTime {
 
     /// Forgets the bounds: the next reply is another server's. Until it comes, the estimate stands.
     pub(crate) fn forget(&self) {
-        *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *locked(&self.kept) = None;
     }
 
     /// Returns the estimated time of the server's clock when the monotonic clock reads `now`.
@@ -82,7 +83,7 @@ impl ServerTime {
 
     /// Returns the latest time that the server's clock may read then.
     pub(crate) fn latest_at(&self, now: Instant) -> SystemTime {
-        let kept = *self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = *locked(&self.kept);
         let error = kept.map_or(0, |kept| kept.error_at(now));
         self.at(now) + Duration::from_micros(u64::try_from(error).unwrap_or(0))
     }

@@ -177,7 +177,6 @@ impl HeadStarts {
     }
 }
 
-/// The settings of a queue.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub(crate) struct QueueSettings {
     pub(crate) is_paused: bool,

@@ -220,12 +220,10 @@ impl Limits {
         Limits((!none).then(|| Arc::new(scopes)))
     }
 
-    /// Says whether nothing is limited.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_none()
     }
 
-    /// Returns the limit of the queue.
     pub(crate) fn of_queue(&self) -> Limit {
         self.0.as_ref().map_or(Limit::none(), |scopes| scopes.queue)
     }
@@ -247,19 +245,16 @@ impl Limits {
         self.0.as_ref()?.holds.partitions.get(kind)?.get(partition).copied()
     }
 
-    /// Returns the flow of a kind.
     pub(crate) fn flow_of<'a>(&'a self, kind: &'a str) -> &'a str {
         let flow = self.0.as_ref().and_then(|scopes| scopes.flow_of.get(kind));
         flow.map_or(kind, |flow| flow)
     }
 
-    /// Returns the limit of a flow.
     pub(crate) fn of_flow(&self, flow: &str) -> Limit {
         let of_flow = self.0.as_ref().and_then(|scopes| scopes.flows.get(flow));
         of_flow.copied().unwrap_or_default()
     }
 
-    /// Says whether a partition is paused.
     pub(crate) fn is_paused(&self, kind: &str, partition: &str) -> bool {
         let Some(scopes) = &self.0 else { return false };
         scopes.paused.get(kind).is_some_and(|paused| paused.contains(partition))
@@ -282,7 +277,6 @@ impl Limits {
         }
     }
 
-    /// Returns the limit of a partition.
     pub(crate) fn of_partition(&self, kind: &str, partition: &str) -> Limit {
         let Some(scopes) = &self.0 else { return Limit::none() };
         let own = scopes.partitions.get(kind).and_then(|own| own.get(partition));

@@ -146,9 +146,16 @@ impl Serialize for Rfc3339 {
     }
 }
 
-/// Serializes a time.
 pub(crate) fn rfc3339<S: Serializer>(time: &SystemTime, serializer: S) -> Result<S::Ok, S::Error> {
     Rfc3339(*time).serialize(serializer)
+}
+
+/// Serializes a time that may be absent.
+pub(crate) fn rfc3339_or_null<S: Serializer>(
+    time: &Option<SystemTime>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    time.map(Rfc3339).serialize(serializer)
 }
 
 /// Returns year, month and day of the day with this number, counted from 1970-01-01. The algorithm is

@@ -146,11 +146,6 @@ struct Asked {
     dead: HashMap<String, u64>,
 }
 
-/// Says whether a node counts as alive. On a file or in memory an idle node says nothing, and there is one at most.
-pub(super) fn is_there(view: &View, node: &NodeInfo) -> bool {
-    !view.is_on_server() || node.was_seen_lately(view.present().to_system())
-}
-
 impl View {
     /// Returns at most `most` kinds, from the one behind `after` on: [`Kinds::next`]. A list by jobs has no `after`.
     ///
@@ -193,7 +188,7 @@ impl View {
         let gauges = self.gauges()?.into_iter().map(|kind| (kind.kind.clone(), kind)).collect();
         let settings = QueueSettings::of(&self.stored_settings()?);
         let mut nodes = self.client.nodes()?;
-        nodes.retain(|node| is_there(self, node));
+        nodes.retain(|node| self.is_there(node));
         Ok(Asked { now: self.present(), settings, nodes, gauges, groups, dead })
     }
 
@@ -308,7 +303,7 @@ impl View {
         gauges: &[KindGauges],
     ) -> Result<(Limits, Vec<Vec<LimitRow>>), StoreError> {
         let stored = self.stored_settings()?;
-        let scopes = self.client.scopes_in(&stored);
+        let mut scopes = self.client.scopes_in(&stored);
         let flows = flows_in(&stored);
         let of_kind = |name: &str| {
             let flow = flows.get(name).copied().unwrap_or(name);
@@ -316,9 +311,9 @@ impl View {
         };
         let wanted: HashSet<LimitScope> =
             kinds.iter().flat_map(|(name, _)| of_kind(name)).collect();
-        let total = scopes.0.len();
+        let total = scopes.len();
         let mut place = 0;
-        let scopes = scopes.only(|scope| {
+        scopes.retain(|scope, _| {
             place += 1;
             place <= most || wanted.contains(scope)
         });

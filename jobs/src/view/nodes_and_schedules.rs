@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::kinds_and_limits::is_there;
+use super::overview::is_missed;
 use super::queue::View;
 use super::values::Time;
 use crate::api::request;
@@ -14,8 +14,6 @@ use crate::values::time::Millis;
 
 /// How many occurrences of a schedule are shown.
 const NEXT: usize = 5;
-/// An occurrence that is late by more than this was missed.
-const MISSED_MS: i64 = 2_000;
 
 /// Schedules of a queue.
 #[derive(Clone, Default, Debug, Serialize)]
@@ -162,7 +160,7 @@ impl View {
         let mut nodes = self.client.nodes()?;
         nodes.sort_by_key(|node| core::cmp::Reverse(node.seen));
         let total = nodes.len() as u64;
-        let alive = nodes.iter().filter(|node| is_there(self, node)).count() as u64;
+        let alive = nodes.iter().filter(|node| self.is_there(node)).count() as u64;
         let row = |node: crate::values::node::NodeInfo| NodeRow {
             is_quiet: !node.was_seen_lately(now.to_system()),
             host: node.host,
@@ -241,7 +239,7 @@ impl ScheduleRow {
             rule: schedule.rule_text.clone(),
             in_words: in_words(schedule),
             next: next.into_iter().map(Time).collect(),
-            is_missed: !is_paused && now.get() - schedule.next.get() > MISSED_MS,
+            is_missed: is_missed(schedule, is_paused, now),
             is_paused,
         }
     }

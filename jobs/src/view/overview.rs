@@ -5,7 +5,6 @@ use std::time::SystemTime;
 use serde::Serialize;
 
 use super::history::{HistoryRow, MINUTES, Rates};
-use super::kinds_and_limits::is_there;
 use super::queue::View;
 use super::values::Time;
 use crate::store::{KindGauges, StoredSchedule};
@@ -98,6 +97,11 @@ pub enum About {
     Overdue(String),
 }
 
+/// Says whether a schedule has missed an occurrence: nothing has made it though it was due for a while.
+pub(super) fn is_missed(schedule: &StoredSchedule, is_paused: bool, now: Millis) -> bool {
+    !is_paused && now.get() - schedule.next.get() > OVERDUE_MS
+}
+
 impl View {
     /// Returns the figures of the queue.
     ///
@@ -110,7 +114,7 @@ impl View {
         let minutes = self.minutes(None, now)?;
         let last_full = &minutes[MINUTES - 2];
         let nodes = client.nodes()?;
-        let nodes: Vec<_> = nodes.iter().filter(|node| is_there(self, node)).collect();
+        let nodes: Vec<_> = nodes.iter().filter(|node| self.is_there(node)).collect();
         let settings = QueueSettings::of(&self.stored_settings()?);
         let mut view = Overview {
             now: Time(now),
@@ -172,9 +176,8 @@ impl View {
             warn("lost_claims", text, cure, About::Nodes);
         }
         if view.schedules > 0 && !view.is_paused {
-            let late = view.now.ms() - OVERDUE_MS;
             let is_missed = |it: &&StoredSchedule| {
-                it.next.get() < late && !settings.paused_schedules.contains(&it.name)
+                is_missed(it, settings.paused_schedules.contains(&it.name), view.now.0)
             };
             let missed = self.stored_schedules()?.iter().filter(is_missed).count() as u64;
             if missed > 0 {

@@ -12,6 +12,7 @@ use crate::api::client::Client;
 use crate::api::jobs::Jobs;
 use crate::api::request;
 use crate::values::error::StoreError;
+use crate::values::node::NodeInfo;
 use crate::values::time::Millis;
 
 /// Asks for the rows of one queue. A clone is cheap.
@@ -89,6 +90,11 @@ impl View {
     /// Returns the settings of the queue as they are stored.
     pub(super) fn stored_settings(&self) -> Result<Vec<(String, String)>, StoreError> {
         self.client.answer_of(request::settings())
+    }
+
+    /// Says whether a node counts as alive.
+    pub(super) fn is_there(&self, node: &NodeInfo) -> bool {
+        node.is_there(self.is_on_server(), self.present().to_system())
     }
 
     pub(super) fn is_on_server(&self) -> bool {

@@ -3,14 +3,13 @@
 //! A part on which the program's function panics is hidden and marked. The other parts of the job and the other jobs
 //! are shown.
 
-use core::panic::AssertUnwindSafe;
-use std::panic::catch_unwind;
 use std::sync::Arc;
 
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::values::info::{JobInfo, respaced};
+use crate::values::info::{Hex, JobInfo, respaced};
+use crate::values::panics::caught;
 
 /// How many of the digits of an id a list shows: its time and its number within the millisecond, in which the ids of a
 /// process differ. A search takes them.
@@ -94,7 +93,7 @@ impl Redactor {
                 };
             }
             (Err(_), Ok(text)) => (Value::String(text.to_owned()), true),
-            (Err(_), Err(_)) => (Value::String(hex(bytes)), false),
+            (Err(_), Err(_)) => (Value::String(Hex(bytes).to_string()), false),
         };
         self.apply(kind, part, &mut value);
         match (value, is_text) {
@@ -132,7 +131,7 @@ impl Redactor {
                 Err(end) if end.error_len().is_none() => {
                     Text::Plain(String::from_utf8_lossy(&bytes[..end.valid_up_to()]).into_owned())
                 }
-                Err(_) => Text::Bytes(hex(&bytes[..SHOWN_CHARS])),
+                Err(_) => Text::Bytes(Hex(&bytes[..SHOWN_CHARS]).to_string()),
             },
         };
         let (text, format) = match text {
@@ -205,27 +204,10 @@ impl Redactor {
     }
 }
 
-/// Calls the program's code, and returns nothing if it panics.
-fn caught<T>(call: impl FnOnce() -> T) -> Option<T> {
-    let drop_payload = |payload| {
-        // The drop of a payload may panic as well. What that panic has carried is never dropped.
-        catch_unwind(AssertUnwindSafe(|| drop(payload))).unwrap_or_else(core::mem::forget);
-    };
-    catch_unwind(AssertUnwindSafe(call)).map_err(drop_payload).ok()
-}
-
 /// Returns at most this many characters of a text, and whether some are missing.
 pub(crate) fn cut(text: &str, most: usize) -> (String, bool) {
     match text.char_indices().nth(most) {
         Some((end, _)) => (text[..end].to_owned(), true),
         None => (text.to_owned(), false),
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    use core::fmt::Write;
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }

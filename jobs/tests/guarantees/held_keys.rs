@@ -4,8 +4,8 @@
 use std::sync::mpsc;
 
 use tickwheel_jobs::{
-    Builder, Cancel, Durability, Fail, InsertErrorKind, JobId, JobState, Jobs, NewJob, Retry,
-    StoreError, Until,
+    Builder, Cancel, Durability, Fail, GroupError, InsertErrorKind, JobId, JobState, Jobs, NewJob,
+    Retry, StoreError, Until,
 };
 
 use super::support::*;
@@ -213,6 +213,24 @@ fn buffered_insert_under_a_key_says_whether_it_was_stored() {
         let id = JobId::named("buffered");
         assert!(jobs.insert_job(NewJob::new(close(6)).at(HOUR).id(id)).unwrap().is_new);
         assert!(!jobs.insert_job(NewJob::new(close(6)).at(HOUR).id(id)).unwrap().is_new);
+    });
+}
+
+/// P14: At `Buffered` a new member of a group waits for its answer too, beyond the first commit of 256 members as well.
+#[test]
+fn buffered_member_of_a_group_says_whether_it_was_stored() {
+    let (_folder, path) = file();
+    let builder = Jobs::open(path).unwrap().durability(Durability::Buffered);
+    while_it_runs(builder, |jobs, first| {
+        let group = jobs.group().open().unwrap();
+        let members = (2..302).map(|order| NewJob::new(close(order)).at(HOUR));
+        let ids = group.add_all(members.chain([held(302)])).unwrap();
+        assert_eq!((ids.len(), ids[300]), (301, first));
+        assert!(ids.iter().filter(|id| **id == first).count() == 1);
+        group.seal().unwrap();
+        let refused = group.add(HOUR, close(303)).unwrap_err();
+        let sealed = StoreError::Group(GroupError::Sealed);
+        assert_eq!(*refused.kind(), InsertErrorKind::Store(sealed));
     });
 }
 

@@ -3,15 +3,15 @@
 use std::sync::Arc;
 
 use super::claims::{Suspect, TRIAL};
-use super::commands::{again, inserted_by};
+use super::commands::again;
 use super::commit::{Commit, EndedRun, FollowUp, error_of};
-use super::{FIRST_RETRY, LONGEST_RETRY, Machine, Start, StepOutput};
+use super::{LONGEST_RETRY, Machine, Start, StepOutput};
 use crate::dispatch::command::{Command, CommandReply};
 use crate::dispatch::events::Event;
 use crate::dispatch::questions::{correct, seen_by_others};
 use crate::dispatch::run_state::{RunState, Slot};
 use crate::store::{
-    self, Answer, ApplyError, Claimed, Finish, Inserted, NewJob, Op, StoredSchedule, Unreadable,
+    self, Answer, ApplyError, Claimed, Finish, Inserted, Op, StoredSchedule, Unreadable,
 };
 use crate::values::error::StoreError;
 use crate::values::id::JobId;
@@ -186,7 +186,7 @@ impl Machine {
             Answer::Refused(error) => {
                 if reply.is_none() {
                     self.backlog.unstored.note_dropped(&error);
-                    effects.dropped.extend(inserted_by(&op));
+                    effects.dropped.extend(op.jobs().iter().map(|job| job.id));
                     output.emit(Event::CommitFailed { error: error.clone() });
                 }
                 output.refuse(reply, error.into());
@@ -368,11 +368,8 @@ impl Machine {
         now: Millis,
         output: &mut StepOutput,
     ) {
-        let wait =
-            FIRST_RETRY.saturating_mul(1 << self.commits.failures.min(16)).min(LONGEST_RETRY);
-        self.commits.failures = self.commits.failures.saturating_add(1);
+        let wait = self.commits.retry_later(now);
         self.commits.last_failure = Some(failed.error.clone());
-        self.commits.retry_at = Some(now.plus(wait));
         self.own_work.load_schedules = true;
         output.emit(Event::CommitFailed { error: failed.error.clone() });
         // Other programs had the lock until the limit of the first caller. Callers with a later limit wait on.
@@ -399,7 +396,7 @@ impl Machine {
                 }
                 FollowUp::Answer(None) => {
                     self.backlog.unstored.note_dropped(&failed.error);
-                    lost.extend(inserted_by(&op));
+                    lost.extend(op.jobs().iter().map(|job| job.id));
                 }
                 FollowUp::Ended(EndedRun { id, fence, at, .. })
                     if self.time_limits.overrun.contains_key(&(id, fence)) =>
@@ -440,13 +437,10 @@ fn is_repeated(then: &FollowUp, error: &StoreError) -> bool {
 
 /// Returns the keys whose jobs an operation may have ended: it has cancelled or replaced them.
 fn ended_keys<'a>(op: &'a Op, answer: &Answer) -> impl Iterator<Item = &'a str> {
-    let (key, jobs): (_, &[NewJob]) = match (op, answer) {
-        (Op::CancelKey(key), Answer::Changed(true)) => (Some(key), &[]),
-        (Op::Insert(job), Answer::Inserted(Inserted::New)) => (None, core::slice::from_ref(job)),
-        (Op::InsertMany(jobs) | Op::AddToGroup(_, jobs), Answer::InsertedMany(_)) => (None, jobs),
-        (Op::InsertGroup(group), Answer::InsertedMany(_)) => (None, &group.members),
-        (Op::Finish(Finish { then: Some(jobs), .. }), Answer::InsertedMany(_)) => (None, jobs),
-        _ => (None, &[]),
+    let (key, jobs) = match (op, answer) {
+        (Op::CancelKey(key), Answer::Changed(true)) => (Some(key), &[][..]),
+        (_, Answer::Inserted(Inserted::New) | Answer::InsertedMany(_)) => (None, op.jobs()),
+        _ => (None, &[][..]),
     };
     let of_jobs = jobs.iter().filter_map(|job| job.key.as_ref().map(|(key, _)| key));
     key.into_iter().chain(of_jobs).map(|key| &**key)

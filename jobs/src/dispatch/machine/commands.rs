@@ -25,7 +25,7 @@ use crate::store::{
     Answer, ApplyError, End, Finish, IfTaken, Inserted, NewJob, Op, RunBuckets, Store,
 };
 use crate::values::error::{StoreError, Violation};
-use crate::values::fail_and_retry::{Fail, Fate, truncated};
+use crate::values::fail_and_retry::{ERROR_BYTES, Fail, Fate, cut};
 use crate::values::id::JobId;
 use crate::values::job::group_of;
 use crate::values::node;
@@ -177,13 +177,6 @@ impl Machine {
                     output.answer(reply, Answer::Inserted(Inserted::Taken(holder)));
                     return;
                 }
-                self.withdraw_holder(job, commit);
-            }
-            Op::InsertMany(jobs) | Op::AddToGroup(_, jobs) => {
-                jobs.iter().for_each(|job| self.withdraw_holder(job, commit));
-            }
-            Op::InsertGroup(group) => {
-                group.members.iter().for_each(|job| self.withdraw_holder(job, commit));
             }
             Op::PutSchedule(_) | Op::DropSchedule(_) => self.own_work.load_schedules = true,
             // Read in the same commit, so that the pause holds here once its call has returned.
@@ -192,6 +185,7 @@ impl Machine {
             }
             _ => {}
         }
+        op.jobs().iter().for_each(|job| self.withdraw_holder(job, commit));
         let is_setting = matches!(op, Op::PutSetting { .. } | Op::Hold { .. });
         let flush = matches!(op, Op::Flush);
         commit.synced |= flush || self.settings.synced && reply.is_some() && !op.is_question();
@@ -306,17 +300,18 @@ impl Machine {
             its_own.unwrap_or_else(of_kind)
         };
         let kind = || run.kind.to_string();
-        let and = |error: &str| run.errors.and(at, run.attempt, node::name(), error);
+        let noted = |error: &str| {
+            let error = cut(error, ERROR_BYTES);
+            (run.errors.and(at, run.attempt, node::name(), &error), error)
+        };
         let died = |error: &str| {
-            let error = truncated(error.to_owned());
-            let errors = and(&error);
+            let (errors, error) = noted(error);
             (End::Dead { errors }, Some(Event::Died { id, kind: kind(), error }))
         };
         let again = |wait: Option<Duration>, error: &str| match wait {
             None => died(error),
             Some(wait) => {
-                let error = truncated(error.to_owned());
-                let errors = and(&error);
+                let (errors, error) = noted(error);
                 let event = Event::Failed { id, kind: kind(), error };
                 (End::Retry { due: at.plus(wait), errors }, Some(event))
             }
@@ -442,15 +437,6 @@ impl Machine {
     /// commit are.
     pub(super) fn tries_again(&self, kept: usize, error: &StoreError) -> bool {
         kept < MOST_BUFFERED && self.closing.asked.is_none() && *error != StoreError::Overtaken
-    }
-}
-
-/// Returns the ids of the jobs that an operation inserts.
-pub(super) fn inserted_by(op: &Op) -> Vec<JobId> {
-    match op {
-        Op::Insert(job) => vec![job.id],
-        Op::InsertMany(jobs) => jobs.iter().map(|job| job.id).collect(),
-        _ => Vec::new(),
     }
 }
 

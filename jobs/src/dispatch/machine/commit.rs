@@ -11,20 +11,20 @@
 //!   it and refused. A call that waits behind the batch is refused in either case.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use foldhash::HashSet;
 
 use super::{FIRST_RETRY, LONGEST_RETRY, Machine, StepOutput, commands};
-use crate::dispatch::command::{Command, CommandReply, RunEnd};
-use crate::dispatch::events::Event;
+use crate::dispatch::call::Alive;
+use crate::dispatch::command::{Answered, Command, CommandReply, RunEnd};
+use crate::dispatch::events::{Event, OnEvent, OnRun, emit, emit_of_run, report_end, wake};
+use crate::dispatch::metrics::Metrics;
 use crate::dispatch::run_state::{RunError, RunState, Slot};
 use crate::dispatch::spans::RunSpan;
-use crate::store::{
-    Answer, ApplyError, Batch, ClaimRequest, Fence, Finish, Inserted, NewJob, Op, Store,
-};
+use crate::store::{Answer, ApplyError, Batch, ClaimRequest, Fence, Finish, Inserted, Op, Store};
 use crate::values::error::StoreError;
-use crate::values::fail_and_retry::{ErrorType, Fail, Fate, truncated};
+use crate::values::fail_and_retry::{ERROR_BYTES, ErrorType, Fail, Fate, cut};
 use crate::values::id::JobId;
 use crate::values::run_end::Outcome;
 use crate::values::time::{Millis, Now};
@@ -148,6 +148,33 @@ fn each_of(op: &Op) -> &[Op] {
 }
 
 impl StepOutput {
+    /// Tells the program what the step has done, answers checks and waits, and returns the answers of the calls.
+    /// `threaded`: on a dispatcher's thread.
+    pub(crate) fn tell(
+        self,
+        metrics: &Metrics,
+        (on_event, on_run): (Option<&OnEvent>, Option<&OnRun>),
+        alive: &Alive,
+        threaded: bool,
+    ) -> Vec<(CommandReply, Answered)> {
+        wake(self.wakers, threaded);
+        for (event, span) in self.events {
+            emit_of_run(&span, event, metrics, on_event, threaded);
+        }
+        for run in self.ended {
+            report_end(&run, metrics, on_run, threaded);
+        }
+        if let Some(error) = self.stopped {
+            alive.stop(error.clone());
+            emit(Event::Stopped { error }, metrics, on_event, threaded);
+        }
+        for (reply, found) in self.checks {
+            reply.answer(found);
+        }
+        self.end_waits.into_iter().for_each(|reply| reply.answer(()));
+        self.answers
+    }
+
     pub(super) fn answer(&mut self, reply: Option<CommandReply>, answer: Answer) {
         self.answers.extend(reply.map(|reply| (reply, Ok(answer))));
     }
@@ -158,28 +185,12 @@ impl StepOutput {
 
     /// Counts the jobs that an operation has inserted.
     pub(super) fn count_inserts(&mut self, op: &Op, answer: &Answer) {
-        match (op, answer) {
-            (Op::Insert(job), Answer::Inserted(Inserted::New)) => self.count_insert(&job.kind),
-            (Op::InsertMany(jobs) | Op::AddToGroup(_, jobs), Answer::InsertedMany(taken)) => {
-                self.count_all(jobs, taken)
-            }
-            (Op::InsertGroup(group), Answer::InsertedMany(taken)) => {
-                self.count_all(&group.members, taken);
-            }
-            (Op::Finish(Finish { then: Some(jobs), .. }), Answer::InsertedMany(taken)) => {
-                self.count_all(jobs, taken);
-            }
-            (Op::Occur { jobs, .. }, Answer::Changed(true)) => {
-                jobs.iter().for_each(|job| self.count_insert(&job.kind));
-            }
-            _ => {}
-        }
-    }
-
-    /// Counts these jobs, but for those that were not inserted.
-    fn count_all(&mut self, jobs: &[NewJob], taken: &[(usize, JobId)]) {
-        let taken: HashSet<usize> = taken.iter().map(|(at, _)| *at).collect();
-        let inserted = jobs.iter().enumerate().filter(|(at, _)| !taken.contains(at));
+        let taken: HashSet<usize> = match answer {
+            Answer::Inserted(Inserted::New) | Answer::Changed(true) => HashSet::default(),
+            Answer::InsertedMany(taken) => taken.iter().map(|(at, _)| *at).collect(),
+            _ => return,
+        };
+        let inserted = op.jobs().iter().enumerate().filter(|(at, _)| !taken.contains(at));
         inserted.for_each(|(_, job)| self.count_insert(&job.kind));
     }
 
@@ -237,16 +248,16 @@ pub(super) fn error_of(end: RunEnd, outcome: Outcome) -> Option<RunError> {
         RunEnd::Failed(Fail { error, of_type, .. }) => (error, of_type),
         RunEnd::Undecodable(error) => (error, ErrorType::UNDECODABLE),
     };
-    has_failed.then(|| RunError { text: truncated(text), of_type })
+    has_failed.then(|| RunError { text: cut(&text, ERROR_BYTES), of_type })
 }
 
 /// A commit that has no answer yet.
 pub(super) struct Unsettled {
-    number: u64,
-    commit: Commit,
-    claim: Option<ClaimRequest>,
+    pub(super) number: u64,
+    pub(super) commit: Commit,
+    pub(super) claim: Option<ClaimRequest>,
     /// The error of the last attempt. Its `unknown` is set if the outcome of any attempt is unknown.
-    failed: ApplyError,
+    pub(super) failed: ApplyError,
 }
 
 /// The commits of this machine.
@@ -267,24 +278,25 @@ pub(super) struct Commits {
     pub(super) last_failure: Option<StoreError>,
 }
 
+impl Commits {
+    /// Sets the time of the next attempt, which is the later the more commits have failed. Returns how long it is.
+    pub(super) fn retry_later(&mut self, now: Millis) -> Duration {
+        let wait = FIRST_RETRY.saturating_mul(1 << self.failures.min(16)).min(LONGEST_RETRY);
+        self.failures = self.failures.saturating_add(1);
+        self.retry_at = Some(now.plus(wait));
+        wait
+    }
+}
+
 impl Machine {
-    pub(super) fn keep_unsettled(
+    /// Keeps a commit without an answer, to try it again.
+    pub(super) fn try_later(
         &mut self,
-        number: u64,
-        commit: Commit,
-        claim: Option<ClaimRequest>,
-        failed: ApplyError,
+        unsettled: Unsettled,
         present: Now,
         output: &mut StepOutput,
     ) {
-        self.try_later(Unsettled { number, commit, claim, failed }, present, output);
-    }
-
-    fn try_later(&mut self, unsettled: Unsettled, present: Now, output: &mut StepOutput) {
-        let wait =
-            FIRST_RETRY.saturating_mul(1 << self.commits.failures.min(16)).min(LONGEST_RETRY);
-        self.commits.failures = self.commits.failures.saturating_add(1);
-        self.commits.retry_at = Some(present.millis().plus(wait));
+        self.commits.retry_later(present.millis());
         output.emit(Event::CommitFailed { error: unsettled.failed.error.clone() });
         self.commits.unsettled = Some(unsettled);
         self.answer_impatient(present, output);
@@ -397,6 +409,51 @@ impl Machine {
             }
             Command::Poll | Command::Wake => {}
             other => self.commits.waiting.push(other),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dispatch::machine::fixture::{at, job};
+    use crate::store::{End, NewGroup};
+    use crate::values::group::GroupId;
+
+    /// Each job that an operation has inserted is counted, and none that another job has kept out.
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "some instant to count from")]
+    fn every_job_that_an_operation_has_inserted_is_counted() {
+        let present = at(Instant::now(), Duration::ZERO);
+        let jobs = || vec![job(1, present), job(2, present)];
+        let (id, other) = (GroupId::from_u128(1), JobId::from_u128(9));
+        let new = NewGroup {
+            id,
+            members: jobs(),
+            callback: None,
+            is_sealed: true,
+            waits_for_the_dead: false,
+        };
+        let end = Finish::of(other, Fence::new(1, 0), End::Completed);
+        let end = Finish { then: Some(Arc::new(jobs())), ..end };
+        let occur =
+            Op::Occur { name: String::new(), expected: Millis::ZERO, jobs: jobs(), next: None };
+        let all = || Answer::InsertedMany(Vec::new());
+        let ops = [
+            (Op::Insert(job(1, present)), Answer::Inserted(Inserted::New), 1),
+            (Op::Insert(job(1, present)), Answer::Inserted(Inserted::Known), 0),
+            (Op::InsertMany(jobs()), Answer::InsertedMany(vec![(1, other)]), 1),
+            (Op::AddToGroup(id, jobs()), all(), 2),
+            (Op::InsertGroup(Box::new(new)), all(), 2),
+            (occur, Answer::Changed(true), 2),
+            (Op::Finish(end), all(), 2),
+            (Op::Cancel(other), Answer::Changed(true), 0),
+        ];
+        for (op, answer, many) in ops {
+            let mut output = StepOutput::default();
+            output.count_inserts(&op, &answer);
+            let counted: u64 = output.inserted.iter().map(|(_, jobs)| *jobs).sum();
+            assert_eq!(counted, many, "{op:?}");
         }
     }
 }

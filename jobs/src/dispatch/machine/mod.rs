@@ -29,7 +29,7 @@ use std::time::{Duration, Instant};
 
 use claims::{Runs, StoredSettings};
 use commands::{Backlog, Closing};
-use commit::{Commit, Commits};
+use commit::{Commit, Commits, Unsettled};
 use foldhash::HashMap;
 use leases::Leases;
 use own_work::{OwnWork, Told};
@@ -208,7 +208,8 @@ impl Machine {
                 self.committed(commit, outcome, present, &mut output);
             }
             Err(failed) if failed.again => {
-                self.keep_unsettled(number, commit, claim, failed, present, &mut output);
+                let unsettled = Unsettled { number, commit, claim, failed };
+                self.try_later(unsettled, present, &mut output);
                 self.finish_step(present, None, &mut output);
             }
             Err(failed) => {

@@ -10,11 +10,10 @@ use super::{EndedEntry, JobRecord, KeptJob, Memory};
 use crate::store::history::Figure;
 use crate::store::{
     Answer, End, Ending, Finish, IfTaken, Inserted, JobSet, MOST_EACH, NewGroup, NewJob,
-    NewSchedule, Page, PageRequest, StoredSchedule, TRIM_LOOKS, TRIMMED, Tally, is_waited_for,
-    kept_until,
+    NewSchedule, Page, PageRequest, StoredSchedule, TRIM_LOOKS, TRIMMED, Tally, Tries,
+    is_waited_for, kept_until,
 };
 use crate::values::error::{StoreError, Violation};
-use crate::values::fail_and_retry::AttemptErrors;
 use crate::values::group::{GroupError, GroupId, GroupInfo};
 use crate::values::id::JobId;
 use crate::values::info::{Cancel, JobInfo, JobState};
@@ -29,7 +28,7 @@ impl KeptJob {
     fn bytes(&self) -> usize {
         let extra = self.record.extra.as_ref().map_or(0, |extra| extra.to_bytes().len());
         let result = self.result.as_ref().map_or(0, Vec::len);
-        self.record.payload.len() + result + self.record.errors.as_text().len() + extra
+        self.record.payload.len() + result + self.record.tries.errors.as_text().len() + extra
     }
 }
 
@@ -60,7 +59,7 @@ impl Memory {
                 } else {
                     if let Some(record) = self.alive.get(&holder) {
                         let its = record.extra.as_deref();
-                        (due, extra) = new.replacing(record.due, its, record.attempts);
+                        (due, extra) = new.replacing(record.due, its, record.tries.attempts);
                     }
                     self.cancelled(holder, now);
                 }
@@ -71,11 +70,8 @@ impl Memory {
         let record = JobRecord {
             kind: Arc::clone(&new.kind),
             due,
-            failures: 0,
-            interruptions: 0,
-            attempts: 0,
+            tries: Tries::default(),
             key: new.key.as_ref().map(|(key, _)| key.clone()),
-            errors: AttemptErrors::default(),
             callers_id: new.callers_id,
             extra,
             payload: new.payload.clone(),
@@ -237,8 +233,7 @@ impl Memory {
         self.ended.remove(&id);
         record.extra = self.retry_member(id, record.extra);
         record.due = due;
-        record.failures = 0;
-        record.interruptions = 0;
+        record.tries.begin_again();
         if let Some(key) = &record.key {
             self.keys.insert(key.clone(), id);
         }
@@ -265,30 +260,17 @@ impl Memory {
                 let run = (finish.took, finish.result.clone());
                 self.end(id, Ending::Completed, run, finish.keep, now);
             }
-            End::Retry { due, errors } => {
+            End::Retry { due, .. } | End::Snoozed { due } => {
                 self.end_claim(id);
                 if let Some(record) = self.alive.get_mut(&id) {
                     record.due = *due;
-                    record.failures = record.failures.saturating_add(1);
-                    record.interruptions = 0;
-                    record.attempts = record.attempts.saturating_add(1);
-                    record.errors = errors.clone();
+                    record.tries.end(end);
                 }
                 self.wait(id);
             }
-            End::Snoozed { due } => {
-                self.end_claim(id);
+            End::Dead { .. } => {
                 if let Some(record) = self.alive.get_mut(&id) {
-                    record.due = *due;
-                    record.interruptions = 0;
-                }
-                self.wait(id);
-            }
-            End::Dead { errors } => {
-                if let Some(record) = self.alive.get_mut(&id) {
-                    record.failures = record.failures.saturating_add(1);
-                    record.attempts = record.attempts.saturating_add(1);
-                    record.errors = errors.clone();
+                    record.tries.end(end);
                 }
                 self.bury(id, finish.took, now);
             }
@@ -434,14 +416,13 @@ impl Memory {
         change: impl FnOnce(&mut Tally),
     ) -> Answer {
         let Some(group) = self.groups.get_mut(&id) else { return refused(GroupError::Unknown) };
-        let before = group.tally;
-        if before.ended.is_some() {
-            return refused(GroupError::Ended);
+        match group.tally.change(change) {
+            Err(error) => refused(error),
+            Ok(has_changed) => {
+                self.end_if_over(id, now);
+                Answer::Changed(has_changed)
+            }
         }
-        change(&mut group.tally);
-        let has_changed = group.tally != before;
-        self.end_if_over(id, now);
-        Answer::Changed(has_changed)
     }
 
     /// Counts a new job as a member of its group, if it has one.
@@ -505,10 +486,10 @@ impl Memory {
 
     /// Ends a group if it is over: inserts its callback.
     fn end_if_over(&mut self, id: GroupId, now: Millis) {
-        let Some(group) = self.groups.get_mut(&id).filter(|group| group.tally.is_over()) else {
+        let Some(group) = self.groups.get_mut(&id) else { return };
+        if !group.tally.end_if_over(now) {
             return;
-        };
-        group.tally.ended = Some(now);
+        }
         let Some(mut callback) = group.callback.take() else { return };
         callback.due = callback.due.max(now);
         self.ended.remove(&callback.id);

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use super::{ClaimRecord, JobRecord, LaneKey, Memory, fence_of};
 use crate::store::lanes::{self, Lanes, Opens};
-use crate::store::{ClaimRequest, Claimed};
+use crate::store::{ClaimRequest, Claimed, Tries};
 use crate::values::id::JobId;
 use crate::values::job::partition_of;
 use crate::values::setting::Rank;
@@ -109,7 +109,7 @@ impl Memory {
                 }
                 let last = if lanes.is_limited(kind) { request.now } else { until };
                 if handled.contains(kind) && !closed.contains(kind) && due <= last {
-                    let interruptions = alive[&id].interruptions;
+                    let interruptions = alive[&id].tries.interruptions;
                     if interruptions == 0 || request.clone().admits(interruptions) {
                         break Some(((request.rank(kind, due), id), due, kind));
                     }
@@ -121,7 +121,7 @@ impl Memory {
             let is_first =
                 |first: &FirstOfLane| first_plain.is_none_or(|(rank, ..)| first.rank < rank);
             if let Some(FirstOfLane { rank: (_, id), lane, due }) = first.filter(is_first) {
-                if !request.admits(alive[&id].interruptions) {
+                if !request.admits(alive[&id].tries.interruptions) {
                     *suspects_wait = Some(until);
                     lanes.pass_over(&lane.0, &lane.1);
                     continue;
@@ -132,7 +132,7 @@ impl Memory {
                 leave_lane(in_lanes, lanes, &lane, due, id);
                 chosen.push((due, id));
             } else if let Some(((_, id), due, kind)) = first_plain {
-                request.admits(alive[&id].interruptions);
+                request.admits(alive[&id].tries.interruptions);
                 request.takes(kind, lanes.has_rate(kind));
                 lanes.claimed((id, kind, None));
                 chosen.push((due, id));
@@ -150,15 +150,16 @@ impl Memory {
         let claim = ClaimRecord { asked: false, progress: None, order: self.claimed, at: now };
         self.claims.insert(id, claim);
         let record = &self.alive[&id];
+        let Tries { failures, interruptions, attempts, errors } = record.tries.clone();
         Claimed {
             id,
             kind: Arc::clone(&record.kind),
             due,
-            failures: record.failures,
-            interruptions: record.interruptions,
-            attempts: record.attempts,
+            failures,
+            interruptions,
+            attempts,
             key: record.key.clone(),
-            errors: record.errors.clone(),
+            errors,
             extra: record.extra.clone(),
             payload: record.payload.clone(),
             fence: fence_of(self.starts, self.claimed),
@@ -205,7 +206,7 @@ impl Memory {
         };
         let waits = |(due, id): &(Millis, JobId)| {
             self.suspects_wait.is_some_and(|until| *due <= until)
-                && self.alive[id].interruptions > 0
+                && self.alive[id].tries.interruptions > 0
         };
         // The first time at which a claim may take one of these jobs. Of each kind, only the first job counts.
         let first = |jobs: &BTreeMap<(Millis, JobId), Arc<str>>,

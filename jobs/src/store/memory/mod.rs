@@ -19,13 +19,12 @@ use changes::GroupRecord;
 use super::history::{Figure, Noted};
 use super::lanes::Lanes;
 use super::{
-    Answer, ApplyError, Batch, BatchOutcome, Ending, Fence, MOST_INTERRUPTIONS, Op, Page,
-    PollResult, Store, StoreStats, StoredSchedule, Tally, killed,
+    Answer, ApplyError, Batch, BatchOutcome, Ending, Fence, Op, Page, PollResult, Store,
+    StoreStats, StoredSchedule, Tally, Tries,
 };
 use crate::store::history::{self, Rows};
 use crate::store::{HistoryPart, KindGauges};
 use crate::values::error::{StoreError, Violation};
-use crate::values::fail_and_retry::AttemptErrors;
 use crate::values::group::GroupId;
 use crate::values::id::JobId;
 use crate::values::info::{Counts, DeadByError, JobInfo, JobState, Number};
@@ -104,12 +103,8 @@ struct ClaimRecord {
 struct JobRecord {
     kind: Arc<str>,
     due: Millis,
-    failures: u32,
-    interruptions: u32,
-    /// How often it failed or was interrupted, also before a retry by hand.
-    attempts: u32,
+    tries: Tries,
     key: Option<String>,
-    errors: AttemptErrors,
     callers_id: bool,
     extra: Option<Box<Extra>>,
     payload: Vec<u8>,
@@ -118,13 +113,14 @@ struct JobRecord {
 impl JobRecord {
     fn info(&self, id: JobId, state: JobState) -> JobInfo {
         let shown = self.extra.as_deref().map_or_else(Shown::default, Shown::of);
+        let Tries { failures, interruptions, attempts, errors } = &self.tries;
         JobInfo {
-            failures: self.failures,
-            attempt: state.attempts(self.attempts),
-            interruptions: self.interruptions,
+            failures: *failures,
+            attempt: state.attempts(*attempts),
+            interruptions: *interruptions,
             key: self.key.clone(),
             payload: self.payload.clone(),
-            ..JobInfo::new(id, self.kind.to_string(), state, self.due, &self.errors, shown)
+            ..JobInfo::new(id, self.kind.to_string(), state, self.due, errors, shown)
         }
     }
 }
@@ -323,19 +319,14 @@ impl Store for Memory {
         for (id, ClaimRecord { asked, .. }) in claims.into_iter().rev() {
             let Some(record) = self.alive.get_mut(&id) else { continue };
             self.interruptions += 1;
-            let was_suspect = record.interruptions > 0;
-            let most = if suspect_after { MOST_INTERRUPTIONS - 1 } else { MOST_INTERRUPTIONS };
-            suspect_after |= was_suspect;
+            let was_suspect = record.tries.interruptions > 0;
             if asked {
+                suspect_after |= was_suspect;
                 self.cancelled(id, now);
                 continue;
             }
-            record.interruptions = record.interruptions.saturating_add(1).min(most);
-            record.attempts = record.attempts.saturating_add(1);
-            let dies = record.interruptions >= MOST_INTERRUPTIONS;
-            if dies {
-                record.errors = record.errors.and(now, record.attempts, "", &killed());
-            }
+            let dies = record.tries.interrupt(suspect_after, now);
+            suspect_after |= was_suspect;
             self.note(id, if dies { Figure::Dead } else { Figure::Interrupted });
             match dies {
                 true => {
@@ -401,7 +392,6 @@ impl Memory {
         }
     }
 
-    /// Returns the gauges of each kind.
     fn gauges(&self, now: Millis) -> Vec<KindGauges> {
         let of = |kind: &Arc<str>| (kind.to_string(), KindGauges::default());
         let mut kinds: BTreeMap<String, KindGauges> = self.kinds.iter().map(of).collect();
@@ -423,7 +413,7 @@ impl Memory {
     fn dead_by_error(&self, most: usize) -> Vec<DeadByError> {
         let mut groups: BTreeMap<(String, String), Vec<Millis>> = BTreeMap::new();
         for (_, at, kept) in self.kept(Ending::Dead) {
-            let error = kept.record.errors.first_line();
+            let error = kept.record.tries.errors.first_line();
             groups.entry((kept.record.kind.to_string(), error)).or_default().push(at);
         }
         let group = |((kind, error), deaths): (_, Vec<Millis>)| DeadByError {

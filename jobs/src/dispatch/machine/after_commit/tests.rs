@@ -8,7 +8,7 @@ use crate::dispatch::command::{Answered, RunEnd};
 use crate::dispatch::machine::commands::MOST_BUFFERED;
 use crate::dispatch::machine::fixture::{Fails, KIND, at, job, settings};
 use crate::dispatch::spans::RunSpan;
-use crate::store::{Batch, IfTaken, Store};
+use crate::store::{Batch, IfTaken, NewJob, Store};
 use crate::values::setting::pause_setting;
 
 const SECOND: Duration = Duration::from_secs(1);
