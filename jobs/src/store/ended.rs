@@ -3,7 +3,8 @@
 //! Ground rules:
 //!
 //! - A store keeps one entry for each id that it remembers: all of a job that is dead or that is kept, or the id
-//!   alone if its caller chose it. Each entry has one date, after which a purge removes it.
+//!   alone if its caller chose it. Each entry has one date, after which a purge removes it. A server has both entries for
+//!   a job with a chosen id.
 //! - A dead job and an id are kept for `Builder::keep_dead`. A job that completed is kept if its kind asks for it, up
 //!   to a number, an age and a size, or for [`WANTED_KEPT`] if a caller waits for it.
 //! - A kind that has more than it keeps loses its oldest jobs. One that completes removes [`TRIMMED`] at most, so that
@@ -25,7 +26,7 @@ use crate::values::time::Millis;
 pub(crate) const WANTED_KEPT: Duration = Duration::from_secs(60);
 
 /// How many kept jobs of a kind one that completes removes, at most, and at how many of the oldest it looks for them.
-/// The numbers are those of the scripts.
+/// The scripts remove as many. They look at no other job: one on whose end a caller waits has a list of its own there.
 pub(crate) const TRIMMED: usize = 2;
 pub(crate) const TRIM_LOOKS: usize = 8;
 

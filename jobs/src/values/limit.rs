@@ -22,7 +22,7 @@
 //!   Each rate has a line of its own, every claim takes a token of each line, and a claim waits for the line of its own
 //!   rate alone. So each rate holds for the claims of its program, counting those of all. A line that is new begins
 //!   with what is used up of the others: as many tokens, and at most a period.
-//! - `store/redis/scripts/tokens.lua` has the same rules, and keeps the same text.
+//! - `store/redis/scripts/limits.lua` has the same rules, and keeps the same text.
 
 use core::time::Duration;
 

@@ -80,9 +80,9 @@ fn run_whose_record_is_gone_can_end() {
     drop((jobs, driver));
 }
 
-/// A dead job without a record cannot be retried, and can be deleted.
+/// A dead job without a record can be neither retried nor deleted. `check` finds it, and it goes at its date.
 #[test]
-fn dead_job_without_a_record_is_deleted_but_not_retried() {
+fn dead_job_without_a_record_goes_at_its_date() {
     let server = Server::start();
     let dies = |_: Order, _: &Run| Err(Fail::dead("dies"));
     let (jobs, driver) = open(&server).handle(dies).manual().unwrap();
@@ -93,7 +93,11 @@ fn dead_job_without_a_record_is_deleted_but_not_retried() {
         remove_record(&server, id);
     }
     assert!(!jobs.retry(ids[0]).unwrap());
-    assert!(jobs.delete(ids[1]).unwrap());
+    assert!(!jobs.delete(ids[1]).unwrap());
+    let found = jobs.check().unwrap_err().to_string();
+    assert!(found.contains("R9"), "{found}");
+    driver.set_wall(driver.wall_now() + 100 * 24 * HOUR);
+    driver.advance(Duration::from_secs(601));
     let counts = jobs.count().unwrap();
     assert_eq!((counts.pending, counts.dead), (0, 0), "{counts:?}");
     jobs.check().unwrap();

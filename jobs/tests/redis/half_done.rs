@@ -232,7 +232,10 @@ fn operations_are_not_half_done_if_a_key_has_another_type() {
                 cmd.query(&mut server.connection()).unwrap()
             };
             let mut placed = of("ZRANGE", "run");
-            placed.extend(of("ZRANGE", "due:order").into_iter().chain(of("ZRANGE", "ended")));
+            placed.extend(of("ZRANGE", "due:order"));
+            // The id of a dead job is near the end of its list.
+            let lists = of("ZRANGE", "ended").into_iter();
+            placed.extend(lists.map(|list| list[list.len() - 20..list.len() - 4].to_vec()));
             assert_eq!(of("HKEYS", "jobs"), placed, "a claim, {name}");
             assert_eq!(of("HKEYS", "fence"), of("ZRANGE", "run"), "a claim, {name}");
         }

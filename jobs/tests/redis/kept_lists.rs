@@ -1,9 +1,9 @@
-//! Lists of kept jobs: completed jobs that share one member of `over` and one date.
+//! Lists of jobs that have ended: completed jobs share one member of `over` and one date.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use tickwheel_jobs::{Builder, Client, JobId, JobState, Jobs, Keep, NewJob, Run};
+use tickwheel_jobs::{Builder, CallError, Client, JobId, JobState, Jobs, Keep, NewJob, Run};
 
 use crate::scenarios::Mail;
 use crate::server::{Server, wait_until};
@@ -42,12 +42,12 @@ fn wait_for_all(jobs: &Jobs) {
     });
 }
 
-/// The members of `over` that are lists, and how many ids each has.
+/// The members of `over` that are lists of completed jobs, and how many ids each has.
 fn lists(server: &Server) -> Vec<(Vec<u8>, usize)> {
     let over: Vec<Vec<u8>> = redis::cmd("ZRANGEBYLEX")
         .arg("tw:{jobs}:over")
-        .arg("[l")
-        .arg("(m")
+        .arg("[1")
+        .arg("(2")
         .query(&mut server.connection())
         .unwrap();
     let ids = |list: &Vec<u8>| (list.len() - 14 - usize::from(list[1])) / 16;
@@ -83,7 +83,7 @@ fn jobs_that_complete_together_share_a_member_and_a_date() {
     assert_eq!(sizes.iter().sum::<usize>(), 100);
     assert!(sizes.iter().all(|ids| (1..=40).contains(ids)), "{sizes:?}");
     assert!(sizes.iter().any(|ids| *ids > 1), "{sizes:?}");
-    assert_eq!((dates(&server), counter(&server, "listed:mail")), (sizes.len() as u64, 100));
+    assert_eq!((dates(&server), counter(&server, "kept:mail")), (sizes.len() as u64, 100));
     let mut found = kept(&jobs);
     found.sort_unstable();
     wanted.sort_unstable();
@@ -100,14 +100,14 @@ fn deleted_job_leaves_its_list() {
     let bytes = counter(&server, "kept_bytes:mail");
     assert!(jobs.delete(ids[7]).unwrap());
     assert!(!jobs.delete(ids[7]).unwrap());
-    assert_eq!((kept(&jobs).len(), counter(&server, "listed:mail")), (29, 29));
+    assert_eq!((kept(&jobs).len(), counter(&server, "kept:mail")), (29, 29));
     assert_eq!(bytes - counter(&server, "kept_bytes:mail"), 1);
     jobs.check().unwrap();
     for id in &ids {
         jobs.delete(*id).unwrap();
     }
     assert_eq!((lists(&server).len(), dates(&server)), (0, 0));
-    assert_eq!((counter(&server, "listed:mail"), counter(&server, "kept_bytes:mail")), (0, 0));
+    assert_eq!((counter(&server, "kept:mail"), counter(&server, "kept_bytes:mail")), (0, 0));
     jobs.check().unwrap();
 }
 
@@ -123,7 +123,7 @@ fn bound_cuts_through_a_list() {
         // Those of this round are the latest: all that stay are among them, or they all stay.
         let number = latest.iter().filter(|id| found.contains(id)).count();
         assert_eq!(number, latest.len().min(25));
-        assert_eq!(counter(&server, "listed:mail"), 25);
+        assert_eq!(counter(&server, "kept:mail"), 25);
         jobs.check().unwrap();
     }
     jobs.kind::<Mail>().keep_completed(Keep::last(1000).bytes(9)).unwrap();
@@ -134,9 +134,9 @@ fn bound_cuts_through_a_list() {
     jobs.check().unwrap();
 }
 
-/// Jobs that are in no list, since a caller chose their ids, go in turn with those in lists: the oldest first.
+/// Jobs whose ids a caller chose go in turn with the others: the oldest first. Their ids stay known.
 #[test]
-fn jobs_in_lists_and_others_go_in_turn() {
+fn jobs_with_chosen_ids_go_in_turn() {
     let server = Server::start();
     let jobs = keeping(&server, Keep::last(60));
     let mut all = Vec::new();
@@ -161,6 +161,8 @@ fn jobs_in_lists_and_others_go_in_turn() {
     // Nine of the first list, the job alone after it, and one of the list after that.
     assert!(all[..10].iter().all(|id| !found.contains(id)));
     assert_eq!(all[10..19].iter().filter(|id| found.contains(id)).count(), 8);
+    let again = jobs.insert_job(NewJob::new(Mail(1)).at(Duration::ZERO).id(all[9])).unwrap();
+    assert!(!again.is_new);
     jobs.check().unwrap();
 }
 
@@ -202,13 +204,12 @@ fn lists_go_at_their_date() {
         driver.advance(Duration::from_secs(601));
     }
     assert_eq!((lists(&server).len(), dates(&server), kept(&jobs).len()), (0, 0, 0));
-    assert_eq!((counter(&server, "listed:mail"), counter(&server, "kept_bytes:mail")), (0, 0));
+    assert_eq!((counter(&server, "kept:mail"), counter(&server, "kept_bytes:mail")), (0, 0));
     assert_eq!(server.ask::<u64>(&["HLEN", "tw:{jobs}:jobs"]), 0);
     jobs.check().unwrap();
 }
 
-/// The check finds a list without its date, a job without its list, and a list with a job that has no record. `delete`
-/// removes what is left of that job.
+/// The check finds a list without its date, a job without its list, and a list with a job that has no record.
 #[test]
 fn check_finds_damaged_lists() {
     let server = Server::start();
@@ -223,18 +224,39 @@ fn check_finds_damaged_lists() {
     run("ZADD", "ended", &[date, &list]);
     jobs.check().unwrap();
     run("ZREM", "over", &[&list]);
-    assert!(wrong().contains("R3"), "{}", wrong());
+    assert!(wrong().contains("R7"), "{}", wrong());
     run("ZADD", "over", &[b"0", &list]);
     jobs.check().unwrap();
-    let listed: Vec<JobId> = list[list.len() - 16..]
-        .chunks(16)
-        .map(|id| JobId::from_u128(u128::from_be_bytes(id.try_into().unwrap())))
-        .collect();
-    run("HDEL", "jobs", &[&listed[0].to_u128().to_be_bytes()]);
+    run("HDEL", "jobs", &[&ids[0].to_u128().to_be_bytes()]);
     assert!(wrong().contains("R9"), "{}", wrong());
-    assert!(jobs.delete(listed[0]).unwrap());
-    jobs.check().unwrap();
+    assert!(!jobs.delete(ids[0]).unwrap());
     assert_eq!(kept(&jobs).len(), ids.len() - 1);
+}
+
+/// No bound counts a job on whose end a caller waits, for a minute. Then the next end of its kind counts it.
+#[test]
+fn job_with_a_caller_is_counted_after_a_minute() {
+    let server = Server::start();
+    let (jobs, driver) = open(&server).handle(|_: Mail, _| Ok(())).manual().unwrap();
+    jobs.kind::<Mail>().keep_completed(Keep::last(2)).unwrap();
+    let called = jobs.call::<_, ()>(Mail(0), HOUR);
+    let Err(CallError::TimedOut(called)) = called else { panic!("{called:?}") };
+    let complete = |n| {
+        let id = jobs.insert(MS, Mail(n)).unwrap();
+        while driver.advance(MS) > 0 {}
+        id
+    };
+    let ids = [1, 2, 3].map(complete);
+    let mut found = kept(&jobs);
+    assert_eq!(found, [ids[2], ids[1], called]);
+    assert_eq!((counter(&server, "kept:mail"), counter(&server, "kept_bytes:mail")), (2, 2));
+    jobs.check().unwrap();
+    driver.advance(Duration::from_secs(61));
+    let last = complete(4);
+    found = kept(&jobs);
+    assert_eq!(found, [last, ids[2]]);
+    assert_eq!((counter(&server, "kept:mail"), counter(&server, "kept_bytes:mail")), (2, 2));
+    jobs.check().unwrap();
 }
 
 /// Members that a user has written, and that are no lists, stop no call. Bytes of records that were removed by hand are
@@ -246,7 +268,7 @@ fn members_that_are_no_lists_stop_no_call() {
     complete(&jobs, 5);
     let run = |command, key, rest: &[&[u8]]| change(&server, command, key, rest);
     for member in
-        [&b"l\x04mail"[..], b"l\x04mailx", b"l\x04mail and 36 more bytes, which are no ids"]
+        [&b"1\x04mail"[..], b"1\x04mailx", b"1\x04mail and 36 more bytes, which are no ids"]
     {
         run("ZADD", "over", &[b"0", member]);
         run("ZADD", "ended", &[b"1", member]);
@@ -259,9 +281,13 @@ fn members_that_are_no_lists_stop_no_call() {
     assert_eq!(kept(&jobs).len(), 5);
     for id in kept(&jobs) {
         run("HDEL", "jobs", &[&id.to_u128().to_be_bytes()]);
+    }
+    complete(&jobs, 5);
+    assert_eq!((counter(&server, "kept:mail"), counter(&server, "kept_bytes:mail")), (5, 5));
+    for id in kept(&jobs) {
         assert!(jobs.delete(id).unwrap());
     }
-    assert_eq!((counter(&server, "listed:mail"), counter(&server, "kept_bytes:mail")), (0, 0));
+    assert_eq!((counter(&server, "kept:mail"), counter(&server, "kept_bytes:mail")), (0, 0));
     jobs.shutdown().unwrap();
     let (jobs, driver) = builder(&server).manual().unwrap();
     driver.set_wall(driver.wall_now() + HOUR);
@@ -269,8 +295,8 @@ fn members_that_are_no_lists_stop_no_call() {
     assert_eq!(dates(&server), 0);
     let found = jobs.check().unwrap_err().to_string();
     assert!(found.contains("which are no ids\" in tw:{jobs}:over makes no sense"), "{found}");
-    run("ZREM", "over", &[b"l\x04mail", b"l\x04mailx"]);
-    run("ZREM", "over", &[b"l\x04mail and 36 more bytes, which are no ids"]);
+    run("ZREM", "over", &[b"1\x04mail", b"1\x04mailx"]);
+    run("ZREM", "over", &[b"1\x04mail and 36 more bytes, which are no ids"]);
     let _: i64 = server.ask(&["DEL", "tw:{jobs}:unreadable"]);
     jobs.check().unwrap();
 }

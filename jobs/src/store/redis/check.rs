@@ -91,7 +91,7 @@ impl Redis {
     /// Returns every id in any key of the queue; or an error that names a field of `jobs` which is none.
     fn all_ids(&mut self) -> Result<Result<Vec<JobId>, String>, Fault> {
         let mut ids = BTreeSet::new();
-        let keys = [self.keys.jobs(), self.keys.fences(), self.keys.progress()];
+        let keys = [self.keys.jobs(), self.keys.fence(), self.keys.progress()];
         for key in keys.map(str::to_owned) {
             for (id, _) in self.scan(&key)? {
                 match id_of(&id) {
@@ -143,11 +143,9 @@ impl Redis {
 
     /// Checks that each key leads to a job that has it.
     fn keys_agree(&mut self) -> Result<Option<String>, Fault> {
-        let (keys, jobs) = (self.keys.keys().to_owned(), self.keys.jobs().to_owned());
+        let keys = self.keys.keys().to_owned();
         for (key, id) in self.scan(&keys)? {
-            let mut get = redis::cmd("HGET");
-            get.arg(&jobs).arg(&id);
-            let record = match self.plain(get)? {
+            let record = match self.ask("HGET", Keys::jobs, &id)? {
                 Value::BulkString(record) => read_record(&record).ok().and_then(|it| it.key),
                 _ => None,
             };
@@ -155,9 +153,7 @@ impl Redis {
                 continue;
             }
             // The job may have ended meanwhile.
-            let mut get = redis::cmd("HGET");
-            get.arg(&keys).arg(&key);
-            if matches!(self.plain(get)?, Value::BulkString(now) if now == id) {
+            if self.ask("HGET", Keys::keys, &key)? == Value::BulkString(id) {
                 let key = String::from_utf8_lossy(&key).into_owned();
                 return Ok(Some(format!(
                     "R11: the key {key:?} in {keys} leads to a job without it"
@@ -245,12 +241,11 @@ fn is_count(text: &[u8]) -> bool {
     number(text).is_some_and(|number| number >= 0)
 }
 
+/// Says whether a text is a list of jobs that have ended.
 fn is_list(member: &[u8]) -> bool {
-    let ids = member.strip_prefix(b"l").and_then(|rest| behind(rest, 1)).and_then(|rest| {
-        time(rest)?;
-        rest.get(12..)
-    });
-    ids.is_some_and(|ids| !ids.is_empty() && ids.len() % 16 == 0)
+    let Some((b'1'..=b'3' | b'w', rest)) = member.split_first() else { return false };
+    let rest = behind(rest, 1).filter(|rest| time(rest).is_some()).unwrap_or_default();
+    rest.len() > 12 && (rest.len() - 12).is_multiple_of(16)
 }
 
 /// Says whether the bytes are the pass of a lane.
@@ -348,16 +343,7 @@ fn is_ours(name: &str, field: &[u8], value: &[u8]) -> bool {
         "fence" => is_id && is_fence(value),
         "keys" => text(field) && value.len() == 16,
         "ended" => is_score(PAST_ALL_SCORES) && (is_id || is_list(field)),
-        "over" => match field {
-            [b'a', b'1'..=b'3', rest @ ..] => rest.len() == 24 && time(rest).is_some(),
-            [b'k', b'1'..=b'3', rest @ ..] => {
-                behind(rest, 1).is_some_and(|rest| rest.len() == 24 && time(rest).is_some())
-            }
-            [b'w', rest @ ..] => {
-                behind(rest, 1).is_some_and(|rest| rest.len() == 28 && time(rest).is_some())
-            }
-            list => is_list(list),
-        },
+        "over" => is_list(field),
         "dead_by_error" => {
             behind(field, 1).is_some() && is_score(PAST_ALL_SCORES) && score() != Some(0.0)
         }
@@ -365,7 +351,7 @@ fn is_ours(name: &str, field: &[u8], value: &[u8]) -> bool {
             behind(&field[5..], 1).is_some() && read_deaths(value).is_some()
         }
         "counters" => {
-            let names = ["retrying:", "kept_bytes:", "listed:", "waited_bytes:"];
+            let names = ["retrying:", "kept:", "kept_bytes:"];
             names.iter().any(|name| field.starts_with(name.as_bytes())) && is_count(value)
         }
         "schedules" => text(field) && read_schedule(String::new(), value).is_ok(),

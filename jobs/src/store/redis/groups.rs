@@ -4,6 +4,7 @@ use redis::Value;
 
 use super::Redis;
 use super::decode::{Fault, array, bytes, number};
+use super::keys::Keys;
 use super::records::{damaged, id_bytes, id_of, record};
 use super::scripts::ITEMS;
 use crate::store::{NewJob, Tally};
@@ -84,9 +85,7 @@ fn row_of(field: &Value) -> Result<Option<(Tally, Option<JobId>)>, Fault> {
 
 impl Redis {
     fn group_row(&mut self, id: GroupId) -> Result<Option<(Tally, Option<JobId>)>, Fault> {
-        let mut cmd = redis::cmd("HGET");
-        cmd.arg(self.keys.groups()).arg(&group_bytes(id));
-        row_of(&self.plain(cmd)?)
+        row_of(&self.ask("HGET", Keys::groups, &group_bytes(id))?)
     }
 
     pub(super) fn group(&mut self, id: GroupId) -> Result<Option<GroupInfo>, Fault> {
@@ -95,10 +94,9 @@ impl Redis {
 
     /// Returns the groups that were made last.
     pub(super) fn latest_groups(&mut self, most: usize) -> Result<Vec<GroupInfo>, Fault> {
-        let mut cmd = redis::cmd("ZREVRANGEBYLEX");
         // Before a text that another program wrote: the first two bytes of a time are zeros.
-        cmd.arg(self.keys.members()).arg(b"(g\0\x01").arg("[g").arg("LIMIT").arg(0).arg(most);
-        let places = self.plain(cmd)?;
+        let range = ("(g\0\x01", "[g", "LIMIT", 0, most);
+        let places = self.ask("ZREVRANGEBYLEX", Keys::members, range)?;
         let places = array(&places)?.iter().filter_map(|place| bytes(place).ok());
         let ids: Vec<[u8; 16]> = places
             .filter(|place| place.len() == 25)
@@ -107,12 +105,8 @@ impl Redis {
         if ids.is_empty() {
             return Ok(Vec::new());
         }
-        let mut cmd = redis::cmd("HMGET");
-        cmd.arg(self.keys.groups());
-        for id in &ids {
-            cmd.arg(id);
-        }
-        let rows = self.plain(cmd)?;
+        let fields: Vec<&[u8]> = ids.iter().map(|id| &id[..]).collect();
+        let rows = self.ask("HMGET", Keys::groups, fields)?;
         let mut groups = Vec::new();
         for (id, row) in ids.into_iter().zip(array(&rows)?) {
             // It may have been purged meanwhile.
@@ -134,10 +128,8 @@ impl Redis {
             Some(after) => open_place("(", id, &id_bytes(after)),
             None => open_place("[", id, &[]),
         };
-        let mut cmd = redis::cmd("ZRANGEBYLEX");
-        cmd.arg(self.keys.members()).arg(from).arg(open_place("(", id, &LAST));
-        cmd.arg("LIMIT").arg(0).arg(ITEMS);
-        let places = self.plain(cmd)?;
+        let range = (from, open_place("(", id, &LAST), "LIMIT", 0, ITEMS);
+        let places = self.ask("ZRANGEBYLEX", Keys::members, range)?;
         let mut members = Vec::new();
         for place in array(&places)? {
             members.extend(id_of(bytes(place)?.get(17..).unwrap_or_default()).ok());
@@ -146,9 +138,8 @@ impl Redis {
     }
 
     fn open_members(&mut self, id: GroupId) -> Result<u64, Fault> {
-        let mut cmd = redis::cmd("ZLEXCOUNT");
-        cmd.arg(self.keys.members()).arg(open_place("[", id, &[])).arg(open_place("(", id, &LAST));
-        let many = self.plain(cmd)?;
+        let range = (open_place("[", id, &[]), open_place("(", id, &LAST));
+        let many = self.ask("ZLEXCOUNT", Keys::members, range)?;
         Ok(u64::try_from(number(&many)?).unwrap_or(0))
     }
 
@@ -194,18 +185,12 @@ impl Redis {
 
     /// Says whether a member is among the open ones, and neither a job nor a callback that is to come.
     fn is_left(&mut self, id: GroupId, member: JobId) -> Result<bool, Fault> {
-        let mut is_to_come = redis::cmd("ZSCORE");
-        is_to_come.arg(self.keys.ended()).arg(&id_bytes(member));
-        if !matches!(self.plain(is_to_come)?, Value::Nil) {
+        let is_to_come = self.ask("ZSCORE", Keys::ended, &id_bytes(member))?;
+        let exists = self.ask("HEXISTS", Keys::jobs, &id_bytes(member))?;
+        if is_to_come != Value::Nil || number(&exists)? == 1 {
             return Ok(false);
         }
-        let mut exists = redis::cmd("HEXISTS");
-        exists.arg(self.keys.jobs()).arg(&id_bytes(member));
-        if number(&self.plain(exists)?)? == 1 {
-            return Ok(false);
-        }
-        let mut score = redis::cmd("ZSCORE");
-        score.arg(self.keys.members()).arg(open_place("", id, &id_bytes(member)));
-        Ok(!matches!(self.plain(score)?, Value::Nil))
+        let place = open_place("", id, &id_bytes(member));
+        Ok(self.ask("ZSCORE", Keys::members, place)? != Value::Nil)
     }
 }

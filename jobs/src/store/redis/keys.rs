@@ -23,58 +23,56 @@ pub(super) enum Type {
 
 use Type::{Hash, Set, SortedSet};
 
-/// The names behind the prefix, and the types, of all keys but the due sets.
-const NAMES: [(&str, Type); 25] = [
-    ("sent", Hash),
-    ("jobs", Hash),
-    ("run", SortedSet),
-    ("fence", Hash),
-    ("keys", Hash),
-    ("ended", SortedSet),
-    ("over", SortedSet),
-    ("counters", Hash),
-    ("schedules", Hash),
-    ("cancel_requested", Set),
-    ("kinds", Hash),
-    ("meta", Hash),
-    ("unreadable", Hash),
-    ("settings", Hash),
-    ("dead_by_error", SortedSet),
-    ("nodes", Hash),
-    ("history", Hash),
-    ("progress", Hash),
-    ("wait", SortedSet),
-    ("turn", SortedSet),
-    ("lanes", Hash),
-    ("held", SortedSet),
-    ("flow", Hash),
-    ("groups", Hash),
-    ("members", SortedSet),
-];
+/// Makes of the rows the table of all keys but the due sets, in the order in which every script takes them, and a
+/// function for each. A row has the name behind the prefix and the type.
+macro_rules! keys {
+    ($($name:ident $of:ident;)+) => {
+        #[allow(non_camel_case_types, reason = "they are the names of keys")]
+        enum Place {
+            $($name),+
+        }
 
-const SENT: usize = 0;
-const JOBS: usize = 1;
-const FENCES: usize = 3;
-const KEYS: usize = 4;
-const ENDED: usize = 5;
-const COUNTERS: usize = 7;
-const SCHEDULES: usize = 8;
-const KINDS: usize = 10;
-const META: usize = 11;
+        const NAMES: &[(&str, Type)] = &[$((stringify!($name), $of)),+];
+
+        #[allow(dead_code, reason = "scripts alone read some of the keys")]
+        impl Keys {
+            $(pub(super) fn $name(&self) -> &str {
+                &self.fixed[Place::$name as usize]
+            })+
+        }
+    };
+}
+
+keys! {
+    sent Hash;
+    jobs Hash;
+    run SortedSet;
+    fence Hash;
+    keys Hash;
+    ended SortedSet;
+    over SortedSet;
+    counters Hash;
+    schedules Hash;
+    cancel_requested Set;
+    kinds Hash;
+    meta Hash;
+    unreadable Hash;
+    settings Hash;
+    dead_by_error SortedSet;
+    nodes Hash;
+    history Hash;
+    progress Hash;
+    wait SortedSet;
+    turn SortedSet;
+    lanes Hash;
+    held SortedSet;
+    flow Hash;
+    groups Hash;
+    members SortedSet;
+}
 
 /// The version of the keys and of the formats of their values. `meta` holds it.
 pub(super) const LAYOUT: u32 = 1;
-
-const UNREADABLE: usize = 12;
-const SETTINGS: usize = 13;
-const DEAD_BY_ERROR: usize = 14;
-const NODES: usize = 15;
-const HISTORY: usize = 16;
-const PROGRESS: usize = 17;
-const LANES: usize = 20;
-const FLOW: usize = 22;
-const GROUPS: usize = 23;
-const MEMBERS: usize = 24;
 
 /// Returns the hash tag of a queue, from which a cluster computes its slot.
 pub(super) fn hash_tag(queue: Option<&str>) -> String {
@@ -87,7 +85,7 @@ impl Keys {
         let prefix = format!("tw:{}:", hash_tag(queue));
         let mut fixed: Vec<String> =
             NAMES.iter().map(|(name, _)| format!("{prefix}{name}")).collect();
-        fixed[SENT] = format!("{prefix}sent:{owner}");
+        fixed[Place::sent as usize] = format!("{prefix}sent:{owner}");
         Keys { channel: format!("{prefix}wake"), prefix, fixed }
     }
 
@@ -104,83 +102,7 @@ impl Keys {
 
     /// Returns the same keys, each with its name behind the prefix and its type. That of a due set is `due`.
     pub(super) fn with_types(&self, kinds: &[Vec<u8>]) -> Vec<(&'static str, Type, Vec<u8>)> {
-        let types = NAMES.into_iter().chain(core::iter::repeat(("due", SortedSet)));
+        let types = NAMES.iter().copied().chain(core::iter::repeat(("due", SortedSet)));
         types.zip(self.all(kinds)).map(|((name, of), key)| (name, of, key)).collect()
-    }
-
-    pub(super) fn sent(&self) -> &str {
-        &self.fixed[SENT]
-    }
-
-    pub(super) fn jobs(&self) -> &str {
-        &self.fixed[JOBS]
-    }
-
-    pub(super) fn fences(&self) -> &str {
-        &self.fixed[FENCES]
-    }
-
-    pub(super) fn keys(&self) -> &str {
-        &self.fixed[KEYS]
-    }
-
-    pub(super) fn ended(&self) -> &str {
-        &self.fixed[ENDED]
-    }
-
-    pub(super) fn schedules(&self) -> &str {
-        &self.fixed[SCHEDULES]
-    }
-
-    pub(super) fn unreadable(&self) -> &str {
-        &self.fixed[UNREADABLE]
-    }
-
-    pub(super) fn meta(&self) -> &str {
-        &self.fixed[META]
-    }
-
-    pub(super) fn nodes(&self) -> &str {
-        &self.fixed[NODES]
-    }
-
-    pub(super) fn history(&self) -> &str {
-        &self.fixed[HISTORY]
-    }
-
-    pub(super) fn progress(&self) -> &str {
-        &self.fixed[PROGRESS]
-    }
-
-    pub(super) fn lanes(&self) -> &str {
-        &self.fixed[LANES]
-    }
-
-    pub(super) fn flow(&self) -> &str {
-        &self.fixed[FLOW]
-    }
-
-    pub(super) fn groups(&self) -> &str {
-        &self.fixed[GROUPS]
-    }
-
-    pub(super) fn members(&self) -> &str {
-        &self.fixed[MEMBERS]
-    }
-
-    pub(super) fn settings(&self) -> &str {
-        &self.fixed[SETTINGS]
-    }
-
-    pub(super) fn counters(&self) -> &str {
-        &self.fixed[COUNTERS]
-    }
-
-    pub(super) fn dead_by_error(&self) -> &str {
-        &self.fixed[DEAD_BY_ERROR]
-    }
-
-    pub(super) fn kinds(&self) -> &str {
-        &self.fixed[KINDS]
     }
 }

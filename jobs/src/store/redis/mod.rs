@@ -211,7 +211,6 @@ impl Redis {
         if waits {
             self.replicas.read(&mut replies, &self.connection.name).map_err(wrong)?;
         }
-        self.unreadable.extend(check::named_in(&replies, &self.keys));
         for (op, found) in batch.ops.iter().zip(operations::found(batch.ops.len(), &calls, replies))
         {
             let answer = match op {

@@ -8,19 +8,22 @@
 //!   inserts, schedules and retries, and nothing else.
 //! - Each call of a batch has a place, which is the same when the batch is sent again. The server keeps
 //!   the answer to the call under its place, together with the number of the batch.
+//! - An operation is one row of `operations!` here, a variant of `Op`, and a function of the scripts with the word of
+//!   the row. Jobs without keys or chosen ids, and the ends of runs that completed, are items of lists: `LISTS`.
 
+use std::slice::from_ref;
 use std::time::Duration;
 
 use redis::Cmd;
 
 use super::decode::{Fault, ServerReply, bytes};
 use super::groups::{callback_args, group_bytes};
-use super::protocol::{self, Operation, ResultCode, group_error};
+use super::protocol::{self, ResultCode, group_error};
 use super::records::{damaged, has_partition, id_bytes, id_of, missed, record, token};
 use super::scripts::{ITEMS, Name, Part, ScriptCall, Scripts};
-use crate::store::{Answer, End, Finish, Inserted, NewGroup, NewJob, NewSchedule, Op};
+use crate::store::{Answer, End, Fence, Finish, Inserted, NewJob, Op};
 use crate::values::error::StoreError;
-use crate::values::group::GroupError;
+use crate::values::group::{GroupError, GroupId};
 use crate::values::id::JobId;
 use crate::values::info::Cancel;
 use crate::values::time::Millis;
@@ -29,6 +32,205 @@ use crate::values::time::Millis;
 const COMING: i64 = 5_000_000_000_000_000;
 /// More than the bytes of a change of one job that is stored already.
 const CHANGE_BYTES: usize = 128;
+/// More than the bytes of a new job besides its payload.
+const JOB_BYTES: usize = 400;
+
+/// What an operation takes of a call.
+struct Needs {
+    /// It needs memory.
+    grows: bool,
+    items: usize,
+    bytes: usize,
+    results: usize,
+}
+
+/// An operation with one item that needs no memory.
+const ONE: Needs = Needs { grows: false, items: 1, bytes: 0, results: 1 };
+
+/// An operation with one item of this size that needs memory.
+fn grows(bytes: usize) -> Needs {
+    Needs { grows: true, bytes, ..ONE }
+}
+
+/// An operation with these jobs as items, and one item besides. Each item has a result.
+fn with_jobs(jobs: &[NewJob]) -> Needs {
+    let items = jobs.len() + 1;
+    Needs { grows: true, items, bytes: bytes_of(jobs) + CHANGE_BYTES, results: items }
+}
+
+/// Makes three functions of the rows. A row has the [`Op`]; the word of the operation with its arguments, in their
+/// order; how its results are read; and what it needs.
+macro_rules! operations {
+    ($($op:pat => $word:ident($($arg:expr),*) -> $read:ident, $needs:expr;)+) => {
+        /// The words of the rows.
+        #[cfg(test)]
+        const WORDS: &[&str] = &[$(stringify!($word)),+];
+
+        /// Adds an operation to a call.
+        fn push_row(call: &mut ScriptCall, op: &Op) {
+            match op {
+                $($op => {
+                    call.begin(stringify!($word));
+                    $(push_arg(call, $arg);)*
+                })+
+                _ => {}
+            }
+        }
+
+        /// Returns `None` for an operation without a row.
+        #[allow(unused_variables, reason = "the variables of a row are for its arguments")]
+        fn needs_of_row(op: &Op) -> Option<Needs> {
+            match op {
+                $($op => Some($needs),)+
+                _ => None,
+            }
+        }
+
+        /// Returns the answer that the results of an operation mean.
+        #[allow(unused_variables, reason = "the variables of a row are for its arguments")]
+        fn read_row(op: &Op, found: OpResults) -> Answer {
+            match op {
+                $($op => $read(op, found),)+
+                _ => Answer::Done,
+            }
+        }
+    };
+}
+
+operations! {
+    Op::Insert(job) => insert(job) -> inserted, grows(bytes_of(from_ref(job)));
+    Op::Cancel(id) => cancel(id) -> cancelled, ONE;
+    Op::CancelKey(key) => cancel_key(key) -> changed, ONE;
+    Op::Reschedule(id, due) => reschedule(id, due) -> changed, ONE;
+    Op::RescheduleKey(key, due) => reschedule_key(key, due) -> changed, ONE;
+    Op::Retry(id, due) => retry(id, due) -> retried, grows(0);
+    Op::Delete(id) => delete(id) -> changed, ONE;
+    Op::Purge => purge() -> changed, Needs { items: ITEMS, ..ONE };
+
+    Op::InsertGroup(group) => insert_group(
+        &group.id, &group.is_sealed, &group.waits_for_the_dead,
+        &callback_args(group.callback.as_ref()), &group.members
+    ) -> inserted_with, with_callback(&group.members, group.callback.as_slice());
+    Op::AddToGroup(id, jobs) => add_to_group(id, jobs) -> inserted_with, with_jobs(jobs);
+    Op::SealGroup(id) => seal_group(id) -> changed, ONE;
+    Op::CancelGroup(id) => cancel_group(id) -> changed, ONE;
+
+    Op::PutSchedule(new) => put_schedule(
+        &new.name, &*new.kind, &new.schedule.rule.to_text(), &missed(new)[..], &new.payload,
+        &new.first
+    ) -> changed, grows(new.payload.len() + JOB_BYTES);
+    Op::DropSchedule(name) => drop_schedule(name) -> changed, ONE;
+    Op::PauseSchedule(name, at) => pause_schedule(name, at) -> changed, grows(JOB_BYTES);
+    Op::ResumeSchedule { name, expected, next } => resume_schedule(name, expected, next)
+        -> changed, ONE;
+    Op::Occur { name, expected, jobs, next } => occur(name, expected, next, jobs)
+        -> changed, Needs { results: 1, ..with_jobs(jobs) };
+
+    Op::PutSetting { name, value } => put_setting(
+        name, &value.is_some(), value.as_deref().unwrap_or_default()
+    ) -> changed, grows(JOB_BYTES);
+    Op::Hold { name, until } => put_setting(name, "2", until) -> changed, grows(JOB_BYTES);
+    // The number of a node is that of its connections, which the fences of its claims have.
+    Op::PutNode { node } => put_node(node) -> done, grows(JOB_BYTES);
+
+    Op::PutProgress { id, fence, value } => put_progress(id, fence, value)
+        -> done, grows(value.len());
+    Op::Release { id, fence, interrupted } => release(id, fence, interrupted) -> done, ONE;
+    // The end of the run follows as an item of a list.
+    Op::Finish(Finish { end: End::Completed, then: Some(jobs), .. }) => then_insert(&**jobs)
+        -> ended, with_jobs(jobs);
+    Op::Finish(finish) => finish(
+        &finish.id, &token_of_run(finish), &finish.end.outcome().to_string(),
+        &next_of(&finish.end).0, next_of(&finish.end).1, &finish.took
+    ) -> ended, ONE;
+}
+
+/// The words of the operations that are lists of items. Jobs with a partition, and members of groups, have their own.
+#[cfg(test)]
+const LISTS: [&str; 5] =
+    ["insert_many", "insert_coming", "complete", "complete_member", "complete_and_keep"];
+
+/// A value that is an argument of an operation, or several.
+trait Arg {
+    fn add_to(&self, call: &mut ScriptCall);
+}
+
+fn push_arg(call: &mut ScriptCall, arg: &(impl Arg + ?Sized)) {
+    arg.add_to(call);
+}
+
+macro_rules! args {
+    ($($of:ty: $value:ident => $bytes:expr;)+) => {
+        $(impl Arg for $of {
+            fn add_to(&self, call: &mut ScriptCall) {
+                let $value = self;
+                call.push($bytes);
+            }
+        })+
+    };
+}
+
+args! {
+    str: text => text;
+    String: text => text.as_str();
+    [u8]: bytes => bytes;
+    Vec<u8>: bytes => bytes.as_slice();
+    bool: it => if *it { "1" } else { "0" };
+    u64: number => number.to_string();
+    JobId: id => id_bytes(*id);
+    GroupId: id => group_bytes(*id);
+    Fence: fence => token(*fence);
+    Millis: time => time.get().to_string();
+    Option<Millis>: time => time.map_or(String::new(), |time| time.get().to_string());
+}
+
+impl Arg for [Vec<u8>; 3] {
+    fn add_to(&self, call: &mut ScriptCall) {
+        self.iter().for_each(|arg| arg.add_to(call));
+    }
+}
+
+impl Arg for NewJob {
+    fn add_to(&self, call: &mut ScriptCall) {
+        let (if_taken, key) = match &self.key {
+            None => ("", ""),
+            Some((key, if_taken)) => (protocol::if_taken(*if_taken), &**key),
+        };
+        self.id.add_to(call);
+        self.kind.add_to(call);
+        self.due.add_to(call);
+        if_taken.add_to(call);
+        key.add_to(call);
+        record(self).add_to(call);
+    }
+}
+
+/// The number of the jobs, and the jobs.
+impl Arg for Vec<NewJob> {
+    fn add_to(&self, call: &mut ScriptCall) {
+        (self.len() as u64).add_to(call);
+        self.iter().for_each(|job| job.add_to(call));
+    }
+}
+
+fn bytes_of(jobs: &[NewJob]) -> usize {
+    jobs.iter().map(|job| job.payload.len() + JOB_BYTES).sum()
+}
+
+fn with_callback(members: &[NewJob], callback: &[NewJob]) -> Needs {
+    let needs = with_jobs(members);
+    Needs { items: needs.items + 1, bytes: needs.bytes + bytes_of(callback), ..needs }
+}
+
+/// Returns when a job is due again after this end of a run, and the errors of its attempts.
+fn next_of(end: &End) -> (Millis, &str) {
+    match end {
+        End::Completed | End::Cancelled => (Millis::ZERO, ""),
+        End::Retry { due, errors } => (*due, errors.as_text()),
+        End::Snoozed { due } => (*due, ""),
+        End::Dead { errors } => (Millis::ZERO, errors.as_text()),
+    }
+}
 
 /// Says whether an operation ends a run that has follow-ups.
 pub(super) fn has_follow_ups(op: &Op) -> bool {
@@ -41,43 +243,122 @@ pub(super) fn calls(ops: &[Op], wanted: impl Fn(&Op) -> bool) -> Vec<ScriptCall>
     for (n, op) in ops.iter().enumerate().filter(|(_, op)| wanted(op)) {
         match op {
             Op::InsertMany(jobs) => insert_many(&mut calls, n, jobs),
-            Op::Each(each) => {
-                let grows = each.iter().any(|op| matches!(op, Op::Retry(..)));
-                let bytes = each.len() * CHANGE_BYTES;
-                let call = room(&mut calls, Name::Change, grows, each.len(), bytes);
-                each.iter().for_each(|op| push_one(call, op));
-                call.parts.push(Part { op: n, results: each.len() });
-            }
-            Op::Occur { name, expected, jobs, next } => {
-                occur(&mut calls, n, (name, *expected, *next), jobs);
-            }
-            Op::Finish(Finish { then: Some(jobs), .. }) => {
-                let (items, bytes) = (jobs.len() + 1, bytes_of(jobs) + CHANGE_BYTES);
-                let call = room(&mut calls, Name::Change, true, items, bytes);
-                push_one(call, op);
-                call.parts.push(Part { op: n, results: items });
-            }
-            Op::InsertGroup(group) => insert_group(&mut calls, n, group),
-            Op::AddToGroup(id, jobs) => {
-                let call = room(&mut calls, Name::Change, true, jobs.len() + 1, bytes_of(jobs));
-                call.begin(Operation::AddToGroup);
-                call.push(group_bytes(*id));
-                push_members(call, n, jobs);
-            }
-            Op::Extend(claims) => {
-                for part in claims.chunks(ITEMS) {
-                    let call = room(&mut calls, Name::Extend, false, part.len(), 0);
-                    for (id, fence) in part {
-                        call.push(id_bytes(*id));
-                        call.push(token(*fence));
-                    }
-                    call.parts.push(Part { op: n, results: part.len() });
-                }
-            }
-            op => one(&mut calls, n, op),
+            Op::Occur { jobs, .. } if jobs.len() >= ITEMS => occur(&mut calls, n, op),
+            Op::Extend(claims) => extend(&mut calls, n, claims),
+            op => add(&mut calls, n, op),
         }
     }
     calls
+}
+
+fn needs_of(op: &Op) -> Option<Needs> {
+    let Op::Each(each) = op else { return needs_of_row(op) };
+    let grows = each.iter().filter_map(needs_of_row).any(|needs| needs.grows);
+    let (items, bytes) = (each.len(), each.len() * CHANGE_BYTES);
+    Some(Needs { grows, items, bytes, results: items })
+}
+
+/// Adds an operation to a call that has room for it.
+fn add(calls: &mut Vec<ScriptCall>, n: usize, op: &Op) {
+    let Some(Needs { grows, items, bytes, results }) = needs_of(op) else { return };
+    let call = room(calls, Name::Change, grows, items, bytes);
+    match op {
+        Op::Each(each) => each.iter().for_each(|op| push(call, op)),
+        op => push(call, op),
+    }
+    call.parts.push(Part { op: n, results });
+}
+
+fn push(call: &mut ScriptCall, op: &Op) {
+    match op {
+        Op::Insert(job) => push_insert(call, job),
+        Op::Finish(finish) if finish.end == End::Completed => {
+            if finish.then.is_some() {
+                push_row(call, op);
+                push_completed(call, finish);
+                call.end_list();
+            } else {
+                push_completed(call, finish);
+            }
+        }
+        op => push_row(call, op),
+    }
+}
+
+fn push_insert(call: &mut ScriptCall, job: &NewJob) {
+    if job.key.is_some() || job.callers_id {
+        call.begin("insert");
+        return job.add_to(call);
+    }
+    let (word, score) = match has_partition(job) {
+        false => ("insert_many", job.due.get()),
+        true => ("insert_coming", COMING + job.due.get()),
+    };
+    call.item(word, Some(&job.kind));
+    job.id.add_to(call);
+    call.push(score.to_string());
+    call.push(record(job));
+}
+
+fn push_completed(call: &mut ScriptCall, finish: &Finish) {
+    if finish.wanted || finish.keep.is_some() {
+        let bounds = finish.keep.map_or(String::new(), |keep| {
+            format!("{} {} {}", keep_ms(keep.age), keep.last, keep.bytes)
+        });
+        call.item("complete_and_keep", Some(&bounds));
+        finish.id.add_to(call);
+        token_of_run(finish).add_to(call);
+        finish.took.add_to(call);
+        return finish.result.as_deref().unwrap_or_default().add_to(call);
+    }
+    let word = if finish.group.is_some() { "complete_member" } else { "complete" };
+    call.completed(word, id_bytes(finish.id), token(finish.fence), &buckets_of(finish));
+}
+
+fn extend(calls: &mut Vec<ScriptCall>, op: usize, claims: &[(JobId, Fence)]) {
+    for part in claims.chunks(ITEMS) {
+        let call = room(calls, Name::Extend, false, part.len(), 0);
+        for (id, fence) in part {
+            id.add_to(call);
+            fence.add_to(call);
+        }
+        call.parts.push(Part { op, results: part.len() });
+    }
+}
+
+/// Splits many occurrences among calls. Each call sets the next occurrence to the first one of the call after it, so
+/// each call is a complete step of the schedule.
+fn occur(calls: &mut Vec<ScriptCall>, n: usize, op: &Op) {
+    let Op::Occur { name, expected, jobs, next } = op else { return };
+    let mut expected = *expected;
+    let mut parts = jobs.chunks(ITEMS - 1).peekable();
+    while let Some(part) = parts.next() {
+        let next = parts.peek().and_then(|part| part.first()).map(|job| job.due).or(*next);
+        let (name, jobs) = (name.clone(), part.to_vec());
+        add(calls, n, &Op::Occur { name, expected, jobs, next });
+        expected = next.unwrap_or(expected);
+    }
+}
+
+fn insert_many(calls: &mut Vec<ScriptCall>, op: usize, jobs: &[NewJob]) {
+    if jobs.len() <= ITEMS {
+        let call = room(calls, Name::Change, true, jobs.len(), bytes_of(jobs));
+        jobs.iter().for_each(|job| push_insert(call, job));
+        call.parts.push(Part { op, results: jobs.len() });
+        return;
+    }
+    for (n, part) in jobs.chunks(ITEMS).enumerate() {
+        let mut call = ScriptCall::new(Name::Change, true);
+        call.items = part.len();
+        part.iter().for_each(|job| push_insert(&mut call, job));
+        call.parts.push(Part { op, results: part.len() });
+        call.continues = n > 0;
+        calls.push(call);
+    }
+    // No later operation may join the last call.
+    if let Some(last) = calls.last_mut() {
+        last.items = ITEMS;
+    }
 }
 
 /// Returns the kinds of the jobs and schedules that the operations which are `wanted` store.
@@ -120,255 +401,18 @@ fn room(
     &mut calls[last]
 }
 
-fn push_insert(call: &mut ScriptCall, job: &NewJob) {
-    if job.key.is_none() && !job.callers_id {
-        let (operation, score) = match has_partition(job) {
-            false => (Operation::InsertMany, time(job.due)),
-            true => (Operation::InsertComing, (COMING + job.due.get()).to_string().into_bytes()),
-        };
-        call.item(operation, Some(&job.kind));
-        call.push(id_bytes(job.id));
-        call.push(score);
-        call.push(record(job));
-        return;
-    }
-    call.begin(Operation::Insert);
-    push_single(call, job);
-}
-
-/// Adds the arguments of the insert of one job.
-fn push_single(call: &mut ScriptCall, job: &NewJob) {
-    let (if_taken, key) = match &job.key {
-        None => ("", ""),
-        Some((key, if_taken)) => (protocol::if_taken(*if_taken), &**key),
-    };
-    call.push(id_bytes(job.id));
-    call.push(job.kind.as_bytes());
-    call.push(time(job.due));
-    call.push(if_taken);
-    call.push(key);
-    call.push(record(job));
-}
-
-fn bytes_of(jobs: &[NewJob]) -> usize {
-    jobs.iter().map(|job| job.payload.len() + 400).sum()
-}
-
-fn insert_group(calls: &mut Vec<ScriptCall>, op: usize, group: &NewGroup) {
-    let callback = group.callback.as_slice();
-    let (items, bytes) = (group.members.len() + 2, bytes_of(&group.members) + bytes_of(callback));
-    let call = room(calls, Name::Change, true, items, bytes);
-    call.begin(Operation::InsertGroup);
-    call.push(group_bytes(group.id));
-    for mark in [group.is_sealed, group.waits_for_the_dead] {
-        call.push(if mark { "1" } else { "0" });
-    }
-    callback_args(group.callback.as_ref()).into_iter().for_each(|arg| call.push(arg));
-    push_members(call, op, &group.members);
-}
-
-/// Adds the number of the members and the members, as the end of an operation. It has a result for the group too.
-fn push_members(call: &mut ScriptCall, op: usize, jobs: &[NewJob]) {
-    call.push(jobs.len().to_string());
-    jobs.iter().for_each(|job| push_single(call, job));
-    call.parts.push(Part { op, results: jobs.len() + 1 });
-}
-
-fn insert_many(calls: &mut Vec<ScriptCall>, op: usize, jobs: &[NewJob]) {
-    if jobs.len() <= ITEMS {
-        let call = room(calls, Name::Change, true, jobs.len(), bytes_of(jobs));
-        jobs.iter().for_each(|job| push_insert(call, job));
-        call.parts.push(Part { op, results: jobs.len() });
-        return;
-    }
-    for (n, part) in jobs.chunks(ITEMS).enumerate() {
-        let mut call = ScriptCall::new(Name::Change, true);
-        call.items = part.len();
-        part.iter().for_each(|job| push_insert(&mut call, job));
-        call.parts.push(Part { op, results: part.len() });
-        call.continues = n > 0;
-        calls.push(call);
-    }
-    // No later operation may join the last call.
-    if let Some(last) = calls.last_mut() {
-        last.items = ITEMS;
-    }
-}
-
-/// Splits many occurrences among calls. The `following` of each call is the first occurrence of the next one,
-/// so each call is a complete step of the schedule.
-fn occur(
-    calls: &mut Vec<ScriptCall>,
-    op: usize,
-    (name, mut expected, next): (&str, Millis, Option<Millis>),
-    jobs: &[NewJob],
-) {
-    let mut parts = jobs.chunks(ITEMS - 1).peekable();
-    let mut rest = true;
-    while rest {
-        let part = parts.next().unwrap_or(&[]);
-        let follows = parts.peek().and_then(|part| part.first());
-        rest = follows.is_some();
-        let following = follows.map_or(next, |job| Some(job.due));
-        let call = room(calls, Name::Change, true, part.len() + 1, bytes_of(part));
-        call.begin(Operation::Occur);
-        call.push(name);
-        call.push(time(expected));
-        call.push(following.map_or(Vec::new(), time));
-        call.push(part.len().to_string());
-        for job in part {
-            call.push(id_bytes(job.id));
-            call.push(job.kind.as_bytes());
-            call.push(time(job.due));
-            call.push(record(job));
-        }
-        call.parts.push(Part { op, results: 1 });
-        expected = following.unwrap_or(expected);
-    }
-}
-
-fn put_schedule(call: &mut ScriptCall, new: &NewSchedule) {
-    call.begin(Operation::PutSchedule);
-    call.push(&*new.name);
-    call.push(new.kind.as_bytes());
-    call.push(new.schedule.rule.to_text());
-    call.push(missed(new));
-    call.push(&*new.payload);
-    call.push(time(new.first));
-}
-
-fn push_finish(call: &mut ScriptCall, finish: &Finish) {
-    let Some(jobs) = &finish.then else { return push_end(call, finish) };
-    call.begin(Operation::ThenInsert);
-    call.push(jobs.len().to_string());
-    jobs.iter().for_each(|job| push_single(call, job));
-    push_end(call, finish);
-    call.end_list();
-}
-
-fn push_end(call: &mut ScriptCall, finish: &Finish) {
-    let (due, errors) = match &finish.end {
-        End::Completed if finish.wanted || finish.keep.is_some() => {
-            let bounds = finish.keep.map_or(String::new(), |keep| {
-                format!("{} {} {}", keep_ms(keep.age), keep.last, keep.bytes)
-            });
-            call.item(Operation::CompleteAndKeep, Some(&bounds));
-            call.push(id_bytes(finish.id));
-            call.push(token_of_run(finish));
-            call.push(finish.took.to_string());
-            call.push(finish.result.as_deref().unwrap_or_default());
-            return;
-        }
-        End::Completed => {
-            let buckets = finish.run.map_or([0; 2], |run| [run.late, run.took]);
-            let buckets = if finish.run.is_some() { &buckets[..] } else { &[] };
-            let operation = match finish.group {
-                Some(_) => Operation::CompleteMember,
-                None => Operation::Complete,
-            };
-            call.completed(operation, id_bytes(finish.id), token(finish.fence), buckets);
-            return;
-        }
-        End::Retry { due, errors } => (*due, errors.as_text()),
-        End::Cancelled => (Millis::ZERO, ""),
-        End::Snoozed { due } => (*due, ""),
-        End::Dead { errors } => (Millis::ZERO, errors.as_text()),
-    };
-    call.begin(Operation::Finish);
-    call.push(id_bytes(finish.id));
-    call.push(token_of_run(finish));
-    call.push(finish.end.outcome().to_string());
-    call.push(time(due));
-    call.push(errors);
-    call.push(finish.took.to_string());
-}
-
 /// Returns the token of a claim. Behind it come the buckets of its run, if the history counts that.
 fn token_of_run(finish: &Finish) -> Vec<u8> {
-    let mut token = token(finish.fence).to_vec();
-    token.extend(finish.run.iter().flat_map(|run| [run.late, run.took]));
-    token
+    [&token(finish.fence)[..], &buckets_of(finish)].concat()
+}
+
+fn buckets_of(finish: &Finish) -> Vec<u8> {
+    finish.run.iter().flat_map(|run| [run.late, run.took]).collect()
 }
 
 /// Returns a duration in milliseconds, at most as long as the calendar of the jobs.
 pub(super) fn keep_ms(age: Duration) -> String {
     age.as_millis().min(Millis::MAX.get() as u128).to_string()
-}
-
-fn push_all(call: &mut ScriptCall, operation: Operation, args: &[&[u8]]) {
-    call.begin(operation);
-    args.iter().for_each(|arg| call.push(*arg));
-}
-
-/// Adds an operation that has one result.
-fn one(calls: &mut Vec<ScriptCall>, op: usize, change: &Op) {
-    let (grows, items, bytes) = match change {
-        Op::Insert(job) => (true, 1, job.payload.len() + 400),
-        Op::PutSchedule(new) => (true, 1, new.payload.len() + 400),
-        Op::Retry(..) => (true, 1, 0),
-        Op::Purge => (false, ITEMS, 0),
-        Op::PutProgress { value, .. } => (true, 1, value.len()),
-        Op::PutSetting { .. } | Op::Hold { .. } | Op::PauseSchedule(..) | Op::PutNode { .. } => {
-            (true, 1, 400)
-        }
-        _ if change.is_question() || matches!(change, Op::Flush) => return,
-        _ => (false, 1, 0),
-    };
-    let call = room(calls, Name::Change, grows, items, bytes);
-    call.parts.push(Part { op, results: 1 });
-    push_one(call, change);
-}
-
-fn push_one(call: &mut ScriptCall, change: &Op) {
-    match change {
-        Op::Insert(job) => push_insert(call, job),
-        Op::PutSchedule(new) => put_schedule(call, new),
-        Op::Finish(finish) => push_finish(call, finish),
-        Op::Cancel(id) => push_all(call, Operation::Cancel, &[&id_bytes(*id)]),
-        Op::CancelKey(key) => push_all(call, Operation::CancelKey, &[key.as_bytes()]),
-        Op::Reschedule(id, due) => {
-            push_all(call, Operation::Reschedule, &[&id_bytes(*id), &time(*due)])
-        }
-        Op::RescheduleKey(key, due) => {
-            push_all(call, Operation::RescheduleKey, &[key.as_bytes(), &time(*due)])
-        }
-        Op::Retry(id, due) => push_all(call, Operation::Retry, &[&id_bytes(*id), &time(*due)]),
-        Op::Delete(id) => push_all(call, Operation::Delete, &[&id_bytes(*id)]),
-        Op::SealGroup(id) => push_all(call, Operation::SealGroup, &[&group_bytes(*id)]),
-        Op::CancelGroup(id) => push_all(call, Operation::CancelGroup, &[&group_bytes(*id)]),
-        Op::DropSchedule(name) => push_all(call, Operation::DropSchedule, &[name.as_bytes()]),
-        Op::PauseSchedule(name, at) => {
-            push_all(call, Operation::PauseSchedule, &[name.as_bytes(), &time(*at)]);
-        }
-        Op::ResumeSchedule { name, expected, next } => {
-            let next = next.map(time).unwrap_or_default();
-            push_all(call, Operation::ResumeSchedule, &[name.as_bytes(), &time(*expected), &next]);
-        }
-        Op::Release { id, fence, interrupted } => {
-            let interrupted = if *interrupted { b"1" } else { b"0" };
-            push_all(call, Operation::Release, &[&id_bytes(*id), &token(*fence), interrupted]);
-        }
-        Op::Purge => push_all(call, Operation::Purge, &[]),
-        // The number of a node is that of its connections, which the fences of its claims have.
-        Op::PutNode { node } => push_all(call, Operation::PutNode, &[node.as_bytes()]),
-        Op::PutProgress { id, fence, value } => {
-            push_all(call, Operation::PutProgress, &[&id_bytes(*id), &token(*fence), value]);
-        }
-        Op::PutSetting { name, value } => {
-            let is_set = if value.is_some() { b"1" } else { b"0" };
-            let value = value.as_deref().unwrap_or_default().as_bytes();
-            push_all(call, Operation::PutSetting, &[name.as_bytes(), is_set, value]);
-        }
-        Op::Hold { name, until } => {
-            let until = until.get().to_string();
-            push_all(call, Operation::PutSetting, &[name.as_bytes(), b"2", until.as_bytes()]);
-        }
-        _ => {}
-    }
-}
-
-fn time(time: Millis) -> Vec<u8> {
-    time.get().to_string().into_bytes()
 }
 
 /// Returns the commands of these calls. `head`: the first arguments of every script.
@@ -499,14 +543,69 @@ pub(super) fn found(ops: usize, calls: &[ScriptCall], replies: Vec<ServerReply>)
     found
 }
 
+impl OpResults {
+    /// Returns the jobs that were not inserted since other jobs have their keys. `from`: the index of the first job's
+    /// result.
+    fn taken_from(&self, from: usize) -> Answer {
+        let taken = self.taken.iter().map(|taken| (taken.at.saturating_sub(from), taken.by));
+        Answer::InsertedMany(taken.collect())
+    }
+}
+
+fn changed(_: &Op, found: OpResults) -> Answer {
+    Answer::Changed(found.results.iter().all(|result| *result == ResultCode::Changed))
+}
+
+fn done(_: &Op, _: OpResults) -> Answer {
+    Answer::Done
+}
+
+fn inserted(_: &Op, found: OpResults) -> Answer {
+    Answer::Inserted(match (found.taken.first(), &found.results[..]) {
+        (Some(taken), _) => Inserted::Taken(taken.by),
+        (None, [ResultCode::Known]) => Inserted::Known,
+        _ => Inserted::New,
+    })
+}
+
+/// The first result is that of the group.
+fn inserted_with(_: &Op, found: OpResults) -> Answer {
+    found.taken_from(1)
+}
+
+fn retried(op: &Op, mut found: OpResults) -> Answer {
+    match found.taken.pop() {
+        Some(Taken { key, by, .. }) => Answer::Refused(StoreError::KeyTaken { key, by }),
+        None => changed(op, found),
+    }
+}
+
+fn cancelled(_: &Op, found: OpResults) -> Answer {
+    Answer::Cancelled(match &found.results[..] {
+        [ResultCode::Cancelled] => Cancel::Cancelled,
+        [ResultCode::Running] => Cancel::Running,
+        _ => Cancel::Gone,
+    })
+}
+
+/// The first result is that of the end.
+fn ended(op: &Op, found: OpResults) -> Answer {
+    match op {
+        Op::Finish(finish) if found.results.first() == Some(&ResultCode::ClaimLost) => {
+            Answer::ClaimsLost(vec![finish.id])
+        }
+        op if has_follow_ups(op) => found.taken_from(1),
+        _ => Answer::Done,
+    }
+}
+
 /// Returns the answer that the results of an operation mean.
 pub(super) fn answer(op: &Op, found: OpResults) -> Answer {
-    let OpResults { results, taken, group_error, refusal } = found;
-    if let Some(Refusal { error, unsure }) = refusal {
+    if let Some(Refusal { error, unsure }) = found.refusal {
         if unsure {
             return Answer::Unsure(error);
         }
-        let stored = results.len();
+        let stored = found.results.len();
         return Answer::Refused(match op {
             Op::InsertMany(_) if stored > 0 => {
                 StoreError::Incomplete { stored, error: Box::new(error) }
@@ -514,56 +613,49 @@ pub(super) fn answer(op: &Op, found: OpResults) -> Answer {
             _ => error,
         });
     }
-    if let Some(error) = group_error {
+    if let Some(error) = found.group_error {
         return Answer::Refused(StoreError::Group(error));
     }
-    let taken_by = taken.first().map(|taken| taken.by);
     match op {
         Op::Extend(claims) => {
-            let lost =
-                claims.iter().zip(&results).filter(|(_, result)| **result == ResultCode::ClaimLost);
+            let of = claims.iter().zip(&found.results);
+            let lost = of.filter(|(_, result)| **result == ResultCode::ClaimLost);
             Answer::ClaimsLost(lost.map(|((id, _), _)| *id).collect())
         }
-        Op::Insert(_) => Answer::Inserted(match (taken_by, &results[..]) {
-            (Some(by), _) => Inserted::Taken(by),
-            (None, [ResultCode::Known]) => Inserted::Known,
-            _ => Inserted::New,
-        }),
-        Op::InsertMany(_) => {
-            Answer::InsertedMany(taken.iter().map(|taken| (taken.at, taken.by)).collect())
-        }
-        // The first result is that of the group.
-        Op::InsertGroup(_) | Op::AddToGroup(..) => Answer::InsertedMany(
-            taken.iter().map(|taken| (taken.at.saturating_sub(1), taken.by)).collect(),
-        ),
-        Op::Retry(..) => match taken.into_iter().next() {
-            Some(Taken { key, by, .. }) => Answer::Refused(StoreError::KeyTaken { key, by }),
-            None => Answer::Changed(results == [ResultCode::Changed]),
-        },
-        Op::Cancel(_) => Answer::Cancelled(match &results[..] {
-            [ResultCode::Cancelled] => Cancel::Cancelled,
-            [ResultCode::Running] => Cancel::Running,
-            _ => Cancel::Gone,
-        }),
-        Op::Each(ops) => Answer::Each(each(ops, &results, &taken)),
-        Op::Finish(finish) if results.first() == Some(&ResultCode::ClaimLost) => {
-            Answer::ClaimsLost(vec![finish.id])
-        }
-        // The first result is that of the end.
-        Op::Finish(Finish { then: Some(_), .. }) => Answer::InsertedMany(
-            taken.iter().map(|taken| (taken.at.saturating_sub(1), taken.by)).collect(),
-        ),
-        Op::Finish(_) | Op::Release { .. } | Op::Flush => Answer::Done,
-        _ => Answer::Changed(results.iter().all(|result| *result == ResultCode::Changed)),
+        Op::InsertMany(_) => found.taken_from(0),
+        Op::Each(ops) => Answer::Each(each(ops, &found)),
+        op => read_row(op, found),
     }
 }
 
 /// Returns the answer to each operation, from its own result.
-fn each(ops: &[Op], results: &[ResultCode], taken: &[Taken]) -> Vec<Answer> {
+fn each(ops: &[Op], found: &OpResults) -> Vec<Answer> {
     let one = |(at, op): (usize, &Op)| {
-        let results = results.get(at).copied().into_iter().collect();
-        let taken = taken.iter().filter(|taken| taken.at == at).cloned().collect();
+        let results = found.results.get(at).copied().into_iter().collect();
+        let taken = found.taken.iter().filter(|taken| taken.at == at).cloned().collect();
         answer(op, OpResults { results, taken, ..OpResults::default() })
     };
     ops.iter().enumerate().map(one).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::store::redis::scripts::parts_of;
+
+    /// Each operation is a function of the scripts, and the scripts have no others.
+    #[test]
+    fn operations_are_those_of_the_scripts() {
+        let mut defined = BTreeSet::new();
+        for (_, text) in parts_of(Name::Change) {
+            let lines = text.lines().map(str::trim_start);
+            let named =
+                lines.filter_map(|line| line.strip_prefix("operations.")?.split(" = ").next());
+            defined.extend(named);
+        }
+        let words: BTreeSet<&str> = WORDS.iter().chain(&LISTS).copied().collect();
+        assert_eq!(defined, words);
+    }
 }

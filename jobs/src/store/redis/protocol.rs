@@ -9,77 +9,6 @@
 use crate::store::IfTaken;
 use crate::values::group::GroupError;
 
-/// An operation of `insert_many.lua`, `complete.lua`, `change_jobs.lua`, `schedules.lua`, `group_changes.lua`,
-/// `other_ends.lua` or `follow_ups.lua`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Operation {
-    Insert,
-    InsertMany,
-    /// The same for jobs with a partition.
-    InsertComing,
-    Cancel,
-    CancelKey,
-    Reschedule,
-    RescheduleKey,
-    Retry,
-    Delete,
-    PutSchedule,
-    DropSchedule,
-    PauseSchedule,
-    ResumeSchedule,
-    PutSetting,
-    PutNode,
-    PutProgress,
-    Occur,
-    Complete,
-    CompleteAndKeep,
-    ThenInsert,
-    Finish,
-    Release,
-    Purge,
-    InsertGroup,
-    AddToGroup,
-    SealGroup,
-    CancelGroup,
-    /// [`Operation::Complete`] for members of groups.
-    CompleteMember,
-}
-
-impl Operation {
-    pub(super) fn word(self) -> &'static str {
-        match self {
-            Operation::Insert => "insert",
-            Operation::InsertMany => "insert_many",
-            Operation::InsertComing => "insert_coming",
-            Operation::Cancel => "cancel",
-            Operation::CancelKey => "cancel_key",
-            Operation::Reschedule => "reschedule",
-            Operation::RescheduleKey => "reschedule_key",
-            Operation::Retry => "retry",
-            Operation::Delete => "delete",
-            Operation::PutSchedule => "put_schedule",
-            Operation::DropSchedule => "drop_schedule",
-            Operation::PauseSchedule => "pause_schedule",
-            Operation::ResumeSchedule => "resume_schedule",
-            Operation::Occur => "occur",
-            Operation::PutSetting => "put_setting",
-            Operation::PutNode => "put_node",
-            Operation::PutProgress => "put_progress",
-            Operation::Complete => "complete",
-            Operation::CompleteAndKeep => "complete_and_keep",
-            Operation::ThenInsert => "then_insert",
-            Operation::Finish => "finish",
-            Operation::Release => "release",
-            Operation::Purge => "purge",
-            Operation::InsertGroup => "insert_group",
-            Operation::AddToGroup => "add_to_group",
-            Operation::SealGroup => "seal_group",
-            Operation::CancelGroup => "cancel_group",
-            Operation::CompleteMember => "complete_member",
-        }
-    }
-}
-
 /// The result of an operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
@@ -145,38 +74,33 @@ pub(super) fn if_taken(if_taken: IfTaken) -> &'static str {
     }
 }
 
-/// The jobs that a page lists.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum PageSet {
-    Pending,
-    Claimed,
-    Ended,
-}
-
-impl PageSet {
-    pub(super) fn word(self) -> &'static str {
-        match self {
-            PageSet::Pending => "pending",
-            PageSet::Claimed => "claimed",
-            PageSet::Ended => "ended",
+/// Makes an enum with a word for each variant.
+macro_rules! words {
+    ($(#[$doc:meta])* $name:ident: $($variant:ident $word:literal),+) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy)]
+        pub(super) enum $name {
+            $($variant),+
         }
-    }
-}
 
-/// How a question names a job.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum By {
-    Id,
-    Key,
-}
-
-impl By {
-    pub(super) fn word(self) -> &'static str {
-        match self {
-            By::Id => "id",
-            By::Key => "key",
+        impl $name {
+            pub(super) fn word(self) -> &'static str {
+                match self {
+                    $($name::$variant => $word),+
+                }
+            }
         }
-    }
+    };
+}
+
+words! {
+    /// The jobs that a page lists.
+    PageSet: Pending "pending", Claimed "claimed", Ended "ended"
+}
+
+words! {
+    /// How a question names a job.
+    By: Id "id", Key "key"
 }
 
 /// Why a process publishes a message.
@@ -209,66 +133,13 @@ mod tests {
     const PRELUDE: &str = include_str!("scripts/prelude.lua");
     const RESULTS: &str = include_str!("scripts/results.lua");
     const CHANGE: &str = include_str!("scripts/change_jobs.lua");
-    const COMPLETE: &str = include_str!("scripts/complete.lua");
-    const SCHEDULES: &str = include_str!("scripts/schedules.lua");
-    const GROUPS: &str = include_str!("scripts/groups.lua");
-    const GROUP_CHANGES: &str = include_str!("scripts/group_changes.lua");
     const ENDS: &str = include_str!("scripts/other_ends.lua");
-    const THEN: &str = include_str!("scripts/follow_ups.lua");
-    const INSERT_COMING: &str = include_str!("scripts/insert_coming.lua");
-    const INSERT_MANY: &str = include_str!("scripts/insert_many.lua");
     const PAGE: &str = include_str!("scripts/page.lua");
     const INFO: &str = include_str!("scripts/info.lua");
-
-    const OPERATIONS: [Operation; 28] = [
-        Operation::Insert,
-        Operation::InsertMany,
-        Operation::InsertComing,
-        Operation::Cancel,
-        Operation::CancelKey,
-        Operation::Reschedule,
-        Operation::RescheduleKey,
-        Operation::Retry,
-        Operation::Delete,
-        Operation::PutSchedule,
-        Operation::DropSchedule,
-        Operation::PauseSchedule,
-        Operation::ResumeSchedule,
-        Operation::Occur,
-        Operation::PutSetting,
-        Operation::PutNode,
-        Operation::PutProgress,
-        Operation::Complete,
-        Operation::CompleteAndKeep,
-        Operation::ThenInsert,
-        Operation::Finish,
-        Operation::Release,
-        Operation::Purge,
-        Operation::InsertGroup,
-        Operation::AddToGroup,
-        Operation::SealGroup,
-        Operation::CancelGroup,
-        Operation::CompleteMember,
-    ];
 
     /// Returns every text in a script that stands between `from` and `to`.
     fn between<'a>(script: &'a str, from: &str, to: &str) -> BTreeSet<&'a str> {
         script.split(from).skip(1).filter_map(|rest| rest.split(to).next()).collect()
-    }
-
-    /// Each operation is a function of the scripts, and the scripts have no others.
-    #[test]
-    fn operations_are_those_of_the_scripts() {
-        let mut defined = BTreeSet::new();
-        let inserts = [INSERT_MANY, INSERT_COMING];
-        for script in
-            [COMPLETE, CHANGE, SCHEDULES, GROUP_CHANGES, ENDS, THEN].iter().chain(&inserts)
-        {
-            for beginning in ["\noperations.", "\n  operations."] {
-                defined.extend(between(script, beginning, " = function"));
-            }
-        }
-        assert_eq!(defined, OPERATIONS.map(Operation::word).into());
     }
 
     /// Each letter has the same name here and in the scripts.
@@ -276,7 +147,7 @@ mod tests {
     fn result_codes_are_those_of_the_scripts() {
         let mut letters = Vec::new();
         let is_of_texts = |line: &&str| line.starts_with("local ") && line.ends_with("'");
-        for line in RESULTS.lines().chain(GROUPS.lines()).filter(is_of_texts) {
+        for line in RESULTS.lines().filter(is_of_texts) {
             let (names, values) = line["local ".len()..].split_once(" = ").unwrap();
             let all = names.split(", ").zip(values.split(", "));
             letters.extend(all.filter(|(_, value)| value.len() == "'x'".len()));

@@ -3,11 +3,12 @@
 
 use std::time::Duration;
 
-use redis::Value;
+use redis::{ToRedisArgs, Value};
 
 use super::Redis;
 use super::connection::Failure;
 use super::decode::{Fault, array, bytes, number, score, text};
+use super::keys::Keys;
 use super::protocol::{self, By};
 use super::records::{
     damaged, id_bytes, id_of, read_deaths, read_fence, read_record, read_schedule,
@@ -242,9 +243,7 @@ impl Redis {
     /// Returns the groups of dead jobs, the largest first.
     fn dead_by_error(&mut self, most: usize) -> Result<Vec<DeadByError>, Fault> {
         let Some(last) = most.checked_sub(1) else { return Ok(Vec::new()) };
-        let mut cmd = redis::cmd("ZREVRANGE");
-        cmd.arg(self.keys.dead_by_error()).arg(0).arg(last).arg("WITHSCORES");
-        let rows = self.plain(cmd)?;
+        let rows = self.ask("ZREVRANGE", Keys::dead_by_error, (0, last, "WITHSCORES"))?;
         let rows = array(&rows)?;
         let mut groups = Vec::new();
         let names: Vec<&Value> = rows.iter().step_by(2).collect();
@@ -278,9 +277,7 @@ impl Redis {
 
     /// Returns the nodes of the queue.
     fn nodes(&mut self) -> Result<Vec<NodeInfo>, Fault> {
-        let mut cmd = redis::cmd("HVALS");
-        cmd.arg(self.keys.nodes());
-        let rows = self.plain(cmd)?;
+        let rows = self.ask("HVALS", Keys::nodes, NOTHING)?;
         let node = |row: &Value| {
             let row = text(row).ok()?;
             let (seen, node) = row.split_once(' ')?;
@@ -296,10 +293,8 @@ impl Redis {
         if scopes.is_empty() {
             return Ok(Vec::new());
         }
-        let mut cmd = redis::cmd("HMGET");
-        cmd.arg(self.keys.lanes())
-            .arg(scopes.iter().map(|scope| format!("\0t{scope}")).collect::<Vec<_>>());
-        let found = self.plain(cmd)?;
+        let fields: Vec<String> = scopes.iter().map(|scope| format!("\0t{scope}")).collect();
+        let found = self.ask("HMGET", Keys::lanes, fields)?;
         let tokens = |found: &Value| text(found).ok().and_then(|text| Tokens::from_text(&text));
         Ok(array(&found)?.iter().map(tokens).collect())
     }
@@ -311,10 +306,8 @@ impl Redis {
             _ => None,
         };
         let mut settings: Vec<(String, String)> = Vec::new();
-        for key in [self.keys.settings().to_owned(), self.keys.flow().to_owned()] {
-            let mut cmd = redis::cmd("HGETALL");
-            cmd.arg(key);
-            let rows = self.plain(cmd)?;
+        for key in [Keys::settings as fn(&Keys) -> &str, Keys::flow] {
+            let rows = self.ask("HGETALL", key, NOTHING)?;
             settings.extend(array(&rows)?.chunks(2).filter_map(setting));
         }
         // The field without a name is a mark, and no setting.
@@ -369,9 +362,7 @@ impl Redis {
     }
 
     fn schedules(&mut self) -> Result<Vec<StoredSchedule>, Fault> {
-        let mut cmd = redis::cmd("HGETALL");
-        cmd.arg(self.keys.schedules());
-        let rows = self.plain(cmd)?;
+        let rows = self.ask("HGETALL", Keys::schedules, NOTHING)?;
         let mut schedules = Vec::new();
         for pair in array(&rows)?.chunks(2) {
             if let [name, row] = pair {
@@ -389,6 +380,18 @@ impl Redis {
         }
         schedules.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(schedules)
+    }
+
+    /// Sends one command that is no script, about one key.
+    pub(super) fn ask(
+        &mut self,
+        command: &str,
+        key: fn(&Keys) -> &str,
+        args: impl ToRedisArgs,
+    ) -> Result<Value, Fault> {
+        let mut cmd = redis::cmd(command);
+        cmd.arg(key(&self.keys)).arg(args);
+        self.plain(cmd)
     }
 
     /// Sends one command that is no script.
@@ -421,6 +424,9 @@ pub(super) fn number_arg(number: usize) -> Vec<u8> {
 fn time_arg(time: Millis) -> Vec<u8> {
     time.get().to_string().into_bytes()
 }
+
+/// The arguments of a command that has none besides its key.
+const NOTHING: &[&str; 0] = &[];
 
 /// How many groups of dead jobs one command asks for their times.
 const TIMES_AT_ONCE: usize = 256;
@@ -496,9 +502,7 @@ impl Redis {
         if fields.is_empty() {
             return Ok(Vec::new());
         }
-        let mut cmd = redis::cmd("HMGET");
-        cmd.arg(self.keys.history()).arg(fields);
-        let rows = self.plain(cmd)?;
+        let rows = self.ask("HMGET", Keys::history, fields)?;
         let row = |row: &Value| match row {
             Value::Nil => Ok(None),
             row => Ok(Some(bytes(row)?.to_vec())),

@@ -14,7 +14,7 @@
 //! | nonce and number: the token | 8 each |
 //! | due time, owner | 8 each |
 //! | `k` if the job has its key, `K` if the claim is counted too, `+` if it is counted only | 1 |
-//! | the record to the end of its key; of a counted claim its scope (`scripts/places.lua`); zeros if the record to its key is shorter than 32 bytes | the rest |
+//! | the record to the end of its key; of a counted claim its scope (`scripts/lanes.lua`); zeros if the record to its key is shorter than 32 bytes | the rest |
 //!
 //! | schedule | bytes |
 //! | --- | --- |

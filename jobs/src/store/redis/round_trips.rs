@@ -23,6 +23,7 @@ use std::time::Duration;
 use redis::{Cmd, Value};
 
 use super::Redis;
+use super::check::named_in;
 use super::decode::{Fault, ServerReply, reply, time_of};
 use super::discovery::Server;
 use super::endpoint::{ask, present};
@@ -71,6 +72,8 @@ impl Redis {
                 self.connection.time.learn(sent, came, time);
             }
             let replies: Vec<ServerReply> = answers.into_iter().map(reply).collect();
+            // If the pipeline is sent again, the answers that are given again name no values.
+            self.unreadable.extend(named_in(&replies, &self.keys));
             may_be_done |= replies.iter().any(|reply| matches!(reply, ServerReply::Done(_)));
             if replies.iter().any(|reply| matches!(reply, ServerReply::Unloaded)) {
                 let loaded = self.connection.send(&self.scripts.loading());

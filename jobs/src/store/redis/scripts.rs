@@ -3,163 +3,82 @@
 
 use redis::{Cmd, Script};
 
-use super::protocol::Operation;
-
-/// The name of a script.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Name {
-    Audit,
-    Change,
-    Claim,
-    ClaimLanes,
-    Complete,
-    CompleteCounted,
-    Count,
-    Extend,
-    Info,
-    InsertComing,
-    InsertMany,
-    Kinds,
-    Page,
-    Poll,
-}
-
-/// Every script, in the order of [`Name`].
+/// The text and the hash of every script, in the order of [`Name`].
 pub(super) struct Scripts {
-    all: Vec<(Script, String)>,
+    all: Vec<(String, String)>,
 }
 
-macro_rules! script {
-    ($($file:literal),+) => {
-        concat!(
-            include_str!("scripts/prelude.lua"),
-            $(include_str!(concat!("scripts/", $file))),+
-        )
+/// The name and the text of a part.
+pub(super) type PartText = (&'static str, &'static str);
+
+/// A script: the prelude, names that stay nil, and parts in their order.
+struct Source {
+    name: &'static str,
+    /// What other parts may lack, and this script has not. A part says in its head which names may be missing.
+    without: &'static str,
+    parts: &'static [PartText],
+}
+
+macro_rules! scripts {
+    ($($name:ident: $($part:literal)+ $(, without $without:literal)?;)+) => {
+        /// The name of a script.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        pub(super) enum Name {
+            $($name),+
+        }
+
+        const SOURCES: &[Source] = &[$(Source {
+            name: stringify!($name),
+            without: concat!($($without)?),
+            parts: &[$(($part, include_str!(concat!("scripts/", $part, ".lua")))),+],
+        }),+];
     };
 }
 
-/// A server makes the functions of a script anew in each call, so each script has the parts that it needs. The two
-/// most frequent changes, `Complete` and `InsertMany`, are scripts of their own, and parts of `Change`.
-const SOURCES: [&str; 14] = [
-    script!(
-        "records.lua",
-        "kept_lists.lua",
-        "fences.lua",
-        "partitions.lua",
-        "groups.lua",
-        "audit.lua"
-    ),
-    script!(
-        "results.lua",
-        "records.lua",
-        "fences.lua",
-        "partitions.lua",
-        "places.lua",
-        "lane_filing.lua",
-        "forget.lua",
-        "kept_lists.lua",
-        "ended.lua",
-        "history.lua",
-        "groups.lua",
-        "batch.lua",
-        "every_end.lua",
-        "insert_many.lua",
-        "insert_coming.lua",
-        "complete.lua",
-        "change_jobs.lua",
-        "schedules.lua",
-        "group_changes.lua",
-        "other_ends.lua",
-        "follow_ups.lua",
-        "apply.lua"
-    ),
-    script!(
-        "no_lanes.lua",
-        "claim.lua",
-        "candidates.lua",
-        "take_candidates.lua",
-        "take_plain.lua",
-        "write_claim.lua"
-    ),
-    script!(
-        "fences.lua",
-        "partitions.lua",
-        "places.lua",
-        "lane_args.lua",
-        "claim.lua",
-        "tokens.lua",
-        "limits.lua",
-        "recount.lua",
-        "candidates.lua",
-        "take_candidates.lua",
-        "turns.lua",
-        "take_lanes.lua",
-        "write_claim.lua"
-    ),
-    script!(
-        "results.lua",
-        "fences.lua",
-        "no_places.lua",
-        "no_groups.lua",
-        "forget.lua",
-        "history.lua",
-        "batch.lua",
-        "every_end.lua",
-        "complete.lua",
-        "apply.lua"
-    ),
-    script!(
-        "results.lua",
-        "fences.lua",
-        "places.lua",
-        "no_groups.lua",
-        "forget.lua",
-        "history.lua",
-        "batch.lua",
-        "every_end.lua",
-        "complete.lua",
-        "apply.lua"
-    ),
-    script!("records.lua", "count.lua"),
-    script!("results.lua", "extend.lua"),
-    script!("records.lua", "fences.lua", "info.lua"),
-    script!(
-        "results.lua",
-        "partitions.lua",
-        "places.lua",
-        "lane_filing.lua",
-        "no_groups.lua",
-        "history.lua",
-        "batch.lua",
-        "insert_many.lua",
-        "insert_coming.lua",
-        "apply.lua"
-    ),
-    script!(
-        "results.lua",
-        "no_groups.lua",
-        "history.lua",
-        "batch.lua",
-        "insert_many.lua",
-        "apply.lua"
-    ),
-    include_str!("scripts/kinds.lua"),
-    script!("records.lua", "kept_lists.lua", "page.lua"),
-    script!(
-        "records.lua",
-        "fences.lua",
-        "partitions.lua",
-        "places.lua",
-        "lane_filing.lua",
-        "forget.lua",
-        "kept_lists.lua",
-        "ended.lua",
-        "history.lua",
-        "groups.lua",
-        "heal_lanes.lua",
-        "expired_leases.lua"
-    ),
-];
+// A server makes the functions of a script anew in each call, so each script has the parts that it needs. The two most
+// frequent changes, `Complete` and `InsertMany`, are scripts of their own, and parts of `Change`; each has a second
+// form for counted claims or for jobs with a partition, which needs more functions.
+scripts! {
+    Audit: "records" "kept_lists" "fences" "lanes" "audit";
+    Change: "results" "records" "fences" "lanes" "lane_filing" "history" "groups" "batch" "ends"
+        "kept_lists" "ended" "insert_many" "complete" "change_jobs" "settings" "other_ends" "apply";
+    Claim: "claim" "candidates" "write_claim";
+    ClaimLanes: "fences" "lanes" "claim" "limits" "candidates" "turns" "take_lanes" "write_claim";
+    Complete: "results" "fences" "history" "batch" "ends" "complete" "apply",
+        without "grouped, read, free_places";
+    CompleteCounted: "results" "fences" "lanes" "history" "batch" "ends" "complete" "apply",
+        without "grouped, read";
+    Count: "records" "kept_lists" "count";
+    Extend: "results" "extend";
+    Info: "records" "fences" "info";
+    InsertComing: "results" "lanes" "lane_filing" "history" "batch" "insert_many" "apply",
+        without "grouped";
+    InsertMany: "results" "history" "batch" "insert_many" "apply", without "grouped, filing";
+    Kinds: "kinds";
+    Page: "records" "kept_lists" "page";
+    Poll: "results" "records" "fences" "lanes" "lane_filing" "history" "groups" "ends"
+        "kept_lists" "ended" "heal_lanes" "expired_leases";
+}
+
+const PRELUDE: &str = include_str!("scripts/prelude.lua");
+
+impl Source {
+    fn text(&self) -> String {
+        let parts: String = self.parts.iter().map(|(_, text)| *text).collect();
+        match (self.name, self.without) {
+            // It has no prelude: a caller need not know every kind.
+            ("Kinds", _) => parts,
+            (_, "") => format!("{PRELUDE}{parts}"),
+            (_, without) => format!("{PRELUDE}local {without}\n{parts}"),
+        }
+    }
+}
+
+/// Returns the parts of a script, with their names.
+#[cfg(test)]
+pub(super) fn parts_of(name: Name) -> &'static [PartText] {
+    SOURCES[name as usize].parts
+}
 
 /// Returns the commands that load and call the script `rights.lua`. The commands to check follow as arguments
 /// of the call.
@@ -174,25 +93,17 @@ pub(super) fn rights_script() -> (Cmd, Cmd) {
 /// Returns the hash of a script by its name, for tests that look for its calls.
 #[must_use]
 pub fn hash_of(name: &str) -> Option<String> {
-    let at = match name {
-        "change" => Name::Change,
-        "claim" => Name::Claim,
-        "claim_lanes" => Name::ClaimLanes,
-        "complete" => Name::Complete,
-        "complete_counted" => Name::CompleteCounted,
-        "insert_coming" => Name::InsertComing,
-        "insert_many" => Name::InsertMany,
-        _ => return None,
-    };
-    Some(Script::new(SOURCES[at as usize]).get_hash().to_owned())
+    let name = name.replace('_', "");
+    let source = SOURCES.iter().find(|source| source.name.eq_ignore_ascii_case(&name))?;
+    Some(Script::new(&source.text()).get_hash().to_owned())
 }
 
 impl Scripts {
     pub(super) fn new() -> Scripts {
-        let script = |source: &&str| {
-            let script = Script::new(source);
-            let hash = script.get_hash().to_owned();
-            (script, hash)
+        let script = |source: &Source| {
+            let text = source.text();
+            let hash = Script::new(&text).get_hash().to_owned();
+            (text, hash)
         };
         Scripts { all: SOURCES.iter().map(script).collect() }
     }
@@ -206,12 +117,12 @@ impl Scripts {
 
     /// Returns the commands that load every script.
     pub(super) fn loading(&self) -> Vec<Cmd> {
-        let load = |source: &&str| {
+        let load = |(text, _): &(String, String)| {
             let mut cmd = redis::cmd("SCRIPT");
-            cmd.arg("LOAD").arg(*source);
+            cmd.arg("LOAD").arg(text);
             cmd
         };
-        SOURCES.iter().map(load).collect()
+        self.all.iter().map(load).collect()
     }
 }
 
@@ -243,7 +154,7 @@ pub(super) struct ScriptCall {
 
 /// Items of one operation, which a script handles together.
 struct ItemList {
-    operation: Operation,
+    word: &'static str,
     /// The argument that all items share: their kind, or the bounds of their kept jobs.
     common: Option<String>,
     many: usize,
@@ -277,44 +188,35 @@ impl ScriptCall {
     /// Returns the smallest script that has the operations of this call. `counted`: a claim of this process was
     /// counted.
     pub(super) fn script(&self, counted: bool) -> Name {
-        match &self.list {
-            Some(ItemList { operation: Operation::InsertMany, .. }) if self.operations == 1 => {
-                Name::InsertMany
-            }
-            Some(ItemList { operation: Operation::InsertComing, .. }) if self.operations == 1 => {
-                Name::InsertComing
-            }
-            Some(ItemList { operation: Operation::Complete, .. }) if self.operations == 1 => {
-                if counted {
-                    Name::CompleteCounted
-                } else {
-                    Name::Complete
-                }
-            }
+        let alone = self.list.as_ref().filter(|_| self.operations == 1);
+        match alone.map(|list| list.word) {
+            Some("insert_many") => Name::InsertMany,
+            Some("insert_coming") => Name::InsertComing,
+            Some("complete") if counted => Name::CompleteCounted,
+            Some("complete") => Name::Complete,
             _ => self.name,
         }
     }
 
     /// Begins an operation.
-    pub(super) fn begin(&mut self, operation: Operation) {
+    pub(super) fn begin(&mut self, word: &str) {
         self.list = None;
         self.operations += 1;
-        self.push(operation.word());
+        self.push(word);
     }
 
     /// Begins an item of a list. Appends to the list at the end of the arguments if that has the same operation
     /// and the same `common`. Otherwise begins a list, and returns `true`.
-    pub(super) fn item(&mut self, operation: Operation, common: Option<&str>) -> bool {
-        let goes_on =
-            |list: &ItemList| list.operation == operation && list.common.as_deref() == common;
+    pub(super) fn item(&mut self, word: &'static str, common: Option<&str>) -> bool {
+        let goes_on = |list: &ItemList| list.word == word && list.common.as_deref() == common;
         let begins = !self.list.as_ref().is_some_and(goes_on);
         if begins {
-            self.begin(operation);
+            self.begin(word);
             if let Some(common) = common {
                 self.push(common);
             }
             let common = common.map(str::to_owned);
-            self.list = Some(ItemList { operation, common, many: 0, at: self.args.len() });
+            self.list = Some(ItemList { word, common, many: 0, at: self.args.len() });
             self.push("0");
         }
         if let Some(list) = &mut self.list {
@@ -325,15 +227,15 @@ impl ScriptCall {
     }
 
     /// Adds the end of a run that completed, as an item of a list. `complete.lua` has the form of the list.
-    /// `operation`: that of a member of a group, or of any other job.
+    /// `word`: that of a member of a group, or of any other job.
     pub(super) fn completed(
         &mut self,
-        operation: Operation,
+        word: &'static str,
         id: [u8; 16],
         token: [u8; TOKEN],
         buckets: &[u8],
     ) {
-        if self.item(operation, None) {
+        if self.item(word, None) {
             self.push("");
             self.push("");
         }
@@ -371,6 +273,8 @@ impl ScriptCall {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
     use super::*;
 
     /// The scripts and the commands that wait for replicas keep the last answers for the same time.
@@ -388,13 +292,127 @@ mod tests {
         assert!(include_str!("scripts/prelude.lua").contains(&most));
     }
 
+    /// What Lua and the server give to every script.
+    const LUA: &str = "string table math redis struct cjson tonumber tostring type pairs ipairs \
+                       unpack next select pcall KEYS ARGV and break do else elseif end false for \
+                       function if in local nil not or repeat return then true until while";
+
+    fn is_of_name(letter: char) -> bool {
+        letter.is_ascii_alphanumeric() || letter == '_'
+    }
+
+    /// Returns the names, numbers and signs of a part, without comments, texts and spaces.
+    fn tokens(text: &str) -> Vec<&str> {
+        let (mut tokens, mut rest) = (Vec::new(), text);
+        while let Some(first) = rest.chars().next() {
+            let until = |end: &dyn Fn(char) -> bool| rest.find(end).unwrap_or(rest.len());
+            let length = match first {
+                '\'' => rest[1..].find('\'').map_or(rest.len(), |quote| quote + 2),
+                '.' => until(&|letter| letter != '.'),
+                _ if rest.starts_with("--") => until(&|letter| letter == '\n'),
+                _ if is_of_name(first) => until(&|letter| !is_of_name(letter)),
+                _ => first.len_utf8(),
+            };
+            let (token, behind) = rest.split_at(length);
+            if !token.starts_with("--") && !first.is_whitespace() && first != '\'' {
+                tokens.push(token);
+            }
+            rest = behind;
+        }
+        tokens
+    }
+
+    /// Returns the names that a part uses and does not declare.
+    fn foreign_names(text: &str) -> BTreeSet<&str> {
+        let tokens = tokens(text);
+        let (mut used, mut declared) = (BTreeSet::new(), BTreeSet::new());
+        for (n, token) in tokens.iter().enumerate() {
+            let (before, behind) = (n.checked_sub(1).map(|n| tokens[n]), &tokens[n + 1..]);
+            let is_field = before == Some(".")
+                || matches!((before, behind), (Some("{" | ","), ["=", value, ..]) if *value != "=");
+            if !is_field && !token.starts_with(|letter: char| !letter.is_alphabetic()) {
+                used.insert(*token);
+            }
+            match (*token, behind) {
+                ("local", ["function", name, ..]) => drop(declared.insert(*name)),
+                ("local", names) => {
+                    let more = names.chunks(2).take_while(|two| two.get(1) == Some(&",")).count();
+                    declared.extend(names.iter().step_by(2).take(more + 1));
+                }
+                ("for", names) => {
+                    declared.extend(names.iter().take_while(|name| !["=", "in"].contains(name)));
+                }
+                ("function", _) => {
+                    let names = behind.iter().skip_while(|token| **token != "(");
+                    declared.extend(names.take_while(|token| **token != ")"));
+                }
+                _ => {}
+            }
+        }
+        used.difference(&declared).copied().collect()
+    }
+
+    /// Returns the names that a part gives to those behind it, if it says so in its head.
+    fn declared_at_the_top(text: &str) -> BTreeSet<&str> {
+        let lines = text.lines().filter_map(|line| line.strip_prefix("local "));
+        let names = lines.flat_map(|line| {
+            let names = line.strip_prefix("function ").unwrap_or(line);
+            names.split(['(', '=']).next().unwrap_or_default().split(", ")
+        });
+        names.map(str::trim).collect()
+    }
+
+    /// Returns a list in the head of a part.
+    fn listed<'a>(text: &'a str, label: &str) -> Vec<&'a str> {
+        let head = text.split_once(&format!("\n-- {label}: ")).map_or("", |(_, list)| list);
+        let list = head.split_once(".\n").map_or("", |(list, _)| list);
+        let names = list.split([',', '\n']).map(|name| name.trim_start_matches(['-', ' ']));
+        names.filter(|name| !name.is_empty()).collect()
+    }
+
+    /// Each name in a part is its own, or of Lua or the prelude, or one that a part before it gives, as the heads say.
+    /// So no part uses a name that its script lacks, unless the head says that it may be missing.
+    #[test]
+    fn parts_need_and_give_what_their_heads_say() {
+        let always: BTreeSet<&str> =
+            LUA.split_whitespace().chain(declared_at_the_top(PRELUDE)).collect();
+        for source in SOURCES.iter().filter(|source| source.name != "Kinds") {
+            let mut given: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+            let mut may_lack = BTreeSet::new();
+            for (part, text) in source.parts {
+                let used = foreign_names(text);
+                let mut left = used.difference(&always).copied().collect::<BTreeSet<_>>();
+                for need in listed(text, "Needs") {
+                    let names = given.get(need);
+                    let names = names.unwrap_or_else(|| panic!("{part} needs {need} before it"));
+                    assert!(!names.is_disjoint(&used), "{part} needs nothing of {need}");
+                    left.retain(|name| !names.contains(name));
+                }
+                for name in listed(text, "May lack") {
+                    assert!(left.remove(name), "{part} does not use {name}");
+                    may_lack.insert(name);
+                }
+                assert!(left.is_empty(), "{part} uses {left:?}, and its head does not say so");
+                let gives: BTreeSet<&str> = listed(text, "Gives").into_iter().collect();
+                let declared = declared_at_the_top(text);
+                assert!(gives.is_subset(&declared), "{part} gives {gives:?}, and has {declared:?}");
+                given.insert(part, gives);
+            }
+            let all: BTreeSet<&str> = given.values().flatten().copied().collect();
+            let lacks: BTreeSet<&str> = may_lack.difference(&all).copied().collect();
+            let without: BTreeSet<&str> =
+                source.without.split(", ").filter(|name| !name.is_empty()).collect();
+            assert_eq!(lacks, without, "what {} lacks", source.name);
+        }
+    }
+
     /// Ends of the same claim that follow each other name its token once, and every end has its own buckets.
     #[test]
     fn ends_of_a_claim_name_its_token_once() {
         let mut call = ScriptCall::new(Name::Change, false);
         let ends = [(1, 7), (2, 7), (3, 8), (4, 7)];
         for (id, token) in ends {
-            call.completed(Operation::Complete, [id; 16], [token; TOKEN], &[id, token]);
+            call.completed("complete", [id; 16], [token; TOKEN], &[id, token]);
         }
         let group = |count: u8, token: u8| [&[0, count][..], &[token; TOKEN]].concat();
         let groups = [group(2, 7), group(1, 8), group(1, 7)].concat();

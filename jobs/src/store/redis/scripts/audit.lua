@@ -2,16 +2,11 @@
 --
 -- ARGV from `at` on: ids.
 -- Returns { 'ok', microseconds, pairs }: an id, and the invariant that it breaks.
+--
+-- Needs: records, kept_lists, fences, lanes.
 
 local wrong = {}
 local are_counted = redis.call('ZCARD', held) > 0
-
-local flows = {}
-
-local function flow_of(kind)
-  flows[kind] = flows[kind] or values.flow(redis.call('HGET', flow, 'flow:' .. kind), kind)
-  return flows[kind]
-end
 
 for n = at, #ARGV do
   local id = ARGV[n]
@@ -28,9 +23,6 @@ for n = at, #ARGV do
   if claimed then
     found_in[#found_in + 1] = 'claimed'
   end
-  local has_end = redis.call('ZSCORE', ended, id)
-  -- The list of a completed job.
-  local list
   local function say(what)
     wrong[#wrong + 1] = id
     wrong[#wrong + 1] = what .. ' (' .. table.concat(found_in, ', ') .. ')'
@@ -56,8 +48,7 @@ for n = at, #ARGV do
     end
     local is_of_lane = has(job.flags, PARTITION)
     local lane = lane_of_job(job) or lane_of(job.kind, '')
-    local its_flow = are_counted and flow_of(job.kind)
-    if its_flow and not claimed and redis.call('ZSCORE', held, string.char(#its_flow) .. its_flow .. lane .. id) then
+    if are_counted and not claimed and redis.call('ZSCORE', held, scope_of_lane(job.kind, lane) .. id) then
       say('R20: only a claim has a place')
     end
     if is_of_lane then
@@ -68,21 +59,20 @@ for n = at, #ARGV do
         say('R18: a lane with waiting jobs is known')
       end
     end
-    if has_ended and job.ending == AS_COMPLETED and not has_end then
-      list = kept_lists.list_of(id, job)
-      has_end = list and redis.call('ZSCORE', ended, list) or false
-    end
-    if has_ended ~= (has_end ~= false) then
-      say('R3: a job that has ended has a date after which it goes, and no other job has one')
+    local list = has_ended and kept_lists.of(id, job)
+    if has_ended and not list then
+      say('R7: a job that has ended is in a list of such jobs')
+    elseif (redis.call('ZSCORE', ended, list or id) ~= false) ~= has_ended then
+      say('R3: a job that has ended has a date after which it goes, and the id of no other job has one')
     end
     if not has_ended and has(job.flags, GROUP) then
-      local of = grouped.of(job)
+      local of = group_of_job(job)
       if not of or not redis.call('ZSCORE', members, 'o' .. of .. id) then
         say('G1: a member that has not ended is among those of its group')
       end
     end
     if has_ended and job.ending == AS_DEAD and has(job.flags, GROUP) then
-      local of = grouped.of(job)
+      local of = group_of_job(job)
       if not of or redis.call('HEXISTS', groups, of) == 0 then
         say('G1: the group of a dead member is there')
       end
@@ -92,12 +82,6 @@ for n = at, #ARGV do
     end
     if has_ended and redis.call('HGET', keys, job.key) == id then
       say('R4: a job that has ended has no key')
-    end
-    if has_ended and not list then
-      local by_time, by_kind = places(job.ending, job.kind, job.ended_at, id)
-      if not redis.call('ZSCORE', over, by_time) or not redis.call('ZSCORE', over, by_kind) then
-        say('R7: a job that has ended is in both lists of such jobs')
-      end
     end
   elseif #found_in > 0 then
     say('R5: what waits or is claimed has a record')

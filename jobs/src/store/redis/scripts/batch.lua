@@ -8,6 +8,9 @@
 -- this one continues, or ''; 1 or 0, whether its operations need memory; the list of operations.
 -- Returns: see `apply.lua`. The results are empty if the call came too late, or if the call that it continues
 -- was not done.
+--
+-- Gives: place, number, operations, answers, needs_places.
+-- May lack: grouped.
 
 local place, number, before, needs_memory = args(4)
 

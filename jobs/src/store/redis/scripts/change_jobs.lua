@@ -1,4 +1,7 @@
 -- Changes to pending jobs, to dead jobs and to settings. `batch.lua` says how they are called.
+--
+-- Gives: next_jobs, insert_job.
+-- Needs: records, lanes, results, lane_filing, history, groups, batch, ends, ended.
 
 local function is_claimed(id)
   return redis.call('ZSCORE', run, id) ~= false
@@ -11,6 +14,7 @@ local function remove(id, job)
   filing.leave(id, job)
   redis.call('ZREM', due[job.kind], id)
   free_key(job.key, id)
+  remember(id, job.flags)
   count(job.kind, -1)
   count_retrying(job.kind, job.failures > 0 and -1 or 0)
   grouped.leave(id, job, 'cancelled')
@@ -18,7 +22,6 @@ local function remove(id, job)
     keep(id, job, AS_CANCELLED, score and time_of(tonumber(score)) or now, 0, '', now + WANTED_KEPT_MS)
   else
     redis.call('HDEL', jobs, id)
-    remember(id, job.flags)
   end
 end
 
@@ -122,10 +125,24 @@ local function insert(id, kind, time, if_taken, key, record)
   return INSERTED
 end
 
+-- The next jobs in the arguments: their number, and six arguments for each.
+local function next_jobs()
+  local found = {}
+  for n = 1, tonumber(args(1)) do
+    found[n] = { args(6) }
+  end
+  return found
+end
+
+-- Inserts such a job.
+local function insert_job(job)
+  local id, kind, time, if_taken, key, record = unpack(job)
+  return insert(id, kind, tonumber(time), if_taken, key, record)
+end
+
 -- Inserts one job, which may have a key, or an id that the caller chose.
 operations.insert = function()
-  local id, kind, time, if_taken, key, record = args(6)
-  return insert(id, kind, tonumber(time), if_taken, key, record)
+  return insert_job({ args(6) })
 end
 
 -- Cancels a pending job. If the job is claimed, stores a request to cancel it, which its owner's poll finds.
@@ -174,76 +191,11 @@ operations.reschedule_key = function()
   return reschedule(pending_holder_of(key), tonumber(time))
 end
 
-local sweep
-
-do
-  -- Up to 250 lists, the latest of each kind. Read once for the call: many operations may ask for jobs that are gone.
-  local latest_lists
-
-  -- Removes from its list a job whose record was removed by hand, if the list is among these. Returns whether it was there.
-  local function sweep_lists(id)
-    if not latest_lists then
-      latest_lists = { kinds = {}, text = '' }
-      local looks = 250
-      for kind in pairs(due) do
-        if looks > 0 then
-          local first, final = kept_lists.range(kind)
-          local lists = redis.call('ZREVRANGEBYLEX', over, final, first, 'LIMIT', 0, looks)
-          latest_lists.kinds[kind] = lists
-          latest_lists.text = latest_lists.text .. table.concat(lists)
-          looks = looks - math.max(#lists, 1)
-        end
-      end
-    end
-    if not string.find(latest_lists.text, id, 1, true) then
-      return false
-    end
-    for kind, lists in pairs(latest_lists.kinds) do
-      local list = kept_lists.find(lists, id)
-      if list then
-        latest_lists = nil
-        if not redis.call('ZSCORE', over, list) then
-          -- An operation before this one has changed the list.
-          return sweep_lists(id)
-        end
-        kept_lists.take(kind, list, id, 0)
-        return true
-      end
-    end
-    return false
-  end
-
-  -- Removes what is left of a job that has ended, if its record was removed by hand. Looks for it among the latest 10,000 of
-  -- each kind of end, and in the latest lists. An id that is only remembered is not among them. CHANGED: there was something.
-  function sweep(id)
-    if not redis.call('ZSCORE', ended, id) then
-      return sweep_lists(id) and CHANGED or UNCHANGED
-    end
-    for ending = AS_COMPLETED, AS_CANCELLED do
-      local first, final = range_of(ending)
-      for _, place in ipairs(redis.call('ZREVRANGEBYLEX', over, final, first, 'LIMIT', 0, 10000)) do
-        if #place == 26 and string.sub(place, -16) == id then
-          local ended_at = struct.unpack('>I8', string.sub(place, -24, -17))
-          for kind in pairs(due) do
-            redis.call('ZREM', over, places(ending, kind, ended_at, id))
-          end
-          redis.call('ZREM', ended, id)
-          return CHANGED
-        end
-      end
-    end
-    return UNCHANGED
-  end
-end
-
 -- Makes a dead job pending.
 operations.retry = function()
   local id, time = args(2)
   local record = redis.call('HGET', jobs, id)
   local job = record and read(record)
-  if not record then
-    sweep(id)
-  end
   if not job or job.ending ~= AS_DEAD then
     return UNCHANGED
   end
@@ -254,6 +206,7 @@ operations.retry = function()
     end
   end
   take_ended(id, job)
+  redis.call('ZREM', ended, id)
   job.flags, job.failures, job.interruptions = job.flags - ENDED, 0, 0
   grouped.reopen(id, job)
   if job.key ~= '' then
@@ -270,9 +223,6 @@ operations.delete = function()
   local id = args(1)
   local record = redis.call('HGET', jobs, id)
   local job = record and read(record)
-  if not record then
-    return sweep(id)
-  end
   if not job or not has(job.flags, ENDED) then
     return UNCHANGED
   end
@@ -282,118 +232,79 @@ operations.delete = function()
   return CHANGED
 end
 
-do
-  -- The beginnings of the names of settings that `flow` has: `values/stored_limits.rs`.
-  local OF_LANES = { ['limit'] = true, ['limit-flow'] = true, ['limit-each'] = true, ['limit-part'] = true,
-    ['pause-part'] = true, ['flow'] = true, ['hold'] = true, ['hold-flow'] = true, ['hold-part'] = true }
-
-  -- Brings the lanes back that a new limit may allow to run, lets the next claim look at the weights that it may have
-  -- changed, and makes every process claim.
-  local function follow_limit(name)
-    local word, rest = string.match(name, '^([%a-]+):?(.*)$')
-    if word == 'limit-part' or word == 'pause-part' or word == 'hold-part' then
-      local bytes, both = string.match(rest, '^(%d+):(.*)$')
-      bytes = tonumber(bytes) or 0
-      local lane = lane_of(string.sub(both or '', 1, bytes), string.sub(both or '', bytes + 2))
-      bring_back(lane)
-      if word == 'limit-part' and redis.call('HEXISTS', lanes, lane) == 1 then
-        redis.call('ZADD', turn, '0', note_of(lane, 0))
-        redis.call('HSET', lanes, NOTED, string.format('%.0f', now))
-      end
-    elseif word == 'limit-each' then
-      redis.call('HSET', lanes, CHANGED_LANES, '0')
-    elseif word == 'flow' then
-      redis.call('HSET', lanes, CHANGED_SCOPES, '0')
+-- Inserts members, unless the group refuses them. A result for the group, and one for each member.
+local function insert_members(of, its_members, refusal)
+  local results = {}
+  for n, job in ipairs(its_members) do
+    results[n] = refusal and UNCHANGED or insert_job(job)
+    if results[n] == INSERTED then
+      grouped.join(job[1], of)
     end
   end
-
-  -- Sets a setting of the queue: '1', a time that is not moved to an earlier one: '2'. Otherwise removes it.
-  operations.put_setting = function()
-    local name, is_set, value = args(3)
-    local is_of_lanes = OF_LANES[string.match(name, '^[%a-]+')]
-    local settings = is_of_lanes and flow or settings
-    local before = redis.call('HGET', settings, name)
-    if is_set == '1' and before == value or is_set == '0' and not before
-      or is_set == '2' and (values.number(before) or -1) >= tonumber(value) then
-      return UNCHANGED
-    end
-    if is_of_lanes and redis.call('HLEN', flow) == 0 then
-      -- Until now no claim was counted, and places may be left.
-      redis.call('HSET', lanes, CHANGED_SCOPES, '0')
-    end
-    if is_set ~= '0' then
-      redis.call('HSET', settings, name, value)
-    else
-      redis.call('HDEL', settings, name)
-    end
-    if is_of_lanes then
-      follow_limit(name)
-    end
-    values.add(meta, 'schedules', 1)
-    publish('poll 0')
-    return CHANGED
-  end
+  return (refusal or CHANGED) .. table.concat(results)
 end
 
--- Notes that a node is there: the time, and what is known of it.
-operations.put_node = function()
-  local node = args(1)
-  redis.call('HSET', nodes, owner, string.format('%.0f', now) .. ' ' .. node)
-  return DONE
+-- Inserts a group. `callback_id`: '' if it has no callback. `outer`: the group of which the callback is a member, or ''.
+operations.insert_group = function()
+  local id, is_sealed, waits, callback_id, callback, outer = args(6)
+  local its_members = next_jobs()
+  local refusal = outer ~= '' and grouped.refusal(outer)
+  if callback_id ~= '' and not refusal
+    and (redis.call('HEXISTS', jobs, callback_id) == 1 or redis.call('ZSCORE', ended, callback_id)) then
+    refusal = GROUP_REFUSED .. 'c'
+  end
+  if redis.call('HEXISTS', groups, id) == 1 then
+    refusal = GROUP_REFUSED .. 'x'
+  end
+  if refusal then
+    return insert_members(id, its_members, refusal)
+  end
+  grouped.make(id, waits == '1', callback_id, callback)
+  if callback_id ~= '' then
+    -- No other job takes the id until the group ends.
+    redis.call('ZADD', ended, LATEST, callback_id)
+  end
+  if outer ~= '' then
+    grouped.join(callback_id, outer)
+  end
+  local results = insert_members(id, its_members)
+  if is_sealed == '1' then
+    grouped.seal(id, false)
+  end
+  return results
 end
 
--- A node that was not seen for this long is forgotten: `NODE_KEPT` in `values/node.rs`.
-local NODE_KEPT_MS = 86400000
-
--- Removes holds that are over, a page of `flow` in each call. Returns whether more pages follow. The place in `flow` is a
--- field of `lanes` whose name begins with a zero byte, as the marks of `places.lua`.
-local function forget_holds()
-  local PURGED_AT = '\0q'
-  if redis.call('HLEN', flow) == 0 then
-    return false
-  end
-  local cursor = values.mark(PURGED_AT, redis.call('HGET', lanes, PURGED_AT)) or '0'
-  local following, found = unpack(redis.call('HSCAN', flow, cursor, 'COUNT', '128'))
-  for n = 1, #found, 2 do
-    local word = string.match(found[n], '^[%a-]+')
-    if (word == 'hold' or word == 'hold-flow' or word == 'hold-part') and (values.number(found[n + 1], LATEST) or 0) <= now then
-      redis.call('HDEL', flow, found[n])
-    end
-  end
-  if following ~= cursor then
-    redis.call('HSET', lanes, PURGED_AT, following)
-  end
-  return following ~= '0'
+operations.add_to_group = function()
+  local id = args(1)
+  return insert_members(id, next_jobs(), grouped.refusal(id))
 end
 
--- Deletes jobs that have ended, remembered ids, and groups, whose time is over: at most 128 of each, and at most eight
--- lists. CHANGED: more may be left. Forgets holds that are over, and nodes that have ended.
-operations.purge = function()
-  local gone = redis.call('ZRANGEBYSCORE', ended, '-inf', '(' .. string.format('%.0f', now), 'LIMIT', 0, 128)
-  local lists = 0
-  for n, record in ipairs(get_all(jobs, gone)) do
-    local job = record and read(record)
-    if #gone[n] > 16 then
-      lists = lists + 1
-      if lists <= 8 then
-        kept_lists.drop(gone[n])
-      end
-    elseif job and has(job.flags, ENDED) then
-      drop_ended(gone[n], job)
-      grouped.dead_is_gone(job)
-    elseif #gone[n] < 16 then
-      values.set_aside('ZREM', ended, gone[n])
-    else
-      redis.call('ZREM', ended, gone[n])
+operations.seal_group = function()
+  return grouped.seal(args(1), false)
+end
+
+operations.cancel_group = function()
+  return grouped.seal(args(1), true)
+end
+
+-- Ends the runs of members that completed: a script without groups has no operation of this name.
+operations.complete_member = operations.complete
+
+-- Ends a run that completed, and inserts its follow-ups. They come first, then the operation that ends the run: `complete`
+-- or `complete_and_keep` with one item. One result for the end, and one for each follow-up. If the claim is no longer held,
+-- nothing is inserted. The follow-ups of a member join its group, which is looked at after the operation.
+operations.then_insert = function()
+  -- The end frees memory, and a server accepts every write of a script after its first one. So a full server must refuse
+  -- the script here. This write changes nothing.
+  redis.call('ZADD', run, 'XX', 0, '')
+  local follow_ups = next_jobs()
+  local results = { operations[args(1)]() }
+  for n, job in ipairs(follow_ups) do
+    local record = job[6]
+    results[n + 1] = results[1] == DONE and insert_job(job) or UNCHANGED
+    if results[n + 1] == INSERTED and has(string.byte(record, 1), GROUP) then
+      grouped.join(job[1], group_of_job(read(record)))
     end
   end
-  local are_groups_left, are_holds_left = grouped.purge(), forget_holds()
-  local found = redis.call('HGETALL', nodes)
-  for n = 1, #found, 2 do
-    local seen = values.number(string.match(found[n + 1], '^(%d+) '), LATEST)
-    if not seen or seen + NODE_KEPT_MS < now then
-      redis.call('HDEL', nodes, found[n])
-    end
-  end
-  return (#gone == 128 or lists > 8 or are_groups_left or are_holds_left) and CHANGED or UNCHANGED
+  return table.concat(results)
 end

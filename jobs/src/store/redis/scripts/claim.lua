@@ -1,4 +1,4 @@
--- The beginning of a claim: its arguments, and the answer to a call that comes twice. `candidates.lua`, `take_candidates.lua` and
+-- The beginning of a claim: its arguments, and the answer to a call that comes twice. `candidates.lua` and
 -- `write_claim.lua` follow.
 --
 -- A claim takes the first jobs that are due, of the kinds that the caller handles. In their order a job counts as if it
@@ -10,10 +10,12 @@
 -- If the answer to a claim was lost, the claim is sent again under its number, and is answered with the jobs
 -- that it has claimed. A copy that arrives after a later claim claims nothing, since no caller waits for it.
 --
--- There are two scripts: `no_lanes.lua` or `lane_args.lua` stands before this file. While `flow` is empty, the script
--- without lanes makes the claim; otherwise the script with lanes makes it.
+-- There are two scripts. While `flow` is empty, the script without lanes makes the claim; otherwise the script with lanes
+-- makes it.
 --
 -- ARGV from `at` on:
+--   how many jobs with a partition it may take whose handlers block a thread; '' in the script without lanes
+--   how many kinds with flows follow; for each the flow, and the limit of the flow if none is stored, or ''
 --   the number of the claim
 --   how many jobs it may take
 --   the lease in milliseconds
@@ -33,6 +35,18 @@
 -- the fences }: id, due time and record of each claimed job, with a `k` behind the due time if the job has its key;
 -- the names of values that were set aside. The caller needs the number and the nonce of each fence. Or
 -- { 'lanes', microseconds, 1 } or { 'plain', microseconds, 0 } if the caller has to call the other script.
+--
+-- Gives: in_lanes, many_flows, flows_at, may_run, opens_at, fits, plain_scope, next_in_lanes, at_end, number, limit,
+--   lease, crashed_once, nonce, most_bytes, has_copy, blocking, plain, is_blocking, room, head_start, reply, waits,
+--   has_room, has_partitions, has_suspects, admits, take_note, next_due.
+
+local in_lanes, many_flows = args(2)
+in_lanes, many_flows = tonumber(in_lanes), tonumber(many_flows)
+local flows_at = at
+at = at + 2 * many_flows
+-- `limits.lua` and `take_lanes.lua` set them. They stay nil in the script without lanes: no job has a partition, and nothing
+-- is limited.
+local may_run, opens_at, fits, plain_scope, next_in_lanes, at_end
 
 local number, limit, lease, crashed_once, poison_pill, nonce = args(6)
 local most_bytes, has_copy, last_try, blocking, plain

@@ -2,6 +2,10 @@
 --
 -- The jobs of one claim have one token, so the tokens are a text of groups: two bytes with the number of jobs, and
 -- the token. The buckets of the runs are a text of two bytes for each job.
+--
+-- Needs: fences, results, history, batch, ends.
+-- May lack: grouped, read, free_places.
+
 operations.complete = function()
   local many, tokens, buckets = args(3)
   local byte, sub = string.byte, string.sub
@@ -10,7 +14,7 @@ operations.complete = function()
   at = at + many
   local found = get_all(fences, ids)
   if not free_places then
-    -- If a claim is counted, this call does nothing: the caller has to call the script that has `places.lua`.
+    -- If a claim is counted, this call does nothing: the caller has to call the script that has `lanes.lua`.
     local before
     for n = 1, many do
       local fence = found[n]

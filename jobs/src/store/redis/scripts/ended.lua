@@ -1,4 +1,7 @@
 -- Keeps, counts and removes jobs that have ended.
+--
+-- Gives: keep, shorten_list, take_ended, bury.
+-- Needs: records, kept_lists, ends.
 
 -- The member of `dead_by_error` for a dead job: its kind, and the first line of its error.
 local function group_of(job)
@@ -23,64 +26,59 @@ local function note_death(group)
   redis.call('HSET', counters, field, string.format('%.0f %.0f', first, last))
 end
 
--- How many bytes of a kept job count against the bound of its kind.
-local function bytes_of(job)
-  return #job.payload - (has(job.flags, EXTRA) and 2 or 0) + #job.result + #job.errors
-end
-
 -- Keeps a job that has ended. `job`: its record before that. `till`: until when it is kept.
 local function keep(id, job, ending, due_time, took, result, till)
   job.flags = job.flags + ENDED
   job.ending, job.due, job.ended_at, job.took, job.result = ending, due_time, now, took, result
   redis.call('HSET', jobs, id, write(job))
-  redis.call('ZADD', ended, math.min(till, LATEST), id)
-  local by_time, by_kind = places(ending, job.kind, now, id)
-  redis.call('ZADD', over, 0, by_time, 0, by_kind)
+  local list = kept_lists.new(ending, job.kind, now, { id }, kept_lists.bytes_of(job))
+  redis.call('ZADD', ended, math.min(till, LATEST), list)
+  redis.call('ZADD', over, 0, list)
   if ending == AS_DEAD then
     local group = group_of(job)
     redis.call('ZINCRBY', dead_by_error, 1, group)
     note_death(group)
-  elseif ending == AS_COMPLETED then
-    values.add(counters, 'kept_bytes:' .. job.kind, bytes_of(job))
   end
+end
+
+-- Puts a shorter list in the place of a list, or removes it if no id is left. `left`: the ids that stay. `bytes`: what they
+-- count. Returns how many bytes less are counted.
+local function shorten_list(list, left, bytes)
+  local ended_at, _, bytes_before = kept_lists.read(list)
+  bytes = #left > 0 and math.max(bytes, 0) or 0
+  if #left > 0 then
+    local shorter = kept_lists.new(AS_COMPLETED, kept_lists.kind_of(list), ended_at, left, bytes)
+    redis.call('ZADD', over, '0', shorter)
+    -- If a user has removed the date, the list goes with the next purge.
+    redis.call('ZADD', ended, redis.call('ZSCORE', ended, list) or '0', shorter)
+  end
+  redis.call('ZREM', over, list)
+  redis.call('ZREM', ended, list)
+  return bytes_before - bytes
 end
 
 -- Removes a job that is dead or kept, and everything that counts it.
 local function take_ended(id, job)
   redis.call('HDEL', jobs, id)
-  local has_date = redis.call('ZREM', ended, id) == 1
-  local list = not has_date and job.ending == AS_COMPLETED and kept_lists.list_of(id, job)
+  local list = kept_lists.of(id, job)
   if list then
-    kept_lists.take(job.kind, list, id, bytes_of(job))
-    return
+    local left = {}
+    for _, its in ipairs(kept_lists.ids(list)) do
+      left[#left + 1] = its ~= id and its or nil
+    end
+    local _, _, bytes = kept_lists.read(list)
+    local bytes_less = shorten_list(list, left, bytes - kept_lists.bytes_of(job))
+    if kept_lists.is_counted(list) then
+      -- Not `-bytes_less`: the server takes `-0` for no integer.
+      kept_lists.count(job.kind, -1, 0 - bytes_less)
+    end
   end
-  redis.call('ZREM', over, places(job.ending, job.kind, job.ended_at, id))
   if job.ending == AS_DEAD then
     local group = group_of(job)
     if tonumber(redis.call('ZINCRBY', dead_by_error, -1, group)) <= 0 then
       redis.call('ZREM', dead_by_error, group)
       redis.call('HDEL', counters, 'died:' .. group)
     end
-  elseif job.ending == AS_COMPLETED then
-    values.add(counters, 'kept_bytes:' .. job.kind, 0 - bytes_of(job))
-    local rest = is_wanted(job) and struct.pack('>I8', job.ended_at) .. id .. struct.pack('>I4', bytes_of(job))
-    if rest and redis.call('ZREM', over, kept_lists.waited_place(job.kind, rest)) == 1 then
-      values.add(counters, 'waited_bytes:' .. job.kind, 0 - bytes_of(job))
-    end
-  end
-end
-
--- Whether the id of a job that has ended is remembered when the job goes: if its caller chose it and it may not be
--- forgotten yet.
-local function is_remembered(job)
-  return has(job.flags, CALLERS_ID) and job.ended_at + keep_dead >= now
-end
-
--- Removes a job that is dead or kept, because its time is over.
-local function drop_ended(id, job)
-  take_ended(id, job)
-  if is_remembered(job) then
-    remember_id(id, job.ended_at)
   end
 end
 
@@ -94,6 +92,7 @@ local function bury(id, job, due_time, took, failed_before)
       job.key = ''
     end
   end
+  remember(id, job.flags)
   count_retrying(job.kind, failed_before and -1 or 0)
   keep(id, job, AS_DEAD, due_time, took, '', now + keep_dead)
   count(job.kind, -1)

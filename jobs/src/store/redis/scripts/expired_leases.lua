@@ -9,6 +9,8 @@
 -- Returns { 'ok', microseconds, 1 if more leases may have expired, how often the schedules were changed,
 -- ids of the caller's claims whose cancel is requested, names of values that were set aside, how many claims were
 -- reclaimed }.
+--
+-- Needs: records, fences, lanes, lane_filing, history, groups, ends, ended, heal_lanes.
 
 local expired = redis.call('ZRANGEBYSCORE', run, '-inf', '(' .. string.format('%.0f', now), 'LIMIT', 0, 256)
 -- A lease that ends in no year was written by another program. It gets an end, before which its process may renew it.
@@ -98,24 +100,17 @@ for _, id in ipairs(expired) do
     grouped.leave(id, job, 'cancelled')
     if claim then
       note(claim.kind, CANCELLED_JOB, 1)
-      free_key(claim.key, id)
-      count(claim.kind, -1)
-      count_retrying(claim.kind, claim.has_failed and -1 or 0)
+      forget(id, claim)
     end
     if claim and job and is_wanted(job) then
       keep(id, job, AS_CANCELLED, due_time, 0, '', now + WANTED_KEPT_MS)
     else
       redis.call('HDEL', jobs, id)
-      if claim and has(claim.flags, CALLERS_ID) then
-        remember_id(id, now)
-      end
     end
   elseif not job then
     values.set_aside('HDEL', jobs, id, record)
     if claim then
-      free_key(claim.key, id)
-      count(claim.kind, -1)
-      count_retrying(claim.kind, claim.has_failed and -1 or 0)
+      forget(id, claim)
     end
   else
     job.interruptions = job.interruptions + 1

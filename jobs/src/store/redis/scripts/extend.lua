@@ -2,6 +2,8 @@
 --
 -- ARGV from `at` on: the lease in milliseconds; id and token of each claim.
 -- Returns { 'ok', microseconds, results }: for each claim DONE, or CLAIM_LOST if it is no longer held.
+--
+-- Needs: results.
 
 local lease = tonumber(args(1))
 local results = {}

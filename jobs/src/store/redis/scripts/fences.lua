@@ -1,8 +1,10 @@
 -- Reads the fence of a claim.
+--
+-- Gives: read_fence.
 
 -- The claim that a fence describes. Nil if there is no fence, or one that cannot be read. A claim without a fence is not
 -- held by any process, and its job is due again when its lease ends.
--- `key`: '' if the job does not have its key. `scope`: that of a counted claim, see `places.lua`.
+-- `key`: '' if the job does not have its key. `scope`: that of a counted claim, see `lanes.lua`.
 local function read_fence(fence)
   if not fence or #fence < FENCE_BYTES + HEAD_BYTES then
     return nil

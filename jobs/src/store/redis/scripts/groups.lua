@@ -10,11 +10,9 @@
 --
 -- The memory of a callback is taken when the group is inserted: at the end it moves to `jobs`. So a full server takes the
 -- end of every member.
-
-local groups, members = KEYS[24], KEYS[25]
-
--- A group does not take a change: a letter of `group_error` in `protocol.rs` follows.
-local GROUP_REFUSED = 'f'
+--
+-- Gives: grouped.
+-- Needs: records, lanes, results, lane_filing, history.
 
 local grouped = {}
 
@@ -43,25 +41,6 @@ do
     return group
   end
 
-  -- The group of a job, from its record: section 4 of its extra (`values/job.rs`). Nil if it is no member.
-  function grouped.of(job)
-    if not job or not has(job.flags, GROUP) then
-      return nil
-    end
-    local text, section_at = job.payload, 5
-    local high, low = string.byte(text, 1, 2)
-    local last = low and 2 + high * 256 + low or 0
-    while section_at + 2 <= last do
-      local section, its_high, its_low = string.byte(text, section_at, section_at + 2)
-      local to = section_at + 2 + its_high * 256 + its_low
-      if section == 4 then
-        local of = string.sub(text, section_at + 3, to)
-        return #of == 16 and of or nil
-      end
-      section_at = to + 1
-    end
-  end
-
   -- Counts a new open member.
   function grouped.join(id, of)
     local group = of and touch(of)
@@ -73,7 +52,7 @@ do
 
   -- Counts a member that has ended. `job`: its record, or nil. `how`: 'completed', 'dead' or 'cancelled'.
   function grouped.leave(id, job, how)
-    local of = grouped.of(job)
+    local of = group_of_job(job)
     local group = of and touch(of)
     if of and redis.call('ZREM', members, 'o' .. of .. id) == 1 and group then
       group[how] = group[how] + 1
@@ -83,7 +62,7 @@ do
 
   -- Counts a dead member as cancelled, because it was deleted.
   function grouped.dead_is_gone(job)
-    local of = job.ending == AS_DEAD and grouped.of(job)
+    local of = job.ending == AS_DEAD and group_of_job(job)
     local group = of and touch(of)
     if group then
       group.dead_left = math.max(group.dead_left - 1, 0)
@@ -95,7 +74,7 @@ do
 
   -- Opens a dead member again. If its group has ended, the job is a member no longer.
   function grouped.reopen(id, job)
-    local of = grouped.of(job)
+    local of = group_of_job(job)
     if not of then
       return
     end

@@ -1,5 +1,8 @@
 -- Looks for lanes and places that are wrong, a page each second: someone changed a key by hand, or a script failed
 -- halfway.
+--
+-- Gives: UNKNOWN, look_at_lanes.
+-- Needs: records, fences, lanes, lane_filing.
 
 local UNKNOWN = '\0\0\0'
 local LOOKED_AT = '\0p'
@@ -8,8 +11,7 @@ local PAGE = 64
 -- Whether a lane that is not parked until a time will come back: with the end of one of its claims, or of its pause.
 local function is_parked_rightly(lane)
   local kind = string.sub(kind_of(lane), 2)
-  local its_flow = values.flow(redis.call('HGET', flow, 'flow:' .. kind), kind)
-  local scope = string.char(#its_flow) .. its_flow .. lane
+  local scope = scope_of_lane(kind, lane)
   return redis.call('ZLEXCOUNT', held, '[' .. scope, '(' .. scope .. string.rep('\255', 17)) > 0
     or redis.call('HEXISTS', flow, 'pause-part:' .. #kind .. ':' .. kind .. ':' .. string.sub(lane, #kind + 3)) == 1
 end

@@ -2,6 +2,9 @@
 -- the other stores.
 --
 -- A script notes each event, and calls `write_history` at its end. That makes the functions that few calls need.
+--
+-- Gives: INSERTED_JOB, COMPLETED, RETRIED, SNOOZED, DEAD, CANCELLED_JOB, INTERRUPTED, LATE, TOOK, FIGURES, note_figure,
+--   figures_of, note, write_history.
 
 local INSERTED_JOB, COMPLETED, RETRIED, SNOOZED, DEAD, CANCELLED_JOB, INTERRUPTED = 0, 1, 2, 3, 4, 5, 6
 local LATE, TOOK, FIGURES = 7, 22, 37

@@ -7,6 +7,8 @@
 -- or ''. That of a claimed job has three more: the number of its fence, when its lease ends, and the name of the node,
 -- or '' if none is noted.
 -- The list of jobs ends early once what it has exceeds the limit.
+--
+-- Needs: records, fences.
 
 -- The names of nodes by their number, as far as they were read.
 local names = {}

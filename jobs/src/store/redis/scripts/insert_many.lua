@@ -1,5 +1,8 @@
 -- Inserts jobs of one kind, without keys and with generated ids. One result for each. All have a partition, or none has:
 -- the digits of their due times are those of their scores.
+--
+-- Needs: results, history, batch.
+-- May lack: filing.
 
 -- Whether a time is earlier than another. Both are the digits of milliseconds: to make numbers of them takes longer.
 local function is_earlier(time, other)
@@ -49,4 +52,17 @@ operations.insert_many = function(note_new)
     note(kind, INSERTED_JOB, new)
   end
   return results and table.concat(results) or string.rep(INSERTED, many)
+end
+
+-- The same for jobs that have a partition.
+if filing then
+  operations.insert_coming = function()
+    filing.check_keys()
+    local kind, found = ARGV[at], {}
+    local results = operations.insert_many(function(time, id, record)
+      filing.note_new(found, kind, time, id, record)
+    end)
+    filing.put(found)
+    return results
+  end
 end

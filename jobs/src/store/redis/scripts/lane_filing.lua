@@ -1,8 +1,11 @@
 -- How a pending job comes into the lane of its partition, and how it leaves it.
 --
 -- A job is in its lane from its insert on, and nothing moves it when it becomes due. If it is the first of its lane, the
--- lane has a note for its due time: see `tokens.lua`. A claim that finds the time of the note past puts the lane in turn,
+-- lane has a note for its due time: see `limits.lua`. A claim that finds the time of the note past puts the lane in turn,
 -- however many jobs of other lanes are due.
+--
+-- Gives: filing, enqueue.
+-- Needs: lanes.
 
 local filing = {}
 do
@@ -49,6 +52,12 @@ do
     call_all('ZADD', turn, notes)
     call_all('HSET', lanes, states)
     call_all('ZREM', turn, left)
+  end
+
+  -- Notes in `found` a new job of a kind, whose record has neither key nor errors.
+  filing.note_new = function(found, kind, time, id, record)
+    local n = #found
+    found[n + 1], found[n + 2], found[n + 3] = lane_of(kind, partition_in(record, HEAD_BYTES + #kind + 1)), time, id
   end
 
   -- Takes a pending job out of its lane. `job`: its record. If the lane has no other job, a claim finds that when the time

@@ -9,6 +9,8 @@
 --   'pending': ids and due times, in the order of both; the limit holds for each kind and band
 --   'claimed': ids and fences, in the order in which the leases end
 --   'ended': ids and times of the end. The first `limit` jobs in the order of the end are among them, and the caller sorts
+--
+-- Needs: records, kept_lists.
 
 local set, limit = args(2)
 limit = tonumber(limit)
@@ -45,13 +47,13 @@ local function rank_after(key, time, after)
   return low
 end
 
--- Finds jobs in the lists of these kinds, or of all kinds. It begins with the latest that precede `after`, and stops when
--- it has found `limit` jobs. Then it has all jobs of the last millisecond, since a list is not in the order of the ids.
-local function add_lists(kinds_of_lists, after)
-  local head_after = string.sub(after, 1, 8)
-  local time_after = after ~= '' and (struct.unpack('>I8', head_after))
-  local at_once = kinds_of_lists and 16 or 1
-  -- For each kind: some of its lists, the latest first; which of them is next; and the range of the lists to read then.
+-- Finds jobs that ended so, of these kinds. It begins with the latest that precede `after`, and stops when it has found
+-- `limit` jobs. Then it has all jobs of the last millisecond that share lists, since a list is not in the order of the ids.
+local function add_ended(ending, its_kinds, after)
+  local time_after = after ~= '' and string.sub(after, 1, 8)
+  local at_once = math.max(math.floor(16 / #its_kinds), 1)
+  -- For each kind and letter: some of its lists, the latest first; which of them is next; and the range of the lists to
+  -- read then.
   local each = {}
   local function read_on(its)
     if its.next > #its.lists and its.final then
@@ -60,48 +62,46 @@ local function add_lists(kinds_of_lists, after)
       its.final = #its.lists == at_once and '(' .. its.lists[at_once]
     end
     its.list = its.lists[its.next]
-    -- A number, since a page of many kinds compares many of them.
-    its.ended_at = its.list and kept_lists.read(its.list)
+    -- What is no list has no jobs, and is passed over at once.
+    its.ended_at = its.list and (kept_lists.read(its.list) or math.huge)
     its.next = its.next + 1
   end
-  local function begin(kind)
-    local first, final = kept_lists.range(kind)
-    if after ~= '' then
-      -- The lists of that millisecond too: `after` may be in the midst of them.
-      final = first .. head_after .. string.rep('\255', 5)
+  local function begin(how, kind)
+    local first, final = kept_lists.range(how, kind)
+    if time_after then
+      -- The shared lists of that millisecond too: `after` may be in the midst of them.
+      final = how == AS_COMPLETED and first .. time_after .. string.rep('\255', 17) or '(' .. string.sub(first, 2) .. after
     end
-    local its = { lists = {}, next = 1, first = first, final = final }
+    local its = { lists = {}, next = 1, first = first, final = final, left = how == AS_COMPLETED and math.huge or limit }
     read_on(its)
     each[#each + 1] = its
   end
-  for _, kind in ipairs(kinds_of_lists or {}) do
-    begin(kind)
-  end
-  if not kinds_of_lists then
-    for kind in pairs(due) do
-      begin(kind)
+  for _, kind in ipairs(its_kinds) do
+    begin(ending, kind)
+    if ending == AS_COMPLETED then
+      begin(kept_lists.WAITED_FOR, kind)
     end
   end
   local number, time_before = 0, nil
   while true do
     local latest
     for _, its in ipairs(each) do
-      if its.list and (not latest or its.ended_at > latest.ended_at) then
+      if its.list and its.left > 0 and (not latest or its.ended_at > latest.ended_at) then
         latest = its
       end
     end
     if not latest or number >= limit and latest.ended_at ~= time_before then
       return
     end
-    local ended_at, _, first_id = kept_lists.read(latest.list)
-    for _, id in ipairs(kept_lists.ids(latest.list, first_id)) do
-      if ended_at ~= time_after or not less_or_equal(string.sub(after, 9), id) then
-        number = number + 1
+    local is_time_after = string.sub(latest.list, #latest.first, #latest.first + 7) == time_after
+    for _, id in ipairs(kept_lists.ids(latest.list)) do
+      if not is_time_after or not less_or_equal(string.sub(after, 9), id) then
+        number, latest.left = number + 1, latest.left - 1
         found[#found + 1] = id
-        found[#found + 1] = string.format('%.0f', ended_at)
+        found[#found + 1] = string.format('%.0f', latest.ended_at)
       end
     end
-    time_before = ended_at
+    time_before = latest.ended_at
     read_on(latest)
   end
 end
@@ -149,26 +149,12 @@ elseif set == 'claimed' then
   end
 else
   local ending, kind, after = args(3)
-  if tonumber(ending) == AS_COMPLETED then
-    add_lists(kind ~= '' and { kind } or nil, after)
-  end
-  local first, final = range_of(ending, kind ~= '' and kind or nil)
-  if after ~= '' then
-    final = '(' .. string.sub(first, 2) .. after
-  end
-  local many, place_bytes = 0, #first + 23
-  repeat
-    local page = redis.call('ZREVRANGEBYLEX', over, final, first, 'LIMIT', 0, limit)
-    for _, place in ipairs(page) do
-      local time = #place == place_bytes and many < limit and values.time(place, #place - 23)
-      -- What is no place is passed over.
-      if time then
-        many = many + 1
-        found[#found + 1] = string.sub(place, -16)
-        found[#found + 1] = string.format('%.0f', time)
-      end
+  local its_kinds = { due[kind] and kind }
+  if kind == '' then
+    for its in pairs(due) do
+      its_kinds[#its_kinds + 1] = its
     end
-    final = '(' .. (page[#page] or '')
-  until #page < limit or many == limit
+  end
+  add_ended(tonumber(ending), its_kinds, after)
 end
 return { 'ok', micros, found }

@@ -18,9 +18,10 @@ local ended, over, counters, schedules = KEYS[6], KEYS[7], KEYS[8], KEYS[9]
 local cancel_requested, kinds, meta, unreadable = KEYS[10], KEYS[11], KEYS[12], KEYS[13]
 local settings, dead_by_error, nodes, history = KEYS[14], KEYS[15], KEYS[16], KEYS[17]
 local progress = KEYS[18]
--- Those of partitions and limits, see `places.lua`.
+-- Those of partitions and limits, see `lanes.lua`.
 local wait, turn, lanes, held, flow = KEYS[19], KEYS[20], KEYS[21], KEYS[22], KEYS[23]
--- KEYS[24] and KEYS[25] are those of groups, see `groups.lua`.
+-- Those of groups, see `groups.lua`.
+local groups, members = KEYS[24], KEYS[25]
 
 local clock = redis.call('TIME')
 local micros = clock[1] * 1000000 + clock[2]
@@ -55,7 +56,8 @@ local function args(many)
   return unpack(ARGV, at - many, at - 1)
 end
 
-local CALLERS_ID, ENDED, EXTRA, PARTITION = 1, 2, 4, 8
+-- The flags of a record. `records.rs` has its format.
+local CALLERS_ID, ENDED, EXTRA, PARTITION, GROUP = 1, 2, 4, 8, 16
 local HEAD, HEAD_BYTES = '>BI4I4I4BBI2', 17
 -- The fence of a claim: nonce and number, which are its token; due time, owner, whether the job has its
 -- key; and the beginning of the record, at least to the end of the key.
@@ -170,7 +172,7 @@ function values.has_parts(text, parts, rest)
   return from + rest == #text + 1
 end
 
--- Whether a text is a lane: a kind and a partition. `partitions.lua` makes them.
+-- Whether a text is a lane: a kind and a partition. `lanes.lua` makes them.
 function values.is_lane(text)
   return values.has_parts(text, 2, 0) and due[string.sub(text, 2, 1 + string.byte(text, 1))] ~= nil
 end

@@ -1,7 +1,8 @@
--- The record of a job, and the places of a job that has ended. `records.rs` has the format of a record.
+-- The record of a job. `records.rs` has the format of a record.
+--
+-- Gives: AS_COMPLETED, AS_DEAD, AS_CANCELLED, END, END_BYTES, WANTED_KEPT_MS, read, holds_key, is_wanted, write,
+--   group_of_job.
 
--- The flag of a member of a group.
-local GROUP = 16
 -- How a job has ended: `Ending` in `store/ended.rs`.
 local AS_COMPLETED, AS_DEAD, AS_CANCELLED = 1, 2, 3
 -- In the record of a job that has ended: how; its due time; when it ended; how long its run took; the length of its
@@ -9,8 +10,6 @@ local AS_COMPLETED, AS_DEAD, AS_CANCELLED = 1, 2, 3
 local END, END_BYTES = '>BI8I8I8I4', 29
 -- How long the end of a job is kept for which a caller waits: `WANTED_KEPT` in `store/ended.rs`.
 local WANTED_KEPT_MS = 60000
--- How many kept jobs one that completes removes, and at how many of the oldest it looks: `store/ended.rs`.
-local TRIMMED, TRIM_LOOKS = 2, 8
 
 -- Reads the record of a job: failures, interruptions and attempts; kind, key and errors; how it has ended, if it has;
 -- the payload, and before it the extra with its length, if there is one. Returns nil if it cannot be read, because
@@ -75,14 +74,21 @@ local function write(job)
   return head .. job.kind .. job.key .. job.errors .. end_bytes .. job.payload
 end
 
--- The members of `over` for a job that has ended: one by the time of its end, and one by kind and time.
-local function places(ending, kind, ended_at, id)
-  local last = struct.pack('>I8', ended_at) .. id
-  return 'a' .. ending .. last, 'k' .. ending .. string.char(#kind) .. kind .. last
-end
-
--- The first and the last member of `over` that a job of this kind has which ended so. Without a kind: of any kind.
-local function range_of(ending, kind)
-  local prefix = kind and 'k' .. ending .. string.char(#kind) .. kind or 'a' .. ending
-  return '[' .. prefix, '[' .. prefix .. string.rep('\255', 25)
+-- The group of a job, from its record: section 4 of its extra (`values/job.rs`). Nil if it is no member.
+local function group_of_job(job)
+  if not job or not has(job.flags, GROUP) then
+    return nil
+  end
+  local text, section_at = job.payload, 5
+  local high, low = string.byte(text, 1, 2)
+  local last = low and 2 + high * 256 + low or 0
+  while section_at + 2 <= last do
+    local section, its_high, its_low = string.byte(text, section_at, section_at + 2)
+    local to = section_at + 2 + its_high * 256 + its_low
+    if section == 4 then
+      local of = string.sub(text, section_at + 3, to)
+      return #of == 16 and of or nil
+    end
+    section_at = to + 1
+  end
 end

@@ -3,6 +3,8 @@
 -- A lane is visited when it is the first in its turn. Each visit claims its first job, parks the lane, or drops a
 -- lane without jobs. So no claim reads past parked lanes. A lane comes to its turn when its first job is due: `lane_filing.lua`
 -- leaves a note for that time. `store/lanes.rs` has the same rules for the other stores.
+--
+-- Needs: lanes, claim, candidates, limits, turns.
 
 -- The most lanes that a call visits, with the members that it drops from them.
 local VISITS = 256
@@ -233,14 +235,12 @@ do
   -- Claims the first job of a lane, which has its turn then.
   local function serve(offer)
     local kind, lane, scope = offer.kind, offer.lane, flow_prefix(offer.kind) .. offer.lane
-    local id, time = offer.id, string.format('%.0f', offer.time)
-    local head = sub(offer.record, 1, HEAD_BYTES + #kind + offer.key_bytes)
-    local has_key = offer.key_bytes > 0 and redis.call('HGET', keys, sub(head, HEAD_BYTES + #kind + 1)) == id
+    local id, digits = offer.id, string.format('%.0f', offer.time)
+    local fence, time = fence_of(kind, id, digits, offer.record, offer.key_bytes, scope)
     local pair = taken + taken
     local triple = pair + taken
-    reply[triple + 1], reply[triple + 2], reply[triple + 3] = id, has_key and time .. 'k' or time, offer.record
-    ends[pair + 1], ends[pair + 2] = lease_end, id
-    tokens[pair + 1], tokens[pair + 2] = id, write_fence(fence_number, time, has_key, head, scope)
+    reply[triple + 1], reply[triple + 2], reply[triple + 3] = id, time, offer.record
+    ends[pair + 1], ends[pair + 2], tokens[pair + 1], tokens[pair + 2] = lease_end, id, id, fence
     scopes[pair + 1], scopes[pair + 2] = '0', scope .. id
     taken, bytes = taken + 1, bytes + #offer.record
     ids[taken] = id
@@ -257,20 +257,16 @@ do
     turns.serve(offer, mark)
   end
 
-  local function takes(kind, by)
-    room[kind] = room[kind] - by
-    blocking = blocking - (is_blocking[kind] and by or 0)
-    plain = plain - (head_start[kind] and 0 or by)
+  -- How many of these jobs the limits of a kind allow, and its caller can start soon.
+  local function allowed_now(kind, most)
+    if is_blocking[kind] and next(rates_of[kind]) then
+      most = math.min(most, in_lanes)
+    end
+    return allowed(kind, most)
   end
 
   while taken < limit and bytes < most_bytes do
-    local list, offer
-    for _, its in ipairs(lists) do
-      set_rank(its)
-      if its.rank and not its.is_passed_over and (not list or its.rank < list.rank) then
-        list = its
-      end
-    end
+    local list, offer = first_list(), nil
     for n = at, #ARGV do
       local kind = ARGV[n]
       local its = has_room_in_lanes(kind) and may_run(kind) and offer_of(kind)
@@ -289,31 +285,17 @@ do
           take_note(interruptions)
         end
         serve(offer)
-        takes(kind, 1)
+        use_room(kind, 1)
         in_lanes = in_lanes - (is_blocking[kind] and 1 or 0)
       end
     elseif list then
-      local kind, interruptions = list.kind, list.interruptions
+      local kind = list.kind
       if not has_room(kind) or not fits(kind) or not may_run(kind) then
         list.is_passed_over = true
-      elseif interruptions > 0 and not admits(interruptions) then
-        list.is_passed_over = true
-        waits = 1
       else
-        local most, before = 1, taken
-        if #lists == 1 and not offer and interruptions == 0 then
-          most = math.min(limit - taken, room[kind], #list.ids - list.cursor + 1)
-          most = math.min(most, is_blocking[kind] and blocking or most, head_start[kind] and most or plain)
-          if is_blocking[kind] and next(rates_of[kind]) then
-            most = math.min(most, in_lanes)
-          end
-          most = allowed(kind, most)
-        end
-        take(list, most)
-        local by = taken - before
+        local by = take_from(list, #lists == 1 and not offer, allowed_now)
         if by > 0 then
           count_claims(kind, plain_scope(kind), by)
-          takes(kind, by)
           in_lanes = in_lanes - (is_blocking[kind] and next(rates_of[kind]) and by or 0)
         end
       end

@@ -7,6 +7,9 @@
 -- and a new one must not begin in an earlier round.
 --
 -- The places are read by the page and written together: a command for each would take most of the time of a claim.
+--
+-- Gives: turns.
+-- Needs: lanes.
 
 local turns = {}
 do

@@ -1,4 +1,6 @@
 -- Writes a claim.
+--
+-- Needs: claim, candidates.
 
 if #foreign > 0 then
   -- Fails here, before any write, if a key has a wrong type.

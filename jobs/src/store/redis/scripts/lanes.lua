@@ -1,4 +1,4 @@
--- The places of claims in the scopes that may be limited, and the lanes that wait for one.
+-- The partitions of jobs and their lanes, and the places of claims in the scopes that may be limited.
 --
 -- `flow` has the limits, the pauses of partitions and the flows. While it is empty, no claim is counted and no job has
 -- a lane. The field '' says that some job has had a partition, or that a program has given a limit.
@@ -13,7 +13,48 @@
 -- the length and the name of a kind it has three numbers for each weight of its lanes: see `turns.lua`. The marks below and
 -- that of `heal_lanes.lua` are fields of `lanes` too, with names that begin with a zero byte.
 -- `turn` has the lanes in turn: the kind, the pass, the partition. The bytes of a pass sort as its number does. It also
--- has the notes of `tokens.lua`, before all lanes.
+-- has the notes of `limits.lua`, before all lanes.
+--
+-- Gives: partition_in, lane_of, place_in, scope_of_lane, lane_of_job, PARKED, UNTIL, LATER, ROUNDS, WAITED_FOR,
+--   CHANGED_SCOPES, CHANGED_LANES, NOTED, kind_of, turn_of, read_lane, note_of, put_in_turn, rounds_in, latest_pass,
+--   bring_back, free_places, free_place.
+
+-- The partition in an extra. `from`: where the length of the extra is. `values/job.rs` has the format.
+local function partition_in(text, from)
+  local byte = string.byte
+  local high, low = byte(text, from, from + 1)
+  local last, section_at = low and from + 1 + high * 256 + low or 0, from + 4
+  while section_at + 2 <= last do
+    local section, its_high, its_low = byte(text, section_at, section_at + 2)
+    local to = section_at + 2 + its_high * 256 + its_low
+    if section == 3 then
+      return string.sub(text, section_at + 3, to)
+    end
+    section_at = to + 1
+  end
+  return ''
+end
+
+-- The lane of a partition: the kind and the partition, each with its length before it.
+local function lane_of(kind, partition)
+  return string.char(#kind) .. kind .. string.char(math.min(#partition, 255)) .. partition
+end
+
+-- The member of `wait` for a job.
+local function place_in(lane, time, id)
+  return lane .. struct.pack('>I8', time) .. id
+end
+
+-- The scope of the claims of a lane, as the flow of its kind is now.
+local function scope_of_lane(kind, lane)
+  local its_flow = values.flow(redis.call('HGET', flow, 'flow:' .. kind), kind)
+  return string.char(#its_flow) .. its_flow .. lane
+end
+
+-- The lane of a job, from its record. Nil if it has no partition.
+local function lane_of_job(job)
+  return has(job.flags, PARTITION) and lane_of(job.kind, partition_in(job.payload, 1)) or nil
+end
 
 local PARKED, UNTIL, LATER = 'p', 't', 'd'
 -- More rounds than a weight ever has. The greatest weight times this is a number that a script has exactly.

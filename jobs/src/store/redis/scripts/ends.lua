@@ -1,4 +1,34 @@
--- Functions for every end of a claim.
+-- What every end of a job and of a claim does: it frees the key, remembers the id, and counts the job no more.
+--
+-- Gives: free_key, count_retrying, remember, is_any_cancel_requested, take_cancel_request, note_runs, note_run,
+--   is_any_progress, drop_progress, forget_all_but_count, forget.
+-- Needs: history.
+
+-- Frees a key if this job has it.
+local function free_key(key, id)
+  if key ~= '' and redis.call('HGET', keys, key) == id then
+    redis.call('HDEL', keys, key)
+  end
+end
+
+-- Remembers an id whose job has ended.
+local function remember_id(id, ended_at)
+  redis.call('ZADD', ended, math.min(ended_at + keep_dead, LATEST), id)
+end
+
+-- The number of jobs that have failed and are not dead, by kind.
+local function count_retrying(kind, by)
+  if by ~= 0 then
+    values.add(counters, 'retrying:' .. kind, by)
+  end
+end
+
+-- Remembers the id of a job that ends now, if its caller chose it.
+local function remember(id, flags)
+  if has(flags, CALLERS_ID) then
+    remember_id(id, now)
+  end
+end
 
 -- Read once for the call, since almost always no cancel is requested.
 local is_any_cancel_requested = redis.call('SCARD', cancel_requested) > 0
