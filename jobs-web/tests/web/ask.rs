@@ -12,9 +12,11 @@ use http::{HeaderMap, Method, Request};
 use http_body::{Body as _, Frame};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use tickwheel_jobs::{Client, Driver, Fail, Job, Jobs, Keep, Retry};
+use tickwheel_jobs::{Builder, Client, Driver, Fail, Job, Jobs, Keep, Retry};
 use tickwheel_jobs_web::{Access, Dashboard};
 use tower_service::Service;
+
+use crate::installed;
 
 /// Jobs whose handler does what their text says.
 #[derive(Serialize, Deserialize, Clone, Debug)]
@@ -39,19 +41,37 @@ pub(crate) fn mail(text: &str) -> Mail {
     Mail { text: text.to_owned() }
 }
 
-/// Returns jobs on a manual clock. A mail whose text begins with "fail" is dead at once, with its text as the error.
-pub(crate) fn manual() -> (Jobs, Driver) {
-    let (jobs, driver) = Jobs::memory()
+/// Gives the jobs their handlers. A mail whose text begins with "fail" is dead at once, with its text as the error.
+pub(crate) fn handled(builder: Builder) -> Builder {
+    builder
         .retry(Retry::never())
         .handle(|mail: Mail, run| match mail.text.starts_with("fail") {
             true => Err(Fail::dead(mail.text)),
             false => run.set_result(&serde_json::json!({ "sent": mail.text })),
         })
         .handle(|_: Charge, _| Ok(()))
-        .manual()
-        .unwrap();
+}
+
+/// Returns jobs in memory, on a manual clock.
+pub(crate) fn manual() -> (Jobs, Driver) {
+    manual_on(Jobs::memory())
+}
+
+/// Returns jobs of a store, on a manual clock.
+pub(crate) fn manual_on(builder: Builder) -> (Jobs, Driver) {
+    let (jobs, driver) = handled(builder).manual().unwrap();
     jobs.kind::<Mail>().keep_completed(Keep::last(1000)).unwrap();
     (jobs, driver)
+}
+
+/// Runs a test in memory, and on a server where one is installed.
+pub(crate) fn on_stores(test: impl Fn(&Jobs, &Driver)) {
+    let (jobs, driver) = manual();
+    test(&jobs, &driver);
+    if let Some(server) = installed::server(&[]) {
+        let (jobs, driver) = manual_on(Jobs::redis(server.url()).unwrap());
+        test(&jobs, &driver);
+    }
 }
 
 /// Advances the clock by a second, which runs what is due.

@@ -12,8 +12,8 @@ use tickwheel_jobs_web::{Dashboard, Part};
 use tower_service::Service;
 
 use crate::ask::{
-    Answer, Mail, block_on, encoded, full, get, group, mail, manual, post, request_to_post,
-    run_due, submit,
+    Answer, Mail, block_on, encoded, full, get, group, mail, manual, on_stores, post,
+    request_to_post, run_due, submit,
 };
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -48,43 +48,47 @@ fn bulk(dashboard: &Dashboard, mut body: Value) -> Value {
     wait(dashboard, &started.json())
 }
 
-/// A bulk says its number and scope, and does nothing, until it is confirmed. Then it goes in commits of 256, and
+/// P89: A bulk says its number and scope, and does nothing, until it is confirmed. Then it goes in commits of 256, and
 /// ends in the audit.
 #[test]
 fn bulk_asks_first_and_reports_its_end() {
-    let (jobs, driver) = manual();
-    jobs.insert_batch((0..600).map(|n| (Duration::ZERO, mail(&format!("fail {}", n % 2)))))
-        .unwrap();
-    run_due(&driver);
-    let audited = Arc::new(Mutex::new(Vec::new()));
-    let log = Arc::clone(&audited);
-    let dashboard = full(jobs.client()).audit(move |action| {
-        let host = action.request().headers["host"].to_str().unwrap().to_owned();
-        let problem = action.problem.clone();
-        log.lock().unwrap().push((
-            action.name,
-            action.scope.clone(),
-            action.changed,
-            host,
-            problem,
-        ));
+    on_stores(|jobs, driver| {
+        jobs.insert_batch((0..600).map(|n| (Duration::ZERO, mail(&format!("fail {}", n % 2)))))
+            .unwrap();
+        run_due(driver);
+        let audited = Arc::new(Mutex::new(Vec::new()));
+        let log = Arc::clone(&audited);
+        let dashboard = full(jobs.client()).audit(move |action| {
+            let host = action.request().headers["host"].to_str().unwrap().to_owned();
+            let problem = action.problem.clone();
+            log.lock().unwrap().push((
+                action.name,
+                action.scope.clone(),
+                action.changed,
+                host,
+                problem,
+            ));
+        });
+        let group = json!({"action": "retry", "state": "dead", "kind": "mail", "group": group(&dashboard, "fail 1")});
+        let question = post(&dashboard, "/api/v1/bulk", &group).ok();
+        assert_eq!(question["jobs"], json!({"count": 300, "is_exact": true}));
+        assert_eq!(
+            question["scope"],
+            "the dead jobs of the kind \"mail\" with the error \"fail 1\""
+        );
+        assert_eq!(jobs.count().unwrap().dead, 600);
+        let ended = bulk(&dashboard, group);
+        assert_eq!(
+            (&ended["state"], &ended["changed"], &ended["seen"]),
+            (&"done".into(), &300.into(), &300.into())
+        );
+        assert_eq!(jobs.count().unwrap().dead, 300);
+        let scope = question["scope"].as_str().unwrap().to_owned();
+        let expected = [("retry", scope, 300, "shop.example".to_owned(), None)];
+        assert_eq!(*audited.lock().unwrap(), expected);
+        let listed = get(&dashboard, "/api/v1/bulks").ok();
+        assert_eq!(listed["rows"][0]["id"], ended["id"]);
     });
-    let group = json!({"action": "retry", "state": "dead", "kind": "mail", "group": group(&dashboard, "fail 1")});
-    let question = post(&dashboard, "/api/v1/bulk", &group).ok();
-    assert_eq!(question["jobs"], json!({"count": 300, "is_exact": true}));
-    assert_eq!(question["scope"], "the dead jobs of the kind \"mail\" with the error \"fail 1\"");
-    assert_eq!(jobs.count().unwrap().dead, 600);
-    let ended = bulk(&dashboard, group);
-    assert_eq!(
-        (&ended["state"], &ended["changed"], &ended["seen"]),
-        (&"done".into(), &300.into(), &300.into())
-    );
-    assert_eq!(jobs.count().unwrap().dead, 300);
-    let scope = question["scope"].as_str().unwrap().to_owned();
-    let expected = [("retry", scope, 300, "shop.example".to_owned(), None)];
-    assert_eq!(*audited.lock().unwrap(), expected);
-    let listed = get(&dashboard, "/api/v1/bulks").ok();
-    assert_eq!(listed["rows"][0]["id"], ended["id"]);
 }
 
 /// A form asks in a page, which sends the same fields again and then leads to the progress.
@@ -130,20 +134,21 @@ fn bulk_changes_the_chosen_jobs() {
     }
 }
 
-/// A reschedule of all jobs moves each once, also to a time within the list.
+/// P89: A reschedule of all jobs moves each once, also to a time within the list.
 #[test]
 fn bulk_reschedules_each_job_once() {
-    let (jobs, _driver) = manual();
-    jobs.insert_batch((1..=700).map(|n| (n * Duration::from_secs(60), mail("one")))).unwrap();
-    let dashboard = full(jobs.client());
-    let ended = bulk(
-        &dashboard,
-        json!({"action": "reschedule", "state": "pending", "all": true, "when": "6h"}),
-    );
-    assert_eq!(ended["state"], "done", "{ended}");
-    assert!(ended["changed"].as_u64().unwrap() >= 699, "{ended}");
-    let dues: std::collections::HashSet<_> = jobs.pending().map(|job| job.due).collect();
-    assert_eq!(dues.len(), 1);
+    on_stores(|jobs, _| {
+        jobs.insert_batch((1..=700).map(|n| (n * Duration::from_secs(60), mail("one")))).unwrap();
+        let dashboard = full(jobs.client());
+        let ended = bulk(
+            &dashboard,
+            json!({"action": "reschedule", "state": "pending", "all": true, "when": "6h"}),
+        );
+        assert_eq!(ended["state"], "done", "{ended}");
+        assert!(ended["changed"].as_u64().unwrap() >= 699, "{ended}");
+        let dues: std::collections::HashSet<_> = jobs.pending().map(|job| job.due).collect();
+        assert_eq!(dues.len(), 1);
+    });
 }
 
 /// A bulk that is stopped keeps its changes, and says so. The dashboard's thread stands in `redact` in the midst of the
@@ -310,35 +315,37 @@ fn bulk_changes_no_more_jobs_than_were_confirmed() {
     assert_eq!(jobs.count().unwrap().pending, 50);
 }
 
-/// Each action on one job has its effect, or its answer says why not.
+/// P89: Each action on one job has its effect, or its answer says why not.
 #[test]
 fn actions_on_one_job() {
-    let (jobs, driver) = manual();
-    let dashboard = full(jobs.client());
-    let dead = |text: &str| {
-        let id = jobs.insert(Duration::ZERO, mail(text)).unwrap();
-        run_due(&driver);
-        id
-    };
-    let act = |id, verb: &str, body: Value| {
-        let answer = post(&dashboard, &format!("/api/v1/jobs/{id}/{verb}"), &body);
-        (answer.status, answer.json())
-    };
-    let id = dead("fail");
-    assert_eq!(act(id, "cancel", json!({})).0, 409);
-    assert_eq!(act(id, "reschedule", json!({"when": "1h"})).0, 409);
-    assert_eq!(act(id, "retry", json!({})).0, 200);
-    assert_eq!(jobs.get(id).unwrap().unwrap().state, JobState::Pending);
-    assert_eq!(act(id, "delete", json!({})).0, 409);
-    assert_eq!(act(id, "reschedule", json!({"when": "2h"})).0, 200);
-    let due = jobs.get(id).unwrap().unwrap().due;
-    assert_eq!(due, driver.wall_now() + 2 * HOUR);
-    assert_eq!(act(id, "reschedule", json!({"when": "soon"})).0, 400);
-    assert_eq!(act(id, "cancel", json!({})).1["result"], "done");
-    assert_eq!(act(id, "cancel", json!({})).0, 404);
-    let id = dead("fail");
-    assert_eq!(act(id, "delete", json!({})).0, 200);
-    assert_eq!(jobs.get(id).unwrap(), None);
+    on_stores(|jobs, driver| {
+        let dashboard = full(jobs.client());
+        let dead = |text: &str| {
+            let id = jobs.insert(Duration::ZERO, mail(text)).unwrap();
+            run_due(driver);
+            id
+        };
+        let act = |id, verb: &str, body: Value| {
+            let answer = post(&dashboard, &format!("/api/v1/jobs/{id}/{verb}"), &body);
+            (answer.status, answer.json())
+        };
+        let id = dead("fail");
+        assert_eq!(act(id, "cancel", json!({})).0, 409);
+        assert_eq!(act(id, "reschedule", json!({"when": "1h"})).0, 409);
+        assert_eq!(act(id, "retry", json!({})).0, 200);
+        assert_eq!(jobs.get(id).unwrap().unwrap().state, JobState::Pending);
+        assert_eq!(act(id, "delete", json!({})).0, 409);
+        assert_eq!(act(id, "reschedule", json!({"when": "2h"})).0, 200);
+        let due = jobs.get(id).unwrap().unwrap().due;
+        let left = due.duration_since(driver.wall_now()).unwrap();
+        assert!(left.abs_diff(2 * HOUR) < Duration::from_secs(60), "{left:?}");
+        assert_eq!(act(id, "reschedule", json!({"when": "soon"})).0, 400);
+        assert_eq!(act(id, "cancel", json!({})).1["result"], "done");
+        assert_eq!(act(id, "cancel", json!({})).0, 404);
+        let id = dead("fail");
+        assert_eq!(act(id, "delete", json!({})).0, 200);
+        assert_eq!(jobs.get(id).unwrap(), None);
+    });
 }
 
 /// A job that has ended runs again as a new job: once for each form, and after a question to a browser.
@@ -397,44 +404,45 @@ fn actions_of_forms_ask_and_lead_back() {
     }
 }
 
-/// P96: A browser that asks to stop something, or to start a job, is asked once more, and a program is not.
+/// P89, P96: A browser that asks to stop something, or to start a job, is asked once more, and a program is not.
 #[test]
 fn pauses_and_runs_of_forms_ask() {
-    let (jobs, _driver) = manual();
-    let dashboard = full(jobs.client());
-    jobs.schedule("report", HOUR, mail("report")).unwrap();
-    let id = jobs.insert(HOUR, mail("later")).unwrap();
-    let now = format!("jobs/{id}/reschedule");
-    let paths = [
-        ("queue/pause", ""),
-        ("kinds/pause", "kind=mail"),
-        ("schedules/pause", "schedule=report"),
-        ("schedules/run", "schedule=report"),
-        (&now, ""),
-        (&now, "when=2020-02-02T10:00:00Z"),
-    ];
-    let look = || {
-        let paused =
-            (jobs.queue().is_paused().unwrap(), jobs.kind_named("mail").is_paused().unwrap());
-        (jobs.count().unwrap(), paused, jobs.schedules().list().unwrap(), jobs.get(id).unwrap())
-    };
-    let json_of = |form: &str| match form.split_once('=') {
-        Some((name, value)) => json!({ name: value }),
-        None => json!({}),
-    };
-    for (path, form) in paths {
-        let before = look();
-        let question = submit(&dashboard, &format!("/api/v1/{path}"), form);
-        assert!(question.status == 200 && question.text().contains("?</h1>"), "{path}");
-        assert_eq!(look(), before, "{path}");
-        let answer = post(&dashboard, &format!("/api/v1/{path}"), &json_of(form));
-        assert_eq!(answer.status, 200, "{path}: {answer:?}");
-        assert_ne!(look(), before, "{path}");
-    }
-    // Resuming, and moving a job to a later time, are taken back by one click, so nothing is asked before them.
-    let resumed = submit(&dashboard, "/api/v1/queue/resume", "");
-    let later = submit(&dashboard, &format!("/api/v1/{now}"), "when=5m");
-    assert_eq!((resumed.status, later.status), (303, 303));
+    on_stores(|jobs, _| {
+        let dashboard = full(jobs.client());
+        jobs.schedule("report", HOUR, mail("report")).unwrap();
+        let id = jobs.insert(HOUR, mail("later")).unwrap();
+        let now = format!("jobs/{id}/reschedule");
+        let paths = [
+            ("queue/pause", ""),
+            ("kinds/pause", "kind=mail"),
+            ("schedules/pause", "schedule=report"),
+            ("schedules/run", "schedule=report"),
+            (&now, ""),
+            (&now, "when=2020-02-02T10:00:00Z"),
+        ];
+        let look = || {
+            let paused =
+                (jobs.queue().is_paused().unwrap(), jobs.kind_named("mail").is_paused().unwrap());
+            (jobs.count().unwrap(), paused, jobs.schedules().list().unwrap(), jobs.get(id).unwrap())
+        };
+        let json_of = |form: &str| match form.split_once('=') {
+            Some((name, value)) => json!({ name: value }),
+            None => json!({}),
+        };
+        for (path, form) in paths {
+            let before = look();
+            let question = submit(&dashboard, &format!("/api/v1/{path}"), form);
+            assert!(question.status == 200 && question.text().contains("?</h1>"), "{path}");
+            assert_eq!(look(), before, "{path}");
+            let answer = post(&dashboard, &format!("/api/v1/{path}"), &json_of(form));
+            assert_eq!(answer.status, 200, "{path}: {answer:?}");
+            assert_ne!(look(), before, "{path}");
+        }
+        // Resuming, and moving a job to a later time, are taken back by one click, so nothing is asked before them.
+        let resumed = submit(&dashboard, "/api/v1/queue/resume", "");
+        let later = submit(&dashboard, &format!("/api/v1/{now}"), "when=5m");
+        assert_eq!((resumed.status, later.status), (303, 303));
+    });
 }
 
 /// A group leads to its members by their state, and is sealed and cancelled on its page.

@@ -1,14 +1,11 @@
-//! The dashboard of a queue on a Redis server: its paths, its actions, and what its pages cost the server.
+//! The dashboard of a queue on a Redis server: its paths, and what its pages cost the server.
 
-use std::collections::BTreeMap;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use serde_json::json;
-use tickwheel_jobs::{Builder, Driver, Fail, Jobs, Keep, Limit, Retry, RunReport};
+use tickwheel_jobs::{Jobs, Keep, Limit, RunReport};
 
-use crate::ask::{Charge, Mail, full, get, group, mail, post, run_due};
-use crate::bulk::wait;
+use crate::ask::{Charge, Mail, full, get, group, handled, mail, manual_on, run_due};
 use crate::installed;
 use crate::server::Server;
 
@@ -54,39 +51,11 @@ const PATHS: [&str; 36] = [
     "/api/v1/bulks",
 ];
 
-/// Returns jobs on a server and a manual clock. A mail whose text begins with "fail" is dead at once.
-fn open(server: &Server) -> Builder {
-    Jobs::redis(server.url())
-        .unwrap()
-        .handle_with(Retry::never(), |mail: Mail, run| match mail.text.starts_with("fail") {
-            true => Err(Fail::dead(mail.text)),
-            false => run.set_result(&json!({ "sent": mail.text })),
-        })
-        .handle(|_: Charge, _| Ok(()))
-}
-
-fn manual(server: &Server) -> (Jobs, Driver) {
-    let (jobs, driver) = open(server).manual().unwrap();
-    jobs.kind::<Mail>().keep_completed(Keep::last(1000)).unwrap();
-    (jobs, driver)
-}
-
-/// Returns how often the server was called, also in scripts.
-fn commands(server: &Server) -> u64 {
-    let stats: String = server.ask(&["INFO", "commandstats"]);
-    let calls = |line: &str| {
-        let (command, figures) = line.strip_prefix("cmdstat_")?.split_once(":calls=")?;
-        Some((command.to_owned(), figures.split(',').next()?.parse().ok()?))
-    };
-    let calls: BTreeMap<String, u64> = stats.lines().filter_map(calls).collect();
-    calls.iter().filter(|(command, _)| *command != "info").map(|(_, calls)| calls).sum()
-}
-
 /// Fills the server with dead jobs, and 200 completed ones.
 fn fill_with_ended(server: &Server, dead: u64) {
     let (ended, ends) = channel();
     let on_run = move |run: &RunReport| run.outcome.iter().for_each(|_| ended.send(()).unwrap());
-    let jobs = open(server).on_run(on_run).start().unwrap();
+    let jobs = handled(Jobs::redis(server.url()).unwrap()).on_run(on_run).start().unwrap();
     jobs.kind::<Mail>().keep_completed(Keep::last(1000)).unwrap();
     let failing = (0..dead).map(|n| (Duration::ZERO, mail(&format!("fail {}", n % 20))));
     jobs.insert_batch(failing).unwrap();
@@ -98,7 +67,7 @@ fn fill_with_ended(server: &Server, dead: u64) {
 /// Returns how many commands each path takes.
 fn commands_of_pages(server: &Server, pending: u64, dead: u64) -> Vec<u64> {
     fill_with_ended(server, dead);
-    let (jobs, driver) = manual(server);
+    let (jobs, driver) = manual_on(Jobs::redis(server.url()).unwrap());
     jobs.queue().pause().unwrap();
     jobs.schedule("report", HOUR, Charge { card: String::new() }).unwrap();
     let id = jobs.insert(HOUR, mail("one")).unwrap();
@@ -124,10 +93,7 @@ fn commands_of_pages(server: &Server, pending: u64, dead: u64) -> Vec<u64> {
         let path = page.replace("ID", &id.to_string()).replace("GROUP", &group);
         // An answer is kept for a second, and the JSON has that of its page: a dashboard of its own has none.
         let dashboard = full(jobs.client());
-        let before = commands(server);
-        let answer = get(&dashboard, &path);
-        assert_eq!(answer.status, 200, "{page}");
-        commands(server) - before
+        server.cost(|| assert_eq!(get(&dashboard, &path).status, 200, "{page}"))
     };
     PATHS.iter().map(of_page).collect()
 }
@@ -154,7 +120,7 @@ fn pages_cost_as_many_commands_however_long_the_queue_is() {
 #[test]
 fn searches_read_few_bytes_of_a_server() {
     let Some(server) = installed::server(&[]) else { return };
-    let (jobs, driver) = manual(&server);
+    let (jobs, driver) = manual_on(Jobs::redis(server.url()).unwrap());
     let large = "x".repeat(1 << 19);
     for n in 0..48 {
         jobs.insert(HOUR, mail(&large)).unwrap();
@@ -186,7 +152,7 @@ fn searches_read_few_bytes_of_a_server() {
 #[test]
 fn paths_answer_on_a_server() {
     let Some(server) = installed::server(&[]) else { return };
-    let (jobs, driver) = manual(&server);
+    let (jobs, driver) = manual_on(Jobs::redis(server.url()).unwrap());
     jobs.insert(Duration::ZERO, mail("fail\nwith lines")).unwrap();
     jobs.insert(Duration::ZERO, mail("done")).unwrap();
     run_due(&driver);
@@ -196,58 +162,6 @@ fn paths_answer_on_a_server() {
         crate::paths::ask_for_everything(&dashboard, &jobs, prefix);
     }
     assert_eq!(get(&dashboard, "/api/v1/store").ok()["sort"], "server");
-}
-
-/// P89: The actions on one job have their effect on a server: each where it applies, else its answer says why not.
-#[test]
-fn actions_change_jobs_on_a_server() {
-    let Some(server) = installed::server(&[]) else { return };
-    let (jobs, driver) = manual(&server);
-    let dashboard = full(jobs.client());
-    let id = jobs.insert(Duration::ZERO, mail("fail")).unwrap();
-    run_due(&driver);
-    let act = |verb: &str, body| post(&dashboard, &format!("/api/v1/jobs/{id}/{verb}"), &body);
-    assert_eq!(act("cancel", json!({})).status, 409);
-    assert_eq!(act("retry", json!({})).status, 200);
-    assert_eq!(act("reschedule", json!({"when": "2h"})).status, 200);
-    let left = jobs.get(id).unwrap().unwrap().due.duration_since(driver.wall_now()).unwrap();
-    assert!(left.abs_diff(2 * HOUR) < Duration::from_secs(60), "{left:?}");
-    assert_eq!(act("cancel", json!({})).status, 200);
-    assert_eq!(act("cancel", json!({})).status, 404);
-    for (path, is_paused) in [("kinds/pause", true), ("kinds/resume", false)] {
-        let body = json!({"kind": "mail"});
-        assert_eq!(post(&dashboard, &format!("/api/v1/{path}"), &body).status, 200);
-        assert_eq!(jobs.kind_named("mail").is_paused().unwrap(), is_paused);
-    }
-    jobs.schedule("nightly/é", HOUR, mail("s")).unwrap();
-    let run = post(&dashboard, "/api/v1/schedules/run", &json!({"schedule": "nightly/é"}));
-    assert_eq!((run.status, jobs.count().unwrap().pending), (200, 1));
-}
-
-/// P89: A change of many jobs asks first and then changes the group, and no other job, on a server.
-#[test]
-fn bulk_changes_a_group_on_a_server() {
-    let Some(server) = installed::server(&[]) else { return };
-    let (jobs, driver) = manual(&server);
-    let fails = (0..600).map(|n| (Duration::ZERO, mail(&format!("fail {}", n % 2))));
-    jobs.insert_batch(fails).unwrap();
-    run_due(&driver);
-    let dashboard = full(jobs.client());
-    let mut group =
-        json!({"action": "retry", "state": "dead", "group": group(&dashboard, "fail 1")});
-    let question = post(&dashboard, "/api/v1/bulk", &group).ok();
-    assert_eq!(question["jobs"], json!({"count": 300, "is_exact": true}));
-    assert_eq!(jobs.count().unwrap().dead, 600);
-    group["confirm"] = 300.into();
-    let started = post(&dashboard, "/api/v1/bulk", &group);
-    assert_eq!(started.status, 202, "{started:?}");
-    assert_eq!(wait(&dashboard, &started.json())["changed"], 300);
-    let all = json!({
-        "action": "reschedule", "state": "pending", "all": true, "when": "6h", "confirm": 300,
-    });
-    let ended = wait(&dashboard, &post(&dashboard, "/api/v1/bulk", &all).json());
-    assert_eq!((&ended["state"], &ended["changed"]), (&"done".into(), &300.into()), "{ended}");
-    assert_eq!(jobs.count().unwrap().dead, 300);
 }
 
 /// P89: When the server has gone, the health check and every question fail with a reason, and both answer again after

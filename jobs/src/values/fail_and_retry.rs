@@ -554,22 +554,6 @@ mod tests {
         assert_eq!(Retry::exponential(Duration::ZERO).draw_wait(5, 3), Some(Duration::ZERO));
     }
 
-    /// Five errors are kept, the newest first, each with its time, attempt and node.
-    #[test]
-    fn attempt_errors_keep_the_last_five() {
-        let mut errors = AttemptErrors::default();
-        assert_eq!((errors.list(), errors.latest()), (Vec::new(), None));
-        for n in 1..=8 {
-            errors = errors.and(Millis::clamped(n), n as u32, "shop/1", &format!("é {n}"));
-            assert_eq!(errors.latest().unwrap(), format!("é {n}"));
-        }
-        let list = errors.list();
-        let numbers: Vec<u32> = list.iter().map(|error| error.attempt).collect();
-        assert_eq!(numbers, [8, 7, 6, 5, 4]);
-        assert_eq!((list[1].at, &*list[1].node), (Millis::clamped(7).to_system(), "shop/1"));
-        assert_eq!(list[4].error, "é 4");
-    }
-
     /// A long error is cut between two characters: the newest later than the others.
     #[test]
     fn attempt_errors_cut_long_texts() {

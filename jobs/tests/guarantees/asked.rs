@@ -123,13 +123,7 @@ fn cancel_request_without_a_claim_is_reported_and_dropped() {
 #[test]
 fn check_finds_a_claim_that_is_not_in_the_file() {
     let (_folder, path) = file();
-    let (release, held) = std::sync::mpsc::channel::<()>();
-    let held = std::sync::Mutex::new(held);
-    let waits = move |_: Close, _: &tickwheel_jobs::Run| {
-        let _ = held.lock().unwrap().recv_timeout(LONG);
-        Ok(())
-    };
-    let jobs = Jobs::open(&path).unwrap().handle(waits).start().unwrap();
+    let (jobs, _at_start, release) = held(Jobs::open(&path).unwrap());
     jobs.insert(std::time::Duration::ZERO, close(1)).unwrap();
     wait_until("it runs", || jobs.count().unwrap().running == 1);
     jobs.check().unwrap();

@@ -1,7 +1,7 @@
 //! Verbs as futures.
 
 use core::cell::Cell;
-use core::pin::{Pin, pin};
+use core::pin::pin;
 use core::task::{Context, Poll, Waker};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -11,8 +11,8 @@ use std::thread;
 use serde::{Deserialize, Serialize};
 use tickwheel_jobs::rusqlite::Connection;
 use tickwheel_jobs::{
-    Builder, Cancel, Client, Durability, InsertErrorKind, Job, JobId, JobState, Jobs, Keep, Limit,
-    NewJob, Step, StoreError, Until,
+    Cancel, Client, Durability, InsertErrorKind, Job, JobId, JobState, Jobs, Keep, Limit, NewJob,
+    Step, StoreError, Until,
 };
 use tokio::runtime::Runtime;
 
@@ -28,23 +28,21 @@ fn one_thread() -> Runtime {
 
 /// Calls each verb on jobs that are empty, and that run none which is due in an hour.
 async fn every_verb(client: &Client, runs: bool) {
-    let id = client.asynchronous().insert(HOUR, close(1)).await.unwrap();
-    assert_eq!(client.asynchronous().get(id).await.unwrap().unwrap().state, JobState::Pending);
-    assert!(client.asynchronous().reschedule(id, 2 * HOUR).await.unwrap());
-    assert_eq!(client.asynchronous().cancel(id).await.unwrap(), Cancel::Cancelled);
-    assert_eq!(client.asynchronous().get(id).await.unwrap(), None);
+    let calls = client.asynchronous();
+    let id = calls.insert(HOUR, close(1)).await.unwrap();
+    assert_eq!(calls.get(id).await.unwrap().unwrap().state, JobState::Pending);
+    assert!(calls.reschedule(id, 2 * HOUR).await.unwrap());
+    assert_eq!(calls.cancel(id).await.unwrap(), Cancel::Cancelled);
+    assert_eq!(calls.get(id).await.unwrap(), None);
 
     let named = JobId::named("one");
-    let first =
-        client.asynchronous().insert_job(NewJob::new(close(2)).at(HOUR).id(named)).await.unwrap();
-    let again =
-        client.asynchronous().insert_job(NewJob::new(close(2)).at(HOUR).id(named)).await.unwrap();
+    let first = calls.insert_job(NewJob::new(close(2)).at(HOUR).id(named)).await.unwrap();
+    let again = calls.insert_job(NewJob::new(close(2)).at(HOUR).id(named)).await.unwrap();
     assert_eq!((first.is_new, again.is_new, again.id), (true, false, named));
     let new = NewJob::new(close(3)).at(HOUR).key("3").unique_until(Until::Ended);
-    assert!(client.asynchronous().insert_job(new).await.unwrap().is_new);
-    let ids =
-        client.asynchronous().insert_batch([(HOUR, close(4)), (HOUR, close(5))]).await.unwrap();
-    assert_eq!(client.asynchronous().count().await.unwrap().pending, 4);
+    assert!(calls.insert_job(new).await.unwrap().is_new);
+    let ids = calls.insert_batch([(HOUR, close(4)), (HOUR, close(5))]).await.unwrap();
+    assert_eq!(calls.count().await.unwrap().pending, 4);
     let mut pages = client.pending();
     let mut listed = Vec::new();
     loop {
@@ -56,93 +54,90 @@ async fn every_verb(client: &Client, runs: bool) {
     }
     assert!(listed.len() == 4 && ids.iter().all(|id| listed.contains(id)), "{listed:?}");
 
-    let keyed = client.keyed("order-6");
-    let before = keyed.asynchronous().insert(HOUR, close(6)).await.unwrap();
-    let refused = keyed.asynchronous().insert_if_absent(HOUR, close(7)).await.unwrap_err();
+    let keyed = client.keyed("order-6").asynchronous();
+    let before = keyed.insert(HOUR, close(6)).await.unwrap();
+    let refused = keyed.insert_if_absent(HOUR, close(7)).await.unwrap_err();
     assert_eq!(refused.kind(), &InsertErrorKind::Occupied);
     assert_eq!(refused.into_inner(), close(7));
-    let after = keyed.asynchronous().insert_keeping_time(2 * HOUR, close(7)).await.unwrap();
+    let after = keyed.insert_keeping_time(2 * HOUR, close(7)).await.unwrap();
     assert_ne!(before, after);
-    assert!(keyed.asynchronous().remaining().await.unwrap().unwrap() <= HOUR + SECOND);
-    assert!(keyed.asynchronous().reschedule(2 * HOUR).await.unwrap());
-    assert_eq!(
-        keyed.asynchronous().get().await.unwrap().unwrap().job::<Close>().unwrap(),
-        close(7)
-    );
-    assert!(keyed.asynchronous().cancel().await.unwrap());
-    let before = keyed.asynchronous().debounce(HOUR, 2 * HOUR, close(6)).await.unwrap();
-    assert_ne!(keyed.asynchronous().debounce(HOUR, 2 * HOUR, close(7)).await.unwrap(), before);
-    assert!(keyed.asynchronous().cancel().await.unwrap());
+    assert!(keyed.remaining().await.unwrap().unwrap() <= HOUR + SECOND);
+    assert!(keyed.reschedule(2 * HOUR).await.unwrap());
+    assert_eq!(keyed.get().await.unwrap().unwrap().job::<Close>().unwrap(), close(7));
+    assert!(keyed.cancel().await.unwrap());
+    let before = keyed.debounce(HOUR, 2 * HOUR, close(6)).await.unwrap();
+    assert_ne!(keyed.debounce(HOUR, 2 * HOUR, close(7)).await.unwrap(), before);
+    assert!(keyed.cancel().await.unwrap());
 
-    client.asynchronous().schedule("night", 24 * HOUR, close(8)).await.unwrap();
-    assert_eq!(client.asynchronous().schedules().list().await.unwrap().len(), 1);
-    assert!(client.asynchronous().schedules().run("noon").await.unwrap().is_none());
-    client.asynchronous().schedules().pause("night").await.unwrap();
-    assert!(client.asynchronous().schedules().list().await.unwrap()[0].is_paused);
-    client.asynchronous().schedules().resume("night").await.unwrap();
-    assert!(!client.asynchronous().schedules().list().await.unwrap()[0].is_paused);
-    assert!(client.asynchronous().schedules().pause("noon").await.is_err());
-    assert!(client.asynchronous().schedules().remove("night").await.unwrap());
-    assert!(!client.asynchronous().retry(named).await.unwrap());
-    assert!(!client.asynchronous().delete(named).await.unwrap());
+    calls.schedule("night", 24 * HOUR, close(8)).await.unwrap();
+    assert_eq!(calls.schedules().list().await.unwrap().len(), 1);
+    assert!(calls.schedules().run("noon").await.unwrap().is_none());
+    calls.schedules().pause("night").await.unwrap();
+    assert!(calls.schedules().list().await.unwrap()[0].is_paused);
+    calls.schedules().resume("night").await.unwrap();
+    assert!(!calls.schedules().list().await.unwrap()[0].is_paused);
+    assert!(calls.schedules().pause("noon").await.is_err());
+    assert!(calls.schedules().remove("night").await.unwrap());
+    assert!(!calls.retry(named).await.unwrap());
+    assert!(!calls.delete(named).await.unwrap());
     assert_eq!(client.dead().retry_all().unwrap().asynchronous().next_step().await, Ok(None));
     let mut later = client.pending().reschedule_all(2 * HOUR).unwrap();
     let step = later.asynchronous().next_step().await.unwrap();
     assert_eq!(step.map(|step| step.changed), Some(4));
     assert_eq!(later.asynchronous().run().await.map(|all| all.changed), Ok(4));
-    let queue = client.asynchronous().queue();
+    let queue = calls.queue();
     queue.pause().await.unwrap();
     assert!(queue.is_paused().await.unwrap());
     queue.resume().await.unwrap();
     assert!(!queue.is_paused().await.unwrap());
     let ever = std::time::UNIX_EPOCH..std::time::UNIX_EPOCH + 1_000_000 * HOUR;
     assert!(!queue.history(Step::Hour, ever.clone()).await.unwrap().is_empty());
-    let of_kind = client.asynchronous().kind::<Close>();
+    let of_kind = calls.kind::<Close>();
     of_kind.pause().await.unwrap();
     assert!(of_kind.is_paused().await.unwrap() && !queue.is_paused().await.unwrap());
     of_kind.resume().await.unwrap();
     of_kind.keep_completed(Keep::nothing()).await.unwrap();
     assert!(!of_kind.history(Step::Hour, ever).await.unwrap().is_empty());
-    client.asynchronous().nodes().await.unwrap();
-    assert!(client.asynchronous().dead_by_error(9).await.unwrap().is_empty());
+    calls.nodes().await.unwrap();
+    assert!(calls.dead_by_error(9).await.unwrap().is_empty());
     let one = client.pending().next().unwrap();
-    let copy = client.asynchronous().insert_copy(&one, HOUR).await.unwrap();
-    assert!(client.asynchronous().cancel(copy).await.unwrap().is_cancelled());
-    let kinds = client.asynchronous().queue().kinds().await.unwrap();
+    let copy = calls.insert_copy(&one, HOUR).await.unwrap();
+    assert!(calls.cancel(copy).await.unwrap().is_cancelled());
+    let kinds = calls.queue().kinds().await.unwrap();
     assert_eq!(kinds, [(Close::KIND.to_owned(), 4)]);
-    let unhandled = client.asynchronous().unhandled().await.unwrap();
+    let unhandled = calls.unhandled().await.unwrap();
     assert_eq!(unhandled.is_empty(), runs);
-    let gauges = client.asynchronous().metrics().await.unwrap().to_string();
+    let gauges = calls.metrics().await.unwrap().to_string();
     assert!(gauges.contains("tickwheel_jobs_pending{") && gauges.contains("_running{") == runs);
     let closes = client.kind::<Close>();
     let of_acme = closes.partition("acme");
-    client.asynchronous().queue().limit(Limit::running(9)).await.unwrap();
+    calls.queue().limit(Limit::running(9)).await.unwrap();
     closes.asynchronous().limit(Limit::running(8)).await.unwrap();
     closes.asynchronous().limit_each(Limit::running(7)).await.unwrap();
     of_acme.asynchronous().limit(Limit::running(6)).await.unwrap();
-    assert_eq!(client.asynchronous().queue().limits().await.unwrap().len(), 4);
+    assert_eq!(calls.queue().limits().await.unwrap().len(), 4);
     of_acme.asynchronous().pause().await.unwrap();
     of_acme.asynchronous().resume().await.unwrap();
-    client.asynchronous().queue().hold(MS).await.unwrap();
+    calls.queue().hold(MS).await.unwrap();
     closes.asynchronous().hold(MS).await.unwrap();
     of_acme.asynchronous().hold(HOUR).await.unwrap();
-    assert_eq!(client.asynchronous().queue().limits().await.unwrap().len(), 4);
+    assert_eq!(calls.queue().limits().await.unwrap().len(), 4);
     of_acme.asynchronous().hold(std::time::Duration::ZERO).await.unwrap();
     let group = client.group().add(24 * HOUR, close(10)).asynchronous().open().await.unwrap();
     group.asynchronous().add(24 * HOUR, close(11)).await.unwrap();
     assert_eq!(group.asynchronous().info().await.unwrap().unwrap().open, 2);
     assert!(group.asynchronous().seal().await.unwrap());
     group.asynchronous().cancel().await.unwrap();
-    assert_eq!(client.asynchronous().groups().await.unwrap().len(), 1);
+    assert_eq!(calls.groups().await.unwrap().len(), 1);
     client.group().asynchronous().insert().await.map(drop).unwrap();
     let waits = client.pending().asynchronous().next_page().await.unwrap()[0].id;
-    assert!(!client.asynchronous().why_pending(waits).await.unwrap().is_empty());
+    assert!(!calls.why_pending(waits).await.unwrap().is_empty());
     // Due at once, so it comes after the lists.
     let century = 100 * 365 * 24 * HOUR;
-    assert!(keyed.asynchronous().throttle(century, close(9)).await.unwrap().is_new);
-    assert!(!keyed.asynchronous().throttle(century, close(9)).await.unwrap().is_new);
-    client.asynchronous().flush().await.unwrap();
-    client.asynchronous().check().await.unwrap();
+    assert!(keyed.throttle(century, close(9)).await.unwrap().is_new);
+    assert!(!keyed.throttle(century, close(9)).await.unwrap().is_new);
+    calls.flush().await.unwrap();
+    calls.check().await.unwrap();
 }
 
 /// P59: The async form of each verb does what the blocking form does: on every store, in the process that runs the
@@ -197,141 +192,6 @@ fn futures_are_send() {
         };
         assert_eq!(tokio::spawn(insert).await.unwrap(), 4);
     });
-}
-
-type Verb = fn(&Client) -> Pin<Box<dyn Future<Output = Result<(), StoreError>> + Send + '_>>;
-
-fn of(refused: &InsertErrorKind) -> StoreError {
-    match refused {
-        InsertErrorKind::Closed => StoreError::Closed,
-        InsertErrorKind::Unknown(_) => StoreError::Unknown,
-        other => panic!("{other}"),
-    }
-}
-
-const VERBS: [(&str, Verb); 20] = [
-    ("insert", |client| {
-        Box::pin(async {
-            let inserted = client.asynchronous().insert(HOUR, close(1)).await;
-            inserted.map(drop).map_err(|refused| of(refused.kind()))
-        })
-    }),
-    ("insert_batch", |client| {
-        Box::pin(async {
-            let inserted = client.asynchronous().insert_batch([(HOUR, close(1))]).await;
-            inserted.map(drop).map_err(|refused| of(refused.kind()))
-        })
-    }),
-    ("cancel", |client| {
-        Box::pin(async { client.asynchronous().cancel(JobId::new()).await.map(drop) })
-    }),
-    ("reschedule", |client| {
-        Box::pin(async { client.asynchronous().reschedule(JobId::new(), HOUR).await.map(drop) })
-    }),
-    ("retry", |client| {
-        Box::pin(async { client.asynchronous().retry(JobId::new()).await.map(drop) })
-    }),
-    ("count", |client| Box::pin(async { client.asynchronous().count().await.map(drop) })),
-    ("keyed", |client| {
-        Box::pin(async {
-            let inserted = client.keyed("1").asynchronous().insert(HOUR, close(1)).await;
-            inserted.map(drop).map_err(|refused| of(refused.kind()))
-        })
-    }),
-    ("get", |client| Box::pin(async { client.asynchronous().get(JobId::new()).await.map(drop) })),
-    ("schedule", |client| {
-        Box::pin(async move { client.asynchronous().schedule("night", HOUR, close(1)).await })
-    }),
-    ("pending", |client| {
-        Box::pin(async { client.pending().asynchronous().next_page().await.map(drop) })
-    }),
-    ("metrics", |client| {
-        Box::pin(async {
-            let _ = client.process_metrics();
-            client.asynchronous().metrics().await.map(drop)
-        })
-    }),
-    ("limit", |client| {
-        Box::pin(async move { client.asynchronous().queue().limit(Limit::running(9)).await })
-    }),
-    ("hold", |client| Box::pin(async move { client.asynchronous().queue().hold(MS).await })),
-    ("group", |client| {
-        Box::pin(async {
-            let inserted = client.group().add(HOUR, close(1)).asynchronous().insert().await;
-            inserted.map(drop).map_err(|refused| of(refused.kind()))
-        })
-    }),
-    ("add", |client| {
-        Box::pin(async {
-            let group = client.group_by_id(tickwheel_jobs::GroupId::new());
-            let added = group.asynchronous().add(HOUR, close(1)).await;
-            match added.map_err(|refused| refused.kind().clone()) {
-                Err(InsertErrorKind::Store(StoreError::Group(_))) => Ok(()),
-                other => other.map(drop).map_err(|refused| of(&refused)),
-            }
-        })
-    }),
-    ("groups", |client| Box::pin(async { client.asynchronous().groups().await.map(drop) })),
-    ("limits", |client| Box::pin(async { client.asynchronous().queue().limits().await.map(drop) })),
-    ("why_pending", |client| {
-        Box::pin(async { client.asynchronous().why_pending(JobId::new()).await.map(drop) })
-    }),
-    ("flush", |client| Box::pin(async move { client.asynchronous().flush().await })),
-    ("check", |client| {
-        Box::pin(async {
-            match client.asynchronous().check().await {
-                Err(found) if found.to_string().contains("shut down") => Err(StoreError::Closed),
-                other => {
-                    other.unwrap();
-                    Ok(())
-                }
-            }
-        })
-    }),
-];
-
-fn all_futures_end(builder: Builder, end: fn(Jobs)) {
-    let jobs = builder.handle(|_: Close, _| Ok(())).start().unwrap();
-    let runtime = runtime();
-    let callers: Vec<_> = VERBS
-        .into_iter()
-        .cycle()
-        .take(4 * VERBS.len())
-        .map(|(name, verb)| {
-            let client = jobs.client();
-            let caller = runtime.spawn(async move {
-                loop {
-                    if let Err(refused) = verb(&client).await {
-                        return refused;
-                    }
-                }
-            });
-            (name, caller)
-        })
-        .collect();
-    jobs.insert(MS, close(2)).map(drop).unwrap();
-    end(jobs);
-    runtime.block_on(async {
-        for (name, caller) in callers {
-            let ended = tokio::time::timeout(LONG, caller).await;
-            let refused = ended.unwrap_or_else(|_| panic!("{name} does not end")).unwrap();
-            assert_eq!(refused, StoreError::Closed, "{name}");
-        }
-    });
-}
-
-/// P22, P55: The future of every call ends, also if the jobs end meanwhile.
-#[test]
-fn futures_end_when_the_jobs_end() {
-    for _ in 0..20 {
-        on_each_store(|builder| all_futures_end(builder, |jobs| jobs.shutdown().unwrap()));
-        on_each_store(|builder| all_futures_end(builder, drop));
-        on_each_store(|builder| {
-            all_futures_end(builder, |jobs| {
-                one_thread().block_on(jobs.shutdown_async()).unwrap();
-            });
-        });
-    }
 }
 
 /// Holds the lock of the file until it is dropped.

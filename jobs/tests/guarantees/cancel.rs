@@ -53,20 +53,6 @@ fn cancel_of_a_run_reaches_it_and_prevents_a_retry() {
     });
 }
 
-/// P11: A cancel by another process sets `Run::is_cancelled`, and the job is not retried.
-#[test]
-fn cancel_by_another_process_reaches_the_run() {
-    let (_folder, path) = file();
-    let (jobs, at_start) = ending_when_told(Jobs::open(&path).unwrap());
-    let client = Jobs::open(&path).unwrap().client().unwrap();
-    let id = client.insert(MS, close(1)).unwrap();
-    assert_eq!(at_start.recv_timeout(LONG), Ok(id));
-    assert_eq!(client.cancel(id).unwrap(), Cancel::Running);
-    assert!(!client.reschedule(id, HOUR).unwrap());
-    wait_until("the job is gone", || client.get(id).unwrap().is_none());
-    jobs.check().unwrap();
-}
-
 /// P11: A cancel by another process reaches the run while callers never pause. The dispatcher polled only when no
 /// call had come for a while, so calls every few milliseconds kept it from polling.
 #[test]

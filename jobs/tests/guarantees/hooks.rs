@@ -4,11 +4,11 @@ use std::future::Future;
 use std::pin::pin;
 use std::sync::{Arc, Barrier, Mutex, mpsc};
 use std::task::{Context, Poll, Wake, Waker};
-use std::time::UNIX_EPOCH;
 
-use tickwheel_jobs::{Builder, Client, Durability, Fail, Jobs, Limit, Retry, StoreError};
+use tickwheel_jobs::{Builder, Client, Durability, Fail, Jobs, Retry, StoreError};
 
 use super::support::*;
+use crate::scenarios::verbs::VERBS;
 
 /// Calls everything that waits, and says whether all of it was refused. The counters of the process wait for nothing.
 pub(crate) fn every_call_is_refused(client: &Client) -> bool {
@@ -17,29 +17,7 @@ pub(crate) fn every_call_is_refused(client: &Client) -> bool {
 }
 
 fn every_call_that_waits_is_refused(client: &Client) -> bool {
-    let other = |error: Option<StoreError>| matches!(error, Some(StoreError::Other(_)));
-    other(client.count().err())
-        && other(
-            client.queue().history(tickwheel_jobs::Step::Hour, UNIX_EPOCH..UNIX_EPOCH + HOUR).err(),
-        )
-        && other(client.kind_named("close").head_start(HOUR).err())
-        && other(client.nodes().err())
-        && other(client.queue().limit(Limit::running(1)).err())
-        && other(client.queue().limits().err())
-        && other(client.queue().hold(HOUR).err())
-        && other(client.kind_named("close").hold(HOUR).err())
-        && other(client.groups().err())
-        && other(client.group_by_id(tickwheel_jobs::GroupId::new()).seal().err())
-        && client.group_by_id(tickwheel_jobs::GroupId::new()).add(HOUR, close(1)).is_err()
-        && client.group().add(HOUR, close(1)).insert().is_err()
-        && other(client.kind_named("close").partition("acme").pause().err())
-        && other(client.why_pending(tickwheel_jobs::JobId::new()).err())
-        && other(client.metrics().err())
-        && other(client.flush().err())
-        && other(client.cancel(tickwheel_jobs::JobId::new()).err())
-        && other(client.pending().next_page().err())
-        && client.check().is_err()
-        && client.insert(HOUR, close(1)).is_err()
+    VERBS.iter().all(|(_, verb)| matches!(verb(client), Err(StoreError::Other(_))))
 }
 
 /// P58: In `on_event` a nudge returns at once, also if the channel to the dispatcher is full. A call that would

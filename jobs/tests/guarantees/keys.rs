@@ -1,101 +1,105 @@
-//! What keys promise.
+//! What is promised of a key that is held until its job has ended, and of policies of jobs, on a file. More tests of keys,
+//! for every store, are in `tests/scenarios`.
 
-use std::sync::mpsc;
+use tickwheel_jobs::rusqlite::Connection;
+use tickwheel_jobs::{
+    Durability, Fail, GroupError, InsertErrorKind, JobId, Jobs, NewJob, Retry, StoreError, Until,
+};
 
-use tickwheel_jobs::{Cancel, InsertErrorKind};
-
+use super::scenarios::holding;
 use super::support::*;
 
-/// P14: A key has at most one pending job. `cancel`, `reschedule` and `remaining` by key are about that job.
-#[test]
-fn key_has_at_most_one_pending_job() {
-    on_manual(|jobs, driver, log| {
-        let order = jobs.keyed("order-1");
-        let first = order.insert(SECOND, close(1)).unwrap();
-        order.insert(2 * SECOND, close(2)).unwrap();
-        assert_eq!(jobs.get(first).unwrap(), None);
-        let refused = order.insert_if_absent(SECOND, close(3)).unwrap_err();
-        assert_eq!(*refused.kind(), InsertErrorKind::Occupied);
-        assert_eq!(refused.into_inner(), close(3));
-        assert_eq!(order.remaining().unwrap(), Some(2 * SECOND));
-        order.insert_keeping_time(HOUR, close(4)).unwrap();
-        assert_eq!(order.remaining().unwrap(), Some(2 * SECOND));
-        assert_eq!(jobs.count().unwrap().pending, 1);
-        assert_eq!(driver.advance(2 * SECOND), 1);
-        assert_eq!(log.get(), [4]);
-        assert_eq!(order.remaining().unwrap(), None);
-        order.insert_if_absent(SECOND, close(5)).unwrap();
-        assert!(order.reschedule(2 * SECOND).unwrap());
-        assert_eq!(driver.advance(SECOND), 0);
-        assert!(order.cancel().unwrap());
-        assert!(!order.cancel().unwrap());
-        assert!(!order.reschedule(SECOND).unwrap());
-        assert_eq!(driver.advance(HOUR), 0);
-    });
+/// An order that holds its key until it has ended.
+fn held(order: u64) -> NewJob<Close> {
+    NewJob::new(close(order)).at(SECOND).key("order-1").unique_until(Until::Ended)
 }
 
-/// P14: A claimed job that is replaced under its key never starts.
-#[test]
-fn replaced_job_never_starts_although_it_is_claimed() {
-    on_manual(|jobs, driver, log| {
-        let order = jobs.keyed("order-1");
-        order.insert(SECOND, close(1)).unwrap();
-        driver.advance(SECOND - MS);
-        assert_eq!(jobs.stats().in_flight, 1);
-        order.insert_if_absent(SECOND, close(2)).unwrap_err();
-        order.insert(SECOND, close(3)).unwrap();
-        assert_eq!(driver.advance(HOUR), 1);
-        assert_eq!(log.get(), [3]);
-    });
+/// An order that has the key until it has started.
+fn keyed(order: u64) -> NewJob<Close> {
+    NewJob::new(close(order)).at(SECOND).key("order-1")
 }
 
-/// P14: A key is free once its job has started, so a handler may insert its successor under the same key.
+/// P14: An interrupted job still holds its key. A job that is dead of its interruptions does not.
 #[test]
-fn key_is_free_once_its_job_has_started() {
-    on_each_store(|builder| {
-        let (done, at_end) = mpsc::channel();
-        let jobs = builder
-            .handle(move |job: Close, run| {
-                if job.order < 3 {
-                    let next = run.client().keyed(run.key().unwrap());
-                    next.insert_if_absent(MS, close(job.order + 1))?;
-                }
-                Ok(done.send(job.order)?)
-            })
-            .start()
-            .unwrap();
-        jobs.keyed("chain").insert(MS, close(1)).unwrap();
-        // Each starts before the one before has ended, so they end in any order.
-        let mut ended: Vec<u64> = (0..3).map(|_| at_end.recv_timeout(LONG).unwrap()).collect();
-        ended.sort_unstable();
-        assert_eq!(ended, [1, 2, 3]);
-        wait_until("all are done", || jobs.count().unwrap().pending == 0);
+fn key_is_held_over_interruptions_until_the_job_is_dead() {
+    let (_folder, path) = file();
+    let first = {
+        let client = Jobs::open(&path).unwrap().client().unwrap();
+        client.insert_job(held(1).at(HOUR)).unwrap().id
+    };
+    for n in 1..=5 {
+        let conn = Connection::open(&path).unwrap();
+        let claim = "INSERT INTO tickwheel_claim (ids) VALUES (?1)";
+        conn.execute(claim, [first.to_u128().to_be_bytes()]).unwrap();
+        let client = Jobs::open(&path).unwrap().client().unwrap();
+        assert_eq!(client.insert_job(keyed(2)).unwrap().id, first, "as if it ran");
+        drop(client);
+        // The process that claimed it is gone.
+        let builder = Jobs::open(&path).unwrap().handle(|_: Close, _| Ok(()));
+        let (jobs, driver) = builder.manual().unwrap();
+        driver.advance(MS);
+        let inserted = jobs.insert_job(keyed(3).if_absent()).unwrap();
+        assert_eq!((inserted.id == first, inserted.is_new), (n < 5, n == 5));
         jobs.check().unwrap();
-    });
+    }
 }
 
-/// P14: A failed job keeps its key for the retry, unless another job took the key during the run.
+/// P6: The policy that was given with a job is stored with it. A job without one stores none.
 #[test]
-fn failed_job_keeps_its_key_unless_another_job_took_it() {
-    on_each_store(|builder| {
-        let (jobs, driver) = builder
-            .handle(|job: Close, run| {
-                if job.order == 2 {
-                    run.client().keyed("b").insert(HOUR, close(3))?;
-                }
-                Err(std::io::Error::other("no"))?
-            })
-            .retry(tickwheel_jobs::Retry::fixed(SECOND).max_retries(5))
-            .manual()
-            .unwrap();
-        let one = jobs.keyed("a").insert(SECOND, close(1)).unwrap();
-        let two = jobs.keyed("b").insert(SECOND, close(2)).unwrap();
-        assert_eq!(driver.advance(SECOND), 2);
-        assert_eq!(jobs.get(one).unwrap().unwrap().key.as_deref(), Some("a"));
-        assert_eq!(jobs.get(two).unwrap().unwrap().key, None);
-        assert_eq!(jobs.keyed("b").remaining().unwrap(), Some(HOUR));
-        assert_eq!(jobs.cancel(two).unwrap(), Cancel::Cancelled);
-        assert!(jobs.keyed("b").cancel().unwrap());
-        jobs.check().unwrap();
-    });
+fn policy_of_a_job_survives_a_restart() {
+    let (_folder, path) = file();
+    {
+        let (jobs, _driver) =
+            Jobs::open(&path).unwrap().handle(|_: Close, _| Ok(())).manual().unwrap();
+        let own = NewJob::new(close(1)).at(SECOND).retry(Retry::fixed(SECOND).max_retries(1));
+        jobs.insert_job(own).unwrap();
+        jobs.insert(SECOND, close(2)).unwrap();
+        jobs.keyed("order-3").insert(SECOND, close(3)).unwrap();
+    }
+    let conn = Connection::open(&path).unwrap();
+    let count = "SELECT count(*) FROM tickwheel_job WHERE extra IS NOT NULL";
+    assert_eq!(conn.query_row(count, [], |row| row.get::<_, i64>(0)).unwrap(), 1);
+    drop(conn);
+    let builder = Jobs::open(&path).unwrap().retry(Retry::never());
+    let (jobs, driver) =
+        builder.handle(|_: Close, _| Err(Fail::from(StoreError::Full))).manual().unwrap();
+    driver.advance(2 * SECOND);
+    assert_eq!(jobs.count().unwrap().dead, 3);
+    assert_eq!(jobs.stats().started, 4);
+}
+
+/// P14: A transaction of the caller sees a held key as the process does that runs the job. At `Buffered` an insert under
+/// a key waits for its answer, so no job is dropped silently. So does a new member of a group, beyond the first commit of
+/// 256 members as well.
+#[test]
+fn key_that_is_held_is_seen_by_a_transaction_and_a_buffered_insert() {
+    let (_folder, path) = file();
+    let (handler, starts, let_go) = holding(|job: &Close| job.order == 1);
+    let builder = Jobs::open(&path).unwrap().durability(Durability::Buffered);
+    let jobs = builder.handle(handler).start().unwrap();
+    let first = jobs.insert_job(held(1).at(MS)).unwrap().id;
+    starts.recv_timeout(LONG).unwrap();
+    let mut shop = Connection::open(&path).unwrap();
+    let transaction = shop.transaction().unwrap();
+    let inserted = jobs.insert_job_in(&transaction, keyed(2)).unwrap();
+    assert_eq!((inserted.id, inserted.is_new), (first, false));
+    transaction.commit().unwrap();
+    assert_eq!(jobs.insert_job(held(2)).unwrap().id, first);
+    let ids = jobs.insert_batch([held(3), NewJob::new(close(4)).at(HOUR)]).unwrap();
+    assert_eq!(ids[0], first);
+    assert!(jobs.keyed("order-1").insert(SECOND, close(5)).is_err());
+    let new = || NewJob::new(close(6)).at(HOUR).id(JobId::named("buffered"));
+    assert!(jobs.insert_job(new()).unwrap().is_new && !jobs.insert_job(new()).unwrap().is_new);
+    let group = jobs.group().open().unwrap();
+    let members = (7..307).map(|order| NewJob::new(close(order)).at(HOUR));
+    let ids = group.add_all(members.chain([held(307)])).unwrap();
+    assert_eq!((ids.len(), ids.iter().position(|id| *id == first)), (301, Some(300)));
+    group.seal().unwrap();
+    let refused = group.add(HOUR, close(308)).unwrap_err();
+    let sealed = StoreError::Group(GroupError::Sealed);
+    assert_eq!(*refused.kind(), InsertErrorKind::Store(sealed));
+    let_go.send(()).unwrap();
+    wait_until("the run has ended", || jobs.get(first).unwrap().is_none());
+    assert!(jobs.insert_job(keyed(2)).unwrap().is_new);
+    jobs.check().unwrap();
 }

@@ -1,7 +1,8 @@
-//! What a list costs and shows, when an hour has many jobs or the payloads are large.
+//! What a list costs and shows, when an hour has many jobs or the payloads are large; and a change of its jobs that
+//! meets a busy file.
 
 use tickwheel_jobs::rusqlite::Connection;
-use tickwheel_jobs::{Fail, JobState, Jobs, Keep, Run, StoreError};
+use tickwheel_jobs::{BulkCounts, Fail, JobState, Jobs, Keep, Run, StoreError};
 
 use super::support::*;
 
@@ -108,4 +109,37 @@ fn state_of_a_list_only_leaves_jobs_out() {
         assert_eq!(jobs.ended().state(done).state(dead).count(), 0);
         assert_eq!(jobs.ended().state(JobState::Pending).count(), 0);
     });
+}
+
+/// P63: A bulk verb that fails in the middle keeps its place: the next call makes the same step again, and no job is
+/// left out or counted twice.
+#[test]
+fn bulk_that_fails_goes_on_from_the_same_job() {
+    let numbers = |counts: BulkCounts| (counts.seen, counts.changed);
+    let (_folder, path) = file();
+    let builder = Jobs::open(&path).unwrap().call_timeout(50 * MS);
+    let jobs = builder.client().unwrap();
+    let inserted = || jobs.insert_batch((0..600).map(|n| (HOUR, close(n)))).is_ok();
+    wait_until("the jobs are stored", inserted);
+    let other = Connection::open(&path).unwrap();
+    let mut bulk = jobs.pending().cancel_all().unwrap();
+    let mut first = None;
+    wait_until("the first step is made", || {
+        first = bulk.next();
+        first != Some(Err(StoreError::Busy))
+    });
+    assert_eq!(first.unwrap().map(numbers), Ok((256, 256)));
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    for _ in 0..3 {
+        assert_eq!(bulk.next(), Some(Err(StoreError::Busy)));
+        assert_eq!(bulk.run(), Err(StoreError::Busy));
+    }
+    assert_eq!(numbers(bulk.total()), (256, 256));
+    assert_eq!(jobs.count().unwrap().pending, 600 - 256);
+    other.execute_batch("ROLLBACK").unwrap();
+    wait_until("the other steps are made", || bulk.run() != Err(StoreError::Busy));
+    assert_eq!(numbers(bulk.total()), (600, 600));
+    assert_eq!((bulk.next(), bulk.next()), (None, None));
+    assert_eq!(jobs.count().unwrap().pending, 0);
+    jobs.check().unwrap();
 }

@@ -5,7 +5,6 @@
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -17,6 +16,7 @@ use tickwheel_jobs::{
 
 use super::hooks::every_call_is_refused;
 use super::support::*;
+use super::together::callers_lose_nothing;
 
 thread_local! {
     /// How many commits this thread has begun.
@@ -347,42 +347,14 @@ fn shutdown_ends_the_wait_of_a_caller_on_a_busy_file() {
 /// twice.
 #[test]
 fn callers_that_come_and_go_lose_nothing() {
-    on_each_store(|builder| {
-        let ran = Arc::new(AtomicU64::new(0));
-        let counted = Arc::clone(&ran);
-        let jobs = builder
-            .durability(Durability::Written)
-            .handle(move |_: Close, _| {
-                counted.fetch_add(1, Ordering::Relaxed);
-                Ok(())
-            })
-            .start()
-            .unwrap();
-        let cancelled: u64 = thread::scope(|scope| {
-            let caller = |thread: u64| {
-                let jobs = &jobs;
-                move || {
-                    let one = |n: u64| {
-                        if n.is_multiple_of(16) {
-                            pause(u32::try_from(thread + 1).unwrap() * MS);
-                        }
-                        let delay = u32::try_from(n % 5).unwrap() * 20 * MS;
-                        let id = match n % 7 {
-                            0 => block_on(jobs.asynchronous().insert(delay, close(n))).unwrap(),
-                            _ => jobs.insert(delay, close(n)).unwrap(),
-                        };
-                        u64::from(n.is_multiple_of(3) && jobs.cancel(id).unwrap().is_cancelled())
-                    };
-                    (0..400).map(one).sum::<u64>()
-                }
-            };
-            let threads: Vec<_> = (0..3).map(|thread| scope.spawn(caller(thread))).collect();
-            threads.into_iter().map(|thread| thread.join().unwrap()).sum()
-        });
-        wait_until("all have run", || ran.load(Ordering::Relaxed) == 1200 - cancelled);
-        wait_until("all have ended", || jobs.count().unwrap().pending == 0);
-        jobs.check().unwrap();
-        jobs.shutdown().unwrap();
-        assert_eq!(ran.load(Ordering::Relaxed), 1200 - cancelled);
+    callers_lose_nothing(3, 400, |jobs, thread, n| {
+        if n.is_multiple_of(16) {
+            pause(u32::try_from(thread + 1).unwrap() * MS);
+        }
+        let delay = u32::try_from(n % 5).unwrap() * 20 * MS;
+        match n % 7 {
+            0 => block_on(jobs.asynchronous().insert(delay, close(n))).unwrap(),
+            _ => jobs.insert(delay, close(n)).unwrap(),
+        }
     });
 }

@@ -5,7 +5,6 @@ mod asked;
 mod async_calls;
 mod bad_input;
 mod batches;
-mod bulk;
 mod cancel;
 mod crossing;
 mod docs;
@@ -15,9 +14,7 @@ mod ends;
 mod fails;
 #[cfg(feature = "tokio")]
 mod futures;
-mod group_ends;
 mod headers;
-mod held_keys;
 mod hooks;
 mod in_transaction;
 mod insert;

@@ -161,15 +161,7 @@ fn metrics_of_limits_are_those_of_the_queue_and_of_flows() {
 /// P83: The age of the longest run is in the metrics while the run lasts, and falls to zero after it.
 #[test]
 fn longest_run_is_measured_while_it_lasts() {
-    let (started, at_start) = mpsc::channel();
-    let (release, at_release) = mpsc::channel::<()>();
-    let at_release = std::sync::Mutex::new(at_release);
-    let handler = move |_: Close, _: &tickwheel_jobs::Run| {
-        started.send(())?;
-        let _ = at_release.lock().unwrap().recv();
-        Ok(())
-    };
-    let jobs = Jobs::memory().threads(1).handle(handler).start().unwrap();
+    let (jobs, at_start, release) = held(Jobs::memory().threads(1));
     jobs.insert(Duration::ZERO, close(1)).unwrap();
     at_start.recv_timeout(LONG).unwrap();
     let value = |name: &str| {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tickwheel_jobs::{
-    Buckets, Builder, Client, Fail, Fence, Job, JobId, Jobs, Outcome, Retry, RunReport,
+    Buckets, Builder, Client, Fail, Fence, Job, JobId, Jobs, Outcome, Retry, Run, RunReport,
 };
 
 use super::hooks::every_call_is_refused;
@@ -280,51 +280,38 @@ fn run_that_a_shutdown_leaves_behind_is_reported_as_interrupted_once() {
     }
 }
 
-/// P51: A handler that gives up when the program ends is reported as interrupted, before the shutdown returns.
-#[test]
-fn run_that_gives_up_at_a_shutdown_is_reported_as_interrupted() {
-    on_each_store(|builder| {
-        let reports = Reports::default();
-        let (started, at_start) = mpsc::channel();
-        let jobs = reports
-            .on(builder)
-            .handle(move |_: Close, run| {
-                started.send(()).unwrap();
-                wait_until("the run is told", || run.is_cancelled());
-                Err(Fail::interrupted())
-            })
-            .start()
-            .unwrap();
-        jobs.insert(MS, close(1)).unwrap();
-        at_start.recv_timeout(LONG).unwrap();
-        jobs.shutdown_timeout(LONG).unwrap();
-        reports.check();
-        assert_eq!(reports.outcomes(), [Outcome::Interrupted]);
-        assert_eq!(reports.ends()[0].error, None);
-    });
-}
-
-/// A run that ends while a shutdown waits for it is reported as it ended.
+/// P51: A run that a shutdown waits for is reported as it ended, before the shutdown returns. A handler that gives up
+/// then has not failed, also if its run has a time limit: it is interrupted.
 #[test]
 fn run_that_a_shutdown_waits_for_is_reported_as_it_ended() {
-    on_each_store(|builder| {
-        let reports = Reports::default();
-        let (started, at_start) = mpsc::channel();
-        let jobs = reports
-            .on(builder)
-            .handle(move |_: Close, run| {
+    type Case = (Option<Duration>, fn() -> Result<(), Fail>, Outcome);
+    let cases: [Case; 3] = [
+        (None, || Ok(()), Outcome::Completed),
+        (None, || Err(Fail::interrupted()), Outcome::Interrupted),
+        (Some(24 * HOUR), || Err(Fail::interrupted()), Outcome::Interrupted),
+    ];
+    for (limit, answer, outcome) in cases {
+        on_each_store(|builder| {
+            let reports = Reports::default();
+            let (started, at_start) = mpsc::channel();
+            let builder = match limit {
+                Some(limit) => builder.time_limit::<Close>(limit),
+                None => builder,
+            };
+            let handler = move |_: Close, run: &Run| {
                 started.send(())?;
                 wait_until("the shutdown has begun", || run.is_cancelled());
-                Ok(())
-            })
-            .start()
-            .unwrap();
-        jobs.insert(MS, close(1)).unwrap();
-        at_start.recv_timeout(LONG).unwrap();
-        jobs.shutdown_timeout(LONG).unwrap();
-        reports.check();
-        assert_eq!(reports.outcomes(), [Outcome::Completed]);
-    });
+                answer()
+            };
+            let jobs = reports.on(builder).handle(handler).start().unwrap();
+            jobs.insert(MS, close(1)).unwrap();
+            at_start.recv_timeout(LONG).unwrap();
+            jobs.shutdown_timeout(LONG).unwrap();
+            reports.check();
+            assert_eq!(reports.outcomes(), [outcome], "a limit of {limit:?}");
+            assert_eq!(reports.ends()[0].error, None);
+        });
+    }
 }
 
 /// P51: Jobs that are dropped in a handler on a manual clock report the end of its run too.

@@ -194,30 +194,6 @@ fn handler_that_gives_up_at_its_limit_has_failed() {
     });
 }
 
-/// A handler that gives up before its limit, because the program ends, is interrupted and has not failed.
-#[test]
-fn handler_that_gives_up_before_its_limit_has_not_failed() {
-    on_each_store(|builder| {
-        let reports = Reports::default();
-        let (started, at_start) = mpsc::channel();
-        let jobs = reports
-            .on(builder)
-            .time_limit::<Close>(24 * HOUR)
-            .handle(move |_: Close, run| {
-                started.send(())?;
-                wait_until("the run is told", || run.is_cancelled());
-                Err(Fail::interrupted())
-            })
-            .start()
-            .unwrap();
-        jobs.insert(MS, close(1)).unwrap();
-        at_start.recv_timeout(LONG).unwrap();
-        jobs.shutdown_timeout(LONG).unwrap();
-        reports.check();
-        assert_eq!(reports.outcomes(), [Outcome::Interrupted]);
-    });
-}
-
 /// P35: A job that was cancelled is gone after the grace, and is not retried.
 #[test]
 fn cancelled_job_past_its_limit_is_gone() {

@@ -3,13 +3,17 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tickwheel_jobs::{Durability, Fail, Jobs};
+use tickwheel_jobs::{Durability, Fail, JobId, Jobs};
 
 use super::support::*;
 
-/// P6: Every job that eight threads insert and do not cancel runs once.
-#[test]
-fn callers_on_eight_threads_lose_nothing() {
+/// On so many threads, each caller inserts so many jobs, and cancels every third. Every job that is not cancelled runs
+/// once.
+pub(super) fn callers_lose_nothing(
+    threads: u64,
+    each: u64,
+    insert: impl Fn(&Jobs, u64, u64) -> JobId + Sync,
+) {
     on_each_store(|builder| {
         let ran = Arc::new(AtomicU64::new(0));
         let counted = Arc::clone(&ran);
@@ -21,25 +25,32 @@ fn callers_on_eight_threads_lose_nothing() {
             })
             .start()
             .unwrap();
-        let cancelled: u64 = std::thread::scope(|scope| {
-            let caller = |thread: u64| {
-                let jobs = &jobs;
-                move || {
-                    let one = |n: u64| {
-                        let delay = u32::try_from(n % 40).unwrap() * MS;
-                        let id = jobs.insert(delay, close(thread * 1000 + n)).unwrap();
-                        u64::from(n.is_multiple_of(3) && jobs.cancel(id).unwrap().is_cancelled())
-                    };
-                    (0..250).map(one).sum::<u64>()
-                }
+        let call = &|thread: u64| {
+            let one = |n: u64| {
+                let id = insert(&jobs, thread, n);
+                u64::from(n.is_multiple_of(3) && jobs.cancel(id).unwrap().is_cancelled())
             };
-            let threads: Vec<_> = (0..8).map(|thread| scope.spawn(caller(thread))).collect();
-            threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+            (0..each).map(one).sum::<u64>()
+        };
+        let cancelled: u64 = std::thread::scope(|scope| {
+            let callers: Vec<_> = (0..threads).map(|n| scope.spawn(move || call(n))).collect();
+            callers.into_iter().map(|caller| caller.join().unwrap()).sum()
         });
-        wait_until("all have run", || ran.load(Ordering::Relaxed) == 2000 - cancelled);
+        let left = threads * each - cancelled;
+        wait_until("all have run", || ran.load(Ordering::Relaxed) == left);
+        wait_until("all have ended", || jobs.count().unwrap().pending == 0);
         jobs.check().unwrap();
         jobs.shutdown().unwrap();
-        assert_eq!(ran.load(Ordering::Relaxed), 2000 - cancelled);
+        assert_eq!(ran.load(Ordering::Relaxed), left);
+    });
+}
+
+/// P6: Every job that eight threads insert and do not cancel runs once.
+#[test]
+fn callers_on_eight_threads_lose_nothing() {
+    callers_lose_nothing(8, 250, |jobs, thread, n| {
+        let delay = u32::try_from(n % 40).unwrap() * MS;
+        jobs.insert(delay, close(thread * 1000 + n)).unwrap()
     });
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tickwheel_jobs::{Fail, JobId, Run};
 
 use crate::server::Server;
-use crate::support::{Log, MS, Order, open};
+use crate::support::{Log, MS, Order, notes, open};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -24,12 +24,7 @@ fn remove_record(server: &Server, id: JobId) {
 fn key_whose_job_has_no_record_is_free() {
     let server = Server::start();
     let log = Log::default();
-    let noted = log.clone();
-    let note = move |order: Order, _: &Run| {
-        noted.add(order.0);
-        Ok(())
-    };
-    let (jobs, driver) = open(&server).handle(note).manual().unwrap();
+    let (jobs, driver) = open(&server).handle(notes(&log)).manual().unwrap();
     let key = jobs.keyed("k");
     remove_record(&server, key.insert(HOUR, Order(1)).unwrap());
     assert!(!key.cancel().unwrap());

@@ -174,12 +174,7 @@ fn master_that_is_killed_is_followed_by_its_replica() {
     let many = log.len();
     wait_until("jobs run on the new master", || log.len() > many + 100);
     println!("{:?} from the kill to 100 runs", killed.elapsed());
-    wait_until("hints come from the new master", || {
-        let wake = format!("tw:{{{queue}}}:wake");
-        let (_, listeners): (String, u64) =
-            cluster.nodes[replica].ask(&["PUBSUB", "NUMSUB", &wake]);
-        listeners > 0
-    });
+    wait_until("hints come from the new master", || cluster.nodes[replica].listeners(queue) > 0);
     ended.store(true, Ordering::Release);
     let answered = inserting.join().unwrap();
     wait_until("nothing is left but what is due later", || {

@@ -69,10 +69,7 @@ impl Cluster {
             nodes.contains(&id)
         });
         let _: () = replica.ask(&["CLUSTER", "REPLICATE", &id]);
-        wait_until("the replica has everything", || {
-            let info: String = replica.ask(&["INFO", "replication"]);
-            info.contains("master_link_status:up")
-        });
+        replica.wait_for_the_primary();
         self.nodes.len() - 1
     }
 

@@ -12,7 +12,7 @@ use crate::lost::hash_of;
 use crate::proxy::Proxy;
 use crate::scenarios::limits::charge;
 use crate::server::{Server, pause, wait_until};
-use crate::support::{Log, MS, Order, in_hand, open};
+use crate::support::{Log, MS, Order, in_hand, noting, open};
 
 const NOW: Duration = Duration::ZERO;
 const HOUR: Duration = Duration::from_secs(3600);
@@ -43,13 +43,8 @@ fn callback_comes_once_though_the_reply_of_the_end_is_lost() {
     let server = Server::start();
     let proxy = Proxy::to(server.port);
     let (log, reports) = (Log::default(), Arc::new(AtomicU64::new(0)));
-    let noted = log.clone();
     let builder = Jobs::redis(proxy.url()).unwrap().lease(Duration::from_secs(60));
-    let builder = counting(builder, &reports).handle(move |order: Order, _| {
-        noted.add(order.0);
-        Ok(())
-    });
-    let jobs = builder.start().unwrap();
+    let jobs = noting(counting(builder, &reports), &log);
     let client = open(&server).client().unwrap();
     for n in 0..20 {
         proxy.swallow(&hash_of("change"), 1);
@@ -108,14 +103,7 @@ fn callback_comes_though_the_server_is_full() {
 fn callback_comes_once_though_several_nodes_end_the_members() {
     let server = Server::start();
     let (log, reports) = (Log::default(), Arc::new(AtomicU64::new(0)));
-    let node = || {
-        let noted = log.clone();
-        let builder = counting(open(&server), &reports).handle(move |order: Order, _| {
-            noted.add(order.0);
-            Ok(())
-        });
-        builder.start().unwrap()
-    };
+    let node = || noting(counting(open(&server), &reports), &log);
     let nodes = [node(), node(), node()];
     std::thread::scope(|scope| {
         for thread in 0..4 {

@@ -3,21 +3,16 @@
 use std::thread;
 use std::time::Duration;
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::sys::signal::Signal;
 use tickwheel_jobs::{Client, InsertErrorKind, JobId, StoreError};
 
 use crate::server::{Server, wait_until};
-use crate::support::{Log, MS, Order, noting, now, open};
+use crate::support::{Log, MS, Order, noting, now, open, signal};
 
 const HOUR: Duration = Duration::from_secs(3600);
 const LIMIT: Duration = Duration::from_millis(500);
 /// What a loaded machine may add. Sixteen callers one after the other took more than 90 seconds.
 const LOADED: Duration = Duration::from_secs(15);
-
-fn signal(server: &Server, signal: Signal) {
-    kill(Pid::from_raw(server.pid()), signal).unwrap();
-}
 
 fn all_are_answered_in_time(client: &Client) {
     let begun = now();
@@ -127,47 +122,4 @@ fn callers_of_a_node_are_answered_in_time_on_a_stopped_server() {
     signal(&server, Signal::SIGCONT);
     assert!(took < LOADED, "{took:?}");
     assert!(matches!(ended, Ok(()) | Err(StoreError::Unknown)), "{ended:?}");
-}
-
-/// Every call that crosses the end of a node returns: with its answer, or refused.
-#[test]
-fn calls_that_cross_the_end_of_a_node_end() {
-    type Verb = fn(&Client) -> Result<(), StoreError>;
-    const VERBS: [Verb; 5] = [
-        |client| match client.insert(HOUR, Order(1)) {
-            Ok(_) => Ok(()),
-            Err(refused) if *refused.kind() == InsertErrorKind::Closed => Err(StoreError::Closed),
-            Err(refused) => panic!("{refused}"),
-        },
-        |client| client.count().map(drop),
-        |client| client.cancel(JobId::new()).map(drop),
-        |client| client.pending().next_page().map(drop),
-        |client| client.schedule("often", HOUR, Order(2)),
-    ];
-    let server = Server::start();
-    for round in 0..6 {
-        let jobs = noting(open(&server), &Log::default());
-        let (ended, at_end) = std::sync::mpsc::channel();
-        for verb in VERBS {
-            let (client, ended) = (jobs.client(), ended.clone());
-            thread::spawn(move || {
-                let refused = loop {
-                    if let Err(refused) = verb(&client) {
-                        break refused;
-                    }
-                };
-                ended.send(refused).unwrap();
-            });
-        }
-        jobs.insert(Duration::ZERO, Order(3)).map(drop).unwrap();
-        if round % 2 == 0 {
-            jobs.shutdown().unwrap();
-        } else {
-            drop(jobs);
-        }
-        for _ in VERBS {
-            let refused = at_end.recv_timeout(4 * LOADED).expect("every call ends");
-            assert_eq!(refused, StoreError::Closed);
-        }
-    }
 }

@@ -1,6 +1,5 @@
 //! What claimed jobs, and kept ones of which a server has many, cost it.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -9,24 +8,6 @@ use tickwheel_jobs::{JobState, Keep};
 use crate::scenarios::Mail;
 use crate::server::Server;
 use crate::support::{MS, open};
-
-/// Returns how often each command was called, also in scripts.
-fn commands(server: &Server) -> BTreeMap<String, u64> {
-    let stats: String = server.ask(&["INFO", "commandstats"]);
-    let calls = |line: &str| {
-        let (command, figures) = line.strip_prefix("cmdstat_")?.split_once(":calls=")?;
-        Some((command.to_owned(), figures.split(',').next()?.parse().ok()?))
-    };
-    stats.lines().filter_map(calls).filter(|(command, _)| command != "info").collect()
-}
-
-/// Returns how many commands a step takes.
-pub(crate) fn cost(server: &Server, step: impl FnOnce()) -> u64 {
-    let sum = |commands: BTreeMap<String, u64>| commands.values().sum::<u64>();
-    let before = sum(commands(server));
-    step();
-    sum(commands(server)) - before
-}
 
 /// With 4,000 jobs kept, a job that completes, a page, a count and a purge take as many commands as with 200. The
 /// commands themselves take the logarithm of their number.
@@ -41,15 +22,14 @@ fn kept_jobs_cost_as_many_commands_however_many_there_are() {
             while driver.advance(MS) > 0 {}
         }
         jobs.insert_batch((0..10).map(|n| (MS, Mail(n)))).unwrap();
-        let trims = cost(&server, || while driver.advance(MS) > 0 {});
+        let trims = server.cost(|| while driver.advance(MS) > 0 {});
         let pages = || jobs.ended().kind::<Mail>().state(JobState::Completed);
-        let page = cost(&server, || {
-            assert_eq!(pages().next_page().unwrap().len(), many.min(256) as usize)
-        });
-        let count = cost(&server, || {
+        let page =
+            server.cost(|| assert_eq!(pages().next_page().unwrap().len(), many.min(256) as usize));
+        let count = server.cost(|| {
             jobs.count().unwrap();
         });
-        let purge = cost(&server, || {
+        let purge = server.cost(|| {
             driver.advance(Duration::from_secs(601));
         });
         assert_eq!(pages().count() as u64, many);

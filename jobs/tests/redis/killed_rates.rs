@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use tickwheel_jobs::{JobId, Jobs, Limit, Run};
 
+use crate::scenarios::rates::at_most;
 use crate::server::{Server, pause};
 use crate::support::{MS, Order, now, open};
 use crate::worker::Worker;
@@ -61,10 +62,7 @@ fn nodes_that_are_killed_keep_a_rate() {
     assert!(claims.len() > 1, "no node has claimed a job");
     let times: Vec<SystemTime> = claims.iter().map(|(time, _)| *time).collect();
     // The time of a claim is stored in microseconds, and the rate counts whole milliseconds.
-    for (n, first) in times.iter().enumerate() {
-        let in_period = times[n..].iter().take_while(|time| **time < *first + SECOND - MS).count();
-        assert!(in_period <= 100, "{in_period}");
-    }
+    at_most(100, SECOND - MS, &times);
     let took = times[times.len() - 1].duration_since(times[0]).unwrap().as_secs_f64();
     let used = times.len() as f64 / took;
     println!("{} claims in {took:.2} s, {used:.1} in 100 tokens; {kills} kills", times.len());

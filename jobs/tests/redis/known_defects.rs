@@ -12,7 +12,7 @@ use tickwheel_jobs::{Event, Fail, JobId, JobState, Jobs, NewJob, Run, Schedule};
 
 use crate::proxy::Proxy;
 use crate::server::{Server, pause, wait_until};
-use crate::support::{Log, MS, Order, each_runs_once, in_hand, noting, now, open};
+use crate::support::{Log, MS, Order, each_runs_once, in_hand, notes, noting, now, open};
 
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
@@ -81,12 +81,7 @@ fn claim_without_a_fence_or_record_blocks_no_other_job() {
     client.insert(2 * HOUR, Order(10)).unwrap();
     remove(&server, "HDEL", "jobs", &waiting.to_u128().to_be_bytes());
     let log = Log::default();
-    let noted = log.clone();
-    let note = move |order: Order, _: &Run| {
-        noted.add(order.0);
-        Ok(())
-    };
-    let (jobs, driver) = open(&server).handle(note).manual().unwrap();
+    let (jobs, driver) = open(&server).handle(notes(&log)).manual().unwrap();
     driver.set_wall(end + DAY);
     driver.advance(2000 * MS);
     // All but the two without a record.

@@ -6,13 +6,11 @@ use std::time::Duration;
 
 use tickwheel_jobs::{Builder, Client, Driver, Jobs, Limit, Run};
 
-use crate::cuts::fates;
 use crate::half_done::{spoil, unchanged};
-use crate::kept_work::cost;
-use crate::lost::hash_of;
+use crate::lost::{fates, hash_of};
 use crate::proxy::Proxy;
-use crate::scenarios::Mail;
 use crate::scenarios::limits::{Charge, charge, noted};
+use crate::scenarios::{Mail, holding};
 use crate::server::{Server, pause, wait_until};
 use crate::support::{MS, in_hand, open};
 
@@ -276,30 +274,19 @@ fn claim_in_lanes_that_is_cut_anywhere_loses_no_place() {
     jobs.shutdown().unwrap();
 }
 
-/// Returns how often the number of the fields of a hash was asked for.
-fn hlens(server: &Server) -> u64 {
-    calls(server, "cmdstat_hlen:calls=")
-}
-
-/// Returns how often a command was called.
-fn calls(server: &Server, name: &str) -> u64 {
-    let stats: String = server.ask(&["INFO", "commandstats"]);
-    let line = stats.lines().find_map(|line| line.strip_prefix(name));
-    line.map_or(0, |rest| rest.split(',').next().unwrap().parse().unwrap())
-}
-
 /// Redis P25: Without limits and partitions a claim asks for the number of fields of `flow`, and touches no other key
 /// of them. Blocked jobs cost the others nothing.
 #[test]
 fn jobs_without_limits_cost_one_command_more_for_each_call() {
     let server = Server::start();
     let life = |jobs: &Jobs, driver: &Driver| {
-        let before = hlens(&server);
-        let all = cost(&server, || {
+        let hlens = || server.commands().get("hlen").copied().unwrap_or(0);
+        let before = hlens();
+        let all = server.cost(|| {
             jobs.insert(Duration::ZERO, Mail(1)).unwrap();
             assert_eq!(driver.advance(MS), 1);
         });
-        (all, hlens(&server) - before)
+        (all, hlens() - before)
     };
     let (jobs, driver) = open(&server).handle(|_: Mail, _| Ok(())).manual().unwrap();
     driver.advance(SECOND);
@@ -368,7 +355,7 @@ fn poll_leaves_the_longest_partition_alone() {
     for _ in 0..3 {
         driver.advance(SECOND);
     }
-    let changes = || calls(&server, "cmdstat_zadd:calls=");
+    let changes = || server.commands()["zadd"];
     let before = changes();
     for _ in 0..3 {
         driver.advance(SECOND);
@@ -381,14 +368,7 @@ fn poll_leaves_the_longest_partition_alone() {
 #[test]
 fn full_server_answers_polls_while_partitions_wait() {
     let server = Server::start();
-    let (started, starts) = std::sync::mpsc::channel();
-    let (release, released) = std::sync::mpsc::channel::<()>();
-    let released = Mutex::new(released);
-    let holds = move |_: Mail, _: &Run| {
-        started.send(())?;
-        let _ = released.lock().unwrap().recv();
-        Ok(())
-    };
+    let (holds, starts, release) = holding(|_: &Mail| true);
     let holder = open(&server).handle(holds).start().unwrap();
     holder.queue().limit(Limit::running(1)).unwrap();
     holder.insert(Duration::ZERO, Mail(1)).unwrap();

@@ -8,7 +8,7 @@ use tickwheel_jobs::{Event, Fail, JobState, Jobs, Run, StopReason};
 
 use crate::proxy::Proxy;
 use crate::server::{Server, pause, wait_until};
-use crate::support::{Log, MS, Order, in_hand, noting, now, open};
+use crate::support::{Log, MS, Order, noting, now, open};
 
 const LEASE: Duration = Duration::from_millis(1000);
 
@@ -141,58 +141,6 @@ fn progress_of_a_run_that_lost_its_lease_is_refused() {
     first.shutdown().unwrap();
 }
 
-/// Redis P10, D13: A lease is renewed while the handler works, so no other node runs the job.
-#[test]
-fn lease_is_renewed_while_its_handler_works() {
-    let server = Server::start();
-    let log = Log::default();
-    let noted = log.clone();
-    let slow = move |order: Order, run: &Run| {
-        for _ in 0..70 {
-            pause(50 * MS);
-            assert!(!run.is_cancelled());
-        }
-        noted.add(order.0);
-        Ok(())
-    };
-    let first = open(&server).lease(LEASE).handle(slow).start().unwrap();
-    first.insert(Duration::ZERO, Order(1)).unwrap();
-    wait_until("it was claimed", || in_hand(&first) == 1);
-    let second = noting(open(&server).lease(LEASE), &log);
-    wait_until("it ended", || log.of(1) > 0);
-    wait_until("it is gone", || in_hand(&second) == 0);
-    log.each_once(1);
-    drop((first, second));
-}
-
-/// Redis P11: A cancel from another process reaches the run.
-#[test]
-fn cancel_from_another_process_reaches_the_run() {
-    let server = Server::start();
-    let told = Arc::new(AtomicBool::new(false));
-    let tell = Arc::clone(&told);
-    let handler = move |_: Order, run: &Run| {
-        for _ in 0..1000 {
-            if run.is_cancelled() {
-                tell.store(true, Ordering::Release);
-                return Err(Fail::dead("stopped"));
-            }
-            pause(5 * MS);
-        }
-        Ok(())
-    };
-    let jobs = open(&server).handle(handler).start().unwrap();
-    let client = open(&server).client().unwrap();
-    let id = client.insert(Duration::ZERO, Order(1)).unwrap();
-    wait_until("it was claimed", || in_hand(&client) == 1);
-    pause(20 * MS);
-    assert_eq!(client.cancel(id).unwrap(), tickwheel_jobs::Cancel::Running);
-    wait_until("it is told", || told.load(Ordering::Acquire));
-    wait_until("it is gone", || client.get(id).unwrap().is_none());
-    client.check().unwrap();
-    jobs.shutdown().unwrap();
-}
-
 /// Redis P17: A job is dead after five of its leases have ended. Each process that claims it is gone before the run
 /// starts, and gives nothing back.
 #[test]
@@ -220,36 +168,6 @@ fn job_is_dead_after_five_leases_have_ended() {
     let waits = |interruptions: u32| Some((interruptions, JobState::Pending));
     let dead = Some((5, JobState::Dead));
     assert_eq!(found, [waits(0), waits(1), waits(2), waits(3), waits(4), dead]);
-}
-
-/// Redis P7: A job starts when its delay has passed by the server's clock, and not before.
-#[test]
-fn server_clock_decides_when_a_job_starts() {
-    let server = Server::start();
-    let log = Log::default();
-    let jobs = noting(open(&server), &log);
-    let client = open(&server).client().unwrap();
-    let began = now();
-    client.insert(300 * MS, Order(1)).unwrap();
-    wait_until("it ran", || log.of(1) == 1);
-    assert!(began.elapsed() >= 299 * MS, "early: {:?}", began.elapsed());
-    drop(jobs);
-}
-
-/// Redis P7, D9: A delay is counted from the server's present. The wall clock of the process has no effect:
-/// `values/server_time.rs` does not read it.
-#[test]
-fn delay_counts_from_the_servers_present() {
-    let server = Server::start();
-    let seconds: Vec<String> = server.ask(&["TIME"]);
-    let server_time =
-        std::time::SystemTime::UNIX_EPOCH + Duration::from_secs(seconds[0].parse::<u64>().unwrap());
-    // What only this process's own clock could say.
-    let client = open(&server).client().unwrap();
-    let id = client.insert(Duration::from_secs(600), Order(1)).unwrap();
-    let due = client.get(id).unwrap().unwrap().due;
-    let off = due.duration_since(server_time + Duration::from_secs(600)).unwrap();
-    assert!(off < Duration::from_secs(2), "{off:?}");
 }
 
 /// A lease may be `Duration::MAX`. Its end is beyond every `Instant`: before a fix, the dispatcher ended with a

@@ -385,7 +385,7 @@ fn scripts_renew_end_and_purge_ten_thousand_jobs() {
     no_script_did_much(&server, monitor);
 }
 
-/// Redis P6, D1: Three nodes run 20,000 jobs of one instant, each job once.
+/// Redis P6, D1: Three nodes exclude each other: they run 20,000 jobs of one instant, each job once.
 #[test]
 fn nodes_run_twenty_thousand_jobs_of_one_instant_once() {
     let server = Server::start();

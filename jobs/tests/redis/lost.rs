@@ -1,11 +1,15 @@
-//! Replies that are lost, connections that break, servers that go away and come back.
+//! Requests and replies that are lost or cut, connections that break, servers that go away and come back.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
-use tickwheel_jobs::{Client, Event, HistoryEntry, InsertErrorKind, JobId, Jobs, NewJob, Step};
+use tickwheel_jobs::{
+    BulkCounts, Client, Event, HistoryEntry, InsertErrorKind, JobId, Jobs, NewJob, Step,
+    StoreError, Until,
+};
 
-use crate::proxy::Proxy;
+use crate::proxy::{End, Fate, Proxy};
+use crate::scenarios::holding;
 use crate::server::{Server, pause, wait_until};
 use crate::support::{Log, MS, Order, each_runs_once, in_hand, noting, now, open};
 
@@ -25,24 +29,62 @@ fn summed(client: &Client, of: impl Fn(&HistoryEntry) -> u64) -> u64 {
     client.queue().history(Step::Hour, ever).unwrap().iter().map(of).sum()
 }
 
-/// Redis P5, D18: An insert whose reply is lost is stored once, and the history counts it once.
+/// Every fate of a connection: cut after a number of bytes of the request, or of the reply.
+pub(crate) fn fates() -> Vec<Fate> {
+    let mut fates = vec![Fate::CloseToServer, Fate::CloseToClient];
+    for how in [End::Close, End::Reset] {
+        fates.extend((0..1600).step_by(79).map(|bytes| Fate::CutRequest(bytes, how)));
+        fates.extend((0..64).step_by(5).map(|bytes| Fate::CutReply(bytes, how)));
+    }
+    fates
+}
+
+/// Redis P5, D18: A batch whose request or reply is cut at any byte is stored once, and the history counts it once.
 #[test]
-fn insert_whose_reply_is_lost_is_stored_once() {
+fn insert_that_is_cut_anywhere_is_stored_once() {
     let server = Server::start();
     let proxy = Proxy::to(server.port);
     let log = Log::default();
     let jobs = noting(open(&server), &log);
     let client = through(&proxy).client().unwrap();
-    for n in 0..50 {
-        proxy.swallow(&hash_of("insert_many"), 1 + (n % 2) as usize);
-        // Due at once: another node may have run and forgotten it before the insert is sent again.
-        client.insert(Duration::ZERO, Order(n)).unwrap();
-        let batch = (0..3).map(|m| (Duration::ZERO, Order(1000 + 3 * n + m)));
-        assert_eq!(client.insert_batch(batch).unwrap().len(), 3);
+    client.insert(Duration::ZERO, Order(0)).unwrap();
+    let fates = fates();
+    let mut order = 1;
+    for fate in &fates {
+        proxy.plan(&hash_of("insert_many"), &[*fate]);
+        let batch = (order..order + 5).map(|n| (Duration::ZERO, Order(n)));
+        client.insert_batch(batch).unwrap();
+        order += 5;
     }
-    assert!(proxy.met() >= 50, "{}", proxy.met());
-    assert_eq!(summed(&client, |entry| entry.inserted), 200);
-    each_runs_once(&jobs.client(), jobs, &log, 200);
+    assert_eq!(proxy.met(), fates.len() as u64);
+    assert_eq!(summed(&client, |entry| entry.inserted), order);
+    wait_until("all ran", || log.len() as u64 == order);
+    wait_until("all ended", || in_hand(&jobs) == 0);
+    jobs.check().unwrap();
+    jobs.shutdown().unwrap();
+    log.each_once(order as usize);
+}
+
+/// Redis P6, D18: No job runs twice if the request or reply of a claim or of an end is cut at any byte.
+#[test]
+fn claim_or_end_that_is_cut_anywhere_runs_no_job_twice() {
+    let server = Server::start();
+    let proxy = Proxy::to(server.port);
+    let log = Log::default();
+    let jobs = noting(through(&proxy), &log);
+    let client = open(&server).client().unwrap();
+    let fates = fates();
+    for (n, fate) in fates.iter().enumerate() {
+        let script = if n % 2 == 0 { "claim" } else { "complete" };
+        proxy.plan(&hash_of(script), &[*fate]);
+        client.insert(Duration::ZERO, Order(n as u64)).unwrap();
+        wait_until("it ran", || log.of(n as u64) > 0);
+    }
+    wait_until("all ended", || in_hand(&client) == 0);
+    assert!(proxy.met() as usize >= fates.len() * 3 / 4, "{}", proxy.met());
+    client.check().unwrap();
+    jobs.shutdown().unwrap();
+    log.each_once(fates.len());
 }
 
 /// Redis P5: A call whose reply is lost returns the answer of its first execution, and the history counts what it did
@@ -67,28 +109,51 @@ fn call_whose_reply_is_lost_returns_the_same_answer() {
     client.check().unwrap();
 }
 
-/// Redis P6: No job runs twice if the reply of a claim or of an end is lost.
+/// P63: A step of a bulk whose reply is lost is sent again, and returns the counts of the first time.
 #[test]
-fn claim_or_end_whose_reply_is_lost_runs_no_job_twice() {
+fn bulk_step_whose_reply_is_lost_counts_its_jobs_once() {
     let server = Server::start();
     let proxy = Proxy::to(server.port);
-    let log = Log::default();
-    // Longer than any wait below: nothing has to wait for a lease to end.
-    let jobs = noting(through(&proxy).lease(Duration::from_secs(60)), &log);
-    let client = open(&server).client().unwrap();
-    for n in 0..40 {
-        proxy.swallow(&hash_of(if n % 2 == 0 { "claim" } else { "complete" }), 1);
-        client.insert(Duration::ZERO, Order(n)).unwrap();
-        wait_until("it ran", || log.of(n) > 0);
-        // The end is sent after the run. Its reply has to be lost before the next plan replaces this one.
-        wait_until("a reply was lost", || proxy.met() > n);
-    }
-    wait_until("all ended", || in_hand(&jobs) == 0);
-    let infos: Vec<_> = client.pending().collect();
-    assert!(infos.is_empty(), "{infos:?}");
-    jobs.check().unwrap();
-    jobs.shutdown().unwrap();
-    log.each_once(40);
+    let client = through(&proxy).client().unwrap();
+    client.insert_batch((0..600).map(|n| (3_600_000 * MS, Order(n)))).unwrap();
+    let mut bulk = client.pending().cancel_all().unwrap();
+    let changed = |step: Option<Result<BulkCounts, StoreError>>| step.unwrap().unwrap().changed;
+    assert_eq!(changed(bulk.next()), 256);
+    proxy.swallow(&hash_of("change"), 1);
+    assert_eq!((changed(bulk.next()), proxy.met()), (256, 1));
+    let all = bulk.run().unwrap();
+    assert_eq!((all.seen, all.changed, all.passed_over), (600, 600, 0));
+    client.check().unwrap();
+}
+
+/// Redis P14: While a node runs a job that holds its key, no node inserts another job under that key: neither if a reply
+/// is lost, nor in a batch that goes in several parts. The answer names the job that has the key.
+#[test]
+fn key_that_is_held_takes_no_second_job_on_any_node() {
+    let held = |order| NewJob::new(Order(order)).key("import-7").unique_until(Until::Ended);
+    let server = Server::start();
+    let (handler, starts, let_go) = holding(|_: &Order| true);
+    let node = open(&server).handle(handler).start().unwrap();
+    let first = node.insert_job(held(1)).unwrap().id;
+    starts.recv().unwrap();
+    let proxy = Proxy::to(server.port);
+    let client = through(&proxy).client().unwrap();
+    assert_eq!(client.insert_job(held(2)).unwrap().id, first);
+    proxy.swallow(&hash_of("change"), 1);
+    assert_eq!(client.insert_job(held(3)).unwrap().id, first, "the answer that was lost");
+    assert_eq!(proxy.met(), 1);
+    let mut batch: Vec<NewJob<Order>> =
+        (0..600).map(|n| (3_600_000 * MS, Order(n)).into()).collect();
+    (batch[300], batch[599]) = (held(5), held(6));
+    let ids = client.insert_batch(batch).unwrap();
+    assert_eq!((ids[300], ids[599]), (first, first));
+    assert_eq!(client.count().unwrap().pending, 598);
+    client.check().unwrap();
+    let_go.send(()).unwrap();
+    let last = || held(7).at(3_600_000 * MS);
+    wait_until("the key is free", || client.insert_job(last()).unwrap().is_new);
+    client.check().unwrap();
+    node.shutdown().unwrap();
 }
 
 /// Redis P6: Scripts that the server has forgotten are loaded again.
@@ -190,26 +255,6 @@ fn insert_that_was_never_sent_is_not_unknown() {
     let refused = client.insert_job(NewJob::new(Order(2)).at(Duration::ZERO).id(id)).unwrap_err();
     assert!(matches!(refused.kind(), InsertErrorKind::Store(_)), "{refused:?}");
     assert_eq!(refused.into_inner().into_job(), Order(2));
-}
-
-/// Connections that are cut again and again lose no job.
-#[test]
-fn connections_that_are_cut_again_and_again_lose_nothing() {
-    let server = Server::start();
-    let proxy = Proxy::to(server.port);
-    let log = Log::default();
-    let jobs = noting(through(&proxy), &log);
-    let client = open(&server).client().unwrap();
-    for round in 0..5 {
-        for n in 0..40 {
-            client.insert((n % 60) as u32 * MS, Order(round * 40 + n)).unwrap();
-        }
-        proxy.cut(true);
-        pause(40 * MS);
-        proxy.cut(false);
-        pause(40 * MS);
-    }
-    each_runs_once(&client, jobs, &log, 200);
 }
 
 /// P104: A server that has lost all its data takes and runs jobs again. Before a fix, processes went on with the kinds

@@ -10,13 +10,6 @@ use crate::support::{Order, open};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// Returns how many commands the server has run, those of scripts too.
-fn commands(server: &Server) -> u64 {
-    let stats: String = server.ask(&["INFO", "commandstats"]);
-    let calls = |line: &str| line.split_once(":calls=")?.1.split(',').next()?.parse::<u64>().ok();
-    stats.lines().filter(|line| !line.starts_with("cmdstat_info")).filter_map(calls).sum()
-}
-
 /// P86: The gauges cost a server as many commands with twenty thousand jobs, overdue and dead ones among them, as with
 /// three.
 #[test]
@@ -31,9 +24,7 @@ fn gauges_of_many_jobs_cost_a_server_what_those_of_few_do() {
     };
     let cost = |client: &Client| {
         client.metrics().unwrap();
-        let before = commands(&server);
-        client.metrics().unwrap();
-        commands(&server) - before
+        server.cost(|| drop(client.metrics().unwrap()))
     };
     insert(&client, 1);
     let few = cost(&client);

@@ -3,54 +3,11 @@
 use std::thread;
 use std::time::Duration;
 
-use tickwheel_jobs::{Cancel, JobId, Jobs, Run};
+use tickwheel_jobs::Jobs;
 
+use crate::scenarios::holding;
 use crate::server::{Server, pause, wait_until};
-use crate::support::{Log, MS, Order, in_hand, noting, now, open};
-
-/// Redis P4: A job on a server is stored, runs when it is due, and can be cancelled before.
-#[test]
-fn job_is_stored_and_runs_on_a_server() {
-    let server = Server::start();
-    let log = Log::default();
-    let jobs = noting(open(&server), &log);
-    jobs.insert(Duration::ZERO, Order(1)).unwrap();
-    jobs.insert(50 * MS, Order(2)).unwrap();
-    let late = jobs.insert(3_600_000 * MS, Order(3)).unwrap();
-    wait_until("both ran", || log.len() == 2);
-    wait_until("both ended", || in_hand(&jobs) == 0);
-    assert_eq!(jobs.count().unwrap().pending, 1);
-    jobs.check().unwrap();
-    assert_eq!(jobs.cancel(late).unwrap(), Cancel::Cancelled);
-    assert_eq!(jobs.cancel(JobId::new()).unwrap(), Cancel::Gone);
-    jobs.check().unwrap();
-    jobs.shutdown().unwrap();
-    log.each_once(2);
-}
-
-/// Redis P6: Three nodes exclude each other, and every job runs once.
-#[test]
-fn nodes_exclude_each_other_and_run_every_job_once() {
-    let server = Server::start();
-    let log = Log::default();
-    let nodes: Vec<_> = (0..3).map(|_| noting(open(&server).max_in_flight(100), &log)).collect();
-    let client = open(&server).client().unwrap();
-    let now = now();
-    for part in 0..10 {
-        let jobs = (0..500).map(|n| (Duration::from_millis(n % 300), Order(part * 500 + n)));
-        client.insert_batch(jobs).unwrap();
-    }
-    wait_until("all ran", || log.len() == 5000);
-    println!("5000 jobs on three nodes: {:?}", now.elapsed());
-    wait_until("all ended", || in_hand(&client) == 0);
-    client.check().unwrap();
-    let started: Vec<u64> = nodes.iter().map(|node| node.stats().started).collect();
-    println!("starts a node: {started:?}, {:?}", nodes[0].stats().lateness);
-    for node in nodes {
-        node.shutdown().unwrap();
-    }
-    log.each_once(5000);
-}
+use crate::support::{Log, MS, Order, in_hand, noting, open};
 
 /// Redis P14: A key has at most one pending job, whichever nodes insert under it. A job that was replaced never starts.
 #[test]
@@ -109,9 +66,7 @@ fn calls_and_pauses_cross_processes() {
 #[test]
 fn claimed_job_names_its_own_node() {
     let server = Server::start();
-    let (go_on, may_end) = std::sync::mpsc::channel::<()>();
-    let may_end = std::sync::Mutex::new(may_end);
-    let handler = move |_: Order, _: &Run| Ok(may_end.lock().unwrap().recv()?);
+    let (handler, _starts, go_on) = holding(|_: &Order| true);
     let jobs = open(&server).handle(handler).start().unwrap();
     let id = jobs.insert(Duration::ZERO, Order(1)).unwrap();
     let client = open(&server).client().unwrap();

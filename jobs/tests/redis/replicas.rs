@@ -4,15 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::sys::signal::Signal;
 use tickwheel_jobs::{
     Builder, Cancel, Client, InsertErrorKind, JobId, Jobs, NewJob, OpenError, Run,
 };
 
 use crate::proxy::Proxy;
 use crate::server::{Server, pause, wait_until};
-use crate::support::{Log, MS, Order, each_runs_once, in_hand, noting, now, open};
+use crate::support::{Log, MS, Order, each_runs_once, in_hand, noting, now, open, signal};
 
 const HOUR: Duration = Duration::from_secs(3600);
 /// Longer than inserts are answered in the test below.
@@ -30,15 +29,8 @@ fn master() -> Server {
 /// Starts a replica of the server on a port.
 fn replica_of(port: u16) -> Server {
     let replica = Server::with(&["--save", "", "--replicaof", "127.0.0.1", &port.to_string()]);
-    wait_until("the replica has everything", || {
-        let info: String = replica.ask(&["INFO", "replication"]);
-        info.contains("master_link_status:up")
-    });
+    replica.wait_for_the_primary();
     replica
-}
-
-fn signal(server: &Server, signal: Signal) {
-    kill(Pid::from_raw(server.pid()), signal).unwrap();
 }
 
 fn waiting(server: &Server) -> Builder {

@@ -47,11 +47,7 @@ fn nodes_go_on_with_the_replica_that_sentinels_promote() {
     wait_until("it ran on the new master", || log.of(50) == 1);
     set.fails_after("60000");
     assert!(jobs.get(later).unwrap().is_some());
-    wait_until("hints come from the new master", || {
-        let wake = "tw:{jobs}:wake";
-        let (_, listeners): (String, u64) = set.replica.ask(&["PUBSUB", "NUMSUB", wake]);
-        listeners > 0
-    });
+    wait_until("hints come from the new master", || set.replica.listeners("jobs") > 0);
     // The old master comes back, with nothing, and as a replica for which an insert waits. Sentinels
     // would make it one too, but only after eight seconds.
     set.master.run();
@@ -166,21 +162,16 @@ fn listener_for_notifications_calls_no_sentinel() {
     let stale = Sentinel::naming(left_behind.port);
     let right = Sentinel::naming(master.port);
     let jobs = noting(Jobs::redis(url(&[stale.port, right.port])).unwrap(), &Log::default());
-    let wake = "tw:{jobs}:wake";
-    let listeners = |server: &Server| {
-        let (_, listeners): (String, u64) = server.ask(&["PUBSUB", "NUMSUB", wake]);
-        listeners
-    };
-    wait_until("it listens", || listeners(&master) == 1);
+    wait_until("it listens", || master.listeners("jobs") == 1);
     let asked = || [&stale, &right].map(|sentinel| sentinel.asked.load(Ordering::Acquire));
     let before = asked();
     assert!(before[0] > 0 && before[1] > 0, "{before:?}");
     for _ in 0..3 {
         let ended: u64 = master.ask(&["CLIENT", "KILL", "TYPE", "pubsub"]);
         assert_eq!(ended, 1);
-        wait_until("it listens again", || listeners(&master) == 1);
+        wait_until("it listens again", || master.listeners("jobs") == 1);
     }
-    assert_eq!((asked(), listeners(&left_behind)), (before, 0));
+    assert_eq!((asked(), left_behind.listeners("jobs")), (before, 0));
     jobs.shutdown().unwrap();
 }
 
@@ -202,10 +193,7 @@ fn server_that_became_a_replica_is_left() {
     jobs.insert(Duration::ZERO, Order(2)).unwrap();
     wait_until("it ran", || log.of(2) == 1);
     wait_until("it ended", || in_hand(&jobs) == 0);
-    wait_until("hints come from the new master", || {
-        let (_, listeners): (String, u64) = second.ask(&["PUBSUB", "NUMSUB", "tw:{jobs}:wake"]);
-        listeners > 0
-    });
+    wait_until("hints come from the new master", || second.listeners("jobs") > 0);
     jobs.check().unwrap();
     jobs.shutdown().unwrap();
     log.each_once(2);

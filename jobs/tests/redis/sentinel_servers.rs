@@ -53,10 +53,7 @@ pub(crate) fn replica_of(port: u16) -> Server {
     let port = port.to_string();
     let options = ["--save", "", "--replicaof", "127.0.0.1", &port];
     let replica = Server::with(&[&options[..], &["--repl-diskless-sync-delay", "0"]].concat());
-    wait_until("the replica has everything", || {
-        let info: String = replica.ask(&["INFO", "replication"]);
-        info.contains("master_link_status:up")
-    });
+    replica.wait_for_the_primary();
     replica
 }
 

@@ -1,5 +1,6 @@
 //! A Redis server of the tests' own, on a free port of the loopback.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -157,6 +158,37 @@ impl Server {
         let mut cmd = redis::cmd(command[0]);
         cmd.arg(&command[1..]);
         cmd.query(&mut self.connection()).unwrap()
+    }
+
+    /// Returns how often each command was called, also in scripts.
+    pub(crate) fn commands(&self) -> BTreeMap<String, u64> {
+        let stats: String = self.ask(&["INFO", "commandstats"]);
+        let calls = |line: &str| {
+            let (command, figures) = line.strip_prefix("cmdstat_")?.split_once(":calls=")?;
+            Some((command.to_owned(), figures.split(',').next()?.parse().ok()?))
+        };
+        stats.lines().filter_map(calls).filter(|(command, _)| command != "info").collect()
+    }
+
+    /// Returns how many commands a step takes.
+    pub(crate) fn cost(&self, step: impl FnOnce()) -> u64 {
+        let before: u64 = self.commands().values().sum();
+        step();
+        self.commands().values().sum::<u64>() - before
+    }
+
+    /// Waits until a replica has everything that its primary has.
+    pub(crate) fn wait_for_the_primary(&self) {
+        wait_until("the replica has everything", || {
+            self.ask::<String>(&["INFO", "replication"]).contains("master_link_status:up")
+        });
+    }
+
+    /// Returns how many connections listen to the hints of a queue.
+    pub(crate) fn listeners(&self, queue: &str) -> u64 {
+        let (_, listeners): (String, u64) =
+            self.ask(&["PUBSUB", "NUMSUB", &format!("tw:{{{queue}}}:wake")]);
+        listeners
     }
 }
 

@@ -5,7 +5,7 @@
 //! before it notices that the primary is gone.
 
 use crate::proxy::{End, Proxy};
-use crate::server::{Server, wait_until};
+use crate::server::Server;
 
 /// A replica, and the way that its primary's writes come.
 pub(crate) struct Replica {
@@ -21,10 +21,7 @@ impl Replica {
         let port = link.port.to_string();
         let options = ["--save", "", "--appendonly", "no", "--replicaof", "127.0.0.1", &port];
         let server = Server::with(&options);
-        wait_until("the replica has what the primary has", || {
-            let info: String = server.ask(&["INFO", "replication"]);
-            info.contains("master_link_status:up")
-        });
+        server.wait_for_the_primary();
         Replica { server, link }
     }
 

@@ -4,11 +4,15 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
-use tickwheel_jobs::{Builder, Client, Job, Jobs, Run};
+use tickwheel_jobs::{Builder, Client, Fail, Job, Jobs, Run};
 
 use crate::scenarios::Store;
-use crate::server::{Server, wait_until};
+pub(crate) use crate::server::wait_until;
+
+use crate::server::Server;
 
 pub(crate) const MS: Duration = Duration::from_millis(1);
 
@@ -76,20 +80,29 @@ pub(crate) fn open(server: &Server) -> Builder {
     Jobs::redis(server.url()).unwrap()
 }
 
+/// Stops the process of a server, or lets it go on.
+pub(crate) fn signal(server: &Server, signal: Signal) {
+    kill(Pid::from_raw(server.pid()), signal).unwrap();
+}
+
 /// Runs a test on a server.
 pub(crate) fn on_stores(test: impl Fn(&Store)) {
     let server = Server::start();
     test(&Store { open: &|| open(&server), keeps: true, claims_ahead: false });
 }
 
-/// Starts a node that notes what it runs.
-pub(crate) fn noting(builder: Builder, log: &Log) -> Jobs {
+/// Returns a handler that notes what runs.
+pub(crate) fn notes(log: &Log) -> impl Fn(Order, &Run) -> Result<(), Fail> + Send + Sync + 'static {
     let log = log.clone();
-    let on = move |order: Order, _: &Run| {
+    move |order: Order, _: &Run| {
         log.add(order.0);
         Ok(())
-    };
-    builder.handle(on).start().unwrap()
+    }
+}
+
+/// Starts a node that notes what it runs.
+pub(crate) fn noting(builder: Builder, log: &Log) -> Jobs {
+    builder.handle(notes(log)).start().unwrap()
 }
 
 /// Waits until so many orders have run and ended, and shuts the jobs down: each order has run once.

@@ -55,11 +55,7 @@ fn tls_carries_jobs_and_notifications() {
     let tls = Tls::new().trust(authority.pem());
     jobs_run(&server.url(), &tls);
     let jobs = noting(Jobs::redis_with_tls(server.url(), tls).unwrap(), &Log::default());
-    wait_until("it listens", || {
-        let wake = "tw:{jobs}:wake";
-        let (_, listeners): (String, u64) = server.server.ask(&["PUBSUB", "NUMSUB", wake]);
-        listeners > 0
-    });
+    wait_until("it listens", || server.server.listeners("jobs") > 0);
     jobs.shutdown().unwrap();
 }
 

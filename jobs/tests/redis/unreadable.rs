@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use tickwheel_jobs::{Builder, Event, JobId, NewJob, Run, Schedule};
 
 use crate::server::{Server, wait_until};
-use crate::support::{Log, MS, Order, in_hand, noting, open};
+use crate::support::{Log, MS, Order, in_hand, notes, noting, open};
 
 const HOUR: Duration = Duration::from_secs(3600);
 const LEASE: Duration = Duration::from_secs(1);
@@ -157,13 +157,8 @@ fn unreadable_record_of_a_claim_is_set_aside_at_its_lease_end() {
     core::mem::forget((jobs, driver));
     overwrite(&server, "jobs", &bytes(ids[0]), b"?");
     let (log, told) = (Log::default(), Told::default());
-    let noted = log.clone();
-    let handler = move |order: Order, _: &Run| {
-        noted.add(order.0);
-        Ok(())
-    };
     let (jobs, driver) =
-        told.listening(open(&server).lease(LEASE).handle(handler)).manual().unwrap();
+        told.listening(open(&server).lease(LEASE).handle(notes(&log))).manual().unwrap();
     driver.set_wall(late);
     jobs.nudge();
     driver.advance(MS);

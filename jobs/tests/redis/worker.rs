@@ -10,7 +10,7 @@ use nix::unistd::Pid;
 use tickwheel_jobs::{Jobs, Run};
 
 use crate::server::{Server, pause, wait_until};
-use crate::support::{Log, MS, Order, in_hand, noting, now, open};
+use crate::support::{Log, MS, Order, noting, open};
 
 const URL: &str = "TICKWHEEL_REDIS_WORKER";
 const LEASE: Duration = Duration::from_millis(1500);
@@ -77,29 +77,6 @@ fn said(server: &Server) -> Vec<String> {
 
 fn wait_for_a_start(server: &Server) {
     wait_until("the worker has started the job", || !said(server).is_empty());
-}
-
-/// The jobs of a killed node run on another node within the lease and about a second.
-#[test]
-fn node_that_is_killed_has_its_jobs_run_elsewhere() {
-    let server = Server::start();
-    let client = open(&server).client().unwrap();
-    let worker = Worker::start(&server);
-    client.insert(Duration::ZERO, Order(1)).unwrap();
-    wait_for_a_start(&server);
-    worker.signal(Signal::SIGKILL);
-    let began = now();
-    let log = Log::default();
-    let jobs = noting(open(&server).lease(LEASE), &log);
-    wait_until("it ran elsewhere", || log.of(1) == 1);
-    let took = began.elapsed();
-    println!("{took:?} after the kill, with a lease of {LEASE:?}");
-    // A second or so more than the lease; the rest is for a loaded machine.
-    assert!(took < LEASE + 8000 * MS, "{took:?}");
-    wait_until("it ended", || in_hand(&client) == 0);
-    client.check().unwrap();
-    jobs.shutdown().unwrap();
-    log.each_once(1);
 }
 
 /// Redis P9: A job of a node that stands still runs on another node. The first run is cancelled once the node goes on.

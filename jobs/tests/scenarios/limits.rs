@@ -10,7 +10,7 @@ use tickwheel_jobs::{
     LimitScope, NewJob, OpenError, PendingReason, Run, StoreError,
 };
 
-use super::{Charge as Sale, LONG, MS, Mail, SECOND, asker, pause};
+use super::{Charge as Sale, LONG, MS, Mail, SECOND, asker, holding, pause};
 use crate::support::on_stores;
 
 /// A job of a customer. The name of the customer is its partition; the name "nobody" stands for no partition.
@@ -234,22 +234,10 @@ fn backlog_of_a_partition_delays_the_first_job_of_another_by_few_jobs() {
 #[test]
 fn full_partition_delays_no_other_job() {
     on_stores(|store| {
-        let (started, starts) = mpsc::channel();
-        let (release, released) = mpsc::channel::<()>();
-        let released = Mutex::new(released);
-        let jobs = (store.open)()
-            .threads(4)
-            .handle(move |job: Charge, _: &Run| {
-                started.send(job.0.clone())?;
-                if job.0 == "acme" {
-                    let _ = released.lock().unwrap().recv();
-                }
-                Ok(())
-            })
-            .start()
-            .unwrap();
+        let (handler, starts, release) = holding(|job: &Charge| job.0 == "acme");
+        let jobs = (store.open)().threads(4).handle(handler).start().unwrap();
         jobs.kind::<Charge>().limit_each(Limit::running(1)).unwrap();
-        let next = || starts.recv_timeout(LONG).unwrap();
+        let next = || starts.recv_timeout(LONG).unwrap().0;
         jobs.insert_batch((0..500).map(|_| (Duration::ZERO, charge("acme")))).unwrap();
         assert_eq!(next(), "acme");
         for name in ["beta", "core", "nobody"] {
@@ -273,19 +261,12 @@ fn full_partition_delays_no_other_job() {
 #[test]
 fn raised_limit_lets_waiting_jobs_start() {
     on_stores(|store| {
-        let (started, starts) = mpsc::channel();
-        let (release, released) = mpsc::channel::<()>();
-        let released = Mutex::new(released);
-        let handler = move |job: Charge, _: &Run| {
-            started.send(job.0)?;
-            let _ = released.lock().unwrap().recv();
-            Ok(())
-        };
+        let (handler, starts, release) = holding(|_: &Charge| true);
         let jobs = (store.open)().threads(8).handle(handler).start().unwrap();
         let charges = jobs.kind::<Charge>();
         charges.limit_each(Limit::running(1)).unwrap();
         jobs.insert_batch((0..4).map(|_| (Duration::ZERO, charge("acme")))).unwrap();
-        let next = || starts.recv_timeout(LONG).unwrap();
+        let next = || starts.recv_timeout(LONG).unwrap().0;
         let waits = || starts.recv_timeout(20 * MS).is_err();
         assert_eq!(next(), "acme");
         assert!(waits());
@@ -435,12 +416,7 @@ fn limit_of_a_kind_that_is_not_handled_holds_nothing_back() {
 #[test]
 fn jobs_that_have_ended_take_no_place() {
     on_stores(|store| {
-        let (release, released) = mpsc::channel::<()>();
-        let released = Mutex::new(released);
-        let handler = move |sale: Sale, _: &Run| match sale.0 {
-            9 => Ok(released.lock().unwrap().recv_timeout(LONG)?),
-            _ => Ok(()),
-        };
+        let (handler, _starts, release) = holding(|sale: &Sale| sale.0 == 9);
         let jobs = (store.open)().threads(1).handle(handler).start().unwrap();
         jobs.kind::<Sale>().keep_completed(Keep::last(100)).unwrap();
         jobs.insert_batch((0..10).map(|n| (Duration::ZERO, Sale(n)))).unwrap();
@@ -464,15 +440,10 @@ fn jobs_that_have_ended_take_no_place() {
 #[test]
 fn claimed_job_does_not_wait_for_its_own_place() {
     on_stores(|store| {
-        let (started, starts) = mpsc::channel();
-        let (release, released) = mpsc::channel::<()>();
-        let released = Mutex::new(released);
+        let (handler, starts, release) = holding(|_: &Sale| true);
         let jobs = (store.open)()
             .threads(1)
-            .handle(move |_: Sale, _: &Run| {
-                started.send(())?;
-                Ok(released.lock().unwrap().recv_timeout(LONG)?)
-            })
+            .handle(handler)
             .handle(|_: Mail, _: &Run| Ok(()))
             .start()
             .unwrap();

@@ -9,11 +9,13 @@ mod groups;
 pub(crate) mod history;
 pub(crate) mod metrics;
 mod head_start;
+mod keys;
 pub(crate) mod limits;
-mod rates;
+pub(crate) mod rates;
 mod running;
 mod schedules;
 mod throttle;
+pub(crate) mod verbs;
 mod why;
 
 use std::sync::{Arc, Mutex, mpsc};
@@ -90,6 +92,50 @@ fn with_handlers(builder: Builder) -> Builder {
 
 fn manual(builder: Builder) -> (Jobs, Driver) {
     with_handlers(builder).manual().unwrap()
+}
+
+/// The numbers of the mails that ran, in order.
+#[derive(Clone, Default)]
+struct Ran(Arc<Mutex<Vec<u64>>>);
+
+impl Ran {
+    fn get(&self) -> Vec<u64> {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+/// Jobs on a manual clock that note which mails run.
+fn mailing(builder: Builder) -> (Jobs, Driver, Ran) {
+    let ran = Ran::default();
+    let noted = ran.clone();
+    let handler = move |mail: Mail, _: &Run| {
+        noted.0.lock().unwrap().push(mail.0);
+        Ok(())
+    };
+    let (jobs, driver) = builder.handle(handler).manual().unwrap();
+    (jobs, driver, ran)
+}
+
+/// Returns a handler that sends each job when its run starts. A run of a job that `waits` ends once the test has sent a
+/// message, or has dropped its sender.
+#[expect(clippy::type_complexity, reason = "the type of a closure has no name")]
+pub(crate) fn holding<J: Job + Clone + Send + 'static>(
+    waits: impl Fn(&J) -> bool + Send + Sync + 'static,
+) -> (
+    impl Fn(J, &Run) -> Result<(), Fail> + Send + Sync + 'static,
+    mpsc::Receiver<J>,
+    mpsc::Sender<()>,
+) {
+    let ((started, starts), (let_go, may_end)) = (mpsc::channel(), mpsc::channel());
+    let may_end = Mutex::new(may_end);
+    let handler = move |job: J, _: &Run| {
+        let _ = started.send(job.clone());
+        if waits(&job) {
+            let _ = may_end.lock().unwrap().recv();
+        }
+        Ok(())
+    };
+    (handler, starts, let_go)
 }
 
 fn run_all(driver: &Driver) {
@@ -415,20 +461,10 @@ fn paused_kinds_and_queues_start_nothing() {
 #[test]
 fn pause_holds_back_claimed_jobs() {
     on_stores(|store| {
-        let (started, at_start) = mpsc::channel();
-        let (go_on, may_end) = mpsc::channel::<()>();
-        let may_end = std::sync::Mutex::new(may_end);
-        let jobs = store
-            .open()
-            .threads(1)
-            .handle(move |charge: Charge, _| {
-                started.send(charge.0).unwrap();
-                Ok(may_end.lock().unwrap().recv_timeout(LONG)?)
-            })
-            .start()
-            .unwrap();
+        let (handler, at_start, go_on) = holding(|_: &Charge| true);
+        let jobs = store.open().threads(1).handle(handler).start().unwrap();
         jobs.insert(Duration::ZERO, Charge(1)).unwrap();
-        assert_eq!(at_start.recv_timeout(LONG).unwrap(), 1);
+        assert_eq!(at_start.recv_timeout(LONG), Ok(Charge(1)));
         let waits = jobs.insert(Duration::ZERO, Charge(2)).unwrap();
         jobs.kind::<Charge>().pause().unwrap();
         // The run goes on, and ends well.
@@ -438,7 +474,7 @@ fn pause_holds_back_claimed_jobs() {
         }
         assert_eq!(jobs.get(waits).unwrap().unwrap().state, JobState::Pending);
         jobs.kind::<Charge>().resume().unwrap();
-        assert_eq!(at_start.recv_timeout(LONG).unwrap(), 2);
+        assert_eq!(at_start.recv_timeout(LONG), Ok(Charge(2)));
         go_on.send(()).unwrap();
         jobs.shutdown().unwrap();
     });

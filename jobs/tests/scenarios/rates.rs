@@ -31,7 +31,7 @@ fn timed(builder: Builder) -> (Jobs, Driver, Starts) {
 }
 
 /// Checks that no period of this length has more than `most` of these times.
-fn at_most(most: usize, period: Duration, times: &[SystemTime]) {
+pub(crate) fn at_most(most: usize, period: Duration, times: &[SystemTime]) {
     for (n, first) in times.iter().enumerate() {
         let in_period = times[n..].iter().take_while(|time| **time < *first + period).count();
         assert!(in_period <= most, "{in_period} of {most} in {period:?}");
@@ -308,23 +308,46 @@ fn next_start_and_hold_are_told() {
     });
 }
 
-/// P24: A rate that could not hold is refused with an error that says why, and changes nothing.
+/// P23, P24: A limit or a rate that could not hold is refused with an error that says why, and changes nothing.
 #[test]
-fn rates_that_cannot_hold_are_refused() {
+fn limits_that_cannot_hold_are_refused() {
     on_stores(|store| {
         let (jobs, _driver, _) = timed((store.open)());
         let charges = jobs.kind::<Charge>();
-        let refused = |error| Err(StoreError::Invalid(error));
-        let rate = |jobs, per| Limit::none().rate(jobs, per);
-        assert_eq!(jobs.queue().limit(rate(0, SECOND)), refused(InvalidInput::ZeroLimit));
-        let none = Duration::ZERO;
-        assert_eq!(charges.limit(rate(1, none)), refused(InvalidInput::RatePeriod(none)));
-        let years = 500 * 24 * HOUR;
-        assert_eq!(charges.limit_each(rate(1, years)), refused(InvalidInput::RatePeriod(years)));
         let acme = charges.partition("acme");
-        assert_eq!(acme.limit(rate(1, SECOND).burst(0)), refused(InvalidInput::Burst(0)));
-        assert_eq!(acme.limit(Limit::running(1).burst(3)), refused(InvalidInput::BurstWithoutRate));
+        let (rate, year) = (|jobs, per| Limit::none().rate(jobs, per), 365 * 24 * HOUR);
+        let cases = [
+            (Limit::running(0), InvalidInput::ZeroLimit),
+            (Limit::running(1).weight(0), InvalidInput::Weight(0)),
+            (Limit::running(1).weight(1001), InvalidInput::Weight(1001)),
+            (rate(0, SECOND), InvalidInput::ZeroLimit),
+            (rate(1, Duration::ZERO), InvalidInput::RatePeriod(Duration::ZERO)),
+            (rate(1, 2 * year), InvalidInput::RatePeriod(2 * year)),
+            (rate(1, Duration::MAX), InvalidInput::RatePeriod(Duration::from_millis(u64::MAX))),
+            (Limit::running(1).burst(2), InvalidInput::BurstWithoutRate),
+            (rate(1, SECOND).burst(0), InvalidInput::Burst(0)),
+            (rate(1, SECOND).burst(1_000_001), InvalidInput::Burst(1_000_001)),
+            (rate(1, year).burst(1_000_000), InvalidInput::Burst(1_000_000)),
+        ];
+        for (limit, error) in cases {
+            let refused = Err(StoreError::Invalid(error));
+            assert_eq!(acme.limit(limit), refused, "{limit:?} of a partition");
+            if limit.turn_weight().is_none() {
+                assert_eq!(charges.limit(limit), refused, "{limit:?} of a flow");
+                assert_eq!(charges.limit_each(limit), refused, "{limit:?} of each");
+                assert_eq!(jobs.queue().limit(limit), refused, "{limit:?} of the queue");
+            }
+        }
+        let weight = jobs.queue().limit(Limit::running(1).weight(2));
+        assert_eq!(weight, Err(InvalidInput::WeightWithoutPartition.into()));
         assert_eq!(jobs.queue().limits().unwrap(), []);
+        for most in [
+            rate(1, year),
+            rate(u32::MAX, Duration::from_nanos(1)),
+            rate(1, SECOND).burst(1_000_000),
+        ] {
+            assert_eq!(acme.limit(most), Ok(()), "{most:?}");
+        }
         let error = InvalidInput::TooLong { what: "partition", bytes: 0, most: 255 };
         assert_eq!(charges.partition("").hold(SECOND), Err(error.into()));
         jobs.check().unwrap();

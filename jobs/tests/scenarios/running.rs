@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use tickwheel_jobs::view::{JobFilter, ListState, Number, View};
-use tickwheel_jobs::{Fail, JobInfo, Keep, Retry, Run};
+use tickwheel_jobs::{Cancel, Fail, JobInfo, Keep, Retry, Run, StopReason};
 
-use super::{Charge, DAY, LONG, MS, SECOND, asker, pause, run_all};
-use crate::support::on_stores;
+use super::{Charge, DAY, LONG, MS, Mail, SECOND, asker, pause, run_all};
+use crate::support::{on_stores, wait_until};
 
 /// A job is claimed this long before it is due, at most.
 const AHEAD: Duration = Duration::from_millis(50);
@@ -104,6 +104,32 @@ fn later_claims_have_greater_fences_whatever_the_clock_reads() {
         let fences = fences.lock().unwrap();
         assert_eq!(fences.len(), clocks.len());
         assert!(fences.is_sorted_by(|before, after| before < after), "{fences:?}");
+        jobs.check().unwrap();
+    });
+}
+
+/// P11, Redis P11: A cancel by another process sets `Run::is_cancelled`, and the job is not retried.
+#[test]
+fn cancel_by_another_process_reaches_the_run() {
+    on_stores(|store| {
+        if !store.keeps {
+            return;
+        }
+        let ((started, at_start), (told, was_told)) = (channel(), channel());
+        let handler = move |_: Mail, run: &Run| -> Result<(), Fail> {
+            started.send(run.id())?;
+            wait_until("the run is told", || run.is_cancelled());
+            told.send(run.stop_reason())?;
+            Err(Fail::after(MS, "stopped"))
+        };
+        let jobs = store.open().handle(handler).start().unwrap();
+        let client = store.open().client().unwrap();
+        let id = client.insert(MS, Mail(1)).unwrap();
+        assert_eq!(at_start.recv_timeout(LONG), Ok(id));
+        assert_eq!(client.cancel(id).unwrap(), Cancel::Running);
+        assert!(!client.reschedule(id, DAY).unwrap());
+        wait_until("the job is gone", || client.get(id).unwrap().is_none());
+        assert_eq!(was_told.try_recv(), Ok(Some(StopReason::Requested)));
         jobs.check().unwrap();
     });
 }
