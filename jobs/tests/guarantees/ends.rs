@@ -225,8 +225,8 @@ fn queues_of_any_names_share_a_file() {
         "_",
         "__",
         "grp",
-        "kept",
-        "kept_list",
+        "ended_list",
+        "remembered",
         "meta",
         "job",
         "job__job",
@@ -249,7 +249,7 @@ fn queues_of_any_names_share_a_file() {
         };
         let all = || names.iter().copied().map(Some).chain([None]);
         let queues: Vec<_> = all().map(|name| (name, open(name))).collect();
-        // The tables of kept jobs, groups, lanes and tokens are made with their first rows.
+        // The index of jobs with a partition is made with the first of them.
         for (_, (jobs, _)) in &queues {
             let kind = jobs.kind::<Delivery>();
             kind.keep_completed(Keep::last(9)).unwrap();

@@ -8,7 +8,6 @@
 //!   ([`FileClaims::note_added`](super::claim::FileClaims)). One that changes the number of jobs calls
 //!   `State::count`.
 
-use foldhash::HashSet;
 use rusqlite::params;
 
 use super::State;
@@ -18,11 +17,12 @@ use super::history::read_history;
 use super::schema::{
     InsertedAt, JobRow, KindCounts, KindRow, Place, Table, id_bytes, kind_row, millis_of,
 };
-use super::sql::{ALL_PROGRESS, CANCEL_REQUESTS, DROP_SETTING, FLUSH, PUT_SETTING, SETTINGS};
+use super::sql::{DROP_SETTING, FLUSH, PUT_SETTING, SETTINGS};
 use super::tables::Tables;
 use crate::store::history::Figure;
 use crate::store::{Answer, Ending, Fence, Inserted, JobSet, NewJob, Op, Page, Tally};
 use crate::values::error::StoreError;
+use crate::values::group::GroupId;
 use crate::values::id::JobId;
 use crate::values::info::{Cancel, JobInfo, JobState};
 use crate::values::job::partition_of;
@@ -43,7 +43,7 @@ impl State {
         }
         Ok(match op {
             Op::Insert(job) => Answer::Inserted(self.insert(tables, job, now)?),
-            Op::InsertMany(jobs) => self.insert_many(tables, jobs, now)?,
+            Op::InsertMany(jobs) => self.insert_many(tables, jobs, None, now)?,
             Op::InsertGroup(group) => self.insert_group(tables, group, now)?,
             Op::AddToGroup(id, jobs) => self.add_to_group(tables, *id, jobs, now)?,
             Op::SealGroup(id) => {
@@ -194,56 +194,29 @@ impl State {
             self.note_added(place, part);
             if new.callers_id {
                 // A cancel of an earlier job with this id must not cancel this job.
-                self.take_cancel_request(tables, new.id)?;
+                self.cancel_requested.take(tables, new.id)?;
             }
         }
         Ok(inserted)
     }
 
+    /// Inserts jobs, which are members of the group if there is one.
     pub(super) fn insert_many(
         &mut self,
         tables: Tables<'_>,
         jobs: &[NewJob],
+        group: Option<GroupId>,
         now: Millis,
     ) -> Result<Answer, StoreError> {
         let mut taken = Vec::new();
         for (n, job) in jobs.iter().enumerate() {
-            if let Inserted::Taken(by) = self.insert(tables, job, now)? {
-                taken.push((n, by));
+            match (self.insert(tables, job, now)?, group) {
+                (Inserted::Taken(by), _) => taken.push((n, by)),
+                (Inserted::New, Some(group)) => tables.join_group(group, job.id)?,
+                (Inserted::New | Inserted::Known, _) => {}
             }
         }
         Ok(Answer::InsertedMany(taken))
-    }
-
-    /// Returns the ids in `cancel_requested`.
-    pub(super) fn cancel_requested(
-        &mut self,
-        tables: Tables<'_>,
-    ) -> Result<&HashSet<JobId>, StoreError> {
-        let cancel_requested = match self.cancel_requested.take() {
-            Some(cancel_requested) => cancel_requested,
-            None => tables.ids(CANCEL_REQUESTS)?.into_iter().collect(),
-        };
-        Ok(self.cancel_requested.insert(cancel_requested))
-    }
-
-    /// Says whether a cancel of this job was requested, by this process or another, and drops the request.
-    pub(super) fn take_cancel_request(
-        &mut self,
-        tables: Tables<'_>,
-        id: JobId,
-    ) -> Result<bool, StoreError> {
-        if self.cancel_requested.is_none() {
-            self.cancel_requested(tables)?;
-        }
-        // The set is almost always empty: then the id is not hashed.
-        let cancel_requested = self.cancel_requested.as_mut().is_some_and(|cancel_requested| {
-            !cancel_requested.is_empty() && cancel_requested.remove(&id)
-        });
-        if cancel_requested {
-            tables.execute("DELETE FROM {p}cancel_requested WHERE id = ?1", [id_bytes(id)])?;
-        }
-        Ok(cancel_requested)
     }
 
     fn cancel(&mut self, tables: Tables<'_>, id: JobId, now: Millis) -> Result<Cancel, StoreError> {
@@ -251,9 +224,7 @@ impl State {
         if self.claims.is_claimed(tables, id)? {
             tables
                 .execute("INSERT OR IGNORE INTO {p}cancel_requested VALUES (?1)", [id_bytes(id)])?;
-            if let Some(cancel_requested) = &mut self.cancel_requested {
-                cancel_requested.insert(id);
-            }
+            self.cancel_requested.add(id);
             return Ok(Cancel::Running);
         }
         self.delete_pending(tables, place, now)?;
@@ -301,7 +272,7 @@ impl State {
     ) -> Result<(), StoreError> {
         if self.end_cancelled(tables, place, 0, now)? {
             self.noted.note(&place.kind, Figure::Cancelled);
-            self.take_cancel_request(tables, place.id)?;
+            self.cancel_requested.take(tables, place.id)?;
         }
         Ok(())
     }
@@ -314,12 +285,8 @@ impl State {
         due: Millis,
     ) -> Result<bool, StoreError> {
         let Some(job) = tables.job(place)? else { return Ok(false) };
-        let kind = kind_row(&self.kinds, place.kind)?;
-        tables.delete_job(kind, place)?;
-        let table = self.hours.table_for(tables, place.kind, due)?;
-        let (part, again) = (job.part.clone(), JobRow { due, ..job });
-        let place = tables.put_job(kind, &again, table)?;
-        self.note_added(place, part.as_ref());
+        let kind = kind_row(&self.kinds, place.kind)?.clone();
+        self.file_again(tables, &kind, place, &JobRow { due, ..job })?;
         Ok(true)
     }
 
@@ -335,13 +302,10 @@ impl State {
         self.take_ended(tables, &dead)?;
         let (mut job, n) = (dead.job, dead.kind);
         job.extra = self.retry_member(tables, id, job.extra)?;
-        self.take_cancel_request(tables, id)?;
-        let kind = kind_row(&self.kinds, n)?;
-        let table = self.hours.table_for(tables, n, due)?;
-        let alive = JobRow { due, failures: 0, interruptions: 0, ..job };
-        let place = tables.put_job(kind, &alive, table)?;
+        self.cancel_requested.take(tables, id)?;
+        let kind = kind_row(&self.kinds, n)?.clone();
         self.count(n, KindCounts::of_job(0));
-        self.note_added(place, alive.part.as_ref());
+        self.file(tables, &kind, &JobRow { due, failures: 0, interruptions: 0, ..job })?;
         Ok(Answer::Changed(true))
     }
 }
@@ -363,31 +327,9 @@ impl State {
                 "INSERT OR REPLACE INTO {p}progress VALUES (?1, ?2)",
                 params![id_bytes(id), value],
             )?;
-            self.progress(tables)?.insert(id);
+            self.progress.add(id);
         }
         Ok(())
-    }
-
-    /// Drops the progress of a run that has ended. Almost always no row exists: then the table is not touched.
-    pub(super) fn drop_progress(
-        &mut self,
-        tables: Tables<'_>,
-        id: JobId,
-    ) -> Result<(), StoreError> {
-        let progress = self.progress(tables)?;
-        if !progress.is_empty() && progress.remove(&id) {
-            tables.execute("DELETE FROM {p}progress WHERE id = ?1", [id_bytes(id)])?;
-        }
-        Ok(())
-    }
-
-    /// Returns the ids in `progress`.
-    fn progress(&mut self, tables: Tables<'_>) -> Result<&mut HashSet<JobId>, StoreError> {
-        let progress = match self.progress.take() {
-            Some(progress) => progress,
-            None => tables.ids(ALL_PROGRESS)?.into_iter().collect(),
-        };
-        Ok(self.progress.insert(progress))
     }
 }
 

@@ -86,11 +86,7 @@ pub(crate) fn insert_in(
     new: NewJob,
     now: Millis,
 ) -> Result<Inserted, StoreError> {
-    let location = location_of(file, transaction)?;
-    let sql = Sql::new(location.queue.as_deref());
-    let tables = Tables { conn: transaction, sql: &sql };
-    tables.add_kind(&new.kind)?;
-    match change(tables, &Op::Insert(new), location, now)? {
+    match write_in(file, transaction, &Op::Insert(new), now)? {
         Answer::Inserted(inserted) => Ok(inserted),
         other => Err(strange(&other)),
     }
@@ -154,9 +150,7 @@ pub(crate) fn end_in(
     location.ended_in.add(id);
     state.claims.hold(id, HeldClaim::of(place, &job));
     state.finish(tables, &finish, now)?;
-    state.settle(tables, now)?;
-    state.write_counts(tables)?;
-    state.write_history(tables, now)
+    state.write_rest(tables, now)
 }
 
 /// Returns how many completed jobs of a kind are kept.
@@ -169,6 +163,8 @@ fn keep_of(tables: Tables<'_>, kind: &str) -> Result<Option<Keep>, StoreError> {
 /// A number that no kind has.
 const NO_KIND: i64 = -1;
 
+/// Applies an operation as a process that does not run the jobs, in a transaction whose first statement is a write. It
+/// files the rows of the outbox first, as every transaction does: so the later of two jobs keeps their key.
 fn write_in(
     file: &Option<Location>,
     transaction: &Transaction<'_>,
@@ -178,32 +174,22 @@ fn write_in(
     let location = location_of(file, transaction)?;
     let sql = Sql::new(location.queue.as_deref());
     let tables = Tables { conn: transaction, sql: &sql };
-    write_nothing(tables)?;
-    change(tables, op, location, now)
+    match op {
+        Op::Insert(new) => tables.add_kind(&new.kind)?,
+        _ => write_nothing(tables)?,
+    }
+    let mut state = State::new(location, false);
+    state.begin(tables)?;
+    state.file_outbox(tables, now)?;
+    let answer = state.apply(tables, op, now)?;
+    state.write_rest(tables, now)?;
+    Ok(answer)
 }
 
 /// Runs a write that changes nothing, as the first statement. If it were a read, SQLite would refuse the write that
 /// follows whenever another connection has written in between.
 fn write_nothing(tables: Tables<'_>) -> Result<(), StoreError> {
-    tables.add_counts(NO_KIND, KindCounts::default())
-}
-
-/// Applies an operation as a process that does not run the jobs, in a transaction whose first statement was a
-/// write. It files the rows of the outbox first, as every transaction does: so the later of two jobs keeps
-/// their key.
-fn change(
-    tables: Tables<'_>,
-    op: &Op,
-    location: &Location,
-    now: Millis,
-) -> Result<Answer, StoreError> {
-    let mut state = State::new(location, false);
-    state.begin(tables)?;
-    state.file_outbox(tables, now)?;
-    let answer = state.apply(tables, op, now)?;
-    state.write_counts(tables)?;
-    state.write_history(tables, now)?;
-    Ok(answer)
+    tables.add_counts(NO_KIND, KindCounts::default(), None)
 }
 
 fn strange(answer: &Answer) -> StoreError {

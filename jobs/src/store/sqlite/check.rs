@@ -3,17 +3,18 @@
 use std::collections::BTreeMap;
 
 use foldhash::{HashMap, HashSet};
+use rusqlite::Row;
 use rusqlite::types::Value;
 
 use super::groups::check_groups;
-use super::schema::{KindCounts, KindRow, Place, Table, hour_of, millis_of, store_error};
+use super::kept::EndedSeen;
+use super::schema::{KindCounts, KindRow, Place, Table, hour_of, id_of, millis_of, store_error};
 use super::sql::{ALL_PROGRESS, CANCEL_REQUESTS, DEAD_BY_ERROR};
 use super::state::State;
 use super::statement::first_unreadable;
 use super::tables::Tables;
 use crate::store::Ending;
 use crate::values::error::{StoreError, Violation};
-use crate::values::fail_and_retry::AttemptErrors;
 use crate::values::id::JobId;
 use crate::values::time::Millis;
 
@@ -32,7 +33,7 @@ struct Seen {
 /// | F3 | every job is found by its id, and no two jobs have one id |
 /// | F4 | a row of `moved` belongs to a job whose id does not lead to its place |
 /// | F5 | every key names one job, which has that key, and every job's key names that job |
-/// | F6 | no job that is alive has a row of `ended` or of `kept` |
+/// | F6 | no job that is alive has a row of `ended`, and its id is not remembered |
 /// | F7 | every job of `later` is in its own hour, which is after the last hour that is in `job` |
 /// | F8 | every claim of this process is in the file, for a job that exists, or that a transaction of the caller has ended |
 /// | F9 | a row of `cancel_requested` names a claimed job: claimed by this process, if it runs the jobs |
@@ -40,7 +41,7 @@ struct Seen {
 /// | F11 | every row of `outbox` is a job that a statement has added |
 /// | F12 | a row of `progress` belongs to a claimed job, as a row of `cancel_requested` does |
 /// | F13 | each job of the table of lanes that is not claimed is in a lane that this process knows, if it runs the jobs; a limited scope has the claims of its jobs |
-/// | F14 | every kept job is in one list, of its kind and of the time of its end, which counts its bytes; every list has kept jobs alone; and no kept job has a row of `ended` |
+/// | F14 | every kept job is in one list, of its kind, its ending and the time of its end, which counts its bytes; every list has kept jobs alone; and the id of no kept job is remembered besides |
 /// | G1 | the counts of each group equal its members, and a group that is over has ended |
 pub(crate) fn check(tables: Tables<'_>, state: &State) -> Result<(), Violation> {
     // One transaction, which reads all tables as of one moment.
@@ -56,46 +57,47 @@ fn compare(tables: Tables<'_>, state: &State) -> Result<(), Violation> {
     }
 
     let kinds = tables.kinds()?;
-    tables.look_for_tables()?;
-    let read = |row: &rusqlite::Row<'_>, table| {
-        Ok(seen(row, table).map_err(|error| (row.get(2).unwrap_or(Value::Null), error)))
-    };
-    let mut jobs = readable(
-        tables.whole("SELECT kind, due, id, callers_id, key, {more} FROM {p}job", |row| {
-            read(row, Table::Job)
-        })?,
-    )?;
-    if tables.sql.has_lanes.get() {
-        let of_lane = |row: &rusqlite::Row<'_>| read(row, Table::Lane);
-        jobs.extend(readable(
-            tables.whole("SELECT kind, due, id, callers_id, key, {more} FROM {p}lane", of_lane)?,
-        )?);
+    tables.look_for_lanes()?;
+    let mut jobs = Vec::new();
+    for table in Table::ALL {
+        let read = |row: &Row<'_>| {
+            Ok(seen(row, table).map_err(|error| (row.get(2).unwrap_or(Value::Null), error)))
+        };
+        jobs.extend(readable(tables.whole(
+            (
+                table,
+                "SELECT kind, due, id, callers_id, key, failures, interruptions, attempts, \
+             typeof(errors), typeof(payload) FROM {table}",
+            ),
+            read,
+        )?)?);
     }
-    let later = readable(tables.whole(
-        "SELECT kind, due, id, callers_id, key, {more}, hour FROM {p}later",
-        |row| {
-            let hour: i64 = row.get(10)?;
-            Ok(read(row, Table::Later)?.map(|job| (job, hour)))
-        },
-    )?)?;
-    let last = tables.hour()?;
-    for (job, hour) in later {
-        let (id, of) = (job.place.id, hour_of(job.place.due));
-        ensure(of == hour && hour > last, || {
-            format!("F7: {id} is due in hour {of}, and filed in {hour}, after {last}")
-        })?;
-        jobs.push(job);
-    }
-    counts(tables, &kinds, &jobs)?;
+    hours(tables)?;
+    let ended = tables.all_ended()?;
+    counts(tables, &kinds, &jobs, &ended)?;
     ids(tables, &kinds, &jobs)?;
     keys(tables, &jobs)?;
     endings(tables, &jobs)?;
-    tables.lists_agree()?;
+    tables.lists_agree(&ended)?;
     claims_agree(tables, &kinds, state)?;
     state.lanes_agree(tables)?;
     check_groups(tables)?;
     let unreadable = first_unreadable(tables)?;
     ensure(unreadable.is_none(), || format!("F11: row {unreadable:?} of the outbox is no job"))
+}
+
+fn hours(tables: Tables<'_>) -> Result<(), Violation> {
+    let last = tables.hour()?;
+    let later = tables.whole("SELECT id, due, hour FROM {p}later", |row| {
+        Ok((id_of(row, 0)?, millis_of(row, 1)?, row.get::<_, i64>(2)?))
+    })?;
+    for (id, due, hour) in later {
+        let of = hour_of(due);
+        ensure(of == hour && hour > last, || {
+            format!("F7: {id} is due in hour {of}, and filed in {hour}, after {last}")
+        })?;
+    }
+    Ok(())
 }
 
 /// The part of the check that only the process which runs the jobs can do: F8 and F13, and F9 and F12 by its own
@@ -149,10 +151,8 @@ fn readable<T>(rows: Vec<Result<T, (Value, rusqlite::Error)>>) -> Result<Vec<T>,
     rows.into_iter().map(|row| row.map_err(named)).collect()
 }
 
-fn seen(row: &rusqlite::Row<'_>, table: Table) -> rusqlite::Result<Seen> {
-    let id: [u8; 16] = row.get(2)?;
-    let id = JobId::from_u128(u128::from_be_bytes(id));
-    let due = millis_of(row, 1)?;
+fn seen(row: &Row<'_>, table: Table) -> rusqlite::Result<Seen> {
+    let (due, id) = (millis_of(row, 1)?, id_of(row, 2)?);
     for count in 5..8 {
         let _: u32 = row.get(count)?;
     }
@@ -166,47 +166,22 @@ fn seen(row: &rusqlite::Row<'_>, table: Table) -> rusqlite::Result<Seen> {
     Ok(Seen { place, failures: row.get(5)?, key: row.get(4)? })
 }
 
-fn counts(tables: Tables<'_>, kinds: &[KindRow], jobs: &[Seen]) -> Result<(), Violation> {
+fn counts(
+    tables: Tables<'_>,
+    kinds: &[KindRow],
+    jobs: &[Seen],
+    ended: &[EndedSeen],
+) -> Result<(), Violation> {
     let mut counted: HashMap<i64, KindCounts> = HashMap::default();
     for job in jobs {
         counted.entry(job.place.kind).or_default().add(KindCounts::of_job(job.failures));
     }
-    let ended = tables.whole(
-        "SELECT id, ending, kind, errors, coalesce(octet_length(payload), 0) \
-         + coalesce(octet_length(result), 0) + coalesce(octet_length(errors), 0) \
-         + coalesce(octet_length(extra), 0) FROM {p}ended",
-        |row| {
-            let ending = Ending::of_number(row.get(1)?);
-            let kind: Option<i64> = row.get(2)?;
-            let errors =
-                AttemptErrors::from_text(row.get::<_, Option<String>>(3)?.unwrap_or_default());
-            Ok((ending, kind, errors.first_line(), row.get::<_, i64>(4)?))
-        },
-    )?;
-    for (kind, bytes) in tables.kept_jobs()? {
-        counted.entry(kind).or_default().add(KindCounts {
-            kept: 1,
-            kept_bytes: bytes,
-            ..KindCounts::default()
-        });
-    }
     let mut groups: BTreeMap<(i64, String), i64> = BTreeMap::new();
-    for (ending, kind, error, bytes) in ended {
-        let (Some(ending), Some(kind)) = (ending, kind) else { continue };
-        let counts = counted.entry(kind).or_default();
-        match ending {
-            // They move when the next job is kept.
-            Ending::Completed if tables.sql.has_kept.get() => {
-                return Err(Violation("F14: a completed job is in `ended`".to_owned()));
-            }
-            Ending::Completed => {
-                (counts.kept, counts.kept_bytes) = (counts.kept + 1, counts.kept_bytes + bytes)
-            }
-            Ending::Dead => {
-                counts.dead += 1;
-                *groups.entry((kind, error)).or_default() += 1;
-            }
-            Ending::Cancelled => {}
+    for row in ended {
+        let its = KindCounts::of_ended(row.ending, row.job.bytes);
+        counted.entry(row.kind).or_default().add(its);
+        if row.ending == Ending::Dead {
+            *groups.entry((row.kind, row.error.clone())).or_default() += 1;
         }
     }
     for kind in kinds {
@@ -233,8 +208,7 @@ fn ids(tables: Tables<'_>, kinds: &[KindRow], jobs: &[Seen]) -> Result<(), Viola
         })?;
     }
     let moved = tables.whole("SELECT id, kind, due FROM {p}moved", |row| {
-        let id: [u8; 16] = row.get(0)?;
-        Ok((JobId::from_u128(u128::from_be_bytes(id)), row.get::<_, i64>(1)?, row.get(2)?))
+        Ok((id_of(row, 0)?, row.get::<_, i64>(1)?, row.get(2)?))
     })?;
     for (id, kind, due) in moved {
         let due = Millis::clamped(due);
@@ -249,8 +223,7 @@ fn ids(tables: Tables<'_>, kinds: &[KindRow], jobs: &[Seen]) -> Result<(), Viola
 
 fn keys(tables: Tables<'_>, jobs: &[Seen]) -> Result<(), Violation> {
     let rows = tables.whole("SELECT name, id FROM {p}key", |row| {
-        let id: [u8; 16] = row.get(1)?;
-        Ok((row.get::<_, String>(0)?, JobId::from_u128(u128::from_be_bytes(id))))
+        Ok((row.get::<_, String>(0)?, id_of(row, 1)?))
     })?;
     let mut named: HashMap<String, JobId> = rows.into_iter().collect();
     for job in jobs {

@@ -409,7 +409,7 @@ fn read(
 }
 
 /// The column of the partition.
-const PART: usize = 10;
+const PART: usize = 6;
 
 /// A claim ends once the payloads of its jobs reach this many bytes. The next step claims the rest.
 const BYTES_PER_CLAIM: usize = 4 << 20;

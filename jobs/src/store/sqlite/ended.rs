@@ -1,23 +1,24 @@
-//! Jobs that have ended: which are kept, for how long, and how they are removed.
+//! Jobs that have ended: which are kept, for how long, and how they are removed. Ids that are remembered alone.
 //!
 //! Ground rules:
 //!
-//! - Each end, and each removal from the tables `ended` and `kept`, changes the counts of the kind and the groups of
+//! - Each end, and each removal from the table `ended`, changes the counts of the kind and the groups of
 //!   `dead_by_error` in the same transaction. So no question has to count rows.
-//! - A job that is dead, or cancelled and waited for, is in `ended`; a completed one is in `kept` (`kept.rs`).
-//! - A kind has at most as many kept jobs as it asks for (`kept.rs`).
+//! - A job that is dead, that completed, or that was cancelled while a caller waited for its end, has one form: a row
+//!   of `ended`, and a place in a list (`kept.rs`). The row of a completed job is copied (`run_ends.rs`).
+//! - A kind has at most as many completed jobs as it asks for (`kept.rs`).
 
 use rusqlite::{Row, params};
 
 use super::State;
 use super::claim::HeldClaim;
-use super::kept::{KeptList, Listed};
+use super::kept::{KeptList, Listed, ending_at, is_wanted};
 use super::run_ends::{Completed, ToKeep};
 use super::schema::{
-    JobRow, KindCounts, KindRow, Place, id_bytes, kind_row, millis_of, out_of_range, store_error,
+    JobRow, KindCounts, KindRow, Place, id_bytes, kind_row, millis_of, store_error,
 };
-use super::sql::{DROP_ENDED, HAS_ENDED, REMEMBER};
-use super::tables::{EndedRow, Tables};
+use super::sql::REMEMBER;
+use super::tables::{Tables, with_columns};
 use crate::store::{Ending, Finish, kept_until};
 use crate::values::error::StoreError;
 use crate::values::id::JobId;
@@ -25,10 +26,16 @@ use crate::values::job::{Extra, group_of};
 use crate::values::node::NODE_KEPT;
 use crate::values::time::Millis;
 
-const ENDED: &str =
-    "SELECT {row}, kind, at, ending, took, result FROM {p}ended WHERE id = ?1 AND ending > 0";
-
-const KEPT_JOB: &str = "SELECT {row}, kind, at, 1, took, result FROM {p}kept WHERE id = ?1";
+/// A job that has ended and is kept: a row of `ended`.
+#[derive(Debug)]
+pub(super) struct EndedRow {
+    pub(super) job: JobRow,
+    pub(super) kind: i64,
+    pub(super) ending: Ending,
+    pub(super) at: Millis,
+    pub(super) took: u64,
+    pub(super) result: Option<Vec<u8>>,
+}
 
 impl State {
     /// Removes a cancelled job from its table. Keeps it if a caller waits for its end, or else its id if its caller
@@ -65,9 +72,8 @@ impl State {
             Some(until) => {
                 let job = JobRow { callers_id: remembered, ..job };
                 let ending = Ending::Cancelled;
-                let row =
-                    EndedRow { job, kind: kind.n, ending, until, at: now, took, result: None };
-                self.put_ended(tables, &row)?;
+                let row = EndedRow { job, kind: kind.n, ending, at: now, took, result: None };
+                self.put_ended(tables, &row, until)?;
             }
             None if remembered => self.remember(tables, job.id, now)?,
             None => {}
@@ -117,21 +123,34 @@ impl State {
         self.count(kind.n, -KindCounts::of_job(u32::from(failed_before)));
         let until = now.plus(self.keep_dead);
         let ending = Ending::Dead;
-        let row = EndedRow { job, kind: kind.n, ending, until, at: now, took, result: None };
-        self.put_ended(tables, &row)
+        let row = EndedRow { job, kind: kind.n, ending, at: now, took, result: None };
+        self.put_ended(tables, &row, until)?;
+        tables.execute(
+            "INSERT INTO {p}dead_by_error VALUES (?1, ?2, 1, ?3, ?3) ON CONFLICT DO UPDATE \
+             SET jobs = jobs + 1, first = min(first, ?3), last = max(last, ?3)",
+            params![kind.n, row.job.errors.first_line(), now.get()],
+        )?;
+        Ok(())
     }
 
-    fn put_ended(&mut self, tables: Tables<'_>, row: &EndedRow) -> Result<(), StoreError> {
-        tables.put_ended(row)?;
-        if row.ending == Ending::Dead {
-            let error = row.job.errors.first_line();
+    /// Writes a job that has ended and was read before, and notes that it is kept until then.
+    fn put_ended(
+        &mut self,
+        tables: Tables<'_>,
+        row: &EndedRow,
+        until: Millis,
+    ) -> Result<(), StoreError> {
+        let took = i64::try_from(row.took).unwrap_or(i64::MAX);
+        let (ending, at) = (row.ending as i64, row.at.get());
+        with_columns(row.kind, &row.job, &row.job.payload, |columns| {
+            let columns = [columns, params![ending, at, took, row.result]].concat();
             tables.execute(
-                "INSERT INTO {p}dead_by_error VALUES (?1, ?2, 1, ?3, ?3) ON CONFLICT DO UPDATE \
-                 SET jobs = jobs + 1, first = min(first, ?3), last = max(last, ?3)",
-                params![row.kind, error, row.at.get()],
-            )?;
-        }
-        self.count(row.kind, row.counts());
+                "INSERT INTO {p}ended VALUES (?13, ?14, ?15, ?16, \
+                 ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
+                &*columns,
+            )
+        })?;
+        self.note_kept((row.kind, row.ending), (row.at, until), None, row.listed());
         Ok(())
     }
 
@@ -143,8 +162,7 @@ impl State {
         ended: Millis,
     ) -> Result<(), StoreError> {
         let until = ended.plus(self.keep_dead);
-        let row = params![id_bytes(id), until.get(), ended.get()];
-        tables.execute(REMEMBER, row).map(drop)
+        tables.execute(REMEMBER, params![id_bytes(id), until.get()]).map(drop)
     }
 
     /// Removes the entry of a job that has ended, and everything that counts it.
@@ -153,26 +171,13 @@ impl State {
         tables: Tables<'_>,
         row: &EndedRow,
     ) -> Result<(), StoreError> {
-        if tables.execute(DROP_ENDED, [id_bytes(row.job.id)])? == 0 {
-            tables.drop_kept_job(row.kind, row.at, row.job.id)?;
-            self.waited_for.remove(&row.kind);
+        tables.drop_job((row.kind, row.ending, row.at), row.job.id)?;
+        match row.ending {
+            Ending::Completed => drop(self.waited_for.remove(&row.kind)),
+            Ending::Dead => tables.drop_death(row)?,
+            Ending::Cancelled => {}
         }
-        if row.ending == Ending::Dead {
-            let group = params![row.kind, row.job.errors.first_line()];
-            let left = tables.one(
-                "UPDATE {p}dead_by_error SET jobs = jobs - 1 \
-                 WHERE kind = ?1 AND error = ?2 RETURNING jobs",
-                group,
-                |row| row.get(0),
-            )?;
-            if left.is_some_and(|left: i64| left <= 0) {
-                tables.execute(
-                    "DELETE FROM {p}dead_by_error WHERE kind = ?1 AND error = ?2 AND jobs <= 0",
-                    group,
-                )?;
-            }
-        }
-        self.count(row.kind, -row.counts());
+        self.count(row.kind, -KindCounts::of_ended(row.ending, row.listed().bytes));
         Ok(())
     }
 
@@ -192,41 +197,23 @@ impl State {
         Ok(true)
     }
 
-    /// Removes an entry whose time is over, or for which there is no room. The id stays if its caller chose it and
-    /// it may not be forgotten yet.
-    fn drop_ended(
-        &mut self,
-        tables: Tables<'_>,
-        row: &EndedRow,
-        now: Millis,
-    ) -> Result<(), StoreError> {
-        self.take_ended(tables, row)?;
-        self.dead_is_gone(tables, row, now)?;
-        if row.job.callers_id && row.at.plus(self.keep_dead) >= now {
-            self.remember(tables, row.job.id, row.at)?;
-        }
-        Ok(())
-    }
-
     /// Removes entries whose time is over, as many as [`Pace`](super::later_jobs::Pace) allows. Returns whether more
     /// may be left.
     pub(super) fn purge(&mut self, tables: Tables<'_>, now: Millis) -> Result<bool, StoreError> {
         let (rows, begun) = self.purges.begin();
         let limit = params![now.get(), i64::try_from(rows).unwrap_or(i64::MAX)];
-        let over = tables.all(
-            "SELECT id FROM {p}ended WHERE until < ?1 ORDER BY until LIMIT ?2",
+        let mut purged = tables.execute(
+            "DELETE FROM {p}remembered WHERE id IN \
+             (SELECT id FROM {p}remembered WHERE until < ?1 ORDER BY until LIMIT ?2)",
             limit,
-            |row| row.get::<_, Vec<u8>>(0),
         )?;
-        for id in &over {
-            match tables.one(ENDED, [id], EndedRow::read)? {
-                Some(row) => self.drop_ended(tables, &row, now)?,
-                None => drop(tables.execute(DROP_ENDED, [id])?),
+        for list in tables.lists_over(rows.saturating_sub(purged), now)? {
+            for job in list.jobs.iter().filter(|_| list.ending == Ending::Dead) {
+                let Some(row) = tables.ended(job.id)? else { continue };
+                tables.drop_death(&row)?;
+                self.dead_is_gone(tables, &row, now)?;
             }
-        }
-        let mut purged = over.len();
-        for list in self.lists_over(tables, rows.saturating_sub(purged), now)? {
-            tables.drop_list(&list)?;
+            tables.drop_jobs(&list, &[])?;
             self.kept_are_gone(tables, &list, now)?;
             purged += list.jobs.len();
         }
@@ -243,21 +230,72 @@ impl State {
         }
         Ok(purged >= rows || are_groups_left)
     }
+}
+
+impl EndedRow {
+    /// Reads the columns `{ended}`.
+    pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<EndedRow> {
+        Ok(EndedRow {
+            job: JobRow::read(row)?,
+            kind: row.get(11)?,
+            ending: ending_at(row, 12)?,
+            at: millis_of(row, 13)?,
+            took: u64::try_from(row.get::<_, i64>(14)?).unwrap_or(0),
+            result: row.get(15)?,
+        })
+    }
+
+    /// Returns its entry in a list.
+    fn listed(&self) -> Listed {
+        let bytes = self.job.kept_bytes() + self.result.as_ref().map_or(0, Vec::len);
+        Listed {
+            id: self.job.id,
+            bytes: u32::try_from(bytes).unwrap_or(u32::MAX),
+            callers_id: self.job.callers_id,
+            wanted: is_wanted(self.job.extra.as_deref()),
+        }
+    }
+}
+
+impl Tables<'_> {
+    /// Says whether the job with this id has ended, and is kept or its id remembered.
+    pub(super) fn has_ended(&self, id: JobId) -> Result<bool, StoreError> {
+        self.has(
+            "SELECT 1 FROM {p}remembered WHERE id = ?1 UNION ALL \
+             SELECT 1 FROM {p}ended WHERE id = ?1",
+            [id_bytes(id)],
+        )
+    }
+
+    /// Returns the entry of a job that has ended and is kept.
+    pub(super) fn ended(&self, id: JobId) -> Result<Option<EndedRow>, StoreError> {
+        self.one("SELECT {ended} FROM {p}ended WHERE id = ?1", [id_bytes(id)], EndedRow::read)
+    }
+
+    /// Takes a dead job out of its group by error.
+    fn drop_death(&self, row: &EndedRow) -> Result<(), StoreError> {
+        let group = params![row.kind, row.job.errors.first_line()];
+        let left = self.one(
+            "UPDATE {p}dead_by_error SET jobs = jobs - 1 \
+             WHERE kind = ?1 AND error = ?2 RETURNING jobs",
+            group,
+            |row| row.get(0),
+        )?;
+        if left.is_some_and(|left: i64| left <= 0) {
+            self.execute(
+                "DELETE FROM {p}dead_by_error WHERE kind = ?1 AND error = ?2 AND jobs <= 0",
+                group,
+            )?;
+        }
+        Ok(())
+    }
 
     /// Returns the lists of kept jobs whose time is over. It stops once they have `rows` jobs.
-    fn lists_over(
-        &self,
-        tables: Tables<'_>,
-        rows: usize,
-        now: Millis,
-    ) -> Result<Vec<KeptList>, StoreError> {
+    fn lists_over(&self, rows: usize, now: Millis) -> Result<Vec<KeptList>, StoreError> {
         let (mut lists, mut jobs) = (Vec::new(), 0);
-        if rows == 0 || !tables.sql.has_kept.get() {
-            return Ok(lists);
-        }
-        let statement = tables
-            .prepare("SELECT kind, at, n, jobs FROM {p}kept_list WHERE until < ?1 ORDER BY until");
-        let mut statement = statement.map_err(store_error)?;
+        let mut statement = self
+            .prepare("SELECT {list} FROM {p}ended_list WHERE until < ?1 ORDER BY until")
+            .map_err(store_error)?;
         let mut over = statement.query([now.get()]).map_err(store_error)?;
         while jobs < rows
             && let Some(row) = over.next().map_err(store_error)?
@@ -267,82 +305,5 @@ impl State {
             lists.push(list);
         }
         Ok(lists)
-    }
-}
-
-impl EndedRow {
-    /// Reads a row of a statement on `ended` or `kept`.
-    pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<EndedRow> {
-        let ending: i64 = row.get(13)?;
-        let ending = Ending::of_number(ending).ok_or_else(|| out_of_range(13, ending))?;
-        Ok(EndedRow {
-            job: JobRow::read(row)?,
-            kind: row.get(11)?,
-            at: millis_of(row, 12)?,
-            ending,
-            until: Millis::MAX,
-            took: u64::try_from(row.get::<_, i64>(14)?).unwrap_or(0),
-            result: row.get(15)?,
-        })
-    }
-
-    /// Returns the counts of this entry.
-    fn counts(&self) -> KindCounts {
-        match self.ending {
-            Ending::Dead => KindCounts { dead: 1, ..KindCounts::default() },
-            Ending::Cancelled => KindCounts::default(),
-            Ending::Completed => KindCounts::of_kept(
-                self.job.kept_bytes() + self.result.as_ref().map_or(0, Vec::len),
-            ),
-        }
-    }
-}
-
-impl Tables<'_> {
-    /// Says whether the job with this id has ended, and is kept or its id remembered.
-    pub(super) fn has_ended(&self, id: JobId) -> Result<bool, StoreError> {
-        let id = [id_bytes(id)];
-        Ok(self.has(HAS_ENDED, id)?
-            || self.sql.has_kept.get() && self.has("SELECT 1 FROM {p}kept WHERE id = ?1", id)?)
-    }
-
-    /// Returns the entry of a job that is dead or kept.
-    pub(super) fn ended(&self, id: JobId) -> Result<Option<EndedRow>, StoreError> {
-        let found = self.one(ENDED, [id_bytes(id)], EndedRow::read)?;
-        match found {
-            None if self.sql.has_kept.get() => self.one(KEPT_JOB, [id_bytes(id)], EndedRow::read),
-            found => Ok(found),
-        }
-    }
-
-    fn put_ended(&self, row: &EndedRow) -> Result<(), StoreError> {
-        let EndedRow { job, kind, ending, until, at, took, result } = row;
-        let errors = Some(job.errors.as_text()).filter(|text| !text.is_empty());
-        self.execute(
-            "INSERT INTO {p}ended (id, ending, until, at, kind, due, took, failures, \
-             interruptions, attempts, callers_id, part, key, errors, extra, result, payload) \
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, \
-             ?17)",
-            params![
-                id_bytes(job.id),
-                *ending as i64,
-                until.get(),
-                at.get(),
-                kind,
-                job.due.get(),
-                i64::try_from(*took).unwrap_or(i64::MAX),
-                job.failures,
-                job.interruptions,
-                job.attempts,
-                job.callers_id,
-                job.part,
-                job.key,
-                errors,
-                job.extra,
-                result,
-                job.payload
-            ],
-        )
-        .map(drop)
     }
 }

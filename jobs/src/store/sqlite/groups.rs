@@ -2,7 +2,7 @@
 //!
 //! Ground rules:
 //!
-//! - The tables are made with the first group. A job without a group leads to no statement here.
+//! - A job without a group leads to no statement here.
 //! - A row of `member` is an open member, so a member that has left cannot leave again.
 //! - Each member is counted when it joins, and not with others later: a job that replaces another member under its key
 //!   must not find the group empty.
@@ -12,11 +12,12 @@ use foldhash::{HashMap, HashSet};
 use rusqlite::{Row, params};
 
 use super::State;
-use super::schema::{GROUPS, id_bytes, id_of, millis_of, out_of_range};
-use super::sql::{DROP_ENDED, REMEMBER};
+use super::ended::EndedRow;
+use super::schema::{Table, id_bytes, id_of, millis_of, out_of_range};
+use super::sql::REMEMBER;
 use super::statement::{job_of, parameter};
-use super::tables::{EndedRow, Tables};
-use crate::store::{Answer, Ending, Inserted, MOST_EACH, NewGroup, NewJob, Tally};
+use super::tables::Tables;
+use crate::store::{Answer, Ending, MOST_EACH, NewGroup, NewJob, Tally};
 use crate::values::error::{StoreError, Violation};
 use crate::values::group::{GroupError, GroupId, GroupInfo};
 use crate::values::id::JobId;
@@ -95,20 +96,7 @@ impl GroupRow {
 }
 
 impl Tables<'_> {
-    /// Says whether the file has the tables of groups.
-    pub(super) fn has_groups(&self) -> Result<bool, StoreError> {
-        self.has("SELECT 1 FROM sqlite_schema WHERE name = '{p}grp_ended'", [])
-    }
-
-    /// Returns a group. The file may have no tables of groups.
     fn group(&self, id: GroupId) -> Result<Option<GroupRow>, StoreError> {
-        if !self.has_groups()? {
-            return Ok(None);
-        }
-        self.group_row(id)
-    }
-
-    fn group_row(&self, id: GroupId) -> Result<Option<GroupRow>, StoreError> {
         self.one("SELECT {tally} FROM {p}grp WHERE id = ?1", [bytes(id)], GroupRow::read)
     }
 
@@ -133,8 +121,8 @@ impl Tables<'_> {
     }
 
     /// Counts a new open member.
-    fn join_group(&self, id: GroupId, member: JobId) -> Result<(), StoreError> {
-        if let Some(mut group) = self.group_row(id)? {
+    pub(super) fn join_group(&self, id: GroupId, member: JobId) -> Result<(), StoreError> {
+        if let Some(mut group) = self.group(id)? {
             let sql = PUT_MEMBER;
             self.execute(sql, params![bytes(id), id_bytes(member)])?;
             group.tally.total += 1;
@@ -157,10 +145,7 @@ impl State {
         new: &NewGroup,
         now: Millis,
     ) -> Result<Answer, StoreError> {
-        if !tables.has_groups()? {
-            tables.make(GROUPS)?;
-        }
-        if tables.group_row(new.id)?.is_some() {
+        if tables.group(new.id)?.is_some() {
             return Ok(refused(GroupError::Exists));
         }
         let outer = new.callback.as_ref().and_then(|job| group_of(job.extra.as_deref()));
@@ -183,13 +168,13 @@ impl State {
         if let Some(job) = &new.callback {
             let row = params![bytes(new.id), id_bytes(job.id), parameter(job)?];
             tables.execute("INSERT INTO {p}callback VALUES (?1, ?2, ?3)", row)?;
-            let reserved = params![id_bytes(job.id), Millis::MAX.get(), now.get()];
+            let reserved = params![id_bytes(job.id), Millis::MAX.get()];
             tables.execute(REMEMBER, reserved)?;
             if let Some(outer) = outer {
                 tables.join_group(outer, job.id)?;
             }
         }
-        let answer = self.insert_members(tables, new.id, &new.members, now)?;
+        let answer = self.insert_many(tables, &new.members, Some(new.id), now)?;
         if new.is_sealed {
             self.change_group(tables, new.id, now, |tally| tally.is_sealed = true)?;
         }
@@ -205,27 +190,8 @@ impl State {
     ) -> Result<Answer, StoreError> {
         match tables.refusal(id)? {
             Some(error) => Ok(refused(error)),
-            None => self.insert_members(tables, id, jobs, now),
+            None => self.insert_many(tables, jobs, Some(id), now),
         }
-    }
-
-    /// Inserts jobs that are members of this group.
-    pub(super) fn insert_members(
-        &mut self,
-        tables: Tables<'_>,
-        id: GroupId,
-        jobs: &[NewJob],
-        now: Millis,
-    ) -> Result<Answer, StoreError> {
-        let mut taken = Vec::new();
-        for (n, job) in jobs.iter().enumerate() {
-            match self.insert(tables, job, now)? {
-                Inserted::Taken(by) => taken.push((n, by)),
-                Inserted::New => tables.join_group(id, job.id)?,
-                Inserted::Known => {}
-            }
-        }
-        Ok(Answer::InsertedMany(taken))
     }
 
     /// Seals or cancels a group. Says whether that changes it.
@@ -257,7 +223,7 @@ impl State {
     ) -> Result<(), StoreError> {
         let row = params![bytes(of), id_bytes(member)];
         let was_open = tables.execute("DELETE FROM {p}member WHERE grp = ?1 AND id = ?2", row)? > 0;
-        if was_open && let Some(mut group) = tables.group_row(of)? {
+        if was_open && let Some(mut group) = tables.group(of)? {
             group.tally.leave(ending);
             self.settle_group(tables, group, now)?;
         }
@@ -273,7 +239,7 @@ impl State {
     ) -> Result<(), StoreError> {
         if row.ending == Ending::Dead
             && let Some(of) = group_in(row.job.extra.as_deref())
-            && let Some(mut group) = tables.group_row(of)?
+            && let Some(mut group) = tables.group(of)?
         {
             group.tally.dead_is_gone();
             self.settle_group(tables, group, now)?;
@@ -289,7 +255,7 @@ impl State {
         extra: Option<Vec<u8>>,
     ) -> Result<Option<Vec<u8>>, StoreError> {
         let Some(of) = group_in(extra.as_deref()) else { return Ok(extra) };
-        if let Some(mut group) = tables.group_row(of)? {
+        if let Some(mut group) = tables.group(of)? {
             let is_member = group.tally.reopen();
             tables.set_group(&group)?;
             if is_member {
@@ -327,7 +293,7 @@ impl State {
         };
         tables.execute("DELETE FROM {p}callback WHERE grp = ?1", of)?;
         job.due = job.due.max(now);
-        tables.execute(DROP_ENDED, [id_bytes(job.id)])?;
+        tables.execute("DELETE FROM {p}remembered WHERE id = ?1", [id_bytes(job.id)])?;
         self.insert(tables, &job, now).map(drop)
     }
 
@@ -338,9 +304,6 @@ impl State {
         tables: Tables<'_>,
         now: Millis,
     ) -> Result<bool, StoreError> {
-        if !tables.has_groups()? {
-            return Ok(false);
-        }
         let before = now.minus(self.keep_dead).get();
         Ok(tables.execute(
             "DELETE FROM {p}grp WHERE id IN (SELECT id FROM {p}grp \
@@ -360,9 +323,6 @@ pub(super) fn group_info(
 
 /// Returns the groups that were made last.
 pub(super) fn latest_groups(tables: Tables<'_>, most: usize) -> Result<Vec<GroupInfo>, StoreError> {
-    if !tables.has_groups()? {
-        return Ok(Vec::new());
-    }
     let most = i64::try_from(most).unwrap_or(i64::MAX);
     let groups = tables.all(
         "SELECT {tally} FROM {p}grp WHERE made >= 0 ORDER BY made DESC, id DESC LIMIT ?1",
@@ -378,9 +338,6 @@ pub(super) fn members(
     id: GroupId,
     after: Option<JobId>,
 ) -> Result<Vec<JobId>, StoreError> {
-    if !tables.has_groups()? {
-        return Ok(Vec::new());
-    }
     let after = after.map(id_bytes).map_or(Vec::new(), |bytes| bytes.to_vec());
     let page = params![bytes(id), after, MOST_EACH as i64];
     tables.all(
@@ -392,19 +349,14 @@ pub(super) fn members(
 
 /// G1: the counts of each group equal its members.
 pub(super) fn check_groups(tables: Tables<'_>) -> Result<(), Violation> {
-    if !tables.has_groups()? {
-        return Ok(());
-    }
     let wrong = |what: String| Err(Violation(format!("G1: {what}")));
     let pair = |row: &Row<'_>| Ok((group_at(row, 0)?, id_of(row, 1)?));
     let read = |row: &Row<'_>| Ok((id_of(row, 0)?, row.get::<_, Vec<u8>>(1)?));
-    let mut alive = tables.whole(
-        "SELECT id, extra FROM {p}job WHERE extra IS NOT NULL UNION ALL SELECT id, extra \
-         FROM {p}later WHERE extra IS NOT NULL",
-        read,
-    )?;
-    if tables.sql.has_lanes.get() {
-        alive.extend(tables.whole("SELECT id, extra FROM {p}lane WHERE extra IS NOT NULL", read)?);
+    let mut alive = Vec::new();
+    for table in Table::ALL {
+        alive.extend(
+            tables.whole((table, "SELECT id, extra FROM {table} WHERE extra IS NOT NULL"), read)?,
+        );
     }
     let of = |(id, extra): (JobId, Vec<u8>)| Some((group_in(Some(&extra))?, id));
     let alive: HashSet<(GroupId, JobId)> = alive.into_iter().filter_map(of).collect();

@@ -1,10 +1,8 @@
 //! The history of a queue on a file: rows of bytes, as `store/history.rs` makes them, and the latest minute of a kind
 //! as a column of the kind's row.
 
-use rusqlite::params;
-
 use super::State;
-use super::schema::{KindCounts, kind_row};
+use super::schema::kind_row;
 use super::tables::Tables;
 use crate::store::HistoryPart;
 use crate::store::history::{self, Figures, MINUTE_MS, Rows};
@@ -109,7 +107,7 @@ impl State {
 }
 
 impl State {
-    /// Writes the minute of a kind, and its counts with it if they have changed: one statement costs less than two.
+    /// Writes the minute of a kind, and its counts with it.
     fn write_kind(
         &mut self,
         tables: Tables<'_>,
@@ -117,18 +115,8 @@ impl State {
         minute: &[u8],
     ) -> Result<(), StoreError> {
         let changed = self.deltas.iter().position(|(of, _)| *of == kind);
-        let Some((_, by)) = changed.map(|at| self.deltas.swap_remove(at)) else {
-            return tables
-                .execute("UPDATE {p}kind SET minute = ?2 WHERE n = ?1", params![kind, minute])
-                .map(drop);
-        };
-        let KindCounts { jobs, retrying, dead, kept, kept_bytes } = by;
-        let row = params![kind, jobs, retrying, dead, kept, kept_bytes, minute];
-        tables.execute(
-            "UPDATE {p}kind SET jobs = jobs + ?2, retrying = retrying + ?3, dead = dead \
-             + ?4, kept = kept + ?5, kept_bytes = kept_bytes + ?6, minute = ?7 WHERE n = ?1",
-            row,
-        )?;
+        let by = changed.map(|at| self.deltas.swap_remove(at).1).unwrap_or_default();
+        tables.add_counts(kind, by, Some(minute))?;
         self.has_counted(kind, by);
         Ok(())
     }

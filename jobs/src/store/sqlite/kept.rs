@@ -1,19 +1,19 @@
-//! Completed jobs that are kept: a row for each job, lists that have their order, and the bounds of each kind, beyond
-//! which the oldest are removed.
+//! Jobs that have ended and are kept: a row for each job, lists that have their order, and the bounds of each kind,
+//! beyond which the oldest completed ones are removed.
 //!
 //! Ground rules:
 //!
-//! - A kept job is a row of `kept`, which is found by its id. The order in which the jobs of a kind ended lies in
-//!   `kept_list`: a list has up to [`MOST_JOBS`] jobs that one commit has ended. So a commit that ends many jobs writes
+//! - A kept job is a row of `ended`, which is found by its id. The order in which the jobs of a kind ended lies in
+//!   `ended_list`: a list has up to [`MOST_JOBS`] jobs that one commit has ended. So a commit that ends many jobs writes
 //!   one row for each, and few lists: no index has an entry for each job.
-//! - The jobs of a list have one kind, one time of their end, and one date until when they are kept.
+//! - The jobs of a list have one kind, one ending, one time of their end, and one date until when they are kept.
 //! - Each job is in one list (F14). A list has for each job the bytes that count and whether its id is remembered. So a
-//!   job that goes is deleted and not read.
+//!   completed job that goes is deleted and not read.
 //! - The jobs of several lists may have ended in the same millisecond. Then their order is that of their ids.
-//! - `run_ends.rs` writes the rows of kept jobs, and notes each job for a list. The lists are written and the oldest
-//!   jobs are deleted once for all ends of a transaction, before another operation of it could read them.
+//! - `run_ends.rs` and `ended.rs` write the rows of kept jobs, and note each job for a list. The lists are written and
+//!   the oldest jobs are deleted once for all ends of a transaction, before another operation of it could read them.
 //! - All ends of a kind in a transaction have the same bound, because a program reads the bound only after a commit.
-//! - The jobs on whose end a caller waits do not count. They are few, and known to the process that ends runs: it reads
+//! - The completed jobs on whose end a caller waits do not count. They are few, and known to the process that ends runs: it reads
 //!   them once from the lists of the last minute.
 
 use std::collections::VecDeque;
@@ -23,19 +23,22 @@ use foldhash::HashMap;
 use rusqlite::{Params, Row, params};
 
 use super::State;
-use super::schema::{KEPT, KindCounts, id_bytes, id_of, kind_row, millis_of, store_error};
-use super::sql::HAS_ENDED;
+use super::schema::{
+    KindCounts, errors_at, id_bytes, id_of, kind_row, millis_of, out_of_range, store_error,
+};
 use super::tables::Tables;
-use crate::store::{TRIM_LOOKS, TRIMMED, is_waited_for};
+use crate::store::{Ending, TRIM_LOOKS, TRIMMED, is_waited_for};
 use crate::values::error::{StoreError, Violation};
 use crate::values::id::JobId;
 use crate::values::job::Extra;
 use crate::values::setting::Keep;
 use crate::values::time::Millis;
 
-const DROP_KEPT: &str = "DELETE FROM {p}kept WHERE id = ?1";
+/// The lists of a kind and an ending up to a time, the latest first.
+pub(super) const LATEST_LISTS: &str = "SELECT {list} FROM {p}ended_list \
+     WHERE kind = ?1 AND ending = ?2 AND at <= ?3 ORDER BY at DESC, n DESC";
 
-const ALL_KEPT: &str = "SELECT id, kind, at, callers_id, {bytes}, extra FROM {p}kept ORDER BY id";
+const DROP_ENDED: &str = "DELETE FROM {p}ended WHERE id = ?1";
 
 /// How many jobs a list has at most. The row of such a list fits into its page of the B-tree.
 const MOST_JOBS: usize = 40;
@@ -63,18 +66,31 @@ pub(super) struct Listed {
 #[derive(Debug)]
 pub(super) struct KeptList {
     pub(super) kind: i64,
+    pub(super) ending: Ending,
     pub(super) at: Millis,
     n: i64,
     pub(super) jobs: Vec<Listed>,
 }
 
-/// Jobs of a kind that a transaction keeps until one date, and that are in no list yet.
+/// Jobs of a kind that a transaction has ended in one way and keeps until one date, and that are in no list yet.
 #[derive(Debug)]
 pub(crate) struct NewlyKept {
+    kind: i64,
+    ending: Ending,
+    at: Millis,
+    until: Millis,
+    jobs: Vec<Listed>,
+}
+
+/// A row of `ended`, as `check` reads it.
+#[derive(Debug)]
+pub(super) struct EndedSeen {
     pub(super) kind: i64,
-    pub(super) at: Millis,
-    pub(super) until: Millis,
-    pub(super) jobs: Vec<Listed>,
+    pub(super) ending: Ending,
+    at: Millis,
+    pub(super) job: Listed,
+    /// The first line of its error.
+    pub(super) error: String,
 }
 
 /// What a trim does with a kept job.
@@ -105,54 +121,46 @@ impl Listed {
             wanted: marks & WANTED != 0,
         }
     }
+}
 
-    /// Reads a kept job from its row: its id, and from the column `callers_id` on that, its bytes and its extra.
-    fn of_row(row: &Row<'_>, callers_id: usize) -> rusqlite::Result<Listed> {
-        let extra: Option<Vec<u8>> = row.get(callers_id + 2)?;
-        // An extra that cannot be read keeps no job.
-        let extra = Extra::read(extra.as_deref()).ok().flatten();
-        Ok(Listed {
-            id: id_of(row, 0)?,
-            bytes: row.get(callers_id + 1)?,
-            callers_id: row.get(callers_id)?,
-            wanted: extra.is_some_and(|extra| extra.wanted),
-        })
-    }
+/// Says whether a caller waits for the end of a job with this extra. An extra that cannot be read keeps no job.
+pub(super) fn is_wanted(extra: Option<&[u8]>) -> bool {
+    Extra::read(extra).ok().flatten().is_some_and(|extra| extra.wanted)
+}
+
+/// Reads the column `ending`.
+pub(super) fn ending_at(row: &Row<'_>, column: usize) -> rusqlite::Result<Ending> {
+    let ending: i64 = row.get(column)?;
+    Ending::of_number(ending).ok_or_else(|| out_of_range(column, ending))
 }
 
 impl KeptList {
     /// Reads a list. A part of a job at its end is left out: `check` reports the job.
     pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<KeptList> {
-        let bytes = row.get_ref(3)?.as_blob()?;
+        let bytes = row.get_ref(4)?.as_blob()?;
         let jobs = bytes.as_chunks().0.iter().map(Listed::read).collect();
-        Ok(KeptList { kind: row.get(0)?, at: millis_of(row, 1)?, n: row.get(2)?, jobs })
+        let (kind, ending, n) = (row.get(0)?, ending_at(row, 1)?, row.get(3)?);
+        Ok(KeptList { kind, ending, at: millis_of(row, 2)?, n, jobs })
     }
 }
 
 impl Tables<'_> {
-    /// Makes the tables of kept jobs, if the file has none.
-    pub(super) fn make_kept(&self) -> Result<(), StoreError> {
-        if self.sql.has_kept.replace(true) {
-            return Ok(());
-        }
-        self.make(KEPT)
-    }
-
     /// Writes the lists of jobs whose rows are there.
-    pub(super) fn put_lists(&self, kept: &mut NewlyKept) -> Result<(), StoreError> {
-        kept.jobs.sort_unstable_by_key(|job| job.id);
-        for jobs in kept.jobs.chunks(MOST_JOBS) {
-            let row = params![kept.kind, kept.at.get(), kept.until.get(), bytes_of(jobs)];
+    fn put_lists(&self, kept: NewlyKept) -> Result<(), StoreError> {
+        let NewlyKept { kind, ending, at, until, mut jobs } = kept;
+        jobs.sort_unstable_by_key(|job| job.id);
+        for jobs in jobs.chunks(MOST_JOBS) {
+            let row = params![kind, ending as i64, at.get(), until.get(), bytes_of(jobs)];
             self.execute(
-                "INSERT INTO {p}kept_list VALUES (?1, ?2, (SELECT coalesce(max(n), 0) + 1 \
-                 FROM {p}kept_list WHERE kind = ?1 AND at = ?2), ?3, ?4)",
+                "INSERT INTO {p}ended_list VALUES (?1, ?2, ?3, (SELECT coalesce(max(n), 0) + 1 \
+                 FROM {p}ended_list WHERE kind = ?1 AND ending = ?2 AND at = ?3), ?4, ?5)",
                 row,
             )?;
         }
         Ok(())
     }
 
-    /// Asks `look` about the kept jobs of a kind, the oldest first. Deletes the jobs that go, and takes them off their
+    /// Asks `look` about the completed jobs of a kind, the oldest first. Deletes the jobs that go, and takes them off their
     /// lists. Returns them by the lists.
     pub(super) fn drop_oldest(
         &self,
@@ -161,13 +169,12 @@ impl Tables<'_> {
     ) -> Result<Vec<KeptList>, StoreError> {
         let mut gone = Vec::new();
         self.lists_by_time(
-            "SELECT kind, at, n, jobs FROM {p}kept_list WHERE kind = ?1 ORDER BY at, n",
+            "SELECT {list} FROM {p}ended_list WHERE kind = ?1 AND ending = 1 ORDER BY at, n",
             [kind],
             |lists| Ok(take_gone(lists, &mut gone, &mut look)),
         )?;
         for (list, left) in &gone {
-            self.drop_kept(list)?;
-            self.set_list(list, left)?;
+            self.drop_jobs(list, left)?;
         }
         Ok(gone.into_iter().map(|(list, _)| list).collect())
     }
@@ -195,91 +202,101 @@ impl Tables<'_> {
         Ok(!lists.is_empty() && each(lists)?)
     }
 
-    /// Deletes a list and the rows of its jobs.
-    pub(super) fn drop_list(&self, list: &KeptList) -> Result<(), StoreError> {
-        self.drop_kept(list)?;
-        self.set_list(list, &[])
+    /// Deletes the rows of these jobs. `left`: the jobs that stay in their list.
+    pub(super) fn drop_jobs(&self, gone: &KeptList, left: &[Listed]) -> Result<(), StoreError> {
+        let mut drop_row = self.prepare(DROP_ENDED).map_err(store_error)?;
+        for job in &gone.jobs {
+            drop_row.execute([id_bytes(job.id)]).map_err(store_error)?;
+        }
+        self.set_list(gone, left)
     }
 
-    /// Deletes a job and takes it off its list.
-    pub(super) fn drop_kept_job(&self, kind: i64, at: Millis, id: JobId) -> Result<(), StoreError> {
-        self.execute(DROP_KEPT, [id_bytes(id)])?;
-        for mut list in self.all(
-            "SELECT kind, at, n, jobs FROM {p}kept_list WHERE kind = ?1 AND at = ?2 ORDER BY n",
-            params![kind, at.get()],
+    /// Deletes a job and takes it off its list. The list is not found by its jobs, so this compares its first and its
+    /// last one: many lists may have one time.
+    pub(super) fn drop_job(
+        &self,
+        (kind, ending, at): (i64, Ending, Millis),
+        id: JobId,
+    ) -> Result<(), StoreError> {
+        self.execute(DROP_ENDED, [id_bytes(id)])?;
+        let last = -(JOB_BYTES as i64);
+        for list in self.all(
+            "SELECT {list} FROM {p}ended_list WHERE kind = ?1 AND ending = ?2 AND at = ?3 \
+             AND substr(jobs, 1, 16) <= ?4 AND substr(jobs, ?5, 16) >= ?4",
+            params![kind, ending as i64, at.get(), id_bytes(id), last],
             KeptList::read,
         )? {
-            let jobs = list.jobs.len();
-            list.jobs.retain(|job| job.id != id);
-            if list.jobs.len() < jobs {
-                return self.set_list(&list, &list.jobs);
+            let left: Vec<Listed> = list.jobs.iter().copied().filter(|job| job.id != id).collect();
+            if left.len() < list.jobs.len() {
+                return self.set_list(&list, &left);
             }
-        }
-        Ok(())
-    }
-
-    fn drop_kept(&self, list: &KeptList) -> Result<(), StoreError> {
-        let mut drop = self.prepare(DROP_KEPT).map_err(store_error)?;
-        for job in &list.jobs {
-            drop.execute([id_bytes(job.id)]).map_err(store_error)?;
         }
         Ok(())
     }
 
     /// Gives a list these jobs.
     fn set_list(&self, list: &KeptList, jobs: &[Listed]) -> Result<(), StoreError> {
-        let KeptList { kind, at, n, .. } = list;
+        let key = params![list.kind, list.ending as i64, list.at.get(), list.n, bytes_of(jobs)];
         match jobs {
-            [] => self
-                .execute(
-                    "DELETE FROM {p}kept_list WHERE kind = ?1 AND at = ?2 AND n = ?3",
-                    params![kind, at.get(), n],
-                )
-                .map(drop),
-            _ => self
-                .execute(
-                    "UPDATE {p}kept_list SET jobs = ?4 WHERE kind = ?1 AND at = ?2 AND n = ?3",
-                    params![kind, at.get(), n, bytes_of(jobs)],
-                )
-                .map(drop),
+            [] => self.execute(
+                "DELETE FROM {p}ended_list WHERE kind = ?1 AND ending = ?2 AND at = ?3 AND n = ?4",
+                &key[..4],
+            ),
+            _ => self.execute(
+                "UPDATE {p}ended_list SET jobs = ?5 \
+                 WHERE kind = ?1 AND ending = ?2 AND at = ?3 AND n = ?4",
+                key,
+            ),
         }
+        .map(drop)
     }
 
-    /// Returns the kind of every kept job, and how many bytes of it count.
-    pub(super) fn kept_jobs(&self) -> Result<Vec<(i64, i64)>, StoreError> {
-        match self.sql.has_kept.get() {
-            true => self.whole(ALL_KEPT, |row| Ok((row.get(1)?, row.get(4)?))),
-            false => Ok(Vec::new()),
-        }
+    /// Reads every row of `ended`, for `check`.
+    pub(super) fn all_ended(&self) -> Result<Vec<EndedSeen>, StoreError> {
+        self.whole(
+            "SELECT id, kind, ending, at, callers_id, octet_length(payload) \
+             + coalesce(octet_length(result), 0) + coalesce(octet_length(errors), 0) \
+             + coalesce(octet_length(extra), 0), extra, errors FROM {p}ended ORDER BY id",
+            |row| {
+                let extra: Option<Vec<u8>> = row.get(6)?;
+                Ok(EndedSeen {
+                    kind: row.get(1)?,
+                    ending: ending_at(row, 2)?,
+                    at: millis_of(row, 3)?,
+                    job: Listed {
+                        id: id_of(row, 0)?,
+                        bytes: row.get(5)?,
+                        callers_id: row.get(4)?,
+                        wanted: is_wanted(extra.as_deref()),
+                    },
+                    error: errors_at(row, 7)?.first_line(),
+                })
+            },
+        )
     }
 
     /// Compares kept jobs with their lists (F14).
-    pub(super) fn lists_agree(&self) -> Result<(), Violation> {
-        if !self.sql.has_kept.get() {
-            return Ok(());
-        }
-        let mut listed: HashMap<JobId, (i64, Millis, Listed)> = HashMap::default();
-        for list in self.whole("SELECT kind, at, n, jobs FROM {p}kept_list", KeptList::read)? {
-            let (kind, at) = (list.kind, list.at);
+    pub(super) fn lists_agree(&self, rows: &[EndedSeen]) -> Result<(), Violation> {
+        let mut listed: HashMap<JobId, (i64, Ending, Millis, Listed)> = HashMap::default();
+        for list in self.whole("SELECT {list} FROM {p}ended_list", KeptList::read)? {
+            let (kind, ending, at) = (list.kind, list.ending, list.at);
             if list.jobs.is_empty() || !list.jobs.is_sorted_by_key(|job| job.id) {
                 return Err(Violation(format!("F14: a list in no order: {list:?}")));
             }
             for job in list.jobs {
-                if listed.insert(job.id, (kind, at, job)).is_some() {
+                if listed.insert(job.id, (kind, ending, at, job)).is_some() {
                     return Err(Violation(format!("F14: {} is in two lists", job.id)));
                 }
             }
         }
-        let rows = self.whole(ALL_KEPT, |row| {
-            Ok((row.get(1)?, millis_of(row, 2)?, Listed::of_row(row, 3)?))
-        })?;
-        for row in rows {
-            let (id, found) = (row.2.id, listed.remove(&row.2.id));
+        for EndedSeen { kind, ending, at, job, .. } in rows {
+            let row = (*kind, *ending, *at, *job);
+            let (id, found) = (job.id, listed.remove(&job.id));
             if found != Some(row) {
                 return Err(Violation(format!("F14: the kept job {row:?} is listed as {found:?}")));
             }
-            if self.has(HAS_ENDED, [id_bytes(id)])? {
-                return Err(Violation(format!("F14: {id} is kept, and has a row of `ended`")));
+            if self.has("SELECT 1 FROM {p}remembered WHERE id = ?1", [id_bytes(id)])? {
+                return Err(Violation(format!("F14: {id} is kept, and its id is remembered too")));
             }
         }
         match listed.keys().next() {
@@ -362,25 +379,29 @@ impl WaitedFor {
 }
 
 impl State {
-    /// Notes a kept job whose row was written. It is listed by the next call of [`trim`](State::trim). `keep`: what the
-    /// kind keeps, or `None` if this job alone is kept, since a caller waits for its end.
+    /// Counts a kept job whose row was written. It is listed by the next call of [`trim`](State::trim). `keep`: what the
+    /// kind keeps, or `None` if this job is kept for another reason.
     pub(super) fn note_kept(
         &mut self,
-        kind: i64,
+        (kind, ending): (i64, Ending),
         (at, until): (Millis, Millis),
         keep: Option<Keep>,
         job: Listed,
     ) {
+        self.count(kind, KindCounts::of_ended(ending, job.bytes));
         if job.wanted
+            && ending == Ending::Completed
             && let Some(waited) = self.waited_for.get_mut(&kind)
         {
             waited.settle(at);
             waited.add_later(at, job.bytes.into());
         }
-        let of = |its: &&mut NewlyKept| (its.kind, its.at, its.until) == (kind, at, until);
+        let of = |its: &&mut NewlyKept| {
+            (its.kind, its.ending, its.at, its.until) == (kind, ending, at, until)
+        };
         match self.newly_kept.iter_mut().find(of) {
             Some(its) => its.jobs.push(job),
-            None => self.newly_kept.push(NewlyKept { kind, at, until, jobs: vec![job] }),
+            None => self.newly_kept.push(NewlyKept { kind, ending, at, until, jobs: vec![job] }),
         }
         let Some(keep) = keep else { return };
         match self.to_trim.iter_mut().find(|its| its.kind == kind) {
@@ -392,8 +413,8 @@ impl State {
     /// Lists the jobs that are kept since the last call. Removes the oldest kept jobs of the kinds that have got some,
     /// as far as they have more than they keep.
     pub(super) fn trim(&mut self, tables: Tables<'_>, now: Millis) -> Result<(), StoreError> {
-        for mut its in core::mem::take(&mut self.newly_kept) {
-            tables.put_lists(&mut its)?;
+        for its in core::mem::take(&mut self.newly_kept) {
+            tables.put_lists(its)?;
         }
         for its in core::mem::take(&mut self.to_trim) {
             self.trim_kind(tables, &its, now)?;
@@ -444,9 +465,8 @@ impl State {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(unknown) => {
                 let mut waited = WaitedFor::default();
-                let lists = "SELECT kind, at, n, jobs FROM {p}kept_list \
-                     WHERE kind = ?1 AND at <= ?2 ORDER BY at DESC, n DESC";
-                tables.lists_by_time(lists, [kind, i64::MAX], |lists| {
+                let latest = params![kind, Ending::Completed as i64, i64::MAX];
+                tables.lists_by_time(LATEST_LISTS, latest, |lists| {
                     let jobs =
                         lists.iter().flat_map(|list| list.jobs.iter().map(|job| (list.at, job)));
                     for (at, job) in jobs.filter(|(_, job)| job.wanted) {
@@ -472,7 +492,7 @@ impl State {
     ) -> Result<(), StoreError> {
         let mut gone = KindCounts::default();
         for job in &list.jobs {
-            gone.add(KindCounts::of_kept(job.bytes as usize));
+            gone.add(KindCounts::of_ended(list.ending, job.bytes));
             if job.callers_id && list.at.plus(self.keep_dead) >= now {
                 self.remember(tables, job.id, list.at)?;
             }

@@ -7,7 +7,8 @@
 //! - A claim first moves the due jobs with a partition from the road to the table, whether or not their lanes may
 //!   run. An index finds them on the road. So no later claim reads them there. It reads the jobs of a lane, by
 //!   another index, when the lane has its turn.
-//! - The table and the indexes are made with the first job that has a partition. A file without them costs nothing.
+//! - That index is made with the first job that has a partition. A file without one has no lanes, so no claim asks for
+//!   them.
 //! - The list of lanes is in memory (`store/lanes.rs`). After a start, and after a rollback, it is read anew, with
 //!   one step of the index for each lane.
 //! - Every job of a lane before its entry in `starts` is claimed, or cannot be read.
@@ -19,8 +20,9 @@ use rusqlite::params;
 
 use super::State;
 use super::claim::{FileClaims, HeldClaim};
-use super::schema::{JobRow, LANES, Place, TOKENS, id_bytes, store_error, unreadable_job};
-use super::sql::{DELETE, DELETE_LANE};
+use super::schema::{
+    JobRow, PART_INDEX, Place, Table, id_bytes, id_of, store_error, unreadable_job,
+};
 use super::tables::Tables;
 use crate::store::lanes::Lanes;
 use crate::store::{ClaimRequest, Unreadable};
@@ -44,7 +46,7 @@ pub(crate) struct LaneTable {
     is_stale: bool,
     /// The tokens are to be read from the file.
     are_tokens_stale: bool,
-    /// A scan has met a job for the table, and the table is not made.
+    /// A scan has met a job for the table, and the index is not made.
     pub(super) is_wanted: bool,
 }
 
@@ -144,13 +146,7 @@ impl LaneTable {
             }
             *moves -= 1;
             last = Some(at.0);
-            let key = (kind, at.0.get(), id_bytes(at.1));
-            tables.execute(
-                "INSERT OR FAIL INTO {p}lane SELECT {columns} FROM {p}job \
-                 WHERE kind = ?1 AND due = ?2 AND id = ?3",
-                key,
-            )?;
-            tables.execute(DELETE, key)?;
+            tables.move_row(Place { kind, due: at.0, id: at.1, table: Table::Job })?;
             self.file(kind, name, &part, at);
         }
         // Some of the rows could not be read, so others may follow that are due.
@@ -202,9 +198,6 @@ impl FileClaims {
 impl Tables<'_> {
     /// Returns the tokens of these scopes.
     pub(super) fn tokens(&self, scopes: &[String]) -> Result<Vec<Option<Tokens>>, StoreError> {
-        if !self.sql.has_tokens.get() {
-            return Ok(vec![None; scopes.len()]);
-        }
         let tokens = |scope: &String| {
             let text =
                 self.one("SELECT value FROM {p}tokens WHERE scope = ?1", [scope], |row| {
@@ -223,10 +216,10 @@ impl State {
         lanes.begin(&request.limits, request.now, self.claims.by_lane());
     }
 
-    /// Makes the table of lanes, if the file has none.
+    /// Makes the index of the jobs that go to lanes, if the file has none.
     pub(super) fn make_lanes(&mut self, tables: Tables<'_>) -> Result<(), StoreError> {
         if !tables.sql.has_lanes.get() {
-            tables.make(LANES)?;
+            tables.make(PART_INDEX)?;
             tables.sql.has_lanes.set(true);
             let cursors = self.claims.cursors.iter_mut();
             cursors.for_each(|cursor| cursor.next_part = Some(Millis::ZERO));
@@ -235,7 +228,7 @@ impl State {
         Ok(())
     }
 
-    /// Prepares the lanes for a claim: makes the table if a scan wants it, reads the lanes, and moves the jobs that
+    /// Prepares the lanes for a claim: makes the index if a scan wants it, reads the lanes, and moves the jobs that
     /// are due by then.
     pub(super) fn prepare_lanes(
         &mut self,
@@ -243,12 +236,9 @@ impl State {
         now: Millis,
     ) -> Result<(), StoreError> {
         if core::mem::take(&mut self.lane_table.are_tokens_stale) {
-            let all = match tables.sql.has_tokens.get() {
-                true => tables.all("SELECT scope, value FROM {p}tokens", [], |row| {
-                    Ok((row.get(0)?, row.get(1)?))
-                })?,
-                false => Vec::new(),
-            };
+            let all = tables.all("SELECT scope, value FROM {p}tokens", [], |row| {
+                Ok((row.get(0)?, row.get(1)?))
+            })?;
             self.lane_table.lanes.load_tokens(all.into_iter());
         }
         if self.lane_table.is_wanted {
@@ -276,9 +266,6 @@ impl State {
     /// Writes the tokens that have changed.
     pub(super) fn write_tokens(&mut self, tables: Tables<'_>) -> Result<(), StoreError> {
         for (scope, tokens) in self.lane_table.lanes.tokens.changed() {
-            if !tables.sql.has_tokens.replace(true) {
-                tables.make(TOKENS)?;
-            }
             tables.execute(
                 "INSERT INTO {p}tokens VALUES (?1, ?2) ON CONFLICT (scope) DO UPDATE \
                  SET value = excluded.value",
@@ -305,13 +292,7 @@ impl State {
         kind: i64,
         at: Position,
     ) -> Result<(), StoreError> {
-        let key = (kind, at.0.get(), id_bytes(at.1));
-        tables.execute(
-            "INSERT OR FAIL INTO {p}job SELECT {columns} FROM {p}lane \
-             WHERE kind = ?1 AND due = ?2 AND id = ?3",
-            key,
-        )?;
-        tables.execute(DELETE_LANE, key)?;
+        tables.move_row(Place { kind, due: at.0, id: at.1, table: Table::Lane })?;
         self.hours.note_newest(kind, at.0);
         let mut cursors = self.claims.cursors.iter_mut();
         if let Some(cursor) = cursors.find(|cursor| cursor.kind == kind) {
@@ -332,10 +313,8 @@ impl State {
         if *is_stale || !tables.sql.has_lanes.get() {
             return Ok(());
         }
-        let of_lane = |row: &rusqlite::Row<'_>| -> rusqlite::Result<(i64, JobId, Arc<str>)> {
-            let id: [u8; 16] = row.get(1)?;
-            let id = JobId::from_u128(u128::from_be_bytes(id));
-            Ok((row.get::<_, i64>(0)?, id, row.get::<_, Arc<str>>(2)?))
+        let of_lane = |row: &rusqlite::Row<'_>| {
+            Ok((row.get::<_, i64>(0)?, id_of(row, 1)?, row.get::<_, Arc<str>>(2)?))
         };
         for (kind, id, part) in tables.whole("SELECT kind, id, part FROM {p}lane", of_lane)? {
             let Some(name) = self.claims.name_of(kind) else { continue };

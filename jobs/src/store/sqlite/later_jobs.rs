@@ -235,7 +235,7 @@ impl State {
         // A row that cannot be read is moved as it is. The claim that meets it reports it.
         for (id, _) in rows.iter().filter(|(_, job)| job.is_none()) {
             tables.execute(
-                "INSERT INTO {p}job SELECT {columns} FROM {p}later \
+                "INSERT INTO {p}job SELECT kind, {row} FROM {p}later \
                  WHERE kind = ?1 AND hour = ?2 AND id = ?3",
                 params![kind, hour, id],
             )?;

@@ -116,7 +116,7 @@ impl Sqlite {
         }
     }
 
-    /// Drops rows of `cancel_requested` whose jobs are not claimed. Earlier versions left such rows.
+    /// Drops rows of `cancel_requested` whose jobs are not claimed. Only another program writes such rows.
     fn drop_cancel_request(&mut self, stale: Vec<JobId>) -> Result<(), StoreError> {
         if stale.is_empty() || !self.state.claims.of_runner() {
             return Ok(());
@@ -124,7 +124,7 @@ impl Sqlite {
         let dropped = self.transact(Access::Write, false, |tables, state| {
             for id in stale {
                 if state.claims.get(id).is_none() {
-                    state.take_cancel_request(tables, id)?;
+                    state.cancel_requested.take(tables, id)?;
                 }
             }
             Ok(((), true))
@@ -173,7 +173,6 @@ impl Store for Sqlite {
             self.location.renew_log(conn).map_err(OpenError::into_store_error)?;
             self.transact(Access::Write, true, |tables, state| {
                 let interrupted = state.start_runner(tables, kinds, now)?;
-                state.write_history(tables, now)?;
                 crate::values::hook::at("recovery: before the commit");
                 Ok((interrupted, true))
             })
@@ -256,7 +255,7 @@ impl Store for Sqlite {
             return Ok(PollResult::default());
         }
         let cancel_requested: Vec<JobId> =
-            self.state.cancel_requested(tables)?.iter().copied().collect();
+            self.state.cancel_requested.read(tables)?.iter().copied().collect();
         let (cancel_requested, stale) =
             cancel_requested.into_iter().partition(|id| self.state.claims.get(*id).is_some());
         self.drop_cancel_request(stale)?;

@@ -22,6 +22,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use foldhash::HashMap;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, ffi};
 
@@ -29,16 +30,12 @@ use super::callers_transaction::EndedIn;
 use super::connection::{
     Identity, LONGEST_WAIT, beside, from_now, identity, set_waiting, sync_folder, waiting_until,
 };
-use super::schema::{
-    APPLICATION_ID, GROUPS, KEPT, LANES, PAGE_BYTES, TABLES, TOKENS, VERSION, store_error,
-};
+use super::schema::{APPLICATION_ID, PAGE_BYTES, PART_INDEX, TABLES, Table, VERSION, store_error};
 use super::sql::{FLUSH, Sql};
 use super::tables::Tables;
 use crate::store::Hurry;
 use crate::values::error::{OpenError, StoreError};
 use crate::values::id::JobId;
-
-const TEXT_OF: &str = "SELECT sql FROM sqlite_schema WHERE name = ?1";
 
 const HAS_TABLES: &str = "SELECT 1 FROM sqlite_schema WHERE name = '{p}meta'";
 
@@ -458,13 +455,18 @@ impl Location {
     }
 
     /// Refuses a file whose tables differ from those that this version makes: SQLite trusts the text of
-    /// their definitions. A file without jobs of partitions has no table of lanes, one without
-    /// groups no table of groups, one without rates no table of tokens, and one without kept jobs none of those.
+    /// their definitions. A file without jobs of partitions has no index of them.
     fn compare_schema(&self, tables: Tables<'_>) -> Result<(), OpenError> {
+        let found = tables.all(
+            "SELECT name, sql FROM sqlite_schema WHERE type IN ('table', 'index') AND sql IS NOT NULL",
+            [],
+            |row| Ok((row.get(0)?, row.get(1)?)),
+        );
+        let found: HashMap<String, String> =
+            found.map_err(|error| self.refine(error))?.into_iter().collect();
         for (name, made, is_optional) in tables.sql.definitions() {
-            let found = tables.one(TEXT_OF, [&name], |row| row.get::<_, String>(0));
-            let found = found.map_err(|error| self.refine(error))?;
-            if found.as_ref() != Some(&made) && !(is_optional && found.is_none()) {
+            let found = found.get(&name);
+            if found != Some(&made) && !(is_optional && found.is_none()) {
                 return Err(self.damaged(&format!("{name} is not what version {VERSION} makes")));
             }
         }
@@ -495,10 +497,9 @@ impl Location {
 
 impl Sql {
     /// Returns each table and each index: its name, the text that makes it, and whether a file may be without it.
-    pub(super) fn definitions(&self) -> impl Iterator<Item = (String, String, bool)> {
-        let all = [(TABLES, false), (LANES, true), (GROUPS, true), (TOKENS, true), (KEPT, true)];
-        all.into_iter().flat_map(|(texts, is_optional)| {
-            let texts = self.complete(texts);
+    fn definitions(&self) -> impl Iterator<Item = (String, String, bool)> {
+        [(TABLES, false), (PART_INDEX, true)].into_iter().flat_map(|(texts, is_optional)| {
+            let texts = self.complete(texts, Table::Job);
             let texts = texts.split(';').map(str::trim).filter(|text| text.starts_with("CREATE"));
             let named = |text: &str| {
                 let name = text.split_whitespace().nth(2).unwrap_or_default();
@@ -514,15 +515,16 @@ impl Tables<'_> {
     /// application in the same file are not checked: they may need a collation or a function that this process does not
     /// know, or have rows that break a constraint.
     pub(super) fn damage(&self, check: &str) -> Result<Option<String>, StoreError> {
-        for (name, made, _) in self.sql.definitions() {
-            let is_there = self.has(TEXT_OF, [&name])?;
-            if made.starts_with("CREATE TABLE") && is_there {
-                let check = format!("PRAGMA {check}('{name}')");
-                let report: String =
-                    self.conn.query_row(&check, [], |row| row.get(0)).map_err(store_error)?;
-                if report != "ok" {
-                    return Ok(Some(report));
-                }
+        if !self.has(HAS_TABLES, [])? {
+            return Ok(None);
+        }
+        let definitions = self.sql.definitions();
+        for (name, ..) in definitions.filter(|(_, made, _)| made.starts_with("CREATE TABLE")) {
+            let check = format!("PRAGMA {check}('{name}')");
+            let report: String =
+                self.conn.query_row(&check, [], |row| row.get(0)).map_err(store_error)?;
+            if report != "ok" {
+                return Ok(Some(report));
             }
         }
         Ok(None)

@@ -18,14 +18,15 @@ use rusqlite::params;
 
 use super::State;
 use super::apply_op::nodes;
-use super::kept::KeptList;
+use super::ended::EndedRow;
+use super::kept::{KeptList, LATEST_LISTS};
 use super::schema::{
     ClaimedAt, JobRow, KindCounts, KindRow, MILLIS_PER_HOUR, Place, Table, hour_of, id_bytes,
     kind_row, millis_of, store_error,
 };
 use super::sql::DEAD_BY_ERROR;
-use super::tables::{EndedRow, Tables};
-use crate::store::{BYTES_PER_PAGE, Ending, KindGauges, MOST_COUNTED, Page, PageKey, PageRequest};
+use super::tables::Tables;
+use crate::store::{Ending, KindGauges, MOST_COUNTED, Page, PageKey, PageRequest};
 use crate::values::error::StoreError;
 use crate::values::id::JobId;
 use crate::values::info::{Counts, DeadByError, JobInfo, JobState, Number};
@@ -136,21 +137,11 @@ impl State {
     ) -> Result<(Number, Option<Millis>), StoreError> {
         let limit = i64::try_from(left.max(1) + claimed.len() as u64).unwrap_or(i64::MAX);
         let until = params![kind.n, now.get(), limit];
-        let rows = tables.all(
-            "SELECT due, id FROM {p}job WHERE kind = ?1 AND due < ?2 ORDER BY due, id LIMIT ?3",
-            until,
-            JobRow::read_position,
-        )?;
-        let mut read = rows.len() as i64;
-        let unclaimed = rows.into_iter().filter(|position| !claimed.contains(position));
-        let mut dues: Vec<Millis> = unclaimed.map(|(due, _)| due).collect();
-        if tables.sql.has_lanes.get() {
-            let rows = tables.all(
-                "SELECT due, id FROM {p}lane WHERE kind = ?1 AND due < ?2 \
-                 ORDER BY due, id LIMIT ?3",
-                until,
-                JobRow::read_position,
-            )?;
+        let (mut read, mut dues) = (0, Vec::new());
+        for table in Table::BY_DUE {
+            let overdue = "SELECT due, id FROM {by_due} WHERE kind = ?1 AND due < ?2 \
+                 ORDER BY due, id LIMIT ?3";
+            let rows = tables.all((table, overdue), until, JobRow::read_position)?;
             read = read.max(rows.len() as i64);
             let unclaimed = rows.into_iter().filter(|position| !claimed.contains(position));
             dues.extend(unclaimed.map(|(due, _)| due));
@@ -215,23 +206,11 @@ impl State {
         let kinds = self.kinds.iter().filter(|kind| wanted(&kind.name));
         for kind in kinds.map(|kind| kind.n).collect::<Vec<i64>>() {
             let key = params![kind, after.0, id_bytes(after.1), request.to.get(), limit];
-            let jobs = tables.all(
-                "SELECT due, id FROM {p}job WHERE kind = ?1 AND (due, id) > (?2, ?3) \
-                 AND due <= ?4 ORDER BY due, id LIMIT ?5",
-                key,
-                JobRow::read_position,
-            )?;
-            found.extend(jobs.into_iter().map(|(due, id)| ((due.get(), id), kind, Table::Job)));
-            if tables.sql.has_lanes.get() {
-                let jobs = tables.all(
-                    "SELECT due, id FROM {p}lane \
-                     WHERE kind = ?1 AND (due, id) > (?2, ?3) AND due <= ?4 \
-                     ORDER BY due, id LIMIT ?5",
-                    key,
-                    JobRow::read_position,
-                )?;
-                let in_lanes = jobs.into_iter().map(|(due, id)| ((due.get(), id), kind));
-                found.extend(in_lanes.map(|(position, kind)| (position, kind, Table::Lane)));
+            for table in Table::BY_DUE {
+                let page = "SELECT due, id FROM {by_due} WHERE kind = ?1 AND (due, id) > (?2, ?3) \
+                     AND due <= ?4 ORDER BY due, id LIMIT ?5";
+                let jobs = tables.all((table, page), key, JobRow::read_position)?;
+                found.extend(jobs.into_iter().map(|(due, id)| ((due.get(), id), kind, table)));
             }
             let later = self.later_after(tables, kind, after, request.to, request.limit)?;
             found.extend(later.into_iter().map(|position| (position, kind, Table::Later)));
@@ -403,88 +382,55 @@ impl State {
         tables: Tables<'_>,
         request: &PageRequest,
     ) -> Result<Page, StoreError> {
-        let kind = match &request.kind {
-            None => None,
-            Some(name) => match self.kinds.iter().find(|kind| kind.name == *name) {
-                None => return Ok(Page::default()),
-                Some(kind) => Some(kind.n),
-            },
-        };
-        let (mut rows, mut stop) = (Vec::new(), None);
-        // A list may stop early. The other lists are cut there: this one may have jobs between theirs.
-        for ending in Ending::ALL.into_iter().filter(|ending| request.set.has(*ending)) {
-            let stopped = match ending {
-                Ending::Completed if tables.sql.has_kept.get() => {
-                    self.read_kept(tables, request, kind, &mut rows)?
-                }
-                _ => read_ended(tables, request, ending, kind, &mut rows)?,
-            };
-            stop = stop.max(stopped);
-        }
-        rows.retain(|row: &EndedRow| Some((row.at, row.job.id)) >= stop);
-        rows.sort_by_key(|row| core::cmp::Reverse((row.at, row.job.id)));
-        if rows.len() > request.limit {
-            rows.truncate(request.limit);
-            stop = rows.last().map(|row| (row.at, row.job.id));
-        }
-        let rows = rows.into_iter().map(|row| ((row.at, row.job.id), row));
-        Page::read(rows, stop, |_, row| self.ended_info(row).map(Some))
-    }
-
-    /// Reads the kept jobs of a page, of one kind or of all. Returns where it stopped, if more may be left.
-    fn read_kept(
-        &self,
-        tables: Tables<'_>,
-        request: &PageRequest,
-        kind: Option<i64>,
-        rows: &mut Vec<EndedRow>,
-    ) -> Result<Option<PageKey>, StoreError> {
-        // No index has the completed jobs of all kinds: it would cost more than the merge of their lists.
-        let kinds = self.kinds.iter().filter(|it| match kind {
-            Some(kind) => it.n == kind,
-            None => self.counts_of(it).kept > 0,
-        });
-        let latest = request.after.map_or(i64::MAX, |(at, _)| at.get());
-        let mut found: Vec<PageKey> = Vec::new();
-        for kind in kinds {
-            let end = found.len() + request.limit;
-            tables.lists_by_time(
-                "SELECT kind, at, n, jobs FROM {p}kept_list \
-                 WHERE kind = ?1 AND at <= ?2 ORDER BY at DESC, n DESC",
-                params![kind.n, latest],
-                |lists| {
-                    let of = |list: &KeptList| {
-                        list.jobs.iter().map(|job| (list.at, job.id)).collect::<Vec<PageKey>>()
-                    };
-                    let jobs = lists.iter().flat_map(of);
-                    found.extend(jobs.filter(|key| request.after.is_none_or(|after| *key < after)));
-                    Ok(found.len() >= end)
-                },
-            )?;
+        let wanted = |kind: &&KindRow| request.kind.as_ref().is_none_or(|name| *name == kind.name);
+        let mut found = Vec::new();
+        for kind in self.kinds.iter().filter(wanted) {
+            for ending in Ending::ALL.into_iter().filter(|ending| request.set.has(*ending)) {
+                self.latest_ended(tables, request, (kind, ending), &mut found)?;
+            }
         }
         found.sort_unstable_by_key(|key| core::cmp::Reverse(*key));
         let is_full = found.len() >= request.limit;
         found.truncate(request.limit);
-        let (from, to) = (request.from.get(), request.to.get());
-        let mut bytes = 0;
-        for (at, id) in &found {
-            let row = params![id_bytes(*id), from, to];
-            let Some(row) = tables.one(
-                "SELECT {row}, kind, at, 1, took, result FROM {p}kept \
-                 WHERE id = ?1 AND due BETWEEN ?2 AND ?3",
-                row,
-                EndedRow::read,
-            )?
-            else {
-                continue;
-            };
-            bytes += row.bytes();
-            rows.push(row);
-            if bytes >= BYTES_PER_PAGE {
-                return Ok(Some((*at, *id)));
-            }
+        let next = found.last().copied().filter(|_| is_full);
+        let found = found.into_iter().map(|key| (key, ()));
+        Page::read(found, next, |(_, id), ()| {
+            let is_due = |row: &EndedRow| (request.from..=request.to).contains(&row.job.due);
+            tables.ended(id)?.filter(is_due).map(|row| self.ended_info(row)).transpose()
+        })
+    }
+
+    /// Adds the latest jobs of a kind that ended so, as many as a page may have, and a few more. No index has the
+    /// jobs of all kinds or endings: it would cost more than the merge of their lists.
+    fn latest_ended(
+        &self,
+        tables: Tables<'_>,
+        request: &PageRequest,
+        (kind, ending): (&KindRow, Ending),
+        found: &mut Vec<PageKey>,
+    ) -> Result<(), StoreError> {
+        let counts = self.counts_of(kind);
+        let has_none = match ending {
+            Ending::Completed => counts.kept == 0,
+            Ending::Dead => counts.dead == 0,
+            Ending::Cancelled => false,
+        };
+        if has_none {
+            return Ok(());
         }
-        Ok(found.pop().filter(|_| is_full))
+        let end = found.len() + request.limit;
+        let latest = request.after.map_or(i64::MAX, |(at, _)| at.get());
+        tables
+            .lists_by_time(LATEST_LISTS, params![kind.n, ending as i64, latest], |lists| {
+                let of = |list: KeptList| {
+                    let jobs = list.jobs.into_iter();
+                    jobs.map(move |job| (list.at, job.id))
+                };
+                let jobs = lists.into_iter().flat_map(of);
+                found.extend(jobs.filter(|key| request.after.is_none_or(|after| *key < after)));
+                Ok(found.len() >= end)
+            })
+            .map(drop)
     }
 
     pub(super) fn ended_info(&self, row: EndedRow) -> Result<JobInfo, StoreError> {
@@ -524,47 +470,4 @@ impl State {
 /// Returns the name of the process that runs the jobs of the file, if it is noted.
 fn runner(tables: Tables<'_>) -> Option<String> {
     nodes(tables).ok()?.pop().map(|node| node.name())
-}
-
-/// Reads the rows of a page that ended in one way. Returns where it stopped, if more may be left.
-fn read_ended(
-    tables: Tables<'_>,
-    request: &PageRequest,
-    ending: Ending,
-    kind: Option<i64>,
-    rows: &mut Vec<EndedRow>,
-) -> Result<Option<PageKey>, StoreError> {
-    let first = (i64::MAX, [0xff; 16]);
-    let (at, id) = request.after.map_or(first, |(at, id)| (at.get(), id_bytes(id)));
-    let (from, to) = (request.from.get(), request.to.get());
-    let limit = i64::try_from(request.limit).unwrap_or(i64::MAX);
-    let sql = match kind {
-        None => {
-            "SELECT {row}, kind, at, ending, took, result FROM {p}ended \
-             WHERE ending = ?1 AND ending > 1 AND (at, id) < (?2, ?3) AND due BETWEEN ?4 \
-             AND ?5 ORDER BY at DESC, id DESC LIMIT ?6"
-        }
-        Some(_) => {
-            "SELECT {row}, kind, at, ending, took, result FROM {p}ended \
-             WHERE ending = ?1 AND ending > 0 AND (at, id) < (?2, ?3) AND due BETWEEN ?4 \
-             AND ?5 AND kind = ?7 ORDER BY at DESC, id DESC LIMIT ?6"
-        }
-    };
-    let mut statement = tables.prepare(sql).map_err(store_error)?;
-    let mut found = match kind {
-        None => statement.query(params![ending as i64, at, id, from, to, limit]),
-        Some(kind) => statement.query(params![ending as i64, at, id, from, to, limit, kind]),
-    }
-    .map_err(store_error)?;
-    let (before, mut bytes) = (rows.len(), 0);
-    while let Some(row) = found.next().map_err(store_error)? {
-        let row = EndedRow::read(row).map_err(store_error)?;
-        bytes += row.bytes();
-        let at = (row.at, row.job.id);
-        rows.push(row);
-        if rows.len() - before == request.limit || bytes >= BYTES_PER_PAGE {
-            return Ok(Some(at));
-        }
-    }
-    Ok(None)
 }

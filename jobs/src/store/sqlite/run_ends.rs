@@ -9,7 +9,7 @@
 //!   all of this is in the file, so only the claim ends here.
 //! - Jobs that are claimed when a process starts to run the jobs of the file were interrupted.
 //! - A run that completes notes its job here, and so does a cancelled run whose job is not kept. The noted jobs are
-//!   deleted or moved to `kept` together, before another operation of the transaction could find them.
+//!   deleted or moved to `ended` together, before another operation of the transaction could find them.
 //! - An insert could find such a job by its key or by its id. The key is deleted at once. Before an insert with an id
 //!   that the caller chose, the noted jobs are kept or deleted.
 //! - Jobs are claimed in the order of the table. So most jobs that end together are neighbours in it. A statement for
@@ -55,14 +55,14 @@ impl State {
         let place = held.place;
         let kind = kind_row(&self.kinds, place.kind)?.clone();
         let remembered = held.callers_id || self.unknown.contains(&id);
-        let cancelled = self.take_cancel_request(tables, id)? && finish.end != End::Completed;
+        let cancelled = self.cancel_requested.take(tables, id)? && finish.end != End::Completed;
         let end = if cancelled { &End::Cancelled } else { &finish.end };
         self.noted.note_run(&place.kind, Figure::of(end.outcome()), finish.run);
         // A completed job may stay in the row of its claim. Any other may become pending again, and a row that
         // still names it would count as an interruption of it.
         let is_over = matches!(end, End::Completed | End::Cancelled);
         self.end_claim(id, is_over);
-        self.drop_progress(tables, id)?;
+        self.progress.take(tables, id)?;
         match end {
             End::Completed if finish.wanted || finish.keep.is_some() => {
                 self.keep_completed(tables, &held, finish, now)?;
@@ -104,8 +104,7 @@ impl State {
         }
         let answer = match (&finish.then, finish.group) {
             // The follow-ups join the group before this member leaves it.
-            (Some(jobs), Some(group)) => self.insert_members(tables, group, jobs, now)?,
-            (Some(jobs), None) => self.insert_many(tables, jobs, now)?,
+            (Some(jobs), group) => self.insert_many(tables, jobs, group, now)?,
             (None, _) if cancelled => Answer::Cancelled(Cancel::Cancelled),
             (None, _) => Answer::Done,
         };
@@ -121,6 +120,13 @@ impl State {
         self.trim(tables, now)
     }
 
+    /// Writes what a transaction has left to its end: see [`State::settle`], and the history and the counts.
+    pub(super) fn write_rest(&mut self, tables: Tables<'_>, now: Millis) -> Result<(), StoreError> {
+        self.settle(tables, now)?;
+        self.write_history(tables, now)?;
+        self.write_counts(tables)
+    }
+
     /// Gives a claim back. `interrupted`: a run was under way.
     pub(super) fn release(
         &mut self,
@@ -133,8 +139,8 @@ impl State {
             return self.end_claim_after(tables, id, now);
         }
         if let Some((place, part)) = self.end_claim(id, false) {
-            self.drop_progress(tables, id)?;
-            if self.take_cancel_request(tables, id)? {
+            self.progress.take(tables, id)?;
+            if self.cancel_requested.take(tables, id)? {
                 self.delete_pending(tables, place, now)?;
             } else {
                 if interrupted {
@@ -167,8 +173,8 @@ impl State {
         now: Millis,
     ) -> Result<Answer, StoreError> {
         self.end_claim(id, true);
-        self.drop_progress(tables, id)?;
-        self.take_cancel_request(tables, id)?;
+        self.progress.take(tables, id)?;
+        self.cancel_requested.take(tables, id)?;
         if self.unknown.contains(&id) && !tables.has_ended(id)? {
             self.remember(tables, id, now)?;
         }
@@ -193,7 +199,7 @@ pub(super) struct Completed {
     pub(super) kept: Option<Box<ToKeep>>,
 }
 
-/// A completed job that is kept, and the values that its row in `kept` gets.
+/// A completed job that is kept, and the values that its row in `ended` gets.
 #[derive(Debug)]
 pub(super) struct ToKeep {
     /// How long its run took, in milliseconds.
@@ -241,17 +247,20 @@ impl State {
     ) -> Result<(), StoreError> {
         for jobs in jobs.chunk_by(are_kept_alike) {
             let Some(to_keep) = &jobs[0].kept else { continue };
-            tables.make_kept()?;
-            let copied_together = together && jobs.len() >= FEW;
-            if copied_together {
-                tables.copy_to_kept(jobs, to_keep, now)?;
-            }
-            for job in jobs {
-                let Some(its) = &job.kept else { continue };
+            let together = together && jobs.len() >= FEW;
+            for part in jobs.chunks(if together { jobs.len() } else { 1 }) {
+                let copied = tables.copy_kept(part, to_keep, now)?;
                 // A user has deleted a job that has no row.
-                if copied_together || tables.copy_one_to_kept(job.place, its, now)? {
-                    self.count(kind, KindCounts::of_kept(its.listed.bytes as usize));
-                    self.note_kept(kind, (now, its.until), its.keep, its.listed);
+                if copied == 0 && !together {
+                    continue;
+                }
+                if copied != part.len() {
+                    let wrong = format!("{copied} of {} kept jobs could be written", part.len());
+                    return Err(StoreError::Damaged(wrong));
+                }
+                for its in part.iter().filter_map(|job| job.kept.as_ref()) {
+                    let of = (kind, Ending::Completed);
+                    self.note_kept(of, (now, its.until), its.keep, its.listed);
                 }
             }
         }
@@ -288,58 +297,25 @@ impl State {
 }
 
 impl Tables<'_> {
-    /// Copies neighbours to `kept`. Their rows there get the same values. If SQLite copies fewer rows, this is an
-    /// error, so the transaction is rolled back. A trigger of a user can cause that. `OR FAIL`, because SQLite keeps a
-    /// journal for each `INSERT .. SELECT` that it may have to undo alone.
-    fn copy_to_kept(
+    /// Copies a job, or neighbours, to `ended`. Their rows there get the same values. Returns how many were copied. A
+    /// trigger of a user can cause that they are fewer. `OR FAIL`, because SQLite keeps a journal for each `INSERT ..
+    /// SELECT` that it may have to undo alone: if some rows are missing, the whole transaction is rolled back.
+    fn copy_kept(
         &self,
         jobs: &[Completed],
         to_keep: &ToKeep,
         now: Millis,
-    ) -> Result<(), StoreError> {
+    ) -> Result<usize, StoreError> {
         let (kind, first, first_id, last, last_id) = range(jobs);
         let ToKeep { took, result, listed, .. } = to_keep;
         let (at, callers_id) = (now.get(), listed.callers_id);
-        let row = params![kind, first, first_id, last, last_id, at, took, callers_id, result];
-        match self.execute(
-            "INSERT OR FAIL INTO {p}kept ({kept}) \
-             SELECT id, kind, ?6, due, ?7, failures, interruptions, attempts, ?8, part, key, \
-             errors, extra, ?9, payload FROM {p}job WHERE {between}",
-            row,
-        )? {
-            copied if copied == jobs.len() => Ok(()),
-            copied => {
-                let wrong = format!("{copied} of {} kept jobs could be written", jobs.len());
-                Err(StoreError::Damaged(wrong))
-            }
-        }
-    }
-
-    /// Copies a job that is kept. Returns whether it is there.
-    fn copy_one_to_kept(
-        &self,
-        place: Place,
-        to_keep: &ToKeep,
-        now: Millis,
-    ) -> Result<bool, StoreError> {
-        let (kind, due, id) = place.key();
-        let ToKeep { took, result, listed, .. } = to_keep;
-        let keep = match place.table {
-            Table::Lane => {
-                "INSERT OR FAIL INTO {p}kept ({kept}) \
-                 SELECT id, kind, ?4, due, ?5, failures, interruptions, attempts, ?6, part, \
-                 key, errors, extra, ?7, payload FROM {p}lane \
-                 WHERE kind = ?1 AND due = ?2 AND id = ?3"
-            }
-            Table::Job | Table::Later => {
-                "INSERT OR FAIL INTO {p}kept ({kept}) \
-                 SELECT id, kind, ?4, due, ?5, failures, interruptions, attempts, ?6, part, \
-                 key, errors, extra, ?7, payload FROM {p}job \
-                 WHERE kind = ?1 AND due = ?2 AND id = ?3"
-            }
-        };
-        let row = params![kind, due, id, now.get(), took, listed.callers_id, result];
-        Ok(self.execute(keep, row)? > 0)
+        let copy = "INSERT OR FAIL INTO {p}ended SELECT 1, ?6, ?7, ?9, kind, due, id, failures, \
+             interruptions, attempts, ?8, part, key, errors, extra, payload FROM {by_due} \
+             WHERE {between}";
+        self.execute(
+            (jobs[0].place.table, copy),
+            params![kind, first, first_id, last, last_id, at, took, callers_id, result],
+        )
     }
 
     /// Returns how many of these jobs are neighbours in the table of jobs, from the first on. The jobs are of one kind
@@ -362,7 +338,7 @@ impl Tables<'_> {
     }
 }
 
-/// Says whether two jobs are kept, and their rows in `kept` get the same values.
+/// Says whether two jobs are kept, and their rows in `ended` get the same values.
 fn are_kept_alike(a: &Completed, b: &Completed) -> bool {
     let (Some(a), Some(b)) = (&a.kept, &b.kept) else { return false };
     (a.took, a.listed.callers_id, &a.result) == (b.took, b.listed.callers_id, &b.result)
@@ -397,7 +373,7 @@ impl State {
         // A file has one node: the process before is none any more.
         tables.execute(DROP_NODES, [])?;
         self.claims.starts = tables.starts()?;
-        let cancel_requested: HashSet<JobId> = self.cancel_requested(tables)?.clone();
+        let cancel_requested: HashSet<JobId> = self.cancel_requested.read(tables)?.clone();
         // Backwards from the latest claim: of two suspects, the one claimed later is the more likely cause, so
         // the earlier one does not die.
         let (mut suspect_after, mut interrupted) = (false, 0);
@@ -410,11 +386,12 @@ impl State {
         }
         tables.execute("DELETE FROM {p}claim", [])?;
         tables.execute("DELETE FROM {p}cancel_requested", [])?;
-        self.cancel_requested = Some(HashSet::default());
+        self.cancel_requested.forget();
         tables.execute("DELETE FROM {p}progress", [])?;
-        self.progress = Some(HashSet::default());
+        self.progress.forget();
         self.claims.handle(kinds, &self.kinds);
         self.lane_table.forget(&self.claims);
+        self.write_rest(tables, now)?;
         Ok(interrupted)
     }
 

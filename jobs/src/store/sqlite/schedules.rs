@@ -20,10 +20,6 @@ impl State {
         let kind = self.kind(tables, &new.kind)?;
         let rule = new.schedule.rule.to_text();
         let known = tables.schedule(&new.name)?;
-        if known.is_none() {
-            // An earlier version may have removed a schedule of this name, and left its pause.
-            tables.drop_pause(&new.name)?;
-        }
         let same = known.filter(|(of, stored, _)| *of == kind.n && *stored == rule);
         let next = same.as_ref().map_or(new.first, |(_, _, next)| *next);
         tables.put_schedule(kind.n, new, next)?;

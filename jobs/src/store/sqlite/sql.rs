@@ -4,6 +4,9 @@
 //! Ground rules:
 //!
 //! - In the text of a statement, `{p}` stands for the prefix of the queue's tables. [`PARTS`] has the other names.
+//! - A statement on a job names its table: `{table}` stands for the name of that table, and `{at}` for the place of the
+//!   job whose kind, due time and id are the first three parameters.
+//!   `{by_due}` is the name of a table that has its jobs in the order of due time, which `later` has not.
 //! - Each text is completed once for a connection, at its first use.
 
 use core::cell::{Cell, RefCell};
@@ -11,46 +14,84 @@ use std::sync::Arc;
 
 use foldhash::HashMap;
 
+use super::schema::Table;
+
 /// The parts that several statements share.
-const PARTS: [(&str, &str); 7] = [
+const PARTS: [(&str, &str); 6] = [
+    // The columns of a job in each table that has jobs. The kind stands before them.
     (
         "row",
-        "due, id, failures, interruptions, callers_id, key, errors, payload, attempts, extra, part",
+        "due, id, failures, interruptions, attempts, callers_id, part, key, errors, extra, payload",
     ),
-    // A row of `job`, `later` or `lane`, without the hour.
     (
         "columns",
-        "kind, due, id, failures, interruptions, attempts, callers_id, part, key, errors, extra, payload",
+        "kind INTEGER NOT NULL, due INTEGER NOT NULL, id BLOB NOT NULL,
+    failures INTEGER NOT NULL, interruptions INTEGER NOT NULL, attempts INTEGER NOT NULL,
+    callers_id INTEGER NOT NULL,
+    part TEXT, key TEXT, errors TEXT, extra BLOB, payload BLOB NOT NULL",
     ),
-    (
-        "kept",
-        "id, kind, at, due, took, failures, interruptions, attempts, callers_id, part, key, errors, extra, \
-         result, payload",
-    ),
-    // The columns that `check` reads beside the place of a job.
-    ("more", "failures, interruptions, attempts, typeof(errors), typeof(payload)"),
-    (
-        "bytes",
-        "coalesce(octet_length(payload), 0) + coalesce(octet_length(result), 0) \
-         + coalesce(octet_length(errors), 0) + coalesce(octet_length(extra), 0)",
-    ),
+    ("ended", "{row}, kind, ending, at, took, result"),
+    ("list", "kind, ending, at, n, jobs"),
     ("tally", "id, made, ended, flags, total, completed, dead, cancelled, dead_left, callback"),
     // The jobs of a kind from one place in the table of jobs to another.
     ("between", "kind = ?1 AND (due, id) >= (?2, ?3) AND (due, id) <= (?4, ?5)"),
 ];
 
-/// The names of the tables of a queue, and which of them the file has, as far as this connection knows: `State::begin`
-/// reads that.
+/// The text of a statement in the program, and the table for which `{table}` stands.
+#[derive(Clone, Copy)]
+pub(crate) struct Text {
+    text: &'static str,
+    table: Table,
+}
+
+impl From<&'static str> for Text {
+    fn from(text: &'static str) -> Text {
+        Text { text, table: Table::Job }
+    }
+}
+
+impl From<(Table, &'static str)> for Text {
+    fn from((table, text): (Table, &'static str)) -> Text {
+        Text { text, table }
+    }
+}
+
+impl Table {
+    /// Returns what a word stands for in a statement on this table. The jobs of later hours are found by their hour.
+    fn word(self, word: &str) -> Option<&'static str> {
+        Some(match (word, self) {
+            ("at", Table::Job | Table::Lane) => "kind = ?1 AND due = ?2 AND id = ?3",
+            ("at", Table::Later) => "kind = ?1 AND hour = ?2 / 3600000 AND id = ?3 AND due = ?2",
+            ("hour", Table::Later) => "?2 / 3600000, ",
+            ("hour", _) => "",
+            _ => return PARTS.iter().find(|(name, _)| *name == word).map(|(_, part)| *part),
+        })
+    }
+
+    /// Returns the table with which this one exchanges jobs that have a partition.
+    fn other(self) -> Table {
+        if self == Table::Lane { Table::Job } else { Table::Lane }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Table::Job => "job",
+            Table::Later => "later",
+            Table::Lane => "lane",
+        }
+    }
+}
+
+/// The names of the tables of a queue.
 #[derive(Clone, Debug)]
 pub(crate) struct Sql {
     /// The names of the tables and of their indexes begin with it. It has the queue before the last `__`, and behind it
     /// no name has a `__` or begins with a `_`. So no two queues have a name in common, however they are called.
     prefix: String,
+    /// The file has the index of the jobs with a partition, as far as this connection knows: `State::begin` reads that.
     pub(super) has_lanes: Cell<bool>,
-    pub(super) has_tokens: Cell<bool>,
-    pub(super) has_kept: Cell<bool>,
-    /// The complete texts, by the place and the length of the text in the program.
-    made: RefCell<HashMap<(usize, usize), Arc<str>>>,
+    /// The complete texts, by the place and the length of the text in the program, and by the table.
+    made: RefCell<HashMap<(usize, usize, Table), Arc<str>>>,
 }
 
 impl Sql {
@@ -59,28 +100,28 @@ impl Sql {
             None => "tickwheel_".to_owned(),
             Some(queue) => format!("tickwheel_{queue}__"),
         };
-        let no = || Cell::new(false);
-        let made = RefCell::default();
-        Sql { prefix, has_lanes: no(), has_tokens: no(), has_kept: no(), made }
+        Sql { prefix, has_lanes: Cell::new(false), made: RefCell::default() }
     }
 
     /// Returns the complete text of a statement.
-    pub(super) fn text(&self, text: &'static str) -> Arc<str> {
+    pub(super) fn text(&self, Text { text, table }: Text) -> Arc<str> {
         let mut made = self.made.borrow_mut();
-        let text_of = || Arc::from(self.complete(text));
-        Arc::clone(made.entry((text.as_ptr().addr(), text.len())).or_insert_with(text_of))
+        let text_of = || Arc::from(self.complete(text, table));
+        Arc::clone(made.entry((text.as_ptr().addr(), text.len(), table)).or_insert_with(text_of))
     }
 
     /// Puts the names into a text. Leaves other words in braces as they are.
-    pub(super) fn complete(&self, text: &str) -> String {
+    pub(super) fn complete(&self, text: &str, table: Table) -> String {
         let (mut complete, mut rest) = (String::with_capacity(2 * text.len()), text);
         while let Some((before, word)) = rest.split_once('{') {
             let (word, after) = word.split_once('}').unwrap_or((word, ""));
             complete.push_str(before);
-            match PARTS.iter().find(|(name, _)| *name == word) {
-                _ if word == "p" => complete.push_str(&self.prefix),
-                Some((_, part)) => complete.push_str(part),
-                None => complete.extend(["{", word, "}"]),
+            match (word, table.word(word)) {
+                ("p", _) => complete.push_str(&self.prefix),
+                ("table" | "by_due", _) => complete.extend([&self.prefix, table.name()]),
+                ("other", _) => complete.extend([&self.prefix, table.other().name()]),
+                (_, Some(part)) => complete.push_str(&self.complete(part, table)),
+                (_, None) => complete.extend(["{", word, "}"]),
             }
             rest = after;
         }
@@ -93,15 +134,10 @@ pub(super) const ALL_PROGRESS: &str = "SELECT id FROM {p}progress";
 pub(super) const CANCEL_REQUESTS: &str = "SELECT id FROM {p}cancel_requested";
 pub(super) const DEAD_BY_ERROR: &str =
     "SELECT kind, error, jobs, first, last FROM {p}dead_by_error ORDER BY jobs DESC LIMIT ?1";
-pub(super) const DELETE: &str = "DELETE FROM {p}job WHERE kind = ?1 AND due = ?2 AND id = ?3";
-pub(super) const DELETE_LANE: &str = "DELETE FROM {p}lane WHERE kind = ?1 AND due = ?2 AND id = ?3";
-pub(super) const DROP_ENDED: &str = "DELETE FROM {p}ended WHERE id = ?1";
 pub(super) const DROP_NODES: &str = "DELETE FROM {p}node";
 pub(super) const DROP_SETTING: &str = "DELETE FROM {p}setting WHERE name = ?1";
 pub(super) const FLUSH: &str = "UPDATE {p}meta SET value = value + 1 WHERE name = 'flushes'";
-pub(super) const HAS_ENDED: &str = "SELECT 1 FROM {p}ended WHERE id = ?1";
 pub(super) const PUT_SETTING: &str = "INSERT INTO {p}setting VALUES (?1, ?2) ON CONFLICT DO UPDATE SET value = ?2 \
      WHERE value <> ?2";
-pub(super) const REMEMBER: &str =
-    "INSERT INTO {p}ended (id, ending, until, at) VALUES (?1, 0, ?2, ?3)";
+pub(super) const REMEMBER: &str = "INSERT INTO {p}remembered VALUES (?1, ?2)";
 pub(super) const SETTINGS: &str = "SELECT name, value FROM {p}setting ORDER BY name";

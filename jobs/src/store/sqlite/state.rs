@@ -14,12 +14,56 @@ use super::later_jobs::{Hours, Pace};
 use super::open::Location;
 use super::reads::Ahead;
 use super::run_ends::Completed;
-use super::schema::{JobRow, KindCounts, KindRow, Place, Table};
+use super::schema::{JobRow, KindCounts, KindRow, Place, Table, id_bytes};
+use super::sql::{ALL_PROGRESS, CANCEL_REQUESTS};
 use super::tables::Tables;
 use crate::store::Unreadable;
 use crate::store::history::Noted;
 use crate::values::error::StoreError;
 use crate::values::id::JobId;
+
+/// The ids in a table that almost always has none. They are read once, and again if another connection may have changed
+/// them.
+pub(crate) struct FewIds {
+    all: &'static str,
+    drop: &'static str,
+    ids: Option<HashSet<JobId>>,
+}
+
+impl FewIds {
+    fn of(all: &'static str, drop: &'static str) -> FewIds {
+        FewIds { all, drop, ids: None }
+    }
+
+    pub(super) fn read(&mut self, tables: Tables<'_>) -> Result<&mut HashSet<JobId>, StoreError> {
+        let ids = match self.ids.take() {
+            Some(ids) => ids,
+            None => tables.ids(self.all)?.into_iter().collect(),
+        };
+        Ok(self.ids.insert(ids))
+    }
+
+    /// Notes that the table has a row of this job now.
+    pub(super) fn add(&mut self, id: JobId) {
+        if let Some(ids) = &mut self.ids {
+            ids.insert(id);
+        }
+    }
+
+    /// Deletes the row of a job. Returns whether there was one. If no job has a row, the id is not hashed.
+    pub(super) fn take(&mut self, tables: Tables<'_>, id: JobId) -> Result<bool, StoreError> {
+        let ids = self.read(tables)?;
+        let has = !ids.is_empty() && ids.remove(&id);
+        if has {
+            tables.execute(self.drop, [id_bytes(id)])?;
+        }
+        Ok(has)
+    }
+
+    pub(super) fn forget(&mut self) {
+        self.ids = None;
+    }
+}
 
 /// The state in memory that belongs to the file.
 pub(crate) struct State {
@@ -46,10 +90,9 @@ pub(crate) struct State {
     /// Ids of jobs whose insert may or may not have been committed. The store remembers them when the jobs
     /// end, as it does ids that the caller chose.
     pub(crate) unknown: HashSet<JobId>,
-    /// The rows of `cancel_requested`. `None`: read them again, since another connection may have changed them.
-    pub(crate) cancel_requested: Option<HashSet<JobId>>,
-    /// The rows of `progress`, if this process runs the jobs. `None`: read them again.
-    pub(crate) progress: Option<HashSet<JobId>>,
+    pub(super) cancel_requested: FewIds,
+    /// Only the process that runs the jobs writes them.
+    pub(super) progress: FewIds,
     /// The table `outbox` may hold jobs.
     pub(crate) outbox: bool,
     /// Another process runs the jobs of the file now.
@@ -86,8 +129,11 @@ impl State {
             data_version: -1,
             changed: false,
             unknown: HashSet::default(),
-            cancel_requested: None,
-            progress: None,
+            cancel_requested: FewIds::of(
+                CANCEL_REQUESTS,
+                "DELETE FROM {p}cancel_requested WHERE id = ?1",
+            ),
+            progress: FewIds::of(ALL_PROGRESS, "DELETE FROM {p}progress WHERE id = ?1"),
             outbox: true,
             overtaken: false,
             ahead: Vec::new(),
@@ -105,7 +151,7 @@ impl State {
         self.notice_changes(tables)?;
         if self.reload {
             self.kinds = tables.kinds()?;
-            tables.look_for_tables()?;
+            tables.look_for_lanes()?;
             self.read_minutes(tables)?;
             self.hours.read(tables)?;
             self.overtaken |= self.claims.starts > 0 && tables.starts()? != self.claims.starts;
@@ -123,7 +169,7 @@ impl State {
             self.data_version = version;
             self.reload = true;
             self.changed = true;
-            self.cancel_requested = None;
+            self.cancel_requested.forget();
             self.outbox = true;
             self.claims.rewind();
             self.hours.forget();
@@ -148,8 +194,8 @@ impl State {
         self.to_trim.clear();
         self.waited_for.clear();
         self.noted.take();
-        self.cancel_requested = None;
-        self.progress = None;
+        self.cancel_requested.forget();
+        self.progress.forget();
         self.outbox = true;
         self.reload = true;
     }
@@ -200,7 +246,7 @@ impl State {
     pub(crate) fn write_counts(&mut self, tables: Tables<'_>) -> Result<(), StoreError> {
         for (kind, by) in core::mem::take(&mut self.deltas) {
             if by != KindCounts::default() {
-                tables.add_counts(kind, by)?;
+                tables.add_counts(kind, by, None)?;
                 self.has_counted(kind, by);
             }
         }
@@ -214,7 +260,7 @@ impl State {
         }
     }
 
-    /// Moves a job whose claim has ended to its next due time.
+    /// Moves a job that is not claimed, or whose claim has ended, to its next due time.
     pub(super) fn file_again(
         &mut self,
         tables: Tables<'_>,
@@ -223,9 +269,19 @@ impl State {
         again: &JobRow,
     ) -> Result<(), StoreError> {
         tables.delete_job(kind, place)?;
-        let table = self.hours.table_for(tables, kind.n, again.due)?;
-        let place = tables.put_job(kind, again, table)?;
-        self.note_added(place, again.part.as_ref());
+        self.file(tables, kind, again)
+    }
+
+    /// Writes a job that is pending from now on.
+    pub(super) fn file(
+        &mut self,
+        tables: Tables<'_>,
+        kind: &KindRow,
+        job: &JobRow,
+    ) -> Result<(), StoreError> {
+        let table = self.hours.table_for(tables, kind.n, job.due)?;
+        let place = tables.put_job(kind, job, table)?;
+        self.note_added(place, job.part.as_ref());
         Ok(())
     }
 }

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use super::connection::{Access, waiting_briefly};
 use super::open::Location;
-use super::schema::VERSION;
+use super::schema::{Table, VERSION};
 use super::sql::Sql;
 use super::tables::Tables;
 use super::{Sqlite, State};
@@ -57,6 +57,7 @@ pub(crate) fn text(location: &Location) -> String {
          FROM {p}meta AS file JOIN {p}meta AS version \
          WHERE file.name = 'file' AND file.value = {file} AND version.name = 'version' \
          AND version.value = {version}), ?1)",
+        Table::Job,
     );
     let number = location.number.unwrap_or_default().to_string();
     leave.replace("{file}", &number).replace("{version}", &VERSION.to_string())
@@ -185,7 +186,7 @@ impl Sqlite {
         let _ = waiting_briefly(|| {
             self.transact(Access::Write, false, |tables, state| {
                 let filed = state.file_outbox(tables, now)?;
-                state.write_history(tables, now)?;
+                state.write_rest(tables, now)?;
                 Ok(((), filed.any))
             })
         });

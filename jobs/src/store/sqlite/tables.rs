@@ -7,14 +7,14 @@
 //! - A job whose id does not lead to its place has a row in `moved`; every other job has none.
 //! - A row of `key` names a job that exists and has that key.
 
-use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, params};
+use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, ToSql, params};
 
 use super::schema::{
-    InsertedAt, JobRow, KindCounts, KindRow, Place, RowNumber, Table, hour_of, id_bytes, id_of,
-    kind_row, millis_of, out_of_range, store_error,
+    InsertedAt, JobRow, KindCounts, KindRow, Place, RowNumber, Table, id_bytes, id_of, kind_row,
+    millis_of, out_of_range, store_error,
 };
-use super::sql::{DELETE, DELETE_LANE, Sql};
-use crate::store::{Ending, IfTaken, Inserted, NewJob};
+use super::sql::{Sql, Text};
+use crate::store::{IfTaken, Inserted, NewJob};
 use crate::values::error::StoreError;
 use crate::values::fail_and_retry::AttemptErrors;
 use crate::values::id::JobId;
@@ -24,30 +24,30 @@ use crate::values::time::Millis;
 /// A kind that counts more jobs than this is damaged. So counts can be added without an overflow.
 const MOST_JOBS: i64 = 1 << 53;
 
-/// Returns the value of the column `errors`: NULL if the job has not failed.
-fn errors_column(errors: &AttemptErrors) -> Option<&str> {
-    Some(errors.as_text()).filter(|text| !text.is_empty())
-}
-
-/// A job that is dead or kept: a row of `ended` or of `kept`.
-#[derive(Debug)]
-pub(super) struct EndedRow {
-    pub(super) job: JobRow,
-    pub(super) kind: i64,
-    pub(super) ending: Ending,
-    pub(super) until: Millis,
-    pub(super) at: Millis,
-    pub(super) took: u64,
-    pub(super) result: Option<Vec<u8>>,
-}
-
-impl EndedRow {
-    /// Returns how many bytes were read for it.
-    pub(super) fn bytes(&self) -> usize {
-        let result = self.result.as_ref().map_or(0, Vec::len);
-        let extra = self.job.extra.as_ref().map_or(0, Vec::len);
-        self.job.payload.len() + result + extra + self.job.errors.as_text().len()
-    }
+/// Calls `put` with the values of the columns of a job: the kind, and those of `{row}`.
+pub(super) fn with_columns<T>(
+    kind: i64,
+    job: &JobRow,
+    payload: &[u8],
+    put: impl FnOnce(&[&dyn ToSql]) -> T,
+) -> T {
+    let (due, id) = (job.due.get(), id_bytes(job.id));
+    // NULL if the job has not failed.
+    let errors = Some(job.errors.as_text()).filter(|text| !text.is_empty());
+    put(&[
+        &kind,
+        &due,
+        &id,
+        &job.failures,
+        &job.interruptions,
+        &job.attempts,
+        &job.callers_id,
+        &job.part,
+        &job.key,
+        &errors,
+        &job.extra,
+        &payload,
+    ])
 }
 
 /// The tables of one queue, as one connection sees them.
@@ -59,18 +59,18 @@ pub(crate) struct Tables<'a> {
 
 impl<'a> Tables<'a> {
     /// Prepares a statement, or takes it from the cache of the connection.
-    pub(super) fn prepare(&self, sql: &'static str) -> rusqlite::Result<CachedStatement<'a>> {
-        self.conn.prepare_cached(&self.sql.text(sql))
+    pub(super) fn prepare(&self, sql: impl Into<Text>) -> rusqlite::Result<CachedStatement<'a>> {
+        self.conn.prepare_cached(&self.sql.text(sql.into()))
     }
 
     /// Runs several statements, which make tables.
     pub(super) fn make(&self, sql: &'static str) -> Result<(), StoreError> {
-        self.conn.execute_batch(&self.sql.text(sql)).map_err(store_error)
+        self.conn.execute_batch(&self.sql.text(sql.into())).map_err(store_error)
     }
 
     pub(crate) fn execute(
         &self,
-        sql: &'static str,
+        sql: impl Into<Text>,
         params: impl rusqlite::Params,
     ) -> Result<usize, StoreError> {
         self.prepare(sql).and_then(|mut sql| sql.execute(params)).map_err(store_error)
@@ -78,7 +78,7 @@ impl<'a> Tables<'a> {
 
     pub(crate) fn one<T>(
         &self,
-        sql: &'static str,
+        sql: impl Into<Text>,
         params: impl rusqlite::Params,
         read: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
     ) -> Result<Option<T>, StoreError> {
@@ -88,7 +88,7 @@ impl<'a> Tables<'a> {
 
     pub(crate) fn all<T>(
         &self,
-        sql: &'static str,
+        sql: impl Into<Text>,
         params: impl rusqlite::Params,
         read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
     ) -> Result<Vec<T>, StoreError> {
@@ -100,7 +100,7 @@ impl<'a> Tables<'a> {
     /// Says whether there is a row.
     pub(super) fn has(
         &self,
-        sql: &'static str,
+        sql: impl Into<Text>,
         params: impl rusqlite::Params,
     ) -> Result<bool, StoreError> {
         Ok(self.one(sql, params, |_| Ok(()))?.is_some())
@@ -109,7 +109,7 @@ impl<'a> Tables<'a> {
     /// Reads all of a table. Others find their rows by an index.
     pub(crate) fn whole<T>(
         &self,
-        sql: &'static str,
+        sql: impl Into<Text>,
         read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
     ) -> Result<Vec<T>, StoreError> {
         self.all(sql, [], read)
@@ -145,13 +145,20 @@ impl<'a> Tables<'a> {
         .map(drop)
     }
 
-    pub(crate) fn add_counts(&self, kind: i64, by: KindCounts) -> Result<(), StoreError> {
+    /// Adds to the counts of a kind, and sets the minute of its history if there is one: one statement costs less than
+    /// two.
+    pub(crate) fn add_counts(
+        &self,
+        kind: i64,
+        by: KindCounts,
+        minute: Option<&[u8]>,
+    ) -> Result<(), StoreError> {
         let KindCounts { jobs, retrying, dead, kept, kept_bytes } = by;
-        let row = params![kind, jobs, retrying, dead, kept, kept_bytes];
         self.execute(
-            "UPDATE {p}kind SET jobs = jobs + ?2, retrying = retrying + ?3, dead = dead \
-             + ?4, kept = kept + ?5, kept_bytes = kept_bytes + ?6 WHERE n = ?1",
-            row,
+            "UPDATE {p}kind SET jobs = jobs + ?2, retrying = retrying + ?3, dead = dead + ?4, \
+             kept = kept + ?5, kept_bytes = kept_bytes + ?6, minute = coalesce(?7, minute) \
+             WHERE n = ?1",
+            params![kind, jobs, retrying, dead, kept, kept_bytes, minute],
         )
         .map(drop)
     }
@@ -177,31 +184,18 @@ impl<'a> Tables<'a> {
 
     /// Returns the place of the job, if it has this kind and this due time.
     fn find_at(&self, kind: i64, due: Millis, id: JobId) -> Result<Option<Place>, StoreError> {
-        let bytes = id_bytes(id);
-        let here = |table| Ok(Some(Place { kind, due, id, table }));
-        let key = params![kind, due.get(), bytes];
-        let hour = params![kind, hour_of(due), bytes, due.get()];
-        let in_jobs = "SELECT 1 FROM {p}job WHERE kind = ?1 AND due = ?2 AND id = ?3";
-        let later = "SELECT 1 FROM {p}later WHERE kind = ?1 AND hour = ?2 AND id = ?3 AND due = ?4";
-        let in_lanes = "SELECT 1 FROM {p}lane WHERE kind = ?1 AND due = ?2 AND id = ?3";
-        if self.has(in_jobs, key)? {
-            here(Table::Job)
-        } else if self.has(later, hour)? {
-            here(Table::Later)
-        } else if self.sql.has_lanes.get() && self.has(in_lanes, key)? {
-            here(Table::Lane)
-        } else {
-            Ok(None)
+        for table in self.with_jobs() {
+            let place = Place { kind, due, id, table };
+            if self.has((table, "SELECT 1 FROM {table} WHERE {at}"), place.key())? {
+                return Ok(Some(place));
+            }
         }
+        Ok(None)
     }
 
     pub(crate) fn job(&self, place: Place) -> Result<Option<JobRow>, StoreError> {
-        let sql = match place.table {
-            Table::Job => "SELECT {row} FROM {p}job WHERE kind = ?1 AND due = ?2 AND id = ?3",
-            Table::Later => "SELECT {row} FROM {p}later WHERE kind = ?1 AND hour = ?2 AND id = ?3",
-            Table::Lane => "SELECT {row} FROM {p}lane WHERE kind = ?1 AND due = ?2 AND id = ?3",
-        };
-        self.one(sql, place.key(), JobRow::read)
+        let job = (place.table, "SELECT {row} FROM {table} WHERE {at}");
+        self.one(job, place.key(), JobRow::read)
     }
 
     /// Writes a job to a table; and its place to `moved`, if its id does not lead there. The caller writes the key.
@@ -237,71 +231,27 @@ impl<'a> Tables<'a> {
         payload: &[u8],
         table: Table,
     ) -> Result<(), StoreError> {
-        let (due, id) = (job.due.get(), id_bytes(job.id));
-        let JobRow {
-            failures, interruptions, attempts, callers_id, key, errors, extra, part, ..
-        } = job;
-        let errors = errors_column(errors);
-        if table == Table::Later {
-            let hour = hour_of(job.due);
-            self.execute(
-                "INSERT INTO {p}later VALUES \
-                 (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?13, ?9, ?10, ?11, ?12)",
-                params![
-                    kind,
-                    hour,
-                    id,
-                    due,
-                    failures,
-                    interruptions,
-                    attempts,
-                    callers_id,
-                    key,
-                    errors,
-                    extra,
-                    payload,
-                    part
-                ],
-            )?;
-        } else {
-            let lane = table == Table::Lane;
-            self.execute(
-                if lane {
-                    "INSERT INTO {p}lane VALUES \
-                     (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?12, ?8, ?9, ?10, ?11)"
-                } else {
-                    "INSERT INTO {p}job VALUES \
-                     (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?12, ?8, ?9, ?10, ?11)"
-                },
-                params![
-                    kind,
-                    due,
-                    id,
-                    failures,
-                    interruptions,
-                    attempts,
-                    callers_id,
-                    key,
-                    errors,
-                    extra,
-                    payload,
-                    part
-                ],
-            )?;
-        }
-        Ok(())
+        let put = "INSERT INTO {table} \
+             VALUES ({hour}?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
+        with_columns(kind, job, payload, |columns| self.execute((table, put), columns)).map(drop)
     }
 
     /// Deletes a job, and its row of `moved`. The caller deletes the key.
     pub(crate) fn delete_job(&self, kind: &KindRow, place: Place) -> Result<bool, StoreError> {
-        let sql = match place.table {
-            Table::Job => DELETE,
-            Table::Later => "DELETE FROM {p}later WHERE kind = ?1 AND hour = ?2 AND id = ?3",
-            Table::Lane => DELETE_LANE,
-        };
-        let found = self.execute(sql, place.key())? > 0;
+        let found = self.delete_row(place)?;
         self.drop_moved(kind, place)?;
         Ok(found)
+    }
+
+    fn delete_row(&self, place: Place) -> Result<bool, StoreError> {
+        Ok(self.execute((place.table, "DELETE FROM {table} WHERE {at}"), place.key())? > 0)
+    }
+
+    /// Moves the row of a job from the table of jobs to that of lanes, or back.
+    pub(super) fn move_row(&self, place: Place) -> Result<(), StoreError> {
+        let copy = "INSERT OR FAIL INTO {other} SELECT kind, {row} FROM {by_due} WHERE {at}";
+        self.execute((place.table, copy), place.key())?;
+        self.delete_row(place).map(drop)
     }
 
     /// Deletes the row of `moved` of a job that is gone, if it had one.
@@ -372,21 +322,8 @@ impl<'a> Tables<'a> {
                     return Ok(refused(Inserted::Taken(holder)));
                 }
                 if is_claimed {
-                    let sql = match place.table {
-                        Table::Job => {
-                            "UPDATE {p}job SET key = NULL \
-                             WHERE kind = ?1 AND due = ?2 AND id = ?3"
-                        }
-                        Table::Later => {
-                            "UPDATE {p}later SET key = NULL \
-                             WHERE kind = ?1 AND hour = ?2 AND id = ?3"
-                        }
-                        Table::Lane => {
-                            "UPDATE {p}lane SET key = NULL \
-                             WHERE kind = ?1 AND due = ?2 AND id = ?3"
-                        }
-                    };
-                    self.execute(sql, place.key())?;
+                    let drop_key = (place.table, "UPDATE {table} SET key = NULL WHERE {at}");
+                    self.execute(drop_key, place.key())?;
                 } else {
                     let job = self.job(place)?;
                     if let Some(job) = &job {
@@ -432,12 +369,16 @@ impl<'a> Tables<'a> {
         self.all(sql, [], |row| id_of(row, 0))
     }
 
-    /// Reads whether the file has the tables of lanes, of tokens and of kept jobs.
-    pub(super) fn look_for_tables(&self) -> Result<(), StoreError> {
-        let Sql { has_lanes, has_tokens, has_kept, .. } = self.sql;
-        has_lanes.set(self.has("SELECT 1 FROM sqlite_schema WHERE name = '{p}job_part'", [])?);
-        has_tokens.set(self.has("SELECT 1 FROM sqlite_schema WHERE name = '{p}tokens'", [])?);
-        has_kept.set(self.has("SELECT 1 FROM sqlite_schema WHERE name = '{p}kept_until'", [])?);
+    /// Returns the tables that may have jobs. There are lanes only once the file has the index.
+    pub(super) fn with_jobs(&self) -> impl Iterator<Item = Table> {
+        let has_lanes = self.sql.has_lanes.get();
+        Table::ALL.into_iter().filter(move |table| has_lanes || *table != Table::Lane)
+    }
+
+    /// Reads whether the file has the index of the jobs with a partition.
+    pub(super) fn look_for_lanes(&self) -> Result<(), StoreError> {
+        let has = self.has("SELECT 1 FROM sqlite_schema WHERE name = '{p}job_part'", [])?;
+        self.sql.has_lanes.set(has);
         Ok(())
     }
 

@@ -13,7 +13,7 @@ use crate::deaths::place::Place;
 use crate::deaths::record::{FileEnd, Look};
 
 /// The tables that are empty in the end.
-const TABLES: [&str; 9] = [
+const TABLES: [&str; 11] = [
     "job",
     "moved",
     "key",
@@ -21,6 +21,8 @@ const TABLES: [&str; 9] = [
     "cancel_requested",
     "progress",
     "ended",
+    "ended_list",
+    "remembered",
     "dead_by_error",
     "schedule",
 ];
@@ -50,9 +52,8 @@ pub(crate) fn end(path: &Path) -> Result<FileEnd> {
     let jobs = look(path)?.ok_or("there is no file")?.jobs;
     // As if the time of all that has ended were over.
     let conn = connection(path)?;
-    conn.execute("UPDATE tickwheel_ended SET until = 0", [])?;
-    if has_kept(&conn)? {
-        conn.execute("UPDATE tickwheel_kept_list SET until = 0", [])?;
+    for table in ["ended_list", "remembered"] {
+        conn.execute(&format!("UPDATE tickwheel_{table} SET until = 0"), [])?;
     }
     drop(conn);
     let end = contents::purged(jobs, Jobs::open(path)?, || rows(path))?;
@@ -67,21 +68,14 @@ fn connection(path: &Path) -> Result<Connection> {
     Ok(conn)
 }
 
-/// Says whether a job was kept in this file.
-fn has_kept(conn: &Connection) -> Result<bool> {
-    let tables = "SELECT count(*) FROM sqlite_schema WHERE name = 'tickwheel_kept_list'";
-    Ok(conn.query_row(tables, [], |row| row.get::<_, u32>(0))? > 0)
-}
-
 /// Returns how many rows each table has that are not to stay.
 fn rows(path: &Path) -> Result<Vec<(String, u64)>> {
     let conn = connection(path)?;
-    let kept: &[&str] = if has_kept(&conn)? { &["kept", "kept_list"] } else { &[] };
     let counted = |name: &str, count: &str| -> Result<(String, u64)> {
         Ok((name.to_owned(), conn.query_row(count, [], |row| row.get::<_, u32>(0))?.into()))
     };
     let table = |name: &&str| counted(name, &format!("SELECT count(*) FROM tickwheel_{name}"));
-    let mut rows = TABLES.iter().chain(kept).map(table).collect::<Result<Vec<_>>>()?;
+    let mut rows = TABLES.iter().map(table).collect::<Result<Vec<_>>>()?;
     let jobs = "SELECT coalesce(sum(abs(jobs)), 0) FROM tickwheel_kind";
     rows.push(counted("kind.jobs", jobs)?);
     Ok(rows)

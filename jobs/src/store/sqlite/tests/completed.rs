@@ -48,7 +48,7 @@ fn kept_rows(store: &Sqlite) -> Vec<KeptRow> {
     let conn = store.conn.as_ref().unwrap();
     let columns = "id, due, took, callers_id, result, payload";
     let mut rows =
-        conn.prepare(&format!("SELECT {columns} FROM tickwheel_kept ORDER BY id")).unwrap();
+        conn.prepare(&format!("SELECT {columns} FROM tickwheel_ended ORDER BY id")).unwrap();
     let kept = |row: &rusqlite::Row<'_>| {
         let id = JobId::from_u128(u128::from_be_bytes(row.get(0)?));
         Ok((id, row.get(1)?, row.get::<_, i64>(2)? as u64, row.get(3)?, row.get(4)?, row.get(5)?))
@@ -168,7 +168,7 @@ fn job_that_runs_on_stays_although_a_row_beside_it_is_gone() {
         assert_eq!(counted(&mut store), 2);
         if keep.is_some() {
             let ended = claimed.iter().map(|job| job.id).filter(|id| ![gone, runs_on].contains(id));
-            assert_eq!(ids(&store, "kept"), ended.collect());
+            assert_eq!(ids(&store, "ended"), ended.collect());
         }
         let conn = store.conn.as_ref().unwrap();
         let kept = "SELECT kept FROM tickwheel_kind WHERE name = 'mail'";
@@ -234,7 +234,7 @@ fn neighbours_are_kept_as_their_rows_are() {
     let keep = Some(Keep::last(1_000));
     let end = |job| Op::Finish(Finish { keep, ..completed(job) });
     apply(&mut store, &claimed.iter().map(end).collect::<Vec<Op>>(), false);
-    assert_eq!(rows(&store, "kept"), before);
+    assert_eq!(rows(&store, "ended"), before);
     assert!(ids(&store, "job").is_empty());
 }
 
@@ -247,11 +247,10 @@ fn ends_are_refused_if_a_kept_job_cannot_be_written() {
     let keep = Some(Keep::last(1_000));
     let ops: Vec<Op> =
         claimed.iter().map(|job| Op::Finish(Finish { keep, ..completed(job) })).collect();
-    // The first kept job makes the table.
     apply(&mut store, &ops[..1], false);
     let id = claimed[9].id.to_u128();
     let trigger = format!(
-        "CREATE TRIGGER mine BEFORE INSERT ON tickwheel_kept WHEN hex(NEW.id) = '{id:032X}' \
+        "CREATE TRIGGER mine BEFORE INSERT ON tickwheel_ended WHEN hex(NEW.id) = '{id:032X}' \
          BEGIN SELECT RAISE(IGNORE); END"
     );
     store.conn.as_ref().unwrap().execute_batch(&trigger).unwrap();

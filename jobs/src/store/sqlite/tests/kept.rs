@@ -59,7 +59,7 @@ fn complete(store: &mut Sqlite, many: u64, last: u64, from: Millis) {
 /// Returns the statements about ended jobs, schedules and the counts of kinds.
 fn about_ended(store: &Sqlite) -> impl Iterator<Item = String> {
     let is_about = |text: &String| {
-        let tables = ["ended", "kept", "kept_list", "schedule", "kind"];
+        let tables = ["ended", "ended_list", "remembered", "schedule", "kind"];
         tables.iter().any(|table| text.contains(&format!("tickwheel_{table} ")))
     };
     statements(&store.sql).into_iter().map(|its| its.text).filter(is_about)
@@ -85,7 +85,7 @@ fn statements_about_kept_jobs_are_prepared_once() {
     let conn = store.conn.as_ref().unwrap();
     let mut run = 0;
     for text in about_ended(&store)
-        .filter(|text| text.contains("tickwheel_kept") || text.contains("until <"))
+        .filter(|text| text.contains("tickwheel_ended") || text.contains("until <"))
     {
         // A file without partitions has no table of lanes.
         let Ok(statement) = conn.prepare_cached(&text) else { continue };
@@ -145,27 +145,25 @@ fn kept_jobs_cost_as_many_steps_however_many_there_are() {
 /// The check finds a kept job that is in no list, one that is in two, and a list of a job that is gone.
 #[test]
 fn check_compares_kept_jobs_with_their_lists() {
-    let list = "(SELECT n FROM tickwheel_kept_list LIMIT 1)";
+    let list = "(SELECT n FROM tickwheel_ended_list LIMIT 1)";
     for (damage, found) in [
-        ("DELETE FROM tickwheel_kept_list".to_owned(), "is listed as None"),
-        ("DELETE FROM tickwheel_kept".to_owned(), "F2"),
+        ("DELETE FROM tickwheel_ended_list".to_owned(), "is listed as None"),
+        ("DELETE FROM tickwheel_ended".to_owned(), "F2"),
         (
             format!(
-                "INSERT INTO tickwheel_kept_list SELECT kind, at, n + 1, until, jobs \
-                 FROM tickwheel_kept_list WHERE n = {list}"
+                "INSERT INTO tickwheel_ended_list SELECT kind, ending, at, n + 1, until, jobs \
+                 FROM tickwheel_ended_list WHERE n = {list}"
             ),
             "is in two lists",
         ),
-        ("UPDATE tickwheel_kept SET at = at + 1".to_owned(), "is listed as Some"),
+        ("UPDATE tickwheel_ended SET at = at + 1".to_owned(), "is listed as Some"),
         (
-            "INSERT INTO tickwheel_ended (id, ending, until, at) \
-             SELECT id, 0, at, at FROM tickwheel_kept"
-                .to_owned(),
-            "is kept, and has a row of `ended`",
+            "INSERT INTO tickwheel_remembered SELECT id, at FROM tickwheel_ended".to_owned(),
+            "is kept, and its id is remembered too",
         ),
         (
-            "INSERT INTO tickwheel_kept_list SELECT kind, at + 1, 1, until, zeroblob(21) \
-             FROM tickwheel_kept_list LIMIT 1"
+            "INSERT INTO tickwheel_ended_list SELECT kind, ending, at + 1, 1, until, zeroblob(21) \
+             FROM tickwheel_ended_list LIMIT 1"
                 .to_owned(),
             "is in a list, and is not kept",
         ),
@@ -216,7 +214,7 @@ fn order_of_kept_jobs_crosses_their_lists() {
 }
 
 /// A caller's transaction ends a run whose insert may or may not have been committed. The id of such a job is
-/// remembered when it ends. Its kind keeps it, so it is remembered already, and gets no row of `ended` besides.
+/// remembered when it ends. Its kind keeps it, so it is known already, and its id is not remembered besides.
 #[test]
 fn job_that_a_transaction_ends_and_keeps_is_remembered_once() {
     let mut store = opened(&["mail"]);

@@ -6,7 +6,7 @@ use std::path::Path;
 use proc_macro2::{Literal, TokenStream, TokenTree};
 use rusqlite::Connection;
 
-use crate::store::sqlite::schema::{GROUPS, KEPT, LANES, TABLES, TOKENS};
+use crate::store::sqlite::schema::{PART_INDEX, TABLES, Table};
 use crate::store::sqlite::sql::Sql;
 use crate::store::sqlite::tables::Tables;
 
@@ -21,7 +21,7 @@ pub(super) struct Statement {
 }
 
 /// Returns every statement in the sources of the store. Texts of several statements, which make tables, are left out;
-/// so is the one that the application runs.
+/// so are the one that the application runs, and those of tests.
 pub(super) fn statements(sql: &Sql) -> Vec<Statement> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/store/sqlite");
     let (mut found, mut all) = (Vec::new(), HashSet::new());
@@ -32,25 +32,27 @@ pub(super) fn statements(sql: &Sql) -> Vec<Statement> {
             find(source, &mut found, &mut all);
         }
     }
-    let statement = |name: Option<String>, text: &str| {
-        let reads_all = all.contains(text) || name.is_some_and(|name| all.contains(&name));
-        Statement { text: sql.complete(text), reads_all }
+    let on_tables = |(name, text): (Option<String>, String)| {
+        let reads_all = all.contains(&text) || name.is_some_and(|name| all.contains(&name));
+        let tables = match (text.contains("{table}"), text.contains("{by_due}")) {
+            (true, _) => &Table::ALL[..],
+            (_, true) => &Table::BY_DUE[..],
+            _ => &[Table::Job][..],
+        };
+        let on = |table: &Table| Statement { text: sql.complete(&text, *table), reads_all };
+        tables.iter().map(on).collect::<Vec<_>>()
     };
     let verbs = ["SELECT", "INSERT", "UPDATE", "DELETE"];
     let is_one = |text: &str| {
-        text.contains("{p}")
-            && !text.contains("{file}")
+        ["{p}", "{table}", "{by_due}"].iter().any(|table| text.contains(table))
+            && !["{file}", "tickwheel_"].iter().any(|other| text.contains(other))
             && verbs.iter().any(|verb| text.starts_with(verb))
     };
-    found
-        .into_iter()
-        .filter(|(_, text)| is_one(text))
-        .map(|(name, text)| statement(name, &text))
-        .collect()
+    found.into_iter().filter(|(_, text)| is_one(text)).flat_map(on_tables).collect()
 }
 
 /// Finds the literals among the words of a source, each with the name of its constant if it has one. Adds the first
-/// word of each call of `whole` and of `ids` to `all`: a literal, or the name of a constant.
+/// argument of each call of `whole` and of `ids` to `all`: a literal, a table with a literal, or the name of a constant.
 fn find(source: TokenStream, found: &mut Vec<(Option<String>, String)>, all: &mut HashSet<String>) {
     let (mut name, mut before, mut is_const) = (None, String::new(), false);
     for word in source {
@@ -63,6 +65,12 @@ fn find(source: TokenStream, found: &mut Vec<(Option<String>, String)>, all: &mu
                     let first = group.stream().into_iter().next();
                     all.extend(first.and_then(|first| match first {
                         TokenTree::Literal(literal) => text_of(&literal),
+                        TokenTree::Group(pair) => {
+                            pair.stream().into_iter().find_map(|it| match it {
+                                TokenTree::Literal(literal) => text_of(&literal),
+                                _ => None,
+                            })
+                        }
                         other => Some(other.to_string()),
                     }));
                 }
@@ -91,7 +99,7 @@ fn statements_find_their_rows_by_an_index() {
     let conn = Connection::open_in_memory().unwrap();
     let sql = Sql::new(None);
     let tables = Tables { conn: &conn, sql: &sql };
-    for made in [TABLES, LANES, GROUPS, TOKENS, KEPT] {
+    for made in [TABLES, PART_INDEX] {
         tables.make(made).unwrap();
     }
     let statements = statements(&sql);
@@ -104,8 +112,8 @@ fn statements_find_their_rows_by_an_index() {
         "key",
         "claim",
         "ended",
-        "kept",
-        "kept_list",
+        "ended_list",
+        "remembered",
         "cancel_requested",
         "progress",
         "grp",
@@ -113,7 +121,7 @@ fn statements_find_their_rows_by_an_index() {
         "callback",
     ];
     let mut explained = 0;
-    assert_eq!(statements.iter().filter(|it| it.reads_all).count(), 18);
+    assert_eq!(statements.iter().filter(|it| it.reads_all).count(), 19);
     for Statement { text, .. } in statements.into_iter().filter(|it| !it.reads_all) {
         let mut plan = conn.prepare(&format!("EXPLAIN QUERY PLAN {text}")).unwrap();
         let steps: Vec<String> =
