@@ -2,9 +2,8 @@
 //!
 //! Ground rules:
 //!
-//! - Each job carries a [`Member`], which stands for it on the group's list. The member is dropped
-//!   with the job, or just before the job starts, and its drop takes it off the list. Nothing else
-//!   does, whether the job runs, is cancelled by its handle, or ends with its wheel.
+//! - Each job carries a [`Member`], which stands for it on the group's list. Nothing but the member
+//!   takes it off the list.
 //! - The list's lock is never held while the engine is called, so an insert that unwinds drops its
 //!   member like any other. A member is on the list before its job is in the wheel; the job's handle
 //!   is written there after the insert. If the job and its member are gone by then, nothing is
@@ -13,19 +12,19 @@
 //!   is never written for a later member at the same index.
 //! - No user code runs under the list's lock.
 
-use core::any::Any;
 use core::fmt;
 use core::time::Duration;
 use std::sync::Arc;
 
 use slab::Slab;
 
+use crate::adapters::attached::{Attached, Attachment};
 use crate::api::scheduler::Scheduler;
 use crate::engine::verbs::IgnoresRun;
 use crate::host::sync::{Mutex, lock};
 use crate::values::error::InsertError;
 use crate::values::handle::Handle;
-use crate::values::job::{Call, CallAgain, Disarmed, Task, disarmed, is_job, job_of};
+use crate::values::job::{Call, Disarmed, Task, disarmed, is_job};
 use crate::values::repeat::{Next, Repeat, Run};
 use crate::values::time::When;
 
@@ -123,12 +122,12 @@ impl Group {
     {
         let engine = self.scheduler.engine();
         let join = |(when, call)| {
-            let call = engine.unwrapped(call);
-            (when, MemberJob { member: Member::new(&self.members), call })
+            let job = engine.unwrapped(call);
+            (when, MemberJob { attachment: Member::new(&self.members), job })
         };
         let timers: Vec<(W, MemberJob<F>)> = timers.into_iter().map(join).collect();
         let members: Vec<(usize, u64)> =
-            timers.iter().map(|(_, job)| (job.member.index, job.member.number)).collect();
+            timers.iter().map(|(_, job)| job.attachment.place()).collect();
         match self.scheduler.engine().insert_batch(timers) {
             Ok(handles) => {
                 for (&(index, number), &handle) in members.iter().zip(&handles) {
@@ -137,7 +136,7 @@ impl Group {
                 Ok(handles)
             }
             Err(refused) => Err(refused.map(|timers| {
-                timers.into_iter().map(|(when, member_job)| (when, member_job.call)).collect()
+                timers.into_iter().map(|(when, member_job)| (when, member_job.job)).collect()
             })),
         }
     }
@@ -219,9 +218,7 @@ impl Group {
             Disarmed::Repeating { handle, repeat, job } => {
                 let again = repeat.starting(when);
                 let joined = self.join(job, |member_job| engine.repeat(again, member_job));
-                let back =
-                    |job| engine.rearmable(handle, Disarmed::Repeating { handle, repeat, job });
-                joined.map_err(|refused| refused.map(back))
+                joined.map_err(|refused| refused.map(|job| engine.repeating(handle, repeat, job)))
             }
         };
         joined.map_err(|refused| refused.map(|job| job.into_call()))
@@ -230,17 +227,17 @@ impl Group {
     /// Inserts a job as a member.
     fn join<C>(
         &self,
-        call: C,
+        job: C,
         insert: impl FnOnce(MemberJob<C>) -> Result<Handle, InsertError<MemberJob<C>>>,
     ) -> Result<Handle, InsertError<C>> {
         let member = Member::new(&self.members);
-        let (index, number) = (member.index, member.number);
-        match insert(MemberJob { member, call }) {
+        let (index, number) = member.place();
+        match insert(MemberJob { attachment: member, job }) {
             Ok(handle) => {
                 self.members.write_down(index, number, handle);
                 Ok(handle)
             }
-            Err(refused) => Err(refused.map(|member_job| member_job.call)),
+            Err(refused) => Err(refused.map(|member_job| member_job.job)),
         }
     }
 }
@@ -271,7 +268,8 @@ impl Members {
 
 /// A job's place on the list of its group.
 struct Member {
-    members: Arc<Members>,
+    /// `None` once the member has left.
+    members: Option<Arc<Members>>,
     index: usize,
     number: u64,
 }
@@ -283,13 +281,18 @@ impl Member {
         let number = list.next;
         list.next += 1;
         let index = list.entries.insert(MemberEntry { number, handle: None });
-        Member { members: Arc::clone(members), index, number }
+        Member { members: Some(Arc::clone(members)), index, number }
+    }
+
+    fn place(&self) -> (usize, u64) {
+        (self.index, self.number)
     }
 }
 
-impl Drop for Member {
-    fn drop(&mut self) {
-        let mut list = lock(&self.members.list);
+impl Attachment for Member {
+    fn leave(&mut self) {
+        let Some(members) = self.members.take() else { return };
+        let mut list = lock(&members.list);
         list.entries.remove(self.index);
         if list.entries.is_empty() && list.entries.capacity() > KEPT_MEMBERS {
             list.entries = Slab::new();
@@ -297,41 +300,14 @@ impl Drop for Member {
     }
 }
 
+impl Drop for Member {
+    fn drop(&mut self) {
+        self.leave();
+    }
+}
+
 /// A job and its member.
-struct MemberJob<C> {
-    member: Member,
-    call: C,
-}
-
-impl<C: Call> Call for MemberJob<C> {
-    fn call(self) {
-        // The job is no longer pending.
-        drop(self.member);
-        self.call.call();
-    }
-
-    fn task(&self) -> &dyn Any {
-        self.call.task()
-    }
-
-    fn into_task(self) -> Box<dyn Any + Send> {
-        self.call.into_task()
-    }
-
-    fn disarm(self: Box<Self>) -> Disarmed {
-        job_of(self.call).disarm()
-    }
-}
-
-impl<C: CallAgain> CallAgain for MemberJob<C> {
-    fn call(&mut self, run: Run) -> Next {
-        self.call.call(run)
-    }
-
-    fn disarm(self) -> Box<dyn CallAgain> {
-        self.call.disarm()
-    }
-}
+type MemberJob<C> = Attached<Member, C>;
 
 #[cfg(all(test, not(loom)))]
 mod tests {

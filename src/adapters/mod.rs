@@ -5,6 +5,7 @@
 //! `hyper` need only the API and other adapters. No layer below names an adapter.
 
 pub(crate) mod guard;
+mod attached;
 pub(crate) mod group;
 pub(crate) mod keyed;
 pub(crate) mod events;
@@ -16,6 +17,3 @@ pub(crate) mod global;
 pub(crate) mod testing;
 #[cfg(feature = "hyper")]
 pub(crate) mod hyper;
-
-#[cfg(all(test, not(loom)))]
-mod tests;

@@ -45,7 +45,6 @@ pub(crate) trait Source: Send + Sync {
         false
     }
 
-    /// Returns how many events are pending here.
     fn pending_events(&self) -> usize {
         0
     }
@@ -125,7 +124,6 @@ impl Sources {
         }
     }
 
-    /// Returns the source at `index` of the list, if there is one.
     pub(crate) fn get(&self, index: usize) -> Option<Arc<dyn Source>> {
         lock(&self.list).sources.get(index).cloned()
     }

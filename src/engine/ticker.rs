@@ -191,7 +191,6 @@ impl<O: Outlet> Ticker<O> {
         self.engine.sources().alarm().awake();
     }
 
-    /// Returns the plan as of now.
     fn plan(&self) -> Plan {
         let jobs = self.next_wake_of_jobs();
         let sources = self.engine.sources().next_due();

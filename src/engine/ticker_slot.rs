@@ -103,7 +103,6 @@ impl<O: Outlet> TickerSlot<O> {
         self.activity.wait(limit) && self.thread_activity.wait(limit)
     }
 
-    /// Returns whether this thread runs the ticker.
     pub(crate) fn runs_here(&self) -> bool {
         lock(&self.state).runs_on == Some(thread::current().id())
     }

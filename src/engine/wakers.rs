@@ -34,6 +34,7 @@ use std::task::{RawWakerVTable, Waker};
 
 use crate::engine::alarm::Alarm;
 use crate::engine::dispatch::JobRunner;
+use crate::engine::shard::thread_index;
 use crate::engine::sources::Source;
 use crate::engine::timers::{Due, Tally, Timers, TimersSurplus};
 use crate::host::clock::Timebase;
@@ -242,7 +243,13 @@ impl WakerShard {
         shards
     }
 
-    /// Returns the shard for the thread with this number, if that is another one of the same wheel.
+    /// Returns the shard that the calling thread uses, if that is another one of the same wheel.
+    #[inline]
+    pub(crate) fn other_of_this_thread(&self) -> Option<Arc<WakerShard>> {
+        self.other_for(thread_index())
+    }
+
+    /// Returns the shard for the thread with this number, if that is another one.
     #[inline]
     pub(crate) fn other_for(&self, thread: u32) -> Option<Arc<WakerShard>> {
         let shards = self.context.shards.get()?;
@@ -348,7 +355,6 @@ impl WakerShard {
             && lock(&self.state).known(registered.key, tick).err() == Some(Wait::Over)
     }
 
-    /// Returns whether the wheel has ended.
     pub(crate) fn has_ended(&self) -> bool {
         lock(&self.state).ended.is_some()
     }

@@ -97,7 +97,6 @@ impl Clock {
         }
     }
 
-    /// Returns the time on the wall clock.
     pub(crate) fn wall(&self) -> SystemTime {
         shift(self.unshifted_wall(), self.wall_shift.load(Ordering::Acquire))
     }
@@ -194,7 +193,6 @@ impl Limit {
         self.remaining().is_zero()
     }
 
-    /// Returns how much of the wait is left.
     pub(crate) fn remaining(&self) -> Duration {
         self.end.since(self.clock.now())
     }
@@ -348,7 +346,6 @@ impl Timebase {
         }
     }
 
-    /// Returns a random number.
     fn draw(&self) -> u64 {
         let count = self.drawn.fetch_add(1, Ordering::Relaxed);
         BuildHasherDefault::<DefaultHasher>::default().hash_one((self.seed, count))

@@ -149,7 +149,6 @@ impl UnwindBoundary {
         self.catch(None, || drop(value));
     }
 
-    /// Returns the number of panics that were caught.
     pub(crate) fn panicked(&self) -> u64 {
         self.panicked.load(Ordering::Relaxed)
     }

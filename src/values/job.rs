@@ -103,7 +103,6 @@ impl Job {
         self.0.rearmable_handle()
     }
 
-    /// Returns the job without key, group and registration.
     pub(crate) fn disarm(self) -> Disarmed {
         self.0.disarm()
     }
@@ -210,7 +209,6 @@ pub(crate) trait Work: Send + 'static {
     /// Returns the value that the user inserted, without any wrapper.
     fn task(&self) -> &dyn Any;
 
-    /// Returns the value that the user inserted, without any wrapper.
     fn into_task(self: Box<Self>) -> Box<dyn Any + Send>;
 
     /// Returns the value that the job was made of, with its wrappers, but without a registration.
@@ -220,17 +218,15 @@ pub(crate) trait Work: Send + 'static {
     fn disarm(self: Box<Self>) -> Disarmed;
 }
 
-/// The content of a one-shot job, called once: the user's task, or a wrapper around it.
+/// The content of a one-shot job, called once: the user's task, or a wrapper around it. [`Work`] says what its other
+/// functions return.
 pub(crate) trait Call: Send + 'static {
     fn call(self);
 
-    /// Returns the value that the user inserted, without any wrapper.
     fn task(&self) -> &dyn Any;
 
-    /// Returns the value that the user inserted, without any wrapper.
     fn into_task(self) -> Box<dyn Any + Send>;
 
-    /// Returns the job without any wrapper.
     fn disarm(self: Box<Self>) -> Disarmed;
 }
 

@@ -112,17 +112,14 @@ impl Repeat {
         self
     }
 
-    /// Returns when the first run is.
     pub(crate) fn first(&self) -> When {
         self.first
     }
 
-    /// Returns the window of every run.
     pub(crate) fn window(&self) -> Window {
         self.first.window()
     }
 
-    /// Returns whether there is a period of zero.
     pub(crate) fn has_zero_period(&self) -> bool {
         self.period == Some(Duration::ZERO)
     }

@@ -127,12 +127,10 @@ impl Moment {
         Moment(nanos(elapsed))
     }
 
-    /// Returns the time from the wheel's beginning to this moment.
     pub(crate) fn elapsed(self) -> Duration {
         Duration::from_nanos(self.0)
     }
 
-    /// Returns the moment `delay` later.
     pub(crate) fn plus(self, delay: Duration) -> Moment {
         Moment(self.0.saturating_add(nanos(delay)))
     }
@@ -143,7 +141,6 @@ impl Moment {
         Moment(self.0.saturating_add(1))
     }
 
-    /// Returns the moment `count` periods later.
     pub(crate) fn plus_periods(self, period: Duration, count: u64) -> Moment {
         Moment(self.0.saturating_add(nanos(period).saturating_mul(count)))
     }
@@ -177,7 +174,6 @@ impl Scale {
         (tick_nanos > 0).then_some(Scale { tick_nanos })
     }
 
-    /// Returns the length of a tick.
     pub(crate) fn tick(self) -> Duration {
         Duration::from_nanos(self.tick_nanos)
     }

@@ -12,14 +12,6 @@
 //!
 //! The checker is a few functions from text to text, so it is tested too, on sources with
 //! violations planted in them. Some smaller rules follow at the end.
-//!
-//! | file | what it holds |
-//! | --- | --- |
-//! | `paths.rs` | finds the paths in a source |
-//! | `checker.rs` | finds the violations in the paths |
-//! | `planted.rs` | the checker, on planted violations |
-//! | `files.rs` | the files of a crate, and rules about each of them |
-//! | `main.rs` | the checker on this crate, and smaller rules |
 
 mod checker;
 mod files;

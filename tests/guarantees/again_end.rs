@@ -52,15 +52,13 @@ fn repeating_job_can_be_cancelled_at_any_time() {
     // Cancelled while it runs, and while it waits for a thread of the pool.
     let wheel = threads(1);
     let (token, alive) = counted();
-    let (started, starts) = channel();
-    let (release, gate) = channel::<()>();
+    let (mut wait, gate) = gate();
     let running = wheel.repeat(Repeat::irregular(), move |_| {
         let _ = &token;
-        started.send(()).unwrap();
-        let _ = gate.recv();
+        wait();
         Next::After(Duration::ZERO)
     });
-    starts.recv().unwrap();
+    gate.has_come();
     let (queued_token, queued_alive) = counted();
     let queued = wheel.repeat(Repeat::irregular(), move |_| {
         let _ = &queued_token;
@@ -72,10 +70,10 @@ fn repeating_job_can_be_cancelled_at_any_time() {
         assert!(wheel.take(handle).is_none(), "nobody can have it back now");
         assert!(wheel.cancel(handle) && !wheel.is_pending(handle));
     }
-    drop(release);
+    drop(gate);
     wait_for(|| alive() == 0 && queued_alive() == 0);
     wait_for(|| wheel.stats().in_flight == 0);
-    assert_eq!((wheel.len(), wheel.stats().panicked, starts.try_recv().is_err()), (0, 0, true));
+    assert_eq!((wheel.len(), wheel.stats().panicked, wheel.stats().completed), (0, 0, 2));
 }
 
 /// C30: A repeating job that is taken runs once at most, and does not go back to the wheel.
@@ -131,18 +129,16 @@ fn panic_ends_a_repeating_job_unless_it_chose_otherwise() {
 #[test]
 fn repeating_job_keeps_its_room_until_its_end() {
     let wheel = Wheel::builder().max_pending(1).threads(1).build().unwrap();
-    let (started, starts) = channel();
-    let (release, gate) = channel::<()>();
+    let (mut wait, gate) = gate();
     let repeat = wheel.repeat(Repeat::irregular(), move |_| {
-        started.send(()).unwrap();
-        let _ = gate.recv();
+        wait();
         Next::After(HOUR)
     });
-    starts.recv().unwrap();
+    gate.has_come();
     // The job runs, and no job is in the wheel; but this one will come back.
     assert_eq!(wheel.len(), 0);
     assert_eq!(wheel.try_insert(HOUR, || ()).unwrap_err().kind(), InsertErrorKind::Full);
-    drop(release);
+    drop(gate);
     wait_for(|| wheel.len() == 1);
     assert!(wheel.try_insert(HOUR, || ()).is_err());
     assert!(wheel.cancel(repeat.unwrap()));
@@ -162,19 +158,16 @@ fn the_end_of_the_wheel_is_the_end_of_its_repeats() {
     let wheel = threads(2);
     let scheduler = wheel.scheduler();
     let pending = wheel.every(HOUR, || ()).unwrap();
-    let (started, starts) = channel();
     let mut gates = Vec::new();
     let running = [0, 1].map(|_| {
-        let (release, gate) = channel::<()>();
-        let started = started.clone();
-        gates.push(release);
+        let (mut wait, gate) = gate();
+        gates.push(gate);
         wheel.repeat(Repeat::irregular(), move |_| {
-            started.send(()).unwrap();
-            let _ = gate.recv();
+            wait();
             Next::After(HOUR)
         })
     });
-    assert_eq!(starts.iter().take(2).count(), 2);
+    gates.iter().for_each(Gate::has_come);
     let end = thread::spawn(|| wheel.shutdown());
     wait_for(|| scheduler.insert(HOUR, || ()).is_err());
     assert!(!scheduler.cancel(pending) && !scheduler.is_pending(pending));
@@ -192,38 +185,28 @@ fn the_end_of_the_wheel_is_the_end_of_its_repeats() {
         let wheel = threads(1);
         let scheduler = wheel.scheduler();
         let (token, alive) = counted();
-        let (started, starts) = channel();
-        let (release, gate) = channel::<()>();
+        let (mut wait, gate) = gate();
         let other = scheduler.clone();
         let running = wheel.repeat(Repeat::irregular(), move |run| {
             let _ = &token;
-            started.send(()).unwrap();
-            let _ = gate.recv();
+            wait();
             assert!(!cancel || other.cancel(run.handle));
             Next::After(HOUR)
         });
-        starts.recv().unwrap();
-        let end = thread::spawn(move || -> Vec<(Handle, Duration)> {
-            match shutdown {
-                true => {
-                    wheel.shutdown().map(|unfired| (unfired.handle, unfired.remaining)).collect()
-                }
-                false => Vec::new(),
-            }
-        });
-        wait_for(|| scheduler.insert(HOUR, || ()).is_err());
+        gate.has_come();
         if !shutdown {
-            end.join().unwrap();
-            drop(release);
+            drop((wheel, gate));
             wait_for(|| alive() == 0);
             continue;
         }
-        drop(release);
-        let unfired = end.join().unwrap();
-        let running = running.unwrap();
-        let found = unfired.iter().find(|&&(handle, _)| handle == running);
+        let end = thread::spawn(move || wheel.shutdown().collect::<Vec<_>>());
+        wait_for(|| scheduler.insert(HOUR, || ()).is_err());
+        drop(gate);
+        let (unfired, running) = (end.join().unwrap(), running.unwrap());
+        let found = unfired.iter().find(|unfired| unfired.handle == running);
         assert_eq!(found.is_some(), !cancel);
-        assert!(found.is_none_or(|&(_, remaining)| remaining > HOUR / 2));
+        assert!(found.is_none_or(|unfired| unfired.remaining > HOUR / 2));
+        drop(unfired);
         assert_eq!(alive(), 0);
         assert!(!scheduler.is_pending(running));
         let late = scheduler.every(MS, || ()).unwrap_err();

@@ -1,24 +1,15 @@
 //! Wheels that an async runtime drives, on the real clock.
 
-use super::polled::{Calls, Polled, polled};
+use super::polled::{Polled, polled, tokio};
 use super::*;
 use core::future::{Future, Pending, pending};
 use core::hash::{Hash, Hasher};
 use core::pin::Pin;
-use core::task::{Context, Poll, Waker};
+use core::task::{Context, Poll};
 
 use tickwheel::{Drive, Keyed, Sleep};
-use tokio::runtime::{self, Runtime};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep_until, timeout};
-
-fn runtime() -> Runtime {
-    runtime::Builder::new_current_thread().enable_time().build().unwrap()
-}
-
-fn workers() -> Runtime {
-    runtime::Builder::new_multi_thread().worker_threads(2).enable_time().build().unwrap()
-}
 
 /// Returns the future, with the sleep of tokio.
 fn drive(wheel: &Wheel) -> impl Future<Output = ()> + Send + Unpin + use<> {
@@ -28,7 +19,7 @@ fn drive(wheel: &Wheel) -> impl Future<Output = ()> + Send + Unpin + use<> {
 /// Drives a wheel on a runtime of its own, until the wheel ends. Returns once the runtime drives it.
 pub(crate) fn run_on_a_runtime(wheel: &Wheel) -> thread::JoinHandle<()> {
     let drive = drive(wheel);
-    let thread = thread::spawn(|| runtime().block_on(drive));
+    let thread = thread::spawn(|| tokio(1).block_on(drive));
     wait_for(|| woken_on(wheel) == thread.thread().id());
     thread
 }
@@ -37,7 +28,7 @@ pub(crate) fn run_on_a_runtime(wheel: &Wheel) -> thread::JoinHandle<()> {
 fn call_soon(wheel: &Wheel, wake: impl Fn() + Clone + Send + Sync + 'static) -> Sleep {
     loop {
         let mut sleep = wheel.sleep(MS);
-        let waker = Waker::from(Arc::new(Calls(wake.clone())));
+        let waker = waker(wake.clone());
         // Otherwise a loaded machine let the time pass before the poll.
         if Pin::new(&mut sleep).poll(&mut Context::from_waker(&waker)).is_pending() {
             return sleep;
@@ -87,7 +78,7 @@ fn take_over(wheel: &Wheel, drive: &mut Polled<impl Future<Output = ()>>) {
 fn runtime_that_drives_wakes_the_tasks_until_the_future_is_dropped() {
     let wheel = Wheel::builder().name("own-thread").build().unwrap();
     for _ in 0..3 {
-        let runtime = runtime();
+        let runtime = tokio(1);
         let task = runtime.spawn(drive(&wheel));
         runtime.block_on(async {
             let here = thread::current().id();
@@ -118,7 +109,7 @@ fn runtime_that_drives_wakes_the_tasks_until_the_future_is_dropped() {
 #[test]
 fn runtime_that_drives_is_woken_for_earlier_timers() {
     let wheel = Wheel::builder().threads(1).name("pool-of-driven").build().unwrap();
-    for runtime in [runtime(), workers()] {
+    for runtime in [1, 2].map(tokio) {
         runtime.block_on(async {
             let driver = tokio::spawn(drive(&wheel));
             let mut far = polled(wheel.sleep(HOUR));
@@ -144,7 +135,7 @@ fn runtime_that_drives_is_woken_for_earlier_timers() {
 #[test]
 fn future_that_drives_is_ready_when_the_wheel_ends() {
     let wheel = Wheel::builder().name("ends-driven").build().unwrap();
-    let runtime = runtime();
+    let runtime = tokio(1);
     // The pool has its threads.
     wheel.insert(Duration::ZERO, || ());
     assert!(wheel.wait_idle());
@@ -216,15 +207,11 @@ fn futures_drive_one_after_the_other_and_then_the_thread_does() {
     assert!(third.poll().is_pending());
     drop(third);
     let before = second.wakes();
-    let woken = Arc::new(AtomicUsize::new(0));
-    let wakes = Arc::clone(&woken);
-    let waker = Waker::from(Arc::new(Calls(move || {
-        wakes.fetch_add(1, Ordering::SeqCst);
-    })));
+    let (waker, woken) = counting_waker();
     assert!(second.poll_by(&waker).is_pending());
     let mut sleep = polled(wheel.sleep(MS));
     assert!(sleep.poll().is_pending());
-    assert!(woken.load(Ordering::SeqCst) > 0 && second.wakes() == before);
+    assert!(woken() > 0 && second.wakes() == before);
     let_pass(10 * MS);
     assert_eq!(sleep.wakes(), 0);
     drop(second);
@@ -260,28 +247,6 @@ fn runtime_that_drives_sleeps_anew_only_for_earlier_timers() {
     assert_eq!(drive.wakes(), before, "a later timer needs no poll");
 }
 
-/// C86: If the function or the sleep of the runtime panics, the wheel's own thread goes on.
-#[test]
-fn panic_of_the_runtimes_sleep_leaves_the_wheel_to_its_thread() {
-    let wheel = Wheel::new();
-    // However late the runtime takes over, it has to sleep until this timer.
-    let mut later = polled(wheel.sleep(HOUR));
-    assert!(later.poll().is_pending());
-    runtime().block_on(async {
-        let task: JoinHandle<()> =
-            tokio::spawn(wheel.drive(|_| -> Pending<()> { panic_any("no") }));
-        wheel.sleep(5 * MS).await;
-        assert!(timeout(MINUTE, task).await.unwrap().unwrap_err().is_panic());
-        let task = tokio::spawn(
-            wheel.drive(|_| core::future::poll_fn(|_| -> Poll<()> { panic_any("no") })),
-        );
-        wheel.sleep(5 * MS).await;
-        assert!(timeout(MINUTE, task).await.unwrap().unwrap_err().is_panic());
-        wheel.sleep(5 * MS).await;
-    });
-    assert_eq!(wheel.stats().panicked, 0);
-}
-
 /// A sleep of a runtime, and a function that makes it, one of which panics once.
 #[derive(Clone)]
 struct Unkind(Arc<AtomicUsize>);
@@ -313,10 +278,10 @@ impl Drop for Unkind {
     }
 }
 
-/// C86: A task that catches the panic may keep the future: the wheel's own thread goes on. If the task polls it again,
-/// it drives again.
+/// C86: If the function or the sleep of the runtime panics, the wheel's own thread goes on. A task that catches the
+/// panic may keep the future. If the task polls it again, it drives again.
 #[test]
-fn future_that_is_kept_after_a_panic_leaves_the_wheel_to_its_thread() {
+fn panic_of_the_runtimes_sleep_leaves_the_wheel_to_its_thread() {
     for fault in [Unkind::MAKES, Unkind::POLLS, Unkind::DROPS] {
         let wheel = Wheel::new();
         let faults = Arc::new(AtomicUsize::new(0));
@@ -339,6 +304,8 @@ fn future_that_is_kept_after_a_panic_leaves_the_wheel_to_its_thread() {
                 wait_for(|| sleep.wakes() == 1);
             }
         }
+        drop(drive);
+        futures::executor::block_on(wheel.sleep(MS));
         assert_eq!(wheel.stats().panicked, 0);
     }
 }
@@ -375,9 +342,7 @@ fn waker_may_use_the_key_that_is_compared_when_it_begins_to_drive() {
     keyed.insert(key(), 2 * HOUR, || ()).unwrap();
     let asks = keyed.clone();
     let (sender, asked) = channel();
-    let waker = Waker::from(Arc::new(Calls(move || {
-        sender.send(asks.contains(&Compared(Arc::default()))).unwrap();
-    })));
+    let waker = waker(move || sender.send(asks.contains(&Compared(Arc::default()))).unwrap());
     let ((compares, compared), (drives, driven)) = (channel(), channel());
     let call: Box<dyn FnOnce() + Send> = Box::new(move || {
         compares.send(()).unwrap();
@@ -414,14 +379,10 @@ fn manual_wheel_is_driven_by_its_driver_alone() {
 fn shutdown_waits_for_a_waker_on_a_runtime_no_longer_than_its_limit() {
     let wheel = Wheel::new();
     let runtime = run_on_a_runtime(&wheel);
-    let (gate, closed) = channel::<()>();
-    let (started, starts) = channel();
-    let closed = Arc::new(Mutex::new(closed));
-    let _sleep = call_soon(&wheel, move || {
-        started.send(()).unwrap();
-        let _ = closed.lock().unwrap().recv();
-    });
-    starts.recv_timeout(MINUTE).unwrap();
+    let (wait, gate) = gate();
+    let wait = Arc::new(Mutex::new(wait));
+    let _sleep = call_soon(&wheel, move || (wait.lock().unwrap())());
+    gate.has_come();
     let begin = now();
     assert_eq!(wheel.shutdown_timeout(20 * MS).len(), 0);
     assert!(begin.elapsed() >= 20 * MS);
@@ -433,7 +394,7 @@ fn shutdown_waits_for_a_waker_on_a_runtime_no_longer_than_its_limit() {
 #[test]
 fn timers_come_due_while_the_wheel_changes_hands() {
     let wheel = Arc::new(Wheel::new());
-    let runtime = workers();
+    let runtime = tokio(2);
     let ran = Arc::new(AtomicUsize::new(0));
     runtime.block_on(async {
         let sleepers: Vec<_> = (0..8_u32)

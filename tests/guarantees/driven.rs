@@ -5,7 +5,6 @@ use super::polled::polled;
 use super::*;
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
-use std::task::{Wake, Waker};
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use tickwheel::{Events, Keyed, LoopDriver, Scheduler};
@@ -14,18 +13,16 @@ fn driven() -> (Wheel, LoopDriver) {
     Wheel::builder().driven().unwrap()
 }
 
-/// A waker that unparks a thread, as an eventfd wakes a loop, and counts its calls.
-struct Unpark(thread::Thread, AtomicUsize);
-
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.1.fetch_add(1, Ordering::SeqCst);
-        self.0.unpark();
-    }
-}
-
-fn unpark() -> Arc<Unpark> {
-    Arc::new(Unpark(thread::current(), AtomicUsize::new(0)))
+/// Sets a waker that unparks this thread, as an eventfd wakes a loop. Returns a function that returns how often it was
+/// called so far.
+fn unpark_for(driver: &LoopDriver) -> impl Fn() -> usize + use<> {
+    let (thread, calls) = (thread::current(), Arc::new(AtomicUsize::new(0)));
+    let counted = Arc::clone(&calls);
+    driver.on_earlier(waker(move || {
+        calls.fetch_add(1, Ordering::SeqCst);
+        thread.unpark();
+    }));
+    move || counted.load(Ordering::SeqCst)
 }
 
 /// Waits as a loop does, and calls `run_due`. Returns the number of jobs that ran.
@@ -106,9 +103,7 @@ fn timeout_of_a_loop_ends_before_the_next_timer() {
 #[test]
 fn insert_of_another_thread_wakes_the_loop_only_if_earlier() {
     let (wheel, driver) = driven();
-    let waker = unpark();
-    driver.on_earlier(Waker::from(Arc::clone(&waker)));
-    let wakes = || waker.1.load(Ordering::SeqCst);
+    let wakes = unpark_for(&driver);
     let hour = wheel.insert(HOUR, || ());
     assert_eq!(wakes(), 0, "the loop does not wait");
     assert!(driver.timeout().is_some());
@@ -131,23 +126,14 @@ fn insert_of_another_thread_wakes_the_loop_only_if_earlier() {
     assert_eq!((driver.timeout(), driver.run_due()), (None, 0));
 }
 
-/// A waker that records the number of keys, and whether key 1 has a job.
-struct Asks(Keyed<u8>, Mutex<Vec<(usize, bool)>>);
-
-impl Wake for Asks {
-    fn wake(self: Arc<Self>) {
-        let found = (self.0.len(), self.0.contains(&1));
-        self.1.lock().unwrap().push(found);
-    }
-}
-
 /// C106: The waker of a loop may use the key of the insert that calls it.
 #[test]
 fn waker_of_a_loop_may_use_the_key_of_the_insert() {
     let (wheel, driver) = Wheel::builder().shards(1).driven().unwrap();
     let keyed = Keyed::new(&wheel);
-    let asks = Arc::new(Asks(keyed.clone(), Mutex::default()));
-    driver.on_earlier(Waker::from(Arc::clone(&asks)));
+    let (sender, found) = channel();
+    let asks: Keyed<u8> = keyed.clone();
+    driver.on_earlier(waker(move || sender.send((asks.len(), asks.contains(&1))).unwrap()));
     assert_eq!(driver.timeout(), None);
     // On a thread of its own: if the waker took a lock that is held, it would wait for ever.
     let (sender, ended) = channel();
@@ -159,19 +145,7 @@ fn waker_of_a_loop_may_use_the_key_of_the_insert() {
         sender.send(()).unwrap();
     });
     assert_eq!(ended.recv_timeout(MINUTE), Ok(()));
-    assert_eq!(*asks.1.lock().unwrap(), [(1, true), (2, true), (2, true), (2, true)]);
-}
-
-/// A waker that inserts a job, an event, and a job under a key.
-struct InsertsAll(Scheduler, Events<u8>, Keyed<u8>, AtomicUsize);
-
-impl Wake for InsertsAll {
-    fn wake(self: Arc<Self>) {
-        assert!(self.3.fetch_add(1, Ordering::SeqCst) < 100, "it is called by what it inserts");
-        self.0.insert(HOUR, || ()).unwrap();
-        self.1.insert(HOUR, 1).unwrap();
-        self.2.insert(1, HOUR, || ()).unwrap();
-    }
+    assert_eq!(found.try_iter().collect::<Vec<_>>(), [(1, true), (2, true), (2, true), (2, true)]);
 }
 
 /// C106: The waker of a loop may insert, which does not call it without end.
@@ -180,10 +154,16 @@ fn waker_of_a_loop_may_insert() {
     let (wheel, driver) = driven();
     let (events, _due) = Events::unbounded(&wheel.scheduler());
     let keyed = Keyed::new(&wheel);
-    let waker =
-        Arc::new(InsertsAll(wheel.scheduler(), events.clone(), keyed.clone(), AtomicUsize::new(0)));
-    driver.on_earlier(Waker::from(Arc::clone(&waker)));
-    let calls = || waker.3.swap(0, Ordering::SeqCst);
+    let called = Arc::new(AtomicUsize::new(0));
+    let calls = || called.swap(0, Ordering::SeqCst);
+    let (scheduler, its_events, its_keys) = (wheel.scheduler(), events.clone(), keyed.clone());
+    let counted = Arc::clone(&called);
+    driver.on_earlier(waker(move || {
+        assert!(counted.fetch_add(1, Ordering::SeqCst) < 100, "it is called by what it inserts");
+        scheduler.insert(HOUR, || ()).unwrap();
+        its_events.insert(HOUR, 1).unwrap();
+        its_keys.insert(1, HOUR, || ()).unwrap();
+    }));
     assert_eq!(driver.timeout(), None);
     wheel.insert(2 * HOUR, || ());
     assert!((1..10).contains(&calls()));
@@ -216,22 +196,21 @@ impl Eq for Inserts {}
 #[test]
 fn insert_wakes_the_loop_while_an_earlier_wake_is_postponed() {
     let (wheel, driver) = driven();
-    let waker = unpark();
-    driver.on_earlier(Waker::from(Arc::clone(&waker)));
+    let wakes = unpark_for(&driver);
     let ((told, inserted), (go, goes)) = (unbounded(), unbounded());
     let key = Inserts(wheel.scheduler(), told, goes);
     let keyed = Keyed::new(&wheel);
     keyed.insert(key.clone(), HOUR, || ()).unwrap();
     assert!(driver.timeout().is_some());
-    let wakes = waker.1.load(Ordering::SeqCst);
+    let before = wakes();
     thread::scope(|scope| {
         // The insert of the key's `Eq` wakes the loop only when the map of keys is free again.
         scope.spawn(|| keyed.insert(key, HOUR, || ()).unwrap());
         inserted.recv().unwrap();
         wheel.insert(7 * MS, || ());
-        let woken = waker.1.load(Ordering::SeqCst);
+        let woken = wakes();
         go.send(()).unwrap();
-        assert!(woken > wakes);
+        assert!(woken > before);
     });
 }
 
@@ -239,7 +218,7 @@ fn insert_wakes_the_loop_while_an_earlier_wake_is_postponed() {
 #[test]
 fn loop_that_waits_for_its_whole_timeout_misses_nothing() {
     let (wheel, driver) = driven();
-    driver.on_earlier(Waker::from(unpark()));
+    let _wakes = unpark_for(&driver);
     let count = 500;
     let missing = Arc::new(Mutex::new(BTreeMap::new()));
     let producers: Vec<_> = (0..2_u32)
@@ -350,13 +329,7 @@ fn panic_in_run_due_is_reported_and_spares_the_rest() {
     let (wheel, driver) = builder.driven().unwrap();
     wheel.insert(Duration::ZERO, || panic_any("a job"));
     wheel.insert(MS, || ());
-    struct Panics;
-    impl Wake for Panics {
-        fn wake(self: Arc<Self>) {
-            panic_any("a waker");
-        }
-    }
-    driver.on_earlier(Waker::from(Arc::new(Panics)));
+    driver.on_earlier(waker(|| panic_any("a waker")));
     let mut ran = 0;
     while ran < 2 {
         ran += wait_and_turn(&driver);
@@ -371,27 +344,19 @@ fn panic_in_run_due_is_reported_and_spares_the_rest() {
 /// C107: The waker of the loop is dropped with the `LoopDriver`, and a panic of that drop is caught.
 #[test]
 fn loop_driver_that_is_dropped_drops_its_waker() {
-    struct Keeps(Scheduler);
-    impl Wake for Keeps {
-        fn wake(self: Arc<Self>) {
-            assert!(!self.0.is_idle());
-        }
-    }
-    impl Drop for Keeps {
-        fn drop(&mut self) {
-            panic_any("a waker");
-        }
-    }
     let (builder, panics) = reporting();
     let (wheel, driver) = builder.driven().unwrap();
-    let keeps = Arc::new(Keeps(wheel.scheduler()));
-    driver.on_earlier(Waker::from(Arc::clone(&keeps)));
-    let (kept, token) = (Arc::downgrade(&keeps), Arc::new(()));
-    drop(keeps);
+    let (scheduler, bomb, (kept, wakers)) =
+        (wheel.scheduler(), OnDrop(|| panic_any("a waker")), counted());
+    driver.on_earlier(waker(move || {
+        let _ = (&bomb, &kept);
+        assert!(!scheduler.is_idle());
+    }));
+    let token = Arc::new(());
     let inside = Arc::clone(&token);
     wheel.insert(HOUR, move || drop(inside));
     drop(driver);
-    assert_eq!((kept.strong_count(), panics.try_iter().count()), (0, 1));
+    assert_eq!((wakers(), panics.try_iter().count()), (0, 1));
     drop(wheel);
     assert_eq!(Arc::strong_count(&token), 1);
 }

@@ -94,39 +94,34 @@ fn shutdown_on_a_thread_of_the_pool_does_not_wait() {
 /// C18: The panic handler is dropped with its wheel, after the last running job.
 #[test]
 fn panic_handler_is_dropped_with_its_wheel() {
-    type End = fn(Wheel);
-    for end in [drop as End, |wheel| drop(wheel.shutdown())] {
-        for manual in [false, true] {
-            let (token, alive) = counted();
-            // The handler owns a scheduler of its own wheel.
-            let own: Arc<OnceLock<Scheduler>> = Arc::default();
-            let known = Arc::clone(&own);
-            let builder = Wheel::builder().on_panic(move |_| {
-                let _ = (&token, known.get().map(Scheduler::len));
-            });
-            let (wheel, driver) = match manual {
-                true => builder.manual().map(|(wheel, driver)| (wheel, Some(driver))).unwrap(),
-                false => (builder.threads(1).build().unwrap(), None),
-            };
-            assert!(own.set(wheel.scheduler()).is_ok());
+    for end in ENDS {
+        let (token, alive) = counted();
+        // The handler owns a scheduler of its own wheel.
+        let own: Arc<Mutex<Vec<Scheduler>>> = Arc::default();
+        let builder = || {
+            let (token, known) = (Arc::clone(&token), Arc::clone(&own));
+            Wheel::builder().on_panic(move |_| _ = (&token, known.lock().unwrap().len()))
+        };
+        let wheels = on_each_clock(builder);
+        own.lock().unwrap().extend(wheels.iter().map(|(wheel, _)| wheel.scheduler()));
+        drop((token, own));
+        for (left, (wheel, driver)) in [1, 0].into_iter().zip(wheels) {
             end(wheel);
-            drop((driver, own));
-            wait_for(|| alive() == 0);
+            drop(driver);
+            wait_for(|| alive() == left);
         }
     }
     // While a job runs, its panic is reported, even if the wheel is gone.
     let (builder, panics) = reporting();
     let wheel = builder.threads(1).build().unwrap();
-    let (release, gate) = channel::<()>();
-    let (started, starts) = channel();
+    let (mut wait, gate) = gate();
     wheel.insert(Duration::ZERO, move || {
-        started.send(()).unwrap();
-        let _ = gate.recv();
+        wait();
         panic_any("after the wheel");
     });
-    starts.recv().unwrap();
+    gate.has_come();
     drop(wheel);
-    drop(release);
+    drop(gate);
     assert_eq!(panics.recv(), Ok("after the wheel"));
     assert!(panics.recv().is_err(), "and then the handler is dropped");
 }
@@ -158,7 +153,7 @@ fn shutdown_has_the_new_time_of_a_job_reset_at_the_pool() {
 /// C117: An insert after the end of the wheel returns the job.
 #[test]
 fn insert_after_the_end_gives_the_job_back() {
-    for stop in [drop as fn(Wheel), |wheel| drop(wheel.shutdown())] {
+    for stop in ENDS {
         let wheel = threads(1);
         let scheduler = wheel.scheduler().clone();
         let (held, alive) = counted();
@@ -192,7 +187,7 @@ fn drop_discards_and_does_not_wait() {
     assert_eq!(alive(), 3);
     drop(wheel);
     assert_eq!(alive(), 0);
-    release.send(()).expect("the job is still running");
+    release.closed.send(()).expect("the job is still running");
 }
 
 /// C118: None of the wheel's own threads is left after `shutdown`, or after a drop once running jobs have ended.

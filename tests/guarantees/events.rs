@@ -2,7 +2,6 @@
 
 use super::*;
 use std::collections::BTreeMap;
-use std::task::{Wake, Waker};
 use std::time::SystemTime;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, TryRecvError, select};
@@ -267,24 +266,13 @@ fn room_of_zero_is_one() {
     assert_eq!((values(&due), events.len()), (vec![1], 1));
 }
 
-/// A waker that counts its calls.
-#[derive(Default)]
-struct Wakes(AtomicUsize);
-
-impl Wake for Wakes {
-    fn wake(self: Arc<Self>) {
-        self.0.fetch_add(1, Ordering::SeqCst);
-    }
-}
-
 /// C96: The waker of `on_ready` is called for an event that comes into an empty channel only.
 #[test]
 fn on_ready_is_called_once_for_an_empty_channel() {
     let (wheel, driver) = manual();
     let (events, due) = Events::unbounded(&wheel.scheduler());
-    let wakes = Arc::new(Wakes::default());
-    let woken = || wakes.0.swap(0, Ordering::SeqCst);
-    events.on_ready(Waker::from(Arc::clone(&wakes)));
+    let (waker, woken) = counting_waker();
+    events.on_ready(waker);
     assert_eq!(woken(), 1, "something might have been there");
     events.insert_batch((0..300).map(|number| (5 * MS, number))).unwrap();
     driver.advance(4 * MS);
@@ -298,20 +286,13 @@ fn on_ready_is_called_once_for_an_empty_channel() {
     events.insert(MS, 2).unwrap();
     driver.advance(MS);
     assert_eq!(woken(), 1);
-    let other = Arc::new(Wakes::default());
-    events.on_ready(Waker::from(Arc::clone(&other)));
+    let ((other, others), (token, alive)) = (counting_waker(), counted());
+    events.on_ready(self::waker(move || {
+        let _ = &token;
+        other.wake_by_ref();
+    }));
     drop(wheel);
-    assert_eq!((woken(), other.0.load(Ordering::SeqCst)), (0, 2), "once now, once at the end");
-    assert_eq!(Arc::strong_count(&other), 1);
-}
-
-/// A waker that unparks a thread, as an eventfd wakes a loop.
-struct Unpark(thread::Thread);
-
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
-    }
+    assert_eq!((woken(), others(), alive()), (0, 2, 0), "once now, once at the end");
 }
 
 /// C96: A loop that sleeps until the waker of `on_ready` is called misses no event.
@@ -331,7 +312,9 @@ fn loop_that_sleeps_until_on_ready_misses_nothing() {
             }
         }
     });
-    events.on_ready(Waker::from(Arc::new(Unpark(sleeper.thread().clone()))));
+    // As an eventfd wakes a loop.
+    let thread = sleeper.thread().clone();
+    events.on_ready(waker(move || thread.unpark()));
     for number in 0..count {
         events.insert(number % 20 * MS, number).unwrap();
     }
@@ -536,8 +519,7 @@ fn full_channel_delays_no_job_and_no_other_events() {
 fn stream_of_events_is_woken_for_each_and_ends_with_the_wheel() {
     use futures::stream::{FusedStream, StreamExt};
     for workers in [1, 2] {
-        let runtime =
-            tokio::runtime::Builder::new_multi_thread().worker_threads(workers).build().unwrap();
+        let runtime = super::polled::tokio(workers);
         let wheel = threads(1);
         let (events, due) = Events::bounded(&wheel.scheduler(), 5, Full::Wait);
         let count = 1000_u32;
@@ -639,16 +621,14 @@ fn on_ready_waker_is_dropped_at_the_end_of_the_wheel() {
     events.on_ready(Waker::from(Arc::new(EndsAndPanics(Mutex::new(Some(wheel))))));
     assert_eq!(panics.try_iter().count(), 1);
     // A hook that is set after the end is called once and not kept, so it may own the `Events`.
-    struct Keeps(Events<()>, AtomicUsize);
-    impl Wake for Keeps {
-        fn wake(self: Arc<Self>) {
-            self.1.fetch_add(1, Ordering::SeqCst);
-        }
-    }
-    let keeps = Arc::new(Keeps(events.clone(), AtomicUsize::new(0)));
-    events.on_ready(Waker::from(Arc::clone(&keeps)));
-    assert_eq!((keeps.1.load(Ordering::SeqCst), Arc::strong_count(&keeps)), (1, 1));
-    assert!(keeps.0.is_empty());
+    let (keeps, called, (token, alive)) =
+        (events.clone(), Arc::new(AtomicUsize::new(0)), counted());
+    let calls = Arc::clone(&called);
+    events.on_ready(waker(move || {
+        assert!(Arc::strong_count(&token) == 1 && keeps.is_empty());
+        calls.fetch_add(1, Ordering::SeqCst);
+    }));
+    assert_eq!((called.load(Ordering::SeqCst), alive()), (1, 0));
 }
 
 /// C94: While a channel stays full, a driver goes from timer to timer.

@@ -5,7 +5,6 @@ use super::polled::poll_with;
 use super::*;
 use core::any::Any;
 use std::sync::Barrier;
-use std::task::{Wake, Waker};
 
 use tickwheel::{Event, Events, Full};
 
@@ -25,16 +24,10 @@ fn call(armed: &Armed) {
     action.into_iter().for_each(|action| action());
 }
 
-struct CallsArmed(Armed);
-
-impl Wake for CallsArmed {
-    fn wake(self: Arc<Self>) {
-        call(&self.0);
-    }
-}
-
-fn waker(armed: &Armed) -> Waker {
-    Waker::from(Arc::new(CallsArmed(Arc::clone(armed))))
+/// Returns a waker that calls the closure.
+fn armed_waker(armed: &Armed) -> Waker {
+    let armed = Arc::clone(armed);
+    waker(move || call(&armed))
 }
 
 /// Every hook, with a wheel that calls it.
@@ -68,7 +61,7 @@ fn hooks() -> Vec<Hook> {
         ("on_ready", |armed| {
             let wheel = threads(1);
             let (events, due) = Events::unbounded(&wheel.scheduler());
-            events.on_ready(waker(&armed));
+            events.on_ready(armed_waker(&armed));
             (
                 wheel,
                 Box::new(move || {
@@ -105,7 +98,7 @@ fn hooks() -> Vec<Hook> {
             let wheel = threads(1);
             let scheduler = wheel.scheduler();
             let (driven, driver) = Wheel::builder().driven().unwrap();
-            driver.on_earlier(waker(&armed));
+            driver.on_earlier(armed_waker(&armed));
             let _ = driver.timeout();
             (
                 wheel,

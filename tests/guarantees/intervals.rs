@@ -3,7 +3,7 @@
 use super::polled::polled;
 use super::*;
 use core::future::poll_fn;
-use core::task::{Context, Poll, Waker};
+use core::task::{Context, Poll};
 
 use futures::stream::{FusedStream, StreamExt};
 use tickwheel::{Beat, Interval, Missed, Repeat, testing};

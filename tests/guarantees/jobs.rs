@@ -89,8 +89,7 @@ fn blocked_job_delays_its_own_thread_only() {
 fn job_that_waits_in_rayon_keeps_its_thread() {
     for threads in [2, 3] {
         let wheel = Wheel::builder().threads(threads).build().unwrap();
-        let (started, halves) = channel();
-        let (release, gate) = channel::<()>();
+        let (mut wait_at_gate, gate) = gate();
         let lock = Arc::new(Mutex::new(()));
         // The job waits in `join` for a half that another thread has stolen, and holds a lock
         // meanwhile.
@@ -105,12 +104,11 @@ fn job_that_waits_in_rayon_keeps_its_thread() {
             };
             let half = move || {
                 stolen.store(true, Ordering::SeqCst);
-                started.send(()).unwrap();
-                let _ = gate.recv();
+                wait_at_gate();
             };
             rayon::join(wait, half);
         });
-        halves.recv().unwrap();
+        gate.has_come();
         // Other jobs run on a third thread if there is one, whichever thread is asked first.
         let (sender, receiver) = channel();
         for _ in 0..if threads == 3 { 200 } else { 0 } {
@@ -125,7 +123,7 @@ fn job_that_waits_in_rayon_keeps_its_thread() {
         });
         let_pass(MS * 50);
         assert!(receiver.try_recv().is_err());
-        drop(release);
+        drop(gate);
         assert_eq!(receiver.recv_timeout(MINUTE), Ok(()));
         assert_eq!(wheel.stats().panicked, 0);
     }

@@ -1,8 +1,11 @@
 //! The tests of the promises of `docs/guarantees.md`, in one file for each section. The doc comment of a test begins
 //! with the tags of its promises: `/// C1, C2: A job never starts early.` This file holds their shared helpers.
+//!
+//! Three files have tests without a tag ([`UNTAGGED`]): `attacks.rs`, `reentrance.rs` and `structure.rs`.
 
 mod again;
 mod again_end;
+mod attacks;
 mod bounds;
 mod cancel;
 mod clocks;
@@ -12,7 +15,11 @@ mod drive;
 mod driven;
 mod end;
 mod events;
+#[cfg(feature = "async")]
+mod executors;
 mod hooks;
+#[cfg(feature = "hyper")]
+mod hyper_timer;
 #[cfg(feature = "async")]
 mod intervals;
 mod jobs;
@@ -21,8 +28,10 @@ mod metrics;
 mod names;
 #[cfg(feature = "async")]
 mod polled;
+mod reentrance;
 #[cfg(feature = "async")]
 mod sleeps;
+mod structure;
 mod tasks;
 mod time;
 #[cfg(feature = "async")]
@@ -41,6 +50,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::task::{Wake, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -85,16 +95,67 @@ fn let_pass(duration: Duration) {
     let _ = never.recv_timeout(duration);
 }
 
-/// Inserts a job that waits until the sender is dropped, and returns the sender once the job has started.
-fn blocker(wheel: &Wheel) -> Sender<()> {
-    let (release, gate) = channel::<()>();
-    let (started, starts) = channel();
-    wheel.insert(Duration::ZERO, move || {
-        started.send(()).unwrap();
-        let _ = gate.recv();
-    });
-    starts.recv().unwrap();
-    release
+/// Holds up the calls of a function until it is dropped.
+struct Gate {
+    arrivals: Receiver<()>,
+    closed: Sender<()>,
+}
+
+/// Returns a function that waits in front of a gate, and the gate.
+fn gate() -> (impl FnMut() + Send + 'static, Gate) {
+    let ((arrive, arrivals), (closed, opened)) = (channel(), channel::<()>());
+    let wait = move || {
+        // The gate may be gone by now.
+        let _ = arrive.send(());
+        let _ = opened.recv();
+    };
+    (wait, Gate { arrivals, closed })
+}
+
+impl Gate {
+    /// Waits for the next call of the function.
+    #[track_caller]
+    fn has_come(&self) {
+        self.arrivals.recv_timeout(MINUTE).expect("the function is not called");
+    }
+}
+
+/// Inserts a job that waits until the gate is dropped, and returns the gate once the job has started.
+fn blocker(wheel: &Wheel) -> Gate {
+    let (wait, gate) = gate();
+    wheel.insert(Duration::ZERO, wait);
+    gate.has_come();
+    gate
+}
+
+/// The ways in which a wheel ends.
+const ENDS: [fn(Wheel); 2] = [|wheel| drop(wheel), |wheel| drop(wheel.shutdown())];
+
+/// Returns the wheel of a builder on a manual clock, and on the real one with a thread.
+fn on_each_clock(builder: impl Fn() -> Builder) -> [(Wheel, Option<Driver>); 2] {
+    let (wheel, driver) = builder().manual().unwrap();
+    [(wheel, Some(driver)), (builder().threads(1).build().unwrap(), None)]
+}
+
+/// Calls a closure when it is woken.
+struct Calls<F>(F);
+
+impl<F: Fn() + Send + Sync> Wake for Calls<F> {
+    fn wake(self: Arc<Self>) {
+        (self.0)();
+    }
+}
+
+fn waker(call: impl Fn() + Send + Sync + 'static) -> Waker {
+    Waker::from(Arc::new(Calls(call)))
+}
+
+/// Returns a waker, and a function that returns how often it was called since the last time.
+fn counting_waker() -> (Waker, impl Fn() -> usize) {
+    let calls = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&calls);
+    let waker = waker(move || _ = calls.fetch_add(1, Ordering::SeqCst));
+    (waker, move || counted.swap(0, Ordering::SeqCst))
 }
 
 /// Returns a value, and a function that returns how many of it and its clones are alive.
@@ -137,8 +198,11 @@ fn threads_named(name: &str) -> Vec<String> {
     tasks.filter_map(status).filter(named).collect()
 }
 
+/// The files with tests of no promise in particular.
+const UNTAGGED: [&str; 4] = ["main.rs", "attacks.rs", "reentrance.rs", "structure.rs"];
+
 /// Every promise of the page has a test that carries its tag, and every tag of a test stands on the page. Each test of
-/// this folder has a tag.
+/// this folder has a tag, except in [`UNTAGGED`].
 #[test]
 fn guarantees_and_tests_name_each_other() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -150,7 +214,8 @@ fn guarantees_and_tests_name_each_other() {
     assert_eq!(rows, every);
     let (mut tests, mut untagged) = (BTreeSet::new(), Vec::new());
     for file in rust_files(&root.join("tests")).into_iter().chain(rust_files(&root.join("src"))) {
-        let is_here = file.starts_with(root.join("tests/guarantees")) && !file.ends_with("main.rs");
+        let is_here = file.starts_with(root.join("tests/guarantees"))
+            && !UNTAGGED.iter().any(|name| file.ends_with(name));
         for doc in docs_of_tests(&fs::read_to_string(&file).unwrap()) {
             tests.extend(tags_of_doc(&doc).into_iter().map(str::to_owned));
             if is_here && tags_of_doc(&doc).is_empty() {

@@ -46,12 +46,7 @@ fn key_has_one_job() {
 /// C42: The key of a job is free when the job starts.
 #[test]
 fn key_is_free_before_its_job_runs() {
-    for threads in [0, 1] {
-        let builder = Wheel::builder();
-        let (wheel, driver) = match threads {
-            0 => builder.manual().map(|(wheel, driver)| (wheel, Some(driver))).unwrap(),
-            count => (builder.threads(count).build().unwrap(), None),
-        };
+    for (wheel, driver) in on_each_clock(Wheel::builder) {
         let devices = Keyed::new(wheel.scheduler());
         let (sender, answers) = channel();
         let own = devices.clone();
@@ -107,13 +102,21 @@ fn key_can_be_replaced_on_the_way_to_the_pool() {
     assert!(orders.is_empty());
 }
 
-/// C43: No key is left behind, in any order of verbs on any number of threads.
+/// C43: No key is left behind, in any order of verbs on any number of threads, also if all keys collide.
 #[test]
 fn key_is_never_left_behind() {
-    // Few keys, short delays, and threads that insert, replace, reset, cancel and take them all the
-    // while. Every job ends in exactly one way, and then its key is gone.
-    let wheel = threads(2);
-    let devices: Keyed<u64> = Keyed::new(wheel.scheduler());
+    use_keys_on_many_threads(std::hash::RandomState::new(), Duration::from_millis(1));
+    use_keys_on_many_threads(Colliding::default(), Duration::from_micros(1));
+}
+
+/// Few keys, short delays, and threads that insert, replace, reset, cancel and take them all the while. Every job ends
+/// in exactly one way, and then its key is gone.
+fn use_keys_on_many_threads<S>(hasher: S, tick: Duration)
+where
+    S: BuildHasher + Clone + Send + Sync + 'static,
+{
+    let wheel = Wheel::builder().threads(2).tick(tick).build().unwrap();
+    let devices = Keyed::<u64, S>::with_hasher(wheel.scheduler(), hasher);
     let (ran, inserted, came_back) =
         (Arc::new(AtomicUsize::new(0)), AtomicUsize::new(0), AtomicUsize::new(0));
     let (token, alive) = counted();
@@ -123,10 +126,10 @@ fn key_is_never_left_behind() {
             let (inserted, came_back) = (&inserted, &came_back);
             scope.spawn(move || {
                 let mut random = seed;
-                for _ in 0..5_000 {
+                for round in 0..5_000 {
                     random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
                     let (key, choice) = (random >> 60 & 3, random >> 40 & 7);
-                    let delay = Duration::from_micros(random >> 50 & 4095);
+                    let delay = tick * (random >> 50 & 4095) as u32 / 1000;
                     let (ran, token) = (Arc::clone(ran), Arc::clone(&token));
                     let job = move || {
                         drop(token);
@@ -146,7 +149,13 @@ fn key_is_never_left_behind() {
                         }
                         5 => count(came_back, devices.cancel(&key)),
                         6 => count(came_back, devices.take(&key).is_some()),
-                        _ => drop(devices.reset(&key, delay)),
+                        _ if round % 64 == 0 => {
+                            came_back.fetch_add(devices.cancel_all(), Ordering::SeqCst);
+                        }
+                        _ => {
+                            devices.reset(&key, delay);
+                            assert!(devices.iter().count() <= 4);
+                        }
                     }
                 }
             });
@@ -155,6 +164,7 @@ fn key_is_never_left_behind() {
     drop(token);
     wait_for(|| wheel.is_empty() && wheel.stats().in_flight == 0);
     assert_eq!((devices.len(), devices.iter().count(), alive()), (0, 0, 0));
+    assert_eq!(wheel.stats().panicked, 0);
     let ended = ran.load(Ordering::SeqCst) + came_back.load(Ordering::SeqCst);
     assert_eq!(ended, inserted.load(Ordering::SeqCst));
 }
@@ -183,7 +193,9 @@ fn end_of_the_wheel_frees_every_key() {
 
 /// A hasher with which all keys collide.
 #[derive(Default)]
-struct Constant;
+pub(crate) struct Constant;
+
+pub(crate) type Colliding = BuildHasherDefault<Constant>;
 
 impl Hasher for Constant {
     fn finish(&self) -> u64 {
@@ -208,7 +220,7 @@ fn key_may_have_any_type_and_any_hasher() {
         assert_eq!((driver.advance(MS * 50), keyed.len()), (50, 50));
         assert!((0..100).all(|n| keyed.cancel(&OnlyAKey(n)) == (n >= 50)));
     }
-    fill(BuildHasherDefault::<Constant>::default());
+    fill(Colliding::default());
     fill(std::hash::RandomState::new());
 }
 
@@ -264,7 +276,7 @@ impl Drop for Touchy {
 struct TouchyKeys {
     wheel: Wheel,
     driver: Driver,
-    keys: Keyed<Touchy, BuildHasherDefault<Constant>>,
+    keys: Keyed<Touchy, Colliding>,
     trouble: Arc<Mutex<Trouble>>,
     reported: Receiver<Trouble>,
 }
@@ -276,7 +288,7 @@ impl TouchyKeys {
             let _ = sender.send(*panic.payload.downcast::<Trouble>().unwrap());
         });
         let (wheel, driver) = builder.manual().unwrap();
-        let keys = Keyed::with_hasher(wheel.scheduler(), BuildHasherDefault::default());
+        let keys = Keyed::with_hasher(wheel.scheduler(), Colliding::default());
         TouchyKeys {
             wheel,
             driver,

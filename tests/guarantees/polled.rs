@@ -3,10 +3,21 @@
 use super::*;
 use core::future::Future;
 use core::pin::Pin;
-use core::task::{Context, Poll, Waker};
-use std::task::Wake;
+use core::task::{Context, Poll};
 
 use tickwheel::Sleep;
+use tokio::runtime::{self, Runtime};
+
+/// Returns a runtime with this number of threads. One is the thread of the test.
+pub(crate) fn tokio(threads: usize) -> Runtime {
+    match threads {
+        1 => runtime::Builder::new_current_thread().enable_time().build().unwrap(),
+        _ => {
+            let mut builder = runtime::Builder::new_multi_thread();
+            builder.worker_threads(threads).enable_time().build().unwrap()
+        }
+    }
+}
 
 /// A future that is polled by hand, with a waker that counts.
 pub(crate) struct Polled<F> {
@@ -75,19 +86,9 @@ impl<F: Future + Unpin> Polled<F> {
     }
 }
 
-/// Calls a closure when it is woken.
-pub(crate) struct Calls<F>(pub(crate) F);
-
-impl<F: Fn() + Send + Sync> Wake for Calls<F> {
-    fn wake(self: Arc<Self>) {
-        (self.0)();
-    }
-}
-
 /// Polls a sleep with a waker that calls `wake`. It must not be over.
 pub(crate) fn poll_with(sleep: &mut Sleep, wake: impl Fn() + Send + Sync + 'static) {
-    let waker = Waker::from(Arc::new(Calls(wake)));
-    assert!(Pin::new(sleep).poll(&mut Context::from_waker(&waker)).is_pending());
+    assert!(Pin::new(sleep).poll(&mut Context::from_waker(&waker(wake))).is_pending());
 }
 
 /// Polls a sleep with a waker that drops a value when it is dropped.

@@ -4,7 +4,7 @@ use super::polled::{Polled, polled};
 use super::*;
 use core::future::Future;
 use core::pin::Pin;
-use core::task::{Context, Poll, Waker};
+use core::task::{Context, Poll};
 
 use futures::future::FusedFuture;
 use tickwheel::Sleep;
@@ -337,8 +337,7 @@ fn program_that_only_sleeps_has_one_thread_more() {
 /// C72: At the end of the wheel each waiting task is woken, and a sleep whose time had not come never ends.
 #[test]
 fn sleep_never_ends_after_its_wheel() {
-    let end: [fn(Wheel); 2] = [|wheel| drop(wheel), |wheel| drop(wheel.shutdown())];
-    for end in end {
+    for end in ENDS {
         let (wheel, driver) = manual();
         let mut waits = polled(wheel.sleep(2 * MS));
         let mut unpolled = polled(wheel.sleep(2 * MS));

@@ -1,6 +1,6 @@
 //! Futures with a time limit, and futures on executors.
 
-use super::polled::{Polled, polled};
+use super::polled::{Polled, polled, tokio};
 use super::*;
 use core::future::{Future, pending, poll_fn, ready};
 use core::pin::{Pin, pin};
@@ -122,8 +122,7 @@ fn timeout_of_the_maximum_never_ends() {
 /// C72: A timeout returns an error that says that its wheel is gone.
 #[test]
 fn timeout_fails_when_its_wheel_is_gone() {
-    let end: [fn(Wheel); 2] = [|wheel| drop(wheel), |wheel| drop(wheel.shutdown())];
-    for end in end {
+    for end in ENDS {
         for wheel in [manual().0, threads(1)] {
             let scheduler = wheel.scheduler();
             let mut limited = polled(scheduler.timeout(HOUR, pending::<()>()));
@@ -176,13 +175,6 @@ fn run_badly<F: Future>(future: F) -> F::Output {
             task = polled(pending());
         }
         let_pass(MS / 10);
-    }
-}
-
-fn tokio(threads: usize) -> tokio::runtime::Runtime {
-    match threads {
-        1 => tokio::runtime::Builder::new_current_thread().build().unwrap(),
-        _ => tokio::runtime::Builder::new_multi_thread().worker_threads(threads).build().unwrap(),
     }
 }
 

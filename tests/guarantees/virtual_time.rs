@@ -1,6 +1,6 @@
 //! The time of a manual wheel, and futures that run in it.
 
-use super::polled::polled;
+use super::polled::{polled, tokio};
 use super::*;
 use core::future::pending;
 
@@ -122,7 +122,7 @@ fn testing_run_follows_the_order_of_deadlines() {
 #[test]
 fn virtual_time_holds_for_every_thread_of_a_runtime() {
     let (wheel, driver) = manual();
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(3).build().unwrap();
+    let runtime = tokio(3);
     let begin = driver.now();
     let tasks: Vec<_> = (1..=50)
         .map(|n| {
@@ -165,18 +165,14 @@ fn testing_run_inside_an_advance_panics_if_it_must_wait() {
     assert_eq!(advances.join().unwrap(), 1);
     // While another thread advances, a future waits for it.
     let (wheel, driver) = manual();
-    let (release, gate) = channel::<()>();
-    let (started, starts) = channel();
-    wheel.insert(MS, move || {
-        started.send(()).unwrap();
-        let _ = gate.recv();
-    });
+    let (wait, gate) = gate();
+    wheel.insert(MS, wait);
     thread::scope(|scope| {
         scope.spawn(|| driver.advance(MS));
-        starts.recv().unwrap();
+        gate.has_come();
         scope.spawn(move || {
             let_pass(5 * MS);
-            drop(release);
+            drop(gate);
         });
         testing::run(&driver, wheel.sleep(HOUR));
     });

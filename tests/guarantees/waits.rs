@@ -193,15 +193,9 @@ fn shared_wheel_can_be_closed() {
     assert_eq!(refused.kind(), InsertErrorKind::Shutdown);
     // A repeating job that runs comes back to the first caller, which waits for it.
     let wheel = Arc::new(threads(1));
-    let (started, starts) = channel();
-    let (release, gate) = channel::<()>();
-    wheel
-        .every(MS, move || {
-            started.send(()).unwrap();
-            let _ = gate.recv();
-        })
-        .unwrap();
-    starts.recv().unwrap();
+    let (wait, gate) = gate();
+    wheel.every(MS, wait).unwrap();
+    gate.has_come();
     let first = Arc::clone(&wheel);
     let first = thread::spawn(move || first.close().len());
     let mut others = 0;
@@ -210,6 +204,6 @@ fn shared_wheel_can_be_closed() {
     }
     let second = wheel.close();
     assert_eq!((second.len(), second.still_running(), first.is_finished()), (0, 0, false));
-    drop(release);
+    drop(gate);
     assert_eq!(first.join().unwrap(), others + 1);
 }

@@ -1,11 +1,11 @@
 //! The wakers of futures, which may use the wheel, on the ticker's thread too.
 
-use super::polled::{Calls, Polled, poll_with, poll_with_captured, polled};
+use super::polled::{Polled, poll_with, poll_with_captured, polled};
 use super::*;
 use core::cell::Cell;
 use core::future::Future;
 use core::pin::Pin;
-use core::task::{Context, RawWaker, RawWakerVTable, Waker};
+use core::task::{Context, RawWaker, RawWakerVTable};
 
 use tickwheel::Sleep;
 
@@ -204,23 +204,8 @@ fn waker_that_panics_in_its_clone_changes_nothing() {
 /// C68: A waker may end its wheel, also on the ticker's thread.
 #[test]
 fn waker_may_end_its_wheel() {
-    let end: [fn(Wheel); 3] = [
-        |wheel| drop(wheel),
-        |wheel| drop(wheel.shutdown()),
-        |wheel| {
-            wheel.wait_idle();
-        },
-    ];
-    for end in end {
-        for real in [false, true] {
-            let builder = Wheel::builder().threads(1).name("ender");
-            let (wheel, driver) = match real {
-                true => (builder.build().unwrap(), None),
-                false => {
-                    let (wheel, driver) = manual();
-                    (wheel, Some(driver))
-                }
-            };
+    for end in [ENDS[0], ENDS[1], |wheel| _ = wheel.wait_idle()] {
+        for (wheel, driver) in on_each_clock(|| Wheel::builder().name("ender")) {
             let mut others: Vec<_> = (0..10).map(|_| polled(wheel.sleep(HOUR))).collect();
             assert!(others.iter_mut().all(|sleep| sleep.poll().is_pending()));
             wheel.insert(HOUR, || ());
@@ -250,25 +235,22 @@ fn shutdown_timeout_waits_no_longer_for_a_waker() {
     for end in end {
         let wheel = threads(1);
         wheel.insert(HOUR, || ());
-        let (release, gate) = channel::<()>();
-        let (gate, (started, starts)) = (Mutex::new(gate), channel());
+        let (wait, gate) = gate();
+        let wait = Mutex::new(wait);
         let mut sleep = wheel.sleep(20 * MS);
-        let waker = Waker::from(Arc::new(Calls(move || {
-            started.send(()).unwrap();
-            let _ = gate.lock().unwrap().recv();
-        })));
+        let waker = waker(move || (wait.lock().unwrap())());
         while Pin::new(&mut sleep).poll(&mut Context::from_waker(&waker)).is_ready() {
             // A loaded machine let the time pass before the waker was registered.
             sleep.reset(20 * MS);
         }
-        assert_eq!(starts.recv_timeout(MINUTE), Ok(()));
+        gate.has_come();
         let (ended, ends) = channel();
         let ender = thread::spawn(move || {
             end(wheel);
             ended.send(()).unwrap();
         });
         assert_eq!(ends.recv_timeout(MINUTE), Ok(()));
-        drop(release);
+        drop(gate);
         ender.join().unwrap();
     }
 }
@@ -279,14 +261,9 @@ fn wait_idle_does_not_wait_in_a_waker() {
     // A waker of a wheel that ends: on the ticker's thread, and on the thread that ends the wheel.
     for on_the_ticker in [true, false] {
         let wheel = Arc::new(threads(1));
-        let (release, gate) = channel::<()>();
-        let (started, starts) = channel();
-        let repeat = move || {
-            started.send(()).unwrap();
-            let _ = gate.recv();
-        };
-        wheel.every(MS, repeat).unwrap();
-        starts.recv().unwrap();
+        let (wait, gate) = gate();
+        wheel.every(MS, wait).unwrap();
+        gate.has_come();
         let (may_ask, asks) = channel::<()>();
         let (answer, answers) = channel();
         let (own, asks) = (Arc::clone(&wheel), Mutex::new(asks));
@@ -306,7 +283,7 @@ fn wait_idle_does_not_wait_in_a_waker() {
         let_pass(20 * MS);
         drop(may_ask);
         assert_eq!(answers.recv_timeout(MINUTE), Ok(false), "on the ticker: {on_the_ticker}");
-        drop(release);
+        drop(gate);
         assert!(ender.join().unwrap() >= 1, "the repeat comes back");
     }
 }

@@ -4,12 +4,8 @@
 //! every action the answers and the state of both are compared. Two drivers make the histories:
 //! proptest here, and the fuzzer in `fuzz/`, which includes the same files.
 //!
-//! | file | what it holds |
-//! | --- | --- |
-//! | `wheel/` | jobs, repeats, keys and groups, with events and sleepers on the same wheel, and calls from inside all of them |
-//! | `events.rs` | events alone, and each end of their channel |
-//! | `futures.rs` | sleeps, timeouts and intervals alone, and the end of their wheel |
-//! | `bytes.rs` | actions from bytes, for both drivers |
+//! `wheel/` has everything on one wheel, with calls from inside all of it. `events.rs` and `futures.rs` have one kind of
+//! timer alone, so that they know more: each end of the channel, and the end of the wheel.
 //!
 //! The structure without a wheel has its model in `src/structure/tests/model.rs`.
 #![allow(dead_code, reason = "the fuzzer calls some of it, and this driver the rest")]

@@ -34,6 +34,12 @@ use crate::values::job::{Call, CallAgain, Disarmed, Job, Task, disarmed};
 use crate::values::repeat::{Next, Repeat, Run};
 use crate::values::time::When;
 
+/// Timers, each with its key.
+type Timers<K, W, F> = Vec<(K, W, F)>;
+
+/// The replaced job of each key, or the timers.
+type Inserted<K, W, F> = Result<Vec<Option<Job>>, InsertError<Timers<K, W, F>>>;
+
 impl<K, S> Keyed<K, S>
 where
     K: Hash + Eq + Send + Sync + 'static,
@@ -87,7 +93,7 @@ where
             }
             // Replace or insert.
             own = Arc::new(key);
-            let keyed_job = KeyedJob { ticket: Ticket::new(keys, hash, &own), job };
+            let keyed_job = KeyedJob { attachment: Ticket::new(keys, hash, &own), job };
             result = insert(keyed_job, handle, &mut replaced);
             // Swap the entry.
             removed = match result {
@@ -112,19 +118,7 @@ where
             }
         }
     }
-}
 
-/// Timers, each with its key.
-type Timers<K, W, F> = Vec<(K, W, F)>;
-
-/// The replaced job of each key, or the timers.
-type Inserted<K, W, F> = Result<Vec<Option<Job>>, InsertError<Timers<K, W, F>>>;
-
-impl<K, S> Keyed<K, S>
-where
-    K: Hash + Eq + Send + Sync + 'static,
-    S: BuildHasher + Clone + Send + Sync + 'static,
-{
     /// Inserts many jobs at once, each under its key, as [`Keyed::insert`] does. Returns the
     /// replaced jobs, in the order of the keys. The iterator is run to its end first; all delays
     /// count from the moment after that.
@@ -211,13 +205,7 @@ where
     {
         timers.into_iter().map(|(key, when)| self.reset(key, when)).collect()
     }
-}
 
-impl<K, S> Keyed<K, S>
-where
-    K: Hash + Eq + Send + Sync + 'static,
-    S: BuildHasher + Clone + Send + Sync + 'static,
-{
     /// Runs `job` once every `period` under a key, as [`Wheel::every`](crate::Wheel::every) does. If
     /// the key has a pending job, that is replaced as by [`Keyed::insert`].
     ///
@@ -282,9 +270,7 @@ where
             Disarmed::OneShot(job) => self.put(key, when, job, may_replace),
             Disarmed::Repeating { handle, repeat, job } => {
                 let put = self.put_repeating(key, repeat.starting(when), job, may_replace);
-                let back = |job| {
-                    self.engine().rearmable(handle, Disarmed::Repeating { handle, repeat, job })
-                };
+                let back = |job| self.engine().repeating(handle, repeat, job);
                 put.map_err(|refused| refused.map(|(key, job)| (key, back(job))))
             }
         };

@@ -3,10 +3,9 @@
 //!
 //! Ground rules:
 //!
-//! - Each job under a key carries a [`Ticket`], which shares the key with the map. The ticket
-//!   leaves just before the job starts, or when it is dropped with the job. It takes the key off
-//!   the map then: the very key that it shares, not an equal one of a later job. So no key is left
-//!   behind, in any order of cancels, runs and replacements.
+//! - Each job under a key carries a [`Ticket`], which shares the key with the map. When it leaves, it
+//!   takes the key off the map: the very key that it shares, not an equal one of a later job. So no
+//!   key is left behind, in any order of cancels, runs and replacements.
 //! - A job may start, or unwind, before the insert has written its entry. So the insert announces
 //!   the key ([`Stripe::begin_insert`]), and both the insert and the ticket call
 //!   [`Stripe::end_insert`], which returns `true` to the first of them. If that is the insert, it
@@ -16,15 +15,13 @@
 //!   released. A ticket reaches the boundary through its [`Keys`], which hold the engine that holds
 //!   the job that holds the ticket. Stopping the engine takes every job out, which ends that circle.
 
-use core::any::Any;
 use std::sync::Arc;
 
 use super::Keys;
 use super::map::{KeyMap, Spot};
+use crate::adapters::attached::{Attached, Attachment};
 use crate::host::sync::{AtomicUsize, Mutex, Ordering, lock};
 use crate::values::handle::Handle;
-use crate::values::job::{Call, CallAgain, Disarmed, job_of};
-use crate::values::repeat::{Next, Run};
 
 /// A stripe of the keys, behind its lock.
 pub(super) struct Stripe<K> {
@@ -92,9 +89,10 @@ impl<K, S> Ticket<K, S> {
         keys.stripe(hash).begin_insert(key);
         Ticket { keys: Arc::clone(keys), hash, key: Some(Arc::clone(key)) }
     }
+}
 
-    /// Takes the key off the map, if it is there, and drops it. The second call does nothing.
-    /// Nothing unwinds from here.
+impl<K, S> Attachment for Ticket<K, S> {
+    /// Takes the key off the map, if it is there, and drops it.
     fn leave(&mut self) {
         let Some(key) = self.key.take() else { return };
         let stripe = self.keys.stripe(self.hash);
@@ -116,49 +114,43 @@ impl<K, S> Drop for Ticket<K, S> {
 }
 
 /// A job, and the ticket of its key.
-pub(super) struct KeyedJob<K, S, F> {
-    pub(super) ticket: Ticket<K, S>,
-    pub(super) job: F,
-}
+pub(super) type KeyedJob<K, S, F> = Attached<Ticket<K, S>, F>;
 
-impl<K, S, C> Call for KeyedJob<K, S, C>
-where
-    K: Send + Sync + 'static,
-    S: Send + Sync + 'static,
-    C: Call,
-{
-    fn call(mut self) {
-        // The key is free before the job runs. The rest of the ticket is dropped after the run: it
-        // may be the last owner of the `Keys`, and the drop of their hasher is user code.
-        self.ticket.leave();
-        self.job.call();
-    }
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use core::time::Duration;
 
-    fn task(&self) -> &dyn Any {
-        self.job.task()
-    }
+    use super::*;
+    use crate::adapters::group::Group;
+    use crate::adapters::keyed::Keyed;
+    use crate::api::wheel::Wheel;
 
-    fn into_task(self) -> Box<dyn Any + Send> {
-        self.job.into_task()
-    }
-
-    fn disarm(self: Box<Self>) -> Disarmed {
-        job_of(self.job).disarm()
-    }
-}
-
-/// A job that repeats keeps its key: the ticket leaves when the job is dropped, after its last run.
-impl<K, S, C> CallAgain for KeyedJob<K, S, C>
-where
-    K: Send + Sync + 'static,
-    S: Send + Sync + 'static,
-    C: CallAgain,
-{
-    fn call(&mut self, run: Run) -> Next {
-        self.job.call(run)
-    }
-
-    fn disarm(self) -> Box<dyn CallAgain> {
-        self.job.disarm()
+    /// The engine is dropped with the wheel and the jobs that it handed back.
+    #[test]
+    fn wheel_that_ends_breaks_the_circle_of_keys_and_jobs() {
+        let hour = Duration::from_secs(3600);
+        // A job holds its key's ticket, which holds the keys, which hold the engine, which holds the
+        // job. Once the wheel and the jobs that it handed back are dropped, nothing holds the engine.
+        for handed_back in [false, true] {
+            let (wheel, driver) = Wheel::builder().manual().unwrap();
+            let engine = Arc::downgrade(wheel.engine());
+            let (keyed, group) = (Keyed::new(wheel.scheduler()), Group::new(wheel.scheduler()));
+            for key in 0..10 {
+                let own = keyed.clone();
+                keyed.insert(key, hour, move || drop(own)).unwrap();
+                group.insert(hour, || ()).unwrap();
+            }
+            keyed.insert(10, driver.wall_now() + hour, || ()).unwrap();
+            let taken = keyed.take(&3);
+            group.detach();
+            drop((keyed, driver));
+            match handed_back {
+                false => drop(wheel),
+                true => assert_eq!(wheel.shutdown().count(), 20),
+            }
+            assert!(engine.upgrade().is_some(), "a job that was taken holds its keys");
+            drop(taken);
+            assert!(engine.upgrade().is_none());
+        }
     }
 }

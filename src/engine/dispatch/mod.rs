@@ -84,7 +84,7 @@ pub(crate) struct JobRunner {
 
 impl JobRunner {
     pub(crate) fn new(boundary: UnwindBoundary, idle_waiters: Arc<IdleWaiters>) -> JobRunner {
-        JobRunner { boundary, metrics: DispatchMetrics::new(), idle_waiters }
+        JobRunner { boundary, metrics: DispatchMetrics::default(), idle_waiters }
     }
 
     /// The boundary that all user code passes.
@@ -127,6 +127,7 @@ impl JobRunner {
 }
 
 /// Counts the jobs that left the wheel to be run, and how late they were.
+#[derive(Default)]
 pub(crate) struct DispatchMetrics {
     handed_over: AtomicU64,
     ended: AtomicU64,
@@ -136,16 +137,6 @@ pub(crate) struct DispatchMetrics {
 }
 
 impl DispatchMetrics {
-    fn new() -> DispatchMetrics {
-        DispatchMetrics {
-            handed_over: AtomicU64::new(0),
-            ended: AtomicU64::new(0),
-            given_up: AtomicU64::new(0),
-            handover: Histogram::new(),
-            start: Histogram::new(),
-        }
-    }
-
     /// Counts a job that leaves the wheel to be run. Sequentially consistent, because `in_flight`
     /// reads both counters, and must not see an end without its beginning.
     pub(crate) fn job_handed_over(&self, deadline: Moment, now: Moment) {
@@ -153,7 +144,6 @@ impl DispatchMetrics {
         self.handover.record(now.since(deadline));
     }
 
-    /// Returns how many jobs have started.
     pub(crate) fn started(&self) -> u64 {
         self.start.count()
     }
@@ -182,7 +172,6 @@ impl DispatchMetrics {
         self.given_up.load(Ordering::SeqCst)
     }
 
-    /// Returns how many jobs have ended.
     pub(crate) fn ended(&self) -> u64 {
         self.ended.load(Ordering::SeqCst)
     }

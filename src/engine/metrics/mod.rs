@@ -349,7 +349,6 @@ impl Histogram {
         }
     }
 
-    /// Returns how many durations were recorded.
     pub(crate) fn count(&self) -> u64 {
         self.counts.iter().map(|count| count.load(Ordering::Relaxed)).sum()
     }

@@ -37,6 +37,7 @@ const SPARSE: usize = 16;
 
 pub(super) struct Registration {
     generation: Generation,
+    /// The target that the job waits for, or waited for before it went out.
     target: Target,
     /// When the target is reached, as of the last reading of the clocks.
     deadline: Moment,
@@ -49,15 +50,6 @@ pub(super) struct Registration {
 }
 
 impl Registration {
-    /// Returns the target that the job waits for, or waited for before it went out.
-    pub(super) fn target(&self) -> Target {
-        self.target
-    }
-
-    pub(super) fn deadline(&self) -> Moment {
-        self.deadline
-    }
-
     fn waits_for_the_wall(&self) -> bool {
         matches!(self.target.point, Point::Wall(_))
     }
@@ -343,8 +335,8 @@ impl Shard {
         let mut state = lock(&self.state);
         let Some(registration) = state.registry.registration(handle) else { return Start::Gone };
         registration.moved = false;
-        let (target, missed) = (registration.target(), registration.missed);
-        let deadline = registration.deadline();
+        let (target, missed) = (registration.target, registration.missed);
+        let deadline = registration.deadline;
         if !timebase.has_come(target.point) {
             return Start::TooEarly { target, missed };
         }
@@ -445,12 +437,12 @@ impl State {
         let Some(some) = registry.go_on(walk, REGISTRATIONS_PER_LOCK) else { return false };
         for index in some {
             let is_to_move = |registration: &Registration| {
-                let overdue = Point::Moment(registration.deadline());
-                let point = registration.target().point;
-                let (old, new) = (registration.deadline(), timebase.estimate(point).moment);
+                let overdue = Point::Moment(registration.deadline);
+                let point = registration.target.point;
+                let (old, new) = (registration.deadline, timebase.estimate(point).moment);
                 let by = old.elapsed().abs_diff(new.elapsed());
                 let keeps_its_tick =
-                    by < least && matches!(registration.target().window, Window::Jitter(_));
+                    by < least && matches!(registration.target.window, Window::Jitter(_));
                 let is_overdue = timebase.has_come(point) && timebase.has_come(overdue);
                 !keeps_its_tick && !is_overdue
             };
@@ -458,7 +450,7 @@ impl State {
             let Some(moved) = registry.estimate_anew(index, is_to_move, estimate) else {
                 continue;
             };
-            let deadline = timebase.deadline(moved.deadline(), moved.target().window, now);
+            let deadline = timebase.deadline(moved.deadline, moved.target.window, now);
             if let Some(key) = moved.key {
                 timers.move_to(key, deadline);
             }
@@ -481,7 +473,7 @@ impl State {
         let Some(registration) = self.registry.registration(handle) else { return Err(job) };
         // A reset begins a new phase, so no deadline was dropped.
         let (target, missed) = match core::mem::take(&mut registration.moved) {
-            true => (registration.target(), 0),
+            true => (registration.target, 0),
             false => (target, missed),
         };
         registration.missed = missed;
@@ -511,7 +503,7 @@ impl State {
         if !registration.moved {
             return Some(deadline);
         }
-        let Target { point, window } = registration.target();
+        let Target { point, window } = registration.target;
         let moment = timebase.estimate(point).moment;
         Some(timebase.deadline(moment, window, timebase.clock().now()))
     }

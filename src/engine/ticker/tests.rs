@@ -11,36 +11,53 @@ use crate::structure::Geometry;
 use crate::values::error::ConfigError;
 use crate::values::time::{Moment, Scale, When};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 
-/// Sends how many jobs were handed over. The second field is its room.
-struct Tells(Sender<usize>, Arc<AtomicUsize>);
+/// An outlet that has room, drops the jobs, and has its threads, unless a field says something else.
+#[derive(Default)]
+struct Fake {
+    room: Option<Arc<AtomicUsize>>,
+    /// Gets the number of jobs of each hand-over.
+    hand_over: Option<Box<dyn Fn(usize) + Send>>,
+    retry_threads: Option<Box<dyn Fn() -> Option<Duration> + Send>>,
+    refusal: Mutex<Option<ConfigError>>,
+}
 
-impl Outlet for Tells {
+impl Outlet for Fake {
     fn room(&self) -> usize {
-        self.1.load(Relaxed)
+        self.room.as_ref().map_or(usize::MAX, |room| room.load(Relaxed))
     }
 
     fn hand_over(&self, jobs: &mut Vec<DueJob>) {
-        self.0.send(jobs.drain(..).count()).unwrap();
+        let count = jobs.drain(..).count();
+        self.hand_over.iter().for_each(|hand_over| hand_over(count));
+    }
+
+    fn retry_threads(&self) -> Option<Duration> {
+        self.retry_threads.as_ref().and_then(|retry| retry())
+    }
+
+    fn take_refusal(&self) -> Option<ConfigError> {
+        lock(&self.refusal).take()
     }
 }
 
-/// Starts a ticker; the receiver gets the size of each hand-over.
-fn ticking() -> (Arc<Engine>, thread::JoinHandle<()>, Receiver<usize>) {
-    let engine = engine(Clock::monotonic());
-    let (ticker, due) = ticker(&engine, &Arc::new(AtomicUsize::new(usize::MAX)));
-    (engine, ticker, due)
+/// Returns an outlet, and a receiver of the size of each hand-over.
+fn telling() -> (Fake, Receiver<usize>) {
+    let (sender, due) = channel();
+    let hand_over = move |count| sender.send(count).unwrap();
+    (Fake { hand_over: Some(Box::new(hand_over)), ..Fake::default() }, due)
 }
 
-fn ticker(
-    engine: &Arc<Engine>,
-    room: &Arc<AtomicUsize>,
-) -> (thread::JoinHandle<()>, Receiver<usize>) {
-    let (sender, due) = channel();
-    let mut ticker = Ticker::new(Arc::clone(engine), Tells(sender, Arc::clone(room)));
-    (thread::spawn(move || ticker.run(|| false)), due)
+/// Starts a ticker. Returns a function that ends it, and the engine.
+fn start(engine: &Arc<Engine>, outlet: Fake) -> impl FnOnce() + use<> {
+    let (engine, mut ticker) = (Arc::clone(engine), Ticker::new(Arc::clone(engine), outlet));
+    let thread = thread::spawn(move || ticker.run(|| false));
+    move || {
+        engine.stop();
+        thread.join().unwrap();
+    }
 }
 
 fn engine(clock: Clock) -> Arc<Engine> {
@@ -65,7 +82,8 @@ const MINUTE: Duration = Duration::from_secs(60);
 /// C53: The ticker notices a wall clock that is set forward, also if no timer is due for a day.
 #[test]
 fn wall_clock_set_forward_is_noticed_while_nothing_is_due() {
-    let (engine, ticker, due) = ticking();
+    let (engine, (outlet, due)) = (engine(Clock::monotonic()), telling());
+    let end = start(&engine, outlet);
     // The ticker plans to sleep for a day, without reading the wall clock. The next insert makes it
     // read the clock.
     engine.insert(When::after(DAY), || ()).unwrap();
@@ -77,14 +95,14 @@ fn wall_clock_set_forward_is_noticed_while_nothing_is_due() {
         clock.set_wall(clock.wall() + 3 * DAY);
         assert_eq!(due.recv_timeout(MINUTE), Ok(1), "round {round}");
     }
-    engine.stop();
-    ticker.join().unwrap();
+    end();
 }
 
 /// C53: The ticker runs a job in time that was inserted while the wall clock was set back between two readings.
 #[test]
 fn wall_clock_set_to_and_fro_between_readings_is_noticed() {
-    let (engine, ticker, due) = ticking();
+    let (engine, (outlet, due)) = (engine(Clock::monotonic()), telling());
+    let end = start(&engine, outlet);
     let clock = Arc::clone(engine.timebase().clock());
     engine.insert(When::wall(clock.wall() + DAY), || ()).unwrap();
     assert!(due.recv_timeout(Duration::from_millis(50)).is_err());
@@ -95,18 +113,18 @@ fn wall_clock_set_to_and_fro_between_readings_is_noticed() {
     engine.insert(When::wall(time), || ()).unwrap();
     clock.set_wall(clock.wall() + DAY);
     assert_eq!(due.recv_timeout(MINUTE), Ok(1));
-    engine.stop();
-    ticker.join().unwrap();
+    end();
 }
 
 /// The outlet has no room; the source beside it delivers all the same.
 #[test]
 fn jobs_that_wait_for_room_do_not_delay_a_source() {
     let (engine, room) = (engine(Clock::monotonic()), Arc::new(AtomicUsize::new(0)));
+    let (outlet, due) = telling();
     let source = Closures::add_to(engine.sources());
     let (delivered, deliveries) = channel();
     engine.insert(Duration::ZERO.into(), || ()).unwrap();
-    let (ticker, due) = ticker(&engine, &room);
+    let end = start(&engine, Fake { room: Some(Arc::clone(&room)), ..outlet });
     for round in 0..3 {
         // By now the ticker sleeps until a job ends.
         assert!(due.recv_timeout(Duration::from_millis(20)).is_err());
@@ -118,30 +136,8 @@ fn jobs_that_wait_for_room_do_not_delay_a_source() {
     room.store(1, Relaxed);
     engine.alarm().parker().wake();
     assert_eq!(due.recv_timeout(MINUTE), Ok(1));
-    engine.stop();
-    ticker.join().unwrap();
+    end();
     assert!(source.closed().is_some());
-}
-
-/// Notes that jobs were handed over, and stops the engine after three times.
-struct Notes {
-    order: Arc<Mutex<Vec<&'static str>>>,
-    engine: Arc<Engine>,
-}
-
-impl Outlet for Notes {
-    fn room(&self) -> usize {
-        usize::MAX
-    }
-
-    fn hand_over(&self, jobs: &mut Vec<DueJob>) {
-        jobs.clear();
-        let mut order = lock(&self.order);
-        order.push("jobs");
-        if order.iter().filter(|&&one| one == "jobs").count() == 3 {
-            self.engine.stop();
-        }
-    }
 }
 
 /// Within a tick, jobs and sources take turns, one lock's share of entries each.
@@ -160,7 +156,15 @@ fn jobs_and_sources_take_turns_within_a_tick() {
         });
     }
     engine.timebase().clock().set(Moment::NEVER);
-    let outlet = Notes { order: Arc::clone(&order), engine: Arc::clone(&engine) };
+    let (notes, stops) = (Arc::clone(&order), Arc::clone(&engine));
+    let hand_over = move |_| {
+        let mut order = lock(&notes);
+        order.push("jobs");
+        if order.iter().filter(|&&one| one == "jobs").count() == 3 {
+            stops.stop();
+        }
+    };
+    let outlet = Fake { hand_over: Some(Box::new(hand_over)), ..Fake::default() };
     Ticker::new(Arc::clone(&engine), outlet).run(|| false);
     let order = lock(&order);
     assert!(order.windows(2).all(|two| two[0] != two[1]), "{order:?}");
@@ -176,55 +180,20 @@ fn source_that_is_added_after_the_stop_is_closed() {
     assert!(engine.sources().get(0).is_none());
 }
 
-/// Reports refused threads, and moves the clock by an hour for each retry. Sends how many jobs were
-/// handed over.
-struct Refused {
-    clock: Arc<Clock>,
-    due: Sender<usize>,
-}
-
-impl Outlet for Refused {
-    fn room(&self) -> usize {
-        usize::MAX
-    }
-
-    fn hand_over(&self, jobs: &mut Vec<DueJob>) {
-        self.due.send(jobs.drain(..).count()).unwrap();
-    }
-
-    fn retry_threads(&self) -> Option<Duration> {
-        self.clock.set(self.clock.now().plus(DAY / 24));
-        Some(DAY)
-    }
-}
-
 /// C20: A try to start the pool's threads that takes an hour does not delay a job that comes due meanwhile.
 #[test]
 fn thread_start_that_takes_long_makes_no_job_late() {
     let engine = engine(Clock::manual());
-    let (sender, due) = channel();
+    let (outlet, due) = telling();
     let clock = Arc::clone(engine.timebase().clock());
+    let takes_an_hour = move || {
+        clock.set(clock.now().plus(DAY / 24));
+        Some(DAY)
+    };
     engine.insert(When::after(DAY / 24), || ()).unwrap();
-    let mut ticker = Ticker::new(Arc::clone(&engine), Refused { clock, due: sender });
-    let ticker = thread::spawn(move || ticker.run(|| false));
+    let end = start(&engine, Fake { retry_threads: Some(Box::new(takes_an_hour)), ..outlet });
     assert_eq!(due.recv_timeout(MINUTE), Ok(1));
-    engine.stop();
-    ticker.join().unwrap();
-}
-
-/// Reports refused threads, and sends a message for each retry.
-struct Asked(Sender<()>);
-
-impl Outlet for Asked {
-    fn room(&self) -> usize {
-        usize::MAX
-    }
-
-    fn hand_over(&self, _: &mut Vec<DueJob>) {}
-
-    fn retry_threads(&self) -> Option<Duration> {
-        self.0.send(()).ok().map(|()| Duration::from_millis(1))
-    }
+    end();
 }
 
 /// C20: The ticker tries the start of refused threads again and again.
@@ -232,30 +201,12 @@ impl Outlet for Asked {
 fn thread_start_is_tried_again_after_a_refusal() {
     let engine = engine(Clock::monotonic());
     let (sender, asked) = channel();
-    let mut ticker = Ticker::new(Arc::clone(&engine), Asked(sender));
-    let ticker = thread::spawn(move || ticker.run(|| false));
+    let retry = move || sender.send(()).ok().map(|()| Duration::from_millis(1));
+    let end = start(&engine, Fake { retry_threads: Some(Box::new(retry)), ..Fake::default() });
     for _ in 0..3 {
         assert_eq!(asked.recv_timeout(MINUTE), Ok(()));
     }
-    engine.stop();
-    ticker.join().unwrap();
-}
-
-/// Has no threads to run jobs on, and reports that once.
-struct Refuses(Mutex<Option<ConfigError>>);
-
-impl Outlet for Refuses {
-    fn room(&self) -> usize {
-        usize::MAX
-    }
-
-    fn hand_over(&self, jobs: &mut Vec<DueJob>) {
-        jobs.clear();
-    }
-
-    fn take_refusal(&self) -> Option<ConfigError> {
-        lock(&self.0).take()
-    }
+    end();
 }
 
 /// C20: A stop with a limit ends at the limit, also while the panic handler has the report of refused threads.
@@ -269,7 +220,8 @@ fn stop_with_a_limit_does_not_wait_for_a_report_of_a_refusal() {
     })));
     let engine = engine_with(Clock::monotonic(), boundary);
     let refusal = ConfigError::Ticker(std::io::Error::other("no more threads"));
-    let mut ticker = Ticker::new(Arc::clone(&engine), Refuses(Mutex::new(Some(refusal))));
+    let outlet = Fake { refusal: Mutex::new(Some(refusal)), ..Fake::default() };
+    let mut ticker = Ticker::new(Arc::clone(&engine), outlet);
     let activity = Arc::clone(&ticker.activity);
     let thread = thread::spawn(move || ticker.run(|| false));
     engine.insert(Duration::ZERO.into(), || ()).unwrap();

@@ -186,9 +186,7 @@ impl Engine {
             (Disarmed::OneShot(job), Point::Wall(_)) => self.insert_appointment(target, job),
             (Disarmed::Repeating { handle, repeat, job }, _) => {
                 let inserted = self.insert_repeating(target, repeat, job);
-                let back =
-                    |job| self.rearmable(handle, Disarmed::Repeating { handle, repeat, job });
-                inserted.map_err(|refused| refused.map(back))
+                inserted.map_err(|refused| refused.map(|job| self.repeating(handle, repeat, job)))
             }
         }
     }
@@ -350,11 +348,7 @@ impl Engine {
                 Ok(Arrival::Rearmable { handle, target, job: self.rearmable(handle, job) })
             }
             Err(kind) => {
-                let job = match job {
-                    Disarmed::OneShot(job) => job,
-                    Disarmed::Repeating { handle, .. } => self.rearmable(handle, job),
-                };
-                Err((kind, Arrival::OneShot { deadline: Tick::MAX, job }))
+                Err((kind, Arrival::OneShot { deadline: Tick::MAX, job: self.as_it_was(job) }))
             }
         }
     }

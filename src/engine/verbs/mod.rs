@@ -15,23 +15,25 @@
 
 mod insert;
 mod rearmed;
-#[cfg(feature = "async")]
-mod lazy_wakers;
 
 use core::mem::ManuallyDrop;
 use std::sync::Arc;
+#[cfg(feature = "async")]
+use std::sync::OnceLock;
 use std::time::Duration;
 
-#[cfg(feature = "async")]
-use lazy_wakers::LazyWakers;
 pub(crate) use rearmed::IgnoresRun;
 
 use crate::engine::alarm::Alarm;
 use crate::engine::dispatch::{DueJob, IdleWaiters, JobRunner};
 use crate::engine::metrics::Stats;
 use crate::engine::shard::{self, NextWake, Shard, Unstarted};
+#[cfg(feature = "async")]
+use crate::engine::sources::Source;
 use crate::engine::sources::Sources;
 use crate::engine::timers::{Due, TimersSurplus};
+#[cfg(feature = "async")]
+use crate::engine::wakers::{WakerContext, WakerShard, Wakers};
 use crate::host::clock::{Clock, Target, Timebase};
 use crate::host::sync::{AtomicBool, AtomicU64, AtomicUsize, Ordering, Parker};
 use crate::host::user_panics::UnwindBoundary;
@@ -57,8 +59,9 @@ pub(crate) struct Engine {
     /// The alarm of the jobs' shards.
     alarm: Alarm,
     sources: Sources,
+    /// Made when the first future waits.
     #[cfg(feature = "async")]
-    wakers: LazyWakers,
+    wakers: OnceLock<Arc<Wakers>>,
     /// The geometry of the sources that are made later.
     geometry: Geometry,
     runner: Arc<JobRunner>,
@@ -81,7 +84,7 @@ impl Engine {
             shards: (0..config.shards).map(shard).collect(),
             sources: Sources::new(&parker),
             #[cfg(feature = "async")]
-            wakers: LazyWakers::default(),
+            wakers: OnceLock::new(),
             geometry: config.geometry,
             alarm: Alarm::new(parker),
             runner: Arc::new(JobRunner::new(config.boundary, Arc::clone(&idle_waiters))),
@@ -222,7 +225,10 @@ impl Engine {
         stats.busy_threads = started.saturating_sub(stats.completed) as usize;
         stats.discarded += given_up;
         #[cfg(feature = "async")]
-        self.wakers.report(&mut stats);
+        for tally in self.wakers.get().iter().flat_map(|wakers| wakers.tallies()) {
+            stats.sleeping += tally.pending;
+            stats.woken += tally.fired;
+        }
         self.sources.report(&mut stats);
         stats.refused = self.refused.load(Ordering::Relaxed);
         stats.wakeups = self.wakeups.load(Ordering::Relaxed);
@@ -242,6 +248,27 @@ impl Engine {
     /// The sources of timers beside the jobs.
     pub(crate) fn sources(&self) -> &Sources {
         &self.sources
+    }
+
+    /// The shard of wakers that the calling thread uses.
+    #[cfg(feature = "async")]
+    pub(crate) fn own_waker_shard(&self) -> &Arc<WakerShard> {
+        let wakers = self.wakers.get_or_init(|| {
+            let alarm = Arc::clone(self.sources.alarm());
+            let context = WakerContext::new(self.timebase.share(), alarm, Arc::clone(&self.runner));
+            let wakers = Arc::new(Wakers::new(self.shards.len(), &self.geometry, context));
+            // As if they had been there from the beginning: every tick up to the present is over.
+            wakers.advance(self.timebase.present(), usize::MAX);
+            self.sources.add(Arc::clone(&wakers) as Arc<dyn Source>);
+            wakers
+        });
+        wakers.shard(shard::thread_index())
+    }
+
+    /// Returns whether any future has waited yet.
+    #[cfg(all(test, feature = "async", not(loom)))]
+    pub(crate) fn has_wakers(&self) -> bool {
+        self.wakers.get().is_some()
     }
 
     pub(crate) fn geometry(&self) -> &Geometry {
@@ -325,7 +352,6 @@ impl Engine {
         }
     }
 
-    /// Returns how many jobs may be pending, if there is a bound.
     pub(crate) fn max_pending(&self) -> Option<usize> {
         self.bound.as_ref().map(|bound| bound.max)
     }

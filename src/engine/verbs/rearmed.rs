@@ -79,8 +79,8 @@ impl Engine {
         repeat: Repeat,
         job: C,
     ) -> Result<Handle, InsertError<C>> {
-        let wrap = |handle, job| Repeating::new(Arc::clone(self), handle, repeat, job);
-        self.enter(target, job, wrap, Repeating::into_job)
+        let wrap = |handle, job| Repeating { engine: Arc::clone(self), handle, repeat, job };
+        self.enter(target, job, wrap, |repeating| repeating.job)
     }
 
     /// Adds an admitted job that waits for a wall-clock time.
@@ -89,8 +89,8 @@ impl Engine {
         target: Target,
         job: Job,
     ) -> Result<Handle, InsertError<Job>> {
-        let wrap = |handle, job| Appointment::new(Arc::clone(self), handle, job);
-        self.enter(target, job, wrap, Appointment::into_job)
+        let wrap = |handle, job| Appointment { engine: Arc::clone(self), handle, job };
+        self.enter(target, job, wrap, |appointment| appointment.job)
     }
 
     /// Returns the target of a job that gets `when` at `now`. A repeating job keeps its window
@@ -105,27 +105,38 @@ impl Engine {
 
     /// Wraps the job as the re-armable job with this handle.
     pub(crate) fn rearmable(self: &Arc<Engine>, handle: Handle, job: Disarmed) -> Job {
-        let engine = Arc::clone(self);
         match job {
-            Disarmed::OneShot(job) => Box::new(Appointment::new(engine, handle, job)).into_job(),
-            Disarmed::Repeating { repeat, job, .. } => {
-                Box::new(Repeating::new(engine, handle, repeat, job)).into_job()
+            Disarmed::OneShot(job) => {
+                Box::new(Appointment { engine: Arc::clone(self), handle, job }).into_job()
             }
+            Disarmed::Repeating { repeat, job, .. } => self.repeating(handle, repeat, job),
+        }
+    }
+
+    /// Wraps a job that repeats, and has or had this handle.
+    pub(crate) fn repeating(
+        self: &Arc<Engine>,
+        handle: Handle,
+        repeat: Repeat,
+        job: Box<dyn CallAgain>,
+    ) -> Job {
+        Box::new(Repeating { engine: Arc::clone(self), handle, repeat, job }).into_job()
+    }
+
+    /// Returns the job from which [`disarmed`] made this one. One that repeats has its old handle.
+    pub(super) fn as_it_was(self: &Arc<Engine>, job: Disarmed) -> Job {
+        match job {
+            Disarmed::OneShot(job) => job,
+            Disarmed::Repeating { handle, repeat, job } => self.repeating(handle, repeat, job),
         }
     }
 
     /// Returns a [`Job`] without its wrappers, to be wrapped again; any other `call` unchanged.
     pub(crate) fn unwrapped<C: Call>(self: &Arc<Engine>, call: C) -> C {
-        if !is_job::<C>() {
-            return call;
+        match is_job::<C>() {
+            true => self.as_it_was(disarmed(call)).into_call(),
+            false => call,
         }
-        let job = match disarmed(call) {
-            Disarmed::OneShot(job) => job,
-            Disarmed::Repeating { handle, repeat, job } => {
-                self.rearmable(handle, Disarmed::Repeating { handle, repeat, job })
-            }
-        };
-        job.into_call()
     }
 
     /// Registers an admitted job, wraps it, and arms it for the first time.
@@ -174,18 +185,12 @@ impl Engine {
         }
     }
 
-    /// Decides whether a job that came due may start.
-    pub(super) fn start(&self, handle: Handle) -> Start {
-        let start = |shard: &Shard| shard.start(handle, &self.timebase, false);
-        self.rearmable_shard(handle).map_or(Start::Gone, start)
-    }
-
-    /// Does what [`Engine::start`] does, for a job that will not come back: it is deregistered as
-    /// it starts.
-    pub(super) fn start_last(&self, handle: Handle) -> Start {
-        let start = |shard: &Shard| shard.start(handle, &self.timebase, true);
+    /// Decides whether a job that came due may start. If `last`, it will not come back, and is
+    /// deregistered as it starts.
+    fn start(&self, handle: Handle, last: bool) -> Start {
+        let start = |shard: &Shard| shard.start(handle, &self.timebase, last);
         let start = self.rearmable_shard(handle).map_or(Start::Gone, start);
-        if matches!(start, Start::Due { .. }) {
+        if last && matches!(start, Start::Due { .. }) {
             self.release(1);
         }
         start
@@ -256,14 +261,6 @@ pub(super) struct Repeating<C> {
 }
 
 impl<C: CallAgain> Repeating<C> {
-    pub(super) fn new(engine: Arc<Engine>, handle: Handle, repeat: Repeat, job: C) -> Self {
-        Repeating { engine, handle, repeat, job }
-    }
-
-    pub(super) fn into_job(self) -> C {
-        self.job
-    }
-
     fn describe(&self, deadline: Moment, missed: u64) -> Run {
         let clock = self.engine.timebase.clock();
         let now = clock.now();
@@ -294,11 +291,11 @@ impl<C: CallAgain> Repeating<C> {
             Next::When(when) => when,
             Next::Stop => return None,
         };
-        let target = timebase.target(when, now);
-        match target.window {
-            Window::Exact => Some((Target { window, ..target }, 0)),
-            _ => Some((target, 0)),
+        let mut target = timebase.target(when, now);
+        if target.window == Window::Exact {
+            target.window = window;
         }
+        Some((target, 0))
     }
 }
 
@@ -311,7 +308,7 @@ impl<C: CallAgain> Work for Repeating<C> {
     }
 
     fn fire(mut self: Box<Self>) {
-        let (deadline, missed) = match self.engine.start(self.handle) {
+        let (deadline, missed) = match self.engine.start(self.handle, false) {
             Start::Gone => return,
             Start::TooEarly { target, missed } => {
                 return rearm(Arc::clone(&self.engine), self, target, missed);
@@ -364,23 +361,13 @@ pub(super) struct Appointment {
     job: Job,
 }
 
-impl Appointment {
-    pub(super) fn new(engine: Arc<Engine>, handle: Handle, job: Job) -> Self {
-        Appointment { engine, handle, job }
-    }
-
-    pub(super) fn into_job(self) -> Job {
-        self.job
-    }
-}
-
 impl Work for Appointment {
     fn run(self: Box<Self>) {
         self.job.call();
     }
 
     fn fire(self: Box<Self>) {
-        match self.engine.start_last(self.handle) {
+        match self.engine.start(self.handle, true) {
             Start::Gone => (),
             Start::TooEarly { target, missed } => {
                 rearm(Arc::clone(&self.engine), self, target, missed)

@@ -7,17 +7,6 @@
 //! `(tick, id)` for the jobs, a map of keys, and a list each of events and of sleepers. Before
 //! every call it predicts the result of the wheel. Every job, waker and hook that is called checks
 //! against it that its time has come.
-//!
-//! | file | what it holds |
-//! | --- | --- |
-//! | `capture.rs` | the jobs: their acts and their checks |
-//! | `end.rs` | the end of the wheel, and the checks after it |
-//! | `events.rs` | every verb of `Events`, called and compared |
-//! | `histories.rs` | operations from bytes |
-//! | `sleepers.rs` | sleeps, timeouts and intervals, polled and compared |
-//! | `time.rs` | advances of the clock, and the order in which timers come due |
-//! | `truth.rs` | the model |
-//! | `world.rs` | every verb for a job, called on the wheel and on the truth, and compared |
 
 mod capture;
 mod end;
@@ -323,7 +312,9 @@ fn apply(world: &World, foreign: &[Handle], op: &Op) {
         }
         Op::InsertWith(delay, act, last_will) => world.insert_with(delay, act, last_will),
         Op::InsertBatch(ref timers) => world.insert_batch(timers),
-        Op::InsertIntoGroup(group, time, act) => world.insert_into_group(group, time, act),
+        Op::InsertIntoGroup(group, time, act) => {
+            world.insert_into(Some(group), time, act, LastWill::Nothing);
+        }
         Op::Repeat(place, ref plan, act, last_will) => {
             // The members of a group are cancelled together in no fixed order, so the last will of a
             // member must not depend on the order.

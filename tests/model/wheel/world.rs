@@ -89,9 +89,19 @@ impl World {
     }
 
     pub(crate) fn insert(&self, time: Time, act: Act, last_will: LastWill) {
-        let capture = self.capture(act, last_will);
+        self.insert_into(None, time, act, last_will);
+    }
+
+    pub(crate) fn insert_into(&self, group: Option<usize>, time: Time, act: Act, will: LastWill) {
+        let capture = self.capture(act, will);
         let (id, room) = (capture.id, self.truth().has_room(1));
-        match self.scheduler.insert(self.when(time), move || capture.run()) {
+        self.truth().jobs[id].group = group;
+        let (when, job) = (self.when(time), move || capture.run());
+        let answer = match group {
+            Some(group) => self.groups[group].insert(when, job),
+            None => self.scheduler.insert(when, job),
+        };
+        match answer {
             Ok(handle) => {
                 self.accept(id, room, Some(handle));
                 self.note_time(id, time);
@@ -219,19 +229,6 @@ impl World {
         drop(truth);
         self.note_time(id, time);
         self.truth().keys.insert(key, id);
-    }
-
-    pub(crate) fn insert_into_group(&self, group: usize, time: Time, act: Act) {
-        let capture = self.capture(act, LastWill::Nothing);
-        let (id, room) = (capture.id, self.truth().has_room(1));
-        self.truth().jobs[id].group = Some(group);
-        match self.groups[group].insert(self.when(time), move || capture.run()) {
-            Ok(handle) => {
-                self.accept(id, room, Some(handle));
-                self.note_time(id, time);
-            }
-            Err(refused) => self.check_refusal(room, refused),
-        }
     }
 
     pub(crate) fn cancel_group(&self, group: usize) {

@@ -3,21 +3,9 @@
 //! Pages of a checkout link to files that the package of this crate does not have, so the test is for a checkout.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-}
-
-fn pages() -> Vec<PathBuf> {
-    let mut pages = vec![root().join("compare/README.md"), root().join("fuzz/README.md")];
-    for folder in ["", "docs", "jobs", "jobs/docs", "jobs-cli", "jobs-web"] {
-        let entries = fs::read_dir(root().join(folder)).unwrap();
-        let paths = entries.map(|entry| entry.unwrap().path());
-        pages.extend(paths.filter(|path| path.extension().is_some_and(|end| end == "md")));
-    }
-    pages
-}
+use crate::{pages, root};
 
 /// Returns the lines of a page that are no code.
 fn prose(text: &str) -> String {
@@ -71,9 +59,9 @@ fn links_between_pages_lead_somewhere() {
     if !root().join("jobs").exists() {
         return;
     }
-    let mut seen = 0;
-    let mut faults = Vec::new();
-    for page in pages() {
+    let (mut seen, mut faults) = (0, Vec::new());
+    let others = ["compare/README.md", "fuzz/README.md"].map(|page| root().join(page));
+    for page in pages().into_iter().chain(others) {
         let links = links(&fs::read_to_string(&page).unwrap());
         seen += links.len();
         faults.extend(links.iter().filter_map(|link| fault(&page, link)));

@@ -1,26 +1,18 @@
-//! Futures on an executor that is as unkind as an executor may be, and on busy runtimes. Ordinary
-//! executors, and a test for every promise, are in `tests/guarantees/`; smol is in `compare/with/`.
+//! Futures on an executor that is as unkind as an executor may be, and on busy runtimes. `timeouts.rs` has ordinary
+//! executors, and `compare/with/` has smol.
 //!
 //! The unkind executor runs in virtual time. When no task is runnable, it lets time jump to the
 //! next timer. If there is none and a task waits, a wake was lost, and the test fails at once.
-#![cfg(feature = "async")]
 
+use super::polled::tokio;
+use super::*;
 use std::future::{Future, pending, poll_fn};
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, mpsc};
-use std::task::{Context, Poll, Wake, Waker};
-use std::time::Duration;
+use std::task::{Context, Poll};
 
 use futures::stream::{FuturesUnordered, StreamExt};
-use tickwheel::{Driver, Repeat, Scheduler, Sleep, Wheel, testing};
-use tokio::runtime::{Builder, Runtime};
+use tickwheel::{Repeat, Sleep, testing};
 use tokio::sync::oneshot;
-
-const MS: Duration = Duration::from_millis(1);
-const HOUR: Duration = Duration::from_secs(3600);
-/// Longer than any step of these tests takes on the slowest machine.
-const MINUTE: Duration = Duration::from_secs(60);
 
 /// In which order woken tasks are polled, and when, and with which wakers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -127,10 +119,6 @@ impl Executor {
             }
         }
     }
-}
-
-fn manual() -> (Wheel, Driver) {
-    Wheel::builder().manual().unwrap()
 }
 
 /// How long `life` takes, if every poll is in time.
@@ -271,13 +259,6 @@ fn or_keeps_the_sleep_when_the_other_branch_wins() {
     assert_eq!(wheel.stats().sleeping, 0);
 }
 
-fn tokio(workers: usize) -> Runtime {
-    match workers {
-        1 => Builder::new_current_thread().build().unwrap(),
-        _ => Builder::new_multi_thread().worker_threads(workers).build().unwrap(),
-    }
-}
-
 /// Polls a future once, in the task that awaits this. It must not be ready.
 async fn pend<F: Future + Unpin>(future: &mut F) {
     poll_fn(|cx| {
@@ -304,7 +285,7 @@ fn sleep_that_moved_wakes_the_task_that_polled_it_last() {
             // Stays alive, so that a wake that goes to this task is lost and not an error.
             pending::<()>().await;
         });
-        let (ends, end) = mpsc::channel();
+        let (ends, end) = channel();
         runtime.spawn(async move {
             let (mut sleep, mut set) = taken.await.unwrap();
             pend(&mut sleep).await;
@@ -348,8 +329,8 @@ fn task_that_never_rests_delays_no_sleep() {
 fn worker_that_is_blocked_delays_no_sleep() {
     let wheel = Wheel::new();
     let runtime = tokio(2);
-    let (started, starts) = mpsc::channel();
-    let (release, gate) = mpsc::channel::<()>();
+    let (started, starts) = channel();
+    let (release, gate) = channel::<()>();
     // One of the two workers is blocked until the task on the other one has slept.
     let blocked = runtime.spawn(async move {
         started.send(()).unwrap();

@@ -8,10 +8,11 @@
 //!   would be left out.
 //! - A snippet that no doctest compiles stands below the heading `# Not compiled here`, or is a whole file of a
 //!   crate of its own ([`COMPILED_FILES`]).
-//! - The pages of `tickwheel-jobs` are in a checkout of this crate, but not in its package.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+
+use crate::{pages, root};
 
 /// A snippet of a page.
 struct Snippet {
@@ -22,21 +23,6 @@ struct Snippet {
     lines: Vec<String>,
     /// It stands below the heading `# Not compiled here`.
     is_not_compiled: bool,
-}
-
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-}
-
-/// Returns the READMEs and all pages in the folders of documentation.
-fn pages() -> Vec<PathBuf> {
-    let mut pages = Vec::new();
-    for folder in ["", "docs", "jobs", "jobs/docs", "jobs-cli", "jobs-web"] {
-        let Ok(entries) = fs::read_dir(root().join(folder)) else { continue };
-        let paths = entries.map(|entry| entry.unwrap().path());
-        pages.extend(paths.filter(|path| path.extension().is_some_and(|end| end == "md")));
-    }
-    pages
 }
 
 /// Returns the Rust snippets of a page.

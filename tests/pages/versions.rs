@@ -1,13 +1,9 @@
 //! What `docs/versions.md` says about the present version is so.
-//!
-//! The sources of `tickwheel-jobs` are in a checkout of this crate, but not in its package.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-}
+use crate::root;
 
 fn page() -> String {
     fs::read_to_string(root().join("docs/versions.md")).unwrap()
