@@ -35,9 +35,7 @@ pub(crate) mod sqlite;
 #[cfg(feature = "redis")]
 pub(crate) mod redis;
 #[cfg(test)]
-mod lane_model;
-#[cfg(test)]
-mod group_model;
+mod differential;
 
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};

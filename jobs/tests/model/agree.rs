@@ -8,7 +8,7 @@ use tickwheel_jobs::{Client, JobId, JobInfo, JobState, Pages};
 use crate::calls::{key_name, kind_name};
 use crate::history::{dead_by_error_agrees, overdue_agree};
 use crate::ops::{NAMES, micros, system};
-use crate::oracle::{Oracle, Outcome, ensure};
+use crate::oracle::{Oracle, Outcome, Record, ensure};
 use crate::world::World;
 
 impl World {
@@ -22,6 +22,7 @@ impl World {
         }
         self.lists_agree(jobs)?;
         self.counts_agree(jobs)?;
+        self.groups_agree(jobs)?;
         let (ids, wall) = {
             let state = self.shared.lock();
             (state.oracle.ids.clone(), state.oracle.wall)
@@ -74,13 +75,12 @@ impl World {
         dead_by_error_agrees(&groups, oracle, &dead)?;
         oracle.list_of_kept(&kept)?;
         let mut seen: HashSet<JobId> = HashSet::new();
-        for info in pending.iter().chain(&dead) {
+        // A callback comes when the dead members of its group are gone, at the latest.
+        let (callbacks, others): (Vec<_>, Vec<_>) =
+            pending.iter().chain(&dead).partition(|info| oracle.is_coming(info.id));
+        for info in others {
             ensure(seen.insert(info.id), || format!("listed twice: {info:?}"))?;
-            let at = oracle.recognize(info.id, &info.kind, &info.payload)?;
-            oracle.compare(at, info)?;
-            if info.state == JobState::Pending {
-                oracle.jobs[at].perhaps = false;
-            }
+            oracle.listed(info)?;
         }
         let numbers: HashSet<u64> = oracle.schedules.iter().map(|of| of.number).collect();
         let mut wrong = None;
@@ -99,6 +99,14 @@ impl World {
             job.state == JobState::Pending && alive && !job.unsure && !died
         });
         wrong.map_or(Ok(()), Err)?;
+        oracle.settle((0, i64::MAX));
+        for info in callbacks {
+            ensure(seen.insert(info.id), || format!("listed twice: {info:?}"))?;
+            oracle.listed(info)?;
+        }
+        let is_unseen = |job: &Record| job.own.is_callback && job.own.due_between.is_some();
+        let lost = oracle.jobs.iter().find(|job| is_unseen(job));
+        ensure(lost.is_none(), || format!("P31: the callback has not come: {lost:?}"))?;
         // Once set back, the clock takes ten minutes and more to the next look at what is too old.
         let too_old = oracle.now() - oracle.retention - 601_000;
         let old = oracle
@@ -218,6 +226,19 @@ impl World {
             }
             let right = found.is_subset(&any) && sure.is_subset(&found);
             ensure(right, || format!("{state:?} between: {found:?}, not {any:?}"))?;
+        }
+        Ok(())
+    }
+}
+
+impl Oracle {
+    /// Compares a job that is listed as pending or dead.
+    fn listed(&mut self, info: &JobInfo) -> Outcome {
+        self.is_seen(info.id, micros(info.due) / 1000)?;
+        let at = self.recognize(info.id, &info.kind, &info.payload)?;
+        self.compare(at, info)?;
+        if info.state == JobState::Pending {
+            self.jobs[at].perhaps = false;
         }
         Ok(())
     }

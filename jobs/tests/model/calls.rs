@@ -87,8 +87,20 @@ pub(crate) fn call(
         Op::Wait(pick) => call.wait(picked(*pick)),
         Op::Call(kind, plan) => call.call(*kind, plan),
         Op::Bulk(verb, kind) => call.bulk(*verb, *kind),
+        Op::Group(group) => call.insert_group(group),
+        Op::AddToGroup(pick, said, kind, time, plan) => {
+            call.add_to_group(*pick, said, (*kind, *time, plan))
+        }
+        Op::SealGroup(pick) => call.seal_group(*pick),
+        Op::CancelGroup(pick) => call.cancel_group(*pick),
         other => unreachable!("no call: {other:?}"),
     };
+    let oracle = &mut shared.lock().oracle;
+    // A transaction of the caller's has the clock of the machine.
+    match other || matches!(op, Op::InTransaction(..)) {
+        true => oracle.settle((0, i64::MAX)),
+        false => oracle.settle_now(),
+    }
     done.map_err(|wrong| format!("{op:?}: {wrong}"))
 }
 
@@ -312,6 +324,7 @@ impl Call<'_> {
             return ensure(self.other && job.claimable, || format!("not moved: {job:?}"));
         }
         oracle.jobs[at].due = due;
+        oracle.jobs[at].own.due_between = None;
         oracle.jobs[at].occurs = oracle.jobs[at].occurs.map(|(number, _)| (number, i64::MAX));
         oracle.moved(at);
         Ok(())

@@ -4,6 +4,7 @@
 
 use proptest::prelude::*;
 
+use crate::groups::{CallbackPlan, GroupPlan};
 use crate::limits::PARTITIONS;
 use crate::new_job::said;
 use crate::ops::{
@@ -107,6 +108,7 @@ fn any_call(plan: impl Strategy<Value = Box<Plan>> + Clone + 'static) -> BoxedSt
     prop_oneof![
         46 => call(plan.clone()),
         6 => new_job(plan.clone()),
+        4 => of_group(plan.clone()),
         3 => (kind(), plan.clone()).prop_map(|(kind, plan)| Op::Call(kind, plan)),
         4 => (0..3_usize, delay(), delay(), kind(), plan.clone())
             .prop_map(|(key, quiet, most, k, p)| Op::Debounce(key, quiet, most, k, p)),
@@ -120,6 +122,49 @@ fn any_call(plan: impl Strategy<Value = Box<Plan>> + Clone + 'static) -> BoxedSt
 
 fn new_job(plan: impl Strategy<Value = Box<Plan>> + 'static) -> impl Strategy<Value = Op> {
     (said(), kind(), time(), plan).prop_map(|(said, k, t, p)| Op::New(said, k, t, p))
+}
+
+/// Few groups are cancelled or stay open, so that callbacks come.
+fn of_group(plan: impl Strategy<Value = Box<Plan>> + Clone + 'static) -> BoxedStrategy<Op> {
+    let after = || delay().prop_map(Time::After);
+    let its_plan = || plan.clone().prop_map(|plan| *plan);
+    let chosen = prop::option::weighted(0.2, 0..2_usize);
+    let within = prop::option::weighted(0.3, 0..9_usize);
+    let callback = (0..3_usize, after(), its_plan(), chosen, within)
+        .prop_map(|(kind, time, plan, id, within)| CallbackPlan { kind, time, plan, id, within });
+    let callback = prop::option::weighted(0.8, callback);
+    let members = prop::collection::vec((kind(), after(), its_plan()), 0..4);
+    let marks = (prop::bool::weighted(0.4), prop::bool::weighted(0.3));
+    let id = prop::option::weighted(0.3, 0..2_usize);
+    let group =
+        (members, callback, marks, id).prop_map(|(members, callback, (is_open, waits), id)| {
+            Op::Group(Box::new(GroupPlan { members, callback, is_open, waits, id }))
+        });
+    prop_oneof![
+        5 => group,
+        3 => (0..9_usize, said(), kind(), time(), plan.clone())
+            .prop_map(|(of, said, k, t, p)| Op::AddToGroup(of, said.without_id(), k, t, p)),
+        3 => (0..9_usize).prop_map(Op::SealGroup),
+        1 => (0..9_usize).prop_map(Op::CancelGroup),
+    ]
+    .boxed()
+}
+
+/// Returns any step of a history of groups.
+pub(crate) fn group_op() -> BoxedStrategy<Op> {
+    let advance = prop::sample::select(vec![1, 60, 3000, 3_600_000]);
+    prop_oneof![
+        6 => of_group(full_plan()),
+        2 => call(full_plan()),
+        4 => advance.prop_map(Op::Advance),
+        1 => Just(Op::Advance(4 * DAY)),
+        1 => pick().prop_map(Op::Cancel),
+        2 => pick().prop_map(Op::Retry),
+        1 => pick().prop_map(Op::Delete),
+        1 => bulk(),
+        1 => set().prop_map(Op::SetWall),
+    ]
+    .boxed()
 }
 
 fn in_transaction(plan: impl Strategy<Value = Box<Plan>> + 'static) -> BoxedStrategy<Op> {

@@ -1,6 +1,6 @@
 //! The follow-ups of a handler: they are there if and only if the end of their run is (P30).
 
-use tickwheel_jobs::{InsertErrorKind, JobId, Run};
+use tickwheel_jobs::{GroupId, InsertErrorKind, JobId, Run};
 
 use crate::calls::{Call, key_name, ok};
 use crate::insert::{Way, insert};
@@ -58,8 +58,8 @@ impl RunSets {
 }
 
 impl Oracle {
-    /// The run of these follow-ups has ended well.
-    pub(crate) fn follow(&mut self, follow_ups: Vec<FollowUp>) {
+    /// The run of these follow-ups has ended well. They are members of its group.
+    pub(crate) fn follow(&mut self, follow_ups: Vec<FollowUp>, group: Option<GroupId>) {
         for FollowUp { id, kind, mut due, key, plan, order } in follow_ups {
             if let Some((key, verb)) = &key {
                 let pending = self.pending_of(key).map(|at| self.jobs[at].due);
@@ -74,6 +74,7 @@ impl Oracle {
             }
             let at = self.insert(Some(id), kind, due, key.map(|(key, _)| key), false, plan);
             self.jobs[at].order = order;
+            self.joins(at, group);
         }
     }
 }

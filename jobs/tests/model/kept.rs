@@ -43,6 +43,8 @@ impl Kept {
             || own.retry.is_some()
             || own.tenant.is_some()
             || own.burst.is_some()
+            || own.group.is_some()
+            || own.is_callback
             || self.job.partition().is_some();
         let least = exact + texts;
         let most = least + 300 * errors.len() + if has_more { 200 } else { 0 };
@@ -67,6 +69,7 @@ impl Kept {
             && (info.attempt == attempt || job.runs_unsure || job.doubtful)
             && info.key == job.key
             && info.partition == job.partition()
+            && info.group == job.own.group
             && job.has_errors(info)
             && job.has_headers(info)
             && its_end.is_some_and(|at| (ended.0..=ended.1).contains(&at))

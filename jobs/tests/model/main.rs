@@ -37,6 +37,9 @@
 //! | 27 | a debounced job is due after its last call, and not later than its burst allows |
 //! | 28 | each job of a batch starts, ends and is interrupted as any other |
 //! | 29 | a run that ends in a transaction has completed if the transaction is committed, with any result of its handler; otherwise it ends as its handler says |
+//! | 30 | the callback of a group is there if and only if the group is sealed and every member has ended, and comes once; the counts of a group are those of its members (P31) |
+//! | 31 | a group that is sealed, was cancelled, has ended or is unknown takes no member, and says why; a callback whose id is taken is refused, and no job takes the id of one that is to come (P31) |
+//! | 32 | a group is forgotten once it has ended, its retention is over, and no dead job names it; its id is free then (P31) |
 //!
 //! After each step `check()` passes, and every list, count and job is what the oracle has.
 //! `TICKWHEEL_JOBS_CASES` says how many histories there are for each store.
@@ -60,6 +63,7 @@
 //! | `follow_ups.rs` | the follow-ups of handlers |
 //! | `bulk.rs` | the verbs for every job of a list, done to both |
 //! | `new_job.rs` | jobs with all that can be said of one; transactions of the caller's |
+//! | `groups.rs` | groups, their members and their callbacks |
 //! | `schedules.rs` | schedules, and transactions of the caller's, done to both |
 //! | `crossing.rs`, `answers.rs` | calls that cross the end of the jobs, and what becomes of them |
 //! | `hooks.rs` | functions of the program that the jobs call |
@@ -85,6 +89,7 @@ mod end_in;
 mod follow_ups;
 mod foreign;
 mod found;
+mod groups;
 mod history;
 mod hooks;
 mod insert;
@@ -348,17 +353,25 @@ fn run(setup: Setup, history: &[Op]) -> Outcome {
     Ok(())
 }
 
-/// P6, P14, P30, P34, P43, P48, P62: The store in memory answers every call of a random history as the oracle does.
+/// P6, P14, P30, P31, P34, P43, P48, P62: The store in memory answers every call of a random history as the oracle
+/// does.
 #[test]
 fn store_in_memory_agrees_with_the_oracle() {
-    agrees(Kind::Memory, 25);
+    agrees(Kind::Memory, 25, draw::op);
+}
+
+/// P31: The groups of the store in memory agree with the oracle. The other stores are compared with it: see
+/// `store/differential`.
+#[test]
+fn groups_in_memory_agree_with_the_oracle() {
+    agrees(Kind::Memory, 40, draw::group_op);
 }
 
 /// P6, P10, P14, P22, P30, P36, P43, P48, P49, P62, P68, P69, P77: The store on a file agrees with the oracle as well,
 /// also after crashes.
 #[test]
 fn store_on_a_file_agrees_with_the_oracle() {
-    agrees(Kind::File, 6);
+    agrees(Kind::File, 6, draw::op);
 }
 
 /// P48, P62, P106, Redis P14, Redis P30: The store on Redis agrees with the oracle. A crash is a copy of the queue,
@@ -367,7 +380,7 @@ fn store_on_a_file_agrees_with_the_oracle() {
 #[test]
 fn the_store_on_redis_agrees_with_the_oracle() {
     let Some(server) = installed::server(&[]) else { return };
-    agrees(Kind::Server(server.port), 8);
+    agrees(Kind::Server(server.port), 8, draw::op);
 }
 
 /// P106: The store in a cluster agrees with the oracle. A copy has another slot, and mostly another node.
@@ -379,7 +392,7 @@ fn store_in_a_cluster_agrees_with_the_oracle() {
     }
     let cluster = cluster_servers::Cluster::start(3, Duration::from_secs(10));
     let ports = [0, 1, 2].map(|node| cluster.nodes[node].port);
-    agrees(Kind::Cluster(ports), 4);
+    agrees(Kind::Cluster(ports), 4, draw::op);
 }
 
 /// The store behind sentinels agrees with the oracle. Every process, and the one after each crash, asks the
@@ -391,14 +404,14 @@ fn store_behind_sentinels_agrees_with_the_oracle() {
         return;
     }
     let set = sentinel_servers::SentinelSet::start();
-    agrees(Kind::Sentinels { sentinels: set.ports(), master: set.master.port }, 4);
+    agrees(Kind::Sentinels { sentinels: set.ports(), master: set.master.port }, 4, draw::op);
 }
 
 /// Compares a store with the oracle in `cases` histories. It does so on a thread of its own, because proptest needs a
 /// deep stack to draw a history: a plan has calls, and a call has plans.
-fn agrees(store: Kind, cases: u32) {
+fn agrees(store: Kind, cases: u32, step: fn() -> BoxedStrategy<Op>) {
     let compare = move || {
-        let history = prop::collection::vec(draw::op(), STEPS / 2..STEPS);
+        let history = prop::collection::vec(step(), STEPS / 2..STEPS);
         let one =
             |(setup, history): (Setup, Vec<Op>)| run(setup, &history).map_err(TestCaseError::fail);
         if let Err(wrong) = TestRunner::new(config(cases)).run(&(setup(store), history), one) {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use tickwheel_jobs::rusqlite::Connection;
 use tickwheel_jobs::rusqlite::Transaction;
 use tickwheel_jobs::tickwheel::When;
-use tickwheel_jobs::{Client, InsertErrorKind, Inserted, Job, JobId, NewJob, Retry, Until};
+use tickwheel_jobs::{Client, InsertErrorKind, Job, JobId, NewJob, Retry, Until};
 
 use crate::calls::{Call, key_name, ok};
 use crate::insert::Refused;
@@ -42,6 +42,11 @@ pub(crate) fn said() -> impl Strategy<Value = Said> {
 }
 
 impl Said {
+    /// Returns the same with an id that is made.
+    pub(crate) fn without_id(self) -> Said {
+        Said { id: None, ..self }
+    }
+
     fn id(&self) -> Option<JobId> {
         self.id.map(|n| JobId::named(&format!("chosen {n}")))
     }
@@ -54,7 +59,7 @@ impl Said {
         Own { held: self.held, retry: self.retry, tenant: self.tenant(), ..Own::default() }
     }
 
-    fn new_job<J: Job>(&self, job: J, when: When) -> NewJob<J> {
+    pub(crate) fn new_job<J: Job>(&self, job: J, when: When) -> NewJob<J> {
         let mut new = NewJob::new(job).at(when);
         if let Some(id) = self.id() {
             new = new.id(id);
@@ -89,7 +94,7 @@ fn insert(
     transaction: Option<&Transaction<'_>>,
     kind: usize,
     (said, when, plan): (&Said, When, Plan),
-) -> Result<Inserted, Refused> {
+) -> Result<(JobId, bool), Refused> {
     macro_rules! insert {
         ($n:literal) => {{
             let new = said.new_job(Task::<$n>(plan), when);
@@ -97,6 +102,7 @@ fn insert(
                 None => client.insert_job(new),
                 Some(transaction) => client.insert_job_in(transaction, new),
             };
+            let inserted = inserted.map(|inserted| (inserted.id, inserted.is_new));
             inserted.map_err(|error| (error.kind().clone(), error.into_inner().into_job().0.tag))
         }};
     }
@@ -119,41 +125,43 @@ impl Call<'_> {
         Plan { tag: self.shared.lock().oracle.number(), ..plan.clone() }
     }
 
-    fn new_job_inserted(
+    /// A job was inserted, or not: its id, and whether it is new.
+    pub(crate) fn new_job_inserted(
         &self,
         said: &Said,
         kind: usize,
         time: Time,
         plan: Plan,
-        got: Result<Inserted, Refused>,
+        got: Result<(JobId, bool), Refused>,
     ) -> Outcome {
         let Some(mut due) = time.due(self.wall) else {
             let wrong = matches!(&got, Err((InsertErrorKind::Invalid(error), tag)) if is_a_time(error) && *tag == plan.tag);
             return ensure(wrong, || format!("a time that no job has: {got:?}"));
         };
         let got = got.map_err(|refused| format!("refused: {refused:?}"))?;
+        let (its_id, is_new) = got;
         if let Some(id) = said.id() {
             let known = self.shared.lock().oracle.known(id);
-            if known == Known::Yes || known == Known::Perhaps && (got.id, got.is_new) == (id, false)
-            {
-                return ensure((got.id, got.is_new) == (id, false), || format!("known: {got:?}"));
+            if known == Known::Yes || known == Known::Perhaps && got == (id, false) {
+                return ensure(got == (id, false), || format!("known: {got:?}"));
             }
-            ensure(!got.is_new || got.id == id, || format!("{got:?}, not {id}"))?;
+            ensure(!is_new || its_id == id, || format!("{got:?}, not {id}"))?;
         }
         if let Some((key, verb)) = said.key {
             let key = key_name(key);
-            match self.key_is_free(&key, verb, &mut due, !got.is_new)? {
+            match self.key_is_free(&key, verb, &mut due, !is_new)? {
                 Some(holder) => {
-                    let left = (got.id, got.is_new) == (holder, false);
-                    return ensure(left, || format!("{got:?}: {holder} has the key"));
+                    return ensure(got == (holder, false), || {
+                        format!("{got:?}: {holder} has the key")
+                    });
                 }
                 None => self.shared.lock().oracle.take_key(&key),
             }
         }
-        ensure(got.is_new, || format!("not inserted: {got:?}"))?;
+        ensure(is_new, || format!("not inserted: {got:?}"))?;
         let key = said.key.map(|(key, _)| key_name(key));
         let oracle = &mut self.shared.lock().oracle;
-        let at = oracle.insert(Some(got.id), kind, due, key, said.id.is_some(), plan);
+        let at = oracle.insert(Some(its_id), kind, due, key, said.id.is_some(), plan);
         oracle.jobs[at].own = said.own();
         Ok(())
     }

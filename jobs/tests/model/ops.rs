@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use tickwheel_jobs::tickwheel::When;
 use tickwheel_jobs::{InvalidInput, Job, Keep, Retry};
 
+use crate::groups::GroupPlan;
 use crate::new_job::Said;
 
 /// The kinds, by their index: `STEADY` and `QUICK` are always handled, `LATE` only after some
@@ -321,6 +322,11 @@ pub(crate) enum Op {
     /// In a transaction of the caller's, which is committed or not.
     Outbox(usize, Time, bool, Box<Plan>),
     New(Said, usize, Time, Box<Plan>),
+    Group(Box<GroupPlan>),
+    /// Adds a member to one of the groups.
+    AddToGroup(usize, Said, usize, Time, Box<Plan>),
+    SealGroup(usize),
+    CancelGroup(usize),
     /// In a transaction of the caller's, which is committed or not.
     InTransaction(Box<Op>, bool),
     /// By another process.

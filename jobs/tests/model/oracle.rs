@@ -12,6 +12,7 @@
 
 use tickwheel_jobs::{JobId, JobState};
 
+use crate::groups::Grouped;
 use crate::history::Happened;
 use crate::kept::Kept;
 use crate::ops::{Bounds, Ending, Plan, QUICK, WAITS};
@@ -37,6 +38,7 @@ pub(crate) struct Oracle {
     /// What has happened to the jobs of each kind.
     pub(crate) happened: [Happened; 4],
     pub(crate) schedules: Vec<Repeated>,
+    pub(crate) groups: Vec<Grouped>,
     /// Name and time of occurrences, and the ids they had.
     pub(crate) made: Vec<(String, i64, JobId)>,
     pub(crate) handled: [bool; 4],
@@ -86,6 +88,7 @@ impl Oracle {
             ends: Vec::new(),
             happened: Default::default(),
             schedules: Vec::new(),
+            groups: Vec::new(),
             made: Vec::new(),
             handled: [true; 4],
             head_starts: [0; 4],
@@ -128,6 +131,7 @@ impl Oracle {
             remembered.perhaps |= remembered.since.0 < oldest;
         }
         self.keeps_until(now);
+        self.groups_may_be_forgotten(oldest);
     }
 
     pub(crate) fn number(&mut self) -> u64 {
@@ -164,6 +168,9 @@ impl Oracle {
     }
 
     pub(crate) fn known(&self, id: JobId) -> Known {
+        if self.is_coming(id) {
+            return Known::Yes;
+        }
         if let Some(at) = self.find(id) {
             return if self.jobs[at].perhaps { Known::Perhaps } else { Known::Yes };
         }
@@ -256,6 +263,7 @@ impl Oracle {
     fn completed(&mut self, at: usize, result: Option<Vec<u8>>) {
         let (job, now) = (self.jobs.remove(at), self.now());
         self.happened[job.kind].completed += 1;
+        self.member_completed(&job);
         self.ends.extend(job.id.map(|id| (id, JobState::Completed)));
         self.leaves(job, JobState::Completed, (now, now), result);
     }
@@ -467,6 +475,7 @@ impl Oracle {
             remembered.perhaps |= remembered.since.0 < now - self.retention;
         }
         self.keeps_until(now);
+        self.groups_may_be_forgotten(now - self.retention);
         let gone = now - self.retention - 601_000;
         if !self.set_back {
             self.remembered.retain(|remembered| remembered.since.1 >= gone);

@@ -1,6 +1,6 @@
 //! What the oracle knows of a job, of a schedule, and of an id that is remembered.
 
-use tickwheel_jobs::{AttemptError, JobId, JobInfo, JobState};
+use tickwheel_jobs::{AttemptError, GroupId, JobId, JobInfo, JobState};
 
 use crate::ops::{Plan, Policy, micros};
 
@@ -17,6 +17,12 @@ pub(crate) struct Own {
     pub(crate) wanted: bool,
     /// When the first job of its burst came, if it is debounced.
     pub(crate) burst: Option<i64>,
+    /// The group of which it is a member.
+    pub(crate) group: Option<GroupId>,
+    /// It is the callback of a group, which was inserted at the end of the group.
+    pub(crate) is_callback: bool,
+    /// It has not been seen, and is due between these times.
+    pub(crate) due_between: Option<(i64, i64)>,
 }
 
 #[derive(Clone, Debug)]

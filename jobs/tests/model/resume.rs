@@ -89,6 +89,7 @@ impl Oracle {
             && info.interruptions == job.interruptions
             && info.key == job.key
             && info.partition == job.partition()
+            && info.group == job.own.group
             && job.has_errors(info)
             && job.has_headers(info)
             // A run has them, or a job that has completed.

@@ -16,6 +16,7 @@ use crate::hooks::{CallsInDrop, told};
 use crate::ops::{BATCH, BROKEN, Ending, LATE, Name, Op, Plan, Stop, Task, micros, retry, system};
 use crate::oracle::{Oracle, Outcome, ensure};
 use crate::place::{Place, Setup};
+use crate::record::Record;
 use crate::run_sets::RunSets;
 
 /// What the handlers of one process share with the test.
@@ -143,6 +144,7 @@ pub(crate) fn decoding(payload: &[u8]) {
         None => Err(format!("nobody inserted what was decoded: {plan:?}")),
         Some(at) => state.oracle.start(at).map(|()| state.oracle.ended(at, None, None)),
     };
+    state.oracle.settle_now();
     drop(state);
     shared.note(outcome);
 }
@@ -201,11 +203,13 @@ pub(crate) fn end(shared: &Arc<Shared>, run: &Run, ending: Ending, set: RunSets)
         shared.note(Err(format!("the oracle lost {}", run.id())));
         return None;
     };
-    let asked = state.oracle.jobs[at].asked;
+    let Record { asked, ref own, .. } = state.oracle.jobs[at];
+    let group = own.group;
     state.oracle.ended(at, Some(ending), set.result);
     if ending == Ending::Done {
-        state.oracle.follow(set.follow_ups);
+        state.oracle.follow(set.follow_ups, group);
     }
+    state.oracle.settle_now();
     state.late.push(run.clone());
     let forgotten = (state.late.len() > 3).then(|| state.late.remove(0));
     drop(state);
@@ -235,6 +239,7 @@ pub(crate) fn begin(shared: &Shared, kind: usize, plan: &Plan, run: &Run) -> Out
     let mut state = shared.lock();
     state.batch_ends = false;
     let oracle = &mut state.oracle;
+    oracle.is_seen(run.id(), micros(run.due()) / 1000)?;
     let at = oracle.recognize(run.id(), run.kind(), &crate::oracle::encoded(plan))?;
     oracle.start(at)?;
     oracle.identify(at, run.attempt(), run.fence().get())?;

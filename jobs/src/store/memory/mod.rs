@@ -62,7 +62,7 @@ pub(crate) struct Memory {
     interruptions: u64,
     groups: BTreeMap<GroupId, GroupRecord>,
     /// How long dead jobs and ids are kept.
-    keep_dead: Duration,
+    pub(in crate::store) keep_dead: Duration,
     /// The figures that this batch adds to the history.
     noted: Noted<Arc<str>>,
     /// The rows of the history: see `store/history.rs`.

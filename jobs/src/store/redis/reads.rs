@@ -469,7 +469,8 @@ pub(super) fn info(fields: &[Value]) -> Result<Option<JobInfo>, StoreError> {
     };
     let ended = record.end.as_ref().map(|end| end.at.to_system());
     let (id, due) = (id_of(bytes(id)?)?, Millis::clamped(score(due)?));
-    let shown = Shown::read(record.extra.as_deref());
+    let mut shown = Shown::read(record.extra.as_deref());
+    shown.group = shown.group.filter(|_| record.is_member);
     Ok(Some(JobInfo {
         failures: record.failures,
         attempt: state.attempts(record.attempts),

@@ -1,4 +1,4 @@
-//! A server for the model of the claims, with a queue for each history.
+//! A server, with a queue for each history.
 
 use std::io::{BufRead, BufReader, ErrorKind};
 use std::net::{Ipv4Addr, TcpListener};
@@ -18,7 +18,6 @@ pub(super) struct Process {
 }
 
 /// A queue of the server.
-#[derive(Clone)]
 pub(super) struct Queue {
     port: u16,
     name: String,
@@ -51,7 +50,7 @@ impl Process {
     }
 
     pub(super) fn queue(&self, number: u32) -> Queue {
-        Queue { port: self.port, name: format!("lanes_{number}") }
+        Queue { port: self.port, name: format!("history_{number}") }
     }
 }
 

@@ -1,4 +1,4 @@
-//! The stores that the model of the claims tests.
+//! The stores that are compared with the store in memory: a file, and a queue of a server.
 
 use std::time::Duration;
 
@@ -6,14 +6,11 @@ use super::AHEAD;
 #[cfg(feature = "redis")]
 use super::server;
 use crate::store::Store;
-use crate::store::memory::Memory;
 #[cfg(feature = "sqlite-unbundled")]
 use crate::store::sqlite::{Sqlite, open::Location};
 
-/// Which store is tested.
-#[derive(Clone)]
+/// Which store is compared.
 pub(super) enum Place {
-    Memory,
     #[cfg(feature = "sqlite-unbundled")]
     File(Location),
     #[cfg(feature = "redis")]
@@ -22,11 +19,14 @@ pub(super) enum Place {
 
 impl Place {
     /// Opens the store. It keeps dead jobs for this long.
+    #[cfg_attr(
+        not(any(feature = "sqlite-unbundled", feature = "redis")),
+        allow(unused_variables, reason = "no store is compared with memory")
+    )]
     pub(super) fn open(&self, keep_dead: Duration) -> Box<dyn Store> {
-        match self {
-            Place::Memory => Box::new(Memory::new(keep_dead, false)),
+        match *self {
             #[cfg(feature = "sqlite-unbundled")]
-            Place::File(location) => {
+            Place::File(ref location) => {
                 let mut location = location.clone();
                 location.history = false;
                 location.keep_dead = keep_dead;
@@ -34,15 +34,14 @@ impl Place {
                 Box::new(Sqlite::new(location, conn, true, None))
             }
             #[cfg(feature = "redis")]
-            Place::Server(queue) => queue.open(keep_dead),
+            Place::Server(ref queue) => queue.open(keep_dead),
         }
     }
 
     /// Says whether several processes share the store: it reads the limits by itself, claims nothing ahead, and a claim
     /// outlasts its process by its lease.
     pub(super) fn is_shared(&self) -> bool {
-        match self {
-            Place::Memory => false,
+        match *self {
             #[cfg(feature = "sqlite-unbundled")]
             Place::File(_) => false,
             #[cfg(feature = "redis")]

@@ -1,19 +1,20 @@
-//! The oracle of the claims: lists of jobs and of claims, and filters.
+//! The oracle of the claims: a list of jobs, and filters.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::rates::Starts;
-use super::{Checked, KINDS};
+use super::{Checked, KINDS, PARTITIONS, ensure};
 use crate::store::{BatchOutcome, Claimed};
 use crate::values::id::JobId;
+use crate::values::info::{JobInfo, JobState};
 use crate::values::limit::Limit;
 use crate::values::stored_limits::{LimitScope, Limits};
 use crate::values::time::Millis;
 
 /// A job that has not ended.
 #[derive(Clone, Debug)]
-struct Job {
+pub(super) struct Job {
     id: JobId,
     kind: &'static str,
     partition: Option<&'static str>,
@@ -22,11 +23,29 @@ struct Job {
     is_claimed: bool,
 }
 
+impl Job {
+    /// Returns a job that has not ended, as the model has it.
+    pub(super) fn of(info: &JobInfo) -> Job {
+        let name = |of: &[&'static str], name: &str| {
+            of.iter().copied().find(|its| *its == name).expect("the test has given the name")
+        };
+        Job {
+            id: info.id,
+            kind: name(&KINDS, &info.kind),
+            partition: info.partition.as_deref().map(|of| name(&PARTITIONS, of)),
+            due: Millis::present(info.due),
+            interruptions: info.interruptions,
+            is_claimed: info.state == JobState::Running,
+        }
+    }
+}
+
 /// A kind and a partition.
 type Lane = (&'static str, &'static str);
 
 pub(super) struct Oracle {
-    jobs: Vec<Job>,
+    /// Those that have not ended, before each claim.
+    pub(super) jobs: Vec<Job>,
     limits: Limits,
     /// For each kind: its partitions that may run, with their weights, and the turns since they are the same.
     turns: BTreeMap<&'static str, (BTreeMap<&'static str, u32>, Vec<&'static str>)>,
@@ -43,10 +62,10 @@ pub(super) struct Oracle {
 }
 
 impl Oracle {
-    pub(super) fn new(limits: Limits, ahead: Duration) -> Oracle {
+    pub(super) fn new(ahead: Duration) -> Oracle {
         Oracle {
             jobs: Vec::new(),
-            limits,
+            limits: Limits::default(),
             turns: BTreeMap::new(),
             paused: Vec::new(),
             starts: Starts::default(),
@@ -54,29 +73,6 @@ impl Oracle {
             now: Millis::ZERO,
             ahead,
         }
-    }
-
-    pub(super) fn inserted(
-        &mut self,
-        id: JobId,
-        kind: &'static str,
-        partition: Option<&'static str>,
-        due: Millis,
-    ) {
-        let (interruptions, is_claimed) = (0, false);
-        self.jobs.push(Job { id, kind, partition, due, interruptions, is_claimed });
-    }
-
-    /// A job is pending again, with another due time if one is given.
-    pub(super) fn waits(&mut self, id: JobId, due: Option<Millis>) {
-        let job = self.jobs.iter_mut().find(|job| job.id == id).expect("the job is there");
-        job.is_claimed = false;
-        job.due = due.unwrap_or(job.due);
-    }
-
-    pub(super) fn interrupted(&mut self, id: JobId, interruptions: u32) {
-        let job = self.jobs.iter_mut().find(|job| job.id == id).expect("the job is there");
-        job.interruptions = interruptions;
     }
 
     /// The clock was set back: a lane may have no due job any more.
@@ -88,10 +84,6 @@ impl Oracle {
     /// Another process runs the jobs: it does not know whose turn it was.
     pub(super) fn restarted(&mut self) {
         self.turns.clear();
-    }
-
-    pub(super) fn ends(&mut self, id: JobId) {
-        self.jobs.retain(|job| job.id != id);
     }
 
     pub(super) fn limited(&mut self, limits: Limits) {
@@ -109,16 +101,6 @@ impl Oracle {
     pub(super) fn paused(&mut self, lane: Lane, pauses: bool) {
         self.paused.retain(|paused| *paused != lane);
         self.paused.extend(pauses.then_some(lane));
-    }
-
-    /// Returns one of the pending jobs.
-    pub(super) fn pending(&self, pick: usize) -> Option<JobId> {
-        let pending: Vec<&Job> = self.jobs.iter().filter(|job| !job.is_claimed).collect();
-        (!pending.is_empty()).then(|| pending[pick % pending.len()].id)
-    }
-
-    pub(super) fn claimed(&self) -> Vec<JobId> {
-        self.jobs.iter().filter(|job| job.is_claimed).map(|job| job.id).collect()
     }
 
     fn running(&self, counts: impl Fn(&Job) -> bool) -> usize {
@@ -320,8 +302,4 @@ impl Oracle {
             format!("the next step is at {step:?}, too late for {next:?} at {time:?}")
         })
     }
-}
-
-fn ensure(holds: bool, wrong: impl FnOnce() -> String) -> Checked {
-    if holds { Ok(()) } else { Err(wrong()) }
 }
