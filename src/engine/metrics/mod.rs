@@ -407,6 +407,7 @@ mod tests {
             let upper = upper(bucket);
             assert!(value <= upper && upper - value <= value / 8, "{value} {upper}");
             assert!(bucket < BUCKETS);
+            assert_eq!(super::bucket(upper), bucket);
             if upper < u64::MAX {
                 assert_eq!(super::bucket(upper + 1), bucket + 1);
             }
@@ -452,6 +453,65 @@ mod tests {
             histogram.record(Duration::MAX);
             assert_eq!(histogram.lateness().sum, Duration::from_nanos(u64::MAX));
         }
+    }
+
+    /// `since` of the whole snapshot subtracts each counter, and leaves each gauge as it is.
+    #[test]
+    fn since_subtracts_counters_and_leaves_gauges() {
+        let lateness = |ms: u32| {
+            let histogram = Histogram::new();
+            (0..ms).for_each(|_| histogram.record(MS));
+            histogram.lateness()
+        };
+        // Each field has a number of its own, `factor` times.
+        let stats = |factor: u64| Stats {
+            pending: factor as usize,
+            in_flight: 2 * factor as usize,
+            busy_threads: 3 * factor as usize,
+            inserted: 4 * factor,
+            refused: 5 * factor,
+            cancelled: 6 * factor,
+            resets: 7 * factor,
+            fired: 8 * factor,
+            completed: 9 * factor,
+            discarded: 10 * factor,
+            panicked: 11 * factor,
+            #[cfg(feature = "async")]
+            sleeping: 12 * factor as usize,
+            #[cfg(feature = "async")]
+            woken: 13 * factor,
+            events_pending: 14 * factor as usize,
+            events_delivered: 15 * factor,
+            events_given_up: 16 * factor,
+            wakeups: 17 * factor,
+            ticks_behind: Span::new(18 * factor),
+            handover: lateness(19 * factor as u32),
+            start: lateness(20 * factor as u32),
+        };
+        let (earlier, later) = (stats(1), stats(3));
+        let expected = Stats {
+            pending: later.pending,
+            in_flight: later.in_flight,
+            busy_threads: later.busy_threads,
+            #[cfg(feature = "async")]
+            sleeping: later.sleeping,
+            events_pending: later.events_pending,
+            ticks_behind: later.ticks_behind,
+            ..stats(2)
+        };
+        let since = later.since(&earlier);
+        assert_eq!((since.inserted, since.handover.count, since.start.count), (8, 38, 40));
+        assert_eq!(since, expected);
+    }
+
+    /// The debug output of a lateness and of a histogram names its figures.
+    #[test]
+    fn debug_output_has_the_figures() {
+        let histogram = Histogram::new();
+        histogram.record(MS);
+        let lateness = format!("{:?}", histogram.lateness());
+        assert!(lateness.contains("count: 1, sum: 1ms") && lateness.contains("max: 1ms"));
+        assert_eq!(format!("{histogram:?}"), format!("Histogram({lateness})"));
     }
 
     /// `since` has the jobs that were recorded between two snapshots, and no others.
