@@ -503,39 +503,41 @@ fn groups_are_sealed_and_cancelled() {
 /// Kinds, the queue and schedules are paused, resumed, run and ended.
 #[test]
 fn actions_on_kinds_and_schedules() {
-    let (jobs, _driver) = manual();
-    let dashboard = full(jobs.client());
-    let ok = |path: &str, fields: &Value| {
-        assert_eq!(post(&dashboard, path, fields).status, 200, "{path}");
-    };
-    let (kind, schedule) = (json!({"kind": "mail"}), json!({"schedule": "nightly"}));
-    ok("/api/v1/kinds/pause", &kind);
-    assert!(jobs.kind_named("mail").is_paused().unwrap() && !jobs.queue().is_paused().unwrap());
-    ok("/api/v1/kinds/resume", &kind);
-    assert!(!jobs.kind_named("mail").is_paused().unwrap());
-    ok("/api/v1/queue/pause", &json!({}));
-    assert!(jobs.queue().is_paused().unwrap());
-    ok("/api/v1/queue/resume", &json!({}));
-    jobs.schedule("nightly", HOUR, mail("s")).unwrap();
-    ok("/api/v1/schedules/run", &schedule);
-    assert_eq!(jobs.count().unwrap().pending, 1);
-    let row = &get(&dashboard, "/api/v1/schedules").ok()["rows"][0];
-    assert_eq!(
-        (&row["in_words"], row["next"].as_array().unwrap().len()),
-        (&"every hour".into(), 5)
-    );
-    ok("/api/v1/schedules/pause", &schedule);
-    assert!(jobs.schedules().list().unwrap()[0].is_paused);
-    let row = &get(&dashboard, "/api/v1/schedules").ok()["rows"][0];
-    assert_eq!(row["is_paused"], true);
-    ok("/api/v1/schedules/resume", &schedule);
-    assert!(!jobs.schedules().list().unwrap()[0].is_paused);
-    ok("/api/v1/schedules/unschedule", &schedule);
-    assert!(jobs.schedules().list().unwrap().is_empty());
-    for verb in ["run", "pause", "resume", "unschedule"] {
-        let path = format!("/api/v1/schedules/{verb}");
-        assert_eq!(post(&dashboard, &path, &schedule).status, 404, "{verb}");
-    }
+    on_stores(|jobs, _driver| {
+        let dashboard = full(jobs.client());
+        let ok = |path: &str, fields: &Value| {
+            assert_eq!(post(&dashboard, path, fields).status, 200, "{path}");
+        };
+        let (kind, schedule) = (json!({"kind": "mail"}), json!({"schedule": "nightly"}));
+        ok("/api/v1/kinds/pause", &kind);
+        assert!(jobs.kind_named("mail").is_paused().unwrap() && !jobs.queue().is_paused().unwrap());
+        ok("/api/v1/kinds/resume", &kind);
+        assert!(!jobs.kind_named("mail").is_paused().unwrap());
+        ok("/api/v1/queue/pause", &json!({}));
+        assert!(jobs.queue().is_paused().unwrap());
+        ok("/api/v1/queue/resume", &json!({}));
+        assert!(!jobs.queue().is_paused().unwrap());
+        jobs.schedule("nightly", HOUR, mail("s")).unwrap();
+        ok("/api/v1/schedules/run", &schedule);
+        assert_eq!(jobs.count().unwrap().pending, 1);
+        let row = &get(&dashboard, "/api/v1/schedules").ok()["rows"][0];
+        assert_eq!(
+            (&row["in_words"], row["next"].as_array().unwrap().len()),
+            (&"every hour".into(), 5)
+        );
+        ok("/api/v1/schedules/pause", &schedule);
+        assert!(jobs.schedules().list().unwrap()[0].is_paused);
+        let row = &get(&dashboard, "/api/v1/schedules").ok()["rows"][0];
+        assert_eq!(row["is_paused"], true);
+        ok("/api/v1/schedules/resume", &schedule);
+        assert!(!jobs.schedules().list().unwrap()[0].is_paused);
+        ok("/api/v1/schedules/unschedule", &schedule);
+        assert!(jobs.schedules().list().unwrap().is_empty());
+        for verb in ["run", "pause", "resume", "unschedule"] {
+            let path = format!("/api/v1/schedules/{verb}");
+            assert_eq!(post(&dashboard, &path, &schedule).status, 404, "{verb}");
+        }
+    });
 }
 
 /// An action as an audit sees it: its name, scope, number of changed jobs and problem.

@@ -7,7 +7,9 @@ use serde_json::json;
 use tickwheel_jobs::{Client, Jobs, NewJob};
 use tickwheel_jobs_web::Dashboard;
 
-use crate::ask::{Charge, encoded, full, get, mail, manual, post, request, run_due, send};
+use crate::ask::{
+    Charge, encoded, full, get, mail, manual, on_stores, post, request, run_due, send,
+};
 use crate::names::names;
 
 const PAGES: [&str; 10] = [
@@ -157,41 +159,43 @@ fn paths_that_lead_nowhere_are_redirected_or_not_found() {
 /// name is, and nothing else.
 #[test]
 fn names_reach_their_own_thing() {
-    let (jobs, _driver) = manual();
-    let dashboard = full(jobs.client());
-    let names = names();
-    for name in &names {
-        jobs.schedule(name, Duration::from_secs(3600), mail("s")).unwrap();
-    }
-    let act = |path: &str, field: &str, name: &str| {
-        let answer = post(&dashboard, &format!("/admin/api/v1/{path}"), &json!({ field: name }));
-        assert_eq!(answer.status, 200, "{path} of {name:?}: {}", answer.text());
-    };
-    let paused = || -> Vec<&String> {
-        assert!(!jobs.queue().is_paused().unwrap(), "the queue is paused");
-        names.iter().filter(|name| jobs.kind_named(name).is_paused().unwrap()).collect()
-    };
-    let schedules = |is_paused| -> Vec<String> {
-        let found = jobs.schedules().list().unwrap().into_iter();
-        found.filter(|found| found.is_paused == is_paused).map(|found| found.name).collect()
-    };
-    for name in &names {
-        act("kinds/pause", "kind", name);
-        assert_eq!(paused(), [name]);
-        let listed = get(&dashboard, &format!("/api/v1/jobs?key={}", encoded(name))).ok();
-        assert_eq!(listed["filter"]["key"], *name);
-        act("kinds/resume", "kind", name);
-        assert_eq!(paused(), [""; 0]);
-        act("schedules/pause", "schedule", name);
-        assert_eq!(schedules(true), std::slice::from_ref(name));
-        act("schedules/resume", "schedule", name);
-        let pending = jobs.count().unwrap().pending;
-        act("schedules/run", "schedule", name);
-        assert_eq!(jobs.count().unwrap().pending, pending + 1);
-        act("schedules/unschedule", "schedule", name);
-        assert!(!schedules(false).contains(name), "{name:?}");
-    }
-    assert!(jobs.schedules().list().unwrap().is_empty());
+    on_stores(|jobs, _driver| {
+        let dashboard = full(jobs.client());
+        let names = names();
+        for name in &names {
+            jobs.schedule(name, Duration::from_secs(3600), mail("s")).unwrap();
+        }
+        let act = |path: &str, field: &str, name: &str| {
+            let answer =
+                post(&dashboard, &format!("/admin/api/v1/{path}"), &json!({ field: name }));
+            assert_eq!(answer.status, 200, "{path} of {name:?}: {}", answer.text());
+        };
+        let paused = || -> Vec<&String> {
+            assert!(!jobs.queue().is_paused().unwrap(), "the queue is paused");
+            names.iter().filter(|name| jobs.kind_named(name).is_paused().unwrap()).collect()
+        };
+        let schedules = |is_paused| -> Vec<String> {
+            let found = jobs.schedules().list().unwrap().into_iter();
+            found.filter(|found| found.is_paused == is_paused).map(|found| found.name).collect()
+        };
+        for name in &names {
+            act("kinds/pause", "kind", name);
+            assert_eq!(paused(), [name]);
+            let listed = get(&dashboard, &format!("/api/v1/jobs?key={}", encoded(name))).ok();
+            assert_eq!(listed["filter"]["key"], *name);
+            act("kinds/resume", "kind", name);
+            assert_eq!(paused(), [""; 0]);
+            act("schedules/pause", "schedule", name);
+            assert_eq!(schedules(true), std::slice::from_ref(name));
+            act("schedules/resume", "schedule", name);
+            let pending = jobs.count().unwrap().pending;
+            act("schedules/run", "schedule", name);
+            assert_eq!(jobs.count().unwrap().pending, pending + 1);
+            act("schedules/unschedule", "schedule", name);
+            assert!(!schedules(false).contains(name), "{name:?}");
+        }
+        assert!(jobs.schedules().list().unwrap().is_empty());
+    });
 }
 
 /// P91: An action without the name that it needs is refused, and never taken for one of the queue. A path with more

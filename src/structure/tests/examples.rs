@@ -82,8 +82,7 @@ fn timers_come_in_deadline_order() {
         deadlines.sort_unstable();
         assert!(wheel.next_turn().unwrap() <= Tick::new(deadlines[0]));
         assert_eq!(advance(&mut wheel, deadlines[0] - 1), []);
-        let later = start.saturating_add(1_100_000).min(u64::MAX - 1);
-        assert_eq!(advance(&mut wheel, later), deadlines);
+        assert_eq!(advance(&mut wheel, deadlines[deadlines.len() - 1]), deadlines, "none is late");
     }
 }
 

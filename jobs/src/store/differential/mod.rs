@@ -38,6 +38,8 @@ mod server;
 mod place;
 mod world;
 
+#[cfg(feature = "redis")]
+use std::sync::Arc;
 use std::time::Duration;
 
 use proptest::prelude::*;
@@ -45,6 +47,12 @@ use proptest::test_runner::{Config, RngSeed, TestRunner};
 
 #[cfg(feature = "sqlite-unbundled")]
 use super::sqlite::open::Location;
+#[cfg(feature = "redis")]
+use super::{ClaimRequest, End, Finish, NewJob, Op};
+#[cfg(feature = "redis")]
+use crate::values::id::JobId;
+#[cfg(feature = "redis")]
+use crate::values::time::Millis;
 use place::Place;
 use steps::{Step, steps};
 use world::World;
@@ -85,6 +93,7 @@ fn agrees(place: Option<Place>, steps: &[Step]) -> Result<usize, TestCaseError> 
             .step(step)
             .map_err(|wrong| TestCaseError::fail(format!("step {n}, {step:?}: {wrong}")))?;
     }
+    world.agree_on_all().map_err(|wrong| TestCaseError::fail(format!("at the end: {wrong}")))?;
     Ok(world.callbacks.len())
 }
 
@@ -147,4 +156,45 @@ fn in_memory_and_on_a_server(steps: &[Step]) {
     for place in [None, Some(Place::Server(server.queue(1)))] {
         agrees(place, steps).unwrap();
     }
+}
+
+/// A batch of which a full server took only a part has the same answers when it is sent again, also if there is memory by
+/// then: each of its calls has the place that it had.
+#[cfg(feature = "redis")]
+#[test]
+fn part_of_a_batch_has_its_answers_again() {
+    let Some(server) = server::Process::start() else { return };
+    let mut store = Place::Server(server.queue(1)).open(HOUR);
+    let now = Millis::clamped(BEGINNING);
+    let job = |number, kind: &str| NewJob {
+        id: JobId::from_u128(number),
+        kind: Arc::from(kind),
+        due: now,
+        key: None,
+        callers_id: false,
+        extra: None,
+        payload: b"{}".to_vec(),
+    };
+    store.start_runner(&[Arc::from("mail")], now).unwrap();
+    let inserts = vec![job(1, "mail"), job(2, "mail"), job(3, "mail")];
+    let mut claim = ClaimRequest::new(now, 2, 2, Vec::new());
+    claim.now = now;
+    let claimed = store.apply(&world::batch(1, &[Op::InsertMany(inserts)], None, now)).unwrap();
+    assert_eq!(claimed.claimed.len(), 0);
+    let claimed = store.apply(&world::batch(2, &[], Some(claim), now)).unwrap().claimed;
+    let end = |at: usize| Finish::of(claimed[at].id, claimed[at].fence, End::Completed);
+    let ops = [
+        Op::Finish(Finish { then: Some(Arc::new(vec![job(4, "new")])), ..end(0) }),
+        Op::Finish(end(1)),
+        Op::Cancel(JobId::from_u128(3)),
+    ];
+    let mut answers = |number| {
+        let answers = store.apply(&world::batch(number, &ops, None, now)).unwrap().answers;
+        answers.iter().map(|answer| format!("{answer:?}")).collect::<Vec<_>>()
+    };
+    server.set("maxmemory", "1");
+    let first = answers(3);
+    assert!(first[0].contains("Refused") && first[2].contains("Cancelled"), "{first:?}");
+    server.set("maxmemory", "0");
+    assert_eq!(answers(3), first);
 }

@@ -49,6 +49,13 @@ impl Process {
         Some(Process { child, port })
     }
 
+    /// Sets a setting of the server.
+    pub(super) fn set(&self, name: &str, value: &str) {
+        let client = redis::Client::open(("127.0.0.1", self.port)).unwrap();
+        let mut conn = client.get_connection().unwrap();
+        redis::cmd("CONFIG").arg("SET").arg(name).arg(value).exec(&mut conn).unwrap();
+    }
+
     pub(super) fn queue(&self, number: u32) -> Queue {
         Queue { port: self.port, name: format!("history_{number}") }
     }

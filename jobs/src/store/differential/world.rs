@@ -480,6 +480,12 @@ impl World {
         asked
     }
 
+    /// As [`World::agree`], and asks for every job.
+    pub(super) fn agree_on_all(&mut self) -> Checked {
+        self.compared.clear();
+        self.agree()
+    }
+
     /// Asks both stores what may have changed, and checks them.
     fn agree(&mut self) -> Checked {
         let jobs = self.job_questions();
@@ -500,7 +506,12 @@ impl World {
     }
 }
 
-fn batch(number: u64, ops: &[Op], claim: Option<ClaimRequest>, now: Millis) -> Batch<'_> {
+pub(super) fn batch(
+    number: u64,
+    ops: &[Op],
+    claim: Option<ClaimRequest>,
+    now: Millis,
+) -> Batch<'_> {
     Batch { number, ops, claim, synced: false, awaited: true, until: None, now }
 }
 

@@ -88,6 +88,9 @@ pub(crate) struct Redis {
     is_noted: bool,
     /// This process has added the queue to the list of queues.
     is_listed: bool,
+    /// The number of the last batch of which a full server took only a part. Sent again, the batch has the same part:
+    /// otherwise its calls would have other places.
+    held_back: Option<u64>,
 }
 
 impl Redis {
@@ -125,6 +128,7 @@ impl Redis {
             pid: std::process::id(),
             is_noted: false,
             is_listed: false,
+            held_back: None,
         }
     }
 
@@ -168,9 +172,11 @@ impl Redis {
         let mut needed = kinds_of(&|_| true);
         let mut known = self.make_known(&needed);
         // A full server takes no new kind of a follow-up. Everything else in the batch must not wait for that.
-        let is_full = matches!(&known, Err(fault) if fault.error == StoreError::Full);
+        let is_full = self.held_back == Some(batch.number)
+            || matches!(&known, Err(fault) if fault.error == StoreError::Full);
         let is_held_back = |op: &Op| is_full && operations::has_follow_ups(op);
         if batch.ops.iter().any(is_held_back) {
+            self.held_back = Some(batch.number);
             needed = kinds_of(&|op| !is_held_back(op));
             known = self.make_known(&needed);
         }

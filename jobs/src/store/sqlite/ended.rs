@@ -123,6 +123,8 @@ impl State {
         self.count(kind.n, -KindCounts::of_job(u32::from(failed_before)));
         let until = now.plus(self.keep_dead);
         let ending = Ending::Dead;
+        let callers_id = job.callers_id || self.unknown.contains(&job.id);
+        let job = JobRow { callers_id, ..job };
         let row = EndedRow { job, kind: kind.n, ending, at: now, took, result: None };
         self.put_ended(tables, &row, until)?;
         tables.execute(

@@ -458,7 +458,8 @@ impl Location {
     /// their definitions. A file without jobs of partitions has no index of them.
     fn compare_schema(&self, tables: Tables<'_>) -> Result<(), OpenError> {
         let found = tables.all(
-            "SELECT name, sql FROM sqlite_schema WHERE type IN ('table', 'index') AND sql IS NOT NULL",
+            "SELECT name, sql FROM sqlite_schema WHERE type IN ('table', 'index') \
+             AND sql IS NOT NULL AND substr(name, 1, length('{p}')) = '{p}'",
             [],
             |row| Ok((row.get(0)?, row.get(1)?)),
         );

@@ -8,7 +8,7 @@
 //!   reads the positions of the whole hour. It keeps them for the next pages, so that an hour of many
 //!   jobs is not read again for each page.
 //! - A page reads the payloads of its own jobs only, and at most about
-//!   [`BYTES_PER_PAGE`].
+//!   [`BYTES_PER_PAGE`](crate::store::BYTES_PER_PAGE).
 //! - A kept position may be out of date: a page leaves out a job that is no longer at its position.
 
 use std::collections::VecDeque;
@@ -387,21 +387,27 @@ impl State {
         for kind in self.kinds.iter().filter(wanted) {
             for ending in Ending::ALL.into_iter().filter(|ending| request.set.has(*ending)) {
                 self.latest_ended(tables, request, (kind, ending), &mut found)?;
+                found.sort_unstable_by_key(|key| core::cmp::Reverse(*key));
+                found.truncate(request.limit);
             }
         }
-        found.sort_unstable_by_key(|key| core::cmp::Reverse(*key));
         let is_full = found.len() >= request.limit;
-        found.truncate(request.limit);
         let next = found.last().copied().filter(|_| is_full);
         let found = found.into_iter().map(|key| (key, ()));
         Page::read(found, next, |(_, id), ()| {
-            let is_due = |row: &EndedRow| (request.from..=request.to).contains(&row.job.due);
-            tables.ended(id)?.filter(is_due).map(|row| self.ended_info(row)).transpose()
+            // The row of a job that is left out is not read: it may have 64 MiB.
+            let row = tables.one(
+                "SELECT {ended} FROM {p}ended WHERE id = ?1 AND due BETWEEN ?2 AND ?3",
+                params![id_bytes(id), request.from.get(), request.to.get()],
+                EndedRow::read,
+            )?;
+            row.map(|row| self.ended_info(row)).transpose()
         })
     }
 
-    /// Adds the latest jobs of a kind that ended so, as many as a page may have, and a few more. No index has the
-    /// jobs of all kinds or endings: it would cost more than the merge of their lists.
+    /// Adds the latest jobs of a kind that ended so, as many as a page may have, and a few more. If a page is found
+    /// already, it adds those that ended later than the last of it. No index has the jobs of all kinds or endings: it
+    /// would cost more than the merge of their lists.
     fn latest_ended(
         &self,
         tables: Tables<'_>,
@@ -418,10 +424,14 @@ impl State {
         if has_none {
             return Ok(());
         }
+        let last = request.limit.checked_sub(1).and_then(|last| found.get(last)).copied();
         let end = found.len() + request.limit;
         let latest = request.after.map_or(i64::MAX, |(at, _)| at.get());
         tables
             .lists_by_time(LATEST_LISTS, params![kind.n, ending as i64, latest], |lists| {
+                if last.is_some_and(|last| lists[0].at < last.0) {
+                    return Ok(true);
+                }
                 let of = |list: KeptList| {
                     let jobs = list.jobs.into_iter();
                     jobs.map(move |job| (list.at, job.id))

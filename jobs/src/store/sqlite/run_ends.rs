@@ -172,7 +172,10 @@ impl State {
         id: JobId,
         now: Millis,
     ) -> Result<Answer, StoreError> {
-        self.end_claim(id, true);
+        if let Some((place, _)) = self.end_claim(id, true) {
+            // That transaction may have kept the job for a caller.
+            self.waited_for.remove(&place.kind);
+        }
         self.progress.take(tables, id)?;
         self.cancel_requested.take(tables, id)?;
         if self.unknown.contains(&id) && !tables.has_ended(id)? {

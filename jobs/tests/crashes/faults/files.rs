@@ -117,7 +117,9 @@ fn tables_of_the_application_are_not_checked() {
              PRAGMA ignore_check_constraints = 1;
              CREATE TABLE price (cents INTEGER CHECK (cents > 0)); INSERT INTO price VALUES (-1);
              PRAGMA writable_schema = 1;
-             UPDATE sqlite_schema SET sql = replace(sql, 'NOCASE', 'de_DE');",
+             UPDATE sqlite_schema SET sql = replace(sql, 'NOCASE', 'de_DE');
+             -- A comment that is no UTF-8.
+             UPDATE sqlite_schema SET sql = CAST(CAST(sql AS BLOB) || x'2d2de9' AS TEXT) WHERE name = 'price';",
         )
         .expect("the tables of an application");
     drop(other);

@@ -92,12 +92,14 @@ do
       end
       local ids, gone, bytes_gone = kept_lists.ids(list), 0, 0
       local goes_whole = number <= most and (many - number >= last or kept_bytes - list_bytes > bytes)
-      local records = not goes_whole and get_all(jobs, { unpack(ids, 1, math.min(number, most)) })
+      -- Beyond the bound of bytes, any number may go; otherwise no more than are too many.
+      local looked_at = math.min(number, most, kept_bytes > bytes and most or many - last)
+      local records = not goes_whole and get_all(jobs, { unpack(ids, 1, looked_at) })
       if goes_whole then
         gone, bytes_gone = number, list_bytes
         many, most, kept_bytes = many - number, most - number, kept_bytes - list_bytes
       end
-      while records and gone < number and is_over() do
+      while records and gone < #records and is_over() do
         gone = gone + 1
         local its_bytes = bytes_in(records[gone] or '')
         many, most, kept_bytes, bytes_gone = many - 1, most - 1, kept_bytes - its_bytes, bytes_gone + its_bytes
@@ -113,7 +115,7 @@ do
       local lists = redis.call('ZRANGEBYLEX', over, first, final, 'LIMIT', 0, at_once)
       if #lists == 0 then
         -- They were removed by hand.
-        many = 0
+        many, kept_bytes = 0, 0
         break
       end
       for _, list in ipairs(lists) do

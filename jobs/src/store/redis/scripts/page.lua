@@ -74,7 +74,7 @@ local function add_ended(ending, its_kinds, after)
     end
     local its = { lists = {}, next = 1, first = first, final = final, left = how == AS_COMPLETED and math.huge or limit }
     read_on(its)
-    each[#each + 1] = its
+    each[#each + 1] = its.list and its
   end
   for _, kind in ipairs(its_kinds) do
     begin(ending, kind)

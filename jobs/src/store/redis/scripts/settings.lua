@@ -184,6 +184,11 @@ local function drop_list(list)
   end
   local record = tonumber(how) == AS_DEAD and redis.call('HGET', jobs, ids[1])
   local job = record and read(record)
+  if job and job.ending ~= AS_DEAD then
+    -- A user wrote the text.
+    values.set_aside('ZREM', ended, list)
+    return 0
+  end
   if job then
     take_ended(ids[1], job)
     grouped.dead_is_gone(job)
