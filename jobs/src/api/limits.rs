@@ -49,8 +49,8 @@ both! {
     ///
     /// # Errors
     ///
-    /// [`StoreError::Invalid`] if the limit is not valid, [`StoreError::TooManyScopes`] if 10,000 scopes have one, are held, or are paused
-    /// partitions. Another error if the store could not be changed.
+    /// [`StoreError::Invalid`] if the limit is not valid, [`StoreError::TooManyScopes`] if 10,000 scopes have one, are
+    /// held, or are paused partitions. Another error if the store could not be changed.
     #[doc(alias("concurrency", "global_concurrency"))]
     pub fn limit(&self, limit: Limit) -> Result<(), StoreError> = |it, caller| {
         it.client().put_limit(caller, LimitScope::Queue, limit).await

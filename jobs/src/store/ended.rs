@@ -2,9 +2,9 @@
 //!
 //! Ground rules:
 //!
-//! - A store keeps one entry for each id that it remembers: all of a job that is dead or that is kept, or the id
-//!   alone if its caller chose it. Each entry has one date, after which a purge removes it. A server has both entries for
-//!   a job with a chosen id.
+//! - A store keeps one entry for each id that it remembers: all of a job that is dead or that is kept, or the id alone
+//!   if its caller chose it. Each entry has one date, after which a purge removes it. A server has both entries for a
+//!   job with a chosen id.
 //! - A dead job and an id are kept for `Builder::keep_dead`. A job that completed is kept if its kind asks for it, up
 //!   to a number, an age and a size, or for [`WANTED_KEPT`] if a caller waits for it.
 //! - A kind that has more than it keeps loses its oldest jobs. One that completes removes [`TRIMMED`] at most, so that

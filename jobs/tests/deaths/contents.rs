@@ -91,7 +91,8 @@ pub(crate) fn look(open: impl Fn() -> Result<Client>) -> Result<Look> {
     Ok(Look { violation, same: first == second, jobs: second.seen() })
 }
 
-/// Lets jobs purge what has ended, and returns what is left: `jobs` before the purge, and the rows that are not to stay.
+/// Lets jobs purge what has ended, and returns what is left: `jobs` before the purge, and the rows that are not to
+/// stay.
 pub(crate) fn purged(
     jobs: Vec<Seen>,
     builder: Builder,

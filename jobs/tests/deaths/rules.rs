@@ -20,15 +20,15 @@
 //! | R17 set aside | only records that were written by hand are set aside and reported, and in the end all of them are |
 //! | R18 senseless | a job that its handler cannot decode never runs, and is dead |
 //!
-//! R14 is a test of these rules. For children that share a server some rules differ: `is_shared` says which log is of that
-//! kind, and `shared.rs` has the reasons for which a run is cut off there.
+//! R14 is a test of these rules. For children that share a server some rules differ: `is_shared` says which log is of
+//! that kind, and `shared.rs` has the reasons for which a run is cut off there.
 //!
 //! What a kill leaves open (a call without an answer) may have happened or not; the rules hold either way. A refused
 //! call has left nothing behind: `may_be_removed` and the deadlines of R2 leave it out. A job that was inserted without
 //! waiting before an end is stored, or an event names it as lost: `was_said`.
 //!
-//! A job waits while every thread of its process works on longer ones: several handlers of three seconds in a row are no
-//! fault of the jobs. So a run is late, for R9, by the time in which a thread was free.
+//! A job waits while every thread of its process works on longer ones: several handlers of three seconds in a row are
+//! no fault of the jobs. So a run is late, for R9, by the time in which a thread was free.
 
 use std::collections::{BTreeMap, BTreeSet};
 

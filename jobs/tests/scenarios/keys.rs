@@ -171,8 +171,8 @@ fn pending_job_is_replaced_although_it_holds_its_key() {
     });
 }
 
-/// P14, Redis P14: A dead job has no key. Its retry gives the key back to it, or is refused if another job has the key: the
-/// error then names the key and that job. This holds for each way to have a key.
+/// P14, Redis P14: A dead job has no key. Its retry gives the key back to it, or is refused if another job has the key:
+/// the error then names the key and that job. This holds for each way to have a key.
 #[test]
 fn retry_of_a_dead_job_is_refused_if_its_key_is_taken() {
     for until in [Until::Started, Until::Ended] {

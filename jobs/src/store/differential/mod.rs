@@ -158,8 +158,8 @@ fn in_memory_and_on_a_server(steps: &[Step]) {
     }
 }
 
-/// A batch of which a full server took only a part has the same answers when it is sent again, also if there is memory by
-/// then: each of its calls has the place that it had.
+/// A batch of which a full server took only a part has the same answers when it is sent again, also if there is memory
+/// by then: each of its calls has the place that it had.
 #[cfg(feature = "redis")]
 #[test]
 fn part_of_a_batch_has_its_answers_again() {

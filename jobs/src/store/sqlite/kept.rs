@@ -4,8 +4,8 @@
 //! Ground rules:
 //!
 //! - A kept job is a row of `ended`, which is found by its id. The order in which the jobs of a kind ended lies in
-//!   `ended_list`: a list has up to [`MOST_JOBS`] jobs that one commit has ended. So a commit that ends many jobs writes
-//!   one row for each, and few lists: no index has an entry for each job.
+//!   `ended_list`: a list has up to [`MOST_JOBS`] jobs that one commit has ended. So a commit that ends many jobs
+//!   writes one row for each, and few lists: no index has an entry for each job.
 //! - The jobs of a list have one kind, one ending, one time of their end, and one date until when they are kept.
 //! - Each job is in one list (F14). A list has for each job the bytes that count and whether its id is remembered. So a
 //!   completed job that goes is deleted and not read.
@@ -13,8 +13,8 @@
 //! - `run_ends.rs` and `ended.rs` write the rows of kept jobs, and note each job for a list. The lists are written and
 //!   the oldest jobs are deleted once for all ends of a transaction, before another operation of it could read them.
 //! - All ends of a kind in a transaction have the same bound, because a program reads the bound only after a commit.
-//! - The completed jobs on whose end a caller waits do not count. They are few, and known to the process that ends runs: it reads
-//!   them once from the lists of the last minute.
+//! - The completed jobs on whose end a caller waits do not count. They are few, and known to the process that ends
+//!   runs: it reads them once from the lists of the last minute.
 
 use std::collections::VecDeque;
 use std::collections::hash_map::Entry;
@@ -160,8 +160,8 @@ impl Tables<'_> {
         Ok(())
     }
 
-    /// Asks `look` about the completed jobs of a kind, the oldest first. Deletes the jobs that go, and takes them off their
-    /// lists. Returns them by the lists.
+    /// Asks `look` about the completed jobs of a kind, the oldest first. Deletes the jobs that go, and takes them off
+    /// their lists. Returns them by the lists.
     pub(super) fn drop_oldest(
         &self,
         kind: i64,
@@ -379,8 +379,8 @@ impl WaitedFor {
 }
 
 impl State {
-    /// Counts a kept job whose row was written. It is listed by the next call of [`trim`](State::trim). `keep`: what the
-    /// kind keeps, or `None` if this job is kept for another reason.
+    /// Counts a kept job whose row was written. It is listed by the next call of [`trim`](State::trim). `keep`: what
+    /// the kind keeps, or `None` if this job is kept for another reason.
     pub(super) fn note_kept(
         &mut self,
         (kind, ending): (i64, Ending),

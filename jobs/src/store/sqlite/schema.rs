@@ -33,11 +33,11 @@
 //! delay is the same, no job is ever moved. There is no index of ids (see `values/id.rs`).
 //!
 //! `job`, `later`, `lane` and `ended` have the same columns of a job, in the same order (`{columns}` and `{row}` in
-//! `sql.rs`). So a statement can copy a row, and one reader reads it. The hour of `later` stands
-//! before them: if it stood last, `PRAGMA integrity_check` of SQLite 3.40 would report values that are NULL, and are not.
+//! `sql.rs`). So a statement can copy a row, and one reader reads it. The hour of `later` stands before them: if it
+//! stood last, `PRAGMA integrity_check` of SQLite 3.40 would report values that are NULL, and are not.
 //!
-//! The index of the jobs with a partition is made with the first of them. Without it an insert into `job` takes 3 % less
-//! time, and a delete 6 % (SQLite 3.40, jobs of 20 bytes in memory, 2026-11-29).
+//! The index of the jobs with a partition is made with the first of them: a queue without partitions would pay for it
+//! with each insert and each delete.
 //!
 //! The column `extra` holds the settings that few jobs have (`values/job.rs`). It is NULL for all others.
 
