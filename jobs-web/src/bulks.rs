@@ -1,6 +1,7 @@
 //! Changes of many jobs, in commits of at most 256, with progress, between the requests of a dashboard.
 
 use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -17,6 +18,9 @@ use tickwheel_jobs::{Bulk, JobId};
 const MOST_UNDER_WAY: usize = 8;
 /// How many bulks are remembered.
 const MOST_REMEMBERED: usize = 64;
+
+/// The problem of a bulk whose step or audit has panicked.
+const PANICKED: &str = "the program has failed on it";
 
 /// A bulk that begins.
 pub(crate) struct Start {
@@ -150,16 +154,11 @@ impl Bulks {
         }
     }
 
-    /// Ends the bulk whose step has panicked. If the panic came from the audit of its end, that is not called again.
+    /// Ends the bulk whose step has panicked, unless the panic came from the audit of its end.
     pub(crate) fn fail(&mut self) {
-        let (id, problem) = (self.current, "the program has failed on it".to_owned());
-        let Some(bulk) = self.all.iter_mut().find(|bulk| bulk.progress.id == id) else { return };
-        if bulk.is_under_way() {
+        let (id, problem) = (self.current, PANICKED.to_owned());
+        if self.under_way().any(|under_way| under_way == id) {
             self.finish(id, "failed", Some(problem));
-        } else {
-            bulk.progress.state = "failed";
-            bulk.progress.problem = Some(problem);
-            self.publish();
         }
     }
 
@@ -202,8 +201,18 @@ impl Bulks {
             problem,
             request: Arc::clone(&bulk.start.request),
         };
+        // A reader sees the end of the bulk once the audit has it, and never `done` before `failed`.
+        let audited = catch_unwind(AssertUnwindSafe(|| self.audit(&action)));
+        if audited.is_err()
+            && let Some(bulk) = self.all.iter_mut().find(|bulk| bulk.progress.id == id)
+        {
+            bulk.progress.state = "failed";
+            bulk.progress.problem = Some(PANICKED.to_owned());
+        }
         self.publish();
-        self.audit(&action);
+        if let Err(panic) = audited {
+            resume_unwind(panic);
+        }
     }
 
     /// Calls the program's audit.

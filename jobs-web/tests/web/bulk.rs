@@ -562,7 +562,11 @@ fn audited(dashboard: Dashboard) -> (Dashboard, Log) {
 fn audit_that_panics_ends_no_thread() {
     let (jobs, _driver) = manual();
     let id = jobs.insert(HOUR, mail("one")).unwrap();
-    let dashboard = full(jobs.client()).audit(|_| panic!("an audit that fails"));
+    let dashboard = full(jobs.client()).audit(|_| {
+        // The end of a bulk must not be seen meanwhile.
+        std::thread::park_timeout(Duration::from_millis(100));
+        panic!("an audit that fails");
+    });
     let moved = post(&dashboard, &format!("/api/v1/jobs/{id}/reschedule"), &json!({"when": "2h"}));
     assert_eq!(moved.status, 500);
     let ended = bulk(&dashboard, json!({"action": "cancel", "state": "pending", "all": "yes"}));

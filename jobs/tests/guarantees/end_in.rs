@@ -1,5 +1,6 @@
 //! The promises about the end of a run, also of a member of a group, in a transaction of its handler.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, mpsc};
@@ -298,11 +299,24 @@ fn job_that_ends_in_a_transaction_is_kept() {
         .unwrap()
         .handle(move |job: Close, run| {
             run.set_result(&job.order)?;
-            end_in(&own, job.order, run, true)
+            if job.order < 5 { Ok(()) } else { end_in(&own, job.order, run, true) }
         })
         .start()
         .unwrap();
+    jobs.kind::<Close>().keep_completed(Keep::last(2)).unwrap();
+    let kept = || {
+        let results = jobs.ended().map(|job| job.result.unwrap());
+        results.map(|result| result[0] - b'0').collect::<BTreeSet<u8>>()
+    };
+    let run = |order| {
+        jobs.insert(Duration::ZERO, close(order)).unwrap();
+        wait_until("the job has ended", || kept().contains(&(order as u8)));
+    };
+    (0..3).for_each(run);
     assert_eq!(jobs.call::<Close, u64>(close(5), LONG).unwrap(), 5);
+    run(3);
+    assert_eq!(kept(), [2, 3, 5].into(), "a job on whose end a caller waits takes no place");
+    jobs.check().unwrap();
     jobs.shutdown().unwrap();
 }
 
