@@ -74,7 +74,7 @@ impl End {
     }
 }
 
-/// What the runs of a job have left.
+/// The counts and the errors of the runs of a job.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Tries {
     pub(crate) failures: u32,

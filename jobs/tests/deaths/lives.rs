@@ -23,7 +23,7 @@ pub(crate) const LONGEST_LIFE: Duration = Duration::from_secs(90);
 /// How many children empty a place, at most: a job that ends its process does so five times.
 const DRAINING_LIVES: usize = 200;
 
-/// What the parent knows of its children.
+/// The children of a test, one after the other, and the log of their reports.
 pub(crate) struct Lives {
     /// The test that a child runs.
     test: &'static str,

@@ -14,7 +14,7 @@ use super::process::Process;
 /// Longer than anything takes on a loaded machine.
 pub(crate) const LONG: Duration = Duration::from_secs(240);
 
-/// Runs until it is told to stop.
+/// A job whose run ends when the jobs ask it to stop.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Long(pub(crate) u32);
 
@@ -22,7 +22,7 @@ impl Job for Long {
     const KIND: &'static str = "long";
 }
 
-/// Ends its process after so many milliseconds.
+/// A job whose run ends its process. The number is the delay in milliseconds.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Killer(pub(crate) u64);
 

@@ -28,7 +28,7 @@ pub(crate) struct Event {
     pub(crate) record: Record,
 }
 
-/// What happened.
+/// A report of a child or of the parent: a line of the log.
 ///
 /// | record | what it says |
 /// | --- | --- |

@@ -477,7 +477,7 @@ fn told_without_a_cause(history: &History<'_>, job: &JobHistory, found: &mut Fou
 
 /// R17.
 fn set_aside(history: &History<'_>, found: &mut Found) {
-    // What a claim says that fails, for want of a right.
+    // The report of a claim that failed because the user lacks a right.
     let due = |what: &&str| !history.denials.is_empty() && *what == "the jobs that are due";
     let told = history.unreadable.iter().filter(|what| !history.foreign.contains(*what));
     for what in told.filter(|what| !due(what)) {

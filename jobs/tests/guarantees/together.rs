@@ -7,7 +7,7 @@ use tickwheel_jobs::{Durability, Fail, JobId, Jobs};
 
 use super::support::*;
 
-/// On so many threads, each caller inserts so many jobs, and cancels every third. Every job that is not cancelled runs
+/// Several callers insert jobs, each on a thread of its own. Each caller cancels every third job. Every other job runs
 /// once.
 pub(super) fn callers_lose_nothing(
     threads: u64,

@@ -23,7 +23,7 @@ use crate::oracle::{Known, Oracle, Outcome, ensure};
 use crate::record::Record;
 use crate::world::World;
 
-/// What is said of a group at its insert.
+/// The options of a group at its insert.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct GroupPlan {
     pub(crate) members: Vec<(usize, Time, Plan)>,

@@ -20,8 +20,8 @@ fn slow_node(server: &Server, threads: usize, log: &Log) -> Jobs {
     open(server).threads(threads).handle(slow).start().unwrap()
 }
 
-/// Three nodes, one of them late, share so many jobs of 300 ms that are due at once. Each runs at least so many. A node
-/// lists the runs that it has started as running. Another process lists no job as running.
+/// Three nodes share `jobs` jobs of 300 ms that are due at once. One node starts late. Each node runs at least `least`
+/// jobs. A node lists the runs that it has started as running. Another process lists no job as running.
 fn nodes_share(threads: usize, jobs: u64, late: Duration, least: u64) {
     let server = Server::start();
     let log = Log::default();

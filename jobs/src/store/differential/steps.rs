@@ -76,7 +76,8 @@ pub(super) enum Step {
     Pause(usize, usize, bool),
     /// The clock goes on, or is set back, by these milliseconds.
     Advance(i64),
-    /// The process ends, and another one begins. It keeps dead jobs and groups for so many hours.
+    /// The process ends, and another one begins. The number says for how many hours the new process keeps dead jobs and
+    /// groups.
     Restart(u32),
     /// Five processes claim all that is due, and end.
     Crashes,

@@ -32,7 +32,7 @@ use crate::values::time::Millis;
 /// The states of the jobs that have not gone.
 const THERE: [JobState; 3] = [JobState::Pending, JobState::Running, JobState::Dead];
 
-/// After each step one in so many jobs is compared that has not changed.
+/// Of the jobs that a step has not changed, one in this many is compared after it.
 const IN_TURN: usize = 8;
 
 pub(super) struct World {
@@ -43,12 +43,12 @@ pub(super) struct World {
     now: Millis,
     /// The settings, as a store keeps them.
     settings: Vec<(String, String)>,
-    /// What the model has claimed, each with the fence of the same claim in the other store.
+    /// The claims of the model. Beside each is the fence of the same claim in the other store.
     claimed: Vec<(Claimed, Fence)>,
     /// The ids of all jobs and groups that were ever made.
     ids: Vec<JobId>,
     groups: Vec<GroupId>,
-    /// What the model last said of each id.
+    /// The last answer of the model about each id.
     compared: Vec<String>,
     batches: u64,
     /// The groups with a callback that have ended.
@@ -436,7 +436,8 @@ impl World {
         self.answer(Op::PutSetting { name, value }).map(drop)
     }
 
-    /// The process ends. The next one keeps dead jobs and groups for so many hours, but in memory there is no next one.
+    /// The process ends, and another one begins, which keeps dead jobs and groups for `hours`. A store in memory ends with
+    /// its process, so the test of memory alone goes on with the same store.
     fn restart(&mut self, hours: u32) {
         if let Some(other) = &mut self.other {
             let keep_dead = hours * HOUR;

@@ -144,7 +144,7 @@ impl Memory {
         chosen
     }
 
-    /// Claims a job that is pending, whatever its turn: in a test this store makes the claims of another one.
+    /// Claims a pending job, out of turn. A test lets this store repeat the claims of another store.
     #[cfg(test)]
     pub(crate) fn claim_one(&mut self, id: JobId, now: Millis) -> Option<Claimed> {
         if self.claims.contains_key(&id) {

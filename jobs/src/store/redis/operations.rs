@@ -35,7 +35,7 @@ const CHANGE_BYTES: usize = 128;
 /// More than the bytes of a new job besides its payload.
 const JOB_BYTES: usize = 400;
 
-/// What an operation takes of a call.
+/// The room that an operation needs in a call.
 struct Needs {
     /// It needs memory.
     grows: bool,

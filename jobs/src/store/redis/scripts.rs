@@ -14,7 +14,7 @@ pub(super) type PartText = (&'static str, &'static str);
 /// A script: the prelude, names that stay nil, and parts in their order.
 struct Source {
     name: &'static str,
-    /// What other parts may lack, and this script has not. A part says in its head which names may be missing.
+    /// The names that this script does not define. A part lists in its head the names that may be missing.
     without: &'static str,
     parts: &'static [PartText],
 }
@@ -292,7 +292,7 @@ mod tests {
         assert!(include_str!("scripts/prelude.lua").contains(&most));
     }
 
-    /// What Lua and the server give to every script.
+    /// The names that Lua and the server define for every script.
     const LUA: &str = "string table math redis struct cjson tonumber tostring type pairs ipairs \
                        unpack next select pcall KEYS ARGV and break do else elseif end false for \
                        function if in local nil not or repeat return then true until while";
@@ -352,7 +352,7 @@ mod tests {
         used.difference(&declared).copied().collect()
     }
 
-    /// Returns the names that a part gives to those behind it, if it says so in its head.
+    /// Returns the names that a part defines outside its functions. Later parts may use those that its head lists.
     fn declared_at_the_top(text: &str) -> BTreeSet<&str> {
         let lines = text.lines().filter_map(|line| line.strip_prefix("local "));
         let names = lines.flat_map(|line| {

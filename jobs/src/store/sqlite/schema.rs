@@ -133,7 +133,7 @@ INSERT INTO {p}meta VALUES
     ('version', 5), ('starts', 0), ('flushes', 0), ('hour', -1), ('file', random());
 ";
 
-/// The index by which a claim finds the jobs that go to the table of lanes.
+/// The index of the jobs with a partition. A claim reads it to move due jobs to the table of lanes.
 pub(super) const PART_INDEX: &str = "
 CREATE INDEX {p}job_part ON {p}job (kind, due, id) WHERE part IS NOT NULL;
 ";

@@ -21,7 +21,7 @@ pub(crate) struct Ran {
     pub(crate) fence: u64,
     /// The end of the record when it started.
     pub(crate) position: usize,
-    /// What the handler inserted, and the end of the record when that was answered.
+    /// The job that the handler inserted, and how long the record was when the insert was answered.
     pub(crate) inserted: Option<(JobId, usize)>,
     /// Its follow-up, which is there if and only if the end of the run is.
     pub(crate) follow_up: Option<JobId>,
@@ -93,7 +93,7 @@ impl Process {
         std::mem::take(&mut self.runs.lock().expect("no handler panics"))
     }
 
-    /// Ends at once: what is on the disk now is on the disk that is returned.
+    /// Ends the process at once. Returns a copy of the disk as it is now.
     pub(crate) fn kill(self) -> Disk {
         let left = self.disk.fork();
         drop(self.jobs);

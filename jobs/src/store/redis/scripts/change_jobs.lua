@@ -291,7 +291,7 @@ end
 operations.complete_member = operations.complete
 
 -- Ends a run that completed, and inserts its follow-ups. They come first, then the operation that ends the run: `complete`
--- or `complete_and_keep` with one item. One result for the end, and one for each follow-up. If the claim is no longer held,
+-- or `complete_and_keep` with one item. The end has one result, and so has each follow-up. If the claim is no longer held,
 -- nothing is inserted. The follow-ups of a member join its group, which is looked at after the operation.
 operations.then_insert = function()
   -- The end frees memory, and a server accepts every write of a script after its first one. So a full server must refuse

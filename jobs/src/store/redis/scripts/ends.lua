@@ -1,4 +1,4 @@
--- What every end of a job and of a claim does: it frees the key, remembers the id, and counts the job no more.
+-- The steps of every end of a job and of a claim: the key is free, the id is remembered, the job is counted no more.
 --
 -- Gives: free_key, count_retrying, remember, is_any_cancel_requested, take_cancel_request, note_runs, note_run,
 --   is_any_progress, drop_progress, forget_all_but_count, forget.

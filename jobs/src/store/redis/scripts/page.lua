@@ -62,7 +62,7 @@ local function add_ended(ending, its_kinds, after)
       its.final = #its.lists == at_once and '(' .. its.lists[at_once]
     end
     its.list = its.lists[its.next]
-    -- What is no list has no jobs, and is passed over at once.
+    -- A text that is no list has no jobs. It comes first, and adds nothing.
     its.ended_at = its.list and (kept_lists.read(its.list) or math.huge)
     its.next = its.next + 1
   end
