@@ -19,7 +19,7 @@ use super::schema::{
 };
 use super::sql::REMEMBER;
 use super::tables::{Tables, with_columns};
-use crate::store::{Ending, Finish, kept_until};
+use crate::store::{Ending, Finish, Unreadable, kept_until};
 use crate::values::error::StoreError;
 use crate::values::id::JobId;
 use crate::values::job::{Extra, group_of};
@@ -209,13 +209,12 @@ impl State {
              (SELECT id FROM {p}remembered WHERE until < ?1 ORDER BY until LIMIT ?2)",
             limit,
         )?;
-        for list in tables.lists_over(rows.saturating_sub(purged), now)? {
-            for job in list.jobs.iter().filter(|_| list.ending == Ending::Dead) {
-                let Some(row) = tables.ended(job.id)? else { continue };
-                tables.drop_death(&row)?;
-                self.dead_is_gone(tables, &row, now)?;
+        for mut list in tables.lists_over(rows.saturating_sub(purged), now)? {
+            let left = self.take_readable(tables, &mut list, now)?;
+            if list.jobs.is_empty() {
+                continue;
             }
-            tables.drop_jobs(&list, &[])?;
+            tables.drop_jobs(&list, &left)?;
             self.kept_are_gone(tables, &list, now)?;
             purged += list.jobs.len();
         }
@@ -231,6 +230,36 @@ impl State {
             tables.execute("DELETE FROM {p}tokens WHERE scope = ?1", [scope])?;
         }
         Ok(purged >= rows || are_groups_left)
+    }
+
+    /// Counts the dead jobs of a list as gone. Takes those out of the list, and returns them, whose rows cannot be read:
+    /// they stay.
+    fn take_readable(
+        &mut self,
+        tables: Tables<'_>,
+        list: &mut KeptList,
+        now: Millis,
+    ) -> Result<Vec<Listed>, StoreError> {
+        let mut left = Vec::new();
+        if list.ending != Ending::Dead {
+            return Ok(left);
+        }
+        for job in core::mem::take(&mut list.jobs) {
+            match tables.ended(job.id) {
+                Ok(row) => {
+                    list.jobs.push(job);
+                    let Some(row) = row else { continue };
+                    tables.drop_death(&row)?;
+                    self.dead_is_gone(tables, &row, now)?;
+                }
+                Err(error @ StoreError::Damaged(_)) => {
+                    left.push(job);
+                    self.unreadable.push(Unreadable { what: format!("job {}", job.id), error });
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(left)
     }
 }
 

@@ -231,3 +231,32 @@ fn job_that_a_transaction_ends_and_keeps_is_remembered_once() {
     assert!(matches!(answers[..], [Answer::EndedBefore]), "{answers:?}");
     store.check().unwrap();
 }
+
+/// P77: A dead job whose row cannot be read stays, is reported, and delays no other purge. It made each purge fail, so
+/// nothing was forgotten any more.
+#[test]
+fn dead_job_that_cannot_be_read_delays_no_purge() {
+    let mut store = opened(&["mail"]);
+    let claimed = claim(&mut store, 3, now());
+    let end = |job: &Claimed| End::Dead { errors: job.errors.clone() };
+    let ends = claimed.iter().map(|job| Op::Finish(Finish::of(job.id, job.fence, end(job))));
+    apply(&mut store, &ends.collect::<Vec<_>>(), None, now());
+    let bad = claimed[1].id;
+    let damage = "UPDATE tickwheel_ended SET failures = 'x' WHERE id = ?1";
+    let conn = store.conn.as_ref().unwrap();
+    assert_eq!(conn.execute(damage, [bad.to_u128().to_be_bytes()]).unwrap(), 1);
+    conn.execute("UPDATE tickwheel_ended_list SET until = 0", []).unwrap();
+    let later = now().plus(Duration::from_secs(1));
+    let (ops, synced, awaited) = ([Op::Purge], false, true);
+    let batch =
+        Batch { number: 0, ops: &ops, claim: None, synced, awaited, until: None, now: later };
+    let outcome = store.apply(&batch).unwrap();
+    assert_eq!(outcome.unreadable.len(), 1);
+    assert!(outcome.unreadable[0].what.contains(&bad.to_string()));
+    let conn = store.conn.as_ref().unwrap();
+    let ids = "SELECT group_concat(hex(id)) FROM tickwheel_ended";
+    let left: String = conn.query_row(ids, [], |row| row.get(0)).unwrap();
+    assert_eq!(left, format!("{:032X}", bad.to_u128()));
+    let counts = apply(&mut store, &[Op::Counts], None, later);
+    assert!(matches!(&counts[..], [Answer::Counts(counts)] if counts.dead == 1));
+}
