@@ -45,6 +45,12 @@ const KEY: u32 = 7;
 const SCHEDULE: u32 = 1;
 const PERIOD: u64 = 100;
 
+/// The words of steps that are no numbers.
+const WORDS: [&str; 21] = [
+    "@later", "@retry", "are", "buffered", "bytes", "changed", "claim", "due", "failed", "half",
+    "job", "jobs", "later", "log", "snoozed", "synced", "that", "the", "to", "written", "wrong",
+];
+
 /// A step: its name, the words behind it, and the answer.
 struct Step<'a> {
     name: &'a str,
@@ -60,7 +66,13 @@ impl<'a> Step<'a> {
         };
         let mut words = step.split_whitespace();
         let name = words.next().expect("a step has a name");
-        Step { name, words: words.collect(), answer }
+        let words: Vec<&str> = words.collect();
+        for word in &words {
+            let mut numbers = word.trim_start_matches(['#', 'x', '@', '+', 'i', 'f']).split('/');
+            let is_number = numbers.all(|number| number.parse::<u64>().is_ok());
+            assert!(is_number || WORDS.contains(word), "no step has the word {word:?}: {text}");
+        }
+        Step { name, words, answer }
     }
 
     /// Returns the number behind this sign.
