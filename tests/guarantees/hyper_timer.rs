@@ -105,3 +105,24 @@ fn reset_replaces_a_sleep_of_another_timer() {
     driver.advance(MS);
     assert!(sleep.wakes() == 1 && sleep.poll().is_ready());
 }
+
+/// C88: After the end of the wheel, only those sleeps end whose time had come before it.
+#[test]
+fn sleep_of_hyper_never_ends_after_its_wheel() {
+    let (wheel, driver, timer) = with_timer();
+    let (mut over, mut waits) = (polled(timer.sleep(MS)), polled(timer.sleep(HOUR)));
+    assert!(over.poll().is_pending() && waits.poll().is_pending());
+    driver.advance(MS);
+    let end = timer.now();
+    drop(wheel);
+    assert!(over.poll().is_ready());
+    driver.advance(2 * HOUR);
+    timer.reset(over.get(), timer.now() + HOUR);
+    let mut late = polled(timer.sleep(Duration::ZERO));
+    driver.advance(2 * HOUR);
+    for sleep in [&mut over, &mut waits, &mut late] {
+        assert!(sleep.poll().is_pending());
+    }
+    timer.reset(waits.get(), end);
+    assert!(waits.poll().is_ready(), "its time had come before the end");
+}

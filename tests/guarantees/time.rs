@@ -14,7 +14,8 @@ fn job_is_never_early() {
         assert!(wheel.reset(handle, when));
         handle
     }
-    // The last column is how much later than its time the tick of a job may be. The wall clock may be set at any moment.
+    // Behind the name: how much later than its time the tick of a job may be, and `any` for a time of the wall clock,
+    // which may be set at any moment.
     let (tick, any) = (MS, HOUR);
     let ways: [(&str, Duration, Way); 8] = [
         ("a delay", tick, |wheel, _, delay, job| wheel.insert(delay, job)),
@@ -51,8 +52,11 @@ fn job_is_never_early() {
                 let remaining = wheel.remaining(handle).unwrap_or_default();
                 assert!(remaining <= delay + late, "{way}: {remaining:?}, and {delay:?}");
             }
+            drop(sender);
             time.until(|| wheel.is_empty());
-            for (waited, by_the_wall, delay) in ran.iter().take(200) {
+            let all: Vec<_> = ran.iter().collect();
+            assert_eq!(all.len(), 200, "{way}");
+            for (waited, by_the_wall, delay) in all {
                 let in_time = if late == any { by_the_wall } else { waited >= delay };
                 assert!(in_time, "{way}: after {waited:?}, not {delay:?}");
             }

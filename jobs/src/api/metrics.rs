@@ -4,7 +4,7 @@
 //! Ground rules:
 //!
 //! - No label has an id, a key, an error or a payload. A label has a kind or the name of a schedule, up to
-//!   200 of each, so that the number of series has a bound.
+//!   [`MOST_KINDS`](crate::values::history::MOST_KINDS) of each, so that the number of series has a bound.
 //! - A counter stays under its name. So the kinds of a process are those that it handles, and not those that its
 //!   store has.
 //! - A scope of limits has samples while it has a limit or is held, up to [`MOST_SCOPES_SHOWN`] scopes: the queue, and

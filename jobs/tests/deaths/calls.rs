@@ -84,8 +84,7 @@ struct Caller<'a> {
 
 /// Makes some calls. Two callers share no job and no key, so each knows the order of its own calls.
 pub(crate) fn some(client: &Client, life: &Instructions, caller: u32) {
-    let mut draw = Rng::with_seed(life.seed ^ u64::from(caller) << 40);
-    draw.u64(..2);
+    let draw = Rng::with_seed(life.seed ^ u64::from(caller) << 40);
     let known = if caller == 0 { life.known.clone() } else { Vec::new() };
     let first_key = caller * KEYS as u32;
     let (deadly, long_ms, is_closed) = (life.deadly, life.long_ms, false);

@@ -102,7 +102,7 @@ pub(crate) fn purged(
     thread::sleep(Duration::from_millis(3));
     let purging = handlers(builder).keep_dead(Duration::ZERO).start()?;
     let begun = Instant::now();
-    while begun.elapsed() < Duration::from_secs(10) && rows()?.iter().any(|(_, rows)| *rows > 0) {
+    while begun.elapsed() < Duration::from_secs(60) && rows()?.iter().any(|(_, rows)| *rows > 0) {
         thread::sleep(Duration::from_millis(5));
     }
     purging.shutdown()?;

@@ -18,7 +18,7 @@ use super::shutdown::Ending;
 
 pub(crate) type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-/// A child that lives longer hangs. Nodes that are not all there within this time never are.
+/// A child that lives longer hangs. Nodes that are not all ready within this time will never be.
 pub(crate) const LONGEST_LIFE: Duration = Duration::from_secs(90);
 /// How many children empty a place, at most: a job that ends its process does so five times.
 const DRAINING_LIVES: usize = 200;
@@ -89,7 +89,7 @@ impl Lives {
         }
     }
 
-    /// Makes the child one that makes calls, `least` or up to `more` more, also on the jobs of the children before it.
+    /// Lets the child make `least` calls, or up to `more` - 1 more, also on jobs of earlier children.
     pub(crate) fn let_call(&mut self, life: &mut Instructions, least: u64, more: u64) {
         let (log, end) = (self.log(), FileEnd::default());
         let history = History::new(&log, &end);

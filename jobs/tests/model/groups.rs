@@ -55,9 +55,9 @@ pub(crate) struct Grouped {
     is_cancelled: bool,
     waits: bool,
     callback: Option<Callback>,
-    /// When it ended, not before and not after, and the fates of its members then.
+    /// The earliest and the latest time of its end, and the fates of its members then.
     ended: Option<((i64, i64), [u64; 4])>,
-    /// Its retention is over by some clock.
+    /// Its retention may be over, so the store may have forgotten it.
     perhaps: bool,
 }
 

@@ -372,7 +372,7 @@ fn full_server_answers_polls_while_partitions_wait() {
     let holder = open(&server).handle(holds).start().unwrap();
     holder.queue().limit(Limit::running(1)).unwrap();
     holder.insert(Duration::ZERO, Mail(1)).unwrap();
-    starts.recv().unwrap();
+    starts.recv_timeout(Duration::from_secs(60)).unwrap();
     let (jobs, driver, ran) = noted(open(&server));
     jobs.insert_batch((0..9).map(|_| (MS, charge("acme")))).unwrap();
     driver.advance(SECOND);

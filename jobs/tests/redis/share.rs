@@ -69,7 +69,7 @@ fn jobs_do_not_wait_behind_a_handler_while_another_node_is_idle() {
     let (handler, starts, release) = holding(|order: &Order| order.0 == 0);
     let busy = open(&server).threads(1).handle(handler).start().unwrap();
     busy.insert(Duration::ZERO, Order(0)).unwrap();
-    starts.recv().unwrap();
+    starts.recv_timeout(Duration::from_secs(60)).unwrap();
     let client = open(&server).client().unwrap();
     client.insert_batch((1..=10).map(|n| (Duration::ZERO, Order(n)))).unwrap();
     // The busy node has had every chance to claim them before this one is there.

@@ -43,10 +43,10 @@ impl Process {
             eprintln!("skipped: `redis-server` is not installed");
             return None;
         }
-        let mut child = child.unwrap();
-        let mut said = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut process = Process { child: child.unwrap(), port };
+        let mut said = BufReader::new(process.child.stdout.take().unwrap()).lines();
         assert!(said.any(|line| line.unwrap().contains("Ready to accept")), "no port is free");
-        Some(Process { child, port })
+        Some(process)
     }
 
     /// Sets a setting of the server.

@@ -108,7 +108,7 @@ impl World {
     }
 
     /// Applies a batch in the store that is compared. A server gets every third one twice, as if its answer had been
-    /// lost. Then it claims the same jobs, and it may ask for a step at once.
+    /// lost. The second time it claims the same jobs. It may ask for a step at once then, which is ignored.
     fn by_other(other: &mut Other, batch: &Batch<'_>) -> BatchOutcome {
         let mut outcome = other.store.apply(batch).unwrap();
         if !other.place.is_shared() || !batch.number.is_multiple_of(3) {
@@ -144,7 +144,7 @@ impl World {
         for ((op, answer), found) in ops.iter().zip(&answers).zip(found) {
             // A file says that the cancel of the job was requested.
             let found = match (op, found) {
-                (Op::Finish(_), Answer::Cancelled(_)) => Answer::Done,
+                (Op::Finish(_), Answer::Cancelled(_)) if !other.place.is_shared() => Answer::Done,
                 (_, found) => found,
             };
             let (answer, found) = (comparable(answer.clone()), comparable(found));
@@ -368,6 +368,10 @@ impl World {
             (request.crashed_once, request.poison_pill, request.last_try) = (32, true, true);
         }
         let jobs = self.those(&[JobState::Pending, JobState::Running]);
+        let running = jobs.iter().filter(|job| job.state == JobState::Running).count();
+        ensure(running == self.claimed.len(), || {
+            format!("{running} jobs run, and {} are claimed", self.claimed.len())
+        })?;
         self.oracle.jobs = jobs.iter().map(Job::of).collect();
         self.batches += 1;
         let outcome = match &mut self.other {
@@ -408,7 +412,7 @@ impl World {
             self.claimed.iter().take(ends.len()).map(|(job, _)| job.clone()).collect();
         for (job, ends) in ended.iter().zip(ends) {
             let group = group_of(job.extra.as_deref());
-            let errors = job.errors.clone();
+            let errors = job.errors.and(self.now, job.attempts + 1, "", "failed");
             let (end, then) = match ends {
                 Ends::Well => (End::Completed, self.new_jobs(then, group)),
                 Ends::Dead => (End::Dead { errors }, Vec::new()),

@@ -23,7 +23,7 @@
 //! between attempts.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use redis::{RedisConnectionInfo, Value};
@@ -33,6 +33,7 @@ use super::endpoint::{self, AddressRole, Endpoint, WaitLimits, ask, present, pro
 use super::keys;
 use super::rights::Needs;
 use crate::values::error::{OpenError, ServerProblem};
+use crate::values::panics::locked;
 #[cfg(feature = "redis-tls")]
 use crate::values::tls::Tls;
 
@@ -123,7 +124,7 @@ impl Server {
 
     /// Notes the server on which the queue was found.
     pub(super) fn note_found(&self, address: &Endpoint) {
-        let mut found = self.shared.found.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut found = locked(&self.shared.found);
         let before = found.replace(address.clone());
         if before.is_some_and(|before| before.name() != address.name()) {
             self.shared.moves.fetch_add(1, Ordering::AcqRel);
@@ -132,7 +133,7 @@ impl Server {
 
     /// Connects to the server that was found last, without a search. Returns `None` if that fails.
     pub(super) fn connect_to_found(&self) -> Option<redis::Connection> {
-        let found = self.shared.found.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let found = locked(&self.shared.found).clone();
         found?.connect(self.limit(None)).ok()
     }
 
@@ -177,7 +178,7 @@ impl Server {
     /// Returns the addresses to ask: those of the URL first.
     fn asked(&self) -> Vec<Endpoint> {
         let mut asked = self.addresses.clone();
-        let nodes = self.shared.nodes.lock().unwrap_or_else(PoisonError::into_inner);
+        let nodes = locked(&self.shared.nodes);
         for node in nodes.iter() {
             if !asked.iter().any(|known| known.name() == node.name()) {
                 asked.push(node.clone());
@@ -225,7 +226,7 @@ impl Server {
         }
         nodes.sort_by_key(Endpoint::name);
         nodes.dedup_by_key(|node| node.name());
-        *self.shared.nodes.lock().unwrap_or_else(PoisonError::into_inner) = nodes;
+        *locked(&self.shared.nodes) = nodes;
         master.ok_or_else(|| {
             let reason =
                 format!("no node of the cluster has slot {slot}, which is that of the queue");

@@ -24,7 +24,7 @@
 use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use foldhash::HashSet;
 use rusqlite::Transaction;
@@ -41,6 +41,7 @@ use crate::values::error::StoreError;
 use crate::values::id::JobId;
 use crate::values::info::Cancel;
 use crate::values::invalid_input::InvalidInput;
+use crate::values::panics::locked;
 use crate::values::setting::{Keep, QueueSettings};
 use crate::values::time::Millis;
 
@@ -75,7 +76,7 @@ impl EndedIn {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashSet<JobId>> {
-        self.ids.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.ids)
     }
 }
 

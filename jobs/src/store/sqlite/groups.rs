@@ -203,13 +203,13 @@ impl State {
         change: impl FnOnce(&mut Tally),
     ) -> Result<Answer, StoreError> {
         let Some(mut group) = tables.group(id)? else { return Ok(refused(GroupError::Unknown)) };
-        let before = group.tally;
-        if before.ended.is_some() {
-            return Ok(refused(GroupError::Ended));
+        match group.tally.change(change) {
+            Err(error) => Ok(refused(error)),
+            Ok(has_changed) => {
+                self.settle_group(tables, group, now)?;
+                Ok(Answer::Changed(has_changed))
+            }
         }
-        change(&mut group.tally);
-        self.settle_group(tables, group, now)?;
-        Ok(Answer::Changed(group.tally != before))
     }
 
     /// Counts a member that has ended.
@@ -276,10 +276,7 @@ impl State {
         mut group: GroupRow,
         now: Millis,
     ) -> Result<(), StoreError> {
-        let is_over = group.tally.is_over();
-        if is_over {
-            group.tally.ended = Some(now);
-        }
+        let is_over = group.tally.end_if_over(now);
         tables.set_group(&group)?;
         if !is_over || group.callback.is_none() {
             return Ok(());

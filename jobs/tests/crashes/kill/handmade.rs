@@ -196,6 +196,7 @@ impl Log {
             }
             _ if self.call(&step, first) => {}
             _ => {
+                assert!(step.answer.is_none(), "only a call has an answer: {text}");
                 let record = self.record(&step, first);
                 self.add(record);
             }

@@ -115,7 +115,7 @@ impl Story {
         Ok(())
     }
 
-    /// Returns the file at the end, and deletes it.
+    /// Purges the file, and returns what is left in it.
     pub(crate) fn end(&self) -> Result<FileEnd> {
         file::end(&self.path)
     }
