@@ -161,8 +161,9 @@ impl Story {
             return self.bury(ended);
         }
         if stopped_until.take_if(|until| *until < now_us()).is_some() {
-            kill(pid(&node.process.child)?, Signal::SIGCONT)?;
+            // Noted first: the node may start a job before this process comes to note anything.
             self.lives.note(life, Record::Stopped { is_stopped: false });
+            kill(pid(&node.process.child)?, Signal::SIGCONT)?;
         }
         Ok(())
     }
