@@ -69,7 +69,7 @@
 //! | handle | of | verbs |
 //! | --- | --- | --- |
 //! | [`Jobs`], [`Driver`] | the process that runs the jobs | shutdown; for a [`Driver`] the time of a test |
-//! | [`Client`] | the jobs | insert, get, cancel, reschedule, retry, delete, wait and call; lists ([`Pages`]), which change many jobs at once ([`Bulk`]) |
+//! | [`Client`] | the jobs | insert, get, cancel, reschedule, retry, delete, wait and call; cancel many; lists ([`Pages`]), which change many jobs at once ([`Bulk`]) |
 //! | [`Keyed`] | the job of a key | insert, replace, throttle, debounce, cancel, reschedule |
 //! | [`Queue`], [`Kind`], [`Partition`] | the whole queue, a kind, a partition of a kind | pause, resume, limit, hold; history and more |
 //! | [`Schedules`] | the schedules | list, run, pause, resume, remove |

@@ -1,4 +1,4 @@
-//! Bulk changes: one verb for every job of a list, at most 256 jobs a commit.
+//! Bulk changes: one verb for every job of a list, and cancels of a batch by ids or keys, at most 256 jobs a commit.
 //!
 //! Ground rules:
 //!
@@ -12,7 +12,8 @@ use std::collections::VecDeque;
 
 use tickwheel::When;
 
-use super::client::draw;
+use super::asynchronous::both;
+use super::client::{Client, check_name, draw};
 use super::read::Pages;
 use super::request;
 use super::request::{Caller, on_thread};
@@ -370,6 +371,93 @@ impl Iterator for Bulk {
 
     fn next(&mut self) -> Option<Result<BulkCounts, StoreError>> {
         self.next_step().transpose()
+    }
+}
+
+both! {
+    Client:
+    /// Cancels many jobs, for example those of all orders that were paid. Returns the answer to each, in the order of
+    /// the ids. Each 256 of them are one commit, and on a server one call of a script.
+    ///
+    /// Each answer is that of [`Client::cancel`]. A list and its [`Pages::cancel_all`] count the answers instead.
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::cancel`], if the first commit fails. If a later one fails, [`StoreError::Incomplete`] says how many
+    /// of the first jobs were answered. A second call with the same ids is safe: it answers [`Cancel::Gone`] for a job
+    /// that the first has cancelled.
+    #[doc(alias("cancel_many", "cancel_all", "remove_all", "abort_all"))]
+    pub fn cancel_batch(
+        &self,
+        ids: impl IntoIterator<Item = JobId>,
+    ) -> Result<Vec<Cancel>, StoreError> = |it, caller| {
+        let cancels = ids.into_iter().map(Op::Cancel).collect();
+        it.each(caller, cancels, |answer| match answer {
+            Answer::Cancelled(cancel) => Some(cancel),
+            _ => None,
+        })
+        .await
+    };
+
+    /// Cancels the pending jobs of many keys: [`Keyed::cancel`](crate::Keyed::cancel) for each. Returns, in the order
+    /// of the keys, whether there was one. Each 256 of them are one commit, and on a server one call of a script.
+    ///
+    /// ```
+    /// # use serde::{Deserialize, Serialize};
+    /// # use tickwheel_jobs::{Job, Jobs};
+    /// # #[derive(Serialize, Deserialize)]
+    /// # struct CloseOrder { order: u64 }
+    /// # impl Job for CloseOrder { const KIND: &'static str = "close-order"; }
+    /// # let (jobs, _driver) = Jobs::memory().handle(|_: CloseOrder, _| Ok(())).manual()?;
+    /// let hour = std::time::Duration::from_secs(3600);
+    /// jobs.keyed("order-1001").insert(72 * hour, CloseOrder { order: 1001 })?;
+    /// let paid = [1001, 1002].map(|order| format!("order-{order}"));
+    /// assert_eq!(jobs.cancel_keys(paid)?, [true, false]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::cancel_batch`]. If a key is empty or longer than 255 bytes, no job is cancelled.
+    #[doc(alias("cancel_batch_by_key", "cancel_all", "remove_all"))]
+    pub fn cancel_keys(
+        &self,
+        keys: impl IntoIterator<Item = impl Into<String>>,
+    ) -> Result<Vec<bool>, StoreError> = |it, caller| {
+        let keys: Vec<String> = keys.into_iter().map(Into::into).collect();
+        keys.iter().try_for_each(|key| check_name("key", key))?;
+        let cancels = keys.into_iter().map(Op::CancelKey).collect();
+        it.each(caller, cancels, |answer| match answer {
+            Answer::Changed(changed) => Some(changed),
+            _ => None,
+        })
+        .await
+    };
+}
+
+impl Client {
+    /// Makes changes of single jobs, at most [`MOST_EACH`] in a commit. Returns the answer to each.
+    async fn each<A>(
+        &self,
+        caller: Caller,
+        changes: Vec<Op>,
+        read: fn(Answer) -> Option<A>,
+    ) -> Result<Vec<A>, StoreError> {
+        let mut answers = Vec::with_capacity(changes.len());
+        for part in changes.chunks(MOST_EACH) {
+            match self.ask(caller, request::each(part.to_vec())).await {
+                Ok(of_part) => {
+                    let read: Option<Vec<A>> = of_part.into_iter().map(read).collect();
+                    answers.extend(read.ok_or_else(request::strange)?);
+                }
+                Err(error) if answers.is_empty() => return Err(error),
+                Err(error) => {
+                    let (done, error) = (answers.len(), Box::new(error));
+                    return Err(StoreError::Incomplete { done, error });
+                }
+            }
+        }
+        Ok(answers)
     }
 }
 

@@ -482,15 +482,15 @@ pub(super) fn after(before: usize, kind: InsertErrorKind) -> InsertErrorKind {
     let error = match kind {
         kind if before == 0 => return kind,
         InsertErrorKind::Unknown(id) => return InsertErrorKind::Unknown(id),
-        InsertErrorKind::Store(StoreError::Incomplete { stored, error }) => {
-            let stored = before + stored;
-            return InsertErrorKind::Store(StoreError::Incomplete { stored, error });
+        InsertErrorKind::Store(StoreError::Incomplete { done, error }) => {
+            let done = before + done;
+            return InsertErrorKind::Store(StoreError::Incomplete { done, error });
         }
         InsertErrorKind::Store(error) => error,
         InsertErrorKind::Closed => StoreError::Closed,
         other => StoreError::Other(other.to_string()),
     };
-    InsertErrorKind::Store(StoreError::Incomplete { stored: before, error: Box::new(error) })
+    InsertErrorKind::Store(StoreError::Incomplete { done: before, error: Box::new(error) })
 }
 
 /// Returns the job in the form of the store. `headers`: those of every job of this insert.

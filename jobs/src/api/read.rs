@@ -176,7 +176,7 @@ impl Client {
     /// ([`Pages::cancel_all`], [`Pages::retry_all`] and so on) applies to each job that is in a state for it, and
     /// passes the others over. It reads the jobs before only for a reschedule, and if something narrows the list or the
     /// change ([`Pages::kind`], [`Pages::between`], [`Bulk::only`](crate::Bulk::only)).
-    #[doc(alias("cancel_batch", "cancel_many"))]
+    #[doc(alias("reschedule_batch", "retry_batch"))]
     pub fn by_ids(&self, ids: impl IntoIterator<Item = JobId>) -> Pages {
         let ids = Some(ids.into_iter().collect());
         Pages { ids, ..Pages::new(self.clone(), JobSet::Alive, None) }

@@ -60,9 +60,13 @@ impl<A> AnswerReader<A> {
     /// Returns the caller's result. If the store gave an answer of another operation, which is a defect of this
     /// crate, the result is an error.
     pub(crate) fn read(&self, answer: Result<Answer, ApplyError>) -> Result<A, ApplyError> {
-        let strange = || StoreError::Other("the store gave a strange answer".to_owned());
         (self.read)(answer?).ok_or_else(|| strange().into())
     }
+}
+
+/// Returns the error for an answer of another operation.
+pub(super) fn strange() -> StoreError {
+    StoreError::Other("the store gave a strange answer".to_owned())
 }
 
 /// Requests: the constructor, its arguments, the operation, and the answer with its type.

@@ -242,8 +242,8 @@ pub(crate) enum Op {
     Retry(JobId, Millis),
     /// Deletes a job that is dead, or that is kept. Answer::Changed.
     Delete(JobId),
-    /// At most [`MOST_EACH`] cancels, or reschedules, or retries, or deletes of single jobs. Answer::Each: one answer
-    /// for each of them. On Redis they are one call of a script.
+    /// At most [`MOST_EACH`] cancels, by id or by key, or reschedules, or retries, or deletes of single jobs.
+    /// Answer::Each: one answer for each of them. On Redis they are one call of a script.
     Each(Vec<Op>),
     /// Answer::Changed: whether the schedule is new, or differs from the one of this name.
     PutSchedule(NewSchedule),

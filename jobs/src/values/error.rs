@@ -277,11 +277,11 @@ pub enum StoreError {
     Unknown,
     /// The limit of a shutdown passed while this many runs were under way. Their jobs run again.
     StillRunning(usize),
-    /// Of a batch, the first jobs are stored and the others are not.
+    /// Of a batch, the change was made to the first jobs and not to the others: they are stored, or cancelled.
     Incomplete {
-        /// The number of jobs that are stored.
-        stored: usize,
-        /// The error that kept the others out.
+        /// The number of these first jobs.
+        done: usize,
+        /// The error that stopped the batch. After [`StoreError::Unknown`] the next 256 jobs may be changed too.
         error: Box<StoreError>,
     },
     /// Any other error of the store: its message.
@@ -321,8 +321,8 @@ impl fmt::Display for StoreError {
             StoreError::StillRunning(runs) => {
                 write!(f, "the shutdown did not wait for {runs} runs that are under way")
             }
-            StoreError::Incomplete { stored, error } => {
-                write!(f, "only the first {stored} jobs are stored: {error}")
+            StoreError::Incomplete { done, error } => {
+                write!(f, "the change was made to the first {done} jobs only: {error}")
             }
             StoreError::Other(error) => write!(f, "the store failed: {error}"),
         }

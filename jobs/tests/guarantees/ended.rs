@@ -75,8 +75,8 @@ fn wait_in_the_process_of_the_job_ends_at_once() {
     });
 }
 
-/// P33: In the same way a wait ends at once if its job is cancelled by its key or with all jobs of a list, or is
-/// replaced. Before a fix the waiter of a job that was replaced looked again after a second.
+/// P33: In the same way a wait ends at once if its job is cancelled by its key, alone or with others, or with all
+/// jobs of a list, or is replaced. Before a fix the waiter of a job that was replaced looked again after a second.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "real time is the subject")]
 fn wait_ends_at_once_if_its_job_is_cancelled_by_a_key_or_a_list_or_replaced() {
@@ -89,8 +89,9 @@ fn wait_ends_at_once_if_its_job_is_cancelled_by_a_key_or_a_list_or_replaced() {
             let waiter = std::thread::spawn(move || client.wait(id, LONG));
             // It has looked once.
             pause(10 * MS);
-            match round % 4 {
+            match round % 5 {
                 0 => assert!(jobs.keyed("order-7").cancel().unwrap()),
+                4 => assert_eq!(jobs.cancel_keys(["order-6", "order-7"]), Ok(vec![false, true])),
                 1 => drop(jobs.keyed("order-7").insert(HOUR, Charge(99)).unwrap()),
                 2 => {
                     let new = NewJob::new(Charge(99)).key("order-7");

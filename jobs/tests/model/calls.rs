@@ -250,7 +250,14 @@ impl Call<'_> {
     }
 
     fn cancel(&self, id: JobId) -> Outcome {
-        self.cancelled(id, ok(self.client.cancel(id))?)
+        // Both forms are one verb.
+        if id.to_u128().is_multiple_of(2) {
+            return self.cancelled(id, ok(self.client.cancel(id))?);
+        }
+        match ok(self.client.cancel_batch([JobId::from_u128(0), id]))?[..] {
+            [Cancel::Gone, got] => self.cancelled(id, got),
+            ref got => Err(format!("a batch of cancels: {got:?}")),
+        }
     }
 
     pub(crate) fn cancelled(&self, id: JobId, got: Cancel) -> Outcome {
@@ -273,7 +280,10 @@ impl Call<'_> {
     }
 
     fn cancel_key(&self, key: &str) -> Outcome {
-        let got = ok(self.client.keyed(key).cancel())?;
+        let got = match key == key_name(0) {
+            true => ok(self.client.keyed(key).cancel())?,
+            false => ok(self.client.cancel_keys(["of no job", key]))? == [false, true],
+        };
         let oracle = &mut self.shared.lock().oracle;
         match oracle.pending_of(key) {
             Some(at) if got => oracle.end(at, self.ends(oracle)),

@@ -119,6 +119,7 @@ pub(crate) fn every_verb(client: &Client, ids: &[JobId], mut ended: impl FnMut(&
     ended("insert_copy", client.insert_copy(&ONE_JOB, when()).end());
     for id in ids {
         ended("cancel", client.cancel(*id).end());
+        ended("cancel_batch", client.cancel_batch([*id]).end());
         ended("reschedule", client.reschedule(*id, when()).end());
         ended("retry", client.retry(*id).end());
         ended("delete", client.delete(*id).end());
@@ -135,6 +136,7 @@ pub(crate) fn every_verb(client: &Client, ids: &[JobId], mut ended: impl FnMut(&
         ended("keyed get", keyed.get().end());
         ended("remaining", keyed.remaining().end());
         ended("keyed cancel", keyed.cancel().end());
+        ended("cancel_keys", client.cancel_keys([key_name(key)]).end());
         ended("throttle", keyed.throttle(HOUR, task()).end());
         ended("debounce", keyed.debounce(HOUR, HOUR, task()).end());
     }

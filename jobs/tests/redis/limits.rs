@@ -27,6 +27,12 @@ pub(crate) fn everything(open: impl Fn() -> Builder) {
     let id = client.insert(HOUR, Order(2)).unwrap();
     assert!(client.reschedule(id, 2 * HOUR).unwrap());
     assert!(client.cancel(id).unwrap().is_cancelled());
+    let some = client.insert_batch((0..300).map(|n| (HOUR, Order(n)))).unwrap();
+    assert!(client.cancel_batch(some).unwrap().iter().all(|answer| answer.is_cancelled()));
+    let by_key = |n: u64| NewJob::new(Order(n)).at(HOUR).key(format!("{n}"));
+    client.insert_batch((0..300).map(by_key)).unwrap();
+    let cancelled = client.cancel_keys((0..300).map(|n| n.to_string())).unwrap();
+    assert_eq!(cancelled, [true; 300]);
     client.insert_batch((0..300).map(|n| (HOUR, Order(n)))).unwrap();
     let keyed = client.keyed("k");
     keyed.insert(HOUR, Order(3)).unwrap();

@@ -152,12 +152,12 @@ fn batch_beyond_256_says_how_many_jobs_were_stored() {
     let tickwheel_jobs::InsertErrorKind::Store(error) = refused.kind() else {
         panic!("{refused:?}");
     };
-    let tickwheel_jobs::StoreError::Incomplete { stored, error } = error else {
+    let tickwheel_jobs::StoreError::Incomplete { done, error } = error else {
         panic!("{error:?}");
     };
     assert_eq!(**error, tickwheel_jobs::StoreError::Full);
-    assert!(*stored > 0 && stored % 256 == 0, "{stored}");
-    assert_eq!(client.count().unwrap().pending, *stored as u64 + 1);
+    assert!(*done > 0 && done % 256 == 0, "{done}");
+    assert_eq!(client.count().unwrap().pending, *done as u64 + 1);
     let _: String = server.ask(&["CONFIG", "SET", "maxmemory", "0"]);
     client.check().unwrap();
 }

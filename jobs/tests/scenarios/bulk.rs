@@ -6,8 +6,8 @@ use std::time::SystemTime;
 use tickwheel_jobs::tickwheel::When;
 use tickwheel_jobs::view::{JobFilter, ListState, Number, View};
 use tickwheel_jobs::{
-    Bulk, BulkCounts, Client, Driver, Fail, InvalidInput, JobId, JobInfo, JobState, Jobs, NewJob,
-    Retry, Run, Step, StoreError, Until,
+    Bulk, BulkCounts, Cancel, Client, Driver, Fail, InvalidInput, JobId, JobInfo, JobState, Jobs,
+    NewJob, Retry, Run, Step, StoreError, Until,
 };
 
 use super::{Charge, HOUR, LONG, MS, Mail, SECOND, Store, asker, mailing, manual, run_all};
@@ -23,6 +23,67 @@ fn numbers(counts: BulkCounts) -> [u64; 4] {
 
 fn number(job: &JobInfo) -> u64 {
     job.job::<Mail>().unwrap().0
+}
+
+/// P62: A batch of cancels is a commit for each 256 jobs, and has an answer for each, in the order of its ids or keys:
+/// in the process that runs the jobs and in another one.
+#[test]
+fn cancels_of_a_batch_have_an_answer_each() {
+    on_stores(|store| {
+        let (jobs, driver, ran) = mailing(store.open());
+        let keyed = |n| NewJob::new(Mail(n)).at(HOUR).key(format!("order-{n}"));
+        for client in [jobs.client(), asker(store, &jobs)] {
+            let ids = jobs.insert_batch((0..JOBS).map(keyed)).unwrap();
+            let before = client.stats().commits;
+            let every_third = ids.iter().copied().step_by(3).chain([JobId::new()]);
+            let answers = client.cancel_batch(every_third).unwrap();
+            assert_eq!(client.stats().commits, before + 1);
+            assert_eq!((answers.len(), answers.last()), (201, Some(&Cancel::Gone)));
+            assert!(answers[..200].iter().all(|answer| *answer == Cancel::Cancelled));
+            let before = client.stats().commits;
+            let answers = client.cancel_keys((0..JOBS).map(|n| format!("order-{n}"))).unwrap();
+            assert_eq!(client.stats().commits, before + 3);
+            let is_right = |(n, answer): (usize, &bool)| *answer != n.is_multiple_of(3);
+            assert!(answers.iter().enumerate().all(is_right), "{answers:?}");
+            assert_eq!(client.cancel_keys(Vec::<String>::new()), Ok(Vec::new()));
+            let long = "k".repeat(256);
+            assert!(matches!(client.cancel_keys(["", &long]), Err(StoreError::Invalid(_))));
+        }
+        assert_eq!(driver.advance(2 * HOUR), 0);
+        assert_eq!((jobs.count().unwrap().pending, ran.get().len()), (0, 0));
+        jobs.check().unwrap();
+    });
+}
+
+/// P11, P12: A batch of cancels takes jobs that are claimed and have not started, by id and by key, and asks those that
+/// run to stop.
+#[test]
+fn cancels_of_a_batch_reach_claimed_jobs() {
+    on_stores(|store| {
+        let cancels = |_: Mail, run: &Run| {
+            let client = run.client();
+            assert_eq!(client.cancel_batch([run.id()]), Ok(vec![Cancel::Running]));
+            assert_eq!(client.cancel_keys(["running"]), Ok(vec![false]), "it is not pending");
+            assert!(run.is_cancelled());
+            Err(Fail::retry("it is not tried again"))
+        };
+        let (jobs, driver) = store.open().handle(cancels).manual().unwrap();
+        jobs.insert_job(NewJob::new(Mail(0)).at(SECOND).key("running")).unwrap();
+        assert_eq!(driver.advance(SECOND), 1);
+        let by_key = |n| NewJob::new(Mail(n)).at(SECOND).key(format!("order-{n}"));
+        let ids = jobs.insert_batch([1, 2, 3].map(by_key)).unwrap();
+        // On a file all three are claimed from 50 ms before their time on.
+        assert_eq!(driver.advance(SECOND - MS), 0);
+        assert_eq!(jobs.stats().in_flight, if store.claims_ahead { 3 } else { 0 });
+        assert_eq!(jobs.cancel_batch([ids[0]]), Ok(vec![Cancel::Cancelled]));
+        assert_eq!(
+            jobs.cancel_keys(["order-1", "order-2", "order-3"]),
+            Ok(vec![false, true, true])
+        );
+        assert_eq!(driver.advance(HOUR), 0);
+        assert_eq!(jobs.count().unwrap().pending, 0);
+        jobs.check().unwrap();
+    });
 }
 
 fn all_die(jobs: &Jobs, driver: &Driver, many: u64) {

@@ -79,6 +79,8 @@ verbs! { |client|
     client => insert_batch([(HOUR, Mail(1))]);
     client.keyed("1") => insert(HOUR, Mail(1));
     client => cancel(JobId::new());
+    client => cancel_batch([JobId::new()]);
+    client => cancel_keys(["1", "2"]);
     client => reschedule(JobId::new(), HOUR);
     client => retry(JobId::new());
     client => get(JobId::new());

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::claims::{Suspect, TRIAL};
 use super::commands::again;
-use super::commit::{Commit, EndedRun, FollowUp, error_of};
+use super::commit::{Commit, EndedRun, FollowUp, each_of, error_of};
 use super::{LONGEST_RETRY, Machine, Start, StepOutput};
 use crate::dispatch::command::{Command, CommandReply};
 use crate::dispatch::events::Event;
@@ -437,11 +437,15 @@ fn is_repeated(then: &FollowUp, error: &StoreError) -> bool {
 
 /// Returns the keys whose jobs an operation may have ended: it has cancelled or replaced them.
 fn ended_keys<'a>(op: &'a Op, answer: &Answer) -> impl Iterator<Item = &'a str> {
-    let (key, jobs) = match (op, answer) {
-        (Op::CancelKey(key), Answer::Changed(true)) => (Some(key), &[][..]),
-        (_, Answer::Inserted(Inserted::New) | Answer::InsertedMany(_)) => (None, op.jobs()),
-        _ => (None, &[][..]),
+    let (changes, jobs) = match (op, answer) {
+        (Op::Each(_), _) | (Op::CancelKey(_), Answer::Changed(true)) => (each_of(op), &[][..]),
+        (_, Answer::Inserted(Inserted::New) | Answer::InsertedMany(_)) => (&[][..], op.jobs()),
+        _ => (&[][..], &[][..]),
     };
+    let cancelled = changes.iter().filter_map(|op| match op {
+        Op::CancelKey(key) => Some(key),
+        _ => None,
+    });
     let of_jobs = jobs.iter().filter_map(|job| job.key.as_ref().map(|(key, _)| key));
-    key.into_iter().chain(of_jobs).map(|key| &**key)
+    cancelled.chain(of_jobs).map(|key| &**key)
 }

@@ -165,13 +165,7 @@ impl Machine {
             return;
         }
         match &op {
-            Op::Cancel(_) | Op::Reschedule(..) => self.before_change(&op, commit),
             Op::Each(ops) => ops.iter().for_each(|op| self.before_change(op, commit)),
-            Op::CancelKey(key) | Op::RescheduleKey(key, _) => {
-                if let Some(id) = self.runs.by_key.get(key).copied() {
-                    self.withdraw(id, commit);
-                }
-            }
             Op::Insert(job) => {
                 if let Some(holder) = self.left_as_it_is(job) {
                     output.answer(reply, Answer::Inserted(Inserted::Taken(holder)));
@@ -183,7 +177,7 @@ impl Machine {
             Op::PauseSchedule(..) | Op::ResumeSchedule { .. } => {
                 self.own_work.load_schedules = true
             }
-            _ => {}
+            op => self.before_change(op, commit),
         }
         op.jobs().iter().for_each(|job| self.withdraw_holder(job, commit));
         let is_setting = matches!(op, Op::PutSetting { .. } | Op::Hold { .. });
@@ -196,8 +190,8 @@ impl Machine {
         }
     }
 
-    /// Withdraws the job that is cancelled or rescheduled. If its run has started, the cancel reaches the run
-    /// with the commit.
+    /// Withdraws the job that is cancelled or rescheduled, by its id or its key. If its run has started, the cancel by
+    /// its id reaches the run with the commit.
     fn before_change(&mut self, op: &Op, commit: &mut Commit) {
         match op {
             Op::Cancel(id) => {
@@ -207,6 +201,11 @@ impl Machine {
                 }
             }
             Op::Reschedule(id, _) => self.withdraw(*id, commit),
+            Op::CancelKey(key) | Op::RescheduleKey(key, _) => {
+                if let Some(id) = self.runs.by_key.get(key).copied() {
+                    self.withdraw(id, commit);
+                }
+            }
             _ => {}
         }
     }

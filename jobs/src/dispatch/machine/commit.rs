@@ -140,7 +140,7 @@ impl Commit {
 }
 
 /// Returns the single operations of an operation.
-fn each_of(op: &Op) -> &[Op] {
+pub(super) fn each_of(op: &Op) -> &[Op] {
     match op {
         Op::Each(each) => each,
         op => core::slice::from_ref(op),

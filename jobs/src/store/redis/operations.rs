@@ -605,10 +605,10 @@ pub(super) fn answer(op: &Op, found: OpResults) -> Answer {
         if unsure {
             return Answer::Unsure(error);
         }
-        let stored = found.results.len();
+        let done = found.results.len();
         return Answer::Refused(match op {
-            Op::InsertMany(_) if stored > 0 => {
-                StoreError::Incomplete { stored, error: Box::new(error) }
+            Op::InsertMany(_) if done > 0 => {
+                StoreError::Incomplete { done, error: Box::new(error) }
             }
             _ => error,
         });

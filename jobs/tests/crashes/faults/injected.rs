@@ -347,3 +347,42 @@ fn reads_that_fail_lose_nothing() {
 fn disk_that_fails_for_a_while_loses_nothing() {
     at_every(Fault { on: Operation::Any, times: 40, ..ONCE }, 7);
 }
+
+/// P62: A batch of cancels during which a write fails says how many of its first jobs are cancelled, and no other is. A
+/// second call cancels the rest.
+#[test]
+fn batch_of_cancels_says_what_it_has_done() {
+    let mut partly = 0;
+    for after in (0..).step_by(3) {
+        let disk = Arc::new(Disk::new(Files::new()));
+        let process = Process::open(&disk, Durability::Synced).expect("the disk works");
+        let jobs = &process.jobs;
+        let tasks = (0..600).map(|n| (ms(60_000), Task::new(n, Plan::Succeed)));
+        let ids = jobs.insert_batch(tasks).expect("the disk works");
+        disk.fail(Some(Fault { after, ..ONCE }));
+        let answer = jobs.cancel_batch(ids.iter().copied());
+        let struck = disk.failed() > 0;
+        disk.fail(None);
+        let is_there = |id: &JobId| jobs.get(*id).expect("the disk works again").is_some();
+        let left = ids.iter().filter(|id| is_there(id)).count();
+        let (done, error) = match answer {
+            Ok(answers) => (answers.len(), None),
+            Err(StoreError::Incomplete { done, error }) => (done, Some(*error)),
+            Err(error) => (0, Some(error)),
+        };
+        partly += usize::from(error.is_some() && done > 0);
+        assert!(!ids[..done].iter().any(is_there), "{done} were cancelled: {error:?}");
+        let more = match error {
+            Some(StoreError::Unknown) => left == 0 || left % 256 == 600 % 256,
+            _ => left == 600 - done,
+        };
+        assert!(more, "{done} were cancelled, and {left} are there: {error:?}");
+        let again = jobs.cancel_batch(ids).expect("the disk works again");
+        assert_eq!(again.iter().filter(|answer| answer.is_cancelled()).count(), left);
+        process.shut_down();
+        if !struck {
+            break;
+        }
+    }
+    assert!(partly > 0, "no batch was cancelled in part");
+}
