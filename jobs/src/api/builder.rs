@@ -99,6 +99,25 @@ impl Builder {
         }
     }
 
+    /// Returns the real path of the file, if the jobs are on one: to make the tables of an application in it before the
+    /// start. It is that of [`Client::file`](crate::Client::file).
+    ///
+    /// ```
+    /// # use tickwheel_jobs::Jobs;
+    /// let builder = Jobs::temporary()?;
+    /// assert!(builder.file().is_some_and(|path| path.exists()));
+    /// assert_eq!(Jobs::memory().file(), None);
+    /// # Ok::<(), tickwheel_jobs::OpenError>(())
+    /// ```
+    #[cfg(feature = "sqlite-unbundled")]
+    #[must_use]
+    pub fn file(&self) -> Option<&std::path::Path> {
+        match &self.source {
+            Source::File(location) => Some(location.file()),
+            _ => None,
+        }
+    }
+
     /// Sets the handler of a kind, which is the type of the closure's first argument. The handler runs on a
     /// thread of the pool.
     ///
@@ -464,7 +483,7 @@ impl Jobs {
 
     /// Opens jobs in a new file in the system's folder for temporary files. The file is removed with its last
     /// [`Jobs`] and [`Client`](crate::Client); a program that is killed leaves it behind. For tests that need a
-    /// file: [`Client::file`](crate::Client::file) returns its path.
+    /// file: [`Builder::file`] returns its path, and after the start [`Client::file`](crate::Client::file).
     ///
     /// # Errors
     ///

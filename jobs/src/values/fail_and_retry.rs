@@ -373,6 +373,24 @@ impl Fail {
     }
 }
 
+/// Two failures are equal if they have the same text and mean the same for the job: its retry, its death, or the same
+/// delay. So the test of a handler is one line. The type of an error, which a span records, is not compared.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickwheel_jobs::Fail;
+/// assert_eq!(Fail::from("no answer"), Fail::retry("no answer"));
+/// assert_ne!(Fail::dead("no answer"), Fail::retry("no answer"));
+/// assert_ne!(Fail::snooze(Duration::ZERO), Fail::snooze(Duration::from_secs(1)));
+/// ```
+impl PartialEq for Fail {
+    fn eq(&self, other: &Fail) -> bool {
+        (self.fate, &self.error) == (other.fate, &other.error)
+    }
+}
+
+impl Eq for Fail {}
+
 impl<E: Into<Box<dyn Error + Send + Sync>>> From<E> for Fail {
     fn from(error: E) -> Fail {
         Fail::retry(error)

@@ -12,9 +12,12 @@ use super::support::*;
 /// file.
 #[test]
 fn temporary_file_is_deleted_with_its_last_user() {
-    let jobs = Jobs::temporary().unwrap().handle(|_: Close, _| Ok(())).start().unwrap();
+    let builder = Jobs::temporary().unwrap();
+    let before = builder.file().map(ToOwned::to_owned);
+    let jobs = builder.handle(|_: Close, _| Ok(())).start().unwrap();
     let client = jobs.client();
     let file = client.file().unwrap().to_owned();
+    assert_eq!(before.as_ref(), Some(&file));
     let mut connection = rusqlite::Connection::open(&file).unwrap();
     let transaction = connection.transaction().unwrap();
     let id = jobs.insert_in(&transaction, HOUR, close(1)).unwrap();
