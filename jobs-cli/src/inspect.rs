@@ -100,7 +100,11 @@ fn schedules(client: &Client, list: &List, out: &mut impl Write) -> Answer {
         vec![
             plain(&schedule.name).into_owned(),
             plain(&schedule.kind).into_owned(),
-            plain(&schedule.rule).into_owned(),
+            format!(
+                "{}{}",
+                plain(&schedule.rule),
+                if schedule.without_overlap { ", without overlap" } else { "" }
+            ),
             shown(schedule.next),
             if schedule.is_paused { "paused".to_owned() } else { relative(schedule.next, now) },
         ]

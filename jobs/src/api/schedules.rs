@@ -12,13 +12,13 @@ use std::sync::Arc;
 use super::asynchronous::both;
 use super::client::{Client, check_name, payload};
 use super::request::{self, Caller};
-use crate::store::{NewJob, NewSchedule, StoredSchedule};
+use crate::store::{Inserted, NewJob, NewSchedule, StoredSchedule};
 use crate::values::error::StoreError;
 use crate::values::id::{JobId, JobIds};
 use crate::values::info::ScheduleInfo;
 use crate::values::invalid_input::InvalidInput;
 use crate::values::job::Job;
-use crate::values::schedule::{Rule, Schedule};
+use crate::values::schedule::{Rule, Schedule, key_of_occurrences};
 use crate::values::setting::QueueSettings;
 
 /// The schedules of a queue: see [`Client::schedules`].
@@ -41,8 +41,8 @@ both! {
     /// Stores a schedule under a name: its job occurs again and again, once a period or by a cron expression.
     ///
     /// Each occurrence is a job of its own, made up to 50 ms before it is due. Its id comes from the names of queue and
-    /// schedule and the due time, so it cannot be made twice. It does not wait for the end of the one before.
-    /// Occurrences are made where the kind is handled.
+    /// schedule and the due time, so it cannot be made twice. It does not wait for the end of the one before, unless
+    /// the schedule is [without overlap](Schedule::without_overlap). Occurrences are made where the kind is handled.
     ///
     /// A second call with the same schedule, for example at each start of a program, changes only the job's
     /// data. Another schedule replaces the one of this name. If the clock was ahead and is set right, the
@@ -64,6 +64,9 @@ both! {
         check_name("name", name)?;
         let now = it.latest(caller).await?.millis();
         let first = schedule.first(now)?;
+        if schedule.without_overlap {
+            check_name("key of the schedule's jobs", &key_of_occurrences(name))?;
+        }
         let payload = payload(&job)?;
         let (name, kind) = (name.to_owned(), Arc::from(J::KIND));
         let new = NewSchedule { name, kind, schedule, payload, first };
@@ -83,6 +86,7 @@ both! {
         let settings = QueueSettings::of(&it.client.ask(caller, request::settings()).await?);
         let info = |stored: StoredSchedule| ScheduleInfo {
             is_paused: settings.paused_schedules.contains(&stored.name),
+            without_overlap: stored.schedule.without_overlap,
             name: stored.name,
             kind: stored.kind,
             rule: stored.rule_text,
@@ -106,7 +110,8 @@ both! {
     ///
     /// The job has the kind and the data of the schedule, and runs where its kind is handled. The schedule does
     /// not change. Each call makes a job of its own, under a new id, even if the schedule has an occurrence at
-    /// the same time.
+    /// the same time. There is one exception: if the schedule is [without overlap](Schedule::without_overlap), and an
+    /// occurrence of it has not ended, no job is made, and the result is the id of that occurrence.
     ///
     /// # Errors
     ///
@@ -116,8 +121,8 @@ both! {
         it.run_by(caller, name, None).await
     };
 
-    /// [`Schedules::run`] with a chosen id. A second call with this id makes no second job, so a form that is sent twice
-    /// makes one.
+    /// [`Schedules::run`] with a chosen id. A second call with this id makes no second job, so a form that is sent
+    /// twice makes one.
     ///
     /// # Errors
     ///
@@ -194,18 +199,13 @@ impl Schedules {
         let now = self.client.latest(caller).await?.millis();
         let new_id = || JobIds::of_this_process().next(now, Some((&schedule.kind, now)));
         let id = chosen.unwrap_or_else(new_id);
-        let occurrence = NewJob {
-            id,
-            kind: Arc::from(schedule.kind),
-            due: now,
-            key: None,
-            callers_id: chosen.is_some(),
-            extra: None,
-            payload: schedule.payload,
-        };
+        let kind = Arc::from(&*schedule.kind);
+        let occurrence = NewJob::occurrence(&schedule, kind, now, (id, chosen.is_some()));
         // It waits for no run, also if the inserts of this client do.
         let at_once = Client::new(Arc::clone(&self.client.dispatcher));
-        at_once.ask(caller, request::insert(occurrence)).await?;
-        Ok(Some(id))
+        match at_once.ask(caller, request::insert(occurrence)).await? {
+            Inserted::Taken(by) => Ok(Some(by)),
+            Inserted::New | Inserted::Known => Ok(Some(id)),
+        }
     }
 }

@@ -105,6 +105,16 @@ pub enum Event {
         /// The reason.
         error: StoreError,
     },
+    /// Occurrences of a schedule without overlap ([`Schedule::without_overlap`](crate::Schedule::without_overlap)) were
+    /// skipped, because one of it has not ended.
+    OccurrencesSkipped {
+        /// The name of the schedule.
+        schedule: String,
+        /// The number of skipped occurrences.
+        occurrences: usize,
+        /// The occurrence that has not ended.
+        by: JobId,
+    },
     /// Jobs that were inserted with [`Durability::Buffered`](crate::Durability::Buffered) are lost, because the
     /// store failed for too long, because a server had no memory for them, or because they came just as the jobs
     /// ended.
@@ -171,6 +181,7 @@ pub(crate) fn emit_of_run(
         Event::LeaseLost { .. } => Metrics::add(&metrics.leases_lost),
         Event::Failed { .. }
         | Event::InsertsDropped { .. }
+        | Event::OccurrencesSkipped { .. }
         | Event::Warning { .. }
         | Event::Unreadable { .. }
         | Event::Stopped { .. }
@@ -214,6 +225,10 @@ impl Event {
             Event::Stopped { error } => {
                 event!(target: TARGET, Level::ERROR, %error, "the jobs have stopped");
             }
+            Event::OccurrencesSkipped { schedule, occurrences, by } => event!(
+                target: TARGET, Level::INFO, schedule, occurrences, job.id = %by,
+                "occurrences were skipped, because one of their schedule has not ended"
+            ),
             Event::InsertsDropped { ids } => event!(
                 target: TARGET, Level::ERROR, jobs = ids.len(), "buffered inserts are lost"
             ),

@@ -263,7 +263,8 @@ pub(crate) enum Op {
     /// Sets the progress of a run. Does nothing if its claim has ended. Answer::Done.
     PutProgress { id: JobId, fence: Fence, value: Vec<u8> },
     /// Inserts occurrences of a schedule as jobs, and sets its next occurrence to `next`; without `next`, the
-    /// schedule ends. Does nothing if its next occurrence is not `expected`. Answer::Changed.
+    /// schedule ends. Answer::InsertedMany: the occurrences of a schedule without overlap that another one keeps out,
+    /// by its key. Does nothing if its next occurrence is not `expected`: Answer::Changed(false).
     Occur { name: String, expected: Millis, jobs: Vec<NewJob>, next: Option<Millis> },
     /// Ends the run of a claimed job. If a cancel of the job was requested, the job is deleted, with any `end`. If
     /// the job has completed, its follow-ups are inserted: Answer::InsertedMany, if there are any. If the claim is no

@@ -7,7 +7,7 @@ use crate::values::id::JobId;
 #[cfg(doc)]
 use crate::values::job::Burst;
 use crate::values::job::Extra;
-use crate::values::schedule::Schedule;
+use crate::values::schedule::{Schedule, key_of_occurrences};
 use crate::values::time::Millis;
 
 #[derive(Clone, Debug)]
@@ -27,6 +27,20 @@ impl NewJob {
     /// Makes the job a member of a group.
     pub(crate) fn join(&mut self, group: GroupId) {
         self.extra.get_or_insert_default().group = Some(group);
+    }
+
+    /// Returns an occurrence of a schedule. If the schedule is without overlap, the occurrence leaves the one that has
+    /// its key, and holds the key until its end.
+    pub(crate) fn occurrence(
+        schedule: &StoredSchedule,
+        kind: Arc<str>,
+        due: Millis,
+        (id, callers_id): (JobId, bool),
+    ) -> NewJob {
+        let holds_key = schedule.schedule.without_overlap;
+        let key = holds_key.then(|| (key_of_occurrences(&schedule.name), IfTaken::Leave));
+        let extra = Extra { holds_key, ..Extra::default() }.boxed();
+        NewJob { id, kind, due, key, callers_id, extra, payload: schedule.payload.clone() }
     }
 
     /// Returns the due time and the extra of this job, if it replaces a pending job that is due then, has this extra,

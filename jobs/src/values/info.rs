@@ -343,6 +343,9 @@ pub struct ScheduleInfo {
     pub next: SystemTime,
     /// It is paused: see [`Schedules::pause`](crate::Schedules::pause).
     pub is_paused: bool,
+    /// It makes no occurrence before the one before has ended: see
+    /// [`Schedule::without_overlap`](crate::Schedule::without_overlap).
+    pub without_overlap: bool,
 }
 
 /// Returns JSON text without the spaces between its parts, or with a line for each part if it is `pretty`. Numbers and

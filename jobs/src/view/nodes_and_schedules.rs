@@ -246,14 +246,15 @@ impl ScheduleRow {
 }
 
 fn in_words(schedule: &StoredSchedule) -> String {
-    match &schedule.schedule.rule {
+    let rule = match &schedule.schedule.rule {
         Rule::Every(ms) => every(*ms),
         #[cfg(feature = "cron")]
         Rule::Cron(cron) => {
             format!("at the times of {}, in {}", cron.expression(), cron.zone_name())
         }
         Rule::Unknown => schedule.rule_text.clone(),
-    }
+    };
+    if schedule.schedule.without_overlap { format!("{rule}, without overlap") } else { rule }
 }
 
 /// Returns a period in its largest whole unit: `every 5 minutes`.

@@ -222,6 +222,10 @@ pub(crate) fn handlers(builder: Builder) -> Builder {
         .handle_with(retry, |job: Tick, run: &Run| {
             let tag = occurrence(job.name, ms(run.due()));
             started(tag, run);
+            if job.name == WITHOUT_OVERLAP {
+                // Longer than its period.
+                thread::sleep(Duration::from_millis(30));
+            }
             ended(tag, run, How::Done);
             Ok(())
         })
@@ -368,12 +372,17 @@ pub(crate) fn ms(time: SystemTime) -> u64 {
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
+/// The schedule whose occurrences must not overlap.
+pub(crate) const WITHOUT_OVERLAP: u32 = 9;
+
 pub(crate) fn schedule(repeat: &Periodic) -> Schedule {
-    Schedule::every(Duration::from_millis(repeat.period_ms)).missed(match repeat.missed {
+    let period = Duration::from_millis(repeat.period_ms);
+    let schedule = Schedule::every(period).missed(match repeat.missed {
         0 => Missed::Skip,
         cap if cap > 0 => Missed::Burst(cap as u32),
         _ => Missed::Once,
-    })
+    });
+    if repeat.name == WITHOUT_OVERLAP { schedule.without_overlap() } else { schedule }
 }
 
 /// What an operation without a value answers.

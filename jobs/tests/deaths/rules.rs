@@ -11,7 +11,7 @@
 //! | R7 keys | a job that was replaced under its key never starts; no two jobs wait under one key |
 //! | R8 batches | all of a batch, or none |
 //! | R9 in time | a run starts within [`BOUND_US`] after its deadline and the start of its process, less the time in which all threads of the process work |
-//! | R10 schedules | each occurrence at its time, none missing but in an outage, none after the end |
+//! | R10 schedules | each occurrence at its time, none missing but in an outage, none after the end; or none beside another (P18) |
 //! | R11 nothing left | in the end no rows, an empty log, a small file |
 //! | R12 reopening | to open a file changes nothing, and `check` passes |
 //! | R13 said is true | what was stored, at the level it was asked for, is there after a kill |

@@ -1,7 +1,8 @@
-//! R10: the occurrences of repeated jobs.
+//! R10: the occurrences of repeated jobs. Those of one schedule do not overlap, and it skips some.
 
 use std::collections::BTreeMap;
 
+use super::child::WITHOUT_OVERLAP;
 use super::history::History;
 use super::record::{Answer, Verb, occurrence_of};
 use super::rules::Found;
@@ -30,7 +31,34 @@ pub(crate) fn r10_schedules(history: &History<'_>, found: &mut Found) {
         .filter(|(from, to)| to - from > GRACE_US)
         .collect();
     for (name, schedule) in schedules(history) {
-        schedule.check(name, &outages, found);
+        // The other one skips occurrences.
+        if name != WITHOUT_OVERLAP {
+            schedule.check(name, &outages, found);
+        }
+    }
+    one_at_a_time(history, found);
+}
+
+/// P18: An occurrence of the schedule without overlap starts after the one before has ended. So none starts once a later
+/// one has started.
+fn one_at_a_time(history: &History<'_>, found: &mut Found) {
+    let mut runs = Vec::new();
+    for (&tag, job) in &history.jobs {
+        let Some((WITHOUT_OVERLAP, time)) = occurrence_of(tag) else { continue };
+        for (_, life, start) in &job.starts {
+            let is_its = |of: &u32, fence: u64| of == life && fence == start.fence;
+            let end = job.ends.iter().find(|(_, of, end)| is_its(of, end.fence));
+            runs.push((start.at, *life, time, end.map(|(.., end)| end.at)));
+        }
+    }
+    runs.sort_unstable();
+    for pair in runs.windows(2) {
+        let (before, after) = (pair[0], pair[1]);
+        let has_ended = before.1 != after.1 || before.3.is_some_and(|end| end <= after.0);
+        if after.2 != before.2 && (after.2 < before.2 || !has_ended) {
+            let text = format!("{} starts beside or before {}", after.2, before.2);
+            found.add("R10", format!("schedule {WITHOUT_OVERLAP} overlaps: {text}"));
+        }
     }
 }
 

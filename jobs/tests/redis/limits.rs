@@ -44,8 +44,10 @@ pub(crate) fn everything(open: impl Fn() -> Builder) {
     let held = client.insert_job(held.retry(Retry::never())).unwrap();
     assert!(held.is_new && keyed.cancel().unwrap());
     let every = Schedule::every(20 * MS).missed(Missed::Once);
-    jobs.schedule("often", every, Order(6)).unwrap();
+    jobs.schedule("often", every.clone(), Order(6)).unwrap();
     wait_until("occurrences ran", || log.of(6) > 3);
+    jobs.schedule("often", every.without_overlap(), Order(9)).unwrap();
+    wait_until("occurrences ran, one after the other", || log.of(9) > 3);
     client.schedules().pause("often").unwrap();
     client.schedules().resume("often").unwrap();
     assert!(jobs.schedules().remove("often").unwrap());

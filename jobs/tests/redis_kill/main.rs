@@ -43,7 +43,7 @@ use std::env;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use deaths::child::{self, Periodic, now_us};
+use deaths::child::{self, Periodic, WITHOUT_OVERLAP, now_us};
 use deaths::judge::{Persistence, judge};
 use deaths::lives;
 use deaths::record::{Answer, Record};
@@ -86,6 +86,10 @@ fn story(persistence: Persistence, deadly: bool) {
     }
     let repeat = |name, period_ms, missed| Periodic { name, period_ms, missed };
     story.lives.schedules = vec![repeat(1, 40, -1), repeat(2, 70, 0), repeat(3, 100, 3)];
+    if matches!(persistence, Persistence::Always) {
+        // Another persistence may forget an end, and the key with it.
+        story.lives.schedules.push(repeat(WITHOUT_OVERLAP, 20, -1));
+    }
     // With a look at the queue in between, while no node is there.
     let half = Duration::from_millis(seconds * 500);
     let told = story.tell(half).and_then(|()| story.tell(half)).and_then(|()| story.drain());

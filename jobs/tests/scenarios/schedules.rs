@@ -1,13 +1,16 @@
-//! What is promised of paused schedules, for every store.
+//! What is promised of paused schedules, and of those whose occurrences do not overlap, for every store.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant, SystemTime};
 
-use tickwheel_jobs::{Client, Driver, Missed, Run, Schedule, ScheduleInfo, StoreError};
+use tickwheel_jobs::{
+    Builder, Client, Driver, Event, Fail, InvalidInput, JobId, JobState, Missed, Run, Schedule,
+    ScheduleInfo, StoreError,
+};
 
-use super::{Charge, DAY, LONG, MS, SECOND, manual, pause};
-use crate::support::on_stores;
+use super::{Charge, DAY, LONG, MS, Mail, SECOND, Store, holding, manual, pause};
+use crate::support::{on_stores, wait_until};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -140,5 +143,151 @@ fn pause_of_a_schedule_reaches_other_processes() {
         other.schedules().resume("a").unwrap();
         wait(3, true);
         jobs.shutdown().unwrap();
+    });
+}
+
+/// The schedules, the numbers and the holders of skipped occurrences.
+type Skipped = Arc<Mutex<Vec<(String, usize, JobId)>>>;
+
+/// Jobs that note which occurrences are skipped.
+fn noting(store: &Store) -> (Builder, Skipped) {
+    let skipped = Skipped::default();
+    let noted = Arc::clone(&skipped);
+    let builder = store.open().on_event(move |event| {
+        if let Event::OccurrencesSkipped { schedule, occurrences, by } = event {
+            noted.lock().unwrap().push((schedule, occurrences, by));
+        }
+    });
+    (builder, skipped)
+}
+
+fn without_overlap(client: &Client, number: u64) {
+    let rule = Schedule::every(MINUTE).missed(Missed::Burst(100)).without_overlap();
+    client.schedule("a", rule, Charge(number)).unwrap();
+}
+
+/// P18: While an occurrence waits for its start or its retry, or runs, the schedule makes no other one, also by hand
+/// and of those that were missed. An event names each skipped one.
+#[test]
+fn schedule_without_overlap_skips_occurrences() {
+    on_stores(|store| {
+        let run = |charge: Charge, run: &Run| match charge.0 {
+            1 if run.attempt() == 1 => Err(Fail::after(150 * SECOND, "busy")),
+            1 => {
+                let by_hand = run.client().schedules().run("a")?;
+                assert_eq!(by_hand, Some(run.id()), "it has not ended");
+                Ok(())
+            }
+            _ => Err(Fail::dead("bad luck")),
+        };
+        let start = || {
+            let (builder, skipped) = noting(store);
+            let (jobs, driver) = builder.handle(run).manual().unwrap();
+            (jobs, driver, skipped)
+        };
+        let (jobs, driver, skipped) = start();
+        without_overlap(&jobs, 1);
+        assert!(of(&jobs, "a").without_overlap);
+        assert_eq!(driver.advance(MINUTE), 1, "it fails");
+        let waits = jobs.keyed("schedule a").get().unwrap().expect("it waits for its retry").id;
+        assert_eq!(driver.advance(2 * MINUTE), 0);
+        let one = ("a".to_owned(), 1, waits);
+        assert_eq!(*skipped.lock().unwrap(), [one.clone(), one.clone()]);
+        assert_eq!(jobs.schedules().run("a"), Ok(Some(waits)));
+        assert_eq!(jobs.schedules().run_once("a", JobId::new()), Ok(Some(waits)));
+        assert_eq!(driver.advance(MINUTE), 2, "the retry, and the next occurrence, which fails");
+        assert_eq!(jobs.count().unwrap().pending, 1);
+        jobs.check().unwrap();
+        let (jobs, driver, skipped) = match store.keeps {
+            false => (jobs, driver, skipped),
+            true => {
+                let wall = driver.wall_now();
+                drop((jobs, driver));
+                let again = start();
+                again.1.set_wall(wall);
+                again
+            }
+        };
+        skipped.lock().unwrap().clear();
+        // Eleven are due by then, of which all but the first were missed. The retry is due before each of them.
+        driver.set_wall(driver.wall_now() + 11 * MINUTE);
+        without_overlap(&jobs, 2);
+        let runs = driver.advance(MS);
+        let all: usize = skipped.lock().unwrap().iter().map(|skipped| skipped.1).sum();
+        assert!((1..=2).contains(&runs), "{runs}");
+        assert!(all >= 10, "{all}");
+        driver.advance(5 * MINUTE);
+        assert_eq!(jobs.count().unwrap().pending, 0, "a dead one holds no other back");
+        assert!(jobs.count().unwrap().dead >= 3);
+        jobs.check().unwrap();
+    });
+}
+
+/// P18: An occurrence that is pending holds the next ones back too. It is cancelled under the key of the schedule. A
+/// name for which that key is too long is refused.
+#[test]
+fn pending_occurrence_holds_the_next_ones_back() {
+    on_stores(|store| {
+        let (builder, skipped) = noting(store);
+        let (jobs, driver) = manual(builder);
+        let kind = jobs.kind::<Charge>();
+        kind.pause().unwrap();
+        without_overlap(&jobs, 7);
+        assert_eq!(driver.advance(3 * MINUTE), 0);
+        assert_eq!((jobs.count().unwrap().pending, skipped.lock().unwrap().len()), (1, 2));
+        assert!(jobs.keyed("schedule a").cancel().unwrap());
+        let by_hand = jobs.schedules().run("a").unwrap().expect("there is a schedule");
+        assert_eq!(jobs.get(by_hand).unwrap().map(|job| job.state), Some(JobState::Pending));
+        assert_eq!(driver.advance(MINUTE), 0);
+        assert_eq!(skipped.lock().unwrap().last(), Some(&("a".to_owned(), 1, by_hand)));
+        kind.resume().unwrap();
+        assert_eq!(driver.advance(MINUTE), 2);
+        // The same rule without this choice: it is taken back.
+        minutely(&jobs, "a");
+        assert!(!of(&jobs, "a").without_overlap);
+        let rule = || Schedule::every(MINUTE).without_overlap();
+        jobs.schedule(&"n".repeat(246), rule(), Charge(1)).unwrap();
+        let refused = jobs.schedule(&"n".repeat(247), rule(), Charge(1));
+        let too_long = |error: &StoreError| {
+            matches!(error, StoreError::Invalid(InvalidInput::TooLong { bytes: 256, .. }))
+        };
+        assert!(refused.as_ref().is_err_and(too_long), "{refused:?}");
+        jobs.check().unwrap();
+    });
+}
+
+/// P18: Occurrences of a schedule run one at a time in real time too, also on two nodes of a server.
+#[test]
+fn occurrences_without_overlap_run_one_at_a_time() {
+    on_stores(|store| {
+        let (handler, starts, let_go) = holding(|_: &Mail| true);
+        let handler = Arc::new(handler);
+        let start = || {
+            let (builder, skipped) = noting(store);
+            let its = Arc::clone(&handler);
+            let jobs = builder.handle(move |mail: Mail, run: &Run| its(mail, run)).threads(4);
+            (jobs.start().unwrap(), skipped)
+        };
+        let is_server = store.keeps && !store.claims_ahead;
+        let (jobs, skipped) = start();
+        let other = is_server.then(start);
+        jobs.schedule("a", Schedule::every(10 * MS).without_overlap(), Mail(1)).unwrap();
+        let mut all = vec![&skipped];
+        all.extend(other.as_ref().map(|(_, skipped)| skipped));
+        for _ in 0..3 {
+            starts.recv_timeout(LONG).unwrap();
+            all.iter().for_each(|skipped| skipped.lock().unwrap().clear());
+            let many = || all.iter().map(|of| of.lock().unwrap().len()).sum::<usize>() >= 5;
+            wait_until("occurrences are skipped", many);
+            assert_eq!(starts.try_recv(), Err(mpsc::TryRecvError::Empty), "a second one runs");
+            let_go.send(()).unwrap();
+        }
+        starts.recv_timeout(LONG).unwrap();
+        jobs.schedules().remove("a").unwrap();
+        drop(let_go);
+        for jobs in [Some(jobs), other.map(|(jobs, _)| jobs)].into_iter().flatten() {
+            jobs.check().unwrap();
+            jobs.shutdown().unwrap();
+        }
     });
 }

@@ -161,10 +161,17 @@ impl Machine {
                     effects.changed.pauses |= changed.pauses;
                 }
             }
-            // The schedule was changed meanwhile.
-            FollowUp::Occurred => {
-                self.own_work.load_schedules |= matches!(answer, Answer::Changed(false))
-            }
+            FollowUp::Occurred => match (op, answer) {
+                // The schedule was changed meanwhile.
+                (_, Answer::Changed(false)) => self.own_work.load_schedules = true,
+                (Op::Occur { name: schedule, .. }, Answer::InsertedMany(taken)) => {
+                    if let Some((_, by)) = taken.first() {
+                        let (occurrences, by) = (taken.len(), *by);
+                        output.emit(Event::OccurrencesSkipped { schedule, occurrences, by });
+                    }
+                }
+                _ => {}
+            },
             FollowUp::Purged => {
                 if let Answer::Changed(true) = answer {
                     self.own_work.purge_at = present.millis();

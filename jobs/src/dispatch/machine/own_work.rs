@@ -129,14 +129,9 @@ impl Machine {
             let (times, next) = schedule.schedule.due(expected, now.minus(GRACE), until, room);
             made += times.len().max(1);
             let queue = &self.settings.queue;
-            let job = |due: Millis| NewJob {
-                id: JobId::named(&format!("schedule {queue} {} {}", due.get(), schedule.name)),
-                kind: Arc::clone(kind),
-                due,
-                key: None,
-                callers_id: true,
-                extra: None,
-                payload: schedule.payload.clone(),
+            let job = |due: Millis| {
+                let id = JobId::named(&format!("schedule {queue} {} {}", due.get(), schedule.name));
+                NewJob::occurrence(schedule, Arc::clone(kind), due, (id, true))
             };
             let jobs = times.into_iter().map(job).collect();
             let name = schedule.name.clone();

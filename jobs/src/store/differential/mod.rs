@@ -30,6 +30,7 @@
 //! | 12 | no job is there that is not in memory, so no callback comes twice (P31) |
 //! | 13 | the open members of a group are those in memory, and a group is forgotten when it is in memory (P31) |
 //! | 14 | the check of each store finds nothing (G1) |
+//! | 15 | of a schedule without overlap an occurrence is made if none is pending or claimed, and then one (P18) |
 
 mod steps;
 mod rates;
@@ -63,6 +64,7 @@ const KINDS: [&str; 4] = ["charge", "refund", "mail", "unhandled"];
 /// Most histories have the first four.
 const PARTITIONS: [&str; 6] = ["acme", "beta", "core", "dune", "east", "fire"];
 const KEYS: [&str; 2] = ["first", "second"];
+const SCHEDULE: &str = "nightly";
 const FLOW: &str = "stripe";
 const AHEAD: Duration = Duration::from_millis(50);
 const HOUR: Duration = Duration::from_secs(3600);

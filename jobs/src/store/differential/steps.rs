@@ -66,6 +66,10 @@ pub(super) enum Step {
     Release(usize),
     Cancel(usize),
     Reschedule(usize, u64),
+    /// Cancels the jobs of all keys, also of the schedule, in one commit.
+    CancelKeys,
+    /// So many occurrences of the schedule, which is without overlap; or the schedule was changed meanwhile.
+    Occur(usize, bool),
     /// A dead job is pending again.
     Retry(usize),
     Delete(usize),
@@ -253,7 +257,7 @@ fn drawn() -> impl Strategy<Value = Drawn> {
     )
 }
 
-/// A history of groups.
+/// A history of groups, keys and a schedule.
 fn of_groups() -> impl Strategy<Value = Vec<Step>> {
     let callback = drawn().prop_map(|drawn| Drawn { kind: 1, key: None, ..drawn });
     let group = (
@@ -289,6 +293,9 @@ fn of_groups() -> impl Strategy<Value = Vec<Step>> {
             .prop_map(|(pick, ends, then, seal)| Step::Finish { pick, ends, then, seal }),
         1 => (0..99usize).prop_map(Step::Release),
         3 => (0..99usize).prop_map(Step::Cancel),
+        1 => Just(Step::CancelKeys),
+        3 => (prop::sample::select(vec![0, 1, 1, 1, 2, 3, 300]), prop::bool::weighted(0.9))
+            .prop_map(|(many, is_expected)| Step::Occur(many, is_expected)),
         3 => (0..99usize).prop_map(Step::Retry),
         2 => (0..99usize).prop_map(Step::Delete),
         4 => prop::sample::select(vec![1, 1000, 7_200_000, -3_600_000, -7_200_000]).prop_map(Step::Advance),

@@ -15,16 +15,19 @@ use std::time::Duration;
 use super::oracle::{Job, Oracle};
 use super::place::Place;
 use super::steps::{Drawn, Ends, SCOPES, Step};
-use super::{AHEAD, BEGINNING, Checked, FLOW, HOUR, KEYS, KINDS, LEASE, PARTITIONS, ensure};
+use super::{
+    AHEAD, BEGINNING, Checked, FLOW, HOUR, KEYS, KINDS, LEASE, PARTITIONS, SCHEDULE, ensure,
+};
 use crate::store::memory::Memory;
 use crate::store::{
-    Answer, Batch, BatchOutcome, ClaimRequest, Claimed, End, Finish, IfTaken, NewGroup, NewJob, Op,
-    Store,
+    Answer, Batch, BatchOutcome, ClaimRequest, Claimed, End, Finish, IfTaken, NewGroup, NewJob,
+    NewSchedule, Op, Store, StoredSchedule,
 };
 use crate::values::group::{GroupId, GroupInfo};
 use crate::values::id::{Fence, JobId};
 use crate::values::info::{JobInfo, JobState};
 use crate::values::job::{Extra, group_of};
+use crate::values::schedule::{Schedule, key_of_occurrences};
 use crate::values::setting::Keep;
 use crate::values::stored_limits::{self, LimitScope, Limits, flow_setting};
 use crate::values::time::Millis;
@@ -51,6 +54,8 @@ pub(super) struct World {
     /// The last answer of the model about each id.
     compared: Vec<String>,
     batches: u64,
+    /// The next occurrence of the schedule.
+    next: Millis,
     /// The groups with a callback that have ended.
     pub(super) callbacks: BTreeSet<GroupId>,
 }
@@ -77,9 +82,14 @@ impl World {
             groups: Vec::new(),
             compared: Vec::new(),
             batches: 0,
+            next: Millis::clamped(BEGINNING),
             callbacks: BTreeSet::new(),
         };
         world.start();
+        let StoredSchedule { name, schedule, payload, next: first, .. } = world.schedule();
+        let kind = Arc::from(KINDS[0]);
+        let new = NewSchedule { name, kind, schedule, payload, first };
+        world.answer(Op::PutSchedule(new)).unwrap();
         for kind in [KINDS[0], KINDS[1]] {
             world.set(flow_setting(kind), Some(FLOW.to_owned())).unwrap();
         }
@@ -284,6 +294,12 @@ impl World {
                 let due = self.after(*delay);
                 self.on(*pick, &[JobState::Pending], |id| Op::Reschedule(id, due))?;
             }
+            Step::CancelKeys => {
+                let key = key_of_occurrences(SCHEDULE);
+                let cancel = |key: &str| Op::CancelKey(key.to_owned());
+                self.answer(Op::Each([KEYS[0], &key, KEYS[1]].map(cancel).to_vec()))?;
+            }
+            Step::Occur(many, is_expected) => self.occur(*many, *is_expected)?,
             Step::Retry(pick) => {
                 let now = self.now;
                 self.on(*pick, &[JobState::Dead], |id| Op::Retry(id, now))?;
@@ -431,6 +447,41 @@ impl World {
         self.apply(&ops)?;
         self.claimed.drain(..ended.len());
         Ok(())
+    }
+
+    fn schedule(&self) -> StoredSchedule {
+        let schedule = Schedule::every(Duration::from_secs(1)).without_overlap();
+        StoredSchedule {
+            name: SCHEDULE.to_owned(),
+            kind: KINDS[0].to_owned(),
+            rule_text: schedule.rule.to_text(),
+            schedule,
+            payload: b"{}".to_vec(),
+            next: self.next,
+        }
+    }
+
+    /// Makes occurrences of the schedule that are due now, unless it was changed meanwhile.
+    fn occur(&mut self, many: usize, is_expected: bool) -> Checked {
+        let (schedule, kind) = (self.schedule(), Arc::<str>::from(KINDS[0]));
+        let key = key_of_occurrences(SCHEDULE);
+        let alive = self.those(&[JobState::Pending, JobState::Running]);
+        let is_any = alive.iter().any(|job| job.key.as_ref() == Some(&key));
+        let job = |_| {
+            let id = JobId::from_u128(self.number());
+            let id = (id, id.to_u128().is_multiple_of(2));
+            NewJob::occurrence(&schedule, Arc::clone(&kind), self.now, id)
+        };
+        let jobs = (0..many).map(job).collect();
+        let expected = if is_expected { self.next } else { Millis::ZERO };
+        let next = self.next.plus(Duration::from_secs(1));
+        let (name, is_one) = (schedule.name, many > 0 && is_expected && !is_any);
+        let made = match self.answer(Op::Occur { name, expected, jobs, next: Some(next) })? {
+            Answer::InsertedMany(taken) => many - taken.len(),
+            _ => 0,
+        };
+        self.next = if is_expected { next } else { self.next };
+        ensure(made == usize::from(is_one), || format!("P18: {made} of {many}, {is_any}"))
     }
 
     fn set(&mut self, name: String, value: Option<String>) -> Checked {

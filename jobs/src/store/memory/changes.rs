@@ -597,15 +597,13 @@ impl Memory {
         jobs: &[NewJob],
         next: Option<Millis>,
         now: Millis,
-    ) -> bool {
+    ) -> Answer {
         if self.schedules.get(name).is_none_or(|schedule| schedule.next != expected) {
-            return false;
+            return Answer::Changed(false);
         }
-        for job in jobs {
-            self.insert(job, now);
-        }
+        let inserted = self.insert_many(jobs, now);
         self.move_schedule(name, next);
-        true
+        inserted
     }
 
     /// Removes a schedule and its pause. Returns whether there was one.

@@ -171,7 +171,7 @@ impl Memory {
                 Answer::Done
             }
             Op::Occur { name, expected, jobs, next } => {
-                Answer::Changed(self.occur(name, *expected, jobs, *next, now))
+                self.occur(name, *expected, jobs, *next, now)
             }
             Op::Finish(finish) => self.finish(finish, now),
             Op::Release { id, interrupted, .. } => {

@@ -19,7 +19,7 @@ use redis::Cmd;
 use super::decode::{Fault, ServerReply, bytes};
 use super::groups::{callback_args, group_bytes};
 use super::protocol::{self, ResultCode, group_error};
-use super::records::{damaged, has_partition, id_bytes, id_of, missed, record, token};
+use super::records::{choices, damaged, has_partition, id_bytes, id_of, record, token};
 use super::scripts::{ITEMS, Name, Part, ScriptCall, Scripts};
 use crate::store::{Answer, End, Fence, Finish, Inserted, NewJob, Op};
 use crate::values::error::StoreError;
@@ -116,7 +116,7 @@ operations! {
     Op::CancelGroup(id) => cancel_group(id) -> changed, ONE;
 
     Op::PutSchedule(new) => put_schedule(
-        &new.name, &*new.kind, &new.schedule.rule.to_text(), &missed(new)[..], &new.payload,
+        &new.name, &*new.kind, &new.schedule.rule.to_text(), &choices(new)[..], &new.payload,
         &new.first
     ) -> changed, grows(new.payload.len() + JOB_BYTES);
     Op::DropSchedule(name) => drop_schedule(name) -> changed, ONE;
@@ -124,7 +124,7 @@ operations! {
     Op::ResumeSchedule { name, expected, next } => resume_schedule(name, expected, next)
         -> changed, ONE;
     Op::Occur { name, expected, jobs, next } => occur(name, expected, next, jobs)
-        -> changed, Needs { results: 1, ..with_jobs(jobs) };
+        -> occurred, with_jobs(jobs);
 
     Op::PutSetting { name, value } => put_setting(
         name, &value.is_some(), value.as_deref().unwrap_or_default()
@@ -554,6 +554,18 @@ impl OpResults {
 
 fn changed(_: &Op, found: OpResults) -> Answer {
     Answer::Changed(found.results.iter().all(|result| *result == ResultCode::Changed))
+}
+
+/// Each call of the operation has a result of its own before those of its jobs.
+fn occurred(_: &Op, found: OpResults) -> Answer {
+    let results = &found.results;
+    if results.contains(&ResultCode::Unchanged) {
+        return Answer::Changed(false);
+    }
+    let of_calls =
+        |at: usize| results[..at].iter().filter(|it| **it == ResultCode::Changed).count();
+    let taken = found.taken.iter().map(|taken| (taken.at - of_calls(taken.at), taken.by));
+    Answer::InsertedMany(taken.collect())
 }
 
 fn done(_: &Op, _: OpResults) -> Answer {

@@ -18,7 +18,7 @@
 //!
 //! | schedule | bytes |
 //! | --- | --- |
-//! | next occurrence, policy for missed ones | 8 each |
+//! | next occurrence, all choices but the rule (`Schedule::choices`) | 8 each |
 //! | lengths of kind and rule; kind, rule, payload | 1 and 2; the rest |
 //!
 //! Every number has its highest byte first.
@@ -30,7 +30,7 @@ use crate::values::error::StoreError;
 use crate::values::fail_and_retry::AttemptErrors;
 use crate::values::id::JobId;
 use crate::values::job::{Extra, group_of, partition_of};
-use crate::values::schedule::{Missed, Rule, Schedule};
+use crate::values::schedule::Schedule;
 use crate::values::time::Millis;
 
 const CALLERS_ID: u8 = 1;
@@ -237,17 +237,17 @@ pub(super) fn claimed(
     })
 }
 
-/// Returns the argument for the policy of a schedule for missed occurrences.
-pub(super) fn missed(schedule: &NewSchedule) -> [u8; 8] {
-    schedule.schedule.missed.to_number().to_be_bytes()
+/// Returns the argument for all choices of a schedule but its rule.
+pub(super) fn choices(schedule: &NewSchedule) -> [u8; 8] {
+    schedule.schedule.choices().to_be_bytes()
 }
 
 pub(super) fn read_schedule(name: String, row: &[u8]) -> Result<StoredSchedule, StoreError> {
     let mut reader = Reader(row);
     let next = Millis::clamped(reader.number(8)? as i64);
-    let missed = Missed::from_number(reader.number(8)? as i64);
+    let choices = reader.number(8)? as i64;
     let (kind, rule) = (reader.number(1)? as usize, reader.number(2)? as usize);
     let (kind, rule_text) = (reader.text(kind)?, reader.text(rule)?);
-    let schedule = Schedule { rule: Rule::from_text(&rule_text), missed };
+    let schedule = Schedule::read(&rule_text, choices);
     Ok(StoredSchedule { name, kind, schedule, rule_text, payload: reader.0.to_vec(), next })
 }

@@ -104,7 +104,7 @@ impl State {
                 Answer::Done
             }
             Op::Occur { name, expected, jobs, next } => {
-                Answer::Changed(self.occur(tables, name, *expected, jobs, *next, now)?)
+                self.occur(tables, name, *expected, jobs, *next, now)?
             }
             Op::Finish(finish) => self.finish(tables, finish, now)?,
             Op::Release { id, interrupted, .. } => self.release(tables, *id, *interrupted, now)?,

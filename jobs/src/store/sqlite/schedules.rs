@@ -6,7 +6,7 @@ use super::State;
 use super::schema::{KindRow, millis_of, schedule_of, store_error};
 use super::sql::{DROP_SETTING, PUT_SETTING};
 use super::tables::Tables;
-use crate::store::{NewJob, NewSchedule, StoredSchedule, Unreadable};
+use crate::store::{Answer, NewJob, NewSchedule, StoredSchedule, Unreadable};
 use crate::values::error::StoreError;
 use crate::values::setting;
 use crate::values::time::Millis;
@@ -49,16 +49,14 @@ impl State {
         jobs: &[NewJob],
         next: Option<Millis>,
         now: Millis,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<Answer, StoreError> {
         match tables.schedule(name)? {
             Some((_, _, stored)) if stored == expected => {}
-            _ => return Ok(false),
+            _ => return Ok(Answer::Changed(false)),
         }
-        for job in jobs {
-            self.insert(tables, job, now)?;
-        }
+        let inserted = self.insert_many(tables, jobs, None, now)?;
         tables.move_schedule(name, next)?;
-        Ok(true)
+        Ok(inserted)
     }
 }
 
@@ -113,9 +111,8 @@ impl Tables<'_> {
     }
 
     fn put_schedule(&self, kind: i64, new: &NewSchedule, next: Millis) -> Result<(), StoreError> {
-        let missed = new.schedule.missed.to_number();
-        let rule = new.schedule.rule.to_text();
-        let row = params![new.name, kind, rule, missed, next.get(), new.payload];
+        let (rule, choices) = (new.schedule.rule.to_text(), new.schedule.choices());
+        let row = params![new.name, kind, rule, choices, next.get(), new.payload];
         self.execute("INSERT OR REPLACE INTO {p}schedule VALUES (?1, ?2, ?3, ?4, ?5, ?6)", row)
             .map(drop)
     }

@@ -51,7 +51,7 @@ use crate::values::fail_and_retry::AttemptErrors;
 use crate::values::id::JobId;
 use crate::values::info::{JobInfo, JobState};
 use crate::values::job::Shown;
-use crate::values::schedule::{Missed, Rule, Schedule};
+use crate::values::schedule::Schedule;
 use crate::values::time::Millis;
 
 /// The version of the tables that this code writes and reads.
@@ -395,11 +395,10 @@ pub(super) fn schedule_of(row: &Row<'_>, kinds: &[KindRow]) -> rusqlite::Result<
     let kind: i64 = row.get(1)?;
     let name = kinds.iter().find(|known| known.n == kind).map(|kind| kind.name.clone());
     let rule_text: String = row.get(2)?;
-    let missed = Missed::from_number(row.get(3)?);
     Ok(StoredSchedule {
         name: row.get(0)?,
         kind: name.unwrap_or_default(),
-        schedule: Schedule { rule: Rule::from_text(&rule_text), missed },
+        schedule: Schedule::read(&rule_text, row.get(3)?),
         rule_text,
         next: millis_of(row, 4)?,
         payload: row.get(5)?,

@@ -258,6 +258,12 @@ impl Cron {
         Schedule::from(Cron { missed, ..self })
     }
 
+    /// Makes no occurrence before the one before it has ended: see [`Schedule::without_overlap`].
+    #[must_use]
+    pub fn without_overlap(self) -> Schedule {
+        Schedule::from(self).without_overlap()
+    }
+
     pub(crate) fn missed_policy(&self) -> Missed {
         self.missed
     }

@@ -29,6 +29,7 @@ use crate::values::time::Millis;
 pub struct Schedule {
     pub(crate) rule: Rule,
     pub(crate) missed: Missed,
+    pub(crate) without_overlap: bool,
 }
 
 /// What happens to missed occurrences: those that are more than a second late when a process finds them.
@@ -58,16 +59,50 @@ pub(crate) enum Rule {
 impl Schedule {
     /// Returns the schedule with one occurrence in each `period`, which is rounded up to whole milliseconds.
     /// [`schedule`](crate::Client::schedule) refuses a period of zero.
+    #[doc(alias("interval", "period", "repeat"))]
     #[must_use]
     pub fn every(period: Duration) -> Schedule {
         let ms = u64::try_from(period.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
-        Schedule { rule: Rule::Every(ms), missed: Missed::default() }
+        Schedule::of(Rule::Every(ms), Missed::default())
     }
 
     /// Sets what happens to missed occurrences. The default is [`Missed::Once`].
     #[must_use]
     pub fn missed(self, missed: Missed) -> Schedule {
         Schedule { missed, ..self }
+    }
+
+    /// Makes no occurrence before the one before it has ended. While an occurrence is pending, runs or waits for its
+    /// retry, those that come are skipped, not queued: on all nodes, and over restarts and crashes.
+    /// [`Event::OccurrencesSkipped`](crate::Event::OccurrencesSkipped) names each skipped one.
+    ///
+    /// An occurrence has the key `schedule NAME` until its end ([`Until::Ended`](crate::Until::Ended)), so
+    /// [`Client::keyed`](crate::Client::keyed) finds it while it is pending. The name of the schedule has 246 bytes at
+    /// most. An occurrence from before this choice was made has no key, so it holds none back. A dead one holds none
+    /// back either, and is retried only while no other has the key.
+    ///
+    /// ```
+    /// # use serde::{Deserialize, Serialize};
+    /// # use tickwheel_jobs::{Job, Jobs};
+    /// use std::time::Duration;
+    /// use tickwheel_jobs::Schedule;
+    /// # #[derive(Serialize, Deserialize)]
+    /// # struct Report;
+    /// # impl Job for Report { const KIND: &'static str = "report"; }
+    /// # let (jobs, driver) = Jobs::memory().handle(|_: Report, _| Ok(())).manual()?;
+    /// let nightly = Schedule::every(Duration::from_secs(24 * 3600)).without_overlap();
+    /// jobs.schedule("report", nightly, Report)?;
+    /// # assert_eq!(driver.advance(Duration::from_secs(24 * 3600)), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[doc(alias("skip_if_running", "no_overlap", "forbid", "concurrency_policy", "singleton"))]
+    #[must_use]
+    pub fn without_overlap(self) -> Schedule {
+        Schedule { without_overlap: true, ..self }
+    }
+
+    fn of(rule: Rule, missed: Missed) -> Schedule {
+        Schedule { rule, missed, without_overlap: false }
     }
 
     /// Returns the first occurrence after `now`, of a schedule that begins now.
@@ -224,6 +259,31 @@ impl Rule {
     }
 }
 
+/// Returns the key of the occurrences of a schedule without overlap.
+pub(crate) fn key_of_occurrences(name: &str) -> String {
+    format!("schedule {name}")
+}
+
+/// Added to the number of [`Missed`] if the schedule is without overlap. That number is between -1 and 2^32.
+#[cfg(any(feature = "sqlite-unbundled", feature = "redis"))]
+const WITHOUT_OVERLAP: i64 = 1 << 40;
+
+#[cfg(any(feature = "sqlite-unbundled", feature = "redis"))]
+impl Schedule {
+    /// Returns the number by which a store keeps all but the rule.
+    pub(crate) fn choices(&self) -> i64 {
+        self.missed.to_number() + if self.without_overlap { WITHOUT_OVERLAP } else { 0 }
+    }
+
+    /// Returns the schedule that a store has kept as a text and a number.
+    pub(crate) fn read(rule: &str, choices: i64) -> Schedule {
+        let without_overlap = choices >= WITHOUT_OVERLAP - 1;
+        let missed = choices - if without_overlap { WITHOUT_OVERLAP } else { 0 };
+        let missed = Missed::from_number(missed);
+        Schedule { rule: Rule::from_text(rule), missed, without_overlap }
+    }
+}
+
 impl Missed {
     #[cfg(any(feature = "sqlite-unbundled", feature = "redis"))]
     pub(crate) fn to_number(self) -> i64 {
@@ -265,6 +325,26 @@ pub use cron::Cron;
 #[cfg(feature = "cron")]
 impl From<Cron> for Schedule {
     fn from(cron: Cron) -> Schedule {
-        Schedule { missed: cron.missed_policy(), rule: Rule::Cron(cron) }
+        let missed = cron.missed_policy();
+        Schedule::of(Rule::Cron(cron), missed)
+    }
+}
+
+#[cfg(all(test, any(feature = "sqlite-unbundled", feature = "redis")))]
+mod tests {
+    use super::*;
+
+    /// A store gives back the choices of a schedule from their number. Without this choice the number is that of the
+    /// missed occurrences, so no byte is added.
+    #[test]
+    fn choices_of_a_schedule_are_read_back() {
+        for missed in [Missed::Skip, Missed::Once, Missed::Burst(1), Missed::Burst(u32::MAX)] {
+            let plain = Schedule::every(Duration::from_secs(1)).missed(missed);
+            assert_eq!(plain.choices(), missed.to_number());
+            for schedule in [plain.clone(), plain.without_overlap()] {
+                let read = Schedule::read(&schedule.rule.to_text(), schedule.choices());
+                assert_eq!(read, schedule);
+            }
+        }
     }
 }

@@ -27,7 +27,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::SystemTime;
 use std::{env, thread};
 
-use crate::deaths::child::{self, Periodic, now_us};
+use crate::deaths::child::{self, Periodic, WITHOUT_OVERLAP, now_us};
 use crate::deaths::record::Record;
 use crate::deaths::{lives, rules};
 use file::File;
@@ -103,7 +103,12 @@ fn tell(story: &mut Story, n: u64) -> Result<(), String> {
         story.lives.deadly = n % 3 == 1;
         if !n.is_multiple_of(3) {
             let repeat = |name, period_ms, missed| Periodic { name, period_ms, missed };
-            story.lives.schedules = vec![repeat(1, 20, -1), repeat(2, 35, 0), repeat(3, 50, 3)];
+            story.lives.schedules = vec![
+                repeat(1, 20, -1),
+                repeat(2, 35, 0),
+                repeat(3, 50, 3),
+                repeat(WITHOUT_OVERLAP, 20, -1),
+            ];
         }
         for _ in 0..LIVES {
             story.one_life()?;

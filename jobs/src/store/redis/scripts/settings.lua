@@ -36,16 +36,16 @@ local function announce()
   return CHANGED
 end
 
--- A schedule's row: the next occurrence, the policy for missed ones, kind, rule, payload.
+-- A schedule's row: the next occurrence, all choices but the rule, kind, rule, payload.
 operations.put_schedule = function()
-  local name, kind, rule, missed, payload, following = args(6)
+  local name, kind, rule, choices, payload, following = args(6)
   local identity = struct.pack('>BI2', #kind, #rule) .. kind .. rule
   local row = redis.call('HGET', schedules, name)
   local same = row and string.sub(row, 17, 16 + #identity) == identity
   if same then
     following = values.time(row, 1) or following
   end
-  redis.call('HSET', schedules, name, struct.pack('>I8', tonumber(following)) .. missed .. identity .. payload)
+  redis.call('HSET', schedules, name, struct.pack('>I8', tonumber(following)) .. choices .. identity .. payload)
   announce()
   return same and UNCHANGED or CHANGED
 end
@@ -77,18 +77,20 @@ operations.resume_schedule = function()
   return announce()
 end
 
--- Inserts occurrences of a schedule as jobs, unless another process has done so.
+-- Inserts occurrences of a schedule as jobs, unless another process has done so. A result for the schedule, and one for
+-- each job.
 operations.occur = function()
   local name, expected, following = args(3)
   local occurrences, row = next_jobs(), row_before(name, expected)
   if not row then
-    return UNCHANGED
+    return string.rep(UNCHANGED, 1 + #occurrences)
   end
-  for _, job in ipairs(occurrences) do
-    insert_job(job)
+  local results = {}
+  for n, job in ipairs(occurrences) do
+    results[n] = insert_job(job)
   end
   move_schedule(name, row, following)
-  return CHANGED
+  return CHANGED .. table.concat(results)
 end
 
 do
