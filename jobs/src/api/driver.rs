@@ -10,6 +10,7 @@ use tickwheel::Wheel;
 use crate::dispatch::caller_machine::Inline;
 use crate::dispatch::command::Command;
 use crate::dispatch::execute::UnderWay;
+use crate::dispatch::questions::EndWaits;
 use crate::values::time::Millis;
 
 /// Moves the clock of jobs that [`Builder::manual`](crate::Builder::manual) made, and runs the jobs that come
@@ -39,6 +40,7 @@ pub struct Driver {
     /// Owns the clock.
     _wheel: Wheel,
     under_way: Arc<UnderWay>,
+    end_waits: Arc<EndWaits>,
 }
 
 impl Driver {
@@ -47,8 +49,9 @@ impl Driver {
         wheel: tickwheel::Driver,
         owner: Wheel,
         under_way: Arc<UnderWay>,
+        end_waits: Arc<EndWaits>,
     ) -> Driver {
-        Driver { inline, wheel, _wheel: owner, under_way }
+        Driver { inline, wheel, _wheel: owner, under_way, end_waits }
     }
 
     /// Moves the clock by `by`, and runs each job that comes due at its due time: on this thread, one after the
@@ -136,6 +139,7 @@ impl Driver {
         let pass = next.max(Duration::from_millis(1)).min(*left);
         let before = self.wheel.now();
         self.wheel.advance(pass);
+        drop(self.end_waits.take_all());
         // A clock stands still at the latest time that it can read.
         let is_end = pass >= Duration::from_millis(1) && self.wheel.now() == before;
         *left -= pass;

@@ -486,6 +486,7 @@ impl Parts {
             way,
             inline,
             is_manual: false,
+            patience: Duration::ZERO,
             clock,
             metrics: Arc::clone(&self.metrics),
             capture: self.capture.clone(),
@@ -513,16 +514,17 @@ impl Parts {
         }
     }
 
-    /// Puts the machine behind a lock. Unless the clock is manual, the callers share its steps.
+    /// Puts the machine behind a lock. Unless the clock is manual, the callers share its steps. `patience`: how long a
+    /// wait goes on while a manual clock stands still.
     pub(super) fn inline(
         mut self,
         machine: Machine,
         clock: Clock,
-        is_manual: bool,
+        patience: Option<Duration>,
     ) -> (Arc<Inline>, Arc<DispatcherHandle>, Handlers) {
         let hooks = (self.on_event.take(), self.on_run.take());
         let store = core::mem::replace(&mut self.store, Box::new(Memory::default()));
-        let metrics = Arc::clone(&self.metrics);
+        let (metrics, is_manual) = (Arc::clone(&self.metrics), patience.is_some());
         let (its_clock, alive) = (clock.clone(), Arc::clone(&self.alive));
         let inline = Inline::new(machine, store, its_clock, metrics, hooks, !is_manual, alive);
         let inline = Arc::new(inline);
@@ -531,8 +533,9 @@ impl Parts {
             true => Box::new(Arc::clone(&inline)),
             false => Box::new(Line::new(Arc::clone(&inline), Arc::clone(&futures.helper))),
         };
-        let dispatcher =
-            DispatcherHandle { futures, is_manual, ..self.dispatcher(way, true, clock) };
+        let patience = patience.unwrap_or_default();
+        let dispatcher = self.dispatcher(way, true, clock);
+        let dispatcher = DispatcherHandle { futures, is_manual, patience, ..dispatcher };
         (inline, Arc::new(dispatcher), self.handlers)
     }
 }
@@ -649,13 +652,14 @@ impl Builder {
     /// As [`Builder::start`].
     #[doc(alias("test", "mock", "fake_clock"))]
     pub fn manual(self) -> Result<(Jobs, Driver), OpenError> {
+        let patience = self.call_timeout;
         let mut parts = self.into_parts(true, true)?;
         let (wheel, driver) = Wheel::builder().manual().map_err(refused)?;
         driver.set_wall(Millis::present(driver.wall_now()).to_system());
         let clock = Clock::of_wheel(wheel.scheduler());
         let machine = parts.start_runner(&clock)?;
         let (grace, on_run) = (parts.grace, parts.on_run.clone());
-        let (inline, dispatcher, handlers) = parts.inline(machine, clock.clone(), true);
+        let (inline, dispatcher, handlers) = parts.inline(machine, clock.clone(), Some(patience));
         let back: Weak<Inline> = Arc::downgrade(&inline);
         let ended = move |run: &RunState, end, at| {
             if let Some(inline) = back.upgrade() {
@@ -678,8 +682,9 @@ impl Builder {
             on_run,
             ended: Box::new(ended),
         }));
+        let end_waits = Arc::clone(&dispatcher.end_waits);
         let jobs = Jobs::new(Client::new(dispatcher), None, grace);
-        Ok((jobs, Driver::new(inline, driver, wheel, under_way)))
+        Ok((jobs, Driver::new(inline, driver, wheel, under_way, end_waits)))
     }
 
     /// Returns a client, for a process that runs no jobs: it inserts, cancels and reads. It has a connection of
@@ -694,7 +699,7 @@ impl Builder {
         let parts = self.into_parts(false, false)?;
         let clock = parts.by_store(Clock::of_system());
         let machine = Machine::new(parts.settings.clone(), clock.now().millis());
-        let (_, dispatcher, _) = parts.inline(machine, clock, false);
+        let (_, dispatcher, _) = parts.inline(machine, clock, None);
         Ok(Client::new(dispatcher))
     }
 }

@@ -3,12 +3,16 @@
 //! Ground rules:
 //!
 //! - A wait always ends: at the end of the job, at its limit, or with the jobs of this process.
+//! - On a manual clock the limit is one of that clock. A wait on the driver's own thread would never end, so a wait
+//!   ends with an error once the clock has stood still for `Builder::call_timeout` of real time. No thread need be
+//!   known as the driver's: a driver may move to another thread at any moment.
+//! - A waiter reads the clock before it looks, so a job that has ended within the limit is found.
 //! - A job that a caller waits for from its insert on is marked. Its end is then kept for a minute, even if its
 //!   kind keeps none. So the waiter finds the end, even if it looks late.
 //! - Ends in this process wake the waiter. It also looks by itself: for those of other processes, and for a wake-up
 //!   that was lost.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::de::DeserializeOwned;
 
@@ -17,6 +21,7 @@ use super::client::Client;
 use super::insert::NewJob;
 use super::request;
 use super::request::Caller;
+use crate::dispatch::clock::Clock;
 use crate::dispatch::dispatcher_handle::is_in_handler_of;
 use crate::values::error::CallError;
 use crate::values::id::JobId;
@@ -31,6 +36,14 @@ const FILE_INTERVAL: Duration = Duration::from_millis(20);
 const FIRST_SERVER_INTERVAL: Duration = Duration::from_millis(20);
 const LONGEST_SERVER_INTERVAL: Duration = Duration::from_millis(250);
 
+/// More than any test takes.
+const LONGEST_PATIENCE: Duration = Duration::from_secs(24 * 3600);
+
+/// Returns the time of the clock by which a thread sleeps.
+fn real_time() -> Instant {
+    Clock::of_system().now().instant
+}
+
 both! {
     Client:
     /// Waits until a job has ended, for at most `limit`. Returns the job if it has completed, with its result in
@@ -41,13 +54,17 @@ both! {
     /// other job the wait ends with [`CallError::Gone`] when the job ends, and with [`CallError::Dead`] for a dead one.
     ///
     /// In the process that runs the job the wait ends at once with the job; in another process on the same file
-    /// within 20 ms, and in another process on a server within a quarter of a second. On a manual clock
-    /// ([`Builder::manual`](crate::Builder::manual)) it does not wait: only [`Driver::advance`](crate::Driver)
-    /// runs jobs there.
+    /// within 20 ms, and in another process on a server within a quarter of a second.
+    ///
+    /// On a manual clock ([`Builder::manual`](crate::Builder::manual)) the limit is a time of that clock. So wait on
+    /// one thread, and move the clock on another: only [`Driver::advance`](crate::Driver::advance) runs jobs there.
+    /// With a limit of zero the call looks once, on any thread.
     ///
     /// # Errors
     ///
-    /// [`CallError`] says how the job has ended otherwise, or that it has not.
+    /// [`CallError`] says how the job has ended otherwise, or that it has not. On a manual clock it is
+    /// [`CallError::ClockStands`] if no driver moves the clock, and [`CallError::Refused`] in a handler, for which the
+    /// driver waits.
     #[doc(alias("join", "result", "await"))]
     pub fn wait(&self, id: JobId, limit: Duration) -> Result<JobInfo, CallError> = |it, caller| {
         it.wait_by(caller, id, limit).await
@@ -81,8 +98,9 @@ both! {
     ///
     /// In a handler of these jobs a call may wait for the thread that it occupies. It is refused
     /// ([`CallError::Refused`]) if no other thread or process could run the job: if the jobs are in memory or on a
-    /// file, have one thread for handlers, and the handler of the job is no future. A call of
-    /// [`Run::next`](crate::Run::next) is refused always.
+    /// file, have one thread for handlers, and the handler of the job is no future; or if the clock is a manual one. A
+    /// call of [`Run::next`](crate::Run::next) is refused always. On a manual clock the call waits for the clock as
+    /// [`Client::wait`] does.
     #[doc(alias("execute", "rpc", "apply"))]
     pub fn call<J: Job, T: DeserializeOwned>(
         &self,
@@ -91,7 +109,7 @@ both! {
     ) -> Result<T, CallError> = |it, caller| {
         let dispatcher = &it.dispatcher;
         let is_thread = matches!(caller, Caller::Thread) && is_in_handler_of(dispatcher);
-        if it.waits_for_run() {
+        if it.waits_for_run() || it.stops_the_clock(caller, limit) {
             return Err(CallError::Refused);
         }
         if is_thread && dispatcher.needs_the_only_thread(J::KIND) {
@@ -108,6 +126,12 @@ both! {
 }
 
 impl Client {
+    /// Says whether this thread waits in a handler for which the driver of a manual clock waits.
+    fn stops_the_clock(&self, caller: Caller, limit: Duration) -> bool {
+        let is_thread = self.dispatcher.is_manual && matches!(caller, Caller::Thread);
+        is_thread && !limit.is_zero() && is_in_handler_of(&self.dispatcher)
+    }
+
     pub(super) async fn wait_by(
         &self,
         caller: Caller,
@@ -115,6 +139,9 @@ impl Client {
         limit: Duration,
     ) -> Result<JobInfo, CallError> {
         let dispatcher = &self.dispatcher;
+        if self.stops_the_clock(caller, limit) {
+            return Err(CallError::Refused);
+        }
         let limit = dispatcher.clock.now().instant.checked_add(limit);
         let mut interval = match (dispatcher.shared, dispatcher.inline) {
             (true, _) => FIRST_SERVER_INTERVAL,
@@ -124,7 +151,10 @@ impl Client {
         let mut key = None;
         loop {
             let now = dispatcher.clock.now().instant;
-            let until = limit.map_or(now + interval, |limit| limit.min(now + interval));
+            let until = match dispatcher.is_manual {
+                true => real_time() + dispatcher.patience.min(LONGEST_PATIENCE),
+                false => limit.map_or(now + interval, |limit| limit.min(now + interval)),
+            };
             let waiting = dispatcher.begin_wait(id, key.as_deref(), until);
             match self.ask(caller, request::get(id)).await? {
                 None => return Err(CallError::Gone(id)),
@@ -142,13 +172,16 @@ impl Client {
                 }
                 Some(_) => {}
             }
-            let is_over = |now| limit.is_some_and(|limit| limit <= now);
-            if dispatcher.is_manual || is_over(dispatcher.clock.now().instant) {
+            if limit.is_some_and(|limit| limit <= now) {
                 return Err(CallError::TimedOut(id));
             }
             match caller {
                 Caller::Thread => waiting.on_thread(),
                 Caller::Future => waiting.in_future().await.map_err(CallError::Store)?,
+            }
+            let clock_stands = || dispatcher.clock.now().instant == now && until <= real_time();
+            if dispatcher.is_manual && clock_stands() {
+                return Err(CallError::ClockStands(id));
             }
             if dispatcher.shared {
                 interval = (interval * 2).min(LONGEST_SERVER_INTERVAL);

@@ -16,6 +16,8 @@
 //! - A future that is dropped gives its call up. A call that the dispatcher has not taken is then not done; a call that
 //!   it has taken may have been done, as after a lost answer.
 //! - On a manual clock a future makes its step at its first poll, as a thread would: no other thread makes one there.
+//! - A wait for the end of a job ends by the clock of the jobs, but a thread or a timer waits by the system's clock. So
+//!   the driver wakes all waits when it has moved a manual clock.
 
 use core::cell::RefCell;
 use core::future::poll_fn;
@@ -97,6 +99,8 @@ pub(crate) struct DispatcherHandle {
     /// The clock is manual: it stands still while a caller waits, so futures make their steps themselves, as
     /// threads do.
     pub(crate) is_manual: bool,
+    /// How long a wait for the end of a job goes on in real time while a manual clock stands still.
+    pub(crate) patience: Duration,
     pub(crate) clock: Clock,
     pub(crate) metrics: Arc<Metrics>,
     /// Returns the headers of an insert: see `Builder::headers`.

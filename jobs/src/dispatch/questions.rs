@@ -212,6 +212,18 @@ impl EndWaits {
         taken
     }
 
+    /// Takes the replies of all callers.
+    pub(crate) fn take_all(&self) -> Vec<Reply<()>> {
+        if self.jobs.load(Ordering::Acquire) == 0 {
+            return Vec::new();
+        }
+        let mut waits = locked(&self.waits);
+        let taken = waits.drain().flat_map(|(_, of_job)| of_job).map(|waiter| waiter.reply);
+        let taken = taken.collect();
+        self.jobs.store(0, Ordering::Release);
+        taken
+    }
+
     /// Takes the replies of the callers that wait for a job with this key.
     pub(crate) fn take_key(&self, key: &str) -> Vec<Reply<()>> {
         if self.jobs.load(Ordering::Acquire) == 0 {
@@ -252,6 +264,9 @@ mod tests {
         assert!(calls.iter().all(|call| call.try_answer().is_none()));
         assert_eq!(waits.take([first].into_iter()).len(), 2);
         assert_eq!(waits.take([first, second].into_iter()).len(), 1);
+        assert_eq!(waits.take_all().len(), 0);
+        let _calls = [first, first, second].map(|job| waiting(&waits, job));
+        assert_eq!(waits.take_all().len(), 3);
         assert_eq!(waits.jobs.into_inner(), 0);
     }
 

@@ -456,9 +456,12 @@ pub enum CallError {
     TimedOut(JobId),
     /// The job has completed, and its result is of another type.
     Result(JobId, String),
-    /// The call came from a handler on the only thread that could run the job, or from [`Run::next`](crate::Run::next),
-    /// so it would wait for itself. Nothing was inserted.
+    /// The call came from a handler on the only thread that could run the job or move its clock, or from
+    /// [`Run::next`](crate::Run::next), so it would wait for itself. Nothing was inserted.
     Refused,
+    /// On a manual clock ([`Builder::manual`](crate::Builder::manual)): no driver has moved the clock for
+    /// [`Builder::call_timeout`](crate::Builder::call_timeout) of real time. The job goes on when one does.
+    ClockStands(JobId),
     /// The store could not be read. The job may go on.
     Store(StoreError),
 }
@@ -475,8 +478,12 @@ impl fmt::Display for CallError {
             CallError::TimedOut(id) => write!(f, "job {id} has not ended within the limit"),
             CallError::Result(id, error) => write!(f, "the result of job {id}: {error}"),
             CallError::Refused => {
-                f.write_str("a handler called a job that only its own thread could run")
+                f.write_str("a handler waited for a job that only its own thread could run")
             }
+            CallError::ClockStands(id) => write!(
+                f,
+                "job {id} has not ended, and no driver moves the manual clock: call or wait on another thread"
+            ),
             CallError::Store(error) => write!(f, "the store: {error}"),
         }
     }

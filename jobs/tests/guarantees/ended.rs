@@ -179,7 +179,7 @@ fn wait_ends_with_the_jobs() {
 fn wait_on_a_manual_clock_looks_once() {
     on_each_store(|builder| {
         let (jobs, driver) = builder.handle(|_: Mail, _| Ok(())).manual().unwrap();
-        let called = jobs.call::<_, ()>(Mail(1), LONG);
+        let called = jobs.call::<_, ()>(Mail(1), Duration::ZERO);
         let Err(CallError::TimedOut(id)) = called else { panic!("{called:?}") };
         driver.advance(SECOND);
         assert_eq!(jobs.wait(id, LONG).unwrap().id, id);

@@ -1,10 +1,9 @@
 //! What helps to test a program: a file that goes away, a run that a test makes, a clock that waits for
 //! futures.
 
-#[cfg(feature = "tokio")]
 use std::time::Duration;
 
-use tickwheel_jobs::{Fail, Jobs, Run, StopReason, TestRun, rusqlite};
+use tickwheel_jobs::{CallError, Fail, Jobs, Run, StopReason, TestRun, rusqlite};
 
 use super::support::*;
 
@@ -140,4 +139,99 @@ mod futures {
             assert_eq!(jobs.count().unwrap().pending, 0);
         });
     }
+}
+
+/// P33: On a manual clock a call and a wait on another thread go by that clock: they return the end of the job, or end
+/// at their limit once the driver has moved the clock that far.
+#[test]
+fn wait_goes_by_the_clock_of_the_driver() {
+    on_each_store(|builder| {
+        let doubles = |job: Close, run: &Run| run.set_result(&(2 * job.order));
+        let (jobs, driver) = builder.handle(doubles).manual().unwrap();
+        let client = jobs.client();
+        let caller = std::thread::spawn(move || client.call::<_, u64>(close(21), 24 * HOUR));
+        while !caller.is_finished() {
+            driver.advance(SECOND);
+        }
+        assert_eq!(caller.join().unwrap(), Ok(42));
+        let id = jobs.insert(10_000 * HOUR, close(1)).unwrap();
+        let client = jobs.client();
+        let waiter = std::thread::spawn(move || (client.wait(id, HOUR), client));
+        // However often the clock moves, the limit is an hour of it.
+        while !waiter.is_finished() {
+            driver.advance(60 * SECOND);
+            pause(MS);
+        }
+        let (waited, client) = waiter.join().unwrap();
+        assert_eq!(waited, Err(CallError::TimedOut(id)));
+        assert_eq!(client.wait(id, Duration::ZERO), Err(CallError::TimedOut(id)), "it looks once");
+        jobs.check().unwrap();
+    });
+}
+
+/// P33: A wait that no driver can end is an error: at once in a handler, for which the driver waits, and otherwise once
+/// the clock has stood still for the limit of a call. So a test that calls on the thread of its driver does not hang.
+#[test]
+fn wait_on_the_thread_of_the_driver_is_an_error() {
+    on_each_store(|builder| {
+        let waits = |job: Close, run: &Run| {
+            let jobs = run.client();
+            if job.order == 1 {
+                assert_eq!(jobs.wait(run.id(), 24 * HOUR), Err(CallError::Refused));
+                assert_eq!(jobs.call::<_, ()>(close(2), 24 * HOUR), Err(CallError::Refused));
+                assert_eq!(jobs.wait(run.id(), Duration::ZERO), Err(CallError::TimedOut(run.id())));
+            }
+            Ok(())
+        };
+        let builder = builder.call_timeout(SECOND / 5);
+        let (jobs, driver) = builder.handle(waits).manual().unwrap();
+        jobs.insert(SECOND, close(1)).unwrap();
+        assert_eq!(driver.advance(SECOND), 1);
+        assert_eq!((jobs.stats().failed, jobs.stats().completed), (0, 1));
+        let called = jobs.call::<_, ()>(close(2), 24 * HOUR);
+        let Err(CallError::ClockStands(id)) = called else { panic!("{called:?}") };
+        assert_eq!(jobs.wait(id, 24 * HOUR), Err(CallError::ClockStands(id)));
+        assert_eq!(driver.advance(SECOND), 1, "it was inserted");
+        assert_eq!(jobs.wait(id, 24 * HOUR).map(|job| job.id), Ok(id));
+    });
+}
+
+/// P33: The same for futures, also on one thread with the driver.
+#[cfg(feature = "tokio")]
+#[test]
+fn future_waits_for_the_clock_of_the_driver() {
+    let doubles = |job: Close, run: &Run| run.set_result(&(2 * job.order));
+    let builder = Jobs::memory().call_timeout(SECOND / 5).handle(doubles);
+    let (jobs, driver) = builder.manual().unwrap();
+    let jobs = jobs.asynchronous();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(async {
+        let moves = async { driver.advance_async(SECOND).await };
+        let (called, runs) = tokio::join!(jobs.call::<_, u64>(close(21), 24 * HOUR), moves);
+        assert_eq!((called, runs), (Ok(42), 1));
+        let called = jobs.call::<_, u64>(close(21), 24 * HOUR).await;
+        assert!(matches!(called, Err(CallError::ClockStands(_))), "{called:?}");
+    });
+}
+
+/// The result of a handler is compared with the one that the test expects, in one line.
+#[test]
+fn failures_of_handlers_can_be_compared() {
+    fn handler(job: Close, _: &Run) -> Result<(), Fail> {
+        match job.order {
+            0 => Err(Fail::snooze(SECOND)),
+            1 => Err(Fail::after(SECOND, "busy")),
+            2 => Err(std::io::Error::other("no such user"))?,
+            _ => Err(Fail::dead("no such user")),
+        }
+    }
+    let (jobs, _driver) = Jobs::memory().handle(handler).manual().unwrap();
+    let run = TestRun::new::<Close>(&jobs).build();
+    assert_eq!(handler(close(0), &run), Err(Fail::snooze(SECOND)));
+    assert_eq!(handler(close(1), &run), Err(Fail::after(SECOND, "busy")));
+    assert_eq!(handler(close(2), &run), Err(Fail::retry("no such user")));
+    assert_eq!(handler(close(3), &run), Err(Fail::dead("no such user")));
+    assert_ne!(handler(close(1), &run), Err(Fail::after(MS, "busy")));
+    assert_ne!(handler(close(3), &run), Err(Fail::dead("no user")));
+    assert_ne!(handler(close(3), &run), Err(Fail::retry("no such user")));
 }

@@ -1,7 +1,7 @@
 //! Waits for the ends of jobs: those that look once, and those that cross the end (P33).
 //!
-//! On a manual clock a wait looks once. So what crosses the end waits in another process, which has the clock of the
-//! machine.
+//! On a manual clock the thread that moves the clock looks once. What crosses the end waits in another process, which
+//! has the clock of the machine.
 
 use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
@@ -35,17 +35,14 @@ fn insert_wanted(oracle: &mut Oracle, id: JobId, kind: usize, due: i64, plan: Pl
 impl Call<'_> {
     /// A wait of which the limit is over at once.
     pub(crate) fn wait(&self, id: JobId) -> Outcome {
-        // On a manual clock no limit is waited for.
-        let limit = if self.other { Duration::ZERO } else { LONG };
-        let got = self.client.wait(id, limit);
+        let got = self.client.wait(id, Duration::ZERO);
         self.shared.lock().oracle.waited(id, &got)
     }
 
     /// A call of which the limit is over at once: it has inserted its job.
     pub(crate) fn call(&self, kind: usize, plan: &Plan) -> Outcome {
         let plan = Plan { tag: self.shared.lock().oracle.number(), ..plan.clone() };
-        let limit = if self.other { Duration::ZERO } else { LONG };
-        let got = call_of(self.client, kind, plan.clone(), limit);
+        let got = call_of(self.client, kind, plan.clone(), Duration::ZERO);
         let Err(CallError::TimedOut(id)) = got else { return Err(format!("a call: {got:?}")) };
         let info = ok(self.client.get(id))?.ok_or("the job of a call is not there")?;
         let due = micros(info.due) / 1000;

@@ -239,7 +239,7 @@ fn job_with_a_caller_is_counted_after_a_minute() {
     let server = Server::start();
     let (jobs, driver) = open(&server).handle(|_: Mail, _| Ok(())).manual().unwrap();
     jobs.kind::<Mail>().keep_completed(Keep::last(2)).unwrap();
-    let called = jobs.call::<_, ()>(Mail(0), HOUR);
+    let called = jobs.call::<_, ()>(Mail(0), Duration::ZERO);
     let Err(CallError::TimedOut(called)) = called else { panic!("{called:?}") };
     let complete = |n| {
         let id = jobs.insert(MS, Mail(n)).unwrap();

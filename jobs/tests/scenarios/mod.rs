@@ -333,7 +333,7 @@ fn kept_job_ages_from_its_end() {
         assert_eq!(jobs.get(late).unwrap(), None);
         kind.keep_completed(Keep::last(9).age(SECOND)).unwrap();
         purge_after(590 * SECOND);
-        let called = jobs.call::<_, u64>(Charge(2), LONG);
+        let called = jobs.call::<_, u64>(Charge(2), Duration::ZERO);
         let Err(CallError::TimedOut(called)) = called else { panic!("{called:?}") };
         let other = jobs.insert(MS, Charge(3)).unwrap();
         run_all(&driver);
@@ -547,7 +547,7 @@ fn called_job_outlasts_the_bounds_of_its_kind() {
         let (jobs, driver) = manual(store.open());
         let kind = jobs.kind::<Charge>();
         kind.keep_completed(Keep::last(1)).unwrap();
-        let called = jobs.call::<_, u64>(Charge(2), LONG);
+        let called = jobs.call::<_, u64>(Charge(2), Duration::ZERO);
         let Err(CallError::TimedOut(id)) = called else { panic!("{called:?}") };
         run_all(&driver);
         for cents in 3..=5 {
@@ -559,7 +559,7 @@ fn called_job_outlasts_the_bounds_of_its_kind() {
         assert_eq!(charges(&jobs), [5, 2]);
         // A result that is too large for its kind.
         kind.keep_completed(Keep::last(9).bytes(1)).unwrap();
-        let called = jobs.call::<_, u64>(Charge(6), LONG);
+        let called = jobs.call::<_, u64>(Charge(6), Duration::ZERO);
         let Err(CallError::TimedOut(large)) = called else { panic!("{called:?}") };
         run_all(&driver);
         assert_eq!(jobs.wait(large, LONG).unwrap().id, large);
