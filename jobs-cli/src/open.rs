@@ -10,9 +10,7 @@
 //!   `Jobs::open` would make them.
 //! - If SQLite cannot read the file, `Jobs::open` reports why.
 //! - A user who may only read the file must not make files beside it: the application could not write to them.
-//! - Every text that `Jobs::redis` accepts is a URL here, and so is every other text that begins with a scheme and
-//!   `://`. Otherwise a URL with a typing error in its scheme would be the name of a file, and its password would be
-//!   printed.
+//! - The library says which text is a URL (`StoreUrl`), so the command opens what `Jobs::connect` opens.
 
 use core::fmt;
 use std::ffi::OsString;
@@ -20,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 use tickwheel_jobs::rusqlite::{self, Connection, OpenFlags};
-use tickwheel_jobs::{Builder, Client, Durability, Jobs};
+use tickwheel_jobs::{Builder, Client, Durability, Jobs, OpenError, StoreUrl};
 
 use crate::Answer;
 #[cfg(feature = "redis")]
@@ -32,16 +30,24 @@ pub(crate) enum Target {
     File(PathBuf),
     #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "no server is connected to"))]
     Server(ServerUrl),
-    /// A URL that is not UTF-8, so no server has it.
-    Unreadable,
+    /// A URL that names no store.
+    Wrong(OpenError),
 }
 
 impl From<OsString> for Target {
     fn from(text: OsString) -> Target {
-        match ServerUrl::parse(&text.to_string_lossy()) {
-            None => Target::File(text.into()),
-            Some(_) if text.to_str().is_none() => Target::Unreadable,
-            Some(url) => Target::Server(url),
+        let Some(url) = StoreUrl::parse(&text.to_string_lossy()) else {
+            return Target::File(text.into());
+        };
+        if text.to_str().is_none() {
+            return Target::Wrong(OpenError::Config(
+                "the URL of the store is not UTF-8".to_owned(),
+            ));
+        }
+        match url.file() {
+            Ok(Some(path)) => Target::File(path),
+            Ok(None) => Target::Server(ServerUrl(url.as_str().to_owned())),
+            Err(error) => Target::Wrong(error),
         }
     }
 }
@@ -110,7 +116,7 @@ pub(crate) fn client(
         Target::Server(_) => {
             Err("this command was built without the feature `redis`, so it reads files only".into())
         }
-        Target::Unreadable => Err("the URL of the server is not UTF-8".into()),
+        Target::Wrong(error) => Err(error.clone().into()),
     }
 }
 
@@ -240,21 +246,6 @@ fn beside(file: &Path, suffix: &str) -> PathBuf {
 /// The environment variable with the password of the store.
 pub(crate) const PASSWORD_VARIABLE: &str = "TICKWHEEL_STORE_PASSWORD";
 
-/// The schemes that make a URL even without `//`: those that the library knows.
-const SCHEMES: [&str; 11] = [
-    "redis",
-    "rediss",
-    "valkey",
-    "valkeys",
-    "unix",
-    "redis+unix",
-    "valkey+unix",
-    "redis-cluster",
-    "rediss-cluster",
-    "redis-sentinel",
-    "rediss-sentinel",
-];
-
 /// The schemes of a socket in the file system. Their URLs have the password as a parameter.
 const SOCKETS: [&str; 3] = ["unix", "redis+unix", "valkey+unix"];
 
@@ -265,15 +256,7 @@ pub(crate) struct ServerUrl(String);
 impl ServerUrl {
     /// Returns the text as a URL, if it is one.
     pub(crate) fn parse(text: &str) -> Option<ServerUrl> {
-        // A parser of URLs ignores these characters.
-        let text: String = text.chars().filter(|c| !['\t', '\n', '\r'].contains(c)).collect();
-        let text = text.trim_matches(|c: char| c <= ' ');
-        let (scheme, rest) = text.split_once(':')?;
-        let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte);
-        let is_scheme =
-            scheme.starts_with(|c: char| c.is_ascii_alphabetic()) && scheme.bytes().all(is_letter);
-        let is_known = SCHEMES.iter().any(|known| scheme.eq_ignore_ascii_case(known));
-        (is_scheme && (is_known || rest.starts_with("//"))).then(|| ServerUrl(text.to_owned()))
+        StoreUrl::parse(text).map(|url| ServerUrl(url.as_str().to_owned()))
     }
 
     /// Returns the whole URL, for the library only.
@@ -355,35 +338,20 @@ impl fmt::Debug for ServerUrl {
 mod tests {
     use super::*;
 
-    /// An argument is a URL if it begins with a scheme. Only the scheme is printed, so that no password is.
+    /// Of an argument that is a URL only the scheme is printed, so that no password is. A URL of a file is its path.
     #[test]
-    fn url_is_known_by_its_scheme_and_printed_without_the_rest() {
-        let urls = [
-            "redis://:secret@h",
-            "rediss://u:secret@h:1/2",
-            "REDIS://:secret@h",
-            " redis://:secret@h",
-            "re\tdis://:secret@h",
-            "valkey://:secret@h",
-            "valkeys://:secret@h",
-            "unix:///s?pass=secret",
-            "unix:/s?pass=secret",
-            "redis+unix:///s?pass=secret",
-            "valkey+unix:///s?pass=secret",
-            "redis-cluster://:secret@a,b",
-            "rediss-sentinel://:secret@a?master=m&sentinel_password=secret",
-            "redsi://:secret@h",
-            "redis://secret",
-            "redis:secret@h",
-        ];
-        for text in urls {
+    fn url_is_printed_without_the_rest() {
+        for text in
+            ["redis://:secret@h", "redsi://:secret@h", "redis:secret@h", "unix:/s?pass=secret"]
+        {
             let url = ServerUrl::parse(text).unwrap_or_else(|| panic!("{text} is no URL"));
             assert!(!format!("{url:?} {}", url.printable()).contains("secret"), "{url:?}");
         }
-        for path in ["shop.db", "./redis://h", "/redis:/h", "C:\\shop.db", "a:b.db", "", ":", "://"]
-        {
-            assert_eq!(ServerUrl::parse(path), None, "{path}");
-        }
+        assert_eq!(ServerUrl::parse("shop.db"), None);
+        assert!(
+            matches!(Target::from(OsString::from("file:a%20b")), Target::File(path) if path == Path::new("a b"))
+        );
+        assert!(matches!(Target::from(OsString::from("redsi://h")), Target::Wrong(_)));
     }
 
     /// A separate password is put into the URL where `redis` reads it. It is refused if the URL has a password

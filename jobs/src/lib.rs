@@ -79,7 +79,8 @@
 //!
 //! # Features
 //!
-//! Without any feature there are only jobs in memory ([`Jobs::memory`]), which end with the process.
+//! Without any feature there are only jobs in memory ([`Jobs::memory`]), which end with the process. [`Jobs::connect`]
+//! takes a path or a URL, such as a setting of the program.
 //!
 //! | feature | brings | needs |
 //! | --- | --- | --- |
@@ -112,6 +113,8 @@ pub use api::asynchronous::Async;
 pub use api::builder::Builder;
 pub use api::bulk::{Bulk, BulkCounts};
 pub use api::client::Client;
+#[doc(hidden)]
+pub use api::connect::StoreUrl;
 pub use api::driver::Driver;
 pub use api::group::Group;
 pub use api::group::GroupHandle;

@@ -13,6 +13,7 @@ pub(crate) mod jobs;
 pub(crate) mod driver;
 pub(crate) mod test_run;
 pub(crate) mod builder;
+pub(crate) mod connect;
 pub(crate) mod limits;
 pub(crate) mod read;
 pub(crate) mod bulk;

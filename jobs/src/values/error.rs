@@ -140,6 +140,16 @@ pub enum OpenError {
     },
     /// A choice of the builder is not valid: the text names it and says why.
     Config(String),
+    /// The store's URL begins with a scheme that no store has: the scheme. It is not told how the URL goes on, because
+    /// a password may stand there.
+    UnknownScheme(String),
+    /// The program was built without the feature of this crate that the store needs.
+    FeatureIsOff {
+        /// The scheme of the store's URL; `file` for a path too.
+        scheme: String,
+        /// The feature.
+        feature: &'static str,
+    },
     /// Two handlers were given for one kind.
     SameKind(String),
     /// There is no handler. A process that only inserts uses [`Builder::client`](crate::Builder::client).
@@ -192,6 +202,15 @@ impl fmt::Display for OpenError {
             }
             OpenError::Server { server, problem } => write!(f, "{server}: {problem}"),
             OpenError::Config(reason) => f.write_str(reason),
+            OpenError::UnknownScheme(scheme) => write!(
+                f,
+                "no store has the scheme {scheme:?}: a store is a path, or a URL that begins with `file:`, `redis:`, \
+                 `redis-cluster:`, `redis-sentinel:` or `unix:`"
+            ),
+            OpenError::FeatureIsOff { scheme, feature } => write!(
+                f,
+                "a store of the scheme {scheme:?} needs the feature `{feature}` of tickwheel-jobs"
+            ),
             OpenError::SameKind(kind) => write!(f, "two handlers for the kind {kind:?}"),
             OpenError::NoHandlers => f.write_str("no handler: no job could run"),
             OpenError::Store(error) => write!(f, "the store could not be opened: {error}"),

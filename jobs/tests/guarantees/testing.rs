@@ -32,6 +32,18 @@ fn temporary_file_is_deleted_with_its_last_user() {
     assert_eq!(Jobs::memory().handle(|_: Close, _| Ok(())).manual().unwrap().0.file(), None);
 }
 
+/// P105: A path and the URL of its file lead to the same jobs.
+#[test]
+fn path_and_url_lead_to_the_same_jobs() {
+    let (_folder, path) = file();
+    let client = Jobs::connect(&path).unwrap().client().unwrap();
+    client.insert(HOUR, close(1)).unwrap();
+    for url in [format!("file:{}", path.display()), format!("file://{}", path.display())] {
+        let same = Jobs::connect(url).unwrap().client().unwrap();
+        assert_eq!(same.count().unwrap().pending, 1);
+    }
+}
+
 /// A `TestRun` builds a run with the values that the test chose, and cancels it when the test calls `cancel`.
 #[test]
 fn test_run_has_the_values_that_the_test_chose() {

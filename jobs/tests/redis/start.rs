@@ -37,7 +37,8 @@ fn password_that_is_wrong_is_refused() {
         assert!(matches!(problem, ServerProblem::Denied(_)), "{login} {problem:?}");
     }
     let right = format!("redis://:right@127.0.0.1:{}/3", server.port);
-    Jobs::redis(right).unwrap().client().unwrap().check().unwrap();
+    Jobs::redis(&right).unwrap().client().unwrap().check().unwrap();
+    Jobs::connect(right).unwrap().client().unwrap().check().unwrap();
 }
 
 /// Redis P20, D6: A server that evicts keys is refused, and the error names its policy.

@@ -1,0 +1,276 @@
+//! A store by one text, such as a setting of the program: a path, or a URL. This file alone says which of the two a
+//! text is, for [`Jobs::connect`] and for the command.
+//!
+//! Ground rules:
+//!
+//! - Every text with a scheme of a store is a URL, and so is every other text that begins with a scheme and `://`.
+//!   Otherwise a URL with a typing error in its scheme would be the name of a file, and an error would print its
+//!   password.
+//! - An error tells only the scheme of a URL. Any other part may have a password in it: one without its `@` looks like
+//!   a host.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use super::builder::Builder;
+use super::jobs::Jobs;
+use crate::values::error::OpenError;
+
+const FILE: &str = "file";
+
+/// How other libraries write a file. It is refused, because a path of this name would be another file.
+const SQLITE: &str = "sqlite";
+
+/// The schemes of a server.
+const SERVERS: [&str; 11] = [
+    "redis",
+    "rediss",
+    "valkey",
+    "valkeys",
+    "unix",
+    "redis+unix",
+    "valkey+unix",
+    "redis-cluster",
+    "rediss-cluster",
+    "redis-sentinel",
+    "rediss-sentinel",
+];
+
+/// The schemes over TLS.
+const OVER_TLS: [&str; 4] = ["rediss", "valkeys", "rediss-cluster", "rediss-sentinel"];
+
+/// A text that is a URL, and so no path. For [`Jobs::connect`] and the command `tickwheel-jobs`.
+#[doc(hidden)]
+#[derive(Clone, PartialEq, Eq)]
+pub struct StoreUrl(String);
+
+impl StoreUrl {
+    /// Returns the text as a URL, if it is one.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<StoreUrl> {
+        // A parser of URLs ignores these characters.
+        let text: String = text.chars().filter(|c| !['\t', '\n', '\r'].contains(c)).collect();
+        let text = text.trim_matches(|c: char| c <= ' ');
+        let (scheme, rest) = text.split_once(':')?;
+        let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte);
+        let is_scheme =
+            scheme.starts_with(|c: char| c.is_ascii_alphabetic()) && scheme.bytes().all(is_letter);
+        let url = StoreUrl(text.to_owned());
+        let is_known = url.has_one_of(&SERVERS) || url.has_one_of(&[FILE, SQLITE]);
+        (is_scheme && (is_known || rest.starts_with("//"))).then_some(url)
+    }
+
+    /// Returns the whole URL.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Returns the part of the URL that may be printed.
+    #[must_use]
+    pub fn scheme(&self) -> &str {
+        self.0.split(':').next().unwrap_or_default()
+    }
+
+    fn has_one_of(&self, schemes: &[&str]) -> bool {
+        schemes.iter().any(|scheme| self.scheme().eq_ignore_ascii_case(scheme))
+    }
+
+    /// Returns the path of a URL of a file, and `None` for a URL of a server.
+    ///
+    /// # Errors
+    ///
+    /// If no store has this scheme, or the URL of a file is not valid.
+    pub fn file(&self) -> Result<Option<PathBuf>, OpenError> {
+        if self.has_one_of(&SERVERS) {
+            return Ok(None);
+        }
+        if !self.has_one_of(&[FILE]) {
+            return Err(OpenError::UnknownScheme(self.scheme().to_owned()));
+        }
+        let wrong = |reason: &str| OpenError::Config(format!("the URL of the file: {reason}"));
+        let rest = &self.0[FILE.len() + 1..];
+        let path = match rest
+            .strip_prefix("//")
+            .map(|rest| rest.split_at(rest.find('/').unwrap_or(rest.len())))
+        {
+            None => rest,
+            Some(("" | "localhost", path)) => path,
+            Some(_) => {
+                return Err(wrong(
+                    "a host stands before its path: three slashes begin an absolute path, none a relative one",
+                ));
+            }
+        };
+        if path.contains(['?', '#']) {
+            return Err(wrong("it has parameters, and a file takes none"));
+        }
+        let path = percent_decoded(path).filter(|path| !path.is_empty());
+        path.map(|path| Some(path.into())).ok_or_else(|| wrong("it has no path that is UTF-8"))
+    }
+
+    /// Returns the feature of this crate that the URL of a server needs.
+    fn feature(&self) -> &'static str {
+        if self.has_one_of(&OVER_TLS) { "redis-tls" } else { "redis" }
+    }
+}
+
+fn percent_decoded(text: &str) -> Option<String> {
+    let mut parts = text.split('%');
+    let mut bytes = parts.next()?.as_bytes().to_vec();
+    for part in parts {
+        let (code, rest) = part.split_at_checked(2)?;
+        bytes.push(u8::from_str_radix(code, 16).ok()?);
+        bytes.extend(rest.as_bytes());
+    }
+    String::from_utf8(bytes).ok()
+}
+
+impl Jobs {
+    /// Opens the jobs that a text names, such as a setting of the program: a path, as [`Jobs::open`] takes it, a URL of
+    /// a file (`file:shop.db`, `file:///var/lib/shop.db`), or any URL that `Jobs::redis` takes.
+    ///
+    /// A text is a URL if it begins with a scheme of these, or with any other scheme and `://`. So a path whose name
+    /// looks like a URL is written with its folder: `./unix:1`. Bytes of a `file:` URL may be written as `%20`.
+    ///
+    /// ```no_run
+    /// # use tickwheel_jobs::Jobs;
+    /// # fn open() -> Result<(), Box<dyn std::error::Error>> {
+    /// let store = std::env::var("JOBS_STORE").unwrap_or_else(|_| "shop.db".to_owned());
+    /// let client = Jobs::connect(store)?.client()?;
+    /// # drop(client);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError::UnknownScheme`] if no store has the scheme of the URL, [`OpenError::FeatureIsOff`] if the program
+    /// was built without the feature of this crate for it, and those of [`Jobs::open`] and `Jobs::redis`. No error has
+    /// a password in it.
+    #[doc(alias("from_url", "url", "dsn", "open_url"))]
+    pub fn connect(store: impl AsRef<OsStr>) -> Result<Builder, OpenError> {
+        let text = store.as_ref();
+        let Some(url) = StoreUrl::parse(&text.to_string_lossy()) else {
+            return on_path(Path::new(text));
+        };
+        if text.to_str().is_none() {
+            return Err(OpenError::Config("the URL of the store is not UTF-8".to_owned()));
+        }
+        match url.file()? {
+            Some(path) => on_path(&path),
+            None => on_server(&url),
+        }
+    }
+}
+
+#[cfg(feature = "sqlite-unbundled")]
+fn on_path(path: &Path) -> Result<Builder, OpenError> {
+    Jobs::open(path)
+}
+
+#[cfg(not(feature = "sqlite-unbundled"))]
+fn on_path(_: &Path) -> Result<Builder, OpenError> {
+    Err(OpenError::FeatureIsOff { scheme: FILE.to_owned(), feature: "sqlite" })
+}
+
+fn on_server(url: &StoreUrl) -> Result<Builder, OpenError> {
+    #[cfg(feature = "redis")]
+    if cfg!(feature = "redis-tls") || url.feature() == "redis" {
+        return Jobs::redis(url.as_str());
+    }
+    Err(OpenError::FeatureIsOff { scheme: url.scheme().to_owned(), feature: url.feature() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A text is a URL if it begins with a scheme of a store, or with any scheme and two slashes. Only the scheme is
+    /// told, so that no password is.
+    #[test]
+    fn url_is_known_by_its_scheme() {
+        let urls = [
+            "redis://:secret@h",
+            "rediss://u:secret@h:1/2",
+            "REDIS://:secret@h",
+            " redis://:secret@h",
+            "re\tdis://:secret@h",
+            "valkey://:secret@h",
+            "valkeys://:secret@h",
+            "unix:///s?pass=secret",
+            "unix:/s?pass=secret",
+            "redis+unix:///s?pass=secret",
+            "valkey+unix:///s?pass=secret",
+            "redis-cluster://:secret@a,b",
+            "rediss-sentinel://:secret@a?master=m&sentinel_password=secret",
+            "redis://secret",
+            "redis:secret@h",
+        ];
+        for text in urls {
+            let url = StoreUrl::parse(text).unwrap_or_else(|| panic!("{text} is no URL"));
+            assert!(!url.scheme().contains("secret"));
+            assert!(matches!(url.file(), Ok(None)), "{text}");
+        }
+        for path in ["shop.db", "./redis://h", "/redis:/h", "C:\\shop.db", "a:b.db", "", ":", "://"]
+        {
+            assert!(StoreUrl::parse(path).is_none(), "{path}");
+        }
+    }
+
+    /// The URL of a file has a path, relative or absolute, and nothing else.
+    #[test]
+    fn url_of_a_file_has_a_path_alone() {
+        let file = |text: &str| StoreUrl::parse(text).expect("it is a URL").file();
+        for (url, path) in [
+            ("file:shop.db", "shop.db"),
+            ("FILE:/var/shop.db", "/var/shop.db"),
+            ("file:///var/a%20b%C3%A9.db", "/var/a b\u{e9}.db"),
+            ("file://localhost/var/shop.db", "/var/shop.db"),
+        ] {
+            assert_eq!(file(url).unwrap(), Some(PathBuf::from(path)), "{url}");
+        }
+        for wrong in [
+            "file:",
+            "file://secret",
+            "file://secret/a",
+            "file:a?mode=secret",
+            "file:%f",
+            "file:%ff%zz",
+        ] {
+            let error = file(wrong).unwrap_err();
+            assert!(matches!(error, OpenError::Config(_)), "{wrong}: {error}");
+            assert!(!error.to_string().contains("secret"), "{error}");
+        }
+    }
+
+    /// A scheme that no store has, and one whose feature is off, are errors that name it and no password.
+    #[test]
+    fn schemes_that_cannot_be_opened_are_named() {
+        for (url, wanted) in [
+            ("redsi://:secret@h", "redsi"),
+            ("sqlite:shop.db", "sqlite"),
+            ("postgres://u:secret@h/d", "postgres"),
+        ] {
+            let error = Jobs::connect(url).expect_err("no store has the scheme");
+            assert!(
+                matches!(&error, OpenError::UnknownScheme(scheme) if scheme == wanted),
+                "{error}"
+            );
+            assert!(!error.to_string().contains("secret"), "{error}");
+        }
+        let off = [
+            ("file:/no/such/folder/jobs.db", "sqlite", cfg!(feature = "sqlite-unbundled")),
+            ("/no/such/folder/jobs.db", "sqlite", cfg!(feature = "sqlite-unbundled")),
+            ("redis://secret@[", "redis", cfg!(feature = "redis")),
+            ("rediss://secret@[", "redis-tls", cfg!(feature = "redis-tls")),
+        ];
+        for (url, needed, is_on) in off {
+            let error = Jobs::connect(url).expect_err("there is no such store");
+            let is_off =
+                matches!(&error, OpenError::FeatureIsOff { feature, .. } if *feature == needed);
+            assert_eq!(is_off, !is_on, "{error}");
+            assert!(!error.to_string().contains("secret"), "{error}");
+        }
+    }
+}
