@@ -308,7 +308,7 @@ impl Builder {
 
     /// Sets how long the store keeps dead jobs and groups that have ended, and remembers ids that callers chose. The
     /// default is 30 days. A job that is dead already keeps its time, and its group is kept as long as it.
-    #[doc(alias("retention", "ttl", "cleanup"))]
+    #[doc(alias("retention", "ttl", "cleanup", "remember_ids", "dedup_window"))]
     pub fn keep_dead(self, keep_dead: Duration) -> Builder {
         Builder { keep_dead, ..self }
     }
@@ -477,6 +477,7 @@ impl Jobs {
     /// from a later version, or from before the first release; if another connection holds its lock for ten seconds; or
     /// if the SQLite of the program is too old. A file that is refused is left as it was.
     #[cfg(feature = "sqlite-unbundled")]
+    #[doc(alias("sqlite", "file"))]
     pub fn open(path: impl AsRef<std::path::Path>) -> Result<Builder, OpenError> {
         Builder::on_file(path.as_ref(), false)
     }
@@ -550,6 +551,7 @@ impl Jobs {
     /// answers or none has the queue; or if no sentinel answers or none knows the name.
     /// [`OpenError::Config`] if the URL is not valid: the text says what is wrong, and contains no password.
     #[cfg(feature = "redis")]
+    #[doc(alias("valkey", "server", "cluster", "sentinel"))]
     pub fn redis(url: impl AsRef<str>) -> Result<Builder, OpenError> {
         Builder::on_server(Server::parse(url.as_ref())?)
     }
@@ -579,6 +581,7 @@ impl Jobs {
     }
 
     /// Returns the builder of jobs in memory, which are lost with the process: for tests.
+    #[doc(alias("in_memory", "test"))]
     pub fn memory() -> Builder {
         Builder::new(Source::Memory)
     }

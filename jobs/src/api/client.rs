@@ -179,7 +179,7 @@ both! {
 impl Client {
     /// Returns the counters of this process. Does not wait.
     #[must_use]
-    #[doc(alias("metrics"))]
+    #[doc(alias("metrics", "counters"))]
     pub fn stats(&self) -> Stats {
         self.dispatcher.metrics.snapshot(self.dispatcher.log_bytes())
     }

@@ -253,6 +253,8 @@ both! {
     /// On a thread that has a transaction of its own open on the same file, the call waits for that transaction
     /// in vain, and delays all jobs meanwhile: use `insert_in` there.
     ///
+    /// Which of the inserts fits is in the first table of the `cookbook` (`docs/recipes-first-steps.md`).
+    ///
     /// Every time becomes a due time of the wall clock, rounded up to whole milliseconds; a time that has come
     /// already is not rounded up. With a slack or a jitter, the due time is a random one within it.
     ///
@@ -598,6 +600,7 @@ impl Run {
     /// `statement`, which belong to a transaction, and
     /// [`Schedules::run`](crate::Schedules::run). [`Client::call`] is refused
     /// ([`CallError::Refused`](crate::CallError::Refused)): its job would wait for the run that waits for it.
+    #[doc(alias("follow_up_client", "insert_after", "on_success"))]
     #[must_use]
     pub fn next(&self) -> Client {
         self.client().after(Arc::clone(&self.state))
