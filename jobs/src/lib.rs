@@ -178,6 +178,11 @@ mod coming_from_page {}
 #[doc = include_str!("../docs/metrics.md")]
 mod metrics_page {}
 
+/// Compiles the program of the page.
+#[cfg(all(doctest, feature = "sqlite-unbundled"))]
+#[doc = include_str!("../docs/deployment.md")]
+mod deployment_page {}
+
 #[cfg(all(not(doctest), feature = "sqlite-unbundled"))]
 #[doc = include_str!("../docs/recipes-first-steps.md")]
 #[doc = include_str!("../docs/recipes-failures.md")]

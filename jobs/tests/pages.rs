@@ -7,6 +7,7 @@
 //! - Each file in `tests/pages` is such a snippet, letter by letter. After a change of a page,
 //!   `TICKWHEEL_UPDATE_PAGES=1 cargo test -p tickwheel-jobs --test pages` writes them anew.
 //! - A program leaves its file behind, and runs again on it.
+//! - A program that runs until a signal comes gets one.
 //! - A program that needs a server runs in `tests/redis/pages.rs`. Its file is compared here.
 
 use std::error::Error;
@@ -49,7 +50,11 @@ programs! {
     backup: "docs/recipes-operation.md", "## Backups";
     deploy: "docs/recipes-operation.md", "## Upgrades and rolling deploys";
     queues: "docs/recipes-operation.md", "## Two queues in one file";
+    deployment: "docs/deployment.md", "## A program that stops when it is asked";
 }
+
+/// The program that runs until a signal comes.
+const UNTIL_A_SIGNAL: &str = "deployment";
 
 /// The programs that need a server: the names of their files, the pages, and the headings.
 const ON_A_SERVER: &[(&str, &str, &str)] =
@@ -115,19 +120,58 @@ fn programs_are_those_of_the_pages() {
 /// Each program runs, and runs again on the file that it left.
 #[test]
 fn programs_of_the_pages_run_twice() {
-    for Program { name, .. } in PROGRAMS {
+    for Program { name, .. } in PROGRAMS.iter().filter(|program| program.name != UNTIL_A_SIGNAL) {
         let folder = tempfile::tempdir().unwrap();
         for _ in 0..2 {
-            let mut child = Command::new(std::env::current_exe().unwrap());
-            child.args(["--exact", "program_in_the_folder", "--ignored", "--nocapture"]);
-            let child = child.env(PROGRAM, name).current_dir(folder.path());
-            let ended = child.output().unwrap();
+            let ended = child(name, folder.path()).output().unwrap();
             let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
             let (out, err) = (text(&ended.stdout), text(&ended.stderr));
             assert!(ended.status.success(), "{name}: {out}{err}");
             assert!(folder.path().join("shop.db").exists(), "{name}: {out}");
         }
     }
+}
+
+/// The program ends well after SIGTERM, while a run is under way. Its job is not lost, has not failed, and runs after the
+/// next start.
+#[test]
+#[cfg(unix)]
+fn program_of_a_page_ends_when_it_is_asked() {
+    use nix::sys::signal::{Signal, kill};
+    use std::io::{BufRead, BufReader};
+    use std::process::Stdio;
+    use std::time::Duration;
+    use tickwheel_jobs::{Job, JobState, Jobs};
+
+    #[derive(serde::Serialize, serde::Deserialize)]
+    struct Export {
+        table: String,
+    }
+    impl Job for Export {
+        const KIND: &'static str = "export";
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let client = Jobs::open(folder.path().join("shop.db")).unwrap().client().unwrap();
+    let id = client.insert(Duration::ZERO, Export { table: "users".to_owned() }).unwrap();
+    for _ in 0..2 {
+        let mut child = child(UNTIL_A_SIGNAL, folder.path());
+        let mut child = child.stdout(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+        assert!(lines.any(|line| line.ends_with("users, page 1")));
+        kill(nix::unistd::Pid::from_raw(child.id() as i32), Signal::SIGTERM).unwrap();
+        assert!(child.wait().unwrap().success());
+        let job = client.get(id).unwrap().unwrap();
+        assert_eq!((job.state, job.failures), (JobState::Pending, 0));
+    }
+    client.check().unwrap();
+}
+
+/// Returns a child that runs a program in a folder.
+fn child(name: &str, folder: &Path) -> Command {
+    let mut child = Command::new(std::env::current_exe().unwrap());
+    child.args(["--exact", "program_in_the_folder", "--ignored", "--nocapture"]);
+    child.env(PROGRAM, name).current_dir(folder);
+    child
 }
 
 /// The environment variable with the name of the program that a child runs.
