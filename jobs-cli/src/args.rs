@@ -1,11 +1,12 @@
 //! The command line.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use crate::made::Made;
 use crate::open::Target;
 use crate::text;
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{ArgGroup, Parser, Subcommand, ValueEnum, value_parser};
 use tickwheel_jobs::GroupId;
 
 /// Lists and changes the durable jobs of a file or a Redis server, while the application runs.
@@ -29,6 +30,9 @@ pub(crate) struct Args {
     /// Prints times in this machine's zone, and reads times without a zone as times of it. JSON stays UTC.
     #[arg(long, global = true)]
     pub(crate) local: bool,
+    /// Appends one JSON object to this file after each command that may change something: who, when, and what.
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) audit_file: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) made: Made,
     #[command(subcommand)]
@@ -36,6 +40,9 @@ pub(crate) struct Args {
 }
 
 const AFTER_HELP: &str = "\
+In an incident: `limit` starts jobs slower, `hold` starts none for a time, `pause` none until `resume`. `stats`, \
+`top` and `limits` say what is in force.
+
 Times: 2026-11-22T10:00:00Z, 2026-11-22T11:00:00+01:00, 2026-11-22 (midnight UTC, or of this \
 machine's zone with --local), or from now on: 30s, \"2h 30m\", 3d, -1h. Jobs on a server go by its \
 clock.
@@ -49,10 +56,13 @@ TICKWHEEL_STORE_PASSWORD, which a password in the URL goes before. A URL may hav
 itself (redis://[user]:password@host), but other users of this machine can read the arguments of a
 command, in the list of processes. The command prints no password.
 
+The environment variable TICKWHEEL_AUDIT_FILE has the effect of --audit-file.
+
 Exit codes: 0 done; 1 not found, nothing changed, or too late to cancel; 2 error.";
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
+    // Those that show something.
     /// Lists jobs: pending and running ones in the order of due time, dead and ended ones the latest first.
     List(List),
     /// Shows everything about a job, by its id, the beginning of its id, or its key.
@@ -63,25 +73,15 @@ pub(crate) enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Cancels jobs. For a job that runs already, a cancel is requested, and the exit code is 1. With --all:
-    /// cancels all pending jobs.
-    Cancel(Selection),
-    /// Gives pending jobs another due time.
-    Reschedule(Reschedule),
-    /// Makes dead jobs pending and due now. Their failures are counted from 0 again.
-    Retry(Selection),
-    /// Deletes dead jobs. With a whole id also a completed or cancelled job that is kept.
-    Delete(Selection),
-    /// Inserts a job by hand. It is due now unless a time is given.
-    Insert(Insert),
-    /// Inserts an occurrence of a schedule that is due now. The schedule does not change.
-    RunSchedule {
-        name: String,
-        /// Prints what would be done, and does nothing.
-        #[arg(long)]
-        dry_run: bool,
+    /// Follows a job to its end: prints a line for each change of its state, attempt and progress. The exit code is 0 if
+    /// the job completed, and 1 if it ended otherwise, or is gone.
+    Follow {
+        #[arg(value_name = "ID or KEY")]
+        job: String,
+        #[command(flatten)]
+        how: Follow,
     },
-    /// Prints counts, kinds, overdue kinds, sizes, and when the next job is due.
+    /// Prints counts, kinds, overdue kinds, sizes, when the next job is due, and what is limited, held or paused.
     Stats {
         /// Prints one JSON object.
         #[arg(long)]
@@ -128,22 +128,8 @@ pub(crate) enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Seals a group: it takes no more members, and ends once every member has ended.
-    SealGroup { id: GroupId },
-    /// Cancels a group: it takes no more members, its pending members are cancelled, and the runs of the others are
-    /// asked to stop. The group ends then, and its callback is inserted.
-    CancelGroup { id: GroupId },
-    /// Pauses the queue, or one kind: no further job of it starts, in any process, a second later at most. Or pauses
-    /// a schedule: no further occurrence of it becomes a job.
-    Pause(Paused),
-    /// Ends a pause. The occurrences of a schedule that fell into its pause are left out.
-    Resume(Paused),
     /// Reads the whole store, and checks that it is consistent.
     Check,
-    /// Serves the dashboard as web pages, until it is interrupted: on this machine without a password; on any other
-    /// address with one, over HTTP Basic without TLS.
-    #[cfg(feature = "serve")]
-    Serve(Serve),
     /// Shows the queue at present, refreshed once a second: rates, kinds, nodes, runs, dead jobs and
     /// schedules. The view needs a terminal and a build with the feature `top`; --once and --json do not.
     Top {
@@ -154,6 +140,56 @@ pub(crate) enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Serves the dashboard as web pages, until it is interrupted: on this machine without a password; on any other
+    /// address with one, over HTTP Basic without TLS.
+    #[cfg(feature = "serve")]
+    Serve(Serve),
+    // Those that slow jobs down, or stop them.
+    /// Limits how often jobs start, and how many run at once, on all machines together.
+    ///
+    /// The limit is stored: it holds within a second on every node, across restarts, and until it is lifted. Runs that
+    /// are under way go on. A part that is not named stays as it was; a rate and its burst are one part. A kind stands
+    /// for its flow, the kinds that share one limit.
+    ///
+    /// A limit that a program gives with `limit_unless_set` does not hold while one is stored, and holds again once that
+    /// is lifted. A program that calls `Kind::limit` at its start overwrites this limit with each restart: set it again
+    /// then.
+    Limit(Limit),
+    /// Starts no further job for a time. Runs go on. Of two holds the later end counts; a hold of 0s lifts a hold.
+    Hold(Hold),
+    /// Lifts a hold.
+    Release(Release),
+    /// Pauses the queue, a kind or a partition: no further job of it starts, in any process, a second later at most. Or
+    /// pauses a schedule: no further occurrence of it becomes a job.
+    Pause(Paused),
+    /// Ends a pause. The occurrences of a schedule that fell into its pause are left out.
+    Resume(Paused),
+    /// Lets the due jobs of a kind pass those of other kinds that became due a time before them.
+    HeadStart(HeadStart),
+    /// Sets how many completed jobs of a kind are kept. Without it none is. The bounds take the place of those before.
+    Keep(Keep),
+    // Those that change jobs, groups and schedules.
+    /// Cancels jobs. For a job that runs already, a cancel is requested, and the exit code is 1. With --all:
+    /// cancels all pending jobs.
+    Cancel(Selection),
+    /// Gives pending jobs another due time.
+    Reschedule(Reschedule),
+    /// Makes dead jobs pending and due now. Their failures are counted from 0 again.
+    Retry(Selection),
+    /// Deletes dead jobs. With a whole id also a completed or cancelled job that is kept.
+    Delete(Selection),
+    /// Inserts a job by hand. It is due now unless a time is given.
+    Insert(Insert),
+    /// Inserts an occurrence of a schedule that is due now. The schedule does not change.
+    RunSchedule(Schedule),
+    /// Removes a schedule. Its jobs stay. A program that stores the schedule at its start stores it again then: to
+    /// prevent that, pause the schedule.
+    RemoveSchedule(Schedule),
+    /// Seals a group: it takes no more members, and ends once every member has ended.
+    SealGroup { id: GroupId },
+    /// Cancels a group: it takes no more members, its pending members are cancelled, and the runs of the others are
+    /// asked to stop. The group ends then, and its callback is inserted.
+    CancelGroup { id: GroupId },
 }
 
 #[cfg(feature = "serve")]
@@ -203,11 +239,132 @@ pub(crate) struct OfKind {
     pub(crate) kind: Option<String>,
 }
 
-/// The queue, one kind of it, or a schedule.
+/// The queue, one kind of it, or one partition of a kind.
+#[derive(clap::Args, Debug)]
+pub(crate) struct Scope {
+    #[command(flatten)]
+    pub(crate) of: OfKind,
+    /// Takes only this partition of the kind. It need not have a job.
+    #[arg(long, value_name = "NAME", requires = "kind")]
+    pub(crate) partition: Option<String>,
+}
+
+/// How a change is told.
+#[derive(clap::Args, Debug)]
+pub(crate) struct Told {
+    /// Prints what would be in force, and changes nothing.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Prints what was in force and what is, as one JSON object.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// The limit of a scope.
+#[derive(clap::Args, Debug)]
+#[command(group = ArgGroup::new("parts").args(["rate", "burst", "running", "weight", "none"]).required(true).multiple(true))]
+#[group(skip)]
+pub(crate) struct Limit {
+    #[command(flatten)]
+    pub(crate) of: Scope,
+    /// Limits each partition of the kind by itself.
+    #[arg(long, requires = "kind", conflicts_with = "partition")]
+    pub(crate) each: bool,
+    /// Lets at most so many jobs start in any such period, evenly spread: 10/1s, 600/1h.
+    #[arg(long, value_name = "N/PERIOD", value_parser = text::rate)]
+    pub(crate) rate: Option<(u32, Duration)>,
+    /// Lets so many jobs of the rate start at once after a quiet time. Without it, one.
+    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=1_000_000))]
+    pub(crate) burst: Option<u32>,
+    /// Lets at most so many jobs run at once.
+    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..))]
+    pub(crate) running: Option<u32>,
+    /// Gives the partition so many turns where others have one.
+    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=1000))]
+    pub(crate) weight: Option<u32>,
+    /// Removes what the other options do not set: alone, it lifts the limit.
+    #[arg(long)]
+    pub(crate) none: bool,
+    #[command(flatten)]
+    pub(crate) told: Told,
+}
+
+#[derive(clap::Args, Debug)]
+pub(crate) struct Hold {
+    /// How long from now on: 30s, "2h 30m".
+    #[arg(value_name = "TIME", value_parser = text::delay, allow_hyphen_values = true)]
+    pub(crate) time: Duration,
+    #[command(flatten)]
+    pub(crate) of: Release,
+}
+
+#[derive(clap::Args, Debug)]
+pub(crate) struct Release {
+    #[command(flatten)]
+    pub(crate) of: Scope,
+    #[command(flatten)]
+    pub(crate) told: Told,
+}
+
+#[derive(clap::Args, Debug)]
+pub(crate) struct HeadStart {
+    /// By how much earlier the jobs count as due: 1m. With 0s they have no head start.
+    #[arg(value_name = "TIME", value_parser = text::delay, allow_hyphen_values = true)]
+    pub(crate) by: Duration,
+    /// The kind. A kind that the store has never had is an error.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) kind: String,
+    #[command(flatten)]
+    pub(crate) told: Told,
+}
+
+#[derive(clap::Args, Debug)]
+#[command(group = ArgGroup::new("bounds").args(["last", "age", "bytes"]).multiple(true).conflicts_with("none"))]
+#[group(skip)]
+pub(crate) struct Keep {
+    /// The kind. A kind that the store has never had is an error.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) kind: String,
+    /// Keeps at most the last so many jobs.
+    #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..))]
+    pub(crate) last: Option<u64>,
+    /// Keeps a job for at most so long: 7d.
+    #[arg(long, value_name = "TIME", value_parser = text::delay, allow_hyphen_values = true)]
+    pub(crate) age: Option<Duration>,
+    /// Keeps at most so many bytes: 16M.
+    #[arg(long, value_name = "SIZE", value_parser = text::size)]
+    pub(crate) bytes: Option<u64>,
+    /// Keeps no further job. Those that are kept stay for their age.
+    #[arg(long, required_unless_present = "bounds")]
+    pub(crate) none: bool,
+    #[command(flatten)]
+    pub(crate) told: Told,
+}
+
+#[derive(clap::Args, Debug)]
+#[group(skip)]
+pub(crate) struct Follow {
+    /// Ends after this time, with the exit code 2.
+    #[arg(long, value_name = "TIME", value_parser = text::delay)]
+    pub(crate) timeout: Option<Duration>,
+    /// Prints the job as one JSON object at each change.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(clap::Args, Debug)]
+pub(crate) struct Schedule {
+    pub(crate) name: String,
+    /// Prints what would be done, and does nothing.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}
+
+/// The queue, one kind of it, one partition, or a schedule.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Paused {
     #[command(flatten)]
-    pub(crate) of: OfKind,
+    pub(crate) of: Scope,
     /// Takes only this schedule.
     #[arg(long, value_name = "NAME", conflicts_with = "kind")]
     pub(crate) schedule: Option<String>,
@@ -304,6 +461,9 @@ pub(crate) struct Insert {
     /// Replaces the pending job of the key.
     #[arg(long, requires = "key")]
     pub(crate) replace: bool,
+    /// Follows the job to its end, as `follow` does. Its end is kept for a minute.
+    #[arg(long, conflicts_with = "dry_run")]
+    pub(crate) follow: bool,
     /// Prints what would be done, and does nothing.
     #[arg(long)]
     pub(crate) dry_run: bool,
@@ -315,7 +475,7 @@ pub(crate) struct Insert {
 pub(crate) struct When {
     /// The delay from now on: 5m, "2h 30m", 3d.
     #[arg(long = "in", value_name = "DELAY", value_parser = text::delay, allow_hyphen_values = true)]
-    pub(crate) delay: Option<std::time::Duration>,
+    pub(crate) delay: Option<Duration>,
     /// The due time. A time that has passed makes the job due now.
     #[arg(long, value_name = "TIME", value_parser = text::time, allow_hyphen_values = true)]
     pub(crate) at: Option<text::Moment>,
@@ -337,9 +497,13 @@ impl Command {
             Command::Cancel(jobs) | Command::Retry(jobs) | Command::Delete(jobs) => jobs.dry_run,
             Command::Reschedule(to) => to.jobs.dry_run,
             Command::Insert(insert) => insert.dry_run,
-            Command::RunSchedule { dry_run, .. } => *dry_run,
+            Command::RunSchedule(schedule) | Command::RemoveSchedule(schedule) => schedule.dry_run,
+            Command::Limit(limit) => limit.told.dry_run,
+            Command::Hold(Hold { of, .. }) | Command::Release(of) => of.told.dry_run,
+            Command::HeadStart(head_start) => head_start.told.dry_run,
+            Command::Keep(keep) => keep.told.dry_run,
             Command::List(_) | Command::Show { .. } | Command::Stats { .. } => true,
-            Command::Check | Command::Top { .. } => true,
+            Command::Check | Command::Top { .. } | Command::Follow { .. } => true,
             Command::Errors { .. } | Command::Nodes { .. } | Command::Metrics { .. } => true,
             Command::Queues { .. } | Command::History(_) => true,
             Command::Groups { .. } | Command::Limits { .. } => true,

@@ -1,5 +1,5 @@
 //! The commands that change jobs: one, several, or with `--all` every job that the filters choose, at most 256 jobs a
-//! commit; and those that insert a job by hand.
+//! commit; those that insert a job by hand; and the removal of a schedule.
 //!
 //! Ground rules:
 //!
@@ -19,7 +19,7 @@ use tickwheel_jobs::{
     StoreError,
 };
 
-use crate::args::{self, Insert, Reschedule, Selection};
+use crate::args::{self, Insert, Reschedule, Schedule, Selection};
 use crate::find::{self, check_kind};
 use crate::text::{dated, json, now, plain};
 use crate::{Answer, Outcome, inspect};
@@ -385,8 +385,14 @@ impl args::When {
     }
 }
 
-pub(crate) fn insert(client: &Client, insert: &Insert, out: &mut impl Write) -> Answer {
-    let Insert { kind, json, when, key, replace, dry_run } = insert;
+/// Inserts a job. `follows` becomes the job if it is to be followed.
+pub(crate) fn insert(
+    client: &Client,
+    insert: &Insert,
+    follows: &mut Option<JobId>,
+    out: &mut impl Write,
+) -> Answer {
+    let Insert { kind, json, when, key, replace, follow, dry_run } = insert;
     check_kind(client, Some(kind))?;
     if let Err(error) = serde_json::from_str::<IgnoredAny>(json) {
         return Err(format!("the data is no JSON: {error}").into());
@@ -409,7 +415,11 @@ pub(crate) fn insert(client: &Client, insert: &Insert, out: &mut impl Write) -> 
     }
     let due = when.given().unwrap_or(When::after(std::time::Duration::ZERO));
     let payload = json.trim().as_bytes().to_vec();
-    let id = match client.insert_by_hand(due, kind, key.as_deref(), *replace, payload) {
+    let inserted = match follow {
+        true => client.insert_followed(due, kind, key.as_deref(), *replace, payload),
+        false => client.insert_by_hand(due, kind, key.as_deref(), *replace, payload),
+    };
+    let id = match inserted {
         Ok(id) => id,
         // Another process has inserted a job with the key meanwhile.
         Err(InsertErrorKind::Occupied) => {
@@ -419,19 +429,16 @@ pub(crate) fn insert(client: &Client, insert: &Insert, out: &mut impl Write) -> 
         Err(error) => return Err(error.into()),
     };
     writeln!(out, "{id} is inserted, due {}", when.shown())?;
+    *follows = Some(id).filter(|_| *follow);
     Ok(Outcome::Done)
 }
 
-pub(crate) fn run_schedule(
-    client: &Client,
-    name: &str,
-    dry_run: bool,
-    out: &mut impl Write,
-) -> Answer {
+pub(crate) fn run_schedule(client: &Client, args: &Schedule, out: &mut impl Write) -> Answer {
+    let Schedule { name, dry_run } = args;
     let schedules = client.schedules().list()?;
-    let schedule = schedules.iter().find(|schedule| schedule.name == name);
+    let schedule = schedules.iter().find(|schedule| schedule.name == *name);
     let made = match schedule {
-        Some(ScheduleInfo { kind, .. }) if dry_run => {
+        Some(ScheduleInfo { kind, .. }) if *dry_run => {
             writeln!(out, "a job {} of the schedule would be inserted, due now", plain(kind))?;
             return Ok(Outcome::Done);
         }
@@ -442,6 +449,21 @@ pub(crate) fn run_schedule(
         return Ok(find::no_schedule(name, &schedules));
     };
     writeln!(out, "{id} is inserted, due now")?;
+    Ok(Outcome::Done)
+}
+
+pub(crate) fn remove_schedule(client: &Client, args: &Schedule, out: &mut impl Write) -> Answer {
+    let Schedule { name, dry_run } = args;
+    let schedules = client.schedules().list()?;
+    let Some(ScheduleInfo { kind, rule, .. }) = schedules.iter().find(|it| it.name == *name) else {
+        return Ok(find::no_schedule(name, &schedules));
+    };
+    let would = if *dry_run { "would be" } else { "is" };
+    if !dry_run && !client.schedules().remove(name)? {
+        return Ok(unchanged());
+    }
+    let said = format!("the schedule {name} {would} removed: jobs {kind}, {rule}");
+    writeln!(out, "{}", plain(&said))?;
     Ok(Outcome::Done)
 }
 

@@ -17,7 +17,7 @@ use crate::open::{Place, Sizes};
 use crate::text::{
     self, bytes, cut, dated, hex, now, or_dash, plain, relative, shown, span, zone_name,
 };
-use crate::{Answer, Outcome, find};
+use crate::{Answer, Outcome, find, settings};
 
 #[derive(Serialize)]
 struct JsonStats<'a> {
@@ -27,6 +27,7 @@ struct JsonStats<'a> {
     next_due: Option<Time>,
     limits: usize,
     limits_reached: usize,
+    in_force: &'a [String],
     open_groups: usize,
     kinds: &'a [KindRow],
     #[serde(flatten)]
@@ -134,12 +135,14 @@ pub(crate) fn stats(client: &Client, place: &Place, json: bool, out: &mut impl W
     let counts = client.count()?;
     let view = View::new(client.clone());
     let mut kinds = view.kinds(&KindFilter::default(), None, usize::MAX)?.rows;
-    kinds.retain(|kind| kind.pending + kind.running > 0);
-    let next_due = kinds.iter().filter_map(|kind| kind.next_due).min();
     let now = now();
-    let warnings = view.overview()?.warnings;
+    let overview = view.overview()?;
+    let warnings = overview.warnings;
     warn_of(&warnings);
     let limits = view.limits(usize::MAX)?.rows;
+    let in_force = settings::in_force(overview.is_paused, &kinds, &limits, overview.now);
+    kinds.retain(|kind| kind.pending + kind.running > 0);
+    let next_due = kinds.iter().filter_map(|kind| kind.next_due).min();
     let reached = limits.iter().filter(|limit| limit.is_reached).count();
     let open_groups = client.groups()?.iter().filter(|group| group.ended.is_none()).count();
     if json {
@@ -149,6 +152,7 @@ pub(crate) fn stats(client: &Client, place: &Place, json: bool, out: &mut impl W
             next_due,
             limits: limits.len(),
             limits_reached: reached,
+            in_force: &in_force,
             open_groups,
             kinds: &kinds,
             sizes: match place.sizes {
@@ -190,6 +194,9 @@ pub(crate) fn stats(client: &Client, place: &Place, json: bool, out: &mut impl W
     }
     if !limits.is_empty() {
         writeln!(out, "limits     {}, {reached} of them reached", limits.len())?;
+    }
+    if let Some(line) = settings::line(&in_force) {
+        writeln!(out, "in force   {line}")?;
     }
     if open_groups > 0 {
         writeln!(out, "groups     {open_groups} not over")?;

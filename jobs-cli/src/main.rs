@@ -20,9 +20,12 @@ mod open_server;
 mod made;
 mod args;
 mod find;
+mod audit;
+mod settings;
 mod inspect;
 mod queue;
 mod edit;
+mod follow;
 mod top;
 #[cfg(feature = "serve")]
 mod serve;
@@ -33,13 +36,13 @@ use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
-use tickwheel_jobs::Durability;
+use tickwheel_jobs::{Client, Durability, JobId};
 
 use args::{Args, Command};
+use audit::{Audit, Kept};
 use edit::Change;
 use made::Made;
-use open::Access;
-use open::ServerUrl;
+use open::{Access, Place, ServerUrl};
 
 /// The result of a command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -69,11 +72,11 @@ fn main() -> ExitCode {
             }
         };
     }
-    let args = store_first(args);
-    let parsed = match parse(args.clone()) {
+    let words = store_first(args);
+    let parsed = match parse(words.clone()) {
         // The arguments are parsed again, now that times without a zone belong to the local one.
         Ok(parsed) if parsed.local => match text::set_local() {
-            Ok(()) => parse(args),
+            Ok(()) => parse(words.clone()),
             Err(error) => {
                 eprintln!("tickwheel-jobs: --local: {error}");
                 return ExitCode::from(FAILED);
@@ -84,7 +87,8 @@ fn main() -> ExitCode {
     let args = parsed.unwrap_or_else(|error| error.exit());
     // Not locked: a panic of a thread of `top` gives back the terminal, which is the standard output.
     let mut out = BufWriter::new(io::stdout());
-    let ended = run(args, &mut out).and_then(|outcome| Ok(out.flush().map(|()| outcome)?));
+    let ended =
+        run(args, &words, &mut out).and_then(|outcome| Ok(out.flush().map(|()| outcome)?));
     match ended {
         Ok(Outcome::Done) => ExitCode::SUCCESS,
         Ok(Outcome::Missed) => ExitCode::from(MISSED),
@@ -128,12 +132,12 @@ fn parse(args: Vec<OsString>) -> Result<Args, clap::Error> {
     })
 }
 
-fn run(args: Args, out: &mut impl Write) -> Answer {
+fn run(args: Args, words: &[OsString], out: &mut impl Write) -> Answer {
     #[cfg(feature = "serve")]
     if args.local && matches!(args.command, Command::Serve(_)) {
         return Err("--local: the pages of `serve` have their times in UTC".into());
     }
-    let Args { store, store_password_file, queue, command, local: _, made: _ } = args;
+    let Args { store, store_password_file, queue, command, audit_file, local: _, made: _ } = args;
     let access = match (command.only_looks(), command.changes_many()) {
         (true, _) => Access::Look,
         // The command waits for the disk once, at the end of its commits.
@@ -149,47 +153,98 @@ fn run(args: Args, out: &mut impl Write) -> Answer {
         }
         return queue::queues(&open::queues(&store, password_file)?, json, out);
     }
+    let audit = match access {
+        Access::Look => None,
+        Access::Change(_) => Audit::open(audit_file.as_deref(), words)?,
+    };
     #[cfg(feature = "serve")]
     if let Command::Serve(serve) = &command {
-        return serve::serve(&store, password_file, queue.as_deref(), serve, out);
+        return serve::serve(&store, password_file, queue.as_deref(), serve, audit, out);
     }
     let (client, place) = open::client(&store, password_file, queue.as_deref(), access)?;
+    if let Command::Top { once: false, json: false } = command {
+        let (place_name, words) = (place.name.clone(), words.to_vec());
+        // The view asks for the right to write, and for the file of the audit, when it first changes a job.
+        let writer = move || -> Answer<_> {
+            let audit = Audit::open(audit_file.as_deref(), &words)?;
+            let (password_file, queue) = (store_password_file.as_deref(), queue.as_deref());
+            let access = Access::Change(Durability::Synced);
+            let (client, _) = open::client(&store, password_file, queue, access)?;
+            Ok((client, audit, (place_name.clone(), queue.map(str::to_owned))))
+        };
+        return top::live(client, &place, writer);
+    }
+    let mut out = Kept { out, kept: Vec::new() };
+    let mut follows = None;
+    let ended = call(command, &client, &place, &mut follows, &mut out);
+    if let Some(audit) = audit {
+        let problem = match &ended {
+            Ok(Outcome::Done) => None,
+            Ok(Outcome::Missed) => Some("not all of it was done: the exit code is 1".to_owned()),
+            Err(error) => Some(error.to_string()),
+        };
+        let changed = String::from_utf8_lossy(&out.kept);
+        let of = (&*place.name, queue.as_deref());
+        let written = audit.write(of, &audit.command, &changed, problem.as_deref());
+        match (&ended, written) {
+            (Ok(_), written) => written?,
+            (Err(_), Err(unwritten)) => eprintln!("tickwheel-jobs: {unwritten}"),
+            (Err(_), Ok(())) => {}
+        }
+    }
+    match (ended, follows) {
+        (Ok(Outcome::Done), Some(id)) => {
+            out.flush()?;
+            follow::follow(&client, id, &args::Follow { timeout: None, json: false }, &mut out)
+        }
+        (ended, _) => ended,
+    }
+}
+
+/// Calls the command. `follows` becomes the job that is followed afterwards.
+fn call(
+    command: Command,
+    client: &Client,
+    place: &Place,
+    follows: &mut Option<JobId>,
+    out: &mut impl Write,
+) -> Answer {
     match command {
-        Command::List(list) => inspect::list(&client, &list, out),
-        Command::Show { job, json } => inspect::show(&client, &job, json, out),
-        Command::Stats { json } => inspect::stats(&client, &place, json, out),
-        Command::Errors { limit, json } => queue::errors(&client, limit, json, out),
-        Command::History(args) => queue::history(&client, &args, out),
-        // They need no queue, or several: see above.
+        Command::List(list) => inspect::list(client, &list, out),
+        Command::Show { job, json } => inspect::show(client, &job, json, out),
+        Command::Follow { job, how } => match find::job(client, &job)? {
+            Some(job) => follow::follow(client, job.id, &how, out),
+            None => Ok(Outcome::Missed),
+        },
+        Command::Stats { json } => inspect::stats(client, place, json, out),
+        Command::Errors { limit, json } => queue::errors(client, limit, json, out),
+        Command::History(args) => queue::history(client, &args, out),
+        // It needs no queue, or several: see above.
         Command::Queues { .. } => Ok(Outcome::Done),
-        Command::Metrics { openmetrics } => queue::metrics(&client, openmetrics, out),
         #[cfg(feature = "serve")]
         Command::Serve(_) => Ok(Outcome::Done),
-        Command::Nodes { json } => queue::nodes(&client, json, out),
-        Command::Groups { json } => queue::groups(&client, json, out),
-        Command::SealGroup { id } => queue::seal_group(&client, id, out),
-        Command::CancelGroup { id } => queue::cancel_group(&client, id, out),
-        Command::Limits { json } => queue::limits(&client, json, out),
-        Command::Pause(of) => queue::pause(&client, &of, true, out),
-        Command::Resume(of) => queue::pause(&client, &of, false, out),
-        Command::Check => inspect::check(&client, out),
-        Command::Top { once, json } if once || json => top::once(client, &place, json, out),
-        Command::Top { .. } => {
-            // The view asks for the right to write when it first changes a job.
-            let password_file = store_password_file.clone();
-            let writer = move || {
-                let (password_file, queue) = (password_file.as_deref(), queue.as_deref());
-                let access = Access::Change(Durability::Synced);
-                open::client(&store, password_file, queue, access).map(|opened| opened.0)
-            };
-            top::live(client, &place, writer)
-        }
-        Command::Cancel(jobs) => edit::change(&client, &jobs, &Change::Cancel, out),
-        Command::Reschedule(to) => edit::reschedule(&client, &to, out),
-        Command::Retry(jobs) => edit::change(&client, &jobs, &Change::Retry, out),
-        Command::Delete(jobs) => edit::change(&client, &jobs, &Change::Delete, out),
-        Command::Insert(job) => edit::insert(&client, &job, out),
-        Command::RunSchedule { name, dry_run } => edit::run_schedule(&client, &name, dry_run, out),
+        Command::Metrics { openmetrics } => queue::metrics(client, openmetrics, out),
+        Command::Nodes { json } => queue::nodes(client, json, out),
+        Command::Groups { json } => queue::groups(client, json, out),
+        Command::SealGroup { id } => queue::seal_group(client, id, out),
+        Command::CancelGroup { id } => queue::cancel_group(client, id, out),
+        Command::Limits { json } => queue::limits(client, json, out),
+        Command::Check => inspect::check(client, out),
+        Command::Top { json, .. } => top::once(client.clone(), place, json, out),
+        Command::Limit(limit) => settings::limit(client, &limit, out),
+        Command::Hold(hold) => settings::hold(client, &hold, out),
+        Command::Release(of) => settings::release(client, of, out),
+        Command::Pause(of) => settings::pause(client, &of, true, out),
+        Command::Resume(of) => settings::pause(client, &of, false, out),
+        Command::HeadStart(args) => settings::head_start(client, &args, out),
+        Command::Keep(args) => settings::keep(client, &args, out),
+        Command::Cancel(jobs) => edit::change(client, &jobs, &Change::Cancel, out),
+        Command::Reschedule(to) => edit::reschedule(client, &to, out),
+        Command::Retry(jobs) => edit::change(client, &jobs, &Change::Retry, out),
+        Command::Delete(jobs) => edit::change(client, &jobs, &Change::Delete, out),
+        Command::Insert(job) => edit::insert(client, &job, follows, out),
+        Command::RunSchedule(args) => edit::run_schedule(client, &args, out),
+        Command::RemoveSchedule(args) => edit::remove_schedule(client, &args, out),
     }
 }
 

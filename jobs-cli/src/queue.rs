@@ -1,5 +1,5 @@
-//! The commands about whole queues: `queues`, `nodes`, `errors`, `metrics`, `pause`, `resume`; `history`: how many jobs
-//! ended in each minute or hour; `limits`; and of groups of jobs `groups`, `seal-group`, `cancel-group`.
+//! The commands about whole queues: `queues`, `nodes`, `errors`, `metrics`; `history`: how many jobs ended in each
+//! minute or hour; `limits`; and of groups of jobs `groups`, `seal-group`, `cancel-group`.
 
 use std::io::Write;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use tickwheel_jobs::view::{
 };
 use tickwheel_jobs::{Client, Counts, GroupError, GroupId, Step, StoreError};
 
-use crate::args::{History, Paused, StepName};
+use crate::args::{History, StepName};
 use crate::open::Queue;
 use crate::text::{self, cut, now, or_dash, plain, relative, shown, span, zone_name};
 use crate::{Answer, Outcome, find, inspect};
@@ -94,43 +94,6 @@ pub(crate) fn errors(client: &Client, limit: usize, json: bool, out: &mut impl W
         ]
     };
     inspect::listed(&groups, json, &["DEAD", "FIRST", "LAST", "KIND", "ERROR"], row, out)
-}
-
-/// Pauses the queue, a kind or a schedule, or ends its pause.
-pub(crate) fn pause(client: &Client, of: &Paused, pauses: bool, out: &mut impl Write) -> Answer {
-    let effect = if pauses { "is paused" } else { "goes on" };
-    let of = match (&of.schedule, &of.of.kind) {
-        (Some(name), _) => {
-            let schedules = client.schedules();
-            let changed = if pauses { schedules.pause(name) } else { schedules.resume(name) };
-            if let Err(StoreError::NoSchedule(_)) = changed {
-                return Ok(find::no_schedule(name, &schedules.list()?));
-            }
-            changed?;
-            format!("the schedule {}", plain(name))
-        }
-        (None, Some(kind)) => {
-            find::check_kind(client, Some(kind))?;
-            let its = client.kind_named(kind);
-            if pauses {
-                its.pause()?
-            } else {
-                its.resume()?
-            }
-            format!("the kind {}", plain(kind))
-        }
-        (None, None) => {
-            let queue = client.queue();
-            if pauses {
-                queue.pause()?
-            } else {
-                queue.resume()?
-            }
-            "the queue".to_owned()
-        }
-    };
-    writeln!(out, "{of} {effect}")?;
-    Ok(Outcome::Done)
 }
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -217,7 +180,7 @@ pub(crate) fn limits(client: &Client, json: bool, out: &mut impl Write) -> Answe
             or_dash(limit.burst),
             or_dash(limit.weight),
             from_now(limit.next_start, now),
-            from_now(limit.held_until, now),
+            if limit.is_paused { "paused".to_owned() } else { from_now(limit.held_until, now) },
         ]
     };
     inspect::listed(&limits, json, &head, row, out)

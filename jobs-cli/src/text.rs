@@ -116,6 +116,41 @@ pub(crate) fn delay(text: &str) -> Result<Duration, String> {
     Duration::try_from(delay).map_err(|_| format!("{text:?} is a delay below zero"))
 }
 
+/// The longest period of a rate.
+const LONGEST_PERIOD: Duration = Duration::from_secs(366 * 24 * 3600);
+
+/// Reads a rate: how many jobs in which period, which may be one unit without a number.
+pub(crate) fn rate(text: &str) -> Result<(u32, Duration), String> {
+    let wrong = || format!("{text:?} is no rate: 10/1s, 10/s, 600/1h");
+    let (jobs, per) = text.split_once('/').ok_or_else(wrong)?;
+    let jobs: u32 = jobs.trim().parse().map_err(|_| wrong())?;
+    if jobs == 0 {
+        return Err("a rate of 0 starts no job: `pause` and `hold` do that".to_owned());
+    }
+    let per = delay(per.trim()).or_else(|_| delay(&format!("1{}", per.trim())));
+    let per = per.map_err(|_| wrong())?;
+    match per >= Duration::from_millis(1) && per <= LONGEST_PERIOD {
+        true => Ok((jobs, per)),
+        false => Err(format!("{text:?}: a period has between 1ms and 366d")),
+    }
+}
+
+/// Reads a number of bytes, in B, K, M or G: in units of 1024.
+pub(crate) fn size(text: &str) -> Result<u64, String> {
+    let wrong = || format!("{text:?} is no size: 65536, 16M, 1GiB");
+    let (number, unit) =
+        text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
+    let unit: u64 = match unit.trim().trim_end_matches("iB") {
+        "" | "B" => 1,
+        "K" | "k" => 1 << 10,
+        "M" => 1 << 20,
+        "G" => 1 << 30,
+        _ => return Err(wrong()),
+    };
+    let bytes = number.parse().ok().and_then(|number: u64| number.checked_mul(unit));
+    bytes.filter(|bytes| *bytes > 0).ok_or_else(wrong)
+}
+
 /// Returns the time as UTC, in milliseconds: `2026-11-22T10:00:00.000Z`.
 pub(crate) fn utc(time: SystemTime) -> String {
     // A `Timestamp` cannot hold the last day of the year 9999, which it leaves to the zones.
@@ -270,6 +305,26 @@ mod tests {
         assert_eq!(delay("250ms").unwrap(), Duration::from_millis(250));
         for wrong in ["", "5", "-5m", "soon", "1mo"] {
             assert!(delay(wrong).unwrap_err().contains(&format!("{wrong:?}")), "{wrong}");
+        }
+    }
+
+    /// A rate has a number and a period, a size a number and a unit. A rate or a size of zero is refused.
+    #[test]
+    fn rate_and_size_are_read_in_every_form() {
+        let seconds = |text: &str| rate(text).map(|(jobs, per)| (jobs, per.as_secs()));
+        for text in ["10/60s", "10/1m", "10/m", "10 / minute", "10/min"] {
+            assert_eq!(seconds(text), Ok((10, 60)), "{text}");
+        }
+        assert_eq!(seconds("600/h"), Ok((600, 3600)));
+        for wrong in ["", "10", "10/", "/s", "0/1s", "-1/s", "10/0s", "10/367d", "1.5/s", "10/5"] {
+            assert!(rate(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(
+            ["7", "7 B", "7K", "2MiB", "1G"].map(size),
+            [7, 7, 7168, 2 << 20, 1 << 30].map(Ok)
+        );
+        for wrong in ["", "0", "M", "1T", "-1", "99999999999999999999", "99999999999999999G"] {
+            assert!(size(wrong).is_err(), "{wrong}");
         }
     }
 

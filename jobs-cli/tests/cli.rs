@@ -11,10 +11,14 @@ mod chosen;
 mod hostile;
 #[path = "cli/made.rs"]
 mod made;
+#[path = "cli/follow.rs"]
+mod follow;
 #[path = "cli/queue.rs"]
 mod queue;
 #[path = "cli/shared.rs"]
 mod shared;
+#[path = "cli/settings.rs"]
+mod settings;
 #[path = "cli/top.rs"]
 mod top;
 #[path = "cli/verbs.rs"]
@@ -149,7 +153,7 @@ fn page_has_what_help_has() {
     let listed = help.split("Commands:\n").nth(1).unwrap().split("\n\n").next().unwrap();
     let names = listed.lines().filter(|line| line.starts_with("  ") && !line.starts_with("   "));
     let commands: Vec<&str> = names.map(|line| line.split_whitespace().next().unwrap()).collect();
-    let expected = 23 + usize::from(cfg!(feature = "serve"));
+    let expected = 30 + usize::from(cfg!(feature = "serve"));
     assert!(commands.contains(&"run-schedule") && commands.len() == expected, "{commands:?}");
     let mut known = vec![options(&help)];
     for command in commands.iter().filter(|command| **command != "help") {

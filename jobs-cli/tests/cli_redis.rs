@@ -16,6 +16,8 @@ mod installed;
 mod by_hand;
 #[path = "cli/chosen.rs"]
 mod chosen;
+#[path = "cli/follow.rs"]
+mod follow;
 #[path = "cli/queue.rs"]
 mod queue;
 #[path = "cli/restored.rs"]
@@ -29,6 +31,8 @@ mod shared;
 #[cfg(feature = "redis-tls")]
 #[path = "cli/tls.rs"]
 mod tls;
+#[path = "cli/settings.rs"]
+mod settings;
 #[path = "cli/top.rs"]
 mod top;
 #[path = "cli/two_builds.rs"]

@@ -31,6 +31,7 @@ use tickwheel_jobs_web::{Access as Right, Body, Dashboard, refusal};
 use tower_service::Service;
 
 use crate::args::Serve;
+use crate::audit::Audit;
 use crate::open::{self, Access, Target};
 use crate::{Answer, Outcome, text};
 
@@ -46,6 +47,7 @@ pub(crate) fn serve(
     store_password_file: Option<&Path>,
     queue: Option<&str>,
     args: &Serve,
+    audit: Option<Audit>,
     out: &mut impl Write,
 ) -> Answer {
     let access = match args.read_only {
@@ -71,7 +73,17 @@ pub(crate) fn serve(
     }
     let Some(dashboard) = dashboard else { return Err("the store has no queue".into()) };
     let right = if args.read_only { Right::ReadOnly } else { Right::Full };
-    let dashboard = dashboard.title(title).access(move |_| right);
+    let mut dashboard = dashboard.title(title.clone()).access(move |_| right);
+    if let Some(audit) = audit {
+        dashboard = dashboard.audit(move |action| {
+            let command = format!("serve: {} {}", action.name, action.scope);
+            let changed = format!("{} changed", action.changed);
+            let of = (&*title, Some(&*action.queue));
+            if let Err(error) = audit.write(of, &command, &changed, action.problem.as_deref()) {
+                eprintln!("tickwheel-jobs: {}", text::plain(&error.to_string()));
+            }
+        });
+    }
     let addresses: Vec<SocketAddr> = match args.listen.to_socket_addrs() {
         Ok(addresses) => addresses.collect(),
         Err(error) => return Err(format!("--listen {:?}: {error}", args.listen).into()),

@@ -28,6 +28,7 @@ use super::change::Change;
 use super::draw::draw;
 use super::lists::Lists;
 use super::state::{Effect, Event, State, View};
+use crate::audit::Audit;
 use crate::open::Place;
 use crate::text::now;
 use crate::{Answer, Outcome};
@@ -38,6 +39,9 @@ const EVERY: Duration = Duration::from_secs(1);
 const TICK: Duration = Duration::from_millis(500);
 /// After each answer the store has a pause. The pause is this many times as long as the answer took.
 const PAUSES: u32 = 9;
+
+/// A client that may change jobs, the file that gets a line for each change, and the names of store and queue.
+type Writer = (Client, Option<Audit>, (String, Option<String>));
 
 enum Signal {
     Event(Event),
@@ -50,7 +54,7 @@ enum Signal {
 /// Shows the view until the user or a signal ends it. `writer` opens a client that may change jobs.
 pub(crate) fn run<W>(client: Client, place: &Place, writer: W) -> Answer
 where
-    W: Fn() -> Answer<Client> + Send + Sync + 'static,
+    W: Fn() -> Answer<Writer> + Send + Sync + 'static,
 {
     if !stdout().is_terminal() {
         let cure = "`top --once` prints a page, `top --json` the same as JSON";
@@ -199,14 +203,23 @@ fn ask(
 /// Makes a change, and reports its end.
 fn make(
     change: Change,
-    writer: &dyn Fn() -> Answer<Client>,
+    writer: &dyn Fn() -> Answer<Writer>,
     stop: &AtomicBool,
     to: &Sender<Signal>,
 ) {
     let send = |event| drop(to.send(Signal::Event(event)));
-    let made = writer()
-        .map_err(|error| error.to_string())
-        .and_then(|client| change.make(&client, stop, |jobs| send(Event::Progress(jobs))));
+    let made = writer().map_err(|error| error.to_string()).and_then(|writer| {
+        let (client, audit, (store, queue)) = writer;
+        let command = format!("top: {}", change.question());
+        let made = change.make(&client, stop, |jobs| send(Event::Progress(jobs)));
+        if let Some(audit) = audit {
+            let changed = made.as_ref().map_or("", |said| said);
+            let problem = made.as_ref().err().map(|problem| &**problem);
+            let written = audit.write((&store, queue.as_deref()), &command, changed, problem);
+            written.map_err(|error| error.to_string())?;
+        }
+        made
+    });
     send(Event::Changed(made));
 }
 

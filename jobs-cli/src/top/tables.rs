@@ -13,7 +13,7 @@ use tickwheel_jobs::view::{
 
 use super::ask::Figures;
 use crate::text::{cut, or_dash, shown, span, zone_name};
-use crate::{inspect, queue};
+use crate::{inspect, queue, settings};
 
 /// The importance of a text, which the screen shows by colors.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -306,7 +306,7 @@ pub(crate) fn limits(figures: &Figures) -> Table {
                 or_dash(limit.burst),
                 or_dash(limit.weight),
                 time(limit.next_start),
-                time(limit.held_until),
+                if limit.is_paused { "paused".to_owned() } else { time(limit.held_until) },
             ],
             mood: if limit.is_reached { Mood::Warning } else { Mood::Plain },
         }
@@ -395,6 +395,14 @@ pub(crate) fn facts(figures: &Figures, rates: (f64, f64)) -> Vec<Fact> {
     ]
 }
 
+/// Returns what is paused, held or limited, in a line.
+pub(crate) fn in_force(figures: &Figures) -> Option<String> {
+    let view = &figures.overview;
+    let limits = figures.limits.as_deref().unwrap_or_default();
+    let in_force = settings::in_force(view.is_paused, &figures.kinds, limits, view.now);
+    settings::line(&in_force).map(|line| symbols(&line))
+}
+
 /// Returns the store, the queue, the time and the number of nodes.
 pub(crate) fn title(figures: &Figures) -> Vec<String> {
     let queue = figures.queue.as_deref().map_or("default".into(), symbols);
@@ -428,6 +436,9 @@ pub(crate) fn print(figures: &Figures, out: &mut impl Write) -> io::Result<()> {
     let facts: Vec<String> =
         facts.iter().map(|fact| format!("{} {}", fact.name, fact.value)).collect();
     writeln!(out, "{}", facts.join("  "))?;
+    if let Some(line) = in_force(figures) {
+        writeln!(out, "in force: {line}")?;
+    }
     // The most pending jobs first.
     let all_kinds = usize::try_from(figures.all_kinds).unwrap_or(usize::MAX);
     table("kinds", &kinds(figures, 1, true), all_kinds, out)?;

@@ -125,3 +125,22 @@ impl Client {
         }
     }
 }
+
+impl Client {
+    /// Inserts as [`Client::insert_by_hand`] does, and keeps the end of the job for a minute, for `insert --follow`.
+    #[doc(hidden)]
+    pub fn insert_followed(
+        &self,
+        when: impl Into<When>,
+        kind: &str,
+        key: Option<&str>,
+        replaces: bool,
+        payload: Vec<u8>,
+    ) -> Result<JobId, InsertErrorKind> {
+        let if_taken = if replaces { IfTaken::Replace } else { IfTaken::Leave };
+        let headers = self.headers().and(&Default::default())?;
+        let extra = Extra { headers, wanted: true, ..Extra::default() };
+        let job = Untyped { kind, key: key.map(|key| (key, if_taken)), extra, payload };
+        on_thread(self.insert_untyped(Caller::Thread, when.into(), None, job))
+    }
+}

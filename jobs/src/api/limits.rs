@@ -116,6 +116,12 @@ both! {
 }
 
 impl Kind {
+    /// Returns the flow of the kind: for the command `tickwheel-jobs`, which does not know the types.
+    #[doc(hidden)]
+    pub fn stored_flow(&self) -> Result<String, StoreError> {
+        on_thread(self.its_flow(Caller::Thread))
+    }
+
     /// Returns the flow of the kind: of its type, or else the stored one.
     pub(super) async fn its_flow(&self, caller: Caller) -> Result<String, StoreError> {
         check_name("kind's name", self.name())?;

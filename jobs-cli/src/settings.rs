@@ -1,0 +1,326 @@
+//! The commands that set how the jobs of a scope start, and which completed ones are kept: `limit`, `hold`, `release`,
+//! `pause`, `resume`, `head-start`, `keep`; and the words for what is in force.
+//!
+//! Ground rules:
+//!
+//! - A command prints what was in force before, and what is now, as the store has it after the change. So if two users
+//!   change one scope at once, each sees what holds.
+//! - A part of a limit that the command line does not name stays as it was. A rate and its burst are one part.
+
+use std::io::Write;
+use std::time::{Duration, SystemTime};
+
+use serde_json::{Value, json};
+use tickwheel_jobs::view::{KindFilter, KindRow, LimitRow, Time, View};
+use tickwheel_jobs::{Client, Keep, Limit, LimitInfo, LimitScope, StoreError};
+
+use crate::args::{self, Hold, Paused, Release, Scope, Told};
+use crate::text::{self, dated, json, now, plain, span};
+use crate::{Answer, Outcome, find};
+
+/// The most settings that a line about what is in force names.
+const MOST_NAMED: usize = 6;
+
+/// What is in force, for people and as JSON.
+struct InForce {
+    words: String,
+    json: Value,
+}
+
+/// Makes a change, unless it is a dry run, and prints what was in force and what is. `after` reads what is; in a dry
+/// run it is `planned`.
+fn change(
+    of: &str,
+    told: &Told,
+    (before, planned): (InForce, InForce),
+    make: impl FnOnce() -> Result<(), StoreError>,
+    after: impl FnOnce() -> Answer<InForce>,
+    out: &mut impl Write,
+) -> Answer {
+    let now = match told.dry_run {
+        true => planned,
+        false => {
+            make()?;
+            after()?
+        }
+    };
+    if told.json {
+        let said = json!({ "of": of, "before": before.json, "now": now.json });
+        writeln!(out, "{}", json(&said)?)?;
+    } else {
+        let would = if told.dry_run { "it would be: " } else { "" };
+        writeln!(out, "{}: {would}{} (before: {})", plain(of), now.words, before.words)?;
+    }
+    Ok(Outcome::Done)
+}
+
+impl Scope {
+    /// Returns the scope, and its name for people. A kind stands for its flow, and the name of a flow with a limit for
+    /// that flow. Another kind that the store has never had is refused.
+    fn resolve(&self, client: &Client, each: bool) -> Answer<(LimitScope, String)> {
+        let Some(kind) = &self.of.kind else {
+            return Ok((LimitScope::Queue, "the queue".to_owned()));
+        };
+        let of_flow = |info: &LimitInfo| info.scope == LimitScope::Flow(kind.clone());
+        if let Err(error) = find::check_kind(client, Some(kind))
+            && (each || self.partition.is_some() || !client.queue().limits()?.iter().any(of_flow))
+        {
+            return Err(error);
+        }
+        Ok(match &self.partition {
+            Some(partition) => {
+                let scope =
+                    LimitScope::Partition { kind: kind.clone(), partition: partition.clone() };
+                (scope, format!("the partition {partition} of {kind}"))
+            }
+            None if each => (LimitScope::Each(kind.clone()), format!("each partition of {kind}")),
+            None => match client.kind_named(kind).stored_flow()? {
+                flow if flow == *kind => (LimitScope::Flow(flow), format!("the kind {kind}")),
+                flow => {
+                    let name = format!("the flow {flow} of the kind {kind}");
+                    (LimitScope::Flow(flow), name)
+                }
+            },
+        })
+    }
+}
+
+/// Returns what the store knows of the scope: nothing if it has neither a limit nor a hold.
+fn info(client: &Client, scope: &LimitScope) -> Answer<Option<LimitInfo>> {
+    Ok(client.queue().limits()?.into_iter().find(|info| info.scope == *scope))
+}
+
+/// Sets the limit of a scope.
+pub(crate) fn limit(client: &Client, args: &args::Limit, out: &mut impl Write) -> Answer {
+    let args::Limit { of, each, told, .. } = args;
+    let (scope, name) = of.resolve(client, *each)?;
+    let stored =
+        || -> Answer<Limit> { Ok(info(client, &scope)?.map_or(Limit::none(), |info| info.limit)) };
+    let before = stored()?;
+    let limit = args.merged(before)?;
+    if limit.turn_weight().is_some() && !each && of.partition.is_none() {
+        return Err("--weight: only a partition has one: --each, or --partition NAME".into());
+    }
+    let make = || match (&of.of.kind, &of.partition) {
+        (None, _) => client.queue().limit(limit),
+        (Some(kind), Some(partition)) => client.kind_named(kind).partition(partition).limit(limit),
+        (Some(kind), None) if *each => client.kind_named(kind).limit_each(limit),
+        (Some(kind), None) => client.kind_named(kind).limit(limit),
+    };
+    let in_force = (limit_in_force(before), limit_in_force(limit));
+    let outcome = change(&name, told, in_force, make, || Ok(limit_in_force(stored()?)), out)?;
+    if before != limit && !told.dry_run && !told.json {
+        let options: String = parts(before).iter().map(|part| format!(" --{part}")).collect();
+        writeln!(out, "the way back: the same command with --none{options}")?;
+    }
+    Ok(outcome)
+}
+
+impl args::Limit {
+    /// Returns the limit before, with the parts that the command line names. With `--none` it has no other parts.
+    fn merged(&self, before: Limit) -> Answer<Limit> {
+        let before = if self.none { Limit::none() } else { before };
+        let running = self.running.or(before.most_running());
+        let mut limit = running.map_or(Limit::none(), Limit::running);
+        if let Some((jobs, per)) = self.rate.or(before.start_rate()) {
+            limit = limit.rate(jobs, per);
+        } else if self.burst.is_some() {
+            return Err("--burst: there is no rate: --rate N/PERIOD sets one".into());
+        }
+        // A new rate has no burst of the old one.
+        let burst = before.start_burst().filter(|_| self.rate.is_none());
+        if let Some(burst) = self.burst.or(burst) {
+            limit = limit.burst(burst);
+        }
+        Ok(match self.weight.or(before.turn_weight()) {
+            Some(weight) => limit.weight(weight),
+            None => limit,
+        })
+    }
+}
+
+fn limit_in_force(limit: Limit) -> InForce {
+    let (rate, per) = limit.start_rate().unzip();
+    let json = json!({
+        "most_running": limit.most_running(), "rate": rate,
+        "per_ms": per.map(|per| per.as_millis() as u64),
+        "burst": limit.start_burst(), "weight": limit.turn_weight(),
+    });
+    let words = Some(parts(limit).join(", ")).filter(|words| !words.is_empty());
+    InForce { words: words.unwrap_or_else(|| "no stored limit".to_owned()), json }
+}
+
+/// Returns the parts of a limit, as the options write them: `rate 10/1s`, `burst 20`.
+fn parts(limit: Limit) -> Vec<String> {
+    let rate = limit.start_rate().map(|(jobs, per)| {
+        let exact = Some(span(per)).filter(|text| text::rate(&format!("1/{text}")) == Ok((1, per)));
+        let exact = exact.filter(|text| !text.contains(' '));
+        format!("rate {jobs}/{}", exact.unwrap_or_else(|| format!("{}ms", per.as_millis())))
+    });
+    let burst = limit.start_burst().map(|jobs| format!("burst {jobs}"));
+    let running = limit.most_running().map(|jobs| format!("running {jobs}"));
+    let weight = limit.turn_weight().map(|weight| format!("weight {weight}"));
+    [rate, burst, running, weight].into_iter().flatten().collect()
+}
+
+/// Holds a scope for a time. No time lifts the hold.
+pub(crate) fn hold(client: &Client, hold: &Hold, out: &mut impl Write) -> Answer {
+    let Hold { time, of: Release { of, told } } = hold;
+    let (scope, name) = of.resolve(client, false)?;
+    let held = || -> Answer<Option<SystemTime>> {
+        Ok(info(client, &scope)?.and_then(|info| info.held_until))
+    };
+    let before = held()?;
+    let planned = match time.is_zero() {
+        true => None,
+        false => before.max(now().checked_add(*time)),
+    };
+    let make = || match (&of.of.kind, &of.partition) {
+        (None, _) => client.queue().hold(*time),
+        (Some(kind), None) => client.kind_named(kind).hold(*time),
+        (Some(kind), Some(partition)) => client.kind_named(kind).partition(partition).hold(*time),
+    };
+    let in_force = (hold_in_force(before), hold_in_force(planned));
+    let outcome = change(&name, told, in_force, make, || Ok(hold_in_force(held()?)), out)?;
+    if planned.is_some() && planned == before {
+        eprintln!("tickwheel-jobs: the hold before is longer, so it stays: `release` lifts it");
+    }
+    Ok(outcome)
+}
+
+fn hold_in_force(until: Option<SystemTime>) -> InForce {
+    let words = match until {
+        Some(until) => format!("held until {}", dated(until, now())),
+        None => "not held".to_owned(),
+    };
+    InForce { words, json: json!({ "held_until": until.map(Time::from) }) }
+}
+
+/// Lifts a hold.
+pub(crate) fn release(client: &Client, of: Release, out: &mut impl Write) -> Answer {
+    hold(client, &Hold { time: Duration::ZERO, of }, out)
+}
+
+/// Pauses the queue, a kind, a partition or a schedule, or ends its pause.
+pub(crate) fn pause(client: &Client, of: &Paused, pauses: bool, out: &mut impl Write) -> Answer {
+    let effect = if pauses { "is paused" } else { "goes on" };
+    let Paused { of: Scope { of, partition }, schedule } = of;
+    find::check_kind(client, of.kind.as_deref())?;
+    let of = match (schedule, &of.kind, partition) {
+        (Some(name), ..) => {
+            let schedules = client.schedules();
+            let changed = if pauses { schedules.pause(name) } else { schedules.resume(name) };
+            if let Err(StoreError::NoSchedule(_)) = changed {
+                return Ok(find::no_schedule(name, &schedules.list()?));
+            }
+            changed?;
+            format!("the schedule {name}")
+        }
+        (None, Some(kind), Some(partition)) => {
+            let its = client.kind_named(kind).partition(partition);
+            if pauses { its.pause() } else { its.resume() }?;
+            format!("the partition {partition} of {kind}")
+        }
+        (None, Some(kind), None) => {
+            let its = client.kind_named(kind);
+            if pauses { its.pause() } else { its.resume() }?;
+            format!("the kind {kind}")
+        }
+        (None, None, _) => {
+            let queue = client.queue();
+            if pauses { queue.pause() } else { queue.resume() }?;
+            "the queue".to_owned()
+        }
+    };
+    writeln!(out, "{} {effect}", plain(&of))?;
+    Ok(Outcome::Done)
+}
+
+/// Returns the row of a kind.
+fn row(client: &Client, kind: &str) -> Answer<KindRow> {
+    find::check_kind(client, Some(kind))?;
+    let mut filter = KindFilter::default();
+    filter.text = Some(kind.to_owned());
+    let rows = View::new(client.clone()).kinds(&filter, None, usize::MAX)?.rows;
+    Ok(rows.into_iter().find(|row| row.kind == kind).unwrap_or_default())
+}
+
+/// Sets the head start of a kind.
+pub(crate) fn head_start(client: &Client, args: &args::HeadStart, out: &mut impl Write) -> Answer {
+    let args::HeadStart { by, kind, told } = args;
+    let in_force = |ms: Option<u64>| InForce {
+        words: match ms.map(Duration::from_millis) {
+            Some(by) => format!("a head start of {}", span(by)),
+            None => "no head start".to_owned(),
+        },
+        json: json!({ "head_start_ms": ms }),
+    };
+    let stored = || -> Answer<InForce> { Ok(in_force(row(client, kind)?.head_start_ms)) };
+    let ms = u64::try_from(by.as_millis()).ok().filter(|ms| *ms > 0);
+    let make = || client.kind_named(kind).head_start(*by);
+    change(&format!("the kind {kind}"), told, (stored()?, in_force(ms)), make, stored, out)
+}
+
+/// Sets how many completed jobs of a kind are kept.
+pub(crate) fn keep(client: &Client, args: &args::Keep, out: &mut impl Write) -> Answer {
+    let args::Keep { kind, last, age, bytes, none, told } = args;
+    let last = if *none { 0 } else { last.unwrap_or(u64::MAX) };
+    let keep = Keep::last(last).age(age.unwrap_or(Duration::MAX)).bytes(bytes.unwrap_or(u64::MAX));
+    let in_force = |words: Option<String>| InForce {
+        words: words
+            .as_ref()
+            .map_or("no completed job is kept".to_owned(), |it| format!("kept: {it}")),
+        json: json!({ "keeps": words }),
+    };
+    let stored = || -> Answer<InForce> { Ok(in_force(row(client, kind)?.keeps)) };
+    let bounds = [
+        args.last.map(|jobs| format!("the last {jobs}")),
+        age.map(|age| format!("for {} s", age.as_secs())),
+        bytes.map(|bytes| format!("up to {bytes} bytes")),
+    ];
+    let planned = bounds.into_iter().flatten().collect::<Vec<_>>().join(", ");
+    let planned = Some(planned).filter(|_| !none);
+    let make = || client.kind_named(kind).keep_completed(keep);
+    change(&format!("the kind {kind}"), told, (stored()?, in_force(planned)), make, stored, out)
+}
+
+/// Returns what is paused, held or limited, in words.
+pub(crate) fn in_force(
+    is_paused: bool,
+    kinds: &[KindRow],
+    limits: &[LimitRow],
+    now: Time,
+) -> Vec<String> {
+    let mut said = Vec::new();
+    if is_paused {
+        said.push("the queue is paused".to_owned());
+    }
+    let paused = kinds.iter().filter(|kind| kind.is_paused);
+    said.extend(paused.map(|kind| format!("the kind {} is paused", kind.kind)));
+    for row in limits {
+        let name = row.name();
+        if row.is_paused && row.partition.is_some() {
+            said.push(format!("{name} is paused"));
+        }
+        if let Some(until) = row.held_until {
+            said.push(format!("{name} is held for {}", span(until.since(now))));
+        }
+        let running = row.most_running.map_or(Limit::none(), Limit::running);
+        let limit = match (row.rate, row.per_ms) {
+            (Some(jobs), Some(per)) => running.rate(jobs, Duration::from_millis(per)),
+            _ => running,
+        };
+        if limit != Limit::none() {
+            said.push(format!("{name}: {}", parts(limit).join(", ")));
+        }
+    }
+    said
+}
+
+/// Returns the first of these words in a line, if there are any.
+pub(crate) fn line(in_force: &[String]) -> Option<String> {
+    let named = in_force.iter().take(MOST_NAMED).map(|it| plain(it)).collect::<Vec<_>>().join("; ");
+    let more = in_force.len().saturating_sub(MOST_NAMED);
+    let more = if more > 0 { format!("; and {more} more") } else { String::new() };
+    (!in_force.is_empty()).then(|| named + &more)
+}

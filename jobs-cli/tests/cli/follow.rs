@@ -1,0 +1,166 @@
+//! `follow`, and the file of `--audit-file`, on a file and on a server.
+
+use std::process::Stdio;
+use std::sync::Mutex;
+use std::sync::mpsc::channel;
+use std::thread;
+
+use serde_json::Value;
+use tickwheel_jobs::{Fail, Keep, Retry, Run};
+
+use super::*;
+
+/// Starts the command, and lets it write to a pipe.
+fn begin(store: &str, args: &[&str]) -> std::process::Child {
+    let mut begun = command(store, args);
+    begun.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+fn ended(child: std::process::Child) -> Ended {
+    let output = child.wait_with_output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    Ended {
+        code: output.status.code().unwrap(),
+        out: text(output.stdout),
+        err: text(output.stderr),
+    }
+}
+
+/// `follow` prints each change of a job to its end. The exit code tells a job that completed from every other.
+#[test]
+fn follow_prints_each_change_and_tells_how_the_job_ended() {
+    let Some(place) = place() else { return };
+    let (go_on, may_go_on) = channel::<()>();
+    let may_go_on = Mutex::new(may_go_on);
+    let handler = move |close: Close, run: &Run| {
+        run.set_progress(&[run.attempt(), 10])?;
+        may_go_on.lock().unwrap().recv_timeout(LONG).map_err(|_| Fail::dead("never"))?;
+        if run.attempt() == 1 { Err(format!("no route to {}", close.0).into()) } else { Ok(()) }
+    };
+    let retry = Retry::fixed(Duration::from_millis(600)).max_retries(1);
+    let jobs = place.builder().handle_with(retry, handler).start().unwrap();
+    jobs.kind::<Close>().keep_completed(Keep::last(9)).unwrap();
+    let id = jobs.insert(Duration::from_millis(600), Close(7)).unwrap();
+    let follows = begin(&place.store(), &["follow", &id.to_string(), "--json"]);
+    let has_progress = |attempt: u32| {
+        let progress = jobs.get(id).unwrap().and_then(|job| job.progress);
+        progress == Some(format!("[{attempt},10]").into_bytes())
+    };
+    for attempt in [1, 2] {
+        wait_until(|| has_progress(attempt));
+        // The progress is read four times a second.
+        thread::sleep(Duration::from_secs(1));
+        go_on.send(()).unwrap();
+    }
+    let followed = ended(follows);
+    assert_eq!((followed.code, &*followed.err), (0, ""), "{}", followed.out);
+    let seen = lines(&followed.out);
+    let mut states: Vec<&str> = seen.iter().map(|job| job["state"].as_str().unwrap()).collect();
+    states.dedup();
+    // A loaded machine may pass over the wait before an attempt.
+    states.retain(|state| *state != "pending");
+    states.dedup();
+    assert_eq!(states, ["claimed", "completed"], "{}", followed.out);
+    assert!(seen.iter().any(|job| job["progress"] == serde_json::json!([1, 10])), "{seen:?}");
+    assert!(seen.iter().any(|job| job["error"] == "no route to 7"), "{seen:?}");
+    assert_eq!(seen.last().unwrap()["attempt"], 2);
+    // Once more: it has ended.
+    let again = ok(place.store(), &["follow", &id.to_string()]);
+    assert!(again.contains("completed  attempt 2  took ") && again.lines().count() == 1, "{again}");
+    jobs.shutdown().unwrap();
+}
+
+/// A job that dies, is cancelled or is not there gives the exit code 1, a timeout 2.
+#[test]
+fn follow_fails_if_the_job_does_not_complete() {
+    let Some(app) = application() else { return };
+    let dead = app.jobs.insert(Duration::ZERO, push("ann\u{9b}31m")).unwrap().to_string();
+    let followed = call(&app.store, &["follow", &dead]);
+    assert_eq!((followed.code, &*followed.err), (1, ""));
+    assert!(followed.out.contains("dead       attempt 1") && followed.out.contains("no route to"));
+    assert!(!followed.out.contains('\u{9b}'));
+
+    let pending = app.jobs.insert(HOUR, Close(1)).unwrap();
+    let id = pending.to_string();
+    let over = call(&app.store, &["follow", &id, "--timeout", "300ms"]);
+    assert_eq!(over.code, 2, "{}", over.err);
+    assert!(over.out.contains("pending    attempt 0  due ") && over.err.contains("has not ended"));
+    let follows = begin(&app.store, &["follow", &id, "--json", "--timeout", "60s"]);
+    thread::sleep(Duration::from_millis(300));
+    let _ = app.jobs.cancel(pending).unwrap();
+    let gone = ended(follows);
+    // It was cancelled before the command read it for the first time, on a loaded machine.
+    let is_gone = gone.out.contains("\"state\":\"gone\"") && gone.err.contains("unless `keep`");
+    assert!(gone.code == 1 && (is_gone || gone.err.contains("there is no job")), "{}", gone.err);
+    assert_eq!(call(&app.store, &["follow", &id]).code, 1);
+}
+
+/// `insert --follow` knows that the job has completed although its kind keeps no completed jobs.
+#[test]
+fn inserted_job_is_followed_to_its_end() {
+    let Some(app) = application() else { return };
+    let followed = ok(&app.store, &["insert", "close-order", "7", "--follow"]);
+    assert!(followed.contains("is inserted, due now"), "{followed}");
+    assert!(followed.lines().last().unwrap().contains("completed  attempt 1"), "{followed}");
+    assert_eq!(app.closed.recv_timeout(LONG), Ok(7));
+    let dead = call(&app.store, &["insert", "push", "{\"to\":\"ann\"}", "--follow"]);
+    assert!(dead.code == 1 && dead.out.contains("dead       attempt 1"), "{}", dead.out);
+}
+
+/// A reader that has gone ends `follow` before the job has changed.
+#[cfg(unix)]
+#[test]
+fn follow_ends_with_its_reader() {
+    let Some(app) = application() else { return };
+    let id = app.jobs.insert(HOUR, Close(1)).unwrap().to_string();
+    let mut follows = begin(&app.store, &["follow", &id]);
+    drop(follows.stdout.take());
+    assert!(follows.wait().unwrap().success());
+}
+
+/// Each command that may change something appends one line, which names the user, the store and what was done, and has
+/// no password. A file that cannot be opened prevents the change.
+#[test]
+fn audit_file_has_a_line_for_each_change() {
+    let Some(app) = application() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("audit.jsonl");
+    let file = file.to_str().unwrap();
+    let id = app.jobs.insert(HOUR, push("ann")).unwrap().to_string();
+    let audited = |args: &[&str]| call(&app.store, &[args, &["--audit-file", file]].concat());
+    audited(&["pause"]).ok();
+    audited(&["limit", "--kind", "push", "--rate", "10/s"]).ok();
+    audited(&["cancel", &id]).ok();
+    assert_eq!(audited(&["cancel", &id]).code, 1);
+    assert_eq!(audited(&["hold", "70000000h"]).code, 2);
+    let by_variable = Ended::of(command(&app.store, &["resume"]).env("TICKWHEEL_AUDIT_FILE", file));
+    by_variable.ok();
+    // None of these changes anything.
+    audited(&["stats"]).ok();
+    audited(&["limit", "--kind", "push", "--none", "--dry-run"]).ok();
+    assert_eq!(audited(&["limit", "--kind", "pusch"]).code, 2);
+    let text = std::fs::read_to_string(file).unwrap();
+    let written = lines(&text);
+    let changed: Vec<&str> = written.iter().map(|it| it["changed"].as_str().unwrap()).collect();
+    let limited = "the kind push: rate 10/1s (before: no stored limit)\n\
+        the way back: the same command with --none";
+    let cancelled = format!("{id} is cancelled: it will never start");
+    assert_eq!(changed, ["the queue is paused", limited, &cancelled, "", "", "the queue goes on"]);
+    let problems: Vec<bool> = written.iter().map(|it| !it["problem"].is_null()).collect();
+    assert_eq!(problems, [false, false, false, true, true, false]);
+    assert!(written[1]["command"].as_str().unwrap().contains("limit --kind push --rate 10/s"));
+    for line in &written {
+        let is_text = |name: &str| line[name].as_str().is_some_and(|text| !text.is_empty());
+        assert!(
+            is_text("user") && is_text("host") && is_text("store") && is_text("time"),
+            "{line}"
+        );
+        assert_eq!(line["queue"], Value::Null);
+    }
+    assert!(!text.contains("redis:///") && !text.contains("sesame"), "{text}");
+
+    let absent = folder.path().join("absent/audit.jsonl");
+    let refused = call(&app.store, &["pause", "--audit-file", absent.to_str().unwrap()]);
+    assert_eq!((refused.code, &*refused.out), (2, ""));
+    assert!(refused.err.contains("--audit-file") && !app.jobs.queue().is_paused().unwrap());
+}

@@ -1,0 +1,260 @@
+//! The commands that slow jobs down or stop them, and what is kept, on a file and on a server.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::Instant;
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use tickwheel_jobs::{Job, Limit, LimitScope, Run, Schedule};
+
+use super::*;
+
+/// P24: `limit` slows a kind down on every node, while jobs run: on a server on two. `limit --none` lifts it.
+#[test]
+fn limit_slows_every_node_down_until_it_is_lifted() {
+    let Some(place) = place() else { return };
+    let runs = Arc::new(AtomicU64::new(0));
+    let node = || {
+        let counted = Arc::clone(&runs);
+        let handler = move |_: Close, _: &Run| {
+            counted.fetch_add(1, Ordering::Relaxed);
+            thread::sleep(Duration::from_millis(2));
+            Ok(())
+        };
+        place.builder().threads(2).handle(handler).start()
+    };
+    // A file has one node.
+    let nodes = [node(), node()].into_iter().flatten().collect::<Vec<_>>();
+    nodes[0].insert_batch((0..60_000).map(|n| (Duration::ZERO, Close(n)))).unwrap();
+    let begun = Instant::now();
+    // Waits until the number of runs has stood still, or has grown, for this many looks one after the other.
+    let wait = |looks: u32, grows: bool| {
+        let (mut last, mut same) = (0, 0);
+        while same < looks {
+            assert!(begun.elapsed() < LONG, "{last} runs, and no change");
+            thread::sleep(Duration::from_millis(20));
+            let now = runs.load(Ordering::Relaxed);
+            same = if (now > last) == grows { same + 1 } else { 0 };
+            last = now;
+        }
+    };
+    wait(5, true);
+    let limit = ["limit", "--kind", "close-order"];
+    let said = ok(place.store(), &[&limit[..], &["--rate", "1/1h"]].concat());
+    assert!(said.starts_with("the kind close-order: rate 1/1h (before: no stored"), "{said}");
+    wait(40, false);
+    assert!(nodes[0].count().unwrap().pending > 0);
+    let said = ok(place.store(), &[&limit[..], &["--none"]].concat());
+    assert!(
+        said.starts_with("the kind close-order: no stored limit (before: rate 1/1h)"),
+        "{said}"
+    );
+    wait(5, true);
+    nodes.into_iter().for_each(|jobs| jobs.shutdown().unwrap());
+}
+
+/// `limit` keeps the parts that it does not name, prints what was in force and what is, and how to go back. With
+/// `--dry-run` it changes nothing.
+#[test]
+fn limit_changes_the_parts_that_are_named() {
+    let Some(app) = application() else { return };
+    app.jobs.insert(HOUR, push("ann")).unwrap();
+    let limit = |args: &[&str]| ok(&app.store, &[&["limit", "--kind", "push"], args].concat());
+    let stored = |scope: LimitScope| {
+        let limits = app.jobs.queue().limits().unwrap();
+        limits.into_iter().find(|info| info.scope == scope).map(|info| info.limit)
+    };
+    let flow = LimitScope::Flow("push".to_owned());
+    let rate = |jobs| Limit::none().rate(jobs, Duration::from_millis(1500));
+    limit(&["--rate", "50/1.5s", "--burst", "20"]);
+    assert_eq!(stored(flow.clone()), Some(rate(50).burst(20)));
+    let said = limit(&["--running", "4", "--dry-run"]);
+    let would = "the kind push: it would be: rate 50/1500ms, burst 20, running 4";
+    assert!(said.starts_with(would), "{said}");
+    assert_eq!(stored(flow.clone()), Some(rate(50).burst(20)));
+    limit(&["--running", "4"]);
+    let said = limit(&["--rate", "10/1500ms"]);
+    // A new rate has no burst of the old one.
+    assert_eq!(stored(flow.clone()), Some(Limit::running(4).rate(10, Duration::from_millis(1500))));
+    let back = "the way back: the same command with ";
+    let back = said.lines().find_map(|line| line.strip_prefix(back)).unwrap();
+    assert_eq!(back, "--none --rate 50/1500ms --burst 20 --running 4");
+    limit(&back.split(' ').collect::<Vec<_>>());
+    let both = Limit::running(4).rate(50, Duration::from_millis(1500)).burst(20);
+    assert_eq!(stored(flow.clone()), Some(both));
+    let said = &json(&app.store, &["limit", "--kind", "push", "--none", "--json"])[0];
+    let none = json!({ "most_running": null, "rate": null, "per_ms": null, "burst": null, "weight": null });
+    assert_eq!((&said["of"], &said["now"]), (&json!("the kind push"), &none));
+    assert_eq!((&said["before"]["rate"], &said["before"]["per_ms"]), (&json!(50), &json!(1500)));
+    assert_eq!(stored(flow), None);
+    limit(&["--each", "--running", "2", "--weight", "3"]);
+    assert_eq!(stored(LimitScope::Each("push".into())), Some(Limit::running(2).weight(3)));
+    let acme = limit(&["--partition", "acme", "--running", "9"]);
+    assert!(acme.starts_with("the partition acme of push: running 9"), "{acme}");
+    ok(&app.store, &["limit", "--running", "7"]);
+    assert_eq!(stored(LimitScope::Queue), Some(Limit::running(7)));
+}
+
+/// A kind of a flow stands for its flow, and so does the name of a flow with a limit.
+#[test]
+fn kind_stands_for_its_flow() {
+    #[derive(Serialize, Deserialize)]
+    struct Refund;
+    impl Job for Refund {
+        const KIND: &'static str = "refund";
+        const FLOW: &'static str = "bank";
+    }
+    let Some(place) = place() else { return };
+    let jobs = place.builder().handle(|_: Refund, _| Ok(())).start().unwrap();
+    jobs.insert(HOUR, Refund).unwrap();
+    let (store, flow) = (place.store(), LimitScope::Flow("bank".to_owned()));
+    wait_until(|| {
+        let said = ok(&store, &["limit", "--kind", "refund", "--running", "3", "--dry-run"]);
+        said.starts_with("the flow bank of the kind refund:")
+    });
+    assert_eq!(call(&store, &["limit", "--kind", "bank", "--none"]).code, 2);
+    ok(&store, &["limit", "--kind", "refund", "--running", "3"]);
+    assert_eq!(jobs.queue().limits().unwrap()[0].scope, flow);
+    let said = ok(&store, &["limit", "--kind", "bank", "--none"]);
+    assert!(said.contains("(before: running 3)"), "{said}");
+    assert_eq!(jobs.queue().limits().unwrap(), []);
+    jobs.shutdown().unwrap();
+}
+
+/// `hold` holds a scope until a time. A shorter hold changes nothing, and says so. `release` lifts it.
+#[test]
+fn hold_lasts_until_it_is_over_or_lifted() {
+    let Some(app) = application() else { return };
+    app.jobs.insert(HOUR, push("ann")).unwrap();
+    let held = || app.jobs.queue().limits().unwrap().iter().any(|info| info.held_until.is_some());
+    for of in [&[][..], &["--kind", "push"], &["--kind", "push", "--partition", "acme"]] {
+        let args = |first: &[&'static str]| [first, of].concat();
+        let said = ok(&app.store, &args(&["hold", "2h", "--dry-run"]));
+        assert!(said.contains("it would be: held until") && !held(), "{said}");
+        let said = ok(&app.store, &args(&["hold", "2h"]));
+        assert!(said.contains(": held until ") && said.contains("(before: not held)"), "{said}");
+        assert!(held());
+        let shorter = call(&app.store, &args(&["hold", "1m"]));
+        assert!(shorter.code == 0 && shorter.err.contains("`release` lifts it"), "{}", shorter.err);
+        assert!(shorter.out.contains("(in 1h 59m)"), "{}", shorter.out);
+        for lifts in [&["release"][..], &["hold", "0s"]] {
+            assert_eq!(call(&app.store, &args(&["hold", "1h"])).code, 0);
+            let said = ok(&app.store, &args(lifts));
+            assert!(said.contains(": not held (before: held until"), "{said}");
+            assert!(!held());
+        }
+    }
+    let said = &json(&app.store, &["hold", "1h", "--json"])[0];
+    assert!(said["before"]["held_until"].is_null() && said["now"]["held_until"].is_string());
+}
+
+/// `pause` and `resume` take a partition. What is paused, held or limited stands on every page until it is lifted.
+#[test]
+fn what_is_in_force_stands_on_every_page() {
+    let Some(app) = application() else { return };
+    app.jobs.insert(HOUR, push("ann")).unwrap();
+    let acme = ["--kind", "push", "--partition", "acme"];
+    let said = ok(&app.store, &[&["pause"][..], &acme].concat());
+    assert_eq!(said, "the partition acme of push is paused\n");
+    assert!(ok(&app.store, &["limits"]).contains("paused"));
+    ok(&app.store, &["pause"]);
+    ok(&app.store, &["pause", "--kind", "close-order"]);
+    ok(&app.store, &["limit", "--kind", "push", "--rate", "10/s", "--running", "4"]);
+    ok(&app.store, &["hold", "2h", "--kind", "close-order"]);
+    let wanted = [
+        "the queue is paused; the kind close-order is paused; flow close-order is held for 1h 59m",
+        "; flow push: rate 10/1s, running 4; partition acme of push is paused\n",
+    ];
+    let has_line = |page: &str| page.contains(wanted[0]) && page.contains(wanted[1]);
+    for page in [&["stats"][..], &["top", "--once"]] {
+        let page = ok(&app.store, page);
+        assert!(has_line(&page), "{page}");
+    }
+    let stats = &json(&app.store, &["stats", "--json"])[0];
+    assert_eq!(stats["in_force"].as_array().unwrap().len(), 5);
+    assert_eq!(
+        ok(&app.store, &[&["resume"][..], &acme].concat()),
+        "the partition acme of push goes on\n"
+    );
+    ok(&app.store, &["resume"]);
+    ok(&app.store, &["resume", "--kind", "close-order"]);
+    ok(&app.store, &["release", "--kind", "close-order"]);
+    ok(&app.store, &["limit", "--kind", "push", "--none"]);
+    for page in [&["stats"][..], &["top", "--once"]] {
+        assert!(!ok(&app.store, page).contains("in force"), "{page:?}");
+    }
+}
+
+/// `keep` and `head-start` say what was set and what is. `remove-schedule` removes a schedule.
+#[test]
+fn kinds_and_schedules_are_set_by_hand() {
+    let Some(app) = application() else { return };
+    let keep = |args: &[&str]| ok(&app.store, &[&["keep", "--kind", "close-order"], args].concat());
+    let said = keep(&["--last", "5", "--age", "7d", "--bytes", "16M"]);
+    let bounds = "the last 5, for 604800 s, up to 16777216 bytes";
+    assert_eq!(
+        said,
+        format!("the kind close-order: kept: {bounds} (before: no completed job is kept)\n")
+    );
+    // The application notices it within a second.
+    wait_until(|| {
+        app.jobs.insert(Duration::ZERO, Close(7)).unwrap();
+        app.jobs.ended().count() > 0
+    });
+    let said = keep(&["--last", "9", "--dry-run"]);
+    assert!(said.contains("it would be: kept: the last 9 (before: kept: the last 5"), "{said}");
+    assert!(keep(&["--none"]).contains("no completed job is kept (before: kept: the last 5"));
+
+    let head_start = |by| ok(&app.store, &["head-start", "--kind", "close-order", by]);
+    assert_eq!(
+        head_start("1m"),
+        "the kind close-order: a head start of 1m (before: no head start)\n"
+    );
+    assert!(head_start("0s").contains("no head start (before: a head start of 1m)"));
+
+    app.jobs.schedule("sweep", Schedule::every(HOUR), Close(3)).unwrap();
+    let remove = |args: &[&str]| call(&app.store, &[&["remove-schedule", "sweep"], args].concat());
+    assert!(remove(&["--dry-run"]).ok().contains("sweep would be removed: jobs close-order"));
+    assert_eq!(app.jobs.schedules().list().unwrap().len(), 1);
+    assert!(remove(&[]).ok().contains("the schedule sweep is removed"));
+    assert_eq!(app.jobs.schedules().list().unwrap(), []);
+    let again = remove(&[]);
+    assert!(again.code == 1 && again.err.contains("there is none"), "{}", again.err);
+}
+
+/// What makes no sense is refused by name, and nothing is changed.
+#[test]
+fn settings_that_make_no_sense_are_refused() {
+    let Some(app) = application() else { return };
+    app.jobs.insert(HOUR, push("ann")).unwrap();
+    let wrong: [(&[&str], &str); 20] = [
+        (&["limit"], "--none"),
+        (&["limit", "--kind", "pusch", "--none"], "no kind \"pusch\"; there is"),
+        (&["limit", "--kind", "push", "--rate", "0/1s"], "`pause` and `hold` do that"),
+        (&["limit", "--kind", "push", "--rate", "10"], "10/1s"),
+        (&["limit", "--kind", "push", "--rate", "10/400d"], "366d"),
+        (&["limit", "--kind", "push", "--burst", "3"], "--rate N/PERIOD"),
+        (&["limit", "--kind", "push", "--burst", "3", "--dry-run"], "--rate N/PERIOD"),
+        (&["limit", "--kind", "push", "--running", "0"], "--running"),
+        (&["limit", "--kind", "push", "--weight", "3"], "only a partition"),
+        (&["limit", "--each", "--running", "3"], "--kind"),
+        (&["limit", "--partition", "acme", "--running", "3"], "--kind"),
+        (&["limit", "--kind", "push", "--each", "--partition", "a", "--none"], "--partition"),
+        (&["hold"], "TIME"),
+        (&["hold", "-1h"], "below zero"),
+        (&["hold", "70000000h"], "9999"),
+        (&["hold", "1h", "--kind", "pusch"], "no kind"),
+        (&["pause", "--kind", "push", "--schedule", "a"], "--schedule"),
+        (&["keep", "--kind", "push"], "--none"),
+        (&["keep", "--kind", "push", "--none", "--last", "3"], "--none"),
+        (&["head-start", "--kind", "push", "100000d"], "ten years"),
+    ];
+    for (args, named) in wrong {
+        let refused = call(&app.store, args);
+        assert_eq!((refused.code, &*refused.out), (2, ""), "{args:?}");
+        assert!(refused.err.contains(named), "{args:?}: {}", refused.err);
+    }
+    assert_eq!(app.jobs.queue().limits().unwrap(), []);
+}
