@@ -58,6 +58,9 @@
 //! - **A handler returns `Ok` or a [`Fail`].** `?` converts nearly every error to a `Fail`, which leads to a
 //!   retry by the policy, a retry after a delay, no retry, or a later run without a failure ([`Fail::snooze`]).
 //!
+//! - **What every handler needs is in a middleware** ([`Builder::middleware`]): a tenant, a transaction, a report of
+//!   errors.
+//!
 //! - **A verb that waits is a future too**: those of [`Client::asynchronous`] and of the handles' `asynchronous`, under
 //!   the same names, on any runtime ([`Async`]). The other form blocks the thread. A [`view::View`] and the verbs in a
 //!   transaction of the caller's have that form only.
@@ -131,6 +134,9 @@ pub use api::transaction::Statement;
 pub use dispatch::events::Event;
 pub use dispatch::metrics::KindStats;
 pub use dispatch::metrics::Stats;
+pub use dispatch::middleware::Next;
+#[cfg(feature = "tokio")]
+pub use dispatch::middleware::NextAsync;
 pub use dispatch::run::{Cancelled, Run};
 pub use values::error::CallError;
 pub use values::error::{
@@ -187,6 +193,7 @@ mod deployment_page {}
 #[doc = include_str!("../docs/recipes-first-steps.md")]
 #[doc = include_str!("../docs/recipes-failures.md")]
 #[doc = include_str!("../docs/recipes-limits.md")]
+#[doc = include_str!("../docs/recipes-middleware.md")]
 #[doc = include_str!("../docs/recipes-tests.md")]
 #[doc = include_str!("../docs/recipes-operation.md")]
 #[doc(alias("backup", "cron", "idempotent", "outbox", "retry"))]
@@ -209,6 +216,10 @@ mod cookbook {
 
     #[doc = include_str!("../docs/recipes-limits.md")]
     mod limits {}
+
+    #[cfg(feature = "tracing")]
+    #[doc = include_str!("../docs/recipes-middleware.md")]
+    mod middleware {}
 
     #[doc = include_str!("../docs/recipes-tests.md")]
     mod tests {}

@@ -145,7 +145,9 @@ impl Builder {
         retry: Option<Retry>,
         handler: impl Fn(J, &Run) -> Result<(), Fail> + Send + Sync + 'static,
     ) -> Builder {
-        let call = HandlerCall::one(move |job, run| Called::Ended(handler(job, &run)));
+        let call = HandlerCall::one(move |job, middleware| {
+            Called::Ended(middleware.call(job, |(job, run)| handler(job, &run)))
+        });
         self.add::<J>(retry, false, call)
     }
 
@@ -358,7 +360,8 @@ impl fmt::Debug for Builder {
 
 impl Builder {
     /// Sets the function that is called at the start and at the end of every run: for traces, logs and counters
-    /// of your own. The counters of [`Stats::kinds`](crate::Stats::kinds) need no such function.
+    /// of your own. The counters of [`Stats::kinds`](crate::Stats::kinds) need no such function. A function
+    /// that changes how a run ends, or does something round it, is a [middleware](Builder::middleware).
     ///
     /// - **The start** is reported before the handler is called, on the thread that is about to call it. The
     ///   function may make every call there. Its time is part of the run, and of the run's
@@ -406,7 +409,7 @@ impl Builder {
     /// assert_eq!(*log.lock().unwrap(), ["push begins", "push is dead: there is no user ann"]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    #[doc(alias("hook", "middleware", "callback", "trace", "telemetry"))]
+    #[doc(alias("hook", "callback", "trace", "telemetry"))]
     pub fn on_run(self, report: impl Fn(&RunReport) + Send + Sync + 'static) -> Builder {
         Builder { on_run: Some(Arc::new(report)), ..self }
     }

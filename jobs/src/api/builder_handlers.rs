@@ -1,6 +1,8 @@
 //! Handlers of the builder beside the plain one: futures, with their runtime and their limit, and batches, one call for
-//! several jobs of a kind.
+//! several jobs of a kind. And what is called round every handler: middleware.
 
+#[cfg(feature = "tokio")]
+use std::sync::Arc;
 use std::time::Duration;
 
 #[cfg(feature = "tokio")]
@@ -8,6 +10,9 @@ use tokio::runtime::Handle;
 
 use super::builder::Builder;
 use crate::dispatch::handlers::{BatchSize, Called, HandlerCall};
+use crate::dispatch::middleware::Next;
+#[cfg(feature = "tokio")]
+use crate::dispatch::middleware::NextAsync;
 use crate::dispatch::run::Run;
 use crate::values::fail_and_retry::{Fail, Retry};
 use crate::values::job::Job;
@@ -95,7 +100,9 @@ impl Builder {
         retry: Option<Retry>,
         handler: impl Fn(&[(J, Run)]) -> Result<(), Fail> + Send + Sync + 'static,
     ) -> Builder {
-        let call = HandlerCall::batch(size, move |jobs: Vec<_>| Called::Ended(handler(&jobs)));
+        let call = HandlerCall::batch(size, move |jobs, middleware| {
+            Called::Ended(middleware.call(jobs, |jobs| handler(&jobs)))
+        });
         self.add::<J>(retry, false, call)
     }
 
@@ -166,8 +173,11 @@ impl Builder {
         retry: Option<Retry>,
         handler: impl Fn(Vec<(J, Run)>) -> Fut + Send + Sync + 'static,
     ) -> Builder {
-        let call = move |jobs| Called::Future(Box::pin(handler(jobs)));
-        self.add::<J>(retry, true, HandlerCall::batch(size, call))
+        let handler = Arc::new(handler);
+        let call = HandlerCall::batch(size, move |jobs, middleware| {
+            Called::Future(middleware.future(jobs, &handler))
+        });
+        self.add::<J>(retry, true, call)
     }
 }
 
@@ -237,8 +247,11 @@ impl Builder {
         retry: Option<Retry>,
         handler: impl Fn(J, Run) -> Fut + Send + Sync + 'static,
     ) -> Builder {
-        let call = move |job, run| Called::Future(Box::pin(handler(job, run)));
-        self.add::<J>(retry, true, HandlerCall::one(call))
+        let handler = Arc::new(move |(job, run): (J, Run)| handler(job, run));
+        let call = HandlerCall::one(move |job, middleware| {
+            Called::Future(middleware.future(job, &handler))
+        });
+        self.add::<J>(retry, true, call)
     }
 
     /// Sets the runtime of the handlers that are futures. The default is the one in which [`Builder::start`] or
@@ -262,5 +275,110 @@ impl Builder {
     #[doc(alias("concurrency", "max_concurrent", "parallelism", "limit"))]
     pub fn max_async_runs(self, runs: usize) -> Builder {
         Builder { max_async_runs: runs, ..self }
+    }
+}
+
+impl Builder {
+    /// Adds a function round each run: for what every handler needs, such as a tenant, a transaction, or a report of
+    /// errors. It gets the run, or those of a batch (at least one), and calls what lies inside with [`Next::run`]: the
+    /// next middleware, or the handler. [`Builder::on_run`] only observes the runs.
+    ///
+    /// It is for the handlers that are functions, also for those that the builder has already. Handlers that are
+    /// futures have `Builder::middleware_async`. The start refuses a builder that has middleware of one form only, and
+    /// a handler of the other form, with [`OpenError::Config`](crate::OpenError::Config): the handler would run
+    /// without it.
+    ///
+    /// - **The order**: the first middleware is the outermost.
+    /// - **The end**: the run ends as if the handler had returned what the outermost middleware returns. A middleware
+    ///   may return another value than that of [`Next::run`]. If it does not call that, the run ends without its
+    ///   handler: `Ok` completes the job, an error fails the run, and [`Fail::snooze`] puts the job off.
+    ///   [`Run::fail`] counts above all of them.
+    /// - **A batch** is one call. Its value holds for each run, as that of a handler of batches.
+    /// - **A panic** of the handler passes through the middleware: what it holds is dropped, and it may catch the
+    ///   panic. A panic of the middleware fails the run.
+    /// - **All else is as in the handler**: a middleware may make the same calls, the span of the run is current in it,
+    ///   and its time is part of the run. A cancel, a time limit and a shutdown ask its run to stop.
+    /// - **A payload that does not decode** makes its job dead, and no middleware is called. [`Builder::on_run`] reports
+    ///   it.
+    ///
+    /// A test that calls a handler by itself, with a [`TestRun`](crate::TestRun), calls no middleware. Without
+    /// middleware a run costs what it costs without this feature.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use serde::{Deserialize, Serialize};
+    /// use tickwheel_jobs::{Fail, Job, Jobs, NewJob};
+    ///
+    /// #[derive(Serialize, Deserialize)]
+    /// struct Bill;
+    /// impl Job for Bill {
+    ///     const KIND: &'static str = "bill";
+    /// }
+    ///
+    /// let (jobs, driver) = Jobs::memory()
+    ///     .handle(|_: Bill, _| Ok(()))
+    ///     .middleware(|runs, next| match runs[0].header("tenant") {
+    ///         Some("gone") => Err(Fail::dead("the tenant has left")),
+    ///         _ => next.run(),
+    ///     })
+    ///     .manual()?;
+    /// for tenant in ["acme", "gone"] {
+    ///     jobs.insert_job(NewJob::new(Bill).header("tenant", tenant))?;
+    /// }
+    /// driver.advance(Duration::ZERO);
+    /// assert_eq!((jobs.stats().completed, jobs.count()?.dead), (1, 1));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[doc(alias("layer", "around", "interceptor", "wrap"))]
+    pub fn middleware<F>(mut self, middleware: F) -> Builder
+    where
+        F: Fn(&[Run], Next<'_>) -> Result<(), Fail> + Send + Sync + 'static,
+    {
+        self.handlers.middleware.add(middleware);
+        self
+    }
+
+    /// Adds a future round each run whose handler is a future: see [`Builder::middleware`]. With feature `tokio`.
+    ///
+    /// The closure and the handler are called on the runtime, when the future around them is polled. If the runtime
+    /// drops the future, it drops that of each middleware, and the run fails. A middleware may drop the future of
+    /// [`NextAsync::run`] before its end, for a time limit of its own. If it spawns that future, it must wait for it:
+    /// the run ends when the outermost middleware returns.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use serde::{Deserialize, Serialize};
+    /// use tickwheel_jobs::{Fail, Job, Jobs, NextAsync, Run};
+    ///
+    /// #[derive(Serialize, Deserialize)]
+    /// struct Bill;
+    /// impl Job for Bill {
+    ///     const KIND: &'static str = "bill";
+    /// }
+    ///
+    /// async fn logged(runs: Vec<Run>, next: NextAsync) -> Result<(), Fail> {
+    ///     let ended = next.run().await;
+    ///     println!("{} {}: {ended:?}", runs[0].kind(), runs[0].id());
+    ///     ended
+    /// }
+    ///
+    /// #[tokio::main]
+    /// async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    ///     let builder = Jobs::memory().handle_async(async |_: Bill, _| Ok(()));
+    ///     let jobs = builder.middleware_async(logged).start()?;
+    ///     jobs.asynchronous().insert(Duration::ZERO, Bill).await?;
+    ///     jobs.shutdown_async().await?;
+    ///     Ok(())
+    /// }
+    /// ```
+    #[cfg(feature = "tokio")]
+    #[doc(alias("layer", "around", "interceptor", "wrap", "tower"))]
+    pub fn middleware_async<F, Fut>(mut self, middleware: F) -> Builder
+    where
+        F: Fn(Vec<Run>, NextAsync) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<(), Fail>> + Send + 'static,
+    {
+        self.handlers.middleware.add_async(middleware);
+        self
     }
 }

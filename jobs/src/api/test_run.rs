@@ -20,7 +20,8 @@ use crate::values::time::Millis;
 ///
 /// Jobs that the handler inserts with [`Run::client`] go to the jobs that the run was made for. The result of
 /// the handler goes only to the test: no store records it. So follow-ups ([`Run::then`]) are stored once the test calls
-/// [`TestRun::complete`].
+/// [`TestRun::complete`]. No [middleware](crate::Builder::middleware) is called round the handler: a test of both runs
+/// the job on a manual clock.
 ///
 /// ```
 /// use serde::{Deserialize, Serialize};

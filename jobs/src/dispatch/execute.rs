@@ -34,6 +34,8 @@ use super::handlers::{BatchCall, BatchSize, CallOne, Called, HandlerCall, Handle
 use super::machine::Start;
 use super::machine::claims::Capacity;
 use super::metrics::Metrics;
+#[cfg(feature = "tokio")]
+use super::middleware::RunFuture;
 use super::questions::OwnClaims;
 use super::run::Run;
 use super::run_queue::{Added, Batches, Entry, RunQueue, WaitOver};
@@ -223,7 +225,8 @@ impl Executor {
             return self.end(&state, RunEnd::Failed(Fail::retry(error)));
         };
         let run = self.run_of(&state);
-        let called = self.call(|| state.span.in_scope(|| call(&payload, run)));
+        let middleware = &self.handlers.middleware;
+        let called = self.call(|| state.span.in_scope(|| call(&payload, run, middleware)));
         self.called(called, core::slice::from_ref(&state));
     }
 
@@ -277,11 +280,7 @@ impl Executor {
 
     /// Runs a future on the runtime. If the runtime drops the future, its runs fail.
     #[cfg(feature = "tokio")]
-    fn spawn(
-        self: &Arc<Executor>,
-        states: Vec<Arc<RunState>>,
-        future: core::pin::Pin<Box<dyn Future<Output = Result<(), Fail>> + Send>>,
-    ) {
+    fn spawn(self: &Arc<Executor>, states: Vec<Arc<RunState>>, future: RunFuture) {
         struct Guard {
             executor: Arc<Executor>,
             states: Vec<Arc<RunState>>,
@@ -409,7 +408,7 @@ impl Executor {
             states.push(state);
         }
         let mut not_decoded = Vec::new();
-        let called = self.call(|| call(jobs, &mut not_decoded));
+        let called = self.call(|| call(jobs, &mut not_decoded, &self.handlers.middleware));
         for NotDecoded { run, why } in not_decoded {
             states.retain(|state| state.id != run.state.id);
             let end = match why {

@@ -6,6 +6,9 @@ use std::time::Duration;
 
 use foldhash::HashMap;
 
+use super::middleware::Middleware;
+#[cfg(feature = "tokio")]
+use super::middleware::RunFuture;
 use super::run::{Run, States};
 use crate::store::NAME_BYTES;
 use crate::values::error::OpenError;
@@ -18,7 +21,7 @@ pub(crate) enum Called {
     Ended(Result<(), Fail>),
     Undecodable(String),
     #[cfg(feature = "tokio")]
-    Future(core::pin::Pin<Box<dyn Future<Output = Result<(), Fail>> + Send>>),
+    Future(RunFuture),
 }
 
 /// A handler, as a function of payloads and runs.
@@ -28,10 +31,11 @@ pub(crate) enum HandlerCall {
 }
 
 /// A handler of single jobs.
-pub(crate) type CallOne = Box<dyn Fn(&[u8], Run) -> Called + Send + Sync>;
+pub(crate) type CallOne = Box<dyn Fn(&[u8], Run, &Middleware) -> Called + Send + Sync>;
 
 /// A handler of batches. It notes the jobs that it could not decode.
-pub(crate) type BatchCall = Box<dyn Fn(Undecoded, &mut Vec<NotDecoded>) -> Called + Send + Sync>;
+pub(crate) type BatchCall =
+    Box<dyn Fn(Undecoded, &mut Vec<NotDecoded>, &Middleware) -> Called + Send + Sync>;
 
 /// The payloads and runs of a batch.
 pub(crate) type Undecoded = Vec<(Vec<u8>, Run)>;
@@ -53,10 +57,10 @@ pub(crate) struct BatchSize {
 impl HandlerCall {
     /// Decodes the job of each call.
     pub(crate) fn one<J: Job>(
-        handler: impl Fn(J, Run) -> Called + Send + Sync + 'static,
+        handler: impl Fn((J, Run), &Middleware) -> Called + Send + Sync + 'static,
     ) -> HandlerCall {
-        HandlerCall::One(Box::new(move |payload, run| match J::decode(payload) {
-            Ok(job) => handler(job, run),
+        HandlerCall::One(Box::new(move |payload, run, middleware| match J::decode(payload) {
+            Ok(job) => handler((job, run), middleware),
             Err(error) => Called::Undecodable(undecodable(&*error)),
         }))
     }
@@ -64,11 +68,11 @@ impl HandlerCall {
     /// Decodes the jobs of each batch. A batch of which none decodes is not handled.
     pub(crate) fn batch<J: Job>(
         size: BatchSize,
-        handler: impl Fn(Vec<(J, Run)>) -> Called + Send + Sync + 'static,
+        handler: impl Fn(Vec<(J, Run)>, &Middleware) -> Called + Send + Sync + 'static,
     ) -> HandlerCall {
-        let call = move |jobs: Undecoded, not: &mut Vec<NotDecoded>| {
+        let call = move |jobs: Undecoded, not: &mut Vec<NotDecoded>, middleware: &Middleware| {
             let jobs = decoded::<J>(jobs, not);
-            if jobs.is_empty() { Called::Ended(Ok(())) } else { handler(jobs) }
+            if jobs.is_empty() { Called::Ended(Ok(())) } else { handler(jobs, middleware) }
         };
         HandlerCall::Batch(size, Box::new(call))
     }
@@ -111,6 +115,7 @@ pub(crate) struct Handlers {
     wrong: Option<OpenError>,
     /// The values that they share.
     pub(crate) states: States,
+    pub(crate) middleware: Middleware,
     /// The runtime of the handlers that are futures.
     #[cfg(feature = "tokio")]
     pub(crate) runtime: Option<tokio::runtime::Handle>,
@@ -160,6 +165,7 @@ impl Handlers {
         if self.by_kind.is_empty() {
             return Err(OpenError::NoHandlers);
         }
+        self.check_middleware()?;
         #[cfg(feature = "tokio")]
         if self.any_async() && self.runtime.is_none() {
             let runtime = tokio::runtime::Handle::try_current().map_err(|_| {
@@ -170,6 +176,19 @@ impl Handlers {
             self.runtime = Some(runtime);
         }
         Ok(self)
+    }
+
+    /// Checks that no handler runs without middleware only because of its form.
+    fn check_middleware(&self) -> Result<(), OpenError> {
+        let missing = |(kind, handler): (&Arc<str>, &Handler)| {
+            let missing = self.middleware.missing(handler.is_async)?;
+            let form = if handler.is_async { "future" } else { "function" };
+            Some(format!(
+                "the handler of the kind {kind:?} is a {form}, and would run without middleware: \
+                 add it with Builder::{missing}"
+            ))
+        };
+        self.all().find_map(missing).map_or(Ok(()), |reason| Err(OpenError::Config(reason)))
     }
 
     pub(crate) fn get(&self, kind: &str) -> Option<&Handler> {

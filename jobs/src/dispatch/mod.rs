@@ -8,6 +8,7 @@ pub(crate) mod command;
 pub(crate) mod questions;
 pub(crate) mod dispatcher_handle;
 pub(crate) mod run;
+pub(crate) mod middleware;
 pub(crate) mod handlers;
 pub(crate) mod machine;
 pub(crate) mod run_queue;

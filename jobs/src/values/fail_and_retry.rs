@@ -363,6 +363,14 @@ impl Fail {
         Fail::by_jobs(Fate::Interrupted, error, ErrorType::INTERRUPTED)
     }
 
+    /// Says whether this is an error of the run, and neither a [snooze](Fail::snooze) nor an
+    /// [interruption](Fail::interrupted): for a [middleware](crate::Builder::middleware) that reports errors. The text
+    /// of the error is that of its `Display`. An interruption counts as a failure only if nothing had cancelled its run.
+    #[must_use]
+    pub fn is_error(&self) -> bool {
+        !matches!(self.fate, Fate::Snooze(_) | Fate::Interrupted)
+    }
+
     fn of<E: Into<Box<dyn Error + Send + Sync>>>(fate: Fate, error: E) -> Fail {
         Fail { fate, error: chain(&*error.into()), of_type: ErrorType::of::<E>() }
     }

@@ -631,3 +631,45 @@ fn callback_comes_with_the_commit_that_ends_the_last_member() {
         jobs.check().unwrap();
     }
 }
+
+/// P109: A middleware may hold a transaction round the handler and end its run in it. The writes of the handler and the
+/// end of the run are then one commit, and an error or a panic of the handler leaves neither.
+#[test]
+fn middleware_ends_a_run_in_its_transaction() {
+    thread_local! {
+        static SHOP: std::cell::OnceCell<Connection> = const { std::cell::OnceCell::new() };
+    }
+    let (_folder, path) = shop();
+    let own = path.clone();
+    let (jobs, driver) = Jobs::open(&path)
+        .unwrap()
+        .retry(Retry::never())
+        .middleware(move |runs, next| {
+            SHOP.with(|shop| {
+                let shop = shop.get_or_init(|| Connection::open(&own).unwrap());
+                let transaction = Transaction::new_unchecked(shop, TransactionBehavior::Immediate)?;
+                next.run()?;
+                for run in runs {
+                    run.end_in(&transaction)?;
+                }
+                Ok(transaction.commit()?)
+            })
+        })
+        .handle_batch(1, Duration::ZERO, |jobs: &[(Close, Run)]| {
+            let order = u32::try_from(jobs[0].0.order)?;
+            let insert = "INSERT INTO closed VALUES (?1)";
+            SHOP.with(|shop| shop.get().unwrap().execute(insert, [order]))?;
+            match order {
+                1 => Err(Fail::dead("too late")),
+                2 => std::panic::resume_unwind(Box::new("too late")),
+                _ => Ok(()),
+            }
+        })
+        .manual()
+        .unwrap();
+    jobs.insert_batch((0..4).map(|order| (Duration::ZERO, close(order)))).unwrap();
+    assert_eq!(driver.advance(SECOND), 4);
+    assert_eq!(effects(&path), [0, 3]);
+    assert_eq!((jobs.stats().completed, jobs.count().unwrap().dead), (2, 2));
+    jobs.check().unwrap();
+}

@@ -1,10 +1,10 @@
-//! Functions of the program that the jobs call, and that call every verb: `on_event`, and the drop of
+//! Functions of the program that the jobs call, and that call every verb: `on_event`, a middleware, and the drop of
 //! what a handler has captured.
 //!
 //! A thread of the jobs cannot wait for itself, so the calls of a hook there are refused. A manual
 //! clock has no such thread, so calls in `on_event` are done. Calls in a drop at the end are
 //! refused, because the jobs have ended. A refused call has done nothing, which the lists after the
-//! step show.
+//! step show. What a handler leaves to its middleware is done there: each call, and each end of a run.
 
 use std::fmt::Debug;
 use std::sync::{Arc, LazyLock};
@@ -12,15 +12,16 @@ use std::time::Duration;
 
 use tickwheel_jobs::view::View;
 use tickwheel_jobs::{
-    CallError, Client, Event, InsertError, InsertErrorKind, JobId, JobInfo, Jobs, Keep, Limit,
-    NewJob, Step, StoreError, Violation, tickwheel::When,
+    CallError, Client, Event, Fail, InsertError, InsertErrorKind, JobId, JobInfo, Jobs, Keep,
+    Limit, NewJob, Next, Run, Step, StoreError, Violation, tickwheel::When,
 };
 
+use crate::batches;
 use crate::calls::{call, key_name};
-use crate::ops::{Ending, Op, Plan, Task, system};
+use crate::ops::{Ending, NAMES, Op, Plan, QUICK, Task, system};
 use crate::oracle::{Outcome, ensure};
 use crate::schedules;
-use crate::world::Shared;
+use crate::world::{Shared, handle};
 
 /// How a call ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -270,6 +271,34 @@ fn questions(shared: &Shared, client: &Client) -> Outcome {
         ensure(perhaps || found == is_there, || format!("get {id}: {found}, not {at:?}"))?;
     }
     Ok(())
+}
+
+/// A handler: does what the plans of its runs say, or leaves all of it to its middleware.
+pub(crate) fn handle_or_leave<'a>(
+    shared: &Shared,
+    plans: impl Iterator<Item = &'a Plan>,
+    handle: impl FnOnce() -> Result<(), Fail>,
+) -> Result<(), Fail> {
+    let plans: Vec<Plan> = plans.cloned().collect();
+    if plans[0].tag.is_multiple_of(2) || shared.is_over() {
+        return handle();
+    }
+    shared.lock().left = plans;
+    Err(Fail::dead("the middleware has the last word"))
+}
+
+/// The middleware: does what the handler has left.
+pub(crate) fn around(shared: &Arc<Shared>, runs: &[Run], next: Next<'_>) -> Result<(), Fail> {
+    let ended = next.run();
+    let left = core::mem::take(&mut shared.lock().left);
+    let Some(first) = left.first() else { return ended };
+    if runs[0].kind() == NAMES[QUICK] {
+        let jobs: Vec<(Task<1>, Run)> =
+            left.into_iter().map(Task).zip(runs.iter().cloned()).collect();
+        return batches::handle(shared, &jobs);
+    }
+    let kind = NAMES.iter().position(|name| *name == runs[0].kind());
+    handle(shared, kind.expect("a kind of the history"), first, &runs[0])
 }
 
 /// What a handler has captured: when it is dropped, it calls every verb.

@@ -22,7 +22,7 @@
 //! | 12 | an unknown kind waits; a payload that does not decode is dead with its bytes (P19) |
 //! | 13 | the dead and the remembered ids stay for their retention (P21) |
 //! | 14 | a call that crosses the end of the jobs is answered, or refused and did nothing; on a server it may be unknown which (P22, P5) |
-//! | 15 | a hook may call every verb: on a thread of the jobs and after their end it is refused and did nothing, on a manual clock it is done |
+//! | 15 | a hook may call every verb: on a thread of the jobs and after their end it is refused and did nothing, on a manual clock and in a middleware it is done |
 //! | 16 | a file has one runner, under any of its names; upper and lower case make no difference in the name of a queue (P10) |
 //! | 17 | a job or a schedule that no program writes is reported once, and delays nothing else |
 //! | 18 | if the wall clock was set between two calls, the next call goes by the new time (P7, P8) |

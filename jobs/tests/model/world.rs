@@ -12,7 +12,7 @@ use tickwheel_jobs::{Builder, Client, Driver, Fail, JobState, Jobs, Run};
 use crate::batches;
 use crate::end_in::{Ended, transact};
 use crate::history::Noted;
-use crate::hooks::{CallsInDrop, told};
+use crate::hooks::{CallsInDrop, around, handle_or_leave, told};
 use crate::ops::{BATCH, BROKEN, Ending, LATE, Name, Op, Plan, Stop, Task, micros, retry, system};
 use crate::oracle::{Oracle, Outcome, ensure};
 use crate::place::{Place, Setup};
@@ -52,6 +52,8 @@ pub(crate) struct State {
     pub(crate) foreign: bool,
     /// The runs of a batch have ended for the oracle, and end one by one in the store.
     pub(crate) batch_ends: bool,
+    /// The plans of the runs whose handler has left them to its middleware.
+    pub(crate) left: Vec<Plan>,
 }
 
 thread_local! {
@@ -149,7 +151,12 @@ pub(crate) fn decoding(payload: &[u8]) {
     shared.note(outcome);
 }
 
-fn handle(shared: &Arc<Shared>, kind: usize, plan: &Plan, run: &Run) -> Result<(), Fail> {
+pub(crate) fn handle(
+    shared: &Arc<Shared>,
+    kind: usize,
+    plan: &Plan,
+    run: &Run,
+) -> Result<(), Fail> {
     if shared.is_over() {
         return Ok(());
     }
@@ -286,12 +293,15 @@ impl World {
     fn builder(&self, shared: &Arc<Shared>, late: bool) -> Builder {
         let on = |kind: usize| {
             let shared = Arc::clone(shared);
-            move |plan: &Plan, run: &Run| handle(&shared, kind, plan, run)
+            move |plan: &Plan, run: &Run| {
+                let its = core::iter::once(plan);
+                handle_or_leave(&shared, its, || handle(&shared, kind, plan, run))
+            }
         };
         let (steady, on_late, broken) = (on(0), on(LATE), on(BROKEN));
         let of_batch = Arc::clone(shared);
         let most = BATCH.min(self.setup.in_flight);
-        let events = Arc::clone(shared);
+        let (events, its_middleware) = (Arc::clone(shared), Arc::clone(shared));
         let calls = CallsInDrop(Arc::clone(shared));
         let builder = shared
             .place
@@ -305,9 +315,11 @@ impl World {
                 steady(&job.0, run)
             })
             .handle_batch(most, std::time::Duration::ZERO, move |jobs: &[(Task<1>, Run)]| {
-                batches::handle(&of_batch, jobs)
+                let plans = jobs.iter().map(|(task, _)| &task.0);
+                handle_or_leave(&of_batch, plans, || batches::handle(&of_batch, jobs))
             })
             .handle_with(retry(BROKEN), move |job: Task<3>, run| broken(&job.0, run))
+            .middleware(move |runs, next| around(&its_middleware, runs, next))
             .on_event(move |event| told(&events, event));
         match late {
             true => builder.handle_with(retry(LATE), move |job: Task<2>, run| on_late(&job.0, run)),
@@ -442,6 +454,7 @@ impl Shared {
             unseen: false,
             foreign: false,
             batch_ends: false,
+            left: Vec::new(),
         };
         Shared { state: Mutex::new(state), place }
     }

@@ -11,6 +11,7 @@ pub(crate) mod metrics;
 mod head_start;
 mod keys;
 pub(crate) mod limits;
+mod middleware;
 pub(crate) mod rates;
 mod running;
 mod schedules;

@@ -168,24 +168,34 @@ fn noting(builder: Builder) -> (Builder, Arc<Mutex<Vec<Option<u64>>>>) {
     (builder.on_run(move |_| seen.lock().unwrap().push(current())), noted)
 }
 
-/// P52: The span is current in the handler and in `on_run`, and in nothing else.
+/// P52: The span is current in the handler, in its middleware and in `on_run`, and in nothing else.
 #[test]
 fn span_is_current_in_the_handler_and_in_on_run() {
     record();
     let (builder, in_on_run) = noting(Jobs::memory());
     let (sender, seen) = mpsc::channel();
-    let jobs = builder.handle(move |_: Task, _| Ok(sender.send(current())?)).start().unwrap();
+    let around = sender.clone();
+    let jobs = builder
+        .handle(move |_: Task, _| Ok(sender.send(current())?))
+        .middleware(move |_, next| {
+            around.send(current())?;
+            next.run()
+        })
+        .start()
+        .unwrap();
     let id = jobs.insert(Duration::ZERO, Task(1)).unwrap();
+    let around = seen.recv_timeout(LONG).unwrap();
     let seen = seen.recv_timeout(LONG).unwrap();
     jobs.shutdown().unwrap();
+    assert_eq!(around, seen);
     assert_eq!(current(), None);
     let span = run_of(id).id;
     assert!(span.is_some());
     assert_eq!((seen, &in_on_run.lock().unwrap()[..]), (span, &[span, span][..]));
 }
 
-/// P52: The span of an async handler is current in each poll of it, across awaits and where other handlers run between
-/// them; it is current in its drop as well. Nothing of it is left on the threads of the runtime.
+/// P52: The span of an async handler is current in each poll of it and of its middleware, across awaits and where other
+/// handlers run between them; it is current in its drop as well. Nothing of it is left on the threads of the runtime.
 #[test]
 fn span_of_an_async_handler_is_current_across_awaits() {
     struct Dropped(mpsc::Sender<(u64, Option<u64>)>, u64);
@@ -198,6 +208,7 @@ fn span_of_an_async_handler_is_current_across_awaits() {
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = runtime.worker_threads(2).enable_all().build().unwrap();
     let (sender, seen) = mpsc::channel();
+    let around = sender.clone();
     let handler = move |task: Task, _: tickwheel_jobs::Run| {
         // The call that makes the future is in the span too.
         let _ = sender.send((task.0, current()));
@@ -211,10 +222,21 @@ fn span_of_an_async_handler_is_current_across_awaits() {
             Ok(())
         }
     };
-    let jobs =
-        Jobs::memory().runtime(runtime.handle().clone()).handle_async(handler).start().unwrap();
-    let ids: Vec<JobId> = (0..8).map(|n| jobs.insert(Duration::ZERO, Task(n)).unwrap()).collect();
-    let seen: Vec<_> = (0..8 * 12).map(|_| seen.recv_timeout(LONG).unwrap()).collect();
+    let builder = Jobs::memory().runtime(runtime.handle().clone()).handle_async(handler);
+    let builder = builder.middleware_async(move |runs, next| {
+        // The key of a run is the number of its task.
+        let number = runs[0].key().and_then(|key| key.parse().ok()).unwrap_or_default();
+        let dropped = Dropped(around.clone(), number);
+        async move {
+            let (_dropped, ended) = (dropped, next.run().await);
+            tokio::task::yield_now().await;
+            ended
+        }
+    });
+    let jobs = builder.start().unwrap();
+    let insert = |n: u64| jobs.keyed(&n.to_string()).insert(Duration::ZERO, Task(n)).unwrap();
+    let ids: Vec<JobId> = (0..8).map(insert).collect();
+    let seen: Vec<_> = (0..8 * 13).map(|_| seen.recv_timeout(LONG).unwrap()).collect();
     jobs.shutdown().unwrap();
     for (n, span) in seen {
         let run = run_of(ids[n as usize]);

@@ -1,0 +1,188 @@
+//! Middleware: functions of the program round each run, of which the innermost calls the handler.
+//!
+//! Ground rules:
+//!
+//! - The first middleware of a builder is the outermost. Each calls what lies inside of it once at most, and its value
+//!   is the end of the runs for what lies outside.
+//! - The payload is decoded before the first middleware, so a middleware sees no run whose handler cannot be called.
+//! - Nothing here catches a panic: that of a handler passes through each middleware as through any caller, and the
+//!   executor catches what passes through the outermost.
+//! - Without middleware a call of a handler costs one look at an empty list more.
+//! - The function of a handler that is a future is called when the future inside of the innermost middleware is polled.
+//!   So it is not called if a middleware ends the run by itself.
+
+use core::fmt;
+#[cfg(feature = "tokio")]
+use core::pin::Pin;
+#[cfg(feature = "tokio")]
+use std::sync::Arc;
+
+use super::run::Run;
+use crate::values::fail_and_retry::Fail;
+
+/// A middleware of handlers that are functions.
+type Around = Box<dyn Fn(&[Run], Next<'_>) -> Result<(), Fail> + Send + Sync>;
+
+/// A middleware of handlers that are futures.
+#[cfg(feature = "tokio")]
+type AroundAsync = Arc<dyn Fn(Vec<Run>, NextAsync) -> RunFuture + Send + Sync>;
+
+/// The future of a handler or of a middleware.
+#[cfg(feature = "tokio")]
+pub(crate) type RunFuture = Pin<Box<dyn Future<Output = Result<(), Fail>> + Send>>;
+
+/// What a handler gets.
+pub(crate) trait Arguments {
+    /// Returns the runs that one call of the handler serves.
+    fn runs(&self) -> Vec<Run>;
+}
+
+impl<J> Arguments for (J, Run) {
+    fn runs(&self) -> Vec<Run> {
+        vec![self.1.clone()]
+    }
+}
+
+impl<J> Arguments for Vec<(J, Run)> {
+    fn runs(&self) -> Vec<Run> {
+        self.iter().map(|(_, run)| run.clone()).collect()
+    }
+}
+
+/// The middleware of a process, the outermost first.
+#[derive(Default)]
+pub(crate) struct Middleware {
+    functions: Vec<Around>,
+    #[cfg(feature = "tokio")]
+    futures: Arc<Vec<AroundAsync>>,
+}
+
+impl Middleware {
+    pub(crate) fn add(
+        &mut self,
+        middleware: impl Fn(&[Run], Next<'_>) -> Result<(), Fail> + Send + Sync + 'static,
+    ) {
+        self.functions.push(Box::new(middleware));
+    }
+
+    #[cfg(feature = "tokio")]
+    pub(crate) fn add_async<Fut: Future<Output = Result<(), Fail>> + Send + 'static>(
+        &mut self,
+        middleware: impl Fn(Vec<Run>, NextAsync) -> Fut + Send + Sync + 'static,
+    ) {
+        let boxed = move |runs, next| -> RunFuture { Box::pin(middleware(runs, next)) };
+        Arc::make_mut(&mut self.futures).push(Arc::new(boxed));
+    }
+
+    /// Returns the name of the method that is missing, if a handler of this form would run without the middleware of
+    /// the other form.
+    pub(crate) fn missing(&self, is_async: bool) -> Option<&'static str> {
+        #[cfg(feature = "tokio")]
+        let any_async = !self.futures.is_empty();
+        #[cfg(not(feature = "tokio"))]
+        let any_async = false;
+        match (self.functions.is_empty(), any_async) {
+            (true, true) if !is_async => Some("middleware"),
+            (false, false) if is_async => Some("middleware_async"),
+            _ => None,
+        }
+    }
+
+    /// Calls a handler that is a function.
+    pub(crate) fn call<A: Arguments>(
+        &self,
+        arguments: A,
+        handler: impl FnOnce(A) -> Result<(), Fail>,
+    ) -> Result<(), Fail> {
+        if self.functions.is_empty() {
+            return handler(arguments);
+        }
+        let runs = arguments.runs();
+        let mut once = Some((arguments, handler));
+        let mut handler = || once.take().map_or(Ok(()), |(arguments, handler)| handler(arguments));
+        Next { rest: &self.functions, runs: &runs, handler: &mut handler }.run()
+    }
+
+    /// Returns the future of a handler that is one.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn future<A, Fut>(
+        &self,
+        arguments: A,
+        handler: &Arc<impl Fn(A) -> Fut + Send + Sync + 'static>,
+    ) -> RunFuture
+    where
+        A: Arguments + Send + 'static,
+        Fut: Future<Output = Result<(), Fail>> + Send + 'static,
+    {
+        if self.futures.is_empty() {
+            return Box::pin(handler(arguments));
+        }
+        let (runs, handler) = (arguments.runs(), Arc::clone(handler));
+        let handler = Box::new(move || -> RunFuture { Box::pin(handler(arguments)) });
+        Box::pin(NextAsync { all: Arc::clone(&self.futures), at: 0, runs, handler }.run())
+    }
+}
+
+/// What lies inside of a [middleware](crate::Builder::middleware): the next middleware, or the handler.
+pub struct Next<'a> {
+    rest: &'a [Around],
+    runs: &'a [Run],
+    handler: &'a mut dyn FnMut() -> Result<(), Fail>,
+}
+
+impl Next<'_> {
+    /// Calls it, and returns its value: how the run ends, as far as it is concerned. A panic of the handler passes
+    /// through this call.
+    ///
+    /// # Errors
+    ///
+    /// What the handler returns, or a middleware inside.
+    #[doc(alias("call", "yield", "proceed"))]
+    pub fn run(self) -> Result<(), Fail> {
+        match self.rest.split_first() {
+            Some((first, rest)) => first(self.runs, Next { rest, ..self }),
+            None => (self.handler)(),
+        }
+    }
+}
+
+impl fmt::Debug for Next<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Next").field("runs", &self.runs).finish_non_exhaustive()
+    }
+}
+
+/// What lies inside of a [middleware of futures](crate::Builder::middleware_async): the next middleware, or the
+/// handler. With feature `tokio`.
+#[cfg(feature = "tokio")]
+pub struct NextAsync {
+    all: Arc<Vec<AroundAsync>>,
+    at: usize,
+    runs: Vec<Run>,
+    handler: Box<dyn FnOnce() -> RunFuture + Send>,
+}
+
+#[cfg(feature = "tokio")]
+impl NextAsync {
+    /// Runs it, and returns its value: how the run ends, as far as it is concerned. The handler is called once the
+    /// future is polled. If the future is dropped, it is as if the handler's were dropped.
+    ///
+    /// # Errors
+    ///
+    /// What the handler returns, or a middleware inside.
+    #[doc(alias("call", "proceed"))]
+    pub async fn run(self) -> Result<(), Fail> {
+        let inside = match self.all.get(self.at).cloned() {
+            Some(next) => next(self.runs.clone(), NextAsync { at: self.at + 1, ..self }),
+            None => (self.handler)(),
+        };
+        inside.await
+    }
+}
+
+#[cfg(feature = "tokio")]
+impl fmt::Debug for NextAsync {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NextAsync").field("runs", &self.runs).finish_non_exhaustive()
+    }
+}
