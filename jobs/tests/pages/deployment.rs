@@ -21,8 +21,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (ends, end) = mpsc::channel();
     let stopped = ends.clone();
     ctrlc::set_handler(move || _ = ends.send(()))?; // SIGTERM, SIGINT, SIGHUP (feature `termination`)
-    let file = std::env::var("SHOP_DB").unwrap_or_else(|_| "shop.db".to_owned());
-    let jobs = Jobs::open(file)?
+    let store = std::env::var("SHOP_STORE").unwrap_or_else(|_| "shop.db".to_owned());
+    let jobs = Jobs::connect(store)? // a path, or the URL of a server
         .handle(export)
         .on_event(move |event| match event {
             Event::Stopped { .. } => _ = stopped.send(()),
