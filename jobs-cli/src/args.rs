@@ -176,7 +176,7 @@ pub(crate) enum Command {
     Reschedule(Reschedule),
     /// Makes dead jobs pending and due now. Their failures are counted from 0 again.
     Retry(Selection),
-    /// Deletes dead jobs. With a whole id also a completed or cancelled job that is kept.
+    /// Deletes dead jobs. With a whole id also a completed, cancelled or expired job that is kept.
     Delete(Selection),
     /// Inserts a job by hand. It is due now unless a time is given.
     Insert(Insert),

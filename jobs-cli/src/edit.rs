@@ -62,9 +62,7 @@ impl Change {
             Change::Cancel => job.state != JobState::Dead,
             Change::Reschedule(_) => job.state == JobState::Pending,
             Change::Retry => job.state == JobState::Dead,
-            Change::Delete => {
-                matches!(job.state, JobState::Dead | JobState::Completed | JobState::Cancelled)
-            }
+            Change::Delete => job.ended.is_some(),
         }
     }
 

@@ -41,7 +41,9 @@ pub(crate) fn follow(client: &Client, id: JobId, how: &Follow, out: &mut impl Wr
                 }
                 match job.state {
                     JobState::Completed => return Ok(Outcome::Done),
-                    JobState::Dead | JobState::Cancelled => return Ok(Outcome::Missed),
+                    JobState::Dead | JobState::Cancelled | JobState::Expired => {
+                        return Ok(Outcome::Missed);
+                    }
                     _ => seen = Some(job),
                 }
             }

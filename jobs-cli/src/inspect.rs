@@ -257,6 +257,7 @@ pub(crate) fn job_page(
     }
     line("error", job.error.as_deref().unwrap_or("-"))?;
     let times = [
+        ("expires", job.expires),
         ("claimed", job.claimed),
         ("lease ends", job.lease_ends),
         ("died", job.died),

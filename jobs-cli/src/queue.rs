@@ -132,6 +132,7 @@ pub(crate) fn history(client: &Client, args: &History, out: &mut impl Write) -> 
         "DEAD",
         "CANCELLED",
         "INTERRUPTED",
+        "EXPIRED",
         "99% LATE",
         "99% TOOK",
     ];
@@ -144,6 +145,7 @@ pub(crate) fn history(client: &Client, args: &History, out: &mut impl Write) -> 
             entry.dead,
             entry.cancelled,
             entry.interrupted,
+            entry.expired,
         ];
         let mut row = vec![shown(entry.begin.to_system())];
         row.extend(counts.map(|count| count.to_string()));
@@ -201,9 +203,10 @@ const MOST_GROUPS: usize = 1_000;
 pub(crate) fn groups(client: &Client, json: bool, out: &mut impl Write) -> Answer {
     let groups = View::new(client.clone()).groups(MOST_GROUPS)?;
     let made = format!("MADE ({})", zone_name());
-    let head = ["ID", &made, "STATE", "TOTAL", "OPEN", "COMPLETED", "DEAD", "CANCELLED"];
+    let head = ["ID", &made, "STATE", "TOTAL", "OPEN", "COMPLETED", "DEAD", "CANCELLED", "EXPIRED"];
     let row = |group: &GroupRow| {
-        let counts = [group.total, group.open, group.completed, group.dead, group.cancelled];
+        let counts =
+            [group.total, group.open, group.completed, group.dead, group.cancelled, group.expired];
         let ago = |ended: Time| relative(ended.to_system(), groups.now.to_system());
         let state = match group.ended {
             Some(ended) => format!("ended {}", ago(ended)),

@@ -199,7 +199,7 @@ impl Query {
             None => ListState::Pending,
             Some(word) => {
                 let found = ListState::ALL.into_iter().find(|state| state.word() == word);
-                let states = "pending, overdue, running, retrying, dead or completed";
+                let states = "pending, overdue, running, retrying, dead, completed or expired";
                 found.ok_or_else(|| wrong(format!("state is {states}")))?
             }
         };

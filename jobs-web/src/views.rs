@@ -52,7 +52,7 @@ pub(crate) struct QueueRow {
 /// Which jobs a list has: the parameters of `jobs`, for the form of the filter.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub(crate) struct Filter {
-    /// `pending`, `overdue`, `running`, `retrying`, `dead`, `completed`.
+    /// `pending`, `overdue`, `running`, `retrying`, `dead`, `completed`, `expired`.
     pub(crate) state: &'static str,
     pub(crate) kind: Option<String>,
     pub(crate) key: Option<String>,

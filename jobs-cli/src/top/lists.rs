@@ -22,12 +22,17 @@ const MOST_SORTED: u64 = 100_000;
 const LINE_CHARS: usize = 4096;
 
 /// The states of the lists of a kind, in the order of the arrow keys.
-pub(crate) const STATES: [ListState; 4] =
-    [ListState::Pending, ListState::Running, ListState::Dead, ListState::Completed];
+pub(crate) const STATES: [ListState; 5] = [
+    ListState::Pending,
+    ListState::Running,
+    ListState::Dead,
+    ListState::Completed,
+    ListState::Expired,
+];
 
 /// Says whether the jobs of a list have ended.
 pub(crate) fn has_ended(state: ListState) -> bool {
-    matches!(state, ListState::Dead | ListState::Completed)
+    matches!(state, ListState::Dead | ListState::Completed | ListState::Expired)
 }
 
 /// Which jobs a list has.

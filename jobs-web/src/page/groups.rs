@@ -30,6 +30,7 @@ pub(crate) fn page(frame: &Frame, view: &Groups) -> Markup {
                         th.num scope="col" { "Completed" }
                         th.num scope="col" { "Dead" }
                         th.num scope="col" { "Cancelled" }
+                        th.num scope="col" { "Expired" }
                         @if frame.may_change { th scope="col" { span.only-read { "Change" } } }
                     } }
                     tbody { @for group in &view.rows { (row(frame, group, view.now)) } }
@@ -78,6 +79,7 @@ fn row(frame: &Frame, group: &GroupRow, now: Time) -> Markup {
             td.num data-of="Completed" { (members(group.completed, "completed", "")) }
             td.num data-of="Dead" { (members(group.dead, "dead", "bad")) }
             td.num data-of="Cancelled" { (cell(group.cancelled)) }
+            td.num data-of="Expired" { (members(group.expired, "expired", "")) }
             @if frame.may_change { td.do { (change(frame, group)) } }
         }
     }

@@ -19,13 +19,14 @@ use tickwheel_jobs::{JobState, PendingReason};
 const SHOWN_DIGITS: usize = 14;
 
 /// The states of a list, each with its name.
-const STATES: [(&str, &str); 6] = [
+const STATES: [(&str, &str); 7] = [
     ("pending", "Pending"),
     ("overdue", "Overdue"),
     ("running", "Running"),
     ("retrying", "Retrying"),
     ("dead", "Dead"),
     ("completed", "Completed"),
+    ("expired", "Expired"),
 ];
 
 pub(crate) fn jobs_page(frame: &Frame, view: &Jobs) -> Markup {
@@ -162,6 +163,7 @@ fn nothing(view: &Jobs, name: &str) -> Markup {
         "running" => "No job runs now.",
         "retrying" => "No job waits for another attempt.",
         "dead" => "No job has used up its retries.",
+        "expired" => "A job that became too old is listed here if its kind keeps completed jobs.",
         _ => "A completed job is listed here if its kind keeps completed jobs.",
     };
     empty(&format!("No {} job", name.to_lowercase()), text)
@@ -172,7 +174,7 @@ fn table(frame: &Frame, view: &Jobs) -> Markup {
     let has_tick = frame.may_change && !view.changes.is_empty();
     let when = match filter.state {
         "dead" => "Died",
-        "completed" => "Ended",
+        "completed" | "expired" => "Ended",
         "running" => "Claimed",
         _ => "Due",
     };
@@ -432,6 +434,9 @@ fn facts(frame: &Frame, view: &JobPage, trace_link: Option<&str>) -> Markup {
             @if let Some(end) = view.lease_ends {
                 div { dt { "Lease ends" } dd { (relative(end, view.now)) div.soft.small { "unless it is renewed" } } }
             }
+            @if let Some(expires) = view.expires {
+                div { dt { "Expires" } dd { (relative(expires, view.now)) div.soft.small { (absolute(expires)) } } }
+            }
             @if let Some(ended) = view.ended {
                 div { dt { "Ended" } dd { (relative(ended, view.now)) div.soft.small { (absolute(ended)) } } }
             }
@@ -455,6 +460,7 @@ fn list(view: &JobPage) -> &'static str {
         JobState::Claimed | JobState::Running => "running",
         JobState::Dead => "dead",
         JobState::Completed | JobState::Cancelled => "completed",
+        JobState::Expired => "expired",
         _ => "pending",
     }
 }
@@ -556,6 +562,7 @@ fn step(step: &TimelineStep, now: Time) -> Markup {
         "completed" => "Completed",
         "dead" => "Dead",
         "cancelled" => "Cancelled",
+        "expired" => "Expired",
         other => other,
     };
     html! {

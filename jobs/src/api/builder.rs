@@ -158,7 +158,8 @@ impl Builder {
         is_async: bool,
         call: HandlerCall,
     ) -> Builder {
-        self.handlers.add(J::KIND, Handler { call, retry, flow: J::FLOW, is_async });
+        let handler = Handler { call, retry, flow: J::FLOW, expires: J::EXPIRES, is_async };
+        self.handlers.add(J::KIND, handler);
         self
     }
 

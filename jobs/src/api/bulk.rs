@@ -132,7 +132,8 @@ impl BulkCounts {
     }
 }
 
-const ENDED: [JobState; 3] = [JobState::Dead, JobState::Completed, JobState::Cancelled];
+const ENDED: [JobState; 4] =
+    [JobState::Dead, JobState::Completed, JobState::Cancelled, JobState::Expired];
 
 /// Verbs for every job of the list, from where it has been read to its end.
 impl Pages {

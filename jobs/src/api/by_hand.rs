@@ -19,7 +19,7 @@ both! {
     Client:
     /// Inserts a new job like one that was read: with its kind, payload, partition, headers and retry policy. So a job
     /// that has completed runs once more. The new job has an id of its own, and neither the key of the other one nor
-    /// its group. As each insert it gets the headers of this client, and belongs to the present trace.
+    /// its group nor its expiry. As each insert it gets the headers of this client, and belongs to the present trace.
     ///
     /// ```
     /// # use std::time::Duration;

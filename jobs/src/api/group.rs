@@ -52,6 +52,7 @@ pub struct Group {
 struct Callback {
     make: Make,
     has_key: bool,
+    expires: bool,
 }
 
 impl Client {
@@ -142,8 +143,8 @@ impl Group {
     /// delay counts from the insert of the group. It has no key. Its id, if you choose it, must be new: see
     /// [`GroupError::CallbackKnown`]. No other job takes the id until the group ends.
     pub fn then_job<J: Job>(self, new: NewJob<J>) -> Group {
-        let has_key = new.key.is_some();
-        Group { callback: Some(Callback { make: make(new), has_key }), ..self }
+        let (has_key, expires) = (new.key.is_some(), new.expires.is_some());
+        Group { callback: Some(Callback { make: make(new), has_key, expires }), ..self }
     }
 
     /// Makes the callback a member of another group, which takes it like [`GroupHandle::add`], as soon as this group is
@@ -231,10 +232,12 @@ impl Group {
             members.push(job);
         }
         let mut callback = None;
-        if let Some(Callback { make, .. }) = &self.callback {
+        if let Some(Callback { make, expires, .. }) = &self.callback {
             let mut job = make(&with)?;
             let extra = job.extra.get_or_insert_default();
             (extra.callback_of, extra.group) = (Some(self.id), self.within);
+            // That of its kind counts from a due time that is not known yet.
+            extra.expires = extra.expires.filter(|_| *expires);
             if members.iter().any(|member| member.id == job.id) {
                 return refused(GroupError::CallbackKnown);
             }

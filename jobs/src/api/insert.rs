@@ -23,8 +23,9 @@ use crate::values::error::{InsertError, InsertErrorKind, StoreError};
 use crate::values::fail_and_retry::Retry;
 use crate::values::id::{JobId, JobIds};
 use crate::values::info::Durability;
+use crate::values::invalid_input::InvalidInput;
 use crate::values::job::{self, Burst, Extra, Headers, Job};
-use crate::values::time::Now;
+use crate::values::time::{Millis, Now};
 #[cfg(feature = "tracing")]
 use crate::values::trace_context::TraceContext;
 
@@ -64,6 +65,7 @@ pub struct NewJob<J> {
     pub(crate) if_taken: IfTaken,
     pub(crate) until: Until,
     pub(crate) retry: Option<Retry>,
+    pub(crate) expires: Option<When>,
     pub(crate) headers: Headers,
     /// A caller waits for the end.
     pub(crate) wanted: bool,
@@ -78,7 +80,7 @@ pub enum Until {
     /// Until it has started: a job may insert its successor under its key.
     #[default]
     Started,
-    /// Until it has ended: it is completed, dead or cancelled. While it runs, no job is inserted under its key.
+    /// Until it has ended: it is completed, dead, cancelled or expired. While it runs, no job is inserted under its key.
     /// While it waits, for its due time or for a retry, it is replaced or left like any pending job.
     Ended,
 }
@@ -104,6 +106,7 @@ impl<J> NewJob<J> {
             if_taken: IfTaken::Replace,
             until: Until::Started,
             retry: None,
+            expires: None,
             headers: Headers::new(),
             wanted: false,
             debounced: None,
@@ -163,6 +166,47 @@ impl<J> NewJob<J> {
         NewJob { retry: Some(retry), ..self }
     }
 
+    /// Sets when the job expires: after a [`Duration`] from the insert on, or at a time. No run of it starts after that
+    /// time: neither the first nor a retry. A run that has started goes on. It overrides [`Job::EXPIRES`].
+    ///
+    /// A job that has expired ends when it comes to its turn, as [`JobState::Expired`](crate::JobState::Expired). Until
+    /// then it is pending: behind a pause or a limit too, and while no process runs its kind. The end frees its key and
+    /// ends its membership in a group. It is counted in [`Stats`](crate::Stats), in the metrics and in the history,
+    /// [`Event::Expired`](crate::Event::Expired) tells it, and the job is kept as a completed one of its kind is. It
+    /// takes no token of a rate.
+    ///
+    /// Nothing moves the time: a reschedule keeps it, and so does the retry of a dead job by hand. A job that is due
+    /// after its expiry by then ends as expired. [`Client::insert_copy`] runs one nevertheless. With
+    /// [`NewJob::keeping_time`] the expiry is that of the new job. The clock that counts is that of due times: of the
+    /// machine, or of the server; a clock that is set makes a job expire earlier or later. In the callback of a
+    /// [group](Client::group) a delay counts from the insert of the group.
+    ///
+    /// ```
+    /// # use serde::{Deserialize, Serialize};
+    /// # use tickwheel_jobs::{Job, Jobs};
+    /// use std::time::Duration;
+    /// use tickwheel_jobs::NewJob;
+    /// # #[derive(Serialize, Deserialize)]
+    /// # struct Push { user: u64 }
+    /// # impl Job for Push { const KIND: &'static str = "push"; }
+    /// # let (jobs, driver) = Jobs::memory().handle(|_: Push, _| Ok(())).manual()?;
+    /// let minute = Duration::from_secs(60);
+    /// jobs.kind::<Push>().pause()?;
+    /// jobs.insert_job(NewJob::new(Push { user: 7 }).expires(10 * minute))?;
+    /// driver.advance(11 * minute);
+    /// jobs.kind::<Push>().resume()?;
+    /// driver.advance(minute);
+    /// assert_eq!((jobs.stats().started, jobs.stats().expired), (0, 1));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// The time is rounded up to whole milliseconds, as a due time is. The insert refuses a job that would expire before
+    /// it is due ([`InvalidInput::ExpiresBeforeDue`]).
+    #[doc(alias("ttl", "expire", "deadline", "timeout", "max_age", "stale"))]
+    pub fn expires(self, when: impl Into<When>) -> NewJob<J> {
+        NewJob { expires: Some(when.into()), ..self }
+    }
+
     /// Sets a header: a text that travels beside the payload, such as the context of a trace or a tenant. The
     /// handler reads it with [`Run::header`](crate::Run::header), and lists show it
     /// ([`JobInfo::headers`](crate::JobInfo)). A header of the same name is replaced, also one of
@@ -203,6 +247,7 @@ impl<J> fmt::Debug for NewJob<J> {
             .field("key", &self.key)
             .field("until", &self.until)
             .field("retry", &self.retry)
+            .field("expires", &self.expires)
             .field("headers", &self.headers)
             .finish_non_exhaustive()
     }
@@ -522,12 +567,30 @@ pub(super) fn to_store<J: Job>(
     let key = new.key.as_ref().map(|key| (key.clone(), new.if_taken));
     let holds_key = key.is_some() && new.until == Until::Ended;
     let burst = new.debounced.map(|at_most| Burst::new(now.millis(), at_most));
+    let expires = expires(now, new, due)?;
     let (retry, wanted) = (new.retry, new.wanted);
-    let (group, callback_of) = (None, None);
     let extra =
-        Extra { retry, holds_key, headers, wanted, burst, partition, group, callback_of }.boxed();
+        Extra { retry, holds_key, headers, wanted, burst, partition, expires, ..Extra::default() };
+    let extra = extra.boxed();
     let (kind, callers_id) = (Arc::clone(kind), new.id.is_some());
     Ok(store::NewJob { id, kind, due, key, callers_id, extra, payload })
+}
+
+/// Returns when a job expires that is due then.
+fn expires<J: Job>(
+    now: Now,
+    new: &NewJob<J>,
+    due: Millis,
+) -> Result<Option<Millis>, InsertErrorKind> {
+    let Some(when) = new.expires else { return Ok(J::EXPIRES.map(|after| due.plus(after))) };
+    let expires = now.resolve(when, 0)?;
+    // The check does not depend on the draw of a due time.
+    let latest = now.resolve(new.when, 0)?.plus(new.when.leeway());
+    if expires < latest {
+        let (expires, due) = (expires.to_system(), latest.to_system());
+        return Err(InvalidInput::ExpiresBeforeDue { expires, due }.into());
+    }
+    Ok(Some(expires))
 }
 
 impl Run {

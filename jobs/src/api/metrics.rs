@@ -227,12 +227,13 @@ const INSERTED: (&str, &str) = ("tickwheel_jobs_inserted_total", "Jobs that were
 /// Adds the ends of the runs of a kind.
 fn ends(metrics: &mut Metrics, queue: &str, kind: &KindStats) {
     for outcome in Outcome::ALL {
+        let is_expired = *outcome == Outcome::Expired;
         let (ended, outcome) = (kind.ended(*outcome), outcome.to_string());
         let labels = [("queue", queue), ("kind", &*kind.kind), ("outcome", &*outcome)];
-        let help = "Runs that ended, by outcome.";
+        let help = "Runs that ended, and jobs that expired, by outcome.";
         metrics.counter("tickwheel_jobs_ended_total", help, &labels, ended.count());
-        // Sixteen series more: only for outcomes that there were.
-        if ended.count() > 0 {
+        // Sixteen series more: only for outcomes of runs that there were.
+        if ended.count() > 0 && !is_expired {
             let (name, help) = ("tickwheel_jobs_run_duration_seconds", "How long runs took.");
             histogram(metrics, (name, help), &labels, ended);
         }

@@ -159,8 +159,8 @@ impl Client {
     }
 
     /// Returns the jobs that have ended and are kept, the latest end first: completed ones of kinds that keep them
-    /// ([`Kind::keep_completed`](crate::Kind::keep_completed)), dead ones, and cancelled ones whose end a caller
-    /// waited for. [`Pages::state`] leaves out all but one of these.
+    /// ([`Kind::keep_completed`](crate::Kind::keep_completed)), and expired ones of these kinds, dead ones, and
+    /// cancelled ones whose end a caller waited for. [`Pages::state`] leaves out all but one of these.
     #[doc(alias("completed", "finished", "history"))]
     pub fn ended(&self) -> Pages {
         Pages::new(self.clone(), JobSet::Ended(None), None)
@@ -511,7 +511,7 @@ both! {
     ///
     /// Of limits it knows those that are stored, and not those that only a program says
     /// ([`Builder::limit_unless_set`](crate::Builder::limit_unless_set)): a job that one of these holds back waits for
-    /// its turn.
+    /// its turn. A job that has expired waits for the same reasons: it ends once it comes to its turn.
     ///
     /// ```
     /// # use std::time::Duration;

@@ -259,6 +259,7 @@ impl Builder {
             // The driver of a manual clock runs one job at a time.
             pool: if manual { 1 } else { pool(self.threads) },
             flows: self.handlers.flows(),
+            expiries: self.handlers.expiries(),
             limits: checked_limits(&self.limits)?,
             history: self.history,
         })

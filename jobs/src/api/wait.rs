@@ -162,6 +162,7 @@ impl Client {
                 Some(job) if job.state == JobState::Cancelled => {
                     return Err(CallError::Cancelled(id));
                 }
+                Some(job) if job.state == JobState::Expired => return Err(CallError::Expired(id)),
                 Some(job) if job.state == JobState::Dead => {
                     return Err(CallError::Dead(id, job.error.unwrap_or_default()));
                 }

@@ -113,6 +113,8 @@ pub(crate) enum RunEnd {
     Failed(Fail),
     /// The payload does not decode.
     Undecodable(String),
+    /// No run: the job was too old to start.
+    Expired,
 }
 
 impl RunEnd {

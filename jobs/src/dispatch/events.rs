@@ -62,6 +62,13 @@ pub enum Event {
         /// The error of its last failure.
         error: String,
     },
+    /// A job has expired ([`NewJob::expires`](crate::NewJob::expires)), and will not run.
+    Expired {
+        /// The job.
+        id: JobId,
+        /// Its kind.
+        kind: String,
+    },
     /// A commit failed. Calls that wait for an answer return this error, and the ends of runs are committed
     /// again later. On a server the whole commit is sent again, with an event each time; a call returns the
     /// error once its [call timeout](crate::Builder::call_timeout) is over.
@@ -177,6 +184,10 @@ pub(crate) fn emit_of_run(
 ) {
     match &event {
         Event::Died { .. } => Metrics::add(&metrics.died),
+        Event::Expired { kind, .. } => {
+            Metrics::add(&metrics.expired);
+            metrics.kinds.expired(kind);
+        }
         Event::CommitFailed { .. } => Metrics::add(&metrics.failed_commits),
         Event::LeaseLost { .. } => Metrics::add(&metrics.leases_lost),
         Event::Failed { .. }
@@ -207,6 +218,10 @@ impl Event {
             Event::Died { id, kind, error } => event!(
                 target: TARGET, parent: span, Level::ERROR, job.id = %id, job.kind = kind, error,
                 "a job is dead"
+            ),
+            Event::Expired { id, kind } => event!(
+                target: TARGET, Level::WARN, job.id = %id, job.kind = kind,
+                "a job has expired, and does not run"
             ),
             Event::LeaseLost { id } => event!(
                 target: TARGET, parent: span, Level::WARN, job.id = %id,

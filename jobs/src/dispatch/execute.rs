@@ -181,7 +181,8 @@ impl Executor {
         self.handlers.get(kind).is_some_and(|handler| handler.is_async)
     }
 
-    /// Begins the run of a job. Returns `false` if it was withdrawn or its lease has ended. It must be due.
+    /// Begins the run of a job. Returns `false` if it was withdrawn, its lease has ended, or it has waited for a thread
+    /// until it was too old. It must be due.
     pub(super) fn begin(&self, state: &Arc<RunState>) -> bool {
         let present = self.clock.now();
         if state.has_expired(present.instant) {
@@ -189,6 +190,12 @@ impl Executor {
             return false;
         }
         let now = present.wall;
+        if state.is_too_old(now) {
+            if state.withdraw() {
+                (self.ended)(state, RunEnd::Expired, present.millis());
+            }
+            return false;
+        }
         let late = now.duration_since(state.due.to_system()).unwrap_or_default();
         if !state.start(late, present.instant) {
             return false;

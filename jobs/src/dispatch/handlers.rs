@@ -104,6 +104,8 @@ pub(crate) struct Handler {
     pub(crate) retry: Option<Retry>,
     /// The flow of the kind: see [`Job::FLOW`].
     pub(crate) flow: &'static str,
+    /// See [`Job::EXPIRES`].
+    pub(crate) expires: Option<Duration>,
     /// The call returns at once, so it need not wait for a thread that other handlers hold.
     pub(crate) is_async: bool,
 }
@@ -218,6 +220,13 @@ impl Handlers {
 
     pub(crate) fn flows(&self) -> HashMap<Arc<str>, &'static str> {
         self.by_kind.iter().map(|(kind, handler)| (Arc::clone(kind), handler.flow)).collect()
+    }
+
+    /// Returns how long after its due time a job expires, for each kind whose jobs do.
+    pub(crate) fn expiries(&self) -> HashMap<Arc<str>, Duration> {
+        let expiry =
+            |(kind, handler): (&Arc<str>, &Handler)| Some((Arc::clone(kind), handler.expires?));
+        self.by_kind.iter().filter_map(expiry).collect()
     }
 
     /// Returns the retry policy of each kind.

@@ -42,7 +42,7 @@ pub struct KindStats {
 }
 
 impl KindStats {
-    /// Returns how long the runs with this outcome took. Their number is that of the ends: see
+    /// Returns how long the runs with this outcome took. Jobs that have expired had no run, and count as zero. Their number is that of the ends: see
     /// [`Buckets::count`].
     #[must_use]
     pub fn ended(&self, outcome: Outcome) -> &Buckets {
@@ -51,7 +51,8 @@ impl KindStats {
 
     /// Returns how many runs are under way: they have started, and their end is not in the store.
     pub(crate) fn running(&self) -> u64 {
-        let ended: u64 = self.ended.iter().map(Buckets::count).sum();
+        let runs = self.ended.iter().take(Outcome::Expired as usize);
+        let ended: u64 = runs.map(Buckets::count).sum();
         self.lateness_buckets.count().saturating_sub(ended)
     }
 }
@@ -152,6 +153,13 @@ impl KindMetrics {
         }
     }
 
+    /// Counts a job that has expired.
+    pub(crate) fn expired(&self, kind: &str) {
+        if let Some(of_kind) = self.of(kind) {
+            of_kind.ended[Outcome::Expired as usize].record(Duration::ZERO);
+        }
+    }
+
     /// Counts inserts of jobs of a kind.
     pub(crate) fn inserted(&self, kind: &Arc<str>, jobs: u64) {
         if let Some(of_kind) = self.of(kind) {
@@ -218,6 +226,8 @@ pub struct Stats {
     pub snoozed: u64,
     /// Jobs that died of a failure in this process. Those that died of interruptions are not among them.
     pub died: u64,
+    /// Jobs that this process has found expired: see [`NewJob::expires`](crate::NewJob::expires).
+    pub expired: u64,
     /// Claimed jobs that this process found without the process that had claimed them: on a file at its start, on a
     /// server once their leases were over. Each of them runs again, or is dead.
     pub interruptions: u64,
@@ -253,6 +263,7 @@ pub(crate) struct Metrics {
     pub(crate) failed: AtomicU64,
     pub(crate) snoozed: AtomicU64,
     pub(crate) died: AtomicU64,
+    pub(crate) expired: AtomicU64,
     pub(crate) failed_commits: AtomicU64,
     commits: AtomicU64,
     syncs: AtomicU64,
@@ -321,6 +332,7 @@ impl Metrics {
             failed: read(&self.failed),
             snoozed: read(&self.snoozed),
             died: read(&self.died),
+            expired: read(&self.expired),
             interruptions: read(&self.interruptions),
             leases_lost: read(&self.leases_lost),
             commits: read(&self.commits),

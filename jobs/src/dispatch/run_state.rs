@@ -18,7 +18,7 @@
 use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use core::task::Waker;
 use std::sync::{Arc, Mutex, OnceLock};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use super::spans::RunSpan;
 use crate::store::{Claimed, Fence, NewJob};
@@ -150,6 +150,12 @@ impl RunState {
             follow_ups: FollowUps::default(),
             failure: Mutex::new(None),
         }
+    }
+
+    /// Says whether the job is too old to start.
+    pub(crate) fn is_too_old(&self, now: SystemTime) -> bool {
+        let expires = self.extra.as_ref().and_then(|extra| extra.expires);
+        expires.is_some_and(|expires| expires.to_system() < now)
     }
 
     /// Starts the run. Returns `false` if it was withdrawn.

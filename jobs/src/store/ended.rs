@@ -6,7 +6,8 @@
 //!   if its caller chose it. Each entry has one date, after which a purge removes it. A server has both entries for a
 //!   job with a chosen id.
 //! - A dead job and an id are kept for `Builder::keep_dead`. A job that completed is kept if its kind asks for it, up
-//!   to a number, an age and a size, or for [`WANTED_KEPT`] if a caller waits for it.
+//!   to a number, an age and a size, or for [`WANTED_KEPT`] if a caller waits for it. One that expired counts as one
+//!   that completed, and is in the same lists.
 //! - A kind that has more than it keeps loses its oldest jobs. One that completes removes [`TRIMMED`] at most, so that
 //!   a lower bound makes no commit long. No bound removes a job on whose end a caller waits before [`WANTED_KEPT`] has
 //!   passed, or a busy kind would take the end away from its callers. Until then such a job does not count either, or
@@ -49,6 +50,8 @@ pub(crate) enum End {
     Dead {
         errors: AttemptErrors,
     },
+    /// The job was too old, so no run has started.
+    Expired,
 }
 
 impl End {
@@ -60,6 +63,7 @@ impl End {
             End::Retry { .. } => Outcome::Retried,
             End::Snoozed { .. } => Outcome::Snoozed,
             End::Dead { .. } => Outcome::Dead,
+            End::Expired => Outcome::Expired,
         }
     }
 
@@ -69,6 +73,7 @@ impl End {
             End::Completed => Some(Ending::Completed),
             End::Cancelled => Some(Ending::Cancelled),
             End::Dead { .. } => Some(Ending::Dead),
+            End::Expired => Some(Ending::Expired),
             End::Retry { .. } | End::Snoozed { .. } => None,
         }
     }
@@ -123,17 +128,27 @@ pub(crate) enum Ending {
     Completed = 1,
     Dead = 2,
     Cancelled = 3,
+    Expired = 4,
 }
 
 impl Ending {
-    pub(crate) const ALL: [Ending; 3] = [Ending::Completed, Ending::Dead, Ending::Cancelled];
+    pub(crate) const ALL: [Ending; 4] =
+        [Ending::Completed, Ending::Dead, Ending::Cancelled, Ending::Expired];
 
     pub(crate) fn state(self) -> JobState {
         match self {
             Ending::Completed => JobState::Completed,
             Ending::Dead => JobState::Dead,
             Ending::Cancelled => JobState::Cancelled,
+            Ending::Expired => JobState::Expired,
         }
+    }
+
+    /// Returns the ending whose lists have the jobs that ended so: completed and expired jobs share theirs, and so the
+    /// bounds of their kind.
+    #[cfg(any(feature = "sqlite-unbundled", feature = "redis"))]
+    pub(crate) fn list(self) -> Ending {
+        if self == Ending::Expired { Ending::Completed } else { self }
     }
 
     /// Returns the ending with this number. An id that is remembered alone has the number 0.

@@ -41,6 +41,7 @@ pub(crate) struct Tally {
     pub(crate) completed: u64,
     pub(crate) dead: u64,
     pub(crate) cancelled: u64,
+    pub(crate) expired: u64,
     /// The dead jobs that name the group: `dead`, less those that were retried or deleted after its end.
     pub(crate) dead_left: u64,
     pub(crate) is_sealed: bool,
@@ -58,6 +59,7 @@ impl Tally {
             completed: 0,
             dead: 0,
             cancelled: 0,
+            expired: 0,
             dead_left: 0,
             is_sealed: false,
             is_cancelled: false,
@@ -67,7 +69,12 @@ impl Tally {
 
     /// Returns the number of open members.
     pub(crate) fn open(&self) -> u64 {
-        self.total.saturating_sub(self.completed + self.dead + self.cancelled)
+        self.total.saturating_sub(self.have_ended())
+    }
+
+    /// Returns the number of members that have ended.
+    pub(crate) fn have_ended(&self) -> u64 {
+        self.completed + self.dead + self.cancelled + self.expired
     }
 
     /// Says whether the group ends now.
@@ -112,6 +119,7 @@ impl Tally {
             Ending::Completed => &mut self.completed,
             Ending::Dead => &mut self.dead,
             Ending::Cancelled => &mut self.cancelled,
+            Ending::Expired => &mut self.expired,
         } += 1;
         self.dead_left += u64::from(ending == Ending::Dead);
     }
@@ -153,6 +161,7 @@ impl Tally {
             completed: self.completed,
             dead: self.dead,
             cancelled: self.cancelled,
+            expired: self.expired,
             is_sealed: self.is_sealed,
             is_cancelled: self.is_cancelled,
             waits_for_the_dead: self.waits_for_the_dead,

@@ -41,6 +41,7 @@ pub(crate) enum Figure {
     Dead,
     Cancelled,
     Interrupted,
+    Expired,
 }
 
 impl Figure {
@@ -53,11 +54,12 @@ impl Figure {
             Outcome::Dead => Figure::Dead,
             Outcome::Cancelled => Figure::Cancelled,
             Outcome::Interrupted => Figure::Interrupted,
+            Outcome::Expired => Figure::Expired,
         }
     }
 }
 
-pub(super) const EVENTS: usize = Figure::Interrupted as usize + 1;
+pub(super) const EVENTS: usize = Figure::Expired as usize + 1;
 const FIGURES: usize = EVENTS + 2 * BUCKETS;
 
 /// In which buckets a run is.
@@ -89,9 +91,12 @@ impl Figures {
         self.0[figure as usize] += 1;
     }
 
-    /// Counts a run that ended.
+    /// Counts a run that ended. A job that has expired had none, and is in no bucket.
     pub(crate) fn add_run(&mut self, figure: Figure, run: RunBuckets) {
         self.add(figure);
+        if figure == Figure::Expired {
+            return;
+        }
         let bucket = |at: u8| usize::from(at).min(BUCKETS - 1);
         self.0[EVENTS + bucket(run.late)] += 1;
         self.0[EVENTS + BUCKETS + bucket(run.took)] += 1;
@@ -113,6 +118,7 @@ impl Figures {
             &mut entry.dead,
             &mut entry.cancelled,
             &mut entry.interrupted,
+            &mut entry.expired,
         ];
         let buckets = entry.lateness.iter_mut().chain(&mut entry.run_time);
         for (sum, by) in events.into_iter().chain(buckets).zip(&mut figures) {
@@ -311,7 +317,7 @@ fn with(value: &[u8], slot: u8, added: &Figures) -> Vec<u8> {
     parts[at.unwrap_or(0)].1 = &figures;
     let mut row = Vec::with_capacity(value.len() + 16);
     for (slot, figures) in parts {
-        // 37 figures below 2^35 have 222 bytes.
+        // 38 figures below 2^35 have 228 bytes.
         row.extend([slot, figures.len().min(255) as u8]);
         row.extend(&figures[..figures.len().min(255)]);
     }

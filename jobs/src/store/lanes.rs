@@ -140,12 +140,14 @@ impl Lanes {
         }
     }
 
-    /// A job is claimed. A job of a lane takes the turn of its lane.
-    pub(crate) fn claimed(&mut self, claim: ScopedClaim<'_>) {
+    /// A job is claimed. A job of a lane takes the turn of its lane. `starts`: it is not too old, and takes a token.
+    pub(crate) fn claimed(&mut self, claim: ScopedClaim<'_>, starts: bool) {
         if !self.limits.is_empty() {
             self.claims.add(&self.limits, claim);
             let (_, kind, partition) = claim;
-            self.tokens.take(&self.limits, (kind, partition.map(|its| &**its)), self.now);
+            if starts {
+                self.tokens.take(&self.limits, (kind, partition.map(|its| &**its)), self.now);
+            }
         }
         if let (_, kind, Some(partition)) = claim
             && let Some(turns) = self.kinds.get_mut(kind)
@@ -296,7 +298,7 @@ mod tests {
         let mut served = String::new();
         for n in 0..turns as u128 {
             let Some(partition) = lanes.next(kind) else { break };
-            lanes.claimed((JobId::from_u128(1000 + n), kind, Some(&partition)));
+            lanes.claimed((JobId::from_u128(1000 + n), kind, Some(&partition)), true);
             served.push_str(&partition);
         }
         served

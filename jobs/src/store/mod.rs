@@ -446,6 +446,15 @@ impl JobSet {
     pub(crate) fn has(self, ending: Ending) -> bool {
         matches!(self, JobSet::Ended(only) if only.is_none_or(|only| only == ending))
     }
+
+    /// Returns the endings whose lists have the jobs of the set.
+    #[cfg(any(feature = "sqlite-unbundled", feature = "redis"))]
+    pub(crate) fn lists(self) -> impl Iterator<Item = Ending> {
+        let has = move |list: &Ending| {
+            Ending::ALL.into_iter().any(|ending| ending.list() == *list && self.has(ending))
+        };
+        Ending::ALL.into_iter().filter(has)
+    }
 }
 
 /// The position of the last job of a page: its due time or the time of its end, and its id.

@@ -469,6 +469,8 @@ pub enum CallError {
     Dead(JobId, String),
     /// The job was cancelled.
     Cancelled(JobId),
+    /// The job has not run, because it became too old: see [`NewJob::expires`](crate::NewJob::expires).
+    Expired(JobId),
     /// The job has ended and its end was not kept, or there was no such job.
     Gone(JobId),
     /// The limit is over. The job goes on.
@@ -491,6 +493,7 @@ impl fmt::Display for CallError {
             CallError::Insert(error) => write!(f, "the job was not inserted: {error}"),
             CallError::Dead(id, error) => write!(f, "job {id} is dead: {error}"),
             CallError::Cancelled(id) => write!(f, "job {id} was cancelled"),
+            CallError::Expired(id) => write!(f, "job {id} has expired before it could run"),
             CallError::Gone(id) => {
                 write!(f, "job {id} has ended and was not kept, or never existed")
             }

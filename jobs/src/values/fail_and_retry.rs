@@ -334,8 +334,8 @@ impl Fail {
     /// A job that was [cancelled](crate::Client::cancel) while it ran does not run again. A delay that leads
     /// past the year 9999 ends with that year.
     ///
-    /// Only the handler limits the number of snoozes. If a job must not wait for ever, put an end time into its
-    /// data, and return [`Fail::dead`] after that time: the `cookbook` shows this.
+    /// Nothing limits the number of snoozes. If a job must not wait for ever, let it expire
+    /// ([`NewJob::expires`](crate::NewJob::expires)): the `cookbook` shows this.
     /// [`JobInfo::due`](crate::JobInfo::due) is the time of the next run, so it does not tell the age of the
     /// job.
     ///

@@ -111,7 +111,7 @@ impl fmt::Display for GroupError {
 impl std::error::Error for GroupError {}
 
 /// A group of jobs, as the store has it: see [`Client::group`](crate::Client::group). `total` is the sum of `open`,
-/// `completed`, `dead` and `cancelled`.
+/// `completed`, `dead`, `cancelled` and `expired`.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[non_exhaustive]
 pub struct GroupInfo {
@@ -133,6 +133,8 @@ pub struct GroupInfo {
     pub dead: u64,
     /// The members that were cancelled, were replaced under their key, or were deleted when they were dead.
     pub cancelled: u64,
+    /// The members that have expired: see [`NewJob::expires`](crate::NewJob::expires).
+    pub expired: u64,
     /// The group takes no more members.
     pub is_sealed: bool,
     /// The group was cancelled.

@@ -145,6 +145,8 @@ pub struct HistoryEntry {
     pub cancelled: u64,
     /// Runs whose process ended, and runs that ended with [`Fail::interrupted`](crate::Fail::interrupted).
     pub interrupted: u64,
+    /// Jobs that have expired: see [`NewJob::expires`](crate::NewJob::expires). No run of them is counted.
+    pub expired: u64,
     /// How late the runs started that ended in this time: as many in each bucket, under the bounds of
     /// [`Buckets::BOUNDS`]. Interrupted runs are not among them.
     pub lateness: [u64; Buckets::BOUNDS.len() + 1],
@@ -164,6 +166,7 @@ impl HistoryEntry {
             dead: 0,
             cancelled: 0,
             interrupted: 0,
+            expired: 0,
             lateness: [0; Buckets::BOUNDS.len() + 1],
             run_time: [0; Buckets::BOUNDS.len() + 1],
         }

@@ -93,17 +93,20 @@ pub enum JobState {
     Completed,
     /// It was cancelled, and a caller waits for its end.
     Cancelled,
+    /// It became too old to start ([`NewJob::expires`](crate::NewJob::expires)). It is kept as a completed one is.
+    Expired,
 }
 
 /// A job as it is in the store.
 ///
 /// Its serialized form is the output of the command `tickwheel-jobs` with `--json`: `id`, `kind`, `state` (`pending`,
-/// `claimed`, `running`, `dead`, `completed`, `cancelled`), `due`, `failures`, `attempt`, `interruptions`, `key`,
+/// `claimed`, `running`, `dead`, `completed`, `cancelled`, `expired`), `due`, `failures`, `attempt`, `interruptions`, `key`,
 /// `error`, `errors`, `headers`, `claimed`, `lease_ends`, `died`, `ended`, `took_ms`, `result`, `progress`, and
 /// `payload`. Times are RFC 3339 in UTC, `2026-11-22T10:00:00.000Z`, in `{:?}` too. `payload` is the job's own JSON;
 /// the members of its objects are sorted by name, and a number of more than 64 bits is rounded. If the payload is not
 /// JSON, `payload` is `null`, and `payload_text` or `payload_hex` has the payload. A job with a partition has
-/// `partition` too, a member of a group has `group`, and a job with a retry policy of its own has `max_retries`. A job
+/// `partition` too, a member of a group has `group`, a job with a retry policy of its own has `max_retries`, and one
+/// that expires has `expires`. A job
 /// that is claimed or runs has `node`, if the store knows it.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -131,6 +134,9 @@ pub struct JobInfo {
     pub group: Option<GroupId>,
     /// Its own retry policy, if it has one: see [`NewJob::retry`](crate::NewJob::retry).
     pub retry: Option<Retry>,
+    /// When it expires, if it does: see [`NewJob::expires`](crate::NewJob::expires). A pending job whose time has
+    /// passed ends when it comes to its turn.
+    pub expires: Option<SystemTime>,
     /// The error of its last failure, if it has failed.
     pub error: Option<String>,
     /// Its last five failed attempts, the newest first.
@@ -167,7 +173,9 @@ impl JobState {
     /// store counts them.
     pub(crate) fn attempts(self, attempts: u32) -> u32 {
         match self {
-            JobState::Pending | JobState::Dead | JobState::Cancelled => attempts,
+            JobState::Pending | JobState::Dead | JobState::Cancelled | JobState::Expired => {
+                attempts
+            }
             JobState::Claimed | JobState::Running | JobState::Completed => {
                 attempts.saturating_add(1)
             }
@@ -185,7 +193,7 @@ impl JobInfo {
         errors: &AttemptErrors,
         shown: Shown,
     ) -> JobInfo {
-        let Shown { partition, group, retry, headers } = shown;
+        let Shown { partition, group, retry, expires, headers } = shown;
         JobInfo {
             id,
             kind,
@@ -198,6 +206,7 @@ impl JobInfo {
             partition,
             group,
             retry,
+            expires: expires.map(Millis::to_system),
             error: errors.latest(),
             errors: errors.list(),
             headers,
@@ -427,7 +436,7 @@ impl fmt::Debug for Payload<'_> {
 }
 
 impl JobState {
-    /// Returns the word for it: `pending`, `claimed`, `running`, `dead`, `completed`, `cancelled`.
+    /// Returns the word for it: `pending`, `claimed`, `running`, `dead`, `completed`, `cancelled`, `expired`.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -437,6 +446,7 @@ impl JobState {
             JobState::Dead => "dead",
             JobState::Completed => "completed",
             JobState::Cancelled => "cancelled",
+            JobState::Expired => "expired",
         }
     }
 }
@@ -462,6 +472,7 @@ impl Serialize for JobInfo {
             self.partition.is_some(),
             self.group.is_some(),
             self.retry.is_some(),
+            self.expires.is_some(),
             self.node.is_some(),
         ];
         let fields = 19 + more.into_iter().filter(|is_there| *is_there).count();
@@ -482,6 +493,9 @@ impl Serialize for JobInfo {
         }
         if let Some(retry) = &self.retry {
             job.serialize_field("max_retries", &retry.most())?;
+        }
+        if let Some(expires) = self.expires {
+            job.serialize_field("expires", &Rfc3339(expires))?;
         }
         job.serialize_field("error", &self.error)?;
         job.serialize_field("errors", &self.errors)?;
@@ -532,6 +546,9 @@ impl fmt::Debug for JobInfo {
         }
         if let Some(retry) = &self.retry {
             job.field("retry", retry);
+        }
+        if let Some(expires) = self.expires {
+            job.field("expires", &Rfc3339(expires));
         }
         job.field("error", &self.error)
             .field("errors", &self.errors)

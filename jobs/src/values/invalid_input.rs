@@ -31,6 +31,13 @@ pub enum InvalidInput {
     /// The delay, the window of a [`When`](tickwheel::When) or a hold ends after the year 9999. Or a head start is
     /// longer than ten years ([`Kind::head_start`](crate::Kind::head_start)).
     DelayTooLong(Duration),
+    /// The job would expire before it is due: see [`NewJob::expires`](crate::NewJob::expires).
+    ExpiresBeforeDue {
+        /// When it would expire.
+        expires: SystemTime,
+        /// When it is due, at the latest.
+        due: SystemTime,
+    },
     /// The period of a schedule is zero.
     ZeroPeriod,
     /// The cron expression is wrong.
@@ -107,6 +114,10 @@ impl fmt::Display for InvalidInput {
                 f,
                 "{delay:?} is too long: it leads past the year 9999, or is a head start of more than ten years"
             ),
+            InvalidInput::ExpiresBeforeDue { expires, due } => {
+                let early = due.duration_since(*expires).unwrap_or_default();
+                write!(f, "the job would expire {early:?} before it is due, and never run")
+            }
             InvalidInput::ZeroPeriod => f.write_str("a schedule needs a period above zero"),
             InvalidInput::Cron { expression, column, reason } => {
                 write!(f, "cron expression {expression:?}, column {column}: {reason}")

@@ -1,5 +1,5 @@
 //! A job as a value: the trait of its data, its headers, and the properties that few jobs have: a partition, a retry
-//! policy of their own, a key that is held until the end of the job, a group, a burst.
+//! policy of their own, a key that is held until the end of the job, a group, an expiry, a burst.
 //!
 //! Ground rules of the properties that few jobs have:
 //!
@@ -21,6 +21,7 @@
 //! | 3, the partition | its text; the first section, or the one behind a burst |
 //! | 4, the group of which the job is a member | the id of the group (16) |
 //! | 5, the group whose callback the job is | the id of the group (16) |
+//! | 6, the expiry: no run starts after it | the time, in milliseconds (8) |
 //! | 128, a burst | the time of its first job, the longest wait, in milliseconds (8 each); the first section of all |
 //!
 //! Every number is big-endian. Headers are names and texts that travel beside the payload, such as the context of a
@@ -106,6 +107,17 @@ pub trait Job: Serialize + DeserializeOwned + Send + 'static {
     /// The name of the flow, of 1 to 255 bytes: the kinds of one flow share its limits, which
     /// [`Kind::limit`](crate::Kind::limit) sets. By default each kind is a flow of its own.
     const FLOW: &'static str = Self::KIND;
+
+    /// How long after its due time a job of the kind may still start: a push that is ten minutes old, or a reminder of
+    /// yesterday, is better not sent. It counts from the due time that the job has at its insert, and
+    /// [`NewJob::expires`](crate::NewJob::expires) overrides it for one job. By default no job expires.
+    ///
+    /// Every insert that knows the type applies it, and so does each occurrence of a schedule in the process that runs
+    /// the kind. It does not apply to the callback of a [group](crate::Client::group), whose time is not known at the
+    /// insert, to a copy ([`Client::insert_copy`](crate::Client::insert_copy)), nor to an occurrence that is made by
+    /// hand. Stored jobs keep what they have.
+    #[doc(alias("ttl", "timeout", "expires_in", "max_age"))]
+    const EXPIRES: Option<Duration> = None;
 
     /// Returns the partition of the job: the name of its customer, device or host. By default a job has no partition.
     ///
@@ -251,6 +263,8 @@ pub(crate) struct Extra {
     pub(crate) group: Option<GroupId>,
     /// The group whose callback the job is.
     pub(crate) callback_of: Option<GroupId>,
+    /// No run of the job starts after this time.
+    pub(crate) expires: Option<Millis>,
 }
 
 /// A burst of debounced jobs, of which the last one is stored.
@@ -278,6 +292,16 @@ impl Extra {
     pub(crate) fn boxed(self) -> Option<Box<Extra>> {
         (self != Extra::default()).then(|| Box::new(self))
     }
+
+    /// Says whether no run of the job may start any more.
+    pub(crate) fn is_too_old(&self, now: Millis) -> bool {
+        self.expires.is_some_and(|expires| expires < now)
+    }
+}
+
+/// Says whether a job with these properties may still start.
+pub(crate) fn may_start(extra: Option<&Extra>, now: Millis) -> bool {
+    !extra.is_some_and(|extra| extra.is_too_old(now))
 }
 
 /// Returns the partition of a job with these properties.
@@ -296,6 +320,7 @@ pub(crate) struct Shown {
     pub(crate) partition: Option<String>,
     pub(crate) group: Option<GroupId>,
     pub(crate) retry: Option<Retry>,
+    pub(crate) expires: Option<Millis>,
     pub(crate) headers: Headers,
 }
 
@@ -305,6 +330,7 @@ impl Shown {
             partition: extra.partition.as_ref().map(|partition| partition.to_string()),
             group: extra.group,
             retry: extra.retry,
+            expires: extra.expires,
             headers: extra.headers.clone(),
         }
     }
@@ -338,6 +364,8 @@ mod bytes {
     const PARTITION: u8 = 3;
     const GROUP: u8 = 4;
     const CALLBACK_OF: u8 = 5;
+    /// An earlier version, which would start the job too late, refuses it.
+    const EXPIRES: u8 = 6;
     /// From this number on, a reader may ignore a section.
     const OPTIONAL: u8 = 128;
     /// An earlier version, which cannot debounce, takes the job as any other.
@@ -359,6 +387,9 @@ mod bytes {
                 if let Some(group) = group {
                     add(&mut bytes, section, &group.to_u128().to_be_bytes());
                 }
+            }
+            if let Some(expires) = self.expires {
+                add(&mut bytes, EXPIRES, &expires.get().to_be_bytes());
             }
             if let Some(retry) = &self.retry {
                 let (base, cap, times, doubles) = retry.parts();
@@ -416,6 +447,10 @@ mod bytes {
                 PARTITION => extra.partition = Some(Arc::from(str::from_utf8(content).ok()?)),
                 GROUP => extra.group = Some(group(content)?),
                 CALLBACK_OF => extra.callback_of = Some(group(content)?),
+                EXPIRES => {
+                    let expires = i64::from_be_bytes(content.try_into().ok()?);
+                    extra.expires = Some(Millis::clamped(expires));
+                }
                 BURST => extra.burst = Some(burst(content)?),
                 _ if section >= OPTIONAL => {}
                 _ => return None,
@@ -502,6 +537,7 @@ mod tests {
                 let (partition, wanted) = (holds_key.then(|| Arc::from("acme")), !holds_key);
                 let group = holds_key.then(GroupId::new);
                 let callback_of = (!holds_key).then(GroupId::new);
+                let expires = holds_key.then_some(Millis::MAX);
                 let extra = Extra {
                     retry,
                     holds_key,
@@ -511,6 +547,7 @@ mod tests {
                     partition,
                     group,
                     callback_of,
+                    expires,
                 };
                 let bytes = extra.to_bytes();
                 assert_eq!(Extra::read(Some(&bytes)).unwrap(), extra.clone().boxed());

@@ -8,7 +8,8 @@
 //!
 //! Ground rules of rates, and of the tokens that are left of one:
 //!
-//! - A claim takes a token of each scope with a rate. A claim that is given back does not give its token back.
+//! - A claim takes a token of each scope with a rate. A claim that is given back does not give its token back. The claim
+//!   of a job that is too old takes none, because its handler is never called.
 //! - The tokens of a rate lie on a line, one behind the other by `per / jobs`. The next claim may come at the next
 //!   token, and earlier by the burst. This is the virtual scheduling of GCRA (ITU-T I.371), with one difference.
 //! - GCRA moves the line by each delay of a claim, and a claim is nearly always some microseconds late. Here a small

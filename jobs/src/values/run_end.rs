@@ -84,6 +84,9 @@ pub enum Outcome {
     /// The end of the handler does not count: the run lost its lease, the jobs of the process ended before it,
     /// or the handler returned [`Fail::interrupted`](crate::Fail::interrupted). The job runs again.
     Interrupted,
+    /// No run started: the job was too old ([`NewJob::expires`](crate::NewJob::expires)), and is gone. So no report of
+    /// a run has this outcome: [`Event::Expired`](crate::Event::Expired) tells it, and counters have it.
+    Expired,
 }
 
 impl Outcome {
@@ -95,6 +98,7 @@ impl Outcome {
         Outcome::Dead,
         Outcome::Cancelled,
         Outcome::Interrupted,
+        Outcome::Expired,
     ];
 }
 
@@ -107,6 +111,7 @@ impl fmt::Display for Outcome {
             Outcome::Dead => "dead",
             Outcome::Cancelled => "cancelled",
             Outcome::Interrupted => "interrupted",
+            Outcome::Expired => "expired",
         })
     }
 }

@@ -67,7 +67,7 @@ pub struct GroupRow {
     pub ended: Option<Time>,
     /// Its state.
     pub state: GroupState,
-    /// Its members: the sum of the four others.
+    /// Its members: the sum of the five others.
     pub total: u64,
     /// Members that have not ended.
     pub open: u64,
@@ -77,6 +77,8 @@ pub struct GroupRow {
     pub dead: u64,
     /// Members that were cancelled.
     pub cancelled: u64,
+    /// Members that have expired.
+    pub expired: u64,
     /// Its end waits until no member is dead.
     pub waits_for_the_dead: bool,
     /// The job that is inserted when the group ends.
@@ -172,6 +174,7 @@ impl GroupRow {
             completed: group.completed,
             dead: group.dead,
             cancelled: group.cancelled,
+            expired: group.expired,
             waits_for_the_dead: group.waits_for_the_dead,
             callback: group.callback,
         }

@@ -58,6 +58,8 @@ pub struct HistoryRow {
     pub cancelled: u64,
     /// Runs that ended with their process, or lost their claim.
     pub interrupted: u64,
+    /// Jobs that have expired.
+    pub expired: u64,
     /// The bound under which half of the starts were late.
     pub late_p50_ms: Option<Bound>,
     /// The bound under which 99 of a hundred starts were late.
@@ -162,6 +164,7 @@ impl HistoryRow {
             snoozed: entry.snoozed,
             cancelled: entry.cancelled,
             interrupted: entry.interrupted,
+            expired: entry.expired,
             late_p50_ms: Bound::of(&entry.lateness, 50),
             late_p99_ms: Bound::of(&entry.lateness, 99),
             took_p50_ms: Bound::of(&entry.run_time, 50),

@@ -48,6 +48,8 @@ pub enum ListState {
     Dead,
     /// Jobs that have completed, and are kept.
     Completed,
+    /// Jobs that have expired, and are kept.
+    Expired,
 }
 
 /// Which jobs a list has: those of a state for which all of the rest is true.
@@ -193,6 +195,8 @@ pub struct JobPage {
     pub progress: Option<Content>,
     /// The last error, in full.
     pub error: Option<String>,
+    /// When it expires, if it does.
+    pub expires: Option<Time>,
     /// In the order of time.
     pub timeline: Vec<TimelineStep>,
     /// Why it has not started, if it is pending.
@@ -216,7 +220,7 @@ pub struct JobPage {
 #[derive(Clone, Default, Debug, Serialize)]
 #[non_exhaustive]
 pub struct TimelineStep {
-    /// `inserted`, `due`, `failed`, `interrupted`, `running`, `claimed`, `completed`, `dead`, `cancelled`.
+    /// `inserted`, `due`, `failed`, `interrupted`, `running`, `claimed`, `completed`, `dead`, `cancelled`, `expired`.
     pub what: &'static str,
     /// When it was, if that is known.
     pub at: Option<Time>,
@@ -347,7 +351,7 @@ impl View {
             ListState::Overdue => Some(counts.overdue),
             ListState::Running => exact(counts.running + counts.claimed),
             ListState::Dead => exact(counts.dead),
-            ListState::Retrying | ListState::Completed => None,
+            ListState::Retrying | ListState::Completed | ListState::Expired => None,
         })
     }
 
@@ -362,7 +366,9 @@ impl View {
                 Some(counts.pending + counts.claimed + counts.running)
             }
             ListState::Dead => Some(counts.dead),
-            ListState::Overdue | ListState::Running | ListState::Completed => None,
+            ListState::Overdue | ListState::Running | ListState::Completed | ListState::Expired => {
+                None
+            }
         })
     }
 
@@ -455,6 +461,7 @@ impl View {
             result: job.result.as_ref().map(|result| content(Part::Result, result)),
             progress: job.progress.as_ref().map(|it| content(Part::Progress, it)),
             error: job.error.as_ref().map(|error| redactor.error(&job.kind, error)),
+            expires: job.expires.map(Time::from),
             timeline: timeline(&job, redactor),
             waits_for,
             claimed: job.claimed.map(Time::from),
@@ -503,16 +510,17 @@ impl View {
 
 impl ListState {
     /// Every state.
-    pub const ALL: [ListState; 6] = [
+    pub const ALL: [ListState; 7] = [
         ListState::Pending,
         ListState::Overdue,
         ListState::Running,
         ListState::Retrying,
         ListState::Dead,
         ListState::Completed,
+        ListState::Expired,
     ];
 
-    /// Returns the word for it: `pending`, `overdue`, `running`, `retrying`, `dead`, `completed`.
+    /// Returns the word for it: `pending`, `overdue`, `running`, `retrying`, `dead`, `completed`, `expired`.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -522,6 +530,7 @@ impl ListState {
             ListState::Retrying => "retrying",
             ListState::Dead => "dead",
             ListState::Completed => "completed",
+            ListState::Expired => "expired",
         }
     }
 
@@ -534,12 +543,12 @@ impl ListState {
             }
             ListState::Running => &["cancel"],
             ListState::Dead => &["retry", "delete"],
-            ListState::Completed => &[],
+            ListState::Completed | ListState::Expired => &[],
         }
     }
 
     fn is_alive(self) -> bool {
-        !matches!(self, ListState::Dead | ListState::Completed)
+        !matches!(self, ListState::Dead | ListState::Completed | ListState::Expired)
     }
 
     /// Returns the state of the jobs that a list of it has.
@@ -549,7 +558,7 @@ impl ListState {
                 Some(JobState::Pending)
             }
             ListState::Running => Some(JobState::Running),
-            ListState::Dead | ListState::Completed => None,
+            ListState::Dead | ListState::Completed | ListState::Expired => None,
         }
     }
 }
@@ -604,6 +613,7 @@ impl JobFilter {
         match self.state {
             ListState::Dead => JobSet::Ended(Some(Ending::Dead)),
             ListState::Completed => JobSet::Ended(Some(Ending::Completed)),
+            ListState::Expired => JobSet::Ended(Some(Ending::Expired)),
             ListState::Running => JobSet::Claimed,
             _ => JobSet::Alive,
         }
@@ -632,6 +642,7 @@ impl JobFilter {
             ListState::Running => matches!(job.state, JobState::Running | JobState::Claimed),
             ListState::Dead => job.state == JobState::Dead,
             ListState::Completed => job.state == JobState::Completed,
+            ListState::Expired => job.state == JobState::Expired,
         };
         let is = |wanted: &Option<String>, found: Option<&str>| {
             wanted.as_deref().is_none_or(|wanted| found == Some(wanted))
@@ -772,7 +783,7 @@ fn actions(state: JobState) -> &'static [&'static str] {
         JobState::Pending => &["run_now", "reschedule", "cancel"],
         JobState::Claimed | JobState::Running => &["cancel"],
         JobState::Dead => &["retry", "delete"],
-        JobState::Completed | JobState::Cancelled => &["again"],
+        JobState::Completed | JobState::Cancelled | JobState::Expired => &["again"],
     }
 }
 
@@ -819,7 +830,7 @@ fn timeline(job: &JobInfo, redactor: &Redactor) -> Vec<TimelineStep> {
             let node = job.node.clone();
             steps.push(TimelineStep { attempt, node, ..step(job.state.word(), job.claimed) });
         }
-        JobState::Completed | JobState::Dead | JobState::Cancelled => {
+        JobState::Completed | JobState::Dead | JobState::Cancelled | JobState::Expired => {
             steps.push(TimelineStep { attempt, ..step(job.state.word(), job.ended) });
         }
         JobState::Pending => {}

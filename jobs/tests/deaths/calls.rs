@@ -117,7 +117,8 @@ impl Caller<'_> {
     fn one(&mut self) {
         let due = self.due();
         match self.draw.u64(..100) {
-            0..25 => self.insert(due),
+            0..21 => self.insert(due),
+            21..25 => self.expiring(due),
             25..37 => {
                 let tag = number();
                 self.with_id(tag, due);
@@ -183,6 +184,16 @@ impl Caller<'_> {
                 2 if waits(act) => one(by!(self, self.client, insert(when, Waits(job)))),
                 _ => one(by!(self, self.client, insert(when, job))),
             }
+        });
+        self.learn(tag, &answer);
+    }
+
+    /// Inserts a job that may be too old when it comes to its turn.
+    fn expiring(&mut self, due: u64) {
+        let (tag, act, expires) = (number(), self.act(), due + self.draw.u64(..300));
+        let answer = call(Verb::Expiring { tag, due, expires }, || {
+            let job = NewJob::new(Work { tag, act }).at(time(due)).expires(time(expires));
+            one(by!(self, self.client, insert_job(job)).map(|job| job.id))
         });
         self.learn(tag, &answer);
     }

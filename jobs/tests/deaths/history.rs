@@ -268,6 +268,14 @@ impl<'a> History<'a> {
         job.inserts.iter().any(|&n| matches!(self.calls[n].verb, Verb::Senseless { .. }))
     }
 
+    /// Returns after which time no run of the job may start, in milliseconds since 1970.
+    pub(crate) fn expires(&self, job: &JobHistory) -> Option<u64> {
+        job.inserts.iter().find_map(|&n| match self.calls[n].verb {
+            Verb::Expiring { expires, .. } => Some(*expires),
+            _ => None,
+        })
+    }
+
     /// Says whether something may have removed the job that was asked for before this place.
     pub(crate) fn may_be_removed(&self, tag: Tag, job: &JobHistory, before: usize) -> bool {
         let cancel = |call: &Call<'_>| {

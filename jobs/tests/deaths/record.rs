@@ -84,12 +84,13 @@ pub(crate) enum Level {
 }
 
 /// A call. Times are milliseconds since 1970. The tags of a batch follow each other, and the handler of a senseless job
-/// cannot decode its payload.
+/// cannot decode its payload. An expiring job is not to start after `expires`.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub(crate) enum Verb {
     Insert { tag: Tag, due: u64 },
     WithId { tag: Tag, due: u64 },
     Senseless { tag: Tag, due: u64 },
+    Expiring { tag: Tag, due: u64, expires: u64 },
     Batch { first: Tag, count: u64, due: u64 },
     Keyed { key: u32, tag: Tag, due: u64, mode: Mode },
     Cancel { tag: Tag },
@@ -108,6 +109,7 @@ impl Verb {
             Verb::Insert { tag, due }
             | Verb::WithId { tag, due }
             | Verb::Senseless { tag, due }
+            | Verb::Expiring { tag, due, .. }
             | Verb::Keyed { tag, due, .. } => Some((tag..tag + 1, due)),
             Verb::Batch { first, count, due } => Some((first..first + count, due)),
             _ => None,

@@ -1,8 +1,8 @@
-//! The rules R1 to R13 and R15 to R18, over the log of a story and the place of the jobs at its end.
+//! The rules R1 to R13 and R15 to R19, over the log of a story and the place of the jobs at its end.
 //!
 //! | rule | must hold |
 //! | --- | --- |
-//! | R1 none lost | a job that was stored and not cancelled or replaced has a run that ended well, or is dead |
+//! | R1 none lost | a job that was stored and not cancelled or replaced has a run that ended well, is dead, or has expired |
 //! | R2 never early | no run starts before its deadline, and the deadline is the one that was asked for |
 //! | R3 cancel | no run starts after `Cancelled` or `Running`; a dead job has a reason, and was not cancelled |
 //! | R4 fence | fences and attempts of a job rise from run to run; after a snooze the fences alone |
@@ -19,6 +19,7 @@
 //! | R16 leases | a run is asked to stop only if it was cancelled, its jobs end, or its lease could not be renewed |
 //! | R17 set aside | only records that were written by hand are set aside and reported, and in the end all of them are |
 //! | R18 senseless | a job that its handler cannot decode never runs, and is dead |
+//! | R19 expiry | no run of a job starts after its expiry |
 //!
 //! R14 is a test of these rules. For children that share a server some rules differ: `is_shared` says which log is of
 //! that kind, and `shared.rs` has the reasons for which a run is cut off there.
@@ -81,13 +82,14 @@ pub(crate) fn check(log: &[Event], end: &FileEnd) -> Vec<Violation> {
     let mut found = Found::default();
     for (&tag, job) in &history.jobs {
         found.about([tag]);
-        lost(&history, tag, job, log.len(), &mut found);
+        lost(&history, tag, job, log, &mut found);
         early(&history, tag, job, &mut found);
         cancelled(&history, tag, job, &mut found);
         dead(&history, tag, job, log.len(), &mut found);
         fences(&history, tag, job, &mut found);
         causes(&history, tag, job, &mut found);
         ghosts(&history, tag, job, &mut found);
+        too_old(&history, tag, job, &mut found);
         in_time(&history, tag, job, &mut found);
         told_without_a_cause(&history, job, &mut found);
         runs_that_must_not_be(&history, tag, job, &mut found);
@@ -108,10 +110,12 @@ pub(crate) fn check(log: &[Event], end: &FileEnd) -> Vec<Violation> {
 }
 
 /// R1, and the part of R13 that the end shows.
-fn lost(history: &History<'_>, tag: Tag, job: &JobHistory, end: usize, found: &mut Found) {
+fn lost(history: &History<'_>, tag: Tag, job: &JobHistory, log: &[Event], found: &mut Found) {
     let said = history.said(job);
-    let removed = history.may_be_removed(tag, job, end);
-    let ended = job.is_done() || job.dead.is_some();
+    let removed = history.may_be_removed(tag, job, log.len());
+    let last = log.last().map_or(0, |event| event.stamp);
+    let has_expired = history.expires(job).is_some_and(|expires| expires * 1000 < last);
+    let ended = job.is_done() || job.dead.is_some() || has_expired;
     if removed || ended {
         return;
     }
@@ -431,6 +435,15 @@ fn busy(history: &History<'_>, life: u32, from: u64, until: u64) -> u64 {
         (at_work, since) = (at_work + change, at);
     }
     busy
+}
+
+/// R19. `late` says which time the jobs have compared with the expiry.
+fn too_old(history: &History<'_>, tag: Tag, job: &JobHistory, found: &mut Found) {
+    let Some(expires) = history.expires(job) else { return };
+    let is_late = |start: &Start| start.due * 1000 + start.late > expires * 1000;
+    if let Some((.., start)) = job.starts.iter().find(|(.., start)| is_late(start)) {
+        found.add("R19", format!("job {tag:x} has expired at {expires}, and starts: {start:?}"));
+    }
 }
 
 /// R15, of runs, and R18.

@@ -77,7 +77,7 @@ pub(crate) fn fill(builder: Builder) {
                 .header("traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"),
             5 => plain.key("customer-5").unique_until(Until::Ended),
             6 => plain.key("customer-6").retry(Retry::never()),
-            _ => plain.at(now() + 50 * HOUR),
+            _ => plain.at(now() + 50 * HOUR).expires(then() + AGE),
         })
         .unwrap();
     }

@@ -51,12 +51,13 @@ pub(crate) struct Grouped {
     id: GroupId,
     members: Vec<JobId>,
     completed: Vec<JobId>,
+    expired: Vec<JobId>,
     is_sealed: bool,
     is_cancelled: bool,
     waits: bool,
     callback: Option<Callback>,
     /// The earliest and the latest time of its end, and the fates of its members then.
-    ended: Option<((i64, i64), [u64; 4])>,
+    ended: Option<((i64, i64), [u64; 5])>,
     /// Its retention may be over, so the store may have forgotten it.
     perhaps: bool,
 }
@@ -75,15 +76,16 @@ impl Grouped {
         self.callback.as_ref().filter(|_| self.ended.is_none()).map(|callback| callback.id)
     }
 
-    /// Compares what the store says. `fates`: how many members are open, have completed, are dead and are gone.
-    fn compare(&self, info: &GroupInfo, fates: [u64; 4]) -> Outcome {
+    /// Compares what the store says. `fates`: how many members are open, have completed, are dead, are gone otherwise, and
+    /// have expired.
+    fn compare(&self, info: &GroupInfo, fates: [u64; 5]) -> Outcome {
         let ended = info.ended.map(|ended| micros(ended) / 1000);
         let in_time = match (self.ended, ended) {
             (Some((ends, _)), Some(at)) => (ends.0..=ends.1).contains(&at),
             (is, at) => is.is_none() && at.is_none(),
         };
         let same = info.total == self.members.len() as u64
-            && [info.open, info.completed, info.dead, info.cancelled] == fates
+            && [info.open, info.completed, info.dead, info.cancelled, info.expired] == fates
             && info.is_sealed == self.is_sealed
             && info.is_cancelled == self.is_cancelled
             && info.waits_for_the_dead == self.waits
@@ -149,9 +151,28 @@ impl Oracle {
         }
     }
 
-    /// Returns how many members of a group are open, have completed, are dead and are gone otherwise.
-    fn fates(&self, group: &Grouped) -> [u64; 4] {
-        let mut fates = [0; 4];
+    /// A job has expired: by P107, it was due, it had its turn, and its time had passed.
+    pub(crate) fn expired(&mut self, id: JobId) -> Outcome {
+        let at = self.find(id).ok_or_else(|| format!("P107: {id} has expired, and is unknown"))?;
+        let job = self.jobs.remove(at);
+        let is_too_old = job.own.expires.is_some_and(|expires| expires * 1000 < self.wall);
+        let has_its_turn = job.state == JobState::Pending
+            && self.may_run(job.kind)
+            && (job.due - self.ahead) * 1000 <= self.wall;
+        ensure(is_too_old && has_its_turn, || format!("P107: it has not expired: {job:?}"))?;
+        self.happened[job.kind].expired += 1;
+        self.ends.push((id, JobState::Expired));
+        if let Some(group) = job.own.group.and_then(|id| self.group_mut(id)) {
+            group.expired.push(id);
+        }
+        self.leaves(job, JobState::Expired, (self.now(), self.now()), None);
+        self.settle_now();
+        Ok(())
+    }
+
+    /// Returns how many members of a group are open, have completed, are dead, are gone otherwise, and have expired.
+    fn fates(&self, group: &Grouped) -> [u64; 5] {
+        let mut fates = [0; 5];
         for member in &group.members {
             let state = self.find(*member).map(|at| self.jobs[at].state);
             fates[match state {
@@ -159,6 +180,7 @@ impl Oracle {
                 Some(_) => 0,
                 None if self.is_coming(*member) => 0,
                 None if group.completed.contains(member) => 1,
+                None if group.expired.contains(member) => 4,
                 None => 3,
             }] += 1;
         }
@@ -166,7 +188,7 @@ impl Oracle {
     }
 
     /// Returns a group that is over and has not ended, with the fates of its members.
-    fn over(&self) -> Option<(usize, [u64; 4])> {
+    fn over(&self) -> Option<(usize, [u64; 5])> {
         let all = self.groups.iter().enumerate();
         all.filter(|(_, it)| it.ended.is_none() && it.is_sealed).find_map(|(at, group)| {
             let fates = self.fates(group);
@@ -312,6 +334,7 @@ impl Call<'_> {
                 id,
                 members: Vec::new(),
                 completed: Vec::new(),
+                expired: Vec::new(),
                 is_sealed: !group.is_open,
                 is_cancelled: false,
                 waits: group.waits,
@@ -376,10 +399,11 @@ impl Call<'_> {
         let handle = self.client.group_by_id(id);
         let task = plan.clone();
         let got = as_task!(kind, task, job => {
-            let got = handle.add_job(said.new_job(job, when));
+            let got = handle.add_job(said.new_job(job, when, time.due(self.wall)));
             got.map_err(|error| (error.kind().clone(), error.into_inner().into_job().0.tag))
         });
-        if time.due(self.wall).is_some() {
+        let is_valid = !matches!(&got, Err((InsertErrorKind::Invalid(_), _)));
+        if is_valid && time.due(self.wall).is_some() {
             let allowed = self.shared.lock().oracle.refusals(id, true);
             let refused = match &got {
                 Err((InsertErrorKind::Store(StoreError::Group(error)), _)) => Some(*error),

@@ -31,6 +31,7 @@ pub(crate) struct Happened {
     pub(crate) snoozed: i64,
     pub(crate) dead: i64,
     pub(crate) cancelled: i64,
+    pub(crate) expired: i64,
     /// Runs that have started. Each of them has ended.
     pub(crate) runs: i64,
     /// Dead jobs that a caller has made pending.
@@ -45,6 +46,7 @@ impl Happened {
             snoozed: self.snoozed - before.snoozed,
             dead: self.dead - before.dead,
             cancelled: self.cancelled - before.cancelled,
+            expired: self.expired - before.expired,
             runs: self.runs - before.runs,
             revived: self.revived - before.revived,
         }
@@ -93,6 +95,7 @@ fn entries(found: Vec<HistoryEntry>) -> Entries {
             snoozed: many(entry.snoozed),
             dead: many(entry.dead),
             cancelled: many(entry.cancelled),
+            expired: many(entry.expired),
             runs: many(entry.run_time.iter().sum()),
             revived: 0,
         };
@@ -113,6 +116,7 @@ fn grown(before: &Entries, after: &Entries, from: i64) -> (Happened, Besides) {
             sums.0.snoozed += happened.snoozed;
             sums.0.dead += happened.dead;
             sums.0.cancelled += happened.cancelled;
+            sums.0.expired += happened.expired;
             sums.0.runs += happened.runs;
             sums.1.inserted += besides.inserted;
             sums.1.interrupted += besides.interrupted;
@@ -174,7 +178,7 @@ impl Noted {
         ensure(found == Happened { revived: 0, ..seen }, || format!("{found:?}, not {seen:?}"))?;
         ensure(besides.interrupted == 0, || format!("nothing was interrupted: {besides:?}"))?;
         let come = besides.inserted + seen.revived;
-        let gone = found.completed + found.dead + found.cancelled;
+        let gone = found.completed + found.dead + found.cancelled + found.expired;
         let more = self.alive[kind] - before.alive[kind];
         ensure(come - gone == more, || {
             format!("{besides:?}, {found:?}, {seen:?}, and {more} more are there")

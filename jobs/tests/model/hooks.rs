@@ -213,6 +213,11 @@ pub(crate) fn told(shared: &Arc<Shared>, event: Event) {
     match event {
         Event::Failed { .. } => shared.lock().failures += 1,
         Event::Died { .. } => shared.lock().deaths += 1,
+        Event::Expired { id, .. } => {
+            shared.look_at_the_clocks(false);
+            let expired = shared.lock().oracle.expired(id);
+            shared.note(expired);
+        }
         Event::Unreadable { what, .. } => return shared.lock().unreadable.push(what),
         other => return shared.note(Err(format!("{other:?}"))),
     }

@@ -42,6 +42,7 @@ impl Kept {
             || own.wanted
             || own.retry.is_some()
             || own.tenant.is_some()
+            || own.expires.is_some()
             || own.burst.is_some()
             || own.group.is_some()
             || own.is_callback
@@ -71,7 +72,7 @@ impl Kept {
             && info.partition == job.partition()
             && info.group == job.own.group
             && job.has_errors(info)
-            && job.has_headers(info)
+            && job.has_own(info)
             && its_end.is_some_and(|at| (ended.0..=ended.1).contains(&at))
             && info.died.is_none()
             && info.took.is_some_and(|took| took.is_zero())
@@ -93,7 +94,7 @@ impl Oracle {
     ) {
         let Some(id) = job.id else { return };
         let kind = job.kind;
-        let keep = self.keeps[kind].filter(|_| outcome == JobState::Completed);
+        let keep = self.keeps[kind].filter(|_| outcome != JobState::Cancelled);
         let for_kind = keep.map(|keep| i64::try_from(keep.age).unwrap_or(i64::MAX));
         let Some(time) = for_kind.max(job.own.wanted.then_some(WANTED)) else {
             if job.named {
@@ -116,7 +117,7 @@ impl Oracle {
         for _ in 0..2 {
             let mut of_kind: Vec<usize> = (0..self.kept.len())
                 .filter(|at| self.kept[*at].job.kind == kind)
-                .filter(|at| self.kept[*at].outcome == JobState::Completed)
+                .filter(|at| self.kept[*at].outcome != JobState::Cancelled)
                 .collect();
             of_kind.sort_by_key(|at| (self.kept[*at].ended, self.kept[*at].id));
             let counted = of_kind.iter().filter(|at| !self.kept[**at].is_waited_for(now));
@@ -238,7 +239,12 @@ impl Oracle {
         let kept = self.find_kept(id);
         match (kept, got) {
             (None, Err(CallError::Gone(of))) if *of == id => Ok(()),
-            (Some(kept), Ok(info)) => kept.compare(info),
+            (Some(kept), Ok(info)) if kept.outcome == JobState::Completed => kept.compare(info),
+            (Some(kept), Err(CallError::Expired(of)))
+                if *of == id && kept.outcome == JobState::Expired =>
+            {
+                Ok(())
+            }
             (Some(kept), Err(CallError::Cancelled(of)))
                 if *of == id && kept.outcome == JobState::Cancelled =>
             {

@@ -6,11 +6,11 @@ use serde::{Deserialize, Serialize};
 use tickwheel_jobs::rusqlite::Connection;
 use tickwheel_jobs::rusqlite::Transaction;
 use tickwheel_jobs::tickwheel::When;
-use tickwheel_jobs::{Client, InsertErrorKind, Job, JobId, NewJob, Retry, Until};
+use tickwheel_jobs::{Client, InsertErrorKind, InvalidInput, Job, JobId, NewJob, Retry, Until};
 
 use crate::calls::{Call, key_name, ok};
 use crate::insert::Refused;
-use crate::ops::{Op, Plan, Task, Time, Verb, is_a_time};
+use crate::ops::{Op, Plan, Task, Time, Verb, is_a_time, system};
 use crate::oracle::{Known, Outcome, Own, ensure};
 use crate::world::Shared;
 
@@ -25,6 +25,8 @@ pub(crate) struct Said {
     retry: Option<(i64, u32)>,
     /// The number of the tenant in its header.
     tenant: Option<u8>,
+    /// How many milliseconds after its due time it expires.
+    expires: Option<i64>,
 }
 
 pub(crate) fn said() -> impl Strategy<Value = Said> {
@@ -37,8 +39,11 @@ pub(crate) fn said() -> impl Strategy<Value = Said> {
     let retry = prop::sample::select(vec![(0, 1), (30, 3), (2000, 0), (60_000, 9)]);
     let (id, retry) = (prop::option::weighted(0.3, 0..2_usize), prop::option::of(retry));
     let tenant = prop::option::of(0..3_u8);
-    (id, key, prop::bool::weighted(0.7), retry, tenant)
-        .prop_map(|(id, key, held, retry, tenant)| Said { id, key, held, retry, tenant })
+    let expires = prop::sample::select(vec![-1, 0, 1, 30, 1000, 60_000, 3_600_000]);
+    let expires = prop::option::weighted(0.4, expires);
+    (id, key, prop::bool::weighted(0.7), retry, (tenant, expires)).prop_map(
+        |(id, key, held, retry, (tenant, expires))| Said { id, key, held, retry, tenant, expires },
+    )
 }
 
 impl Said {
@@ -55,12 +60,22 @@ impl Said {
         self.tenant.map(|n| format!("tenant {n}"))
     }
 
-    fn own(&self) -> Own {
-        Own { held: self.held, retry: self.retry, tenant: self.tenant(), ..Own::default() }
+    fn own(&self, due: i64) -> Own {
+        let (held, retry, tenant) = (self.held, self.retry, self.tenant());
+        Own { held, retry, tenant, expires: self.expires(Some(due)), ..Own::default() }
     }
 
-    pub(crate) fn new_job<J: Job>(&self, job: J, when: When) -> NewJob<J> {
+    /// Returns when a job expires that is due then.
+    fn expires(&self, due: Option<i64>) -> Option<i64> {
+        Some((due? + self.expires?).max(0))
+    }
+
+    /// `due`: when it is due, if a job can be due then.
+    pub(crate) fn new_job<J: Job>(&self, job: J, when: When, due: Option<i64>) -> NewJob<J> {
         let mut new = NewJob::new(job).at(when);
+        if let Some(expires) = self.expires(due) {
+            new = new.expires(system(expires * 1000));
+        }
         if let Some(id) = self.id() {
             new = new.id(id);
         }
@@ -93,11 +108,11 @@ fn insert(
     client: &Client,
     transaction: Option<&Transaction<'_>>,
     kind: usize,
-    (said, when, plan): (&Said, When, Plan),
+    (said, (when, due), plan): (&Said, (When, Option<i64>), Plan),
 ) -> Result<(JobId, bool), Refused> {
     macro_rules! insert {
         ($n:literal) => {{
-            let new = said.new_job(Task::<$n>(plan), when);
+            let new = said.new_job(Task::<$n>(plan), when, due);
             let inserted = match transaction {
                 None => client.insert_job(new),
                 Some(transaction) => client.insert_job_in(transaction, new),
@@ -117,7 +132,8 @@ fn insert(
 impl Call<'_> {
     pub(crate) fn new_job(&self, said: &Said, kind: usize, time: Time, plan: &Plan) -> Outcome {
         let plan = self.numbered(plan);
-        let got = insert(self.client, None, kind, (said, self.when(time), plan.clone()));
+        let when = (self.when(time), time.due(self.wall));
+        let got = insert(self.client, None, kind, (said, when, plan.clone()));
         self.new_job_inserted(said, kind, time, plan, got)
     }
 
@@ -138,6 +154,15 @@ impl Call<'_> {
             let wrong = matches!(&got, Err((InsertErrorKind::Invalid(error), tag)) if is_a_time(error) && *tag == plan.tag);
             return ensure(wrong, || format!("a time that no job has: {got:?}"));
         };
+        let own = said.own(due);
+        if own.expires.is_some_and(|expires| expires < due) {
+            let early = InvalidInput::ExpiresBeforeDue {
+                expires: system(own.expires.unwrap_or_default() * 1000),
+                due: system(due * 1000),
+            };
+            let refused = Err((InsertErrorKind::Invalid(early), plan.tag));
+            return ensure(got == refused, || format!("it expires before it is due: {got:?}"));
+        }
         let got = got.map_err(|refused| format!("refused: {refused:?}"))?;
         let (its_id, is_new) = got;
         if let Some(id) = said.id() {
@@ -162,7 +187,7 @@ impl Call<'_> {
         let key = said.key.map(|(key, _)| key_name(key));
         let oracle = &mut self.shared.lock().oracle;
         let at = oracle.insert(Some(its_id), kind, due, key, said.id.is_some(), plan);
-        oracle.jobs[at].own = said.own();
+        oracle.jobs[at].own = own;
         Ok(())
     }
 
@@ -228,7 +253,8 @@ pub(crate) fn in_transaction(
     match op {
         Op::New(said, kind, time, plan) => {
             let plan = call.numbered(plan);
-            let job = (said, call.when(*time), plan.clone());
+            let when = (call.when(*time), time.due(call.wall));
+            let job = (said, when, plan.clone());
             let got = insert(client, Some(&transaction), *kind, job);
             end(transaction)?;
             if committed || got.is_err() {

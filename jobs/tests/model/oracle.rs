@@ -317,6 +317,8 @@ impl Oracle {
         ensure(job.state == JobState::Pending, || format!("started, and not pending: {job:?}"))?;
         ensure(self.handled[job.kind], || format!("started, and nobody handles it: {job:?}"))?;
         ensure(!self.is_paused(job.kind), || format!("started in a pause: {job:?}"))?;
+        let is_too_old = job.own.expires.is_some_and(|expires| expires * 1000 < wall);
+        ensure(!is_too_old, || format!("P107: started too late: {job:?}"))?;
         ensure(wall >= job.due * 1000, || format!("early by {}: {job:?}", job.due * 1000 - wall))?;
         let late = (wall - job.due * 1000).min(mono - job.since).min(mono - jumped);
         ensure(late <= slack, || format!("late by {late} us: {job:?}"))?;

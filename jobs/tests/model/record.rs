@@ -13,6 +13,8 @@ pub(crate) struct Own {
     pub(crate) retry: Option<(i64, u32)>,
     /// Its header `tenant`.
     pub(crate) tenant: Option<String>,
+    /// No run of it starts after this time.
+    pub(crate) expires: Option<i64>,
     /// A caller waits for its end from its insert on.
     pub(crate) wanted: bool,
     /// When the first job of its burst came, if it is debounced.
@@ -115,9 +117,10 @@ impl Record {
             && each().all(|(failed, found)| failed.is(found))
     }
 
-    /// Says whether the store has its headers.
-    pub(crate) fn has_headers(&self, info: &JobInfo) -> bool {
-        info.headers.get("tenant") == self.own.tenant.as_ref()
+    /// Says whether the store has its expiry and its headers.
+    pub(crate) fn has_own(&self, info: &JobInfo) -> bool {
+        info.expires.map(|expires| micros(expires) / 1000) == self.own.expires
+            && info.headers.get("tenant") == self.own.tenant.as_ref()
             && info.headers.len() == usize::from(self.own.tenant.is_some())
     }
 }

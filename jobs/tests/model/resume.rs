@@ -91,7 +91,7 @@ impl Oracle {
             && info.partition == job.partition()
             && info.group == job.own.group
             && job.has_errors(info)
-            && job.has_headers(info)
+            && job.has_own(info)
             // A run has them, or a job that has completed.
             && info.progress.is_none()
             && info.result.is_none()

@@ -192,6 +192,7 @@ impl Oracle {
                 had(JobState::Completed)
             }
             Err(CallError::Cancelled(of)) => *of == id && had(JobState::Cancelled),
+            Err(CallError::Expired(of)) => *of == id && had(JobState::Expired),
             Err(CallError::Dead(of, _)) => *of == id && had(JobState::Dead),
             Err(CallError::Gone(of)) => *of == id && (!is_kept || !was_there),
             _ => false,

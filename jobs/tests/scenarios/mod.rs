@@ -4,6 +4,7 @@
 
 mod bulk;
 mod ended_pages;
+mod expiry;
 mod follow_ups;
 mod groups;
 pub(crate) mod history;

@@ -6,7 +6,7 @@ use super::claims::{Suspect, TRIAL};
 use super::commands::again;
 use super::commit::{Commit, EndedRun, FollowUp, each_of, error_of};
 use super::{LONGEST_RETRY, Machine, Start, StepOutput};
-use crate::dispatch::command::{Command, CommandReply};
+use crate::dispatch::command::{Command, CommandReply, RunEnd};
 use crate::dispatch::events::Event;
 use crate::dispatch::questions::{correct, seen_by_others};
 use crate::dispatch::run_state::{RunState, Slot};
@@ -15,6 +15,7 @@ use crate::store::{
 };
 use crate::values::error::StoreError;
 use crate::values::id::JobId;
+use crate::values::job::may_start;
 use crate::values::run_end::{Outcome, StopReason};
 use crate::values::schedule::Rule;
 use crate::values::setting::QueueSettings;
@@ -214,7 +215,10 @@ impl Machine {
         let run = if was_lost { None } else { self.forget(id) };
         self.keep_slot((id, fence));
         let (outcome, event) = match answer {
-            Answer::ClaimsLost(_) => (Outcome::Interrupted, Some(Event::LeaseLost { id })),
+            Answer::ClaimsLost(_) => {
+                let has_run = !matches!(end, RunEnd::Expired);
+                (Outcome::Interrupted, has_run.then_some(Event::LeaseLost { id }))
+            }
             Answer::EndedBefore => (Outcome::Completed, None),
             // The job is gone: neither retried nor dead.
             Answer::Cancelled(_) => (Outcome::Cancelled, None),
@@ -258,13 +262,21 @@ impl Machine {
         let limit = self.settings.time_limits.get(&claimed.kind).copied();
         let head_start = self.stored.settings.head_starts.of(&claimed.kind);
         let state = Arc::new(RunState::new(&claimed, slot, limit, head_start));
-        if let Some(suspect) = Suspect::of(&claimed) {
+        let (id, fence, at) = (claimed.id, claimed.fence, present.millis());
+        let is_too_old = !may_start(claimed.extra.as_deref(), at);
+        if let Some(suspect) = Suspect::of(&claimed).filter(|_| !is_too_old) {
             self.runs.suspects.push(suspect);
         }
         if let Some(key) = &state.key {
             self.runs.by_key.insert(key.clone(), claimed.id);
         }
         self.add_run(Arc::clone(&state), present.instant, output);
+        if is_too_old {
+            // The next step ends it.
+            state.withdraw();
+            self.backlog.push(Command::Ended { id, fence, end: RunEnd::Expired, at });
+            return;
+        }
         let turn = self.runs.turns.next(&claimed, present.millis());
         output.starts.push(Start { state, payload: claimed.payload, turn });
     }

@@ -320,6 +320,7 @@ impl Machine {
             _ if self.runs.cancel_requested.contains(&id) || commit.cancelling.contains(&id) => {
                 (End::Cancelled, None)
             }
+            RunEnd::Expired => (End::Expired, Some(Event::Expired { id, kind: kind() })),
             RunEnd::Undecodable(error) => died(error),
             RunEnd::Failed(Fail { fate, error, .. }) => match fate {
                 Fate::Interrupted if run.is_told() => {
@@ -343,8 +344,9 @@ impl Machine {
             commit.ends_claim(run);
         }
         let outcome = its_end.outcome();
-        // A run that has overrun its limit goes on.
-        let took = run.took().or(run.limit).unwrap_or_default();
+        // A run that has overrun its limit goes on. A job that has expired has had no run.
+        let limit = run.limit.filter(|_| run.has_started());
+        let took = run.took().or(limit).unwrap_or_default();
         let buckets = self.settings.history.then(|| RunBuckets::of(run.late(), took));
         let took = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
         let result = run.result().filter(|_| its_end == End::Completed);

@@ -238,13 +238,13 @@ impl StepOutput {
 pub(super) fn error_of(end: RunEnd, outcome: Outcome) -> Option<RunError> {
     let has_failed = match outcome {
         Outcome::Retried | Outcome::Dead => true,
-        Outcome::Completed | Outcome::Snoozed | Outcome::Interrupted => false,
+        Outcome::Completed | Outcome::Snoozed | Outcome::Interrupted | Outcome::Expired => false,
         Outcome::Cancelled => {
             !matches!(end, RunEnd::Failed(Fail { fate: Fate::Snooze(_) | Fate::Interrupted, .. }))
         }
     };
     let (text, of_type) = match end {
-        RunEnd::Done => return None,
+        RunEnd::Done | RunEnd::Expired => return None,
         RunEnd::Failed(Fail { error, of_type, .. }) => (error, of_type),
         RunEnd::Undecodable(error) => (error, ErrorType::UNDECODABLE),
     };

@@ -108,6 +108,7 @@ pub(super) fn settings(max_in_flight: usize) -> MachineSettings {
         threads: None,
         pool: 1,
         flows: HashMap::default(),
+        expiries: HashMap::default(),
         limits: Vec::new(),
         history: false,
     }

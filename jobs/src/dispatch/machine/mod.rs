@@ -335,6 +335,8 @@ pub(crate) struct MachineSettings {
     pub(crate) pool: usize,
     /// The flow of each kind that is handled here.
     pub(crate) flows: HashMap<Arc<str>, &'static str>,
+    /// How long after its due time an occurrence of these kinds expires.
+    pub(crate) expiries: HashMap<Arc<str>, Duration>,
     /// The limits of flows that hold as long as none is stored.
     pub(crate) limits: Vec<(String, Limit)>,
     /// The store counts what happens in each minute.

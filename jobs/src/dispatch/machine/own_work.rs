@@ -129,9 +129,14 @@ impl Machine {
             let (times, next) = schedule.schedule.due(expected, now.minus(GRACE), until, room);
             made += times.len().max(1);
             let queue = &self.settings.queue;
+            let expiry = self.settings.expiries.get(kind).copied();
             let job = |due: Millis| {
                 let id = JobId::named(&format!("schedule {queue} {} {}", due.get(), schedule.name));
-                NewJob::occurrence(schedule, Arc::clone(kind), due, (id, true))
+                let mut job = NewJob::occurrence(schedule, Arc::clone(kind), due, (id, true));
+                if let Some(after) = expiry {
+                    job.extra.get_or_insert_default().expires = Some(due.plus(after));
+                }
+                job
             };
             let jobs = times.into_iter().map(job).collect();
             let name = schedule.name.clone();

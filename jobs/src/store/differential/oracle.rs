@@ -19,6 +19,7 @@ pub(super) struct Job {
     kind: &'static str,
     partition: Option<&'static str>,
     due: Millis,
+    expires: Option<Millis>,
     interruptions: u32,
     is_claimed: bool,
 }
@@ -34,6 +35,7 @@ impl Job {
             kind: name(&KINDS, &info.kind),
             partition: info.partition.as_deref().map(|of| name(&PARTITIONS, of)),
             due: Millis::present(info.due),
+            expires: info.expires.map(Millis::present),
             interruptions: info.interruptions,
             is_claimed: info.state == JobState::Running,
         }
@@ -259,7 +261,10 @@ impl Oracle {
         if let Some(partition) = job.partition {
             self.turn((job.kind, partition), &others)?;
         }
-        self.starts.started(self.scopes(job.kind, job.partition), now);
+        // P107: a job that is too old takes no token.
+        if job.expires.is_none_or(|expires| expires >= now) {
+            self.starts.started(self.scopes(job.kind, job.partition), now);
+        }
         self.jobs[at].is_claimed = true;
         Ok(())
     }

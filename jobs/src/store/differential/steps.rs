@@ -22,6 +22,8 @@ pub(super) struct Drawn {
     pub(super) wanted: bool,
     /// The id of a job that is there.
     pub(super) again: Option<usize>,
+    /// How many milliseconds after its due time it expires.
+    pub(super) expires: Option<u64>,
 }
 
 /// How a run ends.
@@ -31,6 +33,8 @@ pub(super) enum Ends {
     Dead,
     /// The run fails, and its job is due again after this delay.
     Again(u64),
+    /// There was no run: the job was too old.
+    Expired,
 }
 
 /// One step of a history. An index is taken modulo the number of things.
@@ -138,7 +142,11 @@ fn turns() -> impl Strategy<Value = Vec<Step>> {
 /// A history of claims about as fast as the rate of the queue, of a flow or of a partition allows.
 fn rates() -> impl Strategy<Value = Vec<Step>> {
     let scope = prop::sample::select(vec![0, 1, SCOPES]);
+    let old = (expires(), 1..9usize).prop_map(|(expires, many)| {
+        Step::Insert(Drawn { partition: Some(0), expires, ..Drawn::default() }, many)
+    });
     let step = prop_oneof![
+        1 => old,
         2 => (1..4usize).prop_map(claim),
         3 => prop::sample::select(vec![10, 100, 170, 350]).prop_map(Step::Advance),
     ];
@@ -148,6 +156,11 @@ fn rates() -> impl Strategy<Value = Vec<Step>> {
             [insert((0, 40)), Step::Limit(scope, rate)].into_iter().chain(steps).collect()
         },
     )
+}
+
+/// Returns when a job expires, after its due time.
+fn expires() -> impl Strategy<Value = Option<u64>> {
+    prop::option::weighted(0.3, prop::sample::select(vec![0, 0, 20, 300]))
 }
 
 /// Inserts jobs of a partition of the first kind that are due.
@@ -194,9 +207,10 @@ pub(super) fn full_and_new() -> Vec<Step> {
 /// A history of limits, rates, holds and pauses.
 fn of_lanes() -> impl Strategy<Value = Vec<Step>> {
     let delay = || prop::sample::select(vec![0, 0, 0, 1, 30, 60, 400]);
-    let insert = (0..4usize, prop::option::weighted(0.8, 0..4usize), delay(), 1..6usize).prop_map(
-        |(kind, partition, delay, many)| {
-            Step::Insert(Drawn { kind, partition, delay, ..Drawn::default() }, many)
+    let partition = prop::option::weighted(0.8, 0..4usize);
+    let insert = (0..4usize, partition, delay(), expires(), 1..6usize).prop_map(
+        |(kind, partition, delay, expires, many)| {
+            Step::Insert(Drawn { kind, partition, delay, expires, ..Drawn::default() }, many)
         },
     );
     let claim = (1..9usize, prop::sample::select(vec![1, 2, 3, 100]), any::<bool>())
@@ -221,6 +235,7 @@ fn of_lanes() -> impl Strategy<Value = Vec<Step>> {
         12 => claim,
         6 => end_well(),
         1 => (0..99usize, delay()).prop_map(|(pick, delay)| end(pick, Ends::Again(delay))),
+        1 => (0..99usize).prop_map(|pick| end(pick, Ends::Expired)),
         1 => (0..99usize).prop_map(Step::Release),
         1 => (0..99usize).prop_map(Step::Cancel),
         1 => (0..99usize, delay()).prop_map(|(pick, delay)| Step::Reschedule(pick, delay)),
@@ -244,8 +259,9 @@ fn drawn() -> impl Strategy<Value = Drawn> {
     let partition = prop::option::weighted(0.2, Just(0));
     let marks = (any::<bool>(), prop::bool::weighted(0.2));
     let again = prop::option::weighted(0.05, 0..99usize);
-    (kind, partition, key, delay, marks, again).prop_map(
-        |(kind, partition, key, delay, (leaves, wanted), again)| Drawn {
+    (kind, partition, key, delay, marks, again, expires()).prop_map(
+        |(kind, partition, key, delay, (leaves, wanted), again, expires)| Drawn {
+            expires,
             kind,
             partition,
             key,
@@ -277,7 +293,8 @@ fn of_groups() -> impl Strategy<Value = Vec<Step>> {
             again,
         });
     let (well, again) = (Ends::Well, Ends::Again(30));
-    let ends = prop::sample::select(vec![well, well, well, Ends::Dead, Ends::Dead, again]);
+    let old = Ends::Expired;
+    let ends = prop::sample::select(vec![well, well, well, Ends::Dead, Ends::Dead, old, again]);
     let ends = prop::collection::vec(ends, 1..4);
     let then = prop::collection::vec(drawn(), 0..2);
     let claim =

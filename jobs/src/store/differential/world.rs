@@ -226,12 +226,14 @@ impl World {
         let known = drawn.again.and_then(|pick| self.known(pick));
         let id = known.unwrap_or_else(|| JobId::from_u128(self.number()));
         let partition = drawn.partition.map(|of| Arc::from(PARTITIONS[of]));
-        let extra = Extra { partition, wanted: drawn.wanted, group, ..Extra::default() }.boxed();
+        let (wanted, due) = (drawn.wanted, self.after(drawn.delay));
+        let expires = drawn.expires.map(|after| due.plus(Duration::from_millis(after)));
+        let extra = Extra { partition, wanted, group, expires, ..Extra::default() }.boxed();
         let if_taken = if drawn.leaves { IfTaken::Leave } else { IfTaken::Replace };
         NewJob {
             id,
             kind: Arc::from(KINDS[drawn.kind]),
-            due: self.after(drawn.delay),
+            due,
             key: drawn.key.map(|key| (KEYS[key].to_owned(), if_taken)),
             callers_id: id.to_u128().is_multiple_of(2),
             extra,
@@ -432,9 +434,10 @@ impl World {
             let (end, then) = match ends {
                 Ends::Well => (End::Completed, self.new_jobs(then, group)),
                 Ends::Dead => (End::Dead { errors }, Vec::new()),
+                Ends::Expired => (End::Expired, Vec::new()),
                 Ends::Again(delay) => (End::Retry { due: self.after(*delay), errors }, Vec::new()),
             };
-            let keeps = end == End::Completed && pick.is_multiple_of(3);
+            let keeps = matches!(end, End::Completed | End::Expired) && pick.is_multiple_of(3);
             ops.push(Op::Finish(Finish {
                 keep: keeps.then(|| Keep::last(2)),
                 wanted: job.extra.as_ref().is_some_and(|extra| extra.wanted),

@@ -113,7 +113,7 @@ impl Memory {
         self.leave_group(group, id, Ending::Cancelled, now);
     }
 
-    /// Removes a job that has completed or was cancelled, and keeps what is kept of it.
+    /// Removes a job that has completed, has expired or was cancelled, and keeps what is kept of it.
     fn end(
         &mut self,
         id: JobId,
@@ -141,7 +141,8 @@ impl Memory {
     /// Removes the oldest completed jobs of a kind that has more than it keeps.
     fn trim(&mut self, kind: &str, keep: Keep, now: Millis) {
         let of_kind = |(_, _, kept): &(JobId, Millis, &KeptJob)| *kept.record.kind == *kind;
-        let mut kept: Vec<_> = self.kept(Ending::Completed).filter(of_kind).collect();
+        let kept = self.kept(Ending::Completed).chain(self.kept(Ending::Expired));
+        let mut kept: Vec<_> = kept.filter(of_kind).collect();
         kept.sort_unstable_by_key(|(id, at, _)| (*at, *id));
         let mut jobs = kept.len() as u64;
         let mut bytes: usize = kept.iter().map(|(.., kept)| kept.bytes()).sum();
@@ -260,6 +261,7 @@ impl Memory {
                 let run = (finish.took, finish.result.clone());
                 self.end(id, Ending::Completed, run, finish.keep, now);
             }
+            End::Expired => self.end(id, Ending::Expired, (finish.took, None), finish.keep, now),
             End::Retry { due, .. } | End::Snoozed { due } => {
                 self.end_claim(id);
                 if let Some(record) = self.alive.get_mut(&id) {

@@ -15,7 +15,7 @@ use super::reads::{number_arg, set_arg};
 use super::records::{damaged, id_bytes, id_of, read_deaths, read_record, read_schedule};
 use super::scripts::{ITEMS, Name};
 use super::{Redis, groups};
-use crate::store::{Ending, Unreadable};
+use crate::store::{JobSet, Unreadable};
 use crate::values::error::{StoreError, Violation};
 use crate::values::id::JobId;
 use crate::values::limit::{Limit, Tokens};
@@ -104,7 +104,7 @@ impl Redis {
             }
         }
         ids.extend(self.claimed_ids()?.into_iter().map(|(id, ..)| id));
-        for ending in Ending::ALL {
+        for ending in JobSet::Ended(None).lists() {
             let mut after = None;
             loop {
                 let page = self.ended_ids(ending, "", after, ITEMS)?;

@@ -45,19 +45,19 @@ fn open_place(bound: &str, group: GroupId, rest: &[u8]) -> Vec<u8> {
 
 /// Says whether this is the row of a group.
 pub(super) fn is_row(row: &[u8]) -> bool {
-    [37, 53].contains(&row.len()) && read(row).is_some()
+    [41, 57].contains(&row.len()) && read(row).is_some()
 }
 
 fn read(row: &[u8]) -> Option<(Tally, Option<JobId>)> {
     let (marks, rest) = row.split_first()?;
     let (made, rest) = rest.split_first_chunk::<8>()?;
     let (ended, mut rest) = rest.split_first_chunk::<8>()?;
-    let mut counts = [0; 5];
+    let mut counts = [0; 6];
     for count in &mut counts {
         let (number, behind) = rest.split_first_chunk::<4>()?;
         (*count, rest) = (u64::from(u32::from_be_bytes(*number)), behind);
     }
-    let [total, completed, dead, cancelled, dead_left] = counts;
+    let [total, completed, dead, cancelled, expired, dead_left] = counts;
     let ended = Millis::clamped(i64::from_be_bytes(*ended));
     let tally = Tally {
         made: Millis::clamped(i64::from_be_bytes(*made)),
@@ -66,6 +66,7 @@ fn read(row: &[u8]) -> Option<(Tally, Option<JobId>)> {
         completed,
         dead,
         cancelled,
+        expired,
         dead_left,
         is_sealed: marks & SEALED != 0,
         is_cancelled: marks & CANCELLED != 0,
@@ -161,7 +162,7 @@ impl Redis {
             let Some((tally, _)) = self.group_row(id)?.filter(|row| before == Some(*row)) else {
                 continue;
             };
-            let sum = open + tally.completed + tally.dead + tally.cancelled;
+            let sum = open + tally.have_ended();
             let dead = if tally.ended.is_none() { tally.dead } else { tally.dead_left };
             if tally.total != sum || tally.is_over() || tally.dead_left != dead {
                 return Ok(Some(format!("G1: {id} has {open} open members, and {tally:?}")));

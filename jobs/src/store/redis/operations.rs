@@ -11,6 +11,7 @@
 //! - An operation is one row of `operations!` here, a variant of `Op`, and a function of the scripts with the word of
 //!   the row. Jobs without keys or chosen ids, and the ends of runs that completed, are items of lists: `LISTS`.
 
+use std::borrow::Cow;
 use std::slice::from_ref;
 use std::time::Duration;
 
@@ -26,6 +27,7 @@ use crate::values::error::StoreError;
 use crate::values::group::{GroupError, GroupId};
 use crate::values::id::JobId;
 use crate::values::info::Cancel;
+use crate::values::setting::Keep;
 use crate::values::time::Millis;
 
 /// Added to the due time in the score of a new job with a partition: `COMING` in `scripts/prelude.lua`.
@@ -141,7 +143,7 @@ operations! {
         -> ended, with_jobs(jobs);
     Op::Finish(finish) => finish(
         &finish.id, &token_of_run(finish), &finish.end.outcome().to_string(),
-        &next_of(&finish.end).0, next_of(&finish.end).1, &finish.took
+        &next_of(finish).0, &*next_of(finish).1, &finish.took
     ) -> ended, ONE;
 }
 
@@ -222,14 +224,22 @@ fn with_callback(members: &[NewJob], callback: &[NewJob]) -> Needs {
     Needs { items: needs.items + 1, bytes: needs.bytes + bytes_of(callback), ..needs }
 }
 
-/// Returns when a job is due again after this end of a run, and the errors of its attempts.
-fn next_of(end: &End) -> (Millis, &str) {
-    match end {
-        End::Completed | End::Cancelled => (Millis::ZERO, ""),
-        End::Retry { due, errors } => (*due, errors.as_text()),
-        End::Snoozed { due } => (*due, ""),
-        End::Dead { errors } => (Millis::ZERO, errors.as_text()),
+/// Returns when a job is due again after this end of a run, and the errors of its attempts; or the bounds of its kind, if
+/// it has expired.
+fn next_of(finish: &Finish) -> (Millis, Cow<'_, str>) {
+    match &finish.end {
+        End::Completed | End::Cancelled => (Millis::ZERO, Cow::default()),
+        End::Retry { due, errors } => (*due, errors.as_text().into()),
+        End::Snoozed { due } => (*due, Cow::default()),
+        End::Dead { errors } => (Millis::ZERO, errors.as_text().into()),
+        End::Expired => (Millis::ZERO, bounds_of(finish).into()),
     }
+}
+
+/// Returns what a kind keeps of its completed jobs: for how long, how many, and how many bytes. Empty: nothing.
+fn bounds_of(finish: &Finish) -> String {
+    let bounds = |keep: Keep| format!("{} {} {}", keep_ms(keep.age), keep.last, keep.bytes);
+    finish.keep.map_or(String::new(), bounds)
 }
 
 /// Says whether an operation ends a run that has follow-ups.
@@ -302,10 +312,7 @@ fn push_insert(call: &mut ScriptCall, job: &NewJob) {
 
 fn push_completed(call: &mut ScriptCall, finish: &Finish) {
     if finish.wanted || finish.keep.is_some() {
-        let bounds = finish.keep.map_or(String::new(), |keep| {
-            format!("{} {} {}", keep_ms(keep.age), keep.last, keep.bytes)
-        });
-        call.item("complete_and_keep", Some(&bounds));
+        call.item("complete_and_keep", Some(&bounds_of(finish)));
         finish.id.add_to(call);
         token_of_run(finish).add_to(call);
         finish.took.add_to(call);

@@ -183,7 +183,8 @@ mod tests {
         };
         let keys = [IfTaken::Leave, IfTaken::ReplaceKeepingTime, IfTaken::Debounce].map(if_taken);
         assert_eq!(compared(&[CHANGE], "if_taken"), keys.into());
-        let fates = [Outcome::Snoozed, Outcome::Dead, Outcome::Cancelled].map(|it| it.to_string());
+        let fates = [Outcome::Snoozed, Outcome::Dead, Outcome::Cancelled, Outcome::Expired];
+        let fates = fates.map(|it| it.to_string());
         assert_eq!(compared(&[ENDS], "fate"), fates.iter().map(|fate| &**fate).collect());
         let sets = [PageSet::Pending, PageSet::Claimed].map(PageSet::word);
         assert_eq!(compared(&[PAGE], "set"), sets.into());

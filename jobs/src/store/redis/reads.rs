@@ -203,23 +203,26 @@ impl Redis {
         let limit = request.limit.min(ITEMS);
         let kind = request.kind.as_deref().unwrap_or_default();
         let mut found = Vec::new();
-        for ending in Ending::ALL.into_iter().filter(|ending| request.set.has(*ending)) {
-            found.extend(self.ended_ids(ending, kind, request.after, limit)?);
+        for list in request.set.lists() {
+            found.extend(self.ended_ids(list, kind, request.after, limit)?);
         }
         found.sort_unstable_by(|a, b| b.cmp(a));
         found.truncate(limit);
         let mut page = self.page_at(&found, found.len() < limit)?;
         page.jobs.retain(|job| {
             let due = Millis::present(job.due);
-            job.ended.is_some() && (request.from..=request.to).contains(&due)
+            let is_in_set = Ending::ALL
+                .into_iter()
+                .any(|ending| ending.state() == job.state && request.set.has(ending));
+            is_in_set && (request.from..=request.to).contains(&due)
         });
         Ok(page)
     }
 
-    /// Returns the places of jobs that ended so, the latest first.
+    /// Returns the places of jobs in lists of this ending, the latest first.
     pub(super) fn ended_ids(
         &mut self,
-        ending: Ending,
+        list: Ending,
         kind: &str,
         after: Option<(Millis, JobId)>,
         limit: usize,
@@ -227,7 +230,7 @@ impl Redis {
         let place =
             |(at, id): (Millis, JobId)| [&at.get().to_be_bytes()[..], &id_bytes(id)[..]].concat();
         let mut args = vec![set_arg(protocol::PageSet::Ended), number_arg(limit)];
-        args.extend([number_arg(ending as usize), kind.into()]);
+        args.extend([number_arg(list as usize), kind.into()]);
         args.push(after.map(place).unwrap_or_default());
         let reply = self.run(Name::Page, &args)?;
         let mut found = Vec::new();

@@ -29,7 +29,7 @@ use crate::store::lanes::{Lanes, Opens};
 use crate::store::{ClaimRequest, Claimed, Fence, Unreadable};
 use crate::values::error::StoreError;
 use crate::values::id::JobId;
-use crate::values::job::Extra;
+use crate::values::job::{Extra, may_start};
 use crate::values::setting::Rank;
 use crate::values::time::Millis;
 
@@ -473,7 +473,8 @@ impl State {
             };
             *fences += 1;
             let extra = Extra::read(job.extra.as_deref())?;
-            let kind = picker.hold(at, &mut job, table, *fences);
+            let in_time = may_start(extra.as_deref(), picker.request.now);
+            let kind = picker.hold(at, &mut job, table, (*fences, in_time));
             journal.push(Change::Added(job.id));
             fresh.push(job.id);
             bytes += job.payload.len();
@@ -735,13 +736,19 @@ impl<'s> Picker<'_, 's> {
         }
     }
 
-    /// Holds the claim of a job. Returns its kind.
-    fn hold(&mut self, at: usize, job: &mut JobRow, table: Table, order: u64) -> Arc<str> {
+    /// Holds the claim of a job. Returns its kind. `starts`: the job is not too old.
+    fn hold(
+        &mut self,
+        at: usize,
+        job: &mut JobRow,
+        table: Table,
+        (order, starts): (u64, bool),
+    ) -> Arc<str> {
         let Cursor { kind, name, .. } = &self.cursors[at];
         let part = job.part.take().filter(|_| table == Table::Lane);
         let lanes = &mut self.lane_table.lanes;
         self.request.takes(name, part.is_some() || lanes.has_rate(name));
-        lanes.claimed((job.id, name, part.as_ref()));
+        lanes.claimed((job.id, name, part.as_ref()), starts);
         let place = Place { kind: *kind, due: job.due, id: job.id, table };
         self.held.insert(job.id, HeldClaim { part, order, ..HeldClaim::of(place, job) });
         Arc::clone(name)

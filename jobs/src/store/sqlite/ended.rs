@@ -84,7 +84,7 @@ impl State {
         }
     }
 
-    /// Ends the run of a claimed job that has completed, and notes that the job is kept.
+    /// Ends the claim of a job that has completed or expired, and notes that the job is kept.
     pub(super) fn keep_completed(
         &mut self,
         tables: Tables<'_>,
@@ -103,7 +103,8 @@ impl State {
         };
         let (result, keep) = (finish.result.clone(), finish.keep);
         let took = i64::try_from(finish.took).unwrap_or(i64::MAX);
-        let kept = Some(Box::new(ToKeep { took, result, listed, until, keep }));
+        let ending = finish.end.ending().unwrap_or(Ending::Completed);
+        let kept = Some(Box::new(ToKeep { ending, took, result, listed, until, keep }));
         let (place, failed) = (held.place, held.failed);
         self.completed.push(Completed { place, failed, remembered: false, kept });
         Ok(())
@@ -173,9 +174,9 @@ impl State {
         tables: Tables<'_>,
         row: &EndedRow,
     ) -> Result<(), StoreError> {
-        tables.drop_job((row.kind, row.ending, row.at), row.job.id)?;
+        tables.drop_job((row.kind, row.ending.list(), row.at), row.job.id)?;
         match row.ending {
-            Ending::Completed => drop(self.waited_for.remove(&row.kind)),
+            Ending::Completed | Ending::Expired => drop(self.waited_for.remove(&row.kind)),
             Ending::Dead => tables.drop_death(row)?,
             Ending::Cancelled => {}
         }

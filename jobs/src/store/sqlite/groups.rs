@@ -63,7 +63,7 @@ impl GroupRow {
         };
         let flags: i64 = row.get(3)?;
         let has_ended = row.get::<_, Option<i64>>(2)?.is_some();
-        let has_callback = row.get::<_, Option<Vec<u8>>>(9)?.is_some();
+        let has_callback = row.get::<_, Option<Vec<u8>>>(10)?.is_some();
         let tally = Tally {
             made: millis_of(row, 1)?,
             ended: has_ended.then(|| millis_of(row, 2)).transpose()?,
@@ -71,12 +71,13 @@ impl GroupRow {
             completed: count(5)?,
             dead: count(6)?,
             cancelled: count(7)?,
-            dead_left: count(8)?,
+            expired: count(8)?,
+            dead_left: count(9)?,
             is_sealed: flags & SEALED != 0,
             is_cancelled: flags & CANCELLED != 0,
             waits_for_the_dead: flags & WAITS_FOR_THE_DEAD != 0,
         };
-        let callback = has_callback.then(|| id_of(row, 9)).transpose()?;
+        let callback = has_callback.then(|| id_of(row, 10)).transpose()?;
         Ok(GroupRow { id: group_at(row, 0)?, tally, callback })
     }
 
@@ -101,7 +102,8 @@ impl Tables<'_> {
     }
 
     fn set_group(&self, group: &GroupRow) -> Result<(), StoreError> {
-        let Tally { ended, total, completed, dead, cancelled, dead_left, .. } = group.tally;
+        let Tally { ended, total, completed, dead, cancelled, expired, dead_left, .. } =
+            group.tally;
         let row = params![
             bytes(group.id),
             ended.map(Millis::get),
@@ -111,10 +113,11 @@ impl Tables<'_> {
             dead.cast_signed(),
             cancelled.cast_signed(),
             dead_left.cast_signed(),
+            expired.cast_signed(),
         ];
         self.execute(
             "UPDATE {p}grp SET ended = ?2, flags = ?3, total = ?4, completed = ?5, dead = ?6, \
-             cancelled = ?7, dead_left = ?8 WHERE id = ?1",
+             cancelled = ?7, dead_left = ?8, expired = ?9 WHERE id = ?1",
             row,
         )
         .map(drop)
@@ -164,7 +167,8 @@ impl State {
         let tally = Tally::new(now, new.waits_for_the_dead);
         let group = GroupRow { id: new.id, tally, callback };
         let row = params![bytes(new.id), now.get(), group.flags(), callback.map(id_bytes)];
-        tables.execute("INSERT INTO {p}grp VALUES (?1, ?2, NULL, ?3, 0, 0, 0, 0, 0, ?4)", row)?;
+        tables
+            .execute("INSERT INTO {p}grp VALUES (?1, ?2, NULL, ?3, 0, 0, 0, 0, 0, 0, ?4)", row)?;
         if let Some(job) = &new.callback {
             let row = params![bytes(new.id), id_bytes(job.id), parameter(job)?];
             tables.execute("INSERT INTO {p}callback VALUES (?1, ?2, ?3)", row)?;
@@ -381,7 +385,7 @@ pub(super) fn check_groups(tables: Tables<'_>) -> Result<(), Violation> {
     for group in tables.whole("SELECT {tally} FROM {p}grp", GroupRow::read)? {
         let (id, tally) = (group.id, group.tally);
         let open = members.iter().filter(|(of, _)| *of == id).count() as u64;
-        if tally.total != open + tally.completed + tally.dead + tally.cancelled {
+        if tally.total != open + tally.have_ended() {
             return wrong(format!("{id} has {open} open members, and counts {tally:?}"));
         }
         let its_dead = dead.remove(&id).unwrap_or_default();

@@ -290,7 +290,7 @@ impl Tables<'_> {
             }
         }
         for EndedSeen { kind, ending, at, job, .. } in rows {
-            let row = (*kind, *ending, *at, *job);
+            let row = (*kind, ending.list(), *at, *job);
             let (id, found) = (job.id, listed.remove(&job.id));
             if found != Some(row) {
                 return Err(Violation(format!("F14: the kept job {row:?} is listed as {found:?}")));

@@ -26,7 +26,7 @@ use super::schema::{
 };
 use super::sql::DEAD_BY_ERROR;
 use super::tables::Tables;
-use crate::store::{Ending, KindGauges, MOST_COUNTED, Page, PageKey, PageRequest};
+use crate::store::{Ending, JobSet, KindGauges, MOST_COUNTED, Page, PageKey, PageRequest};
 use crate::values::error::StoreError;
 use crate::values::id::JobId;
 use crate::values::info::{Counts, DeadByError, JobInfo, JobState, Number};
@@ -385,8 +385,8 @@ impl State {
         let wanted = |kind: &&KindRow| request.kind.as_ref().is_none_or(|name| *name == kind.name);
         let mut found = Vec::new();
         for kind in self.kinds.iter().filter(wanted) {
-            for ending in Ending::ALL.into_iter().filter(|ending| request.set.has(*ending)) {
-                self.latest_ended(tables, request, (kind, ending), &mut found)?;
+            for list in request.set.lists() {
+                self.latest_ended(tables, request, (kind, list), &mut found)?;
                 found.sort_unstable_by_key(|key| core::cmp::Reverse(*key));
                 found.truncate(request.limit);
             }
@@ -394,18 +394,21 @@ impl State {
         let is_full = found.len() >= request.limit;
         let next = found.last().copied().filter(|_| is_full);
         let found = found.into_iter().map(|key| (key, ()));
+        let JobSet::Ended(only) = request.set else { return Ok(Page::default()) };
+        let only = only.map(|ending| ending as i64);
         Page::read(found, next, |(_, id), ()| {
             // The row of a job that is left out is not read: it may have 64 MiB.
             let row = tables.one(
-                "SELECT {ended} FROM {p}ended WHERE id = ?1 AND due BETWEEN ?2 AND ?3",
-                params![id_bytes(id), request.from.get(), request.to.get()],
+                "SELECT {ended} FROM {p}ended WHERE id = ?1 AND due BETWEEN ?2 AND ?3 \
+                 AND ending = coalesce(?4, ending)",
+                params![id_bytes(id), request.from.get(), request.to.get(), only],
                 EndedRow::read,
             )?;
             row.map(|row| self.ended_info(row)).transpose()
         })
     }
 
-    /// Adds the latest jobs of a kind that ended so, as many as a page may have, and a few more. If a page is found
+    /// Adds the latest jobs of a kind in lists of this ending, as many as a page may have, and a few more. If a page is found
     /// already, it adds those that ended later than the last of it. No index has the jobs of all kinds or endings: it
     /// would cost more than the merge of their lists.
     fn latest_ended(
@@ -417,7 +420,7 @@ impl State {
     ) -> Result<(), StoreError> {
         let counts = self.counts_of(kind);
         let has_none = match ending {
-            Ending::Completed => counts.kept == 0,
+            Ending::Completed | Ending::Expired => counts.kept == 0,
             Ending::Dead => counts.dead == 0,
             Ending::Cancelled => false,
         };

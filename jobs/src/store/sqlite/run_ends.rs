@@ -8,7 +8,8 @@
 //! - A transaction of the caller may have ended the run before ([`EndedIn`](super::callers_transaction::EndedIn)). Then
 //!   all of this is in the file, so only the claim ends here.
 //! - Jobs that are claimed when a process starts to run the jobs of the file were interrupted.
-//! - A run that completes notes its job here, and so does a cancelled run whose job is not kept. The noted jobs are
+//! - A run that completes notes its job here, and so do a cancelled run whose job is not kept, and a job that has
+//!   expired. The noted jobs are
 //!   deleted or moved to `ended` together, before another operation of the transaction could find them.
 //! - An insert could find such a job by its key or by its id. The key is deleted at once. Before an insert with an id
 //!   that the caller chose, the noted jobs are kept or deleted.
@@ -60,18 +61,18 @@ impl State {
         self.noted.note_run(&place.kind, Figure::of(end.outcome()), finish.run);
         // A completed job may stay in the row of its claim. Any other may become pending again, and a row that
         // still names it would count as an interruption of it.
-        let is_over = matches!(end, End::Completed | End::Cancelled);
+        let is_over = matches!(end, End::Completed | End::Cancelled | End::Expired);
         self.end_claim(id, is_over);
         self.progress.take(tables, id)?;
         match end {
-            End::Completed if finish.wanted || finish.keep.is_some() => {
+            End::Completed | End::Expired if finish.wanted || finish.keep.is_some() => {
                 self.keep_completed(tables, &held, finish, now)?;
             }
             End::Cancelled if finish.wanted => {
                 self.end_cancelled(tables, place, finish.took, now)?;
             }
             // Nothing is kept of it, so its row is not read.
-            End::Completed | End::Cancelled => {
+            End::Completed | End::Cancelled | End::Expired => {
                 tables.drop_key(id, held.key.as_deref())?;
                 let failed = held.failed;
                 self.completed.push(Completed { place, failed, remembered, kept: None });
@@ -202,9 +203,10 @@ pub(super) struct Completed {
     pub(super) kept: Option<Box<ToKeep>>,
 }
 
-/// A completed job that is kept, and the values that its row in `ended` gets.
+/// A completed or expired job that is kept, and the values that its row in `ended` gets.
 #[derive(Debug)]
 pub(super) struct ToKeep {
+    pub(super) ending: Ending,
     /// How long its run took, in milliseconds.
     pub(super) took: i64,
     pub(super) result: Option<Vec<u8>>,
@@ -310,14 +312,14 @@ impl Tables<'_> {
         now: Millis,
     ) -> Result<usize, StoreError> {
         let (kind, first, first_id, last, last_id) = range(jobs);
-        let ToKeep { took, result, listed, .. } = to_keep;
-        let (at, callers_id) = (now.get(), listed.callers_id);
-        let copy = "INSERT OR FAIL INTO {p}ended SELECT 1, ?6, ?7, ?9, kind, due, id, failures, \
+        let ToKeep { ending, took, result, listed, .. } = to_keep;
+        let (ending, at, callers_id) = (*ending as i64, now.get(), listed.callers_id);
+        let copy = "INSERT OR FAIL INTO {p}ended SELECT ?10, ?6, ?7, ?9, kind, due, id, failures, \
              interruptions, attempts, ?8, part, key, errors, extra, payload FROM {by_due} \
              WHERE {between}";
         self.execute(
             (jobs[0].place.table, copy),
-            params![kind, first, first_id, last, last_id, at, took, callers_id, result],
+            params![kind, first, first_id, last, last_id, at, took, callers_id, result, ending],
         )
     }
 
@@ -344,7 +346,8 @@ impl Tables<'_> {
 /// Says whether two jobs are kept, and their rows in `ended` get the same values.
 fn are_kept_alike(a: &Completed, b: &Completed) -> bool {
     let (Some(a), Some(b)) = (&a.kept, &b.kept) else { return false };
-    (a.took, a.listed.callers_id, &a.result) == (b.took, b.listed.callers_id, &b.result)
+    let columns = |of: &'_ ToKeep| (of.ending, of.took, of.listed.callers_id);
+    columns(a) == columns(b) && a.result == b.result
 }
 
 /// Says whether a row is that of the job at a place. A row that cannot be read is that of another job.

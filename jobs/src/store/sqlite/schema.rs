@@ -123,7 +123,7 @@ CREATE TABLE {p}tokens (scope TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROW
 CREATE TABLE {p}grp (
     id BLOB PRIMARY KEY, made INTEGER NOT NULL, ended INTEGER, flags INTEGER NOT NULL,
     total INTEGER NOT NULL, completed INTEGER NOT NULL, dead INTEGER NOT NULL, cancelled INTEGER NOT NULL,
-    dead_left INTEGER NOT NULL, callback BLOB
+    expired INTEGER NOT NULL, dead_left INTEGER NOT NULL, callback BLOB
 ) WITHOUT ROWID;
 CREATE INDEX {p}grp_made ON {p}grp (made, id);
 CREATE TABLE {p}member (grp BLOB NOT NULL, id BLOB NOT NULL, PRIMARY KEY (grp, id)) WITHOUT ROWID;
@@ -154,7 +154,7 @@ pub(crate) struct KindCounts {
     /// Those of them that have failed.
     pub(crate) retrying: i64,
     pub(crate) dead: i64,
-    /// Completed jobs that are kept, and their bytes.
+    /// Completed and expired jobs that are kept, and their bytes.
     pub(crate) kept: i64,
     pub(crate) kept_bytes: i64,
 }
@@ -170,7 +170,7 @@ impl KindCounts {
         match ending {
             Ending::Dead => KindCounts { dead: 1, ..KindCounts::default() },
             Ending::Cancelled => KindCounts::default(),
-            Ending::Completed => {
+            Ending::Completed | Ending::Expired => {
                 KindCounts { kept: 1, kept_bytes: bytes.into(), ..KindCounts::default() }
             }
         }

@@ -32,7 +32,10 @@ const PARTS: [(&str, &str); 6] = [
     ),
     ("ended", "{row}, kind, ending, at, took, result"),
     ("list", "kind, ending, at, n, jobs"),
-    ("tally", "id, made, ended, flags, total, completed, dead, cancelled, dead_left, callback"),
+    (
+        "tally",
+        "id, made, ended, flags, total, completed, dead, cancelled, expired, dead_left, callback",
+    ),
     // The jobs of a kind from one place in the table of jobs to another.
     ("between", "kind = ?1 AND (due, id) >= (?2, ?3) AND (due, id) <= (?4, ?5)"),
 ];

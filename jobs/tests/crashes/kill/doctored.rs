@@ -184,6 +184,15 @@ R1: a job that its handler cannot decode is gone
 R18: a job that its handler cannot decode runs
     senseless 1; run 1; closed
 
+none: a job runs before its expiry, and another one never
+    expiring 1 =90; expiring 2 =90; run 1; wait 400; closed
+R19: a job runs after its expiry
+    expiring 1 =90; wait 400; begin 1; end 1; closed
+R19: the retry of a job runs after its expiry
+    expiring 1 =90; start 1; wait 400; end 1 failed; run 1 #2 @retry; closed
+R1: a job never runs, and has not expired
+    expiring 1 =90000; wait 400; closed
+
 none: on a server, a kill is a cause of a second run
     up; insert 1; start 1; gone; born; run 1 #2; closed
 R5: on a server, a new process is no cause of a second run
@@ -284,7 +293,7 @@ fn each_doctored_log_breaks_its_rule_alone() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    let unproved = (1..=18).filter(|n| *n != 14).map(|n| format!("R{n}"));
+    let unproved = (1..=19).filter(|n| *n != 14).map(|n| format!("R{n}"));
     let unproved: Vec<_> = unproved.filter(|rule| !rules.contains(&**rule)).collect();
     assert!(unproved.is_empty(), "no log breaks {unproved:?}");
 }

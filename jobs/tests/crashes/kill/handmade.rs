@@ -5,7 +5,7 @@
 //!
 //! | step | what it adds |
 //! | --- | --- |
-//! | `insert 1`, `senseless 1`, `keyed 1`, `batch 1 +3` | a call: the job 1, or three jobs from 1 on |
+//! | `insert 1`, `senseless 1`, `keyed 1`, `batch 1 +3`, `expiring 1 =90` | a call: the job 1, or three jobs from 1 on |
 //! | `cancel 1`, `get 1`, `reschedule 1 @90`, `cancel-key`, `flush` | a call on a job, or on the only key |
 //! | `schedule`, `unschedule`, `flush to 3900` | a call about the only schedule; a flush each 100 ms |
 //! | `start 1 #2 x1`, `begin 1`, `end 1 #2 failed`, `run 1`, `told 1` | a run: it starts when the job is due, or now; it ends; both; it is told to stop |
@@ -68,7 +68,8 @@ impl<'a> Step<'a> {
         let name = words.next().expect("a step has a name");
         let words: Vec<&str> = words.collect();
         for word in &words {
-            let mut numbers = word.trim_start_matches(['#', 'x', '@', '+', 'i', 'f']).split('/');
+            let mut numbers =
+                word.trim_start_matches(['#', 'x', '@', '+', '=', 'i', 'f']).split('/');
             let is_number = numbers.all(|number| number.parse::<u64>().is_ok());
             assert!(is_number || WORDS.contains(word), "no step has the word {word:?}: {text}");
         }
@@ -221,6 +222,10 @@ impl Log {
         let (verb, usual) = match step.name {
             "insert" => (Verb::Insert { tag, due }, ids),
             "senseless" => (Verb::Senseless { tag, due }, ids),
+            "expiring" => {
+                let expires = BEGINNING + step.number('=').expect("an expiry");
+                (Verb::Expiring { tag, due, expires }, ids)
+            }
             "batch" => (Verb::Batch { first: tag, count, due }, ids),
             "keyed" => (Verb::Keyed { key, tag, due, mode: Mode::Replace }, ids),
             "cancel" => (Verb::Cancel { tag }, Answer::Cancelled),

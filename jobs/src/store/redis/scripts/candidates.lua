@@ -215,6 +215,8 @@ do
   take = function(list, most)
     local kind, interruptions, fresh, claimed, many = list.kind, list.interruptions, list.fresh, list.claimed, #list.claimed
     local scope = plain_scope and plain_scope(kind)
+    -- How many of the taken jobs are too old to start.
+    list.too_old = 0
     for cursor = list.cursor, list.cursor + most - 1 do
       if bytes >= most_bytes then
         break
@@ -245,6 +247,7 @@ do
         reply[triple + 1], reply[triple + 2], reply[triple + 3] = id, time, record
         ends[pair + 1], ends[pair + 2], tokens[pair + 1], tokens[pair + 2] = lease_end, id, id, fence
         if scope then
+          list.too_old = list.too_old + (not is_fresh and values.is_too_old(record, kind, key_bytes) and 1 or 0)
           scopes[pair + 1], scopes[pair + 2] = '0', scope .. id
         end
         taken, many = taken + 1, many + 1

@@ -31,7 +31,8 @@ local function keep(id, job, ending, due_time, took, result, till)
   job.flags = job.flags + ENDED
   job.ending, job.due, job.ended_at, job.took, job.result = ending, due_time, now, took, result
   redis.call('HSET', jobs, id, write(job))
-  local list = kept_lists.new(ending, job.kind, now, { id }, kept_lists.bytes_of(job))
+  local letter = ending == AS_EXPIRED and is_wanted(job) and kept_lists.WAITED_FOR or kept_lists.letter(ending)
+  local list = kept_lists.new(letter, job.kind, now, { id }, kept_lists.bytes_of(job))
   redis.call('ZADD', ended, math.min(till, LATEST), list)
   redis.call('ZADD', over, 0, list)
   if ending == AS_DEAD then

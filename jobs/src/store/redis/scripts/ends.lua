@@ -39,12 +39,15 @@ local function take_cancel_request(id)
 end
 
 -- Counts ends of runs. `buckets`: the two bytes of the buckets of each of them, or less if the history does not count
--- them.
+-- them. A job that has expired had no run, and is in no bucket.
 local function note_runs(kind, figure, buckets, number)
   local late, took = string.byte(buckets, 1, 2)
   if took then
     local of = figures_of(kind)
     note_figure(of, figure, number)
+    if figure == EXPIRED then
+      return
+    end
     note_figure(of, LATE + math.min(late, TOOK - LATE - 1), number)
     note_figure(of, TOOK + math.min(took, FIGURES - TOOK - 1), number)
   end

@@ -1,8 +1,9 @@
 -- Groups: how members join and leave them, and how a group ends.
 --
 -- `groups` has two fields for each group. Its id leads to the row: the marks below; when it was made and when it has
--- ended, or zero; its members that it has had, that completed, are dead, were cancelled; the dead jobs that name it, of
--- which it has lost those that were retried or deleted after its end; the id of its callback, if it has one. Its id and 'c' lead to the callback: its due time, the length of its kind, the kind, the record.
+-- ended, or zero; its members that it has had, that completed, are dead, were cancelled, have expired; the dead jobs that
+-- name it, of which it has lost those that were retried or deleted after its end; the id of its callback, if it has one.
+-- Its id and 'c' lead to the callback: its due time, the length of its kind, the kind, the record.
 -- `members` has one member for each open member of a group: 'o', the group, the job. So a member that leaves twice is
 -- counted once, and whether one is left is read, and not counted. It also has each group by the time of its insert ('g',
 -- the time, the group), and by that of its end ('e', the time, the group) once no dead job names it. So a group is
@@ -18,7 +19,7 @@ local grouped = {}
 
 do
   local SEALED, CANCELLED_MARK, WAITS, HAS_CALLBACK = 1, 2, 4, 8
-  local ROW, ROW_BYTES = '>BI8I8I4I4I4I4I4', 37
+  local ROW, ROW_BYTES = '>BI8I8I4I4I4I4I4I4', 41
   -- The groups that the operation has read, by their ids. False: the server has no group with this id.
   local touched = {}
 
@@ -30,7 +31,7 @@ do
       if row and (#row == ROW_BYTES or #row == ROW_BYTES + 16) then
         group = { callback = string.sub(row, ROW_BYTES + 1) }
         group.marks, group.made, group.ended, group.total, group.completed, group.dead, group.cancelled,
-          group.dead_left = struct.unpack(ROW, row)
+          group.expired, group.dead_left = struct.unpack(ROW, row)
       end
       if row and (not group or has(group.marks, HAS_CALLBACK) ~= (#row > ROW_BYTES)) then
         group = false
@@ -50,7 +51,7 @@ do
     end
   end
 
-  -- Counts a member that has ended. `job`: its record, or nil. `how`: 'completed', 'dead' or 'cancelled'.
+  -- Counts a member that has ended. `job`: its record, or nil. `how`: 'completed', 'dead', 'cancelled' or 'expired'.
   function grouped.leave(id, job, how)
     local of = group_of_job(job)
     local group = of and touch(of)
@@ -107,7 +108,7 @@ do
   function grouped.make(id, waits, callback_id, callback)
     touched[id] = {
       callback = callback_id, made = now, ended = 0,
-      total = 0, completed = 0, dead = 0, cancelled = 0, dead_left = 0,
+      total = 0, completed = 0, dead = 0, cancelled = 0, expired = 0, dead_left = 0,
       marks = (waits and WAITS or 0) + (callback_id ~= '' and HAS_CALLBACK or 0),
     }
     redis.call('ZADD', members, '0', 'g' .. struct.pack('>I8', now) .. id)
@@ -193,7 +194,7 @@ do
           redis.call('ZADD', members, '0', 'e' .. struct.pack('>I8', group.ended) .. id)
         end
         local row = struct.pack(ROW, group.marks, group.made, group.ended, group.total, group.completed, group.dead,
-          group.cancelled, group.dead_left)
+          group.cancelled, group.expired, group.dead_left)
         redis.call('HSET', groups, id, row .. group.callback)
       end
       id, group = next(touched)

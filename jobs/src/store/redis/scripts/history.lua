@@ -3,11 +3,11 @@
 --
 -- A script notes each event, and calls `write_history` at its end. That makes the functions that few calls need.
 --
--- Gives: INSERTED_JOB, COMPLETED, RETRIED, SNOOZED, DEAD, CANCELLED_JOB, INTERRUPTED, LATE, TOOK, FIGURES, note_figure,
---   figures_of, note, write_history.
+-- Gives: INSERTED_JOB, COMPLETED, RETRIED, SNOOZED, DEAD, CANCELLED_JOB, INTERRUPTED, EXPIRED, LATE, TOOK, FIGURES,
+--   note_figure, figures_of, note, write_history.
 
-local INSERTED_JOB, COMPLETED, RETRIED, SNOOZED, DEAD, CANCELLED_JOB, INTERRUPTED = 0, 1, 2, 3, 4, 5, 6
-local LATE, TOOK, FIGURES = 7, 22, 37
+local INSERTED_JOB, COMPLETED, RETRIED, SNOOZED, DEAD, CANCELLED_JOB, INTERRUPTED, EXPIRED = 0, 1, 2, 3, 4, 5, 6, 7
+local LATE, TOOK, FIGURES = 8, 23, 38
 local MOST_KINDS, OTHER, MINUTES_KEPT, HOURS_KEPT = 200, 'other', 48, 90
 
 -- For each kind: its figures by their number.

@@ -1,8 +1,8 @@
 -- Lists of jobs that have ended: dead ones, and others that are kept.
 --
--- Every such job is in one list, and a list is one text: a letter that says how its jobs ended; the length and the name of
--- their kind; the time of the end, in eight bytes; their ids; how many bytes they count against the bound of the kind, in
--- four. `over` has each list, in the order of the text. `ended` has it by the date after which its jobs go. `ended` also
+-- Every such job is in one list, and a list is one text: a letter that says how its jobs ended (1 if they completed or
+-- expired, because both share the bounds of their kind); the length and the name of their kind; the time of the end, in
+-- eight bytes; their ids; how many bytes they count against the bound of the kind, in four. `over` has each list, in the order of the text. `ended` has it by the date after which its jobs go. `ended` also
 -- has ids of 16 bytes, which are remembered or reserved.
 --
 -- A busy kind keeps many jobs that complete in one call, so such jobs share lists: `MOST` at most have one. Every other
@@ -66,16 +66,22 @@ function kept_lists.bytes_of(job)
   return #job.payload - (has(job.flags, EXTRA) and 2 or 0) + #job.result + #job.errors
 end
 
+-- The letter of the lists of jobs that ended so.
+function kept_lists.letter(ending)
+  return ending == AS_EXPIRED and AS_COMPLETED or ending
+end
+
 -- The list of a job that has ended. Nil if it is in none.
 function kept_lists.of(id, job)
-  local is_completed = job.ending == AS_COMPLETED
-  for _, how in ipairs({ job.ending, is_completed and kept_lists.WAITED_FOR or nil }) do
+  local letter = kept_lists.letter(job.ending)
+  local is_completed = letter == AS_COMPLETED
+  for _, how in ipairs({ letter, is_completed and kept_lists.WAITED_FOR or nil }) do
     local alone = kept_lists.new(how, job.kind, job.ended_at, { id }, kept_lists.bytes_of(job))
     if redis.call('ZSCORE', over, alone) then
       return alone
     end
   end
-  local head = kept_lists.head(job.ending, job.kind) .. struct.pack('>I8', job.ended_at)
+  local head = kept_lists.head(letter, job.kind) .. struct.pack('>I8', job.ended_at)
   local of_this_time = is_completed and redis.call('ZRANGEBYLEX', over, '[' .. head, '[' .. head .. string.rep('\255', 17)) or {}
   for _, list in ipairs(of_this_time) do
     for _, its in ipairs(string.find(list, id, 1, true) and kept_lists.ids(list) or {}) do

@@ -364,11 +364,11 @@ local function allowed(kind, most)
   return most
 end
 
--- Counts claims of this scope, and takes their tokens of the flow and of the queue.
-local function count_claims(kind, scope, many)
+-- Counts claims of this scope, and takes the tokens of the flow and of the queue for those of jobs that start.
+local function count_claims(kind, scope, many, that_start)
   claims = claims + many
   for of, rate in pairs(rates_of[kind]) do
-    for _ = 1, many do
+    for _ = 1, that_start do
       take_token(of, rate)
     end
   end

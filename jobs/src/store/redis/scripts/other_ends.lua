@@ -128,6 +128,26 @@ do
     kept_lists.count(kind, jobs_more + many - many_before, bytes_more + kept_bytes - bytes_before)
   end
 
+  -- Keeps a job that was too old to start, as far as its kind keeps completed jobs. `bounds`: as below.
+  function kept_lists.keep_expired(id, job, claim, bounds, took)
+    local age, last, bytes = string.match(bounds, '(%d+) (%d+) (%d+)')
+    local is_waited_for = is_wanted(job)
+    if not age and not is_waited_for then
+      redis.call('HDEL', jobs, id)
+      return
+    end
+    if claim.key == '' then
+      job.key = ''
+    end
+    local for_waiter = is_waited_for and WANTED_KEPT_MS or 0
+    keep(id, job, AS_EXPIRED, claim.due, took, '', now + math.max(tonumber(age) or 0, for_waiter))
+    if age then
+      local counted = is_waited_for and 0 or 1
+      local come = { number = 1, counted = counted, bytes = counted * kept_lists.bytes_of(job) }
+      trim(job.kind, tonumber(last), tonumber(bytes), come)
+    end
+  end
+
   -- The record of a job that has completed. `job`: its record before that, if it was read. Otherwise the job has neither
   -- extra nor key nor errors, so its record is cut and not read. Returns how many bytes the job counts, too.
   local function kept_record(record, job, due_time, took, result)
@@ -253,8 +273,9 @@ do
   end
 end
 
--- Ends a run that failed, was snoozed or was cancelled. `fate`: see `Fate` in `protocol.rs`. `errors`: those of earlier
--- attempts, and this one. `took`: how long the run took.
+-- Ends a run that failed, was snoozed or was cancelled, or the claim of a job that was too old to start. `fate`: see
+-- `Fate` in `protocol.rs`. `errors`: those of earlier attempts, and this one; or how much is kept of a job that was too
+-- old. `took`: how long the run took.
 operations.finish = function()
   local id, token, fate, time, errors, took = args(6)
   took = tonumber(took)
@@ -269,10 +290,17 @@ operations.finish = function()
     return DONE
   end
   local job = read(record)
-  note_run(claim.kind, fate == 'snoozed' and SNOOZED or fate == 'dead' and DEAD or RETRIED, token)
+  local figures = { snoozed = SNOOZED, dead = DEAD, expired = EXPIRED }
+  note_run(claim.kind, figures[fate] or RETRIED, token)
   if not job then
     values.set_aside('HDEL', jobs, id, record)
     forget(id, claim)
+    return DONE
+  end
+  if fate == 'expired' then
+    forget(id, claim)
+    kept_lists.keep_expired(id, job, claim, errors, took)
+    grouped.leave(id, job, 'expired')
     return DONE
   end
   local failed_before = job.failures > 0

@@ -1,10 +1,10 @@
 -- The record of a job. `records.rs` has the format of a record.
 --
--- Gives: AS_COMPLETED, AS_DEAD, AS_CANCELLED, END, END_BYTES, WANTED_KEPT_MS, read, holds_key, is_wanted, write,
---   group_of_job.
+-- Gives: AS_COMPLETED, AS_DEAD, AS_CANCELLED, AS_EXPIRED, END, END_BYTES, WANTED_KEPT_MS, read, holds_key, is_wanted,
+--   write, group_of_job.
 
 -- How a job has ended: `Ending` in `store/ended.rs`.
-local AS_COMPLETED, AS_DEAD, AS_CANCELLED = 1, 2, 3
+local AS_COMPLETED, AS_DEAD, AS_CANCELLED, AS_EXPIRED = 1, 2, 3, 4
 -- In the record of a job that has ended: how; its due time; when it ended; how long its run took; the length of its
 -- result. The result follows.
 local END, END_BYTES = '>BI8I8I8I4', 29
@@ -27,7 +27,7 @@ local function read(record)
   if has(flags, ENDED) then
     local ending = string.byte(record, needed - END_BYTES + 1)
     needed = needed + struct.unpack('>I4', string.sub(record, needed - 3, needed))
-    if #record < needed or ending < AS_COMPLETED or ending > AS_CANCELLED then
+    if #record < needed or ending < AS_COMPLETED or ending > AS_EXPIRED then
       return nil
     end
   end

@@ -244,8 +244,12 @@ do
     scopes[pair + 1], scopes[pair + 2] = '0', scope .. id
     taken, bytes = taken + 1, bytes + #offer.record
     ids[taken] = id
-    count_claims(kind, scope, 1)
-    take_token(offer.limits.scope, offer.limits.rate)
+    -- A job that is too old takes no token: its handler is never called.
+    local starts = not values.is_too_old(offer.record, kind, offer.key_bytes)
+    count_claims(kind, scope, 1, starts and 1 or 0)
+    if starts then
+      take_token(offer.limits.scope, offer.limits.rate)
+    end
     add(claimed_in_lanes, kind, offer.id)
     left_wait[#left_wait + 1], last_of[lane] = offer.place, offer.place
     local next_time, mark = offer.next_time, nil
@@ -295,7 +299,7 @@ do
       else
         local by = take_from(list, #lists == 1 and not offer, allowed_now)
         if by > 0 then
-          count_claims(kind, plain_scope(kind), by)
+          count_claims(kind, plain_scope(kind), by, by - list.too_old)
           in_lanes = in_lanes - (is_blocking[kind] and next(rates_of[kind]) and by or 0)
         end
       end

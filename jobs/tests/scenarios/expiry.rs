@@ -1,0 +1,287 @@
+//! Jobs that expire: no run of one starts after its time, and its end is told, counted and kept.
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
+
+use serde::{Deserialize, Serialize};
+use tickwheel_jobs::{
+    Builder, CallError, Driver, Event, Fail, InsertErrorKind, InvalidInput, Job, JobId, JobState,
+    Jobs, Keep, Limit, NewJob, Outcome, Retry, Run, Schedule, Step,
+};
+
+use super::{DAY, HOUR, MINUTE, Mail, SECOND, limits, mailing, run_all};
+use crate::support::on_stores;
+
+/// A push, which nobody wants an hour after its time.
+#[derive(Serialize, Deserialize, Clone)]
+struct Push(u64);
+
+impl Job for Push {
+    const KIND: &'static str = "push";
+    const EXPIRES: Option<Duration> = Some(HOUR);
+}
+
+/// The jobs that an event named as expired.
+type Told = Arc<Mutex<Vec<JobId>>>;
+
+/// Jobs on a manual clock. A push with a number above 1,000 fails, and is retried after two hours.
+fn pushing(builder: Builder) -> (Jobs, Driver, Told) {
+    let told = Told::default();
+    let noted = Arc::clone(&told);
+    let builder = builder.on_event(move |event| match event {
+        Event::Expired { id, kind } if kind == "push" => noted.lock().unwrap().push(id),
+        Event::Failed { .. } | Event::Died { .. } => {}
+        other => panic!("{other:?}"),
+    });
+    let push = |push: Push, _: &Run| match push.0 {
+        0..=1000 => Ok(()),
+        _ => Err(Fail::retry("as planned")),
+    };
+    let retry = Retry::fixed(2 * HOUR).max_retries(1);
+    let builder = builder.handle_with(retry, push).handle(|_: Mail, _| Ok(()));
+    let (jobs, driver) = builder.manual().unwrap();
+    (jobs, driver, told)
+}
+
+/// Pauses the pushes for a time.
+fn pause_for(jobs: &Jobs, driver: &Driver, time: Duration) {
+    jobs.kind::<Push>().pause().unwrap();
+    driver.advance(time);
+    jobs.kind::<Push>().resume().unwrap();
+    driver.advance(SECOND);
+}
+
+fn state(jobs: &Jobs, id: JobId) -> Option<JobState> {
+    jobs.get(id).unwrap().map(|job| job.state)
+}
+
+/// P107: A job that is too old when it comes to its turn never starts. It ends as expired: told, counted, kept as its
+/// kind keeps completed jobs, out of its group, and with its key free. One that comes to its turn in time runs.
+#[test]
+fn job_that_is_too_old_never_starts() {
+    on_stores(|store| {
+        let (jobs, driver, told) = pushing(store.open());
+        jobs.kind::<Push>().keep_completed(Keep::last(9)).unwrap();
+        let old = NewJob::new(Push(1)).expires(10 * MINUTE).key("user");
+        let group = jobs.group().add_job(old).then(Mail(9)).insert().unwrap();
+        let in_time = jobs.insert(Duration::ZERO, Push(2)).unwrap();
+        let old = jobs.keyed("user").get().unwrap().unwrap();
+        let expires = old.expires.unwrap().duration_since(driver.wall_now()).unwrap();
+        assert!(expires <= 10 * MINUTE && expires > 10 * MINUTE - SECOND, "{expires:?}");
+        pause_for(&jobs, &driver, 11 * MINUTE);
+        assert_eq!((state(&jobs, old.id), state(&jobs, in_time)), {
+            (Some(JobState::Expired), Some(JobState::Completed))
+        });
+        assert_eq!(*told.lock().unwrap(), [old.id]);
+        // The other push, and the callback.
+        assert_eq!((jobs.stats().started, jobs.stats().expired), (2, 1));
+        let ended = jobs.ended().state(JobState::Expired).next_page().unwrap();
+        assert_eq!((ended.len(), ended[0].id, ended[0].attempt), (1, old.id, 0));
+        assert_eq!(jobs.ended().state(JobState::Completed).count(), 1);
+        assert_eq!(jobs.wait(old.id, Duration::ZERO), Err(CallError::Expired(old.id)));
+        let info = jobs.group_by_id(group).info().unwrap().unwrap();
+        assert_eq!((info.total, info.expired, info.cancelled, info.open), (1, 1, 0, 0));
+        assert!(info.ended.is_some(), "{info:?}");
+        let ever = SystemTime::UNIX_EPOCH..driver.wall_now() + DAY;
+        let history = jobs.kind::<Push>().history(Step::Hour, ever).unwrap();
+        let sums = |of: fn(&tickwheel_jobs::HistoryEntry) -> u64| history.iter().map(of).sum();
+        assert_eq!((sums(|of| of.expired), sums(|of| of.completed), sums(|of| of.runs())), {
+            (1, 1, 1)
+        });
+        let pushes = jobs.stats().kinds.into_iter().find(|of| of.kind == "push").unwrap();
+        assert_eq!(pushes.ended(Outcome::Expired).count(), 1);
+        let metrics = jobs.process_metrics().to_string();
+        let ended = "ended_total{kind=\"push\",outcome=\"expired\",queue=\"default\"} 1\n";
+        assert!(metrics.contains(ended), "{metrics}");
+        let running = "jobs_running{kind=\"push\",queue=\"default\"} 0\n";
+        assert!(metrics.contains(running), "{metrics}");
+        let next = NewJob::new(Push(3)).at(HOUR).key("user").if_absent();
+        assert!(jobs.insert_job(next).unwrap().is_new, "the key is free");
+        assert!(jobs.delete(old.id).unwrap());
+        jobs.check().unwrap();
+    });
+}
+
+/// P107: Completed and expired jobs share the bound of their kind. A kind that keeps none leaves nothing of either, but
+/// a caller of `call` learns of the end.
+#[test]
+fn expired_jobs_are_kept_as_completed_ones_are() {
+    on_stores(|store| {
+        let (jobs, driver, _) = pushing(store.open());
+        let call = jobs.call::<_, ()>(Push(1), Duration::ZERO).unwrap_err();
+        let CallError::TimedOut(called) = call else { panic!("{call:?}") };
+        let other = jobs.insert(Duration::ZERO, Push(2)).unwrap();
+        pause_for(&jobs, &driver, 2 * HOUR);
+        assert_eq!(jobs.wait(called, Duration::ZERO), Err(CallError::Expired(called)));
+        assert_eq!(jobs.wait(other, Duration::ZERO), Err(CallError::Gone(other)));
+        driver.advance(2 * MINUTE);
+        jobs.kind::<Push>().keep_completed(Keep::last(3)).unwrap();
+        for n in 0..4 {
+            jobs.insert(Duration::ZERO, Push(n)).unwrap();
+            driver.advance(SECOND);
+            jobs.insert(Duration::ZERO, Push(10 + n)).unwrap();
+            pause_for(&jobs, &driver, 2 * HOUR);
+        }
+        run_all(&driver);
+        let kept = |state| -> Vec<u64> {
+            let jobs = jobs.ended().kind::<Push>().state(state);
+            jobs.map(|job| job.job::<Push>().unwrap().0).collect()
+        };
+        assert_eq!((kept(JobState::Expired), kept(JobState::Completed)), (vec![13, 12], vec![3]));
+        jobs.check().unwrap();
+    });
+}
+
+/// P107: Nothing moves an expiry: neither a retry, nor a reschedule, nor the retry of a dead job by hand. A copy has
+/// none.
+#[test]
+fn no_verb_moves_an_expiry() {
+    on_stores(|store| {
+        let (jobs, driver, told) = pushing(store.open());
+        jobs.kind::<Push>().keep_completed(Keep::last(9)).unwrap();
+        // Its retry comes after two hours.
+        let retried = jobs.insert(Duration::ZERO, Push(1001)).unwrap();
+        let moved = jobs.insert(MINUTE, Push(2)).unwrap();
+        let dead = NewJob::new(Push(1002)).retry(Retry::never());
+        let dead = jobs.insert_job(dead).unwrap().id;
+        driver.advance(SECOND);
+        assert!(jobs.reschedule(moved, 3 * HOUR).unwrap());
+        assert_eq!(state(&jobs, dead), Some(JobState::Dead));
+        driver.advance(4 * HOUR);
+        assert_eq!(*told.lock().unwrap(), [retried, moved]);
+        assert_eq!(jobs.get(retried).unwrap().unwrap().failures, 1);
+        assert!(jobs.retry(dead).unwrap());
+        driver.advance(SECOND);
+        assert_eq!((state(&jobs, dead), jobs.stats().started), (Some(JobState::Expired), 2));
+        let old = jobs.get(moved).unwrap().unwrap();
+        let copy = jobs.insert_copy(&old, 4 * HOUR).unwrap();
+        assert_eq!(jobs.get(copy).unwrap().unwrap().expires, None);
+        driver.advance(5 * HOUR);
+        assert_eq!(jobs.stats().started, 3);
+        jobs.check().unwrap();
+    });
+}
+
+/// P107: An insert is refused whose job would expire before it is due, by the latest time of its jitter.
+#[test]
+fn insert_that_would_expire_before_it_is_due_is_refused() {
+    on_stores(|store| {
+        let (jobs, _driver, _) = pushing(store.open());
+        let due = tickwheel_jobs::tickwheel::When::after(HOUR);
+        for when in [due, due.jitter(HOUR)] {
+            let new = || NewJob::new(Push(1)).at(when);
+            let latest = HOUR + when.leeway();
+            let refused = jobs.insert_job(new().expires(latest - SECOND)).unwrap_err();
+            let is_early = |kind: &InsertErrorKind| {
+                let InsertErrorKind::Invalid(error) = kind else { return false };
+                matches!(error, InvalidInput::ExpiresBeforeDue { expires, due } if expires < due)
+            };
+            assert!(is_early(refused.kind()), "{refused:?}");
+            assert!(jobs.insert_job(new().expires(latest + SECOND)).unwrap().is_new);
+        }
+        assert_eq!(jobs.count().unwrap().pending, 2);
+    });
+}
+
+/// P107: The expiry of a kind counts from the due time, for occurrences of schedules too, and not for a callback. That of
+/// a job overrides it.
+#[test]
+fn expiry_of_a_kind_counts_from_the_due_time() {
+    on_stores(|store| {
+        let (jobs, driver, told) = pushing(store.open());
+        let expires = |id| jobs.get(id).unwrap().unwrap().expires;
+        let later = jobs.insert(3 * HOUR, Push(1)).unwrap();
+        let due = jobs.get(later).unwrap().unwrap().due;
+        assert_eq!(expires(later), Some(due + HOUR));
+        let own = NewJob::new(Push(2)).at(3 * HOUR).expires(due + 5 * MINUTE);
+        assert_eq!(expires(jobs.insert_job(own).unwrap().id), Some(due + 5 * MINUTE));
+        assert!(jobs.cancel(later).unwrap().is_cancelled());
+        let slow = jobs.group().add(2 * HOUR, Mail(1)).then(Push(3)).insert().unwrap();
+        driver.advance(2 * HOUR + SECOND);
+        let info = jobs.group_by_id(slow).info().unwrap().unwrap();
+        assert_eq!((info.completed, jobs.stats().started, jobs.stats().expired), (1, 2, 0));
+        jobs.schedule("pushes", Schedule::every(HOUR), Push(4)).unwrap();
+        jobs.kind::<Push>().pause().unwrap();
+        driver.advance(4 * HOUR + 30 * MINUTE);
+        let waiting = jobs.pending().kind::<Push>().count();
+        jobs.kind::<Push>().resume().unwrap();
+        driver.advance(SECOND);
+        // Of the occurrences only the last one is younger than an hour.
+        let expired = told.lock().unwrap().len();
+        assert!(waiting >= 4 && expired == waiting - 1, "{waiting} waited, {expired} expired");
+        assert_eq!(jobs.stats().started, 3);
+        jobs.check().unwrap();
+    });
+}
+
+/// P107: The claim of a job that is too old takes no token of a rate. So a backlog of them delays no other job: not of
+/// its flow, nor of its partition.
+#[test]
+fn job_that_is_too_old_takes_no_token() {
+    on_stores(|store| {
+        let old = |partition: &str| limits::charge(partition);
+        let started = Arc::new(Mutex::new(0));
+        let noted = Arc::clone(&started);
+        let builder = store.open().handle(move |_: limits::Charge, _: &Run| {
+            *noted.lock().unwrap() += 1;
+            Ok(())
+        });
+        let (jobs, driver) = builder.manual().unwrap();
+        let charges = jobs.kind::<limits::Charge>();
+        charges.limit(Limit::none().rate(1, MINUTE).burst(2)).unwrap();
+        charges.limit_each(Limit::none().rate(1, HOUR)).unwrap();
+        for partition in ["acme", "nobody"] {
+            let jobs_of = (0..50).map(|_| NewJob::new(old(partition)).expires(SECOND));
+            charges.pause().unwrap();
+            jobs.insert_batch(jobs_of).unwrap();
+        }
+        driver.advance(MINUTE);
+        for partition in ["acme", "nobody"] {
+            jobs.insert(Duration::ZERO, old(partition)).unwrap();
+        }
+        charges.resume().unwrap();
+        driver.advance(SECOND);
+        assert_eq!((jobs.stats().expired, *started.lock().unwrap()), (100, 2));
+        jobs.check().unwrap();
+    });
+}
+
+/// P107: A job that becomes too old while it waits for the rest of its batch does not start.
+#[test]
+fn job_that_becomes_too_old_in_its_batch_does_not_start() {
+    on_stores(|store| {
+        let batches = Arc::new(Mutex::new(Vec::new()));
+        let noted = Arc::clone(&batches);
+        let handler = move |mails: &[(Mail, Run)]| {
+            noted.lock().unwrap().push(mails.iter().map(|(mail, _)| mail.0).collect::<Vec<_>>());
+            Ok(())
+        };
+        let (jobs, driver) = store.open().handle_batch(9, 10 * SECOND, handler).manual().unwrap();
+        jobs.insert(Duration::ZERO, Mail(1)).unwrap();
+        jobs.insert_job(NewJob::new(Mail(2)).expires(5 * SECOND)).unwrap();
+        jobs.insert_job(NewJob::new(Mail(3)).expires(MINUTE)).unwrap();
+        driver.advance(MINUTE);
+        assert_eq!(*batches.lock().unwrap(), [[1, 3]]);
+        assert_eq!((jobs.stats().started, jobs.stats().expired), (2, 1));
+        assert_eq!(jobs.count().unwrap().pending, 0);
+        jobs.check().unwrap();
+    });
+}
+
+/// P107: A cancel that comes first counts, and the cancel of a job that has expired finds nothing.
+#[test]
+fn cancel_of_a_job_that_is_too_old() {
+    on_stores(|store| {
+        let (jobs, driver, ran) = mailing(store.open());
+        let new = |n| NewJob::new(Mail(n)).expires(SECOND);
+        jobs.kind::<Mail>().pause().unwrap();
+        let [first, second] = [1, 2].map(|n| jobs.insert_job(new(n)).unwrap().id);
+        driver.advance(MINUTE);
+        assert!(jobs.cancel(first).unwrap().is_cancelled());
+        jobs.kind::<Mail>().resume().unwrap();
+        driver.advance(MINUTE);
+        assert!(!jobs.cancel(second).unwrap().is_cancelled());
+        assert_eq!((jobs.stats().expired, ran.get().len()), (1, 0));
+        jobs.check().unwrap();
+    });
+}
