@@ -96,6 +96,25 @@ fn dropped(output: &StepOutput) -> Vec<JobId> {
     output.events.iter().filter_map(ids).flatten().collect()
 }
 
+/// P107: A claimed job that is too old never comes to a thread. The next step ends it, also after a commit that has
+/// failed.
+#[test]
+fn claimed_job_that_is_too_old_is_ended_by_the_next_step() {
+    let mut steps = Steps::new();
+    let mut old = job(1, at(steps.begun, Duration::ZERO));
+    old.extra.get_or_insert_default().expires = Some(old.due);
+    let insert = Command::Call { op: Op::Insert(old), reply: None };
+    let output = steps.step(SECOND, vec![insert]);
+    assert!(output.starts.is_empty() && steps.machine.in_flight() == 1);
+    steps.fails(StoreError::Busy, false);
+    steps.step(2 * SECOND, Vec::new());
+    steps.store.failure = None;
+    let output = steps.step(5 * SECOND, Vec::new());
+    let is_told = output.events.iter().any(|(event, _)| matches!(event, Event::Expired { .. }));
+    assert!(is_told && output.starts.is_empty() && output.ended.is_empty());
+    assert_eq!((steps.store.finishes, steps.machine.in_flight()), (2, 0));
+}
+
 /// P28: A step that learns that another process has ended a pause makes the next step at once: its own claim left the
 /// kind out.
 #[test]
