@@ -75,7 +75,7 @@ pub(crate) fn history_violation(client: &Client) -> Result<Option<String>> {
     let history = client.queue().history(Step::Hour, ever)?;
     let sum = |of: fn(&HistoryEntry) -> u64| history.iter().map(of).sum::<u64>();
     let inserted = sum(|entry| entry.inserted);
-    let gone = sum(|entry| entry.completed + entry.cancelled);
+    let gone = sum(|entry| entry.completed + entry.cancelled + entry.expired);
     let Counts { pending, claimed, running, dead, .. } = client.count()?;
     let there = pending + claimed + running + dead;
     let text = || format!("P34: {inserted} inserts, {gone} jobs gone, {there} there: {history:?}");
