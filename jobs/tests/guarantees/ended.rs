@@ -83,7 +83,7 @@ fn wait_ends_at_once_if_its_job_is_cancelled_by_a_key_or_a_list_or_replaced() {
     on_each_store(|builder| {
         let jobs = builder.handle(|_: Charge, _| Ok(())).start().unwrap();
         let begun = Instant::now();
-        for round in 0..40 {
+        for round in 0..60 {
             let id = jobs.keyed("order-7").insert(HOUR, Charge(round)).unwrap();
             let client = jobs.client();
             let waiter = std::thread::spawn(move || client.wait(id, LONG));
