@@ -64,7 +64,8 @@ both! {
     ///
     /// [`CallError`] says how the job has ended otherwise, or that it has not. On a manual clock it is
     /// [`CallError::ClockStands`] if no driver moves the clock, and [`CallError::Refused`] in a handler, for which the
-    /// driver waits.
+    /// driver waits. A handler that is a future may wait there, but not under
+    /// [`Driver::advance_async`](crate::Driver::advance_async), which waits for it.
     #[doc(alias("join", "result", "await"))]
     pub fn wait(&self, id: JobId, limit: Duration) -> Result<JobInfo, CallError> = |it, caller| {
         it.wait_by(caller, id, limit).await
@@ -109,10 +110,9 @@ both! {
     ) -> Result<T, CallError> = |it, caller| {
         let dispatcher = &it.dispatcher;
         let is_thread = matches!(caller, Caller::Thread) && is_in_handler_of(dispatcher);
-        if it.waits_for_run() || it.stops_the_clock(caller, limit) {
-            return Err(CallError::Refused);
-        }
-        if is_thread && dispatcher.needs_the_only_thread(J::KIND) {
+        let stops_the_clock = it.stops_the_clock(caller) && !limit.is_zero();
+        let would_wait = stops_the_clock || is_thread && dispatcher.needs_the_only_thread(J::KIND);
+        if it.waits_for_run() || would_wait {
             return Err(CallError::Refused);
         }
         let mut new = NewJob::new(job);
@@ -126,10 +126,10 @@ both! {
 }
 
 impl Client {
-    /// Says whether this thread waits in a handler for which the driver of a manual clock waits.
-    fn stops_the_clock(&self, caller: Caller, limit: Duration) -> bool {
+    /// Says whether this thread is in a handler for which the driver of a manual clock waits.
+    fn stops_the_clock(&self, caller: Caller) -> bool {
         let is_thread = self.dispatcher.is_manual && matches!(caller, Caller::Thread);
-        is_thread && !limit.is_zero() && is_in_handler_of(&self.dispatcher)
+        is_thread && is_in_handler_of(&self.dispatcher)
     }
 
     pub(super) async fn wait_by(
@@ -139,9 +139,6 @@ impl Client {
         limit: Duration,
     ) -> Result<JobInfo, CallError> {
         let dispatcher = &self.dispatcher;
-        if self.stops_the_clock(caller, limit) {
-            return Err(CallError::Refused);
-        }
         let limit = dispatcher.clock.now().instant.checked_add(limit);
         let mut interval = match (dispatcher.shared, dispatcher.inline) {
             (true, _) => FIRST_SERVER_INTERVAL,
@@ -175,6 +172,9 @@ impl Client {
             }
             if limit.is_some_and(|limit| limit <= now) {
                 return Err(CallError::TimedOut(id));
+            }
+            if self.stops_the_clock(caller) {
+                return Err(CallError::Refused);
             }
             match caller {
                 Caller::Thread => waiting.on_thread(),

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use tickwheel_jobs::{CallError, Fail, Jobs, Run, StopReason, TestRun, rusqlite};
+use tickwheel_jobs::{CallError, Fail, Jobs, Keep, Run, StopReason, TestRun, rusqlite};
 
 use super::support::*;
 
@@ -190,6 +190,8 @@ fn wait_on_the_thread_of_the_driver_is_an_error() {
             let jobs = run.client();
             if job.order == 1 {
                 assert_eq!(jobs.wait(run.id(), 24 * HOUR), Err(CallError::Refused));
+                let kept = jobs.ended().next().expect("one has ended").id;
+                assert_eq!(jobs.wait(kept, 24 * HOUR).map(|job| job.id), Ok(kept));
                 assert_eq!(jobs.call::<_, ()>(close(2), 24 * HOUR), Err(CallError::Refused));
                 assert_eq!(jobs.wait(run.id(), Duration::ZERO), Err(CallError::TimedOut(run.id())));
             }
@@ -197,9 +199,10 @@ fn wait_on_the_thread_of_the_driver_is_an_error() {
         };
         let builder = builder.call_timeout(SECOND / 5);
         let (jobs, driver) = builder.handle(waits).manual().unwrap();
-        jobs.insert(SECOND, close(1)).unwrap();
-        assert_eq!(driver.advance(SECOND), 1);
-        assert_eq!((jobs.stats().failed, jobs.stats().completed), (0, 1));
+        jobs.kind::<Close>().keep_completed(Keep::last(9)).unwrap();
+        jobs.insert_batch([(Duration::ZERO, close(0)), (SECOND, close(1))]).unwrap();
+        assert_eq!(driver.advance(SECOND), 2);
+        assert_eq!((jobs.stats().failed, jobs.stats().completed), (0, 2));
         let called = jobs.call::<_, ()>(close(2), 24 * HOUR);
         let Err(CallError::ClockStands(id)) = called else { panic!("{called:?}") };
         assert_eq!(jobs.wait(id, 24 * HOUR), Err(CallError::ClockStands(id)));
