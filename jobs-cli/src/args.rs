@@ -152,8 +152,7 @@ pub(crate) enum Command {
     /// for its flow, the kinds that share one limit.
     ///
     /// A limit that a program gives with `limit_unless_set` does not hold while one is stored, and holds again once that
-    /// is lifted. A program that calls `Kind::limit` at its start overwrites this limit with each restart: set it again
-    /// then.
+    /// is lifted. A limit that a program sets with `Kind::limit` waits meanwhile.
     Limit(Limit),
     /// Starts no further job for a time. Runs go on. Of two holds the later end counts; a hold of 0s lifts a hold.
     Hold(Hold),

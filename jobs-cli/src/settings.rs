@@ -5,6 +5,7 @@
 //!
 //! - A command prints what was in force before, and what is now, as the store has it after the change. So if two users
 //!   change one scope at once, each sees what holds.
+//! - A limit is set by hand: it holds until it is lifted, and then the one before comes back.
 //! - A part of a limit that the command line does not name stays as it was. A rate and its burst are one part.
 
 use std::io::Write;
@@ -101,12 +102,7 @@ pub(crate) fn limit(client: &Client, args: &args::Limit, out: &mut impl Write) -
     if limit.turn_weight().is_some() && !each && of.partition.is_none() {
         return Err("--weight: only a partition has one: --each, or --partition NAME".into());
     }
-    let make = || match (&of.of.kind, &of.partition) {
-        (None, _) => client.queue().limit(limit),
-        (Some(kind), Some(partition)) => client.kind_named(kind).partition(partition).limit(limit),
-        (Some(kind), None) if *each => client.kind_named(kind).limit_each(limit),
-        (Some(kind), None) => client.kind_named(kind).limit(limit),
-    };
+    let make = || client.limit_by_hand(&scope, limit).map(drop);
     let in_force = (limit_in_force(before), limit_in_force(limit));
     let outcome = change(&name, told, in_force, make, || Ok(limit_in_force(stored()?)), out)?;
     if before != limit && !told.dry_run && !told.json {
@@ -273,13 +269,7 @@ pub(crate) fn keep(client: &Client, args: &args::Keep, out: &mut impl Write) -> 
         json: json!({ "keeps": words }),
     };
     let stored = || -> Answer<InForce> { Ok(in_force(row(client, kind)?.keeps)) };
-    let bounds = [
-        args.last.map(|jobs| format!("the last {jobs}")),
-        age.map(|age| format!("for {} s", age.as_secs())),
-        bytes.map(|bytes| format!("up to {bytes} bytes")),
-    ];
-    let planned = bounds.into_iter().flatten().collect::<Vec<_>>().join(", ");
-    let planned = Some(planned).filter(|_| !none);
+    let planned = Some(keep.to_string()).filter(|_| !none);
     let make = || client.kind_named(kind).keep_completed(keep);
     change(&format!("the kind {kind}"), told, (stored()?, in_force(planned)), make, stored, out)
 }

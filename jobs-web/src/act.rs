@@ -1,11 +1,11 @@
-//! The actions on a job, a kind, the queue, a schedule or a group; the start of a bulk; and the latest outcomes, which
+//! The actions on a job, a kind, the queue, a schedule or a group, and on a setting; the start of a bulk; and the latest outcomes, which
 //! the next page says in a sentence.
 //!
 //! Ground rules:
 //!
 //! - A browser gets a question before an action that loses something or cannot be taken back (`delete`, `cancel`,
-//!   `unschedule`, `seal`), that pauses, or that runs a job: `run`, `again`, a `reschedule` to now. It gets none before
-//!   `retry`, `resume`, `stop` and a later time. A JSON client does not: it names the job itself. A bulk asks
+//!   `unschedule`, `seal`), that pauses, that changes a setting (`settings.rs`), or that inserts or runs a job: `insert`,
+//!   `run`, `again`, a `reschedule` to now. It gets none before `retry`, `resume`, `release`, `stop` and a later time. A JSON client does not: it names the job itself. A bulk asks
 //!   both: without `confirm` it says its number and scope, and does nothing.
 //! - The `confirm` of a bulk is the number that the question had, and bounds the change. A bulk that matches more by
 //!   then asks again.
@@ -21,21 +21,22 @@ use std::collections::VecDeque;
 use std::hash::RandomState;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{LazyLock, Mutex, PoisonError};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
 use super::bulks::{Bulks, Start};
 use super::options::Action;
-use super::page::{absolute, counted};
+use super::page::{absolute, capital, counted};
 use super::params::{self, Params, wrong};
 use super::read::{Query, Reader, not_found};
 use super::request::Task;
 use super::route::{Act, GroupVerb, JobVerb, Pause, ScheduleVerb, is_page};
-use super::views::{Filter, Problem, Progress, Question};
+use super::settings::{self, Setting};
+use super::views::{Did, Filter, Problem, Progress, Question};
 use tickwheel_jobs::tickwheel::When;
 use tickwheel_jobs::view::{JobFilter, Number, Time};
-use tickwheel_jobs::{Cancel, GroupError, GroupId, InsertErrorKind, JobId, StoreError};
+use tickwheel_jobs::{Cancel, GroupError, GroupId, JobId, LimitScope, StoreError};
 
 /// The result of an action.
 #[derive(Clone)]
@@ -67,6 +68,10 @@ pub(crate) fn act(
     act: &Act,
     remember: impl FnOnce(&Done),
 ) -> Result<Done, Problem> {
+    let setting = match act {
+        Act::Setting(verb) => Some(Setting::of(reader, &task.params, *verb)?),
+        _ => None,
+    };
     let (scope, jobs) = match act {
         Act::Job(id, _) => (format!("the job {id}"), vec![*id]),
         Act::Bulk => {
@@ -78,7 +83,10 @@ pub(crate) fn act(
         }
         Act::StopBulk(id) => (format!("the change {id}"), Vec::new()),
         Act::Queue(_) => ("the queue".to_owned(), Vec::new()),
-        Act::Kind(_) => (format!("the kind {:?}", task.params.required("kind")?), Vec::new()),
+        Act::Kind(_) => (kind_or_partition(&task.params)?, Vec::new()),
+        Act::Setting(_) => {
+            (setting.as_ref().map_or(String::new(), |it| it.subject.clone()), Vec::new())
+        }
         Act::Schedule(_) => {
             (format!("the schedule {:?}", task.params.required("schedule")?), Vec::new())
         }
@@ -87,15 +95,17 @@ pub(crate) fn act(
     let name = name(act);
     let runs_now = is_run_now(reader, act, &task.params);
     let loses = matches!(name, "delete" | "cancel" | "unschedule" | "seal");
-    let asks = loses || matches!(name, "pause" | "run" | "again") || runs_now;
+    let changes_setting = setting.is_some() && name != "release";
+    let asks = loses || changes_setting || matches!(name, "pause" | "run" | "again") || runs_now;
     let is_confirmed = task.params.is_set("confirm")?;
     if task.wants_html && asks && !is_confirmed {
-        let scope = match act {
-            Act::Group(id, _) => {
+        let (scope, note) = match (act, &setting) {
+            (Act::Group(id, _), _) => {
                 let open = counted(open_members(reader, *id)?, "open job", "open jobs");
-                format!("{scope} with {open}")
+                (format!("{scope} with {open}"), None)
             }
-            _ => scope,
+            (_, Some(setting)) => setting.question(reader)?,
+            _ => (scope, None),
         };
         return Ok(Done::Question(Question {
             action: if runs_now { "run" } else { name },
@@ -103,6 +113,7 @@ pub(crate) fn act(
             confirmed: None,
             scope,
             loses,
+            note,
             target: target(act),
             fields: fields(&task.params, "yes".to_owned()),
             back: back_of(&task.params, act),
@@ -118,9 +129,13 @@ pub(crate) fn act(
             };
             Did::all(text.to_owned(), 0)
         }),
-        _ => do_one(reader, &task.params, act),
+        _ => match setting {
+            Some(setting) => setting.apply(reader),
+            None => do_one(reader, &task.params, act),
+        },
     };
     let changed = did.as_ref().map_or(0, |did| did.changed);
+    let text = did.as_ref().map_or(String::new(), |did| did.text.clone());
     let done = did.map(|Did { result, text, job, .. }| {
         Done::Changed(Changed { action: name, scope: scope.clone(), result, text, job })
     });
@@ -129,18 +144,17 @@ pub(crate) fn act(
     }
     let problem = done.as_ref().err().map(|problem| problem.message.clone());
     let request = std::sync::Arc::clone(&task.request);
-    bulks.audit(&Action { name, queue, scope, jobs, changed, problem, request });
+    bulks.audit(&Action { name, queue, scope, jobs, changed, text, problem, request });
     done
 }
 
-fn not_inserted(error: InsertErrorKind) -> Problem {
-    match error {
-        InsertErrorKind::Store(error) => error.into(),
-        InsertErrorKind::Invalid(error) => StoreError::Invalid(error).into(),
-        InsertErrorKind::Closed => StoreError::Closed.into(),
-        InsertErrorKind::Unknown(_) => Problem::new(502, "unknown", error.to_string()),
-        _ => Problem::new(409, "not_inserted", error.to_string()),
-    }
+/// Returns the subject of a pause of a kind, or of one of its partitions.
+fn kind_or_partition(params: &Params) -> Result<String, Problem> {
+    let kind = params.required("kind")?;
+    Ok(match params.name("partition")? {
+        Some(partition) => LimitScope::Partition { kind, partition }.to_string(),
+        None => format!("the kind {kind:?}"),
+    })
 }
 
 /// Says whether a job is made due now: a reschedule without a time, or to one that has come. The action itself refuses
@@ -148,7 +162,7 @@ fn not_inserted(error: InsertErrorKind) -> Problem {
 fn is_run_now(reader: &Reader<'_>, act: &Act, params: &Params) -> bool {
     let now = reader.view().now().to_system();
     matches!(act, Act::Job(_, JobVerb::Reschedule))
-        && when(params, now).is_ok_and(|when| when <= now)
+        && params.when(now).is_ok_and(|when| when <= now)
 }
 
 /// Returns how many members of a group have not ended.
@@ -198,7 +212,7 @@ fn bulk(reader: &Reader<'_>, bulks: &mut Bulks, task: &Task) -> Result<Done, Pro
         }
     };
     let due = match action {
-        "reschedule" => when(params, now.to_system())?,
+        "reschedule" => params.when(now.to_system())?,
         _ => now.to_system(),
     };
     let confirmed = params.confirmed()?;
@@ -209,6 +223,7 @@ fn bulk(reader: &Reader<'_>, bulks: &mut Bulks, task: &Task) -> Result<Done, Pro
             confirmed,
             scope,
             loses: matches!(action, "delete" | "cancel"),
+            note: None,
             target: target(&Act::Bulk),
             fields: fields(params, of.to_string()),
             back: back_of(params, &Act::Bulk),
@@ -279,6 +294,7 @@ fn name(act: &Act) -> &'static str {
         Act::Bulk => "bulk",
         Act::StopBulk(_) => "stop",
         Act::Queue(verb) | Act::Kind(verb) => verb.name(),
+        Act::Setting(verb) => verb.name(),
         Act::Schedule(verb) => verb.name(),
         Act::Group(_, verb) => verb.name(),
     }
@@ -291,6 +307,7 @@ fn target(act: &Act) -> String {
         Act::StopBulk(id) => format!("bulk/{id}/"),
         Act::Queue(_) => "queue/".to_owned(),
         Act::Kind(_) => "kinds/".to_owned(),
+        Act::Setting(verb) => format!("{}/", verb.place()),
         Act::Schedule(_) => "schedules/".to_owned(),
         Act::Group(id, _) => format!("groups/{id}/"),
         Act::Bulk => String::new(),
@@ -302,7 +319,7 @@ fn target(act: &Act) -> String {
 pub(crate) fn root(act: &Act) -> &'static str {
     match act {
         Act::Bulk => "../../",
-        Act::Queue(_) | Act::Kind(_) | Act::Schedule(_) => "../../../",
+        Act::Queue(_) | Act::Kind(_) | Act::Setting(_) | Act::Schedule(_) => "../../../",
         Act::Job(..) | Act::StopBulk(_) | Act::Group(..) => "../../../../",
     }
 }
@@ -313,7 +330,7 @@ pub(crate) fn default_back(act: &Act) -> String {
         Act::Job(id, JobVerb::Retry | JobVerb::Reschedule | JobVerb::Again) => format!("jobs/{id}"),
         Act::Job(..) | Act::Bulk => "jobs".to_owned(),
         Act::StopBulk(id) => format!("bulk/{id}"),
-        Act::Queue(_) | Act::Kind(_) => "kinds".to_owned(),
+        Act::Queue(_) | Act::Kind(_) | Act::Setting(_) => "kinds".to_owned(),
         Act::Schedule(_) => "schedules".to_owned(),
         Act::Group(..) => "groups".to_owned(),
     }
@@ -330,25 +347,13 @@ fn fields(params: &Params, confirm: String) -> Vec<(String, String)> {
     let mut fields: Vec<(String, String)> = params
         .pairs()
         .filter(|(name, _)| !matches!(&**name, "confirm" | "queue" | "once"))
+        .map(|(name, value)| match &*name {
+            "payload" => (name, settings::without_lines(&value)),
+            _ => (name, value),
+        })
         .collect();
     fields.push(("confirm".to_owned(), confirm));
     fields
-}
-
-/// The result of an action.
-pub(crate) struct Did {
-    pub(crate) result: &'static str,
-    /// The result as a sentence.
-    pub(crate) text: String,
-    pub(crate) job: Option<JobId>,
-    /// How many jobs, kinds, queues, schedules or groups are another than before.
-    pub(crate) changed: u64,
-}
-
-impl Did {
-    pub(crate) fn all(text: String, changed: u64) -> Did {
-        Did { result: "done", text, job: None, changed }
-    }
 }
 
 /// Does an action that is not a bulk.
@@ -363,6 +368,18 @@ pub(crate) fn do_one(reader: &Reader<'_>, params: &Params, act: &Act) -> Result<
                 Pause::Resume => queue.resume()?,
             }
             Ok(paused("The queue", *verb, was_paused, "no further job starts"))
+        }
+        Act::Kind(verb) if params.get("partition").is_some() => {
+            let (kind, partition) = (params.required("kind")?, params.required("partition")?);
+            let one = reader.client().kind_named(&kind).partition(&partition);
+            let scope = LimitScope::Partition { kind, partition };
+            let was_paused = reader.view().limit(&scope)?.is_paused;
+            match verb {
+                Pause::Pause => one.pause()?,
+                Pause::Resume => one.resume()?,
+            }
+            let subject = capital(&scope.to_string());
+            Ok(paused(&subject, *verb, was_paused, "no further job of it starts"))
         }
         Act::Kind(verb) => {
             let name = params.required("kind")?;
@@ -383,7 +400,7 @@ pub(crate) fn do_one(reader: &Reader<'_>, params: &Params, act: &Act) -> Result<
         }
         Act::Schedule(verb) => do_schedule(reader, params, *verb),
         Act::Group(id, verb) => do_group(reader, *id, *verb),
-        Act::Bulk | Act::StopBulk(_) => unreachable!("not an action of its own"),
+        Act::Bulk | Act::StopBulk(_) | Act::Setting(_) => unreachable!("done by its caller"),
     }
 }
 
@@ -408,18 +425,17 @@ fn do_job(reader: &Reader<'_>, params: &Params, id: JobId, verb: JobVerb) -> Res
             if job.ended.is_none() {
                 (false, String::new())
             } else {
-                let new = match made_from_form(reader, params, &format!("again {id}"))? {
-                    Some(new) => client.insert_copy_once(&job, new),
-                    None => client.insert_copy(&job, Duration::ZERO),
+                let new = match reader.made_from_form(&format!("again {id}"))? {
+                    Some(new) => client.insert_copy_once(&job, new)?,
+                    None => client.insert_copy(&job, Duration::ZERO)?,
                 };
-                let new = new.map_err(not_inserted)?;
                 let text = format!("The job {new} was inserted as a copy, and is due now.");
                 return Ok(Did { job: Some(new), ..Did::all(text, 1) });
             }
         }
         JobVerb::Delete => (client.delete(id)?, format!("The job {id} is deleted.")),
         JobVerb::Reschedule => {
-            let due = when(params, reader.view().now().to_system())?;
+            let due = params.when(reader.view().now().to_system())?;
             let time = Time::from(due);
             let text = match params.get("when") {
                 None => format!("The job {id} is due now."),
@@ -474,23 +490,11 @@ fn do_group(reader: &Reader<'_>, id: GroupId, verb: GroupVerb) -> Result<Did, Pr
     }
 }
 
-/// Returns the id of the job that an action makes: from that of its form, so two processes that get the form make one
-/// job.
-fn made_from_form(
-    reader: &Reader<'_>,
-    params: &Params,
-    action: &str,
-) -> Result<Option<JobId>, Problem> {
-    let queue = &reader.queue().name;
-    let named = |once| JobId::named(&format!("{} {queue} {action} {once}", queue.len()));
-    Ok(params.name("once")?.map(named))
-}
-
 fn do_schedule(reader: &Reader<'_>, params: &Params, verb: ScheduleVerb) -> Result<Did, Problem> {
     let (client, name) = (reader.client(), &params.required("schedule")?);
     let gone = || Problem::not_found(format!("there is no schedule {name:?}"));
     if verb == ScheduleVerb::Run {
-        let id = match made_from_form(reader, params, &format!("run {} {name}", name.len()))? {
+        let id = match reader.made_from_form(&format!("run {} {name}", name.len()))? {
             Some(id) => client.schedules().run_once(name, id)?,
             None => client.schedules().run(name)?,
         };
@@ -517,13 +521,6 @@ fn do_schedule(reader: &Reader<'_>, params: &Params, verb: ScheduleVerb) -> Resu
             Ok(paused(&schedule, verb, was_paused, "it makes no further job"))
         }
     }
-}
-
-/// Reads when a job is to be due. Without the parameter it is now.
-pub(crate) fn when(params: &Params, now: SystemTime) -> Result<SystemTime, Problem> {
-    let Some(text) = params.get("when") else { return Ok(now) };
-    let wrong = || wrong("when is a time as 2026-11-22T10:00:00Z, or a distance as 2h 30m");
-    params::time(text, now).ok_or_else(wrong)
 }
 
 /// How many outcomes are remembered.

@@ -198,6 +198,7 @@ impl Bulks {
             scope: bulk.start.scope.clone(),
             jobs: core::mem::take(&mut bulk.start.ids),
             changed: bulk.progress.changed,
+            text: format!("{} changed", counted(bulk.progress.changed, "job", "jobs")),
             problem,
             request: Arc::clone(&bulk.start.request),
         };

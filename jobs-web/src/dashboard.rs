@@ -35,7 +35,7 @@ use super::request::{
     wants_html,
 };
 use super::respond::Responder;
-use super::route::{Form, Read, Route};
+use super::route::{Act, Form, Read, Route};
 use super::views::Problem;
 use tickwheel_jobs::Client;
 use tickwheel_jobs::view::{Part, View};
@@ -238,7 +238,7 @@ impl Dashboard {
         let query = match &route {
             // The redirect takes the query along.
             Route::NoSlash(_) => Params::default(),
-            Route::Read(Read::Jobs | Read::Kinds, _) => Params::of_query(query)?.of_search()?,
+            Route::Read(Read::Jobs | Read::Kinds, _) => Params::of_query(query)?.of_fields()?,
             _ => Params::of_query(query)?,
         };
         let params = if changes {
@@ -256,7 +256,11 @@ impl Dashboard {
                 true => Params::of_json(&body, known),
                 false => Params::of_form(&body),
             };
-            of_body?.and(query)
+            let of_body = match &route {
+                Route::Act(Act::Setting(_)) if !is_json(&parts) => of_body?.of_fields()?,
+                _ => of_body?,
+            };
+            of_body.and(query)
         } else {
             query
         };

@@ -10,7 +10,8 @@
 //! - Every link and every form is made by `Frame::link`, so a dashboard works under any prefix.
 //! - A form posts to the same path as a JSON client, `api/v1/jobs/{id}/retry`, with the field `back`: the page that the
 //!   answer leads to (`Frame::here`). The answer may be a question (`act.rs` says before what), which the reader
-//!   confirms: the field `confirm`. The field `once` is the id of the form.
+//!   confirms: the field `confirm`. The field `once` is the id of the form. A form whose fields may be empty has the
+//!   field `form`, with the value `set`.
 //!
 //! | form | posts to | fields |
 //! | --- | --- | --- |
@@ -18,7 +19,10 @@
 //! | some jobs of a list | `api/v1/bulk` | `back`, `action`, `id` once for each job, `when` |
 //! | all jobs of a list or a group | `api/v1/bulk` | `back`, `action`, `when`, and the parameters of the list: `state`, `kind`, `key`, `text`, `group`, `member`, `node`, `from`, `to`; `all` without a filter |
 //! | the queue | `api/v1/queue/pause`, `/resume` | `back` |
-//! | a kind | `api/v1/kinds/pause`, `/resume` | `back`, `kind` |
+//! | a kind, or a partition of it | `api/v1/kinds/pause`, `/resume` | `back`, `kind`, `partition` |
+//! | a scope | `api/v1/scopes/limit`, `/lift`, `/hold`, `/release` | `back`, `scope` with `kind`, `flow`, `partition`; `running`, `rate`, `per`, `burst`, `weight`; `for` of a hold |
+//! | settings of a kind | `api/v1/kinds/keep`, `/head-start` | `back`, `kind`; `last`, `age`, `bytes`; `by` |
+//! | a job by hand | `api/v1/kinds/insert` | `back`, `kind`, `payload`, `when`, `key`, `replace`, `partition`, `headers` |
 //! | a schedule | `api/v1/schedules/run`, `/pause`, `/resume`, `/unschedule` | `back`, `schedule` |
 //! | a group | `api/v1/groups/{id}/seal`, `/cancel` | `back` |
 //! | a question | `Question::target` | its fields |
@@ -35,6 +39,7 @@ pub(crate) mod options;
 pub(crate) mod read;
 pub(crate) mod request;
 pub(crate) mod bulks;
+pub(crate) mod settings;
 pub(crate) mod act;
 pub(crate) mod respond;
 pub(crate) mod dashboard;

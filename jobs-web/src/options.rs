@@ -22,7 +22,7 @@ pub(crate) fn caught<T>(call: impl FnOnce() -> T) -> Option<T> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Access {
-    /// Read, and change jobs, kinds, schedules and groups.
+    /// Read, and change jobs, kinds, limits, schedules and groups, and insert jobs.
     Full,
     /// Read. Every request that would change something is refused, with status 403.
     ReadOnly,
@@ -35,18 +35,20 @@ pub enum Access {
 #[non_exhaustive]
 pub struct Action {
     /// Its name: `retry`, `again`, `delete`, `cancel`, `reschedule`, `run`, `unschedule`, `pause`, `resume`,
-    /// `seal`, `stop`.
+    /// `seal`, `stop`, `limit`, `lift`, `hold`, `release`, `keep`, `head-start`, `insert`.
     pub name: &'static str,
     /// The queue.
     pub queue: String,
-    /// Its jobs, kind, schedule or group in words: `the job 0192..`, `the dead jobs of the kind "mail"`, `the kind
-    /// "mail"`.
+    /// Its jobs, kind, scope, schedule or group in words: `the job 0192..`, `the dead jobs of the kind "mail"`, `the
+    /// kind "mail"`, `the queue`.
     pub scope: String,
     /// The jobs, if they were named one by one.
     pub jobs: Vec<JobId>,
-    /// How many jobs were changed. Of the queue, a kind, a schedule or the seal of a
+    /// How many jobs were changed. Of the queue, a kind, a scope, a schedule or the seal of a
     /// group: 1 if it is another than before, else 0. Of the cancel of a group: its jobs that were pending.
     pub changed: u64,
+    /// What was done, in a sentence, for example with the limit that was set. Empty if it failed.
+    pub text: String,
     /// Why the rest was not done, if it failed or was stopped.
     pub problem: Option<String>,
     pub(super) request: std::sync::Arc<Parts>,

@@ -5,10 +5,11 @@
 //!
 //! - Each place says which parameters it knows ([`Known`]). Another one is an error that names it, and so is a value of
 //!   another type, or a second value where one is wanted. None is ignored, and none becomes a default.
-//! - An empty value is a value. The form of a search is the exception, because a browser sends its empty fields: see
-//!   [`Params::of_search`].
+//! - An empty value is a value. A form with fields is the exception, because a browser sends those that are empty: see
+//!   [`Params::of_fields`].
 
 use core::fmt;
+use core::str::FromStr;
 use std::time::{Duration, Instant, SystemTime};
 
 use jiff::civil::{DateTime, Time};
@@ -27,6 +28,8 @@ const QUERY_BYTES: usize = 8 << 10;
 const MOST: usize = 256;
 /// The longest value of a parameter, in bytes: an error has 4096.
 const VALUE_BYTES: usize = 4 << 10;
+/// The longest payload of a job that is inserted by hand.
+const PAYLOAD_BYTES: usize = 48 << 10;
 
 /// The names of the parameters that a place knows, with their sorts.
 pub(crate) type Known = &'static [(&'static str, Sort)];
@@ -114,11 +117,13 @@ impl Params {
         Ok(self)
     }
 
-    /// Reads what the form of a search has sent, which its field `form=search` tells. A browser sends the fields that
-    /// are empty too: these are none. The field `keep` has, as a query, a filter whose text no field can hold; it
-    /// counts unless its own field was filled in.
-    pub(crate) fn of_search(mut self) -> Result<Params, Problem> {
-        let is_mark = |(name, value): &(String, String)| name == "form" && value == "search";
+    /// Reads what a form with fields has sent, which its field `form` tells: `search` or `set`. A browser sends the
+    /// fields that are empty too: these are none. The field `keep` has, as a query, a filter whose text no field can
+    /// hold; it counts unless its own field was filled in.
+    pub(crate) fn of_fields(mut self) -> Result<Params, Problem> {
+        let is_mark = |(name, value): &(String, String)| {
+            name == "form" && matches!(&**value, "search" | "set")
+        };
         if !self.0.iter().any(is_mark) {
             return Ok(self);
         }
@@ -140,8 +145,13 @@ impl Params {
         if pairs.len() > MOST {
             return Err(wrong(format!("there are at most {MOST} parameters")));
         }
-        if pairs.iter().any(|(name, value)| name.len() > VALUE_BYTES || value.len() > VALUE_BYTES) {
-            return Err(wrong(format!("a parameter has at most {VALUE_BYTES} bytes")));
+        let most = |name: &str| if name == "payload" { PAYLOAD_BYTES } else { VALUE_BYTES };
+        let is_long = |(name, value): &&(String, String)| {
+            name.len() > VALUE_BYTES || value.len() > most(name)
+        };
+        if let Some((name, _)) = pairs.iter().find(is_long) {
+            let most = most(name);
+            return Err(wrong(format!("a parameter has at most {most} bytes")));
         }
         Ok(Params(pairs))
     }
@@ -186,6 +196,29 @@ impl Params {
     /// Returns the name of a kind or a schedule, without which a request has no meaning.
     pub(crate) fn required(&self, name: &'static str) -> Result<String, Problem> {
         self.name(name)?.ok_or_else(|| wrong(format!("the parameter {name} is missing")))
+    }
+
+    /// Returns a whole number.
+    pub(crate) fn number<T: FromStr>(&self, name: &'static str) -> Result<Option<T>, Problem> {
+        let wrong = || wrong(format!("{name} is a whole number, and not too large"));
+        self.get(name).map(|text| text.trim().parse().map_err(|_| wrong())).transpose()
+    }
+
+    /// Returns a duration: `30s`, `2h 30m`, `3d`.
+    pub(crate) fn duration(&self, name: &'static str) -> Result<Option<Duration>, Problem> {
+        let wrong = || wrong(format!("{name} is a duration as 30s, 5m, 2h 30m or 3d"));
+        let duration = |text| {
+            let distance = distance(text).and_then(|it| Duration::try_from(it).ok());
+            distance.ok_or_else(wrong)
+        };
+        self.get(name).map(duration).transpose()
+    }
+
+    /// Reads when a job is to be due. Without the parameter it is now.
+    pub(crate) fn when(&self, now: SystemTime) -> Result<SystemTime, Problem> {
+        let Some(text) = self.get("when") else { return Ok(now) };
+        let wrong = || wrong("when is a time as 2026-11-22T10:00:00Z, or a distance as 2h 30m");
+        time(text, now).ok_or_else(wrong)
     }
 
     /// Returns the ids of the parameter `id`.
@@ -293,13 +326,17 @@ pub(crate) fn now() -> Instant {
 pub(crate) fn time(text: &str, now: SystemTime) -> Option<SystemTime> {
     let text = text.trim();
     absolute(text).or_else(|| {
-        let distance: Span = text.parse().ok()?;
-        let distance = distance.to_duration(SpanRelativeTo::days_are_24_hours()).ok()?;
+        let distance = distance(text)?;
         match Duration::try_from(distance) {
             Ok(after) => now.checked_add(after),
             Err(_) => now.checked_sub(distance.unsigned_abs()),
         }
     })
+}
+
+fn distance(text: &str) -> Option<SignedDuration> {
+    let distance: Span = text.trim().parse().ok()?;
+    distance.to_duration(SpanRelativeTo::days_are_24_hours()).ok()
 }
 
 /// Reads a time with an offset, or in UTC. A `Timestamp` ends 26 hours before the year 9999 does.

@@ -8,8 +8,8 @@
 
 use std::sync::Arc;
 
-use tickwheel_jobs::view::{JobFilter, KindFilter, ListState, Part, Place, View};
-use tickwheel_jobs::{Client, Counts, GroupId, JobId, Step, StoreError};
+use tickwheel_jobs::view::{JobFilter, KindFilter, KindPage, ListState, Part, Place, View};
+use tickwheel_jobs::{Client, Counts, GroupId, InsertErrorKind, JobId, Step, StoreError};
 
 use super::options::{AccessOf, Audit, Redact};
 use super::page::layout::encoded;
@@ -104,6 +104,19 @@ impl<'a> Reader<'a> {
         Ok(self.view().kinds(&filter, self.params.name("after")?.as_deref(), most)?)
     }
 
+    /// Reads `kind`.
+    pub(crate) fn kind(&self) -> Result<KindPage, Problem> {
+        Ok(self.view().kind(&self.params.required("kind")?, MOST_ROWS)?)
+    }
+
+    /// Returns the id of the job that an action makes: from that of its form, so two processes that get the form make
+    /// one job.
+    pub(crate) fn made_from_form(&self, action: &str) -> Result<Option<JobId>, Problem> {
+        let queue = &self.queue().name;
+        let named = |once| JobId::named(&format!("{} {queue} {action} {once}", queue.len()));
+        Ok(self.params.name("once")?.map(named))
+    }
+
     /// Reads `step=minute|hour`, `steps` and `kind`.
     pub(crate) fn history(&self) -> Result<tickwheel_jobs::view::History, Problem> {
         let (step, most, default) = match self.params.get("step") {
@@ -171,6 +184,18 @@ impl From<StoreError> for Problem {
             _ => (502, "store_failed"),
         };
         Problem::new(status, word, error.to_string())
+    }
+}
+
+impl From<InsertErrorKind> for Problem {
+    fn from(error: InsertErrorKind) -> Problem {
+        match error {
+            InsertErrorKind::Store(error) => error.into(),
+            InsertErrorKind::Invalid(error) => StoreError::Invalid(error).into(),
+            InsertErrorKind::Closed => StoreError::Closed.into(),
+            InsertErrorKind::Unknown(_) => Problem::new(502, "unknown", error.to_string()),
+            _ => Problem::new(409, "not_inserted", error.to_string()),
+        }
     }
 }
 

@@ -26,6 +26,8 @@ use tickwheel_jobs::view;
 const KEPT: Duration = Duration::from_secs(1);
 /// How many views are kept.
 const MOST_KEPT: usize = 64;
+/// How many slowdowns a page says.
+const MOST_SLOWDOWNS: usize = 4;
 
 /// The content of a page or of a JSON answer.
 #[derive(Clone, Serialize)]
@@ -33,6 +35,7 @@ const MOST_KEPT: usize = 64;
 pub(crate) enum View {
     Overview(views::OverviewPage),
     Kinds(view::Kinds),
+    Kind(Box<view::KindPage>),
     Jobs(views::Jobs),
     Job(Box<views::Job>),
     Dead(view::Dead),
@@ -49,21 +52,23 @@ pub(crate) enum View {
 pub(crate) struct Responder {
     settings: Arc<DashboardSettings>,
     board: Arc<Board>,
-    kept: HashMap<String, Kept>,
+    kept: HashMap<String, Kept<View>>,
     bulks: Bulks,
     /// Those of both threads.
     outcomes: Arc<Outcomes>,
+    /// What slows each queue, by its place, as it was read last.
+    slowed: HashMap<usize, Kept<view::Slowdowns>>,
 }
 
-/// A view that is kept.
-struct Kept {
+/// An answer of the store that is kept.
+struct Kept<T> {
     at: Instant,
     /// The changes before it was made, by the number of the board.
     changes: u64,
-    view: View,
+    view: T,
 }
 
-impl Kept {
+impl<T> Kept<T> {
     fn is_fresh(&self, now: Instant, board: &Board) -> bool {
         now.duration_since(self.at) < KEPT && self.changes == board.changes()
     }
@@ -76,7 +81,8 @@ impl Responder {
         outcomes: Arc<Outcomes>,
     ) -> Responder {
         let bulks = Bulks::new(Arc::clone(&settings), Arc::clone(&board));
-        Responder { settings, board, kept: HashMap::new(), bulks, outcomes }
+        let (kept, slowed) = (HashMap::new(), HashMap::new());
+        Responder { settings, board, kept, bulks, outcomes, slowed }
     }
 
     pub(crate) fn has_work(&self) -> bool {
@@ -102,10 +108,29 @@ impl Responder {
 
     pub(crate) fn answer(&mut self, task: &Task) -> Response<Body> {
         self.answer_or_problem(task).unwrap_or_else(|problem| match task.wants_html {
-            // There is nothing on it that changes.
-            true => show::problem(&Frame { is_live: false, ..self.frame(task) }, &problem),
+            true => {
+                let at = queue_of(&self.settings, &task.params).unwrap_or(0);
+                // A store that has just failed is not asked again.
+                let slowdowns = (problem.status < 500).then(|| self.slowdowns(at));
+                let frame = self.frame(task, slowdowns.unwrap_or_default());
+                // There is nothing on it that changes.
+                show::problem(&Frame { is_live: false, ..frame }, &problem)
+            }
             false => request::problem(&problem),
         })
+    }
+
+    /// Returns what slows the jobs of a queue, which may be up to a second old. Without an answer it is nothing.
+    fn slowdowns(&mut self, at: usize) -> view::Slowdowns {
+        let (now, changes) = (params::now(), self.board.changes());
+        if let Some(kept) = self.slowed.get(&at).filter(|kept| kept.is_fresh(now, &self.board)) {
+            return kept.view.clone();
+        }
+        let Ok(view) = self.settings.queues[at].view.slowdowns(MOST_SLOWDOWNS) else {
+            return view::Slowdowns::default();
+        };
+        self.slowed.insert(at, Kept { at: now, changes, view: view.clone() });
+        view
     }
 
     fn answer_or_problem(&mut self, task: &Task) -> Result<Response<Body>, Problem> {
@@ -120,7 +145,10 @@ impl Responder {
                     job.job.actions.clear();
                 }
                 match form {
-                    Form::Page => Ok(show::view(&self.frame(task), &view)),
+                    Form::Page => {
+                        let slowdowns = self.slowdowns(reader.at);
+                        Ok(show::view(&self.frame(task, slowdowns), &view))
+                    }
                     Form::Json => Ok(request::json(200, &view)),
                 }
             }
@@ -149,7 +177,7 @@ impl Responder {
     }
 
     /// Answers an action.
-    fn done(&self, task: &Task, act: &Act, done: &Done, said: &str) -> Response<Body> {
+    fn done(&mut self, task: &Task, act: &Act, done: &Done, said: &str) -> Response<Body> {
         if !task.wants_html {
             return match done {
                 Done::Question(question) => {
@@ -160,7 +188,9 @@ impl Responder {
                 Done::Changed(changed) => request::json(200, changed),
             };
         }
-        let frame = self.frame(task);
+        let at = queue_of(&self.settings, &task.params).unwrap_or(0);
+        let slowdowns = matches!(done, Done::Question(_)).then(|| self.slowdowns(at));
+        let frame = self.frame(task, slowdowns.unwrap_or_default());
         match done {
             Done::Question(question) => show::question(&frame, question),
             Done::Started(progress) => {
@@ -191,6 +221,7 @@ impl Responder {
         let view = match read {
             Read::Overview => View::Overview(reader.overview()?),
             Read::Kinds => View::Kinds(reader.kinds()?),
+            Read::Kind => View::Kind(Box::new(reader.kind()?)),
             Read::Jobs => View::Jobs(reader.jobs()?),
             Read::Job(id) => View::Job(Box::new(self.job(reader, *id)?)),
             Read::Dead => View::Dead(reader.view().dead(reader.rows()?)?),
@@ -219,7 +250,7 @@ impl Responder {
     }
 
     /// Returns the frame of the page that a request leads to: that of the first queue, if its own does not exist.
-    fn frame(&self, task: &Task) -> Frame {
+    fn frame(&self, task: &Task, slowdowns: view::Slowdowns) -> Frame {
         let queues = &self.settings.queues;
         let found = queue_of(&self.settings, &task.params).ok();
         let at = found.unwrap_or(0);
@@ -257,6 +288,7 @@ impl Responder {
             root: root.to_owned(),
             may_change: task.may_change,
             form: act::new_id(),
+            slowdowns,
             said: said.and_then(|said| self.outcomes.said(said)).map(|changed| Said {
                 text: changed.text,
                 job: changed.job.map(|id| format!("jobs/{id}")),
@@ -273,7 +305,7 @@ impl Responder {
 fn tab(read: &Read) -> Tab {
     match read {
         Read::Overview | Read::History => Tab::Overview,
-        Read::Kinds => Tab::Kinds,
+        Read::Kinds | Read::Kind => Tab::Kinds,
         Read::Jobs | Read::Job(_) => Tab::Jobs,
         Read::Dead => Tab::Dead,
         Read::Groups => Tab::Groups,
@@ -325,6 +357,7 @@ mod show {
         let html = match view {
             View::Overview(view) => page::overview::page(frame, view),
             View::Kinds(view) => page::kinds_and_limits::page(frame, view),
+            View::Kind(view) => page::kind::page(frame, view),
             View::Jobs(view) => page::jobs::jobs_page(frame, view),
             View::Job(view) => page::jobs::job_page(frame, view),
             View::Dead(view) => page::jobs::dead_page(frame, view),

@@ -38,6 +38,8 @@ pub(crate) enum Route {
 pub(crate) enum Read {
     Overview,
     Kinds,
+    /// One kind, which a parameter names.
+    Kind,
     Jobs,
     Job(JobId),
     Dead,
@@ -71,6 +73,7 @@ pub(crate) enum Act {
     StopBulk(u64),
     Queue(Pause),
     Kind(Pause),
+    Setting(SettingVerb),
     Schedule(ScheduleVerb),
     Group(GroupId, GroupVerb),
 }
@@ -107,6 +110,62 @@ verbs! {
     Pause { Pause = "pause", Resume = "resume" }
     ScheduleVerb { Run = "run", Pause = "pause", Resume = "resume", Unschedule = "unschedule" }
     GroupVerb { Seal = "seal", Cancel = "cancel" }
+    SettingVerb {
+        Limit = "limit",
+        Lift = "lift",
+        Hold = "hold",
+        Release = "release",
+        Keep = "keep",
+        HeadStart = "head-start",
+        Insert = "insert"
+    }
+}
+
+impl SettingVerb {
+    /// Returns the place of its path: a scope, or a kind.
+    pub(crate) fn place(self) -> &'static str {
+        match self {
+            SettingVerb::Keep | SettingVerb::HeadStart | SettingVerb::Insert => "kinds",
+            _ => "scopes",
+        }
+    }
+
+    fn parameters(self) -> Known {
+        use Sort::{Flag, Number, Text};
+        macro_rules! known {
+            ($($more:expr),*) => {
+                &[("back", Text), ("once", Text), ("confirm", Flag), ("kind", Text), $($more),*]
+            };
+        }
+        match self {
+            SettingVerb::Limit => known![
+                ("scope", Text),
+                ("flow", Text),
+                ("partition", Text),
+                ("running", Number),
+                ("rate", Number),
+                ("per", Text),
+                ("burst", Number),
+                ("weight", Number)
+            ],
+            SettingVerb::Lift | SettingVerb::Release => {
+                known![("scope", Text), ("flow", Text), ("partition", Text)]
+            }
+            SettingVerb::Hold => {
+                known![("scope", Text), ("flow", Text), ("partition", Text), ("for", Text)]
+            }
+            SettingVerb::Keep => known![("last", Number), ("age", Text), ("bytes", Number)],
+            SettingVerb::HeadStart => known![("by", Text)],
+            SettingVerb::Insert => known![
+                ("payload", Text),
+                ("when", Text),
+                ("key", Text),
+                ("replace", Flag),
+                ("partition", Text),
+                ("headers", Text)
+            ],
+        }
+    }
 }
 
 impl Route {
@@ -143,6 +202,7 @@ impl Route {
                     ("limit", Number),
                     ("order", Text),
                 ],
+                Read::Kind => &[("said", Text), ("kind", Text)],
                 Read::Schedules => &[("said", Text), ("after", Text), ("limit", Number)],
                 Read::Jobs => &[
                     ("said", Text),
@@ -173,9 +233,14 @@ impl Route {
                 | Act::Queue(_)
                 | Act::Group(..) => &[("back", Text), ("once", Text), ("confirm", Flag)],
                 Act::Job(_, JobVerb::Retry) | Act::StopBulk(_) => &[("back", Text), ("once", Text)],
-                Act::Kind(_) => {
-                    &[("back", Text), ("once", Text), ("kind", Text), ("confirm", Flag)]
-                }
+                Act::Kind(_) => &[
+                    ("back", Text),
+                    ("once", Text),
+                    ("kind", Text),
+                    ("partition", Text),
+                    ("confirm", Flag),
+                ],
+                Act::Setting(verb) => verb.parameters(),
                 Act::Schedule(_) => {
                     &[("back", Text), ("once", Text), ("schedule", Text), ("confirm", Flag)]
                 }
@@ -218,6 +283,7 @@ impl Read {
             Read::Bulk(id) => return format!("bulk/{id}"),
             Read::Overview => "",
             Read::Kinds => "kinds",
+            Read::Kind => "kind",
             Read::Jobs => "jobs",
             Read::Dead => "dead",
             Read::Groups => "groups",
@@ -233,6 +299,7 @@ impl Read {
     fn of(name: &str) -> Option<Read> {
         let all = [
             Read::Kinds,
+            Read::Kind,
             Read::Jobs,
             Read::Dead,
             Read::Groups,
@@ -302,7 +369,11 @@ fn api_route(segments: &[&str]) -> Route {
             printed(id).zip(GroupVerb::of(verb)).map(|(id, verb)| Route::Act(Act::Group(id, verb)))
         }
         ["queue", verb] => Pause::of(verb).map(|verb| Route::Act(Act::Queue(verb))),
-        ["kinds", verb] => Pause::of(verb).map(|verb| Route::Act(Act::Kind(verb))),
+        ["kinds", "pause"] => Some(Route::Act(Act::Kind(Pause::Pause))),
+        ["kinds", "resume"] => Some(Route::Act(Act::Kind(Pause::Resume))),
+        [place @ ("kinds" | "scopes"), verb] => SettingVerb::of(verb)
+            .filter(|verb| verb.place() == *place)
+            .map(|verb| Route::Act(Act::Setting(verb))),
         ["schedules", verb] => ScheduleVerb::of(verb).map(|verb| Route::Act(Act::Schedule(verb))),
         _ => None,
     };

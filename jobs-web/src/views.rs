@@ -1,8 +1,9 @@
 //! What the pages and the JSON have beside the rows of [`tickwheel_jobs::view`]: links, filters as they were typed,
-//! questions, the progress of changes, problems.
+//! questions, the results of actions, the progress of changes, problems.
 
 use serde::Serialize;
 
+use tickwheel_jobs::JobId;
 use tickwheel_jobs::view::{JobList, JobPage, Number, Overview, Time};
 
 /// The reason of a refusal or failure, as a page and as JSON.
@@ -124,6 +125,8 @@ pub(crate) struct Question {
     pub(crate) scope: String,
     /// It loses jobs.
     pub(crate) loses: bool,
+    /// What the reader should know, as a sentence.
+    pub(crate) note: Option<&'static str>,
     /// Where its form is posted to, for [`Frame::link`](crate::page::layout::Frame::link).
     #[serde(skip)]
     pub(crate) target: String,
@@ -133,6 +136,22 @@ pub(crate) struct Question {
     /// The page to which "no" leads, for the same.
     #[serde(skip)]
     pub(crate) back: String,
+}
+
+/// The result of an action.
+pub(crate) struct Did {
+    pub(crate) result: &'static str,
+    /// The result as a sentence.
+    pub(crate) text: String,
+    pub(crate) job: Option<JobId>,
+    /// How many jobs, kinds, queues, scopes, schedules or groups are another than before.
+    pub(crate) changed: u64,
+}
+
+impl Did {
+    pub(crate) fn all(text: String, changed: u64) -> Did {
+        Did { result: "done", text, job: None, changed }
+    }
 }
 
 /// The bulks of this process, the newest first.

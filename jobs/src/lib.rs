@@ -115,6 +115,8 @@ pub mod view;
 pub use api::asynchronous::Async;
 pub use api::builder::Builder;
 pub use api::bulk::{Bulk, BulkCounts};
+#[doc(hidden)]
+pub use api::by_hand::JobByHand;
 pub use api::client::Client;
 #[doc(hidden)]
 pub use api::connect::StoreUrl;

@@ -193,7 +193,7 @@ fn kinds_and_schedules_are_set_by_hand() {
     let Some(app) = application() else { return };
     let keep = |args: &[&str]| ok(&app.store, &[&["keep", "--kind", "close-order"], args].concat());
     let said = keep(&["--last", "5", "--age", "7d", "--bytes", "16M"]);
-    let bounds = "the last 5, for 604800 s, up to 16777216 bytes";
+    let bounds = "the last 5, for 7 d, up to 16777216 bytes";
     assert_eq!(
         said,
         format!("the kind close-order: kept: {bounds} (before: no completed job is kept)\n")

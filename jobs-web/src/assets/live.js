@@ -65,8 +65,9 @@ async function refresh() {
   asking = true;
   try {
     const answer = await fetch(location.href, { signal: AbortSignal.timeout(10000), headers: { Accept: "text/html" } });
-    if (!answer.ok) throw new Error(`the server answers with the status ${answer.status}`);
     const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
+    const why = answer.status === 404 ? `says: ${$("main p", fresh)?.textContent}` : `answers with the status ${answer.status}`;
+    if (!answer.ok) throw new Error(`the server ${why}`);
     show(fresh);
     zoned(fresh);
     const focused = document.activeElement, selection = getSelection();

@@ -32,6 +32,7 @@ pub(crate) fn question_page(frame: &Frame, view: &Question) -> Markup {
                 p.bad { "There are more by now: you confirmed " (number(confirmed)) "." }
             }
             @if view.loses { p.bad { "It cannot be taken back." } }
+            @if let Some(note) = view.note { p.warn { (note) } }
             @if view.jobs.is_some_and(|jobs| jobs.count > 1 || !jobs.is_exact) {
                 p.soft { "The jobs are changed in steps of 256, and the next page can stop that." @if is_exact { " No more jobs than these are changed." } @else { " Jobs that come to match meanwhile are changed too." } }
             }
@@ -59,6 +60,13 @@ pub(super) fn verb(action: &str) -> &str {
         "run" => "Run now",
         "again" => "Run again",
         "seal" => "Seal",
+        "limit" => "Set the limit",
+        "lift" => "Lift the limit",
+        "hold" => "Hold",
+        "release" => "End the hold",
+        "keep" => "Keep completed jobs",
+        "head-start" => "Set the head start",
+        "insert" => "Insert a job",
         other => other,
     }
 }

@@ -7,8 +7,8 @@ use maud::{Markup, html};
 use super::layout;
 use crate::page::layout::{Frame, encoded};
 use crate::page::{
-    Look, absolute, button, bytes, clock, count, counted, empty, heading, hidden, lines, number,
-    pager, queue, relative, sent, shown, span, split, state,
+    Look, absolute, button, bytes, capital, clock, count, counted, empty, heading, hidden, lines,
+    number, pager, queue, relative, sent, shown, span, split, state,
 };
 use crate::views::{Filter, Job, Jobs};
 use tickwheel_jobs::view::{Content, Dead, DeadGroup, JobPage, JobRow, Time, TimelineStep};
@@ -525,11 +525,7 @@ fn reasons(reasons: &[PendingReason]) -> Markup {
 }
 
 fn sentence(reason: &PendingReason) -> String {
-    let text = reason.to_string();
-    let mut chars = text.chars();
-    chars
-        .next()
-        .map_or_else(String::new, |first| format!("{}{}.", first.to_uppercase(), chars.as_str()))
+    format!("{}.", capital(&reason.to_string()))
 }
 
 fn headers(headers: &[(String, String)]) -> Markup {

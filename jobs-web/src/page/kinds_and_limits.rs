@@ -1,14 +1,15 @@
 //! The kinds: a row each, with their jobs, limits, rates, times, a line of the last hour, and pause or resume. The
-//! limits: a line at a kind, and a table of all scopes with what runs and waits under each.
+//! limits: a line at a kind, and a table of all scopes with what runs and waits under each, and with buttons that lift.
 
 use maud::{Markup, html};
 
-use super::{chart, layout};
+use super::{chart, forms, layout};
 use crate::page::layout::{Frame, encoded};
 use crate::page::{
-    Look, bound, button, cell, count, counted, empty, heading, hidden, number, queue, relative,
-    shown, span, split, state,
+    Look, bound, button, button_with, cell, count, counted, empty, heading, hidden, number, queue,
+    relative, shown, span, split, state,
 };
+use tickwheel_jobs::Limit;
 use tickwheel_jobs::view::{KindRow, Kinds, LimitRow, Limits, Time};
 
 pub(crate) fn page(frame: &Frame, view: &Kinds) -> Markup {
@@ -55,7 +56,8 @@ pub(crate) fn page(frame: &Frame, view: &Kinds) -> Markup {
                 }
             }
         }
-        (section(&view.limits, view.now))
+        (section(frame, &view.limits, view.now))
+        @if frame.may_change { (forms::of_queue(frame)) }
     };
     layout::page(frame, "Kinds", &part)
 }
@@ -129,14 +131,14 @@ fn row(frame: &Frame, kind: &KindRow, now: Time) -> Markup {
     html! {
         tr data-key=(shown(&kind.kind)) {
             th.first.name scope="row" {
-                a.t.clip data-row href=(jobs("pending")) title=(shown(&kind.kind)) { (shown(&kind.kind)) }
+                a.t.clip data-row href=(frame.link(&format!("kind?kind={name}"))) title=(shown(&kind.kind)) { (shown(&kind.kind)) }
                 @if kind.is_paused { (state("paused")) " " }
                 @if !kind.has_node && kind.pending > 0 { span.sub.bad { "no process handles it" } }
                 (of_kind(&kind.limits, &kind.kind, now))
                 @if let Some(ms) = kind.head_start_ms { span.sub { "head start " (span(ms)) } }
                 @if let Some(keeps) = &kind.keeps { span.sub.t.clip { "keeps " (shown(keeps)) } }
             }
-            td.num { (cell(kind.pending)) }
+            td.num { @if kind.pending == 0 { (cell(0)) } @else { a href=(jobs("pending")) { (count(kind.pending)) } } }
             td.nowrap { (next_due(kind, now, &jobs("overdue"))) }
             td.num { (cell(kind.running)) }
             td.num {
@@ -155,7 +157,7 @@ fn row(frame: &Frame, kind: &KindRow, now: Time) -> Markup {
     }
 }
 
-fn next_due(kind: &KindRow, now: Time, overdue: &str) -> Markup {
+pub(crate) fn next_due(kind: &KindRow, now: Time, overdue: &str) -> Markup {
     html! {
         @if let Some(ms) = kind.oldest_overdue_ms {
             a.warn href=(overdue) { (span(ms)) " overdue" }
@@ -239,7 +241,7 @@ fn rate(row: &LimitRow) -> Option<String> {
 }
 
 /// All scopes with a limit. Without one there is nothing.
-pub(crate) fn section(view: &Limits, now: Time) -> Markup {
+fn section(frame: &Frame, view: &Limits, now: Time) -> Markup {
     html! {
         @if !view.rows.is_empty() {
             section.group aria-labelledby="limits-title" id="limits" data-live {
@@ -249,25 +251,32 @@ pub(crate) fn section(view: &Limits, now: Time) -> Markup {
                         p { "The first " (count(view.rows.len() as u64)) " of " (count(view.total)) " scopes" }
                     }
                 }
-                div.scroll tabindex="0" role="region" aria-label="Limits" {
-                    table.stack {
-                        thead { tr {
-                            th scope="col" { "Scope" }
-                            th scope="col" { "Running" }
-                            th.num scope="col" { "Waiting" }
-                            th scope="col" { "Starts" }
-                            th scope="col" { "Next start" }
-                            th scope="col" { "Hold ends" }
-                        } }
-                        tbody { @for row in &view.rows { (table_row(row, now)) } }
-                    }
-                }
+                (limits_table(frame, &view.rows.iter().collect::<Vec<_>>(), now))
             }
         }
     }
 }
 
-fn table_row(row: &LimitRow, now: Time) -> Markup {
+pub(crate) fn limits_table(frame: &Frame, rows: &[&LimitRow], now: Time) -> Markup {
+    html! {
+        div.scroll tabindex="0" role="region" aria-label="Limits" {
+            table.stack {
+                thead { tr {
+                    th scope="col" { "Scope" }
+                    th scope="col" { "Running" }
+                    th.num scope="col" { "Waiting" }
+                    th scope="col" { "Starts" }
+                    th scope="col" { "Next start" }
+                    th scope="col" { "Hold ends" }
+                    @if frame.may_change { th scope="col" { span.only-read { "Change" } } }
+                } }
+                tbody { @for row in rows { (table_row(frame, row, now)) } }
+            }
+        }
+    }
+}
+
+fn table_row(frame: &Frame, row: &LimitRow, now: Time) -> Markup {
     let time = |time: Option<Time>| {
         html! {
             @match time {
@@ -282,6 +291,7 @@ fn table_row(row: &LimitRow, now: Time) -> Markup {
                 (scope(row))
                 @if row.is_paused { " " (state("paused")) }
                 @if let Some(weight) = row.weight { span.sub { "weight " (weight) } }
+                @if let Some(before) = &row.before { span.sub.warn { "set by hand; before: " (shown(before)) } }
             }
             td data-of="Running" {
                 @match row.most_running {
@@ -307,6 +317,31 @@ fn table_row(row: &LimitRow, now: Time) -> Markup {
             }
             td.nowrap data-of="Next start" { (time(row.next_start)) }
             td.nowrap data-of="Hold ends" { (time(row.held_until)) }
+            @if frame.may_change { td.do { (lift(frame, row)) } }
+        }
+    }
+}
+
+/// The buttons that lift a limit, a hold or a pause.
+fn lift(frame: &Frame, row: &LimitRow) -> Markup {
+    let names = [("flow", &row.flow), ("kind", &row.kind), ("partition", &row.partition)];
+    let names = names.into_iter().filter_map(|(name, value)| Some((name, value.as_deref()?)));
+    let names: Vec<(&str, &str)> = names.collect();
+    let fields: Vec<(&str, &str)> =
+        [("scope", row.scope)].into_iter().chain(names.clone()).collect();
+    let name = row.name();
+    html! {
+        div.row {
+            @if row.is_paused {
+                @let verb = if row.partition.is_some() { "kinds/resume" } else { "queue/resume" };
+                (button_with(frame, verb, "Resume", &names, &name, Look::Plain))
+            }
+            @if row.held_until.is_some() {
+                (button_with(frame, "scopes/release", "End the hold", &fields, &name, Look::Plain))
+            }
+            @if row.limit() != Limit::none() {
+                (button_with(frame, "scopes/lift", "Lift", &fields, &name, Look::Plain))
+            }
         }
     }
 }

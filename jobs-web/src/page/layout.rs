@@ -1,4 +1,4 @@
-//! The frame of every page: the head with the title, the queues and the menu, the links, the rights of the reader, the
+//! The frame of every page: the head with the title, the queues, the menu and what slows the jobs, the links, the rights of the reader, the
 //! foot, the keys; and the page that has nothing else, but a problem.
 
 use maud::{DOCTYPE, Markup, html};
@@ -6,7 +6,7 @@ use maud::{DOCTYPE, Markup, html};
 use super::heading;
 use crate::page::{absolute, shown};
 use crate::views::Problem;
-use tickwheel_jobs::view::Time;
+use tickwheel_jobs::view::{About, Slowdowns, Time};
 
 pub(crate) struct Frame {
     /// Of the dashboard: `shop, production`.
@@ -23,6 +23,8 @@ pub(crate) struct Frame {
     pub(crate) may_change: bool,
     /// The id of the forms of this page, which each of them sends as the field `once`.
     pub(crate) form: String,
+    /// What stops or slows the jobs of the queue: the first rows.
+    pub(crate) slowdowns: Slowdowns,
     /// The result of the action before the page.
     pub(crate) said: Option<Said>,
     /// The page itself with its query, from the root: `jobs?state=dead`. Forms send it as the field `back`, and
@@ -209,7 +211,36 @@ fn head(frame: &Frame) -> Markup {
                 }
             }
         }
+        (slowed(frame))
         div.stale id="stale" role="status" hidden {}
+    }
+}
+
+/// What stops or slows jobs until somebody lifts it, with a link to where that is done.
+fn slowed(frame: &Frame) -> Markup {
+    let Slowdowns { rows, total, .. } = &frame.slowdowns;
+    let more = total.saturating_sub(rows.len() as u64);
+    html! {
+        div.slowed id="slowed" data-live[frame.is_live] {
+            @for row in rows {
+                span { span.t { (shown(&row.text)) } " " a href=(frame.link(&place(&row.about))) { (shown(&row.cure)) } }
+            }
+            @if more > 0 { a href=(frame.link("kinds#limits")) { "And " (super::count(more)) " more" } }
+        }
+    }
+}
+
+/// Returns the page that shows what a warning is about.
+pub(crate) fn place(about: &About) -> String {
+    match about {
+        About::Kinds => "kinds".to_owned(),
+        About::Kind(kind) => format!("kind?kind={}", encoded(kind)),
+        About::Limits => "kinds#limits".to_owned(),
+        About::Nodes => "nodes".to_owned(),
+        About::Schedules => "schedules".to_owned(),
+        About::Job(id) => format!("jobs/{id}"),
+        About::Overdue(kind) => format!("jobs?state=overdue&kind={}", encoded(kind)),
+        _ => "store".to_owned(),
     }
 }
 

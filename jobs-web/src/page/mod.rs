@@ -12,7 +12,9 @@
 pub(crate) mod chart;
 pub(crate) mod layout;
 pub(crate) mod overview;
+pub(crate) mod forms;
 pub(crate) mod kinds_and_limits;
+pub(crate) mod kind;
 pub(crate) mod jobs;
 pub(crate) mod groups;
 pub(crate) mod nodes_and_schedules;
@@ -68,13 +70,26 @@ pub(crate) fn button(
     of: Option<(&str, &str)>,
     look: Look,
 ) -> Markup {
-    let (target, fields) = split(&format!("api/v1/{target}"), of.as_slice());
+    let subject = of.map_or("", |(_, of)| of);
+    button_with(frame, target, label, of.as_slice(), subject, look)
+}
+
+/// The same with several fields. Those who hear the page hear the subject.
+pub(crate) fn button_with(
+    frame: &Frame,
+    target: &str,
+    label: &str,
+    fields: &[(&str, &str)],
+    subject: &str,
+    look: Look,
+) -> Markup {
+    let (target, fields) = split(&format!("api/v1/{target}"), fields);
     html! {
         form method="post" action=(frame.link(&target)) {
             (sent(frame, &frame.here))
             @for (name, value) in fields { (hidden(name, value)) }
             button class=(look.class()) {
-                (label) @if let Some((_, of)) = of { span.only-read { " " (shown(of)) } }
+                (label) @if !subject.is_empty() { span.only-read { " " (shown(subject)) } }
             }
         }
     }
@@ -198,6 +213,13 @@ pub(crate) fn acts(c: char) -> bool {
             | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}'
             | '\u{fff0}'..='\u{fffb}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}'
             | '\u{e0000}'..='\u{e0fff}')
+}
+
+/// A text with a capital letter at its beginning.
+pub(crate) fn capital(text: &str) -> String {
+    let mut chars = text.chars();
+    let first = chars.next().map(|first| first.to_uppercase().to_string());
+    first.unwrap_or_default() + chars.as_str()
 }
 
 /// A number with commas: `1,204,311`.

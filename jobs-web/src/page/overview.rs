@@ -3,10 +3,10 @@
 use maud::{Markup, html};
 
 use super::{chart, layout};
-use crate::page::layout::{Frame, encoded};
+use crate::page::layout::{Frame, place};
 use crate::page::{cell, count, counted, heading, number, shown, span, state};
 use crate::views::{OverviewPage, QueueRow};
-use tickwheel_jobs::view::{About, Bound, Overview, Warning};
+use tickwheel_jobs::view::{Bound, Overview, Warning};
 
 pub(crate) fn page(frame: &Frame, page: &OverviewPage) -> Markup {
     let OverviewPage { view, queues } = page;
@@ -35,19 +35,6 @@ fn note(frame: &Frame, warning: &Warning) -> Markup {
             strong.t { (shown(&warning.text)) }
             a.t href=(frame.link(&place(&warning.about))) { (shown(&warning.cure)) }
         }
-    }
-}
-
-/// Returns the page that shows what a warning is about.
-fn place(about: &About) -> String {
-    match about {
-        About::Kinds => "kinds".to_owned(),
-        About::Limits => "kinds#limits".to_owned(),
-        About::Nodes => "nodes".to_owned(),
-        About::Schedules => "schedules".to_owned(),
-        About::Job(id) => format!("jobs/{id}"),
-        About::Overdue(kind) => format!("jobs?state=overdue&kind={}", encoded(kind)),
-        _ => "store".to_owned(),
     }
 }
 

@@ -129,6 +129,26 @@ fn day(tab: &mut Tab, world: &World, has_script: bool) {
         "!document.querySelector('tr[data-key=charge]').innerText.includes('paused')",
         reloads,
     );
+
+    // The kind is limited by hand. Every page says so until that is lifted.
+    tab.click("nav a", "Kinds");
+    tab.click("tr[data-key=charge] th a", "charge");
+    tab.wait("document.querySelector('#limit-running')", false);
+    tab.click("#limit-running", "");
+    tab.call("Input.insertText", &json!({ "text": "2" }));
+    tab.click("main button", "Set the limit");
+    tab.wait(ASKED, false);
+    tab.click("main button.main", "Set the limit");
+    tab.wait("document.querySelector('#outcome')", false);
+    tab.click("nav a", "Nodes");
+    let says = "document.querySelector('#slowed').innerText.includes('at most 2 run at once')";
+    tab.wait(&format!("document.querySelector('h1').innerText === 'Nodes' && {says}"), reloads);
+    tab.click("#slowed a", "Lift the limit");
+    tab.wait("document.querySelector('#limits')", false);
+    tab.click("#limits button", "Lift");
+    tab.wait(ASKED, false);
+    tab.click("main button.main", "Lift the limit");
+    tab.wait(&format!("document.querySelector('h1').innerText === 'Kinds' && !{says}"), reloads);
     tab.click("nav a", "Jobs");
     tab.click("nav.tabs a", "Completed");
     tab.wait("document.querySelectorAll('tbody tr').length === 100", reloads);

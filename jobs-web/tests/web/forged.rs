@@ -67,6 +67,32 @@ fn forged_requests_are_refused() {
     }
 }
 
+/// P95: The same for every action on settings, and for an insert.
+#[test]
+fn forged_settings_are_refused() {
+    let (jobs, _driver) = manual();
+    let dashboard = full(jobs.client());
+    for (place, form) in [
+        ("scopes/limit", "scope=queue&running=1"),
+        ("scopes/lift", "scope=queue"),
+        ("scopes/hold", "scope=queue&for=1m"),
+        ("scopes/release", "scope=queue"),
+        ("kinds/keep", "kind=mail&last=1"),
+        ("kinds/head-start", "kind=mail&by=1m"),
+        ("kinds/insert", "kind=mail&payload=%7B%7D"),
+        ("kinds/pause", "kind=mail&partition=acme"),
+    ] {
+        let path = format!("/api/v1/{place}");
+        for headers in [&[HOST, FORM, ("sec-fetch-site", "cross-site")][..], &[HOST, FORM]] {
+            let form = format!("{form}&confirm=yes");
+            let answer = send(&dashboard, request(Method::POST, &path, headers, &form));
+            assert_eq!((answer.status, &answer.json()["error"]), (403, &"cross_origin".into()));
+        }
+    }
+    assert!(jobs.queue().limits().unwrap().is_empty());
+    assert_eq!(jobs.count().unwrap().pending, 0);
+}
+
 /// Without a header of the host, that of the URI counts, as in HTTP/2.
 #[test]
 fn forged_requests_are_known_in_http_2() {

@@ -55,16 +55,17 @@ fn limits_are_on_the_page_of_the_kinds() {
     let rows = &kinds["limits"]["rows"];
     let scopes: Vec<&str> =
         rows.as_array().unwrap().iter().map(|row| row["scope"].as_str().unwrap()).collect();
-    assert_eq!(scopes, ["queue", "flow", "each_partition", "partition"]);
+    // Those that are held or paused come first.
+    assert_eq!(scopes, ["queue", "partition", "flow", "each_partition"]);
     assert!(rows[0]["held_until"].is_string(), "{rows}");
     assert_eq!(rows[0]["waiting"], json!({ "count": 3, "is_exact": true }));
-    let flow = &rows[1];
+    let flow = &rows[2];
     assert_eq!((&flow["flow"], &flow["most_running"]), (&json!("bank"), &json!(3)));
     assert_eq!((&flow["rate"], &flow["per_ms"]), (&json!(2), &json!(3_600_000)));
     assert_eq!((&flow["waiting"]["count"], &flow["running"]), (&json!(3), &json!(0)));
-    let paused = &rows[3];
+    let paused = &rows[1];
     assert_eq!((&paused["partition"], &paused["is_paused"]), (&json!("acme"), &json!(true)));
-    assert_eq!(row(&kinds["rows"], "kind", "payment")["limits"], json!([rows[1], rows[2]]));
+    assert_eq!(row(&kinds["rows"], "kind", "payment")["limits"], json!([rows[2], rows[3]]));
     let page = get(&full(jobs.client()), "/kinds");
     assert!(page.text().contains("0 of 3 run"), "{}", page.text());
 

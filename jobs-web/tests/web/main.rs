@@ -19,4 +19,5 @@ mod rights;
 #[path = "../../../jobs/tests/redis/server.rs"]
 mod server;
 mod service;
+mod settings;
 mod warnings;

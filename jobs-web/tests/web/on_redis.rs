@@ -12,9 +12,10 @@ use crate::server::Server;
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// Every page and every path of the JSON. In the place of `ID` comes the id of a job.
-const PATHS: [&str; 36] = [
+const PATHS: [&str; 38] = [
     "/",
     "/kinds",
+    "/kind?kind=mail",
     "/jobs",
     "/jobs?state=pending&kind=mail",
     "/jobs?state=overdue",
@@ -39,6 +40,7 @@ const PATHS: [&str; 36] = [
     "/healthz",
     "/api/v1/overview",
     "/api/v1/kinds",
+    "/api/v1/kind?kind=mail",
     "/api/v1/jobs",
     "/api/v1/jobs/ID",
     "/api/v1/dead",

@@ -155,7 +155,11 @@ fn actions_refuse_parameters_that_they_do_not_know() {
         let paused =
             (jobs.queue().is_paused().unwrap(), jobs.kind_named("mail").is_paused().unwrap());
         let schedules = jobs.schedules().list().unwrap();
-        (id(dead), id(pending), jobs.count().unwrap(), schedules, paused, open.info().unwrap())
+        let limits = jobs.queue().limits().unwrap();
+        let kind = get(&full(jobs.client()), "/api/v1/kind?kind=mail").ok();
+        let kind = [&kind["keeps"], &kind["head_start_ms"], &kind["partitions"]].map(Value::clone);
+        let count = jobs.count().unwrap();
+        (id(dead), id(pending), count, schedules, paused, open.info().unwrap(), limits, kind)
     };
     let before = look();
     let delete = json!({"action": "delete", "state": "dead", "kind": "mail", "confirm": 1});
@@ -168,6 +172,14 @@ fn actions_refuse_parameters_that_they_do_not_know() {
         (format!("jobs/{pending}/reschedule"), json!({"when": "2h"})),
         ("queue/pause".to_owned(), json!({})),
         ("kinds/pause".to_owned(), json!({"kind": "mail"})),
+        ("kinds/pause".to_owned(), json!({"kind": "mail", "partition": "acme"})),
+        ("kinds/keep".to_owned(), json!({"kind": "mail", "last": 7, "age": "1d"})),
+        ("kinds/head-start".to_owned(), json!({"kind": "mail", "by": "1m"})),
+        ("kinds/insert".to_owned(), json!({"kind": "mail", "payload": "{}", "key": "a"})),
+        ("scopes/limit".to_owned(), json!({"scope": "queue", "rate": 7, "per": "1m"})),
+        ("scopes/lift".to_owned(), json!({"scope": "each_partition", "kind": "mail"})),
+        ("scopes/hold".to_owned(), json!({"scope": "flow", "flow": "bank", "for": "1m"})),
+        ("scopes/release".to_owned(), json!({"scope": "kind", "kind": "mail"})),
         ("schedules/run".to_owned(), json!({"schedule": "s"})),
         ("schedules/pause".to_owned(), json!({"schedule": "s"})),
         ("schedules/unschedule".to_owned(), json!({"schedule": "s", "confirm": true})),
@@ -197,7 +209,7 @@ fn actions_refuse_parameters_that_they_do_not_know() {
             wrong.extend(others.map(|other| (name.to_owned(), other)));
             let is_flag = name == "confirm" && place != "bulk";
             wrong.push((name.to_owned(), if is_flag { json!(1) } else { json!(true) }));
-            if name != "confirm" {
+            if !matches!(name, "confirm" | "last" | "rate") {
                 wrong.push((name.to_owned(), json!(7)));
             }
         }

@@ -43,6 +43,7 @@ pub(crate) fn ask_for_everything(dashboard: &Dashboard, client: &Client, prefix:
     let dead = client.dead().next();
     let mut pages: Vec<String> = PAGES.iter().map(|page| (*page).to_owned()).collect();
     pages.push(format!("/jobs/{id}"));
+    pages.push("/kind?kind=mail".to_owned());
     pages.extend(dead.map(|job| format!("/jobs/{}", job.id)));
     for state in ["pending", "overdue", "running", "retrying", "dead", "completed"] {
         pages.push(format!("/jobs?state={state}&kind=mail&text=a"));
@@ -185,6 +186,7 @@ fn names_reach_their_own_thing() {
             assert_eq!(listed["filter"]["key"], *name);
             act("kinds/resume", "kind", name);
             assert_eq!(paused(), [""; 0]);
+            scopes_of(&dashboard, jobs, name);
             act("schedules/pause", "schedule", name);
             assert_eq!(schedules(true), std::slice::from_ref(name));
             act("schedules/resume", "schedule", name);
@@ -196,6 +198,33 @@ fn names_reach_their_own_thing() {
         }
         assert!(jobs.schedules().list().unwrap().is_empty());
     });
+}
+
+/// Limits each scope that has the name, and lifts that again.
+fn scopes_of(dashboard: &Dashboard, client: &Client, name: &str) {
+    use tickwheel_jobs::LimitScope;
+    let (kind, partition) = (name.to_owned(), name.to_owned());
+    for (body, scope) in [
+        (json!({"scope": "flow", "flow": name}), LimitScope::Flow(kind.clone())),
+        (json!({"scope": "kind", "kind": name}), LimitScope::Flow(kind.clone())),
+        (json!({"scope": "each_partition", "kind": name}), LimitScope::Each(kind.clone())),
+        (
+            json!({"scope": "partition", "kind": name, "partition": name}),
+            LimitScope::Partition { kind: kind.clone(), partition: partition.clone() },
+        ),
+    ] {
+        let limited = || -> Vec<LimitScope> {
+            client.queue().limits().unwrap().into_iter().map(|info| info.scope).collect()
+        };
+        let mut limit = body.clone();
+        limit["running"] = json!(7);
+        post(dashboard, "/admin/api/v1/scopes/limit", &limit).ok();
+        assert_eq!(limited(), [scope]);
+        post(dashboard, "/admin/api/v1/scopes/lift", &body).ok();
+        assert_eq!(limited(), []);
+    }
+    let page = get(dashboard, &format!("/admin/api/v1/kind?kind={}", encoded(name))).ok();
+    assert_eq!(page["kind"], *name);
 }
 
 /// P91: An action without the name that it needs is refused, and never taken for one of the queue. A path with more
@@ -211,6 +240,13 @@ fn actions_without_a_name_are_refused() {
     for (path, name) in [
         ("kinds/pause", "kind"),
         ("kinds/resume", "kind"),
+        ("kinds/keep", "kind"),
+        ("kinds/head-start", "kind"),
+        ("kinds/insert", "kind"),
+        ("scopes/limit", "scope"),
+        ("scopes/lift", "scope"),
+        ("scopes/hold", "scope"),
+        ("scopes/release", "scope"),
         ("schedules/run", "schedule"),
         ("schedules/pause", "schedule"),
         ("schedules/resume", "schedule"),
@@ -220,7 +256,18 @@ fn actions_without_a_name_are_refused() {
         assert_eq!(status, 400, "{path}");
         assert!(text.contains(&format!("the parameter {name} is missing")), "{path}: {text}");
     }
+    for scope in ["kind", "flow", "each_partition", "partition", "else"] {
+        for verb in ["limit", "lift", "hold", "release"] {
+            let body = json!({ "scope": scope });
+            let answer = post(&dashboard, &format!("/api/v1/scopes/{verb}"), &body);
+            assert_eq!(answer.status, 400, "{verb} of {scope}: {}", answer.text());
+        }
+    }
+    assert!(jobs.queue().limits().unwrap().is_empty());
     let nowhere = [
+        "scopes/keep",
+        "kinds/limit",
+        "kinds/hold",
         "pause",
         "kinds/mail/pause",
         "kinds//pause",

@@ -81,7 +81,8 @@ proptest! {
         method in prop::sample::select(vec!["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "BREW"]),
         place in prop::sample::select(vec![
             "jobs/ID/retry", "jobs/ID/again", "jobs/ID/delete", "jobs/ID/cancel", "jobs/ID/reschedule", "bulk", "bulk/1/stop",
-            "kinds/pause", "kinds/resume", "queue/pause", "queue/resume", "groups/GROUP/seal", "groups/GROUP/cancel",
+            "kinds/pause", "kinds/resume", "kinds/keep", "kinds/head-start", "kinds/insert", "scopes/limit",
+            "scopes/lift", "scopes/hold", "scopes/release", "queue/pause", "queue/resume", "groups/GROUP/seal", "groups/GROUP/cancel",
             "schedules/run", "schedules/pause",
             "schedules/resume", "schedules/unschedule", "jobs", "jobs/ID", "", "overview", "dead",
         ]),
@@ -97,11 +98,15 @@ proptest! {
         let pending = jobs.insert(Duration::from_secs(60), mail("one")).unwrap();
         jobs.schedule("s", Duration::from_secs(60), mail("s")).unwrap();
         let group = jobs.group().add(Duration::from_secs(60), mail("member")).open().unwrap();
+        jobs.queue().limit(tickwheel_jobs::Limit::running(9)).unwrap();
+        jobs.queue().hold(Duration::from_secs(60)).unwrap();
         let look = || {
             let id = |id| format!("{:?}", jobs.get(id).unwrap());
             let paused = (jobs.queue().is_paused().unwrap(), jobs.kind_named("mail").is_paused().unwrap());
             let schedules = jobs.schedules().list().unwrap();
-            (id(dead), id(pending), jobs.count().unwrap(), schedules, paused, group.info().unwrap())
+            let settings = (jobs.queue().limits().unwrap(), tickwheel_jobs::view::View::new(jobs.client()).kind("mail", 9));
+            let settings = settings.1.map(|page| (settings.0, page.kind.keeps, page.kind.head_start_ms)).unwrap();
+            (id(dead), id(pending), jobs.count().unwrap(), schedules, paused, group.info().unwrap(), settings)
         };
         let before = look();
         let dashboard = Dashboard::new(jobs.client());
@@ -111,7 +116,13 @@ proptest! {
         // The fields that the place asks for.
         let fields: &[(&str, &str)] = match place.split('/').next().unwrap() {
             "bulk" => &[("action", "cancel"), ("state", "pending"), ("all", "yes"), ("confirm", "1")],
+            "kinds" if place == "kinds/keep" => &[("kind", "mail"), ("last", "7")],
+            "kinds" if place == "kinds/head-start" => &[("kind", "mail"), ("by", "1m")],
+            "kinds" if place == "kinds/insert" => &[("kind", "mail"), ("payload", "{}")],
             "kinds" => &[("kind", "mail")],
+            "scopes" if place == "scopes/limit" => &[("scope", "queue"), ("running", "1"), ("confirm", "yes")],
+            "scopes" if place == "scopes/hold" => &[("scope", "queue"), ("for", "1m"), ("confirm", "yes")],
+            "scopes" => &[("scope", "queue"), ("confirm", "yes")],
             "schedules" => &[("schedule", "s"), ("confirm", "yes")],
             "groups" => &[("confirm", "yes")],
             _ if place.ends_with("reschedule") => &[("when", "1d")],

@@ -1,5 +1,7 @@
-//! The inserts of a job whose Rust type is not available: of a new one, and of a copy.
+//! What a person does by the command or the dashboard: inserts a job whose Rust type is not available, a new one or a
+//! copy; and limits or holds a scope, which is noted.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,12 +10,15 @@ use tickwheel::When;
 use super::asynchronous::both;
 use super::client::{Client, check_name, check_payload};
 use super::insert::Inserted;
-use super::request::{Caller, on_thread};
+use super::limits::by_hand_in;
+use super::request::{self, Caller, on_thread};
 use crate::store::{IfTaken, NewJob};
-use crate::values::error::InsertErrorKind;
+use crate::values::error::{InsertErrorKind, StoreError};
 use crate::values::id::{JobId, JobIds};
 use crate::values::info::JobInfo;
-use crate::values::job::{Extra, Headers};
+use crate::values::job::Extra;
+use crate::values::limit::{Limit, LimitByHand};
+use crate::values::stored_limits::LimitScope;
 
 both! {
     Client:
@@ -58,6 +63,32 @@ struct Untyped<'a> {
     payload: Vec<u8>,
 }
 
+/// A job that a person inserts: see [`Client::insert_job_by_hand`].
+#[doc(hidden)]
+#[derive(Clone, Default, Debug)]
+pub struct JobByHand {
+    pub kind: String,
+    pub payload: Vec<u8>,
+    pub key: Option<String>,
+    /// It replaces a pending job with its key. Else it is refused then.
+    pub replaces: bool,
+    pub partition: Option<String>,
+    pub headers: BTreeMap<String, String>,
+    /// A second call with the id inserts nothing.
+    pub id: Option<JobId>,
+}
+
+fn check_scope(scope: &LimitScope) -> Result<(), StoreError> {
+    match scope {
+        LimitScope::Queue => Ok(()),
+        LimitScope::Flow(name) => check_name("name", name),
+        LimitScope::Each(kind) => check_name("kind's name", kind),
+        LimitScope::Partition { kind, partition } => {
+            check_name("kind's name", kind).and_then(|()| check_name("partition", partition))
+        }
+    }
+}
+
 impl Client {
     /// Inserts a copy with this id, due now; a second call with the id inserts nothing: for a form that is sent twice.
     #[doc(hidden)]
@@ -77,11 +108,60 @@ impl Client {
         replaces: bool,
         payload: Vec<u8>,
     ) -> Result<JobId, InsertErrorKind> {
+        let (kind, key) = (kind.to_owned(), key.map(str::to_owned));
+        let job = JobByHand { kind, key, replaces, payload, ..JobByHand::default() };
+        self.insert_job_by_hand(when, job)
+    }
+
+    /// Stores a job as [`Client::insert_by_hand`] does, with a partition, headers and an id.
+    #[doc(hidden)]
+    pub fn insert_job_by_hand(
+        &self,
+        when: impl Into<When>,
+        job: JobByHand,
+    ) -> Result<JobId, InsertErrorKind> {
+        let JobByHand { kind, payload, key, replaces, partition, headers, id } = job;
+        if let Some(partition) = &partition {
+            check_name("partition", partition)?;
+        }
         let if_taken = if replaces { IfTaken::Replace } else { IfTaken::Leave };
-        let headers = self.headers().and(&Headers::new())?;
-        let extra = Extra { headers, ..Extra::default() };
-        let job = Untyped { kind, key: key.map(|key| (key, if_taken)), extra, payload };
-        on_thread(self.insert_untyped(Caller::Thread, when.into(), None, job))
+        let headers = self.headers().and(&headers)?;
+        let extra = Extra { headers, partition: partition.map(Arc::from), ..Extra::default() };
+        let key = key.as_deref().map(|key| (key, if_taken));
+        let job = Untyped { kind: &kind, key, extra, payload };
+        on_thread(self.insert_untyped(Caller::Thread, when.into(), id, job))
+    }
+
+    /// Sets the limit of a scope for an operator, which the stored limit notes. No limit lifts the one that it has: that
+    /// of a program is removed, and in the place of an operator's comes the one before it. Returns the limit that the
+    /// scope has now.
+    #[doc(hidden)]
+    pub fn limit_by_hand(&self, scope: &LimitScope, limit: Limit) -> Result<Limit, StoreError> {
+        check_scope(scope)?;
+        let (limit, name) = (limit.checked(scope.has_turns())?, scope.setting());
+        let stored = self.answer_of(request::settings())?;
+        let before = by_hand_in(&stored, &name).map(|its| its.before);
+        let (limit, value) = match limit.is_none() {
+            true => {
+                let before = before.unwrap_or_default();
+                (before, (!before.is_none()).then(|| before.to_text()))
+            }
+            false => {
+                let text = stored.iter().find(|(its, _)| *its == name).map_or("", |(_, it)| it);
+                let before = before.or_else(|| Limit::from_text(text)).unwrap_or_default();
+                self.check_scopes_in(&stored, &name)?;
+                (limit, Some(LimitByHand { limit, before }.to_text()))
+            }
+        };
+        on_thread(self.set(Caller::Thread, name, value))?;
+        Ok(limit)
+    }
+
+    /// Holds a scope as [`Queue::hold`](crate::Queue::hold) does. Each partition of a kind has no hold.
+    #[doc(hidden)]
+    pub fn hold_by_hand(&self, scope: &LimitScope, time: Duration) -> Result<(), StoreError> {
+        check_scope(scope)?;
+        on_thread(self.hold_by(Caller::Thread, scope, time))
     }
 
     fn copy_of<'a>(&self, job: &'a JobInfo) -> Result<Untyped<'a>, InsertErrorKind> {

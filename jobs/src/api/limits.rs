@@ -5,6 +5,8 @@
 //!
 //! - A limit is stored, as each setting of `kind.rs` is. The limit of a program counts only while none is stored, so
 //!   two versions of a program do not disagree.
+//! - A limit that an operator has set stays until it is lifted. What a program stores meanwhile comes after it, so no
+//!   restart undoes what was done in an incident.
 //! - A verb that sets a limit first reads how many scopes have one, because each process reads all of them.
 //! - A hold is stored as the time at which it ends, so it needs no one to end it.
 //! - Of two holds the later end counts, whoever stores it: each caller gets the time that it asked for.
@@ -27,9 +29,9 @@ use crate::store::{KindGauges, MOST_COUNTED};
 use crate::values::error::{OpenError, StoreError};
 use crate::values::info::{JobInfo, Number};
 use crate::values::job::Job;
-use crate::values::limit::{Limit, MOST_SCOPES};
+use crate::values::limit::{Limit, LimitByHand, MOST_SCOPES};
 use crate::values::setting;
-use crate::values::stored_limits::{self, LimitInfo, LimitScope, Limits};
+use crate::values::stored_limits::{self, LimitInfo, LimitScope, Limits, Slowed};
 use crate::values::time::Millis;
 
 /// One partition of a kind: [`Kind::partition`] returns it.
@@ -46,6 +48,9 @@ both! {
     ///
     /// It is stored, and holds from the next claim on, also across restarts. Another process on a file notices it
     /// within a second. Runs that are under way go on. The queue has no weight.
+    ///
+    /// A limit that an operator has set by the dashboard or the command holds until it is lifted there: the limit of
+    /// this call comes after it. So it is with each scope.
     ///
     /// # Errors
     ///
@@ -64,9 +69,16 @@ impl Client {
         scope: LimitScope,
         limit: Limit,
     ) -> Result<(), StoreError> {
-        let limit = limit.checked(scope.has_turns())?;
-        let value = (!limit.is_none()).then(|| limit.to_text());
-        self.put_of_a_scope(caller, scope.setting(), value).await
+        let (limit, name) = (limit.checked(scope.has_turns())?, scope.setting());
+        let stored = self.ask(caller, request::settings()).await?;
+        let value = match by_hand_in(&stored, &name) {
+            Some(its) => Some(LimitByHand { before: limit, ..its }.to_text()),
+            None => (!limit.is_none()).then(|| limit.to_text()),
+        };
+        if value.is_some() {
+            self.check_scopes_in(&stored, &name)?;
+        }
+        self.set(caller, name, value).await
     }
 
     /// Sets or removes a setting of one scope among many.
@@ -84,7 +96,14 @@ impl Client {
 
     /// Refuses one more setting of a scope, if the queue has too many.
     pub(super) async fn check_scopes(&self, caller: Caller, name: &str) -> Result<(), StoreError> {
-        let stored = self.ask(caller, request::settings()).await?;
+        self.check_scopes_in(&self.ask(caller, request::settings()).await?, name)
+    }
+
+    pub(super) fn check_scopes_in(
+        &self,
+        stored: &[(String, String)],
+        name: &str,
+    ) -> Result<(), StoreError> {
         let now = self.dispatcher.clock.latest().millis();
         let counts = |(its, value): &&(String, String)| {
             its != name && stored_limits::is_of_a_scope(its, value, now)
@@ -400,6 +419,12 @@ impl Client {
     }
 }
 
+/// Returns the limit of a setting, if an operator has set it.
+pub(super) fn by_hand_in(stored: &[(String, String)], name: &str) -> Option<LimitByHand> {
+    let (_, text) = stored.iter().find(|(its, _)| its == name)?;
+    LimitByHand::from_text(text)
+}
+
 /// Returns each scope that has a limit or is held now, in the order of the scopes.
 fn limited(stored: &[(String, String)], now: Millis) -> Scopes {
     let limit = |(name, value): &(String, String)| {
@@ -424,7 +449,7 @@ pub(crate) fn flows_in(stored: &[(String, String)]) -> HashMap<&str, &str> {
 }
 
 /// Returns the flow of a kind by the stored settings.
-pub(super) fn flow_in(stored: &[(String, String)], kind: &str) -> String {
+pub(crate) fn flow_in(stored: &[(String, String)], kind: &str) -> String {
     let name = stored_limits::flow_setting(kind);
     let flow = stored.iter().find(|(its, _)| *its == name);
     flow.map_or(kind, |(_, flow)| flow).to_owned()
@@ -437,6 +462,8 @@ pub(crate) struct SeenLimit {
     pub(crate) waiting: Option<Number>,
     /// It is paused by itself.
     pub(crate) is_paused: bool,
+    /// The limit that it had before an operator set the present one.
+    pub(crate) before: Option<Limit>,
 }
 
 /// Scopes and their limits, in the order of the scopes: the queue, flows, each partition of a kind, partitions.
@@ -451,6 +478,15 @@ impl Client {
             found.entry(scope).or_default();
         }
         found
+    }
+
+    /// Returns what stops or slows a scope, in the order of the scopes.
+    pub(crate) fn slowed_in(&self, stored: &[(String, String)]) -> Vec<(LimitScope, Slowed)> {
+        let now = self.dispatcher.clock.now().millis();
+        let slowed = |(name, value): &(String, String)| stored_limits::slowed_in(name, value, now);
+        let mut all: Vec<(LimitScope, Slowed)> = stored.iter().filter_map(slowed).collect();
+        all.sort_by(|(a, _), (b, _)| a.cmp(b));
+        all
     }
 
     /// Returns what is shown of these scopes. `kinds`: the gauges of the store.
@@ -488,7 +524,16 @@ impl Client {
         }
         let names = stored.iter().map(|(name, _)| &**name);
         let pauses: HashSet<&str> = names.filter(|name| name.starts_with("pause")).collect();
+        let by_hand: HashMap<LimitScope, Limit> = self
+            .slowed_in(stored)
+            .into_iter()
+            .filter_map(|(scope, slowed)| match slowed {
+                Slowed::ByHand(its) => Some((scope, its.before)),
+                _ => None,
+            })
+            .collect();
         let seen = |info: LimitInfo| SeenLimit {
+            before: by_hand.get(&info.scope).copied(),
             waiting: match &info.scope {
                 LimitScope::Queue => waits(overdue),
                 LimitScope::Flow(flow) => waits(waiting.get(&**flow).copied().unwrap_or(0)),
@@ -526,7 +571,7 @@ both! {
 }
 
 impl Client {
-    async fn hold_by(
+    pub(super) async fn hold_by(
         &self,
         caller: Caller,
         scope: &LimitScope,

@@ -5,7 +5,6 @@ pub(crate) mod insert;
 #[cfg(feature = "sqlite-unbundled")]
 pub(crate) mod transaction;
 pub(crate) mod schedules;
-pub(crate) mod by_hand;
 pub(crate) mod kind;
 pub(crate) mod wait;
 pub(crate) mod keyed;
@@ -15,6 +14,7 @@ pub(crate) mod test_run;
 pub(crate) mod builder;
 pub(crate) mod connect;
 pub(crate) mod limits;
+pub(crate) mod by_hand;
 pub(crate) mod read;
 pub(crate) mod bulk;
 pub(crate) mod group;

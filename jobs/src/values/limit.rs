@@ -25,12 +25,13 @@
 //!   with what is used up of the others: as many tokens, and at most a period.
 //! - `store/redis/scripts/limits.lua` has the same rules, and keeps the same text.
 
+use core::fmt;
 use core::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use super::invalid_input::InvalidInput;
-use super::time::Millis;
+use super::time::{Millis, in_words};
 
 /// How many jobs may start in a period, and how many at once after a quiet time.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -379,6 +380,47 @@ impl Limit {
     }
 }
 
+/// What the limit limits: `at most 2 run at once, at most 100 start in 1 m, 10 of them at once, weight 3`.
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rate = self
+            .start_rate()
+            .map(|(jobs, per)| format!("at most {jobs} start in {}", in_words(per)));
+        let parts = [
+            self.running.map(|jobs| format!("at most {jobs} run at once")),
+            rate,
+            self.burst.map(|jobs| format!("{jobs} of them at once")),
+            self.weight.map(|weight| format!("weight {weight}")),
+        ];
+        let parts: Vec<String> = parts.into_iter().flatten().collect();
+        f.write_str(if parts.is_empty() { "no limit" } else { "" })?;
+        f.write_str(&parts.join(", "))
+    }
+}
+
+/// A limit that an operator has set, and the limit that the scope had before, which comes back when it is lifted. Its
+/// text is that of the limit, with one field more. So a process reads it as any other limit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct LimitByHand {
+    #[serde(flatten)]
+    pub(crate) limit: Limit,
+    #[serde(rename = "by_hand")]
+    pub(crate) before: Limit,
+}
+
+impl LimitByHand {
+    /// Returns the text that a store keeps.
+    pub(crate) fn to_text(self) -> String {
+        serde_json::to_string(&self).unwrap_or_default()
+    }
+
+    /// Reads the text that a store has kept. A limit that a program has set is none of these.
+    pub(crate) fn from_text(text: &str) -> Option<LimitByHand> {
+        let is_by_hand = text.contains("by_hand") && Limit::from_text(text).is_some();
+        is_by_hand.then(|| serde_json::from_str(text).ok()).flatten()
+    }
+}
+
 /// Says whether a burst is valid. So many starts later than now, all times are numbers that a store can keep.
 fn is_burst(burst: u32, rate: Option<u32>, per_ms: Option<u64>) -> bool {
     let spacing = u128::from(per_ms.unwrap_or(0)).div_ceil(u128::from(rate.unwrap_or(1).max(1)));
@@ -545,7 +587,16 @@ mod tests {
             a_minute.burst(7),
         ] {
             assert_eq!(Limit::from_text(&limit.to_text()), Some(limit));
+            assert_eq!(LimitByHand::from_text(&limit.to_text()), None);
+            for before in [Limit::none(), a_minute] {
+                let by_hand = LimitByHand { limit, before };
+                assert_eq!(LimitByHand::from_text(&by_hand.to_text()), Some(by_hand));
+                assert_eq!(Limit::from_text(&by_hand.to_text()), Some(limit));
+            }
         }
+        let words = "at most 5 run at once, at most 100 start in 1 m, 7 of them at once";
+        let all = Limit::running(5).rate(100, Duration::from_secs(60)).burst(7);
+        assert_eq!((all.to_string(), Limit::none().to_string()), (words.into(), "no limit".into()));
         let both = Limit::running(5).weight(3);
         assert_eq!((both.most_running(), both.turn_weight()), (Some(5), Some(3)));
         assert_eq!((Limit::none().most_running(), Limit::none().turn_weight()), (None, None));

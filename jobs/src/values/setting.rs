@@ -18,6 +18,7 @@
 //! - Jobs of one kind have one head start, so their order stays that of due time.
 //! - Without a head start, the order costs one check and allocates nothing.
 
+use core::fmt;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +26,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::invalid_input::InvalidInput;
-use super::time::Millis;
+use super::time::{Millis, in_words};
 
 /// How many completed jobs of a kind are kept: up to a number, an age and a size. The first bound that is reached
 /// removes the oldest. A job on whose end a caller waits ([`Client::call`](crate::Client::call)) is kept for a minute
@@ -96,6 +97,23 @@ impl Keep {
             ms => Duration::from_millis(ms),
         };
         Some(Keep { last, age, bytes })
+    }
+}
+
+/// The bounds in words: `the last 1000, for 7 d, up to 1048576 bytes`; `nothing`; `all`.
+impl fmt::Display for Keep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_nothing() {
+            return f.write_str("nothing");
+        }
+        let bounds = [
+            (self.last != u64::MAX).then(|| format!("the last {}", self.last)),
+            (self.age != Duration::MAX).then(|| format!("for {}", in_words(self.age))),
+            (self.bytes != u64::MAX).then(|| format!("up to {} bytes", self.bytes)),
+        ];
+        let bounds: Vec<String> = bounds.into_iter().flatten().collect();
+        f.write_str(if bounds.is_empty() { "all" } else { "" })?;
+        f.write_str(&bounds.join(", "))
     }
 }
 
@@ -247,6 +265,10 @@ mod tests {
             assert_eq!(Keep::from_text(&keep.to_text()), Some(keep));
         }
         assert_eq!(Keep::from_text("else"), None);
+        let all = Keep::last(u64::MAX);
+        let words = [all, Keep::nothing(), Keep::last(7).age(week / 2).bytes(9)];
+        let words = words.map(|keep| keep.to_string());
+        assert_eq!(words, ["all", "nothing", "the last 7, for 3 d 12 h, up to 9 bytes"]);
     }
 
     /// P27: A head start is read back unchanged. One of more than ten years is refused, and a text that another version

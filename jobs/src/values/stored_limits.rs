@@ -13,14 +13,16 @@
 //!
 //! Ground rules:
 //!
+//! - The limit that an operator has set has the limit before it in its field `by_hand`.
 //! - A number, a rate or a weight that the limit of a partition does not set is that of each partition of its kind.
 //! - Without a limit the value is empty, costs one check, and allocates nothing.
 
+use core::fmt;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use super::limit::Limit;
+use super::limit::{Limit, LimitByHand};
 use super::time::Millis;
 
 /// The limits of a queue. A clone shares them.
@@ -119,6 +121,20 @@ impl LimitScope {
     }
 }
 
+/// The scope in words: `the queue`, `the flow "mail"`, `the partition "7" of the kind "mail"`.
+impl fmt::Display for LimitScope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LimitScope::Queue => f.write_str("the queue"),
+            LimitScope::Flow(flow) => write!(f, "the flow {flow:?}"),
+            LimitScope::Each(kind) => write!(f, "each partition of the kind {kind:?}"),
+            LimitScope::Partition { kind, partition } => {
+                write!(f, "the partition {partition:?} of the kind {kind:?}")
+            }
+        }
+    }
+}
+
 /// Reads the length of a kind, the kind and a partition.
 fn kind_and_partition(text: &str) -> Option<(&str, &str)> {
     let (bytes, rest) = text.split_once(':')?;
@@ -149,6 +165,27 @@ pub(crate) fn hold_in(name: &str, value: &str) -> Option<(LimitScope, Millis)> {
     let scope = LimitScope::of_setting(&format!("limit{}", name.strip_prefix(HOLD)?))?;
     scope.hold()?;
     Some((scope, Millis::clamped(value.parse().ok()?)))
+}
+
+/// What stops or slows the jobs of a scope, until somebody lifts it or its time is over. A limit that a program has set
+/// is none.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Slowed {
+    Paused,
+    Held(Millis),
+    ByHand(LimitByHand),
+}
+
+/// Returns the scope of a setting that stops or slows it.
+pub(crate) fn slowed_in(name: &str, value: &str, now: Millis) -> Option<(LimitScope, Slowed)> {
+    if let Some(scope) = pause_in(name) {
+        return Some((scope, Slowed::Paused));
+    }
+    if let Some((scope, until)) = hold_in(name, value).filter(|(_, until)| *until > now) {
+        return Some((scope, Slowed::Held(until)));
+    }
+    let limit = LimitByHand::from_text(value)?;
+    Some((LimitScope::of_setting(name)?, Slowed::ByHand(limit)))
 }
 
 /// Says whether a setting is of one scope among many: a limit, the pause of a partition, or a hold that is not over.

@@ -170,3 +170,21 @@ pub(super) fn date(days: i64) -> (i64, i64, i64) {
     let (month, next_year) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
     (era * 400 + year + next_year, month, day)
 }
+
+/// A duration in its two largest units: `45 s`, `5 m 3 s`, `2 h`, `7 d`. A part of a second counts as one, but a
+/// duration below a second is in milliseconds.
+pub(crate) fn in_words(time: Duration) -> String {
+    if time < Duration::from_secs(1) {
+        return format!("{} ms", time.as_micros().div_ceil(1000));
+    }
+    let seconds = time.as_secs().saturating_add(u64::from(time.subsec_nanos() > 0));
+    let units = [
+        (seconds / 86_400, "d"),
+        (seconds / 3600 % 24, "h"),
+        (seconds / 60 % 60, "m"),
+        (seconds % 60, "s"),
+    ];
+    let shown = units.iter().skip_while(|(count, _)| *count == 0).take(2);
+    let shown = shown.filter(|(count, _)| *count > 0);
+    shown.map(|(count, unit)| format!("{count} {unit}")).collect::<Vec<_>>().join(" ")
+}

@@ -31,14 +31,16 @@ impl Job for Charge {
 type Question = fn(&View, JobId) -> Result<(), StoreError>;
 
 /// Every question, with the id of a pending job.
-const QUESTIONS: [(&str, Question); 24] = [
+const QUESTIONS: [(&str, Question); 26] = [
     ("overview", |view, _| view.overview().map(drop)),
     ("kinds", |view, _| view.kinds(&KindFilter::default(), None, 100).map(drop)),
     ("kinds by jobs", |view, _| {
         let by_jobs = KindFilter { by_jobs: true, ..KindFilter::default() };
         view.kinds(&by_jobs, None, 100).map(drop)
     }),
+    ("kind", |view, _| view.kind("mail", 100).map(drop)),
     ("limits", |view, _| view.limits(100).map(drop)),
+    ("slowdowns", |view, _| view.slowdowns(5).map(drop)),
     ("pending", |view, _| list(view, ListState::Pending, |_| {})),
     ("pending of a kind", |view, _| list(view, ListState::Pending, of_mail)),
     ("overdue", |view, _| list(view, ListState::Overdue, |_| {})),

@@ -1,4 +1,4 @@
-//! The kinds, and the limits: the first scopes of the queue, and those of the shown kinds.
+//! The kinds, one kind with its settings, and the limits: the first scopes of the queue, and those of the shown kinds.
 
 use core::ops::Range;
 use std::collections::{HashMap, HashSet};
@@ -9,12 +9,13 @@ use serde::Serialize;
 use super::history::Rates;
 use super::queue::View;
 use super::values::Time;
-use crate::api::limits::{SeenLimit, flows_in};
+use crate::api::limits::{SeenLimit, flow_in, flows_in};
 use crate::api::request;
 use crate::store::{JobSet, KindGauges, PageRequest};
 use crate::values::error::StoreError;
 use crate::values::history::MOST_KINDS;
 use crate::values::info::{DeadByError, JobInfo, JobState, Number};
+use crate::values::limit::Limit;
 use crate::values::node::NodeInfo;
 use crate::values::setting::{Keep, QueueSettings};
 use crate::values::stored_limits::LimitScope;
@@ -90,11 +91,29 @@ pub struct KindRow {
     pub limits: Vec<LimitRow>,
 }
 
-/// The limits of a queue.
+/// A kind with its settings.
+#[derive(Clone, Default, Debug, Serialize)]
+#[non_exhaustive]
+pub struct KindPage {
+    /// When it was asked for.
+    pub now: Time,
+    /// The kind.
+    #[serde(flatten)]
+    pub kind: KindRow,
+    /// The queue has had a job of it.
+    pub is_known: bool,
+    /// Its flow: itself, or the one that the program has given it.
+    pub flow: String,
+    /// Its partitions that have a limit of their own, are held or are paused.
+    pub partitions: Limits,
+}
+
+/// The limits of a queue, or of the partitions of a kind.
 #[derive(Clone, Default, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Limits {
-    /// First the queue, then flows, then each partition of a kind, then partitions.
+    /// First those that are paused or held, or whose limit an operator has set. Of these and of the others, first the
+    /// queue, then flows, then each partition of a kind, then partitions.
     pub rows: Vec<LimitRow>,
     /// How many scopes have a limit, are held, or are paused partitions.
     pub total: u64,
@@ -134,6 +153,9 @@ pub struct LimitRow {
     pub next_start: Option<Time>,
     /// Until when no job of it starts, if it is held.
     pub held_until: Option<Time>,
+    /// An operator has set the limit: the one that the scope had before, in words. It comes back when the limit is
+    /// lifted.
+    pub before: Option<String>,
 }
 
 /// The answers of the store that every row of a kind needs.
@@ -160,6 +182,10 @@ impl View {
     ) -> Result<Kinds, StoreError> {
         let asked = self.asked()?;
         let mut all = self.client.queue().kinds()?;
+        // A kind that never had a job can be paused.
+        let mut paused: Vec<String> = asked.settings.paused_kinds.iter().cloned().collect();
+        paused.retain(|name| !all.iter().any(|(its, _)| its == name));
+        all.extend(paused.into_iter().map(|name| (name, 0)));
         if let Some(text) = filter.text.as_ref().map(|text| text.to_lowercase()) {
             all.retain(|(name, _)| name.to_lowercase().contains(&text));
         }
@@ -177,6 +203,47 @@ impl View {
             |(name, _): &(String, u64)| after.as_ref().is_some_and(|it| place(name) <= *it);
         let begin = all.partition_point(is_before);
         self.rows_of(&asked, filter, &all, begin..begin.saturating_add(most))
+    }
+
+    /// Returns a kind with its settings, and at most `most` of its partitions that have a limit of their own, are held
+    /// or are paused. The queue need not have had a job of it.
+    ///
+    /// # Errors
+    ///
+    /// If the store could not be read.
+    pub fn kind(&self, name: &str, most: usize) -> Result<KindPage, StoreError> {
+        let asked = self.asked()?;
+        let all = self.client.queue().kinds()?.into_iter().find(|(its, _)| its == name);
+        let is_known = all.is_some();
+        let one = [all.unwrap_or_else(|| (name.to_owned(), 0))];
+        let gauges: Vec<KindGauges> = asked.gauges.values().cloned().collect();
+        let is_its = |scope: &LimitScope| match scope {
+            LimitScope::Partition { kind, .. } => kind == name,
+            _ => false,
+        };
+        let (partitions, limits) = self.limits_of(most, &one, &gauges, is_its)?;
+        let [(_, jobs)] = one;
+        Ok(KindPage {
+            now: Time(asked.now),
+            kind: self.kind_row(&asked, name, jobs, limits.into_iter().flatten().collect())?,
+            is_known,
+            flow: flow_in(&self.stored_settings()?, name),
+            partitions,
+        })
+    }
+
+    /// Returns the limit of a scope, and how far it is reached.
+    ///
+    /// # Errors
+    ///
+    /// If the store could not be read.
+    pub fn limit(&self, scope: &LimitScope) -> Result<LimitRow, StoreError> {
+        let stored = self.stored_settings()?;
+        let mut scopes = self.client.scopes_in(&stored);
+        let limit = scopes.remove(scope).unwrap_or_default();
+        let one = [(scope.clone(), limit)].into();
+        let seen = self.client.limits_of(&stored, one, &self.gauges()?)?;
+        Ok(seen.first().map(LimitRow::of).unwrap_or_default())
     }
 
     fn asked(&self) -> Result<Asked, StoreError> {
@@ -203,9 +270,9 @@ impl View {
         let (end, most) = (all.len().min(rows.end), rows.len());
         let (shown, is_last) = (&all[rows.start..end], end == all.len());
         let gauges: Vec<KindGauges> = asked.gauges.values().cloned().collect();
-        let (limits, of_kinds) = self.limits_of(most, shown, &gauges)?;
+        let (limits, of_kinds) = self.limits_of(most, shown, &gauges, |_| true)?;
         let row =
-            |((name, jobs), limits): (&(String, u64), _)| self.kind(asked, name, *jobs, limits);
+            |((name, jobs), limits): (&(String, u64), _)| self.kind_row(asked, name, *jobs, limits);
         Ok(Kinds {
             now: Time(asked.now),
             filter: filter.clone(),
@@ -217,7 +284,7 @@ impl View {
         })
     }
 
-    fn kind(
+    fn kind_row(
         &self,
         asked: &Asked,
         name: &str,
@@ -255,7 +322,7 @@ impl View {
                 start if start.is_none() => None,
                 start => start.to_text().parse().ok(),
             },
-            keeps: settings.keeps.get(name).map(|keep| keep_in_words(*keep)),
+            keeps: settings.keeps.get(name).map(Keep::to_string),
             limits,
         })
     }
@@ -292,15 +359,16 @@ impl View {
     ///
     /// If the store could not be read.
     pub fn limits(&self, most: usize) -> Result<Limits, StoreError> {
-        Ok(self.limits_of(most, &[], &self.gauges()?)?.0)
+        Ok(self.limits_of(most, &[], &self.gauges()?, |_| true)?.0)
     }
 
-    /// Returns the first limits of the queue, and for each of these kinds the limits that hold for its jobs.
+    /// Returns the first limits that `takes` selects, and for each of these kinds the limits that hold for its jobs.
     fn limits_of(
         &self,
         most: usize,
         kinds: &[(String, u64)],
         gauges: &[KindGauges],
+        takes: impl Fn(&LimitScope) -> bool,
     ) -> Result<(Limits, Vec<Vec<LimitRow>>), StoreError> {
         let stored = self.stored_settings()?;
         let mut scopes = self.client.scopes_in(&stored);
@@ -311,37 +379,22 @@ impl View {
         };
         let wanted: HashSet<LimitScope> =
             kinds.iter().flat_map(|(name, _)| of_kind(name)).collect();
-        let total = scopes.len();
-        let mut place = 0;
-        scopes.retain(|scope, _| {
-            place += 1;
-            place <= most || wanted.contains(scope)
-        });
+        let slowed = self.client.slowed_in(&stored).into_iter().map(|(scope, _)| scope);
+        let slowed: HashSet<LimitScope> = slowed.collect();
+        let mut first: Vec<LimitScope> = scopes.keys().filter(|it| takes(it)).cloned().collect();
+        let total = first.len() as u64;
+        first.sort_by_key(|scope| !slowed.contains(scope));
+        first.truncate(most);
+        let is_first: HashSet<&LimitScope> = first.iter().collect();
+        scopes.retain(|scope, _| is_first.contains(scope) || wanted.contains(scope));
         let seen = self.client.limits_of(&stored, scopes, gauges)?;
-        // The first rows of a list that keeps its order.
-        let rows = seen.iter().take(most).map(LimitRow::of).collect();
-        let limits_of = |(name, _): &(String, u64)| {
-            let scopes = of_kind(name);
-            let found =
-                scopes.iter().filter_map(|its| seen.iter().find(|seen| seen.info.scope == *its));
-            found.map(LimitRow::of).collect()
-        };
-        Ok((Limits { rows, total: total as u64 }, kinds.iter().map(limits_of).collect()))
+        let seen: HashMap<&LimitScope, &SeenLimit> =
+            seen.iter().map(|seen| (&seen.info.scope, seen)).collect();
+        let row = |scope: &LimitScope| seen.get(scope).map(|seen| LimitRow::of(seen));
+        let of_kinds = kinds.iter().map(|(name, _)| of_kind(name).iter().filter_map(row).collect());
+        let of_kinds = of_kinds.collect();
+        Ok((Limits { rows: first.iter().filter_map(row).collect(), total }, of_kinds))
     }
-}
-
-fn keep_in_words(keep: Keep) -> String {
-    let mut bounds = Vec::new();
-    if keep.last != u64::MAX {
-        bounds.push(format!("the last {}", keep.last));
-    }
-    if keep.age != Duration::MAX {
-        bounds.push(format!("for {} s", keep.age.as_secs()));
-    }
-    if keep.bytes != u64::MAX {
-        bounds.push(format!("up to {} bytes", keep.bytes));
-    }
-    if bounds.is_empty() { "all".to_owned() } else { bounds.join(", ") }
 }
 
 impl LimitRow {
@@ -349,6 +402,22 @@ impl LimitRow {
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.most_running.is_some_and(|most| self.running >= u64::from(most))
+    }
+
+    /// Says whether it is paused or held, or an operator has set its limit.
+    #[must_use]
+    pub fn is_slowed(&self) -> bool {
+        self.is_paused || self.held_until.is_some() || self.before.is_some()
+    }
+
+    /// Returns the limit itself.
+    pub fn limit(&self) -> Limit {
+        let mut limit = self.most_running.map_or(Limit::none(), Limit::running);
+        if let Some((jobs, per)) = self.rate.zip(self.per_ms) {
+            limit = limit.rate(jobs, Duration::from_millis(per));
+        }
+        limit = self.burst.map_or(limit, |burst| limit.burst(burst));
+        self.weight.map_or(limit, |weight| limit.weight(weight))
     }
 
     /// Returns the scope in words: `the queue`, `flow mail`, `each partition of mail`, `partition 7 of mail`.
@@ -390,6 +459,7 @@ impl LimitRow {
             is_reached: info.is_reached(),
             next_start: info.next_start.map(Time::from),
             held_until: info.held_until.map(Time::from),
+            before: seen.before.map(|limit| limit.to_string()),
         }
     }
 }

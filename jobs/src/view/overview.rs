@@ -1,4 +1,5 @@
-//! The overview, with warnings of which each names the true cause and a remedy.
+//! The overview, with warnings of which each names the true cause and a remedy; and what stops or slows jobs until
+//! somebody lifts it.
 
 use std::time::SystemTime;
 
@@ -13,12 +14,15 @@ use crate::values::id::JobId;
 use crate::values::info::Number;
 use crate::values::pending_reason::PendingReason;
 use crate::values::setting::QueueSettings;
-use crate::values::time::Millis;
+use crate::values::stored_limits::{LimitScope, Slowed};
+use crate::values::time::{Millis, in_words};
 
 /// Overdue for longer than this is worth a warning.
 const OVERDUE_MS: i64 = 2_000;
 /// A log above this size is worth a warning.
 const LOG_BYTES: u64 = 256 << 20;
+/// How many slowdowns the overview has.
+const MOST_SLOWDOWNS: usize = 10;
 /// For how many kinds the cause of their delay is looked up: for those that have waited for the longest.
 const MOST_KINDS: usize = 10;
 
@@ -58,6 +62,19 @@ pub struct Overview {
     pub minutes: Vec<HistoryRow>,
     /// Problems that need an operator.
     pub warnings: Vec<Warning>,
+    /// What stops or slows jobs, ten rows at most.
+    pub slowdowns: Slowdowns,
+}
+
+/// What stops or slows jobs until somebody lifts it, or until its time is over: pauses, holds, and limits that an
+/// operator has set by the dashboard or the command. The limit of a program is none.
+#[derive(Clone, Default, PartialEq, Eq, Debug, Serialize)]
+#[non_exhaustive]
+pub struct Slowdowns {
+    /// The pause of the queue, those of kinds, and then what is about a scope: see [`Warning::what`].
+    pub rows: Vec<Warning>,
+    /// How many there are.
+    pub total: u64,
 }
 
 /// A problem that needs an operator.
@@ -65,7 +82,7 @@ pub struct Overview {
 #[non_exhaustive]
 pub struct Warning {
     /// A word for programs: `paused`, `kind_paused`, `partition_paused`, `limit`, `no_handler`, `no_node`, `overdue`,
-    /// `interrupted`, `log_grows`, `lost_claims`, `missed_schedule`.
+    /// `interrupted`, `log_grows`, `lost_claims`, `missed_schedule`; of [`Slowdowns`] also `held`, `limited`.
     pub what: &'static str,
     /// The problem, in a sentence.
     pub text: String,
@@ -83,6 +100,8 @@ pub enum About {
     /// The kinds, where a pause ends.
     #[default]
     Kinds,
+    /// One kind, with its limits and its partitions.
+    Kind(String),
     /// The limits.
     Limits,
     /// The processes.
@@ -115,7 +134,8 @@ impl View {
         let last_full = &minutes[MINUTES - 2];
         let nodes = client.nodes()?;
         let nodes: Vec<_> = nodes.iter().filter(|node| self.is_there(node)).collect();
-        let settings = QueueSettings::of(&self.stored_settings()?);
+        let stored = self.stored_settings()?;
+        let settings = QueueSettings::of(&stored);
         let mut view = Overview {
             now: Time(now),
             is_paused: settings.is_paused,
@@ -133,9 +153,58 @@ impl View {
             recent: Rates::of(&minutes[MINUTES - 2..], now),
             minutes: minutes.iter().map(HistoryRow::of).collect(),
             warnings: Vec::new(),
+            slowdowns: self.slowdowns_in(&stored, MOST_SLOWDOWNS),
         };
         view.warnings = self.warnings(&view, &settings)?;
         Ok(view)
+    }
+
+    /// Returns what stops or slows jobs, at most `most` rows. It reads the settings of the queue, and nothing else.
+    ///
+    /// # Errors
+    ///
+    /// If the store could not be read.
+    pub fn slowdowns(&self, most: usize) -> Result<Slowdowns, StoreError> {
+        Ok(self.slowdowns_in(&self.stored_settings()?, most))
+    }
+
+    fn slowdowns_in(&self, stored: &[(String, String)], most: usize) -> Slowdowns {
+        let (settings, now) = (QueueSettings::of(stored), self.present());
+        let mut kinds: Vec<String> = settings.paused_kinds.into_iter().collect();
+        kinds.sort_unstable();
+        let slowed = self.client.slowed_in(stored);
+        let total = u64::from(settings.is_paused) + (kinds.len() + slowed.len()) as u64;
+        let mut rows = Vec::new();
+        let mut say = |what, text: String, cure: &str, about| {
+            rows.push(Warning { what, text, cure: cure.to_owned(), about });
+        };
+        if settings.is_paused {
+            say("paused", "Paused: the queue.".to_owned(), "Resume it.", About::Kinds);
+        }
+        for kind in kinds.into_iter().take(most) {
+            let text = format!("Paused: the kind {kind:?}.");
+            say("kind_paused", text, "Resume it.", About::Kind(kind));
+        }
+        for (scope, slowed) in slowed.into_iter().take(most) {
+            let (what, text, cure) = match slowed {
+                Slowed::Paused => ("partition_paused", format!("Paused: {scope}."), "Resume it."),
+                Slowed::Held(until) => {
+                    let text = format!("Held for another {}: {scope}.", in_words(until.since(now)));
+                    ("held", text, "End the hold.")
+                }
+                Slowed::ByHand(its) => {
+                    let text = format!("Limited by hand: {scope}, {}.", its.limit);
+                    ("limited", text, "Lift the limit.")
+                }
+            };
+            let about = match scope {
+                LimitScope::Queue | LimitScope::Flow(_) => About::Limits,
+                LimitScope::Each(kind) | LimitScope::Partition { kind, .. } => About::Kind(kind),
+            };
+            say(what, text, cure, about);
+        }
+        rows.truncate(most);
+        Slowdowns { rows, total }
     }
 
     fn warnings(

@@ -3,8 +3,9 @@
 use crate::page::layout::{Frame, QueueLink, Said, Tab, encoded};
 use crate::views::{Bulks, OverviewPage, Problem, Progress, Question, QueueRow};
 use tickwheel_jobs::view::{
-    About, Bound, GroupRow, GroupState, Groups, HistoryRow, KindRow, Kinds, LimitRow, Limits,
-    NodeRow, Nodes, Number, Overview, Rates, ScheduleRow, Schedules, Store, Time, Warning,
+    About, Bound, GroupRow, GroupState, Groups, HistoryRow, KindPage, KindRow, Kinds, LimitRow,
+    Limits, NodeRow, Nodes, Number, Overview, Rates, ScheduleRow, Schedules, Slowdowns, Store,
+    Time, Warning,
 };
 
 /// Makes a row of a view, whose other fields are as by default, or as those of a base.
@@ -46,6 +47,23 @@ pub(super) fn frame(tab: Tab, here: &str, change: Change<'_>) -> Frame {
         root: "./".to_owned(),
         may_change: true,
         form: "5f1d".to_owned(),
+        slowdowns: made!(Slowdowns {
+            rows: vec![
+                made!(Warning {
+                    what: "kind_paused",
+                    text: change("Paused: the kind \"mail\"."),
+                    cure: change("Resume it."),
+                    about: About::Kind(change("mail")),
+                }),
+                made!(Warning {
+                    what: "held",
+                    text: change("Held for another 12 s: the flow \"stripe\"."),
+                    cure: change("End the hold."),
+                    about: About::Limits,
+                }),
+            ],
+            total: 1204,
+        }),
         said: Some(Said {
             text: change("The queue goes on."),
             job: Some("jobs/018f3a2c00000001a1b2c3d4e5f60718".to_owned()),
@@ -205,6 +223,20 @@ pub(super) fn kinds(many: usize, change: Change<'_>) -> Kinds {
     })
 }
 
+pub(super) fn kind(change: Change<'_>) -> KindPage {
+    let all = limits(change);
+    made!(KindPage {
+        now: at(0),
+        kind: made!(KindRow {
+            limits: all.rows[1..3].to_vec(),
+            ..kinds(8, change).rows[0].clone()
+        }),
+        is_known: false,
+        flow: change("stripe"),
+        partitions: made!(Limits { rows: all.rows[3..].to_vec(), total: 240 }),
+    })
+}
+
 /// A limit of each scope: one is full, one waits for its rate, one is held, one is paused.
 fn limits(change: Change<'_>) -> Limits {
     let none = made!(LimitRow { scope: "queue", running: 41, waiting: Some(exactly(0)) });
@@ -238,7 +270,8 @@ fn limits(change: Change<'_>) -> Limits {
         is_paused: true,
         ..none.clone()
     });
-    let held = made!(LimitRow { held_until: Some(at(12)), ..none });
+    let before = Some(change("at most 20 run at once"));
+    let held = made!(LimitRow { held_until: Some(at(12)), most_running: Some(41), before, ..none });
     made!(Limits { rows: vec![held, flow, each, partition], total: 240 })
 }
 
@@ -341,6 +374,7 @@ pub(super) fn question(change: Change<'_>) -> Question {
             "the dead jobs of the kind mail whose error begins with \"timed out after 30 s\"",
         ),
         loses: true,
+        note: Some("No process handles this kind now, so the job waits for one."),
         target: "api/v1/bulk".to_owned(),
         fields: vec![
             ("action".to_owned(), "delete".to_owned()),

@@ -18,6 +18,7 @@ const JOB: &str = "jobs/018f3a2c00000001a1b2c3d4e5f60718";
 /// Returns every page in several forms, with its name.
 fn pages(change: view::Change<'_>) -> Vec<(String, String)> {
     let frame = |tab, here: &str| view::frame(tab, here, change);
+    let here_kind = format!("kind?kind={}", layout::encoded(&change("mail")));
     let reader = |tab, here: &str| Frame { may_change: false, is_live: false, ..frame(tab, here) };
     let mut pages: Vec<(String, Markup)> = vec![
         ("overview".into(), overview::page(&frame(Tab::Overview, ""), &view::overview(change))),
@@ -41,6 +42,8 @@ fn pages(change: view::Change<'_>) -> Vec<(String, String)> {
             "kinds-reader".into(),
             kinds_and_limits::page(&reader(Tab::Kinds, "kinds"), &view::kinds(8, change)),
         ),
+        ("kind".into(), kind::page(&frame(Tab::Kinds, &here_kind), &view::kind(change))),
+        ("kind-reader".into(), kind::page(&reader(Tab::Kinds, &here_kind), &view::kind(change))),
         ("job".into(), jobs::job_page(&frame(Tab::Jobs, JOB), &made_up_jobs::job(change))),
         ("dead".into(), jobs::dead_page(&frame(Tab::Dead, "dead"), &made_up_jobs::dead(6, change))),
         (
@@ -111,7 +114,7 @@ fn limits_are_at_their_kind_and_in_a_table() {
     let kinds = page("kinds");
     for text in [
         "flow <span class=\"t\" title=\"stripe\">stripe</span>: 3 of 3 run, next in 2 s<",
-        ">held for 12 s<",
+        "41 of 41 run, held for 12 s<",
         ">each partition: 41 of 2 run<",
         "The first 4 of 240 scopes",
         "Flow <span class=\"t\">stripe</span>",

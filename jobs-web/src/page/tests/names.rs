@@ -54,7 +54,7 @@ impl Target {
     fn sent(mut self, fields: &[(String, String)]) -> Target {
         let encoded = |(name, value): &(String, String)| format!("{name}={}", encoded(value));
         let query: Vec<String> = fields.iter().map(encoded).collect();
-        let fields = Params::of_form(query.join("&").as_bytes()).and_then(Params::of_search);
+        let fields = Params::of_form(query.join("&").as_bytes()).and_then(Params::of_fields);
         self.params.extend(fields.unwrap().pairs());
         self
     }
@@ -73,6 +73,7 @@ impl Target {
         }
         let needs = match self.route {
             Route::Act(Act::Kind(_)) => Some("kind"),
+            Route::Act(Act::Setting(verb)) if verb.place() == "kinds" => Some("kind"),
             Route::Act(Act::Schedule(_)) => Some("schedule"),
             _ => None,
         };

@@ -1,0 +1,135 @@
+//! The forms of settings: a limit and a hold of the queue or of a kind, the pause of a partition, kept jobs, the head
+//! start; and the form that inserts a job.
+
+use maud::{Markup, html};
+
+use super::hidden;
+use crate::page::layout::Frame;
+use crate::page::{sent, shown, split};
+
+/// A form of several fields, some of which may be empty. `of`: what it is about.
+fn form(frame: &Frame, target: &str, of: &[(&str, &str)], fields: &Markup, button: &str) -> Markup {
+    let (target, of) = split(&format!("api/v1/{target}"), of);
+    html! {
+        form.fields method="post" action=(frame.link(&target)) {
+            (sent(frame, &frame.here))
+            (hidden("form", "set"))
+            @for (name, value) in of { (hidden(name, value)) }
+            (fields)
+            button { (button) }
+        }
+    }
+}
+
+/// A field with its label. `of`: its form, for its id.
+fn field(of: &str, name: &str, label: &str, hint: &str) -> Markup {
+    let id = format!("{of}-{name}");
+    html! {
+        div.field.mid {
+            label for=(id) { (label) }
+            input id=(id) name=(name) placeholder=(hint) autocomplete="off";
+        }
+    }
+}
+
+/// The choice of the scope of a kind. `flow`: the flow of the kind, if it is another than the kind itself.
+fn scopes(of: &str, flow: Option<&str>, has_each: bool) -> Markup {
+    let id = format!("{of}-scope");
+    html! {
+        div.field.mid {
+            label for=(id) { "Scope" }
+            select id=(id) name="scope" {
+                option value="kind" {
+                    @match flow { Some(flow) => { "Its flow, " (shown(flow)) }, None => "The kind" }
+                }
+                @if has_each { option value="each_partition" { "Each partition" } }
+                option value="partition" { "One partition" }
+            }
+        }
+        (field(of, "partition", "Partition", "of one"))
+    }
+}
+
+fn numbers(of: &str) -> Markup {
+    html! {
+        (field(of, "running", "Run at once", "2"))
+        (field(of, "rate", "Starts", "100"))
+        (field(of, "per", "in a period of", "1m"))
+        (field(of, "burst", "of them at once", "1"))
+    }
+}
+
+/// The limit and the hold of the queue.
+pub(crate) fn of_queue(frame: &Frame) -> Markup {
+    let queue = [("scope", "queue")];
+    html! {
+        details.group {
+            summary { "Limit or hold the queue" }
+            div.card.pad.apart {
+                (form(frame, "scopes/limit", &queue, &numbers("queue"), "Set the limit"))
+                (form(frame, "scopes/hold", &queue, &field("queue", "for", "No start for", "30s, 5m"), "Hold"))
+            }
+        }
+    }
+}
+
+/// The limits, holds and pauses of a kind and its partitions.
+pub(crate) fn of_scopes(frame: &Frame, kind: &str, flow: Option<&str>) -> Markup {
+    let of = [("kind", kind)];
+    let limit = html! {
+        (scopes("limit", flow, true))
+        (numbers("limit"))
+        (field("limit", "weight", "Weight", "of partitions"))
+    };
+    let hold = html! {
+        (scopes("hold", flow, false))
+        (field("hold", "for", "No start for", "30s, 5m"))
+    };
+    let pause = field("pause", "partition", "Partition", "");
+    html! {
+        div.card.pad.apart {
+            (form(frame, "scopes/limit", &of, &limit, "Set the limit"))
+            (form(frame, "scopes/hold", &of, &hold, "Hold"))
+            (form(frame, "kinds/pause", &of, &pause, "Pause the partition"))
+        }
+    }
+}
+
+/// How many completed jobs of a kind are kept, and its head start.
+pub(crate) fn of_kind(frame: &Frame, kind: &str) -> Markup {
+    let of = [("kind", kind)];
+    let keep = html! {
+        (field("keep", "last", "Keep the last", "1000; 0: none"))
+        (field("keep", "age", "for", "7d"))
+        (field("keep", "bytes", "Bytes at most", ""))
+    };
+    let head_start = field("head", "by", "Head start", "1m; 0s: none");
+    html! {
+        div.card.pad.apart {
+            (form(frame, "kinds/keep", &of, &keep, "Keep completed jobs"))
+            (form(frame, "kinds/head-start", &of, &head_start, "Set the head start"))
+        }
+    }
+}
+
+/// A job by hand.
+pub(crate) fn insert(frame: &Frame, kind: &str) -> Markup {
+    let fields = html! {
+        div.field.all {
+            label for="insert-payload" { "Data, as JSON" }
+            textarea id="insert-payload" name="payload" rows="5" required spellcheck="false" {}
+        }
+        (field("insert", "when", "Due", "now, 5m, 2h 30m"))
+        (field("insert", "key", "Key", ""))
+        (field("insert", "partition", "Partition", ""))
+        div.field.all {
+            label for="insert-headers" { "Headers, a line each" }
+            textarea id="insert-headers" name="headers" rows="2" placeholder="tenant: acme" spellcheck="false" {}
+        }
+        span.row {
+            input type="checkbox" id="insert-replace" name="replace" value="yes";
+            label for="insert-replace" { "Replace a pending job with the key" }
+        }
+    };
+    html! { div.card.pad { (form(frame, "kinds/insert", &[("kind", kind)], &fields, "Insert the job")) } }
+}
