@@ -101,7 +101,7 @@ pub(crate) fn check(log: &[Event], end: &FileEnd) -> Vec<Violation> {
     calls_after_the_end(&history, &mut found);
     set_aside(&history, &mut found);
     nothing_left(&history, &mut found);
-    looks(&history, &mut found);
+    looks(&history, log, &mut found);
     found.about([]);
     for failure in &history.failures {
         found.add("child", *failure);
@@ -368,7 +368,7 @@ fn nothing_left(history: &History<'_>, found: &mut Found) {
 }
 
 /// R12, and what R7 and R13 say of the file between two lives.
-fn looks(history: &History<'_>, found: &mut Found) {
+fn looks(history: &History<'_>, log: &[Event], found: &mut Found) {
     for &(place, look) in &history.looks {
         found.about([]);
         if let Some(violation) = &look.violation {
@@ -385,8 +385,12 @@ fn looks(history: &History<'_>, found: &mut Found) {
         }
         for (&tag, job) in &history.jobs {
             let said = history.said_before(job, place);
+            let looked_at = log.get(place).map_or(0, |event| event.stamp);
+            let has_expired =
+                history.expires(job).is_some_and(|expires| expires * 1000 < looked_at);
             let untouched = job.starts.iter().all(|(start, ..)| *start > place)
-                && !history.may_be_removed(tag, job, place);
+                && !history.may_be_removed(tag, job, place)
+                && !has_expired;
             if let Some(level) = said.filter(|_| untouched && !job.seen.contains(&place)) {
                 found.about([tag]);
                 let text = format!("job {tag:x}, stored {level:?}, is not in the file");
