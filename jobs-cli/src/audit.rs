@@ -69,6 +69,9 @@ impl Audit {
         let host = gethostname::gethostname().to_string_lossy().into_owned();
         let sudo_user = std::env::var("SUDO_USER").ok();
         let time = Time::from(now());
+        // A file is named by its whole path.
+        let path = std::fs::canonicalize(store).map(|path| path.display().to_string());
+        let store = path.as_deref().unwrap_or(store);
         let changed = changed.trim_end();
         let line =
             Line { time, user: user(), sudo_user, host, store, queue, command, changed, problem };

@@ -9,7 +9,7 @@ use std::io::{self, Write};
 use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
-use tickwheel_jobs::view::{KindFilter, KindRow, Time, View, Warning};
+use tickwheel_jobs::view::{KindFilter, KindRow, Overview, Slowdowns, Time, View, Warning};
 use tickwheel_jobs::{Client, Counts, JobInfo, PendingReason, ScheduleInfo};
 
 use crate::args::{List, What};
@@ -27,7 +27,7 @@ struct JsonStats<'a> {
     next_due: Option<Time>,
     limits: usize,
     limits_reached: usize,
-    in_force: &'a [String],
+    slowdowns: &'a Slowdowns,
     open_groups: usize,
     kinds: &'a [KindRow],
     #[serde(flatten)]
@@ -136,11 +136,9 @@ pub(crate) fn stats(client: &Client, place: &Place, json: bool, out: &mut impl W
     let view = View::new(client.clone());
     let mut kinds = view.kinds(&KindFilter::default(), None, usize::MAX)?.rows;
     let now = now();
-    let overview = view.overview()?;
-    let warnings = overview.warnings;
+    let Overview { warnings, slowdowns, .. } = view.overview()?;
     warn_of(&warnings);
     let limits = view.limits(usize::MAX)?.rows;
-    let in_force = settings::in_force(overview.is_paused, &kinds, &limits, overview.now);
     kinds.retain(|kind| kind.pending + kind.running > 0);
     let next_due = kinds.iter().filter_map(|kind| kind.next_due).min();
     let reached = limits.iter().filter(|limit| limit.is_reached).count();
@@ -152,7 +150,7 @@ pub(crate) fn stats(client: &Client, place: &Place, json: bool, out: &mut impl W
             next_due,
             limits: limits.len(),
             limits_reached: reached,
-            in_force: &in_force,
+            slowdowns: &slowdowns,
             open_groups,
             kinds: &kinds,
             sizes: match place.sizes {
@@ -195,8 +193,8 @@ pub(crate) fn stats(client: &Client, place: &Place, json: bool, out: &mut impl W
     if !limits.is_empty() {
         writeln!(out, "limits     {}, {reached} of them reached", limits.len())?;
     }
-    if let Some(line) = settings::line(&in_force) {
-        writeln!(out, "in force   {line}")?;
+    if let Some(line) = settings::line(&slowdowns) {
+        writeln!(out, "slowed     {line}")?;
     }
     if open_groups > 0 {
         writeln!(out, "groups     {open_groups} not over")?;

@@ -1,10 +1,10 @@
 //! The commands that set how the jobs of a scope start, and which completed ones are kept: `limit`, `hold`, `release`,
-//! `pause`, `resume`, `head-start`, `keep`; and the words for what is in force.
+//! `pause`, `resume`, `head-start`, `keep`; and the line about what slows jobs.
 //!
 //! Ground rules:
 //!
-//! - A command prints what was in force before, and what is now, as the store has it after the change. So if two users
-//!   change one scope at once, each sees what holds.
+//! - A command prints what was in force before, and what is now, as the store has it after the change. Of two users
+//!   who change one scope at once, the later one decides.
 //! - A limit is set by hand: it holds until it is lifted, and then the one before comes back.
 //! - A part of a limit that the command line does not name stays as it was. A rate and its burst are one part.
 
@@ -12,14 +12,14 @@ use std::io::Write;
 use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
-use tickwheel_jobs::view::{KindFilter, KindRow, LimitRow, Time, View};
+use tickwheel_jobs::view::{KindFilter, KindRow, Slowdowns, Time, View};
 use tickwheel_jobs::{Client, Keep, Limit, LimitInfo, LimitScope, StoreError};
 
 use crate::args::{self, Hold, Paused, Release, Scope, Told};
 use crate::text::{self, dated, json, now, plain, span};
 use crate::{Answer, Outcome, find};
 
-/// The most settings that a line about what is in force names.
+/// The most settings that a line about what slows jobs names.
 const MOST_NAMED: usize = 6;
 
 /// What is in force, for people and as JSON.
@@ -98,6 +98,8 @@ pub(crate) fn limit(client: &Client, args: &args::Limit, out: &mut impl Write) -
     let stored =
         || -> Answer<Limit> { Ok(info(client, &scope)?.map_or(Limit::none(), |info| info.limit)) };
     let before = stored()?;
+    // Else the limit before comes back with `--none`.
+    let was_by_hand = View::new(client.clone()).limit(&scope)?.before.is_some();
     let limit = args.merged(before)?;
     if limit.turn_weight().is_some() && !each && of.partition.is_none() {
         return Err("--weight: only a partition has one: --each, or --partition NAME".into());
@@ -106,7 +108,8 @@ pub(crate) fn limit(client: &Client, args: &args::Limit, out: &mut impl Write) -
     let in_force = (limit_in_force(before), limit_in_force(limit));
     let outcome = change(&name, told, in_force, make, || Ok(limit_in_force(stored()?)), out)?;
     if before != limit && !told.dry_run && !told.json {
-        let options: String = parts(before).iter().map(|part| format!(" --{part}")).collect();
+        let parts = if was_by_hand { parts(before) } else { Vec::new() };
+        let options: String = parts.iter().map(|part| format!(" --{part}")).collect();
         writeln!(out, "the way back: the same command with --none{options}")?;
     }
     Ok(outcome)
@@ -274,43 +277,11 @@ pub(crate) fn keep(client: &Client, args: &args::Keep, out: &mut impl Write) -> 
     change(&format!("the kind {kind}"), told, (stored()?, in_force(planned)), make, stored, out)
 }
 
-/// Returns what is paused, held or limited, in words.
-pub(crate) fn in_force(
-    is_paused: bool,
-    kinds: &[KindRow],
-    limits: &[LimitRow],
-    now: Time,
-) -> Vec<String> {
-    let mut said = Vec::new();
-    if is_paused {
-        said.push("the queue is paused".to_owned());
-    }
-    let paused = kinds.iter().filter(|kind| kind.is_paused);
-    said.extend(paused.map(|kind| format!("the kind {} is paused", kind.kind)));
-    for row in limits {
-        let name = row.name();
-        if row.is_paused && row.partition.is_some() {
-            said.push(format!("{name} is paused"));
-        }
-        if let Some(until) = row.held_until {
-            said.push(format!("{name} is held for {}", span(until.since(now))));
-        }
-        let running = row.most_running.map_or(Limit::none(), Limit::running);
-        let limit = match (row.rate, row.per_ms) {
-            (Some(jobs), Some(per)) => running.rate(jobs, Duration::from_millis(per)),
-            _ => running,
-        };
-        if limit != Limit::none() {
-            said.push(format!("{name}: {}", parts(limit).join(", ")));
-        }
-    }
-    said
-}
-
-/// Returns the first of these words in a line, if there are any.
-pub(crate) fn line(in_force: &[String]) -> Option<String> {
-    let named = in_force.iter().take(MOST_NAMED).map(|it| plain(it)).collect::<Vec<_>>().join("; ");
-    let more = in_force.len().saturating_sub(MOST_NAMED);
-    let more = if more > 0 { format!("; and {more} more") } else { String::new() };
-    (!in_force.is_empty()).then(|| named + &more)
+/// Returns what stops or slows jobs until somebody lifts it, in a line.
+pub(crate) fn line(slowdowns: &Slowdowns) -> Option<String> {
+    let rows = slowdowns.rows.iter().take(MOST_NAMED);
+    let named: Vec<_> = rows.map(|row| plain(&row.text)).collect();
+    let more = slowdowns.total.saturating_sub(named.len() as u64);
+    let more = if more > 0 { format!(" And {more} more.") } else { String::new() };
+    (!named.is_empty()).then(|| named.join(" ") + &more)
 }

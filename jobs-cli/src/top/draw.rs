@@ -26,7 +26,7 @@ use crate::top::curve::Sample;
 use crate::top::keys::HELP;
 use crate::top::state::{Mode, Opened, State, Tab};
 use crate::top::tables::{
-    Column, Mood, Table, Width, age, facts, in_force, short, symbols, title, zero_rate,
+    Column, Mood, Table, Width, age, facts, short, slowed, symbols, title, zero_rate,
 };
 
 /// A screen with fewer rows has no curve.
@@ -233,7 +233,7 @@ fn head(state: &State, area: Rect, buf: &mut Buffer) -> u16 {
         x = put(buf, x + 1, y, end, &fact.value, value);
         x += 3;
     }
-    if let Some(line) = in_force(figures) {
+    if let Some(line) = slowed(figures) {
         y += 1;
         put(buf, area.x, y, end, &line, style(state, Mood::Warning));
     }

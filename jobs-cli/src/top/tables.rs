@@ -395,12 +395,9 @@ pub(crate) fn facts(figures: &Figures, rates: (f64, f64)) -> Vec<Fact> {
     ]
 }
 
-/// Returns what is paused, held or limited, in a line.
-pub(crate) fn in_force(figures: &Figures) -> Option<String> {
-    let view = &figures.overview;
-    let limits = figures.limits.as_deref().unwrap_or_default();
-    let in_force = settings::in_force(view.is_paused, &figures.kinds, limits, view.now);
-    settings::line(&in_force).map(|line| symbols(&line))
+/// Returns what stops or slows jobs, in a line.
+pub(crate) fn slowed(figures: &Figures) -> Option<String> {
+    settings::line(&figures.overview.slowdowns).map(|line| symbols(&line))
 }
 
 /// Returns the store, the queue, the time and the number of nodes.
@@ -436,8 +433,8 @@ pub(crate) fn print(figures: &Figures, out: &mut impl Write) -> io::Result<()> {
     let facts: Vec<String> =
         facts.iter().map(|fact| format!("{} {}", fact.name, fact.value)).collect();
     writeln!(out, "{}", facts.join("  "))?;
-    if let Some(line) = in_force(figures) {
-        writeln!(out, "in force: {line}")?;
+    if let Some(line) = slowed(figures) {
+        writeln!(out, "{line}")?;
     }
     // The most pending jobs first.
     let all_kinds = usize::try_from(figures.all_kinds).unwrap_or(usize::MAX);

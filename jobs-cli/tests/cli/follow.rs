@@ -1,5 +1,6 @@
 //! `follow`, and the file of `--audit-file`, on a file and on a server.
 
+use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 use std::sync::Mutex;
 use std::sync::mpsc::channel;
@@ -113,8 +114,10 @@ fn inserted_job_is_followed_to_its_end() {
 fn follow_ends_with_its_reader() {
     let Some(app) = application() else { return };
     let id = app.jobs.insert(HOUR, Close(1)).unwrap().to_string();
-    let mut follows = begin(&app.store, &["follow", &id]);
-    drop(follows.stdout.take());
+    let mut follows = begin(&app.store, &["follow", &id, "--timeout", "60s"]);
+    let mut first = String::new();
+    BufReader::new(follows.stdout.take().unwrap()).read_line(&mut first).unwrap();
+    assert!(first.contains("pending"), "{first}");
     assert!(follows.wait().unwrap().success());
 }
 

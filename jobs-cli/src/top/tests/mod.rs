@@ -23,7 +23,7 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::style::Color;
 use tickwheel_jobs::view::{
     Bound, DeadGroup, GroupRow, GroupState, HistoryRow, JobRow, KindRow, LimitRow, ListState,
-    NodeRow, Number, Overview, Rates, ScheduleRow, Time,
+    NodeRow, Number, Overview, Rates, ScheduleRow, Slowdowns, Time, Warning,
 };
 use tickwheel_jobs::{JobId, JobState};
 
@@ -100,6 +100,10 @@ fn shop() -> Figures {
             schedules: 1,
             recent: rates(12.5, 0.25),
             minutes: vec![minute(90, 300, 0), minute(30, 600, 30)],
+            slowdowns: made!(Slowdowns {
+                rows: vec![made!(Warning { text: "Paused: the kind \"report\".".to_owned() })],
+                total: 1,
+            }),
         }),
         all_kinds: 5,
         kinds,
