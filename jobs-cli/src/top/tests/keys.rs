@@ -97,11 +97,16 @@ fn top_lists_turn_through_states_and_pages() {
     assert_eq!(press_char(&mut state, 'n'), None);
     assert_eq!(press_char(&mut state, 'b'), view_of(ListState::Pending, 0));
     assert_eq!(press_char(&mut state, 'b'), None);
-    for state_of in [ListState::Running, ListState::Dead, ListState::Completed, ListState::Pending]
-    {
+    for state_of in [
+        ListState::Running,
+        ListState::Dead,
+        ListState::Completed,
+        ListState::Expired,
+        ListState::Pending,
+    ] {
         assert_eq!(press(&mut state, KeyCode::Right), view_of(state_of, 0));
     }
-    assert_eq!(press(&mut state, KeyCode::Left), view_of(ListState::Completed, 0));
+    assert_eq!(press(&mut state, KeyCode::Left), view_of(ListState::Expired, 0));
     press(&mut state, KeyCode::Right);
     answer(&mut state, list_of("push", ListState::Pending, None), 0, vec![listed(false)], false);
     assert_eq!(press(&mut state, KeyCode::Enter), Some(Effect::Ask(View::Job(id()))));
