@@ -1,5 +1,7 @@
 //! The handles whose verbs are futures, and the verbs that are no `both!`: of groups, lists, bulks and runs.
 
+use serde::Serialize;
+
 use super::asynchronous::{Async, asynchronous};
 use super::bulk::{Bulk, BulkCounts};
 use super::client::Client;
@@ -12,6 +14,7 @@ use super::request::Caller;
 use super::schedules::Schedules;
 use crate::dispatch::run::Run;
 use crate::values::error::{InsertError, StoreError};
+use crate::values::fail_and_retry::Fail;
 use crate::values::group::{GroupId, GroupInfo};
 use crate::values::info::JobInfo;
 use crate::values::job::Job;
@@ -148,5 +151,14 @@ impl Async<&Run> {
     /// As [`Run::group`].
     pub async fn group(&self) -> Result<Option<GroupInfo>, StoreError> {
         self.0.group_by(Caller::Future).await
+    }
+
+    /// As [`Run::store_progress`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Run::store_progress`].
+    pub async fn store_progress<T: Serialize + ?Sized>(&self, value: &T) -> Result<(), Fail> {
+        self.0.store_progress_by(Caller::Future, value).await
     }
 }

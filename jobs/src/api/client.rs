@@ -3,6 +3,7 @@
 use core::ops::ControlFlow;
 use std::sync::Arc;
 
+use serde::Serialize;
 use tickwheel::When;
 
 use super::asynchronous::both;
@@ -13,6 +14,7 @@ use crate::dispatch::run::Run;
 use crate::dispatch::run_state::RunState;
 use crate::store::{Answer, ApplyError, Inserted, NAME_BYTES, Op, PAYLOAD_BYTES};
 use crate::values::error::{StoreError, Violation};
+use crate::values::fail_and_retry::Fail;
 use crate::values::id::JobId;
 use crate::values::info::{Cancel, JobInfo};
 use crate::values::invalid_input::InvalidInput;
@@ -279,6 +281,33 @@ impl Run {
     #[must_use]
     pub fn client(&self) -> Client {
         Client::new(Arc::clone(&self.dispatcher))
+    }
+
+    /// Sets the progress as [`Run::set_progress`] does, and waits until the store has it, as the answer of an insert
+    /// waits ([`Builder::durability`](crate::Builder::durability)): for a step that must not be done twice. Each call
+    /// costs a commit.
+    ///
+    /// # Errors
+    ///
+    /// As [`Run::set_progress`]; [`StoreError::RunEnded`] if the run has ended or lost its lease, and any other error
+    /// of the store, as the text of the failure. Unless the run has ended, the store gets the progress later.
+    #[doc(alias("checkpoint", "flush", "save"))]
+    pub fn store_progress<T: Serialize + ?Sized>(&self, value: &T) -> Result<(), Fail> {
+        on_thread(self.store_progress_by(Caller::Thread, value))
+    }
+
+    pub(super) async fn store_progress_by<T: Serialize + ?Sized>(
+        &self,
+        caller: Caller,
+        value: &T,
+    ) -> Result<(), Fail> {
+        let json = self.note_progress(value)?;
+        let request = request::put_progress(self.state.id, self.state.fence, json);
+        match self.client().ask(caller, request).await {
+            Ok(false) if !self.state.is_of_test => Err(Fail::retry(StoreError::RunEnded)),
+            Ok(_) => Ok(()),
+            Err(error) => Err(Fail::retry(error)),
+        }
     }
 }
 

@@ -14,7 +14,7 @@ use crate::store::{
 };
 use crate::values::error::StoreError;
 use crate::values::group::{GroupId, GroupInfo};
-use crate::values::id::JobId;
+use crate::values::id::{Fence, JobId};
 use crate::values::info::{Cancel, Counts, DeadByError, JobInfo};
 use crate::values::limit::Tokens;
 use crate::values::node::NodeInfo;
@@ -120,6 +120,8 @@ requests! {
         Op::PauseSchedule(name, at), Answer::Changed(changed) => changed;
     resume_schedule(name: String, expected: Millis, next: Option<Millis>) -> bool =
         Op::ResumeSchedule { name, expected, next }, Answer::Changed(changed) => changed;
+    put_progress(id: JobId, fence: Fence, value: Vec<u8>) -> bool =
+        Op::PutProgress { id, fence, value }, Answer::Changed(changed) => changed;
     flush() -> () = Op::Flush, Answer::Done => ();
     get(id: JobId) -> Option<JobInfo> = Op::Get(id), Answer::Info(info) => info.map(|job| *job);
     get_key(key: String) -> Option<JobInfo> = Op::GetKey(key), Answer::Info(info) => info.map(|job| *job);

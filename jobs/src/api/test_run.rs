@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
+use serde::Serialize;
+
 use super::client::Client;
 use super::request;
 use super::request::{Caller, on_thread};
@@ -11,7 +13,7 @@ use crate::dispatch::run_state::{RunState, Slot};
 use crate::store::claim::Claimed;
 use crate::values::error::StoreError;
 use crate::values::id::{Fence, JobId};
-use crate::values::job::Job;
+use crate::values::job::{Extra, Job};
 use crate::values::run_end::StopReason;
 use crate::values::setting::HeadStart;
 use crate::values::time::Millis;
@@ -57,6 +59,7 @@ pub struct TestRun {
     due: SystemTime,
     late: Duration,
     stop_reason: Option<StopReason>,
+    progress: Option<Vec<u8>>,
     states: States,
 }
 
@@ -72,6 +75,7 @@ impl TestRun {
             due: client.dispatcher.clock.now().wall,
             late: Duration::ZERO,
             stop_reason: None,
+            progress: None,
             states: States::default(),
         }
     }
@@ -114,6 +118,12 @@ impl TestRun {
         TestRun { stop_reason: Some(why), ..self }
     }
 
+    /// Sets the progress that earlier runs have left: see [`Run::progress`]. What the run itself sets goes nowhere. A
+    /// value that does not serialize to JSON is one that does not decode.
+    pub fn progress<T: Serialize + ?Sized>(self, value: &T) -> TestRun {
+        TestRun { progress: Some(serde_json::to_vec(value).unwrap_or_default()), ..self }
+    }
+
     /// Returns the run. Each run has a fence that is greater than those of the runs before it.
     #[must_use]
     pub fn build(&self) -> Run {
@@ -129,10 +139,12 @@ impl TestRun {
             key: self.key.clone(),
             payload: Vec::new(),
             errors: Default::default(),
-            extra: Default::default(),
+            extra: Extra::with_progress(None, self.progress.clone()),
             fence: Fence::new(FENCES.fetch_add(1, Ordering::Relaxed), 0),
         };
-        let state = Arc::new(RunState::new(&claimed, Slot::Thread, None, HeadStart::NONE));
+        let mut state = RunState::new(&claimed, Slot::Thread, None, HeadStart::NONE);
+        state.is_of_test = true;
+        let state = Arc::new(state);
         let now: Instant = self.client.dispatcher.clock.now().instant;
         state.start(self.late, now);
         let run = Run::new(state, Arc::clone(&self.client.dispatcher), self.states.clone());

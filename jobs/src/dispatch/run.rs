@@ -11,21 +11,20 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use super::dispatcher_handle::DispatcherHandle;
 use super::run_state::RunState;
 use crate::store::Fence;
-use crate::values::fail_and_retry::Fail;
+use crate::values::fail_and_retry::{ErrorType, Fail, Fate};
 use crate::values::id::JobId;
 use crate::values::invalid_input::InvalidInput;
+use crate::values::job::PROGRESS_BYTES;
 use crate::values::panics::locked;
 use crate::values::run_end::StopReason;
 
 /// The longest result, in bytes of JSON.
 const RESULT_BYTES: usize = 64 << 10;
-
-/// The longest progress, in bytes of JSON.
-const PROGRESS_BYTES: usize = 4 << 10;
 
 /// A run of a job, as its handler sees it.
 #[derive(Clone)]
@@ -127,19 +126,48 @@ impl Run {
         drop(earlier);
     }
 
-    /// Sets the progress of the run, which [`JobInfo::progress`](crate::JobInfo::progress) shows to every process
-    /// while the job runs. It returns at once: the latest progress is in the store within a second, with the next
-    /// commit. So a handler may call it as often as it likes, and only the last call of a second costs a write. The
-    /// progress ends with the run. A run that has ended or lost its lease sets nothing.
+    /// Sets the progress of the job, which [`JobInfo::progress`](crate::JobInfo::progress) shows to every process, and
+    /// [`Run::progress`] to the next run. It returns at once. The latest progress is in the store within a second, with
+    /// the next commit, and at the latest in the commit that ends the run. So a handler may call it as often as it
+    /// likes, and only the last call of a second costs a write. If the process is killed, at most the last second is
+    /// lost: [`Run::store_progress`] waits until the store has it.
+    ///
+    /// The progress stays until the job has completed, has expired, or is cancelled or deleted. A run that has ended or
+    /// lost its lease sets nothing.
     ///
     /// # Errors
     ///
     /// If the value does not serialize to JSON, or has more than 4 KiB. The earlier progress stays then.
-    #[doc(alias("report_progress", "percent", "update", "heartbeat"))]
+    #[doc(alias("report_progress", "percent", "update", "heartbeat", "checkpoint"))]
     pub fn set_progress<T: Serialize + ?Sized>(&self, value: &T) -> Result<(), Fail> {
+        self.note_progress(value).map(drop)
+    }
+
+    /// Sets the progress, and returns its JSON.
+    pub(crate) fn note_progress<T: Serialize + ?Sized>(&self, value: &T) -> Result<Vec<u8>, Fail> {
         let json = json("progress", value, PROGRESS_BYTES)?;
-        self.dispatcher.progress.set(self.state.id, self.state.fence, json);
-        Ok(())
+        if !self.state.is_of_test {
+            self.dispatcher.progress.set(self.state.id, self.state.fence, json.clone());
+        }
+        Ok(json)
+    }
+
+    /// Returns the progress that earlier runs of the job have set last, so that this run goes on from there: after a
+    /// failure, a snooze, a crash, a lost lease, or a retry by hand. `None` if none has set any. What this run sets
+    /// does not change it. It was read together with the job, so this waits for nothing.
+    ///
+    /// # Errors
+    ///
+    /// If it does not decode as a `T`: another version of the program has set it. With `?` the job is dead, as one
+    /// whose payload does not decode, and keeps its progress.
+    #[doc(alias("checkpoint", "resume", "cursor"))]
+    pub fn progress<T: DeserializeOwned>(&self) -> Result<Option<T>, Fail> {
+        let extra = self.state.extra.as_ref();
+        let Some(json) = extra.and_then(|extra| extra.progress.as_deref()) else { return Ok(None) };
+        serde_json::from_slice(json).map(Some).map_err(|error| {
+            let text = format!("the progress does not decode: {error}");
+            Fail::by_jobs(Fate::Dead, text, ErrorType::UNDECODABLE)
+        })
     }
 
     /// Returns how long after its due time the run started, by the wall clock.

@@ -72,6 +72,8 @@ pub(crate) struct RunState {
     pub(crate) follow_ups: FollowUps,
     /// The failure that the handler has noted for this run.
     pub(super) failure: Mutex<Option<Fail>>,
+    /// A test has made it, and no store knows it.
+    pub(crate) is_of_test: bool,
 }
 
 /// What a claimed job takes until its run has ended.
@@ -149,6 +151,7 @@ impl RunState {
             result: Mutex::new(None),
             follow_ups: FollowUps::default(),
             failure: Mutex::new(None),
+            is_of_test: false,
         }
     }
 

@@ -260,7 +260,8 @@ pub(crate) enum Op {
     Hold { name: String, until: Millis },
     /// Notes that this node is there: its id, and what is known of it. Answer::Done.
     PutNode { node: String },
-    /// Sets the progress of a run. Does nothing if its claim has ended. Answer::Done.
+    /// Sets the progress of a run. The end of its claim moves it to the job, unless the job has completed or was
+    /// cancelled. Answer::Changed: `false` if the claim has ended.
     PutProgress { id: JobId, fence: Fence, value: Vec<u8> },
     /// Inserts occurrences of a schedule as jobs, and sets its next occurrence to `next`; without `next`, the
     /// schedule ends. Answer::InsertedMany: the occurrences of a schedule without overlap that another one keeps out,

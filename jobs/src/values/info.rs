@@ -161,7 +161,7 @@ pub struct JobInfo {
     /// The JSON of its result, if it is kept and its run has set one: see
     /// [`Run::set_result`](crate::Run::set_result).
     pub result: Option<Vec<u8>>,
-    /// The JSON of its progress, if it runs and its run has set one: see
+    /// The JSON of the latest progress that its runs have set, until it has completed or is cancelled: see
     /// [`Run::set_progress`](crate::Run::set_progress).
     pub progress: Option<Vec<u8>>,
     /// Its data, as [`Job::encode`] made it.
@@ -193,7 +193,7 @@ impl JobInfo {
         errors: &AttemptErrors,
         shown: Shown,
     ) -> JobInfo {
-        let Shown { partition, group, retry, expires, headers } = shown;
+        let Shown { partition, group, retry, expires, headers, progress } = shown;
         JobInfo {
             id,
             kind,
@@ -217,7 +217,7 @@ impl JobInfo {
             ended: None,
             took: None,
             result: None,
-            progress: None,
+            progress,
             payload: Vec::new(),
         }
     }

@@ -1,5 +1,6 @@
 //! A job as a value: the trait of its data, its headers, and the properties that few jobs have: a partition, a retry
-//! policy of their own, a key that is held until the end of the job, a group, an expiry, a burst.
+//! policy of their own, a key that is held until the end of the job, a group, an expiry, a burst, the progress of
+//! earlier runs.
 //!
 //! Ground rules of the properties that few jobs have:
 //!
@@ -23,6 +24,7 @@
 //! | 5, the group whose callback the job is | the id of the group (16) |
 //! | 6, the expiry: no run starts after it | the time, in milliseconds (8) |
 //! | 128, a burst | the time of its first job, the longest wait, in milliseconds (8 each); the first section of all |
+//! | 129, the progress that its earlier runs have left | JSON; the last section of all |
 //!
 //! Every number is big-endian. Headers are names and texts that travel beside the payload, such as the context of a
 //! trace.
@@ -265,7 +267,12 @@ pub(crate) struct Extra {
     pub(crate) callback_of: Option<GroupId>,
     /// No run of the job starts after this time.
     pub(crate) expires: Option<Millis>,
+    /// The latest progress of its earlier runs, as JSON.
+    pub(crate) progress: Option<Box<[u8]>>,
 }
+
+/// The longest progress, in bytes of JSON.
+pub(crate) const PROGRESS_BYTES: usize = 4 << 10;
 
 /// A burst of debounced jobs, of which the last one is stored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -297,6 +304,18 @@ impl Extra {
     pub(crate) fn is_too_old(&self, now: Millis) -> bool {
         self.expires.is_some_and(|expires| expires < now)
     }
+
+    /// Returns the properties with this progress, or with none. What is too long is no progress.
+    pub(crate) fn with_progress(
+        extra: Option<Box<Extra>>,
+        progress: Option<Vec<u8>>,
+    ) -> Option<Box<Extra>> {
+        let progress = progress.filter(|json| json.len() <= PROGRESS_BYTES);
+        if progress.is_none() && extra.as_ref().is_none_or(|extra| extra.progress.is_none()) {
+            return extra;
+        }
+        Extra { progress: progress.map(Vec::into), ..*extra.unwrap_or_default() }.boxed()
+    }
 }
 
 /// Says whether a job with these properties may still start.
@@ -322,6 +341,7 @@ pub(crate) struct Shown {
     pub(crate) retry: Option<Retry>,
     pub(crate) expires: Option<Millis>,
     pub(crate) headers: Headers,
+    pub(crate) progress: Option<Vec<u8>>,
 }
 
 impl Shown {
@@ -332,6 +352,7 @@ impl Shown {
             retry: extra.retry,
             expires: extra.expires,
             headers: extra.headers.clone(),
+            progress: extra.progress.as_deref().map(<[u8]>::to_vec),
         }
     }
 
@@ -370,6 +391,7 @@ mod bytes {
     const OPTIONAL: u8 = 128;
     /// An earlier version, which cannot debounce, takes the job as any other.
     const BURST: u8 = OPTIONAL;
+    const PROGRESS: u8 = OPTIONAL + 1;
 
     impl Extra {
         /// Returns the bytes that a store keeps.
@@ -404,6 +426,9 @@ mod bytes {
             }
             if !self.headers.is_empty() {
                 add(&mut bytes, HEADERS, &headers_to_bytes(&self.headers));
+            }
+            if let Some(progress) = &self.progress {
+                add(&mut bytes, PROGRESS, progress);
             }
             bytes
         }
@@ -452,6 +477,7 @@ mod bytes {
                     extra.expires = Some(Millis::clamped(expires));
                 }
                 BURST => extra.burst = Some(burst(content)?),
+                PROGRESS => extra.progress = Some(content.into()),
                 _ if section >= OPTIONAL => {}
                 _ => return None,
             }
@@ -538,6 +564,7 @@ mod tests {
                 let group = holds_key.then(GroupId::new);
                 let callback_of = (!holds_key).then(GroupId::new);
                 let expires = holds_key.then_some(Millis::MAX);
+                let progress = holds_key.then(|| Box::from(*b"[70000]"));
                 let extra = Extra {
                     retry,
                     holds_key,
@@ -548,6 +575,7 @@ mod tests {
                     group,
                     callback_of,
                     expires,
+                    progress,
                 };
                 let bytes = extra.to_bytes();
                 assert_eq!(Extra::read(Some(&bytes)).unwrap(), extra.clone().boxed());

@@ -191,7 +191,7 @@ pub struct JobPage {
     pub payload: Content,
     /// Its result, if it has completed and its kind keeps results.
     pub result: Option<Content>,
-    /// Its progress, if it runs.
+    /// Its latest progress, if a run of it has set one.
     pub progress: Option<Content>,
     /// The last error, in full.
     pub error: Option<String>,

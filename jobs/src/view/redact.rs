@@ -32,7 +32,7 @@ pub enum Part {
     Headers,
     /// The result of a completed job.
     Result,
-    /// The progress of a job that runs.
+    /// The progress of a job.
     Progress,
     /// The error of an attempt: a string. Of a group of dead jobs it is the first line.
     Error,

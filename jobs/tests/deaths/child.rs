@@ -234,6 +234,9 @@ pub(crate) fn handlers(builder: Builder) -> Builder {
 fn work(job: &Work, run: &Run) -> Result<(), Fail> {
     let tag = job.tag;
     started(tag, run);
+    if !matches!(job.act, Act::Done) {
+        go_on(tag, run);
+    }
     let how = match job.act {
         Act::Done => How::Done,
         Act::Nap(ms) => {
@@ -275,10 +278,21 @@ fn work(job: &Work, run: &Run) -> Result<(), Fail> {
     }
 }
 
-/// Sets its progress, and inserts two jobs: one under an id that each run of this job uses, one that is new each time.
+/// Sets its progress, and perhaps waits until it is stored.
+fn go_on(tag: Tag, run: &Run) {
+    let (n, fence) = (number(), run.fence().get());
+    let say = |is_stored| report(&Record::Progress { at: now_us(), tag, fence, n, is_stored });
+    say(false);
+    if n.is_multiple_of(2) {
+        run.set_progress(&n).expect("a number serializes");
+    } else if run.store_progress(&n).is_ok() {
+        say(true);
+    }
+}
+
+/// Inserts two jobs: one under an id that each run of this job uses, one that is new each time.
 fn follow(tag: Tag, run: &Run) {
     let client = run.client();
-    run.set_progress(&tag).expect("a tag serializes");
     let due = now_us() / 1000 + 3;
     let again = follow_of(tag);
     calls::call(Verb::WithId { tag: again, due }, || {
@@ -307,6 +321,7 @@ pub(crate) fn started(tag: Tag, run: &Run) {
         attempt: run.attempt(),
         due: ms(run.due()),
         late: u64::try_from(run.late().as_micros()).unwrap_or(u64::MAX),
+        left: run.progress().expect("a progress is a number"),
     }));
 }
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tickwheel_jobs::JobId;
 
 use super::record::{
-    Answer, End, Event, FileEnd, How, Level, Look, Mode, Record, Seen, Start, Tag, Verb,
+    Answer, End, Event, FileEnd, How, Level, Look, Mode, Progress, Record, Seen, Start, Tag, Verb,
 };
 
 /// The time, in microseconds, after which a child has made the occurrences that were missed before it.
@@ -60,6 +60,8 @@ pub(crate) struct JobHistory {
     pub(crate) calls: Vec<usize>,
     pub(crate) starts: Vec<(usize, u32, Start)>,
     pub(crate) ends: Vec<(usize, u32, End)>,
+    /// What its runs have set, in the order of the log.
+    pub(crate) progress: Vec<Progress>,
     /// Runs that were told to stop: where, in which life, when, and the fence.
     pub(crate) told: Vec<(usize, u32, u64, u64)>,
     /// In the file, at which place of the log.
@@ -172,6 +174,11 @@ impl<'a> History<'a> {
                 let end = End { at: *at, fence: *fence, how: *how };
                 let job = self.jobs.entry(*tag).or_default();
                 job.ends.push((place, event.life, end));
+            }
+            Record::Progress { tag, fence, n, is_stored, .. } => {
+                let (fence, n, is_stored) = (*fence, *n, *is_stored);
+                let job = self.jobs.entry(*tag).or_default();
+                job.progress.push(Progress { place, fence, n, is_stored });
             }
             Record::Failed { text } => self.failures.push(text),
             Record::Ending { at } => life.ending = Some((place, *at)),

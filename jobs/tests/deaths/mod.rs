@@ -9,7 +9,7 @@
 //! | `process.rs`, `lives.rs`, `recall.rs` | the parent: starts children, tells them what to do, and kills them |
 //! | `contents.rs` | what the parent sees of the jobs |
 //! | `history.rs` | the log as the rules want it |
-//! | `rules.rs`, `schedules.rs`, `shared.rs` | the rules R1 to R13, and R15 to R19 |
+//! | `rules.rs`, `schedules.rs`, `shared.rs` | the rules R1 to R13, and R15 to R20 |
 //! | `judge.rs` | what the persistence of a server explains |
 //!
 //! R14 is a test of the rules: `tests/crashes/kill/doctored.rs`.

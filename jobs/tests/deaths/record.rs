@@ -39,6 +39,7 @@ pub(crate) struct Event {
 /// | `Ending` | the child is about to shut down or to drop its jobs |
 /// | `Closed` | a shutdown was answered, and no run is under way |
 /// | `Dropped` | the jobs were dropped, or shut down while runs were under way: those run again |
+/// | `Progress` | a run is about to set its progress; it has it from the store that it is there |
 /// | `Told` | a run was told that it is not to go on |
 /// | `InsertsLost` | an event named jobs that were inserted without waiting, and are lost |
 /// | `Unreadable` | an event named something that cannot be read |
@@ -57,6 +58,7 @@ pub(crate) enum Record {
     Answer { n: u64, at: u64, answer: Answer },
     Start(Start),
     End { at: u64, tag: Tag, fence: u64, how: How },
+    Progress { at: u64, tag: Tag, fence: u64, n: u64, is_stored: bool },
     Dying { point: String },
     Failed { text: String },
     Ending { at: u64 },
@@ -153,6 +155,17 @@ pub(crate) struct Start {
     /// What `Run::late` says, in microseconds: the clock was read just before the run counted as
     /// started.
     pub(crate) late: u64,
+    /// The progress that earlier runs have left.
+    pub(crate) left: Option<u64>,
+}
+
+/// The progress of a run, as the checker keeps it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Progress {
+    pub(crate) place: usize,
+    pub(crate) fence: u64,
+    pub(crate) n: u64,
+    pub(crate) is_stored: bool,
 }
 
 impl Start {

@@ -1,4 +1,4 @@
-//! The rules R1 to R13 and R15 to R19, over the log of a story and the place of the jobs at its end.
+//! The rules R1 to R13 and R15 to R20, over the log of a story and the place of the jobs at its end.
 //!
 //! | rule | must hold |
 //! | --- | --- |
@@ -20,6 +20,7 @@
 //! | R17 set aside | only records that were written by hand are set aside and reported, and in the end all of them are |
 //! | R18 senseless | a job that its handler cannot decode never runs, and is dead |
 //! | R19 expiry | no run of a job starts after its expiry |
+//! | R20 progress | what a run finds is what an earlier run of the job has set, and not older than what was stored |
 //!
 //! R14 is a test of these rules. For children that share a server some rules differ: `is_shared` says which log is of
 //! that kind, and `shared.rs` has the reasons for which a run is cut off there.
@@ -36,8 +37,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::child::THREADS;
 use super::history::{Call, History, JobHistory};
 use super::record::{
-    Answer, Event, FileEnd, How, LATER_MS, Level, Mode, RETRIES, RETRY_MS, Start, Tag, Verb,
-    occurrence_of,
+    Answer, Event, FileEnd, How, LATER_MS, Level, Mode, Progress, RETRIES, RETRY_MS, Start, Tag,
+    Verb, occurrence_of,
 };
 use super::schedules::r10_schedules;
 
@@ -93,6 +94,7 @@ pub(crate) fn check(log: &[Event], end: &FileEnd) -> Vec<Violation> {
         in_time(&history, tag, job, &mut found);
         told_without_a_cause(&history, job, &mut found);
         runs_that_must_not_be(&history, tag, job, &mut found);
+        goes_on(&history, tag, job, &mut found);
     }
     keys(&history, &mut found);
     batches(&history, &mut found);
@@ -459,6 +461,31 @@ fn runs_that_must_not_be(history: &History<'_>, tag: Tag, job: &JobHistory, foun
         let life = &history.lives[life];
         if life.closed && life.ended.is_some_and(|ended| ended < *place) {
             found.add("R15", format!("job {tag:x} starts after a shutdown: {start:?}"));
+        }
+    }
+}
+
+/// R20.
+fn goes_on(history: &History<'_>, tag: Tag, job: &JobHistory, found: &mut Found) {
+    for (n, (place, life, start)) in job.starts.iter().enumerate() {
+        let earlier = |set: &&Progress| set.fence < start.fence && set.place < *place;
+        let sets = || job.progress.iter().filter(earlier);
+        // The end of a run stores what the run has set. Whether a kill came first is not known.
+        let has_ended = |of: &(usize, u32, Start)| {
+            !history.is_shared && of.1 == *life && job.end_of(&of.2).is_some()
+        };
+        let ended = job.starts[..n].iter().filter(|of| has_ended(of)).map(|of| of.2.fence);
+        let ended: Vec<u64> = ended.collect();
+        let is_stored = |set: &&Progress| set.is_stored || ended.contains(&set.fence);
+        let stored = sets().filter(is_stored).max_by_key(|set| (set.fence, set.place));
+        let of = |n: u64| sets().find(|set| set.n == n).map(|set| (set.fence, set.place));
+        let is_right = match (start.left, stored) {
+            (None, stored) => stored.is_none(),
+            (Some(left), None) => of(left).is_some(),
+            (Some(left), Some(stored)) => of(left).is_some_and(|left| Some(left) >= of(stored.n)),
+        };
+        if !is_right {
+            found.add("R20", format!("job {tag:x} goes on from {:?}: {stored:?}", start.left));
         }
     }
 }

@@ -56,11 +56,15 @@ fn test_run_has_the_values_that_the_test_chose() {
     }
     let (jobs, _driver) = Jobs::memory().handle(handler).manual().unwrap();
     let test = TestRun::new::<Close>(&jobs).attempt(3).key("order-7").late(SECOND).state(7_u8);
+    let test = test.progress(&70_000);
     let (first, second) = (test.build(), test.build());
     assert!(first.fence() < second.fence());
     assert_eq!((first.kind(), first.attempt()), ("close-order", 3));
     assert_eq!((first.key(), first.late()), (Some("order-7"), SECOND));
     assert_eq!((first.state::<u8>().ok(), first.state::<u16>().ok()), (Some(&7), None));
+    first.store_progress(&80_000).unwrap();
+    assert_eq!(first.progress::<u32>().unwrap(), Some(70_000));
+    assert!(first.progress::<String>().is_err());
     handler(close(7), &first).unwrap();
     let inserted: Vec<_> = jobs.pending().collect();
     assert_eq!(inserted.len(), 1);

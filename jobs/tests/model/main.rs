@@ -29,7 +29,7 @@
 //! | 19 | a verb for every job of a list sees each once, and its counts are those of the single verb |
 //! | 20 | a completed job of a kind that keeps jobs is there, with result and times, until its number, age or bytes are reached; of other kinds, only jobs are there whose end a caller waits for (P32) |
 //! | 21 | a wait says how its job has ended, or that it has not, and returns once it has ended (P33) |
-//! | 22 | each process sees the progress that a run has set first in a second; it is gone with the run |
+//! | 22 | each process sees the progress that a run has set first in a second, or has stored; the latest one is there for the next run, until the job has completed or is cancelled |
 //! | 23 | the process that runs the jobs is listed once, with its kinds |
 //! | 24 | the history counts each insert and each end once, in its minute (P34); each job that came has ended or is there |
 //! | 25 | overdue jobs are counted, with the age of the oldest; dead jobs are counted by kind and error (P21) |

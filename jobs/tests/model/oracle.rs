@@ -215,6 +215,7 @@ impl Oracle {
             interruptions: 0,
             runs: 0,
             errors: Vec::new(),
+            progress: None,
             died: (0, 0),
             asked: false,
             claimable: false,

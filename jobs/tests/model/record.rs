@@ -44,6 +44,8 @@ pub(crate) struct Record {
     pub(crate) runs: u32,
     /// Its last five errors, the newest first.
     pub(crate) errors: Vec<Failed>,
+    /// The latest progress that the store has.
+    pub(crate) progress: Option<String>,
     /// Not before, and not after.
     pub(crate) died: (i64, i64),
     pub(crate) asked: bool,

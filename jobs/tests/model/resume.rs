@@ -4,6 +4,7 @@ use tickwheel_jobs::{JobId, JobInfo, JobState};
 
 use crate::ops::{NAMES, Pick, micros};
 use crate::oracle::{Oracle, Outcome, Record, encoded, ensure};
+use crate::run_sets::json;
 
 impl Oracle {
     /// A process starts to run the jobs; the one before ended by a crash, or gave back its claims.
@@ -92,8 +93,8 @@ impl Oracle {
             && info.group == job.own.group
             && job.has_errors(info)
             && job.has_own(info)
-            // A run has them, or a job that has completed.
-            && info.progress.is_none()
+            && info.progress == job.progress.as_deref().map(json)
+            // A job that has completed has it.
             && info.result.is_none()
             && info.payload == encoded(&job.plan)
             && in_time;

@@ -1,10 +1,10 @@
 //! The result and the progress that a handler sets, and its follow-ups.
 
-use tickwheel_jobs::{Client, JobInfo, Run};
+use tickwheel_jobs::{JobId, JobInfo, Run};
 
 use crate::calls::ok;
 use crate::follow_ups::FollowUp;
-use crate::oracle::{Outcome, ensure};
+use crate::oracle::{Oracle, Outcome, ensure};
 use crate::world::Shared;
 
 /// The longest result.
@@ -15,10 +15,12 @@ const MOST: usize = 64 << 10;
 pub(crate) struct RunSets {
     pub(crate) result: Option<Vec<u8>>,
     pub(crate) follow_ups: Vec<FollowUp>,
-    shown: Option<Vec<u8>>,
+    /// Its first progress, and its latest.
+    shown: Option<String>,
+    latest: Option<String>,
 }
 
-fn json(value: &str) -> Vec<u8> {
+pub(crate) fn json(value: &str) -> Vec<u8> {
     serde_json::to_vec(value).expect("a text is JSON")
 }
 
@@ -39,28 +41,52 @@ impl RunSets {
     }
 
     /// Sets a progress. The clock stands still in a handler, so every process sees the first one of a run from then
-    /// on: another one is written a second later.
+    /// on: another one is written a second later, or with the end of the run. A run that stores it sees it at once.
     pub(crate) fn progress(&mut self, shared: &Shared, run: &Run, n: u64) -> Outcome {
-        let own = run.client();
-        self.is_shown(&own, run)?;
+        self.is_shown(shared, run)?;
         let value = format!("{} {n}", run.fence().get());
-        run.set_progress(&value).map_err(|error| format!("a progress: {error:?}"))?;
-        let first = self.shown.get_or_insert_with(|| json(&value)).clone();
-        self.is_shown(&own, run)?;
+        let stores = n.is_multiple_of(3);
+        let set = if stores { run.store_progress(&value) } else { run.set_progress(&value) };
+        set.map_err(|error| format!("a progress: {error:?}"))?;
+        self.latest = Some(value.clone());
+        if stores || self.shown.is_none() {
+            self.shown = Some(value);
+            let mut state = shared.lock();
+            let at = state.oracle.find(run.id()).ok_or("the oracle lost a run")?;
+            state.oracle.jobs[at].progress.clone_from(&self.shown);
+        }
+        self.is_shown(shared, run)?;
         let Some(other) = shared.lock().other.clone() else { return Ok(()) };
         let seen = ok(other.get(run.id()))?.and_then(|info| info.progress);
-        ensure(seen.as_ref() == Some(&first), || format!("another process sees {seen:?}"))
+        ensure(seen == self.shown.as_deref().map(json), || format!("another process sees {seen:?}"))
     }
 
-    fn is_shown(&self, own: &Client, run: &Run) -> Outcome {
+    /// The process sees the progress of the run, or that of an earlier one.
+    fn is_shown(&self, shared: &Shared, run: &Run) -> Outcome {
+        let own = run.client();
+        let expected = shared.lock().oracle.progress_of(run.id());
         let info = ok(own.get(run.id()))?;
         let in_list = own.running().find(|info| info.id == run.id());
         for JobInfo { progress, .. } in info.iter().chain(&in_list) {
-            ensure(*progress == self.shown, || {
-                format!("{run:?}: the progress is {progress:?}, not {:?}", self.shown)
+            ensure(*progress == expected, || {
+                format!("{run:?}: the progress is {progress:?}, not {expected:?}")
             })?;
         }
         ensure(info.is_some() && in_list.is_some(), || format!("{run:?} is not there"))
+    }
+
+    /// The run ends, and not well: its latest progress stays with the job.
+    pub(crate) fn stays(&self, oracle: &mut Oracle, at: usize) {
+        if self.latest.is_some() {
+            oracle.jobs[at].progress.clone_from(&self.latest);
+        }
+    }
+}
+
+impl Oracle {
+    /// Returns the progress that the store has of a job.
+    pub(crate) fn progress_of(&self, id: JobId) -> Option<Vec<u8>> {
+        self.jobs[self.find(id)?].progress.as_deref().map(json)
     }
 }
 

@@ -212,6 +212,7 @@ pub(crate) fn end(shared: &Arc<Shared>, run: &Run, ending: Ending, set: RunSets)
     };
     let Record { asked, ref own, .. } = state.oracle.jobs[at];
     let group = own.group;
+    set.stays(&mut state.oracle, at);
     state.oracle.ended(at, Some(ending), set.result);
     if ending == Ending::Done {
         state.oracle.follow(set.follow_ups, group);
@@ -252,6 +253,8 @@ pub(crate) fn begin(shared: &Shared, kind: usize, plan: &Plan, run: &Run) -> Out
     oracle.identify(at, run.attempt(), run.fence().get())?;
     let job = &oracle.jobs[at];
     let late = (oracle.wall - job.due * 1000) as u128;
+    let left = run.progress::<String>().map_err(|error| format!("its progress: {error:?}"))?;
+    ensure(left == job.progress, || format!("{run:?} has the progress {left:?}: {job:?}"))?;
     let same = job.kind == kind
         && micros(run.due()) == job.due * 1000
         && (run.key() == job.key.as_deref() || job.robbed)

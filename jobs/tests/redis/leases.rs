@@ -93,15 +93,18 @@ fn node_that_is_cut_off_loses_its_job_and_its_end_is_refused() {
     assert_eq!(log.of(1), 1);
 }
 
-/// P37: The progress of a run that has lost its lease is refused, also if it was sent before that and arrives late.
+/// P37: The progress of a run that has lost its lease is refused, also if it was sent before that and arrives late. The
+/// run elsewhere finds what the first one has set before.
 #[test]
 fn progress_of_a_run_that_lost_its_lease_is_refused() {
     let server = Server::start();
     let proxy = Proxy::to(server.port);
     let stop = Arc::new(AtomicBool::new(false));
+    let left: Arc<Mutex<Vec<Option<String>>>> = Arc::default();
     let handler = |what: &'static str| {
-        let stop = Arc::clone(&stop);
+        let (stop, left) = (Arc::clone(&stop), Arc::clone(&left));
         move |_: Order, run: &Run| {
+            left.lock().unwrap().push(run.progress()?);
             for n in 0.. {
                 if stop.load(Ordering::Acquire) {
                     break;
@@ -127,6 +130,9 @@ fn progress_of_a_run_that_lost_its_lease_is_refused() {
     let second = open(&server).lease(2 * LEASE).handle(handler("second")).start().unwrap();
     wait_until("the second says something", || progress().contains("second"));
     proxy.stall(false);
+    let left = left.lock().unwrap().clone();
+    assert_eq!(left[0], None);
+    assert!(left[1].as_ref().unwrap().contains("first"), "{left:?}");
     // The request that was held arrives now. The first process goes on setting progress.
     let began = now();
     while began.elapsed() < 3000 * MS {

@@ -76,13 +76,18 @@ pub(crate) fn everything(open: impl Fn() -> Builder) {
     assert_eq!(client.unhandled().unwrap().len(), 1);
     client.check().unwrap();
     jobs.shutdown().unwrap();
-    let dying = |_: Order, _: &tickwheel_jobs::Run| Err(tickwheel_jobs::Fail::dead("dies"));
+    let dying = |_: Order, run: &Run| -> Result<(), Fail> {
+        let before: Option<u64> = run.progress()?;
+        run.store_progress(&before.map_or(1, |before| before + 1))?;
+        Err(Fail::dead("dies"))
+    };
     let jobs = open().handle(dying).start().unwrap();
     let dead = jobs.insert(Duration::ZERO, Order(7)).unwrap();
     wait_until("it died", || client.count().unwrap().dead == 1);
     assert_eq!(client.dead().count(), 1);
     assert!(client.retry(dead).unwrap());
     wait_until("it died again", || client.count().unwrap().dead == 1);
+    assert_eq!(client.get(dead).unwrap().unwrap().progress.as_deref(), Some(&b"2"[..]));
     assert!(client.delete(dead).unwrap());
     client.check().unwrap();
     jobs.shutdown().unwrap();

@@ -98,6 +98,7 @@ impl Story {
             | Record::Answer { at, .. }
             | Record::Ending { at }
             | Record::Told { at, .. }
+            | Record::Progress { at, .. }
             | Record::End { at, .. } => *at,
             Record::Start(start) => start.at,
             _ => event.stamp,

@@ -13,6 +13,7 @@ mod head_start;
 mod keys;
 pub(crate) mod limits;
 mod middleware;
+mod progress;
 pub(crate) mod rates;
 mod running;
 mod schedules;
@@ -620,110 +621,6 @@ fn nodes_are_listed_while_they_run() {
 /// A process that asks: another one, if the store can be opened twice.
 fn asker(store: &Store, jobs: &Jobs) -> Client {
     if store.keeps { store.open().client().unwrap() } else { jobs.client() }
-}
-
-/// P37: The progress that a run has set is shown to every process a second later at most, the latest only, and not
-/// after the run. However often a run sets it, it is written once a second.
-#[test]
-fn progress_is_shown_while_its_run_lasts() {
-    on_stores(|store| {
-        let (go_on, may_go_on) = mpsc::channel::<()>();
-        let may_go_on = std::sync::Mutex::new(may_go_on);
-        let handler = move |_: Charge, run: &Run| {
-            let go_on = may_go_on.lock().unwrap();
-            run.set_progress(&"begun")?;
-            go_on.recv_timeout(LONG)?;
-            for n in 0..1500 {
-                run.set_progress(&n)?;
-                pause(MS);
-            }
-            let too_long = run.set_progress(&"x".repeat(4095));
-            assert!(
-                too_long.unwrap_err().to_string().contains("a progress of 4097 bytes is too long")
-            );
-            go_on.recv_timeout(LONG)?;
-            Ok(())
-        };
-        let jobs = store.open().handle(handler).start().unwrap();
-        jobs.kind::<Charge>().keep_completed(Keep::last(1)).unwrap();
-        let asker = asker(store, &jobs);
-        let id = jobs.insert(Duration::ZERO, Charge(1)).unwrap();
-        let progress = || asker.get(id).unwrap().unwrap().progress;
-        let shows = |text: &str| {
-            for _ in 0..60_000 {
-                if progress().as_deref() == Some(text.as_bytes()) {
-                    return;
-                }
-                pause(MS);
-            }
-            panic!("{:?}, not {text}", progress());
-        };
-        shows("\"begun\"");
-        let before = jobs.stats().commits;
-        go_on.send(()).unwrap();
-        shows("1499");
-        let commits = jobs.stats().commits - before;
-        assert!(commits <= 60, "{commits} commits for 1500 calls");
-        let listed: Vec<_> = asker.running().map(|job| job.progress).collect();
-        assert_eq!(listed, [Some(b"1499".to_vec())]);
-        jobs.check().unwrap();
-        go_on.send(()).unwrap();
-        assert_eq!(jobs.wait(id, LONG).unwrap().progress, None, "it has ended");
-        jobs.check().unwrap();
-        jobs.shutdown().unwrap();
-    });
-}
-
-/// P37: Progress is gone with its run: the next run of the job begins without any, and so does a job that is dead. A
-/// run that has ended sets nothing.
-#[test]
-fn progress_is_gone_with_its_run() {
-    on_stores(|store| {
-        let seen = Arc::new(Mutex::new(Vec::new()));
-        let old: Arc<Mutex<Option<Run>>> = Arc::default();
-        let (noted, kept) = (Arc::clone(&seen), Arc::clone(&old));
-        let handler = move |_: Charge, run: &Run| -> Result<(), Fail> {
-            let shown = || run.client().get(run.id()).map(|job| job.unwrap().progress);
-            let before = shown()?;
-            if let Some(old) = &*kept.lock().unwrap() {
-                old.set_progress(&"late")?;
-            }
-            let late = shown()?;
-            run.set_progress(&run.attempt())?;
-            let set = shown()?;
-            run.set_progress(&"within the same second")?;
-            assert_eq!(shown()?, set, "it was written twice in a second");
-            noted.lock().unwrap().push((before, late, set));
-            *kept.lock().unwrap() = Some(run.clone());
-            match noted.lock().unwrap().len() {
-                1 => Err(Fail::retry("once more")),
-                2 => Err(Fail::snooze(10 * SECOND)),
-                _ => Err(Fail::dead("enough")),
-            }
-        };
-        let (jobs, driver) =
-            store.open().handle_with(Retry::fixed(10 * SECOND), handler).manual().unwrap();
-        let id = jobs.insert(2 * SECOND, Charge(1)).unwrap();
-        for runs in 1..=3 {
-            for _ in 0..60 {
-                if seen.lock().unwrap().len() < runs {
-                    driver.advance(SECOND);
-                }
-            }
-            assert_eq!(seen.lock().unwrap().len(), runs);
-            assert_eq!(jobs.get(id).unwrap().unwrap().progress, None);
-            jobs.check().unwrap();
-        }
-        // A snooze is not an attempt.
-        let text = |n: u32| Some(n.to_string().into_bytes());
-        let expected = [1, 2, 2].map(|attempt| (None, None, text(attempt)));
-        assert_eq!(*seen.lock().unwrap(), expected[..]);
-        old.lock().unwrap().as_ref().unwrap().set_progress(&"late").unwrap();
-        driver.advance(2 * SECOND);
-        let dead = jobs.get(id).unwrap().unwrap();
-        assert_eq!((dead.state, dead.progress), (JobState::Dead, None));
-        jobs.check().unwrap();
-    });
 }
 
 /// P40: `count` says how many jobs are overdue, of every kind, and for how long the oldest has been. Jobs that run or

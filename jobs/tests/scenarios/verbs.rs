@@ -6,7 +6,9 @@ use std::sync::mpsc::RecvTimeoutError;
 use std::thread::{self, JoinHandle};
 use std::time::SystemTime;
 
-use tickwheel_jobs::{Durability, GroupId, InsertError, InsertErrorKind, Limit, Step, Violation};
+use tickwheel_jobs::{
+    Durability, GroupId, InsertError, InsertErrorKind, Limit, Step, TestRun, Violation,
+};
 
 use tokio::runtime;
 
@@ -50,6 +52,15 @@ impl<T, J> Answer for Result<T, InsertError<J>> {
 impl Answer for Result<(), Violation> {
     fn told(self) -> Answered {
         self.map_err(|found| match found.to_string() {
+            text if text.contains("shut down") => StoreError::Closed,
+            text => StoreError::Other(text),
+        })
+    }
+}
+
+impl Answer for Result<(), Fail> {
+    fn told(self) -> Answered {
+        self.map_err(|failed| match failed.to_string() {
             text if text.contains("shut down") => StoreError::Closed,
             text => StoreError::Other(text),
         })
@@ -116,6 +127,7 @@ verbs! { |client|
     client.group_by_id(GroupId::new()) => add(HOUR, Mail(1));
     client.group_by_id(GroupId::new()) => seal();
     client => groups();
+    TestRun::new::<Mail>(client).build() => store_progress(&70_000);
 }
 
 fn ever() -> core::ops::Range<SystemTime> {

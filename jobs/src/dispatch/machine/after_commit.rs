@@ -149,7 +149,6 @@ impl Machine {
                 }
             }
             FollowUp::NodeNoted => {}
-            // A full server refuses it until there is room.
             FollowUp::ProgressPut => {
                 if let Answer::Refused(_) | Answer::Unsure(_) = answer {
                     self.keep_progress(op);
@@ -198,10 +197,12 @@ impl Machine {
                     output.emit(Event::CommitFailed { error: error.clone() });
                 }
                 output.refuse(reply, error.into());
+                self.keep_progress(op);
             }
             Answer::Unsure(error) => {
                 output.emit(Event::CommitFailed { error: error.clone() });
                 output.refuse(reply, ApplyError { error, unknown: true, again: false });
+                self.keep_progress(op);
             }
             answer => output.answer(reply, answer),
         }
@@ -408,6 +409,7 @@ impl Machine {
                         self.backlog.unstored.tell();
                     }
                     output.answers.push((reply, Err(failed.clone())));
+                    self.keep_progress(op);
                 }
                 FollowUp::Answer(None) if self.tries_again(kept, &failed.error) => {
                     kept += 1;

@@ -172,6 +172,7 @@ impl Machine {
                     return;
                 }
             }
+            Op::PutProgress { id, fence, .. } => self.forget_progress((*id, *fence)),
             Op::PutSchedule(_) | Op::DropSchedule(_) => self.own_work.load_schedules = true,
             // Read in the same commit, so that the pause holds here once its call has returned.
             Op::PauseSchedule(..) | Op::ResumeSchedule { .. } => {

@@ -5,6 +5,7 @@
 //!
 //! - A step writes the latest progress of each run, at most once a second: all that has come since the last step. So it
 //!   is in the store a second later at most: the dispatcher makes a step each second.
+//! - The step that ends a run writes its latest progress before the end, in the same commit, unless the run completed.
 //! - The progress of a run that has ended or lost its lease is dropped here. The store refuses it too, by the fence.
 //! - The memory of reported names is bounded: a hash for each name, and at most [`MOST_TOLD`] of them. When it is full,
 //!   it is cleared, and names that are found again are reported again.
@@ -21,7 +22,7 @@ use super::commit::{Commit, FollowUp};
 use super::{
     CLOCK_STEP, GRACE, Machine, MachineSettings, OCCURRENCES_PER_STEP, PURGE_INTERVAL, StepOutput,
 };
-use crate::dispatch::command::{Command, Latest};
+use crate::dispatch::command::{Command, Latest, RunEnd};
 use crate::store::{Answer, NewJob, Op, Store, StoredSchedule};
 use crate::values::error::StoreError;
 use crate::values::id::{Claim, JobId};
@@ -196,22 +197,41 @@ impl Machine {
         }
         writes.unwritten.extend(latest.unwrap_or_default());
         writes.written.retain(|_, at| now.saturating_duration_since(*at) < WRITE_INTERVAL);
+        // Whether the run completes. Nobody reads its progress then.
+        let mut ending: HashMap<Claim, bool> = HashMap::default();
+        let mut ends_all = false;
         for command in commands {
-            if let Command::Ended { id, fence, .. } = command {
-                writes.unwritten.remove(&(*id, *fence));
+            match command {
+                Command::Ended { id, fence, end, .. } => {
+                    ending.insert((*id, *fence), matches!(end, RunEnd::Done));
+                }
+                Command::Overrun { id, fence, .. } => drop(ending.insert((*id, *fence), false)),
+                Command::Abandon => ends_all = true,
+                _ => {}
             }
         }
         let runs = &self.runs.by_id;
-        writes.unwritten.retain(|&(id, fence), value| {
+        writes.unwritten.retain(|claim, value| {
+            let (id, fence) = *claim;
             let run = runs.get(&id).filter(|run| run.fence == fence && !run.has_expired(now));
-            if run.is_none() || writes.written.contains_key(&(id, fence)) {
-                return run.is_some();
+            let Some(run) = run else { return false };
+            let waits = match ending.get(claim) {
+                Some(completes) => *completes && !run.follow_ups.were_refused(),
+                None => writes.written.contains_key(claim) && !ends_all,
+            };
+            if waits {
+                return true;
             }
-            writes.written.insert((id, fence), now);
+            writes.written.insert(*claim, now);
             let value = core::mem::take(value);
             commit.push(Op::PutProgress { id, fence, value }, FollowUp::ProgressPut);
             false
         });
+    }
+
+    /// Forgets the progress of a run that waits to be written: a later one is written now.
+    pub(super) fn forget_progress(&mut self, claim: Claim) {
+        self.own_work.progress.unwritten.remove(&claim);
     }
 
     /// Keeps the progress that a commit has not written, unless the run has set another since.

@@ -7,6 +7,7 @@
 //!   the same jobs. Where only memory is tested, the model makes the claims itself.
 //! - After each step both are asked for all counts, all groups, each job that has changed, and some other jobs.
 //! - A step picks its job or its group among those that the model has.
+//! - Some runs set their progress: when they are claimed, and before they end.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -145,6 +146,9 @@ impl World {
             Op::Finish(finish) => Op::Finish(Finish { fence: its_fence(finish.id), ..finish }),
             Op::Release { id, interrupted, .. } => {
                 Op::Release { id, fence: its_fence(id), interrupted }
+            }
+            Op::PutProgress { id, value, .. } => {
+                Op::PutProgress { id, fence: its_fence(id), value }
             }
             op => op,
         };
@@ -287,7 +291,9 @@ impl World {
             Step::Release(pick) => {
                 if let Some((job, _)) = self.claimed.get(pick % self.claimed.len().max(1)) {
                     let (id, fence) = (job.id, job.fence);
-                    self.answer(Op::Release { id, fence, interrupted: false })?;
+                    let release = Op::Release { id, fence, interrupted: false };
+                    let progress = progress(job, *pick);
+                    self.apply(&progress.into_iter().chain([release]).collect::<Vec<_>>())?;
                     self.claimed.retain(|(job, _)| job.id != id);
                 }
             }
@@ -412,7 +418,9 @@ impl World {
             ensure(one == other, || format!("{one} is claimed, and not {other}"))?;
             self.claimed.push((its, fence));
         }
-        Ok(())
+        let progress: Vec<Op> =
+            self.claimed.iter().filter_map(|(job, _)| progress(job, limit)).collect();
+        self.apply(&progress).map(drop)
     }
 
     /// Ends some runs in one commit, perhaps together with a seal. Those that complete have follow-ups.
@@ -438,6 +446,7 @@ impl World {
                 Ends::Again(delay) => (End::Retry { due: self.after(*delay), errors }, Vec::new()),
             };
             let keeps = matches!(end, End::Completed | End::Expired) && pick.is_multiple_of(3);
+            ops.extend(progress(job, pick));
             ops.push(Op::Finish(Finish {
                 keep: keeps.then(|| Keep::last(2)),
                 wanted: job.extra.as_ref().is_some_and(|extra| extra.wanted),
@@ -563,6 +572,13 @@ impl World {
             None => Ok(()),
         }
     }
+}
+
+/// Returns the progress that a run sets, if it sets one.
+fn progress(job: &Claimed, pick: usize) -> Option<Op> {
+    let value = format!("[{pick}]").into_bytes();
+    let sets = (job.id.to_u128() as usize + pick).is_multiple_of(4);
+    sets.then_some(Op::PutProgress { id: job.id, fence: job.fence, value })
 }
 
 pub(super) fn batch(

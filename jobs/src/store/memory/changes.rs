@@ -122,7 +122,8 @@ impl Memory {
         keep: Option<Keep>,
         now: Millis,
     ) {
-        let Some(record) = self.take(id) else { return };
+        let Some(mut record) = self.take(id) else { return };
+        record.extra = Extra::with_progress(record.extra, None);
         let wanted = record.extra.as_ref().is_some_and(|extra| extra.wanted);
         let (callers_id, kind) = (record.callers_id, Arc::clone(&record.kind));
         match kept_until(keep, wanted, now) {
@@ -301,10 +302,11 @@ impl Memory {
             let Some(claim) = self.claims.get(&id) else {
                 return Some(record.info(id, JobState::Pending));
             };
-            let progress = claim.progress.clone();
+            let info = record.info(id, JobState::Running);
+            let progress = claim.progress.clone().or(info.progress);
             let claimed = Some(claim.at.to_system());
             let node = Some(node::name().to_owned());
-            return Some(JobInfo { progress, claimed, node, ..record.info(id, JobState::Running) });
+            return Some(JobInfo { progress, claimed, node, ..info });
         }
         let ended = self.ended.get(&id)?;
         let kept = ended.job.as_ref()?;

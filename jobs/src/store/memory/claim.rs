@@ -14,7 +14,7 @@ use super::{ClaimRecord, JobRecord, LaneKey, Memory, fence_of};
 use crate::store::lanes::{self, Lanes, Opens};
 use crate::store::{ClaimRequest, Claimed, Tries};
 use crate::values::id::JobId;
-use crate::values::job::{may_start, partition_of};
+use crate::values::job::{Extra, may_start, partition_of};
 use crate::values::setting::Rank;
 use crate::values::time::Millis;
 
@@ -30,6 +30,13 @@ impl JobRecord {
     pub(super) fn lane(&self) -> Option<LaneKey> {
         let partition = partition_of(self.extra.as_deref())?;
         Some((Arc::clone(&self.kind), Arc::clone(partition)))
+    }
+
+    /// Gives the job the progress that its run has set, if it has set one.
+    pub(super) fn set_progress(&mut self, progress: Option<Vec<u8>>) {
+        if progress.is_some() {
+            self.extra = Extra::with_progress(self.extra.take(), progress);
+        }
     }
 }
 
@@ -51,11 +58,12 @@ impl Memory {
         }
     }
 
-    /// Ends the claim of a job that exists.
+    /// Ends the claim of a job that exists. The job keeps the progress of its run.
     pub(super) fn end_claim(&mut self, id: JobId) -> Option<ClaimRecord> {
-        let claim = self.claims.remove(&id)?;
-        if let Some(record) = self.alive.get(&id) {
+        let mut claim = self.claims.remove(&id)?;
+        if let Some(record) = self.alive.get_mut(&id) {
             self.lanes.ended((id, &record.kind, partition_of(record.extra.as_deref())));
+            record.set_progress(claim.progress.take());
         }
         Some(claim)
     }

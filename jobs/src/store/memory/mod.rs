@@ -167,8 +167,7 @@ impl Memory {
                 Answer::Done
             }
             Op::PutProgress { id, fence, value } => {
-                self.put_progress(*id, *fence, value);
-                Answer::Done
+                Answer::Changed(self.put_progress(*id, *fence, value))
             }
             Op::Occur { name, expected, jobs, next } => {
                 self.occur(name, *expected, jobs, *next, now)
@@ -251,12 +250,15 @@ impl Memory {
     }
 
     /// Sets the progress of a run whose claim is held.
-    fn put_progress(&mut self, id: JobId, fence: Fence, value: &[u8]) {
+    fn put_progress(&mut self, id: JobId, fence: Fence, value: &[u8]) -> bool {
         let starts = self.starts;
         let holds = |claim: &&mut ClaimRecord| fence_of(starts, claim.order) == fence;
-        if let Some(claim) = self.claims.get_mut(&id).filter(holds) {
+        let held = self.claims.get_mut(&id).filter(holds);
+        let is_held = held.is_some();
+        if let Some(claim) = held {
             claim.progress = Some(value.to_owned());
         }
+        is_held
     }
 
     /// Gives a claim back.
@@ -316,8 +318,9 @@ impl Store for Memory {
         // Backwards from the latest claim: of two suspects, the one claimed later is the more likely cause, so
         // the earlier one does not die.
         let mut suspect_after = false;
-        for (id, ClaimRecord { asked, .. }) in claims.into_iter().rev() {
+        for (id, ClaimRecord { asked, progress, .. }) in claims.into_iter().rev() {
             let Some(record) = self.alive.get_mut(&id) else { continue };
+            record.set_progress(progress);
             self.interruptions += 1;
             let was_suspect = record.tries.interruptions > 0;
             if asked {

@@ -136,7 +136,7 @@ operations! {
     Op::PutNode { node } => put_node(node) -> done, grows(JOB_BYTES);
 
     Op::PutProgress { id, fence, value } => put_progress(id, fence, value)
-        -> done, grows(value.len());
+        -> changed, Needs { bytes: value.len(), ..ONE };
     Op::Release { id, fence, interrupted } => release(id, fence, interrupted) -> done, ONE;
     // The end of the run follows as an item of a list.
     Op::Finish(Finish { end: End::Completed, then: Some(jobs), .. }) => then_insert(&**jobs)

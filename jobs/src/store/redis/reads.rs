@@ -474,6 +474,8 @@ pub(super) fn info(fields: &[Value]) -> Result<Option<JobInfo>, StoreError> {
     let (id, due) = (id_of(bytes(id)?)?, Millis::clamped(score(due)?));
     let mut shown = Shown::read(record.extra.as_deref());
     shown.group = shown.group.filter(|_| record.is_member);
+    let of_run = Some(bytes(progress)?.to_vec()).filter(|progress| !progress.is_empty());
+    shown.progress = of_run.or(shown.progress);
     Ok(Some(JobInfo {
         failures: record.failures,
         attempt: state.attempts(record.attempts),
@@ -486,7 +488,6 @@ pub(super) fn info(fields: &[Value]) -> Result<Option<JobInfo>, StoreError> {
         ended,
         took: record.end.as_ref().map(|end| Duration::from_millis(end.took)),
         result: record.end.and_then(|end| end.result),
-        progress: Some(bytes(progress)?.to_vec()).filter(|progress| !progress.is_empty()),
         payload: record.payload,
         ..JobInfo::new(id, record.kind, state, due, &record.errors, shown)
     }))

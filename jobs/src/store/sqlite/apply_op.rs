@@ -8,7 +8,7 @@
 //!   ([`FileClaims::note_added`](super::claim::FileClaims)). One that changes the number of jobs calls
 //!   `State::count`.
 
-use rusqlite::params;
+use rusqlite::{Row, params};
 
 use super::State;
 use super::claim::fence_of;
@@ -17,7 +17,7 @@ use super::history::read_history;
 use super::schema::{
     InsertedAt, JobRow, KindCounts, KindRow, Place, Table, id_bytes, kind_row, millis_of,
 };
-use super::sql::{DROP_SETTING, FLUSH, PUT_SETTING, SETTINGS};
+use super::sql::{DROP_SETTING, FLUSH, PROGRESS, PUT_SETTING, SETTINGS};
 use super::tables::Tables;
 use crate::store::history::Figure;
 use crate::store::{Answer, Ending, Fence, Inserted, JobSet, NewJob, Op, Page, Tally};
@@ -100,8 +100,7 @@ impl State {
                 Answer::Done
             }
             Op::PutProgress { id, fence, value } => {
-                self.put_progress(tables, *id, *fence, value)?;
-                Answer::Done
+                Answer::Changed(self.put_progress(tables, *id, *fence, value)?)
             }
             Op::Occur { name, expected, jobs, next } => {
                 self.occur(tables, name, *expected, jobs, *next, now)?
@@ -318,18 +317,34 @@ impl State {
         id: JobId,
         fence: Fence,
         value: &[u8],
-    ) -> Result<(), StoreError> {
+    ) -> Result<bool, StoreError> {
         let held = self.claims.get(id);
-        if held.is_some_and(|held| fence_of(self.claims.starts, held.order) == fence)
-            && !self.has_ended_in(tables, id)?
-        {
+        let is_held = held.is_some_and(|held| fence_of(self.claims.starts, held.order) == fence)
+            && !self.has_ended_in(tables, id)?;
+        if is_held {
             tables.execute(
                 "INSERT OR REPLACE INTO {p}progress VALUES (?1, ?2)",
                 params![id_bytes(id), value],
             )?;
             self.progress.add(id);
         }
-        Ok(())
+        Ok(is_held)
+    }
+
+    /// Takes the progress that the run of a claimed job has set.
+    pub(super) fn take_progress(
+        &mut self,
+        tables: Tables<'_>,
+        id: JobId,
+    ) -> Result<Option<Vec<u8>>, StoreError> {
+        if !self.progress.read(tables)?.contains(&id) {
+            return Ok(None);
+        }
+        // A value that another program has written may have any type.
+        let bytes = |row: &Row<'_>| Ok(row.get_ref(0)?.as_bytes().ok().map(<[u8]>::to_vec));
+        let value = tables.one(PROGRESS, [id_bytes(id)], bytes)?;
+        self.progress.take(tables, id)?;
+        Ok(value.flatten())
     }
 }
 

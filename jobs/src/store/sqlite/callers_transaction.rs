@@ -41,6 +41,7 @@ use crate::values::error::StoreError;
 use crate::values::id::JobId;
 use crate::values::info::Cancel;
 use crate::values::invalid_input::InvalidInput;
+use crate::values::job::Extra;
 use crate::values::panics::locked;
 use crate::values::setting::{Keep, QueueSettings};
 use crate::values::time::Millis;
@@ -149,7 +150,8 @@ pub(crate) fn end_in(
     let Some(finish) = end(keep) else { return Err(StoreError::RunEnded) };
     state.file_outbox(tables, now)?;
     location.ended_in.add(id);
-    state.claims.hold(id, HeldClaim::of(place, &job));
+    let extra = Extra::read(job.extra.as_deref()).ok().flatten();
+    state.claims.hold(id, HeldClaim::of(place, &job, extra.as_deref()));
     state.finish(tables, &finish, now)?;
     state.write_rest(tables, now)
 }

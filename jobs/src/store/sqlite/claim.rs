@@ -62,6 +62,8 @@ pub(crate) struct HeldClaim {
     pub(super) part: Option<Arc<str>>,
     /// It has failed before.
     pub(crate) failed: bool,
+    /// Its earlier runs have left a progress.
+    pub(super) has_progress: bool,
     /// How many bytes of its row count against the bound of its kind if it is kept.
     pub(super) bytes: usize,
     /// The number of the claim, in the order in which this process made them.
@@ -71,13 +73,14 @@ pub(crate) struct HeldClaim {
 
 impl HeldClaim {
     /// Returns the claim of a job that is in no row yet.
-    pub(super) fn of(place: Place, job: &JobRow) -> HeldClaim {
+    pub(super) fn of(place: Place, job: &JobRow, extra: Option<&Extra>) -> HeldClaim {
         HeldClaim {
             place,
             key: job.key.clone(),
             callers_id: job.callers_id,
             part: job.part.clone().filter(|_| place.table == Table::Lane),
             failed: job.failures > 0,
+            has_progress: extra.is_some_and(|extra| extra.progress.is_some()),
             bytes: job.kept_bytes(),
             order: 0,
             batch: RowNumber::UNWRITTEN,
@@ -474,7 +477,8 @@ impl State {
             *fences += 1;
             let extra = Extra::read(job.extra.as_deref())?;
             let in_time = may_start(extra.as_deref(), picker.request.now);
-            let kind = picker.hold(at, &mut job, table, (*fences, in_time));
+            let its = (&mut job, extra.as_deref());
+            let kind = picker.hold(at, its, table, (*fences, in_time));
             journal.push(Change::Added(job.id));
             fresh.push(job.id);
             bytes += job.payload.len();
@@ -740,7 +744,7 @@ impl<'s> Picker<'_, 's> {
     fn hold(
         &mut self,
         at: usize,
-        job: &mut JobRow,
+        (job, extra): (&mut JobRow, Option<&Extra>),
         table: Table,
         (order, starts): (u64, bool),
     ) -> Arc<str> {
@@ -750,7 +754,7 @@ impl<'s> Picker<'_, 's> {
         self.request.takes(name, part.is_some() || lanes.has_rate(name));
         lanes.claimed((job.id, name, part.as_ref()), starts);
         let place = Place { kind: *kind, due: job.due, id: job.id, table };
-        self.held.insert(job.id, HeldClaim { part, order, ..HeldClaim::of(place, job) });
+        self.held.insert(job.id, HeldClaim { part, order, ..HeldClaim::of(place, job, extra) });
         Arc::clone(name)
     }
 

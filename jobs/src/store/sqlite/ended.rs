@@ -70,7 +70,8 @@ impl State {
         let remembered = job.callers_id || self.unknown.contains(&job.id);
         match kept_until(None, wanted, now) {
             Some(until) => {
-                let job = JobRow { callers_id: remembered, ..job };
+                let mut job = JobRow { callers_id: remembered, ..job };
+                job.drop_progress();
                 let ending = Ending::Cancelled;
                 let row = EndedRow { job, kind: kind.n, ending, at: now, took, result: None };
                 self.put_ended(tables, &row, until)?;
@@ -94,7 +95,15 @@ impl State {
     ) -> Result<(), StoreError> {
         let Some(until) = kept_until(finish.keep, finish.wanted, now) else { return Ok(()) };
         tables.drop_key(finish.id, held.key.as_deref())?;
-        let bytes = held.bytes + finish.result.as_ref().map_or(0, Vec::len);
+        let mut bytes = held.bytes + finish.result.as_ref().map_or(0, Vec::len);
+        if held.has_progress
+            && let Some(mut job) = tables.job(held.place)?
+        {
+            bytes -= held.bytes;
+            job.drop_progress();
+            bytes += job.kept_bytes();
+            self.rewrite(tables, held.place, &job)?;
+        }
         let listed = Listed {
             id: finish.id,
             bytes: u32::try_from(bytes).unwrap_or(u32::MAX),

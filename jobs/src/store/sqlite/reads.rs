@@ -24,7 +24,7 @@ use super::schema::{
     ClaimedAt, JobRow, KindCounts, KindRow, MILLIS_PER_HOUR, Place, Table, hour_of, id_bytes,
     kind_row, millis_of, store_error,
 };
-use super::sql::DEAD_BY_ERROR;
+use super::sql::{DEAD_BY_ERROR, PROGRESS};
 use super::tables::Tables;
 use crate::store::{Ending, JobSet, KindGauges, MOST_COUNTED, Page, PageKey, PageRequest};
 use crate::values::error::StoreError;
@@ -273,12 +273,9 @@ impl State {
         let kind = kind_row(&self.kinds, kind)?.name.clone();
         let Some((claimed, node)) = claimed else { return Ok(job.info(kind, JobState::Pending)) };
         let claimed = claimed.map(Millis::to_system);
-        let progress = tables.one(
-            "SELECT value FROM {p}progress WHERE id = ?1",
-            [id_bytes(job.id)],
-            |row| row.get(0),
-        )?;
-        Ok(JobInfo { claimed, progress, node, ..job.info(kind, JobState::Running) })
+        let progress = tables.one(PROGRESS, [id_bytes(job.id)], |row| row.get(0))?;
+        let info = job.info(kind, JobState::Running);
+        Ok(JobInfo { claimed, progress: progress.or(info.progress), node, ..info })
     }
 
     /// Returns the positions of the first `limit` later jobs of a kind behind `after`.

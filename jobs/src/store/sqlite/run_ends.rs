@@ -63,7 +63,7 @@ impl State {
         // still names it would count as an interruption of it.
         let is_over = matches!(end, End::Completed | End::Cancelled | End::Expired);
         self.end_claim(id, is_over);
-        self.progress.take(tables, id)?;
+        let progress = self.take_progress(tables, id)?;
         match end {
             End::Completed | End::Expired if finish.wanted || finish.keep.is_some() => {
                 self.keep_completed(tables, &held, finish, now)?;
@@ -85,13 +85,15 @@ impl State {
                 if job.failures == 0 {
                     self.count(kind.n, KindCounts { retrying: 1, ..KindCounts::default() });
                 }
-                let again =
+                let mut again =
                     JobRow { due: *due, failures, interruptions: 0, attempts, errors, ..job };
+                again.set_progress(progress);
                 self.file_again(tables, &kind, place, &again)?;
             }
             End::Snoozed { due } => {
                 let Some(job) = tables.job(place)? else { return Ok(Answer::Done) };
-                let again = JobRow { due: *due, interruptions: 0, ..job };
+                let mut again = JobRow { due: *due, interruptions: 0, ..job };
+                again.set_progress(progress);
                 self.file_again(tables, &kind, place, &again)?;
             }
             End::Dead { errors } => {
@@ -100,6 +102,7 @@ impl State {
                 job.failures = job.failures.saturating_add(1);
                 job.attempts = job.attempts.saturating_add(1);
                 job.errors = errors.clone();
+                job.set_progress(progress);
                 self.die(tables, &kind, place, (job, failed_before), finish.took, now)?;
             }
         }
@@ -140,10 +143,16 @@ impl State {
             return self.end_claim_after(tables, id, now);
         }
         if let Some((place, part)) = self.end_claim(id, false) {
-            self.progress.take(tables, id)?;
+            let progress = self.take_progress(tables, id)?;
             if self.cancel_requested.take(tables, id)? {
                 self.delete_pending(tables, place, now)?;
             } else {
+                if progress.is_some()
+                    && let Some(mut job) = tables.job(place)?
+                {
+                    job.set_progress(progress);
+                    self.rewrite(tables, place, &job)?;
+                }
                 if interrupted {
                     self.noted.note(&place.kind, Figure::Interrupted);
                 }
@@ -417,6 +426,7 @@ impl State {
             self.delete_pending(tables, place, now)?;
             return Ok(was_suspect);
         }
+        job.set_progress(self.take_progress(tables, place.id)?);
         let kind = kind_row(&self.kinds, place.kind)?.clone();
         let most = if suspect_after { MOST_INTERRUPTIONS - 1 } else { MOST_INTERRUPTIONS };
         job.interruptions = job.interruptions.saturating_add(1).min(most);
@@ -432,8 +442,19 @@ impl State {
             }
             return Ok(was_suspect);
         }
-        tables.delete_job(&kind, place)?;
-        tables.put_job(&kind, &job, place.table)?;
+        self.rewrite(tables, place, &job)?;
         Ok(was_suspect)
+    }
+
+    /// Writes the row of a job anew, at its place.
+    pub(super) fn rewrite(
+        &self,
+        tables: Tables<'_>,
+        place: Place,
+        job: &JobRow,
+    ) -> Result<(), StoreError> {
+        let kind = kind_row(&self.kinds, place.kind)?;
+        tables.delete_job(kind, place)?;
+        tables.put_job(kind, job, place.table).map(drop)
     }
 }

@@ -8,7 +8,7 @@
 //! | `key` | a key and the id of its pending or claimed job | jobs with keys |
 //! | `claim` | the ids of jobs that were claimed together, until all of them have ended; the number of the row tells when | jobs in flight |
 //! | `cancel_requested` | a claimed job whose cancel was requested | such requests, until the run ends |
-//! | `progress` | a claimed job, and the progress that its run has set | such jobs, until the run ends |
+//! | `progress` | a claimed job, and the progress that its run has set | such jobs, until the run ends: the end moves it to the row of the job |
 //! | `ended` | a job that has ended and is kept: it is dead, has completed, or was cancelled while a caller waits for its end | such jobs, until they are trimmed or purged |
 //! | `ended_list` | the jobs of `ended` of one kind that ended in one way together, and until when they are kept (`kept.rs`) | commits that ended such jobs |
 //! | `remembered` | an id that the caller chose and whose job has ended, or the id of a callback that is to come; and until when no job may have it | such ids, until they are purged |
@@ -50,7 +50,7 @@ use crate::values::error::StoreError;
 use crate::values::fail_and_retry::AttemptErrors;
 use crate::values::id::JobId;
 use crate::values::info::{JobInfo, JobState};
-use crate::values::job::Shown;
+use crate::values::job::{Extra, Shown};
 use crate::values::schedule::Schedule;
 use crate::values::time::Millis;
 
@@ -342,6 +342,24 @@ impl JobRow {
     pub(super) fn kept_bytes(&self) -> usize {
         let extra = self.extra.as_ref().map_or(0, Vec::len);
         self.payload.len() + self.errors.as_text().len() + extra
+    }
+
+    /// Gives the job the progress that its run has set, if it has set one. An extra that cannot be read stays.
+    pub(super) fn set_progress(&mut self, progress: Option<Vec<u8>>) {
+        if progress.is_some()
+            && let Ok(extra) = Extra::read(self.extra.as_deref())
+        {
+            self.extra = Extra::with_progress(extra, progress).map(|extra| extra.to_bytes());
+        }
+    }
+
+    /// Takes the progress of its earlier runs from a job that has ended.
+    pub(super) fn drop_progress(&mut self) {
+        if let Ok(Some(extra)) = Extra::read(self.extra.as_deref())
+            && extra.progress.is_some()
+        {
+            self.extra = Extra::with_progress(Some(extra), None).map(|extra| extra.to_bytes());
+        }
     }
 
     pub(crate) fn info(self, kind: String, state: JobState) -> JobInfo {

@@ -134,6 +134,7 @@ impl Sql {
 }
 
 pub(super) const ALL_PROGRESS: &str = "SELECT id FROM {p}progress";
+pub(super) const PROGRESS: &str = "SELECT value FROM {p}progress WHERE id = ?1";
 pub(super) const CANCEL_REQUESTS: &str = "SELECT id FROM {p}cancel_requested";
 pub(super) const DEAD_BY_ERROR: &str =
     "SELECT kind, error, jobs, first, last FROM {p}dead_by_error ORDER BY jobs DESC LIMIT ?1";

@@ -9,6 +9,7 @@
 //! | `cancel 1`, `get 1`, `reschedule 1 @90`, `cancel-key`, `flush` | a call on a job, or on the only key |
 //! | `schedule`, `unschedule`, `flush to 3900` | a call about the only schedule; a flush each 100 ms |
 //! | `start 1 #2 x1`, `begin 1`, `end 1 #2 failed`, `run 1`, `told 1` | a run: it starts when the job is due, or now; it ends; both; it is told to stop |
+//! | `set 1 #2 p5`, `stored 1 #2 p5`, `start 1 p5` | the run sets its progress, and has it that it is stored; it finds this one |
 //! | `tick 100 to 300` | runs of the occurrences at these times |
 //! | `born written`, `gone`, `again`, `ending`, `close`, `closed`, `drop` | a child begins, ends, or both; its jobs end |
 //! | `look 1 2/7`, `look changed`, `look wrong`, `dead 1 i5 f1`, `left claim` | what is seen in the file, with keys; what is there in the end |
@@ -69,7 +70,7 @@ impl<'a> Step<'a> {
         let words: Vec<&str> = words.collect();
         for word in &words {
             let mut numbers =
-                word.trim_start_matches(['#', 'x', '@', '+', '=', 'i', 'f']).split('/');
+                word.trim_start_matches(['#', 'x', '@', '+', '=', 'i', 'f', 'p']).split('/');
             let is_number = numbers.all(|number| number.parse::<u64>().is_ok());
             assert!(is_number || WORDS.contains(word), "no step has the word {word:?}: {text}");
         }
@@ -267,7 +268,12 @@ impl Log {
             "start" | "begin" => {
                 let attempt = step.number('x').unwrap_or(fence) as u32;
                 let late = at.saturating_sub(due * 1000);
-                Record::Start(Start { at, tag, id: named(tag), fence, attempt, due, late })
+                let (id, left) = (named(tag), step.number('p'));
+                Record::Start(Start { at, tag, id, fence, attempt, due, late, left })
+            }
+            "set" | "stored" => {
+                let (n, is_stored) = (step.number('p').unwrap_or(0), step.name == "stored");
+                Record::Progress { at, tag, fence, n, is_stored }
             }
             "end" => Record::End { at, tag, fence, how: step.how() },
             "told" => Record::Told { at, tag, fence },

@@ -48,8 +48,9 @@ fn life() {
     child::life::<File>();
 }
 
-/// P1, P2, P3, P6, P9, P17, P34, P107: Jobs on a file keep the rules R1 to R19 through two hundred kills, at random and at
-/// named points of the code. With `TICKWHEEL_KILLS=1000`, as at night, a child has died at each of these points.
+/// P1, P2, P3, P6, P9, P17, P34, P37, P107: Jobs on a file keep the rules R1 to R20 through two hundred kills, at
+/// random and at named points of the code. With `TICKWHEEL_KILLS=1000`, as at night, a child has died at each of these
+/// points.
 #[test]
 fn kills_by_the_thousand_break_no_rule() {
     let seed = variable("TICKWHEEL_KILL_SEED").unwrap_or_else(now_us);

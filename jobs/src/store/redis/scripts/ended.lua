@@ -1,7 +1,45 @@
--- Keeps, counts and removes jobs that have ended.
+-- Keeps, counts and removes jobs that have ended; and the progress of runs, which the job keeps until then.
 --
 -- Gives: keep, shorten_list, take_ended, bury.
 -- Needs: records, kept_lists, ends.
+
+-- Takes what the run of a claimed job has set: '' if it has set nothing. A longer value is of another program.
+function kept_lists.take_progress(id)
+  if is_any_progress == nil then
+    is_any_progress = redis.call('HLEN', progress) > 0
+  end
+  local value = is_any_progress and redis.call('HGET', progress, id)
+  if not value then
+    return ''
+  end
+  redis.call('HDEL', progress, id)
+  return #value <= 4096 and value or ''
+end
+
+-- Gives a job the progress of its run, or none if it is ''. It is section 129 of the extra, the last one.
+function kept_lists.set_progress(job, value)
+  local from, to = values.section_of(job, 129)
+  if not from and value == '' then
+    return
+  end
+  local text = job.payload
+  if not has(job.flags, EXTRA) then
+    job.flags, text = job.flags + EXTRA, '\0\2\1\0' .. text
+  end
+  if from then
+    text = string.sub(text, 1, from - 1) .. string.sub(text, to + 1)
+  end
+  local high, low = string.byte(text, 1, 2)
+  local behind = 3 + high * 256 + low - (from and to + 1 - from or 0)
+  local extra = string.sub(text, 3, behind - 1)
+  if value ~= '' then
+    extra = extra .. '\129' .. struct.pack('>I2', #value) .. value
+  end
+  job.payload = struct.pack('>I2', #extra) .. extra .. string.sub(text, behind)
+  if extra == '\1\0' then
+    job.flags, job.payload = job.flags - EXTRA, string.sub(job.payload, 5)
+  end
+end
 
 -- The member of `dead_by_error` for a dead job: its kind, and the first line of its error.
 local function group_of(job)
@@ -28,6 +66,9 @@ end
 
 -- Keeps a job that has ended. `job`: its record before that. `till`: until when it is kept.
 local function keep(id, job, ending, due_time, took, result, till)
+  if ending ~= AS_DEAD then
+    kept_lists.set_progress(job, '')
+  end
   job.flags = job.flags + ENDED
   job.ending, job.due, job.ended_at, job.took, job.result = ending, due_time, now, took, result
   redis.call('HSET', jobs, id, write(job))

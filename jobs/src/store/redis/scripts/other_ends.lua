@@ -4,7 +4,7 @@
 -- Needs: records, kept_lists, fences, lanes, results, lane_filing, history, groups, batch, ends, ended.
 
 -- Ends the claim with this token, behind which the buckets of its run may stand. Returns the claim as its fence
--- describes it. Nil if the job has no claim with this token.
+-- describes it, with the `progress` of its run. Nil if the job has no claim with this token.
 local function end_claim(id, token)
   local fence = redis.call('HGET', fences, id)
   local is_held = fence and string.sub(fence, 1, TOKEN_BYTES) == string.sub(token, 1, TOKEN_BYTES)
@@ -14,7 +14,7 @@ local function end_claim(id, token)
   end
   redis.call('ZREM', run, id)
   redis.call('HDEL', fences, id)
-  drop_progress({ id })
+  claim.progress = kept_lists.take_progress(id)
   if claim.scope then
     free_place(id, claim.scope)
   end
@@ -152,6 +152,7 @@ do
   -- extra nor key nor errors, so its record is cut and not read. Returns how many bytes the job counts, too.
   local function kept_record(record, job, due_time, took, result)
     if job then
+      kept_lists.set_progress(job, '')
       job.flags, job.ending, job.due, job.ended_at = job.flags + ENDED, AS_COMPLETED, due_time, now
       job.took, job.result = took, result
       return write(job), kept_lists.bytes_of(job)
@@ -309,6 +310,9 @@ operations.finish = function()
     job.attempts = job.attempts + 1
     job.errors = errors
   end
+  if claim.progress ~= '' then
+    kept_lists.set_progress(job, claim.progress)
+  end
   if fate == 'dead' then
     bury(id, job, claim.due, took, failed_before)
     grouped.leave(id, job, 'dead')
@@ -326,11 +330,11 @@ operations.put_progress = function()
   local id, token, value = args(3)
   local fence = redis.call('HGET', fences, id)
   if not fence or string.sub(fence, 1, TOKEN_BYTES) ~= token then
-    return DONE
+    return UNCHANGED
   end
   redis.call('HSET', progress, id, value)
   is_any_progress = true
-  return DONE
+  return CHANGED
 end
 
 do
@@ -357,6 +361,11 @@ do
         note(claim.kind, INTERRUPTED, 1)
       end
       local lane = has(claim.flags, PARTITION) and lane_of_claim(id, claim)
+      local job = claim.progress ~= '' and read(redis.call('HGET', jobs, id) or '')
+      if job then
+        kept_lists.set_progress(job, claim.progress)
+        redis.call('HSET', jobs, id, write(job))
+      end
       enqueue(claim.kind, id, claim.due, claim.interruptions, lane)
     end
     return DONE

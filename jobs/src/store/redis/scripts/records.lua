@@ -74,21 +74,27 @@ local function write(job)
   return head .. job.kind .. job.key .. job.errors .. end_bytes .. job.payload
 end
 
--- The group of a job, from its record: section 4 of its extra (`values/job.rs`). Nil if it is no member.
-local function group_of_job(job)
-  if not job or not has(job.flags, GROUP) then
-    return nil
-  end
+-- Where a section of the extra of a job stands: its first and its last byte in `payload` (`values/job.rs`). Nil if it has
+-- none.
+function values.section_of(job, wanted)
   local text, section_at = job.payload, 5
   local high, low = string.byte(text, 1, 2)
-  local last = low and 2 + high * 256 + low or 0
+  local last = has(job.flags, EXTRA) and low and 2 + high * 256 + low or 0
   while section_at + 2 <= last do
     local section, its_high, its_low = string.byte(text, section_at, section_at + 2)
     local to = section_at + 2 + its_high * 256 + its_low
-    if section == 4 then
-      local of = string.sub(text, section_at + 3, to)
-      return #of == 16 and of or nil
+    if section == wanted then
+      return section_at, to
     end
     section_at = to + 1
   end
+end
+
+-- The group of a job, from its record: section 4 of its extra. Nil if it is no member.
+local function group_of_job(job)
+  local from, to
+  if job and has(job.flags, GROUP) then
+    from, to = values.section_of(job, 4)
+  end
+  return from and to - from == 18 and string.sub(job.payload, from + 3, to) or nil
 end
