@@ -22,7 +22,7 @@ fn slowed(page: &Answer) -> String {
     rest.split("</div>").next().unwrap().replace("&quot;", "\"")
 }
 
-/// P111: An operator sets the limit of each scope, and holds it. When the limit is lifted, the one that the program had
+/// P109: An operator sets the limit of each scope, and holds it. When the limit is lifted, the one that the program had
 /// set is there again. The audit says what was set.
 #[test]
 fn limits_are_set_and_lifted() {
@@ -97,7 +97,7 @@ fn limits_are_set_and_lifted() {
     });
 }
 
-/// P111: While the queue, a kind or a partition is paused or held, or has a limit that was set by hand, every page says
+/// P109: While the queue, a kind or a partition is paused or held, or has a limit that was set by hand, every page says
 /// so, and links to the place that lifts it. The limit of a program is no news. Then the pages say nothing more.
 #[test]
 fn pages_say_what_slows_jobs_until_it_is_lifted() {
@@ -178,7 +178,7 @@ fn pages_say_what_slows_jobs_until_it_is_lifted() {
     });
 }
 
-/// P111: A page says four at most, and how many more there are. The table of the limits begins with what slows jobs.
+/// P109: A page says four at most, and how many more there are. The table of the limits begins with what slows jobs.
 #[test]
 fn pages_say_few_slowdowns_and_lists_begin_with_them() {
     let (jobs, _driver) = manual();

@@ -632,7 +632,7 @@ fn callback_comes_with_the_commit_that_ends_the_last_member() {
     }
 }
 
-/// P109: A middleware may hold a transaction round the handler and end its run in it. The writes of the handler and the
+/// P108: A middleware may hold a transaction round the handler and end its run in it. The writes of the handler and the
 /// end of the run are then one commit, and an error or a panic of the handler leaves neither.
 #[test]
 fn middleware_ends_a_run_in_its_transaction() {

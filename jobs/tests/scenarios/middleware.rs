@@ -206,7 +206,7 @@ const CASES: &[Case] = &[
     (&[("handler", "panics"), ("inner", "catches"), ("outer", "forgives")], ALL, None),
 ];
 
-/// P109: The first middleware is the outermost, round a handler of each form, also if the builder had the handler
+/// P108: The first middleware is the outermost, round a handler of each form, also if the builder had the handler
 /// before. A run ends as the outermost says: after the handler or without it, after a panic of the handler or of
 /// another middleware too.
 #[test]
@@ -265,7 +265,7 @@ impl Job for Even {
     const KIND: &'static str = "even";
 }
 
-/// P109: A job that does not decode is dead, and no middleware gets its run: of a batch it gets the others.
+/// P108: A job that does not decode is dead, and no middleware gets its run: of a batch it gets the others.
 #[test]
 fn middleware_gets_no_run_of_a_job_that_does_not_decode() {
     on_stores(|store| {
@@ -309,7 +309,7 @@ fn answers(run: &Run) -> Vec<Result<(), StoreError>> {
     VERBS.iter().map(|(_, verb)| verb(&run.client())).collect()
 }
 
-/// P109: A middleware may do what a handler may, before and after it: call every verb, read the shared state, set the
+/// P108: A middleware may do what a handler may, before and after it: call every verb, read the shared state, set the
 /// result and add follow-ups. A failure that the handler has noted counts, whatever the middleware returns.
 #[test]
 fn middleware_may_do_what_a_handler_may() {
@@ -354,7 +354,7 @@ fn middleware_may_do_what_a_handler_may() {
     });
 }
 
-/// P109: A cancel and a shutdown ask a run in its middleware to stop, as in its handler, and a shutdown waits for it.
+/// P108: A cancel and a shutdown ask a run in its middleware to stop, as in its handler, and a shutdown waits for it.
 #[test]
 fn cancel_and_shutdown_reach_a_run_in_its_middleware() {
     on_stores(|store| {
@@ -395,7 +395,7 @@ fn cancel_and_shutdown_reach_a_run_in_its_middleware() {
     });
 }
 
-/// P109: If a future is dropped, that of each middleware is too, the innermost first: by a middleware that waits no
+/// P108: If a future is dropped, that of each middleware is too, the innermost first: by a middleware that waits no
 /// longer, or by the end of the runtime.
 #[cfg(feature = "tokio")]
 #[test]
@@ -441,7 +441,7 @@ fn futures_of_middleware_are_dropped_with_that_of_the_handler() {
     });
 }
 
-/// P109: No handler runs without middleware only because it has another form than the middleware: the start is refused.
+/// P108: No handler runs without middleware only because it has another form than the middleware: the start is refused.
 #[cfg(feature = "tokio")]
 #[test]
 fn handler_of_the_form_without_middleware_is_refused() {
