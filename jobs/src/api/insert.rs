@@ -213,7 +213,7 @@ impl<J> NewJob<J> {
     /// [`Client::with_header`](crate::Client::with_header) or [`Builder::headers`](crate::Builder::headers).
     ///
     /// All headers of a job have 4 KiB at most, and 3 bytes of it are taken by each; a name has 1 to 255 bytes.
-    /// A job with more is refused ([`InvalidInput::TooLong`](crate::InvalidInput::TooLong)).
+    /// A job with more is refused ([`InvalidInput::TooLong`]).
     #[doc(alias("metadata", "tag", "meta"))]
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> NewJob<J> {
         self.headers.insert(name.into(), value.into());
@@ -631,7 +631,7 @@ impl Run {
     /// # Errors
     ///
     /// The error returns the job. [`StoreError::RunEnded`] if the run has ended, and
-    /// [`InvalidInput`](crate::InvalidInput) if it has too many follow-ups. Otherwise as [`Client::insert`].
+    /// [`InvalidInput`] if it has too many follow-ups. Otherwise as [`Client::insert`].
     #[doc(alias("chain", "follow_up", "enqueue_next", "on_success", "continue_with"))]
     pub fn then<J: Job>(&self, when: impl Into<When>, job: J) -> Result<JobId, InsertError<J>> {
         self.next().insert(when, job)
