@@ -9,11 +9,22 @@ use crate::page::{sent, shown, split};
 
 /// A form of several fields, some of which may be empty. `of`: what it is about.
 fn form(frame: &Frame, target: &str, of: &[(&str, &str)], fields: &Markup, button: &str) -> Markup {
+    // This tells the server that an empty field is none.
+    form_of_all(frame, target, of, &html! { (hidden("form", "set")) (fields) }, button)
+}
+
+/// A form whose fields all count: one that is empty is refused.
+fn form_of_all(
+    frame: &Frame,
+    target: &str,
+    of: &[(&str, &str)],
+    fields: &Markup,
+    button: &str,
+) -> Markup {
     let (target, of) = split(&format!("api/v1/{target}"), of);
     html! {
         form.fields method="post" action=(frame.link(&target)) {
             (sent(frame, &frame.here))
-            (hidden("form", "set"))
             @for (name, value) in of { (hidden(name, value)) }
             (fields)
             button { (button) }
@@ -23,11 +34,20 @@ fn form(frame: &Frame, target: &str, of: &[(&str, &str)], fields: &Markup, butto
 
 /// A field with its label. `of`: its form, for its id.
 fn field(of: &str, name: &str, label: &str, hint: &str) -> Markup {
+    input(of, name, label, hint, false)
+}
+
+/// A field without which its form is not sent.
+fn needed(of: &str, name: &str, label: &str, hint: &str) -> Markup {
+    input(of, name, label, hint, true)
+}
+
+fn input(of: &str, name: &str, label: &str, hint: &str, is_needed: bool) -> Markup {
     let id = format!("{of}-{name}");
     html! {
         div.field.mid {
             label for=(id) { (label) }
-            input id=(id) name=(name) placeholder=(hint) autocomplete="off";
+            input id=(id) name=(name) placeholder=(hint) autocomplete="off" required[is_needed];
         }
     }
 }
@@ -67,7 +87,7 @@ pub(crate) fn of_queue(frame: &Frame) -> Markup {
             summary { "Limit or hold the queue" }
             div.card.pad.apart {
                 (form(frame, "scopes/limit", &queue, &numbers("queue"), "Set the limit"))
-                (form(frame, "scopes/hold", &queue, &field("queue", "for", "No start for", "30s, 5m"), "Hold"))
+                (form(frame, "scopes/hold", &queue, &needed("queue", "for", "No start for", "30s, 5m"), "Hold"))
             }
         }
     }
@@ -83,14 +103,14 @@ pub(crate) fn of_scopes(frame: &Frame, kind: &str, flow: Option<&str>) -> Markup
     };
     let hold = html! {
         (scopes("hold", flow, false))
-        (field("hold", "for", "No start for", "30s, 5m"))
+        (needed("hold", "for", "No start for", "30s, 5m"))
     };
-    let pause = field("pause", "partition", "Partition", "");
+    let pause = needed("pause", "partition", "Partition", "");
     html! {
         div.card.pad.apart {
             (form(frame, "scopes/limit", &of, &limit, "Set the limit"))
             (form(frame, "scopes/hold", &of, &hold, "Hold"))
-            (form(frame, "kinds/pause", &of, &pause, "Pause the partition"))
+            (form_of_all(frame, "kinds/pause", &of, &pause, "Pause the partition"))
         }
     }
 }
@@ -103,7 +123,7 @@ pub(crate) fn of_kind(frame: &Frame, kind: &str) -> Markup {
         (field("keep", "age", "for", "7d"))
         (field("keep", "bytes", "Bytes at most", ""))
     };
-    let head_start = field("head", "by", "Head start", "1m; 0s: none");
+    let head_start = needed("head", "by", "Head start", "1m; 0s: none");
     html! {
         div.card.pad.apart {
             (form(frame, "kinds/keep", &of, &keep, "Keep completed jobs"))
@@ -119,7 +139,7 @@ pub(crate) fn insert(frame: &Frame, kind: &str) -> Markup {
             label for="insert-payload" { "Data, as JSON" }
             textarea id="insert-payload" name="payload" rows="5" required spellcheck="false" {}
         }
-        (field("insert", "when", "Due", "now, 5m, 2h 30m"))
+        (field("insert", "when", "Due", "5m, 2h 30m; empty: now"))
         (field("insert", "key", "Key", ""))
         (field("insert", "partition", "Partition", ""))
         div.field.all {

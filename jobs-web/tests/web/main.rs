@@ -3,6 +3,7 @@
 mod ask;
 mod bulk;
 mod forged;
+mod forms;
 mod hostile;
 #[path = "../../../jobs/tests/redis/installed.rs"]
 mod installed;

@@ -1,0 +1,176 @@
+//! The forms of a page as a browser sends them: read from the HTML, filled, posted, and confirmed.
+
+use std::time::Duration;
+
+use tickwheel_jobs::{Jobs, Limit};
+use tickwheel_jobs_web::Dashboard;
+
+use crate::ask::{Answer, encoded, full, get, manual, submit};
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// A form of a page: where it is posted to, and its fields with the values that a reader may choose.
+pub(crate) struct Form {
+    pub(crate) target: String,
+    pub(crate) fields: Vec<(String, Vec<String>)>,
+}
+
+/// Returns the forms of a page that are posted.
+pub(crate) fn forms(page: &Answer) -> Vec<Form> {
+    let forms = page.text().split("<form").skip(1).map(|form| form.split("</form>").next());
+    forms.flatten().filter(|form| form.contains("method=\"post\"")).map(form).collect()
+}
+
+fn form(html: &str) -> Form {
+    let mut fields: Vec<(String, Vec<String>)> = Vec::new();
+    for piece in html.split('<') {
+        let (tag, text) = piece.split_once('>').unwrap_or((piece, ""));
+        let value = || attribute(tag, "value").unwrap_or_default();
+        match (tag.split(' ').next(), attribute(tag, "name")) {
+            (Some("input"), Some(_)) if tag.contains("type=\"checkbox\"") => {}
+            (Some("input"), Some(name)) => fields.push((name, vec![value()])),
+            (Some("textarea"), Some(name)) => fields.push((name, vec![plain(text)])),
+            (Some("select"), Some(name)) => fields.push((name, Vec::new())),
+            (Some("option"), _) => {
+                if let Some((_, values)) = fields.last_mut() {
+                    values.push(value());
+                }
+            }
+            _ => {}
+        }
+    }
+    let target = attribute(html.split('>').next().unwrap_or_default(), "action").unwrap();
+    Form { target: format!("/{}", target.trim_start_matches(['.', '/'])), fields }
+}
+
+fn attribute(tag: &str, name: &str) -> Option<String> {
+    let (_, rest) = tag.split_once(&format!(" {name}=\""))?;
+    rest.split('"').next().map(plain)
+}
+
+fn plain(html: &str) -> String {
+    html.replace("&quot;", "\"").replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
+}
+
+impl Form {
+    /// Posts the form. `fill` returns the value of a field by its name, and by the values that it has.
+    pub(crate) fn send(
+        &self,
+        dashboard: &Dashboard,
+        fill: impl Fn(&str, &[String]) -> String,
+    ) -> Answer {
+        let pair = |(name, values): &(String, Vec<String>)| {
+            format!("{name}={}", encoded(&fill(name, values)))
+        };
+        let pairs: Vec<String> = self.fields.iter().map(pair).collect();
+        submit(dashboard, &self.target, &pairs.join("&"))
+    }
+}
+
+/// Sends a question as it is.
+pub(crate) fn confirm(dashboard: &Dashboard, question: &Answer) -> Answer {
+    assert_eq!(question.status, 200, "{question:?}");
+    let all = forms(question);
+    all.last().expect("a question").send(dashboard, |_, values| values[0].clone())
+}
+
+/// Returns what a reader types, or the value that a field has.
+fn typed(form: &Form, scope: &str, name: &str, values: &[String]) -> String {
+    let text = match name {
+        "scope" if values.len() > 1 => scope,
+        "partition" if !form.target.ends_with("/limit") && !form.target.ends_with("/hold") => {
+            "acme"
+        }
+        "partition" if scope == "partition" => "acme",
+        "weight" if scope != "kind" => "3",
+        "running" => "2",
+        "rate" => "100",
+        "per" | "by" => "1m",
+        "burst" => "5",
+        "for" => "5m",
+        "last" => "7",
+        "age" => "7d",
+        "bytes" => "4096",
+        "payload" => "{\"text\": \"by hand\"}",
+        "headers" => "tenant: acme\r\ntrace: a:b",
+        "when" => "10m",
+        "key" => "k",
+        _ => "",
+    };
+    match &*values[0] {
+        "" => text.to_owned(),
+        _ if name == "scope" && values.len() > 1 => text.to_owned(),
+        value => value.to_owned(),
+    }
+}
+
+/// Returns jobs with a setting of each sort, so that their pages have each form.
+fn set_up() -> (Jobs, tickwheel_jobs::Driver) {
+    let (jobs, driver) = manual();
+    let kind = jobs.kind_named("mail");
+    kind.limit(Limit::running(20)).unwrap();
+    kind.hold(HOUR).unwrap();
+    kind.partition("paused").pause().unwrap();
+    jobs.queue().hold(HOUR).unwrap();
+    (jobs, driver)
+}
+
+/// Every form of the pages with settings does what its button says, when it is sent as the page draws it.
+#[test]
+fn forms_work_as_the_pages_draw_them() {
+    let mut sent = Vec::new();
+    for page in ["/kinds", "/kind?kind=mail"] {
+        let (jobs, _driver) = set_up();
+        let count = forms(&get(&full(jobs.client()), page)).len();
+        for (at, scope) in (0..count)
+            .flat_map(|at| ["kind", "each_partition", "partition"].map(|scope| (at, scope)))
+        {
+            let (jobs, _driver) = set_up();
+            let dashboard = full(jobs.client());
+            let form = forms(&get(&dashboard, page)).swap_remove(at);
+            let is_choice = |values: &[String]| values.len() > 1;
+            let has_scope = form.fields.iter().any(|(_, values)| is_choice(values));
+            let offers = |(_, values): &(String, Vec<String>)| values.iter().any(|it| it == scope);
+            if scope != "kind" && !(has_scope && form.fields.iter().any(offers)) {
+                continue;
+            }
+            let first = form.send(&dashboard, |name, values| typed(&form, scope, name, values));
+            let done = if first.status == 303 { first } else { confirm(&dashboard, &first) };
+            assert_eq!(done.status, 303, "{page} {} {scope}: {done:?}", form.target);
+            if form.target.ends_with("kinds/pause")
+                && form.fields.iter().any(|it| it.0 == "partition")
+            {
+                assert!(!jobs.kind_named("mail").is_paused().unwrap(), "one partition is paused");
+            }
+            sent.push(form.target.rsplit('/').next().unwrap().to_owned());
+        }
+    }
+    for verb in
+        ["pause", "resume", "limit", "lift", "hold", "release", "keep", "head-start", "insert"]
+    {
+        assert!(sent.iter().any(|it| it == verb), "no page has a form of {verb}: {sent:?}");
+    }
+}
+
+/// The form that pauses a partition never pauses the kind: without a partition it is refused.
+#[test]
+fn form_without_a_partition_pauses_nothing() {
+    let (jobs, _driver) = manual();
+    let dashboard = full(jobs.client());
+    let page = get(&dashboard, "/kind?kind=mail");
+    let all = forms(&page);
+    let is_it = |form: &&Form| {
+        form.target.ends_with("kinds/pause")
+            && form.fields.iter().any(|(name, _)| name == "partition")
+    };
+    let form = all.iter().find(is_it).expect("the form that pauses a partition");
+    let answer = form.send(&dashboard, |_, values| values[0].clone());
+    assert!(answer.status == 400 && answer.text().contains("partition is empty"), "{answer:?}");
+    assert!(!jobs.kind_named("mail").is_paused().unwrap());
+    let filled = |name: &str, values: &[String]| typed(form, "", name, values);
+    assert_eq!(confirm(&dashboard, &form.send(&dashboard, filled)).status, 303);
+    let page = get(&dashboard, "/api/v1/kind?kind=mail").ok();
+    let row = &page["partitions"]["rows"][0];
+    assert!(row["partition"] == "acme" && row["is_paused"] == true, "{page}");
+    assert!(!jobs.kind_named("mail").is_paused().unwrap());
+}
