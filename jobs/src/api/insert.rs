@@ -177,7 +177,7 @@ impl<J> NewJob<J> {
     ///
     /// Nothing moves the time: a reschedule keeps it, and so does the retry of a dead job by hand. A job that is due
     /// after its expiry by then ends as expired. [`Client::insert_copy`] runs one nevertheless. With
-    /// [`NewJob::keeping_time`] the expiry is that of the new job. The clock that counts is that of due times: of the
+    /// [`NewJob::keeping_time`] the expiry is that of the new job, if this sets one. The clock that counts is that of due times: of the
     /// machine, or of the server; a clock that is set makes a job expire earlier or later. In the callback of a
     /// [group](Client::group) a delay counts from the insert of the group.
     ///
@@ -582,7 +582,11 @@ fn expires<J: Job>(
     new: &NewJob<J>,
     due: Millis,
 ) -> Result<Option<Millis>, InsertErrorKind> {
-    let Some(when) = new.expires else { return Ok(J::EXPIRES.map(|after| due.plus(after))) };
+    let Some(when) = new.expires else {
+        // The store may put another due time, which may be far behind this one.
+        let is_due_then = new.if_taken != IfTaken::ReplaceKeepingTime;
+        return Ok(J::EXPIRES.filter(|_| is_due_then).map(|after| due.plus(after)));
+    };
     let expires = now.resolve(when, 0)?;
     // The check does not depend on the draw of a due time.
     let latest = now.resolve(new.when, 0)?.plus(new.when.leeway());

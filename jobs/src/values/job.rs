@@ -115,9 +115,11 @@ pub trait Job: Serialize + DeserializeOwned + Send + 'static {
     /// [`NewJob::expires`](crate::NewJob::expires) overrides it for one job. By default no job expires.
     ///
     /// Every insert that knows the type applies it, and so does each occurrence of a schedule in the process that runs
-    /// the kind. It does not apply to the callback of a [group](crate::Client::group), whose time is not known at the
-    /// insert, to a copy ([`Client::insert_copy`](crate::Client::insert_copy)), nor to an occurrence that is made by
-    /// hand. Stored jobs keep what they have.
+    /// the kind. It does not apply to a job whose due time is not known at the insert: to the callback of a
+    /// [group](crate::Client::group), and to one that keeps the time of another
+    /// ([`NewJob::keeping_time`](crate::NewJob::keeping_time)). Nor does it apply to a copy
+    /// ([`Client::insert_copy`](crate::Client::insert_copy)) or to an occurrence that is made by hand. Stored jobs keep
+    /// what they have: a debounced job, which the end of its burst brings forward, and one that is rescheduled.
     #[doc(alias("ttl", "timeout", "expires_in", "max_age"))]
     const EXPIRES: Option<Duration> = None;
 

@@ -214,6 +214,33 @@ fn expiry_of_a_kind_counts_from_the_due_time() {
     });
 }
 
+/// P107: The expiry of a kind does not count for a job that takes the due time of another, since that is not known at the
+/// insert. Its own expiry counts. A debounced job that comes earlier keeps the expiry of its later due time.
+#[test]
+fn job_that_keeps_the_due_time_of_another_has_no_expiry_of_its_kind() {
+    on_stores(|store| {
+        let (jobs, driver, told) = pushing(store.open());
+        let key = jobs.keyed("user");
+        key.insert(3 * DAY, Push(1)).unwrap();
+        let due = key.get().unwrap().unwrap().due;
+        key.insert_keeping_time(Duration::ZERO, Push(2)).unwrap();
+        let kept = key.get().unwrap().unwrap();
+        assert_eq!((kept.due, kept.expires), (due, None));
+        driver.advance(3 * DAY + SECOND);
+        assert_eq!((jobs.stats().started, told.lock().unwrap().len()), (1, 0));
+        let own = NewJob::new(Push(3)).key("user").keeping_time().expires(MINUTE);
+        let own = jobs.insert_job(own).unwrap().id;
+        assert!(jobs.get(own).unwrap().unwrap().expires.is_some());
+        let other = jobs.keyed("burst");
+        other.debounce(HOUR, 90 * MINUTE, Push(4)).unwrap();
+        driver.advance(50 * MINUTE);
+        let last = other.debounce(HOUR, 90 * MINUTE, Push(5)).unwrap();
+        let last = jobs.get(last).unwrap().unwrap();
+        assert_eq!(last.expires.unwrap().duration_since(last.due).unwrap(), 80 * MINUTE);
+        jobs.check().unwrap();
+    });
+}
+
 /// P107: The claim of a job that is too old takes no token of a rate. So a backlog of them delays no other job: not of
 /// its flow, nor of its partition.
 #[test]

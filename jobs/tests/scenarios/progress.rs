@@ -164,6 +164,42 @@ fn stored_progress_is_there_at_once() {
     });
 }
 
+/// P37: A run stores its progress while a shutdown waits for it: until it is told to stop, and then.
+#[test]
+fn run_that_a_shutdown_waits_for_stores_its_progress() {
+    on_stores(|store| {
+        let (begin, begun) = mpsc::channel();
+        let (end, ended) = mpsc::channel();
+        let handler = move |_: Charge, run: &Run| -> Result<(), Fail> {
+            let mut row = 1;
+            run.store_progress(&row)?;
+            begin.send(())?;
+            while !run.is_cancelled() {
+                row += 1;
+                end.send(run.store_progress(&row))?;
+            }
+            end.send(run.store_progress(&"told"))?;
+            Err(Fail::dead("as planned"))
+        };
+        let jobs = store.open().handle(handler).start().unwrap();
+        let id = jobs.insert(Duration::ZERO, Charge(1)).unwrap();
+        begun.recv_timeout(LONG).unwrap();
+        jobs.shutdown().unwrap();
+        let mut calls = 0;
+        for stored in ended {
+            stored.unwrap();
+            calls += 1;
+        }
+        assert!(calls > 0);
+        if store.keeps {
+            let dead = store.open().client().unwrap().get(id).unwrap().unwrap();
+            assert_eq!((dead.error.as_deref(), text(&dead)), {
+                (Some("as planned"), Some("\"told\"".to_owned()))
+            });
+        }
+    });
+}
+
 /// P37: A shutdown that does not wait for a run leaves what the run has set, and the run counts as none.
 #[test]
 fn run_that_a_shutdown_leaves_goes_on_from_its_progress() {

@@ -81,6 +81,8 @@ impl Machine {
                 // A call that its caller has given up must not be done.
                 if reply.as_ref().is_none_or(CommandReply::take) {
                     self.call(op, reply, commit, output);
+                } else {
+                    self.keep_progress(op);
                 }
             }
             Command::Ended { id, fence, end, at } => {
@@ -160,8 +162,9 @@ impl Machine {
         commit: &mut Commit,
         output: &mut StepOutput,
     ) {
-        if self.closing.asked.is_some() && !op.is_question() && reply.is_some() {
+        if !self.is_admitted(&op) && reply.is_some() {
             output.refuse(reply, StoreError::Closed.into());
+            self.keep_progress(op);
             return;
         }
         match &op {
@@ -172,7 +175,6 @@ impl Machine {
                     return;
                 }
             }
-            Op::PutProgress { id, fence, .. } => self.forget_progress((*id, *fence)),
             Op::PutSchedule(_) | Op::DropSchedule(_) => self.own_work.load_schedules = true,
             // Read in the same commit, so that the pause holds here once its call has returned.
             Op::PauseSchedule(..) | Op::ResumeSchedule { .. } => {
@@ -189,6 +191,12 @@ impl Machine {
             // In the same commit, so that the setting holds here once its call has returned.
             commit.push(Op::Settings, FollowUp::SettingsLoaded);
         }
+    }
+
+    /// Says whether a call is still served: also in a shutdown, if it is a question, or comes from a run that is awaited.
+    fn is_admitted(&self, op: &Op) -> bool {
+        let is_of_run = matches!(op, Op::PutProgress { .. }) && !self.closing.given_up;
+        self.closing.asked.is_none() || op.is_question() || is_of_run
     }
 
     /// Withdraws the job that is cancelled or rescheduled, by its id or its key. If its run has started, the cancel by

@@ -318,6 +318,7 @@ impl Machine {
             {
                 output.answers.push((reply, Err(failed.clone())));
                 if !failed.unknown {
+                    self.keep_progress(op);
                     continue;
                 }
             }

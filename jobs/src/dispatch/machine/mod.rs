@@ -182,7 +182,7 @@ impl Machine {
         self.renew_after_clock_jump(present);
         self.last = now;
         taken.append(commands);
-        self.write_progress(present.instant, &taken, &mut commit);
+        self.write_progress(present.instant, &mut taken, &mut commit);
         for command in taken {
             self.take(command, present, store, &mut commit, &mut output);
         }

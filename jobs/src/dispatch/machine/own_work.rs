@@ -187,7 +187,7 @@ impl Machine {
     pub(super) fn write_progress(
         &mut self,
         now: Instant,
-        commands: &[Command],
+        commands: &mut [Command],
         commit: &mut Commit,
     ) {
         let latest = self.settings.progress.take();
@@ -200,8 +200,16 @@ impl Machine {
         // Whether the run completes. Nobody reads its progress then.
         let mut ending: HashMap<Claim, bool> = HashMap::default();
         let mut ends_all = false;
+        let mut called = Vec::new();
         for command in commands {
             match command {
+                // The call writes the latest progress of its run, which is its own or a later one.
+                Command::Call { op: Op::PutProgress { id, fence, value }, .. } => {
+                    if let Some(latest) = writes.unwritten.get(&(*id, *fence)) {
+                        value.clone_from(latest);
+                        called.push((*id, *fence));
+                    }
+                }
                 Command::Ended { id, fence, end, .. } => {
                     ending.insert((*id, *fence), matches!(end, RunEnd::Done));
                 }
@@ -209,6 +217,10 @@ impl Machine {
                 Command::Abandon => ends_all = true,
                 _ => {}
             }
+        }
+        for claim in called {
+            writes.unwritten.remove(&claim);
+            writes.written.insert(claim, now);
         }
         let runs = &self.runs.by_id;
         writes.unwritten.retain(|claim, value| {
@@ -227,11 +239,6 @@ impl Machine {
             commit.push(Op::PutProgress { id, fence, value }, FollowUp::ProgressPut);
             false
         });
-    }
-
-    /// Forgets the progress of a run that waits to be written: a later one is written now.
-    pub(super) fn forget_progress(&mut self, claim: Claim) {
-        self.own_work.progress.unwritten.remove(&claim);
     }
 
     /// Keeps the progress that a commit has not written, unless the run has set another since.

@@ -376,6 +376,37 @@ fn progress_that_was_not_written_is_written_later() {
     }
 }
 
+/// P37: A call that stores progress writes the latest of its run, once. If its commit is not sent before its limit, the
+/// call is refused, and the progress is written later.
+#[test]
+fn stored_progress_is_the_latest_and_stays_after_a_refusal() {
+    for fails in [false, true] {
+        let mut steps = Steps::new();
+        let insert = job(1, at(steps.begun, Duration::ZERO));
+        let insert = Command::Call { op: Op::Insert(insert), reply: None };
+        let run = steps.step(Duration::ZERO, vec![insert]).starts.pop().unwrap().state;
+        assert!(run.start(Duration::ZERO, steps.begun));
+        let progress = Arc::clone(&steps.machine.settings.progress);
+        progress.set(run.id, run.fence, b"1".to_vec());
+        let (reply, _call) = call(Some(steps.begun + 3 * SECOND));
+        progress.set(run.id, run.fence, b"2".to_vec());
+        let op = Op::PutProgress { id: run.id, fence: run.fence, value: b"1".to_vec() };
+        if fails {
+            let error = StoreError::Io("no server".to_owned());
+            steps.store.failure = Some(ApplyError { error, unknown: false, again: true });
+        }
+        steps.step(2 * SECOND, vec![Command::Call { op, reply: Some(reply) }]);
+        let refused = steps.step(4 * SECOND, Vec::new()).answers;
+        assert_eq!(refused.len(), usize::from(fails));
+        steps.store.failure = None;
+        for n in 0..9 {
+            steps.step((60 + 10 * n) * SECOND, Vec::new());
+        }
+        let writes = if fails { 2 } else { 1 };
+        assert_eq!(steps.store.progress, vec![b"2".to_vec(); writes]);
+    }
+}
+
 /// P30: If the commit of an end fails, the end is written again, and its follow-ups with it.
 #[test]
 fn end_whose_commit_failed_is_written_again_with_its_follow_ups() {
