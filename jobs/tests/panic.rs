@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tickwheel_jobs::{
-    Builder, Client, Event, InsertErrorKind, Job, Jobs, Outcome, StoreError, hook,
+    Builder, CallError, Client, Event, InsertErrorKind, Job, Jobs, Outcome, StoreError, hook,
 };
 
 #[derive(Serialize, Deserialize)]
@@ -58,8 +58,15 @@ fn a_panic_is_noticed(builder: Builder) {
         .on_event(move |event| drop(told.send(event)))
         .start()
         .unwrap();
-    jobs.insert(Duration::ZERO, Close).map(drop).unwrap();
+    let runs = jobs.insert(Duration::ZERO, Close).unwrap();
     at_start.recv_timeout(LONG).unwrap();
+    let client = jobs.client();
+    let (told, waited) = mpsc::channel();
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let _ = told.send(runtime.block_on(client.asynchronous().wait(runs, HOUR)));
+    });
+    std::thread::sleep(Duration::from_millis(20));
     PANICS.store(true, Ordering::SeqCst);
     // The commit was made, and its answer is lost.
     let refused = jobs.insert(HOUR, Close).unwrap_err();
@@ -72,6 +79,7 @@ fn a_panic_is_noticed(builder: Builder) {
     let client = jobs.client();
     let why = client.count().unwrap_err();
     assert!(matches!(&why, StoreError::Other(text) if text.contains("panicked")), "{why}");
+    assert_eq!(waited.recv_timeout(LONG).unwrap(), Err(CallError::Store(why.clone())));
     let refused = client.insert(HOUR, Close).unwrap_err();
     assert_eq!(*refused.kind(), InsertErrorKind::Store(why.clone()));
     client.nudge();

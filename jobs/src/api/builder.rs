@@ -243,6 +243,9 @@ impl Builder {
     /// [`InsertErrorKind::Unknown`](crate::InsertErrorKind::Unknown); the process sends it again until the
     /// server answers, also after that. On a file the call waits for a commit that has begun.
     ///
+    /// On a manual clock it is also how long [`Client::wait`](crate::Client::wait) waits in real time while the clock
+    /// stands still; a hundred times as long while a driver is at work.
+    ///
     /// `Duration::MAX` waits for ever. Zero is refused at the start. [`Client::check`](crate::Client::check) has no
     /// limit.
     #[doc(alias("timeout", "patience"))]

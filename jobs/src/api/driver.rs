@@ -65,6 +65,7 @@ impl Driver {
     /// Handlers that are futures run on their runtime, and this call does not wait for them:
     /// [`advance_async`](Driver::advance_async) does.
     pub fn advance(&self, by: Duration) -> usize {
+        let _drive = self.end_waits.drive();
         let before = self.started();
         let mut left = by;
         loop {
@@ -102,6 +103,7 @@ impl Driver {
     /// # }
     /// ```
     pub async fn advance_async(&self, by: Duration) -> usize {
+        let _drive = self.end_waits.drive();
         let before = self.started();
         let mut left = by;
         loop {

@@ -5,8 +5,10 @@
 //! - A wait always ends: at the end of the job, at its limit, or with the jobs of this process.
 //! - On a manual clock the limit is one of that clock. A wait on the driver's own thread would never end, so a wait
 //!   ends with an error once the clock has stood still for `Builder::call_timeout` of real time. No thread need be
-//!   known as the driver's: a driver may move to another thread at any moment.
-//! - A waiter reads the clock before it looks, so a job that has ended within the limit is found.
+//!   known as the driver's: a driver may move to another thread at any moment. It looks once more before the error,
+//!   and waits longer while a driver is at work, whose handler may take long.
+//! - A waiter reads the clock before it looks, so a job that has ended within the limit is found. It reads it after the
+//!   wait has begun, so no move of a manual clock is missed.
 //! - A job that a caller waits for from its insert on is marked. Its end is then kept for a minute, even if its
 //!   kind keeps none. So the waiter finds the end, even if it looks late.
 //! - Ends in this process wake the waiter. It also looks by itself: for those of other processes, and for a wake-up
@@ -146,13 +148,18 @@ impl Client {
             (false, false) => LOOK_INTERVAL,
         };
         let mut key = None;
+        // Where a manual clock has stood still, and for how many times the patience.
+        let mut stood = (dispatcher.clock.now().instant, 0);
         loop {
-            let now = dispatcher.clock.now().instant;
-            let until = match dispatcher.is_manual {
-                true => real_time() + dispatcher.patience.min(LONGEST_PATIENCE),
-                false => limit.map_or(now + interval, |limit| limit.min(now + interval)),
+            let until = if dispatcher.is_manual {
+                real_time() + dispatcher.patience.min(LONGEST_PATIENCE)
+            } else {
+                let soon = dispatcher.clock.now().instant + interval;
+                limit.map_or(soon, |limit| limit.min(soon))
             };
+            crate::values::hook::at("before a wait");
             let waiting = dispatcher.begin_wait(id, key.as_deref(), until);
+            let now = dispatcher.clock.now().instant;
             match self.ask(caller, request::get(id)).await? {
                 None => return Err(CallError::Gone(id)),
                 Some(job) if job.state == JobState::Completed => return Ok(job),
@@ -176,13 +183,18 @@ impl Client {
             if self.stops_the_clock(caller) {
                 return Err(CallError::Refused);
             }
+            if stood.0 != now {
+                stood = (now, 0);
+            }
+            if stood.1 >= dispatcher.patient_periods() {
+                return Err(CallError::ClockStands(id));
+            }
             match caller {
                 Caller::Thread => waiting.on_thread(),
                 Caller::Future => waiting.in_future().await.map_err(CallError::Store)?,
             }
-            let clock_stands = || dispatcher.clock.now().instant == now && until <= real_time();
-            if dispatcher.is_manual && clock_stands() {
-                return Err(CallError::ClockStands(id));
+            if dispatcher.is_manual && until <= real_time() {
+                stood.1 += 1;
             }
             if dispatcher.shared {
                 interval = (interval * 2).min(LONGEST_SERVER_INTERVAL);

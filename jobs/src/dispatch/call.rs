@@ -324,7 +324,7 @@ impl Alive {
 }
 
 #[expect(clippy::disallowed_methods, reason = "a caller's own wait, whatever clock the jobs go by")]
-fn present() -> Instant {
+pub(super) fn present() -> Instant {
     Instant::now()
 }
 

@@ -127,15 +127,20 @@ impl Inline {
                 executor.arm(core::mem::take(&mut output.starts));
             }
             // The thread that made the last step ends alone: it answers when the store is closed.
-            let ending = output.finished.then(|| (inner.store.take(), inner.executor.take()));
+            let ending = output
+                .finished
+                .then(|| (inner.store.take(), inner.executor.take(), inner.machine.end_waits()));
             inner.is_stepping = false;
             (output, ending)
         };
         let (wake_at, hooks) = (output.wake_at, (self.on_event.as_ref(), self.on_run.as_ref()));
         let answers = output.tell(&self.metrics, hooks, &self.alive, self.has_hooks);
-        let closed = ending.map_or(Ok(()), |(store, executor)| {
+        let closed = ending.map_or(Ok(()), |(store, executor, end_waits)| {
             drop(executor);
-            store.map_or(Ok(()), Store::close)
+            let closed = store.map_or(Ok(()), Store::close);
+            // Those who wait for the end of a job look once more, and are refused.
+            drop(end_waits.take_all());
+            closed
         });
         answer_all(answers, &closed);
         Ok(wake_at)

@@ -29,7 +29,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Sender, unbounded};
 use tickwheel::{Handle, Wheel};
 
-use super::call::{Alive, Call, CallEnd, GRACE, Shared, TakenCall, call};
+use super::call::{Alive, Call, CallEnd, GRACE, Shared, TakenCall, call, present as real_time};
 use super::clock::Clock;
 use super::command::{Answered, Checked, Command, Progress};
 use super::events::is_in_hook;
@@ -88,6 +88,10 @@ impl Sent {
         }
     }
 }
+
+/// How much longer a wait goes on while a driver moves the clock, or waits for a handler: not for ever, because that
+/// handler may wait for the caller.
+const DRIVEN_PERIODS: u32 = 100;
 
 /// How often a lone caller lets other threads run before it sleeps.
 const YIELDS: u32 = 64;
@@ -361,7 +365,7 @@ impl<'a, T> WaitingCall<'a, T> {
             match sent {
                 Some(sent) => Poll::Ready(sent),
                 None if self.dispatcher.alive.has_ended() => Poll::Ready(Sent::Closed),
-                None if self.until.is_some_and(|until| until <= self.dispatcher.present()) => {
+                None if self.until.is_some_and(|until| until <= real_time()) => {
                     Poll::Ready(Sent::TimedOut)
                 }
                 None => Poll::Pending,
@@ -385,7 +389,7 @@ impl<'a, T> WaitingCall<'a, T> {
     /// Once the limit is over, sets the timer again, for [`GRACE`]: the dispatcher has taken the call.
     fn wait_longer(&mut self) {
         let Some(until) = self.until.filter(|_| !self.is_over) else { return };
-        if until <= self.dispatcher.present() {
+        if until <= real_time() {
             self.is_over = true;
             let timer = self.dispatcher.futures.wake_at(until + GRACE, self.call.shared());
             self.dispatcher.futures.forget(self.timer.take());
@@ -511,8 +515,10 @@ impl DispatcherHandle {
         self.checked(end)
     }
 
-    fn present(&self) -> Instant {
-        self.clock.now().instant
+    /// Says how many times its patience a caller waits while a manual clock stands still.
+    pub(crate) fn patient_periods(self: &Arc<DispatcherHandle>) -> u32 {
+        let waits_for_run = self.end_waits.is_driven() && !is_in_handler_of(self);
+        if waits_for_run { DRIVEN_PERIODS } else { 1 }
     }
 }
 

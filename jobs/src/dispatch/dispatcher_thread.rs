@@ -31,6 +31,7 @@ use super::events::{Event, OnEvent, call_hook, emit};
 use super::execute::Executor;
 use super::machine::{Machine, StepOutput};
 use super::metrics::Metrics;
+use super::questions::EndWaits;
 use super::shared_machine::{LockedMachine, Maintained, Next, POLL_INTERVAL, Room, SharedMachine};
 use crate::values::error::StoreError;
 use crate::values::id::JobId;
@@ -280,13 +281,10 @@ impl Dispatcher {
             closed = held.store.close();
             machine = Some((held.machine, held.executor));
         }
-        let (alive, room) = (Arc::clone(&self.alive), Arc::clone(&self.room));
+        let last = self.last_to_tell();
         let commands = self.disband(machine);
         answer_all(answers, &closed);
-        alive.end();
-        // A command that comes after this is not read: its caller checks `Alive`.
-        commands.try_iter().for_each(drop);
-        room.made();
+        last.tell(&commands);
     }
 
     /// Ends after a panic: this process writes nothing more, and no end of its runs counts.
@@ -302,11 +300,14 @@ impl Dispatcher {
             machine = Some((its, executor));
         }
         drop(self.tell(output));
-        let (alive, room) = (Arc::clone(&self.alive), Arc::clone(&self.room));
+        let last = self.last_to_tell();
         let commands = self.disband(machine);
-        alive.end();
-        commands.try_iter().for_each(drop);
-        room.made();
+        last.tell(&commands);
+    }
+
+    fn last_to_tell(&self) -> LastToTell {
+        let end_waits = Arc::clone(&self.executor.dispatcher.end_waits);
+        LastToTell { alive: Arc::clone(&self.alive), room: Arc::clone(&self.room), end_waits }
     }
 
     /// Drops everything but the channel of callers. Some of it are values of the user's, whose drops may call
@@ -324,5 +325,23 @@ impl Dispatcher {
         call_hook(|| dispatcher.futures.end());
         call_hook(|| drop((wheels, executor, urgent, machine, on_event)));
         commands
+    }
+}
+
+/// Those who learn that the thread has ended.
+struct LastToTell {
+    alive: Arc<Alive>,
+    room: Arc<Room>,
+    end_waits: Arc<EndWaits>,
+}
+
+impl LastToTell {
+    fn tell(self, commands: &Receiver<Command>) {
+        self.alive.end();
+        // A command that comes after this is not read: its caller checks `Alive`.
+        commands.try_iter().for_each(drop);
+        self.room.made();
+        // No timer wakes these futures any more. They look once more, and are refused.
+        call_hook(|| drop(self.end_waits.take_all()));
     }
 }

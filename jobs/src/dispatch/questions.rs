@@ -167,6 +167,17 @@ pub(crate) struct EndWaits {
     waits: Mutex<HashMap<JobId, Vec<Waiter>>>,
     /// How many jobs are waited for. A machine that finds none takes no lock.
     jobs: AtomicUsize,
+    /// How many calls of a driver's move a manual clock, or wait for a run.
+    drives: AtomicUsize,
+}
+
+/// A call of a driver's, until this is dropped.
+pub(crate) struct Drive<'a>(&'a EndWaits);
+
+impl Drop for Drive<'_> {
+    fn drop(&mut self) {
+        self.0.drives.fetch_sub(1, Ordering::AcqRel);
+    }
 }
 
 struct Waiter {
@@ -182,6 +193,17 @@ impl EndWaits {
         let mut waits = locked(&self.waits);
         waits.entry(id).or_default().push(waiter);
         self.jobs.store(waits.len(), Ordering::Release);
+    }
+
+    /// Notes that a driver moves a manual clock, or waits for a run, until the value is dropped.
+    pub(crate) fn drive(&self) -> Drive<'_> {
+        self.drives.fetch_add(1, Ordering::AcqRel);
+        Drive(self)
+    }
+
+    /// Says whether a driver moves a manual clock, or waits for a run.
+    pub(crate) fn is_driven(&self) -> bool {
+        self.drives.load(Ordering::Acquire) > 0
     }
 
     /// Forgets the callers of a job that have given up.

@@ -141,7 +141,7 @@ pub enum OpenError {
     /// A choice of the builder is not valid: the text names it and says why.
     Config(String),
     /// The store's URL begins with a scheme that no store has: the scheme. It is not told how the URL goes on, because
-    /// a password may stand there.
+    /// a password may stand there. The scheme is empty if the URL is malformed, so that even its begin may be one.
     UnknownScheme(String),
     /// The program was built without the feature of this crate that the store needs.
     FeatureIsOff {
@@ -202,6 +202,10 @@ impl fmt::Display for OpenError {
             }
             OpenError::Server { server, problem } => write!(f, "{server}: {problem}"),
             OpenError::Config(reason) => f.write_str(reason),
+            OpenError::UnknownScheme(scheme) if scheme.is_empty() => f.write_str(
+                "the store looks like a malformed URL (quotes, no scheme, or a password without one): a URL begins \
+                 with `redis://`, for example, and a path that has such a name with `./`",
+            ),
             OpenError::UnknownScheme(scheme) => write!(
                 f,
                 "no store has the scheme {scheme:?}: a store is a path, or a URL that begins with `file:`, `redis:`, \
@@ -481,7 +485,8 @@ pub enum CallError {
     /// [`Run::next`](crate::Run::next), so it would wait for itself. Nothing was inserted.
     Refused,
     /// On a manual clock ([`Builder::manual`](crate::Builder::manual)): no driver has moved the clock for
-    /// [`Builder::call_timeout`](crate::Builder::call_timeout) of real time. The job goes on when one does.
+    /// [`Builder::call_timeout`](crate::Builder::call_timeout) of real time, or a driver has waited for a handler for a
+    /// hundred times as long. The job goes on when the clock moves.
     ClockStands(JobId),
     /// The store could not be read. The job may go on.
     Store(StoreError),

@@ -1,9 +1,12 @@
 //! Waits for jobs that have ended, in memory and on a file. More tests of them, for every store, are in
 //! `tests/scenarios`.
 
+use std::sync::mpsc;
 use std::time::{Duration, Instant, SystemTime};
 
-use tickwheel_jobs::{CallError, Client, HistoryEntry, Jobs, NewJob, Run, Step};
+use tickwheel_jobs::{CallError, Cancel, Client, HistoryEntry, Jobs, Keep, NewJob, Run, Step};
+#[cfg(feature = "tokio")]
+use tickwheel_jobs::{JobId, JobInfo, StoreError};
 
 use super::scenarios::{Charge, Mail};
 use super::support::*;
@@ -172,6 +175,95 @@ fn wait_ends_with_the_jobs() {
         let ended = waiter.join().unwrap();
         assert!(matches!(ended, Err(CallError::Store(_))), "{ended:?}");
     });
+}
+
+/// P33: The same for a future, whose timer ends with the jobs.
+#[cfg(feature = "tokio")]
+#[test]
+fn wait_of_a_future_ends_with_the_jobs() {
+    on_each_store(|builder| {
+        let jobs = builder.handle(|_: Mail, _| Ok(())).start().unwrap();
+        let id = jobs.insert(HOUR, Mail(1)).unwrap();
+        let ended = future_waits(&jobs, id);
+        jobs.shutdown().unwrap();
+        assert_eq!(ended.recv_timeout(LONG).unwrap(), Err(CallError::Store(StoreError::Closed)));
+    });
+}
+
+/// Begins to wait for a job, as a future on a thread of its own.
+#[cfg(feature = "tokio")]
+fn future_waits(jobs: &Jobs, id: JobId) -> mpsc::Receiver<Result<JobInfo, CallError>> {
+    let (told, ended) = mpsc::channel();
+    let client = jobs.client();
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let _ = told.send(runtime.block_on(client.asynchronous().wait(id, 9 * HOUR)));
+    });
+    pause(20 * MS);
+    ended
+}
+
+/// P33: On a manual clock a shutdown and a drop end the waits of other threads and of futures.
+#[cfg(feature = "tokio")]
+#[test]
+fn wait_on_a_manual_clock_ends_with_the_jobs() {
+    for is_dropped in [false, true] {
+        on_each_store(|builder| {
+            let builder = builder.call_timeout(Duration::MAX).handle(|_: Mail, _| Ok(()));
+            let (jobs, _driver) = builder.manual().unwrap();
+            let id = jobs.insert(HOUR, Mail(1)).unwrap();
+            let (told, of_thread) = mpsc::channel();
+            let client = jobs.client();
+            std::thread::spawn(move || told.send(client.wait(id, 9 * HOUR)));
+            let of_future = future_waits(&jobs, id);
+            if is_dropped {
+                drop(jobs);
+            } else {
+                jobs.shutdown().unwrap();
+            }
+            for ended in [of_thread, of_future] {
+                let ended = ended.recv_timeout(LONG).unwrap();
+                assert_eq!(ended, Err(CallError::Store(StoreError::Closed)));
+            }
+        });
+    }
+}
+
+/// P33: A driver whose handler takes long moves its clock: the wait goes on.
+#[test]
+fn wait_goes_on_while_a_handler_of_the_driver_takes_long() {
+    on_each_store(|builder| {
+        let (told, starts) = mpsc::channel();
+        let handler = move |_: Mail, _: &Run| {
+            told.send(()).unwrap();
+            pause(500 * MS);
+            Ok(())
+        };
+        let (jobs, driver) = builder.call_timeout(100 * MS).handle(handler).manual().unwrap();
+        jobs.kind::<Mail>().keep_completed(Keep::last(9)).unwrap();
+        let id = jobs.insert(SECOND, Mail(1)).unwrap();
+        let client = jobs.client();
+        let drives = std::thread::spawn(move || driver.advance(SECOND));
+        starts.recv_timeout(LONG).unwrap();
+        assert_eq!(client.wait(id, HOUR).map(|job| job.id), Ok(id));
+        assert_eq!(drives.join().unwrap(), 1);
+    });
+}
+
+/// P33: On a manual clock a wait looks once more before it says that the clock stands: another process may have ended
+/// the job.
+#[test]
+fn wait_on_a_manual_clock_finds_the_end_of_another_process() {
+    let (_folder, path) = file();
+    let builder = Jobs::open(&path).unwrap().call_timeout(SECOND / 2).handle(|_: Mail, _| Ok(()));
+    let (jobs, _driver) = builder.manual().unwrap();
+    let other = Jobs::open(&path).unwrap().client().unwrap();
+    let id = jobs.insert(HOUR, Mail(1)).unwrap();
+    let client = jobs.client();
+    let waiter = std::thread::spawn(move || client.wait(id, 9 * HOUR));
+    pause(50 * MS);
+    assert_eq!(other.cancel(id), Ok(Cancel::Cancelled));
+    assert_eq!(waiter.join().unwrap(), Err(CallError::Gone(id)));
 }
 
 /// P32: On a manual clock a wait does not wait, since only the driver runs jobs there.

@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 
 use tickwheel_jobs::rusqlite::Connection;
 use tickwheel_jobs::{
-    Builder, Client, Durability, Event, Fail, InsertErrorKind, Jobs, Retry, StoreError, hook,
+    Builder, CallError, Client, Durability, Event, Fail, InsertErrorKind, Jobs, Retry, StoreError,
+    hook,
 };
 
 use super::hooks::every_call_is_refused;
@@ -23,6 +24,8 @@ thread_local! {
     static COMMITS: Cell<u64> = const { Cell::new(0) };
     /// The action of this thread before its next commit.
     static THEN: RefCell<Option<Box<dyn FnOnce()>>> = const { RefCell::new(None) };
+    /// The same before its next wait for the end of a job.
+    static BEFORE_WAIT: RefCell<Option<Box<dyn FnOnce()>>> = const { RefCell::new(None) };
 }
 
 fn at(point: &'static str) {
@@ -32,6 +35,31 @@ fn at(point: &'static str) {
             then();
         }
     }
+    if point == "before a wait"
+        && let Some(then) = BEFORE_WAIT.take()
+    {
+        then();
+    }
+}
+
+/// P33: A wait on a manual clock misses no move of the clock that comes while it begins.
+#[test]
+fn wait_that_begins_while_the_clock_moves_ends_at_its_limit() {
+    hook::set(at);
+    on_each_store(|builder| {
+        let builder = builder.call_timeout(Duration::MAX).handle(|_: Close, _| Ok(()));
+        let (jobs, driver) = builder.manual().unwrap();
+        let id = jobs.insert(2 * HOUR, close(1)).unwrap();
+        let (client, driver) = (jobs.client(), Arc::new(driver));
+        let (told, ended) = mpsc::channel();
+        let moves = Arc::clone(&driver);
+        thread::spawn(move || {
+            BEFORE_WAIT.set(Some(Box::new(move || assert_eq!(moves.advance(HOUR), 0))));
+            let _ = told.send(client.wait(id, HOUR));
+        });
+        assert_eq!(ended.recv_timeout(LONG).unwrap(), Err(CallError::TimedOut(id)));
+        drop(driver);
+    });
 }
 
 /// Returns how many commits this thread begins in `calls`.

@@ -147,6 +147,11 @@ impl Machine {
         self.commits.until = until;
     }
 
+    /// Returns those who wait for the end of a job.
+    pub(crate) fn end_waits(&self) -> Arc<EndWaits> {
+        Arc::clone(&self.settings.end_waits)
+    }
+
     pub(crate) fn in_flight(&self) -> usize {
         self.runs.by_id.len() + self.runs.lost.len()
     }
