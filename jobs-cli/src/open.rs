@@ -254,9 +254,11 @@ const SOCKETS: [&str; 3] = ["unix", "redis+unix", "valkey+unix"];
 pub(crate) struct ServerUrl(String);
 
 impl ServerUrl {
-    /// Returns the text as a URL, if it is one.
+    /// Returns the text as a URL, if it is one, or looks like a malformed one. A key of a job may look like a host with
+    /// a password (`user:ann@example.com`), and is none.
     pub(crate) fn parse(text: &str) -> Option<ServerUrl> {
-        StoreUrl::parse(text).map(|url| ServerUrl(url.as_str().to_owned()))
+        let is_url = |url: &StoreUrl| !url.scheme().is_empty() || url.as_str().contains("//");
+        StoreUrl::parse(text).filter(is_url).map(|url| ServerUrl(url.as_str().to_owned()))
     }
 
     /// Returns the whole URL, for the library only.
@@ -267,8 +269,8 @@ impl ServerUrl {
 
     /// Returns the part of the URL that may be printed.
     pub(crate) fn printable(&self) -> String {
-        let scheme = self.0.split(':').next().unwrap_or_default();
-        format!("{scheme}:..")
+        let url = StoreUrl::parse(&self.0);
+        format!("{}:..", url.as_ref().map_or("", StoreUrl::scheme))
     }
 
     /// Returns the URL with this password, or `None` if it has one already.
@@ -341,13 +343,21 @@ mod tests {
     /// Of an argument that is a URL only the scheme is printed, so that no password is. A URL of a file is its path.
     #[test]
     fn url_is_printed_without_the_rest() {
-        for text in
-            ["redis://:secret@h", "redsi://:secret@h", "redis:secret@h", "unix:/s?pass=secret"]
-        {
+        for text in [
+            "redis://:secret@h",
+            "redsi://:secret@h",
+            "redis:secret@h",
+            "unix:/s?pass=secret",
+            "'redis://:secret@h'",
+            "redis//:secret@h",
+            "redis//secret@h",
+        ] {
             let url = ServerUrl::parse(text).unwrap_or_else(|| panic!("{text} is no URL"));
             assert!(!format!("{url:?} {}", url.printable()).contains("secret"), "{url:?}");
         }
         assert_eq!(ServerUrl::parse("shop.db"), None);
+        assert_eq!(ServerUrl::parse("user:ann@example.com"), None);
+        assert!(matches!(Target::from(OsString::from("u:secret@h")), Target::Wrong(_)));
         assert!(
             matches!(Target::from(OsString::from("file:a%20b")), Target::File(path) if path == Path::new("a b"))
         );

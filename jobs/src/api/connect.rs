@@ -5,7 +5,8 @@
 //!
 //! - Every text with a scheme of a store is a URL, and so is every other text that begins with a scheme and `://`.
 //!   Otherwise a URL with a typing error in its scheme would be the name of a file, and an error would print its
-//!   password.
+//!   password. For the same reason a text that looks like a malformed URL is one without a scheme, which no store has.
+//! - A path with its folder before it (`./`, `/`) is never a URL.
 //! - An error tells only the scheme of a URL. Any other part may have a password in it: one without its `@` looks like
 //!   a host.
 
@@ -42,7 +43,11 @@ const OVER_TLS: [&str; 4] = ["rediss", "valkeys", "rediss-cluster", "rediss-sent
 /// A text that is a URL, and so no path. For [`Jobs::connect`] and the command `tickwheel-jobs`.
 #[doc(hidden)]
 #[derive(Clone, PartialEq, Eq)]
-pub struct StoreUrl(String);
+pub struct StoreUrl {
+    text: String,
+    /// The length of the scheme, which is zero in a malformed URL.
+    scheme: usize,
+}
 
 impl StoreUrl {
     /// Returns the text as a URL, if it is one.
@@ -51,29 +56,24 @@ impl StoreUrl {
         // A parser of URLs ignores these characters.
         let text: String = text.chars().filter(|c| !['\t', '\n', '\r'].contains(c)).collect();
         let text = text.trim_matches(|c: char| c <= ' ');
-        let (scheme, rest) = text.split_once(':')?;
-        let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte);
-        let is_scheme =
-            scheme.starts_with(|c: char| c.is_ascii_alphabetic()) && scheme.bytes().all(is_letter);
-        let url = StoreUrl(text.to_owned());
-        let is_known = url.has_one_of(&SERVERS) || url.has_one_of(&[FILE, SQLITE]);
-        (is_scheme && (is_known || rest.starts_with("//"))).then_some(url)
+        let url = well_formed(text);
+        url.or_else(|| is_malformed(text).then(|| StoreUrl { text: text.to_owned(), scheme: 0 }))
     }
 
     /// Returns the whole URL.
     #[must_use]
     pub fn as_str(&self) -> &str {
-        &self.0
+        &self.text
     }
 
     /// Returns the part of the URL that may be printed.
     #[must_use]
     pub fn scheme(&self) -> &str {
-        self.0.split(':').next().unwrap_or_default()
+        &self.text[..self.scheme]
     }
 
     fn has_one_of(&self, schemes: &[&str]) -> bool {
-        schemes.iter().any(|scheme| self.scheme().eq_ignore_ascii_case(scheme))
+        is_one_of(self.scheme(), schemes)
     }
 
     /// Returns the path of a URL of a file, and `None` for a URL of a server.
@@ -89,7 +89,7 @@ impl StoreUrl {
             return Err(OpenError::UnknownScheme(self.scheme().to_owned()));
         }
         let wrong = |reason: &str| OpenError::Config(format!("the URL of the file: {reason}"));
-        let rest = &self.0[FILE.len() + 1..];
+        let rest = &self.text[FILE.len() + 1..];
         let path = match rest
             .strip_prefix("//")
             .map(|rest| rest.split_at(rest.find('/').unwrap_or(rest.len())))
@@ -105,6 +105,7 @@ impl StoreUrl {
         if path.contains(['?', '#']) {
             return Err(wrong("it has parameters, and a file takes none"));
         }
+        let path = if is_drive_of_root(path) { &path[1..] } else { path };
         let path = percent_decoded(path).filter(|path| !path.is_empty());
         path.map(|path| Some(path.into())).ok_or_else(|| wrong("it has no path that is UTF-8"))
     }
@@ -115,11 +116,59 @@ impl StoreUrl {
     }
 }
 
+fn is_one_of(scheme: &str, schemes: &[&str]) -> bool {
+    schemes.iter().any(|known| scheme.eq_ignore_ascii_case(known))
+}
+
+/// Returns the text as a URL, if it begins with a scheme of a store, or with another scheme and `://`.
+fn well_formed(text: &str) -> Option<StoreUrl> {
+    let (scheme, rest) = text.split_once(':')?;
+    let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte);
+    let is_scheme =
+        scheme.starts_with(|c: char| c.is_ascii_alphabetic()) && scheme.bytes().all(is_letter);
+    let is_known = is_one_of(scheme, &SERVERS) || is_one_of(scheme, &[FILE, SQLITE]);
+    let is_url = is_scheme && (is_known || rest.starts_with("//")) && !is_drive(scheme);
+    is_url.then(|| StoreUrl { text: text.to_owned(), scheme: scheme.len() })
+}
+
+/// Says whether a text that is no URL was meant as one: it has quotes around it, no scheme before its `://`, no `:`
+/// after its scheme, or a password before the `@` of a host.
+fn is_malformed(text: &str) -> bool {
+    let quotes = ['"', '\'', '`', '<', '>'];
+    let bare = text.trim_matches(quotes);
+    if bare.len() < text.len() && (well_formed(bare).is_some() || is_malformed(bare)) {
+        return true;
+    }
+    let (first, _) = text.split_once('/').unwrap_or((text, ""));
+    let follows = &text[first.len()..];
+    match first.split_once(':') {
+        Some((name, _)) if is_drive(name) => false,
+        Some((name, _)) => {
+            let has_no_scheme = first.ends_with(':') && follows.starts_with("//");
+            has_no_scheme || text[name.len()..].contains('@')
+        }
+        None => is_one_of(first, &SERVERS) && follows.starts_with("//"),
+    }
+}
+
+/// Says whether a text before a `:` is a drive of Windows.
+fn is_drive(name: &str) -> bool {
+    cfg!(windows) && name.len() == 1 && name.starts_with(|c: char| c.is_ascii_alphabetic())
+}
+
+/// Says whether the path of a URL is one on a drive of Windows.
+fn is_drive_of_root(path: &str) -> bool {
+    let name = path.strip_prefix('/').and_then(|path| path.split_once(':'));
+    name.is_some_and(|(name, _)| is_drive(name))
+}
+
 fn percent_decoded(text: &str) -> Option<String> {
     let mut parts = text.split('%');
     let mut bytes = parts.next()?.as_bytes().to_vec();
     for part in parts {
         let (code, rest) = part.split_at_checked(2)?;
+        // A number may have a sign, and the code has none.
+        let code = Some(code).filter(|code| code.bytes().all(|byte| byte.is_ascii_hexdigit()))?;
         bytes.push(u8::from_str_radix(code, 16).ok()?);
         bytes.extend(rest.as_bytes());
     }
@@ -131,7 +180,8 @@ impl Jobs {
     /// a file (`file:shop.db`, `file:///var/lib/shop.db`), or any URL that `Jobs::redis` takes.
     ///
     /// A text is a URL if it begins with a scheme of these, or with any other scheme and `://`. So a path whose name
-    /// looks like a URL is written with its folder: `./unix:1`. Bytes of a `file:` URL may be written as `%20`.
+    /// looks like a URL is written with its folder: `./unix:1`. Bytes of a `file:` URL may be written as `%20`. A text
+    /// that looks like a malformed URL is refused, such as `user:password@host` or a URL in quotes.
     ///
     /// ```no_run
     /// # use tickwheel_jobs::Jobs;
@@ -145,13 +195,22 @@ impl Jobs {
     ///
     /// # Errors
     ///
-    /// [`OpenError::UnknownScheme`] if no store has the scheme of the URL, [`OpenError::FeatureIsOff`] if the program
+    /// [`OpenError::UnknownScheme`] if no store has the scheme of the URL, with an empty scheme for a malformed URL;
+    /// [`OpenError::Config`] if the text is empty or ends in a line end; [`OpenError::FeatureIsOff`] if the program
     /// was built without the feature of this crate for it, and those of [`Jobs::open`] and `Jobs::redis`. No error has
     /// a password in it.
     #[doc(alias("from_url", "url", "dsn", "open_url"))]
     pub fn connect(store: impl AsRef<OsStr>) -> Result<Builder, OpenError> {
         let text = store.as_ref();
-        let Some(url) = StoreUrl::parse(&text.to_string_lossy()) else {
+        let lossy = text.to_string_lossy();
+        let wrong = |reason: &str| OpenError::Config(format!("the name of the store {reason}"));
+        if lossy.is_empty() {
+            return Err(wrong("is empty"));
+        }
+        let Some(url) = StoreUrl::parse(&lossy) else {
+            if lossy.ends_with(['\n', '\r']) {
+                return Err(wrong("ends in a line end"));
+            }
             return on_path(Path::new(text));
         };
         if text.to_str().is_none() {
@@ -212,10 +271,66 @@ mod tests {
             assert!(!url.scheme().contains("secret"));
             assert!(matches!(url.file(), Ok(None)), "{text}");
         }
-        for path in ["shop.db", "./redis://h", "/redis:/h", "C:\\shop.db", "a:b.db", "", ":", "://"]
-        {
+        for path in [
+            "shop.db",
+            "./redis://h",
+            "./redis//h",
+            "./a:b@c",
+            "/redis:/h",
+            "C:\\shop.db",
+            "a:b.db",
+            "a@b.db",
+            "a@b:c.db",
+            "redis/h",
+            "",
+            ":",
+        ] {
             assert!(StoreUrl::parse(path).is_none(), "{path}");
         }
+    }
+
+    /// P105: A URL that is not well written is no path, and nothing of it is told.
+    #[test]
+    fn malformed_url_is_no_path() {
+        for text in [
+            "\"redis://:secret@h/0\"",
+            "'redis://:secret@h/0'",
+            "\"unix:/s?pass=secret\"",
+            "redis//:secret@h/0",
+            "Redis//:secret@h/0",
+            "re_dis://:secret@h/0",
+            "r\u{e9}dis://:secret@h/0",
+            "://:secret@h",
+            "default:secret@h:6379",
+            ":secret@h:6379/0",
+            "default:sec/ret@h:6379",
+        ] {
+            let error = Jobs::connect(text).expect_err("it is not well written");
+            let is_malformed =
+                matches!(&error, OpenError::UnknownScheme(scheme) if scheme.is_empty());
+            assert!(is_malformed, "{text}: {error}");
+            assert!(!format!("{error} {error:?}").contains("secret"), "{error}");
+        }
+    }
+
+    /// An empty name, and one that ends in a line end, is that of a setting that was read in a wrong way.
+    #[test]
+    fn name_that_was_read_in_a_wrong_way_is_refused() {
+        for (text, reason) in [("", "is empty"), ("shop.db\n", "a line end"), ("a\r\n", "a line")] {
+            let error = Jobs::connect(text).expect_err("it is no name of a store");
+            let is_config = matches!(&error, OpenError::Config(why) if why.contains(reason));
+            assert!(is_config, "{text:?}: {error}");
+        }
+    }
+
+    /// On Windows a drive is no scheme.
+    #[cfg(windows)]
+    #[test]
+    fn drive_is_no_scheme() {
+        assert!(StoreUrl::parse("C://shop.db").is_none());
+        assert!(StoreUrl::parse("C:/me@home/shop.db").is_none());
+        let url = StoreUrl::parse("file:///C:/shop.db").expect("it is a URL");
+        assert_eq!(url.file().unwrap(), Some(PathBuf::from("C:/shop.db")));
     }
 
     /// The URL of a file has a path, relative or absolute, and nothing else.
@@ -237,6 +352,7 @@ mod tests {
             "file:a?mode=secret",
             "file:%f",
             "file:%ff%zz",
+            "file:50%+1.db",
         ] {
             let error = file(wrong).unwrap_err();
             assert!(matches!(error, OpenError::Config(_)), "{wrong}: {error}");
