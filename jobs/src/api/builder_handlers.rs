@@ -184,8 +184,9 @@ impl Builder {
 #[cfg(feature = "tokio")]
 impl Builder {
     /// Sets a future as the handler of a kind. It runs on a tokio runtime. With feature `tokio`. The data of the job
-    /// are decoded on a thread of the jobs. What a closure does before it returns its future runs there too: do not
-    /// block there, and do not call `tokio::spawn` outside of the future.
+    /// are decoded on a thread of the jobs. What a closure does before it returns its future runs there too, or inside
+    /// of the innermost [`Builder::middleware_async`]: do not block there, and do not call `tokio::spawn` outside of
+    /// the future.
     ///
     /// The handler is a closure that returns a future, an async closure, or the name of an `async fn`. It
     /// captures the values that it needs beside the job, or gets them from its run: [`Builder::state`]. The
@@ -301,8 +302,9 @@ impl Builder {
     /// - **A payload that does not decode** makes its job dead, and no middleware is called. [`Builder::on_run`] reports
     ///   it.
     ///
-    /// A test that calls a handler by itself, with a [`TestRun`](crate::TestRun), calls no middleware. Without
-    /// middleware a run costs what it costs without this feature.
+    /// A [`Builder::client`] runs no jobs, and ignores it. A test that calls a handler by itself, with a
+    /// [`TestRun`](crate::TestRun), calls no middleware. Without middleware a run costs what it costs without this
+    /// feature.
     ///
     /// ```
     /// use std::time::Duration;

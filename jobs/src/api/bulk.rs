@@ -8,6 +8,7 @@
 //! - The due time of a rescheduled job depends on `when`, on the first step, and on the job's id. So a job that
 //!   was moved is recognized if the list comes to it once more.
 
+use core::borrow::Borrow;
 use std::collections::VecDeque;
 
 use tickwheel::When;
@@ -390,9 +391,9 @@ both! {
     #[doc(alias("cancel_many", "cancel_all", "remove_all", "abort_all"))]
     pub fn cancel_batch(
         &self,
-        ids: impl IntoIterator<Item = JobId>,
+        ids: impl IntoIterator<Item = impl Borrow<JobId>>,
     ) -> Result<Vec<Cancel>, StoreError> = |it, caller| {
-        let cancels = ids.into_iter().map(Op::Cancel).collect();
+        let cancels = ids.into_iter().map(|id| Op::Cancel(*id.borrow())).collect();
         it.each(caller, cancels, |answer| match answer {
             Answer::Cancelled(cancel) => Some(cancel),
             _ => None,

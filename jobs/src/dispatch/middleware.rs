@@ -169,9 +169,14 @@ impl NextAsync {
     ///
     /// # Errors
     ///
-    /// What the handler returns, or a middleware inside.
+    /// What the handler returns, or a middleware inside. If the runs were over before the first poll, the handler is
+    /// not called, and the error says so.
     #[doc(alias("call", "proceed"))]
     pub async fn run(self) -> Result<(), Fail> {
+        // A middleware may have kept this. The job then has other runs, and its claim is that of another process.
+        if !self.runs.iter().any(|run| run.state.is_under_way()) {
+            return Err(Fail::retry("its run is over"));
+        }
         let inside = match self.all.get(self.at).cloned() {
             Some(next) => next(self.runs.clone(), NextAsync { at: self.at + 1, ..self }),
             None => (self.handler)(),

@@ -75,7 +75,7 @@ fn cancels_of_a_batch_reach_claimed_jobs() {
         // On a file all three are claimed from 50 ms before their time on.
         assert_eq!(driver.advance(SECOND - MS), 0);
         assert_eq!(jobs.stats().in_flight, if store.claims_ahead { 3 } else { 0 });
-        assert_eq!(jobs.cancel_batch([ids[0]]), Ok(vec![Cancel::Cancelled]));
+        assert_eq!(jobs.cancel_batch(&ids[..1]), Ok(vec![Cancel::Cancelled]));
         assert_eq!(
             jobs.cancel_keys(["order-1", "order-2", "order-3"]),
             Ok(vec![false, true, true])

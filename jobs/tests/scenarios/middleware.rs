@@ -468,3 +468,25 @@ fn handler_of_the_form_without_middleware_is_refused() {
         start(builder).unwrap();
     }
 }
+
+/// P108: What lies inside of a middleware that is kept beyond its run calls no handler.
+#[cfg(feature = "tokio")]
+#[test]
+fn inside_that_is_kept_beyond_its_run_is_refused() {
+    on_stores(|store| {
+        let kept: Arc<Mutex<Option<NextAsync>>> = Arc::default();
+        let keeps = Arc::clone(&kept);
+        let builder = store.open().runtime(RUNTIME.handle().clone());
+        let builder = builder.middleware_async(move |_, next| {
+            *keeps.lock().unwrap() = Some(next);
+            async { Ok(()) }
+        });
+        let handler = async |_: Mail, _: Run| resume_unwind(Box::new("it has no claim"));
+        let jobs = builder.handle_async(handler).start().unwrap();
+        jobs.call::<_, ()>(Mail(1), LONG).unwrap();
+        let next = kept.lock().unwrap().take().expect("it was kept");
+        let ended = RUNTIME.block_on(next.run());
+        assert!(ended.as_ref().is_err_and(|fail| fail.to_string().contains("over")), "{ended:?}");
+        jobs.shutdown().unwrap();
+    });
+}
