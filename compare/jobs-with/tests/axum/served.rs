@@ -94,3 +94,41 @@ fn shop_is_what_the_page_shows() {
     let shown = snippets.collect::<Vec<_>>().join("\n\n") + "\n";
     assert_eq!(shown, include_str!("shop.rs"));
 }
+
+/// The port of the child that is the shop.
+#[cfg(unix)]
+const LISTEN: &str = "SHOP_LISTEN";
+
+/// Promise: the shop ends well after SIGTERM.
+#[test]
+#[cfg(unix)]
+fn shop_ends_after_sigterm() {
+    let folder = Folder::new("axum_sigterm");
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = free.local_addr().unwrap();
+    drop(free);
+    let mut shop = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "served::shop_of_the_page", "--ignored"])
+        .env("SHOP_STORE", folder.shop())
+        .env(LISTEN, address.to_string())
+        .spawn()
+        .unwrap();
+    let asked = std::time::Instant::now();
+    while ask(address, "GET /orders/1001", "").is_err() {
+        assert!(asked.elapsed() < LONG, "the shop does not answer");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let kill = std::process::Command::new("kill").args(["-TERM", &shop.id().to_string()]).status();
+    assert!(kill.unwrap().success());
+    assert!(shop.wait().unwrap().success());
+}
+
+/// A child of `shop_ends_after_sigterm`.
+#[test]
+#[ignore = "a process of its own runs it"]
+#[cfg(unix)]
+fn shop_of_the_page() {
+    if std::env::var_os(LISTEN).is_some() {
+        main().unwrap();
+    }
+}

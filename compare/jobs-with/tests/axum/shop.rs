@@ -7,6 +7,9 @@ use axum::routing::{get, post};
 use axum::{Json, Router};
 use serde::{Deserialize, Serialize};
 use tickwheel_jobs::{Async, Builder, Cancel, Client, Fail, Job, JobId, JobInfo, Jobs, NewJob, Run};
+use tokio::net::TcpListener;
+use tokio::signal::ctrl_c;
+use tokio::signal::unix::{SignalKind, signal};
 
 #[derive(Serialize, Deserialize)]
 struct CloseOrder {
@@ -83,13 +86,30 @@ fn routes(jobs: Client) -> Router {
         .with_state(jobs.asynchronous())
 }
 
+/// Returns when the program is asked to end: by SIGTERM of a supervisor, or by ctrl-c.
+async fn asked_to_end() -> std::io::Result<()> {
+    let mut sigterm = signal(SignalKind::terminate())?;
+    tokio::select! {
+        pressed = ctrl_c() => pressed,
+        _ = sigterm.recv() => Ok(()),
+    }
+}
+
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let jobs = handlers(Jobs::open("shop.db")?).start()?; // what came due meanwhile runs now
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:3000").await?;
-    axum::serve(listener, routes(jobs.client()))
-        .with_graceful_shutdown(async { _ = tokio::signal::ctrl_c().await })
-        .await?; // answers the requests that are under way
+    let setting = |name, default: &str| std::env::var(name).unwrap_or_else(|_| default.to_owned());
+    let jobs = handlers(Jobs::connect(setting("SHOP_STORE", "shop.db"))?).start()?; // what came due meanwhile runs now
+    let listener = TcpListener::bind(setting("SHOP_LISTEN", "127.0.0.1:3000")).await?;
+    let server = axum::serve(listener, routes(jobs.client()))
+        .with_graceful_shutdown(async { _ = asked_to_end().await });
+    let ten_seconds_later = async {
+        asked_to_end().await?;
+        Ok(tokio::time::sleep(Duration::from_secs(10)).await)
+    };
+    tokio::select! {
+        ended = server.into_future() => ended, // the requests that were under way are answered
+        ended = ten_seconds_later => ended,    // those that are still open get no answer
+    }?;
     Ok(jobs.shutdown_async().await?) // asks the runs to stop, and waits for them
 }
 
