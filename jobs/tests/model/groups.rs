@@ -215,6 +215,8 @@ impl Oracle {
         for job in jobs.iter_mut().filter(|job| job.state != JobState::Dead) {
             job.own.group = job.own.group.filter(|id| is_there(*id));
         }
+        // One whose end was not seen may have been forgotten since.
+        self.groups_may_be_forgotten(self.now() - self.retention);
     }
 
     /// Ends the groups that are over now. The millisecond in which a run ends may be rounded up.
