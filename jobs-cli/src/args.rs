@@ -281,9 +281,12 @@ pub(crate) struct Limit {
     /// Gives the partition so many turns where others have one.
     #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=1000))]
     pub(crate) weight: Option<u32>,
-    /// Removes what the other options do not set: alone, it lifts the limit.
+    /// Removes what the other options do not set: alone, it lifts the limit set by hand, and the one before comes back.
     #[arg(long)]
     pub(crate) none: bool,
+    /// With --none: removes also the limit that the program has stored.
+    #[arg(long, requires = "none", conflicts_with_all = ["rate", "burst", "running", "weight"])]
+    pub(crate) program: bool,
     #[command(flatten)]
     pub(crate) told: Told,
 }

@@ -5,6 +5,7 @@
 //! - The file is opened before the change: if it cannot be, nothing is changed. The line is written after the change,
 //!   so a command that is interrupted has none.
 //! - A line is one write at the end of the file, so commands that end at once do not mix their lines.
+//! - A file that is made here is readable for its user only. One that is there keeps its rights.
 //! - No password is in a line: of a URL only the scheme is.
 
 use std::ffi::OsString;
@@ -52,7 +53,12 @@ impl Audit {
         let Some(path) = path.map(Path::to_owned).or(variable.map(PathBuf::from)) else {
             return Ok(None);
         };
-        let file = File::options().create(true).append(true).open(&path);
+        let mut options = File::options();
+        options.create(true).append(true);
+        // The payloads of inserts are in it.
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let file = options.open(&path);
         let file = file.map_err(|error| format!("--audit-file {}: {error}", path.display()))?;
         let words: Vec<String> = args.iter().skip(1).map(word).collect();
         Ok(Some(Audit { file, path, command: words.join(" ") }))
@@ -111,6 +117,8 @@ fn user() -> String {
 pub(crate) struct Kept<'a, W> {
     pub(crate) out: &'a mut W,
     pub(crate) kept: Vec<u8>,
+    /// The command goes on if nobody reads its output any more.
+    pub(crate) goes_on: bool,
 }
 
 /// How many bytes are kept.
@@ -118,7 +126,10 @@ const MOST_KEPT: usize = 64 << 10;
 
 impl<W: Write> Write for Kept<'_, W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let written = self.out.write(bytes)?;
+        let written = match self.out.write(bytes) {
+            Err(error) if self.goes_on && error.kind() == io::ErrorKind::BrokenPipe => bytes.len(),
+            written => written?,
+        };
         let room = MOST_KEPT.saturating_sub(self.kept.len());
         self.kept.extend(bytes[..written].iter().take(room));
         Ok(written)

@@ -15,8 +15,8 @@ use serde::de::IgnoredAny;
 use serde_json::json;
 use tickwheel_jobs::tickwheel::When;
 use tickwheel_jobs::{
-    BulkCounts, Cancel, Client, InsertErrorKind, JobId, JobInfo, JobState, Pages, ScheduleInfo,
-    StoreError,
+    BulkCounts, Cancel, Client, InsertErrorKind, JobByHand, JobId, JobInfo, JobState, Pages,
+    ScheduleInfo, StoreError,
 };
 
 use crate::args::{self, Insert, Reschedule, Schedule, Selection};
@@ -404,7 +404,7 @@ pub(crate) fn insert(
         return Ok(Outcome::Done);
     }
     let is_taken = |by: &str| {
-        let key = key.as_deref().unwrap_or_default();
+        let key = insert.key.as_deref().unwrap_or_default();
         eprintln!("tickwheel-jobs: the key {key:?} has a pending job{by}: --replace replaces it");
     };
     if let Some(job) = taken {
@@ -413,11 +413,10 @@ pub(crate) fn insert(
     }
     let due = when.given().unwrap_or(When::after(std::time::Duration::ZERO));
     let payload = json.trim().as_bytes().to_vec();
-    let inserted = match follow {
-        true => client.insert_followed(due, kind, key.as_deref(), *replace, payload),
-        false => client.insert_by_hand(due, kind, key.as_deref(), *replace, payload),
-    };
-    let id = match inserted {
+    let (kind, key) = (kind.clone(), key.clone());
+    let (replaces, followed) = (*replace, *follow);
+    let job = JobByHand { kind, key, replaces, followed, payload, ..JobByHand::default() };
+    let id = match client.insert_job_by_hand(due, job) {
         Ok(id) => id,
         // Another process has inserted a job with the key meanwhile.
         Err(InsertErrorKind::Occupied) => {

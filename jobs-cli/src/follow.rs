@@ -87,14 +87,15 @@ fn line(job: &JobInfo) -> String {
 
 /// Prints that the job is there no more.
 fn gone(id: JobId, seen: Option<JobInfo>, is_json: bool, out: &mut impl Write) -> Answer {
-    let kind = seen.map(|job| job.kind).unwrap_or_default();
+    // It may have gone before the first look.
+    let kind = seen.map_or("its kind".to_owned(), |job| format!("the kind {}", job.kind));
     match is_json {
         true => writeln!(out, "{}", json(&json!({ "id": id.to_string(), "state": "gone" }))?)?,
         false => writeln!(out, "{}  gone", shown(now()))?,
     }
     eprintln!(
-        "tickwheel-jobs: {id} has completed, or was cancelled or deleted: the kind {} keeps no such jobs, unless `keep` \\
-         says so",
+        "tickwheel-jobs: {id} has completed, or was cancelled or deleted: {} keeps no such jobs, unless `keep` says so, \
+         or its bounds were reached",
         plain(&kind)
     );
     Ok(Outcome::Missed)

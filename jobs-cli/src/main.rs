@@ -87,13 +87,23 @@ fn main() -> ExitCode {
     let args = parsed.unwrap_or_else(|error| error.exit());
     // Not locked: a panic of a thread of `top` gives back the terminal, which is the standard output.
     let mut out = BufWriter::new(io::stdout());
-    let ended =
-        run(args, &words, &mut out).and_then(|outcome| Ok(out.flush().map(|()| outcome)?));
+    let follows = match &args.command {
+        Command::Follow { .. } => true,
+        Command::Insert(insert) => insert.follow,
+        _ => false,
+    };
+    let ended = run(args, &words, &mut out).and_then(|outcome| match out.flush() {
+        Err(error) if !is_broken_pipe(&error) => Err(error.into()),
+        _ => Ok(outcome),
+    });
     match ended {
         Ok(Outcome::Done) => ExitCode::SUCCESS,
         Ok(Outcome::Missed) => ExitCode::from(MISSED),
-        // The program that reads the output has closed it, as `head` does.
-        Err(error) if is_broken_pipe(&*error) => ExitCode::SUCCESS,
+        // The program that reads the output has closed it, as `head` does. How a followed job ended is not known then.
+        Err(error) if is_broken_pipe(&*error) => match follows {
+            true => ExitCode::from(FAILED),
+            false => ExitCode::SUCCESS,
+        },
         Err(error) => {
             let _ = out.flush();
             // The error may quote text from a file that another user has made.
@@ -174,7 +184,9 @@ fn run(args: Args, words: &[OsString], out: &mut impl Write) -> Answer {
         };
         return top::live(client, &place, writer);
     }
-    let mut out = Kept { out, kept: Vec::new() };
+    // A change of many jobs is not left halfway because its reader has gone.
+    let goes_on = matches!(access, Access::Change(_));
+    let mut out = Kept { out, kept: Vec::new(), goes_on };
     let mut follows = None;
     let ended = call(command, &client, &place, &mut follows, &mut out);
     if let Some(audit) = audit {
@@ -194,6 +206,7 @@ fn run(args: Args, words: &[OsString], out: &mut impl Write) -> Answer {
     }
     match (ended, follows) {
         (Ok(Outcome::Done), Some(id)) => {
+            out.goes_on = false;
             out.flush()?;
             follow::follow(&client, id, &args::Follow { timeout: None, json: false }, &mut out)
         }

@@ -4,7 +4,7 @@
 //! Ground rules:
 //!
 //! - A command prints what was in force before, and what is now, as the store has it after the change. Of two users
-//!   who change one scope at once, the later one decides.
+//!   who change one scope at once, the later one decides. Two who change different parts of a limit both get theirs.
 //! - A limit is set by hand: it holds until it is lifted, and then the one before comes back.
 //! - A part of a limit that the command line does not name stays as it was. A rate and its burst are one part.
 
@@ -12,8 +12,8 @@ use std::io::Write;
 use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
-use tickwheel_jobs::view::{KindFilter, KindRow, Slowdowns, Time, View};
-use tickwheel_jobs::{Client, Keep, Limit, LimitInfo, LimitScope, StoreError};
+use tickwheel_jobs::view::{KindRow, Slowdowns, Time, View};
+use tickwheel_jobs::{Client, Keep, Limit, LimitInfo, LimitScope, StoreError, StoredLimit};
 
 use crate::args::{self, Hold, Paused, Release, Scope, Told};
 use crate::text::{self, dated, json, now, plain, span};
@@ -45,6 +45,12 @@ fn change(
             after()?
         }
     };
+    print(of, told, before, now, out)?;
+    Ok(Outcome::Done)
+}
+
+/// Prints what was in force and what is.
+fn print(of: &str, told: &Told, before: InForce, now: InForce, out: &mut impl Write) -> Answer<()> {
     if told.json {
         let said = json!({ "of": of, "before": before.json, "now": now.json });
         writeln!(out, "{}", json(&said)?)?;
@@ -52,7 +58,7 @@ fn change(
         let would = if told.dry_run { "it would be: " } else { "" };
         writeln!(out, "{}: {would}{} (before: {})", plain(of), now.words, before.words)?;
     }
-    Ok(Outcome::Done)
+    Ok(())
 }
 
 impl Scope {
@@ -95,27 +101,54 @@ fn info(client: &Client, scope: &LimitScope) -> Answer<Option<LimitInfo>> {
 pub(crate) fn limit(client: &Client, args: &args::Limit, out: &mut impl Write) -> Answer {
     let args::Limit { of, each, told, .. } = args;
     let (scope, name) = of.resolve(client, *each)?;
-    let stored =
-        || -> Answer<Limit> { Ok(info(client, &scope)?.map_or(Limit::none(), |info| info.limit)) };
-    let before = stored()?;
-    // Else the limit before comes back with `--none`.
-    let was_by_hand = View::new(client.clone()).limit(&scope)?.before.is_some();
-    let limit = args.merged(before)?;
-    if limit.turn_weight().is_some() && !each && of.partition.is_none() {
+    if args.weight.is_some() && !each && of.partition.is_none() {
         return Err("--weight: only a partition has one: --each, or --partition NAME".into());
     }
-    let make = || client.limit_by_hand(&scope, limit).map(drop);
-    let in_force = (limit_in_force(before), limit_in_force(limit));
-    let outcome = change(&name, told, in_force, make, || Ok(limit_in_force(stored()?)), out)?;
-    if before != limit && !told.dry_run && !told.json {
-        let parts = if was_by_hand { parts(before) } else { Vec::new() };
+    let mut before = StoredLimit::default();
+    let plan = |stored| {
+        before = stored;
+        args.plan(stored)
+    };
+    let now = match told.dry_run {
+        true => client.stored_limit(&scope).map_err(Into::into).and_then(plan)?,
+        false => client.change_limit_by_hand(&scope, plan)?,
+    };
+    print(&name, told, limit_in_force(before.limit), limit_in_force(now.limit), out)?;
+    if args.lifts() && before == now {
+        let more = match now.limit == Limit::none() {
+            true => "",
+            false => "; the program has set the one it has, and --none --program removes that",
+        };
+        eprintln!("tickwheel-jobs: {} has no limit set by hand{more}", plain(&name));
+        return Ok(Outcome::Missed);
+    }
+    if before.limit != now.limit && !told.dry_run && !told.json {
+        // Without them, the limit before comes back.
+        let is_needed = before.before.is_some() || now.before.is_none();
+        let parts = if is_needed { parts(before.limit) } else { Vec::new() };
         let options: String = parts.iter().map(|part| format!(" --{part}")).collect();
         writeln!(out, "the way back: the same command with --none{options}")?;
     }
-    Ok(outcome)
+    Ok(Outcome::Done)
 }
 
 impl args::Limit {
+    /// Says whether it sets nothing.
+    fn lifts(&self) -> bool {
+        let sets = self.running.is_some() || self.rate.is_some() || self.weight.is_some();
+        self.none && !sets && self.burst.is_none()
+    }
+
+    /// Returns what the limit of a scope becomes.
+    fn plan(&self, stored: StoredLimit) -> Answer<StoredLimit> {
+        Ok(match stored.before {
+            _ if !self.lifts() => stored.by_hand(self.merged(stored.limit)?),
+            _ if self.program => StoredLimit::default(),
+            Some(_) => stored.lifted(),
+            None => stored,
+        })
+    }
+
     /// Returns the limit before, with the parts that the command line names. With `--none` it has no other parts.
     fn merged(&self, before: Limit) -> Answer<Limit> {
         let before = if self.none { Limit::none() } else { before };
@@ -174,11 +207,7 @@ pub(crate) fn hold(client: &Client, hold: &Hold, out: &mut impl Write) -> Answer
         true => None,
         false => before.max(now().checked_add(*time)),
     };
-    let make = || match (&of.of.kind, &of.partition) {
-        (None, _) => client.queue().hold(*time),
-        (Some(kind), None) => client.kind_named(kind).hold(*time),
-        (Some(kind), Some(partition)) => client.kind_named(kind).partition(partition).hold(*time),
-    };
+    let make = || client.hold_by_hand(&scope, *time);
     let in_force = (hold_in_force(before), hold_in_force(planned));
     let outcome = change(&name, told, in_force, make, || Ok(hold_in_force(held()?)), out)?;
     if planned.is_some() && planned == before {
@@ -238,10 +267,7 @@ pub(crate) fn pause(client: &Client, of: &Paused, pauses: bool, out: &mut impl W
 /// Returns the row of a kind.
 fn row(client: &Client, kind: &str) -> Answer<KindRow> {
     find::check_kind(client, Some(kind))?;
-    let mut filter = KindFilter::default();
-    filter.text = Some(kind.to_owned());
-    let rows = View::new(client.clone()).kinds(&filter, None, usize::MAX)?.rows;
-    Ok(rows.into_iter().find(|row| row.kind == kind).unwrap_or_default())
+    Ok(View::new(client.clone()).kind(kind, 0)?.kind)
 }
 
 /// Sets the head start of a kind.

@@ -156,6 +156,19 @@ fn serve_that_is_read_only_changes_nothing() {
     assert!(!served.client.queue().is_paused().unwrap());
 }
 
+/// The file of the audit has what a page has changed, as it has it of a command.
+#[test]
+fn serve_notes_what_was_set() {
+    let served = Served::start(&["--audit-file", "audit.jsonl"]);
+    let answer = rest(served.send(
+        "POST /api/v1/scopes/limit HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\
+         content-type: application/json\r\ncontent-length: 29\r\n\r\n{\"scope\":\"queue\",\"running\":7}",
+    ));
+    assert_eq!(status(&answer), 200, "{answer}");
+    let text = std::fs::read_to_string(served.folder.path().join("audit.jsonl")).unwrap();
+    assert!(text.contains("at most 7 run at once") && text.contains("\"queue\":null"), "{text}");
+}
+
 /// What could have no effect is refused: a zone for the pages, and a password that is too long for a request.
 #[test]
 fn serve_refuses_what_has_no_effect() {

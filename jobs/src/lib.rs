@@ -160,6 +160,8 @@ pub use values::info::{
 pub use values::invalid_input::InvalidInput;
 pub use values::job::Job;
 pub use values::limit::Limit;
+#[doc(hidden)]
+pub use values::limit::StoredLimit;
 pub use values::node::NodeInfo;
 pub use values::pending_reason::PendingReason;
 pub use values::run_end::StopReason;

@@ -61,6 +61,9 @@ pub(crate) fn serve(
             queues.into_iter().map(|(name, _)| name).collect()
         }
     };
+    // So the dashboard calls the queue without a name, unless another one has this name.
+    const DEFAULT: &str = "default";
+    let has_default = names.contains(&None) && !names.contains(&Some(DEFAULT.to_owned()));
     let mut dashboard: Option<Dashboard> = None;
     let mut title = String::new();
     for name in names {
@@ -77,9 +80,9 @@ pub(crate) fn serve(
     if let Some(audit) = audit {
         dashboard = dashboard.audit(move |action| {
             let command = format!("serve: {} {}", action.name, action.scope);
-            let changed = format!("{} changed", action.changed);
-            let of = (&*title, Some(&*action.queue));
-            if let Err(error) = audit.write(of, &command, &changed, action.problem.as_deref()) {
+            let queue = Some(&*action.queue).filter(|name| !has_default || *name != DEFAULT);
+            let (of, problem) = ((&*title, queue), action.problem.as_deref());
+            if let Err(error) = audit.write(of, &command, &action.text, problem) {
                 eprintln!("tickwheel-jobs: {}", text::plain(&error.to_string()));
             }
         });

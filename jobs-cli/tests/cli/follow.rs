@@ -108,7 +108,7 @@ fn inserted_job_is_followed_to_its_end() {
     assert!(dead.code == 1 && dead.out.contains("dead       attempt 1"), "{}", dead.out);
 }
 
-/// A reader that has gone ends `follow` before the job has changed.
+/// A reader that has gone ends `follow` before the job has changed. That is no end of the job.
 #[cfg(unix)]
 #[test]
 fn follow_ends_with_its_reader() {
@@ -118,7 +118,22 @@ fn follow_ends_with_its_reader() {
     let mut first = String::new();
     BufReader::new(follows.stdout.take().unwrap()).read_line(&mut first).unwrap();
     assert!(first.contains("pending"), "{first}");
-    assert!(follows.wait().unwrap().success());
+    assert_eq!(follows.wait().unwrap().code(), Some(2));
+}
+
+/// A reader that has gone leaves no change halfway.
+#[cfg(unix)]
+#[test]
+fn change_of_many_jobs_outlives_its_reader() {
+    let Some(app) = application() else { return };
+    let insert = |n| app.jobs.insert(HOUR, Close(n)).unwrap().to_string();
+    let ids: Vec<String> = (0..300).map(insert).collect();
+    let ids = ids.iter().map(|id| &**id);
+    let args: Vec<&str> = ["cancel", "--yes"].into_iter().chain(ids).collect();
+    let mut cancels = begin(&app.store, &args);
+    drop(cancels.stdout.take());
+    assert_eq!(cancels.wait().unwrap().code(), Some(0));
+    assert_eq!(app.jobs.count().unwrap().pending, 0);
 }
 
 /// Each command that may change something appends one line, which names the user, the store and what was done, and has
@@ -161,6 +176,12 @@ fn audit_file_has_a_line_for_each_change() {
         assert_eq!(line["queue"], Value::Null);
     }
     assert!(!text.contains("redis:///") && !text.contains("sesame"), "{text}");
+
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        assert_eq!(std::fs::metadata(file).unwrap().permissions().mode() & 0o777, 0o600);
+    }
 
     let absent = folder.path().join("absent/audit.jsonl");
     let refused = call(&app.store, &["pause", "--audit-file", absent.to_str().unwrap()]);

@@ -97,8 +97,21 @@ fn limit_changes_the_parts_that_are_named() {
     // A limit that the program sets meanwhile waits until the one by hand is lifted.
     app.jobs.queue().limit(Limit::running(5)).unwrap();
     assert_eq!(stored(LimitScope::Queue), Some(Limit::running(7)));
+    let said = ok(&app.store, &["limit", "--none", "--dry-run"]);
+    assert_eq!(said, "the queue: it would be: running 5 (before: running 7)\n");
     let said = ok(&app.store, &["limit", "--none"]);
     assert!(said.starts_with("the queue: running 5 (before: running 7)"), "{said}");
+    assert!(said.ends_with("the same command with --none --running 7\n"), "{said}");
+    // The lift of a second operator leaves the limit of the program alone.
+    let again = call(&app.store, &["limit", "--none"]);
+    assert!(again.code == 1 && again.err.contains("has no limit set by hand; the program"));
+    assert_eq!(again.out, "the queue: running 5 (before: running 5)\n");
+    assert_eq!(stored(LimitScope::Queue), Some(Limit::running(5)));
+    let said = ok(&app.store, &["limit", "--none", "--program"]);
+    assert!(said.starts_with("the queue: no stored limit (before: running 5)"), "{said}");
+    assert!(said.ends_with("the same command with --none --running 5\n"), "{said}");
+    assert_eq!(stored(LimitScope::Queue), None);
+    assert_eq!(call(&app.store, &["limit", "--none"]).code, 1);
 }
 
 /// A kind of a flow stands for its flow, and so does the name of a flow with a limit.
@@ -239,7 +252,9 @@ fn kinds_and_schedules_are_set_by_hand() {
 fn settings_that_make_no_sense_are_refused() {
     let Some(app) = application() else { return };
     app.jobs.insert(HOUR, push("ann")).unwrap();
-    let wrong: [(&[&str], &str); 20] = [
+    let wrong: [(&[&str], &str); 22] = [
+        (&["limit", "--kind", "push", "--program"], "--none"),
+        (&["limit", "--kind", "push", "--none", "--program", "--running", "3"], "--program"),
         (&["limit"], "--none"),
         (&["limit", "--kind", "pusch", "--none"], "no kind \"pusch\"; there is"),
         (&["limit", "--kind", "push", "--rate", "0/1s"], "`pause` and `hold` do that"),

@@ -1,5 +1,5 @@
 //! What a person does by the command or the dashboard: inserts a job whose Rust type is not available, a new one or a
-//! copy; and limits or holds a scope, which is noted.
+//! copy; limits a scope, which is noted; and holds one.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,14 +10,14 @@ use tickwheel::When;
 use super::asynchronous::both;
 use super::client::{Client, check_name, check_payload};
 use super::insert::Inserted;
-use super::limits::by_hand_in;
+use super::limits::text_of;
 use super::request::{self, Caller, on_thread};
 use crate::store::{IfTaken, NewJob};
 use crate::values::error::{InsertErrorKind, StoreError};
 use crate::values::id::{JobId, JobIds};
 use crate::values::info::JobInfo;
 use crate::values::job::Extra;
-use crate::values::limit::{Limit, LimitByHand};
+use crate::values::limit::{Limit, StoredLimit};
 use crate::values::stored_limits::LimitScope;
 
 both! {
@@ -76,6 +76,8 @@ pub struct JobByHand {
     pub headers: BTreeMap<String, String>,
     /// A second call with the id inserts nothing.
     pub id: Option<JobId>,
+    /// Its end is kept for a minute, for `insert --follow`.
+    pub followed: bool,
 }
 
 fn check_scope(scope: &LimitScope) -> Result<(), StoreError> {
@@ -120,13 +122,14 @@ impl Client {
         when: impl Into<When>,
         job: JobByHand,
     ) -> Result<JobId, InsertErrorKind> {
-        let JobByHand { kind, payload, key, replaces, partition, headers, id } = job;
+        let JobByHand { kind, payload, key, replaces, partition, headers, id, followed } = job;
         if let Some(partition) = &partition {
             check_name("partition", partition)?;
         }
         let if_taken = if replaces { IfTaken::Replace } else { IfTaken::Leave };
         let headers = self.headers().and(&headers)?;
-        let extra = Extra { headers, partition: partition.map(Arc::from), ..Extra::default() };
+        let partition = partition.map(Arc::from);
+        let extra = Extra { headers, partition, wanted: followed, ..Extra::default() };
         let key = key.as_deref().map(|key| (key, if_taken));
         let job = Untyped { kind: &kind, key, extra, payload };
         on_thread(self.insert_untyped(Caller::Thread, when.into(), id, job))
@@ -137,24 +140,35 @@ impl Client {
     /// scope has now.
     #[doc(hidden)]
     pub fn limit_by_hand(&self, scope: &LimitScope, limit: Limit) -> Result<Limit, StoreError> {
-        check_scope(scope)?;
-        let (limit, name) = (limit.checked(scope.has_turns())?, scope.setting());
-        let stored = self.answer_of(request::settings())?;
-        let before = by_hand_in(&stored, &name).map(|its| its.before);
-        let (limit, value) = match limit.is_none() {
-            true => {
-                let before = before.unwrap_or_default();
-                (before, (!before.is_none()).then(|| before.to_text()))
-            }
-            false => {
-                let text = stored.iter().find(|(its, _)| *its == name).map_or("", |(_, it)| it);
-                let before = before.or_else(|| Limit::from_text(text)).unwrap_or_default();
-                self.check_scopes_in(&stored, &name)?;
-                (limit, Some(LimitByHand { limit, before }.to_text()))
-            }
+        let plan = |stored: StoredLimit| match limit.is_none() {
+            true => Ok(stored.lifted()),
+            false => Ok(stored.by_hand(limit)),
         };
-        on_thread(self.set(Caller::Thread, name, value))?;
-        Ok(limit)
+        self.change_limit_by_hand::<StoreError>(scope, plan).map(|stored| stored.limit)
+    }
+
+    /// Changes the limit of a scope for an operator to what `plan` makes of it. `plan` is called again if another process
+    /// has changed the limit meanwhile.
+    #[doc(hidden)]
+    pub fn change_limit_by_hand<E: From<StoreError>>(
+        &self,
+        scope: &LimitScope,
+        mut plan: impl FnMut(StoredLimit) -> Result<StoredLimit, E>,
+    ) -> Result<StoredLimit, E> {
+        check_scope(scope)?;
+        let checked = |stored: StoredLimit| {
+            let planned = plan(stored)?;
+            let limit = planned.limit.checked(scope.has_turns()).map_err(StoreError::from)?;
+            Ok(StoredLimit { limit, ..planned })
+        };
+        on_thread(self.change_limit(Caller::Thread, scope, checked))
+    }
+
+    /// Returns what is stored of the limit of a scope.
+    #[doc(hidden)]
+    pub fn stored_limit(&self, scope: &LimitScope) -> Result<StoredLimit, StoreError> {
+        let stored = self.answer_of(request::settings())?;
+        Ok(text_of(&stored, &scope.setting()).map(StoredLimit::from_text).unwrap_or_default())
     }
 
     /// Holds a scope as [`Queue::hold`](crate::Queue::hold) does. Each partition of a kind has no hold.
@@ -203,24 +217,5 @@ impl Client {
             Inserted { id: other, is_new: false } if other != id => Err(InsertErrorKind::Occupied),
             _ => Ok(id),
         }
-    }
-}
-
-impl Client {
-    /// Inserts as [`Client::insert_by_hand`] does, and keeps the end of the job for a minute, for `insert --follow`.
-    #[doc(hidden)]
-    pub fn insert_followed(
-        &self,
-        when: impl Into<When>,
-        kind: &str,
-        key: Option<&str>,
-        replaces: bool,
-        payload: Vec<u8>,
-    ) -> Result<JobId, InsertErrorKind> {
-        let if_taken = if replaces { IfTaken::Replace } else { IfTaken::Leave };
-        let headers = self.headers().and(&Default::default())?;
-        let extra = Extra { headers, wanted: true, ..Extra::default() };
-        let job = Untyped { kind, key: key.map(|key| (key, if_taken)), extra, payload };
-        on_thread(self.insert_untyped(Caller::Thread, when.into(), None, job))
     }
 }

@@ -7,6 +7,8 @@
 //!   two versions of a program do not disagree.
 //! - A limit that an operator has set stays until it is lifted. What a program stores meanwhile comes after it, so no
 //!   restart undoes what was done in an incident.
+//! - A limit is written only over the one that was read. If another process has changed it meanwhile, it is read again.
+//!   So no program undoes what an operator sets while it starts.
 //! - A verb that sets a limit first reads how many scopes have one, because each process reads all of them.
 //! - A hold is stored as the time at which it ends, so it needs no one to end it.
 //! - Of two holds the later end counts, whoever stores it: each caller gets the time that it asked for.
@@ -29,10 +31,13 @@ use crate::store::{KindGauges, MOST_COUNTED};
 use crate::values::error::{OpenError, StoreError};
 use crate::values::info::{JobInfo, Number};
 use crate::values::job::Job;
-use crate::values::limit::{Limit, LimitByHand, MOST_SCOPES};
+use crate::values::limit::{Limit, MOST_SCOPES, StoredLimit};
 use crate::values::setting;
 use crate::values::stored_limits::{self, LimitInfo, LimitScope, Limits, Slowed};
 use crate::values::time::Millis;
+
+/// How often a limit is read again that other processes change meanwhile. One of them succeeds each time.
+const MOST_TRIES: usize = 64;
 
 /// One partition of a kind: [`Kind::partition`] returns it.
 #[derive(Clone, Debug)]
@@ -69,16 +74,34 @@ impl Client {
         scope: LimitScope,
         limit: Limit,
     ) -> Result<(), StoreError> {
-        let (limit, name) = (limit.checked(scope.has_turns())?, scope.setting());
-        let stored = self.ask(caller, request::settings()).await?;
-        let value = match by_hand_in(&stored, &name) {
-            Some(its) => Some(LimitByHand { before: limit, ..its }.to_text()),
-            None => (!limit.is_none()).then(|| limit.to_text()),
-        };
-        if value.is_some() {
-            self.check_scopes_in(&stored, &name)?;
+        let limit = limit.checked(scope.has_turns())?;
+        let plan = |stored: StoredLimit| Ok::<_, StoreError>(stored.of_program(limit));
+        self.change_limit(caller, &scope, plan).await.map(drop)
+    }
+
+    /// Changes the limit of a scope to what `plan` makes of the stored one. It reads again, and calls `plan` again, if
+    /// another process has changed the limit between the read and the write. Returns what is stored then.
+    pub(super) async fn change_limit<E: From<StoreError>>(
+        &self,
+        caller: Caller,
+        scope: &LimitScope,
+        mut plan: impl FnMut(StoredLimit) -> Result<StoredLimit, E>,
+    ) -> Result<StoredLimit, E> {
+        let name = scope.setting();
+        for _ in 0..MOST_TRIES {
+            let stored = self.ask(caller, request::settings()).await?;
+            let before = text_of(&stored, &name);
+            let planned = plan(before.map(StoredLimit::from_text).unwrap_or_default())?;
+            let (value, expected) = (planned.to_text(), before.map(str::to_owned));
+            if value.is_some() {
+                self.check_scopes_in(&stored, &name)?;
+            }
+            if self.ask(caller, request::replace_setting(name.clone(), expected, value)).await? {
+                return Ok(planned);
+            }
         }
-        self.set(caller, name, value).await
+        Err(StoreError::Other(format!("other processes go on changing the limit of {scope}"))
+            .into())
     }
 
     /// Sets or removes a setting of one scope among many.
@@ -419,10 +442,9 @@ impl Client {
     }
 }
 
-/// Returns the limit of a setting, if an operator has set it.
-pub(super) fn by_hand_in(stored: &[(String, String)], name: &str) -> Option<LimitByHand> {
-    let (_, text) = stored.iter().find(|(its, _)| its == name)?;
-    LimitByHand::from_text(text)
+/// Returns the text of a setting.
+pub(super) fn text_of<'a>(stored: &'a [(String, String)], name: &str) -> Option<&'a str> {
+    stored.iter().find(|(its, _)| its == name).map(|(_, text)| &**text)
 }
 
 /// Returns each scope that has a limit or is held now, in the order of the scopes.

@@ -132,6 +132,8 @@ requests! {
     gauges() -> Vec<KindGauges> = Op::Gauges, Answer::Gauges(gauges) => gauges;
     put_setting(name: String, value: Option<String>) -> bool =
         Op::PutSetting { name, value }, Answer::Changed(changed) => changed;
+    replace_setting(name: String, expected: Option<String>, value: Option<String>) -> bool =
+        Op::ReplaceSetting { name, expected, value }, Answer::Changed(changed) => changed;
     hold(name: String, until: Millis) -> bool =
         Op::Hold { name, until }, Answer::Changed(changed) => changed;
     tokens(scopes: Vec<String>) -> Vec<Option<Tokens>> =

@@ -256,6 +256,9 @@ pub(crate) enum Op {
     ResumeSchedule { name: String, expected: Millis, next: Option<Millis> },
     /// Sets or removes a setting of the queue: see `values/setting.rs`. Answer::Changed.
     PutSetting { name: String, value: Option<String> },
+    /// Sets or removes a setting whose value is `expected`. Answer::Changed: `false` if it has another value, which
+    /// stays; `true` also if its value was this one before, as when the operation comes again.
+    ReplaceSetting { name: String, expected: Option<String>, value: Option<String> },
     /// Sets a setting that is a time, unless it is a later one already. Answer::Changed.
     Hold { name: String, until: Millis },
     /// Notes that this node is there: its id, and what is known of it. Answer::Done.

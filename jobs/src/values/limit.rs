@@ -421,6 +421,55 @@ impl LimitByHand {
     }
 }
 
+/// What a store has of the limit of a scope.
+#[doc(hidden)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct StoredLimit {
+    /// The limit that is in force.
+    pub limit: Limit,
+    /// If an operator has set it: the one that comes back when it is lifted.
+    pub before: Option<Limit>,
+}
+
+impl StoredLimit {
+    /// Reads the text that a store has kept.
+    pub(crate) fn from_text(text: &str) -> StoredLimit {
+        let its = LimitByHand::from_text(text).map(|its| (its.limit, Some(its.before)));
+        let of_program = || (Limit::from_text(text).unwrap_or_default(), None);
+        let (limit, before) = its.unwrap_or_else(of_program);
+        StoredLimit { limit, before }
+    }
+
+    /// Returns the text that a store keeps, if it keeps one.
+    pub(crate) fn to_text(self) -> Option<String> {
+        let StoredLimit { limit, before } = self;
+        match before {
+            Some(before) => Some(LimitByHand { limit, before }.to_text()),
+            None => (!limit.is_none()).then(|| limit.to_text()),
+        }
+    }
+
+    /// Returns it with the limit that a program sets. If an operator has set one, that of the program comes after it.
+    pub(crate) fn of_program(self, limit: Limit) -> StoredLimit {
+        match self.before {
+            Some(_) => StoredLimit { before: Some(limit), ..self },
+            None => StoredLimit { limit, before: None },
+        }
+    }
+
+    /// Returns it with the limit that an operator sets.
+    #[must_use]
+    pub fn by_hand(self, limit: Limit) -> StoredLimit {
+        StoredLimit { limit, before: Some(self.before.unwrap_or(self.limit)) }
+    }
+
+    /// Returns it without the limit of an operator, or if there is none, without that of a program.
+    #[must_use]
+    pub fn lifted(self) -> StoredLimit {
+        StoredLimit { limit: self.before.unwrap_or_default(), before: None }
+    }
+}
+
 /// Says whether a burst is valid. So many starts later than now, all times are numbers that a store can keep.
 fn is_burst(burst: u32, rate: Option<u32>, per_ms: Option<u64>) -> bool {
     let spacing = u128::from(per_ms.unwrap_or(0)).div_ceil(u128::from(rate.unwrap_or(1).max(1)));

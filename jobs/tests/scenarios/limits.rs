@@ -2,12 +2,13 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, mpsc};
+use std::thread;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tickwheel_jobs::{
     Builder, Cancel, Fail, InsertErrorKind, InvalidInput, Job, JobId, JobState, Jobs, Keep, Limit,
-    LimitScope, NewJob, OpenError, PendingReason, Run, StoreError,
+    LimitScope, NewJob, OpenError, PendingReason, Run, StoreError, StoredLimit,
 };
 
 use super::{Charge as Sale, LONG, MS, Mail, SECOND, asker, holding, pause};
@@ -478,5 +479,44 @@ fn longest_partition_waits_as_any_other() {
         assert_eq!(driver.advance(MS), 70);
         assert_eq!(ran.lock().unwrap().len(), 70);
         jobs.check().unwrap();
+    });
+}
+
+/// P109: A limit that an operator has set holds, although programs that start set theirs at the same time; and of two
+/// operators who change different parts at once, each gets what is asked for.
+#[test]
+fn limit_of_an_operator_outlasts_programs_that_start() {
+    on_stores(|store| {
+        let jobs = (store.open)().handle(|_: Charge, _| Ok(())).start().unwrap();
+        let operator = asker(store, &jobs);
+        let other = asker(store, &jobs);
+        let (queue, rate) = (LimitScope::Queue, |jobs| Limit::none().rate(jobs, SECOND));
+        // The other operator comes between the read and the write of the first one.
+        let mut calls = 0;
+        let change = |stored: StoredLimit| {
+            calls += 1;
+            if calls == 1 {
+                let _ = other.limit_by_hand(&queue, Limit::running(4))?;
+            }
+            let running = stored.limit.most_running().map_or(Limit::none(), Limit::running);
+            Ok::<_, StoreError>(stored.by_hand(running.rate(9, SECOND)))
+        };
+        let both = operator.change_limit_by_hand(&queue, change).unwrap();
+        assert_eq!((both.limit, calls), (Limit::running(4).rate(9, SECOND), 2));
+        assert_eq!(operator.limit_by_hand(&queue, Limit::none()), Ok(Limit::none()));
+
+        for n in 1..=100 {
+            thread::scope(|scope| {
+                let starts = || (1..=3).try_for_each(|n| jobs.queue().limit(Limit::running(n)));
+                let starts = scope.spawn(starts);
+                assert_eq!(operator.limit_by_hand(&queue, rate(n)), Ok(rate(n)));
+                starts.join().unwrap().unwrap();
+            });
+            let wanted = StoredLimit { limit: rate(n), before: Some(Limit::running(3)) };
+            assert_eq!(operator.stored_limit(&queue), Ok(wanted));
+            let lifted = operator.limit_by_hand(&queue, Limit::none());
+            assert_eq!(lifted, Ok(Limit::running(3)));
+        }
+        jobs.shutdown().unwrap();
     });
 }

@@ -183,7 +183,8 @@ impl Machine {
             op => self.before_change(op, commit),
         }
         op.jobs().iter().for_each(|job| self.withdraw_holder(job, commit));
-        let is_setting = matches!(op, Op::PutSetting { .. } | Op::Hold { .. });
+        let is_setting =
+            matches!(op, Op::PutSetting { .. } | Op::ReplaceSetting { .. } | Op::Hold { .. });
         let flush = matches!(op, Op::Flush);
         commit.synced |= flush || self.settings.synced && reply.is_some() && !op.is_question();
         commit.push(op, FollowUp::Answer(reply));

@@ -319,7 +319,7 @@ impl World {
             Step::Limit(scope, limit) => {
                 let (scope, mut limit) = (scope_of(*scope), *limit);
                 limit.weight = limit.weight.filter(|_| scope.has_turns());
-                self.set(scope.setting(), (!limit.is_none()).then(|| limit.to_text()))?;
+                self.replace(scope.setting(), (!limit.is_none()).then(|| limit.to_text()))?;
             }
             Step::Hold(scope, ms) => {
                 let (scope, until) = (scope_of(*scope), self.after(*ms));
@@ -501,6 +501,27 @@ impl World {
         self.settings.extend(value.clone().map(|value| (name.clone(), value)));
         self.oracle.limited(Limits::of(&self.settings, &[]));
         self.answer(Op::PutSetting { name, value }).map(drop)
+    }
+
+    /// A setting is replaced where it is as expected, and so it is when the operation comes again.
+    fn replace(&mut self, name: String, value: Option<String>) -> Checked {
+        let stored = self.settings.iter().find(|(its, _)| *its == name);
+        let expected = stored.map(|(_, value)| value.clone());
+        for wrong in [None, Some("{}".to_owned())] {
+            if wrong != expected && value != expected {
+                let (name, value) = (name.clone(), value.clone());
+                let refused = Op::ReplaceSetting { name, expected: wrong, value };
+                let answer = self.answer(refused)?;
+                ensure(matches!(answer, Answer::Changed(false)), || format!("P109: {answer:?}"))?;
+            }
+        }
+        let replace = Op::ReplaceSetting { name: name.clone(), expected, value: value.clone() };
+        for _ in 0..2 {
+            let answer = self.answer(replace.clone())?;
+            ensure(matches!(answer, Answer::Changed(true)), || format!("P109: {answer:?}"))?;
+        }
+        // It changes nothing in a store any more.
+        self.set(name, value)
     }
 
     /// The process ends, and another one begins, which keeps dead jobs and groups for `hours`. A store in memory ends with

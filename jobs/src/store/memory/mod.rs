@@ -155,12 +155,13 @@ impl Memory {
             Op::ResumeSchedule { name, expected, next } => {
                 Answer::Changed(self.resume_schedule(name, *expected, *next))
             }
-            Op::PutSetting { name, value } => Answer::Changed(match value {
-                Some(value) => {
-                    self.settings.insert(name.clone(), value.clone()).as_ref() != Some(value)
-                }
-                None => self.settings.remove(name).is_some(),
-            }),
+            Op::PutSetting { name, value } => Answer::Changed(self.put_setting(name, value)),
+            Op::ReplaceSetting { name, expected, value } => {
+                let stored = self.settings.get(name);
+                let is_there = stored == value.as_ref();
+                let is_expected = stored == expected.as_ref();
+                Answer::Changed(is_there || is_expected && self.put_setting(name, value))
+            }
             Op::Hold { name, until } => Answer::Changed(self.hold(name, *until)),
             Op::PutNode { node } => {
                 self.node = Some((now, node.clone()));
@@ -240,6 +241,15 @@ impl Memory {
     }
 
     /// Holds a scope until a time. Returns `false` if it is held that long already.
+    fn put_setting(&mut self, name: &str, value: &Option<String>) -> bool {
+        match value {
+            Some(value) => {
+                self.settings.insert(name.to_owned(), value.clone()).as_ref() != Some(value)
+            }
+            None => self.settings.remove(name).is_some(),
+        }
+    }
+
     fn hold(&mut self, name: &str, until: Millis) -> bool {
         let before = self.settings.get(name).and_then(|time| time.parse().ok());
         let is_later = before.is_none_or(|before: i64| before < until.get());

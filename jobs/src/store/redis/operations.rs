@@ -131,6 +131,10 @@ operations! {
     Op::PutSetting { name, value } => put_setting(
         name, &value.is_some(), value.as_deref().unwrap_or_default()
     ) -> changed, grows(JOB_BYTES);
+    Op::ReplaceSetting { name, expected, value } => replace_setting(
+        name, &expected.is_some(), expected.as_deref().unwrap_or_default(),
+        &value.is_some(), value.as_deref().unwrap_or_default()
+    ) -> changed, grows(JOB_BYTES);
     Op::Hold { name, until } => put_setting(name, "2", until) -> changed, grows(JOB_BYTES);
     // The number of a node is that of its connections, which the fences of its claims have.
     Op::PutNode { node } => put_node(node) -> done, grows(JOB_BYTES);

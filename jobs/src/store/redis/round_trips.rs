@@ -239,6 +239,7 @@ fn is_of_a_caller(op: &Op) -> bool {
             | Op::PauseSchedule(..)
             | Op::ResumeSchedule { .. }
             | Op::PutSetting { .. }
+            | Op::ReplaceSetting { .. }
             | Op::Hold { .. }
     )
 }

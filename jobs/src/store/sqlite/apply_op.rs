@@ -17,7 +17,7 @@ use super::history::read_history;
 use super::schema::{
     InsertedAt, JobRow, KindCounts, KindRow, Place, Table, id_bytes, kind_row, millis_of,
 };
-use super::sql::{DROP_SETTING, FLUSH, PROGRESS, PUT_SETTING, SETTINGS};
+use super::sql::{DROP_SETTING, FLUSH, PROGRESS, PUT_SETTING, SETTING, SETTINGS};
 use super::tables::Tables;
 use crate::store::history::Figure;
 use crate::store::{Answer, Ending, Fence, Inserted, JobSet, NewJob, Op, Page, Tally};
@@ -76,10 +76,12 @@ impl State {
             Op::ResumeSchedule { name, expected, next } => {
                 Answer::Changed(tables.resume_schedule(name, *expected, *next)?)
             }
-            Op::PutSetting { name, value } => Answer::Changed(match value {
-                Some(value) => tables.execute(PUT_SETTING, [name, value])? > 0,
-                None => tables.execute(DROP_SETTING, [name])? > 0,
-            }),
+            Op::PutSetting { name, value } => Answer::Changed(put_setting(tables, name, value)?),
+            Op::ReplaceSetting { name, expected, value } => {
+                let stored: Option<String> = tables.one(SETTING, [name], |row| row.get(0))?;
+                let (is_there, is_expected) = (stored == *value, stored == *expected);
+                Answer::Changed(is_there || is_expected && put_setting(tables, name, value)?)
+            }
             Op::Hold { name, until } => {
                 let value = until.get().to_string();
                 Answer::Changed(
@@ -346,6 +348,18 @@ impl State {
         self.progress.take(tables, id)?;
         Ok(value.flatten())
     }
+}
+
+/// Sets or removes a setting. Returns whether that changed it.
+fn put_setting(
+    tables: Tables<'_>,
+    name: &String,
+    value: &Option<String>,
+) -> Result<bool, StoreError> {
+    Ok(match value {
+        Some(value) => tables.execute(PUT_SETTING, [name, value])? > 0,
+        None => tables.execute(DROP_SETTING, [name])? > 0,
+    })
 }
 
 pub(super) fn nodes(tables: Tables<'_>) -> Result<Vec<NodeInfo>, StoreError> {

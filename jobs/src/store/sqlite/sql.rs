@@ -144,4 +144,5 @@ pub(super) const FLUSH: &str = "UPDATE {p}meta SET value = value + 1 WHERE name 
 pub(super) const PUT_SETTING: &str = "INSERT INTO {p}setting VALUES (?1, ?2) ON CONFLICT DO UPDATE SET value = ?2 \
      WHERE value <> ?2";
 pub(super) const REMEMBER: &str = "INSERT INTO {p}remembered VALUES (?1, ?2)";
+pub(super) const SETTING: &str = "SELECT value FROM {p}setting WHERE name = ?1";
 pub(super) const SETTINGS: &str = "SELECT name, value FROM {p}setting ORDER BY name";

@@ -118,10 +118,13 @@ do
     end
   end
 
+  local function is_of_lanes(name)
+    return OF_LANES[string.match(name, '^[%a-]+')]
+  end
+
   -- Sets a setting of the queue: '1', a time that is not moved to an earlier one: '2'. Otherwise removes it.
-  operations.put_setting = function()
-    local name, is_set, value = args(3)
-    local is_of_lanes = OF_LANES[string.match(name, '^[%a-]+')]
+  local function put_setting(name, is_set, value)
+    local is_of_lanes = is_of_lanes(name)
     local settings = is_of_lanes and flow or settings
     local before = redis.call('HGET', settings, name)
     if is_set == '1' and before == value or is_set == '0' and not before
@@ -141,6 +144,26 @@ do
       follow_limit(name)
     end
     return announce()
+  end
+
+  operations.put_setting = function()
+    return put_setting(args(3))
+  end
+
+  -- Sets or removes a setting that has the expected value, or none. A value that a user wrote, and that is no JSON
+  -- object, counts as none: a process may not be able to read it.
+  operations.replace_setting = function()
+    local name, is_expected, expected, is_set, value = args(5)
+    local before = redis.call('HGET', is_of_lanes(name) and flow or settings, name)
+    local is_there = is_set == '1' and before == value or is_set == '0' and not before
+    if is_there then
+      return CHANGED
+    end
+    local is_other = before and string.sub(before, 1, 1) == '{'
+    if is_expected == '1' and before ~= expected or is_expected == '0' and is_other then
+      return UNCHANGED
+    end
+    return put_setting(name, is_set, value)
   end
 end
 
