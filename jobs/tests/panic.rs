@@ -66,7 +66,7 @@ fn a_panic_is_noticed(builder: Builder) {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let _ = told.send(runtime.block_on(client.asynchronous().wait(runs, HOUR)));
     });
-    std::thread::sleep(Duration::from_millis(20));
+    std::thread::park_timeout(Duration::from_millis(20));
     PANICS.store(true, Ordering::SeqCst);
     // The commit was made, and its answer is lost.
     let refused = jobs.insert(HOUR, Close).unwrap_err();

@@ -214,7 +214,9 @@ fn wait_on_a_manual_clock_ends_with_the_jobs() {
             let id = jobs.insert(HOUR, Mail(1)).unwrap();
             let (told, of_thread) = mpsc::channel();
             let client = jobs.client();
-            std::thread::spawn(move || told.send(client.wait(id, 9 * HOUR)));
+            std::thread::spawn(move || {
+                let _ = told.send(client.wait(id, 9 * HOUR));
+            });
             let of_future = future_waits(&jobs, id);
             if is_dropped {
                 drop(jobs);
