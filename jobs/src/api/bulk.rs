@@ -447,11 +447,13 @@ impl Client {
     ) -> Result<Vec<A>, StoreError> {
         let mut answers = Vec::with_capacity(changes.len());
         for part in changes.chunks(MOST_EACH) {
-            match self.ask(caller, request::each(part.to_vec())).await {
-                Ok(of_part) => {
-                    let read: Option<Vec<A>> = of_part.into_iter().map(read).collect();
-                    answers.extend(read.ok_or_else(request::strange)?);
-                }
+            let of_part = self.ask(caller, request::each(part.to_vec())).await;
+            let of_part = of_part.and_then(|of_part| {
+                let read: Option<Vec<A>> = of_part.into_iter().map(read).collect();
+                read.ok_or_else(request::strange)
+            });
+            match of_part {
+                Ok(of_part) => answers.extend(of_part),
                 Err(error) if answers.is_empty() => return Err(error),
                 Err(error) => {
                     let (done, error) = (answers.len(), Box::new(error));

@@ -80,8 +80,8 @@ pub enum Until {
     /// Until it has started: a job may insert its successor under its key.
     #[default]
     Started,
-    /// Until it has ended: it is completed, dead, cancelled or expired. While it runs, no job is inserted under its key.
-    /// While it waits, for its due time or for a retry, it is replaced or left like any pending job.
+    /// Until it has ended: it is completed, dead, cancelled or expired. While it runs, no job is inserted under its
+    /// key. While it waits, for its due time or for a retry, it is replaced or left like any pending job.
     Ended,
 }
 
@@ -166,18 +166,23 @@ impl<J> NewJob<J> {
         NewJob { retry: Some(retry), ..self }
     }
 
-    /// Sets when the job expires: after a [`Duration`] from the insert on, or at a time. No run of it starts after that
-    /// time: neither the first nor a retry. A run that has started goes on. It overrides [`Job::EXPIRES`].
+    /// Sets when the job expires: after a [`Duration`] from the insert on, or at a time. No run of it starts after
+    /// that time: neither the first nor a retry. A run that has started goes on. It overrides [`Job::EXPIRES`].
     ///
     /// A job that has expired ends when it comes to its turn, as [`JobState::Expired`](crate::JobState::Expired). Until
     /// then it is pending: behind a pause or a limit too, and while no process runs its kind. The end frees its key and
     /// ends its membership in a group. It is counted in [`Stats`](crate::Stats), in the metrics and in the history,
-    /// [`Event::Expired`](crate::Event::Expired) tells it, and the job is kept as a completed one of its kind is. It
-    /// takes no token of a rate.
+    /// [`Event::Expired`](crate::Event::Expired) tells it, and the job is kept as a completed one of its kind is. If
+    /// its claim finds it too old, it takes no token of a rate.
+    ///
+    /// A job that has expired may have run before: it was snoozed or interrupted, or its retry came too
+    /// late to its turn.
+    /// A failure after which the retry would be due behind the expiry makes the job dead at once, with its error.
     ///
     /// Nothing moves the time: a reschedule keeps it, and so does the retry of a dead job by hand. A job that is due
     /// after its expiry by then ends as expired. [`Client::insert_copy`] runs one nevertheless. With
-    /// [`NewJob::keeping_time`] the expiry is that of the new job, if this sets one. The clock that counts is that of due times: of the
+    /// [`NewJob::keeping_time`] the expiry is that of the new job, if this sets one.
+    /// The clock that counts is that of due times: of the
     /// machine, or of the server; a clock that is set makes a job expire earlier or later. In the callback of a
     /// [group](Client::group) a delay counts from the insert of the group.
     ///
@@ -200,8 +205,8 @@ impl<J> NewJob<J> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// The time is rounded up to whole milliseconds, as a due time is. The insert refuses a job that would expire before
-    /// it is due ([`InvalidInput::ExpiresBeforeDue`]).
+    /// The time is rounded up to whole milliseconds, as a due time is, and the jitter of a [`When`] is ignored. The
+    /// insert refuses a job that would expire before it is due, or when it is ([`InvalidInput::ExpiresBeforeDue`]).
     #[doc(alias("ttl", "expire", "deadline", "timeout", "max_age", "stale"))]
     pub fn expires(self, when: impl Into<When>) -> NewJob<J> {
         NewJob { expires: Some(when.into()), ..self }
@@ -590,7 +595,7 @@ fn expires<J: Job>(
     let expires = now.resolve(when, 0)?;
     // The check does not depend on the draw of a due time.
     let latest = now.resolve(new.when, 0)?.plus(new.when.leeway());
-    if expires < latest {
+    if expires <= latest {
         let (expires, due) = (expires.to_system(), latest.to_system());
         return Err(InvalidInput::ExpiresBeforeDue { expires, due }.into());
     }

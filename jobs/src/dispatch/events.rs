@@ -62,7 +62,7 @@ pub enum Event {
         /// The error of its last failure.
         error: String,
     },
-    /// A job has expired ([`NewJob::expires`](crate::NewJob::expires)), and will not run.
+    /// A job has expired ([`NewJob::expires`](crate::NewJob::expires)), and does not start any more.
     Expired {
         /// The job.
         id: JobId,

@@ -44,6 +44,7 @@ use super::run_state::{RunState, Slot};
 use super::spans::HeldSpan;
 use crate::values::fail_and_retry::{Fail, Fate};
 use crate::values::id::JobId;
+use crate::values::job::may_start;
 use crate::values::panics::locked;
 use crate::values::time::Millis;
 
@@ -190,7 +191,7 @@ impl Executor {
             return false;
         }
         let now = present.wall;
-        if state.is_too_old(now) {
+        if !may_start(state.extra.as_deref(), present.millis()) {
             if state.withdraw() {
                 (self.ended)(state, RunEnd::Expired, present.millis());
             }

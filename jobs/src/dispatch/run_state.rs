@@ -18,7 +18,7 @@
 use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use core::task::Waker;
 use std::sync::{Arc, Mutex, OnceLock};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use super::spans::RunSpan;
 use crate::store::{Claimed, Fence, NewJob};
@@ -153,12 +153,6 @@ impl RunState {
             failure: Mutex::new(None),
             is_of_test: false,
         }
-    }
-
-    /// Says whether the job is too old to start.
-    pub(crate) fn is_too_old(&self, now: SystemTime) -> bool {
-        let expires = self.extra.as_ref().and_then(|extra| extra.expires);
-        expires.is_some_and(|expires| expires.to_system() < now)
     }
 
     /// Starts the run. Returns `false` if it was withdrawn.

@@ -70,6 +70,9 @@ pub(crate) struct RunBuckets {
 }
 
 impl RunBuckets {
+    /// The claim has ended without a run.
+    pub(crate) const NO_RUN: RunBuckets = RunBuckets { late: u8::MAX, took: u8::MAX };
+
     pub(crate) fn of(late: Duration, took: Duration) -> RunBuckets {
         let bucket = |duration| Buckets::bucket(duration) as u8;
         RunBuckets { late: bucket(late), took: bucket(took) }
@@ -91,10 +94,10 @@ impl Figures {
         self.0[figure as usize] += 1;
     }
 
-    /// Counts a run that ended. A job that has expired had none, and is in no bucket.
+    /// Counts a run that ended. A job that was too old to start had none, and is in no bucket.
     pub(crate) fn add_run(&mut self, figure: Figure, run: RunBuckets) {
         self.add(figure);
-        if figure == Figure::Expired {
+        if run == RunBuckets::NO_RUN {
             return;
         }
         let bucket = |at: u8| usize::from(at).min(BUCKETS - 1);

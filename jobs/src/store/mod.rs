@@ -273,8 +273,8 @@ pub(crate) enum Op {
     /// Ends the run of a claimed job. If a cancel of the job was requested, the job is deleted, with any `end`. If
     /// the job has completed, its follow-ups are inserted: Answer::InsertedMany, if there are any. If the claim is no
     /// longer held: Answer::ClaimsLost with the id of the job. If a transaction of the caller has ended the run
-    /// (SQLite), only the claim ends: Answer::EndedBefore. If another process requested a cancel and the job has not
-    /// completed (SQLite): Answer::Cancelled. Else Answer::Done.
+    /// (SQLite), only the claim ends: Answer::EndedBefore. If a cancel was requested and the job has not completed:
+    /// Answer::Cancelled. Else Answer::Done.
     Finish(Finish),
     /// Gives a claim back, as if it had never been made. Answer::Done, or Answer::EndedBefore as above.
     /// `interrupted`: a run was under way, which the history counts.

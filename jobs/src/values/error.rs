@@ -473,7 +473,7 @@ pub enum CallError {
     Dead(JobId, String),
     /// The job was cancelled.
     Cancelled(JobId),
-    /// The job has not run, because it became too old: see [`NewJob::expires`](crate::NewJob::expires).
+    /// The job became too old to start, or to start again: see [`NewJob::expires`](crate::NewJob::expires).
     Expired(JobId),
     /// The job has ended and its end was not kept, or there was no such job.
     Gone(JobId),
@@ -498,7 +498,7 @@ impl fmt::Display for CallError {
             CallError::Insert(error) => write!(f, "the job was not inserted: {error}"),
             CallError::Dead(id, error) => write!(f, "job {id} is dead: {error}"),
             CallError::Cancelled(id) => write!(f, "job {id} was cancelled"),
-            CallError::Expired(id) => write!(f, "job {id} has expired before it could run"),
+            CallError::Expired(id) => write!(f, "job {id} became too old to start"),
             CallError::Gone(id) => {
                 write!(f, "job {id} has ended and was not kept, or never existed")
             }

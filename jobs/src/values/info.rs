@@ -100,14 +100,13 @@ pub enum JobState {
 /// A job as it is in the store.
 ///
 /// Its serialized form is the output of the command `tickwheel-jobs` with `--json`: `id`, `kind`, `state` (`pending`,
-/// `claimed`, `running`, `dead`, `completed`, `cancelled`, `expired`), `due`, `failures`, `attempt`, `interruptions`, `key`,
-/// `error`, `errors`, `headers`, `claimed`, `lease_ends`, `died`, `ended`, `took_ms`, `result`, `progress`, and
+/// `claimed`, `running`, `dead`, `completed`, `cancelled`, `expired`), `due`, `failures`, `attempt`, `interruptions`,
+/// `key`, `error`, `errors`, `headers`, `claimed`, `lease_ends`, `died`, `ended`, `took_ms`, `result`, `progress`, and
 /// `payload`. Times are RFC 3339 in UTC, `2026-11-22T10:00:00.000Z`, in `{:?}` too. `payload` is the job's own JSON;
 /// the members of its objects are sorted by name, and a number of more than 64 bits is rounded. If the payload is not
 /// JSON, `payload` is `null`, and `payload_text` or `payload_hex` has the payload. A job with a partition has
 /// `partition` too, a member of a group has `group`, a job with a retry policy of its own has `max_retries`, and one
-/// that expires has `expires`. A job
-/// that is claimed or runs has `node`, if the store knows it.
+/// that expires has `expires`. A job that is claimed or runs has `node`, if the store knows it.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct JobInfo {
@@ -161,7 +160,8 @@ pub struct JobInfo {
     /// The JSON of its result, if it is kept and its run has set one: see
     /// [`Run::set_result`](crate::Run::set_result).
     pub result: Option<Vec<u8>>,
-    /// The JSON of the latest progress that its runs have set, until it has completed or is cancelled: see
+    /// The JSON of the latest progress that its runs have set, until it has completed, has expired or is
+    /// cancelled: see
     /// [`Run::set_progress`](crate::Run::set_progress).
     pub progress: Option<Vec<u8>>,
     /// Its data, as [`Job::encode`] made it.

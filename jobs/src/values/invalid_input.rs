@@ -31,7 +31,7 @@ pub enum InvalidInput {
     /// The delay, the window of a [`When`](tickwheel::When) or a hold ends after the year 9999. Or a head start is
     /// longer than ten years ([`Kind::head_start`](crate::Kind::head_start)).
     DelayTooLong(Duration),
-    /// The job would expire before it is due: see [`NewJob::expires`](crate::NewJob::expires).
+    /// The job would expire before it is due, or when it is: see [`NewJob::expires`](crate::NewJob::expires).
     ExpiresBeforeDue {
         /// When it would expire.
         expires: SystemTime,
@@ -116,6 +116,9 @@ impl fmt::Display for InvalidInput {
             ),
             InvalidInput::ExpiresBeforeDue { expires, due } => {
                 let early = due.duration_since(*expires).unwrap_or_default();
+                if early.is_zero() {
+                    return f.write_str("the job would expire when it is due, and never run");
+                }
                 write!(f, "the job would expire {early:?} before it is due, and never run")
             }
             InvalidInput::ZeroPeriod => f.write_str("a schedule needs a period above zero"),

@@ -112,7 +112,8 @@ pub trait Job: Serialize + DeserializeOwned + Send + 'static {
 
     /// How long after its due time a job of the kind may still start: a push that is ten minutes old, or a reminder of
     /// yesterday, is better not sent. It counts from the due time that the job has at its insert, and
-    /// [`NewJob::expires`](crate::NewJob::expires) overrides it for one job. By default no job expires.
+    /// [`NewJob::expires`](crate::NewJob::expires) overrides it for one job. A due time in the past counts too, so
+    /// such a job may have expired at its insert. By default no job expires.
     ///
     /// Every insert that knows the type applies it, and so does each occurrence of a schedule in the process that runs
     /// the kind. It does not apply to a job whose due time is not known at the insert: to the callback of a
@@ -302,11 +303,6 @@ impl Extra {
         (self != Extra::default()).then(|| Box::new(self))
     }
 
-    /// Says whether no run of the job may start any more.
-    pub(crate) fn is_too_old(&self, now: Millis) -> bool {
-        self.expires.is_some_and(|expires| expires < now)
-    }
-
     /// Returns the properties with this progress, or with none. What is too long is no progress.
     pub(crate) fn with_progress(
         extra: Option<Box<Extra>>,
@@ -320,9 +316,9 @@ impl Extra {
     }
 }
 
-/// Says whether a job with these properties may still start.
+/// Says whether a job with these properties may still start: until the millisecond in which it expires is over.
 pub(crate) fn may_start(extra: Option<&Extra>, now: Millis) -> bool {
-    !extra.is_some_and(|extra| extra.is_too_old(now))
+    extra.and_then(|extra| extra.expires).is_none_or(|expires| expires >= now)
 }
 
 /// Returns the partition of a job with these properties.

@@ -190,7 +190,7 @@ impl Caller<'_> {
 
     /// Inserts a job that may be too old when it comes to its turn.
     fn expiring(&mut self, due: u64) {
-        let (tag, act, expires) = (number(), self.act(), due + self.draw.u64(..300));
+        let (tag, act, expires) = (number(), self.act(), due + self.draw.u64(1..300));
         let answer = call(Verb::Expiring { tag, due, expires }, || {
             let job = NewJob::new(Work { tag, act }).at(time(due)).expires(time(expires));
             one(by!(self, self.client, insert_job(job)).map(|job| job.id))

@@ -223,7 +223,11 @@ fn dead(history: &History<'_>, tag: Tag, job: &JobHistory, end: usize, found: &m
     let kills = history.kills_between(history.first_insert(job), end) + history.cuts();
     let interrupted =
         dead.interruptions == MOST_INTERRUPTIONS && kills >= MOST_INTERRUPTIONS as usize;
-    if !(asked || failed || interrupted) {
+    // Its retry would have come after its expiry.
+    let too_late = history.expires(job).is_some()
+        && dead.failures > 0
+        && of(&[How::Failed, How::Later]) >= dead.failures as usize;
+    if !(asked || failed || interrupted || too_late) {
         found.add(
             "R3",
             format!("job {tag:x} is dead without a reason, after {kills} kills: {dead:?}"),
@@ -446,7 +450,7 @@ fn busy(history: &History<'_>, life: u32, from: u64, until: u64) -> u64 {
 /// R19. `late` says which time the jobs have compared with the expiry.
 fn too_old(history: &History<'_>, tag: Tag, job: &JobHistory, found: &mut Found) {
     let Some(expires) = history.expires(job) else { return };
-    let is_late = |start: &Start| start.due * 1000 + start.late > expires * 1000;
+    let is_late = |start: &Start| (start.due * 1000 + start.late) / 1000 > expires;
     if let Some((.., start)) = job.starts.iter().find(|(.., start)| is_late(start)) {
         found.add("R19", format!("job {tag:x} has expired at {expires}, and starts: {start:?}"));
     }

@@ -155,7 +155,8 @@ impl Oracle {
     pub(crate) fn expired(&mut self, id: JobId) -> Outcome {
         let at = self.find(id).ok_or_else(|| format!("P107: {id} has expired, and is unknown"))?;
         let job = self.jobs.remove(at);
-        let is_too_old = job.own.expires.is_some_and(|expires| expires * 1000 < self.wall);
+        let is_too_old =
+            job.own.expires.is_some_and(|expires| expires < self.wall.div_euclid(1000));
         let has_its_turn = job.state == JobState::Pending
             && self.may_run(job.kind)
             && (job.due - self.ahead) * 1000 <= self.wall;

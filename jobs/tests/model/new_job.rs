@@ -155,7 +155,7 @@ impl Call<'_> {
             return ensure(wrong, || format!("a time that no job has: {got:?}"));
         };
         let own = said.own(due);
-        if own.expires.is_some_and(|expires| expires < due) {
+        if own.expires.is_some_and(|expires| expires <= due) {
             let early = InvalidInput::ExpiresBeforeDue {
                 expires: system(own.expires.unwrap_or_default() * 1000),
                 due: system(due * 1000),

@@ -318,7 +318,7 @@ impl Oracle {
         ensure(job.state == JobState::Pending, || format!("started, and not pending: {job:?}"))?;
         ensure(self.handled[job.kind], || format!("started, and nobody handles it: {job:?}"))?;
         ensure(!self.is_paused(job.kind), || format!("started in a pause: {job:?}"))?;
-        let is_too_old = job.own.expires.is_some_and(|expires| expires * 1000 < wall);
+        let is_too_old = job.own.expires.is_some_and(|expires| expires < wall.div_euclid(1000));
         ensure(!is_too_old, || format!("P107: started too late: {job:?}"))?;
         ensure(wall >= job.due * 1000, || format!("early by {}: {job:?}", job.due * 1000 - wall))?;
         let late = (wall - job.due * 1000).min(mono - job.since).min(mono - jumped);
@@ -393,7 +393,9 @@ impl Oracle {
         }
         job.failures += 1;
         job.runs += 1;
-        let again = |wait| (job.failures <= times).then_some(wait);
+        let expires = job.own.expires.unwrap_or(i64::MAX);
+        let is_in_time = |wait: &i64| waits_from + wait <= expires;
+        let again = |wait| (job.failures <= times).then_some(wait).filter(is_in_time);
         let (error, wait) = match ending {
             None => ("the payload does not decode: as planned", None),
             Some(Ending::FailsAfter(wait)) => ("fails later", again(wait as i64)),

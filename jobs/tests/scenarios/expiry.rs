@@ -6,10 +6,10 @@ use std::time::{Duration, SystemTime};
 use serde::{Deserialize, Serialize};
 use tickwheel_jobs::{
     Builder, CallError, Driver, Event, Fail, InsertErrorKind, InvalidInput, Job, JobId, JobState,
-    Jobs, Keep, Limit, NewJob, Outcome, Retry, Run, Schedule, Step,
+    Jobs, Keep, Limit, Missed, NewJob, Outcome, Retry, Run, Schedule, Step,
 };
 
-use super::{DAY, HOUR, MINUTE, Mail, SECOND, limits, mailing, run_all};
+use super::{DAY, HOUR, MINUTE, MS, Mail, SECOND, limits, mailing, run_all};
 use crate::support::on_stores;
 
 /// A push, which nobody wants an hour after its time.
@@ -30,7 +30,7 @@ fn pushing(builder: Builder) -> (Jobs, Driver, Told) {
     let noted = Arc::clone(&told);
     let builder = builder.on_event(move |event| match event {
         Event::Expired { id, kind } if kind == "push" => noted.lock().unwrap().push(id),
-        Event::Failed { .. } | Event::Died { .. } => {}
+        Event::Failed { .. } | Event::Died { .. } | Event::OccurrencesSkipped { .. } => {}
         other => panic!("{other:?}"),
     });
     let push = |push: Push, _: &Run| match push.0 {
@@ -139,15 +139,16 @@ fn no_verb_moves_an_expiry() {
     on_stores(|store| {
         let (jobs, driver, told) = pushing(store.open());
         jobs.kind::<Push>().keep_completed(Keep::last(9)).unwrap();
-        // Its retry comes after two hours.
-        let retried = jobs.insert(Duration::ZERO, Push(1001)).unwrap();
+        // Its retry is due in time, after two hours, but behind a pause.
+        let retried = NewJob::new(Push(1001)).expires(3 * HOUR);
+        let retried = jobs.insert_job(retried).unwrap().id;
         let moved = jobs.insert(MINUTE, Push(2)).unwrap();
         let dead = NewJob::new(Push(1002)).retry(Retry::never());
         let dead = jobs.insert_job(dead).unwrap().id;
         driver.advance(SECOND);
         assert!(jobs.reschedule(moved, 3 * HOUR).unwrap());
         assert_eq!(state(&jobs, dead), Some(JobState::Dead));
-        driver.advance(4 * HOUR);
+        pause_for(&jobs, &driver, 4 * HOUR);
         assert_eq!(*told.lock().unwrap(), [retried, moved]);
         assert_eq!(jobs.get(retried).unwrap().unwrap().failures, 1);
         assert!(jobs.retry(dead).unwrap());
@@ -162,7 +163,48 @@ fn no_verb_moves_an_expiry() {
     });
 }
 
-/// P107: An insert is refused whose job would expire before it is due, by the latest time of its jitter.
+/// P107: A job that fails is dead at once if its retry would be due after its expiry: its error is not lost. A snooze
+/// that leads behind it lets the job expire.
+#[test]
+fn job_whose_retry_would_come_too_late_is_dead() {
+    on_stores(|store| {
+        let push = |_: Push, _: &Run| Err::<(), _>(Fail::retry("as planned"));
+        let mail = |mail: Mail, run: &Run| {
+            run.set_progress(&mail.0)?;
+            Err::<(), _>(if mail.0 == 1 { Fail::snooze(HOUR) } else { Fail::after(HOUR, "busy") })
+        };
+        let builder = store.open().handle_with(Retry::fixed(2 * HOUR), push).handle(mail);
+        let (jobs, driver) = builder.manual().unwrap();
+        let push = jobs.insert(Duration::ZERO, Push(1001)).unwrap();
+        let mail = |n| jobs.insert_job(NewJob::new(Mail(n)).expires(30 * MINUTE)).unwrap().id;
+        let [snoozed, failed] = [1, 2].map(mail);
+        driver.advance(2 * HOUR);
+        for (id, error) in [(push, "as planned"), (failed, "busy")] {
+            let job = jobs.get(id).unwrap().unwrap();
+            assert_eq!((job.state, job.error.as_deref(), job.failures), {
+                (JobState::Dead, Some(error), 1)
+            });
+        }
+        assert_eq!(jobs.get(failed).unwrap().unwrap().progress, Some(b"2".to_vec()));
+        assert_eq!((state(&jobs, snoozed), jobs.stats().expired, jobs.stats().died), (None, 1, 2));
+        jobs.check().unwrap();
+    });
+}
+
+/// P107: An occurrence of a schedule without overlap that was missed, and is too old, keeps out none in time.
+#[test]
+fn occurrence_that_is_too_old_keeps_out_none_in_time() {
+    on_stores(|store| {
+        let (jobs, driver, told) = pushing(store.open());
+        let rule = Schedule::every(10 * MINUTE).missed(Missed::Burst(100)).without_overlap();
+        jobs.schedule("pushes", rule, Push(1)).unwrap();
+        driver.set_wall(driver.wall_now() + 5 * HOUR);
+        assert_eq!((driver.advance(MS), told.lock().unwrap().len()), (1, 0));
+        jobs.check().unwrap();
+    });
+}
+
+/// P107: An insert is refused whose job would expire before it is due, by the latest time of its jitter, or then.
 #[test]
 fn insert_that_would_expire_before_it_is_due_is_refused() {
     on_stores(|store| {
@@ -171,12 +213,14 @@ fn insert_that_would_expire_before_it_is_due_is_refused() {
         for when in [due, due.jitter(HOUR)] {
             let new = || NewJob::new(Push(1)).at(when);
             let latest = HOUR + when.leeway();
-            let refused = jobs.insert_job(new().expires(latest - SECOND)).unwrap_err();
             let is_early = |kind: &InsertErrorKind| {
                 let InsertErrorKind::Invalid(error) = kind else { return false };
-                matches!(error, InvalidInput::ExpiresBeforeDue { expires, due } if expires < due)
+                matches!(error, InvalidInput::ExpiresBeforeDue { expires, due } if expires <= due)
             };
-            assert!(is_early(refused.kind()), "{refused:?}");
+            for early in [SECOND, Duration::ZERO] {
+                let refused = jobs.insert_job(new().expires(latest - early)).unwrap_err();
+                assert!(is_early(refused.kind()), "{refused:?}");
+            }
             assert!(jobs.insert_job(new().expires(latest + SECOND)).unwrap().is_new);
         }
         assert_eq!(jobs.count().unwrap().pending, 2);

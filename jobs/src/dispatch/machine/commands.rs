@@ -27,7 +27,7 @@ use crate::store::{
 use crate::values::error::{StoreError, Violation};
 use crate::values::fail_and_retry::{ERROR_BYTES, Fail, Fate, cut};
 use crate::values::id::JobId;
-use crate::values::job::group_of;
+use crate::values::job::{group_of, may_start};
 use crate::values::node;
 use crate::values::run_end::{Outcome, StopReason};
 use crate::values::time::{Millis, Now};
@@ -319,6 +319,8 @@ impl Machine {
         };
         let again = |wait: Option<Duration>, error: &str| match wait {
             None => died(error),
+            // It would only expire, and its error would be lost.
+            Some(wait) if !may_start(run.extra.as_deref(), at.plus(wait)) => died(error),
             Some(wait) => {
                 let (errors, error) = noted(error);
                 let event = Event::Failed { id, kind: kind(), error };
@@ -327,10 +329,11 @@ impl Machine {
         };
         let (its_end, event) = match &end {
             RunEnd::Done => (End::Completed, None),
+            // If a cancel was requested, the store knows that, and no run is counted.
+            RunEnd::Expired => (End::Expired, Some(Event::Expired { id, kind: kind() })),
             _ if self.runs.cancel_requested.contains(&id) || commit.cancelling.contains(&id) => {
                 (End::Cancelled, None)
             }
-            RunEnd::Expired => (End::Expired, Some(Event::Expired { id, kind: kind() })),
             RunEnd::Undecodable(error) => died(error),
             RunEnd::Failed(Fail { fate, error, .. }) => match fate {
                 Fate::Interrupted if run.is_told() => {
@@ -357,7 +360,11 @@ impl Machine {
         // A run that has overrun its limit goes on. A job that has expired has had no run.
         let limit = run.limit.filter(|_| run.has_started());
         let took = run.took().or(limit).unwrap_or_default();
-        let buckets = self.settings.history.then(|| RunBuckets::of(run.late(), took));
+        let buckets = || match run.has_started() {
+            true => RunBuckets::of(run.late(), took),
+            false => RunBuckets::NO_RUN,
+        };
+        let buckets = self.settings.history.then(buckets);
         let took = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
         let result = run.result().filter(|_| its_end == End::Completed);
         let keep = self.stored.settings.keeps.get(&*run.kind).copied();

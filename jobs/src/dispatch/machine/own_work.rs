@@ -127,10 +127,14 @@ impl Machine {
             if room == 0 {
                 return;
             }
-            let (times, next) = schedule.schedule.due(expected, now.minus(GRACE), until, room);
+            let (mut times, next) = schedule.schedule.due(expected, now.minus(GRACE), until, room);
             made += times.len().max(1);
             let queue = &self.settings.queue;
             let expiry = self.settings.expiries.get(kind).copied();
+            if let Some(after) = expiry.filter(|_| schedule.schedule.without_overlap) {
+                // One that is too old already would only keep out those in time.
+                times.retain(|due| due.plus(after) >= now);
+            }
             let job = |due: Millis| {
                 let id = JobId::named(&format!("schedule {queue} {} {}", due.get(), schedule.name));
                 let mut job = NewJob::occurrence(schedule, Arc::clone(kind), due, (id, true));

@@ -281,6 +281,7 @@ impl Memory {
         // The follow-ups join the group before this member leaves it.
         let answer = match &finish.then {
             Some(jobs) => self.insert_many(jobs, now),
+            None if is_cancelled => Answer::Cancelled(Cancel::Cancelled),
             None => Answer::Done,
         };
         if let Some(ending) = end.ending() {

@@ -228,8 +228,8 @@ fn with_callback(members: &[NewJob], callback: &[NewJob]) -> Needs {
     Needs { items: needs.items + 1, bytes: needs.bytes + bytes_of(callback), ..needs }
 }
 
-/// Returns when a job is due again after this end of a run, and the errors of its attempts; or the bounds of its kind, if
-/// it has expired.
+/// Returns when a job is due again after this end of a run, and the errors of its attempts. If it has expired: the
+/// bounds of its kind instead of the errors.
 fn next_of(finish: &Finish) -> (Millis, Cow<'_, str>) {
     match &finish.end {
         End::Completed | End::Cancelled => (Millis::ZERO, Cow::default()),
@@ -616,6 +616,9 @@ fn ended(op: &Op, found: OpResults) -> Answer {
     match op {
         Op::Finish(finish) if found.results.first() == Some(&ResultCode::ClaimLost) => {
             Answer::ClaimsLost(vec![finish.id])
+        }
+        Op::Finish(_) if found.results.first() == Some(&ResultCode::Cancelled) => {
+            Answer::Cancelled(Cancel::Cancelled)
         }
         op if has_follow_ups(op) => found.taken_from(1),
         _ => Answer::Done,

@@ -74,12 +74,15 @@ impl Schedule {
 
     /// Makes no occurrence before the one before it has ended. While an occurrence is pending, runs or waits for its
     /// retry, those that come are skipped, not queued: on all nodes, and over restarts and crashes.
-    /// [`Event::OccurrencesSkipped`](crate::Event::OccurrencesSkipped) names each skipped one.
+    /// [`Event::OccurrencesSkipped`](crate::Event::OccurrencesSkipped) tells how many, and
+    /// names the occurrence that has not ended.
     ///
     /// An occurrence has the key `schedule NAME` until its end ([`Until::Ended`](crate::Until::Ended)), so
     /// [`Client::keyed`](crate::Client::keyed) finds it while it is pending. The name of the schedule has 246 bytes at
-    /// most. An occurrence from before this choice was made has no key, so it holds none back. A dead one holds none
-    /// back either, and is retried only while no other has the key.
+    /// most. An occurrence from before this choice was made has no key, so it holds none back. Other nodes learn of the
+    /// choice within a second, and make occurrences without a key until then. A dead one holds none back either, and is
+    /// retried only while no other has the key. A missed one that has expired already
+    /// ([`Job::EXPIRES`](crate::Job::EXPIRES)) is left out, so that it keeps out none that may still run.
     ///
     /// ```
     /// # use serde::{Deserialize, Serialize};

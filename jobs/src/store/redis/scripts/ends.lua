@@ -39,13 +39,13 @@ local function take_cancel_request(id)
 end
 
 -- Counts ends of runs. `buckets`: the two bytes of the buckets of each of them, or less if the history does not count
--- them. A job that has expired had no run, and is in no bucket.
+-- them. A job that was too old to start had no run, and is in no bucket: its two bytes are 255.
 local function note_runs(kind, figure, buckets, number)
   local late, took = string.byte(buckets, 1, 2)
   if took then
     local of = figures_of(kind)
     note_figure(of, figure, number)
-    if figure == EXPIRED then
+    if late == 255 then
       return
     end
     note_figure(of, LATE + math.min(late, TOOK - LATE - 1), number)

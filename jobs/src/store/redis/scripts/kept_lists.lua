@@ -2,8 +2,9 @@
 --
 -- Every such job is in one list, and a list is one text: a letter that says how its jobs ended (1 if they completed or
 -- expired, because both share the bounds of their kind); the length and the name of their kind; the time of the end, in
--- eight bytes; their ids; how many bytes they count against the bound of the kind, in four. `over` has each list, in the order of the text. `ended` has it by the date after which its jobs go. `ended` also
--- has ids of 16 bytes, which are remembered or reserved.
+-- eight bytes; their ids; how many bytes they count against the bound of the kind, in four. `over` has each list, in
+-- the order of the text. `ended` has it by the date after which its jobs go. `ended` also has ids of 16 bytes, which
+-- are remembered or reserved.
 --
 -- A busy kind keeps many jobs that complete in one call, so such jobs share lists: `MOST` at most have one. Every other
 -- list has one job. A completed job on whose end a caller waits is in a list with the letter WAITED_FOR. After a minute

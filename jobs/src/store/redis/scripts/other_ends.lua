@@ -285,10 +285,11 @@ operations.finish = function()
     return CLAIM_LOST
   end
   local record = redis.call('HGET', jobs, id)
-  if take_cancel_request(id) or fate == 'cancelled' or not record then
+  local is_asked = take_cancel_request(id)
+  if is_asked or fate == 'cancelled' or not record then
     note_run(claim.kind, CANCELLED_JOB, token)
     forget_cancelled(id, claim, took)
-    return DONE
+    return is_asked and CANCELLED or DONE
   end
   local job = read(record)
   local figures = { snoozed = SNOOZED, dead = DEAD, expired = EXPIRED }
