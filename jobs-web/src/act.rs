@@ -1,12 +1,13 @@
-//! The actions on a job, a kind, the queue, a schedule or a group, and on a setting; the start of a bulk; and the latest outcomes, which
-//! the next page says in a sentence.
+//! The actions on a job, a kind, the queue, a schedule or a group, and on a setting; the start of a bulk; and the latest
+//! outcomes, which the next page says in a sentence.
 //!
 //! Ground rules:
 //!
 //! - A browser gets a question before an action that loses something or cannot be taken back (`delete`, `cancel`,
-//!   `unschedule`, `seal`), that pauses, that changes a setting (`settings.rs`), or that inserts or runs a job: `insert`,
-//!   `run`, `again`, a `reschedule` to now. It gets none before `retry`, `resume`, `release`, `stop` and a later time. A JSON client does not: it names the job itself. A bulk asks
-//!   both: without `confirm` it says its number and scope, and does nothing.
+//!   `unschedule`, `seal`), that pauses, that changes a setting (`settings.rs`), or that inserts or runs a job:
+//!   `insert`, `run`, `again`, a `reschedule` to now. It gets none before `retry`, `resume`, `release`, `stop` and a
+//!   later time. A JSON client does not: it names the job itself. A bulk asks both: without `confirm` it says its
+//!   number and scope, and does nothing.
 //! - The `confirm` of a bulk is the number that the question had, and bounds the change. A bulk that matches more by
 //!   then asks again.
 //! - An action is audited when it is done or has failed. Its outcome is remembered before that, so an audit that panics
@@ -32,7 +33,7 @@ use super::params::{self, Params, wrong};
 use super::read::{Query, Reader, not_found};
 use super::request::Task;
 use super::route::{Act, GroupVerb, JobVerb, Pause, ScheduleVerb, is_page};
-use super::settings::{self, Setting};
+use super::settings::{self, Asked, Setting};
 use super::views::{Did, Filter, Problem, Progress, Question};
 use tickwheel_jobs::tickwheel::When;
 use tickwheel_jobs::view::{JobFilter, Number, Time};
@@ -92,33 +93,10 @@ pub(crate) fn act(
         }
         Act::Group(id, _) => (format!("the group {id}"), Vec::new()),
     };
-    let name = name(act);
-    let runs_now = is_run_now(reader, act, &task.params);
-    let loses = matches!(name, "delete" | "cancel" | "unschedule" | "seal");
-    let changes_setting = setting.is_some() && name != "release";
-    let asks = loses || changes_setting || matches!(name, "pause" | "run" | "again") || runs_now;
-    let is_confirmed = task.params.is_set("confirm")?;
-    if task.wants_html && asks && !is_confirmed {
-        let (scope, note) = match (act, &setting) {
-            (Act::Group(id, _), _) => {
-                let open = counted(open_members(reader, *id)?, "open job", "open jobs");
-                (format!("{scope} with {open}"), None)
-            }
-            (_, Some(setting)) => setting.question(reader)?,
-            _ => (scope, None),
-        };
-        return Ok(Done::Question(Question {
-            action: if runs_now { "run" } else { name },
-            jobs: (loses && !jobs.is_empty()).then_some(Number::exactly(1)),
-            confirmed: None,
-            scope,
-            loses,
-            note,
-            target: target(act),
-            fields: fields(&task.params, "yes".to_owned()),
-            back: back_of(&task.params, act),
-        }));
+    if let Some(question) = question(reader, task, act, setting.as_ref(), &scope)? {
+        return Ok(Done::Question(question));
     }
+    let name = name(act);
     let mut queue = reader.queue().name.clone();
     let did = match act {
         Act::StopBulk(id) => bulks.stop(*id).map(|progress| {
@@ -146,6 +124,50 @@ pub(crate) fn act(
     let request = std::sync::Arc::clone(&task.request);
     bulks.audit(&Action { name, queue, scope, jobs, changed, text, problem, request });
     done
+}
+
+/// Returns the question before an action of a browser, if it needs one and has no answer yet.
+fn question(
+    reader: &Reader<'_>,
+    task: &Task,
+    act: &Act,
+    setting: Option<&Setting>,
+    scope: &str,
+) -> Result<Option<Question>, Problem> {
+    let name = name(act);
+    let runs_now = is_run_now(reader, act, &task.params);
+    let loses = matches!(name, "delete" | "cancel" | "unschedule" | "seal");
+    let changes_setting = setting.is_some() && name != "release";
+    let asks = loses || changes_setting || matches!(name, "pause" | "run" | "again") || runs_now;
+    let is_confirmed = task.params.is_set("confirm")?;
+    if !task.wants_html || !asks || is_confirmed {
+        return Ok(None);
+    }
+    let is_job = matches!(act, Act::Job(..));
+    let plain = |scope| Asked { scope, loses, note: None, was: String::new() };
+    let asked = match (act, setting) {
+        (Act::Group(id, _), _) => {
+            let open = counted(open_members(reader, *id)?, "open job", "open jobs");
+            plain(format!("{scope} with {open}"))
+        }
+        (_, Some(setting)) => setting.question(reader)?,
+        _ => plain(scope.to_owned()),
+    };
+    let mut fields = fields(&task.params, "yes".to_owned());
+    if !asked.was.is_empty() {
+        fields.push(("was".to_owned(), asked.was));
+    }
+    Ok(Some(Question {
+        action: if runs_now { "run" } else { name },
+        jobs: (loses && is_job).then_some(Number::exactly(1)),
+        confirmed: None,
+        scope: asked.scope,
+        loses: asked.loses,
+        note: asked.note,
+        target: target(act),
+        fields,
+        back: back_of(&task.params, act),
+    }))
 }
 
 /// Returns the subject of a pause of a kind, or of one of its partitions.
@@ -346,7 +368,7 @@ pub(crate) fn back_of(params: &Params, act: &Act) -> String {
 fn fields(params: &Params, confirm: String) -> Vec<(String, String)> {
     let mut fields: Vec<(String, String)> = params
         .pairs()
-        .filter(|(name, _)| !matches!(&**name, "confirm" | "queue" | "once"))
+        .filter(|(name, _)| !matches!(&**name, "confirm" | "queue" | "once" | "was"))
         .map(|(name, value)| match &*name {
             "payload" => (name, settings::without_lines(&value)),
             _ => (name, value),

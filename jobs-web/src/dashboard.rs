@@ -35,13 +35,15 @@ use super::request::{
     wants_html,
 };
 use super::respond::Responder;
-use super::route::{Act, Form, Read, Route};
+use super::route::{Act, Form, Read, Route, SettingVerb};
 use super::views::Problem;
 use tickwheel_jobs::Client;
 use tickwheel_jobs::view::{Part, View};
 
 /// The longest body of a request, in bytes.
 const BODY_BYTES: usize = 64 << 10;
+/// The same for a job by hand: a form has three bytes for most bytes of its payload.
+const INSERT_BYTES: usize = 192 << 10;
 /// The longest path, in bytes.
 const PATH_BYTES: usize = 2 << 10;
 
@@ -251,7 +253,11 @@ impl Dashboard {
                      and its body is not declared to be JSON";
                 return Err(Problem::new(403, "cross_origin", message));
             }
-            let body = read(body).await?;
+            let most = match &route {
+                Route::Act(Act::Setting(SettingVerb::Insert)) => INSERT_BYTES,
+                _ => BODY_BYTES,
+            };
+            let body = read(body, most).await?;
             let of_body = match is_json(&parts) {
                 true => Params::of_json(&body, known),
                 false => Params::of_form(&body),
@@ -324,13 +330,13 @@ fn not_found() -> Problem {
 }
 
 /// Reads a body, up to its limit.
-async fn read<B: http_body::Body>(body: B) -> Result<Vec<u8>, Problem> {
+async fn read<B: http_body::Body>(body: B, most: usize) -> Result<Vec<u8>, Problem> {
     let too_long = || {
-        let message = format!("a body has at most {BODY_BYTES} bytes");
+        let message = format!("a body has at most {most} bytes");
         Problem::new(413, "body_too_long", message)
     };
     let mut body = pin!(body);
-    if body.size_hint().lower() > BODY_BYTES as u64 {
+    if body.size_hint().lower() > most as u64 {
         return Err(too_long());
     }
     let mut bytes = Vec::new();
@@ -341,7 +347,7 @@ async fn read<B: http_body::Body>(body: B) -> Result<Vec<u8>, Problem> {
             return Err(Problem::new(400, "bad_body", "the body ended early"));
         };
         let Ok(mut data) = frame.into_data() else { continue };
-        if bytes.len() + data.remaining() > BODY_BYTES {
+        if bytes.len() + data.remaining() > most {
             return Err(too_long());
         }
         while data.has_remaining() {

@@ -146,16 +146,23 @@ impl SettingVerb {
                 ("rate", Number),
                 ("per", Text),
                 ("burst", Number),
-                ("weight", Number)
+                ("weight", Number),
+                ("was", Text)
             ],
             SettingVerb::Lift | SettingVerb::Release => {
-                known![("scope", Text), ("flow", Text), ("partition", Text)]
+                known![("scope", Text), ("flow", Text), ("partition", Text), ("was", Text)]
             }
-            SettingVerb::Hold => {
-                known![("scope", Text), ("flow", Text), ("partition", Text), ("for", Text)]
+            SettingVerb::Hold => known![
+                ("scope", Text),
+                ("flow", Text),
+                ("partition", Text),
+                ("for", Text),
+                ("was", Text)
+            ],
+            SettingVerb::Keep => {
+                known![("last", Number), ("age", Text), ("bytes", Number), ("was", Text)]
             }
-            SettingVerb::Keep => known![("last", Number), ("age", Text), ("bytes", Number)],
-            SettingVerb::HeadStart => known![("by", Text)],
+            SettingVerb::HeadStart => known![("by", Text), ("was", Text)],
             SettingVerb::Insert => known![
                 ("payload", Text),
                 ("when", Text),

@@ -5,7 +5,8 @@
 //!
 //! - A request names its scope by a word, and by the names that such a scope has. A name that is missing or too much is
 //!   an error, so no request about a kind is taken for one about the queue.
-//! - What the question says and what is done are from one [`Setting`], which was read from the request.
+//! - What the question says and what is done are from one [`Setting`], which was read from the request. The question
+//!   sends along what it saw, and a setting that is another by then is left as it is.
 //! - A limit is set by hand, so that every page shows it until it is lifted, and the limit before it comes back then.
 
 use std::collections::BTreeMap;
@@ -20,7 +21,7 @@ use super::route::SettingVerb;
 use super::views::{Did, Problem};
 use tickwheel_jobs::tickwheel::When;
 use tickwheel_jobs::view::Time;
-use tickwheel_jobs::{JobByHand, Keep, Kind, Limit, LimitScope};
+use tickwheel_jobs::{JobByHand, Keep, Kind, Limit, LimitScope, StoreError};
 
 /// An action on a setting, as a request has it.
 pub(crate) struct Setting {
@@ -28,6 +29,8 @@ pub(crate) struct Setting {
     pub(crate) subject: String,
     /// The kind that the request names.
     kind: Option<String>,
+    /// What the question saw, if there was one.
+    was: Option<String>,
     change: Change,
 }
 
@@ -42,131 +45,243 @@ enum Change {
     Insert(Box<JobByHand>, Option<SystemTime>),
 }
 
+/// What a question about a setting says.
+pub(crate) struct Asked {
+    /// What it is about.
+    pub(crate) scope: String,
+    /// It loses a job.
+    pub(crate) loses: bool,
+    /// What the reader should know.
+    pub(crate) note: Option<String>,
+    /// What it saw: empty if that does not count.
+    pub(crate) was: String,
+}
+
+/// A setting before it is changed.
+struct Before {
+    /// How it is, as the end of a sentence.
+    state: String,
+    /// What a lift brings back.
+    lifted: Option<String>,
+    held_until: Option<Time>,
+    /// What the reader should know of the kind.
+    note: Option<&'static str>,
+}
+
+impl Before {
+    /// Returns what a question sends along. A limit may be set by hand and be the same one that a lift brings back.
+    fn seen(&self) -> String {
+        let lifted = self.lifted.iter().map(|limit| format!("; before: {limit}"));
+        self.state.clone() + &lifted.collect::<String>()
+    }
+}
+
 impl Setting {
     pub(crate) fn of(
         reader: &Reader<'_>,
         params: &Params,
         verb: SettingVerb,
     ) -> Result<Setting, Problem> {
-        if verb.place() == "scopes" {
-            let (scope, subject) = scope(reader, params)?;
-            let change = match verb {
-                SettingVerb::Limit => Change::Limit(scope, limit(params)?),
-                SettingVerb::Hold => Change::Hold(scope, hold(params)?),
-                SettingVerb::Release => Change::Hold(scope, Duration::ZERO),
-                _ => Change::Limit(scope, Limit::none()),
-            };
-            if let Change::Hold(LimitScope::Each(_), _) = change {
-                return Err(wrong("a hold is of the queue, a kind, a flow or one partition"));
+        let scoped = || scope(reader, params);
+        let named = || {
+            let name = params.required("kind")?;
+            Ok::<_, Problem>((reader.client().kind_named(&name), format!("the kind {name:?}")))
+        };
+        let (subject, change) = match verb {
+            SettingVerb::Limit => {
+                let (scope, subject) = scoped()?;
+                let limit = limit(params, &scope)?;
+                (subject, Change::Limit(scope, limit))
             }
-            return Ok(Setting { subject, kind: params.name("kind")?, change });
-        }
-        let name = params.required("kind")?;
-        let (kind, subject) = (reader.client().kind_named(&name), format!("the kind {name:?}"));
-        let change = match verb {
-            SettingVerb::Keep => Change::Keep(kind, keep(params)?),
+            SettingVerb::Lift => {
+                let (scope, subject) = scoped()?;
+                (subject, Change::Limit(scope, Limit::none()))
+            }
+            SettingVerb::Hold => held(scoped()?, hold(params)?)?,
+            SettingVerb::Release => held(scoped()?, Duration::ZERO)?,
+            SettingVerb::Keep => {
+                let (kind, subject) = named()?;
+                (subject, Change::Keep(kind, keep(params)?))
+            }
             SettingVerb::HeadStart => {
+                let (kind, subject) = named()?;
                 let missing = || wrong("the parameter by is missing");
-                Change::HeadStart(kind, params.duration("by")?.ok_or_else(missing)?)
+                (subject, Change::HeadStart(kind, params.duration("by")?.ok_or_else(missing)?))
             }
-            _ => {
+            SettingVerb::Insert => {
+                let (kind, subject) = named()?;
                 let due = params.when(reader.view().now().to_system())?;
-                let job = Box::new(job(reader, params, &name)?);
-                Change::Insert(job, params.get("when").map(|_| due))
+                let job = Box::new(job(reader, params, kind.name())?);
+                (subject, Change::Insert(job, params.get("when").map(|_| due)))
             }
         };
-        Ok(Setting { subject, kind: Some(name), change })
+        let (kind, was) = (params.name("kind")?, params.get("was").map(str::to_owned));
+        Ok(Setting { subject, kind, was, change })
     }
 
-    /// Returns what the question is about, and what the reader should know.
-    pub(crate) fn question(
-        &self,
-        reader: &Reader<'_>,
-    ) -> Result<(String, Option<&'static str>), Problem> {
-        let gets = match &self.change {
-            Change::Limit(scope, limit) if *limit == Limit::none() => {
-                let before = reader.view().limit(scope)?.before;
-                before.unwrap_or_else(|| limit.to_string())
+    /// Returns what the question says.
+    pub(crate) fn question(&self, reader: &Reader<'_>) -> Result<Asked, Problem> {
+        let before = self.before(reader)?;
+        if let Change::Insert(job, due) = &self.change {
+            let lost = job.replaces.then_some("A pending job with the key is lost.");
+            let notes: Vec<&str> = lost.into_iter().chain(before.note).collect();
+            let note = (!notes.is_empty()).then(|| notes.join(" "));
+            let scope = self.inserted(job, *due);
+            return Ok(Asked { scope, loses: job.replaces, note, was: String::new() });
+        }
+        let gets = self.gets(&before, reader.view().now());
+        let scope = format!("{}, which {}. It gets: {gets}", self.subject, before.state);
+        let (was, note) = (before.seen(), before.note.map(str::to_owned));
+        Ok(Asked { scope, loses: false, note, was })
+    }
+
+    /// Returns the job that is inserted, in words.
+    fn inserted(&self, job: &JobByHand, due: Option<SystemTime>) -> String {
+        let mut text = format!("a job of {}, due {}", self.subject, at(due));
+        let names = [("with the key", &job.key), ("in the partition", &job.partition)];
+        for (what, name) in names {
+            text += &name.iter().map(|name| format!(", {what} {name:?}")).collect::<String>();
+        }
+        text
+    }
+
+    /// Returns what the setting gets, in words. Of two holds the later end counts.
+    fn gets(&self, before: &Before, now: Time) -> String {
+        match &self.change {
+            Change::Limit(_, limit) if *limit == Limit::none() => {
+                before.lifted.clone().unwrap_or_else(|| limit.to_string())
             }
             Change::Limit(_, limit) => limit.to_string(),
-            Change::Hold(_, time) => format!("no start for {}", span_of(*time)),
+            Change::Hold(_, time) => {
+                let left = before.held_until.map_or(0, |until| until.ms_since(now));
+                match u128::try_from(left).is_ok_and(|left| left > time.as_millis()) {
+                    true => "the end that it has, which is later".to_owned(),
+                    false => format!("no start for {}", span_of(*time)),
+                }
+            }
             Change::Keep(_, keep) => keep.to_string(),
             Change::HeadStart(_, by) => span_of(*by),
-            Change::Insert(_, due) => {
-                return Ok((
-                    format!("a job of {}, due {}", self.subject, at(*due)),
-                    self.note(reader)?,
-                ));
-            }
-        };
-        let text = format!("{}, which {}. It gets: {gets}", self.subject, self.state(reader)?);
-        Ok((text, self.note(reader)?))
-    }
-
-    /// Returns how the setting is now, as the end of a sentence.
-    fn state(&self, reader: &Reader<'_>) -> Result<String, Problem> {
-        let view = reader.view();
-        let of_kind = |kind: &Kind| view.kind(kind.name(), 0).map(|page| page.kind);
-        Ok(match &self.change {
-            Change::Limit(scope, _) => match view.limit(scope)?.limit() {
-                limit if limit == Limit::none() => "has no limit".to_owned(),
-                limit => format!("has the limit: {limit}"),
-            },
-            Change::Hold(scope, _) => match view.limit(scope)?.held_until {
-                Some(until) => format!("is held until {}", absolute(until)),
-                None => "is not held".to_owned(),
-            },
-            Change::Keep(kind, _) => match of_kind(kind)?.keeps {
-                Some(keeps) => format!("keeps of its completed jobs: {keeps}"),
-                None => "keeps no completed job".to_owned(),
-            },
-            Change::HeadStart(kind, _) => match of_kind(kind)?.head_start_ms {
-                Some(ms) => format!("has a head start of {}", span(ms)),
-                None => "has no head start".to_owned(),
-            },
             Change::Insert(..) => String::new(),
-        })
+        }
     }
 
-    /// Returns what the reader should know of the kind.
-    fn note(&self, reader: &Reader<'_>) -> Result<Option<&'static str>, Problem> {
-        let Some(kind) = &self.kind else { return Ok(None) };
-        let page = reader.view().kind(kind, 0)?;
+    /// Reads how the setting is now.
+    fn before(&self, reader: &Reader<'_>) -> Result<Before, Problem> {
+        let (view, mut lifted, mut held_until) = (reader.view(), None, None);
+        let page = self.kind.as_deref().map(|kind| view.kind(kind, 0)).transpose()?;
+        let kind = page.as_ref().map(|page| &page.kind);
+        let state = match &self.change {
+            Change::Limit(scope, _) => {
+                let row = view.limit(scope)?;
+                let limit = row.limit();
+                lifted = row.before;
+                limited(limit)
+            }
+            Change::Hold(scope, _) => {
+                held_until = view.limit(scope)?.held_until;
+                until(held_until)
+            }
+            Change::Keep(..) => kept(kind.and_then(|kind| kind.keeps.as_deref())),
+            Change::HeadStart(..) => ahead(kind.and_then(|kind| kind.head_start_ms)),
+            Change::Insert(..) => String::new(),
+        };
         let is_insert = matches!(self.change, Change::Insert(..));
-        Ok(match (is_insert, page.kind.has_node, page.is_known) {
+        let note = page.and_then(|page| match (is_insert, page.kind.has_node, page.is_known) {
             (true, false, _) => Some("No process handles this kind now, so the job waits for one."),
             (false, _, false) => Some("The queue has had no job of this kind."),
             _ => None,
-        })
+        });
+        Ok(Before { state, lifted, held_until, note })
     }
 
-    /// Makes the change.
+    /// Makes the change, unless the setting is another than a question has said.
     pub(crate) fn apply(self, reader: &Reader<'_>) -> Result<Did, Problem> {
-        let (client, note) = (reader.client(), self.note(reader)?);
-        let (old, mut job) = (self.state(reader)?, None);
-        match &self.change {
-            Change::Limit(scope, limit) => client.limit_by_hand(scope, *limit).map(drop)?,
-            Change::Hold(scope, time) => client.hold_by_hand(scope, *time)?,
-            Change::Keep(kind, keep) => kind.keep_completed(*keep)?,
-            Change::HeadStart(kind, by) => kind.head_start(*by)?,
+        let (client, before) = (reader.client(), self.before(reader)?);
+        if self.was.as_ref().is_some_and(|was| *was != before.seen()) {
+            let (subject, state) = (capital(&self.subject), &before.state);
+            let message = format!("{subject} has changed meanwhile: it {state}");
+            return Err(Problem::new(409, "changed", message));
+        }
+        let new = match &self.change {
+            Change::Limit(scope, limit) => Ok(limited(client.limit_by_hand(scope, *limit)?)),
+            Change::Hold(scope, time) => {
+                client.hold_by_hand(scope, *time)?;
+                reader.view().limit(scope).map(|row| until(row.held_until))
+            }
+            Change::Keep(kind, keep) => {
+                kind.keep_completed(*keep)?;
+                let keeps = keep.to_string();
+                Ok(kept(Some(&*keeps).filter(|_| keeps != Keep::nothing().to_string())))
+            }
+            Change::HeadStart(kind, by) => {
+                kind.head_start(*by)?;
+                Ok(ahead(u64::try_from(by.as_millis()).ok()))
+            }
             Change::Insert(new, due) => {
                 let when = due.map_or(When::from(Duration::ZERO), When::wall);
-                job = Some(client.insert_job_by_hand(when, JobByHand::clone(new))?);
+                let id = client.insert_job_by_hand(when, JobByHand::clone(new))?;
+                let text =
+                    format!("The job {id} of {} is inserted, due {}.", self.subject, at(*due));
+                return Ok(Did { job: Some(id), ..Did::all(with(text, before.note), 1) });
             }
-        }
-        let new = self.state(reader)?;
-        let mut text = match (&self.change, job) {
-            (Change::Insert(_, due), Some(id)) => {
-                format!("The job {id} of {} is inserted, due {}.", self.subject, at(*due))
-            }
-            _ => format!("{} {new}.", capital(&self.subject)),
         };
-        let changes = job.is_some() || old != new;
-        for more in (!changes).then_some("It was so before.").into_iter().chain(note) {
-            text = format!("{text} {more}");
-        }
-        Ok(Did { job, ..Did::all(text, changes.into()) })
+        Ok(self.told(&before, new))
     }
+
+    /// Returns what was done. What could not be read afterwards was changed nevertheless.
+    fn told(&self, before: &Before, new: Result<String, StoreError>) -> Did {
+        let subject = capital(&self.subject);
+        let (text, changes) = match new {
+            Ok(new) if new == before.state => {
+                (format!("{subject} {new}. It was so before."), false)
+            }
+            Ok(new) => (format!("{subject} {new}."), true),
+            Err(error) => {
+                let text = format!("{subject} was changed, and could not be read then: {error}.");
+                (text, true)
+            }
+        };
+        Did::all(with(text, before.note), changes.into())
+    }
+}
+
+fn with(text: String, note: Option<&str>) -> String {
+    note.map_or(text.clone(), |note| format!("{text} {note}"))
+}
+
+fn held(
+    (scope, subject): (LimitScope, String),
+    time: Duration,
+) -> Result<(String, Change), Problem> {
+    match scope {
+        LimitScope::Each(_) => {
+            Err(wrong("a hold is of the queue, a kind, a flow or one partition"))
+        }
+        scope => Ok((subject, Change::Hold(scope, time))),
+    }
+}
+
+/// Returns a limit as the end of a sentence. So do the next three with another setting.
+fn limited(limit: Limit) -> String {
+    match limit == Limit::none() {
+        true => "has no limit".to_owned(),
+        false => format!("has the limit: {limit}"),
+    }
+}
+
+fn until(end: Option<Time>) -> String {
+    let held = |end| format!("is held until {}", absolute(end));
+    end.map_or_else(|| "is not held".to_owned(), held)
+}
+
+fn kept(keeps: Option<&str>) -> String {
+    let kept = |keeps| format!("keeps of its completed jobs: {keeps}");
+    keeps.map_or_else(|| "keeps no completed job".to_owned(), kept)
+}
+
+fn ahead(ms: Option<u64>) -> String {
+    let ahead = |ms| format!("has a head start of {}", span(ms));
+    ms.filter(|ms| *ms > 0).map_or_else(|| "has no head start".to_owned(), ahead)
 }
 
 fn at(due: Option<SystemTime>) -> String {
@@ -208,7 +323,8 @@ fn scope(reader: &Reader<'_>, params: &Params) -> Result<(LimitScope, String), P
     Ok((scope, subject))
 }
 
-fn limit(params: &Params) -> Result<Limit, Problem> {
+/// Reads a limit, which is valid for its scope.
+fn limit(params: &Params, scope: &LimitScope) -> Result<Limit, Problem> {
     let running = params.number("running")?.map_or(Limit::none(), Limit::running);
     let limit = match (params.number("rate")?, params.duration("per")?) {
         (Some(rate), Some(per)) => running.rate(rate, per),
@@ -219,9 +335,10 @@ fn limit(params: &Params) -> Result<Limit, Problem> {
     let limit = params.number("burst")?.map_or(limit, |burst| limit.burst(burst));
     let limit = params.number("weight")?.map_or(limit, |weight| limit.weight(weight));
     if limit == Limit::none() {
-        return Err(wrong("a limit has the parameter running, or rate and per"));
+        return Err(wrong("a limit has the parameter running, rate with per, or weight"));
     }
-    Ok(limit)
+    let has_turns = matches!(scope, LimitScope::Each(_) | LimitScope::Partition { .. });
+    limit.checked(has_turns).map_err(|error| StoreError::Invalid(error).into())
 }
 
 fn hold(params: &Params) -> Result<Duration, Problem> {
@@ -261,10 +378,16 @@ fn job(reader: &Reader<'_>, params: &Params, kind: &str) -> Result<JobByHand, Pr
         if headers.insert(name.to_owned(), value.to_owned()).is_some() {
             return Err(wrong(format!("the header {name:?} comes twice")));
         }
+        if line.chars().any(acts) {
+            return Err(wrong(format!("the header {name:?} has a character that is not seen")));
+        }
     }
     let mut job = JobByHand { headers, ..JobByHand::default() };
     (job.key, job.partition) = (params.name("key")?, params.name("partition")?);
     job.replaces = params.is_set("replace")?;
+    if job.replaces && job.key.is_none() {
+        return Err(wrong("replace needs a key: the parameter key is missing"));
+    }
     job.payload = payload.trim().as_bytes().to_vec();
     let when = params.get("when");
     job.id = reader.made_from_form(&format!("insert {kind:?} {when:?} {job:?}"))?;
@@ -285,4 +408,20 @@ pub(crate) fn without_lines(json: &str) -> String {
         }
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What was changed and could not be read then is told as changed, so an operator does not change it once more.
+    #[test]
+    fn change_that_cannot_be_read_is_told_as_made() {
+        let change = Change::Hold(LimitScope::Queue, Duration::ZERO);
+        let setting = Setting { subject: "the queue".to_owned(), kind: None, was: None, change };
+        let before = Before { state: until(None), lifted: None, held_until: None, note: None };
+        let did = setting.told(&before, Err(StoreError::Busy));
+        let says = "The queue was changed, and could not be read then: ";
+        assert!(did.changed == 1 && did.text.starts_with(says), "{}", did.text);
+    }
 }

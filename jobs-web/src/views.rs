@@ -125,8 +125,8 @@ pub(crate) struct Question {
     pub(crate) scope: String,
     /// It loses jobs.
     pub(crate) loses: bool,
-    /// What the reader should know, as a sentence.
-    pub(crate) note: Option<&'static str>,
+    /// What the reader should know, in sentences.
+    pub(crate) note: Option<String>,
     /// Where its form is posted to, for [`Frame::link`](crate::page::layout::Frame::link).
     #[serde(skip)]
     pub(crate) target: String,

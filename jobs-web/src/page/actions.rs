@@ -23,6 +23,9 @@ pub(crate) fn question_page(frame: &Frame, view: &Question) -> Markup {
     let fields: Vec<(&str, &str)> =
         view.fields.iter().map(|(name, value)| (&**name, &**value)).collect();
     let is_exact = view.jobs.is_some_and(|jobs| jobs.is_exact);
+    // Headers have lines, and tokens that no URL may have.
+    let (headers, fields): (Vec<_>, Vec<_>) =
+        fields.into_iter().partition(|(name, _)| *name == "headers");
     let (target, fields) = split(&view.target, &fields);
     let part = html! {
         (heading(&title, &html! {}))
@@ -32,13 +35,14 @@ pub(crate) fn question_page(frame: &Frame, view: &Question) -> Markup {
                 p.bad { "There are more by now: you confirmed " (number(confirmed)) "." }
             }
             @if view.loses { p.bad { "It cannot be taken back." } }
-            @if let Some(note) = view.note { p.warn { (note) } }
+            @if let Some(note) = &view.note { p.warn { (note) } }
             @if view.jobs.is_some_and(|jobs| jobs.count > 1 || !jobs.is_exact) {
                 p.soft { "The jobs are changed in steps of 256, and the next page can stop that." @if is_exact { " No more jobs than these are changed." } @else { " Jobs that come to match meanwhile are changed too." } }
             }
             form.row method="post" action=(frame.link(&target)) {
                 (hidden("once", &frame.form))
                 @for (name, value) in fields { (hidden(name, value)) }
+                @for (name, value) in headers { textarea hidden name=(name) { (value) } }
                 button.main.risky[view.loses] { (title.trim_end_matches('?')) }
                 a.btn href=(frame.link(&view.back)) { "No, back" }
             }

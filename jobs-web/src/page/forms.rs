@@ -76,6 +76,7 @@ fn numbers(of: &str) -> Markup {
         (field(of, "rate", "Starts", "100"))
         (field(of, "per", "in a period of", "1m"))
         (field(of, "burst", "of them at once", "1"))
+        p.soft { "A part that is empty is removed." }
     }
 }
 

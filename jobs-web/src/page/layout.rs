@@ -1,5 +1,5 @@
-//! The frame of every page: the head with the title, the queues, the menu and what slows the jobs, the links, the rights of the reader, the
-//! foot, the keys; and the page that has nothing else, but a problem.
+//! The frame of every page: the head with the title, the queues, the menu and what slows the jobs, the links, the rights
+//! of the reader, the foot, the keys; and the page that has nothing else, but a problem.
 
 use maud::{DOCTYPE, Markup, html};
 

@@ -174,3 +174,121 @@ fn form_without_a_partition_pauses_nothing() {
     assert!(row["partition"] == "acme" && row["is_paused"] == true, "{page}");
     assert!(!jobs.kind_named("mail").is_paused().unwrap());
 }
+
+/// Two tabs have asked about the same setting: the first that confirms changes it, and the other is told that it has
+/// changed. So no limit of a program is removed by the second of two lifts.
+#[test]
+fn confirmation_of_what_has_changed_is_refused() {
+    let (jobs, _driver) = manual();
+    let kind = jobs.kind_named("mail");
+    let dashboard = full(jobs.client());
+    // The last one is the same limit, set by hand and by the program.
+    for by_hand in [5, 20] {
+        kind.limit(Limit::running(20)).unwrap();
+        let set = format!("form=set&scope=kind&kind=mail&running={by_hand}&confirm=yes");
+        assert_eq!(submit(&dashboard, "/api/v1/scopes/limit", &set).status, 303);
+        let lift = || submit(&dashboard, "/api/v1/scopes/lift", "scope=kind&kind=mail");
+        let tabs = [lift(), lift()];
+        assert_eq!(confirm(&dashboard, &tabs[0]).status, 303);
+        let second = confirm(&dashboard, &tabs[1]);
+        assert!(second.status == 409 && second.text().contains("has changed"), "{second:?}");
+        let limits = jobs.queue().limits().unwrap();
+        assert_eq!(limits[0].limit, Limit::running(20));
+    }
+    for (path, one, other) in [
+        ("scopes/limit", "scope=queue&running=1", "scope=queue&running=2"),
+        ("scopes/hold", "scope=queue&for=1m", "scope=queue&for=2m"),
+        ("kinds/keep", "kind=mail&last=1", "kind=mail&last=2"),
+        ("kinds/head-start", "kind=mail&by=1m", "kind=mail&by=2m"),
+    ] {
+        let path = format!("/api/v1/{path}");
+        let tabs = [one, other].map(|form| submit(&dashboard, &path, form));
+        assert_eq!(confirm(&dashboard, &tabs[0]).status, 303, "{path}");
+        assert_eq!(confirm(&dashboard, &tabs[1]).status, 409, "{path}");
+    }
+}
+
+/// Headers have tokens, so a question sends them in its body. They come as they were typed.
+#[test]
+fn question_has_no_header_in_its_target() {
+    let (jobs, _driver) = manual();
+    let dashboard = full(jobs.client());
+    let long = "x".repeat(1300);
+    let lines = format!("authorization: {long}\r\ntenant: acme\r\ntrace: {long}\r\nspan: {long}");
+    let form = |headers: &str| {
+        format!("form=set&kind=mail&payload={}&headers={}", encoded("{}"), encoded(headers))
+    };
+    let question = submit(&dashboard, "/api/v1/kinds/insert", &form(&lines));
+    assert!(!forms(&question).last().unwrap().target.contains('?'), "{question:?}");
+    assert_eq!(confirm(&dashboard, &question).status, 303);
+    let job = jobs.pending().next().unwrap();
+    let headers: Vec<(&str, &str)> =
+        job.headers.iter().map(|(name, value)| (&**name, &**value)).collect();
+    let long = &*long;
+    assert_eq!(
+        headers,
+        [("authorization", long), ("span", long), ("tenant", "acme"), ("trace", long)]
+    );
+    let hidden = submit(&dashboard, "/api/v1/kinds/insert", &form("tenant: ac\u{200b}me"));
+    assert!(hidden.status == 400 && hidden.text().contains("not seen"), "{hidden:?}");
+}
+
+/// The longest payload goes through the form, also one whose every byte takes three there.
+#[test]
+fn longest_payload_is_inserted_by_form() {
+    let (jobs, _driver) = manual();
+    let dashboard = full(jobs.client());
+    let payload = format!("[{}{{}}]", "{},".repeat((48 << 10) / 3 - 2));
+    let form = format!("form=set&kind=mail&payload={}", encoded(&payload));
+    let question = submit(&dashboard, "/api/v1/kinds/insert", &form);
+    assert_eq!(confirm(&dashboard, &question).status, 303);
+    assert_eq!(jobs.pending().next().unwrap().payload, payload.as_bytes());
+    let other = submit(&dashboard, "/api/v1/queue/pause", &format!("back={}", "x".repeat(70_000)));
+    assert_eq!(other.status, 413);
+}
+
+/// The question of an insert names the job, and what is lost with a replaced one.
+#[test]
+fn question_of_an_insert_says_what_is_lost() {
+    let (jobs, _driver) = manual();
+    let dashboard = full(jobs.client());
+    let ask = |more: &str| {
+        let form = format!("form=set&kind=mail&payload=7&{more}");
+        submit(&dashboard, "/api/v1/kinds/insert", &form)
+    };
+    let text = plain(ask("key=k&partition=acme").text());
+    assert!(text.contains("due now, with the key \"k\", in the partition \"acme\""), "{text}");
+    assert!(!text.contains("cannot be taken back"), "{text}");
+    let text = plain(ask("key=k&replace=yes").text());
+    assert!(text.contains("A pending job with the key is lost."), "{text}");
+    assert!(text.contains("cannot be taken back"), "{text}");
+    let answer = ask("replace=yes");
+    assert!(answer.status == 400 && answer.text().contains("replace needs a key"), "{answer:?}");
+}
+
+/// A question says what will be: of two holds the later end. What no limit can be is refused before it.
+#[test]
+fn questions_are_true() {
+    let (jobs, _driver) = manual();
+    let dashboard = full(jobs.client());
+    jobs.queue().hold(HOUR).unwrap();
+    let ask = |verb: &str, more: &str| {
+        submit(
+            &dashboard,
+            &format!("/api/v1/scopes/{verb}"),
+            &format!("form=set&scope=queue&{more}"),
+        )
+    };
+    let text = plain(ask("hold", "for=5m").text());
+    assert!(text.contains("It gets: the end that it has, which is later"), "{text}");
+    assert!(plain(ask("hold", "for=2h").text()).contains("no start for 2\u{202f}h"));
+    for (form, says) in [
+        ("running=0", "use a pause"),
+        ("running=1&burst=2", "burst"),
+        ("running=1&weight=2", "partition"),
+        ("running=", "running, rate with per, or weight"),
+    ] {
+        let answer = ask("limit", form);
+        assert!(answer.status == 400 && answer.text().contains(says), "{form}: {answer:?}");
+    }
+}

@@ -341,7 +341,8 @@ impl Limit {
     }
 
     /// Returns the limit if it is valid. `has_turns`: its scope is a partition.
-    pub(crate) fn checked(self, has_turns: bool) -> Result<Limit, InvalidInput> {
+    #[doc(hidden)]
+    pub fn checked(self, has_turns: bool) -> Result<Limit, InvalidInput> {
         let longest = LONGEST_PERIOD.as_millis();
         match (self.running, self.rate, self.per_ms, self.burst, self.weight) {
             (Some(0), ..) | (_, Some(0), ..) => Err(InvalidInput::ZeroLimit),

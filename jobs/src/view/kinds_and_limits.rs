@@ -404,12 +404,6 @@ impl LimitRow {
         self.most_running.is_some_and(|most| self.running >= u64::from(most))
     }
 
-    /// Says whether it is paused or held, or an operator has set its limit.
-    #[must_use]
-    pub fn is_slowed(&self) -> bool {
-        self.is_paused || self.held_until.is_some() || self.before.is_some()
-    }
-
     /// Returns the limit itself.
     pub fn limit(&self) -> Limit {
         let mut limit = self.most_running.map_or(Limit::none(), Limit::running);

@@ -374,11 +374,12 @@ pub(super) fn question(change: Change<'_>) -> Question {
             "the dead jobs of the kind mail whose error begins with \"timed out after 30 s\"",
         ),
         loses: true,
-        note: Some("No process handles this kind now, so the job waits for one."),
+        note: Some("No process handles this kind now, so the job waits for one.".to_owned()),
         target: "api/v1/bulk".to_owned(),
         fields: vec![
             ("action".to_owned(), "delete".to_owned()),
             ("kind".to_owned(), change("mail")),
+            ("headers".to_owned(), "tenant: acme".to_owned()),
             ("confirm".to_owned(), "344".to_owned()),
         ],
         back: "dead".to_owned(),
