@@ -413,9 +413,9 @@ pub(crate) fn insert(
     }
     let due = when.given().unwrap_or(When::after(std::time::Duration::ZERO));
     let payload = json.trim().as_bytes().to_vec();
-    let (kind, key) = (kind.clone(), key.clone());
-    let (replaces, followed) = (*replace, *follow);
-    let job = JobByHand { kind, key, replaces, followed, payload, ..JobByHand::default() };
+    let mut job = JobByHand::default();
+    (job.kind, job.payload, job.key) = (kind.clone(), payload, key.clone());
+    (job.replaces, job.followed) = (*replace, *follow);
     let id = match client.insert_job_by_hand(due, job) {
         Ok(id) => id,
         // Another process has inserted a job with the key meanwhile.

@@ -382,7 +382,8 @@ fn job(reader: &Reader<'_>, params: &Params, kind: &str) -> Result<JobByHand, Pr
             return Err(wrong(format!("the header {name:?} has a character that is not seen")));
         }
     }
-    let mut job = JobByHand { headers, ..JobByHand::default() };
+    let mut job = JobByHand::default();
+    job.headers = headers;
     (job.key, job.partition) = (params.name("key")?, params.name("partition")?);
     job.replaces = params.is_set("replace")?;
     if job.replaces && job.key.is_none() {
@@ -391,7 +392,8 @@ fn job(reader: &Reader<'_>, params: &Params, kind: &str) -> Result<JobByHand, Pr
     job.payload = payload.trim().as_bytes().to_vec();
     let when = params.get("when");
     job.id = reader.made_from_form(&format!("insert {kind:?} {when:?} {job:?}"))?;
-    Ok(JobByHand { kind: kind.to_owned(), ..job })
+    kind.clone_into(&mut job.kind);
+    Ok(job)
 }
 
 /// Returns JSON without characters that no field of a form keeps: an end of line outside a text becomes a space, and a

@@ -65,6 +65,7 @@ struct Untyped<'a> {
 
 /// A job that a person inserts: see [`Client::insert_job_by_hand`].
 #[doc(hidden)]
+#[non_exhaustive]
 #[derive(Clone, Default, Debug)]
 pub struct JobByHand {
     pub kind: String,
