@@ -424,6 +424,7 @@ impl LimitByHand {
 
 /// What a store has of the limit of a scope.
 #[doc(hidden)]
+#[non_exhaustive]
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct StoredLimit {
     /// The limit that is in force.
