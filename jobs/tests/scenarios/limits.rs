@@ -512,7 +512,8 @@ fn limit_of_an_operator_outlasts_programs_that_start() {
                 assert_eq!(operator.limit_by_hand(&queue, rate(n)), Ok(rate(n)));
                 starts.join().unwrap().unwrap();
             });
-            let wanted = StoredLimit { limit: rate(n), before: Some(Limit::running(3)) };
+            let mut wanted = StoredLimit::default();
+            (wanted.limit, wanted.before) = (rate(n), Some(Limit::running(3)));
             assert_eq!(operator.stored_limit(&queue), Ok(wanted));
             let lifted = operator.limit_by_hand(&queue, Limit::none());
             assert_eq!(lifted, Ok(Limit::running(3)));
