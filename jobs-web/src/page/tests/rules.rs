@@ -224,7 +224,8 @@ fn fields_have_labels_and_buttons_have_texts() {
         for tag in tags.iter().filter(|tag| ["input", "select", "textarea"].contains(&&*tag.name)) {
             let has_label = tag.get("aria-label").is_some()
                 || tag.get("id").is_some_and(|id| labels.contains(id));
-            assert!(has_label || tag.get("type") == Some("hidden"), "{name}: {tag:?}");
+            let is_hidden = tag.get("type") == Some("hidden") || tag.get("hidden").is_some();
+            assert!(has_label || is_hidden, "{name}: {tag:?}");
         }
         for (at, piece) in pieces.iter().enumerate() {
             let is_button =
