@@ -30,5 +30,5 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         })
         .start()?;
     end.recv()?; // a web server would serve here
-    Ok(jobs.shutdown()?) // an error, and so the exit code 1, if the jobs had stopped or runs did not end in time
+    Ok(jobs.shutdown()?) // exit code 1, if the jobs had stopped by themselves or runs did not end in time
 }
