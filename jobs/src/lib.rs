@@ -58,8 +58,8 @@
 //! - **A handler returns `Ok` or a [`Fail`].** `?` converts nearly every error to a `Fail`, which leads to a
 //!   retry by the policy, a retry after a delay, no retry, or a later run without a failure ([`Fail::snooze`]).
 //!
-//! - **What every handler needs is in a middleware** ([`Builder::middleware`]): a tenant, a transaction, a report of
-//!   errors.
+//! - **A middleware has the code that every handler needs** ([`Builder::middleware`]): a tenant, a transaction, a
+//!   report of errors.
 //!
 //! - **A verb that waits is a future too**: those of [`Client::asynchronous`] and of the handles' `asynchronous`, under
 //!   the same names, on any runtime ([`Async`]). The other form blocks the thread. A [`view::View`] and the verbs in a

@@ -7,7 +7,7 @@
 //! - Each file in `tests/pages` is such a snippet, letter by letter. After a change of a page,
 //!   `TICKWHEEL_UPDATE_PAGES=1 cargo test -p tickwheel-jobs --test pages` writes them anew.
 //! - A program leaves its file behind, and runs again on it.
-//! - A program that runs until a signal comes gets one.
+//! - A program that runs until a signal comes gets a signal.
 //! - A program that needs a server runs in `tests/redis/pages.rs`. Its file is compared here.
 
 use std::error::Error;
@@ -132,8 +132,8 @@ fn programs_of_the_pages_run_twice() {
     }
 }
 
-/// The program ends well after SIGTERM, while a run is under way. Its job is not lost, has not failed, and runs after the
-/// next start.
+/// The program ends well after SIGTERM, while a run is under way. Its job is not lost and has not failed. It runs after
+/// the next start.
 #[test]
 #[cfg(unix)]
 fn program_of_a_page_ends_when_it_is_asked() {

@@ -99,8 +99,8 @@ impl Builder {
         }
     }
 
-    /// Returns the real path of the file, if the jobs are on one: to make the tables of an application in it before the
-    /// start. It is that of [`Client::file`](crate::Client::file).
+    /// Returns the real path of the file, if the jobs are on a file: the same path as
+    /// [`Client::file`](crate::Client::file). So a program can make its own tables in the file before the start.
     ///
     /// ```
     /// # use tickwheel_jobs::Jobs;
@@ -243,8 +243,8 @@ impl Builder {
     /// [`InsertErrorKind::Unknown`](crate::InsertErrorKind::Unknown); the process sends it again until the
     /// server answers, also after that. On a file the call waits for a commit that has begun.
     ///
-    /// On a manual clock it is also how long [`Client::wait`](crate::Client::wait) waits in real time while the clock
-    /// stands still; a hundred times as long while a driver is at work.
+    /// On a manual clock it also limits how long [`Client::wait`](crate::Client::wait) waits in real time while the
+    /// clock stands still. While a driver is at work, the wait is a hundred times as long.
     ///
     /// `Duration::MAX` waits for ever. Zero is refused at the start. [`Client::check`](crate::Client::check) has no
     /// limit.
@@ -363,9 +363,9 @@ impl fmt::Debug for Builder {
 }
 
 impl Builder {
-    /// Sets the function that is called at the start and at the end of every run: for traces, logs and counters
-    /// of your own. The counters of [`Stats::kinds`](crate::Stats::kinds) need no such function. A function
-    /// that changes how a run ends, or does something round it, is a [middleware](Builder::middleware).
+    /// Sets the function that is called at the start and at the end of every run: for traces, logs and counters of your
+    /// own. The counters of [`Stats::kinds`](crate::Stats::kinds) need no such function. A
+    /// [middleware](Builder::middleware) changes the end of a run, or does something round it.
     ///
     /// - **The start** is reported before the handler is called, on the thread that is about to call it. The
     ///   function may make every call there. Its time is part of the run, and of the run's

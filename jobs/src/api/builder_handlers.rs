@@ -1,5 +1,5 @@
 //! Handlers of the builder beside the plain one: futures, with their runtime and their limit, and batches, one call for
-//! several jobs of a kind. And what is called round every handler: middleware.
+//! several jobs of a kind. And the middleware round every handler.
 
 #[cfg(feature = "tokio")]
 use std::sync::Arc;
@@ -184,7 +184,7 @@ impl Builder {
 #[cfg(feature = "tokio")]
 impl Builder {
     /// Sets a future as the handler of a kind. It runs on a tokio runtime. With feature `tokio`. The data of the job
-    /// are decoded on a thread of the jobs. What a closure does before it returns its future runs there too, or inside
+    /// are decoded on a thread of the jobs. The code of a closure before its future runs on that thread too, or inside
     /// of the innermost [`Builder::middleware_async`]: do not block there, and do not call `tokio::spawn` outside of
     /// the future.
     ///
@@ -280,31 +280,31 @@ impl Builder {
 }
 
 impl Builder {
-    /// Adds a function round each run: for what every handler needs, such as a tenant, a transaction, or a report of
-    /// errors. It gets the run, or those of a batch (at least one), and calls what lies inside with [`Next::run`]: the
-    /// next middleware, or the handler. [`Builder::on_run`] only observes the runs.
+    /// Adds a function round each run: for code that every handler needs, such as a tenant, a transaction, or a report
+    /// of errors. The function gets the run, or the runs of a batch (at least one). It calls [`Next::run`], which calls
+    /// the next middleware, or the handler. [`Builder::on_run`] only observes the runs.
     ///
-    /// It is for the handlers that are functions, also for those that the builder has already. Handlers that are
-    /// futures have `Builder::middleware_async`. The start refuses a builder that has middleware of one form only, and
-    /// a handler of the other form, with [`OpenError::Config`](crate::OpenError::Config): the handler would run
-    /// without it.
+    /// It is for handlers that are functions, also for those that the builder has already. Handlers that are futures
+    /// have `Builder::middleware_async`. If a builder has middleware of one form only, and a handler of the other form,
+    /// that handler would run without middleware. So the start refuses it, with
+    /// [`OpenError::Config`](crate::OpenError::Config).
     ///
     /// - **The order**: the first middleware is the outermost.
-    /// - **The end**: the run ends as if the handler had returned what the outermost middleware returns. A middleware
-    ///   may return another value than that of [`Next::run`]. If it does not call that, the run ends without its
-    ///   handler: `Ok` completes the job, an error fails the run, and [`Fail::snooze`] puts the job off.
-    ///   [`Run::fail`] counts above all of them.
-    /// - **A batch** is one call. Its value holds for each run, as that of a handler of batches.
-    /// - **A panic** of the handler passes through the middleware: what it holds is dropped, and it may catch the
-    ///   panic. A panic of the middleware fails the run.
-    /// - **All else is as in the handler**: a middleware may make the same calls, the span of the run is current in it,
-    ///   and its time is part of the run. A cancel, a time limit and a shutdown ask its run to stop.
-    /// - **A payload that does not decode** makes its job dead, and no middleware is called. [`Builder::on_run`] reports
-    ///   it.
+    /// - **The end**: the run ends as if the handler had returned the value of the outermost middleware. A middleware
+    ///   may return another value than [`Next::run`] does. If it does not call [`Next::run`], the run ends without its
+    ///   handler: `Ok` completes the job, an error fails the run, and [`Fail::snooze`] puts the job off. [`Run::fail`]
+    ///   counts above all of them.
+    /// - **A batch** is one call. Its value holds for each run, as the value of a handler of batches does.
+    /// - **A panic** of the handler passes through the middleware, which drops its values and may catch the panic. A
+    ///   panic of the middleware fails the run.
+    /// - **Everything else is as in the handler**: a middleware may make the same calls, the span of the run is current
+    ///   in it, and its time is part of the run. A cancel, a time limit and a shutdown ask its run to stop.
+    /// - **A payload that does not decode** makes its job dead, and no middleware is called. [`Builder::on_run`]
+    ///   reports that end.
     ///
-    /// A [`Builder::client`] runs no jobs, and ignores it. A test that calls a handler by itself, with a
-    /// [`TestRun`](crate::TestRun), calls no middleware. Without middleware a run costs what it costs without this
-    /// feature.
+    /// A [`Builder::client`] runs no jobs, and ignores middleware. A test with a [`TestRun`](crate::TestRun) calls the
+    /// handler by itself, and calls no middleware. A builder without middleware costs each run one look at an empty
+    /// list.
     ///
     /// ```
     /// use std::time::Duration;
@@ -343,9 +343,9 @@ impl Builder {
     /// Adds a future round each run whose handler is a future: see [`Builder::middleware`]. With feature `tokio`.
     ///
     /// The closure and the handler are called on the runtime, when the future around them is polled. If the runtime
-    /// drops the future, it drops that of each middleware, and the run fails. A middleware may drop the future of
-    /// [`NextAsync::run`] before its end, for a time limit of its own. If it spawns that future, it must wait for it:
-    /// the run ends when the outermost middleware returns.
+    /// drops that future, it also drops the future of each middleware, and the run fails. A middleware with a time
+    /// limit of its own may drop the future of [`NextAsync::run`] before its end. A middleware that spawns that future
+    /// must wait for it, because the run ends when the outermost middleware returns.
     ///
     /// ```
     /// use std::time::Duration;

@@ -378,16 +378,17 @@ impl Iterator for Bulk {
 
 both! {
     Client:
-    /// Cancels many jobs, for example those of all orders that were paid. Returns the answer to each, in the order of
-    /// the ids. Each 256 of them are one commit, and on a server one call of a script.
+    /// Cancels many jobs, for example the jobs of all orders that were paid. Returns the answer to each, in the order
+    /// of the ids. It makes one commit for each 256 of them, and on a server one call of a script.
     ///
-    /// Each answer is that of [`Client::cancel`]. A list and its [`Pages::cancel_all`] count the answers instead.
+    /// Each answer is that of [`Client::cancel`]. [`Pages::cancel_all`] cancels the jobs of a list, and counts the
+    /// answers.
     ///
     /// # Errors
     ///
-    /// As [`Client::cancel`], if the first commit fails. If a later one fails, [`StoreError::Incomplete`] says how many
-    /// of the first jobs were answered. A second call with the same ids is safe: it answers [`Cancel::Gone`] for a job
-    /// that the first has cancelled.
+    /// As [`Client::cancel`], if the first commit fails. If a later commit fails, [`StoreError::Incomplete`] says how
+    /// many jobs, from the first one on, have an answer. A second call with the same ids is safe: it answers
+    /// [`Cancel::Gone`] for a job that the first call has cancelled.
     #[doc(alias("cancel_many", "cancel_all", "remove_all", "abort_all"))]
     pub fn cancel_batch(
         &self,
@@ -401,8 +402,9 @@ both! {
         .await
     };
 
-    /// Cancels the pending jobs of many keys: [`Keyed::cancel`](crate::Keyed::cancel) for each. Returns, in the order
-    /// of the keys, whether there was one. Each 256 of them are one commit, and on a server one call of a script.
+    /// Cancels the pending jobs of many keys: [`Keyed::cancel`](crate::Keyed::cancel) for each. Returns whether each
+    /// key had a pending job, in the order of the keys. It makes one commit for each 256 of them, and on a server one
+    /// call of a script.
     ///
     /// ```
     /// # use serde::{Deserialize, Serialize};

@@ -1,5 +1,5 @@
-//! What a person does by the command or the dashboard: inserts a job whose Rust type is not available, a new one or a
-//! copy; limits a scope, which is noted; and holds one.
+//! The actions of a person in the command or the dashboard: to insert a job whose Rust type is not available, a new job
+//! or a copy; to limit a scope, as an operator's limit; to hold a scope.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,8 +23,8 @@ use crate::values::stored_limits::LimitScope;
 both! {
     Client:
     /// Inserts a new job like one that was read: with its kind, payload, partition, headers and retry policy. So a job
-    /// that has completed runs once more. The new job has an id of its own, and neither the key of the other one nor
-    /// its group nor its expiry. As each insert it gets the headers of this client, and belongs to the present trace.
+    /// that has completed runs once more. The new job has an id of its own. It does not have the key, the group and the
+    /// expiry of the other one. Like each insert, it gets the headers of this client and belongs to the present trace.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -71,13 +71,13 @@ pub struct JobByHand {
     pub kind: String,
     pub payload: Vec<u8>,
     pub key: Option<String>,
-    /// It replaces a pending job with its key. Else it is refused then.
+    /// The job replaces a pending job with its key. If this is not set, the insert is refused then.
     pub replaces: bool,
     pub partition: Option<String>,
     pub headers: BTreeMap<String, String>,
     /// A second call with the id inserts nothing.
     pub id: Option<JobId>,
-    /// Its end is kept for a minute, for `insert --follow`.
+    /// The end of the job is kept for a minute, for `insert --follow`.
     pub followed: bool,
 }
 
@@ -136,9 +136,8 @@ impl Client {
         on_thread(self.insert_untyped(Caller::Thread, when.into(), id, job))
     }
 
-    /// Sets the limit of a scope for an operator, which the stored limit notes. No limit lifts the one that it has: that
-    /// of a program is removed, and in the place of an operator's comes the one before it. Returns the limit that the
-    /// scope has now.
+    /// Sets the limit of a scope as an operator's limit. `Limit::none()` lifts: it replaces an operator's limit by the
+    /// limit before it, or removes the limit of a program. Returns the limit that the scope has now.
     #[doc(hidden)]
     pub fn limit_by_hand(&self, scope: &LimitScope, limit: Limit) -> Result<Limit, StoreError> {
         let plan = |stored: StoredLimit| match limit.is_none() {
@@ -148,8 +147,8 @@ impl Client {
         self.change_limit_by_hand::<StoreError>(scope, plan).map(|stored| stored.limit)
     }
 
-    /// Changes the limit of a scope for an operator to what `plan` makes of it. `plan` is called again if another process
-    /// has changed the limit meanwhile.
+    /// Changes the limit of a scope as an operator's limit. `plan` gets the stored limit and returns the new one. If
+    /// another process has changed the limit meanwhile, `plan` is called again.
     #[doc(hidden)]
     pub fn change_limit_by_hand<E: From<StoreError>>(
         &self,
@@ -165,14 +164,14 @@ impl Client {
         on_thread(self.change_limit(Caller::Thread, scope, checked))
     }
 
-    /// Returns what is stored of the limit of a scope.
+    /// Returns the stored limit of a scope.
     #[doc(hidden)]
     pub fn stored_limit(&self, scope: &LimitScope) -> Result<StoredLimit, StoreError> {
         let stored = self.answer_of(request::settings())?;
         Ok(text_of(&stored, &scope.setting()).map(StoredLimit::from_text).unwrap_or_default())
     }
 
-    /// Holds a scope as [`Queue::hold`](crate::Queue::hold) does. Each partition of a kind has no hold.
+    /// Holds a scope as [`Queue::hold`](crate::Queue::hold) does. The scope of each partition of a kind cannot be held.
     #[doc(hidden)]
     pub fn hold_by_hand(&self, scope: &LimitScope, time: Duration) -> Result<(), StoreError> {
         check_scope(scope)?;

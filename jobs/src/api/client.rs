@@ -283,14 +283,15 @@ impl Run {
         Client::new(Arc::clone(&self.dispatcher))
     }
 
-    /// Sets the progress as [`Run::set_progress`] does, and waits until the store has it, as the answer of an insert
-    /// waits ([`Builder::durability`](crate::Builder::durability)): for a step that must not be done twice. Each call
-    /// costs a commit.
+    /// Sets the progress as [`Run::set_progress`] does, and waits until the store has it: for a step that must not be
+    /// done twice. It waits as the answer of an insert does ([`Builder::durability`](crate::Builder::durability)). Each
+    /// call costs a commit.
     ///
     /// # Errors
     ///
-    /// As [`Run::set_progress`]; [`StoreError::RunEnded`] if the run has ended or lost its lease, and any other error
-    /// of the store, as the text of the failure. Unless the run has ended, the store gets the progress later.
+    /// As [`Run::set_progress`]. [`StoreError::RunEnded`] if the run has ended or has lost its lease. Any other error
+    /// of the store is the text of the failure. After such an error the store gets the progress later, unless the run
+    /// has ended.
     #[doc(alias("checkpoint", "flush", "save"))]
     pub fn store_progress<T: Serialize + ?Sized>(&self, value: &T) -> Result<(), Fail> {
         on_thread(self.store_progress_by(Caller::Thread, value))

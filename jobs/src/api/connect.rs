@@ -1,14 +1,15 @@
-//! A store by one text, such as a setting of the program: a path, or a URL. This file alone says which of the two a
-//! text is, for [`Jobs::connect`] and for the command.
+//! A store by one text, such as a setting of the program: a path, or a URL. This file alone decides whether a text is a
+//! path or a URL, for [`Jobs::connect`] and for the command.
 //!
 //! Ground rules:
 //!
 //! - Every text with a scheme of a store is a URL, and so is every other text that begins with a scheme and `://`.
 //!   Otherwise a URL with a typing error in its scheme would be the name of a file, and an error would print its
-//!   password. For the same reason a text that looks like a malformed URL is one without a scheme, which no store has.
+//!   password. For the same reason a text that looks like a malformed URL is a URL, with an empty scheme: no store has
+//!   that scheme.
 //! - A path with its folder before it (`./`, `/`) is never a URL.
-//! - An error tells only the scheme of a URL. Any other part may have a password in it: one without its `@` looks like
-//!   a host.
+//! - An error names only the scheme of a URL. Any other part may have a password in it: without its `@`, a password
+//!   looks like a host.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -19,7 +20,7 @@ use crate::values::error::OpenError;
 
 const FILE: &str = "file";
 
-/// How other libraries write a file. It is refused, because a path of this name would be another file.
+/// The scheme that other libraries write for a file. It is refused, because as a path it would name another file.
 const SQLITE: &str = "sqlite";
 
 /// The schemes of a server.
@@ -40,7 +41,7 @@ const SERVERS: [&str; 11] = [
 /// The schemes over TLS.
 const OVER_TLS: [&str; 4] = ["rediss", "valkeys", "rediss-cluster", "rediss-sentinel"];
 
-/// A text that is a URL, and so no path. For [`Jobs::connect`] and the command `tickwheel-jobs`.
+/// A text that is a URL, and so is not a path. For [`Jobs::connect`] and the command `tickwheel-jobs`.
 #[doc(hidden)]
 #[derive(Clone, PartialEq, Eq)]
 pub struct StoreUrl {
@@ -176,12 +177,12 @@ fn percent_decoded(text: &str) -> Option<String> {
 }
 
 impl Jobs {
-    /// Opens the jobs that a text names, such as a setting of the program: a path, as [`Jobs::open`] takes it, a URL of
-    /// a file (`file:shop.db`, `file:///var/lib/shop.db`), or any URL that `Jobs::redis` takes.
+    /// Opens the jobs that a text names, such as a setting of the program. The text is a path, as [`Jobs::open`] takes
+    /// it, a URL of a file (`file:shop.db`, `file:///var/lib/shop.db`), or any URL that `Jobs::redis` takes.
     ///
-    /// A text is a URL if it begins with a scheme of these, or with any other scheme and `://`. So a path whose name
-    /// looks like a URL is written with its folder: `./unix:1`. Bytes of a `file:` URL may be written as `%20`. A text
-    /// that looks like a malformed URL is refused, such as `user:password@host` or a URL in quotes.
+    /// A text is a URL if it begins with one of these schemes, or with any other scheme and `://`. So write a path that
+    /// looks like a URL with its folder: `./unix:1`. A byte of a `file:` URL may be written as `%20`. A text that looks
+    /// like a malformed URL is refused, such as `user:password@host` or a URL in quotes.
     ///
     /// ```no_run
     /// # use tickwheel_jobs::Jobs;
@@ -195,10 +196,10 @@ impl Jobs {
     ///
     /// # Errors
     ///
-    /// [`OpenError::UnknownScheme`] if no store has the scheme of the URL, with an empty scheme for a malformed URL;
-    /// [`OpenError::Config`] if the text is empty or ends in a line end; [`OpenError::FeatureIsOff`] if the program
-    /// was built without the feature of this crate for it, and those of [`Jobs::open`] and `Jobs::redis`. No error has
-    /// a password in it.
+    /// [`OpenError::UnknownScheme`] if no store has the scheme of the URL; its scheme is empty for a malformed URL.
+    /// [`OpenError::Config`] if the text is empty or ends in a line end. [`OpenError::FeatureIsOff`] if the program was
+    /// built without the feature of this crate for the store. Otherwise the errors of [`Jobs::open`] and `Jobs::redis`.
+    /// No error has a password in it.
     #[doc(alias("from_url", "url", "dsn", "open_url"))]
     pub fn connect(store: impl AsRef<OsStr>) -> Result<Builder, OpenError> {
         let text = store.as_ref();
@@ -245,8 +246,8 @@ fn on_server(url: &StoreUrl) -> Result<Builder, OpenError> {
 mod tests {
     use super::*;
 
-    /// A text is a URL if it begins with a scheme of a store, or with any scheme and two slashes. Only the scheme is
-    /// told, so that no password is.
+    /// A text is a URL if it begins with a scheme of a store, or with any scheme and two slashes. An error names only
+    /// the scheme, so it has no password.
     #[test]
     fn url_is_known_by_its_scheme() {
         let urls = [
@@ -289,7 +290,7 @@ mod tests {
         }
     }
 
-    /// P105: A URL that is not well written is no path, and nothing of it is told.
+    /// P105: A malformed URL is not a path, and an error has no part of it.
     #[test]
     fn malformed_url_is_no_path() {
         for text in [
@@ -313,7 +314,7 @@ mod tests {
         }
     }
 
-    /// An empty name, and one that ends in a line end, is that of a setting that was read in a wrong way.
+    /// An empty name and a name that ends in a line end are refused: the setting was read in a wrong way.
     #[test]
     fn name_that_was_read_in_a_wrong_way_is_refused() {
         for (text, reason) in [("", "is empty"), ("shop.db\n", "a line end"), ("a\r\n", "a line")] {

@@ -236,7 +236,7 @@ impl Group {
             let mut job = make(&with)?;
             let extra = job.extra.get_or_insert_default();
             (extra.callback_of, extra.group) = (Some(self.id), self.within);
-            // That of its kind counts from a due time that is not known yet.
+            // The expiry of its kind counts from a due time that is not known yet.
             extra.expires = extra.expires.filter(|_| *expires);
             if members.iter().any(|member| member.id == job.id) {
                 return refused(GroupError::CallbackKnown);

@@ -81,7 +81,7 @@ pub enum Until {
     #[default]
     Started,
     /// Until it has ended: it is completed, dead, cancelled or expired. While it runs, no job is inserted under its
-    /// key. While it waits, for its due time or for a retry, it is replaced or left like any pending job.
+    /// key. While it waits for its due time or for a retry, it is replaced or left like any pending job.
     Ended,
 }
 
@@ -166,25 +166,23 @@ impl<J> NewJob<J> {
         NewJob { retry: Some(retry), ..self }
     }
 
-    /// Sets when the job expires: after a [`Duration`] from the insert on, or at a time. No run of it starts after
-    /// that time: neither the first nor a retry. A run that has started goes on. It overrides [`Job::EXPIRES`].
+    /// Sets when the job expires: after a [`Duration`] from the insert on, or at a time. No run of the job starts after
+    /// that time: neither the first nor a retry. A run that has started goes on. This overrides [`Job::EXPIRES`].
     ///
     /// A job that has expired ends when it comes to its turn, as [`JobState::Expired`](crate::JobState::Expired). Until
     /// then it is pending: behind a pause or a limit too, and while no process runs its kind. The end frees its key and
-    /// ends its membership in a group. It is counted in [`Stats`](crate::Stats), in the metrics and in the history,
-    /// [`Event::Expired`](crate::Event::Expired) tells it, and the job is kept as a completed one of its kind is. If
-    /// its claim finds it too old, it takes no token of a rate.
+    /// ends its membership in a group. [`Stats`](crate::Stats), the metrics and the history count it, and
+    /// [`Event::Expired`](crate::Event::Expired) reports it. The job is kept as completed jobs of its kind are. If its
+    /// claim finds that it is too old, the claim takes no token of a rate.
     ///
-    /// A job that has expired may have run before: it was snoozed or interrupted, or its retry came too
-    /// late to its turn.
-    /// A failure after which the retry would be due behind the expiry makes the job dead at once, with its error.
+    /// A job that has expired may have run before: a run was snoozed or interrupted, or its retry came too late to its
+    /// turn. If a run fails, and its retry would be due after the expiry, the job is dead at once, with its error.
     ///
-    /// Nothing moves the time: a reschedule keeps it, and so does the retry of a dead job by hand. A job that is due
-    /// after its expiry by then ends as expired. [`Client::insert_copy`] runs one nevertheless. With
-    /// [`NewJob::keeping_time`] the expiry is that of the new job, if this sets one.
-    /// The clock that counts is that of due times: of the
-    /// machine, or of the server; a clock that is set makes a job expire earlier or later. In the callback of a
-    /// [group](Client::group) a delay counts from the insert of the group.
+    /// Nothing moves the time: a reschedule keeps it, and so does the retry of a dead job by hand. If the job is then
+    /// due after its expiry, it ends as expired. To run it nevertheless, insert a copy ([`Client::insert_copy`]). With
+    /// [`NewJob::keeping_time`] the expiry is that of the new job, if this method sets one. The time goes by the clock
+    /// of due times: the clock of the machine, or of the server. If that clock is set, a job expires earlier or later.
+    /// In the callback of a [group](Client::group) a delay counts from the insert of the group.
     ///
     /// ```
     /// # use serde::{Deserialize, Serialize};
@@ -205,8 +203,8 @@ impl<J> NewJob<J> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// The time is rounded up to whole milliseconds, as a due time is, and the jitter of a [`When`] is ignored. The
-    /// insert refuses a job that would expire before it is due, or when it is ([`InvalidInput::ExpiresBeforeDue`]).
+    /// The time is rounded up to whole milliseconds, as a due time is. The jitter of a [`When`] is ignored. A job that
+    /// would expire before its due time, or at it, is refused ([`InvalidInput::ExpiresBeforeDue`]).
     #[doc(alias("ttl", "expire", "deadline", "timeout", "max_age", "stale"))]
     pub fn expires(self, when: impl Into<When>) -> NewJob<J> {
         NewJob { expires: Some(when.into()), ..self }
@@ -303,7 +301,7 @@ both! {
     /// On a thread that has a transaction of its own open on the same file, the call waits for that transaction
     /// in vain, and delays all jobs meanwhile: use `insert_in` there.
     ///
-    /// Which of the inserts fits is in the first table of the `cookbook` (`docs/recipes-first-steps.md`).
+    /// The first table of the `cookbook` (`docs/recipes-first-steps.md`) says which insert to take.
     ///
     /// Every time becomes a due time of the wall clock, rounded up to whole milliseconds; a time that has come
     /// already is not rounded up. With a slack or a jitter, the due time is a random one within it.
@@ -581,19 +579,19 @@ pub(super) fn to_store<J: Job>(
     Ok(store::NewJob { id, kind, due, key, callers_id, extra, payload })
 }
 
-/// Returns when a job expires that is due then.
+/// Returns the expiry of a job that has this due time.
 fn expires<J: Job>(
     now: Now,
     new: &NewJob<J>,
     due: Millis,
 ) -> Result<Option<Millis>, InsertErrorKind> {
     let Some(when) = new.expires else {
-        // The store may put another due time, which may be far behind this one.
+        // The store may take another due time, which may be much later than this one.
         let is_due_then = new.if_taken != IfTaken::ReplaceKeepingTime;
         return Ok(J::EXPIRES.filter(|_| is_due_then).map(|after| due.plus(after)));
     };
     let expires = now.resolve(when, 0)?;
-    // The check does not depend on the draw of a due time.
+    // The check does not depend on the random part of the due time.
     let latest = now.resolve(new.when, 0)?.plus(new.when.leeway());
     if expires <= latest {
         let (expires, due) = (expires.to_system(), latest.to_system());

@@ -5,10 +5,10 @@
 //!
 //! - A limit is stored, as each setting of `kind.rs` is. The limit of a program counts only while none is stored, so
 //!   two versions of a program do not disagree.
-//! - A limit that an operator has set stays until it is lifted. What a program stores meanwhile comes after it, so no
-//!   restart undoes what was done in an incident.
-//! - A limit is written only over the one that was read. If another process has changed it meanwhile, it is read again.
-//!   So no program undoes what an operator sets while it starts.
+//! - An operator's limit stays until an operator lifts it. If a program sets a limit meanwhile, that limit is stored
+//!   behind it. So no restart undoes an operator's change in an incident.
+//! - A limit is written only if the stored limit is still the one that was read. Otherwise it is read again. So no
+//!   program that starts undoes an operator's change.
 //! - A verb that sets a limit first reads how many scopes have one, because each process reads all of them.
 //! - A hold is stored as the time at which it ends, so it needs no one to end it.
 //! - Of two holds the later end counts, whoever stores it: each caller gets the time that it asked for.
@@ -36,7 +36,7 @@ use crate::values::setting;
 use crate::values::stored_limits::{self, LimitInfo, LimitScope, Limits, Slowed};
 use crate::values::time::Millis;
 
-/// How often a limit is read again that other processes change meanwhile. One of them succeeds each time.
+/// How often a limit is read again because other processes change it. One of these processes succeeds each time.
 const MOST_TRIES: usize = 64;
 
 /// One partition of a kind: [`Kind::partition`] returns it.
@@ -54,8 +54,8 @@ both! {
     /// It is stored, and holds from the next claim on, also across restarts. Another process on a file notices it
     /// within a second. Runs that are under way go on. The queue has no weight.
     ///
-    /// A limit that an operator has set by the dashboard or the command holds until it is lifted there: the limit of
-    /// this call comes after it. So it is with each scope.
+    /// If an operator has set a limit with the dashboard or the command, that limit holds until the operator lifts it,
+    /// and the limit of this call is stored behind it. The same is true for each scope.
     ///
     /// # Errors
     ///
@@ -79,8 +79,9 @@ impl Client {
         self.change_limit(caller, &scope, plan).await.map(drop)
     }
 
-    /// Changes the limit of a scope to what `plan` makes of the stored one. It reads again, and calls `plan` again, if
-    /// another process has changed the limit between the read and the write. Returns what is stored then.
+    /// Changes the limit of a scope: `plan` gets the stored limit and returns the new one. If another process has
+    /// changed the limit between the read and the write, it reads again and calls `plan` again. Returns the limit that
+    /// is stored then.
     pub(super) async fn change_limit<E: From<StoreError>>(
         &self,
         caller: Caller,
@@ -484,7 +485,7 @@ pub(crate) struct SeenLimit {
     pub(crate) waiting: Option<Number>,
     /// It is paused by itself.
     pub(crate) is_paused: bool,
-    /// The limit that it had before an operator set the present one.
+    /// The limit of the scope before an operator set the present one.
     pub(crate) before: Option<Limit>,
 }
 
@@ -502,7 +503,7 @@ impl Client {
         found
     }
 
-    /// Returns what stops or slows a scope, in the order of the scopes.
+    /// Returns the pauses, holds and operators' limits, in the order of the scopes.
     pub(crate) fn slowed_in(&self, stored: &[(String, String)]) -> Vec<(LimitScope, Slowed)> {
         let now = self.dispatcher.clock.now().millis();
         let slowed = |(name, value): &(String, String)| stored_limits::slowed_in(name, value, now);

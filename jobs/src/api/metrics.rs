@@ -232,7 +232,7 @@ fn ends(metrics: &mut Metrics, queue: &str, kind: &KindStats) {
         let labels = [("queue", queue), ("kind", &*kind.kind), ("outcome", &*outcome)];
         let help = "Runs that ended, and jobs that expired, by outcome.";
         metrics.counter("tickwheel_jobs_ended_total", help, &labels, ended.count());
-        // Sixteen series more: only for outcomes of runs that there were.
+        // Sixteen more series for each outcome: so only for outcomes that occurred.
         if ended.count() > 0 && !is_expired {
             let (name, help) = ("tickwheel_jobs_run_duration_seconds", "How long runs took.");
             histogram(metrics, (name, help), &labels, ended);

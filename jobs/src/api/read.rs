@@ -158,9 +158,9 @@ impl Client {
         Pages::new(self.clone(), JobSet::Claimed, Some(JobState::Running))
     }
 
-    /// Returns the jobs that have ended and are kept, the latest end first: completed ones of kinds that keep them
-    /// ([`Kind::keep_completed`](crate::Kind::keep_completed)), and expired ones of these kinds, dead ones, and
-    /// cancelled ones whose end a caller waited for. [`Pages::state`] leaves out all but one of these.
+    /// Returns the jobs that have ended and are kept, the latest end first. These are dead jobs, completed and expired
+    /// jobs of kinds that keep them ([`Kind::keep_completed`](crate::Kind::keep_completed)), and cancelled jobs for
+    /// whose end a caller waited. [`Pages::state`] leaves out all but one of these.
     #[doc(alias("completed", "finished", "history"))]
     pub fn ended(&self) -> Pages {
         Pages::new(self.clone(), JobSet::Ended(None), None)
@@ -509,9 +509,9 @@ both! {
     /// It reads the job, the settings of the queue and its nodes, and the claimed jobs if a limit is stored. The
     /// figures of a node are some seconds old on a server, and may be older on a file.
     ///
-    /// Of limits it knows those that are stored, and not those that only a program says
-    /// ([`Builder::limit_unless_set`](crate::Builder::limit_unless_set)): a job that one of these holds back waits for
-    /// its turn. A job that has expired waits for the same reasons: it ends once it comes to its turn.
+    /// Of limits it knows those that are stored, and not those that only a program has
+    /// ([`Builder::limit_unless_set`](crate::Builder::limit_unless_set)): a job behind such a limit waits for its turn.
+    /// A job that has expired has the same reasons, because it ends at its turn.
     ///
     /// ```
     /// # use std::time::Duration;

@@ -108,10 +108,10 @@ both! {
     /// Makes an additional occurrence of a schedule, due now, and returns its id, or `None` if there is no
     /// schedule of this name: for example for a nightly report that is wanted at noon.
     ///
-    /// The job has the kind and the data of the schedule, and runs where its kind is handled. The schedule does
-    /// not change. Each call makes a job of its own, under a new id, even if the schedule has an occurrence at
-    /// the same time. There is one exception: if the schedule is [without overlap](Schedule::without_overlap), and an
-    /// occurrence of it has not ended, no job is made, and the result is the id of that occurrence.
+    /// The job has the kind and the data of the schedule, and runs where its kind is handled. The schedule does not
+    /// change. Each call makes a job of its own, under a new id, even if the schedule has an occurrence at the same
+    /// time. There is one exception: the schedule is [without overlap](Schedule::without_overlap), and an occurrence of
+    /// it has not ended. Then the call makes no job, and returns the id of that occurrence.
     ///
     /// # Errors
     ///

@@ -515,8 +515,8 @@ impl Parts {
         }
     }
 
-    /// Puts the machine behind a lock. Unless the clock is manual, the callers share its steps. `patience`: how long a
-    /// wait goes on while a manual clock stands still.
+    /// Puts the machine behind a lock. Unless the clock is manual, the callers share its steps. `patience` is the real
+    /// time for which a wait goes on while a manual clock stands still.
     pub(super) fn inline(
         mut self,
         machine: Machine,

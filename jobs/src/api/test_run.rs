@@ -20,10 +20,10 @@ use crate::values::time::Millis;
 
 /// Makes a [`Run`] for a test that calls a handler itself: no job needs to be stored, claimed or due.
 ///
-/// Jobs that the handler inserts with [`Run::client`] go to the jobs that the run was made for. The result of
-/// the handler goes only to the test: no store records it. So follow-ups ([`Run::then`]) are stored once the test calls
-/// [`TestRun::complete`]. No [middleware](crate::Builder::middleware) is called round the handler: a test of both runs
-/// the job on a manual clock.
+/// Jobs that the handler inserts with [`Run::client`] go to the jobs that the run was made for. The result of the
+/// handler goes only to the test: no store records it. So follow-ups ([`Run::then`]) are stored once the test calls
+/// [`TestRun::complete`]. No [middleware](crate::Builder::middleware) is called round the handler. To test both
+/// together, run the job on a manual clock.
 ///
 /// ```
 /// use serde::{Deserialize, Serialize};
@@ -118,8 +118,8 @@ impl TestRun {
         TestRun { stop_reason: Some(why), ..self }
     }
 
-    /// Sets the progress that earlier runs have left: see [`Run::progress`]. What the run itself sets goes nowhere. A
-    /// value that does not serialize to JSON is one that does not decode.
+    /// Sets the progress that earlier runs have left: see [`Run::progress`]. The progress that the run itself sets is
+    /// not stored. A value that does not serialize to JSON gives a progress that does not decode.
     pub fn progress<T: Serialize + ?Sized>(self, value: &T) -> TestRun {
         TestRun { progress: Some(serde_json::to_vec(value).unwrap_or_default()), ..self }
     }

@@ -3,12 +3,12 @@
 //! Ground rules:
 //!
 //! - A wait always ends: at the end of the job, at its limit, or with the jobs of this process.
-//! - On a manual clock the limit is one of that clock. A wait on the driver's own thread would never end, so a wait
-//!   ends with an error once the clock has stood still for `Builder::call_timeout` of real time. No thread need be
-//!   known as the driver's: a driver may move to another thread at any moment. It looks once more before the error,
-//!   and waits longer while a driver is at work, whose handler may take long.
-//! - A waiter reads the clock before it looks, so a job that has ended within the limit is found. It reads it after the
-//!   wait has begun, so no move of a manual clock is missed.
+//! - On a manual clock the limit is a time of that clock. A wait on the driver's own thread would never end. So every
+//!   wait ends with an error once the clock has stood still for `Builder::call_timeout` of real time. No check of the
+//!   thread would do, because a driver may move to another thread at any moment. Before the error the waiter looks once
+//!   more. While a driver is at work, its handler may take long, so the wait is longer.
+//! - A waiter reads the clock before it looks, so it finds a job that has ended within the limit. It reads the clock
+//!   after the wait has begun, so it misses no move of a manual clock.
 //! - A job that a caller waits for from its insert on is marked. Its end is then kept for a minute, even if its
 //!   kind keeps none. So the waiter finds the end, even if it looks late.
 //! - Ends in this process wake the waiter. It also looks by itself: for those of other processes, and for a wake-up
@@ -38,10 +38,10 @@ const FILE_INTERVAL: Duration = Duration::from_millis(20);
 const FIRST_SERVER_INTERVAL: Duration = Duration::from_millis(20);
 const LONGEST_SERVER_INTERVAL: Duration = Duration::from_millis(250);
 
-/// More than any test takes.
+/// A longer time than any test takes.
 const LONGEST_PATIENCE: Duration = Duration::from_secs(24 * 3600);
 
-/// Returns the time of the clock by which a thread sleeps.
+/// Returns the time of the system's clock, by which a thread sleeps.
 fn real_time() -> Instant {
     Clock::of_system().now().instant
 }
@@ -64,10 +64,10 @@ both! {
     ///
     /// # Errors
     ///
-    /// [`CallError`] says how the job has ended otherwise, or that it has not. On a manual clock it is
-    /// [`CallError::ClockStands`] if no driver moves the clock, and [`CallError::Refused`] in a handler, for which the
+    /// [`CallError`] says how the job has ended otherwise, or that it has not ended. On a manual clock it is
+    /// [`CallError::ClockStands`] if no driver moves the clock, and [`CallError::Refused`] in a handler for which the
     /// driver waits. A handler that is a future may wait there, but not under
-    /// [`Driver::advance_async`](crate::Driver::advance_async), which waits for it.
+    /// [`Driver::advance_async`](crate::Driver::advance_async), which waits for the handler.
     #[doc(alias("join", "result", "await"))]
     pub fn wait(&self, id: JobId, limit: Duration) -> Result<JobInfo, CallError> = |it, caller| {
         it.wait_by(caller, id, limit).await
@@ -100,10 +100,10 @@ both! {
     /// [`CallError`] says why there is no result.
     ///
     /// In a handler of these jobs a call may wait for the thread that it occupies. It is refused
-    /// ([`CallError::Refused`]) if no other thread or process could run the job: if the jobs are in memory or on a
-    /// file, have one thread for handlers, and the handler of the job is no future; or if the clock is a manual one. A
-    /// call of [`Run::next`](crate::Run::next) is refused always. On a manual clock the call waits for the clock as
-    /// [`Client::wait`] does.
+    /// ([`CallError::Refused`]) if no other thread or process could run the job. That is so on a manual clock. It is
+    /// also so if the jobs are in memory or on a file, have one thread for handlers, and the handler of the job is no
+    /// future. A call of [`Run::next`](crate::Run::next) is refused always. On a manual clock the call waits for the
+    /// clock as [`Client::wait`] does.
     #[doc(alias("execute", "rpc", "apply"))]
     pub fn call<J: Job, T: DeserializeOwned>(
         &self,
@@ -148,7 +148,7 @@ impl Client {
             (false, false) => LOOK_INTERVAL,
         };
         let mut key = None;
-        // Where a manual clock has stood still, and for how many times the patience.
+        // The time at which a manual clock stands still, and for how many times `patience` it has stood.
         let mut stood = (dispatcher.clock.now().instant, 0);
         loop {
             let until = if dispatcher.is_manual {

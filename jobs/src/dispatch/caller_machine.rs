@@ -138,7 +138,7 @@ impl Inline {
         let closed = ending.map_or(Ok(()), |(store, executor, end_waits)| {
             drop(executor);
             let closed = store.map_or(Ok(()), Store::close);
-            // Those who wait for the end of a job look once more, and are refused.
+            // The callers that wait for the end of a job look once more, and are refused.
             drop(end_waits.take_all());
             closed
         });

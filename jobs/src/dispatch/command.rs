@@ -113,7 +113,7 @@ pub(crate) enum RunEnd {
     Failed(Fail),
     /// The payload does not decode.
     Undecodable(String),
-    /// No run: the job was too old to start.
+    /// No run has started: the job was too old.
     Expired,
 }
 

@@ -89,8 +89,8 @@ impl Sent {
     }
 }
 
-/// How much longer a wait goes on while a driver moves the clock, or waits for a handler: not for ever, because that
-/// handler may wait for the caller.
+/// How many times longer a wait goes on while a driver moves the clock, or waits for a handler. The wait still ends,
+/// because that handler may itself wait for the caller.
 const DRIVEN_PERIODS: u32 = 100;
 
 /// How often a lone caller lets other threads run before it sleeps.
@@ -515,7 +515,7 @@ impl DispatcherHandle {
         self.checked(end)
     }
 
-    /// Says how many times its patience a caller waits while a manual clock stands still.
+    /// Returns for how many times `patience` a caller waits while a manual clock stands still.
     pub(crate) fn patient_periods(self: &Arc<DispatcherHandle>) -> u32 {
         let waits_for_run = self.end_waits.is_driven() && !is_in_handler_of(self);
         if waits_for_run { DRIVEN_PERIODS } else { 1 }

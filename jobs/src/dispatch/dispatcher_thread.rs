@@ -328,7 +328,7 @@ impl Dispatcher {
     }
 }
 
-/// Those who learn that the thread has ended.
+/// The parts that have to learn that the thread has ended.
 struct LastToTell {
     alive: Arc<Alive>,
     room: Arc<Room>,
@@ -338,10 +338,10 @@ struct LastToTell {
 impl LastToTell {
     fn tell(self, commands: &Receiver<Command>) {
         self.alive.end();
-        // A command that comes after this is not read: its caller checks `Alive`.
+        // A later command is not read: its caller checks `Alive`.
         commands.try_iter().for_each(drop);
         self.room.made();
-        // No timer wakes these futures any more. They look once more, and are refused.
+        // No timer wakes the waiting futures any more. They look once more, and are refused.
         call_hook(|| drop(self.end_waits.take_all()));
     }
 }

@@ -112,8 +112,8 @@ pub enum Event {
         /// The reason.
         error: StoreError,
     },
-    /// Occurrences of a schedule without overlap ([`Schedule::without_overlap`](crate::Schedule::without_overlap)) were
-    /// skipped, because one of it has not ended.
+    /// A schedule without overlap ([`Schedule::without_overlap`](crate::Schedule::without_overlap)) has skipped
+    /// occurrences, because an earlier one has not ended.
     OccurrencesSkipped {
         /// The name of the schedule.
         schedule: String,

@@ -182,8 +182,8 @@ impl Executor {
         self.handlers.get(kind).is_some_and(|handler| handler.is_async)
     }
 
-    /// Begins the run of a job. Returns `false` if it was withdrawn, its lease has ended, or it has waited for a thread
-    /// until it was too old. It must be due.
+    /// Begins the run of a job. The job must be due. Returns `false` if the job was withdrawn, its lease has ended, or
+    /// it became too old while it waited for a thread.
     pub(super) fn begin(&self, state: &Arc<RunState>) -> bool {
         let present = self.clock.now();
         if state.has_expired(present.instant) {

@@ -180,7 +180,7 @@ impl Handlers {
         Ok(self)
     }
 
-    /// Checks that no handler runs without middleware only because of its form.
+    /// Refuses a handler that would run without middleware because only handlers of the other form have it.
     fn check_middleware(&self) -> Result<(), OpenError> {
         let missing = |(kind, handler): (&Arc<str>, &Handler)| {
             let missing = self.middleware.missing(handler.is_async)?;
@@ -222,7 +222,7 @@ impl Handlers {
         self.by_kind.iter().map(|(kind, handler)| (Arc::clone(kind), handler.flow)).collect()
     }
 
-    /// Returns how long after its due time a job expires, for each kind whose jobs do.
+    /// Returns, for each kind whose jobs expire, how long after their due time they expire.
     pub(crate) fn expiries(&self) -> HashMap<Arc<str>, Duration> {
         let expiry =
             |(kind, handler): (&Arc<str>, &Handler)| Some((Arc::clone(kind), handler.expires?));

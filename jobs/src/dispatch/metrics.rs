@@ -42,8 +42,8 @@ pub struct KindStats {
 }
 
 impl KindStats {
-    /// Returns how long the runs with this outcome took. Jobs that have expired had no run, and count as zero. Their
-    /// number is that of the ends: see [`Buckets::count`].
+    /// Returns how long the runs with this outcome took. For [`Outcome::Expired`] each job counts as zero, because it
+    /// had no run: only the number ([`Buckets::count`]) has a meaning.
     #[must_use]
     pub fn ended(&self, outcome: Outcome) -> &Buckets {
         &self.ended[outcome as usize]

@@ -2,12 +2,12 @@
 //!
 //! Ground rules:
 //!
-//! - The first middleware of a builder is the outermost. Each calls what lies inside of it once at most, and its value
-//!   is the end of the runs for what lies outside.
-//! - The payload is decoded before the first middleware, so a middleware sees no run whose handler cannot be called.
-//! - Nothing here catches a panic: that of a handler passes through each middleware as through any caller, and the
-//!   executor catches what passes through the outermost.
-//! - Without middleware a call of a handler costs one look at an empty list more.
+//! - The first middleware of a builder is the outermost. Each one calls the next one, or the handler, at most once. Its
+//!   value is then the end of the runs for the middleware outside of it.
+//! - The payload is decoded before the first middleware. So a middleware sees no run whose handler cannot be called.
+//! - No code here catches a panic. A panic of a handler passes through each middleware as through any caller. The
+//!   executor catches a panic that passes through the outermost.
+//! - Without middleware a call of a handler costs one look at an empty list.
 //! - The function of a handler that is a future is called when the future inside of the innermost middleware is polled.
 //!   So it is not called if a middleware ends the run by itself.
 
@@ -31,7 +31,7 @@ type AroundAsync = Arc<dyn Fn(Vec<Run>, NextAsync) -> RunFuture + Send + Sync>;
 #[cfg(feature = "tokio")]
 pub(crate) type RunFuture = Pin<Box<dyn Future<Output = Result<(), Fail>> + Send>>;
 
-/// What a handler gets.
+/// The arguments of a handler.
 pub(crate) trait Arguments {
     /// Returns the runs that one call of the handler serves.
     fn runs(&self) -> Vec<Run>;
@@ -74,8 +74,8 @@ impl Middleware {
         Arc::make_mut(&mut self.futures).push(Arc::new(boxed));
     }
 
-    /// Returns the name of the method that is missing, if a handler of this form would run without the middleware of
-    /// the other form.
+    /// Returns the name of the missing method, if a handler of this form would run without middleware because only the
+    /// other form has it.
     pub(crate) fn missing(&self, is_async: bool) -> Option<&'static str> {
         #[cfg(feature = "tokio")]
         let any_async = !self.futures.is_empty();
@@ -103,7 +103,7 @@ impl Middleware {
         Next { rest: &self.functions, runs: &runs, handler: &mut handler }.run()
     }
 
-    /// Returns the future of a handler that is one.
+    /// Returns the future of a handler, with its middleware.
     #[cfg(feature = "tokio")]
     pub(crate) fn future<A, Fut>(
         &self,
@@ -123,7 +123,7 @@ impl Middleware {
     }
 }
 
-/// What lies inside of a [middleware](crate::Builder::middleware): the next middleware, or the handler.
+/// The part inside of a [middleware](crate::Builder::middleware): the next middleware, or the handler.
 pub struct Next<'a> {
     rest: &'a [Around],
     runs: &'a [Run],
@@ -131,12 +131,12 @@ pub struct Next<'a> {
 }
 
 impl Next<'_> {
-    /// Calls it, and returns its value: how the run ends, as far as it is concerned. A panic of the handler passes
-    /// through this call.
+    /// Calls the next middleware, or the handler, and returns its value, which says how the run has ended so far. A
+    /// panic of the handler passes through this call.
     ///
     /// # Errors
     ///
-    /// What the handler returns, or a middleware inside.
+    /// The error of the handler, or of a middleware inside.
     #[doc(alias("call", "yield", "proceed"))]
     pub fn run(self) -> Result<(), Fail> {
         match self.rest.split_first() {
@@ -152,8 +152,8 @@ impl fmt::Debug for Next<'_> {
     }
 }
 
-/// What lies inside of a [middleware of futures](crate::Builder::middleware_async): the next middleware, or the
-/// handler. With feature `tokio`.
+/// The part inside of a [middleware of futures](crate::Builder::middleware_async): the next middleware, or the handler.
+/// With feature `tokio`.
 #[cfg(feature = "tokio")]
 pub struct NextAsync {
     all: Arc<Vec<AroundAsync>>,
@@ -164,16 +164,17 @@ pub struct NextAsync {
 
 #[cfg(feature = "tokio")]
 impl NextAsync {
-    /// Runs it, and returns its value: how the run ends, as far as it is concerned. The handler is called once the
-    /// future is polled. If the future is dropped, it is as if the handler's were dropped.
+    /// Runs the next middleware, or the handler, and returns its value, which says how the run has ended so far. The
+    /// handler is called once the future is polled. A drop of this future drops the future of the handler.
     ///
     /// # Errors
     ///
-    /// What the handler returns, or a middleware inside. If the runs were over before the first poll, the handler is
+    /// The error of the handler, or of a middleware inside. If the runs were over before the first poll, the handler is
     /// not called, and the error says so.
     #[doc(alias("call", "proceed"))]
     pub async fn run(self) -> Result<(), Fail> {
-        // A middleware may have kept this. The job then has other runs, and its claim is that of another process.
+        // A middleware may have kept `self`. By now the job may have another run, and another process may have its
+        // claim.
         if !self.runs.iter().any(|run| run.state.is_under_way()) {
             return Err(Fail::retry("its run is over"));
         }

@@ -167,11 +167,11 @@ pub(crate) struct EndWaits {
     waits: Mutex<HashMap<JobId, Vec<Waiter>>>,
     /// How many jobs are waited for. A machine that finds none takes no lock.
     jobs: AtomicUsize,
-    /// How many calls of a driver's move a manual clock, or wait for a run.
+    /// How many calls of drivers move a manual clock, or wait for a run.
     drives: AtomicUsize,
 }
 
-/// A call of a driver's, until this is dropped.
+/// Counts one call of a driver, until it is dropped.
 pub(crate) struct Drive<'a>(&'a EndWaits);
 
 impl Drop for Drive<'_> {
@@ -195,7 +195,7 @@ impl EndWaits {
         self.jobs.store(waits.len(), Ordering::Release);
     }
 
-    /// Notes that a driver moves a manual clock, or waits for a run, until the value is dropped.
+    /// Counts a driver that moves a manual clock, or waits for a run, until the value is dropped.
     pub(crate) fn drive(&self) -> Drive<'_> {
         self.drives.fetch_add(1, Ordering::AcqRel);
         Drive(self)

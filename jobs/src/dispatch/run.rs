@@ -126,14 +126,14 @@ impl Run {
         drop(earlier);
     }
 
-    /// Sets the progress of the job, which [`JobInfo::progress`](crate::JobInfo::progress) shows to every process, and
-    /// [`Run::progress`] to the next run. It returns at once. The latest progress is in the store within a second, with
-    /// the next commit, and at the latest in the commit that ends the run. So a handler may call it as often as it
-    /// likes, and only the last call of a second costs a write. If the process is killed, at most the last second is
-    /// lost: [`Run::store_progress`] waits until the store has it.
+    /// Sets the progress of the job. [`JobInfo::progress`](crate::JobInfo::progress) shows it to every process, and
+    /// [`Run::progress`] returns it to the next run. The call returns at once. The next commit stores the latest
+    /// progress, within a second, and at the latest with the end of the run. So a handler may call this as often as it
+    /// likes: only the last call of a second costs a write. If the process is killed, the progress of at most the last
+    /// second is lost. [`Run::store_progress`] waits until the store has it.
     ///
     /// The progress stays until the job has completed, has expired, or is cancelled or deleted. A run that has ended or
-    /// lost its lease sets nothing.
+    /// has lost its lease sets nothing.
     ///
     /// # Errors
     ///
@@ -152,14 +152,14 @@ impl Run {
         Ok(json)
     }
 
-    /// Returns the progress that earlier runs of the job have set last, so that this run goes on from there: after a
-    /// failure, a snooze, a crash, a lost lease, or a retry by hand. `None` if none has set any. What this run sets
-    /// does not change it. It was read together with the job, so this waits for nothing.
+    /// Returns the latest progress of the earlier runs of the job, so that this run goes on from there: after a
+    /// failure, a snooze, a crash, a lost lease, or a retry by hand. `None` if no run has set any. The progress that
+    /// this run sets does not change the value. It was read together with the job, so the call does not wait.
     ///
     /// # Errors
     ///
-    /// If it does not decode as a `T`: another version of the program has set it. With `?` the job is dead, as one
-    /// whose payload does not decode, and keeps its progress.
+    /// If the progress does not decode as a `T`: another version of the program has set it. With `?` the job is then
+    /// dead, as if its payload did not decode, and keeps its progress.
     #[doc(alias("checkpoint", "resume", "cursor"))]
     pub fn progress<T: DeserializeOwned>(&self) -> Result<Option<T>, Fail> {
         let extra = self.state.extra.as_ref();

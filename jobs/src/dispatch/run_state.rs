@@ -72,7 +72,7 @@ pub(crate) struct RunState {
     pub(crate) follow_ups: FollowUps,
     /// The failure that the handler has noted for this run.
     pub(super) failure: Mutex<Option<Fail>>,
-    /// A test has made it, and no store knows it.
+    /// A test has made the run, and no store knows it.
     pub(crate) is_of_test: bool,
 }
 

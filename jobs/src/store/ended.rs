@@ -6,8 +6,8 @@
 //!   if its caller chose it. Each entry has one date, after which a purge removes it. A server has both entries for a
 //!   job with a chosen id.
 //! - A dead job and an id are kept for `Builder::keep_dead`. A job that completed is kept if its kind asks for it, up
-//!   to a number, an age and a size, or for [`WANTED_KEPT`] if a caller waits for it. One that expired counts as one
-//!   that completed, and is in the same lists.
+//!   to a number, an age and a size, or for [`WANTED_KEPT`] if a caller waits for it. An expired job counts as a
+//!   completed one, and is in the same lists.
 //! - A kind that has more than it keeps loses its oldest jobs. One that completes removes [`TRIMMED`] at most, so that
 //!   a lower bound makes no commit long. No bound removes a job on whose end a caller waits before [`WANTED_KEPT`] has
 //!   passed, or a busy kind would take the end away from its callers. Until then such a job does not count either, or
@@ -144,8 +144,8 @@ impl Ending {
         }
     }
 
-    /// Returns the ending whose lists have the jobs that ended so: completed and expired jobs share theirs, and so the
-    /// bounds of their kind.
+    /// Returns the ending whose lists have the jobs with this ending. Completed and expired jobs share their lists, and
+    /// so the bounds of their kind.
     #[cfg(any(feature = "sqlite-unbundled", feature = "redis"))]
     pub(crate) fn list(self) -> Ending {
         if self == Ending::Expired { Ending::Completed } else { self }

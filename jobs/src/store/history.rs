@@ -94,7 +94,7 @@ impl Figures {
         self.0[figure as usize] += 1;
     }
 
-    /// Counts a run that ended. A job that was too old to start had none, and is in no bucket.
+    /// Counts the end of a run. A job that was too old to start had no run, and is in no bucket.
     pub(crate) fn add_run(&mut self, figure: Figure, run: RunBuckets) {
         self.add(figure);
         if run == RunBuckets::NO_RUN {

@@ -140,7 +140,8 @@ impl Lanes {
         }
     }
 
-    /// A job is claimed. A job of a lane takes the turn of its lane. `starts`: it is not too old, and takes a token.
+    /// A job is claimed. A job of a lane takes the turn of its lane. `starts`: the job is not too old, so it takes a
+    /// token.
     pub(crate) fn claimed(&mut self, claim: ScopedClaim<'_>, starts: bool) {
         if !self.limits.is_empty() {
             self.claims.add(&self.limits, claim);

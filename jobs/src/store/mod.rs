@@ -257,7 +257,7 @@ pub(crate) enum Op {
     /// Sets or removes a setting of the queue: see `values/setting.rs`. Answer::Changed.
     PutSetting { name: String, value: Option<String> },
     /// Sets or removes a setting whose value is `expected`. Answer::Changed: `false` if it has another value, which
-    /// stays; `true` also if its value was this one before, as when the operation comes again.
+    /// stays. Also `true` if it has the new value already, as when the operation comes again.
     ReplaceSetting { name: String, expected: Option<String>, value: Option<String> },
     /// Sets a setting that is a time, unless it is a later one already. Answer::Changed.
     Hold { name: String, until: Millis },
@@ -266,9 +266,9 @@ pub(crate) enum Op {
     /// Sets the progress of a run. The end of its claim moves it to the job, unless the job has completed or was
     /// cancelled. Answer::Changed: `false` if the claim has ended.
     PutProgress { id: JobId, fence: Fence, value: Vec<u8> },
-    /// Inserts occurrences of a schedule as jobs, and sets its next occurrence to `next`; without `next`, the
-    /// schedule ends. Answer::InsertedMany: the occurrences of a schedule without overlap that another one keeps out,
-    /// by its key. Does nothing if its next occurrence is not `expected`: Answer::Changed(false).
+    /// Inserts occurrences of a schedule as jobs, and sets its next occurrence to `next`; without `next`, the schedule
+    /// ends. Answer::InsertedMany: the occurrences that were not inserted, because the schedule is without overlap and
+    /// an earlier one has its key. Does nothing if its next occurrence is not `expected`: Answer::Changed(false).
     Occur { name: String, expected: Millis, jobs: Vec<NewJob>, next: Option<Millis> },
     /// Ends the run of a claimed job. If a cancel of the job was requested, the job is deleted, with any `end`. If
     /// the job has completed, its follow-ups are inserted: Answer::InsertedMany, if there are any. If the claim is no
@@ -451,7 +451,7 @@ impl JobSet {
         matches!(self, JobSet::Ended(only) if only.is_none_or(|only| only == ending))
     }
 
-    /// Returns the endings whose lists have the jobs of the set.
+    /// Returns the endings whose lists have jobs of the set.
     #[cfg(any(feature = "sqlite-unbundled", feature = "redis"))]
     pub(crate) fn lists(self) -> impl Iterator<Item = Ending> {
         let has = move |list: &Ending| {

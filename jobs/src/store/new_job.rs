@@ -29,8 +29,8 @@ impl NewJob {
         self.extra.get_or_insert_default().group = Some(group);
     }
 
-    /// Returns an occurrence of a schedule. If the schedule is without overlap, the occurrence leaves the one that has
-    /// its key, and holds the key until its end.
+    /// Returns an occurrence of a schedule. Without overlap it holds the key of the schedule until its end. If an
+    /// earlier occurrence has the key, that one is left.
     pub(crate) fn occurrence(
         schedule: &StoredSchedule,
         kind: Arc<str>,

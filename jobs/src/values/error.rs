@@ -140,8 +140,8 @@ pub enum OpenError {
     },
     /// A choice of the builder is not valid: the text names it and says why.
     Config(String),
-    /// The store's URL begins with a scheme that no store has: the scheme. It is not told how the URL goes on, because
-    /// a password may stand there. The scheme is empty if the URL is malformed, so that even its begin may be one.
+    /// The store's URL begins with this scheme, which no store has. The error has no other part of the URL, because a
+    /// password may stand there. The scheme is empty if the URL is malformed: even its beginning may be a password.
     UnknownScheme(String),
     /// The program was built without the feature of this crate that the store needs.
     FeatureIsOff {
@@ -300,7 +300,7 @@ pub enum StoreError {
     Unknown,
     /// The limit of a shutdown passed while this many runs were under way. Their jobs run again.
     StillRunning(usize),
-    /// Of a batch, the change was made to the first jobs and not to the others: they are stored, or cancelled.
+    /// The change was made to the first jobs of a batch and not to the others: the first jobs are stored, or cancelled.
     Incomplete {
         /// The number of these first jobs.
         done: usize,
@@ -482,10 +482,10 @@ pub enum CallError {
     /// The job has completed, and its result is of another type.
     Result(JobId, String),
     /// The call came from a handler on the only thread that could run the job or move its clock, or from
-    /// [`Run::next`](crate::Run::next), so it would wait for itself. Nothing was inserted.
+    /// [`Run::next`](crate::Run::next). It would wait for itself. Nothing was inserted.
     Refused,
     /// On a manual clock ([`Builder::manual`](crate::Builder::manual)): no driver has moved the clock for
-    /// [`Builder::call_timeout`](crate::Builder::call_timeout) of real time, or a driver has waited for a handler for a
+    /// [`Builder::call_timeout`](crate::Builder::call_timeout) of real time. Or a driver has waited for a handler for a
     /// hundred times as long. The job goes on when the clock moves.
     ClockStands(JobId),
     /// The store could not be read. The job may go on.

@@ -334,10 +334,9 @@ impl Fail {
     /// A job that was [cancelled](crate::Client::cancel) while it ran does not run again. A delay that leads
     /// past the year 9999 ends with that year.
     ///
-    /// Nothing limits the number of snoozes. If a job must not wait for ever, let it expire
+    /// Nothing limits the number of snoozes. [`JobInfo::due`](crate::JobInfo::due) is the time of the next run, so it
+    /// does not tell the age of the job. A job that must not wait for ever can expire
     /// ([`NewJob::expires`](crate::NewJob::expires)): the `cookbook` shows this.
-    /// [`JobInfo::due`](crate::JobInfo::due) is the time of the next run, so it does not tell the age of the
-    /// job.
     ///
     /// A snooze costs as much as a failed run: one claim, and one change of the job in the store. So choose a
     /// delay after which the next run may succeed. After a delay of zero the job runs again at once.
@@ -363,9 +362,9 @@ impl Fail {
         Fail::by_jobs(Fate::Interrupted, error, ErrorType::INTERRUPTED)
     }
 
-    /// Says whether this is an error of the run, and neither a [snooze](Fail::snooze) nor an
-    /// [interruption](Fail::interrupted): for a [middleware](crate::Builder::middleware) that reports errors. The text
-    /// of the error is that of its `Display`. An interruption counts as a failure only if nothing had cancelled its run.
+    /// Says whether this is an error of the run: not a [snooze](Fail::snooze), and not an
+    /// [interruption](Fail::interrupted). So a [middleware](crate::Builder::middleware) can report errors. `Display`
+    /// has the text of the error. An interruption counts as a failure only if nothing had cancelled its run.
     #[must_use]
     pub fn is_error(&self) -> bool {
         !matches!(self.fate, Fate::Snooze(_) | Fate::Interrupted)
@@ -381,8 +380,9 @@ impl Fail {
     }
 }
 
-/// Two failures are equal if they have the same text and mean the same for the job: its retry, its death, or the same
-/// delay. So the test of a handler is one line. The type of an error, which a span records, is not compared.
+/// Two failures are equal if they have the same text and the same effect on the job: a retry by the policy, a death, or
+/// a delay of the same length. So a test compares the result of a handler in one line. The type of an error, which a
+/// span records, is not compared.
 ///
 /// ```
 /// use std::time::Duration;

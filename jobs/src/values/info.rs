@@ -93,7 +93,7 @@ pub enum JobState {
     Completed,
     /// It was cancelled, and a caller waits for its end.
     Cancelled,
-    /// It became too old to start ([`NewJob::expires`](crate::NewJob::expires)). It is kept as a completed one is.
+    /// It became too old to start ([`NewJob::expires`](crate::NewJob::expires)). It is kept as a completed job is.
     Expired,
 }
 
@@ -105,8 +105,8 @@ pub enum JobState {
 /// `payload`. Times are RFC 3339 in UTC, `2026-11-22T10:00:00.000Z`, in `{:?}` too. `payload` is the job's own JSON;
 /// the members of its objects are sorted by name, and a number of more than 64 bits is rounded. If the payload is not
 /// JSON, `payload` is `null`, and `payload_text` or `payload_hex` has the payload. A job with a partition has
-/// `partition` too, a member of a group has `group`, a job with a retry policy of its own has `max_retries`, and one
-/// that expires has `expires`. A job that is claimed or runs has `node`, if the store knows it.
+/// `partition` too, a member of a group has `group`, a job with a retry policy of its own has `max_retries`, and a job
+/// with an expiry has `expires`. A job that is claimed or runs has `node`, if the store knows it.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct JobInfo {
@@ -133,8 +133,8 @@ pub struct JobInfo {
     pub group: Option<GroupId>,
     /// Its own retry policy, if it has one: see [`NewJob::retry`](crate::NewJob::retry).
     pub retry: Option<Retry>,
-    /// When it expires, if it does: see [`NewJob::expires`](crate::NewJob::expires). A pending job whose time has
-    /// passed ends when it comes to its turn.
+    /// When it expires, if it has an expiry: see [`NewJob::expires`](crate::NewJob::expires). If that time has passed,
+    /// a pending job ends when it comes to its turn.
     pub expires: Option<SystemTime>,
     /// The error of its last failure, if it has failed.
     pub error: Option<String>,
@@ -160,8 +160,7 @@ pub struct JobInfo {
     /// The JSON of its result, if it is kept and its run has set one: see
     /// [`Run::set_result`](crate::Run::set_result).
     pub result: Option<Vec<u8>>,
-    /// The JSON of the latest progress that its runs have set, until it has completed, has expired or is
-    /// cancelled: see
+    /// The JSON of the latest progress that its runs have set, until it has completed, has expired or is cancelled: see
     /// [`Run::set_progress`](crate::Run::set_progress).
     pub progress: Option<Vec<u8>>,
     /// Its data, as [`Job::encode`] made it.
@@ -352,7 +351,7 @@ pub struct ScheduleInfo {
     pub next: SystemTime,
     /// It is paused: see [`Schedules::pause`](crate::Schedules::pause).
     pub is_paused: bool,
-    /// It makes no occurrence before the one before has ended: see
+    /// It makes no occurrence before the earlier one has ended: see
     /// [`Schedule::without_overlap`](crate::Schedule::without_overlap).
     pub without_overlap: bool,
 }

@@ -31,11 +31,11 @@ pub enum InvalidInput {
     /// The delay, the window of a [`When`](tickwheel::When) or a hold ends after the year 9999. Or a head start is
     /// longer than ten years ([`Kind::head_start`](crate::Kind::head_start)).
     DelayTooLong(Duration),
-    /// The job would expire before it is due, or when it is: see [`NewJob::expires`](crate::NewJob::expires).
+    /// The job would expire before its due time, or at it: see [`NewJob::expires`](crate::NewJob::expires).
     ExpiresBeforeDue {
         /// When it would expire.
         expires: SystemTime,
-        /// When it is due, at the latest.
+        /// Its latest due time.
         due: SystemTime,
     },
     /// The period of a schedule is zero.

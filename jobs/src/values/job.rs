@@ -111,16 +111,16 @@ pub trait Job: Serialize + DeserializeOwned + Send + 'static {
     const FLOW: &'static str = Self::KIND;
 
     /// How long after its due time a job of the kind may still start: a push that is ten minutes old, or a reminder of
-    /// yesterday, is better not sent. It counts from the due time that the job has at its insert, and
-    /// [`NewJob::expires`](crate::NewJob::expires) overrides it for one job. A due time in the past counts too, so
-    /// such a job may have expired at its insert. By default no job expires.
+    /// yesterday, is better not sent. The time counts from the due time that the job has at its insert.
+    /// [`NewJob::expires`](crate::NewJob::expires) overrides it for one job. A due time in the past counts too, so such
+    /// a job may have expired at its insert. By default no job expires.
     ///
-    /// Every insert that knows the type applies it, and so does each occurrence of a schedule in the process that runs
-    /// the kind. It does not apply to a job whose due time is not known at the insert: to the callback of a
-    /// [group](crate::Client::group), and to one that keeps the time of another
-    /// ([`NewJob::keeping_time`](crate::NewJob::keeping_time)). Nor does it apply to a copy
-    /// ([`Client::insert_copy`](crate::Client::insert_copy)) or to an occurrence that is made by hand. Stored jobs keep
-    /// what they have: a debounced job, which the end of its burst brings forward, and one that is rescheduled.
+    /// Every insert that knows the type applies it. Each occurrence of a schedule gets it in the process that runs the
+    /// kind. It does not apply to a job whose due time is not known at the insert: to the callback of a
+    /// [group](crate::Client::group), and to a job that keeps the due time of another
+    /// ([`NewJob::keeping_time`](crate::NewJob::keeping_time)). It does not apply to a copy
+    /// ([`Client::insert_copy`](crate::Client::insert_copy)) or to an occurrence that is made by hand. A stored job
+    /// keeps its expiry when its due time changes: by a reschedule, or by the end of the burst of a debounced job.
     #[doc(alias("ttl", "timeout", "expires_in", "max_age"))]
     const EXPIRES: Option<Duration> = None;
 
@@ -303,7 +303,7 @@ impl Extra {
         (self != Extra::default()).then(|| Box::new(self))
     }
 
-    /// Returns the properties with this progress, or with none. What is too long is no progress.
+    /// Returns the properties with this progress, or with none. A value that is too long is no progress.
     pub(crate) fn with_progress(
         extra: Option<Box<Extra>>,
         progress: Option<Vec<u8>>,
@@ -383,7 +383,7 @@ mod bytes {
     const PARTITION: u8 = 3;
     const GROUP: u8 = 4;
     const CALLBACK_OF: u8 = 5;
-    /// An earlier version, which would start the job too late, refuses it.
+    /// An earlier version would start the job too late, so it must refuse this section.
     const EXPIRES: u8 = 6;
     /// From this number on, a reader may ignore a section.
     const OPTIONAL: u8 = 128;

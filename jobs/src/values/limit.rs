@@ -8,8 +8,8 @@
 //!
 //! Ground rules of rates, and of the tokens that are left of one:
 //!
-//! - A claim takes a token of each scope with a rate. A claim that is given back does not give its token back. The claim
-//!   of a job that is too old takes none, because its handler is never called.
+//! - A claim takes a token of each scope with a rate. A claim that is given back does not give its token back. If the
+//!   job is too old, its claim takes no token, because no handler is called.
 //! - The tokens of a rate lie on a line, one behind the other by `per / jobs`. The next claim may come at the next
 //!   token, and earlier by the burst. This is the virtual scheduling of GCRA (ITU-T I.371), with one difference.
 //! - GCRA moves the line by each delay of a claim, and a claim is nearly always some microseconds late. Here a small
@@ -381,7 +381,7 @@ impl Limit {
     }
 }
 
-/// What the limit limits: `at most 2 run at once, at most 100 start in 1 m, 10 of them at once, weight 3`.
+/// The limit in words: `at most 2 run at once, at most 100 start in 1 m, 10 of them at once, weight 3`.
 impl fmt::Display for Limit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let rate = self
@@ -399,8 +399,9 @@ impl fmt::Display for Limit {
     }
 }
 
-/// A limit that an operator has set, and the limit that the scope had before, which comes back when it is lifted. Its
-/// text is that of the limit, with one field more. So a process reads it as any other limit.
+/// A limit that an operator has set, with the limit that the scope had before. The limit before comes back when the
+/// operator's limit is lifted. The text is that of the limit, with one field more, so a process reads it as any other
+/// limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct LimitByHand {
     #[serde(flatten)]
@@ -415,21 +416,21 @@ impl LimitByHand {
         serde_json::to_string(&self).unwrap_or_default()
     }
 
-    /// Reads the text that a store has kept. A limit that a program has set is none of these.
+    /// Reads the text that a store has kept. Returns `None` for a limit that a program has set.
     pub(crate) fn from_text(text: &str) -> Option<LimitByHand> {
         let is_by_hand = text.contains("by_hand") && Limit::from_text(text).is_some();
         is_by_hand.then(|| serde_json::from_str(text).ok()).flatten()
     }
 }
 
-/// What a store has of the limit of a scope.
+/// The stored limit of a scope.
 #[doc(hidden)]
 #[non_exhaustive]
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct StoredLimit {
     /// The limit that is in force.
     pub limit: Limit,
-    /// If an operator has set it: the one that comes back when it is lifted.
+    /// If an operator has set the limit: the limit that comes back when it is lifted.
     pub before: Option<Limit>,
 }
 
@@ -451,7 +452,8 @@ impl StoredLimit {
         }
     }
 
-    /// Returns it with the limit that a program sets. If an operator has set one, that of the program comes after it.
+    /// Returns it with the limit that a program sets. An operator's limit stays in force, and the program's limit comes
+    /// after it.
     pub(crate) fn of_program(self, limit: Limit) -> StoredLimit {
         match self.before {
             Some(_) => StoredLimit { before: Some(limit), ..self },
@@ -465,7 +467,7 @@ impl StoredLimit {
         StoredLimit { limit, before: Some(self.before.unwrap_or(self.limit)) }
     }
 
-    /// Returns it without the limit of an operator, or if there is none, without that of a program.
+    /// Returns it without the operator's limit. If there is none, returns it without the program's limit.
     #[must_use]
     pub fn lifted(self) -> StoredLimit {
         StoredLimit { limit: self.before.unwrap_or_default(), before: None }

@@ -13,8 +13,8 @@ pub(crate) fn caught<T>(call: impl FnOnce() -> T) -> Option<T> {
     catch_unwind(AssertUnwindSafe(call)).map_err(drop_payload).ok()
 }
 
-/// Locks a mutex, also if a panic has ended while it was held. Code that changes a value in several parts under
-/// a lock handles its own panic.
+/// Locks a mutex, also if a thread has panicked while it held the lock. Code that changes a value in several parts
+/// under a lock handles its own panic.
 pub(crate) fn locked<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -84,8 +84,8 @@ pub enum Outcome {
     /// The end of the handler does not count: the run lost its lease, the jobs of the process ended before it,
     /// or the handler returned [`Fail::interrupted`](crate::Fail::interrupted). The job runs again.
     Interrupted,
-    /// No run started any more: the job was too old ([`NewJob::expires`](crate::NewJob::expires)). So no report of a
-    /// run has this outcome: [`Event::Expired`](crate::Event::Expired) tells it, and counters have it.
+    /// No run has started: the job was too old ([`NewJob::expires`](crate::NewJob::expires)). So no report of a run has
+    /// this outcome. [`Event::Expired`](crate::Event::Expired) reports the end, and counters count it.
     Expired,
 }
 

@@ -13,7 +13,7 @@
 //!
 //! Ground rules:
 //!
-//! - The limit that an operator has set has the limit before it in its field `by_hand`.
+//! - An operator's limit has the limit before it in its field `by_hand`.
 //! - A number, a rate or a weight that the limit of a partition does not set is that of each partition of its kind.
 //! - Without a limit the value is empty, costs one check, and allocates nothing.
 
@@ -167,8 +167,8 @@ pub(crate) fn hold_in(name: &str, value: &str) -> Option<(LimitScope, Millis)> {
     Some((scope, Millis::clamped(value.parse().ok()?)))
 }
 
-/// What stops or slows the jobs of a scope, until somebody lifts it or its time is over. A limit that a program has set
-/// is none.
+/// The pause, the hold or the operator's limit of a scope. It lasts until it is lifted; a hold also ends at its time. A
+/// program's limit is not one of these.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Slowed {
     Paused,
@@ -176,7 +176,7 @@ pub(crate) enum Slowed {
     ByHand(LimitByHand),
 }
 
-/// Returns the scope of a setting that stops or slows it.
+/// Returns the scope of a setting that stops or slows jobs, and how.
 pub(crate) fn slowed_in(name: &str, value: &str, now: Millis) -> Option<(LimitScope, Slowed)> {
     if let Some(scope) = pause_in(name) {
         return Some((scope, Slowed::Paused));

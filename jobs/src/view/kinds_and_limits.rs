@@ -1,4 +1,5 @@
-//! The kinds, one kind with its settings, and the limits: the first scopes of the queue, and those of the shown kinds.
+//! The kinds, one kind with its settings, and the limits: those of the first scopes of the queue, and of the shown
+//! kinds.
 
 use core::ops::Range;
 use std::collections::{HashMap, HashSet};
@@ -112,8 +113,8 @@ pub struct KindPage {
 #[derive(Clone, Default, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Limits {
-    /// First those that are paused or held, or whose limit an operator has set. Of these and of the others, first the
-    /// queue, then flows, then each partition of a kind, then partitions.
+    /// First the scopes that are paused or held, or whose limit an operator has set; then the others. Each of these two
+    /// parts has first the queue, then flows, then each partition of a kind, then partitions.
     pub rows: Vec<LimitRow>,
     /// How many scopes have a limit, are held, or are paused partitions.
     pub total: u64,
@@ -153,8 +154,8 @@ pub struct LimitRow {
     pub next_start: Option<Time>,
     /// Until when no job of it starts, if it is held.
     pub held_until: Option<Time>,
-    /// An operator has set the limit: the one that the scope had before, in words. It comes back when the limit is
-    /// lifted.
+    /// If an operator has set the limit: the limit that the scope had before, in words. It comes back when the
+    /// operator's limit is lifted.
     pub before: Option<String>,
 }
 
@@ -205,8 +206,8 @@ impl View {
         self.rows_of(&asked, filter, &all, begin..begin.saturating_add(most))
     }
 
-    /// Returns a kind with its settings, and at most `most` of its partitions that have a limit of their own, are held
-    /// or are paused. The queue need not have had a job of it.
+    /// Returns a kind with its settings. It has at most `most` of the partitions that have a limit of their own, are
+    /// held or are paused. The queue need not have had a job of the kind.
     ///
     /// # Errors
     ///
@@ -362,7 +363,8 @@ impl View {
         Ok(self.limits_of(most, &[], &self.gauges()?, |_| true)?.0)
     }
 
-    /// Returns the first limits that `takes` selects, and for each of these kinds the limits that hold for its jobs.
+    /// Returns the first limits that `takes` selects. For each of `kinds` it also returns the limits that hold for its
+    /// jobs.
     fn limits_of(
         &self,
         most: usize,

@@ -1,5 +1,5 @@
-//! The overview, with warnings of which each names the true cause and a remedy; and what stops or slows jobs until
-//! somebody lifts it.
+//! The overview. It has warnings, each with its true cause and a remedy, and slowdowns: pauses, holds and operators'
+//! limits.
 
 use std::time::SystemTime;
 
@@ -21,7 +21,7 @@ use crate::values::time::{Millis, in_words};
 const OVERDUE_MS: i64 = 2_000;
 /// A log above this size is worth a warning.
 const LOG_BYTES: u64 = 256 << 20;
-/// How many slowdowns the overview has.
+/// The overview has this many slowdowns at most.
 const MOST_SLOWDOWNS: usize = 10;
 /// For how many kinds the cause of their delay is looked up: for those that have waited for the longest.
 const MOST_KINDS: usize = 10;
@@ -62,16 +62,16 @@ pub struct Overview {
     pub minutes: Vec<HistoryRow>,
     /// Problems that need an operator.
     pub warnings: Vec<Warning>,
-    /// What stops or slows jobs, ten rows at most.
+    /// The pauses, holds and operators' limits, ten rows at most.
     pub slowdowns: Slowdowns,
 }
 
-/// What stops or slows jobs until somebody lifts it, or until its time is over: pauses, holds, and limits that an
-/// operator has set by the dashboard or the command. The limit of a program is none.
+/// Everything that stops or slows jobs until a person lifts it, or until its time is over: pauses, holds, and limits
+/// that an operator has set with the dashboard or the command. A program's limit is not one of these.
 #[derive(Clone, Default, PartialEq, Eq, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Slowdowns {
-    /// The pause of the queue, those of kinds, and then what is about a scope: see [`Warning::what`].
+    /// The pause of the queue, the pauses of kinds, and then those of the scopes: see [`Warning::what`].
     pub rows: Vec<Warning>,
     /// How many there are.
     pub total: u64,
@@ -159,7 +159,7 @@ impl View {
         Ok(view)
     }
 
-    /// Returns what stops or slows jobs, at most `most` rows. It reads the settings of the queue, and nothing else.
+    /// Returns the pauses, holds and operators' limits, `most` rows at most. It reads only the settings of the queue.
     ///
     /// # Errors
     ///

@@ -188,7 +188,7 @@ impl Caller<'_> {
         self.learn(tag, &answer);
     }
 
-    /// Inserts a job that may be too old when it comes to its turn.
+    /// Inserts a job that may be too old at its turn.
     fn expiring(&mut self, due: u64) {
         let (tag, act, expires) = (number(), self.act(), due + self.draw.u64(1..300));
         let answer = call(Verb::Expiring { tag, due, expires }, || {

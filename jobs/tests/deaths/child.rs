@@ -223,7 +223,7 @@ pub(crate) fn handlers(builder: Builder) -> Builder {
             let tag = occurrence(job.name, ms(run.due()));
             started(tag, run);
             if job.name == WITHOUT_OVERLAP {
-                // Longer than its period.
+                // Longer than the period of the schedule.
                 thread::sleep(Duration::from_millis(30));
             }
             ended(tag, run, How::Done);
@@ -278,7 +278,7 @@ fn work(job: &Work, run: &Run) -> Result<(), Fail> {
     }
 }
 
-/// Sets its progress, and perhaps waits until it is stored.
+/// Sets the progress of the run, and waits for some values until they are stored.
 fn go_on(tag: Tag, run: &Run) {
     let (n, fence) = (number(), run.fence().get());
     let say = |is_stored| report(&Record::Progress { at: now_us(), tag, fence, n, is_stored });

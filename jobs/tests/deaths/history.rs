@@ -60,7 +60,7 @@ pub(crate) struct JobHistory {
     pub(crate) calls: Vec<usize>,
     pub(crate) starts: Vec<(usize, u32, Start)>,
     pub(crate) ends: Vec<(usize, u32, End)>,
-    /// What its runs have set, in the order of the log.
+    /// The progress that its runs have set, in the order of the log.
     pub(crate) progress: Vec<Progress>,
     /// Runs that were told to stop: where, in which life, when, and the fence.
     pub(crate) told: Vec<(usize, u32, u64, u64)>,
@@ -275,7 +275,7 @@ impl<'a> History<'a> {
         job.inserts.iter().any(|&n| matches!(self.calls[n].verb, Verb::Senseless { .. }))
     }
 
-    /// Returns after which time no run of the job may start, in milliseconds since 1970.
+    /// Returns the expiry of the job, in milliseconds since 1970.
     pub(crate) fn expires(&self, job: &JobHistory) -> Option<u64> {
         job.inserts.iter().find_map(|&n| match self.calls[n].verb {
             Verb::Expiring { expires, .. } => Some(*expires),

@@ -18,7 +18,7 @@ use super::shutdown::Ending;
 
 pub(crate) type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-/// A child that lives longer hangs. Nodes that are not all ready within this time will never be.
+/// A child that lives longer hangs. If the nodes are not all ready within this time, they never are.
 pub(crate) const LONGEST_LIFE: Duration = Duration::from_secs(90);
 /// How many children empty a place, at most: a job that ends its process does so five times.
 const DRAINING_LIVES: usize = 200;

@@ -39,7 +39,7 @@ pub(crate) struct Event {
 /// | `Ending` | the child is about to shut down or to drop its jobs |
 /// | `Closed` | a shutdown was answered, and no run is under way |
 /// | `Dropped` | the jobs were dropped, or shut down while runs were under way: those run again |
-/// | `Progress` | a run is about to set its progress; it has it from the store that it is there |
+/// | `Progress` | a run is about to set its progress; or the store has answered that the progress is stored |
 /// | `Told` | a run was told that it is not to go on |
 /// | `InsertsLost` | an event named jobs that were inserted without waiting, and are lost |
 /// | `Unreadable` | an event named something that cannot be read |
@@ -86,7 +86,7 @@ pub(crate) enum Level {
 }
 
 /// A call. Times are milliseconds since 1970. The tags of a batch follow each other, and the handler of a senseless job
-/// cannot decode its payload. An expiring job is not to start after `expires`.
+/// cannot decode its payload. An expiring job must not start after `expires`.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub(crate) enum Verb {
     Insert { tag: Tag, due: u64 },

@@ -11,7 +11,7 @@
 //! | R7 keys | a job that was replaced under its key never starts; no two jobs wait under one key |
 //! | R8 batches | all of a batch, or none |
 //! | R9 in time | a run starts within [`BOUND_US`] after its deadline and the start of its process, less the time in which all threads of the process work |
-//! | R10 schedules | each occurrence at its time, none missing but in an outage, none after the end; or none beside another (P18) |
+//! | R10 schedules | each occurrence at its time, none missing but in an outage, none after the end; without overlap none beside another (P18) |
 //! | R11 nothing left | in the end no rows, an empty log, a small file |
 //! | R12 reopening | to open a file changes nothing, and `check` passes |
 //! | R13 said is true | what was stored, at the level it was asked for, is there after a kill |
@@ -20,7 +20,7 @@
 //! | R17 set aside | only records that were written by hand are set aside and reported, and in the end all of them are |
 //! | R18 senseless | a job that its handler cannot decode never runs, and is dead |
 //! | R19 expiry | no run of a job starts after its expiry |
-//! | R20 progress | what a run finds is what an earlier run of the job has set, and not older than what was stored |
+//! | R20 progress | a run finds a progress that an earlier run of the job has set, and none older than the stored one |
 //!
 //! R14 is a test of these rules. For children that share a server some rules differ: `is_shared` says which log is of
 //! that kind, and `shared.rs` has the reasons for which a run is cut off there.
@@ -447,7 +447,7 @@ fn busy(history: &History<'_>, life: u32, from: u64, until: u64) -> u64 {
     busy
 }
 
-/// R19. `late` says which time the jobs have compared with the expiry.
+/// R19. `late` tells which time the jobs have compared with the expiry.
 fn too_old(history: &History<'_>, tag: Tag, job: &JobHistory, found: &mut Found) {
     let Some(expires) = history.expires(job) else { return };
     let is_late = |start: &Start| (start.due * 1000 + start.late) / 1000 > expires;
@@ -474,7 +474,7 @@ fn goes_on(history: &History<'_>, tag: Tag, job: &JobHistory, found: &mut Found)
     for (n, (place, life, start)) in job.starts.iter().enumerate() {
         let earlier = |set: &&Progress| set.fence < start.fence && set.place < *place;
         let sets = || job.progress.iter().filter(earlier);
-        // The end of a run stores what the run has set. Whether a kill came first is not known.
+        // The end of a run stores its progress. On a server a kill may have come first, which the log does not tell.
         let has_ended = |of: &(usize, u32, Start)| {
             !history.is_shared && of.1 == *life && job.end_of(&of.2).is_some()
         };
@@ -525,7 +525,7 @@ fn told_without_a_cause(history: &History<'_>, job: &JobHistory, found: &mut Fou
 
 /// R17.
 fn set_aside(history: &History<'_>, found: &mut Found) {
-    // The report of a claim that failed because the user lacks a right.
+    // A claim has failed because the user lacks a right: this is its report.
     let due = |what: &&str| !history.denials.is_empty() && *what == "the jobs that are due";
     let told = history.unreadable.iter().filter(|what| !history.foreign.contains(*what));
     for what in told.filter(|what| !due(what)) {

@@ -1,4 +1,4 @@
-//! R10: the occurrences of repeated jobs. Those of one schedule do not overlap, and it skips some.
+//! R10: the occurrences of repeated jobs. One schedule is without overlap, and skips occurrences.
 
 use std::collections::BTreeMap;
 
@@ -31,7 +31,7 @@ pub(crate) fn r10_schedules(history: &History<'_>, found: &mut Found) {
         .filter(|(from, to)| to - from > GRACE_US)
         .collect();
     for (name, schedule) in schedules(history) {
-        // The other one skips occurrences.
+        // The schedule without overlap skips occurrences.
         if name != WITHOUT_OVERLAP {
             schedule.check(name, &outages, found);
         }
@@ -39,8 +39,8 @@ pub(crate) fn r10_schedules(history: &History<'_>, found: &mut Found) {
     one_at_a_time(history, found);
 }
 
-/// P18: An occurrence of the schedule without overlap starts after the one before has ended. So none starts once a later
-/// one has started.
+/// P18: In the schedule without overlap, an occurrence starts after the earlier one has ended. So no occurrence starts
+/// once a later one has started.
 fn one_at_a_time(history: &History<'_>, found: &mut Found) {
     let mut runs = Vec::new();
     for (&tag, job) in &history.jobs {

@@ -632,8 +632,8 @@ fn callback_comes_with_the_commit_that_ends_the_last_member() {
     }
 }
 
-/// P108: A middleware may hold a transaction round the handler and end its run in it. The writes of the handler and the
-/// end of the run are then one commit, and an error or a panic of the handler leaves neither.
+/// P108: A middleware may hold a transaction round the handler, and end its run in it. One commit then has the writes
+/// of the handler and the end of the run. An error or a panic of the handler leaves neither.
 #[test]
 fn middleware_ends_a_run_in_its_transaction() {
     thread_local! {

@@ -78,8 +78,8 @@ fn wait_in_the_process_of_the_job_ends_at_once() {
     });
 }
 
-/// P33: In the same way a wait ends at once if its job is cancelled by its key, alone or with others, or with all
-/// jobs of a list, or is replaced. Before a fix the waiter of a job that was replaced looked again after a second.
+/// P33: In the same way a wait ends at once if its job is replaced, or is cancelled: by its key, alone or with others,
+/// or with all jobs of a list. Before a fix the waiter of a job that was replaced looked again after a second.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "real time is the subject")]
 fn wait_ends_at_once_if_its_job_is_cancelled_by_a_key_or_a_list_or_replaced() {
@@ -177,7 +177,7 @@ fn wait_ends_with_the_jobs() {
     });
 }
 
-/// P33: The same for a future, whose timer ends with the jobs.
+/// P33: The same for a future: the end of the jobs ends the timer of the future.
 #[cfg(feature = "tokio")]
 #[test]
 fn wait_of_a_future_ends_with_the_jobs() {
@@ -203,7 +203,7 @@ fn future_waits(jobs: &Jobs, id: JobId) -> mpsc::Receiver<Result<JobInfo, CallEr
     ended
 }
 
-/// P33: On a manual clock a shutdown and a drop end the waits of other threads and of futures.
+/// P33: On a manual clock a shutdown ends the waits of other threads and of futures, and so does a drop.
 #[cfg(feature = "tokio")]
 #[test]
 fn wait_on_a_manual_clock_ends_with_the_jobs() {
@@ -252,8 +252,8 @@ fn wait_goes_on_while_a_handler_of_the_driver_takes_long() {
     });
 }
 
-/// P33: On a manual clock a wait looks once more before it says that the clock stands: another process may have ended
-/// the job.
+/// P33: On a manual clock a wait looks once more before its error says that the clock stands. Another process may have
+/// ended the job.
 #[test]
 fn wait_on_a_manual_clock_finds_the_end_of_another_process() {
     let (_folder, path) = file();

@@ -42,7 +42,7 @@ fn at(point: &'static str) {
     }
 }
 
-/// P33: A wait on a manual clock misses no move of the clock that comes while it begins.
+/// P33: A wait on a manual clock misses no move of the clock, even one that comes while the wait begins.
 #[test]
 fn wait_that_begins_while_the_clock_moves_ends_at_its_limit() {
     hook::set(at);

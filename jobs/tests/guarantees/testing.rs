@@ -157,7 +157,7 @@ mod futures {
     }
 }
 
-/// P33: On a manual clock a call and a wait on another thread go by that clock: they return the end of the job, or end
+/// P33: On a manual clock a call and a wait on another thread go by that clock. They return the end of the job, or end
 /// at their limit once the driver has moved the clock that far.
 #[test]
 fn wait_goes_by_the_clock_of_the_driver() {
@@ -173,7 +173,7 @@ fn wait_goes_by_the_clock_of_the_driver() {
         let id = jobs.insert(10_000 * HOUR, close(1)).unwrap();
         let client = jobs.client();
         let waiter = std::thread::spawn(move || (client.wait(id, HOUR), client));
-        // However often the clock moves, the limit is an hour of it.
+        // The limit is an hour of the manual clock, with any number of moves.
         while !waiter.is_finished() {
             driver.advance(60 * SECOND);
             pause(MS);
@@ -185,8 +185,9 @@ fn wait_goes_by_the_clock_of_the_driver() {
     });
 }
 
-/// P33: A wait that no driver can end is an error: at once in a handler, for which the driver waits, and otherwise once
-/// the clock has stood still for the limit of a call. So a test that calls on the thread of its driver does not hang.
+/// P33: A wait that no driver can end is an error. In a handler for which the driver waits, it is an error at once.
+/// Elsewhere the error comes when the clock has stood still for the limit of a call. So a test that calls on the thread
+/// of its driver does not hang.
 #[test]
 fn wait_on_the_thread_of_the_driver_is_an_error() {
     on_each_store(|builder| {
@@ -215,7 +216,7 @@ fn wait_on_the_thread_of_the_driver_is_an_error() {
     });
 }
 
-/// P33: The same for futures, also on one thread with the driver.
+/// P33: The same for futures, also if one thread has the future and the driver.
 #[cfg(feature = "tokio")]
 #[test]
 fn future_waits_for_the_clock_of_the_driver() {
@@ -233,7 +234,7 @@ fn future_waits_for_the_clock_of_the_driver() {
     });
 }
 
-/// The result of a handler is compared with the one that the test expects, in one line.
+/// A test compares the result of a handler with the expected one in one line.
 #[test]
 fn failures_of_handlers_can_be_compared() {
     fn handler(job: Close, _: &Run) -> Result<(), Fail> {

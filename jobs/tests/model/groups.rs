@@ -58,7 +58,7 @@ pub(crate) struct Grouped {
     callback: Option<Callback>,
     /// The earliest and the latest time of its end, and the fates of its members then.
     ended: Option<((i64, i64), [u64; 5])>,
-    /// Its retention may be over, so the store may have forgotten it.
+    /// The store may have forgotten it, because its retention may be over.
     perhaps: bool,
 }
 
@@ -76,8 +76,8 @@ impl Grouped {
         self.callback.as_ref().filter(|_| self.ended.is_none()).map(|callback| callback.id)
     }
 
-    /// Compares what the store says. `fates`: how many members are open, have completed, are dead, are gone otherwise, and
-    /// have expired.
+    /// Compares the answer of the store. `fates`: how many members are open, have completed, are dead, are gone
+    /// otherwise, and have expired.
     fn compare(&self, info: &GroupInfo, fates: [u64; 5]) -> Outcome {
         let ended = info.ended.map(|ended| micros(ended) / 1000);
         let in_time = match (self.ended, ended) {
@@ -151,7 +151,7 @@ impl Oracle {
         }
     }
 
-    /// A job has expired: by P107, it was due, it had its turn, and its time had passed.
+    /// A job has expired. P107 asks that it was due, that it had its turn, and that its time had passed.
     pub(crate) fn expired(&mut self, id: JobId) -> Outcome {
         let at = self.find(id).ok_or_else(|| format!("P107: {id} has expired, and is unknown"))?;
         let job = self.jobs.remove(at);
@@ -216,7 +216,7 @@ impl Oracle {
         for job in jobs.iter_mut().filter(|job| job.state != JobState::Dead) {
             job.own.group = job.own.group.filter(|id| is_there(*id));
         }
-        // One whose end was not seen may have been forgotten since.
+        // If the end of a group was not seen, the store may have forgotten the group since.
         self.groups_may_be_forgotten(self.now() - self.retention);
     }
 

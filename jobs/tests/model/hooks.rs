@@ -1,10 +1,10 @@
-//! Functions of the program that the jobs call, and that call every verb: `on_event`, a middleware, and the drop of
-//! what a handler has captured.
+//! Functions of the program that the jobs call, and that call every verb: `on_event`, a middleware, and the drop of the
+//! values that a handler has captured.
 //!
-//! A thread of the jobs cannot wait for itself, so the calls of a hook there are refused. A manual
-//! clock has no such thread, so calls in `on_event` are done. Calls in a drop at the end are
-//! refused, because the jobs have ended. A refused call has done nothing, which the lists after the
-//! step show. What a handler leaves to its middleware is done there: each call, and each end of a run.
+//! A thread of the jobs cannot wait for itself, so the calls of a hook there are refused. A manual clock has no such
+//! thread, so calls in `on_event` are done. Calls in a drop at the end are refused, because the jobs have ended. A
+//! refused call has done nothing, which the lists after the step show. A handler may leave its plan to its middleware,
+//! which then makes each call and ends each run.
 
 use std::fmt::Debug;
 use std::sync::{Arc, LazyLock};
@@ -278,7 +278,7 @@ fn questions(shared: &Shared, client: &Client) -> Outcome {
     Ok(())
 }
 
-/// A handler: does what the plans of its runs say, or leaves all of it to its middleware.
+/// A handler: carries out the plans of its runs, or leaves all of them to its middleware.
 pub(crate) fn handle_or_leave<'a>(
     shared: &Shared,
     plans: impl Iterator<Item = &'a Plan>,
@@ -292,7 +292,7 @@ pub(crate) fn handle_or_leave<'a>(
     Err(Fail::dead("the middleware has the last word"))
 }
 
-/// The middleware: does what the handler has left.
+/// The middleware: carries out the plans that the handler has left.
 pub(crate) fn around(shared: &Arc<Shared>, runs: &[Run], next: Next<'_>) -> Result<(), Fail> {
     let ended = next.run();
     let left = core::mem::take(&mut shared.lock().left);

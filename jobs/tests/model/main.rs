@@ -22,14 +22,14 @@
 //! | 12 | an unknown kind waits; a payload that does not decode is dead with its bytes (P19) |
 //! | 13 | the dead and the remembered ids stay for their retention (P21) |
 //! | 14 | a call that crosses the end of the jobs is answered, or refused and did nothing; on a server it may be unknown which (P22, P5) |
-//! | 15 | a hook may call every verb: on a thread of the jobs and after their end it is refused and did nothing, on a manual clock and in a middleware it is done |
+//! | 15 | a hook may call every verb: on a thread of the jobs and after their end the call is refused and did nothing, on a manual clock and in a middleware it is done |
 //! | 16 | a file has one runner, under any of its names; upper and lower case make no difference in the name of a queue (P10) |
 //! | 17 | a job or a schedule that no program writes is reported once, and delays nothing else |
 //! | 18 | if the wall clock was set between two calls, the next call goes by the new time (P7, P8) |
 //! | 19 | a verb for every job of a list sees each once, and its counts are those of the single verb |
 //! | 20 | a completed job of a kind that keeps jobs is there, with result and times, until its number, age or bytes are reached; of other kinds, only jobs are there whose end a caller waits for (P32) |
 //! | 21 | a wait says how its job has ended, or that it has not, and returns once it has ended (P33) |
-//! | 22 | each process sees the progress that a run has set first in a second, or has stored; the latest one is there for the next run, until the job has completed or is cancelled |
+//! | 22 | each process sees a stored progress, and the first progress of a run within a second; the next run finds the latest one, until the job has completed or is cancelled |
 //! | 23 | the process that runs the jobs is listed once, with its kinds |
 //! | 24 | the history counts each insert and each end once, in its minute (P34); each job that came has ended or is there |
 //! | 25 | overdue jobs are counted, with the age of the oldest; dead jobs are counted by kind and error (P21) |

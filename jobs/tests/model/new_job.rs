@@ -65,12 +65,12 @@ impl Said {
         Own { held, retry, tenant, expires: self.expires(Some(due)), ..Own::default() }
     }
 
-    /// Returns when a job expires that is due then.
+    /// Returns the expiry of a job that has this due time.
     fn expires(&self, due: Option<i64>) -> Option<i64> {
         Some((due? + self.expires?).max(0))
     }
 
-    /// `due`: when it is due, if a job can be due then.
+    /// `due`: the due time of the job, if it can have one.
     pub(crate) fn new_job<J: Job>(&self, job: J, when: When, due: Option<i64>) -> NewJob<J> {
         let mut new = NewJob::new(job).at(when);
         if let Some(expires) = self.expires(due) {

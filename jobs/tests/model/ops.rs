@@ -313,7 +313,7 @@ pub(crate) enum Op {
     CallAcross(usize, u64, Box<Plan>),
     /// In a handler: the result has so many bytes, and may be one that only the first run sets.
     SetResult(usize, bool),
-    /// In a handler: its how-manieth progress. The run stores each third one.
+    /// In a handler: the number of the progress. The run stores each third one.
     SetProgress(u64),
     /// In a handler: a follow-up, perhaps under a key.
     Then(Option<(usize, Verb)>, usize, Time, Box<Plan>),

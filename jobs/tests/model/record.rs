@@ -119,7 +119,7 @@ impl Record {
             && each().all(|(failed, found)| failed.is(found))
     }
 
-    /// Says whether the store has its expiry and its headers.
+    /// Says whether the store has the expiry and the headers of the job.
     pub(crate) fn has_own(&self, info: &JobInfo) -> bool {
         info.expires.map(|expires| micros(expires) / 1000) == self.own.expires
             && info.headers.get("tenant") == self.own.tenant.as_ref()

@@ -94,7 +94,7 @@ impl Oracle {
             && job.has_errors(info)
             && job.has_own(info)
             && info.progress == job.progress.as_deref().map(json)
-            // A job that has completed has it.
+            // Only a job that has completed has a result.
             && info.result.is_none()
             && info.payload == encoded(&job.plan)
             && in_time;

@@ -15,7 +15,7 @@ const MOST: usize = 64 << 10;
 pub(crate) struct RunSets {
     pub(crate) result: Option<Vec<u8>>,
     pub(crate) follow_ups: Vec<FollowUp>,
-    /// Its first progress, and its latest.
+    /// The progress that every process sees: the first one, until a later one is stored.
     shown: Option<String>,
     latest: Option<String>,
 }
@@ -40,8 +40,9 @@ impl RunSets {
         Ok(())
     }
 
-    /// Sets a progress. The clock stands still in a handler, so every process sees the first one of a run from then
-    /// on: another one is written a second later, or with the end of the run. A run that stores it sees it at once.
+    /// Sets a progress. The clock stands still in a handler, so every process sees the first one of a run at once. A
+    /// later one is written a second later, or with the end of the run. If the run stores it, every process sees it at
+    /// once.
     pub(crate) fn progress(&mut self, shared: &Shared, run: &Run, n: u64) -> Outcome {
         self.is_shown(shared, run)?;
         let value = format!("{} {n}", run.fence().get());
@@ -75,7 +76,7 @@ impl RunSets {
         ensure(info.is_some() && in_list.is_some(), || format!("{run:?} is not there"))
     }
 
-    /// The run ends, and not well: its latest progress stays with the job.
+    /// The run ends without success: its latest progress stays with the job.
     pub(crate) fn stays(&self, oracle: &mut Oracle, at: usize) {
         if self.latest.is_some() {
             oracle.jobs[at].progress.clone_from(&self.latest);

@@ -1,7 +1,7 @@
 //! Waits for the ends of jobs: those that look once, and those that cross the end (P33).
 //!
-//! On a manual clock the thread that moves the clock looks once. What crosses the end waits in another process, which
-//! has the clock of the machine.
+//! On a manual clock the thread that moves the clock looks once. A wait across the end is in another process, which has
+//! the clock of the machine.
 
 use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;

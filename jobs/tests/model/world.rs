@@ -52,7 +52,7 @@ pub(crate) struct State {
     pub(crate) foreign: bool,
     /// The runs of a batch have ended for the oracle, and end one by one in the store.
     pub(crate) batch_ends: bool,
-    /// The plans of the runs whose handler has left them to its middleware.
+    /// The plans that a handler has left to its middleware.
     pub(crate) left: Vec<Plan>,
 }
 

@@ -93,8 +93,8 @@ fn node_that_is_cut_off_loses_its_job_and_its_end_is_refused() {
     assert_eq!(log.of(1), 1);
 }
 
-/// P37: The progress of a run that has lost its lease is refused, also if it was sent before that and arrives late. The
-/// run elsewhere finds what the first one has set before.
+/// P37: The progress of a run that has lost its lease is refused, even if the run sent it before and it arrives late.
+/// The run on another node finds the progress that the first run has set before.
 #[test]
 fn progress_of_a_run_that_lost_its_lease_is_refused() {
     let server = Server::start();

@@ -87,7 +87,7 @@ fn story(persistence: Persistence, deadly: bool) {
     let repeat = |name, period_ms, missed| Periodic { name, period_ms, missed };
     story.lives.schedules = vec![repeat(1, 40, -1), repeat(2, 70, 0), repeat(3, 100, 3)];
     if matches!(persistence, Persistence::Always) {
-        // Another persistence may forget an end, and the key with it.
+        // With another persistence the server may forget an end, and the key with it.
         story.lives.schedules.push(repeat(WITHOUT_OVERLAP, 20, -1));
     }
     // With a look at the queue in between, while no node is there.

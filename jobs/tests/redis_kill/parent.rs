@@ -162,7 +162,7 @@ impl Story {
             return self.bury(ended);
         }
         if stopped_until.take_if(|until| *until < now_us()).is_some() {
-            // Noted first: the node may start a job before this process comes to note anything.
+            // This is noted first: the node may start a job before this process could note it.
             self.lives.note(life, Record::Stopped { is_stopped: false });
             kill(pid(&node.process.child)?, Signal::SIGCONT)?;
         }

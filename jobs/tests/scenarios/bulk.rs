@@ -25,8 +25,8 @@ fn number(job: &JobInfo) -> u64 {
     job.job::<Mail>().unwrap().0
 }
 
-/// P62: A batch of cancels is a commit for each 256 jobs, and has an answer for each, in the order of its ids or keys:
-/// in the process that runs the jobs and in another one.
+/// P62: A batch of cancels is one commit for each 256 jobs. It has one answer for each id or key, in their order. This
+/// holds in the process that runs the jobs, and in another one.
 #[test]
 fn cancels_of_a_batch_have_an_answer_each() {
     on_stores(|store| {
@@ -55,7 +55,7 @@ fn cancels_of_a_batch_have_an_answer_each() {
     });
 }
 
-/// P11, P12: A batch of cancels takes jobs that are claimed and have not started, by id and by key, and asks those that
+/// P11, P12: A batch of cancels takes jobs that are claimed and have not started, by id and by key. It asks jobs that
 /// run to stop.
 #[test]
 fn cancels_of_a_batch_reach_claimed_jobs() {
@@ -72,7 +72,7 @@ fn cancels_of_a_batch_reach_claimed_jobs() {
         assert_eq!(driver.advance(SECOND), 1);
         let by_key = |n| NewJob::new(Mail(n)).at(SECOND).key(format!("order-{n}"));
         let ids = jobs.insert_batch([1, 2, 3].map(by_key)).unwrap();
-        // On a file all three are claimed from 50 ms before their time on.
+        // On a file all three are claimed 50 ms before their time.
         assert_eq!(driver.advance(SECOND - MS), 0);
         assert_eq!(jobs.stats().in_flight, if store.claims_ahead { 3 } else { 0 });
         assert_eq!(jobs.cancel_batch(&ids[..1]), Ok(vec![Cancel::Cancelled]));

@@ -1,4 +1,4 @@
-//! Jobs that expire: no run of one starts after its time, and its end is told, counted and kept.
+//! Jobs that expire: no run of a job starts after its expiry, and its end is reported, counted and kept.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
@@ -12,7 +12,7 @@ use tickwheel_jobs::{
 use super::{DAY, HOUR, MINUTE, MS, Mail, SECOND, limits, mailing, run_all};
 use crate::support::on_stores;
 
-/// A push, which nobody wants an hour after its time.
+/// A push, which is useless an hour after its time.
 #[derive(Serialize, Deserialize, Clone)]
 struct Push(u64);
 
@@ -21,7 +21,7 @@ impl Job for Push {
     const EXPIRES: Option<Duration> = Some(HOUR);
 }
 
-/// The jobs that an event named as expired.
+/// The jobs that an event has reported as expired.
 type Told = Arc<Mutex<Vec<JobId>>>;
 
 /// Jobs on a manual clock. A push with a number above 1,000 fails, and is retried after two hours.
@@ -55,8 +55,9 @@ fn state(jobs: &Jobs, id: JobId) -> Option<JobState> {
     jobs.get(id).unwrap().map(|job| job.state)
 }
 
-/// P107: A job that is too old when it comes to its turn never starts. It ends as expired: told, counted, kept as its
-/// kind keeps completed jobs, out of its group, and with its key free. One that comes to its turn in time runs.
+/// P107: A job that is too old at its turn never starts. It ends as expired: an event reports it, it is counted, it is
+/// kept as its kind keeps completed jobs, it has left its group, and its key is free. A job whose turn comes in time
+/// runs.
 #[test]
 fn job_that_is_too_old_never_starts() {
     on_stores(|store| {
@@ -102,8 +103,8 @@ fn job_that_is_too_old_never_starts() {
     });
 }
 
-/// P107: Completed and expired jobs share the bound of their kind. A kind that keeps none leaves nothing of either, but
-/// a caller of `call` learns of the end.
+/// P107: Completed and expired jobs share the bound of their kind. A kind that keeps no jobs leaves nothing of them.
+/// But a caller of `call` learns of the end.
 #[test]
 fn expired_jobs_are_kept_as_completed_ones_are() {
     on_stores(|store| {
@@ -163,8 +164,8 @@ fn no_verb_moves_an_expiry() {
     });
 }
 
-/// P107: A job that fails is dead at once if its retry would be due after its expiry: its error is not lost. A snooze
-/// that leads behind it lets the job expire.
+/// P107: A job that fails is dead at once if its retry would be due after its expiry, so its error is not lost. If a
+/// snooze leads past the expiry, the job expires.
 #[test]
 fn job_whose_retry_would_come_too_late_is_dead() {
     on_stores(|store| {
@@ -191,7 +192,7 @@ fn job_whose_retry_would_come_too_late_is_dead() {
     });
 }
 
-/// P107: An occurrence of a schedule without overlap that was missed, and is too old, keeps out none in time.
+/// P107: In a schedule without overlap, a missed occurrence that is too old keeps out no occurrence in time.
 #[test]
 fn occurrence_that_is_too_old_keeps_out_none_in_time() {
     on_stores(|store| {
@@ -204,7 +205,7 @@ fn occurrence_that_is_too_old_keeps_out_none_in_time() {
     });
 }
 
-/// P107: An insert is refused whose job would expire before it is due, by the latest time of its jitter, or then.
+/// P107: An insert is refused if its job would expire before or at its due time. The latest time of its jitter counts.
 #[test]
 fn insert_that_would_expire_before_it_is_due_is_refused() {
     on_stores(|store| {
@@ -227,8 +228,8 @@ fn insert_that_would_expire_before_it_is_due_is_refused() {
     });
 }
 
-/// P107: The expiry of a kind counts from the due time, for occurrences of schedules too, and not for a callback. That of
-/// a job overrides it.
+/// P107: The expiry of a kind counts from the due time, for occurrences of schedules too, and not for a callback. The
+/// expiry of one job overrides it.
 #[test]
 fn expiry_of_a_kind_counts_from_the_due_time() {
     on_stores(|store| {
@@ -258,8 +259,9 @@ fn expiry_of_a_kind_counts_from_the_due_time() {
     });
 }
 
-/// P107: The expiry of a kind does not count for a job that takes the due time of another, since that is not known at the
-/// insert. Its own expiry counts. A debounced job that comes earlier keeps the expiry of its later due time.
+/// P107: The expiry of a kind does not hold for a job that takes the due time of another job, because that time is not
+/// known at the insert. Its own expiry holds. A debounced job that comes earlier keeps the expiry of its later due
+/// time.
 #[test]
 fn job_that_keeps_the_due_time_of_another_has_no_expiry_of_its_kind() {
     on_stores(|store| {
@@ -285,8 +287,8 @@ fn job_that_keeps_the_due_time_of_another_has_no_expiry_of_its_kind() {
     });
 }
 
-/// P107: The claim of a job that is too old takes no token of a rate. So a backlog of them delays no other job: not of
-/// its flow, nor of its partition.
+/// P107: The claim of a job that is too old takes no token of a rate. So a backlog of such jobs delays no other job: no
+/// job of its flow, and none of its partition.
 #[test]
 fn job_that_is_too_old_takes_no_token() {
     on_stores(|store| {
@@ -339,7 +341,7 @@ fn job_that_becomes_too_old_in_its_batch_does_not_start() {
     });
 }
 
-/// P107: A cancel that comes first counts, and the cancel of a job that has expired finds nothing.
+/// P107: A cancel that comes before the expiry counts. The cancel of a job that has expired finds nothing.
 #[test]
 fn cancel_of_a_job_that_is_too_old() {
     on_stores(|store| {

@@ -482,8 +482,8 @@ fn longest_partition_waits_as_any_other() {
     });
 }
 
-/// P109: A limit that an operator has set holds, although programs that start set theirs at the same time; and of two
-/// operators who change different parts at once, each gets what is asked for.
+/// P109: A limit that an operator has set holds, although programs that start set theirs at the same time. If two
+/// operators change different parts of a limit at once, both changes are made.
 #[test]
 fn limit_of_an_operator_outlasts_programs_that_start() {
     on_stores(|store| {
@@ -491,7 +491,7 @@ fn limit_of_an_operator_outlasts_programs_that_start() {
         let operator = asker(store, &jobs);
         let other = asker(store, &jobs);
         let (queue, rate) = (LimitScope::Queue, |jobs| Limit::none().rate(jobs, SECOND));
-        // The other operator comes between the read and the write of the first one.
+        // The second operator comes between the read and the write of the first one.
         let mut calls = 0;
         let change = |stored: StoredLimit| {
             calls += 1;

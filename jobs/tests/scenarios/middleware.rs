@@ -1,6 +1,6 @@
 //! Middleware round the handlers of each form: functions, futures, and batches of both.
 //!
-//! The headers of a job say what each middleware and the handler do. A story has what they did: `outer` when a call
+//! The headers of a job say what each middleware and the handler do. A story has their actions: `outer` when a call
 //! begins, and `/outer` when it ends, also by a panic or a drop.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -15,7 +15,7 @@ use tickwheel_jobs::{NextAsync, OpenError};
 use super::verbs::VERBS;
 use super::*;
 
-/// What happened, in order.
+/// The events of a test, in order.
 #[derive(Clone, Default)]
 struct Story(Arc<Mutex<Vec<String>>>);
 
@@ -39,7 +39,7 @@ impl Drop for Call {
     }
 }
 
-/// Returns how a handler or a middleware ends before anything inside of it, if a header says so.
+/// Returns how a handler or a middleware ends before it calls anything, if a header says so.
 fn before(run: &Run, name: &str) -> Option<Result<(), Fail>> {
     match run.header(name)? {
         "completes" => Some(Ok(())),
@@ -50,7 +50,7 @@ fn before(run: &Run, name: &str) -> Option<Result<(), Fail>> {
     }
 }
 
-/// Returns how a middleware ends after what is inside of it.
+/// Returns how a middleware ends after its call has ended.
 fn after(run: &Run, name: &str, ended: Result<(), Fail>) -> Result<(), Fail> {
     match run.header(name) {
         Some("forgives") => ended.or(Ok(())),
@@ -182,7 +182,7 @@ impl Form {
     }
 }
 
-/// What a middleware or the handler does, what happens then, and the error of the job: a completed one has none.
+/// The headers of a job, the story of its run, and the error of the job: a completed one has none.
 type Case = (&'static [(&'static str, &'static str)], &'static str, Option<&'static str>);
 
 const ALL: &str = "outer inner handler /handler /inner /outer";
@@ -207,8 +207,8 @@ const CASES: &[Case] = &[
 ];
 
 /// P108: The first middleware is the outermost, round a handler of each form, also if the builder had the handler
-/// before. A run ends as the outermost says: after the handler or without it, after a panic of the handler or of
-/// another middleware too.
+/// before. A run ends with the value of the outermost middleware: after the handler or without it, and after a panic of
+/// the handler or of another middleware.
 #[test]
 fn run_ends_as_its_outermost_middleware_says() {
     on_stores(|store| {
@@ -232,7 +232,7 @@ fn run_ends_as_its_outermost_middleware_says() {
                     assert_eq!(its, right, "{form:?} {case:?}");
                 }
             }
-            // A snooze is one of the middleware's too.
+            // A middleware can snooze too.
             let snoozing = jobs.client().with_header("outer", "snoozes");
             let id = snoozing.insert(Duration::ZERO, Mail(3)).unwrap();
             driver.advance(2 * SECOND);
@@ -247,7 +247,7 @@ fn run_ends_as_its_outermost_middleware_says() {
     });
 }
 
-/// A job of which only the even ones decode.
+/// A job that decodes only if its number is even.
 #[derive(Serialize)]
 struct Even(u64);
 
@@ -265,7 +265,8 @@ impl Job for Even {
     const KIND: &'static str = "even";
 }
 
-/// P108: A job that does not decode is dead, and no middleware gets its run: of a batch it gets the others.
+/// P108: A job that does not decode is dead, and no middleware gets its run. Of a batch the middleware gets the other
+/// runs.
 #[test]
 fn middleware_gets_no_run_of_a_job_that_does_not_decode() {
     on_stores(|store| {
@@ -297,20 +298,21 @@ fn middleware_gets_no_run_of_a_job_that_does_not_decode() {
     });
 }
 
-/// Returns the job, which is dead or kept, once it has ended.
+/// Waits until a job has ended, and returns it: it is dead or kept.
 fn ended(jobs: &Jobs, id: JobId) -> JobInfo {
-    // Of a dead job the wait is an error.
+    // For a dead job the wait returns an error.
     let _ = jobs.wait(id, LONG);
     jobs.get(id).unwrap().unwrap()
 }
 
-/// What each verb has answered.
+/// The answer of each verb.
 fn answers(run: &Run) -> Vec<Result<(), StoreError>> {
     VERBS.iter().map(|(_, verb)| verb(&run.client())).collect()
 }
 
-/// P108: A middleware may do what a handler may, before and after it: call every verb, read the shared state, set the
-/// result and add follow-ups. A failure that the handler has noted counts, whatever the middleware returns.
+/// P108: A middleware may do everything that a handler may, before and after it: call every verb, read the shared
+/// state, set the result and add follow-ups. A failure that the handler has noted counts, with any value of the
+/// middleware.
 #[test]
 fn middleware_may_do_what_a_handler_may() {
     on_stores(|store| {
@@ -395,8 +397,8 @@ fn cancel_and_shutdown_reach_a_run_in_its_middleware() {
     });
 }
 
-/// P108: If a future is dropped, that of each middleware is too, the innermost first: by a middleware that waits no
-/// longer, or by the end of the runtime.
+/// P108: If a future is dropped, the future of each middleware is dropped too, the innermost first. A middleware that
+/// waits no longer drops it, or the end of the runtime does.
 #[cfg(feature = "tokio")]
 #[test]
 fn futures_of_middleware_are_dropped_with_that_of_the_handler() {
@@ -441,7 +443,7 @@ fn futures_of_middleware_are_dropped_with_that_of_the_handler() {
     });
 }
 
-/// P108: No handler runs without middleware only because it has another form than the middleware: the start is refused.
+/// P108: The start refuses a handler of a form without middleware, if the other form has middleware.
 #[cfg(feature = "tokio")]
 #[test]
 fn handler_of_the_form_without_middleware_is_refused() {
@@ -469,7 +471,7 @@ fn handler_of_the_form_without_middleware_is_refused() {
     }
 }
 
-/// P108: What lies inside of a middleware that is kept beyond its run calls no handler.
+/// P108: A middleware may keep its `next` beyond its run. Then `next` calls no handler.
 #[cfg(feature = "tokio")]
 #[test]
 fn inside_that_is_kept_beyond_its_run_is_refused() {

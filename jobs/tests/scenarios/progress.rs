@@ -1,9 +1,9 @@
-//! The progress of runs: who sees it, and what the next run of the job finds.
+//! The progress of runs: other processes see it, and the next run of the job finds it.
 
 use super::*;
 
-/// P37: The progress that a run has set is shown to every process a second later at most, the latest only, and not
-/// after the run. However often a run sets it, it is written once a second.
+/// P37: Every process sees the latest progress of a run a second later at most, and none after the job has completed. A
+/// run may set progress at any rate: the store writes it once a second.
 #[test]
 fn progress_is_shown_a_second_later() {
     on_stores(|store| {
@@ -54,12 +54,12 @@ fn progress_is_shown_a_second_later() {
     });
 }
 
-/// What a run found, and what it and a process that asks saw.
+/// The progress that a run found, and the progress that the run and another process saw.
 type Seen = Arc<Mutex<Vec<(Option<u32>, Option<String>)>>>;
 
-/// P37: The next run of a job finds the progress that the run before has set last: after a failure, after a snooze, and
-/// after a retry of the dead job. Pending and dead, the job shows it; completed, it does not. A run that has ended sets
-/// nothing. What else the job has stays.
+/// P37: The next run of a job finds the latest progress of the run before: after a failure, after a snooze, and after a
+/// retry of the dead job. The job shows it while it is pending or dead, and not when it has completed. A run that has
+/// ended sets nothing. The other properties of the job stay.
 #[test]
 fn progress_stays_with_its_job() {
     on_stores(|store| {
@@ -130,8 +130,8 @@ fn text(job: &JobInfo) -> Option<String> {
     job.progress.clone().map(|json| String::from_utf8(json).unwrap())
 }
 
-/// P37: A run stores its progress: another process sees it at once, and a failure of the run finds it again. Neither
-/// needs the end of the second in which the run has set it before.
+/// P37: A run stores its progress. Another process sees it at once, and the run after a failure finds it. Neither has
+/// to wait until the second is over in which the run has set it before.
 #[test]
 fn stored_progress_is_there_at_once() {
     on_stores(|store| {
@@ -164,7 +164,7 @@ fn stored_progress_is_there_at_once() {
     });
 }
 
-/// P37: A run stores its progress while a shutdown waits for it: until it is told to stop, and then.
+/// P37: A run stores its progress while a shutdown waits for it: before the run is told to stop, and after that.
 #[test]
 fn run_that_a_shutdown_waits_for_stores_its_progress() {
     on_stores(|store| {
@@ -200,7 +200,7 @@ fn run_that_a_shutdown_waits_for_stores_its_progress() {
     });
 }
 
-/// P37: A shutdown that does not wait for a run leaves what the run has set, and the run counts as none.
+/// P37: A shutdown that does not wait for a run stores the progress of the run. The run does not count.
 #[test]
 fn run_that_a_shutdown_leaves_goes_on_from_its_progress() {
     on_stores(|store| {
@@ -235,7 +235,7 @@ fn run_that_a_shutdown_leaves_goes_on_from_its_progress() {
     });
 }
 
-/// P37: A progress of another type is a failure with a reason: the job is dead, and keeps its progress.
+/// P37: A progress of another type is a failure with a reason. The job is dead, and keeps its progress.
 #[test]
 fn progress_of_another_type_fails_the_run() {
     on_stores(|store| {

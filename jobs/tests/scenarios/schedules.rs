@@ -1,4 +1,4 @@
-//! What is promised of paused schedules, and of those whose occurrences do not overlap, for every store.
+//! The promises about paused schedules, and about schedules without overlap, for every store.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
@@ -146,10 +146,10 @@ fn pause_of_a_schedule_reaches_other_processes() {
     });
 }
 
-/// The schedules, the numbers and the holders of skipped occurrences.
+/// The schedule, the number of skipped occurrences, and the occurrence that has not ended, of each event.
 type Skipped = Arc<Mutex<Vec<(String, usize, JobId)>>>;
 
-/// Jobs that note which occurrences are skipped.
+/// Jobs whose events about skipped occurrences are noted.
 fn noting(store: &Store) -> (Builder, Skipped) {
     let skipped = Skipped::default();
     let noted = Arc::clone(&skipped);
@@ -166,8 +166,8 @@ fn without_overlap(client: &Client, number: u64) {
     client.schedule("a", rule, Charge(number)).unwrap();
 }
 
-/// P18: While an occurrence waits for its start or its retry, or runs, the schedule makes no other one, also by hand
-/// and of those that were missed. An event names each skipped one.
+/// P18: While an occurrence waits for its start or its retry, or runs, the schedule makes no other one. That holds by
+/// hand and for missed occurrences too. An event counts the skipped ones.
 #[test]
 fn schedule_without_overlap_skips_occurrences() {
     on_stores(|store| {
@@ -209,7 +209,7 @@ fn schedule_without_overlap_skips_occurrences() {
             }
         };
         skipped.lock().unwrap().clear();
-        // Eleven are due by then, of which all but the first were missed. The retry is due before each of them.
+        // Eleven occurrences are due by then, and all but the first were missed. The retry is due before each of them.
         driver.set_wall(driver.wall_now() + 11 * MINUTE);
         without_overlap(&jobs, 2);
         let runs = driver.advance(MS);
@@ -224,7 +224,7 @@ fn schedule_without_overlap_skips_occurrences() {
 }
 
 /// P18: An occurrence that is pending holds the next ones back too. It is cancelled under the key of the schedule. A
-/// name for which that key is too long is refused.
+/// name with which that key is too long is refused.
 #[test]
 fn pending_occurrence_holds_the_next_ones_back() {
     on_stores(|store| {
@@ -242,7 +242,7 @@ fn pending_occurrence_holds_the_next_ones_back() {
         assert_eq!(skipped.lock().unwrap().last(), Some(&("a".to_owned(), 1, by_hand)));
         kind.resume().unwrap();
         assert_eq!(driver.advance(MINUTE), 2);
-        // The same rule without this choice: it is taken back.
+        // The same rule without this choice: the choice is taken back.
         minutely(&jobs, "a");
         assert!(!of(&jobs, "a").without_overlap);
         let rule = || Schedule::every(MINUTE).without_overlap();

@@ -168,7 +168,7 @@ fn noting(builder: Builder) -> (Builder, Arc<Mutex<Vec<Option<u64>>>>) {
     (builder.on_run(move |_| seen.lock().unwrap().push(current())), noted)
 }
 
-/// P52: The span is current in the handler, in its middleware and in `on_run`, and in nothing else.
+/// P52: The span is current in the handler, in its middleware and in `on_run`, and nowhere else.
 #[test]
 fn span_is_current_in_the_handler_and_in_on_run() {
     record();

@@ -273,7 +273,7 @@ impl Machine {
         }
         self.add_run(Arc::clone(&state), present.instant, output);
         if is_too_old {
-            // The next step ends it.
+            // The next step ends the job.
             state.withdraw();
             self.backlog.push(Command::Ended { id, fence, end: RunEnd::Expired, at });
             return;

@@ -194,13 +194,14 @@ impl Machine {
         }
     }
 
-    /// Says whether a call is still served: also in a shutdown, if it is a question, or comes from a run that is awaited.
+    /// Says whether the jobs still serve a call. In a shutdown they serve questions, and calls of a run for which the
+    /// shutdown waits.
     fn is_admitted(&self, op: &Op) -> bool {
         let is_of_run = matches!(op, Op::PutProgress { .. }) && !self.closing.given_up;
         self.closing.asked.is_none() || op.is_question() || is_of_run
     }
 
-    /// Withdraws the job that is cancelled or rescheduled, by its id or its key. If its run has started, the cancel by
+    /// Withdraws the job that a call cancels or reschedules, by its id or its key. If its run has started, a cancel by
     /// its id reaches the run with the commit.
     fn before_change(&mut self, op: &Op, commit: &mut Commit) {
         match op {
@@ -319,7 +320,7 @@ impl Machine {
         };
         let again = |wait: Option<Duration>, error: &str| match wait {
             None => died(error),
-            // It would only expire, and its error would be lost.
+            // The retry would only expire, and the error would be lost.
             Some(wait) if !may_start(run.extra.as_deref(), at.plus(wait)) => died(error),
             Some(wait) => {
                 let (errors, error) = noted(error);
@@ -329,7 +330,7 @@ impl Machine {
         };
         let (its_end, event) = match &end {
             RunEnd::Done => (End::Completed, None),
-            // If a cancel was requested, the store knows that, and no run is counted.
+            // If a cancel was requested, the store knows it, and counts no run.
             RunEnd::Expired => (End::Expired, Some(Event::Expired { id, kind: kind() })),
             _ if self.runs.cancel_requested.contains(&id) || commit.cancelling.contains(&id) => {
                 (End::Cancelled, None)

@@ -147,7 +147,7 @@ impl Machine {
         self.commits.until = until;
     }
 
-    /// Returns those who wait for the end of a job.
+    /// Returns the callers that wait for the end of a job.
     pub(crate) fn end_waits(&self) -> Arc<EndWaits> {
         Arc::clone(&self.settings.end_waits)
     }
@@ -340,7 +340,7 @@ pub(crate) struct MachineSettings {
     pub(crate) pool: usize,
     /// The flow of each kind that is handled here.
     pub(crate) flows: HashMap<Arc<str>, &'static str>,
-    /// How long after its due time an occurrence of these kinds expires.
+    /// For these kinds: how long after its due time an occurrence expires.
     pub(crate) expiries: HashMap<Arc<str>, Duration>,
     /// The limits of flows that hold as long as none is stored.
     pub(crate) limits: Vec<(String, Limit)>,

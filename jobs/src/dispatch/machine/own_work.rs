@@ -132,7 +132,7 @@ impl Machine {
             let queue = &self.settings.queue;
             let expiry = self.settings.expiries.get(kind).copied();
             if let Some(after) = expiry.filter(|_| schedule.schedule.without_overlap) {
-                // One that is too old already would only keep out those in time.
+                // An occurrence that is too old already would only keep out the ones in time.
                 times.retain(|due| due.plus(after) >= now);
             }
             let job = |due: Millis| {
@@ -201,13 +201,13 @@ impl Machine {
         }
         writes.unwritten.extend(latest.unwrap_or_default());
         writes.written.retain(|_, at| now.saturating_duration_since(*at) < WRITE_INTERVAL);
-        // Whether the run completes. Nobody reads its progress then.
+        // For each run that ends: whether it completes. If it does, no later run reads its progress.
         let mut ending: HashMap<Claim, bool> = HashMap::default();
         let mut ends_all = false;
         let mut called = Vec::new();
         for command in commands {
             match command {
-                // The call writes the latest progress of its run, which is its own or a later one.
+                // The call writes the latest progress of its run: its own, or a later one.
                 Command::Call { op: Op::PutProgress { id, fence, value }, .. } => {
                     if let Some(latest) = writes.unwritten.get(&(*id, *fence)) {
                         value.clone_from(latest);

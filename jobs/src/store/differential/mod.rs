@@ -6,8 +6,8 @@
 //! - A history is a list of calls of a store. So claims overlap in any way, which the driver of a manual clock, with
 //!   one run at a time, does not show; ends, joins and cancels meet in any order, and several in one commit.
 //! - Which job a claim takes is a choice, within rules. The oracle gets each claimed job in its order (`oracle.rs`). It
-//!   has a list of jobs and shares no structure with a store. Which limit a
-//!   scope has is a question to the code (`Limits`): `tests/scenarios` test that.
+//!   has a list of jobs and shares no structure with a store. The code (`Limits`) says which limit a scope has:
+//!   `tests/scenarios` test that.
 //! - A server gets every third commit twice, as if its answer had been lost.
 //! - `tests/model` tests memory itself, by what a program sees.
 //!
@@ -30,7 +30,7 @@
 //! | 12 | no job is there that is not in memory, so no callback comes twice (P31) |
 //! | 13 | the open members of a group are those in memory, and a group is forgotten when it is in memory (P31) |
 //! | 14 | the check of each store finds nothing (G1) |
-//! | 15 | of a schedule without overlap an occurrence is made if none is pending or claimed, and then one (P18) |
+//! | 15 | a schedule without overlap makes one occurrence if none of it is pending or claimed, and else none (P18) |
 
 mod steps;
 mod rates;

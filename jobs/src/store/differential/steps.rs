@@ -33,7 +33,7 @@ pub(super) enum Ends {
     Dead,
     /// The run fails, and its job is due again after this delay.
     Again(u64),
-    /// There was no run: the job was too old.
+    /// No run has started: the job was too old.
     Expired,
 }
 
@@ -70,9 +70,9 @@ pub(super) enum Step {
     Release(usize),
     Cancel(usize),
     Reschedule(usize, u64),
-    /// Cancels the jobs of all keys, also of the schedule, in one commit.
+    /// Cancels the jobs of all keys in one commit, also the job with the key of the schedule.
     CancelKeys,
-    /// So many occurrences of the schedule, which is without overlap; or the schedule was changed meanwhile.
+    /// This many occurrences of the schedule, which is without overlap. `false`: the schedule was changed meanwhile.
     Occur(usize, bool),
     /// A dead job is pending again.
     Retry(usize),
@@ -158,7 +158,7 @@ fn rates() -> impl Strategy<Value = Vec<Step>> {
     )
 }
 
-/// Returns when a job expires, after its due time.
+/// Returns how many milliseconds after its due time a job expires.
 fn expires() -> impl Strategy<Value = Option<u64>> {
     prop::option::weighted(0.3, prop::sample::select(vec![0, 0, 20, 300]))
 }

@@ -36,7 +36,7 @@ use crate::values::time::Millis;
 /// The states of the jobs that have not gone.
 const THERE: [JobState; 3] = [JobState::Pending, JobState::Running, JobState::Dead];
 
-/// Of the jobs that a step has not changed, one in this many is compared after it.
+/// After a step, one in this many of the jobs that it has not changed is compared.
 const IN_TURN: usize = 8;
 
 pub(super) struct World {
@@ -468,7 +468,8 @@ impl World {
         }
     }
 
-    /// Makes occurrences of the schedule that are due now, unless it was changed meanwhile.
+    /// Makes occurrences of the schedule that are due now. If `is_expected` is not set, the schedule was changed
+    /// meanwhile.
     fn occur(&mut self, many: usize, is_expected: bool) -> Checked {
         let (schedule, kind) = (self.schedule(), Arc::<str>::from(KINDS[0]));
         let key = key_of_occurrences(SCHEDULE);
@@ -498,7 +499,7 @@ impl World {
         self.answer(Op::PutSetting { name, value }).map(drop)
     }
 
-    /// A setting is replaced where it is as expected, and so it is when the operation comes again.
+    /// Replaces a setting. The store refuses it with another expected value, and accepts it twice with the right one.
     fn replace(&mut self, name: String, value: Option<String>) -> Checked {
         let stored = self.settings.iter().find(|(its, _)| *its == name);
         let expected = stored.map(|(_, value)| value.clone());
@@ -515,7 +516,7 @@ impl World {
             let answer = self.answer(replace.clone())?;
             ensure(matches!(answer, Answer::Changed(true)), || format!("P109: {answer:?}"))?;
         }
-        // It changes nothing in a store any more.
+        // A further write of the same value changes nothing in a store.
         self.set(name, value)
     }
 

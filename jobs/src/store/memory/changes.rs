@@ -113,7 +113,8 @@ impl Memory {
         self.leave_group(group, id, Ending::Cancelled, now);
     }
 
-    /// Removes a job that has completed, has expired or was cancelled, and keeps what is kept of it.
+    /// Removes a job that has completed, has expired or was cancelled. Keeps it if its kind or a waiting caller asks
+    /// for it.
     fn end(
         &mut self,
         id: JobId,

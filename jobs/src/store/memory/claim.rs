@@ -32,7 +32,7 @@ impl JobRecord {
         Some((Arc::clone(&self.kind), Arc::clone(partition)))
     }
 
-    /// Gives the job the progress that its run has set, if it has set one.
+    /// Gives the job the progress of its run, if the run has set one.
     pub(super) fn set_progress(&mut self, progress: Option<Vec<u8>>) {
         if progress.is_some() {
             self.extra = Extra::with_progress(self.extra.take(), progress);
@@ -154,7 +154,7 @@ impl Memory {
         chosen
     }
 
-    /// Claims a pending job, out of turn. A test lets this store repeat the claims of another store.
+    /// Claims this pending job, whether it is its turn or not. A test repeats the claims of another store in this one.
     #[cfg(test)]
     pub(crate) fn claim_one(&mut self, id: JobId, now: Millis) -> Option<Claimed> {
         if self.claims.contains_key(&id) {

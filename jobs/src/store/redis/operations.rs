@@ -228,8 +228,8 @@ fn with_callback(members: &[NewJob], callback: &[NewJob]) -> Needs {
     Needs { items: needs.items + 1, bytes: needs.bytes + bytes_of(callback), ..needs }
 }
 
-/// Returns when a job is due again after this end of a run, and the errors of its attempts. If it has expired: the
-/// bounds of its kind instead of the errors.
+/// Returns when a job is due again after this end of a run, and the errors of its attempts. For an expired job it
+/// returns the bounds of its kind instead of the errors.
 fn next_of(finish: &Finish) -> (Millis, Cow<'_, str>) {
     match &finish.end {
         End::Completed | End::Cancelled => (Millis::ZERO, Cow::default()),
@@ -240,7 +240,7 @@ fn next_of(finish: &Finish) -> (Millis, Cow<'_, str>) {
     }
 }
 
-/// Returns what a kind keeps of its completed jobs: for how long, how many, and how many bytes. Empty: nothing.
+/// Returns how long a kind keeps completed jobs, how many, and how many bytes. Empty: it keeps none.
 fn bounds_of(finish: &Finish) -> String {
     let bounds = |keep: Keep| format!("{} {} {}", keep_ms(keep.age), keep.last, keep.bytes);
     finish.keep.map_or(String::new(), bounds)
@@ -567,7 +567,7 @@ fn changed(_: &Op, found: OpResults) -> Answer {
     Answer::Changed(found.results.iter().all(|result| *result == ResultCode::Changed))
 }
 
-/// Each call of the operation has a result of its own before those of its jobs.
+/// Each call of the operation has one result of its own, before the results of its jobs.
 fn occurred(_: &Op, found: OpResults) -> Answer {
     let results = &found.results;
     if results.contains(&ResultCode::Unchanged) {

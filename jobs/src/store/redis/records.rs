@@ -18,7 +18,7 @@
 //!
 //! | schedule | bytes |
 //! | --- | --- |
-//! | next occurrence, all choices but the rule (`Schedule::choices`) | 8 each |
+//! | next occurrence, all choices except the rule (`Schedule::choices`) | 8 each |
 //! | lengths of kind and rule; kind, rule, payload | 1 and 2; the rest |
 //!
 //! Every number has its highest byte first.
@@ -237,7 +237,7 @@ pub(super) fn claimed(
     })
 }
 
-/// Returns the argument for all choices of a schedule but its rule.
+/// Returns the argument for all choices of a schedule except its rule.
 pub(super) fn choices(schedule: &NewSchedule) -> [u8; 8] {
     schedule.schedule.choices().to_be_bytes()
 }

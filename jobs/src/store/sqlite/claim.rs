@@ -62,7 +62,7 @@ pub(crate) struct HeldClaim {
     pub(super) part: Option<Arc<str>>,
     /// It has failed before.
     pub(crate) failed: bool,
-    /// Its earlier runs have left a progress.
+    /// Its earlier runs have left progress.
     pub(super) has_progress: bool,
     /// How many bytes of its row count against the bound of its kind if it is kept.
     pub(super) bytes: usize,

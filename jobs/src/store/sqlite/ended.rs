@@ -242,8 +242,8 @@ impl State {
         Ok(purged >= rows || are_groups_left)
     }
 
-    /// Counts the dead jobs of a list as gone. Takes those out of the list, and returns them, whose rows cannot be read:
-    /// they stay.
+    /// Counts the dead jobs of a list as gone. A job whose row cannot be read stays in the store: it leaves the list,
+    /// and is returned.
     fn take_readable(
         &mut self,
         tables: Tables<'_>,

@@ -405,9 +405,9 @@ impl State {
         })
     }
 
-    /// Adds the latest jobs of a kind in lists of this ending, as many as a page may have, and a few more. If a page is
-    /// found already, it adds those that ended later than the last of it. No index has the jobs of all kinds or
-    /// endings: it would cost more than the merge of their lists.
+    /// Adds the latest jobs of a kind in the lists of this ending: as many as a page may have, and a few more. If a
+    /// page has been found already, it adds the jobs that ended later than the last one of that page. No index has the
+    /// jobs of all kinds or endings: it would cost more than the merge of their lists.
     fn latest_ended(
         &self,
         tables: Tables<'_>,

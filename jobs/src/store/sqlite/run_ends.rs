@@ -8,9 +8,9 @@
 //! - A transaction of the caller may have ended the run before ([`EndedIn`](super::callers_transaction::EndedIn)). Then
 //!   all of this is in the file, so only the claim ends here.
 //! - Jobs that are claimed when a process starts to run the jobs of the file were interrupted.
-//! - A run that completes notes its job here, and so do a cancelled run whose job is not kept, and a job that has
-//!   expired. The noted jobs are deleted or moved to `ended` together, before another operation of the transaction could
-//!   find them.
+//! - A run that completes notes its job here. So do a cancelled run whose job is not kept, and a job that has expired.
+//!   The noted jobs are deleted or moved to `ended` together, before another operation of the transaction could find
+//!   them.
 //! - An insert could find such a job by its key or by its id. The key is deleted at once. Before an insert with an id
 //!   that the caller chose, the noted jobs are kept or deleted.
 //! - Jobs are claimed in the order of the table. So most jobs that end together are neighbours in it. A statement for

@@ -9,7 +9,7 @@
 //! | `claim` | the ids of jobs that were claimed together, until all of them have ended; the number of the row tells when | jobs in flight |
 //! | `cancel_requested` | a claimed job whose cancel was requested | such requests, until the run ends |
 //! | `progress` | a claimed job, and the progress that its run has set | such jobs, until the run ends: the end moves it to the row of the job |
-//! | `ended` | a job that has ended and is kept: it is dead, has completed, or was cancelled while a caller waits for its end | such jobs, until they are trimmed or purged |
+//! | `ended` | a job that has ended and is kept: it is dead, has completed or expired, or was cancelled while a caller waits for its end | such jobs, until they are trimmed or purged |
 //! | `ended_list` | the jobs of `ended` of one kind that ended in one way together, and until when they are kept (`kept.rs`) | commits that ended such jobs |
 //! | `remembered` | an id that the caller chose and whose job has ended, or the id of a callback that is to come; and until when no job may have it | such ids, until they are purged |
 //! | `dead_by_error` | a kind, the first line of an error, the number of dead jobs with both, and when the first and the last of them died | such groups |
@@ -344,7 +344,7 @@ impl JobRow {
         self.payload.len() + self.errors.as_text().len() + extra
     }
 
-    /// Gives the job the progress that its run has set, if it has set one. An extra that cannot be read stays.
+    /// Gives the job the progress of its run, if the run has set one. An extra that cannot be read stays as it is.
     pub(super) fn set_progress(&mut self, progress: Option<Vec<u8>>) {
         if progress.is_some()
             && let Ok(extra) = Extra::read(self.extra.as_deref())
@@ -353,7 +353,7 @@ impl JobRow {
         }
     }
 
-    /// Takes the progress of its earlier runs from a job that has ended.
+    /// Removes the progress from a job that has ended.
     pub(super) fn drop_progress(&mut self) {
         if let Ok(Some(extra)) = Extra::read(self.extra.as_deref())
             && extra.progress.is_some()

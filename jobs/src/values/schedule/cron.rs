@@ -258,7 +258,7 @@ impl Cron {
         Schedule::from(Cron { missed, ..self })
     }
 
-    /// Makes no occurrence before the one before it has ended: see [`Schedule::without_overlap`].
+    /// Makes no occurrence before the earlier one has ended: see [`Schedule::without_overlap`].
     #[must_use]
     pub fn without_overlap(self) -> Schedule {
         Schedule::from(self).without_overlap()

@@ -72,17 +72,19 @@ impl Schedule {
         Schedule { missed, ..self }
     }
 
-    /// Makes no occurrence before the one before it has ended. While an occurrence is pending, runs or waits for its
-    /// retry, those that come are skipped, not queued: on all nodes, and over restarts and crashes.
-    /// [`Event::OccurrencesSkipped`](crate::Event::OccurrencesSkipped) tells how many, and
-    /// names the occurrence that has not ended.
+    /// Makes no occurrence before the earlier one has ended. While an occurrence is pending, runs or waits for its
+    /// retry, later occurrences are skipped, not queued: on all nodes, and across restarts and crashes.
+    /// [`Event::OccurrencesSkipped`](crate::Event::OccurrencesSkipped) has the number of the skipped ones, and names
+    /// the occurrence that has not ended.
     ///
     /// An occurrence has the key `schedule NAME` until its end ([`Until::Ended`](crate::Until::Ended)), so
     /// [`Client::keyed`](crate::Client::keyed) finds it while it is pending. The name of the schedule has 246 bytes at
-    /// most. An occurrence from before this choice was made has no key, so it holds none back. Other nodes learn of the
-    /// choice within a second, and make occurrences without a key until then. A dead one holds none back either, and is
-    /// retried only while no other has the key. A missed one that has expired already
-    /// ([`Job::EXPIRES`](crate::Job::EXPIRES)) is left out, so that it keeps out none that may still run.
+    /// most. These occurrences hold no other one back:
+    ///
+    /// - An occurrence that was made before this choice has no key. Other nodes learn of the choice within a second,
+    ///   and make occurrences without a key until then.
+    /// - A dead occurrence has no key any more. It can be retried only while no other job has the key.
+    /// - A missed occurrence that has expired already ([`Job::EXPIRES`](crate::Job::EXPIRES)) is left out.
     ///
     /// ```
     /// # use serde::{Deserialize, Serialize};
@@ -273,12 +275,12 @@ const WITHOUT_OVERLAP: i64 = 1 << 40;
 
 #[cfg(any(feature = "sqlite-unbundled", feature = "redis"))]
 impl Schedule {
-    /// Returns the number by which a store keeps all but the rule.
+    /// Returns the number in which a store keeps all choices except the rule.
     pub(crate) fn choices(&self) -> i64 {
         self.missed.to_number() + if self.without_overlap { WITHOUT_OVERLAP } else { 0 }
     }
 
-    /// Returns the schedule that a store has kept as a text and a number.
+    /// Returns the schedule of a rule, which a store keeps as a text, and of its other choices, a number.
     pub(crate) fn read(rule: &str, choices: i64) -> Schedule {
         let without_overlap = choices >= WITHOUT_OVERLAP - 1;
         let missed = choices - if without_overlap { WITHOUT_OVERLAP } else { 0 };

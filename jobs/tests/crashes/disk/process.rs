@@ -21,7 +21,7 @@ pub(crate) struct Ran {
     pub(crate) fence: u64,
     /// The end of the record when it started.
     pub(crate) position: usize,
-    /// The job that the handler inserted, and how long the record was when the insert was answered.
+    /// The job that the handler inserted, and the length of the record at the answer to the insert.
     pub(crate) inserted: Option<(JobId, usize)>,
     /// Its follow-up, which is there if and only if the end of the run is.
     pub(crate) follow_up: Option<JobId>,

@@ -348,8 +348,8 @@ fn disk_that_fails_for_a_while_loses_nothing() {
     at_every(Fault { on: Operation::Any, times: 40, ..ONCE }, 7);
 }
 
-/// P62: A batch of cancels during which a write fails says how many of its first jobs are cancelled, and no other is. A
-/// second call cancels the rest.
+/// P62: If a write fails during a batch of cancels, the error says how many of the first jobs are cancelled, and no
+/// other job is. A second call cancels the rest.
 #[test]
 fn batch_of_cancels_says_what_it_has_done() {
     let mut partly = 0;

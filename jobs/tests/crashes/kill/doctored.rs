@@ -71,17 +71,17 @@ R5: a shutdown did not record a run that ended while it waited
 none: a drop did not record a run, which is no attempt
     insert 1; start 1; ending; end 1; drop; gone; born; start 1 #2 x1; end 1 #2; closed
 
-none: a run goes on from what a run before has stored, or has set later
+none: a run finds the progress that an earlier run has stored, or a later one
     insert 1; start 1; set 1 p5; stored 1 p5; again; start 1 #2 p5; set 1 #2 p6; again;
     start 1 #3 p6; set 1 #3 p7; again; start 1 #4 p6; set 1 #4 p8; end 1 #4 failed;
     start 1 #5 p8 @retry; end 1 #5; closed
-R20: what a run has stored is lost with its process
+R20: a run has stored its progress, which is lost with its process
     insert 1; start 1; set 1 p5; stored 1 p5; again; run 1 #2; closed
-R20: a run goes on from something older than what was stored
+R20: a run finds a progress that is older than the stored one
     insert 1; start 1; set 1 p5; set 1 p6; stored 1 p6; again; run 1 #2 p5; closed
-R20: a run goes on from what no run has set
+R20: a run finds a progress that no run has set
     insert 1; start 1; set 1 p5; again; run 1 #2 p7; closed
-R20: the end of a run has lost what it has set last
+R20: the end of a run has lost its latest progress
     insert 1; start 1; set 1 p5; set 1 p6; end 1 failed; start 1 #2 p5 @retry; end 1 #2; closed
 
 R6: nobody has inserted the job of a run

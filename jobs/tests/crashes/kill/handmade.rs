@@ -9,7 +9,7 @@
 //! | `cancel 1`, `get 1`, `reschedule 1 @90`, `cancel-key`, `flush` | a call on a job, or on the only key |
 //! | `schedule`, `unschedule`, `flush to 3900` | a call about the only schedule; a flush each 100 ms |
 //! | `start 1 #2 x1`, `begin 1`, `end 1 #2 failed`, `run 1`, `told 1` | a run: it starts when the job is due, or now; it ends; both; it is told to stop |
-//! | `set 1 #2 p5`, `stored 1 #2 p5`, `start 1 p5` | the run sets its progress, and has it that it is stored; it finds this one |
+//! | `set 1 #2 p5`, `stored 1 #2 p5`, `start 1 p5` | the run sets its progress; the store has answered that it is stored; the run finds this progress |
 //! | `tick 100 to 300` | runs of the occurrences at these times |
 //! | `born written`, `gone`, `again`, `ending`, `close`, `closed`, `drop` | a child begins, ends, or both; its jobs end |
 //! | `look 1 2/7`, `look changed`, `look wrong`, `dead 1 i5 f1`, `left claim` | what is seen in the file, with keys; what is there in the end |

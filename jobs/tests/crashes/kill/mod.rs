@@ -12,7 +12,7 @@
 //!
 //! | variable | says |
 //! | --- | --- |
-//! | `TICKWHEEL_KILLS` | how many kills there are to be at least: 200 unless it is set |
+//! | `TICKWHEEL_KILLS` | the least number of kills: 200 unless it is set |
 //! | `TICKWHEEL_KILL_SEED` | the seed; a test that fails prints its own |
 
 mod doctored;

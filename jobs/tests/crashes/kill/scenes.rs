@@ -92,7 +92,7 @@ fn occurrences_missed_by_a_dead_process_follow_their_policy() {
     for _ in 1..=2 {
         let mut life = story.instructions();
         (life.calls, life.stay_ms, life.in_flight) = (0, 60_000, 2048);
-        // A second after its first run, however long a loaded machine takes for that.
+        // A second after the first run of the child: a loaded machine may take long for that run.
         let point = "in the handler, before".to_owned();
         life.doom = Some(Doom { point, passage: 1, delay_us: 1_000_000 });
         let born = now_us() / 1000;

@@ -115,7 +115,7 @@ impl Story {
         Ok(())
     }
 
-    /// Purges the file, and returns what is left in it.
+    /// Purges the file, and returns the rest of its contents.
     pub(crate) fn end(&self) -> Result<FileEnd> {
         file::end(&self.path)
     }

@@ -96,8 +96,7 @@ fn dropped(output: &StepOutput) -> Vec<JobId> {
     output.events.iter().filter_map(ids).flatten().collect()
 }
 
-/// P107: A claimed job that is too old never comes to a thread. The next step ends it, also after a commit that has
-/// failed.
+/// P107: A claimed job that is too old never comes to a thread. The next step ends it, also after a failed commit.
 #[test]
 fn claimed_job_that_is_too_old_is_ended_by_the_next_step() {
     let mut steps = Steps::new();
@@ -376,8 +375,8 @@ fn progress_that_was_not_written_is_written_later() {
     }
 }
 
-/// P37: A call that stores progress writes the latest of its run, once. If its commit is not sent before its limit, the
-/// call is refused, and the progress is written later.
+/// P37: A call that stores progress writes the latest progress of its run, once. If its commit is not sent before its
+/// limit, the call is refused, and the progress is written later.
 #[test]
 fn stored_progress_is_the_latest_and_stays_after_a_refusal() {
     for fails in [false, true] {

@@ -1,9 +1,10 @@
--- Keeps, counts and removes jobs that have ended; and the progress of runs, which the job keeps until then.
+-- Keeps, counts and removes jobs that have ended. Moves the progress of a run to its job.
 --
 -- Gives: keep, shorten_list, take_ended, bury.
 -- Needs: records, kept_lists, ends.
 
--- Takes what the run of a claimed job has set: '' if it has set nothing. A longer value is of another program.
+-- Takes the progress that the run of a claimed job has set, or '' if it has set none. A longer value is of another
+-- program.
 function kept_lists.take_progress(id)
   if is_any_progress == nil then
     is_any_progress = redis.call('HLEN', progress) > 0
@@ -16,7 +17,7 @@ function kept_lists.take_progress(id)
   return #value <= 4096 and value or ''
 end
 
--- Gives a job the progress of its run, or none if it is ''. It is section 129 of the extra, the last one.
+-- Gives a job this progress, or none if it is ''. The progress is section 129 of the extra, the last one.
 function kept_lists.set_progress(job, value)
   local from, to = values.section_of(job, 129)
   if not from and value == '' then

@@ -39,7 +39,7 @@ local function take_cancel_request(id)
 end
 
 -- Counts ends of runs. `buckets`: the two bytes of the buckets of each of them, or less if the history does not count
--- them. A job that was too old to start had no run, and is in no bucket: its two bytes are 255.
+-- them. A job that was too old to start had no run, and is in no bucket: both of its bytes are 255.
 local function note_runs(kind, figure, buckets, number)
   local late, took = string.byte(buckets, 1, 2)
   if took then

@@ -1,9 +1,10 @@
 -- Groups: how members join and leave them, and how a group ends.
 --
 -- `groups` has two fields for each group. Its id leads to the row: the marks below; when it was made and when it has
--- ended, or zero; its members that it has had, that completed, are dead, were cancelled, have expired; the dead jobs that
--- name it, of which it has lost those that were retried or deleted after its end; the id of its callback, if it has one.
--- Its id and 'c' lead to the callback: its due time, the length of its kind, the kind, the record.
+-- ended, or zero; the numbers of its members, and of those that completed, are dead, were cancelled, have expired; the
+-- number of dead jobs that name it, from which each retry and each delete after its end takes one; the id of its
+-- callback, if it has one. Its id and 'c' lead to the callback: its due time, the length of its kind, the kind, the
+-- record.
 -- `members` has one member for each open member of a group: 'o', the group, the job. So a member that leaves twice is
 -- counted once, and whether one is left is read, and not counted. It also has each group by the time of its insert ('g',
 -- the time, the group), and by that of its end ('e', the time, the group) once no dead job names it. So a group is

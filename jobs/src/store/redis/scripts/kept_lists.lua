@@ -1,10 +1,10 @@
 -- Lists of jobs that have ended: dead ones, and others that are kept.
 --
--- Every such job is in one list, and a list is one text: a letter that says how its jobs ended (1 if they completed or
--- expired, because both share the bounds of their kind); the length and the name of their kind; the time of the end, in
--- eight bytes; their ids; how many bytes they count against the bound of the kind, in four. `over` has each list, in
--- the order of the text. `ended` has it by the date after which its jobs go. `ended` also has ids of 16 bytes, which
--- are remembered or reserved.
+-- Every such job is in one list, and a list is one text: a letter that says how its jobs ended; the length and the name
+-- of their kind; the time of the end, in eight bytes; their ids; how many bytes they count against the bound of the
+-- kind, in four. The letter is 1 for completed and for expired jobs, because both share the bounds of their kind.
+-- `over` has each list, in the order of the text. `ended` has it by the date after which its jobs go. `ended` also has
+-- ids of 16 bytes, which are remembered or reserved.
 --
 -- A busy kind keeps many jobs that complete in one call, so such jobs share lists: `MOST` at most have one. Every other
 -- list has one job. A completed job on whose end a caller waits is in a list with the letter WAITED_FOR. After a minute
@@ -67,7 +67,7 @@ function kept_lists.bytes_of(job)
   return #job.payload - (has(job.flags, EXTRA) and 2 or 0) + #job.result + #job.errors
 end
 
--- The letter of the lists of jobs that ended so.
+-- The letter of the lists of jobs with this ending.
 function kept_lists.letter(ending)
   return ending == AS_EXPIRED and AS_COMPLETED or ending
 end

@@ -364,7 +364,7 @@ local function allowed(kind, most)
   return most
 end
 
--- Counts claims of this scope, and takes the tokens of the flow and of the queue for those of jobs that start.
+-- Counts claims of this scope. For the jobs that start, takes tokens of the flow and of the queue.
 local function count_claims(kind, scope, many, that_start)
   claims = claims + many
   for of, rate in pairs(rates_of[kind]) do

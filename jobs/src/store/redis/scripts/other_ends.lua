@@ -3,8 +3,8 @@
 --
 -- Needs: records, kept_lists, fences, lanes, results, lane_filing, history, groups, batch, ends, ended.
 
--- Ends the claim with this token, behind which the buckets of its run may stand. Returns the claim as its fence
--- describes it, with the `progress` of its run. Nil if the job has no claim with this token.
+-- Ends the claim with this token. The buckets of its run may follow the token. Returns the claim as its fence describes
+-- it, with the `progress` of its run. Nil if the job has no claim with this token.
 local function end_claim(id, token)
   local fence = redis.call('HGET', fences, id)
   local is_held = fence and string.sub(fence, 1, TOKEN_BYTES) == string.sub(token, 1, TOKEN_BYTES)
@@ -128,7 +128,7 @@ do
     kept_lists.count(kind, jobs_more + many - many_before, bytes_more + kept_bytes - bytes_before)
   end
 
-  -- Keeps a job that was too old to start, as far as its kind keeps completed jobs. `bounds`: as below.
+  -- Keeps a job that was too old to start, if its kind keeps completed jobs or a caller waits. `bounds`: as below.
   function kept_lists.keep_expired(id, job, claim, bounds, took)
     local age, last, bytes = string.match(bounds, '(%d+) (%d+) (%d+)')
     local is_waited_for = is_wanted(job)
@@ -275,8 +275,8 @@ do
 end
 
 -- Ends a run that failed, was snoozed or was cancelled, or the claim of a job that was too old to start. `fate`: see
--- `Fate` in `protocol.rs`. `errors`: those of earlier attempts, and this one; or how much is kept of a job that was too
--- old. `took`: how long the run took.
+-- `Fate` in `protocol.rs`. `errors`: of the earlier attempts and of this one; for a job that was too old, the bounds of
+-- its kind. `took`: how long the run took.
 operations.finish = function()
   local id, token, fate, time, errors, took = args(6)
   took = tonumber(took)

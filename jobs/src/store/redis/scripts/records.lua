@@ -74,8 +74,8 @@ local function write(job)
   return head .. job.kind .. job.key .. job.errors .. end_bytes .. job.payload
 end
 
--- Where a section of the extra of a job stands: its first and its last byte in `payload` (`values/job.rs`). Nil if it has
--- none.
+-- The place of a section of the extra of a job: its first and its last byte in `payload` (`values/job.rs`). Nil if the
+-- job has no such section.
 function values.section_of(job, wanted)
   local text, section_at = job.payload, 5
   local high, low = string.byte(text, 1, 2)

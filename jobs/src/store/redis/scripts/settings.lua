@@ -36,7 +36,7 @@ local function announce()
   return CHANGED
 end
 
--- A schedule's row: the next occurrence, all choices but the rule, kind, rule, payload.
+-- A schedule's row: the next occurrence, all choices except the rule, kind, rule, payload.
 operations.put_schedule = function()
   local name, kind, rule, choices, payload, following = args(6)
   local identity = struct.pack('>BI2', #kind, #rule) .. kind .. rule
@@ -77,8 +77,8 @@ operations.resume_schedule = function()
   return announce()
 end
 
--- Inserts occurrences of a schedule as jobs, unless another process has done so. A result for the schedule, and one for
--- each job.
+-- Inserts occurrences of a schedule as jobs, unless another process has done so. There is one result for the schedule,
+-- and one for each job.
 operations.occur = function()
   local name, expected, following = args(3)
   local occurrences, row = next_jobs(), row_before(name, expected)
@@ -150,8 +150,8 @@ do
     return put_setting(args(3))
   end
 
-  -- Sets or removes a setting that has the expected value, or none. A value that a user wrote, and that is no JSON
-  -- object, counts as none: a process may not be able to read it.
+  -- Sets or removes a setting that has the expected value, or none. A value that is no JSON object counts as none: a
+  -- user wrote it, and a process may not be able to read it.
   operations.replace_setting = function()
     local name, is_expected, expected, is_set, value = args(5)
     local before = redis.call('HGET', is_of_lanes(name) and flow or settings, name)

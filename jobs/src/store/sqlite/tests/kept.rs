@@ -232,8 +232,8 @@ fn job_that_a_transaction_ends_and_keeps_is_remembered_once() {
     store.check().unwrap();
 }
 
-/// P77: A dead job whose row cannot be read stays, is reported, and delays no other purge. It made each purge fail, so
-/// nothing was forgotten any more.
+/// P77: A dead job whose row cannot be read stays, is reported, and delays no other purge. Before the fix it made each
+/// purge fail, so that the store forgot nothing any more.
 #[test]
 fn dead_job_that_cannot_be_read_delays_no_purge() {
     let mut store = opened(&["mail"]);
