@@ -30,7 +30,7 @@ pub(crate) struct Args {
     /// Prints times in this machine's zone, and reads times without a zone as times of it. JSON stays UTC.
     #[arg(long, global = true)]
     pub(crate) local: bool,
-    /// Appends one JSON object to this file after each command that may change something: who, when, and what.
+    /// Appends one JSON object to this file after each command that may change the store: user, time and change.
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) audit_file: Option<PathBuf>,
     #[command(flatten)]
@@ -40,8 +40,8 @@ pub(crate) struct Args {
 }
 
 const AFTER_HELP: &str = "\
-In an incident: `limit` starts jobs slower, `hold` starts none for a time, `pause` none until `resume`. `stats`, \
-`top` and `limits` say what is in force.
+In an incident: `limit` makes jobs start more slowly. `hold` lets no job start for a time, and `pause` until \
+`resume`. `stats` and `top` name the pauses, holds and limits set by hand. `limits` lists all stored limits.
 
 Times: 2026-11-22T10:00:00Z, 2026-11-22T11:00:00+01:00, 2026-11-22 (midnight UTC, or of this \
 machine's zone with --local), or from now on: 30s, \"2h 30m\", 3d, -1h. Jobs on a server go by its \
@@ -62,7 +62,7 @@ Exit codes: 0 done; 1 not found, nothing changed, or too late to cancel; 2 error
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
-    // Those that show something.
+    // Commands that show jobs and settings.
     /// Lists jobs: pending and running ones in the order of due time, dead and ended ones the latest first.
     List(List),
     /// Shows everything about a job, by its id, the beginning of its id, or its key.
@@ -73,15 +73,15 @@ pub(crate) enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Follows a job to its end: prints a line for each change of its state, attempt and progress. The exit code is 0 if
-    /// the job completed, and 1 if it ended otherwise, or is gone.
+    /// Follows a job: prints a line when its state, attempt, progress or error changes, until the job ends. The exit
+    /// code is 0 if the job completed. It is 1 if the job died, expired, was cancelled or is gone.
     Follow {
         #[arg(value_name = "ID or KEY")]
         job: String,
         #[command(flatten)]
         how: Follow,
     },
-    /// Prints counts, kinds, overdue kinds, sizes, when the next job is due, and what is limited, held or paused.
+    /// Prints counts, kinds, overdue kinds, sizes, the next due time, and the pauses, holds and limits set by hand.
     Stats {
         /// Prints one JSON object.
         #[arg(long)]
@@ -122,7 +122,7 @@ pub(crate) enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Lists the limits of the queue: how many jobs of each scope run, when the next one may start, and what is held.
+    /// Lists the limits and holds of the queue: how many jobs of each scope run, and when the next job may start.
     Limits {
         /// Prints one JSON object a line.
         #[arg(long)]
@@ -144,30 +144,32 @@ pub(crate) enum Command {
     /// address with one, over HTTP Basic without TLS.
     #[cfg(feature = "serve")]
     Serve(Serve),
-    // Those that slow jobs down, or stop them.
+    // Commands that slow jobs down or stop them, and those that set a kind.
     /// Limits how often jobs start, and how many run at once, on all machines together.
     ///
-    /// The limit is stored: it holds within a second on every node, across restarts, and until it is lifted. Runs that
-    /// are under way go on. A part that is not named stays as it was; a rate and its burst are one part. A kind stands
-    /// for its flow, the kinds that share one limit.
+    /// The store keeps the limit. Every node follows it within a second, also after a restart, until `--none` lifts it.
+    /// Jobs that already run go on. A part of the limit stays as it is if no option names it. A rate and its burst are
+    /// one part. `--kind` limits the flow of the kind: all kinds that share one limit.
     ///
-    /// A limit that a program gives with `limit_unless_set` does not hold while one is stored, and holds again once that
-    /// is lifted. A limit that a program sets with `Kind::limit` waits meanwhile.
+    /// A stored limit replaces the limit that a program gives with `limit_unless_set`. `--none` brings that limit back.
+    /// While a limit set by hand holds, a limit that a program sets with `Kind::limit` waits.
     Limit(Limit),
-    /// Starts no further job for a time. Runs go on. Of two holds the later end counts; a hold of 0s lifts a hold.
+    /// Lets no further job start for a time. Jobs that already run go on. Of two holds, the one that ends later counts.
+    /// A hold of 0s ends a hold.
     Hold(Hold),
-    /// Lifts a hold.
+    /// Ends a hold.
     Release(Release),
-    /// Pauses the queue, a kind or a partition: no further job of it starts, in any process, a second later at most. Or
-    /// pauses a schedule: no further occurrence of it becomes a job.
+    /// Pauses the queue, a kind or a partition: after a second, no process starts a further job of it. Or pauses a
+    /// schedule: no further occurrence of the schedule becomes a job.
     Pause(Paused),
-    /// Ends a pause. The occurrences of a schedule that fell into its pause are left out.
+    /// Ends a pause. A schedule leaves out the occurrences that fell into its pause.
     Resume(Paused),
-    /// Lets the due jobs of a kind pass those of other kinds that became due a time before them.
+    /// Starts the due jobs of a kind before the jobs of other kinds that became due up to TIME earlier.
     HeadStart(HeadStart),
-    /// Sets how many completed jobs of a kind are kept. Without it none is. The bounds take the place of those before.
+    /// Sets how many completed jobs of a kind are kept. By default no completed job is kept. New bounds replace the old
+    /// ones.
     Keep(Keep),
-    // Those that change jobs, groups and schedules.
+    // Commands that change jobs, groups and schedules.
     /// Cancels jobs. For a job that runs already, a cancel is requested, and the exit code is 1. With --all:
     /// cancels all pending jobs.
     Cancel(Selection),
@@ -181,8 +183,8 @@ pub(crate) enum Command {
     Insert(Insert),
     /// Inserts an occurrence of a schedule that is due now. The schedule does not change.
     RunSchedule(Schedule),
-    /// Removes a schedule. Its jobs stay. A program that stores the schedule at its start stores it again then: to
-    /// prevent that, pause the schedule.
+    /// Removes a schedule. Its jobs stay. A program may store the schedule again when it starts. To stop the
+    /// occurrences, pause the schedule instead.
     RemoveSchedule(Schedule),
     /// Seals a group: it takes no more members, and ends once every member has ended.
     SealGroup { id: GroupId },
@@ -243,18 +245,18 @@ pub(crate) struct OfKind {
 pub(crate) struct Scope {
     #[command(flatten)]
     pub(crate) of: OfKind,
-    /// Takes only this partition of the kind. It need not have a job.
+    /// Takes only this partition of the kind. The partition may have no job.
     #[arg(long, value_name = "NAME", requires = "kind")]
     pub(crate) partition: Option<String>,
 }
 
-/// How a change is told.
+/// The options for the output of a command that changes a setting.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Told {
-    /// Prints what would be in force, and changes nothing.
+    /// Prints the setting that the command would make, and changes nothing.
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Prints what was in force and what is, as one JSON object.
+    /// Prints the setting before and after the change, as one JSON object.
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -266,25 +268,26 @@ pub(crate) struct Told {
 pub(crate) struct Limit {
     #[command(flatten)]
     pub(crate) of: Scope,
-    /// Limits each partition of the kind by itself.
+    /// Gives each partition of the kind a limit of its own.
     #[arg(long, requires = "kind", conflicts_with = "partition")]
     pub(crate) each: bool,
-    /// Lets at most so many jobs start in any such period, evenly spread: 10/1s, 600/1h.
+    /// Lets at most N jobs start in any PERIOD, evenly spread: 10/1s, 600/1h.
     #[arg(long, value_name = "N/PERIOD", value_parser = text::rate)]
     pub(crate) rate: Option<(u32, Duration)>,
-    /// Lets so many jobs of the rate start at once after a quiet time. Without it, one.
+    /// Lets N jobs of the rate start at once after a quiet time. The default is 1.
     #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=1_000_000))]
     pub(crate) burst: Option<u32>,
-    /// Lets at most so many jobs run at once.
+    /// Lets at most N jobs run at once.
     #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..))]
     pub(crate) running: Option<u32>,
-    /// Gives the partition so many turns where others have one.
+    /// Gives the partition N turns for each turn of another partition.
     #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=1000))]
     pub(crate) weight: Option<u32>,
-    /// Removes what the other options do not set: alone, it lifts the limit set by hand, and the one before comes back.
+    /// Removes each part of the limit that no other option sets. Without another option, it lifts the limit set by
+    /// hand, and the earlier limit holds again.
     #[arg(long)]
     pub(crate) none: bool,
-    /// With --none: removes also the limit that the program has stored.
+    /// With --none: also removes a limit that a program has stored.
     #[arg(long, requires = "none", conflicts_with_all = ["rate", "burst", "running", "weight"])]
     pub(crate) program: bool,
     #[command(flatten)]
@@ -293,7 +296,7 @@ pub(crate) struct Limit {
 
 #[derive(clap::Args, Debug)]
 pub(crate) struct Hold {
-    /// How long from now on: 30s, "2h 30m".
+    /// The length of the hold from now on: 30s, "2h 30m". 0s ends a hold.
     #[arg(value_name = "TIME", value_parser = text::delay, allow_hyphen_values = true)]
     pub(crate) time: Duration,
     #[command(flatten)]
@@ -310,7 +313,7 @@ pub(crate) struct Release {
 
 #[derive(clap::Args, Debug)]
 pub(crate) struct HeadStart {
-    /// By how much earlier the jobs count as due: 1m. With 0s they have no head start.
+    /// The head start: 1m. The jobs of the kind count as due earlier by this time. 0s removes the head start.
     #[arg(value_name = "TIME", value_parser = text::delay, allow_hyphen_values = true)]
     pub(crate) by: Duration,
     /// The kind. A kind that the store has never had is an error.
@@ -327,16 +330,16 @@ pub(crate) struct Keep {
     /// The kind. A kind that the store has never had is an error.
     #[arg(long, value_name = "NAME")]
     pub(crate) kind: String,
-    /// Keeps at most the last so many jobs.
+    /// Keeps at most the last N jobs.
     #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..))]
     pub(crate) last: Option<u64>,
-    /// Keeps a job for at most so long: 7d.
+    /// Keeps a job for at most TIME: 7d.
     #[arg(long, value_name = "TIME", value_parser = text::delay, allow_hyphen_values = true)]
     pub(crate) age: Option<Duration>,
-    /// Keeps at most so many bytes: 16M.
+    /// Keeps jobs with at most SIZE of data together: 16M.
     #[arg(long, value_name = "SIZE", value_parser = text::size)]
     pub(crate) bytes: Option<u64>,
-    /// Keeps no further job. Those that are kept stay for their age.
+    /// Keeps no further completed job. Jobs that are already kept stay until their age ends.
     #[arg(long, required_unless_present = "bounds")]
     pub(crate) none: bool,
     #[command(flatten)]
@@ -346,7 +349,7 @@ pub(crate) struct Keep {
 #[derive(clap::Args, Debug)]
 #[group(skip)]
 pub(crate) struct Follow {
-    /// Ends after this time, with the exit code 2.
+    /// Stops after this time, with the exit code 2, if the job has not ended.
     #[arg(long, value_name = "TIME", value_parser = text::delay)]
     pub(crate) timeout: Option<Duration>,
     /// Prints the job as one JSON object at each change.
@@ -463,7 +466,7 @@ pub(crate) struct Insert {
     /// Replaces the pending job of the key.
     #[arg(long, requires = "key")]
     pub(crate) replace: bool,
-    /// Follows the job to its end, as `follow` does. Its end is kept for a minute.
+    /// Follows the job to its end, as `follow` does. The store keeps the ended job for a minute.
     #[arg(long, conflicts_with = "dry_run")]
     pub(crate) follow: bool,
     /// Prints what would be done, and does nothing.

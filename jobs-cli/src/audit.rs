@@ -1,12 +1,12 @@
-//! The file that gets a line of JSON for each command that may change something.
+//! The audit file. Each command that may change the store appends a line of JSON to it.
 //!
 //! Ground rules:
 //!
-//! - The file is opened before the change: if it cannot be, nothing is changed. The line is written after the change,
-//!   so a command that is interrupted has none.
-//! - A line is one write at the end of the file, so commands that end at once do not mix their lines.
-//! - A file that is made here is readable for its user only. One that is there keeps its rights.
-//! - No password is in a line: of a URL only the scheme is.
+//! - The command opens the file before the change, and changes nothing if the file cannot be opened. It writes the line
+//!   after the change, so an interrupted command has no line.
+//! - A line is one write at the end of the file, so commands that end at the same time do not mix their lines.
+//! - Only the user of the command may read a file that the command creates. An existing file keeps its rights.
+//! - A line has no password: of a URL it has only the scheme.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -23,11 +23,11 @@ use crate::text::{json, now};
 /// The environment variable with the path of the file.
 const VARIABLE: &str = "TICKWHEEL_AUDIT_FILE";
 
-/// An open file, and what is the same in all lines of a command.
+/// The open audit file, and the command that its lines name.
 pub(crate) struct Audit {
     file: File,
     path: PathBuf,
-    /// The arguments.
+    /// The arguments of the command, without passwords.
     pub(crate) command: String,
 }
 
@@ -35,7 +35,7 @@ pub(crate) struct Audit {
 struct Line<'a> {
     time: Time,
     user: String,
-    /// The user who called `sudo`, if one did.
+    /// The user who called `sudo`, if the command runs under `sudo`.
     #[serde(skip_serializing_if = "Option::is_none")]
     sudo_user: Option<String>,
     host: String,
@@ -47,7 +47,7 @@ struct Line<'a> {
 }
 
 impl Audit {
-    /// Opens the file of the command line or of the environment, if either names one.
+    /// Opens the file that `--audit-file` or the environment variable names. Returns `None` if neither names a file.
     pub(crate) fn open(path: Option<&Path>, args: &[OsString]) -> Answer<Option<Audit>> {
         let variable = std::env::var_os(VARIABLE).filter(|path| !path.is_empty());
         let Some(path) = path.map(Path::to_owned).or(variable.map(PathBuf::from)) else {
@@ -55,7 +55,7 @@ impl Audit {
         };
         let mut options = File::options();
         options.create(true).append(true);
-        // The payloads of inserts are in it.
+        // The file has the payloads of inserted jobs.
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         let file = options.open(&path);
@@ -64,7 +64,7 @@ impl Audit {
         Ok(Some(Audit { file, path, command: words.join(" ") }))
     }
 
-    /// Appends a line. `changed` is what the command has printed, `problem` why it did not do all.
+    /// Appends a line. `changed` is the output of the command. `problem` is the reason why it did not do everything.
     pub(crate) fn write(
         &self,
         (store, queue): (&str, Option<&str>),
@@ -75,7 +75,7 @@ impl Audit {
         let host = gethostname::gethostname().to_string_lossy().into_owned();
         let sudo_user = std::env::var("SUDO_USER").ok();
         let time = Time::from(now());
-        // A file is named by its whole path.
+        // The line has the absolute path of a store that is a file.
         let path = std::fs::canonicalize(store).map(|path| path.display().to_string());
         let store = path.as_deref().unwrap_or(store);
         let changed = changed.trim_end();
@@ -89,7 +89,7 @@ impl Audit {
     }
 }
 
-/// Returns an argument as it is written to the file.
+/// Returns an argument for the audit file: of a URL only the scheme, and a text with spaces in quotation marks.
 fn word(arg: &OsString) -> String {
     let arg = arg.to_string_lossy();
     match ServerUrl::parse(&arg) {
@@ -113,15 +113,15 @@ fn user() -> String {
     }
 }
 
-/// An output that keeps the first of what is written to it.
+/// An output that passes all bytes on, and keeps a copy of the first `MOST_KEPT` bytes.
 pub(crate) struct Kept<'a, W> {
     pub(crate) out: &'a mut W,
     pub(crate) kept: Vec<u8>,
-    /// The command goes on if nobody reads its output any more.
+    /// A write succeeds although the reader has closed the output, so the command goes on.
     pub(crate) goes_on: bool,
 }
 
-/// How many bytes are kept.
+/// The most bytes that `Kept` keeps.
 const MOST_KEPT: usize = 64 << 10;
 
 impl<W: Write> Write for Kept<'_, W> {

@@ -383,7 +383,7 @@ impl args::When {
     }
 }
 
-/// Inserts a job. `follows` becomes the job if it is to be followed.
+/// Inserts a job. Sets `follows` to the job if `--follow` is given.
 pub(crate) fn insert(
     client: &Client,
     insert: &Insert,

@@ -1,9 +1,10 @@
-//! `follow`: prints each change of a job, until it ends.
+//! `follow`: prints each change of a job until the job ends.
 //!
 //! Ground rules:
 //!
-//! - The job is read four times a second, so a state that lasts for less may not be seen. Its end is.
-//! - A store that does not answer is asked again, for half a minute.
+//! - `follow` reads the job four times a second, so it may miss a state that lasts a shorter time. It never misses the
+//!   end: a job that is gone has ended.
+//! - If the store does not answer, `follow` asks again for half a minute.
 
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
@@ -15,12 +16,12 @@ use crate::args::Follow;
 use crate::text::{dated, json, now, plain, shown, span};
 use crate::{Answer, Outcome};
 
-/// How often the job is read.
+/// The pause between two reads of the job.
 const EVERY: Duration = Duration::from_millis(250);
-/// For how long the store may give no answer.
+/// The longest time for which `follow` asks a store that does not answer.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Follows a job to its end. The outcome is `Done` if it has completed.
+/// Follows a job to its end. The outcome is `Done` if the job has completed.
 #[expect(clippy::disallowed_methods, reason = "the command runs in real time, without a wheel")]
 pub(crate) fn follow(client: &Client, id: JobId, how: &Follow, out: &mut impl Write) -> Answer {
     let begun = Instant::now();
@@ -30,7 +31,7 @@ pub(crate) fn follow(client: &Client, id: JobId, how: &Follow, out: &mut impl Wr
             Ok(None) => return gone(id, seen, how.json, out),
             Ok(Some(mut job)) => {
                 (answered, is_silent) = (Instant::now(), false);
-                // It changes with each renewal.
+                // Each renewal of the lease changes this field. That is no change of the job.
                 job.lease_ends = None;
                 if seen.as_ref() != Some(&job) {
                     match how.json {
@@ -65,7 +66,7 @@ pub(crate) fn follow(client: &Client, id: JobId, how: &Follow, out: &mut impl Wr
     }
 }
 
-/// Returns a job that has changed in a line.
+/// Returns the line for a job that has changed.
 fn line(job: &JobInfo) -> String {
     let mut line =
         format!("{}  {:<9}  attempt {}", shown(now()), job.state.to_string(), job.attempt);
@@ -85,9 +86,9 @@ fn line(job: &JobInfo) -> String {
     plain(&line).into_owned()
 }
 
-/// Prints that the job is there no more.
+/// Prints that the store no longer has the job.
 fn gone(id: JobId, seen: Option<JobInfo>, is_json: bool, out: &mut impl Write) -> Answer {
-    // It may have gone before the first look.
+    // The job may have gone before the first read.
     let kind = seen.map_or("its kind".to_owned(), |job| format!("the kind {}", job.kind));
     match is_json {
         true => writeln!(out, "{}", json(&json!({ "id": id.to_string(), "state": "gone" }))?)?,

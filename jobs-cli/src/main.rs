@@ -99,7 +99,8 @@ fn main() -> ExitCode {
     match ended {
         Ok(Outcome::Done) => ExitCode::SUCCESS,
         Ok(Outcome::Missed) => ExitCode::from(MISSED),
-        // The program that reads the output has closed it, as `head` does. How a followed job ended is not known then.
+        // The program that reads the output has closed it, as `head` does. For a followed job this is an error: the
+        // command does not know how the job ends.
         Err(error) if is_broken_pipe(&*error) => match follows {
             true => ExitCode::from(FAILED),
             false => ExitCode::SUCCESS,
@@ -174,7 +175,7 @@ fn run(args: Args, words: &[OsString], out: &mut impl Write) -> Answer {
     let (client, place) = open::client(&store, password_file, queue.as_deref(), access)?;
     if let Command::Top { once: false, json: false } = command {
         let (place_name, words) = (place.name.clone(), words.to_vec());
-        // The view asks for the right to write, and for the file of the audit, when it first changes a job.
+        // The view opens the store for writing, and the audit file, only for a change.
         let writer = move || -> Answer<_> {
             let audit = Audit::open(audit_file.as_deref(), &words)?;
             let (password_file, queue) = (store_password_file.as_deref(), queue.as_deref());
@@ -184,7 +185,7 @@ fn run(args: Args, words: &[OsString], out: &mut impl Write) -> Answer {
         };
         return top::live(client, &place, writer);
     }
-    // A change of many jobs is not left halfway because its reader has gone.
+    // A change of many jobs goes on to its end if the reader of the output has gone.
     let goes_on = matches!(access, Access::Change(_));
     let mut out = Kept { out, kept: Vec::new(), goes_on };
     let mut follows = None;
@@ -214,7 +215,7 @@ fn run(args: Args, words: &[OsString], out: &mut impl Write) -> Answer {
     }
 }
 
-/// Calls the command. `follows` becomes the job that is followed afterwards.
+/// Runs the command. Sets `follows` to the job that `run` follows afterwards.
 fn call(
     command: Command,
     client: &Client,
@@ -232,7 +233,7 @@ fn call(
         Command::Stats { json } => inspect::stats(client, place, json, out),
         Command::Errors { limit, json } => queue::errors(client, limit, json, out),
         Command::History(args) => queue::history(client, &args, out),
-        // It needs no queue, or several: see above.
+        // `run` has done it: it needs no queue, or several.
         Command::Queues { .. } => Ok(Outcome::Done),
         #[cfg(feature = "serve")]
         Command::Serve(_) => Ok(Outcome::Done),

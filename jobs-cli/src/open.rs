@@ -10,7 +10,8 @@
 //!   `Jobs::open` would make them.
 //! - If SQLite cannot read the file, `Jobs::open` reports why.
 //! - A user who may only read the file must not make files beside it: the application could not write to them.
-//! - The library says which text is a URL (`StoreUrl`), so the command opens what `Jobs::connect` opens.
+//! - `StoreUrl` of the library decides whether a text is a URL, so the command opens the same stores as
+//!   `Jobs::connect`.
 
 use core::fmt;
 use std::ffi::OsString;
@@ -254,8 +255,8 @@ const SOCKETS: [&str; 3] = ["unix", "redis+unix", "valkey+unix"];
 pub(crate) struct ServerUrl(String);
 
 impl ServerUrl {
-    /// Returns the text as a URL, if it is one, or looks like a malformed one. A key of a job may look like a host with
-    /// a password (`user:ann@example.com`), and is none.
+    /// Returns the text as a URL if it is a URL or looks like a malformed one. The key of a job is no URL, although it
+    /// may look like a host with a password (`user:ann@example.com`).
     pub(crate) fn parse(text: &str) -> Option<ServerUrl> {
         let is_url = |url: &StoreUrl| !url.scheme().is_empty() || url.as_str().contains("//");
         StoreUrl::parse(text).filter(is_url).map(|url| ServerUrl(url.as_str().to_owned()))
@@ -340,7 +341,7 @@ impl fmt::Debug for ServerUrl {
 mod tests {
     use super::*;
 
-    /// Of an argument that is a URL only the scheme is printed, so that no password is. A URL of a file is its path.
+    /// The command prints only the scheme of a URL, so it prints no password. The URL of a file becomes a path.
     #[test]
     fn url_is_printed_without_the_rest() {
         for text in [

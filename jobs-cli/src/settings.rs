@@ -1,12 +1,13 @@
-//! The commands that set how the jobs of a scope start, and which completed ones are kept: `limit`, `hold`, `release`,
-//! `pause`, `resume`, `head-start`, `keep`; and the line about what slows jobs.
+//! The commands that set how the jobs of a scope start, and which completed jobs are kept: `limit`, `hold`, `release`,
+//! `pause`, `resume`, `head-start`, `keep`. Also the line about pauses, holds and limits set by hand.
 //!
 //! Ground rules:
 //!
-//! - A command prints what was in force before, and what is now, as the store has it after the change. Of two users
-//!   who change one scope at once, the later one decides. Two who change different parts of a limit both get theirs.
-//! - A limit is set by hand: it holds until it is lifted, and then the one before comes back.
-//! - A part of a limit that the command line does not name stays as it was. A rate and its burst are one part.
+//! - A command prints the setting before the change, and the setting that the store has after it. `pause` and `resume`
+//!   print only the new state. If two users change one setting at once, the later change counts. If they change
+//!   different parts of a limit, both changes count.
+//! - `limit` sets a limit by hand: the limit holds until `--none` lifts it. Then the earlier limit holds again.
+//! - A part of a limit stays as it is if no option names it. A rate and its burst are one part.
 
 use std::io::Write;
 use std::time::{Duration, SystemTime};
@@ -19,17 +20,17 @@ use crate::args::{self, Hold, Paused, Release, Scope, Told};
 use crate::text::{self, dated, json, now, plain, span};
 use crate::{Answer, Outcome, find};
 
-/// The most settings that a line about what slows jobs names.
+/// The most pauses, holds and limits that `line` names.
 const MOST_NAMED: usize = 6;
 
-/// What is in force, for people and as JSON.
+/// A setting, in words and as JSON.
 struct InForce {
     words: String,
     json: Value,
 }
 
-/// Makes a change, unless it is a dry run, and prints what was in force and what is. `after` reads what is; in a dry
-/// run it is `planned`.
+/// Makes a change, unless it is a dry run, and prints the setting before and after it. `after` reads the setting after
+/// the change. A dry run prints `planned` instead.
 fn change(
     of: &str,
     told: &Told,
@@ -49,7 +50,7 @@ fn change(
     Ok(Outcome::Done)
 }
 
-/// Prints what was in force and what is.
+/// Prints the setting before and after a change.
 fn print(of: &str, told: &Told, before: InForce, now: InForce, out: &mut impl Write) -> Answer<()> {
     if told.json {
         let said = json!({ "of": of, "before": before.json, "now": now.json });
@@ -62,8 +63,8 @@ fn print(of: &str, told: &Told, before: InForce, now: InForce, out: &mut impl Wr
 }
 
 impl Scope {
-    /// Returns the scope, and its name for people. A kind stands for its flow, and the name of a flow with a limit for
-    /// that flow. Another kind that the store has never had is refused.
+    /// Returns the scope, and its name for the output. The name of a kind selects the flow of the kind. The name of a
+    /// flow that has a limit selects that flow. Any other name is an error.
     fn resolve(&self, client: &Client, each: bool) -> Answer<(LimitScope, String)> {
         let Some(kind) = &self.of.kind else {
             return Ok((LimitScope::Queue, "the queue".to_owned()));
@@ -92,7 +93,7 @@ impl Scope {
     }
 }
 
-/// Returns what the store knows of the scope: nothing if it has neither a limit nor a hold.
+/// Returns the stored limit and hold of the scope, or `None` if it has neither.
 fn info(client: &Client, scope: &LimitScope) -> Answer<Option<LimitInfo>> {
     Ok(client.queue().limits()?.into_iter().find(|info| info.scope == *scope))
 }
@@ -123,7 +124,7 @@ pub(crate) fn limit(client: &Client, args: &args::Limit, out: &mut impl Write) -
         return Ok(Outcome::Missed);
     }
     if before.limit != now.limit && !told.dry_run && !told.json {
-        // Without them, the limit before comes back.
+        // Otherwise `--none` alone brings the earlier limit back.
         let is_needed = before.before.is_some() || now.before.is_none();
         let parts = if is_needed { parts(before.limit) } else { Vec::new() };
         let options: String = parts.iter().map(|part| format!(" --{part}")).collect();
@@ -133,13 +134,13 @@ pub(crate) fn limit(client: &Client, args: &args::Limit, out: &mut impl Write) -
 }
 
 impl args::Limit {
-    /// Says whether it sets nothing.
+    /// Says whether the command line sets no part of the limit, and only lifts it.
     fn lifts(&self) -> bool {
         let sets = self.running.is_some() || self.rate.is_some() || self.weight.is_some();
         self.none && !sets && self.burst.is_none()
     }
 
-    /// Returns what the limit of a scope becomes.
+    /// Returns the new limit of a scope.
     fn plan(&self, stored: StoredLimit) -> Answer<StoredLimit> {
         Ok(match stored.before {
             _ if !self.lifts() => stored.by_hand(self.merged(stored.limit)?),
@@ -149,7 +150,7 @@ impl args::Limit {
         })
     }
 
-    /// Returns the limit before, with the parts that the command line names. With `--none` it has no other parts.
+    /// Returns the earlier limit with the parts that the command line names. With `--none` it has only these parts.
     fn merged(&self, before: Limit) -> Answer<Limit> {
         let before = if self.none { Limit::none() } else { before };
         let running = self.running.or(before.most_running());
@@ -159,7 +160,7 @@ impl args::Limit {
         } else if self.burst.is_some() {
             return Err("--burst: there is no rate: --rate N/PERIOD sets one".into());
         }
-        // A new rate has no burst of the old one.
+        // A new rate does not keep the burst of the old rate.
         let burst = before.start_burst().filter(|_| self.rate.is_none());
         if let Some(burst) = self.burst.or(burst) {
             limit = limit.burst(burst);
@@ -182,7 +183,7 @@ fn limit_in_force(limit: Limit) -> InForce {
     InForce { words: words.unwrap_or_else(|| "no stored limit".to_owned()), json }
 }
 
-/// Returns the parts of a limit, as the options write them: `rate 10/1s`, `burst 20`.
+/// Returns the parts of a limit in the form of the options: `rate 10/1s`, `burst 20`.
 fn parts(limit: Limit) -> Vec<String> {
     let rate = limit.start_rate().map(|(jobs, per)| {
         let exact = Some(span(per)).filter(|text| text::rate(&format!("1/{text}")) == Ok((1, per)));
@@ -195,7 +196,7 @@ fn parts(limit: Limit) -> Vec<String> {
     [rate, burst, running, weight].into_iter().flatten().collect()
 }
 
-/// Holds a scope for a time. No time lifts the hold.
+/// Holds a scope for a time. A time of zero ends the hold.
 pub(crate) fn hold(client: &Client, hold: &Hold, out: &mut impl Write) -> Answer {
     let Hold { time, of: Release { of, told } } = hold;
     let (scope, name) = of.resolve(client, false)?;
@@ -224,7 +225,7 @@ fn hold_in_force(until: Option<SystemTime>) -> InForce {
     InForce { words, json: json!({ "held_until": until.map(Time::from) }) }
 }
 
-/// Lifts a hold.
+/// Ends a hold.
 pub(crate) fn release(client: &Client, of: Release, out: &mut impl Write) -> Answer {
     hold(client, &Hold { time: Duration::ZERO, of }, out)
 }
@@ -303,7 +304,7 @@ pub(crate) fn keep(client: &Client, args: &args::Keep, out: &mut impl Write) -> 
     change(&format!("the kind {kind}"), told, (stored()?, in_force(planned)), make, stored, out)
 }
 
-/// Returns what stops or slows jobs until somebody lifts it, in a line.
+/// Returns one line about the pauses, the holds and the limits set by hand, or `None` if there are none.
 pub(crate) fn line(slowdowns: &Slowdowns) -> Option<String> {
     let rows = slowdowns.rows.iter().take(MOST_NAMED);
     let named: Vec<_> = rows.map(|row| plain(&row.text)).collect();

@@ -119,7 +119,7 @@ pub(crate) fn delay(text: &str) -> Result<Duration, String> {
 /// The longest period of a rate.
 const LONGEST_PERIOD: Duration = Duration::from_secs(366 * 24 * 3600);
 
-/// Reads a rate: how many jobs in which period, which may be one unit without a number.
+/// Reads a rate: a number of jobs and a period. The period may be a unit without a number: `10/s`.
 pub(crate) fn rate(text: &str) -> Result<(u32, Duration), String> {
     let wrong = || format!("{text:?} is no rate: 10/1s, 10/s, 600/1h");
     let (jobs, per) = text.split_once('/').ok_or_else(wrong)?;
@@ -135,7 +135,7 @@ pub(crate) fn rate(text: &str) -> Result<(u32, Duration), String> {
     }
 }
 
-/// Reads a number of bytes, in B, K, M or G: in units of 1024.
+/// Reads a size in B, K, M or G, and returns it in bytes. K is 1024 bytes.
 pub(crate) fn size(text: &str) -> Result<u64, String> {
     let wrong = || format!("{text:?} is no size: 65536, 16M, 1GiB");
     let (number, unit) =

@@ -156,7 +156,7 @@ fn serve_that_is_read_only_changes_nothing() {
     assert!(!served.client.queue().is_paused().unwrap());
 }
 
-/// The file of the audit has what a page has changed, as it has it of a command.
+/// `serve` appends a line to the audit file for each change that a request makes.
 #[test]
 fn serve_notes_what_was_set() {
     let served = Served::start(&["--audit-file", "audit.jsonl"]);

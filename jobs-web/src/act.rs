@@ -1,13 +1,13 @@
-//! The actions on a job, a kind, the queue, a schedule or a group, and on a setting; the start of a bulk; and the latest
-//! outcomes, which the next page says in a sentence.
+//! The actions on a job, a kind, the queue, a schedule or a group, and on a setting; the start of a bulk; and the
+//! latest outcomes, which the next page shows in a sentence.
 //!
 //! Ground rules:
 //!
 //! - A browser gets a question before an action that loses something or cannot be taken back (`delete`, `cancel`,
 //!   `unschedule`, `seal`), that pauses, that changes a setting (`settings.rs`), or that inserts or runs a job:
-//!   `insert`, `run`, `again`, a `reschedule` to now. It gets none before `retry`, `resume`, `release`, `stop` and a
-//!   later time. A JSON client does not: it names the job itself. A bulk asks both: without `confirm` it says its
-//!   number and scope, and does nothing.
+//!   `insert`, `run`, `again`, a `reschedule` to now. It gets no question before `retry`, `resume`, `release`, `stop`
+//!   and a later time. A JSON client gets no question: it names the job itself. A bulk asks both: without `confirm` it
+//!   answers its number and scope, and does nothing.
 //! - The `confirm` of a bulk is the number that the question had, and bounds the change. A bulk that matches more by
 //!   then asks again.
 //! - An action is audited when it is done or has failed. Its outcome is remembered before that, so an audit that panics
@@ -126,7 +126,7 @@ pub(crate) fn act(
     done
 }
 
-/// Returns the question before an action of a browser, if it needs one and has no answer yet.
+/// Returns the question before an action of a browser, if the action needs one and the request does not confirm it.
 fn question(
     reader: &Reader<'_>,
     task: &Task,
@@ -170,7 +170,7 @@ fn question(
     }))
 }
 
-/// Returns the subject of a pause of a kind, or of one of its partitions.
+/// Returns the kind or the partition that a request pauses or resumes, in words.
 fn kind_or_partition(params: &Params) -> Result<String, Problem> {
     let kind = params.required("kind")?;
     Ok(match params.name("partition")? {

@@ -202,7 +202,7 @@ impl Bulks {
             problem,
             request: Arc::clone(&bulk.start.request),
         };
-        // A reader sees the end of the bulk once the audit has it, and never `done` before `failed`.
+        // The audit is called before the end is published. So a reader never sees `done` first and `failed` later.
         let audited = catch_unwind(AssertUnwindSafe(|| self.audit(&action)));
         if audited.is_err()
             && let Some(bulk) = self.all.iter_mut().find(|bulk| bulk.progress.id == id)

@@ -42,7 +42,7 @@ use tickwheel_jobs::view::{Part, View};
 
 /// The longest body of a request, in bytes.
 const BODY_BYTES: usize = 64 << 10;
-/// The same for a job by hand: a form has three bytes for most bytes of its payload.
+/// The longest body of a request that inserts a job. A form may have three bytes for each byte of the payload.
 const INSERT_BYTES: usize = 192 << 10;
 /// The longest path, in bytes.
 const PATH_BYTES: usize = 2 << 10;

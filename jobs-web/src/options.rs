@@ -44,10 +44,10 @@ pub struct Action {
     pub scope: String,
     /// The jobs, if they were named one by one.
     pub jobs: Vec<JobId>,
-    /// How many jobs were changed. Of the queue, a kind, a scope, a schedule or the seal of a
-    /// group: 1 if it is another than before, else 0. Of the cancel of a group: its jobs that were pending.
+    /// How many jobs were changed. Of the queue, a kind, a scope, a schedule or the seal of a group: 1 if it was
+    /// changed, else 0. Of the cancel of a group: its jobs that were pending.
     pub changed: u64,
-    /// What was done, in a sentence, for example with the limit that was set. Empty if it failed.
+    /// The result in a sentence, for example with the new limit. Empty if the action failed.
     pub text: String,
     /// Why the rest was not done, if it failed or was stopped.
     pub problem: Option<String>,

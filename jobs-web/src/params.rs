@@ -5,7 +5,7 @@
 //!
 //! - Each place says which parameters it knows ([`Known`]). Another one is an error that names it, and so is a value of
 //!   another type, or a second value where one is wanted. None is ignored, and none becomes a default.
-//! - An empty value is a value. A form with fields is the exception, because a browser sends those that are empty: see
+//! - An empty value is a value, except in a form with optional fields, because a browser also sends empty fields: see
 //!   [`Params::of_fields`].
 
 use core::fmt;
@@ -28,7 +28,7 @@ const QUERY_BYTES: usize = 8 << 10;
 const MOST: usize = 256;
 /// The longest value of a parameter, in bytes: an error has 4096.
 const VALUE_BYTES: usize = 4 << 10;
-/// The longest payload of a job that is inserted by hand.
+/// The longest payload of a job that is inserted by hand, in bytes.
 const PAYLOAD_BYTES: usize = 48 << 10;
 
 /// The names of the parameters that a place knows, with their sorts.
@@ -117,9 +117,9 @@ impl Params {
         Ok(self)
     }
 
-    /// Reads what a form with fields has sent, which its field `form` tells: `search` or `set`. A browser sends the
-    /// fields that are empty too: these are none. The field `keep` has, as a query, a filter whose text no field can
-    /// hold; it counts unless its own field was filled in.
+    /// Removes the empty fields of a form whose field `form` is `search` or `set`: a browser also sends empty fields.
+    /// The field `keep` has, as a query, a filter whose text no field can hold. It counts unless the field of that
+    /// filter has a text.
     pub(crate) fn of_fields(mut self) -> Result<Params, Problem> {
         let is_mark = |(name, value): &(String, String)| {
             name == "form" && matches!(&**value, "search" | "set")
@@ -214,7 +214,7 @@ impl Params {
         self.get(name).map(duration).transpose()
     }
 
-    /// Reads when a job is to be due. Without the parameter it is now.
+    /// Returns the due time of a job: the parameter `when`. Without it, the job is due now.
     pub(crate) fn when(&self, now: SystemTime) -> Result<SystemTime, Problem> {
         let Some(text) = self.get("when") else { return Ok(now) };
         let wrong = || wrong("when is a time as 2026-11-22T10:00:00Z, or a distance as 2h 30m");

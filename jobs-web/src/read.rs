@@ -109,8 +109,8 @@ impl<'a> Reader<'a> {
         Ok(self.view().kind(&self.params.required("kind")?, MOST_ROWS)?)
     }
 
-    /// Returns the id of the job that an action makes: from that of its form, so two processes that get the form make
-    /// one job.
+    /// Returns the id of the job that an action makes. It depends on the id of the form, so two processes that get the
+    /// same form make one job.
     pub(crate) fn made_from_form(&self, action: &str) -> Result<Option<JobId>, Problem> {
         let queue = &self.queue().name;
         let named = |once| JobId::named(&format!("{} {queue} {action} {once}", queue.len()));

@@ -26,7 +26,7 @@ use tickwheel_jobs::view;
 const KEPT: Duration = Duration::from_secs(1);
 /// How many views are kept.
 const MOST_KEPT: usize = 64;
-/// How many slowdowns a page says.
+/// The most slowdowns that a page shows.
 const MOST_SLOWDOWNS: usize = 4;
 
 /// The content of a page or of a JSON answer.
@@ -56,11 +56,11 @@ pub(crate) struct Responder {
     bulks: Bulks,
     /// Those of both threads.
     outcomes: Arc<Outcomes>,
-    /// What slows each queue, by its place, as it was read last.
+    /// The slowdowns of each queue, as last read. The key is the place of the queue among those of the dashboard.
     slowed: HashMap<usize, Kept<view::Slowdowns>>,
 }
 
-/// An answer of the store that is kept.
+/// A kept answer of the store.
 struct Kept<T> {
     at: Instant,
     /// The changes before it was made, by the number of the board.
@@ -113,14 +113,14 @@ impl Responder {
                 // A store that has just failed is not asked again.
                 let slowdowns = (problem.status < 500).then(|| self.slowdowns(at));
                 let frame = self.frame(task, slowdowns.unwrap_or_default());
-                // There is nothing on it that changes.
+                // Nothing on this page changes.
                 show::problem(&Frame { is_live: false, ..frame }, &problem)
             }
             false => request::problem(&problem),
         })
     }
 
-    /// Returns what slows the jobs of a queue, which may be up to a second old. Without an answer it is nothing.
+    /// Returns the slowdowns of a queue, which may be a second old. If the store cannot be read, there are none.
     fn slowdowns(&mut self, at: usize) -> view::Slowdowns {
         let (now, changes) = (params::now(), self.board.changes());
         if let Some(kept) = self.slowed.get(&at).filter(|kept| kept.is_fresh(now, &self.board)) {

@@ -122,7 +122,7 @@ verbs! {
 }
 
 impl SettingVerb {
-    /// Returns the place of its path: a scope, or a kind.
+    /// Returns the part of the path before the verb: `scopes` or `kinds`.
     pub(crate) fn place(self) -> &'static str {
         match self {
             SettingVerb::Keep | SettingVerb::HeadStart | SettingVerb::Insert => "kinds",

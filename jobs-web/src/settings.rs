@@ -1,13 +1,13 @@
-//! The actions on settings: the limit of a scope, its hold, how many completed jobs of a kind are kept, its head start.
-//! And the insert of a job by hand.
+//! The actions on settings: the limit and the hold of a scope, the completed jobs that a kind keeps, and its head
+//! start. Also the insert of a job by hand.
 //!
 //! Ground rules:
 //!
-//! - A request names its scope by a word, and by the names that such a scope has. A name that is missing or too much is
-//!   an error, so no request about a kind is taken for one about the queue.
-//! - What the question says and what is done are from one [`Setting`], which was read from the request. The question
-//!   sends along what it saw, and a setting that is another by then is left as it is.
-//! - A limit is set by hand, so that every page shows it until it is lifted, and the limit before it comes back then.
+//! - A request names its scope by a word, and by the names that this scope needs. A missing name and a name too many
+//!   are errors, so a request about a kind never changes the queue.
+//! - The question and the change use one [`Setting`], which is read from the request. The question sends the setting
+//!   that it has shown. If the setting is different by then, nothing is changed.
+//! - A limit is set by hand, so every page shows it until it is lifted. Then the earlier limit holds again.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
@@ -23,53 +23,54 @@ use tickwheel_jobs::tickwheel::When;
 use tickwheel_jobs::view::Time;
 use tickwheel_jobs::{JobByHand, Keep, Kind, Limit, LimitScope, StoreError};
 
-/// An action on a setting, as a request has it.
+/// An action on a setting, as read from a request.
 pub(crate) struct Setting {
-    /// What it is about, in words.
+    /// The subject in words: `the queue`, `the kind "mail"`.
     pub(crate) subject: String,
     /// The kind that the request names.
     kind: Option<String>,
-    /// What the question saw, if there was one.
+    /// The setting that the question has shown, if there was a question.
     was: Option<String>,
     change: Change,
 }
 
 enum Change {
-    /// No limit: lift it.
+    /// Sets the limit. `Limit::none()` lifts it.
     Limit(LimitScope, Limit),
-    /// Zero: end the hold.
+    /// Holds the scope for this time. Zero ends the hold.
     Hold(LimitScope, Duration),
     Keep(Kind, Keep),
     HeadStart(Kind, Duration),
-    /// Without a time: now.
+    /// Inserts the job, due at this time, or now.
     Insert(Box<JobByHand>, Option<SystemTime>),
 }
 
-/// What a question about a setting says.
+/// The content of a question about a setting.
 pub(crate) struct Asked {
-    /// What it is about.
+    /// The subject in words, with the setting before and after the change.
     pub(crate) scope: String,
-    /// It loses a job.
+    /// The change loses a job.
     pub(crate) loses: bool,
-    /// What the reader should know.
+    /// A warning.
     pub(crate) note: Option<String>,
-    /// What it saw: empty if that does not count.
+    /// The setting that the question shows. Empty for an insert.
     pub(crate) was: String,
 }
 
 /// A setting before it is changed.
 struct Before {
-    /// How it is, as the end of a sentence.
+    /// The setting, as the end of a sentence: `is not held`.
     state: String,
-    /// What a lift brings back.
+    /// The limit that holds again after a lift.
     lifted: Option<String>,
     held_until: Option<Time>,
-    /// What the reader should know of the kind.
+    /// A warning about the kind.
     note: Option<&'static str>,
 }
 
 impl Before {
-    /// Returns what a question sends along. A limit may be set by hand and be the same one that a lift brings back.
+    /// Returns the text that a question sends. It has both limits, because a limit set by hand may equal the earlier
+    /// one.
     fn seen(&self) -> String {
         let lifted = self.lifted.iter().map(|limit| format!("; before: {limit}"));
         self.state.clone() + &lifted.collect::<String>()
@@ -119,7 +120,7 @@ impl Setting {
         Ok(Setting { subject, kind, was, change })
     }
 
-    /// Returns what the question says.
+    /// Returns the content of the question.
     pub(crate) fn question(&self, reader: &Reader<'_>) -> Result<Asked, Problem> {
         let before = self.before(reader)?;
         if let Change::Insert(job, due) = &self.change {
@@ -135,7 +136,7 @@ impl Setting {
         Ok(Asked { scope, loses: false, note, was })
     }
 
-    /// Returns the job that is inserted, in words.
+    /// Returns the new job in words.
     fn inserted(&self, job: &JobByHand, due: Option<SystemTime>) -> String {
         let mut text = format!("a job of {}, due {}", self.subject, at(due));
         let names = [("with the key", &job.key), ("in the partition", &job.partition)];
@@ -145,7 +146,7 @@ impl Setting {
         text
     }
 
-    /// Returns what the setting gets, in words. Of two holds the later end counts.
+    /// Returns the new setting in words. Of two holds, the one that ends later counts.
     fn gets(&self, before: &Before, now: Time) -> String {
         match &self.change {
             Change::Limit(_, limit) if *limit == Limit::none() => {
@@ -165,7 +166,7 @@ impl Setting {
         }
     }
 
-    /// Reads how the setting is now.
+    /// Reads the present setting.
     fn before(&self, reader: &Reader<'_>) -> Result<Before, Problem> {
         let (view, mut lifted, mut held_until) = (reader.view(), None, None);
         let page = self.kind.as_deref().map(|kind| view.kind(kind, 0)).transpose()?;
@@ -194,7 +195,7 @@ impl Setting {
         Ok(Before { state, lifted, held_until, note })
     }
 
-    /// Makes the change, unless the setting is another than a question has said.
+    /// Makes the change, unless the setting differs from the one that the question has shown.
     pub(crate) fn apply(self, reader: &Reader<'_>) -> Result<Did, Problem> {
         let (client, before) = (reader.client(), self.before(reader)?);
         if self.was.as_ref().is_some_and(|was| *was != before.seen()) {
@@ -228,7 +229,7 @@ impl Setting {
         Ok(self.told(&before, new))
     }
 
-    /// Returns what was done. What could not be read afterwards was changed nevertheless.
+    /// Returns the result. If the setting cannot be read after the change, the result says that it was changed.
     fn told(&self, before: &Before, new: Result<String, StoreError>) -> Did {
         let subject = capital(&self.subject);
         let (text, changes) = match new {
@@ -261,7 +262,7 @@ fn held(
     }
 }
 
-/// Returns a limit as the end of a sentence. So do the next three with another setting.
+/// Returns a limit as the end of a sentence. The next three functions do this for other settings.
 fn limited(limit: Limit) -> String {
     match limit == Limit::none() {
         true => "has no limit".to_owned(),
@@ -292,7 +293,7 @@ fn span_of(time: Duration) -> String {
     span(u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
 }
 
-/// Reads a scope, and returns it in words too.
+/// Reads a scope, and returns it with its name in words.
 fn scope(reader: &Reader<'_>, params: &Params) -> Result<(LimitScope, String), Problem> {
     let word = params.required("scope")?;
     let names: &[&str] = match &*word {
@@ -323,7 +324,7 @@ fn scope(reader: &Reader<'_>, params: &Params) -> Result<(LimitScope, String), P
     Ok((scope, subject))
 }
 
-/// Reads a limit, which is valid for its scope.
+/// Reads a limit, and refuses one that is not valid for the scope.
 fn limit(params: &Params, scope: &LimitScope) -> Result<Limit, Problem> {
     let running = params.number("running")?.map_or(Limit::none(), Limit::running);
     let limit = match (params.number("rate")?, params.duration("per")?) {
@@ -362,7 +363,7 @@ fn keep(params: &Params) -> Result<Keep, Problem> {
     Ok(bytes.map_or(keep, |bytes| keep.bytes(bytes)))
 }
 
-/// Reads a job, with the id that its form makes.
+/// Reads a job. Its id depends on the id of the form.
 fn job(reader: &Reader<'_>, params: &Params, kind: &str) -> Result<JobByHand, Problem> {
     let payload = params.get("payload").ok_or_else(|| wrong("the parameter payload is missing"))?;
     if let Err(error) = serde_json::from_str::<IgnoredAny>(payload) {
@@ -396,8 +397,8 @@ fn job(reader: &Reader<'_>, params: &Params, kind: &str) -> Result<JobByHand, Pr
     Ok(job)
 }
 
-/// Returns JSON without characters that no field of a form keeps: an end of line outside a text becomes a space, and a
-/// character that is not seen in a text its escape.
+/// Returns JSON without the characters that a field of a form does not keep. The end of a line becomes a space. An
+/// invisible character becomes its escape.
 pub(crate) fn without_lines(json: &str) -> String {
     let mut out = String::with_capacity(json.len());
     for c in json.chars() {
@@ -416,7 +417,8 @@ pub(crate) fn without_lines(json: &str) -> String {
 mod tests {
     use super::*;
 
-    /// What was changed and could not be read then is told as changed, so an operator does not change it once more.
+    /// If a setting was changed and cannot be read afterwards, the result says that it was changed. So the operator
+    /// does not change it again.
     #[test]
     fn change_that_cannot_be_read_is_told_as_made() {
         let change = Change::Hold(LimitScope::Queue, Duration::ZERO);

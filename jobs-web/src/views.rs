@@ -125,7 +125,7 @@ pub(crate) struct Question {
     pub(crate) scope: String,
     /// It loses jobs.
     pub(crate) loses: bool,
-    /// What the reader should know, in sentences.
+    /// Warnings, in sentences.
     pub(crate) note: Option<String>,
     /// Where its form is posted to, for [`Frame::link`](crate::page::layout::Frame::link).
     #[serde(skip)]
@@ -144,7 +144,7 @@ pub(crate) struct Did {
     /// The result as a sentence.
     pub(crate) text: String,
     pub(crate) job: Option<JobId>,
-    /// How many jobs, kinds, queues, scopes, schedules or groups are another than before.
+    /// How many jobs, kinds, queues, scopes, schedules or groups were changed.
     pub(crate) changed: u64,
 }
 

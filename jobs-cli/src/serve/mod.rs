@@ -61,7 +61,7 @@ pub(crate) fn serve(
             queues.into_iter().map(|(name, _)| name).collect()
         }
     };
-    // So the dashboard calls the queue without a name, unless another one has this name.
+    // The dashboard calls the queue without a name by this name, unless another queue has the name.
     const DEFAULT: &str = "default";
     let has_default = names.contains(&None) && !names.contains(&Some(DEFAULT.to_owned()));
     let mut dashboard: Option<Dashboard> = None;

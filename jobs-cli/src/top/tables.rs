@@ -395,7 +395,7 @@ pub(crate) fn facts(figures: &Figures, rates: (f64, f64)) -> Vec<Fact> {
     ]
 }
 
-/// Returns what stops or slows jobs, in a line.
+/// Returns one line about the pauses, the holds and the limits set by hand, if there are any.
 pub(crate) fn slowed(figures: &Figures) -> Option<String> {
     settings::line(&figures.overview.slowdowns).map(|line| symbols(&line))
 }

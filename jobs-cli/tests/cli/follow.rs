@@ -27,7 +27,7 @@ fn ended(child: std::process::Child) -> Ended {
     }
 }
 
-/// `follow` prints each change of a job to its end. The exit code tells a job that completed from every other.
+/// `follow` prints each change of a job to its end. The exit code is 0 only if the job completed.
 #[test]
 fn follow_prints_each_change_and_tells_how_the_job_ended() {
     let Some(place) = place() else { return };
@@ -49,7 +49,7 @@ fn follow_prints_each_change_and_tells_how_the_job_ended() {
     };
     for attempt in [1, 2] {
         wait_until(|| has_progress(attempt));
-        // The progress is read four times a second.
+        // `follow` reads the progress four times a second.
         thread::sleep(Duration::from_secs(1));
         go_on.send(()).unwrap();
     }
@@ -58,20 +58,20 @@ fn follow_prints_each_change_and_tells_how_the_job_ended() {
     let seen = lines(&followed.out);
     let mut states: Vec<&str> = seen.iter().map(|job| job["state"].as_str().unwrap()).collect();
     states.dedup();
-    // A loaded machine may pass over the wait before an attempt.
+    // On a loaded machine, `follow` may miss the wait before an attempt.
     states.retain(|state| *state != "pending");
     states.dedup();
     assert_eq!(states, ["claimed", "completed"], "{}", followed.out);
     assert!(seen.iter().any(|job| job["progress"] == serde_json::json!([1, 10])), "{seen:?}");
     assert!(seen.iter().any(|job| job["error"] == "no route to 7"), "{seen:?}");
     assert_eq!(seen.last().unwrap()["attempt"], 2);
-    // Once more: it has ended.
+    // `follow` of a job that has ended prints its end.
     let again = ok(place.store(), &["follow", &id.to_string()]);
     assert!(again.contains("completed  attempt 2  took ") && again.lines().count() == 1, "{again}");
     jobs.shutdown().unwrap();
 }
 
-/// A job that dies, is cancelled or is not there gives the exit code 1, a timeout 2.
+/// The exit code is 1 if the job dies, is cancelled or does not exist. It is 2 after a timeout.
 #[test]
 fn follow_fails_if_the_job_does_not_complete() {
     let Some(app) = application() else { return };
@@ -90,7 +90,7 @@ fn follow_fails_if_the_job_does_not_complete() {
     thread::sleep(Duration::from_millis(300));
     let _ = app.jobs.cancel(pending).unwrap();
     let gone = ended(follows);
-    // It was cancelled before the command read it for the first time, on a loaded machine.
+    // On a loaded machine, the job may be cancelled before the command first reads it.
     let is_gone = gone.out.contains("\"state\":\"gone\"") && gone.err.contains("unless `keep`");
     assert!(gone.code == 1 && (is_gone || gone.err.contains("there is no job")), "{}", gone.err);
     assert_eq!(call(&app.store, &["follow", &id]).code, 1);
@@ -108,7 +108,7 @@ fn inserted_job_is_followed_to_its_end() {
     assert!(dead.code == 1 && dead.out.contains("dead       attempt 1"), "{}", dead.out);
 }
 
-/// A reader that has gone ends `follow` before the job has changed. That is no end of the job.
+/// If the reader of its output goes, `follow` ends before the job changes, with the exit code 2. The job goes on.
 #[cfg(unix)]
 #[test]
 fn follow_ends_with_its_reader() {
@@ -121,7 +121,7 @@ fn follow_ends_with_its_reader() {
     assert_eq!(follows.wait().unwrap().code(), Some(2));
 }
 
-/// A reader that has gone leaves no change halfway.
+/// A change of many jobs goes on to its end although the reader of the output has gone.
 #[cfg(unix)]
 #[test]
 fn change_of_many_jobs_outlives_its_reader() {
@@ -136,8 +136,8 @@ fn change_of_many_jobs_outlives_its_reader() {
     assert_eq!(app.jobs.count().unwrap().pending, 0);
 }
 
-/// Each command that may change something appends one line, which names the user, the store and what was done, and has
-/// no password. A file that cannot be opened prevents the change.
+/// Each command that may change the store appends one line with the user, the store and the change, and without a
+/// password. If the file cannot be opened, nothing is changed.
 #[test]
 fn audit_file_has_a_line_for_each_change() {
     let Some(app) = application() else { return };
@@ -153,7 +153,7 @@ fn audit_file_has_a_line_for_each_change() {
     assert_eq!(audited(&["hold", "70000000h"]).code, 2);
     let by_variable = Ended::of(command(&app.store, &["resume"]).env("TICKWHEEL_AUDIT_FILE", file));
     by_variable.ok();
-    // None of these changes anything.
+    // These commands change nothing, so they append no line.
     audited(&["stats"]).ok();
     audited(&["limit", "--kind", "push", "--none", "--dry-run"]).ok();
     assert_eq!(audited(&["limit", "--kind", "pusch"]).code, 2);

@@ -122,7 +122,7 @@ fn limits_are_listed() {
     pushes.partition("acme").hold(HOUR).unwrap();
     let limits = json(&app.store, &["limits", "--json"]);
     let scopes: Vec<_> = limits.iter().map(|limit| limit["scope"].as_str().unwrap()).collect();
-    // What is held comes first.
+    // The held partition comes first.
     assert_eq!(scopes, ["partition", "queue", "flow", "each_partition"]);
     assert_eq!((&limits[1]["most_running"], &limits[1]["running"]), (&7.into(), &0.into()));
     assert_eq!((&limits[2]["flow"], &limits[2]["rate"]), (&"push".into(), &10.into()));

@@ -1,4 +1,5 @@
-//! The commands that slow jobs down or stop them, and what is kept, on a file and on a server.
+//! The commands that slow jobs down or stop them, and those that set a kind or remove a schedule, on a file and on a
+//! server.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,7 +12,8 @@ use tickwheel_jobs::{Job, Limit, LimitScope, Run, Schedule};
 
 use super::*;
 
-/// P24: `limit` slows a kind down on every node, while jobs run: on a server on two. `limit --none` lifts it.
+/// P24: `limit` slows a kind down on every node while jobs run. On a server there are two nodes. `limit --none` lifts
+/// the limit.
 #[test]
 fn limit_slows_every_node_down_until_it_is_lifted() {
     let Some(place) = place() else { return };
@@ -29,7 +31,7 @@ fn limit_slows_every_node_down_until_it_is_lifted() {
     let nodes = [node(), node()].into_iter().flatten().collect::<Vec<_>>();
     nodes[0].insert_batch((0..60_000).map(|n| (Duration::ZERO, Close(n)))).unwrap();
     let begun = Instant::now();
-    // Waits until the number of runs has stood still, or has grown, for this many looks one after the other.
+    // Waits until the number of runs has grown (`grows`) or stood still in `looks` reads in a row.
     let wait = |looks: u32, grows: bool| {
         let (mut last, mut same) = (0, 0);
         while same < looks {
@@ -55,8 +57,8 @@ fn limit_slows_every_node_down_until_it_is_lifted() {
     nodes.into_iter().for_each(|jobs| jobs.shutdown().unwrap());
 }
 
-/// `limit` keeps the parts that it does not name, prints what was in force and what is, and how to go back. With
-/// `--dry-run` it changes nothing.
+/// `limit` keeps the parts that no option names. It prints the limit before and after, and the options that restore the
+/// old limit. With `--dry-run` it changes nothing.
 #[test]
 fn limit_changes_the_parts_that_are_named() {
     let Some(app) = application() else { return };
@@ -76,7 +78,7 @@ fn limit_changes_the_parts_that_are_named() {
     assert_eq!(stored(flow.clone()), Some(rate(50).burst(20)));
     limit(&["--running", "4"]);
     let said = limit(&["--rate", "10/1500ms"]);
-    // A new rate has no burst of the old one.
+    // A new rate does not keep the burst of the old rate.
     assert_eq!(stored(flow.clone()), Some(Limit::running(4).rate(10, Duration::from_millis(1500))));
     let back = "the way back: the same command with ";
     let back = said.lines().find_map(|line| line.strip_prefix(back)).unwrap();
@@ -94,7 +96,7 @@ fn limit_changes_the_parts_that_are_named() {
     let acme = limit(&["--partition", "acme", "--running", "9"]);
     assert!(acme.starts_with("the partition acme of push: running 9"), "{acme}");
     ok(&app.store, &["limit", "--running", "7"]);
-    // A limit that the program sets meanwhile waits until the one by hand is lifted.
+    // A limit that the program sets now waits until the limit set by hand is lifted.
     app.jobs.queue().limit(Limit::running(5)).unwrap();
     assert_eq!(stored(LimitScope::Queue), Some(Limit::running(7)));
     let said = ok(&app.store, &["limit", "--none", "--dry-run"]);
@@ -114,7 +116,7 @@ fn limit_changes_the_parts_that_are_named() {
     assert_eq!(call(&app.store, &["limit", "--none"]).code, 1);
 }
 
-/// A kind of a flow stands for its flow, and so does the name of a flow with a limit.
+/// `--kind` with a kind of a flow limits the flow. So does `--kind` with the name of a flow that has a limit.
 #[test]
 fn kind_stands_for_its_flow() {
     #[derive(Serialize, Deserialize)]
@@ -140,7 +142,7 @@ fn kind_stands_for_its_flow() {
     jobs.shutdown().unwrap();
 }
 
-/// `hold` holds a scope until a time. A shorter hold changes nothing, and says so. `release` lifts it.
+/// `hold` holds a scope for a time. A shorter hold changes nothing, and the command says so. `release` ends the hold.
 #[test]
 fn hold_lasts_until_it_is_over_or_lifted() {
     let Some(app) = application() else { return };
@@ -167,7 +169,8 @@ fn hold_lasts_until_it_is_over_or_lifted() {
     assert!(said["before"]["held_until"].is_null() && said["now"]["held_until"].is_string());
 }
 
-/// `pause` and `resume` take a partition. What is paused, held or limited stands on every page until it is lifted.
+/// `pause` and `resume` take a partition. `stats` and `top` name each pause, each hold and each limit set by hand until
+/// it is lifted.
 #[test]
 fn what_is_in_force_stands_on_every_page() {
     let Some(app) = application() else { return };
@@ -210,7 +213,7 @@ fn what_is_in_force_stands_on_every_page() {
     }
 }
 
-/// `keep` and `head-start` say what was set and what is. `remove-schedule` removes a schedule.
+/// `keep` and `head-start` print the setting before and after the change. `remove-schedule` removes a schedule.
 #[test]
 fn kinds_and_schedules_are_set_by_hand() {
     let Some(app) = application() else { return };
@@ -221,7 +224,7 @@ fn kinds_and_schedules_are_set_by_hand() {
         said,
         format!("the kind close-order: kept: {bounds} (before: no completed job is kept)\n")
     );
-    // The application notices it within a second.
+    // The application notices the bounds within a second.
     wait_until(|| {
         app.jobs.insert(Duration::ZERO, Close(7)).unwrap();
         app.jobs.ended().count() > 0
@@ -247,7 +250,7 @@ fn kinds_and_schedules_are_set_by_hand() {
     assert!(again.code == 1 && again.err.contains("there is none"), "{}", again.err);
 }
 
-/// What makes no sense is refused by name, and nothing is changed.
+/// A command line that is not valid is refused. The error names the wrong option or value, and nothing is changed.
 #[test]
 fn settings_that_make_no_sense_are_refused() {
     let Some(app) = application() else { return };

@@ -23,7 +23,7 @@ pub(crate) fn question_page(frame: &Frame, view: &Question) -> Markup {
     let fields: Vec<(&str, &str)> =
         view.fields.iter().map(|(name, value)| (&**name, &**value)).collect();
     let is_exact = view.jobs.is_some_and(|jobs| jobs.is_exact);
-    // Headers have lines, and tokens that no URL may have.
+    // Headers have several lines, and may have tokens, which must not be in a URL.
     let (headers, fields): (Vec<_>, Vec<_>) =
         fields.into_iter().partition(|(name, _)| *name == "headers");
     let (target, fields) = split(&view.target, &fields);

@@ -7,13 +7,13 @@ use super::hidden;
 use crate::page::layout::Frame;
 use crate::page::{sent, shown, split};
 
-/// A form of several fields, some of which may be empty. `of`: what it is about.
+/// A form with optional fields. `of`: the hidden fields that name the scope or the kind.
 fn form(frame: &Frame, target: &str, of: &[(&str, &str)], fields: &Markup, button: &str) -> Markup {
-    // This tells the server that an empty field is none.
+    // With this field, the server ignores each empty field.
     form_of_all(frame, target, of, &html! { (hidden("form", "set")) (fields) }, button)
 }
 
-/// A form whose fields all count: one that is empty is refused.
+/// A form without optional fields: the server refuses an empty field.
 fn form_of_all(
     frame: &Frame,
     target: &str,
@@ -32,12 +32,12 @@ fn form_of_all(
     }
 }
 
-/// A field with its label. `of`: its form, for its id.
+/// A field with its label. `of`: the name of the form, which is a part of the field's id.
 fn field(of: &str, name: &str, label: &str, hint: &str) -> Markup {
     input(of, name, label, hint, false)
 }
 
-/// A field without which its form is not sent.
+/// A field that must not be empty: otherwise the browser does not send the form.
 fn needed(of: &str, name: &str, label: &str, hint: &str) -> Markup {
     input(of, name, label, hint, true)
 }
@@ -52,7 +52,7 @@ fn input(of: &str, name: &str, label: &str, hint: &str, is_needed: bool) -> Mark
     }
 }
 
-/// The choice of the scope of a kind. `flow`: the flow of the kind, if it is another than the kind itself.
+/// The choice of a scope of a kind. `flow`: the flow of the kind, if it is not the kind itself.
 fn scopes(of: &str, flow: Option<&str>, has_each: bool) -> Markup {
     let id = format!("{of}-scope");
     html! {
@@ -133,7 +133,7 @@ pub(crate) fn of_kind(frame: &Frame, kind: &str) -> Markup {
     }
 }
 
-/// A job by hand.
+/// The form that inserts a job.
 pub(crate) fn insert(frame: &Frame, kind: &str) -> Markup {
     let fields = html! {
         div.field.all {

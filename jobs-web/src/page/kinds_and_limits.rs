@@ -1,5 +1,5 @@
 //! The kinds: a row each, with their jobs, limits, rates, times, a line of the last hour, and pause or resume. The
-//! limits: a line at a kind, and a table of all scopes with what runs and waits under each, and with buttons that lift.
+//! limits: a line at a kind, and a table of all scopes with the jobs that run and wait, and with buttons that lift.
 
 use maud::{Markup, html};
 

@@ -1,5 +1,5 @@
-//! The frame of every page: the head with the title, the queues, the menu and what slows the jobs, the links, the rights
-//! of the reader, the foot, the keys; and the page that has nothing else, but a problem.
+//! The frame of every page: the head with the title, the queues, the menu and the line about slowdowns, the links, the
+//! rights of the reader, the foot, the keys; and the page that shows only a problem.
 
 use maud::{DOCTYPE, Markup, html};
 
@@ -23,7 +23,7 @@ pub(crate) struct Frame {
     pub(crate) may_change: bool,
     /// The id of the forms of this page, which each of them sends as the field `once`.
     pub(crate) form: String,
-    /// What stops or slows the jobs of the queue: the first rows.
+    /// The first pauses, holds and limits set by hand of the queue.
     pub(crate) slowdowns: Slowdowns,
     /// The result of the action before the page.
     pub(crate) said: Option<Said>,
@@ -216,7 +216,7 @@ fn head(frame: &Frame) -> Markup {
     }
 }
 
-/// What stops or slows jobs until somebody lifts it, with a link to where that is done.
+/// The line about pauses, holds and limits set by hand. Each one has a link to the page with the button that lifts it.
 fn slowed(frame: &Frame) -> Markup {
     let Slowdowns { rows, total, .. } = &frame.slowdowns;
     let more = total.saturating_sub(rows.len() as u64);
@@ -230,7 +230,7 @@ fn slowed(frame: &Frame) -> Markup {
     }
 }
 
-/// Returns the page that shows what a warning is about.
+/// Returns the page with the subject of a warning.
 pub(crate) fn place(about: &About) -> String {
     match about {
         About::Kinds => "kinds".to_owned(),

@@ -74,7 +74,7 @@ pub(crate) fn button(
     button_with(frame, target, label, of.as_slice(), subject, look)
 }
 
-/// The same with several fields. Those who hear the page hear the subject.
+/// A [`button`] with several fields. A screen reader says `subject` after the label.
 pub(crate) fn button_with(
     frame: &Frame,
     target: &str,

@@ -130,7 +130,7 @@ fn day(tab: &mut Tab, world: &World, has_script: bool) {
         reloads,
     );
 
-    // The kind is limited by hand. Every page says so until that is lifted.
+    // A limit of the kind is set by hand. Every page shows it until it is lifted.
     tab.click("nav a", "Kinds");
     tab.click("tr[data-key=charge] th a", "charge");
     tab.wait("document.querySelector('#limit-running')", false);

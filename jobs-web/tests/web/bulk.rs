@@ -563,7 +563,7 @@ fn audit_that_panics_ends_no_thread() {
     let (jobs, _driver) = manual();
     let id = jobs.insert(HOUR, mail("one")).unwrap();
     let dashboard = full(jobs.client()).audit(|_| {
-        // A dashboard that showed the end before the audit had it would show it in this pause.
+        // A dashboard that publishes the end before the audit returns would show the end during this pause.
         std::thread::park_timeout(Duration::from_millis(100));
         panic!("an audit that fails");
     });

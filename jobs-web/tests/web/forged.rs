@@ -67,7 +67,7 @@ fn forged_requests_are_refused() {
     }
 }
 
-/// P95: The same for every action on settings, and for an insert.
+/// P95: Forged requests for an action on a setting, or for an insert, are refused too.
 #[test]
 fn forged_settings_are_refused() {
     let (jobs, _driver) = manual();

@@ -9,13 +9,13 @@ use crate::ask::{Answer, encoded, full, get, manual, submit};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// A form of a page: where it is posted to, and its fields with the values that a reader may choose.
+/// A form of a page: its target, and its fields with the values that a reader may choose.
 pub(crate) struct Form {
     pub(crate) target: String,
     pub(crate) fields: Vec<(String, Vec<String>)>,
 }
 
-/// Returns the forms of a page that are posted.
+/// Returns the forms of a page that use POST.
 pub(crate) fn forms(page: &Answer) -> Vec<Form> {
     let forms = page.text().split("<form").skip(1).map(|form| form.split("</form>").next());
     forms.flatten().filter(|form| form.contains("method=\"post\"")).map(form).collect()
@@ -53,7 +53,8 @@ fn plain(html: &str) -> String {
 }
 
 impl Form {
-    /// Posts the form. `fill` returns the value of a field by its name, and by the values that it has.
+    /// Posts the form. `fill` returns the value of a field. It gets the name of the field, and the values that the
+    /// field offers.
     pub(crate) fn send(
         &self,
         dashboard: &Dashboard,
@@ -67,7 +68,7 @@ impl Form {
     }
 }
 
-/// Sends a question as it is.
+/// Confirms a question without a change to its fields.
 pub(crate) fn confirm(dashboard: &Dashboard, question: &Answer) -> Answer {
     assert_eq!(question.status, 200, "{question:?}");
     let all = forms(question);
@@ -115,7 +116,7 @@ fn set_up() -> (Jobs, tickwheel_jobs::Driver) {
     (jobs, driver)
 }
 
-/// Every form of the pages with settings does what its button says, when it is sent as the page draws it.
+/// The dashboard accepts every form of the pages with settings, when it is sent as the page draws it.
 #[test]
 fn forms_work_as_the_pages_draw_them() {
     let mut sent = Vec::new();
@@ -175,14 +176,14 @@ fn form_without_a_partition_pauses_nothing() {
     assert!(!jobs.kind_named("mail").is_paused().unwrap());
 }
 
-/// Two tabs have asked about the same setting: the first that confirms changes it, and the other is told that it has
-/// changed. So no limit of a program is removed by the second of two lifts.
+/// Two tabs have asked about the same setting. The first confirmation changes it. The second one is refused, because
+/// the setting has changed. So the second of two lifts does not remove the limit of a program.
 #[test]
 fn confirmation_of_what_has_changed_is_refused() {
     let (jobs, _driver) = manual();
     let kind = jobs.kind_named("mail");
     let dashboard = full(jobs.client());
-    // The last one is the same limit, set by hand and by the program.
+    // In the second round, the limit set by hand equals the limit of the program.
     for by_hand in [5, 20] {
         kind.limit(Limit::running(20)).unwrap();
         let set = format!("form=set&scope=kind&kind=mail&running={by_hand}&confirm=yes");
@@ -208,7 +209,7 @@ fn confirmation_of_what_has_changed_is_refused() {
     }
 }
 
-/// Headers have tokens, so a question sends them in its body. They come as they were typed.
+/// Headers may have tokens, so a question sends them in its body. They arrive as the reader typed them.
 #[test]
 fn question_has_no_header_in_its_target() {
     let (jobs, _driver) = manual();
@@ -233,7 +234,7 @@ fn question_has_no_header_in_its_target() {
     assert!(hidden.status == 400 && hidden.text().contains("not seen"), "{hidden:?}");
 }
 
-/// The longest payload goes through the form, also one whose every byte takes three there.
+/// The form takes the longest payload, also if each of its bytes becomes three bytes in the form.
 #[test]
 fn longest_payload_is_inserted_by_form() {
     let (jobs, _driver) = manual();
@@ -247,7 +248,7 @@ fn longest_payload_is_inserted_by_form() {
     assert_eq!(other.status, 413);
 }
 
-/// The question of an insert names the job, and what is lost with a replaced one.
+/// The question before an insert names the job, and says that a replaced job is lost.
 #[test]
 fn question_of_an_insert_says_what_is_lost() {
     let (jobs, _driver) = manual();
@@ -266,7 +267,8 @@ fn question_of_an_insert_says_what_is_lost() {
     assert!(answer.status == 400 && answer.text().contains("replace needs a key"), "{answer:?}");
 }
 
-/// A question says what will be: of two holds the later end. What no limit can be is refused before it.
+/// A question shows the setting after the change: of two holds, the later end. A limit that is not valid is refused
+/// before the question.
 #[test]
 fn questions_are_true() {
     let (jobs, _driver) = manual();

@@ -55,7 +55,7 @@ fn limits_are_on_the_page_of_the_kinds() {
     let rows = &kinds["limits"]["rows"];
     let scopes: Vec<&str> =
         rows.as_array().unwrap().iter().map(|row| row["scope"].as_str().unwrap()).collect();
-    // Those that are held or paused come first.
+    // The scopes that are held or paused come first.
     assert_eq!(scopes, ["queue", "partition", "flow", "each_partition"]);
     assert!(rows[0]["held_until"].is_string(), "{rows}");
     assert_eq!(rows[0]["waiting"], json!({ "count": 3, "is_exact": true }));

@@ -200,7 +200,7 @@ fn names_reach_their_own_thing() {
     });
 }
 
-/// Limits each scope that has the name, and lifts that again.
+/// Limits each scope that has the name, and lifts the limit again.
 fn scopes_of(dashboard: &Dashboard, client: &Client, name: &str) {
     use tickwheel_jobs::LimitScope;
     let (kind, partition) = (name.to_owned(), name.to_owned());

@@ -1,4 +1,5 @@
-//! Limits, holds, kept jobs and head starts that an operator sets, what every page says of them, and jobs by hand.
+//! Limits, holds, kept jobs and head starts that an operator sets, the line about them on every page, and jobs that are
+//! inserted by hand.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -16,14 +17,14 @@ fn limit_of(client: &Client, scope: &LimitScope) -> Option<Limit> {
     all.into_iter().find(|info| info.scope == *scope).map(|info| info.limit)
 }
 
-/// Returns what a page says under its head.
+/// Returns the line under the head of a page.
 fn slowed(page: &Answer) -> String {
     let (_, rest) = page.text().split_once("id=\"slowed\"").expect("a place for what slows jobs");
     rest.split("</div>").next().unwrap().replace("&quot;", "\"")
 }
 
-/// P109: An operator sets the limit of each scope, and holds it. When the limit is lifted, the one that the program had
-/// set is there again. The audit says what was set.
+/// P109: An operator sets the limit of each scope, and holds it. After the lift, the limit of the program holds again.
+/// The audit gets the new setting in a sentence.
 #[test]
 fn limits_are_set_and_lifted() {
     on_stores(|jobs, _driver| {
@@ -61,7 +62,7 @@ fn limits_are_set_and_lifted() {
             assert!(act("limit", &body, more).contains("at most 2 run at once"), "{scope}");
             assert_eq!(limit_of(jobs, &scope), Some(limit), "{scope}");
             act("limit", &body, json!({"running": 1}));
-            // A restart of the program does not undo it.
+            // A program that starts again does not replace the limit set by hand.
             jobs.kind_named("mail").limit(of_program).unwrap();
             assert_eq!(limit_of(jobs, &scope), Some(Limit::running(1)), "{scope}");
             let text = act("lift", &body, json!({}));
@@ -74,14 +75,14 @@ fn limits_are_set_and_lifted() {
                 continue;
             }
             assert!(act("hold", &body, json!({"for": "1h"})).contains("is held until"));
-            // Of two holds the later end counts, and the text says which that is.
+            // Of two holds, the one that ends later counts, and the text names it.
             assert!(act("hold", &body, json!({"for": "1m"})).contains("It was so before."));
             let held = jobs.queue().limits().unwrap().into_iter().find(|it| it.scope == scope);
             assert!(held.is_some_and(|it| it.held_until.is_some()), "{scope}");
             assert!(act("release", &body, json!({})).contains("is not held."));
             assert!(act("release", &body, json!({})).contains("It was so before."));
         }
-        // The limit of a program is removed.
+        // A lift without a limit set by hand removes the limit of the program.
         let of_kind = json!({"scope": "kind", "kind": "mail"});
         for was_so in [false, true] {
             let text = act("lift", &of_kind, json!({}));
@@ -97,8 +98,8 @@ fn limits_are_set_and_lifted() {
     });
 }
 
-/// P109: While the queue, a kind or a partition is paused or held, or has a limit that was set by hand, every page says
-/// so, and links to the place that lifts it. The limit of a program is no news. Then the pages say nothing more.
+/// P109: While the queue, a kind or a partition is paused or held, or has a limit set by hand, every page says so, and
+/// links to the page that lifts it. The pages do not name the limit of a program. After the lift, they name nothing.
 #[test]
 fn pages_say_what_slows_jobs_until_it_is_lifted() {
     on_stores(|jobs, _driver| {
@@ -163,7 +164,7 @@ fn pages_say_what_slows_jobs_until_it_is_lifted() {
             assert!(slowed(&question).contains(said), "{question:?}");
             let overview = get(&dashboard, "/api/v1/overview").ok();
             assert_eq!(overview["slowdowns"]["total"], 1, "{overview}");
-            // The place that lifts it has the button.
+            // The page behind the link has the button that lifts it.
             let place = link.split('#').next().unwrap();
             let place = get(&dashboard, &format!("/{place}"));
             assert!(place.text().contains(&format!("api/v1/{undo}\"")), "{undo}: {}", place.text());
@@ -172,13 +173,14 @@ fn pages_say_what_slows_jobs_until_it_is_lifted() {
                 assert!(!slowed(&get(&dashboard, page)).contains("<span"), "{page}");
             }
         }
-        // A kind without a job is paused too, and is on the page that resumes it.
+        // A kind without a job can be paused. The page of the kinds lists it, with the button that resumes it.
         act("kinds/pause", json!({"kind": "never"}));
         assert!(get(&dashboard, "/kinds").text().contains("data-key=\"never\""));
     });
 }
 
-/// P109: A page says four at most, and how many more there are. The table of the limits begins with what slows jobs.
+/// P109: A page names at most four slowdowns, and says how many more there are. The table of the limits begins with the
+/// scopes that are paused or held, or have a limit set by hand.
 #[test]
 fn pages_say_few_slowdowns_and_lists_begin_with_them() {
     let (jobs, _driver) = manual();
@@ -201,7 +203,8 @@ fn pages_say_few_slowdowns_and_lists_begin_with_them() {
     assert_eq!((&limits["rows"][7]["flow"], &limits["total"]), (&json!("a000"), &json!(157)));
 }
 
-/// A person is asked before a setting changes, with what it was before. One line says what was done.
+/// A browser gets a question before a setting changes. The question shows the setting before and after. The next page
+/// shows the result in a sentence.
 #[test]
 fn settings_of_a_kind_are_asked_for_and_told() {
     let (jobs, driver) = manual();
@@ -271,13 +274,13 @@ fn settings_of_a_kind_are_asked_for_and_told() {
     }
 }
 
-/// A job is inserted by hand once for each form, with its due time, key, partition and headers. What cannot be a job is
-/// refused in a line, and a kind without a handler is warned about.
+/// Each form inserts one job by hand, with its due time, key, partition and headers. An input that is not valid is
+/// refused with a sentence. The result warns about a kind without a handler.
 #[test]
 fn jobs_are_inserted_by_hand() {
     on_stores(|jobs, driver| {
         let dashboard = full(jobs.client());
-        // A browser sends the ends of lines, and every field.
+        // A browser sends `\r\n` for each end of a line.
         let payload = encoded("{\r\n  \"text\": \"by hand, \u{200b}\"\r\n}");
         let form = format!(
             "form=set&kind=mail&payload={payload}&when=5m&key=k&partition=acme&headers={}",
@@ -295,7 +298,7 @@ fn jobs_are_inserted_by_hand() {
         for _ in 0..2 {
             let form = format!("{form}&confirm=yes&once=7");
             assert_eq!(submit(&dashboard, "/api/v1/kinds/insert", &form).status, 303);
-            // Another process gets the same form.
+            // A second dashboard gets the same form.
             let other = full(jobs.client());
             assert_eq!(submit(&other, "/api/v1/kinds/insert", &form).status, 303);
         }
@@ -342,7 +345,7 @@ fn jobs_are_inserted_by_hand() {
     });
 }
 
-/// The settings of a file are kept in the file, and a dashboard of another process shows them.
+/// The file keeps the settings. A dashboard that opens the file later shows them.
 #[test]
 fn settings_are_in_the_file() {
     let folder = tempfile::tempdir().unwrap();
