@@ -31,6 +31,8 @@ impl Job for Row {
     const KIND: &'static str = "row";
 }
 
+/// A batch holds this many rows, and the test inserts as many.
+const ROWS: usize = 40;
 const POISON: u32 = 7;
 
 /// Not a test: the child processes of the tests below run it.
@@ -55,7 +57,8 @@ fn a_child() {
             say("killed");
             std::process::abort()
         })
-        .handle_batch(100, 20 * MS, |rows: &[(Row, Run)]| {
+        // The rows fill one batch, so it starts whole even if a loaded machine takes long to collect it.
+        .handle_batch(ROWS, Duration::from_secs(10), |rows: &[(Row, Run)]| {
             let numbers: Vec<String> = rows.iter().map(|(Row(n), _)| n.to_string()).collect();
             say(&numbers.join(" "));
             if rows.iter().any(|(Row(n), _)| *n == POISON) {
@@ -186,7 +189,7 @@ fn job_that_kills_after_5_s_takes_no_neighbour_with_it() {
 fn poisonous_job_takes_its_batch_along_once() {
     let folder = tempfile::tempdir().unwrap();
     let client = Jobs::open(folder.path().join("jobs.db")).unwrap().client().unwrap();
-    client.insert_batch((0..40).map(|n| (Duration::ZERO, Row(n)))).unwrap();
+    client.insert_batch((0..ROWS as u32).map(|n| (Duration::ZERO, Row(n)))).unwrap();
     let mut with_poison = Vec::new();
     for _life in 0..5 {
         let node = start(folder.path());
@@ -197,7 +200,7 @@ fn poisonous_job_takes_its_batch_along_once() {
             }
         }
     }
-    assert_eq!(with_poison, [40, 1, 1, 1, 1]);
+    assert_eq!(with_poison, [ROWS, 1, 1, 1, 1]);
     let _node = start(folder.path());
     let begun = Instant::now();
     loop {
