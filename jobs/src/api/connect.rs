@@ -132,24 +132,18 @@ fn well_formed(text: &str) -> Option<StoreUrl> {
     is_url.then(|| StoreUrl { text: text.to_owned(), scheme: scheme.len() })
 }
 
-/// Says whether a text that is no URL was meant as one: it has quotes around it, no scheme before its `://`, no `:`
-/// after its scheme, or a password before the `@` of a host.
+/// Says whether a text that is no URL may have been meant as one, and so may hold a password: it has `://`, a `@` after
+/// a `:`, or the scheme of a server in quotes or before `//`. A path with its folder before it is none.
 fn is_malformed(text: &str) -> bool {
-    let quotes = ['"', '\'', '`', '<', '>'];
-    let bare = text.trim_matches(quotes);
-    if bare.len() < text.len() && (well_formed(bare).is_some() || is_malformed(bare)) {
-        return true;
+    let (before_colon, after_colon) = text.split_once(':').unwrap_or((text, ""));
+    if text.starts_with(['/', '.']) || is_drive(before_colon) {
+        return false;
     }
-    let (first, _) = text.split_once('/').unwrap_or((text, ""));
-    let follows = &text[first.len()..];
-    match first.split_once(':') {
-        Some((name, _)) if is_drive(name) => false,
-        Some((name, _)) => {
-            let has_no_scheme = first.ends_with(':') && follows.starts_with("//");
-            has_no_scheme || text[name.len()..].contains('@')
-        }
-        None => is_one_of(first, &SERVERS) && follows.starts_with("//"),
-    }
+    let names_server = |end: &str| {
+        let scheme = text.split_once(end).map(|(scheme, _)| scheme);
+        scheme.is_some_and(|it| is_one_of(it.trim_matches(['"', '\'', '`', '<', '>']), &SERVERS))
+    };
+    names_server(":") || names_server("//") || text.contains("://") || after_colon.contains('@')
 }
 
 /// Says whether a text before a `:` is a drive of Windows.
@@ -182,7 +176,8 @@ impl Jobs {
     ///
     /// A text is a URL if it begins with one of these schemes, or with any other scheme and `://`. So write a path that
     /// looks like a URL with its folder: `./unix:1`. A byte of a `file:` URL may be written as `%20`. A text that looks
-    /// like a malformed URL is refused, such as `user:password@host` or a URL in quotes.
+    /// like a malformed URL is refused: it has a `@` after a `:` (`user:password@host`), a `://`, or `redis//`.
+    /// A text that begins with `/` or `.` is a path always, so `//:password@host` is one.
     ///
     /// ```no_run
     /// # use tickwheel_jobs::Jobs;
@@ -305,6 +300,9 @@ mod tests {
             "default:secret@h:6379",
             ":secret@h:6379/0",
             "default:sec/ret@h:6379",
+            "a/b:secret@h",
+            "\"redis//:secret@h\"",
+            "my cache://:secret@h",
         ] {
             let error = Jobs::connect(text).expect_err("it is not well written");
             let is_malformed =

@@ -121,11 +121,13 @@ impl Driver {
     /// Blocks this thread until no handler that is a future is under way. Do not call it on the one thread of a
     /// runtime that has to poll these futures.
     pub fn wait_idle(&self) {
+        let _drive = self.end_waits.drive();
         self.under_way.wait();
     }
 
     /// Waits until no handler that is a future is under way.
     pub async fn wait_idle_async(&self) {
+        let _drive = self.end_waits.drive();
         self.under_way.none().await;
     }
 
@@ -159,6 +161,7 @@ impl Driver {
 
     /// Makes steps and runs until nothing is due now.
     fn run_due(&self) {
+        let _here = self.end_waits.drive_here();
         // A step may leave work to the next one. If the store fails, that work is never done: then time passes
         // nevertheless.
         for _ in 0..1000 {

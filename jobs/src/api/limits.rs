@@ -473,9 +473,7 @@ pub(crate) fn flows_in(stored: &[(String, String)]) -> HashMap<&str, &str> {
 
 /// Returns the flow of a kind by the stored settings.
 pub(crate) fn flow_in(stored: &[(String, String)], kind: &str) -> String {
-    let name = stored_limits::flow_setting(kind);
-    let flow = stored.iter().find(|(its, _)| *its == name);
-    flow.map_or(kind, |(_, flow)| flow).to_owned()
+    text_of(stored, &stored_limits::flow_setting(kind)).unwrap_or(kind).to_owned()
 }
 
 /// A scope with a limit, as it is shown.
@@ -547,14 +545,10 @@ impl Client {
         }
         let names = stored.iter().map(|(name, _)| &**name);
         let pauses: HashSet<&str> = names.filter(|name| name.starts_with("pause")).collect();
-        let by_hand: HashMap<LimitScope, Limit> = self
-            .slowed_in(stored)
-            .into_iter()
-            .filter_map(|(scope, slowed)| match slowed {
-                Slowed::ByHand(its) => Some((scope, its.before)),
-                _ => None,
-            })
-            .collect();
+        let before = |(name, value): &(String, String)| {
+            Some((LimitScope::of_setting(name)?, StoredLimit::from_text(value).before?))
+        };
+        let by_hand: HashMap<LimitScope, Limit> = stored.iter().filter_map(before).collect();
         let seen = |info: LimitInfo| SeenLimit {
             before: by_hand.get(&info.scope).copied(),
             waiting: match &info.scope {

@@ -23,7 +23,7 @@ use super::client::Client;
 use super::insert::NewJob;
 use super::request;
 use super::request::Caller;
-use crate::dispatch::clock::Clock;
+use crate::dispatch::call::real_time;
 use crate::dispatch::dispatcher_handle::is_in_handler_of;
 use crate::values::error::CallError;
 use crate::values::id::JobId;
@@ -41,9 +41,25 @@ const LONGEST_SERVER_INTERVAL: Duration = Duration::from_millis(250);
 /// A longer time than any test takes.
 const LONGEST_PATIENCE: Duration = Duration::from_secs(24 * 3600);
 
-/// Returns the time of the system's clock, by which a thread sleeps.
-fn real_time() -> Instant {
-    Clock::of_system().now().instant
+/// In how many parts a waiter divides its patience with a manual clock that stands still. A wait of
+/// [`Builder::call_timeout`](crate::Builder::call_timeout) is one part while a driver is at work, and all of them
+/// otherwise. The wait ends even so, because the handler for which the driver waits may itself wait for the caller.
+const PATIENCE_PARTS: u32 = 100;
+
+/// How long a manual clock has stood still for a waiter.
+struct Standstill {
+    at: Instant,
+    parts: u32,
+}
+
+impl Standstill {
+    /// Notes the time of the clock. Returns whether the patience has ended.
+    fn has_lasted(&mut self, now: Instant) -> bool {
+        if self.at != now {
+            *self = Standstill { at: now, parts: 0 };
+        }
+        self.parts >= PATIENCE_PARTS
+    }
 }
 
 both! {
@@ -128,10 +144,9 @@ both! {
 }
 
 impl Client {
-    /// Says whether this thread is in a handler for which the driver of a manual clock waits.
+    /// Says whether this thread is in a handler or in a hook for which the driver of a manual clock waits.
     fn stops_the_clock(&self, caller: Caller) -> bool {
-        let is_thread = self.dispatcher.is_manual && matches!(caller, Caller::Thread);
-        is_thread && is_in_handler_of(&self.dispatcher)
+        matches!(caller, Caller::Thread) && self.dispatcher.holds_the_driver()
     }
 
     pub(super) async fn wait_by(
@@ -148,8 +163,7 @@ impl Client {
             (false, false) => LOOK_INTERVAL,
         };
         let mut key = None;
-        // The time at which a manual clock stands still, and for how many times `patience` it has stood.
-        let mut stood = (dispatcher.clock.now().instant, 0);
+        let mut standstill = Standstill { at: dispatcher.clock.now().instant, parts: 0 };
         loop {
             let until = if dispatcher.is_manual {
                 real_time() + dispatcher.patience.min(LONGEST_PATIENCE)
@@ -183,10 +197,7 @@ impl Client {
             if self.stops_the_clock(caller) {
                 return Err(CallError::Refused);
             }
-            if stood.0 != now {
-                stood = (now, 0);
-            }
-            if stood.1 >= dispatcher.patient_periods() {
+            if standstill.has_lasted(now) {
                 return Err(CallError::ClockStands(id));
             }
             match caller {
@@ -194,7 +205,7 @@ impl Client {
                 Caller::Future => waiting.in_future().await.map_err(CallError::Store)?,
             }
             if dispatcher.is_manual && until <= real_time() {
-                stood.1 += 1;
+                standstill.parts += if dispatcher.is_driven() { 1 } else { PATIENCE_PARTS };
             }
             if dispatcher.shared {
                 interval = (interval * 2).min(LONGEST_SERVER_INTERVAL);

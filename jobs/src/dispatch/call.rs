@@ -196,7 +196,7 @@ impl<T> Call<T> {
             return Poll::Ready(end.unwrap_or_else(|| self.give_up(CallEnd::Refused)));
         }
         let Some(until) = until else { return Poll::Pending };
-        let now = present();
+        let now = real_time();
         if until <= now && self.shared.leave_waiting(GIVEN_UP) {
             return Poll::Ready(CallEnd::TimedOut);
         }
@@ -242,13 +242,13 @@ impl<T> Call<T> {
 
     /// Waits for the end of the call, for at most `limit`. The call goes on after that.
     pub(crate) fn wait_for(&self, limit: Duration, alive: &Alive) -> Option<CallEnd<T>> {
-        self.wait_until(present().checked_add(limit), alive)
+        self.wait_until(real_time().checked_add(limit), alive)
     }
 
     /// Waits for the end of the call. Returns `None` at `until`; the call goes on then.
     pub(crate) fn wait_until(&self, until: Option<Instant>, alive: &Alive) -> Option<CallEnd<T>> {
         loop {
-            let slice = present() + CHECK_INTERVAL;
+            let slice = real_time() + CHECK_INTERVAL;
             match self.answer.recv_deadline(until.map_or(slice, |until| until.min(slice))) {
                 Ok(answer) => return Some(CallEnd::Answered(answer)),
                 Err(RecvTimeoutError::Disconnected) => {
@@ -261,7 +261,7 @@ impl<T> Call<T> {
                 let end = self.try_answer();
                 return Some(end.unwrap_or_else(|| self.give_up(CallEnd::Refused)));
             }
-            if until.is_some_and(|until| until <= present()) {
+            if until.is_some_and(|until| until <= real_time()) {
                 return None;
             }
         }
@@ -324,7 +324,7 @@ impl Alive {
 }
 
 #[expect(clippy::disallowed_methods, reason = "a caller's own wait, whatever clock the jobs go by")]
-pub(super) fn present() -> Instant {
+pub(crate) fn real_time() -> Instant {
     Instant::now()
 }
 
@@ -358,7 +358,7 @@ impl<T> TimedLock<T> {
             is_taken = match until {
                 None => unpoisoned(self.freed.wait(is_taken)),
                 Some(until) => {
-                    let left = until.saturating_duration_since(present());
+                    let left = until.saturating_duration_since(real_time());
                     if left.is_zero() {
                         return None;
                     }
@@ -421,20 +421,20 @@ mod tests {
     #[test]
     fn taken_call_is_awaited_beyond_its_limit() {
         let alive = Alive::default();
-        let (reply, awaited) = call(Some(present()));
+        let (reply, awaited) = call(Some(real_time()));
         assert!(reply.take());
         let answerer = std::thread::spawn(move || {
             std::thread::park_timeout(2 * GRACE);
             reply.answer(());
         });
-        let end = awaited.wait(Some(present()), TakenCall::IsAwaited, &alive);
+        let end = awaited.wait(Some(real_time()), TakenCall::IsAwaited, &alive);
         assert_eq!(end, CallEnd::Answered(()));
         answerer.join().unwrap();
-        let begun = present();
+        let begun = real_time();
         let (reply, awaited) = call::<()>(Some(begun));
         assert!(reply.take());
         assert_eq!(awaited.wait(Some(begun), TakenCall::IsUnknown, &alive), CallEnd::Unknown);
-        assert!(present() >= begun + GRACE);
+        assert!(real_time() >= begun + GRACE);
     }
 
     /// The same for the call of a future.
@@ -444,9 +444,9 @@ mod tests {
         let (reply, awaited) = call::<()>(None);
         assert!(reply.take());
         let poll = |until, taken| awaited.poll(Waker::noop(), Some(until), taken, &alive);
-        let soon = present() + GRACE / 2;
-        assert!(is_pending(&poll(soon, TakenCall::IsUnknown)) || present() >= soon + GRACE);
-        let long_ago = present() - 2 * GRACE;
+        let soon = real_time() + GRACE / 2;
+        assert!(is_pending(&poll(soon, TakenCall::IsUnknown)) || real_time() >= soon + GRACE);
+        let long_ago = real_time() - 2 * GRACE;
         assert!(is_pending(&poll(long_ago, TakenCall::IsAwaited)));
         assert_eq!(poll(long_ago, TakenCall::IsUnknown), Poll::Ready(CallEnd::Unknown));
     }

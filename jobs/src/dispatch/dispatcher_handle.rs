@@ -29,7 +29,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Sender, unbounded};
 use tickwheel::{Handle, Wheel};
 
-use super::call::{Alive, Call, CallEnd, GRACE, Shared, TakenCall, call, present as real_time};
+use super::call::{Alive, Call, CallEnd, GRACE, Shared, TakenCall, call, real_time};
 use super::clock::Clock;
 use super::command::{Answered, Checked, Command, Progress};
 use super::events::is_in_hook;
@@ -88,10 +88,6 @@ impl Sent {
         }
     }
 }
-
-/// How many times longer a wait goes on while a driver moves the clock, or waits for a handler. The wait still ends,
-/// because that handler may itself wait for the caller.
-const DRIVEN_PERIODS: u32 = 100;
 
 /// How often a lone caller lets other threads run before it sleeps.
 const YIELDS: u32 = 64;
@@ -515,10 +511,15 @@ impl DispatcherHandle {
         self.checked(end)
     }
 
-    /// Returns for how many times `patience` a caller waits while a manual clock stands still.
-    pub(crate) fn patient_periods(self: &Arc<DispatcherHandle>) -> u32 {
-        let waits_for_run = self.end_waits.is_driven() && !is_in_handler_of(self);
-        if waits_for_run { DRIVEN_PERIODS } else { 1 }
+    /// Says whether the driver of a manual clock cannot go on before the caller does: this thread is in a handler, or in
+    /// a function that the driver calls.
+    pub(crate) fn holds_the_driver(self: &Arc<DispatcherHandle>) -> bool {
+        self.is_manual && (is_in_handler_of(self) || self.end_waits.is_driven_here())
+    }
+
+    /// Says whether the driver of a manual clock is at work, without need of the caller.
+    pub(crate) fn is_driven(self: &Arc<DispatcherHandle>) -> bool {
+        self.end_waits.is_driven() && !self.holds_the_driver()
     }
 }
 

@@ -98,9 +98,8 @@ impl Middleware {
             return handler(arguments);
         }
         let runs = arguments.runs();
-        let mut once = Some((arguments, handler));
-        let mut handler = || once.take().map_or(Ok(()), |(arguments, handler)| handler(arguments));
-        Next { rest: &self.functions, runs: &runs, handler: &mut handler }.run()
+        let handler = Box::new(|| handler(arguments));
+        Next { rest: &self.functions, runs: &runs, handler }.run()
     }
 
     /// Returns the future of a handler, with its middleware.
@@ -123,11 +122,18 @@ impl Middleware {
     }
 }
 
+/// Refuses to call a handler whose runs are over. A middleware may have kept its `next`, or have taken long. By then the
+/// job may have another run, and another process may have its claim.
+fn check_under_way(runs: &[Run]) -> Result<(), Fail> {
+    let is_any = runs.iter().any(|run| run.state.is_under_way());
+    if is_any { Ok(()) } else { Err(Fail::retry("its run is over")) }
+}
+
 /// The part inside of a [middleware](crate::Builder::middleware): the next middleware, or the handler.
 pub struct Next<'a> {
     rest: &'a [Around],
     runs: &'a [Run],
-    handler: &'a mut dyn FnMut() -> Result<(), Fail>,
+    handler: Box<dyn FnOnce() -> Result<(), Fail> + 'a>,
 }
 
 impl Next<'_> {
@@ -136,9 +142,11 @@ impl Next<'_> {
     ///
     /// # Errors
     ///
-    /// The error of the handler, or of a middleware inside.
+    /// The error of the handler, or of a middleware inside. If the runs are over, because their time limit or their
+    /// lease has ended, the handler is not called, and the error says so.
     #[doc(alias("call", "yield", "proceed"))]
     pub fn run(self) -> Result<(), Fail> {
+        check_under_way(self.runs)?;
         match self.rest.split_first() {
             Some((first, rest)) => first(self.runs, Next { rest, ..self }),
             None => (self.handler)(),
@@ -173,11 +181,7 @@ impl NextAsync {
     /// not called, and the error says so.
     #[doc(alias("call", "proceed"))]
     pub async fn run(self) -> Result<(), Fail> {
-        // A middleware may have kept `self`. By now the job may have another run, and another process may have its
-        // claim.
-        if !self.runs.iter().any(|run| run.state.is_under_way()) {
-            return Err(Fail::retry("its run is over"));
-        }
+        check_under_way(&self.runs)?;
         let inside = match self.all.get(self.at).cloned() {
             Some(next) => next(self.runs.clone(), NextAsync { at: self.at + 1, ..self }),
             None => (self.handler)(),

@@ -13,6 +13,7 @@
 //!   operation on a key may end a job whose id only the store knows, so the machine takes the replies of the key.
 //! - An answer to such a caller only says: look again. The store alone knows how the job has ended.
 
+use core::cell::RefCell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Instant;
@@ -180,6 +181,20 @@ impl Drop for Drive<'_> {
     }
 }
 
+thread_local! {
+    /// The waits of the jobs whose driver makes steps and runs on this thread.
+    static DRIVEN_HERE: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
+}
+
+/// The calling thread makes the steps and the runs of a driver until this is dropped.
+pub(crate) struct DrivenHere;
+
+impl Drop for DrivenHere {
+    fn drop(&mut self) {
+        let _ = DRIVEN_HERE.with_borrow_mut(Vec::pop);
+    }
+}
+
 struct Waiter {
     /// The key of the job, once the caller knows it.
     key: Option<String>,
@@ -204,6 +219,17 @@ impl EndWaits {
     /// Says whether a driver moves a manual clock, or waits for a run.
     pub(crate) fn is_driven(&self) -> bool {
         self.drives.load(Ordering::Acquire) > 0
+    }
+
+    /// Notes that this thread makes the steps and the runs of the driver until the value is dropped.
+    pub(crate) fn drive_here(&self) -> DrivenHere {
+        DRIVEN_HERE.with_borrow_mut(|driven| driven.push(core::ptr::from_ref(self).addr()));
+        DrivenHere
+    }
+
+    /// Says whether this thread makes the steps and the runs of the driver: it is in a handler or in a hook.
+    pub(crate) fn is_driven_here(&self) -> bool {
+        DRIVEN_HERE.with_borrow(|driven| driven.contains(&core::ptr::from_ref(self).addr()))
     }
 
     /// Forgets the callers of a job that have given up.
@@ -236,9 +262,7 @@ impl EndWaits {
 
     /// Takes the replies of all callers.
     pub(crate) fn take_all(&self) -> Vec<Reply<()>> {
-        if self.jobs.load(Ordering::Acquire) == 0 {
-            return Vec::new();
-        }
+        // Always under the lock: a caller that adds itself later reads a clock that has moved.
         let mut waits = locked(&self.waits);
         let taken = waits.drain().flat_map(|(_, of_job)| of_job).map(|waiter| waiter.reply);
         let taken = taken.collect();

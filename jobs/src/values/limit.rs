@@ -399,57 +399,31 @@ impl fmt::Display for Limit {
     }
 }
 
-/// A limit that an operator has set, with the limit that the scope had before. The limit before comes back when the
-/// operator's limit is lifted. The text is that of the limit, with one field more, so a process reads it as any other
-/// limit.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub(crate) struct LimitByHand {
-    #[serde(flatten)]
-    pub(crate) limit: Limit,
-    #[serde(rename = "by_hand")]
-    pub(crate) before: Limit,
-}
-
-impl LimitByHand {
-    /// Returns the text that a store keeps.
-    pub(crate) fn to_text(self) -> String {
-        serde_json::to_string(&self).unwrap_or_default()
-    }
-
-    /// Reads the text that a store has kept. Returns `None` for a limit that a program has set.
-    pub(crate) fn from_text(text: &str) -> Option<LimitByHand> {
-        let is_by_hand = text.contains("by_hand") && Limit::from_text(text).is_some();
-        is_by_hand.then(|| serde_json::from_str(text).ok()).flatten()
-    }
-}
-
-/// The stored limit of a scope.
+/// The stored limit of a scope. The text of an operator's limit has one field more than that of any other limit, so a
+/// process reads it as any other.
 #[doc(hidden)]
 #[non_exhaustive]
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 pub struct StoredLimit {
     /// The limit that is in force.
+    #[serde(flatten)]
     pub limit: Limit,
     /// If an operator has set the limit: the limit that comes back when it is lifted.
+    #[serde(rename = "by_hand", default, skip_serializing_if = "Option::is_none")]
     pub before: Option<Limit>,
 }
 
 impl StoredLimit {
-    /// Reads the text that a store has kept.
+    /// Reads the text that a store has kept. A text that cannot be read is no limit.
     pub(crate) fn from_text(text: &str) -> StoredLimit {
-        let its = LimitByHand::from_text(text).map(|its| (its.limit, Some(its.before)));
-        let of_program = || (Limit::from_text(text).unwrap_or_default(), None);
-        let (limit, before) = its.unwrap_or_else(of_program);
-        StoredLimit { limit, before }
+        let Some(limit) = Limit::from_text(text) else { return StoredLimit::default() };
+        serde_json::from_str(text).unwrap_or(StoredLimit { limit, before: None })
     }
 
     /// Returns the text that a store keeps, if it keeps one.
     pub(crate) fn to_text(self) -> Option<String> {
-        let StoredLimit { limit, before } = self;
-        match before {
-            Some(before) => Some(LimitByHand { limit, before }.to_text()),
-            None => (!limit.is_none()).then(|| limit.to_text()),
-        }
+        let is_kept = self.before.is_some() || !self.limit.is_none();
+        is_kept.then(|| serde_json::to_string(&self).unwrap_or_default())
     }
 
     /// Returns it with the limit that a program sets. An operator's limit stays in force, and the program's limit comes
@@ -640,11 +614,11 @@ mod tests {
             a_minute.burst(7),
         ] {
             assert_eq!(Limit::from_text(&limit.to_text()), Some(limit));
-            assert_eq!(LimitByHand::from_text(&limit.to_text()), None);
-            for before in [Limit::none(), a_minute] {
-                let by_hand = LimitByHand { limit, before };
-                assert_eq!(LimitByHand::from_text(&by_hand.to_text()), Some(by_hand));
-                assert_eq!(Limit::from_text(&by_hand.to_text()), Some(limit));
+            for before in [None, Some(Limit::none()), Some(a_minute)] {
+                let stored = StoredLimit { limit, before };
+                let text = stored.to_text().unwrap();
+                assert_eq!(StoredLimit::from_text(&text), stored);
+                assert_eq!(Limit::from_text(&text), Some(limit));
             }
         }
         let words = "at most 5 run at once, at most 100 start in 1 m, 7 of them at once";

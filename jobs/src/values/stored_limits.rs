@@ -22,7 +22,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use super::limit::{Limit, LimitByHand};
+use super::limit::{Limit, StoredLimit};
 use super::time::Millis;
 
 /// The limits of a queue. A clone shares them.
@@ -173,7 +173,7 @@ pub(crate) fn hold_in(name: &str, value: &str) -> Option<(LimitScope, Millis)> {
 pub(crate) enum Slowed {
     Paused,
     Held(Millis),
-    ByHand(LimitByHand),
+    ByHand(Limit),
 }
 
 /// Returns the scope of a setting that stops or slows jobs, and how.
@@ -184,8 +184,9 @@ pub(crate) fn slowed_in(name: &str, value: &str, now: Millis) -> Option<(LimitSc
     if let Some((scope, until)) = hold_in(name, value).filter(|(_, until)| *until > now) {
         return Some((scope, Slowed::Held(until)));
     }
-    let limit = LimitByHand::from_text(value)?;
-    Some((LimitScope::of_setting(name)?, Slowed::ByHand(limit)))
+    let scope = LimitScope::of_setting(name)?;
+    let stored = StoredLimit::from_text(value);
+    stored.before.map(|_| (scope, Slowed::ByHand(stored.limit)))
 }
 
 /// Says whether a setting is of one scope among many: a limit, the pause of a partition, or a hold that is not over.

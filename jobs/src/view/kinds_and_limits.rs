@@ -162,11 +162,18 @@ pub struct LimitRow {
 /// The answers of the store that every row of a kind needs.
 struct Asked {
     now: Millis,
+    stored: Vec<(String, String)>,
     settings: QueueSettings,
     nodes: Vec<NodeInfo>,
     gauges: HashMap<String, KindGauges>,
     groups: Vec<DeadByError>,
     dead: HashMap<String, u64>,
+}
+
+impl Asked {
+    fn gauges(&self) -> Vec<KindGauges> {
+        self.gauges.values().cloned().collect()
+    }
 }
 
 impl View {
@@ -217,18 +224,18 @@ impl View {
         let all = self.client.queue().kinds()?.into_iter().find(|(its, _)| its == name);
         let is_known = all.is_some();
         let one = [all.unwrap_or_else(|| (name.to_owned(), 0))];
-        let gauges: Vec<KindGauges> = asked.gauges.values().cloned().collect();
         let is_its = |scope: &LimitScope| match scope {
             LimitScope::Partition { kind, .. } => kind == name,
             _ => false,
         };
-        let (partitions, limits) = self.limits_of(most, &one, &gauges, is_its)?;
+        let (partitions, limits) =
+            self.limits_of(&asked.stored, &asked.gauges(), most, &one, is_its)?;
         let [(_, jobs)] = one;
         Ok(KindPage {
             now: Time(asked.now),
             kind: self.kind_row(&asked, name, jobs, limits.into_iter().flatten().collect())?,
             is_known,
-            flow: flow_in(&self.stored_settings()?, name),
+            flow: flow_in(&asked.stored, name),
             partitions,
         })
     }
@@ -254,10 +261,11 @@ impl View {
             *dead.entry(group.kind.clone()).or_default() += group.jobs;
         }
         let gauges = self.gauges()?.into_iter().map(|kind| (kind.kind.clone(), kind)).collect();
-        let settings = QueueSettings::of(&self.stored_settings()?);
+        let stored = self.stored_settings()?;
+        let settings = QueueSettings::of(&stored);
         let mut nodes = self.client.nodes()?;
         nodes.retain(|node| self.is_there(node));
-        Ok(Asked { now: self.present(), settings, nodes, gauges, groups, dead })
+        Ok(Asked { now: self.present(), stored, settings, nodes, gauges, groups, dead })
     }
 
     /// Returns the kinds of `all` at the places `rows`. The range may go beyond the last kind.
@@ -270,8 +278,8 @@ impl View {
     ) -> Result<Kinds, StoreError> {
         let (end, most) = (all.len().min(rows.end), rows.len());
         let (shown, is_last) = (&all[rows.start..end], end == all.len());
-        let gauges: Vec<KindGauges> = asked.gauges.values().cloned().collect();
-        let (limits, of_kinds) = self.limits_of(most, shown, &gauges, |_| true)?;
+        let (limits, of_kinds) =
+            self.limits_of(&asked.stored, &asked.gauges(), most, shown, |_| true)?;
         let row =
             |((name, jobs), limits): (&(String, u64), _)| self.kind_row(asked, name, *jobs, limits);
         Ok(Kinds {
@@ -360,28 +368,29 @@ impl View {
     ///
     /// If the store could not be read.
     pub fn limits(&self, most: usize) -> Result<Limits, StoreError> {
-        Ok(self.limits_of(most, &[], &self.gauges()?, |_| true)?.0)
+        let (stored, gauges) = (self.stored_settings()?, self.gauges()?);
+        Ok(self.limits_of(&stored, &gauges, most, &[], |_| true)?.0)
     }
 
     /// Returns the first limits that `takes` selects. For each of `kinds` it also returns the limits that hold for its
     /// jobs.
     fn limits_of(
         &self,
+        stored: &[(String, String)],
+        gauges: &[KindGauges],
         most: usize,
         kinds: &[(String, u64)],
-        gauges: &[KindGauges],
         takes: impl Fn(&LimitScope) -> bool,
     ) -> Result<(Limits, Vec<Vec<LimitRow>>), StoreError> {
-        let stored = self.stored_settings()?;
-        let mut scopes = self.client.scopes_in(&stored);
-        let flows = flows_in(&stored);
+        let mut scopes = self.client.scopes_in(stored);
+        let flows = flows_in(stored);
         let of_kind = |name: &str| {
             let flow = flows.get(name).copied().unwrap_or(name);
             [LimitScope::Flow(flow.to_owned()), LimitScope::Each(name.to_owned())]
         };
         let wanted: HashSet<LimitScope> =
             kinds.iter().flat_map(|(name, _)| of_kind(name)).collect();
-        let slowed = self.client.slowed_in(&stored).into_iter().map(|(scope, _)| scope);
+        let slowed = self.client.slowed_in(stored).into_iter().map(|(scope, _)| scope);
         let slowed: HashSet<LimitScope> = slowed.collect();
         let mut first: Vec<LimitScope> = scopes.keys().filter(|it| takes(it)).cloned().collect();
         let total = first.len() as u64;
@@ -389,7 +398,7 @@ impl View {
         first.truncate(most);
         let is_first: HashSet<&LimitScope> = first.iter().collect();
         scopes.retain(|scope, _| is_first.contains(scope) || wanted.contains(scope));
-        let seen = self.client.limits_of(&stored, scopes, gauges)?;
+        let seen = self.client.limits_of(stored, scopes, gauges)?;
         let seen: HashMap<&LimitScope, &SeenLimit> =
             seen.iter().map(|seen| (&seen.info.scope, seen)).collect();
         let row = |scope: &LimitScope| seen.get(scope).map(|seen| LimitRow::of(seen));

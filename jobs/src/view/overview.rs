@@ -192,8 +192,8 @@ impl View {
                     let text = format!("Held for another {}: {scope}.", in_words(until.since(now)));
                     ("held", text, "End the hold.")
                 }
-                Slowed::ByHand(its) => {
-                    let text = format!("Limited by hand: {scope}, {}.", its.limit);
+                Slowed::ByHand(limit) => {
+                    let text = format!("Limited by hand: {scope}, {limit}.");
                     ("limited", text, "Lift the limit.")
                 }
             };

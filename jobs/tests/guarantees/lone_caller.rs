@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use tickwheel_jobs::rusqlite::Connection;
 use tickwheel_jobs::{
-    Builder, CallError, Client, Durability, Event, Fail, InsertErrorKind, Jobs, Retry, StoreError,
-    hook,
+    Builder, CallError, Cancel, Client, Durability, Event, Fail, InsertErrorKind, Jobs, Retry,
+    StoreError, hook,
 };
 
 use super::hooks::every_call_is_refused;
@@ -60,6 +60,23 @@ fn wait_that_begins_while_the_clock_moves_ends_at_its_limit() {
         assert_eq!(ended.recv_timeout(LONG).unwrap(), Err(CallError::TimedOut(id)));
         drop(driver);
     });
+}
+
+/// P33: On a manual clock a wait looks once more before its error says that the clock stands. Another process may have
+/// ended the job.
+#[test]
+fn wait_on_a_manual_clock_finds_the_end_of_another_process() {
+    hook::set(at);
+    let (_folder, path) = file();
+    let builder = Jobs::open(&path).unwrap().call_timeout(50 * MS).handle(|_: Close, _| Ok(()));
+    let (jobs, _driver) = builder.manual().unwrap();
+    let other = Jobs::open(&path).unwrap().client().unwrap();
+    let id = jobs.insert(HOUR, close(1)).unwrap();
+    BEFORE_WAIT.set(Some(Box::new(move || {
+        let cancels = move || assert_eq!(other.cancel(id), Ok(Cancel::Cancelled));
+        BEFORE_WAIT.set(Some(Box::new(cancels)));
+    })));
+    assert_eq!(jobs.wait(id, 9 * HOUR), Err(CallError::Gone(id)));
 }
 
 /// Returns how many commits this thread begins in `calls`.

@@ -1,9 +1,12 @@
 //! What helps to test a program: a file that goes away, a run that a test makes, a clock that waits for
 //! futures.
 
+use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use std::time::Duration;
 
-use tickwheel_jobs::{CallError, Fail, Jobs, Keep, Run, StopReason, TestRun, rusqlite};
+use tickwheel_jobs::{
+    CallError, Client, Fail, JobId, Jobs, Keep, Retry, Run, StopReason, TestRun, rusqlite,
+};
 
 use super::support::*;
 
@@ -166,9 +169,7 @@ fn wait_goes_by_the_clock_of_the_driver() {
         let (jobs, driver) = builder.handle(doubles).manual().unwrap();
         let client = jobs.client();
         let caller = std::thread::spawn(move || client.call::<_, u64>(close(21), 24 * HOUR));
-        while !caller.is_finished() {
-            driver.advance(SECOND);
-        }
+        while driver.advance(SECOND) == 0 {}
         assert_eq!(caller.join().unwrap(), Ok(42));
         let id = jobs.insert(10_000 * HOUR, close(1)).unwrap();
         let client = jobs.client();
@@ -213,6 +214,58 @@ fn wait_on_the_thread_of_the_driver_is_an_error() {
         assert_eq!(jobs.wait(id, 24 * HOUR), Err(CallError::ClockStands(id)));
         assert_eq!(driver.advance(SECOND), 1, "it was inserted");
         assert_eq!(jobs.wait(id, 24 * HOUR).map(|job| job.id), Ok(id));
+    });
+}
+
+/// P33: In the same way a wait in a hook that the driver calls is an error at once.
+#[test]
+fn wait_in_a_hook_on_the_thread_of_the_driver_is_an_error() {
+    on_each_store(|builder| {
+        let (told, waited) = mpsc::channel();
+        let shared: Arc<OnceLock<(Client, JobId)>> = Arc::default();
+        let its = Arc::clone(&shared);
+        let waits = move |hook: &str| {
+            let (client, other) = its.get().expect("it was set before the clock moved");
+            told.send((hook.to_owned(), client.wait(*other, 9 * HOUR).unwrap_err())).unwrap();
+        };
+        let (of_event, of_run) = (waits.clone(), waits);
+        let builder = builder.call_timeout(Duration::MAX).retry(Retry::never());
+        let builder = builder.on_event(move |_| of_event("event"));
+        let builder = builder.on_run(move |run| {
+            of_run(run.outcome.map_or("start", |_| "end"));
+        });
+        let handler = |_: Close, _: &Run| Err(Fail::dead("of the test"));
+        let (jobs, driver) = builder.handle(handler).manual().unwrap();
+        let other = jobs.insert(HOUR, close(2)).unwrap();
+        let _ = shared.set((jobs.client(), other));
+        jobs.insert(SECOND, close(1)).unwrap();
+        assert_eq!(driver.advance(SECOND), 1);
+        let refused = |hook: &str| (hook.to_owned(), CallError::Refused);
+        let all: Vec<_> = waited.try_iter().collect();
+        assert_eq!(all, ["start", "event", "end"].map(refused));
+    });
+}
+
+/// P33: A wait ends even if the driver waits for a handler that waits for the waiter.
+#[test]
+fn wait_ends_although_a_handler_of_the_driver_waits_for_it() {
+    on_each_store(|builder| {
+        let (told, starts) = mpsc::channel();
+        let (answers, answered) = mpsc::channel::<()>();
+        let answered = Mutex::new(answered);
+        let handler = move |_: Close, _: &Run| {
+            told.send(()).unwrap();
+            Ok(answered.lock().unwrap().recv_timeout(LONG)?)
+        };
+        let (jobs, driver) = builder.call_timeout(5 * MS).handle(handler).manual().unwrap();
+        let id = jobs.insert(SECOND, close(1)).unwrap();
+        let client = jobs.client();
+        let drives = std::thread::spawn(move || driver.advance(SECOND));
+        starts.recv_timeout(LONG).unwrap();
+        assert_eq!(client.wait(id, HOUR), Err(CallError::ClockStands(id)));
+        answers.send(()).unwrap();
+        assert_eq!(drives.join().unwrap(), 1);
+        assert_eq!(jobs.stats().completed, 1);
     });
 }
 

@@ -378,9 +378,7 @@ fn cancel_and_shutdown_reach_a_run_in_its_middleware() {
             if why == StopReason::Requested {
                 assert_eq!(jobs.cancel(id).unwrap(), Cancel::Running);
                 assert_eq!(started.recv_timeout(LONG), Ok(Some(why)));
-                while client.get(id).unwrap().is_some() {
-                    pause(MS);
-                }
+                assert!(client.wait(id, LONG).is_err(), "it is cancelled");
             }
             jobs.shutdown().unwrap();
             if why == StopReason::Shutdown {
@@ -469,6 +467,32 @@ fn handler_of_the_form_without_middleware_is_refused() {
     {
         start(builder).unwrap();
     }
+}
+
+/// P108: A middleware may take longer than its run may. Then `next` calls no handler.
+#[test]
+fn middleware_that_overruns_its_run_calls_no_handler() {
+    on_stores(|store| {
+        let (told, ended) = mpsc::channel();
+        let around = move |runs: &[Run], next: Next<'_>| -> Result<(), Fail> {
+            let client = runs[0].client();
+            let has_failed = |job: JobInfo| job.failures == 1;
+            while !client.get(runs[0].id())?.is_some_and(has_failed) {
+                pause(MS);
+            }
+            told.send(next.run().map_err(|fail| fail.to_string()))?;
+            Ok(())
+        };
+        let builder = store.open().middleware(around).retry(Retry::fixed(HOUR));
+        let handler = |_: Mail, _: &Run| resume_unwind(Box::new("its run is over"));
+        let builder = builder.handle(handler).time_limit::<Mail>(20 * MS);
+        let jobs = builder.lease(30 * MS).start().unwrap();
+        let id = jobs.insert(Duration::ZERO, Mail(1)).unwrap();
+        let inside = ended.recv_timeout(LONG).unwrap();
+        assert!(inside.as_ref().is_err_and(|error| error.contains("over")), "{inside:?}");
+        assert_eq!(jobs.get(id).unwrap().map(|job| job.failures), Some(1));
+        jobs.shutdown().unwrap();
+    });
 }
 
 /// P108: A middleware may keep its `next` beyond its run. Then `next` calls no handler.

@@ -120,7 +120,7 @@ verbs! { |client|
     client.queue() => is_paused();
     client.queue() => kinds();
     client.queue() => history(Step::Hour, ever());
-    client.queue() => limit(Limit::none());
+    client.queue() => limit(Limit::running(9999));
     client.queue() => limits();
     client.queue() => hold(MS);
     client.group().add(HOUR, Mail(1)) => insert();
