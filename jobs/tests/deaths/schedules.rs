@@ -39,26 +39,21 @@ pub(crate) fn r10_schedules(history: &History<'_>, found: &mut Found) {
     one_at_a_time(history, found);
 }
 
-/// P18: In the schedule without overlap, an occurrence starts after the earlier one has ended. So no occurrence starts
-/// once a later one has started.
+/// P18: In the schedule without overlap, no occurrence starts before the one before it is over: its last run has ended,
+/// or its job is dead. A process that ends does not end the occurrence, which runs again. A run that has lost its claim
+/// may end later.
 fn one_at_a_time(history: &History<'_>, found: &mut Found) {
-    let mut runs = Vec::new();
+    let mut over_at = 0;
     for (&tag, job) in &history.jobs {
         let Some((WITHOUT_OVERLAP, time)) = occurrence_of(tag) else { continue };
-        for (_, life, start) in &job.starts {
-            let is_its = |of: &u32, fence: u64| of == life && fence == start.fence;
-            let end = job.ends.iter().find(|(_, of, end)| is_its(of, end.fence));
-            runs.push((start.at, *life, time, end.map(|(.., end)| end.at)));
-        }
-    }
-    runs.sort_unstable();
-    for pair in runs.windows(2) {
-        let (before, after) = (pair[0], pair[1]);
-        let has_ended = before.1 != after.1 || before.3.is_some_and(|end| end <= after.0);
-        if after.2 != before.2 && (after.2 < before.2 || !has_ended) {
-            let text = format!("{} starts beside or before {}", after.2, before.2);
+        let starts = || job.starts.iter().map(|(.., start)| start);
+        let Some(last) = starts().max_by_key(|start| start.fence) else { continue };
+        if starts().any(|start| start.at < over_at) {
+            let text = format!("{time} starts before the occurrence before it is over");
             found.add("R10", format!("schedule {WITHOUT_OVERLAP} overlaps: {text}"));
         }
+        let dead_at = job.dead.is_some().then_some(last.at);
+        over_at = job.end_of(last).map(|(.., end)| end.at).or(dead_at).unwrap_or(u64::MAX);
     }
 }
 

@@ -7,10 +7,11 @@
 //! | --- | --- |
 //! | `insert 1`, `senseless 1`, `keyed 1`, `batch 1 +3`, `expiring 1 =90` | a call: the job 1, or three jobs from 1 on |
 //! | `cancel 1`, `get 1`, `reschedule 1 @90`, `cancel-key`, `flush` | a call on a job, or on the only key |
-//! | `schedule`, `unschedule`, `flush to 3900` | a call about the only schedule; a flush each 100 ms |
+//! | `schedule`, `unschedule`, `flush to 3900` | a call about the schedule; a flush each 100 ms |
 //! | `start 1 #2 x1`, `begin 1`, `end 1 #2 failed`, `run 1`, `told 1` | a run: it starts when the job is due, or now; it ends; both; it is told to stop |
 //! | `set 1 #2 p5`, `stored 1 #2 p5`, `start 1 p5` | the run sets its progress; the store has answered that it is stored; the run finds this progress |
 //! | `tick 100 to 300` | runs of the occurrences at these times |
+//! | `schedule alone`, `start alone 100 #2`, `run alone 100` | the schedule without overlap; runs of its occurrence at this time |
 //! | `born written`, `gone`, `again`, `ending`, `close`, `closed`, `drop` | a child begins, ends, or both; its jobs end |
 //! | `look 1 2/7`, `look changed`, `look wrong`, `dead 1 i5 f1`, `left claim` | what is seen in the file, with keys; what is there in the end |
 //! | `up`, `down`, `stop`, `go-on`, `stall 300`, `denied half`, `allowed half` | what happens to the server, a node, a right |
@@ -23,7 +24,7 @@
 
 use tickwheel_jobs::JobId;
 
-use crate::deaths::child::named;
+use crate::deaths::child::{WITHOUT_OVERLAP, named};
 use crate::deaths::record::{
     Answer, Event, FileEnd, How, LATER_MS, Level, Look, Mode, RETRY_MS, Record, Seen, Start, Tag,
     Verb, occurrence,
@@ -47,9 +48,10 @@ const SCHEDULE: u32 = 1;
 const PERIOD: u64 = 100;
 
 /// The words of steps that are no numbers.
-const WORDS: [&str; 21] = [
-    "@later", "@retry", "are", "buffered", "bytes", "changed", "claim", "due", "failed", "half",
-    "job", "jobs", "later", "log", "snoozed", "synced", "that", "the", "to", "written", "wrong",
+const WORDS: [&str; 22] = [
+    "@later", "@retry", "alone", "are", "buffered", "bytes", "changed", "claim", "due", "failed",
+    "half", "job", "jobs", "later", "log", "snoozed", "synced", "that", "the", "to", "written",
+    "wrong",
 ];
 
 /// A step: its name, the words behind it, and the answer.
@@ -146,7 +148,10 @@ impl Log {
     fn step(&mut self, text: &str) {
         let step = Step::read(text);
         let (first, last) = (step.words.iter().find_map(|word| word.parse().ok()), step.last());
-        let first = first.unwrap_or(0);
+        let mut first = first.unwrap_or(0);
+        if step.has("alone") {
+            first = occurrence(WITHOUT_OVERLAP, BEGINNING + first);
+        }
         match step.name {
             "born" => {
                 self.life += 1;
@@ -211,6 +216,7 @@ impl Log {
             Some(ms) => BEGINNING + ms,
             None if step.has("@retry") => self.now + RETRY_MS,
             None if step.has("@later") => self.now + LATER_MS,
+            None if step.has("alone") => BEGINNING + step.last(),
             None => BEGINNING + DUE,
         }
     }
@@ -219,7 +225,7 @@ impl Log {
     fn call(&mut self, step: &Step<'_>, tag: Tag) -> bool {
         let (due, count) = (self.due(step), step.number('+').unwrap_or(1));
         let ids = Answer::Ids((tag..tag + count).map(named).collect());
-        let (name, key) = (SCHEDULE, KEY);
+        let (name, key) = (if step.has("alone") { WITHOUT_OVERLAP } else { SCHEDULE }, KEY);
         let (verb, usual) = match step.name {
             "insert" => (Verb::Insert { tag, due }, ids),
             "senseless" => (Verb::Senseless { tag, due }, ids),
