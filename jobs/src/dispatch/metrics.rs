@@ -35,7 +35,7 @@ pub struct KindStats {
     pub lateness_buckets: Buckets,
     /// How long its runs took, with every outcome: [`RunReport::took`](crate::RunReport::took).
     pub run_time: Lateness,
-    /// How long its runs took, by outcome.
+    /// See [`KindStats::ended`].
     ended: [Buckets; Outcome::ALL.len()],
     /// Its jobs that were inserted.
     pub(crate) inserted: u64,
@@ -51,8 +51,8 @@ impl KindStats {
 
     /// Returns how many runs are under way: they have started, and their end is not in the store.
     pub(crate) fn running(&self) -> u64 {
-        let runs = self.ended.iter().take(Outcome::Expired as usize);
-        let ended: u64 = runs.map(Buckets::count).sum();
+        let runs = Outcome::ALL.iter().filter(|outcome| **outcome != Outcome::Expired);
+        let ended: u64 = runs.map(|outcome| self.ended(*outcome).count()).sum();
         self.lateness_buckets.count().saturating_sub(ended)
     }
 }
@@ -106,10 +106,6 @@ impl CountedBuckets {
         let nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
         let add = |sum: u64| Some(sum.saturating_add(nanos));
         let _ = self.nanos.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
-    }
-
-    fn is_any(&self) -> bool {
-        self.counts.iter().any(|count| count.load(Ordering::Relaxed) > 0)
     }
 
     pub(super) fn snapshot(&self) -> Buckets {
@@ -196,10 +192,11 @@ impl KindMetrics {
         place.map_or(OTHER, |(name, _)| name).to_owned()
     }
 
-    /// Returns the kinds of which a run has started.
+    /// Returns the kinds of which a run has started or a job has expired.
     pub(crate) fn snapshot(&self) -> Vec<KindStats> {
-        let has_run = |(_, of_kind): &&(Arc<str>, OfKind)| of_kind.lateness_buckets.is_any();
-        self.kinds.iter().filter(has_run).map(OfKind::snapshot).collect()
+        let expired = |kind: &KindStats| kind.ended(Outcome::Expired).count();
+        let is_any = |kind: &KindStats| kind.lateness_buckets.count() + expired(kind) > 0;
+        self.all().into_iter().filter(is_any).collect()
     }
 
     /// Returns all kinds that have handlers here.
@@ -246,7 +243,8 @@ pub struct Stats {
     /// How late runs started: the time from a job's due time to the start of its handler. For a job that was
     /// overdue when the process started, the time counts from that start.
     pub lateness: Lateness,
-    /// The lateness and the run times of each kind of which a run has started, in the order of their names.
+    /// The lateness and the run times of each kind of which a run has started or a job has expired, in the order of
+    /// their names.
     pub kinds: Vec<KindStats>,
     /// The longest step of the dispatcher: the longest time, in a commit or between two, in which it took no
     /// new commands. It includes waits for the disk, for a server and for another program's transaction. Zero
@@ -384,6 +382,17 @@ mod tests {
             let is_in = [Outcome::Retried, Outcome::Completed].contains(outcome);
             assert_eq!(of_b.ended(*outcome).count(), u64::from(is_in), "{outcome}");
         }
+    }
+
+    /// P107: An expired job is counted under its kind, of which no run is under way.
+    #[test]
+    fn expired_job_is_counted_without_a_run() {
+        let metrics = KindMetrics::new(&kinds(["a", "b"].map(str::to_owned)));
+        metrics.expired("a");
+        let stats = metrics.snapshot();
+        let [of_a] = &stats[..] else { panic!("{stats:?}") };
+        assert_eq!((&*of_a.kind, of_a.ended(Outcome::Expired).count()), ("a", 1));
+        assert_eq!((of_a.running(), of_a.run_time.count), (0, 0));
     }
 
     /// The sum under the exact bounds stays at its maximum.
