@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use tickwheel_jobs::{Jobs, Run};
+use tickwheel_jobs::{Jobs, NewJob, Run};
 
 use crate::fake_time::library;
 use crate::server::{Server, pause, wait_until};
@@ -17,6 +17,8 @@ use crate::support::{MS, Order, in_hand, open, wall_now};
 const NODE: &str = "TICKWHEEL_REDIS_CLOCK";
 const LEASE: Duration = Duration::from_millis(2000);
 const HOUR: Duration = Duration::from_secs(3600);
+/// Jobs expire after it. The clocks of the nodes are wrong by more.
+const EXPIRY: Duration = Duration::from_secs(300);
 /// Orders from here on take longer than a lease.
 const LONG: u64 = 1_000_000;
 /// How many jobs each node inserts, and the test.
@@ -53,7 +55,7 @@ fn node() {
     let first = name.bytes().map(u64::from).sum::<u64>() * 1000;
     for n in 0..MANY {
         let (wait, before) = ((3000 + 40 * n as u32) * MS, servers_time(&mut server));
-        jobs.insert(wait, Order(first + n)).unwrap();
+        jobs.insert_job(NewJob::new(Order(first + n)).at(wait).expires(EXPIRY)).unwrap();
         let (after, wait) = (servers_time(&mut server), wait.as_micros());
         let entry = format!("{} {} {}", first + n, before as u128 + wait, after as u128 + wait);
         redis::cmd("RPUSH").arg("asked").arg(entry).exec(&mut server).unwrap();
@@ -80,7 +82,8 @@ fn numbers(list: &[String]) -> Vec<Vec<u64>> {
     list.iter().map(|entry| entry.split(' ').map(number).collect()).collect()
 }
 
-/// Redis P7, D9: Nodes whose clocks are ten minutes wrong and drift run every job once, in order and not early.
+/// Redis P7, P107, D9: Nodes whose clocks are ten minutes wrong and drift run every job once, in order and not early. A
+/// job expires by the server's clock.
 #[test]
 fn nodes_with_wrong_and_drifting_clocks_run_jobs_once_in_time() {
     let Some(library) = library() else { return };
@@ -108,9 +111,13 @@ fn nodes_with_wrong_and_drifting_clocks_run_jobs_once_in_time() {
     for n in 0..4 {
         client.insert(Duration::ZERO, Order(LONG + n)).unwrap();
     }
+    // Each node runs the long ones first, so this one becomes too old.
+    client.insert_job(NewJob::new(Order(LONG - 1)).expires(LEASE / 2)).unwrap();
     let now = servers_time(&mut server.connection());
     let at = |n: u64| UNIX_EPOCH + Duration::from_millis(now / 1000 + 20 * n);
-    client.insert_batch((0..MANY).map(|n| (at(n), Order(n)))).unwrap();
+    for n in 0..MANY {
+        client.insert_job(NewJob::new(Order(n)).at(at(n)).expires(EXPIRY)).unwrap();
+    }
     let all = 4 + 3 * MANY as usize;
     wait_until("all ran", || list("starts").len() >= all);
     wait_until("all ended", || in_hand(&client) == 0);

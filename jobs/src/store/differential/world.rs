@@ -308,8 +308,8 @@ impl World {
                 self.on(*pick, &[JobState::Dead], |id| Op::Retry(id, now))?;
             }
             Step::Delete(pick) => {
-                let ended = [JobState::Dead, JobState::Completed, JobState::Cancelled];
-                self.on(*pick, &ended, Op::Delete)?;
+                use JobState::{Cancelled, Completed, Dead, Expired};
+                self.on(*pick, &[Dead, Completed, Cancelled, Expired], Op::Delete)?;
             }
             Step::Limit(scope, limit) => {
                 let (scope, mut limit) = (scope_of(*scope), *limit);
