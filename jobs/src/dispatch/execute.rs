@@ -186,7 +186,7 @@ impl Executor {
     /// it became too old while it waited for a thread.
     pub(super) fn begin(&self, state: &Arc<RunState>) -> bool {
         let present = self.clock.now();
-        if state.has_expired(present.instant) {
+        if state.lease_has_ended(present.instant) {
             // The dispatcher notices that by itself, and frees the slot.
             return false;
         }
@@ -375,7 +375,7 @@ impl Executor {
             return self.run_batch(vec![start], call);
         }
         let now = self.clock.now();
-        if !start.state.is_waiting() || start.state.has_expired(now.instant) {
+        if !start.state.is_waiting() || start.state.lease_has_ended(now.instant) {
             return;
         }
         match self.batches.add(start, size, now.millis()) {

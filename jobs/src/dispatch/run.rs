@@ -202,7 +202,7 @@ impl Run {
     pub fn stop_reason(&self) -> Option<StopReason> {
         // The dispatcher may be waiting for the store when a lease ends or a time limit is reached.
         let now = self.dispatcher.clock.now().instant;
-        let lost = self.state.has_expired(now).then_some(StopReason::LeaseLost);
+        let lost = self.state.lease_has_ended(now).then_some(StopReason::LeaseLost);
         let over = self.state.is_over_limit(now).then_some(StopReason::TimeLimit);
         let told = StopReason::of(self.state.stop_reason.load(Ordering::Acquire));
         told.max(over).max(lost)

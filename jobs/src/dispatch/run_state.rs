@@ -268,7 +268,7 @@ impl RunState {
     }
 
     /// Says whether the lease has ended in this process.
-    pub(crate) fn has_expired(&self, now: Instant) -> bool {
+    pub(crate) fn lease_has_ended(&self, now: Instant) -> bool {
         self.lease().is_some_and(|until| until <= now)
     }
 

@@ -17,6 +17,7 @@ use std::sync::Arc;
 pub(crate) use super::scopes::ScopedClaim;
 use super::scopes::{ScopeClaims, ScopeTokens};
 use super::turns::Turns;
+use crate::values::job::{Extra, may_start};
 use crate::values::limit::Limit;
 use crate::values::stored_limits::Limits;
 use crate::values::time::Millis;
@@ -140,13 +141,13 @@ impl Lanes {
         }
     }
 
-    /// A job is claimed. A job of a lane takes the turn of its lane. `starts`: the job is not too old, so it takes a
-    /// token.
-    pub(crate) fn claimed(&mut self, claim: ScopedClaim<'_>, starts: bool) {
+    /// A job is claimed. A job of a lane takes the turn of its lane. A job that is too old at `now`, by its properties,
+    /// takes no token.
+    pub(crate) fn claimed(&mut self, claim: ScopedClaim<'_>, extra: Option<&Extra>, now: Millis) {
         if !self.limits.is_empty() {
             self.claims.add(&self.limits, claim);
             let (_, kind, partition) = claim;
-            if starts {
+            if may_start(extra, now) {
                 self.tokens.take(&self.limits, (kind, partition.map(|its| &**its)), self.now);
             }
         }
@@ -299,7 +300,7 @@ mod tests {
         let mut served = String::new();
         for n in 0..turns as u128 {
             let Some(partition) = lanes.next(kind) else { break };
-            lanes.claimed((JobId::from_u128(1000 + n), kind, Some(&partition)), true);
+            lanes.claimed((JobId::from_u128(1000 + n), kind, Some(&partition)), None, Millis::ZERO);
             served.push_str(&partition);
         }
         served

@@ -316,9 +316,14 @@ impl Extra {
     }
 }
 
-/// Says whether a job with these properties may still start: until the millisecond in which it expires is over.
+/// Says whether a job with these properties may still start.
 pub(crate) fn may_start(extra: Option<&Extra>, now: Millis) -> bool {
-    extra.and_then(|extra| extra.expires).is_none_or(|expires| expires >= now)
+    extra.and_then(|extra| extra.expires).is_none_or(|expires| is_in_time(expires, now))
+}
+
+/// Says whether a job with this expiry may still start: until the millisecond in which it expires is over.
+pub(crate) fn is_in_time(expires: Millis, now: Millis) -> bool {
+    expires >= now
 }
 
 /// Returns the partition of a job with these properties.

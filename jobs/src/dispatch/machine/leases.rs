@@ -31,7 +31,7 @@ const COUNTED_ON: f64 = 0.8;
 #[derive(Default)]
 pub(super) struct Leases {
     renew_at: Option<Instant>,
-    expire_at: Option<Instant>,
+    ends_at: Option<Instant>,
 }
 
 impl Machine {
@@ -40,7 +40,7 @@ impl Machine {
         if let Some(lease) = self.settings.lease {
             let until = now + lease.mul_f64(COUNTED_ON);
             run.set_lease(until);
-            self.leases.expire_at = Some(self.leases.expire_at.map_or(until, |at| at.min(until)));
+            self.leases.ends_at = Some(self.leases.ends_at.map_or(until, |at| at.min(until)));
             let renew_at = now + lease.mul_f64(RENEWED_AT);
             self.leases.renew_at =
                 Some(self.leases.renew_at.map_or(renew_at, |at| at.min(renew_at)));
@@ -149,20 +149,19 @@ impl Machine {
         }
         let until = now + lease.mul_f64(COUNTED_ON);
         self.runs.by_id.values().for_each(|run| run.set_lease(until));
-        self.leases.expire_at = Some(until);
+        self.leases.ends_at = Some(until);
     }
 
-    /// Ends every lease whose time is over.
-    pub(super) fn expire(&mut self, now: Instant, output: &mut StepOutput) {
-        if self.leases.expire_at.is_none_or(|at| now < at) {
+    /// Gives up the runs whose leases have ended.
+    pub(super) fn lose_ended_leases(&mut self, now: Instant, output: &mut StepOutput) {
+        if self.leases.ends_at.is_none_or(|at| now < at) {
             return;
         }
-        let expired = self.runs.by_id.values().filter(|run| run.has_expired(now)).map(|run| run.id);
-        let expired: Vec<JobId> = expired.collect();
-        for id in expired {
+        let lost = self.runs.by_id.values().filter(|run| run.lease_has_ended(now));
+        for id in lost.map(|run| run.id).collect::<Vec<JobId>>() {
             self.lose(id, now, output);
         }
-        self.leases.expire_at = self.runs.by_id.values().filter_map(|run| run.lease()).min();
+        self.leases.ends_at = self.runs.by_id.values().filter_map(|run| run.lease()).min();
     }
 
     /// Says whether a claim is held whose run has ended. If the claim was lost, forgets that.
@@ -175,7 +174,7 @@ impl Machine {
     ) -> bool {
         if let Some(run) = self.runs.by_id.get(&id)
             && run.fence == fence
-            && run.has_expired(now)
+            && run.lease_has_ended(now)
         {
             self.lose(id, now, output);
         }
@@ -198,7 +197,7 @@ impl Machine {
         let renew_at = self.leases.renew_at.filter(|_| self.commits.unsettled.is_none());
         let to_start = self.runs.to_start.peek().filter(|_| self.commits.unsettled.is_none());
         let to_start = to_start.map(|Reverse((start_by, ..))| *start_by);
-        for at in renew_at.into_iter().chain(self.leases.expire_at).chain(to_start) {
+        for at in renew_at.into_iter().chain(self.leases.ends_at).chain(to_start) {
             let wait = at.saturating_duration_since(present.instant);
             output.wake_by(present.millis().plus(wait + Duration::from_millis(1)));
         }

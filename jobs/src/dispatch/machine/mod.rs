@@ -166,7 +166,7 @@ impl Machine {
         let now = present.millis();
         let mut output = StepOutput::default();
         let mut commit = Commit::default();
-        self.expire(present.instant, &mut output);
+        self.lose_ended_leases(present.instant, &mut output);
         self.enforce_limits(present);
         if !self.settle(present, commands, store, &mut output) {
             self.finish_step(present, None, &mut output);

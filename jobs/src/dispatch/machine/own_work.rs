@@ -26,6 +26,7 @@ use crate::dispatch::command::{Command, Latest, RunEnd};
 use crate::store::{Answer, NewJob, Op, Store, StoredSchedule};
 use crate::values::error::StoreError;
 use crate::values::id::{Claim, JobId};
+use crate::values::job::is_in_time;
 use crate::values::node::{self, NODE_INTERVAL};
 use crate::values::time::{Millis, Now};
 
@@ -133,7 +134,7 @@ impl Machine {
             let expiry = self.settings.expiries.get(kind).copied();
             if let Some(after) = expiry.filter(|_| schedule.schedule.without_overlap) {
                 // An occurrence that is too old already would only keep out the ones in time.
-                times.retain(|due| due.plus(after) >= now);
+                times.retain(|due| is_in_time(due.plus(after), now));
             }
             let job = |due: Millis| {
                 let id = JobId::named(&format!("schedule {queue} {} {}", due.get(), schedule.name));
@@ -222,14 +223,15 @@ impl Machine {
                 _ => {}
             }
         }
-        for claim in called {
+        // The caller may give its call up, and a run that ends has no later step.
+        for claim in called.into_iter().filter(|it| !ends_all && !ending.contains_key(it)) {
             writes.unwritten.remove(&claim);
             writes.written.insert(claim, now);
         }
         let runs = &self.runs.by_id;
         writes.unwritten.retain(|claim, value| {
             let (id, fence) = *claim;
-            let run = runs.get(&id).filter(|run| run.fence == fence && !run.has_expired(now));
+            let run = runs.get(&id).filter(|run| run.fence == fence && !run.lease_has_ended(now));
             let Some(run) = run else { return false };
             let waits = match ending.get(claim) {
                 Some(completes) => *completes && !run.follow_ups.were_refused(),

@@ -14,7 +14,7 @@ use super::{ClaimRecord, JobRecord, LaneKey, Memory, fence_of};
 use crate::store::lanes::{self, Lanes, Opens};
 use crate::store::{ClaimRequest, Claimed, Tries};
 use crate::values::id::JobId;
-use crate::values::job::{Extra, may_start, partition_of};
+use crate::values::job::{Extra, partition_of};
 use crate::values::setting::Rank;
 use crate::values::time::Millis;
 
@@ -136,15 +136,14 @@ impl Memory {
                 }
                 request.takes(&lane.0, true);
                 // The turn comes before the lane may be drained.
-                let starts = may_start(alive[&id].extra.as_deref(), request.now);
-                lanes.claimed((id, &lane.0, Some(&lane.1)), starts);
+                let extra = alive[&id].extra.as_deref();
+                lanes.claimed((id, &lane.0, Some(&lane.1)), extra, request.now);
                 leave_lane(in_lanes, lanes, &lane, due, id);
                 chosen.push((due, id));
             } else if let Some(((_, id), due, kind)) = first_plain {
                 request.admits(alive[&id].tries.interruptions);
                 request.takes(kind, lanes.has_rate(kind));
-                lanes
-                    .claimed((id, kind, None), may_start(alive[&id].extra.as_deref(), request.now));
+                lanes.claimed((id, kind, None), alive[&id].extra.as_deref(), request.now);
                 chosen.push((due, id));
                 plain.next();
             } else {

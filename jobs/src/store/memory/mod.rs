@@ -240,7 +240,7 @@ impl Memory {
         true
     }
 
-    /// Holds a scope until a time. Returns `false` if it is held that long already.
+    /// Sets or removes a setting. Returns whether that changed it.
     fn put_setting(&mut self, name: &str, value: &Option<String>) -> bool {
         match value {
             Some(value) => {
@@ -250,6 +250,7 @@ impl Memory {
         }
     }
 
+    /// Holds a scope until a time. Returns `false` if it is held that long already.
     fn hold(&mut self, name: &str, until: Millis) -> bool {
         let before = self.settings.get(name).and_then(|time| time.parse().ok());
         let is_later = before.is_none_or(|before: i64| before < until.get());

@@ -29,7 +29,7 @@ use crate::store::lanes::{Lanes, Opens};
 use crate::store::{ClaimRequest, Claimed, Fence, Unreadable};
 use crate::values::error::StoreError;
 use crate::values::id::JobId;
-use crate::values::job::{Extra, may_start};
+use crate::values::job::Extra;
 use crate::values::setting::Rank;
 use crate::values::time::Millis;
 
@@ -469,16 +469,15 @@ impl State {
         picker.scan(&mut statements, &scanned)?;
         let (mut claimed, mut bytes) = (Vec::new(), 0);
         while claimed.len() < picker.request.limit && bytes < BYTES_PER_CLAIM {
-            let Picked { at, mut job, table } = match picker.next()? {
+            let mut picked = match picker.next()? {
                 NextPick::Job(picked) => picked,
                 NextPick::Other => continue,
                 NextPick::None => break,
             };
             *fences += 1;
-            let extra = Extra::read(job.extra.as_deref())?;
-            let in_time = may_start(extra.as_deref(), picker.request.now);
-            let its = (&mut job, extra.as_deref());
-            let kind = picker.hold(at, its, table, (*fences, in_time));
+            let extra = Extra::read(picked.job.extra.as_deref())?;
+            let kind = picker.hold(&mut picked, extra.as_deref(), *fences);
+            let Picked { at, job, table } = picked;
             journal.push(Change::Added(job.id));
             fresh.push(job.id);
             bytes += job.payload.len();
@@ -740,20 +739,15 @@ impl<'s> Picker<'_, 's> {
         }
     }
 
-    /// Holds the claim of a job. Returns its kind. `starts`: the job is not too old.
-    fn hold(
-        &mut self,
-        at: usize,
-        (job, extra): (&mut JobRow, Option<&Extra>),
-        table: Table,
-        (order, starts): (u64, bool),
-    ) -> Arc<str> {
-        let Cursor { kind, name, .. } = &self.cursors[at];
-        let part = job.part.take().filter(|_| table == Table::Lane);
+    /// Holds the claim of a job. Returns its kind. `order`: of the claim, among all of this process.
+    fn hold(&mut self, picked: &mut Picked, extra: Option<&Extra>, order: u64) -> Arc<str> {
+        let Picked { at, job, table } = picked;
+        let Cursor { kind, name, .. } = &self.cursors[*at];
+        let part = job.part.take().filter(|_| *table == Table::Lane);
         let lanes = &mut self.lane_table.lanes;
         self.request.takes(name, part.is_some() || lanes.has_rate(name));
-        lanes.claimed((job.id, name, part.as_ref()), starts);
-        let place = Place { kind: *kind, due: job.due, id: job.id, table };
+        lanes.claimed((job.id, name, part.as_ref()), extra, self.request.now);
+        let place = Place { kind: *kind, due: job.due, id: job.id, table: *table };
         self.held.insert(job.id, HeldClaim { part, order, ..HeldClaim::of(place, job, extra) });
         Arc::clone(name)
     }

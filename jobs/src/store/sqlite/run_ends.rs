@@ -63,7 +63,11 @@ impl State {
         // still names it would count as an interruption of it.
         let is_over = matches!(end, End::Completed | End::Cancelled | End::Expired);
         self.end_claim(id, is_over);
-        let progress = self.take_progress(tables, id)?;
+        let progress = match is_over {
+            false => self.take_progress(tables, id)?,
+            // No later run reads it.
+            true => self.progress.take(tables, id).map(|_| None)?,
+        };
         match end {
             End::Completed | End::Expired if finish.wanted || finish.keep.is_some() => {
                 self.keep_completed(tables, &held, finish, now)?;

@@ -406,6 +406,31 @@ fn stored_progress_is_the_latest_and_stays_after_a_refusal() {
     }
 }
 
+/// P37: A call that stores progress is given up in the step that ends its run. The step writes the progress all the
+/// same: of a run that has failed, and of one that a shutdown does not await.
+#[test]
+fn progress_of_a_call_that_was_given_up_is_written_with_the_end_of_its_run() {
+    for has_failed in [false, true] {
+        let mut steps = Steps::new();
+        let present = at(steps.begun, Duration::ZERO);
+        let insert = Command::Call { op: Op::Insert(job(1, present)), reply: None };
+        let run = steps.step(Duration::ZERO, vec![insert]).starts.pop().unwrap().state;
+        assert!(run.start(Duration::ZERO, steps.begun));
+        let (id, fence) = (run.id, run.fence);
+        steps.machine.settings.progress.set(id, fence, b"1".to_vec());
+        let (reply, gone) = call(Some(steps.begun + SECOND));
+        gone.abandon();
+        let op = Op::PutProgress { id, fence, value: b"1".to_vec() };
+        let failed = RunEnd::Undecodable("no task".to_owned());
+        let last = match has_failed {
+            true => Command::Ended { id, fence, end: failed, at: present.millis() },
+            false => Command::Abandon,
+        };
+        steps.step(SECOND, vec![Command::Call { op, reply: Some(reply) }, last]);
+        assert_eq!(steps.store.progress, [b"1"]);
+    }
+}
+
 /// P30: If the commit of an end fails, the end is written again, and its follow-ups with it.
 #[test]
 fn end_whose_commit_failed_is_written_again_with_its_follow_ups() {
