@@ -175,12 +175,12 @@ impl<J> NewJob<J> {
     /// [`Event::Expired`](crate::Event::Expired) reports it. The job is kept as completed jobs of its kind are. If its
     /// claim finds that it is too old, the claim takes no token of a rate.
     ///
-    /// A job that has expired may have run before: a run was snoozed or interrupted, or its retry came too late to its
-    /// turn. If a run fails, and its retry would be due after the expiry, the job is dead at once, with its error.
+    /// A job with earlier runs can expire too: after a snooze or an interruption, or if its retry comes too late to its
+    /// turn. A run that fails makes the job dead at once, with its error, if the retry would be due after the expiry.
     ///
-    /// Nothing moves the time: a reschedule keeps it, and so does the retry of a dead job by hand. If the job is then
-    /// due after its expiry, it ends as expired. To run it nevertheless, insert a copy ([`Client::insert_copy`]). With
-    /// [`NewJob::keeping_time`] the expiry is that of the new job, if this method sets one. The time goes by the clock
+    /// A reschedule keeps the time, and so does the retry of a dead job by hand. A job that is then due after its expiry
+    /// ends as expired. To run it nevertheless, insert a copy ([`Client::insert_copy`]). With
+    /// [`NewJob::keeping_time`] the expiry of the new job counts, if this method sets one. The time goes by the clock
     /// of due times: the clock of the machine, or of the server. If that clock is set, a job expires earlier or later.
     /// In the callback of a [group](Client::group) a delay counts from the insert of the group.
     ///

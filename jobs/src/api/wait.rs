@@ -3,10 +3,11 @@
 //! Ground rules:
 //!
 //! - A wait always ends: at the end of the job, at its limit, or with the jobs of this process.
-//! - On a manual clock the limit is a time of that clock. A wait on the driver's own thread would never end. So every
-//!   wait ends with an error once the clock has stood still for `Builder::call_timeout` of real time. No check of the
-//!   thread would do, because a driver may move to another thread at any moment. Before the error the waiter looks once
-//!   more. While a driver is at work, its handler may take long, so the wait is longer.
+//! - On a manual clock the limit is a time of that clock. A wait in a handler or a hook for which the driver waits is
+//!   refused. Any other wait on the thread of the driver would never end either, and a driver may move to another thread
+//!   at any moment. So every wait ends with an error once the clock has stood still for `Builder::call_timeout` of real
+//!   time. Before the error the waiter looks once more. While a driver is at work, its handler may take long, so the wait
+//!   is longer.
 //! - A waiter reads the clock before it looks, so it finds a job that has ended within the limit. It reads the clock
 //!   after the wait has begun, so it misses no move of a manual clock.
 //! - A job that a caller waits for from its insert on is marked. Its end is then kept for a minute, even if its
@@ -81,8 +82,8 @@ both! {
     /// # Errors
     ///
     /// [`CallError`] says how the job has ended otherwise, or that it has not ended. On a manual clock it is
-    /// [`CallError::ClockStands`] if no driver moves the clock, and [`CallError::Refused`] in a handler for which the
-    /// driver waits. A handler that is a future may wait there, but not under
+    /// [`CallError::ClockStands`] if no driver moves the clock, and [`CallError::Refused`] in a handler or a hook for
+    /// which the driver waits. A handler that is a future may wait there, but not under
     /// [`Driver::advance_async`](crate::Driver::advance_async), which waits for the handler.
     #[doc(alias("join", "result", "await"))]
     pub fn wait(&self, id: JobId, limit: Duration) -> Result<JobInfo, CallError> = |it, caller| {

@@ -11,7 +11,8 @@
 //!   yet neither starts early nor stands before a job that is due, even if its rank is lower.
 //! - The end of the wait of a batch is an entry too: it is due like a job, and has the head start of its kind. It comes
 //!   behind the jobs that are due in the same millisecond, which may belong to the batch.
-//! - If the clock was set back, a job in the heap of due jobs may not be due any more. Then the jobs move back.
+//! - If the clock was set back, a job in the heap of due jobs may not be due any more. Then the jobs move back. The
+//!   place of a turn may be in the future then, and would hold a job that is due: such a turn moves to the present.
 //! - A kind with a handler of batches collects one batch at a time. The batch is complete once it has as many jobs as
 //!   its size says, or once its first job has waited for the time that its size says.
 //! - The entry of the end of that wait has a number. A batch that was complete earlier leaves its entry behind: the
@@ -22,6 +23,7 @@
 use core::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use foldhash::{HashMap, HashSet};
 use tickwheel::Scheduler;
@@ -48,7 +50,12 @@ struct Waiting {
     by_rank: BinaryHeap<Ordered>,
     /// How many of all these entries have a head start.
     with_head_start: usize,
+    /// The latest place of a turn that is later than the due time of its job. The clock has read that time.
+    latest_turn: Option<Millis>,
 }
+
+/// A clock that steps back by less than this may have been read by two threads at once.
+const READ_AT_ONCE: Duration = Duration::from_millis(5);
 
 /// An entry of the queue.
 pub(super) enum Entry {
@@ -73,6 +80,9 @@ impl RunQueue {
         let with_head_start =
             starts.iter().filter(|start| !start.state.head_start.is_none()).count();
         waiting.with_head_start += with_head_start;
+        let turns = starts.iter().filter_map(|start| Some((start.turn?.due, start.state.due)));
+        let latest = turns.filter(|(turn, due)| turn > due).map(|(turn, _)| turn).max();
+        waiting.latest_turn = waiting.latest_turn.max(latest);
         waiting.by_due.extend(starts.into_iter().map(|start| Ordered::by_due(Entry::Job(start))));
     }
 
@@ -107,6 +117,9 @@ impl RunQueue {
 
 impl Waiting {
     fn take_due(&mut self, now: Millis) -> Result<Entry, Option<Millis>> {
+        if self.latest_turn.is_some_and(|latest| now.plus(READ_AT_ONCE) < latest) {
+            self.move_turns_to(now);
+        }
         if self.with_head_start == 0 && self.by_rank.is_empty() {
             return take_first(&mut self.by_due, now);
         }
@@ -123,6 +136,18 @@ impl Waiting {
                 Ok(entry)
             }
         }
+    }
+
+    /// Follows a clock that was set back.
+    fn move_turns_to(&mut self, now: Millis) {
+        self.latest_turn = Some(now);
+        let mut all: Vec<Ordered> = self.by_due.drain().chain(self.by_rank.drain()).collect();
+        for ordered in &mut all {
+            if let Entry::Job(Start { state, turn: Some(turn), .. }) = &mut ordered.entry {
+                turn.due = turn.due.min(now).max(state.due);
+            }
+        }
+        self.by_due.extend(all.into_iter().map(|ordered| Ordered::by_due(ordered.entry)));
     }
 }
 
@@ -388,6 +413,19 @@ mod tests {
         let starts = [in_turn(9, 20, 1), in_turn(2, 20, 2), in_turn(1, 30, 3), start(5, 10, 0)];
         let queue = queue(starts.into_iter().chain([start(7, 25, 0)]).collect());
         assert_eq!(take_all(&queue, 50), [5, 9, 2, 7, 1]);
+    }
+
+    /// P8: If the clock is set back, a job that is due does not wait for the old time of its turn.
+    #[test]
+    fn clock_set_back_moves_the_turns() {
+        let in_turn = |id, due, number| {
+            let turn = Some(LaneTurn { due: Millis::clamped(100), number });
+            Start { turn, ..start(id, due, 0) }
+        };
+        let queue = queue(vec![start(3, 99, 0), in_turn(1, 100, 1), in_turn(2, 10, 2)]);
+        assert_eq!(take_all(&queue, 99), [3]);
+        assert_eq!(take_all(&queue, 60), [2]);
+        assert_eq!(take_all(&queue, 100), [1]);
     }
 
     /// P27: If the clock is set back, a job that was due waits until it is due again.

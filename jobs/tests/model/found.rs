@@ -67,6 +67,24 @@ fn clock_set_back_by_less_than_a_second_delays_a_claimed_job() {
     assert_eq!(driver.advance(2 * MS), 1);
 }
 
+/// P8: A clock that is set back by less than a second holds no job of a partition that is due. The turn of such a job
+/// was at the time of its claim, and the job waited until the clock read that time again.
+#[test]
+fn clock_set_back_holds_no_due_job_of_a_partition() {
+    let (jobs, driver, ran) = listed(Jobs::memory());
+    let of_partition = |tag| Task::<0>(Plan { partition: Some(0), ..task(tag).0 });
+    let begun = driver.wall_now();
+    jobs.insert(Duration::ZERO, of_partition(1)).unwrap();
+    driver.set_wall(begun - 999 * MS);
+    jobs.insert_batch((2..=4).map(|tag| (49 * MS, of_partition(tag)))).unwrap();
+    driver.set_wall(begun);
+    driver.set_wall(begun - 400 * MS);
+    driver.advance(50 * MS);
+    assert_eq!(*ran.lock().unwrap(), [2, 3, 4]);
+    driver.advance(350 * MS);
+    assert_eq!(*ran.lock().unwrap(), [2, 3, 4, 1]);
+}
+
 /// A retried job is not held by its old claim. A job that died left its id in the row of the claims that were
 /// made with its own, as long as one of those was held. If it was retried meanwhile and claimed again, it was
 /// claimed twice in the file: a crash counted as two interruptions, and another process saw it as running
