@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
-use tickwheel_jobs::{Builder, Event, JobId, NewJob, Run, Schedule};
+use tickwheel_jobs::{Builder, Event, JobId, Limit, NewJob, Run, Schedule};
 
 use crate::server::{Server, wait_until};
 use crate::support::{Log, MS, Order, in_hand, notes, noting, open};
@@ -35,6 +35,22 @@ fn overwrite(server: &Server, key: &str, field: &[u8], value: &[u8]) {
     let mut set = redis::cmd("HSET");
     set.arg(format!("tw:{{jobs}}:{key}")).arg(field).arg(value);
     set.exec(&mut server.connection()).unwrap();
+}
+
+/// P109: A limit that a user has written, and that is no limit, can be replaced: also one that is no text, which no
+/// process reads.
+#[test]
+fn limit_that_cannot_be_read_can_be_replaced() {
+    let server = Server::start();
+    let client = open(&server).client().unwrap();
+    let orders = client.kind::<Order>();
+    for senseless in [&b"{\"running\":\xff}"[..], b"\xff", b"{}", b"{", b"none", b""] {
+        overwrite(&server, "flow", b"limit-flow:order", senseless);
+        assert_eq!(client.queue().limits().unwrap().len(), 0);
+        orders.limit(Limit::running(3)).unwrap();
+        let limits = client.queue().limits().unwrap();
+        assert_eq!((limits.len(), limits[0].limit), (1, Limit::running(3)));
+    }
 }
 
 fn bytes(id: JobId) -> [u8; 16] {

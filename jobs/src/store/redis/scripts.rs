@@ -41,7 +41,7 @@ macro_rules! scripts {
 scripts! {
     Audit: "records" "kept_lists" "fences" "lanes" "audit";
     Change: "results" "records" "fences" "lanes" "lane_filing" "history" "groups" "batch" "ends"
-        "kept_lists" "ended" "insert_many" "complete" "change_jobs" "settings" "other_ends" "apply";
+        "kept_lists" "progress" "ended" "insert_many" "complete" "change_jobs" "settings" "other_ends" "apply";
     Claim: "claim" "candidates" "write_claim";
     ClaimLanes: "fences" "lanes" "claim" "limits" "candidates" "turns" "take_lanes" "write_claim";
     Complete: "results" "fences" "history" "batch" "ends" "complete" "apply",
@@ -57,7 +57,7 @@ scripts! {
     Kinds: "kinds";
     Page: "records" "kept_lists" "page";
     Poll: "results" "records" "fences" "lanes" "lane_filing" "history" "groups" "ends"
-        "kept_lists" "ended" "heal_lanes" "expired_leases";
+        "kept_lists" "progress" "ended" "heal_lanes" "expired_leases";
 }
 
 const PRELUDE: &str = include_str!("scripts/prelude.lua");

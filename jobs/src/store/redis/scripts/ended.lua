@@ -1,46 +1,7 @@
--- Keeps, counts and removes jobs that have ended. Moves the progress of a run to its job.
+-- Keeps, counts and removes jobs that have ended.
 --
 -- Gives: keep, shorten_list, take_ended, bury.
--- Needs: records, kept_lists, ends.
-
--- Takes the progress that the run of a claimed job has set, or '' if it has set none. A longer value is of another
--- program.
-function kept_lists.take_progress(id)
-  if is_any_progress == nil then
-    is_any_progress = redis.call('HLEN', progress) > 0
-  end
-  local value = is_any_progress and redis.call('HGET', progress, id)
-  if not value then
-    return ''
-  end
-  redis.call('HDEL', progress, id)
-  return #value <= 4096 and value or ''
-end
-
--- Gives a job this progress, or none if it is ''. The progress is section 129 of the extra, the last one.
-function kept_lists.set_progress(job, value)
-  local from, to = values.section_of(job, 129)
-  if not from and value == '' then
-    return
-  end
-  local text = job.payload
-  if not has(job.flags, EXTRA) then
-    job.flags, text = job.flags + EXTRA, '\0\2\1\0' .. text
-  end
-  if from then
-    text = string.sub(text, 1, from - 1) .. string.sub(text, to + 1)
-  end
-  local high, low = string.byte(text, 1, 2)
-  local behind = 3 + high * 256 + low - (from and to + 1 - from or 0)
-  local extra = string.sub(text, 3, behind - 1)
-  if value ~= '' then
-    extra = extra .. '\129' .. struct.pack('>I2', #value) .. value
-  end
-  job.payload = struct.pack('>I2', #extra) .. extra .. string.sub(text, behind)
-  if extra == '\1\0' then
-    job.flags, job.payload = job.flags - EXTRA, string.sub(job.payload, 5)
-  end
-end
+-- Needs: records, kept_lists, ends, progress.
 
 -- The member of `dead_by_error` for a dead job: its kind, and the first line of its error.
 local function group_of(job)
@@ -68,7 +29,7 @@ end
 -- Keeps a job that has ended. `job`: its record before that. `till`: until when it is kept.
 local function keep(id, job, ending, due_time, took, result, till)
   if ending ~= AS_DEAD then
-    kept_lists.set_progress(job, '')
+    run_progress.give(job, '')
   end
   job.flags = job.flags + ENDED
   job.ending, job.due, job.ended_at, job.took, job.result = ending, due_time, now, took, result

@@ -58,13 +58,10 @@ local function note_run(kind, figure, token)
   note_runs(kind, figure, string.sub(token, TOKEN_BYTES + 1), 1)
 end
 
--- Whether any run has progress: read once for the call, since almost always none has.
-local is_any_progress
+-- The same for the progress of runs.
+local is_any_progress = redis.call('HLEN', progress) > 0
 
 local function drop_progress(ids)
-  if is_any_progress == nil then
-    is_any_progress = redis.call('HLEN', progress) > 0
-  end
   if is_any_progress then
     call_all('HDEL', progress, ids)
   end

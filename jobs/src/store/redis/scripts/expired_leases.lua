@@ -10,7 +10,7 @@
 -- ids of the caller's claims whose cancel is requested, names of values that were set aside, how many claims were
 -- reclaimed }.
 --
--- Needs: records, kept_lists, fences, lanes, lane_filing, history, groups, ends, ended, heal_lanes.
+-- Needs: records, fences, lanes, lane_filing, history, groups, ends, progress, ended, heal_lanes.
 
 local expired = redis.call('ZRANGEBYSCORE', run, '-inf', '(' .. string.format('%.0f', now), 'LIMIT', 0, 256)
 -- A lease that ends in no year was written by another program. It gets an end, before which its process may renew it.
@@ -87,7 +87,7 @@ for _, id in ipairs(expired) do
     values.set_aside('ZREM', run, id)
   end
   redis.call('HDEL', fences, id)
-  local its_progress = kept_lists.take_progress(id)
+  local its_progress = run_progress.take(id)
   -- If a fence or a record was removed by hand, repair what is left. Do not block the other expired jobs.
   local its_claim = claim_of[id]
   local claim = its_claim
@@ -114,7 +114,7 @@ for _, id in ipairs(expired) do
     end
   else
     if its_progress ~= '' then
-      kept_lists.set_progress(job, its_progress)
+      run_progress.give(job, its_progress)
     end
     job.interruptions = job.interruptions + 1
     job.attempts = job.attempts + 1

@@ -57,7 +57,7 @@ do
   -- Notes in `found` a new job of a kind, whose record has neither key nor errors.
   filing.note_new = function(found, kind, time, id, record)
     local n = #found
-    found[n + 1], found[n + 2], found[n + 3] = lane_of(kind, section_in(record, HEAD_BYTES + #kind + 1, 3)), time, id
+    found[n + 1], found[n + 2], found[n + 3] = lane_of(kind, values.section(record, HEAD_BYTES + #kind + 1, 3)), time, id
   end
 
   -- Takes a pending job out of its lane. `job`: its record. If the lane has no other job, a claim finds that when the time

@@ -17,25 +17,9 @@
 --
 -- It adds `values.is_too_old`.
 --
--- Gives: section_in, lane_of, place_in, scope_of_lane, lane_of_job, PARKED, UNTIL, LATER, ROUNDS, WAITED_FOR,
+-- Gives: lane_of, place_in, scope_of_lane, lane_of_job, PARKED, UNTIL, LATER, ROUNDS, WAITED_FOR,
 --   CHANGED_SCOPES, CHANGED_LANES, NOTED, kind_of, turn_of, read_lane, note_of, put_in_turn, rounds_in, latest_pass,
 --   bring_back, free_places, free_place.
-
--- The content of a section of an extra, or ''. `from`: where the length of the extra is. `values/job.rs` has the format.
-local function section_in(text, from, wanted)
-  local byte = string.byte
-  local high, low = byte(text, from, from + 1)
-  local last, section_at = low and from + 1 + high * 256 + low or 0, from + 4
-  while section_at + 2 <= last do
-    local section, its_high, its_low = byte(text, section_at, section_at + 2)
-    local to = section_at + 2 + its_high * 256 + its_low
-    if section == wanted then
-      return string.sub(text, section_at + 3, to)
-    end
-    section_at = to + 1
-  end
-  return ''
-end
 
 -- Whether a pending job is too old to start. `key_bytes`: the length of the key in its record.
 function values.is_too_old(record, kind, key_bytes)
@@ -43,7 +27,7 @@ function values.is_too_old(record, kind, key_bytes)
     return false
   end
   local high, low = string.byte(record, 16, 17)
-  local expires = section_in(record, HEAD_BYTES + #kind + key_bytes + high * 256 + low + 1, 6)
+  local expires = values.section(record, HEAD_BYTES + #kind + key_bytes + high * 256 + low + 1, 6)
   return #expires == 8 and struct.unpack('>I8', expires) < now
 end
 
@@ -65,7 +49,7 @@ end
 
 -- The lane of a job, from its record. Nil if it has no partition.
 local function lane_of_job(job)
-  return has(job.flags, PARTITION) and lane_of(job.kind, section_in(job.payload, 1, 3)) or nil
+  return has(job.flags, PARTITION) and lane_of(job.kind, values.section(job.payload, 1, 3)) or nil
 end
 
 local PARKED, UNTIL, LATER = 'p', 't', 'd'

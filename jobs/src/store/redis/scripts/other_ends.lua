@@ -1,7 +1,8 @@
 -- Changes to claimed jobs: all but the most frequent one, which `complete.lua` has. Each operation carries the token of
 -- its claim, and does nothing if that claim is no longer held.
 --
--- Needs: records, kept_lists, fences, lanes, results, lane_filing, history, groups, batch, ends, ended.
+-- Needs: records, kept_lists, fences, lanes, results, lane_filing, history, groups, batch, ends, progress,
+--   ended.
 
 -- Ends the claim with this token. The buckets of its run may follow the token. Returns the claim as its fence describes
 -- it, with the `progress` of its run. Nil if the job has no claim with this token.
@@ -14,7 +15,7 @@ local function end_claim(id, token)
   end
   redis.call('ZREM', run, id)
   redis.call('HDEL', fences, id)
-  claim.progress = kept_lists.take_progress(id)
+  claim.progress = run_progress.take(id)
   if claim.scope then
     free_place(id, claim.scope)
   end
@@ -152,7 +153,7 @@ do
   -- extra nor key nor errors, so its record is cut and not read. Returns how many bytes the job counts, too.
   local function kept_record(record, job, due_time, took, result)
     if job then
-      kept_lists.set_progress(job, '')
+      run_progress.give(job, '')
       job.flags, job.ending, job.due, job.ended_at = job.flags + ENDED, AS_COMPLETED, due_time, now
       job.took, job.result = took, result
       return write(job), kept_lists.bytes_of(job)
@@ -312,7 +313,7 @@ operations.finish = function()
     job.errors = errors
   end
   if claim.progress ~= '' then
-    kept_lists.set_progress(job, claim.progress)
+    run_progress.give(job, claim.progress)
   end
   if fate == 'dead' then
     bury(id, job, claim.due, took, failed_before)
@@ -364,7 +365,7 @@ do
       local lane = has(claim.flags, PARTITION) and lane_of_claim(id, claim)
       local job = claim.progress ~= '' and read(redis.call('HGET', jobs, id) or '')
       if job then
-        kept_lists.set_progress(job, claim.progress)
+        run_progress.give(job, claim.progress)
         redis.call('HSET', jobs, id, write(job))
       end
       enqueue(claim.kind, id, claim.due, claim.interruptions, lane)

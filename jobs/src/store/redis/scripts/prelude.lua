@@ -146,6 +146,23 @@ end
 -- `named`: the names of those that this script has set aside.
 local values = { named = {} }
 
+-- A section of an extra: its content, and the places of its first and its last byte. '' if there is none. `from`: where the
+-- length of the extra is. `values/job.rs` has the format.
+function values.section(text, from, wanted)
+  local byte = string.byte
+  local high, low = byte(text, from, from + 1)
+  local last, section_at = low and from + 1 + high * 256 + low or 0, from + 4
+  while section_at + 2 <= last do
+    local section, its_high, its_low = byte(text, section_at, section_at + 2)
+    local to = section_at + 2 + its_high * 256 + its_low
+    if section == wanted then
+      return string.sub(text, section_at + 3, to), section_at, to
+    end
+    section_at = to + 1
+  end
+  return ''
+end
+
 -- A whole number: from its digits, or from JSON. Nil if it is none, or if it is not less than `bound`: without one, if Lua
 -- does not have it exactly.
 function values.number(value, bound)

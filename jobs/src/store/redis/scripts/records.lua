@@ -74,27 +74,8 @@ local function write(job)
   return head .. job.kind .. job.key .. job.errors .. end_bytes .. job.payload
 end
 
--- The place of a section of the extra of a job: its first and its last byte in `payload` (`values/job.rs`). Nil if the
--- job has no such section.
-function values.section_of(job, wanted)
-  local text, section_at = job.payload, 5
-  local high, low = string.byte(text, 1, 2)
-  local last = has(job.flags, EXTRA) and low and 2 + high * 256 + low or 0
-  while section_at + 2 <= last do
-    local section, its_high, its_low = string.byte(text, section_at, section_at + 2)
-    local to = section_at + 2 + its_high * 256 + its_low
-    if section == wanted then
-      return section_at, to
-    end
-    section_at = to + 1
-  end
-end
-
 -- The group of a job, from its record: section 4 of its extra. Nil if it is no member.
 local function group_of_job(job)
-  local from, to
-  if job and has(job.flags, GROUP) then
-    from, to = values.section_of(job, 4)
-  end
-  return from and to - from == 18 and string.sub(job.payload, from + 3, to) or nil
+  local group = job and has(job.flags, GROUP) and values.section(job.payload, 1, 4)
+  return group and #group == 16 and group or nil
 end

@@ -118,29 +118,29 @@ do
     end
   end
 
-  local function is_of_lanes(name)
-    return OF_LANES[string.match(name, '^[%a-]+')]
+  -- The hash that has a setting.
+  local function hash_of(name)
+    return OF_LANES[string.match(name, '^[%a-]+')] and flow or settings
   end
 
   -- Sets a setting of the queue: '1', a time that is not moved to an earlier one: '2'. Otherwise removes it.
   local function put_setting(name, is_set, value)
-    local is_of_lanes = is_of_lanes(name)
-    local settings = is_of_lanes and flow or settings
-    local before = redis.call('HGET', settings, name)
+    local hash = hash_of(name)
+    local before = redis.call('HGET', hash, name)
     if is_set == '1' and before == value or is_set == '0' and not before
       or is_set == '2' and (values.number(before) or -1) >= tonumber(value) then
       return UNCHANGED
     end
-    if is_of_lanes and redis.call('HLEN', flow) == 0 then
+    if hash == flow and redis.call('HLEN', flow) == 0 then
       -- Until now no claim was counted, and places may be left.
       redis.call('HSET', lanes, CHANGED_SCOPES, '0')
     end
     if is_set ~= '0' then
-      redis.call('HSET', settings, name, value)
+      redis.call('HSET', hash, name, value)
     else
-      redis.call('HDEL', settings, name)
+      redis.call('HDEL', hash, name)
     end
-    if is_of_lanes then
+    if hash == flow then
       follow_limit(name)
     end
     return announce()
@@ -150,16 +150,16 @@ do
     return put_setting(args(3))
   end
 
-  -- Sets or removes a setting that has the expected value, or none. A value that is no JSON object counts as none: a
-  -- user wrote it, and a process may not be able to read it.
+  -- Sets or removes a setting that has the expected value, or none. A limit is digits and names of fields. So a value with
+  -- another byte than those of ASCII counts as none: a user wrote it, and a process may not be able to read it.
   operations.replace_setting = function()
     local name, is_expected, expected, is_set, value = args(5)
-    local before = redis.call('HGET', is_of_lanes(name) and flow or settings, name)
+    local before = redis.call('HGET', hash_of(name), name)
     local is_there = is_set == '1' and before == value or is_set == '0' and not before
     if is_there then
       return CHANGED
     end
-    local is_other = before and string.sub(before, 1, 1) == '{'
+    local is_other = before and not string.find(before, '[\128-\255]')
     if is_expected == '1' and before ~= expected or is_expected == '0' and is_other then
       return UNCHANGED
     end
