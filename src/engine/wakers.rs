@@ -447,7 +447,7 @@ impl WakerShard {
         self.progress.close();
         drop(state);
         call_hook(|| {
-            for (_, _, waker) in closed.into_iter().flat_map(|hierarchy| hierarchy.into_timers()) {
+            for (_, _, waker) in closed.into_iter().flat_map(|mut timers| timers.drain()) {
                 self.wake(core::mem::ManuallyDrop::into_inner(waker));
             }
         });

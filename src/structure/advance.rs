@@ -41,9 +41,12 @@ use super::entries::{Entry, Inner, Outermost};
 use super::handle_table::Key;
 use super::lookahead::Lookahead;
 use super::ring::Spot;
-use super::slots::{Budget, OutOfBudget};
+use super::slots::{Budget, Budgeted};
 use super::{Hierarchy, PREFETCH_BATCH, spot_of};
 use crate::values::time::Tick;
+
+/// The timers that an advance takes out.
+type Due<T> = Vec<(Key, T)>;
 
 /// How far an advance came.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -93,11 +96,11 @@ impl<T> Hierarchy<T> {
         &mut self,
         to: Tick,
         limit: &mut usize,
-        due: &mut Vec<(Key, T)>,
+        due: &mut Due<T>,
     ) -> Turn {
         let mut budget = Budget::new(*limit);
         let finished = self.advance_within(to, &mut budget, due).is_ok();
-        *limit = budget.left();
+        *limit = budget.left;
         self.shrink_if_sparse();
         Turn { now: self.now(), finished }
     }
@@ -113,18 +116,13 @@ impl<T> Hierarchy<T> {
         self.free_surplus();
         match () {
             () if finished => StoppedBy::End,
-            () if budget.found_due() => StoppedBy::Due,
+            () if budget.found_due => StoppedBy::Due,
             () => StoppedBy::Limit,
         }
     }
 
     #[inline]
-    fn advance_within(
-        &mut self,
-        to: Tick,
-        budget: &mut Budget,
-        due: &mut Vec<(Key, T)>,
-    ) -> Result<(), OutOfBudget> {
+    fn advance_within(&mut self, to: Tick, budget: &mut Budget, due: &mut Due<T>) -> Budgeted {
         if to >= self.lookahead.work_from {
             return self.advance_through_work(to, budget, due);
         }
@@ -137,8 +135,8 @@ impl<T> Hierarchy<T> {
         &mut self,
         to: Tick,
         budget: &mut Budget,
-        due: &mut Vec<(Key, T)>,
-    ) -> Result<(), OutOfBudget> {
+        due: &mut Due<T>,
+    ) -> Budgeted {
         loop {
             self.run_innermost(to, budget, due);
             if self.is_empty() && !self.early.owes() {
@@ -184,7 +182,7 @@ impl<T> Hierarchy<T> {
 
     /// Visits the slots of the innermost ring that have work, up to `to`, while no other ring has
     /// any. Stops before a slot for which the budget does not suffice.
-    fn run_innermost(&mut self, to: Tick, budget: &mut Budget, due: &mut Vec<(Key, T)>) {
+    fn run_innermost(&mut self, to: Tick, budget: &mut Budget, due: &mut Due<T>) {
         let Lookahead { work_from: mut tick, outer_from } = self.lookahead;
         while tick < outer_from && tick <= to {
             let slot = self.rings[0].slot(tick);
@@ -203,12 +201,7 @@ impl<T> Hierarchy<T> {
     }
 
     /// Does the next work up to `to`: pays the share that is owed, or processes the next tick.
-    fn process_next(
-        &mut self,
-        to: Tick,
-        budget: &mut Budget,
-        due: &mut Vec<(Key, T)>,
-    ) -> Result<(), OutOfBudget> {
+    fn process_next(&mut self, to: Tick, budget: &mut Budget, due: &mut Due<T>) -> Budgeted {
         if self.early.owes() {
             self.cascade_early(budget)?;
         } else {
@@ -224,12 +217,7 @@ impl<T> Hierarchy<T> {
     }
 
     /// Visits the slots that have work at `tick`, which comes right after the cursor.
-    fn process_tick(
-        &mut self,
-        tick: Tick,
-        budget: &mut Budget,
-        due: &mut Vec<(Key, T)>,
-    ) -> Result<(), OutOfBudget> {
+    fn process_tick(&mut self, tick: Tick, budget: &mut Budget, due: &mut Due<T>) -> Budgeted {
         if self.slots.paused().is_some() {
             self.resume_visit(tick, budget, due)?;
         }
@@ -243,15 +231,9 @@ impl<T> Hierarchy<T> {
         Ok(())
     }
 
-    /// Continues the visit that ran out of budget. The other slots of its tick are visited after
-    /// it.
+    /// Continues the visit that ran out of budget.
     #[cold]
-    fn resume_visit(
-        &mut self,
-        tick: Tick,
-        budget: &mut Budget,
-        due: &mut Vec<(Key, T)>,
-    ) -> Result<(), OutOfBudget> {
+    fn resume_visit(&mut self, tick: Tick, budget: &mut Budget, due: &mut Due<T>) -> Budgeted {
         for level in 0..self.rings.len() {
             let slot = self.rings[level].slot(tick);
             if self.slots.is_paused_in(slot) {
@@ -280,14 +262,14 @@ enum Fate {
 
 impl<T> Hierarchy<T> {
     /// Visits the slot of `tick`, which comes right after the cursor, on the ring of `level`.
-    pub(super) fn visit(
+    fn visit(
         &mut self,
         level: usize,
         slot: u32,
         tick: Tick,
         budget: &mut Budget,
-        due: &mut Vec<(Key, T)>,
-    ) -> Result<(), OutOfBudget> {
+        due: &mut Due<T>,
+    ) -> Budgeted {
         if !self.slots.is_inner(slot) {
             return self.scan::<Outermost>(level, tick, budget, due);
         }
@@ -304,7 +286,7 @@ impl<T> Hierarchy<T> {
 
     /// Fires every timer in a slot of the innermost ring, and moves those that were postponed.
     #[inline]
-    pub(super) fn fire_slot(&mut self, slot: u32, tick: Tick, due: &mut Vec<(Key, T)>) {
+    fn fire_slot(&mut self, slot: u32, tick: Tick, due: &mut Due<T>) {
         let entries = &mut Inner::slot_mut(&mut self.slots, slot).entries;
         let (len, mut postponed) = (entries.len(), 0);
         for position in 0..len {
@@ -338,7 +320,7 @@ impl<T> Hierarchy<T> {
     }
 
     /// Moves every timer of a slot of another inner ring inwards, or fires it.
-    fn cascade_slot(&mut self, slot: u32, tick: Tick, due: &mut Vec<(Key, T)>) {
+    fn cascade_slot(&mut self, slot: u32, tick: Tick, due: &mut Due<T>) {
         let mut entries = self.slots.take_entries::<Inner>(slot);
         let (len, mut stay, mut first_due) = (entries.len(), 0, Tick::MAX);
         for position in 0..len {
@@ -365,16 +347,15 @@ impl<T> Hierarchy<T> {
         self.slots.put_back(slot, entries, first_due);
     }
 
-    /// Looks at the entries of a slot, as far as the budget goes.
     #[inline]
     fn scan<E: Entry>(
         &mut self,
         level: usize,
         tick: Tick,
         budget: &mut Budget,
-        due: &mut Vec<(Key, T)>,
-    ) -> Result<(), OutOfBudget> {
-        match budget.is_of_looks() {
+        due: &mut Due<T>,
+    ) -> Budgeted {
+        match budget.looks_alone {
             true => self.scan_slot::<E, true>(level, tick, budget, due),
             false => self.scan_slot::<E, false>(level, tick, budget, due),
         }
@@ -387,8 +368,8 @@ impl<T> Hierarchy<T> {
         level: usize,
         tick: Tick,
         budget: &mut Budget,
-        due: &mut Vec<(Key, T)>,
-    ) -> Result<(), OutOfBudget> {
+        due: &mut Due<T>,
+    ) -> Budgeted {
         let spot = self.rings[level].spot(tick);
         let mut scan = self.slots.begin_scan(spot.slot, tick);
         let mut entries = self.slots.take_entries::<E>(spot.slot);
@@ -416,7 +397,7 @@ impl<T> Hierarchy<T> {
                         self.swap_remove_entry(&mut entries, position);
                     }
                     Fate::Fires if LOOKS => {
-                        budget.note_due();
+                        budget.found_due = true;
                         // The resumed scan begins with this entry.
                         scan.left = position + 1;
                         return self.slots.end_scan(scan, entries);

@@ -87,14 +87,9 @@ impl<T> Hierarchy<T> {
         for (key, node) in self.table.iter() {
             let index = self.table.find(key);
             hold!(index.is_some(), "I8", "{key:?} does not find its node");
-            let found = self.slots.node(node.slot, node.position);
-            hold!(
-                found == index,
-                "I2",
-                "{key:?} says slot {} position {}, where the entry of {found:?} lies",
-                node.slot,
-                node.position
-            );
+            let (slot, position) = (node.slot, node.position);
+            let found = self.slots.node(slot, position);
+            hold!(found == index, "I2", "{key:?} lies at {slot}, {position}, where {found:?} is");
         }
         Ok(())
     }
@@ -120,11 +115,8 @@ impl<T> Hierarchy<T> {
         let next = Tick::new(self.cursor.get() + 1);
         for position in 0..self.slots.len(slot) {
             let cycle = self.slots.cycle(slot, position as u32);
-            hold!(
-                cycle.is_some() == (level + 1 == self.rings.len()),
-                "I3",
-                "level {level} holds an entry with the cycle {cycle:?}"
-            );
+            let is_outermost = level + 1 == self.rings.len();
+            hold!(cycle.is_some() == is_outermost, "I3", "level {level} holds a cycle {cycle:?}");
             let (deadline, begin) = self.timer_at(ring, slot, position as u32);
             let cycles = ring.cycles_before(begin.max(ring.position().2));
             let limit = if cycle.is_some() { u64::from(MAX_CYCLES) } else { 0 };
@@ -143,11 +135,8 @@ impl<T> Hierarchy<T> {
                 Some(cycle) => cycle == ring.spot(next).cycle,
                 None => deadline <= next,
             };
-            hold!(
-                position < unseen || far || !is_due,
-                "I9",
-                "a paused scan of slot {slot} has left {position} behind, which is due"
-            );
+            let is_left = position >= unseen && !far && is_due;
+            hold!(!is_left, "I9", "a paused scan of {slot} left {position} behind, which is due");
         }
         Ok(())
     }
@@ -155,11 +144,8 @@ impl<T> Hierarchy<T> {
     fn check_slots(&self) -> Result<(), Violation> {
         hold!(self.slots.is_marked(), "I6", "the bits and the slots disagree");
         for room in [self.slots.inner.spare_room(), self.slots.outermost.spare_room()] {
-            hold!(
-                room.is_some_and(|(counted, actual)| counted == actual),
-                "I7",
-                "spares, as counted and as they are: {room:?}"
-            );
+            let agrees = room.is_some_and(|(counted, actual)| counted == actual);
+            hold!(agrees, "I7", "spares, as counted and as they are: {room:?}");
         }
         Ok(())
     }
@@ -178,15 +164,13 @@ impl<T> Hierarchy<T> {
         hold!(next.is_some() != self.is_empty(), "I10", "{next:?} with {} timers", self.len());
         hold!(next.is_none_or(|next| next > self.cursor), "I10", "the next turn is {next:?}");
         for (level, ring) in self.rings.iter().enumerate() {
-            for slot in ring.numbers() {
-                for position in 0..self.slots.len(slot) {
-                    let last = self.last_visit_of(ring, slot, position as u32);
-                    hold!(
-                        next.is_some_and(|next| next <= last),
-                        "I10",
-                        "the next turn is {next:?}, level {level} has work by {last:?}"
-                    );
-                }
+            let slots = ring.numbers().map(|slot| (slot, self.slots.len(slot) as u32));
+            for (slot, position) in slots.flat_map(|(slot, len)| (0..len).map(move |at| (slot, at)))
+            {
+                let (deadline, begin) = self.timer_at(ring, slot, position);
+                let last = last_visit(ring, begin, deadline.max(Tick::new(self.cursor.get() + 1)));
+                let in_time = next.is_some_and(|next| next <= last);
+                hold!(in_time, "I10", "the next turn is {next:?}, level {level}: {last:?}");
             }
         }
         Ok(())
@@ -218,24 +202,13 @@ impl<T> Hierarchy<T> {
         for (level, ring) in self.rings.iter().enumerate() {
             for slot in ring.numbers().filter(|&slot| self.slots.len(slot) > 0) {
                 let first = self.slots.first_due(slot);
-                hold!(
-                    work_from <= first,
-                    "I11",
-                    "work from {work_from:?}, level {level}: {first:?}"
-                );
+                let is_known = work_from <= first;
+                hold!(is_known, "I11", "work from {work_from:?}, level {level}: {first:?}");
             }
         }
-        hold!(
-            !self.early.owes() || work_from.get() == self.cursor.get() + 1,
-            "I11",
-            "work from {work_from:?}, with a share owed"
-        );
+        let is_next = work_from.get() == self.cursor.get() + 1;
+        hold!(is_next || !self.early.owes(), "I11", "work from {work_from:?}, with a share owed");
         Ok(())
-    }
-
-    fn last_visit_of(&self, ring: &Ring, slot: u32, position: u32) -> Tick {
-        let (deadline, begin) = self.timer_at(ring, slot, position);
-        last_visit(ring, begin, deadline.max(Tick::new(self.cursor.get() + 1)))
     }
 
     /// Returns the deadline of an entry's timer, and when the slot begins in which the entry is to

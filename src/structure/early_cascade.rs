@@ -18,7 +18,7 @@
 
 use super::entries::{Entry, Inner, Outermost};
 use super::ring::Spot;
-use super::slots::{Budget, OutOfBudget};
+use super::slots::{Budget, Budgeted, OutOfBudget};
 use super::{Hierarchy, PREFETCH_BATCH};
 use crate::values::time::Tick;
 
@@ -86,14 +86,14 @@ impl<T> Hierarchy<T> {
     }
 
     /// Pays the share that has been charged.
-    pub(super) fn cascade_early(&mut self, budget: &mut Budget) -> Result<(), OutOfBudget> {
+    pub(super) fn cascade_early(&mut self, budget: &mut Budget) -> Budgeted {
         match self.rings.len() {
             2 => self.cascade_share::<Outermost>(budget),
             _ => self.cascade_share::<Inner>(budget),
         }
     }
 
-    fn cascade_share<E: Entry>(&mut self, budget: &mut Budget) -> Result<(), OutOfBudget> {
+    fn cascade_share<E: Entry>(&mut self, budget: &mut Budget) -> Budgeted {
         let visit = self.rings[1].next_slot_begins();
         debug_assert_eq!(self.early.visit, visit, "the cursor waits for the share");
         let Spot { slot, cycle } = self.rings[1].spot(visit);

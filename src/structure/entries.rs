@@ -32,8 +32,6 @@ pub(super) trait Entry: Copy + Default {
 
     fn node(self) -> NodeIndex;
 
-    fn set_node(&mut self, node: NodeIndex);
-
     /// Returns the number of the cycle in which the entry is due, or [`FAR`], if it has one.
     fn cycle(self) -> Option<u32>;
 
@@ -50,13 +48,11 @@ pub(super) trait Entry: Copy + Default {
     /// Returns the index of a slot in its [`Arrays`].
     fn index(slots: &Slots, slot: u32) -> usize;
 
-    /// Returns a slot that holds entries of this kind.
     #[inline]
     fn slot(slots: &Slots, slot: u32) -> &Slot<Self> {
         Self::arrays(slots).slot(Self::index(slots, slot))
     }
 
-    /// Returns a slot that holds entries of this kind, to change it.
     #[inline]
     fn slot_mut(slots: &mut Slots, slot: u32) -> &mut Slot<Self> {
         let index = Self::index(slots, slot);
@@ -79,10 +75,6 @@ impl Entry for Inner {
     #[inline]
     fn node(self) -> NodeIndex {
         self.0
-    }
-
-    fn set_node(&mut self, node: NodeIndex) {
-        self.0 = node;
     }
 
     #[inline]
@@ -124,10 +116,6 @@ impl Entry for Outermost {
     #[inline]
     fn node(self) -> NodeIndex {
         self.node
-    }
-
-    fn set_node(&mut self, node: NodeIndex) {
-        self.node = node;
     }
 
     #[inline]
@@ -269,7 +257,6 @@ impl<E: Copy> Arrays<E> {
         }
     }
 
-    /// Returns the number of entries in these slots. Looks at every slot.
     pub(super) fn count(&self) -> usize {
         self.slots.iter().map(|slot| slot.entries.len()).sum()
     }

@@ -53,7 +53,6 @@ pub(crate) struct Node<T> {
     pub(crate) value: T,
 }
 
-/// All nodes, by key.
 #[derive(Debug)]
 pub(crate) struct Table<T> {
     nodes: Slab<Node<T>>,
@@ -167,8 +166,7 @@ impl<T> Table<T> {
         (key, node.value)
     }
 
-    /// Removes the node at an index that an entry pointed to, if it is due at `tick`. Returns its
-    /// key and value.
+    /// Does what [`Table::take`] does, if the node is due at `tick`.
     #[inline]
     pub(super) fn take_due(&mut self, index: NodeIndex, tick: Tick) -> Option<(Key, T)> {
         (self.at(index).deadline <= tick).then(|| self.take(index))
@@ -226,17 +224,14 @@ impl<T> Table<T> {
         index
     }
 
-    /// Returns the index at which the node of a key lies.
     pub(super) fn find(&self, key: Key) -> Option<NodeIndex> {
         if self.is_unmoved(key) { Some(key.index) } else { self.find_moved(key) }
     }
 
-    /// Returns the nodes that lie elsewhere than their keys say.
     pub(super) fn moved(&self) -> &MovedNodes {
         &self.moved
     }
 
-    /// Returns for how many nodes there is room.
     #[cfg(test)]
     pub(crate) fn capacity(&self) -> usize {
         self.nodes.capacity()
@@ -301,7 +296,6 @@ pub(super) struct MovedNodes {
 }
 
 impl MovedNodes {
-    /// Returns an empty map with room for `count` rows.
     pub(super) fn with_room(count: usize) -> MovedNodes {
         let hasher = BuildHasherDefault::default();
         MovedNodes { rows: HashMap::with_capacity_and_hasher(count, hasher) }
@@ -334,7 +328,6 @@ impl MovedNodes {
         Some(moved)
     }
 
-    /// Returns for how many rows there is memory.
     pub(super) fn room(&self) -> usize {
         self.rows.capacity()
     }

@@ -29,7 +29,6 @@ use super::Hierarchy;
 use super::entries::{Entry, Inner, Outermost};
 use crate::values::time::Tick;
 
-/// Two lower bounds for ticks that have work.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lookahead {
     /// The first tick that may have work.
@@ -57,7 +56,6 @@ impl<T> Hierarchy<T> {
         if deadline < self.lookahead.work_from { self.note_first(deadline) } else { deadline }
     }
 
-    /// [`Hierarchy::note_deadline`] for a deadline before `work_from`.
     #[inline]
     fn note_first(&mut self, deadline: Tick) -> Tick {
         let due = deadline.max(Tick::new(self.cursor.get() + 1));
@@ -88,9 +86,7 @@ impl<T> Hierarchy<T> {
         let work_from = self.next_turn().unwrap_or(Tick::MAX);
         self.lookahead = Lookahead { work_from, outer_from };
     }
-}
 
-impl<T> Hierarchy<T> {
     /// Returns the earliest deadline. Looks at the header of every slot with entries, and at the
     /// timers of only those slots that may hold it.
     pub(crate) fn earliest_deadline(&self) -> Option<Tick> {
@@ -118,7 +114,6 @@ impl<T> Hierarchy<T> {
         (Some(earliest), looked_at)
     }
 
-    /// Returns the earliest deadline of a slot.
     fn earliest_in(&self, slot: u32) -> Tick {
         match self.slots.is_inner(slot) {
             true => self.earliest_of(self.slots.entries_of::<Inner>(slot)),

@@ -227,7 +227,6 @@ impl<T> Hierarchy<T> {
         earliest
     }
 
-    /// Returns every deadline, in no order.
     pub(crate) fn deadlines(&self) -> impl Iterator<Item = Tick> {
         self.table.iter().map(|(_, node)| node.deadline)
     }
@@ -256,11 +255,6 @@ impl<T> Hierarchy<T> {
         self.old_nodes = None;
         self.lookahead = Lookahead::EMPTY;
         self.early = EarlyCascade::default();
-        self.table.take_all().map(|(key, node)| (key, node.deadline, node.value))
-    }
-
-    /// Returns every timer, in no order.
-    pub(crate) fn into_timers(mut self) -> impl Iterator<Item = (Key, Tick, T)> {
         self.table.take_all().map(|(key, node)| (key, node.deadline, node.value))
     }
 
@@ -382,12 +376,11 @@ impl<T> Default for Hierarchy<T> {
     }
 }
 
-/// Thresholds of one [`Hierarchy`]. They change costs, never results.
+/// Thresholds of one [`Hierarchy`].
 #[derive(Clone, Copy, Debug)]
 struct Tuning {
     /// A slot with this many entries, or more, is full: it is cascaded early (`early_cascade.rs`),
-    /// and visited when it begins (`Ring::visit_of`). Any other slot is visited when the first of
-    /// its timers is due.
+    /// and visited when it begins (`Ring::visit_of`).
     early_cascade_min: usize,
     /// A slab with room for at most `kept_nodes` nodes, which take at most `kept_bytes` bytes, is
     /// never shrunk (`shrink.rs`).

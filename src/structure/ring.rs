@@ -26,8 +26,8 @@
 //!   are not due yet.
 //! - An entry keeps its cycle count as the number of the ring's cycle in which it is due, modulo 2^31. The ring counts
 //!   its own cycles, and so counts down for all entries at once: passing a slot costs nothing, however often.
-//! - A count is at most [`MAX_CYCLES`]. An entry that lies further ahead is marked [`FAR`]: every visit reads its node.
-//!   `FAR` is no cycle number, so even after the longest jump it cannot equal one that has come round again.
+//! - A count is at most [`MAX_CYCLES`]. An entry that lies further ahead is marked [`FAR`], which is no cycle number:
+//!   every visit reads its node.
 
 use core::ops::Range;
 
@@ -90,7 +90,7 @@ pub(super) struct Ring {
     cycle: u32,
     /// The tick at which the slot under the cursor began.
     begin: u64,
-    /// The tick at which the first slot began in this cycle.
+    /// The tick at which this cycle began.
     cycle_begin: u64,
     /// `slots - 1` if `slots` and the width are powers of two: then the slot of a tick is some of
     /// its bits. Zero otherwise.

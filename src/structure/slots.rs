@@ -17,11 +17,9 @@
 //!   too, the entry changes places with the first seen one, and the unseen part grows by one. A cancel may move a seen
 //!   entry into the unseen part, which costs one more look at it. Otherwise a paused scan looks at no entry twice.
 //! - A function takes from the [`Budget`] *before* it looks, one for each entry. When nothing is left it returns
-//!   [`OutOfBudget`], which every caller passes on. So the work that was not reached stays where it is, and the next
-//!   advance finds it.
-//! - A budget of looks ([`Budget::of_looks`]) takes no timer out: the first one that is due ends the advance, as an
-//!   empty budget would. So [`Budget::take_all`] grants it nothing: the visits that pay for a whole slot empty it, and
-//!   cannot stop half-way.
+//!   [`OutOfBudget`], which every caller passes on: the next advance finds the work that was not reached.
+//! - A budget of looks ([`Budget::of_looks`]) takes no timer out: the first one that is due ends the advance. So
+//!   [`Budget::take_all`] grants it nothing: the visits that pay for a whole slot empty it, and cannot stop half-way.
 
 use core::ops::Range;
 
@@ -58,7 +56,6 @@ impl Slots {
         }
     }
 
-    /// Returns how many slots there are.
     pub(super) fn count(&self) -> u32 {
         (self.inner.len() + self.outermost.len()) as u32
     }
@@ -79,7 +76,6 @@ impl Slots {
         self.occupancy.is_set(slot)
     }
 
-    /// Returns how many entries lie in a slot.
     #[inline]
     pub(super) fn len(&self, slot: u32) -> usize {
         match self.is_inner(slot) {
@@ -106,7 +102,6 @@ impl Slots {
         self.entries_of(slot).get(position as usize).copied()
     }
 
-    /// Returns the entries of a slot.
     #[inline]
     pub(super) fn entries_of<E: Entry>(&self, slot: u32) -> &[E] {
         &E::slot(self, slot).entries
@@ -131,8 +126,7 @@ impl Slots {
         self.len(slot) >= self.full_from
     }
 
-    /// Returns whether a push to this slot needs no extra care: the slot takes [`Inner`] entries,
-    /// and no scan is paused.
+    /// Returns whether a push to this slot needs no extra care.
     #[inline(always)]
     pub(super) fn is_plain(&self, slot: u32) -> bool {
         slot < self.plain_below
@@ -248,11 +242,7 @@ impl Slots {
 
     /// Puts back the entries that stay after a scan. If the scan has not seen them all, it is
     /// paused.
-    pub(super) fn end_scan<E: Entry>(
-        &mut self,
-        scan: Scan,
-        entries: Vec<E>,
-    ) -> Result<(), OutOfBudget> {
+    pub(super) fn end_scan<E: Entry>(&mut self, scan: Scan, entries: Vec<E>) -> Budgeted {
         let unfinished = scan.left > 0;
         let first_due = if unfinished { scan.tick } else { scan.kept };
         self.put_back(scan.slot, entries, first_due);
@@ -314,7 +304,6 @@ impl Slots {
             && (0..self.count()).all(agrees)
     }
 
-    /// Returns for how many entries there is room, in slots and spares.
     #[cfg(test)]
     pub(super) fn room(&self) -> usize {
         self.inner.room() + self.outermost.room()
@@ -357,7 +346,6 @@ impl Occupancy {
         self.words[(slot / BITS) as usize] & (1 << (slot % BITS)) != 0
     }
 
-    /// Returns the first set bit in `range`.
     pub(super) fn first_in(&self, range: Range<u32>) -> Option<u32> {
         if range.is_empty() {
             return None;
@@ -413,7 +401,6 @@ impl Scan {
     pub(super) const NONE: Scan =
         Scan { slot: NO_SLOT, tick: Tick::new(0), left: 0, kept: Tick::MAX };
 
-    /// Returns a scan of a slot with `left` entries.
     pub(super) fn new(slot: u32, tick: Tick, left: usize) -> Scan {
         Scan { slot, tick, left, kept: Tick::MAX }
     }
@@ -432,17 +419,21 @@ impl Scan {
 /// How many more entries an advance may look at.
 #[derive(Debug)]
 pub(super) struct Budget {
-    left: usize,
+    pub(super) left: usize,
     /// The rest of a budget of looks, whose `left` is zero.
     looks_left: usize,
-    looks_alone: bool,
+    /// This is a budget of looks.
+    pub(super) looks_alone: bool,
     /// A look found a timer that is due.
-    found_due: bool,
+    pub(super) found_due: bool,
 }
 
 /// The budget was used up before the work was done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct OutOfBudget;
+
+/// The result of work under a budget.
+pub(super) type Budgeted = Result<(), OutOfBudget>;
 
 impl Budget {
     pub(super) fn new(entries: usize) -> Budget {
@@ -452,26 +443,6 @@ impl Budget {
     /// Returns a budget for `entries` looks, which takes no timer out.
     pub(super) fn of_looks(entries: usize) -> Budget {
         Budget { left: 0, looks_left: entries, looks_alone: true, found_due: false }
-    }
-
-    /// Returns whether this is a budget of looks.
-    pub(super) fn is_of_looks(&self) -> bool {
-        self.looks_alone
-    }
-
-    /// Notes that a look found a timer that is due.
-    pub(super) fn note_due(&mut self) {
-        self.found_due = true;
-    }
-
-    /// Returns whether a look found a timer that is due.
-    pub(super) fn found_due(&self) -> bool {
-        self.found_due
-    }
-
-    /// Returns how many entries may still be looked at.
-    pub(super) fn left(&self) -> usize {
-        self.left
     }
 
     /// Takes the cost of `wanted` entries, or as much as is left. Returns how many entries have
