@@ -590,6 +590,13 @@ mod tests {
                 assert!(Extra::read(Some(&with(100))).is_err());
             }
         }
+        // A version before the progress of runs ignores it. One before the expiry would start the job too late.
+        let progress = Some(Box::from(*b"7"));
+        let progress = Extra { progress, ..Extra::default() }.to_bytes();
+        let expires = Extra { expires: Some(Millis::ZERO), ..Extra::default() }.to_bytes();
+        assert!(
+            (progress[2], progress.len()) == (129, 6) && (expires[2], expires.len()) == (6, 13)
+        );
         for wrong in [&[][..], &[1], &[2, 1], &[1, 4]] {
             assert!(Extra::read(Some(wrong)).is_err(), "{wrong:?}");
         }

@@ -521,3 +521,29 @@ fn limit_of_an_operator_outlasts_programs_that_start() {
         jobs.shutdown().unwrap();
     });
 }
+
+/// P109: A limit that an operator has set holds across restarts. After the lift, the one that a program has set meanwhile
+/// holds.
+#[test]
+fn limit_of_an_operator_holds_across_restarts() {
+    on_stores(|store| {
+        let scope = LimitScope::Flow(Charge::FLOW.to_owned());
+        for programs in 1..=3 {
+            let jobs = store.open().handle(|_: Charge, _| Ok(())).start().unwrap();
+            let limit = Limit::running(2).rate(9, SECOND);
+            if programs == 1 {
+                assert_eq!(jobs.limit_by_hand(&scope, limit), Ok(limit));
+            }
+            let limits = jobs.queue().limits().unwrap();
+            assert_eq!((limits.len(), limits[0].limit), (1, limit));
+            jobs.kind::<Charge>().limit(Limit::running(10 + programs)).unwrap();
+            jobs.shutdown().unwrap();
+            if !store.keeps {
+                return;
+            }
+        }
+        let client = store.open().client().unwrap();
+        assert_eq!(client.limit_by_hand(&scope, Limit::none()), Ok(Limit::running(13)));
+        assert_eq!(client.queue().limits().unwrap()[0].limit, Limit::running(13));
+    });
+}

@@ -516,3 +516,22 @@ fn inside_that_is_kept_beyond_its_run_is_refused() {
         jobs.shutdown().unwrap();
     });
 }
+
+/// P108: A client ignores middleware. Another process runs the jobs, and has its own.
+#[test]
+fn client_ignores_middleware() {
+    on_stores(|store| {
+        if !store.keeps {
+            return;
+        }
+        let builder = store.open().middleware(|_, _| panic!("a client runs no job"));
+        #[cfg(feature = "tokio")]
+        let builder = builder.middleware_async(async |_, _| panic!("a client runs no job"));
+        let client = builder.client().unwrap();
+        let id = client.insert(Duration::ZERO, Mail(1)).unwrap();
+        let jobs = store.open().handle(|_: Mail, _| Ok(())).start().unwrap();
+        assert_eq!(client.wait(id, LONG), Err(CallError::Gone(id)));
+        assert_eq!(jobs.stats().completed, 1);
+        jobs.shutdown().unwrap();
+    });
+}
