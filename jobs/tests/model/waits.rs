@@ -109,10 +109,11 @@ impl World {
             Ok(value) => had(JobState::Completed) && *value == result,
             Err(CallError::Cancelled(of)) => *of == id && had(JobState::Cancelled),
             Err(CallError::Dead(of, _)) => *of == id && had(JobState::Dead),
-            // Before the caller looks, a dead job may be purged, and a handler may delete it.
+            // Before the caller looks, a dead job may be purged, and a handler or a hook may delete any that has ended.
             Err(CallError::Gone(of)) => {
-                let is_kept = oracle.retention > 0 && oracle.find(id).is_some();
-                *of == id && had(JobState::Dead) && !is_kept
+                let is_dead_kept = oracle.retention > 0 && oracle.find(id).is_some();
+                let has_ended = oracle.ends.iter().any(|(ended, _)| *ended == id);
+                *of == id && has_ended && !is_dead_kept && oracle.find_kept(id).is_none()
             }
             _ => false,
         };
