@@ -1,7 +1,7 @@
 //! Adapters: other ways to use a wheel, built on the engine.
 //!
 //! `group`, `keyed`, `events` and `futures` call the engine directly; some of its functions exist
-//! for them alone (`Engine::replace`, `Engine::admit_batch`). `guard`, `global`, `testing` and
+//! for them alone (`Engine::insert_in_place_of`, `Engine::admit_batch`). `guard`, `global`, `testing` and
 //! `hyper` need only the API and other adapters. No layer below names an adapter.
 
 pub(crate) mod guard;

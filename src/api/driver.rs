@@ -122,7 +122,7 @@ impl Driver {
     /// Returns whether an event is pending, be it due or not.
     #[cfg(feature = "async")]
     pub(crate) fn has_pending_events(&self) -> bool {
-        self.engine.has_pending_events()
+        self.engine.sources().has_pending_events()
     }
 
     /// Changes the target, and moves the clock there unless another call is doing so. Returns the

@@ -15,6 +15,7 @@ use crate::api::scheduler::Scheduler;
 use crate::api::unfired::{Unfired, UnfiredJob};
 #[cfg(feature = "async")]
 use crate::engine::dispatch::pool::PoolOutlet;
+use crate::engine::shard::Unstarted;
 use crate::engine::threads::{Threads, is_caller_on_any_pool};
 #[cfg(feature = "async")]
 use crate::engine::ticker_slot::TickerSlot;
@@ -301,13 +302,9 @@ impl Wheel {
     /// do not come back. [`Unfired::still_running`] returns the number of these jobs. It includes a
     /// job that a thread has just taken when the limit passes; that job may still start.
     pub fn shutdown_timeout(&self, limit: Duration) -> Unfired {
-        if self.closed.swap(true, Ordering::SeqCst) {
+        let Some(mut unstarted) = self.end(limit) else {
             return Unfired::new(Vec::new(), 0, Arc::clone(self.engine()), None);
-        }
-        let mut unstarted = self.engine().stop();
-        let threads = lock(&self.threads).take();
-        let handed_over = threads.map(|threads| threads.stop_and_join(limit));
-        unstarted.extend(self.engine().collect_unstarted(handed_over.into_iter().flatten()));
+        };
         unstarted.sort_by_key(|&(_, deadline, _)| deadline);
         let timebase = self.engine().timebase();
         let (now, wall_now) = (timebase.clock().now(), timebase.clock().wall());
@@ -322,18 +319,24 @@ impl Wheel {
         let handler = self.panic_handler.clone();
         Unfired::new(jobs, still_running, Arc::clone(self.engine()), handler)
     }
+
+    /// Ends the wheel, if this is the first call, and waits no longer than `limit`. Returns the jobs
+    /// that never ran.
+    fn end(&self, limit: Duration) -> Option<Vec<Unstarted>> {
+        if self.closed.swap(true, Ordering::SeqCst) {
+            return None;
+        }
+        let mut unstarted = self.engine().stop();
+        let threads = lock(&self.threads).take();
+        let handed_over = threads.map(|threads| threads.stop(limit));
+        unstarted.extend(self.engine().collect_unstarted(handed_over.into_iter().flatten()));
+        Some(unstarted)
+    }
 }
 
 impl Drop for Wheel {
     fn drop(&mut self) {
-        if self.closed.swap(true, Ordering::SeqCst) {
-            return;
-        }
-        let pending = self.engine().stop();
-        let threads = lock(&self.threads).take();
-        let handed_over = threads.map(Threads::stop);
-        let others = self.engine().collect_unstarted(handed_over.into_iter().flatten());
         let discard = |(handle, _, job)| self.engine().discard(job, handle);
-        pending.into_iter().chain(others).for_each(discard);
+        self.end(Duration::ZERO).into_iter().flatten().for_each(discard);
     }
 }

@@ -41,7 +41,6 @@
 //! inserts, that insert does not call the waker again for the same plan. An insert under a key
 //! calls the waker of a loop only after it has released the lock of its map, and writes no note.
 
-use core::time::Duration;
 use std::sync::Arc;
 
 use crate::host::sync::{AtomicU64, Mutex, Ordering, Parker, lock};
@@ -94,11 +93,6 @@ impl Alarm {
         // yet to give a new number, and then to look at the shards, under their locks.
         self.number.fetch_add(1, Ordering::SeqCst);
         self.plan.store(plan, Ordering::SeqCst);
-    }
-
-    /// Sleeps until woken, or until `timeout` has passed.
-    pub(crate) fn sleep(&self, timeout: Option<Duration>) {
-        self.parker.park(timeout);
     }
 
     /// Wakes the ticker if it would sleep beyond `tick`. The caller has put a timer for `tick` into

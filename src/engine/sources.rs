@@ -81,12 +81,9 @@ struct List {
 impl Sources {
     /// Returns an empty list. The ticker sleeps on `parker`.
     pub(crate) fn new(parker: &Arc<Parker>) -> Sources {
-        let list = List { sources: Vec::new(), finished: 0, closed: None };
-        Sources {
-            list: Mutex::new(list),
-            alarm: Arc::new(Alarm::new(Arc::clone(parker))),
-            event_metrics: Arc::default(),
-        }
+        let list = Mutex::new(List { sources: Vec::new(), finished: 0, closed: None });
+        let alarm = Arc::new(Alarm::new(Arc::clone(parker)));
+        Sources { list, alarm, event_metrics: Arc::default() }
     }
 
     /// The alarm with which an insert into any source wakes the ticker.
@@ -106,7 +103,6 @@ impl Sources {
         stats.events_pending = list.sources.iter().map(|source| source.pending_events()).sum();
     }
 
-    /// Returns whether an event is pending, due or not.
     #[cfg(feature = "async")]
     pub(crate) fn has_pending_events(&self) -> bool {
         lock(&self.list).sources.iter().any(|source| source.pending_events() > 0)
@@ -139,14 +135,12 @@ impl Sources {
         }
     }
 
-    /// Returns a tick before which no timer is due in any source.
     pub(crate) fn next_due(&self) -> Tick {
         let mut list = lock(&self.list);
         list.remove_finished();
         list.sources.iter().map(|source| source.next_due()).min().unwrap_or(Tick::MAX)
     }
 
-    /// Returns the earliest deadline of all sources, by a look at every timer that may have it.
     pub(crate) fn earliest_deadline(&self) -> Tick {
         let list = lock(&self.list);
         list.sources.iter().map(|source| source.earliest_deadline()).min().unwrap_or(Tick::MAX)

@@ -106,20 +106,12 @@ impl Threads {
         Ok(Threads { ticker, shared, pool, workers })
     }
 
-    /// Ends the ticker of a stopped engine, and lets no drainer take another job. Does not wait for
-    /// running jobs, nor for a delivery of the ticker. Returns the jobs that were handed over and
-    /// have not started.
-    pub(crate) fn stop(self) -> impl Iterator<Item = DueJob> {
-        self.shared.close();
-        self.ticker.join(&Limit::new(Duration::ZERO));
-        core::iter::from_fn(move || self.shared.take_queued())
-    }
-
-    /// Does what [`Threads::stop`] does, and waits for running jobs, for a delivery of the ticker,
-    /// and for the threads of the wheel's own pool; but no longer than `limit`, and not at all if
-    /// the caller is a thread of the pool or the ticker, or is in a hook.
-    pub(crate) fn stop_and_join(self, limit: Duration) -> impl Iterator<Item = DueJob> {
-        let may_wait = !self.is_caller_one_of_them() && !is_in_hook();
+    /// Ends the ticker of a stopped engine, and lets no drainer take another job. Waits for running
+    /// jobs, for a delivery of the ticker, and for the threads of the wheel's own pool; but no longer
+    /// than `limit`, and not at all if the caller is a thread of the pool or the ticker, or is in a
+    /// hook. Returns the jobs that were handed over and have not started.
+    pub(crate) fn stop(self, limit: Duration) -> impl Iterator<Item = DueJob> {
+        let may_wait = !limit.is_zero() && !self.is_caller_one_of_them() && !is_in_hook();
         let limit = Limit::new(if may_wait { limit } else { Duration::ZERO });
         let Threads { ticker, shared, pool, workers } = self;
         // The threads of the wheel's own pool end when the pool is dropped.

@@ -96,7 +96,6 @@ struct SleepToTick {
 }
 
 impl Plan {
-    /// Returns the tick at which to wake.
     fn tick(&self) -> Tick {
         match self.jobs {
             JobsPlan::Wake(jobs) => jobs.tick.min(self.sources),
@@ -127,7 +126,6 @@ impl<O: Outlet> Ticker<O> {
         &self.activity
     }
 
-    /// Where due jobs are handed over.
     pub(crate) fn outlet(&self) -> &O {
         &self.outlet
     }
@@ -220,7 +218,7 @@ impl<O: Outlet> Ticker<O> {
         if let Some(sleep) = self.plan_to_sleep(plan) {
             let timebase = self.engine.timebase();
             let until = (plan.tick() != Tick::MAX).then(|| timebase.until(plan.tick()));
-            self.engine.alarm().sleep(until.into_iter().chain(sleep.at_most).min());
+            self.engine.alarm().parker().park(until.into_iter().chain(sleep.at_most).min());
             self.engine.note_wakeup();
         }
     }
@@ -290,7 +288,6 @@ impl<O: Outlet> Ticker<O> {
         finished
     }
 
-    /// Returns the next source.
     fn source(&self, indices: &mut RangeFrom<usize>) -> Option<Arc<dyn Source>> {
         indices.next().and_then(|index| self.engine.sources().get(index))
     }
@@ -344,7 +341,7 @@ impl<O: Outlet> Ticker<O> {
         scale.begin(later).since(scale.begin(earlier))
     }
 
-    /// Calls the program's subscriber. The ticker holds no job then.
+    /// Calls the program's subscriber.
     fn trace(&self, event: impl FnOnce()) {
         let boundary = self.engine.runner().boundary();
         self.activity.deliver(|| call_hook(|| boundary.call_without_handle(event)));
@@ -386,7 +383,6 @@ impl Activity {
         Activity { state: Mutex::new(state), changed: Condvar::new() }
     }
 
-    /// Calls `call`, which delivers.
     pub(crate) fn deliver<R>(&self, call: impl FnOnce() -> R) -> R {
         self.change(Phase::Delivers);
         let result = call();
@@ -394,7 +390,6 @@ impl Activity {
         result
     }
 
-    /// Notes that the ticker has ended.
     pub(crate) fn end(&self) {
         self.change(Phase::Ended);
     }

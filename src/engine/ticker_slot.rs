@@ -56,20 +56,14 @@ struct State<O> {
     runs_on: Option<ThreadId>,
     /// The futures that want to run it.
     queue: VecDeque<Place>,
-    #[cfg_attr(
-        not(feature = "async"),
-        expect(dead_code, reason = "without futures none has a number")
-    )]
+    #[cfg(feature = "async")]
     next_number: u64,
     is_closed: bool,
 }
 
 /// The place of a future in the queue.
 struct Place {
-    #[cfg_attr(
-        not(feature = "async"),
-        expect(dead_code, reason = "without futures none has a number")
-    )]
+    #[cfg(feature = "async")]
     number: u64,
     waker: Arc<Waker>,
 }
@@ -83,6 +77,7 @@ impl<O: Outlet> TickerSlot<O> {
             ticker: Some(ticker),
             runs_on: None,
             queue: VecDeque::new(),
+            #[cfg(feature = "async")]
             next_number: 0,
             is_closed: false,
         };
@@ -147,7 +142,6 @@ impl<O: Outlet> TickerSlot<O> {
         }
     }
 
-    /// Wakes the first future of the queue.
     fn wake_first(&self) {
         let first = lock(&self.state).queue.front().map(|place| Arc::clone(&place.waker));
         if let Some(waker) = first {
@@ -315,7 +309,6 @@ impl LoopWaker {
         core::mem::replace(&mut *lock(&self.waker), waker)
     }
 
-    /// Drops a waker.
     pub(crate) fn discard<T>(&self, waker: T) {
         self.runner.boundary().discard(waker);
     }

@@ -1,7 +1,5 @@
-//! A hierarchy as the engine keeps it: with the next due tick, a closed state, and counters.
-//!
-//! [`Timers`] has no lock: each shard of jobs, and each shard of another [source], has its own lock
-//! around one.
+//! A hierarchy as the engine keeps it: with the next due tick, a closed state, and counters. It has no lock: each
+//! shard of jobs, and each shard of another source (`sources.rs`), has its own lock around one.
 //!
 //! Ground rules:
 //!
@@ -14,8 +12,6 @@
 //! - Memory is freed by the verb that no longer needs it, but for the verbs that leave the surplus: their caller takes
 //!   it with [`Timers::take_surplus`], and drops it without a lock.
 //! - Closed timers are empty and stay so. The caller asks [`Timers::is_closed`] before an insert.
-//!
-//! [source]: crate::engine::sources
 
 use core::mem::ManuallyDrop;
 
@@ -51,12 +47,8 @@ impl<T> Timers<T> {
     pub(crate) const MAX: usize = u32::MAX as usize;
 
     pub(crate) fn new(geometry: Geometry) -> Timers<T> {
-        Timers {
-            hierarchy: Hierarchy::new(geometry),
-            next_due: Tick::MAX,
-            closed: false,
-            tally: Tally::default(),
-        }
+        let hierarchy = Hierarchy::new(geometry);
+        Timers { hierarchy, next_due: Tick::MAX, closed: false, tally: Tally::default() }
     }
 
     /// Adds a timer. There must be fewer than [`Timers::MAX`].
@@ -68,7 +60,6 @@ impl<T> Timers<T> {
         key
     }
 
-    /// Takes a timer out.
     #[inline]
     pub(crate) fn cancel(&mut self, key: Key) -> Option<T> {
         let value = self.cancel_leaving(key);
@@ -118,13 +109,11 @@ impl<T> Timers<T> {
         self.tally.resets += 1;
     }
 
-    /// Returns the value of a timer, to replace it.
     #[cfg(feature = "async")]
     pub(crate) fn get_mut(&mut self, key: Key) -> Option<&mut T> {
         self.hierarchy.get_mut(key).map(|value| &mut **value)
     }
 
-    /// The last tick that has been processed to its end.
     #[cfg(feature = "async")]
     pub(crate) fn now(&self) -> Tick {
         self.hierarchy.now()
@@ -142,7 +131,6 @@ impl<T> Timers<T> {
         self.hierarchy.len()
     }
 
-    /// A tick before which nothing is due.
     pub(crate) fn next_due(&self) -> Tick {
         self.next_due
     }
@@ -234,7 +222,6 @@ impl<T> Timers<T> {
         Some(hierarchy)
     }
 
-    /// Notes that a timer is due at `deadline`.
     #[inline]
     fn lower_next_due(&mut self, deadline: Tick) {
         self.next_due = self.next_due.min(deadline);

@@ -30,7 +30,7 @@
 //! - `begun` never falls: an unfinished advance goes on to the same tick.
 
 use std::sync::{Arc, OnceLock, Weak};
-use std::task::{RawWakerVTable, Waker};
+use std::task::Waker;
 
 use crate::engine::alarm::Alarm;
 use crate::engine::dispatch::JobRunner;
@@ -43,7 +43,6 @@ use crate::host::user_panics::call_hook;
 use crate::structure::{Geometry, Key};
 use crate::values::time::Tick;
 
-/// The wakers of one wheel.
 pub(crate) struct Wakers {
     shards: Box<[Arc<WakerShard>]>,
     /// Memory that every advance uses again.
@@ -56,23 +55,24 @@ impl Wakers {
         Wakers { shards, due: Mutex::new(Vec::new()) }
     }
 
-    /// The shard for the thread with this number.
     pub(crate) fn shard(&self, thread: u32) -> &Arc<WakerShard> {
         &self.shards[thread as usize % self.shards.len()]
     }
 
     pub(crate) fn tallies(&self) -> impl Iterator<Item = Tally> {
-        self.shards.iter().map(|shard| shard.tally())
+        self.shards.iter().map(|shard| lock(&shard.state).timers.tally())
     }
 }
 
 impl Source for Wakers {
     fn next_due(&self) -> Tick {
-        self.shards.iter().map(|shard| shard.next_due()).min().unwrap_or(Tick::MAX)
+        let next_due = |shard: &Arc<WakerShard>| lock(&shard.state).timers.next_due();
+        self.shards.iter().map(next_due).min().unwrap_or(Tick::MAX)
     }
 
     fn earliest_deadline(&self) -> Tick {
-        self.shards.iter().map(|shard| shard.earliest_deadline()).min().unwrap_or(Tick::MAX)
+        let earliest = |shard: &Arc<WakerShard>| lock(&shard.state).timers.earliest_deadline();
+        self.shards.iter().map(earliest).min().unwrap_or(Tick::MAX)
     }
 
     fn advance(&self, to: Tick, limit: usize) -> bool {
@@ -114,10 +114,7 @@ impl Progress {
 
     /// Notes that every tick up to this one begins.
     fn begin(&self, tick: Tick) {
-        debug_assert!(
-            self.begun.load(Ordering::Relaxed) <= tick.get(),
-            "what has begun does not end"
-        );
+        debug_assert!(self.begun.load(Ordering::Relaxed) <= tick.get(), "it does not fall");
         self.begun.store(tick.get(), Ordering::Release);
     }
 
@@ -133,29 +130,14 @@ impl Progress {
     }
 }
 
-/// Distinguishes a waker from all others while it exists.
-#[derive(Clone, Copy, Debug)]
-struct WakerIdentity {
-    data: usize,
-    vtable: &'static RawWakerVTable,
-}
+/// Distinguishes a waker from all others while it exists, as [`Waker::will_wake`] does: the addresses
+/// of its data and of its table.
+type WakerIdentity = (usize, usize);
 
-impl WakerIdentity {
-    #[inline]
-    fn of(waker: &Waker) -> WakerIdentity {
-        WakerIdentity { data: waker.data().addr(), vtable: waker.vtable() }
-    }
+#[inline]
+fn identity_of(waker: &Waker) -> WakerIdentity {
+    (waker.data().addr(), core::ptr::from_ref(waker.vtable()).addr())
 }
-
-impl PartialEq for WakerIdentity {
-    /// As [`Waker::will_wake`] compares.
-    #[inline]
-    fn eq(&self, other: &WakerIdentity) -> bool {
-        self.data == other.data && core::ptr::eq(self.vtable, other.vtable)
-    }
-}
-
-impl Eq for WakerIdentity {}
 
 /// One of several hierarchies of wakers that threads are spread over, behind its lock. Two cache
 /// lines to itself, as a shard of jobs has.
@@ -190,7 +172,6 @@ pub(crate) struct Registration {
     waker: WakerIdentity,
 }
 
-/// The answer to a waiter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Wait {
     /// Its tick has come.
@@ -202,7 +183,6 @@ pub(crate) enum Wait {
     Ended,
 }
 
-/// The result of a reset.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Reset {
     /// The waker was called.
@@ -257,18 +237,6 @@ impl WakerShard {
         if number == self.number { None } else { shards[number].upgrade() }
     }
 
-    fn tally(&self) -> Tally {
-        lock(&self.state).timers.tally()
-    }
-
-    fn next_due(&self) -> Tick {
-        lock(&self.state).timers.next_due()
-    }
-
-    fn earliest_deadline(&self) -> Tick {
-        lock(&self.state).timers.earliest_deadline()
-    }
-
     pub(crate) fn timebase(&self) -> &Timebase {
         &self.context.timebase
     }
@@ -282,7 +250,7 @@ impl WakerShard {
         tick: Tick,
         waker: &Waker,
     ) -> Wait {
-        let is_registered = registered.is_some_and(|it| it.waker == WakerIdentity::of(waker));
+        let is_registered = registered.is_some_and(|it| it.waker == identity_of(waker));
         if is_registered && !self.progress.has_begun(tick) {
             return Wait::Pending;
         }
@@ -309,7 +277,7 @@ impl WakerShard {
 
     fn register(&self, registered: &mut Option<Registration>, tick: Tick, waker: &Waker) -> Wait {
         let waker = waker.clone();
-        let identity = WakerIdentity::of(&waker);
+        let identity = identity_of(&waker);
         let mut state = lock(&self.state);
         if let Some(answer) = state.answer_without_timer(tick) {
             drop(state);
@@ -335,7 +303,7 @@ impl WakerShard {
             Ok(_) => {}
         }
         let mut waker = waker.clone();
-        let identity = WakerIdentity::of(&waker);
+        let identity = identity_of(&waker);
         // The timer may have fired meanwhile.
         let answer = match lock(&self.state).known(registered.key, tick) {
             Ok(known) => {
@@ -359,7 +327,7 @@ impl WakerShard {
         lock(&self.state).ended.is_some()
     }
 
-    /// Returns whether a user's loop advances the wheel, and may be any time behind.
+    /// See [`Alarm::is_turned`].
     pub(crate) fn is_turned(&self) -> bool {
         self.context.alarm.is_turned()
     }

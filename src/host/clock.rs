@@ -356,7 +356,6 @@ impl Timebase {
         self.clock.instant(self.clock.now())
     }
 
-    /// Returns the tick of the clock's reading.
     pub(crate) fn present(&self) -> Tick {
         self.scale.present(self.clock.now())
     }

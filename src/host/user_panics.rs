@@ -94,13 +94,19 @@ impl Drop for PanicHandler {
     fn drop(&mut self) {
         let on_panic = self.on_panic.take();
         // The last owner may be a thread of the pool, and nothing may unwind into rayon.
-        call_hook(|| {
-            if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(on_panic))) {
-                self.panicked.fetch_add(1, Ordering::Relaxed);
-                core::mem::forget(payload);
-            }
-        });
+        catch_unreported(&self.panicked, || drop(on_panic));
     }
+}
+
+/// Calls a hook that has to do with the report of a panic. Counts its own panic, and does not report
+/// it.
+fn catch_unreported(panicked: &AtomicU64, hook: impl FnOnce()) {
+    call_hook(|| {
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(hook)) {
+            panicked.fetch_add(1, Ordering::Relaxed);
+            core::mem::forget(payload);
+        }
+    });
 }
 
 /// Calls user code, and catches its panics.
@@ -165,28 +171,15 @@ impl UnwindBoundary {
     pub(crate) fn report(&self, panic: Panic) {
         self.panicked.fetch_add(1, Ordering::Relaxed);
         #[cfg(feature = "tracing")]
-        self.trace(&panic);
+        catch_unreported(&self.panicked, || {
+            crate::host::traces::panicked(panic.handle, panic.message());
+        });
         let handler = self.handler.upgrade();
         let report = || match handler.as_ref().and_then(|handler| handler.on_panic.as_ref()) {
             Some(on_panic) => on_panic(panic),
             None => drop(panic),
         };
-        self.catch_in_report(report);
-    }
-
-    #[cfg(feature = "tracing")]
-    fn trace(&self, panic: &Panic) {
-        self.catch_in_report(|| crate::host::traces::panicked(panic.handle, panic.message()));
-    }
-
-    /// Calls user code that learns of a panic. Counts its own panic, and does not report it.
-    fn catch_in_report(&self, report: impl FnOnce()) {
-        call_hook(|| {
-            if let Err(from_handler) = catch_unwind(AssertUnwindSafe(report)) {
-                self.panicked.fetch_add(1, Ordering::Relaxed);
-                core::mem::forget(from_handler);
-            }
-        });
+        catch_unreported(&self.panicked, report);
     }
 }
 

@@ -279,11 +279,11 @@ fn key_of<T>(index: usize, node: &Node<T>, moved: &MovedNodes) -> Key {
 
 /// A node that lies elsewhere than its key says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Moved {
+pub(crate) struct Moved {
     /// The index in the key.
-    pub(super) key_index: NodeIndex,
+    pub(crate) key_index: NodeIndex,
     /// Where the node is.
-    pub(super) index: NodeIndex,
+    pub(crate) index: NodeIndex,
 }
 
 /// The map shrinks when it has room for more than this many times its number of rows.
@@ -291,7 +291,7 @@ const SPARSE_ROWS: usize = 8;
 
 /// Maps the generation in a key to the place of its node.
 #[derive(Debug, Default)]
-pub(super) struct MovedNodes {
+pub(crate) struct MovedNodes {
     rows: HashMap<Generation, Moved, BuildHasherDefault<GenerationHasher>>,
 }
 
@@ -302,7 +302,7 @@ impl MovedNodes {
     }
 
     #[inline]
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
@@ -310,17 +310,17 @@ impl MovedNodes {
         self.rows.len()
     }
 
-    pub(super) fn get(&self, generation: Generation) -> Option<Moved> {
+    pub(crate) fn get(&self, generation: Generation) -> Option<Moved> {
         if self.is_empty() { None } else { self.rows.get(&generation).copied() }
     }
 
-    pub(super) fn insert(&mut self, generation: Generation, moved: Moved) {
+    pub(crate) fn insert(&mut self, generation: Generation, moved: Moved) {
         self.rows.insert(generation, moved);
     }
 
     /// Removes the row of a node that is gone, and returns it if there was one. Frees memory if few
     /// of many rows are left.
-    pub(super) fn remove(&mut self, generation: Generation) -> Option<Moved> {
+    pub(crate) fn remove(&mut self, generation: Generation) -> Option<Moved> {
         let moved = self.rows.remove(&generation)?;
         if self.room() / SPARSE_ROWS > self.len() {
             self.rows.shrink_to(2 * self.len());

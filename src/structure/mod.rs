@@ -33,6 +33,7 @@ pub use check::Violation;
 use early_cascade::EarlyCascade;
 use entries::{Entry, Inner, Outermost};
 pub use handle_table::Key;
+pub(crate) use handle_table::{Moved, MovedNodes};
 use handle_table::{NodeIndex, OldNodes, Table};
 use lookahead::Lookahead;
 pub use ring::Geometry;

@@ -57,9 +57,8 @@ where
         F: Task + Send + 'static,
     {
         let engine = self.engine();
-        self.put_by(key, job, may_replace, |keyed_job, present, replaced| match present {
-            Some(handle) => engine.replace(handle, when, keyed_job, replaced),
-            None => engine.insert(when, keyed_job),
+        self.put_by(key, job, may_replace, |keyed_job, present, replaced| {
+            engine.insert_in_place_of(present, when, keyed_job, replaced)
         })
     }
 

@@ -87,7 +87,6 @@ impl JobRunner {
         JobRunner { boundary, metrics: DispatchMetrics::default(), idle_waiters }
     }
 
-    /// The boundary that all user code passes.
     pub(crate) fn boundary(&self) -> &UnwindBoundary {
         &self.boundary
     }
@@ -111,7 +110,6 @@ impl JobRunner {
         self.tell_waiters();
     }
 
-    /// To be called when a job has ended.
     fn tell_waiters(&self) {
         if self.idle_waiters.any() && self.metrics.in_flight() == 0 {
             self.idle_waiters.notify();
@@ -156,7 +154,6 @@ impl DispatchMetrics {
         self.ended.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Counts a job that was handed over and will not be run.
     fn job_given_up(&self) {
         // Written in this order and read in the other: a thread that sees the second sees the
         // first.
@@ -193,7 +190,7 @@ impl DispatchMetrics {
     }
 }
 
-/// Runs the job on this thread. Returns when the job has ended.
+/// Runs the job on this thread.
 pub(crate) fn run_inline(runner: &JobRunner, clock: &Clock, due: DueJob) {
     let now = clock.now();
     runner.metrics().job_handed_over(due.deadline, now);
@@ -246,7 +243,6 @@ impl IdleWaiters {
         IdleWaiters { waiting: AtomicUsize::new(0), notified: Mutex::new(0), bell: Condvar::new() }
     }
 
-    /// Returns whether any thread waits.
     #[inline]
     pub(crate) fn any(&self) -> bool {
         self.waiting.load(Ordering::Relaxed) > 0

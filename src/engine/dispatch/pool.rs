@@ -219,8 +219,7 @@ impl PoolShared {
         !self.queue.is_empty()
     }
 
-    /// Returns how many more jobs may be in flight. After it has returned zero, the end of a job
-    /// wakes the ticker.
+    /// See [`Outlet::room`].
     pub(crate) fn room(&self) -> usize {
         let room = || self.max_in_flight.saturating_sub(self.runner.metrics().in_flight());
         match room() {
@@ -257,8 +256,7 @@ impl PoolShared {
         Some(queued.due)
     }
 
-    /// Runs jobs as a drainer with a permit, on a thread of the pool: until the queue is empty, or
-    /// until other tasks should have the thread.
+    /// Runs jobs as a drainer with a permit, on a thread of the pool.
     pub(crate) fn drain(self: Arc<Self>) {
         if self.active.is_on_this_stack() {
             return self.decline();
@@ -347,7 +345,6 @@ impl DrainerPermits {
         DrainerPermits { free: AtomicUsize::new(count) }
     }
 
-    /// Takes a permit. Returns whether there was one.
     pub(super) fn try_acquire(&self) -> bool {
         let less = |free: usize| free.checked_sub(1);
         self.free.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less).is_ok()
@@ -375,11 +372,8 @@ thread_local! {
 
 impl ActiveDrainers {
     pub(super) fn new() -> ActiveDrainers {
-        ActiveDrainers {
-            count: Mutex::new(0),
-            changed: Condvar::new(),
-            closed: AtomicBool::new(false),
-        }
+        let (count, changed) = (Mutex::new(0), Condvar::new());
+        ActiveDrainers { count, changed, closed: AtomicBool::new(false) }
     }
 
     /// Makes a drainer active, unless this is closed. Returns whether it did.
@@ -481,12 +475,10 @@ impl LazyPool {
         LazyPool { started, ..LazyPool::new(threads, move || Ok(Arc::clone(&pool))) }
     }
 
-    /// Returns how many threads the pool has, or will have.
     pub(crate) fn threads(&self) -> usize {
         self.threads
     }
 
-    /// Returns the pool if its threads have started.
     pub(crate) fn started(&self) -> Option<&Arc<ThreadPool>> {
         self.started.get()
     }

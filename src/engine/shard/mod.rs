@@ -21,8 +21,8 @@ use core::mem::ManuallyDrop;
 use std::time::Duration;
 
 use registry::Registry;
+pub(crate) use registry::Start;
 pub(crate) use registry::WallOffsets;
-pub(crate) use registry::{Cancelled, Start};
 
 use crate::engine::timers::{Due, Tally, Timers, TimersSurplus};
 use crate::host::clock::{Target, Timebase};
@@ -90,10 +90,8 @@ pub(crate) struct NextWake {
 }
 
 impl NextWake {
-    /// Nothing to wait for.
     pub(crate) const NEVER: NextWake = NextWake { tick: Tick::MAX, wall: None };
 
-    /// Returns the next wake for both.
     pub(crate) fn join(self, other: NextWake) -> NextWake {
         let wall = match (self.wall, other.wall) {
             (Some(one), Some(other)) => Some(one.join(other)),
@@ -104,7 +102,6 @@ impl NextWake {
 }
 
 impl Shard {
-    /// The most jobs that a hierarchy can number.
     pub(crate) const MAX_JOBS: usize = Timers::<Job>::MAX;
 
     /// Returns an empty shard for at most `max_jobs` jobs.
@@ -132,7 +129,6 @@ impl Shard {
         Ok(self.handle(state.timers.insert(deadline, job.into_job())))
     }
 
-    /// Takes a job out.
     #[inline]
     pub(crate) fn cancel(&self, handle: Handle) -> Option<Job> {
         let mut state = lock(&self.state);
@@ -177,7 +173,6 @@ impl Shard {
         NextWake { tick: state.timers.next_due(), wall: state.registry.wall_offsets() }
     }
 
-    /// Returns the earliest deadline, by a look at every timer that may have it.
     pub(crate) fn earliest_deadline(&self) -> Tick {
         lock(&self.state).timers.earliest_deadline()
     }
@@ -259,13 +254,12 @@ impl State {
     }
 }
 
-/// Returns the key of a one-shot job.
 #[inline]
 fn key(handle: Handle) -> Key {
     Key { generation: handle.generation(), index: handle.index() }
 }
 
-/// The handles of the inserted jobs, and a tick for which the ticker has to wake.
+/// The inserted jobs, and a tick for which the ticker has to wake.
 type Arrived = (Vec<Handle>, Tick);
 
 /// One job of a batch that is about to be inserted.

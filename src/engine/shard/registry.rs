@@ -16,14 +16,13 @@
 
 use core::ops::Range;
 use core::time::Duration;
-use std::collections::HashMap;
 
 use slab::Slab;
 
 use super::{Shard, State};
 use crate::host::clock::{Estimate, Point, Target, Timebase, WallOffset};
 use crate::host::sync::lock;
-use crate::structure::Key;
+use crate::structure::{Key, Moved, MovedNodes};
 use crate::values::error::InsertErrorKind;
 use crate::values::handle::{Generation, Generations, Handle};
 use crate::values::job::{IntoJob, Job};
@@ -58,24 +57,14 @@ impl Registration {
 #[derive(Default)]
 pub(super) struct Registry {
     registrations: Slab<Registration>,
-    /// Finds, by the generation in a handle, a registration that lies elsewhere than the handle
-    /// says.
-    moved: HashMap<Generation, Moved>,
+    /// The registrations that lie elsewhere than their handles say.
+    moved: MovedNodes,
     /// How often registrations have moved.
     moves: u64,
     generations: Generations,
     /// How many registrations wait for a wall-clock time.
     on_the_wall: usize,
     readings: Option<WallOffsets>,
-}
-
-/// A registration that lies elsewhere than its handle says.
-#[derive(Clone, Copy)]
-struct Moved {
-    /// The index in the handle.
-    named: u32,
-    /// Where the registration is.
-    index: usize,
 }
 
 /// The progress of a walk over all registrations, some at a time.
@@ -99,7 +88,6 @@ impl WallOffsets {
         WallOffsets { least: reading, most: reading }
     }
 
-    /// The extremes of both.
     pub(crate) fn join(self, other: WallOffsets) -> WallOffsets {
         WallOffsets { least: self.least.min(other.least), most: self.most.max(other.most) }
     }
@@ -131,7 +119,6 @@ impl Registry {
         self.registrations.get_mut(index)
     }
 
-    /// Returns the index at which the registration of a handle lies.
     fn index_of(&self, handle: Handle) -> Option<usize> {
         let index = handle.index() as usize;
         match self.registrations.get(index) {
@@ -142,8 +129,8 @@ impl Registry {
 
     #[cold]
     fn find_moved(&self, handle: Handle) -> Option<usize> {
-        let moved = self.moved.get(&handle.generation())?;
-        (moved.named == handle.index()).then_some(moved.index)
+        let moved = self.moved.get(handle.generation())?;
+        (moved.key_index == handle.index()).then_some(moved.index as usize)
     }
 
     /// Sets the target of a job, and the estimate of when it is reached.
@@ -163,21 +150,13 @@ impl Registry {
         self.on_the_wall -= usize::from(registration.waits_for_the_wall());
         self.forget_readings_of_none();
         if !self.moved.is_empty() {
-            self.forget_moved(handle);
+            self.moved.remove(handle.generation());
         }
         let room = self.registrations.capacity();
         if room > KEPT_REGISTRATIONS && self.registrations.len() < room / SPARSE {
             self.move_together();
         }
         Some(registration)
-    }
-
-    #[cold]
-    fn forget_moved(&mut self, handle: Handle) {
-        self.moved.remove(&handle.generation());
-        if self.moved.len() < self.moved.capacity() / SPARSE {
-            self.moved.shrink_to(2 * self.moved.len());
-        }
     }
 
     /// Moves all registrations into memory with room for twice their number. This takes one step
@@ -190,10 +169,11 @@ impl Registry {
         let was_moved = core::mem::take(&mut self.moved);
         for (before, registration) in old {
             let generation = registration.generation;
-            let named = was_moved.get(&generation).map_or(before as u32, |moved| moved.named);
-            let index = self.registrations.insert(registration);
-            if index != named as usize {
-                self.moved.insert(generation, Moved { named, index });
+            let named = was_moved.get(generation);
+            let key_index = named.map_or(before as u32, |moved| moved.key_index);
+            let index = self.registrations.insert(registration) as u32;
+            if index != key_index {
+                self.moved.insert(generation, Moved { key_index, index });
             }
         }
     }
@@ -244,10 +224,13 @@ impl Registry {
 
     /// Deregisters the jobs that are in: those with a key for which `is_in` returns true.
     pub(super) fn retain_out(&mut self, is_in: impl Fn(Key) -> bool) {
-        self.registrations.retain(|_, registration| !registration.key.is_some_and(&is_in));
-        let Registry { moved, registrations, .. } = self;
-        moved.retain(|&generation, moved| {
-            registrations.get(moved.index).is_some_and(|it| it.generation == generation)
+        let Registry { registrations, moved, .. } = self;
+        registrations.retain(|_, registration| {
+            let is_out = !registration.key.is_some_and(&is_in);
+            if !is_out {
+                moved.remove(registration.generation);
+            }
+            is_out
         });
         let on_the_wall = |(_, it): &(usize, &Registration)| it.waits_for_the_wall();
         self.on_the_wall = self.registrations.iter().filter(on_the_wall).count();
@@ -290,14 +273,6 @@ pub(crate) enum Start {
         /// How many deadlines were dropped before that one.
         missed: u64,
     },
-}
-
-/// The result of a cancel.
-pub(crate) enum Cancelled {
-    /// The job was in the hierarchy, and was taken out.
-    In(Job),
-    /// The job is out, and will not come back.
-    Out,
 }
 
 impl Shard {
@@ -352,15 +327,15 @@ impl Shard {
         lock(&self.state).deregister_out(handle, AT_ONCE, timebase)
     }
 
-    /// Deregisters a job, and takes it out if it is in.
-    pub(crate) fn cancel_rearmable(&self, handle: Handle) -> Option<Cancelled> {
+    /// Deregisters a job, and takes it out if it is in. Returns `None` if it was not registered.
+    pub(crate) fn cancel_rearmable(&self, handle: Handle) -> Option<Option<Job>> {
         let mut state = lock(&self.state);
         if state.is_ended() {
             return None;
         }
         let job = state.take_rearmable(handle);
         state.registry.deregister(handle)?;
-        Some(job.map_or(Cancelled::Out, Cancelled::In))
+        Some(job)
     }
 
     /// If the job is in the hierarchy, takes it out and deregisters it. If it is out, does nothing.

@@ -41,32 +41,33 @@ impl Engine {
         }
     }
 
-    /// Replaces a job by another, which takes its room if it was pending. Puts the replaced job
-    /// into `old`. A re-armable job that is with the pool stays there: the thread that has it drops
-    /// it, and `old` stays `None`.
-    pub(crate) fn replace<C: Call>(
+    /// Inserts a job that replaces the `old` one, if there is one, and takes its room if it was
+    /// pending. Puts the old job into `replaced`. A re-armable job that is with the pool stays there:
+    /// the thread that has it drops it, and `replaced` stays `None`.
+    pub(crate) fn insert_in_place_of<C: Call>(
         self: &Arc<Engine>,
-        handle: Handle,
+        old: Option<Handle>,
         when: When,
         job: C,
-        old: &mut Option<Job>,
+        replaced: &mut Option<Job>,
     ) -> Result<Handle, InsertError<C>> {
         let now = self.timebase.clock().now();
-        match self.admit_in_place_of(handle, old) {
+        match self.admit_in_place_of(old, replaced) {
             Ok(()) => self.insert_admitted(when, now, job),
             Err(kind) => Err(InsertError::new(kind, job)),
         }
     }
 
-    /// Takes out a job, if it is pending, and keeps its room; otherwise takes room.
+    /// Takes out the `old` job, if it is pending, and keeps its room; otherwise takes room.
+    #[inline]
     pub(super) fn admit_in_place_of(
         &self,
-        handle: Handle,
-        old: &mut Option<Job>,
+        old: Option<Handle>,
+        replaced: &mut Option<Job>,
     ) -> Result<(), InsertErrorKind> {
-        match self.remove_keeping_room(handle, old) {
-            true => Ok(()),
-            false => self.admit(1),
+        match old {
+            Some(old) if self.remove_keeping_room(old, replaced) => Ok(()),
+            _ => self.admit(1),
         }
     }
 
@@ -77,8 +78,7 @@ impl Engine {
         self.admit(jobs).map(|()| Admitted { engine: self, now, left: jobs })
     }
 
-    /// Inserts one of the admitted jobs. If there is an `old` job, the new one replaces it, and the
-    /// old one is put into `replaced`.
+    /// Inserts one of the admitted jobs, which replaces the `old` job, if there is one.
     pub(crate) fn insert_of_batch<C: Call>(
         self: &Arc<Engine>,
         admitted: &mut Admitted<'_>,
@@ -159,16 +159,10 @@ impl Engine {
         deadline: Tick,
         job: J,
     ) -> Result<Handle, InsertError<J>> {
-        match self.own_shard().insert(deadline, job) {
-            Ok(handle) => {
-                self.alarm.wake_for(deadline);
-                Ok(handle)
-            }
-            Err(refused) => {
-                self.release_refused(1);
-                Err(refused)
-            }
-        }
+        let inserted = self.own_shard().insert(deadline, job);
+        let handle = inserted.inspect_err(|_| self.release_refused(1))?;
+        self.alarm.wake_for(deadline);
+        Ok(handle)
     }
 
     /// Inserts a job that may have been in a wheel before. A repeating job goes on repeating.
@@ -192,8 +186,7 @@ impl Engine {
     }
 }
 
-/// Jobs that have room, and the time of their inserts. Its drop gives back the room of those that
-/// were not inserted.
+/// Jobs that have room. Its drop gives back the room of those that were not inserted.
 pub(crate) struct Admitted<'a> {
     engine: &'a Engine,
     now: Moment,
@@ -271,17 +264,11 @@ impl Engine {
         deadlines: &[Tick],
         timers: Vec<(W, C)>,
     ) -> Inserted<W, C> {
-        let count = timers.len();
-        match self.own_shard().insert_batch(deadlines, timers) {
-            Ok((handles, earliest)) => {
-                self.alarm.wake_for(earliest);
-                Ok(handles)
-            }
-            Err(refused) => {
-                self.release_refused(count);
-                Err(refused)
-            }
-        }
+        let inserted = self.own_shard().insert_batch(deadlines, timers);
+        let (handles, earliest) =
+            inserted.inspect_err(|_| self.release_refused(deadlines.len()))?;
+        self.alarm.wake_for(earliest);
+        Ok(handles)
     }
 
     /// Inserts timers of any kind: re-armable ones are registered first, then all go into the shard

@@ -97,7 +97,6 @@ impl Engine {
         }
     }
 
-    /// Returns the shard that the calling thread inserts into.
     #[inline]
     pub(super) fn own_shard(&self) -> &Shard {
         shard::of_this_thread(&self.shards)
@@ -245,7 +244,6 @@ impl Engine {
         &self.alarm
     }
 
-    /// The sources of timers beside the jobs.
     pub(crate) fn sources(&self) -> &Sources {
         &self.sources
     }
@@ -283,7 +281,6 @@ impl Engine {
         self.shards.len()
     }
 
-    /// Returns whether [`Engine::stop`] was called.
     pub(crate) fn is_stopped(&self) -> bool {
         self.stopped.load(Ordering::Acquire)
     }
@@ -328,7 +325,6 @@ impl Engine {
         }
     }
 
-    /// Counts jobs that an insert refused.
     #[cold]
     pub(crate) fn note_refused(&self, jobs: usize) {
         self.refused.fetch_add(jobs as u64, Ordering::Relaxed);
@@ -397,19 +393,10 @@ impl DueJobs {
 }
 
 impl Engine {
-    /// Returns the next wake for all shards of jobs.
     pub(crate) fn next_wake(&self) -> NextWake {
         self.shards.iter().map(Shard::next_wake).fold(NextWake::NEVER, NextWake::join)
     }
 
-    /// Returns whether an event is pending, due or not.
-    #[cfg(feature = "async")]
-    pub(crate) fn has_pending_events(&self) -> bool {
-        self.sources.has_pending_events()
-    }
-
-    /// Returns the earliest deadline of all jobs and sources, by a look at every timer that may
-    /// have it.
     pub(crate) fn earliest_deadline(&self) -> Tick {
         let jobs = self.shards.iter().map(Shard::earliest_deadline).min().unwrap_or(Tick::MAX);
         jobs.min(self.sources.earliest_deadline())
@@ -448,7 +435,6 @@ impl Engine {
         self.behind.store(behind.get(), Ordering::Relaxed);
     }
 
-    /// Notes that the ticker woke.
     pub(crate) fn note_wakeup(&self) {
         self.wakeups.fetch_add(1, Ordering::Relaxed);
     }

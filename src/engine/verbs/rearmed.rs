@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Engine;
-use crate::engine::shard::{Cancelled, Shard, Start};
+use crate::engine::shard::{Shard, Start};
 use crate::host::clock::{Point, Target};
 use crate::values::error::{InsertError, InsertErrorKind};
 use crate::values::handle::Handle;
@@ -48,8 +48,7 @@ impl Engine {
         self.repeat_in_place_of(None, repeat, job, &mut None)
     }
 
-    /// Does what [`Engine::repeat`] does. If there is an `old` job, the new one replaces it as in
-    /// [`Engine::replace`].
+    /// Does what [`Engine::repeat`] does, in place of an `old` job as [`Engine::insert_in_place_of`].
     pub(crate) fn repeat_in_place_of<C: CallAgain>(
         self: &Arc<Engine>,
         old: Option<Handle>,
@@ -62,11 +61,7 @@ impl Engine {
             self.note_refused(1);
             return Err(InsertError::new(InsertErrorKind::ZeroPeriod, job));
         }
-        let admitted = match old {
-            Some(old) => self.admit_in_place_of(old, replaced),
-            None => self.admit(1),
-        };
-        match admitted {
+        match self.admit_in_place_of(old, replaced) {
             Ok(()) => self.insert_repeating(target, repeat, job),
             Err(kind) => Err(InsertError::new(kind, job)),
         }
@@ -173,16 +168,10 @@ impl Engine {
         job: J,
     ) -> Result<(), J> {
         let Some(shard) = self.rearmable_shard(handle) else { return Err(job) };
-        match shard.arm(handle, target, missed, &self.timebase, job) {
-            Ok(tick) => {
-                self.alarm.wake_for(tick);
-                Ok(())
-            }
-            Err(job) => {
-                self.deregister(handle);
-                Err(job)
-            }
-        }
+        let armed = shard.arm(handle, target, missed, &self.timebase, job);
+        let tick = armed.inspect_err(|_| _ = self.deregister(handle))?;
+        self.alarm.wake_for(tick);
+        Ok(())
     }
 
     /// Decides whether a job that came due may start. If `last`, it will not come back, and is
@@ -208,12 +197,8 @@ impl Engine {
     /// Deregisters a job, and takes it out if it is in. Returns whether it was registered.
     pub(super) fn remove_rearmable(&self, handle: Handle, job: &mut Option<Job>) -> bool {
         let cancel = |shard: &Shard| shard.cancel_rearmable(handle);
-        match self.rearmable_shard(handle).and_then(cancel) {
-            Some(Cancelled::In(found)) => *job = Some(found),
-            Some(Cancelled::Out) => (),
-            None => return false,
-        }
-        true
+        let cancelled = self.rearmable_shard(handle).and_then(cancel);
+        cancelled.map(|found| *job = found).is_some()
     }
 
     #[cold]
