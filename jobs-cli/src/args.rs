@@ -252,7 +252,7 @@ pub(crate) struct Scope {
 
 /// The options for the output of a command that changes a setting.
 #[derive(clap::Args, Debug)]
-pub(crate) struct Told {
+pub(crate) struct ChangeOutput {
     /// Prints the setting that the command would make, and changes nothing.
     #[arg(long)]
     pub(crate) dry_run: bool,
@@ -291,13 +291,13 @@ pub(crate) struct Limit {
     #[arg(long, requires = "none", conflicts_with_all = ["rate", "burst", "running", "weight"])]
     pub(crate) program: bool,
     #[command(flatten)]
-    pub(crate) told: Told,
+    pub(crate) output: ChangeOutput,
 }
 
 #[derive(clap::Args, Debug)]
 pub(crate) struct Hold {
     /// The length of the hold from now on: 30s, "2h 30m". 0s ends a hold.
-    #[arg(value_name = "TIME", value_parser = text::delay, allow_hyphen_values = true)]
+    #[arg(value_name = "TIME", value_parser = text::delay)]
     pub(crate) time: Duration,
     #[command(flatten)]
     pub(crate) of: Release,
@@ -308,19 +308,19 @@ pub(crate) struct Release {
     #[command(flatten)]
     pub(crate) of: Scope,
     #[command(flatten)]
-    pub(crate) told: Told,
+    pub(crate) output: ChangeOutput,
 }
 
 #[derive(clap::Args, Debug)]
 pub(crate) struct HeadStart {
     /// The head start: 1m. The jobs of the kind count as due earlier by this time. 0s removes the head start.
-    #[arg(value_name = "TIME", value_parser = text::delay, allow_hyphen_values = true)]
+    #[arg(value_name = "TIME", value_parser = text::delay)]
     pub(crate) by: Duration,
     /// The kind. A kind that the store has never had is an error.
     #[arg(long, value_name = "NAME")]
     pub(crate) kind: String,
     #[command(flatten)]
-    pub(crate) told: Told,
+    pub(crate) output: ChangeOutput,
 }
 
 #[derive(clap::Args, Debug)]
@@ -343,7 +343,7 @@ pub(crate) struct Keep {
     #[arg(long, required_unless_present = "bounds")]
     pub(crate) none: bool,
     #[command(flatten)]
-    pub(crate) told: Told,
+    pub(crate) output: ChangeOutput,
 }
 
 #[derive(clap::Args, Debug)]
@@ -466,6 +466,9 @@ pub(crate) struct Insert {
     /// Replaces the pending job of the key.
     #[arg(long, requires = "key")]
     pub(crate) replace: bool,
+    /// Starts no run of the job after this time, which is later than its due time: 2h, or 2026-11-22T10:00:00Z.
+    #[arg(long, value_name = "TIME", value_parser = text::time)]
+    pub(crate) expires: Option<text::Moment>,
     /// Follows the job to its end, as `follow` does. The store keeps the ended job for a minute.
     #[arg(long, conflicts_with = "dry_run")]
     pub(crate) follow: bool,
@@ -503,10 +506,10 @@ impl Command {
             Command::Reschedule(to) => to.jobs.dry_run,
             Command::Insert(insert) => insert.dry_run,
             Command::RunSchedule(schedule) | Command::RemoveSchedule(schedule) => schedule.dry_run,
-            Command::Limit(limit) => limit.told.dry_run,
-            Command::Hold(Hold { of, .. }) | Command::Release(of) => of.told.dry_run,
-            Command::HeadStart(head_start) => head_start.told.dry_run,
-            Command::Keep(keep) => keep.told.dry_run,
+            Command::Limit(limit) => limit.output.dry_run,
+            Command::Hold(Hold { of, .. }) | Command::Release(of) => of.output.dry_run,
+            Command::HeadStart(head_start) => head_start.output.dry_run,
+            Command::Keep(keep) => keep.output.dry_run,
             Command::List(_) | Command::Show { .. } | Command::Stats { .. } => true,
             Command::Check | Command::Top { .. } | Command::Follow { .. } => true,
             Command::Errors { .. } | Command::Nodes { .. } | Command::Metrics { .. } => true,

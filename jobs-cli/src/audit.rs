@@ -60,8 +60,8 @@ impl Audit {
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         let file = options.open(&path);
         let file = file.map_err(|error| format!("--audit-file {}: {error}", path.display()))?;
-        let words: Vec<String> = args.iter().skip(1).map(word).collect();
-        Ok(Some(Audit { file, path, command: words.join(" ") }))
+        let arguments: Vec<String> = args.iter().skip(1).map(argument).collect();
+        Ok(Some(Audit { file, path, command: arguments.join(" ") }))
     }
 
     /// Appends a line. `changed` is the output of the command. `problem` is the reason why it did not do everything.
@@ -90,7 +90,7 @@ impl Audit {
 }
 
 /// Returns an argument for the audit file: of a URL only the scheme, and a text with spaces in quotation marks.
-fn word(arg: &OsString) -> String {
+fn argument(arg: &OsString) -> String {
     let arg = arg.to_string_lossy();
     match ServerUrl::parse(&arg) {
         Some(url) => url.printable(),
@@ -118,7 +118,7 @@ pub(crate) struct Kept<'a, W> {
     pub(crate) out: &'a mut W,
     pub(crate) kept: Vec<u8>,
     /// A write succeeds although the reader has closed the output, so the command goes on.
-    pub(crate) goes_on: bool,
+    pub(crate) ignores_closed_reader: bool,
 }
 
 /// The most bytes that `Kept` keeps.
@@ -127,7 +127,11 @@ const MOST_KEPT: usize = 64 << 10;
 impl<W: Write> Write for Kept<'_, W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let written = match self.out.write(bytes) {
-            Err(error) if self.goes_on && error.kind() == io::ErrorKind::BrokenPipe => bytes.len(),
+            Err(error)
+                if self.ignores_closed_reader && error.kind() == io::ErrorKind::BrokenPipe =>
+            {
+                bytes.len()
+            }
             written => written?,
         };
         let room = MOST_KEPT.saturating_sub(self.kept.len());

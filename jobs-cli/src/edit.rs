@@ -158,6 +158,9 @@ pub(crate) fn change(
 
 pub(crate) fn reschedule(client: &Client, to: &Reschedule, out: &mut impl Write) -> Answer {
     let Some(when) = to.to.given() else { return Err("--in or --at says when".into()) };
+    if to.jobs.dry_run {
+        client.check_due(when)?;
+    }
     let outcome = change(client, &to.jobs, &Change::Reschedule(when), out)?;
     if to.jobs.dry_run {
         writeln!(out, "they would be due {}", to.to.shown())?;
@@ -390,7 +393,7 @@ pub(crate) fn insert(
     follows: &mut Option<JobId>,
     out: &mut impl Write,
 ) -> Answer {
-    let Insert { kind, json, when, key, replace, follow, dry_run } = insert;
+    let Insert { kind, json, when, key, replace, expires, follow, dry_run } = insert;
     check_kind(client, Some(kind))?;
     if let Err(error) = serde_json::from_str::<IgnoredAny>(json) {
         return Err(format!("the data is no JSON: {error}").into());
@@ -399,33 +402,33 @@ pub(crate) fn insert(
         Some(key) if !replace => client.keyed(key).get()?,
         _ => None,
     };
-    if *dry_run && taken.is_none() {
-        writeln!(out, "a job {} would be inserted, due {}", plain(kind), when.shown())?;
-        return Ok(Outcome::Done);
-    }
-    let is_taken = |by: &str| {
-        let key = insert.key.as_deref().unwrap_or_default();
-        eprintln!("tickwheel-jobs: the key {key:?} has a pending job{by}: --replace replaces it");
+    let due = when.given().unwrap_or(When::after(Duration::ZERO));
+    let mut job = JobByHand::new(kind, json.trim());
+    (job.key, job.replaces) = (key.clone(), *replace);
+    (job.followed, job.dry_run) = (*follow, *dry_run);
+    job.expires = expires.map(|expires| When::wall(expires.resolve().max(UNIX_EPOCH)));
+    let inserted = match &taken {
+        Some(_) => Err(InsertErrorKind::Occupied),
+        None => client.insert_by_hand(due, job),
     };
-    if let Some(job) = taken {
-        is_taken(&format!(", {}", job.id));
-        return Ok(Outcome::Missed);
-    }
-    let due = when.given().unwrap_or(When::after(std::time::Duration::ZERO));
-    let payload = json.trim().as_bytes().to_vec();
-    let mut job = JobByHand::default();
-    (job.kind, job.payload, job.key) = (kind.clone(), payload, key.clone());
-    (job.replaces, job.followed) = (*replace, *follow);
-    let id = match client.insert_job_by_hand(due, job) {
+    let id = match inserted {
         Ok(id) => id,
-        // Another process has inserted a job with the key meanwhile.
+        // Another process may have inserted a job with the key meanwhile.
         Err(InsertErrorKind::Occupied) => {
-            is_taken("");
+            let key = key.as_deref().unwrap_or_default();
+            let by = taken.map_or(String::new(), |job| format!(", {}", job.id));
+            eprintln!(
+                "tickwheel-jobs: the key {key:?} has a pending job{by}: --replace replaces it"
+            );
             return Ok(Outcome::Missed);
         }
         Err(error) => return Err(error.into()),
     };
-    writeln!(out, "{id} is inserted, due {}", when.shown())?;
+    match dry_run {
+        true => write!(out, "a job {} would be inserted", plain(kind))?,
+        false => write!(out, "{id} is inserted")?,
+    }
+    writeln!(out, ", due {}", when.shown())?;
     *follows = Some(id).filter(|_| *follow);
     Ok(Outcome::Done)
 }

@@ -72,11 +72,11 @@ fn main() -> ExitCode {
             }
         };
     }
-    let words = store_first(args);
-    let parsed = match parse(words.clone()) {
+    let arguments = store_first(args);
+    let parsed = match parse(arguments.clone()) {
         // The arguments are parsed again, now that times without a zone belong to the local one.
         Ok(parsed) if parsed.local => match text::set_local() {
-            Ok(()) => parse(words.clone()),
+            Ok(()) => parse(arguments.clone()),
             Err(error) => {
                 eprintln!("tickwheel-jobs: --local: {error}");
                 return ExitCode::from(FAILED);
@@ -92,7 +92,7 @@ fn main() -> ExitCode {
         Command::Insert(insert) => insert.follow,
         _ => false,
     };
-    let ended = run(args, &words, &mut out).and_then(|outcome| match out.flush() {
+    let ended = run(args, &arguments, &mut out).and_then(|outcome| match out.flush() {
         Err(error) if !is_broken_pipe(&error) => Err(error.into()),
         _ => Ok(outcome),
     });
@@ -143,7 +143,7 @@ fn parse(args: Vec<OsString>) -> Result<Args, clap::Error> {
     })
 }
 
-fn run(args: Args, words: &[OsString], out: &mut impl Write) -> Answer {
+fn run(args: Args, arguments: &[OsString], out: &mut impl Write) -> Answer {
     #[cfg(feature = "serve")]
     if args.local && matches!(args.command, Command::Serve(_)) {
         return Err("--local: the pages of `serve` have their times in UTC".into());
@@ -166,30 +166,37 @@ fn run(args: Args, words: &[OsString], out: &mut impl Write) -> Answer {
     }
     let audit = match access {
         Access::Look => None,
-        Access::Change(_) => Audit::open(audit_file.as_deref(), words)?,
+        Access::Change(_) => Audit::open(audit_file.as_deref(), arguments)?,
     };
     #[cfg(feature = "serve")]
     if let Command::Serve(serve) = &command {
         return serve::serve(&store, password_file, queue.as_deref(), serve, audit, out);
     }
-    let (client, place) = open::client(&store, password_file, queue.as_deref(), access)?;
+    let opened = open::client(&store, password_file, queue.as_deref(), access);
     if let Command::Top { once: false, json: false } = command {
-        let (place_name, words) = (place.name.clone(), words.to_vec());
+        let (client, place) = opened?;
+        let (of, arguments) = ((place.name.clone(), queue.clone()), arguments.to_vec());
         // The view opens the store for writing, and the audit file, only for a change.
         let writer = move || -> Answer<_> {
-            let audit = Audit::open(audit_file.as_deref(), &words)?;
+            let audit = Audit::open(audit_file.as_deref(), &arguments)?;
             let (password_file, queue) = (store_password_file.as_deref(), queue.as_deref());
             let access = Access::Change(Durability::Synced);
-            let (client, _) = open::client(&store, password_file, queue, access)?;
-            Ok((client, audit, (place_name.clone(), queue.map(str::to_owned))))
+            let opened = open::client(&store, password_file, queue, access);
+            Ok((opened.map(|(client, _)| client), audit, of.clone()))
         };
         return top::live(client, &place, writer);
     }
     // A change of many jobs goes on to its end if the reader of the output has gone.
-    let goes_on = matches!(access, Access::Change(_));
-    let mut out = Kept { out, kept: Vec::new(), goes_on };
-    let mut follows = None;
-    let ended = call(command, &client, &place, &mut follows, &mut out);
+    let ignores_closed_reader = matches!(access, Access::Change(_));
+    let mut out = Kept { out, kept: Vec::new(), ignores_closed_reader };
+    let (mut follows, mut name) = (None, store.printable());
+    let ended = match &opened {
+        Ok((client, place)) => {
+            name.clone_from(&place.name);
+            call(command, client, place, &mut follows, &mut out)
+        }
+        Err(error) => Err(error.to_string().into()),
+    };
     if let Some(audit) = audit {
         let problem = match &ended {
             Ok(Outcome::Done) => None,
@@ -197,7 +204,7 @@ fn run(args: Args, words: &[OsString], out: &mut impl Write) -> Answer {
             Err(error) => Some(error.to_string()),
         };
         let changed = String::from_utf8_lossy(&out.kept);
-        let of = (&*place.name, queue.as_deref());
+        let of = (&*name, queue.as_deref());
         let written = audit.write(of, &audit.command, &changed, problem.as_deref());
         match (&ended, written) {
             (Ok(_), written) => written?,
@@ -205,13 +212,13 @@ fn run(args: Args, words: &[OsString], out: &mut impl Write) -> Answer {
             (Err(_), Ok(())) => {}
         }
     }
-    match (ended, follows) {
-        (Ok(Outcome::Done), Some(id)) => {
-            out.goes_on = false;
+    match (ended, follows, opened) {
+        (Ok(Outcome::Done), Some(id), Ok((client, _))) => {
+            out.ignores_closed_reader = false;
             out.flush()?;
             follow::follow(&client, id, &args::Follow { timeout: None, json: false }, &mut out)
         }
-        (ended, _) => ended,
+        (ended, ..) => ended,
     }
 }
 

@@ -53,6 +53,17 @@ impl From<OsString> for Target {
     }
 }
 
+impl Target {
+    /// Returns the path, or of a URL the part that may be printed.
+    pub(crate) fn printable(&self) -> String {
+        match self {
+            Target::File(path) => path.display().to_string(),
+            Target::Server(url) => url.printable(),
+            Target::Wrong(_) => String::new(),
+        }
+    }
+}
+
 /// How a command uses the jobs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Access {

@@ -3,9 +3,9 @@
 //!
 //! Ground rules:
 //!
-//! - A command prints the setting before the change, and the setting that the store has after it. `pause` and `resume`
-//!   print only the new state. If two users change one setting at once, the later change counts. If they change
-//!   different parts of a limit, both changes count.
+//! - A command prints the setting before and after the change. `pause` and `resume` print only the new state. If two
+//!   users change one setting at once, the later change counts. If they change different parts of a limit, both count.
+//! - A dry run is the change without its end, so it refuses what the change refuses.
 //! - `limit` sets a limit by hand: the limit holds until `--none` lifts it. Then the earlier limit holds again.
 //! - A part of a limit stays as it is if no option names it. A rate and its burst are one part.
 
@@ -13,53 +13,41 @@ use std::io::Write;
 use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
-use tickwheel_jobs::view::{KindRow, Slowdowns, Time, View};
-use tickwheel_jobs::{Client, Keep, Limit, LimitInfo, LimitScope, StoreError, StoredLimit};
+use tickwheel_jobs::view::{Slowdowns, Time};
+use tickwheel_jobs::{
+    ChangedByHand, Client, HowChanged, Keep, Limit, LimitScope, StoreError, StoredLimit,
+};
 
-use crate::args::{self, Hold, Paused, Release, Scope, Told};
+use crate::args::{self, ChangeOutput, Hold, Paused, Release, Scope};
 use crate::text::{self, dated, json, now, plain, span};
 use crate::{Answer, Outcome, find};
 
 /// The most pauses, holds and limits that `line` names.
 const MOST_NAMED: usize = 6;
 
-/// A setting, in words and as JSON.
-struct InForce {
-    words: String,
-    json: Value,
-}
-
-/// Makes a change, unless it is a dry run, and prints the setting before and after it. `after` reads the setting after
-/// the change. A dry run prints `planned` instead.
-fn change(
-    of: &str,
-    told: &Told,
-    (before, planned): (InForce, InForce),
-    make: impl FnOnce() -> Result<(), StoreError>,
-    after: impl FnOnce() -> Answer<InForce>,
-    out: &mut impl Write,
-) -> Answer {
-    let now = match told.dry_run {
-        true => planned,
-        false => {
-            make()?;
-            after()?
-        }
-    };
-    print(of, told, before, now, out)?;
-    Ok(Outcome::Done)
-}
-
-/// Prints the setting before and after a change.
-fn print(of: &str, told: &Told, before: InForce, now: InForce, out: &mut impl Write) -> Answer<()> {
-    if told.json {
-        let said = json!({ "of": of, "before": before.json, "now": now.json });
-        writeln!(out, "{}", json(&said)?)?;
-    } else {
-        let would = if told.dry_run { "it would be: " } else { "" };
-        writeln!(out, "{}: {would}{} (before: {})", plain(of), now.words, before.words)?;
+impl ChangeOutput {
+    fn how(&self) -> HowChanged<'static> {
+        HowChanged { dry_run: self.dry_run, was: None }
     }
-    Ok(())
+
+    /// Prints a setting before and after a change. `shown` returns it in words and as JSON.
+    fn print<T: Copy>(
+        &self,
+        of: &str,
+        changed: &ChangedByHand<T>,
+        shown: impl Fn(T) -> (String, Value),
+        out: &mut impl Write,
+    ) -> Answer<()> {
+        let ((before, json_before), (now, json_now)) = (shown(changed.before), shown(changed.now));
+        if self.json {
+            let said = json!({ "of": of, "before": json_before, "now": json_now });
+            writeln!(out, "{}", json(&said)?)?;
+        } else {
+            let would = if self.dry_run { "it would be: " } else { "" };
+            writeln!(out, "{}: {would}{now} (before: {before})", plain(of))?;
+        }
+        Ok(())
+    }
 }
 
 impl Scope {
@@ -67,55 +55,35 @@ impl Scope {
     /// flow that has a limit selects that flow. Any other name is an error.
     fn resolve(&self, client: &Client, each: bool) -> Answer<(LimitScope, String)> {
         let Some(kind) = &self.of.kind else {
-            return Ok((LimitScope::Queue, "the queue".to_owned()));
+            return Ok((LimitScope::Queue, LimitScope::Queue.to_string()));
         };
-        let of_flow = |info: &LimitInfo| info.scope == LimitScope::Flow(kind.clone());
-        if let Err(error) = find::check_kind(client, Some(kind))
-            && (each || self.partition.is_some() || !client.queue().limits()?.iter().any(of_flow))
-        {
-            return Err(error);
-        }
-        Ok(match &self.partition {
-            Some(partition) => {
-                let scope =
-                    LimitScope::Partition { kind: kind.clone(), partition: partition.clone() };
-                (scope, format!("the partition {partition} of {kind}"))
-            }
-            None if each => (LimitScope::Each(kind.clone()), format!("each partition of {kind}")),
-            None => match client.kind_named(kind).stored_flow()? {
-                flow if flow == *kind => (LimitScope::Flow(flow), format!("the kind {kind}")),
-                flow => {
-                    let name = format!("the flow {flow} of the kind {kind}");
-                    (LimitScope::Flow(flow), name)
+        let flow = LimitScope::Flow(kind.clone());
+        let scope = match (find::check_kind(client, Some(kind)), self.partition.clone()) {
+            (Ok(()), Some(partition)) => LimitScope::Partition { kind: kind.clone(), partition },
+            (Ok(()), None) if each => LimitScope::Each(kind.clone()),
+            (Ok(()), None) => LimitScope::Flow(client.kind_named(kind).stored_flow()?),
+            (Err(error), partition) => {
+                let is_flow = client.queue().limits()?.iter().any(|info| info.scope == flow);
+                if !is_flow || each || partition.is_some() {
+                    return Err(error);
                 }
-            },
-        })
+                let name = flow.to_string();
+                return Ok((flow, name));
+            }
+        };
+        let name = scope.in_words(Some(kind));
+        Ok((scope, name))
     }
-}
-
-/// Returns the stored limit and hold of the scope, or `None` if it has neither.
-fn info(client: &Client, scope: &LimitScope) -> Answer<Option<LimitInfo>> {
-    Ok(client.queue().limits()?.into_iter().find(|info| info.scope == *scope))
 }
 
 /// Sets the limit of a scope.
 pub(crate) fn limit(client: &Client, args: &args::Limit, out: &mut impl Write) -> Answer {
-    let args::Limit { of, each, told, .. } = args;
+    let args::Limit { of, each, output, .. } = args;
     let (scope, name) = of.resolve(client, *each)?;
-    if args.weight.is_some() && !each && of.partition.is_none() {
-        return Err("--weight: only a partition has one: --each, or --partition NAME".into());
-    }
-    let mut before = StoredLimit::default();
-    let plan = |stored| {
-        before = stored;
-        args.plan(stored)
-    };
-    let now = match told.dry_run {
-        true => client.stored_limit(&scope).map_err(Into::into).and_then(plan)?,
-        false => client.change_limit_by_hand(&scope, plan)?,
-    };
-    print(&name, told, limit_in_force(before.limit), limit_in_force(now.limit), out)?;
-    if args.lifts() && before == now {
+    let changed = client.limit_by_hand(&scope, output.how(), |stored| args.plan(stored))?;
+    output.print(&name, &changed, |stored| limit_shown(stored.limit), out)?;
+    let ChangedByHand { before, now, .. } = changed;
+    if args.lifts() && !changed.changes {
         let more = match now.limit == Limit::none() {
             true => "",
             false => "; the program has set the one it has, and --none --program removes that",
@@ -123,7 +91,7 @@ pub(crate) fn limit(client: &Client, args: &args::Limit, out: &mut impl Write) -
         eprintln!("tickwheel-jobs: {} has no limit set by hand{more}", plain(&name));
         return Ok(Outcome::Missed);
     }
-    if before.limit != now.limit && !told.dry_run && !told.json {
+    if before.limit != now.limit && !output.dry_run && !output.json {
         // Otherwise `--none` alone brings the earlier limit back.
         let is_needed = before.before.is_some() || now.before.is_none();
         let parts = if is_needed { parts(before.limit) } else { Vec::new() };
@@ -142,12 +110,10 @@ impl args::Limit {
 
     /// Returns the new limit of a scope.
     fn plan(&self, stored: StoredLimit) -> Answer<StoredLimit> {
-        Ok(match stored.before {
-            _ if !self.lifts() => stored.by_hand(self.merged(stored.limit)?),
-            _ if self.program => StoredLimit::default(),
-            Some(_) => stored.lifted(),
-            None => stored,
-        })
+        match self.lifts() {
+            true => Ok(stored.lift(self.program).unwrap_or(stored)),
+            false => Ok(stored.by_hand(self.merged(stored.limit)?)),
+        }
     }
 
     /// Returns the earlier limit with the parts that the command line names. With `--none` it has only these parts.
@@ -172,7 +138,7 @@ impl args::Limit {
     }
 }
 
-fn limit_in_force(limit: Limit) -> InForce {
+fn limit_shown(limit: Limit) -> (String, Value) {
     let (rate, per) = limit.start_rate().unzip();
     let json = json!({
         "most_running": limit.most_running(), "rate": rate,
@@ -180,7 +146,7 @@ fn limit_in_force(limit: Limit) -> InForce {
         "burst": limit.start_burst(), "weight": limit.turn_weight(),
     });
     let words = Some(parts(limit).join(", ")).filter(|words| !words.is_empty());
-    InForce { words: words.unwrap_or_else(|| "no stored limit".to_owned()), json }
+    (words.unwrap_or_else(|| "no stored limit".to_owned()), json)
 }
 
 /// Returns the parts of a limit in the form of the options: `rate 10/1s`, `burst 20`.
@@ -198,31 +164,19 @@ fn parts(limit: Limit) -> Vec<String> {
 
 /// Holds a scope for a time. A time of zero ends the hold.
 pub(crate) fn hold(client: &Client, hold: &Hold, out: &mut impl Write) -> Answer {
-    let Hold { time, of: Release { of, told } } = hold;
+    let Hold { time, of: Release { of, output } } = hold;
     let (scope, name) = of.resolve(client, false)?;
-    let held = || -> Answer<Option<SystemTime>> {
-        Ok(info(client, &scope)?.and_then(|info| info.held_until))
+    let changed = client.hold_by_hand(&scope, *time, output.how())?;
+    let shown = |until: Option<SystemTime>| {
+        let words = until.map(|until| format!("held until {}", dated(until, now())));
+        let json = json!({ "held_until": until.map(Time::from) });
+        (words.unwrap_or_else(|| "not held".to_owned()), json)
     };
-    let before = held()?;
-    let planned = match time.is_zero() {
-        true => None,
-        false => before.max(now().checked_add(*time)),
-    };
-    let make = || client.hold_by_hand(&scope, *time);
-    let in_force = (hold_in_force(before), hold_in_force(planned));
-    let outcome = change(&name, told, in_force, make, || Ok(hold_in_force(held()?)), out)?;
-    if planned.is_some() && planned == before {
+    output.print(&name, &changed, shown, out)?;
+    if !time.is_zero() && !changed.changes {
         eprintln!("tickwheel-jobs: the hold before is longer, so it stays: `release` lifts it");
     }
-    Ok(outcome)
-}
-
-fn hold_in_force(until: Option<SystemTime>) -> InForce {
-    let words = match until {
-        Some(until) => format!("held until {}", dated(until, now())),
-        None => "not held".to_owned(),
-    };
-    InForce { words, json: json!({ "held_until": until.map(Time::from) }) }
+    Ok(Outcome::Done)
 }
 
 /// Ends a hold.
@@ -235,7 +189,7 @@ pub(crate) fn pause(client: &Client, of: &Paused, pauses: bool, out: &mut impl W
     let effect = if pauses { "is paused" } else { "goes on" };
     let Paused { of: Scope { of, partition }, schedule } = of;
     find::check_kind(client, of.kind.as_deref())?;
-    let of = match (schedule, &of.kind, partition) {
+    let of = match (schedule, of.kind.clone(), partition.clone()) {
         (Some(name), ..) => {
             let schedules = client.schedules();
             let changed = if pauses { schedules.pause(name) } else { schedules.resume(name) };
@@ -243,65 +197,50 @@ pub(crate) fn pause(client: &Client, of: &Paused, pauses: bool, out: &mut impl W
                 return Ok(find::no_schedule(name, &schedules.list()?));
             }
             changed?;
-            format!("the schedule {name}")
+            format!("the schedule {name:?}")
         }
-        (None, Some(kind), Some(partition)) => {
-            let its = client.kind_named(kind).partition(partition);
-            if pauses { its.pause() } else { its.resume() }?;
-            format!("the partition {partition} of {kind}")
-        }
-        (None, Some(kind), None) => {
-            let its = client.kind_named(kind);
-            if pauses { its.pause() } else { its.resume() }?;
-            format!("the kind {kind}")
-        }
-        (None, None, _) => {
-            let queue = client.queue();
-            if pauses { queue.pause() } else { queue.resume() }?;
-            "the queue".to_owned()
+        (None, kind, partition) => {
+            let _ = client.pause_by_hand(kind.as_deref(), partition.as_deref(), pauses)?;
+            match (kind, partition) {
+                (Some(kind), Some(partition)) => {
+                    LimitScope::Partition { kind, partition }.to_string()
+                }
+                (Some(kind), None) => format!("the kind {kind:?}"),
+                (None, _) => LimitScope::Queue.to_string(),
+            }
         }
     };
     writeln!(out, "{} {effect}", plain(&of))?;
     Ok(Outcome::Done)
 }
 
-/// Returns the row of a kind.
-fn row(client: &Client, kind: &str) -> Answer<KindRow> {
-    find::check_kind(client, Some(kind))?;
-    Ok(View::new(client.clone()).kind(kind, 0)?.kind)
-}
-
 /// Sets the head start of a kind.
 pub(crate) fn head_start(client: &Client, args: &args::HeadStart, out: &mut impl Write) -> Answer {
-    let args::HeadStart { by, kind, told } = args;
-    let in_force = |ms: Option<u64>| InForce {
-        words: match ms.map(Duration::from_millis) {
-            Some(by) => format!("a head start of {}", span(by)),
-            None => "no head start".to_owned(),
-        },
-        json: json!({ "head_start_ms": ms }),
+    let args::HeadStart { by, kind, output } = args;
+    find::check_kind(client, Some(kind))?;
+    let shown = |by: Duration| {
+        let words = match by.is_zero() {
+            true => "no head start".to_owned(),
+            false => format!("a head start of {}", span(by)),
+        };
+        (words, json!({ "head_start_ms": by.as_millis() as u64 }))
     };
-    let stored = || -> Answer<InForce> { Ok(in_force(row(client, kind)?.head_start_ms)) };
-    let ms = u64::try_from(by.as_millis()).ok().filter(|ms| *ms > 0);
-    let make = || client.kind_named(kind).head_start(*by);
-    change(&format!("the kind {kind}"), told, (stored()?, in_force(ms)), make, stored, out)
+    let changed = client.head_start_by_hand(kind, *by, output.how())?;
+    output.print(&format!("the kind {kind:?}"), &changed, shown, out)?;
+    Ok(Outcome::Done)
 }
 
 /// Sets how many completed jobs of a kind are kept.
 pub(crate) fn keep(client: &Client, args: &args::Keep, out: &mut impl Write) -> Answer {
-    let args::Keep { kind, last, age, bytes, none, told } = args;
-    let last = if *none { 0 } else { last.unwrap_or(u64::MAX) };
-    let keep = Keep::last(last).age(age.unwrap_or(Duration::MAX)).bytes(bytes.unwrap_or(u64::MAX));
-    let in_force = |words: Option<String>| InForce {
-        words: words
-            .as_ref()
-            .map_or("no completed job is kept".to_owned(), |it| format!("kept: {it}")),
-        json: json!({ "keeps": words }),
-    };
-    let stored = || -> Answer<InForce> { Ok(in_force(row(client, kind)?.keeps)) };
-    let planned = Some(keep.to_string()).filter(|_| !none);
-    let make = || client.kind_named(kind).keep_completed(keep);
-    change(&format!("the kind {kind}"), told, (stored()?, in_force(planned)), make, stored, out)
+    let args::Keep { kind, last, age, bytes, none, output } = args;
+    find::check_kind(client, Some(kind))?;
+    let keep = Keep::last(last.unwrap_or(u64::MAX));
+    let keep = keep.age(age.unwrap_or(Duration::MAX)).bytes(bytes.unwrap_or(u64::MAX));
+    let keep = if *none { Keep::nothing() } else { keep };
+    let shown = |keep: Keep| (format!("keeps {keep}"), json!(keep.to_string()));
+    let changed = client.keep_by_hand(kind, keep, output.how())?;
+    output.print(&format!("the kind {kind:?}"), &changed, shown, out)?;
+    Ok(Outcome::Done)
 }
 
 /// Returns one line about the pauses, the holds and the limits set by hand, or `None` if there are none.

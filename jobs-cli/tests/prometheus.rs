@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tickwheel_jobs::tickwheel::Wheel;
-use tickwheel_jobs::{Client, Fail, Job, Jobs, Limit, Metrics, Retry};
+use tickwheel_jobs::{Client, Fail, Job, JobByHand, Jobs, Limit, Metrics, Retry};
 
 /// Longer than anything takes on a loaded machine.
 const LONG: Duration = Duration::from_secs(120);
@@ -56,7 +56,7 @@ fn queue(path: &Path) -> Jobs {
     jobs.kind::<Hostile>().limit(Limit::running(1)).unwrap();
     jobs.kind::<Hostile>().partition("nobody").pause().unwrap();
     jobs.group().add(Duration::from_secs(3600), Mail(0)).insert().unwrap();
-    jobs.insert_by_hand(Duration::ZERO, "forgotten", None, false, b"{}".to_vec()).unwrap();
+    jobs.insert_by_hand(Duration::ZERO, JobByHand::new("forgotten", *b"{}")).unwrap();
     jobs
 }
 

@@ -169,6 +169,25 @@ fn serve_notes_what_was_set() {
     assert!(text.contains("at most 7 run at once") && text.contains("\"queue\":null"), "{text}");
 }
 
+/// A change of many jobs that is under way at a signal has its line in the audit file before the process ends.
+#[test]
+fn serve_notes_what_a_signal_stops() {
+    let mut served = Served::start(&["--audit-file", "audit.jsonl"]);
+    let hour = Duration::from_secs(3600);
+    served.client.insert_batch((0..20_000).map(|_| (hour, Push))).unwrap();
+    let body = r#"{"action":"cancel","state":"pending","all":true,"confirm":"10000+"}"#;
+    let length = body.len();
+    let answer = rest(served.send(&format!(
+        "POST /api/v1/bulk HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\
+         content-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}",
+    )));
+    assert_eq!(status(&answer), 202, "{answer}");
+    served.signal(Signal::SIGTERM);
+    assert!(served.child.wait().unwrap().success());
+    let text = std::fs::read_to_string(served.folder.path().join("audit.jsonl")).unwrap();
+    assert!(text.contains("serve: cancel") && text.lines().count() == 1, "{text}");
+}
+
 /// What could have no effect is refused: a zone for the pages, and a password that is too long for a request.
 #[test]
 fn serve_refuses_what_has_no_effect() {

@@ -32,12 +32,12 @@ use super::page::{absolute, capital, counted};
 use super::params::{self, Params, wrong};
 use super::read::{Query, Reader, not_found};
 use super::request::Task;
-use super::route::{Act, GroupVerb, JobVerb, Pause, ScheduleVerb, is_page};
+use super::route::{Act, GroupVerb, JobVerb, Pause, Paused, ScheduleVerb, is_page};
 use super::settings::{self, Asked, Setting};
 use super::views::{Did, Filter, Problem, Progress, Question};
 use tickwheel_jobs::tickwheel::When;
 use tickwheel_jobs::view::{JobFilter, Number, Time};
-use tickwheel_jobs::{Cancel, GroupError, GroupId, JobId, LimitScope, StoreError};
+use tickwheel_jobs::{Cancel, Client, GroupError, GroupId, JobId, LimitScope, StoreError};
 
 /// The result of an action.
 #[derive(Clone)]
@@ -83,8 +83,7 @@ pub(crate) fn act(
             return Ok(done);
         }
         Act::StopBulk(id) => (format!("the change {id}"), Vec::new()),
-        Act::Queue(_) => ("the queue".to_owned(), Vec::new()),
-        Act::Kind(_) => (kind_or_partition(&task.params)?, Vec::new()),
+        Act::Pause(of, _) => (Target::of(&task.params, *of)?.in_words(), Vec::new()),
         Act::Setting(_) => {
             (setting.as_ref().map_or(String::new(), |it| it.subject.clone()), Vec::new())
         }
@@ -144,7 +143,7 @@ fn question(
         return Ok(None);
     }
     let is_job = matches!(act, Act::Job(..));
-    let plain = |scope| Asked { scope, loses, note: None, was: String::new() };
+    let plain = |scope| Asked { scope, loses, note: None, was: None };
     let asked = match (act, setting) {
         (Act::Group(id, _), _) => {
             let open = counted(open_members(reader, *id)?, "open job", "open jobs");
@@ -154,9 +153,7 @@ fn question(
         _ => plain(scope.to_owned()),
     };
     let mut fields = fields(&task.params, "yes".to_owned());
-    if !asked.was.is_empty() {
-        fields.push(("was".to_owned(), asked.was));
-    }
+    fields.extend(asked.was.map(|was| ("was".to_owned(), was)));
     Ok(Some(Question {
         action: if runs_now { "run" } else { name },
         jobs: (loses && is_job).then_some(Number::exactly(1)),
@@ -170,13 +167,36 @@ fn question(
     }))
 }
 
-/// Returns the kind or the partition that a request pauses or resumes, in words.
-fn kind_or_partition(params: &Params) -> Result<String, Problem> {
-    let kind = params.required("kind")?;
-    Ok(match params.name("partition")? {
-        Some(partition) => LimitScope::Partition { kind, partition }.to_string(),
-        None => format!("the kind {kind:?}"),
-    })
+/// What is paused or resumed: a kind or one partition of it, or without a kind the queue.
+struct Target {
+    kind: Option<String>,
+    partition: Option<String>,
+}
+
+impl Target {
+    fn of(params: &Params, of: Paused) -> Result<Target, Problem> {
+        let word = match of {
+            Paused::Queue => "queue".to_owned(),
+            Paused::Kind => "kind".to_owned(),
+            Paused::Scope => settings::scope_word(params)?,
+        };
+        let named = |name| params.required(name).map(Some);
+        let (kind, partition) = match &*word {
+            "queue" => (None, None),
+            "kind" => (named("kind")?, None),
+            "partition" => (named("kind")?, named("partition")?),
+            _ => return Err(wrong("a pause is of the queue, a kind or one partition")),
+        };
+        Ok(Target { kind, partition })
+    }
+
+    fn in_words(self) -> String {
+        match (self.kind, self.partition) {
+            (Some(kind), Some(partition)) => LimitScope::Partition { kind, partition }.to_string(),
+            (Some(kind), None) => format!("the kind {kind:?}"),
+            (None, _) => "the queue".to_owned(),
+        }
+    }
 }
 
 /// Says whether a job is made due now: a reschedule without a time, or to one that has come. The action itself refuses
@@ -315,7 +335,7 @@ fn name(act: &Act) -> &'static str {
         Act::Job(_, verb) => verb.name(),
         Act::Bulk => "bulk",
         Act::StopBulk(_) => "stop",
-        Act::Queue(verb) | Act::Kind(verb) => verb.name(),
+        Act::Pause(_, verb) => verb.name(),
         Act::Setting(verb) => verb.name(),
         Act::Schedule(verb) => verb.name(),
         Act::Group(_, verb) => verb.name(),
@@ -327,8 +347,7 @@ fn target(act: &Act) -> String {
     let of = match act {
         Act::Job(id, _) => format!("jobs/{id}/"),
         Act::StopBulk(id) => format!("bulk/{id}/"),
-        Act::Queue(_) => "queue/".to_owned(),
-        Act::Kind(_) => "kinds/".to_owned(),
+        Act::Pause(of, _) => format!("{}/", of.place()),
         Act::Setting(verb) => format!("{}/", verb.place()),
         Act::Schedule(_) => "schedules/".to_owned(),
         Act::Group(id, _) => format!("groups/{id}/"),
@@ -341,7 +360,7 @@ fn target(act: &Act) -> String {
 pub(crate) fn root(act: &Act) -> &'static str {
     match act {
         Act::Bulk => "../../",
-        Act::Queue(_) | Act::Kind(_) | Act::Setting(_) | Act::Schedule(_) => "../../../",
+        Act::Pause(..) | Act::Setting(_) | Act::Schedule(_) => "../../../",
         Act::Job(..) | Act::StopBulk(_) | Act::Group(..) => "../../../../",
     }
 }
@@ -352,7 +371,7 @@ pub(crate) fn default_back(act: &Act) -> String {
         Act::Job(id, JobVerb::Retry | JobVerb::Reschedule | JobVerb::Again) => format!("jobs/{id}"),
         Act::Job(..) | Act::Bulk => "jobs".to_owned(),
         Act::StopBulk(id) => format!("bulk/{id}"),
-        Act::Queue(_) | Act::Kind(_) | Act::Setting(_) => "kinds".to_owned(),
+        Act::Pause(..) | Act::Setting(_) => "kinds".to_owned(),
         Act::Schedule(_) => "schedules".to_owned(),
         Act::Group(..) => "groups".to_owned(),
     }
@@ -382,59 +401,40 @@ fn fields(params: &Params, confirm: String) -> Vec<(String, String)> {
 pub(crate) fn do_one(reader: &Reader<'_>, params: &Params, act: &Act) -> Result<Did, Problem> {
     match act {
         Act::Job(id, verb) => do_job(reader, params, *id, *verb),
-        Act::Queue(verb) => {
-            let queue = reader.client().queue();
-            let was_paused = queue.is_paused()?;
-            match verb {
-                Pause::Pause => queue.pause()?,
-                Pause::Resume => queue.resume()?,
-            }
-            Ok(paused("The queue", *verb, was_paused, "no further job starts"))
-        }
-        Act::Kind(verb) if params.get("partition").is_some() => {
-            let (kind, partition) = (params.required("kind")?, params.required("partition")?);
-            let one = reader.client().kind_named(&kind).partition(&partition);
-            let scope = LimitScope::Partition { kind, partition };
-            let was_paused = reader.view().limit(&scope)?.is_paused;
-            match verb {
-                Pause::Pause => one.pause()?,
-                Pause::Resume => one.resume()?,
-            }
-            let subject = capital(&scope.to_string());
-            Ok(paused(&subject, *verb, was_paused, "no further job of it starts"))
-        }
-        Act::Kind(verb) => {
-            let name = params.required("kind")?;
-            let (client, kind) = (reader.client(), reader.client().kind_named(&name));
-            let was_paused = kind.is_paused()?;
-            let is_known = client.queue().kinds()?.iter().any(|(its, _)| *its == name);
-            match verb {
-                Pause::Pause => kind.pause()?,
-                Pause::Resume => kind.resume()?,
-            }
-            let kind = format!("The kind {name:?}");
-            let mut did = paused(&kind, *verb, was_paused, "no further job of it starts");
-            if *verb == Pause::Pause && !is_known {
-                did.text +=
-                    " The queue has had no job of this kind. The pause holds for jobs that come.";
-            }
-            Ok(did)
-        }
+        Act::Pause(of, verb) => do_pause(reader.client(), Target::of(params, *of)?, *verb),
         Act::Schedule(verb) => do_schedule(reader, params, *verb),
         Act::Group(id, verb) => do_group(reader, *id, *verb),
         Act::Bulk | Act::StopBulk(_) | Act::Setting(_) => unreachable!("done by its caller"),
     }
 }
 
+fn do_pause(client: &Client, of: Target, verb: Pause) -> Result<Did, Problem> {
+    let Target { kind, partition } = &of;
+    let is_known = match (kind, partition) {
+        (Some(kind), None) => client.queue().kinds()?.iter().any(|(its, _)| its == kind),
+        _ => true,
+    };
+    let pauses = verb == Pause::Pause;
+    let changes = client.pause_by_hand(kind.as_deref(), partition.as_deref(), pauses)?;
+    let effect = match kind {
+        None => "no further job starts",
+        Some(_) => "no further job of it starts",
+    };
+    let mut did = paused(&capital(&of.in_words()), verb, changes, effect);
+    if pauses && !is_known {
+        did.text += " The queue has had no job of this kind. The pause holds for jobs that come.";
+    }
+    Ok(did)
+}
+
 /// Returns what a pause or its end has done. `effect`: what a pause stops.
-fn paused(subject: &str, verb: Pause, was_paused: bool, effect: &str) -> Did {
-    let text = match (verb, was_paused) {
-        (Pause::Pause, false) => format!("{subject} is paused: {effect}."),
-        (Pause::Pause, true) => format!("{subject} was paused already."),
+fn paused(subject: &str, verb: Pause, changes: bool, effect: &str) -> Did {
+    let text = match (verb, changes) {
+        (Pause::Pause, true) => format!("{subject} is paused: {effect}."),
+        (Pause::Pause, false) => format!("{subject} was paused already."),
         (Pause::Resume, true) => format!("{subject} goes on."),
         (Pause::Resume, false) => format!("{subject} was not paused."),
     };
-    let changes = was_paused != (verb == Pause::Pause);
     Did::all(text, changes.into())
 }
 
@@ -540,7 +540,8 @@ fn do_schedule(reader: &Reader<'_>, params: &Params, verb: ScheduleVerb) -> Resu
         Err(other) => Err(other.into()),
         Ok(()) => {
             let schedule = format!("The schedule {name:?}");
-            Ok(paused(&schedule, verb, was_paused, "it makes no further job"))
+            let changes = was_paused != (verb == Pause::Pause);
+            Ok(paused(&schedule, verb, changes, "it makes no further job"))
         }
     }
 }

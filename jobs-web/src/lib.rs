@@ -19,8 +19,8 @@
 //! | some jobs of a list | `api/v1/bulk` | `back`, `action`, `id` once for each job, `when` |
 //! | all jobs of a list or a group | `api/v1/bulk` | `back`, `action`, `when`, and the parameters of the list: `state`, `kind`, `key`, `text`, `group`, `member`, `node`, `from`, `to`; `all` without a filter |
 //! | the queue | `api/v1/queue/pause`, `/resume` | `back` |
-//! | a kind, or a partition of it | `api/v1/kinds/pause`, `/resume` | `back`, `kind`, `partition` |
-//! | a scope | `api/v1/scopes/limit`, `/lift`, `/hold`, `/release` | `back`, `scope` with `kind`, `flow`, `partition`; `running`, `rate`, `per`, `burst`, `weight`; `for` of a hold |
+//! | a kind | `api/v1/kinds/pause`, `/resume` | `back`, `kind` |
+//! | a scope | `api/v1/scopes/limit`, `/lift`, `/hold`, `/release`, `/pause`, `/resume` | `back`, `scope` with `kind`, `flow`, `partition`; `running`, `rate`, `per`, `burst`, `weight`; `for` of a hold; `program` of a lift |
 //! | settings of a kind | `api/v1/kinds/keep`, `/head-start` | `back`, `kind`; `last`, `age`, `bytes`; `by` |
 //! | a job by hand | `api/v1/kinds/insert` | `back`, `kind`, `payload`, `when`, `key`, `replace`, `partition`, `headers` |
 //! | a schedule | `api/v1/schedules/run`, `/pause`, `/resume`, `/unschedule` | `back`, `schedule` |

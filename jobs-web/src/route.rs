@@ -15,6 +15,24 @@ use core::str::FromStr;
 use super::params::{Known, Sort};
 use tickwheel_jobs::{GroupId, JobId};
 
+/// The parameters of a page, of a form, and of a form about a scope: those that each has, and more.
+macro_rules! of_page {
+    ($($name:literal $sort:ident),*) => { &[("said", Sort::Text), $(($name, Sort::$sort)),*] };
+}
+macro_rules! of_form {
+    ($($name:literal $sort:ident),*) => {
+        &[("back", Sort::Text), ("once", Sort::Text), $(($name, Sort::$sort)),*]
+    };
+}
+macro_rules! of_scope {
+    ($($name:literal $sort:ident),*) => {
+        of_form![
+            "confirm" Flag, "was" Text, "scope" Text, "kind" Text, "flow" Text, "partition" Text
+            $(, $name $sort)*
+        ]
+    };
+}
+
 /// A place of the dashboard.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Route {
@@ -71,11 +89,30 @@ pub(crate) enum Act {
     Job(JobId, JobVerb),
     Bulk,
     StopBulk(u64),
-    Queue(Pause),
-    Kind(Pause),
+    Pause(Paused, Pause),
     Setting(SettingVerb),
     Schedule(ScheduleVerb),
     Group(GroupId, GroupVerb),
+}
+
+/// What an action pauses or resumes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Paused {
+    Queue,
+    Kind,
+    /// The scope that the parameter `scope` names.
+    Scope,
+}
+
+impl Paused {
+    /// Returns the part of the path before the verb.
+    pub(crate) fn place(self) -> &'static str {
+        match self {
+            Paused::Queue => "queue",
+            Paused::Kind => "kinds",
+            Paused::Scope => "scopes",
+        }
+    }
 }
 
 /// Declares verbs, each with its name, which is the last segment of the path of its action.
@@ -131,45 +168,22 @@ impl SettingVerb {
     }
 
     fn parameters(self) -> Known {
-        use Sort::{Flag, Number, Text};
-        macro_rules! known {
-            ($($more:expr),*) => {
-                &[("back", Text), ("once", Text), ("confirm", Flag), ("kind", Text), $($more),*]
-            };
-        }
         match self {
-            SettingVerb::Limit => known![
-                ("scope", Text),
-                ("flow", Text),
-                ("partition", Text),
-                ("running", Number),
-                ("rate", Number),
-                ("per", Text),
-                ("burst", Number),
-                ("weight", Number),
-                ("was", Text)
+            SettingVerb::Limit => of_scope![
+                "running" Number, "rate" Number, "per" Text, "burst" Number, "weight" Number
             ],
-            SettingVerb::Lift | SettingVerb::Release => {
-                known![("scope", Text), ("flow", Text), ("partition", Text), ("was", Text)]
-            }
-            SettingVerb::Hold => known![
-                ("scope", Text),
-                ("flow", Text),
-                ("partition", Text),
-                ("for", Text),
-                ("was", Text)
+            SettingVerb::Lift => of_scope!["program" Flag],
+            SettingVerb::Release => of_scope![],
+            SettingVerb::Hold => of_scope!["for" Text],
+            SettingVerb::Keep => of_form![
+                "confirm" Flag, "was" Text, "kind" Text, "last" Number, "age" Text, "bytes" Number
             ],
-            SettingVerb::Keep => {
-                known![("last", Number), ("age", Text), ("bytes", Number), ("was", Text)]
+            SettingVerb::HeadStart => {
+                of_form!["confirm" Flag, "was" Text, "kind" Text, "by" Text]
             }
-            SettingVerb::HeadStart => known![("by", Text), ("was", Text)],
-            SettingVerb::Insert => known![
-                ("payload", Text),
-                ("when", Text),
-                ("key", Text),
-                ("replace", Flag),
-                ("partition", Text),
-                ("headers", Text)
+            SettingVerb::Insert => of_form![
+                "confirm" Flag, "kind" Text, "payload" Text, "when" Text, "key" Text,
+                "replace" Flag, "partition" Text, "headers" Text
             ],
         }
     }
@@ -199,75 +213,36 @@ impl Route {
 
     /// Returns the parameters that the place knows, beside the queue. Any other is refused.
     pub(crate) fn parameters(&self) -> Known {
-        use Sort::{Flag, Number, Text, Texts};
         match self {
             Route::Read(read, _) => match read {
-                Read::Kinds => &[
-                    ("said", Text),
-                    ("text", Text),
-                    ("after", Text),
-                    ("limit", Number),
-                    ("order", Text),
-                ],
-                Read::Kind => &[("said", Text), ("kind", Text)],
-                Read::Schedules => &[("said", Text), ("after", Text), ("limit", Number)],
-                Read::Jobs => &[
-                    ("said", Text),
-                    ("state", Text),
-                    ("kind", Text),
-                    ("key", Text),
-                    ("text", Text),
-                    ("group", Text),
-                    ("member", Text),
-                    ("node", Text),
-                    ("from", Text),
-                    ("to", Text),
-                    ("after", Text),
-                    ("before", Text),
-                    ("limit", Number),
-                ],
-                Read::Dead | Read::Groups => &[("said", Text), ("limit", Number)],
-                Read::History => {
-                    &[("said", Text), ("step", Text), ("steps", Number), ("kind", Text)]
+                Read::Kinds => {
+                    of_page!["text" Text, "after" Text, "limit" Number, "order" Text]
                 }
-                _ => &[("said", Text)],
+                Read::Kind => of_page!["kind" Text],
+                Read::Schedules => of_page!["after" Text, "limit" Number],
+                Read::Jobs => of_page![
+                    "state" Text, "kind" Text, "key" Text, "text" Text, "group" Text,
+                    "member" Text, "node" Text, "from" Text, "to" Text, "after" Text,
+                    "before" Text, "limit" Number
+                ],
+                Read::Dead | Read::Groups => of_page!["limit" Number],
+                Read::History => of_page!["step" Text, "steps" Number, "kind" Text],
+                _ => of_page![],
             },
             Route::Act(act) => match act {
-                Act::Job(_, JobVerb::Reschedule) => {
-                    &[("back", Text), ("once", Text), ("when", Text), ("confirm", Flag)]
+                Act::Job(_, JobVerb::Reschedule) => of_form!["when" Text, "confirm" Flag],
+                Act::Job(_, JobVerb::Retry) | Act::StopBulk(_) => of_form![],
+                Act::Job(..) | Act::Pause(Paused::Queue, _) | Act::Group(..) => {
+                    of_form!["confirm" Flag]
                 }
-                Act::Job(_, JobVerb::Delete | JobVerb::Cancel | JobVerb::Again)
-                | Act::Queue(_)
-                | Act::Group(..) => &[("back", Text), ("once", Text), ("confirm", Flag)],
-                Act::Job(_, JobVerb::Retry) | Act::StopBulk(_) => &[("back", Text), ("once", Text)],
-                Act::Kind(_) => &[
-                    ("back", Text),
-                    ("once", Text),
-                    ("kind", Text),
-                    ("partition", Text),
-                    ("confirm", Flag),
-                ],
+                Act::Pause(Paused::Kind, _) => of_form!["kind" Text, "confirm" Flag],
+                Act::Pause(Paused::Scope, _) => of_scope![],
                 Act::Setting(verb) => verb.parameters(),
-                Act::Schedule(_) => {
-                    &[("back", Text), ("once", Text), ("schedule", Text), ("confirm", Flag)]
-                }
-                Act::Bulk => &[
-                    ("back", Text),
-                    ("once", Text),
-                    ("action", Text),
-                    ("when", Text),
-                    ("confirm", Number),
-                    ("id", Texts),
-                    ("all", Flag),
-                    ("state", Text),
-                    ("kind", Text),
-                    ("key", Text),
-                    ("text", Text),
-                    ("group", Text),
-                    ("member", Text),
-                    ("node", Text),
-                    ("from", Text),
-                    ("to", Text),
+                Act::Schedule(_) => of_form!["schedule" Text, "confirm" Flag],
+                Act::Bulk => of_form![
+                    "action" Text, "when" Text, "confirm" Number, "id" Texts, "all" Flag,
+                    "state" Text, "kind" Text, "key" Text, "text" Text, "group" Text,
+                    "member" Text, "node" Text, "from" Text, "to" Text
                 ],
             },
             _ => &[],
@@ -375,13 +350,15 @@ fn api_route(segments: &[&str]) -> Route {
         ["groups", id, verb] => {
             printed(id).zip(GroupVerb::of(verb)).map(|(id, verb)| Route::Act(Act::Group(id, verb)))
         }
-        ["queue", verb] => Pause::of(verb).map(|verb| Route::Act(Act::Queue(verb))),
-        ["kinds", "pause"] => Some(Route::Act(Act::Kind(Pause::Pause))),
-        ["kinds", "resume"] => Some(Route::Act(Act::Kind(Pause::Resume))),
-        [place @ ("kinds" | "scopes"), verb] => SettingVerb::of(verb)
+        ["schedules", verb] => ScheduleVerb::of(verb).map(|verb| Route::Act(Act::Schedule(verb))),
+        [place, verb @ ("pause" | "resume")] => {
+            let all = [Paused::Queue, Paused::Kind, Paused::Scope];
+            let of = all.into_iter().find(|of| of.place() == *place);
+            of.zip(Pause::of(verb)).map(|(of, verb)| Route::Act(Act::Pause(of, verb)))
+        }
+        [place, verb] => SettingVerb::of(verb)
             .filter(|verb| verb.place() == *place)
             .map(|verb| Route::Act(Act::Setting(verb))),
-        ["schedules", verb] => ScheduleVerb::of(verb).map(|verb| Route::Act(Act::Schedule(verb))),
         _ => None,
     };
     found.unwrap_or(Route::NotFound(Form::Json))

@@ -5,9 +5,10 @@
 //!
 //! - A request names its scope by a word, and by the names that this scope needs. A missing name and a name too many
 //!   are errors, so a request about a kind never changes the queue.
-//! - The question and the change use one [`Setting`], which is read from the request. The question sends the setting
-//!   that it has shown. If the setting is different by then, nothing is changed.
-//! - A limit is set by hand, so every page shows it until it is lifted. Then the earlier limit holds again.
+//! - The question is a dry run of the change, so it refuses what the change refuses. It sends the stored text of the
+//!   setting. If the store has another text by then, nothing is changed.
+//! - A limit is set by hand, so every page shows it until it is lifted. Then the earlier limit holds again. A limit of a
+//!   program is lifted only with `program`.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
@@ -21,7 +22,9 @@ use super::route::SettingVerb;
 use super::views::{Did, Problem};
 use tickwheel_jobs::tickwheel::When;
 use tickwheel_jobs::view::Time;
-use tickwheel_jobs::{JobByHand, Keep, Kind, Limit, LimitScope, StoreError};
+use tickwheel_jobs::{
+    ChangedByHand, Client, HowChanged, JobByHand, JobId, Keep, Limit, LimitScope, StoredLimit,
+};
 
 /// An action on a setting, as read from a request.
 pub(crate) struct Setting {
@@ -29,23 +32,24 @@ pub(crate) struct Setting {
     pub(crate) subject: String,
     /// The kind that the request names.
     kind: Option<String>,
-    /// The setting that the question has shown, if there was a question.
+    /// The text of the setting that the question has sent, if there was a question.
     was: Option<String>,
     change: Change,
 }
 
 enum Change {
-    /// Sets the limit. `Limit::none()` lifts it.
     Limit(LimitScope, Limit),
+    /// Lifts the limit that was set by hand. With the flag, also that of a program.
+    Lift(LimitScope, bool),
     /// Holds the scope for this time. Zero ends the hold.
     Hold(LimitScope, Duration),
-    Keep(Kind, Keep),
-    HeadStart(Kind, Duration),
+    Keep(String, Keep),
+    HeadStart(String, Duration),
     /// Inserts the job, due at this time, or now.
     Insert(Box<JobByHand>, Option<SystemTime>),
 }
 
-/// The content of a question about a setting.
+/// The content of a question.
 pub(crate) struct Asked {
     /// The subject in words, with the setting before and after the change.
     pub(crate) scope: String,
@@ -53,28 +57,8 @@ pub(crate) struct Asked {
     pub(crate) loses: bool,
     /// A warning.
     pub(crate) note: Option<String>,
-    /// The setting that the question shows. Empty for an insert.
-    pub(crate) was: String,
-}
-
-/// A setting before it is changed.
-struct Before {
-    /// The setting, as the end of a sentence: `is not held`.
-    state: String,
-    /// The limit that holds again after a lift.
-    lifted: Option<String>,
-    held_until: Option<Time>,
-    /// A warning about the kind.
-    note: Option<&'static str>,
-}
-
-impl Before {
-    /// Returns the text that a question sends. It has both limits, because a limit set by hand may equal the earlier
-    /// one.
-    fn seen(&self) -> String {
-        let lifted = self.lifted.iter().map(|limit| format!("; before: {limit}"));
-        self.state.clone() + &lifted.collect::<String>()
-    }
+    /// The stored text of the setting, if the question is about one.
+    pub(crate) was: Option<String>,
 }
 
 impl Setting {
@@ -83,57 +67,59 @@ impl Setting {
         params: &Params,
         verb: SettingVerb,
     ) -> Result<Setting, Problem> {
-        let scoped = || scope(reader, params);
-        let named = || {
-            let name = params.required("kind")?;
-            Ok::<_, Problem>((reader.client().kind_named(&name), format!("the kind {name:?}")))
-        };
-        let (subject, change) = match verb {
-            SettingVerb::Limit => {
-                let (scope, subject) = scoped()?;
-                let limit = limit(params, &scope)?;
-                (subject, Change::Limit(scope, limit))
-            }
-            SettingVerb::Lift => {
-                let (scope, subject) = scoped()?;
-                (subject, Change::Limit(scope, Limit::none()))
-            }
-            SettingVerb::Hold => held(scoped()?, hold(params)?)?,
-            SettingVerb::Release => held(scoped()?, Duration::ZERO)?,
-            SettingVerb::Keep => {
-                let (kind, subject) = named()?;
-                (subject, Change::Keep(kind, keep(params)?))
-            }
+        let (kind, scope) = (params.name("kind")?, || scope(reader, params));
+        let named = || params.required("kind");
+        let change = match verb {
+            SettingVerb::Limit => Change::Limit(scope()?, limit(params)?),
+            SettingVerb::Lift => Change::Lift(scope()?, params.is_set("program")?),
+            SettingVerb::Hold => Change::Hold(scope()?, hold(params)?),
+            SettingVerb::Release => Change::Hold(scope()?, Duration::ZERO),
+            SettingVerb::Keep => Change::Keep(named()?, keep(params)?),
             SettingVerb::HeadStart => {
-                let (kind, subject) = named()?;
                 let missing = || wrong("the parameter by is missing");
-                (subject, Change::HeadStart(kind, params.duration("by")?.ok_or_else(missing)?))
+                Change::HeadStart(named()?, params.duration("by")?.ok_or_else(missing)?)
             }
             SettingVerb::Insert => {
-                let (kind, subject) = named()?;
                 let due = params.when(reader.view().now().to_system())?;
-                let job = Box::new(job(reader, params, kind.name())?);
-                (subject, Change::Insert(job, params.get("when").map(|_| due)))
+                let job = Box::new(job(reader, params, &named()?)?);
+                Change::Insert(job, params.get("when").map(|_| due))
             }
         };
-        let (kind, was) = (params.name("kind")?, params.get("was").map(str::to_owned));
+        let subject = match (&change, &kind) {
+            (Change::Hold(LimitScope::Each(_), _), _) => {
+                return Err(wrong("a hold is of the queue, a kind, a flow or one partition"));
+            }
+            (Change::Limit(scope, _) | Change::Lift(scope, _) | Change::Hold(scope, _), kind) => {
+                scope.in_words(kind.as_deref())
+            }
+            (_, kind) => format!("the kind {:?}", kind.as_deref().unwrap_or_default()),
+        };
+        let was = params.get("was").map(str::to_owned);
         Ok(Setting { subject, kind, was, change })
     }
 
     /// Returns the content of the question.
     pub(crate) fn question(&self, reader: &Reader<'_>) -> Result<Asked, Problem> {
-        let before = self.before(reader)?;
+        let note = self.note(reader)?;
         if let Change::Insert(job, due) = &self.change {
+            insert(reader.client(), job, *due, true)?;
             let lost = job.replaces.then_some("A pending job with the key is lost.");
-            let notes: Vec<&str> = lost.into_iter().chain(before.note).collect();
+            let notes: Vec<&str> = lost.into_iter().chain(note).collect();
             let note = (!notes.is_empty()).then(|| notes.join(" "));
             let scope = self.inserted(job, *due);
-            return Ok(Asked { scope, loses: job.replaces, note, was: String::new() });
+            return Ok(Asked { scope, loses: job.replaces, note, was: None });
         }
-        let gets = self.gets(&before, reader.view().now());
-        let scope = format!("{}, which {}. It gets: {gets}", self.subject, before.state);
-        let (was, note) = (before.seen(), before.note.map(str::to_owned));
-        Ok(Asked { scope, loses: false, note, was })
+        let ChangedByHand { before, now, was, changes, .. } = self.change(reader.client(), true)?;
+        let gets = match &self.change {
+            _ if !changes => "It stays so".to_owned(),
+            // The hold begins at the confirmation.
+            Change::Hold(_, time) if !time.is_zero() => {
+                format!("Then no job of it starts for {}", span_of(*time))
+            }
+            _ => format!("Then it {now}"),
+        };
+        let scope = format!("{}, which {before}. {gets}", self.subject);
+        Ok(Asked { scope, loses: false, note: note.map(str::to_owned), was: Some(was) })
     }
 
     /// Returns the new job in words.
@@ -146,120 +132,79 @@ impl Setting {
         text
     }
 
-    /// Returns the new setting in words. Of two holds, the one that ends later counts.
-    fn gets(&self, before: &Before, now: Time) -> String {
-        match &self.change {
-            Change::Limit(_, limit) if *limit == Limit::none() => {
-                before.lifted.clone().unwrap_or_else(|| limit.to_string())
-            }
-            Change::Limit(_, limit) => limit.to_string(),
-            Change::Hold(_, time) => {
-                let left = before.held_until.map_or(0, |until| until.ms_since(now));
-                match u128::try_from(left).is_ok_and(|left| left > time.as_millis()) {
-                    true => "the end that it has, which is later".to_owned(),
-                    false => format!("no start for {}", span_of(*time)),
-                }
-            }
-            Change::Keep(_, keep) => keep.to_string(),
-            Change::HeadStart(_, by) => span_of(*by),
-            Change::Insert(..) => String::new(),
-        }
-    }
-
-    /// Reads the present setting.
-    fn before(&self, reader: &Reader<'_>) -> Result<Before, Problem> {
-        let (view, mut lifted, mut held_until) = (reader.view(), None, None);
-        let page = self.kind.as_deref().map(|kind| view.kind(kind, 0)).transpose()?;
-        let kind = page.as_ref().map(|page| &page.kind);
-        let state = match &self.change {
-            Change::Limit(scope, _) => {
-                let row = view.limit(scope)?;
-                let limit = row.limit();
-                lifted = row.before;
-                limited(limit)
-            }
-            Change::Hold(scope, _) => {
-                held_until = view.limit(scope)?.held_until;
-                until(held_until)
-            }
-            Change::Keep(..) => kept(kind.and_then(|kind| kind.keeps.as_deref())),
-            Change::HeadStart(..) => ahead(kind.and_then(|kind| kind.head_start_ms)),
-            Change::Insert(..) => String::new(),
+    /// Makes the change, or checks it. Returns the setting before and after it, each as the end of a sentence.
+    fn change(&self, client: &Client, dry_run: bool) -> Result<ChangedByHand<String>, Problem> {
+        let how = HowChanged { dry_run, was: self.was.as_deref().filter(|_| !dry_run) };
+        let limit_to = |scope, plan: &dyn Fn(StoredLimit) -> Result<StoredLimit, Problem>| {
+            Ok::<_, Problem>(client.limit_by_hand(scope, how, plan)?.map(|its| limited(its.limit)))
         };
-        let is_insert = matches!(self.change, Change::Insert(..));
-        let note = page.and_then(|page| match (is_insert, page.kind.has_node, page.is_known) {
-            (true, false, _) => Some("No process handles this kind now, so the job waits for one."),
-            (false, _, false) => Some("The queue has had no job of this kind."),
-            _ => None,
-        });
-        Ok(Before { state, lifted, held_until, note })
+        Ok(match &self.change {
+            Change::Limit(scope, limit) => limit_to(scope, &|stored| Ok(stored.by_hand(*limit)))?,
+            Change::Lift(scope, program) => limit_to(scope, &|stored| {
+                stored.lift(*program).ok_or_else(|| {
+                    let subject = capital(&self.subject);
+                    let its = limited(stored.limit);
+                    let message = format!(
+                        "{subject} has no limit set by hand. It {its}. program=yes removes the limit of a program"
+                    );
+                    Problem::new(409, "wrong_state", message)
+                })
+            })?,
+            Change::Hold(scope, time) => client.hold_by_hand(scope, *time, how)?.map(until),
+            Change::Keep(kind, keep) => client.keep_by_hand(kind, *keep, how)?.map(kept),
+            Change::HeadStart(kind, by) => client.head_start_by_hand(kind, *by, how)?.map(ahead),
+            Change::Insert(..) => unreachable!("an insert changes no setting"),
+        })
     }
 
-    /// Makes the change, unless the setting differs from the one that the question has shown.
+    /// Returns a warning about the kind or the flow.
+    fn note(&self, reader: &Reader<'_>) -> Result<Option<&'static str>, Problem> {
+        let client = reader.client();
+        let is_known =
+            |kind: &String| client.queue().kinds().map(|all| all.iter().any(|it| it.0 == *kind));
+        Ok(match (&self.change, &self.kind) {
+            (Change::Insert(job, _), _) => (!client.is_handled(&job.kind)?)
+                .then_some("No process handles this kind now, so the job waits for one."),
+            (_, Some(kind)) => {
+                (!is_known(kind)?).then_some("The queue has had no job of this kind.")
+            }
+            (
+                Change::Limit(LimitScope::Flow(flow), _) | Change::Hold(LimitScope::Flow(flow), _),
+                _,
+            ) => (!client.has_flow(flow)?).then_some("No kind of the queue has this flow."),
+            _ => None,
+        })
+    }
+
+    /// Makes the change, unless the store has another text of the setting than the question has sent.
     pub(crate) fn apply(self, reader: &Reader<'_>) -> Result<Did, Problem> {
-        let (client, before) = (reader.client(), self.before(reader)?);
-        if self.was.as_ref().is_some_and(|was| *was != before.seen()) {
-            let (subject, state) = (capital(&self.subject), &before.state);
-            let message = format!("{subject} has changed meanwhile: it {state}");
+        let note = self.note(reader)?.map(|note| format!(" {note}")).unwrap_or_default();
+        if let Change::Insert(job, due) = &self.change {
+            let id = insert(reader.client(), job, *due, false)?;
+            let text = format!("The job {id} of {} is inserted, due {}.", self.subject, at(*due));
+            return Ok(Did { job: Some(id), ..Did::all(text + &note, 1) });
+        }
+        let ChangedByHand { now, was, changes, .. } = self.change(reader.client(), false)?;
+        let subject = capital(&self.subject);
+        if self.was.is_some_and(|seen| seen != was) {
+            let message = format!("{subject} has changed meanwhile: it {now}");
             return Err(Problem::new(409, "changed", message));
         }
-        let new = match &self.change {
-            Change::Limit(scope, limit) => Ok(limited(client.limit_by_hand(scope, *limit)?)),
-            Change::Hold(scope, time) => {
-                client.hold_by_hand(scope, *time)?;
-                reader.view().limit(scope).map(|row| until(row.held_until))
-            }
-            Change::Keep(kind, keep) => {
-                kind.keep_completed(*keep)?;
-                let keeps = keep.to_string();
-                Ok(kept(Some(&*keeps).filter(|_| keeps != Keep::nothing().to_string())))
-            }
-            Change::HeadStart(kind, by) => {
-                kind.head_start(*by)?;
-                Ok(ahead(u64::try_from(by.as_millis()).ok()))
-            }
-            Change::Insert(new, due) => {
-                let when = due.map_or(When::from(Duration::ZERO), When::wall);
-                let id = client.insert_job_by_hand(when, JobByHand::clone(new))?;
-                let text =
-                    format!("The job {id} of {} is inserted, due {}.", self.subject, at(*due));
-                return Ok(Did { job: Some(id), ..Did::all(with(text, before.note), 1) });
-            }
-        };
-        Ok(self.told(&before, new))
-    }
-
-    /// Returns the result. If the setting cannot be read after the change, the result says that it was changed.
-    fn told(&self, before: &Before, new: Result<String, StoreError>) -> Did {
-        let subject = capital(&self.subject);
-        let (text, changes) = match new {
-            Ok(new) if new == before.state => {
-                (format!("{subject} {new}. It was so before."), false)
-            }
-            Ok(new) => (format!("{subject} {new}."), true),
-            Err(error) => {
-                let text = format!("{subject} was changed, and could not be read then: {error}.");
-                (text, true)
-            }
-        };
-        Did::all(with(text, before.note), changes.into())
+        let same = if changes { "" } else { " It was so before." };
+        Ok(Did::all(format!("{subject} {now}.{same}{note}"), changes.into()))
     }
 }
 
-fn with(text: String, note: Option<&str>) -> String {
-    note.map_or(text.clone(), |note| format!("{text} {note}"))
-}
-
-fn held(
-    (scope, subject): (LimitScope, String),
-    time: Duration,
-) -> Result<(String, Change), Problem> {
-    match scope {
-        LimitScope::Each(_) => {
-            Err(wrong("a hold is of the queue, a kind, a flow or one partition"))
-        }
-        scope => Ok((subject, Change::Hold(scope, time))),
-    }
+fn insert(
+    client: &Client,
+    job: &JobByHand,
+    due: Option<SystemTime>,
+    dry_run: bool,
+) -> Result<JobId, Problem> {
+    let when = due.map_or(When::from(Duration::ZERO), When::wall);
+    let mut job = job.clone();
+    job.dry_run = dry_run;
+    Ok(client.insert_by_hand(when, job)?)
 }
 
 /// Returns a limit as the end of a sentence. The next three functions do this for other settings.
@@ -270,19 +215,20 @@ fn limited(limit: Limit) -> String {
     }
 }
 
-fn until(end: Option<Time>) -> String {
-    let held = |end| format!("is held until {}", absolute(end));
+fn until(end: Option<SystemTime>) -> String {
+    let held = |end| format!("is held until {}", absolute(Time::from(end)));
     end.map_or_else(|| "is not held".to_owned(), held)
 }
 
-fn kept(keeps: Option<&str>) -> String {
-    let kept = |keeps| format!("keeps of its completed jobs: {keeps}");
-    keeps.map_or_else(|| "keeps no completed job".to_owned(), kept)
+fn kept(keep: Keep) -> String {
+    format!("keeps of its completed jobs: {keep}")
 }
 
-fn ahead(ms: Option<u64>) -> String {
-    let ahead = |ms| format!("has a head start of {}", span(ms));
-    ms.filter(|ms| *ms > 0).map_or_else(|| "has no head start".to_owned(), ahead)
+fn ahead(by: Duration) -> String {
+    match by.is_zero() {
+        true => "has no head start".to_owned(),
+        false => format!("has a head start of {}", span_of(by)),
+    }
 }
 
 fn at(due: Option<SystemTime>) -> String {
@@ -293,8 +239,8 @@ fn span_of(time: Duration) -> String {
     span(u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
 }
 
-/// Reads a scope, and returns it with its name in words.
-fn scope(reader: &Reader<'_>, params: &Params) -> Result<(LimitScope, String), Problem> {
+/// Reads the word of a scope, and refuses a name that has no meaning beside it.
+pub(crate) fn scope_word(params: &Params) -> Result<String, Problem> {
     let word = params.required("scope")?;
     let names: &[&str] = match &*word {
         "queue" => &[],
@@ -304,11 +250,15 @@ fn scope(reader: &Reader<'_>, params: &Params) -> Result<(LimitScope, String), P
         _ => return Err(wrong("scope is queue, kind, flow, each_partition or partition")),
     };
     let is_odd = |name: &&&str| !names.contains(*name) && params.get(name).is_some();
-    if let Some(name) = ["kind", "flow", "partition"].iter().find(is_odd) {
-        return Err(wrong(format!("{name} has no meaning beside scope={word}")));
+    match ["kind", "flow", "partition"].iter().find(is_odd) {
+        Some(name) => Err(wrong(format!("{name} has no meaning beside scope={word}"))),
+        None => Ok(word),
     }
+}
+
+fn scope(reader: &Reader<'_>, params: &Params) -> Result<LimitScope, Problem> {
     let kind = || params.required("kind");
-    let scope = match &*word {
+    Ok(match &*scope_word(params)? {
         "queue" => LimitScope::Queue,
         "flow" => LimitScope::Flow(params.required("flow")?),
         "each_partition" => LimitScope::Each(kind()?),
@@ -316,18 +266,14 @@ fn scope(reader: &Reader<'_>, params: &Params) -> Result<(LimitScope, String), P
             LimitScope::Partition { kind: kind()?, partition: params.required("partition")? }
         }
         _ => LimitScope::Flow(reader.client().kind_named(&kind()?).stored_flow()?),
-    };
-    let subject = match (&scope, params.get("kind")) {
-        (LimitScope::Flow(flow), Some(kind)) if flow == kind => format!("the kind {kind:?}"),
-        _ => scope.to_string(),
-    };
-    Ok((scope, subject))
+    })
 }
 
-/// Reads a limit, and refuses one that is not valid for the scope.
-fn limit(params: &Params, scope: &LimitScope) -> Result<Limit, Problem> {
+fn limit(params: &Params) -> Result<Limit, Problem> {
     let running = params.number("running")?.map_or(Limit::none(), Limit::running);
-    let limit = match (params.number("rate")?, params.duration("per")?) {
+    let rate = params.number("rate");
+    let rate = rate.map_err(|_| wrong("rate is a number of jobs, and per its period: 10 in 1s"))?;
+    let limit = match (rate, params.duration("per")?) {
         (Some(rate), Some(per)) => running.rate(rate, per),
         (None, None) => running,
         (Some(_), None) => return Err(wrong("the parameter per is missing: the period of rate")),
@@ -335,11 +281,10 @@ fn limit(params: &Params, scope: &LimitScope) -> Result<Limit, Problem> {
     };
     let limit = params.number("burst")?.map_or(limit, |burst| limit.burst(burst));
     let limit = params.number("weight")?.map_or(limit, |weight| limit.weight(weight));
-    if limit == Limit::none() {
-        return Err(wrong("a limit has the parameter running, rate with per, or weight"));
+    match limit == Limit::none() {
+        true => Err(wrong("a limit has the parameter running, rate with per, or weight")),
+        false => Ok(limit),
     }
-    let has_turns = matches!(scope, LimitScope::Each(_) | LimitScope::Partition { .. });
-    limit.checked(has_turns).map_err(|error| StoreError::Invalid(error).into())
 }
 
 fn hold(params: &Params) -> Result<Duration, Problem> {
@@ -411,21 +356,4 @@ pub(crate) fn without_lines(json: &str) -> String {
         }
     }
     out
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// If a setting was changed and cannot be read afterwards, the result says that it was changed. So the operator
-    /// does not change it again.
-    #[test]
-    fn change_that_cannot_be_read_is_told_as_made() {
-        let change = Change::Hold(LimitScope::Queue, Duration::ZERO);
-        let setting = Setting { subject: "the queue".to_owned(), kind: None, was: None, change };
-        let before = Before { state: until(None), lifted: None, held_until: None, note: None };
-        let did = setting.told(&before, Err(StoreError::Busy));
-        let says = "The queue was changed, and could not be read then: ";
-        assert!(did.changed == 1 && did.text.starts_with(says), "{}", did.text);
-    }
 }

@@ -116,7 +116,7 @@ pub use api::asynchronous::Async;
 pub use api::builder::Builder;
 pub use api::bulk::{Bulk, BulkCounts};
 #[doc(hidden)]
-pub use api::by_hand::JobByHand;
+pub use api::by_hand::{ChangedByHand, JobByHand};
 pub use api::client::Client;
 #[doc(hidden)]
 pub use api::connect::StoreUrl;
@@ -127,6 +127,8 @@ pub use api::insert::{Inserted, NewJob, Until};
 pub use api::jobs::Jobs;
 pub use api::keyed::Keyed;
 pub use api::kind::{Kind, Queue};
+#[doc(hidden)]
+pub use api::limits::HowChanged;
 pub use api::limits::Partition;
 pub use api::read::Pages;
 pub use api::schedules::Schedules;

@@ -16,6 +16,7 @@ use std::io::Write;
 use std::net::{IpAddr, SocketAddr, TcpListener, ToSocketAddrs};
 use std::path::Path;
 use std::rc::Rc;
+use std::sync::mpsc;
 use std::time::Duration;
 
 use auth::{Entry, Gate, network};
@@ -77,8 +78,11 @@ pub(crate) fn serve(
     let Some(dashboard) = dashboard else { return Err("the store has no queue".into()) };
     let right = if args.read_only { Right::ReadOnly } else { Right::Full };
     let mut dashboard = dashboard.title(title.clone()).access(move |_| right);
+    let (audits, audits_end) = mpsc::channel::<Infallible>();
     if let Some(audit) = audit {
         dashboard = dashboard.audit(move |action| {
+            // It is dropped with the last thread that may audit.
+            let _audits = &audits;
             let command = format!("serve: {} {}", action.name, action.scope);
             let queue = Some(&*action.queue).filter(|name| !has_default || *name != DEFAULT);
             let (of, problem) = ((&*title, queue), action.problem.as_deref());
@@ -86,6 +90,8 @@ pub(crate) fn serve(
                 eprintln!("tickwheel-jobs: {}", text::plain(&error.to_string()));
             }
         });
+    } else {
+        drop(audits);
     }
     let addresses: Vec<SocketAddr> = match args.listen.to_socket_addrs() {
         Ok(addresses) => addresses.collect(),
@@ -115,6 +121,8 @@ pub(crate) fn serve(
     writeln!(out, "http://{address}/")?;
     out.flush()?;
     run(listener, dashboard, gate)?;
+    // The changes that are under way end with their lines in the audit file.
+    let _ = audits_end.recv_timeout(END_WITHIN);
     Ok(Outcome::Done)
 }
 

@@ -41,7 +41,7 @@ const TICK: Duration = Duration::from_millis(500);
 const PAUSES: u32 = 9;
 
 /// A client that may change jobs, the file that gets a line for each change, and the names of store and queue.
-type Writer = (Client, Option<Audit>, (String, Option<String>));
+type Writer = (Answer<Client>, Option<Audit>, (String, Option<String>));
 
 enum Signal {
     Event(Event),
@@ -211,14 +211,19 @@ fn make(
     let made = writer().map_err(|error| error.to_string()).and_then(|writer| {
         let (client, audit, (store, queue)) = writer;
         let command = format!("top: {}", change.question());
-        let made = change.make(&client, stop, |jobs| send(Event::Progress(jobs)));
-        if let Some(audit) = audit {
-            let changed = made.as_ref().map_or("", |said| said);
-            let problem = made.as_ref().err().map(|problem| &**problem);
-            let written = audit.write((&store, queue.as_deref()), &command, changed, problem);
-            written.map_err(|error| error.to_string())?;
+        let tell = |jobs| send(Event::Progress(jobs));
+        let client = client.map_err(|error| error.to_string());
+        let made = client.and_then(|client| change.make(&client, stop, tell));
+        let Some(audit) = audit else { return made };
+        let (changed, problem) = match &made {
+            Ok(said) => (&**said, None),
+            Err(problem) => ("", Some(&**problem)),
+        };
+        let written = audit.write((&store, queue.as_deref()), &command, changed, problem);
+        match (made, written) {
+            (made, Ok(())) => made,
+            (Ok(said) | Err(said), Err(unwritten)) => Err(format!("{said}; {unwritten}")),
         }
-        made
     });
     send(Event::Changed(made));
 }
@@ -337,6 +342,36 @@ mod tests {
         assert!(ask(&silent, &mut lists, &view, &mut is_read, &to).is_err());
         ask(&source, &mut lists, &view, &mut is_read, &to).unwrap();
         assert_eq!(lists_read(), 0);
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod audit_tests {
+    use tickwheel_jobs::{JobId, Jobs};
+
+    use super::*;
+    use crate::top::change::{Scope, Verb};
+
+    /// If a change fails and so does its line in the audit file, the view shows both errors. A store that cannot be
+    /// opened is an error of the change.
+    #[test]
+    fn error_of_a_change_is_shown_beside_that_of_its_line() {
+        let (to, events) = mpsc::channel();
+        let scope = Scope::Job { id: JobId::new(), kind: "push".to_owned() };
+        let change = Change { verb: Verb::Retry, scope, asked: now().into() };
+        let jobs = Jobs::memory().start().unwrap();
+        for (opens, says) in [(true, "is not there any more"), (false, "no such store")] {
+            let writer = || -> Answer<Writer> {
+                let audit = Audit::open(Some("/dev/full".as_ref()), &[])?;
+                let client = if opens { Ok(jobs.client()) } else { Err("no such store".into()) };
+                Ok((client, audit, ("jobs.db".to_owned(), None)))
+            };
+            make(change.clone(), &writer, &AtomicBool::new(false), &to);
+            let Signal::Event(Event::Changed(Err(error))) = events.recv().unwrap() else {
+                panic!("the change has not failed");
+            };
+            assert!(error.contains(says) && error.contains("/dev/full"), "{error}");
+        }
     }
 }
 

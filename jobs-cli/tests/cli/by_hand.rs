@@ -40,12 +40,20 @@ fn insert_makes_a_job_from_json() {
         (&["insert", "close-order", "7", "--replace"], "--key"),
         (&["insert", "close-order", "7", "--key", &"k".repeat(256)], "256"),
         (&["insert", "close-order", "7", "--in", "70000000h"], "9999"),
+        (&["insert", "close-order", "7", "--in", "2h", "--expires", "1h"], "would expire"),
     ] {
-        let refused = call(&app.store, args);
-        assert_eq!((refused.code, &*refused.out), (2, ""), "{args:?}");
-        assert!(refused.err.contains(named), "{args:?}: {}", refused.err);
+        // A dry run refuses what the command refuses.
+        for more in [&[][..], &["--dry-run"]] {
+            let refused = call(&app.store, &[args, more].concat());
+            assert_eq!((refused.code, &*refused.out), (2, ""), "{args:?} {more:?}");
+            assert!(refused.err.contains(named), "{args:?} {more:?}: {}", refused.err);
+        }
     }
     assert_eq!(app.jobs.count().unwrap().pending, 2);
+    let args = ["insert", "close-order", "8", "--at", at, "--expires", "2126-11-22T10:05:00Z"];
+    let said = ok(&app.store, &args);
+    let job = &json(&app.store, &["show", said.split(' ').next().unwrap(), "--json"])[0];
+    assert_eq!(job["expires"], "2126-11-22T10:05:00.000Z");
     app.jobs.check().unwrap();
 }
 

@@ -252,6 +252,8 @@ fn dry_runs_change_nothing() {
     {
         assert_eq!(call(&app.store, &[args, &["--dry-run"]].concat()).code, 1, "{args:?}");
     }
+    let late = call(&app.store, &["reschedule", &waits, "--in", "70000000h", "--dry-run"]);
+    assert!(late.code == 2 && late.err.contains("9999"), "{}", late.err);
     let after = (app.jobs.count().unwrap(), app.jobs.get(waits.parse().unwrap()).unwrap());
     assert_eq!(after, before);
     assert!(app.closed.try_recv().is_err());

@@ -118,6 +118,7 @@ fn user_who_may_only_read_the_file_can_use_reading_verbs() {
     let file = folder.file("jobs.db");
     let jobs = Jobs::open(&file).unwrap().handle(|_: Close, _| Ok(())).start().unwrap();
     let id = jobs.insert(HOUR, Close(1)).unwrap().to_string();
+    jobs.schedule("sweep", HOUR, Close(2)).unwrap();
     let program = folder.file("tickwheel-jobs");
     fs::copy(env!("CARGO_BIN_EXE_tickwheel-jobs"), &program).unwrap();
     let is_root = fs::metadata(&file).unwrap().uid() == 0;
@@ -146,16 +147,39 @@ fn user_who_may_only_read_the_file_can_use_reading_verbs() {
         &["top", "--once"],
     ];
     let looked = looks.map(call);
-    let changed = call(&["cancel", &id]);
+    let changes: [&[&str]; 18] = [
+        &["cancel", &id],
+        &["reschedule", &id, "--in", "5m"],
+        &["retry", &id],
+        &["delete", &id],
+        &["insert", "close-order", "7"],
+        &["run-schedule", "sweep"],
+        &["remove-schedule", "sweep"],
+        &["seal-group", &id],
+        &["cancel-group", &id],
+        &["limit", "--running", "7"],
+        &["hold", "1h"],
+        &["release"],
+        &["pause"],
+        &["resume"],
+        &["pause", "--kind", "close-order"],
+        &["pause", "--schedule", "sweep"],
+        &["head-start", "1m", "--kind", "close-order"],
+        &["keep", "--last", "7", "--kind", "close-order"],
+    ];
+    let changed = changes.map(call);
     set_mode(folder.path(), 0o755);
     names.iter().for_each(|name| set_mode(name, 0o644));
     for (args, ended) in looks.iter().zip(&looked) {
         assert_eq!((ended.code, &*ended.err), (0, ""), "{args:?}");
     }
     assert!(looked[0].out.contains(&id) && looked[3].out.contains(&id), "{}", looked[0].out);
-    assert_eq!(changed.code, 2);
-    assert!(changed.err.contains("jobs.db"), "{}", changed.err);
-    assert_eq!(jobs.count().unwrap().pending, 1);
+    for (args, ended) in changes.iter().zip(&changed) {
+        let is_refused = ended.code == 2 && ended.err.contains("jobs.db");
+        assert!(is_refused, "{args:?}: {} {}", ended.code, ended.err);
+    }
+    assert_eq!((jobs.count().unwrap().pending, jobs.queue().limits().unwrap()), (1, vec![]));
+    assert!(!jobs.queue().is_paused().unwrap() && jobs.schedules().list().unwrap().len() == 1);
     // Without the application the files by which SQLite reads the log would be made, and be this user's:
     // the application could not write to them.
     jobs.shutdown().unwrap();

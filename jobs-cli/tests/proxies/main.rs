@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
-use tickwheel_jobs::{Fail, Job, Jobs, NewJob, Retry};
+use tickwheel_jobs::{Fail, Job, JobByHand, Jobs, NewJob, Retry};
 
 use crawl::{Answer, crawl, forms};
 use names::names;
@@ -61,7 +61,9 @@ fn fill(folder: &TempDir) {
     jobs.schedule("every hour/é?", hour, Push(9)).unwrap();
     for name in names() {
         jobs.schedule(&name, hour, Push(9)).unwrap();
-        jobs.insert_by_hand(hour, &name, Some(&name), false, b"{}".to_vec()).unwrap();
+        let mut job = JobByHand::new(&name, *b"{}");
+        job.key = Some(name.clone());
+        jobs.insert_by_hand(hour, job).unwrap();
     }
     jobs.shutdown().unwrap();
 }

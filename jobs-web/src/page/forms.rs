@@ -80,15 +80,22 @@ fn numbers(of: &str) -> Markup {
     }
 }
 
+/// The forms of a limit and of a hold, each with the fields that choose its scope.
+fn limit_and_hold(frame: &Frame, of: &[(&str, &str)], limit: &Markup, hold: &Markup) -> Markup {
+    let hold = html! { (hold) (needed("hold", "for", "No start for", "30s, 5m")) };
+    html! {
+        (form(frame, "scopes/limit", of, limit, "Set the limit"))
+        (form(frame, "scopes/hold", of, &hold, "Hold"))
+    }
+}
+
 /// The limit and the hold of the queue.
 pub(crate) fn of_queue(frame: &Frame) -> Markup {
-    let queue = [("scope", "queue")];
     html! {
         details.group {
             summary { "Limit or hold the queue" }
             div.card.pad.apart {
-                (form(frame, "scopes/limit", &queue, &numbers("queue"), "Set the limit"))
-                (form(frame, "scopes/hold", &queue, &needed("queue", "for", "No start for", "30s, 5m"), "Hold"))
+                (limit_and_hold(frame, &[("scope", "queue")], &numbers("limit"), &html! {}))
             }
         }
     }
@@ -96,22 +103,17 @@ pub(crate) fn of_queue(frame: &Frame) -> Markup {
 
 /// The limits, holds and pauses of a kind and its partitions.
 pub(crate) fn of_scopes(frame: &Frame, kind: &str, flow: Option<&str>) -> Markup {
-    let of = [("kind", kind)];
     let limit = html! {
         (scopes("limit", flow, true))
         (numbers("limit"))
         (field("limit", "weight", "Weight", "of partitions"))
     };
-    let hold = html! {
-        (scopes("hold", flow, false))
-        (needed("hold", "for", "No start for", "30s, 5m"))
-    };
     let pause = needed("pause", "partition", "Partition", "");
+    let partition = [("scope", "partition"), ("kind", kind)];
     html! {
         div.card.pad.apart {
-            (form(frame, "scopes/limit", &of, &limit, "Set the limit"))
-            (form(frame, "scopes/hold", &of, &hold, "Hold"))
-            (form_of_all(frame, "kinds/pause", &of, &pause, "Pause the partition"))
+            (limit_and_hold(frame, &[("kind", kind)], &limit, &scopes("hold", flow, false)))
+            (form_of_all(frame, "scopes/pause", &partition, &pause, "Pause the partition"))
         }
     }
 }

@@ -326,21 +326,22 @@ fn table_row(frame: &Frame, row: &LimitRow, now: Time) -> Markup {
 fn lift(frame: &Frame, row: &LimitRow) -> Markup {
     let names = [("flow", &row.flow), ("kind", &row.kind), ("partition", &row.partition)];
     let names = names.into_iter().filter_map(|(name, value)| Some((name, value.as_deref()?)));
-    let names: Vec<(&str, &str)> = names.collect();
-    let fields: Vec<(&str, &str)> =
-        [("scope", row.scope)].into_iter().chain(names.clone()).collect();
+    let mut fields: Vec<(&str, &str)> = [("scope", row.scope)].into_iter().chain(names).collect();
     let name = row.name();
+    let buttons = [
+        (row.is_paused, "scopes/resume", "Resume"),
+        (row.held_until.is_some(), "scopes/release", "End the hold"),
+        (row.before.is_some(), "scopes/lift", "Lift"),
+    ];
+    let buttons = buttons.into_iter().filter(|(is_needed, ..)| *is_needed);
     html! {
         div.row {
-            @if row.is_paused {
-                @let verb = if row.partition.is_some() { "kinds/resume" } else { "queue/resume" };
-                (button_with(frame, verb, "Resume", &names, &name, Look::Plain))
+            @for (_, verb, label) in buttons {
+                (button_with(frame, verb, label, &fields, &name, Look::Plain))
             }
-            @if row.held_until.is_some() {
-                (button_with(frame, "scopes/release", "End the hold", &fields, &name, Look::Plain))
-            }
-            @if row.limit() != Limit::none() {
-                (button_with(frame, "scopes/lift", "Lift", &fields, &name, Look::Plain))
+            @if row.before.is_none() && row.limit() != Limit::none() {
+                @let () = fields.push(("program", "yes"));
+                (button_with(frame, "scopes/lift", "Remove", &fields, &name, Look::Plain))
             }
         }
     }

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use served::Served;
 use tempfile::TempDir;
-use tickwheel_jobs::{Fail, Job, Jobs, Keep, Limit};
+use tickwheel_jobs::{Fail, Job, JobByHand, Jobs, Keep, Limit};
 use tickwheel_jobs_web::{Access, Dashboard};
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -219,7 +219,7 @@ fn names_reach_their_own_thing_in_a_browser() {
     let world = World::new();
     let names = names::names();
     for name in &names {
-        world.jobs.insert_by_hand(HOUR, name, None, false, b"{}".to_vec()).unwrap();
+        world.jobs.insert_by_hand(HOUR, JobByHand::new(name, *b"{}")).unwrap();
         world.jobs.schedule(name, HOUR, Charge { order: 1 }).unwrap();
     }
     let mut press = |page: &str, action: &str, field: &str, name: &str| {

@@ -80,7 +80,7 @@ fn forged_settings_are_refused() {
         ("kinds/keep", "kind=mail&last=1"),
         ("kinds/head-start", "kind=mail&by=1m"),
         ("kinds/insert", "kind=mail&payload=%7B%7D"),
-        ("kinds/pause", "kind=mail&partition=acme"),
+        ("scopes/pause", "scope=partition&kind=mail&partition=acme"),
     ] {
         let path = format!("/api/v1/{place}");
         for headers in [&[HOST, FORM, ("sec-fetch-site", "cross-site")][..], &[HOST, FORM]] {

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use tickwheel_jobs::{Jobs, Limit};
+use tickwheel_jobs::view::{KindFilter, Time, View};
+use tickwheel_jobs::{HowChanged, Jobs, Limit, LimitInfo, LimitScope, StoreError, StoredLimit};
 use tickwheel_jobs_web::Dashboard;
 
 use crate::ask::{Answer, encoded, full, get, manual, submit};
@@ -79,7 +80,7 @@ pub(crate) fn confirm(dashboard: &Dashboard, question: &Answer) -> Answer {
 fn typed(form: &Form, scope: &str, name: &str, values: &[String]) -> String {
     let text = match name {
         "scope" if values.len() > 1 => scope,
-        "partition" if !form.target.ends_with("/limit") && !form.target.ends_with("/hold") => {
+        "partition" if form.target.ends_with("/pause") || form.target.ends_with("/insert") => {
             "acme"
         }
         "partition" if scope == "partition" => "acme",
@@ -88,7 +89,7 @@ fn typed(form: &Form, scope: &str, name: &str, values: &[String]) -> String {
         "rate" => "100",
         "per" | "by" => "1m",
         "burst" => "5",
-        "for" => "5m",
+        "for" => "5h",
         "last" => "7",
         "age" => "7d",
         "bytes" => "4096",
@@ -110,13 +111,90 @@ fn set_up() -> (Jobs, tickwheel_jobs::Driver) {
     let (jobs, driver) = manual();
     let kind = jobs.kind_named("mail");
     kind.limit(Limit::running(20)).unwrap();
+    let how = HowChanged::default();
+    let plan = |stored: StoredLimit| Ok::<_, StoreError>(stored.by_hand(Limit::running(30)));
+    let _ = jobs.limit_by_hand(&LimitScope::Queue, how, plan).unwrap();
     kind.hold(HOUR).unwrap();
     kind.partition("paused").pause().unwrap();
     jobs.queue().hold(HOUR).unwrap();
     (jobs, driver)
 }
 
-/// The dashboard accepts every form of the pages with settings, when it is sent as the page draws it.
+/// Returns what the store has of the settings that a verb changes, in words.
+fn effect(jobs: &Jobs, verb: &str) -> String {
+    let page = View::new(jobs.client()).kind("mail", 9).unwrap();
+    let limits = jobs.queue().limits().unwrap();
+    let all = |of: &dyn Fn(&LimitInfo) -> Option<String>| {
+        let all: Vec<String> = limits.iter().filter_map(of).collect();
+        all.join("; ")
+    };
+    match verb {
+        "limit" | "lift" => {
+            all(&|it| (it.limit != Limit::none()).then(|| format!("{}: {}", it.scope, it.limit)))
+        }
+        "hold" | "release" => all(&|it| {
+            let left = Time::from(it.held_until?).ms_since(page.now) + 1_800_000;
+            Some(format!("{} for {} h", it.scope, left / 3_600_000))
+        }),
+        "pause" | "resume" => {
+            let paused = page.partitions.rows.iter().filter(|row| row.is_paused);
+            let paused = paused.filter_map(|row| row.partition.as_deref());
+            let kinds = View::new(jobs.client()).kinds(&KindFilter::default(), None, 9).unwrap();
+            let kinds = kinds.rows.iter().filter(|row| row.is_paused).map(|row| &*row.kind);
+            let queue = if jobs.queue().is_paused().unwrap() { "queue" } else { "" };
+            [queue].into_iter().chain(kinds).chain(paused).collect::<Vec<_>>().join(" ")
+        }
+        "keep" => page.kind.keeps.unwrap_or_default(),
+        "head-start" => format!("{:?}", page.kind.head_start_ms),
+        _ => {
+            let jobs = jobs.pending().map(|job| {
+                let payload = String::from_utf8_lossy(&job.payload).into_owned();
+                let headers: Vec<_> = job.headers.iter().collect();
+                format!("{} {payload} {:?} {:?} {headers:?}", job.kind, job.key, job.partition)
+            });
+            jobs.collect::<Vec<_>>().join("; ")
+        }
+    }
+}
+
+/// Returns the effects that a verb may have, one for each form of a page that has it.
+fn wanted(verb: &str, scope: &str, page: &str) -> Vec<String> {
+    let limit = "at most 2 run at once, at most 100 start in 1 m, 5 of them at once";
+    let (queue, flow) =
+        ("the queue: at most 30 run at once", "the flow \"mail\": at most 20 run at once");
+    let partition = "the partition \"acme\" of the kind \"mail\"";
+    match (verb, scope, page) {
+        ("limit", _, "/kinds") => vec![format!("the queue: {limit}; {flow}")],
+        ("limit", "kind", _) => vec![format!("{queue}; the flow \"mail\": {limit}")],
+        ("limit", "each_partition", _) => {
+            vec![format!("{queue}; {flow}; each partition of the kind \"mail\": {limit}, weight 3")]
+        }
+        ("limit", ..) => vec![format!("{queue}; {flow}; {partition}: {limit}, weight 3")],
+        ("lift", ..) => vec![flow.to_owned(), queue.to_owned()],
+        ("hold", "partition", _) => {
+            vec![format!("the queue for 1 h; the flow \"mail\" for 1 h; {partition} for 5 h")]
+        }
+        ("hold", _, "/kinds") => vec!["the queue for 5 h; the flow \"mail\" for 1 h".to_owned()],
+        ("hold", ..) => vec!["the queue for 1 h; the flow \"mail\" for 5 h".to_owned()],
+        ("release", ..) => {
+            ["the flow \"mail\" for 1 h", "the queue for 1 h"].map(str::to_owned).into()
+        }
+        ("pause", ..) => ["queue paused", " charge paused", " mail paused", " acme paused"]
+            .map(str::to_owned)
+            .into(),
+        ("resume", ..) => vec![String::new()],
+        ("keep", ..) => vec!["the last 7, for 7 d, up to 4096 bytes".to_owned()],
+        ("head-start", ..) => vec!["Some(60000)".to_owned()],
+        _ => vec![
+            "mail {\"text\": \"by hand\"} Some(\"k\") Some(\"acme\") \
+            [(\"tenant\", \"acme\"), (\"trace\", \"a:b\")]"
+                .to_owned(),
+        ],
+    }
+}
+
+/// The dashboard accepts every form of the pages with settings, when it is sent as the page draws it, and the store has
+/// its effect.
 #[test]
 fn forms_work_as_the_pages_draw_them() {
     let mut sent = Vec::new();
@@ -138,12 +216,10 @@ fn forms_work_as_the_pages_draw_them() {
             let first = form.send(&dashboard, |name, values| typed(&form, scope, name, values));
             let done = if first.status == 303 { first } else { confirm(&dashboard, &first) };
             assert_eq!(done.status, 303, "{page} {} {scope}: {done:?}", form.target);
-            if form.target.ends_with("kinds/pause")
-                && form.fields.iter().any(|it| it.0 == "partition")
-            {
-                assert!(!jobs.kind_named("mail").is_paused().unwrap(), "one partition is paused");
-            }
-            sent.push(form.target.rsplit('/').next().unwrap().to_owned());
+            let verb = form.target.rsplit('/').next().unwrap().to_owned();
+            let (effect, wanted) = (effect(&jobs, &verb), wanted(&verb, scope, page));
+            assert!(wanted.contains(&effect), "{page} {verb} {scope}: {effect:?}");
+            sent.push(verb);
         }
     }
     for verb in
@@ -161,7 +237,7 @@ fn form_without_a_partition_pauses_nothing() {
     let page = get(&dashboard, "/kind?kind=mail");
     let all = forms(&page);
     let is_it = |form: &&Form| {
-        form.target.ends_with("kinds/pause")
+        form.target.ends_with("scopes/pause")
             && form.fields.iter().any(|(name, _)| name == "partition")
     };
     let form = all.iter().find(is_it).expect("the form that pauses a partition");
@@ -282,8 +358,10 @@ fn questions_are_true() {
         )
     };
     let text = plain(ask("hold", "for=5m").text());
-    assert!(text.contains("It gets: the end that it has, which is later"), "{text}");
-    assert!(plain(ask("hold", "for=2h").text()).contains("no start for 2\u{202f}h"));
+    assert!(text.contains("It stays so"), "{text}");
+    assert!(
+        plain(ask("hold", "for=2h").text()).contains("Then no job of it starts for 2\u{202f}h")
+    );
     for (form, says) in [
         ("running=0", "use a pause"),
         ("running=1&burst=2", "burst"),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tickwheel_jobs::{Limit, NewJob};
+use tickwheel_jobs::{JobByHand, Limit, NewJob};
 
 use crate::ask::{encoded, full, get, mail, manual, run_due};
 
@@ -88,7 +88,7 @@ fn hostile_text_is_text() {
 fn numbers_are_exact_in_javascript() {
     let (jobs, _driver) = manual();
     let payload = br#"{"n": 9007199254740993, "large": 1000000000000000000001}"#.to_vec();
-    jobs.insert_by_hand(Duration::from_secs(60), "mail", None, false, payload).unwrap();
+    jobs.insert_by_hand(Duration::from_secs(60), JobByHand::new("mail", payload)).unwrap();
     let dashboard = full(jobs.client());
     let job = get(&dashboard, "/api/v1/jobs").ok()["rows"][0]["id"].as_str().unwrap().to_owned();
     let shown = get(&dashboard, &format!("/api/v1/jobs/{job}")).ok();

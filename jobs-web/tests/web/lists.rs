@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use serde_json::Value;
-use tickwheel_jobs::{JobId, Jobs, Keep, NewJob};
+use tickwheel_jobs::{JobByHand, JobId, Jobs, Keep, NewJob};
 use tickwheel_jobs_web::Dashboard;
 
 use crate::ask::{Charge, Mail, full, get, mail, manual, run_due};
@@ -66,7 +66,7 @@ fn lists_have_pages() {
 fn paused_kinds_come_first() {
     let (jobs, _driver) = manual();
     for kind in ["e", "d", "c", "b", "a"] {
-        jobs.insert_by_hand(Duration::from_secs(60), kind, None, false, b"{}".to_vec()).unwrap();
+        jobs.insert_by_hand(Duration::from_secs(60), JobByHand::new(kind, *b"{}")).unwrap();
     }
     for kind in ["e", "b"] {
         jobs.kind_named(kind).pause().unwrap();
@@ -89,7 +89,7 @@ fn kinds_with_the_most_jobs_come_first() {
     for (kind, many) in [("a", 1), ("b", 3), ("c", 2)] {
         for _ in 0..many {
             let later = Duration::from_secs(60);
-            jobs.insert_by_hand(later, kind, None, false, b"{}".to_vec()).unwrap();
+            jobs.insert_by_hand(later, JobByHand::new(kind, *b"{}")).unwrap();
         }
     }
     let dashboard = full(jobs.client());
@@ -108,8 +108,8 @@ fn kinds_with_the_most_jobs_come_first() {
     let none = get(&dashboard, "/kinds?text=no%20such");
     assert!(none.text().contains("No such kind") && none.text().contains("value=\"no such\""));
     for number in 0..200 {
-        let (kind, payload) = (format!("one of many {number}"), b"{}".to_vec());
-        jobs.insert_by_hand(Duration::from_secs(60), &kind, None, false, payload).unwrap();
+        let (kind, payload) = (format!("one of many {number}"), *b"{}");
+        jobs.insert_by_hand(Duration::from_secs(60), JobByHand::new(&kind, payload)).unwrap();
     }
     let page = get(&full(jobs.client()), "/kinds?order=jobs");
     assert!(page.text().contains("The 200 with the most jobs, of 20"), "{}", page.text());

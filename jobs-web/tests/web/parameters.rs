@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use http::Method;
 use serde_json::{Value, json};
+use tickwheel_jobs::JobByHand;
 
 use crate::ask::{full, get, group, mail, manual, post, request, run_due, send, submit};
 
@@ -89,7 +90,9 @@ fn links_are_short_enough_to_be_followed() {
     let error = format!("fail {}", "я".repeat(2000));
     jobs.insert(Duration::ZERO, mail(&error)).unwrap();
     run_due(&driver);
-    jobs.insert_by_hand(HOUR, &longest, Some(&longest), false, b"{}".to_vec()).unwrap();
+    let mut job = JobByHand::new(&longest, *b"{}");
+    job.key = Some(longest.clone());
+    jobs.insert_by_hand(HOUR, job).unwrap();
     jobs.schedule(&longest, HOUR, mail("s")).unwrap();
     let dashboard = full(jobs.client());
     let query = format!("state=pending&kind={0}&key={0}&text={0}", crate::ask::encoded(&longest));
@@ -172,7 +175,10 @@ fn actions_refuse_parameters_that_they_do_not_know() {
         (format!("jobs/{pending}/reschedule"), json!({"when": "2h"})),
         ("queue/pause".to_owned(), json!({})),
         ("kinds/pause".to_owned(), json!({"kind": "mail"})),
-        ("kinds/pause".to_owned(), json!({"kind": "mail", "partition": "acme"})),
+        (
+            "scopes/pause".to_owned(),
+            json!({"scope": "partition", "kind": "mail", "partition": "acme"}),
+        ),
         ("kinds/keep".to_owned(), json!({"kind": "mail", "last": 7, "age": "1d"})),
         ("kinds/head-start".to_owned(), json!({"kind": "mail", "by": "1m"})),
         ("kinds/insert".to_owned(), json!({"kind": "mail", "payload": "{}", "key": "a"})),

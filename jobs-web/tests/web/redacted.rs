@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::Value;
-use tickwheel_jobs::NewJob;
+use tickwheel_jobs::{JobByHand, NewJob};
 use tickwheel_jobs_web::Part;
 
 use crate::ask::{full, get, mail, manual, post, run_due};
@@ -85,7 +85,7 @@ fn redacted_parts_are_nowhere() {
 fn redaction_that_panics_hides_that_part_alone() {
     let (jobs, driver) = manual();
     let hour = Duration::from_secs(3600);
-    let hidden = jobs.insert_by_hand(hour, "mail", None, false, b"[5]".to_vec()).unwrap();
+    let hidden = jobs.insert_by_hand(hour, JobByHand::new("mail", *b"[5]")).unwrap();
     let shown = jobs.insert(hour, mail("one")).unwrap();
     jobs.insert(Duration::ZERO, mail("fail of a card")).unwrap();
     jobs.insert(Duration::ZERO, mail("fail")).unwrap();
@@ -126,7 +126,7 @@ fn redaction_that_panics_hides_that_part_alone() {
 fn searches_find_letters_that_are_escaped() {
     let (jobs, _driver) = manual();
     let payload = br#"{"text": "caf\u00e9 1\/2"}"#.to_vec();
-    jobs.insert_by_hand(Duration::from_secs(3600), "mail", None, false, payload).unwrap();
+    jobs.insert_by_hand(Duration::from_secs(3600), JobByHand::new("mail", payload)).unwrap();
     for dashboard in [full(jobs.client()), full(jobs.client()).redact(|_, _, _| {})] {
         for (text, rows) in [("caf%C3%A9", 1), ("CAF%C3%89", 1), ("1%2F2", 1), ("cafe", 0)] {
             let found = get(&dashboard, &format!("/api/v1/jobs?state=pending&text={text}")).ok();

@@ -82,7 +82,7 @@ proptest! {
         place in prop::sample::select(vec![
             "jobs/ID/retry", "jobs/ID/again", "jobs/ID/delete", "jobs/ID/cancel", "jobs/ID/reschedule", "bulk", "bulk/1/stop",
             "kinds/pause", "kinds/resume", "kinds/keep", "kinds/head-start", "kinds/insert", "scopes/limit",
-            "scopes/lift", "scopes/hold", "scopes/release", "queue/pause", "queue/resume", "groups/GROUP/seal", "groups/GROUP/cancel",
+            "scopes/lift", "scopes/hold", "scopes/release", "scopes/pause", "scopes/resume", "queue/pause", "queue/resume", "groups/GROUP/seal", "groups/GROUP/cancel",
             "schedules/run", "schedules/pause",
             "schedules/resume", "schedules/unschedule", "jobs", "jobs/ID", "", "overview", "dead",
         ]),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use tickwheel_jobs::{Fail, Job, Jobs, Limit};
+use tickwheel_jobs::{Fail, Job, JobByHand, Jobs, Limit};
 use tickwheel_jobs_web::Dashboard;
 
 use crate::ask::{Charge, Mail, full, get, mail, manual, run_due};
@@ -130,7 +130,7 @@ fn warning_names_kinds_without_a_handler_that_are_overdue() {
     jobs.kind::<Mail>().pause().unwrap();
     jobs.insert(Duration::ZERO, mail("due")).unwrap();
     jobs.insert(Duration::ZERO, Charge { card: String::new() }).unwrap();
-    jobs.insert_by_hand(24 * HOUR, "tomorrow", None, false, b"{}".to_vec()).unwrap();
+    jobs.insert_by_hand(24 * HOUR, JobByHand::new("tomorrow", *b"{}")).unwrap();
     for _ in 0..4 {
         run_due(&driver);
     }

@@ -590,14 +590,19 @@ fn expires<J: Job>(
         let is_due_then = new.if_taken != IfTaken::ReplaceKeepingTime;
         return Ok(J::EXPIRES.filter(|_| is_due_then).map(|after| due.plus(after)));
     };
-    let expires = now.resolve(when, 0)?;
+    expires_at(now, when, new.when).map(Some)
+}
+
+/// Returns the expiry of a job that is due at `due`. An expiry that does not come later is refused.
+pub(super) fn expires_at(now: Now, expires: When, due: When) -> Result<Millis, InsertErrorKind> {
+    let expires = now.resolve(expires, 0)?;
     // The check does not depend on the random part of the due time.
-    let latest = now.resolve(new.when, 0)?.plus(new.when.leeway());
+    let latest = now.resolve(due, 0)?.plus(due.leeway());
     if expires <= latest {
         let (expires, due) = (expires.to_system(), latest.to_system());
         return Err(InvalidInput::ExpiresBeforeDue { expires, due }.into());
     }
-    Ok(Some(expires))
+    Ok(expires)
 }
 
 impl Run {

@@ -36,8 +36,18 @@ use crate::values::setting;
 use crate::values::stored_limits::{self, LimitInfo, LimitScope, Limits, Slowed};
 use crate::values::time::Millis;
 
-/// How often a limit is read again because other processes change it. One of these processes succeeds each time.
+/// How often a setting is read again because other processes change it. One of these processes succeeds each time.
 const MOST_TRIES: usize = 64;
+
+/// How a person changes a setting.
+#[doc(hidden)]
+#[derive(Clone, Copy, Default, Debug)]
+pub struct HowChanged<'a> {
+    /// The change is checked, and not made.
+    pub dry_run: bool,
+    /// The change is made only if the store still has this text of the setting. An empty text: it has none.
+    pub was: Option<&'a str>,
+}
 
 /// One partition of a kind: [`Kind::partition`] returns it.
 #[derive(Clone, Debug)]
@@ -75,34 +85,40 @@ impl Client {
         limit: Limit,
     ) -> Result<(), StoreError> {
         let limit = limit.checked(scope.has_turns())?;
-        let plan = |stored: StoredLimit| Ok::<_, StoreError>(stored.of_program(limit));
-        self.change_limit(caller, &scope, plan).await.map(drop)
+        let plan = |text: Option<&str>| {
+            let stored = text.map(StoredLimit::from_text).unwrap_or_default();
+            Ok::<_, StoreError>(stored.of_program(limit).to_text())
+        };
+        let how = HowChanged::default();
+        self.change_setting(caller, &scope.setting(), how, plan).await.map(drop)
     }
 
-    /// Changes the limit of a scope: `plan` gets the stored limit and returns the new one. If another process has
-    /// changed the limit between the read and the write, it reads again and calls `plan` again. Returns the limit that
-    /// is stored then.
-    pub(super) async fn change_limit<E: From<StoreError>>(
+    /// Changes a setting: `plan` gets its text and returns the new one. If another process has changed the setting
+    /// between the read and the write, it reads again and calls `plan` again. Returns the text that was stored before.
+    pub(super) async fn change_setting<E: From<StoreError>>(
         &self,
         caller: Caller,
-        scope: &LimitScope,
-        mut plan: impl FnMut(StoredLimit) -> Result<StoredLimit, E>,
-    ) -> Result<StoredLimit, E> {
-        let name = scope.setting();
+        name: &str,
+        how: HowChanged<'_>,
+        mut plan: impl FnMut(Option<&str>) -> Result<Option<String>, E>,
+    ) -> Result<Option<String>, E> {
+        let now = self.dispatcher.clock.latest().millis();
         for _ in 0..MOST_TRIES {
             let stored = self.ask(caller, request::settings()).await?;
-            let before = text_of(&stored, &name);
-            let planned = plan(before.map(StoredLimit::from_text).unwrap_or_default())?;
-            let (value, expected) = (planned.to_text(), before.map(str::to_owned));
-            if value.is_some() {
-                self.check_scopes_in(&stored, &name)?;
+            let before = text_of(&stored, name).map(str::to_owned);
+            if how.was.is_some_and(|was| was != before.as_deref().unwrap_or_default()) {
+                return Ok(before);
             }
-            if self.ask(caller, request::replace_setting(name.clone(), expected, value)).await? {
-                return Ok(planned);
+            let value = plan(before.as_deref())?;
+            if value.as_ref().is_some_and(|value| stored_limits::is_of_a_scope(name, value, now)) {
+                self.check_scopes_in(&stored, name)?;
+            }
+            let replace = request::replace_setting(name.to_owned(), before.clone(), value);
+            if how.dry_run || self.ask(caller, replace).await? {
+                return Ok(before);
             }
         }
-        Err(StoreError::Other(format!("other processes go on changing the limit of {scope}"))
-            .into())
+        Err(StoreError::Other(format!("other processes go on changing the setting {name}")).into())
     }
 
     /// Sets or removes a setting of one scope among many.

@@ -3,7 +3,7 @@
 use std::sync::mpsc;
 use std::time::{Duration, SystemTime};
 
-use tickwheel_jobs::{Jobs, Limit};
+use tickwheel_jobs::{JobByHand, Jobs, Limit};
 
 use super::scenarios::metrics::Samples;
 use super::support::*;
@@ -22,7 +22,7 @@ fn metrics_of_a_known_history_are_exact() {
         jobs.insert(10 * MS, close(order)).unwrap();
     }
     jobs.insert(10 * MS, Push { to: "ann".to_owned() }).unwrap();
-    jobs.insert_by_hand(SECOND, "rate", None, false, b"{}".to_vec()).unwrap();
+    jobs.insert_by_hand(SECOND, JobByHand::new("rate", *b"{}")).unwrap();
     jobs.schedule("nightly", HOUR, close(2)).unwrap();
     driver.advance(10 * MS);
     // It comes ten milliseconds after its time.
@@ -51,8 +51,7 @@ fn metrics_name_200_kinds_and_schedules_and_count_the_others() {
     on_each_store(|builder| {
         let (jobs, _driver) = builder.handle(|_: Close, _| Ok(())).manual().unwrap();
         for n in 0..230 {
-            jobs.insert_by_hand(HOUR, &format!("kind-{n:03}"), None, false, b"{}".to_vec())
-                .unwrap();
+            jobs.insert_by_hand(HOUR, JobByHand::new(format!("kind-{n:03}"), *b"{}")).unwrap();
             jobs.schedule(&format!("schedule-{n:03}"), HOUR, close(n)).unwrap();
         }
         jobs.insert(HOUR, close(1)).unwrap();
@@ -77,7 +76,7 @@ fn metrics_with_hostile_names_have_one_sample_a_line() {
     on_each_store(|builder| {
         let (jobs, _driver) = builder.handle(|_: Close, _| Ok(())).manual().unwrap();
         for name in hostile {
-            jobs.insert_by_hand(HOUR, name, None, false, b"{}".to_vec()).unwrap();
+            jobs.insert_by_hand(HOUR, JobByHand::new(name, *b"{}")).unwrap();
             jobs.schedule(name, HOUR, close(1)).unwrap();
         }
         let text = jobs.metrics().unwrap().to_string();

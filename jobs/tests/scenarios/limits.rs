@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tickwheel_jobs::{
-    Builder, Cancel, Fail, InsertErrorKind, InvalidInput, Job, JobId, JobState, Jobs, Keep, Limit,
-    LimitScope, NewJob, OpenError, PendingReason, Run, StoreError, StoredLimit,
+    Builder, Cancel, ChangedByHand, Client, Fail, HowChanged, InsertErrorKind, InvalidInput, Job,
+    JobId, JobState, Jobs, Keep, Limit, LimitScope, NewJob, OpenError, PendingReason, Run,
+    StoreError, StoredLimit,
 };
 
 use super::{Charge as Sale, LONG, MS, Mail, SECOND, asker, holding, pause};
@@ -482,6 +483,23 @@ fn longest_partition_waits_as_any_other() {
     });
 }
 
+/// Sets the limit of a scope as an operator does.
+fn set_by_hand(operator: &Client, scope: &LimitScope, limit: Limit) -> Result<Limit, StoreError> {
+    let plan = |stored: StoredLimit| Ok::<_, StoreError>(stored.by_hand(limit));
+    operator.limit_by_hand(scope, HowChanged::default(), plan).map(|changed| changed.now.limit)
+}
+
+/// Lifts the limit that an operator has set; with `program` also that of a program.
+fn lift_by_hand(
+    operator: &Client,
+    scope: &LimitScope,
+    how: HowChanged<'_>,
+    program: bool,
+) -> Result<ChangedByHand<StoredLimit>, StoreError> {
+    let none = || StoreError::Other("no limit by hand".to_owned());
+    operator.limit_by_hand(scope, how, |stored| stored.lift(program).ok_or_else(none))
+}
+
 /// P109: A limit that an operator has set holds, although programs that start set theirs at the same time. If two
 /// operators change different parts of a limit at once, both changes are made.
 #[test]
@@ -496,28 +514,45 @@ fn limit_of_an_operator_outlasts_programs_that_start() {
         let change = |stored: StoredLimit| {
             calls += 1;
             if calls == 1 {
-                let _ = other.limit_by_hand(&queue, Limit::running(4))?;
+                let _ = set_by_hand(&other, &queue, Limit::running(4))?;
             }
             let running = stored.limit.most_running().map_or(Limit::none(), Limit::running);
             Ok::<_, StoreError>(stored.by_hand(running.rate(9, SECOND)))
         };
-        let both = operator.change_limit_by_hand(&queue, change).unwrap();
-        assert_eq!((both.limit, calls), (Limit::running(4).rate(9, SECOND), 2));
-        assert_eq!(operator.limit_by_hand(&queue, Limit::none()), Ok(Limit::none()));
+        let both = operator.limit_by_hand(&queue, HowChanged::default(), change).unwrap();
+        assert_eq!((both.now.limit, calls), (Limit::running(4).rate(9, SECOND), 2));
+        // An operator who has seen another limit changes nothing.
+        let how = HowChanged { dry_run: false, was: Some("") };
+        let plan = |stored: StoredLimit| Ok::<_, StoreError>(stored.by_hand(Limit::running(1)));
+        let late = operator.limit_by_hand(&queue, how, plan).unwrap();
+        assert!(!late.changes && late.now == both.now && late.before == both.now, "{late:?}");
+        assert_eq!(
+            lift_by_hand(&operator, &queue, HowChanged::default(), false).unwrap().now,
+            StoredLimit::default()
+        );
 
         for n in 1..=100 {
             thread::scope(|scope| {
                 let starts = || (1..=3).try_for_each(|n| jobs.queue().limit(Limit::running(n)));
                 let starts = scope.spawn(starts);
-                assert_eq!(operator.limit_by_hand(&queue, rate(n)), Ok(rate(n)));
+                assert_eq!(set_by_hand(&operator, &queue, rate(n)), Ok(rate(n)));
                 starts.join().unwrap().unwrap();
             });
             let mut wanted = StoredLimit::default();
             (wanted.limit, wanted.before) = (rate(n), Some(Limit::running(3)));
-            assert_eq!(operator.stored_limit(&queue), Ok(wanted));
-            let lifted = operator.limit_by_hand(&queue, Limit::none());
-            assert_eq!(lifted, Ok(Limit::running(3)));
+            for dry_run in [true, false] {
+                let how = HowChanged { dry_run, was: None };
+                let lifted = lift_by_hand(&operator, &queue, how, false).unwrap();
+                assert_eq!((lifted.before, lifted.now.limit), (wanted, Limit::running(3)));
+            }
         }
+        // A second lift leaves the limit of the program alone.
+        assert!(lift_by_hand(&operator, &queue, HowChanged::default(), false).is_err());
+        assert_eq!(jobs.queue().limits().unwrap()[0].limit, Limit::running(3));
+        assert_eq!(
+            lift_by_hand(&operator, &queue, HowChanged::default(), true).unwrap().now,
+            StoredLimit::default()
+        );
         jobs.shutdown().unwrap();
     });
 }
@@ -532,7 +567,7 @@ fn limit_of_an_operator_holds_across_restarts() {
             let jobs = store.open().handle(|_: Charge, _| Ok(())).start().unwrap();
             let limit = Limit::running(2).rate(9, SECOND);
             if programs == 1 {
-                assert_eq!(jobs.limit_by_hand(&scope, limit), Ok(limit));
+                assert_eq!(set_by_hand(&jobs, &scope, limit), Ok(limit));
             }
             let limits = jobs.queue().limits().unwrap();
             assert_eq!((limits.len(), limits[0].limit), (1, limit));
@@ -543,7 +578,8 @@ fn limit_of_an_operator_holds_across_restarts() {
             }
         }
         let client = store.open().client().unwrap();
-        assert_eq!(client.limit_by_hand(&scope, Limit::none()), Ok(Limit::running(13)));
+        let lifted = lift_by_hand(&client, &scope, HowChanged::default(), false);
+        assert_eq!(lifted.unwrap().now.limit, Limit::running(13));
         assert_eq!(client.queue().limits().unwrap()[0].limit, Limit::running(13));
     });
 }

@@ -7,7 +7,7 @@ use super::pages;
 use super::rules::HOSTILE;
 use crate::page::layout::encoded;
 use crate::params::Params;
-use crate::route::{Act, Form, Route, is_page};
+use crate::route::{Act, Form, Paused, Route, is_page};
 
 /// Names that are not themselves in a path, beside the hostile texts.
 const NAMES: [&str; 16] = [
@@ -72,7 +72,7 @@ impl Target {
             assert_eq!(*found, name, "{:?}", self.params);
         }
         let needs = match self.route {
-            Route::Act(Act::Kind(_)) => Some("kind"),
+            Route::Act(Act::Pause(Paused::Kind, _)) => Some("kind"),
             Route::Act(Act::Setting(verb)) if verb.place() == "kinds" => Some("kind"),
             Route::Act(Act::Schedule(_)) => Some("schedule"),
             _ => None,
