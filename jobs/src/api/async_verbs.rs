@@ -21,7 +21,6 @@ use crate::values::job::Job;
 
 asynchronous!(Client, GroupHandle, Keyed, Kind, Partition, Queue, Schedules);
 
-/// Handles.
 impl Async<Client> {
     /// As [`Client::keyed`].
     #[must_use]
@@ -70,10 +69,6 @@ impl Pages {
 
 impl Async<&mut Pages> {
     /// As [`Pages::next_page`]. If the future is dropped, the next call reads the same page.
-    ///
-    /// # Errors
-    ///
-    /// As [`Pages::next_page`].
     pub async fn next_page(&mut self) -> Result<Vec<JobInfo>, StoreError> {
         self.0.next_page_by(Caller::Future).await
     }
@@ -89,19 +84,11 @@ impl Bulk {
 
 impl Async<&mut Bulk> {
     /// As [`Bulk::next_step`]. If the future is dropped, the next call makes the same step.
-    ///
-    /// # Errors
-    ///
-    /// As [`Bulk::next_step`].
     pub async fn next_step(&mut self) -> Result<Option<BulkCounts>, StoreError> {
         self.0.next_step_by(Caller::Future).await
     }
 
     /// As [`Bulk::run`]. If the future is dropped, the next call goes on from there.
-    ///
-    /// # Errors
-    ///
-    /// As [`Bulk::run`].
     pub async fn run(&mut self) -> Result<BulkCounts, StoreError> {
         self.0.run_by(Caller::Future).await
     }
@@ -117,18 +104,10 @@ impl Group {
 
 impl Async<Group> {
     /// As [`Group::insert`].
-    ///
-    /// # Errors
-    ///
-    /// As [`Group::insert`].
     pub async fn insert(self) -> Result<GroupId, InsertError<Group>> {
         self.0.store(Caller::Future, true).await.map(|handle| handle.id())
     }
 
-    /// As [`Group::open`].
-    ///
-    /// # Errors
-    ///
     /// As [`Group::open`].
     pub async fn open(self) -> Result<GroupHandle, InsertError<Group>> {
         self.0.store(Caller::Future, false).await
@@ -145,18 +124,10 @@ impl Run {
 
 impl Async<&Run> {
     /// As [`Run::group`].
-    ///
-    /// # Errors
-    ///
-    /// As [`Run::group`].
     pub async fn group(&self) -> Result<Option<GroupInfo>, StoreError> {
         self.0.group_by(Caller::Future).await
     }
 
-    /// As [`Run::store_progress`].
-    ///
-    /// # Errors
-    ///
     /// As [`Run::store_progress`].
     pub async fn store_progress<T: Serialize + ?Sized>(&self, value: &T) -> Result<(), Fail> {
         self.0.store_progress_by(Caller::Future, value).await

@@ -18,17 +18,12 @@
 ///
 /// ```
 /// use std::time::Duration;
-/// use serde::{Deserialize, Serialize};
+/// # use serde::{Deserialize, Serialize};
 /// use tickwheel_jobs::{Async, Client, InsertErrorKind, Job, JobId};
 ///
-/// #[derive(Serialize, Deserialize)]
-/// struct CloseOrder {
-///     order: u64,
-/// }
-/// impl Job for CloseOrder {
-///     const KIND: &'static str = "close-order";
-/// }
-///
+/// # #[derive(Serialize, Deserialize)]
+/// # struct CloseOrder { order: u64 }
+/// # impl Job for CloseOrder { const KIND: &'static str = "close-order"; }
 /// async fn ordered(jobs: &Async<Client>, order: u64) -> Result<JobId, InsertErrorKind> {
 ///     let hour = Duration::from_secs(3600);
 ///     Ok(jobs.insert(72 * hour, CloseOrder { order }).await?)

@@ -176,21 +176,16 @@ impl Builder {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use serde::{Deserialize, Serialize};
+    /// # use serde::{Deserialize, Serialize};
     /// use tickwheel_jobs::{Fail, Job, Jobs, Run};
     ///
     /// struct Mailer {
     ///     from: String,
     /// }
     ///
-    /// #[derive(Serialize, Deserialize)]
-    /// struct Mail {
-    ///     to: String,
-    /// }
-    /// impl Job for Mail {
-    ///     const KIND: &'static str = "mail";
-    /// }
-    ///
+    /// # #[derive(Serialize, Deserialize)]
+    /// # struct Mail { to: String }
+    /// # impl Job for Mail { const KIND: &'static str = "mail"; }
     /// fn send(mail: Mail, run: &Run) -> Result<(), Fail> {
     ///     let mailer: &Mailer = run.state()?;
     ///     println!("from {} to {}", mailer.from, mail.to);
@@ -350,19 +345,7 @@ impl Builder {
         let capture = move || capture().into_iter().collect::<Headers>();
         Builder { capture: Some(Arc::new(capture)), ..self }
     }
-}
 
-impl fmt::Debug for Builder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Builder")
-            .field("kinds", &self.handlers.kinds())
-            .field("durability", &self.durability)
-            .field("queue", &self.queue)
-            .finish_non_exhaustive()
-    }
-}
-
-impl Builder {
     /// Sets the function that is called at the start and at the end of every run: for traces, logs and counters of your
     /// own. The counters of [`Stats::kinds`](crate::Stats::kinds) need no such function. A
     /// [middleware](Builder::middleware) changes the end of a run, or does something round it.
@@ -387,15 +370,12 @@ impl Builder {
     /// ```
     /// use std::sync::{Arc, Mutex};
     /// use std::time::Duration;
-    /// use serde::{Deserialize, Serialize};
+    /// # use serde::{Deserialize, Serialize};
     /// use tickwheel_jobs::{Fail, Job, Jobs};
     ///
-    /// #[derive(Serialize, Deserialize)]
-    /// struct Push(String);
-    /// impl Job for Push {
-    ///     const KIND: &'static str = "push";
-    /// }
-    ///
+    /// # #[derive(Serialize, Deserialize)]
+    /// # struct Push(String);
+    /// # impl Job for Push { const KIND: &'static str = "push"; }
     /// let log = Arc::new(Mutex::new(Vec::new()));
     /// let lines = Arc::clone(&log);
     /// let (jobs, driver) = Jobs::memory()
@@ -438,17 +418,12 @@ impl Builder {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use serde::{Deserialize, Serialize};
+    /// # use serde::{Deserialize, Serialize};
     /// use tickwheel_jobs::{StopReason, Fail, Job, Jobs};
     ///
-    /// #[derive(Serialize, Deserialize)]
-    /// struct Import {
-    ///     pages: u32,
-    /// }
-    /// impl Job for Import {
-    ///     const KIND: &'static str = "import";
-    /// }
-    ///
+    /// # #[derive(Serialize, Deserialize)]
+    /// # struct Import { pages: u32 }
+    /// # impl Job for Import { const KIND: &'static str = "import"; }
     /// let jobs = Jobs::memory()
     ///     .time_limit::<Import>(Duration::from_secs(600))
     ///     .handle(|import: Import, run| {
@@ -467,6 +442,30 @@ impl Builder {
     pub fn time_limit<J: Job>(mut self, limit: Duration) -> Builder {
         self.time_limits.push((J::KIND, limit));
         self
+    }
+
+    #[cfg(feature = "sqlite-unbundled")]
+    fn on_file(path: &std::path::Path, only_looks: bool) -> Result<Builder, OpenError> {
+        let mut location = Location::new(path.to_owned(), None);
+        location.only_looks = only_looks;
+        drop(location.open()?);
+        Ok(Builder::new(Source::File(location)))
+    }
+
+    #[cfg(feature = "redis")]
+    fn on_server(server: Server) -> Result<Builder, OpenError> {
+        drop(crate::store::redis::open::open(&server, super::builder::DEFAULT_CALL_TIMEOUT)?);
+        Ok(Builder::new(Source::Server(Box::new(server))))
+    }
+}
+
+impl fmt::Debug for Builder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Builder")
+            .field("kinds", &self.handlers.kinds())
+            .field("durability", &self.durability)
+            .field("queue", &self.queue)
+            .finish_non_exhaustive()
     }
 }
 
@@ -542,12 +541,7 @@ impl Jobs {
     /// call waits, for at most [`Builder::call_timeout`]. `docs/redis.md` says what a failover may lose, and
     /// [`Builder::replicas`] reduces it.
     ///
-    /// A node claims only the jobs that it can start soon, so the nodes share the work: one for each free thread, and
-    /// as many more as its threads finish within 100 ms, at most [`Builder::max_in_flight`] (2,048 by default). It
-    /// gives back a claimed job that has not started after a second (one of a batch a second after its wait). Handlers
-    /// that are futures take no thread: of each such kind a node claims at most 64 jobs, or as many as
-    /// `Builder::max_async_runs` says.
-    ///
+    /// A node claims only the jobs that it can start soon, so the nodes share the work: see [`Builder::max_in_flight`].
     /// Due times are times of the server's clock; the clocks of the machines have no effect. A claim is a lease
     /// ([`Builder::lease`]), which the process renews as long as it lives.
     ///
@@ -594,22 +588,6 @@ impl Jobs {
     }
 }
 
-impl Builder {
-    #[cfg(feature = "sqlite-unbundled")]
-    fn on_file(path: &std::path::Path, only_looks: bool) -> Result<Builder, OpenError> {
-        let mut location = Location::new(path.to_owned(), None);
-        location.only_looks = only_looks;
-        drop(location.open()?);
-        Ok(Builder::new(Source::File(location)))
-    }
-
-    #[cfg(feature = "redis")]
-    fn on_server(server: Server) -> Result<Builder, OpenError> {
-        drop(crate::store::redis::open::open(&server, super::builder::DEFAULT_CALL_TIMEOUT)?);
-        Ok(Builder::new(Source::Server(Box::new(server))))
-    }
-}
-
 #[cfg(feature = "tracing")]
 impl Builder {
     /// Sets how the jobs carry the context of a trace from their insert to their runs. With feature `tracing`.
@@ -636,15 +614,12 @@ impl Builder {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use serde::{Deserialize, Serialize};
+    /// # use serde::{Deserialize, Serialize};
     /// use tickwheel_jobs::{Job, Jobs};
     ///
-    /// #[derive(Serialize, Deserialize)]
-    /// struct Push;
-    /// impl Job for Push {
-    ///     const KIND: &'static str = "push";
-    /// }
-    ///
+    /// # #[derive(Serialize, Deserialize)]
+    /// # struct Push;
+    /// # impl Job for Push { const KIND: &'static str = "push"; }
     /// let (jobs, driver) = Jobs::memory()
     ///     .trace_context(
     ///         || Some("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".to_owned()),

@@ -46,15 +46,12 @@ impl Builder {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use serde::{Deserialize, Serialize};
+    /// # use serde::{Deserialize, Serialize};
     /// use tickwheel_jobs::{Fail, Job, Jobs, Run};
     ///
-    /// #[derive(Serialize, Deserialize)]
-    /// struct Row(u64);
-    /// impl Job for Row {
-    ///     const KIND: &'static str = "row";
-    /// }
-    ///
+    /// # #[derive(Serialize, Deserialize)]
+    /// # struct Row(u64);
+    /// # impl Job for Row { const KIND: &'static str = "row"; }
     /// let (jobs, driver) = Jobs::memory()
     ///     .handle_batch(100, Duration::from_millis(50), |rows: &[(Row, Run)]| {
     ///         for (row, run) in rows {
@@ -115,15 +112,12 @@ impl Builder {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use serde::{Deserialize, Serialize};
+    /// # use serde::{Deserialize, Serialize};
     /// use tickwheel_jobs::{Fail, Job, Jobs, Run};
     ///
-    /// #[derive(Serialize, Deserialize)]
-    /// struct Page(String);
-    /// impl Job for Page {
-    ///     const KIND: &'static str = "page";
-    /// }
-    ///
+    /// # #[derive(Serialize, Deserialize)]
+    /// # struct Page(String);
+    /// # impl Job for Page { const KIND: &'static str = "page"; }
     /// async fn index(pages: Vec<(Page, Run)>) -> Result<(), Fail> {
     ///     println!("{} pages in one request", pages.len());
     ///     Ok(())
@@ -179,6 +173,104 @@ impl Builder {
         });
         self.add::<J>(retry, true, call)
     }
+
+    /// Adds a function round each run: for code that every handler needs, such as a tenant, a transaction, or a report
+    /// of errors. The function gets the run, or the runs of a batch (at least one). It calls [`Next::run`], which calls
+    /// the next middleware, or the handler. [`Builder::on_run`] only observes the runs.
+    ///
+    /// It is for handlers that are functions, also for those that the builder has already. Handlers that are futures
+    /// have `Builder::middleware_async`. If a builder has middleware of one form only, and a handler of the other form,
+    /// that handler would run without middleware. So the start refuses it, with
+    /// [`OpenError::Config`](crate::OpenError::Config).
+    ///
+    /// - **The order**: the first middleware is the outermost.
+    /// - **The end**: the run ends as if the handler had returned the value of the outermost middleware. A middleware
+    ///   may return another value than [`Next::run`] does. If it does not call [`Next::run`], the run ends without its
+    ///   handler: `Ok` completes the job, an error fails the run, and [`Fail::snooze`] puts the job off. [`Run::fail`]
+    ///   counts above all of them.
+    /// - **A batch** is one call. Its value holds for each run, as the value of a handler of batches does.
+    /// - **A panic** of the handler passes through the middleware, which drops its values and may catch the panic. A
+    ///   panic of the middleware fails the run.
+    /// - **Everything else is as in the handler**: a middleware may make the same calls, the span of the run is current
+    ///   in it, and its time is part of the run. A cancel, a time limit and a shutdown ask its run to stop.
+    /// - **A payload that does not decode** makes its job dead, and no middleware is called. [`Builder::on_run`]
+    ///   reports that end.
+    ///
+    /// A [`Builder::client`] runs no jobs, and ignores middleware. A test with a [`TestRun`](crate::TestRun) calls the
+    /// handler by itself, and calls no middleware. A builder without middleware costs each run one look at an empty
+    /// list.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// # use serde::{Deserialize, Serialize};
+    /// use tickwheel_jobs::{Fail, Job, Jobs, NewJob};
+    ///
+    /// # #[derive(Serialize, Deserialize)]
+    /// # struct Bill;
+    /// # impl Job for Bill { const KIND: &'static str = "bill"; }
+    /// let (jobs, driver) = Jobs::memory()
+    ///     .handle(|_: Bill, _| Ok(()))
+    ///     .middleware(|runs, next| match runs[0].header("tenant") {
+    ///         Some("gone") => Err(Fail::dead("the tenant has left")),
+    ///         _ => next.run(),
+    ///     })
+    ///     .manual()?;
+    /// for tenant in ["acme", "gone"] {
+    ///     jobs.insert_job(NewJob::new(Bill).header("tenant", tenant))?;
+    /// }
+    /// driver.advance(Duration::ZERO);
+    /// assert_eq!((jobs.stats().completed, jobs.count()?.dead), (1, 1));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[doc(alias("layer", "around", "interceptor", "wrap"))]
+    pub fn middleware<F>(mut self, middleware: F) -> Builder
+    where
+        F: Fn(&[Run], Next<'_>) -> Result<(), Fail> + Send + Sync + 'static,
+    {
+        self.handlers.middleware.add(middleware);
+        self
+    }
+
+    /// Adds a future round each run whose handler is a future: see [`Builder::middleware`]. With feature `tokio`.
+    ///
+    /// The closure and the handler are called on the runtime, when the future around them is polled. If the runtime
+    /// drops that future, it also drops the future of each middleware, and the run fails. A middleware with a time
+    /// limit of its own may drop the future of [`NextAsync::run`] before its end. A middleware that spawns that future
+    /// must wait for it, because the run ends when the outermost middleware returns.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// # use serde::{Deserialize, Serialize};
+    /// use tickwheel_jobs::{Fail, Job, Jobs, NextAsync, Run};
+    ///
+    /// # #[derive(Serialize, Deserialize)]
+    /// # struct Bill;
+    /// # impl Job for Bill { const KIND: &'static str = "bill"; }
+    /// async fn logged(runs: Vec<Run>, next: NextAsync) -> Result<(), Fail> {
+    ///     let ended = next.run().await;
+    ///     println!("{} {}: {ended:?}", runs[0].kind(), runs[0].id());
+    ///     ended
+    /// }
+    ///
+    /// #[tokio::main]
+    /// async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    ///     let builder = Jobs::memory().handle_async(async |_: Bill, _| Ok(()));
+    ///     let jobs = builder.middleware_async(logged).start()?;
+    ///     jobs.asynchronous().insert(Duration::ZERO, Bill).await?;
+    ///     jobs.shutdown_async().await?;
+    ///     Ok(())
+    /// }
+    /// ```
+    #[cfg(feature = "tokio")]
+    #[doc(alias("layer", "around", "interceptor", "wrap", "tower"))]
+    pub fn middleware_async<F, Fut>(mut self, middleware: F) -> Builder
+    where
+        F: Fn(Vec<Run>, NextAsync) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<(), Fail>> + Send + 'static,
+    {
+        self.handlers.middleware.add_async(middleware);
+        self
+    }
 }
 
 #[cfg(feature = "tokio")]
@@ -198,17 +290,12 @@ impl Builder {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use serde::{Deserialize, Serialize};
+    /// # use serde::{Deserialize, Serialize};
     /// use tickwheel_jobs::{Fail, Job, Jobs, Run};
     ///
-    /// #[derive(Serialize, Deserialize)]
-    /// struct Mail {
-    ///     to: String,
-    /// }
-    /// impl Job for Mail {
-    ///     const KIND: &'static str = "mail";
-    /// }
-    ///
+    /// # #[derive(Serialize, Deserialize)]
+    /// # struct Mail { to: String }
+    /// # impl Job for Mail { const KIND: &'static str = "mail"; }
     /// async fn send(mail: Mail, run: Run) -> Result<(), Fail> {
     ///     println!("to {}, as {}", mail.to, run.id());
     ///     Ok(())
@@ -276,111 +363,5 @@ impl Builder {
     #[doc(alias("concurrency", "max_concurrent", "parallelism", "limit"))]
     pub fn max_async_runs(self, runs: usize) -> Builder {
         Builder { max_async_runs: runs, ..self }
-    }
-}
-
-impl Builder {
-    /// Adds a function round each run: for code that every handler needs, such as a tenant, a transaction, or a report
-    /// of errors. The function gets the run, or the runs of a batch (at least one). It calls [`Next::run`], which calls
-    /// the next middleware, or the handler. [`Builder::on_run`] only observes the runs.
-    ///
-    /// It is for handlers that are functions, also for those that the builder has already. Handlers that are futures
-    /// have `Builder::middleware_async`. If a builder has middleware of one form only, and a handler of the other form,
-    /// that handler would run without middleware. So the start refuses it, with
-    /// [`OpenError::Config`](crate::OpenError::Config).
-    ///
-    /// - **The order**: the first middleware is the outermost.
-    /// - **The end**: the run ends as if the handler had returned the value of the outermost middleware. A middleware
-    ///   may return another value than [`Next::run`] does. If it does not call [`Next::run`], the run ends without its
-    ///   handler: `Ok` completes the job, an error fails the run, and [`Fail::snooze`] puts the job off. [`Run::fail`]
-    ///   counts above all of them.
-    /// - **A batch** is one call. Its value holds for each run, as the value of a handler of batches does.
-    /// - **A panic** of the handler passes through the middleware, which drops its values and may catch the panic. A
-    ///   panic of the middleware fails the run.
-    /// - **Everything else is as in the handler**: a middleware may make the same calls, the span of the run is current
-    ///   in it, and its time is part of the run. A cancel, a time limit and a shutdown ask its run to stop.
-    /// - **A payload that does not decode** makes its job dead, and no middleware is called. [`Builder::on_run`]
-    ///   reports that end.
-    ///
-    /// A [`Builder::client`] runs no jobs, and ignores middleware. A test with a [`TestRun`](crate::TestRun) calls the
-    /// handler by itself, and calls no middleware. A builder without middleware costs each run one look at an empty
-    /// list.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use serde::{Deserialize, Serialize};
-    /// use tickwheel_jobs::{Fail, Job, Jobs, NewJob};
-    ///
-    /// #[derive(Serialize, Deserialize)]
-    /// struct Bill;
-    /// impl Job for Bill {
-    ///     const KIND: &'static str = "bill";
-    /// }
-    ///
-    /// let (jobs, driver) = Jobs::memory()
-    ///     .handle(|_: Bill, _| Ok(()))
-    ///     .middleware(|runs, next| match runs[0].header("tenant") {
-    ///         Some("gone") => Err(Fail::dead("the tenant has left")),
-    ///         _ => next.run(),
-    ///     })
-    ///     .manual()?;
-    /// for tenant in ["acme", "gone"] {
-    ///     jobs.insert_job(NewJob::new(Bill).header("tenant", tenant))?;
-    /// }
-    /// driver.advance(Duration::ZERO);
-    /// assert_eq!((jobs.stats().completed, jobs.count()?.dead), (1, 1));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    #[doc(alias("layer", "around", "interceptor", "wrap"))]
-    pub fn middleware<F>(mut self, middleware: F) -> Builder
-    where
-        F: Fn(&[Run], Next<'_>) -> Result<(), Fail> + Send + Sync + 'static,
-    {
-        self.handlers.middleware.add(middleware);
-        self
-    }
-
-    /// Adds a future round each run whose handler is a future: see [`Builder::middleware`]. With feature `tokio`.
-    ///
-    /// The closure and the handler are called on the runtime, when the future around them is polled. If the runtime
-    /// drops that future, it also drops the future of each middleware, and the run fails. A middleware with a time
-    /// limit of its own may drop the future of [`NextAsync::run`] before its end. A middleware that spawns that future
-    /// must wait for it, because the run ends when the outermost middleware returns.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use serde::{Deserialize, Serialize};
-    /// use tickwheel_jobs::{Fail, Job, Jobs, NextAsync, Run};
-    ///
-    /// #[derive(Serialize, Deserialize)]
-    /// struct Bill;
-    /// impl Job for Bill {
-    ///     const KIND: &'static str = "bill";
-    /// }
-    ///
-    /// async fn logged(runs: Vec<Run>, next: NextAsync) -> Result<(), Fail> {
-    ///     let ended = next.run().await;
-    ///     println!("{} {}: {ended:?}", runs[0].kind(), runs[0].id());
-    ///     ended
-    /// }
-    ///
-    /// #[tokio::main]
-    /// async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    ///     let builder = Jobs::memory().handle_async(async |_: Bill, _| Ok(()));
-    ///     let jobs = builder.middleware_async(logged).start()?;
-    ///     jobs.asynchronous().insert(Duration::ZERO, Bill).await?;
-    ///     jobs.shutdown_async().await?;
-    ///     Ok(())
-    /// }
-    /// ```
-    #[cfg(feature = "tokio")]
-    #[doc(alias("layer", "around", "interceptor", "wrap", "tower"))]
-    pub fn middleware_async<F, Fut>(mut self, middleware: F) -> Builder
-    where
-        F: Fn(Vec<Run>, NextAsync) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Result<(), Fail>> + Send + 'static,
-    {
-        self.handlers.middleware.add_async(middleware);
-        self
     }
 }

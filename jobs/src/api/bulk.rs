@@ -46,12 +46,8 @@ use crate::values::time::{Millis, Now};
 /// # use serde::{Deserialize, Serialize};
 /// # use tickwheel_jobs::{Job, Jobs, StoreError};
 /// # #[derive(Serialize, Deserialize)]
-/// # struct Charge {
-/// #     customer: u64,
-/// # }
-/// # impl Job for Charge {
-/// #     const KIND: &'static str = "charge";
-/// # }
+/// # struct Charge { customer: u64 }
+/// # impl Job for Charge { const KIND: &'static str = "charge"; }
 /// # let (jobs, _driver) = Jobs::memory().handle(|_: Charge, _| Ok(())).manual()?;
 /// let hour = Duration::from_secs(3600);
 /// jobs.insert_batch((0..1000).map(|customer| (hour, Charge { customer })))?;
@@ -331,9 +327,7 @@ impl Bulk {
             self.pages.skip_rest_of(due);
         }
     }
-}
 
-impl Bulk {
     fn take(&mut self, id: JobId) {
         if self.room == 0 {
             self.has_more = true;

@@ -145,16 +145,7 @@ both! {
     pub fn retry(&self, id: JobId) -> Result<bool, StoreError> = |it, caller| {
         it.ask(caller, it.request_retry(id)).await
     };
-}
 
-impl Client {
-    pub(super) fn request_retry(&self, id: JobId) -> Request<bool> {
-        request::retry(id, self.dispatcher.clock.now().millis())
-    }
-}
-
-both! {
-    Client:
     /// Deletes a dead job, or a completed or cancelled job that is kept. Returns `false` if the store has no such job
     /// with this id.
     ///
@@ -176,19 +167,7 @@ both! {
     pub fn flush(&self) -> Result<(), StoreError> = |it, caller| {
         it.ask(caller, request::flush()).await
     };
-}
 
-impl Client {
-    /// Returns the counters of this process. Does not wait.
-    #[must_use]
-    #[doc(alias("metrics", "counters"))]
-    pub fn stats(&self) -> Stats {
-        self.dispatcher.metrics.snapshot(self.dispatcher.log_bytes())
-    }
-}
-
-both! {
-    Client:
     /// Walks the whole store, and checks its invariants. It is slow, for tests and for doubts. The calling
     /// thread reads on a connection of its own, and jobs run meanwhile. On a file the log grows until the check
     /// ends. Jobs in memory have only one connection: no job is claimed and no call is answered until the check
@@ -204,6 +183,17 @@ both! {
 }
 
 impl Client {
+    pub(super) fn request_retry(&self, id: JobId) -> Request<bool> {
+        request::retry(id, self.dispatcher.clock.now().millis())
+    }
+
+    /// Returns the counters of this process. Does not wait.
+    #[must_use]
+    #[doc(alias("metrics", "counters"))]
+    pub fn stats(&self) -> Stats {
+        self.dispatcher.metrics.snapshot(self.dispatcher.log_bytes())
+    }
+
     pub(super) async fn due(&self, caller: Caller, when: When) -> Result<Millis, StoreError> {
         let draw = draw(JobId::new());
         let now = self.latest(caller).await?;
@@ -223,21 +213,19 @@ impl Client {
     ) -> Result<A, StoreError> {
         self.request(caller, request).await.map_err(error_of)
     }
-}
 
-impl Client {
     pub(super) async fn request<A>(
         &self,
         caller: Caller,
         request: Request<A>,
     ) -> Result<A, ApplyError> {
-        let (op, answer) = request.split();
+        let Request { op, read } = request;
         let answered = match (self.follow_up(op), caller) {
             (ControlFlow::Break(noted), _) => noted,
             (ControlFlow::Continue(op), Caller::Thread) => self.dispatcher.call_and_wait(op),
             (ControlFlow::Continue(op), Caller::Future) => self.dispatcher.call_async(op).await,
         };
-        answer.read(answered)
+        read(answered?).ok_or_else(|| request::strange().into())
     }
 
     pub(super) async fn post(&self, caller: Caller, op: Op) -> Result<(), ApplyError> {

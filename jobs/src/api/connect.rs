@@ -73,20 +73,16 @@ impl StoreUrl {
         &self.text[..self.scheme]
     }
 
-    fn has_one_of(&self, schemes: &[&str]) -> bool {
-        is_one_of(self.scheme(), schemes)
-    }
-
     /// Returns the path of a URL of a file, and `None` for a URL of a server.
     ///
     /// # Errors
     ///
     /// If no store has this scheme, or the URL of a file is not valid.
     pub fn file(&self) -> Result<Option<PathBuf>, OpenError> {
-        if self.has_one_of(&SERVERS) {
+        if is_one_of(self.scheme(), &SERVERS) {
             return Ok(None);
         }
-        if !self.has_one_of(&[FILE]) {
+        if !is_one_of(self.scheme(), &[FILE]) {
             return Err(OpenError::UnknownScheme(self.scheme().to_owned()));
         }
         let wrong = |reason: &str| OpenError::Config(format!("the URL of the file: {reason}"));
@@ -113,7 +109,7 @@ impl StoreUrl {
 
     /// Returns the feature of this crate that the URL of a server needs.
     fn feature(&self) -> &'static str {
-        if self.has_one_of(&OVER_TLS) { "redis-tls" } else { "redis" }
+        if is_one_of(self.scheme(), &OVER_TLS) { "redis-tls" } else { "redis" }
     }
 }
 

@@ -18,15 +18,12 @@ use crate::values::time::Millis;
 ///
 /// ```
 /// use std::time::Duration;
-/// use serde::{Deserialize, Serialize};
+/// # use serde::{Deserialize, Serialize};
 /// use tickwheel_jobs::{Job, Jobs};
 ///
-/// #[derive(Serialize, Deserialize)]
-/// struct CloseOrder(u64);
-/// impl Job for CloseOrder {
-///     const KIND: &'static str = "close-order";
-/// }
-///
+/// # #[derive(Serialize, Deserialize)]
+/// # struct CloseOrder(u64);
+/// # impl Job for CloseOrder { const KIND: &'static str = "close-order"; }
 /// let (jobs, driver) = Jobs::memory().handle(|_: CloseOrder, _| Ok(())).manual()?;
 /// let hour = Duration::from_secs(3600);
 /// jobs.insert(72 * hour, CloseOrder(1001))?;
@@ -91,9 +88,7 @@ impl Driver {
     /// # use tickwheel_jobs::{Job, Jobs};
     /// # #[derive(Serialize, Deserialize)]
     /// # struct CloseOrder(u64);
-    /// # impl Job for CloseOrder {
-    /// #     const KIND: &'static str = "close-order";
-    /// # }
+    /// # impl Job for CloseOrder { const KIND: &'static str = "close-order"; }
     /// # async fn test() -> Result<(), Box<dyn std::error::Error>> {
     /// let (jobs, driver) = Jobs::memory().handle(|_: CloseOrder, _| Ok(())).manual()?;
     /// jobs.insert(Duration::from_secs(3600), CloseOrder(1001))?;

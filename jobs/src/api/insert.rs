@@ -263,21 +263,6 @@ pub(super) struct InsertHeaders {
     trace: Option<TraceContext<'static>>,
 }
 
-impl Client {
-    /// Returns the headers of every job that this client inserts now, on the thread that inserts.
-    pub(super) fn headers(&self) -> InsertHeaders {
-        let mut headers =
-            self.dispatcher.capture.as_ref().map(|capture| capture()).unwrap_or_default();
-        let own = self.own_headers();
-        headers.extend(own.iter().map(|(name, value)| (name.clone(), value.clone())));
-        InsertHeaders {
-            headers,
-            #[cfg(feature = "tracing")]
-            trace: self.dispatcher.traces.capture().map(TraceContext::new),
-        }
-    }
-}
-
 impl InsertHeaders {
     /// Returns all headers of a job that has these ones itself.
     pub(super) fn and(&self, own: &Headers) -> Result<Headers, StoreError> {
@@ -370,6 +355,19 @@ both! {
 }
 
 impl Client {
+    /// Returns the headers of every job that this client inserts now, on the thread that inserts.
+    pub(super) fn headers(&self) -> InsertHeaders {
+        let mut headers =
+            self.dispatcher.capture.as_ref().map(|capture| capture()).unwrap_or_default();
+        let own = self.own_headers();
+        headers.extend(own.iter().map(|(name, value)| (name.clone(), value.clone())));
+        InsertHeaders {
+            headers,
+            #[cfg(feature = "tracing")]
+            trace: self.dispatcher.traces.capture().map(TraceContext::new),
+        }
+    }
+
     /// Returns the jobs in the form of the store.
     pub(super) fn made<J: Job>(
         &self,

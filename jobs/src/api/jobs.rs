@@ -85,35 +85,21 @@ impl Jobs {
         self.shutdown_timeout(SHUTDOWN_LIMIT)
     }
 
-    /// The same as [`Jobs::shutdown`], but waits for runs for at most `limit`.
-    ///
-    /// # Errors
-    ///
-    /// As [`Jobs::shutdown`].
+    /// The same as [`Jobs::shutdown`], with the same errors, but waits for runs for at most `limit`.
     pub fn shutdown_timeout(self, limit: Duration) -> Result<(), StoreError> {
         let in_handler = is_in_handler_of(&self.client.dispatcher);
         self.end(if in_handler { Duration::ZERO } else { limit })
     }
 
-    /// The same as [`Jobs::shutdown`], as a future. The shutdown runs on a thread of its own, so handlers that
-    /// are futures can end on the thread that awaits it. On a runtime of one thread [`Jobs::shutdown`] would
-    /// wait for them in vain, until its limit is over.
-    ///
-    /// If the future is dropped, the shutdown goes on.
-    ///
-    /// # Errors
-    ///
-    /// As [`Jobs::shutdown`].
+    /// The same as [`Jobs::shutdown`], with the same errors, as a future. The shutdown runs on a thread of its own, so
+    /// handlers that are futures can end on the thread that awaits it. On a runtime of one thread [`Jobs::shutdown`]
+    /// would wait for them in vain, until its limit is over. If the future is dropped, the shutdown goes on.
     #[doc(alias("stop", "close", "graceful", "drain", "quit"))]
     pub async fn shutdown_async(self) -> Result<(), StoreError> {
         self.shutdown_timeout_async(SHUTDOWN_LIMIT).await
     }
 
     /// The same as [`Jobs::shutdown_async`], but waits for runs for at most `limit`.
-    ///
-    /// # Errors
-    ///
-    /// As [`Jobs::shutdown`].
     pub async fn shutdown_timeout_async(self, limit: Duration) -> Result<(), StoreError> {
         let in_handler = is_in_handler_of(&self.client.dispatcher);
         let limit = if in_handler { Duration::ZERO } else { limit };
@@ -183,9 +169,7 @@ impl Jobs {
             }
         }
     }
-}
 
-impl Jobs {
     /// Makes the dispatcher wait for no run any more, and after [`GRACE`] for no other program.
     fn abandon(&self) {
         let dispatcher = &self.client.dispatcher;

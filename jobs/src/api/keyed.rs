@@ -33,15 +33,11 @@ impl Client {
     /// Returns the jobs under a key: at most one pending job. A key has 1 to 255 bytes.
     #[doc(alias("unique", "deduplicate", "debounce"))]
     pub fn keyed(&self, key: &str) -> Keyed {
-        Keyed::new(self.clone(), key.to_owned())
+        Keyed { client: self.clone(), key: key.to_owned() }
     }
 }
 
 impl Keyed {
-    pub(crate) fn new(client: Client, key: String) -> Keyed {
-        Keyed { client, key }
-    }
-
     /// Returns the key.
     #[must_use]
     pub fn key(&self) -> &str {
@@ -50,6 +46,26 @@ impl Keyed {
 
     pub(super) fn check(&self) -> Result<(), StoreError> {
         check_name("key", &self.key)
+    }
+
+    pub(super) async fn put<J: Job>(
+        &self,
+        caller: Caller,
+        new: NewJob<J>,
+    ) -> Result<JobId, InsertError<J>> {
+        let (inserted, new) = self.client.insert_new(caller, new.key(&*self.key)).await;
+        let kind = match inserted {
+            Ok(Inserted { id, is_new: true }) => return Ok(id),
+            Ok(_) => InsertErrorKind::Occupied,
+            Err(kind) => kind,
+        };
+        Err(InsertError::new(kind, new.into_job()))
+    }
+
+    pub(super) async fn get_by(&self, caller: Caller) -> Result<Option<JobInfo>, StoreError> {
+        self.check()?;
+        let job = self.client.ask(caller, request::get_key(self.key.clone())).await?;
+        Ok(job.filter(|job| job.state == JobState::Pending))
     }
 }
 
@@ -95,26 +111,7 @@ both! {
     ) -> Result<JobId, InsertError<J>> = |it, caller| {
         it.put(caller, NewJob::new(job).at(when).if_absent()).await
     };
-}
 
-impl Keyed {
-    pub(super) async fn put<J: Job>(
-        &self,
-        caller: Caller,
-        new: NewJob<J>,
-    ) -> Result<JobId, InsertError<J>> {
-        let (inserted, new) = self.client.insert_new(caller, new.key(&*self.key)).await;
-        let kind = match inserted {
-            Ok(Inserted { id, is_new: true }) => return Ok(id),
-            Ok(_) => InsertErrorKind::Occupied,
-            Err(kind) => kind,
-        };
-        Err(InsertError::new(kind, new.into_job()))
-    }
-}
-
-both! {
-    Keyed:
     /// Cancels the pending job of the key. Returns `false` if there is none.
     ///
     /// # Errors
@@ -143,18 +140,7 @@ both! {
     ///
     /// If the store could not be read, or the key is empty or longer than 255 bytes.
     pub fn get(&self) -> Result<Option<JobInfo>, StoreError> = |it, caller| it.get_by(caller).await;
-}
 
-impl Keyed {
-    pub(super) async fn get_by(&self, caller: Caller) -> Result<Option<JobInfo>, StoreError> {
-        self.check()?;
-        let job = self.client.ask(caller, request::get_key(self.key.clone())).await?;
-        Ok(job.filter(|job| job.state == JobState::Pending))
-    }
-}
-
-both! {
-    Keyed:
     /// Returns the time until the pending job of the key is due: zero if it is overdue, `None` if
     /// there is none.
     ///

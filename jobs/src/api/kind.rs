@@ -22,37 +22,17 @@ use crate::values::setting::{HeadStart, Keep};
 ///
 /// Settings are stored, and hold in every process within a second.
 #[derive(Clone, Debug)]
-pub struct Queue(Client);
+pub struct Queue(pub(super) Client);
 
 /// A kind of jobs, and its settings. [`Client::kind`] returns one.
 ///
 /// Settings are stored, and hold in every process within a second.
 #[derive(Clone, Debug)]
 pub struct Kind {
-    client: Client,
-    name: String,
+    pub(super) client: Client,
+    pub(super) name: String,
     /// Its flow, if its Rust type is known.
-    flow: Option<&'static str>,
-}
-
-impl Client {
-    /// Returns the queue as a whole, to pause or limit it, or to read its figures.
-    #[must_use]
-    pub fn queue(&self) -> Queue {
-        Queue(self.clone())
-    }
-
-    /// Returns the settings of the kind of `J`.
-    #[must_use]
-    pub fn kind<J: Job>(&self) -> Kind {
-        Kind { flow: Some(J::FLOW), ..self.kind_named(J::KIND) }
-    }
-
-    /// Returns the settings of a kind, for a program that does not have its Rust type.
-    #[must_use]
-    pub fn kind_named(&self, name: &str) -> Kind {
-        Kind { client: self.clone(), name: name.to_owned(), flow: None }
-    }
+    pub(super) flow: Option<&'static str>,
 }
 
 both! {
@@ -88,13 +68,25 @@ both! {
     };
 }
 
-impl Queue {
-    pub(super) fn client(&self) -> &Client {
-        &self.0
-    }
-}
-
 impl Client {
+    /// Returns the queue as a whole, to pause or limit it, or to read its figures.
+    #[must_use]
+    pub fn queue(&self) -> Queue {
+        Queue(self.clone())
+    }
+
+    /// Returns the settings of the kind of `J`.
+    #[must_use]
+    pub fn kind<J: Job>(&self) -> Kind {
+        Kind { flow: Some(J::FLOW), ..self.kind_named(J::KIND) }
+    }
+
+    /// Returns the settings of a kind, for a program that does not have its Rust type.
+    #[must_use]
+    pub fn kind_named(&self, name: &str) -> Kind {
+        Kind { client: self.clone(), name: name.to_owned(), flow: None }
+    }
+
     /// Pauses a kind, or the queue, or ends its pause.
     async fn pause_by(
         &self,
@@ -107,7 +99,10 @@ impl Client {
         self.set(caller, setting::pause_setting(kind), value).await
     }
 
-    async fn settings_by(&self, caller: Caller) -> Result<setting::QueueSettings, StoreError> {
+    pub(super) async fn settings_by(
+        &self,
+        caller: Caller,
+    ) -> Result<setting::QueueSettings, StoreError> {
         Ok(setting::QueueSettings::of(&self.ask(caller, request::settings()).await?))
     }
 
@@ -126,14 +121,6 @@ impl Kind {
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
-    }
-
-    pub(super) fn client(&self) -> &Client {
-        &self.client
-    }
-
-    pub(super) fn flow(&self) -> Option<&'static str> {
-        self.flow
     }
 }
 
@@ -187,9 +174,7 @@ both! {
     /// # use tickwheel_jobs::{Job, Jobs};
     /// # #[derive(Serialize, Deserialize)]
     /// # struct Charge;
-    /// # impl Job for Charge {
-    /// #     const KIND: &'static str = "charge";
-    /// # }
+    /// # impl Job for Charge { const KIND: &'static str = "charge"; }
     /// # let (jobs, driver) = Jobs::memory().handle(|_: Charge, _| Ok(())).manual()?;
     /// jobs.kind::<Charge>().head_start(Duration::from_secs(60))?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -73,7 +73,37 @@ both! {
     /// held, or are paused partitions. Another error if the store could not be changed.
     #[doc(alias("concurrency", "global_concurrency"))]
     pub fn limit(&self, limit: Limit) -> Result<(), StoreError> = |it, caller| {
-        it.client().put_limit(caller, LimitScope::Queue, limit).await
+        it.0.put_limit(caller, LimitScope::Queue, limit).await
+    };
+
+    /// Returns each scope that has a limit or is held, with the number of its jobs that are claimed now. A limit of
+    /// [`Builder::limit_unless_set`](crate::Builder::limit_unless_set) is not stored, and not listed.
+    ///
+    /// It reads all claimed jobs.
+    ///
+    /// # Errors
+    ///
+    /// If the store could not be read.
+    pub fn limits(&self) -> Result<Vec<LimitInfo>, StoreError> = |it, caller| {
+        let client = &it.0;
+        let stored = client.ask(caller, request::settings()).await?;
+        let now = client.dispatcher.clock.now().millis();
+        client.counted_limits(caller, &stored, limited(&stored, now), now).await
+    };
+
+    /// Starts no job of the queue for this time. Runs go on, and so do inserts. Of two holds the later end counts. A
+    /// hold of zero ends a hold.
+    ///
+    /// The hold is stored, and survives restarts. It holds in this process once the call has returned, and in any other
+    /// a second later; on a server it holds for each claim that comes after it. Its end is a time of the wall clock.
+    ///
+    /// # Errors
+    ///
+    /// As [`Queue::limit`], and if it would end after the year 9999
+    /// ([`InvalidInput::DelayTooLong`](crate::InvalidInput::DelayTooLong)).
+    #[doc(alias("retry_after", "backoff", "rate_limit"))]
+    pub fn hold(&self, time: Duration) -> Result<(), StoreError> = |it, caller| {
+        it.0.hold_by(caller, &LimitScope::Queue, time).await
     };
 }
 
@@ -154,6 +184,21 @@ impl Client {
             false => Ok(()),
         }
     }
+
+    pub(super) async fn hold_by(
+        &self,
+        caller: Caller,
+        scope: &LimitScope,
+        time: Duration,
+    ) -> Result<(), StoreError> {
+        let Some(name) = scope.hold() else { return Ok(()) };
+        if time.is_zero() {
+            return self.set(caller, name, None).await;
+        }
+        let until = self.dispatcher.clock.latest().resolve(When::after(time), 0)?;
+        self.check_scopes(caller, &name).await?;
+        self.ask(caller, request::hold(name, until)).await.map(drop)
+    }
 }
 
 both! {
@@ -161,8 +206,7 @@ both! {
     /// Limits how many jobs of the kind run at once and how often they start, together with the other kinds of its flow
     /// ([`Job::FLOW`]). By default a flow is the kind alone. [`Limit::none`] removes the limit.
     ///
-    /// It is stored, and holds from the next claim on, in every process and across restarts. Another process on a file
-    /// notices it within a second. Runs that are under way go on. A flow has no weight.
+    /// It is stored, and holds as that of the queue does. A flow has no weight.
     ///
     /// # Errors
     ///
@@ -170,31 +214,9 @@ both! {
     #[doc(alias("concurrency", "semaphore"))]
     pub fn limit(&self, limit: Limit) -> Result<(), StoreError> = |it, caller| {
         let flow = it.its_flow(caller).await?;
-        it.client().put_limit(caller, LimitScope::Flow(flow), limit).await
+        it.client.put_limit(caller, LimitScope::Flow(flow), limit).await
     };
-}
 
-impl Kind {
-    /// Returns the flow of the kind: for the command `tickwheel-jobs`, which does not know the types.
-    #[doc(hidden)]
-    pub fn stored_flow(&self) -> Result<String, StoreError> {
-        on_thread(self.its_flow(Caller::Thread))
-    }
-
-    /// Returns the flow of the kind: of its type, or else the stored one.
-    pub(super) async fn its_flow(&self, caller: Caller) -> Result<String, StoreError> {
-        check_name("kind's name", self.name())?;
-        let flow = match self.flow() {
-            Some(flow) => flow.to_owned(),
-            None => flow_in(&self.client().ask(caller, request::settings()).await?, self.name()),
-        };
-        check_name("name", &flow)?;
-        Ok(flow)
-    }
-}
-
-both! {
-    Kind:
     /// Limits how many jobs of each partition of the kind run at once and how often they start ([`Job::partition`]),
     /// unless the partition has a limit of its own. Jobs without a partition are not limited. [`Limit::none`] removes
     /// the limit.
@@ -234,13 +256,65 @@ both! {
     /// As [`Queue::limit`], and as [`Kind::pause`].
     #[doc(alias("concurrency_key", "group_concurrency"))]
     pub fn limit_each(&self, limit: Limit) -> Result<(), StoreError> = |it, caller| {
-        check_name("kind's name", it.name())?;
-        let scope = LimitScope::Each(it.name().to_owned());
-        it.client().put_limit(caller, scope, limit).await
+        check_name("kind's name", &it.name)?;
+        let scope = LimitScope::Each(it.name.clone());
+        it.client.put_limit(caller, scope, limit).await
+    };
+
+    /// Starts no job of the flow of this kind for this time ([`Job::FLOW`]), as [`Queue::hold`] does
+    /// for the queue. A handler calls it if a provider answers that it has too many requests:
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use serde::{Deserialize, Serialize};
+    /// # use tickwheel_jobs::{Fail, Job, Jobs};
+    /// # #[derive(Serialize, Deserialize)]
+    /// # struct Charge(u64);
+    /// # impl Job for Charge { const KIND: &'static str = "charge"; }
+    /// # fn pay(_: u64) -> Result<(), Duration> { Err(Duration::from_secs(30)) }
+    ///
+    /// let (jobs, driver) = Jobs::memory()
+    ///     .handle(|charge: Charge, run| {
+    ///         // `Err`: the time of the header Retry-After of a response with the status 429.
+    ///         pay(charge.0).or_else(|retry_after| {
+    ///             run.client().kind::<Charge>().hold(retry_after)?;
+    ///             Err(Fail::snooze(retry_after))
+    ///         })
+    ///     })
+    ///     .manual()?;
+    /// jobs.insert_batch([(Duration::ZERO, Charge(1)), (Duration::ZERO, Charge(2))])?;
+    /// assert_eq!(driver.advance(Duration::from_secs(1)), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`Queue::hold`], and as [`Kind::pause`].
+    #[doc(alias("retry_after", "backoff", "rate_limit"))]
+    pub fn hold(&self, time: Duration) -> Result<(), StoreError> = |it, caller| {
+        let flow = it.its_flow(caller).await?;
+        it.client.hold_by(caller, &LimitScope::Flow(flow), time).await
     };
 }
 
 impl Kind {
+    /// Returns the flow of the kind: for the command `tickwheel-jobs`, which does not know the types.
+    #[doc(hidden)]
+    pub fn stored_flow(&self) -> Result<String, StoreError> {
+        on_thread(self.its_flow(Caller::Thread))
+    }
+
+    /// Returns the flow of the kind: of its type, or else the stored one.
+    pub(super) async fn its_flow(&self, caller: Caller) -> Result<String, StoreError> {
+        check_name("kind's name", &self.name)?;
+        let flow = match self.flow {
+            Some(flow) => flow.to_owned(),
+            None => flow_in(&self.client.ask(caller, request::settings()).await?, &self.name),
+        };
+        check_name("name", &flow)?;
+        Ok(flow)
+    }
+
     /// Returns one partition of the kind. It may have no job.
     #[must_use]
     pub fn partition(&self, name: &str) -> Partition {
@@ -259,7 +333,7 @@ both! {
     /// of the partition is empty or longer than 255 bytes.
     pub fn limit(&self, limit: Limit) -> Result<(), StoreError> = |it, caller| {
         it.check()?;
-        it.kind.client().put_limit(caller, it.scope(), limit).await
+        it.kind.client.put_limit(caller, it.scope(), limit).await
     };
 
     /// Pauses the partition, as [`Kind::pause`] pauses a kind: none of its jobs starts, runs go on, and inserts go
@@ -276,28 +350,35 @@ both! {
     ///
     /// As [`Partition::limit`].
     pub fn resume(&self) -> Result<(), StoreError> = |it, caller| it.pause_by(caller, false).await;
+
+    /// Starts no job of the partition for this time, as [`Queue::hold`] does for the queue.
+    ///
+    /// # Errors
+    ///
+    /// As [`Queue::hold`], and as [`Partition::limit`].
+    #[doc(alias("retry_after", "backoff", "rate_limit"))]
+    pub fn hold(&self, time: Duration) -> Result<(), StoreError> = |it, caller| {
+        it.check()?;
+        it.kind.client.hold_by(caller, &it.scope(), time).await
+    };
 }
 
 impl Partition {
     async fn pause_by(&self, caller: Caller, pauses: bool) -> Result<(), StoreError> {
         self.check()?;
-        let client = self.kind.client();
+        let client = &self.kind.client;
         let now = client.dispatcher.clock.latest().millis();
-        let name = stored_limits::partition_pause_setting(self.kind.name(), &self.name);
+        let name = stored_limits::partition_pause_setting(&self.kind.name, &self.name);
         client.put_of_a_scope(caller, name, pauses.then(|| now.get().to_string())).await
     }
 
     pub(super) fn check(&self) -> Result<(), StoreError> {
-        check_name("kind's name", self.kind.name())?;
+        check_name("kind's name", &self.kind.name)?;
         check_name("partition", &self.name)
     }
 
-    pub(super) fn client(&self) -> &Client {
-        self.kind.client()
-    }
-
     pub(super) fn scope(&self) -> LimitScope {
-        let (kind, partition) = (self.kind.name().to_owned(), self.name.clone());
+        let (kind, partition) = (self.kind.name.clone(), self.name.clone());
         LimitScope::Partition { kind, partition }
     }
 }
@@ -324,24 +405,6 @@ pub(super) fn checked_limits(limits: &[(&str, Limit)]) -> Result<Vec<(String, Li
     limits.iter().map(checked).collect()
 }
 
-both! {
-    Queue:
-    /// Returns each scope that has a limit or is held, with the number of its jobs that are claimed now. A limit of
-    /// [`Builder::limit_unless_set`](crate::Builder::limit_unless_set) is not stored, and not listed.
-    ///
-    /// It reads all claimed jobs.
-    ///
-    /// # Errors
-    ///
-    /// If the store could not be read.
-    pub fn limits(&self) -> Result<Vec<LimitInfo>, StoreError> = |it, caller| {
-        let client = it.client();
-        let stored = client.ask(caller, request::settings()).await?;
-        let now = client.dispatcher.clock.now().millis();
-        client.counted_limits(caller, &stored, limited(&stored, now), now).await
-    };
-}
-
 impl Client {
     /// Returns the scopes of a job that hold it back: the queue, its flow or its partition is held, or has reached a
     /// stored limit.
@@ -355,8 +418,7 @@ impl Client {
         if limits.is_empty() {
             return Ok(Vec::new());
         }
-        let flow = flow_in(stored, &job.kind);
-        let mut scopes = vec![LimitScope::Queue, LimitScope::Flow(flow.clone())];
+        let mut scopes = vec![LimitScope::Queue, LimitScope::Flow(flow_in(stored, &job.kind))];
         if let Some(partition) = job.partition.clone() {
             scopes.push(LimitScope::Partition { kind: job.kind.clone(), partition });
         }
@@ -372,16 +434,8 @@ impl Client {
         }
         let is_own = |name: &LimitScope| stored.iter().any(|(its, _)| *its == name.setting());
         let now = self.dispatcher.clock.now().millis();
-        let mut reached = self.with_times(caller, found, stored, now).await?;
+        let mut reached = self.counted(caller, found, stored, claimed, now).await?;
         for info in &mut reached {
-            let counts = |other: &&JobInfo| match info.scope {
-                LimitScope::Queue => true,
-                LimitScope::Flow(_) => flow_in(stored, &other.kind) == flow,
-                LimitScope::Each(_) | LimitScope::Partition { .. } => {
-                    other.kind == job.kind && other.partition == job.partition
-                }
-            };
-            info.running = claimed.iter().filter(counts).count() as u64;
             if info.scope.has_turns() && !is_own(&info.scope) && info.held_until.is_none() {
                 info.scope = LimitScope::Each(job.kind.clone());
             }
@@ -401,9 +455,23 @@ impl Client {
         if found.is_empty() {
             return Ok(Vec::new());
         }
+        let claimed = self.ask(caller, request::claimed()).await?.jobs;
+        self.counted(caller, found, stored, claimed, now).await
+    }
+
+    /// Returns these scopes with the number of their jobs among the claimed ones, and with the times until which they
+    /// are held, or wait for a token.
+    async fn counted(
+        &self,
+        caller: Caller,
+        found: Scopes,
+        stored: &[(String, String)],
+        claimed: Vec<JobInfo>,
+        now: Millis,
+    ) -> Result<Vec<LimitInfo>, StoreError> {
         let flows = flows_in(stored);
         let mut running: HashMap<LimitScope, u64> = HashMap::new();
-        for job in self.ask(caller, request::claimed()).await?.jobs {
+        for job in claimed {
             let flow = flows.get(&*job.kind).copied().unwrap_or(&job.kind).to_owned();
             *running.entry(LimitScope::Queue).or_default() += 1;
             *running.entry(LimitScope::Flow(flow)).or_default() += 1;
@@ -416,21 +484,6 @@ impl Client {
                 *most = of_it.max(*most);
             }
         }
-        let mut all = self.with_times(caller, found, stored, now).await?;
-        for info in &mut all {
-            info.running = running.get(&info.scope).copied().unwrap_or(0);
-        }
-        Ok(all)
-    }
-
-    /// Returns these scopes with the times until which they are held, or wait for a token.
-    async fn with_times(
-        &self,
-        caller: Caller,
-        found: Scopes,
-        stored: &[(String, String)],
-        now: Millis,
-    ) -> Result<Vec<LimitInfo>, StoreError> {
         let holds = stored.iter().filter_map(|(name, value)| stored_limits::hold_in(name, value));
         let holds: HashMap<LimitScope, Millis> = holds.filter(|(_, until)| *until > now).collect();
         let with_rate = found.iter().filter(|(_, limit)| limit.tokens().is_some());
@@ -449,7 +502,7 @@ impl Client {
             });
             LimitInfo {
                 limit,
-                running: 0,
+                running: running.get(&scope).copied().unwrap_or(0),
                 held_until: holds.get(&scope).map(|until| until.to_system()),
                 next_start: next.filter(|next| *next > now).map(Millis::to_system),
                 scope,
@@ -457,56 +510,7 @@ impl Client {
         };
         Ok(found.into_iter().map(info).collect())
     }
-}
 
-/// Returns the text of a setting.
-pub(super) fn text_of<'a>(stored: &'a [(String, String)], name: &str) -> Option<&'a str> {
-    stored.iter().find(|(its, _)| its == name).map(|(_, text)| &**text)
-}
-
-/// Returns each scope that has a limit or is held now, in the order of the scopes.
-fn limited(stored: &[(String, String)], now: Millis) -> Scopes {
-    let limit = |(name, value): &(String, String)| {
-        let limit = Limit::from_text(value).filter(|limit| !limit.is_none())?;
-        Some((LimitScope::of_setting(name)?, limit))
-    };
-    let mut found: Scopes = stored.iter().filter_map(limit).collect();
-    for (name, value) in stored {
-        if let Some((scope, until)) = stored_limits::hold_in(name, value)
-            && until > now
-        {
-            found.entry(scope).or_default();
-        }
-    }
-    found
-}
-
-/// Returns the kinds whose flow is not the kind itself, with their flows.
-pub(crate) fn flows_in(stored: &[(String, String)]) -> HashMap<&str, &str> {
-    let flows = stored.iter().filter_map(|(name, flow)| Some((name.strip_prefix("flow:")?, flow)));
-    flows.map(|(kind, flow)| (kind, &**flow)).collect()
-}
-
-/// Returns the flow of a kind by the stored settings.
-pub(crate) fn flow_in(stored: &[(String, String)], kind: &str) -> String {
-    text_of(stored, &stored_limits::flow_setting(kind)).unwrap_or(kind).to_owned()
-}
-
-/// A scope with a limit, as it is shown.
-pub(crate) struct SeenLimit {
-    pub(crate) info: LimitInfo,
-    /// Its overdue jobs. `None`: it is a partition, whose jobs the store does not count.
-    pub(crate) waiting: Option<Number>,
-    /// It is paused by itself.
-    pub(crate) is_paused: bool,
-    /// The limit of the scope before an operator set the present one.
-    pub(crate) before: Option<Limit>,
-}
-
-/// Scopes and their limits, in the order of the scopes: the queue, flows, each partition of a kind, partitions.
-pub(crate) type Scopes = BTreeMap<LimitScope, Limit>;
-
-impl Client {
     /// Returns the scopes among the stored settings that have a limit, are held now, or are paused partitions.
     pub(crate) fn scopes_in(&self, stored: &[(String, String)]) -> Scopes {
         let now = self.dispatcher.clock.now().millis();
@@ -585,91 +589,49 @@ impl Client {
     }
 }
 
-both! {
-    Queue:
-    /// Starts no job of the queue for this time. Runs go on, and so do inserts. Of two holds the later end counts. A
-    /// hold of zero ends a hold.
-    ///
-    /// The hold is stored, and survives restarts. It holds in this process once the call has returned, and in any other
-    /// a second later; on a server it holds for each claim that comes after it. Its end is a time of the wall clock.
-    ///
-    /// # Errors
-    ///
-    /// As [`Queue::limit`], and if it would end after the year 9999
-    /// ([`InvalidInput::DelayTooLong`](crate::InvalidInput::DelayTooLong)).
-    #[doc(alias("retry_after", "backoff", "rate_limit"))]
-    pub fn hold(&self, time: Duration) -> Result<(), StoreError> = |it, caller| {
-        it.client().hold_by(caller, &LimitScope::Queue, time).await
-    };
+/// Returns the text of a setting.
+pub(super) fn text_of<'a>(stored: &'a [(String, String)], name: &str) -> Option<&'a str> {
+    stored.iter().find(|(its, _)| its == name).map(|(_, text)| &**text)
 }
 
-impl Client {
-    pub(super) async fn hold_by(
-        &self,
-        caller: Caller,
-        scope: &LimitScope,
-        time: Duration,
-    ) -> Result<(), StoreError> {
-        let Some(name) = scope.hold() else { return Ok(()) };
-        if time.is_zero() {
-            return self.set(caller, name, None).await;
+/// Returns each scope that has a limit or is held now, in the order of the scopes.
+fn limited(stored: &[(String, String)], now: Millis) -> Scopes {
+    let limit = |(name, value): &(String, String)| {
+        let limit = Limit::from_text(value).filter(|limit| !limit.is_none())?;
+        Some((LimitScope::of_setting(name)?, limit))
+    };
+    let mut found: Scopes = stored.iter().filter_map(limit).collect();
+    for (name, value) in stored {
+        if let Some((scope, until)) = stored_limits::hold_in(name, value)
+            && until > now
+        {
+            found.entry(scope).or_default();
         }
-        let until = self.dispatcher.clock.latest().resolve(When::after(time), 0)?;
-        self.check_scopes(caller, &name).await?;
-        self.ask(caller, request::hold(name, until)).await.map(drop)
     }
+    found
 }
 
-both! {
-    Kind:
-    /// Starts no job of the flow of this kind for this time ([`Job::FLOW`]), as [`Queue::hold`] does
-    /// for the queue. A handler calls it if a provider answers that it has too many requests:
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use serde::{Deserialize, Serialize};
-    /// # use tickwheel_jobs::{Fail, Job, Jobs};
-    /// #[derive(Serialize, Deserialize)]
-    /// struct Charge(u64);
-    /// impl Job for Charge {
-    ///     const KIND: &'static str = "charge";
-    /// }
-    /// # fn pay(_: u64) -> Result<(), Duration> { Err(Duration::from_secs(30)) }
-    ///
-    /// let (jobs, driver) = Jobs::memory()
-    ///     .handle(|charge: Charge, run| {
-    ///         // `Err`: the time of the header Retry-After of a response with the status 429.
-    ///         pay(charge.0).or_else(|retry_after| {
-    ///             run.client().kind::<Charge>().hold(retry_after)?;
-    ///             Err(Fail::snooze(retry_after))
-    ///         })
-    ///     })
-    ///     .manual()?;
-    /// jobs.insert_batch([(Duration::ZERO, Charge(1)), (Duration::ZERO, Charge(2))])?;
-    /// assert_eq!(driver.advance(Duration::from_secs(1)), 1);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// As [`Queue::hold`], and as [`Kind::pause`].
-    #[doc(alias("retry_after", "backoff", "rate_limit"))]
-    pub fn hold(&self, time: Duration) -> Result<(), StoreError> = |it, caller| {
-        let flow = it.its_flow(caller).await?;
-        it.client().hold_by(caller, &LimitScope::Flow(flow), time).await
-    };
+/// Returns the kinds whose flow is not the kind itself, with their flows.
+pub(crate) fn flows_in(stored: &[(String, String)]) -> HashMap<&str, &str> {
+    let flows = stored.iter().filter_map(|(name, flow)| Some((name.strip_prefix("flow:")?, flow)));
+    flows.map(|(kind, flow)| (kind, &**flow)).collect()
 }
 
-both! {
-    Partition:
-    /// Starts no job of the partition for this time, as [`Queue::hold`] does for the queue.
-    ///
-    /// # Errors
-    ///
-    /// As [`Queue::hold`], and as [`Partition::limit`].
-    #[doc(alias("retry_after", "backoff", "rate_limit"))]
-    pub fn hold(&self, time: Duration) -> Result<(), StoreError> = |it, caller| {
-        it.check()?;
-        it.client().hold_by(caller, &it.scope(), time).await
-    };
+/// Returns the flow of a kind by the stored settings.
+pub(crate) fn flow_in(stored: &[(String, String)], kind: &str) -> String {
+    text_of(stored, &stored_limits::flow_setting(kind)).unwrap_or(kind).to_owned()
 }
+
+/// A scope with a limit, as it is shown.
+pub(crate) struct SeenLimit {
+    pub(crate) info: LimitInfo,
+    /// Its overdue jobs. `None`: it is a partition, whose jobs the store does not count.
+    pub(crate) waiting: Option<Number>,
+    /// It is paused by itself.
+    pub(crate) is_paused: bool,
+    /// The limit of the scope before an operator set the present one.
+    pub(crate) before: Option<Limit>,
+}
+
+/// Scopes and their limits, in the order of the scopes: the queue, flows, each partition of a kind, partitions.
+pub(crate) type Scopes = BTreeMap<LimitScope, Limit>;

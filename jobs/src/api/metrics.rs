@@ -220,40 +220,7 @@ impl Client {
         let labels = [("queue", queue), ("version", version), ("store", store)];
         metrics.gauge(name, help, &labels, 1.0);
     }
-}
 
-const INSERTED: (&str, &str) = ("tickwheel_jobs_inserted_total", "Jobs that were inserted.");
-
-/// Adds the ends of the runs of a kind.
-fn ends(metrics: &mut Metrics, queue: &str, kind: &KindStats) {
-    for outcome in Outcome::ALL {
-        let is_expired = *outcome == Outcome::Expired;
-        let (ended, outcome) = (kind.ended(*outcome), outcome.to_string());
-        let labels = [("queue", queue), ("kind", &*kind.kind), ("outcome", &*outcome)];
-        let help = "Runs that ended, and jobs that expired, by outcome.";
-        metrics.counter("tickwheel_jobs_ended_total", help, &labels, ended.count());
-        // Sixteen more series for each outcome: so only for outcomes that occurred.
-        if ended.count() > 0 && !is_expired {
-            let (name, help) = ("tickwheel_jobs_run_duration_seconds", "How long runs took.");
-            histogram(metrics, (name, help), &labels, ended);
-        }
-    }
-}
-
-fn histogram(
-    metrics: &mut Metrics,
-    (name, help): (&'static str, &'static str),
-    labels: &[(&'static str, &str)],
-    of: &Buckets,
-) {
-    let whole: (Duration, u64) = (of.sum, of.count());
-    metrics.histogram(name, help, labels, of.cumulative(), whole);
-}
-
-/// The most scopes with samples.
-const MOST_SCOPES_SHOWN: usize = 100;
-
-impl Client {
     /// Adds the gauges of the limits. Without a limit no question is asked.
     pub(super) async fn limit_gauges(
         &self,
@@ -309,6 +276,37 @@ impl Client {
         Ok(())
     }
 }
+
+const INSERTED: (&str, &str) = ("tickwheel_jobs_inserted_total", "Jobs that were inserted.");
+
+/// Adds the ends of the runs of a kind.
+fn ends(metrics: &mut Metrics, queue: &str, kind: &KindStats) {
+    for outcome in Outcome::ALL {
+        let is_expired = *outcome == Outcome::Expired;
+        let (ended, outcome) = (kind.ended(*outcome), outcome.to_string());
+        let labels = [("queue", queue), ("kind", &*kind.kind), ("outcome", &*outcome)];
+        let help = "Runs that ended, and jobs that expired, by outcome.";
+        metrics.counter("tickwheel_jobs_ended_total", help, &labels, ended.count());
+        // Sixteen more series for each outcome: so only for outcomes that occurred.
+        if ended.count() > 0 && !is_expired {
+            let (name, help) = ("tickwheel_jobs_run_duration_seconds", "How long runs took.");
+            histogram(metrics, (name, help), &labels, ended);
+        }
+    }
+}
+
+fn histogram(
+    metrics: &mut Metrics,
+    (name, help): (&'static str, &'static str),
+    labels: &[(&'static str, &str)],
+    of: &Buckets,
+) {
+    let whole: (Duration, u64) = (of.sum, of.count());
+    metrics.histogram(name, help, labels, of.cumulative(), whole);
+}
+
+/// The most scopes with samples.
+const MOST_SCOPES_SHOWN: usize = 100;
 
 /// Returns how many partitions have a limit of their own, and how many are paused, if any scope of partitions is
 /// stored.

@@ -64,15 +64,49 @@ both! {
     ///
     /// If the store could not be read.
     pub fn unhandled(&self) -> Result<Vec<(String, u64)>, StoreError> = |it, caller| {
-        Ok(it.without_handler(it.kinds_by(caller).await?))
+        let waits = |(kind, jobs): &(String, u64)| *jobs > 0 && !it.dispatcher.handles(kind);
+        let kinds = it.ask(caller, request::kinds()).await?;
+        Ok(kinds.into_iter().filter(waits).collect())
     };
-}
 
-impl Client {
-    pub(super) fn without_handler(&self, kinds: Vec<(String, u64)>) -> Vec<(String, u64)> {
-        let strange = |(kind, jobs): &(String, u64)| *jobs > 0 && !self.dispatcher.handles(kind);
-        kinds.into_iter().filter(strange).collect()
-    }
+    /// Returns why a job has not started: every reason that holds. If there is none, [`PendingReason::Interrupted`] or
+    /// [`PendingReason::Turn`]. The list is empty if the job is not pending: [`get`](Client::get) tells whether it
+    /// runs, has ended, or is gone.
+    ///
+    /// It reads the job, the settings of the queue and its nodes, and the claimed jobs if a limit is stored. The
+    /// figures of a node are some seconds old on a server, and may be older on a file.
+    ///
+    /// Of limits it knows those that are stored, and not those that only a program has
+    /// ([`Builder::limit_unless_set`](crate::Builder::limit_unless_set)): a job behind such a limit waits for its turn.
+    /// A job that has expired has the same reasons, because it ends at its turn.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use serde::{Deserialize, Serialize};
+    /// # use tickwheel_jobs::{Job, Jobs, PendingReason};
+    /// # #[derive(Serialize, Deserialize)]
+    /// # struct Mail(u64);
+    /// # impl Job for Mail { const KIND: &'static str = "mail"; }
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let (jobs, driver) = Jobs::memory().handle(|_: Mail, _| Ok(())).manual()?;
+    /// jobs.kind::<Mail>().pause()?;
+    /// let id = jobs.insert(Duration::ZERO, Mail(7))?;
+    /// driver.advance(Duration::from_secs(1));
+    /// assert_eq!(jobs.why_pending(id)?, [PendingReason::KindPaused]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If the store could not be read.
+    #[doc(alias("explain", "blocked", "stuck"))]
+    pub fn why_pending(&self, id: JobId) -> Result<Vec<PendingReason>, StoreError> = |it, caller| {
+        match it.ask(caller, request::get(id)).await? {
+            Some(job) => Ok(it.why_of_by(caller, &[job]).await?.pop().unwrap_or_default()),
+            None => Ok(Vec::new()),
+        }
+    };
 }
 
 both! {
@@ -84,14 +118,29 @@ both! {
     ///
     /// If the store could not be read.
     pub fn kinds(&self) -> Result<Vec<(String, u64)>, StoreError> = |it, caller| {
-        it.client().kinds_by(caller).await
+        it.0.ask(caller, request::kinds()).await
     };
-}
 
-impl Client {
-    pub(super) async fn kinds_by(&self, caller: Caller) -> Result<Vec<(String, u64)>, StoreError> {
-        self.ask(caller, request::kinds()).await
-    }
+    /// Returns what happened to the jobs of the queue: an entry for each minute or hour in which something happened,
+    /// in their order, if it began in `range`. There are minutes of the last 48 hours, and hours of the last 90 days.
+    ///
+    /// The figures are exact: an event counts in the minute in which it was committed, by the clock of the store, and
+    /// in that commit. Inserts of [`Client::statement`] count when the process that runs the jobs takes them.
+    ///
+    /// It reads one row for each kind and hour, or for each kind and day. At most 200 kinds have a history of their
+    /// own; further ones share that of the kind `other`.
+    ///
+    /// # Errors
+    ///
+    /// If the store could not be read.
+    #[doc(alias("statistics", "metrics", "rate", "throughput"))]
+    pub fn history(
+        &self,
+        step: Step,
+        range: Range<SystemTime>,
+    ) -> Result<Vec<HistoryEntry>, StoreError> = |it, caller| {
+        it.0.history_by(caller, None, step, range).await
+    };
 }
 
 /// Jobs, read a page at a time. Nothing is held open between pages, so a slow reader delays no other user of
@@ -110,11 +159,9 @@ impl Client {
 pub struct Pages {
     pub(super) client: Client,
     set: JobSet,
-    /// The wanted state, of jobs that are not dead.
-    state: Option<JobState>,
-    kind: Option<String>,
-    from: Millis,
-    to: Millis,
+    pub(crate) kind: Option<String>,
+    pub(crate) from: Millis,
+    pub(crate) to: Millis,
     after: Option<PageKey>,
     /// How many jobs the next page has, at most.
     limit: usize,
@@ -123,8 +170,8 @@ pub struct Pages {
     ready: VecDeque<JobInfo>,
     /// The jobs, if they were named one by one.
     ids: Option<VecDeque<JobId>>,
-    /// The key, if the list is the pending job that has it.
-    key: Option<String>,
+    /// The key, if the list is the pending job that has it when the list is read.
+    pub(crate) key: Option<String>,
     only: Option<Only>,
     finished: bool,
     error: Option<StoreError>,
@@ -148,14 +195,14 @@ impl Client {
     /// Returns the pending jobs, in the order of due time. Nothing is held open between pages.
     #[doc(alias("list", "scheduled", "queued", "waiting"))]
     pub fn pending(&self) -> Pages {
-        Pages::new(self.clone(), JobSet::Alive, Some(JobState::Pending))
+        Pages::new(self.clone(), JobSet::Alive)
     }
 
     /// Returns the jobs that run, and those that another process has claimed ([`JobState::Claimed`]): only that process
     /// knows whether they have started.
     #[doc(alias("list", "active", "executing"))]
     pub fn running(&self) -> Pages {
-        Pages::new(self.clone(), JobSet::Claimed, Some(JobState::Running))
+        Pages::new(self.clone(), JobSet::Claimed)
     }
 
     /// Returns the jobs that have ended and are kept, the latest end first. These are dead jobs, completed and expired
@@ -163,13 +210,13 @@ impl Client {
     /// whose end a caller waited. [`Pages::state`] leaves out all but one of these.
     #[doc(alias("completed", "finished", "history"))]
     pub fn ended(&self) -> Pages {
-        Pages::new(self.clone(), JobSet::Ended(None), None)
+        Pages::new(self.clone(), JobSet::Ended(None))
     }
 
     /// Returns the dead jobs, the latest death first.
     #[doc(alias("list", "failed", "dead_letter", "morgue"))]
     pub fn dead(&self) -> Pages {
-        Pages::new(self.clone(), JobSet::Ended(Some(Ending::Dead)), None)
+        Pages::new(self.clone(), JobSet::Ended(Some(Ending::Dead)))
     }
 
     /// Returns these jobs, in the order of their ids here. Those that are gone are left out. A change of all of them
@@ -179,16 +226,15 @@ impl Client {
     #[doc(alias("reschedule_batch", "retry_batch"))]
     pub fn by_ids(&self, ids: impl IntoIterator<Item = JobId>) -> Pages {
         let ids = Some(ids.into_iter().collect());
-        Pages { ids, ..Pages::new(self.clone(), JobSet::Alive, None) }
+        Pages { ids, ..Pages::new(self.clone(), JobSet::Alive) }
     }
 }
 
 impl Pages {
-    pub(crate) fn new(client: Client, set: JobSet, state: Option<JobState>) -> Pages {
+    pub(crate) fn new(client: Client, set: JobSet) -> Pages {
         Pages {
             client,
             set,
-            state,
             kind: None,
             from: Millis::ZERO,
             to: Millis::MAX,
@@ -202,11 +248,6 @@ impl Pages {
             finished: false,
             error: None,
         }
-    }
-
-    /// Lists the pending job that has this key when the list is read.
-    pub(crate) fn of_key(self, key: &str) -> Pages {
-        Pages { key: Some(key.to_owned()), ..self }
     }
 
     /// Leaves out the jobs of other kinds.
@@ -273,10 +314,7 @@ impl Pages {
         &mut self,
         caller: Caller,
     ) -> Result<Vec<JobInfo>, StoreError> {
-        if !self.ready.is_empty() {
-            return Ok(self.ready.drain(..).collect());
-        }
-        while !self.finished {
+        while !self.is_over() {
             let jobs = self.look_by(caller).await?;
             if !jobs.is_empty() {
                 return Ok(jobs);
@@ -285,7 +323,8 @@ impl Pages {
         Ok(Vec::new())
     }
 
-    /// Reads one page of the store. Returns those of its jobs that the list has.
+    /// Returns the jobs that were read and not returned, or reads one page of the store and returns those of its jobs
+    /// that the list has.
     pub(super) async fn look_by(&mut self, caller: Caller) -> Result<Vec<JobInfo>, StoreError> {
         if !self.ready.is_empty() {
             return Ok(self.ready.drain(..).collect());
@@ -321,13 +360,12 @@ impl Pages {
             }
         };
         jobs.retain(|job| {
-            let state = match self.state {
-                Some(JobState::Running) => {
-                    matches!(job.state, JobState::Running | JobState::Claimed)
-                }
-                other => other.is_none_or(|state| job.state == state),
+            let is_in_set = match self.set {
+                JobSet::Alive => job.state == JobState::Pending || self.ids.is_some(),
+                JobSet::Claimed => matches!(job.state, JobState::Running | JobState::Claimed),
+                JobSet::Ended(_) => true,
             };
-            state && self.only.as_ref().is_none_or(|only| (only.0)(job))
+            is_in_set && self.only.as_ref().is_none_or(|only| (only.0)(job))
         });
         Ok(jobs)
     }
@@ -415,45 +453,6 @@ impl Iterator for Pages {
 }
 
 both! {
-    Queue:
-    /// Returns what happened to the jobs of the queue: an entry for each minute or hour in which something happened,
-    /// in their order, if it began in `range`. There are minutes of the last 48 hours, and hours of the last 90 days.
-    ///
-    /// The figures are exact: an event counts in the minute in which it was committed, by the clock of the store, and
-    /// in that commit. Inserts of [`Client::statement`] count when the process that runs the jobs takes them.
-    ///
-    /// It reads one row for each kind and hour, or for each kind and day. At most 200 kinds have a history of their
-    /// own; further ones share that of the kind `other`.
-    ///
-    /// # Errors
-    ///
-    /// If the store could not be read.
-    #[doc(alias("statistics", "metrics", "rate", "throughput"))]
-    pub fn history(
-        &self,
-        step: Step,
-        range: Range<SystemTime>,
-    ) -> Result<Vec<HistoryEntry>, StoreError> = |it, caller| {
-        it.client().history_by(caller, None, step, range).await
-    };
-}
-
-impl Client {
-    pub(super) async fn history_by(
-        &self,
-        caller: Caller,
-        kind: Option<&str>,
-        step: Step,
-        range: Range<SystemTime>,
-    ) -> Result<Vec<HistoryEntry>, StoreError> {
-        let (from, to) = (next(step, range.start), next(step, range.end));
-        let kind = kind.map(str::to_owned);
-        let parts = self.ask(caller, request::history(kind, from, to)).await?;
-        Ok(entries(step, parts))
-    }
-}
-
-both! {
     Kind:
     /// Returns what happened to the jobs of the kind: see [`Queue::history`]. A kind that has none of its own, because
     /// 200 others have one, has an empty history; `kind_named("other")` has that of all such kinds.
@@ -466,8 +465,8 @@ both! {
         step: Step,
         range: Range<SystemTime>,
     ) -> Result<Vec<HistoryEntry>, StoreError> = |it, caller| {
-        check_name("kind's name", it.name())?;
-        it.client().history_by(caller, Some(it.name()), step, range).await
+        check_name("kind's name", &it.name)?;
+        it.client.history_by(caller, Some(&it.name), step, range).await
     };
 }
 
@@ -500,49 +499,20 @@ fn entries(step: Step, parts: Vec<HistoryPart>) -> Vec<HistoryEntry> {
     entries
 }
 
-both! {
-    Client:
-    /// Returns why a job has not started: every reason that holds. If there is none, [`PendingReason::Interrupted`] or
-    /// [`PendingReason::Turn`]. The list is empty if the job is not pending: [`get`](Client::get) tells whether it
-    /// runs, has ended, or is gone.
-    ///
-    /// It reads the job, the settings of the queue and its nodes, and the claimed jobs if a limit is stored. The
-    /// figures of a node are some seconds old on a server, and may be older on a file.
-    ///
-    /// Of limits it knows those that are stored, and not those that only a program has
-    /// ([`Builder::limit_unless_set`](crate::Builder::limit_unless_set)): a job behind such a limit waits for its turn.
-    /// A job that has expired has the same reasons, because it ends at its turn.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use serde::{Deserialize, Serialize};
-    /// # use tickwheel_jobs::{Job, Jobs, PendingReason};
-    /// # #[derive(Serialize, Deserialize)]
-    /// # struct Mail(u64);
-    /// # impl Job for Mail { const KIND: &'static str = "mail"; }
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let (jobs, driver) = Jobs::memory().handle(|_: Mail, _| Ok(())).manual()?;
-    /// jobs.kind::<Mail>().pause()?;
-    /// let id = jobs.insert(Duration::ZERO, Mail(7))?;
-    /// driver.advance(Duration::from_secs(1));
-    /// assert_eq!(jobs.why_pending(id)?, [PendingReason::KindPaused]);
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// If the store could not be read.
-    #[doc(alias("explain", "blocked", "stuck"))]
-    pub fn why_pending(&self, id: JobId) -> Result<Vec<PendingReason>, StoreError> = |it, caller| {
-        match it.ask(caller, request::get(id)).await? {
-            Some(job) => Ok(it.why_of_by(caller, &[job]).await?.pop().unwrap_or_default()),
-            None => Ok(Vec::new()),
-        }
-    };
-}
-
 impl Client {
+    pub(super) async fn history_by(
+        &self,
+        caller: Caller,
+        kind: Option<&str>,
+        step: Step,
+        range: Range<SystemTime>,
+    ) -> Result<Vec<HistoryEntry>, StoreError> {
+        let (from, to) = (next(step, range.start), next(step, range.end));
+        let kind = kind.map(str::to_owned);
+        let parts = self.ask(caller, request::history(kind, from, to)).await?;
+        Ok(entries(step, parts))
+    }
+
     /// Returns why each of these jobs has not started.
     pub(crate) fn why_of(&self, jobs: &[JobInfo]) -> Result<Vec<Vec<PendingReason>>, StoreError> {
         on_thread(self.why_of_by(Caller::Thread, jobs))

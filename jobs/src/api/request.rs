@@ -9,7 +9,7 @@ use core::pin::pin;
 use core::task::{Context, Poll, Waker};
 
 use crate::store::{
-    Answer, ApplyError, HistoryPart, Inserted, KindGauges, NewGroup, NewJob, NewSchedule, Op, Page,
+    Answer, HistoryPart, Inserted, KindGauges, NewGroup, NewJob, NewSchedule, Op, Page,
     PageRequest, StoredSchedule,
 };
 use crate::values::error::StoreError;
@@ -41,30 +41,11 @@ pub(super) fn on_thread<T>(verb: impl Future<Output = T>) -> T {
 /// An operation whose answer is an `A`.
 pub(crate) struct Request<A> {
     pub(crate) op: Op,
-    read: fn(Answer) -> Option<A>,
+    /// Takes the answer out of the enum.
+    pub(super) read: fn(Answer) -> Option<A>,
 }
 
-impl<A> Request<A> {
-    /// Splits the request into the operation and the reader of its answer.
-    pub(crate) fn split(self) -> (Op, AnswerReader<A>) {
-        (self.op, AnswerReader { read: self.read })
-    }
-}
-
-/// Takes the answer of a request out of the enum.
-pub(crate) struct AnswerReader<A> {
-    read: fn(Answer) -> Option<A>,
-}
-
-impl<A> AnswerReader<A> {
-    /// Returns the caller's result. If the store gave an answer of another operation, which is a defect of this
-    /// crate, the result is an error.
-    pub(crate) fn read(&self, answer: Result<Answer, ApplyError>) -> Result<A, ApplyError> {
-        (self.read)(answer?).ok_or_else(|| strange().into())
-    }
-}
-
-/// Returns the error for an answer of another operation.
+/// Returns the error for an answer of another operation, which is a defect of this crate.
 pub(super) fn strange() -> StoreError {
     StoreError::Other("the store gave a strange answer".to_owned())
 }

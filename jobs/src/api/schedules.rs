@@ -19,7 +19,6 @@ use crate::values::info::ScheduleInfo;
 use crate::values::invalid_input::InvalidInput;
 use crate::values::job::Job;
 use crate::values::schedule::{Rule, Schedule, key_of_occurrences};
-use crate::values::setting::QueueSettings;
 
 /// The schedules of a queue: see [`Client::schedules`].
 #[derive(Clone, Debug)]
@@ -83,7 +82,7 @@ both! {
     /// If the store could not be read.
     pub fn list(&self) -> Result<Vec<ScheduleInfo>, StoreError> = |it, caller| {
         let schedules = it.client.ask(caller, request::schedules()).await?;
-        let settings = QueueSettings::of(&it.client.ask(caller, request::settings()).await?);
+        let settings = it.client.settings_by(caller).await?;
         let info = |stored: StoredSchedule| ScheduleInfo {
             is_paused: settings.paused_schedules.contains(&stored.name),
             without_overlap: stored.schedule.without_overlap,
@@ -122,11 +121,7 @@ both! {
     };
 
     /// [`Schedules::run`] with a chosen id. A second call with this id makes no second job, so a form that is sent
-    /// twice makes one.
-    ///
-    /// # Errors
-    ///
-    /// As [`Schedules::run`].
+    /// twice makes one. The errors are the same.
     pub fn run_once(
         &self,
         name: &str,
@@ -167,7 +162,7 @@ both! {
             let found = schedules.into_iter().find(|schedule| schedule.name == name);
             let StoredSchedule { schedule, rule_text, next: expected, .. } =
                 found.ok_or_else(|| StoreError::NoSchedule(name.to_owned()))?;
-            let settings = QueueSettings::of(&it.client.ask(caller, request::settings()).await?);
+            let settings = it.client.settings_by(caller).await?;
             if !settings.paused_schedules.contains(name) {
                 return Ok(());
             }

@@ -19,11 +19,10 @@ use crate::dispatch::call::Alive;
 use crate::dispatch::caller_machine::{Inline, Line};
 use crate::dispatch::clock::Clock;
 use crate::dispatch::command::Command;
-use crate::dispatch::dispatcher_handle::{Capture, DispatcherHandle, Futures, Way};
+use crate::dispatch::dispatcher_handle::{DispatcherHandle, Futures, Way};
 use crate::dispatch::dispatcher_thread::Dispatcher;
 #[cfg(feature = "redis")]
 use crate::dispatch::events::{Event, emit};
-use crate::dispatch::events::{OnEvent, OnRun};
 use crate::dispatch::execute::{Executor, UnderWay};
 use crate::dispatch::handlers::{BatchSize, Handler, Handlers};
 use crate::dispatch::machine::claims::Capacity;
@@ -50,57 +49,6 @@ use crate::store::{Hurry, Store};
 use crate::values::error::OpenError;
 use crate::values::info::Durability;
 use crate::values::time::Millis;
-
-impl Builder {
-    /// Checks that this process may claim as many jobs as a batch has.
-    pub(super) fn check_batches(&self) -> Result<(), OpenError> {
-        for (kind, handler) in self.handlers.all() {
-            let Some(BatchSize { most, .. }) = handler.batch() else { continue };
-            let (in_flight, futures) = (self.max_in_flight, self.max_async_runs);
-            let reason = match most {
-                0 => "no job could run".to_owned(),
-                most if most > in_flight => {
-                    format!("max_in_flight({in_flight}) would leave each batch smaller")
-                }
-                most if handler.is_async && most > futures => {
-                    format!("max_async_runs({futures}) would leave each batch smaller")
-                }
-                _ => continue,
-            };
-            let reason = format!("a batch of {most} jobs of the kind {kind:?}: {reason}");
-            return Err(OpenError::Config(reason));
-        }
-        Ok(())
-    }
-
-    /// Returns how many jobs of a kind may be claimed at once, of the kinds with a number of their own.
-    pub(super) fn rooms(&self) -> HashMap<Arc<str>, usize> {
-        // A batch for each thread, and one that is collected meanwhile.
-        let batches = pool(self.threads).saturating_add(1);
-        let room = |handler: &Handler| match handler.batch() {
-            _ if handler.is_async => Some(self.max_async_runs),
-            Some(size) if self.source.is_shared() => Some(size.most.saturating_mul(batches)),
-            // Room for all jobs of a batch, also if they have partitions.
-            Some(_) => Some(usize::MAX),
-            _ => None,
-        };
-        let rooms = self.handlers.all().filter_map(|(kind, handler)| Some((kind, room(handler)?)));
-        rooms.map(|(kind, room)| (Arc::clone(kind), room)).collect()
-    }
-
-    /// Returns how many runs can be under way at once: one for each thread or as many as a batch has, and as many
-    /// futures of each kind as may be.
-    pub(super) fn most_runs(&self) -> usize {
-        let handlers = &self.handlers;
-        let of_futures = handlers.all().filter(|(_, handler)| handler.is_async).count();
-        let of_threads = handlers.all().filter(|(_, handler)| !handler.is_async);
-        let on_a_thread =
-            of_threads.map(|(_, handler)| handler.batch().map_or(1, |size| size.most));
-        let on_threads = on_a_thread.max().unwrap_or(0).saturating_mul(pool(self.threads));
-        let runs = self.max_async_runs.saturating_mul(of_futures).saturating_add(on_threads);
-        runs.min(self.max_in_flight)
-    }
-}
 
 /// Returns what a job takes, of each kind whose jobs do not take a thread each.
 pub(super) fn slots(handlers: &Handlers) -> HashMap<Arc<str>, Slot> {
@@ -152,6 +100,55 @@ const LONGEST_LEASE: Duration = Duration::from_secs(365 * 24 * 3600);
 const NOTIFICATIONS: usize = 16;
 
 impl Builder {
+    /// Checks that this process may claim as many jobs as a batch has.
+    pub(super) fn check_batches(&self) -> Result<(), OpenError> {
+        for (kind, handler) in self.handlers.all() {
+            let Some(BatchSize { most, .. }) = handler.batch() else { continue };
+            let (in_flight, futures) = (self.max_in_flight, self.max_async_runs);
+            let reason = match most {
+                0 => "no job could run".to_owned(),
+                most if most > in_flight => {
+                    format!("max_in_flight({in_flight}) would leave each batch smaller")
+                }
+                most if handler.is_async && most > futures => {
+                    format!("max_async_runs({futures}) would leave each batch smaller")
+                }
+                _ => continue,
+            };
+            let reason = format!("a batch of {most} jobs of the kind {kind:?}: {reason}");
+            return Err(OpenError::Config(reason));
+        }
+        Ok(())
+    }
+
+    /// Returns how many jobs of a kind may be claimed at once, of the kinds with a number of their own.
+    pub(super) fn rooms(&self) -> HashMap<Arc<str>, usize> {
+        // A batch for each thread, and one that is collected meanwhile.
+        let batches = pool(self.threads).saturating_add(1);
+        let room = |handler: &Handler| match handler.batch() {
+            _ if handler.is_async => Some(self.max_async_runs),
+            Some(size) if self.source.is_shared() => Some(size.most.saturating_mul(batches)),
+            // Room for all jobs of a batch, also if they have partitions.
+            Some(_) => Some(usize::MAX),
+            _ => None,
+        };
+        let rooms = self.handlers.all().filter_map(|(kind, handler)| Some((kind, room(handler)?)));
+        rooms.map(|(kind, room)| (Arc::clone(kind), room)).collect()
+    }
+
+    /// Returns how many runs can be under way at once: one for each thread or as many as a batch has, and as many
+    /// futures of each kind as may be.
+    pub(super) fn most_runs(&self) -> usize {
+        let handlers = &self.handlers;
+        let of_futures = handlers.all().filter(|(_, handler)| handler.is_async).count();
+        let of_threads = handlers.all().filter(|(_, handler)| !handler.is_async);
+        let on_a_thread =
+            of_threads.map(|(_, handler)| handler.batch().map_or(1, |size| size.most));
+        let on_threads = on_a_thread.max().unwrap_or(0).saturating_mul(pool(self.threads));
+        let runs = self.max_async_runs.saturating_mul(of_futures).saturating_add(on_threads);
+        runs.min(self.max_in_flight)
+    }
+
     /// Checks every choice, and opens the store.
     pub(super) fn into_parts(mut self, runs_jobs: bool, manual: bool) -> Result<Parts, OpenError> {
         self.check_choices()?;
@@ -177,22 +174,13 @@ impl Builder {
         Ok(Parts {
             hurry: opened.store.hurry(),
             on_only_thread,
-            queue: self.queue,
             settings,
-            store: opened.store,
             metrics: Arc::new(Metrics::of(&self.handlers.kinds(), about)),
-            handlers: self.handlers,
-            on_event: self.on_event,
-            capture: self.capture,
             #[cfg(feature = "tracing")]
             traces,
-            on_run: self.on_run,
-            grace: self.shutdown_grace,
-            durability: self.durability,
             alive: Arc::default(),
-            questions: opened.questions,
-            #[cfg(feature = "sqlite-unbundled")]
-            file: opened.file,
+            opened,
+            builder: self,
         })
     }
 
@@ -406,26 +394,16 @@ impl Source {
 
 /// The parts that a builder has checked and opened.
 pub(super) struct Parts {
-    pub(super) settings: MachineSettings,
-    pub(super) store: Box<dyn Store>,
-    pub(super) handlers: Handlers,
-    pub(super) metrics: Arc<Metrics>,
-    pub(super) on_event: Option<OnEvent>,
-    pub(super) capture: Option<Capture>,
+    /// The choices that the other parts do not have.
+    builder: Builder,
+    settings: MachineSettings,
+    opened: OpenedStore,
+    metrics: Arc<Metrics>,
     #[cfg(feature = "tracing")]
-    pub(super) traces: Traces,
-    pub(super) on_run: Option<OnRun>,
-    /// How long a shutdown waits before it cancels the runs.
-    pub(super) grace: Duration,
-    pub(super) durability: Durability,
-    pub(super) alive: Arc<Alive>,
-    pub(super) hurry: Hurry,
-    pub(super) on_only_thread: Vec<Arc<str>>,
-    pub(super) queue: Option<String>,
-    /// Opens the store once more, for questions.
-    pub(super) questions: Option<questions::Open>,
-    #[cfg(feature = "sqlite-unbundled")]
-    pub(super) file: Option<Location>,
+    traces: Traces,
+    alive: Arc<Alive>,
+    hurry: Hurry,
+    on_only_thread: Vec<Arc<str>>,
 }
 
 impl Parts {
@@ -435,27 +413,30 @@ impl Parts {
         #[cfg(feature = "redis")]
         {
             let kinds: Vec<Arc<str>> = self.settings.rooms.keys().cloned().collect();
-            self.store.set_kinds_with_rooms(&kinds);
+            self.opened.store.set_kinds_with_rooms(&kinds);
         }
-        self.store.start_runner(&self.handlers.kinds(), now).map_err(OpenError::Store)?;
+        self.opened
+            .store
+            .start_runner(&self.builder.handlers.kinds(), now)
+            .map_err(OpenError::Store)?;
         crate::values::hook::at("taken over");
         let mut machine = Machine::new(self.settings.clone(), now);
-        machine.read_settings(now, &mut *self.store).map_err(OpenError::Store)?;
+        machine.read_settings(now, &mut *self.opened.store).map_err(OpenError::Store)?;
         Ok(machine)
     }
 
     /// Returns the clock, with the store's clock as its wall clock if the store has one.
     pub(super) fn by_store(&self, clock: Clock) -> Clock {
         #[cfg(feature = "redis")]
-        let clock = clock.by_server(self.store.server_time());
+        let clock = clock.by_server(self.opened.store.server_time());
         clock
     }
 
     /// Emits the store's warning to its operator, if there is one.
     pub(super) fn warn(&self) {
         #[cfg(feature = "redis")]
-        if let Some(text) = self.store.warning() {
-            emit(Event::Warning { text }, &self.metrics, self.on_event.as_ref(), false);
+        if let Some(text) = self.opened.store.warning() {
+            emit(Event::Warning { text }, &self.metrics, self.builder.on_event.as_ref(), false);
         }
     }
 
@@ -464,7 +445,7 @@ impl Parts {
         #[cfg(feature = "redis")]
         if self.settings.lease.is_some() {
             let (notifications, notifications_out) = bounded(NOTIFICATIONS);
-            self.store.listen(Box::new(move |notification| {
+            self.opened.store.listen(Box::new(move |notification| {
                 // If the channel is full, the dispatcher is about to make a step anyway.
                 drop(notifications.try_send(match notification {
                     Notification::Due => Command::Wake,
@@ -490,10 +471,10 @@ impl Parts {
             patience: Duration::ZERO,
             clock,
             metrics: Arc::clone(&self.metrics),
-            capture: self.capture.clone(),
+            capture: self.builder.capture.clone(),
             #[cfg(feature = "tracing")]
             traces: self.traces.clone(),
-            durability: self.durability,
+            durability: self.builder.durability,
             // Zero on a manual clock, where a wait changes nothing.
             call_timeout: (!call_timeout.is_zero()).then_some(call_timeout),
             shared: self.settings.lease.is_some(),
@@ -508,10 +489,10 @@ impl Parts {
             questions: None,
             futures: Futures::default(),
             pid: std::process::id(),
-            kinds: self.handlers.kinds(),
-            queue: self.queue.clone(),
+            kinds: self.builder.handlers.kinds(),
+            queue: self.builder.queue.clone(),
             #[cfg(feature = "sqlite-unbundled")]
-            file: self.file.clone(),
+            file: self.opened.file.clone(),
         }
     }
 
@@ -523,8 +504,8 @@ impl Parts {
         clock: Clock,
         patience: Option<Duration>,
     ) -> (Arc<Inline>, Arc<DispatcherHandle>, Handlers) {
-        let hooks = (self.on_event.take(), self.on_run.take());
-        let store = core::mem::replace(&mut self.store, Box::new(Memory::default()));
+        let hooks = (self.builder.on_event.take(), self.builder.on_run.take());
+        let store = core::mem::replace(&mut self.opened.store, Box::new(Memory::default()));
         let (metrics, is_manual) = (Arc::clone(&self.metrics), patience.is_some());
         let (its_clock, alive) = (clock.clone(), Arc::clone(&self.alive));
         let inline = Inline::new(machine, store, its_clock, metrics, hooks, !is_manual, alive);
@@ -537,7 +518,7 @@ impl Parts {
         let patience = patience.unwrap_or_default();
         let dispatcher = self.dispatcher(way, true, clock);
         let dispatcher = DispatcherHandle { futures, is_manual, patience, ..dispatcher };
-        (inline, Arc::new(dispatcher), self.handlers)
+        (inline, Arc::new(dispatcher), self.builder.handlers)
     }
 }
 
@@ -563,7 +544,7 @@ impl Builder {
         }
         let blocking = blocking.build().map_err(refused)?;
         let returning = Wheel::builder().tick(TICK).threads(1).name("tickwheel-jobs-async");
-        let returning = match parts.handlers.any_async() {
+        let returning = match parts.builder.handlers.any_async() {
             true => Some(returning.build().map_err(refused)?),
             false => None,
         };
@@ -585,12 +566,15 @@ impl Builder {
         };
         let mut dispatcher = parts.dispatcher(Box::new(way), false, clock.clone());
         let alive = Arc::clone(&dispatcher.alive);
-        dispatcher.questions =
-            parts.questions.take().map(|open| Arc::new(Questions::new(open, Arc::clone(&alive))));
+        dispatcher.questions = parts
+            .opened
+            .questions
+            .take()
+            .map(|open| Arc::new(Questions::new(open, Arc::clone(&alive))));
         let dispatcher = Arc::new(dispatcher);
         let nudged = Arc::clone(&dispatcher.nudged);
         let executor = Arc::new(Executor {
-            handlers: parts.handlers,
+            handlers: parts.builder.handlers,
             clock: clock.clone(),
             metrics: Arc::clone(&parts.metrics),
             dispatcher: Arc::clone(&dispatcher),
@@ -601,7 +585,7 @@ impl Builder {
             capacity: parts.settings.capacity.clone(),
             #[cfg(feature = "tokio")]
             under_way: None,
-            on_run: parts.on_run,
+            on_run: parts.builder.on_run,
             ended: Box::new(move |run, end, at| {
                 let (id, fence) = (run.id, run.fence);
                 drop(ends.send(Command::Ended { id, fence, end, at }));
@@ -613,7 +597,7 @@ impl Builder {
             let own_claims = move || executor.upgrade().map(|it| it.own_claims(is_shared));
             questions.correct_by(Box::new(move || own_claims().unwrap_or_default()));
         }
-        shared.start(machine, parts.store, Arc::clone(&executor));
+        shared.start(machine, parts.opened.store, Arc::clone(&executor));
         let its_thread = Dispatcher {
             machine: Arc::clone(&shared),
             commands: commands_out,
@@ -623,7 +607,7 @@ impl Builder {
             alive,
             clock,
             metrics: parts.metrics,
-            on_event: parts.on_event,
+            on_event: parts.builder.on_event,
             executor,
             notifications,
             poll_within: POLL_INTERVAL,
@@ -642,15 +626,11 @@ impl Builder {
                 drop(shared.take());
                 OpenError::Dispatcher(Arc::new(error))
             })?;
-        Ok(Jobs::new(Client::new(dispatcher), Some(thread), parts.grace))
+        Ok(Jobs::new(Client::new(dispatcher), Some(thread), parts.builder.shutdown_grace))
     }
 
     /// Starts jobs on a manual clock, without a thread: [`Driver::advance`] moves the clock and runs the jobs
-    /// that come due. For tests.
-    ///
-    /// # Errors
-    ///
-    /// As [`Builder::start`].
+    /// that come due. For tests. The errors are those of [`Builder::start`].
     #[doc(alias("test", "mock", "fake_clock"))]
     pub fn manual(self) -> Result<(Jobs, Driver), OpenError> {
         let patience = self.call_timeout;
@@ -659,7 +639,7 @@ impl Builder {
         driver.set_wall(Millis::present(driver.wall_now()).to_system());
         let clock = Clock::of_wheel(wheel.scheduler());
         let machine = parts.start_runner(&clock)?;
-        let (grace, on_run) = (parts.grace, parts.on_run.clone());
+        let (grace, on_run) = (parts.builder.shutdown_grace, parts.builder.on_run.clone());
         let (inline, dispatcher, handlers) = parts.inline(machine, clock.clone(), Some(patience));
         let back: Weak<Inline> = Arc::downgrade(&inline);
         let ended = move |run: &RunState, end, at| {

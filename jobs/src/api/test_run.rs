@@ -26,15 +26,12 @@ use crate::values::time::Millis;
 /// together, run the job on a manual clock.
 ///
 /// ```
-/// use serde::{Deserialize, Serialize};
+/// # use serde::{Deserialize, Serialize};
 /// use tickwheel_jobs::{StopReason, Fail, Job, Jobs, Run, TestRun};
 ///
-/// #[derive(Serialize, Deserialize)]
-/// struct Remind(u64);
-/// impl Job for Remind {
-///     const KIND: &'static str = "remind";
-/// }
-///
+/// # #[derive(Serialize, Deserialize)]
+/// # struct Remind(u64);
+/// # impl Job for Remind { const KIND: &'static str = "remind"; }
 /// fn remind(job: Remind, run: &Run) -> Result<(), Fail> {
 ///     match run.attempt() {
 ///         3.. => Err(Fail::dead(format!("order {} is silent", job.0))),

@@ -24,16 +24,12 @@ use crate::values::info::Cancel;
 use crate::values::job::{Job, group_of};
 
 impl Client {
-    /// Stores a [`NewJob`] in a transaction of the caller: see [`Client::insert_in`].
+    /// Stores a [`NewJob`] in a transaction of the caller, as [`Client::insert_in`] stores a job, and with its errors.
     ///
     /// A job that has the key counts as running once it is claimed, up to 50 ms before it is due. The new job
     /// then does not replace it, but takes the key. If the claimed job holds its key until its end
     /// ([`Until::Ended`](crate::Until::Ended)), the new job is not stored, and the result has the id of the
     /// claimed one.
-    ///
-    /// # Errors
-    ///
-    /// As [`Client::insert_in`].
     pub fn insert_job_in<J: Job>(
         &self,
         transaction: &Transaction<'_>,
@@ -49,8 +45,6 @@ impl Client {
     /// [`Cancel::Running`]: after the commit the run is cancelled within a second, or at once after a
     /// [`Client::nudge`]. Until then it may start, and may complete.
     ///
-    /// While the transaction is open, no other connection can write to the file.
-    ///
     /// # Errors
     ///
     /// If the transaction is on another file ([`StoreError::Other`]), or the file could not be changed.
@@ -65,11 +59,8 @@ impl Client {
     }
 
     /// Changes the due time of a pending job in a transaction of the caller, as [`Client::cancel_in`] cancels
-    /// it. Returns `false` if the job runs, is dead, or does not exist. It counts as running once it is
-    /// claimed, up to 50 ms before it is due.
-    ///
-    /// The process that runs the jobs sees the new time within a second, or at once after a
-    /// [`Client::nudge`].
+    /// it. Returns `false` if the job runs or is claimed, is dead, or does not exist. The process that runs the jobs
+    /// sees the new time within a second, or at once after a [`Client::nudge`].
     ///
     /// # Errors
     ///
@@ -107,6 +98,73 @@ impl Client {
         self.dispatcher.traces.inserted(J::KIND, inserted.id, inserted.is_new);
         Ok(inserted)
     }
+
+    /// Returns the insert of a job as an SQL statement, for a transaction on the file of these jobs that
+    /// `insert_in` cannot use: one of sqlx, diesel or sea-orm, or of another program. Writes nothing, and does
+    /// not wait.
+    ///
+    /// ```
+    /// # use serde::{Deserialize, Serialize};
+    /// # use tickwheel_jobs::{Job, Jobs};
+    /// use std::time::Duration;
+    /// use tickwheel_jobs::rusqlite::Connection; // stands for any other library
+    /// # #[derive(Serialize, Deserialize)]
+    /// # struct CloseOrder { order: u64 }
+    /// # impl Job for CloseOrder { const KIND: &'static str = "close-order"; }
+    /// # let folder = std::env::temp_dir().join(format!("tickwheel-statement-{}", std::process::id()));
+    /// # std::fs::create_dir_all(&folder)?;
+    /// # let path = folder.join("shop.db");
+    /// let jobs = Jobs::open(&path)?.handle(|_: CloseOrder, _| Ok(())).start()?;
+    /// let mut shop = Connection::open(&path)?;
+    /// let transaction = shop.transaction()?;
+    /// let close = jobs.statement((Duration::from_secs(72 * 3600), CloseOrder { order: 1001 }))?;
+    /// transaction.execute(close.sql(), [close.parameter()])?;
+    /// transaction.commit()?;
+    /// jobs.nudge(); // else the process that runs the jobs polls within a second
+    /// assert!(jobs.get(close.id())?.is_some());
+    /// # drop(shop);
+    /// # jobs.shutdown()?;
+    /// # std::fs::remove_dir_all(&folder)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    /// A delay counts from this call, not from the commit. The job has all its properties, as with an insert.
+    /// It is filed under its key and its id after the commit, by the next transaction of these jobs: that of
+    /// any call, of [`Client::nudge`], or of the poll within a second. A read does that too, unless another
+    /// transaction holds the file for longer than 100 ms.
+    ///
+    /// The job is dropped without an error in three cases: another job runs and holds the key until its end;
+    /// another job has the key and this one has [`NewJob::if_absent`]; or the store knows the id. So a
+    /// statement that is run twice is one job, as long as the id is known ([`NewJob::id`](crate::NewJob::id)).
+    ///
+    /// On another file SQLite refuses the statement: the table is absent, or there is the error
+    /// `NOT NULL constraint failed: tickwheel_outbox.made_for_this_file`. SQLite also refuses it once a later
+    /// version of this crate has changed the tables. So make statements when they are needed, and do not keep
+    /// them.
+    ///
+    /// A transaction that reads first and writes later may be refused with `SQLITE_BUSY_SNAPSHOT`. Begin it
+    /// as `IMMEDIATE`.
+    ///
+    /// # Errors
+    ///
+    /// The error returns the job, if it does not encode, is too long, or its time lies outside of the years 1970 to
+    /// 9999. [`StoreError::Other`] if these jobs are not on a file.
+    pub fn statement<J: Job>(
+        &self,
+        new: impl Into<NewJob<J>>,
+    ) -> Result<Statement, InsertError<NewJob<J>>> {
+        let new = new.into();
+        self.statement_of(&new).map_err(|kind| InsertError::new(kind, new))
+    }
+
+    fn statement_of<J: Job>(&self, new: &NewJob<J>) -> Result<Statement, InsertErrorKind> {
+        let Some(location) = &self.dispatcher.file else {
+            return Err(StoreError::Other("these jobs are not on a file".to_owned()).into());
+        };
+        let (ids, now) = (JobIds::of_this_process(), self.dispatcher.clock.latest());
+        let new = to_store(&ids, now, &Arc::from(J::KIND), &self.headers(), new)?;
+        let (sql, parameter) = (statement::text(location), statement::parameter(&new)?);
+        Ok(Statement { sql, parameter, id: new.id })
+    }
 }
 
 impl Run {
@@ -140,16 +198,13 @@ impl Run {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use serde::{Deserialize, Serialize};
+    /// # use serde::{Deserialize, Serialize};
     /// use tickwheel_jobs::rusqlite::{Connection, TransactionBehavior};
     /// use tickwheel_jobs::{Job, Jobs};
     ///
-    /// #[derive(Serialize, Deserialize)]
-    /// struct Pay(u32);
-    /// impl Job for Pay {
-    ///     const KIND: &'static str = "pay";
-    /// }
-    ///
+    /// # #[derive(Serialize, Deserialize)]
+    /// # struct Pay(u32);
+    /// # impl Job for Pay { const KIND: &'static str = "pay"; }
     /// let (jobs, driver) = Jobs::temporary()?
     ///     .handle(|pay: Pay, run| {
     ///         let jobs = run.client();
@@ -172,8 +227,9 @@ impl Run {
     /// # Errors
     ///
     /// [`StoreError::Invalid`] if the jobs are not on a file, or the transaction is on another one.
-    /// [`StoreError::RunEnded`] if the run has ended before, [`StoreError::ClaimLost`] if it has lost its claim. Otherwise if the file could not be changed. Roll the
-    /// transaction back after any error: a part of the change may be in it.
+    /// [`StoreError::RunEnded`] if the run has ended before, [`StoreError::ClaimLost`] if it has lost its claim.
+    /// Otherwise if the file could not be changed. Roll the transaction back after any error: a part of the change may
+    /// be in it.
     #[doc(alias("complete", "ack", "exactly_once", "complete_tx"))]
     pub fn end_in(&self, transaction: &Transaction<'_>) -> Result<(), StoreError> {
         let now = self.dispatcher.clock.now();
@@ -240,74 +296,5 @@ impl fmt::Debug for Statement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (sql, id) = (&self.sql, &self.id);
         f.debug_struct("Statement").field("sql", sql).field("id", id).finish_non_exhaustive()
-    }
-}
-
-impl Client {
-    /// Returns the insert of a job as an SQL statement, for a transaction on the file of these jobs that
-    /// `insert_in` cannot use: one of sqlx, diesel or sea-orm, or of another program. Writes nothing, and does
-    /// not wait.
-    ///
-    /// ```
-    /// # use serde::{Deserialize, Serialize};
-    /// # use tickwheel_jobs::{Job, Jobs};
-    /// use std::time::Duration;
-    /// use tickwheel_jobs::rusqlite::Connection; // stands for any other library
-    /// # #[derive(Serialize, Deserialize)]
-    /// # struct CloseOrder { order: u64 }
-    /// # impl Job for CloseOrder { const KIND: &'static str = "close-order"; }
-    /// # let folder = std::env::temp_dir().join(format!("tickwheel-statement-{}", std::process::id()));
-    /// # std::fs::create_dir_all(&folder)?;
-    /// # let path = folder.join("shop.db");
-    /// let jobs = Jobs::open(&path)?.handle(|_: CloseOrder, _| Ok(())).start()?;
-    /// let mut shop = Connection::open(&path)?;
-    /// let transaction = shop.transaction()?;
-    /// let close = jobs.statement((Duration::from_secs(72 * 3600), CloseOrder { order: 1001 }))?;
-    /// transaction.execute(close.sql(), [close.parameter()])?;
-    /// transaction.commit()?;
-    /// jobs.nudge(); // else the process that runs the jobs polls within a second
-    /// assert!(jobs.get(close.id())?.is_some());
-    /// # drop(shop);
-    /// # jobs.shutdown()?;
-    /// # std::fs::remove_dir_all(&folder)?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    /// A delay counts from this call, not from the commit. The job has all its properties, as with an insert.
-    /// It is filed under its key and its id after the commit, by the next transaction of these jobs: that of
-    /// any call, of [`Client::nudge`], or of the poll within a second. A read does that too, unless another
-    /// transaction holds the file for longer than 100 ms.
-    ///
-    /// The job is dropped without an error in three cases: another job runs and holds the key until its end;
-    /// another job has the key and this one has [`NewJob::if_absent`]; or the store knows the id. So a
-    /// statement that is run twice is one job, as long as the id is known ([`NewJob::id`](crate::NewJob::id)).
-    ///
-    /// On another file SQLite refuses the statement: the table is absent, or there is the error
-    /// `NOT NULL constraint failed: tickwheel_outbox.made_for_this_file`. SQLite also refuses it once a later
-    /// version of this crate has changed the tables. So make statements when they are needed, and do not keep
-    /// them.
-    ///
-    /// A transaction that reads first and writes later may be refused with `SQLITE_BUSY_SNAPSHOT`. Begin it
-    /// as `IMMEDIATE`.
-    ///
-    /// # Errors
-    ///
-    /// The error returns the job, if it does not encode, is too long, or its time lies outside of the years 1970 to
-    /// 9999. [`StoreError::Other`] if these jobs are not on a file.
-    pub fn statement<J: Job>(
-        &self,
-        new: impl Into<NewJob<J>>,
-    ) -> Result<Statement, InsertError<NewJob<J>>> {
-        let new = new.into();
-        self.statement_of(&new).map_err(|kind| InsertError::new(kind, new))
-    }
-
-    fn statement_of<J: Job>(&self, new: &NewJob<J>) -> Result<Statement, InsertErrorKind> {
-        let Some(location) = &self.dispatcher.file else {
-            return Err(StoreError::Other("these jobs are not on a file".to_owned()).into());
-        };
-        let (ids, now) = (JobIds::of_this_process(), self.dispatcher.clock.latest());
-        let new = to_store(&ids, now, &Arc::from(J::KIND), &self.headers(), new)?;
-        let (sql, parameter) = (statement::text(location), statement::parameter(&new)?);
-        Ok(Statement { sql, parameter, id: new.id })
     }
 }

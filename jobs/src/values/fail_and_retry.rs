@@ -55,14 +55,14 @@ use super::time::Millis;
 #[doc(alias("backoff", "max_attempts", "attempts"))]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Retry {
-    base: Duration,
-    growth: Growth,
-    max_delay: Duration,
-    max_retries: u32,
+    pub(super) base: Duration,
+    pub(super) growth: Growth,
+    pub(super) max_delay: Duration,
+    pub(super) max_retries: u32,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Growth {
+pub(super) enum Growth {
     Doubled,
     Constant,
 }
@@ -87,12 +87,7 @@ impl Retry {
     /// Returns the policy without retries: the first failure makes the job dead.
     #[must_use]
     pub const fn never() -> Retry {
-        Retry {
-            base: Duration::ZERO,
-            growth: Growth::Constant,
-            max_delay: Duration::ZERO,
-            max_retries: 0,
-        }
+        Retry::fixed(Duration::ZERO).max_retries(0)
     }
 
     /// Limits each wait, before jitter.
@@ -115,48 +110,20 @@ impl Retry {
         if failures > self.max_retries {
             return None;
         }
-        let shortest = match self.growth {
-            Growth::Constant => self.base,
+        Some(match self.growth {
+            Growth::Constant => (self.base.min(self.max_delay), self.base.min(self.max_delay)),
             Growth::Doubled => {
-                let doublings = failures.saturating_sub(1).min(63);
-                let factor = 1_u128 << doublings;
+                let factor = 1_u128 << failures.saturating_sub(1).min(63);
                 let nanos = self.base.as_nanos().saturating_mul(factor);
-                let most = self.max_delay.as_nanos();
-                duration_from_nanos(nanos.min(most))
+                let shortest = duration_from_nanos(nanos.min(self.max_delay.as_nanos()));
+                (shortest, shortest.saturating_add(shortest / 4))
             }
-        };
-        let shortest = shortest.min(self.max_delay);
-        let longest = match self.growth {
-            Growth::Constant => shortest,
-            Growth::Doubled => shortest.saturating_add(shortest / 4),
-        };
-        Some((shortest, longest))
+        })
     }
 
     /// Returns how many retries there are at most.
     pub(crate) const fn most(&self) -> u32 {
         self.max_retries
-    }
-
-    /// Returns the fields of the policy: its first wait, its longest wait, its number of retries, and whether
-    /// the waits double.
-    pub(crate) const fn parts(&self) -> (Duration, Duration, u32, bool) {
-        (self.base, self.max_delay, self.max_retries, matches!(self.growth, Growth::Doubled))
-    }
-
-    /// Returns the policy with these fields.
-    #[cfg_attr(
-        not(any(feature = "sqlite-unbundled", feature = "redis", test)),
-        allow(dead_code, reason = "memory keeps no bytes")
-    )]
-    pub(crate) const fn from_parts(
-        base: Duration,
-        max_delay: Duration,
-        max_retries: u32,
-        doubles: bool,
-    ) -> Retry {
-        let growth = if doubles { Growth::Doubled } else { Growth::Constant };
-        Retry { base, growth, max_delay, max_retries }
     }
 
     /// Returns the wait after the `failures`-th failure, or `None` if the job is dead then. `draw` is a random

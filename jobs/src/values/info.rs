@@ -14,7 +14,7 @@ use core::fmt;
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
-use serde::ser::SerializeStruct;
+use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
@@ -74,7 +74,8 @@ impl Cancel {
 }
 
 /// The state of a job.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum JobState {
     /// It waits for its due time, for a free slot, or for a process that handles its kind.
@@ -107,7 +108,7 @@ pub enum JobState {
 /// JSON, `payload` is `null`, and `payload_text` or `payload_hex` has the payload. A job with a partition has
 /// `partition` too, a member of a group has `group`, a job with a retry policy of its own has `max_retries`, and a job
 /// with an expiry has `expires`. A job that is claimed or runs has `node`, if the store knows it.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct JobInfo {
     /// Its id.
@@ -117,6 +118,7 @@ pub struct JobInfo {
     /// Its state.
     pub state: JobState,
     /// Its due time: it does not start before.
+    #[serde(serialize_with = "rfc3339")]
     pub due: SystemTime,
     /// The number of its runs that have failed.
     pub failures: u32,
@@ -128,13 +130,21 @@ pub struct JobInfo {
     /// Its key, if it has one.
     pub key: Option<String>,
     /// Its partition, if it has one: see [`Job::partition`].
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub partition: Option<String>,
     /// The group of which it is a member: see [`Client::group`](crate::Client::group).
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub group: Option<GroupId>,
     /// Its own retry policy, if it has one: see [`NewJob::retry`](crate::NewJob::retry).
+    #[serde(
+        rename = "max_retries",
+        serialize_with = "most",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub retry: Option<Retry>,
     /// When it expires, if it has an expiry: see [`NewJob::expires`](crate::NewJob::expires). If that time has passed,
     /// a pending job ends when it comes to its turn.
+    #[serde(serialize_with = "rfc3339_or_null", skip_serializing_if = "Option::is_none")]
     pub expires: Option<SystemTime>,
     /// The error of its last failure, if it has failed.
     pub error: Option<String>,
@@ -144,42 +154,36 @@ pub struct JobInfo {
     pub headers: BTreeMap<String, String>,
     /// When a process claimed it, if it is claimed or runs, by the clock of that process, or of the server: see
     /// [`JobState::Claimed`] for how long before its handler starts that may be.
+    #[serde(serialize_with = "rfc3339_or_null")]
     pub claimed: Option<SystemTime>,
     /// When its claim ends unless its process renews it, if it is claimed or runs, and is on a server: see
     /// [`Builder::lease`](crate::Builder::lease).
+    #[serde(serialize_with = "rfc3339_or_null")]
     pub lease_ends: Option<SystemTime>,
     /// The process that has claimed it, if it is claimed or runs, and the store knows the process:
     /// [`NodeInfo::name`](crate::NodeInfo::name).
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
     /// When it died, if it is dead.
+    #[serde(serialize_with = "rfc3339_or_null")]
     pub died: Option<SystemTime>,
     /// When it ended, if it is dead, or if it is kept.
+    #[serde(serialize_with = "rfc3339_or_null")]
     pub ended: Option<SystemTime>,
     /// How long its last run took, in whole milliseconds, if it has ended.
+    #[serde(rename = "took_ms", serialize_with = "as_ms")]
     pub took: Option<Duration>,
     /// The JSON of its result, if it is kept and its run has set one: see
     /// [`Run::set_result`](crate::Run::set_result).
+    #[serde(serialize_with = "json_or_null")]
     pub result: Option<Vec<u8>>,
     /// The JSON of the latest progress that its runs have set, until it has completed, has expired or is cancelled: see
     /// [`Run::set_progress`](crate::Run::set_progress).
+    #[serde(serialize_with = "json_or_null")]
     pub progress: Option<Vec<u8>>,
     /// Its data, as [`Job::encode`] made it.
+    #[serde(flatten, serialize_with = "payload")]
     pub payload: Vec<u8>,
-}
-
-impl JobState {
-    /// Returns the number of attempts of a job in this state. `attempts` are those that have ended, as the
-    /// store counts them.
-    pub(crate) fn attempts(self, attempts: u32) -> u32 {
-        match self {
-            JobState::Pending | JobState::Dead | JobState::Cancelled | JobState::Expired => {
-                attempts
-            }
-            JobState::Claimed | JobState::Running | JobState::Completed => {
-                attempts.saturating_add(1)
-            }
-        }
-    }
 }
 
 impl JobInfo {
@@ -424,6 +428,29 @@ impl fmt::Display for Hex<'_> {
     }
 }
 
+/// Writes the field or the two fields that the payload has in the JSON of a job.
+fn payload<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+    let payload = Payload::of(bytes);
+    let json = if let Payload::Json(json) = &payload { Some(json) } else { None };
+    let mut fields = serializer.serialize_map(None)?;
+    fields.serialize_entry("payload", &json)?;
+    match payload {
+        Payload::Json(_) => {}
+        Payload::Text(text) => fields.serialize_entry("payload_text", text)?,
+        Payload::Bytes(bytes) => fields.serialize_entry("payload_hex", &Hex(bytes).to_string())?,
+    }
+    fields.end()
+}
+
+fn json_or_null<S: Serializer>(json: &Option<Vec<u8>>, serializer: S) -> Result<S::Ok, S::Error> {
+    let json = json.as_deref().and_then(|json| serde_json::from_slice(json).ok());
+    json.unwrap_or(serde_json::Value::Null).serialize(serializer)
+}
+
+fn most<S: Serializer>(retry: &Option<Retry>, serializer: S) -> Result<S::Ok, S::Error> {
+    retry.map(|retry| retry.most()).serialize(serializer)
+}
+
 impl fmt::Debug for Payload<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -435,6 +462,19 @@ impl fmt::Debug for Payload<'_> {
 }
 
 impl JobState {
+    /// Returns the number of attempts of a job in this state. `attempts` are those that have ended, as the
+    /// store counts them.
+    pub(crate) fn attempts(self, attempts: u32) -> u32 {
+        match self {
+            JobState::Pending | JobState::Dead | JobState::Cancelled | JobState::Expired => {
+                attempts
+            }
+            JobState::Claimed | JobState::Running | JobState::Completed => {
+                attempts.saturating_add(1)
+            }
+        }
+    }
+
     /// Returns the word for it: `pending`, `claimed`, `running`, `dead`, `completed`, `cancelled`, `expired`.
     #[must_use]
     pub fn word(self) -> &'static str {
@@ -453,76 +493,6 @@ impl JobState {
 impl fmt::Display for JobState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.word())
-    }
-}
-
-impl Serialize for JobState {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.word())
-    }
-}
-
-impl Serialize for JobInfo {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let payload = Payload::of(&self.payload);
-        let is_json = matches!(payload, Payload::Json(_));
-        let more = [
-            !is_json,
-            self.partition.is_some(),
-            self.group.is_some(),
-            self.retry.is_some(),
-            self.expires.is_some(),
-            self.node.is_some(),
-        ];
-        let fields = 19 + more.into_iter().filter(|is_there| *is_there).count();
-        let mut job = serializer.serialize_struct("JobInfo", fields)?;
-        job.serialize_field("id", &self.id)?;
-        job.serialize_field("kind", &self.kind)?;
-        job.serialize_field("state", &self.state)?;
-        job.serialize_field("due", &Rfc3339(self.due))?;
-        job.serialize_field("failures", &self.failures)?;
-        job.serialize_field("attempt", &self.attempt)?;
-        job.serialize_field("interruptions", &self.interruptions)?;
-        job.serialize_field("key", &self.key)?;
-        if let Some(partition) = &self.partition {
-            job.serialize_field("partition", partition)?;
-        }
-        if let Some(group) = &self.group {
-            job.serialize_field("group", group)?;
-        }
-        if let Some(retry) = &self.retry {
-            job.serialize_field("max_retries", &retry.most())?;
-        }
-        if let Some(expires) = self.expires {
-            job.serialize_field("expires", &Rfc3339(expires))?;
-        }
-        job.serialize_field("error", &self.error)?;
-        job.serialize_field("errors", &self.errors)?;
-        job.serialize_field("headers", &self.headers)?;
-        job.serialize_field("claimed", &self.claimed.map(Rfc3339))?;
-        job.serialize_field("lease_ends", &self.lease_ends.map(Rfc3339))?;
-        if let Some(node) = &self.node {
-            job.serialize_field("node", node)?;
-        }
-        job.serialize_field("died", &self.died.map(Rfc3339))?;
-        job.serialize_field("ended", &self.ended.map(Rfc3339))?;
-        job.serialize_field("took_ms", &self.took.map(|took| took.as_millis() as u64))?;
-        for (name, json) in [("result", &self.result), ("progress", &self.progress)] {
-            let json = json.as_deref().and_then(|json| serde_json::from_slice(json).ok());
-            job.serialize_field(name, &json.unwrap_or(serde_json::Value::Null))?;
-        }
-        match payload {
-            Payload::Json(json) => job.serialize_field("payload", &json)?,
-            Payload::Text(text) => {
-                job.serialize_field("payload", &None::<()>)?;
-                job.serialize_field("payload_text", text)?;
-            }
-            Payload::Bytes(bytes) => {
-                job.serialize_field("payload", &None::<()>)?;
-                job.serialize_field("payload_hex", &Hex(bytes).to_string())?;
-            }
-        }
-        job.end()
     }
 }
 

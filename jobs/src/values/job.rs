@@ -376,7 +376,7 @@ mod bytes {
 
     use super::{Burst, Extra, headers_to_bytes, read_headers};
     use crate::values::error::StoreError;
-    use crate::values::fail_and_retry::Retry;
+    use crate::values::fail_and_retry::{Growth, Retry};
     use crate::values::group::GroupId;
     use crate::values::time::Millis;
 
@@ -417,14 +417,13 @@ mod bytes {
                 add(&mut bytes, EXPIRES, &expires.get().to_be_bytes());
             }
             if let Some(retry) = &self.retry {
-                let (base, cap, times, doubles) = retry.parts();
                 let mut content = Vec::with_capacity(29);
-                for wait in [base, cap] {
+                for wait in [retry.base, retry.max_delay] {
                     content.extend(wait.as_secs().to_be_bytes());
                     content.extend(wait.subsec_nanos().to_be_bytes());
                 }
-                content.extend(times.to_be_bytes());
-                content.push(u8::from(doubles));
+                content.extend(retry.max_retries.to_be_bytes());
+                content.push(u8::from(retry.growth == Growth::Doubled));
                 add(&mut bytes, RETRY, &content);
             }
             if !self.headers.is_empty() {
@@ -499,10 +498,14 @@ mod bytes {
     }
 
     fn retry(mut content: &[u8]) -> Option<Retry> {
-        let (base, cap) = (wait(&mut content)?, wait(&mut content)?);
-        let times = u32::from_be_bytes(take(&mut content)?);
-        let [doubles @ (0 | 1)] = take(&mut content)? else { return None };
-        content.is_empty().then(|| Retry::from_parts(base, cap, times, doubles == 1))
+        let (base, max_delay) = (wait(&mut content)?, wait(&mut content)?);
+        let max_retries = u32::from_be_bytes(take(&mut content)?);
+        let growth = match take(&mut content)? {
+            [0] => Growth::Constant,
+            [1] => Growth::Doubled,
+            _ => return None,
+        };
+        content.is_empty().then_some(Retry { base, growth, max_delay, max_retries })
     }
 
     fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {

@@ -95,19 +95,16 @@ impl StoredNode {
         max_in_flight: usize,
         started: Millis,
     ) -> StoredNode {
-        let (host, pid) = (host().to_owned(), std::process::id());
-        let version = env!("CARGO_PKG_VERSION").to_owned();
-        let (in_flight, started) = (0, started.get());
         StoredNode {
-            host,
-            pid,
-            version,
+            host: host().to_owned(),
+            pid: std::process::id(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
             max_retries,
             threads,
             most_runs,
             max_in_flight,
-            in_flight,
-            started,
+            in_flight: 0,
+            started: started.get(),
         }
     }
 

@@ -31,35 +31,33 @@ pub(crate) struct Limits(Option<Arc<Scopes>>);
 
 #[derive(Default, PartialEq, Eq, Debug)]
 struct Scopes {
-    queue: Limit,
-    flows: HashMap<String, Limit>,
+    limits: ByScope<Limit>,
     /// The limits of flows that the program has given.
     of_program: HashMap<String, Limit>,
-    each: HashMap<String, Limit>,
-    partitions: HashMap<String, HashMap<String, Limit>>,
     paused: HashMap<String, HashSet<String>>,
-    holds: Holds,
+    /// The times until which no job of a scope starts. They may be over.
+    holds: ByScope<Millis>,
     /// The flow of each kind whose flow is not the kind itself.
     flow_of: HashMap<String, String>,
 }
 
-/// The times until which no job of a scope starts. They may be over.
 #[derive(Default, PartialEq, Eq, Debug)]
-struct Holds {
-    queue: Option<Millis>,
-    flows: HashMap<String, Millis>,
-    partitions: HashMap<String, HashMap<String, Millis>>,
+struct ByScope<T> {
+    queue: Option<T>,
+    flows: HashMap<String, T>,
+    each: HashMap<String, T>,
+    partitions: HashMap<String, HashMap<String, T>>,
 }
 
-impl Holds {
-    fn put(&mut self, scope: LimitScope, until: Millis) {
+impl<T> ByScope<T> {
+    fn put(&mut self, scope: LimitScope, value: T) {
         match scope {
-            LimitScope::Queue => self.queue = Some(until),
-            LimitScope::Flow(flow) => drop(self.flows.insert(flow, until)),
+            LimitScope::Queue => self.queue = Some(value),
+            LimitScope::Flow(flow) => drop(self.flows.insert(flow, value)),
+            LimitScope::Each(kind) => drop(self.each.insert(kind, value)),
             LimitScope::Partition { kind, partition } => {
-                self.partitions.entry(kind).or_default().insert(partition, until);
+                self.partitions.entry(kind).or_default().insert(partition, value);
             }
-            LimitScope::Each(_) => {}
         }
     }
 }
@@ -216,8 +214,8 @@ impl Limits {
         flows: impl Iterator<Item = (&'a str, &'a str)>,
     ) -> Limits {
         let mut scopes = Scopes::default();
-        scopes.flows.extend(unless_set.iter().cloned());
-        scopes.of_program.clone_from(&scopes.flows);
+        scopes.of_program.extend(unless_set.iter().cloned());
+        scopes.limits.flows.clone_from(&scopes.of_program);
         for (name, value) in stored {
             if let Some(kind) = name.strip_prefix("flow:") {
                 scopes.flow_of.insert(kind.to_owned(), value.clone());
@@ -231,15 +229,10 @@ impl Limits {
                 scopes.holds.put(scope, until);
                 continue;
             }
-            let Some(scope) = LimitScope::of_setting(name) else { continue };
-            let Some(limit) = Limit::from_text(value) else { continue };
-            match scope {
-                LimitScope::Queue => scopes.queue = limit,
-                LimitScope::Flow(flow) => drop(scopes.flows.insert(flow, limit)),
-                LimitScope::Each(kind) => drop(scopes.each.insert(kind, limit)),
-                LimitScope::Partition { kind, partition } => {
-                    scopes.partitions.entry(kind).or_default().insert(partition, limit);
-                }
+            if let (Some(scope), Some(limit)) =
+                (LimitScope::of_setting(name), Limit::from_text(value))
+            {
+                scopes.limits.put(scope, limit);
             }
         }
         for (kind, flow) in flows {
@@ -248,14 +241,10 @@ impl Limits {
                 false => scopes.flow_of.insert(kind.to_owned(), flow.to_owned()),
             };
         }
-        let Scopes { queue, flows, each, partitions, paused, holds, .. } = &scopes;
-        let none = queue.is_none()
-            && *holds == Holds::default()
-            && flows.is_empty()
-            && each.is_empty()
-            && partitions.is_empty()
-            && paused.is_empty();
-        Limits((!none).then(|| Arc::new(scopes)))
+        let has_none = scopes.limits == ByScope::default()
+            && scopes.holds == ByScope::default()
+            && scopes.paused.is_empty();
+        Limits((!has_none).then(|| Arc::new(scopes)))
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -263,7 +252,7 @@ impl Limits {
     }
 
     pub(crate) fn of_queue(&self) -> Limit {
-        self.0.as_ref().map_or(Limit::none(), |scopes| scopes.queue)
+        self.0.as_ref().and_then(|scopes| scopes.limits.queue).unwrap_or_default()
     }
 
     /// Returns the limit of a flow while no limit of it is stored.
@@ -289,7 +278,7 @@ impl Limits {
     }
 
     pub(crate) fn of_flow(&self, flow: &str) -> Limit {
-        let of_flow = self.0.as_ref().and_then(|scopes| scopes.flows.get(flow));
+        let of_flow = self.0.as_ref().and_then(|scopes| scopes.limits.flows.get(flow));
         of_flow.copied().unwrap_or_default()
     }
 
@@ -316,9 +305,9 @@ impl Limits {
     }
 
     pub(crate) fn of_partition(&self, kind: &str, partition: &str) -> Limit {
-        let Some(scopes) = &self.0 else { return Limit::none() };
-        let own = scopes.partitions.get(kind).and_then(|own| own.get(partition));
-        own.copied().unwrap_or_default().or(scopes.each.get(kind).copied().unwrap_or_default())
+        let Some(Scopes { limits, .. }) = self.0.as_deref() else { return Limit::none() };
+        let own = limits.partitions.get(kind).and_then(|own| own.get(partition));
+        own.copied().unwrap_or_default().or(limits.each.get(kind).copied().unwrap_or_default())
     }
 }
 

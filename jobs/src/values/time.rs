@@ -17,7 +17,7 @@ use serde::{Serialize, Serializer};
 use tickwheel::{Earliest, When};
 
 /// A time of the wall clock: milliseconds since 1970.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 pub(crate) struct Millis(i64);
 
 /// The times of both clocks, read at one moment.
@@ -85,25 +85,19 @@ impl Now {
     /// Returns the due time that `when` means now. `draw` is a random number: it chooses the place in the
     /// window of `when`.
     pub(crate) fn resolve(self, when: When, draw: u64) -> Result<Millis, InvalidInput> {
-        let delay = match when.earliest() {
-            Earliest::After(delay) => Ok(delay),
-            Earliest::At(instant) => Ok(instant.saturating_duration_since(self.instant)),
-            Earliest::Wall(time) => Err(time),
+        let after = |delay| {
+            let time = self.wall.checked_add(delay).ok_or(InvalidInput::DelayTooLong(delay))?;
+            let due = Millis::due(time).map_err(|error| match error {
+                InvalidInput::After9999(_) => InvalidInput::DelayTooLong(delay),
+                other => other,
+            });
+            Ok((due?, delay.is_zero()))
+        };
+        let (due, has_come) = match when.earliest() {
+            Earliest::After(delay) => after(delay)?,
+            Earliest::At(instant) => after(instant.saturating_duration_since(self.instant))?,
+            Earliest::Wall(time) => (Millis::due(time)?, time <= self.wall),
             other => unreachable!("a kind of time that this version does not know: {other:?}"),
-        };
-        let due = match delay {
-            Ok(delay) => {
-                let time = self.wall.checked_add(delay).ok_or(InvalidInput::DelayTooLong(delay))?;
-                Millis::due(time).map_err(|error| match error {
-                    InvalidInput::After9999(_) => InvalidInput::DelayTooLong(delay),
-                    other => other,
-                })?
-            }
-            Err(time) => Millis::due(time)?,
-        };
-        let has_come = match delay {
-            Ok(delay) => delay.is_zero(),
-            Err(time) => time <= self.wall,
         };
         let due = if has_come { due.min(self.millis()) } else { due };
         let leeway = when.leeway();

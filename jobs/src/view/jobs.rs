@@ -32,7 +32,8 @@ pub(crate) const MOST_BYTES: usize = 8 << 20;
 const CELL_CHARS: usize = 200;
 
 /// The jobs of a list, by their state.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ListState {
     /// Jobs that wait.
@@ -247,10 +248,6 @@ impl View {
     ///
     /// A filter by text, error, group, member or node reads each record. So does one by key for jobs that run or have
     /// ended, and [`ListState::Retrying`]. Such a search ends early: see [`Searched::hit_limit`].
-    ///
-    /// # Errors
-    ///
-    /// If the store could not be read.
     pub fn jobs(
         &self,
         filter: &JobFilter,
@@ -290,7 +287,7 @@ impl View {
             return Ok(found);
         }
         let (mut after, mut bytes, mut records) = (place.after, 0, 0);
-        loop {
+        'pages: loop {
             let limit = if is_search { STEP } else { most + 1 };
             let Page { jobs, next } = self.page(filter, after, limit)?;
             for job in jobs {
@@ -307,19 +304,18 @@ impl View {
                     found.jobs.push(job);
                 }
                 if is_search && bytes >= MOST_BYTES {
-                    found.hit_limit = true;
-                    found.next = Some(Place { after, searched: found.records });
-                    return Ok(found);
+                    break 'pages;
                 }
             }
             let Some(next) = next else { return Ok(found) };
             after = Some(next);
             if records >= self.most_searched() || bytes >= MOST_BYTES {
-                found.hit_limit = true;
-                found.next = Some(Place { after, searched: found.records });
-                return Ok(found);
+                break;
             }
         }
+        found.hit_limit = true;
+        found.next = Some(Place { after, searched: found.records });
+        Ok(found)
     }
 
     fn page(
@@ -328,7 +324,7 @@ impl View {
         after: Option<PageKey>,
         limit: usize,
     ) -> Result<Page, StoreError> {
-        let (set, kind) = (filter.set(), filter.kind.clone());
+        let (set, kind) = (filter.state.set(), filter.kind.clone());
         let (from, to) = filter.times(self.present());
         let page = PageRequest { set, kind, from, to, after, limit };
         self.client.answer_of(request::page(page))
@@ -373,10 +369,6 @@ impl View {
     }
 
     /// Returns how many jobs a list has: at least, if it would have to be read further than a search is.
-    ///
-    /// # Errors
-    ///
-    /// If the store could not be read.
     pub fn count(&self, filter: &JobFilter) -> Result<Number, StoreError> {
         let is_of_groups = filter.state == ListState::Dead && !filter.is_more_than_a_group();
         if is_of_groups && !filter.is_set() {
@@ -416,25 +408,14 @@ impl View {
     #[must_use]
     pub fn matching(&self, filter: &JobFilter) -> Pages {
         let (its, redactor, now) = (filter.clone(), self.redactor.clone(), self.present());
-        let (from, to) = filter.times(now);
-        let pages = Pages::new(self.own.clone(), filter.set(), filter.state.listed());
-        let pages = pages.between(from.to_system(), to.to_system());
-        let pages = match &filter.kind {
-            Some(kind) => pages.kind_named(kind),
-            None => pages,
-        };
-        let pages = match filter.pending_key() {
-            Some(key) => pages.of_key(key),
-            None => pages,
-        };
+        let mut pages = Pages::new(self.own.clone(), filter.state.set());
+        pages.kind.clone_from(&filter.kind);
+        pages.key = filter.pending_key().map(str::to_owned);
+        (pages.from, pages.to) = filter.times(now);
         pages.only(move |job| its.takes(job, &redactor, now))
     }
 
     /// Returns everything about a job. The beginning of a payload, a result or a progress is in it.
-    ///
-    /// # Errors
-    ///
-    /// If the store could not be read.
     pub fn job(&self, id: JobId) -> Result<Option<JobPage>, StoreError> {
         let Some(job) = self.client.get(id)? else { return Ok(None) };
         let redactor = &self.redactor;
@@ -492,10 +473,6 @@ impl View {
     /// Returns a whole part of a job: its payload, result or progress. It is in its redacted form. A redacted part
     /// whose bytes are no text is returned as hexadecimal digits. Returns `None` if the store has no such job, or the
     /// job has no such part. Headers and errors are in [`JobPage`].
-    ///
-    /// # Errors
-    ///
-    /// If the store could not be read.
     pub fn whole(&self, id: JobId, part: Part) -> Result<Option<Vec<u8>>, StoreError> {
         let Some(job) = self.client.get(id)? else { return Ok(None) };
         let bytes = match part {
@@ -547,25 +524,15 @@ impl ListState {
         }
     }
 
-    fn is_alive(self) -> bool {
-        !matches!(self, ListState::Dead | ListState::Completed | ListState::Expired)
-    }
-
-    /// Returns the state of the jobs that a list of it has.
-    fn listed(self) -> Option<JobState> {
+    /// Returns the set of the store that has the jobs of a list of it.
+    fn set(self) -> JobSet {
         match self {
-            ListState::Pending | ListState::Overdue | ListState::Retrying => {
-                Some(JobState::Pending)
-            }
-            ListState::Running => Some(JobState::Running),
-            ListState::Dead | ListState::Completed | ListState::Expired => None,
+            ListState::Pending | ListState::Overdue | ListState::Retrying => JobSet::Alive,
+            ListState::Running => JobSet::Claimed,
+            ListState::Dead => JobSet::Ended(Some(Ending::Dead)),
+            ListState::Completed => JobSet::Ended(Some(Ending::Completed)),
+            ListState::Expired => JobSet::Ended(Some(Ending::Expired)),
         }
-    }
-}
-
-impl Serialize for ListState {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.word())
     }
 }
 
@@ -583,40 +550,24 @@ impl JobFilter {
     }
 
     fn is_more_than_a_group(&self) -> bool {
-        let texts = [&self.key, &self.text, &self.error];
-        let is_text = texts.into_iter().any(Option::is_some);
-        is_text
-            || self.node.is_some()
-            || self.member_of.is_some()
-            || self.from.is_some()
-            || self.to.is_some()
+        self.needs_records() || self.from.is_some() || self.to.is_some()
+    }
+
+    /// Says whether only the record of a job tells that the list has it, other than by its group of dead jobs.
+    fn needs_records(&self) -> bool {
+        let texts = [&self.key, &self.text, &self.error, &self.node];
+        texts.into_iter().any(Option::is_some) || self.member_of.is_some()
     }
 
     /// Says whether each record has to be looked at.
     fn is_search(&self) -> bool {
-        self.pending_key().is_none()
-            && (self.text.is_some()
-                || self.key.is_some()
-                || self.error.is_some()
-                || self.group.is_some()
-                || self.member_of.is_some()
-                || self.node.is_some()
-                || self.state == ListState::Retrying)
+        let is_of_some = self.group.is_some() || self.state == ListState::Retrying;
+        self.pending_key().is_none() && (self.needs_records() || is_of_some)
     }
 
     /// Returns the key, if the list has the pending job of the key at most: the store finds that one by its key.
     fn pending_key(&self) -> Option<&str> {
-        self.key.as_deref().filter(|_| self.state.listed() == Some(JobState::Pending))
-    }
-
-    fn set(&self) -> JobSet {
-        match self.state {
-            ListState::Dead => JobSet::Ended(Some(Ending::Dead)),
-            ListState::Completed => JobSet::Ended(Some(Ending::Completed)),
-            ListState::Expired => JobSet::Ended(Some(Ending::Expired)),
-            ListState::Running => JobSet::Claimed,
-            _ => JobSet::Alive,
-        }
+        self.key.as_deref().filter(|_| self.state.set() == JobSet::Alive)
     }
 
     /// Returns the first and the last due time of the list.
@@ -630,19 +581,17 @@ impl JobFilter {
 
     /// Returns the place of a job in the list.
     fn place_of(&self, job: &JobInfo) -> PageKey {
-        let time = if self.state.is_alive() { job.due } else { job.ended.unwrap_or(job.due) };
-        (Millis::present(time), job.id)
+        let ended = job.ended.filter(|_| matches!(self.state.set(), JobSet::Ended(_)));
+        (Millis::present(ended.unwrap_or(job.due)), job.id)
     }
 
     /// Says whether a job belongs to the list.
     fn takes(&self, job: &JobInfo, redactor: &Redactor, now: Millis) -> bool {
-        let state = match self.state {
-            ListState::Pending | ListState::Overdue => job.state == JobState::Pending,
-            ListState::Retrying => job.state == JobState::Pending && job.failures > 0,
-            ListState::Running => matches!(job.state, JobState::Running | JobState::Claimed),
-            ListState::Dead => job.state == JobState::Dead,
-            ListState::Completed => job.state == JobState::Completed,
-            ListState::Expired => job.state == JobState::Expired,
+        let state = match self.state.set() {
+            JobSet::Alive if self.state == ListState::Retrying && job.failures == 0 => false,
+            JobSet::Alive => job.state == JobState::Pending,
+            JobSet::Claimed => matches!(job.state, JobState::Running | JobState::Claimed),
+            JobSet::Ended(ending) => ending.is_some_and(|ending| job.state == ending.state()),
         };
         let is = |wanted: &Option<String>, found: Option<&str>| {
             wanted.as_deref().is_none_or(|wanted| found == Some(wanted))

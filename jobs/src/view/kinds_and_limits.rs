@@ -178,10 +178,6 @@ impl Asked {
 
 impl View {
     /// Returns at most `most` kinds, from the one behind `after` on: [`Kinds::next`]. A list by jobs has no `after`.
-    ///
-    /// # Errors
-    ///
-    /// If the store could not be read.
     pub fn kinds(
         &self,
         filter: &KindFilter,
@@ -215,10 +211,6 @@ impl View {
 
     /// Returns a kind with its settings. It has at most `most` of the partitions that have a limit of their own, are
     /// held or are paused. The queue need not have had a job of the kind.
-    ///
-    /// # Errors
-    ///
-    /// If the store could not be read.
     pub fn kind(&self, name: &str, most: usize) -> Result<KindPage, StoreError> {
         let asked = self.asked()?;
         let all = self.client.queue().kinds()?.into_iter().find(|(its, _)| its == name);
@@ -241,10 +233,6 @@ impl View {
     }
 
     /// Returns the limit of a scope, and how far it is reached.
-    ///
-    /// # Errors
-    ///
-    /// If the store could not be read.
     pub fn limit(&self, scope: &LimitScope) -> Result<LimitRow, StoreError> {
         let stored = self.stored_settings()?;
         let mut scopes = self.client.scopes_in(&stored);
@@ -363,10 +351,6 @@ impl View {
     }
 
     /// Returns the first `most` limits of the queue.
-    ///
-    /// # Errors
-    ///
-    /// If the store could not be read.
     pub fn limits(&self, most: usize) -> Result<Limits, StoreError> {
         let (stored, gauges) = (self.stored_settings()?, self.gauges()?);
         Ok(self.limits_of(&stored, &gauges, most, &[], |_| true)?.0)

@@ -124,10 +124,6 @@ pub struct Store {
 
 impl View {
     /// Returns at most `most` schedules by name, from the one behind `after` on.
-    ///
-    /// # Errors
-    ///
-    /// If the store could not be read.
     pub fn schedules(&self, after: Option<&str>, most: usize) -> Result<Schedules, StoreError> {
         let now = self.present();
         let mut all = self.stored_schedules()?;
@@ -151,10 +147,6 @@ impl View {
     }
 
     /// Returns at most `most` processes that run the jobs of the queue, those that were seen last first.
-    ///
-    /// # Errors
-    ///
-    /// If the store could not be read.
     pub fn nodes(&self, most: usize) -> Result<Nodes, StoreError> {
         let now = self.present();
         let mut nodes = self.client.nodes()?;
@@ -178,10 +170,6 @@ impl View {
     }
 
     /// Returns what the store says of itself.
-    ///
-    /// # Errors
-    ///
-    /// If the store could not be read.
     pub fn store(&self) -> Result<Store, StoreError> {
         let asked = Clock::of_system().now().instant;
         let counts = self.client.count()?;

@@ -123,10 +123,6 @@ pub(super) fn is_missed(schedule: &StoredSchedule, is_paused: bool, now: Millis)
 
 impl View {
     /// Returns the figures of the queue.
-    ///
-    /// # Errors
-    ///
-    /// If the store could not be read.
     pub fn overview(&self) -> Result<Overview, StoreError> {
         let (client, now) = (&self.client, self.present());
         let counts = client.count()?;
@@ -160,10 +156,6 @@ impl View {
     }
 
     /// Returns the pauses, holds and operators' limits, `most` rows at most. It reads only the settings of the queue.
-    ///
-    /// # Errors
-    ///
-    /// If the store could not be read.
     pub fn slowdowns(&self, most: usize) -> Result<Slowdowns, StoreError> {
         Ok(self.slowdowns_in(&self.stored_settings()?, most))
     }

@@ -15,7 +15,8 @@ use crate::values::error::StoreError;
 use crate::values::node::NodeInfo;
 use crate::values::time::Millis;
 
-/// Asks for the rows of one queue. A clone is cheap.
+/// Asks for the rows of one queue. Each question returns the error of the store if the store could not be read. A clone
+/// is cheap.
 #[derive(Clone)]
 pub struct View {
     /// Its questions wait for no change of the program's, once [`View::apart`] was called.

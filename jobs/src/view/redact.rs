@@ -146,10 +146,7 @@ impl Redactor {
     pub(crate) fn error(&self, kind: &str, error: &str) -> String {
         let mut value = Value::String(error.to_owned());
         self.apply(kind, Part::Error, &mut value);
-        match value {
-            Value::String(text) => text,
-            other => other.to_string(),
-        }
+        plain(value)
     }
 
     /// Returns the first line of an error, as a group has it.
@@ -163,16 +160,12 @@ impl Redactor {
             headers.map(|(name, value)| (name.clone(), Value::String(value.clone()))).collect();
         let mut value = Value::Object(headers);
         self.apply(&job.kind, Part::Headers, &mut value);
-        let text = |value: Value| match value {
-            Value::String(text) => text,
-            other => other.to_string(),
-        };
         match value {
             Value::Object(headers) => {
-                headers.into_iter().map(|(name, value)| (name, text(value))).collect()
+                headers.into_iter().map(|(name, value)| (name, plain(value))).collect()
             }
             Value::Null => Vec::new(),
-            other => vec![(String::new(), text(other))],
+            other => vec![(String::new(), plain(other))],
         }
     }
 
@@ -201,6 +194,14 @@ impl Redactor {
             || self.headers(job).iter().any(|(name, value)| has(name) || has(value))
             || bytes(Part::Result, &job.result)
             || bytes(Part::Progress, &job.progress)
+    }
+}
+
+/// Returns a text without its quotes, and any other value as JSON.
+fn plain(value: Value) -> String {
+    match value {
+        Value::String(text) => text,
+        other => other.to_string(),
     }
 }
 

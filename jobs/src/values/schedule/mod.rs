@@ -117,30 +117,7 @@ impl Schedule {
         }
         self.rule.after(now).ok_or_else(|| InvalidInput::NeverOccurs(self.rule.to_text()))
     }
-}
 
-impl Rule {
-    /// Returns the first occurrence after `now` of a schedule whose next one is `next`, or `None` if there is none.
-    /// Those before are left out. The times stay those of the series.
-    pub(crate) fn skip_to(&self, next: Millis, now: Millis) -> Option<Millis> {
-        match self {
-            _ if next > now => Some(next),
-            Rule::Every(0) | Rule::Unknown => None,
-            Rule::Every(period) => {
-                let steps = (now.get() - next.get()) as u64 / period;
-                let last = next.get() + (steps * period) as i64;
-                self.after(Millis::clamped(last))
-            }
-            #[cfg(feature = "cron")]
-            Rule::Cron(cron) => cron.after(now),
-        }
-    }
-}
-
-/// The most missed occurrences that run, even if [`Missed::Burst`] allows more.
-const MOST_MISSED: usize = 10_000;
-
-impl Schedule {
     /// Returns the occurrences from `next` to `until` that become jobs, at most `most`, and the occurrence
     /// after them. Those before `missed_before` were missed.
     pub(crate) fn due(
@@ -200,7 +177,26 @@ impl Schedule {
     }
 }
 
+/// The most missed occurrences that run, even if [`Missed::Burst`] allows more.
+const MOST_MISSED: usize = 10_000;
+
 impl Rule {
+    /// Returns the first occurrence after `now` of a schedule whose next one is `next`, or `None` if there is none.
+    /// Those before are left out. The times stay those of the series.
+    pub(crate) fn skip_to(&self, next: Millis, now: Millis) -> Option<Millis> {
+        match self {
+            _ if next > now => Some(next),
+            Rule::Every(0) | Rule::Unknown => None,
+            Rule::Every(period) => {
+                let steps = (now.get() - next.get()) as u64 / period;
+                let last = next.get() + (steps * period) as i64;
+                self.after(Millis::clamped(last))
+            }
+            #[cfg(feature = "cron")]
+            Rule::Cron(cron) => cron.after(now),
+        }
+    }
+
     /// Returns the first occurrence after the one at `last`, or `None` if there is none.
     pub(crate) fn after(&self, last: Millis) -> Option<Millis> {
         match self {
