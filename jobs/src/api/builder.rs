@@ -414,30 +414,7 @@ impl Builder {
     /// cancelled.
     ///
     /// The start refuses a limit of zero, and one for a kind without a handler, with
-    /// [`OpenError::Config`].
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// # use serde::{Deserialize, Serialize};
-    /// use tickwheel_jobs::{StopReason, Fail, Job, Jobs};
-    ///
-    /// # #[derive(Serialize, Deserialize)]
-    /// # struct Import { pages: u32 }
-    /// # impl Job for Import { const KIND: &'static str = "import"; }
-    /// let jobs = Jobs::memory()
-    ///     .time_limit::<Import>(Duration::from_secs(600))
-    ///     .handle(|import: Import, run| {
-    ///         for _page in 0..import.pages {
-    ///             if run.stop_reason() == Some(StopReason::TimeLimit) {
-    ///                 return Err(Fail::dead("too many pages for ten minutes"));
-    ///             }
-    ///         }
-    ///         Ok(())
-    ///     })
-    ///     .start()?;
-    /// # drop(jobs);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
+    /// [`OpenError::Config`]. The `cookbook` has an example.
     #[doc(alias("timeout", "max_runtime", "deadline", "job_timeout"))]
     pub fn time_limit<J: Job>(mut self, limit: Duration) -> Builder {
         self.time_limits.push((J::KIND, limit));
@@ -611,27 +588,6 @@ impl Builder {
     /// link.
     ///
     /// The page `docs/traces.md` has the two functions for OpenTelemetry, and the spans and events of the feature.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// # use serde::{Deserialize, Serialize};
-    /// use tickwheel_jobs::{Job, Jobs};
-    ///
-    /// # #[derive(Serialize, Deserialize)]
-    /// # struct Push;
-    /// # impl Job for Push { const KIND: &'static str = "push"; }
-    /// let (jobs, driver) = Jobs::memory()
-    ///     .trace_context(
-    ///         || Some("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".to_owned()),
-    ///         |span, context| println!("{span:?} was caused by {context}"),
-    ///     )
-    ///     .handle(|_: Push, _| Ok(()))
-    ///     .manual()?;
-    /// let id = jobs.insert(Duration::ZERO, Push)?;
-    /// assert!(jobs.get(id)?.unwrap().headers["traceparent"].starts_with("00-0af7"));
-    /// driver.advance(Duration::ZERO);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     #[doc(alias("opentelemetry", "otel", "traceparent", "propagation", "span"))]
     pub fn trace_context(
         self,

@@ -42,31 +42,7 @@ impl Builder {
     /// thread and one more. It gives the jobs back that have not started a second after the end of their wait.
     ///
     /// The start refuses a `most` of zero, and one above [`Builder::max_in_flight`], with
-    /// [`OpenError::Config`](crate::OpenError::Config).
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// # use serde::{Deserialize, Serialize};
-    /// use tickwheel_jobs::{Fail, Job, Jobs, Run};
-    ///
-    /// # #[derive(Serialize, Deserialize)]
-    /// # struct Row(u64);
-    /// # impl Job for Row { const KIND: &'static str = "row"; }
-    /// let (jobs, driver) = Jobs::memory()
-    ///     .handle_batch(100, Duration::from_millis(50), |rows: &[(Row, Run)]| {
-    ///         for (row, run) in rows {
-    ///             if row.0 == 13 {
-    ///                 run.fail(Fail::dead("no such row"));
-    ///             }
-    ///         }
-    ///         Ok(())
-    ///     })
-    ///     .manual()?;
-    /// jobs.insert_batch((0..20).map(|row| (Duration::ZERO, Row(row))))?;
-    /// assert_eq!(driver.advance(Duration::from_millis(50)), 20);
-    /// assert_eq!((jobs.stats().completed, jobs.count()?.dead), (19, 1));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
+    /// [`OpenError::Config`](crate::OpenError::Config). The `cookbook` has an example.
     #[doc(alias("bulk", "chunk", "aggregate", "batch_size"))]
     pub fn handle_batch<J, F>(self, most: usize, wait: Duration, handler: F) -> Builder
     where
@@ -109,29 +85,6 @@ impl Builder {
     /// The future owns the jobs and their runs. [`Builder::max_async_runs`] counts jobs, so the start refuses a
     /// `most` above it with [`OpenError::Config`](crate::OpenError::Config): the default of 64 is one batch of 64 at a
     /// time.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// # use serde::{Deserialize, Serialize};
-    /// use tickwheel_jobs::{Fail, Job, Jobs, Run};
-    ///
-    /// # #[derive(Serialize, Deserialize)]
-    /// # struct Page(String);
-    /// # impl Job for Page { const KIND: &'static str = "page"; }
-    /// async fn index(pages: Vec<(Page, Run)>) -> Result<(), Fail> {
-    ///     println!("{} pages in one request", pages.len());
-    ///     Ok(())
-    /// }
-    ///
-    /// #[tokio::main]
-    /// async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    ///     let wait = Duration::from_millis(50);
-    ///     let jobs = Jobs::memory().handle_batch_async(32, wait, index).start()?;
-    ///     jobs.asynchronous().insert(Duration::ZERO, Page("a".to_owned())).await?;
-    ///     jobs.shutdown_async().await?;
-    ///     Ok(())
-    /// }
-    /// ```
     #[cfg(feature = "tokio")]
     #[doc(alias("bulk", "chunk", "aggregate", "batch_size"))]
     pub fn handle_batch_async<J, F, Fut>(self, most: usize, wait: Duration, handler: F) -> Builder
@@ -236,31 +189,7 @@ impl Builder {
     /// The closure and the handler are called on the runtime, when the future around them is polled. If the runtime
     /// drops that future, it also drops the future of each middleware, and the run fails. A middleware with a time
     /// limit of its own may drop the future of [`NextAsync::run`] before its end. A middleware that spawns that future
-    /// must wait for it, because the run ends when the outermost middleware returns.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// # use serde::{Deserialize, Serialize};
-    /// use tickwheel_jobs::{Fail, Job, Jobs, NextAsync, Run};
-    ///
-    /// # #[derive(Serialize, Deserialize)]
-    /// # struct Bill;
-    /// # impl Job for Bill { const KIND: &'static str = "bill"; }
-    /// async fn logged(runs: Vec<Run>, next: NextAsync) -> Result<(), Fail> {
-    ///     let ended = next.run().await;
-    ///     println!("{} {}: {ended:?}", runs[0].kind(), runs[0].id());
-    ///     ended
-    /// }
-    ///
-    /// #[tokio::main]
-    /// async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    ///     let builder = Jobs::memory().handle_async(async |_: Bill, _| Ok(()));
-    ///     let jobs = builder.middleware_async(logged).start()?;
-    ///     jobs.asynchronous().insert(Duration::ZERO, Bill).await?;
-    ///     jobs.shutdown_async().await?;
-    ///     Ok(())
-    /// }
-    /// ```
+    /// must wait for it, because the run ends when the outermost middleware returns. The `cookbook` has an example.
     #[cfg(feature = "tokio")]
     #[doc(alias("layer", "around", "interceptor", "wrap", "tower"))]
     pub fn middleware_async<F, Fut>(mut self, middleware: F) -> Builder

@@ -42,18 +42,6 @@ impl Client {
 
     /// Returns a client whose inserts have this header, and those of this client: see [`NewJob::header`].
     ///
-    /// ```
-    /// # use serde::{Deserialize, Serialize};
-    /// # use tickwheel_jobs::{Job, Jobs};
-    /// # #[derive(Serialize, Deserialize)]
-    /// # struct Push;
-    /// # impl Job for Push { const KIND: &'static str = "push"; }
-    /// # let (jobs, driver) = Jobs::memory().handle(|_: Push, _| Ok(())).manual()?;
-    /// let for_acme = jobs.client().with_header("tenant", "acme");
-    /// # drop((for_acme, jobs, driver));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
     /// [`NewJob::header`]: crate::NewJob::header
     #[must_use]
     pub fn with_header(&self, name: impl Into<String>, value: impl Into<String>) -> Client {

@@ -80,23 +80,7 @@ impl Driver {
     /// It needs no runtime of its own. A handler that awaits the clock of its runtime takes as long as that
     /// clock: in a test on tokio, pause tokio's clock.
     ///
-    /// If the future is dropped, the clock stands at the event at which it waited.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use serde::{Deserialize, Serialize};
-    /// # use tickwheel_jobs::{Job, Jobs};
-    /// # #[derive(Serialize, Deserialize)]
-    /// # struct CloseOrder(u64);
-    /// # impl Job for CloseOrder { const KIND: &'static str = "close-order"; }
-    /// # async fn test() -> Result<(), Box<dyn std::error::Error>> {
-    /// let (jobs, driver) = Jobs::memory().handle(|_: CloseOrder, _| Ok(())).manual()?;
-    /// jobs.insert(Duration::from_secs(3600), CloseOrder(1001))?;
-    /// assert_eq!(driver.advance_async(Duration::from_secs(3600)).await, 1);
-    /// assert_eq!(jobs.count()?.pending, 0);
-    /// # Ok(())
-    /// # }
-    /// ```
+    /// If the future is dropped, the clock stands at the event at which it waited. The `cookbook` has an example.
     pub async fn advance_async(&self, by: Duration) -> usize {
         let _drive = self.end_waits.drive();
         let before = self.started();

@@ -183,25 +183,7 @@ impl<J> NewJob<J> {
     /// [`NewJob::keeping_time`] the expiry of the new job counts, if this method sets one. The time goes by the clock
     /// of due times: the clock of the machine, or of the server. If that clock is set, a job expires earlier or later.
     /// In the callback of a [group](Client::group) a delay counts from the insert of the group.
-    ///
-    /// ```
-    /// # use serde::{Deserialize, Serialize};
-    /// # use tickwheel_jobs::{Job, Jobs};
-    /// use std::time::Duration;
-    /// use tickwheel_jobs::NewJob;
-    /// # #[derive(Serialize, Deserialize)]
-    /// # struct Push { user: u64 }
-    /// # impl Job for Push { const KIND: &'static str = "push"; }
-    /// # let (jobs, driver) = Jobs::memory().handle(|_: Push, _| Ok(())).manual()?;
-    /// let minute = Duration::from_secs(60);
-    /// jobs.kind::<Push>().pause()?;
-    /// jobs.insert_job(NewJob::new(Push { user: 7 }).expires(10 * minute))?;
-    /// driver.advance(11 * minute);
-    /// jobs.kind::<Push>().resume()?;
-    /// driver.advance(minute);
-    /// assert_eq!((jobs.stats().started, jobs.stats().expired), (0, 1));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
+    /// The `cookbook` has an example.
     ///
     /// The time is rounded up to whole milliseconds, as a due time is. The jitter of a [`When`] is ignored. A job that
     /// would expire before its due time, or at it, is refused ([`InvalidInput::ExpiresBeforeDue`]).

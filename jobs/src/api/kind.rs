@@ -166,19 +166,7 @@ both! {
     ///
     /// While a kind that a process handles has a head start, an eighth of its slots ([`Builder::max_in_flight`]), from
     /// one to 64, is kept for such kinds, so that an urgent job does not wait for one. A change gives back the claimed
-    /// jobs that have not started, which are claimed anew in the new order.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use serde::{Deserialize, Serialize};
-    /// # use tickwheel_jobs::{Job, Jobs};
-    /// # #[derive(Serialize, Deserialize)]
-    /// # struct Charge;
-    /// # impl Job for Charge { const KIND: &'static str = "charge"; }
-    /// # let (jobs, driver) = Jobs::memory().handle(|_: Charge, _| Ok(())).manual()?;
-    /// jobs.kind::<Charge>().head_start(Duration::from_secs(60))?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
+    /// jobs that have not started, which are claimed anew in the new order. The `cookbook` has an example.
     ///
     /// # Errors
     ///

@@ -262,30 +262,8 @@ both! {
     };
 
     /// Starts no job of the flow of this kind for this time ([`Job::FLOW`]), as [`Queue::hold`] does
-    /// for the queue. A handler calls it if a provider answers that it has too many requests:
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use serde::{Deserialize, Serialize};
-    /// # use tickwheel_jobs::{Fail, Job, Jobs};
-    /// # #[derive(Serialize, Deserialize)]
-    /// # struct Charge(u64);
-    /// # impl Job for Charge { const KIND: &'static str = "charge"; }
-    /// # fn pay(_: u64) -> Result<(), Duration> { Err(Duration::from_secs(30)) }
-    ///
-    /// let (jobs, driver) = Jobs::memory()
-    ///     .handle(|charge: Charge, run| {
-    ///         // `Err`: the time of the header Retry-After of a response with the status 429.
-    ///         pay(charge.0).or_else(|retry_after| {
-    ///             run.client().kind::<Charge>().hold(retry_after)?;
-    ///             Err(Fail::snooze(retry_after))
-    ///         })
-    ///     })
-    ///     .manual()?;
-    /// jobs.insert_batch([(Duration::ZERO, Charge(1)), (Duration::ZERO, Charge(2))])?;
-    /// assert_eq!(driver.advance(Duration::from_secs(1)), 1);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
+    /// for the queue. A handler calls it if a provider answers that it has too many requests: the `cookbook` has an
+    /// example.
     ///
     /// # Errors
     ///

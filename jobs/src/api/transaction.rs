@@ -194,35 +194,7 @@ impl Run {
     ///
     /// A transaction of rusqlite is not [`Send`], so a handler that is a future ends its run in
     /// `tokio::task::spawn_blocking`, with a clone of the run. A transaction of another library for SQLite cannot end
-    /// a run.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// # use serde::{Deserialize, Serialize};
-    /// use tickwheel_jobs::rusqlite::{Connection, TransactionBehavior};
-    /// use tickwheel_jobs::{Job, Jobs};
-    ///
-    /// # #[derive(Serialize, Deserialize)]
-    /// # struct Pay(u32);
-    /// # impl Job for Pay { const KIND: &'static str = "pay"; }
-    /// let (jobs, driver) = Jobs::temporary()?
-    ///     .handle(|pay: Pay, run| {
-    ///         let jobs = run.client();
-    ///         let mut shop = Connection::open(jobs.file().ok_or("no file")?)?;
-    ///         let behavior = TransactionBehavior::Immediate;
-    ///         let transaction = shop.transaction_with_behavior(behavior)?;
-    ///         transaction.execute("INSERT INTO paid VALUES (?1)", [pay.0])?;
-    ///         run.end_in(&transaction)?;
-    ///         Ok(transaction.commit()?)
-    ///     })
-    ///     .manual()?;
-    /// let shop = Connection::open(jobs.file().ok_or("no file")?)?;
-    /// shop.execute_batch("CREATE TABLE paid (cents INTEGER)")?;
-    /// jobs.insert(Duration::ZERO, Pay(500))?;
-    /// driver.advance(Duration::ZERO);
-    /// assert_eq!(jobs.count()?.pending, 0);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
+    /// a run. The `cookbook` has an example.
     ///
     /// # Errors
     ///
