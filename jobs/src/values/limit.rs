@@ -370,6 +370,7 @@ impl Limit {
     }
 
     /// Returns the text that a store keeps.
+    #[cfg(any(feature = "redis", test))]
     pub(crate) fn to_text(self) -> String {
         serde_json::to_string(&self).unwrap_or_default()
     }
