@@ -92,18 +92,13 @@ pub(crate) enum Command {
         /// Lists this many groups at most.
         #[arg(long, value_name = "N", default_value_t = 100)]
         limit: usize,
-        /// Prints one JSON object a line.
-        #[arg(long)]
-        json: bool,
+        #[command(flatten)]
+        output: AsLines,
     },
     /// Prints what happened to the jobs in each minute of the last hour, or in each hour of the last two days.
     History(History),
     /// Lists the queues of the file or the server, with counts.
-    Queues {
-        /// Prints one JSON object a line.
-        #[arg(long)]
-        json: bool,
-    },
+    Queues(AsLines),
     /// Prints the metrics of the queue for Prometheus: jobs by kind and state, nodes, schedules.
     Metrics {
         /// Prints them for OpenMetrics.
@@ -111,23 +106,11 @@ pub(crate) enum Command {
         openmetrics: bool,
     },
     /// Lists the processes that run the jobs.
-    Nodes {
-        /// Prints one JSON object a line.
-        #[arg(long)]
-        json: bool,
-    },
+    Nodes(AsLines),
     /// Lists the groups of jobs, at most 1,000, those that were made last first.
-    Groups {
-        /// Prints one JSON object a line.
-        #[arg(long)]
-        json: bool,
-    },
+    Groups(AsLines),
     /// Lists the limits and holds of the queue: how many jobs of each scope run, and when the next job may start.
-    Limits {
-        /// Prints one JSON object a line.
-        #[arg(long)]
-        json: bool,
-    },
+    Limits(AsLines),
     /// Reads the whole store, and checks that it is consistent.
     Check,
     /// Shows the queue at present, refreshed once a second: rates, kinds, nodes, runs, dead jobs and
@@ -193,6 +176,14 @@ pub(crate) enum Command {
     CancelGroup { id: GroupId },
 }
 
+/// The output of a command that lists.
+#[derive(clap::Args, Clone, Copy, Debug)]
+pub(crate) struct AsLines {
+    /// Prints one JSON object a line.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
 #[cfg(feature = "serve")]
 #[derive(clap::Args, Debug)]
 pub(crate) struct Serve {
@@ -221,9 +212,8 @@ pub(crate) struct History {
     /// Ends before this time.
     #[arg(long, value_name = "TIME", value_parser = text::time, allow_hyphen_values = true)]
     pub(crate) to: Option<text::Moment>,
-    /// Prints one JSON object a line.
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) output: AsLines,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum, Debug)]
@@ -384,9 +374,8 @@ pub(crate) struct List {
     /// Lists this many at most.
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub(crate) limit: usize,
-    /// Prints one JSON object a line.
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) output: AsLines,
 }
 
 /// Which jobs a command takes.
@@ -512,9 +501,9 @@ impl Command {
             Command::Keep(keep) => keep.output.dry_run,
             Command::List(_) | Command::Show { .. } | Command::Stats { .. } => true,
             Command::Check | Command::Top { .. } | Command::Follow { .. } => true,
-            Command::Errors { .. } | Command::Nodes { .. } | Command::Metrics { .. } => true,
-            Command::Queues { .. } | Command::History(_) => true,
-            Command::Groups { .. } | Command::Limits { .. } => true,
+            Command::Errors { .. } | Command::Nodes(_) | Command::Metrics { .. } => true,
+            Command::Queues(_) | Command::History(_) => true,
+            Command::Groups(_) | Command::Limits(_) => true,
             #[cfg(feature = "serve")]
             Command::Serve(serve) => serve.read_only,
             Command::Pause(_) | Command::Resume(_) => false,

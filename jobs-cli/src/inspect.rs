@@ -9,8 +9,9 @@ use std::io::{self, Write};
 use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
-use tickwheel_jobs::view::{KindFilter, KindRow, Overview, Slowdowns, Time, View, Warning};
-use tickwheel_jobs::{Client, Counts, JobInfo, PendingReason, ScheduleInfo};
+use serde_json::{Value, json};
+use tickwheel_jobs::view::{KindFilter, KindRow, Overview, Time, View, Warning};
+use tickwheel_jobs::{Client, JobInfo, PendingReason, ScheduleInfo};
 
 use crate::args::{List, What};
 use crate::open::{Place, Sizes};
@@ -18,35 +19,6 @@ use crate::text::{
     self, bytes, cut, dated, hex, now, or_dash, plain, relative, shown, span, zone_name,
 };
 use crate::{Answer, Outcome, find, settings};
-
-#[derive(Serialize)]
-struct JsonStats<'a> {
-    queue: Option<&'a str>,
-    #[serde(flatten)]
-    counts: Counts,
-    next_due: Option<Time>,
-    limits: usize,
-    limits_reached: usize,
-    slowdowns: &'a Slowdowns,
-    open_groups: usize,
-    kinds: &'a [KindRow],
-    #[serde(flatten)]
-    sizes: JsonSizes,
-    queues: &'a [String],
-}
-
-#[derive(Serialize)]
-#[serde(untagged)]
-enum JsonSizes {
-    File {
-        file_bytes: u64,
-        wal_bytes: u64,
-    },
-    #[cfg(feature = "redis")]
-    Server {
-        memory_bytes: Option<u64>,
-    },
-}
 
 pub(crate) fn list(client: &Client, list: &List, out: &mut impl Write) -> Answer {
     let filter = &list.filter;
@@ -65,7 +37,7 @@ pub(crate) fn list(client: &Client, list: &List, out: &mut impl Write) -> Answer
     let mut wanted = pages.by_ref().filter(|job| find::takes(filter, job));
     for job in wanted.by_ref().take(list.limit) {
         listed += 1;
-        match list.json {
+        match list.output.json {
             // Printed at once, so that a list of millions of jobs need not fit into memory.
             true => writeln!(out, "{}", text::json(&job)?)?,
             false => jobs.push(job),
@@ -75,7 +47,7 @@ pub(crate) fn list(client: &Client, list: &List, out: &mut impl Write) -> Answer
     if let Some(error) = pages.error() {
         return Err(error.clone().into());
     }
-    if !list.json {
+    if !list.output.json {
         jobs_table(&jobs, now, out)?;
     }
     tell_more(more, list.limit);
@@ -111,7 +83,7 @@ fn schedules(client: &Client, list: &List, out: &mut impl Write) -> Answer {
         ]
     };
     let head = ["NAME", "KIND", "RULE", &format!("NEXT ({})", zone_name()), ""];
-    let outcome = listed(&schedules, list.json, &head, row, out)?;
+    let outcome = listed(&schedules, list.output.json, &head, row, out)?;
     tell_more(more, list.limit);
     Ok(outcome)
 }
@@ -131,7 +103,7 @@ pub(crate) fn show(client: &Client, text: &str, json: bool, out: &mut impl Write
     Ok(Outcome::Done)
 }
 
-pub(crate) fn stats(client: &Client, place: &Place, json: bool, out: &mut impl Write) -> Answer {
+pub(crate) fn stats(client: &Client, place: &Place, as_json: bool, out: &mut impl Write) -> Answer {
     let counts = client.count()?;
     let view = View::new(client.clone());
     let mut kinds = view.kinds(&KindFilter::default(), None, usize::MAX)?.rows;
@@ -143,23 +115,25 @@ pub(crate) fn stats(client: &Client, place: &Place, json: bool, out: &mut impl W
     let next_due = kinds.iter().filter_map(|kind| kind.next_due).min();
     let reached = limits.iter().filter(|limit| limit.is_reached).count();
     let open_groups = client.groups()?.iter().filter(|group| group.ended.is_none()).count();
-    if json {
-        let stats = JsonStats {
-            queue: place.queue.as_deref(),
-            counts,
-            next_due,
-            limits: limits.len(),
-            limits_reached: reached,
-            slowdowns: &slowdowns,
-            open_groups,
-            kinds: &kinds,
-            sizes: match place.sizes {
-                Sizes::File { file, log } => JsonSizes::File { file_bytes: file, wal_bytes: log },
-                #[cfg(feature = "redis")]
-                Sizes::Server(memory_bytes) => JsonSizes::Server { memory_bytes },
-            },
-            queues: &place.queues,
-        };
+    if as_json {
+        let mut stats = serde_json::to_value(counts)?;
+        let mut put = |name: &str, value: Value| stats[name] = value;
+        put("queue", json!(place.queue));
+        put("next_due", json!(next_due));
+        put("limits", json!(limits.len()));
+        put("limits_reached", json!(reached));
+        put("slowdowns", json!(slowdowns));
+        put("open_groups", json!(open_groups));
+        put("kinds", json!(kinds));
+        put("queues", json!(place.queues));
+        match place.sizes {
+            Sizes::File { file, log } => {
+                put("file_bytes", json!(file));
+                put("wal_bytes", json!(log));
+            }
+            #[cfg(feature = "redis")]
+            Sizes::Server(memory) => put("memory_bytes", json!(memory)),
+        }
         writeln!(out, "{}", text::json(&stats)?)?;
         return Ok(Outcome::Done);
     }

@@ -63,24 +63,15 @@ fn main() -> ExitCode {
     let args: Vec<OsString> = std::env::args_os().collect();
     // Neither needs a store.
     if let Some(made) = Made::only(&args) {
-        return match made.make(Args::command(), &mut io::stdout()) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
-            Err(error) => {
-                eprintln!("tickwheel-jobs: {error}");
-                ExitCode::from(FAILED)
-            }
-        };
+        let made = made.make(Args::command(), &mut io::stdout());
+        return exit(made.map(|()| Outcome::Done).map_err(Into::into), false);
     }
     let arguments = store_first(args);
     let parsed = match parse(arguments.clone()) {
         // The arguments are parsed again, now that times without a zone belong to the local one.
         Ok(parsed) if parsed.local => match text::set_local() {
             Ok(()) => parse(arguments.clone()),
-            Err(error) => {
-                eprintln!("tickwheel-jobs: --local: {error}");
-                return ExitCode::from(FAILED);
-            }
+            Err(error) => return exit(Err(format!("--local: {error}").into()), false),
         },
         other => other,
     };
@@ -96,6 +87,14 @@ fn main() -> ExitCode {
         Err(error) if !is_broken_pipe(&error) => Err(error.into()),
         _ => Ok(outcome),
     });
+    if ended.is_err() {
+        let _ = out.flush();
+    }
+    exit(ended, follows)
+}
+
+/// Prints the error, if there is one, and returns the exit code.
+fn exit(ended: Answer, follows: bool) -> ExitCode {
     match ended {
         Ok(Outcome::Done) => ExitCode::SUCCESS,
         Ok(Outcome::Missed) => ExitCode::from(MISSED),
@@ -106,7 +105,6 @@ fn main() -> ExitCode {
             false => ExitCode::SUCCESS,
         },
         Err(error) => {
-            let _ = out.flush();
             // The error may quote text from a file that another user has made.
             eprintln!("tickwheel-jobs: {}", text::plain(&error.to_string()));
             ExitCode::from(FAILED)
@@ -158,11 +156,11 @@ fn run(args: Args, arguments: &[OsString], out: &mut impl Write) -> Answer {
     let password_file = store_password_file.as_deref();
     // Queues are named without regard to case.
     let queue = queue.map(|queue| queue.to_ascii_lowercase());
-    if let Command::Queues { json } = command {
+    if let Command::Queues(output) = command {
         if queue.is_some() {
             return Err("--queue: `queues` lists every queue".into());
         }
-        return queue::queues(&open::queues(&store, password_file)?, json, out);
+        return queue::queues(&open::queues(&store, password_file)?, output.json, out);
     }
     let audit = match access {
         Access::Look => None,
@@ -238,18 +236,18 @@ fn call(
             None => Ok(Outcome::Missed),
         },
         Command::Stats { json } => inspect::stats(client, place, json, out),
-        Command::Errors { limit, json } => queue::errors(client, limit, json, out),
+        Command::Errors { limit, output } => queue::errors(client, limit, output.json, out),
         Command::History(args) => queue::history(client, &args, out),
         // `run` has done it: it needs no queue, or several.
-        Command::Queues { .. } => Ok(Outcome::Done),
+        Command::Queues(_) => Ok(Outcome::Done),
         #[cfg(feature = "serve")]
         Command::Serve(_) => Ok(Outcome::Done),
         Command::Metrics { openmetrics } => queue::metrics(client, openmetrics, out),
-        Command::Nodes { json } => queue::nodes(client, json, out),
-        Command::Groups { json } => queue::groups(client, json, out),
+        Command::Nodes(output) => queue::nodes(client, output.json, out),
+        Command::Groups(output) => queue::groups(client, output.json, out),
         Command::SealGroup { id } => queue::seal_group(client, id, out),
         Command::CancelGroup { id } => queue::cancel_group(client, id, out),
-        Command::Limits { json } => queue::limits(client, json, out),
+        Command::Limits(output) => queue::limits(client, output.json, out),
         Command::Check => inspect::check(client, out),
         Command::Top { json, .. } => top::once(client.clone(), place, json, out),
         Command::Limit(limit) => settings::limit(client, &limit, out),

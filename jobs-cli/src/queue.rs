@@ -4,11 +4,10 @@
 use std::io::Write;
 use std::time::Duration;
 
-use serde::Serialize;
 use tickwheel_jobs::view::{
     Bound, Dead, DeadGroup, GroupRow, GroupState, HistoryRow, LimitRow, NodeRow, Time, View,
 };
-use tickwheel_jobs::{Client, Counts, GroupError, GroupId, Step, StoreError};
+use tickwheel_jobs::{Client, GroupError, GroupId, Step, StoreError};
 
 use crate::args::{History, StepName};
 use crate::open::Queue;
@@ -49,20 +48,14 @@ pub(crate) fn metrics(client: &Client, openmetrics: bool, out: &mut impl Write) 
     Ok(Outcome::Done)
 }
 
-#[derive(Serialize)]
-struct JsonQueue<'a> {
-    queue: Option<&'a str>,
-    #[serde(flatten)]
-    counts: Counts,
-}
-
 pub(crate) fn queues(queues: &[Queue], json: bool, out: &mut impl Write) -> Answer {
     let mut lines = Vec::new();
     for (name, client) in queues {
         let counts = client.count()?;
         if json {
-            let queue = name.as_deref();
-            writeln!(out, "{}", text::json(&JsonQueue { queue, counts })?)?;
+            let mut queue = serde_json::to_value(counts)?;
+            queue["queue"] = name.clone().into();
+            writeln!(out, "{}", text::json(&queue)?)?;
             continue;
         }
         lines.push(vec![
@@ -152,7 +145,7 @@ pub(crate) fn history(client: &Client, args: &History, out: &mut impl Write) -> 
         row.extend([entry.late_p99_ms, entry.took_p99_ms].map(at_most));
         row
     };
-    inspect::listed(&entries, args.json, &head, row, out)
+    inspect::listed(&entries, args.output.json, &head, row, out)
 }
 
 /// Returns how far a time is from now, or `-`.
@@ -174,26 +167,20 @@ pub(crate) fn limits(client: &Client, json: bool, out: &mut impl Write) -> Answe
     let (limits, now) = (view.limits(usize::MAX)?.rows, view.now());
     let head = ["SCOPE", "RUNNING", "LIMIT", "RATE", "BURST", "WEIGHT", "NEXT START", "HELD UNTIL"];
     let row = |limit: &LimitRow| {
-        vec![
-            plain(&limit.name()).into_owned(),
-            limit.running.to_string(),
-            or_dash(limit.most_running),
-            rate_text(limit),
-            or_dash(limit.burst),
-            or_dash(limit.weight),
-            from_now(limit.next_start, now),
-            if limit.is_paused { "paused".to_owned() } else { from_now(limit.held_until, now) },
-        ]
+        let most = or_dash(limit.most_running);
+        let first = [plain(&limit.name()).into_owned(), limit.running.to_string(), most];
+        first.into_iter().chain(limit_cells(limit, |time| from_now(time, now))).collect()
     };
     inspect::listed(&limits, json, &head, row, out)
 }
 
-/// Returns the rate of a limit as text, with `-` for none.
-pub(crate) fn rate_text(limit: &LimitRow) -> String {
-    match (limit.rate, limit.per_ms) {
-        (Some(jobs), Some(per)) => format!("{jobs} in {}", span(Duration::from_millis(per))),
-        _ => "-".to_owned(),
-    }
+/// Returns the rate, the burst, the weight, the next start and the end of the hold of a limit.
+pub(crate) fn limit_cells(limit: &LimitRow, time: impl Fn(Option<Time>) -> String) -> [String; 5] {
+    let rate = limit.rate.zip(limit.per_ms);
+    let rate = rate.map(|(jobs, per)| format!("{jobs} in {}", span(Duration::from_millis(per))));
+    let held = if limit.is_paused { "paused".to_owned() } else { time(limit.held_until) };
+    let (burst, weight) = (or_dash(limit.burst), or_dash(limit.weight));
+    [or_dash(rate), burst, weight, time(limit.next_start), held]
 }
 
 /// The most groups that are listed.

@@ -197,7 +197,7 @@ pub(crate) fn pause(client: &Client, of: &Paused, pauses: bool, out: &mut impl W
                 return Ok(find::no_schedule(name, &schedules.list()?));
             }
             changed?;
-            format!("the schedule {name:?}")
+            format!("the schedule {name}")
         }
         (None, kind, partition) => {
             let _ = client.pause_by_hand(kind.as_deref(), partition.as_deref(), pauses)?;

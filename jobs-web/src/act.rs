@@ -146,8 +146,8 @@ fn question(
     let plain = |scope| Asked { scope, loses, note: None, was: None };
     let asked = match (act, setting) {
         (Act::Group(id, _), _) => {
-            let open = counted(open_members(reader, *id)?, "open job", "open jobs");
-            plain(format!("{scope} with {open}"))
+            let group = reader.client().group_by_id(*id).info()?.ok_or_else(|| no_group(*id))?;
+            plain(format!("{scope} with {}", counted(group.open, "open job", "open jobs")))
         }
         (_, Some(setting)) => setting.question(reader)?,
         _ => plain(scope.to_owned()),
@@ -205,12 +205,6 @@ fn is_run_now(reader: &Reader<'_>, act: &Act, params: &Params) -> bool {
     let now = reader.view().now().to_system();
     matches!(act, Act::Job(_, JobVerb::Reschedule))
         && params.when(now).is_ok_and(|when| when <= now)
-}
-
-/// Returns how many members of a group have not ended.
-fn open_members(reader: &Reader<'_>, id: GroupId) -> Result<u64, Problem> {
-    let group = reader.client().group_by_id(id).info()?;
-    group.map(|group| group.open).ok_or_else(|| no_group(id))
 }
 
 fn wrong_state(message: String) -> Problem {
@@ -343,7 +337,7 @@ fn name(act: &Act) -> &'static str {
 }
 
 /// Returns the path of an action, from the root.
-fn target(act: &Act) -> String {
+pub(crate) fn target(act: &Act) -> String {
     let of = match act {
         Act::Job(id, _) => format!("jobs/{id}/"),
         Act::StopBulk(id) => format!("bulk/{id}/"),
@@ -354,15 +348,6 @@ fn target(act: &Act) -> String {
         Act::Bulk => String::new(),
     };
     format!("api/v1/{of}{}", name(act))
-}
-
-/// Returns the way from an action to the root.
-pub(crate) fn root(act: &Act) -> &'static str {
-    match act {
-        Act::Bulk => "../../",
-        Act::Pause(..) | Act::Setting(_) | Act::Schedule(_) => "../../../",
-        Act::Job(..) | Act::StopBulk(_) | Act::Group(..) => "../../../../",
-    }
 }
 
 /// Returns the page to which an action leads if its form names none.

@@ -201,10 +201,10 @@ impl Dashboard {
     /// Tells a problem. Its page says no more than the title: the reader may have no right to know a queue.
     fn tell(&self, problem: &Problem, wants_html: bool) -> Response<Body> {
         if !wants_html {
-            return request::problem(problem);
+            return request::json(problem.status, problem);
         }
         let html = layout::bare_problem_page(&self.settings.title, problem);
-        request::page(problem.status, html.into_string())
+        request::page(problem.status, html)
     }
 
     /// Checks a request, and sends it to the thread.
@@ -431,26 +431,20 @@ fn on_thread(settings: &DashboardSettings, only_reads: bool) -> Arc<DashboardSet
 /// Answers requests. Between two of them, makes a step of the changes that are under way.
 fn run(responder: &mut Responder, tasks: &Receiver<Task>) {
     loop {
-        let task = if responder.has_work() {
-            match tasks.try_recv() {
-                Ok(task) => Some(task),
-                Err(TryRecvError::Empty) => None,
-                Err(TryRecvError::Disconnected) => break,
-            }
-        } else {
-            match tasks.recv() {
-                Ok(task) => Some(task),
-                Err(_) => break,
-            }
+        let task = match responder.bulks.are_under_way() {
+            true => tasks.try_recv(),
+            false => tasks.recv().map_err(|_| TryRecvError::Disconnected),
         };
-        if let Some(task) = task {
-            caught(|| answer(responder, task));
+        match task {
+            Ok(task) => drop(caught(|| answer(responder, task))),
+            Err(TryRecvError::Empty) => {}
+            Err(TryRecvError::Disconnected) => break,
         }
-        if responder.has_work() && caught(|| responder.work()).is_none() {
-            caught(|| responder.fail_work());
+        if responder.bulks.are_under_way() && caught(|| responder.work()).is_none() {
+            caught(|| responder.bulks.fail());
         }
     }
-    while caught(|| responder.end()).is_none() {}
+    while caught(|| responder.bulks.end()).is_none() {}
 }
 
 /// Answers a request and drops it.

@@ -21,6 +21,7 @@ use http::header::{
 use http::request::Parts;
 use http::{Response, StatusCode};
 use http_body::{Frame, SizeHint};
+use maud::Markup;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -232,8 +233,8 @@ pub fn refusal(status: StatusCode, text: &'static str) -> Response<Body> {
     answer(status.as_u16(), "text/plain; charset=utf-8", text)
 }
 
-pub(crate) fn page(status: u16, html: String) -> Response<Body> {
-    answer(status, "text/html; charset=utf-8", html)
+pub(crate) fn page(status: u16, html: Markup) -> Response<Body> {
+    answer(status, "text/html; charset=utf-8", html.into_string())
 }
 
 pub(crate) fn json(status: u16, value: &impl Serialize) -> Response<Body> {
@@ -246,24 +247,11 @@ pub(crate) fn text(status: u16, content_type: &'static str, text: String) -> Res
     answer(status, content_type, text)
 }
 
-/// Returns a problem as JSON.
-pub(crate) fn problem(problem: &Problem) -> Response<Body> {
-    json(problem.status, problem)
-}
-
 pub(crate) fn attachment(name: &str, bytes: Vec<u8>) -> Response<Body> {
     let mut answer = answer(200, "text/plain; charset=utf-8", bytes);
     if let Ok(value) = HeaderValue::from_str(&format!("attachment; filename=\"{name}\"")) {
         answer.headers_mut().insert(CONTENT_DISPOSITION, value);
     }
-    answer
-}
-
-/// Returns an asset whose name changes with its content.
-pub(crate) fn asset(content_type: &'static str, content: &'static str) -> Response<Body> {
-    let mut answer = answer(200, content_type, content);
-    let kept = HeaderValue::from_static("public, max-age=31536000, immutable");
-    answer.headers_mut().insert(CACHE_CONTROL, kept);
     answer
 }
 
@@ -322,13 +310,18 @@ pub(crate) fn names() -> &'static Names {
     })
 }
 
-/// Returns the asset of this name.
+/// Returns the asset of this name, which changes with its content.
 pub(crate) fn find(name: &str) -> Option<Response<Body>> {
     let names = names();
-    if name == names.style {
-        return Some(asset("text/css; charset=utf-8", STYLE));
-    }
-    (name == names.script).then(|| asset("text/javascript; charset=utf-8", SCRIPT))
+    let (content_type, content) = match name {
+        _ if name == names.style => ("text/css; charset=utf-8", STYLE),
+        _ if name == names.script => ("text/javascript; charset=utf-8", SCRIPT),
+        _ => return None,
+    };
+    let mut answer = answer(200, content_type, content);
+    let kept = HeaderValue::from_static("public, max-age=31536000, immutable");
+    answer.headers_mut().insert(CACHE_CONTROL, kept);
+    Some(answer)
 }
 
 #[cfg(test)]

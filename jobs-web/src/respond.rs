@@ -11,12 +11,13 @@ use tickwheel_jobs::tickwheel::Metrics;
 
 use super::act::{self, Done, Outcomes};
 use super::bulks::{Board, Bulks};
+use super::page;
 use super::page::layout::{Frame, QueueLink, Said, Tab, encoded};
 use super::params;
 use super::params::Params;
 use super::read::{DashboardSettings, MOST_ROWS, Reader, not_found, query};
 use super::request::{self, Body, Task};
-use super::route::{Act, Form, Read, Route};
+use super::route::{Act, Form, Read, Route, way_up};
 use super::views;
 use super::views::Problem;
 use tickwheel_jobs::JobId;
@@ -53,7 +54,7 @@ pub(crate) struct Responder {
     settings: Arc<DashboardSettings>,
     board: Arc<Board>,
     kept: HashMap<String, Kept<View>>,
-    bulks: Bulks,
+    pub(crate) bulks: Bulks,
     /// Those of both threads.
     outcomes: Arc<Outcomes>,
     /// The slowdowns of each queue, as last read. The key is the place of the queue among those of the dashboard.
@@ -85,25 +86,11 @@ impl Responder {
         Responder { settings, board, kept, bulks, outcomes, slowed }
     }
 
-    pub(crate) fn has_work(&self) -> bool {
-        self.bulks.are_under_way()
-    }
-
     /// Makes a step of the changes that are under way.
     pub(crate) fn work(&mut self) {
         self.board.changed();
         self.bulks.step();
         self.board.changed();
-    }
-
-    /// Ends the change that has just panicked.
-    pub(crate) fn fail_work(&mut self) {
-        self.bulks.fail();
-    }
-
-    /// Ends the changes that are under way: the dashboard is gone.
-    pub(crate) fn end(&mut self) {
-        self.bulks.end();
     }
 
     pub(crate) fn answer(&mut self, task: &Task) -> Response<Body> {
@@ -114,9 +101,10 @@ impl Responder {
                 let slowdowns = (problem.status < 500).then(|| self.slowdowns(at));
                 let frame = self.frame(task, slowdowns.unwrap_or_default());
                 // Nothing on this page changes.
-                show::problem(&Frame { is_live: false, ..frame }, &problem)
+                let frame = Frame { is_live: false, ..frame };
+                request::page(problem.status, page::layout::problem_page(&frame, &problem))
             }
-            false => request::problem(&problem),
+            false => request::json(problem.status, &problem),
         })
     }
 
@@ -147,7 +135,7 @@ impl Responder {
                 match form {
                     Form::Page => {
                         let slowdowns = self.slowdowns(reader.at);
-                        Ok(show::view(&self.frame(task, slowdowns), &view))
+                        Ok(page_of(&self.frame(task, slowdowns), &view))
                     }
                     Form::Json => Ok(request::json(200, &view)),
                 }
@@ -192,7 +180,9 @@ impl Responder {
         let slowdowns = matches!(done, Done::Question(_)).then(|| self.slowdowns(at));
         let frame = self.frame(task, slowdowns.unwrap_or_default());
         match done {
-            Done::Question(question) => show::question(&frame, question),
+            Done::Question(question) => {
+                request::page(200, page::actions::question_page(&frame, question))
+            }
             Done::Started(progress) => {
                 request::redirect(303, &frame.link(&format!("bulk/{}", progress.id)))
             }
@@ -255,10 +245,11 @@ impl Responder {
         let found = queue_of(&self.settings, &task.params).ok();
         let at = found.unwrap_or(0);
         let (root, tab, path) = match &task.route {
-            Route::Read(read, _) => (task.route.root(), tab(read), read.path()),
-            Route::Act(act) => (act::root(act), Tab::None, act::default_back(act)),
-            Route::Download(..) => ("../../", Tab::Jobs, "jobs".to_owned()),
-            _ => ("./", Tab::None, String::new()),
+            Route::Read(read, Form::Page) => (way_up(&read.path()), tab(read), read.path()),
+            Route::Read(read, Form::Json) => (way_up(""), tab(read), read.path()),
+            Route::Act(act) => (way_up(&act::target(act)), Tab::None, act::default_back(act)),
+            Route::Download(..) => ("../../".to_owned(), Tab::Jobs, "jobs".to_owned()),
+            _ => (way_up(""), Tab::None, String::new()),
         };
         let is_read = matches!(task.route, Route::Read(..));
         let said = task.params.get("said").filter(|_| is_read);
@@ -268,7 +259,7 @@ impl Responder {
         };
         let and = if pairs.is_empty() { "" } else { "?" };
         let link = |number: usize, name: &str| match number {
-            0 => root.to_owned(),
+            0 => root.clone(),
             _ => format!("{root}?queue={}", encoded(name)),
         };
         let names = request::names();
@@ -285,7 +276,7 @@ impl Responder {
                     link: link(number, &queue.name),
                 })
                 .collect(),
-            root: root.to_owned(),
+            root: root.clone(),
             may_change: task.may_change,
             form: act::new_id(),
             slowdowns,
@@ -348,36 +339,23 @@ fn health(settings: &DashboardSettings) -> Response<Body> {
     request::text(200, "text/plain; charset=utf-8", "ok\n".to_owned())
 }
 
-/// The pages.
-mod show {
-    use super::*;
-    use crate::page;
-
-    pub(super) fn view(frame: &Frame, view: &View) -> Response<Body> {
-        let html = match view {
-            View::Overview(view) => page::overview::page(frame, view),
-            View::Kinds(view) => page::kinds_and_limits::page(frame, view),
-            View::Kind(view) => page::kind::page(frame, view),
-            View::Jobs(view) => page::jobs::jobs_page(frame, view),
-            View::Job(view) => page::jobs::job_page(frame, view),
-            View::Dead(view) => page::jobs::dead_page(frame, view),
-            View::Groups(view) => page::groups::page(frame, view),
-            View::Schedules(view) => page::nodes_and_schedules::schedules_page(frame, view),
-            View::Nodes(view) => page::nodes_and_schedules::nodes_page(frame, view),
-            View::Store(view) => page::nodes_and_schedules::store_page(frame, view),
-            View::Bulks(view) => page::actions::bulks_page(frame, view),
-            View::Bulk(view) => page::actions::progress_page(frame, view),
-            // No path leads to it as a page.
-            View::History(view) => return request::json(200, view),
-        };
-        request::page(200, html.into_string())
-    }
-
-    pub(super) fn question(frame: &Frame, question: &views::Question) -> Response<Body> {
-        request::page(200, page::actions::question_page(frame, question).into_string())
-    }
-
-    pub(super) fn problem(frame: &Frame, problem: &Problem) -> Response<Body> {
-        request::page(problem.status, page::layout::problem_page(frame, problem).into_string())
-    }
+/// Returns the page of a view.
+fn page_of(frame: &Frame, view: &View) -> Response<Body> {
+    let html = match view {
+        View::Overview(view) => page::overview::page(frame, view),
+        View::Kinds(view) => page::kinds_and_limits::page(frame, view),
+        View::Kind(view) => page::kind::page(frame, view),
+        View::Jobs(view) => page::jobs::jobs_page(frame, view),
+        View::Job(view) => page::jobs::job_page(frame, view),
+        View::Dead(view) => page::jobs::dead_page(frame, view),
+        View::Groups(view) => page::groups::page(frame, view),
+        View::Schedules(view) => page::nodes_and_schedules::schedules_page(frame, view),
+        View::Nodes(view) => page::nodes_and_schedules::nodes_page(frame, view),
+        View::Store(view) => page::nodes_and_schedules::store_page(frame, view),
+        View::Bulks(view) => page::actions::bulks_page(frame, view),
+        View::Bulk(view) => page::actions::progress_page(frame, view),
+        // No path leads to it as a page.
+        View::History(view) => return request::json(200, view),
+    };
+    request::page(200, html)
 }

@@ -203,14 +203,6 @@ impl Route {
         page_route(&segments)
     }
 
-    /// Returns the way from this page to the root of the dashboard.
-    pub(crate) fn root(&self) -> &'static str {
-        match self {
-            Route::Read(read, Form::Page) => read.root(),
-            _ => "./",
-        }
-    }
-
     /// Returns the parameters that the place knows, beside the queue. Any other is refused.
     pub(crate) fn parameters(&self) -> Known {
         match self {
@@ -251,13 +243,6 @@ impl Route {
 }
 
 impl Read {
-    fn root(&self) -> &'static str {
-        match self {
-            Read::Job(_) | Read::Bulk(_) => "../",
-            _ => "./",
-        }
-    }
-
     /// Returns the path of its page, from the root.
     pub(crate) fn path(&self) -> String {
         let name = match self {
@@ -291,6 +276,14 @@ impl Read {
             Read::Bulks,
         ];
         all.into_iter().find(|read| read.path() == name)
+    }
+}
+
+/// Returns the way from a place to the root of the dashboard. `path`: the way from the root to the place.
+pub(crate) fn way_up(path: &str) -> String {
+    match path.matches('/').count() {
+        0 => "./".to_owned(),
+        depth => "../".repeat(depth),
     }
 }
 

@@ -22,14 +22,6 @@ pub(crate) enum Verb {
 }
 
 impl Verb {
-    fn name(self) -> &'static str {
-        match self {
-            Verb::Retry => "Retry",
-            Verb::Delete => "Delete",
-            Verb::Cancel => "Cancel",
-        }
-    }
-
     fn done(self) -> &'static str {
         match self {
             Verb::Retry => "retried",
@@ -95,13 +87,12 @@ impl Change {
                 format!("{} of {}", number(*jobs, "pending"), symbols(kind))
             }
         };
-        let loss = if self.verb == Verb::Retry { "" } else { " They cannot be had back." };
-        let loss = if matches!(self.scope, Scope::Job { .. }) {
-            loss.replace("They", "It")
-        } else {
-            loss.to_owned()
+        let loss = match (self.verb, &self.scope) {
+            (Verb::Retry, _) => "",
+            (_, Scope::Job { .. }) => " It cannot be had back.",
+            _ => " They cannot be had back.",
         };
-        format!("{} {scope}?{loss}", self.verb.name())
+        format!("{:?} {scope}?{loss}", self.verb)
     }
 
     /// Makes the change. Returns a sentence with the number of changed jobs, also after an error. After each commit it

@@ -81,7 +81,7 @@ fn tabs(state: &State, area: Rect, buf: &mut Buffer) {
     match state.opened.last() {
         None => {
             for (number, tab) in (1..).zip(Tab::ALL) {
-                let name = format!(" {number} {} ", tab.name());
+                let name = format!(" {number} {tab:?} ");
                 let chosen = if tab == state.tab { reversed } else { Style::new() };
                 x = put(buf, x, y, end, &name, chosen);
             }

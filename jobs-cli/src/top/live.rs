@@ -343,23 +343,19 @@ mod tests {
         ask(&source, &mut lists, &view, &mut is_read, &to).unwrap();
         assert_eq!(lists_read(), 0);
     }
-}
-
-#[cfg(all(test, target_os = "linux"))]
-mod audit_tests {
-    use tickwheel_jobs::{JobId, Jobs};
-
-    use super::*;
-    use crate::top::change::{Scope, Verb};
 
     /// If a change fails and so does its line in the audit file, the view shows both errors. A store that cannot be
     /// opened is an error of the change.
+    #[cfg(target_os = "linux")]
     #[test]
     fn error_of_a_change_is_shown_beside_that_of_its_line() {
         let (to, events) = mpsc::channel();
-        let scope = Scope::Job { id: JobId::new(), kind: "push".to_owned() };
-        let change = Change { verb: Verb::Retry, scope, asked: now().into() };
-        let jobs = Jobs::memory().start().unwrap();
+        let scope = crate::top::change::Scope::Job {
+            id: tickwheel_jobs::JobId::new(),
+            kind: "push".to_owned(),
+        };
+        let change = Change { verb: crate::top::change::Verb::Retry, scope, asked: now().into() };
+        let jobs = Jobs::memory().handle(|_: Push, _| Ok(())).start().unwrap();
         for (opens, says) in [(true, "is not there any more"), (false, "no such store")] {
             let writer = || -> Answer<Writer> {
                 let audit = Audit::open(Some("/dev/full".as_ref()), &[])?;

@@ -66,18 +66,6 @@ pub(crate) enum Tab {
 impl Tab {
     pub(crate) const ALL: [Tab; 7] =
         [Tab::Kinds, Tab::Nodes, Tab::Running, Tab::Dead, Tab::Schedules, Tab::Limits, Tab::Groups];
-
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Tab::Kinds => "Kinds",
-            Tab::Nodes => "Nodes",
-            Tab::Running => "Running",
-            Tab::Dead => "Dead",
-            Tab::Schedules => "Schedules",
-            Tab::Limits => "Limits",
-            Tab::Groups => "Groups",
-        }
-    }
 }
 
 /// Where the user is in a table.

@@ -297,17 +297,10 @@ pub(crate) fn limits(figures: &Figures) -> Table {
     let row = |limit: &LimitRow| {
         let running = short(limit.running);
         let run = limit.most_running.map(|most| format!("{running} of {}", short(most.into())));
+        let first = [symbols(&limit.name()), run.unwrap_or(running)];
         Row {
             key: limit.name(),
-            cells: vec![
-                symbols(&limit.name()),
-                run.unwrap_or(running),
-                queue::rate_text(limit),
-                or_dash(limit.burst),
-                or_dash(limit.weight),
-                time(limit.next_start),
-                if limit.is_paused { "paused".to_owned() } else { time(limit.held_until) },
-            ],
+            cells: first.into_iter().chain(queue::limit_cells(limit, time)).collect(),
             mood: if limit.is_reached { Mood::Warning } else { Mood::Plain },
         }
     };

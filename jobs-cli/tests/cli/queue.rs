@@ -60,7 +60,7 @@ fn pause_and_resume_reach_the_application() {
     assert!(app.jobs.queue().is_paused().unwrap());
     assert_eq!(ok(&app.store, &["resume"]), "the queue goes on\n");
     app.jobs.insert(HOUR, push("ann")).unwrap();
-    assert_eq!(ok(&app.store, &["pause", "--kind", "push"]), "the kind push is paused\n");
+    assert_eq!(ok(&app.store, &["pause", "--kind", "push"]), "the kind \"push\" is paused\n");
     assert!(
         app.jobs.kind_named("push").is_paused().unwrap() && !app.jobs.queue().is_paused().unwrap()
     );

@@ -6,7 +6,8 @@ use maud::{Markup, html};
 use super::layout;
 use crate::page::layout::Frame;
 use crate::page::{
-    Look, button, cell, count, counted, empty, heading, hidden, number, relative, shown, split,
+    Look, button, capital, cell, count, counted, empty, heading, hidden, number, relative, shown,
+    split, table,
 };
 use crate::views::{Bulks, Progress, Question};
 use tickwheel_jobs::view::{Number, Time};
@@ -52,27 +53,20 @@ pub(crate) fn question_page(frame: &Frame, view: &Question) -> Markup {
 }
 
 /// An action as the begin of a question.
-pub(super) fn verb(action: &str) -> &str {
-    match action {
-        "retry" => "Retry",
-        "delete" => "Delete",
-        "cancel" => "Cancel",
-        "reschedule" => "Reschedule",
+pub(super) fn verb(action: &str) -> String {
+    let text = match action {
         "unschedule" => "End this schedule",
-        "pause" => "Pause",
-        "resume" => "Resume",
         "run" => "Run now",
         "again" => "Run again",
-        "seal" => "Seal",
         "limit" => "Set the limit",
         "lift" => "Lift the limit",
-        "hold" => "Hold",
         "release" => "End the hold",
         "keep" => "Keep completed jobs",
         "head-start" => "Set the head start",
         "insert" => "Insert a job",
         other => other,
-    }
+    };
+    capital(text)
 }
 
 /// One bulk.
@@ -116,18 +110,7 @@ pub(crate) fn bulks_page(frame: &Frame, view: &Bulks) -> Markup {
         @if view.rows.is_empty() {
             (empty("No bulk change", "One starts from a list of jobs, or from a group of dead jobs."))
         } @else {
-            div.scroll id="bulks" data-live tabindex="0" role="region" aria-label="Bulk changes" {
-                table.stack {
-                    thead { tr {
-                        th scope="col" { "Change" }
-                        th scope="col" { "State" }
-                        th.num scope="col" { "Changed" }
-                        th.num scope="col" { "Passed over" }
-                        th scope="col" { "Started" }
-                    } }
-                    tbody { @for bulk in &view.rows { (bulk_row(frame, bulk, view.now)) } }
-                }
-            }
+            (table(frame, Some("bulks"), "Bulk changes", &["Change of jobs", "State", "#Changed", "#Passed over", "Started"], &html! { @for bulk in &view.rows { (bulk_row(frame, bulk, view.now)) } }))
         }
     };
     layout::page(frame, "Bulk changes", &part)

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use super::layout;
 use crate::page::layout::Frame;
-use crate::page::{Look, button, cell, count, counted, empty, heading, relative};
+use crate::page::{Look, button, cell, count, counted, empty, heading, relative, table};
 use tickwheel_jobs::view::{GroupRow, GroupState, Groups, Time};
 
 pub(crate) fn page(frame: &Frame, view: &Groups) -> Markup {
@@ -19,23 +19,7 @@ pub(crate) fn page(frame: &Frame, view: &Groups) -> Markup {
         @if view.rows.is_empty() {
             (empty("No group", "A group appears here when a program inserts one. It goes some time after its end."))
         } @else {
-            div.scroll id="groups" data-live tabindex="0" role="region" aria-label="Groups" {
-                table.stack {
-                    thead { tr {
-                        th scope="col" { "Group" }
-                        th scope="col" { "State" }
-                        th scope="col" { "Made" }
-                        th scope="col" { "Ended jobs" }
-                        th.num scope="col" { "Open" }
-                        th.num scope="col" { "Completed" }
-                        th.num scope="col" { "Dead" }
-                        th.num scope="col" { "Cancelled" }
-                        th.num scope="col" { "Expired" }
-                        @if frame.may_change { th scope="col" { span.only-read { "Change" } } }
-                    } }
-                    tbody { @for group in &view.rows { (row(frame, group, view.now)) } }
-                }
-            }
+            (table(frame, Some("groups"), "Groups", &["Group", "State", "Made", "Ended jobs", "#Open", "#Completed", "#Dead", "#Cancelled", "#Expired", "Change"], &html! { @for group in &view.rows { (row(frame, group, view.now)) } }))
         }
     };
     layout::page(frame, "Groups", &part)

@@ -8,7 +8,7 @@ use super::layout;
 use crate::page::layout::{Frame, encoded};
 use crate::page::{
     Look, absolute, button, bytes, capital, clock, count, counted, empty, heading, hidden, lines,
-    number, pager, queue, relative, sent, shown, span, split, state,
+    number, pager, queue, relative, sent, shown, span, split, state, table,
 };
 use crate::views::{Filter, Job, Jobs};
 use tickwheel_jobs::view::{Content, Dead, DeadGroup, JobPage, JobRow, Time, TimelineStep};
@@ -18,35 +18,28 @@ use tickwheel_jobs::{JobState, PendingReason};
 /// process differ. The search and the command take them.
 const SHOWN_DIGITS: usize = 14;
 
-/// The states of a list, each with its name.
-const STATES: [(&str, &str); 7] = [
-    ("pending", "Pending"),
-    ("overdue", "Overdue"),
-    ("running", "Running"),
-    ("retrying", "Retrying"),
-    ("dead", "Dead"),
-    ("completed", "Completed"),
-    ("expired", "Expired"),
-];
+/// The states of a list.
+const STATES: [&str; 7] =
+    ["pending", "overdue", "running", "retrying", "dead", "completed", "expired"];
 
 pub(crate) fn jobs_page(frame: &Frame, view: &Jobs) -> Markup {
     let filter = &view.filter;
-    let name = STATES.iter().find(|(state, _)| *state == filter.state).map_or("", |(_, name)| name);
+    let name = &*capital(filter.state);
     let part = html! {
         (heading("Jobs", &html! {
             p id="total" data-live { (total(frame, view)) }
         }))
         nav.tabs aria-label="States" {
-            @for (state, name) in STATES {
+            @for state in STATES {
                 a href=(frame.link(&format!("jobs?state={state}")))
-                    aria-current=[(state == filter.state).then_some("page")] { (name) }
+                    aria-current=[(state == filter.state).then_some("page")] { (capital(state)) }
             }
         }
         (search(frame, view))
         @if view.list.rows.is_empty() {
             div id="rows" data-live { (nothing(view, name)) }
         } @else {
-            div.scroll id="rows" data-live tabindex="0" role="region" aria-label={ (name) " jobs" } { (table(frame, view)) }
+            div.scroll id="rows" data-live tabindex="0" role="region" aria-label={ (name) " jobs" } { (job_table(frame, view)) }
         }
         (pager(frame, "jobs", "A hundred jobs a page at most", view.newer.as_deref(), view.older.as_deref()))
         @if frame.may_change && !view.list.rows.is_empty() && !view.changes.is_empty() { (bulk(frame, view)) }
@@ -169,7 +162,7 @@ fn nothing(view: &Jobs, name: &str) -> Markup {
     empty(&format!("No {} job", name.to_lowercase()), text)
 }
 
-fn table(frame: &Frame, view: &Jobs) -> Markup {
+fn job_table(frame: &Frame, view: &Jobs) -> Markup {
     let filter = &view.filter;
     let has_tick = frame.may_change && !view.changes.is_empty();
     let when = match filter.state {
@@ -224,7 +217,7 @@ fn row(frame: &Frame, view: &Jobs, job: &JobRow, has_tick: bool, when: &str) -> 
                     }
                 }
             }
-            @if view.filter.state != "dead" { td data-of="State" { (state_of(view.list.now, job)) } }
+            @if view.filter.state != "dead" { td data-of="State" { (state_of(job.state, (job.due, view.list.now), job.failures)) } }
             td.nowrap data-of=(when) { span { (relative(at, view.list.now)) " " span.sub {
                 (clock(at, view.list.now))
                 @if let Some(node) = &job.node { " on " span.t { (shown(node)) } }
@@ -241,12 +234,12 @@ fn row(frame: &Frame, view: &Jobs, job: &JobRow, has_tick: bool, when: &str) -> 
 }
 
 /// The state, in which a job that waits is overdue or is retried.
-fn state_of(now: Time, job: &JobRow) -> Markup {
-    match job.state {
-        JobState::Pending if job.due < now => state("overdue"),
-        JobState::Pending if job.failures > 0 => state("retrying"),
-        other => state(other.word()),
-    }
+fn state_of(its: JobState, (due, now): (Time, Time), failures: u32) -> Markup {
+    state(match its {
+        JobState::Pending if due < now => "overdue",
+        JobState::Pending if failures > 0 => "retrying",
+        other => other.word(),
+    })
 }
 
 fn attempts(job: &JobRow) -> Markup {
@@ -323,7 +316,7 @@ pub(crate) fn job_page(frame: &Frame, page: &Job) -> Markup {
         div.group {
             div.head {
                 h1.t { (shown(&view.kind)) }
-                span id="state" data-live { (state(word(view))) }
+                span id="state" data-live { (state_of(view.state, (view.due, view.now), view.failures)) }
             }
             div.row { p.mono.soft.t id="job-id" { (view.id) } (copy("job-id", "the id", None)) }
         }
@@ -354,14 +347,6 @@ pub(crate) fn job_page(frame: &Frame, page: &Job) -> Markup {
     layout::page(frame, &format!("{} {}", view.kind, view.id), &part)
 }
 
-fn word(view: &JobPage) -> &'static str {
-    match view.state {
-        JobState::Pending if view.due < view.now => "overdue",
-        JobState::Pending if view.failures > 0 => "retrying",
-        other => other.word(),
-    }
-}
-
 fn actions(frame: &Frame, view: &JobPage) -> Markup {
     let to = |verb: &str| format!("jobs/{}/{verb}", view.id);
     html! {
@@ -371,14 +356,10 @@ fn actions(frame: &Frame, view: &JobPage) -> Markup {
                     "run_now" => (button(frame, &to("reschedule"), "Run now", None, Look::Plain)),
                     "retry" => (button(frame, &to("retry"), "Retry", None, Look::Plain)),
                     "again" => (button(frame, &to("again"), "Run again", None, Look::Plain)),
-                    "cancel" => form method="post" action=(frame.link(&format!("api/v1/{}", to("cancel")))) {
-                        (sent(frame, &format!("jobs?state={}", list(view))))
-                        button.risky { "Cancel" }
-                    },
                     // The page of the job is gone with it.
-                    "delete" => form method="post" action=(frame.link(&format!("api/v1/{}", to("delete")))) {
+                    verb @ ("cancel" | "delete") => form method="post" action=(frame.link(&format!("api/v1/{}", to(verb)))) {
                         (sent(frame, &format!("jobs?state={}", list(view))))
-                        button.risky { "Delete" }
+                        button.risky { (capital(verb)) }
                     },
                     "reschedule" => form.row method="post" action=(frame.link(&format!("api/v1/{}", to("reschedule")))) {
                         (sent(frame, &frame.here))
@@ -397,9 +378,16 @@ fn facts(frame: &Frame, view: &JobPage, trace_link: Option<&str>) -> Markup {
     let jobs = |name: &str, value: &str| {
         frame.link(&format!("jobs?state={}&{name}={}", list(view), encoded(value)))
     };
+    let moment = |name: &str, time: Option<Time>| {
+        html! {
+            @if let Some(time) = time {
+                div { dt { (name) } dd { (relative(time, view.now)) div.soft.small { (absolute(time)) } } }
+            }
+        }
+    };
     html! {
         dl.card.facts id="facts-rows" data-live {
-            div { dt { "Due" } dd { (relative(view.due, view.now)) div.soft.small { (absolute(view.due)) } } }
+            (moment("Due", Some(view.due)))
             div { dt { "Kind" } dd { a.t href=(jobs("kind", &view.kind)) { (shown(&view.kind)) } } }
             div { dt { "Key" } dd {
                 @match &view.key {
@@ -423,9 +411,7 @@ fn facts(frame: &Frame, view: &JobPage, trace_link: Option<&str>) -> Markup {
                 }
             } }
             div { dt { "Interruptions" } dd { (view.interruptions) } }
-            @if let Some(claimed) = view.claimed {
-                div { dt { "Claimed" } dd { (relative(claimed, view.now)) div.soft.small { (absolute(claimed)) } } }
-            }
+            (moment("Claimed", view.claimed))
             @if let Some(node) = &view.node {
                 div { dt { "Node" } dd {
                     a.t href=(frame.link(&format!("jobs?state=running&node={}", encoded(node)))) { (shown(node)) }
@@ -434,12 +420,8 @@ fn facts(frame: &Frame, view: &JobPage, trace_link: Option<&str>) -> Markup {
             @if let Some(end) = view.lease_ends {
                 div { dt { "Lease ends" } dd { (relative(end, view.now)) div.soft.small { "unless it is renewed" } } }
             }
-            @if let Some(expires) = view.expires {
-                div { dt { "Expires" } dd { (relative(expires, view.now)) div.soft.small { (absolute(expires)) } } }
-            }
-            @if let Some(ended) = view.ended {
-                div { dt { "Ended" } dd { (relative(ended, view.now)) div.soft.small { (absolute(ended)) } } }
-            }
+            (moment("Expires", view.expires))
+            (moment("Ended", view.ended))
             @if let Some(took) = view.took_ms { div { dt { "Took" } dd { (span(took)) } } }
             @if let Some(trace) = &view.trace_id {
                 div { dt { "Trace" } dd {
@@ -518,14 +500,10 @@ fn reasons(reasons: &[PendingReason]) -> Markup {
         @if !reasons.is_empty() {
             section.group {
                 h2 { "Why it waits" }
-                ul.card.pad { @for reason in reasons { li.t { (shown(&sentence(reason))) } } }
+                ul.card.pad { @for reason in reasons { li.t { (shown(&capital(&reason.to_string()))) "." } } }
             }
         }
     }
-}
-
-fn sentence(reason: &PendingReason) -> String {
-    format!("{}.", capital(&reason.to_string()))
 }
 
 fn headers(headers: &[(String, String)]) -> Markup {
@@ -548,19 +526,7 @@ fn step(step: &TimelineStep, now: Time) -> Markup {
         "due" if step.at.is_some_and(|at| at > now) => "next",
         _ => "",
     };
-    let name = match step.what {
-        "inserted" => "Inserted",
-        "due" => "Due",
-        "failed" => "Failed",
-        "interrupted" => "Interrupted",
-        "running" => "Runs",
-        "claimed" => "Claimed",
-        "completed" => "Completed",
-        "dead" => "Dead",
-        "cancelled" => "Cancelled",
-        "expired" => "Expired",
-        other => other,
-    };
+    let name = if step.what == "running" { "Runs".to_owned() } else { capital(step.what) };
     html! {
         li class=(class) {
             strong { (name) }
@@ -583,18 +549,7 @@ pub(crate) fn dead_page(frame: &Frame, view: &Dead) -> Markup {
         @if view.groups.is_empty() {
             (empty("Nothing is dead", "A job is dead once its retries are used up, or once its handler says that no retry helps."))
         } @else {
-            div.scroll id="groups" data-live tabindex="0" role="region" aria-label="Groups of dead jobs" {
-                table.stack {
-                    thead { tr {
-                        th.num scope="col" { "Jobs" }
-                        th scope="col" { "Died" }
-                        th scope="col" { "Error, its first line" }
-                        th scope="col" { "Kind" }
-                        @if frame.may_change { th scope="col" { span.only-read { "Change" } } }
-                    } }
-                    tbody { @for group in &view.groups { (dead_row(frame, group, view.now)) } }
-                }
-            }
+            (table(frame, Some("groups"), "Groups of dead jobs", &["#Jobs", "Died", "Error, its first line", "Kind", "Change"], &html! { @for group in &view.groups { (dead_row(frame, group, view.now)) } }))
             @if view.has_more {
                 p.soft { "These are the groups with the most jobs. There are more, which come up when these are gone." }
             }

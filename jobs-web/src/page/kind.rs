@@ -3,21 +3,20 @@
 use maud::{Markup, html};
 
 use super::{forms, layout};
-use crate::page::kinds_and_limits::{limits_table, next_due};
+use crate::page::kinds_and_limits::{limits_table, next_due, switch};
 use crate::page::layout::{Frame, encoded};
-use crate::page::{Look, button, cell, count, heading, number, shown, span, state};
+use crate::page::{cell, count, heading, number, shown, span, state};
 use tickwheel_jobs::view::{KindPage, LimitRow};
 
 pub(crate) fn page(frame: &Frame, view: &KindPage) -> Markup {
     let kind = &view.kind;
-    let (verb, label) = if kind.is_paused { ("resume", "Resume") } else { ("pause", "Pause") };
     let flow = Some(&*view.flow).filter(|flow| *flow != kind.kind);
     let rows: Vec<&LimitRow> = kind.limits.iter().chain(&view.partitions.rows).collect();
     let part = html! {
         (heading(&kind.kind, &html! {
             span id="paused" data-live { @if kind.is_paused { (state("paused")) } }
             @if frame.may_change {
-                span.end { (button(frame, &format!("kinds/{verb}"), label, Some(("kind", &kind.kind)), Look::Plain)) }
+                span.end { (switch(frame, kind)) }
             }
         }))
         div.two {

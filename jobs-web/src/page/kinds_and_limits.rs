@@ -6,8 +6,8 @@ use maud::{Markup, html};
 use super::{chart, forms, layout};
 use crate::page::layout::{Frame, encoded};
 use crate::page::{
-    Look, bound, button, button_with, cell, count, counted, empty, heading, hidden, number, queue,
-    relative, shown, span, split, state,
+    Look, bound, button, button_with, by_name, cell, count, counted, empty, heading, hidden,
+    number, queue, relative, shown, span, split, state,
 };
 use tickwheel_jobs::Limit;
 use tickwheel_jobs::view::{KindRow, Kinds, LimitRow, Limits, Time};
@@ -45,17 +45,10 @@ pub(crate) fn page(frame: &Frame, view: &Kinds) -> Markup {
         } @else {
             (table(frame, view))
         }
-        @if view.next.is_some() || frame.is_later_page() {
-            nav.pager aria-label="Further pages" {
-                span { (counted(view.rows.len() as u64, "kind", "kinds")) " of " (count(view.total)) ", the paused ones first, then by name" }
-                span.row {
-                    @if frame.is_later_page() { a.btn href=(frame.link(&link(view, &[]))) { "← First" } }
-                    @if let Some(next) = &view.next {
-                        a.btn rel="next" href=(frame.link(&link(view, &[("after", next)]))) { "Next →" }
-                    }
-                }
-            }
-        }
+        @let next = view.next.as_deref().map(|next| link(view, &[("after", next)]));
+        @let many = counted(view.rows.len() as u64, "kind", "kinds");
+        @let said = format!("{many} of {}, the paused ones first, then by name", count(view.total));
+        (by_name(frame, &said, &link(view, &[]), next.as_deref()))
         (section(frame, &view.limits, view.now))
         @if frame.may_change { (forms::of_queue(frame)) }
     };
@@ -189,7 +182,7 @@ fn summary(kind: &KindRow) -> String {
     )
 }
 
-fn switch(frame: &Frame, kind: &KindRow) -> Markup {
+pub(crate) fn switch(frame: &Frame, kind: &KindRow) -> Markup {
     let (verb, label) = if kind.is_paused { ("resume", "Resume") } else { ("pause", "Pause") };
     button(frame, &format!("kinds/{verb}"), label, Some(("kind", &kind.kind)), Look::Plain)
 }
@@ -258,22 +251,9 @@ fn section(frame: &Frame, view: &Limits, now: Time) -> Markup {
 }
 
 pub(crate) fn limits_table(frame: &Frame, rows: &[&LimitRow], now: Time) -> Markup {
-    html! {
-        div.scroll tabindex="0" role="region" aria-label="Limits" {
-            table.stack {
-                thead { tr {
-                    th scope="col" { "Scope" }
-                    th scope="col" { "Running" }
-                    th.num scope="col" { "Waiting" }
-                    th scope="col" { "Starts" }
-                    th scope="col" { "Next start" }
-                    th scope="col" { "Hold ends" }
-                    @if frame.may_change { th scope="col" { span.only-read { "Change" } } }
-                } }
-                tbody { @for row in rows { (table_row(frame, row, now)) } }
-            }
-        }
-    }
+    let columns = ["Scope", "Running", "#Waiting", "Starts", "Next start", "Hold ends", "Change"];
+    let rows = html! { @for row in rows { (table_row(frame, row, now)) } };
+    super::table(frame, None, "Limits", &columns, &rows)
 }
 
 fn table_row(frame: &Frame, row: &LimitRow, now: Time) -> Markup {

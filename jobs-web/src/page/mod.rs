@@ -142,6 +142,48 @@ pub(crate) fn bound(bound: Option<Bound>) -> Markup {
     }
 }
 
+/// A table that scrolls by itself. With an `id` it is replaced while the page is shown. A column whose name begins with
+/// `#` has numbers. The column `Change` is there for a reader who may change jobs, and has no head to see.
+pub(crate) fn table(
+    frame: &Frame,
+    id: Option<&str>,
+    label: &str,
+    columns: &[&str],
+    rows: &Markup,
+) -> Markup {
+    html! {
+        div.scroll id=[id] data-live[id.is_some()] tabindex="0" role="region" aria-label=(label) {
+            table.stack {
+                thead { tr {
+                    @for column in columns.iter().filter(|it| frame.may_change || **it != "Change") {
+                        @match column.strip_prefix('#') {
+                            Some(column) => th.num scope="col" { (column) },
+                            None if *column == "Change" => th scope="col" { span.only-read { (column) } },
+                            None => th scope="col" { (column) },
+                        }
+                    }
+                } }
+                tbody { (rows) }
+            }
+        }
+    }
+}
+
+/// The links to the first page of a list by name, and to the next one.
+pub(crate) fn by_name(frame: &Frame, said: &str, first: &str, next: Option<&str>) -> Markup {
+    html! {
+        @if next.is_some() || frame.is_later_page() {
+            nav.pager aria-label="Further pages" {
+                span { (said) }
+                span.row {
+                    @if frame.is_later_page() { a.btn href=(frame.link(first)) { "← First" } }
+                    @if let Some(next) = next { a.btn rel="next" href=(frame.link(next)) { "Next →" } }
+                }
+            }
+        }
+    }
+}
+
 /// The links to the page before and the page after, which are queries of the page at `path`.
 pub(crate) fn pager(
     frame: &Frame,

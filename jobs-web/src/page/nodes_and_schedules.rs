@@ -7,8 +7,8 @@ use maud::{Markup, html};
 use super::{chart, layout};
 use crate::page::layout::{Frame, encoded};
 use crate::page::{
-    Look, absolute, button, bytes, cell, clock, count, counted, empty, heading, relative, shown,
-    span, state,
+    Look, absolute, button, by_name, bytes, cell, clock, count, counted, empty, heading, relative,
+    shown, span, state, table,
 };
 use tickwheel_jobs::view::{NodeRow, Nodes, ScheduleRow, Schedules, Store, Time};
 
@@ -24,20 +24,7 @@ pub(crate) fn nodes_page(frame: &Frame, view: &Nodes) -> Markup {
         @if view.rows.is_empty() {
             (empty("No node", "No process has run the jobs of this queue within the last day. Jobs wait until one starts."))
         } @else {
-            div.scroll id="nodes" data-live tabindex="0" role="region" aria-label="Nodes" {
-                table.stack {
-                    thead { tr {
-                        th scope="col" { "Node" }
-                        th scope="col" { "Seen" }
-                        th scope="col" { "Started" }
-                        th scope="col" { "Running" }
-                        th.num scope="col" { "Threads" }
-                        th scope="col" { "Version" }
-                        th scope="col" { "Kinds" }
-                    } }
-                    tbody { @for node in &view.rows { (node_row(frame, node, view.now)) } }
-                }
-            }
+            (table(frame, Some("nodes"), "Nodes", &["Node", "Seen", "Started", "Running", "#Threads", "Version", "Kinds"], &html! { @for node in &view.rows { (node_row(frame, node, view.now)) } }))
         }
     };
     layout::page(frame, "Nodes", &part)
@@ -95,30 +82,11 @@ pub(crate) fn schedules_page(frame: &Frame, view: &Schedules) -> Markup {
         @if view.rows.is_empty() {
             (empty("No schedule", "A program makes one with schedule: a name, a period or a cron expression, and a job."))
         } @else {
-            div.scroll id="schedules" data-live tabindex="0" role="region" aria-label="Schedules" {
-                table.stack {
-                    thead { tr {
-                        th scope="col" { "Schedule" }
-                        th scope="col" { "Rule" }
-                        th scope="col" { "Next" }
-                        th scope="col" { "After that" }
-                        @if frame.may_change { th scope="col" { span.only-read { "Change" } } }
-                    } }
-                    tbody { @for schedule in &view.rows { (schedule_row(frame, schedule, view.now)) } }
-                }
-            }
+            (table(frame, Some("schedules"), "Schedules", &["Schedule", "Rule", "Next", "After that", "Change"], &html! { @for schedule in &view.rows { (schedule_row(frame, schedule, view.now)) } }))
         }
-        @if view.next.is_some() || frame.is_later_page() {
-            nav.pager aria-label="Further pages" {
-                span { (counted(view.rows.len() as u64, "schedule", "schedules")) ", by name" }
-                span.row {
-                    @if frame.is_later_page() { a.btn href=(frame.link("schedules")) { "← First" } }
-                    @if let Some(next) = &view.next {
-                        a.btn rel="next" href=(frame.link(&format!("schedules?after={}", encoded(next)))) { "Next →" }
-                    }
-                }
-            }
-        }
+        @let next = view.next.as_deref().map(|next| format!("schedules?after={}", encoded(next)));
+        @let many = counted(view.rows.len() as u64, "schedule", "schedules");
+        (by_name(frame, &format!("{many}, by name"), "schedules", next.as_deref()))
     };
     layout::page(frame, "Schedules", &part)
 }
@@ -166,11 +134,8 @@ fn change(frame: &Frame, schedule: &ScheduleRow) -> Markup {
     html! {
         div.row {
             (button(frame, "schedules/run", "Run now", of, Look::Plain))
-            @if schedule.is_paused {
-                (button(frame, "schedules/resume", "Resume", of, Look::Plain))
-            } @else {
-                (button(frame, "schedules/pause", "Pause", of, Look::Plain))
-            }
+            @let (verb, label) = if schedule.is_paused { ("resume", "Resume") } else { ("pause", "Pause") };
+            (button(frame, &format!("schedules/{verb}"), label, of, Look::Plain))
             (button(frame, "schedules/unschedule", "End", of, Look::Risky))
         }
     }
