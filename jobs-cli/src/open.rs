@@ -29,7 +29,6 @@ use crate::open_server;
 #[derive(Clone, Debug)]
 pub(crate) enum Target {
     File(PathBuf),
-    #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "no server is connected to"))]
     Server(ServerUrl),
     /// A URL that names no store.
     Wrong(OpenError),
