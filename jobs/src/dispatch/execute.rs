@@ -38,12 +38,11 @@ use super::metrics::Metrics;
 use super::middleware::RunFuture;
 use super::questions::OwnClaims;
 use super::run::Run;
-use super::run_queue::{Added, Batches, Entry, RunQueue, WaitOver};
+use super::run_queue::{Added, Batches, Entry, RunQueue};
 use super::run_state::{RunState, Slot};
 #[cfg(feature = "tokio")]
 use super::spans::HeldSpan;
 use crate::values::fail_and_retry::{Fail, Fate};
-use crate::values::id::JobId;
 use crate::values::job::may_start;
 use crate::values::panics::locked;
 use crate::values::time::Millis;
@@ -135,9 +134,16 @@ impl Executor {
     }
 
     fn start(self: &Arc<Executor>, entry: Entry, queue: QueueOf) {
+        let call_of = |kind: &str| self.handlers.get(kind).map(|its| &its.call);
         match entry {
-            Entry::WaitOver(over) => self.run_collected(&over),
-            Entry::Job(start) => match self.handlers.get(&start.state.kind).map(|its| &its.call) {
+            // The first job of the batch has waited long enough, unless it was complete before.
+            Entry::WaitOver(over) => {
+                let starts = self.batches.take(&over);
+                if let Some(HandlerCall::Batch(_, call)) = call_of(&over.kind) {
+                    self.run_batch(starts, call);
+                }
+            }
+            Entry::Job(start) => match call_of(&start.state.kind) {
                 None => self.run(start, None),
                 Some(HandlerCall::One(call)) => self.run(start, Some(call)),
                 Some(HandlerCall::Batch(size, call)) => self.collect(start, *size, call, queue),
@@ -158,19 +164,12 @@ impl Executor {
     /// Returns what is known of the claims of this process. `is_shared`: other processes claim jobs too.
     pub(crate) fn own_claims(&self, is_shared: bool) -> OwnClaims {
         let in_flight = self.metrics.in_flight.load(atomic::Ordering::Relaxed) as u64;
-        let in_flight = is_shared.then_some(in_flight);
-        OwnClaims { not_started: self.not_started(), in_flight }
-    }
-
-    /// Returns the claimed jobs that have not started.
-    fn not_started(&self) -> HashSet<JobId> {
-        let queues = [Some(&self.blocking), self.returning.as_ref()];
-        let mut ids = HashSet::default();
-        for queue in queues.into_iter().flatten() {
-            queue.add_waiting(&mut ids);
+        let mut not_started = HashSet::default();
+        for queue in [Some(&self.blocking), self.returning.as_ref()].into_iter().flatten() {
+            queue.add_waiting(&mut not_started);
         }
-        self.batches.add_waiting(&mut ids);
-        ids
+        self.batches.add_waiting(&mut not_started);
+        OwnClaims { not_started, in_flight: is_shared.then_some(in_flight) }
     }
 
     #[cfg(feature = "tokio")]
@@ -386,16 +385,6 @@ impl Executor {
                 self.set_timer(due, queue);
             }
             Added::Waits => {}
-        }
-    }
-
-    /// Runs the batch whose first job has waited long enough, unless it was complete before.
-    pub(super) fn run_collected(self: &Arc<Executor>, over: &WaitOver) {
-        let starts = self.batches.take(over);
-        if let Some(HandlerCall::Batch(_, call)) =
-            self.handlers.get(&over.kind).map(|its| &its.call)
-        {
-            self.run_batch(starts, call);
         }
     }
 

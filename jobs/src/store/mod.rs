@@ -475,13 +475,14 @@ pub(crate) struct Page {
 pub(crate) const BYTES_PER_PAGE: usize = 1 << 20;
 
 impl Page {
-    /// Reads the jobs at these positions, up to [`BYTES_PER_PAGE`]. `next`: the position after which the next page
-    /// begins if all of them fit.
+    /// Reads the jobs at the first `limit` of these positions, up to [`BYTES_PER_PAGE`].
     pub(crate) fn read<T, E>(
-        found: impl IntoIterator<Item = (PageKey, T)>,
-        next: Option<PageKey>,
+        mut found: Vec<(PageKey, T)>,
+        limit: usize,
         mut job: impl FnMut(PageKey, T) -> Result<Option<JobInfo>, E>,
     ) -> Result<Page, E> {
+        found.truncate(limit);
+        let next = found.last().map(|(at, _)| *at).filter(|_| found.len() == limit);
         let (mut jobs, mut bytes) = (Vec::new(), 0);
         for (at, place) in found {
             let Some(job) = job(at, place)? else { continue };

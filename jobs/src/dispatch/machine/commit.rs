@@ -78,7 +78,8 @@ impl Commit {
         until: Option<Instant>,
         now: Millis,
     ) -> Batch<'_> {
-        let (ops, synced, awaited) = (&self.ops[..], self.synced, self.is_awaited());
+        let (ops, synced) = (&self.ops[..], self.synced);
+        let awaited = self.follow_ups.iter().any(|then| matches!(then, FollowUp::Answer(Some(_))));
         let until = self.until().into_iter().chain(until).min();
         Batch { number, ops, claim, synced, awaited, until, now }
     }
@@ -90,11 +91,6 @@ impl Commit {
             _ => None,
         };
         self.follow_ups.iter().filter_map(until).min()
-    }
-
-    /// Says whether a caller waits for an answer.
-    pub(super) fn is_awaited(&self) -> bool {
-        self.follow_ups.iter().any(|then| matches!(then, FollowUp::Answer(Some(_))))
     }
 
     pub(super) fn push(&mut self, op: Op, then: FollowUp) {

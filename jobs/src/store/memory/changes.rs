@@ -10,7 +10,7 @@ use super::{EndedEntry, JobRecord, KeptJob, Memory};
 use crate::store::history::Figure;
 use crate::store::{
     Answer, End, Ending, Finish, IfTaken, Inserted, JobSet, MOST_EACH, NewGroup, NewJob,
-    NewSchedule, Page, PageRequest, StoredSchedule, TRIM_LOOKS, TRIMMED, Tally, Tries,
+    NewSchedule, Page, PageKey, PageRequest, StoredSchedule, TRIM_LOOKS, TRIMMED, Tally, Tries,
     is_waited_for, kept_until,
 };
 use crate::values::error::{StoreError, Violation};
@@ -187,11 +187,9 @@ impl Memory {
 
     /// Returns the jobs that ended so and are kept, each with its id and the time of its end.
     pub(super) fn kept(&self, ending: Ending) -> impl Iterator<Item = (JobId, Millis, &KeptJob)> {
-        let kept = |(id, ended): (&JobId, &'_ EndedEntry)| (*id, ended.at);
         self.ended.iter().filter_map(move |(id, ended)| {
             let job = ended.job.as_ref().filter(|job| job.ending == ending)?;
-            let (id, at) = kept((id, ended));
-            Some((id, at, job))
+            Some((*id, ended.at, job))
         })
     }
 
@@ -347,10 +345,9 @@ impl Memory {
             found.reverse();
             found.retain(|at| request.after.is_none_or(|after| *at < after));
         }
-        found.truncate(request.limit);
-        let next = found.last().copied().filter(|_| found.len() == request.limit);
-        let found = found.into_iter().map(|at| (at, ()));
-        let Ok(page) = Page::read(found, next, |(_, id), ()| Ok::<_, Infallible>(self.get(id)));
+        let found = found.into_iter().map(|at| (at, ())).collect();
+        let get = |(_, id): PageKey, ()| Ok::<_, Infallible>(self.get(id));
+        let Ok(page) = Page::read(found, request.limit, get);
         page
     }
 }

@@ -220,11 +220,7 @@ impl Memory {
     }
 
     fn cancel_key(&mut self, key: &str, now: Millis) -> bool {
-        let holder = self.pending_holder(key);
-        if let Some(id) = holder {
-            self.cancelled(id, now);
-        }
-        holder.is_some()
+        self.pending_holder(key).map(|id| self.cancelled(id, now)).is_some()
     }
 
     /// Deletes a kept job.
@@ -265,11 +261,7 @@ impl Memory {
         let starts = self.starts;
         let holds = |claim: &&mut ClaimRecord| fence_of(starts, claim.order) == fence;
         let held = self.claims.get_mut(&id).filter(holds);
-        let is_held = held.is_some();
-        if let Some(claim) = held {
-            claim.progress = Some(value.to_owned());
-        }
-        is_held
+        held.map(|claim| claim.progress = Some(value.to_owned())).is_some()
     }
 
     /// Gives a claim back.

@@ -19,9 +19,9 @@ const JOBS_PER_CLAIM: usize = 128;
 #[derive(Default)]
 pub(super) struct Claiming {
     /// The kinds that this process handles.
-    handled: Vec<Arc<str>>,
+    pub(super) handled: Vec<Arc<str>>,
     /// The kinds whose jobs take no thread each.
-    kinds_with_rooms: Vec<Arc<str>>,
+    pub(super) kinds_with_rooms: Vec<Arc<str>>,
     /// The batch of the latest claim, and the nonce of its fences. A claim that is sent again keeps both.
     number: u64,
     nonce: u64,
@@ -34,22 +34,6 @@ pub(super) struct Claiming {
 }
 
 impl Claiming {
-    pub(super) fn handle(&mut self, kinds: &[Arc<str>]) {
-        self.handled = kinds.to_vec();
-    }
-
-    pub(super) fn set_with_rooms(&mut self, kinds: &[Arc<str>]) {
-        self.kinds_with_rooms = kinds.to_vec();
-    }
-
-    pub(super) fn handled(&self) -> Vec<Arc<str>> {
-        self.handled.clone()
-    }
-
-    pub(super) fn handles_any(&self) -> bool {
-        !self.handled.is_empty()
-    }
-
     /// Prepares the claim of a batch. If the batch is sent again, its first nonce stays.
     pub(super) fn prepare(&mut self, number: u64, nonce: u64) {
         if self.number != number {

@@ -164,7 +164,7 @@ impl Redis {
     }
 
     fn commit(&mut self, batch: &Batch<'_>) -> Result<BatchOutcome, ApplyError> {
-        let handled = self.claiming.handled();
+        let handled = self.claiming.handled.clone();
         let kinds_of = |wanted: &dyn Fn(&Op) -> bool| {
             let kinds = operations::kinds_of(batch.ops, wanted).into_iter();
             kinds.chain(handled.iter().map(|kind| &**kind)).collect::<Vec<_>>()
@@ -183,7 +183,7 @@ impl Redis {
         known.map_err(|fault| fault.into_apply_error(false))?;
         let calls = operations::calls(batch.ops, |op| !is_held_back(op));
         self.is_noted |= batch.ops.iter().any(|op| matches!(op, Op::PutNode { .. }));
-        let claim = batch.claim.as_ref().filter(|_| self.claiming.handles_any());
+        let claim = batch.claim.as_ref().filter(|_| !self.claiming.handled.is_empty());
         if claim.is_some() {
             self.claiming.prepare(batch.number, claims::random());
         }
@@ -300,13 +300,13 @@ fn take_passing(replies: &mut Vec<ServerReply>) -> Option<Fault> {
 impl Store for Redis {
     fn start_runner(&mut self, kinds: &[Arc<str>], now: Millis) -> Result<(), StoreError> {
         self.told = self.manual.then_some(now);
-        self.claiming.handle(kinds);
+        self.claiming.handled = kinds.to_vec();
         let names: Vec<&str> = kinds.iter().map(|kind| &**kind).collect();
         self.make_known(&names).map_err(|fault| fault.error)
     }
 
     fn set_kinds_with_rooms(&mut self, kinds: &[Arc<str>]) {
-        self.claiming.set_with_rooms(kinds);
+        self.claiming.kinds_with_rooms = kinds.to_vec();
     }
 
     fn apply(&mut self, batch: &Batch<'_>) -> Result<BatchOutcome, ApplyError> {

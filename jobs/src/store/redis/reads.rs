@@ -66,7 +66,8 @@ impl Redis {
                 let mut ids: Vec<JobId> =
                     self.claimed_ids()?.into_iter().map(|(id, ..)| id).collect();
                 ids.sort_unstable();
-                let jobs = self.jobs_of(&ids)?.into_iter().filter(is_claimed).collect();
+                let which: Vec<Which<'_>> = ids.into_iter().map(Which::Id).collect();
+                let jobs = self.infos(&which)?.into_iter().flatten().filter(is_claimed).collect();
                 Answer::Page(Page { jobs, next: None })
             }
             Op::Counts => Answer::Counts(self.counted()?.counts),
@@ -111,21 +112,17 @@ impl Redis {
         found.iter().map(|job| Ok(info(array(job)?).unwrap_or(None))).collect()
     }
 
-    /// Returns the page of the jobs at these positions, up to [`BYTES`]. `is_last`: no position follows them.
-    fn page_at(&mut self, found: &[PageKey], is_last: bool) -> Result<Page, Fault> {
+    /// Returns the page of the jobs at the first `limit` of these positions, up to [`BYTES`].
+    fn page_at(&mut self, mut found: Vec<PageKey>, limit: usize) -> Result<Page, Fault> {
+        found.truncate(limit);
         if found.is_empty() {
             return Ok(Page::default());
         }
         let which: Vec<Which<'_>> = found.iter().map(|(_, id)| Which::Id(*id)).collect();
         let infos = self.first_infos(&which)?;
         let next = found.get(infos.len() - 1).copied();
-        let next = next.filter(|_| !is_last || infos.len() < found.len());
+        let next = next.filter(|_| found.len() == limit || infos.len() < found.len());
         Ok(Page { jobs: infos.into_iter().flatten().collect(), next })
-    }
-
-    fn jobs_of(&mut self, ids: &[JobId]) -> Result<Vec<JobInfo>, Fault> {
-        let which: Vec<Which<'_>> = ids.iter().map(|id| Which::Id(*id)).collect();
-        Ok(self.infos(&which)?.into_iter().flatten().collect())
     }
 
     /// Returns id, due time and kind of every claimed job.
@@ -160,20 +157,18 @@ impl Redis {
         args.push(after.map_or(Vec::new(), |id| id_bytes(id).to_vec()));
         let claimed = self.claimed_ids()?;
         // If a kind is new to this process, `run` learns it and sends the call again with its key.
-        let mut found: Vec<(Millis, JobId)> = Vec::new();
-        let kinds = self.kinds_to_page(request)?;
-        args.extend(kinds.iter().map(|kind| kind.as_bytes().to_vec()));
-        let reply = self.run(Name::Page, &args)?;
-        for pair in array(&reply[2])?.chunks(2) {
-            let [id, due] = pair else { continue };
-            found.push((Millis::clamped(score(due)?), id_of(bytes(id)?)?));
+        match &request.kind {
+            Some(kind) => args.push(kind.clone().into_bytes()),
+            None => {
+                args.extend(self.counted()?.kinds.into_iter().map(|(kind, _)| kind.into_bytes()))
+            }
         }
+        let mut found = positions(&self.run(Name::Page, &args)?[2])?;
         let wanted = claimed.into_iter().filter(|(id, due, kind)| request.has_due(*due, *id, kind));
         found.extend(wanted.map(|(id, due, _)| (due, id)));
         found.sort_unstable();
         found.dedup_by_key(|(_, id)| *id);
-        found.truncate(limit);
-        let mut page = self.page_at(&found, found.len() < limit)?;
+        let mut page = self.page_at(found, limit)?;
         page.jobs.retain(|job| job.ended.is_none());
         page.jobs.sort_by(|a, b| a.due.cmp(&b.due).then(a.id.cmp(&b.id)));
         Ok(page)
@@ -185,17 +180,9 @@ impl Redis {
         let wanted = claimed.filter(|(id, due, kind)| request.has_due(*due, *id, kind));
         let mut found: Vec<PageKey> = wanted.map(|(id, due, _)| (due, id)).collect();
         found.sort_unstable();
-        found.truncate(limit);
-        let mut page = self.page_at(&found, found.len() < limit)?;
+        let mut page = self.page_at(found, limit)?;
         page.jobs.retain(is_claimed);
         Ok(page)
-    }
-
-    fn kinds_to_page(&mut self, request: &PageRequest) -> Result<Vec<String>, Fault> {
-        Ok(match &request.kind {
-            Some(kind) => vec![kind.clone()],
-            None => self.counted()?.kinds.into_iter().map(|(kind, _)| kind).collect(),
-        })
     }
 
     /// Returns a page of jobs that have ended, the latest end first.
@@ -207,8 +194,7 @@ impl Redis {
             found.extend(self.ended_ids(list, kind, request.after, limit)?);
         }
         found.sort_unstable_by(|a, b| b.cmp(a));
-        found.truncate(limit);
-        let mut page = self.page_at(&found, found.len() < limit)?;
+        let mut page = self.page_at(found, limit)?;
         page.jobs.retain(|job| {
             let due = Millis::present(job.due);
             let is_in_set = Ending::ALL
@@ -232,12 +218,7 @@ impl Redis {
         let mut args = vec![set_arg(protocol::PageSet::Ended), number_arg(limit)];
         args.extend([number_arg(list as usize), kind.into()]);
         args.push(after.map(place).unwrap_or_default());
-        let reply = self.run(Name::Page, &args)?;
-        let mut found = Vec::new();
-        for pair in array(&reply[2])?.chunks(2) {
-            let [id, at] = pair else { continue };
-            found.push((Millis::clamped(score(at)?), id_of(bytes(id)?)?));
-        }
+        let mut found = positions(&self.run(Name::Page, &args)?[2])?;
         found.sort_unstable_by(|a, b| b.cmp(a));
         found.truncate(limit);
         Ok(found)
@@ -410,6 +391,13 @@ impl Redis {
             })),
         }
     }
+}
+
+/// Reads ids, each with its time behind it.
+fn positions(reply: &Value) -> Result<Vec<PageKey>, StoreError> {
+    let position =
+        |pair: &[Value]| Ok((Millis::clamped(score(&pair[1])?), id_of(bytes(&pair[0])?)?));
+    array(reply)?.chunks_exact(2).map(position).collect()
 }
 
 fn is_claimed(job: &JobInfo) -> bool {

@@ -14,9 +14,7 @@ use super::State;
 use super::claim::fence_of;
 use super::groups::{group_info, latest_groups, members};
 use super::history::read_history;
-use super::schema::{
-    InsertedAt, JobRow, KindCounts, KindRow, Place, Table, id_bytes, kind_row, millis_of,
-};
+use super::schema::{InsertedAt, JobRow, KindCounts, KindRow, Place, Table, id_bytes, millis_of};
 use super::sql::{DROP_SETTING, FLUSH, PROGRESS, PUT_SETTING, SETTING, SETTINGS};
 use super::tables::Tables;
 use crate::store::history::Figure;
@@ -185,9 +183,8 @@ impl State {
         let InsertedAt { inserted, place, replaced } =
             tables.insert(kinds, &kind, new, is_claimed, table_for)?;
         if let Some((kind, job)) = replaced {
-            let kind = kind_row(&self.kinds, kind)?.clone();
-            self.noted.note(&kind.n, Figure::Cancelled);
-            self.cancelled(tables, &kind, job, 0, now)?;
+            self.noted.note(&kind, Figure::Cancelled);
+            self.cancelled(tables, kind, job, 0, now)?;
         }
         if let Some(place) = place {
             self.count(place.kind, KindCounts::of_job(0));
@@ -286,8 +283,7 @@ impl State {
         due: Millis,
     ) -> Result<bool, StoreError> {
         let Some(job) = tables.job(place)? else { return Ok(false) };
-        let kind = kind_row(&self.kinds, place.kind)?.clone();
-        self.file_again(tables, &kind, place, &JobRow { due, ..job })?;
+        self.file_again(tables, place, &JobRow { due, ..job })?;
         Ok(true)
     }
 
@@ -304,9 +300,8 @@ impl State {
         let (mut job, n) = (dead.job, dead.kind);
         job.extra = self.retry_member(tables, id, job.extra)?;
         self.cancel_requested.take(tables, id)?;
-        let kind = kind_row(&self.kinds, n)?.clone();
         self.count(n, KindCounts::of_job(0));
-        self.file(tables, &kind, &JobRow { due, failures: 0, interruptions: 0, ..job })?;
+        self.file(tables, n, &JobRow { due, failures: 0, interruptions: 0, ..job })?;
         Ok(Answer::Changed(true))
     }
 }

@@ -151,7 +151,7 @@ pub(crate) fn end_in(
     state.file_outbox(tables, now)?;
     location.ended_in.add(id);
     let extra = Extra::read(job.extra.as_deref()).ok().flatten();
-    state.claims.hold(id, HeldClaim::of(place, &job, extra.as_deref()));
+    state.claims.held.insert(id, HeldClaim::of(place, &job, extra.as_deref()));
     state.finish(tables, &finish, now)?;
     state.write_rest(tables, now)
 }

@@ -114,14 +114,14 @@ pub(crate) fn check_claims(tables: Tables<'_>, state: &State) -> Result<(), Viol
 fn claims_agree(tables: Tables<'_>, kinds: &[KindRow], state: &State) -> Result<(), Violation> {
     let claims = &state.claims;
     let in_file: HashSet<JobId> = tables.claims()?.into_iter().map(|(id, _)| id).collect();
-    for id in claims.held().keys() {
+    for id in claims.held.keys() {
         ensure(in_file.contains(id), || format!("F8: the claim of {id} is not in the file"))?;
         let is_there = tables.find(kinds, *id)?.is_some() || state.ended_in.has(*id);
         ensure(is_there, || format!("F8: {id} is claimed, and there is no such job"))?;
     }
     let is_claimed = |id: JobId| {
-        let is_claimed = match claims.of_runner() {
-            true => claims.held().contains_key(&id),
+        let is_claimed = match claims.runner {
+            true => claims.held.contains_key(&id),
             false => in_file.contains(&id),
         };
         Ok::<bool, StoreError>(is_claimed && tables.find(kinds, id)?.is_some())

@@ -34,7 +34,9 @@ use crate::values::setting::Rank;
 use crate::values::time::Millis;
 
 /// The claims of this process.
+#[derive(Default)]
 pub(crate) struct FileClaims {
+    /// This process runs the jobs.
     pub(super) runner: bool,
     pub(super) held: HashMap<JobId, HeldClaim>,
     pub(super) batches: HashMap<RowNumber, ClaimBatch>,
@@ -133,21 +135,6 @@ pub(super) enum Change {
 const BEGINNING: (Millis, JobId) = (Millis::ZERO, JobId::from_u128(0));
 
 impl FileClaims {
-    pub(crate) fn new(runner: bool) -> FileClaims {
-        FileClaims {
-            runner,
-            held: HashMap::default(),
-            batches: HashMap::default(),
-            cursors: Vec::new(),
-            starts: 0,
-            claimed: 0,
-            journal: Vec::new(),
-            touched: HashSet::default(),
-            fresh: Vec::new(),
-            last_row: RowNumber::default(),
-        }
-    }
-
     /// Says whether a claim might find a job.
     pub(super) fn may_have_due(&self, request: &ClaimRequest, lanes: &Lanes) -> bool {
         let admits = |(position, interruptions): (&(Millis, JobId), &u32)| {
@@ -204,22 +191,8 @@ impl FileClaims {
         self.cursors.iter().any(|cursor| !cursor.waiting.is_empty())
     }
 
-    pub(crate) fn held(&self) -> &HashMap<JobId, HeldClaim> {
-        &self.held
-    }
-
     pub(crate) fn get(&self, id: JobId) -> Option<&HeldClaim> {
         self.held.get(&id)
-    }
-
-    /// Holds a claim, for a transaction that ends it.
-    pub(super) fn hold(&mut self, id: JobId, held: HeldClaim) {
-        self.held.insert(id, held);
-    }
-
-    /// Says whether this process runs the jobs.
-    pub(crate) fn of_runner(&self) -> bool {
-        self.runner
     }
 
     /// Says whether a job is claimed.
@@ -632,11 +605,9 @@ impl<'s> Picker<'_, 's> {
     fn next(&mut self) -> Result<NextPick, StoreError> {
         let innocent = self.first_innocent();
         let in_lanes = self.first_in_lanes()?;
-        let suspect = match admits_suspects(self.request) {
-            true => first_waiting(self.cursors, self.request, self.lane_table)
-                .filter(|(next, _)| innocent.is_none_or(|(first, _)| *next < first)),
-            false => None,
-        };
+        let suspect = self
+            .first_suspect()
+            .filter(|(next, _)| innocent.is_none_or(|(first, _)| *next < first));
         let plain = suspect.or(innocent).map(|(rank, _)| rank);
         let in_lanes = in_lanes.filter(|(rank, _)| plain.is_none_or(|plain| *rank < plain));
         match (in_lanes, suspect, innocent) {
@@ -651,11 +622,26 @@ impl<'s> Picker<'_, 's> {
     fn first_innocent(&self) -> Option<Ranked> {
         let first = |(at, scan): (usize, &Option<Scan<'_>>)| {
             let Some(ScanHead::Due(job)) = &scan.as_ref()?.head else { return None };
-            let cursor = &self.cursors[at];
-            has_room(self.request, self.lane_table, cursor)
-                .then(|| ((self.request.rank(&cursor.name, job.due), job.id), at))
+            self.ranked(at, (job.due, job.id))
         };
         self.scans.iter().enumerate().filter_map(first).min()
+    }
+
+    /// Returns the first due suspect that the claim has not considered yet.
+    fn first_suspect(&self) -> Option<Ranked> {
+        let first = |(at, cursor): (usize, &Cursor)| {
+            let until = cursor.claimable_until(self.request, &self.lane_table.lanes);
+            self.ranked(at, cursor.next_waiting(until)?)
+        };
+        let cursors = self.cursors.iter().enumerate();
+        cursors.take_while(|_| admits_suspects(self.request)).filter_map(first).min()
+    }
+
+    /// Returns a job with its rank, if one more job of its kind may be claimed.
+    fn ranked(&self, at: usize, (due, id): (Millis, JobId)) -> Option<Ranked> {
+        let cursor = &self.cursors[at];
+        has_room(self.request, self.lane_table, cursor)
+            .then(|| ((self.request.rank(&cursor.name, due), id), at))
     }
 
     /// Returns the first of the jobs whose lanes are next in turn.
@@ -808,22 +794,4 @@ fn lane_head(
 fn has_room(request: &ClaimRequest, lane_table: &LaneTable, cursor: &Cursor) -> bool {
     let lanes = &lane_table.lanes;
     request.has_room_of(&cursor.name, lanes.has_rate(&cursor.name)) && lanes.has_room(&cursor.name)
-}
-
-/// Returns the rank and the id of the first due suspect that the claim has not considered yet, and the index of its
-/// cursor.
-fn first_waiting(
-    cursors: &[Cursor],
-    request: &ClaimRequest,
-    lane_table: &LaneTable,
-) -> Option<((Rank, JobId), usize)> {
-    let first = |cursor: &Cursor| {
-        if !has_room(request, lane_table, cursor) {
-            return None;
-        }
-        let until = cursor.claimable_until(request, &lane_table.lanes);
-        let (due, id) = cursor.next_waiting(until)?;
-        Some((request.rank(&cursor.name, due), id))
-    };
-    cursors.iter().enumerate().filter_map(|(at, cursor)| Some((first(cursor)?, at))).min()
 }

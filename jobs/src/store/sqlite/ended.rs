@@ -14,9 +14,7 @@ use super::State;
 use super::claim::HeldClaim;
 use super::kept::{KeptList, Listed, ending_at, is_wanted};
 use super::run_ends::{Completed, ToKeep};
-use super::schema::{
-    JobRow, KindCounts, KindRow, Place, id_bytes, kind_row, millis_of, store_error,
-};
+use super::schema::{JobRow, KindCounts, Place, id_bytes, kind_row, millis_of, store_error};
 use super::sql::REMEMBER;
 use super::tables::{Tables, with_columns};
 use crate::store::{Ending, Finish, Unreadable, kept_until};
@@ -48,9 +46,8 @@ impl State {
         now: Millis,
     ) -> Result<bool, StoreError> {
         let Some(job) = tables.job(place)? else { return Ok(false) };
-        let kind = kind_row(&self.kinds, place.kind)?.clone();
-        tables.remove_job(&kind, place, job.key.as_deref())?;
-        self.cancelled(tables, &kind, job, took, now)?;
+        tables.remove_job(kind_row(&self.kinds, place.kind)?, place, job.key.as_deref())?;
+        self.cancelled(tables, place.kind, job, took, now)?;
         Ok(true)
     }
 
@@ -58,12 +55,12 @@ impl State {
     pub(super) fn cancelled(
         &mut self,
         tables: Tables<'_>,
-        kind: &KindRow,
+        kind: i64,
         job: JobRow,
         took: u64,
         now: Millis,
     ) -> Result<(), StoreError> {
-        self.count(kind.n, -KindCounts::of_job(job.failures));
+        self.count(kind, -KindCounts::of_job(job.failures));
         let extra = Extra::read(job.extra.as_deref())?;
         let wanted = extra.as_ref().is_some_and(|extra| extra.wanted);
         let (id, group) = (job.id, group_of(extra.as_deref()));
@@ -73,7 +70,7 @@ impl State {
                 let mut job = JobRow { callers_id: remembered, ..job };
                 job.drop_progress();
                 let ending = Ending::Cancelled;
-                let row = EndedRow { job, kind: kind.n, ending, at: now, took, result: None };
+                let row = EndedRow { job, kind, ending, at: now, took, result: None };
                 self.put_ended(tables, &row, until)?;
             }
             None if remembered => self.remember(tables, job.id, now)?,
@@ -123,24 +120,24 @@ impl State {
     pub(super) fn die(
         &mut self,
         tables: Tables<'_>,
-        kind: &KindRow,
         place: Place,
         (job, failed_before): (JobRow, bool),
         took: u64,
         now: Millis,
     ) -> Result<(), StoreError> {
-        tables.remove_job(kind, place, job.key.as_deref())?;
-        self.count(kind.n, -KindCounts::of_job(u32::from(failed_before)));
+        let kind = place.kind;
+        tables.remove_job(kind_row(&self.kinds, kind)?, place, job.key.as_deref())?;
+        self.count(kind, -KindCounts::of_job(u32::from(failed_before)));
         let until = now.plus(self.keep_dead);
         let ending = Ending::Dead;
         let callers_id = job.callers_id || self.unknown.contains(&job.id);
         let job = JobRow { callers_id, ..job };
-        let row = EndedRow { job, kind: kind.n, ending, at: now, took, result: None };
+        let row = EndedRow { job, kind, ending, at: now, took, result: None };
         self.put_ended(tables, &row, until)?;
         tables.execute(
             "INSERT INTO {p}dead_by_error VALUES (?1, ?2, 1, ?3, ?3) ON CONFLICT DO UPDATE \
              SET jobs = jobs + 1, first = min(first, ?3), last = max(last, ?3)",
-            params![kind.n, row.job.errors.first_line(), now.get()],
+            params![kind, row.job.errors.first_line(), now.get()],
         )?;
         Ok(())
     }

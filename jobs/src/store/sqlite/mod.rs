@@ -118,7 +118,7 @@ impl Sqlite {
 
     /// Drops rows of `cancel_requested` whose jobs are not claimed. Only another program writes such rows.
     fn drop_cancel_request(&mut self, stale: Vec<JobId>) -> Result<(), StoreError> {
-        if stale.is_empty() || !self.state.claims.of_runner() {
+        if stale.is_empty() || !self.state.claims.runner {
             return Ok(());
         }
         let dropped = self.transact(Access::Write, false, |tables, state| {
@@ -277,7 +277,7 @@ impl Store for Sqlite {
         self.connect()?;
         let Some(conn) = &self.conn else { return Err(StoreError::Closed.into()) };
         let checked = check::check(Tables { conn, sql: &self.sql }, &self.state);
-        if !self.state.claims.of_runner() && !self.location.only_looks {
+        if !self.state.claims.runner && !self.location.only_looks {
             // While the check read, no checkpoint could move later commits to the file. Without this, the
             // next commit of the process that runs the jobs would move them all, and be slow.
             let _ = self.move_log().inspect_err(|error| self.after(error));
@@ -310,7 +310,7 @@ impl Store for Sqlite {
         // not wait. Commits that were written without an fsync must reach stable storage in that case too.
         let _ = conn.pragma_update(None, "synchronous", "FULL");
         let _ = set_waiting(&mut conn, false);
-        if self.state.claims.of_runner() && !self.state.overtaken {
+        if self.state.claims.runner && !self.state.overtaken {
             // If another connection writes, the next start does it.
             let _ = Tables { conn: &conn, sql: &self.sql }.execute(DROP_NODES, []);
         }

@@ -201,32 +201,24 @@ impl State {
             _ => (request.from.get() - 1, JobId::from_u128(u128::MAX)),
         };
         let limit = i64::try_from(request.limit).unwrap_or(i64::MAX);
-        let mut found: Vec<(PagePosition, i64, Table)> = Vec::new();
+        let mut found: Vec<(PageKey, Place)> = Vec::new();
         let wanted = |name: &str| request.kind.as_ref().is_none_or(|kind| kind == name);
         let kinds = self.kinds.iter().filter(|kind| wanted(&kind.name));
         for kind in kinds.map(|kind| kind.n).collect::<Vec<i64>>() {
+            let at = |(due, id): PageKey, table| ((due, id), Place { kind, due, id, table });
             let key = params![kind, after.0, id_bytes(after.1), request.to.get(), limit];
             for table in Table::BY_DUE {
                 let page = "SELECT due, id FROM {by_due} WHERE kind = ?1 AND (due, id) > (?2, ?3) \
                      AND due <= ?4 ORDER BY due, id LIMIT ?5";
                 let jobs = tables.all((table, page), key, JobRow::read_position)?;
-                found.extend(jobs.into_iter().map(|(due, id)| ((due.get(), id), kind, table)));
+                found.extend(jobs.into_iter().map(|key| at(key, table)));
             }
             let later = self.later_after(tables, kind, after, request.to, request.limit)?;
-            found.extend(later.into_iter().map(|position| (position, kind, Table::Later)));
+            let later = later.into_iter().map(|(due, id)| (Millis::clamped(due), id));
+            found.extend(later.map(|key| at(key, Table::Later)));
         }
-        found.sort_unstable_by_key(|(position, ..)| *position);
-        found.truncate(request.limit);
-        let mut next = found.last().map(|(position, ..)| *position);
-        if found.len() < request.limit {
-            next = None;
-        }
-        let key = |(due, id): PagePosition| (Millis::clamped(due), id);
-        let places = found.into_iter().map(|(position, kind, table)| {
-            let (due, id) = key(position);
-            ((due, id), Place { kind, due, id, table })
-        });
-        self.page_at(tables, places, next.map(key))
+        found.sort_unstable_by_key(|(key, _)| *key);
+        self.page_at(tables, found, request.limit)
     }
 
     pub(super) fn claimed_page(
@@ -242,20 +234,18 @@ impl State {
         };
         found.retain(|(_, place)| is_wanted(place));
         found.sort_unstable_by_key(|(key, _)| *key);
-        found.truncate(request.limit);
-        let next = found.last().map(|(key, _)| *key).filter(|_| found.len() == request.limit);
-        self.page_at(tables, found, next)
+        self.page_at(tables, found, request.limit)
     }
 
-    /// Returns the page of the jobs at these places.
+    /// Returns the page of the jobs at the first `limit` of these places.
     fn page_at(
         &self,
         tables: Tables<'_>,
-        places: impl IntoIterator<Item = (PageKey, Place)>,
-        next: Option<PageKey>,
+        places: Vec<(PageKey, Place)>,
+        limit: usize,
     ) -> Result<Page, StoreError> {
         let (claimed, runner) = (self.claims.all(tables)?, runner(tables));
-        Page::read(places, next, |(due, id), place| {
+        Page::read(places, limit, |(due, id), place| {
             let job = tables.job(place)?.filter(|job| job.due == due);
             let claimed = claimed.get(&id).map(|at| (*at, runner.clone()));
             let info = |job| self.alive_info(tables, place.kind, job, claimed);
@@ -388,12 +378,10 @@ impl State {
                 found.truncate(request.limit);
             }
         }
-        let is_full = found.len() >= request.limit;
-        let next = found.last().copied().filter(|_| is_full);
-        let found = found.into_iter().map(|key| (key, ()));
+        let found = found.into_iter().map(|key| (key, ())).collect();
         let JobSet::Ended(only) = request.set else { return Ok(Page::default()) };
         let only = only.map(|ending| ending as i64);
-        Page::read(found, next, |(_, id), ()| {
+        Page::read(found, request.limit, |(_, id), ()| {
             // The row of a job that is left out is not read: it may have 64 MiB.
             let row = tables.one(
                 "SELECT {ended} FROM {p}ended WHERE id = ?1 AND due BETWEEN ?2 AND ?3 \

@@ -54,7 +54,6 @@ impl State {
             return self.end_claim_after(tables, id, now);
         }
         let place = held.place;
-        let kind = kind_row(&self.kinds, place.kind)?.clone();
         let remembered = held.callers_id || self.unknown.contains(&id);
         let cancelled = self.cancel_requested.take(tables, id)? && finish.end != End::Completed;
         let end = if cancelled { &End::Cancelled } else { &finish.end };
@@ -87,18 +86,18 @@ impl State {
                 let failures = job.failures.saturating_add(1);
                 let attempts = job.attempts.saturating_add(1);
                 if job.failures == 0 {
-                    self.count(kind.n, KindCounts { retrying: 1, ..KindCounts::default() });
+                    self.count(place.kind, KindCounts { retrying: 1, ..KindCounts::default() });
                 }
                 let mut again =
                     JobRow { due: *due, failures, interruptions: 0, attempts, errors, ..job };
                 again.set_progress(progress);
-                self.file_again(tables, &kind, place, &again)?;
+                self.file_again(tables, place, &again)?;
             }
             End::Snoozed { due } => {
                 let Some(job) = tables.job(place)? else { return Ok(Answer::Done) };
                 let mut again = JobRow { due: *due, interruptions: 0, ..job };
                 again.set_progress(progress);
-                self.file_again(tables, &kind, place, &again)?;
+                self.file_again(tables, place, &again)?;
             }
             End::Dead { errors } => {
                 let Some(mut job) = tables.job(place)? else { return Ok(Answer::Done) };
@@ -107,7 +106,7 @@ impl State {
                 job.attempts = job.attempts.saturating_add(1);
                 job.errors = errors.clone();
                 job.set_progress(progress);
-                self.die(tables, &kind, place, (job, failed_before), finish.took, now)?;
+                self.die(tables, place, (job, failed_before), finish.took, now)?;
             }
         }
         let answer = match (&finish.then, finish.group) {
@@ -169,7 +168,7 @@ impl State {
     /// Says whether a transaction of the caller has ended this claimed job of this process. The transaction of this
     /// call writes, so the caller's transaction is over. If the job is in the file, that transaction was rolled back.
     pub(super) fn has_ended_in(&self, tables: Tables<'_>, id: JobId) -> Result<bool, StoreError> {
-        if !self.claims.of_runner() || self.claims.get(id).is_none() || !self.ended_in.has(id) {
+        if !self.claims.runner || self.claims.get(id).is_none() || !self.ended_in.has(id) {
             return Ok(false);
         }
         let is_there = tables.find(&self.kinds, id)?.is_some();
@@ -431,16 +430,15 @@ impl State {
             return Ok(was_suspect);
         }
         job.set_progress(self.take_progress(tables, place.id)?);
-        let kind = kind_row(&self.kinds, place.kind)?.clone();
         let most = if suspect_after { MOST_INTERRUPTIONS - 1 } else { MOST_INTERRUPTIONS };
         job.interruptions = job.interruptions.saturating_add(1).min(most);
         job.attempts = job.attempts.saturating_add(1);
         let dies = job.interruptions >= MOST_INTERRUPTIONS;
-        self.noted.note(&kind.n, if dies { Figure::Dead } else { Figure::Interrupted });
+        self.noted.note(&place.kind, if dies { Figure::Dead } else { Figure::Interrupted });
         if dies {
             job.errors = job.errors.and(now, job.attempts, "", &killed());
             let (failed_before, group) = (job.failures > 0, group_in(job.extra.as_deref()));
-            self.die(tables, &kind, place, (job, failed_before), 0, now)?;
+            self.die(tables, place, (job, failed_before), 0, now)?;
             if let Some(group) = group {
                 self.leave_group(tables, group, place.id, Ending::Dead, now)?;
             }
@@ -459,6 +457,6 @@ impl State {
     ) -> Result<(), StoreError> {
         let kind = kind_row(&self.kinds, place.kind)?;
         tables.delete_job(kind, place)?;
-        tables.put_job(kind, job, place.table).map(drop)
+        tables.put_job(kind, job, &job.payload, place.table).map(drop)
     }
 }

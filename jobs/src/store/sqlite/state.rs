@@ -14,7 +14,7 @@ use super::later_jobs::{Hours, Pace};
 use super::open::Location;
 use super::reads::Ahead;
 use super::run_ends::Completed;
-use super::schema::{JobRow, KindCounts, KindRow, Place, Table, id_bytes};
+use super::schema::{JobRow, KindCounts, KindRow, Place, Table, id_bytes, kind_row};
 use super::sql::{ALL_PROGRESS, CANCEL_REQUESTS};
 use super::tables::Tables;
 use crate::store::Unreadable;
@@ -120,7 +120,7 @@ impl State {
             noted: Noted::new(location.history),
             minutes: Vec::new(),
             keep_dead: location.keep_dead,
-            claims: FileClaims::new(runs_jobs),
+            claims: FileClaims { runner: runs_jobs, ..FileClaims::default() },
             ended_in: Arc::clone(&location.ended_in),
             hours: Hours::default(),
             lane_table: LaneTable::default(),
@@ -264,23 +264,22 @@ impl State {
     pub(super) fn file_again(
         &mut self,
         tables: Tables<'_>,
-        kind: &KindRow,
         place: Place,
         again: &JobRow,
     ) -> Result<(), StoreError> {
-        tables.delete_job(kind, place)?;
-        self.file(tables, kind, again)
+        tables.delete_job(kind_row(&self.kinds, place.kind)?, place)?;
+        self.file(tables, place.kind, again)
     }
 
     /// Writes a job that is pending from now on.
     pub(super) fn file(
         &mut self,
         tables: Tables<'_>,
-        kind: &KindRow,
+        kind: i64,
         job: &JobRow,
     ) -> Result<(), StoreError> {
-        let table = self.hours.table_for(tables, kind.n, job.due)?;
-        let place = tables.put_job(kind, job, table)?;
+        let table = self.hours.table_for(tables, kind, job.due)?;
+        let place = tables.put_job(kind_row(&self.kinds, kind)?, job, &job.payload, table)?;
         self.note_added(place, job.part.as_ref());
         Ok(())
     }

@@ -203,15 +203,6 @@ impl<'a> Tables<'a> {
         &self,
         kind: &KindRow,
         job: &JobRow,
-        table: Table,
-    ) -> Result<Place, StoreError> {
-        self.put_row(kind, job, &job.payload, table)
-    }
-
-    fn put_row(
-        &self,
-        kind: &KindRow,
-        job: &JobRow,
         payload: &[u8],
         table: Table,
     ) -> Result<Place, StoreError> {
@@ -268,23 +259,18 @@ impl<'a> Tables<'a> {
         kind: &KindRow,
         place: Place,
         key: Option<&str>,
-    ) -> Result<bool, StoreError> {
-        let found = self.delete_job(kind, place)?;
-        self.drop_key(place.id, key)?;
-        Ok(found)
+    ) -> Result<(), StoreError> {
+        self.delete_job(kind, place)?;
+        self.drop_key(place.id, key)
     }
 
     /// Lets the key of a job go.
     pub(super) fn drop_key(&self, id: JobId, key: Option<&str>) -> Result<(), StoreError> {
-        match key {
-            Some(key) => self
-                .execute(
-                    "DELETE FROM {p}key WHERE name = ?1 AND id = ?2",
-                    params![key, id_bytes(id)],
-                )
-                .map(drop),
-            None => Ok(()),
+        if let Some(key) = key {
+            let row = params![key, id_bytes(id)];
+            self.execute("DELETE FROM {p}key WHERE name = ?1 AND id = ?2", row)?;
         }
+        Ok(())
     }
 
     pub(crate) fn key_holder(&self, key: &str) -> Result<Option<JobId>, StoreError> {
@@ -351,7 +337,7 @@ impl<'a> Tables<'a> {
             payload: Vec::new(),
         };
         let table = table_for(kind.n, due)?;
-        let place = self.put_row(kind, &row, &new.payload, table)?;
+        let place = self.put_job(kind, &row, &new.payload, table)?;
         Ok(InsertedAt { inserted: Inserted::New, place: Some(place), replaced })
     }
 
