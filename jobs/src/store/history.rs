@@ -367,21 +367,19 @@ fn begin_hour(rows: &mut impl Rows, kind: &str, hour: u32) -> Result<bool, Store
     };
     index.insert(Span::Hour(hour));
     for span in index.clone() {
-        match span {
-            Span::Hour(old) if old.saturating_add(MINUTES_KEPT) < hour => {
-                let key = span.key(kind);
-                let mut sum = Figures::default();
-                for (_, figures) in parts_of(&rows.get(&key)?.unwrap_or_default()) {
-                    sum.merge(&Figures::from_bytes(figures));
-                }
-                let day = Span::Day(old / 24);
-                let hours = rows.get(&day.key(kind))?.unwrap_or_default();
-                rows.put(day.key(kind), with(&hours, (old % 24) as u8, &sum))?;
-                rows.remove(&key)?;
-                index.remove(&span);
-                index.insert(day);
+        let Span::Hour(old) = span else { continue };
+        if old.saturating_add(MINUTES_KEPT) < hour {
+            let key = span.key(kind);
+            let mut sum = Figures::default();
+            for (_, figures) in parts_of(&rows.get(&key)?.unwrap_or_default()) {
+                sum.merge(&Figures::from_bytes(figures));
             }
-            _ => {}
+            let day = Span::Day(old / 24);
+            let hours = rows.get(&day.key(kind))?.unwrap_or_default();
+            rows.put(day.key(kind), with(&hours, (old % 24) as u8, &sum))?;
+            rows.remove(&key)?;
+            index.remove(&span);
+            index.insert(day);
         }
     }
     for span in index.clone() {

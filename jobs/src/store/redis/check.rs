@@ -24,35 +24,28 @@ use crate::values::setting::{HeadStart, Keep};
 use crate::values::stored_limits::LimitScope;
 use crate::values::time::Millis;
 
+impl From<Fault> for Violation {
+    fn from(fault: Fault) -> Violation {
+        fault.error.into()
+    }
+}
+
 /// Fields and values of a hash.
 type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
 
 impl Redis {
     pub(super) fn audit(&mut self) -> Result<(), Violation> {
-        match self.violation() {
-            Ok(None) => Ok(()),
-            Ok(Some(found)) => Err(Violation(found)),
-            Err(fault) => Err(fault.error.into()),
-        }
-    }
-
-    fn violation(&mut self) -> Result<Option<String>, Fault> {
         if let Some(wrong) = self.key_of_another_type()? {
-            return Ok(Some(wrong));
+            return Err(Violation(wrong));
         }
         // Also learns the kinds that are new to this process.
-        let ids = match self.all_ids()? {
-            Ok(ids) => ids,
-            Err(wrong) => return Ok(Some(wrong)),
-        };
-        if let Some(wrong) = self.foreign_value()? {
-            return Ok(Some(wrong));
-        }
+        let ids = self.all_ids()?;
+        self.foreign_value()?;
         for part in ids.chunks(ITEMS) {
             let args: Vec<Vec<u8>> = part.iter().map(|id| id_bytes(*id).to_vec()).collect();
             let reply = self.run(Name::Audit, &args)?;
             if let [id, what, ..] = array(&reply[2])? {
-                return Ok(Some(format!("{}: {}", id_of(bytes(id)?)?, text(what)?)));
+                return Err(Violation(format!("{}: {}", id_of(bytes(id)?)?, text(what)?)));
             }
         }
         let counted = self.counted()?;
@@ -62,34 +55,32 @@ impl Redis {
         let of_kinds: u64 =
             counted.kinds.iter().fold(0, |sum: u64, (_, jobs)| sum.saturating_add(*jobs));
         if alive.saturating_add(ended) != records || fences != counts.running {
-            return Ok(Some(format!(
+            return Err(Violation(format!(
                 "R9: {counts:?}, and {records} records, {fences} fences, {ended} that have ended"
             )));
         }
         if of_kinds != alive {
-            return Ok(Some(format!("R10: {alive} jobs, and {of_kinds} of all kinds")));
+            return Err(Violation(format!("R10: {alive} jobs, and {of_kinds} of all kinds")));
         }
         if counted.empty_places != 0 {
             let empty = counted.empty_places;
-            return Ok(Some(format!("R21: {empty} more places in lanes than jobs in them")));
+            return Err(Violation(format!("R21: {empty} more places in lanes than jobs in them")));
         }
         if counted.leaked_places != 0 {
             let leaked = counted.leaked_places;
-            return Ok(Some(format!("R24: {leaked} more places of claims than claims")));
+            return Err(Violation(format!("R24: {leaked} more places of claims than claims")));
         }
         let set_aside = self.keys.unreadable().to_owned();
         if let Some((name, _)) = self.scan(&set_aside)?.first() {
             let what = what(&self.keys, name);
-            return Ok(Some(format!("R14: {what} cannot be read, and was set aside")));
+            return Err(Violation(format!("R14: {what} cannot be read, and was set aside")));
         }
-        if let Some(wrong) = self.wrong_group()? {
-            return Ok(Some(wrong));
-        }
+        self.groups_agree()?;
         self.keys_agree()
     }
 
-    /// Returns every id in any key of the queue; or an error that names a field of `jobs` which is none.
-    fn all_ids(&mut self) -> Result<Result<Vec<JobId>, String>, Fault> {
+    /// Returns every id in any key of the queue. The error may name a field of `jobs` which is none.
+    fn all_ids(&mut self) -> Result<Vec<JobId>, Violation> {
         let mut ids = BTreeSet::new();
         let keys = [self.keys.jobs(), self.keys.fence(), self.keys.progress()];
         for key in keys.map(str::to_owned) {
@@ -98,7 +89,7 @@ impl Redis {
                     Ok(id) => drop(ids.insert(id)),
                     Err(_) => {
                         let id = id.escape_ascii();
-                        return Ok(Err(format!("R23: \"{id}\" in {key} makes no sense")));
+                        return Err(Violation(format!("R23: \"{id}\" in {key} makes no sense")));
                     }
                 }
             }
@@ -138,11 +129,11 @@ impl Redis {
                 from = (due.to_string().into_bytes(), id);
             }
         }
-        Ok(Ok(ids.into_iter().collect()))
+        Ok(ids.into_iter().collect())
     }
 
     /// Checks that each key leads to a job that has it.
-    fn keys_agree(&mut self) -> Result<Option<String>, Fault> {
+    fn keys_agree(&mut self) -> Result<(), Violation> {
         let keys = self.keys.keys().to_owned();
         for (key, id) in self.scan(&keys)? {
             let record = match self.ask("HGET", Keys::jobs, &id)? {
@@ -155,12 +146,12 @@ impl Redis {
             // The job may have ended meanwhile.
             if self.ask("HGET", Keys::keys, &key)? == Value::BulkString(id) {
                 let key = String::from_utf8_lossy(&key).into_owned();
-                return Ok(Some(format!(
+                return Err(Violation(format!(
                     "R11: the key {key:?} in {keys} leads to a job without it"
                 )));
             }
         }
-        Ok(None)
+        Ok(())
     }
 
     pub(super) fn scan(&mut self, key: &str) -> Result<Pairs, Fault> {
@@ -450,8 +441,8 @@ impl Redis {
         }
     }
 
-    /// Returns a sentence that names the first value that no script can read. The fields of `jobs` are left out.
-    pub(super) fn foreign_value(&mut self) -> Result<Option<String>, Fault> {
+    /// Names the first value that no script can read. The fields of `jobs` are left out.
+    fn foreign_value(&mut self) -> Result<(), Violation> {
         for (name, of, key) in self.keys.with_types(&self.kinds) {
             if ["sent", "jobs", "unreadable"].contains(&name) {
                 continue;
@@ -485,14 +476,14 @@ impl Redis {
                     page.iter().find(|(field, value)| !is_ours(name, field, value))
                 {
                     let (field, key) = (field.escape_ascii(), key.escape_ascii());
-                    return Ok(Some(format!("R23: \"{field}\" in {key} makes no sense")));
+                    return Err(Violation(format!("R23: \"{field}\" in {key} makes no sense")));
                 }
                 if of != Type::SortedSet || page.len() < ITEMS {
                     break;
                 }
             }
         }
-        Ok(None)
+        Ok(())
     }
 }
 

@@ -8,6 +8,7 @@ use super::keys::Keys;
 use super::records::{damaged, id_bytes, id_of, record};
 use super::scripts::ITEMS;
 use crate::store::{NewJob, Tally};
+use crate::values::error::Violation;
 use crate::values::group::{GroupId, GroupInfo};
 use crate::values::id::JobId;
 use crate::values::job::group_of;
@@ -146,7 +147,7 @@ impl Redis {
 
     /// Compares the counts of each group with its members, and says what is wrong (G1). Other processes go on
     /// meanwhile: so a group counts as wrong only if its row is the same before and after.
-    pub(super) fn wrong_group(&mut self) -> Result<Option<String>, Fault> {
+    pub(super) fn groups_agree(&mut self) -> Result<(), Violation> {
         let key = self.keys.groups().to_owned();
         let rows = self.scan(&key)?;
         let ids: Vec<GroupId> = rows
@@ -165,7 +166,7 @@ impl Redis {
             let sum = open + tally.have_ended();
             let dead = if tally.ended.is_none() { tally.dead } else { tally.dead_left };
             if tally.total != sum || tally.is_over() || tally.dead_left != dead {
-                return Ok(Some(format!("G1: {id} has {open} open members, and {tally:?}")));
+                return Err(Violation(format!("G1: {id} has {open} open members, and {tally:?}")));
             }
             let mut last = None;
             loop {
@@ -176,12 +177,12 @@ impl Redis {
                 }
                 for member in page {
                     if self.is_left(id, member)? {
-                        return Ok(Some(format!("G1: {member} of {id} is gone")));
+                        return Err(Violation(format!("G1: {member} of {id} is gone")));
                     }
                 }
             }
         }
-        Ok(None)
+        Ok(())
     }
 
     /// Says whether a member is among the open ones, and neither a job nor a callback that is to come.

@@ -25,7 +25,6 @@ use redis::{Cmd, Value};
 use super::Redis;
 use super::check::named_in;
 use super::decode::{Fault, ServerReply, reply, time_of};
-use super::discovery::Server;
 use super::endpoint::{ask, present};
 use super::keys::LAYOUT;
 use super::scripts::Name;
@@ -247,11 +246,6 @@ fn is_of_a_caller(op: &Op) -> bool {
 /// Its hash tag is that of the queue `queues`, with which it shares a slot of a cluster, and no more.
 const TAG: &str = "queues";
 
-/// Returns the key of the list.
-fn key() -> String {
-    format!("tw:{{{TAG}}}:names")
-}
-
 /// How long a process waits for the node of a cluster that has the list.
 const WAIT: Duration = Duration::from_millis(250);
 
@@ -264,20 +258,16 @@ impl Redis {
         }
         let server = &self.connection.server;
         let mut add = redis::cmd("SADD");
-        add.arg(key()).arg(server.hash_tag.trim_matches(['{', '}']));
+        add.arg(format!("tw:{{{TAG}}}:names")).arg(server.hash_tag.trim_matches(['{', '}']));
         if !server.is_cluster() {
             let _ = self.plain(add);
         } else {
             let soon = present() + WAIT;
             let until = self.connection.until.map_or(soon, |until| until.min(soon));
-            let found = elsewhere(server).connect(Some(until));
+            // The node that has the list may be another one than that of the queue.
+            let found = server.clone().apart().with_queue(Some(TAG)).connect(Some(until));
             let added = found.ok().and_then(|mut found| ask(&mut found.connection, &add).ok());
             self.is_listed = added.is_some();
         }
     }
-}
-
-/// Returns the way to the node that has the list.
-fn elsewhere(server: &Server) -> Server {
-    server.clone().apart().with_queue(Some(TAG))
 }
