@@ -274,14 +274,17 @@ fn confirmation_of_what_has_changed_is_refused() {
     }
     for (path, one, other) in [
         ("scopes/limit", "scope=queue&running=1", "scope=queue&running=2"),
-        ("scopes/hold", "scope=queue&for=1m", "scope=queue&for=2m"),
+        ("scopes/hold", "scope=queue&for=1h", "scope=queue&for=5h"),
         ("kinds/keep", "kind=mail&last=1", "kind=mail&last=2"),
         ("kinds/head-start", "kind=mail&by=1m", "kind=mail&by=2m"),
     ] {
+        let verb = path.rsplit('/').next().unwrap();
         let path = format!("/api/v1/{path}");
         let tabs = [one, other].map(|form| submit(&dashboard, &path, form));
         assert_eq!(confirm(&dashboard, &tabs[0]).status, 303, "{path}");
+        let made = effect(&jobs, verb);
         assert_eq!(confirm(&dashboard, &tabs[1]).status, 409, "{path}");
+        assert_eq!(effect(&jobs, verb), made, "{path}");
     }
 }
 
