@@ -30,7 +30,7 @@ use crate::values::time::{Millis, Now};
 pub struct Client {
     pub(crate) dispatcher: Arc<DispatcherHandle>,
     /// The headers of every job that this client inserts.
-    headers: Arc<Headers>,
+    pub(super) headers: Arc<Headers>,
     /// The run for whose end its inserts wait.
     run: Option<Arc<RunState>>,
 }
@@ -58,11 +58,6 @@ impl Client {
     /// Says whether its inserts wait for the end of a run.
     pub(super) fn waits_for_run(&self) -> bool {
         self.run.is_some()
-    }
-
-    /// Returns the headers that only this client's inserts have.
-    pub(super) fn own_headers(&self) -> &Headers {
-        &self.headers
     }
 
     /// If this process runs the jobs, makes it poll at once for changes of other processes. Returns at once, in
@@ -131,7 +126,7 @@ both! {
     /// other error if the store could not be changed.
     #[doc(alias("revive", "requeue", "resurrect"))]
     pub fn retry(&self, id: JobId) -> Result<bool, StoreError> = |it, caller| {
-        it.ask(caller, it.request_retry(id)).await
+        it.ask(caller, request::retry(id, it.dispatcher.clock.now().millis())).await
     };
 
     /// Deletes a dead job, or a completed or cancelled job that is kept. Returns `false` if the store has no such job
@@ -171,10 +166,6 @@ both! {
 }
 
 impl Client {
-    pub(super) fn request_retry(&self, id: JobId) -> Request<bool> {
-        request::retry(id, self.dispatcher.clock.now().millis())
-    }
-
     /// Returns the counters of this process. Does not wait.
     #[must_use]
     #[doc(alias("metrics", "counters"))]

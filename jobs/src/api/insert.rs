@@ -249,7 +249,7 @@ impl InsertHeaders {
     /// Returns all headers of a job that has these ones itself.
     pub(super) fn and(&self, own: &Headers) -> Result<Headers, StoreError> {
         let mut headers = self.headers.clone();
-        headers.extend(own.iter().map(|(name, value)| (name.clone(), value.clone())));
+        headers.extend(own.clone());
         job::check_headers(&headers)?;
         #[cfg(feature = "tracing")]
         if let Some(trace) = &self.trace {
@@ -341,8 +341,7 @@ impl Client {
     pub(super) fn headers(&self) -> InsertHeaders {
         let mut headers =
             self.dispatcher.capture.as_ref().map(|capture| capture()).unwrap_or_default();
-        let own = self.own_headers();
-        headers.extend(own.iter().map(|(name, value)| (name.clone(), value.clone())));
+        headers.extend(Headers::clone(&self.headers));
         InsertHeaders {
             headers,
             #[cfg(feature = "tracing")]

@@ -151,19 +151,6 @@ impl Client {
         Err(StoreError::Other(format!("other processes go on changing the setting {name}")).into())
     }
 
-    /// Sets or removes a setting of one scope among many.
-    async fn put_of_a_scope(
-        &self,
-        caller: Caller,
-        name: String,
-        value: Option<String>,
-    ) -> Result<(), StoreError> {
-        if value.is_some() {
-            self.check_scopes(caller, &name).await?;
-        }
-        self.set(caller, name, value).await
-    }
-
     /// Refuses one more setting of a scope, if the queue has too many.
     pub(super) async fn check_scopes(&self, caller: Caller, name: &str) -> Result<(), StoreError> {
         self.check_scopes_in(&self.ask(caller, request::settings()).await?, name)
@@ -347,7 +334,10 @@ impl Partition {
         let client = &self.kind.client;
         let now = client.dispatcher.clock.latest().millis();
         let name = stored_limits::partition_pause_setting(&self.kind.name, &self.name);
-        client.put_of_a_scope(caller, name, pauses.then(|| now.get().to_string())).await
+        if pauses {
+            client.check_scopes(caller, &name).await?;
+        }
+        client.set(caller, name, pauses.then(|| now.get().to_string())).await
     }
 
     pub(super) fn check(&self) -> Result<(), StoreError> {

@@ -175,22 +175,18 @@ impl Client {
             crate::values::hook::at("before a wait");
             let waiting = dispatcher.begin_wait(id, key.as_deref(), until);
             let now = dispatcher.clock.now().instant;
-            match self.ask(caller, request::get(id)).await? {
-                None => return Err(CallError::Gone(id)),
-                Some(job) if job.state == JobState::Completed => return Ok(job),
-                Some(job) if job.state == JobState::Cancelled => {
-                    return Err(CallError::Cancelled(id));
-                }
-                Some(job) if job.state == JobState::Expired => return Err(CallError::Expired(id)),
-                Some(job) if job.state == JobState::Dead => {
-                    return Err(CallError::Dead(id, job.error.unwrap_or_default()));
-                }
-                Some(job) if key.is_none() && job.key.is_some() => {
-                    // The job may have been replaced since this look: look again as one that waits for the key.
-                    key = job.key;
-                    continue;
-                }
-                Some(_) => {}
+            let job = self.ask(caller, request::get(id)).await?.ok_or(CallError::Gone(id))?;
+            match job.state {
+                JobState::Completed => return Ok(job),
+                JobState::Cancelled => return Err(CallError::Cancelled(id)),
+                JobState::Expired => return Err(CallError::Expired(id)),
+                JobState::Dead => return Err(CallError::Dead(id, job.error.unwrap_or_default())),
+                JobState::Pending | JobState::Claimed | JobState::Running => {}
+            }
+            if key.is_none() && job.key.is_some() {
+                // The job may have been replaced since this look: look again as one that waits for the key.
+                key = job.key;
+                continue;
             }
             if limit.is_some_and(|limit| limit <= now) {
                 return Err(CallError::TimedOut(id));

@@ -26,13 +26,8 @@ pub enum StopReason {
 impl StopReason {
     /// Returns the reason with this number.
     pub(crate) fn of(number: u8) -> Option<StopReason> {
-        let all = [
-            StopReason::Shutdown,
-            StopReason::Requested,
-            StopReason::TimeLimit,
-            StopReason::LeaseLost,
-        ];
-        all.into_iter().find(|why| *why as u8 == number)
+        use StopReason::{LeaseLost, Requested, Shutdown, TimeLimit};
+        [Shutdown, Requested, TimeLimit, LeaseLost].into_iter().find(|why| *why as u8 == number)
     }
 }
 

@@ -238,7 +238,7 @@ fn in_words(schedule: &StoredSchedule) -> String {
         Rule::Every(ms) => every(*ms),
         #[cfg(feature = "cron")]
         Rule::Cron(cron) => {
-            format!("at the times of {}, in {}", cron.expression(), cron.zone_name())
+            format!("at the times of {}, in {}", cron.expression, cron.zone_name)
         }
         Rule::Unknown => schedule.rule_text.clone(),
     };

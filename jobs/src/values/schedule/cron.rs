@@ -218,11 +218,11 @@ fn wrong_column(expression: &str) -> usize {
 /// ```
 #[derive(Clone)]
 pub struct Cron {
-    expression: String,
-    zone_name: String,
+    pub(crate) expression: String,
+    pub(crate) zone_name: String,
     pattern: Pattern,
     zone: TimeZone,
-    missed: Missed,
+    pub(super) missed: Missed,
 }
 
 const SECOND: SignedDuration = SignedDuration::from_secs(1);
@@ -262,18 +262,6 @@ impl Cron {
     #[must_use]
     pub fn without_overlap(self) -> Schedule {
         Schedule::from(self).without_overlap()
-    }
-
-    pub(crate) fn missed_policy(&self) -> Missed {
-        self.missed
-    }
-
-    pub(crate) fn expression(&self) -> &str {
-        &self.expression
-    }
-
-    pub(crate) fn zone_name(&self) -> &str {
-        &self.zone_name
     }
 
     /// Returns the first occurrence after `last`.

@@ -6,7 +6,7 @@
 //!   that it cannot read.
 //! - The next occurrence is a function of the one before, never of the present, so nothing drifts. If a clock
 //!   was ahead and is set right, the schedule goes back to an earlier occurrence of the same series of times.
-//! - croner reads the cron expressions, and jiff the time zones. `cron.rs` and `cron.rs` find the times.
+//! - croner reads the cron expressions, and jiff the time zones. `cron.rs` finds the times.
 
 #[cfg(feature = "cron")]
 mod cron;
@@ -240,7 +240,7 @@ impl Rule {
         match self {
             Rule::Every(ms) => format!("every {ms} ms"),
             #[cfg(feature = "cron")]
-            Rule::Cron(cron) => format!("cron {} {}", cron.zone_name(), cron.expression()),
+            Rule::Cron(cron) => format!("cron {} {}", cron.zone_name, cron.expression),
             Rule::Unknown => "unknown".to_owned(),
         }
     }
@@ -326,7 +326,7 @@ pub use cron::Cron;
 #[cfg(feature = "cron")]
 impl From<Cron> for Schedule {
     fn from(cron: Cron) -> Schedule {
-        let missed = cron.missed_policy();
+        let missed = cron.missed;
         Schedule::of(Rule::Cron(cron), missed)
     }
 }
