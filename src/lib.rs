@@ -17,13 +17,10 @@
 //! }
 //! ```
 //!
-//! Jobs run on a rayon pool. A job never starts early. The ticker hands it to the pool at most one tick late, plus the
-//! time that the ticker's thread takes to wake. [`Wheel::cancel`] and [`Wheel::reset`] take constant time and return
-//! exactly whether the job was pending; a stale [`Handle`] does nothing. A panic in one job affects no other job. The
-//! ticker sleeps until the next tick at which a timer is due or moves to an inner ring. It may also wake for an insert
-//! that is due earlier; for a timer that was cancelled or reset; once a second while a job or an event waits for the
-//! wall clock, or while the system refuses the threads of the pool; and once a tick while an event waits for room in
-//! its channel.
+//! Jobs run on a rayon pool. A job never starts early. The ticker, a thread that sleeps until there is work, hands it
+//! to the pool at most one tick late, plus the time that the ticker takes to wake. [`Wheel::cancel`] and
+//! [`Wheel::reset`] take constant time and return exactly whether the job was pending; a stale [`Handle`] does nothing.
+//! A panic in one job affects no other job.
 //!
 //! | for | use |
 //! | --- | --- |
@@ -89,8 +86,7 @@ pub use adapters::guard::Guard;
 pub use adapters::hyper::HyperTimer;
 pub use adapters::keyed::Keyed;
 pub use api::builder::Builder;
-pub use api::driver::Driver;
-pub use api::driver::LoopDriver;
+pub use api::driver::{Driver, LoopDriver};
 pub use api::scheduler::Scheduler;
 pub use api::unfired::{Unfired, UnfiredJob};
 pub use api::wheel::Wheel;
@@ -101,8 +97,7 @@ pub use values::error::{ConfigError, GeometryError, InsertError, InsertErrorKind
 pub use values::handle::Handle;
 pub use values::job::{Job, Task};
 pub use values::repeat::{Missed, Next, Repeat, Run};
-pub use values::time::{Earliest, When};
-pub use values::time::{Span, Tick};
+pub use values::time::{Earliest, Span, Tick, When};
 
 /// One wheel for the whole process, for code that is not passed one. Feature `async`.
 ///

@@ -20,6 +20,7 @@ use slab::Slab;
 
 use crate::adapters::attached::{Attached, Attachment};
 use crate::api::scheduler::Scheduler;
+use crate::engine::shard::Inserted;
 use crate::engine::verbs::IgnoresRun;
 use crate::host::sync::{Mutex, lock};
 use crate::values::error::InsertError;
@@ -59,20 +60,13 @@ const KEPT_MEMBERS: usize = 32;
 #[must_use = "a group that is dropped cancels its jobs"]
 pub struct Group {
     scheduler: Scheduler,
-    members: Arc<Members>,
+    members: Arc<Mutex<List>>,
     detached: bool,
 }
 
 #[derive(Default)]
-struct Members {
-    list: Mutex<List>,
-}
-
-/// The members of a group.
-#[derive(Default)]
 struct List {
     entries: Slab<MemberEntry>,
-    /// The number of the next member.
     next: u64,
 }
 
@@ -128,17 +122,14 @@ impl Group {
         let timers: Vec<(W, MemberJob<F>)> = timers.into_iter().map(join).collect();
         let members: Vec<(usize, u64)> =
             timers.iter().map(|(_, job)| job.attachment.place()).collect();
-        match self.scheduler.engine().insert_batch(timers) {
-            Ok(handles) => {
-                for (&(index, number), &handle) in members.iter().zip(&handles) {
-                    self.members.write_down(index, number, handle);
-                }
-                Ok(handles)
-            }
-            Err(refused) => Err(refused.map(|timers| {
-                timers.into_iter().map(|(when, member_job)| (when, member_job.job)).collect()
-            })),
+        let handles = engine.insert_batch(timers).map_err(|refused| {
+            let back = |(when, member_job): (W, MemberJob<F>)| (when, member_job.job);
+            refused.map(|timers| timers.into_iter().map(back).collect())
+        })?;
+        for (&place, &handle) in members.iter().zip(&handles) {
+            lock(&self.members).write_down(place, handle);
         }
+        Ok(handles)
     }
 
     /// Runs `job` once every `period`, as [`Wheel::every`](crate::Wheel::every) does, until the
@@ -185,7 +176,7 @@ impl Group {
     /// [`Wheel::cancel`](crate::Wheel::cancel).
     pub fn cancel_all(&self) -> usize {
         let handles: Vec<Handle> =
-            lock(&self.members.list).entries.iter().filter_map(|(_, entry)| entry.handle).collect();
+            lock(&self.members).entries.iter().filter_map(|(_, entry)| entry.handle).collect();
         // Each of the jobs takes itself off the list when it is dropped.
         let cancelled = self.scheduler.cancel_batch(&handles);
         cancelled.into_iter().filter(|&cancelled| cancelled).count()
@@ -196,7 +187,7 @@ impl Group {
     /// repeating job is in its group until its last run has ended.
     #[must_use]
     pub fn len(&self) -> usize {
-        lock(&self.members.list).entries.len()
+        lock(&self.members).entries.len()
     }
 
     /// Returns `true` if no job is in the group.
@@ -211,7 +202,7 @@ impl Group {
     }
 
     /// Inserts a [`Job`](crate::Job) that was taken out of a wheel: once or repeating, as it was.
-    fn join_again<F: Call>(&self, when: When, job: F) -> Result<Handle, InsertError<F>> {
+    fn join_again<F: Call>(&self, when: When, job: F) -> Inserted<F> {
         let engine = self.scheduler.engine();
         let joined = match disarmed(job) {
             Disarmed::OneShot(job) => self.join(job, |member_job| engine.insert(when, member_job)),
@@ -224,21 +215,17 @@ impl Group {
         joined.map_err(|refused| refused.map(|job| job.into_call()))
     }
 
-    /// Inserts a job as a member.
     fn join<C>(
         &self,
         job: C,
-        insert: impl FnOnce(MemberJob<C>) -> Result<Handle, InsertError<MemberJob<C>>>,
-    ) -> Result<Handle, InsertError<C>> {
+        insert: impl FnOnce(MemberJob<C>) -> Inserted<MemberJob<C>>,
+    ) -> Inserted<C> {
         let member = Member::new(&self.members);
-        let (index, number) = member.place();
-        match insert(MemberJob { attachment: member, job }) {
-            Ok(handle) => {
-                self.members.write_down(index, number, handle);
-                Ok(handle)
-            }
-            Err(refused) => Err(refused.map(|member_job| member_job.job)),
-        }
+        let place = member.place();
+        let inserted = insert(MemberJob { attachment: member, job });
+        let handle = inserted.map_err(|refused| refused.map(|member_job| member_job.job))?;
+        lock(&self.members).write_down(place, handle);
+        Ok(handle)
     }
 }
 
@@ -256,11 +243,10 @@ impl fmt::Debug for Group {
     }
 }
 
-impl Members {
-    /// Writes the handle of a member's job on the list, if the member is still there.
-    fn write_down(&self, index: usize, number: u64, handle: Handle) {
-        let mut list = lock(&self.list);
-        if let Some(entry) = list.entries.get_mut(index).filter(|entry| entry.number == number) {
+impl List {
+    /// Writes down the handle of a member's job, if the member is still there.
+    fn write_down(&mut self, (index, number): (usize, u64), handle: Handle) {
+        if let Some(entry) = self.entries.get_mut(index).filter(|entry| entry.number == number) {
             entry.handle = Some(handle);
         }
     }
@@ -269,15 +255,15 @@ impl Members {
 /// A job's place on the list of its group.
 struct Member {
     /// `None` once the member has left.
-    members: Option<Arc<Members>>,
+    members: Option<Arc<Mutex<List>>>,
     index: usize,
     number: u64,
 }
 
 impl Member {
     /// Enters a new member on the list, without a handle.
-    fn new(members: &Arc<Members>) -> Member {
-        let mut list = lock(&members.list);
+    fn new(members: &Arc<Mutex<List>>) -> Member {
+        let mut list = lock(members);
         let number = list.next;
         list.next += 1;
         let index = list.entries.insert(MemberEntry { number, handle: None });
@@ -292,7 +278,7 @@ impl Member {
 impl Attachment for Member {
     fn leave(&mut self) {
         let Some(members) = self.members.take() else { return };
-        let mut list = lock(&members.list);
+        let mut list = lock(&members);
         list.entries.remove(self.index);
         if list.entries.is_empty() && list.entries.capacity() > KEPT_MEMBERS {
             list.entries = Slab::new();
@@ -306,7 +292,6 @@ impl Drop for Member {
     }
 }
 
-/// A job and its member.
 type MemberJob<C> = Attached<Member, C>;
 
 #[cfg(all(test, not(loom)))]
@@ -341,7 +326,7 @@ mod tests {
         let group = Group::new(&wheel);
         (0..1000).for_each(|_| assert!(group.insert(Duration::MAX, || ()).is_ok()));
         assert_eq!(group.cancel_all(), 1000);
-        assert!(lock(&group.members.list).entries.capacity() <= KEPT_MEMBERS);
+        assert!(lock(&group.members).entries.capacity() <= KEPT_MEMBERS);
     }
 
     /// An insert whose member has left already does not store its handle for a later member.

@@ -1,10 +1,5 @@
-//! The timer of hyper: the sleeps of a wheel behind hyper's trait `Timer`.
-//!
-//! Ground rules:
-//!
-//! - hyper reads the clock of the wheel, so a manual wheel moves hyper's time too.
-//! - The box of hyper's trait holds a [`Sleep`] and nothing else. A reset finds it there and reuses
-//!   the box. If the box holds a sleep of another timer, a reset replaces that by one of this wheel.
+//! The timer of hyper: the sleeps of a wheel behind hyper's trait `Timer`, in the boxes that it asks for. hyper reads
+//! the clock of the wheel, so a manual wheel moves hyper's time too.
 
 use core::pin::Pin;
 use std::time::{Duration, Instant};
@@ -37,8 +32,7 @@ use crate::api::scheduler::Scheduler;
 /// # Costs
 ///
 /// The trait requires a box for each sleep, so each costs one allocation more than a [`Sleep`]. A
-/// reset reuses the box and reads no clock. To a later time it costs one lock and one store; from
-/// another thread than the last time, two locks.
+/// reset reuses the box, and costs what [`Sleep::reset_at`] does.
 ///
 /// # The end of the wheel
 ///

@@ -52,20 +52,6 @@ impl Builder {
     /// The largest number of shards in a wheel.
     pub const MAX_SHARDS: usize = 1024;
 
-    fn new() -> Builder {
-        Builder {
-            tick: Duration::from_millis(1),
-            geometry: Geometry::default(),
-            threads: None,
-            pool: None,
-            shards: None,
-            max_pending: None,
-            max_in_flight: None,
-            on_panic: None,
-            name: "tickwheel".to_owned(),
-        }
-    }
-
     /// Sets the length of a tick: the granularity of deadlines. Rounding up to a tick makes a job
     /// late by at most this. The default is a millisecond; useful lengths are from a microsecond to
     /// hours. With work due at every tick, the ticker wakes once a tick.
@@ -85,13 +71,11 @@ impl Builder {
     /// refused together with [`Builder::pool`], and on a manual or a driven wheel, whose jobs run
     /// inside [`Driver::advance`] and [`LoopDriver::run_due`].
     ///
-    /// A job that sleeps, or waits for a lock or for I/O, occupies its thread meanwhile. Other jobs
-    /// run on the other threads. Once every thread is occupied, each job that comes due waits for
-    /// one: with two threads and four jobs that sleep for half a second, a timer of 2 ms started
-    /// after one second. So jobs that compute need a thread for each processor. Jobs that wait need
-    /// as many threads as there are such waits at a time, or they only start the work elsewhere, on
-    /// another pool or on an async runtime. [`Stats::start`](crate::Stats::start) tells how long
-    /// jobs waited for a thread.
+    /// A job that sleeps, or waits for a lock or for I/O, occupies its thread meanwhile. Once every
+    /// thread is occupied, each job that comes due waits for one. So jobs that compute need a thread
+    /// for each processor. Jobs that wait need as many threads as there are such waits at a time, or
+    /// they only start the work elsewhere, on another pool or on an async runtime.
+    /// [`Stats::start`](crate::Stats::start) tells how long jobs waited for a thread.
     ///
     /// The threads start when the first job comes due. If the system then refuses to start them,
     /// the wheel calls the handler of [`Builder::on_panic`] with a [`Panic`] whose payload is
@@ -123,11 +107,9 @@ impl Builder {
         self
     }
 
-    /// Sets how many jobs may be pending at a time. A repeating job is pending until its last run
-    /// has ended, a job for a wall-clock time or of [`Wheel::insert_with`] until it starts
-    /// ([`Wheel::is_pending`]). At the
-    /// bound, [`Wheel::try_insert`] gives the job back, and [`Wheel::insert`] panics. By default
-    /// there is no bound.
+    /// Sets how many jobs may be [pending](Wheel::is_pending) at a time. At the bound,
+    /// [`Wheel::try_insert`] gives the job back, and [`Wheel::insert`] panics. By default there is no
+    /// bound.
     pub fn max_pending(mut self, bound: usize) -> Builder {
         self.max_pending = Some(bound);
         self
@@ -139,13 +121,11 @@ impl Builder {
     /// reset. No job is refused or lost. By default there is no bound. The bound has no effect on a
     /// manual or a driven wheel, which runs one job at a time.
     ///
-    /// The bound is for wheels whose jobs block or compute for long, so that other jobs wait for a
-    /// thread and should be cancellable meanwhile. If it is the number of threads, every job can be
-    /// cancelled until there is a thread for it. For short jobs, set no bound, or at least 64 for
-    /// each thread. The ticker wakes when a job in flight makes room, so a burst of jobs that do
-    /// nothing takes ten times as long with a bound of the number of threads, and one and a half
-    /// times as long with 64 for each thread (docs/performance.md). [`Wheel::insert_with`] makes a
-    /// single job cancellable until it starts, at no cost to others.
+    /// The bound is for wheels whose jobs block or compute for long. If it is the number of threads,
+    /// every job can be cancelled until there is a thread for it. For short jobs, set no bound, or at
+    /// least 64 for each thread: the ticker wakes when a job in flight makes room, which costs much
+    /// time in a burst (docs/performance.md). [`Wheel::insert_with`] makes a single job cancellable
+    /// until it starts, at no cost to others.
     pub fn max_in_flight(mut self, bound: usize) -> Builder {
         self.max_in_flight = Some(bound);
         self
@@ -268,7 +248,17 @@ type Threadless = (Wheel, Arc<Engine>, Option<Arc<PanicHandler>>);
 
 impl Default for Builder {
     fn default() -> Builder {
-        Builder::new()
+        Builder {
+            tick: Duration::from_millis(1),
+            geometry: Geometry::default(),
+            threads: None,
+            pool: None,
+            shards: None,
+            max_pending: None,
+            max_in_flight: None,
+            on_panic: None,
+            name: "tickwheel".to_owned(),
+        }
     }
 }
 
@@ -303,7 +293,7 @@ impl Wheel {
 
     /// Returns a builder, to set the options of a wheel.
     pub fn builder() -> Builder {
-        Builder::new()
+        Builder::default()
     }
 }
 
@@ -328,7 +318,6 @@ fn within(
 /// The slots that all shards together may have by default: 34 MB, empty.
 const DEFAULT_SLOTS_MAX: usize = 1 << 20;
 
-/// Returns the default number of shards.
 fn default_shards(geometry: &Geometry) -> usize {
     let slots: usize = geometry.sizes().iter().sum();
     (processors() * 2).min(64).min(DEFAULT_SLOTS_MAX / slots).max(1)

@@ -39,7 +39,6 @@ pub struct Driver {
 }
 
 struct AdvanceState {
-    /// The moment to which the clock is to be moved.
     target: Moment,
     /// The thread whose call is moving the clock.
     runs_on: Option<ThreadId>,
@@ -119,7 +118,6 @@ impl Driver {
         Some(timebase.clock().instant(timebase.clock().now().max(moment)))
     }
 
-    /// Returns whether an event is pending, be it due or not.
     #[cfg(feature = "async")]
     pub(crate) fn has_pending_events(&self) -> bool {
         self.engine.sources().has_pending_events()
@@ -147,14 +145,12 @@ impl Driver {
         }
     }
 
-    /// Returns the thread whose call is moving the clock.
     #[cfg(feature = "async")]
     pub(crate) fn advances_on(&self) -> Option<ThreadId> {
         lock(&self.advancing).runs_on
     }
 
-    /// Returns the reading of the wheel's clock, or some earlier instant if the system cannot
-    /// represent it.
+    /// Returns the reading of the wheel's clock, as [`Wheel::now`](crate::Wheel::now) does.
     #[must_use]
     pub fn now(&self) -> Instant {
         self.engine.timebase().now()
@@ -277,10 +273,7 @@ impl fmt::Debug for Driver {
 ///
 /// Use one thread as the loop. The wheel has a single wake-up plan, and a call from a second thread replaces it.
 ///
-/// # Inserts of other threads
-///
-/// An insert that is due before the end of the loop's wait must wake the loop. [`LoopDriver::on_earlier`]
-/// sets the waker for that. A loop needs none if no other thread uses its wheel.
+/// If other threads use the wheel, the loop needs the waker of [`LoopDriver::on_earlier`].
 pub struct LoopDriver {
     engine: Arc<Engine>,
     /// `None` during a call.

@@ -18,9 +18,7 @@ use crate::values::time::When;
 /// behaves as with a stale handle. A scheduler that outlives its wheel keeps some memory and no
 /// thread.
 ///
-/// A verb costs as much as the verb of the same name on a [`Wheel`](crate::Wheel). No insert
-/// panics: if the wheel is full, it returns an [`InsertError`] of the kind
-/// [`InsertErrorKind::Full`](crate::InsertErrorKind::Full).
+/// A verb costs as much as the verb of the same name on a [`Wheel`](crate::Wheel). No insert panics.
 ///
 /// ```
 /// use std::time::Duration;
@@ -65,16 +63,8 @@ impl Scheduler {
     ///
     /// [`InsertError`] with the job: the wheel or the calling thread's shard is full, or the wheel
     /// is gone.
-    #[doc(alias(
-        "timeout",
-        "set_timeout",
-        "sleep",
-        "delay",
-        "schedule",
-        "after",
-        "insert_at",
-        "ttl"
-    ))]
+    #[doc(alias("timeout", "set_timeout", "sleep", "delay"))]
+    #[doc(alias("schedule", "after", "insert_at", "ttl"))]
     #[inline]
     pub fn insert<F>(&self, when: impl Into<When>, job: F) -> Result<Handle, InsertError<F>>
     where

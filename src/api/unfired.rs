@@ -83,10 +83,9 @@ impl Unfired {
         Unfired { jobs: jobs.into_iter(), still_running, engine, _panic_handler: panic_handler }
     }
 
-    /// Returns the number of jobs that were still running when the shutdown returned: those that
-    /// outlasted the limit of [`Wheel::shutdown_timeout`](crate::Wheel::shutdown_timeout), or those
-    /// that ran when the wheel was closed by a job, in a hook, on a thread of its pool, or beside the
-    /// thread that runs the jobs of a manual or driven wheel. Zero otherwise, and for a second shutdown.
+    /// Returns the number of jobs that were still running when the shutdown returned: those for which
+    /// [`Wheel::close`](crate::Wheel::close) does not wait, or that outlasted the limit of
+    /// [`Wheel::shutdown_timeout`](crate::Wheel::shutdown_timeout). Zero for a second shutdown.
     #[must_use]
     pub fn still_running(&self) -> usize {
         self.still_running

@@ -20,10 +20,8 @@ macro_rules! verbs {
             ///
             /// # Errors
             ///
-            /// [`InsertError`] with the job, of the kind [`InsertErrorKind::Full`]: the wheel has
-            /// [`Builder::max_pending`](crate::Builder::max_pending) pending jobs, or the calling
-            /// thread's shard holds 2^32 - 1 jobs. After the end of the wheel, of the kind
-            /// [`InsertErrorKind::Shutdown`].
+            /// [`InsertError`] with the job, of the kind [`InsertErrorKind::Full`], or, after the end
+            /// of the wheel, of the kind [`InsertErrorKind::Shutdown`].
             #[inline]
             pub fn try_insert<F>(
                 &self,
@@ -39,11 +37,10 @@ macro_rules! verbs {
             /// Inserts a job that knows its own handle: `make` gets the handle and returns the job.
             /// For programs that keep handles in a map, from which the job removes its own.
             ///
-            /// Such a job can be cancelled until it starts, also while it waits for a thread of the
-            /// pool: see [`Wheel::cancel`]. `make` runs once, on this thread, before the job is in
-            /// the wheel. It may use the wheel; if it panics, the panic unwinds to the caller. This
-            /// verb costs two locks more than `insert` and an entry in a second table. A reset of
-            /// such a job costs more too.
+            /// Such a job is [pending](Wheel::is_pending) until it starts. `make` runs once, on this
+            /// thread, before the job is in the wheel. It may use the wheel; if it panics, the panic
+            /// unwinds to the caller. This verb costs two locks more than `insert` and an entry in a
+            /// second table. A reset of such a job costs more too.
             ///
             /// # Errors
             ///
@@ -92,9 +89,7 @@ macro_rules! verbs {
             ///
             /// # Errors
             ///
-            /// [`InsertError`] with the job: the period is zero, or the wheel or the calling
-            /// thread's shard is full ([`InsertErrorKind::Full`](crate::InsertErrorKind::Full)), or
-            /// the wheel was closed or dropped.
+            /// [`InsertError`] with the job: the period is zero, or as [`Wheel::try_insert`].
             ///
             /// ```
             /// use std::time::Duration;
@@ -166,9 +161,8 @@ macro_rules! verbs {
             ///
             /// # Errors
             ///
-            /// [`InsertError`] with the whole batch: the wheel or the calling thread's shard has no
-            /// room for all of it ([`InsertErrorKind::Full`](crate::InsertErrorKind::Full)), or the
-            /// wheel was closed or dropped.
+            /// [`InsertError`] with the whole batch, if there is no room for all of it, and else as
+            /// [`Wheel::try_insert`].
             ///
             /// ```
             /// use std::time::Duration;
@@ -236,9 +230,6 @@ macro_rules! verbs {
             /// and that a cancel would still reach. Such a job is left as it is.
             ///
             /// The returned [`Job`] can be run, examined ([`Job::downcast`]) and inserted again.
-            ///
-            /// A one-shot job that was handed to the pool cannot be taken back. It runs, unless a
-            /// shutdown hands it back or a drop of the wheel discards it before it starts.
             #[inline]
             pub fn take(&self, handle: Handle) -> Option<Job> {
                 self.engine().take(handle)
@@ -298,9 +289,8 @@ macro_rules! verbs {
                 self.engine().len()
             }
 
-            /// Returns whether no job is in the wheel. Jobs that were handed to the pool do not
-            /// count, so this is `true` while the last jobs run; [`Wheel::is_idle`] counts these
-            /// too. Costs as much as [`Wheel::len`].
+            /// Returns whether [`Wheel::len`] is zero, as it is while the last jobs run;
+            /// [`Wheel::is_idle`] counts these too. Costs as much as [`Wheel::len`].
             #[must_use]
             pub fn is_empty(&self) -> bool {
                 self.len() == 0

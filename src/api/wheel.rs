@@ -16,7 +16,7 @@ use crate::api::unfired::{Unfired, UnfiredJob};
 #[cfg(feature = "async")]
 use crate::engine::dispatch::pool::PoolOutlet;
 use crate::engine::shard::Unstarted;
-use crate::engine::threads::{Threads, is_caller_on_any_pool};
+use crate::engine::threads::Threads;
 #[cfg(feature = "async")]
 use crate::engine::ticker_slot::TickerSlot;
 use crate::engine::verbs::Engine;
@@ -34,8 +34,7 @@ use crate::values::time::When;
 /// Every verb takes `&self` and may be called from any thread, from a running job, and from the drop of a captured
 /// value. A verb for one job costs the same for any number of timers: one lock, shared with few threads, held for some
 /// tens of nanoseconds. Two cases take longer: a verb that has to wake the ticker takes two more locks, and now and
-/// then a cancel after a burst moves the remaining timers into less memory. [`Wheel::len`], [`Wheel::is_empty`],
-/// [`Wheel::is_idle`] and [`Wheel::stats`] take every shard's lock, one after the other.
+/// then a cancel after a burst moves the remaining timers into less memory.
 ///
 /// # When an insert is refused
 ///
@@ -54,29 +53,24 @@ use crate::values::time::When;
 ///
 /// # What a wheel promises
 ///
-/// A job never starts before its delay has passed, counted from the call of the insert. The wheel
-/// reads the clock before it takes a lock. ([`Keyed`](crate::Keyed) and [`Group`](crate::Group)
-/// take their own lock first, and their delays count from after that. Their jobs are never early
-/// either.)
+/// A job never starts before its delay has passed, counted from the call of the insert. (The delays
+/// of [`Keyed`](crate::Keyed) and [`Group`](crate::Group) count from when they have their own lock.)
 ///
 /// A job is handed to the pool at most one tick after its delay has passed, plus the time that the
 /// ticker takes to wake, plus its slack or jitter if it has any; beyond
 /// [`Builder::max_in_flight`](crate::Builder::max_in_flight) it waits for room first. It runs at
-/// most once, unless it repeats. A job that panics is counted and reported. A job that blocks
-/// occupies its own thread only; it delays other jobs once every thread of the pool is occupied. So
-/// does a job that waits inside rayon (hold no lock across such a wait). The order of jobs that are
-/// due at one tick is not promised. `docs/guarantees.md` lists every promise with its test.
+/// most once, unless it repeats. A job that blocks delays other jobs only once every thread of the
+/// pool is occupied ([`Builder::threads`](crate::Builder::threads)). The order of jobs that are due at
+/// one tick is not promised. `docs/guarantees.md` lists every promise with its test.
 ///
 /// # The end of a wheel
 ///
-/// Dropping a wheel stops the ticker and waits for it (unless the ticker is calling a hook, or the drop is in one:
-/// [`Wheel::close`]), and discards the jobs that are pending or
-/// wait for a thread of the pool: so jobs that are pending at the end of `main` never run. The drop
-/// does not wait for running jobs; a job that a thread of the pool has just taken may start right
-/// after it. [`Wheel::shutdown`] waits, and hands back the jobs that never ran; [`Wheel::close`] does
-/// so for a wheel in an `Arc` or a static. [`Wheel::wait_idle`] waits until all jobs have run. A job
-/// may drop the wheel it runs on, or shut it down. In the child of a `fork` a wheel has no threads:
-/// build it after the fork.
+/// Dropping a wheel stops the ticker and waits for it (unless the ticker is calling a hook, or the
+/// drop is in one: [`Wheel::close`]), and discards the jobs that are pending or wait for a thread of
+/// the pool, also at the end of `main`. The drop does not wait for running jobs; a job that a thread
+/// of the pool has just taken may start right after it. [`Wheel::close`] waits, and hands back the jobs
+/// that never ran. [`Wheel::wait_idle`] waits until all jobs have run. A job may drop the wheel it runs
+/// on, or shut it down. In the child of a `fork` a wheel has no threads: build it after the fork.
 ///
 /// [`InsertError`]: crate::InsertError
 pub struct Wheel {
@@ -85,7 +79,6 @@ pub struct Wheel {
     threads: Mutex<Option<Threads>>,
     /// A manual or a driven wheel: jobs run only on a thread that calls its driver.
     is_threadless: bool,
-    /// Set by the first call that ends the wheel.
     closed: AtomicBool,
     /// Not owned by the engine: see `host/user_panics.rs`.
     panic_handler: Option<Arc<PanicHandler>>,
@@ -118,11 +111,10 @@ impl Wheel {
     /// converts into a [`When`]. The job is a closure or a [`Task`]. A closure returns `()`:
     /// `move || _ = f()` drops the result of `f`.
     ///
-    /// A delay counts from the call, and its end is rounded up to a tick. [`Duration::MAX`] means
-    /// never: a timer that is paused until a [`reset`](Wheel::reset), and can be cancelled and
-    /// taken as any other. A delay of zero, and a time that has passed, are due at the first tick
-    /// after the present. An insert costs one lock and one allocation for the closure, none for a
-    /// closure without captures; for a wall-clock time some more ([`When`]).
+    /// The time is rounded up to a tick. [`Duration::MAX`] means never: a timer that is paused until
+    /// a [`reset`](Wheel::reset), and can be cancelled and taken as any other. An insert costs one
+    /// lock and one allocation for the closure, none for a closure without captures; for a wall-clock
+    /// time some more ([`When`]).
     ///
     /// # Panics
     ///
@@ -139,18 +131,8 @@ impl Wheel {
     /// wheel.insert(Instant::now() + hour, || println!("in an hour"));
     /// wheel.insert(SystemTime::now() + hour, || println!("when the clock reads an hour more"));
     /// ```
-    ///
-    /// [`Duration::MAX`]: core::time::Duration::MAX
-    #[doc(alias(
-        "timeout",
-        "set_timeout",
-        "sleep",
-        "delay",
-        "schedule",
-        "after",
-        "insert_at",
-        "ttl"
-    ))]
+    #[doc(alias("timeout", "set_timeout", "sleep", "delay"))]
+    #[doc(alias("schedule", "after", "insert_at", "ttl"))]
     #[inline]
     #[track_caller]
     pub fn insert<F>(&self, when: impl Into<When>, job: F) -> Handle
@@ -211,12 +193,11 @@ impl Wheel {
     /// none runs. Returns `true` then. A wheel with a repeating job, or with a timer for next week,
     /// is not idle: [`Wheel::wait_idle_timeout`] has a limit.
     ///
-    /// **On a thread of the wheel's pool, and on a manual or driven wheel, this does not wait**: it returns
-    /// [`Wheel::is_idle`], because the wheel may be waiting for the caller. Nor does it wait in a hook of any wheel
-    /// ([`Wheel::close`] lists the hooks). (After the end of the wheel, it does not wait on a thread of any rayon
-    /// pool.) A job must not wait for a thread, or for a job of another wheel, that calls this: both would wait for
-    /// ever. Nor may a thread call this whose runtime drives the wheel (`Wheel::drive`): it would keep that runtime
-    /// from driving.
+    /// **On a thread of the wheel's pool, in a hook of any wheel ([`Wheel::close`] lists them), and on a manual or
+    /// driven wheel, this does not wait**: it returns [`Wheel::is_idle`], because the wheel may be waiting for the
+    /// caller. (After the end of the wheel, it does not wait on a thread of any rayon pool.) A job must not wait for a
+    /// thread, or for a job of another wheel, that calls this: both would wait for ever. So would a thread whose runtime
+    /// drives the wheel (`Wheel::drive`).
     ///
     /// ```
     /// use std::time::Duration;
@@ -237,7 +218,7 @@ impl Wheel {
     pub fn wait_idle_timeout(&self, limit: Duration) -> bool {
         let on_own_thread = match &*lock(&self.threads) {
             Some(threads) => threads.is_caller_one_of_them(),
-            None => is_caller_on_any_pool(),
+            None => rayon::current_thread_index().is_some(),
         };
         match on_own_thread || is_in_hook() || self.is_threadless {
             true => self.is_idle(),
@@ -255,11 +236,10 @@ impl Wheel {
     /// from any thread, returns no jobs and does not wait.
     ///
     /// It waits as long as the running jobs take, and those tasks that jobs have spawned on the wheel's own pool.
-    /// **On a thread of the wheel's pool it waits for no
-    /// job and no thread of the pool**: in a job, in another task of the pool, and in an `install`.
-    /// A running job may wait for a task that lies below the caller on that thread's stack, so
-    /// waiting for the job could last for ever. There, running jobs go on as after a drop, and those
-    /// that repeat do not come back; a job that a thread has just taken may still start.
+    /// **On a thread of the wheel's pool it waits for no job and no thread of the pool**: in a job, in another task of
+    /// the pool, and in an `install`. What lies below the caller on that thread's stack may be what a job waits for.
+    /// There, running jobs go on as after a drop, and those that repeat do not come back; a job that a thread has just
+    /// taken may still start.
     ///
     /// **In a hook of any wheel it does not wait either**, because another hook may be waiting for this one.
     /// The hooks are: a waker that a wheel calls (of a task, of [`Events::on_ready`](crate::Events::on_ready) and of

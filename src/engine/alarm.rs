@@ -47,7 +47,6 @@ use crate::host::sync::{AtomicU64, Mutex, Ordering, Parker, lock};
 use crate::values::time::Tick;
 
 pub(crate) struct Alarm {
-    /// The tick at which the ticker plans to wake.
     plan: AtomicU64,
     /// The number of that plan, or of the next.
     number: AtomicU64,

@@ -6,9 +6,7 @@
 //!
 //! Ground rules:
 //!
-//! - An insert into a source follows the wake-up protocol (`alarm.rs`) with [`Sources::alarm`],
-//!   which has a plan of its own. While the pool is full, the ticker has no plan for jobs, but
-//!   keeps one for the sources.
+//! - An insert into a source follows the wake-up protocol (`alarm.rs`) with [`Sources::alarm`].
 //! - The list of sources has a lock, and a source is added before the first insert into it. The
 //!   ticker's second look reads the list under that lock. So either that look finds the source, or
 //!   the insert finds the plan.
@@ -50,7 +48,6 @@ pub(crate) trait Source: Send + Sync {
     }
 }
 
-/// Counts the events of all sources, by how they ended.
 #[derive(Default)]
 pub(crate) struct EventMetrics {
     delivered: AtomicU64,

@@ -2,14 +2,14 @@
 //!
 //! Ground rules:
 //!
-//! - The ticker starts with the wheel. The threads of the wheel's own pool start together, with the
-//!   first job that comes due (`dispatch/pool.rs`), or none of them does. All end together.
+//! - The ticker starts with the wheel, the threads of the wheel's own pool with the first job that
+//!   comes due (`dispatch/pool.rs`). All end together.
 //! - The ticker holds the pool, and so does [`Threads`]. When both are gone, the wheel holds it no
 //!   more. A future of the user's may run the ticker (`ticker_slot/`); the thread waits meanwhile.
 //! - rayon ends the threads of a pool that is dropped, and does not wait for them. The threads of
 //!   the wheel's own pool are started here, so a shutdown can join them.
-//! - A thread of the pool never waits here. Below it on its stack may lie a job, a half of a `join`
-//!   or an `install` that a running job waits for; a wait for that job could then last for ever.
+//! - A thread of the pool never waits here. Below it on its stack may lie what a running job waits
+//!   for; a wait for that job could then last for ever.
 //! - A delivery of a source on the ticker's thread may take any time. A shutdown waits for it as
 //!   for a running job, no longer than its limit; a drop does not wait for it.
 //! - A thread inside a hook (`host/user_panics.rs`) does not wait here either. On the ticker's thread, a
@@ -136,11 +136,6 @@ impl Threads {
         let on_the_pool = || self.pool.started()?.current_thread_index();
         self.ticker.is_caller() || on_the_pool().is_some()
     }
-}
-
-/// Returns whether the caller is a thread of any rayon pool.
-pub(crate) fn is_caller_on_any_pool() -> bool {
-    rayon::current_thread_index().is_some()
 }
 
 impl Workers {

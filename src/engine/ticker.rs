@@ -12,7 +12,7 @@
 //! - It holds a shard's lock for no more than [`ENTRIES_PER_LOCK`] entries at a time. It also holds it to search for
 //!   the next tick with work, at worst with a look at every occupied slot of the outermost ring; and, seldom, to move
 //!   few timers to a smaller slab (`structure/shrink.rs`: milliseconds).
-//! - It frees no large block of memory of a shard of jobs, if a thread of the pool can (`structure/shrink.rs`).
+//! - It leaves the free of large blocks to the pool (`structure/shrink.rs`).
 //! - It runs no job, and drops none. The delivery of a source may be user code (`sources.rs`). It runs on this thread,
 //!   outside the locks and behind the unwind boundary, so no panic ends the ticker. It may end the wheel, so the ticker
 //!   checks after each delivery whether the engine is stopped, and its own thread never joins it (`threads.rs`).
@@ -23,8 +23,6 @@
 //!   a time.
 //! - While `max_in_flight` is reached, due jobs stay in the wheel, where they can be cancelled, and the end of a job
 //!   wakes the ticker. The other sources go on meanwhile.
-//! - While the system refuses the pool's threads, jobs that were handed over wait in the pool's queue. The ticker tries
-//!   to start the threads again now and then (`dispatch/pool.rs`).
 //!
 //! Its present [`Activity`] tells a shutdown how long to wait for it:
 //!
@@ -89,11 +87,8 @@ enum JobsPlan {
     Room,
 }
 
-/// The permission to sleep until the tick of a plan.
-struct SleepToTick {
-    /// How long to sleep at most: the wall clock is to be read, or threads are to be started.
-    at_most: Option<Duration>,
-}
+/// The permission to sleep: until this moment at the latest, if there is one.
+struct SleepUntil(Option<Moment>);
 
 impl Plan {
     fn tick(&self) -> Tick {
@@ -155,15 +150,11 @@ impl<O: Outlet> Ticker<O> {
         while !self.engine.is_stopped() {
             self.awake();
             let plan = self.plan();
-            let begin = self.engine.timebase().scale().begin(plan.tick());
             if plan.tick() <= plan.present {
-                return Some(begin);
+                return Some(self.engine.timebase().scale().begin(plan.tick()));
             }
-            if let Some(sleep) = self.plan_to_sleep(&plan) {
-                let at_tick = (plan.tick() != Tick::MAX).then_some(begin);
-                let now = || self.engine.timebase().clock().now();
-                let sooner = sleep.at_most.map(|at_most| now().plus(at_most));
-                return at_tick.into_iter().chain(sooner).min();
+            if let Some(SleepUntil(end)) = self.plan_to_sleep(&plan) {
+                return end;
             }
         }
         None
@@ -215,17 +206,16 @@ impl<O: Outlet> Ticker<O> {
 
     /// Sleeps until there is work, or until woken.
     fn sleep(&self, plan: &Plan) {
-        if let Some(sleep) = self.plan_to_sleep(plan) {
-            let timebase = self.engine.timebase();
-            let until = (plan.tick() != Tick::MAX).then(|| timebase.until(plan.tick()));
-            self.engine.alarm().parker().park(until.into_iter().chain(sleep.at_most).min());
+        if let Some(SleepUntil(end)) = self.plan_to_sleep(plan) {
+            let clock = self.engine.timebase().clock();
+            self.engine.alarm().parker().park(end.map(|end| end.since(clock.now())));
             self.engine.note_wakeup();
         }
     }
 
     /// Publishes the plan, so that earlier inserts wake this thread. Returns `None` if the thread
     /// may not sleep, because the plan has changed or the engine is stopped.
-    fn plan_to_sleep(&self, plan: &Plan) -> Option<SleepToTick> {
+    fn plan_to_sleep(&self, plan: &Plan) -> Option<SleepUntil> {
         let next = plan.tick();
         if let JobsPlan::Wake(_) = plan.jobs {
             self.engine.alarm().plan(next);
@@ -234,9 +224,12 @@ impl<O: Outlet> Ticker<O> {
         if self.has_changed_since(plan) || self.engine.is_stopped() {
             return None;
         }
-        let retry = self.outlet.retry_threads();
+        let timebase = self.engine.timebase();
+        let at_tick = (next != Tick::MAX).then(|| timebase.scale().begin(next));
         let look = plan.watches_the_wall().then_some(WALL_CHECK_INTERVAL);
-        Some(SleepToTick { at_most: retry.into_iter().chain(look).min() })
+        let at_most = self.outlet.retry_threads().into_iter().chain(look).min();
+        let sooner = at_most.map(|at_most| timebase.clock().now().plus(at_most));
+        Some(SleepUntil(at_tick.into_iter().chain(sooner).min()))
     }
 
     /// Returns whether there is now something to wake for before `plan`.

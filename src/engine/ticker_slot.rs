@@ -136,9 +136,9 @@ impl<O: Outlet> TickerSlot<O> {
     fn put_back(&self, ticker: Ticker<O>) {
         let mut state = lock(&self.state);
         state.runs_on = None;
-        match state.is_closed {
-            true => drop_outside(state, ticker),
-            false => state.ticker = Some(ticker),
+        // Otherwise the ticker is dropped after the lock, because it is declared before.
+        if !state.is_closed {
+            state.ticker = Some(ticker);
         }
     }
 
@@ -162,12 +162,6 @@ impl<O: Outlet> TickerSlot<O> {
         self.resumed.notify_all();
         queue.into_iter().for_each(|place| self.waker.call(place.waker));
     }
-}
-
-/// Drops a value after the lock is released.
-fn drop_outside<G, T>(guard: G, value: T) {
-    drop(guard);
-    drop(value);
 }
 
 #[cfg(feature = "async")]

@@ -112,13 +112,11 @@ impl Progress {
         tick.get() <= self.finished.load(Ordering::Acquire)
     }
 
-    /// Notes that every tick up to this one begins.
     fn begin(&self, tick: Tick) {
         debug_assert!(self.begun.load(Ordering::Relaxed) <= tick.get(), "it does not fall");
         self.begun.store(tick.get(), Ordering::Release);
     }
 
-    /// Notes that every tick up to this one is finished.
     fn finish(&self, tick: Tick) {
         self.finished.store(tick.get(), Ordering::Release);
     }
@@ -151,7 +149,6 @@ pub(crate) struct WakerShard {
 
 struct State {
     timers: Timers<Waker>,
-    /// The tick at which the wheel ended.
     ended: Option<Tick>,
     max_timers: usize,
 }
@@ -165,7 +162,6 @@ pub(crate) struct WakerContext {
     runner: Arc<JobRunner>,
 }
 
-/// A waker that was registered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Registration {
     key: Key,
@@ -229,7 +225,6 @@ impl WakerShard {
         self.other_for(thread_index())
     }
 
-    /// Returns the shard for the thread with this number, if that is another one.
     #[inline]
     pub(crate) fn other_for(&self, thread: u32) -> Option<Arc<WakerShard>> {
         let shards = self.context.shards.get()?;
@@ -332,7 +327,6 @@ impl WakerShard {
         self.context.alarm.is_turned()
     }
 
-    /// Gives a registered waker another tick.
     pub(crate) fn reset(&self, registered: Registration, tick: Tick) -> Reset {
         if !lock(&self.state).timers.reset(registered.key, tick) {
             return Reset::Gone;

@@ -54,7 +54,6 @@ impl WallOffset {
 #[derive(Debug)]
 pub(crate) struct Clock {
     origin: Instant,
-    /// The time on the wall clock at the origin.
     wall_origin: SystemTime,
     /// Nanoseconds since the origin, if this is a manual clock.
     hand: Option<AtomicU64>,
@@ -259,7 +258,6 @@ pub(crate) struct Timebase {
     scale: Scale,
     /// The seed of the random numbers: the same for every manual clock.
     seed: u64,
-    /// The number of random numbers drawn so far.
     drawn: AtomicU64,
 }
 
@@ -309,7 +307,14 @@ impl Timebase {
         }
     }
 
-    /// Returns whether the clock of `point`, monotonic or wall, has reached it.
+    /// Returns the tick at which a job with this target is due that gets it at `now`, and the estimate
+    /// from which this follows.
+    #[inline]
+    pub(crate) fn due_tick(&self, target: Target, now: Moment) -> (Tick, Estimate) {
+        let estimate = self.estimate(target.point);
+        (self.deadline(estimate.moment, target.window, now), estimate)
+    }
+
     pub(crate) fn has_come(&self, point: Point) -> bool {
         match point {
             Point::Moment(moment) => moment <= self.clock.now(),

@@ -32,31 +32,23 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Waits until the condition variable is notified; may return sooner.
 pub(crate) fn wait<'a, T>(bell: &Condvar, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
     bell.wait(guard).unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Waits until the condition variable is notified, or until `timeout` has passed; may return
-/// sooner.
-#[cfg(not(loom))]
+/// Waits until the condition variable is notified, or until `timeout` has passed; may return sooner.
+/// In a model no time passes: a wake that is needed and does not come is a deadlock, which the model
+/// checker reports.
+#[cfg_attr(loom, expect(unused_variables))]
 pub(crate) fn wait_timeout<'a, T>(
     bell: &Condvar,
     guard: MutexGuard<'a, T>,
     timeout: Duration,
 ) -> MutexGuard<'a, T> {
+    #[cfg(loom)]
+    return wait(bell, guard);
+    #[cfg(not(loom))]
     bell.wait_timeout(guard, timeout).unwrap_or_else(PoisonError::into_inner).0
-}
-
-/// Ignores the timeout: in a model no time passes. A wake that is needed and does not come is a
-/// deadlock, which the model checker reports.
-#[cfg(loom)]
-pub(crate) fn wait_timeout<'a, T>(
-    bell: &Condvar,
-    guard: MutexGuard<'a, T>,
-    _: Duration,
-) -> MutexGuard<'a, T> {
-    wait(bell, guard)
 }
 
 /// Puts one thread to sleep until another wakes it. A wake that comes before the sleep is kept, and
@@ -185,7 +177,6 @@ fn is_under_way(cause: Option<Cause>) -> bool {
         && UNDER_WAY.try_with(|causes| causes.borrow().contains(&cause)).unwrap_or_default()
 }
 
-/// Calls the hook, which does not unwind.
 fn call(hook: &Hook, cause: Option<Cause>) {
     let noted = UNDER_WAY.try_with(|causes| causes.borrow_mut().push(cause)).is_ok();
     hook();

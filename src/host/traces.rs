@@ -12,7 +12,6 @@ use tracing::level_filters::LevelFilter;
 
 use crate::values::handle::Handle;
 
-/// The target of every event of this crate.
 const TARGET: &str = "tickwheel";
 
 /// User code has panicked: that of the job with this handle, if there is one.
@@ -34,7 +33,6 @@ pub(crate) fn wants_delays() -> bool {
     LevelFilter::current() >= LevelFilter::WARN
 }
 
-/// The ticker is behind the clock by this much.
 pub(crate) fn is_behind(by: Duration) {
     tracing::warn!(target: TARGET, behind_ms = millis(by), "the ticker is behind the clock");
 }

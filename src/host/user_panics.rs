@@ -6,9 +6,8 @@
 //!
 //! Ground rules:
 //!
-//! - The wheel calls or drops user code by itself: jobs, wakers, keys and their hasher, the panic handler, and the
-//!   payload of a panic. This file catches the panics of all of it. It does not catch those of `Hash` and `Eq` of a
-//!   key: they unwind to the caller of the verb.
+//! - This file catches the panics of jobs, of hooks, and of the drop of what the user gave. It does not catch those of
+//!   `Hash` and `Eq` of a key: they unwind to the caller of the verb.
 //! - A panic is counted once and handed to the user's handler. A panic of the handler is counted too, but not reported.
 //!   The payload of such a panic is leaked, because its drop could panic again, without end.
 //! - The boundary does not own the handler. The handler may have captured a scheduler, which owns the engine, which
@@ -109,7 +108,6 @@ fn catch_unreported(panicked: &AtomicU64, hook: impl FnOnce()) {
     });
 }
 
-/// Calls user code, and catches its panics.
 #[derive(Default)]
 pub(crate) struct UnwindBoundary {
     panicked: Arc<AtomicU64>,
@@ -140,7 +138,6 @@ impl UnwindBoundary {
         returned
     }
 
-    /// Calls user code that belongs to no job.
     pub(crate) fn call_without_handle(&self, user: impl FnOnce()) {
         self.catch(None, user);
     }
@@ -150,7 +147,6 @@ impl UnwindBoundary {
         self.catch(Some(handle), || drop(job));
     }
 
-    /// Drops a value of the user's that is no job.
     pub(crate) fn discard<T>(&self, value: T) {
         self.catch(None, || drop(value));
     }

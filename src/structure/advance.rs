@@ -8,8 +8,7 @@
 //!   time.
 //! - A slot of an outer ring is visited when the first of its timers is due. Until then its entries wait under the
 //!   cursor, maybe beside entries for a whole cycle later. A full slot is visited when it begins.
-//! - Every entry that a visit or an early cascade looks at costs one of the [`Budget`], before it is looked at.
-//! - An advance that takes nothing out (`advance_to_due`) pauses at the first entry that is due.
+
 //!
 //! The state between two advances is one of three:
 //!

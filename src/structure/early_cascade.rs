@@ -1,6 +1,5 @@
-//! The early cascade: moves the entries of a full slot of the second ring inwards, a share at each
-//! of the ticks before the slot begins. So the tick at which the slot begins does not pay for all
-//! of them.
+//! The early cascade: moves the entries of a full slot of the second ring inwards, a share at each of the ticks before
+//! the slot begins, which so does not pay for all of them.
 //!
 //! Ground rules:
 //!

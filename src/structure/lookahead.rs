@@ -1,6 +1,4 @@
-//! The lookahead: two lower bounds for the next work, by which an advance skips ticks.
-//!
-//! Most ticks have no work, and most of the others only visit one slot of the innermost ring. Two
+//! The lookahead: most ticks have no work, and most of the others only visit one slot of the innermost ring. Two lower
 //! bounds tell an advance which ticks these are, without a look at the rings:
 //!
 //! - before `work_from` no timer is due on any ring, and no share is owed: the cursors may move up
@@ -31,9 +29,7 @@ use crate::values::time::Tick;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lookahead {
-    /// The first tick that may have work.
     pub(super) work_from: Tick,
-    /// The first tick that may have other work than a visit to a slot of the innermost ring.
     pub(super) outer_from: Tick,
 }
 

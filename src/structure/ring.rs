@@ -22,8 +22,7 @@
 //!   slots ahead (1 or more) `(ahead - 1) / slots` times before the entry is due. Both formulas in the textbooks are a
 //!   whole cycle late at an edge: `(ahead + cursor) / slots` when the slot wraps behind the cursor, `ahead / slots` for
 //!   exact multiples.
-//! - A slot is visited when the first of its entries is due. So the slot under the cursor may still hold entries that
-//!   are not due yet.
+
 //! - An entry keeps its cycle count as the number of the ring's cycle in which it is due, modulo 2^31. The ring counts
 //!   its own cycles, and so counts down for all entries at once: passing a slot costs nothing, however often.
 //! - A count is at most [`MAX_CYCLES`]. An entry that lies further ahead is marked [`FAR`], which is no cycle number:
@@ -339,10 +338,9 @@ impl Geometry {
     /// Varghese and Lauck, 1987).
     ///
     /// An empty slot takes 32 bytes, and **every shard of a wheel has all the slots**: a ring of
-    /// 86,400 slots with 64 shards takes 177 MB. A wheel has fewer shards for long rings unless you
-    /// choose their number ([`Builder::shards`](crate::Builder::shards)). Levels reach as far with
-    /// fewer slots: `Geometry::levels(&[60, 60, 24])` has 144 for the same day, and a timer that
-    /// moves from level to level does so twice at most.
+    /// 86,400 slots with 64 shards ([`Builder::shards`](crate::Builder::shards)) takes 177 MB. Levels
+    /// reach as far with fewer slots: `Geometry::levels(&[60, 60, 24])` has 144 for the same day, and
+    /// a timer that moves from level to level does so twice at most.
     ///
     /// # Errors
     ///

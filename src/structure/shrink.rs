@@ -26,7 +26,6 @@ use super::Hierarchy;
 use super::entries::{Entry, Inner, Outermost};
 use super::handle_table::{Key, OldNodes};
 
-/// Counts the operations that found the slab sparse.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct SparseWatch {
     operations: usize,
@@ -48,6 +47,16 @@ impl SparseWatch {
     }
 }
 
+/// glibc's own limit is twice as large, and counts the free memory beside the block too.
+pub(super) const LARGE_BYTES: usize = 32 << 10;
+
+#[derive(Debug)]
+pub(crate) struct Surplus<T> {
+    _inner: Vec<Vec<Inner>>,
+    _outermost: Vec<Vec<Outermost>>,
+    _nodes: Option<OldNodes<T>>,
+}
+
 impl<T> Hierarchy<T> {
     /// Moves the timers that are left to a smaller slab, if enough operations found the slab
     /// sparse. Table and slots must agree.
@@ -60,13 +69,10 @@ impl<T> Hierarchy<T> {
 
     #[cold]
     fn shrink_if_settled(&mut self) {
-        if self.sparse.is_settled(self.table.len()) {
-            self.sparse = SparseWatch::default();
-            self.shrink();
+        if !self.sparse.is_settled(self.table.len()) {
+            return;
         }
-    }
-
-    fn shrink(&mut self) {
+        self.sparse = SparseWatch::default();
         let mut old = self.table.begin_move();
         self.move_nodes::<Inner>(&mut old);
         self.move_nodes::<Outermost>(&mut old);
@@ -90,20 +96,7 @@ impl<T> Hierarchy<T> {
         }
         E::arrays_mut(&mut self.slots).give_up_spares();
     }
-}
 
-/// A block of this size may take long to free. glibc's own limit is twice as large, and counts the free memory beside
-/// the block too.
-pub(super) const LARGE_BYTES: usize = 32 << 10;
-
-#[derive(Debug)]
-pub(crate) struct Surplus<T> {
-    _inner: Vec<Vec<Inner>>,
-    _outermost: Vec<Vec<Outermost>>,
-    _nodes: Option<OldNodes<T>>,
-}
-
-impl<T> Hierarchy<T> {
     /// [`Hierarchy::cancel`], which leaves the surplus to the caller.
     #[inline]
     pub(crate) fn remove(&mut self, key: Key) -> Option<T> {

@@ -36,7 +36,6 @@ pub(super) struct Slots {
     /// A push to a slot below this number needs no extra care: the slot belongs to an inner ring,
     /// and no scan is paused.
     plain_below: u32,
-    /// A slot with this many entries, or more, is full.
     full_from: usize,
     /// There may be surplus. A flag of its own, because every cancel looks at it.
     pub(super) has_surplus: bool,
@@ -185,7 +184,7 @@ impl Slots {
         (first_seen as u32, (first_seen < last).then(|| entries[last].node()))
     }
 
-    /// Removes an entry. Returns the node of the entry that moved into its position, if one did.
+    /// Returns the node of the entry that moved into the position, if one did.
     #[inline]
     pub(super) fn remove(&mut self, slot: u32, position: u32) -> Option<NodeIndex> {
         match self.is_inner(slot) {
@@ -254,7 +253,6 @@ impl Slots {
         Ok(())
     }
 
-    /// Forgets the paused scan, if there is one, and returns it.
     fn end_pause(&mut self) -> Scan {
         self.plain_below = self.inner.len() as u32;
         core::mem::replace(&mut self.paused, Scan::NONE)
@@ -289,7 +287,6 @@ impl Slots {
         self.paused.exists().then_some((self.paused.slot, self.paused.left))
     }
 
-    /// Returns whether a scan of `slot` is paused.
     #[inline]
     pub(super) fn is_paused_in(&self, slot: u32) -> bool {
         self.paused.slot == slot
@@ -361,7 +358,6 @@ impl Occupancy {
         (found < range.end).then_some(found)
     }
 
-    /// Returns whether the summary agrees with the words.
     pub(super) fn is_summed(&self) -> bool {
         self.words.iter().enumerate().all(|(word, &bits)| {
             let summed = self.summary[word / BITS as usize] & (1 << (word as u32 % BITS)) != 0;
@@ -370,7 +366,6 @@ impl Occupancy {
     }
 }
 
-/// Returns the first set bit at or after `bit`.
 fn first_from(words: &[u64], bit: u32) -> Option<u32> {
     let start = (bit / BITS) as usize;
     let first = words.get(start)? & (u64::MAX << (bit % BITS));
@@ -386,7 +381,6 @@ fn first_from(words: &[u64], bit: u32) -> Option<u32> {
 pub(super) struct Scan {
     /// [`NO_SLOT`] when there is no scan.
     pub(super) slot: u32,
-    /// The tick of the visit.
     pub(super) tick: Tick,
     /// The number of entries, at the front, that have not been looked at.
     pub(super) left: usize,
@@ -432,7 +426,6 @@ pub(super) struct Budget {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct OutOfBudget;
 
-/// The result of work under a budget.
 pub(super) type Budgeted = Result<(), OutOfBudget>;
 
 impl Budget {

@@ -26,7 +26,6 @@ static NEXT_LEASE: AtomicU64 = AtomicU64::new(0);
 /// A source of [`Generation`]s for one table.
 #[derive(Debug, Default)]
 pub(crate) struct Generations {
-    /// The number that was given last.
     last: u64,
     /// The last number of the lease.
     end: u64,
@@ -53,10 +52,9 @@ impl Generations {
 }
 
 /// Names one job of one [`Wheel`](crate::Wheel), for ever: a handle is never given twice in the
-/// life of a process. It becomes stale when its job is handed to the pool (one that can be cancelled for longer, see
-/// [`Wheel::cancel`](crate::Wheel::cancel): when it starts; a repeating job: when its last run has ended) or
-/// was cancelled. With a stale handle, or a handle of another wheel, every verb does nothing and
-/// returns `false` or `None`.
+/// life of a process. It becomes stale when its job is no longer
+/// [pending](crate::Wheel::is_pending). With a stale handle, or a handle of another wheel, every verb
+/// does nothing and returns `false` or `None`.
 ///
 /// 16 bytes, `Copy`; `Option<Handle>` is no larger. Dropping a handle does nothing to the job; a
 /// [`Guard`](crate::Guard) cancels it. The order of handles has no meaning; it exists for ordered
@@ -80,12 +78,10 @@ pub struct Handle {
 const REARMABLE: u32 = 1 << 31;
 
 impl Handle {
-    /// Returns the handle of a one-shot job.
     pub(crate) fn new(shard: u32, generation: Generation, index: u32) -> Handle {
         Handle { generation, location: u64::from(shard) << 32 | u64::from(index) }
     }
 
-    /// Returns the handle of a re-armable job.
     pub(crate) fn rearmable(shard: u32, generation: Generation, index: u32) -> Handle {
         Handle::new(shard | REARMABLE, generation, index)
     }

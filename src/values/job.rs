@@ -93,12 +93,10 @@ impl Job {
         self.0.task().downcast_ref()
     }
 
-    /// Runs the job because it is due. A re-armable job may go back into the wheel.
     pub(crate) fn fire(self) {
         self.0.fire();
     }
 
-    /// Returns the handle of a re-armable job, and `None` for a one-shot job.
     pub(crate) fn rearmable_handle(&self) -> Option<Handle> {
         self.0.rearmable_handle()
     }
@@ -107,7 +105,6 @@ impl Job {
         self.0.disarm()
     }
 
-    /// Returns the value that the job was made of, with its wrappers, in its box.
     pub(crate) fn into_any(self) -> Box<dyn Any + Send> {
         self.0.into_any()
     }

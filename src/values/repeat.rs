@@ -5,8 +5,6 @@
 //! - A fixed rate counts from the deadline of the previous run, to the nanosecond, and never from
 //!   the clock. So it keeps its phase however late its runs are, and roundings to ticks do not add
 //!   up.
-//! - A period is missed when its deadline passes before the previous run has ended. The policy
-//!   ([`Missed`]) applies only to missed periods.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -124,13 +122,11 @@ impl Repeat {
         self.period == Some(Duration::ZERO)
     }
 
-    /// Returns whether there is a period above zero.
     #[cfg(feature = "async")]
     pub(crate) fn is_periodic(&self) -> bool {
         self.period.is_some() && !self.has_zero_period()
     }
 
-    /// Returns the [`Next`] to use after a run that panicked.
     pub(crate) fn answer_of_a_panic(&self) -> Next {
         self.after_panic
     }

@@ -135,7 +135,6 @@ impl Moment {
         Moment(self.0.saturating_add(nanos(delay)))
     }
 
-    /// Returns the first moment after this one.
     #[inline]
     pub(crate) fn plus_a_nanosecond(self) -> Moment {
         Moment(self.0.saturating_add(1))
@@ -145,7 +144,6 @@ impl Moment {
         Moment(self.0.saturating_add(nanos(period).saturating_mul(count)))
     }
 
-    /// Returns the last moment before this one.
     pub(crate) fn minus_a_nanosecond(self) -> Moment {
         Moment(self.0.saturating_sub(1))
     }
@@ -221,8 +219,7 @@ fn nanos(duration: Duration) -> u64 {
 /// within about a second, because the ticker reads the wall clock once a second while any job waits
 /// for it. If the wall clock is set by less than 10 ms, a job may be late by as much. Such a job
 /// costs one lock more at the insert and one at the start, and an entry in a second table. It is
-/// pending until it starts, also while it waits for a thread of the pool: until then it can be
-/// cancelled and reset, and on a bounded wheel it takes room.
+/// [pending](crate::Wheel::is_pending) until it starts.
 ///
 /// A time may leave the wheel a choice: see [`When::within`] and [`When::jitter`].
 ///

@@ -28,15 +28,16 @@ use crossbeam_channel::{Receiver, unbounded};
 
 use outlet::Outlet;
 pub use outlet::{Event, Full};
-use source::EventSource;
+use source::{EventSource, handle, key};
 #[cfg(feature = "async")]
 pub use stream::EventStream;
 
 use crate::api::scheduler::Scheduler;
 use crate::engine::sources::Source;
+use crate::host::sync::lock;
 use crate::values::error::InsertError;
 use crate::values::handle::Handle;
-use crate::values::time::When;
+use crate::values::time::{Tick, When};
 
 /// Timers that carry values: when its time has come, each value is sent to one channel, as an
 /// [`Event`]. For a loop that already waits for messages, and wants its timeouts in the same place.
@@ -152,7 +153,16 @@ impl<T: Send + 'static> Events<T> {
     /// [`InsertError`] with the value: the wheel is gone, a due event has found no receiver, or
     /// 2^32 - 1 events are pending.
     pub fn insert(&self, when: impl Into<When>, value: T) -> Result<Handle, InsertError<T>> {
-        self.owner.source.insert(when.into(), value)
+        let (when, source) = (when.into(), &*self.owner.source);
+        let now = source.timebase.clock().now();
+        let mut state = lock(&source.state);
+        if let Err(kind) = state.admit(1) {
+            return Err(InsertError::new(kind, value));
+        }
+        let (key, wake) = state.insert(&source.timebase, when, now, value);
+        drop(state);
+        source.alarm.wake_for(wake);
+        Ok(handle(key))
     }
 
     /// Inserts many values at once: under one lock, with one reading of the clock, all of them or
@@ -168,7 +178,24 @@ impl<T: Send + 'static> Events<T> {
     where
         W: Into<When> + Copy,
     {
-        self.owner.source.insert_batch(timers.into_iter().collect())
+        let (source, timers) = (&*self.owner.source, timers.into_iter().collect::<Vec<(W, T)>>());
+        let now = source.timebase.clock().now();
+        // The conversion may be user code, so it runs before the lock is taken.
+        let times: Vec<When> = timers.iter().map(|&(when, _)| when.into()).collect();
+        let mut state = lock(&source.state);
+        if let Err(kind) = state.admit(timers.len()) {
+            return Err(InsertError::new(kind, timers));
+        }
+        let mut earliest = Tick::MAX;
+        let handles = times.into_iter().zip(timers).map(|(when, (_, value))| {
+            let (key, wake) = state.insert(&source.timebase, when, now, value);
+            earliest = earliest.min(wake);
+            handle(key)
+        });
+        let handles = handles.collect();
+        drop(state);
+        source.alarm.wake_for(earliest);
+        Ok(handles)
     }
 
     /// Cancels an event: it will not be sent, and its value is dropped here. Returns `false` if it is
@@ -186,12 +213,19 @@ impl<T: Send + 'static> Events<T> {
     /// Cancels an event and gives its value back, if it is pending.
     #[must_use = "to drop the value, cancel"]
     pub fn take(&self, handle: Handle) -> Option<T> {
-        self.owner.source.take(handle)
+        let (mut state, key) = (lock(&self.owner.source.state), key(handle));
+        let value = state.timers.cancel(key);
+        state.wall.remove(key);
+        value
     }
 
     /// Gives a pending event a new time. Returns whether it was pending.
     pub fn reset(&self, handle: Handle, when: impl Into<When>) -> bool {
-        self.owner.source.reset(handle, when.into())
+        let (when, source) = (when.into(), &*self.owner.source);
+        let now = source.timebase.clock().now();
+        let wake = lock(&source.state).reset(&source.timebase, key(handle), when, now);
+        source.alarm.wake_for(wake.unwrap_or(Tick::MAX));
+        wake.is_some()
     }
 
     /// Gives many events new times. Returns the result of [`Events::reset`] for each. All delays count
@@ -200,7 +234,18 @@ impl<T: Send + 'static> Events<T> {
         // The conversion may be user code, so it runs before the lock is taken.
         let timers: Vec<(Handle, When)> =
             timers.iter().map(|&(handle, when)| (handle, when.into())).collect();
-        self.owner.source.reset_batch(&timers)
+        let (source, mut earliest) = (&*self.owner.source, Tick::MAX);
+        let now = source.timebase.clock().now();
+        let mut state = lock(&source.state);
+        let were_pending = timers.into_iter().map(|(handle, when)| {
+            let wake = state.reset(&source.timebase, key(handle), when, now);
+            earliest = earliest.min(wake.unwrap_or(Tick::MAX));
+            wake.is_some()
+        });
+        let were_pending = were_pending.collect();
+        drop(state);
+        source.alarm.wake_for(earliest);
+        were_pending
     }
 
     /// Returns whether an event is still to be sent: it was neither sent nor cancelled.
@@ -212,7 +257,10 @@ impl<T: Send + 'static> Events<T> {
     /// Returns the time until a pending event is due: zero if it waits for room.
     #[must_use]
     pub fn remaining(&self, handle: Handle) -> Option<Duration> {
-        self.owner.source.remaining(handle)
+        let source = &*self.owner.source;
+        source.follow_the_wall();
+        let deadline = lock(&source.state).timers.deadline(key(handle))?;
+        Some(source.timebase.until(deadline))
     }
 
     /// Returns the number of pending events. Those in the channel are not among them.
@@ -244,7 +292,14 @@ impl<T: Send + 'static> Events<T> {
     /// ```
     #[must_use = "what was pending is in it"]
     pub fn drain(self) -> Vec<(Handle, Duration, T)> {
-        self.owner.source.drain()
+        let source = &*self.owner.source;
+        source.follow_the_wall();
+        let mut pending = source.take_all();
+        pending.sort_by_key(|&(_, deadline, _)| deadline);
+        let now = source.timebase.clock().now();
+        let back =
+            |(key, deadline, value)| (handle(key), source.timebase.between(now, deadline), value);
+        pending.into_iter().map(back).collect()
     }
 
     /// Sets a waker that is called after an event came into an empty channel, and when the channel
@@ -260,17 +315,16 @@ impl<T: Send + 'static> Events<T> {
     /// `Events`. A panic in the waker is caught and counted. It is dropped when the channel has
     /// disconnected.
     pub fn on_ready(&self, waker: Waker) {
-        self.owner.source.ready().set_hook(waker);
+        self.owner.source.ready.set_hook(waker);
     }
 
     /// Returns the receiver as a stream. Feature `async`.
     ///
     /// `receiver` must be the one of these events, or a clone: events of another channel would not
-    /// wake the stream. Several streams, on clones of the receiver, share the events among them. The
-    /// stream ends when the channel disconnects, and does not keep the `Events` alive.
+    /// wake the stream. Several streams, on clones of the receiver, share the events among them.
     #[cfg(feature = "async")]
     pub fn stream(&self, receiver: Receiver<Event<T>>) -> EventStream<T> {
-        EventStream::new(receiver, Arc::clone(self.owner.source.ready()))
+        EventStream::new(receiver, Arc::clone(&self.owner.source.ready))
     }
 
     /// Returns the scheduler that was handed in.

@@ -72,7 +72,6 @@ pub(super) struct Outlet<T> {
     pub(super) due: Vec<Due<T>>,
 }
 
-/// The result of a batch.
 #[derive(Default)]
 pub(super) struct Delivery {
     pub(super) sent: u64,
@@ -199,7 +198,6 @@ impl Ready {
         });
     }
 
-    /// Returns the number of a new stream. Registers no waker.
     #[cfg(feature = "async")]
     pub(super) fn number_stream(&self) -> StreamId {
         let mut waiting = lock(&self.waiting);
@@ -207,7 +205,6 @@ impl Ready {
         StreamId { number: waiting.streams, place: 0 }
     }
 
-    /// Registers the waker of a stream for the next wake. Takes constant time for any number of streams.
     #[cfg(feature = "async")]
     pub(super) fn register(&self, stream: &mut StreamId, waker: &Waker) {
         let mut waker = waker.clone();

@@ -12,7 +12,6 @@
 //! - Once the outlet is dropped, the source is finished, and leaves the list of sources.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::outlet::{Delivery, Outlet, Ready};
 use super::wall_times::WallTimes;
@@ -21,21 +20,21 @@ use crate::engine::dispatch::JobRunner;
 use crate::engine::sources::{EventMetrics, Source};
 use crate::engine::timers::Timers;
 use crate::engine::verbs::Engine;
-use crate::host::clock::{Point, Target, Timebase, WallOffset};
+use crate::host::clock::{Estimate, Point, Target, Timebase, WallOffset};
 use crate::host::sync::{AtomicBool, Mutex, Ordering, lock};
 use crate::host::user_panics::call_hook;
 use crate::structure::{Key, StoppedBy};
-use crate::values::error::{InsertError, InsertErrorKind};
+use crate::values::error::InsertErrorKind;
 use crate::values::handle::Handle;
 use crate::values::time::{Moment, Span, Tick, When};
 
 pub(super) struct EventSource<T> {
-    state: Mutex<State<T>>,
-    ready: Arc<Ready>,
+    pub(super) state: Mutex<State<T>>,
+    pub(super) ready: Arc<Ready>,
     /// Nothing is sent any more.
     is_finished: AtomicBool,
-    timebase: Timebase,
-    alarm: Arc<Alarm>,
+    pub(super) timebase: Timebase,
+    pub(super) alarm: Arc<Alarm>,
     runner: Arc<JobRunner>,
     metrics: Arc<EventMetrics>,
 }
@@ -60,86 +59,6 @@ impl<T> EventSource<T> {
         }
     }
 
-    pub(super) fn ready(&self) -> &Arc<Ready> {
-        &self.ready
-    }
-
-    pub(super) fn insert(&self, when: When, value: T) -> Result<Handle, InsertError<T>> {
-        let now = self.timebase.clock().now();
-        let mut state = lock(&self.state);
-        if let Err(kind) = state.admit(1) {
-            drop(state);
-            return Err(InsertError::new(kind, value));
-        }
-        let (key, wake) = state.insert(&self.timebase, when, now, value);
-        drop(state);
-        self.alarm.wake_for(wake);
-        Ok(handle(key))
-    }
-
-    pub(super) fn insert_batch<W>(
-        &self,
-        timers: Vec<(W, T)>,
-    ) -> Result<Vec<Handle>, InsertError<Vec<(W, T)>>>
-    where
-        W: Into<When> + Copy,
-    {
-        let now = self.timebase.clock().now();
-        // The conversion may be user code, so it runs before the lock is taken.
-        let times: Vec<When> = timers.iter().map(|&(when, _)| when.into()).collect();
-        let mut state = lock(&self.state);
-        if let Err(kind) = state.admit(timers.len()) {
-            drop(state);
-            return Err(InsertError::new(kind, timers));
-        }
-        let mut earliest = Tick::MAX;
-        let handles = times.into_iter().zip(timers).map(|(when, (_, value))| {
-            let (key, wake) = state.insert(&self.timebase, when, now, value);
-            earliest = earliest.min(wake);
-            handle(key)
-        });
-        let handles = handles.collect();
-        drop(state);
-        self.alarm.wake_for(earliest);
-        Ok(handles)
-    }
-
-    pub(super) fn take(&self, handle: Handle) -> Option<T> {
-        let mut state = lock(&self.state);
-        let key = key(handle);
-        let value = state.timers.cancel(key);
-        state.wall.remove(key);
-        value
-    }
-
-    pub(super) fn reset(&self, handle: Handle, when: When) -> bool {
-        let now = self.timebase.clock().now();
-        let wake = lock(&self.state).reset(&self.timebase, key(handle), when, now);
-        self.alarm.wake_for(wake.unwrap_or(Tick::MAX));
-        wake.is_some()
-    }
-
-    pub(super) fn reset_batch(&self, timers: &[(Handle, When)]) -> Vec<bool> {
-        let now = self.timebase.clock().now();
-        let mut earliest = Tick::MAX;
-        let mut state = lock(&self.state);
-        let were_pending = timers.iter().map(|&(handle, when)| {
-            let wake = state.reset(&self.timebase, key(handle), when, now);
-            earliest = earliest.min(wake.unwrap_or(Tick::MAX));
-            wake.is_some()
-        });
-        let were_pending = were_pending.collect();
-        drop(state);
-        self.alarm.wake_for(earliest);
-        were_pending
-    }
-
-    pub(super) fn remaining(&self, handle: Handle) -> Option<Duration> {
-        self.follow_the_wall();
-        let deadline = lock(&self.state).timers.deadline(key(handle))?;
-        Some(self.timebase.until(deadline))
-    }
-
     pub(super) fn len(&self) -> usize {
         lock(&self.state).timers.len()
     }
@@ -149,18 +68,10 @@ impl<T> EventSource<T> {
         look(&lock(&self.state).wall);
     }
 
-    pub(super) fn drain(&self) -> Vec<(Handle, Duration, T)> {
-        self.follow_the_wall();
-        let mut pending = {
-            let mut state = lock(&self.state);
-            state.wall = WallTimes::default();
-            state.timers.drain()
-        };
-        pending.sort_by_key(|&(_, deadline, _)| deadline);
-        let now = self.timebase.clock().now();
-        let back =
-            |(key, deadline, value)| (handle(key), self.timebase.between(now, deadline), value);
-        pending.into_iter().map(back).collect()
+    pub(super) fn take_all(&self) -> Vec<(Key, Tick, T)> {
+        let mut state = lock(&self.state);
+        state.wall = WallTimes::default();
+        state.timers.drain()
     }
 
     /// Called when the last [`Events`](super::Events) is dropped. Pending events are still sent, unless the
@@ -254,21 +165,18 @@ impl<T> EventSource<T> {
 
     /// Drops the pending events, if the receivers are gone, or both the wheel and every `Events`.
     fn discard_if_over(&self) {
-        let pending = {
-            let mut state = lock(&self.state);
-            let is_over = state.is_disconnected || state.is_abandoned && state.ended.is_some();
-            if !is_over {
-                return;
-            }
-            state.wall = WallTimes::default();
-            state.timers.drain()
+        let is_over = {
+            let state = lock(&self.state);
+            state.is_disconnected || state.is_abandoned && state.ended.is_some()
         };
-        pending.into_iter().for_each(|(_, _, value)| self.discard(value));
+        if is_over {
+            self.take_all().into_iter().for_each(|(_, _, value)| self.discard(value));
+        }
     }
 
     /// Reads the wall clock, and updates the deadlines of the events that wait for it. Returns the
     /// reading, or `None` if no event waits for it.
-    fn follow_the_wall(&self) -> Option<WallOffset> {
+    pub(super) fn follow_the_wall(&self) -> Option<WallOffset> {
         loop {
             let State { timers, wall, .. } = &mut *lock(&self.state);
             if wall.is_empty() {
@@ -380,7 +288,6 @@ impl<T> State<T> {
         self.outlet.as_ref().is_some_and(|outlet| outlet.room() == 0)
     }
 
-    /// Checks that `events` more events can be inserted.
     pub(super) fn admit(&self, events: usize) -> Result<(), InsertErrorKind> {
         match () {
             () if self.ended.is_some() => Err(InsertErrorKind::Shutdown),
@@ -398,9 +305,10 @@ impl<T> State<T> {
         now: Moment,
         value: T,
     ) -> (Key, Tick) {
-        let due = Due::of(timebase, when, now);
-        let key = self.timers.insert(due.deadline, value);
-        (key, self.note_wall(timebase, key, due))
+        let target = timebase.target(when, now);
+        let due = timebase.due_tick(target, now);
+        let key = self.timers.insert(due.0, value);
+        (key, self.note_wall(timebase, key, target, due))
     }
 
     /// Gives an event another time. Returns the tick for which the ticker has to be awake, or `None` if
@@ -415,17 +323,25 @@ impl<T> State<T> {
         if self.ended.is_some() || self.timers.deadline(key).is_none() {
             return None;
         }
-        let due = Due::of(timebase, when, now);
+        let target = timebase.target(when, now);
+        let due = timebase.due_tick(target, now);
         self.wall.remove(key);
-        self.timers.reset(key, due.deadline);
-        Some(self.note_wall(timebase, key, due))
+        self.timers.reset(key, due.0);
+        Some(self.note_wall(timebase, key, target, due))
     }
 
     /// Notes that an event waits for the wall clock, if it does. Returns the tick for which the ticker
     /// has to be awake: for the event, or for a look at that clock.
-    fn note_wall(&mut self, timebase: &Timebase, key: Key, due: Due) -> Tick {
-        let Due { deadline, target, reading } = due;
-        let (Point::Wall(time), Some(reading)) = (target.point, reading) else { return deadline };
+    fn note_wall(
+        &mut self,
+        timebase: &Timebase,
+        key: Key,
+        target: Target,
+        (deadline, estimate): (Tick, Estimate),
+    ) -> Tick {
+        let (Point::Wall(time), Some(reading)) = (target.point, estimate.reading) else {
+            return deadline;
+        };
         self.wall.insert(key, time, target.window, reading, timebase);
         deadline.min(self.wall.next_look(timebase))
     }
@@ -464,23 +380,6 @@ impl<T> State<T> {
         };
         outlet.due.iter().for_each(|(key, _)| self.wall.remove(*key));
         (tick, finished && self.timers.next_due() > to)
-    }
-}
-
-/// The deadline of an event, and the values from which it was estimated.
-struct Due {
-    deadline: Tick,
-    target: Target,
-    /// The reading of the wall clock, for a wall-clock time.
-    reading: Option<WallOffset>,
-}
-
-impl Due {
-    fn of(timebase: &Timebase, when: When, now: Moment) -> Due {
-        let target = timebase.target(when, now);
-        let estimate = timebase.estimate(target.point);
-        let deadline = timebase.deadline(estimate.moment, target.window, now);
-        Due { deadline, target, reading: estimate.reading }
     }
 }
 

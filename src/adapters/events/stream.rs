@@ -57,7 +57,6 @@ impl<T> EventStream<T> {
         &self.receiver
     }
 
-    /// Returns an event, or `None` if the channel has disconnected. `Pending` if the channel is empty.
     fn look(&mut self) -> Poll<Option<Event<T>>> {
         match self.receiver.try_recv() {
             Ok(event) => Poll::Ready(Some(event)),

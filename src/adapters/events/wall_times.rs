@@ -165,7 +165,6 @@ fn estimate<T>(
     estimate.reading
 }
 
-/// Returns how far two readings lie apart.
 fn distance(one: Option<WallOffset>, other: Option<WallOffset>) -> Duration {
     one.zip(other).map_or(Duration::ZERO, |(one, other)| one.distance(other))
 }

@@ -2,8 +2,6 @@
 //!
 //! Ground rules:
 //!
-//! - It sleeps by the means of the runtime. So a due timer needs no switch to another thread, and a
-//!   task is woken on the thread on which it runs.
 //! - The ticker lies in its slot while user code runs: the user's function, and the user's sleep.
 //! - A poll holds the future's place in the queue, and a panic of user code drops it there. So the
 //!   next party goes on, also if the task catches the panic and keeps the future. The poll after
@@ -36,7 +34,6 @@ pub struct Drive<S, F> {
     until: Option<Instant>,
 }
 
-/// The wheel.
 enum Driven {
     /// The future's place in the queue of the slot. `None` before the first poll, while a poll holds
     /// it, and after a panic.
@@ -74,9 +71,8 @@ impl Wheel {
     /// ```
     ///
     /// Timers then come due on a thread of the runtime. A sleep wakes its task there, without a
-    /// switch to another thread. So a program whose tasks sleep a lot uses less processor time.
-    /// Jobs still run on the wheel's pool. Everything else stays as it is: no timer is early, and
-    /// the wheel needs no timer of the runtime for each sleep, but one for all.
+    /// switch to another thread. So a program whose tasks sleep a lot uses less processor time. The
+    /// wheel needs one timer of the runtime for all sleeps. Jobs still run on the wheel's pool.
     ///
     /// From the first poll on, the wheel is as punctual as the runtime. While all threads of the
     /// runtime are blocked, or the runtime is not running, no timer comes due, as with the runtime's
@@ -109,7 +105,7 @@ where
     S: FnMut(Instant) -> F,
     F: Future,
 {
-    /// Polls the sleep of the runtime, and drops it when it is over. Returns whether it is.
+    /// Polls the sleep of the runtime, and drops it when it is over.
     fn is_sleep_over(&mut self, cx: &mut Context<'_>) -> bool {
         let is_over = |sleep: &mut Pin<Box<F>>| sleep.as_mut().poll(cx).is_ready();
         let is_over = self.sleep.as_mut().is_some_and(is_over);

@@ -7,10 +7,8 @@
 //! - When a beat is taken, the deadlines that have passed by then are dropped or kept, as the policy
 //!   says. The next beat carries the number of dropped ones, as a job's `Run` does.
 //! - A poll that returns a beat registers no waker.
-//! - A beat that follows another is returned once its tick has begun, so a period that is shorter than
-//!   a tick has one beat a tick. Beats that are owed follow at once, but after [`BEATS_IN_A_ROW`] of
-//!   them a poll returns `Pending`, so that other tasks run.
-//! - After the end of the wheel, beats whose tick had begun by then are returned, and no other.
+//! - A beat that follows another is returned once its tick has begun. Beats that are owed follow at once, but for a
+//!   `Pending` after [`BEATS_IN_A_ROW`] of them.
 
 use core::fmt;
 use core::future::poll_fn;

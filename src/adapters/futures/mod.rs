@@ -67,9 +67,9 @@ macro_rules! verbs {
             /// Limits a future to `delay`, counted **from its first poll**: it returns the output
             /// of the future, or [`Elapsed`] once the time has passed. Feature `async`.
             ///
-            /// The first poll of the inner future does not count: the delay begins when it has returned. If the future
-            /// is ready then, this reads no clock and takes no lock. If
-            /// the time must count from another moment, use [`Wheel::timeout_at`].
+            /// The first poll of the inner future does not count: the delay begins when it has
+            /// returned. If the future is ready then, this reads no clock and takes no lock. If the
+            /// time must count from another moment, use [`Wheel::timeout_at`].
             ///
             /// It borrows the wheel or the scheduler, so that threads do not contend for a reference
             /// count. A task that owns a clone of the scheduler may await it.

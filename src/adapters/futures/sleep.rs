@@ -11,8 +11,8 @@
 //!   before.
 //! - Each thread keeps the reference to one shard at hand ([`ShardRef`]). A thread that makes and drops one sleep after
 //!   the other reuses it, and does not write to the reference count. This saves two atomic additions for each sleep.
-//! - The reference at hand keeps the memory of one shard, until the thread makes or drops a sleep of another shard, or
-//!   ends. This may be a shard of a wheel that has ended; it is small and empty then.
+//! - The reference at hand keeps the memory of one shard, perhaps of a wheel that has ended, until the thread makes or
+//!   drops a sleep of another shard, or ends.
 
 use core::cell::Cell;
 use core::fmt;
@@ -84,7 +84,6 @@ pub struct Sleep {
     next_poll: NextPoll,
 }
 
-/// The action of the next poll.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum NextPoll {
     /// Asks the shard.
@@ -196,7 +195,6 @@ impl Sleep {
         self.set(deadline, tick, NextPoll::AskForTick);
     }
 
-    /// The deadline as a reading of the clock.
     pub(super) fn moment(&self) -> Moment {
         self.deadline
     }
@@ -279,7 +277,6 @@ impl Sleep {
         has_come && self.tick != Tick::MAX && !self.shard.has_ended()
     }
 
-    /// Takes the waker out of the wheel.
     fn leave(&mut self) {
         if let Some(registered) = self.registered.take() {
             self.shard.cancel(registered);

@@ -2,9 +2,7 @@
 //!
 //! Ground rules:
 //!
-//! - The inner future is polled first, so a future that is ready wins, also over a limit that has
-//!   passed. If it is not ready, the same poll then polls the limit: so a future that is always busy
-//!   times out too.
+//! - Each poll polls the inner future first, and then the limit.
 //! - The sleep is made when the inner future first returns `Pending`. Before that no clock is read,
 //!   and no lock is taken.
 //! - It borrows the engine, so threads do not contend for a reference count.
@@ -86,10 +84,8 @@ impl Limit {
         if let Some(sleep) = sleep {
             *self = Limit::Running(sleep);
         }
-        match self {
-            Limit::Running(sleep) => sleep,
-            Limit::After(_) | Limit::At(_) => unreachable!("it runs since the line above"),
-        }
+        let Limit::Running(sleep) = self else { unreachable!("it runs since the line above") };
+        sleep
     }
 }
 

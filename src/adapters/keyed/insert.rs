@@ -2,8 +2,7 @@
 //!
 //! An insert has three steps: look and decide; replace or insert; swap the entry. Ground rules:
 //!
-//! - The lock of the key's map is held from the first step to the last. Only the first one runs user code, the `Eq` of
-//!   keys, and it changes nothing.
+//! - The lock of the key's map is held from the first step to the last.
 //! - Whether the function returns or unwinds, it drops in this order:
 //!   1. `map`, which is the lock;
 //!   2. `removed`, the key that left the map;
@@ -16,8 +15,6 @@
 //! - The waker of a loop that drives the wheel is user code too. It is called after the lock is released.
 //! - A batch takes a lock for each key, so it is no cheaper than a loop. It adds one moment from which all delays
 //!   count, and room for all of the jobs or for none.
-//! - A repeating job keeps its key until its last run has ended. Until then it can be replaced and cancelled, also
-//!   while it runs: no further run starts.
 
 use core::borrow::Borrow;
 use core::hash::{BuildHasher, Hash};
@@ -26,36 +23,55 @@ use std::sync::Arc;
 
 use super::Keyed;
 use super::ticket::{KeyedJob, Ticket};
+use crate::engine::shard::Inserted;
 use crate::engine::verbs::IgnoresRun;
 use crate::host::sync::{lock, postpone_hooks};
 use crate::values::error::{InsertError, InsertErrorKind};
 use crate::values::handle::Handle;
-use crate::values::job::{Call, CallAgain, Disarmed, Job, Task, disarmed};
+use crate::values::job::{Call, CallAgain, Disarmed, Job, Task, disarmed, is_job};
 use crate::values::repeat::{Next, Repeat, Run};
 use crate::values::time::When;
 
-/// Timers, each with its key.
 type Timers<K, W, F> = Vec<(K, W, F)>;
 
 /// The replaced job of each key, or the timers.
-type Inserted<K, W, F> = Result<Vec<Option<Job>>, InsertError<Timers<K, W, F>>>;
+type InsertedAll<K, W, F> = Result<Vec<Option<Job>>, InsertError<Timers<K, W, F>>>;
 
 impl<K, S> Keyed<K, S>
 where
     K: Hash + Eq + Send + Sync + 'static,
     S: BuildHasher + Clone + Send + Sync + 'static,
 {
-    /// Inserts a job under a key, if the key has none, or one that `may_replace` agrees to replace.
-    pub(super) fn put<F>(
+    /// Inserts a job under a key, if the key has none, or one that `may_replace` agrees to replace: a
+    /// [`Job`] that was taken out of a wheel, once or repeating, as it was.
+    pub(super) fn put<C: Call>(
         &self,
         key: K,
         when: When,
-        job: F,
+        job: C,
         may_replace: impl FnOnce(Handle) -> bool,
-    ) -> Result<Option<Job>, InsertError<(K, F)>>
-    where
-        F: Task + Send + 'static,
-    {
+    ) -> Result<Option<Job>, InsertError<(K, C)>> {
+        if !is_job::<C>() {
+            return self.put_once(key, when, job, may_replace);
+        }
+        let put = match disarmed(job) {
+            Disarmed::OneShot(job) => self.put_once(key, when, job, may_replace),
+            Disarmed::Repeating { handle, repeat, job } => {
+                let put = self.put_repeating(key, repeat.starting(when), job, may_replace);
+                let back = |job| self.engine().repeating(handle, repeat, job);
+                put.map_err(|refused| refused.map(|(key, job)| (key, back(job))))
+            }
+        };
+        put.map_err(|refused| refused.map(|(key, job)| (key, job.into_call())))
+    }
+
+    fn put_once<C: Call>(
+        &self,
+        key: K,
+        when: When,
+        job: C,
+        may_replace: impl FnOnce(Handle) -> bool,
+    ) -> Result<Option<Job>, InsertError<(K, C)>> {
         let engine = self.engine();
         self.put_by(key, job, may_replace, |keyed_job, present, replaced| {
             engine.insert_in_place_of(present, when, keyed_job, replaced)
@@ -73,7 +89,7 @@ where
             KeyedJob<K, S, F>,
             Option<Handle>,
             &mut Option<Job>,
-        ) -> Result<Handle, InsertError<KeyedJob<K, S, F>>>,
+        ) -> Inserted<KeyedJob<K, S, F>>,
     ) -> Result<Option<Job>, InsertError<(K, F)>> {
         let keys = &self.keys;
         let hash = keys.hasher.hash_one(&key);
@@ -128,7 +144,6 @@ where
     /// replace others need room too), or the wheel is gone. If the wheel ends during the call, the
     /// error has the jobs that were not inserted, and the jobs that the others replaced are dropped.
     ///
-    /// A panic in `Hash` or `Eq` of a key unwinds to the caller, and the keys before it stay inserted.
     /// (A [`Job`] that repeats runs once here.)
     ///
     /// ```
@@ -147,7 +162,7 @@ where
     pub fn insert_batch<W, F>(
         &self,
         timers: impl IntoIterator<Item = (K, W, F)>,
-    ) -> Inserted<K, W, F>
+    ) -> InsertedAll<K, W, F>
     where
         W: Into<When> + Copy,
         F: Task + Send + 'static,
@@ -255,25 +270,6 @@ where
         F: FnMut(Run) -> Next + Send + 'static,
     {
         self.put_repeating(key, repeat, job, |_| true)
-    }
-
-    /// Inserts a [`Job`] that was taken out of a wheel: once or repeating, as it was.
-    pub(super) fn put_again<F: Call>(
-        &self,
-        key: K,
-        when: When,
-        job: F,
-        may_replace: impl FnOnce(Handle) -> bool,
-    ) -> Result<Option<Job>, InsertError<(K, F)>> {
-        let put = match disarmed(job) {
-            Disarmed::OneShot(job) => self.put(key, when, job, may_replace),
-            Disarmed::Repeating { handle, repeat, job } => {
-                let put = self.put_repeating(key, repeat.starting(when), job, may_replace);
-                let back = |job| self.engine().repeating(handle, repeat, job);
-                put.map_err(|refused| refused.map(|(key, job)| (key, back(job))))
-            }
-        };
-        put.map_err(|refused| refused.map(|(key, job)| (key, job.into_call())))
     }
 
     fn put_repeating<C: CallAgain>(

@@ -2,8 +2,7 @@
 //!
 //! Ground rules:
 //!
-//! - The caller hashes a key once, before it takes any lock. The map takes and stores that hash, so
-//!   it never calls the `Hash` of a key: not to grow, not to shrink, not to remove.
+//! - The caller hashes a key once. The map stores that hash, so it never calls the `Hash` of a key.
 //! - [`KeyMap::find`] calls the `Eq` of a key, and changes nothing. Every method that changes the
 //!   map takes the [`Spot`] that a search returned, and runs no user code. It returns the keys that
 //!   leave the map, so that the caller drops them without a lock.
@@ -30,7 +29,6 @@ const SPARSE: usize = 16;
 pub(super) struct KeyMap<K> {
     first: HashMap<u64, Entry<K>, BuildHasherDefault<Spread>>,
     others: HashMap<u64, Vec<Entry<K>>, BuildHasherDefault<Spread>>,
-    /// The number of entries in `others`.
     others_len: usize,
 }
 
@@ -57,7 +55,6 @@ impl<K> KeyMap<K> {
         self.find_by(hash, |entry| (*entry.key).borrow() == key)
     }
 
-    /// Finds the entry that shares `key` itself.
     pub(super) fn find_same(&self, hash: u64, key: &Arc<K>) -> Option<Spot> {
         self.find_by(hash, |entry| Arc::ptr_eq(&entry.key, key)).map(|(spot, _)| spot)
     }
@@ -95,7 +92,6 @@ impl<K> KeyMap<K> {
         Some(core::mem::replace(entry, Entry { key, handle }).key)
     }
 
-    /// Removes an entry. Returns its key.
     pub(super) fn remove(&mut self, spot: Spot) -> Option<Arc<K>> {
         let removed = match spot.other {
             None => self.first.remove(&spot.hash)?,

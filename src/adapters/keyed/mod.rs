@@ -7,8 +7,7 @@
 //! - The lock of a key's map is held while the job is inserted, moved or taken out, so map and wheel agree whenever the
 //!   lock is free.
 //! - A key is hashed before the lock is taken. `Eq` runs under the lock, in the search that begins each verb, before
-//!   anything has changed: a panic there unwinds to the caller and leaves map and wheel as they were. After the search,
-//!   no user code runs under the lock. Jobs and keys are dropped outside, behind the engine's unwind boundary.
+//!   anything has changed. Jobs and keys are dropped outside the lock, behind the engine's unwind boundary.
 //! - There are as many maps as the wheel has shards, so threads seldom wait for each other. The verbs for all keys at
 //!   once lock one map after the other, so a change that another thread makes meanwhile may be seen or not.
 
@@ -30,7 +29,7 @@ use crate::engine::verbs::Engine;
 use crate::host::sync::{lock, postpone_hooks};
 use crate::values::error::InsertError;
 use crate::values::handle::Handle;
-use crate::values::job::{Job, Task, is_job};
+use crate::values::job::{Job, Task};
 use crate::values::time::When;
 
 /// Jobs under keys of your own: an event's id, a connection, the number of an order. A key has at
@@ -86,11 +85,9 @@ use crate::values::time::When;
 /// A job that starts, or is dropped, calls neither the `Hash` nor the `Eq` of its key.
 ///
 /// A verb for one key takes constant time: some look-ups in a hash map under a lock, and the time of
-/// the same verb of a [`Wheel`](crate::Wheel). A key takes an allocation of its own. The maps
-/// take memory for the keys that have a job, and each shard may keep room for two thousand keys. They
-/// free the memory of a burst: now and then the removal of a key moves the remaining keys into a
-/// smaller table. That takes time for each remaining key, which is constant time for each removed
-/// key.
+/// the same verb of a [`Wheel`](crate::Wheel). A key takes an allocation of its own. The maps free the
+/// memory of a burst, but for room for two thousand keys in each shard: now and then the removal of a
+/// key moves the remaining keys into a smaller table, which is constant time for each removed key.
 ///
 /// ```
 /// use std::time::Duration;
@@ -118,7 +115,6 @@ pub struct Keyed<K, S = RandomState> {
     keys: Arc<Keys<K, S>>,
 }
 
-/// The keys, and the wheel of their jobs.
 struct Keys<K, S> {
     scheduler: Scheduler,
     hasher: S,
@@ -179,11 +175,7 @@ where
     where
         F: Task + Send + 'static,
     {
-        let when = when.into();
-        if is_job::<F>() {
-            return self.put_again(key, when, job, |_| true);
-        }
-        self.put(key, when, job, |_| true)
+        self.put(key, when.into(), job, |_| true)
     }
 
     /// As [`Keyed::insert`], if the key has no pending job.
@@ -202,21 +194,15 @@ where
     where
         F: Task + Send + 'static,
     {
-        let when = when.into();
         let may_replace = |handle| !self.engine().is_pending(handle);
-        let put = match is_job::<F>() {
-            true => self.put_again(key, when, job, may_replace),
-            false => self.put(key, when, job, may_replace),
-        };
-        put.map(drop)
+        self.put(key, when.into(), job, may_replace).map(drop)
     }
 
     /// Cancels the job of a key, as [`Wheel::cancel`](crate::Wheel::cancel) does. Returns `false`
     /// if the key has no pending job.
-    pub fn cancel<Q>(&self, key: &Q) -> bool
+    pub fn cancel<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> bool
     where
         K: Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
     {
         let mut job = None;
         let remove = |handle| self.engine().remove(handle, &mut job).then_some(handle);
@@ -227,10 +213,9 @@ where
 
     /// Cancels the job of a key and gives it back, as [`Wheel::take`](crate::Wheel::take) does.
     /// Returns `None` if the key has no job in the wheel: a repeating job that is with the pool stays.
-    pub fn take<Q>(&self, key: &Q) -> Option<Job>
+    pub fn take<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> Option<Job>
     where
         K: Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
     {
         self.remove(key, |handle| self.engine().take(handle))
     }
@@ -238,10 +223,9 @@ where
     /// Gives the job of a key a new time, as [`Wheel::reset`](crate::Wheel::reset) does.
     /// Returns `false` if the key has no pending job.
     #[doc(alias("reschedule", "extend", "touch", "pause", "refresh"))]
-    pub fn reset<Q>(&self, key: &Q, when: impl Into<When>) -> bool
+    pub fn reset<Q: Hash + Eq + ?Sized>(&self, key: &Q, when: impl Into<When>) -> bool
     where
         K: Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
     {
         let when = when.into();
         let reset = |handle| self.engine().reset(handle, when).then_some(());
@@ -251,10 +235,9 @@ where
     /// Returns the time until the job of a key is due, as
     /// [`Wheel::remaining`](crate::Wheel::remaining) does; `None` if the key has no pending job.
     #[must_use]
-    pub fn remaining<Q>(&self, key: &Q) -> Option<Duration>
+    pub fn remaining<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> Option<Duration>
     where
         K: Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
     {
         self.ask(key, |handle| self.engine().remaining(handle))
     }
@@ -263,20 +246,18 @@ where
     /// [`Wheel::shutdown`](crate::Wheel::shutdown) hands the job back under the same handle. Until that job is
     /// dropped, this still returns the handle.
     #[must_use]
-    pub fn handle<Q>(&self, key: &Q) -> Option<Handle>
+    pub fn handle<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> Option<Handle>
     where
         K: Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
     {
         self.ask(key, Some)
     }
 
     /// Returns `true` if the key has a pending job.
     #[must_use]
-    pub fn contains<Q>(&self, key: &Q) -> bool
+    pub fn contains<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> bool
     where
         K: Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
     {
         self.remaining(key).is_some()
     }
@@ -304,7 +285,7 @@ where
         self.keys.len()
     }
 
-    /// Returns `true` if no key has a job that has not started.
+    /// Returns whether [`Keyed::len`] is zero.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -373,7 +354,6 @@ where
 }
 
 impl<K, S> Keys<K, S> {
-    /// Returns the stripe that the keys with this hash are in.
     fn stripe(&self, hash: u64) -> &Stripe<K> {
         // The map spreads the hash over its table in a way of its own. The choice of the stripe
         // should not depend on the same bits.

@@ -11,9 +11,8 @@
 //!   [`Stripe::end_insert`], which returns `true` to the first of them. If that is the insert, it
 //!   writes the entry, and the ticket removes it. If it is the ticket, no entry is written, and none
 //!   is removed. The ticket then takes no lock: the insert holds it, and may be unwinding.
-//! - The drop of a key is user code. It runs behind the engine's unwind boundary, after the lock is
-//!   released. A ticket reaches the boundary through its [`Keys`], which hold the engine that holds
-//!   the job that holds the ticket. Stopping the engine takes every job out, which ends that circle.
+//! - A ticket holds its [`Keys`], which hold the engine that holds the job that holds the ticket.
+//!   Stopping the engine takes every job out, which ends that circle.
 
 use std::sync::Arc;
 
@@ -23,7 +22,6 @@ use crate::adapters::attached::{Attached, Attachment};
 use crate::host::sync::{AtomicUsize, Mutex, Ordering, lock};
 use crate::values::handle::Handle;
 
-/// A stripe of the keys, behind its lock.
 pub(super) struct Stripe<K> {
     pub(super) map: Mutex<KeyMap<K>>,
     /// The address of the key whose job is being inserted, under the map's lock; 0 without one.
@@ -75,7 +73,6 @@ fn address<K>(key: &Arc<K>) -> usize {
     Arc::as_ptr(key).addr()
 }
 
-/// Stands for the key in the job.
 pub(super) struct Ticket<K, S> {
     keys: Arc<Keys<K, S>>,
     hash: u64,
@@ -92,7 +89,6 @@ impl<K, S> Ticket<K, S> {
 }
 
 impl<K, S> Attachment for Ticket<K, S> {
-    /// Takes the key off the map, if it is there, and drops it.
     fn leave(&mut self) {
         let Some(key) = self.key.take() else { return };
         let stripe = self.keys.stripe(self.hash);
@@ -113,7 +109,6 @@ impl<K, S> Drop for Ticket<K, S> {
     }
 }
 
-/// A job, and the ticket of its key.
 pub(super) type KeyedJob<K, S, F> = Attached<Ticket<K, S>, F>;
 
 #[cfg(all(test, not(loom)))]

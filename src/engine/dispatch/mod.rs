@@ -37,7 +37,6 @@ pub(crate) struct DueJob {
     /// For a one-shot job, the handle that its insert returned. For a re-armable job use
     /// `Job::rearmable_handle` instead.
     pub(crate) handle: Handle,
-    /// When it was due.
     pub(crate) deadline: Moment,
 }
 
@@ -95,7 +94,6 @@ impl JobRunner {
         &self.metrics
     }
 
-    /// Runs a job that was handed over at `handed_over`.
     pub(crate) fn run(&self, due: DueJob, handed_over: Moment, now: Moment) {
         self.metrics.start.record(now.since(handed_over));
         let handle = due.handle();
@@ -106,7 +104,10 @@ impl JobRunner {
 
     /// Counts a job that was handed over and will not be run.
     pub(crate) fn give_up(&self) {
-        self.metrics.job_given_up();
+        // Written in this order and read in the other: a thread that sees the second sees the
+        // first.
+        self.metrics.job_ended();
+        self.metrics.given_up.fetch_add(1, Ordering::SeqCst);
         self.tell_waiters();
     }
 
@@ -154,13 +155,6 @@ impl DispatchMetrics {
         self.ended.fetch_add(1, Ordering::SeqCst);
     }
 
-    fn job_given_up(&self) {
-        // Written in this order and read in the other: a thread that sees the second sees the
-        // first.
-        self.job_ended();
-        self.given_up.fetch_add(1, Ordering::SeqCst);
-    }
-
     /// Returns how many of the ended jobs were given up. Read this before [`ended`], which is then
     /// no less.
     ///
@@ -181,7 +175,6 @@ impl DispatchMetrics {
         self.ended.fetch_add(0, Ordering::SeqCst)
     }
 
-    /// Returns how many jobs are handed over and have not ended.
     pub(crate) fn in_flight(&self) -> usize {
         // `ended` is read first: a job that ends between the two reads must not make the difference
         // negative.
@@ -190,7 +183,6 @@ impl DispatchMetrics {
     }
 }
 
-/// Runs the job on this thread.
 pub(crate) fn run_inline(runner: &JobRunner, clock: &Clock, due: DueJob) {
     let now = clock.now();
     runner.metrics().job_handed_over(due.deadline, now);
@@ -202,7 +194,6 @@ pub(crate) fn run_inline(runner: &JobRunner, clock: &Clock, due: DueJob) {
 pub(crate) struct InlineOutlet {
     runner: Arc<JobRunner>,
     clock: Arc<Clock>,
-    /// How many jobs have run.
     count: Cell<usize>,
 }
 

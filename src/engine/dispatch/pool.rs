@@ -1,8 +1,7 @@
 //! Runs due jobs on a rayon pool, whose threads start with the first job that comes due.
 //!
-//! The ticker sends due jobs through a channel. *Drainers*, tasks of the pool, take them out and run them. A drainer
-//! takes the next job when it has run the one before, so a job that blocks occupies its own thread, and delays no other
-//! job.
+//! The ticker sends due jobs through a channel. *Drainers*, tasks of the pool, take them out and run them, one after the
+//! other, so a job that blocks occupies its own thread, and delays no other job.
 //!
 //! A drainer needs a permit, and there are as many permits as the pool has threads:
 //!
@@ -43,8 +42,7 @@
 //! The price:
 //!
 //! - After a burst, as many spawned drainers as there are permits may find nothing to do.
-//! - A drainer keeps its permit during `yield_now`, so a task that it runs there must not wait for a job in the queue
-//!   (`Builder::pool` says so).
+
 //! - rayon cannot be asked to run a task on a free thread. While one thread is stuck in a foreign task and a drainer
 //!   declines again and again, that thread collects one task for each time, of some 60 bytes, until it gets to them.
 
@@ -73,7 +71,6 @@ const JOBS_PER_STINT: usize = 64;
 /// How many tasks that free memory may wait for the pool's threads.
 const MOST_DISCARDS: usize = 4;
 
-/// A job in the queue, and when it was handed over.
 struct Queued {
     due: DueJob,
     handed_over: Moment,
@@ -219,7 +216,6 @@ impl PoolShared {
         !self.queue.is_empty()
     }
 
-    /// See [`Outlet::room`].
     pub(crate) fn room(&self) -> usize {
         let room = || self.max_in_flight.saturating_sub(self.runner.metrics().in_flight());
         match room() {
@@ -235,7 +231,6 @@ impl PoolShared {
         }
     }
 
-    /// Lets no drainer become active. Does not wait.
     pub(crate) fn close(&self) {
         self.active.close();
     }
@@ -447,7 +442,6 @@ pub(crate) struct LazyPool {
 }
 
 impl LazyPool {
-    /// Returns a pool of `threads` threads, which `start` starts.
     pub(crate) fn new(
         threads: usize,
         start: impl Fn() -> Result<Arc<ThreadPool>, ConfigError> + Send + Sync + 'static,
@@ -468,7 +462,6 @@ impl LazyPool {
         LazyPool { retry_interval: Duration::ZERO, ..self }
     }
 
-    /// Returns a pool that has started already.
     pub(crate) fn shared(pool: Arc<ThreadPool>) -> LazyPool {
         let started = OnceLock::from(Arc::clone(&pool));
         let threads = pool.current_num_threads();

@@ -307,7 +307,7 @@ impl fmt::Debug for Lateness {
 /// `tickwheel-jobs` does. Any number of threads may record. [`Histogram::lateness`] returns a
 /// snapshot.
 ///
-/// It takes 4 KB. Recording takes two additions, and no lock. The sum stays at 584 years once it has reached them.
+/// It takes 4 KB. Recording takes two additions, and no lock.
 ///
 /// ```
 /// use std::time::Duration;

@@ -21,8 +21,7 @@ use core::mem::ManuallyDrop;
 use std::time::Duration;
 
 use registry::Registry;
-pub(crate) use registry::Start;
-pub(crate) use registry::WallOffsets;
+pub(crate) use registry::{Start, WallOffsets};
 
 use crate::engine::timers::{Due, Tally, Timers, TimersSurplus};
 use crate::host::clock::{Target, Timebase};
@@ -76,10 +75,12 @@ struct State {
     strays: Option<Vec<Unstarted>>,
 }
 
+/// The result of an insert: the handle, or the refused job.
+pub(crate) type Inserted<J> = Result<Handle, InsertError<J>>;
+
 /// A job that a closed shard gives out: its handle, the tick at which it is due, and the job.
 pub(crate) type Unstarted = (Handle, Tick, Job);
 
-/// The next wake of the ticker for shards of jobs.
 #[derive(Clone, Copy)]
 pub(crate) struct NextWake {
     /// A tick before which nothing is due.
@@ -104,7 +105,6 @@ impl NextWake {
 impl Shard {
     pub(crate) const MAX_JOBS: usize = Timers::<Job>::MAX;
 
-    /// Returns an empty shard for at most `max_jobs` jobs.
     pub(crate) fn new(number: u32, geometry: Geometry, max_jobs: usize) -> Shard {
         let state = State {
             timers: Timers::new(geometry),
@@ -117,11 +117,7 @@ impl Shard {
 
     /// Adds a job. Returns it if the shard is closed or full.
     #[inline]
-    pub(crate) fn insert<J: IntoJob>(
-        &self,
-        deadline: Tick,
-        job: J,
-    ) -> Result<Handle, InsertError<J>> {
+    pub(crate) fn insert<J: IntoJob>(&self, deadline: Tick, job: J) -> Inserted<J> {
         let mut state = lock(&self.state);
         if let Some(kind) = state.refuses(1) {
             return Err(InsertError::new(kind, job));
@@ -226,11 +222,9 @@ impl Shard {
     pub(crate) fn collect_unstarted(&self, timebase: &Timebase) -> Vec<(Unstarted, bool)> {
         let mut state = lock(&self.state);
         let strays = state.strays.take().unwrap_or_default();
-        let with_registration = |(handle, deadline, job): Unstarted| match state
-            .deregister_out(handle, deadline, timebase)
-        {
-            Some(deadline) => ((handle, deadline, job), true),
-            None => ((handle, deadline, job), false),
+        let with_registration = |(handle, deadline, job): Unstarted| {
+            let next = state.deregister_out(handle, deadline, timebase);
+            ((handle, next.unwrap_or(deadline), job), next.is_some())
         };
         strays.into_iter().map(with_registration).collect()
     }
@@ -262,7 +256,6 @@ fn key(handle: Handle) -> Key {
 /// The inserted jobs, and a tick for which the ticker has to wake.
 type Arrived = (Vec<Handle>, Tick);
 
-/// One job of a batch that is about to be inserted.
 pub(crate) enum Arrival {
     OneShot {
         deadline: Tick,

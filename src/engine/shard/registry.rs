@@ -360,8 +360,7 @@ impl Shard {
         if state.is_ended() {
             return None;
         }
-        let estimate = timebase.estimate(target.point);
-        let deadline = timebase.deadline(estimate.moment, target.window, now);
+        let (deadline, estimate) = timebase.due_tick(target, now);
         let registration = state.registry.registration(handle)?;
         let is_in = registration.key.is_some_and(|key| state.timers.move_to(key, deadline));
         registration.moved = !is_in;
@@ -454,8 +453,7 @@ impl State {
         registration.missed = missed;
         // The clock is read under the lock: so either `follow_the_wall` comes to this job later, or
         // this reading is no older than the one it used.
-        let estimate = timebase.estimate(target.point);
-        let deadline = timebase.deadline(estimate.moment, target.window, now);
+        let (deadline, estimate) = timebase.due_tick(target, now);
         if let Some(strays) = &mut self.strays {
             strays.push((handle, deadline, job.into_job()));
             return Ok(Tick::MAX);
@@ -475,12 +473,8 @@ impl State {
         timebase: &Timebase,
     ) -> Option<Tick> {
         let registration = self.registry.deregister(handle)?;
-        if !registration.moved {
-            return Some(deadline);
-        }
-        let Target { point, window } = registration.target;
-        let moment = timebase.estimate(point).moment;
-        Some(timebase.deadline(moment, window, timebase.clock().now()))
+        let next = || timebase.due_tick(registration.target, timebase.clock().now()).0;
+        Some(if registration.moved { next() } else { deadline })
     }
 
     /// Returns the tick for which the ticker has to wake after `deadline` was set. If the job is

@@ -20,7 +20,7 @@
 use std::sync::Arc;
 
 use super::Engine;
-use crate::engine::shard::{Arrival, Shard};
+use crate::engine::shard::{Arrival, Inserted, Shard};
 use crate::host::clock::{Point, Target};
 use crate::values::error::{InsertError, InsertErrorKind};
 use crate::values::handle::Handle;
@@ -29,11 +29,7 @@ use crate::values::time::{Moment, Tick, When};
 
 impl Engine {
     #[inline]
-    pub(crate) fn insert<C: Call>(
-        self: &Arc<Engine>,
-        when: When,
-        job: C,
-    ) -> Result<Handle, InsertError<C>> {
+    pub(crate) fn insert<C: Call>(self: &Arc<Engine>, when: When, job: C) -> Inserted<C> {
         let now = self.timebase.clock().now();
         match self.admit(1) {
             Ok(()) => self.insert_admitted(when, now, job),
@@ -50,7 +46,7 @@ impl Engine {
         when: When,
         job: C,
         replaced: &mut Option<Job>,
-    ) -> Result<Handle, InsertError<C>> {
+    ) -> Inserted<C> {
         let now = self.timebase.clock().now();
         match self.admit_in_place_of(old, replaced) {
             Ok(()) => self.insert_admitted(when, now, job),
@@ -86,7 +82,7 @@ impl Engine {
         job: C,
         old: Option<Handle>,
         replaced: &mut Option<Job>,
-    ) -> Result<Handle, InsertError<C>> {
+    ) -> Inserted<C> {
         admitted.left -= 1;
         if let Some(old) = old {
             self.remove(old, replaced);
@@ -129,7 +125,7 @@ impl Engine {
         when: When,
         now: Moment,
         job: C,
-    ) -> Result<Handle, InsertError<C>> {
+    ) -> Inserted<C> {
         let Target { point, window } = self.timebase.target(when, now);
         match point {
             Point::Moment(moment) if !is_job::<C>() => {
@@ -143,22 +139,13 @@ impl Engine {
 
     /// Boxes the job first, and inserts the box.
     #[cold]
-    fn insert_as_job<C: Call>(
-        self: &Arc<Engine>,
-        when: When,
-        now: Moment,
-        job: C,
-    ) -> Result<Handle, InsertError<C>> {
+    fn insert_as_job<C: Call>(self: &Arc<Engine>, when: When, now: Moment, job: C) -> Inserted<C> {
         let inserted = self.insert_again(when, now, disarmed(job));
         inserted.map_err(|refused| refused.map(Job::into_call))
     }
 
     #[inline]
-    fn insert_into_shard<J: IntoJob>(
-        &self,
-        deadline: Tick,
-        job: J,
-    ) -> Result<Handle, InsertError<J>> {
+    fn insert_into_shard<J: IntoJob>(&self, deadline: Tick, job: J) -> Inserted<J> {
         let inserted = self.own_shard().insert(deadline, job);
         let handle = inserted.inspect_err(|_| self.release_refused(1))?;
         self.alarm.wake_for(deadline);
@@ -166,12 +153,7 @@ impl Engine {
     }
 
     /// Inserts a job that may have been in a wheel before. A repeating job goes on repeating.
-    fn insert_again(
-        self: &Arc<Engine>,
-        when: When,
-        now: Moment,
-        job: Disarmed,
-    ) -> Result<Handle, InsertError<Job>> {
+    fn insert_again(self: &Arc<Engine>, when: When, now: Moment, job: Disarmed) -> Inserted<Job> {
         let target = self.target_of(&job, when, now);
         match (job, target.point) {
             (Disarmed::OneShot(job), Point::Moment(moment)) => {
@@ -217,10 +199,10 @@ impl Drop for Unarmed<'_> {
 const HANDLES_PER_LOCK: usize = 64;
 
 /// The result of an insert of many: their handles, or the refused timers.
-type Inserted<W, C> = Result<Vec<Handle>, InsertError<Vec<(W, C)>>>;
+type InsertedAll<W, C> = Result<Vec<Handle>, InsertError<Vec<(W, C)>>>;
 
 impl Engine {
-    pub(crate) fn insert_batch<W, C>(self: &Arc<Engine>, timers: Vec<(W, C)>) -> Inserted<W, C>
+    pub(crate) fn insert_batch<W, C>(self: &Arc<Engine>, timers: Vec<(W, C)>) -> InsertedAll<W, C>
     where
         W: Into<When> + Copy,
         C: Call,
@@ -263,7 +245,7 @@ impl Engine {
         &self,
         deadlines: &[Tick],
         timers: Vec<(W, C)>,
-    ) -> Inserted<W, C> {
+    ) -> InsertedAll<W, C> {
         let inserted = self.own_shard().insert_batch(deadlines, timers);
         let (handles, earliest) =
             inserted.inspect_err(|_| self.release_refused(deadlines.len()))?;
@@ -278,7 +260,7 @@ impl Engine {
         whens: &[When],
         timers: Vec<(W, C)>,
         now: Moment,
-    ) -> Inserted<W, C> {
+    ) -> InsertedAll<W, C> {
         let shard = self.own_shard();
         let (times, jobs): (Vec<W>, Vec<C>) = timers.into_iter().unzip();
         let mut arrivals = Vec::with_capacity(whens.len());
@@ -294,23 +276,19 @@ impl Engine {
             Some(kind) => Err(InsertError::new(kind, arrivals)),
             None => shard.insert_arrivals(arrivals, &self.timebase),
         };
-        match result {
-            Ok((handles, earliest)) => {
-                self.alarm.wake_for(earliest);
-                Ok(handles)
+        let back = |arrival| match arrival {
+            Arrival::OneShot { job, .. } => job.into_call(),
+            Arrival::Rearmable { handle, job, .. } => {
+                shard.deregister(handle, &self.timebase);
+                job.into_call()
             }
-            Err(refused) => {
-                self.release_refused(whens.len());
-                let back = |arrival| match arrival {
-                    Arrival::OneShot { job, .. } => job.into_call(),
-                    Arrival::Rearmable { handle, job, .. } => {
-                        shard.deregister(handle, &self.timebase);
-                        job.into_call()
-                    }
-                };
-                Err(refused.map(|all| times.into_iter().zip(all.into_iter().map(back)).collect()))
-            }
-        }
+        };
+        let (handles, earliest) = result.map_err(|refused| {
+            self.release_refused(whens.len());
+            refused.map(|all| times.into_iter().zip(all.into_iter().map(back)).collect())
+        })?;
+        self.alarm.wake_for(earliest);
+        Ok(handles)
     }
 
     /// Prepares a job for its insert, and registers it if it is re-armable. If the registration is

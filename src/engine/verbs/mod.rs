@@ -302,10 +302,7 @@ impl Engine {
             None => self.rearmable_shard(handle)?.deadline_of_rearmable(handle),
         }
     }
-}
 
-impl Engine {
-    /// Takes room for `jobs` jobs. Returns the reason if there is none.
     #[inline]
     fn admit(&self, jobs: usize) -> Result<(), InsertErrorKind> {
         match &self.bound {
@@ -314,7 +311,6 @@ impl Engine {
         }
     }
 
-    /// Counts jobs that found no room. Returns the reason.
     #[cold]
     fn refuse(&self, jobs: usize) -> InsertErrorKind {
         self.note_refused(jobs);
@@ -430,7 +426,6 @@ impl Engine {
         finished
     }
 
-    /// Notes how far behind the clock the ticker was when it found work.
     pub(crate) fn set_behind(&self, behind: Span) {
         self.behind.store(behind.get(), Ordering::Relaxed);
     }

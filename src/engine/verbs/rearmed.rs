@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Engine;
-use crate::engine::shard::{Shard, Start};
+use crate::engine::shard::{Inserted, Shard, Start};
 use crate::host::clock::{Point, Target};
 use crate::values::error::{InsertError, InsertErrorKind};
 use crate::values::handle::Handle;
@@ -28,11 +28,7 @@ use crate::values::repeat::{Next, Repeat, Run};
 use crate::values::time::{Moment, Tick, When, Window};
 
 impl Engine {
-    pub(crate) fn every<F>(
-        self: &Arc<Engine>,
-        period: Duration,
-        job: F,
-    ) -> Result<Handle, InsertError<F>>
+    pub(crate) fn every<F>(self: &Arc<Engine>, period: Duration, job: F) -> Inserted<F>
     where
         F: FnMut() + Send + 'static,
     {
@@ -40,11 +36,7 @@ impl Engine {
             .map_err(|refused| refused.map(|job| job.0))
     }
 
-    pub(crate) fn repeat<C: CallAgain>(
-        self: &Arc<Engine>,
-        repeat: Repeat,
-        job: C,
-    ) -> Result<Handle, InsertError<C>> {
+    pub(crate) fn repeat<C: CallAgain>(self: &Arc<Engine>, repeat: Repeat, job: C) -> Inserted<C> {
         self.repeat_in_place_of(None, repeat, job, &mut None)
     }
 
@@ -55,7 +47,7 @@ impl Engine {
         repeat: Repeat,
         job: C,
         replaced: &mut Option<Job>,
-    ) -> Result<Handle, InsertError<C>> {
+    ) -> Inserted<C> {
         let target = self.timebase.target(repeat.first(), self.timebase.clock().now());
         if repeat.has_zero_period() {
             self.note_refused(1);
@@ -67,13 +59,12 @@ impl Engine {
         }
     }
 
-    /// Adds an admitted job that repeats.
     pub(super) fn insert_repeating<C: CallAgain>(
         self: &Arc<Engine>,
         target: Target,
         repeat: Repeat,
         job: C,
-    ) -> Result<Handle, InsertError<C>> {
+    ) -> Inserted<C> {
         let wrap = |handle, job| Repeating { engine: Arc::clone(self), handle, repeat, job };
         self.enter(target, job, wrap, |repeating| repeating.job)
     }
@@ -83,7 +74,7 @@ impl Engine {
         self: &Arc<Engine>,
         target: Target,
         job: Job,
-    ) -> Result<Handle, InsertError<Job>> {
+    ) -> Inserted<Job> {
         let wrap = |handle, job| Appointment { engine: Arc::clone(self), handle, job };
         self.enter(target, job, wrap, |appointment| appointment.job)
     }
@@ -98,7 +89,6 @@ impl Engine {
         self.timebase.target(when, now)
     }
 
-    /// Wraps the job as the re-armable job with this handle.
     pub(crate) fn rearmable(self: &Arc<Engine>, handle: Handle, job: Disarmed) -> Job {
         match job {
             Disarmed::OneShot(job) => {
@@ -141,7 +131,7 @@ impl Engine {
         job: C,
         wrap: impl FnOnce(Handle, C) -> W,
         unwrap: impl FnOnce(W) -> C,
-    ) -> Result<Handle, InsertError<C>> {
+    ) -> Inserted<C> {
         let handle = match self.own_shard().register() {
             Ok(handle) => handle,
             Err(kind) => {
@@ -237,7 +227,6 @@ impl<F: FnMut() + Send + 'static> CallAgain for IgnoresRun<F> {
     }
 }
 
-/// A job that runs again and again.
 pub(super) struct Repeating<C> {
     engine: Arc<Engine>,
     handle: Handle,
