@@ -19,6 +19,7 @@ use std::sync::Arc;
 
 use super::run::Run;
 use crate::values::fail_and_retry::Fail;
+use crate::values::run_end::StopReason;
 
 /// A middleware of handlers that are functions.
 type Around = Box<dyn Fn(&[Run], Next<'_>) -> Result<(), Fail> + Send + Sync>;
@@ -125,7 +126,8 @@ impl Middleware {
 /// Refuses to call a handler whose runs are over. A middleware may have kept its `next`, or have taken long. By then the
 /// job may have another run, and another process may have its claim.
 fn check_under_way(runs: &[Run]) -> Result<(), Fail> {
-    let is_any = runs.iter().any(|run| run.state.is_under_way());
+    let has_lease = |run: &Run| run.stop_reason() != Some(StopReason::LeaseLost);
+    let is_any = runs.iter().any(|run| run.state.is_under_way() && has_lease(run));
     if is_any { Ok(()) } else { Err(Fail::retry("its run is over")) }
 }
 

@@ -469,15 +469,18 @@ fn handler_of_the_form_without_middleware_is_refused() {
     }
 }
 
-/// P108: A middleware may take longer than its run may. Then `next` calls no handler.
+/// P108: A middleware may take longer than the time limit of its run, and the grace after it. Then `next` calls no
+/// handler. The same is so if the run has lost its lease, which happens to nodes of a server on a loaded machine.
 #[test]
 fn middleware_that_overruns_its_run_calls_no_handler() {
     on_stores(|store| {
         let (told, ended) = mpsc::channel();
         let around = move |runs: &[Run], next: Next<'_>| -> Result<(), Fail> {
-            let client = runs[0].client();
+            let (run, client) = (&runs[0], runs[0].client());
             let has_failed = |job: JobInfo| job.failures == 1;
-            while !client.get(runs[0].id())?.is_some_and(has_failed) {
+            while run.stop_reason() != Some(StopReason::LeaseLost)
+                && !client.get(run.id())?.is_some_and(has_failed)
+            {
                 pause(MS);
             }
             told.send(next.run().map_err(|fail| fail.to_string()))?;
@@ -486,11 +489,10 @@ fn middleware_that_overruns_its_run_calls_no_handler() {
         let builder = store.open().middleware(around).retry(Retry::fixed(HOUR));
         let handler = |_: Mail, _: &Run| resume_unwind(Box::new("its run is over"));
         let builder = builder.handle(handler).time_limit::<Mail>(20 * MS);
-        let jobs = builder.lease(30 * MS).start().unwrap();
-        let id = jobs.insert(Duration::ZERO, Mail(1)).unwrap();
+        let jobs = builder.lease(200 * MS).start().unwrap();
+        jobs.insert(Duration::ZERO, Mail(1)).unwrap();
         let inside = ended.recv_timeout(LONG).unwrap();
         assert!(inside.as_ref().is_err_and(|error| error.contains("over")), "{inside:?}");
-        assert_eq!(jobs.get(id).unwrap().map(|job| job.failures), Some(1));
         jobs.shutdown().unwrap();
     });
 }
