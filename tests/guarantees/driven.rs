@@ -73,7 +73,10 @@ fn driven_wheel_runs_everything_on_the_loops_thread() {
         #[cfg(target_os = "linux")]
         assert_eq!(threads_named("driven-wheel").len(), 0);
     }
-    assert_eq!((jobs, ran.try_iter().collect::<Vec<_>>()), (4, vec![0, 1, 3, 7]));
+    // A loaded machine makes pauses between the inserts, so their order is open.
+    let mut ran: Vec<u32> = ran.try_iter().collect();
+    ran.sort_unstable();
+    assert_eq!((jobs, ran), (4, vec![0, 1, 3, 7]));
     assert!(begin.elapsed() >= 7 * MS);
     assert_eq!((driver.timeout(), wheel.is_idle()), (None, true));
 }
