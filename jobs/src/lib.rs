@@ -76,8 +76,8 @@
 //! | [`Keyed`] | the job of a key | insert, replace, throttle, debounce, cancel, reschedule |
 //! | [`Queue`], [`Kind`], [`Partition`] | the whole queue, a kind, a partition of a kind | pause, resume, limit, hold; history and more |
 //! | [`Schedules`] | the schedules | list, run, pause, resume, remove |
-//! | [`Group`], [`GroupHandle`] | a group of jobs, before and after its insert | add, seal, cancel, info |
-//! | [`Run`] | a run of a job, in its handler | key, state, progress, result, follow-ups, the end in a transaction |
+//! | [`Group`], [`GroupHandle`] | a group of jobs, before and after its insert | add, seal, cancel, info, results ([`GroupResults`]) |
+//! | [`Run`] | a run of a job, in its handler | key, state, progress, result, follow-ups, group, the end in a transaction |
 //! | [`view::View`] | rows for pages and tables | overview, kinds, jobs, nodes, schedules, groups, history |
 //!
 //! # Features
@@ -123,6 +123,7 @@ pub use api::connect::StoreUrl;
 pub use api::driver::Driver;
 pub use api::group::Group;
 pub use api::group::GroupHandle;
+pub use api::group_results::GroupResults;
 pub use api::insert::{Inserted, NewJob, Until};
 pub use api::jobs::Jobs;
 pub use api::keyed::Keyed;
@@ -164,6 +165,7 @@ pub use values::job::Job;
 pub use values::limit::Limit;
 #[doc(hidden)]
 pub use values::limit::StoredLimit;
+pub use values::member_result::MemberResult;
 pub use values::node::NodeInfo;
 pub use values::pending_reason::PendingReason;
 pub use values::run_end::StopReason;

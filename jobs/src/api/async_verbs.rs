@@ -6,6 +6,7 @@ use super::asynchronous::{Async, asynchronous};
 use super::bulk::{Bulk, BulkCounts};
 use super::client::Client;
 use super::group::{Group, GroupHandle};
+use super::group_results::GroupResults;
 use super::keyed::Keyed;
 use super::kind::{Kind, Queue};
 use super::limits::Partition;
@@ -18,6 +19,7 @@ use crate::values::fail_and_retry::Fail;
 use crate::values::group::{GroupId, GroupInfo};
 use crate::values::info::JobInfo;
 use crate::values::job::Job;
+use crate::values::member_result::MemberResult;
 
 asynchronous!(Client, GroupHandle, Keyed, Kind, Partition, Queue, Schedules);
 
@@ -70,6 +72,25 @@ impl Pages {
 impl Async<&mut Pages> {
     /// As [`Pages::next_page`]. If the future is dropped, the next call reads the same page.
     pub async fn next_page(&mut self) -> Result<Vec<JobInfo>, StoreError> {
+        self.0.next_page_by(Caller::Future).await
+    }
+}
+
+impl GroupResults {
+    /// Returns the same verbs as futures.
+    #[must_use]
+    pub fn asynchronous(&mut self) -> Async<&mut GroupResults> {
+        Async(self)
+    }
+}
+
+impl Async<&mut GroupResults> {
+    /// As [`GroupResults::next_page`]. If the future is dropped, the next call reads the same page.
+    ///
+    /// # Errors
+    ///
+    /// As [`GroupResults::next_page`].
+    pub async fn next_page(&mut self) -> Result<Vec<MemberResult>, StoreError> {
         self.0.next_page_by(Caller::Future).await
     }
 }

@@ -47,6 +47,7 @@ pub struct Group {
     callback: Option<Callback>,
     within: Option<GroupId>,
     waits_for_the_dead: bool,
+    keeps_results: bool,
 }
 
 struct Callback {
@@ -100,6 +101,7 @@ impl Client {
             callback: None,
             within: None,
             waits_for_the_dead: false,
+            keeps_results: false,
         }
     }
 }
@@ -159,6 +161,50 @@ impl Group {
     /// that was cancelled waits for no dead member.
     pub fn waits_for_the_dead(self) -> Group {
         Group { waits_for_the_dead: true, ..self }
+    }
+
+    /// Keeps a row of each member from its end on: how it has ended, and its result
+    /// ([`Run::set_result`](crate::Run::set_result)) or its errors. The callback reads them with
+    /// [`Run::group_results`](crate::Run::group_results), and any process with [`GroupHandle::results`].
+    ///
+    /// ```
+    /// # use serde::{Deserialize, Serialize};
+    /// use std::time::Duration;
+    /// use tickwheel_jobs::{Fail, Job, Jobs, Run};
+    /// # #[derive(Serialize, Deserialize)]
+    /// # struct Page(u64);
+    /// # impl Job for Page { const KIND: &'static str = "page"; }
+    /// # #[derive(Serialize, Deserialize)]
+    /// # struct Total;
+    /// # impl Job for Total { const KIND: &'static str = "total"; }
+    /// fn page(page: Page, run: &Run) -> Result<(), Fail> {
+    ///     run.set_result(&(page.0 * 100)) // the words of the page
+    /// }
+    ///
+    /// fn total(_: Total, run: &Run) -> Result<(), Fail> {
+    ///     let mut words = 0;
+    ///     for page in run.group_results()? {
+    ///         words += page?.read::<u64>()?.unwrap_or(0);
+    ///     }
+    ///     assert_eq!(words, 600);
+    ///     Ok(())
+    /// }
+    ///
+    /// let (jobs, driver) = Jobs::memory().handle(page).handle(total).manual()?;
+    /// let pages = (1..=3).map(|n| (Duration::ZERO, Page(n)));
+    /// jobs.group().add_all(pages).then(Total).keep_results().insert()?;
+    /// assert_eq!(driver.advance(Duration::from_secs(1)), 4);
+    /// # assert_eq!(jobs.count()?.dead, 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// The commit that ends a member writes its row. A dead member that is retried before the group has ended loses its
+    /// row until it ends again. The rows stay while the callback is pending, runs or is dead, and are removed some
+    /// minutes after it is gone. A group without a callback keeps them as long as it is kept itself
+    /// ([`Client::group`]). A row costs the result, the kind and about 40 bytes.
+    #[doc(alias("return_value", "children_values", "gather", "chord"))]
+    pub fn keep_results(self) -> Group {
+        Group { keeps_results: true, ..self }
     }
 
     /// Stores the group and its members: all, or nothing. It takes no more members then. A group without members ends
@@ -247,8 +293,8 @@ impl Group {
             }
             callback = Some(job);
         }
-        let (id, waits_for_the_dead) = (self.id, self.waits_for_the_dead);
-        Ok(NewGroup { id, members, callback, is_sealed, waits_for_the_dead })
+        let Group { id, waits_for_the_dead, keeps_results, .. } = *self;
+        Ok(NewGroup { id, members, callback, is_sealed, waits_for_the_dead, keeps_results })
     }
 }
 
@@ -259,6 +305,7 @@ impl core::fmt::Debug for Group {
             .field("members", &self.members.len())
             .field("has_callback", &self.callback.is_some())
             .field("waits_for_the_dead", &self.waits_for_the_dead)
+            .field("keeps_results", &self.keeps_results)
             .finish_non_exhaustive()
     }
 }
@@ -270,7 +317,7 @@ pub(super) const MOST_LISTED: usize = 1000;
 /// dropped: the group stays as it is.
 #[derive(Clone, Debug)]
 pub struct GroupHandle {
-    client: Client,
+    pub(super) client: Client,
     id: GroupId,
 }
 

@@ -17,6 +17,7 @@ use crate::values::group::{GroupId, GroupInfo};
 use crate::values::id::{Fence, JobId};
 use crate::values::info::{Cancel, Counts, DeadByError, JobInfo};
 use crate::values::limit::Tokens;
+use crate::values::member_result::MemberResult;
 use crate::values::node::NodeInfo;
 use crate::values::time::Millis;
 
@@ -83,6 +84,8 @@ requests! {
     groups(most: usize) -> Vec<GroupInfo> = Op::Groups(most), Answer::Groups(groups) => groups;
     members(id: GroupId, after: Option<JobId>) -> Vec<JobId> =
         Op::Members(id, after), Answer::Members(members) => members;
+    results(id: GroupId, after: Option<JobId>) -> Option<Vec<MemberResult>> =
+        Op::Results(id, after), Answer::Results(results) => results;
     cancel(id: JobId) -> Cancel = Op::Cancel(id), Answer::Cancelled(cancel) => cancel;
     cancel_key(key: String) -> bool = Op::CancelKey(key), Answer::Changed(changed) => changed;
     reschedule(id: JobId, due: Millis) -> bool =

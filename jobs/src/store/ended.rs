@@ -67,6 +67,15 @@ impl End {
         }
     }
 
+    /// Returns what the group of the job keeps of this end: the result of the run, or the errors of a dead job.
+    pub(crate) fn said<'a>(&'a self, result: &'a Option<Vec<u8>>) -> &'a [u8] {
+        match self {
+            End::Completed => result.as_deref().unwrap_or_default(),
+            End::Dead { errors } => errors.as_text().as_bytes(),
+            _ => &[],
+        }
+    }
+
     /// Returns how the job has ended, if it has.
     pub(crate) fn ending(&self) -> Option<Ending> {
         match self {
@@ -152,7 +161,6 @@ impl Ending {
     }
 
     /// Returns the ending with this number. An id that is remembered alone has the number 0.
-    #[cfg(any(feature = "sqlite-unbundled", feature = "redis"))]
     pub(crate) fn of_number(number: i64) -> Option<Ending> {
         Ending::ALL.into_iter().find(|ending| *ending as i64 == number)
     }

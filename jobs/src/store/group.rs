@@ -12,14 +12,25 @@
 //! - The id of a callback that is to come is remembered, as that of a job that has ended. So no other job takes it, and
 //!   a second group with this callback is refused.
 //! - An ended group changes no more. A dead member that is retried after that is a member no longer.
+//! - A group may keep results: one row for each member that has ended, which the commit of that end writes. A retry of a
+//!   dead member removes its row. The rows stay until the group has ended and its callback is neither alive nor dead. A
+//!   group without a callback keeps them as long as itself. A purge removes them, in several commits; the first of these
+//!   lets the group keep none, so that no caller takes a part for all. The group is forgotten after its last row.
 //! - A dead job names its group until it is retried or deleted. So a group is forgotten only when no dead job names it:
 //!   otherwise such a job would be counted in a later group with the same id.
 
 use super::ended::Ending;
 use super::new_job::NewJob;
+use crate::values::fail_and_retry::AttemptErrors;
 use crate::values::group::{GroupError, GroupId, GroupInfo};
 use crate::values::id::JobId;
+use crate::values::info::JobState;
+use crate::values::member_result::MemberResult;
 use crate::values::time::Millis;
+
+/// A purge removes at most this many results in a commit, of at most [`GROUPS_LOOKED_AT`] groups.
+pub(crate) const RESULTS_PURGED: usize = 1000;
+pub(crate) const GROUPS_LOOKED_AT: usize = 128;
 
 /// A group to insert.
 #[derive(Clone, Debug)]
@@ -30,6 +41,29 @@ pub(crate) struct NewGroup {
     pub(crate) callback: Option<NewJob>,
     pub(crate) is_sealed: bool,
     pub(crate) waits_for_the_dead: bool,
+    pub(crate) keeps_results: bool,
+}
+
+/// Returns the row of the result of a member: how it has ended, the length of its kind, the kind, and what it has said
+/// (`End::said`).
+pub(crate) fn result_row(ending: Ending, kind: &str, said: &[u8]) -> Vec<u8> {
+    [&[ending as u8, kind.len() as u8], kind.as_bytes(), said].concat()
+}
+
+/// Reads such a row.
+pub(crate) fn member_result(id: JobId, row: &[u8]) -> Option<MemberResult> {
+    let (&[ending, kind], rest) = row.split_first_chunk()?;
+    let (kind, said) = str::from_utf8(rest).ok()?.split_at_checked(kind.into())?;
+    let state = Ending::of_number(ending.into())?.state();
+    let said = |of| Some(said.to_owned()).filter(|said| state == of && !said.is_empty());
+    let errors = AttemptErrors::from_text(said(JobState::Dead).unwrap_or_default()).list();
+    Some(MemberResult {
+        id,
+        kind: kind.to_owned(),
+        state,
+        result: said(JobState::Completed),
+        errors,
+    })
 }
 
 /// The counts and the marks of a group.
@@ -47,11 +81,13 @@ pub(crate) struct Tally {
     pub(crate) is_sealed: bool,
     pub(crate) is_cancelled: bool,
     pub(crate) waits_for_the_dead: bool,
+    /// Each member that has ended has a row of results.
+    pub(crate) keeps_results: bool,
 }
 
 impl Tally {
     /// Returns the tally of a new group, which is not sealed yet.
-    pub(crate) fn new(made: Millis, waits_for_the_dead: bool) -> Tally {
+    pub(crate) fn new(made: Millis, new: &NewGroup) -> Tally {
         Tally {
             made,
             ended: None,
@@ -63,7 +99,8 @@ impl Tally {
             dead_left: 0,
             is_sealed: false,
             is_cancelled: false,
-            waits_for_the_dead,
+            waits_for_the_dead: new.waits_for_the_dead,
+            keeps_results: new.keeps_results,
         }
     }
 
@@ -141,6 +178,13 @@ impl Tally {
         is_member
     }
 
+    /// Says whether its results may go. `callback_is_left`: its callback is pending, claimed or dead, if it has one.
+    /// `before`: a group that ended before this may be forgotten.
+    pub(crate) fn results_may_go(&self, callback_is_left: Option<bool>, before: Millis) -> bool {
+        let may_go = |ended| callback_is_left.map_or(ended < before, |is_left| !is_left);
+        self.ended.is_some_and(may_go)
+    }
+
     /// Says whether the group may be forgotten, if it has ended before this time.
     pub(crate) fn is_forgotten(&self, before: Millis) -> bool {
         self.dead_left == 0 && self.ended.is_some_and(|ended| ended < before)
@@ -165,6 +209,7 @@ impl Tally {
             is_sealed: self.is_sealed,
             is_cancelled: self.is_cancelled,
             waits_for_the_dead: self.waits_for_the_dead,
+            keeps_results: self.keeps_results,
             callback,
         }
     }

@@ -56,6 +56,7 @@ pub(crate) use crate::values::id::Fence;
 use crate::values::id::JobId;
 use crate::values::info::{Cancel, Counts, DeadByError, JobInfo};
 use crate::values::limit::Tokens;
+use crate::values::member_result::MemberResult;
 use crate::values::node::NodeInfo;
 #[cfg(feature = "redis")]
 use crate::values::server_time::ServerTime;
@@ -316,6 +317,8 @@ pub(crate) enum Op {
     Groups(usize),
     /// Answer::Members: the first open members of a group behind this id, at most [`MOST_EACH`].
     Members(GroupId, Option<JobId>),
+    /// Answer::Results: a page of the results of a group behind this member, if it keeps results.
+    Results(GroupId, Option<JobId>),
     /// Answer::History: what began from the first time on and before the second one, of one kind or of all.
     History { kind: Option<String>, from: Millis, to: Millis },
 }
@@ -353,6 +356,7 @@ pub(crate) enum Answer {
     Group(Option<Box<GroupInfo>>),
     Groups(Vec<GroupInfo>),
     Members(Vec<JobId>),
+    Results(Option<Vec<MemberResult>>),
     History(Vec<HistoryPart>),
 }
 
@@ -387,6 +391,7 @@ impl Op {
                 | Op::Group(_)
                 | Op::Groups(_)
                 | Op::Members(..)
+                | Op::Results(..)
                 | Op::History { .. }
         )
     }
@@ -494,6 +499,23 @@ impl Page {
         }
         Ok(Page { jobs, next })
     }
+}
+
+/// Reads the rows of a page, at most [`MOST_EACH`] and up to [`BYTES_PER_PAGE`].
+pub(crate) fn results_page(
+    rows: impl Iterator<Item = Result<(JobId, Vec<u8>), StoreError>>,
+) -> Result<Vec<MemberResult>, StoreError> {
+    let (mut page, mut bytes) = (Vec::new(), 0);
+    for row in rows.take(MOST_EACH) {
+        let (id, row) = row?;
+        let result = group::member_result(id, &row);
+        page.push(result.ok_or_else(|| StoreError::Damaged(format!("the result of {id}")))?);
+        bytes += row.len();
+        if bytes >= BYTES_PER_PAGE {
+            break;
+        }
+    }
+    Ok(page)
 }
 
 /// A file stops counting overdue jobs when it has counted this many of all kinds. It counts one job of each further

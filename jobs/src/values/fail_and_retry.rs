@@ -441,7 +441,6 @@ struct StoredError {
 
 impl AttemptErrors {
     /// Takes the text that a store has kept.
-    #[cfg(any(feature = "sqlite-unbundled", feature = "redis"))]
     pub(crate) fn from_text(text: String) -> AttemptErrors {
         AttemptErrors(text)
     }

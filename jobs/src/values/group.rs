@@ -89,6 +89,9 @@ pub enum GroupError {
     NoCallback,
     /// Neither a group nor a job of another group is a follow-up: insert it with [`Run::client`](crate::Run::client).
     NoFollowUp,
+    /// The group keeps no results, or its callback has run and they are removed: see
+    /// [`Group::keep_results`](crate::Group::keep_results).
+    NoResults,
 }
 
 impl fmt::Display for GroupError {
@@ -104,6 +107,7 @@ impl fmt::Display for GroupError {
             GroupError::CallbackKnown => "the id of the callback is that of another job",
             GroupError::NoCallback => "only a callback can be a member of another group",
             GroupError::NoFollowUp => "neither a group nor a job of another group is a follow-up",
+            GroupError::NoResults => "the group keeps no results, or none any more",
         })
     }
 }
@@ -141,6 +145,8 @@ pub struct GroupInfo {
     pub is_cancelled: bool,
     /// Dead members keep the group from its end.
     pub waits_for_the_dead: bool,
+    /// The results of its members are there: see [`Group::keep_results`](crate::Group::keep_results).
+    pub keeps_results: bool,
     /// The job that is inserted when the group ends, if the group has a callback.
     pub callback: Option<JobId>,
 }

@@ -11,8 +11,8 @@ use std::thread;
 use serde::{Deserialize, Serialize};
 use tickwheel_jobs::rusqlite::Connection;
 use tickwheel_jobs::{
-    Cancel, Client, Durability, InsertErrorKind, Job, JobId, JobState, Jobs, Keep, Limit, NewJob,
-    Step, StoreError, Until,
+    Cancel, Client, Durability, GroupError, InsertErrorKind, Job, JobId, JobState, Jobs, Keep,
+    Limit, NewJob, Step, StoreError, Until,
 };
 use tokio::runtime::Runtime;
 
@@ -129,6 +129,8 @@ async fn every_verb(client: &Client, runs: bool) {
     assert!(group.asynchronous().seal().await.unwrap());
     group.asynchronous().cancel().await.unwrap();
     assert_eq!(calls.groups().await.unwrap().len(), 1);
+    let none = group.results().asynchronous().next_page().await;
+    assert_eq!(none, Err(StoreError::Group(GroupError::NoResults)));
     client.group().asynchronous().insert().await.map(drop).unwrap();
     let waits = client.pending().asynchronous().next_page().await.unwrap()[0].id;
     assert!(!calls.why_pending(waits).await.unwrap().is_empty());

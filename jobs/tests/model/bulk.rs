@@ -1,6 +1,6 @@
 //! The verbs for every job of a list, done to the store and told to the oracle, and the counts compared.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 
 use tickwheel_jobs::{Bulk, BulkCounts, JobId, JobState, Pages, StoreError};
@@ -119,8 +119,9 @@ impl Call<'_> {
     }
 
     fn retried(&self, seen: &[JobId], got: BulkCounts) -> Outcome {
-        let mut retried = 0;
-        for id in seen {
+        let old = self.retried_in_vain(seen);
+        let mut retried = old.values().filter(|is_retried| **is_retried).count() as u64;
+        for id in seen.iter().filter(|id| !old.contains_key(id)) {
             let info = ok(self.client.get(*id))?;
             let oracle = &mut self.shared.lock().oracle;
             let at = oracle.find(*id).ok_or("it is not there")?;
@@ -142,6 +143,30 @@ impl Call<'_> {
             }
         }
         ensure(got.changed == retried, || format!("{got:?}, not {retried}"))
+    }
+
+    /// A retried job that has expired ends with the first question. So the oracle retries such jobs before. Returns them,
+    /// and whether each is pending now.
+    fn retried_in_vain(&self, seen: &[JobId]) -> HashMap<JobId, bool> {
+        let oracle = &mut self.shared.lock().oracle;
+        let now = oracle.now();
+        let mut old = HashMap::new();
+        for id in seen {
+            let Some(at) = oracle.find(*id) else { continue };
+            let job = &oracle.jobs[at];
+            if job.perhaps || job.own.expires.is_none_or(|expires| expires >= now) {
+                continue;
+            }
+            let is_free = job.key.as_ref().is_none_or(|key| oracle.has_key(key).is_none());
+            old.insert(*id, is_free);
+            if is_free {
+                oracle.happened[job.kind].revived += 1;
+                let job = &mut oracle.jobs[at];
+                (job.failures, job.interruptions, job.due) = (0, 0, now);
+                oracle.moved(at);
+            }
+        }
+        old
     }
 
     fn moved(&self, seen: &[JobId], due: i64) -> Outcome {

@@ -134,12 +134,13 @@ fn of_group(plan: impl Strategy<Value = Box<Plan>> + Clone + 'static) -> BoxedSt
         .prop_map(|(kind, time, plan, id, within)| CallbackPlan { kind, time, plan, id, within });
     let callback = prop::option::weighted(0.8, callback);
     let members = prop::collection::vec((kind(), after(), its_plan()), 0..4);
-    let marks = (prop::bool::weighted(0.4), prop::bool::weighted(0.3));
+    let marks = (prop::bool::weighted(0.4), prop::bool::weighted(0.3), prop::bool::weighted(0.6));
     let id = prop::option::weighted(0.3, 0..2_usize);
-    let group =
-        (members, callback, marks, id).prop_map(|(members, callback, (is_open, waits), id)| {
-            Op::Group(Box::new(GroupPlan { members, callback, is_open, waits, id }))
-        });
+    let group = (members, callback, marks, id).prop_map(
+        |(members, callback, (is_open, waits, keeps), id)| {
+            Op::Group(Box::new(GroupPlan { members, callback, is_open, waits, keeps, id }))
+        },
+    );
     prop_oneof![
         5 => group,
         3 => (0..9_usize, said(), kind(), time(), plan.clone())

@@ -1,19 +1,20 @@
 //! Groups, done to both (P31): their inserts, joins, seals and cancels, the fates of their members, their callbacks,
-//! and how they are forgotten.
+//! and how they are forgotten. And the results that they keep (P110).
 //!
 //! Ground rules:
 //!
 //! - Nothing is counted beforehand. A number is the length of a list of members that was filtered.
 //! - A member is what the oracle has of its job: pending or running, dead, or gone. The oracle notes only which members
 //!   have completed, so any other that is gone was cancelled, replaced or deleted.
+//! - A result is compared with the fate of its member. A member that was deleted when it was dead is dead there.
 //! - Whether a group is over is asked anew of every group after every event. What an ended group says stays as it is.
 //! - A dead job is gone at some time after its retention, and its group may end then. So the oracle looks first at
 //!   which dead jobs are left, and then at the callbacks.
 
 use serde::{Deserialize, Serialize};
 use tickwheel_jobs::{
-    BulkCounts, Client, GroupError, GroupId, GroupInfo, InsertErrorKind, JobId, JobState, NewJob,
-    StoreError,
+    BulkCounts, Client, GroupError, GroupId, GroupInfo, InsertErrorKind, JobId, JobState,
+    MemberResult, NewJob, StoreError,
 };
 
 use crate::calls::{Call, ok};
@@ -30,6 +31,8 @@ pub(crate) struct GroupPlan {
     pub(crate) callback: Option<CallbackPlan>,
     pub(crate) is_open: bool,
     pub(crate) waits: bool,
+    #[serde(default)]
+    pub(crate) keeps: bool,
     /// One of a few ids of the history's.
     pub(crate) id: Option<usize>,
 }
@@ -50,14 +53,20 @@ pub(crate) struct CallbackPlan {
 pub(crate) struct Grouped {
     id: GroupId,
     members: Vec<JobId>,
-    completed: Vec<JobId>,
+    completed: Vec<(JobId, Option<Vec<u8>>)>,
     expired: Vec<JobId>,
     is_sealed: bool,
     is_cancelled: bool,
     waits: bool,
+    /// It keeps results.
+    keeps: bool,
     callback: Option<Callback>,
     /// The earliest and the latest time of its end, and the fates of its members then.
     ended: Option<((i64, i64), [u64; 5])>,
+    /// A dead member may have been forgotten before its end.
+    unsure: bool,
+    /// When its callback was seen last, which may read its results.
+    needed: i64,
     /// The store may have forgotten it, because its retention may be over.
     perhaps: bool,
 }
@@ -84,8 +93,11 @@ impl Grouped {
             (Some((ends, _)), Some(at)) => (ends.0..=ends.1).contains(&at),
             (is, at) => is.is_none() && at.is_none(),
         };
+        let [open, completed, dead, gone, expired] = fates;
         let same = info.total == self.members.len() as u64
-            && [info.open, info.completed, info.dead, info.cancelled, info.expired] == fates
+            && [info.open, info.completed, info.expired] == [open, completed, expired]
+            && info.dead + info.cancelled == dead + gone
+            && (info.dead == dead || self.unsure && info.dead < dead)
             && info.is_sealed == self.is_sealed
             && info.is_cancelled == self.is_cancelled
             && info.waits_for_the_dead == self.waits
@@ -115,11 +127,15 @@ impl Oracle {
         self.groups.iter().any(|group| group.coming() == Some(id))
     }
 
-    /// Says whether the store may have forgotten a group: its retention is over, and no dead job names it.
+    /// Says whether the store may have forgotten a group: its retention is over, no dead job names it, and its results may
+    /// be gone.
     fn may_be_forgotten(&self, group: &Grouped) -> bool {
         let is_dead = |job: &Record| job.state == JobState::Dead && !job.perhaps;
         let is_named = |job: &Record| is_dead(job) && job.own.group == Some(group.id);
-        group.perhaps && !self.jobs.iter().any(is_named)
+        let is_empty = group.ended.is_some_and(|(_, fates)| fates == [0; 5]);
+        group.perhaps
+            && !self.jobs.iter().any(is_named)
+            && (is_empty || self.results_may_be_gone(group))
     }
 
     /// Returns how a change of a group may be refused, or not. `adds`: it adds a member.
@@ -145,9 +161,9 @@ impl Oracle {
     }
 
     /// A job has completed. Its group may end once its follow-ups have joined.
-    pub(crate) fn member_completed(&mut self, job: &Record) {
+    pub(crate) fn member_completed(&mut self, job: &Record, result: Option<Vec<u8>>) {
         if let Some(group) = job.own.group.and_then(|id| self.group_mut(id)) {
-            group.completed.extend(job.id);
+            group.completed.extend(job.id.map(|id| (id, result)));
         }
     }
 
@@ -180,7 +196,7 @@ impl Oracle {
                 Some(JobState::Dead) => 2,
                 Some(_) => 0,
                 None if self.is_coming(*member) => 0,
-                None if group.completed.contains(member) => 1,
+                None if group.completed.iter().any(|(id, _)| id == member) => 1,
                 None if group.expired.contains(member) => 4,
                 None => 3,
             }] += 1;
@@ -201,6 +217,9 @@ impl Oracle {
     /// Ends the groups that are over, at a time between these, and inserts their callbacks.
     pub(crate) fn settle(&mut self, ends: (i64, i64)) {
         while let Some((of, fates)) = self.over() {
+            let is_unsure =
+                |member: &JobId| self.find(*member).is_some_and(|at| self.jobs[at].perhaps);
+            self.groups[of].unsure = self.groups[of].members.iter().any(is_unsure);
             self.groups[of].ended = Some((ends, fates));
             if let Some(Callback { id, kind, due, plan, within }) = self.groups[of].callback.clone()
             {
@@ -258,6 +277,8 @@ impl Oracle {
             let group = self.group(info.id).ok_or_else(|| format!("nobody inserted {info:?}"))?;
             let fates = group.ended.map_or_else(|| self.fates(group), |(_, fates)| fates);
             group.compare(info, fates)?;
+            let right = info.keeps_results == group.keeps || self.results_may_be_gone(group);
+            ensure(right, || format!("P110: {info:?}, not {group:?}"))?;
         }
         let oldest = self.now() - self.retention - 2 * 601_000;
         for at in (0..self.groups.len()).rev() {
@@ -267,11 +288,60 @@ impl Oracle {
                 self.groups.remove(at);
             } else {
                 let is_old = group.ended.is_some_and(|((_, last), _)| last < oldest);
+                let needs = group.callback.as_ref().filter(|_| group.keeps);
+                let is_needed = needs.is_some_and(|callback| self.find(callback.id).is_some());
+                let was_needed = group.needed.max(if is_needed { self.now() } else { 0 });
+                let is_old = is_old && was_needed < self.now() - 2 * 601_000;
                 let stays = is_old && !self.set_back && self.may_be_forgotten(group);
                 ensure(!stays, || format!("P31: past its retention: {group:?}"))?;
+                self.groups[at].needed = was_needed;
             }
         }
         Ok(())
+    }
+}
+
+impl Oracle {
+    /// Says whether the store may have no results of a group: it keeps none, or it has ended and its callback is gone.
+    fn results_may_be_gone(&self, group: &Grouped) -> bool {
+        let is_left = |callback: &Callback| {
+            let at = self.find(callback.id);
+            at.is_some_and(|at| self.jobs[at].state != JobState::Dead || !self.jobs[at].perhaps)
+        };
+        let may_go = group.callback.as_ref().map_or(group.perhaps, |callback| !is_left(callback));
+        !group.keeps || group.ended.is_some() && may_go
+    }
+
+    /// P110: Compares the results of a group, if the store has any.
+    fn results_are(&self, id: GroupId, found: Option<&[MemberResult]>) -> Outcome {
+        let group = self.group(id).ok_or("a group is gone")?;
+        let Some(found) = found else {
+            let may_be_gone = self.results_may_be_gone(group);
+            return ensure(may_be_gone, || format!("P110: the results are gone: {group:?}"));
+        };
+        let fates = group.ended.map_or_else(|| self.fates(group), |(_, fates)| fates);
+        let many = |state| found.iter().filter(|it| it.state == state).count() as u64;
+        let (dead, cancelled) = (many(JobState::Dead), many(JobState::Cancelled));
+        let is_whole = group.keeps
+            && many(JobState::Completed) == fates[1]
+            && (dead >= fates[2] && dead + cancelled == fates[2] + fates[3])
+            && many(JobState::Expired) == fates[4]
+            && found.is_sorted_by(|a, b| a.id < b.id);
+        let is_right = |member: &MemberResult| {
+            let result = member.result.clone().map(String::into_bytes);
+            let job = self.find(member.id).map(|at| &self.jobs[at]);
+            // Dead since its last end, or retried after the end of its group.
+            let dead = job.filter(|job| job.state == JobState::Dead && job.own.group == Some(id));
+            group.members.contains(&member.id)
+                && match member.state {
+                    JobState::Completed => group.completed.contains(&(member.id, result)),
+                    JobState::Dead => dead.is_none_or(|job| job.has_these(&member.errors)),
+                    _ => result.is_none() && member.errors.is_empty(),
+                }
+        };
+        ensure(is_whole && found.iter().all(is_right), || {
+            format!("P110: the results are {found:?}, not those of {group:?} with {fates:?}")
+        })
     }
 }
 
@@ -323,6 +393,7 @@ impl Call<'_> {
             new = within.into_iter().fold(new, |new, outer| new.within(outer));
         }
         new = if group.waits { new.waits_for_the_dead() } else { new };
+        new = if group.keeps { new.keep_results() } else { new };
         let allowed = self.group_refusals(id, callback.as_ref());
         let got = if group.is_open { new.open().map(|it| it.id()) } else { new.insert() };
         let got = match got.map_err(|error| error.kind().clone()) {
@@ -341,8 +412,11 @@ impl Call<'_> {
                 is_sealed: !group.is_open,
                 is_cancelled: false,
                 waits: group.waits,
+                keeps: group.keeps,
                 callback: callback.clone(),
                 ended: None,
+                unsure: false,
+                needed: 0,
                 perhaps: false,
             });
             if let Some(Callback { id, within: Some(outer), .. }) = callback {
@@ -475,6 +549,18 @@ impl Call<'_> {
 impl World {
     pub(crate) fn groups_agree(&self, jobs: &Client) -> Outcome {
         let found = ok(jobs.groups())?;
-        self.shared.lock().oracle.groups_are(&found)
+        self.shared.lock().oracle.groups_are(&found)?;
+        let keeps = |info: &&GroupInfo| {
+            self.shared.lock().oracle.group(info.id).is_some_and(|group| group.keeps)
+        };
+        for GroupInfo { id, .. } in found.iter().filter(keeps) {
+            let results: Result<Vec<_>, _> = jobs.group_by_id(*id).results().collect();
+            let results = match results {
+                Err(StoreError::Group(GroupError::NoResults)) => None,
+                results => Some(ok(results)?),
+            };
+            self.shared.lock().oracle.results_are(*id, results.as_deref())?;
+        }
+        Ok(())
     }
 }

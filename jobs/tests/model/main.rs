@@ -40,6 +40,7 @@
 //! | 30 | the callback of a group is there if and only if the group is sealed and every member has ended, and comes once; the counts of a group are those of its members (P31) |
 //! | 31 | a group that is sealed, was cancelled, has ended or is unknown takes no member, and says why; a callback whose id is taken is refused, and no job takes the id of one that is to come (P31) |
 //! | 32 | a group is forgotten once it has ended, its retention is over, and no dead job names it; its id is free then (P31) |
+//! | 33 | a group that keeps results has one of each member that has ended, until its callback is gone (P110) |
 //!
 //! After each step `check()` passes, and every list, count and job is what the oracle has.
 //! `TICKWHEEL_JOBS_CASES` says how many histories there are for each store.
@@ -360,7 +361,7 @@ fn store_in_memory_agrees_with_the_oracle() {
     agrees(Kind::Memory, 25, draw::op);
 }
 
-/// P31: The groups of the store in memory agree with the oracle. The other stores are compared with it: see
+/// P31, P110: The groups of the store in memory agree with the oracle. The other stores are compared with it: see
 /// `store/differential`.
 #[test]
 fn groups_in_memory_agree_with_the_oracle() {

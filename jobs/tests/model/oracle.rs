@@ -264,7 +264,7 @@ impl Oracle {
     fn completed(&mut self, at: usize, result: Option<Vec<u8>>) {
         let (job, now) = (self.jobs.remove(at), self.now());
         self.happened[job.kind].completed += 1;
-        self.member_completed(&job);
+        self.member_completed(&job, result.clone());
         self.ends.extend(job.id.map(|id| (id, JobState::Completed)));
         self.leaves(job, JobState::Completed, (now, now), result);
     }

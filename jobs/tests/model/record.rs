@@ -113,10 +113,13 @@ impl Record {
 
     /// Says whether the store has its errors.
     pub(crate) fn has_errors(&self, info: &JobInfo) -> bool {
-        let each = || self.errors.iter().zip(&info.errors);
         info.error.as_ref() == self.errors.first().map(|failed| &failed.error)
-            && info.errors.len() == self.errors.len()
-            && each().all(|(failed, found)| failed.is(found))
+            && self.has_these(&info.errors)
+    }
+
+    pub(crate) fn has_these(&self, errors: &[AttemptError]) -> bool {
+        let mut each = self.errors.iter().zip(errors);
+        errors.len() == self.errors.len() && each.all(|(failed, found)| failed.is(found))
     }
 
     /// Says whether the store has the expiry and the headers of the job.

@@ -31,12 +31,16 @@ fn counting(builder: Builder, reports: &Arc<AtomicU64>) -> Builder {
     builder.handle(move |_: Report, run: &Run| -> Result<(), Fail> {
         let group = run.group()?.ok_or("no group")?;
         assert_eq!((group.open, group.total), (0, group.completed), "{group:?}");
+        if group.keeps_results {
+            let results = run.group_results()?.collect::<Result<Vec<_>, _>>()?;
+            assert_eq!(results.len() as u64, group.completed, "{results:?}");
+        }
         reports.fetch_add(1, Ordering::AcqRel);
         Ok(())
     })
 }
 
-/// Redis P31: If the reply to the end of the last member is lost, the end is sent again. The member is counted once,
+/// Redis P31, P110: If the reply to the end of the last member is lost, the end is sent again. The member is counted once,
 /// and the callback comes once. The same holds if the reply to a seal is lost.
 #[test]
 fn callback_comes_once_though_the_reply_of_the_end_is_lost() {
@@ -48,7 +52,7 @@ fn callback_comes_once_though_the_reply_of_the_end_is_lost() {
     let client = open(&server).client().unwrap();
     for n in 0..20 {
         proxy.swallow(&hash_of("change"), 1);
-        client.group().add(NOW, Order(n)).then(Report(n)).insert().unwrap();
+        client.group().keep_results().add(NOW, Order(n)).then(Report(n)).insert().unwrap();
         wait_until("the report ran", || reports.load(Ordering::Acquire) == n + 1);
         wait_until("a reply was lost", || proxy.met() > n);
     }
@@ -65,7 +69,7 @@ fn callback_comes_once_though_the_reply_of_the_end_is_lost() {
     log.each_once(20);
 }
 
-/// Redis P31: A full server takes the end of every member, also of the last one: it has had the callback since the
+/// Redis P31, P110: A full server takes the end of every member, also of the last one: it has had the callback since the
 /// insert of the group. It takes no new group.
 #[test]
 fn callback_comes_though_the_server_is_full() {
@@ -73,16 +77,16 @@ fn callback_comes_though_the_server_is_full() {
     let (log, reports) = (Log::default(), Arc::new(AtomicU64::new(0)));
     let (noted, full) = (log.clone(), Arc::new(AtomicBool::new(false)));
     let goes_on = Arc::clone(&full);
-    let builder = counting(open(&server).threads(4), &reports).handle(move |order: Order, _| {
+    let builder = counting(open(&server).threads(4), &reports).handle(move |order: Order, run| {
         while !goes_on.load(Ordering::Acquire) {
             pause(MS);
         }
         noted.add(order.0);
-        Ok(())
+        run.set_result(&order.0)
     });
     let jobs = builder.start().unwrap();
     let members = (0..100).map(|n| (NOW, Order(n)));
-    let id = jobs.group().add_all(members).then(Report(1)).insert().unwrap();
+    let id = jobs.group().keep_results().add_all(members).then(Report(1)).insert().unwrap();
     wait_until("some run", || in_hand(&jobs) >= 4);
     let limit = |limit: &str| -> String { server.ask(&["CONFIG", "SET", "maxmemory", limit]) };
     limit("1mb");
@@ -112,7 +116,8 @@ fn callback_comes_once_though_several_nodes_end_the_members() {
                 for n in 0..25 {
                     let first = (thread * 25 + n) * 20;
                     let orders = |from: u64| (from..from + 10).map(|n| (NOW, Order(n)));
-                    let group = client.group().add_all(orders(first)).then(Report(first));
+                    let group = client.group().keep_results().add_all(orders(first));
+                    let group = group.then(Report(first));
                     let group = group.open().unwrap();
                     group.add_all(orders(first + 10)).unwrap();
                     group.seal().unwrap();

@@ -6,6 +6,7 @@ mod bulk;
 mod ended_pages;
 mod expiry;
 mod follow_ups;
+mod group_results;
 mod groups;
 pub(crate) mod history;
 pub(crate) mod metrics;

@@ -126,6 +126,7 @@ verbs! { |client|
     client.group().add(HOUR, Mail(1)) => insert();
     client.group_by_id(GroupId::new()) => add(HOUR, Mail(1));
     client.group_by_id(GroupId::new()) => seal();
+    client.group_by_id(GroupId::new()).results() => next_page();
     client => groups();
     TestRun::new::<Mail>(client).build() => store_progress(&70_000);
 }

@@ -430,6 +430,7 @@ mod tests {
             callback: None,
             is_sealed: true,
             waits_for_the_dead: false,
+            keeps_results: false,
         };
         let end = Finish::of(other, Fence::new(1, 0), End::Completed);
         let end = Finish { then: Some(Arc::new(jobs())), ..end };

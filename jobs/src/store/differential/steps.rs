@@ -47,6 +47,8 @@ pub(super) enum Step {
         callback: Option<Drawn>,
         is_sealed: bool,
         waits: bool,
+        /// It keeps results.
+        keeps: bool,
         within: Option<usize>,
         /// The id of a group that is or was there.
         again: Option<usize>,
@@ -279,18 +281,20 @@ fn of_groups() -> impl Strategy<Value = Vec<Step>> {
     let group = (
         prop::collection::vec(drawn(), 0..4),
         prop::option::weighted(0.8, callback),
-        prop::bool::weighted(0.6),
-        prop::bool::weighted(0.3),
+        (prop::bool::weighted(0.6), prop::bool::weighted(0.3), any::<bool>()),
         prop::option::weighted(0.3, 0..9usize),
         prop::option::weighted(0.2, 0..9usize),
     )
-        .prop_map(|(members, callback, is_sealed, waits, within, again)| Step::Group {
-            within: within.filter(|_| callback.is_some()),
-            members,
-            callback,
-            is_sealed,
-            waits,
-            again,
+        .prop_map(|(members, callback, (is_sealed, waits, keeps), within, again)| {
+            Step::Group {
+                within: within.filter(|_| callback.is_some()),
+                members,
+                callback,
+                is_sealed,
+                waits,
+                keeps,
+                again,
+            }
         });
     let (well, again) = (Ends::Well, Ends::Again(30));
     let old = Ends::Expired;

@@ -252,11 +252,11 @@ impl World {
                 let jobs: Vec<Op> = jobs.collect();
                 self.apply(&jobs)?;
             }
-            Step::Group { members, callback, is_sealed, waits, within, again } => {
+            Step::Group { members, callback, is_sealed, waits, keeps, within, again } => {
                 self.insert_group(
                     members,
                     callback.as_ref(),
-                    (*is_sealed, *waits),
+                    (*is_sealed, *waits, *keeps),
                     *within,
                     *again,
                 )?;
@@ -357,7 +357,7 @@ impl World {
         &mut self,
         members: &[Drawn],
         callback: Option<&Drawn>,
-        (is_sealed, waits_for_the_dead): (bool, bool),
+        (is_sealed, waits_for_the_dead, keeps_results): (bool, bool, bool),
         within: Option<usize>,
         again: Option<usize>,
     ) -> Checked {
@@ -373,7 +373,7 @@ impl World {
             new
         });
         self.groups.extend((!self.groups.contains(&id)).then_some(id));
-        let new = NewGroup { id, members, callback, is_sealed, waits_for_the_dead };
+        let new = NewGroup { id, members, callback, is_sealed, waits_for_the_dead, keeps_results };
         self.answer(Op::InsertGroup(Box::new(new))).map(drop)
     }
 
@@ -440,12 +440,15 @@ impl World {
                 Ends::Expired => (End::Expired, Vec::new()),
                 Ends::Again(delay) => (End::Retry { due: self.after(*delay), errors }, Vec::new()),
             };
+            let result = (end == End::Completed && pick.is_multiple_of(2))
+                .then(|| job.id.to_string().into_bytes());
             let keeps = matches!(end, End::Completed | End::Expired) && pick.is_multiple_of(3);
             ops.extend(progress(job, pick));
             ops.push(Op::Finish(Finish {
                 keep: keeps.then(|| Keep::last(2)),
                 wanted: job.extra.as_ref().is_some_and(|extra| extra.wanted),
                 then: (!then.is_empty()).then(|| Arc::new(then)),
+                result,
                 group,
                 ..Finish::of(job.id, job.fence, end)
             }));
@@ -574,7 +577,8 @@ impl World {
     /// Asks both stores what may have changed, and checks them.
     fn agree(&mut self) -> Checked {
         let jobs = self.job_questions();
-        let of_group = |id: &GroupId| [Op::Group(*id), Op::Members(*id, None)];
+        let of_group =
+            |id: &GroupId| [Op::Group(*id), Op::Members(*id, None), Op::Results(*id, None)];
         let groups = self.groups.iter().flat_map(of_group);
         let questions: Vec<Op> =
             [Op::Counts, Op::Groups(1000)].into_iter().chain(groups).chain(jobs).collect();

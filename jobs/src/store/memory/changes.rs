@@ -2,16 +2,17 @@
 //! pages of jobs.
 
 use core::convert::Infallible;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::{EndedEntry, JobRecord, KeptJob, Memory};
+use crate::store::group::result_row;
 use crate::store::history::Figure;
 use crate::store::{
     Answer, End, Ending, Finish, IfTaken, Inserted, JobSet, MOST_EACH, NewGroup, NewJob,
     NewSchedule, Page, PageKey, PageRequest, StoredSchedule, TRIM_LOOKS, TRIMMED, Tally, Tries,
-    is_waited_for, kept_until,
+    is_waited_for, kept_until, results_page,
 };
 use crate::values::error::{StoreError, Violation};
 use crate::values::group::{GroupError, GroupId, GroupInfo};
@@ -108,9 +109,9 @@ impl Memory {
     /// Removes a job that was cancelled or replaced.
     pub(super) fn cancelled(&mut self, id: JobId, now: Millis) {
         self.note(id, Figure::Cancelled);
-        let group = self.group_of_alive(id);
+        let member = self.membership(id);
         self.end(id, Ending::Cancelled, (0, None), None, now);
-        self.leave_group(group, id, Ending::Cancelled, now);
+        self.leave_group(member, id, Ending::Cancelled, &[], now);
     }
 
     /// Removes a job that has completed, has expired or was cancelled. Keeps it if its kind or a waiting caller asks
@@ -254,7 +255,7 @@ impl Memory {
         if let Some(record) = self.alive.get(&id) {
             self.noted.note_run(&record.kind, Figure::of(end.outcome()), finish.run);
         }
-        let group = self.group_of_alive(id);
+        let member = self.membership(id);
         match end {
             End::Cancelled => self.end(id, Ending::Cancelled, (finish.took, None), None, now),
             End::Completed => {
@@ -284,7 +285,7 @@ impl Memory {
             None => Answer::Done,
         };
         if let Some(ending) = end.ending() {
-            self.leave_group(group, id, ending, now);
+            self.leave_group(member, id, ending, end.said(&finish.result), now);
         }
         answer
     }
@@ -360,6 +361,8 @@ pub(super) struct GroupRecord {
     callback_id: Option<JobId>,
     /// The open members.
     members: BTreeSet<JobId>,
+    /// The rows of the members that have ended, if it keeps results.
+    results: BTreeMap<JobId, Vec<u8>>,
 }
 
 fn refused(error: GroupError) -> Answer {
@@ -380,10 +383,11 @@ impl Memory {
             return refused(GroupError::CallbackKnown);
         }
         let group = GroupRecord {
-            tally: Tally::new(now, new.waits_for_the_dead),
+            tally: Tally::new(now, new),
             callback: new.callback.clone(),
             callback_id: new.callback.as_ref().map(|job| job.id),
             members: BTreeSet::new(),
+            results: BTreeMap::new(),
         };
         self.groups.insert(new.id, group);
         if let Some(callback) = &new.callback {
@@ -435,6 +439,7 @@ impl Memory {
         {
             group.tally.total += 1;
             group.members.insert(job.id);
+            group.results.remove(&job.id);
         }
     }
 
@@ -443,19 +448,28 @@ impl Memory {
         group_of(self.alive.get(&id)?.extra.as_deref())
     }
 
-    /// Counts a member that has ended.
+    /// Returns the group and the kind of a job that is pending or claimed, if it is a member.
+    pub(super) fn membership(&self, id: JobId) -> Option<(GroupId, Arc<str>)> {
+        Some((self.group_of_alive(id)?, Arc::clone(&self.alive.get(&id)?.kind)))
+    }
+
+    /// Counts a member that has ended. `said`: see [`End::said`].
     pub(super) fn leave_group(
         &mut self,
-        of: Option<GroupId>,
+        member: Option<(GroupId, Arc<str>)>,
         id: JobId,
         ending: Ending,
+        said: &[u8],
         now: Millis,
     ) {
-        if let Some(of) = of
+        if let Some((of, kind)) = member
             && let Some(group) = self.groups.get_mut(&of)
             && group.members.remove(&id)
         {
             group.tally.leave(ending);
+            if group.tally.keeps_results {
+                group.results.insert(id, result_row(ending, &kind, said));
+            }
             self.end_if_over(of, now);
         }
     }
@@ -482,6 +496,7 @@ impl Memory {
             && group.tally.reopen()
         {
             group.members.insert(id);
+            group.results.remove(&id);
             return extra;
         }
         extra.and_then(|extra| Extra { group: None, ..*extra }.boxed())
@@ -499,9 +514,22 @@ impl Memory {
         self.insert(&callback, now);
     }
 
+    /// Removes results that may go, and forgets groups whose retention is over and that no dead job names.
     pub(super) fn purge_groups(&mut self, now: Millis) {
         let before = now.minus(self.keep_dead);
-        self.groups.retain(|_, group| !group.tally.is_forgotten(before));
+        let Memory { groups, alive, ended, .. } = self;
+        for group in groups.values_mut().filter(|group| !group.results.is_empty()) {
+            let job = |id| ended.get(id).and_then(|ended: &EndedEntry| ended.job.as_ref());
+            let is_dead = |id| job(id).is_some_and(|kept| kept.ending == Ending::Dead);
+            let callback = group.callback_id.as_ref();
+            let callback_is_left = callback.map(|id| alive.contains_key(id) || is_dead(id));
+            if group.tally.results_may_go(callback_is_left, before) {
+                group.tally.keeps_results = false;
+                group.results.clear();
+            }
+        }
+        self.groups
+            .retain(|_, group| !(group.results.is_empty() && group.tally.is_forgotten(before)));
     }
 
     pub(super) fn group_info(&self, id: GroupId) -> Option<GroupInfo> {
@@ -523,6 +551,16 @@ impl Memory {
         behind.take(MOST_EACH).copied().collect()
     }
 
+    pub(super) fn results(&self, id: GroupId, after: Option<JobId>) -> Answer {
+        let group = self.groups.get(&id).filter(|group| group.tally.keeps_results);
+        let page = group.map(|group| {
+            let rows = group.results.iter();
+            let behind = rows.filter(|(id, _)| after.is_none_or(|after| **id > after));
+            results_page(behind.map(|(id, row)| Ok((*id, row.clone()))))
+        });
+        page.transpose().map_or_else(Answer::Refused, Answer::Results)
+    }
+
     /// G1: the counts of each group equal its members.
     pub(super) fn look_at_groups(&self) -> Result<(), Violation> {
         let wrong = |what: String| Err(Violation(format!("G1: {what}")));
@@ -538,6 +576,10 @@ impl Memory {
             let its = group.tally;
             if dead != its.dead_left || its.ended.is_none() && dead != its.dead {
                 return wrong(format!("{id} has {dead} dead members, and counts {its:?}"));
+            }
+            let results = if its.keeps_results { its.have_ended() } else { 0 };
+            if group.results.len() as u64 > results {
+                return wrong(format!("{id} has {} results: {its:?}", group.results.len()));
             }
             if group.tally.is_over() {
                 return wrong(format!("{id} is over, and has not ended"));

@@ -213,6 +213,7 @@ impl Memory {
             Op::Group(id) => Answer::Group(self.group_info(*id).map(Box::new)),
             Op::Groups(most) => Answer::Groups(self.latest_groups(*most)),
             Op::Members(id, after) => Answer::Members(self.members(*id, *after)),
+            Op::Results(id, after) => self.results(*id, *after),
             Op::History { kind, from, to } => {
                 Answer::History(self.read_history(kind.as_deref(), *from, *to))
             }
@@ -332,13 +333,14 @@ impl Store for Memory {
                 continue;
             }
             let dies = record.tries.interrupt(suspect_after, now);
+            let errors = record.tries.errors.clone();
             suspect_after |= was_suspect;
             self.note(id, if dies { Figure::Dead } else { Figure::Interrupted });
             match dies {
                 true => {
-                    let group = self.group_of_alive(id);
+                    let member = self.membership(id);
                     self.bury(id, 0, now);
-                    self.leave_group(group, id, Ending::Dead, now);
+                    self.leave_group(member, id, Ending::Dead, errors.as_text().as_bytes(), now);
                 }
                 false => self.wait(id),
             }

@@ -15,6 +15,7 @@ use super::reads::{number_arg, set_arg};
 use super::records::{damaged, id_bytes, id_of, read_deaths, read_record, read_schedule};
 use super::scripts::{ITEMS, Name};
 use super::{Redis, groups};
+use crate::store::group::member_result;
 use crate::store::{JobSet, Unreadable};
 use crate::values::error::{StoreError, Violation};
 use crate::values::id::JobId;
@@ -348,6 +349,7 @@ fn is_ours(name: &str, field: &[u8], value: &[u8]) -> bool {
         "schedules" => text(field) && read_schedule(String::new(), value).is_ok(),
         "kinds" => text(field) && is_count(value),
         "meta" => match field {
+            b"results" => value.len() == 16,
             b"layout" => value == LAYOUT.to_string().as_bytes(),
             field => {
                 let is_known = [&b"claims"[..], b"schedules"].contains(&field);
@@ -392,6 +394,9 @@ fn is_ours(name: &str, field: &[u8], value: &[u8]) -> bool {
         },
         "members" => match field {
             [b'o', both @ ..] => both.len() == 32,
+            [b'r', both @ ..] => {
+                both.get(32..).is_some_and(|row| member_result(JobId::default(), row).is_some())
+            }
             [b'g' | b'e', rest @ ..] => rest.len() == 24 && time(rest).is_some(),
             _ => false,
         },

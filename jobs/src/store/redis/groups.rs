@@ -18,6 +18,7 @@ const SEALED: u8 = 1;
 const CANCELLED: u8 = 2;
 const WAITS: u8 = 4;
 const HAS_CALLBACK: u8 = 8;
+const KEEPS: u8 = 16;
 
 /// Behind all members of `members` that begin with a group and have an id behind it.
 const LAST: [u8; 17] = [0xff; 17];
@@ -39,9 +40,9 @@ pub(super) fn callback_args(callback: Option<&NewJob>) -> [Vec<u8>; 3] {
     [id_bytes(job.id).to_vec(), stored, outer]
 }
 
-/// Returns the place of an open member of a group, or the beginning of all such places.
-fn open_place(bound: &str, group: GroupId, rest: &[u8]) -> Vec<u8> {
-    [bound.as_bytes(), b"o", &group_bytes(group), rest].concat()
+/// Returns the place of an open member of a group (`o`), or the beginning of all such places, or of its results (`r`).
+fn place(bound: &str, letter: u8, group: GroupId, rest: &[u8]) -> Vec<u8> {
+    [bound.as_bytes(), &[letter], &group_bytes(group), rest].concat()
 }
 
 /// Says whether this is the row of a group.
@@ -72,6 +73,7 @@ fn read(row: &[u8]) -> Option<(Tally, Option<JobId>)> {
         is_sealed: marks & SEALED != 0,
         is_cancelled: marks & CANCELLED != 0,
         waits_for_the_dead: marks & WAITS != 0,
+        keeps_results: marks & KEEPS != 0,
     };
     let callback = if marks & HAS_CALLBACK == 0 { None } else { Some(id_of(rest).ok()?) };
     Some((tally, callback))
@@ -127,10 +129,10 @@ impl Redis {
         after: Option<JobId>,
     ) -> Result<Vec<JobId>, Fault> {
         let from = match after {
-            Some(after) => open_place("(", id, &id_bytes(after)),
-            None => open_place("[", id, &[]),
+            Some(after) => place("(", b'o', id, &id_bytes(after)),
+            None => place("[", b'o', id, &[]),
         };
-        let range = (from, open_place("(", id, &LAST), "LIMIT", 0, ITEMS);
+        let range = (from, place("(", b'o', id, &LAST), "LIMIT", 0, ITEMS);
         let places = self.ask("ZRANGEBYLEX", Keys::members, range)?;
         let mut members = Vec::new();
         for place in array(&places)? {
@@ -139,8 +141,9 @@ impl Redis {
         Ok(members)
     }
 
-    fn open_members(&mut self, id: GroupId) -> Result<u64, Fault> {
-        let range = (open_place("[", id, &[]), open_place("(", id, &LAST));
+    /// Counts the open members (`o`) or the results (`r`) of a group.
+    fn count_of(&mut self, letter: u8, id: GroupId) -> Result<u64, Fault> {
+        let range = (place("[", letter, id, &[]), place("(", letter, id, &LAST));
         let many = self.ask("ZLEXCOUNT", Keys::members, range)?;
         Ok(u64::try_from(number(&many)?).unwrap_or(0))
     }
@@ -159,7 +162,7 @@ impl Redis {
             .collect();
         for id in ids {
             let before = self.group_row(id)?;
-            let open = self.open_members(id)?;
+            let (open, results) = (self.count_of(b'o', id)?, self.count_of(b'r', id)?);
             let Some((tally, _)) = self.group_row(id)?.filter(|row| before == Some(*row)) else {
                 continue;
             };
@@ -167,6 +170,9 @@ impl Redis {
             let dead = if tally.ended.is_none() { tally.dead } else { tally.dead_left };
             if tally.total != sum || tally.is_over() || tally.dead_left != dead {
                 return Err(Violation(format!("G1: {id} has {open} open members, and {tally:?}")));
+            }
+            if tally.keeps_results && results > tally.have_ended() {
+                return Err(Violation(format!("G1: {id} has {results} results, and {tally:?}")));
             }
             let mut last = None;
             loop {
@@ -192,7 +198,7 @@ impl Redis {
         if is_to_come != Value::Nil || number(&exists)? == 1 {
             return Ok(false);
         }
-        let place = open_place("", id, &id_bytes(member));
-        Ok(self.ask("ZSCORE", Keys::members, place)? != Value::Nil)
+        let at = place("", b'o', id, &id_bytes(member));
+        Ok(self.ask("ZSCORE", Keys::members, at)? != Value::Nil)
     }
 }

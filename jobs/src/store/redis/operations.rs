@@ -110,7 +110,7 @@ operations! {
     Op::Purge => purge() -> changed, Needs { items: ITEMS, ..ONE };
 
     Op::InsertGroup(group) => insert_group(
-        &group.id, &group.is_sealed, &group.waits_for_the_dead,
+        &group.id, &group.is_sealed, &group.waits_for_the_dead, &group.keeps_results,
         &callback_args(group.callback.as_ref()), &group.members
     ) -> inserted_with, with_callback(&group.members, group.callback.as_slice());
     Op::AddToGroup(id, jobs) => add_to_group(id, jobs) -> inserted_with, with_jobs(jobs);
@@ -148,13 +148,20 @@ operations! {
     Op::Finish(finish) => finish(
         &finish.id, &token_of_run(finish), &finish.end.outcome().to_string(),
         &next_of(finish).0, &*next_of(finish).1, &finish.took
-    ) -> ended, ONE;
+    ) -> ended, Needs { bytes: finish.result.as_ref().map_or(0, Vec::len), ..ONE };
 }
 
-/// The words of the operations that are lists of items. Jobs with a partition, and members of groups, have their own.
+/// The words of the operations that are lists of items. Jobs with a partition, and members of groups, have their own. The
+/// result of a member comes before them.
 #[cfg(test)]
-const LISTS: [&str; 5] =
-    ["insert_many", "insert_coming", "complete", "complete_member", "complete_and_keep"];
+const LISTS: [&str; 6] = [
+    "insert_many",
+    "insert_coming",
+    "complete",
+    "complete_member",
+    "complete_and_keep",
+    "member_result",
+];
 
 /// A value that is an argument of an operation, or several.
 trait Arg {
@@ -287,6 +294,13 @@ fn push(call: &mut ScriptCall, op: &Op) {
     match op {
         Op::Insert(job) => push_insert(call, job),
         Op::Finish(finish) if finish.end == End::Completed => {
+            let is_kept = finish.wanted || finish.keep.is_some();
+            let result = finish.result.as_ref().filter(|_| finish.group.is_some() && !is_kept);
+            if let Some(result) = result {
+                call.begin("member_result");
+                finish.id.add_to(call);
+                result.add_to(call);
+            }
             if finish.then.is_some() {
                 push_row(call, op);
                 push_completed(call, finish);

@@ -95,7 +95,7 @@ macro_rules! words {
 
 words! {
     /// The jobs that a page lists.
-    PageSet: Pending "pending", Claimed "claimed", Ended "ended"
+    PageSet: Pending "pending", Claimed "claimed", Results "results", Ended "ended"
 }
 
 words! {
@@ -186,7 +186,7 @@ mod tests {
         let fates = [Outcome::Snoozed, Outcome::Dead, Outcome::Cancelled, Outcome::Expired];
         let fates = fates.map(|it| it.to_string());
         assert_eq!(compared(&[ENDS], "fate"), fates.iter().map(|fate| &**fate).collect());
-        let sets = [PageSet::Pending, PageSet::Claimed].map(PageSet::word);
+        let sets = [PageSet::Pending, PageSet::Claimed, PageSet::Results].map(PageSet::word);
         assert_eq!(compared(&[PAGE], "set"), sets.into());
         assert_eq!(compared(&[INFO], "by"), [By::Key.word()].into());
         let mut published = between(PRELUDE, "publish('", " ");

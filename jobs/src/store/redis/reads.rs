@@ -8,6 +8,7 @@ use redis::{ToRedisArgs, Value};
 use super::Redis;
 use super::connection::Failure;
 use super::decode::{Fault, array, bytes, number, score, text};
+use super::groups::group_bytes;
 use super::keys::Keys;
 use super::protocol::{self, By};
 use super::records::{
@@ -16,13 +17,15 @@ use super::records::{
 use super::scripts::{BYTES, ITEMS, Name};
 use crate::store::{
     Answer, Ending, HistoryPart, JobSet, KindGauges, Op, Page, PageKey, PageRequest,
-    StoredSchedule, Unreadable, history,
+    StoredSchedule, Unreadable, history, results_page,
 };
 use crate::values::error::StoreError;
+use crate::values::group::GroupId;
 use crate::values::id::JobId;
 use crate::values::info::{Counts, DeadByError, JobInfo, JobState, Number};
 use crate::values::job::Shown;
 use crate::values::limit::Tokens;
+use crate::values::member_result::MemberResult;
 use crate::values::node::{NodeInfo, StoredNode};
 use crate::values::time::Millis;
 
@@ -80,6 +83,7 @@ impl Redis {
             Op::Group(id) => Answer::Group(self.group(*id)?.map(Box::new)),
             Op::Groups(most) => Answer::Groups(self.latest_groups(*most)?),
             Op::Members(id, after) => Answer::Members(self.members(*id, *after)?),
+            Op::Results(id, after) => Answer::Results(self.results(*id, *after)?),
             Op::History { kind, from, to } => {
                 Answer::History(self.read_history(kind.as_deref(), *from, *to)?)
             }
@@ -222,6 +226,27 @@ impl Redis {
         found.sort_unstable_by(|a, b| b.cmp(a));
         found.truncate(limit);
         Ok(found)
+    }
+
+    /// Returns a page of the results of a group behind this member.
+    fn results(
+        &mut self,
+        id: GroupId,
+        after: Option<JobId>,
+    ) -> Result<Option<Vec<MemberResult>>, Fault> {
+        let mut args =
+            vec![set_arg(protocol::PageSet::Results), number_arg(ITEMS), number_arg(BYTES)];
+        args.push(group_bytes(id).to_vec());
+        args.push(after.map_or(Vec::new(), |id| id_bytes(id).to_vec()));
+        let reply = self.run(Name::Page, &args)?;
+        let row = |pair: &[Value]| match pair {
+            [id, row] => Ok((bytes(id).and_then(id_of)?, bytes(row)?.to_vec())),
+            _ => Err(damaged("is no result")),
+        };
+        Ok(match &reply[2] {
+            Value::Nil => None,
+            rows => Some(results_page(array(rows)?.chunks(2).map(row))?),
+        })
     }
 
     /// Returns the groups of dead jobs, the largest first.

@@ -12,7 +12,7 @@ use rusqlite::{Row, params};
 
 use super::State;
 use super::claim::fence_of;
-use super::groups::{group_info, latest_groups, members};
+use super::groups::{group_info, latest_groups, members, results};
 use super::history::read_history;
 use super::schema::{InsertedAt, JobRow, KindCounts, KindRow, Place, Table, id_bytes, millis_of};
 use super::sql::{DROP_SETTING, FLUSH, PROGRESS, PUT_SETTING, SETTING, SETTINGS};
@@ -141,6 +141,7 @@ impl State {
             Op::Group(id) => Answer::Group(group_info(tables, *id)?),
             Op::Groups(most) => Answer::Groups(latest_groups(tables, *most)?),
             Op::Members(id, after) => Answer::Members(members(tables, *id, *after)?),
+            Op::Results(id, after) => Answer::Results(results(tables, *id, *after)?),
             Op::History { kind, from, to } => {
                 Answer::History(read_history(tables, kind.as_deref(), *from, *to)?)
             }

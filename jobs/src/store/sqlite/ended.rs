@@ -77,7 +77,7 @@ impl State {
             None => {}
         }
         match group {
-            Some(group) => self.leave_group(tables, group, id, Ending::Cancelled, now),
+            Some(of) => self.leave_group(tables, of, (id, kind), Ending::Cancelled, &[], now),
             None => Ok(()),
         }
     }

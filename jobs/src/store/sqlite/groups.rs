@@ -13,15 +13,17 @@ use rusqlite::{Row, params};
 
 use super::State;
 use super::ended::EndedRow;
-use super::schema::{Table, id_bytes, id_of, millis_of, out_of_range};
+use super::schema::{Table, id_bytes, id_of, kind_row, millis_of, out_of_range, store_error};
 use super::sql::REMEMBER;
 use super::statement::{job_of, parameter};
 use super::tables::Tables;
-use crate::store::{Answer, Ending, MOST_EACH, NewGroup, NewJob, Tally};
+use crate::store::group::{GROUPS_LOOKED_AT, RESULTS_PURGED, result_row};
+use crate::store::{Answer, Ending, MOST_EACH, NewGroup, NewJob, Tally, results_page};
 use crate::values::error::{StoreError, Violation};
 use crate::values::group::{GroupError, GroupId, GroupInfo};
 use crate::values::id::JobId;
 use crate::values::job::{Extra, group_of};
+use crate::values::member_result::MemberResult;
 use crate::values::time::Millis;
 
 const PUT_MEMBER: &str = "INSERT OR IGNORE INTO {p}member VALUES (?1, ?2)";
@@ -29,6 +31,7 @@ const PUT_MEMBER: &str = "INSERT OR IGNORE INTO {p}member VALUES (?1, ?2)";
 const SEALED: i64 = 1;
 const CANCELLED: i64 = 2;
 const WAITS_FOR_THE_DEAD: i64 = 4;
+const KEEPS_RESULTS: i64 = 8;
 
 /// A row of `grp`.
 #[derive(Clone, Copy)]
@@ -76,6 +79,7 @@ impl GroupRow {
             is_sealed: flags & SEALED != 0,
             is_cancelled: flags & CANCELLED != 0,
             waits_for_the_dead: flags & WAITS_FOR_THE_DEAD != 0,
+            keeps_results: flags & KEEPS_RESULTS != 0,
         };
         let callback = has_callback.then(|| id_of(row, 10)).transpose()?;
         Ok(GroupRow { id: group_at(row, 0)?, tally, callback })
@@ -86,11 +90,12 @@ impl GroupRow {
     }
 
     fn flags(&self) -> i64 {
-        let Tally { is_sealed, is_cancelled, waits_for_the_dead, .. } = self.tally;
+        let Tally { is_sealed, is_cancelled, waits_for_the_dead, keeps_results, .. } = self.tally;
         let marks = [
             (is_sealed, SEALED),
             (is_cancelled, CANCELLED),
             (waits_for_the_dead, WAITS_FOR_THE_DEAD),
+            (keeps_results, KEEPS_RESULTS),
         ];
         marks.into_iter().map(|(is_set, flag)| if is_set { flag } else { 0 }).sum()
     }
@@ -128,8 +133,18 @@ impl Tables<'_> {
         if let Some(mut group) = self.group(id)? {
             let sql = PUT_MEMBER;
             self.execute(sql, params![bytes(id), id_bytes(member)])?;
+            self.drop_result(&group, member)?;
             group.tally.total += 1;
             self.set_group(&group)?;
+        }
+        Ok(())
+    }
+
+    /// Removes the result of a member that is open again.
+    fn drop_result(&self, group: &GroupRow, member: JobId) -> Result<(), StoreError> {
+        if group.tally.keeps_results {
+            let row = params![bytes(group.id), id_bytes(member)];
+            self.execute("DELETE FROM {p}grp_result WHERE grp = ?1 AND id = ?2", row)?;
         }
         Ok(())
     }
@@ -164,7 +179,7 @@ impl State {
             }
         }
         let callback = new.callback.as_ref().map(|job| job.id);
-        let tally = Tally::new(now, new.waits_for_the_dead);
+        let tally = Tally::new(now, new);
         let group = GroupRow { id: new.id, tally, callback };
         let row = params![bytes(new.id), now.get(), group.flags(), callback.map(id_bytes)];
         tables
@@ -216,19 +231,25 @@ impl State {
         }
     }
 
-    /// Counts a member that has ended.
+    /// Counts a member that has ended. `said`: see [`End::said`](crate::store::End::said).
     pub(super) fn leave_group(
         &mut self,
         tables: Tables<'_>,
         of: GroupId,
-        member: JobId,
+        (member, kind): (JobId, i64),
         ending: Ending,
+        said: &[u8],
         now: Millis,
     ) -> Result<(), StoreError> {
         let row = params![bytes(of), id_bytes(member)];
         let was_open = tables.execute("DELETE FROM {p}member WHERE grp = ?1 AND id = ?2", row)? > 0;
         if was_open && let Some(mut group) = tables.group(of)? {
             group.tally.leave(ending);
+            if group.tally.keeps_results {
+                let row = result_row(ending, &kind_row(&self.kinds, kind)?.name, said);
+                let row = params![bytes(of), id_bytes(member), row];
+                tables.execute("INSERT OR REPLACE INTO {p}grp_result VALUES (?1, ?2, ?3)", row)?;
+            }
             self.settle_group(tables, group, now)?;
         }
         Ok(())
@@ -265,6 +286,7 @@ impl State {
             if is_member {
                 let row = params![bytes(of), id_bytes(id)];
                 tables.execute(PUT_MEMBER, row)?;
+                tables.drop_result(&group, id)?;
                 return Ok(extra);
             }
         }
@@ -298,20 +320,67 @@ impl State {
         self.insert(tables, &job, now).map(drop)
     }
 
-    /// Forgets groups whose retention is over and that no dead job names: at most 1,000. Returns whether more may be
-    /// left.
+    /// Removes results that may go. Returns whether more may be left.
+    fn purge_results(&mut self, tables: Tables<'_>, before: Millis) -> Result<bool, StoreError> {
+        let mut left = RESULTS_PURGED;
+        for _ in 0..GROUPS_LOOKED_AT {
+            let after = self.results_looked_at.map_or(Vec::new(), |id| bytes(id).to_vec());
+            let next = "SELECT grp FROM {p}grp_result WHERE grp > ?1 ORDER BY grp LIMIT 1";
+            let Some(id) = tables.one(next, [after], |row| group_at(row, 0))? else {
+                self.results_looked_at = None;
+                return Ok(false);
+            };
+            if self.lets_results_go(tables, id, before)? {
+                left -= tables.execute(
+                    "DELETE FROM {p}grp_result WHERE grp = ?1 AND id IN \
+                     (SELECT id FROM {p}grp_result WHERE grp = ?1 LIMIT ?2)",
+                    params![bytes(id), left.cast_signed()],
+                )?;
+            }
+            if left == 0 {
+                break;
+            }
+            self.results_looked_at = Some(id);
+        }
+        Ok(true)
+    }
+
+    /// Lets a group keep no results any more, if they may go. Returns whether they may.
+    fn lets_results_go(
+        &self,
+        tables: Tables<'_>,
+        id: GroupId,
+        before: Millis,
+    ) -> Result<bool, StoreError> {
+        let Some(mut group) = tables.group(id)? else { return Ok(true) };
+        let is_left = |id| -> Result<bool, StoreError> {
+            let is_dead = |row: EndedRow| row.ending == Ending::Dead;
+            Ok(tables.find(&self.kinds, id)?.is_some() || tables.ended(id)?.is_some_and(is_dead))
+        };
+        let may_go = group.tally.results_may_go(group.callback.map(is_left).transpose()?, before);
+        if may_go && core::mem::take(&mut group.tally.keeps_results) {
+            tables.set_group(&group)?;
+        }
+        Ok(may_go)
+    }
+
+    /// Removes results that may go, and forgets groups whose retention is over and that no dead job names: at most
+    /// 1,000 of both. Returns whether more may be left.
     pub(super) fn purge_groups(
         &mut self,
         tables: Tables<'_>,
         now: Millis,
     ) -> Result<bool, StoreError> {
-        let before = now.minus(self.keep_dead).get();
-        Ok(tables.execute(
+        let before = now.minus(self.keep_dead);
+        let are_results_left = self.purge_results(tables, before)?;
+        let forgotten = tables.execute(
             "DELETE FROM {p}grp WHERE id IN (SELECT id FROM {p}grp \
              WHERE ended IS NOT NULL AND dead_left = 0 AND ended < ?1 \
+             AND NOT EXISTS (SELECT 1 FROM {p}grp_result WHERE grp = {p}grp.id) \
              ORDER BY ended LIMIT 1000)",
-            [before],
-        )? >= 1000)
+            [before.get()],
+        )?;
+        Ok(are_results_left || forgotten >= 1000)
     }
 }
 
@@ -348,7 +417,24 @@ pub(super) fn members(
     )
 }
 
-/// G1: the counts of each group equal its members.
+/// Returns a page of the results of a group behind this member.
+pub(super) fn results(
+    tables: Tables<'_>,
+    id: GroupId,
+    after: Option<JobId>,
+) -> Result<Option<Vec<MemberResult>>, StoreError> {
+    if !tables.group(id)?.is_some_and(|group| group.tally.keeps_results) {
+        return Ok(None);
+    }
+    let after = after.map(id_bytes).map_or(Vec::new(), |bytes| bytes.to_vec());
+    let sql = "SELECT id, value FROM {p}grp_result WHERE grp = ?1 AND id > ?2 ORDER BY id";
+    let mut statement = tables.prepare(sql).map_err(store_error)?;
+    let row = |row: &Row<'_>| Ok((id_of(row, 0)?, row.get(1)?));
+    let rows = statement.query_map(params![bytes(id), after], row).map_err(store_error)?;
+    results_page(rows.map(|row| row.map_err(store_error))).map(Some)
+}
+
+/// G1: the counts of each group equal its members and its results.
 pub(super) fn check_groups(tables: Tables<'_>) -> Result<(), Violation> {
     let wrong = |what: String| Err(Violation(format!("G1: {what}")));
     let pair = |row: &Row<'_>| Ok((group_at(row, 0)?, id_of(row, 1)?));
@@ -382,11 +468,18 @@ pub(super) fn check_groups(tables: Tables<'_>) -> Result<(), Violation> {
     if let Some((of, id)) = members.difference(&alive).find(|(_, id)| !to_come.contains(id)) {
         return wrong(format!("{id} of {of} is gone"));
     }
+    let count = |row: &Row<'_>| Ok((group_at(row, 0)?, row.get::<_, i64>(1)?.cast_unsigned()));
+    let results = tables.whole("SELECT grp, count(*) FROM {p}grp_result GROUP BY grp", count)?;
+    let mut results: HashMap<GroupId, u64> = results.into_iter().collect();
     for group in tables.whole("SELECT {tally} FROM {p}grp", GroupRow::read)? {
         let (id, tally) = (group.id, group.tally);
         let open = members.iter().filter(|(of, _)| *of == id).count() as u64;
         if tally.total != open + tally.have_ended() {
             return wrong(format!("{id} has {open} open members, and counts {tally:?}"));
+        }
+        let kept = results.remove(&id).unwrap_or_default();
+        if tally.keeps_results && kept > tally.have_ended() {
+            return wrong(format!("{id} has {kept} results, and counts {tally:?}"));
         }
         let its_dead = dead.remove(&id).unwrap_or_default();
         if its_dead != tally.dead_left || tally.ended.is_none() && its_dead != tally.dead {
@@ -397,8 +490,8 @@ pub(super) fn check_groups(tables: Tables<'_>) -> Result<(), Violation> {
             return wrong(format!("{id} has a callback to insert: {has_callback}, {tally:?}"));
         }
     }
-    match dead.keys().next() {
-        Some(id) => wrong(format!("a dead job names {id}, which is gone")),
+    match dead.keys().chain(results.keys()).next() {
+        Some(id) => wrong(format!("a dead job or a result names {id}, which is gone")),
         None => Ok(()),
     }
 }

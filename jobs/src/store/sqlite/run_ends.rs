@@ -116,7 +116,8 @@ impl State {
             (None, _) => Answer::Done,
         };
         if let (Some(group), Some(ending)) = (finish.group, end.ending()) {
-            self.leave_group(tables, group, id, ending, now)?;
+            let said = end.said(&finish.result);
+            self.leave_group(tables, group, (id, place.kind), ending, said, now)?;
         }
         Ok(answer)
     }
@@ -438,9 +439,11 @@ impl State {
         if dies {
             job.errors = job.errors.and(now, job.attempts, "", &killed());
             let (failed_before, group) = (job.failures > 0, group_in(job.extra.as_deref()));
+            let errors = job.errors.clone();
             self.die(tables, place, (job, failed_before), 0, now)?;
             if let Some(group) = group {
-                self.leave_group(tables, group, place.id, Ending::Dead, now)?;
+                let (member, said) = ((place.id, place.kind), errors.as_text().as_bytes());
+                self.leave_group(tables, group, member, Ending::Dead, said, now)?;
             }
             return Ok(was_suspect);
         }

@@ -23,6 +23,7 @@
 //! | `grp` | a group, with its counts (`groups.rs`) | groups, until they have ended, are purged, and no dead job names them |
 //! | `member` | a group, and a member of it that is pending or claimed; or a callback of another group that is to come | such members |
 //! | `callback` | a group, and the job that its end inserts | groups that have not ended |
+//! | `grp_result` | a group that keeps results, a member of it that has ended, and how (`store/group.rs`) | such members, until the callback of the group is gone |
 //! | `tokens` | the tokens of a scope with a rate: the name of its limit, and a text (`values/limit.rs`) | scopes with a rate that was used lately |
 //! | `meta` | the version of the tables; how often a process started to run the jobs; a count of flushes; the last hour that is in `job`; a number that identifies the file | nothing |
 //!
@@ -127,6 +128,9 @@ CREATE TABLE {p}grp (
 ) WITHOUT ROWID;
 CREATE INDEX {p}grp_made ON {p}grp (made, id);
 CREATE TABLE {p}member (grp BLOB NOT NULL, id BLOB NOT NULL, PRIMARY KEY (grp, id)) WITHOUT ROWID;
+CREATE TABLE {p}grp_result (
+    grp BLOB NOT NULL, id BLOB NOT NULL, value BLOB NOT NULL, PRIMARY KEY (grp, id)
+) WITHOUT ROWID;
 CREATE TABLE {p}callback (grp BLOB PRIMARY KEY, id BLOB NOT NULL, job BLOB NOT NULL) WITHOUT ROWID;
 CREATE INDEX {p}grp_ended ON {p}grp (ended) WHERE ended IS NOT NULL AND dead_left = 0;
 INSERT INTO {p}meta VALUES

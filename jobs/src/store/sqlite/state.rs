@@ -20,6 +20,7 @@ use super::tables::Tables;
 use crate::store::Unreadable;
 use crate::store::history::Noted;
 use crate::values::error::StoreError;
+use crate::values::group::GroupId;
 use crate::values::id::JobId;
 
 /// The ids in a table that almost always has none. They are read once, and again if another connection may have changed
@@ -82,6 +83,8 @@ pub(crate) struct State {
     pub(super) lane_table: LaneTable,
     /// How many rows a purge deletes at once.
     pub(crate) purges: Pace,
+    /// The group at whose results a purge has looked last.
+    pub(super) results_looked_at: Option<GroupId>,
     /// The next transaction reads the kinds again.
     pub(crate) reload: bool,
     pub(crate) data_version: i64,
@@ -125,6 +128,7 @@ impl State {
             hours: Hours::default(),
             lane_table: LaneTable::default(),
             purges: Pace::default(),
+            results_looked_at: None,
             reload: true,
             data_version: -1,
             changed: false,

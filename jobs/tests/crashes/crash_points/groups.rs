@@ -1,10 +1,10 @@
 //! A crash at every write of the life of a group: the callback is there if and only if the group has ended, and runs
-//! once.
+//! once. The group has a result of each member that has ended.
 
 use std::time::Duration;
 
 use fastrand::Rng;
-use tickwheel_jobs::{Durability, GroupId, JobId, NewJob};
+use tickwheel_jobs::{Durability, GroupId, JobId, MemberResult, NewJob};
 
 use crate::disk::cut::Cut;
 use crate::disk::process::Process;
@@ -28,7 +28,7 @@ fn record() -> Process {
     let (jobs, driver) = (&process.jobs, &process.driver);
     let ms = Duration::from_millis;
     let then = NewJob::new(Task::new(CALLBACK, Plan::Succeed)).id(callback());
-    let new = jobs.group().id(group()).then_job(then);
+    let new = jobs.group().id(group()).then_job(then).keep_results();
     let new = new.add(ms(100), Task::new(1, Plan::Succeed)).add(ms(200), Task::new(2, Plan::Die));
     let open = new.add(ms(150), Task::new(3, Plan::Then)).open().expect("the disk works");
     open.add(ms(100), Task::new(4, Plan::Succeed)).expect("it is open");
@@ -58,6 +58,15 @@ fn run_what_is_left(image: &Files, event: usize) {
     };
     let is_there = jobs.get(callback()).expect("it can be read").is_some();
     assert!(!is_there || found.ended.is_some(), "too early after event {event}: {found:?}");
+    if found.keeps_results {
+        let results: Vec<_> = handle.results().map(|result| result.expect("it is kept")).collect();
+        let is_of = |result: &&MemberResult| result.result.as_deref() == Some("1");
+        let completed = results.iter().filter(is_of).count() as u64;
+        let errors = results.iter().filter(|result| !result.errors.is_empty()).count() as u64;
+        let counts = (found.total - found.open, found.completed, found.dead);
+        let seen = (results.len() as u64, completed, errors);
+        assert_eq!(seen, counts, "results after event {event}: {results:?}");
+    }
     if found.ended.is_none() {
         handle.seal().expect("it has not ended");
     }
@@ -70,7 +79,8 @@ fn run_what_is_left(image: &Files, event: usize) {
     jobs.check().unwrap_or_else(|wrong| panic!("drained after event {event}: {wrong}"));
 }
 
-/// P31: After a kill or a power cut at any write, the group is whole or not there, and its callback comes exactly once.
+/// P31, P110: After a kill or a power cut at any write, the group is whole or not there, its callback comes exactly once,
+/// and no result of a member that has ended is lost.
 #[test]
 fn crash_at_any_write_of_a_group_neither_loses_nor_doubles_its_callback() {
     let process = record();

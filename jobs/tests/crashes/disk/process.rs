@@ -75,6 +75,7 @@ impl Process {
                     inserted,
                     follow_up,
                 });
+                run.set_result(&1)?;
                 task.result()
             }
         };

@@ -246,7 +246,7 @@ end
 
 -- Inserts a group. `callback_id`: '' if it has no callback. `outer`: the group of which the callback is a member, or ''.
 operations.insert_group = function()
-  local id, is_sealed, waits, callback_id, callback, outer = args(6)
+  local id, is_sealed, waits, keeps, callback_id, callback, outer = args(7)
   local its_members = next_jobs()
   local refusal = outer ~= '' and grouped.refusal(outer)
   if callback_id ~= '' and not refusal
@@ -259,7 +259,7 @@ operations.insert_group = function()
   if refusal then
     return insert_members(id, its_members, refusal)
   end
-  grouped.make(id, waits == '1', callback_id, callback)
+  grouped.make(id, waits == '1', keeps == '1', callback_id, callback)
   if callback_id ~= '' then
     -- No other job takes the id until the group ends.
     redis.call('ZADD', ended, LATEST, callback_id)
@@ -289,6 +289,13 @@ end
 
 -- Ends the runs of members that completed: a script without groups has no operation of this name.
 operations.complete_member = operations.complete
+
+-- The result of a member whose run ends in this call. It has no result of its own.
+operations.member_result = function()
+  local id, result = args(2)
+  grouped.results[id] = result
+  return ''
+end
 
 -- Ends a run that completed, and inserts its follow-ups. They come first, then the operation that ends the run: `complete`
 -- or `complete_and_keep` with one item. The end has one result, and so has each follow-up. If the claim is no longer held,

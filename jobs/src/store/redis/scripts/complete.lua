@@ -66,7 +66,7 @@ operations.complete = function()
       if not is_plain then
         if grouped and has(claim.flags, GROUP) then
           local record = redis.call('HGET', jobs, id)
-          grouped.leave(id, record and read(record), 'completed')
+          grouped.leave(id, record and read(record), 'completed', grouped.results[id])
         end
         forget_all_but_count(id, claim)
       end

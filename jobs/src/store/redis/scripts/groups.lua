@@ -7,8 +7,9 @@
 -- record.
 -- `members` has one member for each open member of a group: 'o', the group, the job. So a member that leaves twice is
 -- counted once, and whether one is left is read, and not counted. It also has each group by the time of its insert ('g',
--- the time, the group), and by that of its end ('e', the time, the group) once no dead job names it. So a group is
--- forgotten only when no job could be counted in a later group with its id.
+-- the time, the group), and by that of its end ('e', the time, the group) once no dead job names it and it has no results.
+-- So a group is forgotten only when no job could be counted in a later group with its id. If a group keeps results, there
+-- is one member for each of its members that has ended: 'r', the group, the job, and the row of `store/group.rs`.
 --
 -- The memory of a callback is taken when the group is inserted: at the end it moves to `jobs`. So a full server takes the
 -- end of every member.
@@ -16,10 +17,16 @@
 -- Gives: grouped.
 -- Needs: records, lanes, results, lane_filing, history.
 
-local grouped = {}
+-- `results`: the result of each member that ends in this call, by its id, if its run has set one.
+local grouped = { results = {} }
 
 do
   local SEALED, CANCELLED_MARK, WAITS, HAS_CALLBACK = 1, 2, 4, 8
+  -- The group keeps results. Or it keeps none any more, and some of them are still to be removed.
+  local KEEPS, RESULTS_LEFT = 16, 32
+  local ENDINGS = { completed = AS_COMPLETED, dead = AS_DEAD, cancelled = AS_CANCELLED, expired = AS_EXPIRED }
+  -- Behind all members of `members` that begin with a letter and a group and have an id behind these.
+  local LAST = string.rep('\255', 17)
   local ROW, ROW_BYTES = '>BI8I8I4I4I4I4I4I4', 41
   -- The groups that the operation has read, by their ids. False: the server has no group with this id.
   local touched = {}
@@ -43,22 +50,36 @@ do
     return group
   end
 
+  -- Adds an open member. It has no result, also if it has ended before.
+  local function open_member(group, of, id)
+    redis.call('ZADD', members, '0', 'o' .. of .. id)
+    if has(group.marks, KEEPS) then
+      local place = 'r' .. of .. id
+      call_all('ZREM', members, redis.call('ZRANGEBYLEX', members, '[' .. place, '(' .. place .. '\255'))
+    end
+  end
+
   -- Counts a new open member.
   function grouped.join(id, of)
     local group = of and touch(of)
     if group then
-      redis.call('ZADD', members, '0', 'o' .. of .. id)
+      open_member(group, of, id)
       group.total = group.total + 1
     end
   end
 
   -- Counts a member that has ended. `job`: its record, or nil. `how`: 'completed', 'dead', 'cancelled' or 'expired'.
-  function grouped.leave(id, job, how)
+  -- `result`: that of its run, or nil.
+  function grouped.leave(id, job, how, result)
     local of = group_of_job(job)
     local group = of and touch(of)
     if of and redis.call('ZREM', members, 'o' .. of .. id) == 1 and group then
       group[how] = group[how] + 1
       group.dead_left = group.dead_left + (how == 'dead' and 1 or 0)
+      if has(group.marks, KEEPS) then
+        local said = how == 'dead' and job.errors or result or ''
+        redis.call('ZADD', members, '0', 'r' .. of .. id .. string.char(ENDINGS[how], #job.kind) .. job.kind .. said)
+      end
     end
   end
 
@@ -86,7 +107,7 @@ do
     end
     if group and group.ended == 0 then
       group.dead = group.dead - 1
-      redis.call('ZADD', members, '0', 'o' .. of .. id)
+      open_member(group, of, id)
     else
       job.flags = job.flags - GROUP
     end
@@ -106,11 +127,11 @@ do
   end
 
   -- Makes a group that is not sealed. `callback_id`: '' if it has no callback.
-  function grouped.make(id, waits, callback_id, callback)
+  function grouped.make(id, waits, keeps, callback_id, callback)
     touched[id] = {
       callback = callback_id, made = now, ended = 0,
       total = 0, completed = 0, dead = 0, cancelled = 0, expired = 0, dead_left = 0,
-      marks = (waits and WAITS or 0) + (callback_id ~= '' and HAS_CALLBACK or 0),
+      marks = (waits and WAITS or 0) + (keeps and KEEPS or 0) + (callback_id ~= '' and HAS_CALLBACK or 0),
     }
     redis.call('ZADD', members, '0', 'g' .. struct.pack('>I8', now) .. id)
     if callback_id ~= '' then
@@ -171,7 +192,7 @@ do
       return false
     end
     while true do
-      local open = redis.call('ZRANGEBYLEX', members, '[o' .. id, '(o' .. id .. string.rep('\255', 17), 'LIMIT', '0', '1')[1]
+      local open = redis.call('ZRANGEBYLEX', members, '[o' .. id, '(o' .. id .. LAST, 'LIMIT', '0', '1')[1]
       if not open or #open == 33 then
         return not open
       end
@@ -191,7 +212,8 @@ do
             insert_callback(group.callback, id)
           end
         end
-        if group.ended > 0 and group.dead_left == 0 then
+        local have_ended = group.completed + group.dead + group.cancelled + group.expired
+        if group.ended > 0 and group.dead_left == 0 and (group.marks < KEEPS or have_ended == 0) then
           redis.call('ZADD', members, '0', 'e' .. struct.pack('>I8', group.ended) .. id)
         end
         local row = struct.pack(ROW, group.marks, group.made, group.ended, group.total, group.completed, group.dead,
@@ -202,9 +224,61 @@ do
     end
   end
 
-  -- Forgets groups whose retention is over and that no dead job names: at most 128. Returns whether more may be left.
+  -- Whether the results of a group may go: `results_may_go` in `store/group.rs`.
+  local function may_go(group)
+    if has(group.marks, RESULTS_LEFT) or group.ended == 0 or group.callback == '' then
+      return has(group.marks, RESULTS_LEFT) or group.ended > 0 and group.ended < now - keep_dead
+    end
+    local record = redis.call('HGET', jobs, group.callback)
+    local job = record and read(record)
+    return not record or job ~= nil and has(job.flags, ENDED) and job.ending ~= AS_DEAD
+  end
+
+  -- Removes results that may go: at most 1,000, fewer of more than a kilobyte, after a look at 128 groups at most. `meta`
+  -- has the group that was looked at last. Returns whether more may be left.
+  local function purge_results()
+    local before, left = redis.call('HGET', meta, 'results'), 1000
+    local after = before
+    for _ = 1, 128 do
+      local row = redis.call('ZRANGEBYLEX', members, after and '(r' .. after .. LAST or '[r', '(s', 'LIMIT', '0', '1')[1]
+      local id = row and string.sub(row, 2, 17)
+      if not row then
+        if before then
+          redis.call('HDEL', meta, 'results')
+        end
+        return false
+      elseif #row < 35 then
+        values.set_aside('ZREM', members, row)
+      elseif touch(id) and not may_go(touch(id)) then
+        touched[id], after = nil, id
+      else
+        local rows
+        repeat
+          rows = redis.call('ZRANGEBYLEX', members, '[r' .. id, '(r' .. id .. LAST, 'LIMIT', '0', '64')
+          call_all('ZREM', members, rows)
+          left = left - #rows - #table.concat(rows) / 1024
+        until #rows < 64 or left <= 0
+        if touch(id) then
+          touch(id).marks = touch(id).marks % KEEPS + (#rows == 64 and RESULTS_LEFT or 0)
+        end
+        if left <= 0 then
+          break
+        end
+        after = id
+      end
+    end
+    if after then
+      redis.call('HSET', meta, 'results', after)
+    end
+    return true
+  end
+
+  -- Removes results that may go. Forgets groups whose retention is over and that no dead job names: at most 128. Returns
+  -- whether more may be left.
   function grouped.purge()
     -- A job that was deleted just now may have been the last that names its group.
+    grouped.settle()
+    local are_results_left = purge_results()
     grouped.settle()
     local until_time = struct.pack('>I8', math.max(now - keep_dead, 0))
     local over = redis.call('ZRANGEBYLEX', members, '[e', '(e' .. until_time, 'LIMIT', '0', '128')
@@ -218,6 +292,6 @@ do
       end
       redis.call('HDEL', groups, id, id .. 'c')
     end
-    return #over == 128
+    return are_results_left or #over == 128
   end
 end

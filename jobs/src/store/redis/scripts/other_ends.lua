@@ -238,7 +238,7 @@ do
         if cut or job then
           forget(id, claim)
           if job then
-            grouped.leave(id, job, 'completed')
+            grouped.leave(id, job, 'completed', result)
             if claim.key == '' then
               -- Another job took it, or it had none.
               job.key = ''

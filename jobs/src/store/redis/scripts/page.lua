@@ -1,13 +1,16 @@
--- A page of ids of pending or claimed jobs, or of jobs that have ended.
+-- A page of ids of pending or claimed jobs, or of jobs that have ended; or of the results of a group.
 --
 -- ARGV from `at` on: the set (`JobSet` in `protocol.rs`) and the limit, 256 at most; then for
 --   'pending': the earliest and the latest due time, the id that the page follows or '', the kinds
 --   'claimed': how many ids to skip
 --   'ended': how they have ended; their kind, or '' for any; the place that the page follows (time of the end in
 --     eight bytes, and id), or ''
+--   'results': the most bytes of a page; the group; the id that the page follows, or ''
 -- Returns { 'ok', microseconds, pairs }:
 --   'pending': ids and due times, in the order of both; the limit holds for each kind and band
 --   'claimed': ids and fences, in the order in which the leases end
+--   'results': ids, and what `groups.lua` keeps of each member behind its id, in the order of the ids; false if the group
+--     keeps no results
 --   'ended': ids and times of the end. The first `limit` jobs in the order of the end are among them, and the caller sorts
 --
 -- Needs: records, kept_lists.
@@ -146,6 +149,24 @@ elseif set == 'claimed' then
   for _, id in ipairs(redis.call('ZRANGE', run, from, from + limit - 1)) do
     found[#found + 1] = id
     found[#found + 1] = redis.call('HGET', fences, id)
+  end
+elseif set == 'results' then
+  local most, of, after = args(3)
+  local from, bytes = after == '' and '[r' .. of or '(r' .. of .. after .. '\255', 0
+  most = tonumber(most)
+  local marks = string.byte(redis.call('HGET', groups, of) or '') or 0
+  if not has(marks, 16) then
+    return { 'ok', micros, false }
+  end
+  while from and bytes < most and #found < 2 * limit do
+    local rows = redis.call('ZRANGEBYLEX', members, from, '(r' .. of .. string.rep('\255', 17), 'LIMIT', '0', '16')
+    for _, row in ipairs(rows) do
+      if bytes < most and #found < 2 * limit then
+        found[#found + 1], found[#found + 2] = string.sub(row, 18, 33), string.sub(row, 34)
+        bytes = bytes + #row - 33
+      end
+    end
+    from = rows[16] and '(' .. rows[16]
   end
 else
   local ending, kind, after = args(3)
