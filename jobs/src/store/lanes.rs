@@ -23,6 +23,7 @@ use crate::values::stored_limits::Limits;
 use crate::values::time::Millis;
 
 /// The lanes of a queue, and the claims and tokens of each limited scope.
+#[derive(Default)]
 pub(crate) struct Lanes {
     limits: Limits,
     /// The time of the latest claim.
@@ -42,19 +43,6 @@ pub(crate) enum Opens {
     At(Millis),
     /// When a claim has ended.
     Later,
-}
-
-impl Default for Lanes {
-    fn default() -> Lanes {
-        Lanes {
-            limits: Limits::default(),
-            now: Millis::ZERO,
-            kinds: HashMap::new(),
-            passed_over: Vec::new(),
-            claims: ScopeClaims::default(),
-            tokens: ScopeTokens::default(),
-        }
-    }
 }
 
 impl Lanes {

@@ -162,6 +162,7 @@ pub(crate) struct Batch<'a> {
 }
 
 /// What a commit did.
+#[derive(Default)]
 pub(crate) struct BatchOutcome {
     pub(crate) answers: Vec<Answer>,
     /// In any order.

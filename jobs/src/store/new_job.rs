@@ -70,15 +70,15 @@ impl NewJob {
     }
 }
 
-/// What an insert does if another pending job has its key.
+/// What an insert does if another pending job has its key. The numbers are those in the table `outbox`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum IfTaken {
-    Replace,
+    Replace = 0,
     /// Replaces the other job, but keeps its due time.
-    ReplaceKeepingTime,
+    ReplaceKeepingTime = 1,
+    Leave = 2,
     /// Replaces the other job, and goes on with its burst, if that job has not run yet: see [`Burst`].
-    Debounce,
-    Leave,
+    Debounce = 3,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

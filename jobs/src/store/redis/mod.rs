@@ -199,10 +199,7 @@ impl Redis {
         let claim_reply = first.and_then(|_| replies.pop());
         let mut outcome = BatchOutcome {
             answers: Vec::with_capacity(batch.ops.len()),
-            claimed: Vec::new(),
-            next_due: None,
-            suspects_wait: false,
-            unreadable: Vec::new(),
+            ..BatchOutcome::default()
         };
         let mut claim_failed = None;
         if let Some(reply) = claim_reply {

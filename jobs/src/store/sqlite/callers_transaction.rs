@@ -23,8 +23,8 @@
 #[cfg(unix)]
 use std::ffi::OsStr;
 use std::path::PathBuf;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard};
 
 use foldhash::HashSet;
 use rusqlite::Transaction;
@@ -56,28 +56,24 @@ pub(crate) struct EndedIn {
 
 impl EndedIn {
     pub(super) fn add(&self, id: JobId) {
-        let mut ids = self.lock();
+        let mut ids = locked(&self.ids);
         ids.insert(id);
         self.is_any.store(true, Ordering::Release);
     }
 
     pub(super) fn has(&self, id: JobId) -> bool {
-        self.is_any.load(Ordering::Acquire) && self.lock().contains(&id)
+        self.is_any.load(Ordering::Acquire) && locked(&self.ids).contains(&id)
     }
 
     /// Forgets these jobs, because their claims have ended, or a transaction was rolled back.
     pub(super) fn forget(&self, ended: impl Iterator<Item = JobId>) {
         if self.is_any.load(Ordering::Acquire) {
-            let mut ids = self.lock();
+            let mut ids = locked(&self.ids);
             for id in ended {
                 ids.remove(&id);
             }
             self.is_any.store(!ids.is_empty(), Ordering::Release);
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashSet<JobId>> {
-        locked(&self.ids)
     }
 }
 

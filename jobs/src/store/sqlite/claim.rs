@@ -44,8 +44,8 @@ pub(crate) struct FileClaims {
     /// The upper part of each fence: how often a process started to run the jobs of the file.
     pub(crate) starts: u64,
     pub(super) claimed: u64,
-    /// The changes of this transaction to `held`, to undo them if it fails.
-    pub(super) journal: Vec<Change>,
+    /// The changes of this transaction to `held`, to undo them if it fails: each job, and its claim if that has ended.
+    pub(super) journal: Vec<(JobId, Option<HeldClaim>)>,
     /// Batches with claims that have ended in this transaction.
     pub(super) touched: HashSet<RowNumber>,
     /// The jobs that this transaction has claimed: one row to write.
@@ -127,11 +127,6 @@ impl Cursor {
     }
 }
 
-pub(super) enum Change {
-    Added(JobId),
-    Removed(JobId, HeldClaim),
-}
-
 const BEGINNING: (Millis, JobId) = (Millis::ZERO, JobId::from_u128(0));
 
 impl FileClaims {
@@ -184,11 +179,6 @@ impl FileClaims {
     /// Returns the name of a kind that is handled here.
     pub(super) fn name_of(&self, kind: i64) -> Option<&Arc<str>> {
         self.cursors.iter().find(|cursor| cursor.kind == kind).map(|cursor| &cursor.name)
-    }
-
-    /// Says whether any suspects are in `waiting`.
-    pub(crate) fn suspects_wait(&self) -> bool {
-        self.cursors.iter().any(|cursor| !cursor.waiting.is_empty())
     }
 
     pub(crate) fn get(&self, id: JobId) -> Option<&HeldClaim> {
@@ -263,7 +253,7 @@ impl FileClaims {
             batch.stale |= !gone;
             self.touched.insert(held.batch);
         }
-        self.journal.push(Change::Removed(id, held));
+        self.journal.push((id, Some(held)));
         Some(place)
     }
 
@@ -277,25 +267,12 @@ impl FileClaims {
         }
     }
 
-    /// Returns the jobs whose claims have ended in this transaction.
-    pub(super) fn ended(&self) -> impl Iterator<Item = JobId> {
-        self.journal.iter().filter_map(|change| match change {
-            Change::Removed(id, _) => Some(*id),
-            Change::Added(_) => None,
-        })
-    }
-
-    pub(crate) fn accept(&mut self) {
-        self.journal.clear();
-        self.touched.clear();
-    }
-
     /// Undoes the changes of this transaction.
     pub(crate) fn undo(&mut self) {
-        for change in self.journal.drain(..).rev() {
-            match change {
-                Change::Added(id) => drop(self.held.remove(&id)),
-                Change::Removed(id, held) => drop(self.held.insert(id, held)),
+        for (id, before) in self.journal.drain(..).rev() {
+            match before {
+                None => drop(self.held.remove(&id)),
+                Some(held) => drop(self.held.insert(id, held)),
             }
         }
         self.touched.clear();
@@ -451,7 +428,7 @@ impl State {
             let extra = Extra::read(picked.job.extra.as_deref())?;
             let kind = picker.hold(&mut picked, extra.as_deref(), *fences);
             let Picked { at, job, table } = picked;
-            journal.push(Change::Added(job.id));
+            journal.push((job.id, None));
             fresh.push(job.id);
             bytes += job.payload.len();
             if job.interruptions == 0 && table == Table::Job {

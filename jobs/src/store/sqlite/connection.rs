@@ -188,7 +188,7 @@ impl Sqlite {
             }
             let conn = self.location.reopen()?;
             self.log = None;
-            self.state.forget_the_file();
+            self.state.data_version = None;
             self.syncs = true;
             self.conn = Some(conn);
         }
@@ -229,10 +229,8 @@ impl Sqlite {
     /// Undoes the state after an error, and closes the connection if it can no longer be trusted.
     pub(super) fn after(&mut self, error: &StoreError) {
         self.state.undo();
-        if matches!(error, StoreError::Io(_) | StoreError::Damaged(_))
-            && let Some(conn) = self.conn.take()
-        {
-            drop(conn);
+        if matches!(error, StoreError::Io(_) | StoreError::Damaged(_)) {
+            self.conn = None;
         }
     }
 
@@ -248,24 +246,16 @@ impl Sqlite {
         self.set_synced(synced)?;
         let Some(conn) = &self.conn else { return Err(StoreError::Closed.into()) };
         let tables = Tables { conn, sql: &self.sql };
-        let begun = tables.execute(access.begin(), []);
-        let done = begun.and_then(|_| {
+        let mut is_committing = false;
+        let done = tables.execute(access.begin(), []).and_then(|_| {
             self.state.begin(tables)?;
-            let (value, changed) = body(tables, &mut self.state)?;
+            let done = body(tables, &mut self.state)?;
             self.state.write_counts(tables)?;
-            Ok((value, changed))
+            is_committing = true;
+            tables.execute("COMMIT", []).map(|_| done)
         });
-        let (value, changed) = match done {
-            Ok(done) => done,
-            Err(error) => {
-                // This fails if SQLite has rolled back by itself. Then nothing is left to do.
-                let _ = tables.execute("ROLLBACK", []);
-                self.after(&error);
-                return Err(error.into());
-            }
-        };
-        match tables.execute("COMMIT", []) {
-            Ok(_) => {
+        match done {
+            Ok((value, changed)) => {
                 self.behind |= changed;
                 self.stats.commits += u64::from(changed);
                 self.stats.syncs += u64::from(changed && synced);
@@ -273,8 +263,9 @@ impl Sqlite {
                 Ok(value)
             }
             Err(error) => {
+                // This fails if SQLite has rolled back by itself. Then nothing is left to do.
                 let _ = tables.execute("ROLLBACK", []);
-                let unknown = matches!(error, StoreError::Io(_));
+                let unknown = is_committing && matches!(error, StoreError::Io(_));
                 self.after(&error);
                 Err(ApplyError { error, unknown, again: false })
             }

@@ -357,16 +357,6 @@ pub(crate) struct WaitedFor {
 }
 
 impl WaitedFor {
-    fn add_later(&mut self, at: Millis, bytes: i64) {
-        self.jobs.push_back((at, bytes));
-        self.bytes += bytes;
-    }
-
-    fn add_earlier(&mut self, at: Millis, bytes: i64) {
-        self.jobs.push_front((at, bytes));
-        self.bytes += bytes;
-    }
-
     /// Drops the jobs whose time is over.
     fn settle(&mut self, now: Millis) {
         while let Some((at, bytes)) = self.jobs.front().copied()
@@ -394,7 +384,8 @@ impl State {
             && let Some(waited) = self.waited_for.get_mut(&kind)
         {
             waited.settle(at);
-            waited.add_later(at, job.bytes.into());
+            waited.jobs.push_back((at, job.bytes.into()));
+            waited.bytes += i64::from(job.bytes);
         }
         let of = |its: &&mut NewlyKept| {
             (its.kind, its.ending, its.at, its.until) == (kind, ending, at, until)
@@ -470,7 +461,8 @@ impl State {
                     let jobs =
                         lists.iter().flat_map(|list| list.jobs.iter().map(|job| (list.at, job)));
                     for (at, job) in jobs.filter(|(_, job)| job.wanted) {
-                        waited.add_earlier(at, job.bytes.into());
+                        waited.jobs.push_front((at, job.bytes.into()));
+                        waited.bytes += i64::from(job.bytes);
                     }
                     Ok(lists.iter().all(|list| !is_waited_for(true, list.at, now)))
                 })?;

@@ -38,14 +38,15 @@ pub(super) const MOVES_PER_COMMIT: usize = 1024;
 type Position = (Millis, JobId);
 
 /// The lanes, as the process that runs the jobs knows them.
+#[derive(Default)]
 pub(crate) struct LaneTable {
     pub(super) lanes: Lanes,
     /// Where to read on in a lane: by kind and partition.
     starts: HashMap<i64, HashMap<Arc<str>, Position>>,
-    /// The lanes are to be read from the file.
-    is_stale: bool,
-    /// The tokens are to be read from the file.
-    are_tokens_stale: bool,
+    /// The lanes were read from the file.
+    are_read: bool,
+    /// The tokens were read from the file.
+    are_tokens_read: bool,
     /// A scan has met a job for the table, and the index is not made.
     pub(super) is_wanted: bool,
 }
@@ -58,24 +59,12 @@ pub(super) enum First {
     None,
 }
 
-impl Default for LaneTable {
-    fn default() -> LaneTable {
-        LaneTable {
-            lanes: Lanes::default(),
-            starts: HashMap::new(),
-            is_stale: true,
-            are_tokens_stale: true,
-            is_wanted: false,
-        }
-    }
-}
-
 impl LaneTable {
     /// Forgets every lane: the state in memory may be wrong.
     pub(super) fn forget(&mut self, claims: &FileClaims) {
         self.lanes.forget(claims.by_lane());
         self.starts.clear();
-        (self.is_stale, self.are_tokens_stale, self.is_wanted) = (true, true, false);
+        (self.are_read, self.are_tokens_read, self.is_wanted) = (false, false, false);
     }
 
     /// An unclaimed job of the lane is in the table.
@@ -235,7 +224,7 @@ impl State {
         tables: Tables<'_>,
         now: Millis,
     ) -> Result<(), StoreError> {
-        if core::mem::take(&mut self.lane_table.are_tokens_stale) {
+        if !core::mem::replace(&mut self.lane_table.are_tokens_read, true) {
             let all = tables.all("SELECT scope, value FROM {p}tokens", [], |row| {
                 Ok((row.get(0)?, row.get(1)?))
             })?;
@@ -244,7 +233,7 @@ impl State {
         if self.lane_table.is_wanted {
             self.make_lanes(tables)?;
         }
-        let is_stale = core::mem::take(&mut self.lane_table.is_stale);
+        let are_read = core::mem::replace(&mut self.lane_table.are_read, true);
         if !tables.sql.has_lanes.get() {
             self.claims.cursors.iter_mut().for_each(|cursor| cursor.next_part = None);
             return Ok(());
@@ -252,7 +241,7 @@ impl State {
         let mut moves = MOVES_PER_COMMIT;
         for cursor in &mut self.claims.cursors {
             let kind = (cursor.kind, &cursor.name);
-            if is_stale {
+            if !are_read {
                 self.lane_table.read(tables, kind)?;
             }
             if cursor.next_part.is_some_and(|next| next <= now) {
@@ -306,11 +295,11 @@ impl State {
         if !self.claims.runner {
             return Ok(());
         }
-        let LaneTable { lanes, is_stale, .. } = &self.lane_table;
+        let LaneTable { lanes, are_read, .. } = &self.lane_table;
         if let Some(wrong) = lanes.violation(self.claims.by_lane()) {
             return Err(Violation(format!("F13: {wrong}")));
         }
-        if *is_stale || !tables.sql.has_lanes.get() {
+        if !are_read || !tables.sql.has_lanes.get() {
             return Ok(());
         }
         let of_lane = |row: &rusqlite::Row<'_>| {

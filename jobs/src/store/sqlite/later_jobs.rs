@@ -21,7 +21,7 @@ use rusqlite::params;
 use rusqlite::types::Value;
 
 use super::State;
-use super::schema::{JobRow, MILLIS_PER_HOUR, Place, Table, hour_of, out_of_range};
+use super::schema::{JobRow, MILLIS_PER_HOUR, Place, Table, hour_of, out_of_range, store_error};
 use super::tables::Tables;
 use crate::store::ClaimRequest;
 use crate::values::error::StoreError;
@@ -106,20 +106,6 @@ impl Hours {
         Millis::clamped((self.last + 1).saturating_mul(MILLIS_PER_HOUR) - 1)
     }
 
-    /// Says whether a job goes to the table of later hours.
-    fn is_later(&mut self, tables: Tables<'_>, kind: i64, due: Millis) -> Result<bool, StoreError> {
-        if hour_of(due) <= self.last {
-            return Ok(false);
-        }
-        let newest = match self.newest.get(&kind) {
-            Some(newest) => *newest,
-            None => tables.newest(kind)?,
-        };
-        let appended = newest.is_none_or(|newest| due >= newest);
-        self.newest.insert(kind, if appended { Some(due) } else { newest });
-        Ok(!appended)
-    }
-
     /// Returns the table of the road for a job that is pending from now on.
     pub(super) fn table_for(
         &mut self,
@@ -127,7 +113,16 @@ impl Hours {
         kind: i64,
         due: Millis,
     ) -> Result<Table, StoreError> {
-        Ok(if self.is_later(tables, kind, due)? { Table::Later } else { Table::Job })
+        if hour_of(due) <= self.last {
+            return Ok(Table::Job);
+        }
+        let newest = match self.newest.get(&kind) {
+            Some(newest) => *newest,
+            None => tables.newest(kind)?,
+        };
+        let appended = newest.is_none_or(|newest| due >= newest);
+        self.newest.insert(kind, if appended { Some(due) } else { newest });
+        Ok(if appended { Table::Job } else { Table::Later })
     }
 
     /// Notes that a job is in the table of later hours now.
@@ -264,12 +259,9 @@ impl State {
 impl Tables<'_> {
     /// Returns the last hour whose jobs are all in the table of jobs.
     pub(super) fn hour(&self) -> Result<i64, StoreError> {
-        let hour = self.one("SELECT value FROM {p}meta WHERE name = 'hour'", [], |row| {
-            let hour = row.get(0)?;
-            let known = -1..=hour_of(Millis::MAX);
-            if known.contains(&hour) { Ok(hour) } else { Err(out_of_range(0, hour)) }
-        })?;
-        Ok(hour.unwrap_or(-1))
+        let hour = self.meta("hour")?.unwrap_or(-1);
+        let known = -1..=hour_of(Millis::MAX);
+        if known.contains(&hour) { Ok(hour) } else { Err(store_error(out_of_range(0, hour))) }
     }
 
     /// Returns the latest due time of a kind in the table of jobs.

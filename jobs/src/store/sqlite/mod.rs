@@ -135,10 +135,7 @@ impl Sqlite {
     /// Gives free pages back to the file system. Returns whether more may be left.
     fn shrink(&mut self) -> Result<bool, StoreError> {
         let conn = self.connect()?;
-        let pragma = |name: &str| {
-            conn.pragma_query_value(None, name, |row| row.get::<_, i64>(0)).map_err(store_error)
-        };
-        let (free, pages) = (pragma("freelist_count")?, pragma("page_count")?);
+        let (free, pages) = (pragma_of(conn, "freelist_count")?, pragma_of(conn, "page_count")?);
         if free * 4 < pages || free < i64::from(PAGES_PER_VACUUM) {
             return Ok(false);
         }
@@ -189,11 +186,9 @@ impl Store for Sqlite {
         let claim = batch.claim.as_ref().filter(|claim| self.state.may_have_due(claim));
         if batch.ops.is_empty() && claim.is_none() {
             return Ok(BatchOutcome {
-                answers: Vec::new(),
-                claimed: Vec::new(),
                 next_due: self.state.next_due(batch.claim.as_ref()),
                 suspects_wait: self.state.suspects_wait(),
-                unreadable: Vec::new(),
+                ..BatchOutcome::default()
             });
         }
         let writes = batch.ops.iter().any(|op| !op.is_question());

@@ -88,19 +88,17 @@ impl Location {
     pub(crate) fn new(path: PathBuf, vfs: Option<String>) -> Location {
         let file = std::path::absolute(&path).unwrap_or_else(|_| path.clone());
         let file = if vfs.is_some() { path.clone() } else { file };
-        let call_timeout = LONGEST_WAIT;
-        let (number, start_until) = (None, None);
         Location {
             file,
             path,
             queue: None,
             vfs,
             only_looks: false,
-            number,
-            call_timeout,
+            number: None,
+            call_timeout: LONGEST_WAIT,
             keep_dead: Duration::MAX,
             history: true,
-            start_until,
+            start_until: None,
             ended_in: Arc::default(),
             _folder: None,
         }
@@ -144,7 +142,9 @@ impl Location {
                 Err(error) => return Err(self.io(error)),
             }
         }
-        let conn = self.connect(OpenFlags::SQLITE_OPEN_READ_WRITE | self.create_flag())?;
+        let mut flags = OpenFlags::SQLITE_OPEN_READ_WRITE;
+        flags.set(OpenFlags::SQLITE_OPEN_CREATE, self.vfs.is_some());
+        let conn = self.connect(flags)?;
         // Before the first read, SQLite knows only what the operating system allows; then also what the header does.
         let is_read_only = || conn.is_readonly("main").map_err(|error| self.sqlite(error));
         let is_denied = is_read_only()?;
@@ -154,11 +154,7 @@ impl Location {
         }
         self.prepare_tables(&conn)?;
         let sql = Sql::new(self.queue.as_deref());
-        let number = Tables { conn: &conn, sql: &sql }.one(
-            "SELECT value FROM {p}meta WHERE name = 'file'",
-            [],
-            |row| row.get(0),
-        );
+        let number = Tables { conn: &conn, sql: &sql }.meta("file");
         self.number = number.map_err(|error| self.refine(error))?;
         Ok(conn)
     }
@@ -350,13 +346,6 @@ impl Location {
         Ok(conn)
     }
 
-    fn create_flag(&self) -> OpenFlags {
-        match self.vfs {
-            None => OpenFlags::empty(),
-            Some(_) => OpenFlags::SQLITE_OPEN_CREATE,
-        }
-    }
-
     pub(super) fn io(&self, error: io::Error) -> OpenError {
         OpenError::Io { path: self.path.clone(), error: Arc::new(error) }
     }
@@ -480,9 +469,7 @@ impl Location {
         if !tables.has(HAS_TABLES, []).map_err(refine)? {
             return Ok(None);
         }
-        let version = tables
-            .one("SELECT value FROM {p}meta WHERE name = 'version'", [], |row| row.get(0))
-            .map_err(refine)?;
+        let version = tables.meta("version").map_err(refine)?;
         match version {
             Some(VERSION) => self.compare_schema(tables).map(|()| version),
             Some(version) if version > VERSION => {

@@ -25,6 +25,7 @@ use crate::values::id::JobId;
 
 /// The ids in a table that almost always has none. They are read once, and again if another connection may have changed
 /// them.
+#[derive(Default)]
 pub(crate) struct FewIds {
     all: &'static str,
     drop: &'static str,
@@ -67,6 +68,7 @@ impl FewIds {
 }
 
 /// The state in memory that belongs to the file.
+#[derive(Default)]
 pub(crate) struct State {
     pub(crate) kinds: Vec<KindRow>,
     /// For each kind by number: by how much its counts have changed in this batch.
@@ -87,7 +89,8 @@ pub(crate) struct State {
     pub(super) results_looked_at: Option<GroupId>,
     /// The next transaction reads the kinds again.
     pub(crate) reload: bool,
-    pub(crate) data_version: i64,
+    /// `None`: the connection has read nothing of the file.
+    pub(super) data_version: Option<i64>,
     /// Another connection has changed the file since the last poll.
     pub(crate) changed: bool,
     /// Ids of jobs whose insert may or may not have been committed. The store remembers them when the jobs
@@ -118,41 +121,32 @@ impl State {
     /// Returns the state of a process that has not read the file yet.
     pub(super) fn new(location: &Location, runs_jobs: bool) -> State {
         State {
-            kinds: Vec::new(),
-            deltas: Vec::new(),
             noted: Noted::new(location.history),
-            minutes: Vec::new(),
             keep_dead: location.keep_dead,
             claims: FileClaims { runner: runs_jobs, ..FileClaims::default() },
             ended_in: Arc::clone(&location.ended_in),
-            hours: Hours::default(),
-            lane_table: LaneTable::default(),
-            purges: Pace::default(),
-            results_looked_at: None,
-            reload: true,
-            data_version: -1,
-            changed: false,
-            unknown: HashSet::default(),
             cancel_requested: FewIds::of(
                 CANCEL_REQUESTS,
                 "DELETE FROM {p}cancel_requested WHERE id = ?1",
             ),
             progress: FewIds::of(ALL_PROGRESS, "DELETE FROM {p}progress WHERE id = ?1"),
-            outbox: true,
-            overtaken: false,
-            ahead: Vec::new(),
-            completed: Vec::new(),
-            newly_kept: Vec::new(),
-            to_trim: Vec::new(),
-            waited_for: HashMap::default(),
-            unreadable: Vec::new(),
+            ..State::default()
         }
     }
 
     /// Begins a transaction: reads again what other connections have changed. Fails if another process
     /// runs the jobs now, so that this one writes nothing more.
     pub(crate) fn begin(&mut self, tables: Tables<'_>) -> Result<(), StoreError> {
-        self.notice_changes(tables)?;
+        let version = tables.one("PRAGMA data_version", [], |row| row.get(0))?;
+        if version != self.data_version {
+            self.data_version = version;
+            self.reload = true;
+            self.changed = true;
+            self.cancel_requested.forget();
+            self.outbox = true;
+            self.claims.rewind();
+            self.hours.forget();
+        }
         if self.reload {
             self.kinds = tables.kinds()?;
             tables.look_for_lanes()?;
@@ -167,24 +161,11 @@ impl State {
         Ok(())
     }
 
-    pub(crate) fn notice_changes(&mut self, tables: Tables<'_>) -> Result<(), StoreError> {
-        let version = tables.one("PRAGMA data_version", [], |row| row.get(0))?.unwrap_or(0);
-        if version != self.data_version {
-            self.data_version = version;
-            self.reload = true;
-            self.changed = true;
-            self.cancel_requested.forget();
-            self.outbox = true;
-            self.claims.rewind();
-            self.hours.forget();
-        }
-        Ok(())
-    }
-
     /// Keeps the changes of a transaction that was committed.
     pub(crate) fn accept(&mut self) {
-        self.ended_in.forget(self.claims.ended());
-        self.claims.accept();
+        let changes = self.claims.journal.drain(..);
+        self.ended_in.forget(changes.filter_map(|(id, before)| before.map(|_| id)));
+        self.claims.touched.clear();
     }
 
     /// Undoes the changes of a transaction that was rolled back.
@@ -204,12 +185,6 @@ impl State {
         self.reload = true;
     }
 
-    /// Lets the next transaction read everything again, since the file was opened again.
-    pub(crate) fn forget_the_file(&mut self) {
-        self.reload = true;
-        self.data_version = -1;
-    }
-
     /// Notes that an unclaimed job is at this place now. `part`: its partition.
     pub(super) fn note_added(&mut self, place: Place, part: Option<&Arc<str>>) {
         match (place.table, part) {
@@ -226,7 +201,8 @@ impl State {
 
     /// Says whether any suspects have to wait, in a lane too.
     pub(super) fn suspects_wait(&self) -> bool {
-        self.claims.suspects_wait() || self.lane_table.lanes.any_passed_over()
+        self.claims.cursors.iter().any(|cursor| !cursor.waiting.is_empty())
+            || self.lane_table.lanes.any_passed_over()
     }
 
     /// Notes that counts of a kind have changed by this much.

@@ -33,6 +33,10 @@ use crate::values::time::Millis;
 /// The first bytes of the parameter: "TWJ1". The table accepts no others.
 const MAGIC: &[u8; 4] = b"TWJ1";
 
+/// What the number beside a key may mean.
+const WAYS: [IfTaken; 4] =
+    [IfTaken::Replace, IfTaken::ReplaceKeepingTime, IfTaken::Leave, IfTaken::Debounce];
+
 /// How many jobs are read from the outbox at once. One may have 64 MiB.
 const ROWS_AT_ONCE: usize = 16;
 
@@ -69,7 +73,7 @@ pub(crate) fn parameter(new: &NewJob) -> Result<Vec<u8>, StoreError> {
         id: new.id,
         kind: new.kind.to_string(),
         due: new.due.get(),
-        key: new.key.as_ref().map(|(key, if_taken)| (key.clone(), to_number(*if_taken))),
+        key: new.key.as_ref().map(|(key, if_taken)| (key.clone(), *if_taken as u8)),
         callers_id: new.callers_id,
         extra: new.extra.as_ref().map(|extra| extra.to_bytes()),
     };
@@ -93,7 +97,9 @@ pub(super) fn job_of(parameter: &[u8]) -> Option<NewJob> {
     let head: Head = serde_json::from_slice(head).ok()?;
     let due = Millis::clamped(head.due);
     let key = match head.key {
-        Some((key, number)) => Some((key, from_number(number)?)),
+        Some((key, number)) => {
+            Some((key, WAYS.into_iter().find(|if_taken| *if_taken as u8 == number)?))
+        }
         None => None,
     };
     let extra = Extra::read(head.extra.as_deref()).ok()?;
@@ -105,25 +111,6 @@ pub(super) fn job_of(parameter: &[u8]) -> Option<NewJob> {
         callers_id: head.callers_id,
         extra,
         payload: payload.to_vec(),
-    })
-}
-
-fn to_number(if_taken: IfTaken) -> u8 {
-    match if_taken {
-        IfTaken::Replace => 0,
-        IfTaken::ReplaceKeepingTime => 1,
-        IfTaken::Leave => 2,
-        IfTaken::Debounce => 3,
-    }
-}
-
-fn from_number(number: u8) -> Option<IfTaken> {
-    Some(match number {
-        0 => IfTaken::Replace,
-        1 => IfTaken::ReplaceKeepingTime,
-        2 => IfTaken::Leave,
-        3 => IfTaken::Debounce,
-        _ => return None,
     })
 }
 

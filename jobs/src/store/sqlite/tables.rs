@@ -368,12 +368,14 @@ impl<'a> Tables<'a> {
         Ok(())
     }
 
+    /// Returns a value of the table `meta`.
+    pub(super) fn meta(&self, name: &str) -> Result<Option<i64>, StoreError> {
+        self.one("SELECT value FROM {p}meta WHERE name = ?1", [name], |row| row.get(0))
+    }
+
     /// Returns how often a process has started to run the jobs.
-    pub(crate) fn starts(&self) -> Result<u64, StoreError> {
-        let starts = self.one("SELECT value FROM {p}meta WHERE name = 'starts'", [], |row| {
-            row.get::<_, i64>(0)
-        })?;
-        Ok(u64::try_from(starts.unwrap_or(0)).unwrap_or(0))
+    pub(super) fn starts(&self) -> Result<u64, StoreError> {
+        Ok(u64::try_from(self.meta("starts")?.unwrap_or(0)).unwrap_or(0))
     }
 
     /// Returns the ids in the table `claim` with the number of their row, in the order of claiming. Some of these jobs
