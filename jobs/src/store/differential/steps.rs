@@ -281,7 +281,7 @@ fn of_groups() -> impl Strategy<Value = Vec<Step>> {
     let group = (
         prop::collection::vec(drawn(), 0..4),
         prop::option::weighted(0.8, callback),
-        (prop::bool::weighted(0.6), prop::bool::weighted(0.3), any::<bool>()),
+        (prop::bool::weighted(0.6), prop::bool::weighted(0.3), prop::bool::weighted(0.8)),
         prop::option::weighted(0.3, 0..9usize),
         prop::option::weighted(0.2, 0..9usize),
     )
