@@ -27,7 +27,7 @@ const MOST_NAMED: usize = 6;
 
 impl ChangeOutput {
     fn how(&self) -> HowChanged<'static> {
-        HowChanged { dry_run: self.dry_run, was: None }
+        HowChanged::new(self.dry_run, None)
     }
 
     /// Prints a setting before and after a change. `shown` returns it in words and as JSON.

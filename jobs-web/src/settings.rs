@@ -134,7 +134,7 @@ impl Setting {
 
     /// Makes the change, or checks it. Returns the setting before and after it, each as the end of a sentence.
     fn change(&self, client: &Client, dry_run: bool) -> Result<ChangedByHand<String>, Problem> {
-        let how = HowChanged { dry_run, was: self.was.as_deref().filter(|_| !dry_run) };
+        let how = HowChanged::new(dry_run, self.was.as_deref().filter(|_| !dry_run));
         let limit_to = |scope, plan: &dyn Fn(StoredLimit) -> Result<StoredLimit, Problem>| {
             Ok::<_, Problem>(client.limit_by_hand(scope, how, plan)?.map(|its| limited(its.limit)))
         };

@@ -41,12 +41,20 @@ const MOST_TRIES: usize = 64;
 
 /// How a person changes a setting.
 #[doc(hidden)]
+#[non_exhaustive]
 #[derive(Clone, Copy, Default, Debug)]
 pub struct HowChanged<'a> {
     /// The change is checked, and not made.
     pub dry_run: bool,
     /// The change is made only if the store still has this text of the setting. An empty text: it has none.
     pub was: Option<&'a str>,
+}
+
+impl<'a> HowChanged<'a> {
+    #[must_use]
+    pub fn new(dry_run: bool, was: Option<&'a str>) -> HowChanged<'a> {
+        HowChanged { dry_run, was }
+    }
 }
 
 /// One partition of a kind: [`Kind::partition`] returns it.

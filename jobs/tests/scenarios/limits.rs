@@ -522,7 +522,7 @@ fn limit_of_an_operator_outlasts_programs_that_start() {
         let both = operator.limit_by_hand(&queue, HowChanged::default(), change).unwrap();
         assert_eq!((both.now.limit, calls), (Limit::running(4).rate(9, SECOND), 2));
         // An operator who has seen another limit changes nothing.
-        let how = HowChanged { dry_run: false, was: Some("") };
+        let how = HowChanged::new(false, Some(""));
         let plan = |stored: StoredLimit| Ok::<_, StoreError>(stored.by_hand(Limit::running(1)));
         let late = operator.limit_by_hand(&queue, how, plan).unwrap();
         assert!(!late.changes && late.now == both.now && late.before == both.now, "{late:?}");
@@ -541,7 +541,7 @@ fn limit_of_an_operator_outlasts_programs_that_start() {
             let mut wanted = StoredLimit::default();
             (wanted.limit, wanted.before) = (rate(n), Some(Limit::running(3)));
             for dry_run in [true, false] {
-                let how = HowChanged { dry_run, was: None };
+                let how = HowChanged::new(dry_run, None);
                 let lifted = lift_by_hand(&operator, &queue, how, false).unwrap();
                 assert_eq!((lifted.before, lifted.now.limit), (wanted, Limit::running(3)));
             }
