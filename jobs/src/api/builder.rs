@@ -113,7 +113,7 @@ impl Builder {
     #[must_use]
     pub fn file(&self) -> Option<&std::path::Path> {
         match &self.source {
-            Source::File(location) => Some(location.file()),
+            Source::File(location) => Some(&location.file),
             _ => None,
         }
     }

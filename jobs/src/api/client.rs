@@ -72,7 +72,7 @@ impl Client {
     #[cfg(feature = "sqlite-unbundled")]
     #[must_use]
     pub fn file(&self) -> Option<&std::path::Path> {
-        self.dispatcher.file.as_ref().map(|location| location.file())
+        self.dispatcher.file.as_ref().map(|location| &*location.file)
     }
 }
 

@@ -10,7 +10,7 @@ use super::request;
 use super::request::{Caller, on_thread};
 use crate::dispatch::run::{Run, States};
 use crate::dispatch::run_state::{RunState, Slot};
-use crate::store::claim::Claimed;
+use crate::store::{Claimed, Tries};
 use crate::values::error::StoreError;
 use crate::values::id::{Fence, JobId};
 use crate::values::job::{Extra, Job};
@@ -130,12 +130,9 @@ impl TestRun {
             id: self.id,
             kind: Arc::from(self.kind),
             due: Millis::present(self.due),
-            failures: 0,
-            interruptions: 0,
-            attempts: self.attempt.saturating_sub(1),
+            tries: Tries { attempts: self.attempt.saturating_sub(1), ..Tries::default() },
             key: self.key.clone(),
             payload: Vec::new(),
-            errors: Default::default(),
             extra: Extra::with_progress(None, self.progress.clone()),
             fence: Fence::new(FENCES.fetch_add(1, Ordering::Relaxed), 0),
         };

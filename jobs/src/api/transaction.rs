@@ -15,6 +15,7 @@ use tickwheel::When;
 
 use super::client::{Client, draw};
 use super::insert::{Inserted, NewJob, answer, to_store};
+use super::request::{self, Request, strange};
 use crate::dispatch::run::Run;
 use crate::store::sqlite::{callers_transaction, statement};
 use crate::store::{End, Finish, RunBuckets};
@@ -22,6 +23,7 @@ use crate::values::error::{InsertError, InsertErrorKind, StoreError};
 use crate::values::id::{JobId, JobIds};
 use crate::values::info::Cancel;
 use crate::values::job::{Job, group_of};
+use crate::values::time::Now;
 
 impl Client {
     /// Stores a [`NewJob`] in a transaction of the caller, as [`Client::insert_in`] stores a job, and with its errors.
@@ -54,8 +56,7 @@ impl Client {
         transaction: &Transaction<'_>,
         id: JobId,
     ) -> Result<Cancel, StoreError> {
-        let now = self.dispatcher.clock.latest().millis();
-        callers_transaction::cancel_in(&self.dispatcher.file, transaction, id, now)
+        self.ask_in(transaction, request::cancel(id), self.dispatcher.clock.latest())
     }
 
     /// Changes the due time of a pending job in a transaction of the caller, as [`Client::cancel_in`] cancels
@@ -73,13 +74,19 @@ impl Client {
     ) -> Result<bool, StoreError> {
         let now = self.dispatcher.clock.latest();
         let due = now.resolve(when.into(), draw(JobId::new()))?;
-        callers_transaction::reschedule_in(
-            &self.dispatcher.file,
-            transaction,
-            id,
-            due,
-            now.millis(),
-        )
+        self.ask_in(transaction, request::reschedule(id, due), now)
+    }
+
+    /// Makes a change in a transaction of the caller.
+    fn ask_in<A>(
+        &self,
+        transaction: &Transaction<'_>,
+        Request { op, read }: Request<A>,
+        now: Now,
+    ) -> Result<A, StoreError> {
+        let file = &self.dispatcher.file;
+        let answer = callers_transaction::apply_in(file, transaction, &op, now.millis())?;
+        read(answer).ok_or_else(strange)
     }
 
     pub(super) fn insert_new_in<J: Job>(
@@ -91,9 +98,7 @@ impl Client {
         let kind = Arc::from(J::KIND);
         let job = to_store(&JobIds::of_this_process(), now, &kind, &self.headers(), new)?;
         let id = job.id;
-        let inserted =
-            callers_transaction::insert_in(&self.dispatcher.file, transaction, job, now.millis())?;
-        let inserted = answer(id, inserted);
+        let inserted = answer(id, self.ask_in(transaction, request::insert(job), now)?);
         #[cfg(feature = "tracing")]
         self.dispatcher.traces.inserted(J::KIND, inserted.id, inserted.is_new);
         Ok(inserted)

@@ -337,19 +337,16 @@ mod tests {
     use super::*;
     use crate::dispatch::machine::LaneTurn;
     use crate::dispatch::run_state::{RunState, Slot};
-    use crate::store::{Claimed, Fence};
+    use crate::store::{Claimed, Fence, Tries};
 
     fn start(id: u128, due: i64, head_start: u64) -> Start {
         let claimed = Claimed {
             id: JobId::from_u128(id),
             kind: Arc::from("task"),
             due: Millis::clamped(due),
-            failures: 0,
-            interruptions: 0,
-            attempts: 0,
+            tries: Tries::default(),
             key: None,
             payload: Vec::new(),
-            errors: Default::default(),
             extra: None,
             fence: Fence::new(0, 0),
         };

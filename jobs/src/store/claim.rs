@@ -2,15 +2,12 @@
 
 use std::sync::Arc;
 
-use crate::values::fail_and_retry::AttemptErrors;
+use super::ended::{MOST_INTERRUPTIONS, Tries};
 use crate::values::id::{Fence, JobId};
 use crate::values::job::Extra;
 use crate::values::setting::{HeadStart, HeadStarts, Rank};
 use crate::values::stored_limits::Limits;
 use crate::values::time::Millis;
-
-/// A job that was interrupted this often in a row is dead.
-pub(crate) const MOST_INTERRUPTIONS: u32 = 5;
 
 /// Which jobs to claim: the first ones that these limits admit, in the order of rank. Without head starts that is the
 /// order of due time. Jobs of one kind with the same due time follow in the order of their ids.
@@ -137,23 +134,14 @@ impl ClaimRequest {
     }
 }
 
-/// Returns the error of a job that was interrupted [`MOST_INTERRUPTIONS`] times.
-pub(crate) fn killed() -> String {
-    format!("its process ended {MOST_INTERRUPTIONS} times while it ran")
-}
-
 /// A claimed job.
 #[derive(Clone, Debug)]
 pub(crate) struct Claimed {
     pub(crate) id: JobId,
     pub(crate) kind: Arc<str>,
     pub(crate) due: Millis,
-    pub(crate) failures: u32,
-    pub(crate) interruptions: u32,
-    /// Its failures and interruptions so far, also from before a retry by hand.
-    pub(crate) attempts: u32,
+    pub(crate) tries: Tries,
     pub(crate) key: Option<String>,
-    pub(crate) errors: AttemptErrors,
     pub(crate) extra: Option<Box<Extra>>,
     pub(crate) payload: Vec<u8>,
     pub(crate) fence: Fence,

@@ -16,9 +16,10 @@
 
 use std::time::Duration;
 
-use super::claim::{MOST_INTERRUPTIONS, killed};
 use crate::values::fail_and_retry::AttemptErrors;
-use crate::values::info::JobState;
+use crate::values::id::JobId;
+use crate::values::info::{JobInfo, JobState};
+use crate::values::job::Shown;
 use crate::values::run_end::Outcome;
 use crate::values::setting::Keep;
 use crate::values::time::Millis;
@@ -30,6 +31,14 @@ pub(crate) const WANTED_KEPT: Duration = Duration::from_secs(60);
 /// The scripts remove as many. They look at no other job: one on whose end a caller waits has a list of its own there.
 pub(crate) const TRIMMED: usize = 2;
 pub(crate) const TRIM_LOOKS: usize = 8;
+
+/// A job that was interrupted this often in a row is dead.
+pub(crate) const MOST_INTERRUPTIONS: u32 = 5;
+
+/// Returns the error of a job that was interrupted [`MOST_INTERRUPTIONS`] times.
+pub(crate) fn killed() -> String {
+    format!("its process ended {MOST_INTERRUPTIONS} times while it ran")
+}
 
 /// How a run has ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -128,6 +137,23 @@ impl Tries {
     /// Begins again, for a dead job that is retried.
     pub(crate) fn begin_again(&mut self) {
         (self.failures, self.interruptions) = (0, 0);
+    }
+
+    /// Returns what a caller is told of a job with these tries.
+    pub(crate) fn info(
+        &self,
+        id: JobId,
+        kind: String,
+        state: JobState,
+        due: Millis,
+        shown: Shown,
+    ) -> JobInfo {
+        JobInfo {
+            failures: self.failures,
+            attempt: state.attempts(self.attempts),
+            interruptions: self.interruptions,
+            ..JobInfo::new(id, kind, state, due, &self.errors, shown)
+        }
     }
 }
 

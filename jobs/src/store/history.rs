@@ -166,17 +166,11 @@ impl Figures {
 }
 
 /// The figures that a transaction adds, by kind.
-#[derive(Debug)]
+#[derive(Default, Debug)]
 pub(crate) struct Noted<K> {
     /// The program wants a history.
     pub(crate) is_on: bool,
     by_kind: Vec<(K, Figures)>,
-}
-
-impl<K> Default for Noted<K> {
-    fn default() -> Noted<K> {
-        Noted { is_on: false, by_kind: Vec::new() }
-    }
 }
 
 impl<K: PartialEq + Clone> Noted<K> {

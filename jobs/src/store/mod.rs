@@ -21,11 +21,11 @@
     allow(dead_code, reason = "each store reads the part of a batch that it needs")
 )]
 
+pub(crate) mod ended;
 pub(crate) mod claim;
 pub(crate) mod scopes;
 mod turns;
 pub(crate) mod lanes;
-pub(crate) mod ended;
 pub(crate) mod history;
 pub(crate) mod new_job;
 pub(crate) mod group;
@@ -40,10 +40,12 @@ mod differential;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-#[cfg(any(feature = "sqlite-unbundled", feature = "redis"))]
-pub(crate) use claim::killed;
-pub(crate) use claim::{ClaimRequest, Claimed, MOST_INTERRUPTIONS};
-pub(crate) use ended::{End, Ending, TRIM_LOOKS, TRIMMED, Tries, is_waited_for, kept_until};
+pub(crate) use claim::{ClaimRequest, Claimed};
+#[cfg(feature = "redis")]
+pub(crate) use ended::killed;
+pub(crate) use ended::{
+    End, Ending, MOST_INTERRUPTIONS, TRIM_LOOKS, TRIMMED, Tries, is_waited_for, kept_until,
+};
 pub(crate) use group::{NewGroup, Tally};
 pub(crate) use history::HistoryPart;
 pub(crate) use history::RunBuckets;

@@ -54,7 +54,7 @@ impl View {
             && self.own.dispatcher.questions.is_none()
             && !self.own.dispatcher.is_manual
         {
-            let builder = Jobs::open_to_look(location.file()).ok();
+            let builder = Jobs::open_to_look(&location.file).ok();
             let builder = builder.map(|builder| match self.queue() {
                 Some(queue) => builder.queue(queue),
                 None => builder,

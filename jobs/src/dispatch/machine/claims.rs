@@ -261,7 +261,7 @@ pub(super) struct Suspect {
 impl Suspect {
     /// Returns the claimed job as a suspect, if it is one.
     pub(super) fn of(claimed: &Claimed) -> Option<Suspect> {
-        let Claimed { id, fence, interruptions, .. } = *claimed;
+        let (id, fence, interruptions) = (claimed.id, claimed.fence, claimed.tries.interruptions);
         let is_last_try = interruptions + 1 >= MOST_INTERRUPTIONS;
         (interruptions > 0).then_some(Suspect { id, fence, is_last_try })
     }

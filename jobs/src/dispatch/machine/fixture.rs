@@ -9,7 +9,7 @@ use super::MachineSettings;
 use crate::store::memory::Memory;
 use crate::store::{
     Answer, ApplyError, Batch, BatchOutcome, Claimed, Fence, NewJob, Op, PollResult, Store,
-    StoreStats,
+    StoreStats, Tries,
 };
 use crate::values::error::{StoreError, Violation};
 use crate::values::fail_and_retry::Retry;
@@ -139,12 +139,9 @@ pub(super) fn claimed(number: u64, interruptions: u32, fence: u64) -> Claimed {
         id: JobId::from_u128(number.into()),
         kind: Arc::from(KIND),
         due: Millis::ZERO,
-        failures: 0,
-        interruptions,
-        attempts: 0,
+        tries: Tries { interruptions, ..Tries::default() },
         key: None,
         payload: Vec::new(),
-        errors: Default::default(),
         extra: None,
         fence: Fence::new(fence, 0),
     }

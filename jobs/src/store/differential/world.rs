@@ -433,7 +433,7 @@ impl World {
             self.claimed.iter().take(ends.len()).map(|(job, _)| job.clone()).collect();
         for (job, ends) in ended.iter().zip(ends) {
             let group = group_of(job.extra.as_deref());
-            let errors = job.errors.and(self.now, job.attempts + 1, "", "failed");
+            let errors = job.tries.errors.and(self.now, job.tries.attempts + 1, "", "failed");
             let (end, then) = match ends {
                 Ends::Well => (End::Completed, self.new_jobs(then, group)),
                 Ends::Dead => (End::Dead { errors }, Vec::new()),

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use super::{ClaimRecord, JobRecord, LaneKey, Memory, fence_of};
 use crate::store::lanes::{self, Lanes, Opens};
-use crate::store::{ClaimRequest, Claimed, Tries};
+use crate::store::{ClaimRequest, Claimed};
 use crate::values::id::JobId;
 use crate::values::job::{Extra, partition_of};
 use crate::values::setting::Rank;
@@ -169,21 +169,9 @@ impl Memory {
         self.claimed += 1;
         let claim = ClaimRecord { asked: false, progress: None, order: self.claimed, at: now };
         self.claims.insert(id, claim);
-        let record = &self.alive[&id];
-        let Tries { failures, interruptions, attempts, errors } = record.tries.clone();
-        Claimed {
-            id,
-            kind: Arc::clone(&record.kind),
-            due,
-            failures,
-            interruptions,
-            attempts,
-            key: record.key.clone(),
-            errors,
-            extra: record.extra.clone(),
-            payload: record.payload.clone(),
-            fence: fence_of(self.starts, self.claimed),
-        }
+        let JobRecord { kind, tries, key, extra, payload, .. } = self.alive[&id].clone();
+        let fence = fence_of(self.starts, self.claimed);
+        Claimed { id, kind, due, tries, key, extra, payload, fence }
     }
 
     /// Moves the jobs with a partition that are due by then to their lanes.

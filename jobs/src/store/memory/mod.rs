@@ -113,14 +113,10 @@ struct JobRecord {
 impl JobRecord {
     fn info(&self, id: JobId, state: JobState) -> JobInfo {
         let shown = self.extra.as_deref().map_or_else(Shown::default, Shown::of);
-        let Tries { failures, interruptions, attempts, errors } = &self.tries;
         JobInfo {
-            failures: *failures,
-            attempt: state.attempts(*attempts),
-            interruptions: *interruptions,
             key: self.key.clone(),
             payload: self.payload.clone(),
-            ..JobInfo::new(id, self.kind.to_string(), state, self.due, errors, shown)
+            ..self.tries.info(id, self.kind.to_string(), state, self.due, shown)
         }
     }
 }

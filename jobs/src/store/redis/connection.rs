@@ -1,5 +1,4 @@
-//! A connection to the server of a queue: opened when it is needed, and closed after any error; and the errors after
-//! which the same commands may be sent again, there or elsewhere.
+//! A connection to the server of a queue: opened when it is needed, and closed after any error.
 //!
 //! Ground rules:
 //!
@@ -11,53 +10,13 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use redis::{Cmd, RedisError, ServerError, Value};
+use redis::{Cmd, RedisError, Value};
 
+use super::decode::{Fault, is_worth_a_search};
 use super::discovery::{FoundServer, Server};
 use super::endpoint::{WaitLimits, present, text_of};
 use crate::values::error::StoreError;
 use crate::values::server_time::ServerTime;
-
-/// The errors of a server that does not have the queue, or that cannot write at the moment. A new search may
-/// find another server, or the same one once it can write.
-const ELSEWHERE: [&str; 8] =
-    ["ASK", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "MOVED", "NOREPLICAS", "READONLY", "TRYAGAIN"];
-/// The errors of a server that did nothing, but can do it later.
-const LATER: [&str; 2] = ["BUSY", "UNKILLABLE"];
-
-/// Returns the code of an error. Before Redis 7, the code of a command in a script stands in the text.
-fn code_of(error: &ServerError) -> &str {
-    let details = error.details().unwrap_or_default();
-    let is_said = |code: &&&str| {
-        let at = details.find(**code);
-        at.is_some_and(|at| details[..at].ends_with(": -"))
-    };
-    match error.code() {
-        "ERR" => ELSEWHERE.iter().find(is_said).copied().unwrap_or("ERR"),
-        code => code,
-    }
-}
-
-/// Says whether the answer is one of the errors in [`ELSEWHERE`].
-pub(super) fn is_worth_a_search(value: &Value) -> bool {
-    matches!(value, Value::ServerError(error) if ELSEWHERE.contains(&code_of(error)))
-}
-
-/// Says whether the same commands may be sent again.
-pub(super) fn may_pass(error: &ServerError) -> bool {
-    let code = code_of(error);
-    ELSEWHERE.contains(&code) || LATER.contains(&code)
-}
-
-/// Why commands have no answers.
-#[derive(Debug)]
-pub(super) struct Failure {
-    pub(super) error: StoreError,
-    /// The commands were sent, so they may have been done.
-    pub(super) sent: bool,
-    /// The server has closed the connection, perhaps long before the commands were sent.
-    pub(super) dropped: bool,
-}
 
 /// Sends packed commands and reads `many` answers. Fails at the first answer that does not arrive: the
 /// connection is useless then. No wait goes on beyond the limit.
@@ -126,7 +85,7 @@ impl Connection {
     pub(super) fn send(
         &mut self,
         commands: &[Cmd],
-    ) -> Result<(Vec<Value>, Instant, Instant), Failure> {
+    ) -> Result<(Vec<Value>, Instant, Instant), Fault> {
         let mut open = match self.open.take() {
             Some(open) => open,
             None => self.connect()?,
@@ -142,19 +101,20 @@ impl Connection {
                 }
                 Ok((answers, sent, present()))
             }
-            Err(error) => Err(Failure {
+            Err(error) => Err(Fault {
                 error: StoreError::Io(format!("{}: {}", self.name, text_of(&error))),
                 sent: true,
+                again: true,
                 dropped: error.is_connection_dropped(),
             }),
         }
     }
 
-    fn connect(&mut self) -> Result<redis::Connection, Failure> {
-        let found = self.server.connect(self.until).map_err(|error| Failure {
-            error: StoreError::Io(error.to_string()),
-            sent: false,
-            dropped: false,
+    fn connect(&mut self) -> Result<redis::Connection, Fault> {
+        let found = self.server.connect(self.until);
+        let found = found.map_err(|error| {
+            let error = StoreError::Io(error.to_string());
+            Fault { sent: false, again: true, ..error.into() }
         })?;
         self.server.note_found(&found.address);
         let name = found.address.name();
@@ -172,51 +132,6 @@ mod tests {
     use std::net::{Ipv4Addr, TcpListener};
 
     use super::*;
-
-    fn said(text: &str) -> ServerError {
-        let reply = redis::parse_redis_value(format!("-{text}\r\n").as_bytes());
-        match reply.unwrap() {
-            Value::ServerError(error) => error,
-            other => panic!("{other:?}"),
-        }
-    }
-
-    /// A batch is sent again if its error may be over later or on another server. In the second case the client
-    /// searches for that server first.
-    #[test]
-    fn batch_is_sent_again_after_an_error_that_may_pass() {
-        let again = [
-            ("MOVED 3999 127.0.0.1:6381", true),
-            ("ASK 3999 127.0.0.1:6381", true),
-            ("TRYAGAIN Multiple keys request during rehashing of slot", true),
-            ("CLUSTERDOWN Hash slot not served", true),
-            (
-                "READONLY You can't write against a read only replica. script: 1a, on @user_script:9.",
-                true,
-            ),
-            (
-                "ERR Error running script (call to f_1a): @user_script:9: @user_script: 9: -READONLY You \
-                 can't write against a read only replica.",
-                true,
-            ),
-            ("LOADING Redis is loading the dataset in memory", true),
-            ("MASTERDOWN Link with MASTER is down", true),
-            ("NOREPLICAS Not enough good replicas to write.", true),
-            ("BUSY Redis is busy running a script.", false),
-        ];
-        for (text, is_elsewhere) in again {
-            let error = said(text);
-            assert!(may_pass(&error), "{text}");
-            assert_eq!(is_worth_a_search(&Value::ServerError(error)), is_elsewhere, "{text}");
-        }
-        let for_good =
-            ["ERR unknown command", "NOPERM no", "ERR a job that says READONLY", "CROSSSLOT"];
-        for text in for_good {
-            let error = said(text);
-            assert!(!may_pass(&error), "{text}");
-            assert!(!is_worth_a_search(&Value::ServerError(error)), "{text}");
-        }
-    }
 
     /// Returns a URL where the operating system accepts connections, and no process answers.
     fn silent() -> (TcpListener, String) {

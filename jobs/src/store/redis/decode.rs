@@ -1,11 +1,42 @@
-//! Decodes the replies of the server: to values of the right type, or to an error.
+//! Decodes the replies of the server: to values of the right type, or to an error; and the errors after which the same
+//! commands may be sent again, there or elsewhere.
 
 use redis::{ServerError, ServerErrorKind, Value};
 
-use super::connection::{Failure, may_pass};
 use super::records::damaged;
 use crate::store::ApplyError;
 use crate::values::error::StoreError;
+
+/// The errors of a server that does not have the queue, or that cannot write at the moment. A new search may
+/// find another server, or the same one once it can write.
+const ELSEWHERE: [&str; 8] =
+    ["ASK", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "MOVED", "NOREPLICAS", "READONLY", "TRYAGAIN"];
+/// The errors of a server that did nothing, but can do it later.
+const LATER: [&str; 2] = ["BUSY", "UNKILLABLE"];
+
+/// Returns the code of an error. Before Redis 7, the code of a command in a script stands in the text.
+fn code_of(error: &ServerError) -> &str {
+    let details = error.details().unwrap_or_default();
+    let is_said = |code: &&&str| {
+        let at = details.find(**code);
+        at.is_some_and(|at| details[..at].ends_with(": -"))
+    };
+    match error.code() {
+        "ERR" => ELSEWHERE.iter().find(is_said).copied().unwrap_or("ERR"),
+        code => code,
+    }
+}
+
+/// Says whether the answer is one of the errors in [`ELSEWHERE`].
+pub(super) fn is_worth_a_search(value: &Value) -> bool {
+    matches!(value, Value::ServerError(error) if ELSEWHERE.contains(&code_of(error)))
+}
+
+/// Says whether the same commands may be sent again.
+fn may_pass(error: &ServerError) -> bool {
+    let code = code_of(error);
+    ELSEWHERE.contains(&code) || LATER.contains(&code)
+}
 
 /// An error in place of an answer.
 #[derive(Debug)]
@@ -15,6 +46,8 @@ pub(super) struct Fault {
     pub(super) sent: bool,
     /// The same commands may be sent again.
     pub(super) again: bool,
+    /// The server has closed the connection, perhaps long before the commands were sent.
+    pub(super) dropped: bool,
 }
 
 /// The reply to a command.
@@ -45,7 +78,7 @@ impl Fault {
         // so it has done nothing.
         let sent = !again && text.contains("@user_script");
         let error = if again { StoreError::Io(text) } else { StoreError::Other(text) };
-        Fault { error, sent, again }
+        Fault { sent, again, ..error.into() }
     }
 
     /// Returns the fault as the error of a commit. `unknown`: a part of the commit may have taken effect.
@@ -54,17 +87,10 @@ impl Fault {
     }
 }
 
-impl From<Failure> for Fault {
-    fn from(failure: Failure) -> Fault {
-        let Failure { error, sent, .. } = failure;
-        Fault { error, sent, again: true }
-    }
-}
-
 impl From<StoreError> for Fault {
     /// Makes a fault of a reply that makes no sense: to send the commands again would not help.
     fn from(error: StoreError) -> Fault {
-        Fault { error, sent: true, again: false }
+        Fault { error, sent: true, again: false, dropped: false }
     }
 }
 
@@ -136,4 +162,54 @@ pub(super) fn number(value: &Value) -> Result<i64, StoreError> {
 pub(super) fn score(value: &Value) -> Result<i64, StoreError> {
     let score: f64 = text(value)?.parse().map_err(|_| damaged("is no time"))?;
     Ok(score as i64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(text: &str) -> ServerError {
+        let reply = redis::parse_redis_value(format!("-{text}\r\n").as_bytes());
+        match reply.unwrap() {
+            Value::ServerError(error) => error,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// A batch is sent again if its error may be over later or on another server. In the second case the client
+    /// searches for that server first.
+    #[test]
+    fn batch_is_sent_again_after_an_error_that_may_pass() {
+        let again = [
+            ("MOVED 3999 127.0.0.1:6381", true),
+            ("ASK 3999 127.0.0.1:6381", true),
+            ("TRYAGAIN Multiple keys request during rehashing of slot", true),
+            ("CLUSTERDOWN Hash slot not served", true),
+            (
+                "READONLY You can't write against a read only replica. script: 1a, on @user_script:9.",
+                true,
+            ),
+            (
+                "ERR Error running script (call to f_1a): @user_script:9: @user_script: 9: -READONLY You \
+                 can't write against a read only replica.",
+                true,
+            ),
+            ("LOADING Redis is loading the dataset in memory", true),
+            ("MASTERDOWN Link with MASTER is down", true),
+            ("NOREPLICAS Not enough good replicas to write.", true),
+            ("BUSY Redis is busy running a script.", false),
+        ];
+        for (text, is_elsewhere) in again {
+            let error = said(text);
+            assert!(may_pass(&error), "{text}");
+            assert_eq!(is_worth_a_search(&Value::ServerError(error)), is_elsewhere, "{text}");
+        }
+        let for_good =
+            ["ERR unknown command", "NOPERM no", "ERR a job that says READONLY", "CROSSSLOT"];
+        for text in for_good {
+            let error = said(text);
+            assert!(!may_pass(&error), "{text}");
+            assert!(!is_worth_a_search(&Value::ServerError(error)), "{text}");
+        }
+    }
 }

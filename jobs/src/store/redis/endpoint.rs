@@ -287,7 +287,7 @@ pub(super) fn parse(url: &str) -> Result<Parsed, OpenError> {
 }
 
 fn cluster(addresses: Vec<Endpoint>, parameters: &Parameters) -> Result<Parsed, OpenError> {
-    if let Some(name) = parameters.first_name() {
+    if let Some(name) = &parameters.first {
         return Err(wrong(&format!("a cluster takes no parameter {name:?}")));
     }
     if addresses[0].login().db() != 0 {
@@ -301,7 +301,7 @@ fn sentinel(
     urls: &[(String, String)],
     parameters: Parameters,
 ) -> Result<Parsed, OpenError> {
-    let Parameters { master, user, password, unknown } = parameters;
+    let Parameters { master, user, password, unknown, .. } = parameters;
     if let Some(name) = unknown {
         return Err(wrong(&format!("sentinels take no parameter {name:?}")));
     }
@@ -375,6 +375,8 @@ struct Parameters {
     password: Option<String>,
     /// The name of an unknown parameter.
     unknown: Option<String>,
+    /// The name of the first parameter.
+    first: Option<String>,
 }
 
 impl Parameters {
@@ -382,6 +384,7 @@ impl Parameters {
         let mut found = Parameters::default();
         let Some(url) = redis::parse_redis_url(url) else { return Ok(found) };
         for (name, value) in url.query_pairs() {
+            found.first.get_or_insert_with(|| name.to_string());
             let place = match &*name {
                 "master" => &mut found.master,
                 "sentinel_user" => &mut found.user,
@@ -396,16 +399,6 @@ impl Parameters {
             }
         }
         Ok(found)
-    }
-
-    fn first_name(&self) -> Option<&str> {
-        let known = [
-            ("master", self.master.is_some()),
-            ("sentinel_user", self.user.is_some()),
-            ("sentinel_password", self.password.is_some()),
-        ];
-        let given = known.iter().find(|(_, is_given)| *is_given).map(|(name, _)| *name);
-        given.or(self.unknown.as_deref())
     }
 }
 

@@ -15,7 +15,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, bounde
 use redis::Msg;
 
 use super::discovery::Server;
-use super::protocol::Message;
+use super::protocol;
 use crate::store::{Notification, Notify};
 
 /// The thread that listens. It ends when this is dropped, within [`PATIENCE`] or the time that a connection
@@ -115,8 +115,5 @@ fn notification_of(message: &Msg, owner: [u8; 8]) -> Option<Notification> {
     if payload.ends_with(&owner) {
         return None;
     }
-    Message::of(payload).map(|message| match message {
-        Message::Due => Notification::Due,
-        Message::Poll => Notification::Poll,
-    })
+    protocol::notification(payload)
 }

@@ -7,7 +7,7 @@ use redis::{RedisError, Value};
 use super::discovery::{FoundServer, Server};
 use super::endpoint::{self, present, problem_of};
 use super::keys::LAYOUT;
-use super::rights;
+use super::rights::{self, Ask};
 use crate::values::error::{OpenError, ServerProblem};
 use crate::values::server_time::ServerTime;
 
@@ -40,12 +40,12 @@ pub(crate) fn open(server: &Server, call_timeout: Duration) -> Result<Opened, Op
         limit.apply(connection)?;
         endpoint::ask(connection, cmd)
     };
-    let rights = match server.needs {
+    let sees_snapshots = match server.needs {
         Some(needs) => needs.check(&mut ask, &rights::prefix(&server.hash_tag)),
         // Only the server is known, and not yet the queue.
-        None => rights::check_server(&mut ask),
+        None => rights::check_server(&mut ask).map(|()| None),
     };
-    let rights = rights.map_err(|problem| address.error(problem))?;
+    let sees_snapshots = sees_snapshots.map_err(|problem| address.error(problem))?;
     let info = ask(&redis::cmd("INFO")).map_err(failed)?;
     let Value::BulkString(info) = info else {
         return Err(address.error(ServerProblem::NotRedis("it knows no INFO".to_owned())));
@@ -73,10 +73,9 @@ pub(crate) fn open(server: &Server, call_timeout: Duration) -> Result<Opened, Op
     if server.needs.is_some() {
         let compared = compare_layout(&mut ask, &server.hash_tag).map_err(failed)?;
         compared.map_err(|problem| address.error(problem))?;
-        let has_name = address.login().username().is_some();
-        persists = field("aof_enabled") != Some("0")
-            || !rights.may_see_snapshots(has_name)
-            || saves(&mut ask);
+        // A refused command would stand in `ACL LOG`. If the server gave no answer, only a user without a name asks.
+        let sees_snapshots = sees_snapshots.unwrap_or(address.login().username().is_none());
+        persists = field("aof_enabled") != Some("0") || !sees_snapshots || saves(&mut ask);
     }
     let warning = (!persists).then(|| {
         let name = address.name();
@@ -89,7 +88,7 @@ pub(crate) fn open(server: &Server, call_timeout: Duration) -> Result<Opened, Op
 
 /// Refuses a queue whose keys another version has laid out in another way.
 fn compare_layout(
-    ask: &mut impl FnMut(&redis::Cmd) -> Result<Value, RedisError>,
+    ask: &mut Ask<'_>,
     hash_tag: &str,
 ) -> Result<Result<(), ServerProblem>, RedisError> {
     let prefix = rights::prefix(hash_tag);
@@ -104,9 +103,7 @@ fn compare_layout(
     Ok(if found == known { Ok(()) } else { Err(ServerProblem::Layout { found, known }) })
 }
 
-fn learn_time(
-    ask: &mut impl FnMut(&redis::Cmd) -> Result<Value, RedisError>,
-) -> Result<ServerTime, RedisError> {
+fn learn_time(ask: &mut Ask<'_>) -> Result<ServerTime, RedisError> {
     let time = ServerTime::new(present());
     for _ in 0..TIMES {
         let sent = present();
@@ -118,7 +115,7 @@ fn learn_time(
 }
 
 /// Says whether the server writes snapshots. `true` if it does not tell.
-fn saves(ask: &mut impl FnMut(&redis::Cmd) -> Result<Value, RedisError>) -> bool {
+fn saves(ask: &mut Ask<'_>) -> bool {
     let answer = ask(redis::cmd("CONFIG").arg("GET").arg("save"));
     answer.map_or(true, |answer| rights::is_set(&answer))
 }

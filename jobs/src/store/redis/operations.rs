@@ -391,20 +391,14 @@ pub(super) fn kinds_of(ops: &[Op], wanted: impl Fn(&Op) -> bool) -> Vec<&str> {
     let mut kinds: Vec<&str> = Vec::new();
     for op in ops.iter().filter(|op| wanted(op)) {
         match op {
-            Op::Insert(job) => kinds.push(&job.kind),
-            Op::InsertMany(jobs) | Op::Occur { jobs, .. } => {
-                kinds.extend(jobs.first().map(|job| &*job.kind));
-            }
             Op::PutSchedule(new) => kinds.push(&new.kind),
-            Op::InsertGroup(group) => {
-                let jobs = group.members.iter().chain(&group.callback);
-                kinds.extend(jobs.map(|job| &*job.kind));
-            }
-            Op::AddToGroup(_, jobs) => kinds.extend(jobs.iter().map(|job| &*job.kind)),
-            Op::Finish(Finish { then: Some(jobs), .. }) => {
-                kinds.extend(jobs.iter().map(|job| &*job.kind));
-            }
+            Op::InsertGroup(group) => kinds.extend(group.callback.iter().map(|job| &*job.kind)),
             _ => {}
+        }
+        for job in op.jobs() {
+            if kinds.last().is_none_or(|last| **last != *job.kind) {
+                kinds.push(&job.kind);
+            }
         }
     }
     kinds
@@ -546,11 +540,7 @@ pub(super) fn found(ops: usize, calls: &[ScriptCall], replies: Vec<ServerReply>)
             ServerReply::Wrong(Fault { error, sent, .. }) => {
                 refusal = Some(Refusal { error, unsure: sent });
             }
-            ServerReply::Kinds(_)
-            | ServerReply::Lanes(_)
-            | ServerReply::Places
-            | ServerReply::Unloaded
-            | ServerReply::Count(_) => {}
+            _ => {}
         }
         for part in &call.parts {
             wanted[part.op] += part.results;

@@ -6,7 +6,7 @@
 //! - A value that an answer has once is a word. The result of an operation is one letter, since an answer
 //!   has up to 256 results.
 
-use crate::store::IfTaken;
+use crate::store::{IfTaken, Notification};
 use crate::values::group::GroupError;
 
 /// The result of an operation.
@@ -103,23 +103,12 @@ words! {
     By: Id "id", Key "key"
 }
 
-/// Why a process publishes a message.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Message {
-    /// A job is due earlier than any was before.
-    Due,
-    /// Every process should poll.
-    Poll,
-}
-
-impl Message {
-    /// Reads the first word of a message.
-    pub(super) fn of(message: &[u8]) -> Option<Message> {
-        match message.split(|byte| *byte == b' ').next()? {
-            b"due" => Some(Message::Due),
-            b"poll" => Some(Message::Poll),
-            _ => None,
-        }
+/// Reads the first word of a message: why a process has published it.
+pub(super) fn notification(message: &[u8]) -> Option<Notification> {
+    match message.split(|byte| *byte == b' ').next()? {
+        b"due" => Some(Notification::Due),
+        b"poll" => Some(Notification::Poll),
+        _ => None,
     }
 }
 
@@ -192,7 +181,7 @@ mod tests {
         let mut published = between(PRELUDE, "publish('", " ");
         published.extend(between(CHANGE, "publish('", " "));
         let messages: Vec<_> =
-            published.iter().filter_map(|word| Message::of(word.as_bytes())).collect();
-        assert_eq!((published.len(), messages), (2, vec![Message::Due, Message::Poll]));
+            published.iter().filter_map(|word| notification(word.as_bytes())).collect();
+        assert_eq!((published.len(), messages), (2, vec![Notification::Due, Notification::Poll]));
     }
 }

@@ -6,7 +6,6 @@ use std::time::Duration;
 use redis::{ToRedisArgs, Value};
 
 use super::Redis;
-use super::connection::Failure;
 use super::decode::{Fault, array, bytes, number, score, text};
 use super::groups::group_bytes;
 use super::keys::Keys;
@@ -405,15 +404,11 @@ impl Redis {
 
     /// Sends one command that is no script.
     pub(super) fn plain(&mut self, cmd: redis::Cmd) -> Result<Value, Fault> {
-        let (mut answers, ..) = self.connection.send(&[cmd]).map_err(Fault::from)?;
+        let (mut answers, ..) = self.connection.send(&[cmd])?;
         match answers.pop() {
             Some(Value::ServerError(error)) => Err(self.name_the_key(Fault::of_server(&error))),
             Some(value) => Ok(value),
-            None => Err(Fault::from(Failure {
-                error: damaged("is missing"),
-                sent: true,
-                dropped: false,
-            })),
+            None => Err(Fault { again: true, ..damaged("is missing").into() }),
         }
     }
 }
@@ -490,9 +485,6 @@ pub(super) fn info(fields: &[Value]) -> Result<Option<JobInfo>, StoreError> {
     let of_run = Some(bytes(progress)?.to_vec()).filter(|progress| !progress.is_empty());
     shown.progress = of_run.or(shown.progress);
     Ok(Some(JobInfo {
-        failures: record.failures,
-        attempt: state.attempts(record.attempts),
-        interruptions: record.interruptions,
         key: record.key.filter(|_| bytes(own).is_ok_and(|own| own == b"1")),
         claimed: claimed.map(Millis::to_system),
         lease_ends: lease_ends.map(Millis::to_system),
@@ -502,7 +494,7 @@ pub(super) fn info(fields: &[Value]) -> Result<Option<JobInfo>, StoreError> {
         took: record.end.as_ref().map(|end| Duration::from_millis(end.took)),
         result: record.end.and_then(|end| end.result),
         payload: record.payload,
-        ..JobInfo::new(id, record.kind, state, due, &record.errors, shown)
+        ..record.tries.info(id, record.kind, state, due, shown)
     }))
 }
 

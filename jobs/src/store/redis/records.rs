@@ -25,7 +25,7 @@
 
 use std::sync::Arc;
 
-use crate::store::{Claimed, Ending, Fence, NewJob, NewSchedule, StoredSchedule};
+use crate::store::{Claimed, Ending, Fence, NewJob, NewSchedule, StoredSchedule, Tries};
 use crate::values::error::StoreError;
 use crate::values::fail_and_retry::AttemptErrors;
 use crate::values::id::JobId;
@@ -43,12 +43,9 @@ const GROUP: u8 = 16;
 pub(super) struct Record {
     /// The job is a member of the group in its extra. One that has left its group keeps that in the extra.
     pub(super) is_member: bool,
-    pub(super) failures: u32,
-    pub(super) interruptions: u32,
-    pub(super) attempts: u32,
+    pub(super) tries: Tries,
     pub(super) kind: String,
     pub(super) key: Option<String>,
-    pub(super) errors: AttemptErrors,
     pub(super) extra: Option<Vec<u8>>,
     pub(super) payload: Vec<u8>,
     pub(super) end: Option<EndOf>,
@@ -95,10 +92,6 @@ pub(super) fn damaged(what: &str) -> StoreError {
     StoreError::Damaged(format!("a value of the server's {what}"))
 }
 
-fn some(text: String) -> Option<String> {
-    Some(text).filter(|text| !text.is_empty())
-}
-
 /// Says whether a new job has a partition.
 pub(super) fn has_partition(job: &NewJob) -> bool {
     partition_of(job.extra.as_deref()).is_some()
@@ -134,7 +127,7 @@ pub(super) fn read_record(record: &[u8]) -> Result<Record, StoreError> {
         (reader.short(4)?, reader.short(4)?, reader.short(4)?);
     let (kind, key, errors) = (reader.short(1)?, reader.short(1)?, reader.short(2)?);
     let kind = reader.text(kind as usize)?;
-    let key = some(reader.lossy(key as usize)?);
+    let key = Some(reader.lossy(key as usize)?).filter(|key| !key.is_empty());
     let errors = AttemptErrors::from_text(reader.lossy(errors as usize)?);
     let mut end = None;
     if flags & ENDED != 0 {
@@ -151,20 +144,9 @@ pub(super) fn read_record(record: &[u8]) -> Result<Record, StoreError> {
         let bytes = reader.short(2)? as usize;
         extra = Some(reader.bytes(bytes)?.to_vec());
     }
-    let payload = reader.0.to_vec();
-    let is_member = flags & GROUP != 0;
-    Ok(Record {
-        is_member,
-        failures,
-        interruptions,
-        attempts,
-        kind,
-        key,
-        errors,
-        extra,
-        payload,
-        end,
-    })
+    let (is_member, payload) = (flags & GROUP != 0, reader.0.to_vec());
+    let tries = Tries { failures, interruptions, attempts, errors };
+    Ok(Record { is_member, tries, kind, key, extra, payload, end })
 }
 
 pub(super) fn id_of(bytes: &[u8]) -> Result<JobId, StoreError> {
@@ -226,11 +208,8 @@ pub(super) fn claimed(
         id: id_of(id)?,
         kind: kind.unwrap_or_else(|| Arc::from(record.kind)),
         due,
-        failures: record.failures,
-        interruptions: record.interruptions,
-        attempts: record.attempts,
+        tries: record.tries,
         key: record.key.filter(|_| has_key),
-        errors: record.errors,
         extra,
         payload: record.payload,
         fence,

@@ -70,21 +70,17 @@ const SERVER: [&str; 2] = ["INFO", "TIME"];
 const REPLICAS: [&str; 1] = ["WAIT 1 1"];
 const SNAPSHOTS: &str = "CONFIG GET save";
 
-/// The rights of the user.
-#[derive(Default)]
-pub(super) struct Rights {
-    /// The user may send [`SNAPSHOTS`]. `None`: the server gave no answer.
-    pub(super) sees_snapshots: Option<bool>,
-}
+/// Sends a command to the server, and returns its answer.
+pub(super) type Ask<'a> = dyn FnMut(&Cmd) -> Result<Value, RedisError> + 'a;
 
 impl Needs {
     /// Checks that the user may send the needed commands, on the keys with this prefix. The error lists those
-    /// that it may not send.
+    /// that it may not send. Returns whether the user may send [`SNAPSHOTS`]. `None`: the server gave no answer.
     pub(super) fn check(
         self,
-        ask: &mut impl FnMut(&Cmd) -> Result<Value, RedisError>,
+        ask: &mut Ask<'_>,
         prefix: &str,
-    ) -> Result<Rights, ServerProblem> {
+    ) -> Result<Option<bool>, ServerProblem> {
         let optional = [(self.runs_jobs, &RUNS[..]), (self.replicas, &REPLICAS[..])];
         let others = optional.into_iter().filter(|(needed, _)| *needed);
         let others = others.flat_map(|(_, commands)| commands.iter());
@@ -96,9 +92,7 @@ impl Needs {
             .map(|command| spelled(command, prefix))
             .collect();
         let letters = look(ask, &commands)?;
-        let Some((sees_snapshots, letters)) = letters.split_last() else {
-            return Ok(Rights { sees_snapshots: None });
-        };
+        let Some((sees_snapshots, letters)) = letters.split_last() else { return Ok(None) };
         let (reads, writes) = letters.split_at(READS.len().min(letters.len()));
         let writes_nothing = !writes.iter().take(WRITES.len()).any(|letter| *letter == b'1');
         let needed = match writes_nothing && !self.runs_jobs {
@@ -106,25 +100,19 @@ impl Needs {
             false => letters,
         };
         refuse_if_denied(&commands, needed)?;
-        Ok(Rights { sees_snapshots: Some(*sees_snapshots == b'1') })
+        Ok(Some(*sees_snapshots == b'1'))
     }
 }
 
 /// Checks that the user may ask what the server is.
-pub(super) fn check_server(
-    ask: &mut impl FnMut(&Cmd) -> Result<Value, RedisError>,
-) -> Result<Rights, ServerProblem> {
+pub(super) fn check_server(ask: &mut Ask<'_>) -> Result<(), ServerProblem> {
     let commands = SERVER.map(str::to_owned);
     let letters = look(ask, &commands)?;
-    refuse_if_denied(&commands, &letters)?;
-    Ok(Rights::default())
+    refuse_if_denied(&commands, &letters)
 }
 
 /// Asks the server which of these commands it would allow. Returns a letter for each; none if the server does not tell.
-fn look(
-    ask: &mut impl FnMut(&Cmd) -> Result<Value, RedisError>,
-    commands: &[String],
-) -> Result<Vec<u8>, ServerProblem> {
+fn look(ask: &mut Ask<'_>, commands: &[String]) -> Result<Vec<u8>, ServerProblem> {
     let problem_of = |error| super::endpoint::problem_of(&error);
     let (load, mut call) = rights_script();
     ask(&load).map_err(problem_of)?;
@@ -160,14 +148,6 @@ fn spelled(command: &str, prefix: &str) -> String {
         },
     };
     command.split(' ').map(word).collect::<Vec<String>>().join(" ")
-}
-
-impl Rights {
-    /// Says whether to ask for the setting of snapshots. A refused command would stand in `ACL LOG`. If the
-    /// server gave no answer, only a user without a name asks.
-    pub(super) fn may_see_snapshots(&self, has_name: bool) -> bool {
-        self.sees_snapshots.unwrap_or(!has_name)
-    }
 }
 
 /// Returns the prefix of all keys of a queue.

@@ -60,7 +60,7 @@ impl Redis {
                     may_be_done |= failure.sent;
                     // A dropped connection is made again once: the server may have closed it while it was idle.
                     if !failure.dropped || reconnects == 0 {
-                        return Err(Fault { sent: may_be_done, ..failure.into() });
+                        return Err(Fault { sent: may_be_done, ..failure });
                     }
                     reconnects -= 1;
                     continue;
@@ -76,37 +76,30 @@ impl Redis {
             may_be_done |= replies.iter().any(|reply| matches!(reply, ServerReply::Done(_)));
             if replies.iter().any(|reply| matches!(reply, ServerReply::Unloaded)) {
                 let loaded = self.connection.send(&self.scripts.loading());
-                loaded.map_err(|failure| Fault { sent: may_be_done, ..failure.into() })?;
+                loaded.map_err(|failure| Fault { sent: may_be_done, ..failure })?;
                 continue;
             }
-            let kinds = replies.iter().rev().find_map(|reply| match reply {
-                ServerReply::Kinds(all) => Some(all.clone()),
-                _ => None,
-            });
-            let has_lanes = replies.iter().rev().find_map(|reply| match reply {
-                ServerReply::Lanes(has_lanes) => Some(*has_lanes),
-                _ => None,
-            });
-            let has_places = replies.iter().any(|reply| matches!(reply, ServerReply::Places));
-            self.claiming.has_lanes = has_lanes.unwrap_or(self.claiming.has_lanes);
-            self.claiming.has_counted |= has_places;
-            if kinds.is_none() && (has_lanes.is_some() || has_places) {
-                continue;
+            let (mut kinds, mut knows_the_script) = (None, true);
+            for reply in &replies {
+                match reply {
+                    ServerReply::Kinds(all) => kinds = Some(all.clone()),
+                    ServerReply::Lanes(has_lanes) => self.claiming.has_lanes = *has_lanes,
+                    ServerReply::Places => self.claiming.has_counted = true,
+                    _ => continue,
+                }
+                knows_the_script &= matches!(reply, ServerReply::Kinds(_));
             }
-            match kinds {
-                Some(kinds) => {
-                    self.kinds = kinds;
-                    // A server that has lost its data has lost the needed kinds too.
-                    let known = self.make_known(needed);
-                    known.map_err(|fault| Fault { sent: may_be_done || fault.sent, ..fault })?;
-                }
-                None => {
-                    let name = |reply| match reply {
-                        ServerReply::Wrong(fault) => ServerReply::Wrong(self.name_the_key(fault)),
-                        reply => reply,
-                    };
-                    return Ok(replies.into_iter().map(name).collect());
-                }
+            if let Some(kinds) = kinds {
+                self.kinds = kinds;
+                // A server that has lost its data has lost the needed kinds too.
+                let known = self.make_known(needed);
+                known.map_err(|fault| Fault { sent: may_be_done || fault.sent, ..fault })?;
+            } else if knows_the_script {
+                let name = |reply| match reply {
+                    ServerReply::Wrong(fault) => ServerReply::Wrong(self.name_the_key(fault)),
+                    reply => reply,
+                };
+                return Ok(replies.into_iter().map(name).collect());
             }
         }
         Err(Fault { again: true, ..StoreError::Other("the server forgets scripts".into()).into() })
@@ -209,7 +202,7 @@ impl Replicas {
             [.., had] => {
                 let wanted = self.wanted;
                 let text = format!("{server}: {had} of {wanted} replicas have it");
-                Err(Fault { error: StoreError::Io(text), sent: true, again: true })
+                Err(Fault { again: true, ..StoreError::Io(text).into() })
             }
             [] => Err(StoreError::Other("WAIT has no answer".to_owned()).into()),
         }

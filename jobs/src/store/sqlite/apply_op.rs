@@ -302,7 +302,8 @@ impl State {
         job.extra = self.retry_member(tables, id, job.extra)?;
         self.cancel_requested.take(tables, id)?;
         self.count(n, KindCounts::of_job(0));
-        self.file(tables, n, &JobRow { due, failures: 0, interruptions: 0, ..job })?;
+        job.tries.begin_again();
+        self.file(tables, n, &JobRow { due, ..job })?;
         Ok(Answer::Changed(true))
     }
 }

@@ -36,10 +36,9 @@ use super::open::Location;
 use super::schema::{KindCounts, kind_row, store_error};
 use super::sql::{SETTINGS, Sql};
 use super::tables::Tables;
-use crate::store::{Answer, Fence, Finish, Inserted, NewJob, Op};
+use crate::store::{Answer, Fence, Finish, Op};
 use crate::values::error::StoreError;
 use crate::values::id::JobId;
-use crate::values::info::Cancel;
 use crate::values::invalid_input::InvalidInput;
 use crate::values::job::Extra;
 use crate::values::panics::locked;
@@ -74,46 +73,6 @@ impl EndedIn {
             }
             self.is_any.store(!ids.is_empty(), Ordering::Release);
         }
-    }
-}
-
-/// Inserts the job. The dispatcher sees it at its next poll.
-pub(crate) fn insert_in(
-    file: &Option<Location>,
-    transaction: &Transaction<'_>,
-    new: NewJob,
-    now: Millis,
-) -> Result<Inserted, StoreError> {
-    match write_in(file, transaction, &Op::Insert(new), now)? {
-        Answer::Inserted(inserted) => Ok(inserted),
-        other => Err(strange(&other)),
-    }
-}
-
-/// Cancels a job. If it is claimed, the cancel is requested of the process that runs it.
-pub(crate) fn cancel_in(
-    file: &Option<Location>,
-    transaction: &Transaction<'_>,
-    id: JobId,
-    now: Millis,
-) -> Result<Cancel, StoreError> {
-    match write_in(file, transaction, &Op::Cancel(id), now)? {
-        Answer::Cancelled(cancel) => Ok(cancel),
-        other => Err(strange(&other)),
-    }
-}
-
-/// Gives a job that is not claimed another due time.
-pub(crate) fn reschedule_in(
-    file: &Option<Location>,
-    transaction: &Transaction<'_>,
-    id: JobId,
-    due: Millis,
-    now: Millis,
-) -> Result<bool, StoreError> {
-    match write_in(file, transaction, &Op::Reschedule(id, due), now)? {
-        Answer::Changed(changed) => Ok(changed),
-        other => Err(strange(&other)),
     }
 }
 
@@ -164,7 +123,7 @@ const NO_KIND: i64 = -1;
 
 /// Applies an operation as a process that does not run the jobs, in a transaction whose first statement is a write. It
 /// files the rows of the outbox first, as every transaction does: so the later of two jobs keeps their key.
-fn write_in(
+pub(crate) fn apply_in(
     file: &Option<Location>,
     transaction: &Transaction<'_>,
     op: &Op,
@@ -189,10 +148,6 @@ fn write_in(
 /// follows whenever another connection has written in between.
 fn write_nothing(tables: Tables<'_>) -> Result<(), StoreError> {
     tables.add_counts(NO_KIND, KindCounts::default(), None)
-}
-
-fn strange(answer: &Answer) -> StoreError {
-    StoreError::Other(format!("the store gave a strange answer: {answer:?}"))
 }
 
 /// Returns the location of the jobs, if the transaction is on the same file.

@@ -77,7 +77,6 @@ fn compare(tables: Tables<'_>, state: &State) -> Result<(), Violation> {
     counts(tables, &kinds, &jobs, &ended)?;
     ids(tables, &kinds, &jobs)?;
     keys(tables, &jobs)?;
-    endings(tables, &jobs)?;
     tables.lists_agree(&ended)?;
     claims_agree(tables, &kinds, state)?;
     state.lanes_agree(tables)?;
@@ -206,6 +205,7 @@ fn ids(tables: Tables<'_>, kinds: &[KindRow], jobs: &[Seen]) -> Result<(), Viola
         ensure(found == Some(job.place), || {
             format!("F3: {id} is of kind {kind} at {}, and is looked for at {found:?}", due.get())
         })?;
+        ensure(!tables.has_ended(id)?, || format!("F6: {id} is alive, and has ended"))?;
     }
     let moved = tables.whole("SELECT id, kind, due FROM {p}moved", |row| {
         Ok((id_of(row, 0)?, row.get::<_, i64>(1)?, row.get(2)?))
@@ -234,14 +234,6 @@ fn keys(tables: Tables<'_>, jobs: &[Seen]) -> Result<(), Violation> {
         })?;
     }
     ensure(named.is_empty(), || format!("F5: keys of no job: {named:?}"))
-}
-
-fn endings(tables: Tables<'_>, jobs: &[Seen]) -> Result<(), Violation> {
-    for job in jobs {
-        let id = job.place.id;
-        ensure(!tables.has_ended(id)?, || format!("F6: {id} is alive, and has ended"))?;
-    }
-    Ok(())
 }
 
 fn ensure(holds: bool, violation: impl FnOnce() -> String) -> Result<(), Violation> {

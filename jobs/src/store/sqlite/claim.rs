@@ -81,7 +81,7 @@ impl HeldClaim {
             key: job.key.clone(),
             callers_id: job.callers_id,
             part: job.part.clone().filter(|_| place.table == Table::Lane),
-            failed: job.failures > 0,
+            failed: job.tries.failures > 0,
             has_progress: extra.is_some_and(|extra| extra.progress.is_some()),
             bytes: job.kept_bytes(),
             order: 0,
@@ -305,33 +305,6 @@ pub(super) enum ScanHead {
     Later((Millis, JobId)),
 }
 
-impl Scan<'_> {
-    /// Goes to the next job without a partition that is neither claimed nor a due suspect. Adds the due suspects to
-    /// `waiting`, without reading their payloads. A row that cannot be read stays where it is, and does not stop the
-    /// scan.
-    pub(super) fn advance(
-        &mut self,
-        held: &HashMap<JobId, HeldClaim>,
-        waiting: &mut BTreeMap<(Millis, JobId), u32>,
-        until: Millis,
-        unreadable: &mut Vec<Unreadable>,
-    ) -> Result<(), StoreError> {
-        self.head = loop {
-            let Some(row) = self.rows.next().map_err(store_error)? else { break None };
-            match read(row, held, until) {
-                Ok(ScannedRow::Held) => {}
-                Ok(ScannedRow::HasPart) => self.any_part = true,
-                Ok(ScannedRow::Head(head)) => break Some(head),
-                Ok(ScannedRow::Suspect(position, interruptions)) => {
-                    waiting.insert(position, interruptions);
-                }
-                Err(error) => unreadable.push(unreadable_job(row, error)),
-            }
-        };
-        Ok(())
-    }
-}
-
 /// How a scan treats a row.
 enum ScannedRow {
     Held,
@@ -431,18 +404,15 @@ impl State {
             journal.push((job.id, None));
             fresh.push(job.id);
             bytes += job.payload.len();
-            if job.interruptions == 0 && table == Table::Job {
+            if job.tries.interruptions == 0 && table == Table::Job {
                 picker.scan_on(at)?;
             }
             claimed.push(Claimed {
                 id: job.id,
                 kind,
                 due: job.due,
-                failures: job.failures,
-                interruptions: job.interruptions,
-                attempts: job.attempts,
+                tries: job.tries,
                 key: job.key,
-                errors: job.errors,
                 extra,
                 payload: job.payload,
                 fence: fence_of(*starts, *fences),
@@ -570,12 +540,26 @@ impl<'s> Picker<'_, 's> {
         Ok(())
     }
 
-    /// Goes on with the scan of a kind.
+    /// Goes on with the scan of a kind, to the next job without a partition that is neither claimed nor a due suspect.
+    /// Adds the due suspects to `waiting`, without reading their payloads. A row that cannot be read stays where it is,
+    /// and does not stop the scan.
     fn scan_on(&mut self, at: usize) -> Result<(), StoreError> {
         let Some(scan) = &mut self.scans[at] else { return Ok(()) };
         let cursor = &mut self.cursors[at];
         let until = cursor.claimable_until(self.request, &self.lane_table.lanes);
-        scan.advance(self.held, &mut cursor.waiting, until, self.unreadable)
+        scan.head = loop {
+            let Some(row) = scan.rows.next().map_err(store_error)? else { break None };
+            match read(row, self.held, until) {
+                Ok(ScannedRow::Held) => {}
+                Ok(ScannedRow::HasPart) => scan.any_part = true,
+                Ok(ScannedRow::Head(head)) => break Some(head),
+                Ok(ScannedRow::Suspect(position, interruptions)) => {
+                    cursor.waiting.insert(position, interruptions);
+                }
+                Err(error) => self.unreadable.push(unreadable_job(row, error)),
+            }
+        };
+        Ok(())
     }
 
     /// Picks the job of the lowest rank.
@@ -624,23 +608,44 @@ impl<'s> Picker<'_, 's> {
     /// Returns the first of the jobs whose lanes are next in turn.
     fn first_in_lanes(&mut self) -> Result<Option<Ranked>, StoreError> {
         let mut firsts: Option<Ranked> = None;
-        for (at, cursor) in self.cursors.iter().enumerate() {
-            let lanes = &self.lane_table.lanes;
-            if !lanes.any_in_turn(&cursor.name)
-                || !self.request.has_room_in_lanes(&cursor.name)
-                || !lanes.has_room(&cursor.name)
+        for at in 0..self.cursors.len() {
+            let (name, lanes) = (&self.cursors[at].name, &self.lane_table.lanes);
+            if !lanes.any_in_turn(name)
+                || !self.request.has_room_in_lanes(name)
+                || !lanes.has_room(name)
             {
                 continue;
             }
-            let (found, seen) = (self.heads[at].take(), (&*self.held, self.now));
-            let (lane_table, back) = (&mut *self.lane_table, &mut self.back);
-            let head = lane_head(self.tables, cursor, lane_table, seen, found, back)?;
-            let Some(head) = head else { continue };
-            let rank = (self.request.rank(&cursor.name, head.at.0), head.at.1);
+            let Some(head) = self.lane_head(at)? else { continue };
+            let rank = (self.request.rank(&self.cursors[at].name, head.at.0), head.at.1);
             self.heads[at] = Some(head);
             firsts = firsts.into_iter().chain([(rank, at)]).min();
         }
         Ok(firsts)
+    }
+
+    /// Returns the first job of the lane of a kind that is next in turn. Adds to `back` the jobs of lanes that are not
+    /// due, up to [`MOVES_PER_COMMIT`].
+    fn lane_head(&mut self, at: usize) -> Result<Option<LaneHead>, StoreError> {
+        let before = self.heads[at].take();
+        let Picker { cursors, lane_table, back, .. } = self;
+        let Cursor { kind, name, .. } = &cursors[at];
+        while let Some(part) = lane_table.lanes.next(name) {
+            if let Some(LaneHead { at, .. }) = before.as_ref().filter(|head| head.part == part) {
+                return Ok(Some(LaneHead { part, at: *at }));
+            }
+            match lane_table.first(self.tables, (*kind, name), &part, (self.held, self.now))? {
+                First::Due(at) => return Ok(Some(LaneHead { part, at })),
+                // The next commit goes on here.
+                First::Later(_) if back.len() >= MOVES_PER_COMMIT => return Ok(None),
+                First::Later(at) => {
+                    lane_table.pass(*kind, &part, at);
+                    back.push((*kind, at));
+                }
+                First::None => {}
+            }
+        }
+        Ok(None)
     }
 
     /// Picks the job of the lane that is next in turn, and gives the turn to the next lane.
@@ -652,7 +657,7 @@ impl<'s> Picker<'_, 's> {
         let place = Place { kind: cursor.kind, due, id, table: Table::Lane };
         let job = self.read(place)?;
         if let Some(job) = &job
-            && !self.request.admits(job.interruptions)
+            && !self.request.admits(job.tries.interruptions)
         {
             self.lane_table.lanes.pass_over(&self.cursors[at].name, &part);
             return Ok(NextPick::Other);
@@ -677,7 +682,7 @@ impl<'s> Picker<'_, 's> {
         let (due, id) = position;
         let place = Place { kind: cursor.kind, due, id, table: Table::Job };
         // If the job has gone, or its row has changed, a scan finds the new row.
-        let job = self.read(place)?.filter(|job| job.interruptions == interruptions);
+        let job = self.read(place)?.filter(|job| job.tries.interruptions == interruptions);
         let Some(job) = job else { return Ok(NextPick::Other) };
         *self.request = without;
         Ok(NextPick::Job(Picked { at, job, table: Table::Job }))
@@ -736,35 +741,6 @@ impl<'s> Picker<'_, 's> {
 struct LaneHead {
     part: Arc<str>,
     at: (Millis, JobId),
-}
-
-/// Returns the first job of the lane of a kind that is next in turn. `found`: what it was before. Adds to `back` the
-/// jobs of lanes that are not due, up to [`MOVES_PER_COMMIT`].
-fn lane_head(
-    tables: Tables<'_>,
-    cursor: &Cursor,
-    lane_table: &mut LaneTable,
-    (held, now): (&HashMap<JobId, HeldClaim>, Millis),
-    found: Option<LaneHead>,
-    back: &mut Vec<(i64, (Millis, JobId))>,
-) -> Result<Option<LaneHead>, StoreError> {
-    let kind = (cursor.kind, &cursor.name);
-    while let Some(part) = lane_table.lanes.next(&cursor.name) {
-        if let Some(found) = found.as_ref().filter(|found| found.part == part) {
-            return Ok(Some(LaneHead { part, at: found.at }));
-        }
-        match lane_table.first(tables, kind, &part, (held, now))? {
-            First::Due(at) => return Ok(Some(LaneHead { part, at })),
-            // The next commit goes on here.
-            First::Later(_) if back.len() >= MOVES_PER_COMMIT => return Ok(None),
-            First::Later(at) => {
-                lane_table.pass(cursor.kind, &part, at);
-                back.push((cursor.kind, at));
-            }
-            First::None => {}
-        }
-    }
-    Ok(None)
 }
 
 /// Says whether one more job of the kind may be claimed.

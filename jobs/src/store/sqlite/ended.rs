@@ -60,7 +60,7 @@ impl State {
         took: u64,
         now: Millis,
     ) -> Result<(), StoreError> {
-        self.count(kind, -KindCounts::of_job(job.failures));
+        self.count(kind, -KindCounts::of_job(job.tries.failures));
         let extra = Extra::read(job.extra.as_deref())?;
         let wanted = extra.as_ref().is_some_and(|extra| extra.wanted);
         let (id, group) = (job.id, group_of(extra.as_deref()));
@@ -137,7 +137,7 @@ impl State {
         tables.execute(
             "INSERT INTO {p}dead_by_error VALUES (?1, ?2, 1, ?3, ?3) ON CONFLICT DO UPDATE \
              SET jobs = jobs + 1, first = min(first, ?3), last = max(last, ?3)",
-            params![kind, row.job.errors.first_line(), now.get()],
+            params![kind, row.job.tries.errors.first_line(), now.get()],
         )?;
         Ok(())
     }
@@ -312,7 +312,7 @@ impl Tables<'_> {
 
     /// Takes a dead job out of its group by error.
     fn drop_death(&self, row: &EndedRow) -> Result<(), StoreError> {
-        let group = params![row.kind, row.job.errors.first_line()];
+        let group = params![row.kind, row.job.tries.errors.first_line()];
         let left = self.one(
             "UPDATE {p}dead_by_error SET jobs = jobs - 1 \
              WHERE kind = ?1 AND error = ?2 RETURNING jobs",

@@ -45,7 +45,7 @@ pub(crate) struct Location {
     /// The path as the caller gave it, for errors.
     pub(crate) path: PathBuf,
     /// The absolute path, without symbolic links once the file exists.
-    file: PathBuf,
+    pub(crate) file: PathBuf,
     /// The queue, if it is not the file's default one.
     pub(crate) queue: Option<String>,
     /// The name of a virtual file system, for tests. Only SQLite sees such a file: the operating system has
@@ -109,11 +109,6 @@ impl Location {
         let folder = Arc::new(TemporaryFolder::new()?);
         let location = Location::new(folder.path().join("jobs.db"), None);
         Ok(Location { _folder: Some(folder), ..location })
-    }
-
-    /// Returns the real path of the file.
-    pub(crate) fn file(&self) -> &Path {
-        &self.file
     }
 
     /// Opens the file, makes it if it is absent, and refuses it if it is foreign. From then on this

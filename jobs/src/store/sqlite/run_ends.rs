@@ -33,7 +33,7 @@ use super::schema::{JobRow, KindCounts, KindRow, Place, Table, id_bytes, kind_ro
 use super::sql::DROP_NODES;
 use super::tables::Tables;
 use crate::store::history::Figure;
-use crate::store::{Answer, End, Ending, Finish, MOST_INTERRUPTIONS, killed};
+use crate::store::{Answer, End, Ending, Finish};
 use crate::values::error::StoreError;
 use crate::values::id::JobId;
 use crate::values::info::Cancel;
@@ -80,31 +80,19 @@ impl State {
                 let failed = held.failed;
                 self.completed.push(Completed { place, failed, remembered, kept: None });
             }
-            End::Retry { due, errors } => {
-                let Some(job) = tables.job(place)? else { return Ok(Answer::Done) };
-                let errors = errors.clone();
-                let failures = job.failures.saturating_add(1);
-                let attempts = job.attempts.saturating_add(1);
-                if job.failures == 0 {
+            End::Retry { due, .. } | End::Snoozed { due } => {
+                let Some(mut job) = tables.job(place)? else { return Ok(Answer::Done) };
+                if matches!(end, End::Retry { .. }) && job.tries.failures == 0 {
                     self.count(place.kind, KindCounts { retrying: 1, ..KindCounts::default() });
                 }
-                let mut again =
-                    JobRow { due: *due, failures, interruptions: 0, attempts, errors, ..job };
-                again.set_progress(progress);
-                self.file_again(tables, place, &again)?;
+                job.tries.end(end);
+                job.set_progress(progress);
+                self.file_again(tables, place, &JobRow { due: *due, ..job })?;
             }
-            End::Snoozed { due } => {
-                let Some(job) = tables.job(place)? else { return Ok(Answer::Done) };
-                let mut again = JobRow { due: *due, interruptions: 0, ..job };
-                again.set_progress(progress);
-                self.file_again(tables, place, &again)?;
-            }
-            End::Dead { errors } => {
+            End::Dead { .. } => {
                 let Some(mut job) = tables.job(place)? else { return Ok(Answer::Done) };
-                let failed_before = job.failures > 0;
-                job.failures = job.failures.saturating_add(1);
-                job.attempts = job.attempts.saturating_add(1);
-                job.errors = errors.clone();
+                let failed_before = job.tries.failures > 0;
+                job.tries.end(end);
                 job.set_progress(progress);
                 self.die(tables, place, (job, failed_before), finish.took, now)?;
             }
@@ -425,29 +413,25 @@ impl State {
         now: Millis,
     ) -> Result<bool, StoreError> {
         let Some(mut job) = tables.job(place)? else { return Ok(false) };
-        let was_suspect = job.interruptions > 0;
+        let was_suspect = job.tries.interruptions > 0;
         if cancel_requested {
             self.delete_pending(tables, place, now)?;
             return Ok(was_suspect);
         }
         job.set_progress(self.take_progress(tables, place.id)?);
-        let most = if suspect_after { MOST_INTERRUPTIONS - 1 } else { MOST_INTERRUPTIONS };
-        job.interruptions = job.interruptions.saturating_add(1).min(most);
-        job.attempts = job.attempts.saturating_add(1);
-        let dies = job.interruptions >= MOST_INTERRUPTIONS;
+        let dies = job.tries.interrupt(suspect_after, now);
         self.noted.note(&place.kind, if dies { Figure::Dead } else { Figure::Interrupted });
-        if dies {
-            job.errors = job.errors.and(now, job.attempts, "", &killed());
-            let (failed_before, group) = (job.failures > 0, group_in(job.extra.as_deref()));
-            let errors = job.errors.clone();
-            self.die(tables, place, (job, failed_before), 0, now)?;
-            if let Some(group) = group {
-                let (member, said) = ((place.id, place.kind), errors.as_text().as_bytes());
-                self.leave_group(tables, group, member, Ending::Dead, said, now)?;
-            }
+        if !dies {
+            self.rewrite(tables, place, &job)?;
             return Ok(was_suspect);
         }
-        self.rewrite(tables, place, &job)?;
+        let (failed_before, group) = (job.tries.failures > 0, group_in(job.extra.as_deref()));
+        let errors = job.tries.errors.clone();
+        self.die(tables, place, (job, failed_before), 0, now)?;
+        if let Some(group) = group {
+            let (member, said) = ((place.id, place.kind), errors.as_text().as_bytes());
+            self.leave_group(tables, group, member, Ending::Dead, said, now)?;
+        }
         Ok(was_suspect)
     }
 

@@ -46,7 +46,7 @@ use std::sync::Arc;
 
 use rusqlite::{Row, ffi};
 
-use crate::store::{Ending, Inserted, StoredSchedule, Unreadable};
+use crate::store::{Ending, Inserted, StoredSchedule, Tries, Unreadable};
 use crate::values::error::StoreError;
 use crate::values::fail_and_retry::AttemptErrors;
 use crate::values::id::JobId;
@@ -233,14 +233,10 @@ impl Table {
 pub(crate) struct JobRow {
     pub(crate) due: Millis,
     pub(crate) id: JobId,
-    pub(crate) failures: u32,
-    pub(crate) interruptions: u32,
-    /// How often it failed or was interrupted in all, also before a retry by hand.
-    pub(crate) attempts: u32,
+    pub(crate) tries: Tries,
     pub(crate) callers_id: bool,
     pub(crate) part: Option<Arc<str>>,
     pub(crate) key: Option<String>,
-    pub(crate) errors: AttemptErrors,
     /// The bytes of an `Extra`, which few jobs have.
     pub(crate) extra: Option<Vec<u8>>,
     pub(crate) payload: Vec<u8>,
@@ -325,13 +321,15 @@ impl JobRow {
         Ok(JobRow {
             due: millis_of(row, 0)?,
             id: id_of(row, 1)?,
-            failures: row.get(2)?,
-            interruptions: row.get(3)?,
-            attempts: row.get(4)?,
+            tries: Tries {
+                failures: row.get(2)?,
+                interruptions: row.get(3)?,
+                attempts: row.get(4)?,
+                errors: errors_at(row, 8)?,
+            },
             callers_id: row.get(5)?,
             part: row.get(6)?,
             key: row.get(7)?,
-            errors: errors_at(row, 8)?,
             extra: row.get(9)?,
             payload: row.get(10)?,
         })
@@ -345,7 +343,7 @@ impl JobRow {
     /// Returns how many of its bytes count against the bound of its kind if it is kept. Its result counts too.
     pub(super) fn kept_bytes(&self) -> usize {
         let extra = self.extra.as_ref().map_or(0, Vec::len);
-        self.payload.len() + self.errors.as_text().len() + extra
+        self.payload.len() + self.tries.errors.as_text().len() + extra
     }
 
     /// Gives the job the progress of its run, if the run has set one. An extra that cannot be read stays as it is.
@@ -369,12 +367,9 @@ impl JobRow {
     pub(crate) fn info(self, kind: String, state: JobState) -> JobInfo {
         let shown = Shown::read(self.extra.as_deref());
         JobInfo {
-            failures: self.failures,
-            attempt: state.attempts(self.attempts),
-            interruptions: self.interruptions,
             key: self.key,
             payload: self.payload,
-            ..JobInfo::new(self.id, kind, state, self.due, &self.errors, shown)
+            ..self.tries.info(self.id, kind, state, self.due, shown)
         }
     }
 }

@@ -14,9 +14,8 @@ use super::schema::{
     millis_of, out_of_range, store_error,
 };
 use super::sql::{Sql, Text};
-use crate::store::{IfTaken, Inserted, NewJob};
+use crate::store::{IfTaken, Inserted, NewJob, Tries};
 use crate::values::error::StoreError;
-use crate::values::fail_and_retry::AttemptErrors;
 use crate::values::id::JobId;
 use crate::values::job::{Extra, partition_of};
 use crate::values::time::Millis;
@@ -33,14 +32,14 @@ pub(super) fn with_columns<T>(
 ) -> T {
     let (due, id) = (job.due.get(), id_bytes(job.id));
     // NULL if the job has not failed.
-    let errors = Some(job.errors.as_text()).filter(|text| !text.is_empty());
+    let errors = Some(job.tries.errors.as_text()).filter(|text| !text.is_empty());
     put(&[
         &kind,
         &due,
         &id,
-        &job.failures,
-        &job.interruptions,
-        &job.attempts,
+        &job.tries.failures,
+        &job.tries.interruptions,
+        &job.tries.attempts,
         &job.callers_id,
         &job.part,
         &job.key,
@@ -315,7 +314,7 @@ impl<'a> Tables<'a> {
                     if let Some(job) = &job {
                         // An extra that makes no sense has no burst.
                         let its = Extra::read(job.extra.as_deref()).unwrap_or_default();
-                        (due, extra) = new.replacing(place.due, its.as_deref(), job.attempts);
+                        (due, extra) = new.replacing(place.due, its.as_deref(), job.tries.attempts);
                     }
                     replaced = job.map(|job| (place.kind, job));
                     self.remove_job(kind_row(kinds, place.kind)?, place, None)?;
@@ -326,13 +325,10 @@ impl<'a> Tables<'a> {
         let row = JobRow {
             due,
             id: new.id,
-            failures: 0,
-            interruptions: 0,
-            attempts: 0,
+            tries: Tries::default(),
             callers_id: new.callers_id,
             part: partition_of(new.extra.as_deref()).cloned(),
             key: new.key.as_ref().map(|(key, _)| key.clone()),
-            errors: AttemptErrors::default(),
             extra: extra.map(|extra| extra.to_bytes()),
             payload: Vec::new(),
         };

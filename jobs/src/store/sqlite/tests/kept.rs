@@ -222,7 +222,7 @@ fn job_that_a_transaction_ends_and_keeps_is_remembered_once() {
     let job = claim(&mut store, 1, now).remove(0);
     store.state.unknown.insert(job.id);
     let file = Some(store.location.clone());
-    let mut shop = rusqlite::Connection::open(store.location.file()).unwrap();
+    let mut shop = rusqlite::Connection::open(&store.location.file).unwrap();
     let transaction = shop.transaction().unwrap();
     let its = (job.id, job.fence);
     end_in(&file, &transaction, its, |_| Some(finish(&job, 10)), now).unwrap();
@@ -238,7 +238,7 @@ fn job_that_a_transaction_ends_and_keeps_is_remembered_once() {
 fn dead_job_that_cannot_be_read_delays_no_purge() {
     let mut store = opened(&["mail"]);
     let claimed = claim(&mut store, 3, now());
-    let end = |job: &Claimed| End::Dead { errors: job.errors.clone() };
+    let end = |job: &Claimed| End::Dead { errors: job.tries.errors.clone() };
     let ends = claimed.iter().map(|job| Op::Finish(Finish::of(job.id, job.fence, end(job))));
     apply(&mut store, &ends.collect::<Vec<_>>(), None, now());
     let bad = claimed[1].id;
