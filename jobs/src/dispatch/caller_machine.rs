@@ -117,10 +117,7 @@ impl Inline {
             let mut output = machine.step(now, commands, &mut **store);
             *wake_at = output.wake_at;
             let took = || self.clock.now().instant.saturating_duration_since(now.instant);
-            self.metrics.set_store_stats(store.stats(), took);
-            for (kind, jobs) in &output.inserted {
-                self.metrics.kinds.inserted(kind, *jobs);
-            }
+            self.metrics.count_step(store.stats(), &output.inserted, took);
             let in_flight = machine.in_flight();
             self.metrics.in_flight.store(in_flight, core::sync::atomic::Ordering::Relaxed);
             if let Some(executor) = executor {

@@ -287,8 +287,7 @@ impl DispatcherHandle {
         let end = match self.way.send(Command::Check(reply, checked)) {
             Sent::Yes => self.wait(&call, None),
             Sent::Done => answered(&call),
-            Sent::Closed => return Err(self.alive.why_ended().into()),
-            Sent::TimedOut => return Err(StoreError::Busy.into()),
+            Sent::Closed | Sent::TimedOut => CallEnd::Refused,
         };
         self.checked(end)
     }
@@ -415,7 +414,9 @@ impl DispatcherHandle {
                 // Once the dispatcher has answered this, the inserts before it are in the store.
                 self.ask_dispatcher_async(Op::Kinds, until).await?;
             }
-            return self.question_async(questions, op, until).await;
+            let (questions, now) = (Arc::clone(questions), self.clock.now().millis());
+            let end = self.on_helper(until, move || questions.ask(&op, until, now)).await?;
+            return self.answer_of(end, true);
         }
         self.ask_dispatcher_async(op, until).await
     }
@@ -432,25 +433,22 @@ impl DispatcherHandle {
         self.answer_of(end, is_question)
     }
 
-    /// Sends a question to the helper's thread, past the dispatcher.
-    async fn question_async(
+    /// Asks a question on the helper's thread, past the dispatcher.
+    async fn on_helper<T: Send + 'static>(
         &self,
-        questions: &Arc<Questions>,
-        op: Op,
         until: Option<Instant>,
-    ) -> Answered {
+        ask: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<CallEnd<T>, StoreError> {
         let (reply, call) = call(until);
-        let (questions, now) = (Arc::clone(questions), self.clock.now().millis());
         let mut waiting = WaitingCall::new(self, call, until)?;
         self.futures.helper.run(Box::new(move || {
             if reply.take() {
-                let answer = questions.ask(&op, until, now);
+                let answer = ask();
                 reply.answer(answer);
             }
         }))?;
         // A question that the helper has taken ends by itself.
-        let end = waiting.end(TakenCall::IsAwaited).await;
-        self.answer_of(end, true)
+        Ok(waiting.end(TakenCall::IsAwaited).await)
     }
 
     /// The same as [`DispatcherHandle::latest`], as a future.
@@ -491,15 +489,7 @@ impl DispatcherHandle {
         if let Some(questions) = &self.questions {
             checked = Checked::Claims;
             let questions = Arc::clone(questions);
-            let (reply, call) = call(None);
-            let mut waiting = WaitingCall::new(self, call, None)?;
-            self.futures.helper.run(Box::new(move || {
-                if reply.take() {
-                    let found = questions.check();
-                    reply.answer(found);
-                }
-            }))?;
-            let end = waiting.end(TakenCall::IsAwaited).await;
+            let end = self.on_helper(None, move || questions.check()).await?;
             self.checked(end)?;
         }
         let (reply, call) = call(None);

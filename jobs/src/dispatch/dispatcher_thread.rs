@@ -31,7 +31,6 @@ use super::events::{Event, OnEvent, call_hook, emit};
 use super::execute::Executor;
 use super::machine::{Machine, StepOutput};
 use super::metrics::Metrics;
-use super::questions::EndWaits;
 use super::shared_machine::{LockedMachine, Maintained, Next, POLL_INTERVAL, Room, SharedMachine};
 use crate::values::error::StoreError;
 use crate::values::id::JobId;
@@ -281,10 +280,7 @@ impl Dispatcher {
             closed = held.store.close();
             machine = Some((held.machine, held.executor));
         }
-        let last = self.last_to_tell();
-        let commands = self.disband(machine);
-        answer_all(answers, &closed);
-        last.tell(&commands);
+        self.disband(machine, || answer_all(answers, &closed));
     }
 
     /// Ends after a panic: this process writes nothing more, and no end of its runs counts.
@@ -293,27 +289,21 @@ impl Dispatcher {
         self.alive.stop(error.clone());
         let mut output = StepOutput { stopped: Some(error), ..StepOutput::default() };
         let mut machine = None;
-        if let Some(LockedMachine { machine: mut its, store, executor, .. }) = self.machine.take() {
-            its.tell_all_lost(&mut output.wakers);
+        if let Some(LockedMachine { machine: its, store, executor, .. }) = self.machine.take() {
+            output.wakers = its.tell_all_lost();
             drop(store);
             output.ended = its.interrupt_all(self.clock.now().instant);
             machine = Some((its, executor));
         }
         drop(self.tell(output));
-        let last = self.last_to_tell();
-        let commands = self.disband(machine);
-        last.tell(&commands);
-    }
-
-    fn last_to_tell(&self) -> LastToTell {
-        let end_waits = Arc::clone(&self.executor.dispatcher.end_waits);
-        LastToTell { alive: Arc::clone(&self.alive), room: Arc::clone(&self.room), end_waits }
+        self.disband(machine, || {});
     }
 
     /// Drops everything but the channel of callers. Some of it are values of the user's, whose drops may call
-    /// any function.
-    fn disband(self, machine: Option<(Machine, Arc<Executor>)>) -> Receiver<Command> {
+    /// any function. Then gives the last answers, and lets everybody know that the thread has ended.
+    fn disband(self, machine: Option<(Machine, Arc<Executor>)>, answer: impl FnOnce()) {
         let Dispatcher { wheels, commands, urgent, executor, metrics, on_event, .. } = self;
+        let end_waits = Arc::clone(&executor.dispatcher.end_waits);
         let lost: Vec<JobId> = commands.try_iter().flat_map(Command::buffered_ids).collect();
         if !lost.is_empty() {
             emit(Event::InsertsDropped { ids: lost }, &metrics, on_event.as_ref(), true);
@@ -324,24 +314,13 @@ impl Dispatcher {
         }
         call_hook(|| dispatcher.futures.end());
         call_hook(|| drop((wheels, executor, urgent, machine, on_event)));
-        commands
-    }
-}
-
-/// The parts that have to learn that the thread has ended.
-struct LastToTell {
-    alive: Arc<Alive>,
-    room: Arc<Room>,
-    end_waits: Arc<EndWaits>,
-}
-
-impl LastToTell {
-    fn tell(self, commands: &Receiver<Command>) {
+        drop(self.notifications);
+        answer();
         self.alive.end();
         // A later command is not read: its caller checks `Alive`.
         commands.try_iter().for_each(drop);
         self.room.made();
         // No timer wakes the waiting futures any more. They look once more, and are refused.
-        call_hook(|| drop(self.end_waits.take_all()));
+        call_hook(|| drop(end_waits.take_all()));
     }
 }

@@ -310,14 +310,20 @@ impl Metrics {
         }
     }
 
-    /// Takes the counters of the store after a step. `took` says how long the step took: it is asked only after a
-    /// commit. Only the thread that makes the steps calls this.
-    pub(crate) fn set_store_stats(&self, stats: StoreStats, took: impl FnOnce() -> Duration) {
+    /// Counts a step: the counters of the store after it, and the inserted jobs of each kind. `took` says how long the
+    /// step took: it is asked only after a commit. Only the thread that makes the steps calls this.
+    pub(crate) fn count_step(
+        &self,
+        stats: StoreStats,
+        inserted: &[(Arc<str>, u64)],
+        took: impl FnOnce() -> Duration,
+    ) {
         if self.commits.swap(stats.commits, Ordering::Relaxed) != stats.commits {
             self.commit_time.record(took());
         }
         self.interruptions.store(stats.interruptions, Ordering::Relaxed);
         self.syncs.store(stats.syncs, Ordering::Relaxed);
+        inserted.iter().for_each(|(kind, jobs)| self.kinds.inserted(kind, *jobs));
     }
 
     /// Returns the counters. `wal_bytes`: the present size of the store's log.

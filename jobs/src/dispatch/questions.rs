@@ -205,9 +205,14 @@ impl EndWaits {
     /// Adds a caller that waits for a job, which has this key.
     pub(crate) fn add(&self, id: JobId, key: Option<&str>, reply: Reply<()>) {
         let waiter = Waiter { key: key.map(str::to_owned), reply };
+        self.change(|waits| waits.entry(id).or_default().push(waiter));
+    }
+
+    fn change<T>(&self, change: impl FnOnce(&mut HashMap<JobId, Vec<Waiter>>) -> T) -> T {
         let mut waits = locked(&self.waits);
-        waits.entry(id).or_default().push(waiter);
+        let changed = change(&mut waits);
         self.jobs.store(waits.len(), Ordering::Release);
+        changed
     }
 
     /// Counts a driver that moves a manual clock, or waits for a run, until the value is dropped.
@@ -234,16 +239,15 @@ impl EndWaits {
 
     /// Forgets the callers of a job that have given up.
     pub(crate) fn forget(&self, id: JobId) {
-        let mut waits = locked(&self.waits);
         let mut given_up = Vec::new();
-        if let Some(of_job) = waits.get_mut(&id) {
-            given_up.extend(of_job.extract_if(.., |waiter| waiter.reply.is_given_up()));
-            if of_job.is_empty() {
-                waits.remove(&id);
+        self.change(|waits| {
+            if let Some(of_job) = waits.get_mut(&id) {
+                given_up.extend(of_job.extract_if(.., |waiter| waiter.reply.is_given_up()));
+                if of_job.is_empty() {
+                    waits.remove(&id);
+                }
             }
-        }
-        self.jobs.store(waits.len(), Ordering::Release);
-        drop(waits);
+        });
         // A reply that is dropped may wake a task, which is code of the program.
         drop(given_up);
     }
@@ -253,21 +257,18 @@ impl EndWaits {
         if self.jobs.load(Ordering::Acquire) == 0 {
             return Vec::new();
         }
-        let mut waits = locked(&self.waits);
-        let taken = ended.filter_map(|id| waits.remove(&id)).flatten();
-        let taken = taken.map(|waiter| waiter.reply).collect();
-        self.jobs.store(waits.len(), Ordering::Release);
-        taken
+        self.change(|waits| {
+            let taken = ended.filter_map(|id| waits.remove(&id)).flatten();
+            taken.map(|waiter| waiter.reply).collect()
+        })
     }
 
     /// Takes the replies of all callers.
     pub(crate) fn take_all(&self) -> Vec<Reply<()>> {
         // Always under the lock: a caller that adds itself later reads a clock that has moved.
-        let mut waits = locked(&self.waits);
-        let taken = waits.drain().flat_map(|(_, of_job)| of_job).map(|waiter| waiter.reply);
-        let taken = taken.collect();
-        self.jobs.store(0, Ordering::Release);
-        taken
+        self.change(|waits| {
+            waits.drain().flat_map(|(_, of_job)| of_job).map(|waiter| waiter.reply).collect()
+        })
     }
 
     /// Takes the replies of the callers that wait for a job with this key.
@@ -275,14 +276,14 @@ impl EndWaits {
         if self.jobs.load(Ordering::Acquire) == 0 {
             return Vec::new();
         }
-        let mut waits = locked(&self.waits);
         let mut taken = Vec::new();
-        waits.retain(|_, of_job| {
-            let has_key = |waiter: &mut Waiter| waiter.key.as_deref() == Some(key);
-            taken.extend(of_job.extract_if(.., has_key).map(|waiter| waiter.reply));
-            !of_job.is_empty()
+        let has_key = |waiter: &mut Waiter| waiter.key.as_deref() == Some(key);
+        self.change(|waits| {
+            waits.retain(|_, of_job| {
+                taken.extend(of_job.extract_if(.., has_key).map(|waiter| waiter.reply));
+                !of_job.is_empty()
+            });
         });
-        self.jobs.store(waits.len(), Ordering::Release);
         taken
     }
 }

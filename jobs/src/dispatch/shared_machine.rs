@@ -258,10 +258,7 @@ impl LockedMachine {
         self.is_over |= output.finished;
         self.stats = self.store.stats();
         let took = || clock.now().instant.saturating_duration_since(now.instant);
-        metrics.set_store_stats(self.stats, took);
-        for (kind, jobs) in &output.inserted {
-            metrics.kinds.inserted(kind, *jobs);
-        }
+        metrics.count_step(self.stats, &output.inserted, took);
         if let Some(oldest) = output.oldest_runs.take() {
             // Those of the last look drop outside the lock: the last user of a span calls the user's subscriber.
             output.oldest_runs = Some(metrics.kinds.replace_oldest(oldest));

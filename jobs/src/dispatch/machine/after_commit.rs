@@ -343,7 +343,8 @@ impl Machine {
             self.runs.cancel_requested.remove(&id);
         }
         let run = self.runs.by_id.remove(&id)?;
-        self.runs.held.count(&run, -1, false);
+        self.runs.held.count(&run, -1);
+        self.runs.in_lanes.remove(&id);
         self.forget_key(&run);
         Some(run)
     }
@@ -374,9 +375,8 @@ impl Machine {
 
     /// Ends the machine: another process runs the jobs now, and has all claims.
     pub(super) fn overtaken(&mut self) {
-        let mut wakers = core::mem::take(&mut self.wakers);
-        self.tell_all_lost(&mut wakers);
-        self.wakers = wakers;
+        let told = self.tell_all_lost();
+        self.wakers.extend(told);
         self.closing.stopped = Some(StoreError::Overtaken);
     }
 
@@ -441,9 +441,7 @@ impl Machine {
         if failed.error == StoreError::Overtaken {
             self.overtaken();
         }
-        if !lost.is_empty() {
-            output.emit(Event::InsertsDropped { ids: lost });
-        }
+        self.report(lost, Vec::new(), output);
     }
 }
 

@@ -56,8 +56,10 @@ const CLAIMED_WITHIN: Duration = Duration::from_millis(10);
 #[derive(Default)]
 pub(super) struct Runs {
     pub(super) by_id: HashMap<JobId, Arc<RunState>>,
-    /// How many runs those are.
-    pub(super) held: HeldSlots,
+    /// The slots of those runs.
+    pub(super) held: Slots,
+    /// The runs that take a thread, of jobs with a partition, and of kinds with a rate.
+    pub(super) in_lanes: HashSet<JobId>,
     /// By the hash of the standard library, because a stranger may choose the keys.
     pub(super) by_key: std::collections::HashMap<String, JobId>,
     /// The latest start of each run that waits for a thread. The earliest comes first.
@@ -72,6 +74,13 @@ pub(super) struct Runs {
     pub(super) turns: LaneTurns,
 }
 
+impl Runs {
+    /// Returns the run of a claim that is held.
+    pub(super) fn get(&self, id: JobId, fence: Fence) -> Option<&Arc<RunState>> {
+        self.by_id.get(&id).filter(|run| run.fence == fence)
+    }
+}
+
 /// The settings in the store, as the last step has read them.
 #[derive(Default)]
 pub(super) struct StoredSettings {
@@ -82,9 +91,10 @@ pub(super) struct StoredSettings {
     has_flows: bool,
 }
 
-/// How many runs are held, by what they occupy.
+/// How many runs there are, by what they occupy.
 #[derive(Default)]
-pub(super) struct HeldSlots {
+pub(super) struct Slots {
+    pub(super) all: usize,
     /// How many of the runs take a thread each.
     blocking: usize,
     /// How many of the other runs there are, of each kind. A run that has lost its lease is not counted: it was
@@ -92,8 +102,6 @@ pub(super) struct HeldSlots {
     not_blocking: HashMap<Arc<str>, usize>,
     /// How many runs had no head start when they were claimed.
     plain: usize,
-    /// The runs that take a thread, of jobs with a partition, and of kinds with a rate.
-    in_lanes: HashSet<JobId>,
 }
 
 /// The turns of the jobs with a partition, in the order in which they were claimed. Without turns, the claimed jobs
@@ -118,11 +126,10 @@ impl LaneTurns {
     }
 }
 
-impl HeldSlots {
-    /// Counts a run as held from now on (1), or not any more (-1).
-    ///
-    /// `has_rate`: the flow of its kind or the queue has a rate.
-    pub(super) fn count(&mut self, run: &RunState, by: isize, has_rate: bool) {
+impl Slots {
+    /// Counts a run from now on (1), or not any more (-1).
+    pub(super) fn count(&mut self, run: &RunState, by: isize) {
+        self.all = self.all.saturating_add_signed(by);
         let held = match run.slot {
             Slot::Thread => &mut self.blocking,
             Slot::Future | Slot::Batch { .. } => {
@@ -133,25 +140,19 @@ impl HeldSlots {
         if run.head_start.is_none() {
             self.plain = self.plain.saturating_add_signed(by);
         }
-        let is_bounded = || has_rate || partition_of(run.extra.as_deref()).is_some();
-        if by < 0 {
-            self.in_lanes.remove(&run.id);
-        } else if run.slot == Slot::Thread && is_bounded() {
-            self.in_lanes.insert(run.id);
-        }
     }
 }
 
 impl Machine {
     pub(super) fn claim_request(&mut self, present: Now, commit: &Commit) -> Option<ClaimRequest> {
-        let limit = self.free_slots(commit.ending).min(CLAIMS_PER_STEP);
+        let limit = self.free_slots(commit.ending.all).min(CLAIMS_PER_STEP);
         if !self.runs_jobs() || limit == 0 || self.stored.settings.is_paused {
             return None;
         }
         let blocking = match &self.settings.capacity {
             // Other processes share the jobs.
             Some(capacity) if self.settings.lease.is_some() => {
-                let held = self.runs.held.blocking.saturating_sub(commit.ending_blocking);
+                let held = self.runs.held.blocking.saturating_sub(commit.ending.blocking);
                 capacity.room(held, present.instant).min(limit)
             }
             _ => limit,
@@ -181,7 +182,7 @@ impl Machine {
     fn plain_room(&self, commit: &Commit) -> usize {
         let all = self.settings.max_in_flight;
         let kept = (all / KEPT_PART).clamp(1, MOST_KEPT).min(all - 1);
-        let held = self.runs.held.plain.saturating_sub(commit.ending_plain) + self.runs.lost.len();
+        let held = self.runs.held.plain.saturating_sub(commit.ending.plain) + self.runs.lost.len();
         (all - kept).saturating_sub(held)
     }
 
@@ -215,7 +216,7 @@ impl Machine {
     /// other jobs have their turn.
     pub(super) fn must_start_soon(&self, run: &RunState) -> bool {
         let is_shared = self.settings.lease.is_some();
-        self.settings.capacity.is_some() && (is_shared || self.runs.held.in_lanes.contains(&run.id))
+        self.settings.capacity.is_some() && (is_shared || self.runs.in_lanes.contains(&run.id))
     }
 
     /// Returns how many more jobs with a partition, or of kinds with a rate, may be claimed. Two of them wait for each
@@ -223,7 +224,7 @@ impl Machine {
     /// would stand before all others, and the jobs of a rate would start later than they were claimed, many at once.
     fn room_in_lanes(&self, now: Instant) -> usize {
         let waits = |id: &&JobId| self.runs.by_id.get(*id).is_some_and(|run| run.is_waiting());
-        let waiting = self.runs.held.in_lanes.iter().filter(waits).count();
+        let waiting = self.runs.in_lanes.iter().filter(waits).count();
         let soon = self.settings.capacity.as_ref().map_or(0, |its| its.ahead(CLAIMED_WITHIN, now));
         (CLAIMED_PER_THREAD * self.settings.pool).max(soon).saturating_sub(waiting)
     }
@@ -232,9 +233,9 @@ impl Machine {
     /// that is paused.
     fn rooms(&self, commit: &Commit) -> Vec<(Arc<str>, usize)> {
         let room = |(kind, most): (&Arc<str>, &usize)| {
-            let held = self.runs.held.not_blocking.get(kind).copied().unwrap_or(0);
-            let ending = commit.ending_by_kind.iter().filter(|its| *its == kind).count();
-            let room = most.saturating_sub(held.saturating_sub(ending));
+            let runs = |slots: &Slots| slots.not_blocking.get(kind).copied().unwrap_or(0);
+            let held = runs(&self.runs.held).saturating_sub(runs(&commit.ending));
+            let room = most.saturating_sub(held);
             (Arc::clone(kind), room)
         };
         let is_paused = |kind: &&Arc<str>| self.stored.settings.paused_kinds.contains(&***kind);

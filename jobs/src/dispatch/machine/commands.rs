@@ -93,8 +93,7 @@ impl Machine {
                 }
             }
             Command::Overrun { id, fence, at } => {
-                let run = self.runs.by_id.get(&id).filter(|run| run.fence == fence);
-                match run.and_then(|run| run.limit) {
+                match self.runs.get(id, fence).and_then(|run| run.limit) {
                     Some(limit) => self.run_ended(id, overrun_end(limit), at, commit),
                     // Its lease was lost meanwhile.
                     None => self.keep_slot((id, fence)),
@@ -106,13 +105,10 @@ impl Machine {
                 Ok(poll) => {
                     output.oldest_runs = Some(self.oldest_runs());
                     self.own_work.load_schedules |= poll.changed;
-                    let new_requests = poll
-                        .cancel_requested
-                        .into_iter()
-                        .filter(|id| !self.runs.cancel_requested.contains(id));
-                    let cancels: Vec<JobId> = new_requests.collect();
-                    for id in cancels {
-                        self.call(Op::Cancel(id), None, commit, output);
+                    for id in poll.cancel_requested {
+                        if !self.runs.cancel_requested.contains(&id) {
+                            self.call(Op::Cancel(id), None, commit, output);
+                        }
                     }
                 }
                 Err(error) => {
@@ -175,11 +171,11 @@ impl Machine {
                     return;
                 }
             }
-            Op::PutSchedule(_) | Op::DropSchedule(_) => self.own_work.load_schedules = true,
-            // Read in the same commit, so that the pause holds here once its call has returned.
-            Op::PauseSchedule(..) | Op::ResumeSchedule { .. } => {
-                self.own_work.load_schedules = true
-            }
+            // Read in the same commit, so that a pause holds here once its call has returned.
+            Op::PutSchedule(_)
+            | Op::DropSchedule(_)
+            | Op::PauseSchedule(..)
+            | Op::ResumeSchedule { .. } => self.own_work.load_schedules = true,
             op => self.before_change(op, commit),
         }
         op.jobs().iter().for_each(|job| self.withdraw_holder(job, commit));
@@ -279,11 +275,13 @@ impl Machine {
         self.closing.given_up = true;
     }
 
-    /// Cancels every run, because its claim is lost, and withdraws those that have not started.
-    pub(crate) fn tell_all_lost(&mut self, wakers: &mut Vec<Waker>) {
+    /// Cancels every run, because its claim is lost, and withdraws those that have not started. Returns the wakers.
+    pub(crate) fn tell_all_lost(&self) -> Vec<Waker> {
+        let mut wakers = Vec::new();
         for run in self.runs.by_id.values().filter(|run| !run.withdraw()) {
-            run.tell(StopReason::LeaseLost, wakers);
+            run.tell(StopReason::LeaseLost, &mut wakers);
         }
+        wakers
     }
 
     /// Ends all runs that have started, because their results do not count. Returns those that had not ended.
@@ -338,7 +336,7 @@ impl Machine {
             RunEnd::Undecodable(error) => died(error),
             RunEnd::Failed(Fail { fate, error, .. }) => match fate {
                 Fate::Interrupted if run.is_told() => {
-                    commit.ends_claim(run);
+                    commit.ending.count(run, 1);
                     let outcome = Outcome::Interrupted;
                     let then =
                         FollowUp::Ended(EndedRun { id, fence, end, at, outcome, event: None });
@@ -355,7 +353,7 @@ impl Machine {
             },
         };
         if self.frees_its_slot((id, fence)) && !run.follow_ups.were_refused() {
-            commit.ends_claim(run);
+            commit.ending.count(run, 1);
         }
         let outcome = its_end.outcome();
         // A run that has overrun its limit goes on. A job that has expired has had no run.

@@ -15,12 +15,13 @@ use std::time::{Duration, Instant};
 
 use foldhash::HashSet;
 
+use super::claims::Slots;
 use super::{FIRST_RETRY, LONGEST_RETRY, Machine, StepOutput, commands};
 use crate::dispatch::call::Alive;
 use crate::dispatch::command::{Answered, Command, CommandReply, RunEnd};
 use crate::dispatch::events::{Event, OnEvent, OnRun, emit, emit_of_run, report_end, wake};
 use crate::dispatch::metrics::Metrics;
-use crate::dispatch::run_state::{RunError, RunState, Slot};
+use crate::dispatch::run_state::{RunError, RunState};
 use crate::dispatch::spans::RunSpan;
 use crate::store::{Answer, ApplyError, Batch, ClaimRequest, Fence, Finish, Inserted, Op, Store};
 use crate::values::error::StoreError;
@@ -35,12 +36,13 @@ pub(super) struct Commit {
     pub(super) ops: Vec<Op>,
     pub(super) follow_ups: Vec<FollowUp>,
     pub(super) synced: bool,
-    /// How many claims these operations end; how many of those take a thread; and the kinds of the others.
-    pub(super) ending: usize,
-    pub(super) ending_blocking: usize,
-    pub(super) ending_by_kind: Vec<Arc<str>>,
-    /// How many of them had no head start.
-    pub(super) ending_plain: usize,
+    /// The number of its batch, and the claim in it.
+    number: u64,
+    pub(super) claim: Option<ClaimRequest>,
+    /// The outcome of an earlier attempt is unknown.
+    was_unknown: bool,
+    /// The claims that these operations end.
+    pub(super) ending: Slots,
     /// Runs that have started, and that these operations cancel.
     pub(super) cancelling: HashSet<JobId>,
 }
@@ -71,14 +73,9 @@ pub(super) struct EndedRun {
 impl Commit {
     /// Returns the batch for the store. `until`: when the caller that makes the step stops waiting, if a caller
     /// makes it.
-    pub(super) fn batch(
-        &self,
-        number: u64,
-        claim: Option<ClaimRequest>,
-        until: Option<Instant>,
-        now: Millis,
-    ) -> Batch<'_> {
-        let (ops, synced) = (&self.ops[..], self.synced);
+    pub(super) fn batch(&self, until: Option<Instant>, now: Millis) -> Batch<'_> {
+        let Commit { ops, synced, number, claim, .. } = self;
+        let (number, synced, claim) = (*number, *synced, claim.clone());
         let awaited = self.follow_ups.iter().any(|then| matches!(then, FollowUp::Answer(Some(_))));
         let until = self.until().into_iter().chain(until).min();
         Batch { number, ops, claim, synced, awaited, until, now }
@@ -98,18 +95,8 @@ impl Commit {
         self.follow_ups.push(then);
     }
 
-    /// Counts a claim that these operations end.
-    pub(super) fn ends_claim(&mut self, run: &RunState) {
-        self.ending += 1;
-        self.ending_plain += usize::from(run.head_start.is_none());
-        match run.slot {
-            Slot::Thread => self.ending_blocking += 1,
-            Slot::Future | Slot::Batch { .. } => self.ending_by_kind.push(Arc::clone(&run.kind)),
-        }
-    }
-
     pub(super) fn release(&mut self, run: &RunState) {
-        self.ends_claim(run);
+        self.ending.count(run, 1);
         let (id, fence) = (run.id, run.fence);
         self.push(Op::Release { id, fence, interrupted: false }, FollowUp::Released(id));
     }
@@ -249,18 +236,16 @@ pub(super) fn error_of(end: RunEnd, outcome: Outcome) -> Option<RunError> {
 
 /// A commit that has no answer yet.
 pub(super) struct Unsettled {
-    pub(super) number: u64,
-    pub(super) commit: Commit,
-    pub(super) claim: Option<ClaimRequest>,
+    commit: Commit,
     /// The error of the last attempt. Its `unknown` is set if the outcome of any attempt is unknown.
-    pub(super) failed: ApplyError,
+    failed: ApplyError,
 }
 
 /// The commits of this machine.
 #[derive(Default)]
 pub(super) struct Commits {
-    /// The number of the last batch.
-    pub(super) number: u64,
+    /// The number of the last commit that was begun.
+    number: u64,
     /// A commit without an answer, and the commands that have come since. They wait, because the step that takes them
     /// may depend on its effect; those of the backlog were taken before.
     pub(super) unsettled: Option<Unsettled>,
@@ -275,6 +260,11 @@ pub(super) struct Commits {
 }
 
 impl Commits {
+    pub(super) fn begin(&mut self) -> Commit {
+        self.number += 1;
+        Commit { number: self.number, ..Commit::default() }
+    }
+
     /// Sets the time of the next attempt, which is the later the more commits have failed. Returns how long it is.
     pub(super) fn retry_later(&mut self, now: Millis) -> Duration {
         let wait = FIRST_RETRY.saturating_mul(1 << self.failures.min(16)).min(LONGEST_RETRY);
@@ -285,17 +275,38 @@ impl Commits {
 }
 
 impl Machine {
-    /// Keeps a commit without an answer, to try it again.
-    pub(super) fn try_later(
+    /// Sends a commit to the store, and does what follows. If there is no answer, keeps the commit to send it again.
+    /// Returns whether the store has it.
+    pub(super) fn send(
         &mut self,
-        unsettled: Unsettled,
+        commit: Commit,
         present: Now,
+        store: &mut dyn Store,
         output: &mut StepOutput,
-    ) {
-        self.commits.retry_later(present.millis());
-        output.emit(Event::CommitFailed { error: unsettled.failed.error.clone() });
-        self.commits.unsettled = Some(unsettled);
-        self.answer_impatient(present, output);
+    ) -> bool {
+        crate::values::hook::at("before the commit");
+        let applied = store.apply(&commit.batch(self.commits.until, present.millis()));
+        let failed = match applied {
+            Ok(outcome) => {
+                crate::values::hook::at("after the commit");
+                if !outcome.claimed.is_empty() {
+                    crate::values::hook::at("claim: after the commit");
+                }
+                (self.commits.failures, self.commits.retry_at) = (0, None);
+                self.committed(commit, outcome, present, output);
+                return true;
+            }
+            Err(failed) => ApplyError { unknown: commit.was_unknown || failed.unknown, ..failed },
+        };
+        if failed.again {
+            self.commits.retry_later(present.millis());
+            output.emit(Event::CommitFailed { error: failed.error.clone() });
+            self.commits.unsettled = Some(Unsettled { commit, failed });
+            self.answer_impatient(present, output);
+        } else {
+            self.failed(commit, &failed, present.millis(), output);
+        }
+        false
     }
 
     /// Answers the callers whose limit is over. Returns `false` if there was none.
@@ -305,7 +316,7 @@ impl Machine {
         // On a manual clock a wait changes nothing.
         let is_manual = self.settings.call_timeout.is_zero();
         let is_over = |reply: &CommandReply| is_manual || reply.is_over(present.instant);
-        let Unsettled { commit, failed, .. } = &mut unsettled;
+        let Unsettled { commit, failed } = &mut unsettled;
         let (ops, then) =
             (core::mem::take(&mut commit.ops), core::mem::take(&mut commit.follow_ups));
         for (op, mut then) in ops.into_iter().zip(then) {
@@ -359,28 +370,16 @@ impl Machine {
         if (answered || waits) && !self.closing.given_up {
             return false;
         }
-        let Some(unsettled) = self.commits.unsettled.take() else { return true };
-        let Unsettled { number, commit, claim, failed } = unsettled;
-        let batch = commit.batch(number, claim.clone(), self.commits.until, now);
-        match store.apply(&batch) {
-            Ok(outcome) => {
-                (self.commits.failures, self.commits.retry_at) = (0, None);
-                self.committed(commit, outcome, present, output);
-                commands.append(&mut self.commits.waiting);
-                true
-            }
-            Err(wrong) if !wrong.again => {
-                let failed = ApplyError { unknown: failed.unknown || wrong.unknown, ..wrong };
-                self.failed(commit, &failed, now, output);
-                commands.append(&mut self.commits.waiting);
-                true
-            }
-            Err(again) => {
-                let failed = ApplyError { unknown: failed.unknown || again.unknown, ..again };
-                self.try_later(Unsettled { number, commit, claim, failed }, present, output);
-                false
-            }
+        let Some(Unsettled { mut commit, failed }) = self.commits.unsettled.take() else {
+            return true;
+        };
+        commit.was_unknown = failed.unknown;
+        self.send(commit, present, store, output);
+        if self.commits.unsettled.is_some() {
+            return false;
         }
+        commands.append(&mut self.commits.waiting);
+        true
     }
 
     /// Sets the next step to the first limit of a caller that waits for this commit.

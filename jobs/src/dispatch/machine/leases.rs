@@ -19,6 +19,7 @@ use crate::dispatch::machine::claims::START_WITHIN;
 use crate::dispatch::run_state::{RunState, Slot};
 use crate::store::{Fence, Op};
 use crate::values::id::JobId;
+use crate::values::job::partition_of;
 use crate::values::run_end::{Outcome, StopReason};
 use crate::values::time::Now;
 
@@ -40,16 +41,21 @@ impl Machine {
         if let Some(lease) = self.settings.lease {
             let until = now + lease.mul_f64(COUNTED_ON);
             run.set_lease(until);
-            self.leases.ends_at = Some(self.leases.ends_at.map_or(until, |at| at.min(until)));
+            let earliest = |at: Option<Instant>, new| at.into_iter().chain([new]).min();
+            self.leases.ends_at = earliest(self.leases.ends_at, until);
             let renew_at = now + lease.mul_f64(RENEWED_AT);
-            self.leases.renew_at =
-                Some(self.leases.renew_at.map_or(renew_at, |at| at.min(renew_at)));
+            self.leases.renew_at = earliest(self.leases.renew_at, renew_at);
             // The claim was lost, and this process has claimed the job again before it noticed that.
             if self.runs.by_id.contains_key(&run.id) {
                 self.lose(run.id, now, output);
             }
         }
-        self.runs.held.count(&run, 1, self.stored.limits.has_rate(&run.kind));
+        self.runs.held.count(&run, 1);
+        let has_rate = || self.stored.limits.has_rate(&run.kind);
+        if run.slot == Slot::Thread && (partition_of(run.extra.as_deref()).is_some() || has_rate())
+        {
+            self.runs.in_lanes.insert(run.id);
+        }
         let longest = match run.slot {
             Slot::Thread => Some(START_WITHIN),
             Slot::Batch { wait } => Some(START_WITHIN.saturating_add(wait)),
@@ -87,7 +93,7 @@ impl Machine {
             && start_by <= present.instant
         {
             self.runs.to_start.pop();
-            let run = self.runs.by_id.get(&id).filter(|run| run.fence == fence && run.is_waiting());
+            let run = self.runs.get(id, fence).filter(|run| run.is_waiting());
             let is_of_batch = |run: &Arc<RunState>| matches!(run.slot, Slot::Batch { .. });
             jobs_are_late |= run.is_some_and(|run| !is_of_batch(run));
             batches_are_late |= run.is_some_and(is_of_batch);
@@ -127,14 +133,11 @@ impl Machine {
         }
         self.leases.renew_at = None;
         let ended = commit.ended();
-        let held: Vec<(JobId, Fence)> = self
-            .runs
-            .by_id
-            .values()
-            // An end that was refused may be refused again.
-            .filter(|run| !ended.contains(&run.id) || run.follow_ups.were_refused())
-            .map(|run| (run.id, run.fence))
-            .collect();
+        // An end that was refused may be refused again.
+        let is_held =
+            |run: &&Arc<RunState>| !ended.contains(&run.id) || run.follow_ups.were_refused();
+        let held = self.runs.by_id.values().filter(is_held);
+        let held: Vec<(JobId, Fence)> = held.map(|run| (run.id, run.fence)).collect();
         if !held.is_empty() {
             self.leases.renew_at = Some(now + lease.mul_f64(RENEWED_AT));
             commit.push(Op::Extend(held), FollowUp::Extended);
@@ -172,14 +175,11 @@ impl Machine {
         now: Instant,
         output: &mut StepOutput,
     ) -> bool {
-        if let Some(run) = self.runs.by_id.get(&id)
-            && run.fence == fence
-            && run.lease_has_ended(now)
-        {
+        if self.runs.get(id, fence).is_some_and(|run| run.lease_has_ended(now)) {
             self.lose(id, now, output);
         }
         let lost = !self.runs.lost.is_empty() && self.runs.lost.remove(&(id, fence));
-        !lost && self.runs.by_id.get(&id).is_some_and(|run| run.fence == fence)
+        !lost && self.runs.get(id, fence).is_some()
     }
 
     /// Removes a run whose claim is lost. Cancels it if it has started.

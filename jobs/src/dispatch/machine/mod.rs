@@ -29,7 +29,7 @@ use std::time::{Duration, Instant};
 
 use claims::{Runs, StoredSettings};
 use commands::{Backlog, Closing};
-use commit::{Commit, Commits, Unsettled};
+use commit::Commits;
 use foldhash::HashMap;
 use leases::Leases;
 use own_work::{OwnWork, Told};
@@ -165,7 +165,7 @@ impl Machine {
     ) -> StepOutput {
         let now = present.millis();
         let mut output = StepOutput::default();
-        let mut commit = Commit::default();
+        let mut commit = self.commits.begin();
         self.lose_ended_leases(present.instant, &mut output);
         self.enforce_limits(present);
         if !self.settle(present, commands, store, &mut output) {
@@ -193,34 +193,10 @@ impl Machine {
         }
         self.renew(present.instant, &mut commit);
         self.do_own_work(now, &mut commit);
-        let claim = self.claim_request(present, &commit);
-        if commit.ops.is_empty() && claim.is_none() {
+        commit.claim = self.claim_request(present, &commit);
+        let is_empty = commit.ops.is_empty() && commit.claim.is_none();
+        if is_empty || !self.send(commit, present, store, &mut output) {
             self.finish_step(present, None, &mut output);
-            return output;
-        }
-        self.commits.number += 1;
-        let number = self.commits.number;
-        let batch = commit.batch(number, claim.clone(), self.commits.until, now);
-        crate::values::hook::at("before the commit");
-        match store.apply(&batch) {
-            Ok(outcome) => {
-                crate::values::hook::at("after the commit");
-                if !outcome.claimed.is_empty() {
-                    crate::values::hook::at("claim: after the commit");
-                }
-                self.commits.failures = 0;
-                self.commits.retry_at = None;
-                self.committed(commit, outcome, present, &mut output);
-            }
-            Err(failed) if failed.again => {
-                let unsettled = Unsettled { number, commit, claim, failed };
-                self.try_later(unsettled, present, &mut output);
-                self.finish_step(present, None, &mut output);
-            }
-            Err(failed) => {
-                self.failed(commit, &failed, now, &mut output);
-                self.finish_step(present, None, &mut output);
-            }
         }
         output
     }

@@ -70,11 +70,9 @@ impl Machine {
         now: Millis,
         store: &mut dyn Store,
     ) -> Result<(), StoreError> {
-        let mut commit = Commit::default();
+        let mut commit = self.commits.begin();
         commit.push(Op::Settings, FollowUp::SettingsLoaded);
-        self.commits.number += 1;
-        let batch = commit.batch(self.commits.number, None, None, now);
-        let outcome = store.apply(&batch).map_err(|failed| failed.error)?;
+        let outcome = store.apply(&commit.batch(None, now)).map_err(|failed| failed.error)?;
         if let Some(Answer::Settings(stored)) = outcome.answers.first() {
             self.follow_settings(stored);
         }
@@ -228,10 +226,10 @@ impl Machine {
             writes.unwritten.remove(&claim);
             writes.written.insert(claim, now);
         }
-        let runs = &self.runs.by_id;
+        let runs = &self.runs;
         writes.unwritten.retain(|claim, value| {
             let (id, fence) = *claim;
-            let run = runs.get(&id).filter(|run| run.fence == fence && !run.lease_has_ended(now));
+            let run = runs.get(id, fence).filter(|run| !run.lease_has_ended(now));
             let Some(run) = run else { return false };
             let waits = match ending.get(claim) {
                 Some(completes) => *completes && !run.follow_ups.were_refused(),

@@ -51,7 +51,7 @@ impl Machine {
     }
 
     fn is_watched(&self, id: JobId, fence: Fence) -> bool {
-        self.runs.by_id.get(&id).is_some_and(|run| run.fence == fence && run.is_under_way())
+        self.runs.get(id, fence).is_some_and(|run| run.is_under_way())
     }
 
     /// Cancels the runs that have reached their limit, and gives up those whose grace is over.
@@ -61,8 +61,7 @@ impl Machine {
             && at <= now
         {
             self.time_limits.checks.pop();
-            let run =
-                self.runs.by_id.get(&id).filter(|run| run.fence == fence && run.is_under_way());
+            let run = self.runs.get(id, fence).filter(|run| run.is_under_way());
             let Some((run, limit)) = run.and_then(|run| Some((run, run.limit?))) else { continue };
             let reached = run.started().unwrap_or(now).checked_add(limit);
             if reached.is_none_or(|reached| now < reached) {
