@@ -75,7 +75,7 @@ pub(crate) enum TakenCall {
 /// Whether the dispatcher lives.
 #[derive(Default)]
 pub(crate) struct Alive {
-    stage: AtomicU8,
+    has_ended: AtomicBool,
     /// The error at which it has stopped by itself.
     stopped: OnceLock<StoreError>,
 }
@@ -85,15 +85,12 @@ const TAKEN: u8 = 1;
 const GIVEN_UP: u8 = 2;
 const ANSWERED: u8 = 3;
 
-const ENDED: u8 = 1;
-
 /// How often a waiting caller checks whether the dispatcher lives.
 const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 /// How much longer a caller waits if its call was taken: the dispatcher knows more about the outcome, and is
 /// about to answer.
 pub(crate) const GRACE: Duration = Duration::from_millis(250);
 
-/// Returns both ends of a call.
 pub(crate) fn call<T>(until: Option<Instant>) -> (Reply<T>, Call<T>) {
     let (sender, receiver) = bounded(1);
     let shared = Arc::<Shared>::default();
@@ -113,7 +110,6 @@ impl Shared {
         drop(before);
     }
 
-    /// Wakes the future that waits, if one does.
     pub(crate) fn wake(&self) {
         let waker = locked(&self.waker).take();
         wake(waker.into_iter().collect(), true);
@@ -140,7 +136,6 @@ impl<T> Reply<T> {
         }
     }
 
-    /// Says whether the caller has given the call up.
     pub(crate) fn is_given_up(&self) -> bool {
         self.shared.stage.load(Ordering::Acquire) == GIVEN_UP
     }
@@ -150,7 +145,6 @@ impl<T> Reply<T> {
         self.until
     }
 
-    /// Returns a view of how far the call is.
     pub(crate) fn stage(&self) -> Stage {
         Stage(Arc::clone(&self.shared))
     }
@@ -280,7 +274,6 @@ impl<T> Call<T> {
 pub(crate) struct Stage(Arc<Shared>);
 
 impl Stage {
-    /// Says whether the reply is that of this call.
     pub(crate) fn is_of<T>(&self, reply: &Reply<T>) -> bool {
         Arc::ptr_eq(&self.0, &reply.shared)
     }
@@ -294,7 +287,7 @@ impl Stage {
 
 impl Alive {
     pub(crate) fn has_ended(&self) -> bool {
-        self.stage.load(Ordering::Acquire) == ENDED
+        self.has_ended.load(Ordering::Acquire)
     }
 
     /// Says whether calls are refused: the dispatcher has ended, or it was stopped ([`Alive::stop`]).
@@ -319,7 +312,7 @@ impl Alive {
 
     /// Notes that the dispatcher has ended, after every answer.
     pub(crate) fn end(&self) {
-        self.stage.store(ENDED, Ordering::Release);
+        self.has_ended.store(true, Ordering::Release);
     }
 }
 

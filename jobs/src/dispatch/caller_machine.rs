@@ -80,7 +80,6 @@ impl Inline {
         Inline { inner, clock, metrics, on_event, on_run, has_hooks, alive }
     }
 
-    /// Sets the executor, which runs the jobs.
     pub(crate) fn run_with(&self, executor: Arc<Executor>) {
         if let Some(mut inner) = self.inner.lock_until(None) {
             inner.executor = Some(executor);
@@ -150,7 +149,6 @@ impl Inline {
         self.alive.end();
     }
 
-    /// Makes a step for the end of a run.
     pub(crate) fn ended(&self, run: &RunState, end: RunEnd, at: Millis) {
         let (id, fence) = (run.id, run.fence);
         self.step(&mut vec![Command::Ended { id, fence, end, at }]);
@@ -199,7 +197,6 @@ struct LineInner {
     inline: Arc<Inline>,
     helper: Arc<Helper>,
     state: Mutex<LineState>,
-    /// A command has come.
     has_come: Condvar,
 }
 
@@ -248,7 +245,6 @@ impl Line {
         leads
     }
 
-    /// Makes steps until the leader is done.
     fn lead(&self, leader: &Leader) {
         let end = EndOnPanic(self);
         self.make_steps(leader);

@@ -118,7 +118,6 @@ pub(crate) enum RunEnd {
 }
 
 impl RunEnd {
-    /// Returns the end of a run whose handler has panicked.
     pub(crate) fn panicked(payload: Box<dyn Any + Send>) -> RunEnd {
         let text = match payload.downcast_ref::<&'static str>() {
             Some(text) => Some((*text).to_owned()),
@@ -136,6 +135,7 @@ impl RunEnd {
 /// The latest progress of each run, as JSON.
 pub(crate) type Latest = HashMap<Claim, Vec<u8>>;
 
+/// The progress that runs have set, until a step takes it.
 #[derive(Default)]
 pub(crate) struct Progress {
     latest: Mutex<Latest>,
@@ -149,7 +149,6 @@ impl Progress {
         self.is_any.store(true, Ordering::Release);
     }
 
-    /// Takes everything. Returns `None` if there is nothing.
     pub(crate) fn take(&self) -> Option<Latest> {
         if !self.is_any.load(Ordering::Acquire) {
             return None;

@@ -66,7 +66,6 @@ pub(crate) trait Way: Send + Sync {
     fn try_send(&self, command: &mut Option<Command>, waker: &Waker) -> Option<Sent>;
 }
 
-/// The result of sending a command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Sent {
     Yes,
@@ -116,9 +115,7 @@ pub(crate) struct DispatcherHandle {
     /// The kinds that need the only thread of the handlers, while no other process runs the jobs. None with more
     /// threads.
     pub(crate) on_only_thread: Vec<Arc<str>>,
-    /// The callers that wait for the end of a job.
     pub(crate) end_waits: Arc<EndWaits>,
-    /// The progress that runs have set, until a step takes it.
     pub(crate) progress: Arc<Progress>,
     /// How many callers wait for an answer.
     pub(crate) waiting: AtomicUsize,
@@ -369,7 +366,6 @@ impl<'a, T> WaitingCall<'a, T> {
         poll_fn(send).await
     }
 
-    /// Waits for the end of the call.
     async fn end(&mut self, taken: TakenCall) -> CallEnd<T> {
         poll_fn(|context| {
             let polled = self.call.poll(context.waker(), self.until, taken, &self.dispatcher.alive);
@@ -402,7 +398,6 @@ impl<T> Drop for WaitingCall<'_, T> {
 }
 
 impl DispatcherHandle {
-    /// The same as [`DispatcherHandle::call_and_wait`], as a future.
     pub(crate) async fn call_async(&self, op: Op) -> Answered {
         if self.is_manual {
             return self.call_and_wait(op);
@@ -451,7 +446,6 @@ impl DispatcherHandle {
         Ok(waiting.end(TakenCall::IsAwaited).await)
     }
 
-    /// The same as [`DispatcherHandle::latest`], as a future.
     pub(crate) async fn latest_async(&self) -> Result<Now, ApplyError> {
         if !self.is_manual && self.clock.is_stale() && !self.closed.load(Ordering::Acquire) {
             self.refuse_here()?;
@@ -479,7 +473,6 @@ impl DispatcherHandle {
         Ok(waiting.send(Command::Call { op, reply: None }).await.posted()?)
     }
 
-    /// The same as [`DispatcherHandle::check`], as a future.
     pub(crate) async fn check_async(&self) -> Result<(), Violation> {
         if self.is_manual {
             return self.check();
@@ -531,14 +524,12 @@ impl DispatcherHandle {
 }
 
 impl EndWait<'_> {
-    /// Waits as a thread.
     pub(crate) fn on_thread(self) {
         if let Some(call) = &self.call {
             let _ = call.wait(Some(self.until), TakenCall::IsUnknown, &self.dispatcher.alive);
         }
     }
 
-    /// Waits as a future.
     pub(crate) async fn in_future(mut self) -> Result<(), StoreError> {
         if let Some(call) = self.call.take() {
             let mut waiting = WaitingCall::new(self.dispatcher, call, Some(self.until))?;
@@ -669,7 +660,6 @@ pub(crate) fn is_in_handler() -> bool {
     IN_HANDLERS.with_borrow(|handlers| !handlers.is_empty())
 }
 
-/// Returns a number that identifies these jobs.
 fn identity(dispatcher: &Arc<DispatcherHandle>) -> usize {
     Arc::as_ptr(dispatcher).addr()
 }

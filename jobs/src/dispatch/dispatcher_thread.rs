@@ -48,9 +48,7 @@ const ENDS_PER_STEP: usize = 2048;
 
 type Answers = Vec<(CommandReply, Answered)>;
 
-/// The state of the thread.
 pub(crate) struct Dispatcher {
-    /// The machine and the store.
     pub(crate) machine: Arc<SharedMachine>,
     pub(crate) commands: Receiver<Command>,
     pub(crate) urgent: Receiver<Command>,

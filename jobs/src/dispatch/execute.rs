@@ -151,7 +151,6 @@ impl Executor {
         }
     }
 
-    /// Returns when the earliest job is due.
     pub(crate) fn next_start(&self) -> Option<Millis> {
         self.blocking.next_due()
     }
@@ -215,7 +214,6 @@ impl Executor {
         true
     }
 
-    /// Returns the run of a job, for its handler.
     pub(super) fn run_of(&self, state: &Arc<RunState>) -> Run {
         let states = self.handlers.states.clone();
         Run::new(Arc::clone(state), Arc::clone(&self.dispatcher), states)
@@ -436,7 +434,6 @@ struct ExecutorInner {
 }
 
 impl UnderWay {
-    /// Counts a future that has begun.
     #[cfg(feature = "tokio")]
     pub(crate) fn enter(&self) {
         locked(&self.inner).runs += 1;
@@ -456,7 +453,6 @@ impl UnderWay {
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// Says whether a future is under way.
     pub(crate) fn is_any(&self) -> bool {
         locked(&self.inner).runs > 0
     }

@@ -16,7 +16,6 @@ use crate::values::fail_and_retry::{Fail, Retry};
 use crate::values::invalid_input::InvalidInput;
 use crate::values::job::Job;
 
-/// The result of a call of a handler.
 pub(crate) enum Called {
     Ended(Result<(), Fail>),
     Undecodable(String),
@@ -78,7 +77,6 @@ impl HandlerCall {
     }
 }
 
-/// Returns the error of a job whose payload did not decode.
 fn undecodable(error: &(dyn core::error::Error + Send + Sync)) -> String {
     InvalidInput::Decode(error.to_string()).to_string()
 }
@@ -124,7 +122,6 @@ pub(crate) struct Handlers {
 }
 
 impl Handler {
-    /// Returns the size of its batches, if it is a handler of batches.
     pub(crate) fn batch(&self) -> Option<BatchSize> {
         match &self.call {
             HandlerCall::One(_) => None,
@@ -135,15 +132,16 @@ impl Handler {
 
 impl Handlers {
     pub(crate) fn add(&mut self, kind: &'static str, handler: Handler) {
-        if kind.is_empty() || kind.len() > NAME_BYTES {
-            let reason = format!("the name {kind:?} of a kind has not 1 to {NAME_BYTES} bytes");
-            self.wrong.get_or_insert(OpenError::Config(reason));
-        }
-        if handler.flow.is_empty() || handler.flow.len() > NAME_BYTES {
-            let flow = handler.flow;
-            let reason =
-                format!("the flow {flow:?} of the kind {kind:?} has not 1 to {NAME_BYTES} bytes");
-            self.wrong.get_or_insert(OpenError::Config(reason));
+        let flow = handler.flow;
+        let names = [
+            (kind, format!("the name {kind:?} of a kind")),
+            (flow, format!("the flow {flow:?} of the kind {kind:?}")),
+        ];
+        for (name, what) in names {
+            if name.is_empty() || name.len() > NAME_BYTES {
+                let reason = format!("{what} has not 1 to {NAME_BYTES} bytes");
+                self.wrong.get_or_insert(OpenError::Config(reason));
+            }
         }
         if self.by_kind.insert(Arc::from(kind), handler).is_some() {
             self.wrong.get_or_insert(OpenError::SameKind(kind.to_owned()));
@@ -203,7 +201,6 @@ impl Handlers {
         kinds
     }
 
-    /// Returns the kinds whose handlers occupy a thread.
     pub(crate) fn kinds_on_threads(&self) -> Vec<Arc<str>> {
         let on_threads = self.all().filter(|(_, handler)| !handler.is_async);
         on_threads.map(|(kind, _)| Arc::clone(kind)).collect()
@@ -213,27 +210,25 @@ impl Handlers {
         self.by_kind.values().any(|handler| handler.is_async)
     }
 
-    /// Returns each kind with its handler.
     pub(crate) fn all(&self) -> impl Iterator<Item = (&Arc<str>, &Handler)> {
         self.by_kind.iter()
     }
 
+    /// Returns a value for each kind that has one.
+    fn of_kinds<T>(&self, value: impl Fn(&Handler) -> Option<T>) -> HashMap<Arc<str>, T> {
+        self.all().filter_map(|(kind, handler)| Some((Arc::clone(kind), value(handler)?))).collect()
+    }
+
     pub(crate) fn flows(&self) -> HashMap<Arc<str>, &'static str> {
-        self.by_kind.iter().map(|(kind, handler)| (Arc::clone(kind), handler.flow)).collect()
+        self.of_kinds(|handler| Some(handler.flow))
     }
 
     /// Returns, for each kind whose jobs expire, how long after their due time they expire.
     pub(crate) fn expiries(&self) -> HashMap<Arc<str>, Duration> {
-        let expiry =
-            |(kind, handler): (&Arc<str>, &Handler)| Some((Arc::clone(kind), handler.expires?));
-        self.by_kind.iter().filter_map(expiry).collect()
+        self.of_kinds(|handler| handler.expires)
     }
 
-    /// Returns the retry policy of each kind.
     pub(crate) fn policies(&self, default: Retry) -> HashMap<Arc<str>, Retry> {
-        let policy = |(kind, handler): (&Arc<str>, &Handler)| {
-            (Arc::clone(kind), handler.retry.unwrap_or(default))
-        };
-        self.by_kind.iter().map(policy).collect()
+        self.of_kinds(|handler| Some(handler.retry.unwrap_or(default)))
     }
 }

@@ -57,7 +57,6 @@ impl KindStats {
     }
 }
 
-/// The counters of all kinds.
 #[derive(Default)]
 pub(crate) struct KindMetrics {
     places: HashMap<Arc<str>, usize>,
@@ -68,7 +67,6 @@ pub(crate) struct KindMetrics {
     oldest: Mutex<Vec<Arc<RunState>>>,
 }
 
-/// The counters of a kind.
 #[derive(Default)]
 struct OfKind {
     lateness: Histogram,
@@ -133,7 +131,6 @@ impl KindMetrics {
         self.places.get(kind).map(|at| &self.kinds[*at].1)
     }
 
-    /// Counts the start of a run.
     pub(crate) fn started(&self, kind: &str, late: Duration) {
         if let Some(of_kind) = self.of(kind) {
             of_kind.lateness.record(late);
@@ -141,7 +138,6 @@ impl KindMetrics {
         }
     }
 
-    /// Counts the end of a run.
     pub(crate) fn ended(&self, kind: &str, outcome: Outcome, took: Duration) {
         if let Some(of_kind) = self.of(kind) {
             of_kind.run_time.record(took);
@@ -149,14 +145,12 @@ impl KindMetrics {
         }
     }
 
-    /// Counts a job that has expired.
     pub(crate) fn expired(&self, kind: &str) {
         if let Some(of_kind) = self.of(kind) {
             of_kind.ended[Outcome::Expired as usize].record(Duration::ZERO);
         }
     }
 
-    /// Counts inserts of jobs of a kind.
     pub(crate) fn inserted(&self, kind: &Arc<str>, jobs: u64) {
         if let Some(of_kind) = self.of(kind) {
             of_kind.inserted.fetch_add(jobs, Ordering::Relaxed);

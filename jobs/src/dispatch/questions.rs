@@ -163,6 +163,7 @@ pub(crate) fn correct(
     answer
 }
 
+/// The callers that wait for the end of a job.
 #[derive(Default)]
 pub(crate) struct EndWaits {
     waits: Mutex<HashMap<JobId, Vec<Waiter>>>,
@@ -202,7 +203,6 @@ struct Waiter {
 }
 
 impl EndWaits {
-    /// Adds a caller that waits for a job, which has this key.
     pub(crate) fn add(&self, id: JobId, key: Option<&str>, reply: Reply<()>) {
         let waiter = Waiter { key: key.map(str::to_owned), reply };
         self.change(|waits| waits.entry(id).or_default().push(waiter));
@@ -263,7 +263,6 @@ impl EndWaits {
         })
     }
 
-    /// Takes the replies of all callers.
     pub(crate) fn take_all(&self) -> Vec<Reply<()>> {
         // Always under the lock: a caller that adds itself later reads a clock that has moved.
         self.change(|waits| {

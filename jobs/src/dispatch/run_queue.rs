@@ -241,6 +241,7 @@ pub(crate) struct Batches {
     kinds: Mutex<HashMap<Arc<str>, CollectedBatch>>,
 }
 
+#[derive(Default)]
 struct CollectedBatch {
     starts: Vec<Start>,
     /// Of the batches of this kind.
@@ -260,7 +261,6 @@ pub(super) struct WaitOver {
 
 /// The state of a batch after a job was added to it.
 pub(super) enum Added {
-    /// The batch is complete.
     Complete(Vec<Start>),
     /// The job is the first of its batch, which is complete at the end of this wait.
     First(WaitOver),
@@ -269,13 +269,9 @@ pub(super) enum Added {
 }
 
 impl Batches {
-    /// Adds a job that is due.
     pub(super) fn add(&self, start: Start, size: BatchSize, now: Millis) -> Added {
         let kind = Arc::clone(&start.state.kind);
-        let (added, withdrawn) = locked(&self.kinds)
-            .entry(kind)
-            .or_insert_with(CollectedBatch::empty)
-            .add(start, size, now);
+        let (added, withdrawn) = locked(&self.kinds).entry(kind).or_default().add(start, size, now);
         drop(withdrawn);
         added
     }
@@ -297,10 +293,6 @@ impl Batches {
 }
 
 impl CollectedBatch {
-    fn empty() -> CollectedBatch {
-        CollectedBatch { starts: Vec::new(), number: 0, until: Millis::ZERO }
-    }
-
     /// Adds a job. Also returns the jobs that have left the batch.
     fn add(&mut self, start: Start, size: BatchSize, now: Millis) -> (Added, Vec<Start>) {
         let (kind, head_start) = (Arc::clone(&start.state.kind), start.state.head_start);

@@ -95,7 +95,6 @@ pub(crate) struct Over {
     pub(crate) took: Duration,
 }
 
-/// The error of a run.
 pub(crate) struct RunError {
     pub(crate) text: String,
     #[cfg_attr(not(feature = "tracing"), expect(dead_code, reason = "only a span has it"))]
@@ -163,12 +162,10 @@ impl RunState {
         self.leave_waiting(STARTED)
     }
 
-    /// Returns when the run started, if it has.
     pub(crate) fn started(&self) -> Option<Instant> {
         self.started.get().copied().filter(|_| self.has_started())
     }
 
-    /// Returns the age of the run, if it has started.
     pub(crate) fn age(&self, now: Instant) -> Option<Duration> {
         Some(now.saturating_duration_since(self.started()?))
     }
@@ -224,7 +221,6 @@ impl RunState {
         self.reports.fetch_or(END_DUE, Ordering::AcqRel) & START_REPORTED != 0
     }
 
-    /// Returns the result that the run has set.
     pub(crate) fn result(&self) -> Option<Vec<u8>> {
         locked(&self.result).clone()
     }
@@ -244,7 +240,6 @@ impl RunState {
         self.handler.load(Ordering::Acquire) & (OVERRUN | IN_TRANSACTION) != 0
     }
 
-    /// Takes the failure that the handler has noted for this run.
     pub(super) fn take_failure(&self) -> Option<Fail> {
         locked(&self.failure).take()
     }
@@ -267,12 +262,10 @@ impl RunState {
         *locked(&self.lease)
     }
 
-    /// Says whether the lease has ended in this process.
     pub(crate) fn lease_has_ended(&self, now: Instant) -> bool {
         self.lease().is_some_and(|until| until <= now)
     }
 
-    /// Says whether the run has reached its time limit.
     pub(super) fn is_over_limit(&self, now: Instant) -> bool {
         self.limit.is_some_and(|limit| self.age(now).is_some_and(|age| age >= limit))
     }
@@ -309,7 +302,6 @@ const MOST: usize = 255;
 /// The most bytes of their payloads.
 const MOST_BYTES: usize = 1 << 20;
 
-/// The follow-ups of a run.
 #[derive(Default)]
 pub(crate) struct FollowUps(Mutex<List>);
 
@@ -347,13 +339,11 @@ impl FollowUps {
         locked(&self.0).is_closed = true;
     }
 
-    /// Returns the jobs, if there are any.
     pub(crate) fn jobs(&self) -> Option<Arc<Vec<NewJob>>> {
         let list = locked(&self.0);
         list.jobs.clone().filter(|jobs| !jobs.is_empty())
     }
 
-    /// Notes that the store has refused the end of the run.
     pub(crate) fn note_refused(&self) {
         locked(&self.0).was_refused = true;
     }

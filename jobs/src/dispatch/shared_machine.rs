@@ -475,7 +475,6 @@ impl Way for Channels {
 }
 
 impl Channels {
-    /// Says whether no command waits for the dispatcher.
     pub(crate) fn are_empty(&self) -> bool {
         self.commands.is_empty() && self.urgent.is_empty()
     }

@@ -32,10 +32,8 @@ pub(crate) type CaptureTrace = Arc<dyn Fn() -> Option<String> + Send + Sync>;
 pub(crate) type ResumeTrace = Arc<dyn Fn(&Span, &str) + Send + Sync>;
 
 #[cfg(feature = "tracing")]
-/// The target of every span and event of this crate.
 pub(crate) const TARGET: &str = "tickwheel_jobs";
 #[cfg(feature = "tracing")]
-/// The name of the queue that has none.
 const DEFAULT_QUEUE: &str = "default";
 
 #[cfg(feature = "tracing")]
@@ -55,7 +53,6 @@ impl Traces {
         Traces { queue: queue.into(), capture, resume }
     }
 
-    /// Returns the context of the current trace, if there is one.
     pub(crate) fn capture(&self) -> Option<String> {
         let capture = self.capture.as_ref()?;
         caught(|| capture()).flatten()
@@ -65,13 +62,8 @@ impl Traces {
     pub(crate) fn inserted(&self, kind: &str, id: JobId, is_new: bool) {
         caught(|| {
             tracing::event!(
-                target: TARGET,
-                Level::TRACE,
-                job.id = %id,
-                job.kind = kind,
-                queue = &*self.queue,
-                is_new,
-                "a job was inserted"
+                target: TARGET, Level::TRACE, job.id = %id, job.kind = kind, queue = &*self.queue,
+                is_new, "a job was inserted"
             );
         });
     }
@@ -80,11 +72,7 @@ impl Traces {
     pub(crate) fn inserted_batch(&self, kind: &str, jobs: usize) {
         caught(|| {
             tracing::event!(
-                target: TARGET,
-                Level::TRACE,
-                job.kind = kind,
-                queue = &*self.queue,
-                jobs,
+                target: TARGET, Level::TRACE, job.kind = kind, queue = &*self.queue, jobs,
                 "jobs were inserted"
             );
         });
@@ -106,7 +94,6 @@ pub(crate) struct HeldSpan {
 }
 
 impl RunSpan {
-    /// Says whether this program has spans.
     pub(crate) const EXISTS: bool = cfg!(feature = "tracing");
 
     /// Returns the place of the span of a run that has not started.
@@ -147,12 +134,10 @@ impl HeldSpan {
 
 #[cfg(feature = "tracing")]
 impl RunSpan {
-    /// Sets the span, at the start of the run.
     pub(crate) fn set(&self, span: Span) {
         drop(self.replace(HeldSpan { span: Some(Arc::new(span)) }));
     }
 
-    /// Takes the span, at the end of the run.
     pub(crate) fn take(&self) -> HeldSpan {
         self.replace(HeldSpan::default())
     }

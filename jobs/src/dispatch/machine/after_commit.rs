@@ -257,7 +257,6 @@ impl Machine {
         }
     }
 
-    /// Takes a job that was claimed, to start it.
     fn take_claimed(&mut self, claimed: Claimed, present: Now, output: &mut StepOutput) {
         let slot = self.settings.slots.get(&claimed.kind).copied().unwrap_or(Slot::Thread);
         let limit = self.settings.time_limits.get(&claimed.kind).copied();
@@ -295,7 +294,6 @@ impl Machine {
         }
     }
 
-    /// Takes the stored settings, and returns what has changed.
     pub(super) fn follow_settings(&mut self, stored: &[(String, String)]) -> Changed {
         let before = core::mem::replace(&mut self.stored.settings, QueueSettings::of(stored));
         let all = core::mem::take(&mut self.stored.settings.head_starts);

@@ -91,7 +91,6 @@ pub(super) struct StoredSettings {
     has_flows: bool,
 }
 
-/// How many runs there are, by what they occupy.
 #[derive(Default)]
 pub(super) struct Slots {
     pub(super) all: usize,
@@ -260,7 +259,6 @@ pub(super) struct Suspect {
 }
 
 impl Suspect {
-    /// Returns the claimed job as a suspect, if it is one.
     pub(super) fn of(claimed: &Claimed) -> Option<Suspect> {
         let (id, fence, interruptions) = (claimed.id, claimed.fence, claimed.tries.interruptions);
         let is_last_try = interruptions + 1 >= MOST_INTERRUPTIONS;
@@ -344,13 +342,11 @@ impl Capacity {
         self.started();
     }
 
-    /// Notes that a batch has ended, and the time that it took.
     pub(crate) fn batch_ended(&self, took: Duration, now: Instant) {
         self.batches.fetch_sub(1, Ordering::Relaxed);
         self.ended(took, now);
     }
 
-    /// Notes that a run has ended, and the time that it took.
     pub(crate) fn ended(&self, took: Duration, now: Instant) {
         self.running.fetch_sub(1, Ordering::Relaxed);
         self.ended_at.store(self.millis(now), Ordering::Relaxed);

@@ -150,7 +150,6 @@ impl Machine {
         oldest.into_values().map(|(_, run)| Arc::clone(run)).collect()
     }
 
-    /// Takes the operation of a caller.
     pub(super) fn call(
         &mut self,
         op: Op,
@@ -252,20 +251,17 @@ impl Machine {
         }
     }
 
-    /// Starts no further run.
     pub(super) fn close(&mut self, reply: Option<CommandReply>) {
         self.closing.asked = Some(reply);
         self.withdraw_all();
     }
 
-    /// Cancels every run, because the program shuts down.
     pub(super) fn tell_runs(&mut self) {
         for run in self.runs.by_id.values() {
             run.tell(StopReason::Shutdown, &mut self.wakers);
         }
     }
 
-    /// Stops waiting for runs.
     pub(super) fn abandon(&mut self) {
         self.tell_runs();
         for run in self.runs.by_id.values() {
@@ -381,7 +377,6 @@ impl Machine {
     }
 }
 
-/// Checks the store, or only the claims of this process.
 pub(super) fn check(checked: Checked, store: &mut dyn Store) -> Result<(), Violation> {
     match checked {
         Checked::Everything => store.check(),
@@ -429,7 +424,6 @@ impl Unstored {
         self.dropped.as_ref().or(self.kept.as_ref()).cloned()
     }
 
-    /// Ends a commit.
     pub(super) fn end_commit(&mut self) {
         self.kept = None;
         if core::mem::take(&mut self.is_told) {

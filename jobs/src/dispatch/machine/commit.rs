@@ -166,7 +166,6 @@ impl StepOutput {
         self.answers.extend(reply.map(|reply| (reply, Err(error))));
     }
 
-    /// Counts the jobs that an operation has inserted.
     pub(super) fn count_inserts(&mut self, op: &Op, answer: &Answer) {
         let taken: HashSet<usize> = match answer {
             Answer::Inserted(Inserted::New) => HashSet::default(),
@@ -188,7 +187,6 @@ impl StepOutput {
         self.events.push((event, RunSpan::default()));
     }
 
-    /// Emits an event of a run.
     pub(super) fn emit_of(&mut self, run: &RunState, event: Event) {
         self.events.push((event, run.span.clone()));
     }
@@ -241,7 +239,6 @@ pub(super) struct Unsettled {
     failed: ApplyError,
 }
 
-/// The commits of this machine.
 #[derive(Default)]
 pub(super) struct Commits {
     /// The number of the last commit that was begun.
@@ -255,7 +252,6 @@ pub(super) struct Commits {
     /// How many commits have failed one after the other, and when the next one is tried for the backlog alone.
     pub(super) failures: u32,
     pub(super) retry_at: Option<Millis>,
-    /// The error of the last commit that failed.
     pub(super) last_failure: Option<StoreError>,
 }
 

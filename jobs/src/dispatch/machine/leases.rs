@@ -125,7 +125,6 @@ impl Machine {
         }
     }
 
-    /// Renews the leases if it is time.
     pub(super) fn renew(&mut self, now: Instant, commit: &mut Commit) {
         let Some(lease) = self.settings.lease else { return };
         if self.leases.renew_at.is_none_or(|at| now < at) {
@@ -155,7 +154,6 @@ impl Machine {
         self.leases.ends_at = Some(until);
     }
 
-    /// Gives up the runs whose leases have ended.
     pub(super) fn lose_ended_leases(&mut self, now: Instant, output: &mut StepOutput) {
         if self.leases.ends_at.is_none_or(|at| now < at) {
             return;

@@ -70,7 +70,6 @@ pub(crate) struct Machine {
     last_instant: Option<Instant>,
 }
 
-/// The result of a step.
 #[derive(Default)]
 pub(crate) struct StepOutput {
     pub(crate) answers: Vec<(CommandReply, Result<Answer, ApplyError>)>,
@@ -117,7 +116,6 @@ pub(crate) struct LaneTurn {
 const CLOCK_STEP: Duration = Duration::from_secs(1);
 /// An occurrence that is found later than this after its due time was missed.
 const GRACE: Duration = Duration::from_secs(1);
-/// How many occurrences of schedules a step makes.
 const OCCURRENCES_PER_STEP: usize = 1000;
 const PURGE_INTERVAL: Duration = Duration::from_secs(600);
 const FIRST_RETRY: Duration = Duration::from_millis(20);
@@ -147,7 +145,6 @@ impl Machine {
         self.commits.until = until;
     }
 
-    /// Returns the callers that wait for the end of a job.
     pub(crate) fn end_waits(&self) -> Arc<EndWaits> {
         Arc::clone(&self.settings.end_waits)
     }
@@ -306,9 +303,7 @@ pub(crate) struct MachineSettings {
     pub(crate) limit_grace: Duration,
     /// How many jobs the threads can start soon. None on a manual clock.
     pub(crate) capacity: Option<Arc<Capacity>>,
-    /// The callers that wait for the end of a job.
     pub(crate) end_waits: Arc<EndWaits>,
-    /// The progress that runs have set, until a step takes it.
     pub(crate) progress: Arc<Progress>,
     /// How many threads run the handlers, if that was set.
     pub(crate) threads: Option<usize>,

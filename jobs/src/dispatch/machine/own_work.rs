@@ -30,7 +30,6 @@ use crate::values::job::is_in_time;
 use crate::values::node::{self, NODE_INTERVAL};
 use crate::values::time::{Millis, Now};
 
-/// The state of the machine's own work.
 pub(super) struct OwnWork {
     pub(super) schedules: Vec<StoredSchedule>,
     pub(super) load_schedules: bool,

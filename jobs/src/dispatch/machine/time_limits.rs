@@ -122,7 +122,6 @@ impl Machine {
 /// Whether the handler of an overrun run has ended.
 pub(super) struct HandlerEnded(bool);
 
-/// The end of a run that has taken longer than its limit and the grace.
 pub(super) fn overrun_end(limit: Duration) -> RunEnd {
     let error = format!("took longer than {limit:?}");
     RunEnd::Failed(Fail::by_jobs(Fate::Policy, error, ErrorType::TIME_LIMIT))
