@@ -42,7 +42,6 @@ impl Change {
         matches!(self, Change::Retry | Change::Delete)
     }
 
-    /// Says whether the jobs are lost.
     pub(crate) fn loses(&self) -> bool {
         matches!(self, Change::Cancel | Change::Delete)
     }
@@ -196,7 +195,6 @@ pub(crate) fn list(
     writeln!(out, "{many} jobs would be {}", change.done())
 }
 
-/// Prints that the user has refused.
 pub(crate) fn unchanged() -> Outcome {
     eprintln!("tickwheel-jobs: nothing was changed");
     Outcome::Missed

@@ -54,8 +54,7 @@ pub(crate) fn takes(filter: &Filter, job: &JobInfo) -> bool {
 /// Prints that no schedule has this name, and the names of all schedules.
 pub(crate) fn no_schedule(name: &str, schedules: &[ScheduleInfo]) -> Outcome {
     let names: Vec<String> = schedules.iter().map(|schedule| schedule.name.clone()).collect();
-    let known = if names.is_empty() { "none".to_owned() } else { quoted(&names) };
-    let name = quotable(name);
+    let (name, known) = (quotable(name), quoted(&names));
     eprintln!("tickwheel-jobs: there is no schedule {name}; there is {}", plain(&known));
     Outcome::Missed
 }
@@ -67,8 +66,7 @@ pub(crate) fn check_kind(client: &Client, kind: Option<&str>) -> Answer<()> {
     if kinds.iter().any(|name| name == kind) {
         return Ok(());
     }
-    let known = if kinds.is_empty() { "none".to_owned() } else { quoted(&kinds) };
-    Err(format!("there is no kind {}; there is {known}", quotable(kind)).into())
+    Err(format!("there is no kind {}; there is {}", quotable(kind), quoted(&kinds)).into())
 }
 
 /// Returns a text of the command line as it may be printed: quoted, or only the scheme if it is a URL.

@@ -66,7 +66,6 @@ pub(crate) fn follow(client: &Client, id: JobId, how: &Follow, out: &mut impl Wr
     }
 }
 
-/// Returns the line for a job that has changed.
 fn line(job: &JobInfo) -> String {
     let mut line =
         format!("{}  {:<9}  attempt {}", shown(now()), job.state.to_string(), job.attempt);
@@ -86,7 +85,6 @@ fn line(job: &JobInfo) -> String {
     plain(&line).into_owned()
 }
 
-/// Prints that the store no longer has the job.
 fn gone(id: JobId, seen: Option<JobInfo>, is_json: bool, out: &mut impl Write) -> Answer {
     // The job may have gone before the first read.
     let kind = seen.map_or("its kind".to_owned(), |job| format!("the kind {}", job.kind));

@@ -70,14 +70,11 @@ fn schedules(client: &Client, list: &List, out: &mut impl Write) -> Answer {
     schedules.truncate(list.limit);
     let now = now();
     let row = |schedule: &ScheduleInfo| {
+        let overlap = if schedule.without_overlap { ", without overlap" } else { "" };
         vec![
             plain(&schedule.name).into_owned(),
             plain(&schedule.kind).into_owned(),
-            format!(
-                "{}{}",
-                plain(&schedule.rule),
-                if schedule.without_overlap { ", without overlap" } else { "" }
-            ),
+            format!("{}{overlap}", plain(&schedule.rule)),
             shown(schedule.next),
             if schedule.is_paused { "paused".to_owned() } else { relative(schedule.next, now) },
         ]
@@ -190,12 +187,8 @@ pub(crate) fn stats(client: &Client, place: &Place, as_json: bool, out: &mut imp
 pub(crate) fn check(client: &Client, out: &mut impl Write) -> Answer {
     client.check()?;
     let counts = client.count()?;
-    writeln!(
-        out,
-        "ok: {} jobs, {} dead",
-        counts.pending + counts.claimed + counts.running,
-        counts.dead
-    )?;
+    let jobs = counts.pending + counts.claimed + counts.running;
+    writeln!(out, "ok: {jobs} jobs, {} dead", counts.dead)?;
     Ok(Outcome::Done)
 }
 

@@ -135,7 +135,6 @@ const PREFIX: &str = "tickwheel_";
 const TABLES: &str = "SELECT name FROM sqlite_schema \
      WHERE type = 'table' AND (name = 'tickwheel_meta' OR name GLOB 'tickwheel_?*__meta') ORDER BY name";
 
-/// Returns a client of an existing queue.
 pub(crate) fn client_of_file(
     file: &Path,
     queue: Option<&str>,
@@ -162,14 +161,8 @@ pub(crate) fn client_of_file(
     let found = found?;
     let has_default = found.contains(&None);
     let queues = found.into_iter().flatten().collect();
-    let place = Place {
-        name: file.display().to_string(),
-        queue: queue.map(str::to_owned),
-        has_default,
-        queues,
-        sizes: sizes(file),
-    };
-    Ok((client, place))
+    let (name, queue) = (file.display().to_string(), queue.map(str::to_owned));
+    Ok((client, Place { name, queue, has_default, queues, sizes: sizes(file) }))
 }
 
 /// Returns a client of a queue. `None`: of the default one.
@@ -240,7 +233,6 @@ fn absent(file: &Path, queue: Option<&str>, queues: &[Option<String>]) -> String
     format!("{file} has no queue {queue:?}; it has {has}")
 }
 
-/// Returns the size of the file, and that of its log.
 fn sizes(file: &Path) -> Sizes {
     let size = |path: &Path| fs::metadata(path).map_or(0, |file| file.len());
     Sizes::File { file: size(file), log: size(&beside(file, "-wal")) }

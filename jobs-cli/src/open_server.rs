@@ -30,8 +30,7 @@ pub(crate) fn client(url: &ServerUrl, queue: Option<&str>) -> Answer<(Client, Pl
     let mut server = Server::connect(url, &name)?;
     server.set_clock()?;
     if !server.exists(&name)? {
-        let queues = server.queues().unwrap_or_default();
-        let queues = if queues.is_empty() { "none".to_owned() } else { text::quoted(&queues) };
+        let queues = text::quoted(&server.queues().unwrap_or_default());
         return Err(format!("{} has no queue {name:?}; it has {queues}", server.name).into());
     }
     let client = of_queue(builder, queue)?;

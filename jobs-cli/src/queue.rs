@@ -17,7 +17,6 @@ use crate::{Answer, Outcome, find, inspect};
 /// The most characters of an error or of a list of kinds in a table.
 const CELL_CHARS: usize = 80;
 
-/// Lists the processes that run the jobs.
 pub(crate) fn nodes(client: &Client, json: bool, out: &mut impl Write) -> Answer {
     let nodes = View::new(client.clone()).nodes(usize::MAX)?;
     inspect::warn_unserved(client)?;
@@ -38,7 +37,6 @@ pub(crate) fn nodes(client: &Client, json: bool, out: &mut impl Write) -> Answer
     inspect::listed(&nodes.rows, json, &head, row, out)
 }
 
-/// Prints the gauges of the queue, for a monitoring system.
 pub(crate) fn metrics(client: &Client, openmetrics: bool, out: &mut impl Write) -> Answer {
     let metrics = client.metrics()?;
     match openmetrics {
@@ -74,7 +72,6 @@ pub(crate) fn queues(queues: &[Queue], json: bool, out: &mut impl Write) -> Answ
     Ok(Outcome::Done)
 }
 
-/// Lists the dead jobs by kind and first line of their error.
 pub(crate) fn errors(client: &Client, limit: usize, json: bool, out: &mut impl Write) -> Answer {
     let Dead { groups, now, .. } = View::new(client.clone()).dead(limit)?;
     let row = |group: &DeadGroup| {
@@ -153,7 +150,6 @@ fn from_now(time: Option<Time>, now: Time) -> String {
     or_dash(time.map(|time| relative(time.to_system(), now.to_system())))
 }
 
-/// Returns a bound as text.
 fn at_most(bound: Option<Bound>) -> String {
     match bound {
         None => "-".to_owned(),
@@ -186,7 +182,6 @@ pub(crate) fn limit_cells(limit: &LimitRow, time: impl Fn(Option<Time>) -> Strin
 /// The most groups that are listed.
 const MOST_GROUPS: usize = 1_000;
 
-/// Lists the groups, those that were made last first.
 pub(crate) fn groups(client: &Client, json: bool, out: &mut impl Write) -> Answer {
     let groups = View::new(client.clone()).groups(MOST_GROUPS)?;
     let made = format!("MADE ({})", zone_name());
@@ -205,7 +200,6 @@ pub(crate) fn groups(client: &Client, json: bool, out: &mut impl Write) -> Answe
     inspect::listed(&groups.rows, json, &head, row, out)
 }
 
-/// Returns the state of a group for people.
 pub(crate) fn state_text(state: GroupState) -> &'static str {
     match state {
         GroupState::WaitsForTheDead => "waits for the dead",
@@ -222,16 +216,14 @@ pub(crate) fn seal_group(client: &Client, id: GroupId, out: &mut impl Write) -> 
     Ok(Outcome::Done)
 }
 
-/// Cancels a group and its pending members.
 pub(crate) fn cancel_group(client: &Client, id: GroupId, out: &mut impl Write) -> Answer {
-    let counts = match client.group_by_id(id).cancel() {
-        Ok(counts) => counts,
+    let (jobs, runs) = match client.group_by_id(id).cancel() {
+        Ok(counts) => (counts.changed, counts.asked_to_stop),
         Err(error) => return missed(id, error),
     };
     writeln!(
         out,
-        "{id} is cancelled: {} pending jobs with it, {} runs were asked to stop",
-        counts.changed, counts.asked_to_stop
+        "{id} is cancelled: {jobs} pending jobs with it, {runs} runs were asked to stop"
     )?;
     Ok(Outcome::Done)
 }

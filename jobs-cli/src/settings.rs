@@ -76,7 +76,6 @@ impl Scope {
     }
 }
 
-/// Sets the limit of a scope.
 pub(crate) fn limit(client: &Client, args: &args::Limit, out: &mut impl Write) -> Answer {
     let args::Limit { of, each, output, .. } = args;
     let (scope, name) = of.resolve(client, *each)?;
@@ -179,12 +178,10 @@ pub(crate) fn hold(client: &Client, hold: &Hold, out: &mut impl Write) -> Answer
     Ok(Outcome::Done)
 }
 
-/// Ends a hold.
 pub(crate) fn release(client: &Client, of: Release, out: &mut impl Write) -> Answer {
     hold(client, &Hold { time: Duration::ZERO, of }, out)
 }
 
-/// Pauses the queue, a kind, a partition or a schedule, or ends its pause.
 pub(crate) fn pause(client: &Client, of: &Paused, pauses: bool, out: &mut impl Write) -> Answer {
     let effect = if pauses { "is paused" } else { "goes on" };
     let Paused { of: Scope { of, partition }, schedule } = of;
@@ -214,7 +211,6 @@ pub(crate) fn pause(client: &Client, of: &Paused, pauses: bool, out: &mut impl W
     Ok(Outcome::Done)
 }
 
-/// Sets the head start of a kind.
 pub(crate) fn head_start(client: &Client, args: &args::HeadStart, out: &mut impl Write) -> Answer {
     let args::HeadStart { by, kind, output } = args;
     find::check_kind(client, Some(kind))?;
@@ -230,7 +226,6 @@ pub(crate) fn head_start(client: &Client, args: &args::HeadStart, out: &mut impl
     Ok(Outcome::Done)
 }
 
-/// Sets how many completed jobs of a kind are kept.
 pub(crate) fn keep(client: &Client, args: &args::Keep, out: &mut impl Write) -> Answer {
     let args::Keep { kind, last, age, bytes, none, output } = args;
     find::check_kind(client, Some(kind))?;

@@ -244,8 +244,11 @@ pub(crate) fn plain(text: &str) -> Cow<'_, str> {
     Cow::Owned(text.chars().map(escape).collect())
 }
 
-/// Returns the texts in quotation marks, with commas between.
+/// Returns the texts in quotation marks, with commas between, or `none`.
 pub(crate) fn quoted(texts: &[String]) -> String {
+    if texts.is_empty() {
+        return "none".to_owned();
+    }
     let quoted: Vec<String> = texts.iter().map(|text| format!("{text:?}")).collect();
     quoted.join(", ")
 }
@@ -258,7 +261,6 @@ pub(crate) fn cut(text: &str, most: usize) -> Cow<'_, str> {
     }
 }
 
-/// Returns bytes as hexadecimal digits.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-use super::bulks::{Bulks, Start};
+use super::bulks::{Bulks, UnderWay};
 use super::options::Action;
 use super::page::{absolute, capital, counted};
 use super::params::{self, Params, wrong};
@@ -277,9 +277,17 @@ fn bulk(reader: &Reader<'_>, bulks: &mut Bulks, task: &Task) -> Result<Done, Pro
     };
     let bulk = if confirmed.is_exact { bulk.at_most(confirmed.count) } else { bulk };
     let (request, back) = (std::sync::Arc::clone(&task.request), back_of(params, &Act::Bulk));
-    let start =
-        Start { at: reader.at, action, bulk, of: confirmed, scope, ids, request, back, now };
-    bulks.start(start).map(Done::Started)
+    let progress = Progress {
+        queue: reader.queue().name.clone(),
+        action,
+        scope,
+        started: now,
+        state: "running",
+        of: confirmed,
+        back,
+        ..Progress::default()
+    };
+    bulks.start(UnderWay { at: reader.at, bulk, ids, request, progress }).map(Done::Started)
 }
 
 /// Reads the list of a bulk. All jobs of a state need a word of their own, so that no filter is lost by mistake.
@@ -382,7 +390,6 @@ fn fields(params: &Params, confirm: String) -> Vec<(String, String)> {
     fields
 }
 
-/// Does an action that is not a bulk.
 pub(crate) fn do_one(reader: &Reader<'_>, params: &Params, act: &Act) -> Result<Did, Problem> {
     match act {
         Act::Job(id, verb) => do_job(reader, params, *id, *verb),
@@ -546,7 +553,6 @@ struct Outcome {
     done: Done,
 }
 
-/// The outcomes of a dashboard.
 #[derive(Default)]
 pub(crate) struct Outcomes(Mutex<VecDeque<Outcome>>);
 

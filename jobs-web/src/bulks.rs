@@ -11,7 +11,7 @@ use super::options::Action;
 use super::page::counted;
 use super::read::DashboardSettings;
 use super::views::{self, Problem, Progress};
-use tickwheel_jobs::view::{Number, Time};
+use tickwheel_jobs::view::Time;
 use tickwheel_jobs::{Bulk, JobId};
 
 /// How many bulks may be under way.
@@ -22,24 +22,14 @@ const MOST_REMEMBERED: usize = 64;
 /// The problem of a bulk whose step or audit has panicked.
 const PANICKED: &str = "the program has failed on it";
 
-/// A bulk that begins.
-pub(crate) struct Start {
+pub(crate) struct UnderWay {
     /// The queue, by its place among those of the dashboard.
     pub(crate) at: usize,
-    pub(crate) action: &'static str,
     pub(crate) bulk: Bulk,
-    pub(crate) of: Number,
-    pub(crate) scope: String,
     /// The jobs, if they were named one by one.
     pub(crate) ids: Vec<JobId>,
     pub(crate) request: Arc<Parts>,
-    pub(crate) back: String,
-    pub(crate) now: Time,
-}
-
-struct UnderWay {
-    start: Start,
-    progress: Progress,
+    pub(crate) progress: Progress,
 }
 
 /// What the thread of the changes tells the thread of the reads.
@@ -56,7 +46,6 @@ impl Board {
         self.changes.load(Ordering::SeqCst)
     }
 
-    /// Notes that the store changes.
     pub(crate) fn changed(&self) {
         self.changes.fetch_add(1, Ordering::SeqCst);
     }
@@ -91,7 +80,6 @@ impl Bulks {
         Bulks { settings, board, all: VecDeque::new(), last_id: 0, current: 0 }
     }
 
-    /// Shows how far the bulks are.
     fn publish(&self) {
         let progress = self.all.iter().map(|bulk| bulk.progress.clone()).collect();
         *self.board.progress.lock().unwrap_or_else(PoisonError::into_inner) = progress;
@@ -101,29 +89,16 @@ impl Bulks {
         self.under_way().next().is_some()
     }
 
-    pub(crate) fn start(&mut self, start: Start) -> Result<Progress, Problem> {
+    /// Begins a bulk, and gives it its id.
+    pub(crate) fn start(&mut self, mut bulk: UnderWay) -> Result<Progress, Problem> {
         if self.under_way().count() >= MOST_UNDER_WAY {
             let message = format!("{MOST_UNDER_WAY} changes of many jobs are under way already");
             return Err(Problem::new(429, "too_many_bulks", message));
         }
         self.last_id += 1;
-        let progress = Progress {
-            id: self.last_id,
-            queue: self.settings.queues[start.at].name.clone(),
-            action: start.action,
-            scope: start.scope.clone(),
-            started: start.now,
-            ended: None,
-            state: "running",
-            of: start.of,
-            seen: 0,
-            changed: 0,
-            asked_to_stop: 0,
-            passed_over: 0,
-            problem: None,
-            back: start.back.clone(),
-        };
-        self.all.push_back(UnderWay { start, progress: progress.clone() });
+        bulk.progress.id = self.last_id;
+        let progress = bulk.progress.clone();
+        self.all.push_back(bulk);
         while self.all.len() > MOST_REMEMBERED {
             let ended = self.all.iter().position(|bulk| !bulk.is_under_way());
             ended.and_then(|at| self.all.remove(at));
@@ -138,14 +113,14 @@ impl Bulks {
         let Some(id) = next.or_else(|| self.under_way().next()) else { return };
         self.current = id;
         let Some(bulk) = self.all.iter_mut().find(|bulk| bulk.progress.id == id) else { return };
-        let step = bulk.start.bulk.next_step();
+        let step = bulk.bulk.next_step();
         bulk.note();
         match step {
             Ok(Some(_)) => self.publish(),
-            Ok(None) if bulk.start.bulk.has_more() => {
+            Ok(None) if bulk.bulk.has_more() => {
                 let problem = format!(
                     "{} were confirmed, and more match by now: the others are as they were",
-                    counted(bulk.start.of.count, "job", "jobs")
+                    counted(bulk.progress.of.count, "job", "jobs")
                 );
                 self.finish(id, "stopped", Some(problem));
             }
@@ -188,19 +163,19 @@ impl Bulks {
     fn finish(&mut self, id: u64, state: &'static str, problem: Option<String>) {
         let settings = Arc::clone(&self.settings);
         let Some(bulk) = self.all.iter_mut().find(|bulk| bulk.progress.id == id) else { return };
-        let queue = &settings.queues[bulk.start.at];
+        let queue = &settings.queues[bulk.at];
         bulk.progress.state = state;
         bulk.progress.problem = problem.clone();
         bulk.progress.ended = Some(queue.view.now());
         let action = Action {
-            name: bulk.start.action,
+            name: bulk.progress.action,
             queue: queue.name.clone(),
-            scope: bulk.start.scope.clone(),
-            jobs: core::mem::take(&mut bulk.start.ids),
+            scope: bulk.progress.scope.clone(),
+            jobs: core::mem::take(&mut bulk.ids),
             changed: bulk.progress.changed,
             text: format!("{} changed", counted(bulk.progress.changed, "job", "jobs")),
             problem,
-            request: Arc::clone(&bulk.start.request),
+            request: Arc::clone(&bulk.request),
         };
         // The audit is called before the end is published. So a reader never sees `done` first and `failed` later.
         let audited = catch_unwind(AssertUnwindSafe(|| self.audit(&action)));
@@ -216,7 +191,6 @@ impl Bulks {
         }
     }
 
-    /// Calls the program's audit.
     pub(crate) fn audit(&self, action: &Action) {
         if let Some(audit) = &self.settings.audit {
             audit(action);
@@ -229,9 +203,8 @@ impl UnderWay {
         self.progress.state == "running"
     }
 
-    /// Notes how far it is.
     fn note(&mut self) {
-        let total = self.start.bulk.total();
+        let total = self.bulk.total();
         self.progress.seen = total.seen;
         self.progress.changed = total.changed;
         self.progress.asked_to_stop = total.asked_to_stop;

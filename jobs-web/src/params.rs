@@ -162,17 +162,14 @@ impl Params {
         self
     }
 
-    /// Returns the first value of a parameter.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         self.all(name).next()
     }
 
-    /// Returns the values of a parameter.
     fn all<'a>(&'a self, name: &str) -> impl Iterator<Item = &'a str> {
         self.0.iter().filter(move |(its, _)| its == name).map(|(_, value)| value.as_str())
     }
 
-    /// Returns all parameters.
     pub(crate) fn pairs(&self) -> impl Iterator<Item = (String, String)> {
         self.0.iter().cloned()
     }
@@ -198,7 +195,6 @@ impl Params {
         self.name(name)?.ok_or_else(|| wrong(format!("the parameter {name} is missing")))
     }
 
-    /// Returns a whole number.
     pub(crate) fn number<T: FromStr>(&self, name: &'static str) -> Result<Option<T>, Problem> {
         let wrong = || wrong(format!("{name} is a whole number, and not too large"));
         self.get(name).map(|text| text.trim().parse().map_err(|_| wrong())).transpose()
@@ -289,7 +285,6 @@ fn sort(known: Known, name: &str) -> Result<Sort, Problem> {
     })
 }
 
-/// Returns the problem of a parameter.
 pub(crate) fn wrong(message: impl Into<String>) -> Problem {
     Problem::new(400, "bad_parameter", message)
 }

@@ -12,7 +12,7 @@ use tickwheel_jobs::view::{JobFilter, KindFilter, KindPage, ListState, Part, Pla
 use tickwheel_jobs::{Client, Counts, GroupId, InsertErrorKind, JobId, Step, StoreError};
 
 use super::options::{AccessOf, Audit, Redact};
-use super::page::layout::encoded;
+use super::page::layout::query;
 use super::params::{self, Params, wrong};
 use super::route::Whole;
 use super::views::{Filter, Jobs, OverviewPage, Problem, QueueRow};
@@ -141,7 +141,7 @@ impl<'a> Reader<'a> {
             self.view().client().queue().kinds()?.into_iter().map(|(kind, _)| kind).collect();
         kinds.sort_unstable();
         kinds.truncate(MOST_KINDS);
-        let query = wanted.to_text();
+        let query = query(wanted.texts.pairs());
         Ok(Jobs {
             older: list.next.map(|next| places.older(&wanted, self.params, next)),
             newer: places.newer(&wanted, self.params),
@@ -153,7 +153,6 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// Returns the whole of a payload or a result.
     pub(crate) fn whole(&self, id: JobId, what: Whole) -> Result<Vec<u8>, Problem> {
         let part = match what {
             Whole::Payload => Part::Payload,
@@ -266,16 +265,6 @@ impl Query {
         };
         Ok(Query { filter, texts })
     }
-
-    /// Returns the parameters of the list.
-    fn pairs(&self) -> Vec<(String, String)> {
-        let pairs = self.texts.pairs().into_iter();
-        pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
-    }
-
-    fn to_text(&self) -> String {
-        query(&self.pairs())
-    }
 }
 
 /// How many places before this one a link remembers.
@@ -324,20 +313,13 @@ impl Places {
 }
 
 fn link(query_of: &Query, params: &Params, place: Place, before: &[Place]) -> String {
-    let mut pairs = query_of.pairs();
-    pairs.extend(params.get("limit").map(|limit| ("limit".to_owned(), limit.to_owned())));
+    let mut pairs = query_of.texts.pairs();
+    pairs.extend(params.get("limit").map(|limit| ("limit", limit)));
+    let after = place.to_string();
+    let before = before.iter().map(Place::to_string).collect::<Vec<_>>().join("_");
     if !place.is_first() {
-        pairs.push(("after".to_owned(), place.to_string()));
-        if !before.is_empty() {
-            let before: Vec<String> = before.iter().map(Place::to_string).collect();
-            pairs.push(("before".to_owned(), before.join("_")));
-        }
+        pairs.push(("after", &after));
+        pairs.extend(Some(("before", &*before)).filter(|_| !before.is_empty()));
     }
-    query(&pairs)
-}
-
-/// Prints parameters as a query.
-pub(crate) fn query(pairs: &[(String, String)]) -> String {
-    let pair = |(name, value): &(String, String)| format!("{name}={}", encoded(value));
-    pairs.iter().map(pair).collect::<Vec<_>>().join("&")
+    query(pairs)
 }

@@ -31,7 +31,6 @@ use super::route::{Form, Route};
 use super::views::Problem;
 use tickwheel_jobs::JobId;
 
-/// A request for the thread.
 pub(crate) struct Task {
     pub(crate) request: Arc<Parts>,
     pub(crate) route: Route,
@@ -162,7 +161,6 @@ fn host(request: &Parts) -> Option<String> {
     }
 }
 
-/// Says whether the body is declared to be JSON.
 pub(crate) fn is_json(request: &Parts) -> bool {
     let declared = request.headers.get(CONTENT_TYPE).and_then(|it| it.to_str().ok());
     let essence = declared.unwrap_or_default().split(';').next().unwrap_or_default().trim();
@@ -201,7 +199,11 @@ impl http_body::Body for Body {
 }
 
 /// Returns an answer with the headers that every answer has.
-fn answer(status: u16, content_type: &'static str, body: impl Into<Bytes>) -> Response<Body> {
+pub(crate) fn answer(
+    status: u16,
+    content_type: &'static str,
+    body: impl Into<Bytes>,
+) -> Response<Body> {
     let body = body.into();
     let length = body.len();
     let mut answer = Response::new(Body(body));
@@ -241,10 +243,6 @@ pub(crate) fn json(status: u16, value: &impl Serialize) -> Response<Body> {
     let mut value = serde_json::to_value(value).unwrap_or_default();
     make_exact(&mut value);
     answer(status, "application/json", value.to_string())
-}
-
-pub(crate) fn text(status: u16, content_type: &'static str, text: String) -> Response<Body> {
-    answer(status, content_type, text)
 }
 
 pub(crate) fn attachment(name: &str, bytes: Vec<u8>) -> Response<Body> {

@@ -12,10 +12,10 @@ use tickwheel_jobs::tickwheel::Metrics;
 use super::act::{self, Done, Outcomes};
 use super::bulks::{Board, Bulks};
 use super::page;
-use super::page::layout::{Frame, QueueLink, Said, Tab, encoded};
+use super::page::layout::{Frame, QueueLink, Said, encoded, query};
 use super::params;
 use super::params::Params;
-use super::read::{DashboardSettings, MOST_ROWS, Reader, not_found, query};
+use super::read::{DashboardSettings, MOST_ROWS, Reader, not_found};
 use super::request::{self, Body, Task};
 use super::route::{Act, Form, Read, Route, way_up};
 use super::views;
@@ -123,7 +123,8 @@ impl Responder {
 
     fn answer_or_problem(&mut self, task: &Task) -> Result<Response<Body>, Problem> {
         let settings = Arc::clone(&self.settings);
-        let reader = reader(&settings, &task.params)?;
+        let (queues, params) = (&settings.queues, &task.params);
+        let reader = Reader { queues, at: queue_of(&settings, params)?, params };
         match &task.route {
             Route::Read(read, form) => {
                 let mut view = self.view(&reader, read)?;
@@ -164,7 +165,6 @@ impl Responder {
         }
     }
 
-    /// Answers an action.
     fn done(&mut self, task: &Task, act: &Act, done: &Done, said: &str) -> Response<Body> {
         if !task.wants_html {
             return match done {
@@ -247,17 +247,16 @@ impl Responder {
         let (root, tab, path) = match &task.route {
             Route::Read(read, Form::Page) => (way_up(&read.path()), tab(read), read.path()),
             Route::Read(read, Form::Json) => (way_up(""), tab(read), read.path()),
-            Route::Act(act) => (way_up(&act::target(act)), Tab::None, act::default_back(act)),
-            Route::Download(..) => ("../../".to_owned(), Tab::Jobs, "jobs".to_owned()),
-            _ => (way_up(""), Tab::None, String::new()),
+            Route::Act(act) => (way_up(&act::target(act)), None, act::default_back(act)),
+            Route::Download(..) => ("../../".to_owned(), Some(Read::Jobs), "jobs".to_owned()),
+            _ => (way_up(""), None, String::new()),
         };
         let is_read = matches!(task.route, Route::Read(..));
         let said = task.params.get("said").filter(|_| is_read);
-        let pairs: Vec<(String, String)> = match is_read {
-            true => task.params.pairs().filter(|(it, _)| it != "queue" && it != "said").collect(),
-            false => Vec::new(),
-        };
-        let and = if pairs.is_empty() { "" } else { "?" };
+        let is_kept = |(it, _): &(String, String)| is_read && it != "queue" && it != "said";
+        let pairs: Vec<(String, String)> = task.params.pairs().filter(is_kept).collect();
+        let query = query(pairs.iter().map(|(name, value)| (&**name, &**value)));
+        let and = if query.is_empty() { "" } else { "?" };
         let link = |number: usize, name: &str| match number {
             0 => root.clone(),
             _ => format!("{root}?queue={}", encoded(name)),
@@ -284,7 +283,7 @@ impl Responder {
                 text: changed.text,
                 job: changed.job.map(|id| format!("jobs/{id}")),
             }),
-            here: format!("{path}{and}{}", query(&pairs)),
+            here: format!("{path}{and}{query}"),
             style: names.style.clone(),
             script: names.script.clone(),
             now: queues[at].view.now(),
@@ -293,17 +292,14 @@ impl Responder {
     }
 }
 
-fn tab(read: &Read) -> Tab {
+/// Returns the page of the menu to which a page belongs.
+fn tab(read: &Read) -> Option<Read> {
     match read {
-        Read::Overview | Read::History => Tab::Overview,
-        Read::Kinds | Read::Kind => Tab::Kinds,
-        Read::Jobs | Read::Job(_) => Tab::Jobs,
-        Read::Dead => Tab::Dead,
-        Read::Groups => Tab::Groups,
-        Read::Schedules => Tab::Schedules,
-        Read::Nodes => Tab::Nodes,
-        Read::Store => Tab::Store,
-        Read::Bulks | Read::Bulk(_) => Tab::None,
+        Read::History => Some(Read::Overview),
+        Read::Kind => Some(Read::Kinds),
+        Read::Job(_) => Some(Read::Jobs),
+        Read::Bulks | Read::Bulk(_) => None,
+        other => Some(other.clone()),
     }
 }
 
@@ -311,10 +307,6 @@ fn queue_of(settings: &DashboardSettings, params: &Params) -> Result<usize, Prob
     let Some(name) = params.get("queue") else { return Ok(0) };
     let found = settings.queues.iter().position(|queue| queue.name == name);
     found.ok_or_else(|| Problem::new(404, "no_queue", "the dashboard has no queue of this name"))
-}
-
-fn reader<'a>(settings: &'a DashboardSettings, params: &'a Params) -> Result<Reader<'a>, Problem> {
-    Ok(Reader { queues: &settings.queues, at: queue_of(settings, params)?, params })
 }
 
 /// Returns the metrics of every queue, in the text that the request asks for.
@@ -325,7 +317,7 @@ fn metrics(settings: &DashboardSettings, task: &Task) -> Result<Response<Body>, 
     }
     let accept = task.request.headers.get(ACCEPT).and_then(|accept| accept.to_str().ok());
     let (content_type, text) = all.for_accept(accept);
-    Ok(request::text(200, content_type, text))
+    Ok(request::answer(200, content_type, text))
 }
 
 /// Asks every queue whether its store answers.
@@ -333,13 +325,12 @@ fn health(settings: &DashboardSettings) -> Response<Body> {
     for queue in &settings.queues {
         if let Err(error) = queue.view.client().queue().is_paused() {
             let text = format!("the queue {}: {error}\n", queue.name);
-            return request::text(503, "text/plain; charset=utf-8", text);
+            return request::answer(503, "text/plain; charset=utf-8", text);
         }
     }
-    request::text(200, "text/plain; charset=utf-8", "ok\n".to_owned())
+    request::answer(200, "text/plain; charset=utf-8", "ok\n")
 }
 
-/// Returns the page of a view.
 fn page_of(frame: &Frame, view: &View) -> Response<Body> {
     let html = match view {
         View::Overview(view) => page::overview::page(frame, view),

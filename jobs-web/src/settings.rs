@@ -98,7 +98,6 @@ impl Setting {
         Ok(Setting { subject, kind, was, change })
     }
 
-    /// Returns the content of the question.
     pub(crate) fn question(&self, reader: &Reader<'_>) -> Result<Asked, Problem> {
         let note = self.note(reader)?;
         if let Change::Insert(job, due) = &self.change {
@@ -122,7 +121,6 @@ impl Setting {
         Ok(Asked { scope, loses: false, note: note.map(str::to_owned), was: Some(was) })
     }
 
-    /// Returns the new job in words.
     fn inserted(&self, job: &JobByHand, due: Option<SystemTime>) -> String {
         let mut text = format!("a job of {}, due {}", self.subject, at(due));
         let names = [("with the key", &job.key), ("in the partition", &job.partition)];

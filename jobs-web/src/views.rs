@@ -162,7 +162,7 @@ pub(crate) struct Bulks {
 }
 
 /// How far a bulk is.
-#[derive(Clone, Serialize)]
+#[derive(Clone, Default, Serialize)]
 pub(crate) struct Progress {
     pub(crate) id: u64,
     /// The name of its queue.

@@ -106,7 +106,6 @@ fn tabs(state: &State, area: Rect, buf: &mut Buffer) {
     }
 }
 
-/// Draws everything about a job.
 fn job(
     state: &State,
     lines: Option<Option<&[String]>>,
@@ -145,7 +144,6 @@ fn bold() -> Style {
     Style::new().add_modifier(Modifier::BOLD)
 }
 
-/// Returns how many cells a text takes.
 pub(crate) fn cells(text: &str) -> usize {
     Line::from(text).width()
 }
@@ -339,7 +337,6 @@ fn rows(state: &State, table: &Table, area: Rect, buf: &mut Buffer) {
     }
 }
 
-/// Draws the cells of a row.
 fn line(
     texts: &[String],
     columns: &[Column],
@@ -403,26 +400,21 @@ fn nothing(state: &State) -> String {
             (None, "completed") => "none that is kept".to_owned(),
             (None, set) => format!("no {set} jobs"),
         },
-        _ => match state.tab {
-            Tab::Kinds => "no kinds: no job was ever inserted".to_owned(),
-            Tab::Nodes => "no nodes: no process runs the jobs of this queue".to_owned(),
-            Tab::Running => match &state.figures {
-                Some(figures) if figures.runs.is_none() => {
-                    let running = short(figures.overview.running);
-                    format!("{running} jobs run: too many to list")
-                }
-                _ => "nothing runs".to_owned(),
-            },
-            Tab::Dead => "no dead jobs".to_owned(),
-            Tab::Schedules => "no schedules".to_owned(),
-            Tab::Limits => match &state.figures {
-                Some(figures) if figures.limits.is_none() => {
-                    let running = short(figures.overview.running);
-                    format!("{running} jobs run: too many to count them by limit")
-                }
-                _ => "no limits".to_owned(),
-            },
-            Tab::Groups => "no groups".to_owned(),
+        _ => match (state.tab, &state.figures) {
+            (Tab::Running, Some(figures)) if figures.runs.is_none() => {
+                format!("{} jobs run: too many to list", short(figures.overview.running))
+            }
+            (Tab::Limits, Some(figures)) if figures.limits.is_none() => {
+                let running = short(figures.overview.running);
+                format!("{running} jobs run: too many to count them by limit")
+            }
+            (Tab::Kinds, _) => "no kinds: no job was ever inserted".to_owned(),
+            (Tab::Nodes, _) => "no nodes: no process runs the jobs of this queue".to_owned(),
+            (Tab::Running, _) => "nothing runs".to_owned(),
+            (Tab::Dead, _) => "no dead jobs".to_owned(),
+            (Tab::Schedules, _) => "no schedules".to_owned(),
+            (Tab::Limits, _) => "no limits".to_owned(),
+            (Tab::Groups, _) => "no groups".to_owned(),
         },
     }
 }

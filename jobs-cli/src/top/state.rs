@@ -195,7 +195,6 @@ impl State {
         }
     }
 
-    /// Returns the question to the store.
     pub(crate) fn view(&self) -> View {
         match self.opened.last() {
             None => View::Figures,
@@ -249,28 +248,23 @@ impl State {
 
     /// Finds the selected row again, after the rows have changed. A row that is gone leaves its number.
     pub(crate) fn settle(&mut self) {
-        let Some(rows) = self.table().map(|table| table.rows) else { return };
-        let Some(place) = self.place_mut() else { return };
-        match rows.iter().position(|row| row.key == place.key) {
-            Some(at) => place.at = at,
-            None => {
-                place.at = place.at.min(rows.len().saturating_sub(1));
-                place.key = rows.get(place.at).map_or_else(String::new, |row| row.key.clone());
-            }
-        }
+        self.choose(|rows, place| {
+            rows.iter().position(|row| row.key == place.key).unwrap_or(place.at)
+        });
     }
 
     /// Selects a row by its number. The last row stands for all numbers behind it.
     pub(crate) fn select(&mut self, at: usize) {
-        let Some(rows) = self.table().map(|table| table.rows) else { return };
-        let at = at.min(rows.len().saturating_sub(1));
-        let key = rows.get(at).map_or_else(String::new, |row| row.key.clone());
-        if let Some(place) = self.place_mut() {
-            (place.at, place.key) = (at, key);
-        }
+        self.choose(|_, _| at);
     }
 
-    /// Returns the key of the selected row.
+    fn choose(&mut self, at: impl FnOnce(&[Row], &Place) -> usize) {
+        let Some(rows) = self.table().map(|table| table.rows) else { return };
+        let Some(place) = self.place_mut() else { return };
+        place.at = at(&rows, place).min(rows.len().saturating_sub(1));
+        place.key = rows.get(place.at).map_or_else(String::new, |row| row.key.clone());
+    }
+
     pub(crate) fn selected(&self) -> Option<String> {
         let (table, place) = (self.table()?, self.place()?);
         table.rows.iter().find(|row| row.key == place.key).map(|row| row.key.clone())

@@ -69,7 +69,6 @@ pub(super) fn verb(action: &str) -> String {
     capital(text)
 }
 
-/// One bulk.
 pub(crate) fn progress_page(frame: &Frame, view: &Progress) -> Markup {
     let title = format!("{} {}", verb(view.action), jobs(view.of));
     let runs = view.ended.is_none();
@@ -103,7 +102,6 @@ pub(crate) fn progress_page(frame: &Frame, view: &Progress) -> Markup {
     layout::page_that_refreshes(frame, &title, &part, runs)
 }
 
-/// The bulks of this process.
 pub(crate) fn bulks_page(frame: &Frame, view: &Bulks) -> Markup {
     let part = html! {
         (heading("Bulk changes", &html! { p { "of this process, the newest first" } }))

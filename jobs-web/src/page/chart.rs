@@ -7,7 +7,7 @@ use core::fmt::Write as _;
 
 use maud::{Markup, html};
 
-use crate::page::{count, minute, span};
+use crate::page::{columns, count, minute, span};
 use tickwheel_jobs::view::{Bound, HistoryRow};
 
 /// The height of a chart in its own units. A bar and the gap behind it are [`STEP`] wide.
@@ -87,13 +87,7 @@ pub(crate) fn minutes(minutes: &[HistoryRow]) -> Markup {
             summary { "The same minutes as a table" }
             div.scroll tabindex="0" role="region" aria-label="The last sixty minutes" id="minutes" data-live {
                 table {
-                    thead { tr {
-                        th scope="col" { "Minute, UTC" }
-                        th.num scope="col" { "Inserted" }
-                        th.num scope="col" { "Completed" }
-                        th.num scope="col" { "Failed" }
-                        th.num scope="col" { "Late, p99" }
-                    } }
+                    (columns(&["Minute, UTC", "#Inserted", "#Completed", "#Failed", "#Late, p99"]))
                     tbody {
                         @for of in minutes.iter().rev() {
                             tr {

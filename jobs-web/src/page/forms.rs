@@ -135,7 +135,6 @@ pub(crate) fn of_kind(frame: &Frame, kind: &str) -> Markup {
     }
 }
 
-/// The form that inserts a job.
 pub(crate) fn insert(frame: &Frame, kind: &str) -> Markup {
     let fields = html! {
         div.field.all {

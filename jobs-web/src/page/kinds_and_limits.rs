@@ -4,7 +4,7 @@
 use maud::{Markup, html};
 
 use super::{chart, forms, layout};
-use crate::page::layout::{Frame, encoded};
+use crate::page::layout::{Frame, encoded, query};
 use crate::page::{
     Look, bound, button, button_with, by_name, cell, count, counted, empty, heading, hidden,
     number, queue, relative, shown, span, split, state,
@@ -58,9 +58,8 @@ pub(crate) fn page(frame: &Frame, view: &Kinds) -> Markup {
 /// Returns the way to kinds with the same text in their name.
 fn link(view: &Kinds, with: &[(&str, &str)]) -> String {
     let text = view.filter.text.as_deref().map(|text| ("text", text));
-    let pairs: Vec<String> =
-        text.iter().chain(with).map(|(name, value)| format!("{name}={}", encoded(value))).collect();
-    if pairs.is_empty() { "kinds".to_owned() } else { format!("kinds?{}", pairs.join("&")) }
+    let query = query(text.into_iter().chain(with.iter().copied()));
+    if query.is_empty() { "kinds".to_owned() } else { format!("kinds?{query}") }
 }
 
 fn search(frame: &Frame, view: &Kinds) -> Markup {

@@ -4,15 +4,16 @@
 use maud::{DOCTYPE, Markup, html};
 
 use super::heading;
-use crate::page::{absolute, shown};
+use crate::page::{absolute, clock, shown};
+use crate::route::Read;
 use crate::views::Problem;
 use tickwheel_jobs::view::{About, Slowdowns, Time};
 
 pub(crate) struct Frame {
     /// Of the dashboard: `shop, production`.
     pub(crate) title: String,
-    /// Which page this is: the part of the menu that is marked.
-    pub(crate) tab: Tab,
+    /// The page of the menu that is marked. None if the menu does not name this page: a question, a problem.
+    pub(crate) tab: Option<Read>,
     /// The queue that the page shows.
     pub(crate) queue: String,
     /// All queues of the dashboard, this one among them.
@@ -36,21 +37,6 @@ pub(crate) struct Frame {
     pub(crate) now: Time,
     /// The page replaces its marked parts while it is shown.
     pub(crate) is_live: bool,
-}
-
-/// A page of the menu.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Tab {
-    Overview,
-    Kinds,
-    Jobs,
-    Dead,
-    Groups,
-    Schedules,
-    Nodes,
-    Store,
-    /// A page that the menu does not name, such as a question or a problem.
-    None,
 }
 
 /// Another queue of the dashboard.
@@ -107,16 +93,21 @@ pub(crate) fn encoded(text: &str) -> String {
     out
 }
 
-/// The parts of the menu, each with its path.
-const MENU: [(Tab, &str, &str); 8] = [
-    (Tab::Overview, "Overview", ""),
-    (Tab::Kinds, "Kinds", "kinds"),
-    (Tab::Jobs, "Jobs", "jobs"),
-    (Tab::Dead, "Dead", "dead"),
-    (Tab::Groups, "Groups", "groups"),
-    (Tab::Schedules, "Schedules", "schedules"),
-    (Tab::Nodes, "Nodes", "nodes"),
-    (Tab::Store, "Store", "store"),
+/// Prints parameters as a query.
+pub(crate) fn query<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
+    let pair = |(name, value): (&str, &str)| format!("{name}={}", encoded(value));
+    pairs.into_iter().map(pair).collect::<Vec<_>>().join("&")
+}
+
+const MENU: [(Read, &str); 8] = [
+    (Read::Overview, "Overview"),
+    (Read::Kinds, "Kinds"),
+    (Read::Jobs, "Jobs"),
+    (Read::Dead, "Dead"),
+    (Read::Groups, "Groups"),
+    (Read::Schedules, "Schedules"),
+    (Read::Nodes, "Nodes"),
+    (Read::Store, "Store"),
 ];
 
 const KEYS: [(&str, &str); 7] = [
@@ -201,13 +192,13 @@ fn head(frame: &Frame) -> Markup {
                 }
                 @if !frame.may_change { span.state { "read-only" } }
                 p.clock id="clock" data-live[frame.is_live] {
-                    time datetime=(frame.now) title=(absolute(frame.now)) { (clock(frame)) " UTC" }
+                    time datetime=(frame.now) title=(absolute(frame.now)) { (clock(frame.now, frame.now)) " UTC" }
                 }
             }
             nav.pages aria-label="Pages" {
-                @for (tab, name, path) in MENU {
-                    a href=(frame.link(path)) aria-current=[(tab == frame.tab).then_some("page")]
-                        data-search[tab == Tab::Jobs] { (name) }
+                @for (page, name) in MENU {
+                    a href=(frame.link(&page.path())) aria-current=[(frame.tab.as_ref() == Some(&page)).then_some("page")]
+                        data-search[page == Read::Jobs] { (name) }
                 }
             }
         }
@@ -244,11 +235,6 @@ pub(crate) fn place(about: &About) -> String {
     }
 }
 
-/// The time of day of the page, to the second.
-fn clock(frame: &Frame) -> String {
-    super::clock(frame.now, frame.now)
-}
-
 /// A wheel with its hand.
 fn mark() -> Markup {
     html! {
@@ -264,7 +250,7 @@ fn json(frame: &Frame) -> Option<String> {
     let here = if frame.here.is_empty() { "overview" } else { &frame.here };
     let here =
         here.strip_prefix('?').map_or_else(|| here.to_owned(), |query| format!("overview?{query}"));
-    (frame.tab != Tab::None).then(|| frame.link(&format!("api/v1/{here}")))
+    frame.tab.is_some().then(|| frame.link(&format!("api/v1/{here}")))
 }
 
 fn foot(frame: &Frame) -> Markup {

@@ -34,7 +34,6 @@ pub(crate) fn heading(title: &str, beside: &Markup) -> Markup {
     html! { div.head { h1.t { (shown(title)) } (beside) } }
 }
 
-/// The state of a job.
 pub(crate) fn state(word: &str) -> Markup {
     html! { span class={ "state " (word) } { (word) } }
 }
@@ -100,7 +99,6 @@ pub(crate) fn sent(frame: &Frame, back: &str) -> Markup {
     html! { (hidden("back", back)) (hidden("once", &frame.form)) }
 }
 
-/// A field that is not seen.
 pub(crate) fn hidden(name: &str, value: &str) -> Markup {
     html! { input type="hidden" name=(name) value=(value); }
 }
@@ -142,27 +140,35 @@ pub(crate) fn bound(bound: Option<Bound>) -> Markup {
     }
 }
 
-/// A table that scrolls by itself. With an `id` it is replaced while the page is shown. A column whose name begins with
-/// `#` has numbers. The column `Change` is there for a reader who may change jobs, and has no head to see.
+/// The head of a table. A column whose name begins with `#` has numbers. The column `Change` has no head to see.
+pub(crate) fn columns<'a>(columns: impl IntoIterator<Item = &'a &'a str>) -> Markup {
+    html! {
+        thead { tr {
+            @for column in columns {
+                @match column.strip_prefix('#') {
+                    Some(column) => th.num scope="col" { (column) },
+                    None if *column == "Change" => th scope="col" { span.only-read { (column) } },
+                    None => th scope="col" { (column) },
+                }
+            }
+        } }
+    }
+}
+
+/// A table that scrolls by itself, with these [`columns`]. With an `id` it is replaced while the page is shown. The
+/// column `Change` is there for a reader who may change jobs.
 pub(crate) fn table(
     frame: &Frame,
     id: Option<&str>,
     label: &str,
-    columns: &[&str],
+    all: &[&str],
     rows: &Markup,
 ) -> Markup {
+    let shown = all.iter().filter(|it| frame.may_change || **it != "Change");
     html! {
         div.scroll id=[id] data-live[id.is_some()] tabindex="0" role="region" aria-label=(label) {
             table.stack {
-                thead { tr {
-                    @for column in columns.iter().filter(|it| frame.may_change || **it != "Change") {
-                        @match column.strip_prefix('#') {
-                            Some(column) => th.num scope="col" { (column) },
-                            None if *column == "Change" => th scope="col" { span.only-read { (column) } },
-                            None => th scope="col" { (column) },
-                        }
-                    }
-                } }
+                (columns(shown))
                 tbody { (rows) }
             }
         }

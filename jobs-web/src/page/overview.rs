@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use super::{chart, layout};
 use crate::page::layout::{Frame, place};
-use crate::page::{cell, count, counted, heading, number, shown, span, state};
+use crate::page::{cell, columns, count, counted, heading, number, shown, span, state};
 use crate::views::{OverviewPage, QueueRow};
 use tickwheel_jobs::view::{Bound, Overview, Warning};
 
@@ -90,13 +90,7 @@ fn queues_table(frame: &Frame, queues: &[QueueRow]) -> Markup {
             h2 id="queues" { @if queues.len() == 1 { "The queue" } @else { "Queues" } }
             div.scroll id="queue-rows" data-live tabindex="0" role="region" aria-labelledby="queues" {
                 table {
-                    thead { tr {
-                        th scope="col" { "Queue" }
-                        th.num scope="col" { "Pending" }
-                        th.num scope="col" { "Overdue" }
-                        th.num scope="col" { "Dead" }
-                        th.num scope="col" { "Nodes" }
-                    } }
+                    (columns(&["Queue", "#Pending", "#Overdue", "#Dead", "#Nodes"]))
                     tbody {
                         @for queue in queues { (queue_row(frame, queue)) }
                     }

@@ -164,7 +164,7 @@ impl Inline {
     pub(crate) fn next_time(&self) -> Option<Millis> {
         // Once the store is closed, nothing follows.
         let inner = self.lock().filter(|inner| inner.store.is_some())?;
-        let next_start = inner.executor.as_ref().and_then(|executor| executor.next_start());
+        let next_start = inner.executor.as_ref().and_then(|it| it.blocking.next_due());
         inner.wake_at.into_iter().chain(next_start).min()
     }
 
@@ -181,11 +181,11 @@ impl Way for Arc<Inline> {
     }
 
     fn urge(&self, command: Command) -> Sent {
-        self.step(&mut vec![command])
+        self.send(command)
     }
 
     fn try_send(&self, command: &mut Option<Command>, _: &Waker) -> Option<Sent> {
-        Some(self.step(&mut vec![command.take()?]))
+        command.take().map(|command| self.send(command))
     }
 }
 

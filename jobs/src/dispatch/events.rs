@@ -300,7 +300,7 @@ fn call_with_end(run: &RunState, on_run: Option<&OnRun>, threaded: bool) {
         call(on_run, &RunReport { took, outcome, error, ..report(run) }, &run.span, threaded);
     }
     #[cfg(feature = "tracing")]
-    call_user(threaded, || super::events::end(run, over));
+    call_user(threaded, || end(run, over));
 }
 
 /// Returns the report of the start.
@@ -358,7 +358,7 @@ impl Traces {
 
 #[cfg(feature = "tracing")]
 /// Records how a run ended, and lets go of its span.
-pub(super) fn end(run: &RunState, over: &Over) {
+fn end(run: &RunState, over: &Over) {
     let ended = run.span.take();
     let record = |field: &str, value: &dyn Value| {
         ended.tell(|span| {

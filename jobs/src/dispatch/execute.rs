@@ -88,8 +88,11 @@ impl Executor {
         if self.returning.is_none() {
             return self.fill(starts, |executor| &executor.blocking);
         }
+        let is_async = |start: &Start| {
+            self.handlers.get(&start.state.kind).is_some_and(|handler| handler.is_async)
+        };
         let (returning, blocking): (Vec<Start>, Vec<Start>) =
-            starts.into_iter().partition(|start| self.is_async(&start.state.kind));
+            starts.into_iter().partition(is_async);
         self.fill(blocking, |executor| &executor.blocking);
         self.fill(returning, |executor| executor.returning.as_ref().unwrap_or(&executor.blocking));
     }
@@ -151,10 +154,6 @@ impl Executor {
         }
     }
 
-    pub(crate) fn next_start(&self) -> Option<Millis> {
-        self.blocking.next_due()
-    }
-
     /// Returns the capacity that counts this run, if its handler holds a thread.
     fn capacity_of(&self, state: &RunState) -> Option<&Capacity> {
         self.capacity.as_deref().filter(|_| state.slot == Slot::Thread)
@@ -169,15 +168,6 @@ impl Executor {
         }
         self.batches.add_waiting(&mut not_started);
         OwnClaims { not_started, in_flight: is_shared.then_some(in_flight) }
-    }
-
-    #[cfg(feature = "tokio")]
-    fn batch_size(&self, kind: &str) -> Option<BatchSize> {
-        self.handlers.get(kind)?.batch()
-    }
-
-    fn is_async(&self, kind: &str) -> bool {
-        self.handlers.get(kind).is_some_and(|handler| handler.is_async)
     }
 
     /// Begins the run of a job. The job must be due. Returns `false` if the job was withdrawn, its lease has ended, or
@@ -305,8 +295,9 @@ impl Executor {
             under_way.enter();
         }
         // The jobs of a batch have a span each, and their handler is in none of them.
+        let is_batched = |kind: &str| self.handlers.get(kind).and_then(|its| its.batch()).is_some();
         let span = match &*states {
-            [state] if self.batch_size(&state.kind).is_none() => state.span.hold(),
+            [state] if !is_batched(&state.kind) => state.span.hold(),
             _ => HeldSpan::default(),
         };
         let guard = Guard { executor: Arc::clone(self), states, end: None };

@@ -282,16 +282,6 @@ impl LockedMachine {
         self.sleeps_until = Some(wake_at);
         true
     }
-
-    /// Leaves the output of a caller's step to the dispatcher, which the caller must wake.
-    pub(crate) fn leave(&mut self, output: StepOutput) {
-        self.left.push(output);
-    }
-
-    /// Ends the machine, because a step of a caller has panicked.
-    pub(crate) fn panicked(&mut self) {
-        (self.is_over, self.has_panicked) = (true, true);
-    }
 }
 
 /// A call with more jobs than this goes to the dispatcher.
@@ -354,7 +344,7 @@ impl LoneCaller {
             Ok(output) => output,
             Err(panic) => {
                 self.alive.stop(StoreError::Other("the dispatcher has panicked".to_owned()));
-                held.panicked();
+                (held.is_over, held.has_panicked) = (true, true);
                 self.wake_dispatcher();
                 return Some(Made::Panicked(panic));
             }
@@ -366,7 +356,7 @@ impl LoneCaller {
             _ => None,
         };
         if own.is_none() {
-            held.leave(output);
+            held.left.push(output);
         }
         if wakes || own.is_none() {
             self.wake_dispatcher();

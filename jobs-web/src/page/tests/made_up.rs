@@ -1,6 +1,7 @@
 //! Made-up views for the tests of the pages: a usual day, an empty queue, and any text in the place of a job's.
 
-use crate::page::layout::{Frame, QueueLink, Said, Tab, encoded};
+use crate::page::layout::{Frame, QueueLink, Said, encoded};
+use crate::route::Read;
 use crate::views::{Bulks, OverviewPage, Problem, Progress, Question, QueueRow};
 use tickwheel_jobs::view::{
     About, Bound, GroupRow, GroupState, Groups, HistoryRow, KindPage, KindRow, Kinds, LimitRow,
@@ -32,7 +33,7 @@ pub(super) fn at(seconds: i64) -> Time {
     Time::from(if seconds < 0 { now - distance } else { now + distance })
 }
 
-pub(super) fn frame(tab: Tab, here: &str, change: Change<'_>) -> Frame {
+pub(super) fn frame(tab: Option<Read>, here: &str, change: Change<'_>) -> Frame {
     let queue = |name: &str, is_current| QueueLink {
         name: change(name),
         is_current,

@@ -9,7 +9,8 @@ mod rules;
 use maud::Markup;
 
 use super::*;
-use crate::page::layout::{Frame, Tab};
+use crate::page::layout::Frame;
+use crate::route::Read;
 use made_up as view;
 
 /// The page of a job.
@@ -21,85 +22,108 @@ fn pages(change: view::Change<'_>) -> Vec<(String, String)> {
     let here_kind = format!("kind?kind={}", layout::encoded(&change("mail")));
     let reader = |tab, here: &str| Frame { may_change: false, is_live: false, ..frame(tab, here) };
     let mut pages: Vec<(String, Markup)> = vec![
-        ("overview".into(), overview::page(&frame(Tab::Overview, ""), &view::overview(change))),
+        (
+            "overview".into(),
+            overview::page(&frame(Some(Read::Overview), ""), &view::overview(change)),
+        ),
         (
             "overview-empty".into(),
-            overview::page(&frame(Tab::Overview, ""), &view::empty_overview()),
+            overview::page(&frame(Some(Read::Overview), ""), &view::empty_overview()),
         ),
         (
             "kinds".into(),
-            kinds_and_limits::page(&frame(Tab::Kinds, "kinds"), &view::kinds(8, change)),
+            kinds_and_limits::page(&frame(Some(Read::Kinds), "kinds"), &view::kinds(8, change)),
         ),
         (
             "kinds-40".into(),
-            kinds_and_limits::page(&frame(Tab::Kinds, "kinds"), &view::kinds(40, change)),
+            kinds_and_limits::page(&frame(Some(Read::Kinds), "kinds"), &view::kinds(40, change)),
         ),
         (
             "kinds-empty".into(),
-            kinds_and_limits::page(&frame(Tab::Kinds, "kinds"), &view::kinds(0, change)),
+            kinds_and_limits::page(&frame(Some(Read::Kinds), "kinds"), &view::kinds(0, change)),
         ),
         (
             "kinds-reader".into(),
-            kinds_and_limits::page(&reader(Tab::Kinds, "kinds"), &view::kinds(8, change)),
+            kinds_and_limits::page(&reader(Some(Read::Kinds), "kinds"), &view::kinds(8, change)),
         ),
-        ("kind".into(), kind::page(&frame(Tab::Kinds, &here_kind), &view::kind(change))),
-        ("kind-reader".into(), kind::page(&reader(Tab::Kinds, &here_kind), &view::kind(change))),
-        ("job".into(), jobs::job_page(&frame(Tab::Jobs, JOB), &made_up_jobs::job(change))),
-        ("dead".into(), jobs::dead_page(&frame(Tab::Dead, "dead"), &made_up_jobs::dead(6, change))),
+        ("kind".into(), kind::page(&frame(Some(Read::Kinds), &here_kind), &view::kind(change))),
+        (
+            "kind-reader".into(),
+            kind::page(&reader(Some(Read::Kinds), &here_kind), &view::kind(change)),
+        ),
+        ("job".into(), jobs::job_page(&frame(Some(Read::Jobs), JOB), &made_up_jobs::job(change))),
+        (
+            "dead".into(),
+            jobs::dead_page(&frame(Some(Read::Dead), "dead"), &made_up_jobs::dead(6, change)),
+        ),
         (
             "dead-empty".into(),
-            jobs::dead_page(&frame(Tab::Dead, "dead"), &made_up_jobs::dead(0, change)),
+            jobs::dead_page(&frame(Some(Read::Dead), "dead"), &made_up_jobs::dead(0, change)),
         ),
-        ("groups".into(), groups::page(&frame(Tab::Groups, "groups"), &view::groups(5))),
-        ("groups-empty".into(), groups::page(&frame(Tab::Groups, "groups"), &view::groups(0))),
+        ("groups".into(), groups::page(&frame(Some(Read::Groups), "groups"), &view::groups(5))),
+        (
+            "groups-empty".into(),
+            groups::page(&frame(Some(Read::Groups), "groups"), &view::groups(0)),
+        ),
         (
             "schedules".into(),
             nodes_and_schedules::schedules_page(
-                &frame(Tab::Schedules, "schedules"),
+                &frame(Some(Read::Schedules), "schedules"),
                 &view::schedules(5, change),
             ),
         ),
         (
             "schedules-empty".into(),
             nodes_and_schedules::schedules_page(
-                &frame(Tab::Schedules, "schedules"),
+                &frame(Some(Read::Schedules), "schedules"),
                 &view::schedules(0, change),
             ),
         ),
         (
             "nodes".into(),
-            nodes_and_schedules::nodes_page(&frame(Tab::Nodes, "nodes"), &view::nodes(3, change)),
+            nodes_and_schedules::nodes_page(
+                &frame(Some(Read::Nodes), "nodes"),
+                &view::nodes(3, change),
+            ),
         ),
         (
             "nodes-empty".into(),
-            nodes_and_schedules::nodes_page(&frame(Tab::Nodes, "nodes"), &view::nodes(0, change)),
+            nodes_and_schedules::nodes_page(
+                &frame(Some(Read::Nodes), "nodes"),
+                &view::nodes(0, change),
+            ),
         ),
         (
             "store".into(),
-            nodes_and_schedules::store_page(&frame(Tab::Store, "store"), &view::store(change)),
+            nodes_and_schedules::store_page(
+                &frame(Some(Read::Store), "store"),
+                &view::store(change),
+            ),
         ),
-        ("question".into(), actions::question_page(&frame(Tab::None, ""), &view::question(change))),
-        ("bulks".into(), actions::bulks_page(&frame(Tab::None, "bulk"), &view::bulks(change))),
+        ("question".into(), actions::question_page(&frame(None, ""), &view::question(change))),
+        ("bulks".into(), actions::bulks_page(&frame(None, "bulk"), &view::bulks(change))),
         (
             "problem-404".into(),
-            layout::problem_page(&frame(Tab::None, "jobs/x"), &view::problem(404, change)),
+            layout::problem_page(&frame(None, "jobs/x"), &view::problem(404, change)),
         ),
         (
             "problem-503".into(),
-            layout::problem_page(&frame(Tab::None, "jobs"), &view::problem(503, change)),
+            layout::problem_page(&frame(None, "jobs"), &view::problem(503, change)),
         ),
     ];
     for state in ["pending", "overdue", "running", "retrying", "dead", "completed"] {
         let here = format!("jobs?state={state}");
         let list = |many| {
-            jobs::jobs_page(&frame(Tab::Jobs, &here), &made_up_jobs::jobs(state, many, change))
+            jobs::jobs_page(
+                &frame(Some(Read::Jobs), &here),
+                &made_up_jobs::jobs(state, many, change),
+            )
         };
         pages.push((format!("jobs-{state}"), list(12)));
         pages.push((format!("jobs-{state}-empty"), list(0)));
     }
     for state in ["running", "failed"] {
-        let page =
-            actions::progress_page(&frame(Tab::None, "bulk/3"), &view::progress(state, change));
+        let page = actions::progress_page(&frame(None, "bulk/3"), &view::progress(state, change));
         pages.push((format!("progress-{state}"), page));
     }
     pages.into_iter().map(|(name, page)| (name, page.into_string())).collect()
@@ -134,7 +158,7 @@ fn limits_are_at_their_kind_and_in_a_table() {
 #[test]
 fn groups_show_how_far_they_are() {
     let page = view::groups(5);
-    let page = groups::page(&view::frame(Tab::Groups, "groups", &str::to_owned), &page);
+    let page = groups::page(&view::frame(Some(Read::Groups), "groups", &str::to_owned), &page);
     let page = page.into_string();
     for text in [
         ">657 of 1,001<",

@@ -204,14 +204,8 @@ impl StepOutput {
         }
     }
 
-    pub(super) fn wake_by(&mut self, time: Millis) {
-        self.wake_at = Some(self.wake_at.map_or(time, |wake_at| wake_at.min(time)));
-    }
-
-    pub(super) fn wakes(&mut self, time: Option<Millis>) {
-        if let Some(time) = time {
-            self.wake_by(time);
-        }
+    pub(super) fn wake_by(&mut self, time: impl Into<Option<Millis>>) {
+        self.wake_at = self.wake_at.into_iter().chain(time.into()).min();
     }
 }
 

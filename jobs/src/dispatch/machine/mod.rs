@@ -221,7 +221,7 @@ impl Machine {
         }
         if self.runs_jobs() {
             if self.free_slots(0) > 0 {
-                output.wakes(next_due.map(|due| due.minus(self.settings.ahead)));
+                output.wake_by(next_due.map(|due| due.minus(self.settings.ahead)));
             }
             let occurs = |schedule: &&StoredSchedule| {
                 self.settings.policies.contains_key(&*schedule.kind)
@@ -230,7 +230,7 @@ impl Machine {
             let next =
                 self.own_work.schedules.iter().filter(occurs).map(|schedule| schedule.next).min();
             if self.commits.retry_at.is_none() {
-                output.wakes(next.map(|next| next.minus(self.settings.ahead)));
+                output.wake_by(next.map(|next| next.minus(self.settings.ahead)));
                 if self.own_work.purge_at <= now {
                     // There is more to delete. Otherwise a later purge waits until another step is made.
                     output.wake_by(now);
@@ -251,27 +251,22 @@ impl Machine {
         let idle = self.in_flight() == 0
             && self.backlog.commands.is_empty()
             && self.commits.unsettled.is_none();
-        let is_over = idle || self.closing.given_up;
-        if self.closing.asked.is_some() && is_over {
-            // The ends of these runs are not awaited.
-            output.ended.extend(self.interrupt_all(present.instant));
+        if self.closing.asked.is_none() || !idle && !self.closing.given_up {
+            return;
         }
-        if let Some(reply) = &mut self.closing.asked
-            && is_over
-        {
-            output.finished = true;
-            let is_end = |command: &Command| matches!(command, Command::Ended { .. });
-            let answer = match self.closing.abandoned {
-                _ if self.backlog.commands.iter().any(is_end) => {
-                    Err(self.commits.last_failure.take().unwrap_or(StoreError::Busy).into())
-                }
-                0 => Ok(Answer::Done),
-                runs => Err(ApplyError::from(StoreError::StillRunning(runs))),
-            };
-            if let Some(reply) = reply.take() {
-                output.answers.push((reply, answer));
+        // The ends of these runs are not awaited.
+        output.ended.extend(self.interrupt_all(present.instant));
+        output.finished = true;
+        let is_end = |command: &Command| matches!(command, Command::Ended { .. });
+        let answer = match self.closing.abandoned {
+            _ if self.backlog.commands.iter().any(is_end) => {
+                Err(self.commits.last_failure.take().unwrap_or(StoreError::Busy).into())
             }
-        }
+            0 => Ok(Answer::Done),
+            runs => Err(ApplyError::from(StoreError::StillRunning(runs))),
+        };
+        let reply = self.closing.asked.as_mut().and_then(Option::take);
+        output.answers.extend(reply.map(|reply| (reply, answer)));
     }
 }
 

@@ -111,7 +111,7 @@ impl Machine {
             if self.is_watched(id, fence) {
                 let wait = at.saturating_duration_since(present.instant);
                 let time = present.wall.checked_add(wait);
-                output.wakes(time.and_then(|time| Millis::due(time).ok()));
+                output.wake_by(time.and_then(|time| Millis::due(time).ok()));
                 return;
             }
             self.time_limits.checks.pop();
