@@ -47,10 +47,8 @@ pub(crate) use ended::{
     End, Ending, MOST_INTERRUPTIONS, TRIM_LOOKS, TRIMMED, Tries, is_waited_for, kept_until,
 };
 pub(crate) use group::{NewGroup, Tally};
-pub(crate) use history::HistoryPart;
-pub(crate) use history::RunBuckets;
-pub(crate) use new_job::{IfTaken, Inserted, NewJob};
-pub(crate) use new_job::{NewSchedule, StoredSchedule};
+pub(crate) use history::{HistoryPart, RunBuckets};
+pub(crate) use new_job::{IfTaken, Inserted, NewJob, NewSchedule, StoredSchedule};
 
 use crate::values::error::{StoreError, Violation};
 use crate::values::group::{GroupId, GroupInfo};

@@ -46,7 +46,9 @@ impl ScopeClaims {
     /// Says whether a lane is not paused, and its limit allows one more claim.
     pub(super) fn allow_in_lane(&self, limits: &Limits, kind: &str, partition: &str) -> bool {
         let most = limits.of_partition(kind, partition).running;
-        !limits.is_paused(kind, partition) && is_below(most, self.of_lane(kind, partition))
+        let of_lane = self.of_lanes.get(kind).and_then(|lanes| lanes.get(partition));
+        let claims = of_lane.map_or(0, HashSet::len);
+        !limits.is_paused(kind, partition) && is_below(most, claims)
     }
 
     pub(super) fn add(&mut self, limits: &Limits, (id, kind, partition): ScopedClaim<'_>) {
@@ -86,11 +88,6 @@ impl ScopeClaims {
                 self.of_lanes.remove(kind);
             }
         }
-    }
-
-    fn of_lane(&self, kind: &str, partition: &str) -> usize {
-        let lanes = self.of_lanes.get(kind);
-        lanes.and_then(|lanes| lanes.get(partition)).map_or(0, HashSet::len)
     }
 }
 

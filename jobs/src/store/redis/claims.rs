@@ -25,8 +25,8 @@ pub(super) struct Claiming {
     /// The batch of the latest claim, and the nonce of its fences. A claim that is sent again keeps both.
     number: u64,
     nonce: u64,
-    /// An earlier copy of this claim may still arrive.
-    again: bool,
+    /// An earlier copy of this claim may still arrive, since it was sent without an answer.
+    pub(super) again: bool,
     /// Some job has had a partition, or something is limited: the script with lanes makes the claims.
     pub(super) has_lanes: bool,
     /// A claim of this process was counted.
@@ -39,11 +39,6 @@ impl Claiming {
         if self.number != number {
             (self.number, self.nonce, self.again) = (number, nonce, false);
         }
-    }
-
-    /// Notes that a claim was sent without an answer: it may arrive later than the one that is sent next.
-    pub(super) fn expect_late_copy(&mut self) {
-        self.again = true;
     }
 
     pub(super) fn args(&self, request: &ClaimRequest, lease: u64) -> Vec<Vec<u8>> {
@@ -82,7 +77,6 @@ impl Claiming {
         self.script(request) == Name::ClaimLanes
     }
 
-    /// Returns the script that makes a claim.
     pub(super) fn script(&self, request: &ClaimRequest) -> Name {
         let limits = &request.limits;
         let is_limited = |kind: &Arc<str>| limits.of_program(limits.flow_of(kind)).is_some();

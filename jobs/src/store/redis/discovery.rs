@@ -100,7 +100,6 @@ impl Server {
         Server { needs: Some(Needs { runs_jobs, replicas }), ..self }
     }
 
-    /// Sets the certificates.
     #[cfg(feature = "redis-tls")]
     pub(crate) fn with_tls(self, tls: &Tls) -> Result<Server, OpenError> {
         let addresses = self.addresses.into_iter().map(|address| address.with_tls(tls));

@@ -105,7 +105,6 @@ impl Endpoint {
         Endpoint { info: self.info.clone().set_addr(addr), login: self.login.clone() }
     }
 
-    /// Returns the host, if the address has one.
     pub(super) fn host(&self) -> Option<&str> {
         match self.info.addr() {
             ConnectionAddr::Tcp(host, _) | ConnectionAddr::TcpTls { host, .. } => Some(host),
@@ -113,7 +112,6 @@ impl Endpoint {
         }
     }
 
-    /// Sets the certificates.
     #[cfg(feature = "redis-tls")]
     pub(super) fn with_tls(self, tls: &Tls) -> Result<Endpoint, OpenError> {
         if !self.is_tls() {
@@ -202,7 +200,6 @@ pub(super) fn ask(connection: &mut redis::Connection, cmd: &Cmd) -> Result<Value
     }
 }
 
-/// Returns the problem that an error means.
 pub(super) fn problem_of(error: &RedisError) -> ServerProblem {
     let text = text_of(error);
     match error.kind() {

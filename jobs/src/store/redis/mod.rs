@@ -54,8 +54,7 @@ use keys::Keys;
 use notifications::Listener;
 use open::Opened;
 use round_trips::Replicas;
-use scripts::ScriptCall;
-use scripts::{Name, Scripts};
+use scripts::{Name, ScriptCall, Scripts};
 
 /// The store on a server.
 pub(crate) struct Redis {
@@ -201,10 +200,8 @@ impl Redis {
             answers: Vec::with_capacity(batch.ops.len()),
             ..BatchOutcome::default()
         };
-        let mut claim_failed = None;
-        if let Some(reply) = claim_reply {
-            claim_failed = self.claiming.read(&self.keys, reply, first, &mut outcome).err();
-        }
+        let read = |reply| self.claiming.read(&self.keys, reply, first, &mut outcome).err();
+        let mut claim_failed = claim_reply.and_then(read);
         let some_done = replies.iter().any(|reply| matches!(reply, ServerReply::Done(_)));
         let wrong = |fault: Fault| fault.into_apply_error(some_done);
         // The batch is sent again unchanged, and the claim is answered again.

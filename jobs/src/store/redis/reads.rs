@@ -283,7 +283,6 @@ impl Redis {
         Ok(groups)
     }
 
-    /// Returns the nodes of the queue.
     fn nodes(&mut self) -> Result<Vec<NodeInfo>, Fault> {
         let rows = self.ask("HVALS", Keys::nodes, NOTHING)?;
         let node = |row: &Value| {
@@ -296,7 +295,6 @@ impl Redis {
         Ok(nodes)
     }
 
-    /// Returns the tokens of these scopes.
     fn tokens(&mut self, scopes: &[String]) -> Result<Vec<Option<Tokens>>, Fault> {
         if scopes.is_empty() {
             return Ok(Vec::new());
@@ -307,7 +305,6 @@ impl Redis {
         Ok(array(&found)?.iter().map(tokens).collect())
     }
 
-    /// Returns the settings of the queue.
     fn settings(&mut self) -> Result<Vec<(String, String)>, Fault> {
         let setting = |pair: &[Value]| match pair {
             [name, value] => Some((text(name).ok()?, text(value).ok()?)),

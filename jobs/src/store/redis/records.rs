@@ -92,12 +92,10 @@ pub(super) fn damaged(what: &str) -> StoreError {
     StoreError::Damaged(format!("a value of the server's {what}"))
 }
 
-/// Says whether a new job has a partition.
 pub(super) fn has_partition(job: &NewJob) -> bool {
     partition_of(job.extra.as_deref()).is_some()
 }
 
-/// Returns the record of a new job.
 pub(super) fn record(job: &NewJob) -> Vec<u8> {
     let key = job.key.as_ref().map_or("", |(key, _)| key);
     let mut record = Vec::with_capacity(17 + job.kind.len() + key.len() + job.payload.len());

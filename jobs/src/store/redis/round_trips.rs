@@ -24,6 +24,7 @@ use redis::{Cmd, Value};
 
 use super::Redis;
 use super::check::named_in;
+use super::claims::Claiming;
 use super::decode::{Fault, ServerReply, reply, time_of};
 use super::endpoint::{ask, present};
 use super::keys::LAYOUT;
@@ -56,7 +57,7 @@ impl Redis {
             let (answers, sent, came) = match self.connection.send(&commands) {
                 Ok(answered) => answered,
                 Err(failure) => {
-                    self.claiming.expect_late_copy();
+                    self.claiming.again = true;
                     may_be_done |= failure.sent;
                     // A dropped connection is made again once: the server may have closed it while it was idle.
                     if !failure.dropped || reconnects == 0 {
@@ -79,22 +80,22 @@ impl Redis {
                 loaded.map_err(|failure| Fault { sent: may_be_done, ..failure })?;
                 continue;
             }
-            let (mut kinds, mut knows_the_script) = (None, true);
+            let Claiming { has_lanes, has_counted, .. } = &mut self.claiming;
+            let (mut kinds, mut is_answered) = (None, true);
             for reply in &replies {
                 match reply {
                     ServerReply::Kinds(all) => kinds = Some(all.clone()),
-                    ServerReply::Lanes(has_lanes) => self.claiming.has_lanes = *has_lanes,
-                    ServerReply::Places => self.claiming.has_counted = true,
-                    _ => continue,
+                    ServerReply::Lanes(has) => (*has_lanes, is_answered) = (*has, false),
+                    ServerReply::Places => (*has_counted, is_answered) = (true, false),
+                    _ => {}
                 }
-                knows_the_script &= matches!(reply, ServerReply::Kinds(_));
             }
             if let Some(kinds) = kinds {
                 self.kinds = kinds;
                 // A server that has lost its data has lost the needed kinds too.
                 let known = self.make_known(needed);
                 known.map_err(|fault| Fault { sent: may_be_done || fault.sent, ..fault })?;
-            } else if knows_the_script {
+            } else if is_answered {
                 let name = |reply| match reply {
                     ServerReply::Wrong(fault) => ServerReply::Wrong(self.name_the_key(fault)),
                     reply => reply,

@@ -81,15 +81,13 @@ impl State {
                 Answer::Changed(is_there || is_expected && put_setting(tables, name, value)?)
             }
             Op::Hold { name, until } => {
-                let value = until.get().to_string();
-                Answer::Changed(
-                    tables.execute(
-                        "INSERT INTO {p}setting VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE \
-                         SET value = excluded.value \
-                         WHERE CAST(value AS INTEGER) < CAST(excluded.value AS INTEGER)",
-                        [name, &value],
-                    )? > 0,
-                )
+                let set = tables.execute(
+                    "INSERT INTO {p}setting VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE \
+                     SET value = excluded.value \
+                     WHERE CAST(value AS INTEGER) < CAST(excluded.value AS INTEGER)",
+                    [name, &until.get().to_string()],
+                )?;
+                Answer::Changed(set > 0)
             }
             // One process runs the jobs of a file.
             Op::PutNode { node } => {
@@ -317,7 +315,7 @@ impl State {
         fence: Fence,
         value: &[u8],
     ) -> Result<bool, StoreError> {
-        let held = self.claims.get(id);
+        let held = self.claims.held.get(&id);
         let is_held = held.is_some_and(|held| fence_of(self.claims.starts, held.order) == fence)
             && !self.has_ended_in(tables, id)?;
         if is_held {

@@ -8,7 +8,7 @@ use rusqlite::types::Value;
 
 use super::groups::check_groups;
 use super::kept::EndedSeen;
-use super::schema::{KindCounts, KindRow, Place, Table, hour_of, id_of, millis_of, store_error};
+use super::schema::{KindCounts, KindRow, Place, Table, hour_of, id_of, millis_of};
 use super::sql::{ALL_PROGRESS, CANCEL_REQUESTS, DEAD_BY_ERROR};
 use super::state::State;
 use super::statement::first_unreadable;
@@ -238,11 +238,4 @@ fn keys(tables: Tables<'_>, jobs: &[Seen]) -> Result<(), Violation> {
 
 fn ensure(holds: bool, violation: impl FnOnce() -> String) -> Result<(), Violation> {
     if holds { Ok(()) } else { Err(Violation(violation())) }
-}
-
-impl From<rusqlite::Error> for Violation {
-    fn from(error: rusqlite::Error) -> Violation {
-        let error: StoreError = store_error(error);
-        Violation::from(error)
-    }
 }

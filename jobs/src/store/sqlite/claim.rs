@@ -181,11 +181,6 @@ impl FileClaims {
         self.cursors.iter().find(|cursor| cursor.kind == kind).map(|cursor| &cursor.name)
     }
 
-    pub(crate) fn get(&self, id: JobId) -> Option<&HeldClaim> {
-        self.held.get(&id)
-    }
-
-    /// Says whether a job is claimed.
     pub(crate) fn is_claimed(&self, tables: Tables<'_>, id: JobId) -> Result<bool, StoreError> {
         Ok(self.claimed_at(tables, id)?.is_some())
     }

@@ -34,7 +34,6 @@ const BUSY_WAIT: Duration = Duration::from_millis(1);
 /// The longest wait of a question for the transaction of another connection.
 const BRIEF_WAIT: Duration = Duration::from_millis(100);
 
-/// Returns the path with a suffix.
 pub(super) fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
@@ -158,15 +157,6 @@ pub(super) enum Access {
     Write,
 }
 
-impl Access {
-    fn begin(self) -> &'static str {
-        match self {
-            Access::Read => "BEGIN",
-            Access::Write => "BEGIN IMMEDIATE",
-        }
-    }
-}
-
 /// The shortest time between two comparisons of the file with its name.
 const COMPARE_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -247,7 +237,8 @@ impl Sqlite {
         let Some(conn) = &self.conn else { return Err(StoreError::Closed.into()) };
         let tables = Tables { conn, sql: &self.sql };
         let mut is_committing = false;
-        let done = tables.execute(access.begin(), []).and_then(|_| {
+        let begin = if access == Access::Write { "BEGIN IMMEDIATE" } else { "BEGIN" };
+        let done = tables.execute(begin, []).and_then(|_| {
             self.state.begin(tables)?;
             let done = body(tables, &mut self.state)?;
             self.state.write_counts(tables)?;

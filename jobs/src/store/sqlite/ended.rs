@@ -6,7 +6,6 @@
 //!   `dead_by_error` in the same transaction. So no question has to count rows.
 //! - A job that is dead, that completed, or that was cancelled while a caller waited for its end, has one form: a row
 //!   of `ended`, and a place in a list (`kept.rs`). The row of a completed job is copied (`run_ends.rs`).
-//! - A kind has at most as many completed jobs as it asks for (`kept.rs`).
 
 use rusqlite::{Row, params};
 
@@ -116,7 +115,6 @@ impl State {
         Ok(())
     }
 
-    /// Makes a job dead.
     pub(super) fn die(
         &mut self,
         tables: Tables<'_>,

@@ -81,43 +81,24 @@ impl State {
     ) -> Result<(), StoreError> {
         let minute = u32::try_from(now.get().max(0) / MINUTE_MS).unwrap_or(u32::MAX);
         for (kind, figures) in self.noted.take() {
-            let known = self.minutes.iter_mut().find(|known| known.kind == kind);
-            let latest = match known {
-                Some(latest) => {
-                    if latest.minute == minute {
-                        latest.figures.merge(&figures);
-                    } else {
-                        let name = &kind_row(&self.kinds, kind)?.name;
-                        history::add(&mut tables, name, latest.begin(), &latest.figures)?;
-                        *latest = KindMinute { kind, minute, figures };
-                    }
-                    latest
-                }
-                None => {
-                    self.minutes.push(KindMinute { kind, minute, figures });
-                    let last = self.minutes.len() - 1;
-                    &mut self.minutes[last]
-                }
-            };
-            let column = latest.to_column();
-            self.write_kind(tables, kind, &column)?;
+            let known = self.minutes.iter().position(|known| known.kind == kind);
+            let at = known.unwrap_or_else(|| {
+                self.minutes.push(KindMinute { kind, minute, figures: Figures::default() });
+                self.minutes.len() - 1
+            });
+            let latest = &mut self.minutes[at];
+            if latest.minute != minute {
+                let name = &kind_row(&self.kinds, kind)?.name;
+                history::add(&mut tables, name, latest.begin(), &latest.figures)?;
+                *latest = KindMinute { kind, minute, figures: Figures::default() };
+            }
+            latest.figures.merge(&figures);
+            // The counts of the kind are in the same row.
+            let changed = self.deltas.iter().position(|(of, _)| *of == kind);
+            let by = changed.map(|at| self.deltas.swap_remove(at).1).unwrap_or_default();
+            tables.add_counts(kind, by, Some(&latest.to_column()))?;
+            self.has_counted(kind, by);
         }
-        Ok(())
-    }
-}
-
-impl State {
-    /// Writes the minute of a kind, and its counts with it.
-    fn write_kind(
-        &mut self,
-        tables: Tables<'_>,
-        kind: i64,
-        minute: &[u8],
-    ) -> Result<(), StoreError> {
-        let changed = self.deltas.iter().position(|(of, _)| *of == kind);
-        let by = changed.map(|at| self.deltas.swap_remove(at).1).unwrap_or_default();
-        tables.add_counts(kind, by, Some(minute))?;
-        self.has_counted(kind, by);
         Ok(())
     }
 }

@@ -128,7 +128,6 @@ pub(super) fn is_wanted(extra: Option<&[u8]>) -> bool {
     Extra::read(extra).ok().flatten().is_some_and(|extra| extra.wanted)
 }
 
-/// Reads the column `ending`.
 pub(super) fn ending_at(row: &Row<'_>, column: usize) -> rusqlite::Result<Ending> {
     let ending: i64 = row.get(column)?;
     Ending::of_number(ending).ok_or_else(|| out_of_range(column, ending))
@@ -234,7 +233,6 @@ impl Tables<'_> {
         Ok(())
     }
 
-    /// Gives a list these jobs.
     fn set_list(&self, list: &KeptList, jobs: &[Listed]) -> Result<(), StoreError> {
         let key = params![list.kind, list.ending as i64, list.at.get(), list.n, bytes_of(jobs)];
         match jobs {

@@ -185,7 +185,6 @@ impl FileClaims {
 }
 
 impl Tables<'_> {
-    /// Returns the tokens of these scopes.
     pub(super) fn tokens(&self, scopes: &[String]) -> Result<Vec<Option<Tokens>>, StoreError> {
         let tokens = |scope: &String| {
             let text =
@@ -266,7 +265,7 @@ impl State {
 
     /// Ends the claim of a job. `gone`: the job itself has ended too.
     pub(super) fn end_claim(&mut self, id: JobId, gone: bool) -> Option<(Place, Option<Arc<str>>)> {
-        let part = self.claims.get(id)?.part.clone();
+        let part = self.claims.held.get(&id)?.part.clone();
         let place = self.claims.end(id, gone)?;
         if let Some(name) = self.claims.name_of(place.kind) {
             self.lane_table.lanes.ended((id, name, part.as_ref()));
@@ -307,7 +306,7 @@ impl State {
         };
         for (kind, id, part) in tables.whole("SELECT kind, id, part FROM {p}lane", of_lane)? {
             let Some(name) = self.claims.name_of(kind) else { continue };
-            if self.claims.get(id).is_none() && !lanes.has(name, &part) {
+            if !self.claims.held.contains_key(&id) && !lanes.has(name, &part) {
                 return Err(Violation(format!("F13: {id} is in the lane {part:?}, which is lost")));
             }
         }

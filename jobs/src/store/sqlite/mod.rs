@@ -42,8 +42,7 @@ use super::{ApplyError, Batch, BatchOutcome, Hurry, Op, PollResult, Store, Store
 use crate::values::error::{OpenError, StoreError, Violation};
 use crate::values::id::JobId;
 use crate::values::time::Millis;
-use connection::Access;
-use connection::{Identity, LONGEST_WAIT, set_waiting, waiting_until};
+use connection::{Access, Identity, LONGEST_WAIT, set_waiting, waiting_until};
 use open::Location;
 use schema::store_error;
 use sql::{DROP_NODES, Sql};
@@ -123,7 +122,7 @@ impl Sqlite {
         }
         let dropped = self.transact(Access::Write, false, |tables, state| {
             for id in stale {
-                if state.claims.get(id).is_none() {
+                if !state.claims.held.contains_key(&id) {
                     state.cancel_requested.take(tables, id)?;
                 }
             }
@@ -252,7 +251,7 @@ impl Store for Sqlite {
         let cancel_requested: Vec<JobId> =
             self.state.cancel_requested.read(tables)?.iter().copied().collect();
         let (cancel_requested, stale) =
-            cancel_requested.into_iter().partition(|id| self.state.claims.get(*id).is_some());
+            cancel_requested.into_iter().partition(|id| self.state.claims.held.contains_key(id));
         self.drop_cancel_request(stale)?;
         Ok(PollResult { changed: true, cancel_requested })
     }

@@ -49,7 +49,7 @@ impl State {
         now: Millis,
     ) -> Result<Answer, StoreError> {
         let id = finish.id;
-        let Some(held) = self.claims.get(id).cloned() else { return Ok(Answer::Done) };
+        let Some(held) = self.claims.held.get(&id).cloned() else { return Ok(Answer::Done) };
         if self.has_ended_in(tables, id)? {
             return self.end_claim_after(tables, id, now);
         }
@@ -157,7 +157,7 @@ impl State {
     /// Says whether a transaction of the caller has ended this claimed job of this process. The transaction of this
     /// call writes, so the caller's transaction is over. If the job is in the file, that transaction was rolled back.
     pub(super) fn has_ended_in(&self, tables: Tables<'_>, id: JobId) -> Result<bool, StoreError> {
-        if !self.claims.runner || self.claims.get(id).is_none() || !self.ended_in.has(id) {
+        if !self.claims.runner || !self.claims.held.contains_key(&id) || !self.ended_in.has(id) {
             return Ok(false);
         }
         let is_there = tables.find(&self.kinds, id)?.is_some();

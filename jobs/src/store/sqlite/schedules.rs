@@ -1,9 +1,9 @@
 //! Schedules, and their occurrences.
 
-use rusqlite::params;
+use rusqlite::{Row, params};
 
 use super::State;
-use super::schema::{KindRow, millis_of, schedule_of, store_error};
+use super::schema::{millis_of, schedule_of, store_error};
 use super::sql::{DROP_SETTING, PUT_SETTING};
 use super::tables::Tables;
 use crate::store::{Answer, NewJob, NewSchedule, StoredSchedule, Unreadable};
@@ -22,7 +22,11 @@ impl State {
         let known = tables.schedule(&new.name)?;
         let same = known.filter(|(of, stored, _)| *of == kind.n && *stored == rule);
         let next = same.as_ref().map_or(new.first, |(_, _, next)| *next);
-        tables.put_schedule(kind.n, new, next)?;
+        let choices = new.schedule.choices();
+        tables.execute(
+            "INSERT OR REPLACE INTO {p}schedule VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+            params![new.name, kind.n, rule, choices, next.get(), new.payload],
+        )?;
         Ok(same.is_none())
     }
 
@@ -31,14 +35,20 @@ impl State {
         &mut self,
         tables: Tables<'_>,
     ) -> Result<Vec<StoredSchedule>, StoreError> {
-        let mut schedules = Vec::new();
-        for read in tables.schedules(&self.kinds)? {
-            match read {
-                Ok(schedule) => schedules.push(schedule),
-                Err(unreadable) => self.unreadable.push(unreadable),
-            }
-        }
-        Ok(schedules)
+        let State { kinds, unreadable, .. } = self;
+        let read = |row: &Row<'_>| {
+            let schedule = schedule_of(row, kinds).map_err(|error| {
+                let name: String = row.get(0).unwrap_or_default();
+                Unreadable { what: format!("schedule {name:?}"), error: store_error(error) }
+            });
+            Ok(schedule.map_err(|error| unreadable.push(error)).ok())
+        };
+        let schedules = tables.all(
+            "SELECT name, kind, rule, missed, next, payload FROM {p}schedule ORDER BY name",
+            [],
+            read,
+        )?;
+        Ok(schedules.into_iter().flatten().collect())
     }
 
     pub(super) fn occur(
@@ -110,36 +120,12 @@ impl Tables<'_> {
         Ok(self.execute(DROP_SETTING, [setting::schedule_pause_setting(name)])? > 0)
     }
 
-    fn put_schedule(&self, kind: i64, new: &NewSchedule, next: Millis) -> Result<(), StoreError> {
-        let (rule, choices) = (new.schedule.rule.to_text(), new.schedule.choices());
-        let row = params![new.name, kind, rule, choices, next.get(), new.payload];
-        self.execute("INSERT OR REPLACE INTO {p}schedule VALUES (?1, ?2, ?3, ?4, ?5, ?6)", row)
-            .map(drop)
-    }
-
     /// Returns the kind, the rule and the next occurrence of a schedule.
     fn schedule(&self, name: &str) -> Result<Option<(i64, String, Millis)>, StoreError> {
         self.one(
             "SELECT kind, rule, missed, next FROM {p}schedule WHERE name = ?1",
             [name],
             |row| Ok((row.get(0)?, row.get(1)?, millis_of(row, 3)?)),
-        )
-    }
-
-    /// Returns each schedule, or why it cannot be read.
-    fn schedules(
-        &self,
-        kinds: &[KindRow],
-    ) -> Result<Vec<Result<StoredSchedule, Unreadable>>, StoreError> {
-        self.all(
-            "SELECT name, kind, rule, missed, next, payload FROM {p}schedule ORDER BY name",
-            [],
-            |row| {
-                Ok(schedule_of(row, kinds).map_err(|error| {
-                    let name: String = row.get(0).unwrap_or_default();
-                    Unreadable { what: format!("schedule {name:?}"), error: store_error(error) }
-                }))
-            },
         )
     }
 }

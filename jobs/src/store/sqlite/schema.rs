@@ -407,7 +407,6 @@ pub(super) fn unreadable_job(row: &Row<'_>, error: rusqlite::Error) -> Unreadabl
     Unreadable { what: format!("job {id}"), error: store_error(error) }
 }
 
-/// Reads a schedule.
 pub(super) fn schedule_of(row: &Row<'_>, kinds: &[KindRow]) -> rusqlite::Result<StoredSchedule> {
     let kind: i64 = row.get(1)?;
     let name = kinds.iter().find(|known| known.n == kind).map(|kind| kind.name.clone());
@@ -422,7 +421,6 @@ pub(super) fn schedule_of(row: &Row<'_>, kinds: &[KindRow]) -> rusqlite::Result<
     })
 }
 
-/// Returns the row of the kind with this number.
 pub(crate) fn kind_row(kinds: &[KindRow], n: i64) -> Result<&KindRow, StoreError> {
     kinds
         .iter()

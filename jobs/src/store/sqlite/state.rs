@@ -222,7 +222,6 @@ impl State {
         counts
     }
 
-    /// Writes the changed counts of each kind.
     pub(crate) fn write_counts(&mut self, tables: Tables<'_>) -> Result<(), StoreError> {
         for (kind, by) in core::mem::take(&mut self.deltas) {
             if by != KindCounts::default() {

@@ -67,7 +67,6 @@ pub(crate) fn text(location: &Location) -> String {
     leave.replace("{file}", &number).replace("{version}", &VERSION.to_string())
 }
 
-/// Returns the parameter of the statement.
 pub(crate) fn parameter(new: &NewJob) -> Result<Vec<u8>, StoreError> {
     let head = Head {
         id: new.id,

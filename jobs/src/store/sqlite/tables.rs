@@ -96,7 +96,6 @@ impl<'a> Tables<'a> {
         rows.collect::<rusqlite::Result<_>>().map_err(store_error)
     }
 
-    /// Says whether there is a row.
     pub(super) fn has(
         &self,
         sql: impl Into<Text>,
@@ -162,7 +161,6 @@ impl<'a> Tables<'a> {
         .map(drop)
     }
 
-    /// Returns the place of the job with this id.
     pub(crate) fn find(&self, kinds: &[KindRow], id: JobId) -> Result<Option<Place>, StoreError> {
         if let Some(due) = id.due_hint() {
             for kind in kinds.iter().filter(|kind| id.may_be_of(&kind.name)) {
@@ -263,7 +261,6 @@ impl<'a> Tables<'a> {
         self.drop_key(place.id, key)
     }
 
-    /// Lets the key of a job go.
     pub(super) fn drop_key(&self, id: JobId, key: Option<&str>) -> Result<(), StoreError> {
         if let Some(key) = key {
             let row = params![key, id_bytes(id)];
@@ -364,7 +361,6 @@ impl<'a> Tables<'a> {
         Ok(())
     }
 
-    /// Returns a value of the table `meta`.
     pub(super) fn meta(&self, name: &str) -> Result<Option<i64>, StoreError> {
         self.one("SELECT value FROM {p}meta WHERE name = ?1", [name], |row| row.get(0))
     }
