@@ -31,7 +31,7 @@ pub(crate) fn follow(client: &Client, id: JobId, how: &Follow, out: &mut impl Wr
             Ok(None) => return gone(id, seen, how.json, out),
             Ok(Some(mut job)) => {
                 (answered, is_silent) = (Instant::now(), false);
-                // Each renewal of the lease changes this field. That is no change of the job.
+                // A renewal of the lease changes this field, and the job stays as it was.
                 job.lease_ends = None;
                 if seen.as_ref() != Some(&job) {
                     match how.json {

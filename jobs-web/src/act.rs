@@ -167,7 +167,7 @@ fn question(
     }))
 }
 
-/// What is paused or resumed: a kind or one partition of it, or without a kind the queue.
+/// The scope that is paused or resumed: a kind, one of its partitions, or the queue if no kind is given.
 struct Target {
     kind: Option<String>,
     partition: Option<String>,

@@ -95,7 +95,7 @@ pub(crate) enum Act {
     Group(GroupId, GroupVerb),
 }
 
-/// What an action pauses or resumes.
+/// The scope that an action pauses or resumes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Paused {
     Queue,

@@ -123,7 +123,7 @@ pub use api::connect::StoreUrl;
 pub use api::driver::Driver;
 pub use api::group::Group;
 pub use api::group::GroupHandle;
-pub use api::group_results::GroupResults;
+pub use api::group::GroupResults;
 pub use api::insert::{Inserted, NewJob, Until};
 pub use api::jobs::Jobs;
 pub use api::keyed::Keyed;
@@ -158,14 +158,13 @@ pub use values::history::{HistoryEntry, Step};
 pub use values::id::Fence;
 pub use values::id::JobId;
 pub use values::info::{
-    Cancel, Counts, DeadByError, Durability, JobInfo, JobState, Number, ScheduleInfo,
+    Cancel, Counts, DeadByError, Durability, JobInfo, JobState, MemberResult, Number, ScheduleInfo,
 };
 pub use values::invalid_input::InvalidInput;
 pub use values::job::Job;
 pub use values::limit::Limit;
 #[doc(hidden)]
 pub use values::limit::StoredLimit;
-pub use values::member_result::MemberResult;
 pub use values::node::NodeInfo;
 pub use values::pending_reason::PendingReason;
 pub use values::run_end::StopReason;

@@ -72,7 +72,8 @@ impl Builder {
     /// inside [`Driver::advance`] and [`LoopDriver::run_due`].
     ///
     /// A job that sleeps, or waits for a lock or for I/O, occupies its thread meanwhile. Once every
-    /// thread is occupied, each job that comes due waits for one. So jobs that compute need a thread
+    /// thread is occupied, each job that comes due waits for one. A job that waits inside rayon lets its
+    /// thread run other tasks, but no job of its wheel: hold no lock across such a wait. So jobs that compute need a thread
     /// for each processor. Jobs that wait need as many threads as there are such waits at a time, or
     /// they only start the work elsewhere, on another pool or on an async runtime.
     /// [`Stats::start`](crate::Stats::start) tells how long jobs waited for a thread.

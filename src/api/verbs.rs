@@ -89,7 +89,7 @@ macro_rules! verbs {
             ///
             /// # Errors
             ///
-            /// [`InsertError`] with the job: the period is zero, or as [`Wheel::try_insert`].
+            /// [`InsertError`] with the job: the period is zero, the wheel is full, or it has ended.
             ///
             /// ```
             /// use std::time::Duration;
@@ -161,8 +161,8 @@ macro_rules! verbs {
             ///
             /// # Errors
             ///
-            /// [`InsertError`] with the whole batch, if there is no room for all of it, and else as
-            /// [`Wheel::try_insert`].
+            /// [`InsertError`] with the whole batch: there is no room for all of it, or the wheel has
+            /// ended.
             ///
             /// ```
             /// use std::time::Duration;

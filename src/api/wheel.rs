@@ -54,12 +54,13 @@ use crate::values::time::When;
 /// # What a wheel promises
 ///
 /// A job never starts before its delay has passed, counted from the call of the insert. (The delays
-/// of [`Keyed`](crate::Keyed) and [`Group`](crate::Group) count from when they have their own lock.)
+/// of [`Keyed`](crate::Keyed) and [`Group`](crate::Group) count from a moment within the call. Their
+/// jobs are never early either.)
 ///
 /// A job is handed to the pool at most one tick after its delay has passed, plus the time that the
 /// ticker takes to wake, plus its slack or jitter if it has any; beyond
 /// [`Builder::max_in_flight`](crate::Builder::max_in_flight) it waits for room first. It runs at
-/// most once, unless it repeats. A job that blocks delays other jobs only once every thread of the
+/// most once, unless it repeats. A panic is counted and reported. A job that blocks delays other jobs only once every thread of the
 /// pool is occupied ([`Builder::threads`](crate::Builder::threads)). The order of jobs that are due at
 /// one tick is not promised. `docs/guarantees.md` lists every promise with its test.
 ///
@@ -196,8 +197,8 @@ impl Wheel {
     /// **On a thread of the wheel's pool, in a hook of any wheel ([`Wheel::close`] lists them), and on a manual or
     /// driven wheel, this does not wait**: it returns [`Wheel::is_idle`], because the wheel may be waiting for the
     /// caller. (After the end of the wheel, it does not wait on a thread of any rayon pool.) A job must not wait for a
-    /// thread, or for a job of another wheel, that calls this: both would wait for ever. So would a thread whose runtime
-    /// drives the wheel (`Wheel::drive`).
+    /// thread, or for a job of another wheel, that calls this: both would wait for ever. Nor may a thread call this
+    /// whose runtime drives the wheel (`Wheel::drive`).
     ///
     /// ```
     /// use std::time::Duration;
@@ -237,7 +238,7 @@ impl Wheel {
     ///
     /// It waits as long as the running jobs take, and those tasks that jobs have spawned on the wheel's own pool.
     /// **On a thread of the wheel's pool it waits for no job and no thread of the pool**: in a job, in another task of
-    /// the pool, and in an `install`. What lies below the caller on that thread's stack may be what a job waits for.
+    /// the pool, and in an `install`. A job may wait for a task that lies below the caller on that thread's stack.
     /// There, running jobs go on as after a drop, and those that repeat do not come back; a job that a thread has just
     /// taken may still start.
     ///

@@ -40,7 +40,7 @@ use crate::engine::timers::{Due, Tally, Timers, TimersSurplus};
 use crate::host::clock::Timebase;
 use crate::host::sync::{AtomicU64, Mutex, Ordering, lock};
 use crate::host::user_panics::call_hook;
-use crate::structure::{Geometry, Key};
+use crate::structure::{Geometry, Hierarchy, Key};
 use crate::values::time::Tick;
 
 pub(crate) struct Wakers {
@@ -409,7 +409,7 @@ impl WakerShard {
         self.progress.close();
         drop(state);
         call_hook(|| {
-            for (_, _, waker) in closed.into_iter().flat_map(|mut timers| timers.drain()) {
+            for (_, _, waker) in closed.into_iter().flat_map(Hierarchy::into_timers) {
                 self.wake(core::mem::ManuallyDrop::into_inner(waker));
             }
         });

@@ -8,7 +8,6 @@
 //!   time.
 //! - A slot of an outer ring is visited when the first of its timers is due. Until then its entries wait under the
 //!   cursor, maybe beside entries for a whole cycle later. A full slot is visited when it begins.
-
 //!
 //! The state between two advances is one of three:
 //!

@@ -89,7 +89,11 @@ impl<T> Hierarchy<T> {
             hold!(index.is_some(), "I8", "{key:?} does not find its node");
             let (slot, position) = (node.slot, node.position);
             let found = self.slots.node(slot, position);
-            hold!(found == index, "I2", "{key:?} lies at {slot}, {position}, where {found:?} is");
+            hold!(
+                found == index,
+                "I2",
+                "{key:?} says slot {slot}, position {position}, where {found:?} lies"
+            );
         }
         Ok(())
     }
@@ -136,7 +140,11 @@ impl<T> Hierarchy<T> {
                 None => deadline <= next,
             };
             let is_left = position >= unseen && !far && is_due;
-            hold!(!is_left, "I9", "a paused scan of {slot} left {position} behind, which is due");
+            hold!(
+                !is_left,
+                "I9",
+                "a paused scan of slot {slot} left position {position} behind, which is due"
+            );
         }
         Ok(())
     }
@@ -170,7 +178,7 @@ impl<T> Hierarchy<T> {
                 let (deadline, begin) = self.timer_at(ring, slot, position);
                 let last = last_visit(ring, begin, deadline.max(Tick::new(self.cursor.get() + 1)));
                 let in_time = next.is_some_and(|next| next <= last);
-                hold!(in_time, "I10", "the next turn is {next:?}, level {level}: {last:?}");
+                hold!(in_time, "I10", "next turn {next:?}, level {level} has work by {last:?}");
             }
         }
         Ok(())

@@ -1,5 +1,5 @@
 //! The early cascade: moves the entries of a full slot of the second ring inwards, a share at each of the ticks before
-//! the slot begins, which so does not pay for all of them.
+//! the slot begins. So its first tick does not pay for all of them.
 //!
 //! Ground rules:
 //!

@@ -259,6 +259,11 @@ impl<T> Hierarchy<T> {
         self.table.take_all().map(|(key, node)| (key, node.deadline, node.value))
     }
 
+    /// Returns every timer, in no order. Unlike [`Hierarchy::drain`], it makes no new slots.
+    pub(crate) fn into_timers(mut self) -> impl Iterator<Item = (Key, Tick, T)> {
+        self.table.take_all().map(|(key, node)| (key, node.deadline, node.value))
+    }
+
     /// Returns the place of a timer's entry, if the timer is pending. For drawings and tests.
     #[must_use]
     pub fn location(&self, key: Key) -> Option<Location> {

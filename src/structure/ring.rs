@@ -22,7 +22,6 @@
 //!   slots ahead (1 or more) `(ahead - 1) / slots` times before the entry is due. Both formulas in the textbooks are a
 //!   whole cycle late at an edge: `(ahead + cursor) / slots` when the slot wraps behind the cursor, `ahead / slots` for
 //!   exact multiples.
-
 //! - An entry keeps its cycle count as the number of the ring's cycle in which it is due, modulo 2^31. The ring counts
 //!   its own cycles, and so counts down for all entries at once: passing a slot costs nothing, however often.
 //! - A count is at most [`MAX_CYCLES`]. An entry that lies further ahead is marked [`FAR`], which is no cycle number:

@@ -47,7 +47,8 @@ impl SparseWatch {
     }
 }
 
-/// glibc's own limit is twice as large, and counts the free memory beside the block too.
+/// A block of this size may take long to free. glibc's own limit is twice as large, and counts the free memory beside
+/// the block too.
 pub(super) const LARGE_BYTES: usize = 32 << 10;
 
 #[derive(Debug)]
@@ -293,6 +294,10 @@ mod tests {
         let drained = wheel.drain().map(|(key, ..)| key).collect();
         assert_eq!(sorted(drained), sorted(kept));
         assert_eq!(wheel.table.moved().len(), 0);
+
+        let (wheel, kept, _) = survivors();
+        let timers = wheel.into_timers().map(|(key, ..)| key).collect();
+        assert_eq!(sorted(timers), sorted(kept));
     }
 
     /// The rows of moved nodes go when their timers do, and their memory is given back.

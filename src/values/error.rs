@@ -195,7 +195,8 @@ impl<F> From<InsertError<F>> for InsertErrorKind {
 /// ```
 pub struct InsertError<F> {
     kind: InsertErrorKind,
-    /// Never locked. The mutex makes the error `Sync` for every job that is `Send`.
+    /// Never locked. The mutex makes the error `Sync` for every job that is `Send`, so that `?`
+    /// turns it into a boxed error.
     job: Mutex<F>,
 }
 

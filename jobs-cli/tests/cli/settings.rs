@@ -141,7 +141,7 @@ fn kind_stands_for_its_flow() {
     jobs.shutdown().unwrap();
 }
 
-/// `hold` holds a scope for a time. A shorter hold changes nothing, and the command says so. `release` ends the hold.
+/// While a scope is held, a shorter hold changes nothing, and the command says so. `release` ends the hold.
 #[test]
 fn hold_lasts_until_it_is_over_or_lifted() {
     let Some(app) = application() else { return };

@@ -103,8 +103,8 @@ fn limits_are_set_and_lifted() {
     });
 }
 
-/// P109: While the queue, a kind or a partition is paused or held, or has a limit set by hand, every page says so, and
-/// links to the page that lifts it. The pages do not name the limit of a program. After the lift, they name nothing.
+/// P109: Every page names each pause, each hold and each limit set by hand, and links to the page that lifts it. The
+/// pages do not name the limit of a program. After the lift, they name nothing.
 #[test]
 fn pages_say_what_slows_jobs_until_it_is_lifted() {
     on_stores(|jobs, _driver| {
@@ -288,7 +288,8 @@ fn settings_of_a_kind_are_asked_for_and_told() {
     }
 }
 
-/// The queue, a kind or a partition can be paused, and no flow. A limit of a flow that no kind has is told so.
+/// A pause of a flow is refused: only the queue, a kind and a partition can be paused. The answer to a limit says if no
+/// kind has its flow.
 #[test]
 fn scopes_that_have_no_effect_are_told() {
     let (jobs, _driver) = manual();

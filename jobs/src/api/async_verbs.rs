@@ -5,8 +5,7 @@ use serde::Serialize;
 use super::asynchronous::{Async, asynchronous};
 use super::bulk::{Bulk, BulkCounts};
 use super::client::Client;
-use super::group::{Group, GroupHandle};
-use super::group_results::GroupResults;
+use super::group::{Group, GroupHandle, GroupResults};
 use super::keyed::Keyed;
 use super::kind::{Kind, Queue};
 use super::limits::Partition;
@@ -17,9 +16,8 @@ use crate::dispatch::run::Run;
 use crate::values::error::{InsertError, StoreError};
 use crate::values::fail_and_retry::Fail;
 use crate::values::group::{GroupId, GroupInfo};
-use crate::values::info::JobInfo;
+use crate::values::info::{JobInfo, MemberResult};
 use crate::values::job::Job;
-use crate::values::member_result::MemberResult;
 
 asynchronous!(Client, GroupHandle, Keyed, Kind, Partition, Queue, Schedules);
 

@@ -18,7 +18,6 @@ pub(crate) mod by_hand;
 pub(crate) mod read;
 pub(crate) mod bulk;
 pub(crate) mod group;
-pub(crate) mod group_results;
 pub(crate) mod async_verbs;
 pub(crate) mod metrics;
 pub(crate) mod builder_handlers;

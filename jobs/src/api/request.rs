@@ -15,9 +15,8 @@ use crate::store::{
 use crate::values::error::StoreError;
 use crate::values::group::{GroupId, GroupInfo};
 use crate::values::id::{Fence, JobId};
-use crate::values::info::{Cancel, Counts, DeadByError, JobInfo};
+use crate::values::info::{Cancel, Counts, DeadByError, JobInfo, MemberResult};
 use crate::values::limit::Tokens;
-use crate::values::member_result::MemberResult;
 use crate::values::node::NodeInfo;
 use crate::values::time::Millis;
 

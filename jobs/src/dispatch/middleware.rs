@@ -144,8 +144,8 @@ impl Next<'_> {
     ///
     /// # Errors
     ///
-    /// The error of the handler, or of a middleware inside. If the runs are over, because their time limit or their
-    /// lease has ended, the handler is not called, and the error says so.
+    /// The error of the handler, or of a middleware inside. If the time limit or the lease of the runs has ended, this
+    /// call returns an error, and calls no handler.
     #[doc(alias("call", "yield", "proceed"))]
     pub fn run(self) -> Result<(), Fail> {
         check_under_way(self.runs)?;
@@ -179,8 +179,8 @@ impl NextAsync {
     ///
     /// # Errors
     ///
-    /// The error of the handler, or of a middleware inside. If the runs were over before the first poll, the handler is
-    /// not called, and the error says so.
+    /// The error of the handler, or of a middleware inside. If the runs have ended before the first poll, this call
+    /// returns an error, and calls no handler.
     #[doc(alias("call", "proceed"))]
     pub async fn run(self) -> Result<(), Fail> {
         check_under_way(&self.runs)?;

@@ -139,7 +139,7 @@ impl Tries {
         (self.failures, self.interruptions) = (0, 0);
     }
 
-    /// Returns what a caller is told of a job with these tries.
+    /// Returns the description of a job with these tries, for a caller.
     pub(crate) fn info(
         &self,
         id: JobId,

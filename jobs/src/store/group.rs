@@ -24,8 +24,7 @@ use super::new_job::NewJob;
 use crate::values::fail_and_retry::AttemptErrors;
 use crate::values::group::{GroupError, GroupId, GroupInfo};
 use crate::values::id::JobId;
-use crate::values::info::JobState;
-use crate::values::member_result::MemberResult;
+use crate::values::info::{JobState, MemberResult};
 use crate::values::time::Millis;
 
 /// A purge removes at most this many results in a commit, of at most [`GROUPS_LOOKED_AT`] groups.
@@ -61,7 +60,7 @@ pub(crate) fn member_result(id: JobId, row: &[u8]) -> Option<MemberResult> {
         id,
         kind: kind.to_owned(),
         state,
-        result: said(JobState::Completed),
+        result: said(JobState::Completed).map(String::into_bytes),
         errors,
     })
 }

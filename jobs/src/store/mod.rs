@@ -54,9 +54,8 @@ use crate::values::error::{StoreError, Violation};
 use crate::values::group::{GroupId, GroupInfo};
 pub(crate) use crate::values::id::Fence;
 use crate::values::id::JobId;
-use crate::values::info::{Cancel, Counts, DeadByError, JobInfo};
+use crate::values::info::{Cancel, Counts, DeadByError, JobInfo, MemberResult};
 use crate::values::limit::Tokens;
-use crate::values::member_result::MemberResult;
 use crate::values::node::NodeInfo;
 #[cfg(feature = "redis")]
 use crate::values::server_time::ServerTime;

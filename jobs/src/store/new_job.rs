@@ -70,7 +70,7 @@ impl NewJob {
     }
 }
 
-/// What an insert does if another pending job has its key. The numbers are those in the table `outbox`.
+/// The action of an insert whose key another pending job has. The table `outbox` has these numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum IfTaken {
     Replace = 0,

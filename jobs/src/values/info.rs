@@ -1,5 +1,5 @@
 //! The store's answers about jobs, and the same as JSON and as debug text: one job, counts, schedules, the result of a
-//! cancel.
+//! cancel; and the result of a member of a group.
 //!
 //! Ground rules of the JSON:
 //!
@@ -12,8 +12,10 @@
 
 use core::fmt;
 use std::collections::BTreeMap;
+use std::error::Error;
 use std::time::{Duration, SystemTime};
 
+use serde::de::DeserializeOwned;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
@@ -555,6 +557,36 @@ impl fmt::Debug for ScheduleInfo {
             .field("next", &Rfc3339(self.next))
             .field("is_paused", &self.is_paused)
             .finish()
+    }
+}
+
+/// How a member of a group has ended, and its result: see [`Group::keep_results`](crate::Group::keep_results).
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct MemberResult {
+    /// Its id.
+    pub id: JobId,
+    /// Its kind.
+    pub kind: String,
+    /// How it has ended: completed, dead, cancelled or expired. A dead member that was deleted stays dead here, though
+    /// its group counts it as cancelled.
+    pub state: JobState,
+    /// The JSON of its result, if its last run has completed and set one: see
+    /// [`Run::set_result`](crate::Run::set_result).
+    pub result: Option<Vec<u8>>,
+    /// Its last five failed attempts, the newest first, if it is dead.
+    pub errors: Vec<AttemptError>,
+}
+
+impl MemberResult {
+    /// Returns the result as a value, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// If the result does not decode as a `T`.
+    pub fn read<T: DeserializeOwned>(&self) -> Result<Option<T>, Box<dyn Error + Send + Sync>> {
+        let value = self.result.as_deref().map(serde_json::from_slice).transpose();
+        value.map_err(|error| format!("the result of {} does not decode: {error}", self.id).into())
     }
 }
 

@@ -20,6 +20,5 @@ pub(crate) mod stored_limits;
 pub(crate) mod history;
 pub(crate) mod run_end;
 pub(crate) mod info;
-pub(crate) mod member_result;
 pub(crate) mod node;
 pub(crate) mod pending_reason;

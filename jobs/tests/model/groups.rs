@@ -328,7 +328,7 @@ impl Oracle {
             && many(JobState::Expired) == fates[4]
             && found.is_sorted_by(|a, b| a.id < b.id);
         let is_right = |member: &MemberResult| {
-            let result = member.result.clone().map(String::into_bytes);
+            let result = member.result.clone();
             let job = self.find(member.id).map(|at| &self.jobs[at]);
             // Dead since its last end, or retried after the end of its group.
             let dead = job.filter(|job| job.state == JobState::Dead && job.own.group == Some(id));

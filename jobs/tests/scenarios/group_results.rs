@@ -12,7 +12,7 @@ use tickwheel_jobs::{
 use super::{Charge, DAY, HOUR, MINUTE, MS, SECOND, run_all};
 use crate::support::on_stores;
 
-/// A part of a whole. Its result is a text of so many bytes; with 0 it sets none.
+/// A member of a group. Its result is a text of this many bytes. With 0 it sets no result.
 #[derive(Serialize, Deserialize, Clone, Default, Debug)]
 struct Part {
     bytes: usize,
@@ -41,7 +41,7 @@ fn part(bytes: usize) -> Part {
 struct Test {
     jobs: Jobs,
     driver: Driver,
-    /// What each run of a callback has read.
+    /// The results that each run of a callback has read.
     read: Arc<Mutex<Vec<Vec<MemberResult>>>>,
     /// Whether the parts that fail are healed, and whether the callback is.
     healed: Arc<Mutex<[bool; 2]>>,
@@ -119,6 +119,7 @@ fn callback_reads_the_result_of_each_member() {
         let is = |id, kind: &str, state, result: Option<&str>| {
             let member = read.iter().find(|member| member.id == id).unwrap();
             let found = (&*member.kind, member.state, member.result.as_deref());
+            let result = result.map(str::as_bytes);
             assert_eq!(found, (kind, state, result), "{member:?}");
             assert_eq!(member.errors.len(), usize::from(state == JobState::Dead));
             member
@@ -161,7 +162,7 @@ fn results_stay_until_the_callback_has_run_and_are_those_of_the_last_ends() {
         run(&driver, SECOND);
         let first = read.lock().unwrap().pop().unwrap();
         let states: Vec<_> = ids.iter().map(|id| first.iter().find(|it| it.id == *id)).collect();
-        assert_eq!(states[0].unwrap().result.as_deref(), Some("\"r\""));
+        assert_eq!(states[0].unwrap().result.as_deref(), Some(&b"\"r\""[..]));
         assert_eq!(states[1].unwrap().errors.len(), 1);
         assert!(jobs.retry(ids[1]).unwrap());
         run(&driver, 2 * HOUR);

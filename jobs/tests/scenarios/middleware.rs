@@ -39,7 +39,7 @@ impl Drop for Call {
     }
 }
 
-/// Returns how a handler or a middleware ends before it calls anything, if a header says so.
+/// Returns the end of a handler, or of a middleware before its call, if a header of the job gives one.
 fn before(run: &Run, name: &str) -> Option<Result<(), Fail>> {
     match run.header(name)? {
         "completes" => Some(Ok(())),

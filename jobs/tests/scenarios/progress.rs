@@ -164,7 +164,7 @@ fn stored_progress_is_there_at_once() {
     });
 }
 
-/// P37: A run stores its progress while a shutdown waits for it: before the run is told to stop, and after that.
+/// P37: A run stores its progress while a shutdown waits for the run. It may do so before and after it is asked to stop.
 #[test]
 fn run_that_a_shutdown_waits_for_stores_its_progress() {
     on_stores(|store| {

@@ -35,15 +35,15 @@ use crate::values::time::When;
 type Timers<K, W, F> = Vec<(K, W, F)>;
 
 /// The replaced job of each key, or the timers.
-type InsertedAll<K, W, F> = Result<Vec<Option<Job>>, InsertError<Timers<K, W, F>>>;
+type ReplacedAll<K, W, F> = Result<Vec<Option<Job>>, InsertError<Timers<K, W, F>>>;
 
 impl<K, S> Keyed<K, S>
 where
     K: Hash + Eq + Send + Sync + 'static,
     S: BuildHasher + Clone + Send + Sync + 'static,
 {
-    /// Inserts a job under a key, if the key has none, or one that `may_replace` agrees to replace: a
-    /// [`Job`] that was taken out of a wheel, once or repeating, as it was.
+    /// Inserts a job under a key, if the key has none, or one that `may_replace` agrees to replace. A
+    /// [`Job`] that was taken out of a wheel goes on as it was, once or repeating.
     pub(super) fn put<C: Call>(
         &self,
         key: K,
@@ -162,7 +162,7 @@ where
     pub fn insert_batch<W, F>(
         &self,
         timers: impl IntoIterator<Item = (K, W, F)>,
-    ) -> InsertedAll<K, W, F>
+    ) -> ReplacedAll<K, W, F>
     where
         W: Into<When> + Copy,
         F: Task + Send + 'static,

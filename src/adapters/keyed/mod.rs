@@ -7,7 +7,7 @@
 //! - The lock of a key's map is held while the job is inserted, moved or taken out, so map and wheel agree whenever the
 //!   lock is free.
 //! - A key is hashed before the lock is taken. `Eq` runs under the lock, in the search that begins each verb, before
-//!   anything has changed. Jobs and keys are dropped outside the lock, behind the engine's unwind boundary.
+//!   anything has changed; no other user code runs under the lock. Jobs and keys are dropped outside of it, behind the engine's unwind boundary.
 //! - There are as many maps as the wheel has shards, so threads seldom wait for each other. The verbs for all keys at
 //!   once lock one map after the other, so a change that another thread makes meanwhile may be seen or not.
 

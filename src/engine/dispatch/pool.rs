@@ -42,7 +42,6 @@
 //! The price:
 //!
 //! - After a burst, as many spawned drainers as there are permits may find nothing to do.
-
 //! - rayon cannot be asked to run a task on a free thread. While one thread is stuck in a foreign task and a drainer
 //!   declines again and again, that thread collects one task for each time, of some 60 bytes, until it gets to them.
 

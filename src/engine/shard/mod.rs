@@ -205,7 +205,7 @@ impl Shard {
         let mut state = lock(&self.state);
         // If the clock was not set, a job with a jitter keeps the tick that was drawn for it.
         state.follow_the_wall(WALL_STEP_MIN, timebase);
-        let Some(mut hierarchy) = state.timers.close() else { return Vec::new() };
+        let Some(hierarchy) = state.timers.close() else { return Vec::new() };
         state.registry.retain_out(|key| hierarchy.contains(key));
         state.strays = Some(Vec::new());
         drop(state);
@@ -213,7 +213,7 @@ impl Shard {
             let job: Job = ManuallyDrop::into_inner(job);
             (job.rearmable_handle().unwrap_or(self.handle(key)), deadline, job)
         };
-        hierarchy.drain().map(with_handle).collect()
+        hierarchy.into_timers().map(with_handle).collect()
     }
 
     /// Ends the wait for re-armable jobs. Returns those that came back, each with whether it was
@@ -253,7 +253,7 @@ fn key(handle: Handle) -> Key {
     Key { generation: handle.generation(), index: handle.index() }
 }
 
-/// The inserted jobs, and a tick for which the ticker has to wake.
+/// The handles of the inserted jobs, and a tick for which the ticker has to wake.
 type Arrived = (Vec<Handle>, Tick);
 
 pub(crate) enum Arrival {

@@ -327,7 +327,8 @@ impl Shard {
         lock(&self.state).deregister_out(handle, AT_ONCE, timebase)
     }
 
-    /// Deregisters a job, and takes it out if it is in. Returns `None` if it was not registered.
+    /// Deregisters a job, and takes it out if it is in. Returns `None` if it was not registered, and `Some(None)` if it
+    /// was out with the pool.
     pub(crate) fn cancel_rearmable(&self, handle: Handle) -> Option<Option<Job>> {
         let mut state = lock(&self.state);
         if state.is_ended() {

@@ -187,8 +187,9 @@ impl Engine {
     /// Deregisters a job, and takes it out if it is in. Returns whether it was registered.
     pub(super) fn remove_rearmable(&self, handle: Handle, job: &mut Option<Job>) -> bool {
         let cancel = |shard: &Shard| shard.cancel_rearmable(handle);
-        let cancelled = self.rearmable_shard(handle).and_then(cancel);
-        cancelled.map(|found| *job = found).is_some()
+        let Some(found) = self.rearmable_shard(handle).and_then(cancel) else { return false };
+        *job = found;
+        true
     }
 
     #[cold]

@@ -21,10 +21,9 @@ use crate::store::{
 use crate::values::error::StoreError;
 use crate::values::group::GroupId;
 use crate::values::id::JobId;
-use crate::values::info::{Counts, DeadByError, JobInfo, JobState, Number};
+use crate::values::info::{Counts, DeadByError, JobInfo, JobState, MemberResult, Number};
 use crate::values::job::Shown;
 use crate::values::limit::Tokens;
-use crate::values::member_result::MemberResult;
 use crate::values::node::{NodeInfo, StoredNode};
 use crate::values::time::Millis;
 

@@ -22,8 +22,8 @@ use crate::store::{Answer, Ending, MOST_EACH, NewGroup, NewJob, Tally, results_p
 use crate::values::error::{StoreError, Violation};
 use crate::values::group::{GroupError, GroupId, GroupInfo};
 use crate::values::id::JobId;
+use crate::values::info::MemberResult;
 use crate::values::job::{Extra, group_of};
-use crate::values::member_result::MemberResult;
 use crate::values::time::Millis;
 
 const PUT_MEMBER: &str = "INSERT OR IGNORE INTO {p}member VALUES (?1, ?2)";

@@ -33,7 +33,7 @@ use crate::values::time::Millis;
 /// The first bytes of the parameter: "TWJ1". The table accepts no others.
 const MAGIC: &[u8; 4] = b"TWJ1";
 
-/// What the number beside a key may mean.
+/// The actions that the number beside a key may name.
 const WAYS: [IfTaken; 4] =
     [IfTaken::Replace, IfTaken::ReplaceKeepingTime, IfTaken::Leave, IfTaken::Debounce];
 

@@ -60,7 +60,7 @@ fn run_what_is_left(image: &Files, event: usize) {
     assert!(!is_there || found.ended.is_some(), "too early after event {event}: {found:?}");
     if found.keeps_results {
         let results: Vec<_> = handle.results().map(|result| result.expect("it is kept")).collect();
-        let is_of = |result: &&MemberResult| result.result.as_deref() == Some("1");
+        let is_of = |result: &&MemberResult| result.result.as_deref() == Some(b"1");
         let completed = results.iter().filter(is_of).count() as u64;
         let errors = results.iter().filter(|result| !result.errors.is_empty()).count() as u64;
         let counts = (found.total - found.open, found.completed, found.dead);
