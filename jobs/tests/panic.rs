@@ -145,12 +145,22 @@ fn a_panic_of_a_client_is_noticed(path: &Path, is_future: bool) {
 /// After a step that has panicked the state of the machine may be wrong, so the machine makes no other step. It did: a
 /// call that came just after a panic, before the client had ended, stored its job.
 fn no_step_follows_one_that_panicked() {
-    let (jobs, _driver) = Jobs::memory().handle(|_: Close, _| Ok(())).manual().unwrap();
+    let builder = Jobs::memory().call_timeout(Duration::MAX).handle(|_: Close, _| Ok(()));
+    let (jobs, _driver) = builder.manual().unwrap();
+    let id = jobs.insert(HOUR, Close).unwrap();
+    let (client, (told, waited)) = (jobs.client(), mpsc::channel());
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let _ = told.send(runtime.block_on(client.asynchronous().wait(id, HOUR)));
+    });
+    std::thread::park_timeout(Duration::from_millis(20));
     CLIENT_PANICS.store(true, Ordering::SeqCst);
     let insert = || jobs.insert(HOUR, Close).map(drop);
     catch_unwind(AssertUnwindSafe(insert)).unwrap_err();
     let refused = insert().unwrap_err();
     assert!(refused.to_string().contains("a step has panicked"), "{refused}");
+    let waited = waited.recv_timeout(LONG).unwrap();
+    assert!(matches!(waited, Err(CallError::Store(_))), "{waited:?}");
 }
 
 /// P51, P55: After a panic of the dispatcher every call ends, the runs under way are cancelled, `on_event` receives it,

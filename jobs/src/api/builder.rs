@@ -239,7 +239,8 @@ impl Builder {
     /// server answers, also after that. On a file the call waits for a commit that has begun.
     ///
     /// On a manual clock it also limits how long [`Client::wait`](crate::Client::wait) waits in real time while the
-    /// clock stands still. While a driver is at work, the wait is a hundred times as long.
+    /// clock stands still. While a driver is at work, the wait is a hundred times as long, but not in a handler that is a
+    /// future.
     ///
     /// `Duration::MAX` waits for ever. Zero is refused at the start. [`Client::check`](crate::Client::check) has no
     /// limit.

@@ -132,7 +132,8 @@ fn well_formed(text: &str) -> Option<StoreUrl> {
 /// a `:`, or the scheme of a server in quotes or before `//`. A path with its folder before it is none.
 fn is_malformed(text: &str) -> bool {
     let (before_colon, after_colon) = text.split_once(':').unwrap_or((text, ""));
-    if text.starts_with(['/', '.']) || is_drive(before_colon) {
+    let is_path = text.starts_with(['/', '.']) || cfg!(windows) && text.starts_with('\\');
+    if is_path || is_drive(before_colon) {
         return false;
     }
     let names_server = |end: &str| {
@@ -190,7 +191,7 @@ impl Jobs {
     /// [`OpenError::UnknownScheme`] if no store has the scheme of the URL; its scheme is empty for a malformed URL.
     /// [`OpenError::Config`] if the text is empty or ends in a line end. [`OpenError::FeatureIsOff`] if the program was
     /// built without the feature of this crate for the store. Otherwise the errors of [`Jobs::open`] and `Jobs::redis`.
-    /// No error has a password in it.
+    /// No error has any other part of a URL, or of a text that looks like one, than its scheme.
     #[doc(alias("from_url", "url", "dsn", "open_url"))]
     pub fn connect(store: impl AsRef<OsStr>) -> Result<Builder, OpenError> {
         let text = store.as_ref();
@@ -324,6 +325,7 @@ mod tests {
     fn drive_is_no_scheme() {
         assert!(StoreUrl::parse("C://shop.db").is_none());
         assert!(StoreUrl::parse("C:/me@home/shop.db").is_none());
+        assert!(StoreUrl::parse(r"\\?\C:\me@home\shop.db").is_none());
         let url = StoreUrl::parse("file:///C:/shop.db").expect("it is a URL");
         assert_eq!(url.file().unwrap(), Some(PathBuf::from("C:/shop.db")));
     }

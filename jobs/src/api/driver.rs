@@ -121,8 +121,10 @@ impl Driver {
         let next = self.inline.next_time().map_or(*left, until);
         let pass = next.max(Duration::from_millis(1)).min(*left);
         let before = self.wheel.now();
+        let here = self.end_waits.drive_here();
         self.wheel.advance(pass);
         drop(self.end_waits.take_all());
+        drop(here);
         // A clock stands still at the latest time that it can read.
         let is_end = pass >= Duration::from_millis(1) && self.wheel.now() == before;
         *left -= pass;
@@ -177,6 +179,7 @@ impl Driver {
 
     /// Sets the wall clock, forward or back, as an operator might set the system's. No time passes.
     pub fn set_wall(&self, time: SystemTime) {
+        let _here = self.end_waits.drive_here();
         self.wheel.set_wall(time);
         self.inline.step(&mut Vec::new());
     }

@@ -108,7 +108,10 @@ impl Inline {
                 return Err(Sent::Closed);
             };
             if core::mem::replace(is_stepping, true) {
+                let end_waits = machine.end_waits();
+                drop(inner);
                 self.has_panicked();
+                drop(end_waits.take_all());
                 return Err(Sent::Closed);
             }
             machine.set_until(until);

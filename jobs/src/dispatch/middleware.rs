@@ -123,12 +123,16 @@ impl Middleware {
     }
 }
 
-/// Refuses to call a handler whose runs are over. A middleware may have kept its `next`, or have taken long. By then the
-/// job may have another run, and another process may have its claim.
+/// Refuses to call a handler whose runs are over. A middleware may have kept its `next`, have taken long, or have ended
+/// its run in a transaction. By then the job may have another run, and another process may have its claim.
 fn check_under_way(runs: &[Run]) -> Result<(), Fail> {
-    let has_lease = |run: &Run| run.stop_reason() != Some(StopReason::LeaseLost);
-    let is_any = runs.iter().any(|run| run.state.is_under_way() && has_lease(run));
-    if is_any { Ok(()) } else { Err(Fail::retry("its run is over")) }
+    let is_under_way = |run: &Run| {
+        let state = &run.state;
+        let is_over =
+            !state.is_under_way() || state.may_end_without_handler() || state.over().is_some();
+        !is_over && run.stop_reason() != Some(StopReason::LeaseLost)
+    };
+    if runs.iter().any(is_under_way) { Ok(()) } else { Err(Fail::retry("its run is over")) }
 }
 
 /// The part inside of a [middleware](crate::Builder::middleware): the next middleware, or the handler.
@@ -144,8 +148,9 @@ impl Next<'_> {
     ///
     /// # Errors
     ///
-    /// The error of the handler, or of a middleware inside. If the time limit or the lease of the runs has ended, this
-    /// call returns an error, and calls no handler.
+    /// The error of the handler, or of a middleware inside. If the runs are over, this call returns an error, and
+    /// calls no handler. Runs are over once the grace after their time limit or their lease has ended, once a shutdown
+    /// waits for them no longer, or once a transaction has ended them.
     #[doc(alias("call", "yield", "proceed"))]
     pub fn run(self) -> Result<(), Fail> {
         check_under_way(self.runs)?;
@@ -179,8 +184,8 @@ impl NextAsync {
     ///
     /// # Errors
     ///
-    /// The error of the handler, or of a middleware inside. If the runs have ended before the first poll, this call
-    /// returns an error, and calls no handler.
+    /// The error of the handler, or of a middleware inside. If the runs are over before the first poll, as for
+    /// [`Next::run`], this call returns an error, and calls no handler.
     #[doc(alias("call", "proceed"))]
     pub async fn run(self) -> Result<(), Fail> {
         check_under_way(&self.runs)?;

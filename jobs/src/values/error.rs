@@ -481,8 +481,8 @@ pub enum CallError {
     TimedOut(JobId),
     /// The job has completed, and its result is of another type.
     Result(JobId, String),
-    /// The call came from a handler on the only thread that could run the job or move its clock, or from
-    /// [`Run::next`](crate::Run::next). It would wait for itself. Nothing was inserted.
+    /// The call or the wait came from a handler or a hook on the only thread that could run the job or move its clock,
+    /// or from [`Run::next`](crate::Run::next). It would wait for itself. A call has inserted nothing.
     Refused,
     /// On a manual clock ([`Builder::manual`](crate::Builder::manual)): no driver has moved the clock for
     /// [`Builder::call_timeout`](crate::Builder::call_timeout) of real time. Or a driver has waited for a handler for a

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use std::time::Duration;
 
 use tickwheel_jobs::{
-    CallError, Client, Fail, JobId, Jobs, Keep, Retry, Run, StopReason, TestRun, rusqlite,
+    CallError, Client, Fail, JobId, Jobs, Keep, Retry, Run, Schedule, StopReason, TestRun, rusqlite,
 };
 
 use super::support::*;
@@ -243,6 +243,13 @@ fn wait_in_a_hook_on_the_thread_of_the_driver_is_an_error() {
         let refused = |hook: &str| (hook.to_owned(), CallError::Refused);
         let all: Vec<_> = waited.try_iter().collect();
         assert_eq!(all, ["start", "event", "end"].map(refused));
+        // A schedule whose occurrence has not ended leaves out the others, and an event says so.
+        jobs.schedule("hourly", Schedule::every(HOUR).without_overlap(), close(3)).unwrap();
+        for _ in 0..2 {
+            driver.set_wall(driver.wall_now() + 2 * HOUR);
+        }
+        let all: Vec<_> = waited.try_iter().collect();
+        assert!(!all.is_empty() && all.iter().all(|it| *it == refused("event")), "{all:?}");
     });
 }
 

@@ -378,7 +378,11 @@ fn cancel_and_shutdown_reach_a_run_in_its_middleware() {
             if why == StopReason::Requested {
                 assert_eq!(jobs.cancel(id).unwrap(), Cancel::Running);
                 assert_eq!(started.recv_timeout(LONG), Ok(Some(why)));
-                assert!(client.wait(id, LONG).is_err(), "it is cancelled");
+                let ended = client.wait(id, LONG);
+                assert!(
+                    matches!(ended, Err(CallError::Gone(_) | CallError::Cancelled(_))),
+                    "{ended:?}"
+                );
             }
             jobs.shutdown().unwrap();
             if why == StopReason::Shutdown {
@@ -494,6 +498,32 @@ fn middleware_that_overruns_its_run_calls_no_handler() {
         let inside = ended.recv_timeout(LONG).unwrap();
         assert!(inside.as_ref().is_err_and(|error| error.contains("over")), "{inside:?}");
         jobs.shutdown().unwrap();
+    });
+}
+
+/// P108: A middleware may take longer than a shutdown waits for its run. The run is interrupted then, and `next` calls no
+/// handler beside the next run of the job.
+#[test]
+fn middleware_that_outlasts_a_shutdown_calls_no_handler() {
+    on_stores(|store| {
+        let (begin, begun) = mpsc::channel();
+        let (go_on, may_go_on) = mpsc::channel();
+        let (told, ended) = mpsc::channel();
+        let may_go_on = Mutex::new(may_go_on);
+        let around = move |_: &[Run], next: Next<'_>| -> Result<(), Fail> {
+            begin.send(())?;
+            may_go_on.lock().unwrap().recv_timeout(LONG)?;
+            told.send(next.run().map_err(|fail| fail.to_string()))?;
+            Ok(())
+        };
+        let handler = |_: Mail, _: &Run| resume_unwind(Box::new("its run is over"));
+        let jobs = store.open().middleware(around).handle(handler).start().unwrap();
+        jobs.insert(Duration::ZERO, Mail(1)).unwrap();
+        begun.recv_timeout(LONG).unwrap();
+        assert!(jobs.shutdown_timeout(50 * MS).is_err(), "it runs still");
+        go_on.send(()).unwrap();
+        let inside = ended.recv_timeout(LONG).unwrap();
+        assert!(inside.as_ref().is_err_and(|error| error.contains("over")), "{inside:?}");
     });
 }
 
