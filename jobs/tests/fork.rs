@@ -86,7 +86,20 @@ fn forked_process_is_refused_and_the_parent_goes_on() {
     assert!(jobs.reschedule(id, 2 * HOUR).unwrap());
     assert_eq!(client.count().unwrap().pending, 1);
     jobs.check().unwrap();
+
+    // P10: A child that still has the parent's files keeps no later runner out, such as one that another thread is about
+    // to start with a program of its own.
+    // SAFETY: the child makes no call but this.
+    let ForkResult::Parent { child } = unsafe { fork() }.unwrap() else {
+        loop {
+            nix::unistd::pause();
+        }
+    };
     jobs.shutdown().unwrap();
+    let again = Jobs::open(&path).unwrap().handle(|_: Close, _| Ok(())).start().map(drop);
+    kill(child, Signal::SIGKILL).unwrap();
+    waitpid(child, None).unwrap();
+    again.unwrap();
     drop(client);
     std::fs::remove_dir_all(folder).unwrap();
 }

@@ -415,6 +415,10 @@ mod tests {
         assert_eq!(take_all(&queue, 99), [3]);
         assert_eq!(take_all(&queue, 60), [2]);
         assert_eq!(take_all(&queue, 100), [1]);
+        // The same with a head start, after which the jobs that were due stand in another heap.
+        queue.push(vec![start(4, 50, 0), start(5, 99, 60), in_turn(6, 10, 3)]);
+        assert_eq!(take_all(&queue, 60), [4, 6]);
+        assert_eq!(take_all(&queue, 100), [5]);
     }
 
     /// P27: If the clock is set back, a job that was due waits until it is due again.

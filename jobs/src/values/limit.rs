@@ -615,6 +615,8 @@ mod tests {
             a_minute.burst(7),
         ] {
             assert_eq!(Limit::from_text(&limit.to_text()), Some(limit));
+            let of_program = StoredLimit { limit, before: None };
+            assert_eq!(of_program.to_text(), Some(limit.to_text()));
             for before in [None, Some(Limit::none()), Some(a_minute)] {
                 let stored = StoredLimit { limit, before };
                 let text = stored.to_text().unwrap();

@@ -91,8 +91,10 @@ pub(super) struct StoredSettings {
     has_flows: bool,
 }
 
+/// Runs that are held, or that end with a commit, by what each of them occupies.
 #[derive(Default)]
 pub(super) struct Slots {
+    /// How many runs there are. A step reads this of those that end.
     pub(super) all: usize,
     /// How many of the runs take a thread each.
     blocking: usize,

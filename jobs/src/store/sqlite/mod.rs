@@ -43,7 +43,7 @@ use crate::values::error::{OpenError, StoreError, Violation};
 use crate::values::id::JobId;
 use crate::values::time::Millis;
 use connection::{Access, Identity, LONGEST_WAIT, set_waiting, waiting_until};
-use open::Location;
+use open::{Location, RunnerLock};
 use schema::store_error;
 use sql::{DROP_NODES, Sql};
 pub(crate) use state::State;
@@ -59,7 +59,7 @@ pub(crate) struct Sqlite {
     /// Ends the waits for other connections.
     hurry: Hurry,
     /// The lock that is held while this process runs the jobs of the file.
-    _runner: Option<File>,
+    _runner: Option<RunnerLock>,
     /// The identity of the file that was opened, and that of the log which this connection has found.
     identity: Option<Identity>,
     log: Option<Identity>,
@@ -93,7 +93,7 @@ impl Sqlite {
         location: Location,
         conn: Connection,
         runs_jobs: bool,
-        runner: Option<File>,
+        runner: Option<RunnerLock>,
     ) -> Sqlite {
         let sql = Sql::new(location.queue.as_deref());
         Sqlite {

@@ -84,6 +84,22 @@ fn refuse_old(number: i32, name: &str) -> Result<(), OpenError> {
     }
 }
 
+/// The lock of the process that runs the jobs of a file.
+pub(crate) struct RunnerLock {
+    file: File,
+    pid: u32,
+}
+
+impl Drop for RunnerLock {
+    fn drop(&mut self) {
+        // A child process of the program has a copy of the file until it executes its own program, and the copy would
+        // hold the lock. But a child has to leave the lock to its parent.
+        if self.pid == std::process::id() {
+            let _ = self.file.unlock();
+        }
+    }
+}
+
 impl Location {
     pub(crate) fn new(path: PathBuf, vfs: Option<String>) -> Location {
         let file = std::path::absolute(&path).unwrap_or_else(|_| path.clone());
@@ -194,7 +210,7 @@ impl Location {
     }
 
     /// Takes the lock of the process that runs the jobs.
-    pub(crate) fn lock_runner(&self) -> Result<Option<File>, OpenError> {
+    pub(crate) fn lock_runner(&self) -> Result<Option<RunnerLock>, OpenError> {
         if self.vfs.is_some() {
             return Ok(None);
         }
@@ -217,7 +233,7 @@ impl Location {
             // If a process removed the file between the open and the lock, the lock is on a file without a
             // name, and excludes no other process: try again.
             if identity(file.metadata()) == identity(fs::metadata(&path)) {
-                return Ok(Some(file));
+                return Ok(Some(RunnerLock { file, pid: std::process::id() }));
             }
         }
     }
