@@ -396,25 +396,16 @@ pub(crate) fn insert(
     if let Err(error) = serde_json::from_str::<IgnoredAny>(json) {
         return Err(format!("the data is no JSON: {error}").into());
     }
-    let taken = match key {
-        Some(key) if !replace => client.keyed(key).get()?,
-        _ => None,
-    };
     let due = when.given().unwrap_or(When::after(Duration::ZERO));
     let mut job = JobByHand::new(kind, json.trim());
     (job.key, job.replaces) = (key.clone(), *replace);
     (job.followed, job.dry_run) = (*follow, *dry_run);
     job.expires = expires.map(|expires| When::wall(expires.resolve().max(UNIX_EPOCH)));
-    let inserted = match &taken {
-        Some(_) => Err(InsertErrorKind::Occupied),
-        None => client.insert_by_hand(due, job),
-    };
-    let id = match inserted {
+    let id = match client.insert_by_hand(due, job) {
         Ok(id) => id,
-        // Another process may have inserted a job with the key meanwhile.
         Err(InsertErrorKind::Occupied) => {
             let key = key.as_deref().unwrap_or_default();
-            let by = taken.map_or(String::new(), |job| format!(", {}", job.id));
+            let by = client.keyed(key).get()?.map_or(String::new(), |job| format!(", {}", job.id));
             eprintln!(
                 "tickwheel-jobs: the key {key:?} has a pending job{by}: --replace replaces it"
             );

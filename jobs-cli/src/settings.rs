@@ -219,7 +219,8 @@ pub(crate) fn head_start(client: &Client, args: &args::HeadStart, out: &mut impl
             true => "no head start".to_owned(),
             false => format!("a head start of {}", span(by)),
         };
-        (words, json!({ "head_start_ms": by.as_millis() as u64 }))
+        let ms = (!by.is_zero()).then_some(by.as_millis() as u64);
+        (words, json!({ "head_start_ms": ms }))
     };
     let changed = client.head_start_by_hand(kind, *by, output.how())?;
     output.print(&format!("the kind {kind:?}"), &changed, shown, out)?;
@@ -232,7 +233,10 @@ pub(crate) fn keep(client: &Client, args: &args::Keep, out: &mut impl Write) -> 
     let keep = Keep::last(last.unwrap_or(u64::MAX));
     let keep = keep.age(age.unwrap_or(Duration::MAX)).bytes(bytes.unwrap_or(u64::MAX));
     let keep = if *none { Keep::nothing() } else { keep };
-    let shown = |keep: Keep| (format!("keeps {keep}"), json!(keep.to_string()));
+    let shown = |keep: Keep| {
+        let kept = (keep != Keep::nothing()).then(|| keep.to_string());
+        (format!("keeps {keep}"), json!({ "keeps": kept }))
+    };
     let changed = client.keep_by_hand(kind, keep, output.how())?;
     output.print(&format!("the kind {kind:?}"), &changed, shown, out)?;
     Ok(Outcome::Done)

@@ -23,9 +23,11 @@ fn insert_makes_a_job_from_json() {
         (&job["payload"]["to"], &job["due"]),
         (&"ann".into(), &"2126-11-22T10:00:00.000Z".into())
     );
-    let taken = call(&app.store, &args);
-    assert_eq!((taken.code, &*taken.out), (1, ""));
-    assert!(taken.err.contains(job["id"].as_str().unwrap()), "{}", taken.err);
+    for more in [&[][..], &["--dry-run"]] {
+        let taken = call(&app.store, &[&args[..], more].concat());
+        assert_eq!((taken.code, &*taken.out), (1, ""));
+        assert!(taken.err.contains(job["id"].as_str().unwrap()), "{}", taken.err);
+    }
     ok(&app.store, &[&args[..], &["--replace"]].concat());
     let jobs = json(&app.store, &["list", "--json"]);
     assert!(jobs.len() == 1 && jobs[0]["id"] != job["id"], "{jobs:?}");

@@ -228,13 +228,18 @@ fn kinds_and_schedules_are_set_by_hand() {
     let said = keep(&["--last", "9", "--dry-run"]);
     assert!(said.contains("it would be: keeps the last 9 (before: keeps the last 5"), "{said}");
     let said: serde_json::Value = serde_json::from_str(&keep(&["--none", "--json"])).unwrap();
-    assert_eq!((&said["before"], &said["now"]), (&json!(bounds), &json!("nothing")));
+    assert_eq!(said["before"], json!({ "keeps": bounds }));
+    assert_eq!(said["now"], json!({ "keeps": null }));
 
     let head_start = |by| ok(&app.store, &["head-start", "--kind", "close-order", by]);
     assert_eq!(
         head_start("1m"),
         "the kind \"close-order\": a head start of 1m (before: no head start)\n"
     );
+    let none = ["head-start", "--kind", "close-order", "0s", "--dry-run", "--json"];
+    let said = &json(&app.store, &none)[0];
+    assert_eq!(said["before"], json!({ "head_start_ms": 60_000 }));
+    assert_eq!(said["now"], json!({ "head_start_ms": null }));
     assert!(head_start("0s").contains("no head start (before: a head start of 1m)"));
 
     app.jobs.schedule("sweep", Schedule::every(HOUR), Close(3)).unwrap();

@@ -4,7 +4,8 @@
 //!
 //! Ground rules:
 //!
-//! - A dry run makes each check of the change, so it refuses what the change refuses.
+//! - A dry run makes each check of the change, so it refuses what the change refuses. The dry run of an insert sees the
+//!   pending job of a key, and no run that holds the key until its end.
 //! - A change is written only if the stored text is still the one that was read, and, if the caller names one, the text
 //!   that the person has seen. So no change undoes another one that nobody has seen.
 
@@ -110,11 +111,11 @@ impl JobByHand {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ChangedByHand<T> {
     pub before: T,
-    /// The same as `before` if [`HowChanged::was`] is another text than `was`.
+    /// If the caller named a text that the store no longer has: as `before`.
     pub now: T,
     /// The text that the store had of the setting. It is empty if the store had none.
     pub was: String,
-    /// The text is another one now.
+    /// The setting is another one now.
     pub changes: bool,
 }
 
@@ -253,13 +254,16 @@ impl Client {
         partition.map_or(Ok(()), |partition| check_name("partition", partition))?;
         let name = match (kind, partition) {
             (Some(kind), Some(it)) => stored_limits::partition_pause_setting(kind, it),
-            (kind, _) => setting::pause_setting(kind),
+            (kind, None) => setting::pause_setting(kind),
+            (None, Some(_)) => {
+                return Err(StoreError::Other("a partition is one of a kind".to_owned()));
+            }
         };
         let now = self.dispatcher.clock.latest().millis().get().to_string();
         let write = |is_paused: bool| is_paused.then(|| now.clone());
         let (read, plan) = (|text: &str| !text.is_empty(), |_| Ok::<_, StoreError>(pauses));
         let changed = self.change_by_hand(&name, HowChanged::default(), (read, write), plan)?;
-        Ok(changed.before != pauses)
+        Ok(changed.changes)
     }
 
     /// Sets which completed jobs a kind keeps, as [`Kind::keep_completed`](crate::Kind::keep_completed) does.
@@ -271,6 +275,7 @@ impl Client {
         how: HowChanged<'_>,
     ) -> Result<ChangedByHand<Keep>, StoreError> {
         check_name("kind's name", kind)?;
+        let keep = if keep.is_nothing() { Keep::nothing() } else { keep };
         let read = |text: &str| Keep::from_text(text).unwrap_or(Keep::nothing());
         let write = |keep: Keep| (!keep.is_nothing()).then(|| keep.to_text());
         self.change_by_hand(&setting::keep_setting(kind), how, (read, write), |_| Ok(keep))
@@ -286,9 +291,10 @@ impl Client {
     ) -> Result<ChangedByHand<Duration>, StoreError> {
         check_name("kind's name", kind)?;
         let planned = HeadStart::new(by)?;
-        let read = |text: &str| Duration::from_millis(text.parse().unwrap_or(0));
-        let write = |_| (!planned.is_none()).then(|| planned.to_text());
-        self.change_by_hand(&setting::head_start_setting(kind), how, (read, write), |_| Ok(by))
+        let read = |text: &str| HeadStart::from_text(text).unwrap_or_default();
+        let write = |by: HeadStart| (!by.is_none()).then(|| by.to_text());
+        let (name, plan) = (setting::head_start_setting(kind), |_| Ok::<_, StoreError>(planned));
+        Ok(self.change_by_hand(&name, how, (read, write), plan)?.map(HeadStart::to_duration))
     }
 
     /// Says whether a kind of the queue has this flow.
@@ -309,7 +315,7 @@ impl Client {
     }
 
     /// Changes a setting, which `read` and `write` make of its text and back.
-    fn change_by_hand<T: Copy, E: From<StoreError>>(
+    fn change_by_hand<T: Copy + PartialEq, E: From<StoreError>>(
         &self,
         name: &str,
         how: HowChanged<'_>,
@@ -318,13 +324,16 @@ impl Client {
     ) -> Result<ChangedByHand<T>, E> {
         let mut planned = None;
         let was = on_thread(self.change_setting(Caller::Thread, name, how, |text| {
-            let now = plan(read(text.unwrap_or_default()))?;
+            let before = read(text.unwrap_or_default());
+            let now = plan(before)?;
             let value = write(now);
-            planned = Some((now, value.as_deref() != text));
+            planned = Some((now, value.as_deref() != text && now != before));
             Ok::<_, E>(value)
         }))?;
         let was = was.unwrap_or_default();
         let before = read(&was);
+        // A plan for an earlier text was not written.
+        let planned = planned.filter(|_| how.was.is_none_or(|seen| seen == was));
         let (now, changes) = planned.unwrap_or((before, false));
         Ok(ChangedByHand { before, now, was, changes })
     }
@@ -362,7 +371,12 @@ impl Client {
         let next = || JobIds::of_this_process().next(now.millis(), Some((kind, due)));
         let (id, callers_id) = (id.unwrap_or_else(next), id.is_some());
         if dry_run {
-            return Ok(id);
+            let taken = match key {
+                Some((key, IfTaken::Leave)) => self.keyed(key).get_by(caller).await?,
+                _ => None,
+            };
+            let is_taken = taken.is_some_and(|other| other.id != id);
+            return if is_taken { Err(InsertErrorKind::Occupied) } else { Ok(id) };
         }
         let key = key.map(|(key, if_taken)| (key.to_owned(), if_taken));
         let (kind, extra) = (Arc::from(kind), extra.boxed());

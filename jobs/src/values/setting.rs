@@ -143,6 +143,10 @@ impl HeadStart {
         self == HeadStart::NONE
     }
 
+    pub(crate) fn to_duration(self) -> Duration {
+        Duration::from_millis(self.0.unsigned_abs())
+    }
+
     #[cfg(feature = "redis")]
     pub(crate) fn millis(self) -> i64 {
         self.0

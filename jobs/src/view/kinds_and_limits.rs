@@ -232,16 +232,6 @@ impl View {
         })
     }
 
-    /// Returns the limit of a scope, and how far it is reached.
-    pub fn limit(&self, scope: &LimitScope) -> Result<LimitRow, StoreError> {
-        let stored = self.stored_settings()?;
-        let mut scopes = self.client.scopes_in(&stored);
-        let limit = scopes.remove(scope).unwrap_or_default();
-        let one = [(scope.clone(), limit)].into();
-        let seen = self.client.limits_of(&stored, one, &self.gauges()?)?;
-        Ok(seen.first().map(LimitRow::of).unwrap_or_default())
-    }
-
     fn asked(&self) -> Result<Asked, StoreError> {
         let groups = self.client.dead_by_error(MOST_GROUPS)?;
         let mut dead: HashMap<String, u64> = HashMap::new();

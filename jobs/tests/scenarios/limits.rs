@@ -526,6 +526,16 @@ fn limit_of_an_operator_outlasts_programs_that_start() {
         let plan = |stored: StoredLimit| Ok::<_, StoreError>(stored.by_hand(Limit::running(1)));
         let late = operator.limit_by_hand(&queue, how, plan).unwrap();
         assert!(!late.changes && late.now == both.now && late.before == both.now, "{late:?}");
+        // The same is true if the limit changes between the read and the write.
+        let mut now = None;
+        let raced = |stored: StoredLimit| {
+            now = Some(set_by_hand(&other, &queue, Limit::running(5))?);
+            Ok::<_, StoreError>(stored.by_hand(Limit::running(1)))
+        };
+        let how = HowChanged::new(false, Some(&late.was));
+        let late = operator.limit_by_hand(&queue, how, raced).unwrap();
+        assert!(!late.changes && late.now == late.before, "{late:?}");
+        assert_eq!(Some(late.now.limit), now);
         assert_eq!(
             lift_by_hand(&operator, &queue, HowChanged::default(), false).unwrap().now,
             StoredLimit::default()

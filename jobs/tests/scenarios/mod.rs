@@ -3,6 +3,7 @@
 //! on a server.
 
 mod bulk;
+mod by_hand;
 mod ended_pages;
 mod expiry;
 mod follow_ups;
