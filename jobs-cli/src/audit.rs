@@ -17,7 +17,7 @@ use serde::Serialize;
 use tickwheel_jobs::view::Time;
 
 use crate::Answer;
-use crate::open::ServerUrl;
+use crate::open::Target;
 use crate::text::{json, now};
 
 /// The environment variable with the path of the file.
@@ -48,7 +48,12 @@ struct Line<'a> {
 
 impl Audit {
     /// Opens the file that `--audit-file` or the environment variable names. Returns `None` if neither names a file.
-    pub(crate) fn open(path: Option<&Path>, args: &[OsString]) -> Answer<Option<Audit>> {
+    /// `args`: the command line, which names the store.
+    pub(crate) fn open(
+        path: Option<&Path>,
+        args: &[OsString],
+        store: &Target,
+    ) -> Answer<Option<Audit>> {
         let variable = std::env::var_os(VARIABLE).filter(|path| !path.is_empty());
         let Some(path) = path.map(Path::to_owned).or(variable.map(PathBuf::from)) else {
             return Ok(None);
@@ -60,7 +65,8 @@ impl Audit {
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         let file = options.open(&path);
         let file = file.map_err(|error| format!("--audit-file {}: {error}", path.display()))?;
-        let arguments: Vec<String> = args.iter().skip(1).map(argument).collect();
+        let arguments = args.iter().skip(1).map(|arg| argument(arg, store));
+        let arguments: Vec<String> = arguments.collect();
         Ok(Some(Audit { file, path, command: arguments.join(" ") }))
     }
 
@@ -90,9 +96,9 @@ impl Audit {
 }
 
 /// Returns an argument for the audit file: of a URL only the scheme, and a text with spaces in quotation marks.
-fn argument(arg: &OsString) -> String {
+fn argument(arg: &OsString, store: &Target) -> String {
     let arg = arg.to_string_lossy();
-    match ServerUrl::parse(&arg) {
+    match store.url_of(&arg) {
         Some(url) => url.printable(),
         None if arg.is_empty() || arg.contains(char::is_whitespace) => format!("{arg:?}"),
         None => arg.into_owned(),

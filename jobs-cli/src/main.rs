@@ -127,10 +127,15 @@ fn store_first(mut args: Vec<OsString>) -> Vec<OsString> {
     args
 }
 
-/// Parses the command line. An error never quotes a URL, wherever it stands on the command line.
+/// Parses the command line. An error never quotes a URL, wherever it stands on the command line. Without a command that
+/// is valid, any argument but an option may be the store.
 fn parse(args: Vec<OsString>) -> Result<Args, clap::Error> {
     Args::try_parse_from(&args).map_err(|error| {
-        let printable = |arg: OsString| match ServerUrl::parse(&arg.to_string_lossy()) {
+        let url = |text: &str| match text.starts_with('-') {
+            true => ServerUrl::parse(text),
+            false => ServerUrl::of_store(text),
+        };
+        let printable = |arg: OsString| match url(&arg.to_string_lossy()) {
             Some(url) => url.printable().into(),
             None => arg,
         };
@@ -164,7 +169,7 @@ fn run(args: Args, arguments: &[OsString], out: &mut impl Write) -> Answer {
     }
     let audit = match access {
         Access::Look => None,
-        Access::Change(_) => Audit::open(audit_file.as_deref(), arguments)?,
+        Access::Change(_) => Audit::open(audit_file.as_deref(), arguments, &store)?,
     };
     #[cfg(feature = "serve")]
     if let Command::Serve(serve) = &command {
@@ -176,7 +181,7 @@ fn run(args: Args, arguments: &[OsString], out: &mut impl Write) -> Answer {
         let (of, arguments) = ((place.name.clone(), queue.clone()), arguments.to_vec());
         // The view opens the store for writing, and the audit file, only for a change.
         let writer = move || -> Answer<_> {
-            let audit = Audit::open(audit_file.as_deref(), &arguments)?;
+            let audit = Audit::open(audit_file.as_deref(), &arguments, &store)?;
             let (password_file, queue) = (store_password_file.as_deref(), queue.as_deref());
             let access = Access::Change(Durability::Synced);
             let opened = open::client(&store, password_file, queue, access);

@@ -31,7 +31,7 @@ pub(crate) enum Target {
     File(PathBuf),
     Server(ServerUrl),
     /// A URL that names no store.
-    Wrong(OpenError),
+    Wrong(ServerUrl, OpenError),
 }
 
 impl From<OsString> for Target {
@@ -39,15 +39,15 @@ impl From<OsString> for Target {
         let Some(url) = StoreUrl::parse(&text.to_string_lossy()) else {
             return Target::File(text.into());
         };
+        let server = ServerUrl(url.as_str().to_owned());
         if text.to_str().is_none() {
-            return Target::Wrong(OpenError::Config(
-                "the URL of the store is not UTF-8".to_owned(),
-            ));
+            let reason = "the URL of the store is not UTF-8".to_owned();
+            return Target::Wrong(server, OpenError::Config(reason));
         }
         match url.file() {
             Ok(Some(path)) => Target::File(path),
-            Ok(None) => Target::Server(ServerUrl(url.as_str().to_owned())),
-            Err(error) => Target::Wrong(error),
+            Ok(None) => Target::Server(server),
+            Err(error) => Target::Wrong(server, error),
         }
     }
 }
@@ -57,9 +57,18 @@ impl Target {
     pub(crate) fn printable(&self) -> String {
         match self {
             Target::File(path) => path.display().to_string(),
-            Target::Server(url) => url.printable(),
-            Target::Wrong(_) => String::new(),
+            Target::Server(url) | Target::Wrong(url, _) => url.printable(),
         }
+    }
+
+    /// Returns an argument of the command line as a URL, if it is the URL of this store, or certainly one.
+    pub(crate) fn url_of(&self, argument: &str) -> Option<ServerUrl> {
+        let own = match self {
+            Target::Server(own) | Target::Wrong(own, _) => Some(own),
+            Target::File(_) => None,
+        };
+        let url = ServerUrl::of_store(argument).filter(|url| own == Some(url));
+        url.or_else(|| ServerUrl::parse(argument))
     }
 }
 
@@ -127,7 +136,7 @@ pub(crate) fn client(
         Target::Server(_) => {
             Err("this command was built without the feature `redis`, so it reads files only".into())
         }
-        Target::Wrong(error) => Err(error.clone().into()),
+        Target::Wrong(_, error) => Err(error.clone().into()),
     }
 }
 
@@ -257,8 +266,13 @@ const SOCKETS: [&str; 3] = ["unix", "redis+unix", "valkey+unix"];
 pub(crate) struct ServerUrl(String);
 
 impl ServerUrl {
-    /// Returns the text as a URL if it is a URL or looks like a malformed one. The key of a job is no URL, although it
-    /// may look like a host with a password (`user:ann@example.com`).
+    /// Returns the text as a URL if it would be one in the place of the store.
+    pub(crate) fn of_store(text: &str) -> Option<ServerUrl> {
+        StoreUrl::parse(text).map(|url| ServerUrl(url.as_str().to_owned()))
+    }
+
+    /// Returns the text as a URL if it is one in any place. The key of a job is no URL, although it may look like a host
+    /// with a password (`user:ann@example.com`).
     pub(crate) fn parse(text: &str) -> Option<ServerUrl> {
         let is_url = |url: &StoreUrl| !url.scheme().is_empty() || url.as_str().contains("//");
         StoreUrl::parse(text).filter(is_url).map(|url| ServerUrl(url.as_str().to_owned()))
@@ -360,11 +374,11 @@ mod tests {
         }
         assert_eq!(ServerUrl::parse("shop.db"), None);
         assert_eq!(ServerUrl::parse("user:ann@example.com"), None);
-        assert!(matches!(Target::from(OsString::from("u:secret@h")), Target::Wrong(_)));
+        assert!(matches!(Target::from(OsString::from("u:secret@h")), Target::Wrong(..)));
         assert!(
             matches!(Target::from(OsString::from("file:a%20b")), Target::File(path) if path == Path::new("a b"))
         );
-        assert!(matches!(Target::from(OsString::from("redsi://h")), Target::Wrong(_)));
+        assert!(matches!(Target::from(OsString::from("redsi://h")), Target::Wrong(..)));
     }
 
     /// A separate password is put into the URL where `redis` reads it. It is refused if the URL has a password

@@ -7,6 +7,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::os::unix::fs::OpenOptionsExt;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
+use tickwheel_jobs::rusqlite::Connection;
 use tickwheel_jobs::{Client, Job, Jobs};
 
 /// A test that waits longer than this for a byte has failed.
@@ -82,6 +84,18 @@ impl Served {
         (&stream).read_exact(&mut line).unwrap();
         assert_eq!(&line, b"HTTP/1.1 100 Continue\r\n\r\n");
         stream
+    }
+
+    /// Begins a cancel of all pending jobs. `confirm`: their number, as JSON.
+    fn cancel_all(&self, confirm: &str) {
+        let body =
+            format!(r#"{{"action":"cancel","state":"pending","all":true,"confirm":{confirm}}}"#);
+        let length = body.len();
+        let answer = rest(self.send(&format!(
+            "POST /api/v1/bulk HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\
+             content-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}",
+        )));
+        assert_eq!(status(&answer), 202, "{answer}");
     }
 
     fn signal(&self, signal: Signal) {
@@ -169,23 +183,45 @@ fn serve_notes_what_was_set() {
     assert!(text.contains("at most 7 run at once") && text.contains("\"queue\":null"), "{text}");
 }
 
-/// A change of many jobs that is under way at a signal has its line in the audit file before the process ends.
+/// A change of many jobs that is under way at a signal is stopped, and has its line in the audit file before the process
+/// ends.
 #[test]
 fn serve_notes_what_a_signal_stops() {
     let mut served = Served::start(&["--audit-file", "audit.jsonl"]);
     let hour = Duration::from_secs(3600);
     served.client.insert_batch((0..20_000).map(|_| (hour, Push))).unwrap();
-    let body = r#"{"action":"cancel","state":"pending","all":true,"confirm":"10000+"}"#;
-    let length = body.len();
-    let answer = rest(served.send(&format!(
-        "POST /api/v1/bulk HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\
-         content-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}",
-    )));
-    assert_eq!(status(&answer), 202, "{answer}");
+    // The first commit of the change waits for this transaction.
+    let other = Connection::open(served.folder.path().join("jobs.db")).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    served.cancel_all("\"10000+\"");
     served.signal(Signal::SIGTERM);
+    // The server has ended, and its dashboard with it.
+    while TcpStream::connect(&served.address).is_ok() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    other.execute_batch("ROLLBACK").unwrap();
     assert!(served.child.wait().unwrap().success());
     let text = std::fs::read_to_string(served.folder.path().join("audit.jsonl")).unwrap();
     assert!(text.contains("serve: cancel") && text.lines().count() == 1, "{text}");
+    assert!(text.contains("the dashboard has ended"), "{text}");
+    assert!(served.client.count().unwrap().pending > 0);
+}
+
+/// If the line of a change cannot be written in time at a signal, the exit code says so.
+#[test]
+fn serve_fails_at_a_signal_if_a_line_is_not_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("audit");
+    nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    // The pipe is full, and nobody reads from it.
+    let mut file = std::fs::File::options();
+    let file = file.read(true).write(true).custom_flags(nix::libc::O_NONBLOCK).open(&pipe).unwrap();
+    while (&file).write(b" ").is_ok() {}
+    let mut served = Served::start(&["--audit-file", pipe.to_str().unwrap()]);
+    served.cancel_all("1");
+    served.signal(Signal::SIGTERM);
+    assert_eq!(served.child.wait().unwrap().code(), Some(2));
+    drop(file);
 }
 
 /// What could have no effect is refused: a zone for the pages, and a password that is too long for a request.

@@ -384,8 +384,9 @@ impl Worker {
             let (settings, board) = (Arc::clone(&settings), Arc::clone(&board));
             let outcomes = Arc::clone(&outcomes);
             let run = move || {
-                let settings = on_thread(&settings, only_reads);
-                run(&mut Responder::new(settings, board, outcomes), &tasks_out);
+                let own = on_thread(&settings, only_reads);
+                drop(settings);
+                run(&mut Responder::new(own, board, outcomes), &tasks_out);
             };
             thread(name).spawn(run).ok().map(|_| tasks)
         };
@@ -414,9 +415,13 @@ impl Worker {
     }
 }
 
-/// Returns the settings for a thread. The questions of the one that only reads wait for no change.
+/// Returns the settings for a thread. The questions of the one that only reads wait for no change. It has no audit, so a
+/// program that waits for the drop of its audit does not wait for a search.
 fn on_thread(settings: &DashboardSettings, only_reads: bool) -> Arc<DashboardSettings> {
     let mut settings = settings.clone();
+    if only_reads {
+        settings.audit = None;
+    }
     for queue in &mut settings.queues {
         let view = View::new(queue.client.clone());
         let view = if only_reads { view.apart() } else { view };

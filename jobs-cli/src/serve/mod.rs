@@ -122,8 +122,13 @@ pub(crate) fn serve(
     out.flush()?;
     run(listener, dashboard, gate)?;
     // The changes that are under way end with their lines in the audit file.
-    let _ = audits_end.recv_timeout(END_WITHIN);
-    Ok(Outcome::Done)
+    match audits_end.recv_timeout(END_WITHIN) {
+        Err(mpsc::RecvTimeoutError::Timeout) => {
+            Err("a change is still under way, so the audit file has no line of it".into())
+        }
+        Err(mpsc::RecvTimeoutError::Disconnected) => Ok(Outcome::Done),
+        Ok(never) => match never {},
+    }
 }
 
 /// Returns the password of the file, or of the environment.

@@ -358,7 +358,8 @@ mod tests {
         let jobs = Jobs::memory().handle(|_: Push, _| Ok(())).start().unwrap();
         for (opens, says) in [(true, "is not there any more"), (false, "no such store")] {
             let writer = || -> Answer<Writer> {
-                let audit = Audit::open(Some("/dev/full".as_ref()), &[])?;
+                let file = crate::open::Target::File("jobs.db".into());
+                let audit = Audit::open(Some("/dev/full".as_ref()), &[], &file)?;
                 let client = if opens { Ok(jobs.client()) } else { Err("no such store".into()) };
                 Ok((client, audit, ("jobs.db".to_owned(), None)))
             };

@@ -157,14 +157,30 @@ fn audit_file_has_a_line_for_each_change() {
     audited(&["limit", "--kind", "push", "--none", "--dry-run"]).ok();
     assert_eq!(audited(&["limit", "--kind", "pusch"]).code, 2);
     // A store that cannot be opened leaves a line too. The text of the URL is a password for the most part.
-    let refused = call("redis://:sesame@127.0.0.1:1/", &["pause", "--audit-file", file]);
-    assert_eq!(refused.code, 2, "{}", refused.err);
+    let unopened = [
+        ("redis://:sesame@127.0.0.1:1/", "redis:.."),
+        ("app:sesame@127.0.0.1", ":.."),
+        ("'redis:sesame@127.0.0.1'", ":.."),
+    ];
+    for (store, _) in unopened {
+        let args = ["cancel", "user:ann@example.com", "--audit-file", file];
+        let refused = call(store, &args);
+        assert_eq!(refused.code, 2, "{}", refused.err);
+        // Without a valid command, an error of the parser quotes an argument.
+        for args in [["retyr", store], [store, "retyr"]] {
+            let refused = call(args[0], &args[1..]);
+            assert!(refused.code == 2 && !refused.err.contains("sesame"), "{}", refused.err);
+        }
+    }
     let text = std::fs::read_to_string(file).unwrap();
     let mut written = lines(&text);
-    let unopened = written.pop().unwrap();
-    assert_eq!((&unopened["store"], &unopened["changed"]), (&"redis:..".into(), &"".into()));
-    assert!(unopened["command"].as_str().unwrap().starts_with("redis:.. pause"), "{unopened}");
-    assert!(unopened["problem"].is_string(), "{unopened}");
+    let of_unopened = written.split_off(written.len() - unopened.len());
+    for (line, (_, shown)) in of_unopened.iter().zip(unopened) {
+        assert_eq!((&line["store"], &line["changed"]), (&shown.into(), &"".into()));
+        let command = format!("{shown} cancel user:ann@example.com");
+        assert!(line["command"].as_str().unwrap().starts_with(&command), "{line}");
+        assert!(line["problem"].is_string(), "{line}");
+    }
     let changed: Vec<&str> = written.iter().map(|it| it["changed"].as_str().unwrap()).collect();
     let limited = "the kind \"push\": rate 10/1s (before: no stored limit)\n\
         the way back: the same command with --none";

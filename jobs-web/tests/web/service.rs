@@ -62,7 +62,7 @@ fn dashboard_keeps_answers_for_a_second() {
 fn dashboard_ends_with_its_last_clone() {
     let (alive, gone) = std::sync::mpsc::channel::<()>();
     let (jobs, _driver) = manual();
-    let dashboard = full(jobs.client()).audit(move |_| drop(alive.clone()));
+    let dashboard = full(jobs.client()).redact(move |_, _, _| drop(alive.clone()));
     get(&dashboard, "/api/v1/overview").ok();
     let clone = dashboard.clone();
     drop(dashboard);
@@ -70,6 +70,31 @@ fn dashboard_ends_with_its_last_clone() {
     drop(clone);
     let ended = gone.recv_timeout(Duration::from_secs(60));
     assert_eq!(ended, Err(RecvTimeoutError::Disconnected), "a thread still has the dashboard");
+}
+
+/// A program that ends waits for the drop of its audit. A page that is read all the while does not delay that.
+#[test]
+fn audit_is_dropped_although_a_read_goes_on() {
+    let (alive, gone) = std::sync::mpsc::channel::<()>();
+    let (reads, begun) = std::sync::mpsc::channel();
+    let (let_go, may_end) = std::sync::mpsc::channel::<()>();
+    let (jobs, _driver) = manual();
+    let id = jobs.insert(Duration::from_secs(60), mail("one")).unwrap();
+    let may_end = std::sync::Mutex::new(may_end);
+    let dashboard =
+        full(jobs.client()).audit(move |_| drop(alive.clone())).redact(move |_, _, _| {
+            let _ = reads.send(());
+            let _ = may_end.lock().unwrap().recv();
+        });
+    let page = request(Method::GET, &format!("/api/v1/jobs/{id}"), &[], "");
+    let mut answer = dashboard.clone().call(page);
+    let waker = std::task::Waker::noop();
+    assert!(answer.as_mut().poll(&mut std::task::Context::from_waker(waker)).is_pending());
+    begun.recv_timeout(Duration::from_secs(60)).unwrap();
+    drop((answer, dashboard));
+    let ended = gone.recv_timeout(Duration::from_secs(60));
+    assert_eq!(ended, Err(RecvTimeoutError::Disconnected), "the thread that reads has the audit");
+    drop(let_go);
 }
 
 /// P89: A change that waits for the lock of another program holds up no page, and not the health check.
