@@ -402,18 +402,18 @@ pub(crate) fn do_one(reader: &Reader<'_>, params: &Params, act: &Act) -> Result<
 
 fn do_pause(client: &Client, of: Target, verb: Pause) -> Result<Did, Problem> {
     let Target { kind, partition } = &of;
+    let pauses = verb == Pause::Pause;
     let is_known = match (kind, partition) {
-        (Some(kind), None) => client.queue().kinds()?.iter().any(|(its, _)| its == kind),
+        (Some(kind), None) if pauses => client.queue().kinds()?.iter().any(|(its, _)| its == kind),
         _ => true,
     };
-    let pauses = verb == Pause::Pause;
     let changes = client.pause_by_hand(kind.as_deref(), partition.as_deref(), pauses)?;
     let effect = match kind {
         None => "no further job starts",
         Some(_) => "no further job of it starts",
     };
     let mut did = paused(&capital(&of.in_words()), verb, changes, effect);
-    if pauses && !is_known {
+    if !is_known {
         did.text += " The queue has had no job of this kind. The pause holds for jobs that come.";
     }
     Ok(did)

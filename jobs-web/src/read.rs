@@ -178,6 +178,7 @@ impl From<StoreError> for Problem {
             StoreError::Busy => (503, "busy"),
             StoreError::Full => (507, "full"),
             StoreError::KeyTaken { .. } => (409, "key_taken"),
+            StoreError::TooManyScopes(_) => (409, "too_many_scopes"),
             StoreError::Invalid(_) => (400, "bad_parameter"),
             StoreError::Unknown => (502, "unknown"),
             _ => (502, "store_failed"),

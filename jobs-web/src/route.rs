@@ -27,7 +27,7 @@ macro_rules! of_form {
 macro_rules! of_scope {
     ($($name:literal $sort:ident),*) => {
         of_form![
-            "confirm" Flag, "was" Text, "scope" Text, "kind" Text, "flow" Text, "partition" Text
+            "confirm" Flag, "scope" Text, "kind" Text, "flow" Text, "partition" Text
             $(, $name $sort)*
         ]
     };
@@ -170,11 +170,11 @@ impl SettingVerb {
     fn parameters(self) -> Known {
         match self {
             SettingVerb::Limit => of_scope![
-                "running" Number, "rate" Number, "per" Text, "burst" Number, "weight" Number
+                "was" Text, "running" Number, "rate" Number, "per" Text, "burst" Number, "weight" Number
             ],
-            SettingVerb::Lift => of_scope!["program" Flag],
-            SettingVerb::Release => of_scope![],
-            SettingVerb::Hold => of_scope!["for" Text],
+            SettingVerb::Lift => of_scope!["was" Text, "program" Flag],
+            SettingVerb::Release => of_scope!["was" Text],
+            SettingVerb::Hold => of_scope!["was" Text, "for" Text],
             SettingVerb::Keep => of_form![
                 "confirm" Flag, "was" Text, "kind" Text, "last" Number, "age" Text, "bytes" Number
             ],

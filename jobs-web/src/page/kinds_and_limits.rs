@@ -305,7 +305,8 @@ fn table_row(frame: &Frame, row: &LimitRow, now: Time) -> Markup {
 fn lift(frame: &Frame, row: &LimitRow) -> Markup {
     let names = [("flow", &row.flow), ("kind", &row.kind), ("partition", &row.partition)];
     let names = names.into_iter().filter_map(|(name, value)| Some((name, value.as_deref()?)));
-    let mut fields: Vec<(&str, &str)> = [("scope", row.scope)].into_iter().chain(names).collect();
+    let fields: Vec<(&str, &str)> = [("scope", row.scope)].into_iter().chain(names).collect();
+    let of_program = [&fields[..], &[("program", "yes")]].concat();
     let name = row.name();
     let buttons = [
         (row.is_paused, "scopes/resume", "Resume"),
@@ -319,8 +320,7 @@ fn lift(frame: &Frame, row: &LimitRow) -> Markup {
                 (button_with(frame, verb, label, &fields, &name, Look::Plain))
             }
             @if row.before.is_none() && row.limit() != Limit::none() {
-                @let () = fields.push(("program", "yes"));
-                (button_with(frame, "scopes/lift", "Remove", &fields, &name, Look::Plain))
+                (button_with(frame, "scopes/lift", "Remove", &of_program, &name, Look::Plain))
             }
         }
     }

@@ -318,6 +318,26 @@ fn scopes_that_have_no_effect_are_told() {
     assert!(!limit("mail").contains("No kind"));
 }
 
+/// A queue that has the most scopes takes no limit of another one. The answer says that the request cannot be met.
+#[test]
+fn too_many_scopes_are_a_conflict() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("shop.db");
+    let client = Jobs::open(&path).unwrap().client().unwrap();
+    let mut file = tickwheel_jobs::rusqlite::Connection::open(&path).unwrap();
+    let transaction = file.transaction().unwrap();
+    for n in 0..10_000 {
+        let set = "INSERT INTO tickwheel_setting VALUES (?1, '{\"running\":1}')";
+        transaction.execute(set, [format!("limit-part:4:mail:{n}")]).unwrap();
+    }
+    transaction.commit().unwrap();
+    let dashboard = full(client.clone());
+    let limit = json!({"scope": "queue", "running": 7});
+    let refused = post(&dashboard, "/api/v1/scopes/limit", &limit);
+    assert_eq!((refused.status, &refused.json()["error"]), (409, &"too_many_scopes".into()));
+    assert_eq!(limit_of(&client, &LimitScope::Queue), None);
+}
+
 /// Each form inserts one job by hand, with its due time, key, partition and headers. An input that is not valid is
 /// refused with a sentence. The result warns about a kind without a handler.
 #[test]
@@ -355,6 +375,10 @@ fn jobs_are_inserted_by_hand() {
 
         let insert = |body: &Value| post(&dashboard, "/api/v1/kinds/insert", body);
         let taken = insert(&json!({"kind": "mail", "payload": "{}", "key": "k"}));
+        assert!(taken.status == 409 && taken.text().contains("has the key"), "{taken:?}");
+        // The question is refused as the insert is.
+        let taken = "form=set&kind=mail&payload=%7B%7D&key=k";
+        let taken = submit(&dashboard, "/api/v1/kinds/insert", taken);
         assert!(taken.status == 409 && taken.text().contains("has the key"), "{taken:?}");
         let replaced =
             json!({"kind": "mail", "payload": "{\"text\": \"new\"}", "key": "k", "replace": true});
