@@ -204,7 +204,8 @@ impl Group {
     /// The commit that ends a member writes its row. A dead member that is retried before the group has ended loses its
     /// row until it ends again. The rows stay while the callback is pending, runs or is dead, and are removed some
     /// minutes after it is gone. A group without a callback keeps them as long as it is kept itself
-    /// ([`Client::group`]). A row costs the result, the kind and about 40 bytes.
+    /// ([`Client::group`]). A row costs the result or the errors, the kind and
+    /// about 40 bytes.
     #[doc(alias("return_value", "children_values", "gather", "chord"))]
     pub fn keep_results(self) -> Group {
         Group { keeps_results: true, ..self }
@@ -529,7 +530,8 @@ both! {
 /// [`Group::keep_results`](crate::Group::keep_results). A page has at most 256 results, and ends with the one with which
 /// it reaches 1 MiB. Nothing is held open between pages. The iterator ends after an error.
 ///
-/// A list without an error has every member that had ended before the first page, unless it was retried since.
+/// A list without an error has every member that had ended before the first page, unless it was retried since. Only if
+/// the group is forgotten between two pages, and another one is inserted under its id, the list goes on in that one.
 #[derive(Debug)]
 pub struct GroupResults {
     client: Client,

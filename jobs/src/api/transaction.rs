@@ -228,6 +228,7 @@ impl Run {
                 run: Some(RunBuckets::of(state.late(), took)),
                 then: state.follow_ups.jobs(),
                 group: group_of(state.extra.as_deref()),
+                gives_result: false,
             })
         };
         callers_transaction::end_in(&self.dispatcher.file, transaction, claim, end, now.millis())

@@ -77,7 +77,7 @@ impl End {
     }
 
     /// Returns what the group of the job keeps of this end: the result of the run, or the errors of a dead job.
-    pub(crate) fn said<'a>(&'a self, result: &'a Option<Vec<u8>>) -> &'a [u8] {
+    pub(crate) fn result_or_errors<'a>(&'a self, result: &'a Option<Vec<u8>>) -> &'a [u8] {
         match self {
             End::Completed => result.as_deref().unwrap_or_default(),
             End::Dead { errors } => errors.as_text().as_bytes(),

@@ -27,7 +27,7 @@ use crate::values::id::JobId;
 use crate::values::info::{JobState, MemberResult};
 use crate::values::time::Millis;
 
-/// A purge removes at most this many results in a commit, of at most [`GROUPS_LOOKED_AT`] groups.
+/// A purge removes at most this many results in a commit, on a server about as many; of at most [`GROUPS_LOOKED_AT`] groups.
 pub(crate) const RESULTS_PURGED: usize = 1000;
 pub(crate) const GROUPS_LOOKED_AT: usize = 128;
 
@@ -43,24 +43,24 @@ pub(crate) struct NewGroup {
     pub(crate) keeps_results: bool,
 }
 
-/// Returns the row of the result of a member: how it has ended, the length of its kind, the kind, and what it has said
-/// (`End::said`).
-pub(crate) fn result_row(ending: Ending, kind: &str, said: &[u8]) -> Vec<u8> {
-    [&[ending as u8, kind.len() as u8], kind.as_bytes(), said].concat()
+/// Returns the row of the result of a member: how it has ended, the length of its kind, the kind, and
+/// `End::result_or_errors`.
+pub(crate) fn result_row(ending: Ending, kind: &str, rest: &[u8]) -> Vec<u8> {
+    [&[ending as u8, kind.len() as u8], kind.as_bytes(), rest].concat()
 }
 
 /// Reads such a row.
 pub(crate) fn member_result(id: JobId, row: &[u8]) -> Option<MemberResult> {
     let (&[ending, kind], rest) = row.split_first_chunk()?;
-    let (kind, said) = str::from_utf8(rest).ok()?.split_at_checked(kind.into())?;
+    let (kind, rest) = str::from_utf8(rest).ok()?.split_at_checked(kind.into())?;
     let state = Ending::of_number(ending.into())?.state();
-    let said = |of| Some(said.to_owned()).filter(|said| state == of && !said.is_empty());
-    let errors = AttemptErrors::from_text(said(JobState::Dead).unwrap_or_default()).list();
+    let rest = |of| Some(rest.to_owned()).filter(|rest| state == of && !rest.is_empty());
+    let errors = AttemptErrors::from_text(rest(JobState::Dead).unwrap_or_default()).list();
     Some(MemberResult {
         id,
         kind: kind.to_owned(),
         state,
-        result: said(JobState::Completed).map(String::into_bytes),
+        result: rest(JobState::Completed).map(String::into_bytes),
         errors,
     })
 }

@@ -556,6 +556,8 @@ pub(crate) struct Finish {
     pub(crate) then: Option<Arc<Vec<NewJob>>>,
     /// The group of which the job is a member.
     pub(crate) group: Option<GroupId>,
+    /// See [`Extra::gives_result`](crate::values::job::Extra::gives_result).
+    pub(crate) gives_result: bool,
 }
 
 #[cfg(test)]
@@ -573,6 +575,7 @@ impl Finish {
             run: None,
             then: None,
             group: None,
+            gives_result: false,
         }
     }
 }

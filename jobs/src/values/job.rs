@@ -266,6 +266,8 @@ pub(crate) struct Extra {
     pub(crate) partition: Option<Arc<str>>,
     /// The group of which the job is a member.
     pub(crate) group: Option<GroupId>,
+    /// Of a claim on a server, which alone needs it: the group keeps the result of the run. It is no part of the bytes.
+    pub(crate) gives_result: bool,
     /// The group whose callback the job is.
     pub(crate) callback_of: Option<GroupId>,
     /// No run of the job starts after this time.
@@ -579,6 +581,7 @@ mod tests {
                     burst,
                     partition,
                     group,
+                    gives_result: false,
                     callback_of,
                     expires,
                     progress,

@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use tickwheel_jobs::view::View;
 use tickwheel_jobs::{
-    CallError, Client, Event, Fail, InsertError, InsertErrorKind, JobId, JobInfo, Jobs, Keep,
-    Limit, NewJob, Next, Run, Step, StoreError, Violation, tickwheel::When,
+    CallError, Client, Event, Fail, GroupId, InsertError, InsertErrorKind, JobId, JobInfo, Jobs,
+    Keep, Limit, NewJob, Next, Run, Step, StoreError, Violation, tickwheel::When,
 };
 
 use crate::batches;
@@ -182,6 +182,8 @@ pub(crate) fn every_verb(client: &Client, ids: &[JobId], mut ended: impl FnMut(&
     ended("kind hold", kind.hold(Duration::from_millis(1)).end());
     ended("kind history", kind.history(Step::Hour, system(0)..system(1)).end());
     ended("partition hold", partition.hold(Duration::from_millis(1)).end());
+    ended("groups", client.groups().end());
+    ended("results", client.group_by_id(GroupId::new()).results().next_page().end());
     ended("by_ids", client.by_ids([JobId::new()]).next_page().end());
     ended(
         "bulk by ids",

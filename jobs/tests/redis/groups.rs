@@ -225,3 +225,29 @@ fn id_of_a_lost_callback_is_free() {
     assert!(client.cancel(member).unwrap().is_cancelled());
     assert!(client.insert_job(of(3, callback)).unwrap().is_new);
 }
+
+/// P110: The results of members go to the server if their group keeps them, and no others.
+#[test]
+fn group_that_keeps_no_results_is_sent_none() {
+    let server = Server::start();
+    let sent = || {
+        let info: String = server.ask(&["INFO", "stats"]);
+        let line = info.lines().find_map(|line| line.strip_prefix("total_net_input_bytes:"));
+        line.unwrap().parse::<u64>().unwrap()
+    };
+    let jobs = open(&server).handle(|_: Order, run: &Run| run.set_result(&"r".repeat(50 << 10)));
+    let jobs = jobs.start().unwrap();
+    let orders = || (0..100).map(|n| (NOW, Order(n)));
+    for keeps in [false, true] {
+        let before = sent();
+        let group = if keeps { jobs.group().keep_results() } else { jobs.group() };
+        let open = group.add_all(orders()).open().unwrap();
+        open.add_all(orders()).unwrap();
+        wait_until("all ended", || open.info().unwrap().unwrap().completed == 200);
+        let sent = sent() - before;
+        assert_eq!(sent > 200 * (50 << 10), keeps, "{sent} bytes");
+        assert!(keeps || sent < 5 << 20, "{sent} bytes");
+    }
+    jobs.check().unwrap();
+    jobs.shutdown().unwrap();
+}

@@ -114,7 +114,9 @@ fn right_that_is_missing_is_not_tried() {
 fn client_that_may_write_nothing_can_read() {
     let server = Server::start();
     make_user(&server);
-    open(&server).queue("shop").client().unwrap().insert(HOUR, Order(1)).unwrap();
+    let writer = open(&server).queue("shop").client().unwrap();
+    writer.insert(HOUR, Order(1)).unwrap();
+    let group = writer.group().keep_results().insert().unwrap();
     change_user(&server, &["-@write", "+evalsha", "-publish"]);
     let reader = open_as_user(&server).client().unwrap();
     assert_eq!(reader.pending().count(), 1);
@@ -126,7 +128,13 @@ fn client_that_may_write_nothing_can_read() {
     let id = reader.pending().next().unwrap().id;
     assert_eq!(reader.why_pending(id).unwrap().len(), 2, "its time, and no node");
     assert_eq!(reader.queue().limits().unwrap(), []);
-    assert_eq!(reader.groups().unwrap(), []);
+    assert_eq!(reader.groups().unwrap().len(), 1);
+    let mut results = reader.group_by_id(group).results();
+    change_user(&server, &["-evalsha"]);
+    results.next_page().unwrap_err();
+    change_user(&server, &["+evalsha"]);
+    let _: String = server.ask(&["ACL", "LOG", "RESET"]);
+    assert_eq!(results.next_page().unwrap(), [], "the next call tries again");
     let view = View::new(reader.clone());
     assert_eq!(view.overview().unwrap().pending, 1);
     assert_eq!(view.kinds(&KindFilter::default(), None, 9).unwrap().rows.len(), 1);

@@ -366,13 +366,14 @@ impl Machine {
         let wanted = run.extra.as_ref().is_some_and(|extra| extra.wanted);
         let then = run.follow_ups.jobs().filter(|_| its_end == End::Completed);
         let group = group_of(run.extra.as_deref());
+        let gives_result = run.extra.as_ref().is_some_and(|extra| extra.gives_result);
         for job in then.iter().flat_map(|jobs| &**jobs) {
             self.withdraw_holder(job, commit);
         }
-        let run = buckets;
-        let finish =
-            Finish { id, fence, end: its_end, took, result, keep, wanted, run, then, group };
         let ended = EndedRun { id, fence, end, at, outcome, event };
+        let (end, run) = (its_end, buckets);
+        let finish =
+            Finish { id, fence, end, took, result, keep, wanted, run, then, group, gives_result };
         commit.push(Op::Finish(finish), FollowUp::Ended(ended));
     }
 }

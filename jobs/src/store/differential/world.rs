@@ -400,17 +400,22 @@ impl World {
             None => self.by_model(&[], Some(request)),
         };
         self.oracle.claim(&outcome, (self.now, until), limit, in_lanes)?;
-        for job in outcome.claimed {
+        for mut job in outcome.claimed {
             let fence = job.fence;
             if self.other.is_none() {
                 self.claimed.push((job, fence));
                 continue;
             }
             let its = self.model.claim_one(job.id, self.now);
-            let its = its.ok_or_else(|| format!("the model has no such pending job: {job:?}"))?;
+            let mut its =
+                its.ok_or_else(|| format!("the model has no such pending job: {job:?}"))?;
+            // Only a server says this.
+            let of_server = job.extra.as_mut().map(|extra| &mut extra.gives_result);
+            let gives_result = of_server.is_some_and(core::mem::take);
             let (one, other) =
                 (format!("{:?}", Claimed { fence: its.fence, ..job }), format!("{its:?}"));
             ensure(one == other, || format!("{one} is claimed, and not {other}"))?;
+            its.extra.iter_mut().for_each(|extra| extra.gives_result = gives_result);
             self.claimed.push((its, fence));
         }
         let progress: Vec<Op> =
@@ -450,6 +455,7 @@ impl World {
                 then: (!then.is_empty()).then(|| Arc::new(then)),
                 result,
                 group,
+                gives_result: job.extra.as_ref().is_some_and(|extra| extra.gives_result),
                 ..Finish::of(job.id, job.fence, end)
             }));
         }

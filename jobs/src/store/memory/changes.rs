@@ -285,7 +285,7 @@ impl Memory {
             None => Answer::Done,
         };
         if let Some(ending) = end.ending() {
-            self.leave_group(member, id, ending, end.said(&finish.result), now);
+            self.leave_group(member, id, ending, end.result_or_errors(&finish.result), now);
         }
         answer
     }
@@ -453,13 +453,13 @@ impl Memory {
         Some((self.group_of_alive(id)?, Arc::clone(&self.alive.get(&id)?.kind)))
     }
 
-    /// Counts a member that has ended. `said`: see [`End::said`].
+    /// Counts a member that has ended. `rest`: [`End::result_or_errors`].
     pub(super) fn leave_group(
         &mut self,
         member: Option<(GroupId, Arc<str>)>,
         id: JobId,
         ending: Ending,
-        said: &[u8],
+        rest: &[u8],
         now: Millis,
     ) {
         if let Some((of, kind)) = member
@@ -468,7 +468,7 @@ impl Memory {
         {
             group.tally.leave(ending);
             if group.tally.keeps_results {
-                group.results.insert(id, result_row(ending, &kind, said));
+                group.results.insert(id, result_row(ending, &kind, rest));
             }
             self.end_if_over(of, now);
         }

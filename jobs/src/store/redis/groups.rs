@@ -148,6 +148,12 @@ impl Redis {
         Ok(u64::try_from(number(&many)?).unwrap_or(0))
     }
 
+    /// Says whether the group is among those that are forgotten after their time.
+    fn is_to_be_forgotten(&mut self, id: GroupId, ended: Millis) -> Result<bool, Fault> {
+        let at = [&b"e"[..], &ended.get().to_be_bytes(), &group_bytes(id)].concat();
+        Ok(self.ask("ZSCORE", Keys::members, at)? != Value::Nil)
+    }
+
     /// Compares the counts of each group with its members, and says what is wrong (G1). Other processes go on
     /// meanwhile: so a group counts as wrong only if its row is the same before and after.
     pub(super) fn groups_agree(&mut self) -> Result<(), Violation> {
@@ -163,6 +169,9 @@ impl Redis {
         for id in ids {
             let before = self.group_row(id)?;
             let (open, results) = (self.count_of(b'o', id)?, self.count_of(b'r', id)?);
+            let ended = before.and_then(|(tally, _)| tally.ended);
+            let is_left = ended.map(|ended| self.is_to_be_forgotten(id, ended)).transpose()?;
+            let is_left = is_left == Some(false);
             let Some((tally, _)) = self.group_row(id)?.filter(|row| before == Some(*row)) else {
                 continue;
             };
@@ -173,6 +182,9 @@ impl Redis {
             }
             if tally.keeps_results && results > tally.have_ended() {
                 return Err(Violation(format!("G1: {id} has {results} results, and {tally:?}")));
+            }
+            if is_left && tally.dead_left == 0 && results == 0 && !tally.keeps_results {
+                return Err(Violation(format!("G1: {id} is never forgotten: {tally:?}")));
             }
             let mut last = None;
             loop {

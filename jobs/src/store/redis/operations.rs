@@ -148,19 +148,19 @@ operations! {
     Op::Finish(finish) => finish(
         &finish.id, &token_of_run(finish), &finish.end.outcome().to_string(),
         &next_of(finish).0, &*next_of(finish).1, &finish.took
-    ) -> ended, Needs { bytes: finish.result.as_ref().map_or(0, Vec::len), ..ONE };
+    ) -> ended, Needs { bytes: result_of(finish).map_or(0, <[u8]>::len), ..ONE };
 }
 
-/// The words of the operations that are lists of items. Jobs with a partition, and members of groups, have their own. The
-/// result of a member comes before them.
+/// The words of the operations that are lists of items. Jobs with a partition, members of groups, and those whose groups
+/// keep results have their own.
 #[cfg(test)]
 const LISTS: [&str; 6] = [
     "insert_many",
     "insert_coming",
     "complete",
     "complete_member",
+    "complete_with_result",
     "complete_and_keep",
-    "member_result",
 ];
 
 /// A value that is an argument of an operation, or several.
@@ -294,13 +294,6 @@ fn push(call: &mut ScriptCall, op: &Op) {
     match op {
         Op::Insert(job) => push_insert(call, job),
         Op::Finish(finish) if finish.end == End::Completed => {
-            let is_kept = finish.wanted || finish.keep.is_some();
-            let result = finish.result.as_ref().filter(|_| finish.group.is_some() && !is_kept);
-            if let Some(result) = result {
-                call.begin("member_result");
-                finish.id.add_to(call);
-                result.add_to(call);
-            }
             if finish.then.is_some() {
                 push_row(call, op);
                 push_completed(call, finish);
@@ -328,16 +321,33 @@ fn push_insert(call: &mut ScriptCall, job: &NewJob) {
     call.push(record(job));
 }
 
+/// Says whether the job of a run that completed is kept.
+fn is_kept(finish: &Finish) -> bool {
+    finish.wanted || finish.keep.is_some()
+}
+
+/// Returns the result of a run, if the server keeps it.
+fn result_of(finish: &Finish) -> Option<&[u8]> {
+    finish.result.as_deref().filter(|_| is_kept(finish) || finish.gives_result)
+}
+
 fn push_completed(call: &mut ScriptCall, finish: &Finish) {
-    if finish.wanted || finish.keep.is_some() {
+    if is_kept(finish) {
         call.item("complete_and_keep", Some(&bounds_of(finish)));
         finish.id.add_to(call);
         token_of_run(finish).add_to(call);
         finish.took.add_to(call);
-        return finish.result.as_deref().unwrap_or_default().add_to(call);
+        return result_of(finish).unwrap_or_default().add_to(call);
     }
-    let word = if finish.group.is_some() { "complete_member" } else { "complete" };
+    let word = match finish.group {
+        Some(_) if finish.gives_result => "complete_with_result",
+        Some(_) => "complete_member",
+        None => "complete",
+    };
     call.completed(word, id_bytes(finish.id), token(finish.fence), &buckets_of(finish));
+    if word == "complete_with_result" {
+        result_of(finish).unwrap_or_default().add_to(call);
+    }
 }
 
 fn extend(calls: &mut Vec<ScriptCall>, op: usize, claims: &[(JobId, Fence)]) {
@@ -674,6 +684,23 @@ mod tests {
 
     use super::*;
     use crate::store::redis::scripts::parts_of;
+
+    /// P110: A node sends the results of members whose groups keep them, and no others. The ends of a claim are one
+    /// operation in both cases.
+    #[test]
+    fn results_are_sent_to_groups_that_keep_them() {
+        let end = |gives_result| {
+            let end = Finish::of(JobId::new(), Fence::new(1, 2), End::Completed);
+            let result = Some(vec![b'7'; 1000]);
+            Op::Finish(Finish { result, group: Some(GroupId::new()), gives_result, ..end })
+        };
+        for (gives_result, each) in [(false, 1), (true, 2)] {
+            let ops: Vec<Op> = (0..100).map(|_| end(gives_result)).collect();
+            let [call] = &calls(&ops, |_| true)[..] else { panic!("one call") };
+            assert_eq!(call.args.len(), 4 + 100 * each);
+            assert_eq!(call.args.iter().any(|arg| arg.len() == 1000), gives_result);
+        }
+    }
 
     /// Each operation is a function of the scripts, and the scripts have no others.
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! | record of a job | bytes |
 //! | --- | --- |
-//! | flags: 1 the caller chose the id, 2 the job has ended, 4 it has an extra, 8 it has a partition, 16 it is a member of a group | 1 |
+//! | flags: 1 the caller chose the id, 2 the job has ended, 4 it has an extra, 8 it has a partition, 16 it is a member of a group, 32 its group keeps its result | 1 |
 //! | failures, interruptions, attempts | 4 each |
 //! | lengths of kind and key; of the errors | 1 each; 2 |
 //! | kind, key, errors (`values/fail_and_retry.rs`); of a job that has ended: how (`store/ended.rs`), its due time, when it ended, how long its run took, the length of its result, the result | 1, 8, 8, 8, 4, the length |
@@ -38,11 +38,14 @@ const ENDED: u8 = 2;
 const EXTRA: u8 = 4;
 const PARTITION: u8 = 8;
 const GROUP: u8 = 16;
+const GIVES_RESULT: u8 = 32;
 
 /// A record that was read.
 pub(super) struct Record {
     /// The job is a member of the group in its extra. One that has left its group keeps that in the extra.
     pub(super) is_member: bool,
+    /// The group keeps its result.
+    pub(super) gives_result: bool,
     pub(super) tries: Tries,
     pub(super) kind: String,
     pub(super) key: Option<String>,
@@ -142,9 +145,10 @@ pub(super) fn read_record(record: &[u8]) -> Result<Record, StoreError> {
         let bytes = reader.short(2)? as usize;
         extra = Some(reader.bytes(bytes)?.to_vec());
     }
-    let (is_member, payload) = (flags & GROUP != 0, reader.0.to_vec());
+    let (is_member, gives_result) = (flags & GROUP != 0, flags & GIVES_RESULT != 0);
+    let payload = reader.0.to_vec();
     let tries = Tries { failures, interruptions, attempts, errors };
-    Ok(Record { is_member, tries, kind, key, extra, payload, end })
+    Ok(Record { is_member, gives_result, tries, kind, key, extra, payload, end })
 }
 
 pub(super) fn id_of(bytes: &[u8]) -> Result<JobId, StoreError> {
@@ -199,8 +203,9 @@ pub(super) fn claimed(
     let record = read_record(record)?;
     let kind = kinds.iter().find(|kind| ***kind == *record.kind).cloned();
     let mut extra = Extra::read(record.extra.as_deref())?;
-    if let Some(extra) = extra.as_mut().filter(|_| !record.is_member) {
-        extra.group = None;
+    if let Some(extra) = &mut extra {
+        extra.group = extra.group.filter(|_| record.is_member);
+        extra.gives_result = record.gives_result;
     }
     Ok(Claimed {
         id: id_of(id)?,

@@ -16,7 +16,7 @@ use super::run_ends::{Completed, ToKeep};
 use super::schema::{JobRow, KindCounts, Place, id_bytes, kind_row, millis_of, store_error};
 use super::sql::REMEMBER;
 use super::tables::{Tables, with_columns};
-use crate::store::{Ending, Finish, Unreadable, kept_until};
+use crate::store::{Ending, Finish, kept_until};
 use crate::values::error::StoreError;
 use crate::values::id::JobId;
 use crate::values::job::{Extra, group_of};
@@ -250,18 +250,17 @@ impl State {
             return Ok(left);
         }
         for job in core::mem::take(&mut list.jobs) {
-            match tables.ended(job.id) {
-                Ok(row) => {
-                    list.jobs.push(job);
-                    let Some(row) = row else { continue };
-                    tables.drop_death(&row)?;
-                    self.dead_is_gone(tables, &row, now)?;
-                }
-                Err(error @ StoreError::Damaged(_)) => {
-                    left.push(job);
-                    self.unreadable.push(Unreadable { what: format!("job {}", job.id), error });
-                }
-                Err(error) => return Err(error),
+            let found = tables.ended(job.id).and_then(|row| {
+                // Its group must be readable, too.
+                row.map(|row| self.dead_is_gone(tables, &row, now).map(|()| row)).transpose()
+            });
+            let Some(row) = self.readable(format!("job {}", job.id), found)? else {
+                left.push(job);
+                continue;
+            };
+            list.jobs.push(job);
+            if let Some(row) = row {
+                tables.drop_death(&row)?;
             }
         }
         Ok(left)

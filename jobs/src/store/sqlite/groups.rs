@@ -13,12 +13,15 @@ use rusqlite::{Row, params};
 
 use super::State;
 use super::ended::EndedRow;
-use super::schema::{Table, id_bytes, id_of, kind_row, millis_of, out_of_range, store_error};
+use super::kept::ending_at;
+use super::schema::{
+    KindRow, Table, id_bytes, id_of, kind_row, millis_of, out_of_range, store_error,
+};
 use super::sql::REMEMBER;
 use super::statement::{job_of, parameter};
 use super::tables::Tables;
 use crate::store::group::{GROUPS_LOOKED_AT, RESULTS_PURGED, result_row};
-use crate::store::{Answer, Ending, MOST_EACH, NewGroup, NewJob, Tally, results_page};
+use crate::store::{Answer, Ending, MOST_EACH, NewGroup, NewJob, Tally, Unreadable, results_page};
 use crate::values::error::{StoreError, Violation};
 use crate::values::group::{GroupError, GroupId, GroupInfo};
 use crate::values::id::JobId;
@@ -149,6 +152,13 @@ impl Tables<'_> {
         Ok(())
     }
 
+    /// Says whether a job is pending, claimed or dead.
+    fn is_alive_or_dead(&self, kinds: &[KindRow], id: JobId) -> Result<bool, StoreError> {
+        let sql = "SELECT ending FROM {p}ended WHERE id = ?1";
+        let ending = self.one(sql, [id_bytes(id)], |row| ending_at(row, 0))?;
+        Ok(ending == Some(Ending::Dead) || self.find(kinds, id)?.is_some())
+    }
+
     /// Returns why the group takes no member.
     fn refusal(&self, id: GroupId) -> Result<Option<GroupError>, StoreError> {
         let group = self.group(id)?;
@@ -231,14 +241,14 @@ impl State {
         }
     }
 
-    /// Counts a member that has ended. `said`: see [`End::said`](crate::store::End::said).
+    /// Counts a member that has ended. `rest`: [`End::result_or_errors`](crate::store::End::result_or_errors).
     pub(super) fn leave_group(
         &mut self,
         tables: Tables<'_>,
         of: GroupId,
         (member, kind): (JobId, i64),
         ending: Ending,
-        said: &[u8],
+        rest: &[u8],
         now: Millis,
     ) -> Result<(), StoreError> {
         let row = params![bytes(of), id_bytes(member)];
@@ -246,7 +256,7 @@ impl State {
         if was_open && let Some(mut group) = tables.group(of)? {
             group.tally.leave(ending);
             if group.tally.keeps_results {
-                let row = result_row(ending, &kind_row(&self.kinds, kind)?.name, said);
+                let row = result_row(ending, &kind_row(&self.kinds, kind)?.name, rest);
                 let row = params![bytes(of), id_bytes(member), row];
                 tables.execute("INSERT OR REPLACE INTO {p}grp_result VALUES (?1, ?2, ?3)", row)?;
             }
@@ -345,23 +355,44 @@ impl State {
         Ok(true)
     }
 
-    /// Lets a group keep no results any more, if they may go. Returns whether they may.
+    /// Lets a group keep no results any more, if they may go. Returns whether they may. What cannot be read is reported,
+    /// and the results stay.
     fn lets_results_go(
-        &self,
+        &mut self,
         tables: Tables<'_>,
         id: GroupId,
         before: Millis,
     ) -> Result<bool, StoreError> {
-        let Some(mut group) = tables.group(id)? else { return Ok(true) };
-        let is_left = |id| -> Result<bool, StoreError> {
-            let is_dead = |row: EndedRow| row.ending == Ending::Dead;
-            Ok(tables.find(&self.kinds, id)?.is_some() || tables.ended(id)?.is_some_and(is_dead))
+        let group = self.readable(format!("group {id}"), tables.group(id))?;
+        let Some(group) = group else { return Ok(false) };
+        let Some(mut group) = group else { return Ok(true) };
+        let callback_is_left = match group.callback {
+            None => None,
+            Some(job) => {
+                let is_left = tables.is_alive_or_dead(&self.kinds, job);
+                Some(self.readable(format!("job {job}"), is_left)?.unwrap_or(true))
+            }
         };
-        let may_go = group.tally.results_may_go(group.callback.map(is_left).transpose()?, before);
+        let may_go = group.tally.results_may_go(callback_is_left, before);
         if may_go && core::mem::take(&mut group.tally.keeps_results) {
             tables.set_group(&group)?;
         }
         Ok(may_go)
+    }
+
+    /// Returns `None` for what cannot be read, and reports that.
+    pub(super) fn readable<T>(
+        &mut self,
+        what: String,
+        found: Result<T, StoreError>,
+    ) -> Result<Option<T>, StoreError> {
+        match found {
+            Err(error @ StoreError::Damaged(_)) => {
+                self.unreadable.push(Unreadable { what, error });
+                Ok(None)
+            }
+            found => found.map(Some),
+        }
     }
 
     /// Removes results that may go, and forgets groups whose retention is over and that no dead job names: at most
@@ -434,7 +465,7 @@ pub(super) fn results(
     results_page(rows.map(|row| row.map_err(store_error))).map(Some)
 }
 
-/// G1: the counts of each group equal its members and its results.
+/// G1: the counts of each group equal its members, and it has at most as many results as members that have ended.
 pub(super) fn check_groups(tables: Tables<'_>) -> Result<(), Violation> {
     let wrong = |what: String| Err(Violation(format!("G1: {what}")));
     let pair = |row: &Row<'_>| Ok((group_at(row, 0)?, id_of(row, 1)?));

@@ -104,8 +104,8 @@ impl State {
             (None, _) => Answer::Done,
         };
         if let (Some(group), Some(ending)) = (finish.group, end.ending()) {
-            let said = end.said(&finish.result);
-            self.leave_group(tables, group, (id, place.kind), ending, said, now)?;
+            let rest = end.result_or_errors(&finish.result);
+            self.leave_group(tables, group, (id, place.kind), ending, rest, now)?;
         }
         Ok(answer)
     }
@@ -429,8 +429,8 @@ impl State {
         let errors = job.tries.errors.clone();
         self.die(tables, place, (job, failed_before), 0, now)?;
         if let Some(group) = group {
-            let (member, said) = ((place.id, place.kind), errors.as_text().as_bytes());
-            self.leave_group(tables, group, member, Ending::Dead, said, now)?;
+            let (member, errors) = ((place.id, place.kind), errors.as_text().as_bytes());
+            self.leave_group(tables, group, member, Ending::Dead, errors, now)?;
         }
         Ok(was_suspect)
     }

@@ -116,7 +116,7 @@ local function key_bytes_of(record, kind)
     return nil
   end
   local flags = string.byte(record, 1)
-  if flags > CALLERS_ID and (has(flags, ENDED) or flags > CALLERS_ID + EXTRA + PARTITION + GROUP) then
+  if flags > CALLERS_ID and (has(flags, ENDED) or flags > CALLERS_ID + EXTRA + PARTITION + GROUP + GIVES_RESULT) then
     return nil
   end
   local kind_bytes, key_bytes, high, low = string.byte(record, 14, 17)

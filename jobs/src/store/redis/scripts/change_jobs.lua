@@ -236,6 +236,7 @@ end
 local function insert_members(of, its_members, refusal)
   local results = {}
   for n, job in ipairs(its_members) do
+    job[6] = refusal and job[6] or grouped.record(job[6], of)
     results[n] = refusal and UNCHANGED or insert_job(job)
     if results[n] == INSERTED then
       grouped.join(job[1], of)
@@ -258,6 +259,11 @@ operations.insert_group = function()
   end
   if refusal then
     return insert_members(id, its_members, refusal)
+  end
+  if outer ~= '' then
+    -- The record is behind the due time and the kind.
+    local before = 9 + string.byte(callback, 9)
+    callback = string.sub(callback, 1, before) .. grouped.record(string.sub(callback, before + 1), outer)
   end
   grouped.make(id, waits == '1', keeps == '1', callback_id, callback)
   if callback_id ~= '' then
@@ -290,11 +296,9 @@ end
 -- Ends the runs of members that completed: a script without groups has no operation of this name.
 operations.complete_member = operations.complete
 
--- The result of a member whose run ends in this call. It has no result of its own.
-operations.member_result = function()
-  local id, result = args(2)
-  grouped.results[id] = result
-  return ''
+-- The same for members whose groups keep their results.
+operations.complete_with_result = function()
+  return operations.complete(true)
 end
 
 -- Ends a run that completed, and inserts its follow-ups. They come first, then the operation that ends the run: `complete`
@@ -307,10 +311,11 @@ operations.then_insert = function()
   local follow_ups = next_jobs()
   local results = { operations[args(1)]() }
   for n, job in ipairs(follow_ups) do
-    local record = job[6]
+    local of = results[1] == DONE and has(string.byte(job[6], 1), GROUP) and group_of_job(read(job[6]))
+    job[6] = grouped.record(job[6], of)
     results[n + 1] = results[1] == DONE and insert_job(job) or UNCHANGED
-    if results[n + 1] == INSERTED and has(string.byte(record, 1), GROUP) then
-      grouped.join(job[1], group_of_job(read(record)))
+    if results[n + 1] == INSERTED then
+      grouped.join(job[1], of)
     end
   end
   return table.concat(results)

@@ -1,17 +1,27 @@
 -- Ends runs that completed, and removes their jobs. One result for each.
 --
 -- The jobs of one claim have one token, so the tokens are a text of groups: two bytes with the number of jobs, and
--- the token. The buckets of the runs are a text of two bytes for each job.
+-- the token. The buckets of the runs are a text of two bytes for each job. `has_results`: the result of its run follows
+-- each id, or '' if it has set none.
 --
 -- Needs: fences, results, history, batch, ends.
 -- May lack: grouped, read, free_places.
 
-operations.complete = function()
+operations.complete = function(has_results)
   local many, tokens, buckets = args(3)
   local byte, sub = string.byte, string.sub
   many = tonumber(many)
-  local ids = { unpack(ARGV, at, at + many - 1) }
-  at = at + many
+  -- `its_results`: those of the runs.
+  local ids, its_results = nil, {}
+  if has_results then
+    ids = {}
+    for n = 1, many do
+      ids[n], its_results[n] = args(2)
+    end
+  else
+    ids = { unpack(ARGV, at, at + many - 1) }
+    at = at + many
+  end
   local found = get_all(fences, ids)
   if not free_places then
     -- If a claim is counted, this call does nothing: the caller has to call the script that has `lanes.lua`.
@@ -66,7 +76,7 @@ operations.complete = function()
       if not is_plain then
         if grouped and has(claim.flags, GROUP) then
           local record = redis.call('HGET', jobs, id)
-          grouped.leave(id, record and read(record), 'completed', grouped.results[id])
+          grouped.leave(id, record and read(record), 'completed', its_results[n])
         end
         forget_all_but_count(id, claim)
       end

@@ -17,13 +17,12 @@
 -- Gives: grouped.
 -- Needs: records, lanes, results, lane_filing, history.
 
--- `results`: the result of each member that ends in this call, by its id, if its run has set one.
-local grouped = { results = {} }
+local grouped = {}
 
 do
   local SEALED, CANCELLED_MARK, WAITS, HAS_CALLBACK = 1, 2, 4, 8
-  -- The group keeps results. Or it keeps none any more, and some of them are still to be removed.
-  local KEEPS, RESULTS_LEFT = 16, 32
+  -- The group keeps results no more, and some of them are still to be removed.
+  local RESULTS_LEFT = 32
   local ENDINGS = { completed = AS_COMPLETED, dead = AS_DEAD, cancelled = AS_CANCELLED, expired = AS_EXPIRED }
   -- Behind all members of `members` that begin with a letter and a group and have an id behind these.
   local LAST = string.rep('\255', 17)
@@ -50,10 +49,20 @@ do
     return group
   end
 
+  -- The record of a job that joins a group: it says whether the group keeps results, so a node sends no others.
+  function grouped.record(record, of)
+    local group = of and touch(of)
+    local flags = string.byte(record, 1)
+    if group and has(group.marks, KEEPS_RESULTS) and not has(flags, GIVES_RESULT) then
+      return string.char(flags + GIVES_RESULT) .. string.sub(record, 2)
+    end
+    return record
+  end
+
   -- Adds an open member. It has no result, also if it has ended before.
   local function open_member(group, of, id)
     redis.call('ZADD', members, '0', 'o' .. of .. id)
-    if has(group.marks, KEEPS) then
+    if has(group.marks, KEEPS_RESULTS) then
       local place = 'r' .. of .. id
       call_all('ZREM', members, redis.call('ZRANGEBYLEX', members, '[' .. place, '(' .. place .. '\255'))
     end
@@ -76,9 +85,9 @@ do
     if of and redis.call('ZREM', members, 'o' .. of .. id) == 1 and group then
       group[how] = group[how] + 1
       group.dead_left = group.dead_left + (how == 'dead' and 1 or 0)
-      if has(group.marks, KEEPS) then
-        local said = how == 'dead' and job.errors or result or ''
-        redis.call('ZADD', members, '0', 'r' .. of .. id .. string.char(ENDINGS[how], #job.kind) .. job.kind .. said)
+      if has(group.marks, KEEPS_RESULTS) then
+        local row = string.char(ENDINGS[how], #job.kind) .. job.kind .. (how == 'dead' and job.errors or result or '')
+        redis.call('ZADD', members, '0', 'r' .. of .. id .. row)
       end
     end
   end
@@ -109,7 +118,7 @@ do
       group.dead = group.dead - 1
       open_member(group, of, id)
     else
-      job.flags = job.flags - GROUP
+      job.flags = job.flags % GROUP
     end
   end
 
@@ -131,7 +140,7 @@ do
     touched[id] = {
       callback = callback_id, made = now, ended = 0,
       total = 0, completed = 0, dead = 0, cancelled = 0, expired = 0, dead_left = 0,
-      marks = (waits and WAITS or 0) + (keeps and KEEPS or 0) + (callback_id ~= '' and HAS_CALLBACK or 0),
+      marks = (waits and WAITS or 0) + (keeps and KEEPS_RESULTS or 0) + (callback_id ~= '' and HAS_CALLBACK or 0),
     }
     redis.call('ZADD', members, '0', 'g' .. struct.pack('>I8', now) .. id)
     if callback_id ~= '' then
@@ -213,7 +222,7 @@ do
           end
         end
         local have_ended = group.completed + group.dead + group.cancelled + group.expired
-        if group.ended > 0 and group.dead_left == 0 and (group.marks < KEEPS or have_ended == 0) then
+        if group.ended > 0 and group.dead_left == 0 and (group.marks < KEEPS_RESULTS or have_ended == 0) then
           redis.call('ZADD', members, '0', 'e' .. struct.pack('>I8', group.ended) .. id)
         end
         local row = struct.pack(ROW, group.marks, group.made, group.ended, group.total, group.completed, group.dead,
@@ -234,7 +243,7 @@ do
     return not record or job ~= nil and has(job.flags, ENDED) and job.ending ~= AS_DEAD
   end
 
-  -- Removes results that may go: at most 1,000, fewer of more than a kilobyte, after a look at 128 groups at most. `meta`
+  -- Removes results that may go: about 1,000, fewer of more than a kilobyte, after a look at 128 groups at most. `meta`
   -- has the group that was looked at last. Returns whether more may be left.
   local function purge_results()
     local before, left = redis.call('HGET', meta, 'results'), 1000
@@ -258,8 +267,9 @@ do
           call_all('ZREM', members, rows)
           left = left - #rows - #table.concat(rows) / 1024
         until #rows < 64 or left <= 0
+        local is_left = redis.call('ZRANGEBYLEX', members, '[r' .. id, '(r' .. id .. LAST, 'LIMIT', '0', '1')[1]
         if touch(id) then
-          touch(id).marks = touch(id).marks % KEEPS + (#rows == 64 and RESULTS_LEFT or 0)
+          touch(id).marks = touch(id).marks % KEEPS_RESULTS + (is_left and RESULTS_LEFT or 0)
         end
         if left <= 0 then
           break

@@ -275,8 +275,8 @@ do
   end
 end
 
--- Ends a run that failed, was snoozed or was cancelled, or the claim of a job that was too old to start. `fate`: see
--- `Fate` in `protocol.rs`. `errors`: of the earlier attempts and of this one; for a job that was too old, the bounds of
+-- Ends a run that failed, was snoozed or was cancelled, or the claim of a job that was too old to start. `fate`: the text
+-- of an `Outcome`. `errors`: of the earlier attempts and of this one; for a job that was too old, the bounds of
 -- its kind. `took`: how long the run took.
 operations.finish = function()
   local id, token, fate, time, errors, took = args(6)

@@ -1,6 +1,6 @@
 -- A page of ids of pending or claimed jobs, or of jobs that have ended; or of the results of a group.
 --
--- ARGV from `at` on: the set (`JobSet` in `protocol.rs`) and the limit, 256 at most; then for
+-- ARGV from `at` on: the set (`PageSet` in `protocol.rs`) and the limit, 256 at most; then for
 --   'pending': the earliest and the latest due time, the id that the page follows or '', the kinds
 --   'claimed': how many ids to skip
 --   'ended': how they have ended; their kind, or '' for any; the place that the page follows (time of the end in
@@ -155,7 +155,7 @@ elseif set == 'results' then
   local from, bytes = after == '' and '[r' .. of or '(r' .. of .. after .. '\255', 0
   most = tonumber(most)
   local marks = string.byte(redis.call('HGET', groups, of) or '') or 0
-  if not has(marks, 16) then
+  if not has(marks, KEEPS_RESULTS) then
     return { 'ok', micros, false }
   end
   while from and bytes < most and #found < 2 * limit do

@@ -57,7 +57,9 @@ local function args(many)
 end
 
 -- The flags of a record. `records.rs` has its format.
-local CALLERS_ID, ENDED, EXTRA, PARTITION, GROUP = 1, 2, 4, 8, 16
+local CALLERS_ID, ENDED, EXTRA, PARTITION, GROUP, GIVES_RESULT = 1, 2, 4, 8, 16, 32
+-- A mark of the row of a group: it keeps results.
+local KEEPS_RESULTS = 16
 local HEAD, HEAD_BYTES = '>BI4I4I4BBI2', 17
 -- The fence of a claim: nonce and number, which are its token; due time, owner, whether the job has its
 -- key; and the beginning of the record, at least to the end of the key.
@@ -269,7 +271,7 @@ local function note_head(kind, time)
   end
 end
 
--- Publishes a notification: a word of `Message` in `protocol.rs`, a time, the owner. The server may refuse it,
+-- Publishes a notification: a word, a time, the owner. The server may refuse it,
 -- since the other processes poll within a second in any case.
 local function publish(what)
   redis.pcall('PUBLISH', channel, what .. ' ' .. owner)

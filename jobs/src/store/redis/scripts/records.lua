@@ -21,7 +21,7 @@ local function read(record)
   local flags, failures, interruptions, attempts, kind_bytes, key_bytes, errors_bytes =
     struct.unpack(HEAD, record)
   local needed = HEAD_BYTES + kind_bytes + key_bytes + errors_bytes + (has(flags, ENDED) and END_BYTES or 0)
-  if flags > CALLERS_ID + ENDED + EXTRA + PARTITION + GROUP or #record < needed then
+  if flags > CALLERS_ID + ENDED + EXTRA + PARTITION + GROUP + GIVES_RESULT or #record < needed then
     return nil
   end
   if has(flags, ENDED) then

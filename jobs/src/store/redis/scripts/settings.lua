@@ -174,9 +174,6 @@ operations.put_node = function()
   return DONE
 end
 
--- A node that was not seen for this long is forgotten: `NODE_KEPT` in `values/node.rs`.
-local NODE_KEPT_MS = 86400000
-
 -- Removes holds that are over, a page of `flow` in each call. Returns whether more pages follow. The place in `flow` is a
 -- field of `lanes` whose name begins with a zero byte, as the marks of `lanes.lua`.
 local function forget_holds()
@@ -230,6 +227,8 @@ end
 -- Deletes jobs that have ended, remembered ids, and groups, whose time is over: at most 128 ids, lists and groups, and no
 -- further list after 280 jobs. CHANGED: more may be left. Forgets holds that are over, and nodes that have ended.
 operations.purge = function()
+  -- A node that was not seen for this long is forgotten: `NODE_KEPT` in `values/node.rs`.
+  local NODE_KEPT_MS = 86400000
   local past = redis.call('ZRANGEBYSCORE', ended, '-inf', '(' .. string.format('%.0f', now), 'LIMIT', 0, 128)
   local gone = 0
   for _, member in ipairs(past) do

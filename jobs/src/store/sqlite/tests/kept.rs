@@ -10,9 +10,11 @@ use super::support::{now, opened};
 use crate::store::sqlite::Sqlite;
 use crate::store::sqlite::callers_transaction::end_in;
 use crate::store::{
-    Answer, Batch, ClaimRequest, Claimed, End, Ending, Finish, JobSet, NewJob, Op, PageRequest,
-    Store,
+    Answer, Batch, ClaimRequest, Claimed, End, Ending, Finish, JobSet, NewGroup, NewJob, Op,
+    PageRequest, Store,
 };
+use crate::values::fail_and_retry::AttemptErrors;
+use crate::values::group::GroupId;
 use crate::values::id::JobId;
 use crate::values::setting::Keep;
 use crate::values::time::Millis;
@@ -23,9 +25,8 @@ fn apply(store: &mut Sqlite, ops: &[Op], claim: Option<ClaimRequest>, now: Milli
     store.apply(&batch).unwrap().answers
 }
 
-/// Inserts so many jobs, and claims them.
-fn claim(store: &mut Sqlite, many: usize, now: Millis) -> Vec<Claimed> {
-    let job = |_| NewJob {
+fn new_job(now: Millis) -> NewJob {
+    NewJob {
         id: JobId::new(),
         kind: Arc::from("mail"),
         due: now,
@@ -33,8 +34,16 @@ fn claim(store: &mut Sqlite, many: usize, now: Millis) -> Vec<Claimed> {
         callers_id: false,
         extra: None,
         payload: b"{}".to_vec(),
-    };
-    apply(store, &[Op::InsertMany((0..many).map(job).collect())], None, now);
+    }
+}
+
+/// Inserts so many jobs, and claims them.
+fn claim(store: &mut Sqlite, many: usize, now: Millis) -> Vec<Claimed> {
+    apply(store, &[Op::InsertMany((0..many).map(|_| new_job(now)).collect())], None, now);
+    claim_due(store, many, now)
+}
+
+fn claim_due(store: &mut Sqlite, many: usize, now: Millis) -> Vec<Claimed> {
     let claim = Some(ClaimRequest::new(now, many, many, Vec::new()));
     let (synced, awaited, until) = (false, false, None);
     let batch = Batch { number: 0, ops: &[], claim, synced, awaited, until, now };
@@ -246,17 +255,106 @@ fn dead_job_that_cannot_be_read_delays_no_purge() {
     let conn = store.conn.as_ref().unwrap();
     assert_eq!(conn.execute(damage, [bad.to_u128().to_be_bytes()]).unwrap(), 1);
     conn.execute("UPDATE tickwheel_ended_list SET until = 0", []).unwrap();
-    let later = now().plus(Duration::from_secs(1));
-    let (ops, synced, awaited) = ([Op::Purge], false, true);
-    let batch =
-        Batch { number: 0, ops: &ops, claim: None, synced, awaited, until: None, now: later };
-    let outcome = store.apply(&batch).unwrap();
-    assert_eq!(outcome.unreadable.len(), 1);
-    assert!(outcome.unreadable[0].what.contains(&bad.to_string()));
+    assert_eq!(purge(&mut store), [format!("job {bad}")]);
     let conn = store.conn.as_ref().unwrap();
     let ids = "SELECT group_concat(hex(id)) FROM tickwheel_ended";
     let left: String = conn.query_row(ids, [], |row| row.get(0)).unwrap();
     assert_eq!(left, format!("{:032X}", bad.to_u128()));
-    let counts = apply(&mut store, &[Op::Counts], None, later);
+    let counts = apply(&mut store, &[Op::Counts], None, now());
     assert!(matches!(&counts[..], [Answer::Counts(counts)] if counts.dead == 1));
+}
+
+/// Inserts a group that keeps results, with a callback and so many members, and ends them so: then the callback, too.
+/// Returns all of them, the callback last.
+fn end_group(store: &mut Sqlite, id: GroupId, members: usize, end: &End) -> Vec<JobId> {
+    let mut new = NewGroup {
+        id,
+        members: (0..members).map(|_| new_job(now())).collect(),
+        callback: Some(new_job(now())),
+        is_sealed: true,
+        waits_for_the_dead: false,
+        keeps_results: true,
+    };
+    new.members.iter_mut().for_each(|member| member.join(id));
+    apply(store, &[Op::InsertGroup(Box::new(new))], None, now());
+    let mut ended = Vec::new();
+    for group in [Some(id), None] {
+        let mut claimed = claim_due(store, members, now());
+        claimed.sort_unstable_by_key(|job| job.id);
+        let finish = |job: &Claimed| {
+            Op::Finish(Finish { group, ..Finish::of(job.id, job.fence, end.clone()) })
+        };
+        apply(store, &claimed.iter().map(finish).collect::<Vec<_>>(), None, now());
+        ended.extend(claimed.iter().map(|job| job.id));
+    }
+    assert_eq!(ended.len(), members + 1);
+    ended
+}
+
+fn purge(store: &mut Sqlite) -> Vec<String> {
+    let now = now().plus(Duration::from_secs(1));
+    let (ops, synced, awaited, until) = ([Op::Purge], false, true, None);
+    let batch = Batch { number: 0, ops: &ops, claim: None, synced, awaited, until, now };
+    let unreadable = store.apply(&batch).unwrap().unreadable;
+    unreadable.into_iter().map(|unreadable| unreadable.what).collect()
+}
+
+/// P77: If the row of a group, or that of its dead callback, cannot be read, its results stay, that is reported, and no
+/// other purge is delayed. Before a fix it made each purge fail.
+#[test]
+fn group_that_cannot_be_read_delays_no_purge() {
+    let [bad, good] = [1, 2].map(GroupId::from_u128);
+    let dead = End::Dead { errors: AttemptErrors::default() };
+    for damaged in ["group", "ending", "failures"] {
+        let mut store = opened(&["mail"]);
+        let [member, callback] = end_group(&mut store, bad, 1, &dead)[..] else { unreachable!() };
+        end_group(&mut store, good, 3, &End::Completed);
+        let (damage, of, reported) = match damaged {
+            "group" => {
+                let reported = vec![format!("job {member}"), format!("group {bad}")];
+                ("UPDATE tickwheel_grp SET total = 'x' WHERE id = ?1", bad.to_u128(), reported)
+            }
+            "ending" => {
+                let reported = vec![format!("job {callback}"); 2];
+                (
+                    "UPDATE tickwheel_ended SET ending = 'x' WHERE id = ?1",
+                    callback.to_u128(),
+                    reported,
+                )
+            }
+            _ => {
+                let reported = vec![format!("job {callback}")];
+                (
+                    "UPDATE tickwheel_ended SET failures = 'x' WHERE id = ?1",
+                    callback.to_u128(),
+                    reported,
+                )
+            }
+        };
+        let conn = store.conn.as_ref().unwrap();
+        assert_eq!(conn.execute(damage, [of.to_be_bytes()]).unwrap(), 1);
+        conn.execute("UPDATE tickwheel_ended_list SET until = 0", []).unwrap();
+        assert_eq!(purge(&mut store), reported, "{damaged}");
+        let sql = "SELECT group_concat(hex(grp)) FROM tickwheel_grp_result";
+        let left: String =
+            store.conn.as_ref().unwrap().query_row(sql, [], |row| row.get(0)).unwrap();
+        assert_eq!(left, format!("{:032X}", bad.to_u128()), "{damaged}");
+    }
+}
+
+/// P110: The first commit of a purge ends the lists of the results, though it leaves some of them.
+#[test]
+fn list_ends_with_the_first_commit_of_a_purge() {
+    let mut store = opened(&["mail"]);
+    let id = GroupId::from_u128(1);
+    let members = end_group(&mut store, id, 1500, &End::Completed);
+    let page = |store: &mut Sqlite| {
+        apply(store, &[Op::Results(id, Some(members[255]))], None, now()).remove(0)
+    };
+    assert!(matches!(page(&mut store), Answer::Results(Some(page)) if page.len() == 256));
+    assert_eq!(purge(&mut store), [""; 0]);
+    let sql = "SELECT count(*) FROM tickwheel_grp_result";
+    let left: i64 = store.conn.as_ref().unwrap().query_row(sql, [], |row| row.get(0)).unwrap();
+    assert_eq!(left, 500);
+    assert!(matches!(page(&mut store), Answer::Results(None)));
 }
