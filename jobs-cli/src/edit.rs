@@ -467,11 +467,4 @@ mod tests {
         assert!(answer("y\n") && answer("Yes\r\n") && answer(" YES "));
         assert!(!answer("\n") && !answer("") && !answer("n\ny\n") && !answer("yess\n"));
     }
-
-    /// `confirm` asks nothing for one job, or for several jobs with `--yes`.
-    #[test]
-    fn confirm_asks_nothing_for_one_job_or_with_yes() {
-        assert!(confirm(1, "deleted", true, false).unwrap());
-        assert!(confirm(2, "deleted", true, true).unwrap());
-    }
 }

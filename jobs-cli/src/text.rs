@@ -9,6 +9,7 @@ use jiff::fmt::temporal::Pieces;
 use jiff::tz::TimeZone;
 use jiff::{RoundMode, SignedDuration, Span, SpanRelativeTo, SpanRound, Timestamp, Unit, Zoned};
 use serde::Serialize;
+use tickwheel_jobs::view;
 
 /// How far the clock of the store is ahead of this machine's.
 static AHEAD: OnceLock<SignedDuration> = OnceLock::new();
@@ -145,15 +146,6 @@ pub(crate) fn size(text: &str) -> Result<u64, String> {
     bytes.filter(|bytes| *bytes > 0).ok_or_else(wrong)
 }
 
-/// Returns the time as UTC, in milliseconds: `2026-11-22T10:00:00.000Z`.
-pub(crate) fn utc(time: SystemTime) -> String {
-    // A `Timestamp` cannot hold the last day of the year 9999, which it leaves to the zones.
-    let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    let civil =
-        SignedDuration::try_from(since).ok().and_then(|since| EPOCH.checked_add(since).ok());
-    format!("{:.3}Z", civil.unwrap_or(DateTime::MAX))
-}
-
 /// Returns the time for people, in UTC or in the zone that is set: `2026-11-22T11:00:00.000+01:00`.
 pub(crate) fn shown(time: SystemTime) -> String {
     match (ZONE.get(), Timestamp::try_from(time)) {
@@ -161,7 +153,7 @@ pub(crate) fn shown(time: SystemTime) -> String {
             let time = time.to_zoned(zone.clone());
             time.strftime("%Y-%m-%dT%H:%M:%S%.3f%:z").to_string()
         }
-        _ => utc(time),
+        _ => view::Time::from(time).to_string(),
     }
 }
 
@@ -274,7 +266,7 @@ mod tests {
     #[test]
     fn time_is_read_in_every_form() {
         let read = |text: &str| time(text).unwrap().resolve();
-        let at = |text: &str| utc(read(text));
+        let at = |text: &str| shown(read(text));
         assert_eq!(at("2026-11-22T10:00:00Z"), "2026-11-22T10:00:00.000Z");
         assert_eq!(at("2026-11-22T11:00:00.5+01:00"), "2026-11-22T10:00:00.500Z");
         assert_eq!(at("2026-11-22T11:00[Europe/Berlin]"), "2026-11-22T10:00:00.000Z");

@@ -28,6 +28,14 @@ impl Job for Push {
     const KIND: &'static str = "push";
 }
 
+/// Returns the command on the file `jobs.db` of a folder.
+fn command(folder: &TempDir, address: &str, options: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tickwheel-jobs"));
+    command.current_dir(folder.path()).env_remove("TICKWHEEL_PASSWORD");
+    command.args(["jobs.db", "serve", "--listen", address]).args(options);
+    command
+}
+
 /// The command on a file with one job.
 struct Served {
     child: Child,
@@ -43,15 +51,8 @@ impl Served {
         let file = folder.path().join("jobs.db");
         let client = Jobs::open(&file).unwrap().client().unwrap();
         client.insert(Duration::from_secs(3600), Push).unwrap();
-        let mut child = Command::new(env!("CARGO_BIN_EXE_tickwheel-jobs"))
-            .current_dir(folder.path())
-            .env_remove("TICKWHEEL_PASSWORD")
-            .args(["jobs.db", "serve", "--listen", "127.0.0.1:0"])
-            .args(options)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut child = command(&folder, "127.0.0.1:0", options);
+        let mut child = child.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let address = line.trim_end().strip_prefix("http://").unwrap().trim_end_matches('/');
@@ -86,16 +87,25 @@ impl Served {
         stream
     }
 
+    /// Sends an action, and returns its answer with the headers.
+    fn post(&self, action: &str, body: &str) -> String {
+        let length = body.len();
+        rest(self.send(&format!(
+            "POST /api/v1/{action} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\
+             content-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}",
+        )))
+    }
+
     /// Begins a cancel of all pending jobs. `confirm`: their number, as JSON.
     fn cancel_all(&self, confirm: &str) {
         let body =
             format!(r#"{{"action":"cancel","state":"pending","all":true,"confirm":{confirm}}}"#);
-        let length = body.len();
-        let answer = rest(self.send(&format!(
-            "POST /api/v1/bulk HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\
-             content-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}",
-        )));
+        let answer = self.post("bulk", &body);
         assert_eq!(status(&answer), 202, "{answer}");
+    }
+
+    fn audit_file(&self) -> String {
+        std::fs::read_to_string(self.folder.path().join("audit.jsonl")).unwrap()
     }
 
     fn signal(&self, signal: Signal) {
@@ -162,10 +172,7 @@ fn serve_answers_to_the_names_of_the_loopback() {
 fn serve_that_is_read_only_changes_nothing() {
     let served = Served::start(&["--read-only"]);
     assert_eq!(status(&served.get("/jobs", "localhost", "")), 200);
-    let answer = rest(served.send(
-        "POST /api/v1/queue/pause HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\
-         content-type: application/json\r\ncontent-length: 2\r\n\r\n{}",
-    ));
+    let answer = served.post("queue/pause", "{}");
     assert!(status(&answer) == 403 && answer.contains("read_only"), "{answer}");
     assert!(!served.client.queue().is_paused().unwrap());
 }
@@ -174,12 +181,9 @@ fn serve_that_is_read_only_changes_nothing() {
 #[test]
 fn serve_notes_what_was_set() {
     let served = Served::start(&["--audit-file", "audit.jsonl"]);
-    let answer = rest(served.send(
-        "POST /api/v1/scopes/limit HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\
-         content-type: application/json\r\ncontent-length: 29\r\n\r\n{\"scope\":\"queue\",\"running\":7}",
-    ));
+    let answer = served.post("scopes/limit", r#"{"scope":"queue","running":7}"#);
     assert_eq!(status(&answer), 200, "{answer}");
-    let text = std::fs::read_to_string(served.folder.path().join("audit.jsonl")).unwrap();
+    let text = served.audit_file();
     assert!(text.contains("at most 7 run at once") && text.contains("\"queue\":null"), "{text}");
 }
 
@@ -201,7 +205,7 @@ fn serve_notes_what_a_signal_stops() {
     }
     other.execute_batch("ROLLBACK").unwrap();
     assert!(served.child.wait().unwrap().success());
-    let text = std::fs::read_to_string(served.folder.path().join("audit.jsonl")).unwrap();
+    let text = served.audit_file();
     assert!(text.contains("serve: cancel") && text.lines().count() == 1, "{text}");
     assert!(text.contains("the dashboard has ended"), "{text}");
     assert!(served.client.count().unwrap().pending > 0);
@@ -236,13 +240,7 @@ fn serve_refuses_what_has_no_effect() {
         ("192.0.2.1:0", &["--local"][..], "--local"),
         ("127.0.0.1:0", &["--password-file", "password"], "a password has at most 1024 bytes"),
     ] {
-        let output = Command::new(env!("CARGO_BIN_EXE_tickwheel-jobs"))
-            .current_dir(folder.path())
-            .env_remove("TICKWHEEL_PASSWORD")
-            .args(["jobs.db", "serve", "--listen", address])
-            .args(options)
-            .output()
-            .unwrap();
+        let output = command(&folder, address, options).output().unwrap();
         let said = String::from_utf8(output.stderr).unwrap();
         assert!(output.status.code() == Some(2) && said.contains(reason), "{said}");
     }

@@ -50,15 +50,10 @@ pub(crate) enum Done {
 /// The effect of an action, as JSON.
 #[derive(Clone, Serialize)]
 pub(crate) struct Changed {
-    pub(crate) action: &'static str,
-    pub(crate) scope: String,
-    /// `done`; of a cancel of a job that runs, `asked_to_stop`.
-    pub(crate) result: &'static str,
-    /// The result as a sentence.
-    pub(crate) text: String,
-    /// The id of the occurrence that was made.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) job: Option<JobId>,
+    action: &'static str,
+    scope: String,
+    #[serde(flatten)]
+    pub(crate) did: Did,
 }
 
 /// Does an action or asks about it. What was done is given to `remember`.
@@ -73,8 +68,12 @@ pub(crate) fn act(
         Act::Setting(verb) => Some(Setting::of(reader, &task.params, *verb)?),
         _ => None,
     };
-    let (scope, jobs) = match act {
-        Act::Job(id, _) => (format!("the job {id}"), vec![*id]),
+    let mut jobs = Vec::new();
+    let scope = match act {
+        Act::Job(id, _) => {
+            jobs.push(*id);
+            format!("the job {id}")
+        }
         Act::Bulk => {
             let done = bulk(reader, bulks, task)?;
             if matches!(done, Done::Started(_)) {
@@ -82,15 +81,11 @@ pub(crate) fn act(
             }
             return Ok(done);
         }
-        Act::StopBulk(id) => (format!("the change {id}"), Vec::new()),
-        Act::Pause(of, _) => (Target::of(&task.params, *of)?.in_words(), Vec::new()),
-        Act::Setting(_) => {
-            (setting.as_ref().map_or(String::new(), |it| it.subject.clone()), Vec::new())
-        }
-        Act::Schedule(_) => {
-            (format!("the schedule {:?}", task.params.required("schedule")?), Vec::new())
-        }
-        Act::Group(id, _) => (format!("the group {id}"), Vec::new()),
+        Act::StopBulk(id) => format!("the change {id}"),
+        Act::Pause(of, _) => Target::of(&task.params, *of)?.in_words(),
+        Act::Setting(_) => setting.as_ref().map_or(String::new(), |it| it.subject.clone()),
+        Act::Schedule(_) => format!("the schedule {:?}", task.params.required("schedule")?),
+        Act::Group(id, _) => format!("the group {id}"),
     };
     if let Some(question) = question(reader, task, act, setting.as_ref(), &scope)? {
         return Ok(Done::Question(question));
@@ -106,16 +101,20 @@ pub(crate) fn act(
             };
             Did::all(text.to_owned(), 0)
         }),
-        _ => match setting {
+        Act::Job(id, verb) => do_job(reader, &task.params, *id, *verb),
+        Act::Pause(of, verb) => {
+            Target::of(&task.params, *of).and_then(|of| do_pause(reader.client(), of, *verb))
+        }
+        Act::Schedule(verb) => do_schedule(reader, &task.params, *verb),
+        Act::Group(id, verb) => do_group(reader, *id, *verb),
+        Act::Setting(_) | Act::Bulk => match setting {
             Some(setting) => setting.apply(reader),
-            None => do_one(reader, &task.params, act),
+            None => unreachable!("a bulk has returned"),
         },
     };
     let changed = did.as_ref().map_or(0, |did| did.changed);
     let text = did.as_ref().map_or(String::new(), |did| did.text.clone());
-    let done = did.map(|Did { result, text, job, .. }| {
-        Done::Changed(Changed { action: name, scope: scope.clone(), result, text, job })
-    });
+    let done = did.map(|did| Done::Changed(Changed { action: name, scope: scope.clone(), did }));
     if let Ok(done) = &done {
         remember(done);
     }
@@ -390,16 +389,6 @@ fn fields(params: &Params, confirm: String) -> Vec<(String, String)> {
     fields
 }
 
-pub(crate) fn do_one(reader: &Reader<'_>, params: &Params, act: &Act) -> Result<Did, Problem> {
-    match act {
-        Act::Job(id, verb) => do_job(reader, params, *id, *verb),
-        Act::Pause(of, verb) => do_pause(reader.client(), Target::of(params, *of)?, *verb),
-        Act::Schedule(verb) => do_schedule(reader, params, *verb),
-        Act::Group(id, verb) => do_group(reader, *id, *verb),
-        Act::Bulk | Act::StopBulk(_) | Act::Setting(_) => unreachable!("done by its caller"),
-    }
-}
-
 fn do_pause(client: &Client, of: Target, verb: Pause) -> Result<Did, Problem> {
     let Target { kind, partition } = &of;
     let pauses = verb == Pause::Pause;
@@ -595,12 +584,12 @@ impl Outcomes {
     }
 
     /// Returns what the outcome of this name has changed, for the page that follows it.
-    pub(crate) fn said(&self, name: &str) -> Option<Changed> {
+    pub(crate) fn said(&self, name: &str) -> Option<Did> {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let outcome = all.iter().find(|outcome| outcome.name == name)?;
         match &outcome.done {
             Done::Changed(changed) if params::now().duration_since(outcome.at) < SHOWN => {
-                Some(changed.clone())
+                Some(changed.did.clone())
             }
             _ => None,
         }
@@ -616,13 +605,8 @@ mod tests {
     fn outcomes_are_bounded_and_ids_differ() {
         let outcomes = Outcomes::default();
         let done = || {
-            Done::Changed(Changed {
-                action: "pause",
-                scope: String::new(),
-                result: "done",
-                text: String::new(),
-                job: None,
-            })
+            let did = Did::all(String::new(), 0);
+            Done::Changed(Changed { action: "pause", scope: String::new(), did })
         };
         let first = outcomes.add(Some(0), done());
         let mut names = std::collections::HashSet::from([first.clone()]);

@@ -279,10 +279,9 @@ impl Responder {
             may_change: task.may_change,
             form: act::new_id(),
             slowdowns,
-            said: said.and_then(|said| self.outcomes.said(said)).map(|changed| Said {
-                text: changed.text,
-                job: changed.job.map(|id| format!("jobs/{id}")),
-            }),
+            said: said
+                .and_then(|said| self.outcomes.said(said))
+                .map(|did| Said { text: did.text, job: did.job.map(|id| format!("jobs/{id}")) }),
             here: format!("{path}{and}{query}"),
             style: names.style.clone(),
             script: names.script.clone(),

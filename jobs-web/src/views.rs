@@ -51,7 +51,7 @@ pub(crate) struct QueueRow {
 }
 
 /// Which jobs a list has: the parameters of `jobs`, for the form of the filter.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Eq, Default, Debug, Serialize)]
 pub(crate) struct Filter {
     /// `pending`, `overdue`, `running`, `retrying`, `dead`, `completed`, `expired`.
     pub(crate) state: &'static str,
@@ -139,12 +139,17 @@ pub(crate) struct Question {
 }
 
 /// The result of an action.
+#[derive(Clone, Serialize)]
 pub(crate) struct Did {
+    /// `done`; of a cancel of a job that runs, `asked_to_stop`.
     pub(crate) result: &'static str,
     /// The result as a sentence.
     pub(crate) text: String,
+    /// The job that was made, or asked to stop.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) job: Option<JobId>,
     /// How many jobs, kinds, queues, scopes, schedules or groups were changed.
+    #[serde(skip)]
     pub(crate) changed: u64,
 }
 

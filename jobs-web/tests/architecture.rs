@@ -11,6 +11,13 @@ mod paths;
 
 use files::{assert_none, read, sources};
 
+/// No page passes HTML through unescaped.
+#[test]
+fn no_page_has_text_that_is_not_escaped() {
+    let has_raw = |(_, source): &(String, String)| source.contains("PreEscaped");
+    assert_none(sources().into_iter().filter(has_raw).map(|(file, _)| file).collect());
+}
+
 /// A module names only itself and modules that are declared above it. To the checker, the crate is one layer.
 #[test]
 fn modules_name_only_modules_above_them() {

@@ -10,7 +10,8 @@
 
 mod auth;
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::convert::Infallible;
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr, TcpListener, ToSocketAddrs};
@@ -185,16 +186,14 @@ pub(crate) fn run(listener: TcpListener, dashboard: Dashboard, gate: Gate) -> An
     })
 }
 
-/// The connections of each address.
-type Open = Rc<RefCell<std::collections::HashMap<IpAddr, usize>>>;
-
 async fn accept(
     listener: &tokio::net::TcpListener,
     dashboard: &Dashboard,
     gate: Rc<RefCell<Gate>>,
 ) -> Answer<()> {
     let graceful = GracefulShutdown::new();
-    let (many, open) = (Rc::new(Cell::new(0)), Open::default());
+    // Each connection has a copy of the place of its address.
+    let mut places: HashMap<IpAddr, Rc<()>> = HashMap::new();
     let mut end = std::pin::pin!(signal()?);
     loop {
         let accepted = tokio::select! {
@@ -207,12 +206,14 @@ async fn accept(
             continue;
         };
         let from = network(from.ip());
-        let of_address = open.borrow().get(&from).copied().unwrap_or(0);
-        let is_over = of_address >= MOST_OF_ADDRESS && !from.is_loopback();
-        if many.get() >= MOST_CONNECTIONS || is_over {
+        places.retain(|_, place| Rc::strong_count(place) > 1);
+        let connections = |place: &Rc<()>| Rc::strong_count(place) - 1;
+        let is_over = places.get(&from).map_or(0, connections) >= MOST_OF_ADDRESS;
+        let many: usize = places.values().map(connections).sum();
+        if many >= MOST_CONNECTIONS || is_over && !from.is_loopback() {
             continue;
         }
-        let place = Place::take(&many, &open, from);
+        let place = Rc::clone(places.entry(from).or_default());
         let (dashboard, gate) = (dashboard.clone(), Rc::clone(&gate));
         let service = service_fn(move |request| {
             let (dashboard, gate) = (dashboard.clone(), Rc::clone(&gate));
@@ -233,34 +234,6 @@ async fn accept(
     }
     drop(tokio::time::timeout(END_WITHIN, graceful.shutdown()).await);
     Ok(())
-}
-
-/// The place of a connection among all. Its drop frees it.
-struct Place {
-    many: Rc<Cell<usize>>,
-    open: Open,
-    from: IpAddr,
-}
-
-impl Place {
-    fn take(many: &Rc<Cell<usize>>, open: &Open, from: IpAddr) -> Place {
-        many.set(many.get() + 1);
-        *open.borrow_mut().entry(from).or_default() += 1;
-        Place { many: Rc::clone(many), open: Rc::clone(open), from }
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.many.set(self.many.get() - 1);
-        let mut open = self.open.borrow_mut();
-        if let Some(its) = open.get_mut(&self.from) {
-            *its -= 1;
-            if *its == 0 {
-                open.remove(&self.from);
-            }
-        }
-    }
 }
 
 /// Answers a request if the gate lets it in.

@@ -59,17 +59,6 @@ fn insert_makes_a_job_from_json() {
     app.jobs.check().unwrap();
 }
 
-/// A payload that the handler cannot decode makes the job dead, with the payload.
-#[test]
-fn insert_of_what_does_not_decode_is_dead() {
-    let Some(app) = application() else { return };
-    ok(&app.store, &["insert", "close-order", "{\"order\":7}"]);
-    app.wait_for_dead(1);
-    let dead = &json(&app.store, &["list", "dead", "--json"])[0];
-    assert_eq!(dead["payload"]["order"], 7);
-    assert!(dead["error"].as_str().unwrap().contains("does not decode"), "{dead}");
-}
-
 /// `run-schedule` runs the job of a schedule now, once for each call. The schedule goes on as before.
 #[test]
 fn run_schedule_makes_an_occurrence_now() {

@@ -194,6 +194,8 @@ fn counts_of_a_change_are_printed_as_json() {
     let (taken, free) = (keyed("ann"), keyed("bob"));
     app.wait_for_dead(2);
     app.jobs.keyed("ann").insert(HOUR, Close(1)).unwrap();
+    let refused = call(&app.store, &["retry", &taken.to_string()]);
+    assert!(refused.code == 1 && refused.err.contains("its key ann belongs to"), "{}", refused.err);
     app.allow.send(()).unwrap();
     let counts = |args: &[&str]| {
         let Ended { code, out, err } =

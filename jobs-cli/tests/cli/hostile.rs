@@ -196,29 +196,6 @@ fn user_who_may_only_read_the_file_can_use_reading_verbs() {
     assert!(!names[1].exists() && !names[2].exists());
 }
 
-/// A caller that wants one job reads one, not a page of payloads. A caller that goes on reads longer and
-/// longer pages, and sees each job once.
-#[test]
-fn pages_that_begin_with_one_job_grow() {
-    let folder = Folder::new();
-    let client = Jobs::open(folder.file("jobs.db")).unwrap().client().unwrap();
-    client.insert_batch((0..600).map(|n| (HOUR, Close(n)))).unwrap();
-    let mut pages = client.pending().from_one_job_on();
-    let mut lengths = Vec::new();
-    let mut seen = Vec::new();
-    loop {
-        let page = pages.next_page().unwrap();
-        if page.is_empty() {
-            break;
-        }
-        lengths.push(page.len());
-        seen.extend(page.iter().map(|job| job.job::<Close>().unwrap().0));
-    }
-    assert_eq!(lengths, [1, 2, 4, 8, 16, 32, 64, 128, 256, 89]);
-    seen.sort_unstable();
-    assert_eq!(seen, (0..600).collect::<Vec<u64>>());
-}
-
 /// The log is where SQLite has it, beside the file that a symbolic link leads to.
 #[test]
 fn stats_sees_the_log_behind_a_symbolic_link() {

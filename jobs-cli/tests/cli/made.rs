@@ -10,7 +10,7 @@ fn make(args: &[&str]) -> Output {
 }
 
 /// Returns the names of the commands that `--help` lists.
-fn commands() -> Vec<String> {
+pub(crate) fn commands() -> Vec<String> {
     let help = make(&["--help"]);
     let help = String::from_utf8(help.stdout).unwrap();
     let listed = help.split("Commands:\n").nth(1).unwrap().split("\n\n").next().unwrap();

@@ -161,30 +161,6 @@ fn ended_jobs_are_listed() {
     assert!(page.contains("completed") && page.contains("took"), "{page}");
 }
 
-/// `show` prints the progress of a job that runs, and `list running --json` has it.
-#[test]
-fn progress_is_shown_by_the_command() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("shop.db");
-    let (go_on, may_end) = std::sync::mpsc::channel::<()>();
-    let may_end = std::sync::Mutex::new(may_end);
-    let handler = move |_: Close, run: &tickwheel_jobs::Run| {
-        run.set_progress(&[3, 10])?;
-        let _ = may_end.lock().unwrap().recv_timeout(HOUR);
-        Ok(())
-    };
-    let jobs = tickwheel_jobs::Jobs::open(&path).unwrap().handle(handler).start().unwrap();
-    let id = jobs.insert(Duration::ZERO, Close(7)).unwrap();
-    wait_until(|| jobs.get(id).unwrap().unwrap().progress.is_some());
-    let store = path.to_str().unwrap();
-    let page = ok(store, &["show", &id.to_string()]);
-    assert!(page.contains("progress      [3,10]\n"), "{page}");
-    let listed = json(store, &["list", "running", "--json"]);
-    assert_eq!(listed[0]["progress"], serde_json::json!([3, 10]));
-    drop(go_on);
-    jobs.shutdown().unwrap();
-}
-
 /// P41: `stats`, `nodes` and `list` warn of jobs that are due while no process handles their kind, and of no others.
 #[test]
 fn overdue_jobs_without_a_node_are_warned_of() {

@@ -85,8 +85,7 @@ fn file_is_restored_from_vacuum_into() {
     is_restored(|| Jobs::open(&path).unwrap());
 }
 
-/// P45: A backup by the program `sqlite3` is restored, where that program is installed: by `VACUUM INTO` and by
-/// `.backup`.
+/// P45: A backup by the program `sqlite3` is restored, where that program is installed.
 #[test]
 fn file_is_restored_from_a_backup_of_sqlite3() {
     for ask in ["VACUUM INTO 'backup.db'", ".backup backup.db"] {

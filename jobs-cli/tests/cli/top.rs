@@ -90,30 +90,35 @@ fn top_once_prints_a_page() {
     assert!(gone.wait().unwrap().success());
 }
 
-/// `top --json` has a running job with its progress, and counts it with its kind. `stats` counts it as claimed.
+/// `top --json` has a running job with its progress, and counts it with its kind. `stats` counts it as claimed, `show`
+/// and `list running` have its progress.
 #[test]
 fn top_json_has_the_jobs_that_run() {
     let Some(place) = place() else { return };
     let (end, ended) = mpsc::channel::<()>();
     let ended = std::sync::Mutex::new(ended);
     let handler = move |_: Close, run: &tickwheel_jobs::Run| {
-        run.set_progress(&7)?;
+        run.set_progress(&[3, 10])?;
         // The test ends it, or is over.
         let _ = ended.lock().unwrap().recv();
         Ok(())
     };
     let jobs = place.builder().handle(handler).start().unwrap();
-    let id = jobs.keyed("first").insert(Duration::ZERO, Close(1)).unwrap().to_string();
+    let id = &*jobs.keyed("first").insert(Duration::ZERO, Close(1)).unwrap().to_string();
     let mut top = Value::Null;
     wait_until(|| {
         top = json(place.store(), &["top", "--json"]).remove(0);
-        top["runs"][0]["progress"] == "7"
+        top["runs"][0]["progress"] == "[3,10]"
     });
     assert_eq!((&top["runs"][0]["id"], &top["runs"][0]["key"]), (&id.into(), &"first".into()));
     assert_eq!((&top["kinds"][0]["running"], &top["kinds"][0]["pending"]), (&1.into(), &0.into()));
     assert_eq!(top["running"], 1);
     let stats = ok(place.store(), &["stats"]);
     assert!(stats.contains("claimed    1\n"), "{stats}");
+    let page = ok(place.store(), &["show", id]);
+    assert!(page.contains("progress      [3,10]\n"), "{page}");
+    let listed = json(place.store(), &["list", "running", "--json"]);
+    assert_eq!(listed[0]["progress"], serde_json::json!([3, 10]));
     end.send(()).unwrap();
     jobs.shutdown().unwrap();
 }

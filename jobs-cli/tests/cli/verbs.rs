@@ -151,45 +151,6 @@ fn dead_jobs_are_listed_retried_and_deleted() {
     assert_eq!(call(&app.store, &["delete", &other]).code, 1);
 }
 
-/// `retry` names a dead job whose key another job has. `retry --all` retries the others.
-#[test]
-fn retry_all_names_and_skips_a_dead_job_whose_key_is_taken() {
-    let Some(app) = application() else { return };
-    let taken = app.jobs.keyed("ann").insert(Duration::ZERO, push("ann")).unwrap().to_string();
-    app.jobs.insert(Duration::ZERO, push("bob")).unwrap();
-    app.wait_for_dead(2);
-    app.jobs.keyed("ann").insert(HOUR, push("ann")).unwrap();
-    let refused = call(&app.store, &["retry", &taken]);
-    assert_eq!(refused.code, 1);
-    assert!(refused.err.contains("its key ann belongs to"), "{}", refused.err);
-    app.allow.send(()).unwrap();
-    let all = call(&app.store, &["retry", "--all", "--yes"]);
-    assert_eq!(all.code, 1);
-    assert_eq!(all.out, "1 jobs are retried\n");
-    assert!(all.err.contains(&taken), "{}", all.err);
-}
-
-/// `retry --all` and `delete --all` reach all dead jobs of a kind, also more than a page has.
-#[test]
-fn dead_jobs_of_a_kind_are_retried_or_deleted_at_once() {
-    let Some(app) = application() else { return };
-    let push = |n: u64| (Duration::ZERO, Push { to: n.to_string() });
-    // More than a page has.
-    app.jobs.insert_batch((0..300).map(push)).unwrap();
-    app.wait_for_dead(300);
-    let none = call(&app.store, &["retry", "--all", "--kind", "close-order"]);
-    assert_eq!((none.code, &*none.out), (1, "0 jobs are retried\n"));
-    (0..300).for_each(|_| app.allow.send(()).unwrap());
-    let all = ok(&app.store, &["retry", "--all", "--kind", "push", "--yes"]);
-    assert_eq!(all, "300 jobs are retried\n");
-    wait_until(|| app.jobs.stats().completed == 300);
-    app.jobs.insert_batch((0..2).map(push)).unwrap();
-    app.wait_for_dead(2);
-    assert_eq!(ok(&app.store, &["delete", "--all", "--yes"]), "2 jobs are deleted\n");
-    assert_eq!(app.jobs.count().unwrap().dead, 0);
-    app.jobs.check().unwrap();
-}
-
 /// `stats` counts the jobs of each kind, and names the kinds that are overdue.
 #[test]
 fn stats_counts_kinds_and_names_those_that_are_overdue() {

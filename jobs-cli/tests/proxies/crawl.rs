@@ -106,11 +106,12 @@ impl Crawl<'_> {
                 }
             }
         }
-        for (to, fields) in searches(path, html) {
+        // A form without a method searches.
+        for (to, fields) in forms(path, html, "") {
             let to = to.split('?').next().unwrap().to_owned();
             self.wait_for(format!("{to}?{fields}"), path);
         }
-        for form in forms(path, html) {
+        for form in forms(path, html, "post") {
             if self.seen.insert(format!("{form:?}")) {
                 self.forms.push(form);
             }
@@ -141,18 +142,9 @@ fn tags(html: &str) -> impl Iterator<Item = &str> {
     html.split('<').skip(1).map(|tag| tag.split('>').next().unwrap())
 }
 
-/// Returns the forms of a page that change something: where each leads, and its fields. A form with several buttons
-/// comes once for each, as it is sent.
-pub(crate) fn forms(path: &str, html: &str) -> Vec<(String, String)> {
-    all_forms(path, html, "post")
-}
-
-/// Returns the forms of a page that search. That of the help closes a dialog, and sends nothing.
-fn searches(path: &str, html: &str) -> Vec<(String, String)> {
-    all_forms(path, html, "")
-}
-
-fn all_forms(path: &str, html: &str, method: &str) -> Vec<(String, String)> {
+/// Returns the forms of a page with this method, where each leads, and its fields. A form with several buttons comes
+/// once for each, as it is sent.
+fn forms(path: &str, html: &str, method: &str) -> Vec<(String, String)> {
     let (mut forms, mut form) = (Vec::new(), None);
     for tag in tags(html) {
         let name = tag.split([' ', '/']).find(|word| !word.is_empty()).unwrap_or_default();

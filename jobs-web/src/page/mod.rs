@@ -25,7 +25,7 @@ mod tests;
 use core::fmt::Write as _;
 use layout::{Frame, encoded};
 
-use maud::{Markup, html};
+use maud::{Markup, Render, html};
 
 use tickwheel_jobs::view::{Bound, Number, Time};
 
@@ -131,13 +131,10 @@ pub(crate) fn queue(frame: &Frame) -> Markup {
 /// A bound of durations under a head that says "at most": `25 ms`, `> 1 h` above every bound, or nothing if there was
 /// none.
 pub(crate) fn bound(bound: Option<Bound>) -> Markup {
-    html! {
-        @match bound {
-            Some(bound) if bound.is_above() => { "> " (span(Bound::LAST_MS)) },
-            Some(bound) => { (span(bound.ms())) },
-            None => span.zero { "–" },
-        }
-    }
+    or_dash(bound.map(|bound| match bound.is_above() {
+        true => format!("> {}", span(Bound::LAST_MS)),
+        false => span(bound.ms()),
+    }))
 }
 
 /// The head of a table. A column whose name begins with `#` has numbers. The column `Change` has no head to see.
@@ -294,7 +291,12 @@ pub(crate) fn counted(number: u64, one: &str, more: &str) -> String {
     format!("{} {}", count(number), if number == 1 { one } else { more })
 }
 
-/// A number with its unit, of which zero is grey.
+/// A value, or a dash for none.
+pub(crate) fn or_dash(value: Option<impl Render>) -> Markup {
+    html! { @match value { Some(value) => (value), None => span.zero { "–" } } }
+}
+
+/// A number, of which zero is grey.
 pub(crate) fn cell(number: u64) -> Markup {
     html! {
         @if number == 0 { span.zero { "0" } } @else { (count(number)) }

@@ -7,8 +7,8 @@ use maud::{Markup, html};
 use super::{chart, layout};
 use crate::page::layout::{Frame, encoded};
 use crate::page::{
-    Look, absolute, button, by_name, bytes, cell, clock, count, counted, empty, heading, relative,
-    shown, span, state, table,
+    Look, absolute, button, by_name, bytes, cell, clock, count, counted, empty, heading, or_dash,
+    relative, shown, span, state, table,
 };
 use tickwheel_jobs::view::{NodeRow, Nodes, ScheduleRow, Schedules, Store, Time};
 
@@ -103,13 +103,12 @@ fn schedule_row(frame: &Frame, schedule: &ScheduleRow, now: Time) -> Markup {
             }
             td data-of="Rule" { span { span.t { (shown(&schedule.in_words)) } span.sub.t.mono { (shown(&schedule.rule)) } } }
             td data-of="Next" {
-                @match schedule.next.first().filter(|_| !is_paused) {
-                    None => span.zero { "–" },
-                    Some(next) => span.nowrap.warn[schedule.is_missed] {
+                (or_dash(schedule.next.first().filter(|_| !is_paused).map(|next| html! {
+                    span.nowrap.warn[schedule.is_missed] {
                         (relative(*next, now))
                         span.sub { (clock(*next, now)) @if schedule.is_missed { ", missed" } }
-                    },
-                }
+                    }
+                })))
             }
             td data-of="After that" { (later(schedule, now)) }
             @if frame.may_change { td.do { (change(frame, schedule)) } }
@@ -120,7 +119,7 @@ fn schedule_row(frame: &Frame, schedule: &ScheduleRow, now: Time) -> Markup {
 /// The occurrences behind the next one.
 fn later(schedule: &ScheduleRow, now: Time) -> Markup {
     html! {
-        @if schedule.next.len() < 2 { span.zero { "–" } } @else {
+        @if schedule.next.len() < 2 { (or_dash(None::<&str>)) } @else {
             details {
                 summary.nowrap { (clock(schedule.next[1], now)) ", .." }
                 ol.small { @for time in &schedule.next[1..] { li.nowrap { (absolute(*time)) } } }
@@ -149,10 +148,7 @@ pub(crate) fn store_page(frame: &Frame, view: &Store) -> Markup {
     };
     let facts = [
         ("Kind of store", html! { (sort) }),
-        (
-            "Path",
-            html! { @match &view.path { Some(path) => code.t { (shown(path)) }, None => span.zero { "–" } } },
-        ),
+        ("Path", or_dash(view.path.as_ref().map(|path| html! { code.t { (shown(path)) } }))),
         ("Size", size(view.bytes)),
         ("Log", size(view.log_bytes)),
         ("Answered in", html! { (span(view.answered_in_ms)) }),
@@ -190,12 +186,8 @@ pub(crate) fn store_page(frame: &Frame, view: &Store) -> Markup {
 }
 
 fn size(size: Option<u64>) -> Markup {
-    html! {
-        @match size {
-            Some(size) => { (bytes(size)) @if size >= 1024 { span.soft { " (" (count(size)) " bytes)" } } },
-            None => span.zero { "–" },
-        }
-    }
+    let exactly = |size| html! { @if size >= 1024 { span.soft { " (" (count(size)) " bytes)" } } };
+    or_dash(size.map(|size| html! { (bytes(size)) (exactly(size)) }))
 }
 
 fn numbers(rows: &[(&str, u64)]) -> Markup {

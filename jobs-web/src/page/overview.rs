@@ -116,11 +116,8 @@ fn queue_row(frame: &Frame, queue: &QueueRow) -> Markup {
             } @else {
                 td.num { (cell(queue.pending)) }
                 td.num {
-                    @match queue.overdue {
-                        Some(overdue) if overdue.count > 0 => span.warn { (number(overdue)) },
-                        Some(_) => (cell(0)),
-                        None => span.zero { "–" },
-                    }
+                    @let overdue = queue.overdue.unwrap_or_default();
+                    @if overdue.count > 0 { span.warn { (number(overdue)) } } @else { (cell(0)) }
                 }
                 td.num { (cell(queue.dead)) }
                 td.num { @if queue.alive_nodes == 0 { span.bad { "none" } } @else { (queue.alive_nodes) } }

@@ -1,17 +1,12 @@
-//! A dashboard behind a small web server of the test's: a thread for each connection, one request for each.
+//! A dashboard behind a small web server of the test's: a thread and one request for each connection.
 
-use std::convert::Infallible;
-use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll, Wake, Waker};
-use std::thread::Thread;
 
-use bytes::Bytes;
-use http::Request;
-use http_body::{Body, Frame};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
 use tickwheel_jobs_web::Dashboard;
 use tower_service::Service;
 
@@ -31,7 +26,7 @@ impl Served {
             for stream in listener.incoming().flatten() {
                 if !silent.load(Ordering::Relaxed) {
                     let dashboard = dashboard.clone();
-                    std::thread::spawn(move || answer(stream, dashboard));
+                    std::thread::spawn(move || answer(stream, &dashboard));
                 }
             }
         });
@@ -44,73 +39,13 @@ impl Served {
     }
 }
 
-/// Reads a request and answers it. A browser that goes away is no error.
-fn answer(stream: TcpStream, mut dashboard: Dashboard) -> Option<()> {
-    let mut reader = BufReader::new(stream.try_clone().ok()?);
-    let mut line = String::new();
-    reader.read_line(&mut line).ok()?;
-    let mut words = line.split(' ');
-    let mut request = Request::builder().method(words.next()?).uri(words.next()?);
-    let mut length = 0;
-    loop {
-        let mut line = String::new();
-        reader.read_line(&mut line).ok()?;
-        let Some((name, value)) = line.trim_end().split_once(": ") else { break };
-        if name.eq_ignore_ascii_case("content-length") {
-            length = value.parse().ok()?;
-        }
-        request = request.header(name, value);
-    }
-    let mut body = vec![0; length];
-    reader.read_exact(&mut body).ok()?;
-    let request = request.body(Sent(Some(body.into()))).ok()?;
-    let (parts, body) = block_on(dashboard.call(request)).ok()?.into_parts();
-    let (mut body, mut bytes) = (pin!(body), Vec::new());
-    let mut next = |context: &mut Context<'_>| body.as_mut().poll_frame(context);
-    while let Some(frame) = block_on(std::future::poll_fn(&mut next)) {
-        bytes.extend(frame.ok()?.into_data().ok()?);
-    }
-    let mut answer = format!("HTTP/1.1 {}\r\n", parts.status).into_bytes();
-    for (name, value) in parts.headers.iter().filter(|(name, _)| *name != "content-length") {
-        answer.extend([name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"].concat());
-    }
-    let end = format!("content-length: {}\r\nconnection: close\r\n\r\n", bytes.len());
-    answer.extend(end.into_bytes());
-    answer.extend(bytes);
-    let mut stream = stream;
-    stream.write_all(&answer).ok()
-}
-
-/// The body of a request.
-struct Sent(Option<Bytes>);
-
-impl Body for Sent {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        Poll::Ready(self.0.take().map(|bytes| Ok(Frame::data(bytes))))
-    }
-}
-
-struct Unpark(Thread);
-
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
-    }
-}
-
-fn block_on<F: Future>(future: F) -> F::Output {
-    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
-    let (mut future, mut context) = (pin!(future), Context::from_waker(&waker));
-    loop {
-        match future.as_mut().poll(&mut context) {
-            Poll::Ready(output) => return output,
-            Poll::Pending => std::thread::park(),
-        }
-    }
+/// Answers one request. A browser that goes away is no error.
+fn answer(stream: TcpStream, dashboard: &Dashboard) {
+    stream.set_nonblocking(true).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
+    runtime.block_on(async {
+        let stream = TokioIo::new(tokio::net::TcpStream::from_std(stream).unwrap());
+        let service = service_fn(|request| dashboard.clone().call(request));
+        drop(http1::Builder::new().keep_alive(false).serve_connection(stream, service).await);
+    });
 }

@@ -1,15 +1,13 @@
 //! Requests to a dashboard, and the jobs that they find.
 
-use std::convert::Infallible;
-use std::pin::{Pin, pin};
-use std::sync::Arc;
-use std::task::{Context, Poll, Wake, Waker};
-use std::thread::Thread;
+use std::pin::pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request};
-use http_body::{Body as _, Frame};
+use http_body::Body as _;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tickwheel_jobs::{Builder, Client, Driver, Fail, Job, Jobs, Keep, Retry};
@@ -113,33 +111,26 @@ impl Answer {
     }
 }
 
-/// The body of a request.
-pub(crate) struct Sent(pub(crate) Option<Bytes>);
-
-impl http_body::Body for Sent {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        Poll::Ready(self.0.take().map(|bytes| Ok(Frame::data(bytes))))
-    }
+pub(crate) fn send(dashboard: &Dashboard, request: Request<String>) -> Answer {
+    let (parts, body) = block_on(dashboard.clone().call(request)).unwrap().into_parts();
+    let mut body = pin!(body);
+    let frame = block_on(std::future::poll_fn(|context| body.as_mut().poll_frame(context)));
+    let body = frame.map_or_else(Bytes::new, |frame| frame.unwrap().into_data().unwrap());
+    Answer { status: parts.status.as_u16(), headers: parts.headers, body }
 }
 
-pub(crate) fn send(dashboard: &Dashboard, request: Request<Sent>) -> Answer {
-    let mut service = dashboard.clone();
-    let answer = block_on(service.call(request)).unwrap();
-    let (parts, body) = answer.into_parts();
-    let mut body = pin!(body);
-    let mut bytes = Vec::new();
-    let next = |context: &mut Context<'_>| body.as_mut().poll_frame(context);
-    let mut next = next;
-    while let Some(frame) = block_on(std::future::poll_fn(&mut next)) {
-        bytes.extend(frame.unwrap().into_data().unwrap());
-    }
-    Answer { status: parts.status.as_u16(), headers: parts.headers, body: bytes.into() }
+/// Sends a request to the threads of a dashboard, and does not wait for the answer.
+pub(crate) fn begin(dashboard: &Dashboard, request: Request<String>) -> Called {
+    let mut answer = dashboard.clone().call(request);
+    assert!(is_pending(&mut answer));
+    answer
+}
+
+/// A request that was sent.
+pub(crate) type Called = <Dashboard as Service<Request<String>>>::Future;
+
+pub(crate) fn is_pending(answer: &mut Called) -> bool {
+    answer.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending()
 }
 
 pub(crate) fn request(
@@ -147,13 +138,12 @@ pub(crate) fn request(
     path: &str,
     headers: &[(&str, &str)],
     body: &str,
-) -> Request<Sent> {
+) -> Request<String> {
     let mut request = Request::builder().method(method).uri(path);
     for (name, value) in headers {
         request = request.header(*name, *value);
     }
-    let body = (!body.is_empty()).then(|| Bytes::from(body.to_owned()));
-    request.body(Sent(body)).unwrap()
+    request.body(body.to_owned()).unwrap()
 }
 
 pub(crate) fn get(dashboard: &Dashboard, path: &str) -> Answer {
@@ -165,9 +155,19 @@ pub(crate) fn post(dashboard: &Dashboard, path: &str, json: &Value) -> Answer {
     send(dashboard, request_to_post(path, json))
 }
 
-pub(crate) fn request_to_post(path: &str, json: &Value) -> Request<Sent> {
+pub(crate) fn request_to_post(path: &str, json: &Value) -> Request<String> {
     let headers = [("host", "shop.example"), ("content-type", "application/json")];
     request(Method::POST, path, &headers, &json.to_string())
+}
+
+/// Returns a text of each of the rows.
+pub(crate) fn texts<'a>(rows: &'a Value, name: &str) -> Vec<&'a str> {
+    rows.as_array().unwrap().iter().map(|row| row[name].as_str().unwrap()).collect()
+}
+
+/// Returns how many rows a JSON of the dashboard has.
+pub(crate) fn rows(dashboard: &Dashboard, path: &str) -> usize {
+    get(dashboard, &format!("/api/v1/{path}")).ok()["rows"].as_array().unwrap().len()
 }
 
 /// Percent-encodes a value of a query or of a form.
@@ -193,22 +193,23 @@ pub(crate) fn submit(dashboard: &Dashboard, path: &str, form: &str) -> Answer {
     send(dashboard, request(Method::POST, path, &headers, form))
 }
 
-struct Unpark(Thread);
-
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
-    }
+pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
+    tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
 }
 
-pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
-    let mut future = pin!(future);
-    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
-    let mut context = Context::from_waker(&waker);
-    loop {
-        match future.as_mut().poll(&mut context) {
-            Poll::Ready(value) => return value,
-            Poll::Pending => std::thread::park(),
-        }
-    }
+/// What an audit has noted.
+pub(crate) type Log = Arc<Mutex<Vec<String>>>;
+
+/// Notes each action of a dashboard as a line: its name, its jobs or its scope, how many were changed, the result in a
+/// sentence, and the problem if there was one.
+pub(crate) fn audited(dashboard: Dashboard) -> (Dashboard, Log) {
+    let log = Log::default();
+    let its = Arc::clone(&log);
+    let dashboard = dashboard.audit(move |it| {
+        assert_eq!(it.request().headers["host"], "shop.example");
+        let problem = it.problem.iter().map(|problem| format!(" PROBLEM {problem}"));
+        let line = format!("{} {} {}: {}", it.name, it.scope, it.changed, it.text);
+        its.lock().unwrap().push(line + &problem.collect::<String>());
+    });
+    (dashboard, log)
 }

@@ -65,32 +65,18 @@ fn forged_requests_are_refused() {
             assert_eq!(answer.json()["error"], "cross_origin");
         }
     }
-}
-
-/// P95: Forged requests for an action on a setting, or for an insert, are refused too.
-#[test]
-fn forged_settings_are_refused() {
-    let (jobs, _driver) = manual();
-    let dashboard = full(jobs.client());
-    for (place, form) in [
-        ("scopes/limit", "scope=queue&running=1"),
-        ("scopes/lift", "scope=queue"),
-        ("scopes/hold", "scope=queue&for=1m"),
-        ("scopes/release", "scope=queue"),
-        ("kinds/keep", "kind=mail&last=1"),
-        ("kinds/head-start", "kind=mail&by=1m"),
-        ("kinds/insert", "kind=mail&payload=%7B%7D"),
-        ("scopes/pause", "scope=partition&kind=mail&partition=acme"),
-    ] {
-        let path = format!("/api/v1/{place}");
-        for headers in [&[HOST, FORM, ("sec-fetch-site", "cross-site")][..], &[HOST, FORM]] {
-            let form = format!("{form}&confirm=yes");
-            let answer = send(&dashboard, request(Method::POST, &path, headers, &form));
-            assert_eq!((answer.status, &answer.json()["error"]), (403, &"cross_origin".into()));
+    // So is every other action.
+    for place in ["limit", "lift", "hold", "release", "pause"]
+        .map(|verb| format!("scopes/{verb}"))
+        .into_iter()
+        .chain(["keep", "head-start", "insert"].map(|verb| format!("kinds/{verb}")))
+    {
+        for headers in [&[HOST, FORM, site("cross-site")][..], &[HOST, FORM]] {
+            let request = request(Method::POST, &format!("/api/v1/{place}"), headers, "");
+            let answer = send(&dashboard, request);
+            assert!(answer.status == 403 && answer.json()["error"] == "cross_origin", "{place}");
         }
     }
-    assert!(jobs.queue().limits().unwrap().is_empty());
-    assert_eq!(jobs.count().unwrap().pending, 0);
 }
 
 /// Without a header of the host, that of the URI counts, as in HTTP/2.
@@ -121,11 +107,7 @@ fn requests_with_two_hosts_are_refused() {
     ];
     for (path, headers) in cases {
         let answer = send(&dashboard, request(Method::POST, path, headers, ""));
-        assert_eq!(
-            (answer.status, &answer.json()["error"]),
-            (400, &"bad_host".into()),
-            "{headers:?}"
-        );
+        assert!(answer.status == 400 && answer.json()["error"] == "bad_host", "{headers:?}");
         let read = request(Method::GET, &path.replace("queue/pause", "overview"), headers, "");
         assert_eq!(send(&dashboard, read).status, 400, "{headers:?}");
     }

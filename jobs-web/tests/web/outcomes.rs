@@ -1,13 +1,15 @@
 //! What an action says to a person: a line on the page that follows it, once for each form.
 
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::mpsc;
 use std::time::Duration;
 
 use serde_json::json;
 use tickwheel_jobs::Jobs;
-use tickwheel_jobs_web::{Access, Dashboard};
+use tickwheel_jobs_web::Dashboard;
 
-use crate::ask::{Answer, Charge, Mail, full, get, mail, manual, post, run_due, submit};
+use crate::ask::{
+    Answer, Charge, Mail, audited, full, get, mail, manual, post, rows, run_due, submit,
+};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -26,9 +28,7 @@ fn line(dashboard: &Dashboard, answer: &Answer) -> String {
 #[test]
 fn page_says_what_an_action_did() {
     let (jobs, driver) = manual();
-    let changes = Arc::new(Mutex::new(Vec::new()));
-    let noted = Arc::clone(&changes);
-    let dashboard = full(jobs.client()).audit(move |it| noted.lock().unwrap().push(it.changed));
+    let (dashboard, log) = audited(full(jobs.client()));
     jobs.schedule("report", HOUR, mail("report")).unwrap();
     let later = jobs.insert(HOUR, mail("later")).unwrap();
     let other = jobs.insert(Duration::ZERO, mail("fail")).unwrap();
@@ -62,14 +62,10 @@ fn page_says_what_an_action_did() {
         (&job(dead, "retry"), "", " is due again, at once.", 1),
         (&job(other, "delete"), "confirm=yes", " is deleted.", 1),
     ] {
-        let answer = submit(&dashboard, &format!("/api/v1/{path}"), form);
-        // The page of a job that is gone has nothing to say of it.
-        let answer = match answer.status {
-            303 => line(&dashboard, &answer),
-            _ => panic!("{path} {form}: {answer:?}"),
-        };
-        assert!(answer.contains(said), "{path} {form}: {answer}");
-        assert_eq!(changes.lock().unwrap().pop(), Some(changed), "{path} {form}");
+        let told = line(&dashboard, &submit(&dashboard, &format!("/api/v1/{path}"), form));
+        assert!(told.contains(said), "{path} {form}: {told}");
+        let noted = log.lock().unwrap().pop().unwrap();
+        assert!(noted.ends_with(&format!(" {changed}: {told}")), "{path} {form}: {noted}");
     }
     // No link makes a page say what its author likes.
     for said in ["The+queue+is+gone", "0", "%3Cb%3E"] {
@@ -114,18 +110,16 @@ fn form_is_taken_once() {
         let (_, id) = page.text().split_once("name=\"once\" value=\"").unwrap();
         id.split_once('"').unwrap().0.to_owned()
     };
-    let run = |dashboard: &Dashboard, once: &str| {
-        submit(
-            dashboard,
-            "/api/v1/schedules/run",
-            &format!("schedule=report&once={once}&confirm=yes"),
-        )
+    let run_of = |dashboard: &Dashboard, schedule: &str, once: &str| {
+        let form = format!("schedule={schedule}&once={once}&confirm=yes");
+        submit(dashboard, "/api/v1/schedules/run", &form)
     };
+    let run = |dashboard: &Dashboard, once: &str| run_of(dashboard, "report", once);
     let first = once();
     let answers = [run(&dashboard, &first), run(&dashboard, &first)];
     assert_eq!(answers[0].header("location"), answers[1].header("location"));
     assert_eq!(jobs.count().unwrap().pending, 1);
-    let other = Dashboard::new(jobs.client()).access(|_| Access::Full);
+    let other = full(jobs.client());
     assert!(line(&other, &run(&other, &first)).contains("has made the job"));
     assert_eq!(jobs.count().unwrap().pending, 1);
     run(&dashboard, &once());
@@ -139,11 +133,7 @@ fn form_is_taken_once() {
     run(&dashboard, &page);
     assert_eq!(jobs.count().unwrap().pending, 3);
     // So are "Run now" of two schedules.
-    let answer = submit(
-        &dashboard,
-        "/api/v1/schedules/run",
-        &format!("schedule=other&once={page}&confirm=yes"),
-    );
+    let answer = run_of(&dashboard, "other", &page);
     assert!(line(&dashboard, &answer).contains("\"other\" has made the job"));
     assert_eq!(jobs.count().unwrap().pending, 4);
     // A program may choose an id.
@@ -174,6 +164,6 @@ fn bulk_is_taken_once() {
     let form = format!("action=cancel&id={id}&confirm=1&once=5f1d");
     let answers = [(); 2].map(|()| submit(&dashboard, "/api/v1/bulk", &form));
     assert_eq!(answers[0].header("location"), answers[1].header("location"));
-    assert_eq!(get(&dashboard, "/api/v1/bulks").ok()["rows"].as_array().unwrap().len(), 1);
+    assert_eq!(rows(&dashboard, "bulks"), 1);
     assert!(get(&dashboard, "/bulk").text().contains(">Cancel 1 job</a>"));
 }

@@ -163,10 +163,6 @@ pub struct Pages {
     pub(crate) from: Millis,
     pub(crate) to: Millis,
     after: Option<PageKey>,
-    /// How many jobs the next page has, at most.
-    limit: usize,
-    /// How many jobs any page has, at most.
-    most: usize,
     ready: VecDeque<JobInfo>,
     /// The jobs, if they were named one by one.
     ids: Option<VecDeque<JobId>>,
@@ -239,8 +235,6 @@ impl Pages {
             from: Millis::ZERO,
             to: Millis::MAX,
             after: None,
-            limit: JOBS_PER_PAGE,
-            most: JOBS_PER_PAGE,
             ready: VecDeque::new(),
             ids: None,
             key: None,
@@ -283,22 +277,6 @@ impl Pages {
         // Whole milliseconds: the first at or after `from`, the last at or before `to`.
         let from = Millis::due(from).unwrap_or(Millis::present(from));
         Pages { from, to: Millis::present(to), ..self }
-    }
-
-    /// Reads pages of one job, two jobs, four jobs, and so on, for a caller that wants few of them. For the
-    /// command `tickwheel-jobs`.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn from_one_job_on(self) -> Pages {
-        Pages { limit: 1, ..self }
-    }
-
-    /// Reads pages of at most this many jobs. For the command `tickwheel-jobs`.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn in_pages_of(self, jobs: usize) -> Pages {
-        let most = jobs.clamp(1, JOBS_PER_PAGE);
-        Pages { limit: most, most, ..self }
     }
 
     /// Returns the next page. It is empty after the last job.
@@ -355,7 +333,6 @@ impl Pages {
                 let page = self.read(caller).await?;
                 self.finished = page.next.is_none();
                 self.after = page.next;
-                self.limit = (self.limit * 2).min(self.most);
                 page.jobs
             }
         };
@@ -432,7 +409,7 @@ impl Pages {
             from: self.from,
             to: self.to,
             after: self.after,
-            limit: self.limit,
+            limit: JOBS_PER_PAGE,
         };
         self.client.ask(caller, request::page(jobs)).await
     }

@@ -288,7 +288,8 @@ impl View {
         }
         let (mut after, mut bytes, mut records) = (place.after, 0, 0);
         'pages: loop {
-            let limit = if is_search { STEP } else { most + 1 };
+            let is_long = is_search || most as u64 > MOST_SEARCHED;
+            let limit = if is_long { STEP } else { most + 1 };
             let Page { jobs, next } = self.page(filter, after, limit)?;
             for job in jobs {
                 if found.jobs.len() == most {
@@ -383,24 +384,8 @@ impl View {
             let count = jobs.map(|group| group.jobs).sum();
             return Ok(Number { count, is_exact: groups.len() < MOST_GROUPS });
         }
-        let now = self.present();
-        if let Some(key) = filter.pending_key() {
-            let job = self.client.keyed(key).get()?;
-            let takes = job.is_some_and(|job| filter.takes(&job, &self.redactor, now));
-            return Ok(Number::exactly(takes.into()));
-        }
-        let (mut after, mut count, mut records, mut bytes) = (None, 0, 0, 0);
-        loop {
-            let Page { jobs, next } = self.page(filter, after, STEP)?;
-            records += jobs.len() as u64;
-            bytes += jobs.iter().map(JobInfo::bytes).sum::<usize>();
-            count +=
-                jobs.iter().filter(|job| filter.takes(job, &self.redactor, now)).count() as u64;
-            after = next;
-            if after.is_none() || records >= self.most_searched() || bytes >= MOST_BYTES {
-                return Ok(Number { count, is_exact: after.is_none() });
-            }
-        }
+        let found = self.find(filter, Place::default(), usize::MAX)?;
+        Ok(Number { count: found.jobs.len() as u64, is_exact: found.next.is_none() })
     }
 
     /// Returns each job of a list in turn, as it is stored, without redaction: for a change of them
@@ -500,41 +485,30 @@ impl ListState {
     /// Returns the word for it: `pending`, `overdue`, `running`, `retrying`, `dead`, `completed`, `expired`.
     #[must_use]
     pub fn word(self) -> &'static str {
-        match self {
-            ListState::Pending => "pending",
-            ListState::Overdue => "overdue",
-            ListState::Running => "running",
-            ListState::Retrying => "retrying",
-            ListState::Dead => "dead",
-            ListState::Completed => "completed",
-            ListState::Expired => "expired",
-        }
+        STATES[self as usize].0
     }
 
     /// Returns the changes that a page offers for such jobs: of `cancel`, `reschedule`, `retry`, `delete`.
     #[must_use]
     pub fn changes(self) -> &'static [&'static str] {
-        match self {
-            ListState::Pending | ListState::Overdue | ListState::Retrying => {
-                &["cancel", "reschedule"]
-            }
-            ListState::Running => &["cancel"],
-            ListState::Dead => &["retry", "delete"],
-            ListState::Completed | ListState::Expired => &[],
-        }
+        STATES[self as usize].1
     }
 
-    /// Returns the set of the store that has the jobs of a list of it.
     fn set(self) -> JobSet {
-        match self {
-            ListState::Pending | ListState::Overdue | ListState::Retrying => JobSet::Alive,
-            ListState::Running => JobSet::Claimed,
-            ListState::Dead => JobSet::Ended(Some(Ending::Dead)),
-            ListState::Completed => JobSet::Ended(Some(Ending::Completed)),
-            ListState::Expired => JobSet::Ended(Some(Ending::Expired)),
-        }
+        STATES[self as usize].2
     }
 }
+
+/// The word of each state, the changes of its jobs, and the set of the store that has them. In the order of the states.
+const STATES: [(&str, &[&str], JobSet); 7] = [
+    ("pending", &["cancel", "reschedule"], JobSet::Alive),
+    ("overdue", &["cancel", "reschedule"], JobSet::Alive),
+    ("running", &["cancel"], JobSet::Claimed),
+    ("retrying", &["cancel", "reschedule"], JobSet::Alive),
+    ("dead", &["retry", "delete"], JobSet::Ended(Some(Ending::Dead))),
+    ("completed", &[], JobSet::Ended(Some(Ending::Completed))),
+    ("expired", &[], JobSet::Ended(Some(Ending::Expired))),
+];
 
 impl JobFilter {
     /// Returns the filter that takes all jobs of a state.

@@ -1,8 +1,6 @@
 //! The overview. It has warnings, each with its true cause and a remedy, and slowdowns: pauses, holds and operators'
 //! limits.
 
-use std::time::SystemTime;
-
 use serde::Serialize;
 
 use super::history::{HistoryRow, MINUTES, Rates};
@@ -272,10 +270,7 @@ impl View {
         for (job, reasons) in jobs.into_iter().zip(reasons) {
             for reason in reasons {
                 let Some(cause) = Cause::of(&reason, view, job.id, &job.kind) else { continue };
-                let same = |(known, _): &&mut (Cause, Vec<String>)| {
-                    known.what == cause.what && known.because == cause.because
-                };
-                match causes.iter_mut().find(same) {
+                match causes.iter_mut().find(|(known, _)| known.because == cause.because) {
                     Some((_, kinds)) => kinds.push(job.kind.clone()),
                     None => causes.push((cause, vec![job.kind.clone()])),
                 }
@@ -296,60 +291,51 @@ struct Cause {
 impl Cause {
     /// Returns the cause of a reason, if a person can remove the cause.
     fn of(reason: &PendingReason, view: &Overview, id: JobId, kind: &str) -> Option<Cause> {
-        let now = view.now.to_system();
-        let cause = |what, because: &str, cure, about| {
-            Some(Cause { what, because: because.to_owned(), cure, about })
-        };
-        match reason {
+        let look = "Look at the oldest job.";
+        let (what, because, cure, about): (_, String, _, _) = match reason {
             // The queue has a warning of its own. A job may have been rescheduled meanwhile.
-            PendingReason::NotDue(_) | PendingReason::QueuePaused => None,
+            PendingReason::NotDue(_) | PendingReason::QueuePaused => return None,
             PendingReason::KindPaused => {
-                let cure = "Resume the kind.";
-                cause("kind_paused", "the kind is paused", cure, About::Kinds)
+                ("kind_paused", "the kind is paused".into(), "Resume the kind.", About::Kinds)
             }
             PendingReason::PartitionPaused => {
-                let because = "the partition of the oldest is paused";
-                cause("partition_paused", because, "Look at the oldest job.", About::Job(id))
+                let because = "the partition of the oldest is paused".into();
+                ("partition_paused", because, look, About::Job(id))
             }
             PendingReason::Limit(_) => {
-                let because = format!("of the oldest, {reason}");
-                cause("limit", &because, "Look at the limits.", About::Limits)
+                ("limit", format!("of the oldest, {reason}"), "Look at the limits.", About::Limits)
             }
             PendingReason::NoNode => {
-                let because = "no process handles them that was seen in the last 30 seconds";
+                let because = "no process handles them that was seen in the last 30 seconds".into();
                 let cure = "Start a process with a handler for them, or cancel them.";
-                cause("no_handler", because, cure, About::Overdue(kind.to_owned()))
+                ("no_handler", because, cure, About::Overdue(kind.to_owned()))
             }
             PendingReason::Interrupted(_) => {
-                let because = "runs of the oldest ended with their process again and again";
-                cause("interrupted", because, "Look at the oldest job.", About::Job(id))
+                let because = "runs of the oldest ended with their process again and again".into();
+                ("interrupted", because, look, About::Job(id))
             }
-            PendingReason::Turn { seen, .. } if is_long_ago(*seen, now) => {
+            PendingReason::Turn { seen, .. } if view.now.since((*seen).into()).as_secs() > 30 => {
                 let because = "the process that handles them was last seen more than 30 seconds ago. It has ended, or \
                      long runs hold all of its threads";
-                cause("no_node", because, "Look at the nodes.", About::Nodes)
+                ("no_node", because.into(), "Look at the nodes.", About::Nodes)
             }
             // A process tells how much it has claimed with its next commit, so the jobs that are claimed count too.
             PendingReason::Turn { in_flight, most_runs, .. }
                 if in_flight >= most_runs || view.running >= view.capacity =>
             {
-                let because = format!(
-                    "the processes that handle them are busy. They can run {} at once",
-                    counted(*most_runs as u64, "job", "jobs"),
-                );
+                let jobs = counted(*most_runs as u64, "job", "jobs");
+                let because =
+                    format!("the processes that handle them are busy. They can run {jobs} at once");
                 let cure = "Give them more threads, or start more of them.";
-                cause("overdue", &because, cure, About::Nodes)
+                ("overdue", because, cure, About::Nodes)
             }
             PendingReason::Turn { .. } => {
-                let because = "the processes that handle them are behind";
-                cause("overdue", because, "Look at the nodes.", About::Nodes)
+                let because = "the processes that handle them are behind".into();
+                ("overdue", because, "Look at the nodes.", About::Nodes)
             }
-        }
+        };
+        Some(Cause { what, because, cure, about })
     }
-}
-
-fn is_long_ago(seen: SystemTime, now: SystemTime) -> bool {
-    now.duration_since(seen).is_ok_and(|age| age.as_secs() > 30)
 }
 
 /// A number with its noun: `1 job`, `344 jobs`.

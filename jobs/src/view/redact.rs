@@ -58,13 +58,10 @@ pub(super) type Redact = dyn Fn(&str, Part, &mut Value) + Send + Sync;
 #[derive(Clone, Default)]
 pub(crate) struct Redactor(pub(super) Option<Arc<Redact>>);
 
-/// A payload, a result or a progress in its redacted form.
-enum Text {
-    /// Without spaces between its parts.
-    Json(String),
-    Plain(String),
-    Bytes(String),
-}
+/// The formats of a content. JSON is without spaces between its parts until it is formatted.
+const JSON: &str = "json";
+const TEXT: &str = "text";
+const BYTES: &str = "bytes";
 
 impl Redactor {
     /// Changes a value to its redacted form. If the program's function panics, nothing of the value stays.
@@ -75,39 +72,31 @@ impl Redactor {
         }
     }
 
-    fn text(&self, kind: &str, part: Part, bytes: &[u8]) -> Text {
+    /// Returns a payload, a result or a progress in its redacted form, and its format.
+    fn text(&self, kind: &str, part: Part, bytes: &[u8]) -> (String, &'static str) {
         if self.0.is_none()
             && let Ok(text) = str::from_utf8(bytes)
             && serde_json::from_str::<Value>(text).is_ok()
         {
             // A number keeps its digits.
-            return Text::Json(respaced(text, false));
+            return (respaced(text, false), JSON);
         }
-        let (mut value, is_text) = match (serde_json::from_slice(bytes), str::from_utf8(bytes)) {
-            (Ok(json), _) => {
-                let mut json: Value = json;
-                self.apply(kind, part, &mut json);
-                return match json {
-                    Value::String(text) if text == FAILED => Text::Plain(text),
-                    json => Text::Json(json.to_string()),
-                };
-            }
-            (Err(_), Ok(text)) => (Value::String(text.to_owned()), true),
-            (Err(_), Err(_)) => (Value::String(Hex(bytes).to_string()), false),
+        let (mut value, format) = match (serde_json::from_slice(bytes), str::from_utf8(bytes)) {
+            (Ok(json), _) => (json, JSON),
+            (Err(_), Ok(text)) => (Value::String(text.to_owned()), TEXT),
+            (Err(_), Err(_)) => (Value::String(Hex(bytes).to_string()), BYTES),
         };
         self.apply(kind, part, &mut value);
-        match (value, is_text) {
-            (Value::String(text), true) => Text::Plain(text),
-            (Value::String(text), false) => Text::Bytes(text),
-            (other, _) => Text::Json(other.to_string()),
+        match (value, format) {
+            (Value::String(text), JSON) if text == FAILED => (text, TEXT),
+            (Value::String(text), TEXT | BYTES) => (text, format),
+            (json, _) => (json.to_string(), JSON),
         }
     }
 
     /// Returns a part as one line, for a search or a list.
     pub(crate) fn line(&self, kind: &str, part: Part, bytes: &[u8]) -> String {
-        match self.text(kind, part, bytes) {
-            Text::Json(text) | Text::Plain(text) | Text::Bytes(text) => text,
-        }
+        self.text(kind, part, bytes).0
     }
 
     /// Returns the whole of a part, for a download.
@@ -121,24 +110,20 @@ impl Redactor {
     /// Returns a part as a page shows it.
     pub(crate) fn content(&self, kind: &str, part: Part, bytes: &[u8]) -> Content {
         let size = bytes.len();
-        let text = match (size > FORMATTED_BYTES, &self.0) {
+        let (text, format) = match (size > FORMATTED_BYTES, &self.0) {
             (false, _) => self.text(kind, part, bytes),
-            (true, Some(_)) => Text::Plain("(too large to be shown here)".to_owned()),
+            (true, Some(_)) => ("(too large to be shown here)".to_owned(), TEXT),
             // The beginning is enough.
             (true, None) => match str::from_utf8(&bytes[..FORMATTED_BYTES]) {
-                Ok(text) => Text::Plain(text.to_owned()),
+                Ok(text) => (text.to_owned(), TEXT),
                 // The beginning ends within a character.
                 Err(end) if end.error_len().is_none() => {
-                    Text::Plain(String::from_utf8_lossy(&bytes[..end.valid_up_to()]).into_owned())
+                    (String::from_utf8_lossy(&bytes[..end.valid_up_to()]).into_owned(), TEXT)
                 }
-                Err(_) => Text::Bytes(Hex(&bytes[..SHOWN_CHARS]).to_string()),
+                Err(_) => (Hex(&bytes[..SHOWN_CHARS]).to_string(), BYTES),
             },
         };
-        let (text, format) = match text {
-            Text::Json(json) => (respaced(&json, true), "json"),
-            Text::Plain(text) => (text, "text"),
-            Text::Bytes(text) => (text, "bytes"),
-        };
+        let text = if format == JSON { respaced(&text, true) } else { text };
         let (text, is_cut) = cut(&text, SHOWN_CHARS);
         Content { text, format, bytes: size as u64, is_cut }
     }

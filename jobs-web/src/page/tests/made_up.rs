@@ -99,10 +99,6 @@ pub(super) fn minutes(is_empty: bool) -> Vec<HistoryRow> {
             completed,
             failed,
             retried: failed,
-            dead: 0,
-            snoozed: 0,
-            cancelled: 0,
-            interrupted: 0,
             late_p50_ms: (!is_empty).then_some(Bound::from_ms(2)),
             late_p99_ms: (!is_empty).then_some(Bound::from_ms(late)),
             took_p50_ms: (!is_empty).then_some(Bound::from_ms(25)),
@@ -133,7 +129,6 @@ pub(super) fn overview(change: Change<'_>) -> OverviewPage {
     ];
     let view = made!(Overview {
         now: at(0),
-        is_paused: false,
         pending: 1_204_311,
         overdue: exactly(1204),
         oldest_overdue_ms: Some(252_000),
@@ -216,7 +211,6 @@ pub(super) fn kinds(many: usize, change: Change<'_>) -> Kinds {
     };
     made!(Kinds {
         now: at(0),
-        is_paused: false,
         rows: (0..many).map(row).collect(),
         total: many as u64,
         next: (many > 30).then(|| change("webhook")),
@@ -276,19 +270,18 @@ fn limits(change: Change<'_>) -> Limits {
     made!(Limits { rows: vec![held, flow, each, partition], total: 240 })
 }
 
+const STATES: [GroupState; 5] = {
+    use GroupState::{Cancelled, Ended, Open, Sealed, WaitsForTheDead};
+    [Open, Sealed, WaitsForTheDead, Cancelled, Ended]
+};
+
 pub(super) fn groups(many: usize) -> Groups {
     let row = |n: usize| {
         made!(GroupRow {
             id: format!("1a201ea6532000400000000000000{n:03x}").parse().unwrap(),
             made: at(-77 * n as i64),
             ended: (n == 4).then(|| at(-7)),
-            state: [
-                GroupState::Open,
-                GroupState::Sealed,
-                GroupState::WaitsForTheDead,
-                GroupState::Cancelled,
-                GroupState::Ended,
-            ][n % 5],
+            state: STATES[n % 5],
             total: 1000 + n as u64,
             open: if n == 4 { 0 } else { 344 },
             completed: 600,
@@ -303,25 +296,16 @@ pub(super) fn groups(many: usize) -> Groups {
 
 pub(super) fn schedules(many: usize, change: Change<'_>) -> Schedules {
     let row = |n: usize| {
+        let (rule, in_words, period) = match n.is_multiple_of(2) {
+            true => ("cron UTC 0 7 * * mon-fri", "at the times of 0 7 * * mon-fri, in UTC", 86_400),
+            false => ("every 60000 ms", "every minute", 60),
+        };
         made!(ScheduleRow {
             name: change(&format!("report-{n}")),
             kind: change("report:nightly"),
-            rule: change(if n.is_multiple_of(2) {
-                "cron Europe/Berlin 0 7 * * mon-fri"
-            } else {
-                "every 60000 ms"
-            }),
-            in_words: change(if n.is_multiple_of(2) {
-                "by 0 7 * * mon-fri, in Europe/Berlin"
-            } else {
-                "every minute"
-            }),
-            next: (0..5)
-                .map(|step| {
-                    at(if n == 2 { -600 } else { 40 }
-                        + step * if n.is_multiple_of(2) { 86_400 } else { 60 })
-                })
-                .collect(),
+            rule: change(rule),
+            in_words: change(in_words),
+            next: (0..5).map(|step| at(if n == 2 { -600 } else { 40 } + step * period)).collect(),
             is_missed: n == 2,
             is_paused: n == 1,
         })

@@ -11,21 +11,6 @@ use crate::views::{Filter, Job, Jobs};
 /// The name of a group in links.
 const GROUP: &str = "9b5fca2e01c7d3b4a8f6e5d4c3b2a190";
 
-fn filter(state: &'static str) -> Filter {
-    Filter {
-        state,
-        kind: None,
-        key: None,
-        text: None,
-        group: None,
-        error: None,
-        member: None,
-        node: None,
-        from: None,
-        to: None,
-    }
-}
-
 pub(super) fn jobs(state: &'static str, many: usize, change: Change<'_>) -> Jobs {
     let row = |n: usize| {
         made!(JobRow {
@@ -70,7 +55,8 @@ pub(super) fn jobs(state: &'static str, many: usize, change: Change<'_>) -> Jobs
             group: is_search.then(|| GROUP.to_owned()),
             error: is_search.then(|| change("timed out after 30 s")),
             node: (state == "running").then(|| change("shop-3/4711")),
-            ..filter(state)
+            state,
+            ..Filter::default()
         },
         older: (many > 1).then(|| format!("state={state}&after=018f")),
         newer: (many > 1).then(|| format!("state={state}")),
@@ -122,7 +108,6 @@ pub(super) fn job(change: Change<'_>) -> Job {
         ],
         trace_id: Some(change("4bf92f3577b34da6a3ce929d0e0e4736")),
         payload: content(payload, "json"),
-        result: None,
         progress: Some(content("{ \"step\": \"charge\" }", "text")),
         error: Some(change(error)),
         timeline: vec![
@@ -134,8 +119,6 @@ pub(super) fn job(change: Change<'_>) -> Job {
             step("dead", Some(at(-2400)), None, None),
         ],
         waits_for: vec![PendingReason::QueuePaused, PendingReason::NoNode],
-        claimed: None,
-        lease_ends: None,
         ended: Some(at(-2400)),
         took_ms: Some(30_012),
         node: Some(change("shop-3/4711")),

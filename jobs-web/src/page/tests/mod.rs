@@ -13,120 +13,55 @@ use crate::page::layout::Frame;
 use crate::route::Read;
 use made_up as view;
 
-/// The page of a job.
-const JOB: &str = "jobs/018f3a2c00000001a1b2c3d4e5f60718";
-
 /// Returns every page in several forms, with its name.
 fn pages(change: view::Change<'_>) -> Vec<(String, String)> {
+    let mut pages = Vec::new();
+    let mut add = |name: &str, page: Markup| pages.push((name.to_owned(), page.into_string()));
     let frame = |tab, here: &str| view::frame(tab, here, change);
-    let here_kind = format!("kind?kind={}", layout::encoded(&change("mail")));
     let reader = |tab, here: &str| Frame { may_change: false, is_live: false, ..frame(tab, here) };
-    let mut pages: Vec<(String, Markup)> = vec![
-        (
-            "overview".into(),
-            overview::page(&frame(Some(Read::Overview), ""), &view::overview(change)),
-        ),
-        (
-            "overview-empty".into(),
-            overview::page(&frame(Some(Read::Overview), ""), &view::empty_overview()),
-        ),
-        (
-            "kinds".into(),
-            kinds_and_limits::page(&frame(Some(Read::Kinds), "kinds"), &view::kinds(8, change)),
-        ),
-        (
-            "kinds-40".into(),
-            kinds_and_limits::page(&frame(Some(Read::Kinds), "kinds"), &view::kinds(40, change)),
-        ),
-        (
-            "kinds-empty".into(),
-            kinds_and_limits::page(&frame(Some(Read::Kinds), "kinds"), &view::kinds(0, change)),
-        ),
-        (
-            "kinds-reader".into(),
-            kinds_and_limits::page(&reader(Some(Read::Kinds), "kinds"), &view::kinds(8, change)),
-        ),
-        ("kind".into(), kind::page(&frame(Some(Read::Kinds), &here_kind), &view::kind(change))),
-        (
-            "kind-reader".into(),
-            kind::page(&reader(Some(Read::Kinds), &here_kind), &view::kind(change)),
-        ),
-        ("job".into(), jobs::job_page(&frame(Some(Read::Jobs), JOB), &made_up_jobs::job(change))),
-        (
-            "dead".into(),
-            jobs::dead_page(&frame(Some(Read::Dead), "dead"), &made_up_jobs::dead(6, change)),
-        ),
-        (
-            "dead-empty".into(),
-            jobs::dead_page(&frame(Some(Read::Dead), "dead"), &made_up_jobs::dead(0, change)),
-        ),
-        ("groups".into(), groups::page(&frame(Some(Read::Groups), "groups"), &view::groups(5))),
-        (
-            "groups-empty".into(),
-            groups::page(&frame(Some(Read::Groups), "groups"), &view::groups(0)),
-        ),
-        (
-            "schedules".into(),
-            nodes_and_schedules::schedules_page(
-                &frame(Some(Read::Schedules), "schedules"),
-                &view::schedules(5, change),
-            ),
-        ),
-        (
-            "schedules-empty".into(),
-            nodes_and_schedules::schedules_page(
-                &frame(Some(Read::Schedules), "schedules"),
-                &view::schedules(0, change),
-            ),
-        ),
-        (
-            "nodes".into(),
-            nodes_and_schedules::nodes_page(
-                &frame(Some(Read::Nodes), "nodes"),
-                &view::nodes(3, change),
-            ),
-        ),
-        (
-            "nodes-empty".into(),
-            nodes_and_schedules::nodes_page(
-                &frame(Some(Read::Nodes), "nodes"),
-                &view::nodes(0, change),
-            ),
-        ),
-        (
-            "store".into(),
-            nodes_and_schedules::store_page(
-                &frame(Some(Read::Store), "store"),
-                &view::store(change),
-            ),
-        ),
-        ("question".into(), actions::question_page(&frame(None, ""), &view::question(change))),
-        ("bulks".into(), actions::bulks_page(&frame(None, "bulk"), &view::bulks(change))),
-        (
-            "problem-404".into(),
-            layout::problem_page(&frame(None, "jobs/x"), &view::problem(404, change)),
-        ),
-        (
-            "problem-503".into(),
-            layout::problem_page(&frame(None, "jobs"), &view::problem(503, change)),
-        ),
-    ];
-    for state in ["pending", "overdue", "running", "retrying", "dead", "completed"] {
-        let here = format!("jobs?state={state}");
-        let list = |many| {
-            jobs::jobs_page(
-                &frame(Some(Read::Jobs), &here),
-                &made_up_jobs::jobs(state, many, change),
-            )
-        };
-        pages.push((format!("jobs-{state}"), list(12)));
-        pages.push((format!("jobs-{state}-empty"), list(0)));
+
+    let of = frame(Some(Read::Overview), "");
+    add("overview", overview::page(&of, &view::overview(change)));
+    add("overview-empty", overview::page(&of, &view::empty_overview()));
+    let of = frame(Some(Read::Kinds), "kinds");
+    for (name, many) in [("kinds", 8), ("kinds-40", 40), ("kinds-empty", 0)] {
+        add(name, kinds_and_limits::page(&of, &view::kinds(many, change)));
     }
+    let of = reader(Some(Read::Kinds), "kinds");
+    add("kinds-reader", kinds_and_limits::page(&of, &view::kinds(8, change)));
+    let here = format!("kind?kind={}", layout::encoded(&change("mail")));
+    add("kind", kind::page(&frame(Some(Read::Kinds), &here), &view::kind(change)));
+    add("kind-reader", kind::page(&reader(Some(Read::Kinds), &here), &view::kind(change)));
+    let of = frame(Some(Read::Jobs), "jobs/018f3a2c00000001a1b2c3d4e5f60718");
+    add("job", jobs::job_page(&of, &made_up_jobs::job(change)));
+    for (more, many) in [("", 5), ("-empty", 0)] {
+        let of = frame(Some(Read::Dead), "dead");
+        add(&format!("dead{more}"), jobs::dead_page(&of, &made_up_jobs::dead(many, change)));
+        let of = frame(Some(Read::Groups), "groups");
+        add(&format!("groups{more}"), groups::page(&of, &view::groups(many)));
+        let (of, all) = (frame(Some(Read::Schedules), "schedules"), view::schedules(many, change));
+        add(&format!("schedules{more}"), nodes_and_schedules::schedules_page(&of, &all));
+        let (of, all) = (frame(Some(Read::Nodes), "nodes"), view::nodes(many, change));
+        add(&format!("nodes{more}"), nodes_and_schedules::nodes_page(&of, &all));
+        for state in ["pending", "overdue", "running", "retrying", "dead", "completed"] {
+            let of = frame(Some(Read::Jobs), &format!("jobs?state={state}"));
+            let page = jobs::jobs_page(&of, &made_up_jobs::jobs(state, many, change));
+            add(&format!("jobs-{state}{more}"), page);
+        }
+    }
+    let of = frame(Some(Read::Store), "store");
+    add("store", nodes_and_schedules::store_page(&of, &view::store(change)));
+    add("question", actions::question_page(&frame(None, ""), &view::question(change)));
+    add("bulks", actions::bulks_page(&frame(None, "bulk"), &view::bulks(change)));
     for state in ["running", "failed"] {
         let page = actions::progress_page(&frame(None, "bulk/3"), &view::progress(state, change));
-        pages.push((format!("progress-{state}"), page));
+        add(&format!("progress-{state}"), page);
     }
-    pages.into_iter().map(|(name, page)| (name, page.into_string())).collect()
+    for (here, status) in [("jobs/x", 404), ("jobs", 503)] {
+        let page = layout::problem_page(&frame(None, here), &view::problem(status, change));
+        add(&format!("problem-{status}"), page);
+    }
+    pages
 }
 
 /// A limit is said in words at its kind, and has a row among all limits. Without a limit there is neither.

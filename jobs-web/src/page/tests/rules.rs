@@ -55,19 +55,10 @@ fn text_of_a_job_makes_no_tag_and_no_attribute() {
             assert_eq!(shape(found), shape(expected), "{name} with {hostile:?}");
         }
         let alone = pages(&|_| hostile.to_owned());
+        let shown = maud::html! { (super::shown(hostile)) }.into_string();
         for (name, page) in &alone {
             pieces(page);
-            assert!(
-                page.contains(
-                    &super::shown(hostile)
-                        .to_string()
-                        .replace('&', "&amp;")
-                        .replace('<', "&lt;")
-                        .replace('>', "&gt;")
-                        .replace('"', "&quot;")
-                ),
-                "{name}: {hostile:?}"
-            );
+            assert!(page.contains(&shown), "{name}: {hostile:?}");
         }
     }
 }
@@ -88,9 +79,8 @@ fn control_characters_and_marks_of_direction_are_symbols() {
                 let (text, may) = match &piece {
                     Piece::Open(tag) => {
                         is_block |= tag.name == "pre";
-                        let values: String =
-                            tag.attributes.iter().map(|(_, value)| &**value).collect();
-                        (values, false)
+                        let values = tag.attributes.iter().map(|(_, value)| &**value);
+                        (values.collect(), false)
                     }
                     Piece::Close(name) => {
                         is_block &= name != "pre";
@@ -271,25 +261,4 @@ fn assets_load_nothing() {
             assert!(!asset.contains(word), "{word}");
         }
     }
-}
-
-/// No page passes HTML through unescaped.
-#[test]
-fn no_page_has_text_that_is_not_escaped() {
-    let folder = format!("{}/src", env!("CARGO_MANIFEST_DIR"));
-    let mut folders = vec![std::path::PathBuf::from(folder)];
-    let mut read = 0;
-    while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                folders.push(path);
-            } else if path.extension().is_some_and(|end| end == "rs") {
-                let word = concat!("Pre", "Escaped");
-                assert!(!std::fs::read_to_string(&path).unwrap().contains(word), "{path:?}");
-                read += 1;
-            }
-        }
-    }
-    assert!(read > 20, "{read} files");
 }
