@@ -126,7 +126,7 @@ fn file_agrees_with_memory_and_the_oracle() {
     all_agree(40, || Some(Place::File(Location::temporary().unwrap())));
 }
 
-/// P23, P24, P25, P26, P29, P31, Redis P23, Redis P24, Redis P25, Redis P31: The same on a server.
+/// P23, P24, P25, P26, P29, P31, Redis P23, Redis P24, Redis P25, Redis P30, Redis P31: The same on a server.
 #[cfg(feature = "redis")]
 #[test]
 fn server_agrees_with_memory_and_the_oracle() {

@@ -275,12 +275,10 @@ impl Tables<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
     use crate::store::sqlite::Sqlite;
-    use crate::store::sqlite::open::Location;
-    use crate::store::{Batch, BatchOutcome, NewJob, Op, Store};
+    use crate::store::sqlite::tests::support;
+    use crate::store::{BatchOutcome, NewJob, Op, Store};
     use crate::values::id::JobId;
 
     const MS: Duration = Duration::from_millis(1);
@@ -312,21 +310,13 @@ mod tests {
     const KIND: &str = "push";
     const JOBS: i64 = 3_000;
 
-    fn job(due: Millis) -> NewJob {
-        let (id, kind, payload) = (JobId::new(), Arc::from(KIND), b"{}".to_vec());
-        NewJob { id, kind, due, key: None, callers_id: false, extra: None, payload }
-    }
-
     fn apply(store: &mut Sqlite, ops: &[Op], now: Millis) -> BatchOutcome {
         let claim = Some(ClaimRequest::new(now, 5_000, 5_000, Vec::new()));
-        let (synced, awaited, until) = (false, false, None);
-        store.apply(&Batch { number: 0, ops, claim, synced, awaited, until, now }).unwrap()
+        support::apply(store, ops, claim, now)
     }
 
     fn rows(store: &Sqlite, table: &str) -> i64 {
-        let conn = store.conn.as_ref().unwrap();
-        let text = format!("SELECT count(*) FROM tickwheel_{table}");
-        conn.query_row(&text, [], |row| row.get(0)).unwrap()
+        support::selected(store, &format!("SELECT count(*) FROM tickwheel_{table}"))
     }
 
     /// An hour moves in parts, and starts to before it begins. No job of it is claimed before all have moved: the
@@ -335,13 +325,10 @@ mod tests {
     fn hour_moves_in_parts() {
         let begin = Millis::clamped(500_000 * MILLIS_PER_HOUR);
         let early = begin.minus(5 * Duration::from_secs(3600));
-        let mut location = Location::temporary().unwrap();
-        let conn = location.open().unwrap();
-        let mut store = Sqlite::new(location, conn, true, None);
-        store.start_runner(&[Arc::from(KIND)], early).unwrap();
+        let mut store = support::opened(&[KIND], early);
         // The latest comes first and goes to the table of jobs. All others are due before it, and wait with their hour.
         let due = |n: i64| Millis::clamped(begin.get() + JOBS - n);
-        let jobs: Vec<NewJob> = (0..JOBS).map(|n| job(due(n))).collect();
+        let jobs: Vec<NewJob> = (0..JOBS).map(|n| support::new_job(KIND, due(n))).collect();
         let mut expected: Vec<JobId> = jobs.iter().map(|job| job.id).collect();
         apply(&mut store, &[Op::InsertMany(jobs)], early);
         assert_eq!((rows(&store, "job"), rows(&store, "later")), (1, JOBS - 1));

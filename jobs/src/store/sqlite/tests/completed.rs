@@ -1,36 +1,36 @@
 //! Tests how completed jobs leave the table of jobs: exactly those that have completed, whichever lie between them.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::time::Duration;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use super::support::{now, opened};
+use super::support::{apply, claim, completed, new_job, now, opened, selected};
 use crate::store::sqlite::Sqlite;
-use crate::store::{
-    Answer, Batch, BatchOutcome, ClaimRequest, Claimed, End, Finish, Inserted, NewJob, Op, Store,
-};
+use crate::store::{Answer, Batch, Claimed, End, Finish, Inserted, NewJob, Op, Store};
 use crate::values::id::JobId;
 use crate::values::setting::Keep;
 
 type KeptRow = (JobId, i64, u64, bool, Option<Vec<u8>>, Vec<u8>);
 
-fn apply(store: &mut Sqlite, ops: &[Op], claims: bool) -> BatchOutcome {
-    let claim = claims.then(|| ClaimRequest::new(now(), 1_000, 1_000, Vec::new()));
-    let (synced, awaited, until) = (false, false, None);
-    store.apply(&Batch { number: 0, ops, claim, synced, awaited, until, now: now() }).unwrap()
+fn due_before(kind: &str, ms: u64) -> NewJob {
+    new_job(kind, now().minus(Duration::from_millis(ms)))
 }
 
-fn new_job(kind: &str, before: u64) -> NewJob {
-    let due = now().minus(Duration::from_millis(before));
-    let (key, extra, payload) = (None, None, b"{}".to_vec());
-    NewJob { id: JobId::new(), kind: Arc::from(kind), due, key, callers_id: false, extra, payload }
+/// Makes a file, and inserts and claims so many jobs.
+fn with_claims(many: u64) -> (Sqlite, Vec<Claimed>) {
+    let mut store = opened(&["mail", "push"], now());
+    let jobs = (0..many).map(|n| due_before("mail", n)).collect();
+    apply(&mut store, &[Op::InsertMany(jobs)], None, now());
+    let claimed = claim(&mut store, 1_000, now());
+    (store, claimed)
 }
 
-fn completed(job: &Claimed) -> Finish {
-    Finish::of(job.id, job.fence, End::Completed)
+/// Ends runs of a kind that keeps jobs, or none.
+fn ends<'a>(claimed: impl IntoIterator<Item = &'a Claimed>, keep: Option<Keep>) -> Vec<Op> {
+    let end = |job| Op::Finish(Finish { keep, ..completed(job) });
+    claimed.into_iter().map(end).collect()
 }
 
 /// Returns the ids of a table.
@@ -58,9 +58,8 @@ fn kept_rows(store: &Sqlite) -> Vec<KeptRow> {
 
 /// Returns how many jobs the file counts.
 fn counted(store: &mut Sqlite) -> u64 {
-    let Answer::Kinds(kinds) = apply(store, &[Op::Kinds], false).answers.remove(0) else {
-        panic!("no kinds")
-    };
+    let answer = apply(store, &[Op::Kinds], None, now()).answers.remove(0);
+    let Answer::Kinds(kinds) = answer else { panic!("no kinds") };
     kinds.into_iter().map(|(_, jobs)| jobs).sum()
 }
 
@@ -96,21 +95,21 @@ proptest! {
         jobs in vec((any::<bool>(), 0u64..4, fate(), any::<u32>()), 1..300),
         pending in vec(0u64..4, 0..4),
     ) {
-        let mut store = opened(&["mail", "push"]);
+        let mut store = opened(&["mail", "push"], now());
         let new = |(n, (mail, before, ..)): (usize, &(bool, u64, Fate, u32))| NewJob {
             payload: n.to_string().into_bytes(),
             callers_id: n % 7 == 0,
-            ..new_job(if *mail { "mail" } else { "push" }, *before)
+            ..due_before(if *mail { "mail" } else { "push" }, *before)
         };
         let new_jobs: Vec<NewJob> = jobs.iter().enumerate().map(new).collect();
         let named = new_jobs.iter().filter(|job| job.callers_id).map(|job| job.id);
         let named: BTreeSet<JobId> = named.collect();
-        apply(&mut store, &[Op::InsertMany(new_jobs)], false);
-        let claimed = apply(&mut store, &[], true).claimed;
+        apply(&mut store, &[Op::InsertMany(new_jobs)], None, now());
+        let claimed = claim(&mut store, 1_000, now());
         prop_assert_eq!(claimed.len(), jobs.len());
         // These are inserted later, and may lie between the others.
-        let pending = pending.into_iter().map(|before| new_job("mail", before)).collect();
-        apply(&mut store, &[Op::InsertMany(pending)], false);
+        let pending = pending.into_iter().map(|before| due_before("mail", before)).collect();
+        apply(&mut store, &[Op::InsertMany(pending)], None, now());
 
         let (mut left, mut kept) = (ids(&store, "job"), Vec::new());
         let mut ends: Vec<_> = claimed.iter().zip(&jobs).collect();
@@ -137,7 +136,7 @@ proptest! {
             }
             ops.push(Op::Finish(finish));
         }
-        apply(&mut store, &ops, false);
+        apply(&mut store, &ops, None, now());
         prop_assert_eq!(&ids(&store, "job"), &left);
         if !kept.is_empty() {
             kept.sort();
@@ -154,25 +153,20 @@ proptest! {
 #[test]
 fn job_that_runs_on_stays_although_a_row_beside_it_is_gone() {
     for keep in [None, Some(Keep::last(1_000))] {
-        let mut store = opened(&["mail", "push"]);
-        apply(&mut store, &[Op::InsertMany((0..20).map(|_| new_job("mail", 1)).collect())], false);
-        let claimed = apply(&mut store, &[], true).claimed;
+        let (mut store, claimed) = with_claims(20);
         let (gone, runs_on) = (claimed[7].id, claimed[9].id);
         let conn = store.conn.as_ref().unwrap();
         let row = [gone.to_u128().to_be_bytes()];
         conn.execute("DELETE FROM tickwheel_job WHERE id = ?1", row).unwrap();
-        let ended = claimed.iter().filter(|job| job.id != runs_on);
-        let end = |job| Op::Finish(Finish { keep, ..completed(job) });
-        apply(&mut store, &ended.map(end).collect::<Vec<Op>>(), false);
+        let ended = ends(claimed.iter().filter(|job| job.id != runs_on), keep);
+        apply(&mut store, &ended, None, now());
         assert_eq!(ids(&store, "job"), BTreeSet::from([runs_on]));
         assert_eq!(counted(&mut store), 2);
         if keep.is_some() {
             let ended = claimed.iter().map(|job| job.id).filter(|id| ![gone, runs_on].contains(id));
             assert_eq!(ids(&store, "ended"), ended.collect());
         }
-        let conn = store.conn.as_ref().unwrap();
-        let kept = "SELECT kept FROM tickwheel_kind WHERE name = 'mail'";
-        let kept: i64 = conn.query_row(kept, [], |row| row.get(0)).unwrap();
+        let kept: i64 = selected(&store, "SELECT kept FROM tickwheel_kind WHERE name = 'mail'");
         assert_eq!(kept, if keep.is_some() { 18 } else { 0 });
     }
 }
@@ -180,10 +174,7 @@ fn job_that_runs_on_stays_although_a_row_beside_it_is_gone() {
 /// A row without an id lies among jobs that complete. It stops none of them.
 #[test]
 fn row_without_an_id_stops_no_completed_job() {
-    let mut store = opened(&["mail", "push"]);
-    let jobs = (0..20).map(|n| new_job("mail", n)).collect();
-    apply(&mut store, &[Op::InsertMany(jobs)], false);
-    let claimed = apply(&mut store, &[], true).claimed;
+    let (mut store, claimed) = with_claims(20);
     let conn = store.conn.as_ref().unwrap();
     let columns = "failures, interruptions, attempts, callers_id, payload";
     conn.execute(
@@ -194,23 +185,14 @@ fn row_without_an_id_stops_no_completed_job() {
         [],
     )
     .unwrap();
-    let ops: Vec<Op> = claimed.iter().map(|job| Op::Finish(completed(job))).collect();
-    apply(&mut store, &ops, false);
-    let left: String = store
-        .conn
-        .as_ref()
-        .unwrap()
-        .query_row("SELECT id FROM tickwheel_job", [], |row| row.get(0))
-        .unwrap();
-    assert_eq!(left, "no id");
+    apply(&mut store, &ends(&claimed, None), None, now());
+    assert_eq!(selected::<String>(&store, "SELECT id FROM tickwheel_job"), "no id");
 }
 
 /// The row of a kept job has the columns that its row had as a job.
 #[test]
 fn neighbours_are_kept_as_their_rows_are() {
-    let mut store = opened(&["mail", "push"]);
-    apply(&mut store, &[Op::InsertMany((0..20).map(|n| new_job("mail", n)).collect())], false);
-    let claimed = apply(&mut store, &[], true).claimed;
+    let (mut store, claimed) = with_claims(20);
     let conn = store.conn.as_ref().unwrap();
     // Each job has a due time of its own, in milliseconds.
     let n = "due % 1000";
@@ -231,9 +213,7 @@ fn neighbours_are_kept_as_their_rows_are() {
         rows.collect::<rusqlite::Result<Vec<Vec<rusqlite::types::Value>>>>().unwrap()
     };
     let before = rows(&store, "job");
-    let keep = Some(Keep::last(1_000));
-    let end = |job| Op::Finish(Finish { keep, ..completed(job) });
-    apply(&mut store, &claimed.iter().map(end).collect::<Vec<Op>>(), false);
+    apply(&mut store, &ends(&claimed, Some(Keep::last(1_000))), None, now());
     assert_eq!(rows(&store, "ended"), before);
     assert!(ids(&store, "job").is_empty());
 }
@@ -241,13 +221,9 @@ fn neighbours_are_kept_as_their_rows_are() {
 /// A trigger of a user prevents the insert of one kept job. Then the whole transaction is refused.
 #[test]
 fn ends_are_refused_if_a_kept_job_cannot_be_written() {
-    let mut store = opened(&["mail", "push"]);
-    apply(&mut store, &[Op::InsertMany((0..20).map(|_| new_job("mail", 1)).collect())], false);
-    let claimed = apply(&mut store, &[], true).claimed;
-    let keep = Some(Keep::last(1_000));
-    let ops: Vec<Op> =
-        claimed.iter().map(|job| Op::Finish(Finish { keep, ..completed(job) })).collect();
-    apply(&mut store, &ops[..1], false);
+    let (mut store, claimed) = with_claims(20);
+    let ops = ends(&claimed, Some(Keep::last(1_000)));
+    apply(&mut store, &ops[..1], None, now());
     let id = claimed[9].id.to_u128();
     let trigger = format!(
         "CREATE TRIGGER mine BEFORE INSERT ON tickwheel_ended WHEN hex(NEW.id) = '{id:032X}' \
@@ -266,22 +242,20 @@ fn ends_are_refused_if_a_kept_job_cannot_be_written() {
 fn insert_after_the_end_of_a_job_knows_its_id_and_finds_its_key_free() {
     // The library made an id, so nothing remembers it unless its job is kept.
     for (keep, unnamed) in [(None, Inserted::New), (Some(Keep::last(1_000)), Inserted::Known)] {
-        let mut store = opened(&["mail", "push"]);
-        let mut jobs: Vec<NewJob> = (0..20).map(|_| new_job("mail", 1)).collect();
+        let mut store = opened(&["mail", "push"], now());
+        let mut jobs: Vec<NewJob> = (0..20).map(|_| due_before("mail", 1)).collect();
         let key = Some(("order".to_owned(), crate::store::IfTaken::Leave));
         jobs[3].callers_id = true;
         jobs[5].key.clone_from(&key);
-        let (again, mut keyed) = (jobs[3].clone(), new_job("mail", 1));
+        let (again, mut keyed) = (jobs[3].clone(), due_before("mail", 1));
         let forgotten = NewJob { callers_id: true, ..jobs[8].clone() };
         keyed.key = key;
         let mut left = BTreeSet::from([keyed.id]);
         left.extend((unnamed == Inserted::New).then_some(forgotten.id));
-        apply(&mut store, &[Op::InsertMany(jobs)], false);
-        let claimed = apply(&mut store, &[], true).claimed;
-        let end = |job| Op::Finish(Finish { keep, ..completed(job) });
-        let mut ops: Vec<Op> = claimed.iter().map(end).collect();
+        apply(&mut store, &[Op::InsertMany(jobs)], None, now());
+        let mut ops = ends(&claim(&mut store, 1_000, now()), keep);
         ops.extend([Op::Insert(again.clone()), Op::Insert(forgotten), Op::Insert(keyed)]);
-        let answers = apply(&mut store, &ops, false).answers;
+        let answers = apply(&mut store, &ops, None, now()).answers;
         let inserted: Vec<&Inserted> = answers
             .iter()
             .filter_map(|answer| match answer {
@@ -292,7 +266,7 @@ fn insert_after_the_end_of_a_job_knows_its_id_and_finds_its_key_free() {
         assert!(inserted.iter().copied().eq(&[Inserted::Known, unnamed, Inserted::New]));
         assert_eq!(ids(&store, "job"), left);
         store.check().unwrap();
-        let answers = apply(&mut store, &[Op::Insert(again)], false).answers;
+        let answers = apply(&mut store, &[Op::Insert(again)], None, now()).answers;
         assert!(matches!(answers[..], [Answer::Inserted(Inserted::Known)]), "{answers:?}");
     }
 }
@@ -300,19 +274,17 @@ fn insert_after_the_end_of_a_job_knows_its_id_and_finds_its_key_free() {
 /// A kept job makes room for another one, and then its id is free, also for an insert of the same transaction.
 #[test]
 fn insert_after_the_end_of_a_job_finds_the_id_of_a_trimmed_job_free() {
-    let mut store = opened(&["mail", "push"]);
-    let first = new_job("mail", 1);
-    let keep = Some(Keep::last(1));
+    let mut store = opened(&["mail", "push"], now());
+    let first = due_before("mail", 1);
     let run = |store: &mut Sqlite, job: NewJob, more: Option<NewJob>| {
-        apply(store, &[Op::Insert(job)], false);
-        let claimed = apply(store, &[], true).claimed;
-        let mut ops = vec![Op::Finish(Finish { keep, ..completed(&claimed[0]) })];
+        apply(store, &[Op::Insert(job)], None, now());
+        let mut ops = ends(&claim(store, 1, now()), Some(Keep::last(1)));
         ops.extend(more.map(Op::Insert));
-        apply(store, &ops, false).answers
+        apply(store, &ops, None, now()).answers
     };
     run(&mut store, first.clone(), None);
     let again = NewJob { callers_id: true, ..first };
-    let answers = run(&mut store, new_job("mail", 1), Some(again));
+    let answers = run(&mut store, due_before("mail", 1), Some(again));
     assert!(matches!(answers[1], Answer::Inserted(Inserted::New)), "{answers:?}");
     store.check().unwrap();
 }

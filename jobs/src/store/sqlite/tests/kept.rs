@@ -1,17 +1,15 @@
 //! Tests kept jobs on a file: their order, their lists, and what many of them cost, in steps of SQLite's machine.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use rusqlite::StatementStatus;
 
 use super::plans::statements;
-use super::support::{now, opened};
+use super::support::{apply, claim, completed, new_job, now, opened, selected, steps};
 use crate::store::sqlite::Sqlite;
 use crate::store::sqlite::callers_transaction::end_in;
 use crate::store::{
-    Answer, Batch, ClaimRequest, Claimed, End, Ending, Finish, JobSet, NewGroup, NewJob, Op,
-    PageRequest, Store,
+    Answer, Claimed, End, Ending, Finish, JobSet, NewGroup, Op, PageRequest, Store,
 };
 use crate::values::fail_and_retry::AttemptErrors;
 use crate::values::group::GroupId;
@@ -19,83 +17,53 @@ use crate::values::id::JobId;
 use crate::values::setting::Keep;
 use crate::values::time::Millis;
 
-fn apply(store: &mut Sqlite, ops: &[Op], claim: Option<ClaimRequest>, now: Millis) -> Vec<Answer> {
-    let (synced, until) = (false, None);
-    let batch = Batch { number: 0, ops, claim, synced, awaited: true, until, now };
-    store.apply(&batch).unwrap().answers
-}
-
-fn new_job(now: Millis) -> NewJob {
-    NewJob {
-        id: JobId::new(),
-        kind: Arc::from("mail"),
-        due: now,
-        key: None,
-        callers_id: false,
-        extra: None,
-        payload: b"{}".to_vec(),
-    }
+fn answers(store: &mut Sqlite, ops: &[Op], now: Millis) -> Vec<Answer> {
+    apply(store, ops, None, now).answers
 }
 
 /// Inserts so many jobs, and claims them.
-fn claim(store: &mut Sqlite, many: usize, now: Millis) -> Vec<Claimed> {
-    apply(store, &[Op::InsertMany((0..many).map(|_| new_job(now)).collect())], None, now);
-    claim_due(store, many, now)
-}
-
-fn claim_due(store: &mut Sqlite, many: usize, now: Millis) -> Vec<Claimed> {
-    let claim = Some(ClaimRequest::new(now, many, many, Vec::new()));
-    let (synced, awaited, until) = (false, false, None);
-    let batch = Batch { number: 0, ops: &[], claim, synced, awaited, until, now };
-    store.apply(&batch).unwrap().claimed
+fn insert_and_claim(store: &mut Sqlite, many: usize, now: Millis) -> Vec<Claimed> {
+    let jobs = (0..many).map(|_| new_job("mail", now)).collect();
+    apply(store, &[Op::InsertMany(jobs)], None, now);
+    claim(store, many, now)
 }
 
 /// Returns the end of a run whose kind keeps the last `last` jobs.
 fn finish(job: &Claimed, last: u64) -> Finish {
-    Finish { keep: Some(Keep::last(last)), ..Finish::of(job.id, job.fence, End::Completed) }
+    Finish { keep: Some(Keep::last(last)), ..completed(job) }
 }
 
 /// Runs so many jobs of a kind that keeps the last `last`, a batch in each millisecond.
 fn complete(store: &mut Sqlite, many: u64, last: u64, from: Millis) {
     for part in 0..many.div_ceil(500) {
         let now = from.plus(Duration::from_millis(part));
-        let claimed = claim(store, 500.min(many) as usize, now);
+        let claimed = insert_and_claim(store, 500.min(many) as usize, now);
         let ops: Vec<Op> = claimed.iter().map(|job| Op::Finish(finish(job, last))).collect();
         apply(store, &ops, None, now);
     }
 }
 
-/// Returns the statements about ended jobs, schedules and the counts of kinds.
-fn about_ended(store: &Sqlite) -> impl Iterator<Item = String> {
-    let is_about = |text: &String| {
-        let tables = ["ended", "ended_list", "remembered", "schedule", "kind"];
-        tables.iter().any(|table| text.contains(&format!("tickwheel_{table} ")))
-    };
-    statements(&store.sql).into_iter().map(|its| its.text).filter(is_about)
-}
-
-/// Returns how many steps the statements about ended jobs have taken since the last call.
-fn steps(store: &Sqlite) -> i64 {
-    let of = |text: String| {
-        let statement = store.conn.as_ref().unwrap().prepare_cached(&text).ok()?;
-        Some(i64::from(statement.reset_status(StatementStatus::VmStep)))
-    };
-    about_ended(store).filter_map(of).sum()
+/// Says whether a statement is about ended jobs, schedules or the counts of kinds.
+fn is_about_ended(text: &str) -> bool {
+    let tables = ["ended", "ended_list", "remembered", "schedule", "kind"];
+    tables.iter().any(|table| text.contains(&format!("tickwheel_{table} ")))
 }
 
 /// A statement is prepared once, and not again for other values. SQLite did that for each `LIMIT ?` and for each
 /// search for the oldest kept job: a job that took the place of another kept one cost three times as much.
 #[test]
 fn statements_about_kept_jobs_are_prepared_once() {
-    let mut store = opened(&["mail"]);
+    let mut store = opened(&["mail"], now());
     complete(&mut store, 1_000, 110, now());
     apply(&mut store, &[Op::Purge], None, now().plus(Duration::from_millis(1)));
     apply(&mut store, &[Op::Purge], None, now().plus(Duration::from_millis(2)));
     let conn = store.conn.as_ref().unwrap();
     let mut run = 0;
-    for text in about_ended(&store)
-        .filter(|text| text.contains("tickwheel_ended") || text.contains("until <"))
-    {
+    for text in statements(&store.sql).into_iter().map(|its| its.text) {
+        let is_purge = is_about_ended(&text) && text.contains("until <");
+        if !is_purge && !text.contains("tickwheel_ended") {
+            continue;
+        }
         // A file without partitions has no table of lanes.
         let Ok(statement) = conn.prepare_cached(&text) else { continue };
         let often = statement.get_status(StatementStatus::Run) > 1;
@@ -111,12 +79,12 @@ fn statements_about_kept_jobs_are_prepared_once() {
 #[test]
 fn kept_jobs_cost_as_many_steps_however_many_there_are() {
     let costs = |many: u64| {
-        let mut store = opened(&["mail"]);
+        let mut store = opened(&["mail"], now());
         complete(&mut store, many, many, now());
-        steps(&store);
+        steps(&store, is_about_ended);
         let later = now().plus(Duration::from_secs(1_000));
         complete(&mut store, 100, many, later);
-        let ends = steps(&store);
+        let ends = steps(&store, is_about_ended);
         let page = |kind: Option<&str>, only| {
             let request = PageRequest {
                 set: JobSet::Ended(only),
@@ -130,15 +98,15 @@ fn kept_jobs_cost_as_many_steps_however_many_there_are() {
         };
         let now = later.plus(Duration::from_millis(10));
         for request in [page(None, None), page(Some("mail"), Some(Ending::Completed))] {
-            let answers = apply(&mut store, &request, None, now);
+            let answers = answers(&mut store, &request, now);
             let Answer::Page(page) = &answers[0] else { panic!("{answers:?}") };
             assert_eq!(page.jobs.len(), 100);
         }
-        let pages = steps(&store);
+        let pages = steps(&store, is_about_ended);
         apply(&mut store, &[Op::Counts, Op::Kinds], None, now);
-        let counts = steps(&store);
+        let counts = steps(&store, is_about_ended);
         apply(&mut store, &[Op::Purge], None, now);
-        let purge = steps(&store);
+        let purge = steps(&store, is_about_ended);
         let info = store.state.kinds[0].clone();
         assert!(store.maintain(Duration::ZERO).is_ok());
         store.check().unwrap();
@@ -177,7 +145,7 @@ fn check_compares_kept_jobs_with_their_lists() {
             "is in a list, and is not kept",
         ),
     ] {
-        let mut store = opened(&["mail"]);
+        let mut store = opened(&["mail"], now());
         complete(&mut store, 1, 10, now());
         store.check().unwrap();
         store.conn.as_ref().unwrap().execute_batch(&damage).unwrap();
@@ -190,9 +158,9 @@ fn check_compares_kept_jobs_with_their_lists() {
 /// first, both by the order of their ids across the lists.
 #[test]
 fn order_of_kept_jobs_crosses_their_lists() {
-    let mut store = opened(&["mail"]);
+    let mut store = opened(&["mail"], now());
     let now = now();
-    let mut claimed = claim(&mut store, 200, now);
+    let mut claimed = insert_and_claim(&mut store, 200, now);
     claimed.sort_unstable_by_key(|job| job.id);
     let ids: Vec<JobId> = claimed.iter().map(|job| job.id).collect();
     for rest in [0, 1] {
@@ -210,7 +178,7 @@ fn order_of_kept_jobs_crosses_their_lists() {
             after,
             limit: 7,
         };
-        let answers = apply(&mut store, &[Op::Page(request)], None, now);
+        let answers = answers(&mut store, &[Op::Page(request)], now);
         let [Answer::Page(page)] = &answers[..] else { panic!("{answers:?}") };
         shown.extend(page.jobs.iter().map(|job| job.id));
         after = page.next;
@@ -226,9 +194,9 @@ fn order_of_kept_jobs_crosses_their_lists() {
 /// remembered when it ends. Its kind keeps it, so it is known already, and its id is not remembered besides.
 #[test]
 fn job_that_a_transaction_ends_and_keeps_is_remembered_once() {
-    let mut store = opened(&["mail"]);
+    let mut store = opened(&["mail"], now());
     let now = now();
-    let job = claim(&mut store, 1, now).remove(0);
+    let job = insert_and_claim(&mut store, 1, now).remove(0);
     store.state.unknown.insert(job.id);
     let file = Some(store.location.clone());
     let mut shop = rusqlite::Connection::open(&store.location.file).unwrap();
@@ -236,7 +204,7 @@ fn job_that_a_transaction_ends_and_keeps_is_remembered_once() {
     let its = (job.id, job.fence);
     end_in(&file, &transaction, its, |_| Some(finish(&job, 10)), now).unwrap();
     transaction.commit().unwrap();
-    let answers = apply(&mut store, &[Op::Finish(finish(&job, 10))], None, now);
+    let answers = answers(&mut store, &[Op::Finish(finish(&job, 10))], now);
     assert!(matches!(answers[..], [Answer::EndedBefore]), "{answers:?}");
     store.check().unwrap();
 }
@@ -245,8 +213,8 @@ fn job_that_a_transaction_ends_and_keeps_is_remembered_once() {
 /// purge fail, so that the store forgot nothing any more.
 #[test]
 fn dead_job_that_cannot_be_read_delays_no_purge() {
-    let mut store = opened(&["mail"]);
-    let claimed = claim(&mut store, 3, now());
+    let mut store = opened(&["mail"], now());
+    let claimed = insert_and_claim(&mut store, 3, now());
     let end = |job: &Claimed| End::Dead { errors: job.tries.errors.clone() };
     let ends = claimed.iter().map(|job| Op::Finish(Finish::of(job.id, job.fence, end(job))));
     apply(&mut store, &ends.collect::<Vec<_>>(), None, now());
@@ -256,11 +224,9 @@ fn dead_job_that_cannot_be_read_delays_no_purge() {
     assert_eq!(conn.execute(damage, [bad.to_u128().to_be_bytes()]).unwrap(), 1);
     conn.execute("UPDATE tickwheel_ended_list SET until = 0", []).unwrap();
     assert_eq!(purge(&mut store), [format!("job {bad}")]);
-    let conn = store.conn.as_ref().unwrap();
-    let ids = "SELECT group_concat(hex(id)) FROM tickwheel_ended";
-    let left: String = conn.query_row(ids, [], |row| row.get(0)).unwrap();
+    let left: String = selected(&store, "SELECT group_concat(hex(id)) FROM tickwheel_ended");
     assert_eq!(left, format!("{:032X}", bad.to_u128()));
-    let counts = apply(&mut store, &[Op::Counts], None, now());
+    let counts = answers(&mut store, &[Op::Counts], now());
     assert!(matches!(&counts[..], [Answer::Counts(counts)] if counts.dead == 1));
 }
 
@@ -269,8 +235,8 @@ fn dead_job_that_cannot_be_read_delays_no_purge() {
 fn end_group(store: &mut Sqlite, id: GroupId, members: usize, end: &End) -> Vec<JobId> {
     let mut new = NewGroup {
         id,
-        members: (0..members).map(|_| new_job(now())).collect(),
-        callback: Some(new_job(now())),
+        members: (0..members).map(|_| new_job("mail", now())).collect(),
+        callback: Some(new_job("mail", now())),
         is_sealed: true,
         waits_for_the_dead: false,
         keeps_results: true,
@@ -279,7 +245,7 @@ fn end_group(store: &mut Sqlite, id: GroupId, members: usize, end: &End) -> Vec<
     apply(store, &[Op::InsertGroup(Box::new(new))], None, now());
     let mut ended = Vec::new();
     for group in [Some(id), None] {
-        let mut claimed = claim_due(store, members, now());
+        let mut claimed = claim(store, members, now());
         claimed.sort_unstable_by_key(|job| job.id);
         let finish = |job: &Claimed| {
             Op::Finish(Finish { group, ..Finish::of(job.id, job.fence, end.clone()) })
@@ -293,9 +259,7 @@ fn end_group(store: &mut Sqlite, id: GroupId, members: usize, end: &End) -> Vec<
 
 fn purge(store: &mut Sqlite) -> Vec<String> {
     let now = now().plus(Duration::from_secs(1));
-    let (ops, synced, awaited, until) = ([Op::Purge], false, true, None);
-    let batch = Batch { number: 0, ops: &ops, claim: None, synced, awaited, until, now };
-    let unreadable = store.apply(&batch).unwrap().unreadable;
+    let unreadable = apply(store, &[Op::Purge], None, now).unreadable;
     unreadable.into_iter().map(|unreadable| unreadable.what).collect()
 }
 
@@ -306,38 +270,24 @@ fn group_that_cannot_be_read_delays_no_purge() {
     let [bad, good] = [1, 2].map(GroupId::from_u128);
     let dead = End::Dead { errors: AttemptErrors::default() };
     for damaged in ["group", "ending", "failures"] {
-        let mut store = opened(&["mail"]);
+        let mut store = opened(&["mail"], now());
         let [member, callback] = end_group(&mut store, bad, 1, &dead)[..] else { unreachable!() };
         end_group(&mut store, good, 3, &End::Completed);
-        let (damage, of, reported) = match damaged {
+        let (table, column, of, reported) = match damaged {
             "group" => {
                 let reported = vec![format!("job {member}"), format!("group {bad}")];
-                ("UPDATE tickwheel_grp SET total = 'x' WHERE id = ?1", bad.to_u128(), reported)
+                ("grp", "total", bad.to_u128(), reported)
             }
-            "ending" => {
-                let reported = vec![format!("job {callback}"); 2];
-                (
-                    "UPDATE tickwheel_ended SET ending = 'x' WHERE id = ?1",
-                    callback.to_u128(),
-                    reported,
-                )
-            }
-            _ => {
-                let reported = vec![format!("job {callback}")];
-                (
-                    "UPDATE tickwheel_ended SET failures = 'x' WHERE id = ?1",
-                    callback.to_u128(),
-                    reported,
-                )
-            }
+            "ending" => ("ended", damaged, callback.to_u128(), vec![format!("job {callback}"); 2]),
+            _ => ("ended", damaged, callback.to_u128(), vec![format!("job {callback}")]),
         };
+        let damage = format!("UPDATE tickwheel_{table} SET {column} = 'x' WHERE id = ?1");
         let conn = store.conn.as_ref().unwrap();
-        assert_eq!(conn.execute(damage, [of.to_be_bytes()]).unwrap(), 1);
+        assert_eq!(conn.execute(&damage, [of.to_be_bytes()]).unwrap(), 1);
         conn.execute("UPDATE tickwheel_ended_list SET until = 0", []).unwrap();
         assert_eq!(purge(&mut store), reported, "{damaged}");
-        let sql = "SELECT group_concat(hex(grp)) FROM tickwheel_grp_result";
         let left: String =
-            store.conn.as_ref().unwrap().query_row(sql, [], |row| row.get(0)).unwrap();
+            selected(&store, "SELECT group_concat(hex(grp)) FROM tickwheel_grp_result");
         assert_eq!(left, format!("{:032X}", bad.to_u128()), "{damaged}");
     }
 }
@@ -345,16 +295,14 @@ fn group_that_cannot_be_read_delays_no_purge() {
 /// P110: The first commit of a purge ends the lists of the results, though it leaves some of them.
 #[test]
 fn list_ends_with_the_first_commit_of_a_purge() {
-    let mut store = opened(&["mail"]);
+    let mut store = opened(&["mail"], now());
     let id = GroupId::from_u128(1);
     let members = end_group(&mut store, id, 1500, &End::Completed);
     let page = |store: &mut Sqlite| {
-        apply(store, &[Op::Results(id, Some(members[255]))], None, now()).remove(0)
+        answers(store, &[Op::Results(id, Some(members[255]))], now()).remove(0)
     };
     assert!(matches!(page(&mut store), Answer::Results(Some(page)) if page.len() == 256));
     assert_eq!(purge(&mut store), [""; 0]);
-    let sql = "SELECT count(*) FROM tickwheel_grp_result";
-    let left: i64 = store.conn.as_ref().unwrap().query_row(sql, [], |row| row.get(0)).unwrap();
-    assert_eq!(left, 500);
+    assert_eq!(selected::<i64>(&store, "SELECT count(*) FROM tickwheel_grp_result"), 500);
     assert!(matches!(page(&mut store), Answer::Results(None)));
 }

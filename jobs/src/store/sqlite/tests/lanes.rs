@@ -3,13 +3,9 @@
 
 use std::sync::Arc;
 
-use rusqlite::StatementStatus;
-
-use super::plans::{Statement, statements};
-use super::support::{now, opened};
+use super::support::{apply, completed, new_job, now, opened, selected, steps};
 use crate::store::sqlite::Sqlite;
-use crate::store::{Batch, BatchOutcome, ClaimRequest, End, Finish, NewJob, Op, Store};
-use crate::values::id::JobId;
+use crate::store::{ClaimRequest, Claimed, NewJob, Op, Store};
 use crate::values::job::Extra;
 use crate::values::limit::Limit;
 use crate::values::stored_limits::{LimitScope, Limits};
@@ -17,47 +13,30 @@ use crate::values::time::Millis;
 
 const KIND: &str = "mail";
 
-fn apply(store: &mut Sqlite, ops: &[Op], limits: Option<&Limits>) -> BatchOutcome {
-    apply_at(store, ops, limits, now())
+fn limited(limits: &Limits, now: Millis) -> Option<ClaimRequest> {
+    let request = ClaimRequest::new(now, 500, 500, Vec::new());
+    Some(ClaimRequest { limits: limits.clone(), ..request })
 }
 
-fn apply_at(store: &mut Sqlite, ops: &[Op], limits: Option<&Limits>, now: Millis) -> BatchOutcome {
-    let claim = limits.map(|limits| {
-        let request = ClaimRequest::new(now, 500, 500, Vec::new());
-        ClaimRequest { limits: limits.clone(), ..request }
-    });
-    let (synced, awaited, until) = (false, false, None);
-    store.apply(&Batch { number: 0, ops, claim, synced, awaited, until, now }).unwrap()
+fn claim(store: &mut Sqlite, limits: &Limits) -> Vec<Claimed> {
+    apply(store, &[], limited(limits, now()), now()).claimed
 }
 
 fn job(partition: Option<&str>) -> NewJob {
     let extra = Extra { partition: partition.map(Arc::from), ..Extra::default() }.boxed();
-    let (id, kind) = (JobId::new(), Arc::from(KIND));
-    let payload = b"{}".to_vec();
-    NewJob { id, kind, due: now(), key: None, callers_id: false, extra, payload }
-}
-
-/// Returns how many steps all statements have taken since the last call.
-fn steps(store: &Sqlite) -> i64 {
-    let conn = store.conn.as_ref().unwrap();
-    let of = |Statement { text, .. }| {
-        let statement = conn.prepare_cached(&text).ok()?;
-        Some(i64::from(statement.reset_status(StatementStatus::VmStep)))
-    };
-    statements(&store.sql).into_iter().filter_map(of).sum()
+    NewJob { extra, ..new_job(KIND, now()) }
 }
 
 /// Inserts, claims and ends `many` jobs, each in commits of its own, and returns the steps of each.
 fn lives(store: &mut Sqlite, limits: &Limits, partition: Option<&str>, many: i64) -> i64 {
-    steps(store);
+    steps(store, |_| true);
     for _ in 0..many {
-        apply(store, &[Op::Insert(job(partition))], None);
-        let outcome = apply(store, &[], Some(limits));
-        let [claimed] = &outcome.claimed[..] else { panic!("{} claimed", outcome.claimed.len()) };
-        let finish = Finish::of(claimed.id, claimed.fence, End::Completed);
-        apply(store, &[Op::Finish(finish)], None);
+        apply(store, &[Op::Insert(job(partition))], None, now());
+        let claimed = claim(store, limits);
+        let [claimed] = &claimed[..] else { panic!("{} claimed", claimed.len()) };
+        apply(store, &[Op::Finish(completed(claimed))], None, now());
     }
-    steps(store) / many
+    steps(store, |_| true) / many
 }
 
 fn one_each() -> Limits {
@@ -68,31 +47,27 @@ fn one_each() -> Limits {
 /// Puts `many` jobs of one partition before all others. One of them is claimed and does not end.
 fn block(store: &mut Sqlite, limits: &Limits, many: usize) {
     let jobs = (0..many).map(|_| job(Some("blocked"))).collect();
-    apply(store, &[Op::InsertMany(jobs)], None);
-    let claimed = apply(store, &[], Some(limits)).claimed;
-    assert_eq!(claimed.len(), 1);
+    apply(store, &[Op::InsertMany(jobs)], None, now());
+    assert_eq!(claim(store, limits).len(), 1);
 }
 
 /// P79: If the clock is set back, the jobs of a lane that are not due any more go back in parts, each in a commit of
 /// its own, and later they run. Before a fix, one commit moved all of them.
 #[test]
 fn jobs_of_a_lane_go_back_in_parts() {
-    let (mut store, limits) = (opened(&[KIND]), one_each());
+    let (mut store, limits) = (opened(&[KIND], now()), one_each());
     let jobs = (0..3000).map(|_| job(Some("acme"))).collect();
-    apply(&mut store, &[Op::InsertMany(jobs)], None);
+    apply(&mut store, &[Op::InsertMany(jobs)], None, now());
     // One job runs, and no other may.
     for _ in 0..4 {
-        apply(&mut store, &[], Some(&limits));
+        claim(&mut store, &limits);
     }
-    let on_the_road = |store: &Sqlite| -> i64 {
-        let conn = store.conn.as_ref().unwrap();
-        conn.query_row("SELECT count(*) FROM tickwheel_job", [], |row| row.get(0)).unwrap()
-    };
+    let on_the_road = |store: &Sqlite| selected::<i64>(store, "SELECT count(*) FROM tickwheel_job");
     assert_eq!(on_the_road(&store), 0);
     let before = now().minus(std::time::Duration::from_secs(60));
     let (free, mut moved) = (Limits::default(), Vec::new());
     for _ in 0..4 {
-        let outcome = apply_at(&mut store, &[], Some(&free), before);
+        let outcome = apply(&mut store, &[], limited(&free, before), before);
         assert_eq!(outcome.claimed.len(), 0);
         moved.push(on_the_road(&store));
         store.check().unwrap();
@@ -100,7 +75,7 @@ fn jobs_of_a_lane_go_back_in_parts() {
     assert_eq!(moved, [1024, 2048, 2999, 2999]);
     let mut claimed = 0;
     for _ in 0..12 {
-        claimed += apply(&mut store, &[], Some(&free)).claimed.len();
+        claimed += claim(&mut store, &free).len();
     }
     assert_eq!(claimed, 2999);
 }
@@ -109,11 +84,11 @@ fn jobs_of_a_lane_go_back_in_parts() {
 /// job without a partition costs little more than in a file without partitions.
 #[test]
 fn blocked_jobs_cost_the_others_nothing() {
-    let (mut plain, limits) = (opened(&[KIND]), one_each());
+    let (mut plain, limits) = (opened(&[KIND], now()), one_each());
     let without = lives(&mut plain, &Limits::default(), None, 200);
     let mut costs = Vec::new();
     for blocked in [10, 10_000] {
-        let mut store = opened(&[KIND]);
+        let mut store = opened(&[KIND], now());
         block(&mut store, &limits, blocked);
         let of_none = lives(&mut store, &limits, None, 200);
         let of_another = lives(&mut store, &limits, Some("acme"), 200);

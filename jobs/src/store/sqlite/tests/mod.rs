@@ -1,7 +1,7 @@
 //! Tests of the file that need private parts: the steps and the plans of its statements, and what is kept of ended
 //! jobs.
 
-mod support;
+pub(super) mod support;
 
 mod completed;
 mod kept;
