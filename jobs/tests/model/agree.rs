@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tickwheel_jobs::{Client, JobId, JobInfo, JobState, Pages};
 
-use crate::calls::{key_name, kind_name};
+use crate::calls::{key_name, of_kind, ok};
 use crate::history::{dead_by_error_agrees, overdue_agree};
 use crate::ops::{NAMES, micros, system};
 use crate::oracle::{Oracle, Outcome, Record, ensure};
@@ -13,7 +13,7 @@ use crate::world::World;
 
 impl World {
     pub(crate) fn agree(&self) -> Outcome {
-        let jobs = self.jobs.as_ref().expect("the jobs run");
+        let jobs = self.jobs();
         jobs.check().map_err(|violation| format!("check: {violation}"))?;
         // Each call makes a step. The first steps after a start, or after a jump of the clock, read the schedules,
         // leave occurrences out, and make those that are due: after that, a list and a count agree.
@@ -21,7 +21,7 @@ impl World {
         loop {
             let before = jobs.stats().expired;
             for _ in 0..3 {
-                jobs.count().map_err(|error| error.to_string())?;
+                ok(jobs.count())?;
             }
             if jobs.stats().expired == before {
                 break;
@@ -35,7 +35,7 @@ impl World {
             (state.oracle.ids.clone(), state.oracle.wall)
         };
         for id in ids.iter().rev().take(8) {
-            let info = jobs.get(*id).map_err(|error| error.to_string())?;
+            let info = ok(jobs.get(*id))?;
             let oracle = &mut self.shared.lock().oracle;
             match (oracle.find(*id), info) {
                 (Some(at), Some(info)) => oracle.compare(at, &info)?,
@@ -47,8 +47,8 @@ impl World {
         }
         for key in 0..3 {
             let keyed = jobs.keyed(&key_name(key));
-            let found = keyed.get().map_err(|error| error.to_string())?;
-            let remaining = keyed.remaining().map_err(|error| error.to_string())?;
+            let found = ok(keyed.get())?;
+            let remaining = ok(keyed.remaining())?;
             let oracle = &self.shared.lock().oracle;
             let at = oracle.pending_of(&key_name(key));
             let expected = at.and_then(|at| oracle.jobs[at].id);
@@ -77,7 +77,7 @@ impl World {
         let (dead_too, kept): (Vec<_>, Vec<_>) =
             ended.into_iter().partition(|job| job.state == JobState::Dead);
         ensure(dead_too == dead, || format!("{dead_too:?}, not {dead:?}"))?;
-        let groups = jobs.dead_by_error(1000).map_err(|error| error.to_string())?;
+        let groups = ok(jobs.dead_by_error(1000))?;
         let oracle = &mut self.shared.lock().oracle;
         dead_by_error_agrees(&groups, oracle, &dead)?;
         oracle.list_of_kept(&kept)?;
@@ -124,11 +124,11 @@ impl World {
     }
 
     fn counts_agree(&self, jobs: &Client) -> Outcome {
-        let counts = jobs.count().map_err(|error| error.to_string())?;
-        let unhandled = jobs.unhandled().map_err(|error| error.to_string())?;
+        let counts = ok(jobs.count())?;
+        let unhandled = ok(jobs.unhandled())?;
         let stats = jobs.stats();
         let others = self.other.as_ref().map(Client::count).transpose();
-        let others = others.map_err(|error| error.to_string())?;
+        let others = ok(others)?;
         let state = self.shared.lock();
         let oracle = &state.oracle;
         let of = |state: JobState| {
@@ -170,7 +170,7 @@ impl World {
     }
 
     fn schedules_agree(&self, jobs: &Client) -> Outcome {
-        let schedules = jobs.schedules().list().map_err(|error| error.to_string())?;
+        let schedules = ok(jobs.schedules().list())?;
         let oracle = &self.shared.lock().oracle;
         let mut expected = oracle.schedules.clone();
         expected.sort_by(|a, b| a.name.cmp(&b.name));
@@ -194,37 +194,28 @@ impl World {
 
     /// The pending and the dead of a kind, due between two times that are told from the present.
     pub(crate) fn pages_agree(&self, kind: Option<usize>, from: i64, to: i64) -> Outcome {
-        let jobs = self.jobs.as_ref().expect("the jobs run");
+        let jobs = self.jobs();
         let (wall, _) = self.shared.look_at_the_clocks(false);
         let (from, to) = ((wall + from * 1000).max(0), (wall + to * 1000).max(0));
+        let found = |pages: Pages| -> Outcome<HashSet<JobId>> {
+            let pages = of_kind(pages.between(system(from), system(to)), kind);
+            Ok(all(pages)?.into_iter().map(|job| job.id).collect())
+        };
+        let is_wanted = |job: &Record| {
+            kind.is_none_or(|kind| kind == job.kind) && (from..=to).contains(&(job.due * 1000))
+        };
         for (pages, state) in [(jobs.pending(), JobState::Pending), (jobs.dead(), JobState::Dead)] {
-            let pages = pages.between(system(from), system(to));
-            let pages = match kind_name(kind) {
-                Some(name) => pages.kind_named(name),
-                None => pages,
-            };
-            let found: HashSet<JobId> = all(pages)?.into_iter().map(|job| job.id).collect();
+            let found = found(pages)?;
             let oracle = &self.shared.lock().oracle;
-            let inside = |due: i64| (from..=to).contains(&(due * 1000));
-            let wanted = oracle.jobs.iter().filter(|job| {
-                job.state == state && kind.is_none_or(|kind| kind == job.kind) && inside(job.due)
-            });
+            let wanted = oracle.jobs.iter().filter(|job| job.state == state && is_wanted(job));
             let wanted: HashSet<JobId> = wanted.filter_map(|job| job.id).collect();
             ensure(found == wanted, || format!("{state:?} between: {found:?}, not {wanted:?}"))?;
         }
-        let inside = |due: i64| (from..=to).contains(&(due * 1000));
         for state in [JobState::Completed, JobState::Cancelled, JobState::Expired] {
-            let pages = jobs.ended().state(state).between(system(from), system(to));
-            let pages = match kind_name(kind) {
-                Some(name) => pages.kind_named(name),
-                None => pages,
-            };
-            let found: HashSet<JobId> = all(pages)?.into_iter().map(|job| job.id).collect();
+            let found = found(jobs.ended().state(state))?;
             let oracle = &self.shared.lock().oracle;
-            let wanted = oracle.kept.iter().filter(|kept| {
-                let of_kind = kind.is_none_or(|kind| kind == kept.job.kind);
-                kept.outcome == state && of_kind && inside(kept.job.due)
-            });
+            let wanted = oracle.kept.iter();
+            let wanted = wanted.filter(|kept| kept.outcome == state && is_wanted(&kept.job));
             // The list of this step has not been read yet.
             let (mut sure, mut any) = (HashSet::new(), HashSet::new());
             for kept in wanted {

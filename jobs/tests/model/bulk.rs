@@ -3,9 +3,10 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 
-use tickwheel_jobs::{Bulk, BulkCounts, JobId, JobState, Pages, StoreError};
+use tickwheel_jobs::{Bulk, BulkCounts, JobId, JobState, StoreError};
 
-use crate::calls::{Call, kind_name, ok};
+use crate::calls::{Call, of_kind, ok};
+use crate::history::What;
 use crate::ops::{Every, is_a_time, micros};
 use crate::oracle::{Outcome, ensure};
 use crate::record::Remembered;
@@ -13,11 +14,8 @@ use crate::record::Remembered;
 impl Call<'_> {
     /// Calls the verb for every job of a kind, or of all.
     pub(crate) fn bulk(&self, verb: Every, kind: Option<usize>) -> Outcome {
-        let of_kind = |pages: Pages| match kind_name(kind) {
-            Some(name) => pages.kind_named(name),
-            None => pages,
-        };
-        let (pending, dead) = (of_kind(self.client.pending()), of_kind(self.client.dead()));
+        let pending = of_kind(self.client.pending(), kind);
+        let dead = of_kind(self.client.dead(), kind);
         let mut due = None;
         let bulk = match verb {
             Every::Cancel => pending.cancel_all(),
@@ -136,7 +134,7 @@ impl Call<'_> {
             let right = (info.state == JobState::Dead) == by.is_some();
             ensure(right, || format!("{by:?} has the key of {info:?}"))?;
             if by.is_none() {
-                oracle.happened[job.kind].revived += 1;
+                oracle.happened[job.kind].add(What::Revived, 1);
                 (job.failures, job.interruptions, job.due) = (0, 0, micros(info.due) / 1000);
                 oracle.moved(at);
                 retried += 1;
@@ -160,7 +158,7 @@ impl Call<'_> {
             let is_free = job.key.as_ref().is_none_or(|key| oracle.has_key(key).is_none());
             old.insert(*id, is_free);
             if is_free {
-                oracle.happened[job.kind].revived += 1;
+                oracle.happened[job.kind].add(What::Revived, 1);
                 let job = &mut oracle.jobs[at];
                 (job.failures, job.interruptions, job.due) = (0, 0, now);
                 oracle.moved(at);

@@ -4,9 +4,12 @@
 use std::time::Instant;
 
 use tickwheel_jobs::tickwheel::When;
-use tickwheel_jobs::{Cancel, Client, InsertErrorKind, InvalidInput, JobId, JobState, StoreError};
+use tickwheel_jobs::{
+    Cancel, Client, InsertErrorKind, InvalidInput, JobId, JobState, Pages, StoreError,
+};
 
-use crate::insert::{Refused, Way, insert, insert_batch};
+use crate::history::What;
+use crate::insert::{Refused, Way, insert, insert_batch, no_time};
 use crate::new_job::in_transaction;
 use crate::ops::{NAMES, Op, Pick, Plan, Time, Verb, is_a_time, micros};
 use crate::oracle::{Known, Oracle, Outcome, ensure};
@@ -135,13 +138,12 @@ impl Call<'_> {
     }
 
     fn insert(&self, way: Way<'_>, kind: usize, time: Time, plan: &Plan) -> Outcome {
-        let mut plan = plan.clone();
-        plan.tag = self.shared.lock().oracle.number();
+        let plan = self.numbered(plan);
         let got = insert(self.client, &way, kind, self.when(time), plan.clone());
         self.inserted(&way, kind, time.due(self.wall), plan, got)
     }
 
-    fn inserted(
+    pub(crate) fn inserted(
         &self,
         way: &Way<'_>,
         kind: usize,
@@ -149,12 +151,7 @@ impl Call<'_> {
         plan: Plan,
         got: Result<JobId, Refused>,
     ) -> Outcome {
-        let Some(due) = due else {
-            return ensure(
-                matches!(&got, Err((InsertErrorKind::Invalid(error), tag)) if is_a_time(error) && *tag == plan.tag),
-                || format!("a time that no job has: {got:?}"),
-            );
-        };
+        let Some(due) = due else { return no_time(&got, plan.tag) };
         match *way {
             Way::Key(key, verb) => return self.inserted_keyed(key, verb, kind, due, plan, got),
             Way::Id(id) => {
@@ -361,7 +358,7 @@ impl Call<'_> {
         let due = if self.other { None } else { Some(oracle.now()) };
         let due = due.or(info.map(|info| micros(info.due) / 1000));
         let job = &mut oracle.jobs[at];
-        oracle.happened[job.kind].revived += 1;
+        oracle.happened[job.kind].add(What::Revived, 1);
         (job.failures, job.interruptions, job.perhaps) = (0, 0, false);
         job.due = due.unwrap_or(0);
         oracle.moved(at);
@@ -397,7 +394,10 @@ impl Call<'_> {
     }
 }
 
-/// Returns the name of a kind as a filter takes it.
-pub(crate) fn kind_name(kind: Option<usize>) -> Option<&'static str> {
-    kind.map(|kind| NAMES[kind])
+/// Returns the pages of a kind, or of all kinds.
+pub(crate) fn of_kind(pages: Pages, kind: Option<usize>) -> Pages {
+    match kind {
+        Some(kind) => pages.kind_named(NAMES[kind]),
+        None => pages,
+    }
 }

@@ -8,8 +8,7 @@ use crate::groups::{CallbackPlan, GroupPlan};
 use crate::limits::PARTITIONS;
 use crate::new_job::said;
 use crate::ops::{
-    BROKEN, Bounds, Crash, DAY, Ending, Every, Foreign, LATE, Name, Op, Pick, Plan, Policy, Set,
-    Stop, Time, Verb,
+    BROKEN, Bounds, Crash, DAY, Ending, Every, LATE, Op, Pick, Plan, Policy, Set, Stop, Time, Verb,
 };
 
 const DELAYS: [u64; 14] = [0, 0, 1, 10, 40, 49, 50, 51, 100, 1000, 1001, 3000, 60_000, 3_600_000];
@@ -114,7 +113,7 @@ fn any_call(plan: impl Strategy<Value = Box<Plan>> + Clone + 'static) -> BoxedSt
             .prop_map(|(key, quiet, most, k, p)| Op::Debounce(key, quiet, most, k, p)),
         2 => (0..3_usize, prop::sample::select(vec![0, 1000, 3_600_000]), kind(), plan.clone())
             .prop_map(|(key, period, k, p)| Op::Throttle(key, period, k, p)),
-        3 => (in_transaction(plan), prop::bool::weighted(0.7))
+        5 => (in_transaction(plan), prop::bool::weighted(0.7))
             .prop_map(|(op, committed)| Op::InTransaction(Box::new(op), committed)),
     ]
     .boxed()
@@ -168,9 +167,10 @@ pub(crate) fn group_op() -> BoxedStrategy<Op> {
     .boxed()
 }
 
-fn in_transaction(plan: impl Strategy<Value = Box<Plan>> + 'static) -> BoxedStrategy<Op> {
+fn in_transaction(plan: impl Strategy<Value = Box<Plan>> + Clone + 'static) -> BoxedStrategy<Op> {
     prop_oneof![
-        2 => new_job(plan),
+        2 => new_job(plan.clone()),
+        2 => (kind(), time(), plan).prop_map(|(k, t, p)| Op::Insert(k, t, p)),
         1 => pick().prop_map(Op::Cancel),
         1 => (pick(), time()).prop_map(|(p, t)| Op::Reschedule(p, t)),
     ]
@@ -210,21 +210,6 @@ fn hook_call() -> impl Strategy<Value = Op> {
     ]
 }
 
-fn cross() -> BoxedStrategy<Op> {
-    let stop = prop::sample::select(vec![Stop::Shutdown, Stop::DropJobs, Stop::DropDriver]);
-    let calls = prop::collection::vec(call(plan(Just(Vec::new())).boxed()), 1..6);
-    let callers = prop::collection::vec(calls, 1..5);
-    (stop, any::<bool>(), 0..40_usize, callers, any::<bool>())
-        .prop_map(|(stop, on_threads, pause, callers, late)| Op::Cross {
-            stop,
-            on_threads,
-            pause,
-            callers,
-            late,
-        })
-        .boxed()
-}
-
 /// The step after the wall clock was set unnoticed: a call of another process, a restart, or an insert,
 /// mostly with a relative time.
 fn jump() -> BoxedStrategy<Op> {
@@ -236,7 +221,7 @@ fn jump() -> BoxedStrategy<Op> {
         2 => key.prop_map(|(key, verb, kind, time, plan)| Op::Key(key, verb, kind, time, plan)),
         1 => (pick(), time()).prop_map(|(pick, time)| Op::Reschedule(pick, time)),
         2 => (kind(), delay().prop_map(Time::After), full_plan())
-            .prop_map(|(kind, time, plan)| Op::Outbox(kind, time, true, plan)),
+            .prop_map(|(k, t, p)| Op::InTransaction(Box::new(Op::Insert(k, t, p)), true)),
         4 => call(full_plan()).prop_map(|op| Op::Other(Box::new(op))),
         3 => (stop, any::<bool>()).prop_map(|(stop, late)| Op::Restart(stop, 0, late)),
         2 => delay().prop_map(Op::Advance),
@@ -254,11 +239,6 @@ fn bulk() -> BoxedStrategy<Op> {
     ];
     let of_kind = prop_oneof![3 => kind().prop_map(Some), 1 => Just(None)];
     (verb, of_kind).prop_map(|(verb, kind)| Op::Bulk(verb, kind)).boxed()
-}
-
-fn foreign() -> impl Strategy<Value = Op> {
-    let what = prop::sample::select(vec![Foreign::Job, Foreign::Schedule]);
-    (what, 0..6_usize, delay()).prop_map(|(what, sort, ms)| Op::Foreign(what, sort, ms))
 }
 
 fn set() -> impl Strategy<Value = Set> {
@@ -304,8 +284,6 @@ pub(crate) fn op() -> BoxedStrategy<Op> {
         1 => (pick(), 0..1500_u64).prop_map(|(pick, ms)| Op::WaitAcross(pick, ms)),
         2 => (kind(), 0..1500_u64, full_plan())
             .prop_map(|(kind, ms, plan)| Op::CallAcross(kind, ms, plan)),
-        3 => (kind(), time(), prop::bool::weighted(0.7), full_plan())
-            .prop_map(|(k, t, committed, p)| Op::Outbox(k, t, committed, p)),
         6 => any_call(full_plan()).prop_map(|op| Op::Other(Box::new(op))),
         4 => bulk(),
         1 => bulk().prop_map(|op| Op::Other(Box::new(op))),
@@ -315,12 +293,7 @@ pub(crate) fn op() -> BoxedStrategy<Op> {
         1 => (1..2000_u64).prop_map(Op::AdvanceMicros),
         5 => set().prop_map(Op::SetWall),
         4 => jump(),
-        3 => cross(),
         4 => prop::collection::vec(hook_call(), 1..4).prop_map(Op::OnEvent),
-        2 => prop::sample::select(vec![
-            Name::Own, Name::Link, Name::InLink, Name::Relative, Name::Above,
-        ]).prop_map(Op::Name),
-        3 => foreign(),
         6 => (stop, gap, any::<bool>()).prop_map(|(s, gap, late)| Op::Restart(s, gap, late)),
     ]
     .boxed()

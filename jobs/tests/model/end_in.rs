@@ -45,10 +45,7 @@ pub(crate) fn transact(
     if crash == Crash::After {
         shared.crash();
     }
-    // If the file has data that no program writes, a check reports it, so `is_gone` would fail.
-    if !shared.lock().foreign {
-        shared.note(is_gone(run));
-    }
+    shared.note(is_gone(run));
     (!shared.is_over()).then_some(Ended::Before(returns))
 }
 

@@ -1,10 +1,10 @@
 //! The follow-ups of a handler: they are there if and only if the end of their run is (P30).
 
-use tickwheel_jobs::{GroupId, InsertErrorKind, JobId, Run};
+use tickwheel_jobs::{GroupId, JobId, Run};
 
 use crate::calls::{Call, key_name, ok};
-use crate::insert::{Way, insert};
-use crate::ops::{Plan, Time, Verb, is_a_time};
+use crate::insert::{Way, insert, no_time};
+use crate::ops::{Plan, Time, Verb};
 use crate::oracle::{Oracle, Outcome, ensure};
 use crate::run_sets::RunSets;
 use crate::world::Shared;
@@ -36,10 +36,7 @@ impl RunSets {
         let plan = Plan { tag: order, ..plan.clone() };
         let way = key.as_ref().map_or(Way::Plain, |(key, verb)| Way::Key(key, *verb));
         let got = insert(&next, &way, kind, call.when(time), plan.clone());
-        let Some(due) = time.due(call.wall) else {
-            let wrong = matches!(&got, Err((InsertErrorKind::Invalid(error), tag)) if is_a_time(error) && *tag == plan.tag);
-            return ensure(wrong, || format!("a time that no job has: {got:?}"));
-        };
+        let Some(due) = time.due(call.wall) else { return no_time(&got, plan.tag) };
         let id = got.map_err(|refused| format!("refused: {refused:?}"))?;
         let found = ok(next.get(id))?;
         ensure(found.is_none(), || format!("there before the end of its run: {found:?}"))?;

@@ -18,6 +18,8 @@ use tickwheel_jobs::{
 };
 
 use crate::calls::{Call, ok};
+use crate::history::What;
+use crate::insert::{of_kind, refused_new};
 use crate::new_job::Said;
 use crate::ops::{Plan, Task, Time, micros};
 use crate::oracle::{Known, Oracle, Outcome, ensure};
@@ -177,7 +179,7 @@ impl Oracle {
             && self.may_run(job.kind)
             && (job.due - self.ahead) * 1000 <= self.wall;
         ensure(is_too_old && has_its_turn, || format!("P107: it has not expired: {job:?}"))?;
-        self.happened[job.kind].expired += 1;
+        self.happened[job.kind].add(What::Expired, 1);
         self.ends.push((id, JobState::Expired));
         if let Some(group) = job.own.group.and_then(|id| self.group_mut(id)) {
             group.expired.push(id);
@@ -345,22 +347,6 @@ impl Oracle {
     }
 }
 
-/// Evaluates the body with the plan as a job of the kind.
-macro_rules! as_task {
-    ($kind:expr, $plan:expr, $job:ident => $body:expr) => {
-        match $kind {
-            0 => as_task!(@ 0, $plan, $job, $body),
-            1 => as_task!(@ 1, $plan, $job, $body),
-            2 => as_task!(@ 2, $plan, $job, $body),
-            _ => as_task!(@ 3, $plan, $job, $body),
-        }
-    };
-    (@ $n:literal, $plan:expr, $job:ident, $body:expr) => {{
-        let $job = Task::<$n>($plan);
-        $body
-    }};
-}
-
 /// Returns why a group was not changed, or that it was.
 fn refusal<T>(got: Result<T, StoreError>) -> Outcome<Result<T, GroupError>> {
     match got {
@@ -378,7 +364,9 @@ impl Call<'_> {
         for (kind, time, plan) in &group.members {
             let (job_id, plan, when) = (JobId::new(), self.numbered(plan), self.when(*time));
             let task = plan.clone();
-            new = as_task!(*kind, task, job => new.add_job(NewJob::new(job).at(when).id(job_id)));
+            new = of_kind!(*kind, N => {
+                new.add_job(NewJob::new(Task::<N>(task)).at(when).id(job_id))
+            });
             members.push((
                 job_id,
                 *kind,
@@ -389,7 +377,7 @@ impl Call<'_> {
         let callback = group.callback.as_ref().map(|it| self.callback(it)).transpose()?;
         if let Some(Callback { id, kind, plan, within, .. }) = callback.clone() {
             let when = self.when(group.callback.as_ref().map_or(Time::After(0), |it| it.time));
-            new = as_task!(kind, plan, job => new.then_job(NewJob::new(job).at(when).id(id)));
+            new = of_kind!(kind, N => new.then_job(NewJob::new(Task::<N>(plan)).at(when).id(id)));
             new = within.into_iter().fold(new, |new, outer| new.within(outer));
         }
         new = if group.waits { new.waits_for_the_dead() } else { new };
@@ -475,9 +463,9 @@ impl Call<'_> {
         let id = self.shared.lock().oracle.picked_group(pick);
         let handle = self.client.group_by_id(id);
         let task = plan.clone();
-        let got = as_task!(kind, task, job => {
-            let got = handle.add_job(said.new_job(job, when, time.due(self.wall)));
-            got.map_err(|error| (error.kind().clone(), error.into_inner().into_job().0.tag))
+        let due = time.due(self.wall);
+        let got = of_kind!(kind, N => {
+            handle.add_job(said.new_job(Task::<N>(task), when, due)).map_err(refused_new)
         });
         let is_valid = !matches!(&got, Err((InsertErrorKind::Invalid(_), _)));
         if is_valid && time.due(self.wall).is_some() {

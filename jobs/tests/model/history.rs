@@ -5,8 +5,8 @@
 //!
 //! - A history of 90 days is kept, by the latest clock that any process has read. So a step is not compared whose clock
 //!   is long before that.
-//! - A step is not compared in which a process crashed, another one made a change by the clock of the machine, calls
-//!   crossed an end, or the wall clock was set.
+//! - A step is not compared in which a process crashed, another one made a change by the clock of the machine, or the
+//!   wall clock was set.
 //! - Inserts are not compared by themselves, because an occurrence comes at some time. But each job that is inserted or
 //!   retried by hand completes, dies, is cancelled, or is there.
 
@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use tickwheel_jobs::{Counts, DeadByError, HistoryEntry, JobInfo, JobState, Step};
 
+use crate::calls::ok;
 use crate::ops::{NAMES, Op, system};
 use crate::oracle::{Oracle, Outcome, ensure};
 use crate::record::Record;
@@ -23,44 +24,50 @@ use crate::world::World;
 const MINUTE: i64 = 60_000_000;
 const HOUR: i64 = 60 * MINUTE;
 
-/// What has happened to the jobs of a kind.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-pub(crate) struct Happened {
-    pub(crate) completed: i64,
-    pub(crate) retried: i64,
-    pub(crate) snoozed: i64,
-    pub(crate) dead: i64,
-    pub(crate) cancelled: i64,
-    pub(crate) expired: i64,
-    /// Runs that have started. Each of them has ended.
-    pub(crate) runs: i64,
-    /// Dead jobs that a caller has made pending.
-    pub(crate) revived: i64,
+/// What happens to jobs. The history of a store counts all but the last.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum What {
+    Inserted,
+    Interrupted,
+    Completed,
+    Retried,
+    Snoozed,
+    Dead,
+    Cancelled,
+    Expired,
+    /// A run has started. It has ended since.
+    Ran,
+    /// A caller has made a dead job pending.
+    Revived,
 }
 
+/// How often each has happened. What has never happened is not there.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub(crate) struct Happened(BTreeMap<What, i64>);
+
 impl Happened {
-    fn since(self, before: Happened) -> Happened {
-        Happened {
-            completed: self.completed - before.completed,
-            retried: self.retried - before.retried,
-            snoozed: self.snoozed - before.snoozed,
-            dead: self.dead - before.dead,
-            cancelled: self.cancelled - before.cancelled,
-            expired: self.expired - before.expired,
-            runs: self.runs - before.runs,
-            revived: self.revived - before.revived,
-        }
+    pub(crate) fn add(&mut self, what: What, times: i64) {
+        *self.0.entry(what).or_default() += times;
+        self.0.retain(|_, times| *times != 0);
+    }
+
+    fn times(&self, what: What) -> i64 {
+        self.0.get(&what).copied().unwrap_or(0)
+    }
+
+    fn since(mut self, before: &Happened) -> Happened {
+        before.0.iter().for_each(|(what, times)| self.add(*what, -times));
+        self
+    }
+
+    fn without(mut self, left_out: &[What]) -> Happened {
+        self.0.retain(|what, _| !left_out.contains(what));
+        self
     }
 }
 
-/// What a history says of a kind: of each minute or hour, and what else it counts.
-type Entries = BTreeMap<i64, (Happened, Besides)>;
-
-#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-struct Besides {
-    inserted: i64,
-    interrupted: i64,
-}
+/// What a history says of a kind: of each minute or hour.
+type Entries = BTreeMap<i64, Happened>;
 
 /// What there was after a step.
 pub(crate) struct Noted {
@@ -77,8 +84,6 @@ pub(crate) fn is_compared(op: &Op) -> bool {
         op,
         Op::SetWall(_)
             | Op::Jump(..)
-            | Op::Cross { .. }
-            | Op::Foreign(..)
             | Op::Restart(..)
             | Op::WaitAcross(..)
             | Op::CallAcross(..)
@@ -88,53 +93,37 @@ pub(crate) fn is_compared(op: &Op) -> bool {
 
 fn entries(found: Vec<HistoryEntry>) -> Entries {
     let of = |entry: HistoryEntry| {
-        let many = |many: u64| i64::try_from(many).expect("few jobs");
-        let happened = Happened {
-            completed: many(entry.completed),
-            retried: many(entry.retried),
-            snoozed: many(entry.snoozed),
-            dead: many(entry.dead),
-            cancelled: many(entry.cancelled),
-            expired: many(entry.expired),
-            runs: many(entry.run_time.iter().sum()),
-            revived: 0,
-        };
-        let besides =
-            Besides { inserted: many(entry.inserted), interrupted: many(entry.interrupted) };
-        (crate::ops::micros(entry.begin), (happened, besides))
+        let mut happened = Happened::default();
+        for (what, times) in [
+            (What::Inserted, entry.inserted),
+            (What::Interrupted, entry.interrupted),
+            (What::Completed, entry.completed),
+            (What::Retried, entry.retried),
+            (What::Snoozed, entry.snoozed),
+            (What::Dead, entry.dead),
+            (What::Cancelled, entry.cancelled),
+            (What::Expired, entry.expired),
+            (What::Ran, entry.run_time.iter().sum()),
+        ] {
+            happened.add(what, i64::try_from(times).expect("few jobs"));
+        }
+        (crate::ops::micros(entry.begin), happened)
     };
     found.into_iter().map(of).collect()
 }
 
-/// Adds up how entries have grown that begin at this time or later.
-fn grown(before: &Entries, after: &Entries, from: i64) -> (Happened, Besides) {
-    let sum = |entries: &Entries| {
-        let mut sums = (Happened::default(), Besides::default());
-        for (happened, besides) in entries.range(from..).map(|(_, entry)| entry) {
-            sums.0.completed += happened.completed;
-            sums.0.retried += happened.retried;
-            sums.0.snoozed += happened.snoozed;
-            sums.0.dead += happened.dead;
-            sums.0.cancelled += happened.cancelled;
-            sums.0.expired += happened.expired;
-            sums.0.runs += happened.runs;
-            sums.1.inserted += besides.inserted;
-            sums.1.interrupted += besides.interrupted;
-        }
-        sums
-    };
-    let (before, after) = (sum(before), sum(after));
-    let besides = Besides {
-        inserted: after.1.inserted - before.1.inserted,
-        interrupted: after.1.interrupted - before.1.interrupted,
-    };
-    (after.0.since(before.0), besides)
+/// Adds up the entries that begin at this time or later.
+fn sum(entries: &Entries, from: i64) -> Happened {
+    let mut sum = Happened::default();
+    let all = entries.range(from..).flat_map(|(_, happened)| &happened.0);
+    all.for_each(|(what, times)| sum.add(*what, *times));
+    sum
 }
 
 impl World {
     /// Compares what the history has counted since the step before, unless that step or this one is not compared.
     pub(crate) fn history_agrees(&mut self, is_compared: bool) -> Outcome {
-        let jobs = self.jobs.as_ref().expect("the jobs run");
+        let jobs = self.jobs();
         let mut alive = [0; 4];
         for job in jobs.pending() {
             let kind = NAMES.iter().position(|name| *name == job.kind);
@@ -143,7 +132,7 @@ impl World {
         let read = |kind: usize, step| {
             let ever = system(0)..system(i64::MAX / 64);
             let found = jobs.kind_named(NAMES[kind]).history(step, ever);
-            found.map(entries).map_err(|error| format!("the history: {error}"))
+            ok(found).map(entries)
         };
         let (mut hours, mut minutes) = <([Entries; 4], [Entries; 4])>::default();
         for kind in 0..4 {
@@ -152,7 +141,7 @@ impl World {
         }
         let (wall, happened) = {
             let oracle = &self.shared.lock().oracle;
-            (oracle.wall, oracle.happened)
+            (oracle.wall, oracle.happened.clone())
         };
         self.latest = self.latest.max(wall);
         let oldest = self.latest - 80 * 24 * HOUR;
@@ -173,16 +162,18 @@ impl Noted {
     fn agrees(&self, before: &Noted, kind: usize) -> Outcome {
         // Occurrences come a little before their time, and their minute with them.
         let from = before.wall.div_euclid(HOUR) * HOUR;
-        let (found, besides) = grown(&before.hours[kind], &self.hours[kind], from);
-        let seen = self.happened[kind].since(before.happened[kind]);
-        ensure(found == Happened { revived: 0, ..seen }, || format!("{found:?}, not {seen:?}"))?;
-        ensure(besides.interrupted == 0, || format!("nothing was interrupted: {besides:?}"))?;
-        let come = besides.inserted + seen.revived;
-        let gone = found.completed + found.dead + found.cancelled + found.expired;
+        let found = sum(&self.hours[kind], from).since(&sum(&before.hours[kind], from));
+        let seen = self.happened[kind].clone().since(&before.happened[kind]);
+        let same = found.clone().without(&[What::Inserted, What::Interrupted])
+            == seen.clone().without(&[What::Revived]);
+        ensure(same, || format!("{found:?}, not {seen:?}"))?;
+        let interrupted = found.times(What::Interrupted);
+        ensure(interrupted == 0, || format!("nothing was interrupted: {found:?}"))?;
+        let come = found.times(What::Inserted) + seen.times(What::Revived);
+        let ends = [What::Completed, What::Dead, What::Cancelled, What::Expired];
+        let gone: i64 = ends.into_iter().map(|end| found.times(end)).sum();
         let more = self.alive[kind] - before.alive[kind];
-        ensure(come - gone == more, || {
-            format!("{besides:?}, {found:?}, {seen:?}, and {more} more are there")
-        })?;
+        ensure(come - gone == more, || format!("{found:?}, {seen:?}, and {more} more are there"))?;
         if self.wall == before.wall {
             // All of it was in this minute.
             let minute = self.wall.div_euclid(MINUTE) * MINUTE;
@@ -192,7 +183,7 @@ impl Noted {
             let from = from.max(newest.map_or(from, |newest| newest - 47 * HOUR));
             let (in_it, other) = (minute..minute + MINUTE, |entries: &Entries| {
                 let other = entries.range(from..).filter(|(begin, _)| **begin != minute);
-                other.map(|(begin, entry)| (*begin, *entry)).collect::<Entries>()
+                other.map(|(begin, entry)| (*begin, entry.clone())).collect::<Entries>()
             });
             let (was, is) = (other(&before.minutes[kind]), other(&self.minutes[kind]));
             ensure(was == is, || format!("{is:?} outside of {in_it:?}, and before {was:?}"))?;

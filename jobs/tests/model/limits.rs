@@ -4,6 +4,7 @@
 
 use tickwheel_jobs::Limit;
 
+use crate::calls::ok;
 use crate::ops::{NAMES, Plan};
 use crate::oracle::{Oracle, Outcome};
 use crate::record::Record;
@@ -37,7 +38,7 @@ impl Oracle {
 impl World {
     /// Limits one of the scopes, or removes its limit.
     pub(crate) fn limit(&self, scope: usize, running: Option<u32>) -> Outcome {
-        let jobs = self.jobs.as_ref().expect("the jobs run");
+        let jobs = self.jobs();
         let limit = running.map_or(Limit::none(), Limit::running);
         let kind = jobs.kind_named(NAMES[scope % 4]);
         let set = match scope / 4 {
@@ -51,6 +52,6 @@ impl World {
             limited.retain(|of| *of != scope);
             limited.extend(running.map(|_| scope));
         }
-        set.map_err(|error| error.to_string())
+        ok(set)
     }
 }

@@ -21,26 +21,23 @@
 //! | 11 | occurrences are those of the schedule, once each, and the missed ones as its policy says (P18) |
 //! | 12 | an unknown kind waits; a payload that does not decode is dead with its bytes (P19) |
 //! | 13 | the dead and the remembered ids stay for their retention (P21) |
-//! | 14 | a call that crosses the end of the jobs is answered, or refused and did nothing; on a server it may be unknown which (P22, P5) |
-//! | 15 | a hook may call every verb: on a thread of the jobs and after their end the call is refused and did nothing, on a manual clock and in a middleware it is done |
-//! | 16 | a file has one runner, under any of its names; upper and lower case make no difference in the name of a queue (P10) |
-//! | 17 | a job or a schedule that no program writes is reported once, and delays nothing else |
-//! | 18 | if the wall clock was set between two calls, the next call goes by the new time (P7, P8) |
-//! | 19 | a verb for every job of a list sees each once, and its counts are those of the single verb |
-//! | 20 | a completed job of a kind that keeps jobs is there, with result and times, until its number, age or bytes are reached; of other kinds, only jobs are there whose end a caller waits for (P32) |
-//! | 21 | a wait says how its job has ended, or that it has not, and returns once it has ended (P33) |
-//! | 22 | each process sees a stored progress, and the first progress of a run within a second; the next run finds the latest one, until the job has completed or is cancelled |
-//! | 23 | the process that runs the jobs is listed once, with its kinds |
-//! | 24 | the history counts each insert and each end once, in its minute (P34); each job that came has ended or is there |
-//! | 25 | overdue jobs are counted, with the age of the oldest; dead jobs are counted by kind and error (P21) |
-//! | 26 | follow-ups are there if and only if the end of their run is (P30) |
-//! | 27 | a debounced job is due after its last call, and not later than its burst allows |
-//! | 28 | each job of a batch starts, ends and is interrupted as any other |
-//! | 29 | a run that ends in a transaction has completed if the transaction is committed, with any result of its handler; otherwise it ends as its handler says |
-//! | 30 | the callback of a group is there if and only if the group is sealed and every member has ended, and comes once; the counts of a group are those of its members (P31) |
-//! | 31 | a group that is sealed, was cancelled, has ended or is unknown takes no member, and says why; a callback whose id is taken is refused, and no job takes the id of one that is to come (P31) |
-//! | 32 | a group is forgotten once it has ended, its retention is over, and no dead job names it; its id is free then (P31) |
-//! | 33 | a group that keeps results has one of each member that has ended, until its callback is gone (P110) |
+//! | 14 | a hook may call every verb on a manual clock, and so may a middleware |
+//! | 15 | if the wall clock was set between two calls, the next call goes by the new time (P7, P8) |
+//! | 16 | a verb for every job of a list sees each once, and its counts are those of the single verb |
+//! | 17 | a completed job of a kind that keeps jobs is there, with result and times, until its number, age or bytes are reached; of other kinds, only jobs are there whose end a caller waits for (P32) |
+//! | 18 | a wait says how its job has ended, or that it has not, and returns once it has ended (P33) |
+//! | 19 | each process sees a stored progress, and the first progress of a run within a second; the next run finds the latest one, until the job has completed or is cancelled |
+//! | 20 | the process that runs the jobs is listed once, with its kinds |
+//! | 21 | the history counts each insert and each end once, in its minute (P34); each job that came has ended or is there |
+//! | 22 | overdue jobs are counted, with the age of the oldest; dead jobs are counted by kind and error (P21) |
+//! | 23 | follow-ups are there if and only if the end of their run is (P30) |
+//! | 24 | a debounced job is due after its last call, and not later than its burst allows |
+//! | 25 | each job of a batch starts, ends and is interrupted as any other |
+//! | 26 | a run that ends in a transaction has completed if the transaction is committed, with any result of its handler; otherwise it ends as its handler says |
+//! | 27 | the callback of a group is there if and only if the group is sealed and every member has ended, and comes once; the counts of a group are those of its members (P31) |
+//! | 28 | a group that is sealed, was cancelled, has ended or is unknown takes no member, and says why; a callback whose id is taken is refused, and no job takes the id of one that is to come (P31) |
+//! | 29 | a group is forgotten once it has ended, its retention is over, and no dead job names it; its id is free then (P31) |
+//! | 30 | a group that keeps results has one of each member that has ended, until its callback is gone (P110) |
 //!
 //! After each step `check()` passes, and every list, count and job is what the oracle has.
 //! `TICKWHEEL_JOBS_CASES` says how many histories there are for each store.
@@ -65,18 +62,14 @@
 //! | `bulk.rs` | the verbs for every job of a list, done to both |
 //! | `new_job.rs` | jobs with all that can be said of one; transactions of the caller's |
 //! | `groups.rs` | groups, their members and their callbacks |
-//! | `schedules.rs` | schedules, and transactions of the caller's, done to both |
-//! | `crossing.rs`, `answers.rs` | calls that cross the end of the jobs, and what becomes of them |
+//! | `schedules.rs` | schedules, done to both |
 //! | `hooks.rs` | functions of the program that the jobs call |
-//! | `names.rs` | other names of the file, and of the queue |
-//! | `foreign.rs` | what no program writes |
 //! | `nodes.rs` | the processes that are listed |
 //! | `agree.rs` | what is compared after each step |
 //! | `history.rs` | the same for figures: the history, the overdue jobs, the dead jobs by error |
 //! | `found.rs` | what the model has found, one small history each |
 
 mod agree;
-mod answers;
 mod batches;
 mod bulk;
 mod calls;
@@ -84,11 +77,9 @@ mod calls;
 #[path = "../redis/cluster_servers.rs"]
 #[expect(dead_code, reason = "the tests of that store need more of it")]
 mod cluster_servers;
-mod crossing;
 mod draw;
 mod end_in;
 mod follow_ups;
-mod foreign;
 mod found;
 mod groups;
 mod history;
@@ -99,7 +90,6 @@ mod insert;
 mod installed;
 mod kept;
 mod limits;
-mod names;
 mod new_job;
 mod nodes;
 mod occurrences;
@@ -111,10 +101,6 @@ mod schedules;
 mod throttle;
 mod resume;
 mod run_sets;
-#[cfg(feature = "redis")]
-#[path = "../redis/sentinel_servers.rs"]
-#[expect(dead_code, reason = "the tests of that store need more of it")]
-mod sentinel_servers;
 #[cfg(feature = "redis")]
 #[path = "../redis/server.rs"]
 #[expect(dead_code, reason = "the tests of that store need more of it")]
@@ -198,46 +184,34 @@ impl World {
             Op::AdvanceMicros(micros) => self.advance(Duration::from_micros(*micros)),
             Op::SetWall(set) => {
                 let wanted = self.wanted(*set);
-                self.driver.as_ref().expect("the jobs run").set_wall(system(wanted));
+                self.driver().set_wall(system(wanted));
                 self.shared.look_at_the_clocks(true);
                 Ok(())
             }
             Op::Jump(set, op) => self.jump(*set, op),
-            Op::Cross { stop, on_threads, pause, callers, late } => {
-                self.cross((*stop, *on_threads), *pause, callers, *late)
-            }
             Op::OnEvent(calls) => {
                 self.shared.lock().on_event.clone_from(calls);
                 Ok(())
             }
-            Op::Name(name) => self.rename(*name),
-            Op::Foreign(what, sort, ms) => self.foreign(*what, *sort, *ms),
             Op::Restart(stop, gap, late) => self.restart(*stop, *gap, *late),
             Op::Pages(kind, from, to) => self.pages_agree(*kind, *from, *to),
             Op::Schedule(name, kind, period, policy, plan) => {
-                let jobs = self.jobs.as_ref().expect("the jobs run");
-                schedules::schedule(&self.shared, jobs, (*name, *kind), *period, *policy, plan)
+                let name = (*name, *kind);
+                schedules::schedule(&self.shared, self.jobs(), name, *period, *policy, plan)
             }
-            Op::Unschedule(name) => {
-                let jobs = self.jobs.as_ref().expect("the jobs run");
-                schedules::unschedule(&self.shared, jobs, *name)
-            }
+            Op::Unschedule(name) => schedules::unschedule(&self.shared, self.jobs(), *name),
             Op::PauseSchedule(name, pauses) => {
-                let jobs = self.jobs.as_ref().expect("the jobs run");
-                schedules::pause(&self.shared, jobs, *name, *pauses)
+                schedules::pause(&self.shared, self.jobs(), *name, *pauses)
             }
             Op::HeadStart(kind, ms) => {
-                let jobs = self.jobs.as_ref().expect("the jobs run");
-                let kind_of = jobs.kind_named(ops::NAMES[*kind]);
-                let set = kind_of.head_start(Duration::from_millis(*ms));
+                let kind_of = self.jobs().kind_named(ops::NAMES[*kind]);
                 self.shared.lock().oracle.head_starts[*kind] = *ms as i64;
-                set.map_err(|error| error.to_string())
+                calls::ok(kind_of.head_start(Duration::from_millis(*ms)))
             }
             Op::Keep(kind, bounds) => {
-                let jobs = self.jobs.as_ref().expect("the jobs run");
-                let set = jobs.kind_named(ops::NAMES[*kind]).keep_completed(bounds.keep());
+                let set = self.jobs().kind_named(ops::NAMES[*kind]).keep_completed(bounds.keep());
                 self.shared.lock().oracle.keeps[*kind] = (!bounds.is_nothing()).then_some(*bounds);
-                set.map_err(|error| error.to_string())
+                calls::ok(set)
             }
             Op::WaitAcross(pick, ms) => {
                 let id = self.shared.lock().oracle.picked(*pick, None);
@@ -246,12 +220,12 @@ impl World {
             Op::CallAcross(kind, ms, plan) => self.call_across(*kind, *ms, plan),
             Op::LateProgress => {
                 self.shared.set_late_progress();
-                self.jobs.as_ref().expect("the jobs run").nudge();
+                self.jobs().nudge();
                 Ok(())
             }
             Op::Limit(scope, running) => self.limit(*scope, *running),
             Op::Pause(kind, pauses) => {
-                let jobs = self.jobs.as_ref().expect("the jobs run");
+                let jobs = self.jobs();
                 let kind_of = kind.map(|kind| jobs.kind_named(ops::NAMES[kind]));
                 let set = match (&kind_of, *pauses) {
                     (None, true) => jobs.queue().pause(),
@@ -260,19 +234,15 @@ impl World {
                     (Some(kind), false) => kind.resume(),
                 };
                 self.shared.lock().oracle.pause(*kind, *pauses);
-                set.map_err(|error| error.to_string())
+                calls::ok(set)
             }
-            Op::Outbox(kind, time, committed, plan) => self.outbox(*kind, *time, *committed, plan),
             Op::Other(op) => {
                 let Some(other) = &self.other else { return Ok(()) };
                 calls::call(&self.shared, other, op, None, true)?;
-                self.jobs.as_ref().expect("the jobs run").nudge();
+                self.jobs().nudge();
                 Ok(())
             }
-            op => {
-                let jobs = self.jobs.as_ref().expect("the jobs run");
-                calls::call(&self.shared, jobs, op, None, false)
-            }
+            op => calls::call(&self.shared, self.jobs(), op, None, false),
         }
     }
 
@@ -284,7 +254,7 @@ impl World {
         };
         let most = fastest.map_or(Duration::MAX, |ms| Duration::from_millis(ms as u64 * 60));
         let by = by.min(most);
-        let driver = self.driver.as_ref().expect("the jobs run");
+        let driver = self.driver();
         let (before, _) = self.shared.look_at_the_clocks(false);
         let begun = self.shared.lock().oracle.started;
         let started = driver.advance(by);
@@ -323,11 +293,11 @@ impl World {
         let wanted = self.wanted(set);
         if self.shared.place.has_leases() && wanted - before > SHORT_OF_A_LEASE {
             // A clock of the server that leaps over the end of a lease ends it.
-            self.driver.as_ref().expect("the jobs run").set_wall(system(wanted));
+            self.driver().set_wall(system(wanted));
             self.shared.look_at_the_clocks(true);
             return self.act(op);
         }
-        self.driver.as_ref().expect("the jobs run").set_wall_unseen(system(wanted));
+        self.driver().set_wall_unseen(system(wanted));
         if !self.shared.place.is_memory() && matches!(op, Op::Other(_) | Op::Restart(..)) {
             self.shared.lock().unseen = true;
             self.act(op)?;
@@ -339,7 +309,7 @@ impl World {
         }
         // The jobs ask for another step when they find that the clock was set.
         if !self.shared.lock().crashed() {
-            self.jobs.as_ref().expect("the jobs run").nudge();
+            self.jobs().nudge();
         }
         Ok(())
     }
@@ -394,18 +364,6 @@ fn store_in_a_cluster_agrees_with_the_oracle() {
     let cluster = cluster_servers::Cluster::start(3, Duration::from_secs(10));
     let ports = [0, 1, 2].map(|node| cluster.nodes[node].port);
     agrees(Kind::Cluster(ports), 4, draw::op);
-}
-
-/// The store behind sentinels agrees with the oracle. Every process, and the one after each crash, asks the
-/// sentinels for the server.
-#[cfg(feature = "redis")]
-#[test]
-fn store_behind_sentinels_agrees_with_the_oracle() {
-    if installed::server(&[]).is_none() {
-        return;
-    }
-    let set = sentinel_servers::SentinelSet::start();
-    agrees(Kind::Sentinels { sentinels: set.ports(), master: set.master.port }, 4, draw::op);
 }
 
 /// Compares a store with the oracle in `cases` histories. It does so on a thread of its own, because proptest needs a

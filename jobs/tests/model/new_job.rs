@@ -9,8 +9,8 @@ use tickwheel_jobs::tickwheel::When;
 use tickwheel_jobs::{Client, InsertErrorKind, InvalidInput, Job, JobId, NewJob, Retry, Until};
 
 use crate::calls::{Call, key_name, ok};
-use crate::insert::Refused;
-use crate::ops::{Op, Plan, Task, Time, Verb, is_a_time, system};
+use crate::insert::{self, Refused, Way, no_time, of_kind, refused_new};
+use crate::ops::{Op, Plan, Task, Time, Verb, system};
 use crate::oracle::{Known, Outcome, Own, ensure};
 use crate::world::Shared;
 
@@ -110,23 +110,14 @@ fn insert(
     kind: usize,
     (said, (when, due), plan): (&Said, (When, Option<i64>), Plan),
 ) -> Result<(JobId, bool), Refused> {
-    macro_rules! insert {
-        ($n:literal) => {{
-            let new = said.new_job(Task::<$n>(plan), when, due);
-            let inserted = match transaction {
-                None => client.insert_job(new),
-                Some(transaction) => client.insert_job_in(transaction, new),
-            };
-            let inserted = inserted.map(|inserted| (inserted.id, inserted.is_new));
-            inserted.map_err(|error| (error.kind().clone(), error.into_inner().into_job().0.tag))
-        }};
-    }
-    match kind {
-        0 => insert!(0),
-        1 => insert!(1),
-        2 => insert!(2),
-        _ => insert!(3),
-    }
+    of_kind!(kind, N => {
+        let new = said.new_job(Task::<N>(plan), when, due);
+        let inserted = match transaction {
+            None => client.insert_job(new),
+            Some(transaction) => client.insert_job_in(transaction, new),
+        };
+        inserted.map(|inserted| (inserted.id, inserted.is_new)).map_err(refused_new)
+    })
 }
 
 impl Call<'_> {
@@ -150,10 +141,7 @@ impl Call<'_> {
         plan: Plan,
         got: Result<(JobId, bool), Refused>,
     ) -> Outcome {
-        let Some(mut due) = time.due(self.wall) else {
-            let wrong = matches!(&got, Err((InsertErrorKind::Invalid(error), tag)) if is_a_time(error) && *tag == plan.tag);
-            return ensure(wrong, || format!("a time that no job has: {got:?}"));
-        };
+        let Some(mut due) = time.due(self.wall) else { return no_time(&got, plan.tag) };
         let own = said.own(due);
         if own.expires.is_some_and(|expires| expires <= due) {
             let early = InvalidInput::ExpiresBeforeDue {
@@ -251,6 +239,15 @@ pub(crate) fn in_transaction(
         ended.map_err(|error| error.to_string())
     };
     match op {
+        Op::Insert(kind, time, plan) => {
+            let plan = call.numbered(plan);
+            let when = time.when(call.wall, call.now);
+            let got = insert::insert(client, &Way::In(&transaction), *kind, when, plan.clone());
+            end(transaction)?;
+            if committed || got.is_err() {
+                call.inserted(&Way::Plain, *kind, time.due(call.wall), plan, got)?;
+            }
+        }
         Op::New(said, kind, time, plan) => {
             let plan = call.numbered(plan);
             let when = (call.when(*time), time.due(call.wall));

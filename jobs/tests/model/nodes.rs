@@ -2,13 +2,14 @@
 
 use tickwheel_jobs::Client;
 
+use crate::calls::ok;
 use crate::ops::{LATE, NAMES, micros};
 use crate::oracle::{Outcome, ensure};
 use crate::world::World;
 
 impl World {
     pub(crate) fn nodes_agree(&self, jobs: &Client) -> Outcome {
-        let nodes = jobs.nodes().map_err(|error| error.to_string())?;
+        let nodes = ok(jobs.nodes())?;
         let has_leases = self.shared.place.has_leases();
         let oracle = &self.shared.lock().oracle;
         let mut kinds: Vec<&str> = NAMES.to_vec();

@@ -13,7 +13,7 @@
 use tickwheel_jobs::{JobId, JobState};
 
 use crate::groups::Grouped;
-use crate::history::Happened;
+use crate::history::{Happened, What};
 use crate::kept::Kept;
 use crate::ops::{Bounds, Ending, Plan, QUICK, WAITS};
 pub(crate) use crate::record::{Known, Own, Record, Remembered, Repeated};
@@ -111,27 +111,6 @@ impl Oracle {
             crashes: 0,
             queue: String::new(),
         }
-    }
-
-    /// The same process with an empty store.
-    pub(crate) fn emptied(&self) -> Oracle {
-        let Oracle { handled, wall, mono, numbers, set_back, .. } = *self;
-        let empty = Oracle::new(self.retention, self.in_flight, self.ahead);
-        let queue = self.queue.clone();
-        Oracle { handled, wall, mono, numbers, set_back, queue, ..empty }
-    }
-
-    /// A process whose clock read this may have deleted what was too old for it.
-    pub(crate) fn purged(&mut self, now: i64) {
-        let oldest = now - self.retention + 600_000;
-        for job in self.jobs.iter_mut().filter(|job| job.state == JobState::Dead) {
-            job.perhaps |= job.died.0 < oldest;
-        }
-        for remembered in &mut self.remembered {
-            remembered.perhaps |= remembered.since.0 < oldest;
-        }
-        self.keeps_until(now);
-        self.groups_may_be_forgotten(oldest);
     }
 
     pub(crate) fn number(&mut self) -> u64 {
@@ -251,7 +230,7 @@ impl Oracle {
     pub(crate) fn end(&mut self, at: usize, since: (i64, i64)) {
         let job = self.jobs.remove(at);
         if job.state != JobState::Dead {
-            self.happened[job.kind].cancelled += 1;
+            self.happened[job.kind].add(What::Cancelled, 1);
             self.ends.extend(job.id.map(|id| (id, JobState::Cancelled)));
             return self.leaves(job, JobState::Cancelled, since, None);
         }
@@ -263,7 +242,7 @@ impl Oracle {
     /// A run has completed, and has set this result.
     fn completed(&mut self, at: usize, result: Option<Vec<u8>>) {
         let (job, now) = (self.jobs.remove(at), self.now());
-        self.happened[job.kind].completed += 1;
+        self.happened[job.kind].add(What::Completed, 1);
         self.member_completed(&job, result.clone());
         self.ends.extend(job.id.map(|id| (id, JobState::Completed)));
         self.leaves(job, JobState::Completed, (now, now), result);
@@ -292,10 +271,6 @@ impl Oracle {
 
     pub(crate) fn is_paused(&self, kind: usize) -> bool {
         self.paused[kind] || self.paused[4]
-    }
-
-    pub(crate) fn is_queue_paused(&self) -> bool {
-        self.paused[4]
     }
 
     /// A kind or the queue is paused, or that ends: from then on its jobs are in time.
@@ -352,7 +327,7 @@ impl Oracle {
             ensure(!passed, || format!("{job:?} started before {other:?}"))?;
         }
         let job = &mut self.jobs[at];
-        self.happened[job.kind].runs += 1;
+        self.happened[job.kind].add(What::Ran, 1);
         job.state = JobState::Running;
         job.perhaps = false;
         job.starts += 1;
@@ -388,7 +363,7 @@ impl Oracle {
         if let Some(Ending::Snoozes(wait)) = ending {
             job.due = waits_from + wait as i64;
             job.interruptions = 0;
-            self.happened[job.kind].snoozed += 1;
+            self.happened[job.kind].add(What::Snoozed, 1);
             return self.moved(at);
         }
         job.failures += 1;
@@ -408,12 +383,12 @@ impl Oracle {
             Some(wait) => {
                 job.due = waits_from + wait;
                 job.interruptions = 0;
-                self.happened[job.kind].retried += 1;
+                self.happened[job.kind].add(What::Retried, 1);
                 self.moved(at);
             }
             None => {
                 self.died += 1;
-                self.happened[job.kind].dead += 1;
+                self.happened[job.kind].add(What::Dead, 1);
                 job.state = JobState::Dead;
                 job.died = (now, now);
                 self.ends.extend(job.id.map(|id| (id, JobState::Dead)));

@@ -5,9 +5,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tickwheel_jobs::{Builder, Durability, Jobs};
 
-use crate::names::path_by;
-use crate::ops::Name;
-
 /// What kind of store a history runs on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
@@ -19,12 +16,6 @@ pub(crate) enum Kind {
     /// A cluster of nodes on these ports.
     #[cfg(feature = "redis")]
     Cluster([u16; 3]),
-    /// A server that sentinels name, on these ports.
-    #[cfg(feature = "redis")]
-    Sentinels {
-        sentinels: [u16; 3],
-        master: u16,
-    },
 }
 
 impl Kind {
@@ -33,7 +24,7 @@ impl Kind {
         match self {
             Kind::Memory | Kind::File => 50,
             #[cfg(feature = "redis")]
-            Kind::Server(_) | Kind::Cluster(_) | Kind::Sentinels { .. } => 0,
+            Kind::Server(_) | Kind::Cluster(_) => 0,
         }
     }
 }
@@ -60,13 +51,12 @@ pub(crate) enum Place {
     Queue(Nodes, String),
 }
 
-/// The port of a server, or those of a cluster, or of sentinels and their master.
+/// The port of a server, or those of a cluster.
 #[cfg(feature = "redis")]
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Nodes {
     One(u16),
     Cluster([u16; 3]),
-    Sentinels { sentinels: [u16; 3], master: u16 },
 }
 
 /// The name of a file's queue, if it has one.
@@ -92,8 +82,6 @@ impl Place {
             Kind::Server(port) => Nodes::One(port).empty(),
             #[cfg(feature = "redis")]
             Kind::Cluster(ports) => Nodes::Cluster(ports).empty(),
-            #[cfg(feature = "redis")]
-            Kind::Sentinels { sentinels, master } => Nodes::Sentinels { sentinels, master }.empty(),
         }
     }
 
@@ -113,30 +101,17 @@ impl Place {
         }
     }
 
-    /// Opens the store by a name. That of a queue has capital letters in every name but its own.
-    pub(crate) fn builder(&self, name: Name) -> Builder {
-        let in_case = |queue: &str| match name {
-            Name::Own => queue.to_owned(),
-            _ => queue.to_uppercase(),
-        };
+    pub(crate) fn builder(&self) -> Builder {
         match self {
             Place::Memory => Jobs::memory(),
             Place::File(path, named) => {
-                let builder = Jobs::open(path_by(path, name)).expect("the file opens");
-                if *named { builder.queue(&in_case(QUEUE)) } else { builder }
+                let builder = Jobs::open(path).expect("the file opens");
+                if *named { builder.queue(QUEUE) } else { builder }
             }
             #[cfg(feature = "redis")]
             Place::Queue(nodes, queue) => {
-                Jobs::redis(nodes.url()).expect("the server is there").queue(&in_case(queue))
+                Jobs::redis(nodes.url()).expect("the server is there").queue(queue)
             }
-        }
-    }
-
-    /// Returns with what the names of a file's tables begin.
-    pub(crate) fn prefix(&self) -> String {
-        match self {
-            Place::File(_, true) => format!("tickwheel_{QUEUE}__"),
-            _ => "tickwheel_".to_owned(),
         }
     }
 
@@ -187,7 +162,7 @@ impl Nodes {
     /// Returns a queue on empty servers.
     fn empty(self) -> Place {
         let ports = match self {
-            Nodes::One(port) | Nodes::Sentinels { master: port, .. } => vec![port],
+            Nodes::One(port) => vec![port],
             Nodes::Cluster(ports) => ports.to_vec(),
         };
         for port in ports {
@@ -217,14 +192,13 @@ impl Nodes {
         match self {
             Nodes::One(port) => format!("redis://127.0.0.1:{port}/"),
             Nodes::Cluster(ports) => crate::cluster_servers::url(&ports),
-            Nodes::Sentinels { sentinels, .. } => crate::sentinel_servers::url(&sentinels),
         }
     }
 
     /// Returns a connection to the server that has a queue.
     pub(crate) fn connection(self, queue: &str) -> redis::Connection {
         match self {
-            Nodes::One(port) | Nodes::Sentinels { master: port, .. } => connection(port),
+            Nodes::One(port) => connection(port),
             Nodes::Cluster(ports) => connection(crate::cluster_servers::owner(ports[0], queue)),
         }
     }

@@ -1,13 +1,14 @@
-//! Repeated jobs, and jobs in a transaction of the caller's: done to the store and told to the oracle.
+//! Repeated jobs, done to the store and told to the oracle.
 
 use std::time::Duration;
 
 use tickwheel_jobs::{Client, Missed, Schedule, StoreError};
 
-use crate::insert::{Way, insert};
-use crate::ops::{Plan, Policy, Task, Time, micros};
+use crate::calls::ok;
+use crate::insert::of_kind;
+use crate::ops::{Plan, Policy, Task, micros};
 use crate::oracle::{Outcome, Record, Repeated, ensure};
-use crate::world::{Shared, World};
+use crate::world::Shared;
 
 /// Repeats a job under one of a few names.
 pub(crate) fn schedule(
@@ -29,16 +30,11 @@ pub(crate) fn schedule(
     plan.tag = number;
     let schedule = Schedule::every(Duration::from_millis(period)).missed(missed);
     let text = format!("repeat-{name}");
-    let repeated = match kind {
-        0 => client.schedule(&text, schedule, Task::<0>(plan.clone())),
-        1 => client.schedule(&text, schedule, Task::<1>(plan.clone())),
-        2 => client.schedule(&text, schedule, Task::<2>(plan.clone())),
-        _ => client.schedule(&text, schedule, Task::<3>(plan.clone())),
-    };
+    let repeated = of_kind!(kind, N => client.schedule(&text, schedule, Task::<N>(plan.clone())));
     if period == 0 {
         return ensure(repeated.is_err(), || "a period of zero".to_owned());
     }
-    repeated.map_err(|error| error.to_string())?;
+    ok(repeated)?;
     let oracle = &mut shared.lock().oracle;
     let period = period as i64;
     let known = oracle.schedules.iter().position(|schedule| schedule.name == text);
@@ -75,7 +71,7 @@ pub(crate) fn pause(shared: &Shared, client: &Client, name: usize, pauses: bool)
         true => client.schedules().pause(&name),
         false => client.schedules().resume(&name),
     };
-    let schedules = client.schedules().list().map_err(|error| error.to_string())?;
+    let schedules = ok(client.schedules().list())?;
     let oracle = &mut shared.lock().oracle;
     let now = oracle.now();
     let latest = now + oracle.ahead;
@@ -83,7 +79,7 @@ pub(crate) fn pause(shared: &Shared, client: &Client, name: usize, pauses: bool)
         let none = StoreError::NoSchedule(name);
         return ensure(got == Err(none), || format!("a schedule that is not there: {got:?}"));
     };
-    got.map_err(|error| error.to_string())?;
+    ok(got)?;
     if of.is_paused && !pauses && of.next <= now {
         of.next += ((now - of.next) / of.period + 1) * of.period;
     }
@@ -108,42 +104,9 @@ pub(crate) fn pause(shared: &Shared, client: &Client, name: usize, pauses: bool)
 
 pub(crate) fn unschedule(shared: &Shared, client: &Client, name: usize) -> Outcome {
     let name = format!("repeat-{name}");
-    let got = client.schedules().remove(&name).map_err(|error| error.to_string())?;
+    let got = ok(client.schedules().remove(&name))?;
     let oracle = &mut shared.lock().oracle;
     let before = oracle.schedules.len();
     oracle.schedules.retain(|schedule| schedule.name != name);
     ensure(got == (oracle.schedules.len() < before), || format!("unschedule: {got}"))
-}
-
-impl World {
-    pub(crate) fn outbox(
-        &mut self,
-        kind: usize,
-        time: Time,
-        committed: bool,
-        plan: &Plan,
-    ) -> Outcome {
-        let Some(path) = self.shared.place.file() else { return Ok(()) };
-        let (wall, now) = self.shared.look_at_the_clocks(false);
-        let mut plan = plan.clone();
-        plan.tag = self.shared.lock().oracle.number();
-        let jobs = self.jobs.as_ref().expect("the jobs run");
-        let error = |error: tickwheel_jobs::rusqlite::Error| error.to_string();
-        let mut file = tickwheel_jobs::rusqlite::Connection::open(path).map_err(error)?;
-        let transaction = file.transaction().map_err(error)?;
-        let way = Way::In(&transaction);
-        let got = insert(jobs, &way, kind, time.when(wall, now), plan.clone());
-        let due = time.due(wall);
-        ensure(got.is_ok() == due.is_some(), || format!("insert_in: {got:?}"))?;
-        if committed {
-            transaction.commit().map_err(error)?;
-        } else {
-            transaction.rollback().map_err(error)?;
-        }
-        if let (Ok(id), Some(due), true) = (got, due, committed) {
-            let oracle = &mut self.shared.lock().oracle;
-            oracle.insert(Some(id), kind, due, None, false, plan);
-        }
-        Ok(())
-    }
 }

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use tickwheel_jobs::{InsertErrorKind, Inserted, JobId};
+use tickwheel_jobs::InsertErrorKind;
 
 use crate::calls::{Call, key_name, ok};
-use crate::insert::as_job;
+use crate::insert::{of_kind, refused};
 use crate::ops::{Plan, Task, Time, Verb, micros};
 use crate::oracle::{Known, Outcome, ensure};
 
@@ -21,8 +21,9 @@ impl Call<'_> {
         let keyed = self.client.keyed(&key);
         let ms = Duration::from_millis;
         let job = plan.clone();
-        let got: Result<JobId, _> =
-            as_job!(kind, job, job => keyed.debounce(ms(quiet), ms(at_most), job));
+        let got = of_kind!(kind, N => {
+            keyed.debounce(ms(quiet), ms(at_most), Task::<N>(job)).map_err(refused)
+        });
         let due = Time::After(quiet.min(at_most)).due(self.wall).expect("not so long");
         let holder = {
             let oracle = &self.shared.lock().oracle;
@@ -59,8 +60,8 @@ impl Call<'_> {
         let plan = self.numbered(plan);
         let keyed = self.client.keyed(&key_name(key));
         let job = plan.clone();
-        let got: Result<Inserted, _> =
-            as_job!(kind, job, job => keyed.throttle(Duration::from_millis(period), job));
+        let period = Duration::from_millis(period);
+        let got = of_kind!(kind, N => keyed.throttle(period, Task::<N>(job)).map_err(refused));
         let got = got.map_err(|refused| format!("refused: {refused:?}"))?;
         let oracle = &mut self.shared.lock().oracle;
         match oracle.known(got.id) {

@@ -10,6 +10,7 @@ use serde_json::Value;
 use tickwheel_jobs::{CallError, Client, JobId, JobInfo, JobState};
 
 use crate::calls::{Call, ok};
+use crate::insert::of_kind;
 use crate::ops::{Plan, Task, Time, micros};
 use crate::oracle::{Oracle, Outcome, encoded, ensure};
 use crate::world::World;
@@ -18,12 +19,7 @@ use crate::world::World;
 const LONG: Duration = Duration::from_secs(60);
 
 fn call_of(client: &Client, kind: usize, plan: Plan, limit: Duration) -> Result<Value, CallError> {
-    match kind {
-        0 => client.call(Task::<0>(plan), limit),
-        1 => client.call(Task::<1>(plan), limit),
-        2 => client.call(Task::<2>(plan), limit),
-        _ => client.call(Task::<3>(plan), limit),
-    }
+    of_kind!(kind, N => client.call(Task::<N>(plan), limit))
 }
 
 /// Adds a job to the oracle whose insert came with a wait.
@@ -60,7 +56,7 @@ impl World {
     /// Another process waits for a job while time passes. If the job has not ended then, it is cancelled.
     pub(crate) fn wait_across(&mut self, id: JobId, ms: u64) -> Outcome {
         let Some(other) = self.other.clone() else {
-            let client = self.jobs.as_ref().expect("the jobs run").client();
+            let client = self.jobs().client();
             return Call::now(&self.shared, &client, false).wait(id);
         };
         let before = {
@@ -81,7 +77,7 @@ impl World {
     /// Another process calls while time passes. If its job has not ended then, it is cancelled.
     pub(crate) fn call_across(&mut self, kind: usize, ms: u64, plan: &Plan) -> Outcome {
         let Some(other) = self.other.clone() else {
-            let client = self.jobs.as_ref().expect("the jobs run").client();
+            let client = self.jobs().client();
             return Call::now(&self.shared, &client, false).call(kind, plan);
         };
         let tag = {
@@ -94,7 +90,7 @@ impl World {
         let answer = on_a_thread(move || call_of(&other, kind, its, LONG));
         let (id, due) = self.appears(&plan)?;
         insert_wanted(&mut self.shared.lock().oracle, id, kind, due, plan);
-        self.jobs.as_ref().expect("the jobs run").nudge();
+        self.jobs().nudge();
         self.advance(Duration::from_millis(ms))?;
         if !self.end_of(id)? {
             return Ok(());
@@ -122,7 +118,7 @@ impl World {
 
     /// Returns the job that a call of another process has inserted, and its time.
     fn appears(&self, plan: &Plan) -> Outcome<(JobId, i64)> {
-        let jobs = self.jobs.as_ref().expect("the jobs run");
+        let jobs = self.jobs();
         let payload = encoded(plan);
         for _ in 0..LONG.as_millis() {
             if let Some(job) = jobs.pending().find(|job| job.payload == payload) {
@@ -136,7 +132,7 @@ impl World {
     /// Cancels a job that has not ended, so that the wait for it ends. Returns `false` if the process has crashed
     /// meanwhile, so that no answer counts.
     fn end_of(&mut self, id: JobId) -> Outcome<bool> {
-        let client = self.jobs.as_ref().expect("the jobs run").client();
+        let client = self.jobs().client();
         {
             let state = self.shared.lock();
             if state.crashed() || state.wrong.is_some() {

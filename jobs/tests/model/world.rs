@@ -12,10 +12,10 @@ use tickwheel_jobs::{Builder, Client, Driver, Fail, JobState, Jobs, Run};
 use crate::batches;
 use crate::end_in::{Ended, transact};
 use crate::history::Noted;
-use crate::hooks::{CallsInDrop, around, handle_or_leave, told};
-use crate::ops::{BATCH, BROKEN, Ending, LATE, Name, Op, Plan, Stop, Task, micros, retry, system};
+use crate::hooks::{around, handle_or_leave, told};
+use crate::ops::{BATCH, BROKEN, Ending, LATE, Op, Plan, Stop, Task, micros, retry, system};
 use crate::oracle::{Oracle, Outcome, ensure};
-use crate::place::{Place, Setup};
+use crate::place::{Kind, Place, Setup};
 use crate::record::Record;
 use crate::run_sets::RunSets;
 
@@ -42,14 +42,8 @@ pub(crate) struct State {
     /// What hooks call, and what the next event does with it.
     pub(crate) client: Option<Client>,
     pub(crate) on_event: Vec<Op>,
-    /// What a handler has captured was dropped, and has called every verb.
-    pub(crate) dropped: bool,
-    /// What the jobs said they cannot read.
-    pub(crate) unreadable: Vec<String>,
     /// The wall clock was set, and the jobs do not know it yet: the oracle must not either.
     pub(crate) unseen: bool,
-    /// Something is in the store that no program writes.
-    pub(crate) foreign: bool,
     /// The runs of a batch have ended for the oracle, and end one by one in the store.
     pub(crate) batch_ends: bool,
     /// The plans that a handler has left to its middleware.
@@ -65,12 +59,10 @@ thread_local! {
 pub(crate) struct World {
     pub(crate) setup: Setup,
     pub(crate) shared: Arc<Shared>,
-    pub(crate) jobs: Option<Jobs>,
-    pub(crate) driver: Option<Arc<Driver>>,
+    jobs: Option<Jobs>,
+    driver: Option<Arc<Driver>>,
     /// Another process that has the store open.
     pub(crate) other: Option<Client>,
-    /// By which name the store is opened.
-    pub(crate) name: Name,
     folder: PathBuf,
     /// By how much the test has set the wall clock forward so far, in microseconds.
     pub(crate) shifted: i64,
@@ -273,7 +265,8 @@ impl World {
         let root = if shm.is_dir() { shm.to_owned() } else { std::env::temp_dir() };
         let folder = root.join(format!("tickwheel-model-{}-{n}", std::process::id()));
         let mut oracle = Oracle::new(setup.retention, setup.in_flight, setup.store.ahead());
-        oracle.handled[LATE] = false;
+        // The jobs in memory never restart.
+        oracle.handled[LATE] = setup.store == Kind::Memory && setup.named;
         let place = Place::new(setup.store, &folder, setup.named);
         oracle.queue = place.queue().to_owned();
         let wall = LATEST.load(Ordering::Relaxed);
@@ -283,7 +276,6 @@ impl World {
             jobs: None,
             driver: None,
             other: None,
-            name: Name::Own,
             folder,
             shifted: 0,
             noted: None,
@@ -291,6 +283,14 @@ impl World {
         };
         world.open(oracle, place, wall, false);
         world
+    }
+
+    pub(crate) fn jobs(&self) -> &Jobs {
+        self.jobs.as_ref().expect("the jobs run")
+    }
+
+    pub(crate) fn driver(&self) -> &Driver {
+        self.driver.as_ref().expect("the jobs run")
     }
 
     fn builder(&self, shared: &Arc<Shared>, late: bool) -> Builder {
@@ -305,18 +305,14 @@ impl World {
         let of_batch = Arc::clone(shared);
         let most = BATCH.min(self.setup.in_flight);
         let (events, its_middleware) = (Arc::clone(shared), Arc::clone(shared));
-        let calls = CallsInDrop(Arc::clone(shared));
         let builder = shared
             .place
-            .builder(self.name)
+            .builder()
             .durability(self.setup.durability)
             .max_in_flight(self.setup.in_flight)
             .keep_dead(std::time::Duration::from_millis(self.setup.retention as u64))
             .retry(retry(1))
-            .handle_with(retry(0), move |job: Task<0>, run| {
-                let _captured = &calls;
-                steady(&job.0, run)
-            })
+            .handle_with(retry(0), move |job: Task<0>, run| steady(&job.0, run))
             .handle_batch(most, std::time::Duration::ZERO, move |jobs: &[(Task<1>, Run)]| {
                 let plans = jobs.iter().map(|(task, _)| &task.0);
                 handle_or_leave(&of_batch, plans, || batches::handle(&of_batch, jobs))
@@ -360,7 +356,8 @@ impl World {
         }
         CURRENT.set(Some(Arc::clone(&shared)));
         (self.jobs, self.driver, self.shared) = (Some(jobs), Some(driver), shared);
-        self.set_other((!self.shared.place.is_memory()).then(|| self.client()));
+        let place = &self.shared.place;
+        self.set_other((!place.is_memory()).then(|| place.builder().client().expect("a client")));
     }
 
     pub(crate) fn set_other(&mut self, other: Option<Client>) {
@@ -405,6 +402,7 @@ impl World {
         self.set_other(None);
         let late = core::mem::take(&mut self.shared.lock().late);
         drop(late);
+        self.shared.lock().client = None;
         let (Some(jobs), Some(driver)) = (self.jobs.take(), self.driver.take()) else {
             return Ok(());
         };
@@ -414,11 +412,7 @@ impl World {
             Stop::DropDriver => drop((driver, jobs)),
             Stop::DropJobs | Stop::Crash => drop((jobs, driver)),
         }
-        {
-            let mut state = self.shared.lock();
-            state.wrong.take().map_or(Ok(()), Err)?;
-            ensure(state.dropped, || "what a handler has captured is kept".to_owned())?;
-        }
+        self.shared.lock().wrong.take().map_or(Ok(()), Err)?;
         let plan = Plan { tag: 7, acts: Vec::new(), ends: vec![Ending::Done], partition: None };
         let refused = client.insert(std::time::Duration::ZERO, Task::<0>(plan));
         let refused = refused.err().map(|error| (error.kind().clone(), error.into_inner().0.tag));
@@ -430,11 +424,6 @@ impl World {
 impl State {
     pub(crate) fn crashed(&self) -> bool {
         self.crashed.is_some()
-    }
-
-    /// Returns where a crash in a handler has left the store.
-    pub(crate) fn crashed_place(&self) -> Option<Place> {
-        self.crashed.as_ref().map(|(place, _)| place.clone())
     }
 }
 
@@ -452,10 +441,7 @@ impl Shared {
             other: None,
             client: None,
             on_event: Vec::new(),
-            dropped: false,
-            unreadable: Vec::new(),
             unseen: false,
-            foreign: false,
             batch_ends: false,
             left: Vec::new(),
         };
