@@ -4,16 +4,14 @@
 //! Ground rules:
 //!
 //! - One thread, a manual clock: between two calls nothing happens.
-//! - The answer to each call is compared with a ledger that knows nothing of the store. The
-//!   contents of the store after each call are kept, and compared with the ledger too.
+//! - The contents of the store after each call are kept. That they are right is the subject of `tests/model`.
 //! - No job runs twice in one call: an advance is shorter than the wait between two tries.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use tickwheel_jobs::{Durability, InsertErrorKind, JobId, NewJob};
+use tickwheel_jobs::{Durability, InsertErrorKind, JobId, Jobs, NewJob};
 
-use super::ledger::Ledger;
 use crate::disk::dump::Dump;
 use crate::disk::process::{Process, Ran};
 use crate::disk::task::{Plan, Task};
@@ -76,18 +74,18 @@ pub(crate) struct History {
 impl History {
     /// Makes the calls.
     pub(crate) fn record(durability: Durability, steps: &[Step]) -> History {
+        let process = Process::start(Disk::new(Files::new()), durability, None);
+        let (answered, now) = (process.disk.position(), process.driver.wall_now());
         let mut recorder = Recorder {
-            process: Some(Process::start(Disk::new(Files::new()), durability, None)),
+            process: Some(process),
             durability,
-            ledger: Ledger::default(),
             calls: Vec::new(),
+            ids: Vec::new(),
             next_n: 0,
             last: Arc::new(Dump::default()),
-            shut_down_at: 0,
+            shut_down_at: answered,
         };
-        let answered = recorder.process().disk.position();
-        let now = recorder.process().driver.wall_now();
-        recorder.keep(Step::Restart, 0, answered, Some(answered), Vec::new(), now);
+        recorder.keep(Step::Restart, 0, answered, false, now);
         for step in steps {
             recorder.call(step.clone());
         }
@@ -100,8 +98,9 @@ struct Recorder {
     /// None while it is replaced by the next one.
     process: Option<Process>,
     durability: Durability,
-    ledger: Ledger,
     calls: Vec<Call>,
+    /// The ids of the jobs, in the order of their inserts.
+    ids: Vec<JobId>,
     next_n: u64,
     last: Arc<Dump>,
     /// Where in the record the last orderly end was.
@@ -111,6 +110,10 @@ struct Recorder {
 impl Recorder {
     fn process(&self) -> &Process {
         self.process.as_ref().expect("a process runs")
+    }
+
+    fn jobs(&self) -> &Jobs {
+        &self.process().jobs
     }
 
     fn task(&mut self, plan: Plan) -> Task {
@@ -123,98 +126,77 @@ impl Recorder {
         let changed = self.answer(&step);
         let process = self.process();
         let (answered, now) = (process.disk.position(), process.driver.wall_now());
-        let runs = process.take_runs();
+        self.keep(step, began, answered, changed, now);
+    }
+
+    fn keep(&mut self, step: Step, began: usize, answered: usize, changed: bool, now: SystemTime) {
         let synced = match &step {
             Step::Restart => Some(self.shut_down_at),
             Step::Flush => Some(answered),
             _ if changed && self.durability == Durability::Synced => Some(answered),
             _ => None,
         };
-        for run in &runs {
-            self.ledger.ran(run);
-        }
-        self.keep(step, began, answered, synced, runs, now);
-    }
-
-    fn keep(
-        &mut self,
-        step: Step,
-        began: usize,
-        answered: usize,
-        synced: Option<usize>,
-        runs: Vec<Ran>,
-        now: SystemTime,
-    ) {
         let process = self.process();
+        let runs = process.take_runs();
         process.jobs.check().expect("the store is in order");
         let after = Arc::new(Dump::of(&process.jobs));
         let ended = process.disk.position();
-        self.ledger.compare(&after, now);
         let before = std::mem::replace(&mut self.last, Arc::clone(&after));
+        if matches!(step, Step::Restart | Step::Kill) {
+            let lost: Vec<_> =
+                before.jobs.keys().filter(|id| !after.jobs.contains_key(id)).collect();
+            assert!(lost.is_empty(), "a process that starts has lost {lost:?}");
+        }
         let call = Call { step, began, answered, ended, before, after, synced, runs, now };
         self.calls.push(call);
     }
 
-    /// Makes a call, and compares its answer. Returns whether the answer stands for a change.
+    /// Makes a call. Returns whether its answer stands for a change.
     fn answer(&mut self, step: &Step) -> bool {
-        let after = |ms: u64| Duration::from_millis(ms);
-        let now = self.process().driver.wall_now();
+        let after = Duration::from_millis;
         match *step {
             Step::Insert { ms, plan } => {
                 let task = self.task(plan);
-                let id = self.process().jobs.insert(after(ms), task.clone()).expect("an insert");
-                self.ledger.inserted(id, task, now + after(ms), None);
+                self.ids.push(self.jobs().insert(after(ms), task).expect("an insert"));
                 true
             }
             Step::InsertWithId { name, ms, plan } => {
-                let (id, task) = (JobId::named(&format!("job {name}")), self.task(plan));
-                let same =
-                    self.process().jobs.insert_job(NewJob::new(task.clone()).at(after(ms)).id(id));
-                assert_eq!(same.expect("an insert").id, id);
-                self.ledger.inserted_with_id(id, task, now + after(ms))
+                let id = JobId::named(&format!("job {name}"));
+                let new = NewJob::new(self.task(plan)).at(after(ms)).id(id);
+                let inserted = self.jobs().insert_job(new).expect("an insert");
+                assert_eq!(inserted.id, id);
+                self.ids.extend(inserted.is_new.then_some(id));
+                inserted.is_new
             }
             Step::Batch { jobs, ms } => {
-                let tasks: Vec<Task> = (0..jobs).map(|_| self.task(Plan::Succeed)).collect();
-                let at = |n: usize| after(ms + 7 * n as u64);
-                let batch: Vec<_> =
-                    tasks.iter().enumerate().map(|(n, task)| (at(n), task.clone())).collect();
-                let ids = self.process().jobs.insert_batch(batch).expect("a batch");
-                for ((n, task), id) in tasks.into_iter().enumerate().zip(ids) {
-                    self.ledger.inserted(id, task, now + at(n), None);
-                }
+                let at = |n: u8| after(ms + 7 * u64::from(n));
+                let batch: Vec<_> = (0..jobs).map(|n| (at(n), self.task(Plan::Succeed))).collect();
+                self.ids.extend(self.jobs().insert_batch(batch).expect("a batch"));
                 jobs > 0
             }
             Step::Keyed { key, ms, how } => {
-                let (key, task) = (format!("key {key}"), self.task(Plan::Succeed));
-                let keyed = self.process().jobs.keyed(&key);
+                let task = self.task(Plan::Succeed);
+                let keyed = self.jobs().keyed(&format!("key {key}"));
                 let answer = match how {
-                    How::Replace => keyed.insert(after(ms), task.clone()),
-                    How::ReplaceKeepingTime => keyed.insert_keeping_time(after(ms), task.clone()),
-                    How::Leave => keyed.insert_if_absent(after(ms), task.clone()),
+                    How::Replace => keyed.insert(after(ms), task),
+                    How::ReplaceKeepingTime => keyed.insert_keeping_time(after(ms), task),
+                    How::Leave => keyed.insert_if_absent(after(ms), task),
                 };
-                let answer = answer.map_err(|refused| match refused.kind() {
-                    InsertErrorKind::Occupied => (),
-                    other => panic!("an insert under a key: {other}"),
-                });
-                self.ledger.inserted_under_key(&key, how, answer.ok(), task, now + after(ms))
+                let refused = answer.as_ref().err().map(|refused| refused.kind().clone());
+                assert!(matches!(refused, None | Some(InsertErrorKind::Occupied)), "{refused:?}");
+                self.ids.extend(answer.iter());
+                refused.is_none()
             }
             Step::CancelKey { key } => {
-                let key = format!("key {key}");
-                let cancelled = self.process().jobs.keyed(&key).cancel().expect("a cancel");
-                assert_eq!(cancelled, self.ledger.cancelled_key(&key));
-                cancelled
+                self.jobs().keyed(&format!("key {key}")).cancel().expect("a cancel")
             }
             Step::Cancel { back } => {
-                let Some(id) = self.ledger.nth_last(back) else { return false };
-                let cancelled = self.process().jobs.cancel(id).expect("a cancel").is_cancelled();
-                assert_eq!(cancelled, self.ledger.cancelled(id), "the cancel of {id}");
-                cancelled
+                let Some(&id) = self.ids.iter().rev().nth(back) else { return false };
+                self.jobs().cancel(id).expect("a cancel").is_cancelled()
             }
             Step::Reschedule { back, ms } => {
-                let Some(id) = self.ledger.nth_last(back) else { return false };
-                let moved = self.process().jobs.reschedule(id, after(ms)).expect("a reset");
-                assert_eq!(moved, self.ledger.moved(id, now + after(ms)), "the reset of {id}");
-                moved
+                let Some(&id) = self.ids.iter().rev().nth(back) else { return false };
+                self.jobs().reschedule(id, after(ms)).expect("a reset")
             }
             Step::Advance { ms } => {
                 self.process().driver.advance(after(ms));
@@ -222,44 +204,46 @@ impl Recorder {
             }
             Step::Schedule { name, ms } => {
                 let task = Task::new(1_000_000 + u64::from(name), Plan::Succeed);
-                let name = format!("repeat {name}");
-                self.process().jobs.schedule(&name, after(ms), task.clone()).expect("a repeat");
-                self.ledger.schedules(&name, task, ms, now)
+                let (name, rule) = (format!("repeat {name}"), format!("every {ms} ms"));
+                self.jobs().schedule(&name, after(ms), task).expect("a repeat");
+                // If the schedule stands as it is, the call commits nothing, so it says nothing about earlier commits.
+                !self.last.schedules.iter().any(|(its, of, _)| *its == name && *of == rule)
             }
             Step::Unschedule { name } => {
-                let name = format!("repeat {name}");
-                let ended =
-                    self.process().jobs.schedules().remove(&name).expect("the end of a repeat");
-                assert_eq!(ended, self.ledger.repeat_cancelled(&name));
-                ended
+                self.jobs().schedules().remove(&format!("repeat {name}")).expect("the end")
             }
             Step::Retry { nth } => {
-                let Some(id) = self.ledger.nth_dead(nth) else { return false };
-                assert!(self.process().jobs.retry(id).expect("a revival"), "{id} is dead");
-                self.ledger.retried(id, now);
+                let Some(id) = self.dead(nth) else { return false };
+                assert!(self.jobs().retry(id).expect("a retry"), "{id} is dead");
                 true
             }
             Step::Delete { nth } => {
-                let Some(id) = self.ledger.nth_dead(nth) else { return false };
-                assert!(self.process().jobs.delete(id).expect("a delete"), "{id} is dead");
-                self.ledger.deleted(id);
+                let Some(id) = self.dead(nth) else { return false };
+                assert!(self.jobs().delete(id).expect("a delete"), "{id} is dead");
                 true
             }
             Step::Flush => {
-                self.process().jobs.flush().expect("a flush");
+                self.jobs().flush().expect("a flush");
                 true
             }
-            Step::Restart => {
-                let disk = self.process.take().expect("a process runs").shut_down();
-                self.shut_down_at = disk.position();
-                self.process = Some(Process::start(disk, self.durability, Some(now)));
-                false
-            }
-            Step::Kill => {
-                let disk = self.process.take().expect("a process runs").kill();
+            Step::Restart | Step::Kill => {
+                let now = self.process().driver.wall_now();
+                let process = self.process.take().expect("a process runs");
+                let disk = if matches!(step, Step::Kill) {
+                    process.kill()
+                } else {
+                    let disk = process.shut_down();
+                    self.shut_down_at = disk.position();
+                    disk
+                };
                 self.process = Some(Process::start(disk, self.durability, Some(now)));
                 false
             }
         }
+    }
+
+    fn dead(&self, nth: usize) -> Option<JobId> {
+        let dead = || self.last.jobs.iter().filter(|(_, row)| row.dead).map(|(id, _)| *id);
+        dead().nth(nth % dead().count().max(1))
     }
 }

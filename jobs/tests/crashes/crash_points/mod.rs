@@ -6,16 +6,14 @@
 //!
 //! | file | what it holds |
 //! | --- | --- |
-//! | `history.rs` | calls, their answers, and the record of the disk |
-//! | `ledger.rs` | what the answers add up to |
-//! | `checker.rs` | compares the two |
+//! | `history.rs` | calls, the contents of the store after each, and the record of the disk |
+//! | `checker.rs` | compares what a crash has left with these contents |
 //! | `groups.rs` | the life of a group |
 //! | `../disk/` | disks in memory under SQLite, and what a crash leaves on one |
 
 mod checker;
 mod groups;
 mod history;
-mod ledger;
 mod scripts;
 
 use proptest::prelude::*;

@@ -16,9 +16,6 @@ const FILE: &str = "jobs.db";
 pub(crate) struct Ran {
     pub(crate) id: JobId,
     pub(crate) task: Task,
-    pub(crate) at: SystemTime,
-    pub(crate) due: SystemTime,
-    pub(crate) fence: u64,
     /// The end of the record when it started.
     pub(crate) position: usize,
     /// The job that the handler inserted, and the length of the record at the answer to the insert.
@@ -53,7 +50,6 @@ impl Process {
             let (disk, runs) = (Arc::clone(&disk), Arc::clone(&runs));
             move |task: Task, run: &Run| {
                 let position = disk.position();
-                let started = run.due() + run.late();
                 let inserted = (task.plan == Plan::Chain).then(|| {
                     // The commit of the insert writes it.
                     run.set_progress(&task.n).expect("a number serializes");
@@ -68,9 +64,6 @@ impl Process {
                 runs.lock().expect("no handler panics").push(Ran {
                     id: run.id(),
                     task: task.clone(),
-                    at: started,
-                    due: run.due(),
-                    fence: run.fence().get(),
                     position,
                     inserted,
                     follow_up,

@@ -93,17 +93,6 @@ fn database_with_another_application_id_is_refused() {
     is_refused(&folder, &path, |error| matches!(error, OpenError::Foreign { .. }));
 }
 
-/// A database without an application id is shared with its application.
-#[test]
-fn database_without_an_application_id_is_shared() {
-    let (_folder, path) = file();
-    let other = Connection::open(&path).expect("a database");
-    other.execute_batch("CREATE TABLE t (a); INSERT INTO t VALUES (1)").expect("a table");
-    make(&path, 10);
-    let found: i64 = other.query_row("SELECT a FROM t", [], |row| row.get(0)).expect("the row");
-    assert_eq!(found, 1);
-}
-
 /// P80: The tables of an application in the same file are its own: one that needs a collation which no other program
 /// knows, and one whose rows break a constraint, keep no queue from opening, and are no damage.
 #[test]

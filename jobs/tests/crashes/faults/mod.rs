@@ -1,4 +1,4 @@
-//! Disks that are full or fail, files that are damaged or not ours, readers that sit, and two runners.
+//! Disks that are full or fail, files that are damaged or not ours, readers that sit, and other names of a file.
 //!
 //! | file | what it holds |
 //! | --- | --- |
@@ -7,7 +7,7 @@
 //! | `files.rs` | files that are refused, and stay as they are |
 //! | `damage.rs` | flipped bytes and cut files |
 //! | `names.rs` | links, names, and files that are removed while they are in use |
-//! | `others.rs` | a reader that sits, a second runner, a client beside the runner, clocks |
+//! | `others.rs` | other connections: a reader that sits, a writer at the end |
 //! | `../disk/` | disks in memory under SQLite |
 //!
 //! Not here: a fork, which needs unsafe code, and a clock of the system that is set.

@@ -35,21 +35,32 @@ fn counted(path: &Path, count: &Arc<AtomicU64>) -> (Jobs, Driver) {
     builder.handle(count).manual().expect("the jobs start")
 }
 
-/// P10: A second runner is refused also behind a symbolic link, so no other process can take a claim. The
+/// P10: A second runner is refused by any name of the file, so no other process can take a claim. The
 /// lock lay beside the name that was used, so a symbolic link had a lock of its own, and two runners ran the
 /// same jobs.
 #[test]
-fn runner_behind_a_symbolic_link_is_refused() {
+fn second_runner_is_refused_by_any_name_of_the_file() {
     let (folder, path) = file();
     make(&path, 3);
     let (link, folder_link) = (folder.path().join("link.db"), folder.path().join("folder"));
     symlink(&path, &link).expect("a link");
     symlink(folder.path(), &folder_link).expect("a link");
     let (jobs, _driver) = start(&link).expect("the link leads to the file");
-    for other in [&path, &link, &folder_link.join("jobs.db"), &folder_link.join("link.db")] {
-        match start(other) {
-            Err(OpenError::InUse { path: named }) => assert_eq!(named, *other),
-            other => panic!("a second runner: {other:?}"),
+    let above = folder.path().join("..").join(folder.path().file_name().expect("a name"));
+    let here = std::env::current_dir().expect("the folder of the crate");
+    let root: PathBuf = here.components().skip(1).map(|_| "..").collect();
+    let others = [
+        path.clone(),
+        link.clone(),
+        folder_link.join("jobs.db"),
+        folder_link.join("link.db"),
+        above.join("jobs.db"),
+        root.join(path.strip_prefix("/").expect("the path begins at the root")),
+    ];
+    for other in others {
+        match start(&other) {
+            Err(OpenError::InUse { path: named }) => assert_eq!(named, other),
+            opened => panic!("a second runner by the name {other:?}: {opened:?}"),
         }
     }
     assert!(!beside(&link, "-runner").exists(), "the lock lies beside the file");

@@ -1,12 +1,12 @@
-//! A reader that sits, a second runner, and a client beside the runner.
+//! Other connections to the file: a reader that sits, a writer at the end.
 
 use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use tickwheel_jobs::rusqlite::Connection;
-use tickwheel_jobs::{Durability, Jobs, OpenError, Run};
+use tickwheel_jobs::{Durability, Jobs, Run};
 
 use super::files::{file, start};
 use crate::disk::task::{Plan, Task};
@@ -64,60 +64,6 @@ fn log_grows_during_a_long_read_and_is_cut_after_it() {
     jobs.shutdown().expect("the disk works");
     let left = fs::metadata(folder.path().join("jobs.db-wal")).map_or(0, |file| file.len());
     assert!(left <= shrunk, "the log at the end has {left} bytes");
-}
-
-/// P10: A second runner of a file is refused. A client beside the runner inserts and cancels.
-#[test]
-fn runner_beside_another_is_refused_and_a_client_is_not() {
-    let (_folder, path) = file();
-    let builder = Jobs::open(&path).expect("a new file");
-    let first = builder.handle(|_: Task, _: &Run| Ok(())).start().expect("the first runner");
-    let second = Jobs::open(&path).expect("the file is in order");
-    match second.handle(|_: Task, _: &Run| Ok(())).start() {
-        Err(OpenError::InUse { path: of }) => assert_eq!(of, path),
-        other => panic!("a second runner: {other:?}"),
-    }
-    let client = Jobs::open(&path).and_then(|builder| builder.client()).expect("a client");
-    let id = client.insert(Duration::from_secs(3600), Task::new(1, Plan::Succeed));
-    let id = id.expect("an insert beside the runner");
-    assert!(first.get(id).expect("a look").is_some());
-    assert!(client.cancel(id).expect("a cancel").is_cancelled());
-    assert!(first.get(id).expect("a look").is_none());
-    drop(client);
-    first.shutdown().expect("the disk works");
-    let (jobs, _driver) = start(&path).expect("the file is free again");
-    jobs.check().expect("the store is in order");
-}
-
-/// P8: A clock that jumps loses no job and runs none twice. Only a manual clock can be set here.
-#[test]
-fn clock_that_jumps_loses_nothing() {
-    let (_folder, path) = file();
-    let ran = Arc::new(AtomicU64::new(0));
-    let count = Arc::clone(&ran);
-    let count = move |_: Task, _: &Run| {
-        count.fetch_add(1, Ordering::Relaxed);
-        Ok(())
-    };
-    let builder = Jobs::open(&path).expect("a new file");
-    let (jobs, driver) = builder.handle(count).manual().expect("the jobs start");
-    let (hour, start) = (Duration::from_secs(3600), driver.wall_now());
-    // One of them is claimed already when the clock is set.
-    for (n, ms) in [(1, 40), (2, 3_000_000), (3, 5_000_000)] {
-        jobs.insert(Duration::from_millis(ms), Task::new(n, Plan::Succeed)).expect("an insert");
-    }
-    driver.set_wall(SystemTime::UNIX_EPOCH);
-    assert_eq!(driver.advance(hour), 0, "in 1970 nothing is due");
-    jobs.check().expect("the store is in order");
-    driver.set_wall(start + hour);
-    assert_eq!(driver.advance(Duration::from_secs(1)), 2, "what is due runs");
-    driver.set_wall(start);
-    assert_eq!(driver.advance(hour), 0, "what ran does not run again");
-    assert_eq!(driver.advance(hour), 1);
-    assert_eq!(ran.load(Ordering::Relaxed), 3);
-    assert_eq!(jobs.count().expect("the jobs are counted").pending, 0);
-    jobs.check().expect("the store is in order");
-    jobs.shutdown().expect("the disk works");
 }
 
 /// P22: A shutdown waits for the runs, and for no other connection that reads or writes the file. It waited 10
